@@ -1,0 +1,64 @@
+package placement
+
+import "github.com/berth-dev/berth/topology"
+
+// Version is a kubelet release, as the minor number of 1.x (36 for v1.36). Decisions differ between
+// releases; NewModel refuses a release that it does not know.
+type Version uint8
+
+// The releases whose decisions are known. V137 is written from its source but not verified.
+const (
+	V133 Version = 33
+	V134 Version = 34
+	V135 Version = 35
+	V136 Version = 36
+	V137 Version = 37
+)
+
+// Config is the part of a KubeletConfiguration that decides about placement. Strings are spelled as in
+// KubeletConfiguration (kubelet.config.k8s.io/v1beta1); NewModel validates them all and never takes
+// an unknown one for a default. The zero value is a kubelet's default: policies none.
+type Config struct {
+	// Version is the kubelet's release; 0 means V136.
+	Version Version
+
+	CPUManagerPolicy        string // "", "none", "static"
+	CPUManagerPolicyOptions map[string]string
+	// ReservedSystemCPUs is a kernel CPU list; when empty, ReservedMilliCPU counts.
+	ReservedSystemCPUs string
+	// ReservedMilliCPU is kubeReserved + systemReserved CPU, in thousandths of a CPU.
+	ReservedMilliCPU int64
+
+	MemoryManagerPolicy string // "", "None", "Static"
+	ReservedMemory      []ReservedMemory
+	// NodeReserved is what reservedMemory must add up to, by resource name ("memory", "hugepages-2Mi"), in bytes:
+	// kubeReserved + systemReserved + the hard eviction threshold. Nil: not known, the sum is not checked.
+	NodeReserved map[string]uint64
+
+	TopologyManagerPolicy        string // "", "none", "best-effort", "restricted", "single-numa-node"
+	TopologyManagerScope         string // "", "container", "pod"
+	TopologyManagerPolicyOptions map[string]string
+
+	FeatureGates map[string]bool
+}
+
+// ReservedMemory is one entry of KubeletConfiguration.reservedMemory.
+type ReservedMemory struct {
+	NUMA topology.NUMAID
+	// Limits is bytes by resource name.
+	Limits map[string]uint64
+}
+
+// ConfigError says which field of a Config, or of a Config together with a KubeletView, keeps the kubelet
+// from starting or the engine from predicting it.
+type ConfigError struct {
+	Field string // as in KubeletConfiguration, "cpuManagerPolicyOptions[full-pcpus-only]"
+	Value string
+	Want  string // what would be right
+	// Unsupported is true when the kubelet would start but its decisions cannot be predicted or are known to be broken.
+	Unsupported bool
+}
+
+func (e *ConfigError) Error() string {
+	return e.Field + ": " + quoteShort(e.Value) + ": want " + e.Want
+}

@@ -1,0 +1,51 @@
+package placement
+
+// Request is what a pod asks of the kubelet's resource managers: independent of any node, built once.
+type Request struct {
+	// UID names the pod; State keys allocations by it.
+	UID string
+	// Containers are in the order in which the kubelet allocates: init containers as declared, then app containers.
+	Containers []ContainerRequest
+	// Guaranteed is the pod's QoS class (status.qosClass, else computed): only then do CPU and memory managers pin.
+	Guaranteed bool
+	// PodLevel says that spec.resources is set: without the PodLevelResourceManagers gate the CPU and memory
+	// managers then leave the whole pod alone.
+	PodLevel bool
+}
+
+// ContainerKind says how long a container's resources are its own.
+type ContainerKind uint8
+
+const (
+	// App is an ordinary container; the zero value.
+	App ContainerKind = iota
+	// Init runs to its end before the next container starts.
+	Init
+	// Sidecar is an init container with restartPolicy Always.
+	Sidecar
+)
+
+// ContainerRequest is what one container asks for.
+type ContainerRequest struct {
+	Name string
+	Kind ContainerKind
+	// MilliCPU is the CPU request in thousandths. Only whole CPUs of a Guaranteed pod are exclusive.
+	MilliCPU int64
+	// Memory holds requests of "memory" and "hugepages-*", ascending by resource name, in bytes.
+	Memory []MemoryRequest
+	// Devices holds limits of extended resources, ascending by resource name. Whether a resource is managed by a
+	// device plugin is the node's to say.
+	Devices []DeviceRequest
+}
+
+// MemoryRequest is an amount of one kind of memory.
+type MemoryRequest struct {
+	Resource string // "memory", "hugepages-2Mi", "hugepages-1Gi", ...
+	Bytes    uint64
+}
+
+// DeviceRequest is a number of devices of one resource.
+type DeviceRequest struct {
+	Resource string // "nvidia.com/gpu"
+	Count    int64
+}

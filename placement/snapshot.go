@@ -1,0 +1,78 @@
+package placement
+
+import "github.com/berth-dev/berth/topology"
+
+// Snapshot is the whole of a node's state as plain data: what a kubelet's checkpoints and device plugins say,
+// what a NodeTopology carries, what a test writes down. Model.StateOf turns it into a State and refuses
+// contradictions; State.Snapshot turns it back.
+type Snapshot struct {
+	// SharedCPUs is defaultCpuSet of cpu_manager_state: every CPU that no container has to itself, reserved ones
+	// included (without strict-cpu-reservation).
+	SharedCPUs topology.CPUSet
+	// Memory is machineState of memory_manager_state, ascending by NUMA node; nil when the policy is None.
+	Memory []MemoryTable
+	// Devices are the pools of the device plugins, ascending by resource.
+	Devices []DevicePool
+	// Pods are the admitted pods, pinned or not, in order of admission where that is known.
+	Pods []PodAllocation
+}
+
+// MemoryTable is the memory manager's book of one NUMA node (memorymanager/state.NUMANodeState).
+type MemoryTable struct {
+	NUMA        topology.NUMAID
+	Assignments int
+	// Cells is the group of nodes that this node's memory is handed out with; {NUMA} when it is on its own.
+	Cells topology.NUMASet
+	// Resources is ascending by resource name.
+	Resources []MemoryAmounts
+}
+
+// MemoryAmounts is one row of a MemoryTable, in bytes; Reserved + Free = Allocatable.
+type MemoryAmounts struct {
+	Resource                    string
+	Allocatable, Reserved, Free uint64
+}
+
+// PodAllocation is what an admitted pod holds.
+type PodAllocation struct {
+	UID        string
+	Containers []ContainerAllocation
+}
+
+// ContainerAllocation is what one container of an admitted pod holds.
+type ContainerAllocation struct {
+	Name    string
+	Kind    ContainerKind
+	CPUs    topology.CPUSet // exclusive CPUs
+	Memory  []MemoryBlock
+	Devices []DeviceAllocation
+}
+
+// Preference says how a device plugin chooses among devices (GetPreferredAllocation).
+type Preference uint8
+
+const (
+	// NoPreference: the plugin has no GetPreferredAllocation; the kubelet takes what Go's map order gives.
+	NoPreference Preference = iota
+	// SortedPreference: the required devices, then the first free ones in order of their ids.
+	SortedPreference
+	// UnknownPreference: the plugin chooses, by rules that we do not know.
+	UnknownPreference
+)
+
+// DevicePool is the devices that one plugin offers under one resource name.
+type DevicePool struct {
+	Resource   string
+	Preference Preference
+	Devices    []Device // ascending by ID
+}
+
+// Device is one device of a plugin (deviceplugin/v1beta1.Device).
+type Device struct {
+	ID string
+	// NUMA is the set of nodes in Device.Topology; meaningful if HasTopology. A device with a topology but no
+	// nodes differs, for the kubelet, from one without a topology.
+	NUMA        topology.NUMASet
+	HasTopology bool
+	Unhealthy   bool
+}

@@ -1,0 +1,110 @@
+package placement
+
+import "github.com/berth-dev/berth/topology"
+
+// Reason says why the kubelet refuses a pod, in its own words where it has them (pod.status.reason).
+type Reason uint8
+
+const (
+	// Admitted is the zero value: not refused.
+	Admitted Reason = iota
+	// TopologyAffinityError: the merged hint is not acceptable to the policy.
+	TopologyAffinityError
+	// SMTAlignmentError: full-pcpus-only cannot be kept.
+	SMTAlignmentError
+	// UnexpectedAdmissionError: a manager failed to allocate after the hints were merged.
+	UnexpectedAdmissionError
+	// KubeletDefect: the kubelet would hang, crash or corrupt its state; Berth's own reason, never the kubelet's.
+	KubeletDefect
+	// InvalidRequest: the request cannot be evaluated (negative, absurd or unparsable amounts).
+	InvalidRequest
+)
+
+// String returns the reason as pod.status.reason spells it.
+func (r Reason) String() string {
+	switch r {
+	case Admitted:
+		return "Admitted"
+	case TopologyAffinityError:
+		return "TopologyAffinityError"
+	case SMTAlignmentError:
+		return "SMTAlignmentError"
+	case UnexpectedAdmissionError:
+		return "UnexpectedAdmissionError"
+	case KubeletDefect:
+		return "KubeletDefect"
+	case InvalidRequest:
+		return "InvalidRequest"
+	}
+	return "Reason(?)"
+}
+
+// Verdict is the answer of Admit: fixed size, comparable.
+type Verdict struct {
+	Reason Reason
+	// Container is the index in Request.Containers at which the kubelet refused; meaningful unless admitted.
+	Container int16
+	// Detail refines Reason: which rule said no.
+	Detail Detail
+	// Random is true when the kubelet itself leaves something to chance (device ids without GetPreferredAllocation),
+	// so that CPUs or devices may differ though the verdict does not.
+	Random bool
+	// Scarcity says whether removing pods could change the answer.
+	Scarcity Scarcity
+	// NUMA is the union of the NUMA nodes that hold the pod's exclusive CPUs, memory blocks and devices; 0 when it pins nothing.
+	NUMA topology.NUMASet
+}
+
+// OK says whether the pod is admitted.
+func (v *Verdict) OK() bool { return v.Reason == Admitted }
+
+// Scarcity says whether a refusal could be lifted by removing pods from the node.
+type Scarcity uint8
+
+const (
+	// NotScarce is the zero value, of an admission.
+	NotScarce Scarcity = iota
+	// Resolvable: an empty node would admit the request.
+	Resolvable
+	// Unresolvable: even an empty node would refuse it.
+	Unresolvable
+)
+
+// Decision is what the kubelet will do with an admitted pod. Its slices are reused by the next Decide into the same value.
+type Decision struct {
+	UID        string
+	Containers []ContainerDecision // as Request.Containers
+}
+
+// ContainerDecision is what the kubelet will give one container.
+type ContainerDecision struct {
+	Name string
+	Kind ContainerKind
+	Hint Hint
+	// CPUs are the exclusive CPUs; empty means the shared pool.
+	CPUs    topology.CPUSet
+	Memory  []MemoryBlock
+	Devices []DeviceAllocation
+}
+
+// Hint is a topology hint (pkg/kubelet/cm/topologymanager.TopologyHint). The kubelet's nil affinity is Any.
+type Hint struct {
+	NUMA topology.NUMASet
+	// Any is the kubelet's nil affinity: no preference for NUMA nodes. NUMA is then 0.
+	Any       bool
+	Preferred bool
+}
+
+// MemoryBlock is memory of one kind, pinned to a set of NUMA nodes (memorymanager/state.Block).
+type MemoryBlock struct {
+	Resource string
+	NUMA     topology.NUMASet
+	Bytes    uint64
+}
+
+// DeviceAllocation is the devices of one resource.
+type DeviceAllocation struct {
+	Resource string
+	// IDs are the device plugin's ids, ascending.
+	IDs []string
+}

@@ -1,0 +1,34 @@
+package placement
+
+import "github.com/berth-dev/berth/topology"
+
+// KubeletView is what a kubelet sees of its machine: cAdvisor's reading of sysfs (info/v1.MachineInfo),
+// frozen when the kubelet started. It differs from topology.Machine where cAdvisor does, and
+// predictions are made from it.
+type KubeletView struct {
+	// NumCores is the number of online hardware threads (MachineInfo.NumCores); the kubelet divides by it.
+	NumCores int
+	// NumSockets is MachineInfo.NumSockets, counted from /proc/cpuinfo.
+	NumSockets int
+	// Nodes is MachineInfo.Topology, in cAdvisor's order.
+	Nodes []ViewNode
+}
+
+// ViewNode is info/v1.Node: a NUMA node.
+type ViewNode struct {
+	ID          topology.NUMAID
+	MemoryBytes uint64
+	HugePages   []topology.HugePages
+	// Distances is the row as sysfs lists it: only the distances to online nodes, in their order.
+	Distances []uint64
+	Cores     []ViewCore
+}
+
+// ViewCore is info/v1.Core: a physical core with its threads on this node.
+type ViewCore struct {
+	ID      int // core_id: not unique across sockets
+	Socket  int
+	Threads []topology.CPUID // in cAdvisor's order
+	// Uncore lists the ids of the level-3 caches that cAdvisor calls uncore caches; the kubelet uses the first.
+	Uncore []int
+}
