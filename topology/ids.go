@@ -1,0 +1,26 @@
+package topology
+
+// CPUID is the operating system's number of a logical processor (hwloc: PU), as in
+// /sys/devices/system/cpu/cpuN. Valid values are 0 to MaxCPUs-1.
+type CPUID uint16
+
+// NUMAID is the operating system's number of a NUMA node, as in /sys/devices/system/node/nodeN.
+// Hardware may number nodes sparsely and up to 65535 here; the kubelet, and so a NUMASet, stops at 63.
+type NUMAID uint16
+
+// PackageID is the operating system's number of a processor package (socket):
+// topology/physical_package_id. Some platforms report -1 for "unknown".
+type PackageID int32
+
+// DieID is topology/die_id: unique inside its package.
+type DieID int32
+
+// CoreID is topology/core_id: unique inside its package (or its die), not on the machine.
+type CoreID int32
+
+// L3ID is the id of a level-3 cache: cache/indexN/id where the kernel gives one, else the lowest
+// CPU that shares the cache.
+type L3ID int32
+
+// NoPackage says that the platform does not number the package of an object.
+const NoPackage PackageID = -1

@@ -1,0 +1,94 @@
+package topology
+
+// Machine is what the hardware of one server is. Slices are in ascending order of id (cores: by
+// package, then lowest CPU; devices: by address), hold no duplicates, and are not modified after the
+// Machine has been built: copy before changing. Check states the invariants.
+type Machine struct {
+	// Online holds the CPUs that can run something; every other CPU list is a subset of it.
+	Online CPUSet
+	// Offline holds CPUs that are present but switched off.
+	Offline CPUSet
+
+	Packages  []Package
+	Dies      []Die // empty where the platform does not report dies
+	Cores     []Core
+	L3s       []L3 // empty where no level-3 cache is reported
+	NUMANodes []NUMANode
+	Devices   []Device
+}
+
+// Package is a processor package (socket).
+type Package struct {
+	ID   PackageID
+	CPUs CPUSet
+}
+
+// Die is a die of a package.
+type Die struct {
+	Package PackageID
+	ID      DieID
+	CPUs    CPUSet
+}
+
+// Core is a physical core; its CPUs are its hardware threads (SMT siblings).
+type Core struct {
+	Package PackageID
+	ID      CoreID
+	CPUs    CPUSet
+}
+
+// L3 is a level-3 cache and the CPUs that share it.
+type L3 struct {
+	ID   L3ID
+	CPUs CPUSet
+}
+
+// NUMANode is a NUMA node. A node may be without CPUs (memory only) or without memory.
+type NUMANode struct {
+	ID   NUMAID
+	CPUs CPUSet
+	// MemoryBytes is MemTotal of the node.
+	MemoryBytes uint64
+	// HugePages holds the pools of the node by ascending page size.
+	HugePages []HugePages
+	// Distances is the SLIT row: Distances[i] is the distance to Machine.NUMANodes[i], 10 meaning
+	// local. It is empty where the platform reports none, else as long as NUMANodes.
+	Distances []uint32
+}
+
+// HugePages is a pool of huge pages on a NUMA node.
+type HugePages struct {
+	// PageBytes is the size of one page, a power of two.
+	PageBytes uint64
+	// Count is the number of pages, free or not.
+	Count uint64
+}
+
+// Device is a PCI device.
+type Device struct {
+	// Address is the PCI address, "0000:3b:00.0".
+	Address string
+	// Class is the PCI class code, six hexadecimal digits ("030200").
+	Class string
+	// Vendor and Product are PCI ids, four hexadecimal digits.
+	Vendor, Product string
+	// NUMA is the node that the device hangs from; HasNUMA is false where the platform says -1 or
+	// nothing, and NUMA then means nothing: unknown, never node 0.
+	NUMA    NUMAID
+	HasNUMA bool
+	// Root is the PCI root complex ("pci0000:3a"), Switch the address of the nearest PCI switch above
+	// the device, "" for none.
+	Root, Switch string
+	// Driver is the bound kernel driver, Name what the operating system calls the device ("eth0"), "" for none.
+	Driver, Name string
+}
+
+// NUMANode returns the node with the given id, or nil.
+func (m *Machine) NUMANode(id NUMAID) *NUMANode {
+	for i := range m.NUMANodes {
+		if m.NUMANodes[i].ID == id {
+			return &m.NUMANodes[i]
+		}
+	}
+	return nil
+}
