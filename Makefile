@@ -1,0 +1,77 @@
+# Everything a person does with this repository. `make` alone lists it.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO       ?= go
+BIN      := $(CURDIR)/bin
+CACHE    := $(CURDIR)/.cache
+TOOL     := $(GO) tool -modfile=tools/go.mod
+KUBE     := v1.36.3
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE) -X github.com/berth-dev/berth/internal/cli.Version=$(VERSION)
+COMMANDS := $(notdir $(wildcard cmd/*))
+export CGO_ENABLED ?= 1
+
+# Packages whose tests link k8s.io/kubernetes: compiled once, without the race detector. Heavy tests are gathered there.
+HEAVY := ./test/...
+LIGHT  = $(shell $(GO) list ./... | grep -v -e /test/ -e /test$$ -e /internal/depsprobe)
+
+say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
+
+.PHONY: help
+help: ## Show this list.
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build every command into bin/.
+	$(call say,building $(COMMANDS) into bin/ (the first time compiles Kubernetes: about 6 minutes on 2 cores))
+	@mkdir -p $(BIN)
+	@for c in $(COMMANDS); do echo "   bin/$$c"; $(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/$$c ./cmd/$$c; done
+	@ln -sf berth $(BIN)/kubectl-berth
+
+.PHONY: demo
+demo: ## The main job, for real: one workload on hollow nodes under the stock scheduler, then under Berth.
+	$(call say,building bin/berth-demo (the first time compiles Kubernetes: about 6 minutes on 2 cores))
+	@mkdir -p $(BIN)
+	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/berth-demo ./cmd/berth-demo
+	$(call say,running bin/berth-demo run $(DEMO_FLAGS))
+	@$(BIN)/berth-demo run $(DEMO_FLAGS)
+
+.PHONY: test
+test: ## All tests, but for the slow suites that have targets of their own.
+	$(call say,tests of every package that does not link Kubernetes itself, with the race detector)
+	@$(GO) test -race -timeout 20m $(LIGHT)
+	$(call say,tests against the genuine kubelet, API server and scheduler (the first time compiles Kubernetes: about 6 minutes on 2 cores))
+	@$(GO) test -timeout 40m -p 1 $(HEAVY)
+	$(call say,all tests passed)
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck and the import lattice.
+	$(call say,gofmt)
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not gofmt-ed:"; echo "$$out"; exit 1; }
+	$(call say,go vet)
+	@$(GO) vet ./...
+	$(call say,staticcheck)
+	@$(TOOL) staticcheck $$($(GO) list ./... | grep -v /depsprobe)
+	$(call say,import lattice)
+	@$(GO) test -count=1 -run 'TestImports|TestStrangers' .
+
+.PHONY: bench
+bench: ## The engine's speed beside the genuine kubelet, as ratios (docs/performance.md).
+	$(call say,benchmarks of the engine)
+	@$(GO) test -run '^$$' -bench . -benchmem -timeout 30m ./placement/...
+	$(call say,the genuine kubelet managers on the same machines and pods)
+	@$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./test/bench
+
+.PHONY: fuzz
+fuzz: ## Fuzz every parser and translator for FUZZTIME each (default 20s).
+	@for p in $$(grep -rlE '^func Fuzz' --include=*_test.go . | xargs -n1 dirname | sort -u); do \
+	  for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$p/*_test.go | sed 's/func //'); do \
+	    echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $${FUZZTIME:-20s} $$p; done; done
+
+.PHONY: clean
+clean: ## Remove what the build made here (Go's own caches stay).
+	@rm -rf $(BIN) $(CACHE) _artifacts
+
+-include build/*.mk

@@ -1,0 +1,206 @@
+package berth
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/berth-dev/berth"
+
+// lattice says which packages of this module a package may import: data flows from the hardware and the
+// API up to the commands, and no import climbs. "x/..." stands for x and everything below it. A package that
+// is not listed may not exist. Test files are free.
+const lattice = `
+topology                  :
+topology/shapes           : topology
+placement/hint            : topology
+placement/cpu             : topology placement/hint
+placement/memory          : topology placement/hint
+placement/device          : topology placement/hint
+placement                 : topology placement/hint placement/cpu placement/memory placement/device
+sysfs                     : topology
+
+api/berth/v1alpha1        :
+api/nrt/v1alpha2          :
+deploy                    :
+
+internal/capture          :
+internal/kubeletstate     : topology placement
+internal/protocol         :
+internal/ledger           : topology placement
+internal/sim              : topology placement internal/ledger
+internal/cases            : topology placement
+internal/wire             : topology placement api/... internal/kubeletstate
+internal/replay           : topology placement/... internal/cases internal/wire
+
+internal/scheduler        : topology placement internal/ledger internal/wire api/...
+internal/agent            : topology placement sysfs internal/wire internal/kubeletstate api/...
+internal/cli              : topology/... placement sysfs api/... internal/capture internal/cases internal/replay internal/kubeletstate internal/ledger internal/sim internal/wire
+internal/controlplane     : deploy
+internal/hollow           : topology/... placement sysfs internal/kubeletstate internal/wire
+internal/demo             : ... 
+
+cmd/...                   : ...
+test/...                  : ...
+build/...                 : ...
+`
+
+// pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
+const pure = "topology placement sysfs internal/ledger internal/sim internal/protocol internal/capture"
+
+// strangers never import one another: each talks to the others through the API server alone.
+const strangers = "internal/scheduler internal/agent internal/jobs internal/admission internal/web"
+
+func TestImportsOnlyDescend(t *testing.T) {
+	rules := parseLattice(t)
+	for _, file := range goFiles(t) {
+		pkg := path.Dir(file)
+		if strings.HasSuffix(file, "_test.go") || pkg == "." {
+			continue
+		}
+		allowed, ok := rules.of(pkg)
+		if !ok {
+			t.Errorf("%s: package %s is not in the lattice of imports_test.go: say there what it may import", file, pkg)
+			continue
+		}
+		for _, imp := range importsOf(t, file) {
+			own, isOwn := strings.CutPrefix(imp, module+"/")
+			if isOwn && own != pkg && !slices.ContainsFunc(allowed, func(p string) bool { return matches(p, own) }) {
+				t.Errorf("%s: %s may not import %s", file, pkg, own)
+			}
+			if reason := impure(pkg, imp); reason != "" {
+				t.Errorf("%s: %s imports %s: %s", file, pkg, imp, reason)
+			}
+		}
+	}
+}
+
+func TestStrangersStayStrangers(t *testing.T) {
+	all := strings.Fields(strangers)
+	for _, file := range goFiles(t) {
+		pkg := path.Dir(file)
+		if !slices.Contains(all, pkg) {
+			continue
+		}
+		for _, imp := range importsOf(t, file) {
+			if own, ok := strings.CutPrefix(imp, module+"/"); ok && own != pkg && slices.Contains(all, own) {
+				t.Errorf("%s imports %s: scheduler, agent, jobs, admission and web meet in the API server only", file, own)
+			}
+		}
+	}
+}
+
+// impure says why a pure package must not import imp, or "".
+func impure(pkg, imp string) string {
+	if !slices.ContainsFunc(strings.Fields(pure), func(p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") }) {
+		return ""
+	}
+	first, _, _ := strings.Cut(imp, "/")
+	switch {
+	case strings.HasPrefix(imp, module+"/"):
+		return ""
+	case pkg == "internal/capture" && strings.HasPrefix(imp, "github.com/ulikunitz/xz"):
+		return ""
+	case strings.Contains(first, "."):
+		return "this package uses the standard library only"
+	case imp == "log" || strings.HasPrefix(imp, "log/"):
+		return "this package reports by its results, not by a log"
+	}
+	return ""
+}
+
+type rule struct {
+	pattern string
+	allowed []string
+}
+
+type ruleSet []rule
+
+func (rs ruleSet) of(pkg string) ([]string, bool) {
+	for _, r := range rs {
+		if matches(r.pattern, pkg) {
+			return r.allowed, true
+		}
+	}
+	return nil, false
+}
+
+func matches(pattern, pkg string) bool {
+	if pattern == "..." {
+		return true
+	}
+	if base, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return pkg == base || strings.HasPrefix(pkg, base+"/")
+	}
+	return pattern == pkg
+}
+
+func parseLattice(t *testing.T) ruleSet {
+	t.Helper()
+	var rs ruleSet
+	for line := range strings.Lines(lattice) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		pattern, allowed, ok := strings.Cut(line, ":")
+		if !ok {
+			t.Fatalf("lattice line %q has no colon", line)
+		}
+		rs = append(rs, rule{strings.TrimSpace(pattern), strings.Fields(allowed)})
+	}
+	return rs
+}
+
+func goFiles(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && p != "." && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata" || name == "bin" || nestedModule(p)) {
+			return filepath.SkipDir
+		}
+		if !d.IsDir() && strings.HasSuffix(name, ".go") {
+			files = append(files, filepath.ToSlash(p))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 10 {
+		t.Fatalf("found only %d Go files: run the test in the root of the module", len(files))
+	}
+	return files
+}
+
+func nestedModule(dir string) bool {
+	mods, _ := filepath.Glob(filepath.Join(dir, "go.mod"))
+	return len(mods) > 0
+}
+
+func importsOf(t *testing.T, file string) []string {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), filepath.FromSlash(file), nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, spec := range f.Imports {
+		p, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, p)
+	}
+	return out
+}
