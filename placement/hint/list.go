@@ -1,0 +1,87 @@
+package hint
+
+import "math/bits"
+
+// Set is a set of masks: bit m stands for Mask m. It has Space.Words words.
+type Set []uint64
+
+// NewSet returns an empty set of masks.
+func (s *Space) NewSet() Set { return make(Set, s.Words()) }
+
+// Add puts m into the set.
+func (s Set) Add(m Mask) { s[m/64] |= 1 << (m % 64) }
+
+// Has says whether m is in the set.
+func (s Set) Has(m Mask) bool { return s[m/64]>>(m%64)&1 == 1 }
+
+// Len returns the number of masks.
+func (s Set) Len() int {
+	n := 0
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// IsEmpty says whether the set has no mask.
+func (s Set) IsEmpty() bool {
+	for _, w := range s {
+		if w != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Hint is a topology hint by position. The kubelet's nil affinity is Any.
+type Hint struct {
+	Mask      Mask
+	Any       bool
+	Preferred bool
+}
+
+// Kind is what a resource says about NUMA nodes.
+type Kind uint8
+
+const (
+	// Masks: the sets in the list could serve, no others. The zero value.
+	Masks Kind = iota
+	// NoPreference is the kubelet's nil list: any nodes will do.
+	NoPreference
+	// Impossible is the kubelet's empty list: no nodes can serve.
+	Impossible
+)
+
+// Want is how much of a list its reader needs.
+type Want uint8
+
+const (
+	// Preferred: only List.Preferred is read, and whether any mask is offered need not be known.
+	Preferred Want = iota
+	// Offered: List.Offered is read too.
+	Offered
+)
+
+// List is the hints of one resource.
+//
+// A provider asked for Preferred may leave Offered empty and Kind at Masks even if nothing is offered: Preferred is
+// empty then, which says enough.
+type List struct {
+	Kind Kind
+	// Preferred is the preferred masks, a subset of those offered.
+	Preferred Set
+	// Offered is all masks that could serve; filled only when the reader wants it.
+	Offered Set
+	// Times is the number of resources that gave this same list (regular memory and huge pages do); 0 means 1.
+	Times int
+}
+
+// NewList returns an empty list with room for the space's masks.
+func (s *Space) NewList() List { return List{Preferred: s.NewSet(), Offered: s.NewSet()} }
+
+// Reset empties the list and gives it a kind.
+func (l *List) Reset(k Kind) {
+	l.Kind, l.Times = k, 1
+	clear(l.Preferred)
+	clear(l.Offered)
+}

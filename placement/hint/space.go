@@ -1,0 +1,130 @@
+// Package hint holds what hint providers and the merger say to each other: sets of NUMA nodes by
+// position, and for every resource the list of sets that could serve a request. It is the kubelet's
+// map[string][]TopologyHint (pkg/kubelet/cm/topologymanager) as bitmaps, so that merging needs
+// neither a cross product nor an allocation.
+package hint
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"math/bits"
+	"slices"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// MaxNodes is the largest number of NUMA nodes over which hints are computed. The kubelet itself stops
+// at 8 unless max-allowable-numa-nodes is raised, and enumerates 2^n sets per resource and container:
+// with 16 nodes and two resources its merge would take hours.
+const MaxNodes = 16
+
+// Mask is a set of NUMA nodes by position: bit i stands for the i-th node of a Space. Positions ascend with
+// the nodes' ids, so that comparing two masks as numbers is the kubelet's last tie-break.
+type Mask uint16
+
+// Len returns the number of nodes.
+func (m Mask) Len() int { return bits.OnesCount16(uint16(m)) }
+
+// Has says whether position i is in the mask.
+func (m Mask) Has(i int) bool { return m>>i&1 == 1 }
+
+// Lowest returns the lowest position; the mask must not be empty.
+func (m Mask) Lowest() int { return bits.TrailingZeros16(uint16(m)) }
+
+// All yields the positions in ascending order.
+func (m Mask) All() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for w := m; w != 0; w &= w - 1 {
+			if !yield(w.Lowest()) {
+				return
+			}
+		}
+	}
+}
+
+// Space is the NUMA nodes of one machine in ascending order of id, and all their subsets. It is immutable.
+type Space struct {
+	ids   []topology.NUMAID
+	dense bool // the ids are 0..n-1: positions and ids are the same
+	order []Mask
+	start []int // order[start[k]:start[k+1]] are the masks with k nodes
+}
+
+// NewSpace returns the space over the given nodes. It fails when there are none or more than MaxNodes.
+func NewSpace(nodes topology.NUMASet) (*Space, error) {
+	n := nodes.Len()
+	if n == 0 || n > MaxNodes {
+		return nil, fmt.Errorf("%d NUMA nodes: want 1 to %d", n, MaxNodes)
+	}
+	s := &Space{dense: nodes == 1<<n-1}
+	for id := range nodes.All() {
+		s.ids = append(s.ids, id)
+	}
+	s.order = make([]Mask, 1<<n)
+	for i := range s.order {
+		s.order[i] = Mask(i)
+	}
+	slices.SortFunc(s.order, func(a, b Mask) int {
+		return cmp.Or(cmp.Compare(a.Len(), b.Len()), cmp.Compare(a, b))
+	})
+	for i, m := range s.order {
+		if m.Len() == len(s.start) {
+			s.start = append(s.start, i)
+		}
+	}
+	s.start = append(s.start, len(s.order))
+	return s, nil
+}
+
+// Len returns the number of nodes.
+func (s *Space) Len() int { return len(s.ids) }
+
+// All returns the mask of all nodes.
+func (s *Space) All() Mask { return Mask(1<<len(s.ids) - 1) }
+
+// ID returns the operating system's number of the node at position i.
+func (s *Space) ID(i int) topology.NUMAID { return s.ids[i] }
+
+// Position returns the position of a node, and whether the space has it.
+func (s *Space) Position(id topology.NUMAID) (int, bool) { return slices.BinarySearch(s.ids, id) }
+
+// OfSize returns the masks with k nodes in ascending order, none when k is out of range. The caller must not change them.
+func (s *Space) OfSize(k int) []Mask {
+	if k < 0 || k > len(s.ids) {
+		return nil
+	}
+	return s.order[s.start[k]:s.start[k+1]]
+}
+
+// BySize returns all masks but the empty one, by size and then in ascending order. The caller must not change them.
+func (s *Space) BySize() []Mask { return s.order[1:] }
+
+// Expand translates positions to the operating system's numbers.
+func (s *Space) Expand(m Mask) topology.NUMASet {
+	if s.dense {
+		return topology.NUMASet(m)
+	}
+	var set topology.NUMASet
+	for w := m; w != 0; w &= w - 1 {
+		set |= 1 << s.ids[w.Lowest()]
+	}
+	return set
+}
+
+// Compact translates the operating system's numbers to positions; nodes that the space does not know are left out.
+func (s *Space) Compact(set topology.NUMASet) Mask {
+	if s.dense {
+		return Mask(set) & s.All()
+	}
+	var m Mask
+	for i, id := range s.ids {
+		if set.Has(id) {
+			m |= 1 << i
+		}
+	}
+	return m
+}
+
+// Words returns the number of words that a Set over this space needs.
+func (s *Space) Words() int { return (1<<len(s.ids) + 63) / 64 }
