@@ -1,0 +1,132 @@
+package cases
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+
+	kubejson "sigs.k8s.io/json"
+)
+
+// maxLine bounds a line, so that a file without line ends is an error and not an exhausted memory.
+const maxLine = 64 << 20
+
+// DecodeCase reads one Case. Unknown, repeated or misspelt fields and absurd values are errors.
+func DecodeCase(line []byte) (*Case, error) {
+	var c Case
+	if err := decodeStrict(line, &c); err != nil {
+		return nil, err
+	}
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// DecodeResult reads one Result, as strictly.
+func DecodeResult(line []byte) (*Result, error) {
+	var r Result
+	if err := decodeStrict(line, &r); err != nil {
+		return nil, err
+	}
+	if r.ID == "" {
+		return nil, &FieldError{Field: "id", Value: r.ID, Want: "a name"}
+	}
+	return &r, nil
+}
+
+// Encode returns v, a Case or a Result, as a line with its line end. Equal values give equal bytes.
+func Encode[T Case | Result](v *T) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+func decodeStrict(line []byte, into any) error {
+	strict, err := kubejson.UnmarshalStrict(line, into)
+	if err == nil {
+		err = errors.Join(strict...)
+	}
+	return err
+}
+
+// ReadCases yields the cases of an NDJSON stream; blank lines are skipped. The first error, which names the line,
+// ends the sequence.
+func ReadCases(r io.Reader) iter.Seq2[*Case, error] { return readLines(r, DecodeCase) }
+
+// ReadResults yields the results of an NDJSON stream, as ReadCases does.
+func ReadResults(r io.Reader) iter.Seq2[*Result, error] { return readLines(r, DecodeResult) }
+
+func readLines[T any](r io.Reader, decode func([]byte) (*T, error)) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		s := bufio.NewScanner(r)
+		s.Buffer(make([]byte, 0, 1<<16), maxLine)
+		n := 0
+		for s.Scan() {
+			n++
+			if len(bytes.TrimSpace(s.Bytes())) == 0 {
+				continue
+			}
+			v, err := decode(s.Bytes())
+			if err != nil {
+				yield(nil, fmt.Errorf("line %d: %w", n, err))
+				return
+			}
+			if !yield(v, nil) {
+				return
+			}
+		}
+		if err := s.Err(); err != nil {
+			yield(nil, fmt.Errorf("line %d: %w", n+1, err))
+		}
+	}
+}
+
+// Open opens a file for reading and unpacks it when its name ends in ".gz".
+func Open(name string) (io.ReadCloser, error) {
+	f, err := os.Open(name)
+	if err != nil || !strings.HasSuffix(name, ".gz") {
+		return f, err
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &unpacked{Reader: z, file: f}, nil
+}
+
+// unpacked closes the file beneath the gzip stream.
+type unpacked struct {
+	*gzip.Reader
+	file *os.File
+}
+
+func (u *unpacked) Close() error { return errors.Join(u.Reader.Close(), u.file.Close()) }
+
+// Create creates a file for writing and packs it when its name ends in ".gz".
+func Create(name string) (io.WriteCloser, error) {
+	f, err := os.Create(name)
+	if err != nil || !strings.HasSuffix(name, ".gz") {
+		return f, err
+	}
+	return &packed{Writer: gzip.NewWriter(f), file: f}, nil
+}
+
+type packed struct {
+	*gzip.Writer
+	file *os.File
+}
+
+func (p *packed) Close() error { return errors.Join(p.Writer.Close(), p.file.Close()) }
