@@ -1,0 +1,462 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// NodeTopology is what the agent of one node knows of it: the machine, how the kubelet hands it out, and
+// what is handed out now. It is cluster-scoped and has its Node's name.
+//
+// Spec and status are written together, by the agent of that node alone, in one server-side apply: a reader
+// never sees the tables of one configuration beside another. There is therefore no status subresource.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,path=nodetopologies,singular=nodetopology,shortName=nodetopo;ntopo,categories=berth
+// +kubebuilder:printcolumn:name="Authority",type=string,JSONPath=`.spec.authority`
+// +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.spec.topologyManager.policy`
+// +kubebuilder:printcolumn:name="CPUs",type=string,JSONPath=`.spec.cpuManager.policy`,priority=1
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.memoryManager.policy`,priority=1
+// +kubebuilder:printcolumn:name="Shared",type=string,JSONPath=`.status.sharedCPUs`,description="CPUs that no container has to itself"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Sequence",type=integer,JSONPath=`.status.sequence`,priority=1
+// +kubebuilder:printcolumn:name="Observed",type=date,JSONPath=`.status.observedTime`
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.sequence) || (has(self.status) && has(self.status.sequence) && self.status.sequence >= oldSelf.status.sequence)",message="status.sequence never goes back: delete the object to start anew"
+type NodeTopology struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec NodeTopologySpec `json:"spec"`
+	// +optional
+	Status NodeTopologyStatus `json:"status,omitzero"`
+}
+
+// NodeTopologyList is a list of NodeTopology objects.
+//
+// +kubebuilder:object:root=true
+type NodeTopologyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NodeTopology `json:"items"`
+}
+
+// Authority says whose decision counts on a node.
+//
+// +kubebuilder:validation:Enum=kubelet;berth
+type Authority string
+
+const (
+	// AuthorityKubelet: the kubelet's managers pin; Berth predicts them.
+	AuthorityKubelet Authority = "kubelet"
+	// AuthorityBerth: the scheduler decides and the agent pins; the kubelet's managers are off.
+	AuthorityBerth Authority = "berth"
+)
+
+// NodeTopologySpec is the machine and how it is handed out: what stays the same until the kubelet restarts.
+type NodeTopologySpec struct {
+	// Machine is the hardware as a compact machine string (package topology: Parse, Machine.String).
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	Machine string `json:"machine"`
+
+	// KubeletView says where the kubelet's idea of the machine, frozen when it started, differs from what
+	// Machine makes one expect. Absent: it does not.
+	// +optional
+	KubeletView *KubeletView `json:"kubeletView,omitempty"`
+
+	// Authority says whose decision counts on this node.
+	Authority Authority `json:"authority"`
+
+	// KubeletVersion is the kubelet's release as in Node.status.nodeInfo.kubeletVersion ("v1.36.3"). Decisions
+	// differ between minor releases.
+	// +kubebuilder:validation:Pattern=`^v1\.[0-9]{1,3}(\.[0-9]{1,4})?([-+].{0,60})?$`
+	// +kubebuilder:validation:MaxLength=80
+	KubeletVersion string `json:"kubeletVersion"`
+
+	// CPUManager is the kubelet's CPU manager.
+	// +optional
+	CPUManager CPUManager `json:"cpuManager,omitzero"`
+	// MemoryManager is the kubelet's memory manager.
+	// +optional
+	MemoryManager MemoryManager `json:"memoryManager,omitzero"`
+	// TopologyManager is the kubelet's topology manager.
+	// +optional
+	TopologyManager TopologyManager `json:"topologyManager,omitzero"`
+
+	// FeatureGates are the kubelet's gates that were set explicitly and matter for placement.
+	// +optional
+	// +mapType=atomic
+	// +kubebuilder:validation:MaxProperties=64
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+}
+
+// KubeletView lists deviations of the kubelet's reading of the machine. An absent field does not deviate.
+type KubeletView struct {
+	// NumCores is MachineInfo.NumCores of cAdvisor: the number of hardware threads.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	NumCores *int32 `json:"numCores,omitempty"`
+	// NumSockets is MachineInfo.NumSockets of cAdvisor.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	NumSockets *int32 `json:"numSockets,omitempty"`
+	// Memory replaces the memory of the nodes that it names.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Memory []ViewMemory `json:"memory,omitempty"`
+}
+
+// ViewMemory is the memory of one NUMA node as the kubelet saw it when it started.
+type ViewMemory struct {
+	// NUMA is the operating system's number of the node.
+	NUMA NUMAID `json:"numa"`
+	// Bytes is MemTotal.
+	Bytes Bytes `json:"bytes"`
+	// HugePages are the pools of the node.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	HugePages []HugePages `json:"hugePages,omitempty"`
+}
+
+// HugePages is a pool of huge pages.
+type HugePages struct {
+	// PageBytes is the size of one page, a power of two.
+	// +kubebuilder:validation:Minimum=4096
+	PageBytes int64 `json:"pageBytes"`
+	// Count is the number of pages, free or not.
+	// +kubebuilder:validation:Minimum=0
+	Count int64 `json:"count"`
+}
+
+// CPUManager is the CPU manager's part of a KubeletConfiguration, in its spelling.
+type CPUManager struct {
+	// Policy is cpuManagerPolicy; "" is the kubelet's default.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Policy string `json:"policy,omitempty"`
+	// Options are cpuManagerPolicyOptions.
+	// +optional
+	// +mapType=atomic
+	// +kubebuilder:validation:MaxProperties=16
+	Options map[string]OptionValue `json:"options,omitempty"`
+	// ReservedCPUs is reservedSystemCPUs, a kernel CPU list.
+	// +optional
+	ReservedCPUs CPUList `json:"reservedCPUs,omitempty"`
+	// ReservedMilliCPU is kubeReserved + systemReserved CPU, in thousandths of a CPU; it counts when
+	// ReservedCPUs is empty.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1024000
+	ReservedMilliCPU int64 `json:"reservedMilliCPU,omitempty"`
+}
+
+// MemoryManager is the memory manager's part of a KubeletConfiguration, in its spelling.
+type MemoryManager struct {
+	// Policy is memoryManagerPolicy; "" is the kubelet's default.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Policy string `json:"policy,omitempty"`
+	// Reserved is reservedMemory.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Reserved []ReservedMemory `json:"reserved,omitempty"`
+	// NodeReserved is what Reserved must add up to: kubeReserved + systemReserved + the hard eviction
+	// threshold, by resource, in bytes. Absent: not known.
+	// +optional
+	// +mapType=atomic
+	// +kubebuilder:validation:MaxProperties=16
+	NodeReserved map[string]Bytes `json:"nodeReserved,omitempty"`
+}
+
+// ReservedMemory is memory of one NUMA node that no container gets.
+type ReservedMemory struct {
+	// NUMA is the operating system's number of the node.
+	NUMA NUMAID `json:"numa"`
+	// Limits is bytes by resource: memory, hugepages-2Mi, ...
+	// +mapType=atomic
+	// +kubebuilder:validation:MaxProperties=16
+	Limits map[string]Bytes `json:"limits"`
+}
+
+// TopologyManager is the topology manager's part of a KubeletConfiguration, in its spelling.
+type TopologyManager struct {
+	// Policy is topologyManagerPolicy; "" is the kubelet's default.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Policy string `json:"policy,omitempty"`
+	// Scope is topologyManagerScope; "" is the kubelet's default.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Scope string `json:"scope,omitempty"`
+	// Options are topologyManagerPolicyOptions.
+	// +optional
+	// +mapType=atomic
+	// +kubebuilder:validation:MaxProperties=16
+	Options map[string]OptionValue `json:"options,omitempty"`
+}
+
+// NodeTopologyStatus is what is handed out: the kubelet's books as one consistent reading. Quantities are
+// the kubelet's own, also where pods that are gone still hold something.
+type NodeTopologyStatus struct {
+	// Sequence grows by at least one with every write.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Sequence int64 `json:"sequence,omitempty"`
+	// ObservedTime is when the reading was made, by the node's clock: for people. Staleness is judged by
+	// the heartbeat Lease.
+	// +optional
+	ObservedTime metav1.MicroTime `json:"observedTime,omitzero"`
+
+	// SharedCPUs is defaultCpuSet of cpu_manager_state, a kernel CPU list: every CPU that no container has
+	// to itself.
+	// +optional
+	SharedCPUs CPUList `json:"sharedCPUs,omitempty"`
+	// Memory is machineState of memory_manager_state, ascending by NUMA node; absent with policy None.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Memory []MemoryTable `json:"memory,omitempty"`
+	// Devices are the pools of the device plugins, ascending by resource.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Devices []DevicePool `json:"devices,omitempty"`
+	// Pods are all pods whose admission the kubelet has finished, pinned or not, and all others that hold
+	// something; in order of admission where it is known.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	Pods []PodAllocation `json:"pods,omitempty"`
+
+	// Conditions: Ready (the report may be relied on), and what is odd about the node.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// MemoryTable is the memory manager's book of one NUMA node.
+type MemoryTable struct {
+	// NUMA is the operating system's number of the node.
+	NUMA NUMAID `json:"numa"`
+	// Assignments is numberOfAssignments.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Assignments int32 `json:"assignments,omitempty"`
+	// Cells is the group of nodes that this one's memory is handed out with; absent: itself alone.
+	// +optional
+	Cells NUMAList `json:"cells,omitempty"`
+	// Resources is ascending by resource.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Resources []MemoryAmounts `json:"resources"`
+}
+
+// MemoryAmounts is one row of a MemoryTable; what is neither reserved (held by containers) is free.
+type MemoryAmounts struct {
+	// Resource is memory, hugepages-2Mi, ...
+	Resource ResourceName `json:"resource"`
+	// Allocatable is what containers can get at all.
+	Allocatable Bytes `json:"allocatable"`
+	// Reserved is what containers hold.
+	// +optional
+	Reserved Bytes `json:"reserved,omitempty"`
+	// Free is what containers can still get.
+	// +optional
+	Free Bytes `json:"free,omitempty"`
+}
+
+// Preference says how a device plugin chooses among devices (GetPreferredAllocation).
+//
+// +kubebuilder:validation:Enum=None;Sorted;Unknown
+type Preference string
+
+const (
+	// PreferenceNone: no GetPreferredAllocation; the kubelet picks as Go's map order has it.
+	PreferenceNone Preference = "None"
+	// PreferenceSorted: the required devices, then the first free ones in order of their ids.
+	PreferenceSorted Preference = "Sorted"
+	// PreferenceUnknown: the plugin chooses by rules of its own.
+	PreferenceUnknown Preference = "Unknown"
+)
+
+// DevicePool is the devices that a plugin offers under one resource name.
+type DevicePool struct {
+	// Resource is the extended resource, "nvidia.com/gpu".
+	Resource ResourceName `json:"resource"`
+	// Preference says how the plugin chooses.
+	// +optional
+	Preference Preference `json:"preference,omitempty"`
+	// Groups are the devices by NUMA node and health, each device once.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Groups []DeviceGroup `json:"groups"`
+}
+
+// DeviceGroup is devices of one pool that share NUMA nodes and health.
+type DeviceGroup struct {
+	// NUMA is the list of nodes that the devices hang from; "" for a device with a topology but no node. Absent:
+	// the plugin says nothing about topology.
+	// +optional
+	NUMA *NUMAList `json:"numa,omitempty"`
+	// Unhealthy devices count as devices of their node but are not handed out.
+	// +optional
+	Unhealthy bool `json:"unhealthy,omitempty"`
+	// IDs are the plugin's ids, ascending.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1024
+	IDs []DeviceID `json:"ids"`
+}
+
+// PodAllocation is what one pod holds.
+type PodAllocation struct {
+	// UID is metadata.uid of the pod, for a static pod that of its manifest.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	UID string `json:"uid"`
+	// Namespace of the pod, where it is known and the pod holds something.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+	// Name of the pod, where it is known and the pod holds something.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// State is absent for a pod that the kubelet has admitted and that runs or will.
+	// +optional
+	State PodState `json:"state,omitempty"`
+	// Containers are those that hold something, in the order in which the kubelet allocates.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Containers []ContainerAllocation `json:"containers,omitempty"`
+}
+
+// PodState says why a pod that is not admitted and alive is in the report.
+//
+// +kubebuilder:validation:Enum=Ended;Rejected;Unknown
+type PodState string
+
+const (
+	// PodEnded: the pod has ended or is gone from the API, and the kubelet's books still hold its resources.
+	PodEnded PodState = "Ended"
+	// PodRejected: the kubelet refused the pod and still holds what it had allocated to it on the way.
+	PodRejected PodState = "Rejected"
+	// PodUnknown: the books name a pod that the agent has not seen in the API.
+	PodUnknown PodState = "Unknown"
+)
+
+// ContainerKind says how long a container's resources are its own.
+//
+// +kubebuilder:validation:Enum=App;Init;Sidecar
+type ContainerKind string
+
+const (
+	// KindApp is an ordinary container, and what an absent kind means.
+	KindApp ContainerKind = "App"
+	// KindInit runs to its end before the next container starts.
+	KindInit ContainerKind = "Init"
+	// KindSidecar is an init container with restartPolicy Always.
+	KindSidecar ContainerKind = "Sidecar"
+)
+
+// ContainerAllocation is what one container holds.
+type ContainerAllocation struct {
+	// Name of the container.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// Kind is absent for an ordinary container.
+	// +optional
+	Kind ContainerKind `json:"kind,omitempty"`
+	// Started says that an init container has been started.
+	// +optional
+	Started bool `json:"started,omitempty"`
+	// CPUs are the exclusive CPUs, a kernel CPU list.
+	// +optional
+	CPUs CPUList `json:"cpus,omitempty"`
+	// Memory is the pinned memory, ascending by resource, then NUMA nodes.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Memory []MemoryBlock `json:"memory,omitempty"`
+	// Devices are the devices, ascending by resource.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Devices []DeviceAllocation `json:"devices,omitempty"`
+}
+
+// MemoryBlock is memory of one kind, pinned to a set of NUMA nodes.
+type MemoryBlock struct {
+	// Resource is memory, hugepages-2Mi, ...
+	Resource ResourceName `json:"resource"`
+	// NUMA is the list of nodes.
+	NUMA NUMAList `json:"numa"`
+	// Bytes is the size; 0 is a block whose memory a later container of the pod has taken over.
+	// +optional
+	Bytes Bytes `json:"bytes,omitempty"`
+}
+
+// DeviceAllocation is devices of one resource.
+type DeviceAllocation struct {
+	// Resource is the extended resource.
+	Resource ResourceName `json:"resource"`
+	// IDs are the plugin's ids, ascending.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1024
+	IDs []DeviceID `json:"ids"`
+}
+
+// NUMAID is the operating system's number of a NUMA node.
+//
+// +kubebuilder:validation:Minimum=0
+// +kubebuilder:validation:Maximum=63
+type NUMAID int32
+
+// NUMAList is a list of NUMA nodes in the kernel's format ("0-1,3").
+//
+// +kubebuilder:validation:MaxLength=256
+// +kubebuilder:validation:Pattern=`^([0-9]{1,2}(-[0-9]{1,2})?(,[0-9]{1,2}(-[0-9]{1,2})?)*)?$`
+type NUMAList string
+
+// CPUList is a list of CPUs in the kernel's format ("0-3,8,10-11").
+//
+// +kubebuilder:validation:MaxLength=4096
+// +kubebuilder:validation:Pattern=`^([0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*)?$`
+type CPUList string
+
+// Bytes is an amount of memory in bytes.
+//
+// +kubebuilder:validation:Minimum=0
+type Bytes int64
+
+// ResourceName is the name of a resource.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=253
+type ResourceName string
+
+// OptionValue is the value of a policy option, in the kubelet's spelling.
+//
+// +kubebuilder:validation:MaxLength=63
+type OptionValue string
+
+// DeviceID is a device plugin's id of a device.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=253
+type DeviceID string
+
+// The types of conditions.
+const (
+	// ConditionReady: the report may be relied on. When False, its reason says what keeps the scheduler
+	// from predicting the node.
+	ConditionReady = "Ready"
+	// ConditionContradiction: sources disagree about the node; the message names them.
+	ConditionContradiction = "Contradiction"
+)
