@@ -1,0 +1,211 @@
+package vm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Config says what to boot.
+type Config struct {
+	Name  string
+	Shape Shape
+	// APIPort is the loopback port of the API server; the guest sees it as 10.0.2.100:6443.
+	APIPort int
+	// Files go to /etc/berth in the guest: name, kubelet.yaml, kubeconfig, start.sh, agent.sh ...
+	Files map[string][]byte
+	// KernelArgs are appended to the kernel's command line ("hugepagesz=2M hugepages=64").
+	KernelArgs string
+	// Dir keeps the console and whatever a failed run wants to keep.
+	Dir string
+}
+
+// Machine is a running QEMU process.
+type Machine struct {
+	Config
+	Guest   Guest
+	console string
+	cmd     *exec.Cmd
+	done    chan struct{}
+	exit    error
+	stop    sync.Once
+}
+
+// kernelArgs are chosen for software emulation: nothing that waits for timers or verifies what cannot go wrong here.
+const kernelArgs = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr init_on_alloc=0 random.trust_cpu=on nowatchdog " +
+	"numa_balancing=disable rcupdate.rcu_expedited=1 rcupdate.rcu_cpu_stall_suppress=1 clocksource=tsc tsc=reliable"
+
+// Boot starts the machine and returns when its shell answers.
+func (a *Artifacts) Boot(ctx context.Context, c Config) (*Machine, error) {
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	seed := filepath.Join(c.Dir, c.Name+".tar")
+	if err := writeSeed(seed, c); err != nil {
+		return nil, err
+	}
+	shell, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{Config: c, Guest: Guest{addr: fmt.Sprintf("127.0.0.1:%d", shell)}, console: filepath.Join(c.Dir, c.Name+".console"), done: make(chan struct{})}
+	if err := m.start(a, seed, shell); err != nil {
+		return nil, err
+	}
+	if err := m.awaitShell(ctx); err != nil {
+		m.Stop()
+		return nil, fmt.Errorf("%w; the console's end (%s):\n%s", err, m.console, m.Console(2000))
+	}
+	return m, nil
+}
+
+func (m *Machine) start(a *Artifacts, seed string, shell int) error {
+	console, err := os.Create(m.console)
+	if err != nil {
+		return err
+	}
+	defer console.Close()
+	m.cmd = exec.Command("qemu-system-x86_64", m.args(a, seed, shell)...)
+	m.cmd.Stdout, m.cmd.Stderr = console, console
+	if err := m.cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		m.exit = m.cmd.Wait()
+		close(m.done)
+	}()
+	return nil
+}
+
+func (m *Machine) args(a *Artifacts, seed string, shell int) []string {
+	args := []string{"-machine", "q35", "-nographic", "-nodefaults", "-serial", "stdio", "-monitor", "none"}
+	args = append(args, accelerator(m.Shape.CPUs())...)
+	args = append(args, m.Shape.qemuArgs()...)
+	forward := fmt.Sprintf("guestfwd=tcp:10.0.2.100:6443-cmd:%s nc 127.0.0.1 %d", a.Busybox, m.APIPort)
+	return append(args,
+		"-kernel", a.Kernel, "-initrd", a.Initrd, "-append", strings.TrimSpace(kernelArgs+" "+m.KernelArgs),
+		"-drive", "file="+a.Disk+",if=virtio,format=raw,snapshot=on",
+		"-drive", "file="+seed+",if=virtio,format=raw,readonly=on",
+		"-netdev", fmt.Sprintf("user,id=n0,restrict=on,ipv6=off,%s,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:2222", forward, shell),
+		"-device", "virtio-net-pci,netdev=n0,romfile=")
+}
+
+// accelerator uses KVM where it really runs. One emulation thread a CPU pays off on small machines only.
+func accelerator(cpus int) []string {
+	if kvmRuns() {
+		return []string{"-accel", "kvm"}
+	}
+	if cpus > 16 {
+		return []string{"-accel", "tcg,thread=single"}
+	}
+	return []string{"-accel", "tcg,thread=multi"}
+}
+
+// kvmRuns starts a machine without a disk under KVM: /dev/kvm may open and still not run.
+var kvmRuns = sync.OnceValue(func() bool {
+	if _, err := os.Stat("/dev/kvm"); err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "kvm", "-machine", "q35", "-cpu", "host", "-nodefaults", "-display", "none", "-monitor", "stdio", "-S")
+	cmd.Stdin = strings.NewReader("cont\ninfo status\nquit\n")
+	out, err := cmd.CombinedOutput()
+	return err == nil && bytes.Contains(out, []byte("running"))
+})
+
+func writeSeed(path string, c Config) error {
+	entries := []tarEntry{{name: "name", mode: 0o644, data: []byte(c.Name)}}
+	for name, data := range c.Files {
+		entries = append(entries, tarEntry{name: name, mode: 0o644, data: data})
+	}
+	data, err := tarball(entries)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, make([]byte, 512-len(data)%512)...), 0o600)
+}
+
+func (m *Machine) awaitShell(ctx context.Context) error {
+	for {
+		if out, err := m.Guest.Run(ctx, "echo ready"); err == nil && strings.TrimSpace(out) == "ready" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("machine %s: its shell does not answer: %w", m.Name, ctx.Err())
+		case <-m.done:
+			return fmt.Errorf("machine %s: QEMU ended: %v", m.Name, m.exit)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// Console returns the last n bytes of the console.
+func (m *Machine) Console(n int) string {
+	data, err := os.ReadFile(m.console)
+	if err != nil {
+		return err.Error()
+	}
+	return string(tail(data, n))
+}
+
+// Stop ends the machine; it may be called twice.
+func (m *Machine) Stop() {
+	m.stop.Do(func() {
+		_ = m.cmd.Process.Kill()
+		<-m.done
+	})
+}
+
+// freePort asks the kernel for a loopback port that nobody uses.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// Guest runs commands inside a machine.
+type Guest struct{ addr string }
+
+// mark separates a command's output from its exit code.
+const mark = "\x01exit "
+
+// Run runs a script as root in the guest and returns what it printed. An exit code other than 0 is an error.
+func (g Guest) Run(ctx context.Context, script string) (string, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", g.addr)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := fmt.Fprintf(conn, "(%s\n) 2>&1\nprintf '\\001exit %%d\\n' $?\nexit\n", script); err != nil {
+		return "", err
+	}
+	data, err := io.ReadAll(conn)
+	if err != nil {
+		return "", errors.Join(err, ctx.Err())
+	}
+	out, code, ok := strings.Cut(string(data), mark)
+	if !ok {
+		return out, fmt.Errorf("guest: the connection ended before the command did: %q", tail(data, 200))
+	}
+	if code = strings.TrimSpace(code); code != "0" {
+		return out, fmt.Errorf("guest: exit code %s: %s", code, tail([]byte(out), 500))
+	}
+	return out, nil
+}
