@@ -1,0 +1,202 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	basecompatibility "k8s.io/component-base/compatibility"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+)
+
+func init() {
+	// A second server in the process, or a scheduler beside it, sets up logging again; that is no error.
+	logsapi.ReapplyHandling = logsapi.ReapplyHandlingIgnoreUnchanged
+}
+
+// setLog sends klog, which the API server logs to, to w.
+func setLog(w io.Writer) {
+	if w == nil {
+		w = io.Discard
+	}
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	// By default klog prints errors to stderr besides.
+	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL"} {
+		if err := flags.Set(name, value); err != nil {
+			panic(err) // klog has these flags since v1
+		}
+	}
+	klog.SetOutput(w)
+}
+
+type apiServer struct {
+	addr   string
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // set before done is closed
+}
+
+// startAPIServer builds the whole chain of servers (aggregator, core, apiextensions) as
+// cmd/kube-apiserver/app.Run does and runs it in the background.
+func startAPIServer(cp *ControlPlane, flags []string) (_ *apiServer, err error) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			listener.Close()
+		}
+	}()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			cancel()
+		}
+	}()
+	opts, err := serverOptions(ctx, cp, listener, flags)
+	if err != nil {
+		return nil, err
+	}
+	config, err := app.NewConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	completed, err := config.Complete()
+	if err != nil {
+		return nil, err
+	}
+	chain, err := app.CreateServerChain(completed)
+	if err != nil {
+		return nil, err
+	}
+	prepared, err := chain.PrepareRun()
+	if err != nil {
+		return nil, err
+	}
+	s := &apiServer{addr: listener.Addr().String(), cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		s.err = prepared.Run(ctx)
+	}()
+	return s, nil
+}
+
+// serverOptions returns validated options for a server on the listener.
+func serverOptions(ctx context.Context, cp *ControlPlane, listener net.Listener, flags []string) (options.CompletedOptions, error) {
+	s := options.NewServerRunOptions()
+	if err := useOwnRegistry(s); err != nil {
+		return options.CompletedOptions{}, err
+	}
+	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
+	for _, set := range s.Flags().FlagSets {
+		fs.AddFlagSet(set)
+	}
+	if err := fs.Parse(append(defaultFlags(cp), flags...)); err != nil {
+		return options.CompletedOptions{}, err
+	}
+	addr := listener.Addr().(*net.TCPAddr)
+	s.SecureServing.Listener, s.SecureServing.BindPort = listener, addr.Port
+	s.SecureServing.ExternalAddress = addr.IP
+	completed, err := s.Complete(ctx)
+	if err != nil {
+		return completed, err
+	}
+	return completed, utilerrors.NewAggregate(completed.Validate())
+}
+
+// useOwnRegistry gives the server a registry of component versions of its own: the process-wide one can
+// be set once only, and tests start several servers in a row.
+func useOwnRegistry(s *options.ServerRunOptions) error {
+	gates := utilfeature.DefaultMutableFeatureGate.DeepCopy()
+	version := compatibility.DefaultKubeEffectiveVersionForTest()
+	version.SetEmulationVersion(gates.EmulationVersion())
+	version.SetMinCompatibilityVersion(gates.MinCompatibilityVersion())
+	registry := basecompatibility.NewComponentGlobalsRegistry()
+	if err := registry.Register(basecompatibility.DefaultKubeComponent, version, gates); err != nil {
+		return err
+	}
+	s.GenericServerRunOptions.ComponentGlobalsRegistry = registry
+	return nil
+}
+
+func defaultFlags(cp *ControlPlane) []string {
+	p := cp.pki.path
+	return []string{
+		"--etcd-servers=" + cp.etcd.client,
+		"--etcd-prefix=/registry",
+		"--tls-cert-file=" + p("apiserver.crt"),
+		"--tls-private-key-file=" + p("apiserver.key"),
+		"--client-ca-file=" + p("client-ca.crt"),
+		"--requestheader-client-ca-file=" + p("proxy-ca.crt"),
+		"--requestheader-allowed-names=" + proxyUser,
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + p("proxy.crt"),
+		"--proxy-client-key-file=" + p("proxy.key"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + p("tokens.key"),
+		"--service-account-signing-key-file=" + p("tokens.key"),
+		"--service-cluster-ip-range=10.0.0.0/16",
+		"--authorization-mode=Node,RBAC",
+		"--anonymous-auth=false",
+		"--allow-privileged=true",
+		"--endpoint-reconciler-type=none",
+		"--enable-admission-plugins=NodeRestriction",
+		// Without a controller manager nobody makes service accounts or takes taints away.
+		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+	}
+}
+
+// readyPoll is how often readiness is asked for while starting.
+const readyPoll = 50 * time.Millisecond
+
+// waitReady waits for /readyz (which covers the bootstrap RBAC rules) and for the default namespace.
+func (s *apiServer) waitReady(ctx context.Context, admin *rest.Config) error {
+	client, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		return err
+	}
+	var last error
+	err = wait.PollUntilContextCancel(ctx, readyPoll, true, func(ctx context.Context) (bool, error) {
+		select {
+		case <-s.done:
+			return false, fmt.Errorf("server ended: %w", s.err)
+		default:
+		}
+		if last = client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); last != nil {
+			return false, nil
+		}
+		_, last = client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
+		return last == nil, nil
+	})
+	if err != nil {
+		return errors.Join(err, last)
+	}
+	return nil
+}
+
+// stop ends the server and waits for it.
+func (s *apiServer) stop() error {
+	s.cancel()
+	<-s.done
+	return s.err
+}
+

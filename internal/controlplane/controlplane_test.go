@@ -1,0 +1,347 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// startTimeout bounds a start on a busy machine; it takes about 3 seconds on an idle one.
+const startTimeout = 2 * time.Minute
+
+func start(t *testing.T, opts Options) *ControlPlane {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	begun := time.Now()
+	cp, err := Start(ctx, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("ready after %v", time.Since(begun).Round(10*time.Millisecond))
+	t.Cleanup(func() {
+		if err := cp.Stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	return cp
+}
+
+// client returns a clientset with the credentials of a kubeconfig file, as another process would use it.
+func client(t *testing.T, cp *ControlPlane, user string, groups ...string) *kubernetes.Clientset {
+	t.Helper()
+	kubeconfig, err := cp.Kubeconfig(user, groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestServing(t *testing.T) {
+	cp := start(t, Options{})
+	t.Run("version", func(t *testing.T) { testVersion(t, cp) })
+	t.Run("loopback only", func(t *testing.T) { testLoopbackOnly(t, cp) })
+	t.Run("RBAC", func(t *testing.T) { testRBAC(t, cp) })
+	t.Run("node authorizer", func(t *testing.T) { testNodeAuthorizer(t, cp) })
+	t.Run("CRD", func(t *testing.T) { testCRD(t, cp) })
+	t.Run("validating admission policy", func(t *testing.T) { testPolicy(t, cp) })
+	t.Run("pod", func(t *testing.T) { testPod(t, cp) })
+	t.Run("bad manifests", func(t *testing.T) { testBadManifests(t, cp) })
+}
+
+func testVersion(t *testing.T, cp *ControlPlane) {
+	v, err := kubernetes.NewForConfigOrDie(cp.RESTConfig()).Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Major != "1" || v.Minor != "36" {
+		t.Errorf("server is %s.%s, want 1.36", v.Major, v.Minor)
+	}
+}
+
+func testLoopbackOnly(t *testing.T, cp *ControlPlane) {
+	host, _, err := net.SplitHostPort(cp.Addr())
+	if err != nil || host != "127.0.0.1" {
+		t.Errorf("server is at %q, want 127.0.0.1", cp.Addr())
+	}
+}
+
+func testRBAC(t *testing.T, cp *ControlPlane) {
+	ctx := context.Background()
+	alice := client(t, cp, "alice", "readers")
+	if _, err := alice.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Fatalf("a user without a binding lists pods: want Forbidden, got %v", err)
+	}
+	rules := []byte(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: pod-reader}
+rules: [{apiGroups: [""], resources: [pods], verbs: [list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: pod-readers}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: pod-reader}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: readers}]
+`)
+	if err := cp.Apply(ctx, rules); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the group's binding lets the user list pods", func() error {
+		_, err := alice.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+		return err
+	})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	if _, err := alice.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a reader creates a pod: want Forbidden, got %v", err)
+	}
+}
+
+func testNodeAuthorizer(t *testing.T, cp *ControlPlane) {
+	ctx := context.Background()
+	n1 := client(t, cp, "system:node:n1", "system:nodes")
+	node := func(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	if _, err := n1.CoreV1().Nodes().Create(ctx, node("n1"), metav1.CreateOptions{}); err != nil {
+		t.Errorf("a node registers itself: %v", err)
+	}
+	if _, err := n1.CoreV1().Nodes().Create(ctx, node("n2"), metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a node registers another one: want Forbidden, got %v", err)
+	}
+}
+
+const widgets = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.test}
+spec:
+  group: example.test
+  scope: Cluster
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {size: {type: integer, maximum: 3}}}}
+`
+
+func testCRD(t *testing.T, cp *ControlPlane) {
+	ctx := context.Background()
+	if err := cp.InstallCRDs(ctx, []byte(widgets)); err != nil {
+		t.Fatal(err)
+	}
+	widget := func(name string, size int64) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "example.test/v1", "kind": "Widget",
+			"metadata": map[string]any{"name": name}, "spec": map[string]any{"size": size},
+		}}
+	}
+	c := dynamic.NewForConfigOrDie(cp.RESTConfig()).Resource(schema.GroupVersionResource{Group: "example.test", Version: "v1", Resource: "widgets"})
+	eventually(t, "a custom resource is stored", func() error {
+		_, err := c.Create(ctx, widget("small", 2), metav1.CreateOptions{})
+		return err
+	})
+	if _, err := c.Create(ctx, widget("large", 4), metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("a resource against the schema: want Invalid, got %v", err)
+	}
+}
+
+func testPolicy(t *testing.T, cp *ControlPlane) {
+	ctx := context.Background()
+	policy := []byte(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: only-bob-makes-maps}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+  validations: [{expression: "request.userInfo.username == 'bob'", message: "only bob"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: only-bob-makes-maps}
+spec: {policyName: only-bob-makes-maps, validationActions: [Deny]}
+`)
+	if err := cp.Apply(ctx, policy); err != nil {
+		t.Fatal(err)
+	}
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "m-"}}
+	eve := client(t, cp, "eve", "system:masters")
+	eventually(t, "the policy refuses others", func() error {
+		_, err := eve.CoreV1().ConfigMaps("default").Create(ctx, configMap, metav1.CreateOptions{})
+		if err == nil {
+			return errors.New("created")
+		}
+		if !strings.Contains(err.Error(), "only bob") {
+			return err
+		}
+		return nil
+	})
+	bob := client(t, cp, "bob", "system:masters")
+	if _, err := bob.CoreV1().ConfigMaps("default").Create(ctx, configMap, metav1.CreateOptions{}); err != nil {
+		t.Errorf("bob may: %v", err)
+	}
+}
+
+func testPod(t *testing.T, cp *ControlPlane) {
+	ctx := context.Background()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "plain"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")},
+		}}}},
+	}
+	got, err := kubernetes.NewForConfigOrDie(cp.RESTConfig()).CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("a pod without a service account: %v", err)
+	}
+	if got.Status.QOSClass != corev1.PodQOSGuaranteed {
+		t.Errorf("QoS class is %q, want Guaranteed", got.Status.QOSClass)
+	}
+}
+
+func testBadManifests(t *testing.T, cp *ControlPlane) {
+	for _, tc := range []struct{ name, manifest, want string }{
+		{"not a CRD", "apiVersion: v1\nkind: Namespace\nmetadata: {name: x}", "is no CustomResourceDefinition"},
+		{"no name", "apiVersion: v1\nkind: Namespace", "without kind or name"},
+		{"no YAML", "\t:", "manifest:"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := cp.InstallCRDs(context.Background(), []byte(tc.manifest))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// eventually retries what caches of the API server delay (RBAC rules, policies, new resources).
+func eventually(t *testing.T, what string, f func() error) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// TestNothingLeftBehind starts and stops twice: the directory is gone, the port is closed, and the second
+// round does not add goroutines to the few process-wide ones that the first leaves.
+func TestNothingLeftBehind(t *testing.T) {
+	dir := t.TempDir()
+	round := func() int {
+		cp := start(t, Options{Dir: dir})
+		addr := cp.Addr()
+		if err := cp.Stop(); err != nil {
+			t.Fatalf("stop: %v", err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
+			t.Errorf("left in the directory: %v", left)
+		}
+		if c, err := net.Dial("tcp", addr); err == nil {
+			c.Close()
+			t.Errorf("%s still accepts connections", addr)
+		}
+		return settled()
+	}
+	first, second := round(), round()
+	t.Logf("goroutines after the first round %d, after the second %d", first, second)
+	if second > first+leakAllowance {
+		buf := make([]byte, 1<<20)
+		t.Errorf("goroutines grew from %d to %d:\n%s", first, second, buf[:runtime.Stack(buf, true)])
+	}
+}
+
+// leakAllowance is how many goroutines a kube-apiserver leaves behind that we cannot stop.
+const leakAllowance = 0
+
+// settled returns the number of goroutines once it has stopped falling.
+func settled() int {
+	n, since := runtime.NumGoroutine(), time.Now()
+	for time.Since(since) < 2*time.Second {
+		time.Sleep(50 * time.Millisecond)
+		if m := runtime.NumGoroutine(); m < n {
+			n, since = m, time.Now()
+		}
+	}
+	return n
+}
+
+func TestStartCanBeCancelled(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if cp, err := Start(ctx, Options{Dir: dir}); err == nil {
+		cp.Stop()
+		t.Fatal("started with a cancelled context")
+	} else if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v (%v)", left, err)
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		opts Options
+		want string
+	}{
+		{"directory too deep for a socket", Options{Dir: deep(t)}, "shorter Options.Dir"},
+		{"unknown flag", Options{Flags: []string{"--no-such-flag"}}, "no-such-flag"},
+		{"no directory", Options{Dir: "/nonexistent"}, "temporary directory"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cp, err := Start(context.Background(), tc.opts)
+			if err == nil {
+				cp.Stop()
+				t.Fatal("started")
+			}
+			if !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func deep(t *testing.T) string {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 100))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

@@ -1,0 +1,164 @@
+package controlplane
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+)
+
+// certLife is how long certificates are valid: longer than any demo, short enough to be harmless.
+const certLife = 7 * 24 * time.Hour
+
+// authority is a certificate authority with its own key.
+type authority struct {
+	cert   *x509.Certificate
+	key    *ecdsa.PrivateKey
+	pem    []byte
+	serial atomic.Int64
+}
+
+// keyPair is a certificate and its private key, both in PEM.
+type keyPair struct{ cert, key []byte }
+
+func newAuthority(name string) (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	tmpl := template(pkix.Name{CommonName: name})
+	tmpl.SerialNumber = big.NewInt(1)
+	tmpl.IsCA = true
+	tmpl.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	a := &authority{cert: cert, key: key, pem: certPEM(der)}
+	a.serial.Store(1)
+	return a, nil
+}
+
+// issue signs tmpl for a new key.
+func (a *authority) issue(tmpl *x509.Certificate) (keyPair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return keyPair{}, err
+	}
+	tmpl.SerialNumber = big.NewInt(a.serial.Add(1))
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, key.Public(), a.key)
+	if err != nil {
+		return keyPair{}, err
+	}
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return keyPair{}, err
+	}
+	return keyPair{cert: certPEM(der), key: keyPEM(keyDER)}, nil
+}
+
+// client returns credentials for a user: the API server reads the user from the common name and the
+// groups from the organisations (k8s.io/apiserver/pkg/authentication/request/x509).
+func (a *authority) client(user string, groups []string) (keyPair, error) {
+	tmpl := template(pkix.Name{CommonName: user, Organization: groups})
+	tmpl.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	return a.issue(tmpl)
+}
+
+func (a *authority) server() (keyPair, error) {
+	tmpl := template(pkix.Name{CommonName: "kube-apiserver"})
+	tmpl.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	tmpl.DNSNames = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
+	tmpl.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)}
+	return a.issue(tmpl)
+}
+
+func template(subject pkix.Name) *x509.Certificate {
+	now := time.Now()
+	return &x509.Certificate{
+		Subject:               subject,
+		NotBefore:             now.Add(-time.Hour), // clocks of other processes may be behind
+		NotAfter:              now.Add(certLife),
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		BasicConstraintsValid: true,
+	}
+}
+
+func certPEM(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func keyPEM(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+}
+
+// pki is the key material of one control plane: separate authorities for serving, for clients and for
+// the front proxy, because one for all would let a serving certificate pass for a user.
+type pki struct {
+	dir                    string
+	serving, client, proxy *authority
+}
+
+func newPKI(dir string) (*pki, error) {
+	p := &pki{dir: filepath.Join(dir, "pki")}
+	if err := os.Mkdir(p.dir, 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	for name, a := range map[string]**authority{"serving-ca": &p.serving, "client-ca": &p.client, "proxy-ca": &p.proxy} {
+		if *a, err = newAuthority("berth-" + name); err != nil {
+			return nil, err
+		}
+		if err = p.write(name+".crt", (*a).pem); err != nil {
+			return nil, err
+		}
+	}
+	return p, p.writePairs()
+}
+
+func (p *pki) writePairs() error {
+	serving, err := p.serving.server()
+	if err != nil {
+		return err
+	}
+	proxy, err := p.proxy.client(proxyUser, nil)
+	if err != nil {
+		return err
+	}
+	// The signing key of service account tokens is nobody's certificate; a pair is the shortest way to one.
+	tokens, err := p.client.client("service-account-tokens", nil)
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{
+		"apiserver.crt": serving.cert, "apiserver.key": serving.key,
+		"proxy.crt": proxy.cert, "proxy.key": proxy.key,
+		"tokens.key": tokens.key,
+	} {
+		if err := p.write(name, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// proxyUser is the name by which the aggregation layer introduces itself.
+const proxyUser = "berth-front-proxy"
+
+func (p *pki) path(name string) string { return filepath.Join(p.dir, name) }
+
+func (p *pki) write(name string, data []byte) error {
+	return os.WriteFile(p.path(name), data, 0o600)
+}
