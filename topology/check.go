@@ -1,0 +1,279 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// MaxNodes and MaxDevices bound the size of a Machine.
+const (
+	MaxNodes   = 1024
+	MaxDevices = 8192
+)
+
+// maxTextField bounds driver, device and root names.
+const maxTextField = 256
+
+// Violation is an invariant of Machine that does not hold.
+type Violation struct {
+	// Object names what is wrong, "core 3 of package 0".
+	Object string
+	// Field is the field of the object, as in the Go type.
+	Field string
+	Value string
+	// Want says what would be right.
+	Want string
+}
+
+func (v *Violation) Error() string {
+	return fmt.Sprintf("%s: %s %.80q: want %s", v.Object, v.Field, v.Value, v.Want)
+}
+
+// Check verifies the invariants of a Machine and returns the first *Violation, or nil.
+//
+//   - At least one CPU is online; no CPU is both online and offline.
+//   - Ids are not negative, ascending and unique; packages, dies, L3s and cores are not empty; objects of one
+//     kind share no CPU and hold only online CPUs.
+//   - Dies and cores lie inside the package that they name, which exists; a core may name NoPackage, but not when
+//     a package holds its CPUs.
+//   - A distance row is empty or has one value of at least 1 per node; page sizes are ascending powers of two, and
+//     no pool overflows 64 bits.
+//   - Addresses, classes and ids of devices are spelled as the kernel spells them, and a device's node exists.
+func (m *Machine) Check() error {
+	if m.Online.IsEmpty() {
+		return &Violation{"machine", "Online", "", "at least one CPU"}
+	}
+	if both := m.Online.And(&m.Offline); !both.IsEmpty() {
+		return &Violation{"machine", "Offline", both.String(), "no CPU that is also online"}
+	}
+	for _, check := range []func() error{
+		m.checkPackages, m.checkDies, m.checkCores, m.checkL3s, m.checkNodes, m.checkDevices,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// disjoint collects the CPUs of the objects of one kind and refuses overlaps.
+type disjoint struct {
+	online *CPUSet
+	seen   CPUSet
+}
+
+func (d *disjoint) add(object string, cpus *CPUSet) error {
+	if !cpus.IsSubsetOf(d.online) {
+		strange := cpus.AndNot(d.online)
+		return &Violation{object, "CPUs", strange.String(), "online CPUs only"}
+	}
+	if d.seen.Intersects(cpus) {
+		twice := cpus.And(&d.seen)
+		return &Violation{object, "CPUs", twice.String(), "CPUs that no other object of this kind has"}
+	}
+	d.seen = d.seen.Or(cpus)
+	return nil
+}
+
+func (d *disjoint) addFilled(object string, cpus *CPUSet) error {
+	if cpus.IsEmpty() {
+		return &Violation{object, "CPUs", "", "at least one CPU"}
+	}
+	return d.add(object, cpus)
+}
+
+func (m *Machine) checkPackages() error {
+	d := disjoint{online: &m.Online}
+	for i, p := range m.Packages {
+		name := fmt.Sprintf("package %d", p.ID)
+		if p.ID < 0 || i > 0 && p.ID <= m.Packages[i-1].ID {
+			return &Violation{name, "ID", fmt.Sprint(p.ID), "ids from 0, ascending and unique"}
+		}
+		if err := d.addFilled(name, &p.CPUs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inPackage checks that an object lies in the package that it names.
+func (m *Machine) inPackage(object string, id PackageID, cpus *CPUSet) error {
+	for i := range m.Packages {
+		p := &m.Packages[i]
+		if p.ID == id && cpus.IsSubsetOf(&p.CPUs) {
+			return nil
+		}
+		if p.ID == id || p.CPUs.Intersects(cpus) {
+			return &Violation{object, "Package", fmt.Sprint(id), fmt.Sprintf("the package that holds CPUs %s", cpus)}
+		}
+	}
+	if id != NoPackage {
+		return &Violation{object, "Package", fmt.Sprint(id), "a package of this machine"}
+	}
+	return nil
+}
+
+func (m *Machine) checkDies() error {
+	d := disjoint{online: &m.Online}
+	for i, die := range m.Dies {
+		name := fmt.Sprintf("die %d of package %d", die.ID, die.Package)
+		if die.ID < 0 || i > 0 && compareDies(m.Dies[i-1], die) >= 0 {
+			return &Violation{name, "ID", fmt.Sprint(die.ID), "ids from 0, ascending and unique in their package"}
+		}
+		if err := cmp.Or(d.addFilled(name, &die.CPUs), m.inPackage(name, die.Package, &die.CPUs)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func compareDies(a, b Die) int {
+	return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.ID, b.ID))
+}
+
+func (m *Machine) checkCores() error {
+	d := disjoint{online: &m.Online}
+	for i, c := range m.Cores {
+		name := fmt.Sprintf("core %d of package %d", c.ID, c.Package)
+		if c.ID < 0 {
+			return &Violation{name, "ID", fmt.Sprint(c.ID), "0 or more"}
+		}
+		if err := cmp.Or(d.addFilled(name, &c.CPUs), m.inPackage(name, c.Package, &c.CPUs)); err != nil {
+			return err
+		}
+		if i > 0 && compareCores(m.Cores[i-1], c) >= 0 {
+			return &Violation{name, "CPUs", c.CPUs.String(), "cores in order of package, then lowest CPU"}
+		}
+	}
+	return nil
+}
+
+func compareCores(a, b Core) int {
+	la, _ := a.CPUs.Lowest()
+	lb, _ := b.CPUs.Lowest()
+	return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(la, lb))
+}
+
+func (m *Machine) checkL3s() error {
+	d := disjoint{online: &m.Online}
+	for i, l := range m.L3s {
+		name := fmt.Sprintf("l3 %d", l.ID)
+		if l.ID < 0 || i > 0 && l.ID <= m.L3s[i-1].ID {
+			return &Violation{name, "ID", fmt.Sprint(l.ID), "ids from 0, ascending and unique"}
+		}
+		if err := d.addFilled(name, &l.CPUs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Machine) checkNodes() error {
+	if len(m.NUMANodes) > MaxNodes {
+		return &Violation{"machine", "NUMANodes", fmt.Sprint(len(m.NUMANodes)), fmt.Sprintf("at most %d", MaxNodes)}
+	}
+	d := disjoint{online: &m.Online}
+	for i := range m.NUMANodes {
+		n := &m.NUMANodes[i]
+		name := fmt.Sprintf("NUMA node %d", n.ID)
+		if i > 0 && n.ID <= m.NUMANodes[i-1].ID {
+			return &Violation{name, "ID", fmt.Sprint(n.ID), "ids ascending and unique"}
+		}
+		if err := cmp.Or(d.add(name, &n.CPUs), m.checkDistances(name, n), checkHugePages(name, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Machine) checkDistances(name string, n *NUMANode) error {
+	if len(n.Distances) != 0 && len(n.Distances) != len(m.NUMANodes) {
+		return &Violation{name, "Distances", fmt.Sprint(n.Distances), fmt.Sprintf("no value or %d", len(m.NUMANodes))}
+	}
+	if slices.Contains(n.Distances, 0) {
+		return &Violation{name, "Distances", fmt.Sprint(n.Distances), "distances of at least 1"}
+	}
+	return nil
+}
+
+func checkHugePages(name string, n *NUMANode) error {
+	for i, h := range n.HugePages {
+		if h.PageBytes == 0 || h.PageBytes&(h.PageBytes-1) != 0 || i > 0 && h.PageBytes <= n.HugePages[i-1].PageBytes {
+			return &Violation{name, "HugePages", fmt.Sprint(h.PageBytes), "powers of two, ascending and unique"}
+		}
+		if h.Count > ^uint64(0)/h.PageBytes {
+			return &Violation{name, "HugePages", fmt.Sprint(h.Count), "a pool of less than 2^64 bytes"}
+		}
+	}
+	return nil
+}
+
+func (m *Machine) checkDevices() error {
+	if len(m.Devices) > MaxDevices {
+		return &Violation{"machine", "Devices", fmt.Sprint(len(m.Devices)), fmt.Sprintf("at most %d", MaxDevices)}
+	}
+	for i := range m.Devices {
+		d := &m.Devices[i]
+		if err := d.check(); err != nil {
+			return err
+		}
+		if i > 0 && compareDevices(*d, m.Devices[i-1]) <= 0 {
+			return &Violation{"device " + d.Address, "Address", d.Address, "addresses ascending and unique"}
+		}
+		if d.HasNUMA && m.NUMANode(d.NUMA) == nil || !d.HasNUMA && d.NUMA != 0 {
+			return &Violation{"device " + d.Address, "NUMA", fmt.Sprint(d.NUMA), "a NUMA node of this machine, or HasNUMA false and 0"}
+		}
+	}
+	return nil
+}
+
+// compareDevices orders by address; a longer domain ("10000:") comes after every four-digit one.
+func compareDevices(a, b Device) int {
+	return cmp.Or(cmp.Compare(len(a.Address), len(b.Address)), cmp.Compare(a.Address, b.Address))
+}
+
+func (d *Device) check() error {
+	object := fmt.Sprintf("device %.40s", d.Address)
+	switch {
+	case !isPCIAddress(d.Address):
+		return &Violation{object, "Address", d.Address, `a PCI address such as "0000:3b:00.0", in lower case`}
+	case !isHex(d.Class, 6):
+		return &Violation{object, "Class", d.Class, "six hexadecimal digits in lower case"}
+	case !isHex(d.Vendor, 4):
+		return &Violation{object, "Vendor", d.Vendor, "four hexadecimal digits in lower case"}
+	case !isHex(d.Product, 4):
+		return &Violation{object, "Product", d.Product, "four hexadecimal digits in lower case"}
+	case d.Switch != "" && !isPCIAddress(d.Switch):
+		return &Violation{object, "Switch", d.Switch, "a PCI address, or none"}
+	}
+	for _, text := range []struct{ field, value string }{{"Root", d.Root}, {"Driver", d.Driver}, {"Name", d.Name}} {
+		if len(text.value) > maxTextField {
+			return &Violation{object, text.field, text.value, fmt.Sprintf("at most %d bytes", maxTextField)}
+		}
+	}
+	return nil
+}
+
+// isPCIAddress says whether s is DOMAIN:BUS:DEVICE.FUNCTION as the kernel prints it: "%04x:%02x:%02x.%d".
+func isPCIAddress(s string) bool {
+	n := len(s) - len(":00:00.0")
+	return n >= 4 && n <= 8 && isHex(s[:n], n) && (n == 4 || s[0] != '0') && isPCISlot(s[n+1:]) && s[n] == ':'
+}
+
+// isPCISlot says whether s is BUS:DEVICE.FUNCTION.
+func isPCISlot(s string) bool {
+	return len(s) == 7 && isHex(s[:2], 2) && s[2] == ':' && isHex(s[3:5], 2) && s[5] == '.' && s[6] >= '0' && s[6] <= '7'
+}
+
+func isHex(s string, n int) bool {
+	if len(s) != n {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,198 @@
+package topology
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"strings"
+)
+
+// Devices in a machine string:
+//
+//	dev:3b:00.0|3b:00.1,020000,8086:1593,numa=0,root=3a,switch=3a:00.0,driver=ice,name=eth0|eth1
+//
+// Functions that differ in address and name alone share one item. A domain 0000 is left out, a root
+// "pci0000:3a" is written "3a". Driver, root and name are percent-encoded.
+
+// shortAddress leaves out domain 0000.
+func shortAddress(address string) string {
+	if len(address) == len("0000:00:00.0") {
+		return strings.TrimPrefix(address, "0000:")
+	}
+	return address
+}
+
+func longAddress(text string) string {
+	if isPCISlot(text) {
+		return "0000:" + text
+	}
+	return text
+}
+
+// shortRoot leaves out "pci0000:" where what follows is a bus.
+func shortRoot(root string) string {
+	if bus, ok := strings.CutPrefix(root, "pci0000:"); ok && isHex(bus, 2) {
+		return bus
+	}
+	return escape(root)
+}
+
+func longRoot(text string) (string, error) {
+	if isHex(text, 2) {
+		return "pci0000:" + text, nil
+	}
+	return unescape(text)
+}
+
+// escape percent-encodes everything that could end a value, and a lone pair of hexadecimal digits,
+// which would read as a bus.
+func escape(s string) string {
+	if isHex(s, 2) {
+		return fmt.Sprintf("%%%02X%s", s[0], s[1:])
+	}
+	return strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
+}
+
+func unescape(s string) (string, error) {
+	text, err := url.PathUnescape(s)
+	if err != nil {
+		return "", fmt.Errorf("%.40q: want text with %%XX for special characters", s)
+	}
+	return text, nil
+}
+
+// appendDevices appends one item for every run of devices that differ in address and name alone.
+func appendDevices(b []byte, devices []Device) []byte {
+	for i := 0; i < len(devices); {
+		n := 1
+		for i+n < len(devices) && sharesItem(&devices[i], &devices[i+n]) {
+			n++
+		}
+		b = append(b, " dev:"...)
+		b = appendDeviceItem(b, devices[i:i+n])
+		i += n
+	}
+	return b
+}
+
+func sharesItem(a, b *Device) bool {
+	twin := *b
+	twin.Address = a.Address
+	if a.Name != "" && b.Name != "" {
+		twin.Name = a.Name
+	}
+	return twin == *a
+}
+
+func appendDeviceItem(b []byte, run []Device) []byte {
+	d := &run[0]
+	for i := range run {
+		if i > 0 {
+			b = append(b, '|')
+		}
+		b = append(b, shortAddress(run[i].Address)...)
+	}
+	b = fmt.Appendf(b, ",%s,%s:%s", d.Class, d.Vendor, d.Product)
+	if d.HasNUMA {
+		b = fmt.Appendf(b, ",numa=%d", d.NUMA)
+	}
+	if d.Root != "" {
+		b = append(append(b, ",root="...), shortRoot(d.Root)...)
+	}
+	if d.Switch != "" {
+		b = append(append(b, ",switch="...), shortAddress(d.Switch)...)
+	}
+	if d.Driver != "" {
+		b = append(append(b, ",driver="...), escape(d.Driver)...)
+	}
+	if d.Name == "" {
+		return b
+	}
+	for i := range run {
+		sep := "|"
+		if i == 0 {
+			sep = ",name="
+		}
+		b = append(append(b, sep...), escape(run[i].Name)...)
+	}
+	return b
+}
+
+func (p *parser) parseDevices() error {
+	for _, text := range p.devs {
+		run, err := parseDeviceItem(text)
+		if err != nil {
+			return err
+		}
+		if len(p.m.Devices)+len(run) > MaxDevices {
+			return &ParseError{"dev", text, fmt.Sprintf("at most %d devices", MaxDevices)}
+		}
+		p.m.Devices = append(p.m.Devices, run...)
+	}
+	return nil
+}
+
+func parseDeviceItem(text string) ([]Device, error) {
+	parts := strings.Split(text, ",")
+	if len(parts) < 3 {
+		return nil, &ParseError{"dev", text, "ADDRESS,CLASS,VENDOR:PRODUCT[,numa=N][,root=R][,switch=ADDRESS][,driver=D][,name=N]"}
+	}
+	vendor, product, _ := strings.Cut(parts[2], ":")
+	d := Device{Class: parts[1], Vendor: vendor, Product: product}
+	var names []string
+	seen := map[string]bool{}
+	for _, attribute := range parts[3:] {
+		key, value, _ := strings.Cut(attribute, "=")
+		if seen[key] || value == "" {
+			return nil, &ParseError{"dev", attribute, "KEY=VALUE, each key once"}
+		}
+		seen[key] = true
+		if key == "name" {
+			names = strings.Split(value, "|")
+			continue
+		}
+		if err := d.setAttribute(key, value); err != nil {
+			return nil, &ParseError{"dev", attribute, err.Error()}
+		}
+	}
+	return d.expand(text, strings.Split(parts[0], "|"), names)
+}
+
+func (d *Device) setAttribute(key, value string) (err error) {
+	switch key {
+	case "numa":
+		var n int
+		n, err = parseNumber(value, math.MaxUint16)
+		d.NUMA, d.HasNUMA = NUMAID(n), true
+	case "root":
+		d.Root, err = longRoot(value)
+	case "switch":
+		d.Switch = longAddress(value)
+	case "driver":
+		d.Driver, err = unescape(value)
+	default:
+		err = fmt.Errorf("a key among numa, root, switch, driver, name")
+	}
+	return err
+}
+
+// expand makes one device for each address.
+func (d *Device) expand(text string, addresses, names []string) ([]Device, error) {
+	if names != nil && len(names) != len(addresses) {
+		return nil, &ParseError{"dev", text, fmt.Sprintf("as many names as addresses, %d", len(addresses))}
+	}
+	out := make([]Device, len(addresses))
+	for i, address := range addresses {
+		out[i] = *d
+		out[i].Address = longAddress(address)
+		if names == nil {
+			continue
+		}
+		name, err := unescape(names[i])
+		if err != nil || name == "" {
+			return nil, &ParseError{"dev", text, "names that are not empty"}
+		}
+		out[i].Name = name
+	}
+	return out, nil
+}

@@ -1,0 +1,170 @@
+package topology
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// maxSequence bounds how many numbers one sequence of a machine string may stand for.
+const maxSequence = 1 << 16
+
+// appendSequence appends numbers in their order, arithmetic runs as "A-B" or "A-B/STEP".
+func appendSequence(b []byte, seq []int) []byte {
+	for i := 0; i < len(seq); {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		n, step := run(seq[i:])
+		b = strconv.AppendInt(b, int64(seq[i]), 10)
+		if n > 1 {
+			b = append(b, '-')
+			b = strconv.AppendInt(b, int64(seq[i+n-1]), 10)
+		}
+		if n > 1 && step > 1 {
+			b = append(b, '/')
+			b = strconv.AppendInt(b, int64(step), 10)
+		}
+		i += n
+	}
+	return b
+}
+
+// run returns the length and step of the ascending arithmetic run at the start of seq: two numbers
+// make a run only when they are neighbours.
+func run(seq []int) (n, step int) {
+	if len(seq) < 2 || seq[1] <= seq[0] {
+		return 1, 1
+	}
+	step = seq[1] - seq[0]
+	for n = 2; n < len(seq) && seq[n]-seq[n-1] == step; n++ {
+	}
+	if n == 2 && step > 1 {
+		return 1, 1
+	}
+	return n, step
+}
+
+// parseSequence reads what appendSequence writes. Numbers are 0 to limit.
+func parseSequence(text string, limit int) ([]int, error) {
+	var out []int
+	for item := range strings.SplitSeq(text, ",") {
+		lo, hi, step, err := parseRun(item, limit)
+		if err != nil {
+			return nil, err
+		}
+		if len(out)+(hi-lo)/step >= maxSequence {
+			return nil, fmt.Errorf("more than %d numbers", maxSequence)
+		}
+		for n := lo; n <= hi; n += step {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+func parseRun(item string, limit int) (lo, hi, step int, err error) {
+	span, stepText, stepped := strings.Cut(item, "/")
+	from, to, ranged := strings.Cut(span, "-")
+	if lo, err = parseNumber(from, limit); err != nil {
+		return 0, 0, 0, err
+	}
+	hi, step = lo, 1
+	if ranged {
+		if hi, err = parseNumber(to, limit); err != nil {
+			return 0, 0, 0, err
+		}
+	}
+	if stepped {
+		if step, err = parseNumber(stepText, limit); err != nil {
+			return 0, 0, 0, err
+		}
+	}
+	if hi < lo || step < 1 || stepped && !ranged {
+		return 0, 0, 0, fmt.Errorf("%.40q: want A, A-B or A-B/STEP with A <= B and STEP >= 1", item)
+	}
+	return lo, hi, step, nil
+}
+
+func parseNumber(text string, limit int) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || n > uint64(limit) {
+		return 0, fmt.Errorf("%.40q: want a number from 0 to %d", text, limit)
+	}
+	return int(n), nil
+}
+
+// appendRepeats appends values joined by commas, equal neighbours as "VALUE*COUNT".
+func appendRepeats(b []byte, values []string) []byte {
+	for i := 0; i < len(values); {
+		n := 1
+		for i+n < len(values) && values[i+n] == values[i] {
+			n++
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, values[i]...)
+		if n > 1 {
+			b = append(b, '*')
+			b = strconv.AppendInt(b, int64(n), 10)
+		}
+		i += n
+	}
+	return b
+}
+
+// parseRepeats reads what appendRepeats writes.
+func parseRepeats(text string) ([]string, error) {
+	var out []string
+	for item := range strings.SplitSeq(text, ",") {
+		value, count, repeated := strings.Cut(item, "*")
+		n := 1
+		if repeated {
+			var err error
+			if n, err = parseNumber(count, maxSequence); err != nil || n == 0 {
+				return nil, fmt.Errorf("repeat count %.40q: want a number from 1 to %d", count, maxSequence)
+			}
+		}
+		if len(out)+n > maxSequence {
+			return nil, fmt.Errorf("more than %d values", maxSequence)
+		}
+		for range n {
+			out = append(out, value)
+		}
+	}
+	return out, nil
+}
+
+// byteUnits are the binary suffixes, the largest first.
+var byteUnits = []struct {
+	suffix string
+	shift  uint
+}{{"Ti", 40}, {"Gi", 30}, {"Mi", 20}, {"Ki", 10}}
+
+// FormatBytes prints an amount exactly, with the largest binary suffix that divides it ("64Gi",
+// "131855096Ki", "5").
+func FormatBytes(n uint64) string {
+	for _, u := range byteUnits {
+		if n != 0 && n&(1<<u.shift-1) == 0 {
+			return strconv.FormatUint(n>>u.shift, 10) + u.suffix
+		}
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+// ParseBytes reads an amount of bytes with an optional binary suffix Ki, Mi, Gi or Ti.
+func ParseBytes(text string) (uint64, error) {
+	digits, shift := text, uint(0)
+	for _, u := range byteUnits {
+		if rest, ok := strings.CutSuffix(text, u.suffix); ok {
+			digits, shift = rest, u.shift
+			break
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || n<<shift>>shift != n {
+		return 0, fmt.Errorf("%.40q: want bytes below 2^64, with an optional suffix Ki, Mi, Gi or Ti", text)
+	}
+	return n << shift, nil
+}
