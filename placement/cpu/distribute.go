@@ -1,0 +1,417 @@
+package cpu
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// maxTrials bounds the combinations of NUMA nodes that are tried. The kubelet has no bound; at some tens of
+// microseconds for each it would hold its lock for half a minute.
+const maxTrials = 1 << 20
+
+// distributor is the state of one takeByTopologyNUMADistributed.
+type distributor struct {
+	t      *Topology
+	n, g   int // CPUs to take, and the size of the portions
+	free   words
+	result words
+	need   int
+	avail  words // what one nested pack may use
+
+	trials int
+	// list is the NUMA nodes with free CPUs in the kubelet's order; a node that spans sockets can be there twice.
+	list []uint8
+	// nodes is the same without repetition, ascending.
+	nodes  []uint8
+	freeOf [topology.MaxNUMANodes]int // by index of NUMA node
+	after  [topology.MaxNUMANodes]int // what would be left of freeOf
+	saved  [topology.MaxCPUs]int
+	total  int // sum of freeOf, less n
+
+	best   choice
+	combos combinations
+	combo  []uint8
+	local  remainder
+	subs   combinations
+	subset []uint8
+	cand   []uint8
+
+	listBuf, comboBuf, subsetBuf, candBuf, bestBuf, bestRest, localBuf [topology.MaxCPUs]uint8
+	nodesBuf                                                           [topology.MaxNUMANodes]uint8
+}
+
+// score is the kubelet's balance score, the standard deviation of the free CPUs that would be left on the nodes.
+// The number of nodes and the sum of their CPUs are the same for all that is compared in one take, so the
+// sum of squares orders them too; sd only decides whether a difference survives the kubelet's rounding.
+type score struct {
+	squares int
+	sd      float64
+}
+
+var worst = score{math.MaxInt, math.MaxFloat64}
+
+// remainder is the best set of nodes to take what cannot be spread evenly.
+type remainder struct {
+	score score
+	nodes []uint8
+	// array is the identity of the backing array that nodes would have in the kubelet.
+	array int
+}
+
+// choice is the best combination of nodes so far.
+type choice struct {
+	score     score
+	found     bool
+	oneSocket bool
+	nodes     []uint8
+	array     int
+	rest      []uint8
+}
+
+// distribute is takeByTopologyNUMADistributed.
+func (s *scratch) distribute(t *Topology, avail *words, n int) error {
+	g := 1
+	if t.opts.FullPhysicalCPUsOnly {
+		g = t.perCore
+	}
+	if n%g != 0 {
+		return s.pack(t, avail, n, false)
+	}
+	if more, err := s.begin(t, avail, n); !more {
+		return err
+	}
+	d := &s.dist
+	d.begin(&s.packer, n, g)
+	for k, last := d.width(); k <= last; k++ {
+		if err := d.search(k); err != nil {
+			return err
+		}
+		if d.best.found {
+			err := d.carryOut(&s.packer)
+			s.result = d.result
+			return err
+		}
+	}
+	return s.pack(t, avail, n, false)
+}
+
+// begin reads the free CPUs of each node from a packer that has begun.
+func (d *distributor) begin(p *packer, n, g int) {
+	d.t, d.n, d.g, d.need, d.trials = p.t, n, g, n, 0
+	d.free, d.result = p.free, words{}
+	d.list, d.nodes, d.total = d.listBuf[:0], d.nodesBuf[:0], -n
+	for _, e := range p.numaOrder() {
+		d.list = append(d.list, uint8(e.index()))
+		d.freeOf[e.index()] = e.free()
+	}
+	for i := range d.t.numa {
+		if overlaps(d.t.numa[i].pieces, &d.free) {
+			d.nodes = append(d.nodes, uint8(i))
+			d.total += d.freeOf[i]
+		}
+	}
+}
+
+// width is rangeNUMANodesNeededToSatisfy.
+func (d *distributor) width() (least, most int) {
+	perNode := ceilDiv(ceilDiv(d.t.count, d.g), len(d.t.numa))
+	portions := ceilDiv(d.n, d.g)
+	return ceilDiv(portions, perNode), min(portions, len(d.nodes))
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// search finds the best combination of k nodes.
+func (d *distributor) search(k int) error {
+	d.best = choice{score: worst, nodes: d.bestBuf[:k]}
+	d.combo = d.comboBuf[:k]
+	for d.combos.start(len(d.list), k); d.combos.next(); {
+		d.combos.load(d.combo, d.list)
+		// The kubelet remembers a slice whose array later combinations still write to (kubernetes#141237).
+		if d.best.found && d.best.array == d.combos.array {
+			copy(d.best.nodes, d.combo)
+		}
+		if d.best.score.sd == 0 && (!d.socketwise() || d.best.oneSocket) {
+			return nil
+		}
+		if err := d.try(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// socketwise says whether align-by-socket counts in distribution, as it does from 1.37 on.
+func (d *distributor) socketwise() bool { return d.t.opts.AlignBySocket && d.t.opts.Version >= 37 }
+
+// try scores d.combo and remembers it if it is the best.
+func (d *distributor) try() error {
+	if d.trials++; d.trials > maxTrials {
+		return ErrTooComplex
+	}
+	even, ok := d.evenShare()
+	if !ok {
+		return nil
+	}
+	for _, i := range d.nodes {
+		d.after[i] = d.freeOf[i]
+	}
+	for _, i := range d.combo {
+		d.after[i] -= even
+	}
+	if err := d.bestRemainder(d.n - even*len(d.combo)); err != nil {
+		return err
+	}
+	// CPUDetails.AreNUMANodesInSameSocket.
+	oneSocket := d.socketwise() && d.t.socketCount(d.combo) <= 1
+	better := d.local.score.sd < d.best.score.sd
+	if oneSocket != d.best.oneSocket {
+		better = oneSocket
+	}
+	if better {
+		d.best.score, d.best.found, d.best.oneSocket, d.best.array = d.local.score, true, oneSocket, d.combos.array
+		copy(d.best.nodes, d.combo)
+		d.best.rest = append(d.bestRest[:0], d.local.nodes...)
+	}
+	return nil
+}
+
+// evenShare is the number of CPUs that each node of d.combo gives before the remainder is placed; false if
+// the combination cannot serve.
+func (d *distributor) evenShare() (share int, ok bool) {
+	free, portions := 0, 0
+	var seen uint64
+	for _, i := range d.combo {
+		if seen>>i&1 == 0 {
+			free += d.freeOf[i]
+		}
+		seen |= 1 << i
+		portions += d.freeOf[i] / d.g
+	}
+	if free < d.n || portions*d.g < d.n {
+		return 0, false
+	}
+	share = d.n / len(d.combo) / d.g * d.g
+	for _, i := range d.combo {
+		if d.socketwise() {
+			share = min(share, d.freeOf[i]/d.g*d.g)
+		} else if d.freeOf[i] < share {
+			return 0, false
+		}
+	}
+	return share, true
+}
+
+// bestRemainder fills d.local with the best way to take the remainder from nodes of d.combo, given d.after.
+func (d *distributor) bestRemainder(left int) error {
+	d.local = remainder{score: worst}
+	if left == 0 {
+		d.local.score = d.scoreOf(d.squares())
+		return nil
+	}
+	d.cand = d.candBuf[:0]
+	for _, i := range d.combo {
+		if d.after[i] >= d.g {
+			d.cand = append(d.cand, i)
+		}
+	}
+	before := d.squares()
+	for k := len(d.cand); left > 0 && k >= 1; k-- {
+		d.subset = d.subsetBuf[:k]
+		for d.subs.start(len(d.cand), k); d.subs.next(); {
+			d.subs.load(d.subset, d.cand)
+			if d.local.nodes != nil && d.local.array == d.subs.array {
+				copy(d.local.nodes, d.subset)
+			}
+			if err := d.trySubset(left, before); err != nil {
+				return err
+			}
+		}
+		// Arrays of another size are other arrays.
+		d.local.array = -1
+	}
+	return nil
+}
+
+// trySubset takes the remainder from d.subset by turns and remembers it if it is the best.
+func (d *distributor) trySubset(left, squares int) error {
+	if d.trials++; d.trials > maxTrials {
+		return ErrTooComplex
+	}
+	sum := 0
+	for j, i := range d.subset {
+		d.saved[j] = d.after[i]
+		sum += d.after[i]
+	}
+	if sum < left {
+		return nil
+	}
+	squares, ok := d.byTurns(left, squares)
+	if !ok {
+		return ErrWouldHang
+	}
+	if squares < d.local.score.squares {
+		if sc := d.scoreOf(squares); sc.sd < d.local.score.sd {
+			d.local.score, d.local.array = sc, d.subs.array
+			d.local.nodes = append(d.localBuf[:0], d.subset...)
+		}
+	}
+	for j, i := range d.subset {
+		d.after[i] = d.saved[j]
+	}
+	return nil
+}
+
+// byTurns takes left CPUs from d.after, a portion from each node of d.subset in turn, and keeps the sum of squares.
+// It is false where the kubelet's loop would never end: the nodes have enough CPUs, but not in portions.
+func (d *distributor) byTurns(left, squares int) (int, bool) {
+	for left > 0 {
+		stuck := true
+		for _, i := range d.subset {
+			if left == 0 {
+				break
+			}
+			x := d.after[i]
+			if x < d.g {
+				continue
+			}
+			stuck = false
+			d.after[i] = x - d.g
+			squares += (x-d.g)*(x-d.g) - x*x
+			left -= d.g
+		}
+		if stuck {
+			return 0, false
+		}
+	}
+	return squares, true
+}
+
+func (d *distributor) squares() int {
+	sum := 0
+	for _, i := range d.nodes {
+		sum += d.after[i] * d.after[i]
+	}
+	return sum
+}
+
+// scoreOf is the kubelet's standardDeviation of d.after, with its rounding of mean and result to three decimals.
+func (d *distributor) scoreOf(squares int) score {
+	n := float64(len(d.nodes))
+	mean := thousandths(float64(d.total) / n)
+	sum := 0.0
+	for _, i := range d.nodes {
+		diff := float64(d.after[i]) - mean
+		sum += float64(diff * diff)
+	}
+	return score{squares, thousandths(math.Sqrt(sum / n))}
+}
+
+func thousandths(x float64) float64 { return math.Round(x*1000) / 1000 }
+
+// carryOut takes the CPUs from the chosen nodes. Failures to pack are passed over, as in the kubelet; the count
+// at the end finds them.
+func (d *distributor) carryOut(p *packer) error {
+	even := d.n / len(d.best.nodes) / d.g * d.g
+	if d.t.opts.Version >= 37 {
+		for _, i := range d.best.nodes {
+			even = min(even, count(d.t.numa[i].pieces, &d.free)/d.g*d.g)
+		}
+	}
+	for _, i := range d.best.nodes {
+		d.packFrom(p, i, even)
+	}
+	for left := d.n - even*len(d.best.nodes); left > 0; {
+		before := left
+		for _, i := range d.best.rest {
+			if left == 0 {
+				break
+			}
+			if count(d.t.numa[i].pieces, &d.free) < d.g {
+				continue
+			}
+			d.packFrom(p, i, d.g)
+			left -= d.g
+		}
+		if left == before {
+			return ErrWouldHang
+		}
+	}
+	if d.need != 0 {
+		return ErrAccounting
+	}
+	return nil
+}
+
+// packFrom moves n packed CPUs of a node to the result.
+func (d *distributor) packFrom(p *packer, node uint8, n int) {
+	d.avail = words{}
+	for _, part := range d.t.numa[node].pieces {
+		d.avail[part.word] = part.mask & d.free[part.word]
+	}
+	if p.pack(d.t, &d.avail, n, false) != nil {
+		return
+	}
+	for i := range d.t.words {
+		d.need -= bits.OnesCount64(p.result[i])
+		d.result[i] |= p.result[i]
+		d.free[i] &^= d.result[i]
+	}
+}
+
+// combinations walks through the k-element combinations of n positions in lexicographic order, as the kubelet's
+// iterateCombinations, and says which of them share a backing array there.
+type combinations struct {
+	n, k int
+	// fork is the last position whose append makes Go allocate a new array (capacities 1, 2, 4, 8, ...).
+	// Combinations that agree up to and including it are written to the same array.
+	fork  int
+	array int
+	begun bool
+	pos   [topology.MaxCPUs]uint16
+}
+
+func (c *combinations) start(n, k int) {
+	c.n, c.k, c.begun, c.array, c.fork = n, k, false, 0, 0
+	if k > 1 {
+		c.fork = 1 << (bits.Len(uint(k-1)) - 1)
+	}
+}
+
+// next advances to the next combination, if there is one.
+func (c *combinations) next() bool {
+	i := c.k - 1
+	if !c.begun {
+		c.begun = true
+		if c.k < 1 || c.k > c.n {
+			return false
+		}
+		for j := range c.k {
+			c.pos[j] = uint16(j)
+		}
+		return true
+	}
+	for i >= 0 && int(c.pos[i]) == c.n-c.k+i {
+		i--
+	}
+	if i < 0 {
+		return false
+	}
+	c.pos[i]++
+	for j := i + 1; j < c.k; j++ {
+		c.pos[j] = c.pos[j-1] + 1
+	}
+	if i <= c.fork {
+		c.array++
+	}
+	return true
+}
+
+// load copies the current combination of items into out, which has room for k.
+func (c *combinations) load(out, items []uint8) {
+	for j := range out {
+		out[j] = items[c.pos[j]]
+	}
+}

@@ -1,0 +1,237 @@
+package cpu
+
+import (
+	"math/bits"
+	"slices"
+	"strconv"
+
+	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Hinter makes the CPU manager's topology hints over the NUMA nodes of one machine. It is immutable.
+type Hinter struct {
+	t     *Topology
+	place []uint8 // position in the space, by index of NUMA node
+	// cover[k-1] is the number of CPUs on the k largest nodes.
+	cover []int
+	// preferred are the masks that are preferred when the smallest fitting mask has k nodes, by k.
+	preferred    [][]hint.Mask
+	preferredSet []hint.Set
+	masks        hint.Set // the masks of nodes with CPUs
+}
+
+// HintInput is what Hints decides from.
+type HintInput struct {
+	// N is the number of CPUs asked for; at least 1.
+	N int
+	// Available is the shared CPUs without the reserved ones; or the CPUs of a container that has N CPUs already.
+	Available *topology.CPUSet
+	// Reusable is the CPUs of earlier init containers; with pod scope also those that containers of the pod hold.
+	// nil for none.
+	Reusable *topology.CPUSet
+	// Want says whether List.Offered is to be filled.
+	Want hint.Want
+}
+
+// NewHinter relates the topology to a space, which may have nodes without CPUs. The error is a *NodeError that
+// names a node with CPUs which the space does not have.
+func NewHinter(t *Topology, space *hint.Space) (*Hinter, error) {
+	h := &Hinter{t: t, masks: space.NewSet()}
+	var withCPUs hint.Mask
+	var sizes []int
+	for i := range t.numa {
+		p, ok := space.Position(topology.NUMAID(t.numa[i].id))
+		if !ok {
+			return nil, &NodeError{"NUMA", t.numa[i].id, "one of the " + strconv.Itoa(space.Len()) + " nodes that hints are made for"}
+		}
+		h.place = append(h.place, uint8(p))
+		withCPUs |= 1 << p
+		sizes = append(sizes, t.numa[i].size)
+	}
+	slices.Sort(sizes)
+	slices.Reverse(sizes)
+	sum := 0
+	for _, n := range sizes {
+		sum += n
+		h.cover = append(h.cover, sum)
+	}
+	h.prefer(space, withCPUs)
+	return h, nil
+}
+
+// prefer fills the tables of preferred masks.
+func (h *Hinter) prefer(space *hint.Space, withCPUs hint.Mask) {
+	h.preferred = make([][]hint.Mask, len(h.t.numa)+1)
+	h.preferredSet = make([]hint.Set, len(h.t.numa)+1)
+	for k := range h.preferredSet {
+		h.preferredSet[k] = space.NewSet()
+	}
+	for _, m := range space.BySize() {
+		if m&^withCPUs != 0 {
+			continue
+		}
+		h.masks.Add(m)
+		for k := 1; k < len(h.preferred); k++ {
+			if m.Len() == k || h.socketAligned(m, k) {
+				h.preferred[k] = append(h.preferred[k], m)
+				h.preferredSet[k].Add(m)
+			}
+		}
+	}
+}
+
+// socketAligned is isHintSocketAligned.
+func (h *Hinter) socketAligned(m hint.Mask, smallest int) bool {
+	perSocket := len(h.t.numa) / h.t.numSockets
+	if !h.t.opts.AlignBySocket || perSocket == 0 {
+		return false
+	}
+	var nodes []uint8
+	for i, p := range h.place {
+		if m.Has(int(p)) {
+			nodes = append(nodes, uint8(i))
+		}
+	}
+	return h.t.socketCount(nodes) == ceilDiv(smallest, perSocket)
+}
+
+// free is the available CPUs per position, and what a mask must bring.
+type free struct {
+	at [hint.MaxNodes]int
+	// need is how many available CPUs a mask must have, after the reusable ones.
+	need int
+	// must is the nodes of the reusable CPUs.
+	must hint.Mask
+}
+
+// Hints fills l, which must be of the Hinter's space, as generateCPUTopologyHints does.
+func (h *Hinter) Hints(in *HintInput, l *hint.List) {
+	l.Reset(hint.Masks)
+	f := h.free(in)
+	k := h.smallest(in.N)
+	if in.Want == hint.Preferred {
+		for _, m := range h.preferred[k] {
+			if f.offers(m) {
+				l.Preferred.Add(m)
+			}
+		}
+		return
+	}
+	var some uint64
+	f.offered(l.Offered)
+	for i := range l.Offered {
+		l.Offered[i] &= h.masks[i]
+		l.Preferred[i] = l.Offered[i] & h.preferredSet[k][i]
+		some |= l.Offered[i]
+	}
+	if some == 0 {
+		l.Kind = hint.Impossible
+	}
+}
+
+// smallest is the kubelet's minAffinitySize: the size of the smallest mask that has n CPUs, free or not; all
+// nodes if there is none.
+func (h *Hinter) smallest(n int) int {
+	for k, cpus := range h.cover {
+		if cpus >= n {
+			return k + 1
+		}
+	}
+	return len(h.cover)
+}
+
+func (h *Hinter) free(in *HintInput) (f free) {
+	f.need = in.N
+	avail := in.Available.Words()
+	for i, p := range h.place {
+		f.at[p] = count(h.t.numa[i].pieces, avail)
+	}
+	if in.Reusable == nil {
+		return f
+	}
+	reusable := in.Reusable.Words()
+	for i, p := range h.place {
+		if n := count(h.t.numa[i].pieces, reusable); n > 0 {
+			f.must |= 1 << p
+			f.need -= n
+		}
+	}
+	return f
+}
+
+// offers says whether a mask of nodes with CPUs is offered.
+func (f *free) offers(m hint.Mask) bool {
+	if f.must&^m != 0 {
+		return false
+	}
+	sum := 0
+	for w := uint16(m); w != 0; w &= w - 1 {
+		sum += f.at[bits.TrailingZeros16(w)&(hint.MaxNodes-1)]
+	}
+	return sum >= f.need
+}
+
+// Four sums are compared at a time, each in 16 bits of a word, the highest of which is kept for the answer.
+const (
+	lanes   = 0x0001000100010001
+	answers = 0x8000800080008000
+	// gather brings bits 0, 16, 32 and 48 together at bit 48.
+	gather = 1<<48 | 1<<33 | 1<<18 | 1<<3
+)
+
+// lowMasks[i] is the masks over the six lowest positions that have position i.
+var lowMasks = [6]uint64{
+	0xaaaaaaaaaaaaaaaa, 0xcccccccccccccccc, 0xf0f0f0f0f0f0f0f0,
+	0xff00ff00ff00ff00, 0xffff0000ffff0000, 0xffffffff00000000,
+}
+
+// offered sets the words of all masks that bring enough and have the nodes they must have; word i of a Set is
+// the masks that agree in the positions from the sixth on.
+func (f *free) offered(set hint.Set) {
+	var sums [16]uint64
+	for i := range sums {
+		sums[i] = f.lowSums(i)
+	}
+	keep := ^uint64(0)
+	for i, m := range lowMasks {
+		if f.must.Has(i) {
+			keep &= m
+		}
+	}
+	mustHigh := int(f.must >> 6)
+	for i := range set {
+		if mustHigh&^i != 0 {
+			continue
+		}
+		need := f.need
+		for w := uint16(i); w != 0; w &= w - 1 {
+			need -= f.at[(6+bits.TrailingZeros16(w))&(hint.MaxNodes-1)]
+		}
+		set[i] = atLeast(&sums, need) & keep
+	}
+}
+
+// lowSums returns the sums of the four masks from 4i to 4i+3, over the six lowest positions.
+func (f *free) lowSums(i int) uint64 {
+	base := 0
+	for p := 2; p < 6; p++ {
+		base += f.at[p] * (i >> (p - 2) & 1)
+	}
+	return uint64(base)*lanes + uint64(f.at[0])*(1<<16|1<<48) + uint64(f.at[1])*(1<<32|1<<48)
+}
+
+// atLeast returns which of the 64 sums reach need.
+func atLeast(sums *[16]uint64, need int) (set uint64) {
+	if need <= 0 {
+		return ^uint64(0)
+	}
+	if need > topology.MaxCPUs {
+		return 0
+	}
+	for i, s := range sums {
+		yes := (s + answers - uint64(need)*lanes) & answers >> 15
+		set |= yes * gather >> 48 & 15 << (4 * i)
+	}
+	return set
+}

@@ -1,0 +1,112 @@
+package cpu
+
+import (
+	"math/bits"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// AllocateInput is what Allocate decides from.
+type AllocateInput struct {
+	// N is the number of CPUs asked for.
+	N int
+	// Shared is the kubelet's default CPU set: every CPU that no container has to itself.
+	Shared *topology.CPUSet
+	// Reserved is the CPUs kept for the system; Siblings is all CPUs of their cores (Topology.Siblings).
+	Reserved, Siblings *topology.CPUSet
+	// Reusable is what earlier init containers of the pod hold and may hand on; nil for none.
+	Reusable *topology.CPUSet
+	// Aligned says that the merged hint names NUMA nodes, and NUMA is then those nodes; false is the kubelet's
+	// nil affinity.
+	Aligned bool
+	NUMA    topology.NUMASet
+}
+
+// CheckSMT returns ErrSMTSize or ErrSMTCores where full-pcpus-only refuses n CPUs (enforceSMTAlignment), else nil.
+// Reusable CPUs do not count. Kubelets before 1.37 also ask this of a container that has its CPUs already.
+func (t *Topology) CheckSMT(n int, shared, siblings *topology.CPUSet) error {
+	if !t.opts.FullPhysicalCPUsOnly {
+		return nil
+	}
+	if n%t.perCore != 0 {
+		return ErrSMTSize
+	}
+	sh, sib, free := shared.Words(), siblings.Words(), 0
+	for i := range t.words {
+		free += bits.OnesCount64(sh[i] &^ sib[i])
+	}
+	if n > free {
+		return ErrSMTCores
+	}
+	return nil
+}
+
+// Allocate stores in out the CPUs that a container gets which has none yet: Allocate and allocateCPUs of
+// policy_static.go. On error out is left alone. The caller takes out from the shared CPUs. On a node that is
+// not Regular the result may hold CPUs that were not available, and then differ in number from N.
+func (t *Topology) Allocate(in *AllocateInput, out *topology.CPUSet) error {
+	if err := t.CheckSMT(in.N, in.Shared, in.Siblings); err != nil {
+		return err
+	}
+	s := scratches.Get().(*scratch)
+	err := s.allocate(t, in)
+	if err == nil {
+		t.store(&s.picked, out)
+	}
+	scratches.Put(s)
+	return err
+}
+
+// allocate takes CPUs from the hinted nodes as far as there are any, then from anywhere, into s.picked.
+func (s *scratch) allocate(t *Topology, in *AllocateInput) error {
+	t.pool(in, &s.pool)
+	s.picked = words{}
+	left := in.N
+	if in.Aligned {
+		available := t.alignedPart(in.NUMA, &s.pool, &s.aligned)
+		if err := s.take(t, &s.aligned, min(left, available)); err != nil {
+			return err
+		}
+		for i := range t.words {
+			s.picked[i] = s.result[i]
+			left -= bits.OnesCount64(s.result[i])
+			s.pool[i] &^= s.result[i]
+		}
+	}
+	if err := s.take(t, &s.pool, left); err != nil {
+		return err
+	}
+	for i := range t.words {
+		s.picked[i] |= s.result[i]
+	}
+	return nil
+}
+
+// pool is available ∪ reusable.
+func (t *Topology) pool(in *AllocateInput, pool *words) {
+	sh, res := in.Shared.Words(), in.Reserved.Words()
+	for i := range t.words {
+		pool[i] = sh[i] &^ res[i]
+	}
+	if in.Reusable != nil {
+		re := in.Reusable.Words()
+		for i := range t.words {
+			pool[i] |= re[i]
+		}
+	}
+}
+
+// alignedPart is getAlignedCPUs: the CPUs of the pool on the nodes, or with align-by-socket on their sockets.
+func (t *Topology) alignedPart(nodes topology.NUMASet, pool, aligned *words) (n int) {
+	*aligned = words{}
+	for i := range t.numa {
+		if nodes>>t.numa[i].id&1 == 1 {
+			add(t.reach[i], aligned)
+		}
+	}
+	for i := range t.words {
+		aligned[i] &= pool[i]
+		n += bits.OnesCount64(aligned[i])
+	}
+	return n
+}

@@ -1,0 +1,366 @@
+package cpu
+
+import (
+	"math/bits"
+	"slices"
+	"sync"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// element is a group with its number of free CPUs in the upper half and its index in the lower: the kubelet's
+// order (free CPUs, then id) is the order of numbers.
+type element uint32
+
+func (e element) index() int { return int(e & 0xffff) }
+func (e element) free() int  { return int(e >> 16) }
+
+func elementOf(free, index int) element { return element(free<<16 | index) }
+
+// packer is the kubelet's cpuAccumulator. The CPUs that it claims are the whole of a group even where some of
+// them are not free, and count as often as they are claimed: that is how the kubelet counts.
+type packer struct {
+	t      *Topology
+	free   words
+	result words
+	need   int
+
+	outer, inner, buf [topology.MaxCPUs]element
+}
+
+// scratch is what taking CPUs needs for a moment; too large to be zeroed on each call.
+type scratch struct {
+	packer
+	dist distributor
+
+	pool, aligned, picked words // of Allocate
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// Take picks n CPUs from avail as the kubelet's takeByTopology does and stores them in out, which is left alone
+// on error. On a node that is not Regular, out may be of another size and hold CPUs outside avail.
+func (t *Topology) Take(avail *topology.CPUSet, n int, out *topology.CPUSet) error {
+	s := scratches.Get().(*scratch)
+	err := s.take(t, avail.Words(), n)
+	if err == nil {
+		t.store(&s.result, out)
+	}
+	scratches.Put(s)
+	return err
+}
+
+// store copies the words in use.
+func (t *Topology) store(from *words, out *topology.CPUSet) {
+	*out = topology.CPUSet{}
+	copy(out.Words()[:t.words], from[:t.words])
+}
+
+// Reserve returns the CPUs that the kubelet keeps for the system when told only their number
+// (ceil(kubeReserved + systemReserved)). The error is ErrReserve: the kubelet does not start.
+func (t *Topology) Reserve(n int) (topology.CPUSet, error) {
+	var out topology.CPUSet
+	if err := t.Take(&t.all, n, &out); err != nil || out.Len() != n {
+		return topology.CPUSet{}, ErrReserve
+	}
+	return out, nil
+}
+
+// take leaves what was taken in s.result. avail must not be part of s.packer.
+func (s *scratch) take(t *Topology, avail *words, n int) error {
+	if t.opts.DistributeAcrossNUMA {
+		return s.distribute(t, avail, n)
+	}
+	return s.pack(t, avail, n, t.opts.PreferAlignByUncore)
+}
+
+// begin starts an accumulation; it reports whether there is anything to do.
+func (p *packer) begin(t *Topology, avail *words, n int) (more bool, err error) {
+	p.t, p.need = t, n
+	all, total := t.all.Words(), 0
+	for i := range t.words {
+		p.result[i] = 0
+		p.free[i] = avail[i] & all[i]
+		total += bits.OnesCount64(p.free[i])
+	}
+	switch {
+	case n < 1:
+		return false, nil
+	case n > total:
+		return false, ErrNotEnough
+	}
+	return true, nil
+}
+
+// pack is takeByTopologyNUMAPacked.
+func (p *packer) pack(t *Topology, avail *words, n int, uncore bool) error {
+	if more, err := p.begin(t, avail, n); !more {
+		return err
+	}
+	if p.takeOuter(); p.need < 1 {
+		return nil
+	}
+	if p.takeInner(); p.need < 1 {
+		return nil
+	}
+	if uncore {
+		if p.takeUncores(); p.need < 1 {
+			return nil
+		}
+	}
+	if !t.opts.DistributeAcrossCores {
+		if p.takeCores(); p.need < 1 {
+			return nil
+		}
+		p.takePacked()
+	} else {
+		p.takeSpread()
+	}
+	if p.need >= 1 {
+		return ErrFailed
+	}
+	return nil
+}
+
+// claim takes the whole of a group. The CPUs stay in p.free until settle, because the kubelet makes each list
+// once and then walks it.
+func (p *packer) claim(g *group) {
+	add(g.pieces, &p.result)
+	p.need -= g.size
+}
+
+// settle drops what has been claimed from what is free.
+func (p *packer) settle() {
+	for i := range p.t.words {
+		p.free[i] &^= p.result[i]
+	}
+}
+
+// outerOrder lists the outer groups with a free CPU.
+func (p *packer) outerOrder() []element {
+	order := p.outer[:0]
+	for i := range p.t.outer {
+		if n := count(p.t.outer[i].pieces, &p.free); n > 0 {
+			order = append(order, elementOf(n, i))
+		}
+	}
+	slices.Sort(order)
+	return order
+}
+
+// innerOrder lists, outer group by outer group, the inner groups with a free CPU in it; one that spans
+// outer groups is listed under each.
+func (p *packer) innerOrder() []element {
+	order := p.inner[:0]
+	for _, o := range p.outerOrder() {
+		order = p.children(order, p.t.inners[o.index()], p.t.inner)
+	}
+	return order
+}
+
+// children appends, in order, the linked groups that have a free CPU in their parent. They are ordered by all
+// their free CPUs, in the parent or not.
+func (p *packer) children(order []element, ls []link, groups []group) []element {
+	start := len(order)
+	for i := range ls {
+		l := &ls[i]
+		if l.part != nil && !overlaps(l.part, &p.free) {
+			continue
+		}
+		if n := count(groups[l.child].pieces, &p.free); n > 0 {
+			order = append(order, elementOf(n, int(l.child)))
+		}
+	}
+	slices.Sort(order[start:])
+	return order
+}
+
+// numaOrder is the kubelet's sortAvailableNUMANodes.
+func (p *packer) numaOrder() []element {
+	if p.t.numaFirst {
+		return p.outerOrder()
+	}
+	return p.innerOrder()
+}
+
+// socketOrder is the kubelet's sortAvailableSockets.
+func (p *packer) socketOrder() []element {
+	if p.t.numaFirst {
+		return p.innerOrder()
+	}
+	return p.outerOrder()
+}
+
+// whole says with how many free CPUs the kubelet calls a group free: NUMA nodes and uncore caches by their own
+// size, sockets by the average.
+func (t *Topology) whole(g *group, isNUMA bool) int {
+	if isNUMA {
+		return g.size
+	}
+	return t.perSocket
+}
+
+func (p *packer) takeOuter() {
+	if p.need >= p.t.smallestOuter {
+		p.takeWhole(p.outerOrder(), p.t.outer, p.t.numaFirst)
+	}
+}
+
+func (p *packer) takeInner() {
+	if p.need >= p.t.smallestInner {
+		p.takeWhole(p.innerOrder(), p.t.inner, !p.t.numaFirst)
+	}
+}
+
+// takeWhole claims each group of the list that is free and needed.
+func (p *packer) takeWhole(order []element, groups []group, isNUMA bool) {
+	for _, e := range order {
+		g := &groups[e.index()]
+		if e.free() == p.t.whole(g, isNUMA) && p.need >= g.size {
+			p.claim(g)
+		}
+	}
+	p.settle()
+}
+
+// takeCores claims free cores. All of them have the same number of free CPUs, so that within an inner group
+// their order is that of their ids.
+func (p *packer) takeCores() {
+	t := p.t
+	if p.need < t.smallestCore {
+		return
+	}
+	for _, e := range p.innerOrder() {
+		ls := t.coresOf[e.index()]
+		for i := range ls {
+			g := &t.cores[ls[i].child]
+			if count(g.pieces, &p.free) != t.perCore || p.need < g.size {
+				continue
+			}
+			if ls[i].part != nil && !overlaps(ls[i].part, &p.free) {
+				continue
+			}
+			if p.claim(g); p.need < t.smallestCore {
+				p.settle()
+				return
+			}
+		}
+	}
+	p.settle()
+}
+
+// takePacked takes single CPUs, core by core.
+func (p *packer) takePacked() {
+	for _, e := range p.innerOrder() {
+		for _, c := range p.children(p.buf[:0], p.t.coresOf[e.index()], p.t.cores) {
+			for _, part := range p.t.cores[c.index()].pieces {
+				if p.takeLowest(part); p.need < 1 {
+					return
+				}
+			}
+		}
+	}
+}
+
+// takeSpread takes single CPUs, socket by socket.
+func (p *packer) takeSpread() {
+	for _, e := range p.socketOrder() {
+		for _, part := range p.t.sockets[e.index()].pieces {
+			if p.takeLowest(part); p.need < 1 {
+				return
+			}
+		}
+	}
+}
+
+// takeLowest takes free CPUs of a piece until none is left or needed.
+func (p *packer) takeLowest(part piece) {
+	for m := p.free[part.word&15] & part.mask; m != 0 && p.need > 0; m &= m - 1 {
+		p.result[part.word&15] |= m & -m
+		p.need--
+	}
+}
+
+// takeUncores is the kubelet's takeUncoreCache. It runs the search for whole caches once, the kubelet once for each
+// cache of the list: the later runs find nothing new, because the need only shrinks.
+func (p *packer) takeUncores() {
+	t := p.t
+	// The list is made before anything is claimed.
+	order := p.uncoreOrder()
+	if p.need >= t.perUncore && p.need >= t.smallestUncore {
+		for _, e := range order {
+			g := &t.uncores[e.index()]
+			if e.free() == g.size && p.need >= g.size {
+				p.claim(g)
+			}
+		}
+		p.settle()
+	}
+	for _, e := range order {
+		if p.need < 1 {
+			return
+		}
+		p.takePartOfUncore(t.uncoreCores[e.index()])
+	}
+}
+
+// uncoreOrder lists, NUMA node by NUMA node, the uncore caches with a free CPU on it.
+func (p *packer) uncoreOrder() []element {
+	order := p.buf[:0]
+	for _, n := range p.numaOrder() {
+		order = p.children(order, p.t.uncoresOf[n.index()], p.t.uncores)
+	}
+	return order
+}
+
+// takePartOfUncore is the kubelet's takePartialUncore: the free CPUs of the lowest cores, if they are exactly
+// as many as needed. ls is the cores of the cache.
+func (p *packer) takePartOfUncore(ls []link) {
+	t := p.t
+	want := p.need / t.perCore
+	if t.opts.Version >= 34 {
+		want = (p.need + t.perCore - 1) / t.perCore
+	}
+	var picked words
+	found := p.freeOfLowest(ls, want, &picked)
+	if t.opts.Version >= 34 && p.need%2 != 0 && t.perCore > 1 && found > p.need {
+		dropHighest(&picked)
+		found--
+	}
+	if found != p.need {
+		return
+	}
+	for i := range t.words {
+		p.result[i] |= picked[i]
+	}
+	p.need = 0
+}
+
+// freeOfLowest collects the free CPUs of the first want cores that have one in the cache.
+func (p *packer) freeOfLowest(ls []link, want int, picked *words) (found int) {
+	for i := 0; i < len(ls) && want > 0; i++ {
+		if ls[i].part != nil && !overlaps(ls[i].part, &p.free) {
+			continue
+		}
+		g := &p.t.cores[ls[i].child]
+		n := count(g.pieces, &p.free)
+		if n == 0 {
+			continue
+		}
+		want--
+		found += n
+		for _, part := range g.pieces {
+			picked[part.word&15] |= part.mask & p.free[part.word&15]
+		}
+	}
+	return found
+}
+
+func dropHighest(w *words) {
+	for i := len(w) - 1; i >= 0; i-- {
+		if w[i] != 0 {
+			w[i] &^= 1 << (63 - bits.LeadingZeros64(w[i]))
+			return
+		}
+	}
+}

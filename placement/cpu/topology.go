@@ -1,0 +1,340 @@
+package cpu
+
+import (
+	"math/bits"
+	"slices"
+	"strconv"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// Options are the CPU manager's policy options (KubeletConfiguration.cpuManagerPolicyOptions) and the release
+// that interprets them. Which combinations the kubelet accepts is the caller's to check.
+type Options struct {
+	FullPhysicalCPUsOnly  bool // full-pcpus-only
+	DistributeAcrossNUMA  bool // distribute-cpus-across-numa
+	AlignBySocket         bool // align-by-socket
+	DistributeAcrossCores bool // distribute-cpus-across-cores
+	StrictReservation     bool // strict-cpu-reservation
+	PreferAlignByUncore   bool // prefer-align-cpus-by-uncorecache
+	// Version is the kubelet's release, the minor number of 1.x; 0 means 36. Up to 33, between, and from 37 on
+	// CPUs are taken differently.
+	Version uint8
+}
+
+// Thread is a CPU as the kubelet files it (cpumanager/topology.CPUInfo).
+type Thread struct {
+	CPU    topology.CPUID
+	NUMA   topology.NUMAID
+	Socket int
+	Core   int // the lowest CPU among the core's threads on this NUMA node
+	Uncore int // the first uncore cache of the core, else Socket
+}
+
+// Node is the kubelet's cpumanager/topology.CPUTopology. The counts are not derived from Threads because the
+// kubelet does not derive them either, and divides by them.
+type Node struct {
+	NumCPUs    int // MachineInfo.NumCores: online threads
+	NumCores   int // sum of len(MachineInfo.Topology[i].Cores)
+	NumSockets int // MachineInfo.NumSockets: from /proc/cpuinfo
+	// Threads come in any order; of two with the same CPU the later counts.
+	Threads []Thread
+}
+
+// words is a CPUSet as machine words; only the first Topology.words of them are looked at.
+type words = [topology.MaxCPUs / 64]uint64
+
+// piece is the part of a set that lies in one machine word.
+type piece struct {
+	mask uint64
+	word uint8
+}
+
+// group is the CPUs of a NUMA node, socket, core or uncore cache. Groups of a kind are held in ascending order
+// of id, so that an index orders as the id does.
+type group struct {
+	id     int
+	size   int
+	pieces []piece
+}
+
+// link says that the group with index child, of another kind, has CPUs in common with a parent.
+type link struct {
+	child uint16
+	// part is the CPUs in common; nil if the child lies wholly in the parent.
+	part []piece
+}
+
+// Topology is a Node compiled for one set of Options. It is immutable.
+type Topology struct {
+	opts  Options
+	words int
+	all   topology.CPUSet
+	count int // CPUs in all
+
+	// perCore, perSocket and perUncore are the kubelet's integer averages.
+	perCore, perSocket, perUncore int
+	numSockets                    int
+
+	numa, sockets, cores, uncores []group
+	// numaFirst is the kubelet's choice of hierarchy: outer groups are NUMA nodes and inner ones sockets, else
+	// the reverse.
+	numaFirst    bool
+	outer, inner []group
+	// smallest is the least size of each kind of group: a smaller need cannot take a whole one.
+	smallestOuter, smallestInner, smallestCore, smallestUncore int
+
+	inners      [][]link // by outer group
+	coresOf     [][]link // by inner group
+	uncoresOf   [][]link // by NUMA node
+	uncoreCores [][]link // by uncore cache
+
+	// reach is, by NUMA node, the CPUs that a hint for the node lets the kubelet take first: its own, with
+	// align-by-socket all of its sockets'.
+	reach [][]piece
+	// socketsOf is, by NUMA node, the indices of the sockets that have CPUs on it.
+	socketsOf []words
+}
+
+// New compiles a Node. The error is a *NodeError.
+func New(n Node, o Options) (*Topology, error) {
+	if o.Version == 0 {
+		o.Version = 36
+	}
+	if err := check(&n, &o); err != nil {
+		return nil, err
+	}
+	threads := unique(n.Threads)
+	t := &Topology{opts: o, numSockets: n.NumSockets, perCore: n.NumCPUs / n.NumCores, perSocket: n.NumCPUs / n.NumSockets}
+	for _, th := range threads {
+		t.all.Add(th.CPU)
+		t.words = max(t.words, int(th.CPU)/64+1)
+	}
+	t.count = t.all.Len()
+	t.numa = groupBy(threads, func(th *Thread) int { return int(th.NUMA) })
+	t.sockets = groupBy(threads, func(th *Thread) int { return th.Socket })
+	t.cores = groupBy(threads, func(th *Thread) int { return th.Core })
+	t.uncores = groupBy(threads, func(th *Thread) int { return th.Uncore })
+	t.perUncore = n.NumCPUs / len(t.uncores)
+	t.linkUp()
+	return t, nil
+}
+
+// check refuses what makes the kubelet divide by zero, or what a set cannot hold.
+func check(n *Node, o *Options) error {
+	switch {
+	case len(n.Threads) == 0:
+		return &NodeError{"Threads", 0, "at least one"}
+	case n.NumSockets < 1:
+		return &NodeError{"NumSockets", n.NumSockets, "at least 1"}
+	case n.NumCores < 1:
+		return &NodeError{"NumCores", n.NumCores, "at least 1"}
+	case n.NumCPUs < n.NumCores:
+		return &NodeError{"NumCPUs", n.NumCPUs, "at least NumCores"}
+	case o.Version < 33 || o.Version > 37:
+		return &NodeError{"Options.Version", int(o.Version), "33 to 37"}
+	}
+	for i := range n.Threads {
+		switch th := &n.Threads[i]; {
+		case th.CPU >= topology.MaxCPUs:
+			return &NodeError{"Threads[" + strconv.Itoa(i) + "].CPU", int(th.CPU), "less than " + strconv.Itoa(topology.MaxCPUs)}
+		case th.NUMA >= topology.MaxNUMANodes:
+			return &NodeError{"Threads[" + strconv.Itoa(i) + "].NUMA", int(th.NUMA), "less than " + strconv.Itoa(topology.MaxNUMANodes)}
+		}
+	}
+	return nil
+}
+
+// unique returns the threads in ascending order of CPU, keeping the last of each.
+func unique(threads []Thread) []Thread {
+	sorted := slices.Clone(threads)
+	slices.SortStableFunc(sorted, func(a, b Thread) int { return int(a.CPU) - int(b.CPU) })
+	kept := sorted[:0]
+	for i, th := range sorted {
+		if i+1 == len(sorted) || sorted[i+1].CPU != th.CPU {
+			kept = append(kept, th)
+		}
+	}
+	return kept
+}
+
+// groupBy files threads, which are in ascending order of CPU, under their keys.
+func groupBy(threads []Thread, key func(*Thread) int) []group {
+	sets := map[int]*topology.CPUSet{}
+	var ids []int
+	for i := range threads {
+		id := key(&threads[i])
+		if sets[id] == nil {
+			sets[id] = new(topology.CPUSet)
+			ids = append(ids, id)
+		}
+		sets[id].Add(threads[i].CPU)
+	}
+	slices.Sort(ids)
+	groups := make([]group, len(ids))
+	for i, id := range ids {
+		groups[i] = group{id: id, size: sets[id].Len(), pieces: piecesOf(sets[id].Words())}
+	}
+	return groups
+}
+
+func piecesOf(w *words) []piece {
+	var ps []piece
+	for i, m := range w {
+		if m != 0 {
+			ps = append(ps, piece{mask: m, word: uint8(i)})
+		}
+	}
+	return ps
+}
+
+// linkUp chooses the hierarchy and relates the kinds of groups. As in the kubelet, the number of sockets is the
+// one that the machine claims, the number of NUMA nodes that of the nodes with CPUs.
+func (t *Topology) linkUp() {
+	t.numaFirst = t.numSockets >= len(t.numa)
+	t.outer, t.inner = t.sockets, t.numa
+	if t.numaFirst {
+		t.outer, t.inner = t.numa, t.sockets
+	}
+	t.inners = links(t.outer, t.inner)
+	t.coresOf = links(t.inner, t.cores)
+	t.uncoresOf = links(t.numa, t.uncores)
+	t.uncoreCores = links(t.uncores, t.cores)
+	t.smallestOuter, t.smallestInner = smallest(t.outer), smallest(t.inner)
+	t.smallestCore, t.smallestUncore = smallest(t.cores), smallest(t.uncores)
+	for i, ls := range links(t.numa, t.sockets) {
+		var near, indices words
+		for _, l := range ls {
+			add(t.sockets[l.child].pieces, &near)
+			indices[l.child/64] |= 1 << (l.child % 64)
+		}
+		if !t.opts.AlignBySocket {
+			near = t.numa[i].words()
+		}
+		t.reach = append(t.reach, piecesOf(&near))
+		t.socketsOf = append(t.socketsOf, indices)
+	}
+}
+
+// socketCount returns on how many sockets the NUMA nodes with the given indices have CPUs.
+func (t *Topology) socketCount(nodes []uint8) (n int) {
+	var sockets words
+	for _, i := range nodes {
+		for w, m := range t.socketsOf[i] {
+			sockets[w] |= m
+		}
+	}
+	for _, m := range sockets {
+		n += bits.OnesCount64(m)
+	}
+	return n
+}
+
+func smallest(groups []group) int {
+	least := topology.MaxCPUs
+	for i := range groups {
+		least = min(least, groups[i].size)
+	}
+	return least
+}
+
+// links returns, for each parent, the children that share CPUs with it, in ascending order.
+func links(parents, children []group) [][]link {
+	all := make([][]link, len(parents))
+	for p := range parents {
+		w := parents[p].words()
+		for c := range children {
+			common, n := intersect(children[c].pieces, &w)
+			switch n {
+			case 0:
+				continue
+			case children[c].size:
+				common = nil
+			}
+			all[p] = append(all[p], link{child: uint16(c), part: common})
+		}
+	}
+	return all
+}
+
+func (g *group) words() (w words) {
+	for _, p := range g.pieces {
+		w[p.word] |= p.mask
+	}
+	return w
+}
+
+func intersect(ps []piece, w *words) (common []piece, size int) {
+	for _, p := range ps {
+		if m := p.mask & w[p.word]; m != 0 {
+			common = append(common, piece{mask: m, word: p.word})
+			size += bits.OnesCount64(m)
+		}
+	}
+	return common, size
+}
+
+// CPUs returns the set of all CPUs of the node.
+func (t *Topology) CPUs() topology.CPUSet { return t.all }
+
+// CPUsPerCore is the kubelet's integer average, 0 never.
+func (t *Topology) CPUsPerCore() int { return t.perCore }
+
+// Regular says whether every core and every socket has as many CPUs as the average. On a node that is not
+// regular (offline siblings, hybrid processors) the kubelet may hand out CPUs that are not available:
+// kubernetes#140495, #124066.
+func (t *Topology) Regular() bool {
+	for i := range t.cores {
+		if t.cores[i].size != t.perCore {
+			return false
+		}
+	}
+	for i := range t.sockets {
+		if t.sockets[i].size != t.perSocket {
+			return false
+		}
+	}
+	return true
+}
+
+// Siblings returns every CPU of every core that has a CPU in set: the kubelet's reservedPhysicalCPUs. The error is
+// a *NodeError that names a CPU which the node does not have.
+func (t *Topology) Siblings(set topology.CPUSet) (topology.CPUSet, error) {
+	if foreign := set.AndNot(&t.all); !foreign.IsEmpty() {
+		id, _ := foreign.Lowest()
+		return topology.CPUSet{}, &NodeError{"CPU", int(id), "a CPU of the node"}
+	}
+	var out topology.CPUSet
+	w := set.Words()
+	for i := range t.cores {
+		if count(t.cores[i].pieces, w) > 0 {
+			add(t.cores[i].pieces, out.Words())
+		}
+	}
+	return out, nil
+}
+
+// count returns the number of CPUs in common.
+func count(ps []piece, w *words) int {
+	n := 0
+	for _, p := range ps {
+		n += bits.OnesCount64(p.mask & w[p.word&15])
+	}
+	return n
+}
+
+// overlaps says whether there are CPUs in common.
+func overlaps(ps []piece, w *words) bool {
+	for _, p := range ps {
+		if p.mask&w[p.word&15] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func add(ps []piece, w *words) {
+	for _, p := range ps {
+		w[p.word&15] |= p.mask
+	}
+}
