@@ -57,10 +57,14 @@ func (t *Topology) store(from *words, out *topology.CPUSet) {
 }
 
 // Reserve returns the CPUs that the kubelet keeps for the system when told only their number
-// (ceil(kubeReserved + systemReserved)). The error is ErrReserve: the kubelet does not start.
+// (ceil(kubeReserved + systemReserved)). With ErrReserve, the kubelet does not start; with ErrWouldHang or
+// ErrTooComplex, it does not come so far.
 func (t *Topology) Reserve(n int) (topology.CPUSet, error) {
 	var out topology.CPUSet
-	if err := t.Take(&t.all, n, &out); err != nil || out.Len() != n {
+	switch err := t.Take(&t.all, n, &out); {
+	case err == ErrWouldHang || err == ErrTooComplex:
+		return topology.CPUSet{}, err
+	case err != nil || out.Len() != n:
 		return topology.CPUSet{}, ErrReserve
 	}
 	return out, nil
