@@ -1,0 +1,207 @@
+package vm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/topology"
+)
+
+// patience bounds every wait for a condition: an emulated machine on a busy host is slow.
+const patience = 3 * time.Minute
+
+// cluster is the control plane and the machines that joined it.
+type cluster struct {
+	t         *testing.T
+	cp        *controlplane.ControlPlane
+	client    *kubernetes.Clientset
+	artifacts *Artifacts
+	dir       string
+}
+
+// newCluster starts a control plane; what it and its machines leave is kept when the test fails.
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	a := ensure(t)
+	cp, err := controlplane.Start(t.Context(), controlplane.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cp.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	dir := filepath.Join(repoRoot, "_artifacts", "vm", t.Name())
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	return &cluster{t: t, cp: cp, client: kubernetes.NewForConfigOrDie(cp.RESTConfig()), artifacts: a, dir: dir}
+}
+
+// node boots a machine and waits until its kubelet calls it Ready.
+func (c *cluster) node(name string, shape Shape, settings KubeletSettings) *Machine {
+	c.t.Helper()
+	files, err := joinFiles(c.cp, name, settings)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	port, err := apiPort(c.cp)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	began := time.Now()
+	m, err := c.artifacts.Boot(ctx, Config{Name: name, Shape: shape, APIPort: port, Files: files, Dir: c.dir})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		if c.t.Failed() {
+			c.keep(m)
+		}
+		m.Stop()
+	})
+	c.eventually("node "+name+" is Ready", func(ctx context.Context) error { return c.ready(ctx, name) })
+	c.t.Logf("machine %s (%s) is Ready %.0f s after its start", name, shape, time.Since(began).Seconds())
+	return m
+}
+
+func (c *cluster) ready(ctx context.Context, name string) error {
+	node, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, cond := range node.Status.Conditions {
+		if cond.Type == corev1.NodeReady {
+			if cond.Status == corev1.ConditionTrue {
+				return nil
+			}
+			return fmt.Errorf("not Ready: %s", cond.Message)
+		}
+	}
+	return fmt.Errorf("no Ready condition yet")
+}
+
+// keep saves what explains a failure.
+func (c *cluster) keep(m *Machine) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for _, f := range []string{"/var/log/kubelet.log", "/var/log/containerd.log", "/var/log/agent.log", "/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state"} {
+		out, _ := m.Guest.Run(ctx, "cat "+f)
+		_ = os.WriteFile(filepath.Join(c.dir, m.Name+"-"+filepath.Base(f)), []byte(out), 0o644)
+	}
+	c.t.Logf("console, logs and checkpoints of %s are kept in %s", m.Name, c.dir)
+}
+
+// eventually polls until check succeeds or patience ends.
+func (c *cluster) eventually(what string, check func(context.Context) error) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			c.t.Fatalf("waited %s for: %s; last: %v", patience, what, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// pinnedPod is a Guaranteed pod of one container that asks for whole CPUs.
+func pinnedPod(name string, cpus int) *corev1.Pod {
+	grace := int64(5)
+	no := false
+	amounts := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewQuantity(int64(cpus), resource.DecimalSI),
+		corev1.ResourceMemory: resource.MustParse("32Mi"),
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec: corev1.PodSpec{
+			HostNetwork: true, AutomountServiceAccountToken: &no, TerminationGracePeriodSeconds: &grace,
+			RestartPolicy: corev1.RestartPolicyNever,
+			Containers:    []corev1.Container{{Name: "c", Image: Image, ImagePullPolicy: corev1.PullNever, Resources: corev1.ResourceRequirements{Limits: amounts, Requests: amounts}}},
+		},
+	}
+}
+
+// running waits until the pod runs, and fails at once when its kubelet refuses it.
+func (c *cluster) running(name string) *corev1.Pod {
+	c.t.Helper()
+	var pod *corev1.Pod
+	c.eventually("pod "+name+" runs", func(ctx context.Context) error {
+		p, err := c.client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if p.Status.Phase == corev1.PodFailed {
+			c.t.Fatalf("pod %s on %s: %s: %s", name, p.Spec.NodeName, p.Status.Reason, p.Status.Message)
+		}
+		if pod = p; p.Status.Phase != corev1.PodRunning {
+			return fmt.Errorf("phase %s", p.Status.Phase)
+		}
+		return nil
+	})
+	return pod
+}
+
+// confinement is what the kernel says of a container's process: the truth that everything else promises.
+type confinement struct {
+	CPUs topology.CPUSet
+	Mems topology.NUMASet
+}
+
+// confined reads /proc/PID/status of the container's first process in the guest.
+func (c *cluster) confined(m *Machine, pod *corev1.Pod, container string) confinement {
+	c.t.Helper()
+	id := ""
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name == container {
+			_, id, _ = strings.Cut(s.ContainerID, "://")
+		}
+	}
+	if id == "" {
+		c.t.Fatalf("pod %s has no id for container %s", pod.Name, container)
+	}
+	out, err := m.Guest.Run(c.t.Context(), `for p in $(grep -l `+id+` /proc/[0-9]*/cgroup | cut -d/ -f3 | sort -n | head -1); do grep _allowed_list /proc/$p/status; done`)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var got confinement
+	for line := range strings.Lines(out) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+		var err error
+		switch key {
+		case "Cpus_allowed_list":
+			got.CPUs, err = topology.ParseCPUList(value)
+		case "Mems_allowed_list":
+			got.Mems, err = topology.ParseNUMAList(value)
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	if got.CPUs.IsEmpty() {
+		c.t.Fatalf("no process of container %s of pod %s in the guest: %q", container, pod.Name, out)
+	}
+	return got
+}
