@@ -37,6 +37,7 @@ func (v *Violation) Error() string {
 //     kind share no CPU and hold only online CPUs.
 //   - Dies and cores lie inside the package that they name, which exists; a core may name NoPackage, but not when
 //     a package holds its CPUs.
+//   - With UnnumberedCaches there are L3s, and their ids are their lowest CPUs.
 //   - A distance row is empty or has one value of at least 1 per node; page sizes are ascending powers of two, and
 //     no pool overflows 64 bits.
 //   - Addresses, classes and ids of devices are spelled as the kernel spells them, and a device's node exists.
@@ -165,6 +166,12 @@ func (m *Machine) checkL3s() error {
 		if err := d.addFilled(name, &l.CPUs); err != nil {
 			return err
 		}
+		if lowest, _ := l.CPUs.Lowest(); m.UnnumberedCaches && int(lowest) != int(l.ID) {
+			return &Violation{name, "ID", fmt.Sprint(l.ID), fmt.Sprintf("the lowest CPU, %d, as UnnumberedCaches says", lowest)}
+		}
+	}
+	if m.UnnumberedCaches && len(m.L3s) == 0 {
+		return &Violation{"machine", "UnnumberedCaches", "true", "false on a machine without L3s"}
 	}
 	return nil
 }
@@ -238,11 +245,11 @@ func (d *Device) check() error {
 	switch {
 	case !isPCIAddress(d.Address):
 		return &Violation{object, "Address", d.Address, `a PCI address such as "0000:3b:00.0", in lower case`}
-	case !isHex(d.Class, 6):
+	case d.Class != "" && !isHex(d.Class, 6):
 		return &Violation{object, "Class", d.Class, "six hexadecimal digits in lower case"}
-	case !isHex(d.Vendor, 4):
+	case d.Vendor != "" && !isHex(d.Vendor, 4):
 		return &Violation{object, "Vendor", d.Vendor, "four hexadecimal digits in lower case"}
-	case !isHex(d.Product, 4):
+	case d.Product != "" && !isHex(d.Product, 4):
 		return &Violation{object, "Product", d.Product, "four hexadecimal digits in lower case"}
 	case d.Switch != "" && !isPCIAddress(d.Switch):
 		return &Violation{object, "Switch", d.Switch, "a PCI address, or none"}

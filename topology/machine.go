@@ -15,6 +15,10 @@ type Machine struct {
 	L3s       []L3 // empty where no level-3 cache is reported
 	NUMANodes []NUMANode
 	Devices   []Device
+
+	// UnnumberedCaches says that the kernel gives caches no ids (cache/indexN/id is absent, as before Linux 4.11 and
+	// on many arm64 kernels): L3 ids are then lowest CPUs. cAdvisor, and so the kubelet, sees no cache of such a machine.
+	UnnumberedCaches bool
 }
 
 // Package is a processor package (socket).
@@ -68,9 +72,9 @@ type HugePages struct {
 type Device struct {
 	// Address is the PCI address, "0000:3b:00.0".
 	Address string
-	// Class is the PCI class code, six hexadecimal digits ("030200").
+	// Class is the PCI class code, six hexadecimal digits ("030200"); "" where it is not reported.
 	Class string
-	// Vendor and Product are PCI ids, four hexadecimal digits.
+	// Vendor and Product are PCI ids, four hexadecimal digits; "" where they are not reported.
 	Vendor, Product string
 	// NUMA is the node that the device hangs from; HasNUMA is false where the platform says -1 or
 	// nothing, and NUMA then means nothing: unknown, never node 0.

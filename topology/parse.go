@@ -271,16 +271,26 @@ func (p *parser) parsePackages() error {
 }
 
 func (p *parser) parseL3s() error {
-	if p.values["l3id"] == "cpu" && p.tree != nil && p.tree.has(levelL3) {
-		for _, set := range p.tree.sets(levelL3) {
-			online := set.And(&p.m.Online)
-			lowest, _ := online.Lowest()
-			p.m.L3s = append(p.m.L3s, L3{L3ID(lowest), set})
-		}
-		return nil
+	if p.values["l3id"] == "cpu" {
+		return p.parseUnnumberedL3s()
 	}
 	entries, err := p.identified(levelL3, "l3id", math.MaxInt32)
 	for _, e := range entries {
+		p.m.L3s = append(p.m.L3s, L3{L3ID(e.id), e.cpus})
+	}
+	return err
+}
+
+// parseUnnumberedL3s reads L3s that go by their lowest online CPU.
+func (p *parser) parseUnnumberedL3s() error {
+	entries, counted, err := p.list(levelL3, MaxCPUs-1)
+	p.m.UnnumberedCaches = true
+	for _, e := range entries {
+		if counted {
+			online := e.cpus.And(&p.m.Online)
+			lowest, _ := online.Lowest()
+			e.id = int(lowest)
+		}
 		p.m.L3s = append(p.m.L3s, L3{L3ID(e.id), e.cpus})
 	}
 	return err

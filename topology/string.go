@@ -22,7 +22,7 @@ func (m *Machine) String() string {
 
 // Equal says whether two machines are the same in every field; nil and empty lists are equal.
 func (m *Machine) Equal(o *Machine) bool {
-	return m.Online == o.Online && m.Offline == o.Offline &&
+	return m.Online == o.Online && m.Offline == o.Offline && m.UnnumberedCaches == o.UnnumberedCaches &&
 		slices.Equal(m.Packages, o.Packages) && slices.Equal(m.Dies, o.Dies) && slices.Equal(m.Cores, o.Cores) &&
 		slices.Equal(m.L3s, o.L3s) && slices.EqualFunc(m.NUMANodes, o.NUMANodes, equalNodes) &&
 		slices.Equal(m.Devices, o.Devices)
@@ -157,6 +157,9 @@ func (w *writer) guess(kinds []levelKind, total int) *tree {
 	for _, kind := range kinds {
 		sets := w.setsOf(kind)
 		n := widest(sets)
+		if size%n != 0 && total%len(sets) == 0 {
+			n = total / len(sets)
+		}
 		if size%n != 0 {
 			continue
 		}
@@ -208,21 +211,24 @@ func (w *writer) held(t *tree) (kinds []levelKind) {
 		for _, set := range sets {
 			same = same && want[set]
 		}
-		if same && (l.kind != levelCore || t.levels[len(t.levels)-2].kind == levelCore) {
+		if same && w.writable(t, l.kind) {
 			kinds = append(kinds, l.kind)
 		}
-	}
-	if len(kinds) == len(t.levels)-1 {
-		return w.identifiable(t, kinds)
 	}
 	return kinds
 }
 
-// identifiable drops levels of which a whole object is offline: its place in the tree has no id.
-func (w *writer) identifiable(t *tree, kinds []levelKind) []levelKind {
-	return slices.DeleteFunc(kinds, func(kind levelKind) bool {
-		return len(t.sets(kind)) != len(w.setsOf(kind)) && kind != levelCore
-	})
+// writable says whether Parse would understand the level at its place: cores come last, and a NUMA node
+// that is wholly offline would stay, as one without CPUs.
+func (w *writer) writable(t *tree, kind levelKind) bool {
+	switch kind {
+	case levelCore:
+		return t.levels[len(t.levels)-2].kind == levelCore
+	case levelNUMA:
+		return len(t.sets(kind)) == len(w.setsOf(kind))
+	default:
+		return true
+	}
 }
 
 // writeLevels prints the tree and what it does not hold.
@@ -271,13 +277,17 @@ func (w *writer) writeNumbering() {
 
 func (w *writer) counted(kind levelKind) bool { return w.tree != nil && w.tree.has(kind) }
 
-// treeIDs returns the ids of the objects of a level in the order of the tree: id answers for the object
-// that holds exactly these CPUs.
-func (w *writer) treeIDs(kind levelKind, id func(CPUSet) int) []int {
+// treeIDs returns the ids of the objects of a level in the order of the tree. An object that is wholly
+// offline counts on from its predecessor: Parse drops it.
+func (w *writer) treeIDs(kind levelKind, byCPUs map[CPUSet]int) []int {
 	sets := w.tree.sets(kind)
 	ids := make([]int, len(sets))
 	for i, set := range sets {
-		ids[i] = id(set.AndNot(&w.m.Offline))
+		id, ok := byCPUs[set.AndNot(&w.m.Offline)]
+		if !ok && i > 0 {
+			id = ids[i-1] + 1
+		}
+		ids[i] = id
 	}
 	return ids
 }
@@ -314,7 +324,7 @@ func (w *writer) writeLevel(kind levelKind, idKey string, entries []entry) {
 	for _, e := range entries {
 		byCPUs[e.cpus] = e.id
 	}
-	w.writeIDs(idKey, w.treeIDs(kind, func(set CPUSet) int { return byCPUs[set] }))
+	w.writeIDs(idKey, w.treeIDs(kind, byCPUs))
 }
 
 func (w *writer) writePackages() {
@@ -327,18 +337,18 @@ func (w *writer) writePackages() {
 
 func (w *writer) writeL3s() {
 	var entries []entry
-	byCPU := true
 	for _, l := range w.m.L3s {
 		entries = append(entries, entry{int(l.ID), l.CPUs})
-		lowest, _ := l.CPUs.Lowest()
-		byCPU = byCPU && int(lowest) == int(l.ID)
 	}
-	if byCPU && len(entries) > 1 && w.counted(levelL3) {
-		w.item("l3id")
-		w.b = append(w.b, "cpu"...)
+	if !w.m.UnnumberedCaches {
+		w.writeLevel(levelL3, "l3id", entries)
 		return
 	}
-	w.writeLevel(levelL3, "l3id", entries)
+	if !w.counted(levelL3) {
+		w.writeList(levelL3, entries)
+	}
+	w.item("l3id")
+	w.b = append(w.b, "cpu"...)
 }
 
 // member is an object that is identified inside its package.
@@ -447,8 +457,8 @@ func (w *writer) memberIDs(kind levelKind, members []member) [][]int {
 	for _, o := range members {
 		byCPUs[o.cpus] = o.id
 	}
-	seqs := make([][]int, len(w.m.Packages)+1)
 	full := w.fullPackages()
+	seqs := make([][]int, len(full)+1)
 	for _, set := range w.tree.sets(kind) {
 		pos := slices.IndexFunc(full, func(p CPUSet) bool { return p.Intersects(&set) })
 		if pos < 0 {

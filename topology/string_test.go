@@ -34,8 +34,11 @@ func TestParsePrintsCanonically(t *testing.T) {
 		{"package:2 numa:1 core:4 pu:2 number:interleaved dist:10,21", "package:2 numa:1 core:4 pu:2 number:interleaved dist:10,21"},
 		{"package:2 numa:2 core:4 pu:2 number:numa,core,package,pu dist:10,12,32 mem:1Gi,2Gi*2,0", "package:2 numa:2 core:4 pu:2 number:numa,core,package,pu mem:1Gi,2Gi*2,0 dist:10,12,32"},
 		{"package:2 core:2 pu:2 offline:7", "package:2 core:2 pu:2 offline:7"},
-		{"package:1 core:2 pu:2 offline:3,1", "core:2 pu:2 offline:1,3 package:0=0,2"},
+		{"package:1 core:2 pu:2 offline:3,1", "package:2 core:1 pu:2 offline:1,3"},
 		{"package:1 l3:1 numa:2 core:10 pu:1 l3id:3 coreid:0-4,8-12,16-20,24-28", "package:1 l3:1 numa:2 core:10 pu:1 coreid:0-4,8-12,16-20,24-28 l3id:3"},
+		{"package:1 l3:4 core:2 pu:1 l3id:0,2,4,6", "package:1 l3:4 core:2 pu:1 l3id:0-6/2"},
+		{"package:1 l3:4 core:2 pu:1 l3id:cpu offline:2-3", "package:1 l3:4 core:2 pu:1 offline:2-3 l3id:cpu"},
+		{"cpu:1-4 l3:1=1-2;3=3-4 l3id:cpu", "cpu:1-4 l3:1=1-2;3=3-4 l3id:cpu"},
 		{"numa:4 core:2 pu:1 numaid:0-2,5 memonly:7,3 dist:10,20", "numa:4 core:2 pu:1 numaid:0-2,5 memonly:3,7 dist:10,20"},
 		{"package:0=0-11 cpu:0-11 core:0/0-3=0-6/2+1-7/2;0/8-11=8-11 huge:2Mi=0 numa:0=0-11", "package:1 numa:1 pu:12 core:0/0-3=0-6/2+1-7/2;0/8-11=8-11 huge:2Mi=0"},
 		{"numa:2 core:2 pu:1 dev:10000:01:00.0,010802,8086:0a54,root=pci10000:00,name=nvme%2C0 dev:3b:00.0|3b:00.1,020000,8086:1593,numa=1,root=3a,switch=3a:00.0,driver=ice,name=a|b",
@@ -119,7 +122,7 @@ func randomMachine(r *rand.Rand) *Machine {
 
 // disturb makes one thing of a machine irregular.
 func disturb(r *rand.Rand, m *Machine) {
-	switch r.IntN(10) {
+	switch r.IntN(11) {
 	case 0:
 		takeOffline(r, m)
 	case 1:
@@ -127,7 +130,14 @@ func disturb(r *rand.Rand, m *Machine) {
 	case 2:
 		m.NUMANodes[r.IntN(len(m.NUMANodes))].MemoryBytes = r.Uint64()
 	case 3:
-		m.L3s = nil
+		m.L3s, m.UnnumberedCaches = nil, false
+	case 10:
+		m.UnnumberedCaches = len(m.L3s) > 0
+		for i := range m.L3s {
+			lowest, _ := m.L3s[i].CPUs.Lowest()
+			m.L3s[i].ID = L3ID(lowest)
+		}
+		slices.SortFunc(m.L3s, func(a, b L3) int { return int(a.ID) - int(b.ID) })
 	case 4:
 		for i := range m.Cores {
 			m.Cores[i].ID += CoreID(i * r.IntN(2))
@@ -186,6 +196,7 @@ func takeOffline(r *rand.Rand, m *Machine) {
 	p.dropOffline()
 	p.order()
 	*m = p.m
+	m.UnnumberedCaches = false
 }
 
 func TestStringRoundTripsRandomMachines(t *testing.T) {
