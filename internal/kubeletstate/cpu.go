@@ -1,0 +1,188 @@
+package kubeletstate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// CPUState is a cpu_manager_state.
+type CPUState struct {
+	Policy string
+	// Shared is defaultCpuSet: every CPU that no container has to itself.
+	Shared topology.CPUSet
+	// Entries are the exclusive CPUs, ascending by pod UID, then container.
+	Entries []CPUEntry
+	// PodEntries are pod-level assignments (gate PodLevelResourceManagers), ascending by pod UID.
+	PodEntries []CPUEntry
+	// Legacy are the entries of a file from before Kubernetes 1.17, which go by container id: PodUID is "".
+	Legacy []CPUEntry
+	// Verified is false where the file has no checksum, which the kubelet accepts of old formats.
+	Verified bool
+}
+
+// CPUEntry is the exclusive CPUs of a container, or of a pod, when Container is "".
+type CPUEntry struct {
+	PodUID, Container string
+	CPUs              topology.CPUSet
+}
+
+// The file, as pkg/kubelet/cm/cpumanager/state/checkpoint.go has it: v2, v3 (podEntries) and v4 (data).
+type cpuFile struct {
+	PolicyName    string                       `json:"policyName"`
+	DefaultCPUSet string                       `json:"defaultCpuSet"`
+	Entries       map[string]map[string]string `json:"entries"`
+	PodEntries    map[string]podCPUEntry       `json:"podEntries"`
+	Baselines     json.RawMessage              `json:"baselines"` // v4 data: CPUs at admission, for resizing
+	Checksum      uint64                       `json:"checksum"`
+	Data          *string                      `json:"data"`
+	DataChecksum  uint64                       `json:"dataChecksum"`
+}
+
+type podCPUEntry struct {
+	CPUSet string `json:"cpuSet"`
+}
+
+type cpuFileV1 struct {
+	PolicyName    string            `json:"policyName"`
+	DefaultCPUSet string            `json:"defaultCpuSet"`
+	Entries       map[string]string `json:"entries"`
+	Checksum      uint64            `json:"checksum"`
+}
+
+// newCPUFile has empty maps, not nil ones, as the kubelet's constructors: the checksum knows the difference.
+func newCPUFile() cpuFile {
+	return cpuFile{Entries: map[string]map[string]string{}, PodEntries: map[string]podCPUEntry{}}
+}
+
+// ParseCPU reads a cpu_manager_state of Kubernetes 1.8 to 1.37; name is for the error, which is an *Error.
+func ParseCPU(name string, data []byte) (*CPUState, error) {
+	f := file(name)
+	in := newCPUFile()
+	if err := decode(data, &in); err != nil {
+		old, oldErr := parseCPUv1(f, data)
+		if oldErr == nil || errors.Is(oldErr, ErrChecksum) {
+			return old, oldErr
+		}
+		return nil, f.err("", err, "the JSON of a cpu_manager_state")
+	}
+	out := &CPUState{}
+	switch {
+	case in.Data != nil:
+		if in.DataChecksum != uint64(sumText(*in.Data)) {
+			return nil, f.checksum("dataChecksum", in.DataChecksum, sumText(*in.Data))
+		}
+		inner := newCPUFile()
+		if err := decode([]byte(*in.Data), &inner); err != nil {
+			return nil, f.err("data", err, "the JSON of a CPU manager checkpoint")
+		}
+		in, out.Verified = inner, true
+	case in.Checksum != 0 || len(in.PodEntries) > 0:
+		if in.Checksum != uint64(sumCPU(&in, false)) && in.Checksum != uint64(sumCPU(&in, true)) {
+			if old, err := parseCPUv1(f, data); err == nil { // without entries the formats look alike
+				return old, nil
+			}
+			return nil, f.checksum("checksum", in.Checksum, sumCPU(&in, len(in.PodEntries) > 0))
+		}
+		out.Verified = true
+	}
+	return out, f.cpuState(&in, out)
+}
+
+func parseCPUv1(f file, data []byte) (*CPUState, error) {
+	in := cpuFileV1{Entries: map[string]string{}}
+	if err := decode(data, &in); err != nil {
+		return nil, err
+	}
+	if in.Checksum != 0 && in.Checksum != uint64(sumCPUv1(&in)) {
+		return nil, f.checksum("checksum", in.Checksum, sumCPUv1(&in))
+	}
+	out := &CPUState{Policy: in.PolicyName, Verified: in.Checksum != 0}
+	var err error
+	if out.Shared, err = f.cpus("defaultCpuSet", in.DefaultCPUSet); err != nil {
+		return nil, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(in.Entries)) {
+		set, err := f.cpus("entries["+id+"]", in.Entries[id])
+		if err != nil {
+			return nil, err
+		}
+		out.Legacy = append(out.Legacy, CPUEntry{Container: id, CPUs: set})
+	}
+	return out, nil
+}
+
+// cpuState fills out from a file whose checksum is right.
+func (f file) cpuState(in *cpuFile, out *CPUState) error {
+	out.Policy = in.PolicyName
+	var err error
+	if out.Shared, err = f.cpus("defaultCpuSet", in.DefaultCPUSet); err != nil {
+		return err
+	}
+	for _, uid := range slices.Sorted(maps.Keys(in.Entries)) {
+		for _, container := range slices.Sorted(maps.Keys(in.Entries[uid])) {
+			set, err := f.cpus(fmt.Sprintf("entries[%s][%s]", uid, container), in.Entries[uid][container])
+			if err != nil {
+				return err
+			}
+			out.Entries = append(out.Entries, CPUEntry{uid, container, set})
+		}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(in.PodEntries)) {
+		set, err := f.cpus("podEntries["+uid+"]", in.PodEntries[uid].CPUSet)
+		if err != nil {
+			return err
+		}
+		out.PodEntries = append(out.PodEntries, CPUEntry{PodUID: uid, CPUs: set})
+	}
+	return nil
+}
+
+// Check refuses CPUs that are shared and exclusive at once, or exclusive to two pods: while the kubelet is
+// allocating, a checkpoint may leave CPUs unaccounted for, but it never says this. Containers of one pod may
+// name the same CPUs, since later ones reuse those of init containers. The error is an *Error.
+func (s *CPUState) Check(name string) error {
+	f := file(name)
+	var taken, own topology.CPUSet
+	uid := ""
+	for _, e := range slices.Concat(s.Entries, s.Legacy) {
+		field := fmt.Sprintf("entries[%s][%s]", e.PodUID, e.Container)
+		if e.PodUID != uid || uid == "" {
+			taken, own, uid = taken.Or(&own), topology.CPUSet{}, e.PodUID
+		}
+		if e.CPUs.Intersects(&s.Shared) {
+			return f.err(field, e.CPUs, "CPUs that are not in defaultCpuSet too")
+		}
+		if e.CPUs.Intersects(&taken) {
+			return f.err(field, e.CPUs, "CPUs that no other pod holds")
+		}
+		own = own.Or(&e.CPUs)
+	}
+	return nil
+}
+
+func (f file) cpus(field, list string) (topology.CPUSet, error) {
+	set, err := topology.ParseCPUList(list)
+	if err != nil {
+		return set, f.err(field, list, "a CPU list: "+err.Error())
+	}
+	return set, nil
+}
+
+// decode is strict: a field that nobody knows might hold an allocation.
+func decode(data []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if d.More() {
+		return fmt.Errorf("something follows the JSON value at offset %d", d.InputOffset())
+	}
+	return nil
+}

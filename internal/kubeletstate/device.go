@@ -1,0 +1,119 @@
+package kubeletstate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// DeviceState is a device-plugins/kubelet_internal_checkpoint.
+type DeviceState struct {
+	// Registered are the ids of healthy devices by resource, ascending.
+	Registered map[string][]string
+	// Entries are ascending by pod UID, container, resource.
+	Entries []DeviceEntry
+}
+
+// DeviceEntry is the devices of one resource of a container.
+type DeviceEntry struct {
+	PodUID, Container, Resource string
+	// Devices is ascending by id; each appears once.
+	Devices []HeldDevice
+}
+
+// HeldDevice is a device and the NUMA nodes under which the kubelet filed it when it was allocated.
+type HeldDevice struct {
+	ID   string
+	NUMA topology.NUMASet // 0: filed under -1, the kubelet's word for no topology
+}
+
+// The file, as pkg/kubelet/cm/devicemanager/checkpoint has it. Its checksum is over Data.
+type deviceFile struct {
+	Data     deviceData
+	Checksum uint64
+}
+
+type deviceData struct {
+	PodDeviceEntries  []deviceEntry
+	RegisteredDevices map[string][]string
+}
+
+type deviceEntry struct {
+	PodUID        string
+	ContainerName string
+	ResourceName  string
+	DeviceIDs     map[int64][]string
+	AllocResp     []byte
+}
+
+// ParseDevices reads a kubelet_internal_checkpoint of Kubernetes 1.20 to 1.37; name is for the error, which is
+// an *Error.
+func ParseDevices(name string, data []byte) (*DeviceState, error) {
+	f := file(name)
+	in := deviceFile{Data: deviceData{RegisteredDevices: map[string][]string{}}}
+	if err := decode(data, &in); err != nil {
+		return nil, f.err("", err, "the JSON of a kubelet_internal_checkpoint")
+	}
+	if in.Checksum != uint64(sumDevices(&in.Data)) {
+		return nil, f.checksum("Checksum", in.Checksum, sumDevices(&in.Data))
+	}
+	out := &DeviceState{Registered: map[string][]string{}}
+	for resource, ids := range in.Data.RegisteredDevices {
+		out.Registered[resource] = slices.Compact(slices.Sorted(slices.Values(ids)))
+	}
+	for i := range in.Data.PodDeviceEntries {
+		e, err := f.deviceEntry(i, &in.Data.PodDeviceEntries[i])
+		if err != nil {
+			return nil, err
+		}
+		out.Entries = append(out.Entries, e)
+	}
+	slices.SortStableFunc(out.Entries, func(a, b DeviceEntry) int {
+		return cmp.Or(cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Resource, b.Resource))
+	})
+	return out, nil
+}
+
+func (f file) deviceEntry(i int, e *deviceEntry) (DeviceEntry, error) {
+	at := fmt.Sprintf("Data.PodDeviceEntries[%d]", i)
+	out := DeviceEntry{PodUID: e.PodUID, Container: e.ContainerName, Resource: e.ResourceName}
+	if e.PodUID == "" || e.ContainerName == "" || e.ResourceName == "" {
+		return out, f.err(at, fmt.Sprintf("%s/%s/%s", e.PodUID, e.ContainerName, e.ResourceName), "a pod UID, a container and a resource")
+	}
+	numa := map[string]topology.NUMASet{}
+	for node, ids := range e.DeviceIDs {
+		if node < -1 || node >= topology.MaxNUMANodes {
+			return out, f.err(at+".DeviceIDs", node, "NUMA nodes between 0 and 63, or -1 for none")
+		}
+		for _, id := range ids {
+			set := numa[id]
+			if node >= 0 {
+				set = set.With(topology.NUMAID(node))
+			}
+			numa[id] = set
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(numa)) {
+		out.Devices = append(out.Devices, HeldDevice{id, numa[id]})
+	}
+	return out, nil
+}
+
+// Check refuses a device that two pods hold. The error is an *Error.
+func (s *DeviceState) Check(name string) error {
+	holder := map[string]string{}
+	for _, e := range s.Entries {
+		for _, d := range e.Devices {
+			key := e.Resource + "\x00" + d.ID
+			if other, ok := holder[key]; ok && other != e.PodUID {
+				return file(name).err(fmt.Sprintf("Data.PodDeviceEntries[%s][%s]", e.PodUID, e.Container), d.ID,
+					"a device that pod "+other+" does not hold too")
+			}
+			holder[key] = e.PodUID
+		}
+	}
+	return nil
+}

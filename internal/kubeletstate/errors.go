@@ -1,0 +1,60 @@
+package kubeletstate
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// ErrChecksum is wrapped by the Error about a checkpoint whose content does not match its checksum: the kubelet
+// would refuse to start with it.
+var ErrChecksum = errors.New("checksum does not match the content")
+
+// Error says what is wrong with a checkpoint.
+type Error struct {
+	File  string // path as given to the reader
+	Field string // path inside the file, "entries[UID][container]"; "" for the file as a whole
+	Value string // what is there
+	Want  string // what would be right
+	Err   error  // cause, or nil
+}
+
+func (e *Error) Error() string {
+	text := e.File
+	if e.Field != "" {
+		text += ": " + e.Field
+	}
+	if e.Value != "" {
+		text += ": " + clip(e.Value)
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	if e.Want != "" {
+		text += ": want " + e.Want
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// clip quotes a value from outside, cut to a bearable length.
+func clip(s string) string {
+	const limit = 80
+	if len(s) > limit {
+		return strconv.Quote(s[:limit]) + "..."
+	}
+	return strconv.Quote(s)
+}
+
+// file makes Errors about one checkpoint.
+type file string
+
+func (f file) err(field string, value any, want string) *Error {
+	return &Error{File: string(f), Field: field, Value: fmt.Sprint(value), Want: want}
+}
+
+func (f file) checksum(field string, got uint64, content uint32) *Error {
+	return &Error{File: string(f), Field: field, Value: strconv.FormatUint(got, 10), Err: ErrChecksum,
+		Want: strconv.FormatUint(uint64(content), 10) + " for this content"}
+}

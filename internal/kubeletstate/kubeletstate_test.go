@@ -1,0 +1,490 @@
+package kubeletstate
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/cpuset"
+	spew "k8s.io/utils/dump"
+)
+
+// shared is the folder of real captures; tests that need it are skipped where it is absent.
+func shared(t testing.TB, elem ...string) string {
+	root := os.Getenv("BERTH_SHARED")
+	if root == "" {
+		root = filepath.Join("..", "..", "..", "shared")
+	}
+	path := filepath.Join(append([]string{root}, elem...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("no captures of real nodes here: %v", err)
+	}
+	return path
+}
+
+// TestGenuineCPU reads files that real kubelets wrote: every checksum matches, and no byte can change unnoticed.
+func TestGenuineCPU(t *testing.T) {
+	data, err := os.ReadFile(shared(t, "realdata", "k8s", "cpu_manager_state", "scenarios.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records []struct {
+		ID    string `json:"id"`
+		State string `json:"cpu_manager_state"`
+	}
+	if err := json.Unmarshal(data, &records); err != nil {
+		t.Fatal(err)
+	}
+	verified, legacy := 0, 0
+	for _, r := range records {
+		if r.State == "" {
+			continue
+		}
+		s, err := ParseCPU(r.ID, []byte(r.State))
+		if err != nil {
+			t.Errorf("%s: %v", r.ID, err)
+			continue
+		}
+		if err := s.Check(r.ID); err != nil {
+			t.Errorf("%s: %v", r.ID, err)
+		}
+		if s.Verified {
+			verified++
+		}
+		if len(s.Legacy) > 0 {
+			legacy++
+		}
+		forged := strings.Replace(r.State, `"defaultCpuSet":"`, `"defaultCpuSet":"99,`, 1)
+		if _, err := ParseCPU(r.ID, []byte(forged)); s.Verified && !errors.Is(err, ErrChecksum) {
+			t.Errorf("%s: forged file: got error %v, want %v", r.ID, err, ErrChecksum)
+		}
+	}
+	if verified < 26 {
+		t.Errorf("%d files verified, want 26 at least", verified)
+	}
+	if legacy == 0 {
+		t.Error("no file of the oldest format among the captures")
+	}
+}
+
+func TestGenuineDevices(t *testing.T) {
+	files, _ := filepath.Glob(filepath.Join(shared(t, "realdata", "k8s", "device_checkpoint"), "*.json"))
+	if len(files) < 5 {
+		t.Fatalf("%d files, want at least 5", len(files))
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := ParseDevices(file, data)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if err := s.Check(file); err != nil {
+			t.Error(err)
+		}
+		if _, err := ParseDevices(file, []byte(strings.Replace(string(data), "nvidia", "nvidiA", 1))); !errors.Is(err, ErrChecksum) {
+			t.Errorf("%s forged: got error %v, want %v", file, err, ErrChecksum)
+		}
+	}
+}
+
+// The twin: the kubelet's types, dumped by the library that the kubelet uses. Their names differ in the
+// package alone, which twinSum puts right.
+type (
+	CPUManagerCheckpoint struct {
+		PolicyName    string
+		DefaultCPUSet string
+		Entries       map[string]map[string]string
+		PodEntries    PodCPUAssignments
+		Checksum      Checksum
+	}
+	CPUManagerCheckpointV2 struct {
+		PolicyName    string
+		DefaultCPUSet string
+		Entries       map[string]map[string]string
+		Checksum      Checksum
+	}
+	PodCPUAssignments map[string]PodEntry
+	PodEntry          struct{ CPUSet cpuset.CPUSet }
+	Checksum          uint64
+
+	MemoryManagerCheckpoint struct {
+		PolicyName   string
+		MachineState NUMANodeMap
+		Entries      ContainerMemoryAssignments
+		PodEntries   PodMemoryAssignments
+		Checksum     Checksum
+	}
+	MemoryManagerCheckpointV1 struct {
+		PolicyName   string
+		MachineState NUMANodeMap
+		Entries      ContainerMemoryAssignments
+		Checksum     Checksum
+	}
+	NUMANodeMap                map[int]*NUMANodeState
+	ContainerMemoryAssignments map[string]map[string][]Block
+	PodMemoryAssignments       map[string]PodBlocks
+	PodBlocks                  struct{ MemoryBlocks []Block }
+	NUMANodeState              struct {
+		NumberOfAssignments int
+		MemoryMap           map[corev1.ResourceName]*MemoryTable
+		Cells               []int
+	}
+	MemoryTable struct {
+		TotalMemSize, SystemReserved, Allocatable, Reserved, Free uint64
+	}
+	Block struct {
+		NUMAAffinity []int
+		Type         corev1.ResourceName
+		Size         uint64
+	}
+
+	checkpointData struct {
+		PodDeviceEntries  []PodDevicesEntry
+		RegisteredDevices map[string][]string
+	}
+	DevicesPerNUMA  map[int64][]string
+	PodDevicesEntry struct {
+		PodUID        string
+		ContainerName string
+		ResourceName  string
+		DeviceIDs     DevicesPerNUMA
+		AllocResp     []byte
+	}
+)
+
+// twinSum dumps with the kubelet's library, puts the names of the types right and hashes by hand.
+func twinSum(v any, pkg string) uint32 {
+	text := strings.NewReplacer(
+		"kubeletstate.Checksum", "checksum.Checksum",
+		"kubeletstate.PodBlocks", "state.PodEntry",
+		"CheckpointV2", "Checkpoint",
+		"CheckpointV1", "Checkpoint",
+		"kubeletstate.", pkg+".",
+	).Replace(spew.ForHash(v))
+	const offset, prime = 2166136261, 16777619
+	h := uint32(offset)
+	for i := range len(text) {
+		h = (h ^ uint32(text[i])) * prime
+	}
+	return h
+}
+
+// random makes values for the twins: names that need care, nil and empty containers.
+type random struct{ *rand.Rand }
+
+func (r random) word() string {
+	words := []string{"", "a", "app", "0-3,8", "x y", "map[", "{}", "\"q\"", "<nil>", "memory", "hugepages-2Mi", "ümlaut", "%v", "-1"}
+	return words[r.IntN(len(words))]
+}
+
+func randomMap[V any](r random, value func() V) map[string]V {
+	n := r.IntN(5)
+	if n == 0 {
+		return nil
+	}
+	m := map[string]V{}
+	for range n - 1 {
+		m[r.word()] = value()
+	}
+	return m
+}
+
+func randomSlice[V any](r random, value func() V) []V {
+	n := r.IntN(5)
+	if n == 0 {
+		return nil
+	}
+	s := []V{}
+	for range n - 1 {
+		s = append(s, value())
+	}
+	return s
+}
+
+func (r random) int() int     { return r.IntN(300) - 20 }
+func (r random) size() uint64 { return r.Uint64() >> r.IntN(64) }
+func (r random) block() memoryBlock {
+	return memoryBlock{NUMAAffinity: randomSlice(r, r.int), Type: r.word(), Size: r.size()}
+}
+
+func (r random) table() *memoryTable {
+	return &memoryTable{r.size(), r.size(), r.size(), r.size(), r.size()}
+}
+
+func TestChecksumOfCPUsAgainstTwin(t *testing.T) {
+	r := random{rand.New(rand.NewPCG(1, 2))}
+	for range 2000 {
+		f := cpuFile{PolicyName: r.word(), DefaultCPUSet: r.word(),
+			Entries:    randomMap(r, func() map[string]string { return randomMap(r, r.word) }),
+			PodEntries: randomMap(r, func() podCPUEntry { return podCPUEntry{[]string{"", "3", "0-2,7", "1,64-66"}[r.IntN(4)]} })}
+		v2 := &CPUManagerCheckpointV2{PolicyName: f.PolicyName, DefaultCPUSet: f.DefaultCPUSet, Entries: f.Entries}
+		if got, want := sumCPU(&f, false), twinSum(v2, "state"); got != want {
+			t.Fatalf("v2: %d, want %d of\n%s", got, want, spew.ForHash(v2))
+		}
+		v3 := &CPUManagerCheckpoint{PolicyName: f.PolicyName, DefaultCPUSet: f.DefaultCPUSet, Entries: f.Entries}
+		if f.PodEntries != nil {
+			v3.PodEntries = PodCPUAssignments{}
+		}
+		for uid, e := range f.PodEntries {
+			set, err := cpuset.Parse(e.CPUSet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v3.PodEntries[uid] = PodEntry{set}
+		}
+		if got, want := sumCPU(&f, true), twinSum(v3, "state"); got != want {
+			t.Fatalf("v3: %d, want %d of\n%s", got, want, spew.ForHash(v3))
+		}
+	}
+}
+
+func TestChecksumOfMemoryAgainstTwin(t *testing.T) {
+	r := random{rand.New(rand.NewPCG(3, 4))}
+	for range 2000 {
+		f := memoryFile{PolicyName: r.word(),
+			Entries: randomMap(r, func() map[string][]memoryBlock {
+				return randomMap(r, func() []memoryBlock { return randomSlice(r, r.block) })
+			}),
+			PodEntries: randomMap(r, func() podMemoryEntry { return podMemoryEntry{randomSlice(r, r.block)} })}
+		for range r.IntN(4) {
+			if f.MachineState == nil {
+				f.MachineState = map[int]*memoryNode{}
+			}
+			f.MachineState[r.int()] = &memoryNode{r.int(), randomMap(r, r.table), randomSlice(r, r.int)}
+		}
+		v2 := twinMemory(&f)
+		if got, want := sumMemory(&f, true), twinSum(v2, "state"); got != want {
+			t.Fatalf("v2: %d, want %d of\n%s", got, want, spew.ForHash(v2))
+		}
+		v1 := &MemoryManagerCheckpointV1{v2.PolicyName, v2.MachineState, v2.Entries, 0}
+		if got, want := sumMemory(&f, false), twinSum(v1, "state"); got != want {
+			t.Fatalf("v1: %d, want %d of\n%s", got, want, spew.ForHash(v1))
+		}
+	}
+}
+
+func twinMemory(f *memoryFile) *MemoryManagerCheckpoint {
+	out := &MemoryManagerCheckpoint{PolicyName: f.PolicyName}
+	if f.MachineState != nil {
+		out.MachineState = NUMANodeMap{}
+	}
+	for id, n := range f.MachineState {
+		node := &NUMANodeState{NumberOfAssignments: n.NumberOfAssignments, Cells: n.Cells}
+		if n.MemoryMap != nil {
+			node.MemoryMap = map[corev1.ResourceName]*MemoryTable{}
+		}
+		for k, v := range n.MemoryMap {
+			node.MemoryMap[corev1.ResourceName(k)] = &MemoryTable{v.Total, v.SystemReserved, v.Allocatable, v.Reserved, v.Free}
+		}
+		out.MachineState[id] = node
+	}
+	if f.Entries != nil {
+		out.Entries = ContainerMemoryAssignments{}
+	}
+	for uid, m := range f.Entries {
+		out.Entries[uid] = nil
+		if m != nil {
+			out.Entries[uid] = map[string][]Block{}
+		}
+		for c, blocks := range m {
+			out.Entries[uid][c] = twinBlocks(blocks)
+		}
+	}
+	if f.PodEntries != nil {
+		out.PodEntries = PodMemoryAssignments{}
+	}
+	for uid, e := range f.PodEntries {
+		out.PodEntries[uid] = PodBlocks{twinBlocks(e.MemoryBlocks)}
+	}
+	return out
+}
+
+func twinBlocks(blocks []memoryBlock) []Block {
+	if blocks == nil {
+		return nil
+	}
+	out := []Block{}
+	for _, b := range blocks {
+		out = append(out, Block{b.NUMAAffinity, corev1.ResourceName(b.Type), b.Size})
+	}
+	return out
+}
+
+func TestChecksumOfDevicesAgainstTwin(t *testing.T) {
+	r := random{rand.New(rand.NewPCG(5, 6))}
+	for range 2000 {
+		var d deviceData
+		d.RegisteredDevices = randomMap(r, func() []string { return randomSlice(r, r.word) })
+		d.PodDeviceEntries = randomSlice(r, func() deviceEntry {
+			e := deviceEntry{PodUID: r.word(), ContainerName: r.word(), ResourceName: r.word()}
+			e.AllocResp = randomSlice(r, func() byte { return byte(r.IntN(256)) })
+			for range r.IntN(4) {
+				if e.DeviceIDs == nil {
+					e.DeviceIDs = map[int64][]string{}
+				}
+				e.DeviceIDs[int64(r.int())] = randomSlice(r, r.word)
+			}
+			return e
+		})
+		twin := checkpointData{RegisteredDevices: d.RegisteredDevices}
+		if d.PodDeviceEntries != nil {
+			twin.PodDeviceEntries = []PodDevicesEntry{}
+		}
+		for _, e := range d.PodDeviceEntries {
+			twin.PodDeviceEntries = append(twin.PodDeviceEntries, PodDevicesEntry(twinEntry(e)))
+		}
+		if got, want := sumDevices(&d), twinSum(twin, "checkpoint"); got != want {
+			t.Fatalf("%d, want %d of\n%s", got, want, spew.ForHash(twin))
+		}
+	}
+}
+
+func twinEntry(e deviceEntry) PodDevicesEntry {
+	return PodDevicesEntry{e.PodUID, e.ContainerName, e.ResourceName, e.DeviceIDs, e.AllocResp}
+}
+
+func TestChecksumOfText(t *testing.T) {
+	for _, s := range []string{"", "{\"a\":1}", "x y"} {
+		if got, want := sumText(s), twinSum(s, ""); got != want {
+			t.Errorf("%q: %d, want %d", s, got, want)
+		}
+	}
+}
+
+const (
+	memoryText  = `{"policyName":"Static","machineState":{"0":{"numberOfAssignments":1,"memoryMap":{"memory":{"total":100,"systemReserved":10,"allocatable":90,"reserved":30,"free":60}},"cells":[0]}},"entries":{"u":{"app":[{"numaAffinity":[0],"type":"memory","size":30}]}},"checksum":0}`
+	devicesText = `{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":%d}`
+)
+
+func TestReadDirectory(t *testing.T) {
+	fsys := fstest.MapFS{
+		CPUFile:    {Data: []byte(`{"policyName":"none","defaultCpuSet":"","checksum":0}`)},
+		MemoryFile: {Data: []byte(memoryText)},
+	}
+	s, err := Read(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.CPU == nil || s.Memory == nil || s.Devices != nil {
+		t.Errorf("got %+v, want CPU and memory state and no devices", s)
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+	n := s.Memory.Nodes[0]
+	if n.Assignments != 1 || n.Resources[0].Free != 60 || n.Totals["memory"] != 100 {
+		t.Errorf("node 0 is %+v", n)
+	}
+}
+
+// TestNewerFormat reads the two-fold format of Kubernetes 1.37, in which the data string counts.
+func TestNewerFormat(t *testing.T) {
+	inner := `{"policyName":"static","defaultCpuSet":"0-3","entries":{"u":{"app":"4-5"}},"baselines":{"u":{"app":{"baseline":"4"}}}}`
+	text, err := json.Marshal(map[string]any{"policyName": "static", "defaultCpuSet": "7", "checksum": 1, "data": inner, "dataChecksum": sumText(inner)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ParseCPU("f", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Shared.String() != "0-3" || len(s.Entries) != 1 {
+		t.Errorf("got %+v, want what the data string says", s)
+	}
+	if _, err := ParseCPU("f", []byte(strings.Replace(string(text), "0-3", "0-4", 1))); !errors.Is(err, ErrChecksum) {
+		t.Errorf("forged data: got error %v, want %v", err, ErrChecksum)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	cpu := func(data []byte) error {
+		s, err := ParseCPU("f", data)
+		if err != nil {
+			return err
+		}
+		return s.Check("f")
+	}
+	memory := func(data []byte) error {
+		s, err := ParseMemory("f", data)
+		if err != nil {
+			return err
+		}
+		return s.Check("f")
+	}
+	devices := func(data []byte) error { _, err := ParseDevices("f", data); return err }
+	for _, tc := range []struct {
+		name, text, want string
+		read             func([]byte) error
+	}{
+		{"empty", "", "f: \"EOF\"", cpu},
+		{"truncated", `{"policyName":"sta`, "unexpected EOF", cpu},
+		{"two values", `{"policyName":""}{}`, "follows the JSON value", cpu},
+		{"unknown field", `{"policyName":"","surprise":1}`, "surprise", cpu},
+		{"no list", `{"defaultCpuSet":"0-"}`, "defaultCpuSet", cpu},
+		{"huge CPU", `{"defaultCpuSet":"4000000000"}`, "too large", cpu},
+		{"wrong checksum", `{"defaultCpuSet":"0-3","checksum":7}`, "checksum does not match", cpu},
+		{"shared and exclusive", `{"defaultCpuSet":"0-3","entries":{"u":{"c":"3"}}}`, "entries[u][c]", cpu},
+		{"exclusive twice", `{"entries":{"u":{"c":"3"},"v":{"d":"3"}}}`, "entries[v][d]", cpu},
+		{"NUMA id", `{"machineState":{"64":{}}}`, "machineState[64]", memory},
+		{"null node", `{"machineState":{"0":null}}`, "machineState[0]", memory},
+		{"null table", `{"machineState":{"0":{"memoryMap":{"memory":null},"cells":[0]}}}`, "machineState[0].memoryMap[memory]", memory},
+		{"negative size", `{"machineState":{"0":{"memoryMap":{"memory":{"free":-1}}}}}`, "cannot unmarshal", memory},
+		{"foreign group", `{"machineState":{"0":{"cells":[1]}}}`, "machineState[0].cells", memory},
+		{"rows", strings.Replace(memoryText, `"free":60`, `"free":61`, 1), "machineState[0].memoryMap[memory]", memory},
+		{"no nodes", `{"entries":{"u":{"c":[{"numaAffinity":[],"type":"memory","size":1}]}}}`, "entries[u][c][0].numaAffinity", memory},
+		{"no checksum", `{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}}}`, "checksum does not match", devices},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := tc.read([]byte(tc.text))
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), "f") {
+				t.Errorf("got error %v, want one about file f that says %s", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestReuseIsNoContradiction: an init container's CPUs show up again in a later container of its pod.
+func TestReuseIsNoContradiction(t *testing.T) {
+	s, err := ParseCPU("f", []byte(`{"defaultCpuSet":"0","entries":{"u":{"app":"3-4","init":"3"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check("f"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFileTooLarge(t *testing.T) {
+	_, err := Read(fstest.MapFS{CPUFile: {Data: make([]byte, MaxFileBytes+1)}})
+	if e := (*Error)(nil); !errors.As(err, &e) || e.File != CPUFile {
+		t.Errorf("got %v, want an error about the size of %s", err, CPUFile)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"policyName":"static","defaultCpuSet":"0,4-27","entries":{"u":{"app":"1-3"}},"checksum":0}`))
+	f.Add([]byte(memoryText))
+	f.Add([]byte(devicesText))
+	f.Add([]byte(`{"podEntries":{"u":{"cpuSet":"1"}},"data":"{}","dataChecksum":1}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if s, err := ParseCPU("f", data); err == nil {
+			_ = s.Check("f")
+		}
+		if s, err := ParseMemory("f", data); err == nil {
+			_ = s.Check("f")
+		}
+		if s, err := ParseDevices("f", data); err == nil {
+			_ = s.Check("f")
+		}
+	})
+}

@@ -1,0 +1,231 @@
+package kubeletstate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// MemoryState is a memory_manager_state.
+type MemoryState struct {
+	Policy string
+	// Nodes is machineState, ascending by NUMA node.
+	Nodes []MemoryNode
+	// Entries are the blocks of containers, ascending by pod UID, then container.
+	Entries []MemoryEntry
+	// PodEntries are pod-level assignments (gate PodLevelResourceManagers), ascending by pod UID.
+	PodEntries []MemoryEntry
+	// Verified is false where the file has no checksum, which the kubelet accepts.
+	Verified bool
+}
+
+// MemoryNode is the book of one NUMA node.
+type MemoryNode struct {
+	placement.MemoryTable
+	// Totals are bytes by resource as the kubelet saw them when it started: total of each row.
+	Totals map[string]uint64
+	// SystemReserved are bytes by resource that no container gets.
+	SystemReserved map[string]uint64
+}
+
+// MemoryEntry is the pinned memory of a container, or of a pod, when Container is "".
+type MemoryEntry struct {
+	PodUID, Container string
+	// Blocks is ascending by resource, then NUMA nodes; the kubelet writes them in random order.
+	Blocks []placement.MemoryBlock
+}
+
+// The file, as pkg/kubelet/cm/memorymanager/state has it: v1, v2 (podEntries) and v3 (data).
+type memoryFile struct {
+	PolicyName   string                              `json:"policyName"`
+	MachineState map[int]*memoryNode                 `json:"machineState"`
+	Entries      map[string]map[string][]memoryBlock `json:"entries"`
+	PodEntries   map[string]podMemoryEntry           `json:"podEntries"`
+	Checksum     uint64                              `json:"checksum"`
+	Data         *string                             `json:"data"`
+	DataChecksum uint64                              `json:"dataChecksum"`
+}
+
+type podMemoryEntry struct {
+	MemoryBlocks []memoryBlock `json:"memoryBlocks"`
+}
+
+type memoryNode struct {
+	NumberOfAssignments int                     `json:"numberOfAssignments"`
+	MemoryMap           map[string]*memoryTable `json:"memoryMap"`
+	Cells               []int                   `json:"cells"`
+}
+
+type memoryTable struct {
+	Total          uint64 `json:"total"`
+	SystemReserved uint64 `json:"systemReserved"`
+	Allocatable    uint64 `json:"allocatable"`
+	Reserved       uint64 `json:"reserved"`
+	Free           uint64 `json:"free"`
+}
+
+type memoryBlock struct {
+	NUMAAffinity []int  `json:"numaAffinity"`
+	Type         string `json:"type"`
+	Size         uint64 `json:"size"`
+}
+
+func newMemoryFile() memoryFile {
+	return memoryFile{
+		MachineState: map[int]*memoryNode{},
+		Entries:      map[string]map[string][]memoryBlock{},
+		PodEntries:   map[string]podMemoryEntry{},
+	}
+}
+
+// ParseMemory reads a memory_manager_state of Kubernetes 1.21 to 1.37; name is for the error, which is an *Error.
+func ParseMemory(name string, data []byte) (*MemoryState, error) {
+	f := file(name)
+	in := newMemoryFile()
+	if err := decode(data, &in); err != nil {
+		return nil, f.err("", err, "the JSON of a memory_manager_state")
+	}
+	if err := f.noNulls(&in); err != nil {
+		return nil, err
+	}
+	out := &MemoryState{}
+	switch {
+	case in.Data != nil:
+		if in.DataChecksum != uint64(sumText(*in.Data)) {
+			return nil, f.checksum("dataChecksum", in.DataChecksum, sumText(*in.Data))
+		}
+		inner := newMemoryFile()
+		if err := decode([]byte(*in.Data), &inner); err != nil {
+			return nil, f.err("data", err, "the JSON of a memory manager checkpoint")
+		}
+		if err := f.noNulls(&inner); err != nil {
+			return nil, err
+		}
+		in, out.Verified = inner, true
+	case in.Checksum != 0 || len(in.PodEntries) > 0:
+		if in.Checksum != uint64(sumMemory(&in, false)) && in.Checksum != uint64(sumMemory(&in, true)) {
+			return nil, f.checksum("checksum", in.Checksum, sumMemory(&in, len(in.PodEntries) > 0))
+		}
+		out.Verified = true
+	}
+	return out, f.memoryState(&in, out)
+}
+
+// noNulls refuses what would crash the kubelet.
+func (f file) noNulls(in *memoryFile) error {
+	for id, n := range in.MachineState {
+		at := fmt.Sprintf("machineState[%d]", id)
+		if n == nil {
+			return f.err(at, "null", "the state of a NUMA node")
+		}
+		for resource, t := range n.MemoryMap {
+			if t == nil {
+				return f.err(at+".memoryMap["+resource+"]", "null", "a table")
+			}
+		}
+	}
+	return nil
+}
+
+func (f file) memoryState(in *memoryFile, out *MemoryState) error {
+	out.Policy = in.PolicyName
+	for _, id := range slices.Sorted(maps.Keys(in.MachineState)) {
+		n, err := f.memoryNode(id, in.MachineState[id])
+		if err != nil {
+			return err
+		}
+		out.Nodes = append(out.Nodes, n)
+	}
+	for _, uid := range slices.Sorted(maps.Keys(in.Entries)) {
+		for _, container := range slices.Sorted(maps.Keys(in.Entries[uid])) {
+			blocks, err := f.blocks(fmt.Sprintf("entries[%s][%s]", uid, container), in.Entries[uid][container])
+			if err != nil {
+				return err
+			}
+			out.Entries = append(out.Entries, MemoryEntry{uid, container, blocks})
+		}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(in.PodEntries)) {
+		blocks, err := f.blocks("podEntries["+uid+"]", in.PodEntries[uid].MemoryBlocks)
+		if err != nil {
+			return err
+		}
+		out.PodEntries = append(out.PodEntries, MemoryEntry{PodUID: uid, Blocks: blocks})
+	}
+	return nil
+}
+
+func (f file) memoryNode(id int, n *memoryNode) (MemoryNode, error) {
+	at := fmt.Sprintf("machineState[%d]", id)
+	if id < 0 || id >= topology.MaxNUMANodes {
+		return MemoryNode{}, f.err(at, id, "a NUMA node between 0 and 63")
+	}
+	if n.NumberOfAssignments < 0 {
+		return MemoryNode{}, f.err(at+".numberOfAssignments", n.NumberOfAssignments, "a number that is not negative")
+	}
+	cells, err := f.nodes(at+".cells", n.Cells)
+	if err != nil {
+		return MemoryNode{}, err
+	}
+	out := MemoryNode{Totals: map[string]uint64{}, SystemReserved: map[string]uint64{}}
+	out.NUMA, out.Assignments, out.Cells = topology.NUMAID(id), n.NumberOfAssignments, cells
+	for _, resource := range slices.Sorted(maps.Keys(n.MemoryMap)) {
+		t := n.MemoryMap[resource]
+		out.Totals[resource], out.SystemReserved[resource] = t.Total, t.SystemReserved
+		out.Resources = append(out.Resources, placement.MemoryAmounts{
+			Resource: resource, Allocatable: t.Allocatable, Reserved: t.Reserved, Free: t.Free,
+		})
+	}
+	return out, nil
+}
+
+// Check refuses rows that do not add up and groups that lack their own node. The error is an *Error.
+func (s *MemoryState) Check(name string) error {
+	f := file(name)
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		at := fmt.Sprintf("machineState[%d]", n.NUMA)
+		if !n.Cells.Has(n.NUMA) {
+			return f.err(at+".cells", n.Cells, "a group that holds the node itself")
+		}
+		for _, a := range n.Resources {
+			if a.Reserved > a.Allocatable || a.Free != a.Allocatable-a.Reserved {
+				return f.err(at+".memoryMap["+a.Resource+"]", fmt.Sprintf("%+v", a), "reserved + free = allocatable")
+			}
+		}
+	}
+	return nil
+}
+
+func (f file) blocks(at string, in []memoryBlock) ([]placement.MemoryBlock, error) {
+	var out []placement.MemoryBlock
+	for i, b := range in {
+		numa, err := f.nodes(fmt.Sprintf("%s[%d].numaAffinity", at, i), b.NUMAAffinity)
+		if err != nil {
+			return nil, err
+		}
+		if numa == 0 {
+			return nil, f.err(fmt.Sprintf("%s[%d].numaAffinity", at, i), "[]", "at least one NUMA node")
+		}
+		out = append(out, placement.MemoryBlock{Resource: b.Type, NUMA: numa, Bytes: b.Size})
+	}
+	slices.SortStableFunc(out, func(a, b placement.MemoryBlock) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.NUMA, b.NUMA))
+	})
+	return out, nil
+}
+
+func (f file) nodes(at string, ids []int) (topology.NUMASet, error) {
+	var set topology.NUMASet
+	for _, id := range ids {
+		if id < 0 || id >= topology.MaxNUMANodes {
+			return 0, f.err(at, id, "NUMA nodes between 0 and 63")
+		}
+		set = set.With(topology.NUMAID(id))
+	}
+	return set, nil
+}

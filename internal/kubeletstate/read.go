@@ -1,0 +1,114 @@
+package kubeletstate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+)
+
+// The checkpoints, relative to the kubelet's root directory.
+const (
+	CPUFile    = "cpu_manager_state"
+	MemoryFile = "memory_manager_state"
+	DeviceFile = "device-plugins/kubelet_internal_checkpoint"
+)
+
+// MaxFileBytes bounds a checkpoint. The largest that Kubernetes' limits allow (250 pods of 100 containers) is
+// well below.
+const MaxFileBytes = 16 << 20
+
+// State is what a kubelet has written down. A file that is absent is nil: the kubelet writes the first two when
+// their manager starts, with any policy, and the third when the first device plugin registers.
+type State struct {
+	CPU     *CPUState
+	Memory  *MemoryState
+	Devices *DeviceState
+}
+
+// Read reads the checkpoints below a kubelet's root directory. The error is an *Error or wraps what fsys says.
+func Read(fsys fs.FS) (State, error) {
+	raw, err := ReadRaw(fsys)
+	if err != nil {
+		return State{}, err
+	}
+	return raw.Parse()
+}
+
+// Raw is the bytes of the checkpoints; nil where a file is absent. Two readings that are equal byte by byte say
+// that nothing moved in between.
+type Raw struct {
+	CPU, Memory, Devices []byte
+}
+
+// ReadRaw reads the files without looking into them.
+func ReadRaw(fsys fs.FS) (Raw, error) {
+	var raw Raw
+	for _, f := range []struct {
+		name string
+		into *[]byte
+	}{{CPUFile, &raw.CPU}, {MemoryFile, &raw.Memory}, {DeviceFile, &raw.Devices}} {
+		data, err := readFile(fsys, f.name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Raw{}, err
+		}
+		*f.into = data
+	}
+	return raw, nil
+}
+
+// Parse reads what ReadRaw found. Absent and empty files differ: an empty one is an error.
+func (r Raw) Parse() (State, error) {
+	var s State
+	var err error
+	if r.CPU != nil {
+		if s.CPU, err = ParseCPU(CPUFile, r.CPU); err != nil {
+			return State{}, err
+		}
+	}
+	if r.Memory != nil {
+		if s.Memory, err = ParseMemory(MemoryFile, r.Memory); err != nil {
+			return State{}, err
+		}
+	}
+	if r.Devices != nil {
+		if s.Devices, err = ParseDevices(DeviceFile, r.Devices); err != nil {
+			return State{}, err
+		}
+	}
+	return s, nil
+}
+
+// Check refuses a State in which a manager contradicts itself. The error is an *Error.
+func (s *State) Check() error {
+	if s.CPU != nil {
+		if err := s.CPU.Check(CPUFile); err != nil {
+			return err
+		}
+	}
+	if s.Memory != nil {
+		if err := s.Memory.Check(MemoryFile); err != nil {
+			return err
+		}
+	}
+	if s.Devices != nil {
+		return s.Devices.Check(DeviceFile)
+	}
+	return nil
+}
+
+func readFile(fsys fs.FS, name string) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("kubelet checkpoint: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("kubelet checkpoint %s: %w", name, err)
+	}
+	if len(data) > MaxFileBytes {
+		return nil, &Error{File: name, Value: "more bytes", Want: fmt.Sprint("at most ", MaxFileBytes, " bytes")}
+	}
+	return data, nil
+}
