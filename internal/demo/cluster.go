@@ -1,0 +1,118 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/hollow"
+)
+
+// ClusterOptions says what to start.
+type ClusterOptions struct {
+	// Dir is where the temporary directory is made; "" means os.TempDir. Keep it short, for the sake of sockets.
+	Dir string
+	// Nodes are the hollow nodes.
+	Nodes []hollow.Spec
+	// NodeCommand is a command line that calls hollow.Main with the directory that is appended to it.
+	NodeCommand []string
+	// Manifests are applied before the nodes start: custom resources, roles, policies.
+	Manifests [][]byte
+	// Log receives the log of the control plane; nil discards it.
+	Log io.Writer
+}
+
+// Cluster is a running control plane with its nodes.
+type Cluster struct {
+	ControlPlane *controlplane.ControlPlane
+	// Client is an administrator's.
+	Client kubernetes.Interface
+	Nodes  []*hollow.Process
+
+	dir string
+}
+
+// StartCluster starts the control plane and the nodes and returns when every node is ready. Nothing is left
+// behind when it fails. ctx limits the start alone.
+func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err error) {
+	c := &Cluster{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Stop())
+		}
+	}()
+	if c.dir, err = os.MkdirTemp(opts.Dir, "berth-"); err != nil {
+		return nil, err
+	}
+	c.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: c.dir, Log: opts.Log})
+	if err != nil {
+		return nil, err
+	}
+	if c.Client, err = kubernetes.NewForConfig(c.ControlPlane.RESTConfig()); err != nil {
+		return nil, err
+	}
+	if err = c.ControlPlane.Apply(ctx, opts.Manifests...); err != nil {
+		return nil, err
+	}
+	for i := range opts.Nodes {
+		if err = c.AddNode(&opts.Nodes[i], opts.NodeCommand); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.waitNodes(ctx)
+}
+
+// AddNode starts a node with credentials of its own: user system:node:NAME in group system:nodes.
+func (c *Cluster) AddNode(spec *hollow.Spec, command []string) error {
+	kubeconfig, err := c.ControlPlane.Kubeconfig("system:node:"+spec.Name, []string{"system:nodes"})
+	if err != nil {
+		return err
+	}
+	p, err := hollow.Launch(hollow.Dir(filepath.Join(c.dir, spec.Name)), spec, kubeconfig, command)
+	if err != nil {
+		return err
+	}
+	c.Nodes = append(c.Nodes, p)
+	return nil
+}
+
+func (c *Cluster) waitNodes(ctx context.Context) error {
+	var g errgroup.Group
+	for _, p := range c.Nodes {
+		g.Go(func() error { return p.WaitReady(ctx, c.Client) })
+	}
+	return g.Wait()
+}
+
+// Node returns the node with the name.
+func (c *Cluster) Node(name string) (*hollow.Process, error) {
+	for _, p := range c.Nodes {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("cluster: no node %q", name)
+}
+
+// Stop ends nodes and control plane and removes everything on disk.
+func (c *Cluster) Stop() error {
+	var g errgroup.Group
+	for _, p := range c.Nodes {
+		g.Go(p.Stop)
+	}
+	errs := []error{g.Wait()}
+	if c.ControlPlane != nil {
+		errs = append(errs, c.ControlPlane.Stop())
+	}
+	if c.dir != "" {
+		errs = append(errs, os.RemoveAll(c.dir))
+	}
+	return errors.Join(errs...)
+}

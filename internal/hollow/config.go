@@ -1,0 +1,105 @@
+package hollow
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+	kubeletscheme "k8s.io/kubernetes/pkg/kubelet/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/kubelet/apis/config/validation"
+	"k8s.io/kubernetes/pkg/kubelet/kubeletconfig/util/codec"
+)
+
+// loadConfig decodes the user's KubeletConfiguration, applies the kubelet's defaults, takes away what
+// a node without a machine cannot do, sets feature gates and validates the result as the kubelet does.
+func loadConfig(ctx context.Context, dir Dir, spec *Spec) (*kubeletconfig.KubeletConfiguration, error) {
+	_, codecs, err := kubeletscheme.NewSchemeAndCodecs()
+	if err != nil {
+		return nil, err
+	}
+	text := spec.KubeletConfig
+	if text == "" {
+		text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	}
+	cfg, err := codec.DecodeKubeletConfiguration(ctx, codecs, []byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("KubeletConfiguration: %w", err)
+	}
+	hollowOut(cfg, dir)
+	if spec.MaxPods > 0 {
+		cfg.MaxPods = spec.MaxPods
+	}
+	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(cfg.FeatureGates); err != nil {
+		return nil, fmt.Errorf("KubeletConfiguration: featureGates: %w", err)
+	}
+	if err := validation.ValidateKubeletConfiguration(cfg, utilfeature.DefaultFeatureGate); err != nil {
+		return nil, fmt.Errorf("KubeletConfiguration: %w", err)
+	}
+	return cfg, nil
+}
+
+// hollowOut overrides the fields that reach for cgroups, the network or directories outside dir, as
+// pkg/kubemark.GetHollowKubeletConfig does.
+func hollowOut(c *kubeletconfig.KubeletConfiguration, dir Dir) {
+	c.EnableServer, c.ReadOnlyPort, c.HealthzPort = false, 0, 0
+	c.Address = "127.0.0.1"
+	c.StaticPodURL, c.StaticPodPath = "", ""
+	c.ContainerRuntimeEndpoint, c.ImageServiceEndpoint = "unix:///nonexistent", "unix:///nonexistent"
+	c.CgroupsPerQOS, c.CgroupRoot, c.KubeletCgroups, c.SystemCgroups = false, "", "", ""
+	c.EnforceNodeAllocatable = nil
+	c.EnableControllerAttachDetach = false
+	c.FailSwapOn, c.FailCgroupV1 = false, false
+	c.ProtectKernelDefaults = false
+	c.MakeIPTablesUtilChains = false
+	c.RegisterNode = true
+	c.LocalStorageCapacityIsolation = true
+	c.RotateCertificates, c.ServerTLSBootstrap = false, false
+	c.PodLogsDir = string(dir) + "/logs"
+	c.ResolverConfig = ""
+	c.RuntimeRequestTimeout.Duration = time.Minute
+}
+
+// writeConfig writes the effective configuration where /configz would be read from.
+func writeConfig(dir Dir, cfg *kubeletconfig.KubeletConfiguration) error {
+	data, err := codec.EncodeKubeletConfig(cfg, kubeletconfigv1beta1.SchemeGroupVersion)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(dir.KubeletConfig(), data, 0o600)
+}
+
+// reserveCPUs lets reservedSystemCPUs overrule the CPU of kubeReserved and systemReserved, as
+// cmd/kubelet/app.run does, and returns how many CPUs that are.
+func reserveCPUs(cfg *kubeletconfig.KubeletConfiguration, count int) {
+	if count == 0 {
+		return
+	}
+	delete(cfg.KubeReserved, "cpu")
+	if cfg.SystemReserved == nil {
+		cfg.SystemReserved = map[string]string{}
+	}
+	cfg.SystemReserved["cpu"] = strconv.Itoa(count)
+}
+
+// resourceList reads a kubeReserved or systemReserved map.
+func resourceList(field string, m map[string]string) (v1.ResourceList, error) {
+	if len(m) == 0 {
+		return nil, nil
+	}
+	list := v1.ResourceList{}
+	for name, text := range m {
+		q, err := resource.ParseQuantity(text)
+		if err != nil || q.Sign() < 0 {
+			return nil, fmt.Errorf("KubeletConfiguration: %s[%s]: %q is no quantity of at least 0", field, name, text)
+		}
+		list[v1.ResourceName(name)] = q
+	}
+	return list, nil
+}

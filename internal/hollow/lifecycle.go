@@ -1,0 +1,114 @@
+package hollow
+
+import (
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/klog/v2"
+	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
+	"k8s.io/kubernetes/pkg/kubelet/cm"
+	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
+	memorystate "k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
+)
+
+// containerLifecycle is pkg/kubelet/cm.internalContainerLifecycleImpl: at a container's start the managers learn of
+// it, and the Memory Manager frees what finished init containers held.
+type containerLifecycle struct{ m *manager }
+
+var _ cm.InternalContainerLifecycle = containerLifecycle{}
+
+func (m *manager) InternalContainerLifecycle() cm.InternalContainerLifecycle { return containerLifecycle{m} }
+
+func (l containerLifecycle) PreCreateContainer(logger klog.Logger, pod *v1.Pod, c *v1.Container, cfg *runtimeapi.ContainerConfig) error {
+	if cpus := l.m.cpus.GetCPUAffinity(string(pod.UID), c.Name); !cpus.IsEmpty() {
+		cfg.Linux.Resources.CpusetCpus = cpus.String()
+	}
+	var nodes []string
+	for _, id := range sets.List(l.m.memory.GetMemoryNUMANodes(logger, pod, c)) {
+		nodes = append(nodes, strconv.Itoa(id))
+	}
+	if len(nodes) > 0 {
+		cfg.Linux.Resources.CpusetMems = strings.Join(nodes, ",")
+	}
+	return nil
+}
+
+func (l containerLifecycle) PreStartContainer(logger klog.Logger, pod *v1.Pod, c *v1.Container, id string) error {
+	l.m.cpus.AddContainer(logger, pod, c, id)
+	l.m.memory.AddContainer(logger, pod, c, id)
+	l.m.topology.AddContainer(pod, c, id)
+	return nil
+}
+
+func (l containerLifecycle) PostStopContainer(_ klog.Logger, id string) error {
+	return l.m.topology.RemoveContainer(id)
+}
+
+// The rest of this file answers the PodResources API as containerManagerImpl does.
+
+func (m *manager) GetCPUs(uid, container string) []int64 {
+	return int64s(m.cpus.GetExclusiveCPUs(uid, container).UnsortedList())
+}
+
+func (m *manager) GetAllocatableCPUs() []int64 {
+	return int64s(m.cpus.GetAllocatableCPUs().UnsortedList())
+}
+
+func int64s(in []int) []int64 {
+	out := make([]int64, len(in))
+	for i, n := range in {
+		out[i] = int64(n)
+	}
+	return out
+}
+
+func (m *manager) GetMemory(uid, container string) []*podresourcesapi.ContainerMemory {
+	return containerMemory(m.memory.GetMemory(uid, container))
+}
+
+func (m *manager) GetAllocatableMemory() []*podresourcesapi.ContainerMemory {
+	return containerMemory(m.memory.GetAllocatableMemory())
+}
+
+func containerMemory(blocks []memorystate.Block) []*podresourcesapi.ContainerMemory {
+	var out []*podresourcesapi.ContainerMemory
+	for _, b := range blocks {
+		topo := &podresourcesapi.TopologyInfo{}
+		for _, id := range b.NUMAAffinity {
+			topo.Nodes = append(topo.Nodes, &podresourcesapi.NUMANode{ID: int64(id)})
+		}
+		out = append(out, &podresourcesapi.ContainerMemory{MemoryType: string(b.Type), Size: b.Size, Topology: topo})
+	}
+	return out
+}
+
+func (m *manager) GetDevices(uid, container string) []*podresourcesapi.ContainerDevices {
+	return containerDevices(m.devices.GetDevices(uid, container))
+}
+
+func (m *manager) GetAllocatableDevices() []*podresourcesapi.ContainerDevices {
+	return containerDevices(m.devices.GetAllocatableDevices())
+}
+
+// containerDevices gives one entry per device and NUMA node; a device whose list of nodes is empty has none.
+func containerDevices(all devicemanager.ResourceDeviceInstances) []*podresourcesapi.ContainerDevices {
+	var out []*podresourcesapi.ContainerDevices
+	for name, devices := range all {
+		for id, d := range devices {
+			entry := func(t *podresourcesapi.TopologyInfo) {
+				out = append(out, &podresourcesapi.ContainerDevices{ResourceName: name, DeviceIds: []string{id}, Topology: t})
+			}
+			if d.GetTopology() == nil {
+				entry(nil)
+				continue
+			}
+			for _, n := range d.GetTopology().GetNodes() {
+				entry(&podresourcesapi.TopologyInfo{Nodes: []*podresourcesapi.NUMANode{{ID: n.GetID()}}})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,16 @@
+package hollow
+
+import (
+	_ "unsafe" // go:linkname
+
+	cadvisorapi "github.com/google/cadvisor/info/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+)
+
+// newDeviceManager is the Device Manager's constructor with the socket's path as a parameter; the exported one
+// always takes /var/lib/kubelet/device-plugins.
+//
+//go:linkname newDeviceManager k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
+func newDeviceManager(logger klog.Logger, socketPath string, topology []cadvisorapi.Node, affinity topologymanager.Store) (*devicemanager.ManagerImpl, error)

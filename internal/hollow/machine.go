@@ -1,0 +1,83 @@
+package hollow
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	cadvisorapi "github.com/google/cadvisor/info/v1"
+	cadvisorv2 "github.com/google/cadvisor/info/v2"
+	cadvisortest "k8s.io/kubernetes/pkg/kubelet/cadvisor/testing"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// MachineInfo returns what cAdvisor would have told a kubelet that sees the view.
+func MachineInfo(view *placement.KubeletView) *cadvisorapi.MachineInfo {
+	info := &cadvisorapi.MachineInfo{NumCores: view.NumCores, NumSockets: view.NumSockets}
+	pages := map[uint64]uint64{}
+	for i := range view.Nodes {
+		n := &view.Nodes[i]
+		info.MemoryCapacity += n.MemoryBytes
+		info.NumPhysicalCores += len(n.Cores)
+		info.Topology = append(info.Topology, cadvisorNode(n))
+		for _, h := range n.HugePages {
+			pages[h.PageBytes] += h.Count
+		}
+	}
+	for size, count := range pages {
+		info.HugePages = append(info.HugePages, hugePages(topology.HugePages{PageBytes: size, Count: count}))
+	}
+	slices.SortFunc(info.HugePages, func(a, b cadvisorapi.HugePagesInfo) int { return cmp.Compare(a.PageSize, b.PageSize) })
+	return info
+}
+
+func cadvisorNode(n *placement.ViewNode) cadvisorapi.Node {
+	node := cadvisorapi.Node{Id: int(n.ID), Memory: n.MemoryBytes, Distances: slices.Clone(n.Distances)}
+	for _, h := range n.HugePages {
+		node.HugePages = append(node.HugePages, hugePages(h))
+	}
+	for i := range n.Cores {
+		c := &n.Cores[i]
+		core := cadvisorapi.Core{Id: c.ID, SocketID: c.Socket}
+		for _, t := range c.Threads {
+			core.Threads = append(core.Threads, int(t))
+		}
+		for _, id := range c.Uncore {
+			core.UncoreCaches = append(core.UncoreCaches, cadvisorapi.Cache{Id: id, Level: 3, Type: "Unified"})
+		}
+		node.Cores = append(node.Cores, core)
+	}
+	return node
+}
+
+// hugePages converts a pool; cAdvisor counts page sizes in KiB.
+func hugePages(h topology.HugePages) cadvisorapi.HugePagesInfo {
+	return cadvisorapi.HugePagesInfo{PageSize: h.PageBytes / 1024, NumPages: h.Count}
+}
+
+// fsBytes is the size of the file systems that the node pretends to have. The node is not Ready before
+// it knows a capacity of ephemeral storage, and nothing here is about disks.
+const fsBytes = 1 << 40
+
+// cadvisor is a cAdvisor that reports the described machine and nothing measured.
+type cadvisor struct {
+	cadvisortest.Fake
+	info *cadvisorapi.MachineInfo
+}
+
+func (c *cadvisor) MachineInfo() (*cadvisorapi.MachineInfo, error) { return c.info, nil }
+
+func (c *cadvisor) RootFsInfo() (cadvisorv2.FsInfo, error) { return disk(), nil }
+
+func (c *cadvisor) ImagesFsInfo(context.Context) (cadvisorv2.FsInfo, error) { return disk(), nil }
+
+func (c *cadvisor) ContainerFsInfo(context.Context) (cadvisorv2.FsInfo, error) { return disk(), nil }
+
+func (c *cadvisor) GetDirFsInfo(string) (cadvisorv2.FsInfo, error) { return disk(), nil }
+
+func disk() cadvisorv2.FsInfo {
+	inodes := uint64(1 << 30)
+	return cadvisorv2.FsInfo{Device: "none", Mountpoint: "/", Capacity: fsBytes, Available: fsBytes, Inodes: &inodes, InodesFree: &inodes}
+}

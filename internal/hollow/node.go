@@ -1,0 +1,135 @@
+package hollow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	cadvisorapi "github.com/google/cadvisor/info/v1"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	critest "k8s.io/cri-api/pkg/apis/testing"
+	kubeletapp "k8s.io/kubernetes/cmd/kubelet/app"
+	"k8s.io/kubernetes/cmd/kubelet/app/options"
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+	"k8s.io/kubernetes/pkg/kubemark"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// startLimit is how long the kubelet may take until its managers run.
+const startLimit = 2 * time.Minute
+
+// Run runs the node described in dir until ctx ends or its standard input, which Launch holds open, is
+// closed. It must be called at most once in a process. The kubelet's goroutines cannot all be stopped: end the process when
+// Run returns. The kubelet logs to standard error.
+func Run(ctx context.Context, dir Dir) error {
+	spec, err := dir.ReadSpec()
+	if err != nil {
+		return err
+	}
+	setVerbosity(spec.Verbosity)
+	n, err := newNode(ctx, dir, spec)
+	if err != nil {
+		return fmt.Errorf("node %s: %w", spec.Name, err)
+	}
+	if err := n.run(ctx); err != nil {
+		return fmt.Errorf("node %s: %w", spec.Name, err)
+	}
+	return nil
+}
+
+// node is a hollow node that has been built.
+type node struct {
+	dir     Dir
+	spec    *Spec
+	config  *kubeletconfig.KubeletConfiguration
+	manager *manager
+	kubelet *kubemark.HollowKubelet
+}
+
+func newNode(ctx context.Context, dir Dir, spec *Spec) (*node, error) {
+	info, err := machineInfo(spec)
+	if err != nil {
+		return nil, err
+	}
+	n := &node{dir: dir, spec: spec}
+	if n.config, err = loadConfig(ctx, dir, spec); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.MkdirAll(dir.DevicePlugins(), 0o700), os.MkdirAll(n.config.PodLogsDir, 0o700)); err != nil {
+		return nil, err
+	}
+	if n.manager, err = newManager(dir, spec.Name, n.config, info); err != nil {
+		return nil, err
+	}
+	client, heartbeat, err := clients(dir, n.config)
+	if err != nil {
+		return nil, err
+	}
+	n.kubelet = kubemark.NewHollowKubelet(flags(dir, spec), n.config, client, heartbeat,
+		&cadvisor{info: info}, critest.NewFakeImageService(), newFakeRuntime(), n.manager)
+	return n, writeConfig(dir, n.config)
+}
+
+func machineInfo(spec *Spec) (*cadvisorapi.MachineInfo, error) {
+	m, err := topology.Parse(spec.Machine)
+	if err != nil {
+		return nil, err
+	}
+	view, err := viewOf(m)
+	if err != nil {
+		return nil, err
+	}
+	return MachineInfo(view), nil
+}
+
+func flags(dir Dir, spec *Spec) *options.KubeletFlags {
+	f := options.NewKubeletFlags()
+	f.RootDirectory = dir.Root()
+	f.HostnameOverride = spec.Name
+	f.NodeLabels = spec.Labels
+	return f
+}
+
+// clients returns the kubelet's two clients: heartbeats have one of their own, so that they never wait for others.
+func clients(dir Dir, cfg *kubeletconfig.KubeletConfiguration) (client, heartbeat *clientset.Clientset, err error) {
+	rc, err := clientcmd.BuildConfigFromFlags("", dir.Kubeconfig())
+	if err != nil {
+		return nil, nil, err
+	}
+	rc.UserAgent = "berth-hollow-kubelet"
+	rc.QPS, rc.Burst = float32(cfg.KubeAPIQPS), int(cfg.KubeAPIBurst)
+	if client, err = clientset.NewForConfig(rc); err != nil {
+		return nil, nil, err
+	}
+	hc := rest.CopyConfig(rc)
+	hc.QPS = -1
+	hc.Timeout = min(cfg.NodeStatusUpdateFrequency.Duration, time.Duration(cfg.NodeLeaseDurationSeconds)*time.Second)
+	heartbeat, err = clientset.NewForConfig(hc)
+	return client, heartbeat, err
+}
+
+func (n *node) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	server := &options.KubeletServer{KubeletFlags: *n.kubelet.KubeletFlags, KubeletConfiguration: *n.kubelet.KubeletConfiguration}
+	if err := kubeletapp.RunKubelet(ctx, server, n.kubelet.KubeletDeps); err != nil {
+		return err
+	}
+	if err := n.manager.waitStarted(ctx, startLimit); err != nil {
+		return err
+	}
+	for i, p := range n.spec.Plugins {
+		s, err := startPlugin(ctx, n.dir, i, p)
+		if err != nil {
+			return err
+		}
+		defer s.stop()
+	}
+	<-ctx.Done()
+	return nil
+}

@@ -1,0 +1,73 @@
+package hollow
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	critest "k8s.io/cri-api/pkg/apis/testing"
+)
+
+// exitImage is the repository of images whose containers end by themselves; the tag says when.
+const exitImage = "berth.dev/exit"
+
+// ExitImage returns the image of a container that exits with code 0 when it has run for d. All
+// other images run until they are stopped.
+func ExitImage(d time.Duration) string { return exitImage + ":" + d.String() }
+
+// exitAfter returns how long a container of the image runs; ok is false for ever.
+func exitAfter(image string) (d time.Duration, ok bool) {
+	tag, ok := strings.CutPrefix(image, exitImage+":")
+	if !ok {
+		return 0, false
+	}
+	d, err := time.ParseDuration(tag)
+	return d, err == nil
+}
+
+// fakeRuntime is cri-api's fake runtime, called directly rather than through a socket, in which containers can end.
+type fakeRuntime struct {
+	*critest.FakeRuntimeService
+}
+
+var _ internalapi.RuntimeService = &fakeRuntime{}
+
+func newFakeRuntime() *fakeRuntime {
+	r := &fakeRuntime{critest.NewFakeRuntimeService()}
+	r.FakeStatus = &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
+		{Type: runtimeapi.RuntimeReady, Status: true},
+		{Type: runtimeapi.NetworkReady, Status: true},
+	}}
+	return r
+}
+
+// StartContainer starts the container, and ends it later if its image says so.
+func (r *fakeRuntime) StartContainer(ctx context.Context, id string) error {
+	if err := r.FakeRuntimeService.StartContainer(ctx, id); err != nil {
+		return err
+	}
+	r.Lock()
+	defer r.Unlock()
+	r.Called = nil // the fake's journal of calls would grow as long as the node runs
+	if c := r.Containers[id]; c != nil {
+		if d, ok := exitAfter(c.Image.GetUserSpecifiedImage()); ok {
+			time.AfterFunc(d, func() { r.exit(id) })
+		}
+	}
+	return nil
+}
+
+// exit ends a container that still runs.
+func (r *fakeRuntime) exit(id string) {
+	r.Lock()
+	defer r.Unlock()
+	c := r.Containers[id]
+	if c == nil || c.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		return
+	}
+	c.State = runtimeapi.ContainerState_CONTAINER_EXITED
+	c.FinishedAt = time.Now().UnixNano()
+	c.ExitCode, c.Reason = 0, "Completed"
+}

@@ -1,0 +1,155 @@
+package hollow
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// Spec describes a node. It is passed to the node's process as JSON.
+type Spec struct {
+	// Name is the name of the Node object.
+	Name string
+	// Machine is the hardware, as topology.Parse reads it.
+	Machine string
+	// KubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) in YAML, decoded strictly.
+	// Policies, options, reservations, eviction thresholds and feature gates are taken from it; what
+	// a node without a machine cannot do (cgroups, servers, certificates) is overridden.
+	KubeletConfig string
+	// Labels are put on the Node object.
+	Labels map[string]string
+	// Plugins are device plugins that run on the node.
+	Plugins []Plugin
+	// MaxPods is the node's capacity for pods; 0 means the kubelet's default, 110.
+	MaxPods int32
+	// Verbosity is klog's level in the node's log.
+	Verbosity int
+}
+
+// Plugin is a device plugin of one resource. It speaks the device plugin API
+// (k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1) over its own socket, as plugins on real nodes do.
+type Plugin struct {
+	// Resource is the extended resource's name, "example.com/gpu".
+	Resource string
+	Devices  []Device
+	// Prefer says whether the plugin answers GetPreferredAllocation; it then prefers ascending ids. Without
+	// it the kubelet picks devices in the order of a Go map, which nobody can predict.
+	Prefer bool
+}
+
+// Device is one device of a plugin.
+type Device struct {
+	ID string
+	// NUMA are the nodes that the device is near to; none means unknown.
+	NUMA []topology.NUMAID
+	// Unhealthy devices count as capacity but are not allocatable.
+	Unhealthy bool
+}
+
+// Dir is the directory of a node. Its methods name what is in it; the layout below the kubelet's root is
+// the kubelet's own (research: /var/lib/kubelet).
+type Dir string
+
+// Root is the kubelet's root directory (--root-dir).
+func (d Dir) Root() string { return string(d) }
+
+// Spec is the file that holds the node's Spec.
+func (d Dir) Spec() string { return filepath.Join(string(d), "node.json") }
+
+// Kubeconfig is the file with the node's credentials.
+func (d Dir) Kubeconfig() string { return filepath.Join(string(d), "kubeconfig") }
+
+// KubeletConfig is the file to which the node writes its effective KubeletConfiguration: what
+// /configz would answer.
+func (d Dir) KubeletConfig() string { return filepath.Join(string(d), "config.yaml") }
+
+// CPUState is the CPU Manager's checkpoint.
+func (d Dir) CPUState() string { return filepath.Join(string(d), "cpu_manager_state") }
+
+// MemoryState is the Memory Manager's checkpoint.
+func (d Dir) MemoryState() string { return filepath.Join(string(d), "memory_manager_state") }
+
+// DevicePlugins is the directory of the Device Manager: sockets and the checkpoint
+// kubelet_internal_checkpoint.
+func (d Dir) DevicePlugins() string { return filepath.Join(string(d), "device-plugins") }
+
+// DeviceState is the Device Manager's checkpoint.
+func (d Dir) DeviceState() string {
+	return filepath.Join(d.DevicePlugins(), "kubelet_internal_checkpoint")
+}
+
+// PodResources is the socket of the PodResources API.
+func (d Dir) PodResources() string {
+	return filepath.Join(string(d), "pod-resources", "kubelet.sock")
+}
+
+// Log is the file with the node's log.
+func (d Dir) Log() string { return filepath.Join(string(d), "node.log") }
+
+// maxSocketPath is the size of sockaddr_un.sun_path less its terminating zero, unix(7).
+const maxSocketPath = 107
+
+// Write makes the directory and writes spec and credentials into it.
+func (d Dir) Write(spec *Spec, kubeconfig []byte) error {
+	if err := spec.Check(); err != nil {
+		return err
+	}
+	if n := len(d.PodResources()); n > maxSocketPath {
+		return fmt.Errorf("node %s: socket path %s has %d bytes; the limit is %d: choose a shorter directory", spec.Name, d.PodResources(), n, maxSocketPath)
+	}
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return fmt.Errorf("node %s: %w", spec.Name, err)
+	}
+	data, err := json.MarshalIndent(spec, "", "  ")
+	if err != nil {
+		return fmt.Errorf("node %s: %w", spec.Name, err)
+	}
+	return errors.Join(os.WriteFile(d.Spec(), data, 0o600), os.WriteFile(d.Kubeconfig(), kubeconfig, 0o600))
+}
+
+// ReadSpec reads the node's Spec back.
+func (d Dir) ReadSpec() (*Spec, error) {
+	data, err := os.ReadFile(d.Spec())
+	if err != nil {
+		return nil, err
+	}
+	spec := &Spec{}
+	if err := json.Unmarshal(data, spec); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Spec(), err)
+	}
+	return spec, spec.Check()
+}
+
+// Check says what is wrong with the Spec, short of the kubelet's own validation of its configuration.
+func (s *Spec) Check() error {
+	if s.Name == "" {
+		return errors.New("node: field Name is empty: want the Node object's name")
+	}
+	if _, err := topology.Parse(s.Machine); err != nil {
+		return fmt.Errorf("node %s: field Machine: %w", s.Name, err)
+	}
+	for i := range s.Plugins {
+		if err := s.Plugins[i].check(); err != nil {
+			return fmt.Errorf("node %s: field Plugins[%d]: %w", s.Name, i, err)
+		}
+	}
+	return nil
+}
+
+func (p *Plugin) check() error {
+	if p.Resource == "" {
+		return errors.New("field Resource is empty: want a name like example.com/gpu")
+	}
+	seen := map[string]bool{}
+	for _, d := range p.Devices {
+		if d.ID == "" || seen[d.ID] {
+			return fmt.Errorf("%s: device id %q is empty or double: want distinct ids", p.Resource, d.ID)
+		}
+		seen[d.ID] = true
+	}
+	return nil
+}
