@@ -1,0 +1,44 @@
+package conformance
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// roleVariable makes a copy of the test binary a child of Pool instead of a test run.
+const roleVariable = "BERTH_CONFORMANCE_ROLE"
+
+func TestMain(m *testing.M) {
+	var answer func([]byte) ([]byte, bool)
+	switch os.Getenv(roleVariable) {
+	case "":
+		os.Exit(m.Run())
+	case "oracle":
+		answer = AnswerCase(30 * time.Second)
+	default:
+		fmt.Fprintln(os.Stderr, "unknown role")
+		os.Exit(2)
+	}
+	if err := Serve(os.Stdin, os.Stdout, answer); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// sharedFile returns a file of the material that is not part of the repository, or skips.
+func sharedFile(t *testing.T, name ...string) string {
+	t.Helper()
+	root := os.Getenv("BERTH_SHARED")
+	if root == "" {
+		root = filepath.Join("..", "..", "..", "shared")
+	}
+	path := filepath.Join(append([]string{root}, name...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("no recorded cases: %v (set BERTH_SHARED)", err)
+	}
+	return path
+}

@@ -1,0 +1,5 @@
+package oracle
+
+import "testing"
+
+func TestBuilds(t *testing.T) {}

@@ -1,0 +1,311 @@
+package oracle
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/klog/v2"
+	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
+
+	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/topology"
+)
+
+func init() {
+	klog.SetLoggerWithOptions(logr.Discard(), klog.ContextualLogger(true))
+	klog.SetOutput(io.Discard)
+}
+
+// Options say how cases are run. The zero value is usable.
+type Options struct {
+	// Dir is where checkpoints are kept while a case runs; "" means os.TempDir, which had better be in memory.
+	Dir string
+	// Timeout is how long a case may take; 0 means 20 seconds.
+	Timeout time.Duration
+}
+
+// Outcome says how far a case got.
+type Outcome string
+
+const (
+	// Finished: all events were played.
+	Finished Outcome = "finished"
+	// Hung: the kubelet did not return from the event after the last one in the result. Its goroutine still runs:
+	// end the process.
+	Hung Outcome = "hung"
+	// Crashed: the kubelet panicked in the event after the last one in the result.
+	Crashed Outcome = "crashed"
+)
+
+// Run plays a case to genuine managers. It changes global feature gates, so one case at a time per process.
+// The error is about this process (no directory, say), never about the case.
+func Run(c *cases.Case, opts Options) (cases.Result, Outcome, error) {
+	dir, err := os.MkdirTemp(opts.Dir, "oracle-")
+	if err != nil {
+		return cases.Result{}, "", err
+	}
+	defer os.RemoveAll(dir)
+	restore, err := setGates(c.Config.FeatureGates)
+	if err != nil {
+		return cases.Result{ID: c.ID, StartupError: err.Error(), Events: []cases.EventResult{}}, Finished, nil
+	}
+	defer restore()
+	begin := time.Now()
+	r, outcome := watch(&player{c: c, dir: dir}, opts.Timeout)
+	r.Millis = float64(time.Since(begin).Microseconds()) / 1000
+	return r, outcome, nil
+}
+
+// setGates switches the case's gates over those that let every option be used, as the recorded cases have it.
+func setGates(gates map[string]bool) (restore func(), err error) {
+	gate := utilfeature.DefaultMutableFeatureGate
+	want := map[string]bool{"CPUManagerPolicyAlphaOptions": true, "CPUManagerPolicyBetaOptions": true,
+		"TopologyManagerPolicyAlphaOptions": true, "TopologyManagerPolicyBetaOptions": true}
+	maps.Copy(want, gates)
+	before := map[string]bool{}
+	known := gate.GetAll()
+	for name := range want {
+		if _, ok := known[featuregate.Feature(name)]; !ok {
+			if _, asked := gates[name]; asked {
+				return nil, fmt.Errorf("unrecognized feature gate: %s", name)
+			}
+			delete(want, name)
+			continue
+		}
+		before[name] = gate.Enabled(featuregate.Feature(name))
+	}
+	if err := gate.SetFromMap(want); err != nil {
+		return nil, err
+	}
+	return func() { gate.SetFromMap(before) }, nil
+}
+
+// watch plays the case in a goroutine of its own, and gives up on it when it takes too long.
+func watch(p *player, timeout time.Duration) (cases.Result, Outcome) {
+	if timeout == 0 {
+		timeout = 20 * time.Second
+	}
+	out := cases.Result{ID: p.c.ID, Events: []cases.EventResult{}}
+	p.events, p.end = make(chan cases.EventResult), make(chan ending, 1)
+	go p.play()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	for {
+		select {
+		case e := <-p.events:
+			out.Events = append(out.Events, e)
+		case end := <-p.end:
+			out.StartupError = end.startupError
+			return out, end.outcome
+		case <-timer.C:
+			return out, Hung
+		}
+	}
+}
+
+type ending struct {
+	outcome      Outcome
+	startupError string
+}
+
+// player plays one case.
+type player struct {
+	c   *cases.Case
+	dir string
+	k   *kubelet
+	// pods are the admitted ones in the order of their first admission.
+	order []string
+
+	events chan cases.EventResult
+	end    chan ending
+}
+
+func (p *player) play() {
+	end := ending{outcome: Crashed}
+	defer func() {
+		if end.outcome == Crashed {
+			recover()
+		}
+		p.k.stop()
+		p.end <- end
+	}()
+	if err := p.boot(nil); err != nil {
+		end = ending{Finished, err.Error()}
+		return
+	}
+	for i := range p.c.Events {
+		e := p.event(&p.c.Events[i])
+		e.Event = i
+		p.events <- e
+		if e.Panic != "" {
+			break
+		}
+	}
+	end = ending{outcome: Finished}
+}
+
+// boot starts a kubelet on the checkpoints in the directory, with the pods, containers and plugins of its predecessor.
+func (p *player) boot(old *kubelet) error {
+	s, err := newSettings(p.c, p.dir)
+	if err != nil {
+		return err
+	}
+	k, err := newKubelet(s)
+	if err != nil {
+		return err
+	}
+	var pools []*cases.Pool
+	if old == nil {
+		for i := range p.c.Devices {
+			pools = append(pools, &p.c.Devices[i])
+		}
+	} else {
+		// Copies: the predecessor's reconciliation may still read its own.
+		k.pods, k.running, pools = old.active(), maps.Clone(old.running), old.pools
+	}
+	p.k = k
+	return k.start(pools)
+}
+
+func (p *player) event(e *cases.Event) cases.EventResult {
+	out := cases.EventResult{Type: e.Type, UID: e.UID}
+	switch e.Type {
+	case cases.Admit:
+		pod := e.Pod.DeepCopy()
+		corev1defaults.SetDefaults_Pod(pod)
+		pod.Spec.InitContainers = slices.Clip(pod.Spec.InitContainers)
+		out = p.admit(pod)
+	case cases.Remove:
+		p.k.remove(e.UID)
+		p.forget(e.UID)
+	case cases.Start:
+		p.k.startContainers(e.UID, e.Containers)
+		if pod := p.k.pod(e.UID); pod != nil {
+			out.Containers = p.k.holdings(pod)
+		}
+	case cases.Devices:
+		if err := p.k.setPool(e.Pool); err != nil {
+			out.Panic = err.Error()
+		}
+	case cases.Restart:
+		p.restart(&out)
+	}
+	if out.Panic == "" {
+		out.State = p.k.state()
+	}
+	return out
+}
+
+func (p *player) admit(pod *corev1.Pod) cases.EventResult {
+	uid := string(pod.UID)
+	r := p.k.admit(pod)
+	out := cases.EventResult{Type: cases.Admit, UID: uid, Admitted: &r.Admit}
+	if !r.Admit {
+		out.Reason, out.Message = r.Reason, r.Message
+		p.forget(uid)
+		return out
+	}
+	if !slices.Contains(p.order, uid) {
+		p.order = append(p.order, uid)
+	}
+	out.Containers = p.k.holdings(pod)
+	return out
+}
+
+func (p *player) forget(uid string) {
+	p.order = slices.DeleteFunc(p.order, func(o string) bool { return o == uid })
+}
+
+func (p *player) restart(out *cases.EventResult) {
+	old := p.k
+	if err := old.stop(); err != nil {
+		out.Panic = err.Error()
+		return
+	}
+	if err := p.boot(old); err != nil {
+		out.Panic = "restart failed: " + err.Error()
+		return
+	}
+	for _, uid := range slices.Clone(p.order) {
+		if pod := p.k.pod(uid); pod != nil {
+			out.Readmit = append(out.Readmit, p.admit(pod))
+		}
+	}
+}
+
+// holdings reads what each container of a pod holds.
+func (k *kubelet) holdings(pod *corev1.Pod) []cases.ContainerResult {
+	var out []cases.ContainerResult
+	for _, c := range containers(pod) {
+		r := cases.ContainerResult{Name: c.Name}
+		hint := k.topology.GetAffinity(string(pod.UID), c.Name)
+		r.Hint.Preferred = hint.Preferred
+		if hint.NUMANodeAffinity != nil {
+			r.Hint.NUMA = numaIDs(hint.NUMANodeAffinity.GetBits())
+		}
+		r.CPUs = k.cpu.GetExclusiveCPUs(string(pod.UID), c.Name).String()
+		for _, b := range k.memory.GetMemory(string(pod.UID), c.Name) {
+			r.Memory = append(r.Memory, cases.MemoryBlock{Type: string(b.Type), NUMA: numaIDs(b.NUMAAffinity), Size: b.Size})
+		}
+		slices.SortFunc(r.Memory, func(a, b cases.MemoryBlock) int { return strings.Compare(a.Type, b.Type) })
+		r.Devices = k.devices(string(pod.UID), c.Name)
+		out = append(out, r)
+	}
+	return out
+}
+
+func (k *kubelet) devices(uid, name string) map[string][]cases.DeviceOnNodes {
+	held := k.device.GetDevices(uid, name)
+	if len(held) == 0 {
+		return nil
+	}
+	out := map[string][]cases.DeviceOnNodes{}
+	for resource, devices := range held {
+		for id, d := range devices {
+			on := cases.DeviceOnNodes{ID: id}
+			if d.Topology != nil {
+				for _, n := range d.Topology.Nodes {
+					on.NUMA = append(on.NUMA, topology.NUMAID(n.ID))
+				}
+				slices.Sort(on.NUMA)
+			}
+			out[resource] = append(out[resource], on)
+		}
+		slices.SortFunc(out[resource], func(a, b cases.DeviceOnNodes) int { return strings.Compare(a.ID, b.ID) })
+	}
+	return out
+}
+
+// state reads the managers' books.
+func (k *kubelet) state() *cases.State {
+	s := &cases.State{DefaultCPUs: k.cpu.State().GetDefaultCPUSet().String()}
+	for id, node := range k.memory.State().GetMachineState() {
+		if s.Memory == nil {
+			s.Memory = map[topology.NUMAID]cases.NodeMemory{}
+		}
+		m := cases.NodeMemory{Assignments: node.NumberOfAssignments, Cells: numaIDs(node.Cells), Table: map[string]cases.Amounts{}}
+		for name, t := range node.MemoryMap {
+			m.Table[string(name)] = cases.Amounts{Allocatable: t.Allocatable, Reserved: t.Reserved, Free: t.Free}
+		}
+		s.Memory[topology.NUMAID(id)] = m
+	}
+	return s
+}
+
+func numaIDs(ids []int) []topology.NUMAID {
+	out := make([]topology.NUMAID, 0, len(ids))
+	for _, id := range ids {
+		out = append(out, topology.NUMAID(id))
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,103 @@
+package oracle
+
+import (
+	"fmt"
+	"path/filepath"
+
+	cadvisorapi "github.com/google/cadvisor/info/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
+	"k8s.io/utils/cpuset"
+
+	"github.com/berth-dev/berth/internal/cases"
+)
+
+// settings is what the kubelet hands to the managers' constructors: a case's machine and configuration.
+type settings struct {
+	info *cadvisorapi.MachineInfo
+	// dir holds the checkpoints.
+	dir string
+
+	cpuPolicy      string
+	cpuOptions     map[string]string
+	reservedCPUs   cpuset.CPUSet
+	memoryPolicy   string
+	reservedMemory []kubeletconfig.MemoryReservation
+	// reservation is ContainerManager.GetNodeAllocatableReservation: kubeReserved, systemReserved and hard eviction.
+	reservation    corev1.ResourceList
+	topologyPolicy string
+	topologyScope  string
+	topologyOpts   map[string]string
+}
+
+func (s *settings) socket() string { return filepath.Join(s.dir, "device-plugins", "kubelet.sock") }
+
+// newSettings fills the defaults of KubeletConfiguration. The amounts that reservedMemory names are what the node
+// reserves, since a case says nothing else about that.
+func newSettings(c *cases.Case, dir string) (*settings, error) {
+	cfg := &c.Config
+	s := &settings{
+		info: machineInfo(&c.Machine), dir: dir,
+		cpuPolicy: or(cfg.CPUManagerPolicy, "none"), cpuOptions: cfg.CPUManagerPolicyOptions,
+		memoryPolicy:   or(cfg.MemoryManagerPolicy, "None"),
+		topologyPolicy: or(cfg.TopologyManagerPolicy, "none"), topologyScope: or(cfg.TopologyManagerScope, "container"),
+		topologyOpts: cfg.TopologyManagerPolicyOptions,
+		reservation:  corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0"), corev1.ResourceMemory: resource.MustParse("0")},
+	}
+	if cfg.ReservedCPU != nil {
+		s.reservation[corev1.ResourceCPU] = cfg.ReservedCPU.DeepCopy()
+	}
+	if cfg.ReservedSystemCPUs != "" {
+		set, err := cpuset.Parse(cfg.ReservedSystemCPUs)
+		if err != nil {
+			return nil, fmt.Errorf("unable to parse reservedSystemCPUs: %w", err)
+		}
+		s.reservedCPUs = set
+		s.reservation[corev1.ResourceCPU] = *resource.NewQuantity(int64(set.Size()), resource.DecimalSI)
+	}
+	for _, r := range cfg.ReservedMemory {
+		s.reservedMemory = append(s.reservedMemory, kubeletconfig.MemoryReservation{NumaNode: int32(r.NUMANode), Limits: r.Limits})
+		for name, q := range r.Limits {
+			sum := s.reservation[name]
+			sum.Add(q)
+			s.reservation[name] = sum
+		}
+	}
+	return s, nil
+}
+
+func or(s, fallback string) string {
+	if s == "" {
+		return fallback
+	}
+	return s
+}
+
+func machineInfo(m *cases.Machine) *cadvisorapi.MachineInfo {
+	info := &cadvisorapi.MachineInfo{NumCores: m.Threads(), NumSockets: m.Sockets()}
+	for i := range m.Nodes {
+		info.Topology = append(info.Topology, node(&m.Nodes[i]))
+		info.MemoryCapacity += m.Nodes[i].Memory
+		info.NumPhysicalCores += len(m.Nodes[i].Cores)
+	}
+	return info
+}
+
+func node(n *cases.Node) cadvisorapi.Node {
+	out := cadvisorapi.Node{Id: int(n.ID), Memory: n.Memory, Distances: n.Distances}
+	for _, h := range n.HugePages {
+		out.HugePages = append(out.HugePages, cadvisorapi.HugePagesInfo{PageSize: h.SizeKB, NumPages: h.Count})
+	}
+	for _, c := range n.Cores {
+		core := cadvisorapi.Core{Id: c.ID, SocketID: c.Socket}
+		for _, t := range c.Threads {
+			core.Threads = append(core.Threads, int(t))
+		}
+		if c.L3 != nil {
+			core.UncoreCaches = []cadvisorapi.Cache{{Id: *c.L3, Type: "Unified", Level: 3}}
+		}
+		out.Cores = append(out.Cores, core)
+	}
+	return out
+}

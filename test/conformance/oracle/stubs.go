@@ -1,0 +1,85 @@
+package oracle
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/berth-dev/berth/internal/cases"
+)
+
+// ready says that all sources of pods have been seen, so that the managers collect what inactive pods left behind.
+type ready struct{}
+
+func (ready) AddSource(string) {}
+func (ready) AllReady() bool   { return true }
+
+// noStatus knows no pod, which makes the CPU manager's reconciliation leave containers alone.
+type noStatus struct{}
+
+func (noStatus) GetPodStatus(types.UID) (corev1.PodStatus, bool) { return corev1.PodStatus{}, false }
+
+type noRuntime struct{}
+
+func (noRuntime) UpdateContainerResources(context.Context, string, *runtimeapi.ContainerResources) error {
+	return nil
+}
+
+// plugin is a device plugin in process. The kubelet calls it through the client that gRPC would have generated.
+type plugin struct {
+	pluginapi.DevicePluginClient
+	resource string
+	sorted   bool
+}
+
+func (p *plugin) API() pluginapi.DevicePluginClient { return p }
+func (p *plugin) Resource() string                  { return p.resource }
+func (p *plugin) SocketPath() string                { return "" }
+
+func (p *plugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty, ...grpc.CallOption) (*pluginapi.DevicePluginOptions, error) {
+	return &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: p.sorted}, nil
+}
+
+func (p *plugin) Allocate(_ context.Context, r *pluginapi.AllocateRequest, _ ...grpc.CallOption) (*pluginapi.AllocateResponse, error) {
+	// An absent response would make the kubelet forget the devices: podDevices.devices skips those without one.
+	return &pluginapi.AllocateResponse{ContainerResponses: []*pluginapi.ContainerAllocateResponse{{}}}, nil
+}
+
+// GetPreferredAllocation returns the required devices and then the first available ones by name.
+func (p *plugin) GetPreferredAllocation(_ context.Context, r *pluginapi.PreferredAllocationRequest, _ ...grpc.CallOption) (*pluginapi.PreferredAllocationResponse, error) {
+	out := &pluginapi.PreferredAllocationResponse{}
+	for _, c := range r.ContainerRequests {
+		ids := slices.Sorted(slices.Values(c.MustIncludeDeviceIDs))
+		for _, id := range slices.Sorted(slices.Values(c.AvailableDeviceIDs)) {
+			if len(ids) < int(c.AllocationSize) && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+		out.ContainerResponses = append(out.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{DeviceIDs: ids})
+	}
+	return out, nil
+}
+
+// pluginDevices spells a pool as a plugin's ListAndWatch does.
+func pluginDevices(pool *cases.Pool) []*pluginapi.Device {
+	var out []*pluginapi.Device
+	for _, d := range pool.Devices {
+		dev := &pluginapi.Device{ID: d.ID, Health: pluginapi.Healthy}
+		if d.Unhealthy {
+			dev.Health = pluginapi.Unhealthy
+		}
+		if d.NUMA != nil {
+			dev.Topology = &pluginapi.TopologyInfo{}
+			for _, n := range d.NUMA {
+				dev.Topology.Nodes = append(dev.Topology.Nodes, &pluginapi.NUMANode{ID: int64(n)})
+			}
+		}
+		out = append(out, dev)
+	}
+	return out
+}

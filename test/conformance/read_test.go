@@ -1,0 +1,41 @@
+package conformance
+
+import (
+	"io"
+	"iter"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/cases"
+)
+
+// readAll reads a recorded file.
+func readAll[T any](t *testing.T, name string, read func(io.Reader) iter.Seq2[*T, error]) iter.Seq2[*T, error] {
+	t.Helper()
+	f, err := cases.Open(sharedFile(t, "kubelet-cases", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return read(f)
+}
+
+// caseLines yields the recorded cases as lines, nil at the end.
+func caseLines(t *testing.T) func() []byte {
+	next, stop := iter.Pull2(readAll(t, "cases.ndjson.gz", cases.ReadCases))
+	t.Cleanup(stop)
+	return func() []byte {
+		c, err, ok := next()
+		if err != nil {
+			t.Error(err)
+		}
+		if !ok || err != nil {
+			return nil
+		}
+		line, err := cases.Encode(c)
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		return line
+	}
+}
