@@ -254,7 +254,7 @@ type MemoryTable struct {
 	Resources []MemoryAmounts `json:"resources"`
 }
 
-// MemoryAmounts is one row of a MemoryTable; what is neither reserved (held by containers) is free.
+// MemoryAmounts is one row of a MemoryTable; what containers do not hold of Allocatable is free.
 type MemoryAmounts struct {
 	// Resource is memory, hugepages-2Mi, ...
 	Resource ResourceName `json:"resource"`
@@ -263,9 +263,6 @@ type MemoryAmounts struct {
 	// Reserved is what containers hold.
 	// +optional
 	Reserved Bytes `json:"reserved,omitempty"`
-	// Free is what containers can still get.
-	// +optional
-	Free Bytes `json:"free,omitempty"`
 }
 
 // Preference says how a device plugin chooses among devices (GetPreferredAllocation).
@@ -317,14 +314,10 @@ type PodAllocation struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	UID string `json:"uid"`
-	// Namespace of the pod, where it is known and the pod holds something.
+	// Pod is NAMESPACE/NAME, where it is known and the pod holds something.
 	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	Namespace string `json:"namespace,omitempty"`
-	// Name of the pod, where it is known and the pod holds something.
-	// +optional
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name,omitempty"`
+	// +kubebuilder:validation:MaxLength=317
+	Pod string `json:"pod,omitempty"`
 	// State is absent for a pod that the kubelet has admitted and that runs or will.
 	// +optional
 	State PodState `json:"state,omitempty"`
@@ -378,7 +371,7 @@ type ContainerAllocation struct {
 	// CPUs are the exclusive CPUs, a kernel CPU list.
 	// +optional
 	CPUs CPUList `json:"cpus,omitempty"`
-	// Memory is the pinned memory, ascending by resource, then NUMA nodes.
+	// Memory is the pinned memory by resource, then NUMA nodes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -390,16 +383,12 @@ type ContainerAllocation struct {
 	Devices []DeviceAllocation `json:"devices,omitempty"`
 }
 
-// MemoryBlock is memory of one kind, pinned to a set of NUMA nodes.
-type MemoryBlock struct {
-	// Resource is memory, hugepages-2Mi, ...
-	Resource ResourceName `json:"resource"`
-	// NUMA is the list of nodes.
-	NUMA NUMAList `json:"numa"`
-	// Bytes is the size; 0 is a block whose memory a later container of the pod has taken over.
-	// +optional
-	Bytes Bytes `json:"bytes,omitempty"`
-}
+// MemoryBlock is memory of one kind, pinned to a set of NUMA nodes: RESOURCE@NODES=QUANTITY, "memory@0-1=6Gi". A
+// block of 0 is one whose memory a later container of the pod has taken over.
+//
+// +kubebuilder:validation:MaxLength=512
+// +kubebuilder:validation:Pattern=`^[^@=]{1,253}@[0-9]{1,2}(-[0-9]{1,2})?(,[0-9]{1,2}(-[0-9]{1,2})?)*=[0-9]{1,19}([KMGTPE]i)?$`
+type MemoryBlock string
 
 // DeviceAllocation is devices of one resource.
 type DeviceAllocation struct {
