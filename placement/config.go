@@ -40,6 +40,11 @@ type Config struct {
 	TopologyManagerPolicyOptions map[string]string
 
 	FeatureGates map[string]bool
+
+	// GuardDefects refuses, with the reason KubeletDefect, what a scheduler should not do to a node because of a known
+	// defect of the kubelet. Without it the engine does what the kubelet does, as replaying must; only
+	// where the kubelet would hang or crash there is nothing to do, and KubeletDefect is the answer in any case.
+	GuardDefects bool
 }
 
 // ReservedMemory is one entry of KubeletConfiguration.reservedMemory.

@@ -2,3 +2,143 @@ package placement
 
 // Detail names the rule behind a Reason, one value for each distinct way to be refused.
 type Detail uint8
+
+// The ways to be refused. The comment of each quotes the kubelet's message or names the defect.
+const (
+	// NoDetail is the zero value: not refused.
+	NoDetail Detail = iota
+
+	// NotPreferred: "Resources cannot be allocated with Topology locality": no set of NUMA nodes is preferred by all resources.
+	NotPreferred
+
+	// NotWholeCores: "requested N cpus not multiple cpus per core".
+	NotWholeCores
+	// TooFewWholeCores: "not enough free physical CPUs".
+	TooFewWholeCores
+
+	// TooFewCPUs: "not enough cpus available to satisfy request".
+	TooFewCPUs
+	// CPUsNotFound: "failed to allocate cpus".
+	CPUsNotFound
+	// CPUAccounting: "accounting error, too many" or "not enough CPUs allocated".
+	CPUAccounting
+
+	// NoDefaultMemory: "failed to get the default NUMA affinity, no NUMA nodes with enough memory is available".
+	NoDefaultMemory
+	// DefaultMemoryNotPreferred: "failed to find the default preferred hint".
+	DefaultMemoryNotPreferred
+	// NoMemoryExtension: "failed to find NUMA nodes to extend the current topology hint".
+	NoMemoryExtension
+	// MemoryExtensionNotPreferred: "failed to find the extended preferred hint".
+	MemoryExtensionNotPreferred
+	// MemoryGroup: "preferred hint violates NUMA node allocation".
+	MemoryGroup
+	// MemoryNotInteger: "failed to represent quantity as int64".
+	MemoryNotInteger
+
+	// DeviceUnregistered: "cannot allocate unregistered device".
+	DeviceUnregistered
+	// NoHealthyDevice: "no healthy devices present; cannot allocate unhealthy devices".
+	NoHealthyDevice
+	// HeldDeviceUnhealthy: "previously allocated devices are no longer healthy".
+	HeldDeviceUnhealthy
+	// TooFewDevices: "requested number of devices unavailable".
+	TooFewDevices
+	// DeviceRequestChanged: "changed request for resource".
+	DeviceRequestChanged
+
+	// DefectHang: the CPU manager would loop for ever with its lock held (full-pcpus-only with distribute-cpus-across-numa
+	// and odd numbers of free CPUs; kubernetes#140730).
+	DefectHang
+	// DefectTooComplex: the kubelet would try more combinations of NUMA nodes than can be awaited.
+	DefectTooComplex
+	// DefectForeignCPUs: the CPU manager would hand out reserved CPUs or those of others (cores with unequal numbers of
+	// threads; kubernetes#140495, #124066).
+	DefectForeignCPUs
+	// DefectNoSharedCPU: strict-cpu-reservation would leave no shared CPU and the kubelet could not restart (kubernetes#141196).
+	DefectNoSharedCPU
+	// DefectMixedGroups: a NUMA node's memory would be in two groups at once, and the kubelet could not restart.
+	DefectMixedGroups
+	// DefectMissingMemoryKind: the kubelet would crash, because some NUMA node has no row for a kind of memory.
+	DefectMissingMemoryKind
+	// DefectNoRegularMemory: the kubelet would crash, because it looks for hints for ordinary memory that nobody asked for.
+	DefectNoRegularMemory
+	// DefectVanishedDevice: the kubelet would crash, because a device that the pod holds is no longer listed by its plugin.
+	DefectVanishedDevice
+
+	// BadRequest: the request holds an amount that no kubelet would see.
+	BadRequest
+
+	details // the number of values
+)
+
+// rules is what each Detail means, in the words of Berth's own messages, with the Reason that it comes under.
+var rules = [details]struct {
+	reason Reason
+	name   string
+	text   string
+}{
+	NoDetail:     {Admitted, "None", "admitted"},
+	NotPreferred: {TopologyAffinityError, "NotPreferred", "no set of NUMA nodes is preferred by all resources"},
+
+	NotWholeCores:    {SMTAlignmentError, "NotWholeCores", "full-pcpus-only: the CPUs are no whole number of cores"},
+	TooFewWholeCores: {SMTAlignmentError, "TooFewWholeCores", "full-pcpus-only: too few CPUs on cores without reserved ones are free"},
+
+	TooFewCPUs:    {UnexpectedAdmissionError, "TooFewCPUs", "too few CPUs are free"},
+	CPUsNotFound:  {UnexpectedAdmissionError, "CPUsNotFound", "the free CPUs cannot be combined"},
+	CPUAccounting: {UnexpectedAdmissionError, "CPUAccounting", "distribute-cpus-across-numa miscounts the CPUs"},
+
+	NoDefaultMemory:             {UnexpectedAdmissionError, "NoDefaultMemory", "no set of NUMA nodes has enough free memory"},
+	DefaultMemoryNotPreferred:   {UnexpectedAdmissionError, "DefaultMemoryNotPreferred", "only more NUMA nodes than preferred have enough free memory"},
+	NoMemoryExtension:           {UnexpectedAdmissionError, "NoMemoryExtension", "the chosen NUMA nodes have too little free memory and no larger set has enough"},
+	MemoryExtensionNotPreferred: {UnexpectedAdmissionError, "MemoryExtensionNotPreferred", "the chosen NUMA nodes have too little free memory and no preferred set has enough"},
+	MemoryGroup:                 {UnexpectedAdmissionError, "MemoryGroup", "the chosen NUMA nodes hand out memory in other groups"},
+	MemoryNotInteger:            {UnexpectedAdmissionError, "MemoryNotInteger", "the amount of memory is no whole number of bytes"},
+
+	DeviceUnregistered:   {UnexpectedAdmissionError, "DeviceUnregistered", "no plugin has registered the resource"},
+	NoHealthyDevice:      {UnexpectedAdmissionError, "NoHealthyDevice", "no device is healthy"},
+	HeldDeviceUnhealthy:  {UnexpectedAdmissionError, "HeldDeviceUnhealthy", "a device that the container holds is no longer healthy"},
+	TooFewDevices:        {UnexpectedAdmissionError, "TooFewDevices", "too few devices are free"},
+	DeviceRequestChanged: {UnexpectedAdmissionError, "DeviceRequestChanged", "the container holds another number of devices"},
+
+	DefectHang:              {KubeletDefect, "DefectHang", "the kubelet would hang: distribute-cpus-across-numa cannot place the rest (kubernetes#140730)"},
+	DefectTooComplex:        {KubeletDefect, "DefectTooComplex", "the kubelet would take too long: distribute-cpus-across-numa has too many combinations"},
+	DefectForeignCPUs:       {KubeletDefect, "DefectForeignCPUs", "the kubelet would hand out CPUs that are not free (kubernetes#140495)"},
+	DefectNoSharedCPU:       {KubeletDefect, "DefectNoSharedCPU", "no shared CPU would be left and the kubelet could not restart (kubernetes#141196)"},
+	DefectMixedGroups:       {KubeletDefect, "DefectMixedGroups", "a NUMA node's memory would be in two groups and the kubelet could not restart"},
+	DefectMissingMemoryKind: {KubeletDefect, "DefectMissingMemoryKind", "the kubelet would crash: not every NUMA node has this kind of memory"},
+	DefectNoRegularMemory:   {KubeletDefect, "DefectNoRegularMemory", "the kubelet would crash: huge pages are asked for without ordinary memory"},
+	DefectVanishedDevice:    {KubeletDefect, "DefectVanishedDevice", "the kubelet would crash: a device that the pod holds is no longer listed"},
+
+	BadRequest: {InvalidRequest, "BadRequest", "the request holds an impossible amount"},
+}
+
+// Reason returns the reason that the detail comes under.
+func (d Detail) Reason() Reason {
+	if d >= details {
+		return InvalidRequest
+	}
+	return rules[d].reason
+}
+
+// String returns the detail's name, "NotPreferred".
+func (d Detail) String() string {
+	if d >= details {
+		return "Detail(?)"
+	}
+	return rules[d].name
+}
+
+// Text returns what the detail means, as half a sentence.
+func (d Detail) Text() string {
+	if d >= details {
+		return "unknown"
+	}
+	return rules[d].text
+}
+
+// MarshalText implements encoding.TextMarshaler with the name.
+func (d Detail) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// MarshalText implements encoding.TextMarshaler with the reason as pod.status.reason spells it.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }

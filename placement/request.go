@@ -42,10 +42,15 @@ type ContainerRequest struct {
 type MemoryRequest struct {
 	Resource string // "memory", "hugepages-2Mi", "hugepages-1Gi", ...
 	Bytes    uint64
+	// Fraction says that the quantity is no whole number of bytes ("100m"): the kubelet's memory manager refuses it.
+	Fraction bool
 }
 
 // DeviceRequest is a number of devices of one resource.
 type DeviceRequest struct {
 	Resource string // "nvidia.com/gpu"
 	Count    int64
+	// Claimed says that Dynamic Resource Allocation provides the devices (status.extendedResourceClaimStatus): from 1.36 on
+	// the device manager still hints at NUMA nodes for them but allocates none.
+	Claimed bool
 }

@@ -92,6 +92,21 @@ func nonsense(r *rand.Rand) Node {
 	return n
 }
 
+// wideNode draws a machine with many NUMA nodes, where distribution over them has much to choose from.
+func wideNode(r *rand.Rand) Node {
+	sockets := 1 + r.IntN(2)
+	nodes := sockets * (6/sockets + r.IntN(3))
+	cores, smt := 2+r.IntN(4), 1+r.IntN(2)
+	n := Node{NumCores: nodes * cores, NumSockets: sockets, NumCPUs: nodes * cores * smt}
+	for i := range n.NumCPUs {
+		node := i / smt / cores
+		n.Threads = append(n.Threads, Thread{
+			CPU: topology.CPUID(i), NUMA: topology.NUMAID(node), Socket: node * sockets / nodes, Core: i / smt * smt,
+		})
+	}
+	return n
+}
+
 // randomOptions draws a combination that the kubelet accepts.
 func randomOptions(r *rand.Rand) Options {
 	o := Options{Version: 33 + uint8(r.IntN(5)), AlignBySocket: r.IntN(4) == 0, StrictReservation: r.IntN(4) == 0}

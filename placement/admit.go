@@ -1,0 +1,122 @@
+package placement
+
+import "github.com/berth-dev/berth/topology"
+
+// Admit says whether the kubelet would admit the request on a node in this state. It is pure and, once warm, allocates
+// nothing.
+func Admit(m *Model, s *State, r *Request) Verdict {
+	t := m.trials.Get().(*trial)
+	v := t.decide(s, r, &t.own)
+	m.trials.Put(t)
+	return v
+}
+
+// Decide is Admit, and fills d with what the kubelet will hand out. On refusal d holds what it handed out before it
+// refused: the kubelet keeps that until it next looks for pods that are gone (see State.Reject).
+func Decide(m *Model, s *State, r *Request, d *Decision) Verdict {
+	t := m.trials.Get().(*trial)
+	v := t.decide(s, r, d)
+	m.trials.Put(t)
+	return v
+}
+
+// Hopeless says whether the node would refuse the request even if it were empty: no pods, and all devices that its
+// plugins list and call healthy free. Removing pods cannot help then.
+func Hopeless(m *Model, s *State, r *Request) bool {
+	t := m.trials.Get().(*trial)
+	hopeless := t.hopeless(s, r)
+	m.trials.Put(t)
+	return hopeless
+}
+
+func (t *trial) decide(s *State, r *Request, d *Decision) Verdict {
+	if !r.sane() {
+		d.UID, d.Containers = r.UID, d.Containers[:0]
+		return Verdict{Reason: InvalidRequest, Detail: BadRequest, Scarcity: Unresolvable}
+	}
+	t.begin(s, r, d, false)
+	detail, c := t.run()
+	v := Verdict{Reason: detail.Reason(), Detail: detail, Random: t.chance}
+	if detail == NoDetail {
+		v.NUMA = t.nodes()
+		t.end()
+		return v
+	}
+	v.Container = int16(c)
+	v.Scarcity = Resolvable
+	if t.hopeless(s, r) {
+		v.Scarcity = Unresolvable
+	}
+	return v
+}
+
+// hopeless is a second trial, on an empty node.
+func (t *trial) hopeless(s *State, r *Request) bool {
+	if !r.sane() {
+		return true
+	}
+	t.begin(s, r, &t.empty, true)
+	detail, _ := t.run()
+	t.end()
+	return detail != NoDetail
+}
+
+// nodes is the union of the NUMA nodes of all that the decision pins.
+func (t *trial) nodes() (nodes topology.NUMASet) {
+	for i := range t.d.Containers {
+		c := &t.d.Containers[i]
+		if !c.CPUs.IsEmpty() {
+			nodes |= t.m.nodesOf(&c.CPUs)
+		}
+		for j := range c.Memory {
+			nodes |= c.Memory[j].NUMA
+		}
+		for j := range c.Devices {
+			nodes |= t.nodesOfDevices(&c.Devices[j])
+		}
+	}
+	return nodes
+}
+
+func (t *trial) nodesOfDevices(a *DeviceAllocation) (nodes topology.NUMASet) {
+	p := t.slot(a.Resource).pool.pool
+	for _, id := range a.IDs {
+		if i, ok := p.Find(id); ok {
+			nodes |= t.m.expand(p.NodesOf(i))
+		}
+	}
+	return nodes
+}
+
+// The largest amounts that are evaluated: beyond them sums over a pod's containers could overflow, and the API server
+// would have refused the quantity.
+const (
+	maxMilliCPU   = int64(topology.MaxCPUs) * 1000 * 1000
+	maxBytes      = uint64(1) << 60
+	maxDevices    = int64(1) << 30
+	maxContainers = 1 << 14
+)
+
+// sane says whether the amounts can be evaluated.
+func (r *Request) sane() bool {
+	if len(r.Containers) > maxContainers {
+		return false
+	}
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		if c.MilliCPU < 0 || c.MilliCPU > maxMilliCPU || c.Kind > Sidecar {
+			return false
+		}
+		for j := range c.Memory {
+			if c.Memory[j].Bytes > maxBytes {
+				return false
+			}
+		}
+		for j := range c.Devices {
+			if c.Devices[j].Count < 0 || c.Devices[j].Count > maxDevices {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,138 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-dev/berth/placement/memory"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Check says what is wrong with the state, as a *StateError: every CPU is shared or held by one pod, every byte is free or
+// reserved and every reserved one in a block, every device is held by one pod at most.
+func (s *State) Check(m *Model) error {
+	if s.m != m {
+		return contradiction("state", "of another model", "the model that made it")
+	}
+	for _, check := range [...]func(*Model) error{s.checkCPUs, s.checkMemory, s.checkDevices} {
+		if err := check(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *State) checkCPUs(m *Model) error {
+	if m.cpus.topology == nil {
+		return nil
+	}
+	all := m.cpus.initial
+	taken := s.shared
+	if extra := taken.AndNot(&all); !extra.IsEmpty() {
+		return contradiction("sharedCPUs", s.shared.String(), "none of "+extra.String()+": the shared pool can have "+all.String())
+	}
+	for i := range s.pods {
+		pod := s.pods[i].pod
+		own, err := checkPodCPUs(pod, &taken)
+		if err != nil {
+			return err
+		}
+		taken = taken.Or(&own)
+	}
+	if taken != all {
+		missing, extra := all.AndNot(&taken), taken.AndNot(&all)
+		return contradiction("sharedCPUs", s.shared.String(), fmt.Sprintf("CPUs %q accounted for, and not %q", missing, extra))
+	}
+	return nil
+}
+
+// checkPodCPUs returns all CPUs of a pod. Containers may share CPUs with regular init containers only.
+func checkPodCPUs(pod *PodAllocation, taken *topology.CPUSet) (own topology.CPUSet, err error) {
+	var running topology.CPUSet
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		if both := c.CPUs.And(taken); !both.IsEmpty() {
+			return own, contradiction(containerField(pod, c, "cpus"), c.CPUs.String(), "not "+both.String()+", which are shared or another pod's")
+		}
+		if c.Kind != Init {
+			if both := c.CPUs.And(&running); !both.IsEmpty() {
+				return own, contradiction(containerField(pod, c, "cpus"), c.CPUs.String(), "not "+both.String()+", which another container runs on")
+			}
+			running = running.Or(&c.CPUs)
+		}
+		own = own.Or(&c.CPUs)
+	}
+	return own, nil
+}
+
+func (s *State) checkMemory(m *Model) error {
+	if m.mem == nil {
+		return nil
+	}
+	if err := m.mem.Check(s.book); err != nil {
+		return contradiction("memory", err.Error(), "books that add up")
+	}
+	held := make([]uint64, len(m.mem.Names()))
+	assignments := make([]int, m.space.Len())
+	for i := range s.pods {
+		for j := range s.pods[i].pod.Containers {
+			if err := checkBlocks(m, s.pods[i].pod, &s.pods[i].pod.Containers[j], held, assignments); err != nil {
+				return err
+			}
+		}
+	}
+	for k, name := range m.mem.Names() {
+		var reserved uint64
+		for pos := range m.space.Len() {
+			reserved += m.mem.Reserved(s.book, memory.Kind(k), pos)
+		}
+		if reserved != held[k] {
+			return contradiction("memory", fmt.Sprintf("%d bytes of %s reserved", reserved, name), fmt.Sprintf("%d, the sum of all blocks", held[k]))
+		}
+	}
+	for pos, want := range assignments {
+		if got, _ := s.book.Group(pos); got != want {
+			return contradiction(fmt.Sprintf("memory[%d]", m.space.ID(pos)), fmt.Sprintf("%d assignments", got), fmt.Sprintf("%d, the number of blocks", want))
+		}
+	}
+	return nil
+}
+
+func checkBlocks(m *Model, pod *PodAllocation, c *ContainerAllocation, held []uint64, assignments []int) error {
+	for i := range c.Memory {
+		b := &c.Memory[i]
+		k, ok := m.mem.Kind(b.Resource)
+		if !ok || b.NUMA == 0 || b.NUMA&^m.nodes != 0 {
+			return contradiction(containerField(pod, c, "memory"), fmt.Sprintf("%d bytes of %s on NUMA nodes {%s}", b.Bytes, b.Resource, b.NUMA),
+				"a kind of memory and nodes that the machine has")
+		}
+		held[k] += b.Bytes
+		for pos := range m.compact(b.NUMA).All() {
+			assignments[pos]++
+		}
+	}
+	return nil
+}
+
+func (s *State) checkDevices(*Model) error {
+	type device struct{ resource, id string }
+	holder := map[device]string{}
+	for i := range s.pods {
+		pod := s.pods[i].pod
+		for j := range pod.Containers {
+			c := &pod.Containers[j]
+			for _, a := range c.Devices {
+				if !slices.IsSorted(a.IDs) {
+					return contradiction(containerField(pod, c, "devices"), a.Resource, "ids in ascending order")
+				}
+				for _, id := range a.IDs {
+					if uid, held := holder[device{a.Resource, id}]; held && uid != pod.UID {
+						return contradiction(containerField(pod, c, "devices"), a.Resource+" "+id, "a device that pod "+uid+" does not hold")
+					}
+					holder[device{a.Resource, id}] = pod.UID
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package placement
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/placement/device"
+	"github.com/berth-dev/berth/placement/memory"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Commit writes down an admission as the kubelet does. r and d must be what Decide was asked and answered for this state;
+// containers that the state knows already keep what they hold.
+func (s *State) Commit(m *Model, r *Request, d *Decision) {
+	old := s.pod(d.UID)
+	pod := &PodAllocation{UID: d.UID}
+	var reuse memory.Reuse
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		held := old.container(c.Name)
+		got := ContainerAllocation{Name: c.Name, Kind: c.Kind}
+		got.CPUs = s.commitCPUs(c, held)
+		got.Memory = s.commitMemory(m, r, c, held, &reuse)
+		got.Devices = s.commitDevices(c, held)
+		pod.Containers = append(pod.Containers, got)
+	}
+	s.put(pod)
+	s.touch(m)
+}
+
+// Reject writes down a refusal as the kubelet does: what the decision holds was handed out, and is given back when
+// the kubelet next looks for pods that are gone. That can move memory between the NUMA nodes of a group. Whatever the pod
+// held before is given back too.
+func (s *State) Reject(m *Model, r *Request, d *Decision) {
+	s.Commit(m, r, d)
+	s.Release(m, d.UID)
+}
+
+func (s *State) commitCPUs(c *ContainerDecision, held *ContainerAllocation) topology.CPUSet {
+	if held != nil && !held.CPUs.IsEmpty() {
+		return held.CPUs
+	}
+	s.shared = s.shared.AndNot(&c.CPUs)
+	return c.CPUs
+}
+
+// commitMemory takes from the books what the container asked for: its blocks in the decision may have been
+// shrunk by later containers.
+func (s *State) commitMemory(m *Model, r *Request, c *ContainerDecision, held *ContainerAllocation, reuse *memory.Reuse) []MemoryBlock {
+	if m.mem == nil {
+		return nil
+	}
+	if held != nil && len(held.Memory) > 0 {
+		m.reuseMemory(reuse, c.Kind, held.Memory)
+		if len(c.Memory) == 0 {
+			return held.Memory
+		}
+		return slices.Clone(c.Memory)
+	}
+	asked := slices.Clone(c.Memory)
+	for i := range asked {
+		asked[i].Bytes = r.bytesOf(c.Name, &asked[i])
+		if k, ok := m.mem.Kind(asked[i].Resource); ok {
+			m.mem.Assign(s.book, m.compact(asked[i].NUMA), memory.Need{Kind: k, Bytes: asked[i].Bytes}, reuse)
+		}
+	}
+	m.reuseMemory(reuse, c.Kind, asked)
+	return slices.Clone(c.Memory)
+}
+
+// bytesOf returns what a container asked for of a block's kind; the block's size if the request does not say.
+func (r *Request) bytesOf(container string, b *MemoryBlock) uint64 {
+	for i := range r.Containers {
+		if r.Containers[i].Name == container {
+			if bytes, asked := r.Containers[i].memory(b.Resource); asked {
+				return bytes
+			}
+		}
+	}
+	return b.Bytes
+}
+
+func (s *State) commitDevices(c *ContainerDecision, held *ContainerAllocation) []DeviceAllocation {
+	if len(c.Devices) == 0 {
+		if held != nil {
+			return held.Devices
+		}
+		return nil
+	}
+	got := make([]DeviceAllocation, len(c.Devices))
+	for i := range c.Devices {
+		got[i] = DeviceAllocation{Resource: c.Devices[i].Resource, IDs: slices.Clone(c.Devices[i].IDs)}
+		s.useDevices(&got[i])
+	}
+	return got
+}
+
+// useDevices marks devices as held.
+func (s *State) useDevices(a *DeviceAllocation) {
+	p := s.poolIndex(a.Resource)
+	if p < 0 {
+		return
+	}
+	for _, id := range a.IDs {
+		if i, ok := s.pools[p].pool.Find(id); ok {
+			s.pools[p].inUse.Add(i)
+		}
+	}
+}
+
+// Release gives back what a pod holds, as the kubelet does when the pod is gone. An unknown pod is no error.
+func (s *State) Release(m *Model, uid string) {
+	i, ok := s.find(uid)
+	if !ok {
+		return
+	}
+	pod := s.pods[i].pod
+	s.pods = slices.Delete(s.pods, i, i+1)
+	for j := range pod.Containers {
+		c := &pod.Containers[j]
+		s.shared = s.shared.Or(&c.CPUs)
+		s.releaseMemory(m, c.Memory)
+		for k := range c.Devices {
+			s.releaseDevices(&c.Devices[k])
+		}
+	}
+	s.touch(m)
+}
+
+func (s *State) releaseMemory(m *Model, blocks []MemoryBlock) {
+	if m.mem == nil {
+		return
+	}
+	for i := range blocks {
+		if k, ok := m.mem.Kind(blocks[i].Resource); ok {
+			m.mem.Release(s.book, m.compact(blocks[i].NUMA), memory.Need{Kind: k, Bytes: blocks[i].Bytes})
+		}
+	}
+}
+
+func (s *State) releaseDevices(a *DeviceAllocation) {
+	p := s.poolIndex(a.Resource)
+	if p < 0 {
+		return
+	}
+	for _, id := range a.IDs {
+		if i, ok := s.pools[p].pool.Find(id); ok {
+			s.pools[p].inUse.Remove(i)
+		}
+	}
+}
+
+// Start says that containers of a pod have started, in that order; none named means all of them. The memory of the regular
+// init containers before each of them is freed (memorymanager.AddContainer); their CPUs and devices are not.
+func (s *State) Start(m *Model, uid string, containers []string) {
+	i, ok := s.find(uid)
+	if !ok || m.mem == nil {
+		return
+	}
+	pod := &PodAllocation{UID: uid, Containers: slices.Clone(s.pods[i].pod.Containers)}
+	freed := false
+	for j := range pod.Containers {
+		if containers == nil || slices.Contains(containers, pod.Containers[j].Name) {
+			freed = s.finishInit(m, pod.Containers[:j]) || freed
+		}
+	}
+	if freed {
+		s.pods[i].pod = pod
+		s.touch(m)
+	}
+}
+
+// finishInit frees the memory of regular init containers.
+func (s *State) finishInit(m *Model, cs []ContainerAllocation) (freed bool) {
+	for i := range cs {
+		if cs[i].Kind == Init && len(cs[i].Memory) > 0 {
+			s.releaseMemory(m, cs[i].Memory)
+			cs[i].Memory, freed = nil, true
+		}
+	}
+	return freed
+}
+
+// SetPool is a device plugin's update of its pool: what it said before is forgotten. A pool whose plugin is gone is one
+// with all devices unhealthy.
+func (s *State) SetPool(m *Model, p DevicePool) {
+	s.setPool(m, p, true)
+	s.touch(m)
+}
+
+func (s *State) setPool(m *Model, p DevicePool, registered bool) {
+	p.Devices = slices.Clone(p.Devices)
+	devices := make([]device.Device, len(p.Devices))
+	for i, d := range p.Devices {
+		devices[i] = device.Device{ID: d.ID, Mask: m.compact(d.NUMA), HasTopology: d.HasTopology,
+			HasNodes: d.HasTopology && d.NUMA != 0, Healthy: !d.Unhealthy}
+	}
+	compiled := device.NewPool(m.space, devices, device.Options{AllNodes: m.set.version < V136})
+	pool := devicePool{resource: p.Resource, registered: registered, source: p, pool: compiled, inUse: make(device.Set, compiled.Words())}
+	at := s.poolIndex(p.Resource)
+	if at < 0 {
+		at, _ = slices.BinarySearchFunc(s.pools, p.Resource, func(q devicePool, r string) int { return compareStrings(q.resource, r) })
+		s.pools = slices.Insert(s.pools, at, pool)
+	} else {
+		s.pools[at] = pool
+	}
+	for i := range s.pods {
+		for j := range s.pods[i].pod.Containers {
+			for k := range s.pods[i].pod.Containers[j].Devices {
+				if a := &s.pods[i].pod.Containers[j].Devices[k]; a.Resource == p.Resource {
+					s.useDevices(a)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package device
+
+import "github.com/berth-dev/berth/placement/hint"
+
+// maxInline is the number of classes for which counting needs no memory of its own.
+const maxInline = 64
+
+// Hints fills the list for n devices out of available and reusable ones (generateDeviceTopologyHints). Reusable
+// devices must have a node in every mask, unless they have no topology; available ones count where they have one.
+func (p *Pool) Hints(available, reusable Set, n int, want hint.Want, out *hint.List) {
+	if !p.aligned {
+		out.Reset(hint.NoPreference)
+		return
+	}
+	out.Reset(hint.Masks)
+	var counts [maxInline]counted
+	c := p.count(available, reusable, counts[:0])
+	size := p.minSize(n)
+	found := p.mark(c, size, n, out.Preferred)
+	if want == hint.Preferred {
+		return
+	}
+	copy(out.Offered, out.Preferred)
+	for k := 1; k <= p.nodes.Len(); k++ {
+		if k != size {
+			found = p.mark(c, k, n, out.Offered) || found
+		}
+	}
+	if !found {
+		out.Kind = hint.Impossible
+	}
+}
+
+// counted is a class with the number of its devices that matter.
+type counted struct {
+	mask hint.Mask
+	// must: a reusable device of the class demands a node in the mask, or can never be had.
+	must bool
+	n    int
+}
+
+func (p *Pool) count(available, reusable Set, buf []counted) []counted {
+	for i := range p.classes {
+		c := &p.classes[i]
+		k := counted{mask: c.mask, n: countCommon(available, c.members)}
+		if c.hasTopology && reusable != nil {
+			r := countCommon(reusable, c.members)
+			k.n += r
+			k.must = r > 0
+		}
+		if k.n > 0 {
+			buf = append(buf, k)
+		}
+	}
+	return buf
+}
+
+// minSize is the size of the smallest set of nodes that touches n devices, free or not; all nodes if none does.
+func (p *Pool) minSize(n int) int {
+	for k := 1; k < p.nodes.Len(); k++ {
+		if p.most[k] >= n {
+			return k
+		}
+	}
+	return p.nodes.Len()
+}
+
+// mark adds the masks of a size that can serve n devices.
+func (p *Pool) mark(classes []counted, size, n int, set hint.Set) (found bool) {
+	for _, mask := range p.space.OfSize(size) {
+		if mask&^p.nodes == 0 && serves(classes, mask, n) {
+			set.Add(mask)
+			found = true
+		}
+	}
+	return found
+}
+
+func serves(classes []counted, mask hint.Mask, n int) bool {
+	for i := range classes {
+		switch touches := classes[i].mask&mask != 0; {
+		case touches:
+			n -= classes[i].n
+		case classes[i].must:
+			return false
+		}
+	}
+	return n <= 0
+}

@@ -1,0 +1,233 @@
+// Package device knows what the kubelet's device manager does: which NUMA nodes it hints at for a number of
+// devices of a resource, and which devices it then takes.
+//
+// A Pool is what a plugin said last; it is compiled once and immutable. A Set says which of its devices are meant.
+// Everything reproduces pkg/kubelet/cm/devicemanager (topology_hints.go, manager.go). Where the kubelet leaves the
+// choice to Go's map order, the lowest ids are taken and Chance is reported.
+package device
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/placement/hint"
+)
+
+// Device is a device of a plugin (deviceplugin/v1beta1.Device).
+type Device struct {
+	ID string
+	// Mask is the nodes of the device's topology that the machine has.
+	Mask hint.Mask
+	// HasTopology says that the plugin gave a topology, HasNodes that it names nodes, known or not.
+	HasTopology, HasNodes bool
+	Healthy               bool
+}
+
+// Set is a set of devices of a pool by position. It has Pool.Words words.
+type Set []uint64
+
+// Add, Remove and Has do what they say.
+func (s Set) Add(i int) { s[i/64] |= 1 << (i % 64) }
+
+// Remove takes device i out of the set.
+func (s Set) Remove(i int) { s[i/64] &^= 1 << (i % 64) }
+
+// Has says whether device i is in the set.
+func (s Set) Has(i int) bool { return s[i/64]>>(i%64)&1 == 1 }
+
+// Len returns the number of devices.
+func (s Set) Len() int {
+	n := 0
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// Or puts the devices of o into the set, AndNot takes them out.
+func (s Set) Or(o Set) {
+	for i := range s {
+		s[i] |= o[i]
+	}
+}
+
+// AndNot takes the devices of o out of the set.
+func (s Set) AndNot(o Set) {
+	for i := range s {
+		s[i] &^= o[i]
+	}
+}
+
+// Intersects says whether the sets share a device.
+func (s Set) Intersects(o Set) bool {
+	for i := range s {
+		if s[i]&o[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// IsSubsetOf says whether every device of s is in o.
+func (s Set) IsSubsetOf(o Set) bool {
+	for i := range s {
+		if s[i]&^o[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// class is the devices with the same relation to NUMA nodes.
+type class struct {
+	mask                  hint.Mask
+	hasTopology, hasNodes bool
+	members               Set
+	size                  int
+}
+
+// Pool is the devices of one resource.
+type Pool struct {
+	space   *hint.Space
+	ids     []string // ascending
+	healthy Set
+	classes []class
+	// aligned: some device names NUMA nodes, so the kubelet gives hints.
+	aligned bool
+	// nodes is the nodes over which hints are enumerated.
+	nodes hint.Mask
+	// most[k] is how many devices the best k nodes touch.
+	most []int
+}
+
+// Options say how hints are made.
+type Options struct {
+	// AllNodes: hints range over all nodes of the machine, not only those with devices (before kubelet 1.36).
+	AllNodes bool
+}
+
+// NewPool compiles a plugin's devices. Of two with the same id the later counts. space may be nil where no hints will
+// be asked for.
+func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
+	devices = unique(devices)
+	p := &Pool{space: space}
+	words := (len(devices) + 63) / 64
+	p.healthy = make(Set, words)
+	for i, d := range devices {
+		p.ids = append(p.ids, d.ID)
+		if d.Healthy {
+			p.healthy.Add(i)
+		}
+		p.nodes |= d.Mask
+		p.aligned = p.aligned || d.HasNodes
+		c := p.class(d, words)
+		c.members.Add(i)
+		c.size++
+	}
+	if space != nil {
+		if p.nodes == 0 || o.AllNodes {
+			p.nodes = space.All()
+		}
+		p.measure()
+	}
+	return p
+}
+
+func unique(devices []Device) []Device {
+	byID := func(a, b Device) int { return strings.Compare(a.ID, b.ID) }
+	sorted := slices.Clone(devices)
+	slices.Reverse(sorted)
+	slices.SortStableFunc(sorted, byID)
+	return slices.CompactFunc(sorted, func(a, b Device) bool { return a.ID == b.ID })
+}
+
+func (p *Pool) class(d Device, words int) *class {
+	for i := range p.classes {
+		c := &p.classes[i]
+		if c.mask == d.Mask && c.hasTopology == d.HasTopology && c.hasNodes == d.HasNodes {
+			return c
+		}
+	}
+	p.classes = append(p.classes, class{d.Mask, d.HasTopology, d.HasNodes, make(Set, words), 0})
+	return &p.classes[len(p.classes)-1]
+}
+
+// measure fills most.
+func (p *Pool) measure() {
+	n := p.nodes.Len()
+	p.most = make([]int, n+1)
+	for k := 1; k <= n; k++ {
+		for _, mask := range p.space.OfSize(k) {
+			if mask&^p.nodes == 0 {
+				p.most[k] = max(p.most[k], p.touching(mask))
+			}
+		}
+	}
+}
+
+// touching counts the devices, healthy or not, that have a node in the mask.
+func (p *Pool) touching(mask hint.Mask) int {
+	n := 0
+	for i := range p.classes {
+		if p.classes[i].mask&mask != 0 {
+			n += p.classes[i].size
+		}
+	}
+	return n
+}
+
+// Words returns the number of words that a Set of this pool needs.
+func (p *Pool) Words() int { return len(p.healthy) }
+
+// Len returns the number of devices.
+func (p *Pool) Len() int { return len(p.ids) }
+
+// ID returns the plugin's id of device i.
+func (p *Pool) ID(i int) string { return p.ids[i] }
+
+// Find returns the position of a device.
+func (p *Pool) Find(id string) (int, bool) { return slices.BinarySearch(p.ids, id) }
+
+// Healthy returns the healthy devices; the caller must not change them.
+func (p *Pool) Healthy() Set { return p.healthy }
+
+// NodesOf returns the nodes of device i.
+func (p *Pool) NodesOf(i int) hint.Mask {
+	for j := range p.classes {
+		if p.classes[j].members.Has(i) {
+			return p.classes[j].mask
+		}
+	}
+	return 0
+}
+
+// Touching returns the devices of s that have the node at a position, among others or alone.
+func (p *Pool) Touching(s Set, pos int) int {
+	n := 0
+	for i := range p.classes {
+		if p.classes[i].mask.Has(pos) {
+			n += countCommon(s, p.classes[i].members)
+		}
+	}
+	return n
+}
+
+// Aligned says whether any device names NUMA nodes, so that the kubelet gives hints.
+func (p *Pool) Aligned() bool { return p.aligned }
+
+// Most returns how many devices the best k nodes touch, healthy or not.
+func (p *Pool) Most(k int) int {
+	if k >= len(p.most) {
+		k = len(p.most) - 1
+	}
+	return p.most[k]
+}
+
+func countCommon(a, b Set) int {
+	n := 0
+	for i := range a {
+		n += bits.OnesCount64(a[i] & b[i])
+	}
+	return n
+}

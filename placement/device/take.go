@@ -1,0 +1,150 @@
+package device
+
+import (
+	"errors"
+	"math/bits"
+
+	"github.com/berth-dev/berth/placement/hint"
+)
+
+// The ways in which the kubelet fails to give devices to a container; all surface as UnexpectedAdmissionError.
+var (
+	// ErrUnregistered is "cannot allocate unregistered device".
+	ErrUnregistered = errors.New("no plugin has registered the resource")
+	// ErrNoneHealthy is "no healthy devices present".
+	ErrNoneHealthy = errors.New("no device of the resource is healthy")
+	// ErrHeldUnhealthy is "previously allocated devices are no longer healthy".
+	ErrHeldUnhealthy = errors.New("devices that the container holds are no longer healthy")
+	// ErrUnavailable is "requested number of devices unavailable".
+	ErrUnavailable = errors.New("too few devices are free")
+	// ErrChanged is "changed request for resource".
+	ErrChanged = errors.New("the container holds another number of devices than it asks for")
+)
+
+// Preference says how a plugin chooses (GetPreferredAllocation).
+type Preference uint8
+
+const (
+	// None: the plugin has no GetPreferredAllocation.
+	None Preference = iota
+	// Sorted: the required devices, then the first free ones in order of their ids.
+	Sorted
+	// Unknown: the plugin chooses, by rules that we do not know.
+	Unknown
+)
+
+// Taking is what Take decides from.
+type Taking struct {
+	N int
+	// InUse holds the devices of all containers, Reusable those that finished init containers of the pod hand on; nil counts as empty.
+	InUse, Reusable Set
+	Hint            hint.Hint
+	Prefer          Preference
+}
+
+// Take adds to out, which must be empty, the devices that the kubelet gives a container which holds none yet. InUse is
+// only read. Chance says that the kubelet could as well take others.
+func (p *Pool) Take(t *Taking, out Set) (chance bool, err error) {
+	if p.healthy.Len() == 0 {
+		return false, ErrNoneHealthy
+	}
+	need := t.N
+	if need <= 0 {
+		return false, nil
+	}
+	if t.Reusable != nil {
+		reusable := t.Reusable.Len()
+		chance = need < reusable
+		need -= fill(out, need, func(w int) uint64 { return t.Reusable[w] })
+		if need == 0 {
+			return chance, nil
+		}
+	}
+	free := func(w int) uint64 { return p.healthy[w] &^ t.InUse[w] &^ out[w] }
+	if p.total(free) < need {
+		return false, ErrUnavailable
+	}
+	aligned := func(w int) uint64 { return free(w) & p.alignedWord(t.Hint, w) }
+	if n := p.total(aligned); need < n {
+		return p.takeSome(t, need, aligned, out) || chance, nil
+	}
+	if need -= fill(out, need, aligned); need == 0 {
+		return chance, nil
+	}
+	return p.takeRest(t, need, free, out) || chance, nil
+}
+
+// alignedWord is filterByAffinity's first list: devices with a node in the hint.
+func (p *Pool) alignedWord(h hint.Hint, w int) uint64 {
+	if h.Any || !p.aligned {
+		return 0
+	}
+	var word uint64
+	for i := range p.classes {
+		if p.classes[i].mask&h.Mask != 0 {
+			word |= p.classes[i].members[w]
+		}
+	}
+	return word
+}
+
+// takeSome takes need out of more aligned devices. The plugin is offered those and what was reused, and asked for all.
+func (p *Pool) takeSome(t *Taking, need int, from func(int) uint64, out Set) (chance bool) {
+	fill(out, need, from)
+	return t.Prefer != Sorted
+}
+
+// takeRest takes what the aligned devices did not cover. A plugin that sorts sees all free devices alike; without one the
+// kubelet takes devices of other nodes before those without any.
+func (p *Pool) takeRest(t *Taking, need int, free func(int) uint64, out Set) (chance bool) {
+	if t.Prefer == Sorted {
+		fill(out, need, free)
+		return false
+	}
+	if t.Hint.Any || !p.aligned {
+		chance = need < p.total(free)
+		fill(out, need, free)
+		return chance
+	}
+	for _, noded := range [2]bool{true, false} {
+		part := func(w int) uint64 { return free(w) & p.nodedWord(w, noded) }
+		n := p.total(part)
+		chance = chance || need < n
+		if need -= fill(out, need, part); need == 0 {
+			break
+		}
+	}
+	return chance || t.Prefer == Unknown
+}
+
+// nodedWord is the devices whose topology names nodes, or the others.
+func (p *Pool) nodedWord(w int, noded bool) uint64 {
+	var word uint64
+	for i := range p.classes {
+		if p.classes[i].hasNodes == noded {
+			word |= p.classes[i].members[w]
+		}
+	}
+	return word
+}
+
+func (p *Pool) total(word func(int) uint64) int {
+	n := 0
+	for w := range p.healthy {
+		n += bits.OnesCount64(word(w))
+	}
+	return n
+}
+
+// fill adds up to need devices to out, lowest first, and returns how many. from may read out: each word is read once,
+// before it changes.
+func fill(out Set, need int, from func(int) uint64) int {
+	left := need
+	for w := range out {
+		for m := from(w) &^ out[w]; m != 0 && left > 0; m &= m - 1 {
+			out[w] |= m & -m
+			left--
+		}
+	}
+	return need - left
+}

@@ -1,0 +1,214 @@
+package memory
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-dev/berth/placement/hint"
+)
+
+// Book says what is handed out: the kubelet's NUMANodeMap. Its zero value is not usable; see Model.NewBook.
+type Book struct {
+	nodes []node
+	// free and reserved are by kind, then node; together they are allocatable unless the kubelet lost bytes.
+	free, reserved []uint64
+}
+
+// node is the part of state.NUMANodeState that is not by kind.
+type node struct {
+	assignments int32
+	// cells is the group of nodes with which the node's memory is handed out, itself when it is on its own.
+	cells hint.Mask
+}
+
+// NewBook returns a book in which everything is free.
+func (m *Model) NewBook() *Book {
+	b := &Book{
+		nodes:    make([]node, m.space.Len()),
+		free:     slices.Clone(m.allocatable),
+		reserved: make([]uint64, len(m.allocatable)),
+	}
+	for i := range b.nodes {
+		b.nodes[i].cells = 1 << i
+	}
+	return b
+}
+
+// CopyFrom makes b equal to o; it allocates only if b is smaller.
+func (b *Book) CopyFrom(o *Book) {
+	b.nodes = append(b.nodes[:0], o.nodes...)
+	b.free = append(b.free[:0], o.free...)
+	b.reserved = append(b.reserved[:0], o.reserved...)
+}
+
+// Equal says whether the books say the same.
+func (b *Book) Equal(o *Book) bool {
+	return slices.Equal(b.nodes, o.nodes) && slices.Equal(b.free, o.free) && slices.Equal(b.reserved, o.reserved)
+}
+
+// Group returns how often a node is assigned, and its group.
+func (b *Book) Group(pos int) (assignments int, cells hint.Mask) {
+	return int(b.nodes[pos].assignments), b.nodes[pos].cells
+}
+
+// SetGroup is Group's opposite.
+func (b *Book) SetGroup(pos, assignments int, cells hint.Mask) {
+	b.nodes[pos] = node{assignments: int32(assignments), cells: cells}
+}
+
+// Free and Reserved return the bytes of a kind on a node.
+func (m *Model) Free(b *Book, k Kind, pos int) uint64 { return b.free[m.at(k, pos)] }
+
+// Reserved returns the bytes of a kind that containers hold on a node.
+func (m *Model) Reserved(b *Book, k Kind, pos int) uint64 { return b.reserved[m.at(k, pos)] }
+
+// SetAmounts writes a row of the book.
+func (m *Model) SetAmounts(b *Book, k Kind, pos int, reserved, free uint64) {
+	b.reserved[m.at(k, pos)], b.free[m.at(k, pos)] = reserved, free
+}
+
+// Need is an amount of one kind of memory.
+type Need struct {
+	Kind  Kind
+	Bytes uint64
+}
+
+// Reuse is what the finished init containers of a pod leave to its later containers, by exact set of nodes
+// (initContainersReusableMemory). The zero value is empty.
+type Reuse struct{ entries []reuse }
+
+type reuse struct {
+	mask  hint.Mask
+	kind  Kind
+	bytes uint64
+}
+
+// Reset empties it, keeping its memory.
+func (r *Reuse) Reset() { r.entries = r.entries[:0] }
+
+// Bytes returns what may be reused.
+func (r *Reuse) Bytes(mask hint.Mask, k Kind) uint64 {
+	if e := r.find(mask, k); e != nil {
+		return e.bytes
+	}
+	return 0
+}
+
+func (r *Reuse) find(mask hint.Mask, k Kind) *reuse {
+	for i := range r.entries {
+		if e := &r.entries[i]; e.mask == mask && e.kind == k {
+			return e
+		}
+	}
+	return nil
+}
+
+// Offer is updatePodReusableMemory for a block of a regular init container.
+func (r *Reuse) Offer(mask hint.Mask, n Need) {
+	if e := r.find(mask, n.Kind); e != nil {
+		e.bytes = max(e.bytes, n.Bytes)
+		return
+	}
+	r.entries = append(r.entries, reuse{mask, n.Kind, n.Bytes})
+}
+
+// Spend is updatePodReusableMemory for a block of any other container.
+func (r *Reuse) Spend(mask hint.Mask, n Need) {
+	if e := r.find(mask, n.Kind); e != nil {
+		e.bytes -= min(e.bytes, n.Bytes)
+	}
+}
+
+// Assign takes memory for a container from the nodes of a mask, lowest first (updateMachineState). What can be reused
+// is not taken again. Every node of the mask counts one assignment for each need, even of 0 bytes.
+func (m *Model) Assign(b *Book, mask hint.Mask, n Need, r *Reuse) {
+	m.Take(b, mask, Need{n.Kind, n.Bytes - min(n.Bytes, r.Bytes(mask, n.Kind))})
+}
+
+// Take is Assign without reuse.
+func (m *Model) Take(b *Book, mask hint.Mask, n Need) {
+	left := n.Bytes
+	for w := mask; w != 0; w &= w - 1 {
+		pos := w.Lowest()
+		b.nodes[pos].assignments++
+		b.nodes[pos].cells = mask
+		at := m.at(n.Kind, pos)
+		taken := min(left, b.free[at])
+		b.free[at] -= taken
+		b.reserved[at] += taken
+		left -= taken
+	}
+}
+
+// Release gives a block back, lowest node first (releaseMemory).
+func (m *Model) Release(b *Book, mask hint.Mask, n Need) {
+	left := n.Bytes
+	for w := mask; w != 0; w &= w - 1 {
+		pos := w.Lowest()
+		if b.nodes[pos].assignments--; b.nodes[pos].assignments == 0 {
+			b.nodes[pos].cells = 1 << pos
+		}
+		at := m.at(n.Kind, pos)
+		given := min(left, b.reserved[at])
+		b.reserved[at] -= given
+		b.free[at] += given
+		left -= given
+	}
+}
+
+// Restart says whether a kubelet would start on this book, given one that was made from the blocks alone: it compares
+// assignments and groups node by node, and free and reserved memory group by group (areMachineStatesEqual).
+func (m *Model) Restart(b, expected *Book) error {
+	for pos := range b.nodes {
+		if got, want := b.nodes[pos], expected.nodes[pos]; got != want {
+			return fmt.Errorf("NUMA node %d has %d assignments in group {%s}, its blocks make %d in group {%s}",
+				m.space.ID(pos), got.assignments, m.space.Expand(got.cells), want.assignments, m.space.Expand(want.cells))
+		}
+		for k := range m.names {
+			if !m.has[k].Has(pos) {
+				continue
+			}
+			if err := m.compareGroup(b, expected, Kind(k), b.nodes[pos].cells); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *Model) compareGroup(b, expected *Book, k Kind, cells hint.Mask) error {
+	var free, reserved [2]uint64
+	for pos := range cells.All() {
+		for i, book := range [2]*Book{b, expected} {
+			free[i] += book.free[m.at(k, pos)]
+			reserved[i] += book.reserved[m.at(k, pos)]
+		}
+	}
+	if free[0] != free[1] || reserved[0] != reserved[1] {
+		return fmt.Errorf("NUMA nodes %s have %d bytes of %s free and %d reserved, their blocks leave %d and %d",
+			m.space.Expand(cells), free[0], m.names[k], reserved[0], free[1], reserved[1])
+	}
+	return nil
+}
+
+// Check says what is wrong with the book: no byte may be lost or made.
+func (m *Model) Check(b *Book) error {
+	for k := range m.names {
+		for pos := range b.nodes {
+			at := m.at(Kind(k), pos)
+			if b.free[at]+b.reserved[at] != m.allocatable[at] {
+				return fmt.Errorf("NUMA node %d: %s: %d bytes free and %d reserved: want %d in all",
+					m.space.ID(pos), m.names[k], b.free[at], b.reserved[at], m.allocatable[at])
+			}
+		}
+	}
+	for pos, n := range b.nodes {
+		if n.assignments < 0 {
+			return fmt.Errorf("NUMA node %d: %d assignments: want 0 or more", m.space.ID(pos), n.assignments)
+		}
+		if !n.cells.Has(pos) {
+			return fmt.Errorf("NUMA node %d: group {%s}: want the node in it", m.space.ID(pos), m.space.Expand(n.cells))
+		}
+	}
+	return nil
+}

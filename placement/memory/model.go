@@ -1,0 +1,171 @@
+// Package memory knows what the kubelet's static memory manager does: which NUMA nodes it hints at for
+// amounts of memory and huge pages, from which it then takes them, and how it gives them back.
+//
+// A Model is compiled once and immutable. A Book says what is handed out. Everything reproduces
+// pkg/kubelet/cm/memorymanager/policy_static.go, the groups of nodes and the arithmetic of uint64 included.
+package memory
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Regular is the resource name of ordinary memory; huge pages are "hugepages-" and the page size.
+const Regular = "memory"
+
+// Kind is a kind of memory: an index into Model.Names.
+type Kind uint8
+
+// Node is the memory of one NUMA node, as the kubelet sees it.
+type Node struct {
+	// Bytes is the size of the node's memory, huge pages included.
+	Bytes     uint64
+	HugePages []topology.HugePages
+	// Reserved is kept for the system, in bytes by resource name.
+	Reserved map[string]uint64
+}
+
+// Model is the memory of a machine and how much of it the kubelet hands out.
+type Model struct {
+	space *hint.Space
+	names []string // ascending
+	has   []hint.Mask
+	// allocatable and total are by kind, then node.
+	allocatable, total, reserved []uint64
+	// most[kind][k] is the most that k nodes can have of the kind; nil where sums may overflow.
+	most [][]uint64
+}
+
+// NewModel compiles the memory of the nodes of a space, by position.
+func NewModel(space *hint.Space, nodes []Node) *Model {
+	m := &Model{space: space, names: namesOf(nodes)}
+	cells := len(m.names) * len(nodes)
+	m.has = make([]hint.Mask, len(m.names))
+	m.allocatable, m.total, m.reserved = make([]uint64, cells), make([]uint64, cells), make([]uint64, cells)
+	for i := range nodes {
+		m.addNode(i, &nodes[i])
+	}
+	for k := range m.names {
+		m.most = append(m.most, prefixSums(m.row(m.allocatable, Kind(k))))
+	}
+	return m
+}
+
+func namesOf(nodes []Node) []string {
+	names := []string{Regular}
+	for i := range nodes {
+		for _, h := range nodes[i].HugePages {
+			names = append(names, HugePages(h.PageBytes))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// addNode is getDefaultMachineState for one node: all huge pages, reserved or not, are no ordinary memory.
+func (m *Model) addNode(pos int, n *Node) {
+	var huge uint64
+	for _, h := range n.HugePages {
+		size := h.PageBytes * h.Count
+		huge += size
+		m.set(pos, HugePages(h.PageBytes), size, n.Reserved)
+	}
+	m.set(pos, Regular, n.Bytes, n.Reserved)
+	k, _ := m.Kind(Regular)
+	m.allocatable[m.at(k, pos)] -= huge
+}
+
+func (m *Model) set(pos int, name string, size uint64, reserved map[string]uint64) {
+	k, _ := m.Kind(name)
+	at := m.at(k, pos)
+	m.total[at], m.reserved[at], m.allocatable[at] = size, reserved[name], size-reserved[name]
+	m.has[k] |= 1 << pos
+}
+
+// prefixSums adds up the largest amounts first; nil if the sum overflows.
+func prefixSums(amounts []uint64) []uint64 {
+	sorted := slices.Clone(amounts)
+	slices.Sort(sorted)
+	slices.Reverse(sorted)
+	sums := []uint64{0}
+	for _, a := range sorted {
+		sum := sums[len(sums)-1] + a
+		if sum < a {
+			return nil
+		}
+		sums = append(sums, sum)
+	}
+	return sums
+}
+
+// at is the index of a kind on a node in a table.
+func (m *Model) at(k Kind, pos int) int { return int(k)*m.space.Len() + pos }
+
+func (m *Model) row(table []uint64, k Kind) []uint64 {
+	n := m.space.Len()
+	return table[int(k)*n : int(k)*n+n]
+}
+
+// Names returns the resource names of all kinds, ascending; a Kind is an index into it. The caller must not change it.
+func (m *Model) Names() []string { return m.names }
+
+// Kind returns the kind with the given resource name.
+func (m *Model) Kind(name string) (Kind, bool) {
+	for i := range m.names {
+		if m.names[i] == name {
+			return Kind(i), true
+		}
+	}
+	return 0, false
+}
+
+// Has says which nodes have a row for the kind in the kubelet's table.
+func (m *Model) Has(k Kind) hint.Mask { return m.has[k] }
+
+// Allocatable returns the bytes of a kind that containers can have on a node.
+func (m *Model) Allocatable(k Kind, pos int) uint64 { return m.allocatable[m.at(k, pos)] }
+
+// HugePages returns the resource name of huge pages of a size ("hugepages-2Mi"), as
+// k8s.io/kubernetes/pkg/apis/core/v1/helper.HugePageResourceName spells it.
+func HugePages(pageBytes uint64) string {
+	const units = "KMGTPE"
+	unit := -1
+	for pageBytes != 0 && pageBytes%1024 == 0 && unit+1 < len(units) {
+		pageBytes /= 1024
+		unit++
+	}
+	name := "hugepages-" + strconv.FormatUint(pageBytes, 10)
+	if unit >= 0 {
+		name += units[unit:unit+1] + "i"
+	}
+	return name
+}
+
+// CheckReserved says whether what is reserved per node adds up to what the kubelet keeps for the system, as
+// validateReservedMemory demands.
+func CheckReserved(nodes []Node, want map[string]uint64) error {
+	sums := map[string]uint64{}
+	for i := range nodes {
+		for name, bytes := range nodes[i].Reserved {
+			sums[name] += bytes
+		}
+	}
+	for name := range want {
+		sums[name] += 0
+	}
+	names := make([]string, 0, len(sums))
+	for name := range sums {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if sums[name] != want[name] {
+			return fmt.Errorf("%s: reservedMemory adds up to %d bytes, the node's reservation is %d", name, sums[name], want[name])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package memory
+
+import (
+	"errors"
+
+	"github.com/berth-dev/berth/placement/hint"
+)
+
+// The ways in which the kubelet fails to give memory to a container; all surface as UnexpectedAdmissionError but
+// ErrCrash, which is ours.
+var (
+	// ErrNoDefault is "failed to get the default NUMA affinity, no NUMA nodes with enough memory is available".
+	ErrNoDefault = errors.New("no NUMA nodes with enough memory")
+	// ErrDefaultNotPreferred is "failed to find the default preferred hint".
+	ErrDefaultNotPreferred = errors.New("the merged hint is preferred, but no NUMA nodes with enough memory are")
+	// ErrNoExtension is "failed to find NUMA nodes to extend the current topology hint".
+	ErrNoExtension = errors.New("the NUMA nodes of the hint have too little memory and no larger set has enough")
+	// ErrExtensionNotPreferred is "failed to find the extended preferred hint".
+	ErrExtensionNotPreferred = errors.New("the NUMA nodes of the hint have too little memory and larger sets are not preferred")
+	// ErrGroup is "preferred hint violates NUMA node allocation".
+	ErrGroup = errors.New("the NUMA nodes are handed out in other groups")
+	// ErrCrash says that the kubelet would crash: it looks up a kind of memory that a node's table does not have.
+	ErrCrash = errors.New("the kubelet would crash: a NUMA node has no row for this kind of memory")
+)
+
+// fits says whether the kubelet offers a mask (calculateHints).
+func (m *Model) fits(b *Book, mask hint.Mask, needs []Need, r *Reuse) bool {
+	return m.couldFit(mask, needs) && m.groupAllows(b, mask) && m.hasFree(b, mask, needs, r)
+}
+
+func (m *Model) couldFit(mask hint.Mask, needs []Need) bool {
+	for _, n := range needs {
+		if m.sum(m.allocatable, mask, n.Kind) < n.Bytes {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *Model) hasFree(b *Book, mask hint.Mask, needs []Need, r *Reuse) bool {
+	for _, n := range needs {
+		if m.sum(b.free, mask, n.Kind)+r.Bytes(mask, n.Kind) < n.Bytes {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *Model) sum(table []uint64, mask hint.Mask, k Kind) uint64 {
+	row := m.row(table, k)
+	var sum uint64
+	for w := mask; w != 0; w &= w - 1 {
+		sum += row[w.Lowest()]
+	}
+	return sum
+}
+
+// groupAllows keeps single nodes out of groups, and groups apart.
+func (m *Model) groupAllows(b *Book, mask hint.Mask) bool {
+	if mask&(mask-1) == 0 {
+		return b.nodes[mask.Lowest()].cells.Len() <= 1
+	}
+	return !violates(b, mask)
+}
+
+// violates is isAffinityViolatingNUMAAllocations; it never objects to a single node.
+func violates(b *Book, mask hint.Mask) bool {
+	if mask&(mask-1) == 0 {
+		return false
+	}
+	for w := mask; w != 0; w &= w - 1 {
+		if n := b.nodes[w.Lowest()]; n.assignments > 0 && n.cells != mask {
+			return true
+		}
+	}
+	return false
+}
+
+// MinSize is the size of the smallest set of nodes that could serve the needs if nothing were handed out; all nodes if none could.
+func (m *Model) MinSize(needs []Need) int {
+	for k := m.lowerBound(needs); k < m.space.Len(); k++ {
+		for _, mask := range m.space.OfSize(k) {
+			if m.couldFit(mask, needs) {
+				return k
+			}
+		}
+	}
+	return m.space.Len()
+}
+
+// lowerBound is the number of nodes that each need wants by itself. It is beyond the machine if there is too little memory.
+func (m *Model) lowerBound(needs []Need) int {
+	low := 1
+	for _, n := range needs {
+		most := m.most[n.Kind]
+		for most != nil && low < len(most) && most[low] < n.Bytes {
+			low++
+		}
+	}
+	return low
+}
+
+// Crashes says whether the kubelet would look up a kind of memory on a node that has none.
+func (m *Model) Crashes(needs []Need) bool {
+	for _, n := range needs {
+		if m.has[n.Kind] != m.space.All() {
+			return true
+		}
+	}
+	return false
+}
+
+// Hints fills the list that the kubelet would give for each of the needs: always the same (calculateHints). No mask
+// at all means no preference: lack of memory shows at Allocate only.
+func (m *Model) Hints(b *Book, needs []Need, r *Reuse, want hint.Want, out *hint.List) {
+	out.Reset(hint.Masks)
+	out.Times = len(needs)
+	size := m.MinSize(needs)
+	found := m.mark(b, size, needs, r, out.Preferred)
+	if want == hint.Preferred && found {
+		return
+	}
+	copy(out.Offered, out.Preferred)
+	for k := size + 1; k <= m.space.Len(); k++ {
+		found = m.mark(b, k, needs, r, out.Offered) || found
+		if found && want == hint.Preferred {
+			break
+		}
+	}
+	if !found {
+		out.Kind = hint.NoPreference
+	}
+}
+
+// mark adds the masks of a size that fit.
+func (m *Model) mark(b *Book, size int, needs []Need, r *Reuse, set hint.Set) (found bool) {
+	for _, mask := range m.space.OfSize(size) {
+		if m.fits(b, mask, needs, r) {
+			set.Add(mask)
+			found = true
+		}
+	}
+	return found
+}
+
+// best is findBestHint over the hints whose masks hold the given nodes: preferred ones are the smallest.
+func (m *Model) best(b *Book, needs []Need, r *Reuse, holding hint.Mask) (best hint.Hint, found bool) {
+	size := m.MinSize(needs)
+	for k := size; k <= m.space.Len(); k++ {
+		for _, mask := range m.space.OfSize(k) {
+			if mask&holding != holding {
+				continue
+			}
+			if m.fits(b, mask, needs, r) {
+				return hint.Hint{Mask: mask, Preferred: k == size}, true
+			}
+		}
+	}
+	return hint.Hint{}, false
+}
+
+// Choose is the first half of Allocate: from which nodes the kubelet takes the needs, given the merged hint. regular says
+// that ordinary memory is among the needs; the kubelet reads no other list.
+func (m *Model) Choose(b *Book, needs []Need, r *Reuse, h hint.Hint) (hint.Mask, error) {
+	if h.Any {
+		d, found := m.best(b, needs, r, 0)
+		switch {
+		case !found || len(needs) == 0:
+			return 0, ErrNoDefault
+		case !m.regular(needs) && h.Preferred:
+			return 0, ErrDefaultNotPreferred
+		case !m.regular(needs):
+			return 0, ErrCrash
+		case !d.Preferred && h.Preferred:
+			return 0, ErrDefaultNotPreferred
+		}
+		h = d
+	}
+	if !m.hasFree(b, h.Mask, needs, &Reuse{}) {
+		e, found := m.best(b, needs, r, h.Mask)
+		switch {
+		case !found || !m.regular(needs):
+			return 0, ErrNoExtension
+		case !e.Preferred && h.Preferred:
+			return 0, ErrExtensionNotPreferred
+		}
+		h = e
+	}
+	if violates(b, h.Mask) {
+		return 0, ErrGroup
+	}
+	return h.Mask, nil
+}
+
+func (m *Model) regular(needs []Need) bool {
+	for _, n := range needs {
+		if m.names[n.Kind] == Regular {
+			return true
+		}
+	}
+	return false
+}
+
+// Mixes says whether taking memory from the mask would put a node into two groups at once, which the kubelet
+// allows for single nodes and then cannot account for.
+func Mixes(b *Book, mask hint.Mask) bool {
+	for w := mask; w != 0; w &= w - 1 {
+		if n := b.nodes[w.Lowest()]; n.assignments > 0 && n.cells != mask {
+			return true
+		}
+	}
+	return false
+}

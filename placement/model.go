@@ -1,0 +1,340 @@
+package placement
+
+import (
+	"math/bits"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/berth-dev/berth/placement/cpu"
+	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/placement/memory"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Model is a kubelet: its machine and its configuration, compiled. It is immutable and safe for concurrent use.
+type Model struct {
+	set settings
+	// guard refuses what would run into a known defect of the kubelet.
+	guard bool
+	// nodes is every NUMA node that the kubelet sees. space is the same by position; it is nil on machines with
+	// more than hint.MaxNodes nodes, on which nothing may need hints.
+	nodes topology.NUMASet
+	space *hint.Space
+	// nodeCPUs holds, for each NUMA node with CPUs, what it has of them.
+	nodeCPUs []nodeCPUs
+	// distance[m] is the sum of all ordered pairs' distances in mask m; nil without prefer-closest-numa-nodes.
+	distance []uint64
+
+	cpus cpuModel
+	mem  *memory.Model // nil without the static memory manager
+
+	// empty is the state of a kubelet without pods or plugins.
+	empty *State
+
+	trials      sync.Pool
+	generations atomic.Uint64
+}
+
+type nodeCPUs struct {
+	id   topology.NUMAID
+	cpus topology.CPUSet
+}
+
+// cpuModel is the static CPU manager; topology is nil without it.
+type cpuModel struct {
+	topology *cpu.Topology
+	hinter   *cpu.Hinter // nil if the Topology Manager asks for no hints
+	// reserved is never exclusive. siblings is that and all CPUs of the same cores.
+	reserved, siblings topology.CPUSet
+	// initial is the shared pool of an empty node.
+	initial topology.CPUSet
+}
+
+// NewModel compiles what a kubelet sees of its machine, and its configuration. It fails with a *ConfigError where the
+// kubelet would refuse to start, and where its decisions cannot be predicted (ConfigError.Unsupported).
+func NewModel(view *KubeletView, cfg Config) (*Model, error) {
+	set, err := readConfig(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{set: set, guard: cfg.GuardDefects}
+	for _, compile := range [...]func(*KubeletView, *Config) error{m.compileNodes, m.compileDistances, m.compileCPUs, m.compileMemory} {
+		if err := compile(view, &cfg); err != nil {
+			return nil, err
+		}
+	}
+	m.trials.New = func() any { return newTrial(m) }
+	m.empty = m.newEmpty()
+	return m, nil
+}
+
+// compileNodes is the start of topologymanager.NewManager.
+func (m *Model) compileNodes(view *KubeletView, _ *Config) error {
+	if len(view.Nodes) == 0 {
+		return bad("machine", "no NUMA nodes", "at least one")
+	}
+	for i := range view.Nodes {
+		id := view.Nodes[i].ID
+		if id >= topology.MaxNUMANodes {
+			return unsupported("machine", "NUMA node "+strconv.Itoa(int(id)), "ids below 64, the kubelet's limit")
+		}
+		if m.nodes.Has(id) {
+			return bad("machine", "NUMA node "+strconv.Itoa(int(id)), "each id once")
+		}
+		m.nodes = m.nodes.With(id)
+	}
+	n := m.nodes.Len()
+	if m.set.policy != policyNone && n > m.set.maxNodes {
+		return bad("topologyManagerPolicyOptions[max-allowable-numa-nodes]", strconv.Itoa(m.set.maxNodes),
+			"at least "+strconv.Itoa(n)+", the number of NUMA nodes")
+	}
+	if n <= hint.MaxNodes {
+		m.space, _ = hint.NewSpace(m.nodes)
+	}
+	if m.space == nil && (m.set.policy != policyNone || m.set.memory) {
+		return unsupported("machine", strconv.Itoa(n)+" NUMA nodes",
+			"at most "+strconv.Itoa(hint.MaxNodes)+": the kubelet would enumerate all sets of them and not come back")
+	}
+	return nil
+}
+
+// compileDistances sums up distances for prefer-closest-numa-nodes. The kubelet indexes each row by node id, although sysfs
+// lists online nodes only.
+func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
+	if !m.set.closest || m.set.policy == policySingleNUMANode {
+		return nil
+	}
+	const field = "topologyManagerPolicyOptions[prefer-closest-numa-nodes]"
+	last := 63 - bits.LeadingZeros64(uint64(m.nodes))
+	rows := make([][]uint64, m.space.Len())
+	for i := range view.Nodes {
+		n := &view.Nodes[i]
+		if n.Distances == nil {
+			return bad(field, "true", "the distances of NUMA node "+strconv.Itoa(int(n.ID))+", which the machine does not tell")
+		}
+		if len(n.Distances) <= last {
+			return unsupported(field, "true", "NUMA ids without gaps: the kubelet would crash on the "+
+				strconv.Itoa(len(n.Distances))+" distances of NUMA node "+strconv.Itoa(int(n.ID)))
+		}
+		pos, _ := m.space.Position(n.ID)
+		rows[pos] = n.Distances
+	}
+	m.distance = make([]uint64, len(m.space.BySize())+1)
+	for _, mask := range m.space.BySize() {
+		for i := range mask.All() {
+			for j := range mask.All() {
+				m.distance[mask] += rows[i][m.space.ID(j)]
+			}
+		}
+	}
+	return nil
+}
+
+// compileCPUs is cpumanager.NewManager.
+func (m *Model) compileCPUs(view *KubeletView, cfg *Config) error {
+	node, err := discover(view)
+	if err != nil {
+		return err
+	}
+	for _, id := range m.nodesAscending() {
+		var n nodeCPUs
+		for _, t := range node.Threads {
+			if n.id = id; t.NUMA == id {
+				n.cpus.Add(t.CPU)
+			}
+		}
+		if !n.cpus.IsEmpty() {
+			m.nodeCPUs = append(m.nodeCPUs, n)
+		}
+	}
+	if !m.set.static {
+		return nil
+	}
+	return m.compileStatic(node, cfg)
+}
+
+func (m *Model) nodesAscending() []topology.NUMAID {
+	var ids []topology.NUMAID
+	for id := range m.nodes.All() {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// compileStatic is cpumanager.NewStaticPolicy.
+func (m *Model) compileStatic(node cpu.Node, cfg *Config) (err error) {
+	c := &m.cpus
+	if m.set.cpu.AlignBySocket && node.NumSockets > len(m.nodeCPUs) {
+		return bad("cpuManagerPolicyOptions[align-by-socket]", "true", "no more sockets than NUMA nodes with CPUs")
+	}
+	if c.topology, err = cpu.New(node, m.set.cpu); err != nil {
+		return unsupported("machine", err.Error(), "a CPU topology that the kubelet can work with")
+	}
+	if m.guard && !c.topology.Regular() && m.set.cpu.FullPhysicalCPUsOnly {
+		return unsupported("cpuManagerPolicyOptions[full-pcpus-only]", "true",
+			"cores with equal numbers of threads: the kubelet would hand CPUs out twice (kubernetes#140495)")
+	}
+	if m.set.policy != policyNone {
+		if c.hinter, err = cpu.NewHinter(c.topology, m.space); err != nil {
+			return unsupported("machine", err.Error(), "a CPU topology that the kubelet can work with")
+		}
+	}
+	if c.reserved, err = m.reserve(cfg); err != nil {
+		return err
+	}
+	if c.siblings, err = c.topology.Siblings(c.reserved); err != nil {
+		return bad("reservedSystemCPUs", cfg.ReservedSystemCPUs, "CPUs that the machine has")
+	}
+	c.initial = c.topology.CPUs()
+	if m.set.cpu.StrictReservation {
+		c.initial = c.initial.AndNot(&c.reserved)
+	}
+	return nil
+}
+
+// reserve is the CPUs kept for the system: those listed, or as many as the reservation needs.
+func (m *Model) reserve(cfg *Config) (topology.CPUSet, error) {
+	if cfg.ReservedSystemCPUs != "" {
+		set, err := topology.ParseCPUList(cfg.ReservedSystemCPUs)
+		if err != nil {
+			return set, bad("reservedSystemCPUs", cfg.ReservedSystemCPUs, err.Error())
+		}
+		if !set.IsEmpty() {
+			return set, nil
+		}
+	}
+	if cfg.ReservedMilliCPU <= 0 {
+		return topology.CPUSet{}, bad("kubeReserved[cpu]", strconv.FormatInt(cfg.ReservedMilliCPU, 10)+"m",
+			"kubeReserved and systemReserved to add up to more than 0, or reservedSystemCPUs: the static policy needs them")
+	}
+	n := (cfg.ReservedMilliCPU-1)/1000 + 1
+	all := m.cpus.topology.CPUs()
+	if n > int64(all.Len()) {
+		return topology.CPUSet{}, bad("kubeReserved[cpu]", strconv.FormatInt(cfg.ReservedMilliCPU, 10)+"m",
+			"no more than the machine's "+strconv.Itoa(all.Len())+" CPUs")
+	}
+	set, err := m.cpus.topology.Reserve(int(n))
+	if err != nil {
+		return set, bad("kubeReserved[cpu]", strconv.FormatInt(cfg.ReservedMilliCPU, 10)+"m", "an amount that the policy options can pick: "+err.Error())
+	}
+	return set, nil
+}
+
+// discover is cpumanager/topology.Discover.
+func discover(view *KubeletView) (cpu.Node, error) {
+	n := cpu.Node{NumCPUs: view.NumCores, NumSockets: view.NumSockets}
+	if view.NumCores == 0 {
+		return n, bad("machine", "0 CPUs", "at least one")
+	}
+	var seen topology.CPUSet
+	for i := range view.Nodes {
+		for j := range view.Nodes[i].Cores {
+			c := &view.Nodes[i].Cores[j]
+			threads, err := coreThreads(view.Nodes[i].ID, c, &seen)
+			if err != nil {
+				return n, err
+			}
+			n.NumCores++
+			n.Threads = append(n.Threads, threads...)
+		}
+	}
+	return n, nil
+}
+
+func coreThreads(node topology.NUMAID, c *ViewCore, seen *topology.CPUSet) ([]cpu.Thread, error) {
+	if len(c.Threads) == 0 {
+		return nil, bad("machine", "core "+strconv.Itoa(c.ID)+" of NUMA node "+strconv.Itoa(int(node)), "at least one thread")
+	}
+	low, uncore := c.Threads[0], c.Socket
+	if len(c.Uncore) > 0 {
+		uncore = c.Uncore[0]
+	}
+	for _, id := range c.Threads {
+		if id >= topology.MaxCPUs {
+			return nil, unsupported("machine", "CPU "+strconv.Itoa(int(id)), "ids below "+strconv.Itoa(topology.MaxCPUs))
+		}
+		if seen.Has(id) {
+			return nil, unsupported("machine", "CPU "+strconv.Itoa(int(id)), "each CPU on one core")
+		}
+		seen.Add(id)
+		low = min(low, id)
+	}
+	var threads []cpu.Thread
+	for _, id := range c.Threads {
+		threads = append(threads, cpu.Thread{CPU: id, NUMA: node, Socket: c.Socket, Core: int(low), Uncore: uncore})
+	}
+	return threads, nil
+}
+
+// compileMemory is memorymanager.NewManager.
+func (m *Model) compileMemory(view *KubeletView, cfg *Config) error {
+	if !m.set.memory {
+		return nil
+	}
+	nodes := make([]memory.Node, m.space.Len())
+	for i := range view.Nodes {
+		pos, _ := m.space.Position(view.Nodes[i].ID)
+		nodes[pos] = memory.Node{Bytes: view.Nodes[i].MemoryBytes, HugePages: view.Nodes[i].HugePages, Reserved: map[string]uint64{}}
+	}
+	var regular uint64
+	for i, r := range cfg.ReservedMemory {
+		field := "reservedMemory[" + strconv.Itoa(i) + "]"
+		pos, ok := m.space.Position(r.NUMA)
+		if !ok {
+			return bad(field+".numaNode", strconv.Itoa(int(r.NUMA)), "a NUMA node of the machine")
+		}
+		for name, bytes := range r.Limits {
+			if _, twice := nodes[pos].Reserved[name]; twice {
+				return bad(field+".limits["+name+"]", strconv.FormatUint(bytes, 10), "each resource once per NUMA node")
+			}
+			nodes[pos].Reserved[name] = bytes
+		}
+		regular += r.Limits[memory.Regular]
+	}
+	if regular == 0 {
+		return bad("reservedMemory", "none", "some memory: the static policy needs it")
+	}
+	if cfg.NodeReserved != nil {
+		if err := memory.CheckReserved(nodes, cfg.NodeReserved); err != nil {
+			return bad("reservedMemory", err.Error(), "kubeReserved + systemReserved + the hard eviction threshold, for each resource")
+		}
+	}
+	m.mem = memory.NewModel(m.space, nodes)
+	return nil
+}
+
+// Nodes returns the NUMA nodes that the kubelet sees.
+func (m *Model) Nodes() topology.NUMASet { return m.nodes }
+
+// Version returns the kubelet's release.
+func (m *Model) Version() Version { return m.set.version }
+
+// ReservedCPUs returns the CPUs that the kubelet keeps for the system; none without the static CPU manager.
+func (m *Model) ReservedCPUs() topology.CPUSet { return m.cpus.reserved }
+
+// expand translates positions to the operating system's numbers; without a space there are no positions.
+func (m *Model) expand(mask hint.Mask) topology.NUMASet {
+	if m.space == nil {
+		return 0
+	}
+	return m.space.Expand(mask)
+}
+
+// compact is expand's opposite.
+func (m *Model) compact(set topology.NUMASet) hint.Mask {
+	if m.space == nil {
+		return 0
+	}
+	return m.space.Compact(set)
+}
+
+// nodesOf returns the NUMA nodes of a set of CPUs.
+func (m *Model) nodesOf(cpus *topology.CPUSet) (nodes topology.NUMASet) {
+	for i := range m.nodeCPUs {
+		if n := &m.nodeCPUs[i]; n.cpus.Intersects(cpus) {
+			nodes |= 1 << n.id
+		}
+	}
+	return nodes
+}

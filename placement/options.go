@@ -1,0 +1,213 @@
+package placement
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/berth-dev/berth/placement/cpu"
+)
+
+// policy is the Topology Manager's policy.
+type policy uint8
+
+const (
+	policyNone policy = iota
+	policyBestEffort
+	policyRestricted
+	policySingleNUMANode
+)
+
+// settings are the strings of a Config, understood.
+type settings struct {
+	version  Version
+	policy   policy
+	podScope bool
+	closest  bool // prefer-closest-numa-nodes
+	maxNodes int  // max-allowable-numa-nodes
+	cpu      cpu.Options
+	static   bool // CPU manager
+	memory   bool // memory manager is Static
+}
+
+// kubeletMaxNodes is the default of max-allowable-numa-nodes, and its least value (topologymanager.defaultMaxAllowableNUMANodes).
+const kubeletMaxNodes = 8
+
+func bad(field, value, want string) error {
+	return &ConfigError{Field: field, Value: value, Want: want}
+}
+
+func unsupported(field, value, want string) error {
+	return &ConfigError{Field: field, Value: value, Want: want, Unsupported: true}
+}
+
+func readConfig(c *Config) (s settings, err error) {
+	if s.version = c.Version; s.version == 0 {
+		s.version = V136
+	}
+	if s.version < V133 || s.version > V137 {
+		return s, unsupported("version", "1."+strconv.Itoa(int(s.version)), "1.33 to 1.37")
+	}
+	if c.FeatureGates["PodLevelResourceManagers"] {
+		return s, unsupported("featureGates[PodLevelResourceManagers]", "true", "false: its decisions are not known")
+	}
+	for _, read := range [...]func(*Config) error{s.readTopologyManager, s.readTopologyOptions, s.readManagers, s.readCPUOptions} {
+		if err := read(c); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+func (s *settings) readTopologyManager(c *Config) error {
+	switch c.TopologyManagerPolicy {
+	case "", "none":
+	case "best-effort":
+		s.policy = policyBestEffort
+	case "restricted":
+		s.policy = policyRestricted
+	case "single-numa-node":
+		s.policy = policySingleNUMANode
+	default:
+		return bad("topologyManagerPolicy", c.TopologyManagerPolicy, "none, best-effort, restricted or single-numa-node")
+	}
+	switch c.TopologyManagerScope {
+	case "", "container":
+	case "pod":
+		s.podScope = true
+	default:
+		return bad("topologyManagerScope", c.TopologyManagerScope, "container or pod")
+	}
+	return nil
+}
+
+// readTopologyOptions is topologymanager.NewPolicyOptions; with the policy none the kubelet does not look.
+func (s *settings) readTopologyOptions(c *Config) error {
+	s.maxNodes = kubeletMaxNodes
+	if s.policy == policyNone {
+		return nil
+	}
+	for _, name := range sortedKeys(c.TopologyManagerPolicyOptions) {
+		value := c.TopologyManagerPolicyOptions[name]
+		field := "topologyManagerPolicyOptions[" + name + "]"
+		switch name {
+		case "prefer-closest-numa-nodes":
+			on, err := strconv.ParseBool(value)
+			if err != nil {
+				return bad(field, value, "true or false")
+			}
+			s.closest = on
+		case "max-allowable-numa-nodes":
+			n, err := strconv.Atoi(value)
+			if err != nil || n < kubeletMaxNodes {
+				return bad(field, value, "a number from 8 on")
+			}
+			s.maxNodes = n
+		default:
+			return bad(field, value, "a known option: prefer-closest-numa-nodes or max-allowable-numa-nodes")
+		}
+	}
+	return nil
+}
+
+func (s *settings) readManagers(c *Config) error {
+	switch c.CPUManagerPolicy {
+	case "", "none":
+		if len(c.CPUManagerPolicyOptions) > 0 {
+			name := sortedKeys(c.CPUManagerPolicyOptions)[0]
+			return bad("cpuManagerPolicyOptions["+name+"]", c.CPUManagerPolicyOptions[name], "no options with cpuManagerPolicy none")
+		}
+	case "static":
+		s.static = true
+	default:
+		return bad("cpuManagerPolicy", c.CPUManagerPolicy, "none or static")
+	}
+	switch c.MemoryManagerPolicy {
+	case "", "None":
+	case "Static":
+		s.memory = true
+	default:
+		return bad("memoryManagerPolicy", c.MemoryManagerPolicy, "None or Static")
+	}
+	return nil
+}
+
+// cpuOption is an option of the CPU manager's static policy with the release in which it became beta and GA; before beta
+// it needs CPUManagerPolicyAlphaOptions, before GA CPUManagerPolicyBetaOptions.
+type cpuOption struct {
+	name     string
+	beta, ga Version
+	set      func(*cpu.Options, bool)
+}
+
+const never Version = 255
+
+var cpuOptions = [...]cpuOption{
+	{"align-by-socket", never, never, func(o *cpu.Options, on bool) { o.AlignBySocket = on }},
+	{"distribute-cpus-across-cores", never, never, func(o *cpu.Options, on bool) { o.DistributeAcrossCores = on }},
+	{"distribute-cpus-across-numa", V133, never, func(o *cpu.Options, on bool) { o.DistributeAcrossNUMA = on }},
+	{"full-pcpus-only", 0, V133, func(o *cpu.Options, on bool) { o.FullPhysicalCPUsOnly = on }},
+	{"prefer-align-cpus-by-uncorecache", V134, V136, func(o *cpu.Options, on bool) { o.PreferAlignByUncore = on }},
+	{"strict-cpu-reservation", V133, V135, func(o *cpu.Options, on bool) { o.StrictReservation = on }},
+}
+
+// readCPUOptions is cpumanager.NewStaticPolicyOptions.
+func (s *settings) readCPUOptions(c *Config) error {
+	s.cpu.Version = uint8(s.version)
+	if !s.static {
+		return nil
+	}
+	for _, name := range sortedKeys(c.CPUManagerPolicyOptions) {
+		if err := s.readCPUOption(c, name, c.CPUManagerPolicyOptions[name]); err != nil {
+			return err
+		}
+	}
+	return s.checkCPUOptions()
+}
+
+func (s *settings) readCPUOption(c *Config, name, value string) error {
+	field := "cpuManagerPolicyOptions[" + name + "]"
+	i := slices.IndexFunc(cpuOptions[:], func(o cpuOption) bool { return o.name == name })
+	if i < 0 {
+		return bad(field, value, "a known option")
+	}
+	o := &cpuOptions[i]
+	if s.version < o.beta && !c.FeatureGates["CPUManagerPolicyAlphaOptions"] {
+		return bad(field, value, "feature gate CPUManagerPolicyAlphaOptions with it")
+	}
+	if on, set := c.FeatureGates["CPUManagerPolicyBetaOptions"]; set && !on && s.version >= o.beta && s.version < o.ga {
+		return bad(field, value, "feature gate CPUManagerPolicyBetaOptions with it")
+	}
+	on, err := strconv.ParseBool(value)
+	if err != nil {
+		return bad(field, value, "true or false")
+	}
+	o.set(&s.cpu, on)
+	return nil
+}
+
+func (s *settings) checkCPUOptions() error {
+	o := &s.cpu
+	const cores = "cpuManagerPolicyOptions[distribute-cpus-across-cores]"
+	switch {
+	case o.DistributeAcrossCores && o.FullPhysicalCPUsOnly:
+		return bad(cores, "true", "not together with full-pcpus-only")
+	case o.DistributeAcrossCores && o.DistributeAcrossNUMA:
+		return bad(cores, "true", "not together with distribute-cpus-across-numa")
+	case o.DistributeAcrossCores && o.PreferAlignByUncore:
+		return bad(cores, "true", "not together with prefer-align-cpus-by-uncorecache")
+	case o.DistributeAcrossNUMA && o.PreferAlignByUncore:
+		return bad("cpuManagerPolicyOptions[distribute-cpus-across-numa]", "true", "not together with prefer-align-cpus-by-uncorecache")
+	case o.AlignBySocket && s.policy == policySingleNUMANode:
+		return bad("cpuManagerPolicyOptions[align-by-socket]", "true", "not together with topologyManagerPolicy single-numa-node")
+	}
+	return nil
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

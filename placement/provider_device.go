@@ -1,0 +1,202 @@
+package placement
+
+import (
+	"errors"
+
+	"github.com/berth-dev/berth/placement/device"
+	"github.com/berth-dev/berth/placement/hint"
+)
+
+// deviceProvider is the device manager (pkg/kubelet/cm/devicemanager).
+type deviceProvider struct{}
+
+// hints is GetTopologyHints and GetPodTopologyHints.
+func (p deviceProvider) hints(t *trial, c int, want hint.Want) Detail {
+	if c == wholePod {
+		return p.podHints(t, want)
+	}
+	for i := range t.r.Containers[c].Devices {
+		r := &t.r.Containers[c].Devices[i]
+		s := t.slot(r.Resource)
+		if s == nil {
+			continue
+		}
+		clear(s.held)
+		held := s.hold(t.heldBy(c))
+		if d := s.hints(t, int(r.Count), held, s.reusable, want); d != NoDetail {
+			return d
+		}
+	}
+	return NoDetail
+}
+
+// podHints asks for what the pod needs at its peak (resource.PodLimits), with no thought of reuse.
+func (deviceProvider) podHints(t *trial, want hint.Want) Detail {
+	for i := range t.devices.slots[:t.devices.used] {
+		s := &t.devices.slots[i]
+		var sum podSum[int64]
+		clear(s.held)
+		held := holding{}
+		for c := range t.r.Containers {
+			r := &t.r.Containers[c]
+			sum.add(r.Kind, r.devices(s.pool.resource))
+			h := s.hold(t.heldBy(c))
+			held = holding{held.exists || h.exists, held.vanished || h.vanished, held.n + h.n}
+		}
+		if held.n > 0 && !held.vanished {
+			held.n = s.held.Len() // a union: init containers share with others
+		}
+		if d := s.hints(t, int(sum.peak()), held, nil, want); d != NoDetail {
+			return d
+		}
+	}
+	return NoDetail
+}
+
+func (r *ContainerRequest) devices(resource string) int64 {
+	for i := range r.Devices {
+		if r.Devices[i].Resource == resource {
+			return r.Devices[i].Count
+		}
+	}
+	return 0
+}
+
+// holding says what a container, or a pod, holds of a resource already; slot.held has the devices.
+type holding struct {
+	exists   bool
+	vanished bool // some are no longer listed
+	n        int
+}
+
+// hold adds the devices of a container to slot.held.
+func (s *slot) hold(c *ContainerAllocation) (h holding) {
+	ids, exists := c.devices(s.pool.resource)
+	h.exists, h.n = exists, len(ids)
+	for _, id := range ids {
+		if i, ok := s.pool.pool.Find(id); ok {
+			s.held.Add(i)
+		} else {
+			h.vanished = true
+		}
+	}
+	return h
+}
+
+// hints adds the list for n devices.
+func (s *slot) hints(t *trial, n int, held holding, reusable device.Set, want hint.Want) Detail {
+	switch {
+	case !s.pool.pool.Aligned():
+	case held.n > 0 && held.n != n:
+		t.list().Reset(hint.Impossible)
+	case held.n > 0 && held.vanished:
+		return DefectVanishedDevice
+	case held.n > 0:
+		s.pool.pool.Hints(s.held, nil, n, want, t.list())
+	default:
+		copy(s.out, s.pool.pool.Healthy())
+		s.out.AndNot(s.inUse)
+		s.pool.pool.Hints(s.out, reusable, n, want, t.list())
+	}
+	return NoDetail
+}
+
+// allocate is Allocate: first every resource, then what may be reused.
+func (deviceProvider) allocate(t *trial, c int, h hint.Hint) Detail {
+	for i := range t.r.Containers[c].Devices {
+		r := &t.r.Containers[c].Devices[i]
+		s := t.slot(r.Resource)
+		if s == nil || r.Claimed && t.m.set.version >= V136 {
+			continue
+		}
+		if d := t.allocateDevices(c, s, int(r.Count), h); d != NoDetail {
+			return d
+		}
+	}
+	for i := range t.d.Containers[c].Devices {
+		t.reuseDevices(c, &t.d.Containers[c].Devices[i])
+	}
+	return NoDetail
+}
+
+// allocateDevices is devicesToAllocate.
+func (t *trial) allocateDevices(c int, s *slot, n int, h hint.Hint) Detail {
+	clear(s.held)
+	held := s.hold(t.heldBy(c))
+	switch {
+	case held.exists && held.n != n:
+		return DeviceRequestChanged
+	case !s.pool.registered:
+		return DeviceUnregistered
+	case s.pool.pool.Healthy().Len() == 0:
+		return NoHealthyDevice
+	case held.exists && (held.vanished || !s.held.IsSubsetOf(s.pool.pool.Healthy())):
+		return HeldDeviceUnhealthy
+	case held.exists:
+		t.giveDevices(c, s, s.held)
+		return NoDetail
+	}
+	clear(s.out)
+	taking := device.Taking{N: n, InUse: s.inUse, Reusable: s.reusable, Hint: h, Prefer: device.Preference(s.pool.source.Preference)}
+	chance, err := s.pool.pool.Take(&taking, s.out)
+	if err != nil {
+		return deviceDetail(err)
+	}
+	t.chance = t.chance || chance
+	s.inUse.Or(s.out)
+	if n > 0 {
+		t.giveDevices(c, s, s.out)
+	}
+	return NoDetail
+}
+
+// giveDevices writes devices to the decision.
+func (t *trial) giveDevices(c int, s *slot, given device.Set) {
+	got := &t.d.Containers[c]
+	got.Devices = extend(got.Devices)
+	a := &got.Devices[len(got.Devices)-1]
+	a.Resource, a.IDs = s.pool.resource, a.IDs[:0]
+	for i := range s.pool.pool.Len() {
+		if given.Has(i) {
+			a.IDs = append(a.IDs, s.pool.pool.ID(i))
+		}
+	}
+}
+
+// extend makes a slice one longer and keeps what the new element holds, so that its memory can be reused.
+func extend[T any](s []T) []T {
+	if len(s) < cap(s) {
+		return s[:len(s)+1]
+	}
+	var zero T
+	return append(s, zero)
+}
+
+// reuseDevices is addContainerAllocatedResources and removeContainerAllocatedResources.
+func (t *trial) reuseDevices(c int, a *DeviceAllocation) {
+	s := t.slot(a.Resource)
+	for _, id := range a.IDs {
+		i, ok := s.pool.pool.Find(id)
+		switch {
+		case !ok:
+		case t.r.Containers[c].Kind == Init:
+			s.reusable.Add(i)
+		default:
+			s.reusable.Remove(i)
+		}
+	}
+}
+
+func deviceDetail(err error) Detail {
+	switch {
+	case errors.Is(err, device.ErrNoneHealthy):
+		return NoHealthyDevice
+	case errors.Is(err, device.ErrUnavailable):
+		return TooFewDevices
+	case errors.Is(err, device.ErrHeldUnhealthy):
+		return HeldDeviceUnhealthy
+	case errors.Is(err, device.ErrChanged):
+		return DeviceRequestChanged
+	}
+	return DeviceUnregistered
+}

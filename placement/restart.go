@@ -1,0 +1,87 @@
+package placement
+
+import (
+	"fmt"
+
+	"github.com/berth-dev/berth/placement/memory"
+	"github.com/berth-dev/berth/topology"
+)
+
+// RestartError says why a kubelet would not start on its checkpoints.
+type RestartError struct {
+	// Manager is "cpu" or "memory".
+	Manager string
+	Problem string
+}
+
+func (e *RestartError) Error() string { return e.Manager + " manager: " + e.Problem }
+
+// Restart checks the state as the managers of a kubelet that starts on its checkpoints do (validateState). A kubelet
+// that does start admits its pods again, in their order: Decide and Commit or Reject for each. The error is a *RestartError.
+func (s *State) Restart(m *Model) error {
+	if err := s.restartCPUs(m); err != nil {
+		return err
+	}
+	if m.mem == nil {
+		return nil
+	}
+	expected := m.mem.NewBook()
+	for _, p := range s.byOrder() {
+		for i := range p.Containers {
+			for _, b := range p.Containers[i].Memory {
+				if k, ok := m.mem.Kind(b.Resource); ok {
+					m.mem.Take(expected, m.compact(b.NUMA), memory.Need{Kind: k, Bytes: b.Bytes})
+				}
+			}
+		}
+	}
+	if err := m.mem.Restart(s.book, expected); err != nil {
+		return &RestartError{"memory", "the expected machine state is different from the real one: " + err.Error()}
+	}
+	return nil
+}
+
+// restartCPUs is cpumanager's validateState.
+func (s *State) restartCPUs(m *Model) error {
+	if m.cpus.topology == nil {
+		return nil
+	}
+	held, clash := s.heldCPUs()
+	if s.shared.IsEmpty() {
+		if !held.IsEmpty() {
+			return &RestartError{"cpu", "default cpuset cannot be empty"}
+		}
+		s.shared = m.cpus.initial
+		s.touch(m)
+		return nil
+	}
+	fail := func(format string, a ...any) error { return &RestartError{"cpu", fmt.Sprintf(format, a...)} }
+	reserved, all := m.cpus.reserved, m.cpus.initial
+	shared := reserved.And(&s.shared)
+	switch known := s.shared.Or(&held); {
+	case m.set.cpu.StrictReservation && !shared.IsEmpty():
+		return fail("some of strictly reserved cpus: %q are present in defaultCpuSet: %q", shared, s.shared)
+	case !m.set.cpu.StrictReservation && shared != reserved:
+		return fail("not all reserved cpus: %q are present in defaultCpuSet: %q", reserved, s.shared)
+	case clash != "":
+		return fail("%s overlaps with default cpuset %q", clash, s.shared)
+	case known != all:
+		return fail("current set of available CPUs %q doesn't match with CPUs in state %q", all, known)
+	}
+	return nil
+}
+
+// heldCPUs is the union of all exclusive CPUs, with a container, if any, that holds shared ones.
+func (s *State) heldCPUs() (held topology.CPUSet, clash string) {
+	for i := range s.pods {
+		p := s.pods[i].pod
+		for j := range p.Containers {
+			c := &p.Containers[j]
+			held = held.Or(&c.CPUs)
+			if clash == "" && c.CPUs.Intersects(&s.shared) {
+				clash = fmt.Sprintf("pod: %s, container: %s cpuset: %q", p.UID, c.Name, c.CPUs)
+			}
+		}
+	}
+	return held, clash
+}

@@ -1,0 +1,168 @@
+package placement
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/placement/device"
+	"github.com/berth-dev/berth/placement/memory"
+	"github.com/berth-dev/berth/topology"
+)
+
+// State says what is handed out on a node: the kubelet's checkpoints and what its device plugins said. It belongs to the
+// Model that made it and is not safe for concurrent use while it is changed. Admit, Decide and Explain only read it.
+type State struct {
+	m          *Model
+	generation uint64
+	// shared is defaultCpuSet: every CPU that no container has to itself. Empty without the static CPU manager.
+	shared topology.CPUSet
+	book   *memory.Book // nil without the static memory manager
+	pools  []devicePool // ascending by resource
+	pods   []podRef     // ascending by uid
+	last   uint64       // the highest podRef.order so far
+}
+
+// devicePool is what a plugin said last, and which of its devices containers hold.
+type devicePool struct {
+	resource string
+	// registered is false for a resource that only pods know: its plugin has not come back.
+	registered bool
+	source     DevicePool
+	pool       *device.Pool
+	inUse      device.Set
+}
+
+// podRef is a pod with its place in the order of admission. What it points to is never changed: a change replaces it.
+type podRef struct {
+	uid   string
+	order uint64
+	pod   *PodAllocation
+}
+
+// NewState returns the state of a kubelet with empty checkpoints and no device plugins.
+func (m *Model) NewState() *State { return m.empty.Clone() }
+
+func (m *Model) newEmpty() *State {
+	s := &State{m: m, shared: m.cpus.initial}
+	if m.mem != nil {
+		s.book = m.mem.NewBook()
+	}
+	s.touch(m)
+	return s
+}
+
+// touch gives the state a generation of its own.
+func (s *State) touch(m *Model) { s.generation = m.generations.Add(1) }
+
+// Generation names what the state holds: two states of one Model with the same generation are equal, and every change
+// brings a new one. Together with Request.Fingerprint it is a key under which verdicts can be kept.
+func (s *State) Generation() uint64 { return s.generation }
+
+// Clone returns an independent copy.
+func (s *State) Clone() *State {
+	c := new(State)
+	c.CopyFrom(s)
+	return c
+}
+
+// CopyFrom makes s equal to o, reusing the memory of s: between states of one size it allocates nothing.
+func (s *State) CopyFrom(o *State) {
+	if s == o {
+		return
+	}
+	s.m, s.generation, s.shared, s.last = o.m, o.generation, o.shared, o.last
+	s.pods = append(s.pods[:0], o.pods...)
+	if o.book != nil {
+		if s.book == nil {
+			s.book = new(memory.Book)
+		}
+		s.book.CopyFrom(o.book)
+	}
+	s.copyPools(o.pools)
+}
+
+func (s *State) copyPools(from []devicePool) {
+	pools := slices.Grow(s.pools[:0], len(from))[:len(from)]
+	for i := range from {
+		inUse := append(pools[i].inUse[:0], from[i].inUse...)
+		pools[i] = from[i]
+		pools[i].inUse = inUse
+	}
+	s.pools = pools
+}
+
+// pod returns what a pod holds, nil if it is not there.
+func (s *State) pod(uid string) *PodAllocation {
+	if i, ok := s.find(uid); ok {
+		return s.pods[i].pod
+	}
+	return nil
+}
+
+func (s *State) find(uid string) (int, bool) {
+	return slices.BinarySearchFunc(s.pods, uid, func(p podRef, uid string) int { return strings.Compare(p.uid, uid) })
+}
+
+// put stores a pod; one that is there already keeps its place in the order.
+func (s *State) put(p *PodAllocation) {
+	i, ok := s.find(p.UID)
+	if ok {
+		s.pods[i].pod = p
+		return
+	}
+	s.last++
+	s.pods = slices.Insert(s.pods, i, podRef{uid: p.UID, order: s.last, pod: p})
+}
+
+// Pods returns the number of admitted pods.
+func (s *State) Pods() int { return len(s.pods) }
+
+// Has says whether a pod is admitted.
+func (s *State) Has(uid string) bool { return s.pod(uid) != nil }
+
+// Pod returns what a pod holds. The caller must not change it.
+func (s *State) Pod(uid string) (PodAllocation, bool) {
+	if p := s.pod(uid); p != nil {
+		return *p, true
+	}
+	return PodAllocation{}, false
+}
+
+// SharedCPUs returns the CPUs that no container has to itself, reserved ones included.
+func (s *State) SharedCPUs() topology.CPUSet { return s.shared }
+
+// poolIndex returns the position of a resource that the device manager knows, -1 for others.
+func (s *State) poolIndex(resource string) int {
+	for i := range s.pools {
+		if s.pools[i].resource == resource {
+			return i
+		}
+	}
+	return -1
+}
+
+// container returns what a container holds, nil if nothing is known of it.
+func (p *PodAllocation) container(name string) *ContainerAllocation {
+	if p == nil {
+		return nil
+	}
+	for i := range p.Containers {
+		if p.Containers[i].Name == name {
+			return &p.Containers[i]
+		}
+	}
+	return nil
+}
+
+// devices returns the devices of a resource that the container holds, and whether there is an entry for it.
+func (c *ContainerAllocation) devices(resource string) ([]string, bool) {
+	if c == nil {
+		return nil, false
+	}
+	for i := range c.Devices {
+		if c.Devices[i].Resource == resource {
+			return c.Devices[i].IDs, true
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,230 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/berth-dev/berth/placement/memory"
+	"github.com/berth-dev/berth/topology"
+)
+
+// StateError says which part of a Snapshot contradicts the rest of it, or the machine.
+type StateError struct {
+	Field string // "pods[uid].containers[name].cpus", "memory[1].memory"
+	Value string
+	Want  string // what would be right
+}
+
+func (e *StateError) Error() string { return e.Field + ": " + quoteShort(e.Value) + ": want " + e.Want }
+
+func contradiction(field, value, want string) error {
+	return &StateError{Field: field, Value: value, Want: want}
+}
+
+func compareStrings(a, b string) int { return cmp.Compare(a, b) }
+
+// Snapshot returns the state as plain data that shares nothing with it but the contents of pods, which do not change.
+func (s *State) Snapshot() Snapshot {
+	snap := Snapshot{SharedCPUs: s.shared}
+	for i := range s.pools {
+		if s.pools[i].registered {
+			p := s.pools[i].source
+			p.Devices = slices.Clone(p.Devices)
+			snap.Devices = append(snap.Devices, p)
+		}
+	}
+	for _, p := range s.byOrder() {
+		snap.Pods = append(snap.Pods, PodAllocation{UID: p.UID, Containers: slices.Clone(p.Containers)})
+	}
+	if s.book != nil {
+		for pos := range s.m.space.Len() {
+			snap.Memory = append(snap.Memory, s.table(pos))
+		}
+	}
+	return snap
+}
+
+// table is the memory book of the node at a position.
+func (s *State) table(pos int) MemoryTable {
+	m := s.m.mem
+	n, cells := s.book.Group(pos)
+	t := MemoryTable{NUMA: s.m.space.ID(pos), Assignments: n, Cells: s.m.expand(cells)}
+	for k, name := range m.Names() {
+		if kind := memory.Kind(k); m.Has(kind).Has(pos) {
+			t.Resources = append(t.Resources, MemoryAmounts{Resource: name, Allocatable: m.Allocatable(kind, pos),
+				Reserved: m.Reserved(s.book, kind, pos), Free: m.Free(s.book, kind, pos)})
+		}
+	}
+	return t
+}
+
+// byOrder lists the pods in the order of their admission.
+func (s *State) byOrder() []*PodAllocation {
+	refs := slices.Clone(s.pods)
+	slices.SortFunc(refs, func(a, b podRef) int { return cmp.Compare(a.order, b.order) })
+	pods := make([]*PodAllocation, len(refs))
+	for i := range refs {
+		pods[i] = refs[i].pod
+	}
+	return pods
+}
+
+// StateOf makes a State of a Snapshot. It refuses contradictions with a *StateError: a CPU or device held twice, CPUs
+// that nobody accounts for, memory that does not add up. An empty SharedCPUs without exclusive CPUs stands
+// for a fresh checkpoint, and so does nil Memory without blocks.
+func (m *Model) StateOf(snap *Snapshot) (*State, error) {
+	s := m.NewState()
+	for i := range snap.Pods {
+		if err := s.restorePod(&snap.Pods[i]); err != nil {
+			return nil, err
+		}
+	}
+	for _, restore := range [...]func(*Model, *Snapshot) error{s.restoreCPUs, s.restoreMemory, s.restoreDevices} {
+		if err := restore(m, snap); err != nil {
+			return nil, err
+		}
+	}
+	s.touch(m)
+	if err := s.Check(m); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *State) restorePod(p *PodAllocation) error {
+	if p.UID == "" {
+		return contradiction("pods[].uid", "", "a pod's UID")
+	}
+	if s.Has(p.UID) {
+		return contradiction("pods["+p.UID+"]", p.UID, "each pod once")
+	}
+	pod := &PodAllocation{UID: p.UID, Containers: slices.Clone(p.Containers)}
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		if pod.container(c.Name) != c {
+			return contradiction(containerField(pod, c, "name"), c.Name, "each container once")
+		}
+		if c.Kind > Sidecar {
+			return contradiction(containerField(pod, c, "kind"), strconv.Itoa(int(c.Kind)), "App, Init or Sidecar")
+		}
+		c.Memory, c.Devices = slices.Clone(c.Memory), slices.Clone(c.Devices)
+		for j := range c.Devices {
+			c.Devices[j].IDs = slices.Clone(c.Devices[j].IDs)
+			slices.Sort(c.Devices[j].IDs)
+		}
+	}
+	s.put(pod)
+	return nil
+}
+
+func containerField(p *PodAllocation, c *ContainerAllocation, field string) string {
+	return "pods[" + p.UID + "].containers[" + c.Name + "]." + field
+}
+
+func (s *State) restoreCPUs(m *Model, snap *Snapshot) error {
+	held, _ := s.heldCPUs()
+	if m.cpus.topology == nil {
+		if !held.IsEmpty() {
+			return contradiction("pods", "exclusive CPUs "+held.String(), "none without the static CPU manager")
+		}
+		return nil
+	}
+	if !snap.SharedCPUs.IsEmpty() || !held.IsEmpty() {
+		s.shared = snap.SharedCPUs
+	}
+	return nil
+}
+
+func (s *State) restoreMemory(m *Model, snap *Snapshot) error {
+	if m.mem == nil {
+		for i := range s.pods {
+			for _, c := range s.pods[i].pod.Containers {
+				if len(c.Memory) > 0 {
+					return contradiction(containerField(s.pods[i].pod, &c, "memory"), c.Memory[0].Resource, "no blocks without the static memory manager")
+				}
+			}
+		}
+		return nil
+	}
+	if snap.Memory == nil {
+		return nil
+	}
+	var seen topology.NUMASet
+	for i := range snap.Memory {
+		if err := s.restoreTable(m, &snap.Memory[i]); err != nil {
+			return err
+		}
+		seen = seen.With(snap.Memory[i].NUMA)
+	}
+	if seen != m.nodes || len(snap.Memory) != m.nodes.Len() {
+		return contradiction("memory", seen.String(), "one table for each of the NUMA nodes "+m.nodes.String())
+	}
+	return nil
+}
+
+func (s *State) restoreTable(m *Model, t *MemoryTable) error {
+	field := "memory[" + strconv.Itoa(int(t.NUMA)) + "]"
+	pos, ok := m.space.Position(t.NUMA)
+	if !ok {
+		return contradiction(field, strconv.Itoa(int(t.NUMA)), "one of the NUMA nodes "+m.nodes.String())
+	}
+	if t.Cells&^m.nodes != 0 || t.Assignments < 0 || t.Assignments > 1<<30 {
+		return contradiction(field, fmt.Sprintf("%d assignments in group {%s}", t.Assignments, t.Cells), "0 or more, in a group of the machine's nodes")
+	}
+	s.book.SetGroup(pos, t.Assignments, m.compact(t.Cells))
+	var rows int
+	for i := range t.Resources {
+		r := &t.Resources[i]
+		k, ok := m.mem.Kind(r.Resource)
+		if !ok || !m.mem.Has(k).Has(pos) {
+			return contradiction(field+"."+r.Resource, r.Resource, "a kind of memory that the node has")
+		}
+		if r.Allocatable != m.mem.Allocatable(k, pos) {
+			return contradiction(field+"."+r.Resource, strconv.FormatUint(r.Allocatable, 10)+" bytes allocatable",
+				strconv.FormatUint(m.mem.Allocatable(k, pos), 10)+", by machine and configuration")
+		}
+		m.mem.SetAmounts(s.book, k, pos, r.Reserved, r.Free)
+		rows++
+	}
+	for k := range m.mem.Names() {
+		if m.mem.Has(memory.Kind(k)).Has(pos) {
+			rows--
+		}
+	}
+	if rows != 0 {
+		return contradiction(field, strconv.Itoa(len(t.Resources))+" rows", "one row for each kind of memory that the node has")
+	}
+	return nil
+}
+
+func (s *State) restoreDevices(m *Model, snap *Snapshot) error {
+	for i := range snap.Devices {
+		p := &snap.Devices[i]
+		if s.poolIndex(p.Resource) >= 0 {
+			return contradiction("devices["+p.Resource+"]", p.Resource, "each resource once")
+		}
+		if p.Preference > UnknownPreference {
+			return contradiction("devices["+p.Resource+"].preference", strconv.Itoa(int(p.Preference)), "a known preference")
+		}
+		ids := map[string]bool{}
+		for _, d := range p.Devices {
+			if ids[d.ID] {
+				return contradiction("devices["+p.Resource+"]", d.ID, "each device once")
+			}
+			ids[d.ID] = true
+		}
+		s.setPool(m, *p, true)
+	}
+	for i := range s.pods {
+		for _, c := range s.pods[i].pod.Containers {
+			for _, a := range c.Devices {
+				if s.poolIndex(a.Resource) < 0 {
+					s.setPool(m, DevicePool{Resource: a.Resource}, false)
+				}
+			}
+		}
+	}
+	return nil
+}
