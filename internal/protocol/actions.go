@@ -1,0 +1,381 @@
+package protocol
+
+// Action is one kind of step.
+type Action uint8
+
+// The steps of the scheduler, the API server, the kubelets and agents, and the world.
+const (
+	Filter Action = iota
+	Reserve
+	Bind
+	ReadBackBinding
+	StorePlacement
+	SeePod
+	SeeReport
+	TakeOver
+	Preempt
+	ApplyBinding
+	ApplyLate
+	ExpireLate
+	KubeletSees
+	KubeletFrees
+	KubeletPosts
+	AgentReports
+	ApplyUnheard
+	TimeOut
+	FailBinding
+	PodEnds
+	DeleteByForce
+	CollectTerminal
+	WatchBreaks
+	KubeletRestarts
+	SchedulerCrashes
+	LateReport
+	actions
+)
+
+var actionNames = [actions]string{
+	"filter", "reserve", "bind", "read back", "store placement", "see pod", "see report", "take over", "preempt",
+	"apply binding", "apply late binding", "late binding expires", "kubelet sees", "kubelet frees", "kubelet posts",
+	"agent reports", "apply binding unheard", "time out", "fail binding", "pod ends", "delete by force",
+	"collect terminal", "watch breaks", "kubelet restarts", "scheduler crashes", "late report",
+}
+
+func (a Action) String() string { return actionNames[a] }
+
+// Step is one step of a run. Variant tells apart the outcomes of a step that has several.
+type Step struct {
+	Action  Action
+	Pod     PodID
+	Node    NodeID
+	Variant uint8
+}
+
+// world reports whether the step is one that need never happen: a failure, or somebody's wish.
+func (a Action) world() bool { return a >= ApplyUnheard }
+
+// Model is a Config with the memo of its decisions. It is not safe for concurrent use.
+type Model struct {
+	Config
+	memo map[question]answer
+}
+
+// NewModel returns the model of the configuration.
+func NewModel(c Config) *Model { return &Model{Config: c, memo: map[question]answer{}} }
+
+// Successors calls emit with every step that is possible in s and the state after it.
+func (m *Model) successors(s *State, emit func(Step, *State)) {
+	for p := PodID(0); p < Pods; p++ {
+		m.schedulerSteps(s, p, emit)
+		m.bindingSteps(s, p, emit)
+		m.kubeletPodSteps(s, p, emit)
+		m.worldPodSteps(s, p, emit)
+	}
+	for n := NodeID(0); n < Nodes; n++ {
+		m.nodeSteps(s, n, emit)
+		m.relists(s, n, emit)
+	}
+	m.leaderSteps(s, emit)
+}
+
+func (m *Model) schedulerSteps(s *State, p PodID, emit func(Step, *State)) {
+	switch s.stage[p] {
+	case queued:
+		if !s.takeover && !s.inCycle() {
+			m.filter(s, p, emit)
+		}
+	case filtered:
+		t := *s
+		m.reserve(&t, p)
+		emit(Step{Action: Reserve, Pod: p, Node: s.plan[p].node}, &t)
+	case reserved:
+		if !m.Rules.Has(OneBinding) || !s.bindingTo(s.plan[p].node) {
+			t := *s
+			m.bind(&t, p)
+			emit(Step{Action: Bind, Pod: p, Node: s.plan[p].node}, &t)
+		}
+	case unknown:
+		t := *s
+		m.readBack(&t, p)
+		emit(Step{Action: ReadBackBinding, Pod: p}, &t)
+	case assumed:
+		if s.api[p] == bound && !s.marked.has(p) {
+			t := *s
+			t.marked.add(p)
+			emit(Step{Action: StorePlacement, Pod: p}, &t)
+		}
+	}
+	if s.view[p] != s.api[p] {
+		t := *s
+		m.seePod(&t, p)
+		emit(Step{Action: SeePod, Pod: p}, &t)
+	}
+}
+
+// inCycle reports whether a scheduling cycle is under way: there is one at a time.
+func (s *State) inCycle() bool {
+	for _, st := range s.stage {
+		if st == filtered {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *State) bindingTo(n NodeID) bool {
+	for p, st := range s.stage {
+		if (st == binding || st == unknown) && s.plan[p].node == n {
+			return true
+		}
+	}
+	return false
+}
+
+// filter asks for a verdict on every node. Any node that admits the pod may be chosen, as scores decide.
+func (m *Model) filter(s *State, p PodID, emit func(Step, *State)) {
+	best := no
+	for n := NodeID(0); n < Nodes; n++ {
+		a := m.decide(s, n, p, false)
+		best = max(best, a.verdict)
+		if a.verdict == yes {
+			t := *s
+			t.stage[p] = filtered
+			t.plan[p] = promise{node: n, cpus: a.cpus, exact: a.exact}
+			emit(Step{Action: Filter, Pod: p, Node: n}, &t)
+		}
+	}
+	if best == yes {
+		return
+	}
+	t := *s
+	t.park(p, best)
+	emit(Step{Action: Filter, Pod: p, Variant: 1}, &t)
+	if best == wait && m.Preemption && !m.Rules.Has(WaitIsPending) {
+		m.preempt(s, p, emit)
+	}
+}
+
+// park puts a pod aside, with the answer that it got.
+func (s *State) park(p PodID, v verdict) {
+	s.plan[p] = promise{}
+	s.stage[p] = refused
+	if v == wait {
+		s.stage[p] = waiting
+	}
+}
+
+// preempt evicts a pod whose removal makes room, as the default preemption does for a pod without a feasible node.
+func (m *Model) preempt(s *State, p PodID, emit func(Step, *State)) {
+	for v := PodID(0); v < Pods; v++ {
+		on, departed := m.locate(s, v, false)
+		if on < 0 || departed || v == p || !s.seen[on].held.has(v) {
+			continue
+		}
+		dry := *s
+		dry.seen[on].held.drop(v)
+		dry.seen[on].passed.add(v)
+		if m.decide(&dry, NodeID(on), p, false).verdict != yes {
+			continue
+		}
+		t := *s
+		if m.fitsInTruth(s, p) {
+			t.broken = NeedlessPreemption
+		}
+		emit(Step{Action: Preempt, Pod: p, Node: NodeID(on), Variant: uint8(v)}, &t)
+	}
+}
+
+func (m *Model) reserve(s *State, p PodID) {
+	n := s.plan[p].node
+	if m.Rules.Has(ReserveVisible) {
+		a := m.decide(s, n, p, false)
+		if a.verdict != yes {
+			s.park(p, a.verdict)
+			return
+		}
+		s.plan[p] = promise{node: n, cpus: a.cpus, exact: a.exact}
+	}
+	s.plan[p].order = m.nextOrder(s, n, p, false)
+	s.stage[p] = reserved
+	m.renumber(s, n)
+}
+
+// nextOrder is one more than the highest number that the scheduler knows among the node's other pods.
+func (m *Model) nextOrder(s *State, n NodeID, p PodID, committed bool) uint8 {
+	next := uint8(0)
+	for o := PodID(0); o < Pods; o++ {
+		if on, _ := m.locate(s, o, committed); o != p && on == int(n) {
+			next = max(next, m.promiseOf(s, o).order+1)
+		}
+	}
+	return next
+}
+
+// renumber closes the gaps among the node's reservations, so that equal situations are equal states.
+func (m *Model) renumber(s *State, n NodeID) {
+	var ranks [16]PodSet
+	base := uint8(0)
+	for o := PodID(0); o < Pods; o++ {
+		switch on, _ := m.locate(s, o, true); {
+		case s.stage[o] == reserved && s.plan[o].node == n:
+			ranks[s.plan[o].order].add(o)
+		case on == int(n):
+			base = max(base, m.promiseOf(s, o).order+1)
+		}
+	}
+	for _, set := range ranks {
+		for o := PodID(0); o < Pods; o++ {
+			if set.has(o) {
+				s.plan[o].order = base
+				base++
+			}
+		}
+	}
+}
+
+func (m *Model) bind(s *State, p PodID) {
+	n := s.plan[p].node
+	if m.Rules.Has(BindDecidesAgain) && m.Nodes[n] == Kubelet {
+		a := m.decide(s, n, p, true)
+		if a.verdict != yes {
+			s.requeue(p)
+			m.renumber(s, n)
+			return
+		}
+		s.plan[p] = promise{node: n, cpus: a.cpus, exact: a.exact}
+	}
+	s.plan[p].order = m.nextOrder(s, n, p, true)
+	s.stage[p] = binding
+	m.renumber(s, n)
+}
+
+// wake moves the pods that were put aside back to the queue.
+func (s *State) wake() {
+	for p := range s.stage {
+		if s.stage[p] == waiting || s.stage[p] == refused {
+			s.stage[p] = queued
+		}
+	}
+}
+
+// readBack resolves an unknown result. Without the rule it is taken for a failure.
+func (m *Model) readBack(s *State, p PodID) {
+	switch {
+	case m.Rules.Has(ReadBack) && s.api[p] != pending && s.placed.has(p):
+		s.stage[p] = assumed
+		if m.Rules.Has(StoredWithBinding) {
+			s.plan[p] = s.rec[p]
+		}
+	case m.Rules.Has(ReadBack) && s.api[p] != pending:
+		s.giveUp(p)
+	default:
+		if m.Rules.Has(ReadBack | Fence) {
+			s.stray.drop(p)
+			s.astray[p] = promise{}
+		}
+		s.requeue(p)
+	}
+}
+
+func (s *State) requeue(p PodID) {
+	s.plan[p] = promise{}
+	s.stage[p] = queued
+	s.wake()
+}
+
+func (s *State) giveUp(p PodID) {
+	s.plan[p] = promise{}
+	s.stage[p] = done
+	s.wake()
+}
+
+// seePod delivers what the scheduler's watch has of a pod: its newest state, whatever was skipped.
+func (m *Model) seePod(s *State, p PodID) {
+	now := s.api[p]
+	s.view[p] = now
+	if s.placed.has(p) && (now != gone || s.stage[p] >= binding || s.known.has(p)) {
+		s.known.add(p)
+	}
+	switch s.stage[p] {
+	case binding, unknown: // the reply tells
+	case assumed:
+		if s.marked.has(p) || now == gone {
+			s.settle(p)
+		}
+	default:
+		s.settle(p)
+	}
+	if now != bound {
+		s.wake()
+	}
+}
+
+// settle ends the scheduler's own record of a pod: from here on it reads the pod's.
+func (s *State) settle(p PodID) {
+	s.plan[p] = promise{}
+	s.stage[p] = done
+}
+
+func (m *Model) leaderSteps(s *State, emit func(Step, *State)) {
+	if s.left.Restarts > 0 {
+		t := *s
+		t.left.Restarts--
+		m.crash(&t)
+		emit(Step{Action: SchedulerCrashes}, &t)
+	}
+	if s.takeover && s.stray == 0 {
+		t := *s
+		m.takeOver(&t)
+		emit(Step{Action: TakeOver}, &t)
+	}
+}
+
+// crash replaces the scheduler by a new leader that has just listed pods and reports.
+func (m *Model) crash(s *State) {
+	for p := PodID(0); p < Pods; p++ {
+		if s.stage[p] == binding {
+			s.stray.add(p)
+			s.astray[p] = s.plan[p]
+		}
+	}
+	s.takeover = m.Rules.Has(LeaderWaits)
+	m.list(s)
+	if !s.takeover {
+		m.askBarriers(s)
+	}
+}
+
+// list rebuilds the scheduler from pods and reports.
+func (m *Model) list(s *State) {
+	s.seen, s.view, s.known = s.posted, s.api, 0
+	s.plan = [Pods]promise{}
+	for p := PodID(0); p < Pods; p++ {
+		s.stage[p] = done
+		switch s.api[p] {
+		case pending:
+			s.stage[p] = queued
+		case bound, terminal:
+			s.known.add(p)
+		}
+	}
+}
+
+// takeOver ends a new leader's wait: no Binding of the old one is under way any more.
+func (m *Model) takeOver(s *State) {
+	s.takeover = false
+	if m.Rules.Has(LeaderReadsAfter) {
+		m.list(s)
+	}
+	m.askBarriers(s)
+}
+
+// askBarriers asks every agent to say when its kubelet's watch has come this far.
+func (m *Model) askBarriers(s *State) {
+	if !m.Rules.Has(WatchBarrier) {
+		return
+	}
+	s.epoch++
+	for n := range s.watch {
+		s.watch[n].push(barrier)
+	}
+}

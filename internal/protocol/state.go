@@ -1,0 +1,260 @@
+package protocol
+
+import "math/bits"
+
+// The size of the model.
+const (
+	Pods  = 3
+	Nodes = 2
+)
+
+// PodID is a pod's index, NodeID a node's.
+type (
+	PodID  uint8
+	NodeID uint8
+)
+
+// PodSet is a set of pods, bit p for pod p.
+type PodSet uint8
+
+func (s PodSet) has(p PodID) bool       { return s&(1<<p) != 0 }
+func (s *PodSet) add(p PodID)           { *s |= 1 << p }
+func (s *PodSet) drop(p PodID)          { *s &^= 1 << p }
+func (s PodSet) without(p PodID) PodSet { return s &^ (1 << p) }
+
+// CPUs is a set of a node's four CPUs: 0 and 1 on NUMA node 0, 2 and 3 on NUMA node 1.
+type CPUs uint8
+
+var numaNodes = [...]CPUs{0b0011, 0b1100}
+
+// phase is a pod as an API client sees it.
+type phase uint8
+
+const (
+	pending phase = iota
+	bound
+	terminal // bound, Succeeded or Failed
+	gone     // deleted
+)
+
+// promise is the content of a Binding: node, CPUs, number among the node's Bindings, and whether the CPUs are exact.
+type promise struct {
+	node  NodeID
+	cpus  CPUs
+	order uint8
+	exact bool
+}
+
+// life is a pod as its kubelet sees it.
+type life uint8
+
+const (
+	unseen  life = iota
+	running      // admitted, holds its CPUs
+	ended        // no longer runs, still holds its CPUs
+	freed        // CPUs given back
+)
+
+// stage is what the scheduler is doing with a pod.
+type stage uint8
+
+const (
+	done     stage = iota // nothing left to do, the API has the truth
+	queued                // in the active queue
+	waiting               // no node fits, one waits for a report
+	refused               // no node fits
+	filtered              // Filter chose a node
+	reserved              // Reserve decided
+	binding               // a Binding is under way
+	unknown               // its result is not known
+	assumed               // bound, the watch has not said so yet
+)
+
+// report is what an agent publishes of its node: the pods that hold CPUs (which ones is in State.alloc), the pods whose
+// Binding the kubelet's watch has passed, and the number of barriers that watch has passed.
+type report struct {
+	held, passed PodSet
+	barrier      uint8
+}
+
+// event is one entry of a kubelet's watch.
+type event uint8
+
+const (
+	noEvent   event = 0
+	addEvent  event = 1 // + pod
+	goneEvent event = 4 // + pod
+	barrier   event = 7
+)
+
+const queueLen = 8
+
+// queue is a kubelet's watch, oldest first.
+type queue [queueLen]event
+
+func (q *queue) push(e event) {
+	for i := range q {
+		if q[i] == noEvent {
+			q[i] = e
+			return
+		}
+	}
+	panic("protocol: the model's budgets admit more watch events than queueLen")
+}
+
+func (q *queue) pop() event {
+	e := q[0]
+	copy(q[:], q[1:])
+	q[queueLen-1] = noEvent
+	return e
+}
+
+func (q *queue) holds(e event) bool {
+	for _, x := range q {
+		if x == e {
+			return true
+		}
+	}
+	return false
+}
+
+// Budget counts what the world may still do to the cluster. Zero means never again.
+type Budget struct {
+	Departures uint8 // pods that end on their own, are deleted by force, or are collected
+	Relists    uint8 // broken kubelet watches and kubelet restarts
+	Restarts   uint8 // scheduler crashes, each followed by a new leader
+	Unknowns   uint8 // Bindings whose reply is late or lost
+	Failures   uint8 // Bindings that the API server refuses
+}
+
+// State is everything that the actors and the wires between them remember. It is comparable: equal states are one state.
+type State struct {
+	// API server.
+	api    [Pods]phase
+	rec    [Pods]promise // valid once bound
+	placed PodSet        // pods that have been bound, also when gone since
+	marked PodSet        // those of them whose placement is stored
+	stray  PodSet        // Bindings under way that nobody waits for
+	astray [Pods]promise
+
+	// Kubelets and agents.
+	life    [Pods]life
+	alloc   [Pods]CPUs
+	watch   [Nodes]queue
+	barrier [Nodes]uint8 // barriers that the kubelet's watch has passed
+	posted  [Nodes]report
+
+	// Scheduler.
+	view     [Pods]phase // the pods as its watch has told them
+	known    PodSet      // pods that it has seen bound, so that it remembers their node when they are gone
+	seen     [Nodes]report
+	stage    [Pods]stage
+	plan     [Pods]promise
+	takeover bool  // a new leader that still waits
+	epoch    uint8 // leaders that have begun after the first
+
+	left   Budget
+	broken Breach
+}
+
+// Breach is a broken promise.
+type Breach uint8
+
+// The breaches that Check looks for.
+const (
+	Kept               Breach = iota
+	Refusal                   // the kubelet refuses a pod that the scheduler has bound
+	DoublePromise             // two pods are promised, or given, one CPU
+	Misprediction             // a decision marked exact, and other CPUs
+	NeedlessPreemption        // a victim is evicted for a pod that fits without
+	LeftWaiting               // a pod that fits, and nothing that would ever wake it
+)
+
+var breachNames = [...]string{"kept", "refusal", "double promise", "misprediction", "needless preemption", "left waiting"}
+
+func (b Breach) String() string { return breachNames[b] }
+
+// Pod is what a pod asks for.
+type Pod struct {
+	CPUs   int
+	Device bool // the node's one device, on NUMA node 0; at most one pod may ask for it
+	Second int  // its creation time, whole seconds
+}
+
+// Authority says who chooses the CPUs on a node.
+type Authority uint8
+
+// The authorities.
+const (
+	Kubelet Authority = iota // the kubelet chooses: lowest NUMA node that fits, lowest CPUs
+	Berth                    // the scheduler chooses, the agent enforces
+)
+
+// Config is one model.
+type Config struct {
+	Pods       [Pods]Pod
+	Nodes      [Nodes]Authority
+	Rules      Rule
+	Budget     Budget
+	Preemption bool // a pod without a feasible node evicts a victim (only matters without WaitIsPending)
+}
+
+// fit returns the CPUs that a kubelet with policy single-numa-node gives the pod when used is taken, 0 when it refuses.
+func fit(p Pod, used CPUs) CPUs {
+	for n, all := range numaNodes {
+		free := all &^ used
+		if p.Device && n != 0 || bits.OnesCount8(uint8(free)) < p.CPUs {
+			continue
+		}
+		return lowest(free, p.CPUs)
+	}
+	return 0
+}
+
+func lowest(free CPUs, n int) CPUs {
+	var got CPUs
+	for ; n > 0; n-- {
+		bit := free & -free
+		got, free = got|bit, free&^bit
+	}
+	return got
+}
+
+// initial is the state in which every pod has just been created.
+func initial(c *Config) State {
+	s := State{left: c.Budget}
+	for p := range s.stage {
+		s.stage[p] = queued
+	}
+	return s
+}
+
+// heldOn returns the CPUs that the node's kubelet has handed out and not taken back, except to p.
+func (s *State) heldOn(n NodeID, except PodID) CPUs {
+	var used CPUs
+	for p := PodID(0); p < Pods; p++ {
+		if p != except && s.holds(p) && s.rec[p].node == n {
+			used |= s.alloc[p]
+		}
+	}
+	return used
+}
+
+func (s *State) holds(p PodID) bool { return s.life[p] == running || s.life[p] == ended }
+
+// capture is what the node's agent would report now.
+func (s *State) capture(n NodeID) report {
+	r := report{barrier: s.barrier[n]}
+	for p := PodID(0); p < Pods; p++ {
+		if !s.placed.has(p) || s.rec[p].node != n {
+			continue
+		}
+		if s.holds(p) {
+			r.held.add(p)
+		}
+		if !s.watch[n].holds(addEvent + event(p)) {
+			r.passed.add(p)
+		}
+	}
+	return r
+}
