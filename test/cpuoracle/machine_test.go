@@ -29,6 +29,10 @@ func randomPlan(r *rand.Rand) plan {
 	if r.IntN(12) == 0 {
 		p.threads = 4
 	}
+	if r.IntN(3) == 0 {
+		p.sockets, p.nodesPerSocket, p.cores = 1+r.IntN(2), 3+r.IntN(2), 2+r.IntN(5)
+		p.nodesPerSocket *= 1 + r.IntN(3-p.sockets)
+	}
 	for p.sockets*p.nodesPerSocket > 8 {
 		p.sockets--
 	}
