@@ -1,0 +1,147 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// ViewError says which part of a machine a kubelet cannot express.
+type ViewError struct {
+	Field string // as in topology.Machine, "NUMANodes[3].ID"
+	Value string
+	Want  string // what would be right
+}
+
+func (e *ViewError) Error() string {
+	return e.Field + ": " + quoteShort(e.Value) + ": want " + e.Want
+}
+
+// ViewOf returns what a kubelet would see of a machine: the reading of cAdvisor v0.56.2
+// (utils/sysinfo.GetNodesInfo, machine.GetSockets), which kubelet v1.36 builds its topology from. Nodes, cores
+// and threads are in cAdvisor's order, the lexical one of the folders in /sys (cpu10 before cpu2).
+//
+// A machine without NUMA nodes gets one node for each package, without memory, as in getCPUTopology; cAdvisor
+// lists them in random order, ViewOf in ascending one.
+//
+// The error is a *ViewError: the kubelet's bit masks hold NUMA ids 0 to 63, each once.
+func ViewOf(m *topology.Machine) (*KubeletView, error) {
+	view := &KubeletView{NumSockets: sockets(m)}
+	if len(m.NUMANodes) == 0 {
+		return view.ofPackages(m)
+	}
+	seen := topology.NUMASet(0)
+	for i := range m.NUMANodes {
+		id := m.NUMANodes[i].ID
+		if id >= topology.MaxNUMANodes || seen.Has(id) {
+			return nil, &ViewError{
+				Field: fmt.Sprintf("NUMANodes[%d].ID", i), Value: strconv.Itoa(int(id)),
+				Want: fmt.Sprintf("a NUMA id from 0 to %d that no other node has: the kubelet knows no others", topology.MaxNUMANodes-1),
+			}
+		}
+		seen = seen.With(id)
+		node := viewNode(m, &m.NUMANodes[i])
+		view.NumCores += countThreads(node.Cores)
+		view.Nodes = append(view.Nodes, node)
+	}
+	slices.SortFunc(view.Nodes, func(a, b ViewNode) int { return lexical(int(a.ID), int(b.ID)) })
+	return view, nil
+}
+
+// lexical compares two numbers as the names of folders sort.
+func lexical(a, b int) int { return cmp.Compare(strconv.Itoa(a), strconv.Itoa(b)) }
+
+func countThreads(cores []ViewCore) (n int) {
+	for i := range cores {
+		n += len(cores[i].Threads)
+	}
+	return n
+}
+
+// sockets counts the physical ids in /proc/cpuinfo, or in sysfs where cpuinfo has none. A platform that
+// numbers no package counts as one: they all say -1, or nothing, which cAdvisor reads as 0.
+func sockets(m *topology.Machine) int { return max(1, len(m.Packages)) }
+
+// ofPackages is getCPUTopology: a node for each package, and all CPUs counted that have a folder.
+func (view *KubeletView) ofPackages(m *topology.Machine) (*KubeletView, error) {
+	view.NumCores = m.Online.Len() + m.Offline.Len()
+	for _, p := range m.Packages {
+		if p.ID >= topology.MaxNUMANodes {
+			return nil, &ViewError{
+				Field: "Packages.ID", Value: strconv.Itoa(int(p.ID)),
+				Want: fmt.Sprintf("a package id from 0 to %d on a machine without NUMA nodes: the kubelet takes it for a NUMA id", topology.MaxNUMANodes-1),
+			}
+		}
+		node := ViewNode{ID: topology.NUMAID(p.ID), Cores: viewCores(m, &p.CPUs)}
+		addUncore(m, &node)
+		view.Nodes = append(view.Nodes, node)
+	}
+	return view, nil
+}
+
+func viewNode(m *topology.Machine, n *topology.NUMANode) ViewNode {
+	node := ViewNode{ID: n.ID, MemoryBytes: n.MemoryBytes, HugePages: slices.Clone(n.HugePages), Cores: viewCores(m, &n.CPUs)}
+	slices.SortFunc(node.HugePages, func(a, b topology.HugePages) int {
+		return cmp.Compare(fmt.Sprintf("hugepages-%dkB", a.PageBytes>>10), fmt.Sprintf("hugepages-%dkB", b.PageBytes>>10))
+	})
+	for _, d := range n.Distances {
+		node.Distances = append(node.Distances, uint64(d))
+	}
+	addUncore(m, &node)
+	return node
+}
+
+// viewCores groups the threads of a node by core and package id, as getCoresInfo does: two cores that share
+// both ids are one to the kubelet.
+func viewCores(m *topology.Machine, cpus *topology.CPUSet) []ViewCore {
+	var cores []ViewCore
+	for _, thread := range inFolderOrder(cpus) {
+		core := coreOf(m, thread)
+		if core == nil {
+			continue // no core_id: cAdvisor passes over the CPU
+		}
+		i := slices.IndexFunc(cores, func(c ViewCore) bool { return c.ID == int(core.ID) && c.Socket == int(core.Package) })
+		if i < 0 {
+			i = len(cores)
+			cores = append(cores, ViewCore{ID: int(core.ID), Socket: int(core.Package)})
+		}
+		cores[i].Threads = append(cores[i].Threads, thread)
+	}
+	return cores
+}
+
+// inFolderOrder lists CPUs in the lexical order of their folders.
+func inFolderOrder(cpus *topology.CPUSet) []topology.CPUID {
+	ids := slices.Collect(cpus.All())
+	slices.SortFunc(ids, func(a, b topology.CPUID) int { return lexical(int(a), int(b)) })
+	return ids
+}
+
+func coreOf(m *topology.Machine, cpu topology.CPUID) *topology.Core {
+	for i := range m.Cores {
+		if m.Cores[i].CPUs.Has(cpu) {
+			return &m.Cores[i]
+		}
+	}
+	return nil
+}
+
+// addUncore is addCacheInfo: a level-3 cache is an uncore cache of a core unless exactly as many CPUs share
+// it as the node would have if all its cores had as many threads as this one. Without cache ids, cAdvisor gives up.
+func addUncore(m *topology.Machine, node *ViewNode) {
+	if m.UnnumberedCaches {
+		return
+	}
+	for i := range node.Cores {
+		core := &node.Cores[i]
+		for j := range m.L3s {
+			l3 := &m.L3s[j]
+			if l3.CPUs.Has(core.Threads[0]) && l3.CPUs.Len() != len(node.Cores)*len(core.Threads) {
+				core.Uncore = append(core.Uncore, int(l3.ID))
+			}
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package sysfs
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// readL3s finds the level-3 caches that hold data. Kernels before 4.11, and arm64 ones before 6.16, give
+// caches no id.
+func (r *reader) readL3s() error {
+	var seen topology.CPUSet
+	ids := map[topology.L3ID]bool{}
+	for id := range r.m.Online.All() {
+		if seen.Has(id) {
+			continue
+		}
+		l3, numbered, ok, err := r.l3Of(id, &seen)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if ids[l3.ID] || !numbered {
+			r.m.UnnumberedCaches = true
+		}
+		ids[l3.ID] = true
+		seen = seen.Or(&l3.CPUs)
+		r.m.L3s = append(r.m.L3s, l3)
+	}
+	if r.m.UnnumberedCaches {
+		for i := range r.m.L3s {
+			lowest, _ := r.m.L3s[i].CPUs.Lowest()
+			r.m.L3s[i].ID = topology.L3ID(lowest)
+		}
+	}
+	slices.SortFunc(r.m.L3s, func(a, b topology.L3) int { return cmp.Compare(a.ID, b.ID) })
+	return nil
+}
+
+// l3Of returns the level-3 cache of a CPU and whether the kernel numbers it.
+func (r *reader) l3Of(id topology.CPUID, taken *topology.CPUSet) (l3 topology.L3, numbered, ok bool, err error) {
+	indexes, err := r.numbered(r.cpu(id)+"/cache", "index", math.MaxUint16)
+	if err != nil {
+		return l3, false, false, err
+	}
+	for _, index := range indexes {
+		dir := fmt.Sprintf("%s/cache/index%d", r.cpu(id), index)
+		level, leveled, err := r.integer(dir+"/level", 0, 255)
+		if err != nil {
+			return l3, false, false, err
+		}
+		kind, _, err := r.text(dir + "/type")
+		if err != nil {
+			return l3, false, false, err
+		}
+		if !leveled || level != 3 || kind == "Instruction" {
+			continue
+		}
+		return r.cacheAt(dir, id, taken)
+	}
+	return l3, false, false, nil
+}
+
+func (r *reader) cacheAt(dir string, id topology.CPUID, taken *topology.CPUSet) (l3 topology.L3, numbered, ok bool, err error) {
+	set, ok, err := r.cpus(dir, "shared_cpu_map")
+	if err != nil || !ok {
+		return l3, false, false, err
+	}
+	if !set.Has(id) {
+		return l3, false, false, &Error{Path: dir, Field: "shared_cpu_map", Value: set.String(), Want: fmt.Sprintf("a set with CPU %d in it", id)}
+	}
+	set = set.And(&r.m.Online)
+	n, numbered, err := r.integer(dir+"/id", 0, math.MaxInt32)
+	if err != nil {
+		return l3, false, false, err
+	}
+	return topology.L3{ID: topology.L3ID(n), CPUs: set.AndNot(taken)}, numbered, true, nil
+}

@@ -1,0 +1,27 @@
+package sysfs
+
+import "fmt"
+
+// Error says which file of a capture or a live /sys cannot be understood.
+type Error struct {
+	// Path is relative to the folder that contains sys/.
+	Path string
+	// Field is what was looked for in the file, "MemTotal".
+	Field string
+	// Value is what was found, shortened.
+	Value string
+	// Want says what would be right.
+	Want string
+	// Err is the cause where the file could not be read.
+	Err error
+}
+
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Path, e.Field, e.Err)
+	}
+	return fmt.Sprintf("%s: %s: %.80q: want %s", e.Path, e.Field, e.Value, e.Want)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,154 @@
+package sysfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// Limits on what is read: an attribute of sysfs is at most one page, a CPU mask of a kernel built for
+// 8192 CPUs or a meminfo are well below it.
+const (
+	maxAttribute = 64 << 10
+	maxEntries   = 64 << 10
+)
+
+// tree reads attributes below a root that contains sys/.
+type tree struct{ fsys fs.FS }
+
+// absent says whether err means that there is no such file; a file where a folder was expected is none.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// text returns an attribute without surrounding white space; ok is false when it does not exist.
+func (t tree) text(name string) (value string, ok bool, err error) {
+	f, err := t.fsys.Open(name)
+	if err != nil {
+		if absent(err) {
+			return "", false, nil
+		}
+		return "", false, &Error{Path: name, Field: "file", Err: err}
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.IsDir() {
+		return "", false, nil
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxAttribute+1))
+	if err != nil {
+		return "", false, &Error{Path: name, Field: "file", Err: err}
+	}
+	if len(b) > maxAttribute {
+		return "", false, &Error{Path: name, Field: "file", Value: fmt.Sprintf("more than %d bytes", maxAttribute), Want: "a sysfs attribute"}
+	}
+	return strings.TrimSpace(string(b)), true, nil
+}
+
+// integer reads an attribute that is one decimal number from low to high.
+func (t tree) integer(name string, low, high int64) (n int64, ok bool, err error) {
+	text, ok, err := t.text(name)
+	if err != nil || !ok {
+		return 0, false, err
+	}
+	n, err = strconv.ParseInt(text, 10, 64)
+	if err != nil || n < low || n > high {
+		return 0, false, &Error{Path: name, Field: path.Base(name), Value: text, Want: fmt.Sprintf("a decimal number from %d to %d", low, high)}
+	}
+	return n, true, nil
+}
+
+// cpuList reads the kernel's list format.
+func (t tree) cpuList(name string) (set topology.CPUSet, ok bool, err error) {
+	text, ok, err := t.text(name)
+	if err != nil || !ok {
+		return set, false, err
+	}
+	if set, err = topology.ParseCPUList(text); err != nil {
+		return set, false, &Error{Path: name, Field: path.Base(name), Value: text, Want: "a CPU list such as 0-3,8", Err: err}
+	}
+	return set, true, nil
+}
+
+// cpuMask reads the kernel's mask format: groups of 32 bits in hexadecimal, the highest first.
+func (t tree) cpuMask(name string) (set topology.CPUSet, ok bool, err error) {
+	text, ok, err := t.text(name)
+	if err != nil || !ok {
+		return set, false, err
+	}
+	groups := strings.Split(text, ",")
+	slices.Reverse(groups)
+	for i, group := range groups {
+		word, err := strconv.ParseUint(group, 16, 32)
+		if err != nil || word != 0 && i >= topology.MaxCPUs/32 {
+			return set, false, &Error{Path: name, Field: path.Base(name), Value: text, Want: fmt.Sprintf("a mask of at most %d CPUs, in groups of 32 bits", topology.MaxCPUs)}
+		}
+		for bit := range 32 {
+			if word>>bit&1 == 1 {
+				set.Add(topology.CPUID(i*32 + bit))
+			}
+		}
+	}
+	return set, true, nil
+}
+
+// cpus reads a set that the kernel gives as a mask and, since 2.6.2x, as a list too.
+func (t tree) cpus(dir string, names ...string) (set topology.CPUSet, ok bool, err error) {
+	for _, name := range names {
+		list := name + "_list"
+		if base, isMap := strings.CutSuffix(name, "map"); isMap {
+			list = base + "list" // cpumap and cpulist, shared_cpu_map and shared_cpu_list
+		}
+		if set, ok, err = t.cpuList(path.Join(dir, list)); err != nil || ok && !set.IsEmpty() {
+			return set, ok, err
+		}
+		if set, ok, err = t.cpuMask(path.Join(dir, name)); err != nil || ok {
+			return set, ok, err
+		}
+	}
+	return set, false, nil
+}
+
+// entries lists a folder; a missing one is empty.
+func (t tree) entries(dir string) ([]fs.DirEntry, error) {
+	list, err := fs.ReadDir(t.fsys, dir)
+	if err != nil {
+		if absent(err) {
+			return nil, nil
+		}
+		return nil, &Error{Path: dir, Field: "folder", Err: err}
+	}
+	if len(list) > maxEntries {
+		return nil, &Error{Path: dir, Field: "folder", Value: strconv.Itoa(len(list)), Want: fmt.Sprintf("at most %d entries", maxEntries)}
+	}
+	return list, nil
+}
+
+// numbered lists the folders PREFIXn of dir by n. A number beyond limit is an error, not a guess.
+func (t tree) numbered(dir, prefix string, limit uint64) ([]int, error) {
+	list, err := t.entries(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, e := range list {
+		digits, ok := strings.CutPrefix(e.Name(), prefix)
+		if !ok || digits == "" || strings.Trim(digits, "0123456789") != "" {
+			continue
+		}
+		n, err := strconv.ParseUint(digits, 10, 64)
+		if err != nil || n > limit || len(digits) > 1 && digits[0] == '0' {
+			return nil, &Error{Path: path.Join(dir, e.Name()), Field: prefix + " id", Value: digits, Want: fmt.Sprintf("a number from 0 to %d", limit)}
+		}
+		out = append(out, int(n))
+	}
+	slices.Sort(out)
+	return out, nil
+}

@@ -1,0 +1,290 @@
+package sysfs
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// readDevices reads the PCI devices of /sys/bus/pci/devices, or, where a capture lacks that folder, those
+// found below /sys/devices/pci*.
+func (r *reader) readDevices() error {
+	places, err := r.places()
+	if err != nil {
+		return err
+	}
+	names, err := r.classNames()
+	if err != nil {
+		return err
+	}
+	if len(places) > topology.MaxDevices {
+		return &Error{Path: pciDir, Field: "devices", Value: fmt.Sprint(len(places)), Want: fmt.Sprintf("at most %d", topology.MaxDevices)}
+	}
+	for address, place := range places {
+		d, err := r.device(address, place)
+		if err != nil {
+			return err
+		}
+		if d.Name = names[address]; d.Name == "" {
+			if d.Name, err = r.childName(place); err != nil {
+				return err
+			}
+		}
+		r.m.Devices = append(r.m.Devices, d)
+	}
+	slices.SortFunc(r.m.Devices, func(a, b topology.Device) int {
+		return cmp.Or(cmp.Compare(len(a.Address), len(b.Address)), cmp.Compare(a.Address, b.Address))
+	})
+	return nil
+}
+
+// places returns the folder of every PCI device by address.
+func (r *reader) places() (map[string]string, error) {
+	list, err := r.entries(pciDir)
+	if err != nil {
+		return nil, err
+	}
+	places := map[string]string{}
+	for _, e := range list {
+		if !isAddress(e.Name()) {
+			return nil, &Error{Path: path.Join(pciDir, e.Name()), Field: "address", Value: e.Name(), Want: `a PCI address such as "0000:3b:00.0"`}
+		}
+		places[e.Name()] = r.resolve(path.Join(pciDir, e.Name()))
+	}
+	if len(places) > 0 {
+		return places, nil
+	}
+	return places, r.walk("sys/devices", 0, places)
+}
+
+// maxDepth bounds how deep PCI bridges nest.
+const maxDepth = 32
+
+// walk collects the devices below the roots pciDDDD:BB.
+func (r *reader) walk(dir string, depth int, places map[string]string) error {
+	list, err := r.entries(dir)
+	if err != nil || depth > maxDepth {
+		return err
+	}
+	for _, e := range list {
+		name, inside := e.Name(), path.Join(dir, e.Name())
+		if isAddress(name) && depth > 0 {
+			places[name] = inside
+		}
+		if isRoot(name) || isAddress(name) && depth > 0 {
+			if err := r.walk(inside, depth+1, places); err != nil {
+				return err
+			}
+		}
+		if len(places) > topology.MaxDevices {
+			return nil // readDevices says so
+		}
+	}
+	return nil
+}
+
+// resolve returns where a link of /sys/bus or /sys/class points, or its own path where it is no link.
+func (r *reader) resolve(name string) string {
+	target, err := fs.ReadLink(r.fsys, name)
+	if err != nil {
+		return name
+	}
+	if path.IsAbs(target) {
+		return strings.TrimPrefix(path.Clean(target), "/")
+	}
+	return path.Join(path.Dir(name), target)
+}
+
+// isAddress says whether name is DOMAIN:BUS:DEVICE.FUNCTION.
+func isAddress(name string) bool {
+	domain, rest, ok := strings.Cut(name, ":")
+	return ok && len(domain) >= 4 && len(domain) <= 8 && isHex(domain) && len(rest) == 7 &&
+		isHex(rest[:2]) && rest[2] == ':' && isHex(rest[3:5]) && rest[5] == '.' && rest[6] >= '0' && rest[6] <= '7'
+}
+
+// isRoot says whether name is a root complex, pciDOMAIN:BUS.
+func isRoot(name string) bool {
+	domain, bus, ok := strings.Cut(strings.TrimPrefix(name, "pci"), ":")
+	return ok && strings.HasPrefix(name, "pci") && len(domain) >= 4 && isHex(domain) && len(bus) == 2 && isHex(bus)
+}
+
+func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789abcdef") == "" }
+
+// device reads the attributes of the device in dir.
+func (r *reader) device(address, dir string) (d topology.Device, err error) {
+	d.Address = address
+	for _, id := range []struct {
+		file   string
+		digits int
+		field  *string
+	}{{"class", 6, &d.Class}, {"vendor", 4, &d.Vendor}, {"device", 4, &d.Product}} {
+		if *id.field, err = r.hexID(path.Join(dir, id.file), id.digits); err != nil {
+			return d, err
+		}
+	}
+	if err := r.deviceNode(&d, path.Join(dir, "numa_node")); err != nil {
+		return d, err
+	}
+	d.Root, d.Switch = r.lineage(dir)
+	d.Driver, err = r.driver(dir)
+	return d, err
+}
+
+// hexID reads "0x8086" as "8086"; a missing file as "".
+func (r *reader) hexID(name string, digits int) (string, error) {
+	text, ok, err := r.text(name)
+	if err != nil || !ok {
+		return "", err
+	}
+	id := strings.ToLower(strings.TrimPrefix(text, "0x"))
+	if len(id) != digits || !isHex(id) {
+		return "", &Error{Path: name, Field: path.Base(name), Value: text, Want: fmt.Sprintf("0x and %d hexadecimal digits", digits)}
+	}
+	return id, nil
+}
+
+// deviceNode reads numa_node. -1 means unknown, and so does a node that the machine does not have.
+func (r *reader) deviceNode(d *topology.Device, name string) error {
+	n, ok, err := r.integer(name, -1, math.MaxUint16)
+	if err != nil {
+		return err
+	}
+	if ok && n >= 0 && r.m.NUMANode(topology.NUMAID(n)) != nil {
+		d.NUMA, d.HasNUMA = topology.NUMAID(n), true
+	}
+	return nil
+}
+
+// lineage returns the root complex and the nearest switch above the device at a resolved path such as
+// sys/devices/pci0000:16/0000:16:02.0/0000:17:00.0/0000:18:08.0/0000:19:00.0: a root port, then the upstream
+// and the downstream port of a switch, then the device. The switch goes by its upstream port.
+func (r *reader) lineage(place string) (root, nearest string) {
+	var ports []string // folders from the innermost root down, the device included
+	parts := strings.Split(place, "/")
+	for i, part := range parts {
+		switch {
+		case isRoot(part):
+			root = cmp.Or(root, part)
+			ports = nil // a domain of its own, behind a VMD
+		case isAddress(part):
+			ports = append(ports, strings.Join(parts[:i+1], "/"))
+		}
+	}
+	// ports[0] is a root port; then upstream and downstream ports take turns.
+	for i := (len(ports) - 2) | 1; i >= 1; i -= 2 {
+		if i+1 < len(ports) && r.isBridge(ports[i]) && r.isBridge(ports[i+1]) {
+			return root, path.Base(ports[i])
+		}
+	}
+	return root, ""
+}
+
+// isBridge says whether the device is a PCI-to-PCI bridge, class 0604.
+func (r *reader) isBridge(dir string) bool {
+	class, err := r.hexID(dir+"/class", 6)
+	return err == nil && strings.HasPrefix(class, "0604")
+}
+
+// driver returns the name of the bound driver.
+func (r *reader) driver(dir string) (string, error) {
+	if target, err := fs.ReadLink(r.fsys, path.Join(dir, "driver")); err == nil {
+		return bounded(path.Base(target)), nil
+	}
+	text, _, err := r.text(path.Join(dir, "uevent"))
+	for line := range strings.Lines(text) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "DRIVER="); ok {
+			return bounded(name), err
+		}
+	}
+	return "", err
+}
+
+// bounded cuts a name that no kernel would give.
+func bounded(name string) string { return name[:min(len(name), 128)] }
+
+// classes are where devices get the names that people know them by, the best first.
+var classes = []string{"net", "infiniband", "block", "nvme", "drm"}
+
+// classNames returns the name of PCI devices by address, from the links in /sys/class.
+func (r *reader) classNames() (map[string]string, error) {
+	names := map[string]string{}
+	for _, class := range classes {
+		list, err := r.entries("sys/class/" + class)
+		if err != nil {
+			return nil, err
+		}
+		found := map[string]string{}
+		for _, e := range list {
+			place := r.resolve("sys/class/" + class + "/" + e.Name())
+			if address := lastAddress(place); address != "" && r.isWhole(class, place) {
+				found[address] = shorter(found[address], bounded(e.Name()))
+			}
+		}
+		for address, name := range found {
+			names[address] = cmp.Or(names[address], name)
+		}
+	}
+	return names, nil
+}
+
+// isWhole leaves out partitions of disks and connectors and render nodes of cards.
+func (r *reader) isWhole(class, place string) bool {
+	switch class {
+	case "block":
+		parent := path.Base(path.Dir(place))
+		return parent == "block" || strings.HasPrefix(parent, "nvme") && path.Base(path.Dir(path.Dir(place))) == "nvme"
+	case "drm":
+		return isCard(path.Base(place))
+	default:
+		return true
+	}
+}
+
+func isCard(name string) bool {
+	digits, ok := strings.CutPrefix(name, "card")
+	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+// shorter prefers the shorter name, then the lower: eth0 before eth0.5 and eth10.
+func shorter(a, b string) string {
+	if a == "" || len(b) < len(a) || len(b) == len(a) && b < a {
+		return b
+	}
+	return a
+}
+
+func lastAddress(place string) string {
+	last := ""
+	for part := range strings.SplitSeq(place, "/") {
+		if isAddress(part) {
+			last = part
+		}
+	}
+	return last
+}
+
+// childName finds the name of a device in its own folder, for captures without /sys/class.
+func (r *reader) childName(place string) (string, error) {
+	for _, class := range classes {
+		list, err := r.entries(path.Join(place, class))
+		if err != nil {
+			return "", err
+		}
+		name := ""
+		for _, e := range list {
+			if class != "drm" || isCard(e.Name()) {
+				name = shorter(name, bounded(e.Name()))
+			}
+		}
+		if name != "" {
+			return name, nil
+		}
+	}
+	return "", nil
+}
