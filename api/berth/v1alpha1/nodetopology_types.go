@@ -310,7 +310,8 @@ type DeviceGroup struct {
 
 // PodAllocation is what one pod holds.
 type PodAllocation struct {
-	// UID is metadata.uid of the pod, for a static pod that of its manifest.
+	// UID is metadata.uid of the pod in the API, for a static pod that of its mirror; what the kubelet itself calls
+	// it where the API knows no such pod.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	UID string `json:"uid"`

@@ -1,0 +1,197 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// Request returns what a pod asks of the kubelet's resource managers, with requests defaulted from limits as the API server
+// does. Ephemeral containers count for nothing. The error is a *FieldError naming an amount that no kubelet would see:
+// negative, or absurdly large.
+func Request(pod *corev1.Pod) (placement.Request, error) {
+	r := podReader{fieldErrors: fieldErrors(podName(pod)), pod: pod}
+	out := placement.Request{
+		UID:        string(pod.UID),
+		PodLevel:   hasPodLevelResources(pod),
+		Containers: make([]placement.ContainerRequest, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers)),
+	}
+	for _, list := range []struct {
+		name       string
+		containers []corev1.Container
+	}{{"initContainers", pod.Spec.InitContainers}, {"containers", pod.Spec.Containers}} {
+		for i := range list.containers {
+			c, err := r.container(field.NewPath("spec", list.name).Index(i), &list.containers[i])
+			if err != nil {
+				return placement.Request{}, err
+			}
+			if list.name == "initContainers" {
+				c.Kind = initKind(&list.containers[i])
+			}
+			out.Containers = append(out.Containers, c)
+		}
+	}
+	out.Guaranteed = isGuaranteed(pod)
+	return out, nil
+}
+
+// initKind tells sidecars, which restart always, from init containers that run to their end.
+func initKind(c *corev1.Container) placement.ContainerKind {
+	if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		return placement.Sidecar
+	}
+	return placement.Init
+}
+
+type podReader struct {
+	fieldErrors
+	pod *corev1.Pod
+}
+
+// The largest amounts taken for meant: package placement refuses larger ones.
+var (
+	maxCPUs   = resource.MustParse("1000000")
+	maxMemory = resource.MustParse("1Ei")
+	maxCount  = resource.MustParse("1Gi")
+)
+
+func (r podReader) container(at *field.Path, c *corev1.Container) (placement.ContainerRequest, error) {
+	out := placement.ContainerRequest{Name: c.Name}
+	at = at.Child("resources")
+	for _, name := range namesIn(c.Resources.Requests, c.Resources.Limits) {
+		q, where := c.Resources.Limits[name], at.Child("limits").Key(string(name))
+		if asked, ok := c.Resources.Requests[name]; ok {
+			q, where = asked, at.Child("requests").Key(string(name))
+		}
+		var err error
+		switch {
+		case name == corev1.ResourceCPU:
+			if err = r.within(where, q, maxCPUs); err == nil {
+				out.MilliCPU = q.MilliValue()
+			}
+		case isMemory(name):
+			if err = r.within(where, q, maxMemory); err == nil {
+				out.Memory = append(out.Memory, memoryOf(string(name), q))
+			}
+		case isExtended(name):
+			err = r.device(at, c, name, &out)
+		}
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// device adds an extended resource. The device manager reads limits only.
+func (r podReader) device(at *field.Path, c *corev1.Container, name corev1.ResourceName, out *placement.ContainerRequest) error {
+	q, limited := c.Resources.Limits[name]
+	if !limited {
+		return r.within(at.Child("requests").Key(string(name)), c.Resources.Requests[name], maxCount)
+	}
+	if err := r.within(at.Child("limits").Key(string(name)), q, maxCount); err != nil {
+		return err
+	}
+	out.Devices = append(out.Devices, placement.DeviceRequest{
+		Resource: string(name), Count: q.Value(), Claimed: r.claimed(c.Name, string(name)),
+	})
+	return nil
+}
+
+// claimed says whether Dynamic Resource Allocation provides an extended resource.
+func (r podReader) claimed(container, name string) bool {
+	status := r.pod.Status.ExtendedResourceClaimStatus
+	return status != nil && slices.ContainsFunc(status.RequestMappings, func(m corev1.ContainerExtendedResourceRequest) bool {
+		return m.ContainerName == container && m.ResourceName == name
+	})
+}
+
+func (r podReader) within(at *field.Path, q, limit resource.Quantity) error {
+	if q.Sign() < 0 || q.Cmp(limit) > 0 {
+		return r.at(at, &q, "0 to "+limit.String())
+	}
+	return nil
+}
+
+// memoryOf notes whether the amount is a whole number of bytes: the kubelet refuses others.
+func memoryOf(name string, q resource.Quantity) placement.MemoryRequest {
+	bytes := q.Value()
+	return placement.MemoryRequest{Resource: name, Bytes: uint64(bytes), Fraction: q.CmpInt64(bytes) != 0}
+}
+
+func isMemory(name corev1.ResourceName) bool {
+	return name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// isExtended says whether a device plugin could offer the resource: its name has a domain of its own.
+func isExtended(name corev1.ResourceName) bool {
+	domain, _, ok := strings.Cut(string(name), "/")
+	return ok && domain != strings.TrimSuffix(corev1.ResourceDefaultNamespacePrefix, "/") &&
+		!strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
+}
+
+func namesIn(lists ...corev1.ResourceList) []corev1.ResourceName {
+	var names []corev1.ResourceName
+	for _, l := range lists {
+		for name := range l {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// hasPodLevelResources is component-helpers' IsPodLevelResourcesSet.
+func hasPodLevelResources(pod *corev1.Pod) bool {
+	r := pod.Spec.Resources
+	return r != nil && slices.ContainsFunc(namesIn(r.Requests, r.Limits), func(name corev1.ResourceName) bool {
+		return name == corev1.ResourceCPU || isMemory(name)
+	})
+}
+
+// isGuaranteed is the kubelet's GetPodQOS: the status if it says, else what the resources make of it.
+func isGuaranteed(pod *corev1.Pod) bool {
+	if pod.Status.QOSClass != "" {
+		return pod.Status.QOSClass == corev1.PodQOSGuaranteed
+	}
+	if pod.Spec.Resources != nil {
+		return guaranteedBy([]corev1.ResourceRequirements{*pod.Spec.Resources})
+	}
+	var all []corev1.ResourceRequirements
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			all = append(all, list[i].Resources)
+		}
+	}
+	return guaranteedBy(all)
+}
+
+// guaranteedBy says whether everything has limits for CPU and memory, and the sums of requests are those of limits.
+func guaranteedBy(all []corev1.ResourceRequirements) bool {
+	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		var requests, limits resource.Quantity
+		for i := range all {
+			limit := all[i].Limits[name]
+			if limit.Sign() != 1 {
+				return false
+			}
+			limits.Add(limit)
+			request, ok := all[i].Requests[name]
+			if !ok {
+				request = limit
+			}
+			if request.Sign() == 1 {
+				requests.Add(request)
+			}
+		}
+		if len(all) == 0 || limits.Cmp(requests) != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,146 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Kubelet is what a KubeletConfiguration does not say of a kubelet.
+type Kubelet struct {
+	// Version is its release; 0 means placement.V136.
+	Version placement.Version
+	// MemoryBytes is the machine's memory (MachineInfo.MemoryCapacity), of which an eviction threshold may be a percentage; 0: not known.
+	MemoryBytes uint64
+}
+
+// defaultEviction is the kubelet's evictionHard[memory.available] where the configuration has no evictionHard
+// (pkg/kubelet/eviction/defaults_linux.go).
+const defaultEviction = "100Mi"
+
+// Config returns the part of a KubeletConfiguration that decides about placement. The error is a *FieldError. Whether the
+// kubelet would start with it is for placement.NewModel to say.
+func Config(c *kubeletv1beta1.KubeletConfiguration, k Kubelet) (placement.Config, error) {
+	r := configReader{fieldErrors: "KubeletConfiguration", c: c}
+	out := placement.Config{
+		Version:                      k.Version,
+		CPUManagerPolicy:             c.CPUManagerPolicy,
+		CPUManagerPolicyOptions:      c.CPUManagerPolicyOptions,
+		ReservedSystemCPUs:           c.ReservedSystemCPUs,
+		MemoryManagerPolicy:          c.MemoryManagerPolicy,
+		TopologyManagerPolicy:        c.TopologyManagerPolicy,
+		TopologyManagerScope:         c.TopologyManagerScope,
+		TopologyManagerPolicyOptions: c.TopologyManagerPolicyOptions,
+		FeatureGates:                 c.FeatureGates,
+	}
+	if err := r.reservations(&out, k.MemoryBytes); err != nil {
+		return placement.Config{}, err
+	}
+	for i, m := range c.ReservedMemory {
+		reserved, err := r.reservedMemory(field.NewPath("reservedMemory").Index(i), &m)
+		if err != nil {
+			return placement.Config{}, err
+		}
+		out.ReservedMemory = append(out.ReservedMemory, reserved)
+	}
+	return out, nil
+}
+
+type configReader struct {
+	fieldErrors
+	c *kubeletv1beta1.KubeletConfiguration
+}
+
+// reservations adds up kubeReserved and systemReserved, and the eviction threshold as cm.GetNodeAllocatableReservation does.
+func (r configReader) reservations(out *placement.Config, capacity uint64) error {
+	sums := map[string]resource.Quantity{}
+	for _, list := range [...]struct {
+		name   string
+		values map[string]string
+	}{{"kubeReserved", r.c.KubeReserved}, {"systemReserved", r.c.SystemReserved}} {
+		for name, text := range list.values {
+			at := field.NewPath(list.name).Key(name)
+			q, err := r.quantity(at, text)
+			if err != nil {
+				return err
+			}
+			sum := sums[name]
+			sum.Add(q)
+			sums[name] = sum
+		}
+	}
+	cpu := sums[string(corev1.ResourceCPU)]
+	if cpu.Cmp(maxCPUs) > 0 {
+		return r.at(field.NewPath("kubeReserved").Key("cpu"), cpu.String(), "at most "+maxCPUs.String()+" with systemReserved")
+	}
+	out.ReservedMilliCPU = cpu.MilliValue()
+	evicted, known, err := r.eviction(capacity)
+	if err != nil || !known {
+		return err
+	}
+	out.NodeReserved = map[string]uint64{}
+	for name, q := range sums {
+		if isMemory(corev1.ResourceName(name)) {
+			out.NodeReserved[name] = uint64(q.Value())
+		}
+	}
+	out.NodeReserved[string(corev1.ResourceMemory)] += evicted
+	return nil
+}
+
+func (r configReader) quantity(at *field.Path, text string) (resource.Quantity, error) {
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return q, r.at(at, text, "a quantity like 500m or 1Gi")
+	}
+	if q.Sign() < 0 || q.Cmp(maxMemory) > 0 {
+		return q, r.at(at, text, "0 to "+maxMemory.String())
+	}
+	return q, nil
+}
+
+// eviction is the hard threshold of memory.available in bytes; unknown if it is a percentage of an unknown amount.
+func (r configReader) eviction(capacity uint64) (bytes uint64, known bool, err error) {
+	text, ok := r.c.EvictionHard["memory.available"]
+	if r.c.EvictionHard == nil {
+		text, ok = defaultEviction, true
+	}
+	if !ok {
+		return 0, true, nil
+	}
+	at := field.NewPath("evictionHard").Key("memory.available")
+	if number, percent := strings.CutSuffix(text, "%"); percent {
+		share, err := strconv.ParseFloat(number, 32)
+		if err != nil || !(share >= 0 && share <= 100) {
+			return 0, false, r.at(at, text, "0% to 100%")
+		}
+		return uint64(float64(capacity) * float64(float32(share)/100)), capacity > 0, nil
+	}
+	q, err := r.quantity(at, text)
+	return uint64(q.Value()), err == nil, err
+}
+
+func (r configReader) reservedMemory(at *field.Path, m *kubeletv1beta1.MemoryReservation) (placement.ReservedMemory, error) {
+	if m.NumaNode < 0 || m.NumaNode >= topology.MaxNUMANodes {
+		return placement.ReservedMemory{}, r.at(at.Child("numaNode"), m.NumaNode, "0 to 63")
+	}
+	out := placement.ReservedMemory{NUMA: topology.NUMAID(m.NumaNode), Limits: map[string]uint64{}}
+	for name, q := range m.Limits {
+		where := at.Child("limits").Key(string(name))
+		if !isMemory(name) {
+			return out, r.at(where, name, "memory or hugepages-SIZE")
+		}
+		if q.Sign() < 0 || q.Cmp(maxMemory) > 0 {
+			return out, r.at(where, q.String(), "0 to "+maxMemory.String())
+		}
+		out.Limits[string(name)] = uint64(q.Value())
+	}
+	return out, nil
+}

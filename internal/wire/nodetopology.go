@@ -1,0 +1,256 @@
+package wire
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Node is a NodeTopology in the engine's words.
+type Node struct {
+	Name   string
+	Spec   NodeSpec
+	Report Report
+}
+
+// NodeSpec is what stays the same until a node's kubelet restarts: enough for placement.NewModel.
+type NodeSpec struct {
+	Machine   *topology.Machine
+	View      *placement.KubeletView
+	Config    placement.Config
+	Authority v1alpha1.Authority
+	// KubeletVersion is the release in full, "v1.36.3"; Config.Version is its minor number.
+	KubeletVersion string
+}
+
+// Report is what a node has handed out: enough for placement.Model.StateOf.
+type Report struct {
+	// Sequence numbers the reports of one NodeTopology object; 0 when nothing has been reported.
+	Sequence int64
+	// Observed is by the node's clock.
+	Observed time.Time
+	Snapshot placement.Snapshot
+	// Pods says more about Snapshot.Pods, index by index.
+	Pods []ReportedPod
+	// Conditions as the agent wrote them.
+	Conditions []metav1.Condition
+}
+
+// ReportedPod is what a report tells of a pod besides what it holds.
+type ReportedPod struct {
+	// Namespace and Name are known where State is not PodUnknown, and left out for pods that hold nothing.
+	Namespace, Name string
+	// State is "" for an admitted pod that has not ended.
+	State v1alpha1.PodState
+	// Started lists init containers that have been started.
+	Started []string
+}
+
+// Ready returns the report's Ready condition; a report without one is not ready.
+func (r *Report) Ready() metav1.Condition {
+	if c := meta.FindStatusCondition(r.Conditions, v1alpha1.ConditionReady); c != nil {
+		return *c
+	}
+	return metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "NotReported",
+		Message: "the agent of this node has not reported yet",
+	}
+}
+
+// ReadNodeTopology translates a NodeTopology, refusing one that contradicts itself. The error is a
+// *FieldError.
+func ReadNodeTopology(nt *v1alpha1.NodeTopology) (Node, error) {
+	spec, err := ReadNodeSpec(nt)
+	if err != nil {
+		return Node{}, err
+	}
+	report, err := ReadReport(nt)
+	if err != nil {
+		return Node{}, err
+	}
+	if err := CheckReport(&spec, &report, nt.Name); err != nil {
+		return Node{}, err
+	}
+	return Node{Name: nt.Name, Spec: spec, Report: report}, nil
+}
+
+// ReadNodeSpec translates the spec alone; it changes rarely, so the result is worth keeping. The error is a
+// *FieldError.
+func ReadNodeSpec(nt *v1alpha1.NodeTopology) (NodeSpec, error) {
+	r := specReader{fieldErrors("NodeTopology " + nt.Name)}
+	return r.spec(&nt.Spec)
+}
+
+// WriteNodeTopology translates a Node. It fails where the object cannot carry what the Node says: a view
+// that differs from its machine in more than memory and counts, amounts beyond an int64.
+func WriteNodeTopology(n *Node) (*v1alpha1.NodeTopology, error) {
+	w := writer{fieldErrors("NodeTopology " + n.Name)}
+	spec, err := w.spec(&n.Spec)
+	if err != nil {
+		return nil, err
+	}
+	status, err := w.status(&n.Report)
+	if err != nil {
+		return nil, err
+	}
+	return &v1alpha1.NodeTopology{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeTopology"},
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name},
+		Spec:       spec,
+		Status:     status,
+	}, nil
+}
+
+// specReader reads a spec; its methods return *FieldErrors about the object.
+type specReader struct{ fieldErrors }
+
+func (r specReader) spec(s *v1alpha1.NodeTopologySpec) (NodeSpec, error) {
+	at := field.NewPath("spec")
+	m, err := topology.Parse(s.Machine)
+	if err != nil {
+		return NodeSpec{}, r.at(at.Child("machine"), s.Machine, "a compact machine string: "+err.Error())
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		return NodeSpec{}, r.at(at.Child("machine"), s.Machine, "a machine that a kubelet can run on: "+err.Error())
+	}
+	if err := r.view(s.KubeletView, view); err != nil {
+		return NodeSpec{}, err
+	}
+	version, err := ParseKubeletVersion(s.KubeletVersion)
+	if err != nil {
+		return NodeSpec{}, r.at(at.Child("kubeletVersion"), s.KubeletVersion, `a release like "v1.36.3"`)
+	}
+	if s.Authority != v1alpha1.AuthorityKubelet && s.Authority != v1alpha1.AuthorityBerth {
+		return NodeSpec{}, r.at(at.Child("authority"), s.Authority, `"kubelet" or "berth"`)
+	}
+	config, err := r.config(s)
+	if err != nil {
+		return NodeSpec{}, err
+	}
+	config.Version = version
+	return NodeSpec{Machine: m, View: view, Config: config, Authority: s.Authority, KubeletVersion: s.KubeletVersion}, nil
+}
+
+var releasePattern = regexp.MustCompile(`^v1\.([0-9]{1,3})(\.[0-9]{1,4})?([-+].{0,60})?$`)
+
+// ParseKubeletVersion reads a kubelet's release as Node.status.nodeInfo.kubeletVersion spells it ("v1.36.3",
+// "v1.35.1-eks-1a2b3c"). Whether the engine knows the release is for placement.NewModel to say.
+func ParseKubeletVersion(text string) (placement.Version, error) {
+	m := releasePattern.FindStringSubmatch(text)
+	if m == nil {
+		return 0, fmt.Errorf("kubelet version %s: want a release like \"v1.36.3\"", clip(text))
+	}
+	minor, err := strconv.ParseUint(m[1], 10, 8)
+	if err != nil || minor == 0 {
+		return 0, fmt.Errorf("kubelet version %s: the minor number must be between 1 and 255", clip(text))
+	}
+	return placement.Version(minor), nil
+}
+
+// view applies the deviations d to view.
+func (r specReader) view(d *v1alpha1.KubeletView, view *placement.KubeletView) error {
+	if d == nil {
+		return nil
+	}
+	if d.NumCores != nil {
+		view.NumCores = int(*d.NumCores)
+	}
+	if d.NumSockets != nil {
+		view.NumSockets = int(*d.NumSockets)
+	}
+	at := field.NewPath("spec", "kubeletView", "memory")
+	for i := range d.Memory {
+		m := &d.Memory[i]
+		node := viewNode(view, topology.NUMAID(m.NUMA))
+		if m.NUMA < 0 || node == nil {
+			return r.at(at.Index(i).Child("numa"), m.NUMA, "a NUMA node of spec.machine")
+		}
+		if m.Bytes < 0 {
+			return r.at(at.Index(i).Child("bytes"), m.Bytes, "a size that is not negative")
+		}
+		node.MemoryBytes, node.HugePages = uint64(m.Bytes), nil
+		for j, h := range m.HugePages {
+			if h.PageBytes <= 0 || h.Count < 0 {
+				return r.at(at.Index(i).Child("hugePages").Index(j), h, "a positive page size and a count that is not negative")
+			}
+			node.HugePages = append(node.HugePages, topology.HugePages{PageBytes: uint64(h.PageBytes), Count: uint64(h.Count)})
+		}
+	}
+	return nil
+}
+
+// viewNode returns the view's node with the given id, or nil.
+func viewNode(view *placement.KubeletView, id topology.NUMAID) *placement.ViewNode {
+	for i := range view.Nodes {
+		if view.Nodes[i].ID == id {
+			return &view.Nodes[i]
+		}
+	}
+	return nil
+}
+
+func (r specReader) config(s *v1alpha1.NodeTopologySpec) (placement.Config, error) {
+	c := placement.Config{
+		CPUManagerPolicy:             s.CPUManager.Policy,
+		CPUManagerPolicyOptions:      optionsOf(s.CPUManager.Options),
+		ReservedSystemCPUs:           string(s.CPUManager.ReservedCPUs),
+		ReservedMilliCPU:             s.CPUManager.ReservedMilliCPU,
+		MemoryManagerPolicy:          s.MemoryManager.Policy,
+		TopologyManagerPolicy:        s.TopologyManager.Policy,
+		TopologyManagerScope:         s.TopologyManager.Scope,
+		TopologyManagerPolicyOptions: optionsOf(s.TopologyManager.Options),
+		FeatureGates:                 s.FeatureGates,
+	}
+	at := field.NewPath("spec", "memoryManager")
+	var err error
+	if c.NodeReserved, err = r.amounts(at.Child("nodeReserved"), s.MemoryManager.NodeReserved); err != nil {
+		return c, err
+	}
+	for i, reserved := range s.MemoryManager.Reserved {
+		at := at.Child("reserved").Index(i)
+		if reserved.NUMA < 0 || reserved.NUMA >= topology.MaxNUMANodes {
+			return c, r.at(at.Child("numa"), reserved.NUMA, "a NUMA node between 0 and 63")
+		}
+		limits, err := r.amounts(at.Child("limits"), reserved.Limits)
+		if err != nil {
+			return c, err
+		}
+		c.ReservedMemory = append(c.ReservedMemory, placement.ReservedMemory{NUMA: topology.NUMAID(reserved.NUMA), Limits: limits})
+	}
+	return c, nil
+}
+
+func (r specReader) amounts(at *field.Path, m map[string]v1alpha1.Bytes) (map[string]uint64, error) {
+	if m == nil {
+		return nil, nil
+	}
+	out := make(map[string]uint64, len(m))
+	for name, bytes := range m {
+		if bytes < 0 {
+			return nil, r.at(at.Key(name), bytes, "a size that is not negative")
+		}
+		out[name] = uint64(bytes)
+	}
+	return out, nil
+}
+
+func optionsOf(m map[string]v1alpha1.OptionValue) map[string]string {
+	if m == nil {
+		return nil
+	}
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		out[k] = string(v)
+	}
+	return out
+}

@@ -1,0 +1,318 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+const gib = 1 << 30
+
+// sampleNode is a two-node machine with one of everything.
+func sampleNode(t testing.TB) Node {
+	t.Helper()
+	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 number:interleaved mem:8Gi dist:10,21")
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view.NumSockets = 1
+	view.Nodes[1].MemoryBytes -= 4096
+	view.Nodes[1].HugePages = []topology.HugePages{{PageBytes: 2 << 20, Count: 100}}
+	return Node{
+		Name: "n1",
+		Spec: NodeSpec{
+			Machine: m, View: view, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3",
+			Config: placement.Config{
+				Version:          placement.V136,
+				CPUManagerPolicy: "static", CPUManagerPolicyOptions: map[string]string{"full-pcpus-only": "true"},
+				ReservedSystemCPUs: "0,8", ReservedMilliCPU: 500,
+				MemoryManagerPolicy: "Static",
+				ReservedMemory:      []placement.ReservedMemory{{NUMA: 0, Limits: map[string]uint64{"memory": gib}}},
+				NodeReserved:        map[string]uint64{"memory": gib},
+
+				TopologyManagerPolicy: "restricted", TopologyManagerScope: "pod",
+				TopologyManagerPolicyOptions: map[string]string{"prefer-closest-numa-nodes": "true"},
+				FeatureGates:                 map[string]bool{"CPUManagerPolicyAlphaOptions": true},
+			},
+		},
+		Report: sampleReport(t, m),
+	}
+}
+
+func sampleReport(t testing.TB, m *topology.Machine) Report {
+	t.Helper()
+	held := topology.NewCPUSet(2, 3, 4)
+	return Report{
+		Sequence: 12, Observed: time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC),
+		Snapshot: placement.Snapshot{
+			SharedCPUs: m.Online.AndNot(&held),
+			Memory: []placement.MemoryTable{
+				{NUMA: 0, Assignments: 1, Cells: 3, Resources: []placement.MemoryAmounts{{Resource: "memory", Allocatable: 7 * gib, Reserved: gib, Free: 6 * gib}}},
+				{NUMA: 1, Assignments: 1, Cells: 3, Resources: []placement.MemoryAmounts{{Resource: "memory", Allocatable: 8 * gib, Free: 8 * gib}}},
+			},
+			Devices: []placement.DevicePool{{Resource: "nvidia.com/gpu", Preference: placement.UnknownPreference, Devices: []placement.Device{
+				{ID: "a", NUMA: 1, HasTopology: true}, {ID: "b", NUMA: 2, HasTopology: true, Unhealthy: true}, {ID: "c"}, {ID: "d", HasTopology: true}, {ID: "e", NUMA: 1, HasTopology: true},
+			}}},
+			Pods: []placement.PodAllocation{
+				{UID: "u-1", Containers: []placement.ContainerAllocation{
+					{Name: "init", Kind: placement.Init, CPUs: topology.NewCPUSet(2)},
+					{
+						Name: "app", CPUs: topology.NewCPUSet(2, 3), Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 3, Bytes: gib}},
+						Devices: []placement.DeviceAllocation{{Resource: "nvidia.com/gpu", IDs: []string{"a"}}},
+					},
+				}},
+				{UID: "u-2"},
+				{UID: "u-3", Containers: []placement.ContainerAllocation{{Name: "app", CPUs: topology.NewCPUSet(4)}}},
+			},
+		},
+		Pods: []ReportedPod{
+			{Namespace: "ns", Name: "a", Started: []string{"init"}}, {}, {State: v1alpha1.PodUnknown},
+		},
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Consistent"}},
+	}
+}
+
+func TestNodeTopologyRoundTrip(t *testing.T) {
+	want := sampleNode(t)
+	nt, err := WriteNodeTopology(&want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(nt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back v1alpha1.NodeTopology
+	if err := json.Unmarshal(data, &back); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadNodeTopology(&back)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Report.Observed = got.Report.Observed.UTC()
+	if !got.Spec.Machine.Equal(want.Spec.Machine) {
+		t.Errorf("machine %s, want %s", got.Spec.Machine, want.Spec.Machine)
+	}
+	got.Spec.Machine = want.Spec.Machine
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+// TestViewIsLeftOutWhereItIsTheMachines: the common case costs no bytes.
+func TestViewIsLeftOutWhereItIsTheMachines(t *testing.T) {
+	n := sampleNode(t)
+	n.Spec.View = nil
+	nt, err := WriteNodeTopology(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if nt.Spec.KubeletView != nil {
+		t.Errorf("got %+v, want none", nt.Spec.KubeletView)
+	}
+}
+
+func TestViewThatCannotBeSaid(t *testing.T) {
+	n := sampleNode(t)
+	n.Spec.View.Nodes = n.Spec.View.Nodes[:1]
+	var fe *FieldError
+	if _, err := WriteNodeTopology(&n); !errors.As(err, &fe) || fe.Field != "spec.kubeletView" {
+		t.Errorf("got error %v, want one about spec.kubeletView", err)
+	}
+}
+
+func TestUnderflowIsNotWritten(t *testing.T) {
+	n := sampleNode(t)
+	n.Report.Snapshot.Memory[0].Resources[0] = placement.MemoryAmounts{Resource: "memory", Allocatable: 1<<64 - 4096, Free: 1<<64 - 4096}
+	var fe *FieldError
+	if _, err := WriteNodeTopology(&n); !errors.As(err, &fe) || fe.Field != "status.memory[0].resources[0]" {
+		t.Errorf("got error %v, want one about status.memory[0].resources[0]", err)
+	}
+}
+
+// TestContradictions: each change of a good object is refused, and the error names the place.
+func TestContradictions(t *testing.T) {
+	for _, tc := range []struct {
+		name, field string
+		spoil       func(*v1alpha1.NodeTopology)
+	}{
+		{"no machine", "spec.machine", func(o *v1alpha1.NodeTopology) { o.Spec.Machine = "" }},
+		{"machine", "spec.machine", func(o *v1alpha1.NodeTopology) { o.Spec.Machine = "numa:4000000000" }},
+		{"authority", "spec.authority", func(o *v1alpha1.NodeTopology) { o.Spec.Authority = "me" }},
+		{"version", "spec.kubeletVersion", func(o *v1alpha1.NodeTopology) { o.Spec.KubeletVersion = "1.36" }},
+		{"version 300", "spec.kubeletVersion", func(o *v1alpha1.NodeTopology) { o.Spec.KubeletVersion = "v1.300.0" }},
+		{"view node", "spec.kubeletView.memory[0].numa", func(o *v1alpha1.NodeTopology) { o.Spec.KubeletView.Memory[0].NUMA = 7 }},
+		{"view size", "spec.kubeletView.memory[0].bytes", func(o *v1alpha1.NodeTopology) { o.Spec.KubeletView.Memory[0].Bytes = -1 }},
+		{"view pages", "spec.kubeletView.memory[0].hugePages[0]", func(o *v1alpha1.NodeTopology) { o.Spec.KubeletView.Memory[0].HugePages[0].Count = -1 }},
+		{"reserved node", "spec.memoryManager.reserved[0].numa", func(o *v1alpha1.NodeTopology) { o.Spec.MemoryManager.Reserved[0].NUMA = -1 }},
+		{"reserved size", "spec.memoryManager.reserved[0].limits[memory]", func(o *v1alpha1.NodeTopology) { o.Spec.MemoryManager.Reserved[0].Limits["memory"] = -1 }},
+		{"node reserved", "spec.memoryManager.nodeReserved[memory]", func(o *v1alpha1.NodeTopology) { o.Spec.MemoryManager.NodeReserved["memory"] = -1 }},
+		{"sequence", "status.sequence", func(o *v1alpha1.NodeTopology) { o.Status.Sequence = -1 }},
+		{"shared", "status.sharedCPUs", func(o *v1alpha1.NodeTopology) { o.Status.SharedCPUs = "0-" }},
+		{"shared beyond machine", "status.sharedCPUs", func(o *v1alpha1.NodeTopology) { o.Status.SharedCPUs = "0-1,5-16" }},
+		{"table order", "status.memory[1].numa", func(o *v1alpha1.NodeTopology) { o.Status.Memory[1].NUMA = 0 }},
+		{"table node", "status.memory[1].numa", func(o *v1alpha1.NodeTopology) { o.Status.Memory[1].NUMA = 99 }},
+		{"table beyond machine", "status.memory[1].numa", func(o *v1alpha1.NodeTopology) { o.Status.Memory[1].NUMA, o.Status.Memory[1].Cells = 5, "" }},
+		{"assignments", "status.memory[0].assignments", func(o *v1alpha1.NodeTopology) { o.Status.Memory[0].Assignments = -1 }},
+		{"cells", "status.memory[0].cells", func(o *v1alpha1.NodeTopology) { o.Status.Memory[0].Cells = "1" }},
+		{"row", "status.memory[0].resources[0].reserved", func(o *v1alpha1.NodeTopology) { o.Status.Memory[0].Resources[0].Reserved = 8 * gib }},
+		{"pod name", "status.pods[0].pod", func(o *v1alpha1.NodeTopology) { o.Status.Pods[0].Pod = "a" }},
+		{"row order", "status.memory[0].resources[1].resource", func(o *v1alpha1.NodeTopology) {
+			o.Status.Memory[0].Resources = append(o.Status.Memory[0].Resources, o.Status.Memory[0].Resources[0])
+		}},
+		{"pool twice", "status.devices[1].resource", func(o *v1alpha1.NodeTopology) { o.Status.Devices = append(o.Status.Devices, o.Status.Devices[0]) }},
+		{"preference", "status.devices[0].preference", func(o *v1alpha1.NodeTopology) { o.Status.Devices[0].Preference = "some" }},
+		{"device twice", "status.devices[0].groups", func(o *v1alpha1.NodeTopology) { o.Status.Devices[0].Groups[2].IDs[0] = "a" }},
+		{"device node", "status.devices[0].groups[0].numa", func(o *v1alpha1.NodeTopology) { *o.Status.Devices[0].Groups[0].NUMA = "64" }},
+		{"pod twice", "status.pods[1].uid", func(o *v1alpha1.NodeTopology) { o.Status.Pods[1].UID = "u-1" }},
+		{"pod state", "status.pods[1].state", func(o *v1alpha1.NodeTopology) { o.Status.Pods[1].State = "Dead" }},
+		{"container twice", "status.pods[0].containers[1].name", func(o *v1alpha1.NodeTopology) { o.Status.Pods[0].Containers[1].Name = "init" }},
+		{"kind", "status.pods[0].containers[0].kind", func(o *v1alpha1.NodeTopology) { o.Status.Pods[0].Containers[0].Kind = "init" }},
+		{"CPUs shared", "status.pods[0].containers[1].cpus", func(o *v1alpha1.NodeTopology) { o.Status.Pods[0].Containers[1].CPUs = "2-3,5" }},
+		{"CPUs twice", "status.pods[2].containers[0].cpus", func(o *v1alpha1.NodeTopology) { o.Status.Pods[2].Containers[0].CPUs = "3" }},
+		{"CPUs beyond machine", "status.pods[2].containers[0].cpus", func(o *v1alpha1.NodeTopology) { o.Status.Pods[2].Containers[0].CPUs = "4,16" }},
+		{"block nodes", "status.pods[0].containers[1].memory[0]", func(o *v1alpha1.NodeTopology) { o.Status.Pods[0].Containers[1].Memory[0] = "memory@=1Gi" }},
+		{"block size", "status.pods[0].containers[1].memory[0]", func(o *v1alpha1.NodeTopology) { o.Status.Pods[0].Containers[1].Memory[0] = "memory@0=-1" }},
+		{"block unit", "status.pods[0].containers[1].memory[0]", func(o *v1alpha1.NodeTopology) { o.Status.Pods[0].Containers[1].Memory[0] = "memory@0=1.5" }},
+		{"block", "status.pods[0].containers[1].memory[0]", func(o *v1alpha1.NodeTopology) { o.Status.Pods[0].Containers[1].Memory[0] = "memory" }},
+		{"held order", "status.pods[0].containers[1].devices[0].ids[1]", func(o *v1alpha1.NodeTopology) {
+			o.Status.Pods[0].Containers[1].Devices[0].IDs = []v1alpha1.DeviceID{"b", "a"}
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := sampleNode(t)
+			nt, err := WriteNodeTopology(&n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tc.spoil(nt)
+			_, err = ReadNodeTopology(nt)
+			var fe *FieldError
+			if !errors.As(err, &fe) || fe.Field != tc.field || fe.Object != "NodeTopology n1" {
+				t.Fatalf("got error %v, want one about %s of NodeTopology n1", err, tc.field)
+			}
+		})
+	}
+}
+
+// largeNode is a machine of 256 CPUs on 8 NUMA nodes with 60 pods, all pinned: what the size limit is for.
+func largeNode(t testing.TB) Node {
+	t.Helper()
+	m, err := topology.Parse("package:2 numa:4 l3:4 core:4 pu:2 number:interleaved mem:128Gi dist:10,12,32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := sampleNode(t)
+	n.Name = "ip-10-0-123-45.eu-central-1.compute.internal"
+	n.Spec.Machine, n.Spec.View = m, nil
+	n.Report.Snapshot = placement.Snapshot{SharedCPUs: m.Online}
+	n.Report.Pods = nil
+	for node := range topology.NUMAID(8) {
+		row := func(resource string) placement.MemoryAmounts {
+			return placement.MemoryAmounts{Resource: resource, Allocatable: 120 * gib, Reserved: 57 * gib, Free: 63 * gib}
+		}
+		n.Report.Snapshot.Memory = append(n.Report.Snapshot.Memory, placement.MemoryTable{
+			NUMA: node, Assignments: 14, Cells: topology.NewNUMASet(node), Resources: []placement.MemoryAmounts{row("hugepages-1Gi"), row("memory")},
+		})
+	}
+	pool := placement.DevicePool{Resource: "nvidia.com/gpu", Preference: placement.UnknownPreference}
+	for i := range 8 {
+		pool.Devices = append(pool.Devices, placement.Device{ID: fmt.Sprintf("GPU-0650a168-e770-3ea8-8ac3-8a1d419763e%d", i), NUMA: 1 << i, HasTopology: true})
+	}
+	n.Report.Snapshot.Devices = []placement.DevicePool{pool}
+	for i := range 60 {
+		cpus := topology.NewCPUSet(topology.CPUID(2*i+8), topology.CPUID(2*i+9), topology.CPUID(2*i+136), topology.CPUID(2*i+137)).And(&m.Online)
+		n.Report.Snapshot.SharedCPUs = n.Report.Snapshot.SharedCPUs.AndNot(&cpus)
+		c := placement.ContainerAllocation{Name: "inference", CPUs: cpus, Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1 << (i % 8), Bytes: 7 * gib}}}
+		if i < 8 {
+			c.Devices = []placement.DeviceAllocation{{Resource: pool.Resource, IDs: []string{pool.Devices[i].ID}}}
+		}
+		n.Report.Snapshot.Pods = append(n.Report.Snapshot.Pods, placement.PodAllocation{
+			UID: fmt.Sprintf("39b37746-7f5e-4064-b8e1-eebd2bfaa0%02d", i), Containers: []placement.ContainerAllocation{c},
+		})
+		n.Report.Pods = append(n.Report.Pods, ReportedPod{Namespace: "machine-learning", Name: fmt.Sprintf("llama-server-6d4cf56db6-x7k%02d", i)})
+	}
+	return n
+}
+
+func TestSize(t *testing.T) {
+	n := largeNode(t)
+	nt, err := WriteNodeTopology(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadNodeTopology(nt); err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(nt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("256 CPUs, 8 NUMA nodes, 60 pinned pods: %d bytes", len(data))
+	if limit := 16 << 10; len(data) > limit {
+		t.Errorf("%d bytes, want at most %d", len(data), limit)
+	}
+	if len(data) < 8<<10 {
+		t.Errorf("%d bytes: this test means to measure a full node", len(data))
+	}
+}
+
+func FuzzReadNodeTopology(f *testing.F) {
+	n := sampleNode(f)
+	nt, err := WriteNodeTopology(&n)
+	if err != nil {
+		f.Fatal(err)
+	}
+	data, err := json.Marshal(nt)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(strings.Replace(string(data), `"cells":"0-1"`, `"cells":"0"`, 1)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var nt v1alpha1.NodeTopology
+		if json.Unmarshal(data, &nt) != nil {
+			return
+		}
+		n, err := ReadNodeTopology(&nt)
+		if err != nil {
+			return
+		}
+		again, err := WriteNodeTopology(&n)
+		if err != nil {
+			t.Fatalf("read but cannot be written: %v", err)
+		}
+		if _, err := ReadNodeTopology(again); err != nil {
+			t.Fatalf("written but cannot be read: %v", err)
+		}
+	})
+}
+
+func BenchmarkReadReport(b *testing.B) {
+	n := largeNode(b)
+	nt, err := WriteNodeTopology(&n)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ReadReport(nt); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

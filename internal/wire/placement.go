@@ -1,0 +1,320 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// PlacementAnnotation carries the scheduler's decision on a Pod. It arrives with the Binding, in the same
+// write that binds the pod, and is admitted by no other way (deploy/policies).
+const PlacementAnnotation = "berth.dev/placement"
+
+// MaxPlacementBytes bounds the annotation's value. The API server's own limit is 256 KiB for all annotations
+// of an object together; the decision for 100 containers with 16 devices each needs half of this.
+const MaxPlacementBytes = 128 << 10
+
+const (
+	placementVersion    = 1
+	maxContainers       = 256
+	maxDevicesPerAnswer = 1024
+	maxBlocks           = 64
+)
+
+// Certainty says how far a decision binds the kubelet.
+type Certainty uint8
+
+const (
+	// VerdictOnly: the kubelet admits the pod in every outcome that is still open, but its CPUs, memory nodes or
+	// devices may differ from the decision.
+	VerdictOnly Certainty = iota
+	// Exact: the kubelet does exactly what the decision says.
+	Exact
+)
+
+var certaintyNames = [...]string{VerdictOnly: "verdict", Exact: "exact"}
+
+// String returns the word that the annotation uses.
+func (c Certainty) String() string { return nameOf(certaintyNames[:], int(c)) }
+
+// Guarantee says what the node's report allowed the scheduler to promise.
+type Guarantee uint8
+
+const (
+	// GuaranteeNone: nothing is known of the node's NUMA nodes.
+	GuaranteeNone Guarantee = iota
+	// GuaranteeAmounts: only amounts per NUMA node are known; best effort.
+	GuaranteeAmounts
+	// GuaranteeFull: the node has a complete NodeTopology; it will not refuse the pod.
+	GuaranteeFull
+)
+
+var guaranteeNames = [...]string{GuaranteeNone: "none", GuaranteeAmounts: "amounts", GuaranteeFull: "full"}
+
+// String returns the word that the annotation uses.
+func (g Guarantee) String() string { return nameOf(guaranteeNames[:], int(g)) }
+
+func nameOf(names []string, i int) string {
+	if i < len(names) {
+		return names[i]
+	}
+	return fmt.Sprintf("unknown(%d)", i)
+}
+
+// Placement is the content of the placement annotation.
+type Placement struct {
+	// Sequence counts the node's Bindings by the scheduler, from 1.
+	Sequence uint64
+	// Report is the sequence number of the NodeTopology that was decided on; 0 where there was none.
+	Report    int64
+	Certainty Certainty
+	Guarantee Guarantee
+	Decision  placement.Decision
+}
+
+// The annotation's JSON. A change of meaning or a new required field needs a new version number; readers
+// refuse versions that they do not know.
+type placementJSON struct {
+	Version    int             `json:"v"`
+	Sequence   uint64          `json:"seq"`
+	Report     int64           `json:"report,omitempty"`
+	UID        string          `json:"uid"`
+	Certainty  string          `json:"certainty"`
+	Guarantee  string          `json:"guarantee"`
+	Containers []containerJSON `json:"containers"`
+}
+
+type containerJSON struct {
+	Name    string       `json:"name"`
+	Kind    string       `json:"kind,omitempty"` // "", "Init", "Sidecar"
+	Hint    hintJSON     `json:"hint"`
+	CPUs    string       `json:"cpus,omitempty"` // kernel list; absent: the shared pool
+	Memory  []blockJSON  `json:"memory,omitempty"`
+	Devices []deviceJSON `json:"devices,omitempty"`
+}
+
+// hintJSON has no numa when the kubelet's affinity is nil.
+type hintJSON struct {
+	NUMA      *string `json:"numa,omitempty"`
+	Preferred bool    `json:"preferred"`
+}
+
+type blockJSON struct {
+	Resource string `json:"resource"`
+	NUMA     string `json:"numa"`
+	Bytes    uint64 `json:"bytes"`
+}
+
+type deviceJSON struct {
+	Resource string   `json:"resource"`
+	IDs      []string `json:"ids"`
+}
+
+// EncodePlacement returns the annotation's value. Equal placements give equal text.
+func EncodePlacement(p *Placement) (string, error) {
+	out := placementJSON{
+		Version: placementVersion, Sequence: p.Sequence, Report: p.Report, UID: p.Decision.UID,
+		Certainty: p.Certainty.String(), Guarantee: p.Guarantee.String(),
+		Containers: make([]containerJSON, 0, len(p.Decision.Containers)),
+	}
+	for i := range p.Decision.Containers {
+		out.Containers = append(out.Containers, encodeContainer(&p.Decision.Containers[i]))
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(&out); err != nil {
+		return "", fmt.Errorf("placement of pod %s: %w", p.Decision.UID, err)
+	}
+	text := strings.TrimSuffix(b.String(), "\n")
+	if _, err := DecodePlacement("Pod "+p.Decision.UID, text); err != nil {
+		return "", fmt.Errorf("refusing to write a placement that no reader takes: %w", err)
+	}
+	return text, nil
+}
+
+func encodeContainer(c *placement.ContainerDecision) containerJSON {
+	out := containerJSON{Name: c.Name, Hint: hintJSON{Preferred: c.Hint.Preferred}, CPUs: c.CPUs.String()}
+	if int(c.Kind) < len(kindNames) {
+		out.Kind = string(kindNames[c.Kind])
+	}
+	if !c.Hint.Any {
+		list := c.Hint.NUMA.String()
+		out.Hint.NUMA = &list
+	}
+	for _, b := range c.Memory {
+		out.Memory = append(out.Memory, blockJSON{b.Resource, b.NUMA.String(), b.Bytes})
+	}
+	for _, d := range c.Devices {
+		out.Devices = append(out.Devices, deviceJSON{d.Resource, d.IDs})
+	}
+	return out
+}
+
+// PlacementOf reads the placement annotation of a pod; found is false when there is none. A placement made
+// out for another pod is an error, like any other that cannot be right. The error is a *FieldError.
+func PlacementOf(pod *corev1.Pod) (p Placement, found bool, err error) {
+	text, ok := pod.Annotations[PlacementAnnotation]
+	if !ok {
+		return Placement{}, false, nil
+	}
+	object := podName(pod)
+	if p, err = DecodePlacement(object, text); err != nil {
+		return Placement{}, true, err
+	}
+	if p.Decision.UID != string(pod.UID) {
+		return Placement{}, true, fieldErrors(object).at(annotation(PlacementAnnotation).Child("uid"), p.Decision.UID,
+			"the pod's own UID "+string(pod.UID)+": a placement cannot be copied")
+	}
+	return p, true, nil
+}
+
+func podName(pod *corev1.Pod) string { return "Pod " + pod.Namespace + "/" + pod.Name }
+
+func annotation(name string) *field.Path { return field.NewPath("metadata", "annotations").Key(name) }
+
+// DecodePlacement reads the annotation's value as EncodePlacement writes it; object is for the error, which is
+// a *FieldError. Unknown and repeated fields are refused.
+func DecodePlacement(object, text string) (Placement, error) {
+	r := placementReader{fieldErrors(object), annotation(PlacementAnnotation)}
+	if len(text) > MaxPlacementBytes {
+		return Placement{}, r.at(r.root, text, fmt.Sprintf("at most %d bytes, not %d", MaxPlacementBytes, len(text)))
+	}
+	var in placementJSON
+	strict, err := kjson.UnmarshalStrict([]byte(text), &in)
+	if err == nil && len(strict) > 0 {
+		err = strict[0]
+	}
+	if err != nil {
+		return Placement{}, r.at(r.root, text, "the JSON that the scheduler writes: "+err.Error())
+	}
+	return r.read(&in)
+}
+
+// placementReader makes errors about one annotation.
+type placementReader struct {
+	fieldErrors
+	root *field.Path
+}
+
+func (r placementReader) read(in *placementJSON) (Placement, error) {
+	p := Placement{Sequence: in.Sequence, Report: in.Report}
+	certainty := slices.Index(certaintyNames[:], in.Certainty)
+	guarantee := slices.Index(guaranteeNames[:], in.Guarantee)
+	switch {
+	case in.Version != placementVersion:
+		return p, r.at(r.root.Child("v"), in.Version, fmt.Sprint(placementVersion, ", the version that this release knows"))
+	case in.Sequence == 0:
+		return p, r.at(r.root.Child("seq"), in.Sequence, "a number from 1 on")
+	case in.Report < 0:
+		return p, r.at(r.root.Child("report"), in.Report, "a number that is not negative")
+	case in.UID == "" || len(in.UID) > 128:
+		return p, r.at(r.root.Child("uid"), in.UID, "the UID of a pod")
+	case certainty < 0:
+		return p, r.at(r.root.Child("certainty"), in.Certainty, "exact or verdict")
+	case guarantee < 0:
+		return p, r.at(r.root.Child("guarantee"), in.Guarantee, "full, amounts or none")
+	case len(in.Containers) > maxContainers:
+		return p, r.at(r.root.Child("containers"), len(in.Containers), fmt.Sprint("at most ", maxContainers))
+	}
+	p.Certainty, p.Guarantee = Certainty(certainty), Guarantee(guarantee)
+	p.Decision.UID = in.UID
+	names := make(map[string]bool, len(in.Containers))
+	for i := range in.Containers {
+		at := r.root.Child("containers").Index(i)
+		c, err := r.container(at, &in.Containers[i])
+		if err != nil {
+			return Placement{}, err
+		}
+		if names[c.Name] {
+			return Placement{}, r.at(at.Child("name"), c.Name, "each container once")
+		}
+		names[c.Name] = true
+		p.Decision.Containers = append(p.Decision.Containers, c)
+	}
+	return p, nil
+}
+
+func (r placementReader) container(at *field.Path, in *containerJSON) (placement.ContainerDecision, error) {
+	out := placement.ContainerDecision{Name: in.Name, Hint: placement.Hint{Any: in.Hint.NUMA == nil, Preferred: in.Hint.Preferred}}
+	if in.Name == "" || len(in.Name) > 63 {
+		return out, r.at(at.Child("name"), in.Name, "the name of a container")
+	}
+	kind := slices.Index(kindNames[:], kindName(in.Kind))
+	if kind < 0 {
+		return out, r.at(at.Child("kind"), in.Kind, "none, Init or Sidecar")
+	}
+	out.Kind = placement.ContainerKind(kind)
+	var err error
+	if in.Hint.NUMA != nil {
+		if out.Hint.NUMA, err = r.numa(at.Child("hint", "numa"), *in.Hint.NUMA); err != nil {
+			return out, err
+		}
+	}
+	if out.CPUs, err = topology.ParseCPUList(in.CPUs); err != nil {
+		return out, r.at(at.Child("cpus"), in.CPUs, "a CPU list: "+err.Error())
+	}
+	if out.Memory, err = r.memory(at.Child("memory"), in.Memory); err != nil {
+		return out, err
+	}
+	out.Devices, err = r.devices(at.Child("devices"), in.Devices)
+	return out, err
+}
+
+func (r placementReader) numa(at *field.Path, list string) (topology.NUMASet, error) {
+	set, err := topology.ParseNUMAList(list)
+	if err != nil {
+		return 0, r.at(at, list, "a list of NUMA nodes: "+err.Error())
+	}
+	if set == 0 {
+		return 0, r.at(at, list, "at least one NUMA node")
+	}
+	return set, nil
+}
+
+func (r placementReader) memory(at *field.Path, blocks []blockJSON) ([]placement.MemoryBlock, error) {
+	if len(blocks) > maxBlocks {
+		return nil, r.at(at, len(blocks), fmt.Sprint("at most ", maxBlocks, " blocks"))
+	}
+	var out []placement.MemoryBlock
+	for i, b := range blocks {
+		numa, err := r.numa(at.Index(i).Child("numa"), b.NUMA)
+		if err != nil {
+			return nil, err
+		}
+		if b.Resource == "" || len(b.Resource) > 253 {
+			return nil, r.at(at.Index(i).Child("resource"), b.Resource, "the name of a resource")
+		}
+		out = append(out, placement.MemoryBlock{Resource: b.Resource, NUMA: numa, Bytes: b.Bytes})
+	}
+	return out, nil
+}
+
+func (r placementReader) devices(at *field.Path, devices []deviceJSON) ([]placement.DeviceAllocation, error) {
+	var out []placement.DeviceAllocation
+	total := 0
+	for i, d := range devices {
+		if d.Resource == "" || len(d.Resource) > 253 || i > 0 && devices[i-1].Resource >= d.Resource {
+			return nil, r.at(at.Index(i).Child("resource"), d.Resource, "the names of resources in ascending order, each once")
+		}
+		if total += len(d.IDs); total > maxDevicesPerAnswer {
+			return nil, r.at(at, total, fmt.Sprint("at most ", maxDevicesPerAnswer, " devices"))
+		}
+		for j, id := range d.IDs {
+			if id == "" || len(id) > 253 || j > 0 && d.IDs[j-1] >= id {
+				return nil, r.at(at.Index(i).Child("ids").Index(j), id, "ids in ascending order, each once")
+			}
+		}
+		out = append(out, placement.DeviceAllocation{Resource: d.Resource, IDs: d.IDs})
+	}
+	return out, nil
+}

@@ -1,0 +1,322 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// ReadReport translates the status alone, and refuses one that contradicts itself: CPUs held twice, or held
+// and shared at once, lists out of order, rows that do not add up. Whether it fits the machine is for
+// CheckReport and placement.Model.StateOf to say. The error is a *FieldError.
+func ReadReport(nt *v1alpha1.NodeTopology) (Report, error) {
+	r := reportReader{fieldErrors: fieldErrors("NodeTopology " + nt.Name)}
+	s := &nt.Status
+	at := field.NewPath("status")
+	out := Report{Sequence: s.Sequence, Observed: s.ObservedTime.Time, Conditions: s.Conditions}
+	if s.Sequence < 0 {
+		return Report{}, r.at(at.Child("sequence"), s.Sequence, "a number that is not negative")
+	}
+	var err error
+	if out.Snapshot.SharedCPUs, err = r.cpus(at.Child("sharedCPUs"), s.SharedCPUs); err != nil {
+		return Report{}, err
+	}
+	if out.Snapshot.Memory, err = r.memory(at.Child("memory"), s.Memory); err != nil {
+		return Report{}, err
+	}
+	if out.Snapshot.Devices, err = r.pools(at.Child("devices"), s.Devices); err != nil {
+		return Report{}, err
+	}
+	if err := r.pods(at.Child("pods"), s.Pods, &out); err != nil {
+		return Report{}, err
+	}
+	return out, nil
+}
+
+// CheckReport says whether a report can be of the machine that a spec describes. The error is a *FieldError.
+func CheckReport(spec *NodeSpec, report *Report, name string) error {
+	e := fieldErrors("NodeTopology " + name)
+	at := field.NewPath("status")
+	all := spec.Machine.Online
+	if extra := report.Snapshot.SharedCPUs.AndNot(&all); !extra.IsEmpty() {
+		return e.at(at.Child("sharedCPUs"), extra, "CPUs that spec.machine has online: "+all.String())
+	}
+	for i := range report.Snapshot.Memory {
+		if id := report.Snapshot.Memory[i].NUMA; spec.Machine.NUMANode(id) == nil {
+			return e.at(at.Child("memory").Index(i).Child("numa"), id, "a NUMA node of spec.machine")
+		}
+	}
+	for i := range report.Snapshot.Pods {
+		for j := range report.Snapshot.Pods[i].Containers {
+			c := &report.Snapshot.Pods[i].Containers[j]
+			if extra := c.CPUs.AndNot(&all); !extra.IsEmpty() {
+				return e.at(at.Child("pods").Index(i).Child("containers").Index(j).Child("cpus"), extra,
+					"CPUs that spec.machine has online: "+all.String())
+			}
+		}
+	}
+	return nil
+}
+
+// reportReader reads a status; its methods return *FieldErrors about the object.
+type reportReader struct {
+	fieldErrors
+	taken topology.CPUSet // exclusive CPUs of the pods read so far
+}
+
+func (r *reportReader) cpus(at *field.Path, list v1alpha1.CPUList) (topology.CPUSet, error) {
+	set, err := topology.ParseCPUList(string(list))
+	if err != nil {
+		return set, r.at(at, list, "a CPU list: "+err.Error())
+	}
+	return set, nil
+}
+
+func (r *reportReader) numa(at *field.Path, list v1alpha1.NUMAList) (topology.NUMASet, error) {
+	set, err := topology.ParseNUMAList(string(list))
+	if err != nil {
+		return 0, r.at(at, list, "a list of NUMA nodes: "+err.Error())
+	}
+	return set, nil
+}
+
+func (r *reportReader) memory(at *field.Path, tables []v1alpha1.MemoryTable) ([]placement.MemoryTable, error) {
+	var out []placement.MemoryTable
+	for i := range tables {
+		t, err := r.table(at.Index(i), &tables[i])
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 && out[i-1].NUMA >= t.NUMA {
+			return nil, r.at(at.Index(i).Child("numa"), t.NUMA, "NUMA nodes in ascending order, each once")
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+func (r *reportReader) table(at *field.Path, t *v1alpha1.MemoryTable) (placement.MemoryTable, error) {
+	var out placement.MemoryTable
+	if t.NUMA < 0 || t.NUMA >= topology.MaxNUMANodes {
+		return out, r.at(at.Child("numa"), t.NUMA, "a NUMA node between 0 and 63")
+	}
+	out.NUMA = topology.NUMAID(t.NUMA)
+	if t.Assignments < 0 {
+		return out, r.at(at.Child("assignments"), t.Assignments, "a number that is not negative")
+	}
+	out.Assignments = int(t.Assignments)
+	cells, err := r.numa(at.Child("cells"), t.Cells)
+	if err != nil {
+		return out, err
+	}
+	if cells == 0 {
+		cells = topology.NewNUMASet(out.NUMA)
+	}
+	if !cells.Has(out.NUMA) {
+		return out, r.at(at.Child("cells"), t.Cells, "a group that holds the node itself")
+	}
+	out.Cells = cells
+	for i := range t.Resources {
+		a := &t.Resources[i]
+		at := at.Child("resources").Index(i)
+		if i > 0 && t.Resources[i-1].Resource >= a.Resource {
+			return out, r.at(at.Child("resource"), a.Resource, "resources in ascending order, each once")
+		}
+		if a.Reserved < 0 || a.Reserved > a.Allocatable {
+			return out, r.at(at.Child("reserved"), a.Reserved, fmt.Sprintf("between 0 and allocatable, %d", a.Allocatable))
+		}
+		out.Resources = append(out.Resources, placement.MemoryAmounts{
+			Resource: string(a.Resource), Allocatable: uint64(a.Allocatable), Reserved: uint64(a.Reserved), Free: uint64(a.Allocatable - a.Reserved),
+		})
+	}
+	return out, nil
+}
+
+func (r *reportReader) pools(at *field.Path, pools []v1alpha1.DevicePool) ([]placement.DevicePool, error) {
+	var out []placement.DevicePool
+	for i := range pools {
+		p := &pools[i]
+		if i > 0 && pools[i-1].Resource >= p.Resource {
+			return nil, r.at(at.Index(i).Child("resource"), p.Resource, "resources in ascending order, each once")
+		}
+		preference, ok := preferences[p.Preference]
+		if !ok {
+			return nil, r.at(at.Index(i).Child("preference"), p.Preference, "None, Sorted or Unknown")
+		}
+		devices, err := r.devices(at.Index(i).Child("groups"), p.Groups)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, placement.DevicePool{Resource: string(p.Resource), Preference: preference, Devices: devices})
+	}
+	return out, nil
+}
+
+var preferences = map[v1alpha1.Preference]placement.Preference{
+	"":                         placement.NoPreference,
+	v1alpha1.PreferenceNone:    placement.NoPreference,
+	v1alpha1.PreferenceSorted:  placement.SortedPreference,
+	v1alpha1.PreferenceUnknown: placement.UnknownPreference,
+}
+
+func (r *reportReader) devices(at *field.Path, groups []v1alpha1.DeviceGroup) ([]placement.Device, error) {
+	var out []placement.Device
+	for i := range groups {
+		g := &groups[i]
+		d := placement.Device{HasTopology: g.NUMA != nil, Unhealthy: g.Unhealthy}
+		if g.NUMA != nil {
+			var err error
+			if d.NUMA, err = r.numa(at.Index(i).Child("numa"), *g.NUMA); err != nil {
+				return nil, err
+			}
+		}
+		for _, id := range g.IDs {
+			d.ID = string(id)
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b placement.Device) int { return strings.Compare(a.ID, b.ID) })
+	for i := 1; i < len(out); i++ {
+		if out[i].ID == out[i-1].ID {
+			return nil, r.at(at, out[i].ID, "each device once")
+		}
+	}
+	return out, nil
+}
+
+func (r *reportReader) pods(at *field.Path, pods []v1alpha1.PodAllocation, out *Report) error {
+	seen := make(map[string]bool, len(pods))
+	for i := range pods {
+		p := &pods[i]
+		at := at.Index(i)
+		if p.UID == "" || seen[p.UID] {
+			return r.at(at.Child("uid"), p.UID, "the UID of a pod, each once")
+		}
+		seen[p.UID] = true
+		if p.State != "" && p.State != v1alpha1.PodEnded && p.State != v1alpha1.PodRejected && p.State != v1alpha1.PodUnknown {
+			return r.at(at.Child("state"), p.State, "none, Ended, Rejected or Unknown")
+		}
+		more := ReportedPod{State: p.State}
+		if p.Pod != "" {
+			var ok bool
+			if more.Namespace, more.Name, ok = strings.Cut(p.Pod, "/"); !ok || more.Namespace == "" || more.Name == "" {
+				return r.at(at.Child("pod"), p.Pod, "NAMESPACE/NAME")
+			}
+		}
+		pod := placement.PodAllocation{UID: p.UID}
+		var held topology.CPUSet
+		for j := range p.Containers {
+			c, err := r.container(at.Child("containers").Index(j), &p.Containers[j], &out.Snapshot.SharedCPUs)
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(pod.Containers, func(o placement.ContainerAllocation) bool { return o.Name == c.Name }) {
+				return r.at(at.Child("containers").Index(j).Child("name"), c.Name, "each container once")
+			}
+			if p.Containers[j].Started {
+				more.Started = append(more.Started, c.Name)
+			}
+			held = held.Or(&c.CPUs)
+			pod.Containers = append(pod.Containers, c)
+		}
+		r.taken = r.taken.Or(&held)
+		out.Snapshot.Pods = append(out.Snapshot.Pods, pod)
+		out.Pods = append(out.Pods, more)
+	}
+	return nil
+}
+
+var containerKinds = map[v1alpha1.ContainerKind]placement.ContainerKind{
+	"":                   placement.App,
+	v1alpha1.KindApp:     placement.App,
+	v1alpha1.KindInit:    placement.Init,
+	v1alpha1.KindSidecar: placement.Sidecar,
+}
+
+func (r *reportReader) container(at *field.Path, c *v1alpha1.ContainerAllocation, shared *topology.CPUSet) (placement.ContainerAllocation, error) {
+	out := placement.ContainerAllocation{Name: c.Name}
+	kind, ok := containerKinds[c.Kind]
+	if !ok {
+		return out, r.at(at.Child("kind"), c.Kind, "none, App, Init or Sidecar")
+	}
+	out.Kind = kind
+	var err error
+	if out.CPUs, err = r.cpus(at.Child("cpus"), c.CPUs); err != nil {
+		return out, err
+	}
+	if out.CPUs.Intersects(shared) {
+		return out, r.at(at.Child("cpus"), c.CPUs, "CPUs that are not in status.sharedCPUs too")
+	}
+	if out.CPUs.Intersects(&r.taken) {
+		return out, r.at(at.Child("cpus"), c.CPUs, "CPUs that no other pod holds")
+	}
+	for i := range c.Memory {
+		b, err := r.block(at.Child("memory").Index(i), c.Memory[i])
+		if err != nil {
+			return out, err
+		}
+		out.Memory = append(out.Memory, b)
+	}
+	out.Devices, err = r.held(at.Child("devices"), c.Devices)
+	return out, err
+}
+
+// block reads RESOURCE@NODES=QUANTITY.
+func (r *reportReader) block(at *field.Path, b v1alpha1.MemoryBlock) (placement.MemoryBlock, error) {
+	name, rest, ok := strings.Cut(string(b), "@")
+	nodes, size, ok2 := strings.Cut(rest, "=")
+	if !ok || !ok2 || name == "" || len(b) > 512 {
+		return placement.MemoryBlock{}, r.at(at, b, `RESOURCE@NODES=QUANTITY, like "memory@0-1=6Gi"`)
+	}
+	numa, err := r.numa(at, v1alpha1.NUMAList(nodes))
+	if err != nil {
+		return placement.MemoryBlock{}, err
+	}
+	bytes, err := parseBytes(size)
+	if numa == 0 || err != nil {
+		return placement.MemoryBlock{}, r.at(at, b, `at least one NUMA node and a whole number of bytes, like "memory@0-1=6Gi"`)
+	}
+	return placement.MemoryBlock{Resource: name, NUMA: numa, Bytes: bytes}, nil
+}
+
+// parseBytes reads a quantity that is a whole number of bytes from 0 to 2^63-1.
+func parseBytes(text string) (uint64, error) {
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return 0, err
+	}
+	v, ok := q.AsInt64()
+	if !ok || v < 0 {
+		return 0, fmt.Errorf("%s is no whole number of bytes below 2^63", clip(text))
+	}
+	return uint64(v), nil
+}
+
+func (r *reportReader) held(at *field.Path, devices []v1alpha1.DeviceAllocation) ([]placement.DeviceAllocation, error) {
+	var out []placement.DeviceAllocation
+	for i, d := range devices {
+		if i > 0 && devices[i-1].Resource >= d.Resource {
+			return nil, r.at(at.Index(i).Child("resource"), d.Resource, "resources in ascending order, each once")
+		}
+		a := placement.DeviceAllocation{Resource: string(d.Resource)}
+		for j, id := range d.IDs {
+			if j > 0 && d.IDs[j-1] >= id {
+				return nil, r.at(at.Index(i).Child("ids").Index(j), id, "ids in ascending order, each once")
+			}
+			a.IDs = append(a.IDs, string(id))
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// microTime is the API's form of a time.
+func microTime(r *Report) metav1.MicroTime { return metav1.NewMicroTime(r.Observed) }
