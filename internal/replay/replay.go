@@ -1,0 +1,232 @@
+// Package replay runs cases through the engine: what would a kubelet with this machine and configuration do with
+// these events? Its results have the form in which the genuine kubelet's were recorded (internal/cases).
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Run answers a case as a kubelet of the given release would (0: placement.V136). A configuration with which the kubelet would
+// not start is an answer (Result.StartupError); an error says that the case itself makes no sense.
+func Run(c *cases.Case, version placement.Version) (*cases.Result, error) {
+	r := &cases.Result{ID: c.ID, Events: []cases.EventResult{}}
+	k, err := boot(c, version)
+	var refused *placement.ConfigError
+	if errors.As(err, &refused) {
+		r.StartupError = err.Error()
+		return r, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("case %q: %w", c.ID, err)
+	}
+	for i := range c.Events {
+		e, err := k.event(&c.Events[i])
+		if err != nil {
+			return nil, fmt.Errorf("case %q: event %d: %w", c.ID, i, err)
+		}
+		e.Event = i
+		r.Nondeterministic = r.Nondeterministic || e.Random
+		r.Events = append(r.Events, e)
+		if e.Panic != "" {
+			break
+		}
+	}
+	return r, nil
+}
+
+// kubelet is a simulated kubelet in the middle of a case.
+type kubelet struct {
+	model *placement.Model
+	state *placement.State
+	// pods are the active ones in the order of their first admission.
+	pods []*pod
+	// pools tells devices' nodes as the case gave them.
+	pools map[string]map[string]cases.Device
+	// random says that chance has decided something, so that all that follows may differ.
+	random bool
+}
+
+type pod struct {
+	request  placement.Request
+	decision placement.Decision
+}
+
+// boot starts the kubelet and registers the plugins.
+func boot(c *cases.Case, version placement.Version) (*kubelet, error) {
+	view, err := c.Machine.View()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := c.Config.Placement(version)
+	if err != nil {
+		return nil, err
+	}
+	cfg.FeatureGates = gates(cfg.FeatureGates)
+	k := &kubelet{pools: map[string]map[string]cases.Device{}}
+	if k.model, err = placement.NewModel(view, cfg); err != nil {
+		return nil, err
+	}
+	k.state = k.model.NewState()
+	for i := range c.Devices {
+		if err := k.setPool(&c.Devices[i]); err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+// gates turns on what the recorded kubelets had on where a case does not say: the alpha options of the CPU manager.
+func gates(given map[string]bool) map[string]bool {
+	all := map[string]bool{"CPUManagerPolicyAlphaOptions": true, "CPUManagerPolicyBetaOptions": true}
+	for name, on := range given {
+		all[name] = on
+	}
+	return all
+}
+
+func (k *kubelet) setPool(p *cases.Pool) error {
+	pool, err := p.Placement()
+	if err != nil {
+		return err
+	}
+	k.state.SetPool(k.model, pool)
+	devices := map[string]cases.Device{}
+	for _, d := range p.Devices {
+		devices[d.ID] = d
+	}
+	k.pools[p.Resource] = devices
+	return nil
+}
+
+func (k *kubelet) event(e *cases.Event) (out cases.EventResult, err error) {
+	out.Type, out.UID = e.Type, e.UID
+	switch e.Type {
+	case cases.Admit:
+		err = k.admit(e, &out)
+	case cases.Remove:
+		k.remove(e.UID)
+	case cases.Start:
+		k.state.Start(k.model, e.UID, e.Containers)
+		if i := k.find(e.UID); i >= 0 {
+			out.Containers = k.containers(k.pods[i])
+		}
+	case cases.Restart:
+		k.restart(&out)
+	case cases.Devices:
+		err = k.setPool(e.Pool)
+	default:
+		err = fmt.Errorf("type: %q: want admit, remove, start, restart or devices", e.Type)
+	}
+	out.Random = k.random
+	if out.Panic == "" {
+		out.State = k.books()
+	}
+	return out, err
+}
+
+func (k *kubelet) admit(e *cases.Event, out *cases.EventResult) error {
+	request, err := wire.Request(e.Pod)
+	if err != nil {
+		return err
+	}
+	if request.UID == "" {
+		return errors.New(`pod.metadata.uid: "": want a UID`)
+	}
+	p := &pod{request: request}
+	if i := k.find(request.UID); i >= 0 {
+		p = k.pods[i]
+		p.request = request
+	} else {
+		k.pods = append(k.pods, p)
+	}
+	k.decide(p, out)
+	return nil
+}
+
+// decide lets the kubelet admit an active pod, for the first time or again. A refused one is no longer active.
+func (k *kubelet) decide(p *pod, out *cases.EventResult) {
+	out.Type, out.UID = cases.Admit, p.request.UID
+	v := placement.Decide(k.model, k.state, &p.request, &p.decision)
+	k.random = k.random || v.Random
+	admitted := v.OK()
+	out.Admitted = &admitted
+	if !admitted {
+		out.Reason, out.Message = v.Reason.String(), v.Detail.Text()
+		k.state.Reject(k.model, &p.request, &p.decision)
+		k.remove(p.request.UID)
+		return
+	}
+	k.state.Commit(k.model, &p.request, &p.decision)
+	out.Containers = k.containers(p)
+}
+
+func (k *kubelet) find(uid string) int {
+	return slices.IndexFunc(k.pods, func(p *pod) bool { return p.request.UID == uid })
+}
+
+func (k *kubelet) remove(uid string) {
+	k.state.Release(k.model, uid)
+	if i := k.find(uid); i >= 0 {
+		k.pods = slices.Delete(k.pods, i, i+1)
+	}
+}
+
+// restart starts the kubelet again on its checkpoints and admits its pods in the order of their first admission.
+func (k *kubelet) restart(out *cases.EventResult) {
+	if err := k.state.Restart(k.model); err != nil {
+		out.Panic = "restart failed: " + err.Error()
+		return
+	}
+	for _, p := range slices.Clone(k.pods) {
+		var again cases.EventResult
+		k.decide(p, &again)
+		out.Readmit = append(out.Readmit, again)
+	}
+}
+
+// containers is what the containers of a pod hold, with the hints that they were admitted with.
+func (k *kubelet) containers(p *pod) []cases.ContainerResult {
+	held, _ := k.state.Pod(p.request.UID)
+	var out []cases.ContainerResult
+	for i := range held.Containers {
+		c := &held.Containers[i]
+		r := cases.ContainerResult{Name: c.Name, Hint: cases.HintOf(p.decision.Containers[i].Hint), CPUs: c.CPUs.String()}
+		for _, b := range c.Memory {
+			r.Memory = append(r.Memory, cases.MemoryBlock{Type: b.Resource, NUMA: cases.NUMAIDs(b.NUMA), Size: b.Bytes})
+		}
+		for _, a := range c.Devices {
+			if r.Devices == nil {
+				r.Devices = map[string][]cases.DeviceOnNodes{}
+			}
+			for _, id := range a.IDs {
+				r.Devices[a.Resource] = append(r.Devices[a.Resource], cases.DeviceOnNodes{ID: id, NUMA: k.pools[a.Resource][id].NUMA})
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// books is the kubelet's state as results spell it.
+func (k *kubelet) books() *cases.State {
+	snap := k.state.Snapshot()
+	out := &cases.State{DefaultCPUs: snap.SharedCPUs.String()}
+	for _, t := range snap.Memory {
+		if out.Memory == nil {
+			out.Memory = map[topology.NUMAID]cases.NodeMemory{}
+		}
+		n := cases.NodeMemory{Assignments: t.Assignments, Cells: cases.NUMAIDs(t.Cells), Table: map[string]cases.Amounts{}}
+		for _, r := range t.Resources {
+			n.Table[r.Resource] = cases.Amounts{Allocatable: r.Allocatable, Reserved: r.Reserved, Free: r.Free}
+		}
+		out.Memory[t.NUMA] = n
+	}
+	return out
+}
