@@ -1,0 +1,216 @@
+package capture
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/ulikunitz/xz"
+)
+
+// Limits of an archive. The largest capture known to us has 90,000 entries and unpacks to 60 MiB.
+const (
+	maxUnpacked = 1 << 30   // bytes of the tar stream
+	maxKept     = 256 << 20 // bytes of files kept in memory
+	maxFile     = 1 << 20   // bytes of one file that are kept; sysfs attributes are one page
+	maxEntries  = 1 << 20
+	maxPath     = 4096
+	maxXZDict   = 64 << 20 // what "xz -9" needs
+)
+
+// errTooLarge ends the reading of an archive that unpacks to more than maxUnpacked.
+var errTooLarge = fmt.Errorf("unpacks to more than %d MiB", maxUnpacked>>20)
+
+// readArchive unpacks a tar archive, compressed or not, into memory.
+func readArchive(r io.Reader) (memFS, error) {
+	stream, err := unpack(bufio.NewReaderSize(r, 64<<10))
+	if err != nil {
+		return memFS{}, err
+	}
+	b := builder{fs: memFS{newFolder(".")}, hard: map[string]string{}}
+	bounded := &limited{r: stream, left: maxUnpacked}
+	archive := tar.NewReader(bounded)
+	for {
+		header, err := archive.Next()
+		if err == io.EOF && bounded.zeros < 512 {
+			err = io.ErrUnexpectedEOF // archive/tar does without the block of zeros that ends an archive
+		}
+		if err == io.EOF {
+			return b.finish()
+		}
+		if err == nil {
+			err = b.add(header, archive)
+		}
+		if err != nil {
+			return memFS{}, fmt.Errorf("entry %d: %w", b.count, err)
+		}
+	}
+}
+
+// unpack finds out the compression from the first bytes: names lie.
+func unpack(r *bufio.Reader) (io.Reader, error) {
+	magic, err := r.Peek(64)
+	if err != nil && len(magic) == 0 {
+		return nil, errors.New("is empty")
+	}
+	switch {
+	case bytes.HasPrefix(magic, []byte("\x1f\x8b")):
+		return gzip.NewReader(r)
+	case bytes.HasPrefix(magic, []byte("BZh")):
+		return bzip2.NewReader(r), nil
+	case bytes.HasPrefix(magic, []byte("\xfd7zXZ\x00")):
+		if dict := xzDict(magic); dict > maxXZDict {
+			return nil, fmt.Errorf("xz: wants a dictionary of %d MiB, the limit is %d", dict>>20, maxXZDict>>20)
+		}
+		return xz.NewReader(r)
+	default:
+		return r, nil
+	}
+}
+
+// xzDict returns the size of the dictionary that the first block of an xz stream asks for (xz-file-format.txt,
+// 3.1 and 5.3.1), or 0: the decoder would allocate it without asking.
+func xzDict(stream []byte) int64 {
+	const header, sizes, filter = 12, 0xc0, 0x21
+	if len(stream) < header+5 || stream[header+1]&sizes != 0 || stream[header+2] != filter {
+		return 0
+	}
+	bits := stream[header+4]
+	if bits > 40 {
+		return 0 // invalid, the decoder says so
+	}
+	return int64(2|bits&1) << (bits/2 + 11)
+}
+
+// limited fails, rather than ends, after a number of bytes. It counts the zeros that it read last.
+type limited struct {
+	r     io.Reader
+	left  int64
+	zeros int
+}
+
+func (l *limited) Read(b []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, errTooLarge
+	}
+	if int64(len(b)) > l.left {
+		b = b[:l.left]
+	}
+	n, err := l.r.Read(b)
+	l.left -= int64(n)
+	if tail := len(bytes.TrimRight(b[:n], "\x00")); tail > 0 {
+		l.zeros = n - tail
+	} else {
+		l.zeros += n
+	}
+	return n, err
+}
+
+// builder makes the tree of an archive.
+type builder struct {
+	fs    memFS
+	hard  map[string]string // hard links, resolved at the end
+	count int
+	kept  int64
+}
+
+func (b *builder) add(h *tar.Header, content io.Reader) error {
+	if b.count++; b.count > maxEntries {
+		return fmt.Errorf("more than %d entries", maxEntries)
+	}
+	name, err := cleanName(h.Name)
+	if err != nil || name == "." {
+		return err
+	}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		_, err = b.folder(name)
+		return err
+	case tar.TypeReg:
+		return b.file(name, content)
+	case tar.TypeSymlink:
+		return b.put(name, &node{name: path.Base(name), mode: fs.ModeSymlink | 0o444, target: h.Linkname})
+	case tar.TypeLink:
+		target, err := cleanName(h.Linkname)
+		b.hard[name] = target
+		return err
+	default:
+		return nil // devices, pipes and the like have no place in sysfs
+	}
+}
+
+// cleanName returns a name inside the archive; one that leads out of it is refused.
+func cleanName(name string) (string, error) {
+	clean := path.Clean(strings.TrimLeft(name, "/"))
+	if len(name) > maxPath || strings.Contains(name, "\x00") || clean == ".." || strings.HasPrefix(clean, "../") {
+		return "", fmt.Errorf("name %.80q leads out of the archive", name)
+	}
+	return clean, nil
+}
+
+// folder returns the folder at name, made with its parents where it is not there.
+func (b *builder) folder(name string) (*node, error) {
+	here := b.fs.root
+	if name == "." {
+		return here, nil
+	}
+	for step := range strings.SplitSeq(name, "/") {
+		next := here.children[step]
+		if next == nil {
+			next = newFolder(step)
+			here.children[step] = next
+		}
+		if !next.IsDir() {
+			return nil, fmt.Errorf("name %.80q goes through %q, which is no folder", name, step)
+		}
+		here = next
+	}
+	return here, nil
+}
+
+func (b *builder) put(name string, n *node) error {
+	parent, err := b.folder(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	if old := parent.children[n.name]; old != nil && old.IsDir() {
+		return fmt.Errorf("name %.80q is a folder and a file", name)
+	}
+	parent.children[n.name] = n
+	return nil
+}
+
+// file keeps what an attribute could be; the rest of a larger file is left out, and its reader then finds it
+// too large.
+func (b *builder) file(name string, content io.Reader) error {
+	data, err := io.ReadAll(io.LimitReader(content, maxFile))
+	if err != nil {
+		return err
+	}
+	if b.kept += int64(len(data)); b.kept > maxKept {
+		return fmt.Errorf("more than %d MiB of files", maxKept>>20)
+	}
+	return b.put(name, &node{name: path.Base(name), mode: 0o444, data: data})
+}
+
+// finish gives hard links the content of their targets.
+func (b *builder) finish() (memFS, error) {
+	for name, target := range b.hard {
+		n, err := b.fs.walk(target, true)
+		if err != nil || n.IsDir() {
+			return memFS{}, fmt.Errorf("hard link %.80q to %.80q, which is no file", name, target)
+		}
+		if err := b.put(name, &node{name: path.Base(name), mode: n.mode, data: n.data}); err != nil {
+			return memFS{}, err
+		}
+	}
+	return b.fs, nil
+}

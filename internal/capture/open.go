@@ -1,0 +1,163 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Capture is an open capture.
+type Capture struct {
+	// FS has the folder sys at its root, and maybe proc.
+	FS fs.FS
+	// Name is what was opened.
+	Name string
+
+	root *os.Root
+}
+
+// Close releases the capture; FS must not be used after it.
+func (c *Capture) Close() error {
+	if c.root == nil {
+		return nil
+	}
+	return c.root.Close()
+}
+
+// Open opens a folder that contains sys/, or an archive (.tar, .tar.gz, .tgz, .tar.bz2, .tar.xz) with such a folder
+// anywhere in it. Of an archive with several machines, "ARCHIVE:FOLDER" names one.
+func Open(name string) (*Capture, error) {
+	file, inner := name, ""
+	info, err := os.Stat(name)
+	if i := strings.LastIndex(name, ":"); err != nil && i > 0 {
+		if other, err2 := os.Stat(name[:i]); err2 == nil {
+			file, inner, info, err = name[:i], path.Clean(name[i+1:]), other, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return openFolder(name, file, inner)
+	}
+	return openArchive(name, file, inner)
+}
+
+func openFolder(name, dir, inner string) (*Capture, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	if inner != "" {
+		outer := root
+		root, err = outer.OpenRoot(cleanInner(inner))
+		outer.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := check(root.FS(), name); err != nil {
+		root.Close()
+		return nil, err
+	}
+	return &Capture{FS: root.FS(), Name: name, root: root}, nil
+}
+
+func cleanInner(inner string) string {
+	if inner == "" {
+		return "."
+	}
+	return strings.Trim(inner, "/")
+}
+
+func openArchive(name, file, inner string) (*Capture, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	tree, err := readArchive(f)
+	if err != nil {
+		return nil, fmt.Errorf("archive %s: %w", file, err)
+	}
+	if inner != "" {
+		return at(tree, name, cleanInner(inner))
+	}
+	found := machines(tree)
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("archive %s: no folder in it contains %s", file, mark)
+	case 1:
+		return at(tree, name, found[0])
+	default:
+		return nil, fmt.Errorf("archive %s: holds %d machines, name one of them as %s:FOLDER: %s",
+			file, len(found), file, strings.Join(found[:min(len(found), 20)], ", "))
+	}
+}
+
+// mark is what makes a folder a capture.
+const mark = "sys/devices/system/cpu"
+
+// at takes the folder inner of an archive for the root of a capture.
+func at(tree memFS, name, inner string) (*Capture, error) {
+	n, err := tree.find("open", inner, true)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	sub := memFS{n}
+	if err := check(sub, name); err != nil {
+		return nil, err
+	}
+	return &Capture{FS: sub, Name: name}, nil
+}
+
+// check says whether fsys is a capture.
+func check(fsys fs.FS, name string) error {
+	info, err := fs.Stat(fsys, mark)
+	if err == nil && !info.IsDir() {
+		err = errors.New("it is no folder")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: no machine there, want the folder that contains sys/: %w", name, err)
+	}
+	return nil
+}
+
+// machines returns the folders of an archive that are captures, in order.
+func machines(tree memFS) []string {
+	var found []string
+	var search func(n *node, name string, depth int)
+	search = func(n *node, name string, depth int) {
+		if isMachine(n) {
+			found = append(found, name)
+			return
+		}
+		if depth == 0 {
+			return
+		}
+		for _, child := range n.children {
+			if child.IsDir() {
+				search(child, path.Join(name, child.name), depth-1)
+			}
+		}
+	}
+	search(tree.root, ".", maxDepth)
+	slices.Sort(found)
+	return found
+}
+
+// maxDepth is how deep in an archive a capture is looked for.
+const maxDepth = 12
+
+func isMachine(n *node) bool {
+	for step := range strings.SplitSeq(mark, "/") {
+		if n = n.children[step]; n == nil || !n.IsDir() {
+			return false
+		}
+	}
+	return true
+}
