@@ -225,6 +225,9 @@ func (d *distributor) bestRemainder(left int) error {
 			if d.local.nodes != nil && d.local.array == d.subs.array {
 				copy(d.local.nodes, d.subset)
 			}
+			if d.sameTakers(left) {
+				continue
+			}
 			if err := d.trySubset(left, before); err != nil {
 				return err
 			}
@@ -233,6 +236,12 @@ func (d *distributor) bestRemainder(left int) error {
 		d.local.array = -1
 	}
 	return nil
+}
+
+// sameTakers says that the remainder would be taken by the same nodes as from the subset before: each of the first
+// ones gives a portion, and those have not changed.
+func (d *distributor) sameTakers(left int) bool {
+	return left <= d.g*d.subs.k && left <= d.g*d.subs.changed && len(d.list) == len(d.nodes)
 }
 
 // trySubset takes the remainder from d.subset by turns and remembers it if it is the best.
@@ -369,12 +378,14 @@ type combinations struct {
 	// Combinations that agree up to and including it are written to the same array.
 	fork  int
 	array int
-	begun bool
-	pos   [topology.MaxCPUs]uint16
+	// changed is the first position that differs from the combination before.
+	changed int
+	begun   bool
+	pos     [topology.MaxCPUs]uint16
 }
 
 func (c *combinations) start(n, k int) {
-	c.n, c.k, c.begun, c.array, c.fork = n, k, false, 0, 0
+	c.n, c.k, c.begun, c.array, c.fork, c.changed = n, k, false, 0, 0, 0
 	if k > 1 {
 		c.fork = 1 << (bits.Len(uint(k-1)) - 1)
 	}
@@ -399,6 +410,7 @@ func (c *combinations) next() bool {
 	if i < 0 {
 		return false
 	}
+	c.changed = i
 	c.pos[i]++
 	for j := i + 1; j < c.k; j++ {
 		c.pos[j] = c.pos[j-1] + 1

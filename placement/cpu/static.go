@@ -42,8 +42,8 @@ func (t *Topology) CheckSMT(n int, shared, siblings *topology.CPUSet) error {
 }
 
 // Allocate stores in out the CPUs that a container gets which has none yet: Allocate and allocateCPUs of
-// policy_static.go. On error out is left alone. The caller takes out from the shared CPUs. On a node that is
-// not Regular the result may hold CPUs that were not available, and then differ in number from N.
+// policy_static.go. On error out is left alone. The caller removes out from the shared CPUs. Unless the
+// node is Regular, out may hold CPUs that were not available, and differ in number from N.
 func (t *Topology) Allocate(in *AllocateInput, out *topology.CPUSet) error {
 	if err := t.CheckSMT(in.N, in.Shared, in.Siblings); err != nil {
 		return err

@@ -39,7 +39,7 @@ type scratch struct {
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // Take picks n CPUs from avail as the kubelet's takeByTopology does and stores them in out, which is left alone
-// on error. On a node that is not Regular, out may be of another size and hold CPUs outside avail.
+// on error. Unless the node is Regular, out may be of another size and hold CPUs outside avail.
 func (t *Topology) Take(avail *topology.CPUSet, n int, out *topology.CPUSet) error {
 	s := scratches.Get().(*scratch)
 	err := s.take(t, avail.Words(), n)

@@ -280,9 +280,9 @@ func (t *Topology) CPUs() topology.CPUSet { return t.all }
 // CPUsPerCore is the kubelet's integer average, 0 never.
 func (t *Topology) CPUsPerCore() int { return t.perCore }
 
-// Regular says whether every core and every socket has as many CPUs as the average. On a node that is not
-// regular (offline siblings, hybrid processors) the kubelet may hand out CPUs that are not available:
-// kubernetes#140495, #124066.
+// Regular says that every core and every socket has as many CPUs as the average and that no group spans two of
+// those above it. CPUs are then only taken from those available, and as many as asked for. On other nodes
+// (offline siblings, hybrid processors) the kubelet may hand out CPUs that others hold: kubernetes#140495, #124066.
 func (t *Topology) Regular() bool {
 	for i := range t.cores {
 		if t.cores[i].size != t.perCore {
@@ -294,7 +294,19 @@ func (t *Topology) Regular() bool {
 			return false
 		}
 	}
-	return true
+	return !spans(t.inners) && !spans(t.coresOf) && !(t.opts.PreferAlignByUncore && spans(t.uncoresOf))
+}
+
+// spans says whether a child lies in two parents.
+func spans(all [][]link) bool {
+	for _, ls := range all {
+		for i := range ls {
+			if ls[i].part != nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Siblings returns every CPU of every core that has a CPU in set: the kubelet's reservedPhysicalCPUs. The error is

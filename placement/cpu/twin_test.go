@@ -44,6 +44,9 @@ func (w twins) checkTake(t *testing.T, r *rand.Rand) {
 	err := w.fast.Take(&avail, n, &got)
 	want, wantErr := w.slow.take(plain(avail), n)
 	w.compare(t, fmt.Sprintf("Take(%s, %d)", avail, n), got, err, want, wantErr)
+	if w.fast.Regular() && err == nil && (!got.IsSubsetOf(&avail) || got.Len() != max(n, 0)) {
+		t.Fatalf("Take(%s, %d) = %s on a regular node\n%s", avail, n, got, w)
+	}
 }
 
 func (w twins) checkAllocate(t *testing.T, r *rand.Rand) {
