@@ -3,6 +3,7 @@ package kubeletstate
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -363,7 +364,8 @@ func TestChecksumOfText(t *testing.T) {
 
 const (
 	memoryText  = `{"policyName":"Static","machineState":{"0":{"numberOfAssignments":1,"memoryMap":{"memory":{"total":100,"systemReserved":10,"allocatable":90,"reserved":30,"free":60}},"cells":[0]}},"entries":{"u":{"app":[{"numaAffinity":[0],"type":"memory","size":30}]}},"checksum":0}`
-	devicesText = `{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":%d}`
+	admittedText = `{"data":"{\"entries\":{\"u-2\":{\"ContainerResources\":{}},\"u-1\":{\"ContainerResources\":{\"c\":{}}}}}","checksum":%d}`
+	devicesText  = `{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":%d}`
 )
 
 func TestReadDirectory(t *testing.T) {
@@ -384,6 +386,24 @@ func TestReadDirectory(t *testing.T) {
 	n := s.Memory.Nodes[0]
 	if n.Assignments != 1 || n.Resources[0].Free != 60 || n.Totals["memory"] != 100 {
 		t.Errorf("node 0 is %+v", n)
+	}
+}
+
+func TestAdmitted(t *testing.T) {
+	var file admittedFile
+	if err := json.Unmarshal([]byte(strings.Replace(admittedText, "%d", "0", 1)), &file); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf(admittedText, sumText(file.Data))
+	s, err := ParseAdmitted("f", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Has("u-1") || !s.Has("u-2") || s.Has("u-3") {
+		t.Errorf("got %v, want u-1 and u-2", s.UIDs)
+	}
+	if _, err := ParseAdmitted("f", []byte(strings.Replace(text, "u-1", "u-9", 1))); !errors.Is(err, ErrChecksum) {
+		t.Errorf("forged: got error %v, want %v", err, ErrChecksum)
 	}
 }
 
@@ -475,6 +495,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"policyName":"static","defaultCpuSet":"0,4-27","entries":{"u":{"app":"1-3"}},"checksum":0}`))
 	f.Add([]byte(memoryText))
 	f.Add([]byte(devicesText))
+	f.Add([]byte(admittedText))
 	f.Add([]byte(`{"podEntries":{"u":{"cpuSet":"1"}},"data":"{}","dataChecksum":1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if s, err := ParseCPU("f", data); err == nil {
@@ -486,5 +507,6 @@ func FuzzParse(f *testing.F) {
 		if s, err := ParseDevices("f", data); err == nil {
 			_ = s.Check("f")
 		}
+		_, _ = ParseAdmitted("f", data)
 	})
 }

@@ -1,6 +1,7 @@
 package kubeletstate
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ const (
 	CPUFile    = "cpu_manager_state"
 	MemoryFile = "memory_manager_state"
 	DeviceFile = "device-plugins/kubelet_internal_checkpoint"
+	// AdmittedFile exists since Kubernetes 1.33.
+	AdmittedFile = "allocated_pods_state"
 )
 
 // MaxFileBytes bounds a checkpoint. The largest that Kubernetes' limits allow (250 pods of 100 containers) is
@@ -19,11 +22,13 @@ const (
 const MaxFileBytes = 16 << 20
 
 // State is what a kubelet has written down. A file that is absent is nil: the kubelet writes the first two when
-// their manager starts, with any policy, and the third when the first device plugin registers.
+// their manager starts, with any policy, the third when the first device plugin registers, the fourth when it
+// first admits a pod.
 type State struct {
-	CPU     *CPUState
-	Memory  *MemoryState
-	Devices *DeviceState
+	CPU      *CPUState
+	Memory   *MemoryState
+	Devices  *DeviceState
+	Admitted *AdmittedState
 }
 
 // Read reads the checkpoints below a kubelet's root directory. The error is an *Error or wraps what fsys says.
@@ -38,16 +43,22 @@ func Read(fsys fs.FS) (State, error) {
 // Raw is the bytes of the checkpoints; nil where a file is absent. Two readings that are equal byte by byte say
 // that nothing moved in between.
 type Raw struct {
-	CPU, Memory, Devices []byte
+	CPU, Memory, Devices, Admitted []byte
 }
 
-// ReadRaw reads the files without looking into them.
+// Equal says whether two readings are the same.
+func (r Raw) Equal(o Raw) bool {
+	return bytes.Equal(r.CPU, o.CPU) && bytes.Equal(r.Memory, o.Memory) && bytes.Equal(r.Devices, o.Devices) && bytes.Equal(r.Admitted, o.Admitted)
+}
+
+// ReadRaw reads the files without looking into them. It reads AdmittedFile first: the kubelet writes it last, so
+// that the others then hold all that the pods in it were given.
 func ReadRaw(fsys fs.FS) (Raw, error) {
 	var raw Raw
 	for _, f := range []struct {
 		name string
 		into *[]byte
-	}{{CPUFile, &raw.CPU}, {MemoryFile, &raw.Memory}, {DeviceFile, &raw.Devices}} {
+	}{{AdmittedFile, &raw.Admitted}, {CPUFile, &raw.CPU}, {MemoryFile, &raw.Memory}, {DeviceFile, &raw.Devices}} {
 		data, err := readFile(fsys, f.name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return Raw{}, err
@@ -73,6 +84,11 @@ func (r Raw) Parse() (State, error) {
 	}
 	if r.Devices != nil {
 		if s.Devices, err = ParseDevices(DeviceFile, r.Devices); err != nil {
+			return State{}, err
+		}
+	}
+	if r.Admitted != nil {
+		if s.Admitted, err = ParseAdmitted(AdmittedFile, r.Admitted); err != nil {
 			return State{}, err
 		}
 	}

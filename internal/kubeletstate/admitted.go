@@ -1,0 +1,50 @@
+package kubeletstate
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// AdmittedState is an allocated_pods_state: the pods whose admission the kubelet has finished, written right
+// after it said yes to each (pkg/kubelet/allocation, allocation_manager.go AddPod; on since Kubernetes 1.33 with
+// the gate InPlacePodVerticalScaling). A pod in it has its complete allocations in the other checkpoints. Pods
+// that are gone may linger until the next is admitted.
+type AdmittedState struct {
+	// UIDs are those of the pods, ascending; a static pod's is that of its manifest.
+	UIDs []string
+}
+
+// Has says whether the kubelet has admitted a pod.
+func (s *AdmittedState) Has(uid string) bool {
+	_, ok := slices.BinarySearch(s.UIDs, uid)
+	return ok
+}
+
+type admittedFile struct {
+	Data     string `json:"data"`
+	Checksum uint64 `json:"checksum"`
+}
+
+// admittedData leaves out the requests of the containers: the API has them.
+type admittedData struct {
+	Entries map[string]json.RawMessage `json:"entries"`
+}
+
+// ParseAdmitted reads an allocated_pods_state of Kubernetes 1.33 to 1.37; name is for the error, which is an
+// *Error.
+func ParseAdmitted(name string, data []byte) (*AdmittedState, error) {
+	f := file(name)
+	var in admittedFile
+	if err := decode(data, &in); err != nil {
+		return nil, f.err("", err, "the JSON of an allocated_pods_state")
+	}
+	if in.Checksum != uint64(sumText(in.Data)) {
+		return nil, f.checksum("checksum", in.Checksum, sumText(in.Data))
+	}
+	var inner admittedData
+	if err := decode([]byte(in.Data), &inner); err != nil {
+		return nil, f.err("data", err, "the JSON of an allocation checkpoint")
+	}
+	return &AdmittedState{UIDs: slices.Sorted(maps.Keys(inner.Entries))}, nil
+}
