@@ -110,6 +110,9 @@ func (deviceProvider) allocate(t *trial, c int, h hint.Hint) Detail {
 			continue
 		}
 		if d := t.allocateDevices(c, s, int(r.Count), h); d != NoDetail {
+			if t.anotherFails(c, i+1, h) {
+				t.chance = true
+			}
 			return d
 		}
 	}
@@ -117,6 +120,22 @@ func (deviceProvider) allocate(t *trial, c int, h hint.Hint) Detail {
 		t.reuseDevices(c, &t.d.Containers[c].Devices[i])
 	}
 	return NoDetail
+}
+
+// anotherFails says whether a later resource of the container would be refused too: the kubelet goes through them in Go's map
+// order, so that chance decides which refusal it tells.
+func (t *trial) anotherFails(c, from int, h hint.Hint) bool {
+	devices := t.r.Containers[c].Devices[from:]
+	for i := range devices {
+		s := t.slot(devices[i].Resource)
+		if s == nil || devices[i].Claimed && t.m.set.version >= V136 {
+			continue
+		}
+		if t.allocateDevices(c, s, int(devices[i].Count), h) != NoDetail {
+			return true
+		}
+	}
+	return false
 }
 
 // allocateDevices is devicesToAllocate.
