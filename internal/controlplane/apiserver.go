@@ -6,7 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -46,19 +49,21 @@ func setLog(w io.Writer) {
 }
 
 type apiServer struct {
-	addr   string
-	cancel context.CancelFunc
-	done   chan struct{}
-	err    error // set before done is closed
+	addr     string
+	listener *trackingListener
+	cancel   context.CancelFunc
+	done     chan struct{}
+	err      error // set before done is closed
 }
 
 // startAPIServer builds the whole chain of servers (aggregator, core, apiextensions) as
 // cmd/kube-apiserver/app.Run does and runs it in the background.
 func startAPIServer(cp *ControlPlane, flags []string) (_ *apiServer, err error) {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	tcp, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
+	listener := &trackingListener{Listener: tcp}
 	defer func() {
 		if err != nil {
 			listener.Close()
@@ -90,7 +95,7 @@ func startAPIServer(cp *ControlPlane, flags []string) (_ *apiServer, err error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &apiServer{addr: listener.Addr().String(), cancel: cancel, done: make(chan struct{})}
+	s := &apiServer{addr: listener.Addr().String(), listener: listener, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		s.err = prepared.Run(ctx)
@@ -193,10 +198,62 @@ func (s *apiServer) waitReady(ctx context.Context, admin *rest.Config) error {
 	return nil
 }
 
-// stop ends the server and waits for it.
+// grace is how long clients have to go by themselves. Without a limit a single watch that nobody ends holds the
+// server for a minute (its request timeout).
+const grace = 2 * time.Second
+
+// stop ends the server and waits for it. Clients that are still connected are cut off.
 func (s *apiServer) stop() error {
 	s.cancel()
-	<-s.done
+	select {
+	case <-s.done:
+	case <-time.After(grace):
+		s.listener.cut()
+		<-s.done
+	}
 	return s.err
 }
 
+// trackingListener remembers its connections, so that they can be cut.
+type trackingListener struct {
+	net.Listener
+	mu    sync.Mutex
+	conns map[*trackedConn]struct{}
+}
+
+type trackedConn struct {
+	net.Conn
+	l *trackingListener
+}
+
+func (l *trackingListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &trackedConn{conn, l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conns == nil {
+		l.conns = map[*trackedConn]struct{}{}
+	}
+	l.conns[c] = struct{}{}
+	return c, nil
+}
+
+func (c *trackedConn) Close() error {
+	c.l.mu.Lock()
+	delete(c.l.conns, c)
+	c.l.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// cut closes every connection.
+func (l *trackingListener) cut() {
+	l.mu.Lock()
+	conns := slices.Collect(maps.Keys(l.conns))
+	l.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
+	}
+}

@@ -299,6 +299,24 @@ func settled() int {
 	return n
 }
 
+// TestStopCutsClientsOff stops under an open watch, which the server by itself would wait a minute for.
+func TestStopCutsClientsOff(t *testing.T) {
+	cp := start(t, Options{})
+	c := client(t, cp, "watcher", "system:masters")
+	w, err := c.CoreV1().Pods("default").Watch(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	begun := time.Now()
+	if err := cp.Stop(); err != nil {
+		t.Error(err)
+	}
+	if d := time.Since(begun); d > 30*time.Second {
+		t.Errorf("stopping took %v", d)
+	}
+}
+
 func TestStartCanBeCancelled(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())

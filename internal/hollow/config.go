@@ -3,6 +3,7 @@ package hollow
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
 	"time"
@@ -14,6 +15,7 @@ import (
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	kubeletscheme "k8s.io/kubernetes/pkg/kubelet/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/kubelet/apis/config/validation"
+	"k8s.io/kubernetes/pkg/kubelet/eviction"
 	"k8s.io/kubernetes/pkg/kubelet/kubeletconfig/util/codec"
 )
 
@@ -32,6 +34,7 @@ func loadConfig(ctx context.Context, dir Dir, spec *Spec) (*kubeletconfig.Kubele
 	if err != nil {
 		return nil, fmt.Errorf("KubeletConfiguration: %w", err)
 	}
+	defaultEviction(cfg)
 	hollowOut(cfg, dir)
 	if spec.MaxPods > 0 {
 		cfg.MaxPods = spec.MaxPods
@@ -43,6 +46,23 @@ func loadConfig(ctx context.Context, dir Dir, spec *Spec) (*kubeletconfig.Kubele
 		return nil, fmt.Errorf("KubeletConfiguration: %w", err)
 	}
 	return cfg, nil
+}
+
+// defaultEviction completes evictionHard as cmd/kubelet/app.loadConfigFile does; it counts towards what reservedMemory
+// must add up to.
+func defaultEviction(c *kubeletconfig.KubeletConfiguration) {
+	if c.EvictionHard == nil {
+		c.EvictionHard = maps.Clone(eviction.DefaultEvictionHard)
+		return
+	}
+	if !c.MergeDefaultEvictionSettings {
+		return
+	}
+	for signal, threshold := range eviction.DefaultEvictionHard {
+		if _, ok := c.EvictionHard[signal]; !ok {
+			c.EvictionHard[signal] = threshold
+		}
+	}
 }
 
 // hollowOut overrides the fields that reach for cgroups, the network or directories outside dir, as

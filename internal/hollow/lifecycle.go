@@ -20,7 +20,9 @@ type containerLifecycle struct{ m *manager }
 
 var _ cm.InternalContainerLifecycle = containerLifecycle{}
 
-func (m *manager) InternalContainerLifecycle() cm.InternalContainerLifecycle { return containerLifecycle{m} }
+func (m *manager) InternalContainerLifecycle() cm.InternalContainerLifecycle {
+	return containerLifecycle{m}
+}
 
 func (l containerLifecycle) PreCreateContainer(logger klog.Logger, pod *v1.Pod, c *v1.Container, cfg *runtimeapi.ContainerConfig) error {
 	if cpus := l.m.cpus.GetCPUAffinity(string(pod.UID), c.Name); !cpus.IsEmpty() {

@@ -16,8 +16,8 @@ type Spec struct {
 	Name string
 	// Machine is the hardware, as topology.Parse reads it.
 	Machine string
-	// KubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) in YAML, decoded strictly.
-	// Policies, options, reservations, eviction thresholds and feature gates are taken from it; what
+	// KubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) in YAML, decoded as the kubelet
+	// decodes its file (unknown fields are logged, not refused). Policies, options, reservations, eviction thresholds and feature gates are taken from it; what
 	// a node without a machine cannot do (cgroups, servers, certificates) is overridden.
 	KubeletConfig string
 	// Labels are put on the Node object.

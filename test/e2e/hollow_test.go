@@ -3,16 +3,26 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/topology"
 )
 
 // twoSockets is a Xeon whose CPU numbers alternate between the sockets.
@@ -67,6 +77,36 @@ func waitPod(t *testing.T, c *demo.Cluster, name string, done func(*corev1.Pod) 
 
 func running(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }
 func failed(p *corev1.Pod) bool  { return p.Status.Phase == corev1.PodFailed }
+func settled(p *corev1.Pod) bool { return running(p) || failed(p) }
+
+func wantRefusal(t *testing.T, pod *corev1.Pod, reason string) {
+	t.Helper()
+	if pod.Status.Reason != reason {
+		t.Errorf("reason is %q (%s), want %s", pod.Status.Reason, pod.Status.Message, reason)
+	}
+}
+
+// remove deletes a pod and waits until the API server has forgotten it.
+func remove(t *testing.T, c *demo.Cluster, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	pods := c.Client.CoreV1().Pods("default")
+	w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	if err := pods.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	for ev := range w.ResultChan() {
+		if ev.Type == watch.Deleted {
+			return
+		}
+	}
+	t.Fatalf("pod %s was not deleted", name)
+}
 
 func create(t *testing.T, c *demo.Cluster, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
@@ -94,7 +134,7 @@ func checkpointCPUs(t *testing.T, dir hollow.Dir, uid, container string) string 
 }
 
 func TestHollowNode(t *testing.T) {
-	c := startCluster(t, hollow.Spec{Name: "n1", Machine: twoSockets, KubeletConfig: singleNUMA, Verbosity: 2})
+	c := startCluster(t, hollow.Spec{Name: "n1", Machine: twoSockets, KubeletConfig: singleNUMA})
 	dir := c.Nodes[0].Dir
 	t.Run("admits with the CPUs of one core after the other", func(t *testing.T) {
 		begun := time.Now()
@@ -108,19 +148,152 @@ func TestHollowNode(t *testing.T) {
 	})
 	t.Run("refuses what fits the node but no NUMA node", func(t *testing.T) {
 		create(t, c, pinnedPod("nine", "n1", "9"))
-		pod := waitPod(t, c, "nine", failed)
-		if pod.Status.Reason != "TopologyAffinityError" {
-			t.Errorf("reason is %q (%s), want TopologyAffinityError", pod.Status.Reason, pod.Status.Message)
-		}
+		wantRefusal(t, waitPod(t, c, "nine", failed), "TopologyAffinityError")
 	})
 	t.Run("releases the CPUs of a deleted pod", func(t *testing.T) {
-		if err := c.Client.CoreV1().Pods("default").Delete(context.Background(), "four", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		create(t, c, pinnedPod("eight", "n1", "8")) // all of socket 1
+		waitPod(t, c, "eight", running)
+		create(t, c, pinnedPod("three", "n1", "3")) // socket 0 has 2 left
+		wantRefusal(t, waitPod(t, c, "three", failed), "TopologyAffinityError")
+		remove(t, c, "four")
 		create(t, c, pinnedPod("six", "n1", "6"))
-		pod := waitPod(t, c, "six", func(p *corev1.Pod) bool { return running(p) || failed(p) })
-		if !running(pod) {
+		if pod := waitPod(t, c, "six", settled); !running(pod) {
 			t.Fatalf("%s: %s", pod.Status.Reason, pod.Status.Message)
 		}
 	})
+	t.Run("writes its effective configuration", func(t *testing.T) {
+		data, err := os.ReadFile(dir.KubeletConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"cpuManagerPolicy: static", "topologyManagerPolicy: single-numa-node", "topologyManagerScope: container", "memory.available: 100Mi"} {
+			if !strings.Contains(string(data), want) {
+				t.Errorf("no %q in\n%s", want, data)
+			}
+		}
+	})
+}
+
+// eightNUMA is an EPYC in NPS4 mode: 8 NUMA nodes of 4 CPUs, two level-3 caches each.
+const eightNUMA = "package:2 numa:4 l3:2 core:1 pu:2 mem:4Gi dist:10,12,32"
+
+const pinEverything = `
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+memoryManagerPolicy: Static
+topologyManagerPolicy: restricted
+systemReserved: {cpu: "1", memory: 412Mi}
+reservedMemory: [{numaNode: 0, limits: {memory: 512Mi}}]
+`
+
+func TestHollowNodeMemoryAndDevices(t *testing.T) {
+	gpus := hollow.Plugin{Resource: "example.com/gpu", Prefer: true, Devices: []hollow.Device{
+		{ID: "gpu-a", NUMA: []topology.NUMAID{5}}, {ID: "gpu-b", NUMA: []topology.NUMAID{5}}, {ID: "gpu-c", NUMA: []topology.NUMAID{2}, Unhealthy: true},
+	}}
+	c := startCluster(t, hollow.Spec{Name: "n1", Machine: eightNUMA, KubeletConfig: pinEverything, Plugins: []hollow.Plugin{gpus}})
+	node, err := c.Client.CoreV1().Nodes().Get(context.Background(), "n1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[corev1.ResourceName]string{"cpu": "31", "memory": "32256Mi", "example.com/gpu": "2"} {
+		if got := node.Status.Allocatable[name]; got.Cmp(resource.MustParse(want)) != 0 {
+			t.Errorf("allocatable %s is %s, want %s", name, got.String(), want)
+		}
+	}
+	pod := pinnedPod("gpu", "n1", "2")
+	limits := pod.Spec.Containers[0].Resources.Limits
+	limits["example.com/gpu"], limits["memory"] = resource.MustParse("2"), resource.MustParse("1Gi")
+	create(t, c, pod)
+	if pod = waitPod(t, c, "gpu", settled); !running(pod) {
+		t.Fatalf("%s: %s", pod.Status.Reason, pod.Status.Message)
+	}
+	got := podResources(t, c.Nodes[0].Dir, "gpu")
+	slices.Sort(got.CpuIds)
+	if want := []int64{10, 26}; !slices.Equal(got.CpuIds, want) {
+		t.Errorf("CPUs are %v, want %v: a core of NUMA node 5, beside the GPUs", got.CpuIds, want)
+	}
+	if len(got.Memory) != 1 || got.Memory[0].Size != 1<<30 || got.Memory[0].Topology.Nodes[0].ID != 5 {
+		t.Errorf("memory is %v, want 1Gi of NUMA node 5", got.Memory)
+	}
+	if len(got.Devices) != 2 {
+		t.Errorf("devices are %v, want two", got.Devices)
+	}
+	for _, file := range []string{c.Nodes[0].Dir.CPUState(), c.Nodes[0].Dir.MemoryState(), c.Nodes[0].Dir.DeviceState()} {
+		data, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(data), string(pod.UID)) {
+			t.Errorf("%s does not mention the pod (%v):\n%s", file, err, data)
+		}
+	}
+}
+
+// podResources asks the node's PodResources API for the only container of the pod.
+func podResources(t *testing.T, dir hollow.Dir, pod string) *podresources.ContainerResources {
+	t.Helper()
+	conn, err := grpc.NewClient("unix://"+dir.PodResources(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	resp, err := podresources.NewPodResourcesListerClient(conn).List(context.Background(), &podresources.ListPodResourcesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range resp.PodResources {
+		if p.Name == pod {
+			return p.Containers[0]
+		}
+	}
+	t.Fatalf("pod %s is not in %v", pod, resp)
+	return nil
+}
+
+func TestHollowNodeContainersEnd(t *testing.T) {
+	c := startCluster(t, hollow.Spec{Name: "n1", Machine: twoSockets, KubeletConfig: singleNUMA})
+	pod := pinnedPod("job", "n1", "2")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	pod.Spec.Containers[0].Image = hollow.ExitImage(time.Second)
+	setup := *pod.Spec.Containers[0].DeepCopy()
+	setup.Name, setup.Image = "setup", hollow.ExitImage(0)
+	pod.Spec.InitContainers = []corev1.Container{setup}
+	create(t, c, pod)
+	waitPod(t, c, "job", running)
+	waitPod(t, c, "job", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
+}
+
+// TestHollowNodeRefusesToStart shows that the kubelet's own validation decides, and that its words arrive.
+func TestHollowNodeRefusesToStart(t *testing.T) {
+	c := startCluster(t)
+	for _, tc := range []struct{ name, config, want string }{
+		{"unknown policy", "cpuManagerPolicy: statik", "statik"},
+		{"static without reserved CPUs", "cpuManagerPolicy: static", "static policy"},
+		{"reserved CPU that is not there", "reservedSystemCPUs: \"99\"", "want a subset of 0-15"},
+		{"reserved memory that does not add up", "memoryManagerPolicy: Static\nreservedMemory: [{numaNode: 0, limits: {memory: 1Mi}}]", "reserved-memory"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			spec := hollow.Spec{Name: "bad-" + strings.ReplaceAll(tc.name, " ", "-"), Machine: twoSockets,
+				KubeletConfig: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + tc.config}
+			if err := c.AddNode(&spec, []string{os.Args[0], nodeVerb}); err != nil {
+				t.Fatal(err)
+			}
+			p := c.Nodes[len(c.Nodes)-1]
+			c.Nodes = c.Nodes[:len(c.Nodes)-1]
+			err := p.WaitReady(context.Background(), c.Client)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestNodeDiesWithItsParent closes what the parent holds open, as the end of the parent does.
+func TestNodeDiesWithItsParent(t *testing.T) {
+	c := startCluster(t, hollow.Spec{Name: "n1", Machine: twoSockets})
+	p := c.Nodes[0]
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(p.PID(), 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d is still there: %v", p.PID(), err)
+	}
 }
