@@ -17,7 +17,9 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "oracle":
-		answer = AnswerCase(30 * time.Second)
+		answer = AnswerOracle(30 * time.Second)
+	case "compare":
+		answer = AnswerCompare(engine, 8*time.Second)
 	default:
 		fmt.Fprintln(os.Stderr, "unknown role")
 		os.Exit(2)

@@ -73,27 +73,65 @@ func (p *Pool) Run(next func() []byte, got func(Answer) bool) error {
 
 // work is one worker: a succession of children.
 func (p *Pool) work(take func() (Answer, bool), give func(Answer)) error {
-	var c *child
-	defer func() { c.end() }()
+	asker := Asker{Command: p.Command, Renew: p.Renew, Silence: p.Silence}
+	defer asker.Close()
 	for {
 		a, ok := take()
 		if !ok {
 			return nil
 		}
-		if c == nil {
-			var err error
-			if c, err = startChild(p.Command()); err != nil {
-				return err
-			}
-		}
-		a.Reply, a.Err = c.ask(a.Line, orDuration(p.Silence, time.Minute))
-		if a.Err != nil || c.asked >= orInt(p.Renew, 500) {
-			c.end()
-			c = nil
+		a.Reply, a.Err = asker.Ask(a.Line)
+		var start *startError
+		if errors.As(a.Err, &start) {
+			return a.Err
 		}
 		give(a)
 	}
 }
+
+// Asker is a child that is asked one line after another, and renewed when it dies or gets old.
+type Asker struct {
+	// Command, Renew and Silence are as in Pool.
+	Command func() *exec.Cmd
+	Renew   int
+	Silence time.Duration
+
+	c *child
+}
+
+// Ask sends a line and returns the reply. A child that has ended since its last reply, as Serve does when told to
+// stop, is replaced without a word; one that dies of the line is an error.
+func (a *Asker) Ask(line []byte) ([]byte, error) {
+	for {
+		fresh := a.c == nil
+		if fresh {
+			c, err := startChild(a.Command())
+			if err != nil {
+				return nil, &startError{err}
+			}
+			a.c = c
+		}
+		out, err := a.c.ask(line, orDuration(a.Silence, time.Minute))
+		if err != nil || a.c.asked >= orInt(a.Renew, 500) {
+			a.Close()
+		}
+		if err == nil || fresh {
+			return out, err
+		}
+	}
+}
+
+// Close ends the child.
+func (a *Asker) Close() {
+	a.c.end()
+	a.c = nil
+}
+
+// startError says that no child can be started at all.
+type startError struct{ err error }
+
+func (e *startError) Error() string { return "start a child: " + e.err.Error() }
+func (e *startError) Unwrap() error { return e.err }
 
 func orDuration(d, fallback time.Duration) time.Duration {
 	if d == 0 {
@@ -163,7 +201,6 @@ func (c *child) end() {
 	c.in.Close()
 	timer := time.AfterFunc(5*time.Second, func() { c.cmd.Process.Kill() })
 	defer timer.Stop()
-	io.Copy(io.Discard, c.out)
 	c.cmd.Wait()
 }
 

@@ -1,0 +1,112 @@
+package conformance
+
+import (
+	"fmt"
+
+	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/conformance/oracle"
+)
+
+// Comparison is how two answers to a case relate.
+type Comparison struct {
+	// Admissions is the number of admissions, readmissions included, that were compared in full; Admitted is how many
+	// of them the kubelet admitted.
+	Admissions int `json:"admissions"`
+	Admitted   int `json:"admitted"`
+	// Chance says that the answers part at an event in which the engine says that chance decides; Left is the number
+	// of admissions from there on, which say nothing.
+	Chance bool `json:"chance,omitempty"`
+	Left   int  `json:"left,omitempty"`
+	// Defect is "hung" or "crashed" when the kubelet did so and the engine foresaw it.
+	Defect oracle.Outcome `json:"defect,omitempty"`
+	// NotStarted says that the kubelet refused the configuration.
+	NotStarted bool `json:"notStarted,omitempty"`
+	// Differences is empty when the engine is right.
+	Differences []cases.Difference `json:"differences,omitempty"`
+}
+
+// Compare holds an engine's answer against the kubelet's, event by event, up to the first event in which they differ.
+// A difference is excused if the engine says that chance decides that event; until answers part, chance excuses nothing.
+func Compare(want *cases.Result, outcome oracle.Outcome, got *cases.Result) Comparison {
+	var c Comparison
+	w, g := *want, *got
+	w.Events, g.Events = nil, nil
+	if c.Differences = cases.Diff(&w, &g); c.Differences != nil {
+		return c
+	}
+	c.NotStarted = want.StartupError != ""
+	for i := range want.Events {
+		if i >= len(got.Events) {
+			c.differ(want, i, "events", "an answer", "none")
+			return c
+		}
+		w.Events, g.Events = want.Events[i:i+1], got.Events[i:i+1]
+		d := cases.Diff(&w, &g)
+		for j := range d {
+			d[j].Event = i
+		}
+		if d != nil && got.Events[i].Random {
+			c.Chance, c.Left = true, count(want.Events[i:]).all
+			return c
+		}
+		if c.Differences = d; d != nil {
+			return c
+		}
+		n := count(w.Events)
+		c.Admissions, c.Admitted = c.Admissions+n.all, c.Admitted+n.admitted
+	}
+	c.ending(want, outcome, got)
+	return c
+}
+
+// ending compares what follows the last event that the kubelet finished: nothing, or a hang or crash that the engine
+// calls a defect.
+func (c *Comparison) ending(want *cases.Result, outcome oracle.Outcome, got *cases.Result) {
+	n := len(want.Events)
+	if outcome == oracle.Finished {
+		if len(got.Events) > n {
+			c.differ(want, n, "events", "the end", "more")
+		}
+		return
+	}
+	if n >= len(got.Events) || !foreseen(&got.Events[n]) {
+		c.differ(want, n, "outcome", string(outcome), "no defect")
+		return
+	}
+	c.Defect = outcome
+}
+
+// foreseen says whether an event tells of a defect, directly or in a readmission.
+func foreseen(e *cases.EventResult) bool {
+	defect := placement.KubeletDefect.String()
+	for i := range e.Readmit {
+		if e.Readmit[i].Reason == defect {
+			return true
+		}
+	}
+	return e.Reason == defect
+}
+
+func (c *Comparison) differ(want *cases.Result, event int, field, w, g string) {
+	c.Differences = append(c.Differences, cases.Difference{Case: want.ID, Event: event, Field: field, Want: fmt.Sprintf("%q", w), Got: fmt.Sprintf("%q", g)})
+}
+
+type counts struct{ all, admitted int }
+
+// count counts the admissions among events, readmissions included.
+func count(events []cases.EventResult) counts {
+	var n counts
+	for i := range events {
+		e := &events[i]
+		if e.Admitted != nil {
+			n.all++
+			if *e.Admitted {
+				n.admitted++
+			}
+		}
+		more := count(e.Readmit)
+		n.all, n.admitted = n.all+more.all, n.admitted+more.admitted
+	}
+	return n
+}

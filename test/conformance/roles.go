@@ -1,0 +1,97 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/conformance/gen"
+	"github.com/berth-dev/berth/test/conformance/oracle"
+)
+
+// Told is an oracle's answer to a case, as a child writes it.
+type Told struct {
+	Result  cases.Result   `json:"result"`
+	Outcome oracle.Outcome `json:"outcome"`
+	// Error is set when the child itself could not do its work.
+	Error string `json:"error,omitempty"`
+}
+
+// AnswerOracle is a child's Serve function: a case in, a Told out. After a hang or a crash it asks to be ended.
+func AnswerOracle(timeout time.Duration) func([]byte) ([]byte, bool) {
+	return func(line []byte) ([]byte, bool) {
+		t := tell(line, timeout)
+		return reply(t), t.Outcome != oracle.Finished
+	}
+}
+
+func tell(line []byte, timeout time.Duration) Told {
+	c, err := cases.DecodeCase(line)
+	if err != nil {
+		return Told{Error: fmt.Sprintf("case: %v", err)}
+	}
+	r, outcome, err := oracle.Run(c, oracle.Options{Timeout: timeout})
+	if err != nil {
+		return Told{Error: err.Error()}
+	}
+	return Told{Result: r, Outcome: outcome}
+}
+
+// Compared is what came of playing one case to the kubelet and to an engine, as a child writes it.
+type Compared struct {
+	Comparison
+	// Line is the case, when something differs.
+	Line string `json:"line,omitempty"`
+	// Kubelet and Engine are the time that each took, in milliseconds.
+	Kubelet float64 `json:"kubelet"`
+	Engine  float64 `json:"engine"`
+	Error   string  `json:"error,omitempty"`
+}
+
+// Engine answers a case in the kubelet's place.
+type Engine func(*cases.Case) *cases.Result
+
+// AnswerCompare is a child's Serve function: a seed or a case in, a Compared out.
+func AnswerCompare(engine Engine, timeout time.Duration) func([]byte) ([]byte, bool) {
+	return func(line []byte) ([]byte, bool) {
+		c, err := caseOf(line)
+		if err != nil {
+			return reply(Compared{Error: err.Error()}), false
+		}
+		want, outcome, err := oracle.Run(c, oracle.Options{Timeout: timeout})
+		if err != nil {
+			return reply(Compared{Error: err.Error()}), false
+		}
+		begin := time.Now()
+		got := engine(c)
+		out := Compared{Comparison: Compare(&want, outcome, got), Kubelet: want.Millis}
+		out.Engine = float64(time.Since(begin).Microseconds()) / 1000
+		if len(out.Differences) > 0 {
+			b, err := cases.Encode(c)
+			if err != nil {
+				out.Error = err.Error()
+			}
+			out.Line = string(bytes.TrimSpace(b))
+		}
+		return reply(out), outcome != oracle.Finished
+	}
+}
+
+// caseOf reads a case, or makes the one of a seed.
+func caseOf(line []byte) (*cases.Case, error) {
+	if seed, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 10, 64); err == nil {
+		return gen.Case(seed), nil
+	}
+	return cases.DecodeCase(line)
+}
+
+func reply(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return []byte(`{"error":"no JSON"}`)
+	}
+	return b
+}
