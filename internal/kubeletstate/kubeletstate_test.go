@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -14,6 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/cpuset"
 	spew "k8s.io/utils/dump"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // shared is the folder of real captures; tests that need it are skipped where it is absent.
@@ -363,7 +367,7 @@ func TestChecksumOfText(t *testing.T) {
 }
 
 const (
-	memoryText  = `{"policyName":"Static","machineState":{"0":{"numberOfAssignments":1,"memoryMap":{"memory":{"total":100,"systemReserved":10,"allocatable":90,"reserved":30,"free":60}},"cells":[0]}},"entries":{"u":{"app":[{"numaAffinity":[0],"type":"memory","size":30}]}},"checksum":0}`
+	memoryText   = `{"policyName":"Static","machineState":{"0":{"numberOfAssignments":1,"memoryMap":{"memory":{"total":100,"systemReserved":10,"allocatable":90,"reserved":30,"free":60}},"cells":[0]}},"entries":{"u":{"app":[{"numaAffinity":[0],"type":"memory","size":30}]}},"checksum":0}`
 	admittedText = `{"data":"{\"entries\":{\"u-2\":{\"ContainerResources\":{}},\"u-1\":{\"ContainerResources\":{\"c\":{}}}}}","checksum":%d}`
 	devicesText  = `{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":%d}`
 )
@@ -509,4 +513,87 @@ func FuzzParse(f *testing.F) {
 		}
 		_, _ = ParseAdmitted("f", data)
 	})
+}
+
+func TestSnapshot(t *testing.T) {
+	cpu, err := ParseCPU("f", []byte(`{"policyName":"static","defaultCpuSet":"0-1","entries":{"u":{"b":"3","a":"2"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := ParseMemory("f", []byte(memoryText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := State{CPU: cpu, Memory: memory, Devices: &DeviceState{
+		Registered: map[string][]string{"x.y/d": {"d0", "d2"}},
+		Entries:    []DeviceEntry{{"v", "c", "x.y/d", []HeldDevice{{"d1", 2}, {"d2", 1}}}},
+	}}
+	got, err := s.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := placement.Snapshot{
+		SharedCPUs: topology.NewCPUSet(0, 1),
+		Memory: []placement.MemoryTable{{NUMA: 0, Assignments: 1, Cells: 1, Resources: []placement.MemoryAmounts{
+			{Resource: "memory", Allocatable: 90, Reserved: 30, Free: 60},
+		}}},
+		Devices: []placement.DevicePool{{Resource: "x.y/d", Preference: placement.UnknownPreference, Devices: []placement.Device{
+			{ID: "d0"}, {ID: "d1", NUMA: 2, HasTopology: true, Unhealthy: true}, {ID: "d2", NUMA: 1, HasTopology: true},
+		}}},
+		Pods: []placement.PodAllocation{
+			{UID: "u", Containers: []placement.ContainerAllocation{
+				{Name: "a", CPUs: topology.NewCPUSet(2)},
+				{Name: "app", Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 30}}},
+				{Name: "b", CPUs: topology.NewCPUSet(3)},
+			}},
+			{UID: "v", Containers: []placement.ContainerAllocation{{Name: "c", Devices: []placement.DeviceAllocation{{Resource: "x.y/d", IDs: []string{"d1", "d2"}}}}}},
+		},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+func TestSnapshotRefuses(t *testing.T) {
+	for _, s := range []State{
+		{CPU: &CPUState{PodEntries: []CPUEntry{{PodUID: "u"}}}},
+		{CPU: &CPUState{Legacy: []CPUEntry{{Container: "c"}}}},
+		{Memory: &MemoryState{PodEntries: []MemoryEntry{{PodUID: "u"}}}},
+	} {
+		var e *Error
+		if _, err := s.Snapshot(); !errors.As(err, &e) {
+			t.Errorf("%+v: got error %v, want an *Error", s, err)
+		}
+	}
+}
+
+func TestView(t *testing.T) {
+	node := func(resource string, total uint64) *MemoryState {
+		return &MemoryState{Nodes: []MemoryNode{{
+			MemoryTable: placement.MemoryTable{NUMA: 3, Resources: []placement.MemoryAmounts{{Resource: resource}}},
+			Totals:      map[string]uint64{resource: total},
+		}}}
+	}
+	for _, tc := range []struct {
+		state *MemoryState
+		want  placement.ViewNode
+		ok    bool
+	}{
+		{node("memory", 77), placement.ViewNode{ID: 3, MemoryBytes: 77}, true},
+		{node("hugepages-2Mi", 6<<20), placement.ViewNode{ID: 3, MemoryBytes: 5, HugePages: []topology.HugePages{{PageBytes: 2 << 20, Count: 3}}}, true},
+		{node("hugepages-64Ki", 64<<10), placement.ViewNode{ID: 3, MemoryBytes: 5, HugePages: []topology.HugePages{{PageBytes: 64 << 10, Count: 1}}}, true},
+		{node("hugepages-1Gi", 0), placement.ViewNode{ID: 3, MemoryBytes: 5, HugePages: []topology.HugePages{{PageBytes: 1 << 30}}}, true},
+		{node("hugepages-0", 0), placement.ViewNode{}, false},
+		{node("hugepages-x", 0), placement.ViewNode{}, false},
+		{node("disk", 0), placement.ViewNode{}, false},
+	} {
+		view := &placement.KubeletView{Nodes: []placement.ViewNode{{ID: 3, MemoryBytes: 5}}}
+		err := tc.state.View(view)
+		if (err == nil) != tc.ok || tc.ok && !reflect.DeepEqual(view.Nodes[0], tc.want) {
+			t.Errorf("%+v: got %+v, error %v", tc.state.Nodes[0].Totals, view.Nodes[0], err)
+		}
+	}
+	if err := node("memory", 1).View(&placement.KubeletView{}); err == nil {
+		t.Error("a node that the machine does not have: no error")
+	}
 }

@@ -1,111 +1,156 @@
 package kubeletstate
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
-// Snapshot returns the checkpoints as the engine's plain data, pods ascending by UID and every container taken for an
-// ordinary one: the kubelet does not write down which were init containers. all is every CPU that the kubelet sees; without a
-// CPU checkpoint all are shared. Of the devices, only those that are registered or held are known, and the NUMA nodes only of
-// those held: a caller who knows better replaces the pools.
-func (s *State) Snapshot(all topology.CPUSet) placement.Snapshot {
-	snap := placement.Snapshot{SharedCPUs: all}
-	pods := podBook{}
-	if s.CPU != nil && s.CPU.Policy == "static" {
-		snap.SharedCPUs = s.CPU.Shared
-		for _, e := range s.CPU.Entries {
-			pods.container(e.PodUID, e.Container).CPUs = e.CPUs
+// Snapshot returns what the checkpoints say in the engine's words. Pods and containers are in ascending order of
+// UID and name, and every container counts as an ordinary one, for the files know neither order nor kind.
+// Device pools hold the registered (healthy) devices and those that are held, with the NUMA nodes that the
+// files tell of: those of held devices alone. The error, an *Error, says that the files hold what a Snapshot
+// cannot: assignments of whole pods, or entries of a format that names no pods.
+func (s *State) Snapshot() (placement.Snapshot, error) {
+	b := snapshotBuilder{pods: map[string]map[string]*placement.ContainerAllocation{}}
+	if s.CPU != nil {
+		if err := b.cpus(s.CPU); err != nil {
+			return placement.Snapshot{}, err
 		}
 	}
-	if s.Memory != nil && s.Memory.Policy == "Static" {
-		for _, n := range s.Memory.Nodes {
-			snap.Memory = append(snap.Memory, n.MemoryTable)
-		}
-		for _, e := range s.Memory.Entries {
-			pods.container(e.PodUID, e.Container).Memory = e.Blocks
+	if s.Memory != nil {
+		if err := b.memory(s.Memory); err != nil {
+			return placement.Snapshot{}, err
 		}
 	}
 	if s.Devices != nil {
-		for _, e := range s.Devices.Entries {
-			c := pods.container(e.PodUID, e.Container)
-			c.Devices = append(c.Devices, placement.DeviceAllocation{Resource: e.Resource, IDs: ids(e.Devices)})
-		}
-		snap.Devices = s.Devices.pools()
+		b.devices(s.Devices)
 	}
-	snap.Pods = pods.sorted()
-	return snap
+	for _, uid := range slices.Sorted(maps.Keys(b.pods)) {
+		pod := placement.PodAllocation{UID: uid}
+		for _, name := range slices.Sorted(maps.Keys(b.pods[uid])) {
+			pod.Containers = append(pod.Containers, *b.pods[uid][name])
+		}
+		b.out.Pods = append(b.out.Pods, pod)
+	}
+	return b.out, nil
 }
 
-func ids(devices []HeldDevice) []string {
-	out := make([]string, len(devices))
-	for i, d := range devices {
-		out[i] = d.ID
-	}
-	return out
+type snapshotBuilder struct {
+	out  placement.Snapshot
+	pods map[string]map[string]*placement.ContainerAllocation
 }
 
-// pools returns what is registered and what is held, by resource. A device that is held and not registered is unhealthy.
-func (s *DeviceState) pools() []placement.DevicePool {
-	byResource := map[string]map[string]placement.Device{}
-	put := func(resource string, d placement.Device) {
-		if byResource[resource] == nil {
-			byResource[resource] = map[string]placement.Device{}
-		}
-		byResource[resource][d.ID] = d
+func (b *snapshotBuilder) container(uid, name string) *placement.ContainerAllocation {
+	if b.pods[uid] == nil {
+		b.pods[uid] = map[string]*placement.ContainerAllocation{}
 	}
-	for resource, registered := range s.Registered {
-		for _, id := range registered {
-			put(resource, placement.Device{ID: id})
+	if b.pods[uid][name] == nil {
+		b.pods[uid][name] = &placement.ContainerAllocation{Name: name}
+	}
+	return b.pods[uid][name]
+}
+
+func (b *snapshotBuilder) cpus(s *CPUState) error {
+	if len(s.PodEntries) > 0 {
+		return file(CPUFile).err("podEntries", s.PodEntries[0].PodUID, "none: pod-level resource managers are not known to the engine")
+	}
+	if len(s.Legacy) > 0 {
+		return file(CPUFile).err("entries", s.Legacy[0].Container, "the format of Kubernetes 1.17 or later, which names pods")
+	}
+	b.out.SharedCPUs = s.Shared
+	for _, e := range s.Entries {
+		b.container(e.PodUID, e.Container).CPUs = e.CPUs
+	}
+	return nil
+}
+
+func (b *snapshotBuilder) memory(s *MemoryState) error {
+	if len(s.PodEntries) > 0 {
+		return file(MemoryFile).err("podEntries", s.PodEntries[0].PodUID, "none: pod-level resource managers are not known to the engine")
+	}
+	for i := range s.Nodes {
+		b.out.Memory = append(b.out.Memory, s.Nodes[i].MemoryTable)
+	}
+	for _, e := range s.Entries {
+		b.container(e.PodUID, e.Container).Memory = e.Blocks
+	}
+	return nil
+}
+
+func (b *snapshotBuilder) devices(s *DeviceState) {
+	pools := map[string]map[string]placement.Device{}
+	for resource, ids := range s.Registered {
+		pools[resource] = map[string]placement.Device{}
+		for _, id := range ids {
+			pools[resource][id] = placement.Device{ID: id}
 		}
 	}
 	for _, e := range s.Entries {
-		for _, h := range e.Devices {
-			healthy := slices.Contains(s.Registered[e.Resource], h.ID)
-			put(e.Resource, placement.Device{ID: h.ID, NUMA: h.NUMA, HasTopology: h.NUMA != 0, Unhealthy: !healthy})
+		held := placement.DeviceAllocation{Resource: e.Resource}
+		for _, d := range e.Devices {
+			held.IDs = append(held.IDs, d.ID)
+			if pool := pools[e.Resource]; pool != nil {
+				_, healthy := pool[d.ID]
+				pool[d.ID] = placement.Device{ID: d.ID, NUMA: d.NUMA, HasTopology: d.NUMA != 0, Unhealthy: !healthy}
+			}
 		}
+		c := b.container(e.PodUID, e.Container)
+		c.Devices = append(c.Devices, held)
 	}
-	var pools []placement.DevicePool
-	for resource, devices := range byResource {
+	for _, resource := range slices.Sorted(maps.Keys(pools)) {
 		pool := placement.DevicePool{Resource: resource, Preference: placement.UnknownPreference}
-		for _, d := range devices {
-			pool.Devices = append(pool.Devices, d)
+		for _, id := range slices.Sorted(maps.Keys(pools[resource])) {
+			pool.Devices = append(pool.Devices, pools[resource][id])
 		}
-		slices.SortFunc(pool.Devices, func(a, b placement.Device) int { return strings.Compare(a.ID, b.ID) })
-		pools = append(pools, pool)
+		b.out.Devices = append(b.out.Devices, pool)
 	}
-	slices.SortFunc(pools, func(a, b placement.DevicePool) int { return strings.Compare(a.Resource, b.Resource) })
-	return pools
 }
 
-// podBook collects what containers hold, from checkpoints that know nothing of one another.
-type podBook map[string]map[string]*placement.ContainerAllocation
-
-func (b podBook) container(uid, name string) *placement.ContainerAllocation {
-	pod := b[uid]
-	if pod == nil {
-		pod = map[string]*placement.ContainerAllocation{}
-		b[uid] = pod
+// View puts the memory that the kubelet saw when it started into view, node by node. It differs from the
+// machine's when huge pages were reserved or memory came or went since. The error is an *Error.
+func (s *MemoryState) View(view *placement.KubeletView) error {
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		at := fmt.Sprintf("machineState[%d]", n.NUMA)
+		j := slices.IndexFunc(view.Nodes, func(v placement.ViewNode) bool { return v.ID == n.NUMA })
+		if j < 0 {
+			return file(MemoryFile).err(at, n.NUMA, "a NUMA node of the machine")
+		}
+		var pages []topology.HugePages
+		for _, r := range n.Resources {
+			if r.Resource == "memory" {
+				view.Nodes[j].MemoryBytes = n.Totals[r.Resource]
+				continue
+			}
+			size, ok := hugePageBytes(r.Resource)
+			if !ok {
+				return file(MemoryFile).err(at+".memoryMap", r.Resource, "memory or hugepages-SIZE")
+			}
+			pages = append(pages, topology.HugePages{PageBytes: size, Count: n.Totals[r.Resource] / size})
+		}
+		slices.SortFunc(pages, func(a, b topology.HugePages) int { return cmp.Compare(a.PageBytes, b.PageBytes) })
+		view.Nodes[j].HugePages = pages
 	}
-	if pod[name] == nil {
-		pod[name] = &placement.ContainerAllocation{Name: name}
-	}
-	return pod[name]
+	return nil
 }
 
-func (b podBook) sorted() []placement.PodAllocation {
-	var out []placement.PodAllocation
-	for uid, containers := range b {
-		pod := placement.PodAllocation{UID: uid}
-		for _, c := range containers {
-			pod.Containers = append(pod.Containers, *c)
+// hugePageBytes reads the size in "hugepages-2Mi", which the kubelet writes as a power of two with its unit
+// (k8s.io/component-helpers, corev1 HugePageResourceName).
+func hugePageBytes(resource string) (uint64, bool) {
+	text, ok := strings.CutPrefix(resource, "hugepages-")
+	shift := 0
+	for i, unit := range []string{"Ki", "Mi", "Gi", "Ti"} {
+		if number, found := strings.CutSuffix(text, unit); found {
+			text, shift = number, 10*(i+1)
 		}
-		slices.SortFunc(pod.Containers, func(x, y placement.ContainerAllocation) int { return strings.Compare(x.Name, y.Name) })
-		out = append(out, pod)
 	}
-	slices.SortFunc(out, func(x, y placement.PodAllocation) int { return strings.Compare(x.UID, y.UID) })
-	return out
+	n, err := strconv.ParseUint(text, 10, 20)
+	return n << shift, ok && err == nil && n > 0
 }
