@@ -209,3 +209,32 @@ func mustSpace(t *testing.T, nodes topology.NUMASet) *hint.Space {
 	}
 	return s
 }
+
+// TestLargest fills every table: 1024 CPUs, as few groups and as many as there can be.
+func TestLargest(t *testing.T) {
+	every := Node{NumCPUs: topology.MaxCPUs, NumCores: topology.MaxCPUs, NumSockets: topology.MaxCPUs}
+	for i := range topology.MaxCPUs {
+		every.Threads = append(every.Threads, Thread{CPU: topology.CPUID(i), NUMA: topology.NUMAID(i % topology.MaxNUMANodes), Socket: i, Core: i, Uncore: i})
+	}
+	for name, n := range map[string]Node{
+		"one node":         grid{1, 1, 512, 2, 0}.node(),
+		"64 nodes":         grid{2, 32, 8, 2, 4}.node(),
+		"a socket per CPU": every,
+	} {
+		for _, o := range []Options{{}, {PreferAlignByUncore: true}, {DistributeAcrossCores: true}, {DistributeAcrossNUMA: true}} {
+			topo := mustNew(n, o)
+			avail := topo.CPUs()
+			avail.Remove(0)
+			for _, k := range []int{1, 17, 1022, 1023} {
+				var out topology.CPUSet
+				err := topo.Take(&avail, k, &out)
+				if err == ErrTooComplex && o.DistributeAcrossNUMA {
+					continue
+				}
+				if err != nil || out.Len() != k || !out.IsSubsetOf(&avail) {
+					t.Errorf("%s, %+v: Take(%d) = %s, %v", name, o, k, out, err)
+				}
+			}
+		}
+	}
+}
