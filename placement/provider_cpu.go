@@ -8,6 +8,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
+// cpuResource is the name of CPUs in reports.
+const cpuResource = "cpu"
+
 // cpuProvider is the static CPU manager (pkg/kubelet/cm/cpumanager/policy_static.go).
 type cpuProvider struct{}
 
@@ -41,7 +44,7 @@ func (p cpuProvider) hints(t *trial, c int, want hint.Want) Detail {
 	case held == nil || held.CPUs.IsEmpty():
 		t.cpuHints(n, nil, &t.cpus.reusable, want)
 	case held.CPUs.Len() != n:
-		t.list().Reset(hint.Impossible)
+		t.list(cpuResource).Reset(hint.Impossible)
 	default:
 		t.cpuHints(n, &held.CPUs, nil, want)
 	}
@@ -76,7 +79,7 @@ func (cpuProvider) podHints(t *trial, want hint.Want) {
 func (t *trial) impossibleUnlessNone() {
 	for c := range t.r.Containers {
 		if t.exclusiveCPUs(c) > 0 {
-			t.list().Reset(hint.Impossible)
+			t.list(cpuResource).Reset(hint.Impossible)
 			return
 		}
 	}
@@ -90,7 +93,7 @@ func (t *trial) cpuHints(n int, available, reusable *topology.CPUSet, want hint.
 		available = &free
 	}
 	in := cpu.HintInput{N: n, Available: available, Reusable: reusable, Want: want}
-	t.m.cpus.hinter.Hints(&in, t.list())
+	t.m.cpus.hinter.Hints(&in, t.list(cpuResource))
 }
 
 // allocate is Allocate. Before 1.37 a container that has its CPUs already is still held to full-pcpus-only, so that a

@@ -88,15 +88,15 @@ func (s *slot) hints(t *trial, n int, held holding, reusable device.Set, want hi
 	switch {
 	case !s.pool.pool.Aligned():
 	case held.n > 0 && held.n != n:
-		t.list().Reset(hint.Impossible)
+		t.list(s.pool.resource).Reset(hint.Impossible)
 	case held.n > 0 && held.vanished:
 		return DefectVanishedDevice
 	case held.n > 0:
-		s.pool.pool.Hints(s.held, nil, n, want, t.list())
+		s.pool.pool.Hints(s.held, nil, n, want, t.list(s.pool.resource))
 	default:
 		copy(s.out, s.pool.pool.Healthy())
 		s.out.AndNot(s.inUse)
-		s.pool.pool.Hints(s.out, reusable, n, want, t.list())
+		s.pool.pool.Hints(s.out, reusable, n, want, t.list(s.pool.resource))
 	}
 	return NoDetail
 }

@@ -96,7 +96,7 @@ func (p memoryProvider) hints(t *trial, c int, want hint.Want) Detail {
 	if t.m.mem.Crashes(t.memory.needs) {
 		return DefectMissingMemoryKind
 	}
-	t.m.mem.Hints(t.memory.book, t.memory.needs, &t.memory.reuse, want, t.list())
+	t.m.mem.Hints(t.memory.book, t.memory.needs, &t.memory.reuse, want, t.list(memory.Regular))
 	return NoDetail
 }
 
@@ -137,7 +137,7 @@ func (t *trial) hintsOfBlocks(blocks []MemoryBlock) {
 		}
 	}
 	for i := range blocks {
-		l := t.list()
+		l := t.list(blocks[i].Resource)
 		l.Reset(hint.Masks)
 		mask := t.m.compact(blocks[i].NUMA)
 		l.Preferred.Add(mask)

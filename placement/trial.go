@@ -23,7 +23,9 @@ type trial struct {
 	memory  memoryTrial
 	devices deviceTrial
 
-	lists []hint.List // room; the first used are the current container's
+	// lists is room for hints; the first used are the current container's, each of the resource in of.
+	lists []hint.List
+	of    []string
 	used  int
 	merge merger
 
@@ -114,11 +116,13 @@ func (t *trial) heldBy(c int) *ContainerAllocation {
 	return t.held.container(t.r.Containers[c].Name)
 }
 
-// list returns the next list to be filled.
-func (t *trial) list() *hint.List {
+// list returns the next list to be filled, of a resource.
+func (t *trial) list(resource string) *hint.List {
 	if t.used == len(t.lists) {
 		t.lists = append(t.lists, t.m.space.NewList())
+		t.of = append(t.of, "")
 	}
+	t.of[t.used] = resource
 	t.used++
 	return &t.lists[t.used-1]
 }

@@ -1,0 +1,389 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-dev/berth/placement/device"
+	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/placement/memory"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Refusal says why a node refuses a pod: what was asked, what every NUMA node has, which rule said no. Events, the
+// command line and the page print the same Refusal. Its JSON is stable.
+type Refusal struct {
+	UID      string `json:"uid"`
+	Reason   Reason `json:"reason"`
+	Detail   Detail `json:"detail"`
+	Rule     string `json:"rule"` // Detail.Text
+	Scarcity string `json:"scarcity,omitempty"`
+	// Container is where the kubelet stopped; "" means the pod as a whole, or that it was admitted.
+	Container string `json:"container,omitempty"`
+	// Policy and Scope are the Topology Manager's.
+	Policy string `json:"policy"`
+	Scope  string `json:"scope,omitempty"`
+	// Needs is what the container, or the pod, asks for that NUMA nodes provide, with what was there at that moment.
+	Needs []Need `json:"needs,omitempty"`
+}
+
+// Need is one resource of a Refusal. Amounts are CPUs, bytes or devices.
+type Need struct {
+	Resource string `json:"resource"`
+	Asked    uint64 `json:"asked"`
+	// Free is what the whole node has, on any NUMA node or none.
+	Free uint64 `json:"free"`
+	// Preferred is the sets of NUMA nodes from which the resource would best be had, as lists; Anywhere says that it has no preference.
+	// Neither means that nothing is preferred: this resource alone keeps the pod out of policies that insist.
+	Preferred []string `json:"preferred,omitempty"`
+	Anywhere  bool     `json:"anywhere,omitempty"`
+	// Nodes has one entry for each NUMA node that has any of the resource, ascending.
+	Nodes []NodeAmount `json:"nodes,omitempty"`
+}
+
+// NodeAmount is what a NUMA node has of a resource.
+type NodeAmount struct {
+	NUMA topology.NUMAID `json:"numa"`
+	// Free can be had now, Total if the node were empty.
+	Free  uint64 `json:"free"`
+	Total uint64 `json:"total"`
+	// Group is the NUMA nodes with which the node's memory is handed out, as a list, unless it is on its own.
+	Group string `json:"group,omitempty"`
+}
+
+// Explain says why the node refuses the request; Reason is Admitted if it does not. It agrees with Admit. It allocates.
+func Explain(m *Model, s *State, r *Request) Refusal {
+	out := Refusal{UID: r.UID, Policy: m.policyName()}
+	if m.set.policy != policyNone {
+		out.Scope = m.scopeName()
+	}
+	v := Admit(m, s, r)
+	out.Reason, out.Detail, out.Rule = v.Reason, v.Detail, v.Detail.Text()
+	if v.OK() || v.Reason == InvalidRequest {
+		return out
+	}
+	out.Scarcity = v.Scarcity.String()
+	t := newTrial(m)
+	t.begin(s, r, new(Decision), false)
+	_, c := t.run()
+	if m.set.policy != policyNone && m.set.podScope && v.Detail == NotPreferred {
+		c = wholePod
+	} else {
+		out.Container = r.Containers[c].Name
+	}
+	out.Needs = t.needs(c)
+	return out
+}
+
+func (m *Model) policyName() string {
+	return [...]string{"none", "best-effort", "restricted", "single-numa-node"}[m.set.policy]
+}
+
+func (m *Model) scopeName() string {
+	if m.set.podScope {
+		return "pod"
+	}
+	return "container"
+}
+
+// String returns the scarcity's name, "" for NotScarce.
+func (s Scarcity) String() string {
+	return [...]string{"", "resolvable", "unresolvable"}[min(s, Unresolvable)]
+}
+
+// needs reports what container c, or the pod, asks for, on the books as the trial left them.
+func (t *trial) needs(c int) []Need {
+	var needs []Need
+	needs = t.addCPUNeed(needs, c)
+	needs = t.addMemoryNeeds(needs, c)
+	needs = t.addDeviceNeeds(needs, c)
+	if t.m.set.policy != policyNone && t.collect(c, hint.Preferred) == NoDetail {
+		for i := range needs {
+			t.prefer(&needs[i])
+		}
+	}
+	return needs
+}
+
+// prefer fills in the sets that the resource prefers. Ordinary memory and huge pages share a list.
+func (t *trial) prefer(n *Need) {
+	name := n.Resource
+	if strings.HasPrefix(name, "hugepages-") && !slices.Contains(t.of[:t.used], name) {
+		name = memory.Regular
+	}
+	i := slices.Index(t.of[:t.used], name)
+	if i < 0 || t.lists[i].Kind == hint.NoPreference {
+		n.Anywhere = true
+		return
+	}
+	for _, mask := range t.m.space.BySize() {
+		if t.m.set.policy == policySingleNUMANode && mask.Len() > 1 {
+			break
+		}
+		if t.lists[i].Kind == hint.Masks && t.lists[i].Preferred.Has(mask) {
+			n.Preferred = append(n.Preferred, t.m.expand(mask).String())
+		}
+	}
+}
+
+func (t *trial) addCPUNeed(needs []Need, c int) []Need {
+	var sum podSum[int]
+	for i := range t.r.Containers {
+		if c == wholePod || c == i {
+			sum.add(t.r.Containers[i].Kind, t.exclusiveCPUs(i))
+		}
+	}
+	if sum.peak() == 0 {
+		return needs
+	}
+	free := t.cpus.shared.AndNot(&t.m.cpus.reserved)
+	free = free.Or(&t.cpus.reusable)
+	ever := t.m.cpus.topology.CPUs()
+	ever = ever.AndNot(&t.m.cpus.reserved)
+	n := Need{Resource: cpuResource, Asked: uint64(sum.peak()), Free: uint64(free.Len())}
+	for i := range t.m.nodeCPUs {
+		node := &t.m.nodeCPUs[i]
+		n.Nodes = append(n.Nodes, NodeAmount{NUMA: node.id, Free: uint64(node.cpus.AndLen(&free)), Total: uint64(node.cpus.AndLen(&ever))})
+	}
+	return append(needs, n)
+}
+
+func (t *trial) addMemoryNeeds(needs []Need, c int) []Need {
+	if t.m.mem == nil || !t.r.pins() || t.needsOf(c) != NoDetail {
+		return needs
+	}
+	for _, need := range t.memory.needs {
+		n := Need{Resource: t.m.mem.Names()[need.Kind], Asked: need.Bytes}
+		for pos := range t.m.space.Len() {
+			a := NodeAmount{
+				NUMA:  t.m.space.ID(pos),
+				Free:  t.m.mem.Free(t.memory.book, need.Kind, pos) + t.memory.reuse.Bytes(1<<pos, need.Kind),
+				Total: t.m.mem.Allocatable(need.Kind, pos),
+			}
+			if _, cells := t.memory.book.Group(pos); cells != 1<<pos {
+				a.Group = t.m.expand(cells).String()
+			}
+			n.Free += a.Free
+			n.Nodes = append(n.Nodes, a)
+		}
+		needs = append(needs, n)
+	}
+	return needs
+}
+
+func (t *trial) addDeviceNeeds(needs []Need, c int) []Need {
+	for i := range t.devices.slots[:t.devices.used] {
+		s := &t.devices.slots[i]
+		var sum podSum[int64]
+		for j := range t.r.Containers {
+			if c == wholePod || c == j {
+				sum.add(t.r.Containers[j].Kind, t.r.Containers[j].devices(s.pool.resource))
+			}
+		}
+		if sum.peak() == 0 {
+			continue
+		}
+		needs = append(needs, s.need(t.m, uint64(sum.peak())))
+	}
+	return needs
+}
+
+func (s *slot) need(m *Model, asked uint64) Need {
+	p := s.pool.pool
+	free := slices.Clone(p.Healthy())
+	free.AndNot(s.inUse)
+	free.Or(s.reusable)
+	n := Need{Resource: s.pool.resource, Asked: asked, Free: uint64(free.Len())}
+	all := make(device.Set, p.Words())
+	for i := range p.Len() {
+		all.Add(i)
+	}
+	for pos := 0; m.space != nil && pos < m.space.Len(); pos++ {
+		if total := p.Touching(all, pos); total > 0 {
+			n.Nodes = append(n.Nodes, NodeAmount{NUMA: m.space.ID(pos), Free: uint64(p.Touching(free, pos)), Total: uint64(total)})
+		}
+	}
+	return n
+}
+
+// String is the refusal in one line, for an event: "container main: NUMA 0 has 5 free CPUs of 8 asked, NUMA 1 has 3
+// (TopologyAffinityError)".
+func (r Refusal) String() string {
+	if r.Reason == Admitted {
+		return "admitted"
+	}
+	var b strings.Builder
+	if r.Container != "" {
+		b.WriteString("container " + r.Container + ": ")
+	}
+	text := r.shortage()
+	if text == "" || r.Reason == KubeletDefect {
+		text = r.Rule
+	}
+	b.WriteString(text + " (" + r.Reason.String() + ")")
+	return b.String()
+}
+
+// shortage says which resource is the problem, in numbers; "" if none is by itself.
+func (r *Refusal) shortage() string {
+	if r.Detail == NotPreferred {
+		for i := range r.Needs {
+			if n := &r.Needs[i]; len(n.Preferred) == 0 && !n.Anywhere {
+				return n.perNode()
+			}
+		}
+		return r.conflict()
+	}
+	for i := range r.Needs {
+		if n := &r.Needs[i]; n.Free < n.Asked && r.about(n) {
+			return fmt.Sprintf("the node has %s free %s of %s asked", n.amount(n.Free), n.unit(), n.amount(n.Asked))
+		}
+	}
+	return ""
+}
+
+// about says whether the refusal's rule is about the resource.
+func (r *Refusal) about(n *Need) bool {
+	isMemory := n.Resource == memory.Regular || strings.HasPrefix(n.Resource, "hugepages-")
+	switch r.Detail {
+	case TooFewCPUs, CPUsNotFound:
+		return n.Resource == cpuResource
+	case NoDefaultMemory, NoMemoryExtension, DefaultMemoryNotPreferred, MemoryExtensionNotPreferred:
+		return isMemory
+	case TooFewDevices, NoHealthyDevice:
+		return !isMemory && n.Resource != cpuResource
+	}
+	return false
+}
+
+// perNode lists what each NUMA node has. Where a single one has enough, its total or its group is the reason.
+func (n *Need) perNode() string {
+	if len(n.Nodes) == 0 {
+		return fmt.Sprintf("no NUMA node has any of %s %s asked", n.amount(n.Asked), n.unit())
+	}
+	parts := make([]string, len(n.Nodes))
+	for i := range n.Nodes {
+		a := &n.Nodes[i]
+		if i == 0 {
+			parts[i] = fmt.Sprintf("NUMA %d has %s free %s of %s asked", a.NUMA, n.amount(a.Free), n.unit(), n.amount(n.Asked))
+		} else {
+			parts[i] = fmt.Sprintf("NUMA %d has %s", a.NUMA, n.amount(a.Free))
+		}
+		if a.Group != "" {
+			parts[i] += " in group " + a.Group
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// conflict says which resource fits where.
+func (r *Refusal) conflict() string {
+	var parts []string
+	for i := range r.Needs {
+		if n := &r.Needs[i]; !n.Anywhere {
+			parts = append(parts, fmt.Sprintf("%s %s on NUMA %s", n.amount(n.Asked), n.unit(), strings.Join(n.Preferred, " or ")))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "nowhere all at once: " + strings.Join(parts, ", ")
+}
+
+// unit is what amounts of the resource are called.
+func (n *Need) unit() string {
+	if n.Resource == cpuResource {
+		return "CPUs"
+	}
+	return n.Resource
+}
+
+func (n *Need) amount(v uint64) string {
+	if n.Resource == memory.Regular || strings.HasPrefix(n.Resource, "hugepages-") {
+		return bytesText(v)
+	}
+	return strconv.FormatUint(v, 10)
+}
+
+// bytesText prints bytes in the largest unit that leaves a number from 1 on, with a decimal unless it is 0.
+func bytesText(v uint64) string {
+	const units = "KMGTPE"
+	if v < 1024 {
+		return strconv.FormatUint(v, 10)
+	}
+	unit, scale := -1, uint64(1)
+	for v/scale >= 1024 && unit+1 < len(units) {
+		scale *= 1024
+		unit++
+	}
+	text := strconv.FormatUint(v/scale, 10)
+	if tenth := v % scale * 10 / scale; tenth > 0 && v < 1<<60 {
+		text += "." + strconv.FormatUint(tenth, 10)
+	}
+	return text + units[unit:unit+1] + "i"
+}
+
+// Table is the refusal in full: the rule, then a line for each resource and NUMA node, in columns.
+func (r Refusal) Table() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", r.Reason, r.Rule)
+	fmt.Fprintf(&b, "policy %s", r.Policy)
+	if r.Scope != "" {
+		fmt.Fprintf(&b, ", scope %s", r.Scope)
+	}
+	if r.Container != "" {
+		fmt.Fprintf(&b, ", container %s", r.Container)
+	}
+	if r.Scarcity != "" {
+		fmt.Fprintf(&b, ", %s by removing pods", r.Scarcity)
+	}
+	b.WriteByte('\n')
+	if len(r.Needs) == 0 {
+		return b.String()
+	}
+	rows := [][]string{{"RESOURCE", "ASKED", "NUMA", "FREE", "TOTAL", "PREFERRED"}}
+	for i := range r.Needs {
+		rows = append(rows, r.Needs[i].rows()...)
+	}
+	writeColumns(&b, rows)
+	return b.String()
+}
+
+func (n *Need) rows() [][]string {
+	preferred := strings.Join(n.Preferred, " ")
+	switch {
+	case n.Anywhere:
+		preferred = "anywhere"
+	case preferred == "":
+		preferred = "none"
+	}
+	rows := [][]string{{n.Resource, n.amount(n.Asked), "all", n.amount(n.Free), "", preferred}}
+	for i := range n.Nodes {
+		a := &n.Nodes[i]
+		group := ""
+		if a.Group != "" {
+			group = "group " + a.Group
+		}
+		rows = append(rows, []string{"", "", strconv.Itoa(int(a.NUMA)), n.amount(a.Free), n.amount(a.Total), group})
+	}
+	return rows
+}
+
+// writeColumns pads all columns but the last.
+func writeColumns(b *strings.Builder, rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len(cell))
+		}
+	}
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			line += cell + strings.Repeat(" ", widths[i]-len(cell)+2)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}
