@@ -1,0 +1,247 @@
+package ledger
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// ErrNotReserved is returned by Post for a pod that Reserve has not taken, or that was forgotten since.
+var ErrNotReserved = errors.New("the pod is not reserved on this node")
+
+// Reserve decides for r after everything in flight and, when it is admitted, takes it in. Repeated for the same pod
+// it starts anew. d receives the decision of the likeliest state.
+func (n *Node) Reserve(r *placement.Request, d *placement.Decision) Answer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.report == nil {
+		return Answer{}
+	}
+	n.forget(r.UID)
+	n.compute()
+	a := n.full.decide(r, d)
+	if !a.OK() {
+		return a
+	}
+	p := &pod{uid: r.UID, req: r, stage: reservedStage}
+	n.pods[p.uid] = p
+	n.reserved = append(n.reserved, p)
+	n.full.land(p)
+	n.stale()
+	return a
+}
+
+// Posting is what a Binding is to carry.
+type Posting struct {
+	Answer Answer
+	// Turn is the Binding's place among the Bindings of the node; it grows.
+	Turn int64
+}
+
+// Post decides again for a reserved pod, after the pods whose Bindings were written before and no others, and when
+// it is still admitted gives it the next turn: from now on its Binding may have been written. The caller writes one
+// Binding at a time. d receives the decision, which stays d's.
+func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.pods[uid]
+	if p == nil || p.stage != reservedStage {
+		return Posting{}, fmt.Errorf("pod %s: %w", uid, ErrNotReserved)
+	}
+	n.compute()
+	a := n.base.decide(p.req, d)
+	if !a.OK() {
+		return Posting{Answer: a}, nil
+	}
+	n.turn++
+	first := n.reserved[0] == p
+	n.dropReserved(p)
+	p.stage, p.turn = postedStage, n.turn
+	p.promise = &Promise{Decision: copyDecision(d), Exact: a.Exact}
+	n.posted = append(n.posted, p)
+	if !first {
+		n.changed() // it overtook the pods reserved before it
+	} else if len(n.reserved) > 0 {
+		n.base.land(p) // the order is the same, and so is full
+	} else {
+		n.base.land(p)
+		n.full = n.base.clone()
+	}
+	return Posting{Answer: a, Turn: n.turn}, nil
+}
+
+// Forget takes a pod back whose Binding was not written. A pod that is not there, or that the API has shown bound, is
+// left alone.
+func (n *Node) Forget(uid string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.pods[uid]; p != nil && !p.seen && (p.stage == reservedStage || p.stage == postedStage) {
+		n.forget(uid)
+	}
+}
+
+// Doubt says that nobody knows whether the Binding of a posted pod was written: it is afloat until the API tells, or
+// until Heard forgets it, which counts from the moment given: the last at which the Binding can still be written.
+func (n *Node) Doubt(uid string, until time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.pods[uid]; p != nil && p.stage == postedStage && !p.seen {
+		n.dropPosted(p)
+		p.stage = afloatStage
+		p.gone, p.goneAt = true, until
+		n.changed()
+	}
+}
+
+// Sighting is what the API says of a pod bound to the node.
+type Sighting struct {
+	UID     string
+	Request *placement.Request
+	// Turn is its Binding's place in the order, from its annotation; 0 when it has none.
+	Turn int64
+	// Ending says that it is being deleted or has ended.
+	Ending bool
+}
+
+// See takes in what the API says of a pod bound to the node. It says whether anything changed.
+func (n *Node) See(s Sighting) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.pods[s.UID]
+	switch {
+	case p == nil:
+		n.meet(s)
+	case p.stage == reservedStage || p.stage == afloatStage && s.Turn > 0:
+		// The Binding was written after all, in the order that it says.
+		promise := p.promise
+		n.forget(s.UID)
+		n.meet(s)
+		n.pods[s.UID].promise = promise
+	case p.ending == s.Ending && !p.gone:
+		p.seen = true
+		return false
+	default:
+		p.seen, p.ending, p.gone = true, s.Ending, false
+		n.changed()
+	}
+	return true
+}
+
+// meet takes in a pod that the ledger has not met.
+func (n *Node) meet(s Sighting) {
+	p := &pod{uid: s.UID, req: s.Request, turn: s.Turn, ending: s.Ending, seen: true}
+	n.pods[s.UID] = p
+	n.turn = max(n.turn, s.Turn)
+	switch {
+	case n.report.Has(s.UID):
+		p.stage = landedStage
+	case s.Turn > 0:
+		p.stage = postedStage
+		n.insertPosted(p)
+	default:
+		p.stage = afloatStage
+	}
+	n.changed()
+}
+
+// insertPosted puts p among the posted pods by its turn.
+func (n *Node) insertPosted(p *pod) {
+	at, _ := slices.BinarySearchFunc(n.posted, p.turn, func(q *pod, turn int64) int { return cmp.Compare(q.turn, turn) })
+	n.posted = slices.Insert(n.posted, at, p)
+}
+
+// Gone says that the API does not have the pod any more, as of now. What the node holds for it stays held until a
+// report drops it; a pod that no report has listed is forgotten as Heard says.
+func (n *Node) Gone(uid string, now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.pods[uid]
+	if p == nil || p.gone {
+		return
+	}
+	if p.stage == landedStage && !n.report.Has(uid) {
+		n.forget(uid)
+		return
+	}
+	p.gone, p.goneAt, p.ending = true, now, true
+	n.changed()
+}
+
+// Heard says that the agent gave a sign of life now. Pods that are gone from the API for longer than settle, and
+// that the agent nevertheless does not list, never reached the kubelet or have left it: they are forgotten. It says
+// whether anything changed.
+func (n *Node) Heard(now time.Time, settle time.Duration) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var drop []string
+	for uid, p := range n.pods {
+		if p.gone && p.stage != landedStage && now.Sub(p.goneAt) >= settle {
+			drop = append(drop, uid)
+		}
+	}
+	for _, uid := range drop {
+		n.forget(uid)
+	}
+	return len(drop) > 0
+}
+
+func (n *Node) forget(uid string) {
+	p := n.pods[uid]
+	if p == nil {
+		return
+	}
+	delete(n.pods, uid)
+	switch p.stage {
+	case reservedStage:
+		n.dropReserved(p)
+	case postedStage:
+		n.dropPosted(p)
+	}
+	n.changed()
+}
+
+func (n *Node) dropReserved(p *pod) {
+	n.reserved = slices.DeleteFunc(n.reserved, func(q *pod) bool { return q == p })
+}
+
+func (n *Node) dropPosted(p *pod) {
+	n.posted = slices.DeleteFunc(n.posted, func(q *pod) bool { return q == p })
+}
+
+// copyDecision returns a copy that shares nothing which the next Decide reuses.
+func copyDecision(d *placement.Decision) placement.Decision {
+	c := placement.Decision{UID: d.UID, Containers: slices.Clone(d.Containers)}
+	for i := range c.Containers {
+		c.Containers[i].Memory = slices.Clone(c.Containers[i].Memory)
+		c.Containers[i].Devices = slices.Clone(c.Containers[i].Devices)
+		for j := range c.Containers[i].Devices {
+			c.Containers[i].Devices[j].IDs = slices.Clone(c.Containers[i].Devices[j].IDs)
+		}
+	}
+	return c
+}
+
+// Glance is See for a pod that the ledger knows well: it says true when there is nothing to be learned.
+func (n *Node) Glance(uid string, ending bool) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.pods[uid]
+	if p == nil || p.ending != ending || p.gone || p.stage != landedStage && p.stage != postedStage {
+		return false
+	}
+	p.seen = true
+	return true
+}
+
+// Dismiss forgets a pod that is afloat: the API has shown that it is not on this node.
+func (n *Node) Dismiss(uid string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.pods[uid]; p != nil && p.stage == afloatStage {
+		n.forget(uid)
+	}
+}

@@ -1,0 +1,327 @@
+package ledger
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+const twoSockets = "package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"
+
+// pinning is a kubelet that pins CPUs and admits what fits one NUMA node.
+var pinning = placement.Config{
+	CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node",
+}
+
+func model(t testing.TB, machine string, cfg placement.Config) *placement.Model {
+	t.Helper()
+	mach, err := topology.Parse(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(mach)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := placement.NewModel(view, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func cpus(uid string, n int64) *placement.Request {
+	return &placement.Request{UID: uid, Guaranteed: true, Containers: []placement.ContainerRequest{{
+		Name: "c", MilliCPU: n * 1000, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 1 << 20}},
+	}}}
+}
+
+// kubelet is a node as it is, not as the scheduler sees it.
+type kubelet struct {
+	t     testing.TB
+	m     *placement.Model
+	s     *placement.State
+	seq   int64
+	over  map[string]Fate
+	found map[string]placement.Decision
+}
+
+func newKubelet(t testing.TB, m *placement.Model) *kubelet {
+	return &kubelet{t: t, m: m, s: m.NewState(), over: map[string]Fate{}, found: map[string]placement.Decision{}}
+}
+
+// admit releases what has ended, as the kubelet does first, and admits the pod.
+func (k *kubelet) admit(r *placement.Request) placement.Verdict {
+	k.sweep()
+	var d placement.Decision
+	v := placement.Decide(k.m, k.s, r, &d)
+	if v.OK() {
+		k.s.Commit(k.m, r, &d)
+		k.found[r.UID] = copyDecision(&d)
+	}
+	return v
+}
+
+func (k *kubelet) sweep() {
+	for uid := range k.over {
+		k.s.Release(k.m, uid)
+	}
+	clear(k.over)
+}
+
+func (k *kubelet) end(uid string) { k.over[uid] = Over }
+
+func (k *kubelet) report() *Report {
+	k.t.Helper()
+	k.seq++
+	snap := k.s.Snapshot()
+	r, err := NewReport(k.seq, k.m, &snap, k.over)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return r
+}
+
+func (k *kubelet) must(r *placement.Request) {
+	k.t.Helper()
+	if v := k.admit(r); !v.OK() {
+		k.t.Fatalf("%s: %v", r.UID, v)
+	}
+}
+
+func reserve(t *testing.T, n *Node, r *placement.Request) Answer {
+	t.Helper()
+	var d placement.Decision
+	a := n.Reserve(r, &d)
+	check(t, n)
+	return a
+}
+
+func post(t *testing.T, n *Node, uid string) (Posting, placement.Decision) {
+	t.Helper()
+	var d placement.Decision
+	p, err := n.Post(uid, &d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, n)
+	return p, copyDecision(&d)
+}
+
+func check(t testing.TB, n *Node) {
+	t.Helper()
+	if err := n.Check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantOutcome(t *testing.T, what string, got Answer, want Outcome) {
+	t.Helper()
+	if got.Outcome != want {
+		t.Fatalf("%s: %v (%v), want %v", what, got.Outcome, got.Verdict, want)
+	}
+}
+
+func open(t *testing.T, k *kubelet) *Node {
+	n := new(Ledger).Node("n")
+	n.Accept(k.report())
+	check(t, n)
+	return n
+}
+
+func TestNothingIsKnownWithoutAReport(t *testing.T) {
+	n := new(Ledger).Node("n")
+	wantOutcome(t, "Admit", n.Admit(1, cpus("a", 1)), Unreported)
+	wantOutcome(t, "Reserve", reserve(t, n, cpus("a", 1)), Unreported)
+}
+
+func TestPodsInFlightAreCounted(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := open(t, k)
+	for i, want := range []Outcome{Admitted, Admitted, Refused} { // 7 and 8 CPUs are free
+		wantOutcome(t, fmt.Sprint("pod ", i), reserve(t, n, cpus(fmt.Sprint("p", i), 6)), want)
+	}
+	n.Forget("p0")
+	wantOutcome(t, "after Forget", n.Admit(1, cpus("x", 6)), Admitted)
+	n.Forget("p0")
+	check(t, n)
+}
+
+func TestAPromiseIsKept(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := open(t, k)
+	a, b := cpus("a", 4), cpus("b", 4)
+	reserve(t, n, a)
+	reserve(t, n, b)
+	// b is ready first: it is decided anew, after no one.
+	pb, db := post(t, n, "b")
+	pa, da := post(t, n, "a")
+	if pb.Turn >= pa.Turn || !pa.Answer.Exact || !pb.Answer.Exact {
+		t.Fatalf("postings %+v, %+v", pb, pa)
+	}
+	k.must(b)
+	if landings := n.Accept(k.report()); len(landings) != 1 || !landings[0].Kept {
+		t.Fatalf("landings %+v", landings)
+	}
+	k.must(a)
+	if landings := n.Accept(k.report()); len(landings) != 1 || !landings[0].Kept {
+		t.Fatalf("landings %+v", landings)
+	}
+	check(t, n)
+	for uid, d := range map[string]placement.Decision{"a": da, "b": db} {
+		if f := k.found[uid]; !Same(&d, &f) {
+			t.Errorf("%s: promised %+v, found %+v", uid, d, f)
+		}
+	}
+}
+
+func TestAPodThatEndsMakesOthersWait(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	big := cpus("big", 7)
+	k.must(big)
+	n := open(t, k)
+	n.See(Sighting{UID: "big", Request: big})
+	k.must(cpus("other", 8))
+	n.See(Sighting{UID: "other", Request: cpus("other", 8)})
+	n.Accept(k.report())
+	wantOutcome(t, "full", n.Admit(1, cpus("x", 6)), Refused)
+	n.See(Sighting{UID: "big", Request: big, Ending: true})
+	wantOutcome(t, "while big ends", n.Admit(1, cpus("x", 6)), Waiting)
+	n.Gone("big", time.Time{})
+	wantOutcome(t, "big is gone from the API", n.Admit(1, cpus("x", 6)), Waiting)
+	k.end("big")
+	n.Accept(k.report())
+	wantOutcome(t, "the report says that it has ended", n.Admit(1, cpus("x", 6)), Admitted)
+	check(t, n)
+}
+
+func TestAnEndingPodTakesExactnessOnly(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	k.must(cpus("a", 2))
+	n := open(t, k)
+	n.See(Sighting{UID: "a", Request: cpus("a", 2), Ending: true})
+	var d placement.Decision
+	a := n.Reserve(cpus("x", 2), &d)
+	if !a.OK() || a.Exact {
+		t.Fatalf("%+v: want admitted, not exact", a)
+	}
+}
+
+func TestTooManyPossibilitiesWait(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := open(t, k)
+	for i := range maxEvents + 1 {
+		r := cpus(fmt.Sprint("p", i), 1)
+		k.must(r)
+		n.See(Sighting{UID: r.UID, Request: r, Ending: true})
+	}
+	n.Accept(k.report())
+	wantOutcome(t, "Admit", n.Admit(1, cpus("x", 1)), Waiting)
+	check(t, n)
+}
+
+func TestAnUnknownOutcomeIsKeptInMind(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := open(t, k)
+	now := time.Unix(100, 0)
+	reserve(t, n, cpus("a", 8))
+	reserve(t, n, cpus("b", 7))
+	post(t, n, "a")
+	n.Doubt("a", now)
+	n.Forget("a") // Unreserve follows a failed Bind
+	n.Forget("b")
+	check(t, n)
+	wantOutcome(t, "it may have been written", n.Admit(1, cpus("x", 8)), Waiting)
+	n.Heard(now.Add(time.Second), 5*time.Second)
+	wantOutcome(t, "too early", n.Admit(1, cpus("x", 8)), Waiting)
+	n.Heard(now.Add(6*time.Second), 5*time.Second)
+	wantOutcome(t, "it was not", n.Admit(1, cpus("x", 8)), Admitted)
+	check(t, n)
+}
+
+func TestARestartRebuildsTheOrder(t *testing.T) {
+	m := model(t, twoSockets, pinning)
+	k := newKubelet(t, m)
+	before := open(t, k)
+	for _, uid := range []string{"a", "b", "c"} {
+		reserve(t, before, cpus(uid, 3))
+		post(t, before, uid)
+	}
+	after := new(Ledger).Node("n")
+	for i, uid := range []string{"c", "a", "b"} { // as a list may have them
+		after.See(Sighting{UID: uid, Request: cpus(uid, 3), Turn: []int64{3, 1, 2}[i]})
+	}
+	after.Accept(before.Report())
+	check(t, after)
+	if err := sameWorlds(&before.full, &after.full); err != nil {
+		t.Fatal(err)
+	}
+	reserve(t, after, cpus("d", 2))
+	if p, _ := post(t, after, "d"); p.Turn != 4 {
+		t.Fatalf("turn %d, want 4", p.Turn)
+	}
+}
+
+func TestTrialsChangeNothing(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	k.must(cpus("a", 7))
+	k.must(cpus("b", 8))
+	n := open(t, k)
+	n.See(Sighting{UID: "a", Request: cpus("a", 7)})
+	n.See(Sighting{UID: "b", Request: cpus("b", 8)})
+	for _, c := range []struct {
+		trial Trial
+		asked int64
+		want  Outcome
+	}{
+		{Trial{}, 1, Refused},
+		{Trial{Without: []string{"a"}}, 7, Admitted},
+		{Trial{Without: []string{"a"}}, 8, Refused},
+		{Trial{Without: []string{"a", "b"}}, 8, Admitted},
+		{Trial{Without: []string{"a"}, With: []*placement.Request{cpus("nominated", 7)}}, 1, Refused},
+		{Trial{Without: []string{"a"}, With: []*placement.Request{cpus("nominated", 6)}}, 1, Admitted},
+		{Trial{With: []*placement.Request{cpus("nominated", 6)}}, 1, Waiting},
+	} {
+		wantOutcome(t, fmt.Sprintf("%+v", c.trial), n.Try(&c.trial, cpus("x", c.asked)), c.want)
+		check(t, n)
+	}
+	wantOutcome(t, "afterwards", n.Admit(1, cpus("x", 1)), Refused)
+}
+
+func TestShapes(t *testing.T) {
+	var l Ledger
+	a, b, c := l.Shape(cpus("a", 1)), l.Shape(cpus("b", 1)), l.Shape(cpus("a", 2))
+	if a != b || a == c || a == 0 {
+		t.Fatalf("shapes %d, %d, %d", a, b, c)
+	}
+}
+
+// TestShapesKnowEveryField fails when a request gains a field that shapeKey does not write down.
+func TestShapesKnowEveryField(t *testing.T) {
+	for typ, want := range map[reflect.Type]int{
+		reflect.TypeFor[placement.Request](): 4, reflect.TypeFor[placement.ContainerRequest](): 5,
+		reflect.TypeFor[placement.MemoryRequest](): 3, reflect.TypeFor[placement.DeviceRequest](): 3,
+	} {
+		if typ.NumField() != want {
+			t.Errorf("%v has %d fields, shapeKey was written for %d", typ, typ.NumField(), want)
+		}
+	}
+}
+
+func BenchmarkAdmitRepeated(b *testing.B) {
+	k := newKubelet(b, model(b, twoSockets, pinning))
+	l := new(Ledger)
+	n := l.Node("n")
+	n.Accept(k.report())
+	r := cpus("x", 4)
+	shape := l.Shape(r)
+	for b.Loop() {
+		if a := n.Admit(shape, r); !a.OK() {
+			b.Fatal(a)
+		}
+	}
+}

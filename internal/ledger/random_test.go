@@ -1,0 +1,415 @@
+package ledger
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+var runs = flag.Int("ledger.runs", 150, "random histories of one node")
+
+// history is one node as it is, with a kubelet that hears of everything late, an agent that reports late, and a
+// scheduler that hears of everything late and has only the ledger.
+type history struct {
+	t    *testing.T
+	rng  *rand.Rand
+	k    *kubelet
+	n    *Node
+	next int
+	now  time.Time
+
+	// log is what the API server has written; the kubelet and the scheduler have read that far.
+	log             []write
+	kubeletAt, seen int
+	// reports are on their way.
+	reports []*Report
+
+	alive    []string                      // admitted and not told to end
+	ending   []string                      // told to end, still running
+	requests map[string]*placement.Request // of all pods
+	promised map[string]Promise            // what was bound
+	bound    map[string]int64              // turn
+	foreign  map[string]bool               // bound by others
+	// contended pods were bound while another pod was on the node that the scheduler had not heard of.
+	contended map[string]bool
+	// deletionHeard is how long the log was when the scheduler heard of a deletion.
+	deletionHeard map[string]int
+	kinds         map[string]int // steps that happened
+	trace         []string
+}
+
+type write struct {
+	verb string // bind, delete, gone
+	uid  string
+}
+
+func newHistory(t *testing.T, seed uint64) *history {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	cfg := placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0",
+		TopologyManagerPolicy: []string{"none", "best-effort", "restricted", "single-numa-node"}[rng.IntN(4)],
+		TopologyManagerScope:  []string{"container", "pod"}[rng.IntN(2)]}
+	if rng.IntN(2) == 0 && cfg.TopologyManagerPolicy != "best-effort" { // which could poison memory groups
+		cfg.MemoryManagerPolicy = "Static"
+		cfg.ReservedMemory = []placement.ReservedMemory{{NUMA: 0, Limits: map[string]uint64{"memory": 1 << 30}}}
+	}
+	machine := []string{twoSockets, "package:1 numa:4 core:2 pu:2 mem:4Gi", "package:2 numa:2 core:3 pu:1 mem:4Gi"}[rng.IntN(3)]
+	h := &history{t: t, rng: rng, k: newKubelet(t, model(t, machine, cfg)), now: time.Unix(0, 0),
+		requests: map[string]*placement.Request{}, promised: map[string]Promise{}, bound: map[string]int64{},
+		foreign: map[string]bool{}, contended: map[string]bool{}, deletionHeard: map[string]int{}, kinds: map[string]int{}}
+	h.n = new(Ledger).Node("n")
+	h.n.Accept(h.k.report())
+	return h
+}
+
+func (h *history) request() *placement.Request {
+	h.next++
+	r := &placement.Request{UID: fmt.Sprintf("p%03d", h.next), Guaranteed: true}
+	container := func(name string, kind placement.ContainerKind) {
+		r.Containers = append(r.Containers, placement.ContainerRequest{Name: name, Kind: kind,
+			MilliCPU: int64(1+h.rng.IntN(5)) * 1000,
+			Memory:   []placement.MemoryRequest{{Resource: "memory", Bytes: uint64(1+h.rng.IntN(12)) << 28}}})
+	}
+	if h.rng.IntN(6) == 0 {
+		container("init", placement.Init)
+	}
+	for i := range 1 + h.rng.IntN(2) {
+		container(fmt.Sprint("c", i), placement.App)
+	}
+	h.requests[r.UID] = r
+	return r
+}
+
+// fail ends the test and tells the story.
+func (h *history) fail(format string, args ...any) {
+	h.t.Helper()
+	for _, line := range h.trace {
+		h.t.Log(line)
+	}
+	h.t.Fatalf(format, args...)
+}
+
+// step does one random thing.
+func (h *history) step() {
+	steps := []struct {
+		name string
+		do   func()
+	}{
+		{"place", h.place}, {"place", h.place}, {"reserve", func() { h.reserveOne(h.request()) }}, {"post", h.postOne},
+		{"forget", h.forgetOne}, {"delete", h.deleteOne}, {"end", h.endOne}, {"kubelet", h.kubeletReads}, {"kubelet", h.kubeletReads},
+		{"scheduler", h.schedulerReads}, {"scheduler", h.schedulerReads}, {"report", h.reportOne}, {"hear", h.hearOne},
+		{"hear", h.hearOne}, {"sweep", h.k.sweep}, {"start", h.startOne}, {"restart", h.restart}, {"trial", h.trial}, {"foreign", h.foreignOne},
+	}
+	s := steps[h.rng.IntN(len(steps))]
+	if (s.name == "restart" || s.name == "foreign") && h.rng.IntN(6) > 0 {
+		return
+	}
+	h.kinds[s.name]++
+	logged, read, heard, seq := len(h.log), h.seen, h.kubeletAt, h.n.report.Sequence
+	defer func() {
+		h.trace = append(h.trace, fmt.Sprintf("%s: wrote %v; scheduler read %v; kubelet read %v; report %d to %d of %d; %+v",
+			s.name, h.log[logged:], h.log[read:h.seen], h.log[heard:h.kubeletAt], seq, h.n.report.Sequence, h.k.seq, h.n.Census()))
+	}()
+	s.do()
+	if err := h.n.Check(); err != nil {
+		h.fail("after %s: %v", s.name, err)
+	}
+}
+
+func (h *history) place() {
+	if r := h.request(); h.reserveOne(r) {
+		h.postNamed(r.UID)
+	}
+}
+
+func (h *history) reserveOne(r *placement.Request) bool {
+	var d placement.Decision
+	a := h.n.Reserve(r, &d)
+	return a.OK()
+}
+
+func (h *history) reserved() []string {
+	var out []string
+	for _, p := range h.n.reserved {
+		out = append(out, p.uid)
+	}
+	return out
+}
+
+func (h *history) postOne() {
+	if list := h.reserved(); len(list) > 0 {
+		h.postNamed(list[h.rng.IntN(len(list))])
+	}
+}
+
+func (h *history) postNamed(uid string) {
+	var d placement.Decision
+	p, err := h.n.Post(uid, &d)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if !p.Answer.OK() {
+		h.n.Forget(uid)
+		return
+	}
+	h.promised[uid] = Promise{copyDecision(&d), p.Answer.Exact}
+	h.bound[uid] = p.Turn
+	h.contended[uid] = slices.ContainsFunc(h.log[h.seen:], func(w write) bool { return w.verb == "bind" && h.foreign[w.uid] })
+	h.log = append(h.log, write{"bind", uid})
+}
+
+func (h *history) forgetOne() {
+	if list := h.reserved(); len(list) > 0 {
+		h.n.Forget(list[h.rng.IntN(len(list))])
+	}
+}
+
+// foreignOne is a pod that somebody else binds.
+func (h *history) foreignOne() {
+	r := h.request()
+	h.foreign[r.UID] = true
+	h.log = append(h.log, write{"bind", r.UID})
+}
+
+func (h *history) deleteOne() {
+	var list []string
+	deleted := map[string]bool{}
+	for _, w := range h.log {
+		switch w.verb {
+		case "bind":
+			list = append(list, w.uid)
+		case "delete":
+			deleted[w.uid] = true
+		}
+	}
+	list = slices.DeleteFunc(list, func(uid string) bool { return deleted[uid] })
+	if len(list) > 0 {
+		h.log = append(h.log, write{"delete", list[h.rng.IntN(len(list))]})
+	}
+}
+
+// kubeletReads lets the kubelet hear of one write.
+func (h *history) kubeletReads() {
+	if h.kubeletAt == len(h.log) {
+		return
+	}
+	w := h.log[h.kubeletAt]
+	h.kubeletAt++
+	switch w.verb {
+	case "bind":
+		h.arrive(w.uid)
+	case "delete":
+		h.ending = append(h.ending, w.uid)
+	}
+}
+
+// arrive is the admission that everything is about.
+func (h *history) arrive(uid string) {
+	v := h.k.admit(h.requests[uid])
+	if h.foreign[uid] {
+		if v.OK() {
+			h.alive = append(h.alive, uid)
+		} else {
+			h.log = append(h.log, write{"gone", uid})
+		}
+		return
+	}
+	promise := h.promised[uid]
+	if h.contended[uid] {
+		promise.Exact = false
+		if !v.OK() {
+			h.log = append(h.log, write{"gone", uid})
+			return
+		}
+	}
+	if !v.OK() {
+		h.fail("%s was promised admission and is refused: %+v", uid, v)
+	}
+	found := h.k.found[uid]
+	if promise.Exact && !Same(&promise.Decision, &found) {
+		h.fail("%s: promised %+v, found %+v", uid, promise.Decision, found)
+	}
+	h.alive = append(h.alive, uid)
+}
+
+// endOne lets a pod that was told so come to its end. One thing is assumed about speed: stopping containers takes
+// longer than it takes the scheduler to hear of the deletion and the kubelet to hear of what was bound until then.
+func (h *history) endOne() {
+	if len(h.ending) == 0 {
+		return
+	}
+	i := h.rng.IntN(len(h.ending))
+	uid := h.ending[i]
+	if until, ok := h.deletionHeard[uid]; !ok || h.kubeletAt < until {
+		return
+	}
+	h.ending = slices.Delete(h.ending, i, i+1)
+	if at := slices.Index(h.alive, uid); at >= 0 {
+		h.alive = slices.Delete(h.alive, at, at+1)
+		h.k.end(uid)
+	}
+	h.log = append(h.log, write{"gone", uid})
+}
+
+// startOne lets the containers of a pod start.
+func (h *history) startOne() {
+	if len(h.alive) == 0 {
+		return
+	}
+	uid := h.alive[h.rng.IntN(len(h.alive))]
+	for _, c := range requestedStarts(h.requests[uid]) {
+		h.k.s.Start(h.k.m, uid, []string{c})
+	}
+}
+
+func (h *history) schedulerReads() {
+	if h.seen == len(h.log) {
+		return
+	}
+	w := h.log[h.seen]
+	h.seen++
+	s := Sighting{UID: w.uid, Request: h.requests[w.uid], Turn: h.bound[w.uid]}
+	switch w.verb {
+	case "bind":
+		h.n.See(s)
+	case "delete":
+		s.Ending = true
+		h.n.See(s)
+		h.deletionHeard[w.uid] = len(h.log)
+	case "gone":
+		h.n.Gone(w.uid, h.now)
+	}
+}
+
+func (h *history) reportOne() { h.reports = append(h.reports, h.k.report()) }
+
+func (h *history) hearOne() {
+	if len(h.reports) == 0 {
+		return
+	}
+	for _, l := range h.n.Accept(h.reports[0]) {
+		if !h.contended[l.UID] && (l.Refused || l.Exact && !l.Kept) {
+			h.fail("landing %+v", l)
+		}
+	}
+	h.reports = h.reports[1:]
+}
+
+// restart is a new scheduler: it has read what is written and the last report.
+func (h *history) restart() {
+	last := h.n.Report()
+	for h.seen < len(h.log) {
+		h.schedulerReads()
+	}
+	h.n = new(Ledger).Node("n")
+	gone := map[string]bool{}
+	for _, w := range h.log {
+		if w.verb == "gone" {
+			gone[w.uid] = true
+		}
+	}
+	for _, w := range h.log {
+		if w.verb == "bind" && !gone[w.uid] {
+			h.n.See(Sighting{UID: w.uid, Request: h.requests[w.uid], Turn: h.bound[w.uid], Ending: h.deletionHeard[w.uid] > 0})
+		}
+	}
+	h.n.Accept(last)
+}
+
+func (h *history) trial() {
+	t := Trial{}
+	for _, uid := range h.alive {
+		if h.rng.IntN(2) == 0 {
+			t.Without = append(t.Without, uid)
+		}
+	}
+	if h.rng.IntN(2) == 0 {
+		t.With = append(t.With, h.request())
+	}
+	before := h.n.Census()
+	h.n.Try(&t, h.request())
+	if h.n.Census() != before {
+		h.t.Fatal("a trial changed the node")
+	}
+}
+
+// settle lets everybody hear of everything.
+func (h *history) settle() {
+	for range 3 {
+		for h.kubeletAt < len(h.log) {
+			h.kubeletReads()
+		}
+		for h.seen < len(h.log) {
+			h.schedulerReads()
+		}
+		for len(h.ending) > 0 {
+			h.endOne()
+		}
+	}
+	h.k.sweep()
+	for _, uid := range h.alive {
+		for _, c := range requestedStarts(h.requests[uid]) {
+			h.k.s.Start(h.k.m, uid, []string{c})
+		}
+	}
+	h.reportOne()
+	for len(h.reports) > 0 {
+		h.hearOne()
+	}
+	for _, uid := range h.reserved() {
+		h.n.Forget(uid)
+	}
+	h.n.Heard(h.now.Add(time.Hour), time.Second)
+}
+
+// TestRandomHistories lets a scheduler that has only the ledger place pods on a node that it hears of late, and demands
+// that no pod is refused, that what was promised exactly is found, and that in the end nothing has leaked: what the
+// ledger knows is what the node has.
+func TestRandomHistories(t *testing.T) {
+	kinds := map[string]int{}
+	admitted, exact := 0, 0
+	for seed := range uint64(*runs) {
+		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			h := newHistory(t, seed)
+			for range 150 {
+				h.step()
+			}
+			h.settle()
+			h.compare()
+			for k, n := range h.kinds {
+				kinds[k] += n
+			}
+			for _, p := range h.promised {
+				admitted++
+				if p.Exact {
+					exact++
+				}
+			}
+		})
+		if !ok {
+			return
+		}
+	}
+	t.Logf("%d promises, %d of them exact; steps %v", admitted, exact, kinds)
+	if admitted < *runs*3 || exact < admitted/2 {
+		t.Errorf("too few promises to mean anything")
+	}
+}
+
+func (h *history) compare() {
+	if err := h.n.Check(); err != nil {
+		h.t.Fatal(err)
+	}
+	if c := h.n.Census(); c.Reserved+c.Posted+c.Afloat+c.Ending > 0 {
+		h.fail("left over: %+v", c)
+	}
+	got, ok := h.n.Snapshot()
+	want := h.k.s.Snapshot()
+	if !ok || got.SharedCPUs != want.SharedCPUs || len(got.Pods) != len(want.Pods) {
+		h.fail("in the end the ledger has %+v, the node %+v", got, want)
+	}
+}

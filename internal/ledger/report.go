@@ -1,0 +1,102 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// Fate says what the agent knows about a pod in its report.
+type Fate uint8
+
+const (
+	// Alive is the zero value: the kubelet has admitted the pod, and it runs or will.
+	Alive Fate = iota
+	// Over: the pod has ended. What the kubelet's books still hold for it is released before the next admission.
+	Over
+	// Rejected: the kubelet refused the pod; the rest is as for Over.
+	Rejected
+	// Untold: the books name a pod that the agent does not know.
+	Untold
+)
+
+// Report is a node's last full report, translated and checked. It is immutable.
+type Report struct {
+	// Sequence grows with every report of a node.
+	Sequence int64
+	// Model is the node's machine and kubelet configuration.
+	Model *placement.Model
+
+	state *placement.State
+	pods  map[string]reported
+	order []string // the UIDs as reported
+	// rejected are the pods that the kubelet has refused.
+	rejected []string
+	// pinsMemory says that the memory manager keeps books.
+	pinsMemory bool
+}
+
+// reported is what the report says of one pod that is not over.
+type reported struct {
+	fate  Fate
+	holds bool // something is pinned for it
+	alloc placement.PodAllocation
+}
+
+// NewReport checks a snapshot against the model and makes a report of it. Fates holds the pods of the snapshot that
+// are not Alive. The error names what contradicts itself.
+func NewReport(seq int64, m *placement.Model, snap *placement.Snapshot, fates map[string]Fate) (*Report, error) {
+	state, err := m.StateOf(snap)
+	if err != nil {
+		return nil, fmt.Errorf("report %d: %w", seq, err)
+	}
+	r := &Report{Sequence: seq, Model: m, state: state, pods: make(map[string]reported, len(snap.Pods)), pinsMemory: len(snap.Memory) > 0}
+	for _, p := range snap.Pods {
+		switch fates[p.UID] {
+		case Rejected:
+			r.rejected = append(r.rejected, p.UID)
+			fallthrough
+		case Over:
+			state.Release(m, p.UID)
+			continue
+		}
+		r.pods[p.UID] = reported{fate: fates[p.UID], holds: holds(&p), alloc: p}
+		r.order = append(r.order, p.UID)
+	}
+	return r, nil
+}
+
+// Has says whether the report lists the pod as admitted.
+func (r *Report) Has(uid string) bool {
+	if r == nil {
+		return false
+	}
+	_, ok := r.pods[uid]
+	return ok
+}
+
+// holds says whether the pod has anything pinned.
+func holds(p *placement.PodAllocation) bool {
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		if !c.CPUs.IsEmpty() || len(c.Memory) > 0 || len(c.Devices) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// starts returns the containers, after the first, whose start frees memory of init containers before them.
+func starts(p *placement.PodAllocation) []string {
+	var names []string
+	held := false
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		if held {
+			names = append(names, c.Name)
+			held = false
+		}
+		held = held || c.Kind == placement.Init && len(c.Memory) > 0
+	}
+	return names
+}

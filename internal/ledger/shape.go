@@ -1,0 +1,77 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// Shape stands for everything in a Request that decides about its verdict: two requests of the same shape get the
+// same verdict on the same state. The zero Shape means "not interned": it is never cached.
+type Shape uint64
+
+// maxShapes bounds the table of shapes; when it is full it is emptied, and shapes interned later get new numbers.
+const maxShapes = 1 << 16
+
+// shapes interns requests. Numbers are never used twice, so an answer cached under a forgotten number is merely unused.
+type shapes struct {
+	mu   sync.Mutex
+	byID map[string]Shape
+	last Shape
+}
+
+// intern returns the shape of r.
+func (t *shapes) intern(r *placement.Request) Shape {
+	key := shapeKey(r)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if id, ok := t.byID[string(key)]; ok {
+		return id
+	}
+	if t.byID == nil || len(t.byID) >= maxShapes {
+		t.byID = map[string]Shape{}
+	}
+	t.last++
+	t.byID[string(key)] = t.last
+	return t.last
+}
+
+// shapeKey writes down what matters in r, without its UID and the names of its containers. Every list is preceded by
+// its length and every string by its own, so that no two different requests have the same key.
+func shapeKey(r *placement.Request) []byte {
+	b := make([]byte, 0, 128)
+	b = append(b, bit(r.Guaranteed)|bit(r.PodLevel)<<1)
+	b = binary.AppendUvarint(b, uint64(len(r.Containers)))
+	for i := range r.Containers {
+		b = appendContainer(b, &r.Containers[i])
+	}
+	return b
+}
+
+func appendContainer(b []byte, c *placement.ContainerRequest) []byte {
+	b = append(b, byte(c.Kind))
+	b = binary.AppendVarint(b, c.MilliCPU)
+	b = binary.AppendUvarint(b, uint64(len(c.Memory)))
+	for _, m := range c.Memory {
+		b = appendString(b, m.Resource)
+		b = append(binary.AppendUvarint(b, m.Bytes), bit(m.Fraction))
+	}
+	b = binary.AppendUvarint(b, uint64(len(c.Devices)))
+	for _, d := range c.Devices {
+		b = appendString(b, d.Resource)
+		b = append(binary.AppendVarint(b, d.Count), bit(d.Claimed))
+	}
+	return b
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func bit(v bool) byte {
+	if v {
+		return 1
+	}
+	return 0
+}

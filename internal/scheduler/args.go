@@ -1,0 +1,128 @@
+package scheduler
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// Args are the arguments of the plugin, pluginConfig[].args of a KubeSchedulerConfiguration. The zero value stands
+// for the defaults.
+type Args struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// StaleAfter is how long after the last sign of life of a node's agent the node is refused for pods that could be
+	// pinned. Default 60s.
+	StaleAfter metav1.Duration `json:"staleAfter,omitempty"`
+	// HeartbeatNamespace is where the agents keep their Leases. Default "berth-system".
+	HeartbeatNamespace string `json:"heartbeatNamespace,omitempty"`
+	// SettleAfter is how long after a pod has left the API an agent that is alive and does not list it is believed.
+	// Default 5s.
+	SettleAfter metav1.Duration `json:"settleAfter,omitempty"`
+	// Scoring ranks the nodes that take a pod.
+	Scoring Scoring `json:"scoring,omitempty"`
+}
+
+// Strategy says whether full or empty NUMA nodes are preferred.
+type Strategy string
+
+const (
+	// MostAllocated prefers the NUMA nodes with the least room that suffices, so that large free blocks survive.
+	MostAllocated Strategy = "MostAllocated"
+	// LeastAllocated prefers the NUMA nodes with the most room.
+	LeastAllocated Strategy = "LeastAllocated"
+)
+
+// Scoring weighs what makes a node good. Weights are relative to each other; all zero means the defaults.
+type Scoring struct {
+	// Strategy of the fit. Default MostAllocated.
+	Strategy Strategy `json:"strategy,omitempty"`
+	// NUMANodes weighs that the pod is spread over few NUMA nodes. Default 4.
+	NUMANodes int64 `json:"numaNodes,omitempty"`
+	// Fit weighs the strategy. Default 2.
+	Fit int64 `json:"fit,omitempty"`
+	// Distance weighs that the NUMA nodes of the pod are close to each other. Default 1.
+	Distance int64 `json:"distance,omitempty"`
+}
+
+// maxWeight bounds a weight, so that sums cannot overflow.
+const maxWeight = 1000
+
+// ParseArgs reads the plugin's arguments, fills in the defaults and refuses what cannot be right. The error names
+// field, value and what would be right.
+func ParseArgs(obj runtime.Object) (Args, error) {
+	var a Args
+	if err := decodeArgs(obj, &a); err != nil {
+		return Args{}, fmt.Errorf("arguments of plugin %s: %w", Name, err)
+	}
+	a.fillIn()
+	if err := a.validate(); err != nil {
+		return Args{}, fmt.Errorf("arguments of plugin %s: %w", Name, err)
+	}
+	return a, nil
+}
+
+func decodeArgs(obj runtime.Object, into *Args) error {
+	switch o := obj.(type) {
+	case nil:
+		return nil
+	case *runtime.Unknown:
+		if len(bytes.TrimSpace(o.Raw)) == 0 {
+			return nil
+		}
+		raw, err := yaml.YAMLToJSONStrict(o.Raw)
+		if err != nil {
+			return err
+		}
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		return d.Decode(into)
+	default:
+		return fmt.Errorf("got %T, want JSON or YAML", obj)
+	}
+}
+
+func (a *Args) fillIn() {
+	if a.StaleAfter.Duration == 0 {
+		a.StaleAfter.Duration = time.Minute
+	}
+	if a.HeartbeatNamespace == "" {
+		a.HeartbeatNamespace = "berth-system"
+	}
+	if a.SettleAfter.Duration == 0 {
+		a.SettleAfter.Duration = 5 * time.Second
+	}
+	s := &a.Scoring
+	if s.Strategy == "" {
+		s.Strategy = MostAllocated
+	}
+	if s.NUMANodes == 0 && s.Fit == 0 && s.Distance == 0 {
+		s.NUMANodes, s.Fit, s.Distance = 4, 2, 1
+	}
+}
+
+func (a *Args) validate() error {
+	if a.StaleAfter.Duration < time.Second {
+		return fmt.Errorf("staleAfter: %s: want at least 1s", a.StaleAfter.Duration)
+	}
+	if a.SettleAfter.Duration < 0 {
+		return fmt.Errorf("settleAfter: %s: want a duration that is not negative", a.SettleAfter.Duration)
+	}
+	if s := a.Scoring.Strategy; s != MostAllocated && s != LeastAllocated {
+		return fmt.Errorf("scoring.strategy: %.40q: want %s or %s", s, MostAllocated, LeastAllocated)
+	}
+	for _, w := range []struct {
+		name   string
+		weight int64
+	}{{"numaNodes", a.Scoring.NUMANodes}, {"fit", a.Scoring.Fit}, {"distance", a.Scoring.Distance}} {
+		if w.weight < 0 || w.weight > maxWeight {
+			return fmt.Errorf("scoring.%s: %d: want a weight from 0 to %d", w.name, w.weight, maxWeight)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+const (
+	// readBackFor is how long the outcome of a Binding is looked for before it is left in doubt.
+	readBackFor = 10 * time.Second
+	// bindTimeout is after how long the API server has given up a request (--request-timeout).
+	bindTimeout = time.Minute
+)
+
+// Bind writes Binding and decision in one request, one request at a time per node, so that the kubelet's watch
+// delivers pods in the order in which they were decided.
+func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+	c := cycleOf(state)
+	if c == nil {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	n := p.nodes.get(nodeName)
+	if err := n.gate.enter(ctx, c.number); err != nil {
+		return fwk.AsStatus(err)
+	}
+	defer n.gate.leave()
+	if why := n.refusal(p.clock.Now(), p.args.StaleAfter.Duration); why != "" {
+		return fwk.NewStatus(fwk.Unschedulable, why)
+	}
+	var d placement.Decision
+	posting, err := n.Post(string(pod.UID), &d)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if status := statusOf(&posting.Answer); status != nil {
+		return status
+	}
+	binding, err := newBinding(pod, n, &posting, &d)
+	if err == nil {
+		err = p.write(ctx, binding)
+	}
+	return p.conclude(pod, n, err)
+}
+
+// conclude draws the ledger's conclusion from how the write went.
+func (p *Plugin) conclude(pod *corev1.Pod, n *node, err error) *fwk.Status {
+	if errors.Is(err, errInDoubt) {
+		n.Doubt(string(pod.UID), p.clock.Now().Add(bindTimeout))
+		p.feed.doubts.Store(pod.UID, n)
+		bindings.WithLabelValues("doubt").Inc()
+		return fwk.AsStatus(err)
+	}
+	if err != nil {
+		n.Forget(string(pod.UID))
+		bindings.WithLabelValues("failed").Inc()
+		return fwk.AsStatus(err)
+	}
+	bindings.WithLabelValues("written").Inc()
+	return nil
+}
+
+func newBinding(pod *corev1.Pod, n *node, posting *ledger.Posting, d *placement.Decision) (*corev1.Binding, error) {
+	text, err := wire.EncodePlacement(&wire.Placement{
+		Sequence: uint64(posting.Turn), Report: n.Report().Sequence,
+		Certainty: certainty(posting.Answer.Exact), Guarantee: wire.GuaranteeFull, Decision: *d,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			Annotations: map[string]string{wire.PlacementAnnotation: text},
+		},
+		Target: corev1.ObjectReference{Kind: "Node", Name: n.name},
+	}, nil
+}
+
+func certainty(exact bool) wire.Certainty {
+	if exact {
+		return wire.Exact
+	}
+	return wire.VerdictOnly
+}
+
+// errInDoubt says that a Binding may have been written and may not.
+var errInDoubt = errors.New("it is not known whether the Binding was written")
+
+// write writes the Binding. An outcome that is not known is read back, and the Binding written again where it had
+// not been: a second one for the same pod is refused by the API server.
+func (p *Plugin) write(ctx context.Context, b *corev1.Binding) error {
+	err := p.post(ctx, b)
+	if err == nil || definite(err) {
+		return err
+	}
+	// The cycle's own context may be what ended: the outcome matters all the same.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readBackFor)
+	defer cancel()
+	return p.readBack(ctx, b, err)
+}
+
+func (p *Plugin) readBack(ctx context.Context, b *corev1.Binding, cause error) error {
+	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 8, Cap: 2 * time.Second}
+	var outcome error
+	err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
+		written, err := p.isWritten(ctx, b)
+		if err != nil || written {
+			outcome = err
+			return err == nil || definite(err), nil
+		}
+		outcome = p.post(ctx, b)
+		return outcome == nil, nil // even a definite refusal may mean that the first request arrived: look again
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errInDoubt, cause)
+	}
+	return outcome
+}
+
+// isWritten says whether the pod is bound as b says. A definite error says that it never will be.
+func (p *Plugin) isWritten(ctx context.Context, b *corev1.Binding) (bool, error) {
+	pod, err := p.handle.ClientSet().CoreV1().Pods(b.Namespace).Get(ctx, b.Name, metav1.GetOptions{})
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case pod.UID != b.UID:
+		return false, apierrors.NewNotFound(corev1.Resource("pods"), b.Name)
+	case pod.Spec.NodeName == "":
+		return false, nil
+	case pod.Spec.NodeName == b.Target.Name:
+		return true, nil
+	default:
+		return false, apierrors.NewConflict(corev1.Resource("pods"), b.Name, fmt.Errorf("bound to %s", pod.Spec.NodeName))
+	}
+}
+
+// post makes the request, through the framework's cache of calls where there is one.
+func (p *Plugin) post(ctx context.Context, b *corev1.Binding) error {
+	klog.FromContext(ctx).V(3).Info("Binding pod", "pod", klog.KRef(b.Namespace, b.Name), "node", b.Target.Name)
+	if cacher := p.handle.APICacher(); cacher != nil {
+		done, err := cacher.BindPod(b)
+		if err != nil {
+			return err
+		}
+		return cacher.WaitOnFinish(ctx, done)
+	}
+	return p.handle.ClientSet().CoreV1().Pods(b.Namespace).Bind(ctx, b, metav1.CreateOptions{})
+}
+
+// definite says whether the API server has said that it did not do what was asked.
+func definite(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) ||
+		apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsMethodNotSupported(err) || apierrors.IsGone(err) || apierrors.IsRequestEntityTooLargeError(err)
+}

@@ -1,0 +1,52 @@
+package scheduler
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"sigs.k8s.io/yaml"
+)
+
+// ConfigOptions fills in a scheduler configuration. The zero value is useful inside a cluster.
+type ConfigOptions struct {
+	// Kubeconfig is a file; "" means the service account of the scheduler's own pod.
+	Kubeconfig string
+	// SchedulerName is what pods put in spec.schedulerName; "" means default-scheduler.
+	SchedulerName string
+	// LeaderElect switches leader election on.
+	LeaderElect bool
+	// Args are the plugin's arguments; defaults are filled in by the plugin.
+	Args *Args
+}
+
+// Configuration returns a KubeSchedulerConfiguration with the plugin in its place: before the default binder, which
+// would bind without the decision, and before preemption, which must not evict while a node merely waits for a report.
+func Configuration(o ConfigOptions) ([]byte, error) {
+	name := o.SchedulerName
+	if name == "" {
+		name = "default-scheduler"
+	}
+	berth := []any{map[string]any{"name": Name}}
+	profile := map[string]any{
+		"schedulerName": name,
+		"plugins": map[string]any{
+			"multiPoint": map[string]any{"enabled": berth},
+			"bind":       map[string]any{"enabled": berth},
+			"postFilter": map[string]any{"enabled": berth},
+		},
+	}
+	if o.Args != nil {
+		args, err := json.Marshal(o.Args)
+		if err != nil {
+			return nil, fmt.Errorf("arguments of plugin %s: %w", Name, err)
+		}
+		profile["pluginConfig"] = []any{map[string]any{"name": Name, "args": json.RawMessage(args)}}
+	}
+	return yaml.Marshal(map[string]any{
+		"apiVersion":       "kubescheduler.config.k8s.io/v1",
+		"kind":             "KubeSchedulerConfiguration",
+		"leaderElection":   map[string]any{"leaderElect": o.LeaderElect},
+		"clientConnection": map[string]any{"kubeconfig": o.Kubeconfig, "qps": 1000, "burst": 2000},
+		"profiles":         []any{profile},
+	})
+}

@@ -1,0 +1,79 @@
+package scheduler
+
+import (
+	"maps"
+	"slices"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
+)
+
+const cycleKey fwk.StateKey = Name
+
+// cycle is what the plugin keeps for one attempt to place one pod.
+type cycle struct {
+	request *placement.Request
+	shape   ledger.Shape
+	// trials are the assumptions of a dry run, by node.
+	trials map[string]ledger.Trial
+	// number is the pod's place in the order of Reserve; 0 before.
+	number uint64
+}
+
+// Clone implements fwk.StateData: what AddPod and RemovePod change is copied.
+func (c *cycle) Clone() fwk.StateData {
+	copied := *c
+	copied.trials = maps.Clone(c.trials)
+	for name, t := range copied.trials {
+		copied.trials[name] = ledger.Trial{Without: slices.Clone(t.Without), With: slices.Clone(t.With)}
+	}
+	return &copied
+}
+
+// cycleOf returns the plugin's state; nil for a pod that passes untouched.
+func cycleOf(state fwk.CycleState) *cycle {
+	data, err := state.Read(cycleKey)
+	if err != nil {
+		return nil
+	}
+	c, _ := data.(*cycle)
+	return c
+}
+
+// change edits the trial of a node.
+func (c *cycle) change(nodeName string, edit func(*ledger.Trial)) {
+	if c.trials == nil {
+		c.trials = map[string]ledger.Trial{}
+	}
+	t := c.trials[nodeName]
+	edit(&t)
+	c.trials[nodeName] = t
+}
+
+// leave assumes that a pod is not on the node.
+func leave(t *ledger.Trial, uid string) {
+	before := len(t.With)
+	t.With = slices.DeleteFunc(t.With, func(r *placement.Request) bool { return r.UID == uid })
+	if len(t.With) == before {
+		t.Without = append(t.Without, uid)
+	}
+}
+
+// arrive assumes that a pod is on the node.
+func arrive(t *ledger.Trial, r *placement.Request) {
+	before := len(t.Without)
+	t.Without = slices.DeleteFunc(t.Without, func(uid string) bool { return uid == r.UID })
+	if len(t.Without) == before {
+		t.With = append(t.With, r)
+	}
+}
+
+// ask asks a node under the assumptions of the cycle.
+func (c *cycle) ask(n *node) ledger.Answer {
+	if t, ok := c.trials[n.name]; ok && !t.IsZero() {
+		return n.Try(&t, c.request)
+	}
+	return n.Admit(c.shape, c.request)
+}

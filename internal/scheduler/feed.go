@@ -1,0 +1,191 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// feed turns what the API tells into changes of the ledgers.
+type feed struct {
+	nodes   *nodes
+	waiters *waiters
+	clock   clock.PassiveClock
+	settle  time.Duration
+	logger  klog.Logger
+	events  events.EventRecorder
+	// doubts are pods whose Binding may have been written, by UID: node.
+	doubts sync.Map
+}
+
+// podHandler feeds pods. Its events come in the order of the API server's writes.
+func (f *feed) podHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { f.podSeen(obj.(*corev1.Pod)) },
+		UpdateFunc: func(_, obj any) { f.podSeen(obj.(*corev1.Pod)) },
+		DeleteFunc: f.podDeleted,
+	}
+}
+
+func (f *feed) podDeleted(obj any) {
+	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = last.Obj
+	}
+	if pod, ok := obj.(*corev1.Pod); ok {
+		f.podGone(pod)
+	}
+}
+
+func (f *feed) podGone(pod *corev1.Pod) {
+	f.waiters.done(pod.UID)
+	f.resolve(pod, "")
+	if pod.Spec.NodeName == "" || !mightPin(pod) {
+		return
+	}
+	n := f.nodes.get(pod.Spec.NodeName)
+	n.Gone(uidOf(pod), f.clock.Now())
+	f.waiters.wake(n)
+}
+
+func (f *feed) podSeen(pod *corev1.Pod) {
+	if pod.Spec.NodeName == "" || !mightPin(pod) {
+		return
+	}
+	f.waiters.done(pod.UID)
+	f.resolve(pod, pod.Spec.NodeName)
+	n := f.nodes.get(pod.Spec.NodeName)
+	if n.Glance(uidOf(pod), ending(pod)) {
+		return
+	}
+	request, err := wire.Request(pod)
+	if err != nil {
+		// The API server admitted what we cannot read: the kubelet's report will tell what it got.
+		f.logger.Error(err, "Pod is on a node but cannot be understood", "pod", klog.KObj(pod), "node", n.name)
+		return
+	}
+	if !couldPin(&request) {
+		return
+	}
+	request.UID = uidOf(pod)
+	if n.See(ledger.Sighting{UID: request.UID, Request: &request, Turn: f.turnOf(pod), Ending: ending(pod)}) {
+		f.waiters.wake(n)
+	}
+}
+
+// turnOf returns the turn of the pod's Binding; 0 when it has none that can be believed.
+func (f *feed) turnOf(pod *corev1.Pod) int64 {
+	p, found, err := wire.PlacementOf(pod)
+	if err != nil {
+		f.events.Eventf(pod, nil, corev1.EventTypeWarning, "PlacementIgnored", "Scheduling", "%s", err)
+		return 0
+	}
+	if !found {
+		return 0
+	}
+	return int64(p.Sequence)
+}
+
+// resolve ends the doubt about a pod's Binding: the API shows the pod on the named node, or on none.
+func (f *feed) resolve(pod *corev1.Pod, nodeName string) {
+	v, ok := f.doubts.LoadAndDelete(pod.UID)
+	if !ok {
+		return
+	}
+	if n := v.(*node); n.name != nodeName {
+		n.Dismiss(uidOf(pod))
+		f.waiters.wake(n)
+	}
+}
+
+// topologySeen takes a report in.
+func (f *feed) topologySeen(nt *v1alpha1.NodeTopology) {
+	n := f.nodes.get(nt.Name)
+	n.hear(f.clock.Now())
+	landings, err := n.accept(nt)
+	if err != nil {
+		if n.distrust(troubleText(err)) {
+			reportsRefused.Inc()
+			f.events.Eventf(nt, nil, corev1.EventTypeWarning, "ReportRefused", "Reporting", "%s", err)
+			f.logger.Info("NodeTopology refused", "node", nt.Name, "err", err)
+		}
+		return
+	}
+	f.account(nt, landings)
+	n.Heard(f.clock.Now(), f.settle)
+	f.waiters.wake(n)
+}
+
+// troubleText is what a person sees in the events of a pod.
+func troubleText(err error) string {
+	const limit = 200
+	text := err.Error()
+	if len(text) > limit {
+		text = text[:limit] + "..."
+	}
+	return text
+}
+
+// account counts how promises turned out.
+func (f *feed) account(nt *v1alpha1.NodeTopology, landings []ledger.Landing) {
+	for i := range landings {
+		l := &landings[i]
+		outcome := outcomeOf(l)
+		promises.WithLabelValues(outcome).Inc()
+		if outcome == outcomeKept {
+			continue
+		}
+		f.logger.Info("A promise was not kept", "node", nt.Name, "uid", l.UID, "outcome", outcome,
+			"promised", fmt.Sprintf("%+v", l.Promised), "found", fmt.Sprintf("%+v", l.Found))
+	}
+}
+
+func outcomeOf(l *ledger.Landing) string {
+	switch {
+	case !l.Refused && (l.Kept || !l.Exact):
+		return outcomeKept
+	case l.Contended:
+		return outcomeContended
+	case l.Refused:
+		return outcomeRefused
+	default:
+		return outcomeMispredicted
+	}
+}
+
+// topologyGone says that a node's report is no more.
+func (f *feed) topologyGone(name string) {
+	n := f.nodes.get(name)
+	n.distrust(noReport)
+	n.Withdraw()
+}
+
+// leaseSeen takes a sign of life in.
+func (f *feed) leaseSeen(lease *coordinationv1.Lease) {
+	n := f.nodes.get(nodeOfLease(lease))
+	now := f.clock.Now()
+	wasStale := n.refusal(now, f.settle) == noHeartbeat
+	n.hear(now)
+	if n.Heard(now, f.settle) || wasStale {
+		f.waiters.wakeFor(n)
+	}
+}
+
+// start begins to feed, and returns a function that waits until everything that was there has been taken in.
+func (f *feed) start(ctx context.Context, s sources) (waitForSync func() bool) {
+	reports, beats := newSink(f.topologySeen, f.topologyGone), newSink(f.leaseSeen, func(string) {})
+	go reports.run(ctx, s.topologies, &v1alpha1.NodeTopology{})
+	go beats.run(ctx, s.leases, &coordinationv1.Lease{})
+	return func() bool { return cache.WaitForCacheSync(ctx.Done(), s.podsSynced, reports.hasSynced) }
+}

@@ -1,0 +1,52 @@
+package scheduler
+
+import (
+	"sync"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// What became of a promise.
+const (
+	outcomeKept         = "kept"
+	outcomeRefused      = "refused"
+	outcomeMispredicted = "mispredicted"
+	outcomeContended    = "contended"
+)
+
+const (
+	namespace = "berth"
+	subsystem = "scheduler"
+)
+
+var (
+	verdicts = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "verdicts_total", StabilityLevel: metrics.ALPHA,
+		Help: "Decisions of Reserve and Bind by outcome and by the reason for which the kubelet would refuse.",
+	}, []string{"extension_point", "outcome", "reason"})
+	bindings = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "bindings_total", StabilityLevel: metrics.ALPHA,
+		Help: "Bindings by how writing them went: written, failed, or in doubt.",
+	}, []string{"result"})
+	promises = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "promises_total", StabilityLevel: metrics.ALPHA,
+		Help: "Decisions by what the node's report said of them: kept, contended (another pod came between), mispredicted, refused. The last two are never anything but 0.",
+	}, []string{"outcome"})
+	reportsRefused = metrics.NewCounter(&metrics.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "reports_refused_total", StabilityLevel: metrics.ALPHA,
+		Help: "NodeTopologies that contradicted themselves, or could not be understood.",
+	})
+)
+
+var registerOnce sync.Once
+
+// register makes the metrics known to the registry of the process.
+func register() {
+	registerOnce.Do(func() {
+		legacyregistry.MustRegister(verdicts, bindings, promises, reportsRefused)
+		for _, outcome := range []string{outcomeKept, outcomeRefused, outcomeMispredicted, outcomeContended} {
+			promises.WithLabelValues(outcome)
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package scheduler
+
+import (
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// The reasons why a node's word cannot be taken. They are few and constant, so that equal ones add up in an event.
+const (
+	noReport    = "no NodeTopology: is berth-agent running there?"
+	noHeartbeat = "its berth-agent gave no sign of life for too long"
+	waitReport  = "waiting for its next report"
+)
+
+// node is what the plugin keeps of one node.
+type node struct {
+	name string
+	*ledger.Node
+	gate turnstile
+
+	mu sync.RWMutex
+	// trouble says why the node cannot be predicted; "" when it can.
+	trouble string
+	// heard is when the last sign of life of the agent was received, by our clock.
+	heard time.Time
+	// object, spec and model belong to the last report that was understood.
+	object types.UID
+	spec   *v1alpha1.NodeTopologySpec
+	wired  *wire.NodeSpec
+	model  *placement.Model
+	// written is when the agent says it wrote the last report, for the metrics.
+	written time.Time
+}
+
+// nodes is every node that has been heard of. The zero value is empty and ready.
+type nodes struct {
+	ledger ledger.Ledger
+	byName sync.Map // name to *node
+}
+
+// get returns the named node, making one if there is none.
+func (n *nodes) get(name string) *node {
+	if v, ok := n.byName.Load(name); ok {
+		return v.(*node)
+	}
+	v, _ := n.byName.LoadOrStore(name, &node{name: name, Node: n.ledger.Node(name), trouble: noReport})
+	return v.(*node)
+}
+
+// all yields every node.
+func (n *nodes) all(yield func(*node) bool) {
+	n.byName.Range(func(_, v any) bool { return yield(v.(*node)) })
+}
+
+// refusal says why the node cannot be predicted now; "" when it can.
+func (n *node) refusal(now time.Time, staleAfter time.Duration) string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.trouble != "" {
+		return n.trouble
+	}
+	if now.Sub(n.heard) > staleAfter {
+		return noHeartbeat
+	}
+	return ""
+}
+
+// hear notes a sign of life.
+func (n *node) hear(now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.heard = now
+}
+
+// distrust notes why the node cannot be predicted, and says whether that is news.
+func (n *node) distrust(why string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	news := n.trouble != why
+	n.trouble = why
+	return news
+}
+
+// accept takes a NodeTopology in and says how the promises turned out that it settles. The error says what is wrong
+// with it; the node is then not to be trusted.
+func (n *node) accept(nt *v1alpha1.NodeTopology) ([]ledger.Landing, error) {
+	fresh, err := n.understand(nt)
+	if err != nil {
+		return nil, err
+	}
+	report, err := n.report(nt)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	n.trouble, n.object, n.written = "", nt.UID, nt.Status.ObservedTime.Time
+	n.mu.Unlock()
+	if fresh {
+		return n.Replace(report), nil
+	}
+	return n.Accept(report), nil
+}
+
+// understand brings spec and model up to date, and says whether they, or the object itself, are new. Only the feed
+// calls it, one report at a time.
+func (n *node) understand(nt *v1alpha1.NodeTopology) (bool, error) {
+	if n.spec != nil && n.object == nt.UID && reflect.DeepEqual(*n.spec, nt.Spec) {
+		return false, nil
+	}
+	n.spec = nil
+	wired, err := wire.ReadNodeSpec(nt)
+	if err != nil {
+		return false, err
+	}
+	if wired.Authority != v1alpha1.AuthorityKubelet {
+		return false, &wire.FieldError{Object: "NodeTopology " + nt.Name, Field: "spec.authority",
+			Value: string(wired.Authority), Want: string(v1alpha1.AuthorityKubelet) + ", the one that this release places on"}
+	}
+	model, err := placement.NewModel(wired.View, wired.Config)
+	if err != nil {
+		return false, err
+	}
+	n.spec, n.wired, n.model = nt.Spec.DeepCopy(), &wired, model
+	return true, nil
+}
+
+// report translates the status.
+func (n *node) report(nt *v1alpha1.NodeTopology) (*ledger.Report, error) {
+	r, err := wire.ReadReport(nt)
+	if err != nil {
+		return nil, err
+	}
+	if ready := r.Ready(); ready.Status != "True" {
+		return nil, notReady{ready.Reason, ready.Message}
+	}
+	if err := wire.CheckReport(n.wired, &r, nt.Name); err != nil {
+		return nil, err
+	}
+	return ledger.NewReport(r.Sequence, n.model, &r.Snapshot, fates(&r))
+}
+
+// notReady is the Ready condition of a report that may not be relied on.
+type notReady struct{ reason, message string }
+
+func (e notReady) Error() string { return "its NodeTopology is not Ready: " + e.reason + ": " + e.message }
+
+func fates(r *wire.Report) map[string]ledger.Fate {
+	out := map[string]ledger.Fate{}
+	for i := range r.Pods {
+		switch r.Pods[i].State {
+		case v1alpha1.PodEnded:
+			out[r.Snapshot.Pods[i].UID] = ledger.Over
+		case v1alpha1.PodRejected:
+			out[r.Snapshot.Pods[i].UID] = ledger.Rejected
+		case v1alpha1.PodUnknown:
+			out[r.Snapshot.Pods[i].UID] = ledger.Untold
+		}
+	}
+	return out
+}

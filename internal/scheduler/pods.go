@@ -1,0 +1,59 @@
+package scheduler
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// mirrorAnnotation is on the API's image of a static pod; its value is the UID by which the kubelet knows the pod
+// (kubelet/types.ConfigMirrorAnnotationKey).
+const mirrorAnnotation = "kubernetes.io/config.mirror"
+
+// uidOf returns the UID by which the kubelet of its node knows the pod.
+func uidOf(pod *corev1.Pod) string {
+	if uid, ok := pod.Annotations[mirrorAnnotation]; ok && uid != "" {
+		return uid
+	}
+	return string(pod.UID)
+}
+
+// ending says whether the pod is being deleted or has ended.
+func ending(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// couldPin says whether some kubelet could pin something for the request: CPU and memory managers look at Guaranteed
+// pods alone, the device manager at all that ask for devices.
+func couldPin(r *placement.Request) bool {
+	if r.Guaranteed {
+		return true
+	}
+	for i := range r.Containers {
+		if len(r.Containers[i].Devices) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// mightPin is couldPin without translating the pod: cheap, and never false where couldPin is true.
+func mightPin(pod *corev1.Pod) bool {
+	if pod.Status.QOSClass == corev1.PodQOSGuaranteed || pod.Status.QOSClass == "" || pod.Spec.Resources != nil {
+		return true
+	}
+	return asksDevices(pod.Spec.InitContainers) || asksDevices(pod.Spec.Containers)
+}
+
+func asksDevices(containers []corev1.Container) bool {
+	for i := range containers {
+		for name := range containers[i].Resources.Limits {
+			if strings.Contains(string(name), "/") {
+				return true
+			}
+		}
+	}
+	return false
+}

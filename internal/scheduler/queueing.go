@@ -1,0 +1,65 @@
+package scheduler
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// EventsToRegister names the events of the framework that can help a pod which this plugin has refused. What helps
+// most is no event of the framework: a node's next report wakes the pods that it makes room for by itself.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPodDelete},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, QueueingHintFn: p.afterNodeAdd},
+	}, nil
+}
+
+// afterPodDelete wakes a pod when the node of the deleted one takes it already.
+func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+	deleted, ok := oldObj.(*corev1.Pod)
+	if !ok || deleted.Spec.NodeName == "" {
+		return fwk.QueueSkip, nil
+	}
+	return p.hint(pod, deleted.Spec.NodeName)
+}
+
+// afterNodeAdd wakes a pod when the new node takes it.
+func (p *Plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
+	node, ok := newObj.(*corev1.Node)
+	if !ok {
+		return fwk.QueueSkip, nil
+	}
+	return p.hint(pod, node.Name)
+}
+
+func (p *Plugin) hint(pod *corev1.Pod, nodeName string) (fwk.QueueingHint, error) {
+	request, err := wire.Request(pod)
+	if err != nil {
+		return fwk.QueueSkip, nil
+	}
+	n := p.nodes.get(nodeName)
+	if n.refusal(p.clock.Now(), p.args.StaleAfter.Duration) != "" {
+		return fwk.QueueSkip, nil
+	}
+	if a := n.Admit(p.nodes.ledger.Shape(&request), &request); a.OK() {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
+}
+
+// SignPod leaves pods that pass untouched to opportunistic batching. Whether a node takes another pod depends on more
+// than the pod's spec, so the others are not signed.
+func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if !mightPin(pod) {
+		return nil, nil
+	}
+	if request, err := wire.Request(pod); err == nil && !couldPin(&request) {
+		return nil, nil
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable, "what a kubelet pins depends on what it has pinned before")
+}
