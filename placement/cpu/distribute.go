@@ -219,18 +219,8 @@ func (d *distributor) bestRemainder(left int) error {
 	}
 	before := d.squares()
 	for k := len(d.cand); left > 0 && k >= 1; k-- {
-		d.subset = d.subsetBuf[:k]
-		for d.subs.start(len(d.cand), k); d.subs.next(); {
-			d.subs.load(d.subset, d.cand)
-			if d.local.nodes != nil && d.local.array == d.subs.array {
-				copy(d.local.nodes, d.subset)
-			}
-			if d.sameTakers(left) {
-				continue
-			}
-			if err := d.trySubset(left, before); err != nil {
-				return err
-			}
+		if err := d.trySubsets(k, left, before); err != nil {
+			return err
 		}
 		// Arrays of another size are other arrays.
 		d.local.array = -1
@@ -238,10 +228,35 @@ func (d *distributor) bestRemainder(left int) error {
 	return nil
 }
 
-// sameTakers says that the remainder would be taken by the same nodes as from the subset before: each of the first
-// ones gives a portion, and those have not changed.
-func (d *distributor) sameTakers(left int) bool {
-	return left <= d.g*d.subs.k && left <= d.g*d.subs.changed && len(d.list) == len(d.nodes)
+// trySubsets tries all subsets of d.cand with k nodes.
+func (d *distributor) trySubsets(k, left, squares int) error {
+	d.subset = d.subsetBuf[:k]
+	d.subs.start(len(d.cand), k)
+	givers := d.givers(k, left)
+	for d.subs.next() {
+		if givers > 0 && d.subs.skip(givers) && k < len(d.cand) {
+			continue
+		}
+		d.subs.load(d.subset, d.cand)
+		if d.local.nodes != nil && d.local.array == d.subs.array {
+			copy(d.local.nodes, d.subset)
+		}
+		if err := d.trySubset(left, squares); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// givers is the number of nodes of a subset of k that take part in the remainder, where it can be told beforehand: each
+// of the first ones gives one portion. What follows them does not matter then, nor what the kubelet overwrites
+// it with. 0 means that it must be tried out.
+func (d *distributor) givers(k, left int) int {
+	n := left / d.g
+	if n > k || n > d.subs.fork+1 || !d.t.regular {
+		return 0
+	}
+	return n
 }
 
 // trySubset takes the remainder from d.subset by turns and remembers it if it is the best.
@@ -378,14 +393,12 @@ type combinations struct {
 	// Combinations that agree up to and including it are written to the same array.
 	fork  int
 	array int
-	// changed is the first position that differs from the combination before.
-	changed int
-	begun   bool
-	pos     [topology.MaxCPUs]uint16
+	begun bool
+	pos   [topology.MaxCPUs]uint16
 }
 
 func (c *combinations) start(n, k int) {
-	c.n, c.k, c.begun, c.array, c.fork, c.changed = n, k, false, 0, 0, 0
+	c.n, c.k, c.begun, c.array, c.fork = n, k, false, 0, 0
 	if k > 1 {
 		c.fork = 1 << (bits.Len(uint(k-1)) - 1)
 	}
@@ -410,7 +423,6 @@ func (c *combinations) next() bool {
 	if i < 0 {
 		return false
 	}
-	c.changed = i
 	c.pos[i]++
 	for j := i + 1; j < c.k; j++ {
 		c.pos[j] = c.pos[j-1] + 1
@@ -426,4 +438,13 @@ func (c *combinations) load(out, items []uint8) {
 	for j := range out {
 		out[j] = items[c.pos[j]]
 	}
+}
+
+// skip goes to the last combination that begins with the same m positions. It is true if a larger combination could
+// begin with them too.
+func (c *combinations) skip(m int) bool {
+	for j := m; j < c.k; j++ {
+		c.pos[j] = uint16(c.n - c.k + j)
+	}
+	return int(c.pos[m-1]) < c.n-c.k+m-1
 }

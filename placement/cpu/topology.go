@@ -75,6 +75,7 @@ type Topology struct {
 	// perCore, perSocket and perUncore are the kubelet's integer averages.
 	perCore, perSocket, perUncore int
 	numSockets                    int
+	regular                       bool
 
 	numa, sockets, cores, uncores []group
 	// numaFirst is the kubelet's choice of hierarchy: outer groups are NUMA nodes and inner ones sockets, else
@@ -117,6 +118,7 @@ func New(n Node, o Options) (*Topology, error) {
 	t.uncores = groupBy(threads, func(th *Thread) int { return th.Uncore })
 	t.perUncore = n.NumCPUs / len(t.uncores)
 	t.linkUp()
+	t.regular = t.isRegular()
 	return t, nil
 }
 
@@ -283,7 +285,9 @@ func (t *Topology) CPUsPerCore() int { return t.perCore }
 // Regular says that every core and every socket has as many CPUs as the average and that no group spans two of
 // those above it. CPUs are then only taken from those available, and as many as asked for. On other nodes
 // (offline siblings, hybrid processors) the kubelet may hand out CPUs that others hold: kubernetes#140495, #124066.
-func (t *Topology) Regular() bool {
+func (t *Topology) Regular() bool { return t.regular }
+
+func (t *Topology) isRegular() bool {
 	for i := range t.cores {
 		if t.cores[i].size != t.perCore {
 			return false
