@@ -17,6 +17,7 @@ import (
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	"k8s.io/kubernetes/pkg/kubemark"
 
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -80,7 +81,7 @@ func machineInfo(spec *Spec) (*cadvisorapi.MachineInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	view, err := viewOf(m)
+	view, err := placement.ViewOf(m)
 	if err != nil {
 		return nil, err
 	}

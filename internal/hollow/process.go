@@ -1,17 +1,13 @@
 package hollow
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"os/signal"
+	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -34,12 +30,8 @@ func setVerbosity(level int) {
 // Main is the whole main function of a node's process: it runs the node in dir until a signal comes or the
 // parent goes away, and returns the exit code.
 func Main(dir Dir, stdin io.Reader, stderr io.Writer) int {
-	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, cancel := WithParent(context.Background(), stdin)
 	defer cancel()
-	go func() {
-		io.Copy(io.Discard, stdin) // ends with the parent, however that ends
-		cancel()
-	}()
 	if err := Run(ctx, dir); err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1
@@ -49,13 +41,8 @@ func Main(dir Dir, stdin io.Reader, stderr io.Writer) int {
 
 // Process is a node that runs in a process of its own.
 type Process struct {
-	Name string
-	Dir  Dir
-
-	cmd   *exec.Cmd
-	stdin io.Closer
-	done  chan struct{}
-	err   error // set before done is closed
+	*Child
+	Dir Dir
 }
 
 // Launch writes spec and kubeconfig into dir and starts the node: argv, with the directory appended,
@@ -64,63 +51,11 @@ func Launch(dir Dir, spec *Spec, kubeconfig []byte, argv []string) (*Process, er
 	if err := dir.Write(spec, kubeconfig); err != nil {
 		return nil, err
 	}
-	p := &Process{Name: spec.Name, Dir: dir}
-	return p, p.start(argv)
-}
-
-func (p *Process) start(argv []string) error {
-	log, err := os.OpenFile(p.Dir.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	child, err := StartChild(spec.Name, append(slices.Clone(argv), string(dir)), dir.Log())
 	if err != nil {
-		return fmt.Errorf("node %s: %w", p.Name, err)
+		return nil, err
 	}
-	defer log.Close()
-	p.cmd = exec.Command(argv[0], append(argv[1:len(argv):len(argv)], string(p.Dir))...)
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	// A group of its own: an interrupt typed at the terminal is for the parent, which stops the nodes in its order.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		return fmt.Errorf("node %s: %w", p.Name, err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		return fmt.Errorf("node %s: %w", p.Name, err)
-	}
-	p.done = make(chan struct{})
-	go func() {
-		defer close(p.done)
-		p.err = p.cmd.Wait()
-	}()
-	return nil
-}
-
-// PID returns the node's process id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
-
-// Done is closed when the node's process has ended.
-func (p *Process) Done() <-chan struct{} { return p.done }
-
-// stopLimit is how long a node may take to end before it is killed.
-const stopLimit = 10 * time.Second
-
-// Stop ends the process and waits for it. The directory stays: it is the caller's.
-func (p *Process) Stop() error {
-	p.stdin.Close()
-	select {
-	case <-p.done:
-	case <-time.After(stopLimit):
-		p.cmd.Process.Kill()
-		<-p.done
-	}
-	if p.err != nil {
-		return fmt.Errorf("node %s: %w", p.Name, p.err)
-	}
-	return nil
-}
-
-// Kill ends the process as a power failure would.
-func (p *Process) Kill() {
-	p.cmd.Process.Kill()
-	<-p.done
-	p.stdin.Close()
+	return &Process{child, dir}, nil
 }
 
 // readyPoll is how often the Node object is looked at while waiting for it.
@@ -135,10 +70,8 @@ func (p *Process) WaitReady(ctx context.Context, client clientset.Interface) err
 	}
 	var last error
 	err = wait.PollUntilContextCancel(ctx, readyPoll, true, func(ctx context.Context) (bool, error) {
-		select {
-		case <-p.done:
-			return false, fmt.Errorf("ended: %v: %s", p.err, p.logTail())
-		default:
+		if err := p.Ended(); err != nil {
+			return false, err
 		}
 		n, err := client.CoreV1().Nodes().Get(ctx, p.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -174,14 +107,4 @@ func notReady(n *v1.Node, spec *Spec) error {
 		return errors.New(c.Message)
 	}
 	return errors.New("no Ready condition")
-}
-
-// logTail returns the last lines of the node's log.
-func (p *Process) logTail() string {
-	const limit = 2000
-	data, err := os.ReadFile(p.Dir.Log())
-	if err != nil {
-		return err.Error()
-	}
-	return string(bytes.TrimSpace(data[max(0, len(data)-limit):]))
 }

@@ -1,4 +1,4 @@
-package controlplane
+package e2e
 
 import (
 	"context"
@@ -20,17 +20,16 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// startTimeout bounds a start on a busy machine; it takes about 3 seconds on an idle one.
-const startTimeout = 2 * time.Minute
-
-func start(t *testing.T, opts Options) *ControlPlane {
+func startControlPlane(t *testing.T, opts controlplane.Options) *controlplane.ControlPlane {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
 	begun := time.Now()
-	cp, err := Start(ctx, opts)
+	cp, err := controlplane.Start(ctx, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +43,7 @@ func start(t *testing.T, opts Options) *ControlPlane {
 }
 
 // client returns a clientset with the credentials of a kubeconfig file, as another process would use it.
-func client(t *testing.T, cp *ControlPlane, user string, groups ...string) *kubernetes.Clientset {
+func client(t *testing.T, cp *controlplane.ControlPlane, user string, groups ...string) *kubernetes.Clientset {
 	t.Helper()
 	kubeconfig, err := cp.Kubeconfig(user, groups)
 	if err != nil {
@@ -61,19 +60,19 @@ func client(t *testing.T, cp *ControlPlane, user string, groups ...string) *kube
 	return c
 }
 
-func TestServing(t *testing.T) {
-	cp := start(t, Options{})
+func TestControlPlane(t *testing.T) {
+	cp := startControlPlane(t, controlplane.Options{})
 	t.Run("version", func(t *testing.T) { testVersion(t, cp) })
 	t.Run("loopback only", func(t *testing.T) { testLoopbackOnly(t, cp) })
 	t.Run("RBAC", func(t *testing.T) { testRBAC(t, cp) })
 	t.Run("node authorizer", func(t *testing.T) { testNodeAuthorizer(t, cp) })
 	t.Run("CRD", func(t *testing.T) { testCRD(t, cp) })
 	t.Run("validating admission policy", func(t *testing.T) { testPolicy(t, cp) })
-	t.Run("pod", func(t *testing.T) { testPod(t, cp) })
+	t.Run("pod", func(t *testing.T) { testPodOnControlPlane(t, cp) })
 	t.Run("bad manifests", func(t *testing.T) { testBadManifests(t, cp) })
 }
 
-func testVersion(t *testing.T, cp *ControlPlane) {
+func testVersion(t *testing.T, cp *controlplane.ControlPlane) {
 	v, err := kubernetes.NewForConfigOrDie(cp.RESTConfig()).Discovery().ServerVersion()
 	if err != nil {
 		t.Fatal(err)
@@ -83,14 +82,14 @@ func testVersion(t *testing.T, cp *ControlPlane) {
 	}
 }
 
-func testLoopbackOnly(t *testing.T, cp *ControlPlane) {
+func testLoopbackOnly(t *testing.T, cp *controlplane.ControlPlane) {
 	host, _, err := net.SplitHostPort(cp.Addr())
 	if err != nil || host != "127.0.0.1" {
 		t.Errorf("server is at %q, want 127.0.0.1", cp.Addr())
 	}
 }
 
-func testRBAC(t *testing.T, cp *ControlPlane) {
+func testRBAC(t *testing.T, cp *controlplane.ControlPlane) {
 	ctx := context.Background()
 	alice := client(t, cp, "alice", "readers")
 	if _, err := alice.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
@@ -121,7 +120,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: readers}]
 	}
 }
 
-func testNodeAuthorizer(t *testing.T, cp *ControlPlane) {
+func testNodeAuthorizer(t *testing.T, cp *controlplane.ControlPlane) {
 	ctx := context.Background()
 	n1 := client(t, cp, "system:node:n1", "system:nodes")
 	node := func(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
@@ -151,7 +150,7 @@ spec:
         properties: {spec: {type: object, properties: {size: {type: integer, maximum: 3}}}}
 `
 
-func testCRD(t *testing.T, cp *ControlPlane) {
+func testCRD(t *testing.T, cp *controlplane.ControlPlane) {
 	ctx := context.Background()
 	if err := cp.InstallCRDs(ctx, []byte(widgets)); err != nil {
 		t.Fatal(err)
@@ -172,7 +171,7 @@ func testCRD(t *testing.T, cp *ControlPlane) {
 	}
 }
 
-func testPolicy(t *testing.T, cp *ControlPlane) {
+func testPolicy(t *testing.T, cp *controlplane.ControlPlane) {
 	ctx := context.Background()
 	policy := []byte(`
 apiVersion: admissionregistration.k8s.io/v1
@@ -209,7 +208,7 @@ spec: {policyName: only-bob-makes-maps, validationActions: [Deny]}
 	}
 }
 
-func testPod(t *testing.T, cp *ControlPlane) {
+func testPodOnControlPlane(t *testing.T, cp *controlplane.ControlPlane) {
 	ctx := context.Background()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "plain"},
@@ -226,7 +225,7 @@ func testPod(t *testing.T, cp *ControlPlane) {
 	}
 }
 
-func testBadManifests(t *testing.T, cp *ControlPlane) {
+func testBadManifests(t *testing.T, cp *controlplane.ControlPlane) {
 	for _, tc := range []struct{ name, manifest, want string }{
 		{"not a CRD", "apiVersion: v1\nkind: Namespace\nmetadata: {name: x}", "is no CustomResourceDefinition"},
 		{"no name", "apiVersion: v1\nkind: Namespace", "without kind or name"},
@@ -257,12 +256,12 @@ func eventually(t *testing.T, what string, f func() error) {
 	}
 }
 
-// TestNothingLeftBehind starts and stops twice: the directory is gone, the port is closed, and the second
+// TestControlPlaneLeavesNothingBehind starts and stops twice: the directory is gone, the port is closed, and the second
 // round does not add goroutines to the few process-wide ones that the first leaves.
-func TestNothingLeftBehind(t *testing.T) {
+func TestControlPlaneLeavesNothingBehind(t *testing.T) {
 	dir := t.TempDir()
 	round := func() int {
-		cp := start(t, Options{Dir: dir})
+		cp := startControlPlane(t, controlplane.Options{Dir: dir})
 		addr := cp.Addr()
 		if err := cp.Stop(); err != nil {
 			t.Fatalf("stop: %v", err)
@@ -274,7 +273,7 @@ func TestNothingLeftBehind(t *testing.T) {
 			c.Close()
 			t.Errorf("%s still accepts connections", addr)
 		}
-		return settled()
+		return settledGoroutines()
 	}
 	first, second := round(), round()
 	t.Logf("goroutines after the first round %d, after the second %d", first, second)
@@ -287,8 +286,8 @@ func TestNothingLeftBehind(t *testing.T) {
 // leakAllowance is how many goroutines a kube-apiserver leaves behind that we cannot stop.
 const leakAllowance = 0
 
-// settled returns the number of goroutines once it has stopped falling.
-func settled() int {
+// settledGoroutines returns the number of goroutines once it has stopped falling.
+func settledGoroutines() int {
 	n, since := runtime.NumGoroutine(), time.Now()
 	for time.Since(since) < 2*time.Second {
 		time.Sleep(50 * time.Millisecond)
@@ -299,9 +298,9 @@ func settled() int {
 	return n
 }
 
-// TestStopCutsClientsOff stops under an open watch, which the server by itself would wait a minute for.
-func TestStopCutsClientsOff(t *testing.T) {
-	cp := start(t, Options{})
+// TestControlPlaneCutsClientsOff stops under an open watch, which the server by itself would wait a minute for.
+func TestControlPlaneCutsClientsOff(t *testing.T) {
+	cp := startControlPlane(t, controlplane.Options{})
 	c := client(t, cp, "watcher", "system:masters")
 	w, err := c.CoreV1().Pods("default").Watch(context.Background(), metav1.ListOptions{})
 	if err != nil {
@@ -317,11 +316,11 @@ func TestStopCutsClientsOff(t *testing.T) {
 	}
 }
 
-func TestStartCanBeCancelled(t *testing.T) {
+func TestControlPlaneStartCanBeCancelled(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if cp, err := Start(ctx, Options{Dir: dir}); err == nil {
+	if cp, err := controlplane.Start(ctx, controlplane.Options{Dir: dir}); err == nil {
 		cp.Stop()
 		t.Fatal("started with a cancelled context")
 	} else if !errors.Is(err, context.Canceled) {
@@ -333,18 +332,18 @@ func TestStartCanBeCancelled(t *testing.T) {
 	}
 }
 
-func TestBadOptions(t *testing.T) {
+func TestControlPlaneBadOptions(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		opts Options
+		opts controlplane.Options
 		want string
 	}{
-		{"directory too deep for a socket", Options{Dir: deep(t)}, "shorter Options.Dir"},
-		{"unknown flag", Options{Flags: []string{"--no-such-flag"}}, "no-such-flag"},
-		{"no directory", Options{Dir: "/nonexistent"}, "temporary directory"},
+		{"directory too deep for a socket", controlplane.Options{Dir: deep(t)}, "shorter Options.Dir"},
+		{"unknown flag", controlplane.Options{Flags: []string{"--no-such-flag"}}, "no-such-flag"},
+		{"no directory", controlplane.Options{Dir: "/nonexistent"}, "temporary directory"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			cp, err := Start(context.Background(), tc.opts)
+			cp, err := controlplane.Start(context.Background(), tc.opts)
 			if err == nil {
 				cp.Stop()
 				t.Fatal("started")
