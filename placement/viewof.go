@@ -62,12 +62,31 @@ func countThreads(cores []ViewCore) (n int) {
 }
 
 // sockets counts the physical ids in /proc/cpuinfo, or in sysfs where cpuinfo has none. A platform that
-// numbers no package counts as one: they all say -1, or nothing, which cAdvisor reads as 0.
-func sockets(m *topology.Machine) int { return max(1, len(m.Packages)) }
+// numbers no package counts as one: all say -1, or nothing, which cAdvisor reads as 0.
+func sockets(m *topology.Machine) int {
+	if m.UnnumberedPackages {
+		return 1
+	}
+	return max(1, len(m.Packages))
+}
+
+// socketOf is physical_package_id: -1 where the platform says that it does not know.
+func socketOf(m *topology.Machine, core *topology.Core) int {
+	if m.UnnumberedPackages {
+		return int(topology.NoPackage)
+	}
+	return int(core.Package)
+}
 
 // ofPackages is getCPUTopology: a node for each package, and all CPUs counted that have a folder.
 func (view *KubeletView) ofPackages(m *topology.Machine) (*KubeletView, error) {
 	view.NumCores = m.Online.Len() + m.Offline.Len()
+	if m.UnnumberedPackages {
+		return nil, &ViewError{
+			Field: "UnnumberedPackages", Value: "true",
+			Want: "NUMA nodes, or packages with ids: without nodes the kubelet takes the package's id, here -1, for a NUMA id",
+		}
+	}
 	for _, p := range m.Packages {
 		if p.ID >= topology.MaxNUMANodes {
 			return nil, &ViewError{
@@ -103,10 +122,11 @@ func viewCores(m *topology.Machine, cpus *topology.CPUSet) []ViewCore {
 		if core == nil {
 			continue // no core_id: cAdvisor passes over the CPU
 		}
-		i := slices.IndexFunc(cores, func(c ViewCore) bool { return c.ID == int(core.ID) && c.Socket == int(core.Package) })
+		id, socket := int(core.ID), socketOf(m, core)
+		i := slices.IndexFunc(cores, func(c ViewCore) bool { return c.ID == id && c.Socket == socket })
 		if i < 0 {
 			i = len(cores)
-			cores = append(cores, ViewCore{ID: int(core.ID), Socket: int(core.Package)})
+			cores = append(cores, ViewCore{ID: id, Socket: socket})
 		}
 		cores[i].Threads = append(cores[i].Threads, thread)
 	}

@@ -66,13 +66,27 @@ func (r *reader) l3Of(id topology.CPUID, taken *topology.CPUSet) (l3 topology.L3
 	return l3, false, false, nil
 }
 
+// coreSet returns the CPUs of the core that a CPU belongs to.
+func (r *reader) coreSet(id topology.CPUID) topology.CPUSet {
+	for i := range r.m.Cores {
+		if r.m.Cores[i].CPUs.Has(id) {
+			return r.m.Cores[i].CPUs
+		}
+	}
+	return topology.NewCPUSet(id)
+}
+
+// cacheAt reads the cache in dir. A cache that does not name the CPU it was found at is not that CPU's.
 func (r *reader) cacheAt(dir string, id topology.CPUID, taken *topology.CPUSet) (l3 topology.L3, numbered, ok bool, err error) {
 	set, ok, err := r.cpus(dir, "shared_cpu_map")
 	if err != nil || !ok {
 		return l3, false, false, err
 	}
+	if set.IsEmpty() { // old ia64 kernels, for caches of one core
+		set = r.coreSet(id)
+	}
 	if !set.Has(id) {
-		return l3, false, false, &Error{Path: dir, Field: "shared_cpu_map", Value: set.String(), Want: fmt.Sprintf("a set with CPU %d in it", id)}
+		return l3, false, false, nil
 	}
 	set = set.And(&r.m.Online)
 	n, numbered, err := r.integer(dir+"/id", 0, math.MaxInt32)

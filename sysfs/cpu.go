@@ -94,7 +94,7 @@ func (r *reader) sameCore(set topology.CPUSet, want int64) (topology.CPUSet, err
 }
 
 // readPackages groups CPUs by package_cpus (core_siblings before Linux 5.3), or by physical_package_id
-// where there is no such set. CPUs whose package id is unknown are in no package.
+// where there is no such set.
 func (r *reader) readPackages() error {
 	var seen topology.CPUSet
 	for id := range r.m.Online.All() {
@@ -105,12 +105,12 @@ func (r *reader) readPackages() error {
 		if err != nil {
 			return err
 		}
-		if pkg == topology.NoPackage {
-			continue
-		}
 		set, ok, err := r.siblings(id, &seen, "package_cpus", "core_siblings")
 		if err != nil {
 			return err
+		}
+		if !ok && pkg == topology.NoPackage {
+			continue
 		}
 		if !ok {
 			if set, err = r.byPackageID(pkg); err != nil {
@@ -120,7 +120,8 @@ func (r *reader) readPackages() error {
 		seen = seen.Or(&set)
 		r.m.Packages = append(r.m.Packages, topology.Package{ID: pkg, CPUs: set})
 	}
-	return r.orderPackages()
+	r.numberPackages()
+	return nil
 }
 
 func (r *reader) byPackageID(want topology.PackageID) (set topology.CPUSet, err error) {
@@ -136,22 +137,22 @@ func (r *reader) byPackageID(want topology.PackageID) (set topology.CPUSet, err 
 	return set, nil
 }
 
-// orderPackages sorts packages. Where several have the same physical id (s390 numbers them inside a book),
-// all are numbered in the order of their lowest CPUs.
-func (r *reader) orderPackages() error {
+// numberPackages sorts packages. Where the platform gives them no ids, or several the same (s390 numbers
+// them inside a book), they are numbered in the order of their lowest CPUs, in which they were found.
+func (r *reader) numberPackages() {
 	seen := map[topology.PackageID]bool{}
 	twice := false
 	for _, p := range r.m.Packages {
 		twice = twice || seen[p.ID]
 		seen[p.ID] = true
 	}
+	r.m.UnnumberedPackages = seen[topology.NoPackage]
 	for i := range r.m.Packages {
-		if twice {
+		if twice || r.m.UnnumberedPackages {
 			r.m.Packages[i].ID = topology.PackageID(i)
 		}
 	}
 	slices.SortFunc(r.m.Packages, func(a, b topology.Package) int { return cmp.Compare(a.ID, b.ID) })
-	return nil
 }
 
 // nameCores gives the cores their packages. A core that reaches over a package's edge is cut at it.

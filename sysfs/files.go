@@ -29,7 +29,8 @@ func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// text returns an attribute without surrounding white space; ok is false when it does not exist.
+// text returns an attribute without surrounding white space, and without the NULs at the end that some
+// kernels leave there; ok is false when it does not exist.
 func (t tree) text(name string) (value string, ok bool, err error) {
 	f, err := t.fsys.Open(name)
 	if err != nil {
@@ -49,7 +50,7 @@ func (t tree) text(name string) (value string, ok bool, err error) {
 	if len(b) > maxAttribute {
 		return "", false, &Error{Path: name, Field: "file", Value: fmt.Sprintf("more than %d bytes", maxAttribute), Want: "a sysfs attribute"}
 	}
-	return strings.TrimSpace(string(b)), true, nil
+	return strings.Trim(string(b), " \t\r\n\x00"), true, nil
 }
 
 // integer reads an attribute that is one decimal number from low to high.

@@ -127,8 +127,8 @@ func (r *reader) readDistances(ids []int) error {
 			return err
 		}
 		row := strings.Fields(text)
-		if !ok || len(row) == 0 {
-			continue
+		if !ok || strings.Trim(text, "0 \t\n") == "" {
+			continue // firmware without a distance table: nothing, or all zeros in old kernels
 		}
 		columns, err := r.columns(name, len(row), ids)
 		if err != nil {

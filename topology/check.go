@@ -37,7 +37,8 @@ func (v *Violation) Error() string {
 //     kind share no CPU and hold only online CPUs.
 //   - Dies and cores lie inside the package that they name, which exists; a core may name NoPackage, but not when
 //     a package holds its CPUs.
-//   - With UnnumberedCaches there are L3s, and their ids are their lowest CPUs.
+//   - With UnnumberedCaches there are L3s, and their ids are their lowest CPUs. With UnnumberedPackages there are
+//     packages, and their ids are 0, 1, 2 ... in the order of their lowest CPUs.
 //   - A distance row is empty or has one value of at least 1 per node; page sizes are ascending powers of two, and
 //     no pool overflows 64 bits.
 //   - Addresses, classes and ids of devices are spelled as the kernel spells them, and a device's node exists.
@@ -94,8 +95,21 @@ func (m *Machine) checkPackages() error {
 		if err := d.addFilled(name, &p.CPUs); err != nil {
 			return err
 		}
+		if m.UnnumberedPackages && (int(p.ID) != i || i > 0 && !lower(&m.Packages[i-1].CPUs, &p.CPUs)) {
+			return &Violation{name, "ID", fmt.Sprint(p.ID), "0, 1, 2 ... in the order of lowest CPUs, as UnnumberedPackages says"}
+		}
+	}
+	if m.UnnumberedPackages && len(m.Packages) == 0 {
+		return &Violation{"machine", "UnnumberedPackages", "true", "false on a machine without packages"}
 	}
 	return nil
+}
+
+// lower says whether the lowest CPU of a is below that of b.
+func lower(a, b *CPUSet) bool {
+	la, _ := a.Lowest()
+	lb, _ := b.Lowest()
+	return la < lb
 }
 
 // inPackage checks that an object lies in the package that it names.

@@ -19,6 +19,10 @@ type Machine struct {
 	// UnnumberedCaches says that the kernel gives caches no ids (cache/indexN/id is absent, as before Linux 4.11 and
 	// on many arm64 kernels): L3 ids are then lowest CPUs. cAdvisor, and so the kubelet, sees no cache of such a machine.
 	UnnumberedCaches bool
+	// UnnumberedPackages says that the platform tells packages apart but gives them no ids (physical_package_id is -1,
+	// as on s390 and POWER partitions): ids are then 0, 1, 2 ... in the order of their lowest CPUs. cAdvisor, and so the
+	// kubelet, sees one socket, -1.
+	UnnumberedPackages bool
 }
 
 // Package is a processor package (socket).

@@ -263,6 +263,10 @@ func (p *parser) unused(idKey string, kind levelKind) error {
 }
 
 func (p *parser) parsePackages() error {
+	if p.values["packageid"] == "none" {
+		p.m.UnnumberedPackages = true
+		delete(p.values, "packageid")
+	}
 	entries, err := p.identified(levelPackage, "packageid", math.MaxInt32)
 	for _, e := range entries {
 		p.m.Packages = append(p.m.Packages, Package{PackageID(e.id), e.cpus})

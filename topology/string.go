@@ -22,7 +22,7 @@ func (m *Machine) String() string {
 
 // Equal says whether two machines are the same in every field; nil and empty lists are equal.
 func (m *Machine) Equal(o *Machine) bool {
-	return m.Online == o.Online && m.Offline == o.Offline && m.UnnumberedCaches == o.UnnumberedCaches &&
+	return m.Online == o.Online && m.Offline == o.Offline && m.UnnumberedCaches == o.UnnumberedCaches && m.UnnumberedPackages == o.UnnumberedPackages &&
 		slices.Equal(m.Packages, o.Packages) && slices.Equal(m.Dies, o.Dies) && slices.Equal(m.Cores, o.Cores) &&
 		slices.Equal(m.L3s, o.L3s) && slices.EqualFunc(m.NUMANodes, o.NUMANodes, equalNodes) &&
 		slices.Equal(m.Devices, o.Devices)
@@ -218,14 +218,18 @@ func (w *writer) held(t *tree) (kinds []levelKind) {
 	return kinds
 }
 
-// writable says whether Parse would understand the level at its place: cores come last, and a NUMA node
-// that is wholly offline would stay, as one without CPUs.
+// writable says whether Parse would understand the level at its place: cores come last, a NUMA node that is
+// wholly offline would stay, as one without CPUs, and packages without ids stand in the order of the tree.
 func (w *writer) writable(t *tree, kind levelKind) bool {
 	switch kind {
 	case levelCore:
 		return t.levels[len(t.levels)-2].kind == levelCore
 	case levelNUMA:
 		return len(t.sets(kind)) == len(w.setsOf(kind))
+	case levelPackage:
+		return !w.m.UnnumberedPackages || slices.EqualFunc(t.sets(kind), w.m.Packages, func(set CPUSet, p Package) bool {
+			return set.AndNot(&w.m.Offline) == p.CPUs
+		})
 	default:
 		return true
 	}
@@ -333,6 +337,10 @@ func (w *writer) writePackages() {
 		entries = append(entries, entry{int(p.ID), p.CPUs})
 	}
 	w.writeLevel(levelPackage, "packageid", entries)
+	if w.m.UnnumberedPackages {
+		w.item("packageid")
+		w.b = append(w.b, "none"...)
+	}
 }
 
 func (w *writer) writeL3s() {

@@ -38,6 +38,8 @@ func TestParsePrintsCanonically(t *testing.T) {
 		{"package:1 l3:1 numa:2 core:10 pu:1 l3id:3 coreid:0-4,8-12,16-20,24-28", "package:1 l3:1 numa:2 core:10 pu:1 coreid:0-4,8-12,16-20,24-28 l3id:3"},
 		{"package:1 l3:4 core:2 pu:1 l3id:0,2,4,6", "package:1 l3:4 core:2 pu:1 l3id:0-6/2"},
 		{"package:1 l3:4 core:2 pu:1 l3id:cpu offline:2-3", "package:1 l3:4 core:2 pu:1 offline:2-3 l3id:cpu"},
+		{"package:2 core:2 pu:2 packageid:none", "package:2 core:2 pu:2 packageid:none"},
+		{"cpu:0-5 package:0=0-1;1=2-5 packageid:none", "cpu:0-5 package:0=0-1;1=2-5 packageid:none"},
 		{"cpu:1-4 l3:1=1-2;3=3-4 l3id:cpu", "cpu:1-4 l3:1=1-2;3=3-4 l3id:cpu"},
 		{"numa:4 core:2 pu:1 numaid:0-2,5 memonly:7,3 dist:10,20", "numa:4 core:2 pu:1 numaid:0-2,5 memonly:3,7 dist:10,20"},
 		{"package:0=0-11 cpu:0-11 core:0/0-3=0-6/2+1-7/2;0/8-11=8-11 huge:2Mi=0 numa:0=0-11", "package:1 numa:1 pu:12 core:0/0-3=0-6/2+1-7/2;0/8-11=8-11 huge:2Mi=0"},
@@ -74,6 +76,8 @@ func TestParseRefuses(t *testing.T) {
 		{"numa:2 pu:2 numaid:0", "want 2 ids"},
 		{"numa:2 pu:2 numaid:0,0", "want ids ascending and unique"},
 		{"numa:2 pu:2 numaid:0,65536", "want a number from 0 to 65535"},
+		{"cpu:0-3 package:0=2-3;1=0-1 packageid:none", "want 0, 1, 2 ... in the order of lowest CPUs"},
+		{"cpu:0-3 packageid:none", "want false on a machine without packages"},
 		{"cpu:0-3 numaid:0", "want numa:COUNT beside it"},
 		{"numa:2 pu:2 mem:1Gi,2Gi,3Gi", "want one value for all NUMA nodes, or 2, not 3"},
 		{"numa:2 pu:2 mem:-1", `mem: "-1": want "-1": want bytes`},
@@ -122,7 +126,7 @@ func randomMachine(r *rand.Rand) *Machine {
 
 // disturb makes one thing of a machine irregular.
 func disturb(r *rand.Rand, m *Machine) {
-	switch r.IntN(11) {
+	switch r.IntN(12) {
 	case 0:
 		takeOffline(r, m)
 	case 1:
@@ -131,6 +135,11 @@ func disturb(r *rand.Rand, m *Machine) {
 		m.NUMANodes[r.IntN(len(m.NUMANodes))].MemoryBytes = r.Uint64()
 	case 3:
 		m.L3s, m.UnnumberedCaches = nil, false
+	case 11:
+		m.UnnumberedPackages = !slices.ContainsFunc(m.Packages, func(p Package) bool {
+			at := slices.Index(m.Packages, p)
+			return int(p.ID) != at || at > 0 && !lower(&m.Packages[at-1].CPUs, &p.CPUs)
+		})
 	case 10:
 		m.UnnumberedCaches = len(m.L3s) > 0
 		for i := range m.L3s {
@@ -196,7 +205,7 @@ func takeOffline(r *rand.Rand, m *Machine) {
 	p.dropOffline()
 	p.order()
 	*m = p.m
-	m.UnnumberedCaches = false
+	m.UnnumberedCaches, m.UnnumberedPackages = false, false
 }
 
 func TestStringRoundTripsRandomMachines(t *testing.T) {
