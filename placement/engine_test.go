@@ -1,0 +1,316 @@
+package placement_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// live runs a random kubelet for some steps and calls check before each with the state and what will be asked.
+func live(t *testing.T, seed uint64, check func(w *world)) {
+	w := newWorld(t, seed, true)
+	if w == nil {
+		return
+	}
+	for range 12 {
+		w.step()
+		if err := w.state.Check(w.model); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if check != nil {
+			check(w)
+		}
+	}
+}
+
+// TestInvariants: with defects guarded, a node's books always add up, and a kubelet could always restart on them.
+func TestInvariants(t *testing.T) {
+	for seed := range uint64(1500) {
+		live(t, seed, func(w *world) {
+			if err := w.state.Restart(w.model); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		})
+	}
+}
+
+// TestReleaseEmpties: a node whose pods are all gone is as good as new.
+func TestReleaseEmpties(t *testing.T) {
+	for seed := range uint64(600) {
+		w := newWorld(t, seed, true)
+		if w == nil {
+			continue
+		}
+		fresh := w.state.Snapshot()
+		for range 10 {
+			w.step()
+		}
+		for _, uid := range w.pods {
+			w.state.Release(w.model, uid)
+		}
+		if got := w.state.Snapshot(); !reflect.DeepEqual(got, fresh) {
+			t.Fatalf("seed %d: got %+v, want %+v", seed, got, fresh)
+		}
+	}
+}
+
+// TestSnapshotRoundTrip: StateOf undoes Snapshot, and decisions do not tell the states apart.
+func TestSnapshotRoundTrip(t *testing.T) {
+	for seed := range uint64(600) {
+		live(t, seed, func(w *world) {
+			snap := w.state.Snapshot()
+			s, err := w.model.StateOf(&snap)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if again := s.Snapshot(); !reflect.DeepEqual(again, snap) {
+				t.Fatalf("seed %d: got %+v, want %+v", seed, again, snap)
+			}
+			req := w.request()
+			var d1, d2 placement.Decision
+			v1, v2 := placement.Decide(w.model, w.state, &req, &d1), placement.Decide(w.model, s, &req, &d2)
+			if v1 != v2 || !sameDecision(&d1, &d2) {
+				t.Fatalf("seed %d: %+v and %+v", seed, v1, v2)
+			}
+		})
+	}
+}
+
+// sameDecision compares what decisions say; empty and nil slices are the same.
+func sameDecision(a, b *placement.Decision) bool {
+	x, _ := json.Marshal(a)
+	y, _ := json.Marshal(b)
+	norm := func(s []byte) string { return strings.ReplaceAll(string(s), "null", "[]") }
+	return norm(x) == norm(y)
+}
+
+// TestPure: Admit, Decide and Explain agree, answer the same twice, and leave the state alone.
+func TestPure(t *testing.T) {
+	for seed := range uint64(600) {
+		live(t, seed, func(w *world) {
+			before, generation := w.state.Snapshot(), w.state.Generation()
+			req := w.request()
+			var d, d2 placement.Decision
+			v := placement.Admit(w.model, w.state, &req)
+			if again := placement.Decide(w.model, w.state, &req, &d); again != v {
+				t.Fatalf("seed %d: Admit %+v, Decide %+v", seed, v, again)
+			}
+			placement.Decide(w.model, w.state.Clone(), &req, &d2)
+			if !sameDecision(&d, &d2) {
+				t.Fatalf("seed %d: %+v and %+v", seed, d, d2)
+			}
+			agrees(t, seed, placement.Explain(w.model, w.state, &req), v)
+			if hopeless := placement.Hopeless(w.model, w.state, &req); !v.OK() && hopeless != (v.Scarcity == placement.Unresolvable) {
+				t.Fatalf("seed %d: hopeless %v, verdict %+v", seed, hopeless, v)
+			}
+			if w.state.Generation() != generation || !reflect.DeepEqual(w.state.Snapshot(), before) {
+				t.Fatalf("seed %d: asking changed the state", seed)
+			}
+		})
+	}
+}
+
+func agrees(t *testing.T, seed uint64, r placement.Refusal, v placement.Verdict) {
+	t.Helper()
+	if r.Reason != v.Reason || r.Detail != v.Detail || (r.String() == "admitted") != v.OK() {
+		t.Fatalf("seed %d: refusal %+v, verdict %+v", seed, r, v)
+	}
+	if strings.ContainsAny(r.String(), "\n\r") {
+		t.Fatalf("seed %d: %q is not one line", seed, r.String())
+	}
+	one, err := json.Marshal(r)
+	two, _ := json.Marshal(r)
+	if err != nil || string(one) != string(two) {
+		t.Fatalf("seed %d: JSON %s, %v", seed, one, err)
+	}
+}
+
+// TestExplainNumbers: with single-numa-node and nothing but CPUs, a pod is refused exactly if no NUMA node has as many
+// CPUs as the refusal says are asked.
+func TestExplainNumbers(t *testing.T) {
+	m, s := m8.load(t, "single-numa-node", true)
+	refused := 0
+	for cpus := int64(1); cpus < 40; cpus++ {
+		r := placement.Request{UID: "p", Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: cpus * 1000,
+			Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 1 << 20}}}}}
+		v, e := placement.Admit(m, s, &r), placement.Explain(m, s, &r)
+		if v.OK() {
+			continue
+		}
+		refused++
+		for _, n := range e.Needs[0].Nodes {
+			if n.Free >= uint64(cpus) {
+				t.Errorf("%d CPUs refused though NUMA %d has %d", cpus, n.NUMA, n.Free)
+			}
+		}
+	}
+	if refused != 23 {
+		t.Errorf("%d sizes refused, want 23: each node has 16 free CPUs", refused)
+	}
+}
+
+// TestNoAllocations: a warm engine answers without allocating.
+func TestNoAllocations(t *testing.T) {
+	eachLoad(t, func(name string, f func(*testing.T)) { t.Run(name, f) }, func(t *testing.T, m *placement.Model, s *placement.State, r *placement.Request) {
+		var d placement.Decision
+		placement.Decide(m, s, r, &d)
+		refused := *r
+		refused.Containers = append([]placement.ContainerRequest(nil), r.Containers...)
+		refused.Containers[0].MilliCPU = 200_000
+		for name, f := range map[string]func(){
+			"Admit":       func() { placement.Admit(m, s, r) },
+			"refusal":     func() { placement.Admit(m, s, &refused) },
+			"Decide":      func() { placement.Decide(m, s, r, &d) },
+			"Hopeless":    func() { placement.Hopeless(m, s, r) },
+			"Fingerprint": func() { r.Fingerprint() },
+		} {
+			f()
+			if n := testing.AllocsPerRun(50, f); n >= 1 {
+				t.Errorf("%s allocates %v times", name, n)
+			}
+		}
+		c := s.Clone()
+		if n := testing.AllocsPerRun(50, func() { c.CopyFrom(s) }); n != 0 {
+			t.Errorf("CopyFrom allocates %v times", n)
+		}
+	})
+}
+
+// TestCloneIsIndependent: what happens to a copy does not reach the original.
+func TestCloneIsIndependent(t *testing.T) {
+	for seed := range uint64(200) {
+		w := newWorld(t, seed, true)
+		if w == nil {
+			continue
+		}
+		for range 5 {
+			w.step()
+		}
+		before := w.state.Snapshot()
+		c := world{r: w.r, model: w.model, state: w.state.Clone(), next: 100, pods: append([]string(nil), w.pods...)}
+		for range 5 {
+			c.step()
+		}
+		if got := w.state.Snapshot(); !reflect.DeepEqual(got, before) {
+			t.Fatalf("seed %d: the original changed", seed)
+		}
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	a, b := pod2(), pod2()
+	b.UID = "another"
+	if a.Fingerprint() != b.Fingerprint() {
+		t.Error("the UID counts")
+	}
+	for name, change := range map[string]func(*placement.Request){
+		"guaranteed": func(r *placement.Request) { r.Guaranteed = false },
+		"pod level":  func(r *placement.Request) { r.PodLevel = true },
+		"CPU":        func(r *placement.Request) { r.Containers[0].MilliCPU++ },
+		"memory":     func(r *placement.Request) { r.Containers[0].Memory[0].Bytes++ },
+		"devices":    func(r *placement.Request) { r.Containers[0].Devices[0].Count++ },
+		"kind":       func(r *placement.Request) { r.Containers[0].Kind = placement.Init },
+		"more":       func(r *placement.Request) { r.Containers = append(r.Containers, placement.ContainerRequest{}) },
+	} {
+		c := pod2()
+		change(&c)
+		if a.Fingerprint() == c.Fingerprint() {
+			t.Errorf("%s does not count", name)
+		}
+	}
+}
+
+// FuzzStateOf: whatever a snapshot holds, StateOf returns a state whose books add up, or an error.
+func FuzzStateOf(f *testing.F) {
+	w := newWorld(f, 3, true)
+	for range 6 {
+		w.step()
+	}
+	seed, err := json.Marshal(w.state.Snapshot())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Add([]byte(`{"Pods":[{"UID":"a","Containers":[{"Name":"c","CPUs":"0-3"}]},{"UID":"b","Containers":[{"Name":"c","CPUs":"3"}]}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var snap placement.Snapshot
+		if json.Unmarshal(text, &snap) != nil {
+			return
+		}
+		m, _ := m8.load(t, "restricted", false)
+		s, err := m.StateOf(&snap)
+		if err != nil {
+			return
+		}
+		if err := s.Check(m); err != nil {
+			t.Fatal(err)
+		}
+		r := pod2()
+		placement.Explain(m, s, &r)
+	})
+}
+
+// TestContradictions: what StateOf must refuse, and by what name.
+func TestContradictions(t *testing.T) {
+	m, s := m2.load(t, "restricted", true)
+	for name, test := range map[string]struct {
+		spoil func(*placement.Snapshot)
+		want  string
+	}{
+		"CPU held twice":      {func(s *placement.Snapshot) { s.Pods[1].Containers[0].CPUs = s.Pods[0].Containers[0].CPUs }, "pods[load1].containers[c].cpus"},
+		"CPU shared and held": {func(s *placement.Snapshot) { s.SharedCPUs = s.SharedCPUs.Or(&s.Pods[0].Containers[0].CPUs) }, "pods[load0].containers[c].cpus"},
+		"CPU lost":            {func(s *placement.Snapshot) { s.SharedCPUs.Remove(0) }, "sharedCPUs"},
+		"CPU unknown":         {func(s *placement.Snapshot) { s.SharedCPUs.Add(900) }, "sharedCPUs"},
+		"bytes lost":          {func(s *placement.Snapshot) { s.Memory[0].Resources[1].Free-- }, "memory"},
+		"bytes of nobody":     {func(s *placement.Snapshot) { s.Memory[0].Resources[1].Free--; s.Memory[0].Resources[1].Reserved++ }, "memory"},
+		"assignments":         {func(s *placement.Snapshot) { s.Memory[1].Assignments = 7 }, "memory[1]"},
+		"group":               {func(s *placement.Snapshot) { s.Memory[1].Cells = 1 }, "memory"},
+		"node missing":        {func(s *placement.Snapshot) { s.Memory = s.Memory[:1] }, "memory"},
+		"another machine":     {func(s *placement.Snapshot) { s.Memory[0].Resources[1].Allocatable++ }, "memory[0].memory"},
+		"row missing":         {func(s *placement.Snapshot) { s.Memory[0].Resources = s.Memory[0].Resources[:1] }, "memory[0]"},
+		"block on no node":    {func(s *placement.Snapshot) { s.Pods[0].Containers[0].Memory[0].NUMA = 0 }, "pods[load0].containers[c].memory"},
+		"pod twice":           {func(s *placement.Snapshot) { s.Pods[1].UID = "load0" }, "pods[load0]"},
+		"pod without UID":     {func(s *placement.Snapshot) { s.Pods[1].UID = "" }, "pods[].uid"},
+		"container twice": {func(s *placement.Snapshot) {
+			s.Pods[0].Containers = append(s.Pods[0].Containers, placement.ContainerAllocation{Name: "c"})
+		}, "pods[load0].containers[c].name"},
+		"device held twice": {func(s *placement.Snapshot) {
+			for i := range s.Pods {
+				s.Pods[i].Containers[0].Devices = []placement.DeviceAllocation{{Resource: "example.com/gpu", IDs: []string{"gpu0"}}}
+			}
+		}, "pods[load1].containers[c].devices"},
+		"pool twice": {func(s *placement.Snapshot) { s.Devices = append(s.Devices, s.Devices[0]) }, "devices[example.com/gpu]"},
+	} {
+		snap := s.Snapshot()
+		for i := range snap.Pods {
+			snap.Pods[i].Containers[0].Memory = append([]placement.MemoryBlock(nil), snap.Pods[i].Containers[0].Memory...)
+		}
+		test.spoil(&snap)
+		_, err := m.StateOf(&snap)
+		wrong, ok := err.(*placement.StateError)
+		if !ok || wrong.Field != test.want {
+			t.Errorf("%s: got %v, want an error about %s", name, err, test.want)
+		}
+	}
+}
+
+// TestEmptySnapshot: nothing known is a fresh kubelet.
+func TestEmptySnapshot(t *testing.T) {
+	m, s := m2.load(t, "restricted", false)
+	snap := placement.Snapshot{Devices: s.Snapshot().Devices}
+	got, err := m.StateOf(&snap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Snapshot(), s.Snapshot()) {
+		t.Errorf("got %+v, want %+v", got.Snapshot(), s.Snapshot())
+	}
+	if shared := got.SharedCPUs(); shared.Len() != 256 {
+		t.Errorf("%d shared CPUs, want 256", shared.Len())
+	}
+	_ = topology.CPUSet{}
+}
