@@ -16,7 +16,7 @@ func (r *reader) cpu(id topology.CPUID) string { return fmt.Sprintf("%s/cpu%d", 
 // itself included. A set that lacks cpu itself is a contradiction.
 func (r *reader) siblings(id topology.CPUID, taken *topology.CPUSet, names ...string) (topology.CPUSet, bool, error) {
 	dir := r.cpu(id) + "/topology"
-	set, ok, err := r.cpus(dir, names...)
+	set, ok, err := r.cpus(dir, with(id), names...)
 	if err != nil || !ok {
 		return set, false, err
 	}

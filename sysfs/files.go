@@ -100,21 +100,44 @@ func (t tree) cpuMask(name string) (set topology.CPUSet, ok bool, err error) {
 	return set, true, nil
 }
 
-// cpus reads a set that the kernel gives as a mask and, since 2.6.2x, as a list too.
-func (t tree) cpus(dir string, names ...string) (set topology.CPUSet, ok bool, err error) {
+// cpus reads a set that the kernel gives as a mask and, since 2.6.2x, as a list too: the first form that
+// satisfies good, else the last one found. Edited captures may have changed one form and not the other.
+func (t tree) cpus(dir string, good func(*topology.CPUSet) bool, names ...string) (set topology.CPUSet, found bool, err error) {
 	for _, name := range names {
-		list := name + "_list"
-		if base, isMap := strings.CutSuffix(name, "map"); isMap {
-			list = base + "list" // cpumap and cpulist, shared_cpu_map and shared_cpu_list
-		}
-		if set, ok, err = t.cpuList(path.Join(dir, list)); err != nil || ok && !set.IsEmpty() {
-			return set, ok, err
-		}
-		if set, ok, err = t.cpuMask(path.Join(dir, name)); err != nil || ok {
-			return set, ok, err
+		for _, read := range []func() (topology.CPUSet, bool, error){
+			func() (topology.CPUSet, bool, error) { return t.cpuList(path.Join(dir, listName(name))) },
+			func() (topology.CPUSet, bool, error) { return t.cpuMask(path.Join(dir, name)) },
+		} {
+			form, ok, err := read()
+			if err != nil {
+				return set, false, err
+			}
+			if ok {
+				set, found = form, true
+			}
+			if ok && good(&set) {
+				return set, true, nil
+			}
 		}
 	}
-	return set, false, nil
+	return set, found, nil
+}
+
+// listName is the file that holds as a list what the file name holds as a mask: cpumap and cpulist,
+// shared_cpu_map and shared_cpu_list, core_cpus and core_cpus_list.
+func listName(name string) string {
+	if base, isMap := strings.CutSuffix(name, "map"); isMap {
+		return base + "list"
+	}
+	return name + "_list"
+}
+
+// filled says whether a set is not empty.
+func filled(set *topology.CPUSet) bool { return !set.IsEmpty() }
+
+// with returns a test for sets that hold a CPU.
+func with(id topology.CPUID) func(*topology.CPUSet) bool {
+	return func(set *topology.CPUSet) bool { return set.Has(id) }
 }
 
 // entries lists a folder; a missing one is empty.
