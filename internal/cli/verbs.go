@@ -4,5 +4,11 @@ import "github.com/spf13/cobra"
 
 // verbs lists the verbs in the order in which help shows them.
 func verbs() []*cobra.Command {
-	return []*cobra.Command{}
+	cobra.EnableCommandSorting = false
+	return []*cobra.Command{
+		NewPlaceCommand(),
+		NewExplainCommand(),
+		NewFitCommand(),
+		NewReplayCommand(),
+	}
 }

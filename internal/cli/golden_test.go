@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files in testdata")
+
+// twoByTwo has 4 NUMA nodes of 4 cores with 2 threads, numbered as most servers do: siblings half the machine apart.
+const twoByTwo = "package:2 numa:2 core:4 pu:2 mem:64Gi"
+
+// run executes a command line and returns the exit code and what it printed.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = Run(t.Context(), append([]string{"berth"}, args...), strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// TestGolden holds what people and programs see against testdata/NAME.txt.
+func TestGolden(t *testing.T) {
+	ask := []string{"-f", "testdata/pods.yaml", "--node", twoByTwo, "--kubelet-config", "testdata/kubelet.yaml", "--device", "nvidia.com/gpu=0:2,1:2"}
+	for name, c := range map[string]struct {
+		verb string
+		args []string
+		code int
+	}{
+		"place":        {"place", ask, ExitFailure},
+		"place-json":   {"place", append(ask[:len(ask):len(ask)], "-o", "json"), ExitFailure},
+		"explain":      {"explain", ask, ExitFailure},
+		"explain-yaml": {"explain", append(ask[:len(ask):len(ask)], "-o", "yaml"), ExitFailure},
+		"fit":          {"fit", ask, ExitOK},
+		"place-none":   {"place", []string{"-f", "testdata/pods.yaml", "--node", twoByTwo}, ExitOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := run(t, append([]string{c.verb}, c.args...)...)
+			if code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			golden(t, name, stdout+"---- stderr\n"+stderr)
+		})
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (rewrite with -update):\n--- got\n%s--- want\n%s", path, got, want)
+	}
+}
+
+// TestBadInput shows that every wrong thing gets its exit code and an error that names it.
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const kubelet = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	pod := func(cpu string) string {
+		return file("pod-"+cpu[:1]+".yaml", "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, resources: {limits: {cpu: \""+cpu+"\", memory: 1Gi}}}]}")
+	}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no file":           {[]string{"place"}, ExitUsage, "filename"},
+		"unknown verb":      {[]string{"plaec"}, ExitUsage, "plaec"},
+		"unknown flag":      {[]string{"fit", "--limits", "3"}, ExitUsage, "--limits"},
+		"stray argument":    {[]string{"place", "x", "-f", "testdata/pods.yaml"}, ExitUsage, "x"},
+		"format":            {[]string{"place", "-f", "testdata/pods.yaml", "-o", "xml"}, ExitUsage, `"xml"`},
+		"limit":             {[]string{"fit", "-f", "testdata/pods.yaml", "--limit", "0"}, ExitUsage, "--limit 0"},
+		"version":           {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--kubelet-version", "1.20"}, ExitUsage, `"1.20"`},
+		"pool":              {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--device", "gpu"}, ExitUsage, "RESOURCE=NUMA:COUNT"},
+		"pool of millions":  {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--device", "v/gpu=0:99999999"}, ExitUsage, "at most 4096"},
+		"pool nowhere":      {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--device", "v/gpu=77:1"}, ExitUsage, "77"},
+		"missing pods":      {[]string{"place", "-f", filepath.Join(dir, "nothing.yaml")}, ExitFailure, "nothing.yaml"},
+		"machine string":    {[]string{"place", "-f", "testdata/pods.yaml", "--node", "package:two"}, ExitFailure, "two"},
+		"huge CPU":          {[]string{"place", "-f", pod("1000000000000000000"), "--node", twoByTwo}, ExitFailure, "cpu"},
+		"negative CPU":      {[]string{"place", "-f", pod("-4"), "--node", twoByTwo}, ExitFailure, "cpu"},
+		"no quantity":       {[]string{"place", "-f", pod("lots"), "--node", twoByTwo}, ExitFailure, "quantities"},
+		"config kind":       {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--kubelet-config", file("k0", "kind: Pod")}, ExitFailure, "KubeletConfiguration"},
+		"config field":      {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--kubelet-config", file("k1", kubelet+"cpuManagerPolicee: static")}, ExitFailure, "cpuManagerPolicee"},
+		"config policy":     {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--kubelet-config", file("k2", kubelet+"topologyManagerPolicy: restrictd")}, ExitFailure, "restrictd"},
+		"conflicting":       {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--kubelet-config", file("k3", kubelet+"cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\ncpuManagerPolicyOptions: {full-pcpus-only: \"true\", distribute-cpus-across-cores: \"true\"}\nfeatureGates: {CPUManagerPolicyAlphaOptions: true}")}, ExitFailure, "distribute-cpus-across-cores"},
+		"empty state":       {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--state", t.TempDir()}, ExitFailure, "cpu_manager_state"},
+		"wrong checksum":    {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--state", stateDir(t, `{"policyName":"static","defaultCpuSet":"0-31","checksum":1}`)}, ExitFailure, "checksum"},
+		"truncated capture": {[]string{"place", "-f", "testdata/pods.yaml", "--node", file("cut.tgz", "\x1f\x8b\x08\x00")}, ExitFailure, "cut.tgz"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := run(t, c.args...)
+			if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
+				t.Errorf("exit code %d, stdout %q, stderr %q; want code %d, nothing, and %q", code, stdout, stderr, c.code, c.want)
+			}
+		})
+	}
+}
+
+func stateDir(t *testing.T, cpu string) string {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "cpu_manager_state"), []byte(cpu), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
