@@ -8,7 +8,7 @@ import (
 
 // randomNode draws a machine: mostly one that could be bought, sometimes one with holes, now and then nonsense.
 func randomNode(r *rand.Rand) Node {
-	if r.IntN(12) == 0 {
+	if r.IntN(6) == 0 {
 		return nonsense(r)
 	}
 	sockets, perSocket := 1+r.IntN(4), 1+r.IntN(3)
@@ -83,11 +83,18 @@ func nonsense(r *rand.Rand) Node {
 	total := 1 + r.IntN(40)
 	n := Node{NumCPUs: total + r.IntN(3), NumSockets: 1 + r.IntN(5)}
 	n.NumCores = 1 + r.IntN(total)
+	pairs := r.IntN(2) == 0
+	if pairs {
+		n.NumCores, n.NumCPUs = (total+1)/2, total
+	}
 	a, b, c, d := 1+r.IntN(6), 1+r.IntN(4), 1+r.IntN(total), 1+r.IntN(6)
 	for i := range total {
 		n.Threads = append(n.Threads, Thread{
 			CPU: topology.CPUID(i * 3), NUMA: topology.NUMAID(r.IntN(a)), Socket: r.IntN(b) - 1, Core: r.IntN(c), Uncore: r.IntN(d),
 		})
+		if pairs {
+			n.Threads[i].Core = i / 2
+		}
 	}
 	return n
 }
