@@ -179,7 +179,7 @@ func (m *Model) preempt(s *State, p PodID, emit func(Step, *State)) {
 		}
 		t := *s
 		if m.fitsInTruth(s, p) {
-			t.broken = NeedlessPreemption
+			m.note(&t, NeedlessPreemption)
 		}
 		emit(Step{Action: Preempt, Pod: p, Node: NodeID(on), Variant: uint8(v)}, &t)
 	}
@@ -304,6 +304,7 @@ func (m *Model) seePod(s *State, p PodID) {
 		}
 	default:
 		s.settle(p)
+		s.wake() // a reservation given up makes room, like a departure
 	}
 	if now != bound {
 		s.wake()
@@ -363,9 +364,6 @@ func (m *Model) list(s *State) {
 // takeOver ends a new leader's wait: no Binding of the old one is under way any more.
 func (m *Model) takeOver(s *State) {
 	s.takeover = false
-	if m.Rules.Has(LeaderReadsAfter) {
-		m.list(s)
-	}
 	m.askBarriers(s)
 }
 

@@ -110,7 +110,7 @@ func (s *search) expand(from *reached) {
 	}
 	s.result.Quiet++
 	for p := PodID(0); p < Pods; p++ {
-		if from.state.api[p] == pending && s.m.fitsInTruth(&from.state, p) {
+		if from.state.api[p] == pending && s.m.looksFor(LeftWaiting) && s.m.fitsInTruth(&from.state, p) {
 			s.judge(from.at, LeftWaiting)
 		}
 	}

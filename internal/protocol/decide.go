@@ -47,41 +47,46 @@ func (m *Model) ask(s *State, n NodeID, p PodID, committed bool) question {
 	return q
 }
 
-// count enters pod o into the question, where it is: reported, ahead, a ghost, or nowhere.
+// count enters pod o into the question, where it is: reported, ahead, a ghost, or nowhere. A report that holds the pod
+// comes first, wherever else the scheduler believes the pod to be.
 func (m *Model) count(s *State, q *question, o PodID, committed bool) {
 	on, departed := m.locate(s, o, committed)
-	if on != int(q.node) {
+	seen := s.seen[q.node]
+	if seen.held.has(o) && m.Rules.Has(StateFromReports) {
+		departed = departed || on != int(q.node)
+		if !departed || m.Rules.Has(ReleaseByEvidence) {
+			q.hold(o, s.alloc[o], departed)
+		}
 		return
 	}
-	seen := s.seen[q.node]
-	switch {
-	case !m.Rules.Has(StateFromReports):
-		if !departed {
-			q.expect(o, m.promiseOf(s, o))
-		}
-	case departed && !m.Rules.Has(ReleaseByEvidence):
-	case seen.held.has(o):
-		q.held[o] = s.alloc[o]
-		if departed {
-			q.leaving.add(o)
-		}
-	case m.Rules.Has(WatchBarrier) && seen.passed.has(o):
-		// Admitted and released between two reports.
-	case !departed:
-		q.expect(o, m.promiseOf(s, o))
-	case m.Rules.Has(WatchBarrier):
-		q.expect(o, m.promiseOf(s, o))
-		q.ghosts.add(o)
+	if on != int(q.node) || departed && !m.tracksGhosts() || m.Rules.Has(WatchBarrier|StateFromReports) && seen.passed.has(o) {
+		return // elsewhere, gone, or admitted and released between two reports
+	}
+	q.expect(o, m.promiseOf(s, o), departed)
+}
+
+// tracksGhosts reports whether a bound pod that left before any report showed it still counts.
+func (m *Model) tracksGhosts() bool {
+	return m.Rules.Has(WatchBarrier | StateFromReports | ReleaseByEvidence)
+}
+
+func (q *question) hold(o PodID, c CPUs, leaving bool) {
+	q.held[o] = c
+	if leaving {
 		q.leaving.add(o)
 	}
 }
 
-func (q *question) expect(o PodID, b promise) {
+func (q *question) expect(o PodID, b promise, ghost bool) {
 	q.todo[q.n] = o
 	q.n++
 	q.planned[o] = b.cpus
 	if b.exact {
 		q.exact.add(o)
+	}
+	if ghost {
+		q.ghosts.add(o)
+		q.leaving.add(o)
 	}
 }
 
@@ -92,11 +97,6 @@ func (m *Model) locate(s *State, o PodID, committed bool) (int, bool) {
 	}
 	if st := s.stage[o]; st == binding || st == unknown || st == assumed {
 		return int(s.plan[o].node), false
-	}
-	for n := range s.seen {
-		if s.seen[n].held.has(o) {
-			return n, true // reported, and the scheduler's watch does not show it
-		}
 	}
 	if s.stage[o] == reserved && !committed && m.Rules.Has(ReserveVisible) {
 		return int(s.plan[o].node), false
@@ -138,6 +138,9 @@ func (m *Model) evaluate(q question) answer {
 		return m.evaluatePlanned(q)
 	}
 	o := m.enumerate(q, m.Rules.Has(EnumerateUnknown))
+	if m.Cautious {
+		o.all, o.same = m.cautious(q)
+	}
 	if o.all {
 		return answer{verdict: yes, cpus: o.first, exact: o.same}
 	}

@@ -51,8 +51,6 @@ const (
 	ReleaseByEvidence
 	// LeaderWaits (law 5): a new leader waits until no Binding of the old one can still arrive.
 	LeaderWaits
-	// LeaderReadsAfter (law 5): the new leader lists the pods after that wait, not before it.
-	LeaderReadsAfter
 	// WatchBarrier (laws 1 and 5): a report says how far the kubelet's watch has come. A pod that was bound and left before any
 	// report showed it stays uncertain until the watch has passed its Binding, and a new leader uses a node only after
 	// a report that was asked for after it took over.
@@ -65,7 +63,7 @@ const (
 const AllRules Rule = endOfRules - 1
 
 // Amendments are the rules that the exhaustive search showed to be needed beyond the laws' first wording.
-const Amendments = PredecessorsToo | EnumerateUnknown | Fence | LeaderReadsAfter | WatchBarrier
+const Amendments = PredecessorsToo | EnumerateUnknown | Fence | WatchBarrier
 
 // Has reports whether every rule of q is in r.
 func (r Rule) Has(q Rule) bool { return r&q == q }
@@ -85,7 +83,7 @@ func (l Law) Rules() Rule {
 	case LawWait:
 		return WaitIsPending
 	case LawEvidence:
-		return ReleaseByEvidence | LeaderWaits | LeaderReadsAfter | WatchBarrier
+		return ReleaseByEvidence | LeaderWaits | WatchBarrier
 	}
 	return 0
 }
@@ -93,7 +91,7 @@ func (l Law) Rules() Rule {
 var ruleNames = []string{
 	"state-from-reports", "report-sequence", "reserve-visible", "stored-with-binding", "one-binding",
 	"bind-decides-again", "read-back", "enumerate-known", "predecessors-too", "enumerate-unknown", "fence",
-	"wait-is-pending", "release-by-evidence", "leader-waits", "leader-reads-after", "watch-barrier",
+	"wait-is-pending", "release-by-evidence", "leader-waits", "watch-barrier",
 }
 
 // String names the rules in r, joined by "+".

@@ -148,6 +148,7 @@ type State struct {
 	view     [Pods]phase // the pods as its watch has told them
 	known    PodSet      // pods that it has seen bound, so that it remembers their node when they are gone
 	seen     [Nodes]report
+	misled   [Nodes]bool // the last report to arrive was not the newest, and nothing follows it
 	stage    [Pods]stage
 	plan     [Pods]promise
 	takeover bool  // a new leader that still waits
@@ -196,7 +197,9 @@ type Config struct {
 	Nodes      [Nodes]Authority
 	Rules      Rule
 	Budget     Budget
-	Preemption bool // a pod without a feasible node evicts a victim (only matters without WaitIsPending)
+	Cautious   bool     // decide by the worst case (cautious.go) instead of by enumeration
+	Look       []Breach // what to look for, nil for everything
+	Preemption bool     // a pod without a feasible node evicts a victim (only matters without WaitIsPending)
 }
 
 // fit returns the CPUs that a kubelet with policy single-numa-node gives the pod when used is taken, 0 when it refuses.

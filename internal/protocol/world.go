@@ -1,5 +1,16 @@
 package protocol
 
+import "slices"
+
+// note marks the state as one that breaks a promise, if the model looks for that.
+func (m *Model) note(s *State, b Breach) {
+	if m.looksFor(b) {
+		s.broken = b
+	}
+}
+
+func (m *Model) looksFor(b Breach) bool { return len(m.Look) == 0 || slices.Contains(m.Look, b) }
+
 // bindingSteps are what becomes of the Bindings under way.
 func (m *Model) bindingSteps(s *State, p PodID, emit func(Step, *State)) {
 	if s.stage[p] == binding {
@@ -58,7 +69,7 @@ func (m *Model) replies(s *State, p PodID, emit func(Step, *State)) {
 // apply is the API server's write of a Binding: node and placement at once, and the next event of the node's watch.
 func (m *Model) apply(s *State, p PodID, b promise) {
 	if s.promisedTwice(p, b) {
-		s.broken = DoublePromise
+		m.note(s, DoublePromise)
 	}
 	s.api[p] = bound
 	s.rec[p] = b
@@ -136,10 +147,10 @@ func (m *Model) nodeSteps(s *State, n NodeID, emit func(Step, *State)) {
 	}
 	if r := s.capture(n); r != s.posted[n] {
 		t := *s
-		t.posted[n] = r
+		t.posted[n], t.misled[n] = r, false
 		emit(Step{Action: AgentReports, Node: n}, &t)
 	}
-	if s.seen[n] != s.posted[n] {
+	if s.seen[n] != s.posted[n] && !s.misled[n] {
 		t := *s
 		t.seen[n] = s.posted[n]
 		m.wakeByReport(&t)
@@ -168,7 +179,7 @@ func (m *Model) lateReport(s *State, n NodeID, emit func(Step, *State)) {
 			return
 		}
 		t.left.Unknowns--
-		t.seen[n] = report{}
+		t.seen[n], t.misled[n] = report{}, true
 		m.wakeByReport(&t)
 	}
 	emit(Step{Action: LateReport, Node: n}, &t)
@@ -204,13 +215,13 @@ func (m *Model) admit(s *State, n NodeID, p PodID) {
 	case got == 0:
 		s.life[p] = freed
 		if s.api[p] == bound {
-			s.broken = Refusal
+			m.note(s, Refusal)
 		}
 		return
 	case got&used != 0:
-		s.broken = DoublePromise
+		m.note(s, DoublePromise)
 	case s.marked.has(p) && s.rec[p].exact && got != s.rec[p].cpus:
-		s.broken = Misprediction
+		m.note(s, Misprediction)
 	}
 	s.life[p], s.alloc[p] = running, got
 }

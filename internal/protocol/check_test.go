@@ -1,0 +1,208 @@
+package protocol
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+)
+
+var large = flag.Bool("large", false, "search the large models too (minutes, gigabytes)")
+
+// trio is the workload of every model: a fits either NUMA node, b only the one with the device, and c comes a second later.
+// Admitted in the wrong order, or with somebody leaving at the wrong moment, a takes the place of b.
+var trio = [Pods]Pod{{CPUs: 2}, {CPUs: 1, Device: true}, {CPUs: 1, Second: 1}}
+
+// twins is the same, all created within a second, so that a relist may sort them in any way.
+var twins = [Pods]Pod{{CPUs: 2}, {CPUs: 1, Device: true}, {CPUs: 1}}
+
+var (
+	mixed    = [Nodes]Authority{Kubelet, Berth}
+	kubelets = [Nodes]Authority{Kubelet, Kubelet}
+)
+
+type searchCase struct {
+	name string
+	Config
+}
+
+// quick is what the race detector gets through, normal what a plain run adds, slow what -large adds.
+var (
+	quick = []searchCase{
+		{"departure", Config{Pods: trio, Nodes: mixed, Budget: Budget{Departures: 1}}},
+		{"relist-unknown-failure", Config{Pods: trio, Nodes: kubelets, Budget: Budget{Relists: 1, Unknowns: 1, Failures: 1}}},
+		{"relist-restart", Config{Pods: trio, Nodes: kubelets, Budget: Budget{Relists: 1, Restarts: 1}}},
+	}
+	normal = []searchCase{
+		{"departure-relist", Config{Pods: trio, Nodes: mixed, Budget: Budget{Departures: 1, Relists: 1}}},
+		{"departure-relist-same-second", Config{Pods: twins, Nodes: kubelets, Budget: Budget{Departures: 1, Relists: 1}}},
+		{"departure-relist-cautious", Config{Pods: twins, Nodes: kubelets, Cautious: true, Budget: Budget{Departures: 1, Relists: 1}}},
+		{"relist-restart-mixed", Config{Pods: trio, Nodes: mixed, Budget: Budget{Relists: 1, Restarts: 1}}},
+		{"restart-unknown", Config{Pods: trio, Nodes: mixed, Budget: Budget{Restarts: 1, Unknowns: 1}}},
+	}
+	slow = []searchCase{
+		{"two-departures", Config{Pods: trio, Nodes: mixed, Budget: Budget{Departures: 2}}},
+		{"two-departures-relist", Config{Pods: twins, Nodes: kubelets, Budget: Budget{Departures: 2, Relists: 1}}},
+		{"everything", Config{Pods: trio, Nodes: mixed, Budget: Budget{Departures: 1, Relists: 1, Restarts: 1, Unknowns: 1}}},
+		{"everything-cautious", Config{Pods: twins, Nodes: kubelets, Cautious: true, Budget: Budget{Departures: 1, Relists: 1, Restarts: 1, Unknowns: 1}}},
+	}
+)
+
+func searches() []searchCase {
+	all := quick
+	if !raceDetector && !testing.Short() {
+		all = append(all[:len(all):len(all)], normal...)
+	}
+	if *large {
+		all = append(all[:len(all):len(all)], slow...)
+	}
+	return all
+}
+
+// TestAllRulesKeepEveryPromise is the claim of docs/protocol.md: no reachable state refuses a pod, promises a CPU twice,
+// breaks an exact promise, or leaves a pod waiting that fits.
+func TestAllRulesKeepEveryPromise(t *testing.T) {
+	var total Result
+	for _, c := range searches() {
+		t.Run(c.name, func(t *testing.T) {
+			c.Rules = AllRules
+			r := Check(c.Config, 0)
+			if r.Breach != Kept || !r.Complete {
+				t.Fatalf("complete: %v, after %d states:\n%v", r.Complete, r.States, r)
+			}
+			t.Logf("%d states, longest run %d steps, no promise broken", r.States, r.Depth)
+			total.add(&r)
+		})
+	}
+	total.assertCovered(t)
+}
+
+func (r *Result) add(o *Result) {
+	for a := range o.Steps {
+		r.Steps[a] += o.Steps[a]
+	}
+	r.States += o.States
+	r.Exact += o.Exact
+	r.Verdicts += o.Verdicts
+	r.Running += o.Running
+	r.Waiting += o.Waiting
+	r.Quiet += o.Quiet
+}
+
+// assertCovered fails when the searches together never saw what they are about: a search that sees nothing proves nothing.
+func (r *Result) assertCovered(t *testing.T) {
+	for a, n := range r.Steps {
+		// One write cannot be taken apart, nothing evicts, and only a departure of its own can be collected.
+		if by := Action(a); n == 0 && by != StorePlacement && by != Preempt && by != CollectTerminal {
+			t.Errorf("no run has the step %q", by)
+		}
+	}
+	for what, n := range map[string]int{"a pod on exact CPUs": r.Exact, "a pod whose CPUs were left open": r.Verdicts,
+		"every pod running": r.Running, "a pod waiting for a report": r.Waiting, "nothing left to do": r.Quiet} {
+		if n == 0 {
+			t.Errorf("no state has %s", what)
+		}
+	}
+	t.Logf("%d states in all: %d with every pod running, %d with a pod waiting, %d at rest", r.States, r.Running, r.Waiting, r.Quiet)
+}
+
+// off is a model with something switched off, and the promise that it breaks for that.
+type off struct {
+	id     string // the section of docs/protocol.md
+	rules  Rule
+	breach Breach
+	budget Budget
+}
+
+// lawsOff has every law, switched off whole.
+var lawsOff = []off{
+	{"law-1-refusal", LawState.Rules(), Refusal, Budget{Departures: 1}},
+	{"law-1-double", LawState.Rules(), DoublePromise, Budget{Departures: 1}},
+	{"law-2-refusal", LawReserve.Rules(), Refusal, Budget{}},
+	{"law-2-double", LawReserve.Rules(), DoublePromise, Budget{}},
+	{"law-3-refusal", LawOrder.Rules(), Refusal, Budget{}},
+	{"law-3-double", LawOrder.Rules(), DoublePromise, Budget{Unknowns: 1}},
+	{"law-4-preemption", LawWait.Rules(), NeedlessPreemption, Budget{}},
+	{"law-4-waiting", LawWait.Rules(), LeftWaiting, Budget{Departures: 1}},
+	{"law-5-refusal", LawEvidence.Rules(), Refusal, Budget{Restarts: 1}},
+	{"law-5-double", LawEvidence.Rules(), DoublePromise, Budget{Departures: 1}},
+}
+
+// rulesOff has every rule, switched off alone.
+var rulesOff = []off{
+	{"state-from-reports", StateFromReports, Refusal, Budget{Relists: 1}},
+	{"report-sequence", ReportSequence, LeftWaiting, Budget{Departures: 1, Unknowns: 1}},
+	{"reserve-visible", ReserveVisible, DoublePromise, Budget{}},
+	{"stored-with-binding", StoredWithBinding, DoublePromise, Budget{}},
+	{"one-binding", OneBinding, DoublePromise, Budget{}},
+	{"bind-decides-again", BindDecidesAgain, DoublePromise, Budget{}},
+	{"read-back", ReadBack, Refusal, Budget{Unknowns: 1}},
+	{"enumerate-known", EnumerateKnown, Refusal, Budget{Relists: 1}},
+	{"predecessors-too", PredecessorsToo, Refusal, Budget{Relists: 1}},
+	{"enumerate-unknown", EnumerateUnknown, Misprediction, Budget{Departures: 1}},
+	{"fence", Fence, Refusal, Budget{Unknowns: 1}},
+	{"wait-is-pending", WaitIsPending, NeedlessPreemption, Budget{}},
+	{"release-by-evidence", ReleaseByEvidence, Refusal, Budget{Departures: 1}},
+	{"leader-waits", LeaderWaits, Refusal, Budget{Restarts: 1}},
+	{"watch-barrier", WatchBarrier, Refusal, Budget{Departures: 1}},
+}
+
+func (o off) check() Result {
+	return Check(Config{Pods: trio, Nodes: mixed, Rules: AllRules.Without(o.rules), Budget: o.budget,
+		Look: []Breach{o.breach}, Preemption: o.breach == NeedlessPreemption}, 0)
+}
+
+func TestEachLawAndEachRuleIsNeeded(t *testing.T) {
+	for _, o := range append(lawsOff[:len(lawsOff):len(lawsOff)], rulesOff...) {
+		t.Run(o.id, func(t *testing.T) {
+			if r := o.check(); r.Breach != o.breach {
+				t.Errorf("without %v: %v after %d states, want %v", o.rules, r.Breach, r.States, o.breach)
+			}
+		})
+	}
+}
+
+// TestLawsAsFirstWorded says why the amendments exist: the laws without them break a promise.
+func TestLawsAsFirstWorded(t *testing.T) {
+	r := Check(Config{Pods: trio, Nodes: mixed, Rules: AllRules.Without(Amendments), Budget: Budget{Departures: 1, Relists: 1, Unknowns: 1},
+		Look: []Breach{Refusal}}, 0)
+	if r.Breach != Refusal {
+		t.Errorf("the laws without %v: %v after %d states, want a refusal", Amendments, r.Breach, r.States)
+	}
+}
+
+func TestEveryRuleIsTested(t *testing.T) {
+	var alone, laws, listed Rule
+	for _, o := range rulesOff {
+		alone |= o.rules
+	}
+	for l := LawState; l <= LawEvidence; l++ {
+		if laws&l.Rules() != 0 {
+			t.Errorf("%v: rules of two laws", laws&l.Rules())
+		}
+		laws |= l.Rules()
+	}
+	for _, o := range lawsOff {
+		listed |= o.rules
+	}
+	if alone != AllRules || laws != AllRules || listed != AllRules {
+		t.Errorf("switched off alone: %v, in a law: %v, in a law that is tested: %v; want %v", alone, laws, listed, AllRules)
+	}
+	if len(ruleNames) != len(fmt.Sprintf("%b", AllRules)) {
+		t.Errorf("%d names for %b", len(ruleNames), AllRules)
+	}
+}
+
+// TestTraceIsARun replays every trace with the model's own steps: each moment starts where the last one ended.
+func TestTraceIsARun(t *testing.T) {
+	for _, o := range lawsOff {
+		r := o.check()
+		for i := 1; i < len(r.Trace); i++ {
+			if r.Trace[i].before != r.Trace[i-1].after || r.Trace[i].before == r.Trace[i].after {
+				t.Errorf("%s: step %d does not follow from the one before", o.id, i+1)
+			}
+		}
+		if last := len(r.Trace) - 1; last < 0 || o.breach != LeftWaiting && r.Trace[last].after.broken != o.breach {
+			t.Errorf("%s: the trace does not end in the breach", o.id)
+		}
+	}
+}
