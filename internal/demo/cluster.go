@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
@@ -36,7 +37,23 @@ type Cluster struct {
 	Client kubernetes.Interface
 	Nodes  []*hollow.Process
 
-	dir string
+	dir       string
+	scheduler *hollow.Child // nil before one is started
+}
+
+// Ended returns an error when a node or the scheduler has ended by itself.
+func (c *Cluster) Ended() error {
+	if c.scheduler != nil {
+		if err := c.scheduler.Ended(); err != nil {
+			return err
+		}
+	}
+	for _, p := range c.Nodes {
+		if err := p.Ended(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // StartCluster starts the control plane and the nodes and returns when every node is ready. Nothing is left
@@ -115,4 +132,20 @@ func (c *Cluster) Stop() error {
 		errs = append(errs, os.RemoveAll(c.dir))
 	}
 	return errors.Join(errs...)
+}
+
+// Wait returns nil when ctx ends, or the error of a part of the cluster that ended first.
+func (c *Cluster) Wait(ctx context.Context) error {
+	clock := time.NewTicker(500 * time.Millisecond)
+	defer clock.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-clock.C:
+			if err := c.Ended(); err != nil {
+				return err
+			}
+		}
+	}
 }

@@ -273,7 +273,7 @@ func TestHollowNodeRefusesToStart(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			spec := hollow.Spec{Name: "bad-" + strings.ReplaceAll(tc.name, " ", "-"), Machine: twoSockets,
 				KubeletConfig: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + tc.config}
-			if err := c.AddNode(&spec, []string{os.Args[0], nodeVerb}); err != nil {
+			if err := c.AddNode(&spec, []string{os.Args[0], demo.VerbNode}); err != nil {
 				t.Fatal(err)
 			}
 			p := c.Nodes[len(c.Nodes)-1]

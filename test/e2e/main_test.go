@@ -12,12 +12,10 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// nodeVerb makes the test binary a hollow node, as it makes berth-demo one.
-const nodeVerb = "node"
-
+// TestMain lets the test binary be its own nodes and schedulers.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == nodeVerb {
-		os.Exit(hollow.Main(hollow.Dir(os.Args[2]), os.Stdin, os.Stderr))
+	if code, ok := demo.Role(os.Args[1:], os.Stdin, os.Stderr); ok {
+		os.Exit(code)
 	}
 	os.Exit(m.Run())
 }
@@ -30,7 +28,7 @@ func startCluster(t *testing.T, nodes ...hollow.Spec) *demo.Cluster {
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
 	begun := time.Now()
-	c, err := demo.StartCluster(ctx, demo.ClusterOptions{Nodes: nodes, NodeCommand: []string{os.Args[0], nodeVerb}})
+	c, err := demo.StartCluster(ctx, demo.ClusterOptions{Nodes: nodes, NodeCommand: []string{os.Args[0], demo.VerbNode}})
 	if err != nil {
 		t.Fatal(err)
 	}

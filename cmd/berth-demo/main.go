@@ -1,0 +1,34 @@
+// Command berth-demo runs a cluster that is real but for its machines, and compares schedulers on it. It is one program in
+// many roles: it starts itself again for every node and for the schedulers.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/berth-dev/berth/internal/demo"
+)
+
+func main() {
+	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is the program; the result is the exit code: 0, 1 for a promise that was not kept or a failure, 2 for bad usage.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if code, ok := demo.Role(args[1:], stdin, stderr); ok {
+		return code
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	cmd := command(stdout, stderr)
+	cmd.SetArgs(args[1:])
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(stderr, "berth-demo:", err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,109 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Options says what a demo is to do.
+type Options struct {
+	Seed uint64
+	// Nodes is how many; see Nodes.
+	Nodes int
+	// Self is the command line of the program that understands the verbs, without them.
+	Self []string
+	// Progress is where the state is told now and then; it must not be nil.
+	Progress io.Writer
+	// Log receives the control plane's log; nil discards it.
+	Log io.Writer
+}
+
+// Compare plays the same workload on two fresh clusters, one under each scheduler.
+func Compare(ctx context.Context, opts Options, stock, berth Scheduler) (*Comparison, error) {
+	c := &Comparison{}
+	for _, half := range []struct {
+		scheduler Scheduler
+		into      **Report
+	}{{stock, &c.Stock}, {berth, &c.Berth}} {
+		report, err := Play(ctx, opts, half.scheduler)
+		if err != nil {
+			return nil, fmt.Errorf("under %s: %w", half.scheduler.Title(), err)
+		}
+		*half.into = report
+	}
+	return c, nil
+}
+
+// startLimit bounds the start of a cluster with its scheduler.
+const startLimit = 3 * time.Minute
+
+// Play starts a cluster with the scheduler, plays the workload and takes everything down again.
+func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error) {
+	fmt.Fprintf(opts.Progress, "%s: starting a control plane and %d nodes\n", s.Title(), opts.Nodes)
+	begun := time.Now()
+	c, stop, err := Up(ctx, opts, s)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	w := Generate(opts.Seed, opts.Nodes)
+	fmt.Fprintf(opts.Progress, "%s: ready after %.1fs; %d pods follow, seed %d\n", s.Title(), time.Since(begun).Seconds(), len(w.Pods), w.Seed)
+	meter := &meter{w: opts.Progress, title: s.Title(), total: len(w.Pods)}
+	r := &Runner{Cluster: c, Workload: w, Predicts: s.Predicts(), Progress: meter.show}
+	report, err := r.Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range report.Notes {
+		fmt.Fprintf(opts.Progress, "%s: %s\n", s.Title(), note)
+	}
+	return report, nil
+}
+
+// Up starts a cluster with the scheduler at work; stop takes both down.
+func Up(ctx context.Context, opts Options, s Scheduler) (_ *Cluster, stop func() error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	nodes, err := Nodes(opts.Nodes)
+	if err != nil {
+		return nil, nil, err
+	}
+	manifests, err := s.Manifests()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := StartCluster(ctx, ClusterOptions{
+		Nodes: nodes, NodeCommand: append(opts.Self[:len(opts.Self):len(opts.Self)], VerbNode), Manifests: manifests, Log: opts.Log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	stopScheduler, err := s.Start(ctx, c, opts.Self)
+	if err != nil {
+		return nil, nil, errors.Join(err, c.Stop())
+	}
+	return c, func() error { return errors.Join(stopScheduler(), c.Stop()) }, nil
+}
+
+// meter prints the state of a run at intervals.
+type meter struct {
+	w     io.Writer
+	title string
+	total int
+	last  time.Time
+}
+
+// meterInterval is long enough for a log and short enough for a person.
+const meterInterval = 2 * time.Second
+
+func (m *meter) show(elapsed time.Duration, r *Report, pending int) {
+	if time.Since(m.last) < meterInterval {
+		return
+	}
+	m.last = time.Now()
+	fmt.Fprintf(m.w, "%s: %3.0fs  created %d (of %d and those again)  ran %d  refused %d  waiting %d  mispredicted %d\n",
+		m.title, elapsed.Seconds(), r.Pods, m.total, r.Running, r.Refused(), pending, r.Mispredicted)
+}

@@ -1,0 +1,146 @@
+package demo
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+)
+
+// Report is what became of the pods of one run. Counts are of API objects: a pod that was refused
+// and created again counts twice.
+type Report struct {
+	// Pods is how many were created.
+	Pods int `json:"pods"`
+	// Running is how many have ever been Running.
+	Running int `json:"running"`
+	// Rejected is how many the kubelet refused, by the reason in their status.
+	Rejected map[string]int `json:"rejected"`
+	// NUMANodesPerPod says over how many NUMA nodes the exclusive CPUs, memory and devices of running pods were spread:
+	// pods by number of nodes. Pods that hold nothing exclusively are not in it.
+	NUMANodesPerPod map[string]int `json:"numaNodesPerPod"`
+	// CrossSocket is how many running pods held CPUs of more than one socket.
+	CrossSocket int `json:"crossSocket"`
+	// Predicted is how many running pods carried a decision; Exact how many of those were marked exact.
+	Predicted int `json:"predicted"`
+	Exact     int `json:"exact"`
+	// Mispredicted is how many running pods got something else from the node's managers than their decision said.
+	Mispredicted int `json:"mispredicted"`
+	// Pending is how many were neither running nor refused in the end.
+	Pending int `json:"pending"`
+	// SecondsToRunning is the time from creation until the API showed the pod Running.
+	SecondsToRunning Quantiles `json:"secondsToRunning"`
+
+	// Notes are what a person should know of mispredictions; not part of the JSON.
+	Notes []string `json:"-"`
+
+	waits []time.Duration
+}
+
+// Quantiles are of a time in seconds.
+type Quantiles struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+}
+
+func newReport() *Report {
+	return &Report{Rejected: map[string]int{}, NUMANodesPerPod: map[string]int{}}
+}
+
+// Refused is the number of refusals for all reasons.
+func (r *Report) Refused() (n int) {
+	for _, m := range r.Rejected {
+		n += m
+	}
+	return n
+}
+
+// finish computes what depends on the whole.
+func (r *Report) finish() {
+	slices.Sort(r.waits)
+	r.SecondsToRunning = Quantiles{P50: quantile(r.waits, 50), P99: quantile(r.waits, 99)}
+}
+
+// quantile returns the smallest value that at least percent of the sorted values do not exceed, in seconds
+// to the millisecond; 0 for none.
+func quantile(sorted []time.Duration, percent int) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	i := (len(sorted)*percent+99)/100 - 1
+	return float64(sorted[max(i, 0)].Round(time.Millisecond)) / float64(time.Second)
+}
+
+// Comparison is the two halves of a demo.
+type Comparison struct {
+	Stock *Report `json:"stock"`
+	Berth *Report `json:"berth"`
+}
+
+// Kept says whether Berth kept its promise: nothing refused, nothing mispredicted.
+func (c *Comparison) Kept() bool { return c.Berth.Refused() == 0 && c.Berth.Mispredicted == 0 }
+
+// WriteJSON writes the comparison as one line.
+func (c *Comparison) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(c) }
+
+// WriteTable writes the comparison side by side.
+func (c *Comparison) WriteTable(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(tw, "\tkube-scheduler\tBerth\t")
+	for _, row := range c.rows() {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t\n", row.name, row.cell(c.Stock), row.cell(c.Berth))
+	}
+	return tw.Flush()
+}
+
+type row struct {
+	name string
+	cell func(*Report) string
+}
+
+func (c *Comparison) rows() []row {
+	number := func(f func(*Report) int) func(*Report) string {
+		return func(r *Report) string { return strconv.Itoa(f(r)) }
+	}
+	seconds := func(f func(Quantiles) float64) func(*Report) string {
+		return func(r *Report) string { return fmt.Sprintf("%.2f", f(r.SecondsToRunning)) }
+	}
+	rows := []row{
+		{"pods created", number(func(r *Report) int { return r.Pods })},
+		{"ever running", number(func(r *Report) int { return r.Running })},
+		{"refused by the kubelet", number((*Report).Refused)},
+	}
+	for _, reason := range keys(c.Stock.Rejected, c.Berth.Rejected) {
+		rows = append(rows, row{"  " + reason, number(func(r *Report) int { return r.Rejected[reason] })})
+	}
+	rows = append(rows, row{"pending in the end", number(func(r *Report) int { return r.Pending })})
+	for _, n := range keys(c.Stock.NUMANodesPerPod, c.Berth.NUMANodesPerPod) {
+		rows = append(rows, row{"pods on " + n + " NUMA node(s)", number(func(r *Report) int { return r.NUMANodesPerPod[n] })})
+	}
+	return append(rows,
+		row{"pods across sockets", number(func(r *Report) int { return r.CrossSocket })},
+		row{"predicted", number(func(r *Report) int { return r.Predicted })},
+		row{"predictions wrong", number(func(r *Report) int { return r.Mispredicted })},
+		row{"seconds to running, p50", seconds(func(q Quantiles) float64 { return q.P50 })},
+		row{"seconds to running, p99", seconds(func(q Quantiles) float64 { return q.P99 })},
+	)
+}
+
+// keys returns the keys of both maps, numbers by value before words by letter.
+func keys(a, b map[string]int) []string {
+	set := maps.Clone(a)
+	maps.Copy(set, b)
+	return slices.SortedFunc(maps.Keys(set), func(x, y string) int {
+		i, errX := strconv.Atoi(x)
+		j, errY := strconv.Atoi(y)
+		if errX == nil && errY == nil {
+			return cmp.Compare(i, j)
+		}
+		return cmp.Compare(x, y)
+	})
+}

@@ -1,0 +1,65 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/component-base/cli"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/scheduler"
+)
+
+// The verbs with which a program that uses this package starts itself for its child processes; see Role.
+const (
+	// VerbNode runs a hollow node; argument: its directory.
+	VerbNode = "node"
+	// VerbKubeScheduler runs the stock kube-scheduler; arguments: its own.
+	VerbKubeScheduler = "kube-scheduler"
+	// VerbBerthScheduler runs Berth's scheduler; arguments: those of kube-scheduler.
+	VerbBerthScheduler = "berth-scheduler"
+)
+
+var roles = map[string]func(args []string, stdin io.Reader, stderr io.Writer) int{
+	VerbNode:           runNode,
+	VerbKubeScheduler:  runKubeScheduler,
+	VerbBerthScheduler: runBerthScheduler,
+}
+
+// Role plays the child's role that args (without the program's name) ask for and returns its exit code; ok is false when they
+// ask for none. The main function of a program that starts a Cluster calls it first.
+func Role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) {
+	if len(args) == 0 || roles[args[0]] == nil {
+		return 0, false
+	}
+	return roles[args[0]](args[1:], stdin, stderr), true
+}
+
+func runNode(args []string, stdin io.Reader, stderr io.Writer) int {
+	if len(args) != 1 {
+		fmt.Fprintln(stderr, "node: want the node's directory")
+		return 2
+	}
+	return hollow.Main(hollow.Dir(args[0]), stdin, stderr)
+}
+
+func runKubeScheduler(args []string, stdin io.Reader, _ io.Writer) int {
+	return runScheduler(app.NewSchedulerCommand(), args, stdin)
+}
+
+func runBerthScheduler(args []string, stdin io.Reader, _ io.Writer) int {
+	return runScheduler(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, scheduler.New)), args, stdin)
+}
+
+// runScheduler runs a kube-scheduler until the parent goes away.
+func runScheduler(cmd *cobra.Command, args []string, stdin io.Reader) int {
+	go func() {
+		io.Copy(io.Discard, stdin)
+		os.Exit(0) // kube-scheduler itself ends on signals only
+	}()
+	cmd.SetArgs(args)
+	return cli.Run(cmd)
+}

@@ -1,0 +1,345 @@
+package demo
+
+import (
+	"context"
+
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Namespace is where the demo's pods are.
+const Namespace = "demo"
+
+const (
+	// maxAgain is how often a refused pod is created again, as a controller would.
+	maxAgain = 2
+	// againAfter is how long that takes.
+	againAfter = time.Second
+	// quiet is how long nothing may happen before a run is taken to have settled.
+	quiet = 4 * time.Second
+	// settleLimit is how long a run may take to settle after its last operation.
+	settleLimit = time.Minute
+	// tick is how often the runner looks at the clock.
+	tick = 20 * time.Millisecond
+)
+
+// Progress is told of a run's state now and then; it must be quick.
+type Progress func(elapsed time.Duration, r *Report, pending int)
+
+// Runner plays a workload on a cluster and watches what becomes of the pods.
+type Runner struct {
+	Cluster  *Cluster
+	Workload Workload
+	// Predicts says whether every pinned pod must carry a decision.
+	Predicts bool
+	Progress Progress
+
+	ctx     context.Context
+	nodes   map[string]*nodeReader
+	events  chan podEvent
+	report  *Report
+	begun   time.Time
+	live    map[string]*livePod // by object name
+	due     []again             // refused pods that are to be created again
+	touched time.Time           // when something last happened
+}
+
+// podEvent is an object as the watch brought it.
+type podEvent struct {
+	pod     *corev1.Pod
+	deleted bool
+}
+
+// livePod is an API object of the workload.
+type livePod struct {
+	want    *Pod
+	attempt int
+	created time.Time
+	expires time.Time   // zero: it stays
+	last    *corev1.Pod // as last seen; nil before
+	// settled: it has been Running, with its holdings looked at, or Failed.
+	settled  bool
+	deleting bool
+}
+
+// again is a pod to be created again.
+type again struct {
+	want    *Pod
+	attempt int
+	at      time.Time
+}
+
+// Run plays the workload and returns the report when everything has settled.
+func (r *Runner) Run(ctx context.Context) (*Report, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	clock := time.NewTicker(tick)
+	defer clock.Stop()
+	next := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case ev := <-r.events:
+			if err := r.handle(ev); err != nil {
+				return nil, err
+			}
+		case <-clock.C:
+			n, err := r.step(next)
+			if err != nil {
+				return nil, err
+			}
+			if next = n; next == len(r.Workload.Pods) && r.settled() {
+				r.conclude()
+				return r.report, nil
+			}
+		}
+	}
+}
+
+// prepare makes the namespace, starts the watch and learns the nodes' machines.
+func (r *Runner) prepare(ctx context.Context) error {
+	r.ctx, r.report, r.live = ctx, newReport(), map[string]*livePod{}
+	r.events = make(chan podEvent, 4096)
+	r.nodes = map[string]*nodeReader{}
+	for _, p := range r.Cluster.Nodes {
+		reader, err := newNodeReader(p)
+		if err != nil {
+			return err
+		}
+		r.nodes[p.Name] = reader
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}
+	if _, err := r.Cluster.Client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if err := r.watch(ctx); err != nil {
+		return err
+	}
+	r.begun = time.Now()
+	r.touched = r.begun
+	return nil
+}
+
+func (r *Runner) watch(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactoryWithOptions(r.Cluster.Client, 0, informers.WithNamespace(Namespace))
+	send := func(obj any, deleted bool) {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		if pod, ok := obj.(*corev1.Pod); ok {
+			select {
+			case r.events <- podEvent{pod, deleted}:
+			case <-ctx.Done():
+			}
+		}
+	}
+	handler, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { send(obj, false) },
+		UpdateFunc: func(_, obj any) { send(obj, false) },
+		DeleteFunc: func(obj any) { send(obj, true) },
+	})
+	if err != nil {
+		return err
+	}
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), handler.HasSynced) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// step creates what is due, from the next-th pod of the workload on, and deletes what has lived its time.
+func (r *Runner) step(next int) (int, error) {
+	now := time.Now()
+	elapsed := now.Sub(r.begun)
+	for ; next < len(r.Workload.Pods) && r.Workload.Pods[next].At <= elapsed; next++ {
+		if err := r.create(&r.Workload.Pods[next], 0); err != nil {
+			return next, err
+		}
+	}
+	for len(r.due) > 0 && r.due[0].at.Before(now) {
+		if err := r.create(r.due[0].want, r.due[0].attempt); err != nil {
+			return next, err
+		}
+		r.due = r.due[1:]
+	}
+	for name, p := range r.live {
+		if !p.expires.IsZero() && p.expires.Before(now) {
+			if err := r.remove(name, p); err != nil {
+				return next, err
+			}
+		}
+	}
+	if r.Progress != nil {
+		r.Progress(elapsed, r.report, r.pending())
+	}
+	return next, r.Cluster.Ended() // pods of a dead node would wait for ever
+}
+
+func (r *Runner) create(want *Pod, attempt int) error {
+	name := want.Name
+	if attempt > 0 {
+		name += "-r" + strconv.Itoa(attempt)
+	}
+	p := &livePod{want: want, attempt: attempt, created: time.Now()}
+	if want.Life > 0 {
+		p.expires = p.created.Add(want.Life)
+	}
+	r.live[name] = p
+	r.report.Pods++
+	r.touched = p.created
+	_, err := r.Cluster.Client.CoreV1().Pods(Namespace).Create(r.ctx, want.Object(name), metav1.CreateOptions{})
+	return err
+}
+
+// remove deletes a pod that is waiting or has settled. One that is bound but not yet running is left until it runs, so that
+// what it was given can be looked at.
+func (r *Runner) remove(name string, p *livePod) error {
+	if p.deleting || p.last == nil || p.last.Spec.NodeName != "" && !p.settled {
+		return nil
+	}
+	opts := metav1.DeleteOptions{}
+	if p.last.Spec.NodeName == "" {
+		// If it has been bound since, it is not deleted now.
+		opts.Preconditions = &metav1.Preconditions{ResourceVersion: &p.last.ResourceVersion}
+	}
+	err := r.Cluster.Client.CoreV1().Pods(Namespace).Delete(r.ctx, name, opts)
+	switch {
+	case apierrors.IsConflict(err):
+		return nil
+	case err == nil, apierrors.IsNotFound(err):
+		p.deleting = true
+		r.touched = time.Now()
+		return nil
+	}
+	return err
+}
+
+// handle takes in what the watch says of a pod.
+func (r *Runner) handle(ev podEvent) error {
+	p := r.live[ev.pod.Name]
+	if p == nil {
+		return nil
+	}
+	if ev.deleted {
+		delete(r.live, ev.pod.Name)
+		r.touched = time.Now()
+		return nil
+	}
+	p.last = ev.pod
+	if p.settled {
+		return nil
+	}
+	switch ev.pod.Status.Phase {
+	case corev1.PodRunning:
+		return r.ran(p)
+	case corev1.PodFailed:
+		return r.failed(p)
+	}
+	return nil
+}
+
+// ran counts a pod that runs and looks at what it was given.
+func (r *Runner) ran(p *livePod) error {
+	p.settled = true
+	r.touched = time.Now()
+	r.report.Running++
+	r.report.waits = append(r.report.waits, r.touched.Sub(p.created))
+	node := r.nodes[p.last.Spec.NodeName]
+	if node == nil {
+		return fmt.Errorf("pod %s runs on unknown node %q", p.last.Name, p.last.Spec.NodeName)
+	}
+	all, err := node.holdings(string(p.last.UID))
+	if err != nil {
+		return fmt.Errorf("node %s: %w", p.last.Spec.NodeName, err)
+	}
+	if p.deleting {
+		return nil // what it held may have been taken back already
+	}
+	numa, sockets := node.spread(all)
+	if n := numa.Len(); n > 0 {
+		r.report.NUMANodesPerPod[strconv.Itoa(n)]++
+	}
+	if sockets > 1 {
+		r.report.CrossSocket++
+	}
+	r.judge(p, all, numa.Len() > 0)
+	return nil
+}
+
+// judge counts the pod's prediction.
+func (r *Runner) judge(p *livePod, all map[string]*holding, holds bool) {
+	verdict := judge(p.last, all)
+	if !verdict.made && r.Predicts && holds {
+		verdict.wrong = "no decision, though it holds something exclusively"
+	}
+	if verdict.made {
+		r.report.Predicted++
+	}
+	if verdict.exact {
+		r.report.Exact++
+	}
+	if verdict.wrong != "" {
+		r.report.Mispredicted++
+		r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: %s", p.last.Name, p.last.Spec.NodeName, verdict.wrong))
+	}
+}
+
+// failed counts a refusal and does what a controller does: the pod goes, and another comes.
+func (r *Runner) failed(p *livePod) error {
+	p.settled = true
+	r.touched = time.Now()
+	r.report.Rejected[p.last.Status.Reason]++
+	if r.Predicts {
+		r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: refused: %s: %s", p.last.Name, p.last.Spec.NodeName, p.last.Status.Reason, p.last.Status.Message))
+	}
+	if p.attempt < maxAgain {
+		r.due = append(r.due, again{p.want, p.attempt + 1, r.touched.Add(againAfter)})
+	}
+	return r.remove(p.last.Name, p)
+}
+
+// pending is how many pods have neither run nor failed nor been deleted.
+func (r *Runner) pending() (n int) {
+	for _, p := range r.live {
+		if !p.settled && !p.deleting {
+			n++
+		}
+	}
+	return n
+}
+
+// settled says whether nothing more is expected to happen.
+func (r *Runner) settled() bool {
+	over := time.Since(r.begun) - r.Workload.Length()
+	if over > settleLimit {
+		return true
+	}
+	if len(r.due) > 0 || time.Since(r.touched) < quiet {
+		return false
+	}
+	for _, p := range r.live {
+		if !p.expires.IsZero() && !p.deleting || p.last != nil && p.last.Spec.NodeName != "" && !p.settled {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Runner) conclude() {
+	r.report.Pending = r.pending()
+	r.report.finish()
+	slices.Sort(r.report.Notes)
+}

@@ -1,0 +1,84 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/berth-dev/berth/internal/hollow"
+)
+
+// Scheduler is one of the contestants.
+type Scheduler interface {
+	// Title is its name for people.
+	Title() string
+	// Predicts says whether it attaches decisions to pods.
+	Predicts() bool
+	// Manifests are what it needs installed before the nodes start.
+	Manifests() ([][]byte, error)
+	// Start starts it on the cluster; self is the command line of the program that understands the verbs. It returns
+	// when the scheduler is at work, with what stops it.
+	Start(ctx context.Context, c *Cluster, self []string) (stop func() error, err error)
+}
+
+// Stock is kube-scheduler as it comes.
+type Stock struct{}
+
+// Title implements Scheduler.
+func (Stock) Title() string { return "kube-scheduler" }
+
+// Predicts implements Scheduler.
+func (Stock) Predicts() bool { return false }
+
+// Manifests implements Scheduler: none.
+func (Stock) Manifests() ([][]byte, error) { return nil, nil }
+
+// Start implements Scheduler.
+func (Stock) Start(ctx context.Context, c *Cluster, self []string) (func() error, error) {
+	kubeconfig, err := c.credentials("system:kube-scheduler", nil)
+	if err != nil {
+		return nil, err
+	}
+	return c.startScheduler(ctx, append(self[:len(self):len(self)], VerbKubeScheduler, "--kubeconfig="+kubeconfig, "--leader-elect=true"))
+}
+
+// credentials writes a kubeconfig for the user into the cluster's directory and returns its path.
+func (c *Cluster) credentials(user string, groups []string) (string, error) {
+	data, err := c.ControlPlane.Kubeconfig(user, groups)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(c.dir, filepath.Base(user)+".kubeconfig")
+	return path, os.WriteFile(path, data, 0o600)
+}
+
+// lease is where kube-scheduler says that it leads.
+const lease = "kube-scheduler"
+
+// startScheduler runs a kube-scheduler as a child and waits until it holds its lease.
+func (c *Cluster) startScheduler(ctx context.Context, argv []string) (func() error, error) {
+	// Nothing connects to the scheduler here: port 0 keeps it from listening.
+	argv = append(argv, "--secure-port=0", "--leader-elect-lease-duration=5s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s")
+	child, err := hollow.StartChild("scheduler", argv, filepath.Join(c.dir, "scheduler.log"))
+	if err != nil {
+		return nil, err
+	}
+	c.scheduler = child
+	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		if err := child.Ended(); err != nil {
+			return false, err
+		}
+		l, err := c.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})
+		return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "", nil
+	})
+	if err != nil {
+		child.Stop()
+		return nil, fmt.Errorf("scheduler: %w", err)
+	}
+	return child.Stop, nil
+}

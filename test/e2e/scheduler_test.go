@@ -1,0 +1,250 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	ctrl "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/placement"
+)
+
+// controlplaneClients are an administrator's.
+type controlplaneClients struct {
+	client kubernetes.Interface
+	crs    ctrl.Client
+}
+
+func clientsOf(t *testing.T, cp *controlplane.ControlPlane) *controlplaneClients {
+	t.Helper()
+	core, err := kubernetes.NewForConfig(cp.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	crs, err := ctrl.New(cp.RESTConfig(), ctrl.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: leaseNamespace}}
+	if _, err := core.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return &controlplaneClients{core, crs}
+}
+
+// schedulerTest is a control plane, nodes and a scheduler.
+type schedulerTest struct {
+	*testing.T
+	cp    *controlplane.ControlPlane
+	api   *controlplaneClients
+	fleet *fleet
+	sched *schedulerProcess
+}
+
+const pinnedMachine = "package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"
+
+var pinnedConfig = placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"}
+
+func pinnedNodes(n int) map[string]nodeSpec {
+	specs := map[string]nodeSpec{}
+	for i := range n {
+		specs[fmt.Sprint("n", i)] = nodeSpec{pinnedMachine, pinnedConfig}
+	}
+	return specs
+}
+
+func newSchedulerTest(t *testing.T, nodes map[string]nodeSpec) *schedulerTest {
+	t.Helper()
+	cp := startBerthControlPlane(t)
+	api := clientsOf(t, cp)
+	s := &schedulerTest{T: t, cp: cp, api: api, fleet: newFleet(t, api, nodes)}
+	s.sched = startScheduler(t, cp, nil)
+	return s
+}
+
+// pod is Guaranteed with one container of whole CPUs.
+func pod(name string, cpus int) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app:1", Resources: corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(cpus), resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("64Mi")},
+		}}}},
+	}
+}
+
+func (s *schedulerTest) create(p *corev1.Pod) *corev1.Pod {
+	s.Helper()
+	created, err := s.api.client.CoreV1().Pods("default").Create(s.Context(), p, metav1.CreateOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return created
+}
+
+func (s *schedulerTest) delete(name string) {
+	s.Helper()
+	if err := s.api.client.CoreV1().Pods("default").Delete(s.Context(), name, metav1.DeleteOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// await polls the pods until done says so.
+func (s *schedulerTest) await(what string, limit time.Duration, done func([]corev1.Pod) bool) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), limit)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		list, err := s.api.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+		if err == nil && done(list.Items) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			s.fleet.demandNoSurprise()
+			s.describe(list)
+			s.Fatalf("waited %v for %s", limit, what)
+		}
+	}
+}
+
+func (s *schedulerTest) describe(list *corev1.PodList) {
+	if list == nil {
+		return
+	}
+	for _, p := range list.Items {
+		if p.Status.Phase != corev1.PodRunning {
+			s.Logf("%s on %q: %s %v", p.Name, p.Spec.NodeName, p.Status.Phase, p.Status.Conditions)
+		}
+	}
+}
+
+func runningPods(pods []corev1.Pod) (n int) {
+	for _, p := range pods {
+		if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *schedulerTest) awaitRunning(n int, limit time.Duration) {
+	s.Helper()
+	s.await(fmt.Sprint(n, " running pods"), limit, func(p []corev1.Pod) bool { return runningPods(p) >= n })
+}
+
+func TestSchedulerBurst(t *testing.T) {
+	s := newSchedulerTest(t, pinnedNodes(4))
+	begun := time.Now()
+	for i := range 28 { // each NUMA node takes 7 or 8: 4 and 3 fit twice on each, 28 of 2 fill 56 of 60
+		s.create(pod(fmt.Sprint("p", i), 2))
+	}
+	s.awaitRunning(28, 30*time.Second)
+	t.Logf("28 pods ran after %v", time.Since(begun).Round(time.Millisecond))
+	if sum := s.fleet.demandNoSurprise(); sum.exact != 28 {
+		t.Errorf("%d of 28 decisions were exact", sum.exact)
+	}
+}
+
+func TestSchedulerChurn(t *testing.T) {
+	s := newSchedulerTest(t, pinnedNodes(4))
+	s.churn(rand.New(rand.NewPCG(1, 2)), 150, func(int) {})
+	if sum := s.fleet.demandNoSurprise(); sum.promised < 60 {
+		t.Errorf("only %d pods were placed", sum.promised)
+	}
+}
+
+func TestSchedulerRestarts(t *testing.T) {
+	s := newSchedulerTest(t, pinnedNodes(3))
+	s.churn(rand.New(rand.NewPCG(3, 4)), 120, func(i int) {
+		if i%40 == 20 {
+			s.sched.kill()
+			s.sched = startScheduler(t, s.cp, nil)
+		}
+	})
+	s.fleet.demandNoSurprise()
+}
+
+// churn creates and deletes pods at random and waits until everything that is left runs.
+func (s *schedulerTest) churn(rng *rand.Rand, steps int, between func(int)) {
+	s.Helper()
+	var live []string
+	load := 0
+	sizes := map[string]int{}
+	for i := range steps {
+		between(i)
+		// Two thirds full: whatever order they come in, single NUMA nodes with room for 4 CPUs remain.
+		if cpus := 1 + rng.IntN(4); load+cpus <= len(s.fleet.nodes)*9 && rng.IntN(5) > 0 {
+			name := fmt.Sprint("c", i)
+			s.create(pod(name, cpus))
+			live, sizes[name], load = append(live, name), cpus, load+cpus
+		} else if len(live) > 0 {
+			k := rng.IntN(len(live))
+			s.delete(live[k])
+			load -= sizes[live[k]]
+			live = append(live[:k], live[k+1:]...)
+		}
+		time.Sleep(time.Duration(rng.IntN(40)) * time.Millisecond) // the pace of the load, not a synchronisation
+	}
+	s.awaitRunning(len(live), time.Minute)
+}
+
+func TestSchedulerRefusesWhatItCannotPredict(t *testing.T) {
+	s := newSchedulerTest(t, pinnedNodes(1))
+	s.create(pod("first", 2))
+	s.awaitRunning(1, 20*time.Second)
+	var nt v1alpha1.NodeTopology
+	s.fleet.must(s.api.crs.Get(t.Context(), ctrl.ObjectKey{Name: "n0"}, &nt))
+	nt.Spec.TopologyManager.Policy = "restrictd"
+	s.fleet.must(s.api.crs.Update(t.Context(), &nt))
+	s.await("event on the NodeTopology", 20*time.Second, func([]corev1.Pod) bool { return s.hasEvent("NodeTopology", "restrictd") })
+	s.create(pod("second", 2))
+	ordinary := pod("ordinary", 1)
+	ordinary.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
+	s.create(ordinary)
+	s.await("the ordinary pod passes untouched", 20*time.Second, func(p []corev1.Pod) bool { return runningPods(p) == 2 })
+	s.await("a refusal that names the value", 20*time.Second, func(p []corev1.Pod) bool {
+		return strings.Contains(unschedulable(p, "second"), "restrictd")
+	})
+}
+
+func unschedulable(pods []corev1.Pod, name string) string {
+	for _, p := range pods {
+		for _, c := range p.Status.Conditions {
+			if p.Name == name && c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				return c.Message
+			}
+		}
+	}
+	return ""
+}
+
+func (s *schedulerTest) hasEvent(kind, text string) bool {
+	events, err := s.api.client.EventsV1().Events("").List(s.Context(), metav1.ListOptions{})
+	if err != nil {
+		return false
+	}
+	for _, e := range events.Items {
+		if e.Regarding.Kind == kind && strings.Contains(e.Note, text) {
+			return true
+		}
+	}
+	return false
+}
