@@ -230,7 +230,7 @@ type NodeTopologyStatus struct {
 	// +kubebuilder:validation:MaxItems=1024
 	Pods []PodAllocation `json:"pods,omitempty"`
 
-	// Conditions: Ready (the report may be relied on), and what is odd about the node.
+	// Conditions: Ready says whether the report may be relied on.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -442,11 +442,31 @@ type OptionValue string
 // +kubebuilder:validation:MaxLength=253
 type DeviceID string
 
-// The types of conditions.
+// ConditionReady is the type of the condition that says whether the report may be relied on. When it is False, its
+// reason is one of those below, and its message names what is wrong and what would be right.
+const ConditionReady = "Ready"
+
+// Reasons of the Ready condition.
 const (
-	// ConditionReady: the report may be relied on. When False, its reason says what keeps the scheduler
-	// from predicting the node.
-	ConditionReady = "Ready"
-	// ConditionContradiction: sources disagree about the node; the message names them.
-	ConditionContradiction = "Contradiction"
+	// ReasonConsistent: the kubelet's books agree with one another and with the machine (Ready is True).
+	ReasonConsistent = "Consistent"
+	// ReasonUnsupported: the engine cannot predict a kubelet with this machine or configuration.
+	ReasonUnsupported = "Unsupported"
+	// ReasonUnreadable: a checkpoint cannot be read, or its checksum is wrong.
+	ReasonUnreadable = "CheckpointUnreadable"
+	// ReasonContradiction: the books contradict one another, the machine or the configuration.
+	ReasonContradiction = "Contradiction"
+	// ReasonAdmissionUnfinished: the kubelet has been admitting a pod for too long.
+	ReasonAdmissionUnfinished = "AdmissionUnfinished"
+	// ReasonDevicesUnknown: nobody tells which NUMA nodes the devices of a plugin hang from.
+	ReasonDevicesUnknown = "DevicesUnknown"
 )
+
+// SequenceAnnotation on a node's heartbeat Lease is the sequence number of the report that still holds.
+const SequenceAnnotation = "berth.dev/report-sequence"
+
+// HeartbeatNamespace is where heartbeat Leases are by default.
+const HeartbeatNamespace = "berth-system"
+
+// HeartbeatName is the name of the Lease that the agent of a node renews for as long as its last report holds.
+func HeartbeatName(node string) string { return "berth-agent." + node }

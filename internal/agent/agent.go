@@ -1,0 +1,359 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+const (
+	// settleTime lies between two readings that must be equal.
+	settleTime = 5 * time.Millisecond
+	// tornLimit is how long a contradiction may be a change under way.
+	tornLimit = time.Second
+	// arrivalPoll and arrivalLimit: how often, and for how long, to look for the end of an admission. The kubelet takes
+	// seconds for machines with 8 NUMA nodes.
+	arrivalPoll  = 25 * time.Millisecond
+	arrivalLimit = 60 * time.Second
+	// endPoll is how often to ask whether a pod that has ended is still active.
+	endPoll = 200 * time.Millisecond
+)
+
+// mirror makes reports and publishes them. Its step is driven by one goroutine; only verified is shared.
+type mirror struct {
+	node        string
+	api         API
+	kubelet     Kubelet // nil: cannot be asked
+	machine     MachineSource
+	config      ConfigSource
+	read        func() (kubeletstate.Raw, error)
+	pods        *podBook
+	nodeObject  func() *corev1.Node // nil until known
+	now         func() time.Time
+	preferences map[string]placement.Preference
+	minInterval time.Duration
+	amounts     bool
+	log         *slog.Logger
+	metrics     *Metrics
+
+	platform  *platform
+	devices   *deviceBook
+	raw       *kubeletstate.Raw
+	described []byte // raw device checkpoint for which devices were last described
+	firstSeen map[string]time.Time
+	last      map[string]int
+	dirty     time.Time // first sign of a change that is not yet published
+	torn      time.Time // since when the books contradict one another
+	waiting   time.Time // since when a pod is on its way in
+	good      wire.Report
+
+	fetched   bool
+	published *v1alpha1.NodeTopology
+	written   time.Time // of the last write
+	lastNRT   *nrt.NodeResourceTopology
+	backoff   backoff
+
+	mu       sync.Mutex
+	verified time.Time // when the published report was last found to hold
+	sequence int64
+}
+
+// backoff spreads attempts that fail.
+type backoff = wait.Backoff
+
+func newBackoff() backoff {
+	return backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 30 * time.Second}
+}
+
+// notice remembers the first sign of a change.
+func (m *mirror) notice() {
+	if m.dirty.IsZero() {
+		m.dirty = m.now()
+	}
+}
+
+// restarted forgets what is frozen while a kubelet runs.
+func (m *mirror) restarted() {
+	m.platform = nil
+	m.described = nil
+	m.notice()
+}
+
+// step looks at the node once and publishes what changed. It returns how long to wait before the next step if nothing
+// happens; 0 means no hurry.
+func (m *mirror) step(ctx context.Context) time.Duration {
+	if wait, err := m.prepare(ctx); err != nil {
+		m.metrics.readErrors.Inc()
+		m.log.Warn("cannot report yet", "error", err)
+		return wait
+	}
+	raw, err := m.read()
+	if err != nil {
+		return m.publishProblem(ctx, v1alpha1.ReasonUnreadable, err)
+	}
+	if m.raw == nil || !raw.Equal(*m.raw) {
+		m.raw = &raw
+		m.notice()
+		return settleTime
+	}
+	return m.report(ctx, raw)
+}
+
+// prepare makes sure that platform and earlier report are known.
+func (m *mirror) prepare(ctx context.Context) (time.Duration, error) {
+	if !m.fetched {
+		if err := m.fetch(ctx); err != nil {
+			return m.backoff.Step(), err
+		}
+	}
+	if m.platform == nil {
+		node := m.nodeObject()
+		if node == nil {
+			return endPoll, errors.New("the Node object is not there yet")
+		}
+		p, err := discover(ctx, m.machine, m.config, node.Status.NodeInfo.KubeletVersion)
+		if err != nil {
+			return m.backoff.Step(), err
+		}
+		m.platform = &p
+		m.backoff = newBackoff()
+	}
+	return 0, nil
+}
+
+// fetch reads what an earlier agent has published: sequence number, order of pods, devices.
+func (m *mirror) fetch(ctx context.Context) error {
+	nt, err := m.api.NodeTopology(ctx)
+	if err != nil {
+		return err
+	}
+	m.fetched, m.published = true, nt
+	if nt == nil {
+		return nil
+	}
+	m.setSequence(nt.Status.Sequence)
+	report, err := wire.ReadReport(nt)
+	if err != nil {
+		m.log.Warn("ignoring the content of the earlier report", "error", err)
+		return nil
+	}
+	m.good = report
+	for i, p := range report.Snapshot.Pods {
+		m.last[p.UID] = i
+	}
+	for _, pool := range report.Snapshot.Devices {
+		m.devices.learn(pool.Resource, pool.Devices...)
+	}
+	return nil
+}
+
+// report makes a report of a settled reading.
+func (m *mirror) report(ctx context.Context, raw kubeletstate.Raw) time.Duration {
+	state, err := raw.Parse()
+	if err != nil {
+		return m.publishProblem(ctx, v1alpha1.ReasonUnreadable, err)
+	}
+	if err := state.Check(); err != nil {
+		return m.contradiction(ctx, err)
+	}
+	out, err := makeReport(m.sight(ctx, state))
+	if err != nil {
+		return m.publishProblem(ctx, v1alpha1.ReasonUnsupported, err)
+	}
+	m.metrics.arriving.Set(float64(len(out.arriving)))
+	if wait, held := m.hold(&out); held {
+		return wait
+	}
+	m.describe(ctx, raw.Devices, state.Devices)
+	var missing []string
+	out.snapshot.Devices, missing = m.devices.pools(state.Devices, capacityOf(m.nodeObject()), m.preferences)
+	reason, err := m.judge(&state, &out, missing)
+	if reason == v1alpha1.ReasonContradiction {
+		if wait, torn := m.maybeTorn(); torn {
+			return wait
+		}
+	} else {
+		m.torn = time.Time{}
+	}
+	m.tidy(&state, &out)
+	next := m.publish(ctx, &out, reason, err)
+	if next == 0 && len(out.ending) > 0 {
+		return endPoll
+	}
+	return next
+}
+
+// sight gathers what a report is made of. The kubelet is asked for its active pods only if the answer matters.
+func (m *mirror) sight(ctx context.Context, state kubeletstate.State) *sighting {
+	s := &sighting{now: m.now(), state: state, pods: m.pods.all(), firstSeen: m.firstSeen, last: m.last}
+	ask := false
+	for uid := range holders(&state) {
+		f, known := s.pods[uid]
+		if !known && m.firstSeen[uid].IsZero() {
+			m.firstSeen[uid] = s.now
+		}
+		ask = ask || !known || !f.ended.IsZero()
+	}
+	if ask && m.kubelet != nil {
+		active, err := m.kubelet.ActivePods(ctx)
+		if err != nil {
+			m.log.Warn("the kubelet does not tell its active pods; going by time", "error", err)
+		} else {
+			s.active = active
+		}
+	}
+	return s
+}
+
+// holders returns the pods that the books name, by the kubelet's UID.
+func holders(s *kubeletstate.State) map[string]bool {
+	out := map[string]bool{}
+	if s.CPU != nil {
+		for _, e := range s.CPU.Entries {
+			out[e.PodUID] = true
+		}
+	}
+	if s.Memory != nil {
+		for _, e := range s.Memory.Entries {
+			out[e.PodUID] = true
+		}
+	}
+	if s.Devices != nil {
+		for _, e := range s.Devices.Entries {
+			out[e.PodUID] = true
+		}
+	}
+	return out
+}
+
+// hold waits for pods on their way in, for a while.
+func (m *mirror) hold(out *outcome) (time.Duration, bool) {
+	if len(out.arriving) == 0 {
+		m.waiting = time.Time{}
+		return 0, false
+	}
+	if m.waiting.IsZero() {
+		m.waiting = m.now()
+	}
+	m.notice()
+	if m.now().Sub(m.waiting) >= arrivalLimit {
+		return 0, false
+	}
+	m.confirm() // the last report and the pods bound since still tell the truth
+	return arrivalPoll, true
+}
+
+// describe asks for the topology of devices when plugins have told the kubelet something new.
+func (m *mirror) describe(ctx context.Context, raw []byte, s *kubeletstate.DeviceState) {
+	if s == nil || m.kubelet == nil || m.described != nil && string(m.described) == string(raw) && !m.devices.unknown(s) {
+		return
+	}
+	devices, err := m.kubelet.Devices(ctx)
+	if err != nil {
+		m.log.Warn("the kubelet does not describe its devices", "error", err)
+		return
+	}
+	for resource, list := range devices {
+		m.devices.learn(resource, list...)
+	}
+	m.described = raw
+}
+
+func capacityOf(node *corev1.Node) map[string]int64 {
+	out := map[string]int64{}
+	if node != nil {
+		for name, q := range node.Status.Capacity {
+			out[string(name)] = q.Value()
+		}
+	}
+	return out
+}
+
+// judge says whether the report may be relied on: the reason of its Ready condition, and what is wrong.
+func (m *mirror) judge(state *kubeletstate.State, out *outcome, missing []string) (string, error) {
+	p, err := m.platform.withMemoryOf(state.Memory)
+	if err != nil {
+		return v1alpha1.ReasonContradiction, err
+	}
+	m.platform = &p
+	if err := p.policiesAgree(state); err != nil {
+		return v1alpha1.ReasonContradiction, err
+	}
+	if p.problem != nil {
+		return v1alpha1.ReasonUnsupported, p.problem
+	}
+	if len(missing) > 0 {
+		return v1alpha1.ReasonDevicesUnknown, &unknownDevices{missing}
+	}
+	if len(out.arriving) > 0 {
+		return v1alpha1.ReasonAdmissionUnfinished, &unfinished{out.arriving}
+	}
+	if _, err := p.model.StateOf(&out.snapshot); err != nil {
+		return v1alpha1.ReasonContradiction, err
+	}
+	return v1alpha1.ReasonConsistent, nil
+}
+
+// contradiction waits for a change under way before it publishes a contradiction.
+func (m *mirror) contradiction(ctx context.Context, err error) time.Duration {
+	if wait, torn := m.maybeTorn(); torn {
+		return wait
+	}
+	return m.publishProblem(ctx, v1alpha1.ReasonContradiction, err)
+}
+
+func (m *mirror) maybeTorn() (time.Duration, bool) {
+	m.notice()
+	if m.torn.IsZero() {
+		m.torn = m.now()
+		m.metrics.readErrors.Inc()
+	}
+	return settleTime, m.now().Sub(m.torn) < tornLimit
+}
+
+// tidy forgets pods that nobody names any more.
+func (m *mirror) tidy(state *kubeletstate.State, out *outcome) {
+	held := holders(state)
+	m.pods.forget(func(uid string) bool { return held[uid] })
+	for uid := range m.firstSeen {
+		if !held[uid] {
+			delete(m.firstSeen, uid)
+		}
+	}
+	m.last = make(map[string]int, len(out.order))
+	for i, uid := range out.order {
+		m.last[uid] = i
+	}
+}
+
+// confirm notes that the published report holds.
+func (m *mirror) confirm() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.verified = m.now()
+}
+
+func (m *mirror) setSequence(n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sequence = n
+	m.metrics.sequence.Set(float64(n))
+}
+
+// holds returns when the published report was last found to hold, and its sequence number.
+func (m *mirror) holds() (time.Time, int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.verified, m.sequence
+}

@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+)
+
+// API is what the agent writes; *Cluster is one.
+type API interface {
+	// NodeTopology returns the node's own object, or nil when there is none.
+	NodeTopology(ctx context.Context) (*v1alpha1.NodeTopology, error)
+	// Publish applies the node's own object. ErrStale: somebody else has written a later report.
+	Publish(ctx context.Context, nt *v1alpha1.NodeTopology) error
+	// PublishAmounts applies the node's NodeResourceTopology.
+	PublishAmounts(ctx context.Context, t *nrt.NodeResourceTopology) error
+	// Heartbeat renews the node's Lease and says in it which report still holds.
+	Heartbeat(ctx context.Context, sequence int64, now time.Time) error
+}
+
+// ErrStale says that a report was refused because a later one has been published: another agent runs for the node, or
+// this one has lost count.
+var ErrStale = fmt.Errorf("a later report has been published")
+
+var _ API = (*Cluster)(nil)
+
+// fieldManager owns what the agent applies.
+const fieldManager = "berth-agent"
+
+// Cluster is the API server, seen by the agent of one node.
+type Cluster struct {
+	node    string
+	dynamic dynamic.Interface
+	leases  coordination.LeaseInterface
+	every   time.Duration
+	owner   func() *corev1.Node
+}
+
+// heartbeatsToLive is how many heartbeats may be lost before a lease counts as expired.
+const heartbeatsToLive = 4
+
+// NodeTopology implements API.
+func (c *Cluster) NodeTopology(ctx context.Context) (*v1alpha1.NodeTopology, error) {
+	u, err := c.dynamic.Resource(v1alpha1.NodeTopologies).Get(ctx, c.node, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get NodeTopology %s: %w", c.node, err)
+	}
+	nt := &v1alpha1.NodeTopology{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, nt); err != nil {
+		return nil, fmt.Errorf("get NodeTopology %s: %w", c.node, err)
+	}
+	return nt, nil
+}
+
+// Publish implements API.
+func (c *Cluster) Publish(ctx context.Context, nt *v1alpha1.NodeTopology) error {
+	nt.OwnerReferences = c.ownerReferences()
+	err := c.apply(ctx, v1alpha1.NodeTopologies, nt)
+	if apierrors.IsInvalid(err) {
+		if now, getErr := c.NodeTopology(ctx); getErr == nil && now != nil && now.Status.Sequence > nt.Status.Sequence {
+			return ErrStale
+		}
+	}
+	return err
+}
+
+// PublishAmounts implements API.
+func (c *Cluster) PublishAmounts(ctx context.Context, t *nrt.NodeResourceTopology) error {
+	t.OwnerReferences = c.ownerReferences()
+	return c.apply(ctx, nrt.NodeResourceTopologies, t)
+}
+
+// ownerReferences lets the object go with its Node.
+func (c *Cluster) ownerReferences() []metav1.OwnerReference {
+	node := c.owner()
+	if node == nil {
+		return nil
+	}
+	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
+}
+
+// apply is a server-side apply that takes over every field: nobody else may write the node's objects.
+func (c *Cluster) apply(ctx context.Context, resource schema.GroupVersionResource, object any) error {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("apply %s %s: %w", resource.Resource, c.node, err)
+	}
+	_, err = c.dynamic.Resource(resource).Patch(ctx, c.node, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
+	if err != nil {
+		return fmt.Errorf("apply %s %s: %w", resource.Resource, c.node, err)
+	}
+	return nil
+}
+
+// Heartbeat implements API.
+func (c *Cluster) Heartbeat(ctx context.Context, sequence int64, now time.Time) error {
+	seconds := int32(max(1, c.every*heartbeatsToLive/time.Second))
+	renewed := metav1.NewMicroTime(now)
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: v1alpha1.HeartbeatName(c.node), OwnerReferences: c.ownerReferences(),
+			Annotations: map[string]string{v1alpha1.SequenceAnnotation: strconv.FormatInt(sequence, 10)},
+		},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &c.node, LeaseDurationSeconds: &seconds, RenewTime: &renewed},
+	}
+	lease.APIVersion, lease.Kind = "coordination.k8s.io/v1", "Lease"
+	data, err := json.Marshal(lease)
+	if err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	_, err = c.leases.Patch(ctx, lease.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
+	if err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	return nil
+}

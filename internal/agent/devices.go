@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/placement"
+)
+
+// deviceBook remembers what device plugins said of their devices. The kubelet tells of healthy ones only, but
+// counts the NUMA nodes of all when it makes hints.
+type deviceBook struct {
+	known map[string]map[string]placement.Device // by resource and id
+}
+
+func newDeviceBook() *deviceBook {
+	return &deviceBook{known: map[string]map[string]placement.Device{}}
+}
+
+// learn notes devices with their topology.
+func (b *deviceBook) learn(resource string, devices ...placement.Device) {
+	if b.known[resource] == nil {
+		b.known[resource] = map[string]placement.Device{}
+	}
+	for _, d := range devices {
+		d.Unhealthy = false
+		b.known[resource][d.ID] = d
+	}
+}
+
+// unknown says whether a registered device has never been described.
+func (b *deviceBook) unknown(s *kubeletstate.DeviceState) bool {
+	if s == nil {
+		return false
+	}
+	for resource, ids := range s.Registered {
+		for _, id := range ids {
+			if _, ok := b.known[resource][id]; !ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// pools returns the pools of the registered resources. capacity is Node.status.capacity: where it counts more devices than
+// are healthy, the remembered others are unhealthy, else they are gone. missing lists devices that nobody has described.
+func (b *deviceBook) pools(s *kubeletstate.DeviceState, capacity map[string]int64, preferences map[string]placement.Preference) (pools []placement.DevicePool, missing []string) {
+	if s == nil {
+		return nil, nil
+	}
+	for _, resource := range slices.Sorted(maps.Keys(s.Registered)) {
+		healthy := s.Registered[resource]
+		pool := placement.DevicePool{Resource: resource, Preference: placement.UnknownPreference}
+		if p, ok := preferences[resource]; ok {
+			pool.Preference = p
+		}
+		for _, id := range healthy {
+			d, ok := b.known[resource][id]
+			if !ok {
+				missing = append(missing, resource+"/"+id)
+				d = placement.Device{ID: id}
+			}
+			pool.Devices = append(pool.Devices, d)
+		}
+		sick := capacity[resource] - int64(len(healthy))
+		for _, id := range slices.Sorted(maps.Keys(b.known[resource])) {
+			if _, ok := slices.BinarySearch(healthy, id); ok {
+				continue
+			}
+			if sick <= 0 {
+				continue
+			}
+			sick--
+			d := b.known[resource][id]
+			d.Unhealthy = true
+			pool.Devices = append(pool.Devices, d)
+		}
+		slices.SortFunc(pool.Devices, func(a, b placement.Device) int { return compareIDs(a.ID, b.ID) })
+		pools = append(pools, pool)
+	}
+	return pools, missing
+}
+
+func compareIDs(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,129 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/sysfs"
+	"github.com/berth-dev/berth/topology"
+)
+
+// MachineSource returns the hardware.
+type MachineSource func() (*topology.Machine, error)
+
+// SysMachine reads the machine from the folder that contains sys/.
+func SysMachine(root string) MachineSource {
+	return func() (*topology.Machine, error) { return sysfs.Read(os.DirFS(root)) }
+}
+
+// GivenMachine reads the machine from a machine string.
+func GivenMachine(text string) MachineSource {
+	return func() (*topology.Machine, error) { return topology.Parse(text) }
+}
+
+// reportedClasses are the PCI classes that placement is about: storage, network, display (GPU), co-processors,
+// accelerators. Bridges and board controllers would fill the report.
+var reportedClasses = []string{"0108", "02", "03", "0b40", "12"}
+
+func reportedDevices(all []topology.Device) []topology.Device {
+	var out []topology.Device
+	for _, d := range all {
+		if slices.ContainsFunc(reportedClasses, func(c string) bool { return strings.HasPrefix(d.Class, c) }) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// platform is what stays the same until the kubelet restarts.
+type platform struct {
+	spec wire.NodeSpec
+	// model is nil where the engine cannot predict the node; problem then says why.
+	model   *placement.Model
+	problem error
+}
+
+// discover reads machine and configuration anew.
+func discover(ctx context.Context, machine MachineSource, config ConfigSource, version string) (platform, error) {
+	m, err := machine()
+	if err != nil {
+		return platform{}, fmt.Errorf("machine: %w", err)
+	}
+	trimmed := *m
+	trimmed.Devices = reportedDevices(m.Devices)
+	view, err := placement.ViewOf(&trimmed)
+	if err != nil {
+		return platform{}, fmt.Errorf("machine: %w", err)
+	}
+	release, err := wire.ParseKubeletVersion(version)
+	if err != nil {
+		return platform{}, err
+	}
+	raw, err := config(ctx)
+	if err != nil {
+		return platform{}, err
+	}
+	c, err := wire.Config(raw, wire.Kubelet{Version: release, MemoryBytes: memoryOf(view)})
+	if err != nil {
+		return platform{}, err
+	}
+	c.FeatureGates = gatesOf(c.FeatureGates)
+	p := platform{spec: wire.NodeSpec{Machine: &trimmed, View: view, Config: c, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: version}}
+	p.model, p.problem = placement.NewModel(view, c)
+	return p, nil
+}
+
+func memoryOf(view *placement.KubeletView) (sum uint64) {
+	for i := range view.Nodes {
+		sum += view.Nodes[i].MemoryBytes
+	}
+	return sum
+}
+
+// withMemoryOf returns the platform with the memory that the kubelet saw when it started, which its memory manager has
+// written down.
+func (p platform) withMemoryOf(s *kubeletstate.MemoryState) (platform, error) {
+	if s == nil {
+		return p, nil
+	}
+	view := *p.spec.View
+	view.Nodes = slices.Clone(view.Nodes)
+	if err := s.View(&view); err != nil {
+		return p, err
+	}
+	if reflect.DeepEqual(&view, p.spec.View) {
+		return p, nil
+	}
+	p.spec.View = &view
+	p.model, p.problem = placement.NewModel(&view, p.spec.Config)
+	return p, nil
+}
+
+// policiesAgree says whether the checkpoints were written under the configuration that was read: they are not while
+// somebody has changed the file and not restarted the kubelet.
+func (p *platform) policiesAgree(s *kubeletstate.State) error {
+	if s.CPU != nil && s.CPU.Policy != orDefault(p.spec.Config.CPUManagerPolicy, "none") {
+		return fmt.Errorf("%s: policyName: %q: want %q, the kubelet configuration's cpuManagerPolicy: restart the kubelet",
+			kubeletstate.CPUFile, s.CPU.Policy, p.spec.Config.CPUManagerPolicy)
+	}
+	if s.Memory != nil && s.Memory.Policy != orDefault(p.spec.Config.MemoryManagerPolicy, "None") {
+		return fmt.Errorf("%s: policyName: %q: want %q, the kubelet configuration's memoryManagerPolicy: restart the kubelet",
+			kubeletstate.MemoryFile, s.Memory.Policy, p.spec.Config.MemoryManagerPolicy)
+	}
+	return nil
+}
+
+func orDefault(s, def string) string {
+	if s == "" {
+		return def
+	}
+	return s
+}

@@ -1,0 +1,56 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the agent's own, all with the prefix berth_agent_.
+type Metrics struct {
+	reports    *prometheus.CounterVec
+	heartbeats *prometheus.CounterVec
+	readErrors prometheus.Counter
+	latency    prometheus.Histogram
+	age        prometheus.GaugeFunc
+	ready      prometheus.Gauge
+	sequence   prometheus.Gauge
+	arriving   prometheus.Gauge
+	pods       prometheus.Gauge
+	bytes      prometheus.Gauge
+}
+
+// newMetrics makes metrics; age tells the age of the report in seconds.
+func newMetrics(age func() float64) *Metrics {
+	const ns = "berth_agent"
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: name, Help: help})
+	}
+	return &Metrics{
+		reports:    prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "report_writes_total", Help: "Writes of the node's NodeTopology by result."}, []string{"result"}),
+		heartbeats: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "heartbeats_total", Help: "Renewals of the node's Lease by result."}, []string{"result"}),
+		readErrors: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "read_errors_total", Help: "Readings of the kubelet's checkpoints that failed or contradicted themselves."}),
+		latency: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: ns, Name: "report_latency_seconds",
+			Help: "From the first sign of a change on the node to its acknowledgement by the API server.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 12)}),
+		age:      prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Name: "report_age_seconds", Help: "Since the agent last found the published report to hold."}, age),
+		ready:    gauge("report_ready", "1 if the published report may be relied on."),
+		sequence: gauge("report_sequence", "Sequence number of the published report."),
+		arriving: gauge("arriving_pods", "Pods whose admission is under way in the kubelet's books."),
+		pods:     gauge("reported_pods", "Pods in the published report."),
+		bytes:    gauge("report_bytes", "Size of the published report as JSON."),
+	}
+}
+
+// collectors lists all metrics.
+func (m *Metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.reports, m.heartbeats, m.readErrors, m.latency, m.age, m.ready, m.sequence, m.arriving, m.pods, m.bytes}
+}
+
+func result(err error) string {
+	if err != nil {
+		return "error"
+	}
+	return "ok"
+}
+
+func seconds(d time.Duration) float64 { return d.Seconds() }

@@ -1,0 +1,102 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/placement"
+)
+
+// DefaultRoot is the kubelet's usual root directory.
+const DefaultRoot = "/var/lib/kubelet"
+
+// NoPodResources as Options.PodResources says that the kubelet cannot be asked.
+const NoPodResources = "none"
+
+// Options of an agent. Node and Client are required; every other zero value means what its comment says.
+type Options struct {
+	// Node is the name of the node.
+	Node string
+	// Client reaches the API server with the agent's own credentials.
+	Client *rest.Config
+
+	// Root is the kubelet's root directory; "" means DefaultRoot.
+	Root string
+	// Machine is a machine string; "" means to read the hardware from SysRoot.
+	Machine string
+	// SysRoot is the folder that contains sys/; "" means "/".
+	SysRoot string
+	// Config tells the kubelet's configuration; nil means the file config.yaml in Root.
+	Config ConfigSource
+	// PodResources is the unix socket of that API; "" means pod-resources/kubelet.sock in Root.
+	PodResources string
+	// Preferences says how device plugins choose, by resource, where that is known.
+	Preferences map[string]placement.Preference
+
+	// Namespace of the heartbeat Lease; "" means v1alpha1.HeartbeatNamespace.
+	Namespace string
+	// Heartbeat is the interval of renewals; 0 means 10 s.
+	Heartbeat time.Duration
+	// Rescan is how often the checkpoints are read without a sign of change; 0 means 10 s.
+	Rescan time.Duration
+	// MinInterval is the least time between two writes; 0 means 100 ms.
+	MinInterval time.Duration
+	// Amounts also publishes a NodeResourceTopology, for other readers.
+	Amounts bool
+
+	// Log is where the agent tells what it does; nil discards.
+	Log *slog.Logger
+	// Metrics is where the agent's metrics are registered; nil leaves them out.
+	Metrics prometheus.Registerer
+}
+
+// withDefaults fills in what zero values mean. It fails where something required is missing.
+func (o Options) withDefaults() (Options, error) {
+	if o.Node == "" {
+		return o, errors.New("agent: Node is empty: want the name of the node")
+	}
+	if o.Client == nil {
+		return o, errors.New("agent: Client is nil: want credentials for the API server")
+	}
+	for name, d := range map[string]time.Duration{"Heartbeat": o.Heartbeat, "Rescan": o.Rescan, "MinInterval": o.MinInterval} {
+		if d < 0 {
+			return o, fmt.Errorf("agent: %s is %v: want 0 for the default, or a positive duration", name, d)
+		}
+	}
+	setDefault(&o.Root, DefaultRoot)
+	setDefault(&o.SysRoot, "/")
+	setDefault(&o.PodResources, filepath.Join(o.Root, "pod-resources", "kubelet.sock"))
+	setDefault(&o.Namespace, v1alpha1.HeartbeatNamespace)
+	setDefault(&o.Heartbeat, 10*time.Second)
+	setDefault(&o.Rescan, 10*time.Second)
+	setDefault(&o.MinInterval, 100*time.Millisecond)
+	if o.Config == nil {
+		o.Config = ConfigFile(filepath.Join(o.Root, "config.yaml"), "")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// machine is the source of the hardware.
+func (o *Options) machine() MachineSource {
+	if o.Machine != "" {
+		return GivenMachine(o.Machine)
+	}
+	return SysMachine(o.SysRoot)
+}

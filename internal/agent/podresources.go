@@ -1,0 +1,105 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Kubelet is what a kubelet answers when asked; *PodResources is one.
+type Kubelet interface {
+	// ActivePods counts the pods that the kubelet holds resources for, by namespace/name. A pod that has ended is
+	// off the list for good.
+	ActivePods(ctx context.Context) (map[string]int, error)
+	// Devices lists the healthy devices by resource, with their topology.
+	Devices(ctx context.Context) (map[string][]placement.Device, error)
+}
+
+var _ Kubelet = (*PodResources)(nil)
+
+// PodResources asks a kubelet through its PodResources API.
+type PodResources struct {
+	conn   *grpc.ClientConn
+	client podresources.PodResourcesListerClient
+}
+
+// podResourcesTimeout bounds one question.
+const podResourcesTimeout = 5 * time.Second
+
+// maxPodResourcesBytes bounds an answer.
+const maxPodResourcesBytes = 16 << 20
+
+// DialPodResources returns a client of the unix socket at path. It does not wait for the kubelet: the socket comes and
+// goes with it.
+func DialPodResources(path string) (*PodResources, error) {
+	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPodResourcesBytes)))
+	if err != nil {
+		return nil, fmt.Errorf("PodResources socket %s: %w", path, err)
+	}
+	return &PodResources{conn, podresources.NewPodResourcesListerClient(conn)}, nil
+}
+
+// Close ends the connection.
+func (p *PodResources) Close() error { return p.conn.Close() }
+
+// ActivePods implements Kubelet.
+func (p *PodResources) ActivePods(ctx context.Context) (map[string]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, podResourcesTimeout)
+	defer cancel()
+	resp, err := p.client.List(ctx, &podresources.ListPodResourcesRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("PodResources List: %w", err)
+	}
+	counts := map[string]int{}
+	for _, pod := range resp.PodResources {
+		counts[pod.Namespace+"/"+pod.Name]++
+	}
+	return counts, nil
+}
+
+// Devices implements Kubelet.
+func (p *PodResources) Devices(ctx context.Context) (map[string][]placement.Device, error) {
+	ctx, cancel := context.WithTimeout(ctx, podResourcesTimeout)
+	defer cancel()
+	resp, err := p.client.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("PodResources GetAllocatableResources: %w", err)
+	}
+	return devicesOf(resp.Devices), nil
+}
+
+// devicesOf merges the entries, of which there is one for each device and NUMA node. Nodes that do not fit a NUMASet
+// are left out, as the kubelet leaves out nodes that its machine does not have.
+func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.Device {
+	out := map[string][]placement.Device{}
+	for _, e := range entries {
+		for _, id := range e.DeviceIds {
+			pool := out[e.ResourceName]
+			i := slices.IndexFunc(pool, func(d placement.Device) bool { return d.ID == id })
+			if i < 0 {
+				i = len(pool)
+				pool = append(pool, placement.Device{ID: id})
+				out[e.ResourceName] = pool
+			}
+			if e.Topology == nil {
+				continue
+			}
+			pool[i].HasTopology = true
+			for _, n := range e.Topology.Nodes {
+				if n != nil && n.ID >= 0 && n.ID < topology.MaxNUMANodes {
+					pool[i].NUMA = pool[i].NUMA.With(topology.NUMAID(n.ID))
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,148 @@
+package agent
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// mirrorAnnotation on a pod in the API says which static pod of the kubelet it mirrors (kubetypes.ConfigMirrorAnnotationKey).
+const mirrorAnnotation = "kubernetes.io/config.mirror"
+
+// podFacts is what a report needs to know of a pod.
+type podFacts struct {
+	uid             string // in the kubelet's books
+	apiUID          string
+	namespace, name string
+	created         time.Time
+	// acknowledged: the kubelet has written a status.
+	acknowledged bool
+	// refused: the kubelet has failed the pod without running it.
+	refused bool
+	// ended is when the agent saw the pod terminal or gone; zero while it is neither.
+	ended      time.Time
+	containers []containerFacts // as the kubelet allocates: init containers as declared, then the others
+}
+
+type containerFacts struct {
+	name    string
+	kind    placement.ContainerKind
+	started bool
+}
+
+func (p *podFacts) key() string { return p.namespace + "/" + p.name }
+
+func factsOf(pod *corev1.Pod) podFacts {
+	f := podFacts{
+		uid: string(pod.UID), apiUID: string(pod.UID), namespace: pod.Namespace, name: pod.Name,
+		created: pod.CreationTimestamp.Time, acknowledged: pod.Status.StartTime != nil,
+	}
+	if static := pod.Annotations[mirrorAnnotation]; static != "" {
+		f.uid = static
+	}
+	f.refused = pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Message, "Pod was rejected: ")
+	started := map[string]bool{}
+	for _, s := range pod.Status.InitContainerStatuses {
+		started[s.Name] = s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0
+	}
+	for _, c := range pod.Spec.InitContainers {
+		kind := placement.Init
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			kind = placement.Sidecar
+		}
+		f.containers = append(f.containers, containerFacts{c.Name, kind, started[c.Name]})
+	}
+	for _, c := range pod.Spec.Containers {
+		f.containers = append(f.containers, containerFacts{name: c.Name})
+	}
+	return f
+}
+
+func terminal(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// podBook keeps the pods that the API binds to the node, and those that have left it while the kubelet's books may
+// still name them.
+type podBook struct {
+	mu   sync.Mutex
+	pods map[string]podFacts
+}
+
+func newPodBook() *podBook { return &podBook{pods: map[string]podFacts{}} }
+
+// see notes a pod that the API has.
+func (b *podBook) see(pod *corev1.Pod, now time.Time) {
+	f := factsOf(pod)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	old := b.pods[f.uid]
+	if terminal(pod) {
+		f.ended = now
+		if !old.ended.IsZero() {
+			f.ended = old.ended
+		}
+	}
+	b.pods[f.uid] = f
+}
+
+// lose notes that a pod has left the API.
+func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
+	f := factsOf(pod)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if old, ok := b.pods[f.uid]; ok && old.apiUID != f.apiUID {
+		return // another mirror of the same static pod
+	}
+	f.ended = now
+	if old := b.pods[f.uid]; !old.ended.IsZero() {
+		f.ended = old.ended
+	}
+	f.apiUID = ""
+	b.pods[f.uid] = f
+}
+
+// all returns a copy by the kubelet's UID.
+func (b *podBook) all() map[string]podFacts {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.pods)
+}
+
+// forget drops pods that have left the API and that the kubelet's books no longer name.
+func (b *podBook) forget(named func(uid string) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.pods, func(uid string, f podFacts) bool { return f.apiUID == "" && !named(uid) })
+}
+
+// byCreation orders pods that were found together.
+func byCreation(a, b podFacts) int {
+	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.key(), b.key()), cmp.Compare(a.uid, b.uid))
+}
+
+// order sorts the pods of a report: those of the last one first, as they were, then the others by creation.
+func order(uids []string, last map[string]int, facts map[string]podFacts) {
+	slices.SortFunc(uids, func(a, b string) int {
+		i, old1 := last[a]
+		j, old2 := last[b]
+		switch {
+		case old1 && old2:
+			return cmp.Compare(i, j)
+		case old1:
+			return -1
+		case old2:
+			return 1
+		}
+		fa, fb := facts[a], facts[b]
+		fa.uid, fb.uid = a, b
+		return byCreation(fa, fb)
+	})
+}

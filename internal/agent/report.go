@@ -1,0 +1,196 @@
+package agent
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// evidenceByTime is how long after its end a pod counts as still active where the kubelet cannot be asked: well beyond
+// what the kubelet takes to stop a pod's workers once its phase is terminal.
+const evidenceByTime = 15 * time.Second
+
+// sighting is all that a report is made of: one moment of the node.
+type sighting struct {
+	now   time.Time
+	state kubeletstate.State
+	// pods by the kubelet's UID.
+	pods map[string]podFacts
+	// active counts the kubelet's active pods by namespace/name; nil where the kubelet cannot be asked.
+	active map[string]int
+	// firstSeen is when the agent first found a pod in the books that it knows nothing of.
+	firstSeen map[string]time.Time
+	// last is the position of pods in the last report, by the kubelet's UID.
+	last map[string]int
+	// patient: wait for pods on their way in, rather than report them.
+	patient bool
+}
+
+// outcome of making a report.
+type outcome struct {
+	snapshot placement.Snapshot
+	pods     []wire.ReportedPod
+	// order holds the kubelet's UIDs of snapshot.Pods.
+	order []string
+	// arriving are pods on their way in; unless patient they are part of the report.
+	arriving []string
+	// ending are pods that have ended but may still be active: worth another look soon.
+	ending []string
+}
+
+// makeReport is a pure function of what was seen. The error says that the checkpoints hold what a report cannot say.
+func makeReport(s *sighting) (outcome, error) {
+	snap, err := s.state.Snapshot()
+	if err != nil {
+		return outcome{}, err
+	}
+	var out outcome
+	held := map[string]placement.PodAllocation{}
+	for _, p := range snap.Pods {
+		held[p.UID] = p
+	}
+	r := reporter{sighting: s, alive: map[string]int{}}
+	for _, f := range s.pods {
+		if f.ended.IsZero() {
+			r.alive[f.key()]++
+		}
+	}
+	states := map[string]v1alpha1.PodState{}
+	uids := make([]string, 0, len(held))
+	for uid := range s.pods {
+		if _, holds := held[uid]; !holds && r.admittedAlive(uid) {
+			uids = append(uids, uid)
+		}
+	}
+	for uid := range held {
+		state, wait := r.stateOf(uid)
+		switch wait {
+		case arriving:
+			out.arriving = append(out.arriving, uid)
+		case ending:
+			out.ending = append(out.ending, uid)
+		}
+		states[uid] = state
+		uids = append(uids, uid)
+	}
+	order(uids, s.last, s.pods)
+	snap.Pods = nil
+	for _, uid := range uids {
+		pod, more := r.pod(uid, held[uid])
+		more.State = states[uid]
+		snap.Pods = append(snap.Pods, pod)
+		out.pods = append(out.pods, more)
+	}
+	slices.Sort(out.arriving)
+	slices.Sort(out.ending)
+	out.snapshot, out.order = snap, uids
+	return out, nil
+}
+
+type reporter struct {
+	*sighting
+	alive map[string]int // pods that have not ended, by namespace/name
+}
+
+// waiting says what may be about to change about a pod.
+type waiting int
+
+const (
+	settled waiting = iota
+	arriving
+	ending
+)
+
+func (r *reporter) admitted(uid string) bool {
+	if r.state.Admitted != nil {
+		return r.state.Admitted.Has(uid)
+	}
+	f, ok := r.pods[uid]
+	return ok && f.acknowledged && !f.refused
+}
+
+func (r *reporter) admittedAlive(uid string) bool {
+	f := r.pods[uid]
+	return f.ended.IsZero() && r.admitted(uid)
+}
+
+// stateOf judges a pod that holds something.
+func (r *reporter) stateOf(uid string) (v1alpha1.PodState, waiting) {
+	f, known := r.pods[uid]
+	switch {
+	case !known:
+		return r.stateOfStranger(uid)
+	case f.ended.IsZero() && r.admitted(uid):
+		return "", settled
+	case f.ended.IsZero():
+		return v1alpha1.PodUnknown, arriving
+	case r.maybeActive(&f):
+		return "", ending
+	case f.refused || !r.admitted(uid):
+		return v1alpha1.PodRejected, settled
+	}
+	return v1alpha1.PodEnded, settled
+}
+
+// maybeActive says whether a pod that has ended may still be on the kubelet's list of active pods.
+func (r *reporter) maybeActive(f *podFacts) bool {
+	if r.active == nil {
+		return r.now.Sub(f.ended) < evidenceByTime
+	}
+	return r.active[f.key()] > r.alive[f.key()]
+}
+
+// stateOfStranger judges a pod that the API has not told of. If every active pod of the kubelet is one that the API
+// knows, the stranger is not active; else the API may just be slower than the books.
+func (r *reporter) stateOfStranger(uid string) (v1alpha1.PodState, waiting) {
+	first, seen := r.firstSeen[uid]
+	fresh := !seen || r.now.Sub(first) < strangerPatience
+	if fresh {
+		return v1alpha1.PodUnknown, arriving
+	}
+	if r.active == nil {
+		return v1alpha1.PodUnknown, settled
+	}
+	for key, n := range r.active {
+		if n > r.alive[key] {
+			return v1alpha1.PodUnknown, ending
+		}
+	}
+	return v1alpha1.PodEnded, settled
+}
+
+// strangerPatience is how long the API may be behind the books.
+const strangerPatience = time.Second
+
+// pod puts the containers into the kubelet's order and names their kinds.
+func (r *reporter) pod(uid string, held placement.PodAllocation) (placement.PodAllocation, wire.ReportedPod) {
+	f, known := r.pods[uid]
+	out := placement.PodAllocation{UID: uid}
+	var more wire.ReportedPod
+	if known && f.apiUID != "" {
+		out.UID = f.apiUID
+	}
+	if len(held.Containers) == 0 {
+		return out, more
+	}
+	more.Namespace, more.Name = f.namespace, f.name
+	rest := slices.Clone(held.Containers)
+	for _, c := range f.containers {
+		i := slices.IndexFunc(rest, func(h placement.ContainerAllocation) bool { return h.Name == c.name })
+		if i < 0 {
+			continue
+		}
+		rest[i].Kind = c.kind
+		out.Containers = append(out.Containers, rest[i])
+		rest = slices.Delete(rest, i, i+1)
+		if c.started {
+			more.Started = append(more.Started, c.name)
+		}
+	}
+	out.Containers = append(out.Containers, rest...)
+	return out, more
+}

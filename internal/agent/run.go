@@ -1,0 +1,223 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-dev/berth/internal/kubeletstate"
+)
+
+// Run runs an agent until ctx ends; that is no error. It returns early only when the options are wrong or the kubelet's root
+// directory cannot be watched: everything else is tried again.
+func Run(ctx context.Context, opts Options) error {
+	a, err := newAgent(opts)
+	if err != nil {
+		return err
+	}
+	if a.socket != nil {
+		defer a.socket.Close()
+	}
+	files, stop, err := watchFiles(a.opts.Root)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { a.pods.RunWithContext(ctx); return nil })
+	g.Go(func() error { a.nodes.RunWithContext(ctx); return nil })
+	g.Go(func() error { a.heartbeats(ctx); return nil })
+	g.Go(func() error { return a.loop(ctx, files) })
+	if err := g.Wait(); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// agent wires a mirror to a node and an API server.
+type agent struct {
+	opts    Options
+	mirror  *mirror
+	socket  *PodResources // nil: cannot be asked
+	pods    cache.SharedIndexInformer
+	nodes   cache.SharedIndexInformer
+	changed chan struct{} // something in the API changed
+}
+
+func newAgent(opts Options) (*agent, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(opts.Client)
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	dyn, err := dynamic.NewForConfig(opts.Client)
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	a := &agent{opts: opts, changed: make(chan struct{}, 1)}
+	a.informers(client)
+	book := newPodBook()
+	if err := a.follow(book); err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	a.mirror = a.newMirror(book)
+	a.mirror.api = &Cluster{
+		node: opts.Node, dynamic: dyn, leases: client.CoordinationV1().Leases(opts.Namespace), every: opts.Heartbeat, owner: a.node,
+	}
+	if opts.PodResources != NoPodResources {
+		if a.socket, err = DialPodResources(opts.PodResources); err != nil {
+			return nil, err
+		}
+		a.mirror.kubelet = a.socket
+	}
+	if opts.Metrics != nil {
+		for _, c := range a.mirror.metrics.collectors() {
+			if err := opts.Metrics.Register(c); err != nil {
+				return nil, fmt.Errorf("agent: %w", err)
+			}
+		}
+	}
+	return a, nil
+}
+
+func (a *agent) newMirror(book *podBook) *mirror {
+	root := os.DirFS(a.opts.Root)
+	m := &mirror{
+		node: a.opts.Node, machine: a.opts.machine(), config: a.opts.Config, pods: book, nodeObject: a.node, now: time.Now,
+		read:        func() (kubeletstate.Raw, error) { return kubeletstate.ReadRaw(root) },
+		preferences: a.opts.Preferences, minInterval: a.opts.MinInterval, amounts: a.opts.Amounts, log: a.opts.Log.With("node", a.opts.Node),
+		devices: newDeviceBook(), firstSeen: map[string]time.Time{}, last: map[string]int{}, backoff: newBackoff(),
+	}
+	m.metrics = newMetrics(func() float64 {
+		at, _ := m.holds()
+		if at.IsZero() {
+			return -1
+		}
+		return seconds(time.Since(at))
+	})
+	return m
+}
+
+// informers watch the node's own objects alone.
+func (a *agent) informers(client kubernetes.Interface) {
+	pods := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
+		fields.OneTermEqualSelector("spec.nodeName", a.opts.Node))
+	a.pods = cache.NewSharedIndexInformer(pods, &corev1.Pod{}, 0, cache.Indexers{})
+	nodes := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "nodes", metav1.NamespaceAll,
+		fields.OneTermEqualSelector("metadata.name", a.opts.Node))
+	a.nodes = cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
+}
+
+// follow keeps book up to date.
+func (a *agent) follow(book *podBook) error {
+	see := func(object any) {
+		if pod, ok := object.(*corev1.Pod); ok {
+			book.see(pod, time.Now())
+			poke(a.changed)
+		}
+	}
+	lose := func(object any) {
+		if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = gone.Obj
+		}
+		if pod, ok := object.(*corev1.Pod); ok {
+			book.lose(pod, time.Now())
+			poke(a.changed)
+		}
+	}
+	_, err := a.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: see, UpdateFunc: func(_, object any) { see(object) }, DeleteFunc: lose,
+	})
+	if err != nil {
+		return err
+	}
+	node := func(any) { poke(a.changed) }
+	_, err = a.nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: node, UpdateFunc: func(any, any) { poke(a.changed) }, DeleteFunc: node})
+	return err
+}
+
+// node returns the Node object, or nil.
+func (a *agent) node() *corev1.Node {
+	for _, object := range a.nodes.GetStore().List() {
+		if n, ok := object.(*corev1.Node); ok && n.Name == a.opts.Node {
+			return n
+		}
+	}
+	return nil
+}
+
+// loop steps whenever something happened, and now and then anyway.
+func (a *agent) loop(ctx context.Context, files *fileEvents) error {
+	if !cache.WaitForCacheSync(ctx.Done(), a.pods.HasSynced, a.nodes.HasSynced) {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-files.Restarted:
+			a.mirror.restarted()
+		case <-files.Changed:
+			a.mirror.notice()
+		case <-a.changed:
+		case <-timer.C:
+		}
+		next := a.mirror.step(ctx)
+		if next == 0 {
+			next = a.opts.Rescan
+		}
+		timer.Reset(next)
+	}
+}
+
+// heartbeats renews the Lease for as long as the last report is found to hold.
+func (a *agent) heartbeats(ctx context.Context) {
+	failures := newBackoff()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		timer.Reset(a.beat(ctx, &failures))
+	}
+}
+
+// firstBeatPoll is how often to look whether there is a report to vouch for yet.
+const firstBeatPoll = 100 * time.Millisecond
+
+// beat returns when to beat again. A report that has not been found to hold for two rescans is not vouched for.
+func (a *agent) beat(ctx context.Context, failures *backoff) time.Duration {
+	at, sequence := a.mirror.holds()
+	switch {
+	case at.IsZero():
+		return firstBeatPoll
+	case time.Since(at) > 2*a.opts.Rescan+time.Second:
+		return a.opts.Heartbeat
+	}
+	err := a.mirror.api.Heartbeat(ctx, sequence, time.Now())
+	a.mirror.metrics.heartbeats.WithLabelValues(result(err)).Inc()
+	if err != nil {
+		a.opts.Log.Warn("cannot send a heartbeat", "node", a.opts.Node, "error", err)
+		return min(failures.Step(), a.opts.Heartbeat)
+	}
+	*failures = newBackoff()
+	return a.opts.Heartbeat
+}

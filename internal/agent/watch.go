@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/berth-dev/berth/internal/kubeletstate"
+)
+
+// fileEvents says what happened below the kubelet's root directory.
+type fileEvents struct {
+	// Changed receives when a checkpoint may have been replaced. One pending event is enough.
+	Changed chan struct{}
+	// Restarted receives when the kubelet has (re)started: it makes the socket of its device manager anew.
+	Restarted chan struct{}
+}
+
+// kubeletSocket is made by the kubelet when it starts (pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go).
+const kubeletSocket = "kubelet.sock"
+
+// watchFiles watches the directories of the checkpoints, which are replaced by renaming. The returned function stops it.
+func watchFiles(root string) (*fileEvents, func() error, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, nil, fmt.Errorf("watch %s: %w", root, err)
+	}
+	if err := w.Add(root); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("watch %s: %w", root, err), w.Close())
+	}
+	devices := filepath.Join(root, filepath.Dir(kubeletstate.DeviceFile))
+	if err := w.Add(devices); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, errors.Join(fmt.Errorf("watch %s: %w", devices, err), w.Close())
+	}
+	events := &fileEvents{Changed: make(chan struct{}, 1), Restarted: make(chan struct{}, 1)}
+	go func() {
+		for {
+			select {
+			case e, ok := <-w.Events:
+				if !ok {
+					return
+				}
+				events.handle(w, e, devices)
+			case _, ok := <-w.Errors: // an overflowing queue: look at everything
+				if !ok {
+					return
+				}
+				poke(events.Changed)
+			}
+		}
+	}()
+	return events, w.Close, nil
+}
+
+func (f *fileEvents) handle(w *fsnotify.Watcher, e fsnotify.Event, devices string) {
+	base := filepath.Base(e.Name)
+	switch {
+	case e.Name == devices && e.Has(fsnotify.Create):
+		_ = w.Add(devices) // gone again already: its next creation is another event
+		poke(f.Changed)
+	case filepath.Dir(e.Name) == devices && base == kubeletSocket && e.Has(fsnotify.Create):
+		poke(f.Restarted)
+	case base == kubeletstate.CPUFile, base == kubeletstate.MemoryFile, base == kubeletstate.AdmittedFile,
+		base == filepath.Base(kubeletstate.DeviceFile):
+		poke(f.Changed)
+	}
+}
+
+// poke leaves one event pending.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
