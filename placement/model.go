@@ -102,7 +102,7 @@ func (m *Model) compileNodes(view *KubeletView, _ *Config) error {
 // compileDistances sums up distances for prefer-closest-numa-nodes. The kubelet indexes each row by node id, although sysfs
 // lists online nodes only.
 func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
-	if !m.set.closest || m.set.policy == policySingleNUMANode {
+	if !m.set.closest {
 		return nil
 	}
 	const field = "topologyManagerPolicyOptions[prefer-closest-numa-nodes]"
@@ -113,12 +113,18 @@ func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
 		if n.Distances == nil {
 			return bad(field, "true", "the distances of NUMA node "+strconv.Itoa(int(n.ID))+", which the machine does not tell")
 		}
+		if m.set.policy == policySingleNUMANode || m.space.Len() == 1 {
+			continue // there are no masks to compare by distance
+		}
 		if len(n.Distances) <= last {
 			return unsupported(field, "true", "NUMA ids without gaps: the kubelet would crash on the "+
 				strconv.Itoa(len(n.Distances))+" distances of NUMA node "+strconv.Itoa(int(n.ID)))
 		}
 		pos, _ := m.space.Position(n.ID)
 		rows[pos] = n.Distances
+	}
+	if m.set.policy == policySingleNUMANode || m.space.Len() == 1 {
+		return nil
 	}
 	m.distance = make([]uint64, len(m.space.BySize())+1)
 	for _, mask := range m.space.BySize() {
@@ -198,11 +204,9 @@ func (m *Model) reserve(cfg *Config) (topology.CPUSet, error) {
 	if cfg.ReservedSystemCPUs != "" {
 		set, err := topology.ParseCPUList(cfg.ReservedSystemCPUs)
 		if err != nil {
-			return set, bad("reservedSystemCPUs", cfg.ReservedSystemCPUs, err.Error())
+			err = bad("reservedSystemCPUs", cfg.ReservedSystemCPUs, "CPUs that the machine has: "+err.Error())
 		}
-		if !set.IsEmpty() {
-			return set, nil
-		}
+		return set, err
 	}
 	if cfg.ReservedMilliCPU <= 0 {
 		return topology.CPUSet{}, bad("kubeReserved[cpu]", strconv.FormatInt(cfg.ReservedMilliCPU, 10)+"m",

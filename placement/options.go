@@ -3,6 +3,7 @@ package placement
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/berth-dev/berth/placement/cpu"
 )
@@ -70,11 +71,12 @@ func (s *settings) readTopologyManager(c *Config) error {
 	default:
 		return bad("topologyManagerPolicy", c.TopologyManagerPolicy, "none, best-effort, restricted or single-numa-node")
 	}
-	switch c.TopologyManagerScope {
-	case "", "container":
-	case "pod":
+	switch {
+	case s.policy == policyNone:
+		// The kubelet does not look at the scope then.
+	case c.TopologyManagerScope == "pod":
 		s.podScope = true
-	default:
+	case c.TopologyManagerScope != "" && c.TopologyManagerScope != "container":
 		return bad("topologyManagerScope", c.TopologyManagerScope, "container or pod")
 	}
 	return nil
@@ -110,6 +112,9 @@ func (s *settings) readTopologyOptions(c *Config) error {
 }
 
 func (s *settings) readManagers(c *Config) error {
+	if !isCPUList(c.ReservedSystemCPUs) {
+		return bad("reservedSystemCPUs", c.ReservedSystemCPUs, `a list of CPUs and ranges like "0-3,8"`)
+	}
 	switch c.CPUManagerPolicy {
 	case "", "none":
 		if len(c.CPUManagerPolicyOptions) > 0 {
@@ -129,6 +134,25 @@ func (s *settings) readManagers(c *Config) error {
 		return bad("memoryManagerPolicy", c.MemoryManagerPolicy, "None or Static")
 	}
 	return nil
+}
+
+// isCPUList says whether the kubelet would parse the text (k8s.io/utils/cpuset.Parse), which it does whatever the policy;
+// strides and blanks, which the kernel allows, are errors.
+func isCPUList(text string) bool {
+	if text == "" {
+		return true
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		from, to, ranged := strings.Cut(item, "-")
+		low, err := strconv.ParseUint(from, 10, 31)
+		if err != nil {
+			return false
+		}
+		if high, err := strconv.ParseUint(to, 10, 31); ranged && (err != nil || high < low) {
+			return false
+		}
+	}
+	return true
 }
 
 // cpuOption is an option of the CPU manager's static policy with the release in which it became beta and GA; before beta

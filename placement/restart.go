@@ -41,6 +41,29 @@ func (s *State) Restart(m *Model) error {
 	return nil
 }
 
+// Mixed says whether some NUMA node's memory is in blocks of different groups, which the kubelet's best-effort policy can
+// bring about: of a pod's blocks, or with uid "" of all. What the kubelet makes of that when it releases the pod, or restarts,
+// depends on Go's map order.
+func (s *State) Mixed(uid string) bool {
+	group := map[topology.NUMAID]topology.NUMASet{}
+	for i := range s.pods {
+		if uid != "" && s.pods[i].uid != uid {
+			continue
+		}
+		for _, c := range s.pods[i].pod.Containers {
+			for _, b := range c.Memory {
+				for node := range b.NUMA.All() {
+					if g, ok := group[node]; ok && g != b.NUMA {
+						return true
+					}
+					group[node] = b.NUMA
+				}
+			}
+		}
+	}
+	return false
+}
+
 // restartCPUs is cpumanager's validateState.
 func (s *State) restartCPUs(m *Model) error {
 	if m.cpus.topology == nil {

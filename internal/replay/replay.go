@@ -82,6 +82,13 @@ func boot(c *cases.Case, version placement.Version) (*kubelet, error) {
 	return k, nil
 }
 
+// Declined says whether the engine knows that the case's kubelet would start, but not what it would do.
+func Declined(c *cases.Case, version placement.Version) bool {
+	_, err := boot(c, version)
+	var refused *placement.ConfigError
+	return errors.As(err, &refused) && refused.Unsupported
+}
+
 // gates turns on what the recorded kubelets had on where a case does not say: the alpha options of the CPU manager.
 func gates(given map[string]bool) map[string]bool {
 	all := map[string]bool{"CPUManagerPolicyAlphaOptions": true, "CPUManagerPolicyBetaOptions": true}
@@ -159,7 +166,7 @@ func (k *kubelet) decide(p *pod, out *cases.EventResult) {
 	out.Admitted = &admitted
 	if !admitted {
 		out.Reason, out.Message = v.Reason.String(), v.Detail.Text()
-		k.state.Reject(k.model, &p.request, &p.decision)
+		k.state.Commit(k.model, &p.request, &p.decision)
 		k.remove(p.request.UID)
 		return
 	}
@@ -172,6 +179,7 @@ func (k *kubelet) find(uid string) int {
 }
 
 func (k *kubelet) remove(uid string) {
+	k.random = k.random || k.state.Mixed(uid)
 	k.state.Release(k.model, uid)
 	if i := k.find(uid); i >= 0 {
 		k.pods = slices.Delete(k.pods, i, i+1)
@@ -180,6 +188,7 @@ func (k *kubelet) remove(uid string) {
 
 // restart starts the kubelet again on its checkpoints and admits its pods in the order of their first admission.
 func (k *kubelet) restart(out *cases.EventResult) {
+	k.random = k.random || k.state.Mixed("")
 	if err := k.state.Restart(k.model); err != nil {
 		out.Panic = "restart failed: " + err.Error()
 		return
