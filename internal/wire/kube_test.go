@@ -1,0 +1,226 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// podOf reads the spec and status of a pod.
+func podOf(t testing.TB, text string) *corev1.Pod {
+	t.Helper()
+	pod := new(corev1.Pod)
+	if err := yaml.UnmarshalStrict([]byte(text), pod); err != nil {
+		t.Fatal(err)
+	}
+	pod.Name, pod.Namespace, pod.UID = "p", "ns", "uid"
+	return pod
+}
+
+func TestRequest(t *testing.T) {
+	got, err := Request(podOf(t, `
+spec:
+  initContainers:
+  - name: fetch
+    resources: {limits: {cpu: "2", memory: 1Gi}}
+  - name: proxy
+    restartPolicy: Always
+    resources: {limits: {cpu: 500m, memory: 64Mi}}
+  containers:
+  - name: main
+    resources:
+      limits: {cpu: "4", memory: 1.5Gi, hugepages-2Mi: 4Mi, nvidia.com/gpu: "2", ephemeral-storage: 1Gi, example.com/claimed: 1}
+      requests: {cpu: "4", memory: 1536Mi}
+  ephemeralContainers:
+  - name: debug
+    resources: {limits: {cpu: "64"}}
+status:
+  extendedResourceClaimStatus:
+    resourceClaimName: x
+    requestMappings: [{containerName: main, resourceName: example.com/claimed, requestName: r}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := func(bytes uint64) placement.MemoryRequest {
+		return placement.MemoryRequest{Resource: "memory", Bytes: bytes}
+	}
+	want := placement.Request{UID: "uid", Guaranteed: true, Containers: []placement.ContainerRequest{
+		{Name: "fetch", Kind: placement.Init, MilliCPU: 2000, Memory: []placement.MemoryRequest{memory(1 << 30)}},
+		{Name: "proxy", Kind: placement.Sidecar, MilliCPU: 500, Memory: []placement.MemoryRequest{memory(64 << 20)}},
+		{Name: "main", MilliCPU: 4000, Memory: []placement.MemoryRequest{{Resource: "hugepages-2Mi", Bytes: 4 << 20}, memory(3 << 29)},
+			Devices: []placement.DeviceRequest{{Resource: "example.com/claimed", Count: 1, Claimed: true}, {Resource: "nvidia.com/gpu", Count: 2}}},
+	}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestGuaranteed(t *testing.T) {
+	for name, test := range map[string]struct {
+		pod  string
+		want bool
+	}{
+		"limits only":              {`{spec: {containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, true},
+		"requests are less":        {`{spec: {containers: [{name: c, resources: {limits: {cpu: 2, memory: 1Gi}, requests: {cpu: 1}}}]}}`, false},
+		"no memory limit":          {`{spec: {containers: [{name: c, resources: {limits: {cpu: 1}}}]}}`, false},
+		"memory limit of nothing":  {`{spec: {containers: [{name: c, resources: {limits: {cpu: 1, memory: 0}}}]}}`, false},
+		"one container without":    {`{spec: {containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}, {name: d}]}}`, false},
+		"init container without":   {`{spec: {initContainers: [{name: i}], containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, false},
+		"sums are equal":           {`{spec: {containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}, requests: {cpu: 2, memory: 1Gi}}}, {name: d, resources: {limits: {cpu: 2, memory: 1Gi}, requests: {cpu: 1, memory: 1Gi}}}]}}`, true},
+		"the status says so":       {`{status: {qosClass: Guaranteed}, spec: {containers: [{name: c}]}}`, true},
+		"the status says no":       {`{status: {qosClass: Burstable}, spec: {containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, false},
+		"pod-level":                {`{spec: {resources: {limits: {cpu: 1, memory: 1Gi}}, containers: [{name: c}]}}`, true},
+		"pod-level without memory": {`{spec: {resources: {limits: {cpu: 1}}, containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, false},
+		"no containers":            {`{spec: {containers: []}}`, false},
+	} {
+		got, err := Request(podOf(t, test.pod))
+		if err != nil || got.Guaranteed != test.want {
+			t.Errorf("%s: %v, %v: want %v", name, got.Guaranteed, err, test.want)
+		}
+		if levels := strings.HasPrefix(name, "pod-level"); got.PodLevel != levels {
+			t.Errorf("%s: pod-level %v", name, got.PodLevel)
+		}
+	}
+}
+
+// TestAbsurdAmounts: an error names the field and the value.
+func TestAbsurdAmounts(t *testing.T) {
+	for resources, field := range map[string]string{
+		`limits: {cpu: "1000000000000000000"}`:                      "spec.containers[0].resources.limits[cpu]",
+		`limits: {cpu: "-1"}`:                                       "spec.containers[0].resources.limits[cpu]",
+		`{limits: {cpu: "1"}, requests: {cpu: "-1"}}`:               "spec.containers[0].resources.requests[cpu]",
+		`limits: {memory: -1Gi}`:                                    "spec.containers[0].resources.limits[memory]",
+		`limits: {memory: 8Ei}`:                                     "spec.containers[0].resources.limits[memory]",
+		`limits: {hugepages-1Gi: 5Ei}`:                              "spec.containers[0].resources.limits[hugepages-1Gi]",
+		`limits: {nvidia.com/gpu: "-2"}`:                            "spec.containers[0].resources.limits[nvidia.com/gpu]",
+		`limits: {nvidia.com/gpu: 1E}`:                              "spec.containers[0].resources.limits[nvidia.com/gpu]",
+		`requests: {nvidia.com/gpu: "-1"}`:                          "spec.containers[0].resources.requests[nvidia.com/gpu]",
+		`limits: {memory: "9999999999999999999999999999999999999"}`: "spec.containers[0].resources.limits[memory]",
+	} {
+		if !strings.HasPrefix(resources, "{") {
+			resources = "{" + resources + "}"
+		}
+		_, err := Request(podOf(t, `{spec: {containers: [{name: c, resources: `+resources+`}]}}`))
+		var wrong *FieldError
+		if !errors.As(err, &wrong) || wrong.Field != field || wrong.Object != "Pod ns/p" {
+			t.Errorf("%s: got %v, want an error about %s", resources, err, field)
+		}
+	}
+}
+
+// TestOddAmounts: what the kubelet sees is neither rounded nor refused.
+func TestOddAmounts(t *testing.T) {
+	got, err := Request(podOf(t, `{spec: {containers: [{name: c, resources: {limits: {cpu: 1999u, memory: 100m, example.com/x: 1500m, kubernetes.io/batch: 1, plain: 2}}}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := got.Containers[0]
+	if c.MilliCPU != 2 || len(c.Memory) != 1 || !c.Memory[0].Fraction || len(c.Devices) != 1 || c.Devices[0].Count != 2 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// FuzzRequest: no pod makes the translation panic or let through an amount that the engine refuses.
+func FuzzRequest(f *testing.F) {
+	f.Add([]byte(`{"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"1","memory":"1.5Gi","x.y/z":"3"}}}]}}`))
+	f.Add([]byte(`{"spec":{"initContainers":[{"name":"c","restartPolicy":"Always","resources":{"requests":{"hugepages-2Mi":"1e3"}}}]}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		pod := new(corev1.Pod)
+		if json.Unmarshal(text, pod) != nil {
+			return
+		}
+		r, err := Request(pod)
+		if err != nil {
+			return
+		}
+		for _, c := range r.Containers {
+			if c.MilliCPU < 0 || c.MilliCPU > 1_000_000_000 {
+				t.Errorf("%d thousandths of a CPU", c.MilliCPU)
+			}
+			for _, m := range c.Memory {
+				if m.Bytes > 1<<60 {
+					t.Errorf("%d bytes", m.Bytes)
+				}
+			}
+			for _, d := range c.Devices {
+				if d.Count < 0 || d.Count > 1<<30 {
+					t.Errorf("%d devices", d.Count)
+				}
+			}
+		}
+	})
+}
+
+func quantities(pairs ...string) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		list[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return list
+}
+
+func TestConfig(t *testing.T) {
+	kc := &kubeletv1beta1.KubeletConfiguration{
+		CPUManagerPolicy:        "static",
+		CPUManagerPolicyOptions: map[string]string{"full-pcpus-only": "true"},
+		KubeReserved:            map[string]string{"cpu": "500m", "memory": "1Gi"},
+		SystemReserved:          map[string]string{"cpu": "1", "memory": "512Mi", "hugepages-2Mi": "4Mi"},
+		EvictionHard:            map[string]string{"memory.available": "10%"},
+		MemoryManagerPolicy:     "Static",
+		ReservedMemory:          []kubeletv1beta1.MemoryReservation{{NumaNode: 1, Limits: quantities("memory", "1Gi")}},
+		TopologyManagerPolicy:   "restricted",
+		TopologyManagerScope:    "pod",
+	}
+	got, err := Config(kc, Kubelet{Version: placement.V135, MemoryBytes: 10 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The kubelet multiplies by a float32: 10% is a little more than a tenth.
+	share := 0.1
+	evicted := uint64(float64(10<<30) * float64(float32(math.Nextafter(share, 1))))
+	want := placement.Config{
+		Version: placement.V135, CPUManagerPolicy: "static", CPUManagerPolicyOptions: map[string]string{"full-pcpus-only": "true"},
+		ReservedMilliCPU: 1500, MemoryManagerPolicy: "Static",
+		ReservedMemory:        []placement.ReservedMemory{{NUMA: 1, Limits: map[string]uint64{"memory": 1 << 30}}},
+		NodeReserved:          map[string]uint64{"memory": 3<<29 + evicted, "hugepages-2Mi": 4 << 20},
+		TopologyManagerPolicy: "restricted", TopologyManagerScope: "pod",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if got, _ := Config(kc, Kubelet{}); got.NodeReserved != nil {
+		t.Errorf("a percentage of an unknown amount: got %v, want nil", got.NodeReserved)
+	}
+	kc.EvictionHard = nil
+	if got, _ := Config(kc, Kubelet{}); got.NodeReserved["memory"] != 3<<29+100<<20 {
+		t.Errorf("the default threshold: got %d", got.NodeReserved["memory"])
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	for field, kc := range map[string]kubeletv1beta1.KubeletConfiguration{
+		"kubeReserved[cpu]":                 {KubeReserved: map[string]string{"cpu": "two"}},
+		"systemReserved[memory]":            {SystemReserved: map[string]string{"memory": "-1Gi"}},
+		"evictionHard[memory.available]":    {EvictionHard: map[string]string{"memory.available": "NaN%"}},
+		"reservedMemory[0].numaNode":        {ReservedMemory: []kubeletv1beta1.MemoryReservation{{NumaNode: -1}}},
+		"reservedMemory[0].limits[memory]":  {ReservedMemory: []kubeletv1beta1.MemoryReservation{{Limits: quantities("memory", "-1")}}},
+		"reservedMemory[0].limits[storage]": {ReservedMemory: []kubeletv1beta1.MemoryReservation{{Limits: quantities("storage", "1")}}},
+	} {
+		_, err := Config(&kc, Kubelet{})
+		var wrong *FieldError
+		if !errors.As(err, &wrong) || wrong.Field != field {
+			t.Errorf("got %v, want an error about %s", err, field)
+		}
+	}
+}
