@@ -27,6 +27,34 @@ func expectedOf(archive string) (files []string) {
 	return files
 }
 
+// variants are outputs of lstopo under other settings, by capture.
+var variants = []struct{ archive, output, aspects string }{
+	{"nvidiagpunumanodes.tar.bz2", "nvidiagpunumanodes-kept.console", "package core l3 numa memory distances"},
+	{"nvidiagpunumanodes.tar.bz2", "nvidiagpunumanodes.kept.output", "package core l3 numa memory distances"},
+	{"nvidia-dgx-gb10.tar.bz2", "nvidia-dgx-gb10-nomidr.xml", "package core l3 numa memory"},
+	{"16em64t-4s2c2t.tar.bz2", "16em64t-4s2c2t_ncaches.output", "package core numa memory"},
+	{"16amd64-8n2c-cpusets.tar.bz2", "16amd64-8n2c-cpusets_noadmin.output", "package core l3 numa memory distances"},
+	{"16em64t-4s2c2t-offlines.tar.bz2", "16em64t-4s2c2t-offlines-xml.xml", "package core l3 numa memory"},
+}
+
+func TestHwlocVariantsAgree(t *testing.T) {
+	for _, archive := range hwlocArchives(t) {
+		for _, v := range variants {
+			text, err := os.ReadFile(filepath.Join(filepath.Dir(archive), v.output))
+			if v.archive != filepath.Base(archive) || err != nil {
+				continue
+			}
+			t.Run(v.output, func(t *testing.T) {
+				theirs, err := readHwloc(string(text))
+				if err != nil {
+					t.Fatal(err)
+				}
+				compare(t, machine(t, archive), theirs, nil, strings.Fields(v.aspects)...)
+			})
+		}
+	}
+}
+
 func TestHwlocAgrees(t *testing.T) {
 	compared := 0
 	for _, archive := range hwlocArchives(t) {

@@ -26,6 +26,7 @@ func (s *seen) add(aspect, format string, args ...any) {
 type object struct {
 	kind     string
 	id       string // P#, "" for none
+	logical  int    // L#, of the text format
 	label    string // the rest of the line
 	memory   string
 	cpus     topology.CPUSet
@@ -34,7 +35,7 @@ type object struct {
 }
 
 var (
-	consoleLine = regexp.MustCompile(`^( *)([A-Za-z0-9]+)(?:\([^)]*\)|\[[^\]]*\])? L#\d+(.*)$`)
+	consoleLine = regexp.MustCompile(`^( *)([A-Za-z0-9]+)(?:\([^)]*\)|\[[^\]]*\])? L#(\d+)(.*)$`)
 	osIndex     = regexp.MustCompile(`^ \(P#(\d+)`)
 	localMemory = regexp.MustCompile(`[( ]local=(\d+[KMG]i?B)`)
 	busID       = regexp.MustCompile(`busid=([0-9a-f:.]+) id=([0-9a-f]{4}:[0-9a-f]{4}) class=([0-9a-f]{4})`)
@@ -56,11 +57,12 @@ func readConsole(text string) *object {
 		for len(depths) > 1 && depths[len(depths)-1] >= depth {
 			stack, depths = stack[:len(stack)-1], depths[:len(depths)-1]
 		}
-		o := &object{kind: m[2], label: m[3], parent: stack[len(stack)-1]}
-		if id := osIndex.FindStringSubmatch(m[3]); id != nil {
+		o := &object{kind: m[2], label: m[4], parent: stack[len(stack)-1]}
+		o.logical, _ = strconv.Atoi(m[3])
+		if id := osIndex.FindStringSubmatch(m[4]); id != nil {
 			o.id = id[1]
 		}
-		if local := localMemory.FindStringSubmatch(m[3]); local != nil {
+		if local := localMemory.FindStringSubmatch(m[4]); local != nil {
 			o.memory = local[1]
 		}
 		o.parent.children = append(o.parent.children, o)
@@ -231,7 +233,8 @@ func unknown(id string) string {
 	return id
 }
 
-// consoleDistances reads the latency matrix of a console output, which goes by logical indexes.
+// consoleDistances reads the latency matrix of a console output, which goes by logical indexes, in the order
+// of its head. nodes are the ids in logical order.
 func consoleDistances(text string, nodes []string) []string {
 	_, rest, ok := strings.Cut(text, "Relative latency matrix (name NUMALatency")
 	if !ok {
@@ -239,6 +242,12 @@ func consoleDistances(text string, nodes []string) []string {
 	}
 	var values []string
 	lines := strings.Split(rest, "\n")
+	var order []string
+	for _, head := range strings.Fields(lines[1])[1:] {
+		if at, err := strconv.Atoi(head); err == nil && at < len(nodes) {
+			order = append(order, nodes[at])
+		}
+	}
 	for i := 2; i < len(lines) && i < 2+len(nodes); i++ {
 		fields := strings.Fields(lines[i])
 		if len(fields) != len(nodes)+1 {
@@ -246,7 +255,7 @@ func consoleDistances(text string, nodes []string) []string {
 		}
 		values = append(values, fields[1:]...)
 	}
-	return []string{strings.Join(nodes, " ") + " = " + strings.Join(values, " ")}
+	return []string{strings.Join(order, " ") + " = " + strings.Join(values, " ")}
 }
 
 // readHwloc reads either output format.
@@ -263,14 +272,21 @@ func readHwloc(text string) (*seen, error) {
 	root.list(s)
 	root.pus(&s.cpus)
 	if !strings.HasPrefix(text, "<?xml") {
-		var ids []string
-		for _, line := range s.lines["numa"] {
-			id, _, _ := strings.Cut(line, ":")
-			ids = append(ids, id)
-		}
+		ids := make([]string, len(s.lines["numa"]))
+		root.nodes(ids)
 		s.lines["distances"] = consoleDistances(text, ids)
 	}
 	return s, nil
+}
+
+// nodes puts the ids of the NUMA nodes in logical order.
+func (o *object) nodes(ids []string) {
+	if o.kind == "NUMANode" {
+		ids[o.logical] = o.id
+	}
+	for _, child := range o.children {
+		child.nodes(ids)
+	}
 }
 
 func (o *object) pus(set *topology.CPUSet) {

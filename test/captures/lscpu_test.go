@@ -1,0 +1,146 @@
+package captures
+
+import (
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// lscpu is what util-linux' lscpu prints: facts by name, and the table of "lscpu -p" in logical numbers.
+type lscpu struct {
+	facts map[string]string
+	table [][]string
+	heads []string
+}
+
+func readLscpu(t *testing.T, text string) *lscpu {
+	t.Helper()
+	l := &lscpu{facts: map[string]string{}}
+	head, rest, _ := strings.Cut(text, "# The following is the parsable format")
+	for line := range strings.Lines(head) {
+		name, value, _ := strings.Cut(line, ":")
+		if _, twice := l.facts[name]; !twice {
+			l.facts[name] = strings.TrimSpace(value)
+		}
+	}
+	table, _, _ := strings.Cut(rest, "\n\n")
+	_, table, _ = strings.Cut(table, "\n# CPU,")
+	rows, err := csv.NewReader(strings.NewReader("CPU," + table)).ReadAll()
+	if err != nil || len(rows) < 2 {
+		t.Fatalf("table of lscpu: %d rows, %v", len(rows), err)
+	}
+	l.heads, l.table = rows[0], rows[1:]
+	return l
+}
+
+// groups returns the sets of CPUs that share a value of a column, in order of their lowest CPU; no value, no set.
+func (l *lscpu) groups(column string) (sets []string) {
+	at := slices.Index(l.heads, column)
+	if at < 0 {
+		return nil
+	}
+	byValue := map[string]*topology.CPUSet{}
+	for _, row := range l.table {
+		cpu, err := strconv.Atoi(row[0])
+		if err != nil || row[at] == "" || row[at] == "-" {
+			continue
+		}
+		if byValue[row[at]] == nil {
+			byValue[row[at]] = &topology.CPUSet{}
+		}
+		byValue[row[at]].Add(topology.CPUID(cpu))
+	}
+	for _, set := range byValue {
+		sets = append(sets, set.String())
+	}
+	return sets
+}
+
+var stride = regexp.MustCompile(`:(\d+)`)
+
+func (l *lscpu) seen(t *testing.T) *seen {
+	t.Helper()
+	s := newSeen()
+	var err error
+	if s.cpus, err = topology.ParseCPUList(l.facts["On-line CPU(s) list"]); err != nil {
+		t.Fatal(err)
+	}
+	for aspect, column := range map[string]string{"package": "Socket", "core": "Core", "l3": "L3", "numa": "Node"} {
+		for _, set := range l.groups(column) {
+			s.add(aspect, "%s", set)
+		}
+	}
+	for name, list := range l.facts {
+		id, isNode := strings.CutPrefix(name, "NUMA node")
+		if id, ok := strings.CutSuffix(id, " CPU(s)"); ok && isNode {
+			cpus, err := topology.ParseCPUList(stride.ReplaceAllString(list, ":1/$1")) // lscpu writes 0-62:2
+			if err != nil {
+				t.Fatal(err)
+			}
+			cpus = cpus.And(&s.cpus)
+			s.add("nodes", "%s: %s", id, cpus)
+		}
+	}
+	return s
+}
+
+const perKind = "lscpu numbers cores and sockets anew for each kind of core, so its numbers do not tell them apart"
+
+// hiddenByLscpu lists where lscpu shows something else on purpose.
+var hiddenByLscpu = map[string]map[string]string{
+	"arm-A510-A710-A715-X3": {"core": perKind, "package": perKind},
+	"vmware_fpe":            {"core": "lscpu takes the two halves of an AMD compute unit for threads of a core; their core ids differ, and hwloc and cAdvisor count them apart"},
+}
+
+func TestLscpuAgrees(t *testing.T) {
+	expected := filepath.Join(repository, ".cache/debian/util-linux-*/tests/expected/lscpu/lscpu-*")
+	for _, file := range glob(t, expected, filepath.Join(shared(), "realdata/sysfs/lscpu/expected/lscpu-*")) {
+		name := strings.TrimPrefix(filepath.Base(file), "lscpu-")
+		dir := filepath.Dir(file)
+		archives, err := filepath.Glob(filepath.Join(dir, "../../ts/lscpu/dumps", name+".tar.gz"))
+		if more, _ := filepath.Glob(filepath.Join(dir, "../dumps", name+".tar.gz")); err == nil {
+			archives = append(archives, more...)
+		}
+		if len(archives) == 0 {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := machine(t, archives[0])
+			compareSets(t, ours(m), readLscpu(t, string(text)).seen(t), hiddenByLscpu[name])
+		})
+	}
+}
+
+// compareSets compares sets without ids, for lscpu's logical numbers are its own.
+func compareSets(t *testing.T, us, theirs *seen, known map[string]string) {
+	t.Helper()
+	if us.cpus != theirs.cpus {
+		t.Errorf("CPUs %s, they say %s", us.cpus, theirs.cpus)
+	}
+	us.lines["nodes"] = slices.Clone(us.lines["numa"])
+	for _, aspect := range []string{"package", "core", "l3", "numa", "nodes"} {
+		a, b := slices.Clone(us.lines[aspect]), slices.Clone(theirs.lines[aspect])
+		for i := range a {
+			if _, set, ok := strings.Cut(a[i], ": "); ok && aspect != "nodes" {
+				a[i] = set
+			}
+		}
+		a = slices.DeleteFunc(a, func(set string) bool { return set == "" })
+		slices.Sort(a)
+		slices.Sort(b)
+		if same := slices.Equal(a, b); same == (known[aspect] != "") {
+			t.Errorf("%s (known difference: %q):\n only we:  %s\n only they: %s", aspect, known[aspect], brief(without(a, b)), brief(without(b, a)))
+		}
+	}
+}
