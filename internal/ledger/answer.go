@@ -42,6 +42,8 @@ type Answer struct {
 	// Verdict is that of the likeliest state; where an outcome is Refused and removing pods could help in any state,
 	// its Scarcity says Resolvable.
 	Verdict placement.Verdict
+	// Certain says that there is but one state that the node may be in.
+	Certain bool
 	// Exact says that every state gives the same CPUs, memory and devices. Only Reserve and Post find out.
 	Exact bool
 }
@@ -57,7 +59,7 @@ func (w *worlds) ask(r *placement.Request) Answer {
 		return Answer{Outcome: Waiting}
 	}
 	first := placement.Admit(w.model, w.all[0].state, r)
-	tally := tally{answer: Answer{Verdict: first}}
+	tally := tally{answer: Answer{Verdict: first, Certain: len(w.all) == 1}}
 	tally.count(&first)
 	for i := 1; i < len(w.all); i++ {
 		v := placement.Admit(w.model, w.all[i].state, r)
@@ -72,7 +74,7 @@ func (w *worlds) decide(r *placement.Request, d *placement.Decision) Answer {
 		return Answer{Outcome: Waiting}
 	}
 	first := placement.Decide(w.model, w.all[0].state, r, d)
-	tally := tally{answer: Answer{Verdict: first, Exact: !first.Random}}
+	tally := tally{answer: Answer{Verdict: first, Certain: len(w.all) == 1, Exact: !first.Random}}
 	tally.count(&first)
 	other := decisions.Get().(*placement.Decision)
 	defer decisions.Put(other)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // Explain says why the likeliest state refuses the request, and whether there was a report to explain from.
@@ -34,6 +35,21 @@ func (n *Node) Snapshot() (placement.Snapshot, bool) {
 		return placement.Snapshot{}, false
 	}
 	return n.full.all[0].state.Snapshot(), true
+}
+
+// FreeCPUs returns the CPUs that the likeliest state could give away exclusively.
+func (n *Node) FreeCPUs() topology.CPUSet {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.report == nil {
+		return topology.CPUSet{}
+	}
+	n.compute()
+	if n.full.uncertain() {
+		return topology.CPUSet{}
+	}
+	shared, reserved := n.full.all[0].state.SharedCPUs(), n.full.model.ReservedCPUs()
+	return shared.AndNot(&reserved)
 }
 
 // Census counts the pods of a node that are on their way.

@@ -35,6 +35,47 @@ func (n *Node) Reserve(r *placement.Request, d *placement.Decision) Answer {
 	return a
 }
 
+// maxMortals is how many pods that can end by themselves are taken into account.
+const maxMortals = 3
+
+// steady says whether the decision stays the same whichever of the pods that can end by themselves have ended by the
+// time that the kubelet admits the pod.
+func (n *Node) steady(r *placement.Request, d *placement.Decision) bool {
+	mortals := n.mortals()
+	if len(mortals) > maxMortals {
+		return false
+	}
+	for set := 1; set < 1<<len(mortals); set++ {
+		var ended []string
+		for i, uid := range mortals {
+			if set>>i&1 == 1 {
+				ended = append(ended, uid)
+			}
+		}
+		w := n.base.clone()
+		w.without(ended)
+		other := decisions.Get().(*placement.Decision)
+		a := w.decide(r, other)
+		same := a.Exact && Same(d, other)
+		decisions.Put(other)
+		if !same {
+			return false
+		}
+	}
+	return true
+}
+
+// mortals returns the pods that hold something, can end by themselves and are not known to be ending.
+func (n *Node) mortals() []string {
+	var list []string
+	for uid, p := range n.pods {
+		if p.mortal && !p.ending && (p.stage == postedStage || n.report.pods[uid].holds) {
+			list = append(list, uid)
+		}
+	}
+	return list
+}
+
 // Posting is what a Binding is to carry.
 type Posting struct {
 	Answer Answer
@@ -57,6 +98,7 @@ func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	if !a.OK() {
 		return Posting{Answer: a}, nil
 	}
+	a.Exact = a.Exact && n.steady(p.req, d)
 	n.turn++
 	first := n.reserved[0] == p
 	n.dropReserved(p)
@@ -105,6 +147,8 @@ type Sighting struct {
 	Turn int64
 	// Ending says that it is being deleted or has ended.
 	Ending bool
+	// Mortal says that it can end by itself.
+	Mortal bool
 }
 
 // See takes in what the API says of a pod bound to the node. It says whether anything changed.
@@ -122,7 +166,7 @@ func (n *Node) See(s Sighting) bool {
 		n.meet(s)
 		n.pods[s.UID].promise = promise
 	case p.ending == s.Ending && !p.gone:
-		p.seen = true
+		p.seen, p.mortal = true, s.Mortal
 		return false
 	default:
 		p.seen, p.ending, p.gone = true, s.Ending, false
@@ -133,7 +177,7 @@ func (n *Node) See(s Sighting) bool {
 
 // meet takes in a pod that the ledger has not met.
 func (n *Node) meet(s Sighting) {
-	p := &pod{uid: s.UID, req: s.Request, turn: s.Turn, ending: s.Ending, seen: true}
+	p := &pod{uid: s.UID, req: s.Request, turn: s.Turn, ending: s.Ending, mortal: s.Mortal, seen: true}
 	n.pods[s.UID] = p
 	n.turn = max(n.turn, s.Turn)
 	switch {

@@ -31,6 +31,8 @@ type pod struct {
 	turn int64
 	// ending: the API says that it is being deleted, has ended or is gone.
 	ending bool
+	// mortal: it can end by itself.
+	mortal bool
 	// gone: the API does not have it any more, since goneAt.
 	gone   bool
 	goneAt time.Time

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 )
 
 // Args are the arguments of the plugin, pluginConfig[].args of a KubeSchedulerConfiguration. The zero value stands
@@ -42,6 +44,8 @@ const (
 type Scoring struct {
 	// Strategy of the fit. Default MostAllocated.
 	Strategy Strategy `json:"strategy,omitempty"`
+	// Certainty weighs that what the node will do is known to the CPU. Default 8.
+	Certainty int64 `json:"certainty,omitempty"`
 	// NUMANodes weighs that the pod is spread over few NUMA nodes. Default 4.
 	NUMANodes int64 `json:"numaNodes,omitempty"`
 	// Fit weighs the strategy. Default 2.
@@ -92,7 +96,7 @@ func (a *Args) fillIn() {
 		a.StaleAfter.Duration = time.Minute
 	}
 	if a.HeartbeatNamespace == "" {
-		a.HeartbeatNamespace = "berth-system"
+		a.HeartbeatNamespace = v1alpha1.HeartbeatNamespace
 	}
 	if a.SettleAfter.Duration == 0 {
 		a.SettleAfter.Duration = 5 * time.Second
@@ -101,8 +105,8 @@ func (a *Args) fillIn() {
 	if s.Strategy == "" {
 		s.Strategy = MostAllocated
 	}
-	if s.NUMANodes == 0 && s.Fit == 0 && s.Distance == 0 {
-		s.NUMANodes, s.Fit, s.Distance = 4, 2, 1
+	if s.Certainty == 0 && s.NUMANodes == 0 && s.Fit == 0 && s.Distance == 0 {
+		s.Certainty, s.NUMANodes, s.Fit, s.Distance = 8, 4, 2, 1
 	}
 }
 
@@ -119,7 +123,7 @@ func (a *Args) validate() error {
 	for _, w := range []struct {
 		name   string
 		weight int64
-	}{{"numaNodes", a.Scoring.NUMANodes}, {"fit", a.Scoring.Fit}, {"distance", a.Scoring.Distance}} {
+	}{{"certainty", a.Scoring.Certainty}, {"numaNodes", a.Scoring.NUMANodes}, {"fit", a.Scoring.Fit}, {"distance", a.Scoring.Distance}} {
 		if w.weight < 0 || w.weight > maxWeight {
 			return fmt.Errorf("scoring.%s: %d: want a weight from 0 to %d", w.name, w.weight, maxWeight)
 		}

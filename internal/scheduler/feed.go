@@ -79,7 +79,8 @@ func (f *feed) podSeen(pod *corev1.Pod) {
 		return
 	}
 	request.UID = uidOf(pod)
-	if n.See(ledger.Sighting{UID: request.UID, Request: &request, Turn: f.turnOf(pod), Ending: ending(pod)}) {
+	if n.See(ledger.Sighting{UID: request.UID, Request: &request, Turn: f.turnOf(pod),
+		Ending: ending(pod), Mortal: mortal(pod)}) {
 		f.waiters.wake(n)
 	}
 }
@@ -113,11 +114,11 @@ func (f *feed) resolve(pod *corev1.Pod, nodeName string) {
 func (f *feed) topologySeen(nt *v1alpha1.NodeTopology) {
 	n := f.nodes.get(nt.Name)
 	n.hear(f.clock.Now())
-	landings, err := n.accept(nt)
+	landings, err := n.accept(nt, &f.nodes.kinds)
 	if err != nil {
 		if n.distrust(troubleText(err)) {
 			reportsRefused.Inc()
-			f.events.Eventf(nt, nil, corev1.EventTypeWarning, "ReportRefused", "Reporting", "%s", err)
+			f.events.Eventf(refTo(nt), nil, corev1.EventTypeWarning, "ReportRefused", "Reporting", "%s", err)
 			f.logger.Info("NodeTopology refused", "node", nt.Name, "err", err)
 		}
 		return
@@ -125,6 +126,11 @@ func (f *feed) topologySeen(nt *v1alpha1.NodeTopology) {
 	f.account(nt, landings)
 	n.Heard(f.clock.Now(), f.settle)
 	f.waiters.wake(n)
+}
+
+// refTo refers to a NodeTopology: the scheduler's recorder knows the kinds of Kubernetes alone.
+func refTo(nt *v1alpha1.NodeTopology) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeTopology", Name: nt.Name, UID: nt.UID}
 }
 
 // troubleText is what a person sees in the events of a pod.
@@ -173,7 +179,11 @@ func (f *feed) topologyGone(name string) {
 
 // leaseSeen takes a sign of life in.
 func (f *feed) leaseSeen(lease *coordinationv1.Lease) {
-	n := f.nodes.get(nodeOfLease(lease))
+	name, ok := nodeOfLease(lease)
+	if !ok {
+		return
+	}
+	n := f.nodes.get(name)
 	now := f.clock.Now()
 	wasStale := n.refusal(now, f.settle) == noHeartbeat
 	n.hear(now)

@@ -28,7 +28,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	state.Write(cycleKey, c)
 	p.waiters.add(pod, c.shape, c.request)
 	if !p.ready.Load() {
-		return nil, fwk.NewStatus(fwk.Pending, "Berth has not read all NodeTopologies yet")
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth has not read all NodeTopologies yet")
 	}
 	return nil, nil
 }

@@ -1,6 +1,14 @@
 package scheduler
 
-import coordinationv1 "k8s.io/api/coordination/v1"
+import (
+	"strings"
 
-// nodeOfLease returns the node that an agent's heartbeat is of: the Lease has its name.
-func nodeOfLease(lease *coordinationv1.Lease) string { return lease.Name }
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+)
+
+// nodeOfLease returns the node that an agent's heartbeat is of, and whether it is one.
+func nodeOfLease(lease *coordinationv1.Lease) (string, bool) {
+	return strings.CutPrefix(lease.Name, v1alpha1.HeartbeatName(""))
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // The reasons why a node's word cannot be taken. They are few and constant, so that equal ones add up in an event.
@@ -44,6 +45,7 @@ type node struct {
 type nodes struct {
 	ledger ledger.Ledger
 	byName sync.Map // name to *node
+	kinds  kinds
 }
 
 // get returns the named node, making one if there is none.
@@ -73,6 +75,16 @@ func (n *node) refusal(now time.Time, staleAfter time.Duration) string {
 	return ""
 }
 
+// machine returns the node's hardware; nil when it is not known.
+func (n *node) machine() *topology.Machine {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.wired == nil {
+		return nil
+	}
+	return n.wired.Machine
+}
+
 // hear notes a sign of life.
 func (n *node) hear(now time.Time) {
 	n.mu.Lock()
@@ -91,8 +103,8 @@ func (n *node) distrust(why string) bool {
 
 // accept takes a NodeTopology in and says how the promises turned out that it settles. The error says what is wrong
 // with it; the node is then not to be trusted.
-func (n *node) accept(nt *v1alpha1.NodeTopology) ([]ledger.Landing, error) {
-	fresh, err := n.understand(nt)
+func (n *node) accept(nt *v1alpha1.NodeTopology, kinds *kinds) ([]ledger.Landing, error) {
+	fresh, err := n.understand(nt, kinds)
 	if err != nil {
 		return nil, err
 	}
@@ -111,24 +123,18 @@ func (n *node) accept(nt *v1alpha1.NodeTopology) ([]ledger.Landing, error) {
 
 // understand brings spec and model up to date, and says whether they, or the object itself, are new. Only the feed
 // calls it, one report at a time.
-func (n *node) understand(nt *v1alpha1.NodeTopology) (bool, error) {
+func (n *node) understand(nt *v1alpha1.NodeTopology, kinds *kinds) (bool, error) {
 	if n.spec != nil && n.object == nt.UID && reflect.DeepEqual(*n.spec, nt.Spec) {
 		return false, nil
 	}
 	n.spec = nil
-	wired, err := wire.ReadNodeSpec(nt)
+	kind, err := kinds.of(nt)
 	if err != nil {
 		return false, err
 	}
-	if wired.Authority != v1alpha1.AuthorityKubelet {
-		return false, &wire.FieldError{Object: "NodeTopology " + nt.Name, Field: "spec.authority",
-			Value: string(wired.Authority), Want: string(v1alpha1.AuthorityKubelet) + ", the one that this release places on"}
-	}
-	model, err := placement.NewModel(wired.View, wired.Config)
-	if err != nil {
-		return false, err
-	}
-	n.spec, n.wired, n.model = nt.Spec.DeepCopy(), &wired, model
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.spec, n.wired, n.model = kind.spec, &kind.wired, kind.model
 	return true, nil
 }
 
@@ -150,7 +156,9 @@ func (n *node) report(nt *v1alpha1.NodeTopology) (*ledger.Report, error) {
 // notReady is the Ready condition of a report that may not be relied on.
 type notReady struct{ reason, message string }
 
-func (e notReady) Error() string { return "its NodeTopology is not Ready: " + e.reason + ": " + e.message }
+func (e notReady) Error() string {
+	return "its NodeTopology is not Ready: " + e.reason + ": " + e.message
+}
 
 func fates(r *wire.Report) map[string]ledger.Fate {
 	out := map[string]ledger.Fate{}

@@ -25,6 +25,9 @@ func ending(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
+// mortal says whether the pod can end by itself.
+func mortal(pod *corev1.Pod) bool { return pod.Spec.RestartPolicy != corev1.RestartPolicyAlways }
+
 // couldPin says whether some kubelet could pin something for the request: CPU and memory managers look at Guaranteed
 // pods alone, the device manager at all that ask for devices.
 func couldPin(r *placement.Request) bool {

@@ -305,7 +305,7 @@ func (f *fleet) replace(ctx context.Context, nt *v1alpha1.NodeTopology) error {
 }
 
 // leaseNamespace is where the agents' heartbeats are.
-const leaseNamespace = "berth-system"
+const leaseNamespace = v1alpha1.HeartbeatNamespace
 
 func (n *simNode) beat(ctx context.Context) error {
 	now := metav1.NowMicro()
@@ -314,9 +314,9 @@ func (n *simNode) beat(ctx context.Context) error {
 		return err
 	}
 	leases := n.f.client.CoordinationV1().Leases(leaseNamespace)
-	_, err = leases.Patch(ctx, n.name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = leases.Patch(ctx, v1alpha1.HeartbeatName(n.name), types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: n.name}, Spec: coordinationv1.LeaseSpec{RenewTime: &now}}
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName(n.name)}, Spec: coordinationv1.LeaseSpec{RenewTime: &now}}
 		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})
 	}
 	return err
