@@ -28,6 +28,8 @@ type settings struct {
 	cpu      cpu.Options
 	static   bool // CPU manager
 	memory   bool // memory manager is Static
+	// podLevel: the CPU and memory managers leave pods with spec.resources alone.
+	podLevel bool
 }
 
 // kubeletMaxNodes is the default of max-allowable-numa-nodes, and its least value (topologymanager.defaultMaxAllowableNUMANodes).
@@ -50,6 +52,9 @@ func readConfig(c *Config) (s settings, err error) {
 	}
 	if c.FeatureGates["PodLevelResourceManagers"] {
 		return s, unsupported("featureGates[PodLevelResourceManagers]", "true", "false: its decisions are not known")
+	}
+	if on, set := c.FeatureGates["PodLevelResources"]; s.version >= V134 && (on || !set) {
+		s.podLevel = true
 	}
 	for _, read := range [...]func(*Config) error{s.readTopologyManager, s.readTopologyOptions, s.readManagers, s.readCPUOptions} {
 		if err := read(c); err != nil {
@@ -99,6 +104,9 @@ func (s *settings) readTopologyOptions(c *Config) error {
 			}
 			s.closest = on
 		case "max-allowable-numa-nodes":
+			if on, set := c.FeatureGates["TopologyManagerPolicyBetaOptions"]; set && !on && s.version < V135 {
+				return bad(field, value, "feature gate TopologyManagerPolicyBetaOptions with it")
+			}
 			n, err := strconv.Atoi(value)
 			if err != nil || n < kubeletMaxNodes {
 				return bad(field, value, "a number from 8 on")

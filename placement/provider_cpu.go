@@ -14,13 +14,13 @@ const cpuResource = "cpu"
 // cpuProvider is the static CPU manager (pkg/kubelet/cm/cpumanager/policy_static.go).
 type cpuProvider struct{}
 
-// pins says whether the CPU and memory managers give a pod's containers anything of their own.
-func (r *Request) pins() bool { return r.Guaranteed && !r.PodLevel }
+// pins says whether the CPU and memory managers give the pod's containers anything of their own.
+func (t *trial) pins() bool { return t.r.Guaranteed && !(t.r.PodLevel && t.m.set.podLevel) }
 
 // exclusiveCPUs is the number of CPUs that a container gets to itself: guaranteedCPUs.
 func (t *trial) exclusiveCPUs(c int) int {
 	milli := t.r.Containers[c].MilliCPU
-	if t.m.cpus.topology == nil || !t.r.pins() || milli%1000 != 0 {
+	if t.m.cpus.topology == nil || !t.pins() || milli%1000 != 0 {
 		return 0
 	}
 	return int(milli / 1000)
@@ -28,7 +28,7 @@ func (t *trial) exclusiveCPUs(c int) int {
 
 // hints is GetTopologyHints and GetPodTopologyHints.
 func (p cpuProvider) hints(t *trial, c int, want hint.Want) Detail {
-	if t.m.cpus.hinter == nil || !t.r.pins() {
+	if t.m.cpus.hinter == nil || !t.pins() {
 		return NoDetail
 	}
 	if c == wholePod {

@@ -77,7 +77,7 @@ func (r *ContainerRequest) memory(name string) (bytes uint64, asked bool) {
 // hints is GetTopologyHints and GetPodTopologyHints. An amount that is no whole number of bytes gives no hints; Allocate
 // refuses it.
 func (p memoryProvider) hints(t *trial, c int, want hint.Want) Detail {
-	if t.m.mem == nil || !t.r.pins() {
+	if t.m.mem == nil || !t.pins() {
 		return NoDetail
 	}
 	d := t.needsOf(c)
@@ -156,7 +156,7 @@ func blockOf(blocks []MemoryBlock, resource string) *MemoryBlock {
 
 // allocate is Allocate.
 func (p memoryProvider) allocate(t *trial, c int, h hint.Hint) Detail {
-	if t.m.mem == nil || !t.r.pins() {
+	if t.m.mem == nil || !t.pins() {
 		return NoDetail
 	}
 	got := &t.d.Containers[c]

@@ -151,7 +151,7 @@ func (t *trial) addCPUNeed(needs []Need, c int) []Need {
 }
 
 func (t *trial) addMemoryNeeds(needs []Need, c int) []Need {
-	if t.m.mem == nil || !t.r.pins() || t.needsOf(c) != NoDetail {
+	if t.m.mem == nil || !t.pins() || t.needsOf(c) != NoDetail {
 		return needs
 	}
 	for _, need := range t.memory.needs {

@@ -8,8 +8,8 @@ type Request struct {
 	Containers []ContainerRequest
 	// Guaranteed is the pod's QoS class (status.qosClass, else computed): only then do CPU and memory managers pin.
 	Guaranteed bool
-	// PodLevel says that spec.resources is set: without the PodLevelResourceManagers gate the CPU and memory
-	// managers then leave the whole pod alone.
+	// PodLevel says that spec.resources is set: from 1.34 on, without the PodLevelResourceManagers gate, the CPU and
+	// memory managers then leave the whole pod alone.
 	PodLevel bool
 }
 

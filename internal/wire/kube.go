@@ -154,13 +154,14 @@ func hasPodLevelResources(pod *corev1.Pod) bool {
 	})
 }
 
-// isGuaranteed is the kubelet's GetPodQOS: the status if it says, else what the resources make of it.
+// isGuaranteed is the kubelet's GetPodQOS: the status if it says, else what the resources make of it. With resources of the
+// pod itself the containers count: a kubelet 1.33 knows only them, and later ones pin nothing of such a pod.
 func isGuaranteed(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSGuaranteed
 	}
-	if pod.Spec.Resources != nil {
-		return guaranteedBy([]corev1.ResourceRequirements{*pod.Spec.Resources})
+	if pod.Spec.Resources != nil && !hasPodLevelResources(pod) {
+		return false
 	}
 	var all []corev1.ResourceRequirements
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {

@@ -80,8 +80,9 @@ func TestGuaranteed(t *testing.T) {
 		"sums are equal":           {`{spec: {containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}, requests: {cpu: 2, memory: 1Gi}}}, {name: d, resources: {limits: {cpu: 2, memory: 1Gi}, requests: {cpu: 1, memory: 1Gi}}}]}}`, true},
 		"the status says so":       {`{status: {qosClass: Guaranteed}, spec: {containers: [{name: c}]}}`, true},
 		"the status says no":       {`{status: {qosClass: Burstable}, spec: {containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, false},
-		"pod-level":                {`{spec: {resources: {limits: {cpu: 1, memory: 1Gi}}, containers: [{name: c}]}}`, true},
-		"pod-level without memory": {`{spec: {resources: {limits: {cpu: 1}}, containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, false},
+		"pod-level":                {`{spec: {resources: {limits: {cpu: 1, memory: 1Gi}}, containers: [{name: c}]}}`, false},
+		"pod-level and containers": {`{spec: {resources: {limits: {cpu: 1}}, containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, true},
+		"empty resources":          {`{spec: {resources: {}, containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, false},
 		"no containers":            {`{spec: {containers: []}}`, false},
 	} {
 		got, err := Request(podOf(t, test.pod))
