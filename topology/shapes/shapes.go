@@ -34,13 +34,17 @@ const (
 	EPYCNPS4 = "package:2 numa:4 l3:2 core:8 pu:2 mem:64Gi huge:2Mi=0;1Gi=0 dist:10,12,32"
 	// EPYCNPS1 is the same server in NPS1: two nodes with eight L3 each.
 	EPYCNPS1 = "package:2 numa:1 l3:8 core:8 pu:2 mem:256Gi huge:2Mi=0;1Gi=0 dist:10,32"
-	// Kunpeng920 is a two-socket arm64 server with four NUMA nodes: captured, with memory rounded.
-	Kunpeng920 = "package:2 numa:2 l3:1 core:32 pu:1 l3id:cpu mem:64Gi huge:64Ki=0;2Mi=0;32Mi=0;1Gi=0 dist:10,16,25,33/16,10,25,32/25*2,10,16/33,32,16,10"
+	// Kunpeng920 is a two-socket arm64 server with four NUMA nodes: captured.
+	Kunpeng920 = "package:2 numa:2 l3:1 core:32 pu:1 packageid:36,8442 coreid:0-63|64-127 l3id:cpu " +
+		"mem:131732940Ki,132117940Ki,132117936Ki,131062408Ki huge:64Ki=0;2Mi=0;32Mi=0;1Gi=0 dist:10,16,32,33/16,10,25,32/32,25,10,16/33,32,16,10"
 	// XeonX7550 is a four-socket server with a NUMA node missing and sparse ids: captured.
 	XeonX7550 = "package:4 l3:1 core:8 pu:2 number:interleaved packageid:0,2,1,3 coreid:0,8,2,10,1,9,3,11 l3id:cpu " +
 		"numa:0=0-62:1/2;2=1-61:1/4;3=3-63:1/4 mem:64Gi,32Gi*2 dist:10,20"
-	// POWER7 is a partition with sparse NUMA ids, SMT4 and packages without ids: captured.
-	POWER7 = "package:64 core:1 pu:4 number:packed packageid:none"
+	// POWER7 is a partition of 256 CPUs with sparse NUMA ids, SMT4, and packages that it does not number: captured,
+	// with core ids as in the first package.
+	POWER7 = "numa:8 package:8 l3:1 core:1 pu:4 number:packed packageid:none l3id:cpu numaid:0-1,4-5,8-9,12-13 " +
+		"mem:57088Mi,64768Mi,65280Mi,64Gi,65280Mi,64Gi,65280Mi,55552Mi " +
+		"dist:10,20,40*6/20,10,40*6/40*2,10,20,40*4/40*2,20,10,40*4/40*4,10,20,40*2/40*4,20,10,40*2/40*6,10,20/40*6,20,10"
 	// POWER9GPU is a two-socket POWER9 whose six GPUs' memory is six NUMA nodes 250 to 255: captured, trimmed.
 	POWER9GPU = "cpu:0-15,88-103 package:0=0-15;8=88-103 core:0/8-20/4=0-12/4+1-13/4+2-14/4+3-15/4;8/2056-2068/4=88-100/4+89-101/4+90-102/4+91-103/4 " +
 		"l3:0=0-7;8=8-15;88=88-95;96=96-103 l3id:cpu numa:0=0-15;8=88-103 memonly:250-255 mem:126796Mi,133952000Ki,15Gi*6 huge:2Mi=0;1Gi=0 " +
