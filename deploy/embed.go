@@ -7,12 +7,18 @@ import (
 	"io/fs"
 )
 
-//go:embed crds/*.yaml
+//go:embed crds/*.yaml rbac/*.yaml policies/*.yaml
 var manifests embed.FS
 
 // CRDs are the custom resource definitions: of NodeTopology, and, for clusters in which nobody else has
 // installed it, of NodeResourceTopology.
 func CRDs() fs.FS { return sub("crds") }
+
+// RBAC is the namespace, the service accounts and the roles of agent and scheduler.
+func RBAC() fs.FS { return sub("rbac") }
+
+// Policies are the ValidatingAdmissionPolicies that hold the laws which roles cannot say.
+func Policies() fs.FS { return sub("policies") }
 
 func sub(dir string) fs.FS {
 	f, err := fs.Sub(manifests, dir)
@@ -20,4 +26,17 @@ func sub(dir string) fs.FS {
 		panic("deploy: " + err.Error()) // only for an invalid path, and dir is a constant
 	}
 	return f
+}
+
+// Manifests returns every file, in an order in which they can be applied.
+func Manifests() [][]byte {
+	var out [][]byte
+	for _, pattern := range []string{"crds/*.yaml", "rbac/namespace.yaml", "rbac/*.yaml", "policies/*.yaml"} {
+		names, _ := fs.Glob(manifests, pattern) // the patterns are well formed
+		for _, name := range names {
+			data, _ := manifests.ReadFile(name) // and what matches can be read
+			out = append(out, data)
+		}
+	}
+	return out
 }

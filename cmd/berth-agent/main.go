@@ -1,0 +1,228 @@
+// Command berth-agent mirrors one node into the API: its machine, how the kubelet hands it out and what is handed out
+// now. It runs on every node, as a DaemonSet.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/berth-dev/berth/internal/agent"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args, os.Stdout, os.Stderr))
+}
+
+// settings are the flags.
+type settings struct {
+	options       agent.Options
+	kubeconfig    string
+	kubeletConfig string
+	configDir     string
+	configz       string
+	preferences   string
+	listen        string
+	logFormat     string
+	debug         bool
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	s, err := parse(args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		fmt.Fprintln(stderr, "berth-agent:", err)
+		return exitUsage
+	}
+	if err := s.run(ctx, stdout); err != nil {
+		fmt.Fprintln(stderr, "berth-agent:", err)
+		return exitFailure
+	}
+	return exitOK
+}
+
+func parse(args []string, stderr io.Writer) (*settings, error) {
+	s := &settings{}
+	o := &s.options
+	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&o.Node, "node-name", os.Getenv("NODE_NAME"), "name of the node (default: the environment's NODE_NAME)")
+	f.StringVar(&s.kubeconfig, "kubeconfig", "", "file with credentials for the API server; empty: those of the pod")
+	f.StringVar(&o.Root, "kubelet-root-dir", agent.DefaultRoot, "the kubelet's root directory")
+	f.StringVar(&s.kubeletConfig, "kubelet-config", "", "the kubelet's configuration file (default: config.yaml in the kubelet's root directory)")
+	f.StringVar(&s.configDir, "kubelet-config-dir", "", "directory with drop-ins of the kubelet's configuration")
+	f.StringVar(&s.configz, "configz", "", "ask the kubelet for its configuration at this URL instead, like https://NODE:10250/configz")
+	f.StringVar(&o.PodResources, "pod-resources", "", "the kubelet's PodResources socket, or none (default: pod-resources/kubelet.sock in the kubelet's root directory)")
+	f.StringVar(&o.SysRoot, "sys-root", "/", "folder that contains sys/")
+	f.StringVar(&o.Machine, "machine", "", "machine string to report instead of what sys/ says")
+	f.StringVar(&s.preferences, "device-preferences", "", "how device plugins choose: RESOURCE=none|sorted|unknown, separated by commas")
+	f.StringVar(&o.Namespace, "lease-namespace", "", "namespace of the heartbeat Lease (default berth-system)")
+	f.DurationVar(&o.Heartbeat, "heartbeat", 0, "interval of heartbeats (default 10s)")
+	f.DurationVar(&o.Rescan, "rescan", 0, "how often to read the checkpoints without a sign of change (default 10s)")
+	f.DurationVar(&o.MinInterval, "min-interval", 0, "least time between two reports (default 100ms)")
+	f.BoolVar(&o.Amounts, "node-resource-topology", false, "also publish a NodeResourceTopology (topology.node.k8s.io/v1alpha2)")
+	f.StringVar(&s.listen, "listen", "127.0.0.1:9746", "address of /metrics, /healthz and /readyz; empty: none")
+	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
+	f.BoolVar(&s.debug, "debug", false, "tell more")
+	if err := f.Parse(args[1:]); err != nil {
+		return nil, err
+	}
+	return s, s.check(f.Args())
+}
+
+func (s *settings) check(rest []string) error {
+	if len(rest) > 0 {
+		return fmt.Errorf("unexpected argument %q", rest[0])
+	}
+	if s.options.Node == "" {
+		return errors.New("--node-name is missing, and NODE_NAME is not set")
+	}
+	if s.logFormat != "text" && s.logFormat != "json" {
+		return fmt.Errorf("--log-format %q: want text or json", s.logFormat)
+	}
+	if s.configz != "" && (s.kubeletConfig != "" || s.configDir != "") {
+		return errors.New("--configz and --kubelet-config or --kubelet-config-dir exclude each other")
+	}
+	var err error
+	s.options.Preferences, err = parsePreferences(s.preferences)
+	return err
+}
+
+func parsePreferences(text string) (map[string]placement.Preference, error) {
+	if text == "" {
+		return nil, nil
+	}
+	words := map[string]placement.Preference{"none": placement.NoPreference, "sorted": placement.SortedPreference, "unknown": placement.UnknownPreference}
+	out := map[string]placement.Preference{}
+	for item := range strings.SplitSeq(text, ",") {
+		resource, word, _ := strings.Cut(item, "=")
+		p, ok := words[word]
+		if resource == "" || !ok {
+			return nil, fmt.Errorf("--device-preferences %q: want RESOURCE=none, sorted or unknown", item)
+		}
+		out[resource] = p
+	}
+	return out, nil
+}
+
+func (s *settings) run(ctx context.Context, stdout io.Writer) error {
+	s.options.Log = s.logger(stdout)
+	client, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("credentials: %w", err)
+	}
+	client.UserAgent = "berth-agent"
+	s.options.Client = client
+	if s.options.Config, err = s.configSource(client); err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.options.Metrics = registry
+	if s.listen == "" {
+		return agent.Run(ctx, s.options)
+	}
+	stop, err := serve(s.listen, registry, s.options.Log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return agent.Run(ctx, s.options)
+}
+
+func (s *settings) logger(w io.Writer) *slog.Logger {
+	level := slog.LevelInfo
+	if s.debug {
+		level = slog.LevelDebug
+	}
+	if s.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+// configSource is nil for the default.
+func (s *settings) configSource(client *rest.Config) (agent.ConfigSource, error) {
+	if s.configz != "" {
+		http, err := rest.HTTPClientFor(client)
+		if err != nil {
+			return nil, fmt.Errorf("credentials: %w", err)
+		}
+		return agent.Configz(http, s.configz), nil
+	}
+	path := s.kubeletConfig
+	if path == "" {
+		path = s.options.Root + "/config.yaml"
+	}
+	return agent.ConfigFile(path, s.configDir), nil
+}
+
+// serve serves metrics and health until the returned function is called. The process is healthy while it answers; it is
+// ready while its report holds.
+func serve(address string, registry *prometheus.Registry, log *slog.Logger) (func(), error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { ready(w, registry) })
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("metrics server ended", "error", err)
+		}
+	}()
+	log.Info("serving metrics", "address", listener.Addr().String())
+	return func() { _ = server.Close() }, nil
+}
+
+// readyAge is the age in seconds beyond which a report does not count.
+const readyAge = 60
+
+// ready goes by what the metrics say.
+func ready(w http.ResponseWriter, registry *prometheus.Registry) {
+	families, err := registry.Gather()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	for _, f := range families {
+		if f.GetName() == "berth_agent_report_age_seconds" {
+			if age := f.GetMetric()[0].GetGauge().GetValue(); age >= 0 && age < readyAge {
+				fmt.Fprintf(w, "ok: the report was found to hold %.0f s ago\n", age)
+				return
+			}
+		}
+	}
+	http.Error(w, "there is no report that holds", http.StatusServiceUnavailable)
+}
