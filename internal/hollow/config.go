@@ -86,7 +86,8 @@ func hollowOut(c *kubeletconfig.KubeletConfiguration, dir Dir) {
 	c.RuntimeRequestTimeout.Duration = time.Minute
 }
 
-// writeConfig writes the effective configuration where /configz would be read from.
+// writeConfig writes the effective configuration: what /configz would answer, which the kubelet fills before
+// reservedSystemCPUs overrules other fields.
 func writeConfig(dir Dir, cfg *kubeletconfig.KubeletConfiguration) error {
 	data, err := codec.EncodeKubeletConfig(cfg, kubeletconfigv1beta1.SchemeGroupVersion)
 	if err != nil {
@@ -96,7 +97,7 @@ func writeConfig(dir Dir, cfg *kubeletconfig.KubeletConfiguration) error {
 }
 
 // reserveCPUs lets reservedSystemCPUs overrule the CPU of kubeReserved and systemReserved, as
-// cmd/kubelet/app.run does, and returns how many CPUs that are.
+// cmd/kubelet/app.run does; count is how many CPUs that are.
 func reserveCPUs(cfg *kubeletconfig.KubeletConfiguration, count int) {
 	if count == 0 {
 		return

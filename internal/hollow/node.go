@@ -61,7 +61,7 @@ func newNode(ctx context.Context, dir Dir, spec *Spec) (*node, error) {
 	if n.config, err = loadConfig(ctx, dir, spec); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(os.MkdirAll(dir.DevicePlugins(), 0o700), os.MkdirAll(n.config.PodLogsDir, 0o700)); err != nil {
+	if err := errors.Join(os.MkdirAll(dir.DevicePlugins(), 0o700), os.MkdirAll(n.config.PodLogsDir, 0o700), writeConfig(dir, n.config)); err != nil {
 		return nil, err
 	}
 	if n.manager, err = newManager(dir, spec.Name, n.config, info); err != nil {
@@ -73,7 +73,7 @@ func newNode(ctx context.Context, dir Dir, spec *Spec) (*node, error) {
 	}
 	n.kubelet = kubemark.NewHollowKubelet(flags(dir, spec), n.config, client, heartbeat,
 		&cadvisor{info: info}, critest.NewFakeImageService(), newFakeRuntime(), n.manager)
-	return n, writeConfig(dir, n.config)
+	return n, nil
 }
 
 func machineInfo(spec *Spec) (*cadvisorapi.MachineInfo, error) {

@@ -1,35 +1,310 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
 	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/topology"
 )
 
 // lineWriter passes lines on to the test's log.
 type lineWriter struct{ t *testing.T }
 
 func (w lineWriter) Write(b []byte) (int, error) {
-	w.t.Logf("%s", b)
+	w.t.Logf("%s", bytes.TrimSpace(b))
 	return len(b), nil
+}
+
+func demoOptions(t *testing.T, seed uint64) demo.Options {
+	return demo.Options{Seed: seed, Nodes: demo.MinNodes, Self: []string{os.Args[0]}, Progress: lineWriter{t}}
 }
 
 // TestStockIsRefused plays the demo's workload under kube-scheduler: adding up amounts is not enough.
 func TestStockIsRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	report, err := demo.Play(ctx, demo.Options{Seed: 2, Nodes: demo.MinNodes, Self: []string{os.Args[0]}, Progress: lineWriter{t}}, demo.Stock{})
+	report, err := demo.Play(ctx, demoOptions(t, 2), demo.Stock{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%+v", report)
 	if report.Rejected["TopologyAffinityError"] == 0 {
 		t.Errorf("no TopologyAffinityError in %v", report.Rejected)
 	}
 	if report.Mispredicted != 0 || report.Predicted != 0 {
 		t.Errorf("kube-scheduler predicted %d, %d of them wrongly: it does not predict", report.Predicted, report.Mispredicted)
 	}
+	if want := report.Running + report.Refused() + report.Pending; report.Pods < want || report.Pods > want+20 {
+		t.Errorf("%d pods were created, but %d ran, were refused or wait: only a few may be deleted before they run", report.Pods, want)
+	}
+}
+
+// liar binds every pod at once and attaches a decision that is never right: CPU 0 is reserved on every node.
+type liar struct{ demo.Stock }
+
+func (liar) Predicts() bool { return true }
+
+func (liar) Start(ctx context.Context, c *demo.Cluster, _ []string) (func() error, error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	pods := c.Client.CoreV1().Pods(metav1.NamespaceAll)
+	w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	go func() {
+		for ev := range w.ResultChan() {
+			pod, ok := ev.Object.(*corev1.Pod)
+			if !ok || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+				continue
+			}
+			lie := fmt.Sprintf(`{"v":1,"seq":1,"uid":%q,"certainty":"exact","guarantee":"full","containers":[{"name":"c0","hint":{"preferred":true},"cpus":"0"}]}`, pod.UID)
+			c.Client.CoreV1().Pods(pod.Namespace).Bind(ctx, &corev1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID, Annotations: map[string]string{"berth.dev/placement": lie}},
+				Target:     corev1.ObjectReference{Kind: "Node", Name: "epyc-a"},
+			}, metav1.CreateOptions{})
+		}
+	}()
+	return func() error { cancel(); return nil }, nil
+}
+
+// TestWrongPredictionsAreCounted shows that a decision which the node does not carry out is noticed.
+func TestWrongPredictionsAreCounted(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	c, stop, err := demo.Up(ctx, demoOptions(t, 1), liar{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	pinned := []demo.Container{{MilliCPU: 2000, MemoryBytes: 1 << 26}}
+	shared := []demo.Container{{MilliCPU: 1500, MemoryBytes: 1 << 26}}
+	r := &demo.Runner{Cluster: c, Predicts: true, Workload: demo.Workload{Pods: []demo.Pod{{Name: "a", Containers: pinned}, {Name: "b", Containers: shared}}}}
+	report, err := r.Run(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Running != 2 || report.Predicted != 2 || report.Mispredicted != 2 || !strings.Contains(strings.Join(report.Notes, "\n"), "CPUs 1,65, predicted 0") {
+		t.Errorf("want 2 running, 2 predicted, both wrongly; got %+v", report)
+	}
+}
+
+func TestWorkloadComesFromTheSeed(t *testing.T) {
+	a, b, c := demo.Generate(7, demo.MinNodes), demo.Generate(7, demo.MinNodes), demo.Generate(8, demo.MinNodes)
+	if !reflect.DeepEqual(a, b) {
+		t.Error("equal seeds give different workloads")
+	}
+	if reflect.DeepEqual(a.Pods, c.Pods) {
+		t.Error("different seeds give equal workloads")
+	}
+	if !slices.IsSortedFunc(a.Pods, func(p, q demo.Pod) int { return int(p.At - q.At) }) {
+		t.Error("pods are not in the order of their creation")
+	}
+}
+
+// TestWedge proves by counting, for any seed, that a scheduler which adds up amounts is refused: the first three pods
+// fit their node's free CPUs, but no two of them fit one of its two NUMA nodes.
+func TestWedge(t *testing.T) {
+	nodes, err := demo.Nodes(demo.MinNodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(20) {
+		pods := demo.Generate(seed, demo.MinNodes).Pods[:3]
+		i := slices.IndexFunc(nodes, func(n hollow.Spec) bool { return n.Name == pods[0].Node })
+		if i < 0 || !strings.Contains(nodes[i].KubeletConfig, "topologyManagerPolicy: single-numa-node") {
+			t.Fatalf("seed %d: the first pod may run on %q: want a node with policy single-numa-node", seed, pods[0].Node)
+		}
+		total, largest := freeCPUs(t, nodes[i])
+		sum := int64(0)
+		for _, p := range pods {
+			if p.Node != pods[0].Node || p.At != 0 || len(p.Containers) != 1 {
+				t.Fatalf("seed %d: %+v is no wedge", seed, p)
+			}
+			sum += p.Containers[0].MilliCPU / 1000
+		}
+		if n := pods[0].Containers[0].MilliCPU / 1000; sum > total || 2*n <= largest {
+			t.Errorf("seed %d: three pods of %d CPUs on %d free ones, at most %d in a NUMA node: no wedge", seed, n, total, largest)
+		}
+	}
+}
+
+// freeCPUs returns the CPUs of a node that are not reserved, and how many of them the largest NUMA node has.
+func freeCPUs(t *testing.T, n hollow.Spec) (total, largest int64) {
+	t.Helper()
+	m, err := topology.Parse(n.Machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(n.KubeletConfig, "reservedSystemCPUs: ")
+	list, _, _ = strings.Cut(list, "\n")
+	reserved, err := topology.ParseCPUList(strings.Trim(list, `"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range m.NUMANodes {
+		free := node.CPUs.AndNot(&reserved)
+		total += int64(free.Len())
+		largest = max(largest, int64(free.Len()))
+	}
+	return total, largest
+}
+
+func TestComparisonJSON(t *testing.T) {
+	c := demo.Comparison{
+		Stock: &demo.Report{Pods: 3, Running: 2, Rejected: map[string]int{"TopologyAffinityError": 1}, NUMANodesPerPod: map[string]int{"1": 2}},
+		Berth: &demo.Report{Pods: 3, Running: 3, Rejected: map[string]int{}, NUMANodesPerPod: map[string]int{"1": 3}, SecondsToRunning: demo.Quantiles{P50: 0.1, P99: 0.25}},
+	}
+	var out bytes.Buffer
+	if err := c.WriteJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"stock":{"pods":3,"running":2,"rejected":{"TopologyAffinityError":1},"numaNodesPerPod":{"1":2},"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"pending":0,"secondsToRunning":{"p50":0,"p99":0}},` +
+		`"berth":{"pods":3,"running":3,"rejected":{},"numaNodesPerPod":{"1":3},"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"pending":0,"secondsToRunning":{"p50":0.1,"p99":0.25}}}` + "\n"
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+	if !c.Kept() {
+		t.Error("nothing refused, nothing mispredicted: want kept")
+	}
+	c.Berth.Mispredicted = 1
+	if c.Kept() {
+		t.Error("a misprediction: want not kept")
+	}
+	c.Berth = &demo.Report{Rejected: map[string]int{"SMTAlignmentError": 1}}
+	if c.Kept() {
+		t.Error("a refusal: want not kept")
+	}
+}
+
+// buildDemo builds the berth-demo command.
+func buildDemo(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "berth-demo")
+	if out, err := exec.Command("go", "build", "-o", bin, "github.com/berth-dev/berth/cmd/berth-demo").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return bin
+}
+
+// TestDemoCommand starts `berth-demo up`, uses the cluster through the kubeconfig that it writes, and ends it by an interrupt and by
+// a kill: no process outlives it, and after the interrupt no file.
+func TestDemoCommand(t *testing.T) {
+	bin := buildDemo(t)
+	t.Run("bad usage", func(t *testing.T) {
+		for _, args := range [][]string{{"run", "--output=yaml"}, {"up", "--nodes=2"}, {"run", "extra"}, {"nodes"}} {
+			var stdout bytes.Buffer
+			cmd := exec.Command(bin, args...)
+			cmd.Stdout = &stdout
+			err := cmd.Run()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != 1 || stdout.Len() > 0 {
+				t.Errorf("%v: got %v and %q on standard output, want exit code 1 and nothing", args, err, stdout.String())
+			}
+		}
+	})
+	for _, tc := range []struct {
+		name string
+		sig  os.Signal
+		tidy bool
+	}{{"interrupt", os.Interrupt, true}, {"kill", os.Kill, false}} {
+		t.Run(tc.name, func(t *testing.T) {
+			tmp, err := os.MkdirTemp("", "berth-up-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(tmp)
+			cmd := up(t, bin, tmp)
+			children := childrenOf(t, cmd.Process.Pid)
+			if len(children) < demo.MinNodes+1 {
+				t.Errorf("%d child processes: want a scheduler and %d nodes", len(children), demo.MinNodes)
+			}
+			cmd.Process.Signal(tc.sig)
+			if err := cmd.Wait(); tc.tidy && err != nil {
+				t.Errorf("after an interrupt: %v, want exit code 0", err)
+			}
+			for _, pid := range children {
+				eventually(t, fmt.Sprintf("process %d ends", pid), func() error {
+					if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+						return fmt.Errorf("still there: %v", err)
+					}
+					return nil
+				})
+			}
+			if left, _ := filepath.Glob(filepath.Join(tmp, "*")); tc.tidy && len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+// up runs `berth-demo up --stock` and returns when a client has listed its nodes.
+func up(t *testing.T, bin, tmp string) *exec.Cmd {
+	t.Helper()
+	kubeconfig := filepath.Join(tmp, "kubeconfig")
+	cmd := exec.Command(bin, "up", "--stock", "--kubeconfig", kubeconfig)
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
+	cmd.Stderr = lineWriter{t}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	deadline := time.Now().Add(startLimit)
+	for {
+		if cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig); err == nil {
+			nodes, err := kubernetes.NewForConfigOrDie(cfg).CoreV1().Nodes().List(context.Background(), metav1.ListOptions{})
+			if err != nil || len(nodes.Items) != demo.MinNodes {
+				t.Fatalf("nodes: %v (%v), want %d", nodes, err, demo.MinNodes)
+			}
+			return cmd
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no kubeconfig was written")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// childrenOf returns the process ids of the children of a process.
+func childrenOf(t *testing.T, pid int) (pids []int) {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		data, err := os.ReadFile(list)
+		if err != nil {
+			continue
+		}
+		for _, field := range strings.Fields(string(data)) {
+			var id int
+			if err := json.Unmarshal([]byte(field), &id); err == nil {
+				pids = append(pids, id)
+			}
+		}
+	}
+	return pids
 }

@@ -1,0 +1,329 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/internal/agent"
+	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// pinsAll pins CPUs and memory; CPUs 0 and 8 and 1 GiB of node 0 are reserved.
+const pinsAll = `
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+memoryManagerPolicy: Static
+topologyManagerPolicy: restricted
+reservedSystemCPUs: "0,8"
+systemReserved: {memory: 924Mi}
+evictionHard: {memory.available: 100Mi}
+reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]
+`
+
+// startGuardedCluster is a cluster with everything that an installation applies.
+func startGuardedCluster(t *testing.T, nodes ...hollow.Spec) *demo.Cluster {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	defer cancel()
+	c, err := demo.StartCluster(ctx, demo.ClusterOptions{Nodes: nodes, NodeCommand: []string{os.Args[0], nodeVerb}, Manifests: deploy.Manifests()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	return c
+}
+
+// asNode is the configuration of a client with the credentials of a node.
+func asNode(t *testing.T, c *demo.Cluster, node string) *rest.Config {
+	t.Helper()
+	config, err := c.ControlPlane.UserConfig("system:node:"+node, []string{"system:nodes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// testLog writes to the test's log until the test ends.
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(b []byte) (int, error) {
+	if l.t.Context().Err() == nil {
+		l.t.Log(strings.TrimSuffix(string(b), "\n"))
+	}
+	return len(b), nil
+}
+
+// startAgent runs an agent for a hollow node; the returned function stops it.
+func startAgent(t *testing.T, c *demo.Cluster, node *hollow.Process, machine string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	opts := agent.Options{
+		Node: node.Name, Client: asNode(t, c, node.Name), Root: node.Dir.Root(), Machine: machine, Amounts: true,
+		Preferences: map[string]placement.Preference{"example.com/gpu": placement.SortedPreference},
+		Log:         slog.New(slog.NewTextHandler(testLog{t}, nil)),
+	}
+	go func() { done <- agent.Run(ctx, opts) }()
+	var stopped bool
+	stop = func() {
+		if !stopped {
+			stopped = true
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("agent of %s: %v", node.Name, err)
+			}
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// waitReport waits until the report of a node satisfies done.
+func waitReport(t *testing.T, c *demo.Cluster, node, what string, done func(*wire.Node) bool) *wire.Node {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	dyn, err := dynamic.NewForConfig(c.ControlPlane.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := dyn.Resource(v1alpha1.NodeTopologies).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	var last *v1alpha1.NodeTopology
+	for ev := range w.ResultChan() {
+		u, ok := ev.Object.(*unstructured.Unstructured)
+		if !ok {
+			t.Fatalf("watch: %v", ev.Object)
+		}
+		last = &v1alpha1.NodeTopology{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, last); err != nil {
+			t.Fatal(err)
+		}
+		n, err := wire.ReadNodeTopology(last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done(&n) {
+			return &n
+		}
+	}
+	text, _ := json.MarshalIndent(last, "", " ")
+	t.Fatalf("%s: not within 30 s; the last report is\n%s", what, text)
+	return nil
+}
+
+func reportReady(n *wire.Node) bool {
+	c := n.Report.Ready()
+	return c.Status == metav1.ConditionTrue
+}
+
+// reported finds a pod in a report.
+func reported(n *wire.Node, uid string) (placement.PodAllocation, wire.ReportedPod, bool) {
+	i := slices.IndexFunc(n.Report.Snapshot.Pods, func(p placement.PodAllocation) bool { return p.UID == uid })
+	if i < 0 {
+		return placement.PodAllocation{}, wire.ReportedPod{}, false
+	}
+	return n.Report.Snapshot.Pods[i], n.Report.Pods[i], true
+}
+
+// age is how long ago the kubelet last replaced a checkpoint.
+func age(t *testing.T, dir hollow.Dir, file string) time.Duration {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(dir.Root(), file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(info.ModTime())
+}
+
+// wantState checks that the engine takes the report, and that it says what the checkpoints say.
+func wantState(t *testing.T, n *wire.Node, dir hollow.Dir) {
+	t.Helper()
+	m, err := placement.NewModel(n.Spec.View, n.Spec.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.StateOf(&n.Report.Snapshot); err != nil {
+		t.Error(err)
+	}
+	books, err := kubeletstate.Read(os.DirFS(dir.Root()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := books.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.Report.Snapshot.SharedCPUs != want.SharedCPUs {
+		t.Errorf("shared CPUs %s, want %s", n.Report.Snapshot.SharedCPUs, want.SharedCPUs)
+	}
+}
+
+func TestAgent(t *testing.T) {
+	spec := hollow.Spec{Name: "n1", Machine: twoSockets, KubeletConfig: pinsAll, Plugins: []hollow.Plugin{{
+		Resource: "example.com/gpu", Prefer: true,
+		Devices: []hollow.Device{{ID: "g0", NUMA: []topology.NUMAID{0}}, {ID: "g1", NUMA: []topology.NUMAID{1}}, {ID: "g2", NUMA: []topology.NUMAID{1}, Unhealthy: true}},
+	}}}
+	c := startGuardedCluster(t, spec)
+	node := c.Nodes[0]
+	stop := startAgent(t, c, node, twoSockets)
+	first := waitReport(t, c, "n1", "first report", func(n *wire.Node) bool { return reportReady(n) && len(n.Report.Snapshot.Devices) == 1 })
+	wantState(t, first, node.Dir)
+
+	t.Run("shows a pod within a second of its admission", func(t *testing.T) {
+		pod := create(t, c, pinnedPod("four", "n1", "4"))
+		n := waitReport(t, c, "n1", "pod four", func(n *wire.Node) bool { _, _, ok := reported(n, string(pod.UID)); return ok })
+		if late := age(t, node.Dir, kubeletstate.AdmittedFile); late > time.Second {
+			t.Errorf("%v after the kubelet admitted the pod, want at most 1s", late)
+		} else {
+			t.Logf("%v after the kubelet admitted the pod", late.Round(time.Millisecond))
+		}
+		wantState(t, n, node.Dir)
+		got, more, _ := reported(n, string(pod.UID))
+		if cpus := got.Containers[0].CPUs.String(); cpus != "2,4,10,12" || cpus != checkpointCPUs(t, node.Dir, string(pod.UID), "main") {
+			t.Errorf("CPUs %s, want 2,4,10,12", cpus)
+		}
+		if len(got.Containers[0].Memory) != 1 || more.Name != "four" || more.State != "" {
+			t.Errorf("got %+v %+v", got, more)
+		}
+	})
+	t.Run("stays consistent when the kubelet refuses a pod", func(t *testing.T) {
+		pod := create(t, c, pinnedPod("nine", "n1", "9"))
+		wantRefusal(t, waitPod(t, c, "nine", failed), "TopologyAffinityError")
+		// What the kubelet had given it on the way is held until the next admission.
+		n := waitReport(t, c, "n1", "refused pod", func(n *wire.Node) bool {
+			_, more, ok := reported(n, string(pod.UID))
+			return reportReady(n) && (!ok || more.State == v1alpha1.PodRejected)
+		})
+		wantState(t, n, node.Dir)
+	})
+	t.Run("says of a pod that has ended what is still held", func(t *testing.T) {
+		pod, err := c.Client.CoreV1().Pods("default").Get(t.Context(), "four", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		remove(t, c, "four")
+		gone := time.Now()
+		n := waitReport(t, c, "n1", "pod ended", func(n *wire.Node) bool {
+			_, more, ok := reported(n, string(pod.UID))
+			return reportReady(n) && (!ok || more.State == v1alpha1.PodEnded)
+		})
+		t.Logf("%v after the pod was gone", time.Since(gone).Round(time.Millisecond))
+		wantState(t, n, node.Dir)
+		held, _, ok := reported(n, string(pod.UID))
+		if !ok || len(held.Containers[0].Memory) == 0 {
+			t.Errorf("the memory manager frees with the next admission; the report holds %+v", held)
+		}
+		// The next admission frees it, in the books and so in the report.
+		next := create(t, c, pinnedPod("next", "n1", "2"))
+		n = waitReport(t, c, "n1", "next pod", func(n *wire.Node) bool { _, _, ok := reported(n, string(next.UID)); return ok })
+		if _, _, ok := reported(n, string(pod.UID)); ok {
+			t.Error("pod four is still in the report")
+		}
+		wantState(t, n, node.Dir)
+	})
+	t.Run("reports devices with their NUMA nodes, health and holders", func(t *testing.T) {
+		pod := pinnedPod("gpu", "n1", "1")
+		pod.Spec.Containers[0].Resources.Limits["example.com/gpu"] = *quantity("1")
+		pod = create(t, c, pod)
+		n := waitReport(t, c, "n1", "gpu pod", func(n *wire.Node) bool { _, _, ok := reported(n, string(pod.UID)); return ok })
+		got, _, _ := reported(n, string(pod.UID))
+		if len(got.Containers[0].Devices) != 1 || !slices.Equal(got.Containers[0].Devices[0].IDs, []string{"g0"}) {
+			t.Errorf("devices %+v, want g0", got.Containers[0].Devices)
+		}
+		pool := n.Report.Snapshot.Devices[0]
+		if pool.Preference != placement.SortedPreference || len(pool.Devices) < 2 || pool.Devices[0].NUMA != 1 || pool.Devices[1].NUMA != 2 {
+			t.Errorf("pool %+v", pool)
+		}
+		wantState(t, n, node.Dir)
+	})
+	t.Run("goes on counting after a restart of its own", func(t *testing.T) {
+		before := waitReport(t, c, "n1", "report", reportReady)
+		stop()
+		startAgent(t, c, node, twoSockets)
+		pod := create(t, c, pinnedPod("later", "n1", "2"))
+		n := waitReport(t, c, "n1", "later pod", func(n *wire.Node) bool { _, _, ok := reported(n, string(pod.UID)); return ok })
+		if n.Report.Sequence <= before.Report.Sequence {
+			t.Errorf("sequence %d after %d", n.Report.Sequence, before.Report.Sequence)
+		}
+	})
+	t.Run("renews a Lease that vouches for the report", func(t *testing.T) {
+		lease, err := c.Client.CoordinationV1().Leases(v1alpha1.HeartbeatNamespace).Get(t.Context(), v1alpha1.HeartbeatName("n1"), metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lease.Annotations[v1alpha1.SequenceAnnotation] == "" || lease.Spec.RenewTime == nil {
+			t.Errorf("got %+v", lease)
+		}
+	})
+	t.Run("publishes amounts for other readers", func(t *testing.T) { wantAmounts(t, c) })
+	t.Run("says when the books cannot be read", func(t *testing.T) {
+		// The kubelet replaces the file with its next admission.
+		file := filepath.Join(node.Dir.Root(), kubeletstate.CPUFile)
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := strings.Replace(string(data), `"defaultCpuSet":"`, `"defaultCpuSet":"2,`, 1)
+		write(t, file+".forged", []byte(forged))
+		if err := os.Rename(file+".forged", file); err != nil {
+			t.Fatal(err)
+		}
+		n := waitReport(t, c, "n1", "not ready", func(n *wire.Node) bool { return !reportReady(n) })
+		ready := n.Report.Ready()
+		if ready.Reason != v1alpha1.ReasonUnreadable || !strings.Contains(ready.Message, "cpu_manager_state: checksum") {
+			t.Errorf("condition %+v", ready)
+		}
+		create(t, c, pinnedPod("healer", "n1", "1"))
+		waitReport(t, c, "n1", "ready again", reportReady)
+	})
+}
+
+func wantAmounts(t *testing.T, c *demo.Cluster) {
+	t.Helper()
+	dyn, err := dynamic.NewForConfig(c.ControlPlane.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := dyn.Resource(nrt.NodeResourceTopologies).Get(t.Context(), "n1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got nrt.NodeResourceTopology
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Zones) != 2 || got.TopologyPolicies[0] != "RestrictedContainerLevel" || got.Zones[0].Resources[0].Name != string(corev1.ResourceCPU) {
+		t.Errorf("got %+v", got)
+	}
+}
