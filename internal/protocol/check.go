@@ -54,11 +54,22 @@ type search struct {
 }
 
 // Check visits every reachable state, breadth first, until a promise is broken, none is left, or limit states were
-// visited (0: no limit).
-func Check(c Config, limit int) Result {
+// visited (0: no limit). It returns an error only for a Config that does not Validate.
+func Check(c Config, limit int) (Result, error) {
+	if err := c.Validate(); err != nil {
+		return Result{}, err
+	}
+	return newSearch(c).run(limit), nil
+}
+
+func newSearch(c Config) *search {
 	s := &search{m: NewModel(c), index: map[digest]struct{}{}, breach: -1}
 	s.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-	first := initial(&c)
+	return s
+}
+
+func (s *search) run(limit int) Result {
+	first := initial(&s.m.Config)
 	s.enter(&first, -1, Step{})
 	for len(s.next) > 0 && s.breach < 0 && (limit == 0 || len(s.visits) < limit) {
 		level := s.next

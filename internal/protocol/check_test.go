@@ -3,6 +3,7 @@ package protocol
 import (
 	"flag"
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -65,7 +66,7 @@ func TestAllRulesKeepEveryPromise(t *testing.T) {
 	for _, c := range searches() {
 		t.Run(c.name, func(t *testing.T) {
 			c.Rules = AllRules
-			r := Check(c.Config, 0)
+			r := explore(c.Config)
 			if r.Breach != Kept || !r.Complete {
 				t.Fatalf("complete: %v, after %d states:\n%v", r.Complete, r.States, r)
 			}
@@ -146,9 +147,18 @@ var rulesOff = []off{
 	{"watch-barrier", WatchBarrier, Refusal, Budget{Departures: 1}},
 }
 
+// explore is Check of a Config that is known to be valid.
+func explore(c Config) Result {
+	r, err := Check(c, 0)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
 func (o off) check() Result {
-	return Check(Config{Pods: trio, Nodes: mixed, Rules: AllRules.Without(o.rules), Budget: o.budget,
-		Look: []Breach{o.breach}, Preemption: o.breach == NeedlessPreemption}, 0)
+	return explore(Config{Pods: trio, Nodes: mixed, Rules: AllRules.Without(o.rules), Budget: o.budget,
+		Look: []Breach{o.breach}, Preemption: o.breach == NeedlessPreemption})
 }
 
 func TestEachLawAndEachRuleIsNeeded(t *testing.T) {
@@ -163,8 +173,8 @@ func TestEachLawAndEachRuleIsNeeded(t *testing.T) {
 
 // TestLawsAsFirstWorded says why the amendments exist: the laws without them break a promise.
 func TestLawsAsFirstWorded(t *testing.T) {
-	r := Check(Config{Pods: trio, Nodes: mixed, Rules: AllRules.Without(Amendments), Budget: Budget{Departures: 1, Relists: 1, Unknowns: 1},
-		Look: []Breach{Refusal}}, 0)
+	r := explore(Config{Pods: trio, Nodes: mixed, Rules: AllRules.Without(Amendments), Budget: Budget{Departures: 1, Relists: 1, Unknowns: 1},
+		Look: []Breach{Refusal}})
 	if r.Breach != Refusal {
 		t.Errorf("the laws without %v: %v after %d states, want a refusal", Amendments, r.Breach, r.States)
 	}
@@ -203,6 +213,28 @@ func TestTraceIsARun(t *testing.T) {
 		}
 		if last := len(r.Trace) - 1; last < 0 || o.breach != LeftWaiting && r.Trace[last].after.broken != o.breach {
 			t.Errorf("%s: the trace does not end in the breach", o.id)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	valid := Config{Pods: trio, Rules: AllRules}
+	for _, c := range []struct {
+		want   string
+		change func(*Config)
+	}{
+		{"", func(*Config) {}},
+		{"Pods[1].CPUs is 3", func(c *Config) { c.Pods[1].CPUs = 3 }},
+		{"Pods[0].CPUs is 0", func(c *Config) { c.Pods[0].CPUs = 0 }},
+		{"2 ask for the device", func(c *Config) { c.Pods[0].Device = true }},
+		{"Budget.Relists is 4", func(c *Config) { c.Budget.Relists = 4 }},
+		{"Budget.Restarts is 3", func(c *Config) { c.Budget.Restarts = 3 }},
+	} {
+		config := valid
+		c.change(&config)
+		_, err := Check(config, 1)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Check: %v, want %q", err, c.want)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package protocol
 
-import "math/bits"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // The size of the model.
 const (
@@ -87,7 +90,8 @@ const (
 	barrier   event = 7
 )
 
-const queueLen = 8
+// queueLen is room for every pod to come and go, and for two barriers.
+const queueLen = 2*Pods + 2
 
 // queue is a kubelet's watch, oldest first.
 type queue [queueLen]event
@@ -99,7 +103,7 @@ func (q *queue) push(e event) {
 			return
 		}
 	}
-	panic("protocol: the model's budgets admit more watch events than queueLen")
+	panic("protocol: a watch with more events than Validate admits")
 }
 
 func (q *queue) pop() event {
@@ -200,6 +204,30 @@ type Config struct {
 	Cautious   bool     // decide by the worst case (cautious.go) instead of by enumeration
 	Look       []Breach // what to look for, nil for everything
 	Preemption bool     // a pod without a feasible node evicts a victim (only matters without WaitIsPending)
+}
+
+// Validate returns an error that names the first field outside of what the model can hold.
+func (c *Config) Validate() error {
+	devices := 0
+	for p, pod := range c.Pods {
+		devices += count(pod.Device)
+		if pod.CPUs < 1 || pod.CPUs > 2 {
+			return fmt.Errorf("Pods[%d].CPUs is %d, want 1 or 2: a NUMA node has two", p, pod.CPUs)
+		}
+	}
+	if devices > 1 {
+		return fmt.Errorf("Pods: %d ask for the device, want at most 1: a node has one, and it is not accounted for", devices)
+	}
+	b := c.Budget
+	for name, n := range map[string]uint8{"Departures": b.Departures, "Relists": b.Relists, "Unknowns": b.Unknowns, "Failures": b.Failures} {
+		if n > 3 {
+			return fmt.Errorf("Budget.%s is %d, want at most 3", name, n)
+		}
+	}
+	if b.Restarts > 2 {
+		return fmt.Errorf("Budget.Restarts is %d, want at most 2: a watch holds %d events", b.Restarts, queueLen)
+	}
+	return nil
 }
 
 // fit returns the CPUs that a kubelet with policy single-numa-node gives the pod when used is taken, 0 when it refuses.
