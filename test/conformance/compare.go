@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/placement"
@@ -18,6 +19,8 @@ type Comparison struct {
 	// of admissions from there on, which say nothing.
 	Chance bool `json:"chance,omitempty"`
 	Left   int  `json:"left,omitempty"`
+	// Declined says that the engine does not predict a kubelet with this machine and configuration.
+	Declined bool `json:"declined,omitempty"`
 	// Defect is "hung" or "crashed" when the kubelet did so and the engine foresaw it.
 	Defect oracle.Outcome `json:"defect,omitempty"`
 	// NotStarted says that the kubelet refused the configuration.
@@ -28,8 +31,9 @@ type Comparison struct {
 
 // Compare holds an engine's answer against the kubelet's, event by event, up to the first event in which they differ.
 // A difference is excused if the engine says that chance decides that event; until answers part, chance excuses nothing.
-func Compare(want *cases.Result, outcome oracle.Outcome, got *cases.Result) Comparison {
+func Compare(told *oracle.Told, got *cases.Result) Comparison {
 	var c Comparison
+	want := &told.Result
 	w, g := *want, *got
 	w.Events, g.Events = nil, nil
 	if c.Differences = cases.Diff(&w, &g); c.Differences != nil {
@@ -56,25 +60,30 @@ func Compare(want *cases.Result, outcome oracle.Outcome, got *cases.Result) Comp
 		n := count(w.Events)
 		c.Admissions, c.Admitted = c.Admissions+n.all, c.Admitted+n.admitted
 	}
-	c.ending(want, outcome, got)
+	c.ending(told, got)
 	return c
 }
 
 // ending compares what follows the last event that the kubelet finished: nothing, or a hang or crash that the engine
 // calls a defect.
-func (c *Comparison) ending(want *cases.Result, outcome oracle.Outcome, got *cases.Result) {
+func (c *Comparison) ending(told *oracle.Told, got *cases.Result) {
+	want := &told.Result
 	n := len(want.Events)
-	if outcome == oracle.Finished {
+	if told.Outcome == oracle.Finished {
 		if len(got.Events) > n {
 			c.differ(want, n, "events", "the end", "more")
 		}
 		return
 	}
-	if n >= len(got.Events) || !foreseen(&got.Events[n]) {
-		c.differ(want, n, "outcome", string(outcome), "no defect")
+	if slices.ContainsFunc(got.Events, func(e cases.EventResult) bool { return e.Random }) {
+		c.Chance = true // another run might not have hung
 		return
 	}
-	c.Defect = outcome
+	if n >= len(got.Events) || !foreseen(&got.Events[n]) {
+		c.differ(want, n, "outcome", string(told.Outcome)+": "+told.Detail, "no defect")
+		return
+	}
+	c.Defect = told.Outcome
 }
 
 // foreseen says whether an event tells of a defect, directly or in a readmission.

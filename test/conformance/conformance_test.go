@@ -2,8 +2,10 @@ package conformance
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -20,6 +22,7 @@ var (
 	workers          = flag.Int("workers", 2, "processes")
 	keepGoing        = flag.Int("mismatches", 1, "stop after that many mismatches")
 	shrinkBudget     = flag.Int("shrink", 1500, "cases to try when a mismatch is shrunk; 0 leaves it as it is")
+	caseFile         = flag.String("file", "", "compare the cases of this NDJSON file instead of random ones")
 	mismatchDir      = flag.String("out", "", "directory to put shrunk cases into")
 )
 
@@ -27,19 +30,23 @@ var (
 func TestConformance(t *testing.T) {
 	r := &run{t: t, begin: time.Now(), next: *firstSeed}
 	pool := Pool{Command: Self(roleVariable, "compare"), Workers: *workers}
-	err := pool.Run(func() []byte {
+	next := func() []byte {
 		seed := strconv.FormatUint(r.next, 10)
 		r.next++
 		return []byte(seed)
-	}, r.got)
-	if err != nil {
+	}
+	if *caseFile != "" {
+		next = fileLines(t, *caseFile)
+		*admissionsWanted = math.MaxInt
+	}
+	if err := pool.Run(next, r.got); err != nil {
 		t.Fatal(err)
 	}
 	r.report()
 	for _, m := range r.mismatches {
-		r.shrink(m)
+		r.shrink(m, &selfAsker{Asker{Command: Self(roleVariable, "compare")}})
 	}
-	if r.admissions < *admissionsWanted && len(r.mismatches) == 0 {
+	if r.admissions < *admissionsWanted && *caseFile == "" && len(r.mismatches) == 0 {
 		t.Errorf("compared %d admissions, wanted %d", r.admissions, *admissionsWanted)
 	}
 }
@@ -54,6 +61,7 @@ type run struct {
 	admitted         int
 	left, chance     int
 	notStarted       int
+	declined         int
 	defects          map[string]int
 	kubelet, engine  float64
 	mismatches       []Compared
@@ -61,16 +69,25 @@ type run struct {
 }
 
 func (r *run) got(a Answer) bool {
-	var c Compared
-	err := a.Err
+	c, err := compared(a.Reply, a.Err)
+	return r.count(string(a.Line), c, err)
+}
+
+// compared reads the reply of a child in the role "compare".
+func compared(reply []byte, err error) (c Compared, _ error) {
 	if err == nil {
-		err = json.Unmarshal(a.Reply, &c)
+		err = json.Unmarshal(reply, &c)
 	}
 	if err == nil && c.Error != "" {
-		err = fmt.Errorf("%s", c.Error)
+		err = errors.New(c.Error)
 	}
+	return c, err
+}
+
+// count adds one comparison and says whether to go on.
+func (r *run) count(line string, c Compared, err error) bool {
 	if err != nil {
-		r.t.Errorf("seed %s: %v", a.Line, err)
+		r.t.Errorf("%s: %v", line, err)
 		r.perished++
 		return r.perished < 10
 	}
@@ -98,6 +115,9 @@ func (r *run) add(c *Compared) {
 	if c.NotStarted {
 		r.notStarted++
 	}
+	if c.Declined {
+		r.declined++
+	}
 	if c.Defect != "" {
 		if r.defects == nil {
 			r.defects = map[string]int{}
@@ -110,13 +130,26 @@ func (r *run) add(c *Compared) {
 func (r *run) report() {
 	s := time.Since(r.begin).Seconds()
 	fmt.Printf("%d admissions compared (%d admitted) in %d cases, %d differ; %.0f admissions/s; kubelet %.1f s, engine %.2f s; "+
-		"%d cases not started, %d part by chance (%d admissions left out), defects foreseen %v\n",
+		"%d cases not started, %d declined, %d part by chance (%d admissions left out), defects foreseen %v\n",
 		r.admissions, r.admitted, r.cases, len(r.mismatches), float64(r.admissions)/s, r.kubelet/1000, r.engine/1000,
-		r.notStarted, r.chance, r.left, r.defects)
+		r.notStarted, r.declined, r.chance, r.left, r.defects)
 }
 
+// comparer compares engine and kubelet on one case.
+type comparer interface {
+	compare(line []byte) (Compared, error)
+	close()
+}
+
+// selfAsker has a child of this program do it.
+type selfAsker struct{ asker Asker }
+
+func (s *selfAsker) compare(line []byte) (Compared, error) { return compared(s.asker.Ask(line)) }
+func (s *selfAsker) close()                                { s.asker.Close() }
+
 // shrink makes a mismatch small and prints it.
-func (r *run) shrink(m Compared) {
+func (r *run) shrink(m Compared, with comparer) {
+	defer with.close()
 	c, err := cases.DecodeCase([]byte(m.Line))
 	if err != nil {
 		r.t.Fatal(err)
@@ -124,18 +157,15 @@ func (r *run) shrink(m Compared) {
 	best := m
 	budget := *shrinkBudget
 	if slices.ContainsFunc(m.Differences, func(d cases.Difference) bool { return d.Field == "outcome" }) {
-		budget = min(budget, 25) // every try takes the kubelet's time-out
+		budget = min(budget, 25) // every try may take the kubelet's time-out
 	}
-	asker := Asker{Command: Self(roleVariable, "compare")}
-	defer asker.Close()
 	Shrink(c, budget, func(c *cases.Case) bool {
 		line, err := cases.Encode(c)
 		if err != nil {
 			return false
 		}
-		reply, err := asker.Ask(line)
-		var now Compared
-		if err != nil || json.Unmarshal(reply, &now) != nil || now.Error != "" || len(now.Differences) == 0 {
+		now, err := with.compare(line)
+		if err != nil || len(now.Differences) == 0 {
 			return false
 		}
 		best = now

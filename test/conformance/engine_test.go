@@ -1,15 +1,37 @@
 package conformance
 
 import (
+	"errors"
+
 	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/internal/replay"
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/conformance/oracle"
 )
 
-// engine is the engine under test.
-func engine(c *cases.Case) *cases.Result {
-	r, _, err := oracle.Run(c, oracle.Options{})
+// engine is the engine under test, as the release that the main module links.
+func engine(c *cases.Case) Answered { return answer(c, oracle.Version) }
+
+// answer is the engine under test, as a kubelet of some release.
+func answer(c *cases.Case, version placement.Version) Answered {
+	r, err := replay.Run(c, version)
 	if err != nil {
-		return &cases.Result{ID: err.Error()}
+		return Answered{Result: &cases.Result{ID: "error: " + err.Error()}}
 	}
-	return &r
+	return Answered{Result: r, Declined: r.StartupError != "" && declined(c, version)}
+}
+
+// declined says whether the engine knows that the kubelet would start, but does not predict what it would do.
+func declined(c *cases.Case, version placement.Version) bool {
+	view, err := c.Machine.View()
+	if err != nil {
+		return false
+	}
+	cfg, err := c.Config.Placement(version)
+	if err != nil {
+		return false
+	}
+	_, err = placement.NewModel(view, cfg)
+	var refused *placement.ConfigError
+	return errors.As(err, &refused) && refused.Unsupported
 }

@@ -21,8 +21,19 @@ func readAll[T any](t *testing.T, name string, read func(io.Reader) iter.Seq2[*T
 
 // caseLines yields the recorded cases as lines, nil at the end.
 func caseLines(t *testing.T) func() []byte {
-	next, stop := iter.Pull2(readAll(t, "cases.ndjson.gz", cases.ReadCases))
-	t.Cleanup(stop)
+	t.Helper()
+	return fileLines(t, sharedFile(t, "kubelet-cases", "cases.ndjson.gz"))
+}
+
+// fileLines yields the cases of a file as lines, nil at the end.
+func fileLines(t *testing.T, name string) func() []byte {
+	t.Helper()
+	f, err := cases.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, stop := iter.Pull2(cases.ReadCases(f))
+	t.Cleanup(func() { stop(); f.Close() })
 	return func() []byte {
 		c, err, ok := next()
 		if err != nil {

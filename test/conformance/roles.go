@@ -14,8 +14,7 @@ import (
 
 // Told is an oracle's answer to a case, as a child writes it.
 type Told struct {
-	Result  cases.Result   `json:"result"`
-	Outcome oracle.Outcome `json:"outcome"`
+	oracle.Told
 	// Error is set when the child itself could not do its work.
 	Error string `json:"error,omitempty"`
 }
@@ -33,11 +32,11 @@ func tell(line []byte, timeout time.Duration) Told {
 	if err != nil {
 		return Told{Error: fmt.Sprintf("case: %v", err)}
 	}
-	r, outcome, err := oracle.Run(c, oracle.Options{Timeout: timeout})
+	t, err := oracle.Run(c, oracle.Options{Timeout: timeout})
 	if err != nil {
 		return Told{Error: err.Error()}
 	}
-	return Told{Result: r, Outcome: outcome}
+	return Told{Told: t}
 }
 
 // Compared is what came of playing one case to the kubelet and to an engine, as a child writes it.
@@ -52,7 +51,15 @@ type Compared struct {
 }
 
 // Engine answers a case in the kubelet's place.
-type Engine func(*cases.Case) *cases.Result
+type Engine func(*cases.Case) Answered
+
+// Answered is an engine's answer.
+type Answered struct {
+	Result *cases.Result
+	// Declined says that the engine will not say what a kubelet with this machine and configuration does, though it
+	// would start; Result.StartupError tells why.
+	Declined bool
+}
 
 // AnswerCompare is a child's Serve function: a seed or a case in, a Compared out.
 func AnswerCompare(engine Engine, timeout time.Duration) func([]byte) ([]byte, bool) {
@@ -61,13 +68,12 @@ func AnswerCompare(engine Engine, timeout time.Duration) func([]byte) ([]byte, b
 		if err != nil {
 			return reply(Compared{Error: err.Error()}), false
 		}
-		want, outcome, err := oracle.Run(c, oracle.Options{Timeout: timeout})
+		want, err := oracle.Run(c, oracle.Options{Timeout: timeout})
 		if err != nil {
 			return reply(Compared{Error: err.Error()}), false
 		}
 		begin := time.Now()
-		got := engine(c)
-		out := Compared{Comparison: Compare(&want, outcome, got), Kubelet: want.Millis}
+		out := judge(&want, engine(c))
 		out.Engine = float64(time.Since(begin).Microseconds()) / 1000
 		if len(out.Differences) > 0 {
 			b, err := cases.Encode(c)
@@ -76,8 +82,19 @@ func AnswerCompare(engine Engine, timeout time.Duration) func([]byte) ([]byte, b
 			}
 			out.Line = string(bytes.TrimSpace(b))
 		}
-		return reply(out), outcome != oracle.Finished
+		return reply(out), want.Outcome != oracle.Finished
 	}
+}
+
+// judge compares an engine's answer with the kubelet's; where the engine declines there is nothing to compare.
+func judge(told *oracle.Told, got Answered) Compared {
+	out := Compared{Kubelet: told.Result.Millis}
+	if got.Declined && told.Result.StartupError == "" {
+		out.Comparison = Comparison{Declined: true, Left: count(told.Result.Events).all}
+		return out
+	}
+	out.Comparison = Compare(told, got.Result)
+	return out
 }
 
 // caseOf reads a case, or makes the one of a seed.

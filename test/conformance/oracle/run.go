@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -46,23 +47,31 @@ const (
 	Crashed Outcome = "crashed"
 )
 
+// Told is what the kubelet did with a case.
+type Told struct {
+	Result  cases.Result `json:"result"`
+	Outcome Outcome      `json:"outcome"`
+	// Detail tells of a hang or a crash: what the kubelet panicked with, and where.
+	Detail string `json:"detail,omitempty"`
+}
+
 // Run plays a case to genuine managers. It changes global feature gates, so one case at a time per process.
 // The error is about this process (no directory, say), never about the case.
-func Run(c *cases.Case, opts Options) (cases.Result, Outcome, error) {
+func Run(c *cases.Case, opts Options) (Told, error) {
 	dir, err := os.MkdirTemp(opts.Dir, "oracle-")
 	if err != nil {
-		return cases.Result{}, "", err
+		return Told{}, err
 	}
 	defer os.RemoveAll(dir)
 	restore, err := setGates(c.Config.FeatureGates)
 	if err != nil {
-		return cases.Result{ID: c.ID, StartupError: err.Error(), Events: []cases.EventResult{}}, Finished, nil
+		return Told{Result: cases.Result{ID: c.ID, StartupError: err.Error(), Events: []cases.EventResult{}}, Outcome: Finished}, nil
 	}
 	defer restore()
 	begin := time.Now()
-	r, outcome := watch(&player{c: c, dir: dir}, opts.Timeout)
-	r.Millis = float64(time.Since(begin).Microseconds()) / 1000
-	return r, outcome, nil
+	t := watch(&player{c: c, dir: dir}, opts.Timeout)
+	t.Result.Millis = float64(time.Since(begin).Microseconds()) / 1000
+	return t, nil
 }
 
 // setGates switches the case's gates over those that let every option be used, as the recorded cases have it.
@@ -90,11 +99,11 @@ func setGates(gates map[string]bool) (restore func(), err error) {
 }
 
 // watch plays the case in a goroutine of its own, and gives up on it when it takes too long.
-func watch(p *player, timeout time.Duration) (cases.Result, Outcome) {
+func watch(p *player, timeout time.Duration) Told {
 	if timeout == 0 {
 		timeout = 20 * time.Second
 	}
-	out := cases.Result{ID: p.c.ID, Events: []cases.EventResult{}}
+	t := Told{Result: cases.Result{ID: p.c.ID, Events: []cases.EventResult{}}}
 	p.events, p.end = make(chan cases.EventResult), make(chan ending, 1)
 	go p.play()
 	timer := time.NewTimer(timeout)
@@ -102,12 +111,13 @@ func watch(p *player, timeout time.Duration) (cases.Result, Outcome) {
 	for {
 		select {
 		case e := <-p.events:
-			out.Events = append(out.Events, e)
+			t.Result.Events = append(t.Result.Events, e)
 		case end := <-p.end:
-			out.StartupError = end.startupError
-			return out, end.outcome
+			t.Result.StartupError, t.Outcome, t.Detail = end.startupError, end.outcome, end.detail
+			return t
 		case <-timer.C:
-			return out, Hung
+			t.Outcome, t.Detail = Hung, fmt.Sprintf("no answer in %v", timeout)
+			return t
 		}
 	}
 }
@@ -115,6 +125,7 @@ func watch(p *player, timeout time.Duration) (cases.Result, Outcome) {
 type ending struct {
 	outcome      Outcome
 	startupError string
+	detail       string
 }
 
 // player plays one case.
@@ -133,13 +144,13 @@ func (p *player) play() {
 	end := ending{outcome: Crashed}
 	defer func() {
 		if end.outcome == Crashed {
-			recover()
+			end.detail = fmt.Sprintf("%v\n%s", recover(), debug.Stack())
 		}
 		p.k.stop()
 		p.end <- end
 	}()
 	if err := p.boot(nil); err != nil {
-		end = ending{Finished, err.Error()}
+		end = ending{outcome: Finished, startupError: err.Error()}
 		return
 	}
 	for i := range p.c.Events {
@@ -231,7 +242,7 @@ func (p *player) restart(out *cases.EventResult) {
 		out.Panic = err.Error()
 		return
 	}
-	if err := p.boot(old); err != nil {
+	if err := p.reboot(old); err != nil {
 		out.Panic = "restart failed: " + err.Error()
 		return
 	}
@@ -240,6 +251,16 @@ func (p *player) restart(out *cases.EventResult) {
 			out.Readmit = append(out.Readmit, p.admit(pod))
 		}
 	}
+}
+
+// reboot is boot with a crash on the way taken for what it is: a restart that failed.
+func (p *player) reboot(old *kubelet) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	return p.boot(old)
 }
 
 // holdings reads what each container of a pod holds.

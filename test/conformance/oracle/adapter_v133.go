@@ -1,74 +1,67 @@
-//go:build !kubelet133 && !kubelet134 && !kubelet135
+//go:build kubelet133
 
 package oracle
 
 import (
-	"context"
 	"time"
 	_ "unsafe" // for go:linkname
 
 	cadvisorapi "github.com/google/cadvisor/info/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
-
-	"github.com/berth-dev/berth/placement"
 )
 
-// Version is the kubelet release that this package is built against.
-const Version = placement.V136
-
 func newCPUManager(s *settings, store topologymanager.Store) (cpumanager.Manager, error) {
-	return cpumanager.NewManager(klog.Background(), s.cpuPolicy, s.cpuOptions, never, s.info, s.reservedCPUs, s.reservation, s.dir, store)
+	return cpumanager.NewManager(s.cpuPolicy, s.cpuOptions, never, s.info, s.reservedCPUs, s.reservation, s.dir, store)
 }
 
 func newMemoryManager(s *settings, store topologymanager.Store) (memorymanager.Manager, error) {
-	return memorymanager.NewManager(klog.Background(), s.memoryPolicy, s.info, s.reservation, s.reservedMemory, s.dir, store)
+	return memorymanager.NewManager(s.memoryPolicy, s.info, s.reservation, s.reservedMemory, s.dir, store)
 }
 
 func newDeviceManager(s *settings, store topologymanager.Store) (*devicemanager.ManagerImpl, error) {
-	return newManagerImpl(klog.Background(), s.socket(), s.info.Topology, store)
+	return newManagerImpl(s.socket(), s.info.Topology, store)
 }
 
 func addProvider(m topologymanager.Manager, p topologymanager.HintProvider) {
-	m.AddHintProvider(klog.Background(), p)
+	m.AddHintProvider(p)
 }
 
 func (k *kubelet) startCPUManager() error {
-	return k.cpu.Start(context.Background(), k.active, ready{}, noStatus{}, noRuntime{}, k.initialContainers())
+	return k.cpu.Start(k.active, ready{}, noStatus{}, noRuntime{}, k.initialContainers())
 }
 
 func (k *kubelet) startMemoryManager() error {
-	return k.memory.Start(context.Background(), k.active, ready{}, noStatus{}, noRuntime{}, k.initialContainers())
+	return k.memory.Start(k.active, ready{}, noStatus{}, noRuntime{}, k.initialContainers())
 }
 
 func (k *kubelet) startDeviceManager() error {
-	return k.device.Start(klog.Background(), k.active, ready{}, k.initialContainers(), k.runningContainers())
+	return k.device.Start(k.active, ready{}, k.initialContainers(), k.runningContainers())
 }
 
-func (k *kubelet) stopDeviceManager() error { return k.device.Stop(klog.Background()) }
+func (k *kubelet) stopDeviceManager() error { return k.device.Stop() }
 
 func (k *kubelet) connect(p *plugin, devices []*pluginapi.Device) error {
-	if err := k.device.PluginConnected(context.Background(), p.resource, p); err != nil {
+	if err := k.device.PluginConnected(p.resource, p); err != nil {
 		return err
 	}
-	k.device.PluginListAndWatchReceiver(klog.Background(), p.resource, &pluginapi.ListAndWatchResponse{Devices: devices})
+	k.device.PluginListAndWatchReceiver(p.resource, &pluginapi.ListAndWatchResponse{Devices: devices})
 	return nil
 }
 
 // preStart does what cm.internalContainerLifecycleImpl.PreStartContainer does.
 func (k *kubelet) preStart(pod *corev1.Pod, c *corev1.Container, id string) {
-	k.cpu.AddContainer(klog.Background(), pod, c, id)
-	k.memory.AddContainer(klog.Background(), pod, c, id)
+	k.cpu.AddContainer(pod, c, id)
+	k.memory.AddContainer(pod, c, id)
 	k.topology.AddContainer(pod, c, id)
 }
 
 //go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
-func newManagerImpl(klog.Logger, string, []cadvisorapi.Node, topologymanager.Store) (*devicemanager.ManagerImpl, error)
+func newManagerImpl(string, []cadvisorapi.Node, topologymanager.Store) (*devicemanager.ManagerImpl, error)
 
 // never is longer than any case takes: the CPU manager's reconciliation then runs once, at the start.
 const never = 10000 * time.Hour

@@ -1,0 +1,20 @@
+# The engine against the genuine kubelet. N is the number of admissions to compare, SEED the seed of the first case;
+# FILE=cases.ndjson compares the cases of a file. A mismatch is shrunk and printed as a line for `berth replay`.
+N    ?= 20000
+SEED ?= 1
+CONFORMANCE_VERSIONS ?= 1.35 1.34 1.33
+
+.PHONY: conformance
+conformance: ## The engine against the genuine kubelet on random cases: N=100000 SEED=1 (about a minute per 60,000).
+	$(call say,$(N) admissions by the engine and by the kubelet managers of Kubernetes $(KUBE))
+	@$(GO) test -count=1 -timeout 0 -v -run '^TestConformance$$' ./test/conformance -args -n=$(N) -seed=$(SEED) $(if $(FILE),-file=$(abspath $(FILE)))
+
+.PHONY: conformance-versions
+conformance-versions: ## The same against the kubelets of 1.35, 1.34 and 1.33 (each compiled once: some 5 minutes).
+	@mkdir -p $(BIN)
+	@for v in $(CONFORMANCE_VERSIONS); do \
+	  printf '\n== building the managers of Kubernetes %s\n' $$v; \
+	  $(GO) build -modfile=test/conformance/versions/v$$v/go.mod -tags kubelet$${v/./} -o $(BIN)/kubelet-$$v ./test/conformance/kubelet; \
+	  printf '\n== %s admissions by the engine and by the kubelet managers of Kubernetes %s\n' $(N) $$v; \
+	  $(GO) test -count=1 -timeout 0 -v -run '^TestVersion$$' ./test/conformance -args -n=$(N) -seed=$(SEED) -kubelet=$(BIN)/kubelet-$$v -version=$$v; \
+	done
