@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/berth-dev/berth/topology"
 )
@@ -21,7 +22,7 @@ func (r *reader) siblings(id topology.CPUID, taken *topology.CPUSet, names ...st
 		return set, false, err
 	}
 	if !set.Has(id) {
-		return set, false, &Error{Path: dir, Field: names[0], Value: set.String(), Want: fmt.Sprintf("a set with CPU %d in it", id)}
+		return set, false, &Error{Path: dir, Field: strings.Join(names, " or "), Value: set.String(), Want: fmt.Sprintf("a set with CPU %d in it", id)}
 	}
 	set = set.And(&r.m.Online)
 	return set.AndNot(taken), true, nil
