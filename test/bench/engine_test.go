@@ -1,0 +1,118 @@
+package bench
+
+import (
+	"testing"
+
+	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// engine is Berth's side of a question.
+type engine struct {
+	model    *placement.Model
+	state    *placement.State
+	request  placement.Request
+	decision placement.Decision
+}
+
+func newEngine(t testing.TB, q question) *engine {
+	t.Helper()
+	c := q.machine.caseOf(q.policy)
+	view, err := c.Machine.View()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := c.Config.Placement(placement.V136)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &engine{}
+	if e.model, err = placement.NewModel(view, cfg); err != nil {
+		t.Fatal(err)
+	}
+	e.state = e.model.NewState()
+	pool, err := c.Devices[0].Placement()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.state.SetPool(e.model, pool)
+	if q.half {
+		e.load(t, q.machine)
+	}
+	if e.request, err = wire.Request(q.asked()); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// load commits what is taken of the machine.
+func (e *engine) load(t testing.TB, m machine) {
+	t.Helper()
+	for _, h := range m.load() {
+		r, err := wire.Request(loadPod(h))
+		if err != nil {
+			t.Fatal(err)
+		}
+		memory := []placement.MemoryBlock{{Resource: "memory", NUMA: topology.NewNUMASet(h.NUMA), Bytes: h.Bytes}}
+		e.state.Commit(e.model, &r, &placement.Decision{UID: r.UID, Containers: []placement.ContainerDecision{{Name: "main", CPUs: h.CPUs, Memory: memory}}})
+	}
+	if err := e.state.Check(e.model); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (e *engine) admit() { placement.Admit(e.model, e.state, &e.request) }
+
+func (e *engine) decide() { placement.Decide(e.model, e.state, &e.request, &e.decision) }
+
+// turnover admits the pod, writes that down, and removes it.
+func (e *engine) turnover() {
+	e.decide()
+	e.state.Commit(e.model, &e.request, &e.decision)
+	e.state.Release(e.model, e.request.UID)
+}
+
+// holdings spells the decision as results of cases do. Devices have the nodes that machine.caseOf gives them.
+func (e *engine) holdings(c *cases.Case) []cases.ContainerResult {
+	var out []cases.ContainerResult
+	for i := range e.decision.Containers {
+		d := &e.decision.Containers[i]
+		r := cases.ContainerResult{Name: d.Name, Hint: cases.HintOf(d.Hint), CPUs: d.CPUs.String()}
+		for _, b := range d.Memory {
+			r.Memory = append(r.Memory, cases.MemoryBlock{Type: b.Resource, NUMA: cases.NUMAIDs(b.NUMA), Size: b.Bytes})
+		}
+		for _, a := range d.Devices {
+			r.Devices = map[string][]cases.DeviceOnNodes{}
+			for _, id := range a.IDs {
+				r.Devices[a.Resource] = append(r.Devices[a.Resource], cases.DeviceOnNodes{ID: id, NUMA: nodesOf(c, id)})
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func nodesOf(c *cases.Case, device string) []topology.NUMAID {
+	for _, d := range c.Devices[0].Devices {
+		if d.ID == device {
+			return d.NUMA
+		}
+	}
+	return nil
+}
+
+// books spells the state as results of cases do.
+func (e *engine) books() *cases.State {
+	snap := e.state.Snapshot()
+	out := &cases.State{DefaultCPUs: snap.SharedCPUs.String(), Memory: map[topology.NUMAID]cases.NodeMemory{}}
+	for _, t := range snap.Memory {
+		n := cases.NodeMemory{Assignments: t.Assignments, Cells: cases.NUMAIDs(t.Cells), Table: map[string]cases.Amounts{}}
+		for _, r := range t.Resources {
+			n.Table[r.Resource] = cases.Amounts{Allocatable: r.Allocatable, Reserved: r.Reserved, Free: r.Free}
+		}
+		out.Memory[t.NUMA] = n
+	}
+	return out
+}

@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"os"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/conformance/oracle"
+)
+
+// pair is both sides of a question, on equal state.
+type pair struct {
+	*engine
+	kubelet *oracle.Live
+	pod     *corev1.Pod
+}
+
+// memoryDir is where checkpoints go, so that a disk does not count.
+func memoryDir(t testing.TB) string {
+	if s, err := os.Stat("/dev/shm"); err == nil && s.IsDir() {
+		return "/dev/shm"
+	}
+	return t.TempDir()
+}
+
+func newPair(t testing.TB, q question) *pair {
+	t.Helper()
+	p := &pair{engine: newEngine(t, q), pod: q.asked()}
+	var err error
+	if p.kubelet, err = oracle.Boot(q.machine.caseOf(q.policy), oracle.Options{Dir: memoryDir(t)}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.kubelet.Stop() })
+	if q.half {
+		for _, h := range q.machine.load() {
+			if err := p.kubelet.Hold(loadPod(h), h); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p.verify(t, q)
+	return p
+}
+
+// verify fails unless both sides stand on the same books, give the same answer, and stand on the same books again when the
+// pod is admitted and when it is gone: a comparison of different answers is worth nothing.
+func (p *pair) verify(t testing.TB, q question) {
+	t.Helper()
+	c := q.machine.caseOf(q.policy)
+	p.sameBooks(t, "before")
+	r := p.kubelet.Admit(p.pod)
+	p.decide()
+	p.state.Commit(p.model, &p.request, &p.decision)
+	yes := true
+	want := cases.EventResult{Admitted: &r.Admit, Reason: r.Reason, Containers: p.kubelet.Holdings(p.pod)}
+	got := cases.EventResult{Admitted: &yes, Containers: p.holdings(c)}
+	if len(got.Containers) != 1 || got.Containers[0].CPUs == "" {
+		t.Fatalf("the engine gives no CPUs: %+v", got.Containers)
+	}
+	for _, d := range cases.Diff(&cases.Result{Events: []cases.EventResult{want}}, &cases.Result{Events: []cases.EventResult{got}}) {
+		t.Fatal("the kubelet and the engine differ: ", d)
+	}
+	p.sameBooks(t, "with the pod")
+	p.kubelet.Remove(podID)
+	p.state.Release(p.model, podID)
+	p.sameBooks(t, "after")
+}
+
+func (p *pair) sameBooks(t testing.TB, when string) {
+	t.Helper()
+	want := cases.Result{Events: []cases.EventResult{{State: p.kubelet.State()}}}
+	got := cases.Result{Events: []cases.EventResult{{State: p.books()}}}
+	for _, d := range cases.Diff(&want, &got) {
+		t.Fatalf("the books differ %s: %v", when, d)
+	}
+}
+
+// finishes says whether the kubelet comes to an answer in bearable time: its merger tries every combination of hints,
+// of which an empty machine with 8 NUMA nodes and four resources has 255 to the fourth.
+func (q question) finishes() bool {
+	return !(q.machine.name == "M8" && q.pod == "P2" && q.policy == "restricted" && !q.half)
+}
+
+// TestEqual holds both sides to the same answers on every question of the benchmarks.
+func TestEqual(t *testing.T) {
+	for _, q := range questions() {
+		if q.finishes() {
+			t.Run(q.String(), func(t *testing.T) { newPair(t, q) })
+		}
+	}
+}
+
+// BenchmarkAgainstKubelet asks the genuine managers and the engine in turn. kubelet/berth is the kubelet's admission in terms
+// of Admit, which finds the same CPUs, memory and devices. turnover/turnover is admission and removal on either side.
+func BenchmarkAgainstKubelet(b *testing.B) {
+	for _, q := range questions() {
+		if !q.finishes() {
+			continue
+		}
+		b.Run(q.String(), func(b *testing.B) {
+			p := newPair(b, q)
+			s := turns(b, func() []float64 {
+				admit := timed(1, func() { p.kubelet.Admit(p.pod) })
+				remove := timed(1, func() { p.kubelet.Remove(podID) })
+				return []float64{admit, admit + remove, timed(500, p.admit), timed(200, p.turnover)}
+			})
+			b.ReportMetric(s.median(0), "kubelet-ns")
+			b.ReportMetric(s.median(2), "berth-ns")
+			b.ReportMetric(s.ratio(0, 2), "kubelet/berth")
+			b.ReportMetric(s.ratio(1, 3), "turnover/turnover")
+			noAllocations(b, p.admit)
+		})
+	}
+}
