@@ -63,7 +63,7 @@ type Model struct {
 // NewModel returns the model of the configuration.
 func NewModel(c Config) *Model { return &Model{Config: c, memo: map[question]answer{}} }
 
-// Successors calls emit with every step that is possible in s and the state after it.
+// successors calls emit with every step that is possible in s and the state after it.
 func (m *Model) successors(s *State, emit func(Step, *State)) {
 	for p := PodID(0); p < Pods; p++ {
 		m.schedulerSteps(s, p, emit)
