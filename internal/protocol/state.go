@@ -20,10 +20,9 @@ type (
 // PodSet is a set of pods, bit p for pod p.
 type PodSet uint8
 
-func (s PodSet) has(p PodID) bool       { return s&(1<<p) != 0 }
-func (s *PodSet) add(p PodID)           { *s |= 1 << p }
-func (s *PodSet) drop(p PodID)          { *s &^= 1 << p }
-func (s PodSet) without(p PodID) PodSet { return s &^ (1 << p) }
+func (s PodSet) has(p PodID) bool { return s&(1<<p) != 0 }
+func (s *PodSet) add(p PodID)     { *s |= 1 << p }
+func (s *PodSet) drop(p PodID)    { *s &^= 1 << p }
 
 // CPUs is a set of a node's four CPUs: 0 and 1 on NUMA node 0, 2 and 3 on NUMA node 1.
 type CPUs uint8
@@ -212,20 +211,20 @@ func (c *Config) Validate() error {
 	for p, pod := range c.Pods {
 		devices += count(pod.Device)
 		if pod.CPUs < 1 || pod.CPUs > 2 {
-			return fmt.Errorf("Pods[%d].CPUs is %d, want 1 or 2: a NUMA node has two", p, pod.CPUs)
+			return fmt.Errorf("protocol: Pods[%d].CPUs is %d, want 1 or 2: a NUMA node has two", p, pod.CPUs)
 		}
 	}
 	if devices > 1 {
-		return fmt.Errorf("Pods: %d ask for the device, want at most 1: a node has one, and it is not accounted for", devices)
+		return fmt.Errorf("protocol: Pods: %d ask for the device, want at most 1: a node has one, and it is not accounted for", devices)
 	}
 	b := c.Budget
 	for name, n := range map[string]uint8{"Departures": b.Departures, "Relists": b.Relists, "Unknowns": b.Unknowns, "Failures": b.Failures} {
 		if n > 3 {
-			return fmt.Errorf("Budget.%s is %d, want at most 3", name, n)
+			return fmt.Errorf("protocol: Budget.%s is %d, want at most 3", name, n)
 		}
 	}
 	if b.Restarts > 2 {
-		return fmt.Errorf("Budget.Restarts is %d, want at most 2: a watch holds %d events", b.Restarts, queueLen)
+		return fmt.Errorf("protocol: Budget.Restarts is %d, want at most 2: a watch holds %d events", b.Restarts, queueLen)
 	}
 	return nil
 }
