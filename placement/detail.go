@@ -52,6 +52,8 @@ const (
 	DefectHang
 	// DefectTooComplex: the kubelet would try more combinations of NUMA nodes than can be awaited.
 	DefectTooComplex
+	// DefectSlowMerge: the kubelet would take minutes to merge the topology hints of so many resources over so many NUMA nodes.
+	DefectSlowMerge
 	// DefectForeignCPUs: the CPU manager would hand out reserved CPUs or those of others (cores with unequal numbers of
 	// threads; kubernetes#140495, #124066).
 	DefectForeignCPUs
@@ -59,6 +61,9 @@ const (
 	DefectNoSharedCPU
 	// DefectMixedGroups: a NUMA node's memory would be in two groups at once, and the kubelet could not restart.
 	DefectMixedGroups
+	// DefectUnequalGroup: memory would be handed out from NUMA nodes with different kinds of huge pages, and the kubelet would
+	// crash when it restarts (areMachineStatesEqual).
+	DefectUnequalGroup
 	// DefectMissingMemoryKind: the kubelet would crash, because some NUMA node has no row for a kind of memory.
 	DefectMissingMemoryKind
 	// DefectNoRegularMemory: the kubelet would crash, because it looks for hints for ordinary memory that nobody asked for.
@@ -103,9 +108,11 @@ var rules = [details]struct {
 
 	DefectHang:              {KubeletDefect, "DefectHang", "the kubelet would hang: distribute-cpus-across-numa cannot place the rest (kubernetes#140730)"},
 	DefectTooComplex:        {KubeletDefect, "DefectTooComplex", "the kubelet would take too long: distribute-cpus-across-numa has too many combinations"},
+	DefectSlowMerge:         {KubeletDefect, "DefectSlowMerge", "the kubelet would take minutes to combine the hints of so many resources over so many NUMA nodes"},
 	DefectForeignCPUs:       {KubeletDefect, "DefectForeignCPUs", "the kubelet would hand out CPUs that are not free (kubernetes#140495)"},
 	DefectNoSharedCPU:       {KubeletDefect, "DefectNoSharedCPU", "no shared CPU would be left and the kubelet could not restart (kubernetes#141196)"},
 	DefectMixedGroups:       {KubeletDefect, "DefectMixedGroups", "a NUMA node's memory would be in two groups and the kubelet could not restart"},
+	DefectUnequalGroup:      {KubeletDefect, "DefectUnequalGroup", "memory of NUMA nodes with different kinds of huge pages would be grouped and the kubelet would crash when it restarts"},
 	DefectMissingMemoryKind: {KubeletDefect, "DefectMissingMemoryKind", "the kubelet would crash: not every NUMA node has this kind of memory"},
 	DefectNoRegularMemory:   {KubeletDefect, "DefectNoRegularMemory", "the kubelet would crash: huge pages are asked for without ordinary memory"},
 	DefectVanishedDevice:    {KubeletDefect, "DefectVanishedDevice", "the kubelet would crash: a device that the pod holds is no longer listed"},

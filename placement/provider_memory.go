@@ -179,8 +179,8 @@ func (p memoryProvider) allocate(t *trial, c int, h hint.Hint) Detail {
 	if err != nil {
 		return memoryDetail(err)
 	}
-	if t.m.guard && memory.Mixes(t.memory.book, mask) {
-		return DefectMixedGroups
+	if d := t.guardMemory(mask); d != NoDetail {
+		return d
 	}
 	for _, n := range needs {
 		t.m.mem.Assign(t.memory.book, mask, n, &t.memory.reuse)
@@ -188,6 +188,18 @@ func (p memoryProvider) allocate(t *trial, c int, h hint.Hint) Detail {
 	}
 	t.reuseMemory(c, got.Memory)
 	shrinkInit(t.d.Containers, c)
+	return NoDetail
+}
+
+// guardMemory refuses groups of nodes with which the kubelet could not restart.
+func (t *trial) guardMemory(mask hint.Mask) Detail {
+	switch {
+	case !t.m.guard:
+	case memory.Mixes(t.memory.book, mask):
+		return DefectMixedGroups
+	case !t.m.mem.Uniform(mask):
+		return DefectUnequalGroup
+	}
 	return NoDetail
 }
 

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/berth-dev/berth/placement/memory"
@@ -12,6 +13,8 @@ type RestartError struct {
 	// Manager is "cpu" or "memory".
 	Manager string
 	Problem string
+	// Crash is true where the kubelet would not even say so, but crash.
+	Crash bool
 }
 
 func (e *RestartError) Error() string { return e.Manager + " manager: " + e.Problem }
@@ -35,8 +38,12 @@ func (s *State) Restart(m *Model) error {
 			}
 		}
 	}
-	if err := m.mem.Restart(s.book, expected); err != nil {
-		return &RestartError{"memory", "the expected machine state is different from the real one: " + err.Error()}
+	err := m.mem.Restart(s.book, expected)
+	switch {
+	case errors.Is(err, memory.ErrCrash):
+		return &RestartError{Manager: "memory", Problem: err.Error(), Crash: true}
+	case err != nil:
+		return &RestartError{Manager: "memory", Problem: "the expected machine state is different from the real one: " + err.Error()}
 	}
 	return nil
 }
@@ -72,13 +79,15 @@ func (s *State) restartCPUs(m *Model) error {
 	held, clash := s.heldCPUs()
 	if s.shared.IsEmpty() {
 		if !held.IsEmpty() {
-			return &RestartError{"cpu", "default cpuset cannot be empty"}
+			return &RestartError{Manager: "cpu", Problem: "default cpuset cannot be empty"}
 		}
 		s.shared = m.cpus.initial
 		s.touch(m)
 		return nil
 	}
-	fail := func(format string, a ...any) error { return &RestartError{"cpu", fmt.Sprintf(format, a...)} }
+	fail := func(format string, a ...any) error {
+		return &RestartError{Manager: "cpu", Problem: fmt.Sprintf(format, a...)}
+	}
 	reserved, all := m.cpus.reserved, m.cpus.initial
 	shared := reserved.And(&s.shared)
 	switch known := s.shared.Or(&held); {

@@ -191,6 +191,9 @@ func (k *kubelet) restart(out *cases.EventResult) {
 	k.random = k.random || k.state.Mixed("")
 	if err := k.state.Restart(k.model); err != nil {
 		out.Panic = "restart failed: " + err.Error()
+		if wrong := new(placement.RestartError); errors.As(err, &wrong) && wrong.Crash {
+			out.Reason = placement.KubeletDefect.String()
+		}
 		return
 	}
 	for _, p := range slices.Clone(k.pods) {

@@ -177,6 +177,10 @@ func (m *Model) Restart(b, expected *Book) error {
 }
 
 func (m *Model) compareGroup(b, expected *Book, k Kind, cells hint.Mask) error {
+	if !m.Uniform(cells) {
+		return fmt.Errorf("%w: NUMA nodes %s are a group, and only {%s} of them have %s",
+			ErrCrash, m.space.Expand(cells), m.space.Expand(cells&m.has[k]), m.names[k])
+	}
 	var free, reserved [2]uint64
 	for pos := range cells.All() {
 		for i, book := range [2]*Book{b, expected} {
@@ -189,6 +193,17 @@ func (m *Model) compareGroup(b, expected *Book, k Kind, cells hint.Mask) error {
 			m.space.Expand(cells), free[0], m.names[k], reserved[0], free[1], reserved[1])
 	}
 	return nil
+}
+
+// Uniform says whether the nodes of a mask have the same kinds of memory. A kubelet that restarts with others in one
+// group crashes: areMachineStatesEqual looks up each kind of a node on all nodes of its group.
+func (m *Model) Uniform(mask hint.Mask) bool {
+	for k := range m.has {
+		if some := m.has[k] & mask; some != 0 && some != mask {
+			return false
+		}
+	}
+	return true
 }
 
 // Check says what is wrong with the book: no byte may be lost or made.

@@ -1,0 +1,245 @@
+package placement_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// admit lets the kubelet admit a pod and writes down what came of it.
+func admit(m *placement.Model, s *placement.State, r placement.Request) placement.Verdict {
+	var d placement.Decision
+	v := placement.Decide(m, s, &r, &d)
+	if v.OK() {
+		s.Commit(m, &r, &d)
+	} else {
+		s.Reject(m, &r, &d)
+	}
+	return v
+}
+
+func model(t *testing.T, v *placement.KubeletView, c placement.Config) (*placement.Model, *placement.State) {
+	t.Helper()
+	m, err := placement.NewModel(v, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, m.NewState()
+}
+
+// cpus is a pod of one container with CPUs and a little memory.
+func cpus(uid string, n int64) placement.Request {
+	return placement.Request{UID: uid, Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: n * 1000,
+		Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 1 << 20}}}}}
+}
+
+func wantDefect(t *testing.T, v placement.Verdict, want placement.Detail) {
+	t.Helper()
+	if v.Reason != placement.KubeletDefect || v.Detail != want {
+		t.Errorf("got %+v, want %v", v, want)
+	}
+}
+
+// TestHang: the kubelet would loop for ever, guarded or not.
+func TestHang(t *testing.T) {
+	for _, guard := range []bool{false, true} {
+		c := m2.config("none")
+		c.MemoryManagerPolicy, c.ReservedMemory = "None", nil
+		c.ReservedSystemCPUs = "0,3,6,9" // one thread of a core on each node
+		c.CPUManagerPolicyOptions = map[string]string{"full-pcpus-only": "true", "distribute-cpus-across-numa": "true"}
+		c.GuardDefects = guard
+		m, s := model(t, machine{4, 1, 3, 2, 8 << 30, 0}.view(), c)
+		hung := 0
+		for n := int64(2); n <= 20; n += 2 {
+			if r := cpus("p", n); placement.Admit(m, s, &r).Detail == placement.DefectHang {
+				hung++
+				if text := placement.Explain(m, s, &r).String(); !strings.Contains(text, "140730") {
+					t.Errorf("%q does not name the defect", text)
+				}
+			}
+		}
+		if hung == 0 {
+			t.Errorf("guard %v: no request hangs", guard)
+		}
+	}
+}
+
+// TestNoSharedCPU: with strict-cpu-reservation the last shared CPU is kept, if guarded.
+func TestNoSharedCPU(t *testing.T) {
+	for _, guard := range []bool{false, true} {
+		c := m2.config("none")
+		c.CPUManagerPolicyOptions = map[string]string{"strict-cpu-reservation": "true"}
+		c.GuardDefects = guard
+		m, s := model(t, machine{1, 1, 4, 1, 8 << 30, 0}.view(), c)
+		v := admit(m, s, cpus("p", 3))
+		if guard {
+			wantDefect(t, v, placement.DefectNoSharedCPU)
+			continue
+		}
+		if !v.OK() {
+			t.Fatalf("got %+v", v)
+		}
+		if err := s.Restart(m); err == nil || !strings.Contains(err.Error(), "default cpuset cannot be empty") {
+			t.Errorf("a restart without shared CPUs: got %v", err)
+		}
+	}
+}
+
+// TestMixedGroups: best-effort would hand out memory of a grouped node by itself.
+func TestMixedGroups(t *testing.T) {
+	for _, guard := range []bool{false, true} {
+		c := m2.config("best-effort")
+		c.GuardDefects = guard
+		d := machine{2, 1, 4, 1, 8 << 30, 0}
+		m, s := model(t, d.view(), c)
+		s.SetPool(m, placement.DevicePool{Resource: "example.com/gpu", Devices: []placement.Device{{ID: "gpu", HasTopology: true, NUMA: 2}}})
+		wide := cpus("wide", 1)
+		wide.Containers[0].Memory[0].Bytes = 12 << 30
+		if v := admit(m, s, wide); !v.OK() || v.NUMA != 3 {
+			t.Fatalf("got %+v", v)
+		}
+		narrow := cpus("narrow", 1)
+		narrow.Containers[0].Devices = []placement.DeviceRequest{{Resource: "example.com/gpu", Count: 1}}
+		v := admit(m, s, narrow)
+		if guard {
+			wantDefect(t, v, placement.DefectMixedGroups)
+			continue
+		}
+		if !v.OK() || !s.Mixed("") || s.Mixed("narrow") {
+			t.Errorf("got %+v, mixed %v", v, s.Mixed(""))
+		}
+	}
+}
+
+// TestUnequalGroup: the kubelet would crash at its next start.
+func TestUnequalGroup(t *testing.T) {
+	for _, guard := range []bool{false, true} {
+		c := m2.config("best-effort")
+		c.GuardDefects = guard
+		v := machine{2, 1, 4, 1, 8 << 30, 1}.view()
+		v.Nodes[1].HugePages = nil
+		m, s := model(t, v, c)
+		wide := cpus("wide", 1)
+		wide.Containers[0].Memory[0].Bytes = 10 << 30
+		got := admit(m, s, wide)
+		if guard {
+			wantDefect(t, got, placement.DefectUnequalGroup)
+			continue
+		}
+		var wrong *placement.RestartError
+		if err := s.Restart(m); !got.OK() || !errors.As(err, &wrong) || !wrong.Crash {
+			t.Errorf("got %+v, then %v", got, err)
+		}
+	}
+}
+
+// TestMissingMemoryKind: the kubelet would crash on a node without huge pages of the size.
+func TestMissingMemoryKind(t *testing.T) {
+	v := m2.view()
+	v.Nodes[1].HugePages = nil
+	for policy, resource := range map[string]string{"none": "hugepages-1Gi", "restricted": "hugepages-1Gi", "best-effort": "hugepages-2Mi"} {
+		m, s := model(t, v, m2.config(policy))
+		r := cpus("p", 1)
+		r.Containers[0].Memory = append([]placement.MemoryRequest{{Resource: resource, Bytes: 1 << 30}}, r.Containers[0].Memory...)
+		wantDefect(t, admit(m, s, r), placement.DefectMissingMemoryKind)
+	}
+}
+
+// TestNoRegularMemory: a pod that only claims to be Guaranteed may ask for huge pages alone.
+func TestNoRegularMemory(t *testing.T) {
+	m, s := model(t, m2.view(), m2.config("none"))
+	r := cpus("p", 1)
+	r.Containers[0].Memory[0].Resource = "hugepages-1Gi"
+	wantDefect(t, admit(m, s, r), placement.DefectNoRegularMemory)
+}
+
+// TestVanishedDevice: a pod is admitted again and its plugin no longer lists its device.
+func TestVanishedDevice(t *testing.T) {
+	m, s := model(t, m2.view(), m2.config("restricted"))
+	pool := m2.gpus()
+	s.SetPool(m, pool)
+	r := cpus("p", 1)
+	r.Containers[0].Devices = []placement.DeviceRequest{{Resource: "example.com/gpu", Count: 1}}
+	if v := admit(m, s, r); !v.OK() {
+		t.Fatalf("got %+v", v)
+	}
+	held, _ := s.Pod("p")
+	gone := held.Containers[0].Devices[0].IDs[0]
+	kept := pool.Devices[:0:0]
+	for _, d := range pool.Devices {
+		if d.ID != gone {
+			kept = append(kept, d)
+		}
+	}
+	pool.Devices = kept
+	s.SetPool(m, pool)
+	wantDefect(t, placement.Admit(m, s, &r), placement.DefectVanishedDevice)
+}
+
+// TestSlowMerge: an empty machine with eight NUMA nodes and four resources would keep the kubelet busy for minutes.
+func TestSlowMerge(t *testing.T) {
+	for _, test := range []struct {
+		policy       string
+		taken, guard bool
+		slow         bool
+	}{
+		{"restricted", false, true, true}, {"best-effort", false, true, true}, {"restricted", false, false, false},
+		{"restricted", true, true, false}, {"single-numa-node", false, true, false},
+	} {
+		c := m8.config(test.policy)
+		c.GuardDefects = test.guard
+		_, loaded := m8.load(t, test.policy, test.taken)
+		m, _ := model(t, m8.view(), c)
+		snap := loaded.Snapshot()
+		s, err := m.StateOf(&snap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := pod2()
+		switch v := placement.Admit(m, s, &r); {
+		case test.slow:
+			wantDefect(t, v, placement.DefectSlowMerge)
+		case !v.OK():
+			t.Errorf("%+v: got %+v", test, v)
+		}
+	}
+}
+
+// TestForeignCPUs: where cores have unequal numbers of threads the kubelet counts whole cores of average size, and can take CPUs
+// that are not free.
+func TestForeignCPUs(t *testing.T) {
+	c := m2.config("none")
+	c.MemoryManagerPolicy, c.ReservedMemory = "None", nil
+	c.ReservedSystemCPUs = "0"
+	v := machine{1, 1, 4, 2, 8 << 30, 0}.view()
+	for i := range v.Nodes[0].Cores[2:] {
+		core := &v.Nodes[0].Cores[2+i]
+		core.Threads = core.Threads[:1]
+		v.NumCores--
+	}
+	foreign := 0
+	for n := int64(1); n < 6; n++ {
+		c.GuardDefects = false
+		m, s := model(t, v, c)
+		r := cpus("p", n)
+		var d placement.Decision
+		if got := placement.Decide(m, s, &r, &d); got.OK() && !isFree(m, s, &d.Containers[0].CPUs) {
+			foreign++
+			c.GuardDefects = true
+			m, s := model(t, v, c)
+			wantDefect(t, placement.Admit(m, s, &r), placement.DefectForeignCPUs)
+		}
+	}
+	if foreign == 0 {
+		t.Error("no request gets CPUs that are not free: nothing is tested")
+	}
+}
+
+func isFree(m *placement.Model, s *placement.State, cpus *topology.CPUSet) bool {
+	free, reserved := s.SharedCPUs(), m.ReservedCPUs()
+	free = free.AndNot(&reserved)
+	return cpus.IsSubsetOf(&free)
+}
