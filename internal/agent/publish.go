@@ -56,8 +56,19 @@ func (m *mirror) publish(ctx context.Context, out *outcome, reason string, probl
 	report := wire.Report{Snapshot: out.snapshot, Pods: out.pods, Conditions: m.ready(reason, problem)}
 	if problem == nil {
 		m.good = report
+	} else if !m.readable(report) {
+		return m.publishProblem(ctx, reason, problem)
 	}
 	return m.write(ctx, report)
+}
+
+// readable says whether a reader would take the report at all.
+func (m *mirror) readable(report wire.Report) bool {
+	nt, err := m.object(report)
+	if err == nil {
+		_, err = wire.ReadNodeTopology(nt)
+	}
+	return err == nil
 }
 
 // publishProblem says that the books cannot be used, beside what they said when they last could.

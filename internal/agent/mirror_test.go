@@ -1,0 +1,648 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// world is a node, a kubelet and an API server that do what a test says.
+type world struct {
+	t      *testing.T
+	m      *mirror
+	clock  time.Time
+	files  kubeletstate.Raw
+	node   *corev1.Node
+	active map[string]int
+	asked  int // times the kubelet was asked for active pods
+
+	readErr    error
+	publishErr error
+	writes     []*v1alpha1.NodeTopology
+	amounts    []*nrt.NodeResourceTopology
+	stored     *v1alpha1.NodeTopology
+}
+
+func (w *world) ActivePods(context.Context) (map[string]int, error) {
+	w.asked++
+	if w.active == nil {
+		return nil, errors.New("no kubelet")
+	}
+	return w.active, nil
+}
+
+func (w *world) Devices(context.Context) (map[string][]placement.Device, error) {
+	return map[string][]placement.Device{"x.y/d": {{ID: "d0", NUMA: 1, HasTopology: true}, {ID: "d1", NUMA: 2, HasTopology: true}}}, nil
+}
+
+func (w *world) NodeTopology(context.Context) (*v1alpha1.NodeTopology, error) { return w.stored, nil }
+
+func (w *world) Publish(_ context.Context, nt *v1alpha1.NodeTopology) error {
+	if w.publishErr != nil {
+		return w.publishErr
+	}
+	w.writes = append(w.writes, nt)
+	return nil
+}
+
+func (w *world) PublishAmounts(_ context.Context, t *nrt.NodeResourceTopology) error {
+	w.amounts = append(w.amounts, t)
+	return nil
+}
+
+func (w *world) Heartbeat(context.Context, int64, time.Time) error { return nil }
+
+const testMachine = "package:2 numa:1 core:4 pu:1 mem:8Gi dist:10,21" // CPUs 0-3, 4-7
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, clock: time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC), active: map[string]int{}}
+	w.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	w.node.Status.NodeInfo.KubeletVersion = "v1.36.3"
+	w.node.Status.Capacity = corev1.ResourceList{"x.y/d": resource.MustParse("2")}
+	config := func(context.Context) (*kubeletv1beta1.KubeletConfiguration, error) {
+		return &kubeletv1beta1.KubeletConfiguration{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "restricted"}, nil
+	}
+	w.m = &mirror{
+		node: "n1", api: w, kubelet: w, machine: GivenMachine(testMachine), config: config, pods: newPodBook(),
+		read:       func() (kubeletstate.Raw, error) { return w.files, w.readErr },
+		nodeObject: func() *corev1.Node { return w.node }, now: func() time.Time { return w.clock },
+		minInterval: 100 * time.Millisecond, log: slog.New(slog.DiscardHandler), devices: newDeviceBook(),
+		firstSeen: map[string]time.Time{}, last: map[string]int{}, backoff: newBackoff(),
+	}
+	w.m.metrics = newMetrics(func() float64 { return 0 })
+	w.cpus("0-7", nil)
+	w.admitted()
+	return w
+}
+
+// cpus writes a cpu_manager_state: a container main for each pod. It has no checksum, which the kubelet accepts.
+func (w *world) cpus(shared string, pods map[string]string) {
+	entries := map[string]map[string]string{}
+	for uid, list := range pods {
+		entries[uid] = map[string]string{"main": list}
+	}
+	data, err := json.Marshal(map[string]any{"policyName": "static", "defaultCpuSet": shared, "entries": entries, "checksum": 0})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.files.CPU = data
+}
+
+// admitted writes an allocated_pods_state.
+func (w *world) admitted(uids ...string) {
+	var entries []string
+	for _, uid := range uids {
+		entries = append(entries, fmt.Sprintf("%q:{}", uid))
+	}
+	text := `{"entries":{` + strings.Join(entries, ",") + `}}`
+	h := fnv.New32a()
+	fmt.Fprint(h, "(string)"+text)
+	w.files.Admitted = fmt.Appendf(nil, `{"data":%q,"checksum":%d}`, text, h.Sum32())
+}
+
+func (w *world) pod(uid string, phase corev1.PodPhase) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + uid, UID: types.UID(uid), CreationTimestamp: metav1.NewTime(w.clock)}}
+	pod.Spec.Containers = []corev1.Container{{Name: "main"}}
+	pod.Status.Phase = phase
+	return pod
+}
+
+func (w *world) see(uid string, phase corev1.PodPhase) { w.m.pods.see(w.pod(uid, phase), w.clock) }
+
+// settle steps until there is no hurry, letting time pass as asked; it gives up after a simulated minute.
+func (w *world) settle() {
+	w.t.Helper()
+	for begun := w.clock; ; {
+		next := w.m.step(context.Background())
+		if next == 0 {
+			return
+		}
+		if w.clock = w.clock.Add(next); w.clock.Sub(begun) > 2*time.Minute {
+			w.t.Fatal("never settles")
+		}
+	}
+}
+
+// steps steps n times, letting time pass as asked.
+func (w *world) steps(n int) {
+	for range n {
+		w.clock = w.clock.Add(w.m.step(context.Background()))
+	}
+}
+
+// last is the last report written, read back.
+func (w *world) last() wire.Node {
+	w.t.Helper()
+	if len(w.writes) == 0 {
+		w.t.Fatal("nothing has been written")
+	}
+	n, err := wire.ReadNodeTopology(w.writes[len(w.writes)-1])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
+func (w *world) wantWrites(n int) {
+	w.t.Helper()
+	if len(w.writes) != n {
+		w.t.Fatalf("%d writes, want %d", len(w.writes), n)
+	}
+}
+
+func (w *world) wantReady(reason, message string) {
+	w.t.Helper()
+	n := w.last()
+	c := n.Report.Ready()
+	if c.Reason != reason || (c.Status == metav1.ConditionTrue) != (reason == v1alpha1.ReasonConsistent) || !strings.Contains(c.Message, message) {
+		w.t.Errorf("condition %+v, want reason %s and %q in the message", c, reason, message)
+	}
+}
+
+// wantPods compares "uid:state:cpus" of the last report, in order.
+func (w *world) wantPods(want ...string) {
+	w.t.Helper()
+	n := w.last()
+	var got []string
+	for i, p := range n.Report.Snapshot.Pods {
+		cpus := ""
+		for _, c := range p.Containers {
+			cpus += c.CPUs.String()
+		}
+		got = append(got, fmt.Sprintf("%s:%s:%s", p.UID, n.Report.Pods[i].State, cpus))
+	}
+	if !slices.Equal(got, want) {
+		w.t.Errorf("pods %v, want %v", got, want)
+	}
+}
+
+func TestWritesOnlyChanges(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	w.wantWrites(1)
+	w.wantReady(v1alpha1.ReasonConsistent, "")
+	w.clock = w.clock.Add(time.Hour)
+	w.settle()
+	w.wantWrites(1)
+	if at, sequence := w.m.holds(); at != w.clock || sequence != 1 {
+		t.Errorf("verified at %v as %d, want now as 1", at, sequence)
+	}
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	w.admitted("a")
+	w.see("a", corev1.PodPending)
+	w.settle()
+	w.wantWrites(2)
+	w.wantPods("a::1-2")
+	if n := w.last(); n.Report.Sequence != 2 || n.Report.Snapshot.SharedCPUs.String() != "0,3-7" {
+		t.Errorf("got %+v", n.Report)
+	}
+	if w.asked > 0 {
+		t.Error("the kubelet was asked though the answer could not matter")
+	}
+}
+
+func TestAdmittedPodsThatPinNothingAreReported(t *testing.T) {
+	w := newWorld(t)
+	w.see("b", corev1.PodPending)
+	w.see("a", corev1.PodRunning)
+	w.see("c", corev1.PodPending)
+	w.see("d", corev1.PodSucceeded)
+	w.admitted("a", "b", "d", "gone")
+	w.settle()
+	w.wantPods("a::", "b::") // c has not been admitted, d has ended, nobody knows of gone
+}
+
+// TestHalfOfAnAdmission: CPUs are taken in one replacement of the file, given in the next, and only then is the pod admitted.
+func TestHalfOfAnAdmission(t *testing.T) {
+	w := newWorld(t)
+	w.see("a", corev1.PodPending)
+	w.settle()
+	w.cpus("0,3-7", nil)
+	w.steps(10)
+	w.wantWrites(1)
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	w.steps(20)
+	w.wantWrites(1)
+	w.admitted("a")
+	w.settle()
+	w.wantWrites(2)
+	w.wantPods("a::1-2")
+	w.wantReady(v1alpha1.ReasonConsistent, "")
+}
+
+func TestTwoReadingsMustAgree(t *testing.T) {
+	w := newWorld(t)
+	for i := range 5 {
+		w.cpus(fmt.Sprintf("0,%d-7", i+1), map[string]string{"a": fmt.Sprintf("1-%d", i+1)})
+		if next := w.m.step(context.Background()); next != settleTime {
+			t.Fatalf("reading %d: next step in %v, want %v", i, next, settleTime)
+		}
+	}
+	w.wantWrites(0)
+}
+
+func TestAdmissionThatNeverEnds(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	w.see("a", corev1.PodPending)
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	begun := w.clock
+	for len(w.writes) < 2 {
+		w.steps(1)
+		if w.clock.Sub(begun) > 2*arrivalLimit {
+			t.Fatal("never reported")
+		}
+		if at, _ := w.m.holds(); w.clock.Sub(at) > time.Second && w.clock.Sub(begun) < arrivalLimit {
+			t.Fatal("meanwhile the earlier report is not vouched for")
+		}
+	}
+	if took := w.clock.Sub(begun); took < arrivalLimit {
+		t.Errorf("reported after %v, want patience for %v", took, arrivalLimit)
+	}
+	w.wantReady(v1alpha1.ReasonAdmissionUnfinished, "a")
+}
+
+// TestEndedPodIsHeldWhileActive: the API says that the pod is gone, the kubelet still has it on its list.
+func TestEndedPodIsHeldWhileActive(t *testing.T) {
+	for _, end := range []struct {
+		name string
+		by   func(w *world)
+	}{
+		{"terminal", func(w *world) { w.see("a", corev1.PodSucceeded) }},
+		{"deleted", func(w *world) { w.m.pods.lose(w.pod("a", corev1.PodRunning), w.clock) }},
+	} {
+		t.Run(end.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.see("a", corev1.PodRunning)
+			w.cpus("0,3-7", map[string]string{"a": "1-2"})
+			w.admitted("a")
+			w.settle()
+			end.by(w)
+			w.active = map[string]int{"ns/pod-a": 1}
+			w.steps(20)
+			w.wantPods("a::1-2")
+			w.active = map[string]int{}
+			w.settle()
+			w.wantPods("a:Ended:1-2")
+			w.cpus("0-7", nil)
+			w.settle()
+			w.wantPods()
+			if len(w.m.pods.all()) > 0 && end.name == "deleted" {
+				t.Errorf("still remembered: %v", w.m.pods.all())
+			}
+		})
+	}
+}
+
+// TestNamesake: a new pod has taken the name of one that is gone.
+func TestNamesake(t *testing.T) {
+	w := newWorld(t)
+	old, young := w.pod("old", corev1.PodRunning), w.pod("young", corev1.PodRunning)
+	old.Name, young.Name = "web-0", "web-0"
+	w.m.pods.see(old, w.clock)
+	w.cpus("0,3-7", map[string]string{"old": "1-2"})
+	w.admitted("old")
+	w.settle()
+	w.m.pods.lose(old, w.clock)
+	w.m.pods.see(young, w.clock)
+	w.active = map[string]int{"ns/web-0": 2}
+	w.steps(10)
+	w.wantPods("old::1-2")
+	w.active = map[string]int{"ns/web-0": 1}
+	w.settle()
+	w.wantPods("old:Ended:1-2")
+}
+
+func TestWithoutEvidenceTimeCounts(t *testing.T) {
+	w := newWorld(t)
+	w.active = nil
+	w.see("a", corev1.PodRunning)
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	w.admitted("a")
+	w.settle()
+	w.see("a", corev1.PodFailed)
+	begun := w.clock
+	w.settle()
+	w.wantPods("a:Ended:1-2")
+	if took := w.clock.Sub(begun); took < evidenceByTime {
+		t.Errorf("after %v, want %v at least", took, evidenceByTime)
+	}
+}
+
+func TestRefusedPodHoldsItsHalf(t *testing.T) {
+	w := newWorld(t)
+	pod := w.pod("a", corev1.PodFailed)
+	pod.Status.Message = "Pod was rejected: Resources cannot be allocated with Topology locality"
+	w.m.pods.see(pod, w.clock)
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	w.settle()
+	w.wantPods("a:Rejected:1-2")
+	w.wantReady(v1alpha1.ReasonConsistent, "")
+}
+
+// TestStranger: the books name a pod that the API has never shown.
+func TestStranger(t *testing.T) {
+	w := newWorld(t)
+	w.cpus("0,3-7", map[string]string{"x": "1-2"})
+	w.active = map[string]int{"ns/unheard-of": 1}
+	for len(w.writes) == 0 {
+		w.steps(1)
+	}
+	w.wantPods("x:Unknown:1-2")
+	w.active = map[string]int{}
+	w.settle()
+	w.wantPods("x:Ended:1-2")
+	w.see("x", corev1.PodRunning)
+	w.admitted("x")
+	w.settle()
+	w.wantPods("x::1-2")
+}
+
+func TestStaticPodGoesByItsMirror(t *testing.T) {
+	w := newWorld(t)
+	mirror := w.pod("api-uid", corev1.PodRunning)
+	mirror.Annotations = map[string]string{mirrorAnnotation: "manifest-hash"}
+	w.m.pods.see(mirror, w.clock)
+	w.cpus("0,3-7", map[string]string{"manifest-hash": "1-2"})
+	w.admitted("manifest-hash")
+	w.settle()
+	w.wantPods("api-uid::1-2")
+	again := w.pod("other-uid", corev1.PodRunning)
+	again.Annotations = mirror.Annotations
+	w.m.pods.see(again, w.clock)
+	w.m.pods.lose(mirror, w.clock)
+	w.settle()
+	w.wantPods("other-uid::1-2")
+}
+
+func TestKindsOrderAndStarts(t *testing.T) {
+	w := newWorld(t)
+	always := corev1.ContainerRestartPolicyAlways
+	pod := w.pod("a", corev1.PodRunning)
+	pod.Spec.InitContainers = []corev1.Container{{Name: "z-init"}, {Name: "a-side", RestartPolicy: &always}}
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "z-init", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
+	w.m.pods.see(pod, w.clock)
+	w.files.CPU = []byte(`{"policyName":"static","defaultCpuSet":"0,4-7","entries":{"a":{"a-side":"3","main":"1-2","z-init":"1"}},"checksum":0}`)
+	w.admitted("a")
+	w.settle()
+	n := w.last()
+	var got []string
+	for _, c := range n.Report.Snapshot.Pods[0].Containers {
+		got = append(got, fmt.Sprintf("%s:%d", c.Name, c.Kind))
+	}
+	if !slices.Equal(got, []string{"z-init:1", "a-side:2", "main:0"}) || !reflect.DeepEqual(n.Report.Pods[0].Started, []string{"z-init"}) {
+		t.Errorf("containers %v, started %v", got, n.Report.Pods[0].Started)
+	}
+}
+
+func TestOrderOfAdmissionStays(t *testing.T) {
+	w := newWorld(t)
+	add := func(uids ...string) {
+		for _, uid := range uids {
+			w.see(uid, corev1.PodRunning)
+			w.clock = w.clock.Add(time.Second)
+		}
+		w.admitted(append(slices.Sorted(keysOf(w.m.pods.all())), uids...)...)
+		w.settle()
+	}
+	add("m")
+	add("z", "a")
+	add("b")
+	w.wantPods("m::", "z::", "a::", "b::")
+}
+
+func keysOf(m map[string]podFacts) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+func TestProblemsAreSaid(t *testing.T) {
+	for _, tc := range []struct {
+		name, reason, message string
+		spoil                 func(w *world)
+	}{
+		{"unreadable", v1alpha1.ReasonUnreadable, "denied", func(w *world) { w.readErr = errors.New("permission denied") }},
+		{"truncated", v1alpha1.ReasonUnreadable, "cpu_manager_state", func(w *world) { w.files.CPU = []byte(`{"pol`) }},
+		{"checksum", v1alpha1.ReasonUnreadable, "checksum does not match", func(w *world) {
+			w.files.Admitted = []byte(`{"data":"{}","checksum":1}`)
+		}},
+		{"CPU nowhere", v1alpha1.ReasonContradiction, `"7"`, func(w *world) { w.cpus("0-6", nil) }},
+		{"CPU twice", v1alpha1.ReasonContradiction, "entries[a][main]", func(w *world) { w.cpus("0-7", map[string]string{"a": "7"}) }},
+		{"CPU beyond the machine", v1alpha1.ReasonContradiction, `8`, func(w *world) { w.cpus("0-8", nil) }},
+		{"policy", v1alpha1.ReasonContradiction, "restart the kubelet", func(w *world) {
+			w.files.CPU = []byte(`{"policyName":"none","defaultCpuSet":"","checksum":0}`)
+		}},
+		{"pod level", v1alpha1.ReasonUnsupported, "podEntries", func(w *world) {
+			w.files.CPU = []byte(`{"policyName":"static","defaultCpuSet":"0-6","podEntries":{"a":{"cpuSet":"7"}},"checksum":3717688127}`)
+		}},
+		{"undescribed device", v1alpha1.ReasonDevicesUnknown, "x.y/other", func(w *world) { w.devices(map[string][]string{"x.y/d": {"d0"}, "x.y/other": {"o"}}) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.settle()
+			tc.spoil(w)
+			begun := w.clock
+			for len(w.writes) < 2 {
+				w.steps(1)
+				if w.clock.Sub(begun) > time.Minute {
+					t.Fatal("never said")
+				}
+			}
+			w.wantReady(tc.reason, tc.message)
+			w.readErr = nil
+			w.files = kubeletstate.Raw{}
+			w.cpus("0-7", nil)
+			w.admitted()
+			w.settle()
+			w.wantReady(v1alpha1.ReasonConsistent, "")
+		})
+	}
+}
+
+// devices writes a kubelet_internal_checkpoint without allocations.
+func (w *world) devices(registered map[string][]string) {
+	w.t.Helper()
+	text, err := json.Marshal(registered)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for sum := uint64(0); ; {
+		w.files.Devices = fmt.Appendf(nil, `{"Data":{"PodDeviceEntries":null,"RegisteredDevices":%s},"Checksum":%d}`, text, sum)
+		_, err := kubeletstate.ParseDevices("f", w.files.Devices)
+		if err == nil {
+			return
+		}
+		// The error says what the checksum should be.
+		var e *kubeletstate.Error
+		if !errors.As(err, &e) || sum != 0 {
+			w.t.Fatal(err)
+		}
+		if _, err := fmt.Sscan(e.Want, &sum); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func TestUnhealthyDevicesAreRemembered(t *testing.T) {
+	w := newWorld(t)
+	w.devices(map[string][]string{"x.y/d": {"d0", "d1"}})
+	w.settle()
+	w.devices(map[string][]string{"x.y/d": {"d0"}})
+	w.settle()
+	want := []placement.Device{{ID: "d0", NUMA: 1, HasTopology: true}, {ID: "d1", NUMA: 2, HasTopology: true, Unhealthy: true}}
+	if got := w.last().Report.Snapshot.Devices; len(got) != 1 || !reflect.DeepEqual(got[0].Devices, want) {
+		t.Errorf("pools %+v, want %+v", got, want)
+	}
+	w.node.Status.Capacity["x.y/d"] = resource.MustParse("1") // the plugin has withdrawn it
+	w.settle()
+	if got := w.last().Report.Snapshot.Devices; len(got[0].Devices) != 1 {
+		t.Errorf("pools %+v, want d0 alone", got)
+	}
+}
+
+func TestFailedWritesAreTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.publishErr = errors.New("the server is away")
+	var waits []time.Duration
+	for range 12 {
+		next := w.m.step(context.Background())
+		w.clock = w.clock.Add(max(next, time.Second))
+		waits = append(waits, next)
+	}
+	if last := waits[len(waits)-1]; last < 5*time.Second || last > 40*time.Second {
+		t.Errorf("waits %v, want them to grow to 30 s", waits)
+	}
+	w.publishErr = nil
+	w.settle()
+	w.wantWrites(1)
+	w.wantReady(v1alpha1.ReasonConsistent, "")
+}
+
+func TestGoesOnFromAnEarlierReport(t *testing.T) {
+	w := newWorld(t)
+	w.see("b", corev1.PodRunning)
+	w.see("a", corev1.PodRunning)
+	w.admitted("a", "b")
+	w.devices(map[string][]string{"x.y/d": {"d0", "d1"}})
+	w.settle()
+	earlier := w.writes[0].DeepCopy()
+	earlier.Status.Sequence = 41
+	slices.Reverse(earlier.Status.Pods)
+
+	next := newWorld(t)
+	next.stored = earlier
+	next.m.pods = w.m.pods
+	next.files = w.files
+	next.devices(map[string][]string{"x.y/d": {"d0"}}) // d1 has fallen ill while nobody looked
+	next.settle()
+	next.wantWrites(1)
+	next.wantPods("b::", "a::")
+	n := next.last()
+	if n.Report.Sequence != 42 || len(n.Report.Snapshot.Devices[0].Devices) != 2 {
+		t.Errorf("got %+v", n.Report)
+	}
+}
+
+func TestOvertakenByAnother(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	w.publishErr = ErrStale
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	w.admitted("a")
+	w.see("a", corev1.PodRunning)
+	w.steps(4)
+	w.stored = w.writes[0].DeepCopy()
+	w.stored.Status.Sequence = 100
+	w.publishErr = nil
+	w.settle()
+	if n := w.last(); n.Report.Sequence != 101 {
+		t.Errorf("sequence %d, want 101", n.Report.Sequence)
+	}
+}
+
+func TestRateOfWrites(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	begun, n := w.clock, len(w.writes)
+	for i := 0; w.clock.Sub(begun) < 2*time.Second; i++ {
+		w.cpus(fmt.Sprintf("0,%d-7", 2+i%5), map[string]string{"a": fmt.Sprintf("1-%d", 1+i%5)})
+		w.admitted("a")
+		w.see("a", corev1.PodRunning)
+		w.steps(3)
+	}
+	if got := len(w.writes) - n; got > 20 || got < 10 {
+		t.Errorf("%d writes in 2 s, want about one in 100 ms", got)
+	}
+}
+
+func TestAmounts(t *testing.T) {
+	w := newWorld(t)
+	w.m.amounts = true
+	w.settle()
+	w.settle()
+	if len(w.amounts) != 1 || len(w.amounts[0].Zones) != 2 {
+		t.Fatalf("got %d objects", len(w.amounts))
+	}
+	w.see("a", corev1.PodRunning)
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	w.admitted("a")
+	w.settle()
+	if len(w.amounts) != 2 || w.amounts[1].Zones[0].Resources[0].Available.Value() != 1 {
+		t.Errorf("got %+v", w.amounts)
+	}
+}
+
+func TestKubeletRestart(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	w.node.Status.NodeInfo.KubeletVersion = "v1.35.2"
+	w.settle()
+	w.wantWrites(1) // what is frozen stays until the kubelet restarts
+	w.m.restarted()
+	w.settle()
+	w.wantWrites(2)
+	if n := w.last(); n.Spec.Config.Version != placement.V135 {
+		t.Errorf("version %d", n.Spec.Config.Version)
+	}
+}
+
+// TestWithoutAdmittedFile: kubelets before 1.33 do not say whom they have admitted; their status does.
+func TestWithoutAdmittedFile(t *testing.T) {
+	w := newWorld(t)
+	w.files.Admitted = nil
+	w.see("a", corev1.PodPending)
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	w.steps(10)
+	w.wantWrites(0)
+	pod := w.pod("a", corev1.PodPending)
+	pod.Status.StartTime = &pod.CreationTimestamp
+	w.m.pods.see(pod, w.clock)
+	w.settle()
+	w.wantPods("a::1-2")
+}
