@@ -40,13 +40,18 @@ type schedulerProcess struct {
 }
 
 // startScheduler starts a berth-scheduler for the control plane; the test's end stops it.
-func startScheduler(t *testing.T, cp *controlplane.ControlPlane, args *scheduler.Args, env ...string) *schedulerProcess {
+func startScheduler(t *testing.T, cp *controlplane.ControlPlane, args *scheduler.Args) *schedulerProcess {
 	t.Helper()
-	dir := t.TempDir()
 	kubeconfig, err := cp.Kubeconfig("berth-scheduler", []string{"system:masters"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startSchedulerWith(t, kubeconfig, args)
+}
+
+func startSchedulerWith(t *testing.T, kubeconfig []byte, args *scheduler.Args) *schedulerProcess {
+	t.Helper()
+	dir := t.TempDir()
 	write(t, filepath.Join(dir, "kubeconfig"), kubeconfig)
 	config, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: filepath.Join(dir, "kubeconfig"), Args: args})
 	if err != nil {
@@ -62,7 +67,6 @@ func startScheduler(t *testing.T, cp *controlplane.ControlPlane, args *scheduler
 	p.cmd = exec.Command(os.Args[0], schedulerVerb, "--config="+filepath.Join(dir, "config.yaml"),
 		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(p.port), "--cert-dir="+dir,
 		"--authorization-always-allow-paths=/metrics,/healthz,/readyz", "-v=2")
-	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -54,6 +56,7 @@ type schedulerTest struct {
 	api   *controlplaneClients
 	fleet *fleet
 	sched *schedulerProcess
+	wire  *faultyWire // nil where the wire is sound
 }
 
 const pinnedMachine = "package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"
@@ -210,6 +213,7 @@ func TestSchedulerRefusesWhatItCannotPredict(t *testing.T) {
 	s := newSchedulerTest(t, pinnedNodes(1))
 	s.create(pod("first", 2))
 	s.awaitRunning(1, 20*time.Second)
+	s.fleet.nodes["n0"].mute <- true // its agent would put the object right again
 	var nt v1alpha1.NodeTopology
 	s.fleet.must(s.api.crs.Get(t.Context(), ctrl.ObjectKey{Name: "n0"}, &nt))
 	nt.Spec.TopologyManager.Policy = "restrictd"
@@ -247,4 +251,86 @@ func (s *schedulerTest) hasEvent(kind, text string) bool {
 		}
 	}
 	return false
+}
+
+func TestSchedulerPreempts(t *testing.T) {
+	s := newSchedulerTest(t, pinnedNodes(1))
+	for name, value := range map[string]int32{"high": 1000, "low": 10} {
+		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+		if _, err := s.api.client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// NUMA 0 has 7 free CPUs, NUMA 1 has 8: the first two share NUMA 0, the others NUMA 1.
+	for i, cpus := range []int{4, 3, 4, 4} {
+		p := pod(fmt.Sprint("low", i), cpus)
+		p.Spec.PriorityClassName = "low"
+		s.create(p)
+		s.awaitRunning(i+1, 20*time.Second)
+	}
+	high := pod("high", 7)
+	high.Spec.PriorityClassName = "high"
+	s.create(high)
+	s.await("the important pod", 30*time.Second, func(p []corev1.Pod) bool { return phaseOf(p, "high") == corev1.PodRunning })
+	s.await("two victims, both of one NUMA node", 10*time.Second, func(p []corev1.Pod) bool { return runningPods(p) == 3 })
+	tooBig := pod("toobig", 9)
+	tooBig.Spec.PriorityClassName = "high"
+	s.create(tooBig)
+	s.await("a refusal that no eviction could lift", 20*time.Second, func(p []corev1.Pod) bool {
+		return strings.Contains(unschedulable(p, "toobig"), "even when empty")
+	})
+	s.await("nobody evicted in vain", time.Second, func(p []corev1.Pod) bool { return runningPods(p) == 3 })
+	s.fleet.demandNoSurprise()
+}
+
+func phaseOf(pods []corev1.Pod, name string) corev1.PodPhase {
+	for _, p := range pods {
+		if p.Name == name {
+			return p.Status.Phase
+		}
+	}
+	return ""
+}
+
+func TestSchedulerDistrustsSilence(t *testing.T) {
+	cp := startBerthControlPlane(t)
+	api := clientsOf(t, cp)
+	s := &schedulerTest{T: t, cp: cp, api: api, fleet: newFleet(t, api, pinnedNodes(1))}
+	s.sched = startScheduler(t, cp, &scheduler.Args{StaleAfter: metav1.Duration{Duration: 2 * time.Second}})
+	s.create(pod("first", 2))
+	s.awaitRunning(1, 20*time.Second)
+	s.fleet.nodes["n0"].mute <- true
+	polls, made := 0, 0
+	s.await("a pod that is refused", 30*time.Second, func(p []corev1.Pod) bool {
+		if polls++; polls%12 == 0 && made < 12 {
+			s.create(pod(fmt.Sprint("s", made), 1))
+			made++
+		}
+		return strings.Contains(fmt.Sprint(p), "no sign of life")
+	})
+	s.fleet.nodes["n0"].mute <- false
+	s.await("every pod runs once the agent speaks again", 20*time.Second, func(p []corev1.Pod) bool { return runningPods(p) == 1+made })
+	s.fleet.demandNoSurprise()
+}
+
+// TestSchedulerSharesNodes has another scheduler put pods on the same nodes: what it does is contended, and never hidden.
+func TestSchedulerSharesNodes(t *testing.T) {
+	s := newSchedulerTest(t, pinnedNodes(2))
+	for i := range 6 {
+		foreign := pod(fmt.Sprint("foreign", i), 2)
+		foreign.Spec.NodeName = fmt.Sprint("n", i%2)
+		s.create(foreign)
+		s.create(pod(fmt.Sprint("own", i), 2))
+	}
+	s.await("all of Berth's own pods", 20*time.Second, func(p []corev1.Pod) bool {
+		n := 0
+		for _, pod := range p {
+			if strings.HasPrefix(pod.Name, "own") && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodFailed) {
+				n++
+			}
+		}
+		return n == 6
+	})
+	sum, wrong := s.fleet.tally()
+	t.Logf("%+v, of which contended: %q", sum, wrong)
 }
