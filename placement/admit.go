@@ -35,7 +35,7 @@ func (t *trial) decide(s *State, r *Request, d *Decision) Verdict {
 		return Verdict{Reason: InvalidRequest, Detail: BadRequest, Scarcity: Unresolvable}
 	}
 	t.begin(s, r, d, false)
-	detail, c := t.run()
+	detail, c := t.run(len(r.Containers))
 	v := Verdict{Reason: detail.Reason(), Detail: detail, Random: t.chance}
 	if detail == NoDetail {
 		v.NUMA = t.nodes()
@@ -56,13 +56,14 @@ func (t *trial) hopeless(s *State, r *Request) bool {
 		return true
 	}
 	t.begin(s, r, &t.empty, true)
-	detail, _ := t.run()
+	detail, _ := t.run(len(r.Containers))
 	t.end()
 	return detail != NoDetail
 }
 
 // nodes is the union of the NUMA nodes of all that the decision pins.
-func (t *trial) nodes() (nodes topology.NUMASet) {
+func (t *trial) nodes() topology.NUMASet {
+	nodes := t.m.expand(t.devices.nodes)
 	for i := range t.d.Containers {
 		c := &t.d.Containers[i]
 		if !c.CPUs.IsEmpty() {
@@ -70,19 +71,6 @@ func (t *trial) nodes() (nodes topology.NUMASet) {
 		}
 		for j := range c.Memory {
 			nodes |= c.Memory[j].NUMA
-		}
-		for j := range c.Devices {
-			nodes |= t.nodesOfDevices(&c.Devices[j])
-		}
-	}
-	return nodes
-}
-
-func (t *trial) nodesOfDevices(a *DeviceAllocation) (nodes topology.NUMASet) {
-	p := t.slot(a.Resource).pool.pool
-	for _, id := range a.IDs {
-		if i, ok := p.Find(id); ok {
-			nodes |= t.m.expand(p.NodesOf(i))
 		}
 	}
 	return nodes

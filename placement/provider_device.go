@@ -175,11 +175,10 @@ func (t *trial) giveDevices(c int, s *slot, given device.Set) {
 	got.Devices = extend(got.Devices)
 	a := &got.Devices[len(got.Devices)-1]
 	a.Resource, a.IDs = s.pool.resource, a.IDs[:0]
-	for i := range s.pool.pool.Len() {
-		if given.Has(i) {
-			a.IDs = append(a.IDs, s.pool.pool.ID(i))
-		}
+	for i := range given.All() {
+		a.IDs = append(a.IDs, s.pool.pool.ID(i))
 	}
+	t.devices.nodes |= s.pool.pool.Nodes(given)
 }
 
 // extend makes a slice one longer and keeps what the new element holds, so that its memory can be reused.
@@ -194,11 +193,15 @@ func extend[T any](s []T) []T {
 // reuseDevices is addContainerAllocatedResources and removeContainerAllocatedResources.
 func (t *trial) reuseDevices(c int, a *DeviceAllocation) {
 	s := t.slot(a.Resource)
+	leaves := t.r.Containers[c].Kind == Init
+	if !leaves && s.reusable.IsEmpty() {
+		return
+	}
 	for _, id := range a.IDs {
 		i, ok := s.pool.pool.Find(id)
 		switch {
 		case !ok:
-		case t.r.Containers[c].Kind == Init:
+		case leaves:
 			s.reusable.Add(i)
 		default:
 			s.reusable.Remove(i)

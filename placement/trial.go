@@ -49,6 +49,8 @@ type memoryTrial struct {
 type deviceTrial struct {
 	slots []slot
 	used  int
+	// nodes are those of the devices given so far.
+	nodes hint.Mask
 }
 
 type slot struct {
@@ -129,7 +131,7 @@ func (t *trial) list(resource string) *hint.List {
 
 // beginDevices makes slots for the managed resources that the request names.
 func (t *trial) beginDevices(empty bool) {
-	t.devices.used = 0
+	t.devices.used, t.devices.nodes = 0, 0
 	if len(t.s.pools) == 0 {
 		return
 	}

@@ -7,6 +7,7 @@
 package device
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 	"strings"
@@ -45,6 +46,22 @@ func (s Set) Len() int {
 	return n
 }
 
+// IsEmpty says whether the set has no device.
+func (s Set) IsEmpty() bool { return !s.Intersects(s) }
+
+// All yields the devices in ascending order.
+func (s Set) All() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i, w := range s {
+			for ; w != 0; w &= w - 1 {
+				if !yield(i*64 + bits.TrailingZeros64(w)) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Or puts the devices of o into the set, AndNot takes them out.
 func (s Set) Or(o Set) {
 	for i := range s {
@@ -57,16 +74,6 @@ func (s Set) AndNot(o Set) {
 	for i := range s {
 		s[i] &^= o[i]
 	}
-}
-
-// Intersects says whether the sets share a device.
-func (s Set) Intersects(o Set) bool {
-	for i := range s {
-		if s[i]&o[i] != 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // IsSubsetOf says whether every device of s is in o.
@@ -192,14 +199,14 @@ func (p *Pool) Find(id string) (int, bool) { return slices.BinarySearch(p.ids, i
 // Healthy returns the healthy devices; the caller must not change them.
 func (p *Pool) Healthy() Set { return p.healthy }
 
-// NodesOf returns the nodes of device i.
-func (p *Pool) NodesOf(i int) hint.Mask {
-	for j := range p.classes {
-		if p.classes[j].members.Has(i) {
-			return p.classes[j].mask
+// Nodes returns the nodes that devices of s have.
+func (p *Pool) Nodes(s Set) (nodes hint.Mask) {
+	for i := range p.classes {
+		if s.Intersects(p.classes[i].members) {
+			nodes |= p.classes[i].mask
 		}
 	}
-	return 0
+	return nodes
 }
 
 // Touching returns the devices of s that have the node at a position, among others or alone.
@@ -215,14 +222,6 @@ func (p *Pool) Touching(s Set, pos int) int {
 
 // Aligned says whether any device names NUMA nodes, so that the kubelet gives hints.
 func (p *Pool) Aligned() bool { return p.aligned }
-
-// Most returns how many devices the best k nodes touch, healthy or not.
-func (p *Pool) Most(k int) int {
-	if k >= len(p.most) {
-		k = len(p.most) - 1
-	}
-	return p.most[k]
-}
 
 func countCommon(a, b Set) int {
 	n := 0
