@@ -76,6 +76,16 @@ func (s Set) AndNot(o Set) {
 	}
 }
 
+// Intersects says whether the sets share a device.
+func (s Set) Intersects(o Set) bool {
+	for i := range s {
+		if s[i]&o[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // IsSubsetOf says whether every device of s is in o.
 func (s Set) IsSubsetOf(o Set) bool {
 	for i := range s {
