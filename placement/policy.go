@@ -76,17 +76,17 @@ func combinations(lists []hint.List, length func(*hint.List) int) int {
 	return n
 }
 
-// run admits the request on the trial's books. On refusal it returns the rule and the container at which the kubelet
-// stopped; what earlier providers and containers got stays in the decision.
-func (t *trial) run() (Detail, int) {
+// run admits the first n containers of the request on the trial's books. On refusal it returns the rule and the container
+// at which the kubelet stopped; what earlier providers and containers got stays in the decision.
+func (t *trial) run(n int) (Detail, int) {
 	if t.m.set.policy == policyNone || !t.m.set.podScope {
-		return t.runContainers()
+		return t.runContainers(n)
 	}
 	h, d := t.affinity(wholePod)
 	if d != NoDetail {
 		return d, 0
 	}
-	for c := range t.r.Containers {
+	for c := range n {
 		if d := t.allocate(c, h); d != NoDetail {
 			return d, c
 		}
@@ -95,8 +95,8 @@ func (t *trial) run() (Detail, int) {
 }
 
 // runContainers is the container scope, and the policy none, which asks for no hints.
-func (t *trial) runContainers() (Detail, int) {
-	for c := range t.r.Containers {
+func (t *trial) runContainers(n int) (Detail, int) {
+	for c := range n {
 		h, d := hint.Hint{Any: true}, NoDetail
 		if t.m.set.policy != policyNone {
 			h, d = t.affinity(c)

@@ -35,6 +35,8 @@ type Need struct {
 	Asked    uint64 `json:"asked"`
 	// Free is what the whole node has, on any NUMA node or none.
 	Free uint64 `json:"free"`
+	// Fewest is the least number of NUMA nodes that could provide the resource on an empty machine; 0 where that does not matter.
+	Fewest int `json:"fewest,omitempty"`
 	// Preferred is the sets of NUMA nodes from which the resource would best be had, as lists; Anywhere says that it has no preference.
 	// Neither means that nothing is preferred: this resource alone keeps the pod out of policies that insist.
 	Preferred []string `json:"preferred,omitempty"`
@@ -67,11 +69,12 @@ func Explain(m *Model, s *State, r *Request) Refusal {
 	out.Scarcity = v.Scarcity.String()
 	t := newTrial(m)
 	t.begin(s, r, new(Decision), false)
-	_, c := t.run()
+	c := int(v.Container)
 	if m.set.policy != policyNone && m.set.podScope && v.Detail == NotPreferred {
 		c = wholePod
 	} else {
 		out.Container = r.Containers[c].Name
+		t.run(c)
 	}
 	out.Needs = t.needs(c)
 	return out
@@ -116,6 +119,7 @@ func (t *trial) prefer(n *Need) {
 	i := slices.Index(t.of[:t.used], name)
 	if i < 0 || t.lists[i].Kind == hint.NoPreference {
 		n.Anywhere = true
+		n.Fewest = 0
 		return
 	}
 	for _, mask := range t.m.space.BySize() {
@@ -142,7 +146,7 @@ func (t *trial) addCPUNeed(needs []Need, c int) []Need {
 	free = free.Or(&t.cpus.reusable)
 	ever := t.m.cpus.topology.CPUs()
 	ever = ever.AndNot(&t.m.cpus.reserved)
-	n := Need{Resource: cpuResource, Asked: uint64(sum.peak()), Free: uint64(free.Len())}
+	n := Need{Resource: cpuResource, Asked: uint64(sum.peak()), Free: uint64(free.Len()), Fewest: t.m.fewestForCPUs(sum.peak())}
 	for i := range t.m.nodeCPUs {
 		node := &t.m.nodeCPUs[i]
 		n.Nodes = append(n.Nodes, NodeAmount{NUMA: node.id, Free: uint64(node.cpus.AndLen(&free)), Total: uint64(node.cpus.AndLen(&ever))})
@@ -150,12 +154,27 @@ func (t *trial) addCPUNeed(needs []Need, c int) []Need {
 	return append(needs, n)
 }
 
+// fewestForCPUs is the kubelet's minAffinitySize, which counts all CPUs of the NUMA nodes, reserved or not.
+func (m *Model) fewestForCPUs(n int) int {
+	sizes := make([]int, len(m.nodeCPUs))
+	for i := range m.nodeCPUs {
+		sizes[i] = m.nodeCPUs[i].cpus.Len()
+	}
+	slices.Sort(sizes)
+	for k := 1; k < len(sizes); k++ {
+		if n -= sizes[len(sizes)-k]; n <= 0 {
+			return k
+		}
+	}
+	return len(sizes)
+}
+
 func (t *trial) addMemoryNeeds(needs []Need, c int) []Need {
 	if t.m.mem == nil || !t.pins() || t.needsOf(c) != NoDetail {
 		return needs
 	}
 	for _, need := range t.memory.needs {
-		n := Need{Resource: t.m.mem.Names()[need.Kind], Asked: need.Bytes}
+		n := Need{Resource: t.m.mem.Names()[need.Kind], Asked: need.Bytes, Fewest: t.m.mem.MinSize(t.memory.needs)}
 		for pos := range t.m.space.Len() {
 			a := NodeAmount{
 				NUMA:  t.m.space.ID(pos),
@@ -196,6 +215,9 @@ func (s *slot) need(m *Model, asked uint64) Need {
 	free.AndNot(s.inUse)
 	free.Or(s.reusable)
 	n := Need{Resource: s.pool.resource, Asked: asked, Free: uint64(free.Len())}
+	if p.Aligned() && m.space != nil {
+		n.Fewest = p.MinSize(int(asked))
+	}
 	all := make(device.Set, p.Words())
 	for i := range p.Len() {
 		all.Add(i)
@@ -229,33 +251,73 @@ func (r Refusal) String() string {
 // shortage says which resource is the problem, in numbers; "" if none is by itself.
 func (r *Refusal) shortage() string {
 	if r.Detail == NotPreferred {
-		for i := range r.Needs {
-			if n := &r.Needs[i]; len(n.Preferred) == 0 && !n.Anywhere {
-				return n.perNode()
-			}
-		}
-		return r.conflict()
+		return r.unaligned()
 	}
 	for i := range r.Needs {
-		if n := &r.Needs[i]; n.Free < n.Asked && r.about(n) {
+		switch n := &r.Needs[i]; {
+		case !r.about(n):
+		case n.Free < n.Asked:
 			return fmt.Sprintf("the node has %s free %s of %s asked", n.amount(n.Free), n.unit(), n.amount(n.Asked))
+		case n.isMemory():
+			return n.perNode()
 		}
+	}
+	return ""
+}
+
+// unaligned says why the policy finds no set of NUMA nodes: resources that need different numbers of them never agree; one may be
+// short everywhere; or each fits somewhere, but nowhere all do.
+func (r *Refusal) unaligned() string {
+	if text := r.sizes(); text != "" {
+		return text
+	}
+	for i := range r.Needs {
+		if n := &r.Needs[i]; len(n.Preferred) == 0 && !n.Anywhere {
+			return n.perNode()
+		}
+	}
+	return r.conflict()
+}
+
+// sizes says how many NUMA nodes each resource needs, if they differ or the policy allows one only.
+func (r *Refusal) sizes() string {
+	least, most := 0, 0
+	var parts []string
+	for i := range r.Needs {
+		n := &r.Needs[i]
+		if n.Fewest == 0 {
+			continue
+		}
+		if least == 0 || n.Fewest < least {
+			least = n.Fewest
+		}
+		most = max(most, n.Fewest)
+		parts = append(parts, fmt.Sprintf("%s %s on %d", n.amount(n.Asked), n.unit(), n.Fewest))
+	}
+	switch text := "even an empty node has " + strings.Join(parts, ", ") + " NUMA nodes"; {
+	case r.Policy == "single-numa-node" && most > 1:
+		return text + ", and the policy allows 1"
+	case least != most && r.Scarcity == Unresolvable.String():
+		return text + ", and the policy wants the same for all"
 	}
 	return ""
 }
 
 // about says whether the refusal's rule is about the resource.
 func (r *Refusal) about(n *Need) bool {
-	isMemory := n.Resource == memory.Regular || strings.HasPrefix(n.Resource, "hugepages-")
 	switch r.Detail {
 	case TooFewCPUs, CPUsNotFound:
 		return n.Resource == cpuResource
-	case NoDefaultMemory, NoMemoryExtension, DefaultMemoryNotPreferred, MemoryExtensionNotPreferred:
-		return isMemory
+	case NoDefaultMemory, NoMemoryExtension, DefaultMemoryNotPreferred, MemoryExtensionNotPreferred, MemoryGroup:
+		return n.isMemory()
 	case TooFewDevices, NoHealthyDevice:
-		return !isMemory && n.Resource != cpuResource
+		return !n.isMemory() && n.Resource != cpuResource
 	}
 	return false
+}
+
+func (n *Need) isMemory() bool {
+	return n.Resource == memory.Regular || strings.HasPrefix(n.Resource, "hugepages-")
 }
 
 // perNode lists what each NUMA node has. Where a single one has enough, its total or its group is the reason.
@@ -301,7 +363,7 @@ func (n *Need) unit() string {
 }
 
 func (n *Need) amount(v uint64) string {
-	if n.Resource == memory.Regular || strings.HasPrefix(n.Resource, "hugepages-") {
+	if n.isMemory() {
 		return bytesText(v)
 	}
 	return strconv.FormatUint(v, 10)

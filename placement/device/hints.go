@@ -15,7 +15,7 @@ func (p *Pool) Hints(available, reusable Set, n int, want hint.Want, out *hint.L
 	out.Reset(hint.Masks)
 	var counts [maxInline]counted
 	c := p.count(available, reusable, counts[:0])
-	size := p.minSize(n)
+	size := p.MinSize(n)
 	found := p.mark(c, size, n, out.Preferred)
 	if want == hint.Preferred {
 		return
@@ -55,8 +55,8 @@ func (p *Pool) count(available, reusable Set, buf []counted) []counted {
 	return buf
 }
 
-// minSize is the size of the smallest set of nodes that touches n devices, free or not; all nodes if none does.
-func (p *Pool) minSize(n int) int {
+// MinSize is the size of the smallest set of nodes that touches n devices, free or not; all nodes if none does.
+func (p *Pool) MinSize(n int) int {
 	for k := 1; k < p.nodes.Len(); k++ {
 		if p.most[k] >= n {
 			return k
