@@ -1,0 +1,119 @@
+package machineview
+
+import (
+	"strconv"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// Document is the JSON form of a machine, the output of "berth topology -o json". It is stable: fields are
+// added, never renamed or removed. CPU lists hold online CPUs only, in the kernel's list format.
+type Document struct {
+	CPUs      string     `json:"cpus"`
+	Packages  []Package  `json:"packages"`
+	Cores     []Core     `json:"cores"`
+	L3        []L3       `json:"l3"`
+	NUMANodes []NUMANode `json:"numaNodes"`
+	Devices   []Device   `json:"devices"`
+}
+
+// Package is a processor package (socket).
+type Package struct {
+	ID   int    `json:"id"`
+	CPUs string `json:"cpus"`
+}
+
+// Core is a physical core. Package is -1 where the platform tells none; ID is unique inside a package at best.
+type Core struct {
+	Package int    `json:"package"`
+	ID      int    `json:"id"`
+	CPUs    string `json:"cpus"`
+}
+
+// L3 is a level-3 cache. ID is the kernel's, or the lowest CPU where the kernel gives none.
+type L3 struct {
+	ID   int    `json:"id"`
+	CPUs string `json:"cpus"`
+}
+
+// NUMANode is a NUMA node.
+type NUMANode struct {
+	ID   int    `json:"id"`
+	CPUs string `json:"cpus"`
+	// MemoryBytes is MemTotal of the node.
+	MemoryBytes uint64 `json:"memoryBytes"`
+	// HugePages is the number of pages, free or not, by page size ("2Mi", "1Gi").
+	HugePages map[string]uint64 `json:"hugepages"`
+	// Distances is the distance to every node by its id, 10 meaning local; empty where the platform reports none.
+	Distances map[string]uint32 `json:"distances"`
+}
+
+// Device is a PCI device.
+type Device struct {
+	Address string `json:"address"`
+	// Class is six hexadecimal digits, Vendor and Device are four.
+	Class  string `json:"class"`
+	Vendor string `json:"vendor"`
+	Device string `json:"device"`
+	// NUMANode is null where the platform does not say.
+	NUMANode *int `json:"numaNode"`
+	// PCIRoot is the root complex ("pci0000:3a"), PCISwitch the upstream port of the nearest switch, "" for none.
+	PCIRoot   string `json:"pciRoot"`
+	PCISwitch string `json:"pciSwitch"`
+	// Name is what the operating system calls the device ("eth0"), "" for nothing.
+	Name string `json:"name"`
+}
+
+// NewDocument returns the JSON form of a machine.
+func NewDocument(m *topology.Machine) *Document {
+	d := &Document{
+		CPUs:      m.Online.String(),
+		Packages:  make([]Package, len(m.Packages)),
+		Cores:     make([]Core, len(m.Cores)),
+		L3:        make([]L3, len(m.L3s)),
+		NUMANodes: make([]NUMANode, len(m.NUMANodes)),
+		Devices:   make([]Device, len(m.Devices)),
+	}
+	for i, p := range m.Packages {
+		d.Packages[i] = Package{int(p.ID), p.CPUs.String()}
+	}
+	for i, c := range m.Cores {
+		d.Cores[i] = Core{int(c.Package), int(c.ID), c.CPUs.String()}
+	}
+	for i, l := range m.L3s {
+		d.L3[i] = L3{int(l.ID), l.CPUs.String()}
+	}
+	for i := range m.NUMANodes {
+		d.NUMANodes[i] = newNode(m, &m.NUMANodes[i])
+	}
+	for i := range m.Devices {
+		d.Devices[i] = newDevice(&m.Devices[i])
+	}
+	return d
+}
+
+func newNode(m *topology.Machine, n *topology.NUMANode) NUMANode {
+	out := NUMANode{
+		ID: int(n.ID), CPUs: n.CPUs.String(), MemoryBytes: n.MemoryBytes,
+		HugePages: map[string]uint64{}, Distances: map[string]uint32{},
+	}
+	for _, h := range n.HugePages {
+		out.HugePages[topology.FormatBytes(h.PageBytes)] = h.Count
+	}
+	for i, distance := range n.Distances {
+		out.Distances[strconv.Itoa(int(m.NUMANodes[i].ID))] = distance
+	}
+	return out
+}
+
+func newDevice(d *topology.Device) Device {
+	out := Device{
+		Address: d.Address, Class: d.Class, Vendor: d.Vendor, Device: d.Product,
+		PCIRoot: d.Root, PCISwitch: d.Switch, Name: d.Name,
+	}
+	if d.HasNUMA {
+		node := int(d.NUMA)
+		out.NUMANode = &node
+	}
+	return out
+}

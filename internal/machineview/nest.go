@@ -1,0 +1,150 @@
+package machineview
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// kind is what a box is.
+type kind uint8
+
+const (
+	boxMachine kind = iota
+	boxPackage
+	boxDie
+	boxNode
+	boxL3
+)
+
+// box is an object that holds CPUs, with what lies inside it.
+type box struct {
+	kind     kind
+	title    string
+	detail   string // memory, huge pages
+	cpus     topology.CPUSet
+	children []*box
+	cores    []topology.Core // that no child holds
+	devices  []*topology.Device
+}
+
+// nest arranges the objects of a machine by what contains what. A NUMA node may hold several packages or an L3
+// several nodes; objects that overlap without one holding the other end up side by side.
+func nest(m *topology.Machine) *box {
+	root := &box{kind: boxMachine, title: "Machine", detail: summary(m), cpus: m.Online}
+	boxes := containers(m)
+	slices.SortStableFunc(boxes, func(a, b *box) int { return cmp.Compare(b.cpus.Len(), a.cpus.Len()) })
+	for _, b := range boxes {
+		root.place(b)
+	}
+	for _, c := range m.Cores {
+		at := root.holder(&c.CPUs)
+		at.cores = append(at.cores, c)
+	}
+	root.addLoose(m)
+	devices, _ := notables(m)
+	for _, d := range devices {
+		at := root
+		if node := findNode(m, boxes, d); node != nil {
+			at = node
+		}
+		at.devices = append(at.devices, d)
+	}
+	return root
+}
+
+// containers lists packages, dies, NUMA nodes and L3s, outermost kind first among equals. A die that is its
+// whole package says nothing and is left out.
+func containers(m *topology.Machine) []*box {
+	var out []*box
+	for _, p := range m.Packages {
+		out = append(out, &box{kind: boxPackage, title: fmt.Sprintf("Package %d", p.ID), cpus: p.CPUs})
+	}
+	for _, d := range m.Dies {
+		whole := slices.ContainsFunc(m.Packages, func(p topology.Package) bool { return p.CPUs == d.CPUs })
+		if !whole {
+			out = append(out, &box{kind: boxDie, title: fmt.Sprintf("Die %d", d.ID), cpus: d.CPUs})
+		}
+	}
+	for i := range m.NUMANodes {
+		n := &m.NUMANodes[i]
+		detail := size(n.MemoryBytes)
+		if pools := hugePages(n.HugePages); pools != "" {
+			detail += ", " + pools
+		}
+		out = append(out, &box{kind: boxNode, title: fmt.Sprintf("NUMA node %d", n.ID), detail: detail, cpus: n.CPUs})
+	}
+	for _, l := range m.L3s {
+		out = append(out, &box{kind: boxL3, title: fmt.Sprintf("L3 %d", l.ID), cpus: l.CPUs})
+	}
+	return out
+}
+
+// place puts a box into the innermost one that holds it; memory without CPUs stays outside.
+func (b *box) place(inner *box) {
+	for _, child := range b.children {
+		if !inner.cpus.IsEmpty() && inner.cpus.IsSubsetOf(&child.cpus) {
+			child.place(inner)
+			return
+		}
+	}
+	b.children = append(b.children, inner)
+	slices.SortStableFunc(b.children, compareBoxes)
+}
+
+// compareBoxes orders by lowest CPU, memory without CPUs last.
+func compareBoxes(a, b *box) int {
+	la, oka := a.cpus.Lowest()
+	lb, okb := b.cpus.Lowest()
+	if oka != okb {
+		if oka {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(la, lb)
+}
+
+// holder returns the innermost box that holds a set.
+func (b *box) holder(set *topology.CPUSet) *box {
+	for _, child := range b.children {
+		if set.IsSubsetOf(&child.cpus) {
+			return child.holder(set)
+		}
+	}
+	return b
+}
+
+// addLoose shows CPUs that are in no core as cores of their own, without a number.
+func (b *box) addLoose(m *topology.Machine) {
+	loose := m.Online
+	for i := range m.Cores {
+		loose = loose.AndNot(&m.Cores[i].CPUs)
+	}
+	for id := range loose.All() {
+		set := topology.NewCPUSet(id)
+		at := b.holder(&set)
+		at.cores = append(at.cores, topology.Core{Package: topology.NoPackage, ID: -1, CPUs: set})
+	}
+}
+
+func findNode(m *topology.Machine, boxes []*box, d *topology.Device) *box {
+	if !d.HasNUMA {
+		return nil
+	}
+	title := fmt.Sprintf("NUMA node %d", d.NUMA)
+	for _, b := range boxes {
+		if b.kind == boxNode && b.title == title {
+			return b
+		}
+	}
+	return nil
+}
+
+// deviceLabel names a device: what people call it, else what it is.
+func deviceLabel(d *topology.Device) string {
+	return printable(strings.TrimSpace(fmt.Sprintf("%s %s", className(d.Class), d.Name)))
+}

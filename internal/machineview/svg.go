@@ -1,0 +1,338 @@
+package machineview
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// Measures of the drawing, in pixels.
+const (
+	margin    = 24 // around the picture
+	pad       = 10 // inside a box
+	gap       = 8  // between boxes
+	headLine  = 18 // height of a box's title
+	pillWide  = 25 // a CPU
+	pillHigh  = 17
+	coreInset = 3
+	chipHigh  = 20 // a device
+	charWide  = 6.4
+	aspect    = 1.7 // of width to height, aimed at
+)
+
+// style is the look; every class is a kind of thing in the picture. Colours differ in lightness too, for those
+// who cannot tell hues apart, and follow the reader's dark mode.
+const style = `
+text{font:12px system-ui,"Segoe UI","Noto Sans","DejaVu Sans",sans-serif;fill:#1f2933}
+.h{font-weight:600}.d{fill:#52606d}.big{font-size:20px;font-weight:650}.sub{font-size:13px;fill:#52606d}
+.pu{font-size:10.5px;text-anchor:middle;font-variant-numeric:tabular-nums}.num{font-size:11px;text-anchor:middle;font-variant-numeric:tabular-nums}
+.page{fill:#fff}.package{fill:#f3f5f8;stroke:#c3ccd6}.die{fill:#eceff4;stroke:#c3ccd6;stroke-dasharray:4 3}
+.node{fill:#e4effc;stroke:#6ea3dc}.memory{fill:#efe7fb;stroke:#a98bd6}.l3{fill:#fff3d6;stroke:#ddb255}
+.core{fill:#fff;stroke:#b8c2cc}.cpu{fill:#d3eedd}.device{fill:#fff;stroke:#8895a3}.gpu{fill:#d9f2c8;stroke:#74ac3e}.net{fill:#fde3d0;stroke:#d98b4a}.disk{fill:#e6e9ee;stroke:#8895a3}
+.switch{fill:none;stroke:#8895a3;stroke-dasharray:3 3}
+@media (prefers-color-scheme:dark){text{fill:#e6eaf0}.d,.sub{fill:#9aa7b5}.page{fill:#14181d}.package{fill:#1c2229;stroke:#3c4753}.die{fill:#20272f;stroke:#3c4753}
+.node{fill:#16304d;stroke:#3f76b3}.memory{fill:#2f2347;stroke:#7a5bb0}.l3{fill:#42351a;stroke:#8c6d2a}.core{fill:#14181d;stroke:#4b5763}.cpu{fill:#1f4d33}
+.device{fill:#1c2229;stroke:#6b7885}.gpu{fill:#2a441a;stroke:#5f9133}.net{fill:#4a2d18;stroke:#b06c33}.disk{fill:#2a3038;stroke:#6b7885}}
+`
+
+// shape is a thing with a size that draws itself at a place.
+type shape struct {
+	w, h float64
+	draw func(b *strings.Builder, x, y float64)
+}
+
+// SVG draws a machine: what contains what, from packages to CPUs, with memory, devices and distances.
+func SVG(w io.Writer, m *topology.Machine) error {
+	picture := column([]shape{title(m), root(m), below(m)}, 16)
+	var b strings.Builder
+	width, height := picture.w+2*margin, picture.h+2*margin
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`,
+		width, height, width, height, escape(summary(m)))
+	fmt.Fprintf(&b, "<style>%s</style>\n", style)
+	fmt.Fprintf(&b, `<rect class="page" width="%.0f" height="%.0f"/>`+"\n", width, height)
+	picture.draw(&b, margin, margin)
+	b.WriteString("</svg>\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func escape(text string) string { return html.EscapeString(printable(text)) }
+
+// text is a line of words.
+func text(class, words string) shape {
+	wide := charWide
+	switch class {
+	case "big":
+		wide = 10.8
+	case "h":
+		wide = 7
+	}
+	return shape{float64(len([]rune(words))) * wide, headLine, func(b *strings.Builder, x, y float64) {
+		fmt.Fprintf(b, `<text class="%s" x="%.1f" y="%.1f">%s</text>`+"\n", class, x, y+13, escape(words))
+	}}
+}
+
+func title(m *topology.Machine) shape {
+	big, sub := text("big", headline(m)), text("sub", summary(m))
+	return column([]shape{{big.w, 24, func(b *strings.Builder, x, y float64) { big.draw(b, x, y+5) }}, sub}, 2)
+}
+
+// headline is what one would call the machine in a word.
+func headline(m *topology.Machine) string {
+	text := count(m.Online.Len(), "CPU")
+	if n := len(m.NUMANodes); n > 0 {
+		text += " on " + count(n, "NUMA node")
+	}
+	return text
+}
+
+// column stacks shapes, shapes without a size left out.
+func column(shapes []shape, space float64) shape {
+	var kept []shape
+	total := shape{}
+	for _, s := range shapes {
+		if s.w == 0 || s.h == 0 {
+			continue
+		}
+		if len(kept) > 0 {
+			total.h += space
+		}
+		kept = append(kept, s)
+		total.w, total.h = max(total.w, s.w), total.h+s.h
+	}
+	total.draw = func(b *strings.Builder, x, y float64) {
+		for _, s := range kept {
+			s.draw(b, x, y)
+			y += s.h + space
+		}
+	}
+	return total
+}
+
+// grid lays shapes out in rows of equal length, cells aligned, with as many columns as come nearest to the
+// wanted proportions.
+func grid(shapes []shape, space float64) shape {
+	if len(shapes) == 0 {
+		return shape{}
+	}
+	var cell shape
+	for _, s := range shapes {
+		cell.w, cell.h = max(cell.w, s.w), max(cell.h, s.h)
+	}
+	columns, best := 1, math.Inf(1)
+	for n := 1; n <= len(shapes); n++ {
+		rows := (len(shapes) + n - 1) / n
+		ratio := float64(n) * (cell.w + space) / (float64(rows) * (cell.h + space)) / aspect
+		score := math.Abs(math.Log(ratio)) + float64(n*rows-len(shapes))/float64(len(shapes))
+		if score < best {
+			columns, best = n, score
+		}
+	}
+	rows := (len(shapes) + columns - 1) / columns
+	return shape{
+		float64(columns)*(cell.w+space) - space, float64(rows)*(cell.h+space) - space,
+		func(b *strings.Builder, x, y float64) {
+			for i, s := range shapes {
+				s.draw(b, x+float64(i%columns)*(cell.w+space), y+float64(i/columns)*(cell.h+space))
+			}
+		},
+	}
+}
+
+// framed puts a titled frame around a shape.
+func framed(class, head, detail string, inner shape) shape {
+	name, more := text("h", head), text("d", detail)
+	w := max(inner.w, name.w+more.w+gap) + 2*pad
+	h := float64(headLine) + 2*pad - 4
+	if inner.h > 0 {
+		h += inner.h + 4
+	}
+	return shape{w, h, func(b *strings.Builder, x, y float64) {
+		fmt.Fprintf(b, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="6"/>`+"\n", class, x, y, w, h)
+		name.draw(b, x+pad, y+pad-3)
+		if detail != "" {
+			more.draw(b, x+w-pad-more.w, y+pad-3)
+		}
+		if inner.h > 0 {
+			inner.draw(b, x+pad, y+pad+headLine)
+		}
+	}}
+}
+
+// root draws the outermost boxes and, beside them, devices that hang from no node.
+func root(m *topology.Machine) shape {
+	b := nest(m)
+	var memory, processors []shape
+	for _, child := range b.children {
+		if child.cpus.IsEmpty() {
+			memory = append(memory, child.shape())
+		} else {
+			processors = append(processors, child.shape())
+		}
+	}
+	processors = append(processors, looseCores(b)...)
+	parts := []shape{grid(processors, 14), grid(memory, gap)}
+	if len(b.devices) > 0 {
+		parts = append(parts, framed("package", "Devices without a NUMA node", "", devices(b.devices)))
+	}
+	return column(parts, 14)
+}
+
+func looseCores(b *box) []shape {
+	if len(b.cores) == 0 {
+		return nil
+	}
+	return []shape{cores(b.cores)}
+}
+
+// shape draws a box with everything in it.
+func (b *box) shape() shape {
+	var inner []shape
+	for _, child := range b.children {
+		inner = append(inner, child.shape())
+	}
+	class := [...]string{"package", "package", "die", "node", "l3"}[b.kind]
+	detail := b.detail
+	if b.kind == boxNode && b.cpus.IsEmpty() {
+		class = "memory"
+	}
+	if b.kind == boxL3 || b.kind == boxDie {
+		detail = ""
+	}
+	return framed(class, b.title, detail, column([]shape{grid(inner, gap), cores(b.cores), devices(b.devices)}, gap))
+}
+
+// cores draws cores as cells that hold their CPUs.
+func cores(list []topology.Core) shape {
+	var cells []shape
+	for i := range list {
+		cells = append(cells, core(&list[i]))
+	}
+	return grid(cells, 4)
+}
+
+func core(c *topology.Core) shape {
+	threads := c.CPUs.Len()
+	columns := threads
+	if threads > 2 {
+		columns = (threads + 1) / 2
+	}
+	rows := (threads + columns - 1) / columns
+	w := float64(columns)*(pillWide+2) - 2 + 2*coreInset
+	h := float64(rows)*(pillHigh+2) - 2 + 2*coreInset
+	return shape{w, h, func(b *strings.Builder, x, y float64) {
+		fmt.Fprintf(b, `<g><title>%s</title><rect class="core" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="3"/>`, coreTitle(c), x, y, w, h)
+		i := 0
+		for id := range c.CPUs.All() {
+			px := x + coreInset + float64(i%columns)*(pillWide+2)
+			py := y + coreInset + float64(i/columns)*(pillHigh+2)
+			fmt.Fprintf(b, `<rect class="cpu" x="%.1f" y="%.1f" width="%d" height="%d" rx="2"/><text class="pu" x="%.1f" y="%.1f">%d</text>`,
+				px, py, pillWide, pillHigh, px+pillWide/2, py+12.5, id)
+			i++
+		}
+		b.WriteString("</g>\n")
+	}}
+}
+
+func coreTitle(c *topology.Core) string {
+	if c.ID < 0 {
+		return "CPU " + c.CPUs.String()
+	}
+	return fmt.Sprintf("core %d, CPUs %s", c.ID, c.CPUs)
+}
+
+// devices draws devices as chips, those behind one switch in a dashed frame.
+func devices(list []*topology.Device) shape {
+	var groups []shape
+	for i := 0; i < len(list); {
+		n := 1
+		for i+n < len(list) && list[i+n].Switch == list[i].Switch && list[i+n].Root == list[i].Root {
+			n++
+		}
+		groups = append(groups, behind(list[i:i+n]))
+		i += n
+	}
+	return grid(groups, gap)
+}
+
+// behind draws devices of one root complex and switch.
+func behind(list []*topology.Device) shape {
+	var chips []shape
+	for _, d := range list {
+		chips = append(chips, chip(d))
+	}
+	where := list[0].Root
+	if list[0].Switch != "" {
+		where = "switch " + list[0].Switch
+	}
+	label := text("d", where)
+	inner := column([]shape{label, column(chips, 3)}, 0)
+	w, h := inner.w+12, inner.h+9
+	return shape{w, h, func(b *strings.Builder, x, y float64) {
+		fmt.Fprintf(b, `<rect class="switch" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="4"/>`+"\n", x, y, w, h)
+		inner.draw(b, x+6, y+3)
+	}}
+}
+
+func chip(d *topology.Device) shape {
+	class := "device"
+	switch {
+	case strings.HasPrefix(d.Class, "03"), strings.HasPrefix(d.Class, "12"), strings.HasPrefix(d.Class, "0b40"):
+		class = "gpu"
+	case strings.HasPrefix(d.Class, "02"):
+		class = "net"
+	case strings.HasPrefix(d.Class, "01"):
+		class = "disk"
+	}
+	words := deviceLabel(d)
+	address := strings.TrimPrefix(d.Address, "0000:")
+	w := float64(len([]rune(words))+len(address)+1)*charWide + 14
+	return shape{w, chipHigh, func(b *strings.Builder, x, y float64) {
+		fmt.Fprintf(b, `<g><title>%s %s:%s %s</title><rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%d" rx="4"/>`,
+			d.Address, d.Vendor, d.Product, escape(d.Driver), class, x, y, w, chipHigh)
+		fmt.Fprintf(b, `<text x="%.1f" y="%.1f">%s <tspan class="d">%s</tspan></text></g>`+"\n", x+7, y+14, escape(words), escape(address))
+	}}
+}
+
+// maxMatrix is the number of nodes up to which distances are drawn.
+const maxMatrix = 16
+
+// below draws the legend and the distances.
+func below(m *topology.Machine) shape {
+	nodes := m.NUMANodes
+	if len(nodes) < 2 || len(nodes) > maxMatrix || len(nodes[0].Distances) == 0 {
+		return shape{}
+	}
+	return column([]shape{text("h", "Distances between NUMA nodes"), matrix(nodes)}, 6)
+}
+
+// matrix draws distances as a table, darker the farther.
+func matrix(nodes []topology.NUMANode) shape {
+	const cellWide, cellHigh = 36, 22
+	low, high := uint32(math.MaxUint32), uint32(0)
+	for i := range nodes {
+		for _, d := range nodes[i].Distances {
+			low, high = min(low, d), max(high, d)
+		}
+	}
+	n := float64(len(nodes) + 1)
+	return shape{n * cellWide, n * cellHigh, func(b *strings.Builder, x, y float64) {
+		for i := range nodes {
+			along := float64(i+1) + 0.5
+			id := strconv.Itoa(int(nodes[i].ID))
+			fmt.Fprintf(b, `<text class="num d" x="%.1f" y="%.1f">%s</text><text class="num d" x="%.1f" y="%.1f">%s</text>`+"\n",
+				x+along*cellWide, y+15, id, x+cellWide/2, y+along*cellHigh+4, id)
+			for j, d := range nodes[i].Distances {
+				cx, cy := x+float64(j+1)*cellWide, y+float64(i+1)*cellHigh
+				fmt.Fprintf(b, `<rect class="node" style="fill-opacity:%.2f;stroke:none" x="%.1f" y="%.1f" width="%d" height="%d" rx="3"/>`,
+					0.25+0.75*float64(d-low)/float64(max(1, high-low)), cx+1, cy+1, cellWide-2, cellHigh-2)
+				fmt.Fprintf(b, `<text class="num" x="%.1f" y="%.1f">%d</text>`+"\n", cx+cellWide/2, cy+15, d)
+			}
+		}
+	}}
+}

@@ -1,0 +1,108 @@
+package machineview
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// Table prints a machine as tables of NUMA nodes and devices.
+func Table(w io.Writer, m *topology.Machine) error {
+	fmt.Fprintln(w, summary(m))
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	if len(m.NUMANodes) > 0 {
+		nodeTable(t, m)
+	} else {
+		packageTable(t, m)
+	}
+	deviceTable(t, m)
+	return t.Flush()
+}
+
+func nodeTable(t io.Writer, m *topology.Machine) {
+	fmt.Fprintln(t, "\nNODE\tPACKAGE\tCPUS\tCORES\tL3\tMEMORY\tHUGE PAGES\tDISTANCES")
+	for i := range m.NUMANodes {
+		n := &m.NUMANodes[i]
+		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", n.ID, dash(packagesOf(m, &n.CPUs)), dash(cpus(&n.CPUs)),
+			coresIn(m, &n.CPUs), l3sIn(m, &n.CPUs), size(n.MemoryBytes), dash(hugePages(n.HugePages)), dash(row(n.Distances)))
+	}
+}
+
+func packageTable(t io.Writer, m *topology.Machine) {
+	fmt.Fprintln(t, "\nThe kernel reports no NUMA nodes.\n\nPACKAGE\tCPUS\tCORES\tL3")
+	for i := range m.Packages {
+		p := &m.Packages[i]
+		fmt.Fprintf(t, "%d\t%s\t%d\t%d\n", p.ID, cpus(&p.CPUs), coresIn(m, &p.CPUs), l3sIn(m, &p.CPUs))
+	}
+}
+
+func deviceTable(t io.Writer, m *topology.Machine) {
+	devices, others := notables(m)
+	if len(devices) > 0 {
+		fmt.Fprintln(t, "\nDEVICE\tKIND\tID\tNODE\tROOT\tSWITCH\tDRIVER\tNAME")
+	}
+	for _, d := range devices {
+		node := "-"
+		if d.HasNUMA {
+			node = strconv.Itoa(int(d.NUMA))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s:%s\t%s\t%s\t%s\t%s\t%s\n", d.Address, className(d.Class), d.Vendor, d.Product, node,
+			dash(d.Root), dash(d.Switch), dash(d.Driver), dash(d.Name))
+	}
+	if others > 0 {
+		fmt.Fprintf(t, "\n%s not shown: bridges and parts of the chipset (-o json has them)\n", count(others, "more device"))
+	}
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return printable(text)
+}
+
+// printable keeps what a capture says from moving the cursor.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+func row(distances []uint32) string {
+	return strings.Trim(fmt.Sprint(distances), "[]")
+}
+
+func packagesOf(m *topology.Machine, set *topology.CPUSet) string {
+	var ids []string
+	for i := range m.Packages {
+		if m.Packages[i].CPUs.Intersects(set) {
+			ids = append(ids, strconv.Itoa(int(m.Packages[i].ID)))
+		}
+	}
+	return strings.Join(ids, ",")
+}
+
+func coresIn(m *topology.Machine, set *topology.CPUSet) (n int) {
+	for i := range m.Cores {
+		if m.Cores[i].CPUs.Intersects(set) {
+			n++
+		}
+	}
+	return n
+}
+
+func l3sIn(m *topology.Machine, set *topology.CPUSet) (n int) {
+	for i := range m.L3s {
+		if m.L3s[i].CPUs.Intersects(set) {
+			n++
+		}
+	}
+	return n
+}
