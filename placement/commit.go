@@ -91,6 +91,20 @@ func (s *State) commitDevices(c *ContainerDecision, held *ContainerAllocation) [
 		got[i] = DeviceAllocation{Resource: c.Devices[i].Resource, IDs: slices.Clone(c.Devices[i].IDs)}
 		s.useDevices(&got[i])
 	}
+	if held != nil {
+		got = withHeld(got, held.Devices)
+	}
+	return got
+}
+
+// withHeld adds what the container held before of resources that the decision did not come to: a refused one, say.
+func withHeld(got, held []DeviceAllocation) []DeviceAllocation {
+	for i := range held {
+		if !slices.ContainsFunc(got, func(a DeviceAllocation) bool { return a.Resource == held[i].Resource }) {
+			got = append(got, held[i])
+		}
+	}
+	slices.SortFunc(got, func(a, b DeviceAllocation) int { return compareStrings(a.Resource, b.Resource) })
 	return got
 }
 

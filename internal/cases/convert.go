@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -78,7 +79,7 @@ func (c *Config) Placement(version placement.Version) (placement.Config, error) 
 		TopologyManagerPolicy:        c.TopologyManagerPolicy,
 		TopologyManagerScope:         c.TopologyManagerScope,
 		TopologyManagerPolicyOptions: c.TopologyManagerPolicyOptions,
-		FeatureGates:                 c.FeatureGates,
+		FeatureGates:                 c.gates(),
 	}
 	if c.ReservedCPU != nil {
 		out.ReservedMilliCPU = c.ReservedCPU.MilliValue()
@@ -91,6 +92,15 @@ func (c *Config) Placement(version placement.Version) (placement.Config, error) 
 		out.ReservedMemory = append(out.ReservedMemory, placement.ReservedMemory{NUMA: r.NUMANode, Limits: limits})
 	}
 	return out, nil
+}
+
+// gates are the feature gates of the kubelet: those of the case over those that allow every policy option, which were on
+// when the recorded cases were made.
+func (c *Config) gates() map[string]bool {
+	all := map[string]bool{"CPUManagerPolicyAlphaOptions": true, "CPUManagerPolicyBetaOptions": true,
+		"TopologyManagerPolicyAlphaOptions": true, "TopologyManagerPolicyBetaOptions": true}
+	maps.Copy(all, c.FeatureGates)
+	return all
 }
 
 // Placement returns the pool as the engine takes it, ascending by device id.

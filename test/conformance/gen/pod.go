@@ -3,6 +3,7 @@ package gen
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -204,6 +205,19 @@ func (p *podMaker) rarities(pod *corev1.Pod) {
 		pod.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
 	}
 	if p.chance(2) {
-		pod.Status.QOSClass = pick(p.dice, corev1.PodQOSGuaranteed, corev1.PodQOSBurstable)
+		pod.Status.QOSClass = corev1.PodQOSBurstable
+		if p.chance(50) && wantsMemory(pod) { // the API server calls no other pod guaranteed
+			pod.Status.QOSClass = corev1.PodQOSGuaranteed
+		}
 	}
+}
+
+// wantsMemory says whether every container asks for memory.
+func wantsMemory(pod *corev1.Pod) bool {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if c.Resources.Limits.Memory().IsZero() {
+			return false
+		}
+	}
+	return true
 }
