@@ -49,7 +49,7 @@ func (s *State) commitMemory(m *Model, r *Request, c *ContainerDecision, held *C
 	if m.mem == nil {
 		return nil
 	}
-	if held != nil && len(held.Memory) > 0 {
+	if held != nil && held.Memory != nil {
 		m.reuseMemory(reuse, c.Kind, held.Memory)
 		if len(c.Memory) == 0 {
 			return held.Memory
@@ -64,7 +64,10 @@ func (s *State) commitMemory(m *Model, r *Request, c *ContainerDecision, held *C
 		}
 	}
 	m.reuseMemory(reuse, c.Kind, asked)
-	return slices.Clone(c.Memory)
+	if len(c.Memory) == 0 && m.pins(r) && m.set.version < V137 {
+		return []MemoryBlock{} // an entry without blocks, by which the kubelet knows the container again
+	}
+	return append([]MemoryBlock(nil), c.Memory...)
 }
 
 // bytesOf returns what a container asked for of a block's kind; the block's size if the request does not say.
@@ -186,7 +189,7 @@ func (s *State) Start(m *Model, uid string, containers []string) {
 // finishInit frees the memory of regular init containers.
 func (s *State) finishInit(m *Model, cs []ContainerAllocation) (freed bool) {
 	for i := range cs {
-		if cs[i].Kind == Init && len(cs[i].Memory) > 0 {
+		if cs[i].Kind == Init && cs[i].Memory != nil {
 			s.releaseMemory(m, cs[i].Memory)
 			cs[i].Memory, freed = nil, true
 		}

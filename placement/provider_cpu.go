@@ -14,8 +14,10 @@ const cpuResource = "cpu"
 // cpuProvider is the static CPU manager (pkg/kubelet/cm/cpumanager/policy_static.go).
 type cpuProvider struct{}
 
-// pins says whether the CPU and memory managers give the pod's containers anything of their own.
-func (t *trial) pins() bool { return t.r.Guaranteed && !(t.r.PodLevel && t.m.set.podLevel) }
+// pins says whether the CPU and memory managers give a pod's containers anything of their own.
+func (m *Model) pins(r *Request) bool { return r.Guaranteed && !(r.PodLevel && m.set.podLevel) }
+
+func (t *trial) pins() bool { return t.m.pins(t.r) }
 
 // exclusiveCPUs is the number of CPUs that a container gets to itself: guaranteedCPUs.
 func (t *trial) exclusiveCPUs(c int) int {

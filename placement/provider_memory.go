@@ -113,13 +113,13 @@ func (t *trial) heldMemory(c int) *ContainerAllocation {
 		return nil
 	}
 	if c != wholePod {
-		if h := t.heldBy(c); h != nil && len(h.Memory) > 0 {
+		if h := t.heldBy(c); h != nil && h.Memory != nil {
 			return h
 		}
 		return nil
 	}
 	for c := range t.r.Containers {
-		if h := t.heldBy(c); h != nil && len(h.Memory) > 0 {
+		if h := t.heldBy(c); h != nil && h.Memory != nil {
 			return h
 		}
 	}

@@ -41,9 +41,10 @@ type PodAllocation struct {
 
 // ContainerAllocation is what one container of an admitted pod holds.
 type ContainerAllocation struct {
-	Name    string
-	Kind    ContainerKind
-	CPUs    topology.CPUSet // exclusive CPUs
+	Name string
+	Kind ContainerKind
+	CPUs topology.CPUSet // exclusive CPUs
+	// Memory is the container's blocks. The kubelet tells an entry without blocks from none: empty, but not nil.
 	Memory  []MemoryBlock
 	Devices []DeviceAllocation
 }
