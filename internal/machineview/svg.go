@@ -21,8 +21,15 @@ const (
 	pillHigh  = 17
 	coreInset = 3
 	chipHigh  = 20 // a device
-	charWide  = 6.4
-	aspect    = 1.7 // of width to height, aimed at
+	charWide  = 6.9
+)
+
+// Proportions of width to height that are aimed at.
+const (
+	boxes    = 1.7
+	shelves  = 3.5 // devices stand in rows
+	stripes  = 8.0 // memory without CPUs
+	raggedBy = 5.0 // what an unfilled last row costs
 )
 
 // style is the look; every class is a kind of thing in the picture. Colours differ in lightness too, for those
@@ -34,7 +41,7 @@ text{font:12px system-ui,"Segoe UI","Noto Sans","DejaVu Sans",sans-serif;fill:#1
 .page{fill:#fff}.package{fill:#f3f5f8;stroke:#c3ccd6}.die{fill:#eceff4;stroke:#c3ccd6;stroke-dasharray:4 3}
 .node{fill:#e4effc;stroke:#6ea3dc}.memory{fill:#efe7fb;stroke:#a98bd6}.l3{fill:#fff3d6;stroke:#ddb255}
 .core{fill:#fff;stroke:#b8c2cc}.cpu{fill:#d3eedd}.device{fill:#fff;stroke:#8895a3}.gpu{fill:#d9f2c8;stroke:#74ac3e}.net{fill:#fde3d0;stroke:#d98b4a}.disk{fill:#e6e9ee;stroke:#8895a3}
-.switch{fill:none;stroke:#8895a3;stroke-dasharray:3 3}
+.far{fill:#4d8fd6;stroke:none}.switch{fill:none;stroke:#8895a3;stroke-dasharray:3 3}
 @media (prefers-color-scheme:dark){text{fill:#e6eaf0}.d,.sub{fill:#9aa7b5}.page{fill:#14181d}.package{fill:#1c2229;stroke:#3c4753}.die{fill:#20272f;stroke:#3c4753}
 .node{fill:#16304d;stroke:#3f76b3}.memory{fill:#2f2347;stroke:#7a5bb0}.l3{fill:#42351a;stroke:#8c6d2a}.core{fill:#14181d;stroke:#4b5763}.cpu{fill:#1f4d33}
 .device{fill:#1c2229;stroke:#6b7885}.gpu{fill:#2a441a;stroke:#5f9133}.net{fill:#4a2d18;stroke:#b06c33}.disk{fill:#2a3038;stroke:#6b7885}}
@@ -68,9 +75,11 @@ func text(class, words string) shape {
 	wide := charWide
 	switch class {
 	case "big":
-		wide = 10.8
+		wide = 12
 	case "h":
-		wide = 7
+		wide = 7.9
+	case "sub":
+		wide = 7.3
 	}
 	return shape{float64(len([]rune(words))) * wide, headLine, func(b *strings.Builder, x, y float64) {
 		fmt.Fprintf(b, `<text class="%s" x="%.1f" y="%.1f">%s</text>`+"\n", class, x, y+13, escape(words))
@@ -82,9 +91,18 @@ func title(m *topology.Machine) shape {
 	return column([]shape{{big.w, 24, func(b *strings.Builder, x, y float64) { big.draw(b, x, y+5) }}, sub}, 2)
 }
 
-// headline is what one would call the machine in a word.
+// headline is what one would call the machine in a word: by its devices that matter most, else by its CPUs.
 func headline(m *topology.Machine) string {
 	text := count(m.Online.Len(), "CPU")
+	gpus := 0
+	for i := range m.Devices {
+		if kind := className(m.Devices[i].Class); kind == "GPU" || kind == "accelerator" || kind == "co-processor" {
+			gpus++
+		}
+	}
+	if gpus > 0 {
+		text += " and " + count(gpus, "accelerator")
+	}
 	if n := len(m.NUMANodes); n > 0 {
 		text += " on " + count(n, "NUMA node")
 	}
@@ -114,34 +132,57 @@ func column(shapes []shape, space float64) shape {
 	return total
 }
 
-// grid lays shapes out in rows of equal length, cells aligned, with as many columns as come nearest to the
-// wanted proportions.
-func grid(shapes []shape, space float64) shape {
+// table is a grid of shapes: as wide as the widest shape of each column, as high as the highest of each row.
+type table struct {
+	shapes  []shape
+	columns int
+	space   float64
+}
+
+// measure returns the widths of the columns and the heights of the rows, and what they add up to.
+func (t *table) measure() (widths, heights []float64, w, h float64) {
+	widths = make([]float64, t.columns)
+	heights = make([]float64, (len(t.shapes)+t.columns-1)/t.columns)
+	for i, s := range t.shapes {
+		column, row := i%t.columns, i/t.columns
+		widths[column], heights[row] = max(widths[column], s.w), max(heights[row], s.h)
+	}
+	for _, width := range widths {
+		w += width + t.space
+	}
+	for _, height := range heights {
+		h += height + t.space
+	}
+	return widths, heights, w - t.space, h - t.space
+}
+
+func (t *table) draw(b *strings.Builder, x, y float64) {
+	widths, heights, _, _ := t.measure()
+	left := x
+	for i, s := range t.shapes {
+		s.draw(b, x, y)
+		x += widths[i%t.columns] + t.space
+		if i%t.columns == t.columns-1 {
+			x, y = left, y+heights[i/t.columns]+t.space
+		}
+	}
+}
+
+// grid lays shapes out in rows of equal length, with as many columns as come nearest to the wanted proportions.
+func grid(shapes []shape, space, aspect float64) shape {
 	if len(shapes) == 0 {
 		return shape{}
 	}
-	var cell shape
-	for _, s := range shapes {
-		cell.w, cell.h = max(cell.w, s.w), max(cell.h, s.h)
-	}
-	columns, best := 1, math.Inf(1)
+	best, bestScore := shape{}, math.Inf(1)
 	for n := 1; n <= len(shapes); n++ {
-		rows := (len(shapes) + n - 1) / n
-		ratio := float64(n) * (cell.w + space) / (float64(rows) * (cell.h + space)) / aspect
-		score := math.Abs(math.Log(ratio)) + float64(n*rows-len(shapes))/float64(len(shapes))
-		if score < best {
-			columns, best = n, score
+		t := &table{shapes, n, space}
+		_, heights, w, h := t.measure()
+		ragged := float64(n*len(heights)-len(shapes)) / float64(len(shapes))
+		if score := math.Abs(math.Log(w/h/aspect)) + raggedBy*ragged; score < bestScore {
+			best, bestScore = shape{w, h, t.draw}, score
 		}
 	}
-	rows := (len(shapes) + columns - 1) / columns
-	return shape{
-		float64(columns)*(cell.w+space) - space, float64(rows)*(cell.h+space) - space,
-		func(b *strings.Builder, x, y float64) {
-			for i, s := range shapes {
-				s.draw(b, x+float64(i%columns)*(cell.w+space), y+float64(i/columns)*(cell.h+space))
-			}
-		},
-	}
+	return best
 }
 
 // framed puts a titled frame around a shape.
@@ -156,7 +197,7 @@ func framed(class, head, detail string, inner shape) shape {
 		fmt.Fprintf(b, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="6"/>`+"\n", class, x, y, w, h)
 		name.draw(b, x+pad, y+pad-3)
 		if detail != "" {
-			more.draw(b, x+w-pad-more.w, y+pad-3)
+			fmt.Fprintf(b, `<text class="d" text-anchor="end" x="%.1f" y="%.1f">%s</text>`+"\n", x+w-pad, y+pad+10, escape(detail))
 		}
 		if inner.h > 0 {
 			inner.draw(b, x+pad, y+pad+headLine)
@@ -176,7 +217,7 @@ func root(m *topology.Machine) shape {
 		}
 	}
 	processors = append(processors, looseCores(b)...)
-	parts := []shape{grid(processors, 14), grid(memory, gap)}
+	parts := []shape{grid(processors, 14, boxes), grid(memory, gap, stripes)}
 	if len(b.devices) > 0 {
 		parts = append(parts, framed("package", "Devices without a NUMA node", "", devices(b.devices)))
 	}
@@ -204,7 +245,7 @@ func (b *box) shape() shape {
 	if b.kind == boxL3 || b.kind == boxDie {
 		detail = ""
 	}
-	return framed(class, b.title, detail, column([]shape{grid(inner, gap), cores(b.cores), devices(b.devices)}, gap))
+	return framed(class, b.title, detail, column([]shape{grid(inner, gap, boxes), cores(b.cores), devices(b.devices)}, gap))
 }
 
 // cores draws cores as cells that hold their CPUs.
@@ -213,7 +254,7 @@ func cores(list []topology.Core) shape {
 	for i := range list {
 		cells = append(cells, core(&list[i]))
 	}
-	return grid(cells, 4)
+	return grid(cells, 4, boxes)
 }
 
 func core(c *topology.Core) shape {
@@ -257,14 +298,18 @@ func devices(list []*topology.Device) shape {
 		groups = append(groups, behind(list[i:i+n]))
 		i += n
 	}
-	return grid(groups, gap)
+	return grid(groups, gap, shelves)
 }
 
 // behind draws devices of one root complex and switch.
 func behind(list []*topology.Device) shape {
 	var chips []shape
+	wide := 0.0
 	for _, d := range list {
-		chips = append(chips, chip(d))
+		wide = max(wide, chipWidth(d))
+	}
+	for _, d := range list {
+		chips = append(chips, chip(d, wide))
 	}
 	where := list[0].Root
 	if list[0].Switch != "" {
@@ -279,7 +324,17 @@ func behind(list []*topology.Device) shape {
 	}}
 }
 
-func chip(d *topology.Device) shape {
+// chipWords returns what stands on a chip: a name, and a short address.
+func chipWords(d *topology.Device) (words, address string) {
+	return deviceLabel(d), strings.TrimPrefix(d.Address, "0000:")
+}
+
+func chipWidth(d *topology.Device) float64 {
+	words, address := chipWords(d)
+	return float64(len([]rune(words))+len(address)+1)*charWide + 14
+}
+
+func chip(d *topology.Device, w float64) shape {
 	class := "device"
 	switch {
 	case strings.HasPrefix(d.Class, "03"), strings.HasPrefix(d.Class, "12"), strings.HasPrefix(d.Class, "0b40"):
@@ -289,9 +344,7 @@ func chip(d *topology.Device) shape {
 	case strings.HasPrefix(d.Class, "01"):
 		class = "disk"
 	}
-	words := deviceLabel(d)
-	address := strings.TrimPrefix(d.Address, "0000:")
-	w := float64(len([]rune(words))+len(address)+1)*charWide + 14
+	words, address := chipWords(d)
 	return shape{w, chipHigh, func(b *strings.Builder, x, y float64) {
 		fmt.Fprintf(b, `<g><title>%s %s:%s %s</title><rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%d" rx="4"/>`,
 			d.Address, d.Vendor, d.Product, escape(d.Driver), class, x, y, w, chipHigh)
@@ -329,8 +382,8 @@ func matrix(nodes []topology.NUMANode) shape {
 				x+along*cellWide, y+15, id, x+cellWide/2, y+along*cellHigh+4, id)
 			for j, d := range nodes[i].Distances {
 				cx, cy := x+float64(j+1)*cellWide, y+float64(i+1)*cellHigh
-				fmt.Fprintf(b, `<rect class="node" style="fill-opacity:%.2f;stroke:none" x="%.1f" y="%.1f" width="%d" height="%d" rx="3"/>`,
-					0.25+0.75*float64(d-low)/float64(max(1, high-low)), cx+1, cy+1, cellWide-2, cellHigh-2)
+				fmt.Fprintf(b, `<rect class="far" fill-opacity="%.2f" x="%.1f" y="%.1f" width="%d" height="%d" rx="3"/>`,
+					0.06+0.6*float64(d-low)/float64(max(1, high-low)), cx+1, cy+1, cellWide-2, cellHigh-2)
 				fmt.Fprintf(b, `<text class="num" x="%.1f" y="%.1f">%d</text>`+"\n", cx+cellWide/2, cy+15, d)
 			}
 		}
