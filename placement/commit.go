@@ -131,7 +131,7 @@ func (s *State) Release(m *Model, uid string) {
 		return
 	}
 	pod := s.pods[i].pod
-	s.pods = slices.Delete(s.pods, i, i+1)
+	s.drop(i)
 	for j := range pod.Containers {
 		c := &pod.Containers[j]
 		s.shared = s.shared.Or(&c.CPUs)

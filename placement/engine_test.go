@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
 )
 
 // live runs a random kubelet for some steps and calls check before each with the state and what will be asked.
@@ -35,6 +34,50 @@ func TestInvariants(t *testing.T) {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		})
+	}
+}
+
+// TestReadmission: a kubelet that restarts admits its pods again, and they keep their CPUs and devices. Only full-pcpus-only before
+// 1.37, an init container's memory that others have by now, and devices that are no longer healthy can stop it.
+func TestReadmission(t *testing.T) {
+	again := 0
+	for seed := range uint64(800) {
+		w := newWorld(t, seed, true)
+		if w == nil {
+			continue
+		}
+		for range 10 {
+			w.step()
+		}
+		if err := w.state.Restart(w.model); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for _, uid := range w.pods {
+			held, _ := w.state.Pod(uid)
+			r := w.asked[uid]
+			var d placement.Decision
+			v := placement.Decide(w.model, w.state, &r, &d)
+			if !v.OK() {
+				w.state.Reject(w.model, &r, &d)
+				if v.Detail == placement.TooFewCPUs || v.Detail == placement.DeviceRequestChanged {
+					t.Fatalf("seed %d: %s: %+v", seed, uid, v)
+				}
+				continue
+			}
+			again++
+			for i, c := range held.Containers {
+				if got := d.Containers[i]; got.CPUs != c.CPUs || !reflect.DeepEqual(append([]placement.DeviceAllocation{}, got.Devices...), append([]placement.DeviceAllocation{}, c.Devices...)) {
+					t.Fatalf("seed %d: %s: got %+v, held %+v", seed, uid, got, c)
+				}
+			}
+			w.state.Commit(w.model, &r, &d)
+		}
+		if err := w.state.Check(w.model); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+	if again < 1000 {
+		t.Errorf("%d pods admitted again: want more", again)
 	}
 }
 
@@ -191,7 +234,7 @@ func TestCloneIsIndependent(t *testing.T) {
 			w.step()
 		}
 		before := w.state.Snapshot()
-		c := world{r: w.r, model: w.model, state: w.state.Clone(), next: 100, pods: append([]string(nil), w.pods...)}
+		c := world{r: w.r, model: w.model, state: w.state.Clone(), next: 100, pods: append([]string(nil), w.pods...), asked: map[string]placement.Request{}}
 		for range 5 {
 			c.step()
 		}
@@ -312,5 +355,4 @@ func TestEmptySnapshot(t *testing.T) {
 	if shared := got.SharedCPUs(); shared.Len() != 256 {
 		t.Errorf("%d shared CPUs, want 256", shared.Len())
 	}
-	_ = topology.CPUSet{}
 }

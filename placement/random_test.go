@@ -16,6 +16,7 @@ type world struct {
 	state *placement.State
 	next  int
 	pods  []string
+	asked map[string]placement.Request
 }
 
 // newWorld makes a kubelet with a random machine and configuration; nil if it would not start.
@@ -47,7 +48,7 @@ func newWorld(t testing.TB, seed uint64, guard bool) *world {
 	if err != nil {
 		return nil
 	}
-	w := &world{r: r, model: m, state: m.NewState()}
+	w := &world{r: r, model: m, state: m.NewState(), asked: map[string]placement.Request{}}
 	if r.IntN(2) == 0 {
 		w.state.SetPool(m, w.pool(d.sockets*d.nodes))
 	}
@@ -106,6 +107,7 @@ func (w *world) step() (placement.Request, placement.Decision, placement.Verdict
 	if v.OK() {
 		w.state.Commit(w.model, &req, &d)
 		w.pods = append(w.pods, req.UID)
+		w.asked[req.UID] = req
 	} else {
 		w.state.Reject(w.model, &req, &d)
 	}

@@ -254,15 +254,26 @@ func (r *Refusal) shortage() string {
 		return r.unaligned()
 	}
 	for i := range r.Needs {
-		switch n := &r.Needs[i]; {
-		case !r.about(n):
-		case n.Free < n.Asked:
+		if n := &r.Needs[i]; r.about(n) && n.Free < n.Asked {
 			return fmt.Sprintf("the node has %s free %s of %s asked", n.amount(n.Free), n.unit(), n.amount(n.Asked))
-		case n.isMemory():
+		}
+	}
+	for i := range r.Needs {
+		if n := &r.Needs[i]; r.about(n) && n.isMemory() && n.scattered() {
 			return n.perNode()
 		}
 	}
 	return ""
+}
+
+// scattered says whether no NUMA node has enough by itself, or memory is handed out in groups.
+func (n *Need) scattered() bool {
+	enough, grouped := false, false
+	for i := range n.Nodes {
+		enough = enough || n.Nodes[i].Free >= n.Asked
+		grouped = grouped || n.Nodes[i].Group != ""
+	}
+	return !enough || grouped
 }
 
 // unaligned says why the policy finds no set of NUMA nodes: resources that need different numbers of them never agree; one may be
@@ -279,28 +290,43 @@ func (r *Refusal) unaligned() string {
 	return r.conflict()
 }
 
-// sizes says how many NUMA nodes each resource needs, if they differ or the policy allows one only.
+// sizes says how many NUMA nodes resources need, if the policy allows one only, or if they differ and no pod's removal can help.
 func (r *Refusal) sizes() string {
-	least, most := 0, 0
-	var parts []string
+	fewest, most := r.extremes()
+	switch {
+	case most == nil || most.Fewest == 1:
+		return ""
+	case r.Policy == "single-numa-node":
+		return most.size() + ", and single-numa-node allows 1"
+	case fewest.Fewest != most.Fewest && r.Scarcity == Unresolvable.String():
+		return most.size() + ", " + fewest.size() + ", and " + r.Policy + " wants the same for both"
+	}
+	return ""
+}
+
+// extremes returns the needs for the fewest and the most NUMA nodes, nil if none names any.
+func (r *Refusal) extremes() (fewest, most *Need) {
 	for i := range r.Needs {
 		n := &r.Needs[i]
 		if n.Fewest == 0 {
 			continue
 		}
-		if least == 0 || n.Fewest < least {
-			least = n.Fewest
+		if fewest == nil || n.Fewest < fewest.Fewest {
+			fewest = n
 		}
-		most = max(most, n.Fewest)
-		parts = append(parts, fmt.Sprintf("%s %s on %d", n.amount(n.Asked), n.unit(), n.Fewest))
+		if most == nil || n.Fewest > most.Fewest {
+			most = n
+		}
 	}
-	switch text := "even an empty node has " + strings.Join(parts, ", ") + " NUMA nodes"; {
-	case r.Policy == "single-numa-node" && most > 1:
-		return text + ", and the policy allows 1"
-	case least != most && r.Scarcity == Unresolvable.String():
-		return text + ", and the policy wants the same for all"
+	return fewest, most
+}
+
+func (n *Need) size() string {
+	nodes := "NUMA nodes"
+	if n.Fewest == 1 {
+		nodes = "NUMA node"
 	}
-	return ""
+	return fmt.Sprintf("%s %s need %d %s", n.amount(n.Asked), n.unit(), n.Fewest, nodes)
 }
 
 // about says whether the refusal's rule is about the resource.

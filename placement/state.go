@@ -19,6 +19,7 @@ type State struct {
 	book   *memory.Book // nil without the static memory manager
 	pools  []devicePool // ascending by resource
 	pods   []podRef     // ascending by uid
+	uids   uids         // of pods
 	last   uint64       // the highest podRef.order so far
 }
 
@@ -71,7 +72,7 @@ func (s *State) CopyFrom(o *State) {
 		return
 	}
 	s.m, s.generation, s.shared, s.last = o.m, o.generation, o.shared, o.last
-	s.pods = append(s.pods[:0], o.pods...)
+	s.pods, s.uids = append(s.pods[:0], o.pods...), o.uids
 	if o.book != nil {
 		if s.book == nil {
 			s.book = new(memory.Book)
@@ -93,6 +94,9 @@ func (s *State) copyPools(from []devicePool) {
 
 // pod returns what a pod holds, nil if it is not there.
 func (s *State) pod(uid string) *PodAllocation {
+	if !s.uids.mayHave(uid) {
+		return nil
+	}
 	if i, ok := s.find(uid); ok {
 		return s.pods[i].pod
 	}
@@ -111,7 +115,17 @@ func (s *State) put(p *PodAllocation) {
 		return
 	}
 	s.last++
+	s.uids.add(p.UID)
 	s.pods = slices.Insert(s.pods, i, podRef{uid: p.UID, order: s.last, pod: p})
+}
+
+// drop takes out the pod at a position.
+func (s *State) drop(i int) {
+	s.pods = slices.Delete(s.pods, i, i+1)
+	s.uids = uids{}
+	for j := range s.pods {
+		s.uids.add(s.pods[j].uid)
+	}
 }
 
 // Pods returns the number of admitted pods.
