@@ -269,22 +269,35 @@ func lastAddress(place string) string {
 	return last
 }
 
-// childName finds the name of a device in its own folder, for captures without /sys/class.
+// childName finds the name of a device in its own folder, for captures without /sys/class. The devices of a
+// virtual machine have theirs one level deeper, in virtioN.
 func (r *reader) childName(place string) (string, error) {
+	list, err := r.entries(place)
+	if err != nil {
+		return "", err
+	}
+	dirs := []string{place}
+	for _, e := range list {
+		if strings.HasPrefix(e.Name(), "virtio") {
+			dirs = append(dirs, path.Join(place, e.Name()))
+		}
+	}
 	for _, class := range classes {
-		list, err := r.entries(path.Join(place, class))
-		if err != nil {
-			return "", err
-		}
-		name := ""
-		for _, e := range list {
-			if class != "drm" || isCard(e.Name()) {
-				name = shorter(name, bounded(e.Name()))
+		for _, dir := range dirs {
+			if name, err := r.lowestName(path.Join(dir, class), class); err != nil || name != "" {
+				return name, err
 			}
-		}
-		if name != "" {
-			return name, nil
 		}
 	}
 	return "", nil
+}
+
+func (r *reader) lowestName(dir, class string) (name string, err error) {
+	list, err := r.entries(dir)
+	for _, e := range list {
+		if class != "drm" || isCard(e.Name()) {
+			name = shorter(name, bounded(e.Name()))
+		}
+	}
+	return name, err
 }

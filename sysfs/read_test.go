@@ -232,10 +232,11 @@ func devices(f fstest.MapFS) {
 	link(f, "sys/class/block/nvme0n1p1", disk+"/nvme0n1p1")
 	put(f, pci+"0000:3a:00.0/0000:3b:00.0/0000:3c:08.0/0000:3e:00.0/drm/card1/dev", "226:1")
 	put(f, pci+"0000:3a:00.0/0000:3b:00.0/0000:3c:08.0/0000:3e:00.0/drm/renderD128/dev", "226:128")
+	put(f, pci+"0000:3a:01.0/virtio3/net/eth7/address", "00")
 	put(f, pci+"0000:3a:00.0/0000:3b:00.0/0000:3c:08.0/0000:3e:00.0/uevent", "DRIVER=nvidia\nPCI_ID=10DE:2330\n")
 }
 
-const wantDevices = " dev:3a:00.0,060400,15b3:1013,numa=0,root=3a dev:3a:01.0,060400,15b3:1013,root=3a" +
+const wantDevices = " dev:3a:00.0,060400,15b3:1013,numa=0,root=3a dev:3a:01.0,060400,15b3:1013,root=3a,name=eth7" +
 	" dev:3b:00.0,060400,15b3:1013,numa=0,root=3a dev:3c:04.0|3c:08.0,060400,15b3:1013,numa=0,root=3a,switch=3b:00.0" +
 	" dev:3d:00.0,020000,15b3:1013,numa=0,root=3a,switch=3b:00.0,driver=mlx5_core,name=ib0" +
 	" dev:3e:00.0,030200,15b3:1013,numa=1,root=3a,switch=3b:00.0,driver=nvidia,name=card1" +

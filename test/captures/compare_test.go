@@ -253,15 +253,22 @@ func sameAmount(exact, rounded string) bool {
 	return a >= low-min(low, half) && a < high
 }
 
-// compare checks all aspects of one capture against a table of known differences, by aspect; a difference
-// that is listed but not there is an error too.
-func compare(t *testing.T, m *topology.Machine, theirs *seen, known map[string]string, aspects ...string) {
+// outlook is what to compare: aspects by name, and known differences with their reasons. A difference that is
+// listed but not there is an error too.
+type outlook struct {
+	aspects []string
+	known   map[string]string
+}
+
+// compare checks a machine against what another program saw of it.
+func compare(t *testing.T, m *topology.Machine, theirs *seen, look outlook) {
 	t.Helper()
+	known := look.known
 	us := ours(m)
 	if diff := us.cpus.String(); (diff != theirs.cpus.String()) != (known["cpus"] != "") {
 		t.Errorf("CPUs %s, they say %s (known difference: %q)", us.cpus, theirs.cpus, known["cpus"])
 	}
-	for _, aspect := range aspects {
+	for _, aspect := range look.aspects {
 		diff := difference(aspect, us, theirs)
 		switch {
 		case diff != "" && known[aspect] == "":
