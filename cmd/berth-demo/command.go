@@ -40,6 +40,7 @@ func command(stdout, stderr io.Writer) *cobra.Command {
 func (o *options) addFlags(cmd *cobra.Command) {
 	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "seed of the workload; equal seeds give equal workloads")
 	cmd.Flags().IntVar(&o.Nodes, "nodes", demo.MinNodes, fmt.Sprintf("number of hollow nodes, %d to %d", demo.MinNodes, demo.MaxNodes))
+	cmd.Flags().BoolVar(&o.Keep, "keep", false, "leave the directories of the clusters, with all logs, behind")
 	cmd.Flags().StringVar(&o.log, "log", "", "file for the log of the control plane")
 }
 

@@ -1,6 +1,13 @@
 package controlplane
 
 import (
+	"context"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -44,4 +51,34 @@ func (cp *ControlPlane) Kubeconfig(user string, groups []string) ([]byte, error)
 	cfg.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
 	cfg.CurrentContext = name
 	return clientcmd.Write(*cfg)
+}
+
+// tokenLife is how long a token of TokenConfig is valid.
+const tokenLife = 24 * time.Hour
+
+// TokenConfig returns a client configuration with a token of the service account. When node is not empty the token is
+// bound to that Node, as the token of a pod on it would be: the API server then tells admission
+// the node's name (extra authentication.kubernetes.io/node-name). Account and node must exist.
+func (cp *ControlPlane) TokenConfig(ctx context.Context, namespace, account, node string) (*rest.Config, error) {
+	client, err := kubernetes.NewForConfig(cp.admin)
+	if err != nil {
+		return nil, err
+	}
+	seconds := int64(tokenLife / time.Second)
+	req := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	if node != "" {
+		n, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		req.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}
+	}
+	got, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, req, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("token of service account %s/%s: %w", namespace, account, err)
+	}
+	return &rest.Config{
+		Host: "https://" + cp.api.addr, QPS: -1, Burst: -1, BearerToken: got.Status.Token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: cp.pki.serving.pem},
+	}, nil
 }

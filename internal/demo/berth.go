@@ -3,9 +3,28 @@ package demo
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/internal/agent"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/scheduler"
 )
 
-// Berth is Berth's scheduler, with an agent on each node.
+// Berth is Berth's scheduler, with an agent on each node, installed from the manifests that users apply.
 type Berth struct{}
 
 // Title implements Scheduler.
@@ -15,9 +34,107 @@ func (Berth) Title() string { return "Berth" }
 func (Berth) Predicts() bool { return true }
 
 // Manifests implements Scheduler.
-func (Berth) Manifests() ([][]byte, error) { return nil, nil }
+func (Berth) Manifests() ([][]byte, error) { return deploy.Manifests(), nil }
 
 // Start implements Scheduler.
 func (Berth) Start(ctx context.Context, c *Cluster, self []string) (func() error, error) {
-	return nil, errors.New("agents are not built in yet")
+	stopAgents, err := c.startAgents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	argv, err := berthSchedulerArgs(c, self)
+	if err != nil {
+		return nil, errors.Join(err, stopAgents())
+	}
+	stopScheduler, err := c.startScheduler(ctx, argv)
+	if err != nil {
+		return nil, errors.Join(err, stopAgents())
+	}
+	return func() error { return errors.Join(stopScheduler(), stopAgents()) }, nil
+}
+
+// berthSchedulerArgs writes credentials and configuration and returns the scheduler's command line.
+func berthSchedulerArgs(c *Cluster, self []string) ([]string, error) {
+	kubeconfig, err := c.credentials("system:kube-scheduler", nil)
+	if err != nil {
+		return nil, err
+	}
+	config, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: kubeconfig, LeaderElect: true})
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(c.dir, "scheduler.yaml")
+	return append(slices.Clone(self), VerbBerthScheduler, "--config="+path), os.WriteFile(path, config, 0o600)
+}
+
+// The agents' service account, deploy/rbac.
+const agentNamespace, agentAccount = "berth-system", "berth-agent"
+
+// startAgents runs an agent for each node, with a token as a pod of the DaemonSet has, and returns when all of them report.
+func (c *Cluster) startAgents(ctx context.Context) (stop func() error, err error) {
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var g errgroup.Group
+	stop = func() error { cancel(); return g.Wait() }
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, stop())
+		}
+	}()
+	for _, p := range c.Nodes {
+		opts, closeLog, err := c.agentOptions(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		g.Go(func() error {
+			defer closeLog()
+			return agent.Run(running, opts)
+		})
+	}
+	return stop, c.waitReports(ctx)
+}
+
+func (c *Cluster) agentOptions(ctx context.Context, p *hollow.Process) (opts agent.Options, closeLog func(), err error) {
+	spec, err := p.Dir.ReadSpec()
+	if err != nil {
+		return opts, nil, err
+	}
+	client, err := c.ControlPlane.TokenConfig(ctx, agentNamespace, agentAccount, p.Name)
+	if err != nil {
+		return opts, nil, err
+	}
+	log, err := os.Create(filepath.Join(c.dir, p.Name+".agent.log"))
+	if err != nil {
+		return opts, nil, err
+	}
+	return agent.Options{
+		Node: p.Name, Client: client, Root: p.Dir.Root(), Machine: spec.Machine, Log: slog.New(slog.NewTextHandler(log, nil)),
+	}, func() { log.Close() }, nil
+}
+
+// waitReports waits until every node's NodeTopology is ready.
+func (c *Cluster) waitReports(ctx context.Context) error {
+	client, err := dynamic.NewForConfig(c.ControlPlane.RESTConfig())
+	if err != nil {
+		return err
+	}
+	var missing string
+	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		missing = ""
+		for _, p := range c.Nodes {
+			u, err := client.Resource(v1alpha1.NodeTopologies).Get(ctx, p.Name, metav1.GetOptions{})
+			nt := &v1alpha1.NodeTopology{}
+			if err == nil {
+				err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, nt)
+			}
+			if err != nil || !meta.IsStatusConditionTrue(nt.Status.Conditions, v1alpha1.ConditionReady) {
+				missing = fmt.Sprintf("%s: %v %v", p.Name, err, nt.Status.Conditions)
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("NodeTopology of %s: %w", missing, err)
+	}
+	return nil
 }

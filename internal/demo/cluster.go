@@ -26,6 +26,8 @@ type ClusterOptions struct {
 	NodeCommand []string
 	// Manifests are applied before the nodes start: custom resources, roles, policies.
 	Manifests [][]byte
+	// Keep leaves the directory, with the logs of nodes, agents and scheduler, behind.
+	Keep bool
 	// Log receives the log of the control plane; nil discards it.
 	Log io.Writer
 }
@@ -38,6 +40,7 @@ type Cluster struct {
 	Nodes  []*hollow.Process
 
 	dir       string
+	keep      bool
 	scheduler *hollow.Child // nil before one is started
 }
 
@@ -59,7 +62,7 @@ func (c *Cluster) Ended() error {
 // StartCluster starts the control plane and the nodes and returns when every node is ready. Nothing is left
 // behind when it fails. ctx limits the start alone.
 func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err error) {
-	c := &Cluster{}
+	c := &Cluster{keep: opts.Keep}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Stop())
@@ -128,7 +131,7 @@ func (c *Cluster) Stop() error {
 	if c.ControlPlane != nil {
 		errs = append(errs, c.ControlPlane.Stop())
 	}
-	if c.dir != "" {
+	if c.dir != "" && !c.keep {
 		errs = append(errs, os.RemoveAll(c.dir))
 	}
 	return errors.Join(errs...)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // shape is a machine with a kubelet configuration, of which the demo runs one or more nodes.
@@ -17,26 +18,19 @@ type shape struct {
 	wedge int64
 }
 
-// shapes are the nodes of the demo in their order. The machines follow real ones:
-//   - xeon: two sockets, SMT, CPU numbers that alternate between the sockets, as firmware of Dell servers gives them;
-//   - epyc: AMD Rome with four NUMA nodes per socket (NPS4) and two level-3 caches in each;
-//   - small: older two-socket servers without SMT.
-var shapes = []shape{
-	{name: "xeon-a", machine: xeon, policy: "single-numa-node", reserved: "0,1,24,25", wedge: 14},
-	{name: "xeon-b", machine: xeon, policy: "restricted", reserved: "0,1,24,25"},
-	{name: "epyc-a", machine: "package:2 numa:4 l3:2 core:4 pu:2 mem:32Gi dist:10,12,32", policy: "restricted", reserved: "0,64"},
-	{name: "epyc-b", machine: "package:1 numa:4 l3:2 core:4 pu:2 mem:32Gi dist:10,12", policy: "best-effort", reserved: "0,32"},
-	{name: "small-a", machine: small, policy: "single-numa-node", reserved: "0"},
-	{name: "small-b", machine: small, policy: "none", reserved: "0"},
+// nodeShapes are the nodes of the demo in their order: real machines with the kubelet's policies spread over them. Of
+// each NUMA node's CPUs the first core of a socket is reserved.
+var nodeShapes = []shape{
+	{name: "xeon-a", machine: shapes.Xeon6230, policy: "single-numa-node", reserved: "0-1,40-41", wedge: 25},
+	{name: "xeon-b", machine: shapes.Xeon6230, policy: "restricted", reserved: "0-1,40-41"},
+	{name: "epyc-a", machine: shapes.EPYC7451, policy: "restricted", reserved: "0,48"},
+	{name: "epyc-b", machine: shapes.EPYC7451, policy: "best-effort", reserved: "0,48"},
+	{name: "xeon-c", machine: shapes.Xeon6130, policy: "single-numa-node", reserved: "0"},
+	{name: "xeon-d", machine: shapes.Xeon6130, policy: "none", reserved: "0"},
 }
 
-const (
-	xeon  = "package:2 numa:1 core:12 pu:2 number:interleaved mem:96Gi dist:10,21"
-	small = "package:2 numa:1 core:8 pu:1 mem:32Gi dist:10,20"
-)
-
 // MinNodes is the smallest number of nodes that a demo has: one of each shape.
-var MinNodes = len(shapes)
+var MinNodes = len(nodeShapes)
 
 // MaxNodes bounds the number of nodes: each takes about 80 MB.
 const MaxNodes = 100
@@ -48,8 +42,8 @@ func Nodes(count int) ([]hollow.Spec, error) {
 	}
 	specs := make([]hollow.Spec, 0, count)
 	for i := range count {
-		s := &shapes[i%len(shapes)]
-		specs = append(specs, s.spec(i/len(shapes)))
+		s := &nodeShapes[i%len(nodeShapes)]
+		specs = append(specs, s.spec(i/len(nodeShapes)))
 	}
 	return specs, nil
 }

@@ -17,6 +17,8 @@ type Options struct {
 	Self []string
 	// Progress is where the state is told now and then; it must not be nil.
 	Progress io.Writer
+	// Keep leaves the directories of the clusters, with all logs, behind.
+	Keep bool
 	// Log receives the control plane's log; nil discards it.
 	Log io.Writer
 }
@@ -76,7 +78,7 @@ func Up(ctx context.Context, opts Options, s Scheduler) (_ *Cluster, stop func()
 		return nil, nil, err
 	}
 	c, err := StartCluster(ctx, ClusterOptions{
-		Nodes: nodes, NodeCommand: append(opts.Self[:len(opts.Self):len(opts.Self)], VerbNode), Manifests: manifests, Log: opts.Log,
+		Nodes: nodes, NodeCommand: append(opts.Self[:len(opts.Self):len(opts.Self)], VerbNode), Manifests: manifests, Log: opts.Log, Keep: opts.Keep,
 	})
 	if err != nil {
 		return nil, nil, err

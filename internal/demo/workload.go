@@ -62,12 +62,12 @@ func Generate(seed uint64, count int) Workload {
 	g := generator{rand.New(rand.NewPCG(seed, 0x6265727468))}
 	w := Workload{Seed: seed}
 	for i := range count {
-		s := &shapes[i%len(shapes)]
+		s := &nodeShapes[i%len(nodeShapes)]
 		if s.wedge == 0 {
 			continue
 		}
 		for range 3 {
-			w.add(Pod{Node: s.spec(i / len(shapes)).Name, Life: g.life(), Containers: []Container{g.pinned(s.wedge)}})
+			w.add(Pod{Node: s.spec(i / len(nodeShapes)).Name, Life: g.life(), Containers: []Container{g.pinned(s.wedge)}})
 		}
 	}
 	for range burstPerNode * count {
@@ -121,7 +121,7 @@ func (g generator) pinned(cpus int64) Container {
 
 // sizes are how often pinned containers ask for how many CPUs.
 var sizes = []struct{ cpus, weight int64 }{
-	{1, 10}, {2, 18}, {3, 7}, {4, 20}, {5, 4}, {6, 10}, {7, 3}, {8, 14}, {10, 5}, {12, 4}, {14, 2}, {16, 2}, {20, 1},
+	{1, 6}, {2, 14}, {3, 5}, {4, 16}, {5, 3}, {6, 12}, {7, 3}, {8, 16}, {10, 8}, {12, 8}, {14, 4}, {16, 4}, {20, 2}, {24, 2}, {30, 1},
 }
 
 func (g generator) size() int64 {

@@ -33,6 +33,7 @@ func Run(ctx context.Context, dir Dir) error {
 		return err
 	}
 	setVerbosity(spec.Verbosity)
+	setKubeletVersion()
 	n, err := newNode(ctx, dir, spec)
 	if err != nil {
 		return fmt.Errorf("node %s: %w", spec.Name, err)

@@ -196,6 +196,9 @@ func TestHollowNodeMemoryAndDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got := node.Status.NodeInfo.KubeletVersion; got != "v1.36.3" {
+		t.Errorf("the kubelet calls itself %q, want v1.36.3", got)
+	}
 	for name, want := range map[corev1.ResourceName]string{"cpu": "31", "memory": "32256Mi", "example.com/gpu": "2"} {
 		if got := node.Status.Allocatable[name]; got.Cmp(resource.MustParse(want)) != 0 {
 			t.Errorf("allocatable %s is %s, want %s", name, got.String(), want)
