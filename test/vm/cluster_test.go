@@ -12,8 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/topology"
 )
@@ -26,6 +28,7 @@ type cluster struct {
 	t         *testing.T
 	cp        *controlplane.ControlPlane
 	client    *kubernetes.Clientset
+	dynamic   dynamic.Interface
 	artifacts *Artifacts
 	dir       string
 }
@@ -47,7 +50,11 @@ func newCluster(t *testing.T) *cluster {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	return &cluster{t: t, cp: cp, client: kubernetes.NewForConfigOrDie(cp.RESTConfig()), artifacts: a, dir: dir}
+	if err := cp.Apply(t.Context(), deploy.Manifests()...); err != nil {
+		t.Fatal(err)
+	}
+	config := cp.RESTConfig()
+	return &cluster{t: t, cp: cp, client: kubernetes.NewForConfigOrDie(config), dynamic: dynamic.NewForConfigOrDie(config), artifacts: a, dir: dir}
 }
 
 // node boots a machine and waits until its kubelet calls it Ready.
