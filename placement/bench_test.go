@@ -182,6 +182,33 @@ func BenchmarkRefuse(b *testing.B) {
 	}
 }
 
+// BenchmarkGuarded also counts the combinations of hints that the kubelet would have to try.
+func BenchmarkGuarded(b *testing.B) {
+	c := m8.config("restricted")
+	c.GuardDefects = true
+	m, err := placement.NewModel(m8.view(), c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, loaded := m8.load(b, "restricted", true)
+	snap := loaded.Snapshot()
+	s, err := m.StateOf(&snap)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, r := range map[string]placement.Request{"P1": pod1(), "P2": pod2()} {
+		b.Run("M8/"+name, func(b *testing.B) {
+			if v := placement.Admit(m, s, &r); !v.OK() {
+				b.Fatal(v)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				placement.Admit(m, s, &r)
+			}
+		})
+	}
+}
+
 func BenchmarkFingerprint(b *testing.B) {
 	r := pod2()
 	b.ReportAllocs()

@@ -45,35 +45,49 @@ func (t *trial) affinity(c int) (hint.Hint, Detail) {
 // with 1.36), and admits no other pod meanwhile: this is the better part of a minute.
 const maxCombinations = 1 << 28
 
-// guardMerge refuses what the kubelet would take too long to merge: it tries every combination of one hint from each list. The
-// lists have to be complete for that; where even full ones would be few enough they need not.
+// guardMerge refuses what the kubelet would take too long to merge: it tries every combination of one hint from each list. That
+// takes complete lists to find out, but mostly one look at how many there are is enough, or at how long those of memory are.
 func (t *trial) guardMerge(c int) Detail {
-	if combinations(t.lists[:t.used], func(*hint.List) int { return len(t.m.space.BySize()) }) <= maxCombinations {
-		return NoDetail
+	kept := t.used
+	defer func() { t.used = kept }()
+	lists := listCount(t.lists[:kept])
+	product := 1
+	for i := len(providers) - 1; i >= 0; i-- {
+		if most := power(len(t.m.space.BySize()), lists); product*most <= maxCombinations {
+			return NoDetail
+		}
+		start := t.used
+		if d := providers[i].hints(t, c, hint.Offered); d != NoDetail {
+			return d
+		}
+		for j := start; j < t.used; j++ {
+			if t.lists[j].Kind == hint.Masks {
+				product = min(product*power(t.lists[j].Offered.Len(), max(t.lists[j].Times, 1)), maxCombinations+1)
+			}
+		}
+		lists -= listCount(t.lists[start:t.used])
 	}
-	if d := t.collect(c, hint.Offered); d != NoDetail {
-		return d
-	}
-	if combinations(t.lists[:t.used], func(l *hint.List) int { return l.Offered.Len() }) > maxCombinations {
+	if product > maxCombinations {
 		return DefectSlowMerge
 	}
 	return NoDetail
 }
 
-// combinations is the product of the lists' lengths, at most a little over maxCombinations.
-func combinations(lists []hint.List, length func(*hint.List) int) int {
-	n := 1
+// listCount is the number of lists that the kubelet would have.
+func listCount(lists []hint.List) (n int) {
 	for i := range lists {
-		if lists[i].Kind != hint.Masks {
-			continue
-		}
-		for range max(lists[i].Times, 1) {
-			if n *= length(&lists[i]); n > maxCombinations {
-				return n
-			}
-		}
+		n += max(lists[i].Times, 1)
 	}
 	return n
+}
+
+// power is base to the n-th, or a little over maxCombinations.
+func power(base, n int) int {
+	p := 1
+	for ; n > 0 && p <= maxCombinations; n-- {
+		p *= base
+	}
+	return min(p, maxCombinations+1)
 }
 
 // run admits the first n containers of the request on the trial's books. On refusal it returns the rule and the container

@@ -25,7 +25,7 @@ var (
 
 // fits says whether the kubelet offers a mask (calculateHints).
 func (m *Model) fits(b *Book, mask hint.Mask, needs []Need, r *Reuse) bool {
-	return m.couldFit(mask, needs) && m.groupAllows(b, mask) && m.hasFree(b, mask, needs, r)
+	return m.groupAllows(b, mask) && m.couldFit(mask, needs) && m.hasFree(b, mask, needs, r)
 }
 
 func (m *Model) couldFit(mask hint.Mask, needs []Need) bool {
@@ -134,13 +134,27 @@ func (m *Model) Hints(b *Book, needs []Need, r *Reuse, want hint.Want, out *hint
 
 // mark adds the masks of a size that fit.
 func (m *Model) mark(b *Book, size int, needs []Need, r *Reuse, set hint.Set) (found bool) {
+	var alone hint.Mask
+	if size > 1 {
+		alone = b.alone()
+	}
 	for _, mask := range m.space.OfSize(size) {
-		if m.fits(b, mask, needs, r) {
+		if mask&alone == 0 && m.fits(b, mask, needs, r) {
 			set.Add(mask)
 			found = true
 		}
 	}
 	return found
+}
+
+// alone is the nodes whose memory is handed out node by node: no group can have them.
+func (b *Book) alone() (nodes hint.Mask) {
+	for i := range b.nodes {
+		if n := &b.nodes[i]; n.assignments > 0 && n.cells&(n.cells-1) == 0 {
+			nodes |= 1 << i
+		}
+	}
+	return nodes
 }
 
 // best is findBestHint over the hints whose masks hold the given nodes: preferred ones are the smallest.
