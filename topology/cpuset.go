@@ -217,7 +217,7 @@ func (s *CPUSet) addRange(item string) error {
 		}
 	}
 	if hi < lo {
-		return fmt.Errorf("range %q ends before it begins", item)
+		return fmt.Errorf("range %.40q ends before it begins", item)
 	}
 	used, group := 1, 1
 	if strided {
@@ -238,7 +238,7 @@ func parseStride(text string) (used, group int, err error) {
 	used, err1 := strconv.Atoi(u)
 	group, err2 := strconv.Atoi(g)
 	if !ok || err1 != nil || err2 != nil || used < 1 || group < used || group > MaxCPUs {
-		return 0, 0, fmt.Errorf("stride %q: want USED/GROUP with 1 <= USED <= GROUP <= %d", text, MaxCPUs)
+		return 0, 0, fmt.Errorf("stride %.40q: want USED/GROUP with 1 <= USED <= GROUP <= %d", text, MaxCPUs)
 	}
 	return used, group, nil
 }

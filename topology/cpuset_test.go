@@ -155,7 +155,7 @@ func TestNUMASet(t *testing.T) {
 }
 
 func FuzzParseCPUList(f *testing.F) {
-	for _, seed := range []string{"", "0-3,8", "0-7:2/4", "1023", "3-1", "0-1023:1/1024", " 1 , 2 "} {
+	for _, seed := range []string{"", "0-3,8", "0-7:2/4", "1023", "3-1", "0-1023:1/1024", " 1 , 2 ", "0-7:" + strings.Repeat("x", 2000), strings.Repeat("9", 2000) + "-1"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
