@@ -1,0 +1,312 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// errNotSound is the answer no of check; the output has said why.
+var errNotSound = errors.New("not everything is sound")
+
+// checked is what check found out about one thing.
+type checked struct {
+	Path string `json:"path"`
+	// What it is: cpu_manager_state, memory_manager_state, kubelet_internal_checkpoint, allocated_pods_state, "kubelet
+	// state" for a directory of those, NodeTopology NAME.
+	What    string `json:"what"`
+	Sound   bool   `json:"sound"`
+	Summary string `json:"summary,omitempty"`
+	Problem string `json:"problem,omitempty"`
+}
+
+// NewCheckCommand returns the verb that verifies checkpoints and states.
+func NewCheckCommand() *cobra.Command {
+	var node nodeFlags
+	var out output
+	cmd := &cobra.Command{
+		Use:   "check DIR|FILE...",
+		Short: "Verify a kubelet's checkpoints, or NodeTopology objects",
+		Long: `Verify checksums and invariants: of the checkpoints below a kubelet's root directory, of single checkpoint
+files, of NodeTopology objects in YAML or JSON. With --node, a directory is also held against machine and configuration:
+every CPU shared or held, every byte free or reserved. Exit code 1 says that something is not sound.`,
+		Example: `  berth check /var/lib/kubelet
+  berth check /var/lib/kubelet --node / --kubelet-config /var/lib/kubelet/config.yaml
+  kubectl get nodetopologies -o yaml | berth check -`,
+		Args: usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			c := checker{stdin: cmd.InOrStdin()}
+			if cmd.Flags().Changed("node") {
+				c.node = &node
+			}
+			for _, path := range args {
+				if err := c.path(path); err != nil {
+					return err
+				}
+			}
+			return c.answer(cmd.OutOrStdout(), out)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&node.machine, "node", "", "machine string or capture to hold directories against")
+	fs.StringVar(&node.config, "kubelet-config", "", "file with the node's KubeletConfiguration")
+	fs.StringVar(&node.version, kubeletVersionFlag, "1.36", "release of the node's kubelet, 1.33 to 1.37")
+	out.register(cmd)
+	return cmd
+}
+
+type checker struct {
+	stdin io.Reader
+	node  *nodeFlags // nil: nothing to hold directories against
+	found []checked
+}
+
+func (c *checker) answer(w io.Writer, out output) error {
+	if err := out.print(w, c.found, func(w io.Writer) error { return checkTable(w, c.found) }); err != nil {
+		return err
+	}
+	for i := range c.found {
+		if !c.found[i].Sound {
+			return errNotSound
+		}
+	}
+	return nil
+}
+
+func checkTable(w io.Writer, found []checked) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "PATH\tWHAT\tSOUND\tDETAIL")
+	for _, f := range found {
+		sound := "yes"
+		if !f.Sound {
+			sound = "NO"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Path, f.What, sound, f.Summary+f.Problem)
+	}
+	return t.Flush()
+}
+
+// add notes a finding; err nil means sound.
+func (c *checker) add(path, what, summary string, err error) {
+	f := checked{Path: path, What: what, Sound: err == nil, Summary: summary}
+	if err != nil {
+		f.Summary, f.Problem = "", err.Error()
+	}
+	c.found = append(c.found, f)
+}
+
+// path checks a directory or file. Its error says that there is nothing to check.
+func (c *checker) path(path string) error {
+	if path != "-" {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		if info.IsDir() {
+			return c.dir(path)
+		}
+	}
+	data, err := readInput(path, c.stdin, kubeletstate.MaxFileBytes)
+	if err != nil {
+		return err
+	}
+	what := kindOf(path, data)
+	if what == "" {
+		return c.objects(path, data)
+	}
+	summary, err := checkFile(what, path, data)
+	c.add(path, what, summary, err)
+	return nil
+}
+
+// dir checks every checkpoint below a kubelet's root directory, then all of them together.
+func (c *checker) dir(dir string) error {
+	raw, err := kubeletstate.ReadRaw(os.DirFS(dir))
+	if err != nil {
+		return err
+	}
+	sound, any := true, false
+	for _, f := range []struct {
+		name string
+		data []byte
+	}{
+		{kubeletstate.CPUFile, raw.CPU}, {kubeletstate.MemoryFile, raw.Memory},
+		{kubeletstate.DeviceFile, raw.Devices}, {kubeletstate.AdmittedFile, raw.Admitted},
+	} {
+		if f.data == nil {
+			continue
+		}
+		any = true
+		summary, err := checkFile(filepath.Base(f.name), f.name, f.data)
+		c.add(filepath.Join(dir, f.name), filepath.Base(f.name), summary, err)
+		sound = sound && err == nil
+	}
+	if !any {
+		return fmt.Errorf("%s: none of %s, %s, %s, %s is there", dir, kubeletstate.CPUFile, kubeletstate.MemoryFile, kubeletstate.DeviceFile, kubeletstate.AdmittedFile)
+	}
+	if c.node == nil || !sound {
+		return nil
+	}
+	n, err := c.node.load()
+	if err != nil {
+		return err
+	}
+	err = n.readState(dir)
+	summary := ""
+	if err == nil {
+		summary = fmt.Sprintf("%d pods hold something; agrees with machine and configuration", n.state.Pods())
+	}
+	c.add(dir, "kubelet state", summary, err)
+	return nil
+}
+
+// kindOf goes by the file's name, else by its fields; "" means that it is no checkpoint.
+func kindOf(path string, data []byte) string {
+	names := []string{kubeletstate.CPUFile, kubeletstate.MemoryFile, filepath.Base(kubeletstate.DeviceFile), kubeletstate.AdmittedFile}
+	for _, name := range names {
+		if filepath.Base(path) == name {
+			return name
+		}
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(data, &fields) != nil {
+		return ""
+	}
+	for i, field := range []string{"defaultCpuSet", "machineState", "Data"} {
+		if _, ok := fields[field]; ok {
+			return names[i]
+		}
+	}
+	if _, ok := fields["data"]; ok && len(fields) == 2 {
+		return kubeletstate.AdmittedFile
+	}
+	return ""
+}
+
+// checkFile checks one checkpoint and says what is in it.
+func checkFile(what, path string, data []byte) (string, error) {
+	switch what {
+	case kubeletstate.CPUFile:
+		s, err := kubeletstate.ParseCPU(path, data)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("policy %s, %d containers with CPUs of their own, shared %s%s", s.Policy, len(s.Entries)+len(s.Legacy), dash(s.Shared.String()), unverified(s.Verified)), s.Check(path)
+	case kubeletstate.MemoryFile:
+		s, err := kubeletstate.ParseMemory(path, data)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("policy %s, %d containers with pinned memory, %d NUMA nodes%s", s.Policy, len(s.Entries), len(s.Nodes), unverified(s.Verified)), s.Check(path)
+	case kubeletstate.AdmittedFile:
+		s, err := kubeletstate.ParseAdmitted(path, data)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%d pods admitted", len(s.UIDs)), nil
+	}
+	s, err := kubeletstate.ParseDevices(path, data)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d resources registered, %d allocations", len(s.Registered), len(s.Entries)), s.Check(path)
+}
+
+func unverified(verified bool) string {
+	if verified {
+		return ""
+	}
+	return ", no checksum"
+}
+
+// objects checks NodeTopology objects, one or many.
+func (c *checker) objects(path string, data []byte) error {
+	docs := utilyaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(data)))
+	defer docs.Close()
+	buf := make([]byte, len(data)+1)
+	any := false
+	for {
+		n, err := docs.Read(buf)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if onlyComments(buf[:n]) {
+			continue
+		}
+		if err := c.document(path, buf[:n]); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		any = true
+	}
+	if !any {
+		return fmt.Errorf("%s: empty: want a kubelet's checkpoint or NodeTopology objects", path)
+	}
+	return nil
+}
+
+func (c *checker) document(path string, doc []byte) error {
+	var list struct {
+		Kind  string                  `json:"kind"`
+		Items []v1alpha1.NodeTopology `json:"items"`
+	}
+	if err := yaml.Unmarshal(doc, &list); err != nil {
+		return err
+	}
+	switch {
+	case list.Kind == "NodeTopology":
+		list.Items = make([]v1alpha1.NodeTopology, 1)
+		if err := yaml.Unmarshal(doc, &list.Items[0]); err != nil {
+			return err
+		}
+	case !strings.HasSuffix(list.Kind, "List"):
+		return fmt.Errorf("kind %q: want NodeTopology, or a kubelet's checkpoint", list.Kind)
+	}
+	for i := range list.Items {
+		nt := &list.Items[i]
+		summary, err := checkTopology(nt)
+		c.add(path, "NodeTopology "+nt.Name, summary, err)
+	}
+	return nil
+}
+
+// checkTopology reads an object as the scheduler does.
+func checkTopology(nt *v1alpha1.NodeTopology) (string, error) {
+	n, err := wire.ReadNodeTopology(nt)
+	if err != nil {
+		return "", err
+	}
+	ready := n.Report.Ready()
+	if ready.Status != "True" {
+		return "", fmt.Errorf("the agent itself says: %s: %s", ready.Reason, ready.Message)
+	}
+	m, err := placement.NewModel(n.Spec.View, n.Spec.Config)
+	if err != nil {
+		return "", err
+	}
+	s, err := m.StateOf(&n.Report.Snapshot)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("report %d, %d pods, shared %s", n.Report.Sequence, s.Pods(), dash(n.Report.Snapshot.SharedCPUs.String())), nil
+}

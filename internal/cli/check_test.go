@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+const (
+	// 16 CPUs on 4 NUMA nodes; a holds one core.
+	goodCPU = `{"policyName":"static","defaultCpuSet":"0-1,4-31","entries":{"a":{"main":"2-3"}},"checksum":0}`
+	lostCPU = `{"policyName":"static","defaultCpuSet":"0-1,5-31","entries":{"a":{"main":"2-3"}},"checksum":0}`
+)
+
+// topologyFile writes a NodeTopology, changed by spoil.
+func topologyFile(t *testing.T, spoil func(*v1alpha1.NodeTopology)) string {
+	t.Helper()
+	m, err := topology.Parse("numa:2 core:2 pu:1 mem:1Gi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nt, err := wire.WriteNodeTopology(&wire.Node{
+		Name: "n1",
+		Spec: wire.NodeSpec{Machine: m, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3",
+			Config: placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0"}},
+		Report: wire.Report{Sequence: 7, Snapshot: placement.Snapshot{SharedCPUs: m.Online},
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConsistent}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoil(nt)
+	data, err := json.Marshal(nt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "n1.json")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestCheck(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "kubelet.yaml")
+	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	against := []string{"--node", twoByTwo, "--kubelet-config", config}
+	asIs := func(*v1alpha1.NodeTopology) {}
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		want string // in stdout, or in stderr for a usage error or when nothing can be checked
+	}{
+		{"directory", []string{stateDir(t, goodCPU)}, ExitOK, "policy static, 1 containers"},
+		{"file", []string{filepath.Join(stateDir(t, goodCPU), "cpu_manager_state")}, ExitOK, "no checksum"},
+		{"file as JSON", []string{filepath.Join(stateDir(t, goodCPU), "cpu_manager_state"), "-o", "json"}, ExitOK, `"sound": true`},
+		{"against the machine", append([]string{stateDir(t, goodCPU)}, against...), ExitOK, "agrees with machine"},
+		{"lost CPU", append([]string{stateDir(t, lostCPU)}, against...), ExitFailure, `"4"`},
+		{"wrong checksum", []string{stateDir(t, strings.Replace(goodCPU, `"checksum":0`, `"checksum":1`, 1))}, ExitFailure, "checksum does not match"},
+		{"CPU twice", []string{stateDir(t, strings.Replace(goodCPU, "0-1,4", "0-1,3", 1))}, ExitFailure, "entries[a][main]"},
+		{"truncated", []string{stateDir(t, goodCPU[:40])}, ExitFailure, "unexpected EOF"},
+		{"object", []string{topologyFile(t, asIs)}, ExitOK, "report 7, 0 pods, shared 0-3"},
+		{"contradictory object", []string{topologyFile(t, func(nt *v1alpha1.NodeTopology) { nt.Status.SharedCPUs = "0-9" })}, ExitFailure, "status.sharedCPUs"},
+		{"incomplete object", []string{topologyFile(t, func(nt *v1alpha1.NodeTopology) { nt.Status.SharedCPUs = "0-2" })}, ExitFailure, "sharedCPUs"},
+		{"object that is not ready", []string{topologyFile(t, func(nt *v1alpha1.NodeTopology) { nt.Status.Conditions = nil })}, ExitFailure, "NotReported"},
+		{"nothing there", []string{t.TempDir()}, ExitFailure, "none of cpu_manager_state"},
+		{"no such file", []string{"/nonexistent"}, ExitFailure, "/nonexistent"},
+		{"something else", []string{config}, ExitFailure, `kind "KubeletConfiguration"`},
+		{"no argument", []string{}, ExitUsage, "arg"},
+		{"format", []string{"-o", "xml", t.TempDir()}, ExitUsage, "xml"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out, errs strings.Builder
+			cmd := NewCheckCommand()
+			cmd.SilenceErrors, cmd.SilenceUsage = true, true
+			cmd.SetArgs(c.args)
+			cmd.SetOut(&out)
+			cmd.SetErr(&errs)
+			code := ExitOK
+			if err := cmd.ExecuteContext(t.Context()); err != nil {
+				code = ExitFailure
+				if usage := (*UsageError)(nil); errors.As(err, &usage) {
+					code = ExitUsage
+				}
+				errs.WriteString(err.Error())
+			}
+			if code != c.code || !strings.Contains(out.String()+errs.String(), c.want) {
+				t.Errorf("exit code %d, stdout\n%s\nstderr %s\nwant code %d and %q", code, out.String(), errs.String(), c.code, c.want)
+			}
+		})
+	}
+}
