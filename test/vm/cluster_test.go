@@ -31,6 +31,8 @@ type cluster struct {
 	dynamic   dynamic.Interface
 	artifacts *Artifacts
 	dir       string
+	// kernelArgs go to the machines booted from now on.
+	kernelArgs string
 }
 
 // newCluster starts a control plane; what it and its machines leave is kept when the test fails.
@@ -71,7 +73,7 @@ func (c *cluster) node(name string, shape Shape, settings KubeletSettings) *Mach
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	began := time.Now()
-	m, err := c.artifacts.Boot(ctx, Config{Name: name, Shape: shape, APIPort: port, Files: files, Dir: c.dir})
+	m, err := c.artifacts.Boot(ctx, Config{Name: name, Shape: shape, APIPort: port, Files: files, Dir: c.dir, KernelArgs: c.kernelArgs})
 	if err != nil {
 		c.t.Fatal(err)
 	}

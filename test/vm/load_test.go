@@ -1,0 +1,225 @@
+package vm
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
+)
+
+// load is a sequence of pods with churn, the same for the same seed, tight enough that amounts alone do not seat it.
+type load struct {
+	rounds, perRound int
+	maxCPUs          int
+	memory           bool   // vary memory, so that it decides, too
+	hugepages        bool   // ask for 2 MiB pages now and then
+	multiple         int    // CPUs are a multiple of it
+	seed             uint64 // makes the pods
+}
+
+// pods returns the pods of a round.
+func (l load) pods(round int) []*corev1.Pod {
+	rng := rand.New(rand.NewPCG(l.seed, uint64(round)))
+	var out []*corev1.Pod
+	for i := range l.perRound {
+		cpus := (1 + rng.IntN(l.maxCPUs/l.multiple)) * l.multiple
+		pod := pinnedPod(fmt.Sprintf("r%d-%d", round, i), cpus)
+		res := &pod.Spec.Containers[0].Resources
+		if l.memory {
+			setBoth(res, corev1.ResourceMemory, resource.MustParse(fmt.Sprintf("%dMi", 32+rng.IntN(5)*64)))
+		}
+		if l.hugepages && rng.IntN(2) == 0 {
+			setBoth(res, "hugepages-2Mi", resource.MustParse(fmt.Sprintf("%dMi", 2+2*rng.IntN(8))))
+		}
+		if rng.IntN(4) == 0 {
+			withInit(pod, cpus)
+		}
+		out = append(out, pod)
+	}
+	return out
+}
+
+// setBoth sets request and limit; their lists may be one map.
+func setBoth(r *corev1.ResourceRequirements, name corev1.ResourceName, q resource.Quantity) {
+	r.Limits[name], r.Requests[name] = q, q
+}
+
+// withInit adds an init container that ends at once and asks for what the first container does.
+func withInit(pod *corev1.Pod, cpus int) {
+	init := *pod.Spec.Containers[0].DeepCopy()
+	init.Name, init.Command = "i", []string{"/bin/sh", "-c", "exit 0"}
+	setBoth(&init.Resources, corev1.ResourceCPU, *resource.NewQuantity(int64(cpus), resource.DecimalSI))
+	pod.Spec.InitContainers = []corev1.Container{init}
+}
+
+// tally is what became of a load.
+type tally struct {
+	Pods, Running, Exact, Wrong, Pending int
+	Refused                              map[string]int
+}
+
+func (t tally) String() string {
+	var refused []string
+	for _, reason := range slices.Sorted(keys(t.Refused)) {
+		refused = append(refused, fmt.Sprintf("%s %d", reason, t.Refused[reason]))
+	}
+	if refused == nil {
+		refused = []string{"none"}
+	}
+	return fmt.Sprintf("%3d pods, %3d ran, %3d exact, %d wrong, %2d waiting, refused: %s", t.Pods, t.Running, t.Exact, t.Wrong, t.Pending, strings.Join(refused, ", "))
+}
+
+func keys(m map[string]int) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// play creates the load round by round. After each round it waits until every pod has run, been refused, or waits for
+// room; compares the running ones with their Bindings; and deletes every other pod.
+func (c *cluster) play(l load, machines ...*Machine) tally {
+	c.t.Helper()
+	out := tally{Refused: map[string]int{}}
+	checked := map[string]bool{}
+	for round := range l.rounds {
+		for _, pod := range l.pods(round) {
+			out.Pods++
+			if _, err := c.client.CoreV1().Pods("default").Create(c.t.Context(), pod, metav1.CreateOptions{}); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		pods := c.settled()
+		c.verify(pods, machines, checked, &out)
+		c.clear(pods, round == l.rounds-1, &out)
+	}
+	return out
+}
+
+// settled waits until nothing moves: every pod runs, has ended, or was told that it does not fit.
+func (c *cluster) settled() []corev1.Pod {
+	c.t.Helper()
+	var pods []corev1.Pod
+	c.eventually("the pods settle", func(ctx context.Context) error {
+		list, err := c.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		pods = list.Items
+		for i := range pods {
+			if p := &pods[i]; !isSettled(p) {
+				return fmt.Errorf("pod %s on %q: phase %s", p.Name, p.Spec.NodeName, p.Status.Phase)
+			}
+		}
+		return nil
+	})
+	return pods
+}
+
+func isSettled(p *corev1.Pod) bool {
+	switch p.Status.Phase {
+	case corev1.PodRunning:
+		return p.DeletionTimestamp == nil && len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].State.Running != nil
+	case corev1.PodFailed, corev1.PodSucceeded:
+		return true
+	}
+	return slices.ContainsFunc(p.Status.Conditions, func(cond corev1.PodCondition) bool {
+		return cond.Type == corev1.PodScheduled && cond.Reason == corev1.PodReasonUnschedulable
+	})
+}
+
+// verify compares every pod that runs, once, with what its Binding promised.
+func (c *cluster) verify(pods []corev1.Pod, machines []*Machine, checked map[string]bool, out *tally) {
+	c.t.Helper()
+	var lock sync.Mutex
+	var all sync.WaitGroup
+	for i := range pods {
+		p := &pods[i]
+		if p.Status.Phase != corev1.PodRunning || checked[string(p.UID)] {
+			continue
+		}
+		checked[string(p.UID)] = true
+		out.Running++
+		at := slices.IndexFunc(machines, func(m *Machine) bool { return m.Name == p.Spec.NodeName })
+		all.Go(func() {
+			exact, wrong := c.judge(machines[at], p)
+			lock.Lock()
+			defer lock.Unlock()
+			out.Exact += exact
+			out.Wrong += wrong
+		})
+	}
+	all.Wait()
+}
+
+// judge says whether a pod's Binding was exact, and whether it was wrong.
+func (c *cluster) judge(m *Machine, p *corev1.Pod) (exact, wrong int) {
+	promised, found, err := wire.PlacementOf(p)
+	if err != nil {
+		c.t.Errorf("pod %s: %v", p.Name, err)
+	}
+	if !found || promised.Certainty != wire.Exact {
+		return 0, 0
+	}
+	got := c.confined(m, p, "c")
+	for i := range promised.Decision.Containers {
+		d := &promised.Decision.Containers[i]
+		if d.Name != "c" {
+			continue
+		}
+		var mems topology.NUMASet
+		for _, b := range d.Memory {
+			mems |= b.NUMA
+		}
+		if d.CPUs != got.CPUs && !d.CPUs.IsEmpty() || mems != 0 && mems != got.Mems {
+			c.t.Errorf("pod %s runs on CPUs %v, memory of %v; its Binding says %v, %v", p.Name, got.CPUs, got.Mems, d.CPUs, mems)
+			return 1, 1
+		}
+	}
+	return 1, 0
+}
+
+// clear counts the refused pods and deletes them, and every other one that runs; at the end all.
+func (c *cluster) clear(pods []corev1.Pod, end bool, out *tally) {
+	c.t.Helper()
+	var doomed []string
+	for i := range pods {
+		p := &pods[i]
+		switch {
+		case p.Status.Phase == corev1.PodFailed:
+			out.Refused[p.Status.Reason]++
+		case p.Status.Phase == corev1.PodPending && end:
+			out.Pending++
+		case !end && i%2 == 0, p.Status.Phase == corev1.PodPending && !end:
+			continue
+		}
+		doomed = append(doomed, p.Name)
+		if err := c.client.CoreV1().Pods("default").Delete(c.t.Context(), p.Name, metav1.DeleteOptions{}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.eventually("deleted pods are gone", func(ctx context.Context) error {
+		list, err := c.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if slices.Contains(doomed, list.Items[i].Name) {
+				return fmt.Errorf("%s is still there", list.Items[i].Name)
+			}
+		}
+		return nil
+	})
+}
