@@ -32,17 +32,24 @@ func absent(err error) bool {
 // text returns an attribute without surrounding white space, and without the NULs at the end that some
 // kernels leave there; ok is false when it does not exist.
 func (t tree) text(name string) (value string, ok bool, err error) {
-	f, err := t.fsys.Open(name)
+	info, err := fs.Stat(t.fsys, name)
 	if err != nil {
 		if absent(err) {
 			return "", false, nil
 		}
 		return "", false, &Error{Path: name, Field: "file", Err: err}
 	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || info.IsDir() {
+	if info.IsDir() {
 		return "", false, nil
 	}
+	if !info.Mode().IsRegular() { // opening a pipe would wait for its other end
+		return "", false, &Error{Path: name, Field: "file", Value: info.Mode().Type().String(), Want: "a regular file"}
+	}
+	f, err := t.fsys.Open(name)
+	if err != nil {
+		return "", false, &Error{Path: name, Field: "file", Err: err}
+	}
+	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxAttribute+1))
 	if err != nil {
 		return "", false, &Error{Path: name, Field: "file", Err: err}

@@ -211,19 +211,29 @@ func bounded(name string) string { return name[:min(len(name), 128)] }
 // classes are where devices get the names that people know them by, the best first.
 var classes = []string{"net", "infiniband", "block", "nvme", "drm"}
 
-// classNames returns the name of PCI devices by address, from the links in /sys/class.
+// classDirs returns the folders that list the devices of a class.
+func classDirs(class string) []string {
+	if class == "block" {
+		return []string{"sys/class/block", "sys/block"}
+	}
+	return []string{"sys/class/" + class}
+}
+
+// classNames returns the name of PCI devices by address, from the links in /sys/class and /sys/block.
 func (r *reader) classNames() (map[string]string, error) {
 	names := map[string]string{}
 	for _, class := range classes {
-		list, err := r.entries("sys/class/" + class)
-		if err != nil {
-			return nil, err
-		}
 		found := map[string]string{}
-		for _, e := range list {
-			place := r.resolve("sys/class/" + class + "/" + e.Name())
-			if address := lastAddress(place); address != "" && r.isWhole(class, place) {
-				found[address] = shorter(found[address], bounded(e.Name()))
+		for _, dir := range classDirs(class) {
+			list, err := r.entries(dir)
+			if err != nil {
+				return nil, err
+			}
+			for _, e := range list {
+				place := r.resolve(dir + "/" + e.Name())
+				if address := lastAddress(place); address != "" && r.isWhole(class, place) {
+					found[address] = shorter(found[address], bounded(e.Name()))
+				}
 			}
 		}
 		for address, name := range found {
@@ -292,6 +302,7 @@ func (r *reader) childName(place string) (string, error) {
 	return "", nil
 }
 
+// lowestName returns the lowest name in a folder; of an NVMe controller, that of its first disk.
 func (r *reader) lowestName(dir, class string) (name string, err error) {
 	list, err := r.entries(dir)
 	for _, e := range list {
@@ -299,5 +310,15 @@ func (r *reader) lowestName(dir, class string) (name string, err error) {
 			name = shorter(name, bounded(e.Name()))
 		}
 	}
-	return name, err
+	if class != "nvme" || err != nil || name == "" {
+		return name, err
+	}
+	disks, err := r.entries(path.Join(dir, name))
+	disk := ""
+	for _, e := range disks {
+		if strings.HasPrefix(e.Name(), name+"n") {
+			disk = shorter(disk, bounded(e.Name()))
+		}
+	}
+	return cmp.Or(disk, name), err
 }

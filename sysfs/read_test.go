@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -245,7 +246,8 @@ const wantDevices = " dev:3a:00.0,060400,15b3:1013,numa=0,root=3a dev:3a:01.0,06
 func TestReadDevices(t *testing.T) {
 	f := files()
 	devices(f)
-	for _, lost := range []string{"", "sys/bus/", "sys/class/net/ib0"} {
+	put(f, pci+"0000:3a:01.0/0000:3f:00.0/nvme/nvme0/nvme0n1/dev", "259:0")
+	for _, lost := range []string{"", "sys/class/block", "sys/bus/", "sys/class/net/ib0"} {
 		for name := range f {
 			if lost != "" && strings.HasPrefix(name, lost) {
 				delete(f, name)
@@ -325,6 +327,34 @@ func TestReadRefuses(t *testing.T) {
 	}
 	if _, err := sysfs.Read(fstest.MapFS{}); err == nil || !strings.Contains(err.Error(), "want at least one CPU") {
 		t.Errorf("nothing at all: %v", err)
+	}
+}
+
+// TestReadDoesNotWaitForAPipe reads a folder in which someone put a pipe where a file should be.
+func TestReadDoesNotWaitForAPipe(t *testing.T) {
+	f := files()
+	f["sys/devices/system/cpu/online"] = &fstest.MapFile{Mode: fs.ModeNamedPipe | 0o444}
+	if _, err := sysfs.Read(f); err == nil || !strings.Contains(err.Error(), "want a regular file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestReadStaysInsideAFolder follows no link out of a capture.
+func TestReadStaysInsideAFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, files()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/proc/version", filepath.Join(dir, "sys/devices/system/cpu/online")); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if _, err := sysfs.Read(root.FS()); err == nil || !strings.Contains(err.Error(), "sys/devices/system/cpu/online: file:") {
+		t.Errorf("got %v", err)
 	}
 }
 
