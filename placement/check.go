@@ -72,11 +72,10 @@ func (s *State) checkMemory(m *Model) error {
 	if err := m.mem.Check(s.book); err != nil {
 		return contradiction("memory", err.Error(), "books that add up")
 	}
-	held := make([]uint64, len(m.mem.Names()))
-	assignments := make([]int, m.space.Len())
+	sums := tally{held: make([]uint64, len(m.mem.Names())), assignments: make([]int, m.space.Len())}
 	for i := range s.pods {
 		for j := range s.pods[i].pod.Containers {
-			if err := checkBlocks(m, s.pods[i].pod, &s.pods[i].pod.Containers[j], held, assignments); err != nil {
+			if err := sums.add(m, s.pods[i].pod, &s.pods[i].pod.Containers[j]); err != nil {
 				return err
 			}
 		}
@@ -86,11 +85,11 @@ func (s *State) checkMemory(m *Model) error {
 		for pos := range m.space.Len() {
 			reserved += m.mem.Reserved(s.book, memory.Kind(k), pos)
 		}
-		if reserved != held[k] {
-			return contradiction("memory", fmt.Sprintf("%d bytes of %s reserved", reserved, name), fmt.Sprintf("%d, the sum of all blocks", held[k]))
+		if reserved != sums.held[k] {
+			return contradiction("memory", fmt.Sprintf("%d bytes of %s reserved", reserved, name), fmt.Sprintf("%d, the sum of all blocks", sums.held[k]))
 		}
 	}
-	for pos, want := range assignments {
+	for pos, want := range sums.assignments {
 		if got, _ := s.book.Group(pos); got != want {
 			return contradiction(fmt.Sprintf("memory[%d]", m.space.ID(pos)), fmt.Sprintf("%d assignments", got), fmt.Sprintf("%d, the number of blocks", want))
 		}
@@ -98,7 +97,13 @@ func (s *State) checkMemory(m *Model) error {
 	return nil
 }
 
-func checkBlocks(m *Model, pod *PodAllocation, c *ContainerAllocation, held []uint64, assignments []int) error {
+// tally adds up blocks: bytes by kind, blocks by node.
+type tally struct {
+	held        []uint64
+	assignments []int
+}
+
+func (t *tally) add(m *Model, pod *PodAllocation, c *ContainerAllocation) error {
 	for i := range c.Memory {
 		b := &c.Memory[i]
 		k, ok := m.mem.Kind(b.Resource)
@@ -106,9 +111,9 @@ func checkBlocks(m *Model, pod *PodAllocation, c *ContainerAllocation, held []ui
 			return contradiction(containerField(pod, c, "memory"), fmt.Sprintf("%d bytes of %s on NUMA nodes {%s}", b.Bytes, b.Resource, b.NUMA),
 				"a kind of memory and nodes that the machine has")
 		}
-		held[k] += b.Bytes
+		t.held[k] += b.Bytes
 		for pos := range m.compact(b.NUMA).All() {
-			assignments[pos]++
+			t.assignments[pos]++
 		}
 	}
 	return nil

@@ -13,13 +13,13 @@ import (
 func (s *State) Commit(m *Model, r *Request, d *Decision) {
 	old := s.pod(d.UID)
 	pod := &PodAllocation{UID: d.UID}
-	var reuse memory.Reuse
+	mem := memoryCommit{s: s, m: m, r: r}
 	for i := range d.Containers {
 		c := &d.Containers[i]
 		held := old.container(c.Name)
 		got := ContainerAllocation{Name: c.Name, Kind: c.Kind}
 		got.CPUs = s.commitCPUs(c, held)
-		got.Memory = s.commitMemory(m, r, c, held, &reuse)
+		got.Memory = mem.commit(c, held)
 		got.Devices = s.commitDevices(c, held)
 		pod.Containers = append(pod.Containers, got)
 	}
@@ -43,14 +43,23 @@ func (s *State) commitCPUs(c *ContainerDecision, held *ContainerAllocation) topo
 	return c.CPUs
 }
 
-// commitMemory takes from the books what the container asked for: its blocks in the decision may have been
-// shrunk by later containers.
-func (s *State) commitMemory(m *Model, r *Request, c *ContainerDecision, held *ContainerAllocation, reuse *memory.Reuse) []MemoryBlock {
+// memoryCommit writes down the memory of a pod, container by container.
+type memoryCommit struct {
+	s     *State
+	m     *Model
+	r     *Request
+	reuse memory.Reuse
+}
+
+// commit takes from the books what the container asked for: its blocks in the decision may have been shrunk by later
+// containers.
+func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) []MemoryBlock {
+	m := mc.m
 	if m.mem == nil {
 		return nil
 	}
 	if held != nil && held.Memory != nil {
-		m.reuseMemory(reuse, c.Kind, held.Memory)
+		m.reuseMemory(&mc.reuse, c.Kind, held.Memory)
 		if len(c.Memory) == 0 {
 			return held.Memory
 		}
@@ -58,13 +67,13 @@ func (s *State) commitMemory(m *Model, r *Request, c *ContainerDecision, held *C
 	}
 	asked := slices.Clone(c.Memory)
 	for i := range asked {
-		asked[i].Bytes = r.bytesOf(c.Name, &asked[i])
+		asked[i].Bytes = mc.r.bytesOf(c.Name, &asked[i])
 		if k, ok := m.mem.Kind(asked[i].Resource); ok {
-			m.mem.Assign(s.book, m.compact(asked[i].NUMA), memory.Need{Kind: k, Bytes: asked[i].Bytes}, reuse)
+			m.mem.Assign(mc.s.book, m.compact(asked[i].NUMA), memory.Need{Kind: k, Bytes: asked[i].Bytes}, &mc.reuse)
 		}
 	}
-	m.reuseMemory(reuse, c.Kind, asked)
-	if len(c.Memory) == 0 && m.pins(r) && m.set.version < V137 {
+	m.reuseMemory(&mc.reuse, c.Kind, asked)
+	if len(c.Memory) == 0 && m.pins(mc.r) && m.set.version < V137 {
 		return []MemoryBlock{} // an entry without blocks, by which the kubelet knows the container again
 	}
 	return append([]MemoryBlock(nil), c.Memory...)

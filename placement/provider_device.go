@@ -23,7 +23,7 @@ func (p deviceProvider) hints(t *trial, c int, want hint.Want) Detail {
 		}
 		clear(s.held)
 		held := s.hold(t.heldBy(c))
-		if d := s.hints(t, int(r.Count), held, s.reusable, want); d != NoDetail {
+		if d := s.hints(t, held, device.HintInput{N: int(r.Count), Reusable: s.reusable, Want: want}); d != NoDetail {
 			return d
 		}
 	}
@@ -46,7 +46,7 @@ func (deviceProvider) podHints(t *trial, want hint.Want) Detail {
 		if held.n > 0 && !held.vanished {
 			held.n = s.held.Len() // a union: init containers share with others
 		}
-		if d := s.hints(t, int(sum.peak()), held, nil, want); d != NoDetail {
+		if d := s.hints(t, held, device.HintInput{N: int(sum.peak()), Want: want}); d != NoDetail {
 			return d
 		}
 	}
@@ -83,21 +83,24 @@ func (s *slot) hold(c *ContainerAllocation) (h holding) {
 	return h
 }
 
-// hints adds the list for n devices.
-func (s *slot) hints(t *trial, n int, held holding, reusable device.Set, want hint.Want) Detail {
+// hints adds the list for in.N devices: those that are held already, else those that are free.
+func (s *slot) hints(t *trial, held holding, in device.HintInput) Detail {
 	switch {
 	case !s.pool.pool.Aligned():
-	case held.n > 0 && held.n != n:
+		return NoDetail
+	case held.n > 0 && held.n != in.N:
 		t.list(s.pool.resource).Reset(hint.Impossible)
+		return NoDetail
 	case held.n > 0 && held.vanished:
 		return DefectVanishedDevice
 	case held.n > 0:
-		s.pool.pool.Hints(s.held, nil, n, want, t.list(s.pool.resource))
+		in.Available, in.Reusable = s.held, nil
 	default:
 		copy(s.out, s.pool.pool.Healthy())
 		s.out.AndNot(s.inUse)
-		s.pool.pool.Hints(s.out, reusable, n, want, t.list(s.pool.resource))
+		in.Available = s.out
 	}
+	s.pool.pool.Hints(&in, t.list(s.pool.resource))
 	return NoDetail
 }
 

@@ -96,8 +96,13 @@ func (p memoryProvider) hints(t *trial, c int, want hint.Want) Detail {
 	if t.m.mem.Crashes(t.memory.needs) {
 		return DefectMissingMemoryKind
 	}
-	t.m.mem.Hints(t.memory.book, t.memory.needs, &t.memory.reuse, want, t.list(memory.Regular))
+	t.m.mem.Hints(t.memoryQuery(), want, t.list(memory.Regular))
 	return NoDetail
+}
+
+func (t *trial) memoryQuery() *memory.Query {
+	t.memory.query = memory.Query{Book: t.memory.book, Needs: t.memory.needs, Reuse: &t.memory.reuse}
+	return &t.memory.query
 }
 
 func (t *trial) needsOf(c int) Detail {
@@ -175,7 +180,7 @@ func (p memoryProvider) allocate(t *trial, c int, h hint.Hint) Detail {
 	if h.Any && t.m.mem.Crashes(needs) {
 		return DefectMissingMemoryKind
 	}
-	mask, err := t.m.mem.Choose(t.memory.book, needs, &t.memory.reuse, h)
+	mask, err := t.m.mem.Choose(t.memoryQuery(), h)
 	if err != nil {
 		return memoryDetail(err)
 	}

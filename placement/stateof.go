@@ -185,7 +185,7 @@ func (s *State) restoreTable(m *Model, t *MemoryTable) error {
 			return contradiction(field+"."+r.Resource, strconv.FormatUint(r.Allocatable, 10)+" bytes allocatable",
 				strconv.FormatUint(m.mem.Allocatable(k, pos), 10)+", by machine and configuration")
 		}
-		m.mem.SetAmounts(s.book, k, pos, r.Reserved, r.Free)
+		m.mem.SetAmounts(s.book, k, pos, memory.Amounts{Reserved: r.Reserved, Free: r.Free})
 		rows++
 	}
 	for k := range m.mem.Names() {

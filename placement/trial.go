@@ -43,6 +43,7 @@ type memoryTrial struct {
 	book  *memory.Book
 	reuse memory.Reuse
 	needs []memory.Need
+	query memory.Query
 }
 
 // deviceTrial holds a slot for each resource of the request that the device manager manages.

@@ -5,25 +5,36 @@ import "github.com/berth-dev/berth/placement/hint"
 // maxInline is the number of classes for which counting needs no memory of its own.
 const maxInline = 64
 
-// Hints fills the list for n devices out of available and reusable ones (generateDeviceTopologyHints). Reusable
-// devices must have a node in every mask, unless they have no topology; available ones count where they have one.
-func (p *Pool) Hints(available, reusable Set, n int, want hint.Want, out *hint.List) {
+// HintInput is what Hints decides from.
+type HintInput struct {
+	// N is the number of devices asked for.
+	N int
+	// Available are free, or what a container holds that has N devices already. Reusable are those of finished init
+	// containers of the pod; nil counts as empty.
+	Available, Reusable Set
+	// Want says whether List.Offered is to be filled.
+	Want hint.Want
+}
+
+// Hints fills the list (generateDeviceTopologyHints). Reusable devices must have a node in every mask, unless they have no
+// topology; available ones count where they have one.
+func (p *Pool) Hints(in *HintInput, out *hint.List) {
 	if !p.aligned {
 		out.Reset(hint.NoPreference)
 		return
 	}
 	out.Reset(hint.Masks)
 	var counts [maxInline]counted
-	c := p.count(available, reusable, counts[:0])
-	size := p.MinSize(n)
-	found := p.mark(c, size, n, out.Preferred)
-	if want == hint.Preferred {
+	c := p.count(in.Available, in.Reusable, counts[:0])
+	size := p.MinSize(in.N)
+	found := p.mark(c, size, in.N, out.Preferred)
+	if in.Want == hint.Preferred {
 		return
 	}
 	copy(out.Offered, out.Preferred)
 	for k := 1; k <= p.nodes.Len(); k++ {
 		if k != size {
-			found = p.mark(c, k, n, out.Offered) || found
+			found = p.mark(c, k, in.N, out.Offered) || found
 		}
 	}
 	if !found {

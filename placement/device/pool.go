@@ -148,7 +148,21 @@ func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
 		}
 		p.measure()
 	}
+	p.gather(words)
 	return p
+}
+
+// gather moves the sets into one piece of memory: on a large cluster an admission waits for memory more than it computes.
+func (p *Pool) gather(words int) {
+	all := make(Set, words*(len(p.classes)+1))
+	move := func(s *Set) {
+		copy(all, *s)
+		*s, all = all[:words:words], all[words:]
+	}
+	move(&p.healthy)
+	for i := range p.classes {
+		move(&p.classes[i].members)
+	}
 }
 
 func unique(devices []Device) []Device {

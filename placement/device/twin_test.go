@@ -216,8 +216,10 @@ func compareHints(t *testing.T, seed uint64, space *hint.Space, p *Pool, s *slow
 	}
 	kind, offered, preferred := s.list(space, available, reusable, n)
 	full, part := space.NewList(), space.NewList()
-	p.Hints(p.set(available), p.set(reusable), n, hint.Offered, &full)
-	p.Hints(p.set(available), p.set(reusable), n, hint.Preferred, &part)
+	in := HintInput{N: n, Available: p.set(available), Reusable: p.set(reusable), Want: hint.Offered}
+	p.Hints(&in, &full)
+	in.Want = hint.Preferred
+	p.Hints(&in, &part)
 	if full.Kind != kind || !slices.Equal(full.Offered, offered) || !slices.Equal(full.Preferred, preferred) || !slices.Equal(part.Preferred, preferred) {
 		t.Fatalf("seed %d: %d devices: got %+v and %+v, want %v %v %v", seed, n, full, part, kind, offered, preferred)
 	}

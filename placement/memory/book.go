@@ -23,11 +23,9 @@ type node struct {
 
 // NewBook returns a book in which everything is free.
 func (m *Model) NewBook() *Book {
-	b := &Book{
-		nodes:    make([]node, m.space.Len()),
-		free:     slices.Clone(m.allocatable),
-		reserved: make([]uint64, len(m.allocatable)),
-	}
+	b := &Book{nodes: make([]node, m.space.Len())}
+	b.size(len(m.allocatable))
+	copy(b.free, m.allocatable)
 	for i := range b.nodes {
 		b.nodes[i].cells = 1 << i
 	}
@@ -37,8 +35,17 @@ func (m *Model) NewBook() *Book {
 // CopyFrom makes b equal to o; it allocates only if b is smaller.
 func (b *Book) CopyFrom(o *Book) {
 	b.nodes = append(b.nodes[:0], o.nodes...)
-	b.free = append(b.free[:0], o.free...)
-	b.reserved = append(b.reserved[:0], o.reserved...)
+	if len(b.free) != len(o.free) {
+		b.size(len(o.free))
+	}
+	copy(b.free, o.free)
+	copy(b.reserved, o.reserved)
+}
+
+// size makes room for n amounts of either sort, side by side: see device.Pool.
+func (b *Book) size(n int) {
+	both := make([]uint64, 2*n)
+	b.free, b.reserved = both[:n:n], both[n:]
 }
 
 // Equal says whether the books say the same.
@@ -62,9 +69,12 @@ func (m *Model) Free(b *Book, k Kind, pos int) uint64 { return b.free[m.at(k, po
 // Reserved returns the bytes of a kind that containers hold on a node.
 func (m *Model) Reserved(b *Book, k Kind, pos int) uint64 { return b.reserved[m.at(k, pos)] }
 
+// Amounts is a row of the book, in bytes.
+type Amounts struct{ Reserved, Free uint64 }
+
 // SetAmounts writes a row of the book.
-func (m *Model) SetAmounts(b *Book, k Kind, pos int, reserved, free uint64) {
-	b.reserved[m.at(k, pos)], b.free[m.at(k, pos)] = reserved, free
+func (m *Model) SetAmounts(b *Book, k Kind, pos int, a Amounts) {
+	b.reserved[m.at(k, pos)], b.free[m.at(k, pos)] = a.Reserved, a.Free
 }
 
 // Need is an amount of one kind of memory.

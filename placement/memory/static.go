@@ -23,9 +23,17 @@ var (
 	ErrCrash = errors.New("the kubelet would crash: a NUMA node has no row for this kind of memory")
 )
 
+// Query is what hints and choices are made from.
+type Query struct {
+	Book  *Book
+	Needs []Need
+	// Reuse is what init containers of the pod leave.
+	Reuse *Reuse
+}
+
 // fits says whether the kubelet offers a mask (calculateHints).
-func (m *Model) fits(b *Book, mask hint.Mask, needs []Need, r *Reuse) bool {
-	return m.groupAllows(b, mask) && m.couldFit(mask, needs) && m.hasFree(b, mask, needs, r)
+func (m *Model) fits(q *Query, mask hint.Mask) bool {
+	return m.groupAllows(q.Book, mask) && m.couldFit(mask, q.Needs) && m.hasFree(q, mask, q.Reuse)
 }
 
 func (m *Model) couldFit(mask hint.Mask, needs []Need) bool {
@@ -37,9 +45,9 @@ func (m *Model) couldFit(mask hint.Mask, needs []Need) bool {
 	return true
 }
 
-func (m *Model) hasFree(b *Book, mask hint.Mask, needs []Need, r *Reuse) bool {
-	for _, n := range needs {
-		if m.sum(b.free, mask, n.Kind)+r.Bytes(mask, n.Kind) < n.Bytes {
+func (m *Model) hasFree(q *Query, mask hint.Mask, r *Reuse) bool {
+	for _, n := range q.Needs {
+		if m.sum(q.Book.free, mask, n.Kind)+r.Bytes(mask, n.Kind) < n.Bytes {
 			return false
 		}
 	}
@@ -112,17 +120,17 @@ func (m *Model) Crashes(needs []Need) bool {
 
 // Hints fills the list that the kubelet would give for each of the needs: always the same (calculateHints). No mask
 // at all means no preference: lack of memory shows at Allocate only.
-func (m *Model) Hints(b *Book, needs []Need, r *Reuse, want hint.Want, out *hint.List) {
+func (m *Model) Hints(q *Query, want hint.Want, out *hint.List) {
 	out.Reset(hint.Masks)
-	out.Times = len(needs)
-	size := m.MinSize(needs)
-	found := m.mark(b, size, needs, r, out.Preferred)
+	out.Times = len(q.Needs)
+	size := m.MinSize(q.Needs)
+	found := m.mark(q, size, out.Preferred)
 	if want == hint.Preferred && found {
 		return
 	}
 	copy(out.Offered, out.Preferred)
 	for k := size + 1; k <= m.space.Len(); k++ {
-		found = m.mark(b, k, needs, r, out.Offered) || found
+		found = m.mark(q, k, out.Offered) || found
 		if found && want == hint.Preferred {
 			break
 		}
@@ -133,13 +141,13 @@ func (m *Model) Hints(b *Book, needs []Need, r *Reuse, want hint.Want, out *hint
 }
 
 // mark adds the masks of a size that fit.
-func (m *Model) mark(b *Book, size int, needs []Need, r *Reuse, set hint.Set) (found bool) {
+func (m *Model) mark(q *Query, size int, set hint.Set) (found bool) {
 	var alone hint.Mask
 	if size > 1 {
-		alone = b.alone()
+		alone = q.Book.alone()
 	}
 	for _, mask := range m.space.OfSize(size) {
-		if mask&alone == 0 && m.fits(b, mask, needs, r) {
+		if mask&alone == 0 && m.fits(q, mask) {
 			set.Add(mask)
 			found = true
 		}
@@ -158,14 +166,14 @@ func (b *Book) alone() (nodes hint.Mask) {
 }
 
 // best is findBestHint over the hints whose masks hold the given nodes: preferred ones are the smallest.
-func (m *Model) best(b *Book, needs []Need, r *Reuse, holding hint.Mask) (best hint.Hint, found bool) {
-	size := m.MinSize(needs)
+func (m *Model) best(q *Query, holding hint.Mask) (best hint.Hint, found bool) {
+	size := m.MinSize(q.Needs)
 	for k := size; k <= m.space.Len(); k++ {
 		for _, mask := range m.space.OfSize(k) {
 			if mask&holding != holding {
 				continue
 			}
-			if m.fits(b, mask, needs, r) {
+			if m.fits(q, mask) {
 				return hint.Hint{Mask: mask, Preferred: k == size}, true
 			}
 		}
@@ -173,11 +181,12 @@ func (m *Model) best(b *Book, needs []Need, r *Reuse, holding hint.Mask) (best h
 	return hint.Hint{}, false
 }
 
-// Choose is the first half of Allocate: from which nodes the kubelet takes the needs, given the merged hint. regular says
-// that ordinary memory is among the needs; the kubelet reads no other list.
-func (m *Model) Choose(b *Book, needs []Need, r *Reuse, h hint.Hint) (hint.Mask, error) {
+// Choose is the first half of Allocate: from which nodes the kubelet takes the needs, given the merged hint. Where
+// ordinary memory is not among the needs it looks for a list of hints that is not there.
+func (m *Model) Choose(q *Query, h hint.Hint) (hint.Mask, error) {
+	needs := q.Needs
 	if h.Any {
-		d, found := m.best(b, needs, r, 0)
+		d, found := m.best(q, 0)
 		switch {
 		case !found || len(needs) == 0:
 			return 0, ErrNoDefault
@@ -190,8 +199,8 @@ func (m *Model) Choose(b *Book, needs []Need, r *Reuse, h hint.Hint) (hint.Mask,
 		}
 		h = d
 	}
-	if !m.hasFree(b, h.Mask, needs, &Reuse{}) {
-		e, found := m.best(b, needs, r, h.Mask)
+	if !m.hasFree(q, h.Mask, &Reuse{}) {
+		e, found := m.best(q, h.Mask)
 		switch {
 		case !found || !m.regular(needs):
 			return 0, ErrNoExtension
@@ -200,7 +209,7 @@ func (m *Model) Choose(b *Book, needs []Need, r *Reuse, h hint.Hint) (hint.Mask,
 		}
 		h = e
 	}
-	if violates(b, h.Mask) {
+	if violates(q.Book, h.Mask) {
 		return 0, ErrGroup
 	}
 	return h.Mask, nil

@@ -190,12 +190,12 @@ func TestTwin(t *testing.T) {
 				reuse.Offer(mask, n)
 				s.reuse[mask] = map[string]uint64{m.names[0]: n.Bytes}
 			}
-			compareHints(t, seed, space, m, b, needs, &reuse, s.hints(want))
+			compareHints(t, seed, m, &Query{b, needs, &reuse}, s.hints(want))
 			h := hint.Hint{Any: r.IntN(2) == 0, Preferred: r.IntN(2) == 0}
 			if !h.Any {
 				h.Mask = hint.Mask(1 + r.IntN(int(space.All())))
 			}
-			mask, err := m.Choose(b, needs, &reuse, h)
+			mask, err := m.Choose(&Query{b, needs, &reuse}, h)
 			wantMask, wantErr := s.choose(want, h)
 			if mask != wantMask || !errors.Is(err, wantErr) {
 				t.Fatalf("seed %d: hint %+v: got %b, %v, want %b, %v", seed, h, mask, err, wantMask, wantErr)
@@ -261,11 +261,12 @@ func randomNeeds(r *rand.Rand, m *Model) (needs []Need, want map[string]uint64) 
 	return needs, want
 }
 
-func compareHints(t *testing.T, seed uint64, space *hint.Space, m *Model, b *Book, needs []Need, reuse *Reuse, want []slowHint) {
+func compareHints(t *testing.T, seed uint64, m *Model, q *Query, want []slowHint) {
 	t.Helper()
+	space := m.space
 	full, part := space.NewList(), space.NewList()
-	m.Hints(b, needs, reuse, hint.Offered, &full)
-	m.Hints(b, needs, reuse, hint.Preferred, &part)
+	m.Hints(q, hint.Offered, &full)
+	m.Hints(q, hint.Preferred, &part)
 	offered, preferred := space.NewSet(), space.NewSet()
 	for _, h := range want {
 		offered.Add(h.mask)
@@ -279,7 +280,7 @@ func compareHints(t *testing.T, seed uint64, space *hint.Space, m *Model, b *Boo
 	}
 	if full.Kind != kind || part.Kind != kind || kind == hint.Masks && (!slices.Equal(full.Offered, offered) ||
 		!slices.Equal(full.Preferred, preferred) || !slices.Equal(part.Preferred, preferred)) {
-		t.Fatalf("seed %d: needs %v: got %+v and %+v, want %v", seed, needs, full, part, want)
+		t.Fatalf("seed %d: needs %v: got %+v and %+v, want %v", seed, q.Needs, full, part, want)
 	}
 }
 
@@ -315,7 +316,7 @@ func TestOverflow(t *testing.T) {
 		t.Errorf("node 0 has %d bytes", got)
 	}
 	l := space.NewList()
-	m.Hints(m.NewBook(), []Need{{0, 5}}, &Reuse{}, hint.Offered, &l)
+	m.Hints(&Query{m.NewBook(), []Need{{0, 5}}, &Reuse{}}, hint.Offered, &l)
 	if !l.Preferred.Has(1) || !l.Preferred.Has(2) || l.Offered.Has(3) {
 		t.Errorf("got %+v: both nodes have enough, together they wrap around to 0", l)
 	}
