@@ -9,6 +9,8 @@ func verbs() []*cobra.Command {
 		NewPlaceCommand(),
 		NewExplainCommand(),
 		NewFitCommand(),
+		NewTopologyCommand(),
+		NewCheckCommand(),
 		NewReplayCommand(),
 	}
 }
