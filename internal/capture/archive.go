@@ -16,10 +16,10 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// Limits of an archive. The largest capture known to us has 90,000 entries and unpacks to 60 MiB.
+// Limits of an archive. The largest of the captures that we test with unpacks to 20 MiB.
 const (
-	maxUnpacked = 1 << 30   // bytes of the tar stream
-	maxKept     = 256 << 20 // bytes of files kept in memory
+	maxUnpacked = 512 << 20 // bytes of the tar stream
+	maxKept     = 128 << 20 // bytes of files kept in memory
 	maxFile     = 1 << 20   // bytes of one file that are kept; sysfs attributes are one page
 	maxEntries  = 1 << 20
 	maxPath     = 4096

@@ -210,6 +210,12 @@ func TestOpenFolder(t *testing.T) {
 	}
 }
 
+func TestOpenRefusesDevices(t *testing.T) {
+	if _, err := Open(os.DevNull); err == nil || !strings.Contains(err.Error(), "want a folder or an archive") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func FuzzReadArchive(f *testing.F) {
 	good := archive(f, machine...)
 	f.Add(good)

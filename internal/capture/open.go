@@ -44,6 +44,9 @@ func Open(name string) (*Capture, error) {
 	if info.IsDir() {
 		return openFolder(name, file, inner)
 	}
+	if !info.Mode().IsRegular() { // a pipe or a device may never end
+		return nil, fmt.Errorf("%s: is %s, want a folder or an archive", file, info.Mode().Type())
+	}
 	return openArchive(name, file, inner)
 }
 
