@@ -1,0 +1,141 @@
+package bench
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+var policies = []string{"restricted", "single-numa-node", "best-effort"}
+
+// BenchmarkDecide is a full decision with CPUs, memory and devices in writing, alone.
+func BenchmarkDecide(b *testing.B) {
+	for _, q := range questions() {
+		b.Run(q.String(), func(b *testing.B) {
+			e := newEngine(b, q)
+			s := turns(b, func() []float64 { return []float64{timed(1000, e.decide)} })
+			b.ReportMetric(s.median(0), "berth-ns")
+			noAllocations(b, e.decide)
+		})
+	}
+}
+
+// BenchmarkNUMANodes is the cost on 8 NUMA nodes in terms of that on 2, with as many CPUs.
+func BenchmarkNUMANodes(b *testing.B) {
+	for _, pod := range []string{"P1", "P2"} {
+		for _, policy := range policies {
+			b.Run(pod+"/"+policy, func(b *testing.B) {
+				few, many := newEngine(b, question{m2, pod, policy, true}), newEngine(b, question{m8, pod, policy, true})
+				s := turns(b, func() []float64 { return []float64{timed(1000, many.admit), timed(1000, few.admit)} })
+				b.ReportMetric(s.median(1), "M2-ns")
+				b.ReportMetric(s.median(0), "M8-ns")
+				b.ReportMetric(s.ratio(0, 1), "M8/M2")
+			})
+		}
+	}
+}
+
+// BenchmarkResources is the cost of a pod that asks for four resources in terms of one that asks for two.
+func BenchmarkResources(b *testing.B) {
+	for _, m := range []machine{m2, m8} {
+		for _, policy := range policies {
+			b.Run(m.name+"/"+policy, func(b *testing.B) {
+				two, four := newEngine(b, question{m, "P1", policy, true}), newEngine(b, question{m, "P2", policy, true})
+				s := turns(b, func() []float64 { return []float64{timed(1000, four.admit), timed(1000, two.admit)} })
+				b.ReportMetric(s.median(1), "P1-ns")
+				b.ReportMetric(s.median(0), "P2-ns")
+				b.ReportMetric(s.ratio(0, 1), "P2/P1")
+			})
+		}
+	}
+}
+
+// podsPerMachine is how many pods a machine of a fleet has, most of them without anything of their own.
+const podsPerMachine = 20
+
+// fleet is machines of one kind, each with a state, pods and devices of its own, in memory as they came.
+type fleet struct {
+	*engine
+	states []*placement.State
+	// visits is the order of asking.
+	visits []int32
+	next   int
+}
+
+func newFleet(t testing.TB, n int) *fleet {
+	t.Helper()
+	f := &fleet{engine: newEngine(t, question{m8, "P2", "restricted", true})}
+	r := rand.New(rand.NewPCG(3, 4))
+	for range n {
+		snap := f.state.Snapshot()
+		for i := range snap.Pods {
+			snap.Pods[i].UID = uuid(r)
+		}
+		for len(snap.Pods) < podsPerMachine {
+			snap.Pods = append(snap.Pods, placement.PodAllocation{UID: uuid(r), Containers: []placement.ContainerAllocation{{Name: "main"}}})
+		}
+		for i := range snap.Devices[0].Devices {
+			snap.Devices[0].Devices[i].ID = fmt.Sprintf("GPU-%d-%s", i, uuid(r))
+		}
+		s, err := f.model.StateOf(&snap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.states = append(f.states, s)
+	}
+	for _, i := range r.Perm(n) {
+		f.visits = append(f.visits, int32(i))
+	}
+	return f
+}
+
+func uuid(r *rand.Rand) string {
+	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", r.Uint32(), r.Uint32()>>16, r.Uint32()>>16, r.Uint32()>>16, r.Uint64()>>16)
+}
+
+// inOrder asks the next machine, in the order in which they were made.
+func (f *fleet) inOrder() {
+	placement.Admit(f.model, f.states[f.turn()], &f.request)
+}
+
+// atRandom asks the next machine in an order that neither memory nor branches can foresee.
+func (f *fleet) atRandom() {
+	placement.Admit(f.model, f.states[f.visits[f.turn()]], &f.request)
+}
+
+func (f *fleet) turn() int {
+	at := f.next
+	if f.next++; f.next == len(f.states) {
+		f.next = 0
+	}
+	return at
+}
+
+// BenchmarkFleet is the cost per machine of asking all machines of fleets of different sizes, in order, as a scheduler does, and at
+// random, the worst that can happen to caches.
+func BenchmarkFleet(b *testing.B) {
+	sizes := []int{1_000, 10_000, 100_000}
+	var fleets []*fleet
+	for _, n := range sizes {
+		fleets = append(fleets, newFleet(b, n))
+	}
+	for _, order := range []struct {
+		name string
+		ask  func(*fleet)
+	}{{"in-order", (*fleet).inOrder}, {"at-random", (*fleet).atRandom}} {
+		b.Run(order.name, func(b *testing.B) {
+			s := turns(b, func() (figures []float64) {
+				for _, f := range fleets {
+					figures = append(figures, timed(20_000, func() { order.ask(f) }))
+				}
+				return figures
+			})
+			for i, n := range sizes {
+				b.ReportMetric(s.median(i), fmt.Sprintf("%dk-ns", n/1000))
+			}
+			b.ReportMetric(s.ratio(2, 0), "100k/1k")
+		})
+	}
+}
