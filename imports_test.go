@@ -26,12 +26,14 @@ placement/memory          : topology placement/hint
 placement/device          : topology placement/hint
 placement                 : topology placement/hint placement/cpu placement/memory placement/device
 sysfs                     : topology
+sysfs/sysfstest           : topology
 
 api/berth/v1alpha1        :
 api/nrt/v1alpha2          :
 deploy                    :
 
 internal/capture          :
+internal/machineview      : topology
 internal/kubeletstate     : topology placement
 internal/protocol         :
 internal/ledger           : topology placement
@@ -42,10 +44,10 @@ internal/replay           : topology placement/... internal/cases internal/wire
 
 internal/scheduler        : topology placement internal/ledger internal/wire api/...
 internal/agent            : topology placement sysfs internal/wire internal/kubeletstate api/...
-internal/cli              : topology/... placement sysfs api/... internal/capture internal/cases internal/replay internal/kubeletstate internal/ledger internal/sim internal/wire
+internal/cli              : topology/... placement sysfs api/... internal/capture internal/machineview internal/cases internal/replay internal/kubeletstate internal/ledger internal/sim internal/wire
 internal/controlplane     : deploy
 internal/hollow           : topology/... placement sysfs internal/kubeletstate internal/wire
-internal/demo             : ... 
+internal/demo             : ...
 
 cmd/...                   : ...
 test/...                  : ...
