@@ -76,6 +76,25 @@ func TestTopologyOfFolderAndArchive(t *testing.T) {
 	}
 }
 
+func TestTopologyExitCodes(t *testing.T) {
+	_, archive := server(t, shapes.EPYCNPS4)
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"--root", archive}, ExitOK},
+		{[]string{"--root", archive + ":absent"}, ExitFailure},
+		{[]string{"--root", "testdata"}, ExitFailure},
+		{[]string{"--root", archive, "-o", "xml"}, ExitUsage},
+		{[]string{"--rout", archive}, ExitUsage},
+		{[]string{archive}, ExitUsage},
+	} {
+		if code, _, stderr := run(t, append([]string{"topology"}, c.args...)...); code != c.want || (code != ExitOK) != (stderr != "") {
+			t.Errorf("%s: exit code %d, want %d\n%s", c.args, code, c.want, stderr)
+		}
+	}
+}
+
 func TestTopologyRefuses(t *testing.T) {
 	folder, _ := server(t, "numa:2 core:1 pu:1 mem:1Gi")
 	node := filepath.Join(folder, "sys/devices/system/node/node0/meminfo")

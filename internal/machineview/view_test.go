@@ -53,6 +53,21 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestDocumentedDrawing keeps the drawing in the documentation as it is drawn.
+func TestDocumentedDrawing(t *testing.T) {
+	const file = "../../docs/images/gpu-server.svg"
+	got := printed(t, SVG, shapes.Machine(shapes.GPUServer))
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || got != string(want) {
+		t.Errorf("%s is not what would be drawn (rewrite with -update): %v", file, err)
+	}
+}
+
 // TestSVGShowsEverything counts what is in the drawing of every shape.
 func TestSVGShowsEverything(t *testing.T) {
 	for name, text := range shapes.All() {
