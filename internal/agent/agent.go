@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -37,6 +38,7 @@ type mirror struct {
 	kubelet     Kubelet // nil: cannot be asked
 	machine     MachineSource
 	config      ConfigSource
+	version     string // of the kubelet; "": as the Node object says
 	read        func() (kubeletstate.Raw, error)
 	pods        *podBook
 	nodeObject  func() *corev1.Node // nil until known
@@ -122,7 +124,7 @@ func (m *mirror) prepare(ctx context.Context) (time.Duration, error) {
 		if node == nil {
 			return endPoll, errors.New("the Node object is not there yet")
 		}
-		p, err := discover(ctx, m.machine, m.config, node.Status.NodeInfo.KubeletVersion)
+		p, err := discover(ctx, m.machine, m.config, cmp.Or(m.version, node.Status.NodeInfo.KubeletVersion))
 		if err != nil {
 			return m.backoff.Step(), err
 		}

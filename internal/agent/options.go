@@ -35,6 +35,8 @@ type Options struct {
 	SysRoot string
 	// Config tells the kubelet's configuration; nil means the file config.yaml in Root.
 	Config ConfigSource
+	// KubeletVersion is the kubelet's release ("v1.36.3"); "" means what the Node object says.
+	KubeletVersion string
 	// PodResources is the unix socket of that API; "" means pod-resources/kubelet.sock in Root.
 	PodResources string
 	// Preferences says how device plugins choose, by resource, where that is known.

@@ -96,7 +96,7 @@ func newAgent(opts Options) (*agent, error) {
 func (a *agent) newMirror(book *podBook) *mirror {
 	root := os.DirFS(a.opts.Root)
 	m := &mirror{
-		node: a.opts.Node, machine: a.opts.machine(), config: a.opts.Config, pods: book, nodeObject: a.node, now: time.Now,
+		node: a.opts.Node, machine: a.opts.machine(), config: a.opts.Config, version: a.opts.KubeletVersion, pods: book, nodeObject: a.node, now: time.Now,
 		read:        func() (kubeletstate.Raw, error) { return kubeletstate.ReadRaw(root) },
 		preferences: a.opts.Preferences, minInterval: a.opts.MinInterval, amounts: a.opts.Amounts, log: a.opts.Log.With("node", a.opts.Node),
 		devices: newDeviceBook(), firstSeen: map[string]time.Time{}, last: map[string]int{}, backoff: newBackoff(),
