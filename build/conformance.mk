@@ -18,3 +18,11 @@ conformance-versions: ## The same against the kubelets of 1.35, 1.34 and 1.33 (e
 	  printf '\n== %s admissions by the engine and by the kubelet managers of Kubernetes %s\n' $(N) $$v; \
 	  $(GO) test -count=1 -timeout 0 -v -run '^TestVersion$$' ./test/conformance -args -n=$(N) -seed=$(SEED) -kubelet=$(BIN)/kubelet-$$v -version=$$v; \
 	done
+
+.PHONY: conformance-tables
+conformance-tables: ## The kubelet's own test tables, run through the engine (compiles those tests: some 3 minutes).
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT; \
+	printf '\n== %s\n' "recording what the kubelet's own tests call and expect"; \
+	BERTH_TABLES_OUT=$$tmp/calls.ndjson $(GO) test -count=1 -timeout 60m -run '^TestRecord$$' ./test/conformance/tables; \
+	printf '\n== %s\n' 'asking the engine the same'; \
+	BERTH_TABLES=$$tmp/calls.ndjson $(GO) test -count=1 -v -run '^(TestKubeletTables|TestMergeTables)$$' ./test/conformance/tables ./placement

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "oracle":
-		answer = AnswerOracle(30 * time.Second)
+		answer = AnswerOracle(20 * time.Second)
 	case "compare":
 		answer = AnswerCompare(engine, 8*time.Second)
 	default:

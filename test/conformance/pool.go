@@ -21,7 +21,7 @@ type Pool struct {
 	Workers int
 	// Renew is the number of lines after which a child is replaced; 0 means 500.
 	Renew int
-	// Silence is how long a child may take for a line; 0 means a minute.
+	// Silence is how long a child may take for a line; 0 means five minutes.
 	Silence time.Duration
 }
 
@@ -111,7 +111,7 @@ func (a *Asker) Ask(line []byte) ([]byte, error) {
 			}
 			a.c = c
 		}
-		out, err := a.c.ask(line, orDuration(a.Silence, time.Minute))
+		out, err := a.c.ask(line, orDuration(a.Silence, 5*time.Minute))
 		if err != nil || a.c.asked >= orInt(a.Renew, 500) {
 			a.Close()
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
+	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 )
 
@@ -58,6 +59,11 @@ func (k *kubelet) preStart(pod *corev1.Pod, c *corev1.Container, id string) {
 	k.cpu.AddContainer(pod, c, id)
 	k.memory.AddContainer(pod, c, id)
 	k.topology.AddContainer(pod, c, id)
+}
+
+// blocks is the memory that a container holds.
+func (k *kubelet) blocks(uid, name string) []state.Block {
+	return k.memory.GetMemory(uid, name)
 }
 
 //go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl

@@ -8,6 +8,7 @@ import (
 	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
 	cpustate "k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
 	memorystate "k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/utils/cpuset"
 
@@ -60,6 +61,11 @@ func (l *Live) Admit(pod *corev1.Pod) lifecycle.PodAdmitResult { return l.k.admi
 
 // Remove takes a pod away and has the managers collect what it held.
 func (l *Live) Remove(uid string) { l.k.remove(uid) }
+
+// Providers are the managers that give hints, in the order in which the topology manager asks them.
+func (l *Live) Providers() []topologymanager.HintProvider {
+	return []topologymanager.HintProvider{l.k.device, l.k.cpu, l.k.memory}
+}
 
 // Holdings is what each container of a pod holds.
 func (l *Live) Holdings(pod *corev1.Pod) []cases.ContainerResult { return l.k.holdings(pod) }

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -30,7 +31,7 @@ func init() {
 type Options struct {
 	// Dir is where checkpoints are kept while a case runs; "" means os.TempDir, which had better be in memory.
 	Dir string
-	// Timeout is how long a case may take; 0 means 20 seconds.
+	// Timeout is the processor time that a case may take; 0 means 20 seconds.
 	Timeout time.Duration
 }
 
@@ -106,8 +107,9 @@ func watch(p *player, timeout time.Duration) Told {
 	t := Told{Result: cases.Result{ID: p.c.ID, Events: []cases.EventResult{}}}
 	p.events, p.end = make(chan cases.EventResult), make(chan ending, 1)
 	go p.play()
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	begin, spent := time.Now(), processorTime()
 	for {
 		select {
 		case e := <-p.events:
@@ -115,11 +117,26 @@ func watch(p *player, timeout time.Duration) Told {
 		case end := <-p.end:
 			t.Result.StartupError, t.Outcome, t.Detail = end.startupError, end.outcome, end.detail
 			return t
-		case <-timer.C:
-			t.Outcome, t.Detail = Hung, fmt.Sprintf("no answer in %v", timeout)
-			return t
+		case <-tick.C:
+			if processorTime()-spent > timeout || time.Since(begin) > patience*timeout {
+				t.Outcome, t.Detail = Hung, fmt.Sprintf("no answer in %v of processor time", timeout)
+				return t
+			}
 		}
 	}
+}
+
+// patience is by how much a busy machine may stretch a case's time.
+const patience = 20
+
+// processorTime is what this process has used so far. An endless loop uses it up at the speed of the clock, while a case on
+// a busy machine does not.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 type ending struct {
@@ -274,7 +291,7 @@ func (k *kubelet) holdings(pod *corev1.Pod) []cases.ContainerResult {
 			r.Hint.NUMA = numaIDs(hint.NUMANodeAffinity.GetBits())
 		}
 		r.CPUs = k.cpu.GetExclusiveCPUs(string(pod.UID), c.Name).String()
-		for _, b := range k.memory.GetMemory(string(pod.UID), c.Name) {
+		for _, b := range k.blocks(string(pod.UID), c.Name) {
 			r.Memory = append(r.Memory, cases.MemoryBlock{Type: string(b.Type), NUMA: numaIDs(b.NUMAAffinity), Size: b.Size})
 		}
 		slices.SortFunc(r.Memory, func(a, b cases.MemoryBlock) int { return strings.Compare(a.Type, b.Type) })
