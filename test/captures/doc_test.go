@@ -5,5 +5,5 @@
 // packages hwloc and util-linux of Debian when they lie, unpacked, in .cache/debian. Where neither is there, the
 // tests skip and say so. To fetch the packages:
 //
-//	cd .cache/debian && apt-get source --download-only hwloc util-linux && for f in *.orig.tar.*; do tar xf $f; done
+//	test/captures/fetch.sh
 package captures

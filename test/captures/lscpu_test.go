@@ -116,8 +116,11 @@ func TestLscpuAgrees(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m := machine(t, archives[0])
-			compareSets(t, ours(m), readLscpu(t, string(text)).seen(t), hiddenByLscpu[name])
+			m, printed := machine(t, archives[0]), readLscpu(t, string(text))
+			if printed.table[0][0] == "" {
+				t.Skip("this release of lscpu could not read the machine: its table has no CPU numbers")
+			}
+			compareSets(t, ours(m), printed.seen(t), hiddenByLscpu[name])
 		})
 	}
 }

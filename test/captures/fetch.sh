@@ -1,0 +1,22 @@
+#!/bin/sh
+# Fetches the captures of Debian's source packages hwloc and util-linux into .cache/debian, with apt's signature
+# checks and without touching the system's package lists. Usage: test/captures/fetch.sh [SUITE]
+set -eu
+suite=${1:-bookworm}
+cache=$(cd "$(dirname "$0")/../.." && pwd)/.cache/debian
+mkdir -p "$cache/lists/partial"
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+echo "deb-src [signed-by=$keyring] http://deb.debian.org/debian $suite main" >"$cache/sources.list"
+cd "$cache"
+set -- -qq -o Dir::Etc::SourceList="$cache/sources.list" -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$cache/lists" \
+	-o APT::Sandbox::User=root
+apt-get "$@" update
+apt-get "$@" source --download-only hwloc util-linux
+for archive in hwloc_*.orig.tar.* util-linux_*.orig.tar.*; do
+	case $archive in
+	*.asc) ;;
+	*) tar xf "$archive" --wildcards '*/tests/hwloc/linux/*' '*/tests/ts/lscpu/*' '*/tests/expected/lscpu/*' 2>/dev/null || : ;;
+	esac
+done
+rm -rf lists sources.list
+ls -d hwloc-*/tests/hwloc/linux util-linux-*/tests/ts/lscpu
