@@ -4,17 +4,23 @@ import (
 	"os"
 	"testing"
 
+	cadvisorapi "github.com/google/cadvisor/info/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 
 	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/test/conformance/oracle"
+	"github.com/berth-dev/berth/topology"
 )
 
 // pair is both sides of a question, on equal state.
 type pair struct {
 	*engine
 	kubelet *oracle.Live
-	pod     *corev1.Pod
+	// policy is one like that in the kubelet.
+	policy topologymanager.Policy
+	pod    *corev1.Pod
 }
 
 // memoryDir is where checkpoints go, so that a disk does not count.
@@ -40,8 +46,34 @@ func newPair(t testing.TB, q question) *pair {
 			}
 		}
 	}
+	p.policy = policyOf(t, q)
 	p.verify(t, q)
 	return p
+}
+
+func policyOf(t testing.TB, q question) topologymanager.Policy {
+	t.Helper()
+	var nodes []cadvisorapi.Node
+	for n := range q.machine.numaNodes() {
+		nodes = append(nodes, cadvisorapi.Node{Id: n})
+	}
+	numa, err := topologymanager.NewNUMAInfo(nodes, topologymanager.PolicyOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q.policy == "restricted" {
+		return topologymanager.NewRestrictedPolicy(numa, topologymanager.PolicyOptions{})
+	}
+	return topologymanager.NewSingleNumaNodePolicy(numa, topologymanager.PolicyOptions{})
+}
+
+// merge asks the kubelet's managers for hints and merges them: no CPUs are chosen, nothing is written down.
+func (p *pair) merge() (topologymanager.TopologyHint, bool) {
+	var hints []map[string][]topologymanager.TopologyHint
+	for _, m := range p.kubelet.Providers() {
+		hints = append(hints, m.GetTopologyHints(p.pod, &p.pod.Spec.Containers[0]))
+	}
+	return p.policy.Merge(klog.Background(), hints)
 }
 
 // verify fails unless both sides stand on the same books, give the same answer, and stand on the same books again when the
@@ -50,6 +82,7 @@ func (p *pair) verify(t testing.TB, q question) {
 	t.Helper()
 	c := q.machine.caseOf(q.policy)
 	p.sameBooks(t, "before")
+	merged, ok := p.merge()
 	r := p.kubelet.Admit(p.pod)
 	p.decide()
 	p.state.Commit(p.model, &p.request, &p.decision)
@@ -63,9 +96,22 @@ func (p *pair) verify(t testing.TB, q question) {
 		t.Fatal("the kubelet and the engine differ: ", d)
 	}
 	p.sameBooks(t, "with the pod")
+	if hint := p.decision.Containers[0].Hint; !ok || nodesOfHint(merged) != hint.NUMA {
+		t.Fatalf("the kubelet merges hints to %v, the engine to %v", nodesOfHint(merged), hint.NUMA)
+	}
 	p.kubelet.Remove(podID)
 	p.state.Release(p.model, podID)
 	p.sameBooks(t, "after")
+}
+
+func nodesOfHint(h topologymanager.TopologyHint) (nodes topology.NUMASet) {
+	if h.NUMANodeAffinity == nil {
+		return 0
+	}
+	for _, id := range h.NUMANodeAffinity.GetBits() {
+		nodes = nodes.With(topology.NUMAID(id))
+	}
+	return nodes
 }
 
 func (p *pair) sameBooks(t testing.TB, when string) {
@@ -93,7 +139,8 @@ func TestEqual(t *testing.T) {
 }
 
 // BenchmarkAgainstKubelet asks the genuine managers and the engine in turn. kubelet/berth is the kubelet's admission in terms
-// of Admit, which finds the same CPUs, memory and devices. turnover/turnover is admission and removal on either side.
+// of Admit, which finds the same CPUs, memory and devices. merge/berth is only the kubelet's hints and their merger in
+// those terms, though Admit chooses CPUs besides. turnover/turnover is admission and removal, written down, on either side.
 func BenchmarkAgainstKubelet(b *testing.B) {
 	for _, q := range questions() {
 		if !q.finishes() {
@@ -104,12 +151,14 @@ func BenchmarkAgainstKubelet(b *testing.B) {
 			s := turns(b, func() []float64 {
 				admit := timed(1, func() { p.kubelet.Admit(p.pod) })
 				remove := timed(1, func() { p.kubelet.Remove(podID) })
-				return []float64{admit, admit + remove, timed(500, p.admit), timed(200, p.turnover)}
+				merge := timed(1, func() { p.merge() })
+				return []float64{admit, admit + remove, merge, timed(500, p.admit), timed(200, p.turnover)}
 			})
 			b.ReportMetric(s.median(0), "kubelet-ns")
-			b.ReportMetric(s.median(2), "berth-ns")
-			b.ReportMetric(s.ratio(0, 2), "kubelet/berth")
-			b.ReportMetric(s.ratio(1, 3), "turnover/turnover")
+			b.ReportMetric(s.median(3), "berth-ns")
+			b.ReportMetric(s.ratio(0, 3), "kubelet/berth")
+			b.ReportMetric(s.ratio(2, 3), "merge/berth")
+			b.ReportMetric(s.ratio(1, 4), "turnover/turnover")
 			noAllocations(b, p.admit)
 		})
 	}
