@@ -53,47 +53,119 @@ func (a *Answer) OK() bool { return a.Outcome == Admitted }
 
 var decisions = sync.Pool{New: func() any { return new(placement.Decision) }}
 
+// consult asks for the candidate after the posted pods, and where asked for after the reserved ones too. With d it also
+// finds out whether the decision is exact; d receives that of the likeliest state. The caller holds the lock, and there
+// is a report.
+func (n *Node) consult(c *Candidate, reserved bool, d *placement.Decision) Answer {
+	n.compute()
+	flight := n.flight(reserved)
+	if c.Created <= newestOf(flight) && !inert(n.report.Model, c.Request) {
+		return n.consultInAnyOrder(c, flight, d)
+	}
+	w := &n.base
+	if reserved {
+		w = &n.full
+	}
+	switch {
+	case w.uncertain():
+		return Answer{Outcome: Waiting}
+	case d == nil:
+		return w.ask(c.Request)
+	default:
+		t := tally{}
+		w.decide(&t, c.Request, d)
+		return t.result()
+	}
+}
+
+// consultInAnyOrder is for a candidate that the kubelet may admit before pods that are in flight. It is admitted only if
+// none of these loses what it was promised.
+func (n *Node) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decision) Answer {
+	x := &pod{uid: c.Request.UID, req: c.Request, created: c.Created}
+	orders := landingOrders(append(flight, x))
+	if orders == nil {
+		return Answer{Outcome: Waiting}
+	}
+	if d == nil {
+		d = decisions.Get().(*placement.Decision)
+		defer decisions.Put(d)
+	}
+	t := tally{}
+	for _, order := range orders {
+		w := n.first.clone()
+		for _, p := range order {
+			if p == x && !w.uncertain() {
+				w.decide(&t, x.req, d)
+			}
+			if p != x && !w.keeps(p) || w.uncertain() {
+				return Answer{Outcome: Waiting, Verdict: t.answer.Verdict}
+			}
+			w.land(p)
+		}
+		if w.uncertain() {
+			return Answer{Outcome: Waiting, Verdict: t.answer.Verdict}
+		}
+	}
+	return t.result()
+}
+
+// keeps says whether every world admits a pod that is in flight, and gives it what it was promised.
+func (w *worlds) keeps(p *pod) bool {
+	d := decisions.Get().(*placement.Decision)
+	defer decisions.Put(d)
+	for i := range w.all {
+		v := placement.Decide(w.model, w.all[i].state, p.req, d)
+		if !v.OK() || p.promise != nil && p.promise.Exact && !Same(&p.promise.Decision, d) {
+			return false
+		}
+	}
+	return true
+}
+
 // ask asks every world for its verdict.
 func (w *worlds) ask(r *placement.Request) Answer {
 	if w.uncertain() {
 		return Answer{Outcome: Waiting}
 	}
-	first := placement.Admit(w.model, w.all[0].state, r)
-	tally := tally{answer: Answer{Verdict: first, Certain: len(w.all) == 1}}
-	tally.count(&first)
-	for i := 1; i < len(w.all); i++ {
+	t := tally{}
+	for i := range w.all {
 		v := placement.Admit(w.model, w.all[i].state, r)
-		tally.count(&v)
+		t.count(&v)
 	}
-	return tally.result()
+	return t.result()
 }
 
-// decide asks every world for its decision; d is that of the first.
-func (w *worlds) decide(r *placement.Request, d *placement.Decision) Answer {
-	if w.uncertain() {
-		return Answer{Outcome: Waiting}
-	}
-	first := placement.Decide(w.model, w.all[0].state, r, d)
-	tally := tally{answer: Answer{Verdict: first, Certain: len(w.all) == 1, Exact: !first.Random}}
-	tally.count(&first)
+// decide asks every world for its decision; d is, or becomes, that of the first world ever asked.
+func (w *worlds) decide(t *tally, r *placement.Request, d *placement.Decision) {
 	other := decisions.Get().(*placement.Decision)
 	defer decisions.Put(other)
-	for i := 1; i < len(w.all); i++ {
-		v := placement.Decide(w.model, w.all[i].state, r, other)
-		tally.count(&v)
-		tally.answer.Exact = tally.answer.Exact && v.OK() && !v.Random && Same(d, other)
+	for i := range w.all {
+		into := other
+		if t.first() {
+			into = d
+		}
+		v := placement.Decide(w.model, w.all[i].state, r, into)
+		t.differ = t.differ || v.Random || into == other && v.OK() && !Same(d, other)
+		t.decided = true
+		t.count(&v)
 	}
-	return tally.result()
 }
 
-// tally counts verdicts.
+// tally counts verdicts, the likeliest first.
 type tally struct {
 	answer   Answer
 	yes, no  int
 	scarcity placement.Scarcity
+	// decided: decisions were compared; differ: some were not the same.
+	decided, differ bool
 }
 
+func (t *tally) first() bool { return t.yes+t.no == 0 }
+
 func (t *tally) count(v *placement.Verdict) {
+	if t.first() {
+		t.answer.Verdict = *v
+	}
 	if v.OK() {
 		t.yes++
 		return
@@ -105,17 +177,19 @@ func (t *tally) count(v *placement.Verdict) {
 }
 
 func (t *tally) result() Answer {
+	a := t.answer
+	a.Certain = t.yes+t.no == 1
 	switch {
 	case t.no == 0:
-		t.answer.Outcome = Admitted
+		a.Outcome = Admitted
+		a.Exact = t.decided && !t.differ
 	case t.yes == 0:
-		t.answer.Outcome = Refused
-		t.answer.Verdict.Scarcity = t.scarcity
+		a.Outcome = Refused
+		a.Verdict.Scarcity = t.scarcity
 	default:
-		t.answer.Outcome = Waiting
+		a.Outcome = Waiting
 	}
-	t.answer.Exact = t.answer.Exact && t.answer.OK()
-	return t.answer
+	return a
 }
 
 // Same says whether two decisions hand out the same CPUs, memory and devices.

@@ -13,25 +13,33 @@ import (
 // ErrNotReserved is returned by Post for a pod that Reserve has not taken, or that was forgotten since.
 var ErrNotReserved = errors.New("the pod is not reserved on this node")
 
-// Reserve decides for r after everything in flight and, when it is admitted, takes it in. Repeated for the same pod
-// it starts anew. d receives the decision of the likeliest state.
-func (n *Node) Reserve(r *placement.Request, d *placement.Decision) Answer {
+// Reserve decides for the candidate after everything in flight and, when it is admitted, takes it in. Repeated for the
+// same pod it starts anew. d receives the decision of the likeliest state.
+func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.report == nil {
 		return Answer{}
 	}
-	n.forget(r.UID)
-	n.compute()
-	a := n.full.decide(r, d)
+	n.forget(c.Request.UID)
+	a := n.consult(c, true, d)
 	if !a.OK() {
+		n.remember(n.questionOf(c), a)
 		return a
 	}
-	p := &pod{uid: r.UID, req: r, stage: reservedStage}
+	p := &pod{uid: c.Request.UID, req: c.Request, created: c.Created, stage: reservedStage}
+	p.promise = &Promise{Decision: copyDecision(d), Exact: a.Exact} // for those who come after it
 	n.pods[p.uid] = p
 	n.reserved = append(n.reserved, p)
-	n.full.land(p)
-	n.stale()
+	switch {
+	case n.isInert(p):
+	case p.created > n.newest:
+		n.full.land(p)
+		n.newest = p.created
+		n.stale()
+	default:
+		n.changed()
+	}
 	return a
 }
 
@@ -54,15 +62,20 @@ func (n *Node) steady(r *placement.Request, d *placement.Decision) bool {
 		}
 		w := n.base.clone()
 		w.without(ended)
-		other := decisions.Get().(*placement.Decision)
-		a := w.decide(r, other)
-		same := a.Exact && Same(d, other)
-		decisions.Put(other)
-		if !same {
+		if a, same := w.sameAs(r, d); !same || !a.Exact {
 			return false
 		}
 	}
 	return true
+}
+
+// sameAs says whether the decision of the likeliest world is d.
+func (w *worlds) sameAs(r *placement.Request, d *placement.Decision) (Answer, bool) {
+	other := decisions.Get().(*placement.Decision)
+	defer decisions.Put(other)
+	t := tally{}
+	w.decide(&t, r, other)
+	return t.result(), Same(d, other)
 }
 
 // mortals returns the pods that hold something, can end by themselves and are not known to be ending.
@@ -93,27 +106,50 @@ func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	if p == nil || p.stage != reservedStage {
 		return Posting{}, fmt.Errorf("pod %s: %w", uid, ErrNotReserved)
 	}
-	n.compute()
-	a := n.base.decide(p.req, d)
+	a := n.consult(&Candidate{Request: p.req, Created: p.created}, false, d)
 	if !a.OK() {
 		return Posting{Answer: a}, nil
 	}
 	a.Exact = a.Exact && n.steady(p.req, d)
+	n.post(p, &Promise{Decision: copyDecision(d), Exact: a.Exact})
+	return Posting{Answer: a, Turn: p.turn}, nil
+}
+
+// post moves a pod from the reserved to the posted ones.
+func (n *Node) post(p *pod, promise *Promise) {
 	n.turn++
-	first := n.reserved[0] == p
+	first, newest := n.reserved[0] == p, newestOf(n.flight(false))
 	n.dropReserved(p)
-	p.stage, p.turn = postedStage, n.turn
-	p.promise = &Promise{Decision: copyDecision(d), Exact: a.Exact}
+	p.stage, p.turn, p.promise = postedStage, n.turn, promise
 	n.posted = append(n.posted, p)
-	if !first {
-		n.changed() // it overtook the pods reserved before it
-	} else if len(n.reserved) > 0 {
+	switch {
+	case n.isInert(p):
+	case !first || p.created <= newest:
+		n.changed() // the order is another one
+	default:
 		n.base.land(p) // the order is the same, and so is full
-	} else {
-		n.base.land(p)
-		n.full = n.base.clone()
+		n.stale()      // yet what it is promised may have changed
 	}
-	return Posting{Answer: a, Turn: n.turn}, nil
+}
+
+// Reconsider decides once more for a posted pod whose Binding has to be written again, with what is known by now. The
+// decision stays; where it is no longer certain, or no longer the one that would be made, it is no longer exact.
+func (n *Node) Reconsider(uid string) Answer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.pods[uid]
+	if p == nil || p.stage != postedStage || n.report == nil {
+		return Answer{Outcome: Waiting}
+	}
+	n.dropPosted(p)
+	n.changed()
+	var d placement.Decision
+	a := n.consult(&Candidate{Request: p.req, Created: p.created}, false, &d)
+	a.Exact = a.Exact && p.promise.Exact && Same(&d, &p.promise.Decision) && n.steady(p.req, &d)
+	p.promise = &Promise{Decision: p.promise.Decision, Exact: a.Exact}
+	n.insertPosted(p)
+	n.changed()
+	return a
 }
 
 // Forget takes a pod back whose Binding was not written. A pod that is not there, or that the API has shown bound, is
@@ -143,6 +179,10 @@ func (n *Node) Doubt(uid string, until time.Time) {
 type Sighting struct {
 	UID     string
 	Request *placement.Request
+	// Created is as in Candidate.
+	Created int64
+	// Promise is the decision that its Binding carried; nil when there was none.
+	Promise *Promise
 	// Turn is its Binding's place in the order, from its annotation; 0 when it has none.
 	Turn int64
 	// Ending says that it is being deleted or has ended.
@@ -161,10 +201,8 @@ func (n *Node) See(s Sighting) bool {
 		n.meet(s)
 	case p.stage == reservedStage || p.stage == afloatStage && s.Turn > 0:
 		// The Binding was written after all, in the order that it says.
-		promise := p.promise
 		n.forget(s.UID)
 		n.meet(s)
-		n.pods[s.UID].promise = promise
 	case p.ending == s.Ending && !p.gone:
 		p.seen, p.mortal = true, s.Mortal
 		return false
@@ -177,12 +215,12 @@ func (n *Node) See(s Sighting) bool {
 
 // meet takes in a pod that the ledger has not met.
 func (n *Node) meet(s Sighting) {
-	p := &pod{uid: s.UID, req: s.Request, turn: s.Turn, ending: s.Ending, mortal: s.Mortal, seen: true}
+	p := &pod{uid: s.UID, req: s.Request, created: s.Created, promise: s.Promise, turn: s.Turn, ending: s.Ending, mortal: s.Mortal, seen: true}
 	n.pods[s.UID] = p
 	n.turn = max(n.turn, s.Turn)
 	switch {
 	case n.report.Has(s.UID):
-		p.stage = landedStage
+		p.stage, p.promise = landedStage, nil
 	case s.Turn > 0:
 		p.stage = postedStage
 		n.insertPosted(p)

@@ -40,6 +40,14 @@ func cpus(uid string, n int64) *placement.Request {
 	}}}
 }
 
+// seconds numbers candidates, so that each is created later than the one before.
+var seconds int64
+
+func cand(r *placement.Request) *Candidate {
+	seconds++
+	return &Candidate{Request: r, Created: seconds}
+}
+
 // kubelet is a node as it is, not as the scheduler sees it.
 type kubelet struct {
 	t     testing.TB
@@ -96,7 +104,7 @@ func (k *kubelet) must(r *placement.Request) {
 func reserve(t *testing.T, n *Node, r *placement.Request) Answer {
 	t.Helper()
 	var d placement.Decision
-	a := n.Reserve(r, &d)
+	a := n.Reserve(cand(r), &d)
 	check(t, n)
 	return a
 }
@@ -135,7 +143,7 @@ func open(t *testing.T, k *kubelet) *Node {
 
 func TestNothingIsKnownWithoutAReport(t *testing.T) {
 	n := new(Ledger).Node("n")
-	wantOutcome(t, "Admit", n.Admit(1, cpus("a", 1)), Unreported)
+	wantOutcome(t, "Admit", n.Admit(cand(cpus("a", 1))), Unreported)
 	wantOutcome(t, "Reserve", reserve(t, n, cpus("a", 1)), Unreported)
 }
 
@@ -146,7 +154,7 @@ func TestPodsInFlightAreCounted(t *testing.T) {
 		wantOutcome(t, fmt.Sprint("pod ", i), reserve(t, n, cpus(fmt.Sprint("p", i), 6)), want)
 	}
 	n.Forget("p0")
-	wantOutcome(t, "after Forget", n.Admit(1, cpus("x", 6)), Admitted)
+	wantOutcome(t, "after Forget", n.Admit(cand(cpus("x", 6))), Admitted)
 	n.Forget("p0")
 	check(t, n)
 }
@@ -159,13 +167,18 @@ func TestAPromiseIsKept(t *testing.T) {
 	reserve(t, n, b)
 	// b is ready first: it is decided anew, after no one.
 	pb, db := post(t, n, "b")
-	pa, da := post(t, n, "a")
-	if pb.Turn >= pa.Turn || !pa.Answer.Exact || !pb.Answer.Exact {
+	// a is older: should the kubelet hear of both at once it would admit a first, and b would not get what it was
+	// promised.
+	if pa, _ := post(t, n, "a"); pa.Answer.Outcome != Waiting || !pb.Answer.Exact {
 		t.Fatalf("postings %+v, %+v", pb, pa)
 	}
 	k.must(b)
 	if landings := n.Accept(k.report()); len(landings) != 1 || !landings[0].Kept {
 		t.Fatalf("landings %+v", landings)
+	}
+	pa, da := post(t, n, "a")
+	if pb.Turn >= pa.Turn || !pa.Answer.Exact {
+		t.Fatalf("postings %+v, %+v", pb, pa)
 	}
 	k.must(a)
 	if landings := n.Accept(k.report()); len(landings) != 1 || !landings[0].Kept {
@@ -179,6 +192,39 @@ func TestAPromiseIsKept(t *testing.T) {
 	}
 }
 
+func TestOrderOfLanding(t *testing.T) {
+	at := func(seconds ...int64) (flight []*pod) {
+		for i, s := range seconds {
+			flight = append(flight, &pod{uid: string(rune('a' + i)), created: s})
+		}
+		return flight
+	}
+	for _, c := range []struct {
+		flight []*pod
+		want   string // in the order in which they are found; "" for too many
+	}{
+		{at(), "."}, {at(5), "a"}, {at(1, 2, 3), "abc"}, {at(1, 1), "ab ba"}, {at(2, 1), "ab ba"},
+		{at(1, 3, 2), "abc acb"}, {at(3, 2, 1), "abc cba acb"}, {at(1, 1, 2), "abc bac"},
+		{at(1, 1, 1, 1, 1), ""},
+	} {
+		got := ""
+		for i, order := range landingOrders(c.flight) {
+			if i > 0 {
+				got += " "
+			}
+			for _, p := range order {
+				got += p.uid
+			}
+			if len(order) == 0 {
+				got = "."
+			}
+		}
+		if got != c.want {
+			t.Errorf("%d pods: %q, want %q", len(c.flight), got, c.want)
+		}
+	}
+}
+
 func TestAPodThatEndsMakesOthersWait(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	big := cpus("big", 7)
@@ -188,14 +234,14 @@ func TestAPodThatEndsMakesOthersWait(t *testing.T) {
 	k.must(cpus("other", 8))
 	n.See(Sighting{UID: "other", Request: cpus("other", 8)})
 	n.Accept(k.report())
-	wantOutcome(t, "full", n.Admit(1, cpus("x", 6)), Refused)
+	wantOutcome(t, "full", n.Admit(cand(cpus("x", 6))), Refused)
 	n.See(Sighting{UID: "big", Request: big, Ending: true})
-	wantOutcome(t, "while big ends", n.Admit(1, cpus("x", 6)), Waiting)
+	wantOutcome(t, "while big ends", n.Admit(cand(cpus("x", 6))), Waiting)
 	n.Gone("big", time.Time{})
-	wantOutcome(t, "big is gone from the API", n.Admit(1, cpus("x", 6)), Waiting)
+	wantOutcome(t, "big is gone from the API", n.Admit(cand(cpus("x", 6))), Waiting)
 	k.end("big")
 	n.Accept(k.report())
-	wantOutcome(t, "the report says that it has ended", n.Admit(1, cpus("x", 6)), Admitted)
+	wantOutcome(t, "the report says that it has ended", n.Admit(cand(cpus("x", 6))), Admitted)
 	check(t, n)
 }
 
@@ -205,7 +251,7 @@ func TestAnEndingPodTakesExactnessOnly(t *testing.T) {
 	n := open(t, k)
 	n.See(Sighting{UID: "a", Request: cpus("a", 2), Ending: true})
 	var d placement.Decision
-	a := n.Reserve(cpus("x", 2), &d)
+	a := n.Reserve(cand(cpus("x", 2)), &d)
 	if !a.OK() || a.Exact {
 		t.Fatalf("%+v: want admitted, not exact", a)
 	}
@@ -220,7 +266,7 @@ func TestTooManyPossibilitiesWait(t *testing.T) {
 		n.See(Sighting{UID: r.UID, Request: r, Ending: true})
 	}
 	n.Accept(k.report())
-	wantOutcome(t, "Admit", n.Admit(1, cpus("x", 1)), Waiting)
+	wantOutcome(t, "Admit", n.Admit(cand(cpus("x", 1))), Waiting)
 	check(t, n)
 }
 
@@ -235,11 +281,11 @@ func TestAnUnknownOutcomeIsKeptInMind(t *testing.T) {
 	n.Forget("a") // Unreserve follows a failed Bind
 	n.Forget("b")
 	check(t, n)
-	wantOutcome(t, "it may have been written", n.Admit(1, cpus("x", 8)), Waiting)
+	wantOutcome(t, "it may have been written", n.Admit(cand(cpus("x", 8))), Waiting)
 	n.Heard(now.Add(time.Second), 5*time.Second)
-	wantOutcome(t, "too early", n.Admit(1, cpus("x", 8)), Waiting)
+	wantOutcome(t, "too early", n.Admit(cand(cpus("x", 8))), Waiting)
 	n.Heard(now.Add(6*time.Second), 5*time.Second)
-	wantOutcome(t, "it was not", n.Admit(1, cpus("x", 8)), Admitted)
+	wantOutcome(t, "it was not", n.Admit(cand(cpus("x", 8))), Admitted)
 	check(t, n)
 }
 
@@ -247,13 +293,15 @@ func TestARestartRebuildsTheOrder(t *testing.T) {
 	m := model(t, twoSockets, pinning)
 	k := newKubelet(t, m)
 	before := open(t, k)
+	created := map[string]int64{}
 	for _, uid := range []string{"a", "b", "c"} {
 		reserve(t, before, cpus(uid, 3))
+		created[uid] = seconds
 		post(t, before, uid)
 	}
 	after := new(Ledger).Node("n")
 	for i, uid := range []string{"c", "a", "b"} { // as a list may have them
-		after.See(Sighting{UID: uid, Request: cpus(uid, 3), Turn: []int64{3, 1, 2}[i]})
+		after.See(Sighting{UID: uid, Request: cpus(uid, 3), Created: created[uid], Turn: []int64{3, 1, 2}[i]})
 	}
 	after.Accept(before.Report())
 	check(t, after)
@@ -286,10 +334,10 @@ func TestTrialsChangeNothing(t *testing.T) {
 		{Trial{Without: []string{"a"}, With: []*placement.Request{cpus("nominated", 6)}}, 1, Admitted},
 		{Trial{With: []*placement.Request{cpus("nominated", 6)}}, 1, Waiting},
 	} {
-		wantOutcome(t, fmt.Sprintf("%+v", c.trial), n.Try(&c.trial, cpus("x", c.asked)), c.want)
+		wantOutcome(t, fmt.Sprintf("%+v", c.trial), n.Try(&c.trial, cand(cpus("x", c.asked))), c.want)
 		check(t, n)
 	}
-	wantOutcome(t, "afterwards", n.Admit(1, cpus("x", 1)), Refused)
+	wantOutcome(t, "afterwards", n.Admit(cand(cpus("x", 1))), Refused)
 }
 
 func TestShapes(t *testing.T) {
@@ -318,9 +366,9 @@ func BenchmarkAdmitRepeated(b *testing.B) {
 	n := l.Node("n")
 	n.Accept(k.report())
 	r := cpus("x", 4)
-	shape := l.Shape(r)
+	c := &Candidate{Request: r, Shape: l.Shape(r)}
 	for b.Loop() {
-		if a := n.Admit(shape, r); !a.OK() {
+		if a := n.Admit(c); !a.OK() {
 			b.Fatal(a)
 		}
 	}

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +29,11 @@ type pod struct {
 	uid   string
 	req   *placement.Request
 	stage stage
+	// created is the second of its creation.
+	created int64
+	// inertOn is the model on which inert was found out; inert pods have nothing pinned whatever the state.
+	inertOn *placement.Model
+	inert   bool
 	// turn orders posted pods.
 	turn int64
 	// ending: the API says that it is being deleted, has ended or is gone.
@@ -58,13 +65,35 @@ type Node struct {
 	posted, reserved []*pod
 	turn             int64
 
-	// base holds the states after the posted pods, full those after the reserved ones too. They are functions of
-	// the fields above; valid says that they have been computed since those changed.
-	base, full worlds
-	valid      bool
+	// first holds the states before the pods in flight, base those after the posted ones, full those after the reserved
+	// ones too. They are functions of the fields above; valid says that they have been computed since those changed.
+	first, base, full worlds
+	valid             bool
+	// newest is the latest second of creation among the pods in flight.
+	newest int64
 	// answers holds answers of the present, previous those before the last change.
-	answers, previous map[Shape]Answer
+	answers, previous map[question]Answer
 }
+
+// Candidate is a pod that wants a node.
+type Candidate struct {
+	Request *placement.Request
+	// Shape is Ledger.Shape of the request; 0 keeps answers from being remembered.
+	Shape Shape
+	// Created is the second of the pod's creation (metadata.creationTimestamp, Unix time): it decides in what order a
+	// kubelet admits pods that it hears of all at once.
+	Created int64
+}
+
+// question is what an answer depends on, given the node.
+type question struct {
+	shape Shape
+	// created is that of the candidate, or late when it is later than that of every pod in flight.
+	created int64
+}
+
+// late stands for any second after those of the pods in flight.
+const late = math.MaxInt64
 
 // maxAnswers bounds the remembered answers of a node.
 const maxAnswers = 64
@@ -76,36 +105,50 @@ func (n *Node) Report() *Report {
 	return n.report
 }
 
-// Admit answers whether the node takes a request, after everything in flight. Answers are remembered by shape until
-// something changes; shape 0 is not remembered.
-func (n *Node) Admit(shape Shape, r *placement.Request) Answer {
+// Admit answers whether the node takes the candidate, after everything in flight. Answers are remembered until
+// something changes.
+func (n *Node) Admit(c *Candidate) Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if a, ok := n.answers[shape]; ok {
+	return n.admit(c)
+}
+
+// questionOf returns under what the answer to a candidate is remembered.
+func (n *Node) questionOf(c *Candidate) question {
+	if c.Created > n.newest {
+		return question{c.Shape, late}
+	}
+	return question{c.Shape, c.Created}
+}
+
+func (n *Node) admit(c *Candidate) Answer {
+	q := n.questionOf(c)
+	if a, ok := n.answers[q]; ok {
 		return a
 	}
 	if n.report == nil {
 		return Answer{}
 	}
-	n.compute()
-	a := n.full.ask(r)
-	if shape != 0 {
-		n.remember(shape, a)
-	}
+	a := n.consult(c, true, nil)
+	n.remember(n.questionOf(c), a)
 	return a
 }
 
-func (n *Node) remember(shape Shape, a Answer) {
-	if n.answers == nil || len(n.answers) >= maxAnswers {
-		n.answers = make(map[Shape]Answer, 8)
+func (n *Node) remember(q question, a Answer) {
+	if q.shape == 0 {
+		return
 	}
-	n.answers[shape] = a
+	if n.answers == nil || len(n.answers) >= maxAnswers {
+		n.answers = make(map[question]Answer, 8)
+	}
+	n.answers[q] = a
 }
 
 // changed forgets what was computed.
 func (n *Node) changed() {
 	n.valid = false
-	n.base, n.full = worlds{}, worlds{}
+	n.first, n.base, n.full = worlds{}, worlds{}, worlds{}
+	n.newest = late // nothing that is remembered fits
 	n.stale()
 }
 
@@ -118,34 +161,93 @@ func (n *Node) stale() {
 }
 
 // Shift asks again and says what the node answered before the last change; an answer nobody asked for is Unreported.
-func (n *Node) Shift(shape Shape, r *placement.Request) (before, now Outcome) {
+func (n *Node) Shift(c *Candidate) (before, now Outcome) {
 	n.mu.Lock()
-	before = n.previous[shape].Outcome
-	n.mu.Unlock()
-	a := n.Admit(shape, r)
+	defer n.mu.Unlock()
+	for _, created := range []int64{late, c.Created} {
+		if a, ok := n.previous[question{c.Shape, created}]; ok {
+			before = a.Outcome
+		}
+	}
+	a := n.admit(c)
 	return before, a.Outcome
 }
 
-// compute brings base and full up to date.
+// compute brings base, full and newest up to date.
 func (n *Node) compute() {
 	if n.valid {
 		return
 	}
-	n.base = n.start()
-	for _, p := range n.posted {
-		n.base.land(p)
+	n.first = n.start()
+	posted, reserved := n.flight(false), n.flight(true)
+	n.base = n.first.landAll(posted)
+	if len(reserved) == len(posted) {
+		n.full = n.base.clone()
+	} else {
+		n.full = n.first.landAll(reserved)
 	}
-	n.full = n.base.clone()
-	for _, p := range n.reserved {
-		n.full.land(p)
-	}
+	n.newest = newestOf(reserved)
 	n.valid = true
+}
+
+// flight returns the pods in flight that matter: the posted ones, and where asked for the reserved ones after them.
+func (n *Node) flight(reserved bool) []*pod {
+	var out []*pod
+	for _, p := range n.posted {
+		if !n.isInert(p) {
+			out = append(out, p)
+		}
+	}
+	if reserved {
+		for _, p := range n.reserved {
+			if !n.isInert(p) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// isInert says whether the node's kubelet never pins anything for the pod.
+func (n *Node) isInert(p *pod) bool {
+	if p.inertOn != n.report.Model {
+		p.inert, p.inertOn = inert(n.report.Model, p.req), n.report.Model
+	}
+	return p.inert
+}
+
+// inert asks an empty node: what a kubelet looks at does not depend on what it has handed out.
+func inert(m *placement.Model, r *placement.Request) bool {
+	d := decisions.Get().(*placement.Decision)
+	defer decisions.Put(d)
+	if v := placement.Decide(m, m.NewState(), r, d); !v.OK() {
+		return false
+	}
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		if !c.CPUs.IsEmpty() || len(c.Memory) > 0 || len(c.Devices) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// newestOf returns the latest second of creation.
+func newestOf(flight []*pod) int64 {
+	newest := int64(math.MinInt64)
+	for _, p := range flight {
+		newest = max(newest, p.created)
+	}
+	return newest
 }
 
 // start returns the states that follow from the report, before anything in flight.
 func (n *Node) start() worlds {
 	w := worlds{model: n.report.Model, pinsMemory: n.report.pinsMemory, shared: true}
 	w.all = []world{{state: n.report.state}}
+	for _, p := range n.flight(true) {
+		w.expect(p)
+	}
 	var set uint32
 	for _, uid := range n.report.order {
 		set |= n.eventsOfReported(&w, uid)
@@ -192,7 +294,53 @@ func (n *Node) afloat() []*pod {
 }
 
 // land admits a pod in flight.
-func (w *worlds) land(p *pod) { w.admit(p.req, p.ending, w.eventsAfter(p)) }
+func (w *worlds) land(p *pod) { w.admit(p.req, p.ending, w.expect(p)) }
+
+// expect makes the events known that are possible once the pod is admitted.
+func (w *worlds) expect(p *pod) uint32 {
+	if set, ok := w.after[p.uid]; ok {
+		return set
+	}
+	set := w.eventsAfter(p)
+	w.after = maps.Clone(w.after)
+	if w.after == nil {
+		w.after = map[string]uint32{}
+	}
+	w.after[p.uid] = set
+	return set
+}
+
+// landAll admits the pods in every order that is possible, and returns all states that can come of it.
+func (w *worlds) landAll(flight []*pod) worlds {
+	orders := landingOrders(flight)
+	out := w.clone()
+	if orders == nil {
+		out.giveUp()
+		return out
+	}
+	for i, order := range orders {
+		one := w.clone()
+		for _, p := range order {
+			one.land(p)
+		}
+		if i == 0 {
+			out = one
+			continue
+		}
+		out.join(&one)
+	}
+	return out
+}
+
+// join adds the worlds of another order.
+func (w *worlds) join(o *worlds) {
+	if o.uncertain() {
+		w.giveUp()
+	}
+	for _, v := range o.all {
+		w.add(v)
+	}
+}
 
 // eventsAfter adds the events that are possible once a pod in flight is admitted.
 func (w *worlds) eventsAfter(p *pod) uint32 {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -37,6 +38,9 @@ type history struct {
 	foreign  map[string]bool               // bound by others
 	// contended pods were bound while another pod was on the node that the scheduler had not heard of.
 	contended map[string]bool
+	// created is the second of each pod's creation; second is now.
+	created map[string]int64
+	second  int64
 	// deletionHeard is how long the log was when the scheduler heard of a deletion.
 	deletionHeard map[string]int
 	kinds         map[string]int // steps that happened
@@ -60,7 +64,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	machine := []string{twoSockets, "package:1 numa:4 core:2 pu:2 mem:4Gi", "package:2 numa:2 core:3 pu:1 mem:4Gi"}[rng.IntN(3)]
 	h := &history{t: t, rng: rng, k: newKubelet(t, model(t, machine, cfg)), now: time.Unix(0, 0),
 		requests: map[string]*placement.Request{}, promised: map[string]Promise{}, bound: map[string]int64{},
-		foreign: map[string]bool{}, contended: map[string]bool{}, deletionHeard: map[string]int{}, kinds: map[string]int{}}
+		foreign: map[string]bool{}, contended: map[string]bool{}, created: map[string]int64{}, deletionHeard: map[string]int{}, kinds: map[string]int{}}
 	h.n = new(Ledger).Node("n")
 	h.n.Accept(h.k.report())
 	return h
@@ -81,6 +85,10 @@ func (h *history) request() *placement.Request {
 		container(fmt.Sprint("c", i), placement.App)
 	}
 	h.requests[r.UID] = r
+	if h.rng.IntN(3) == 0 {
+		h.second++
+	}
+	h.created[r.UID] = h.second
 	return r
 }
 
@@ -103,6 +111,7 @@ func (h *history) step() {
 		{"forget", h.forgetOne}, {"delete", h.deleteOne}, {"end", h.endOne}, {"kubelet", h.kubeletReads}, {"kubelet", h.kubeletReads},
 		{"scheduler", h.schedulerReads}, {"scheduler", h.schedulerReads}, {"report", h.reportOne}, {"hear", h.hearOne},
 		{"hear", h.hearOne}, {"sweep", h.k.sweep}, {"start", h.startOne}, {"restart", h.restart}, {"trial", h.trial}, {"foreign", h.foreignOne},
+		{"relist", h.relist}, {"relist", h.relist},
 	}
 	s := steps[h.rng.IntN(len(steps))]
 	if (s.name == "restart" || s.name == "foreign") && h.rng.IntN(6) > 0 {
@@ -128,7 +137,7 @@ func (h *history) place() {
 
 func (h *history) reserveOne(r *placement.Request) bool {
 	var d placement.Decision
-	a := h.n.Reserve(r, &d)
+	a := h.n.Reserve(&Candidate{Request: r, Created: h.created[r.UID]}, &d)
 	return a.OK()
 }
 
@@ -207,6 +216,34 @@ func (h *history) kubeletReads() {
 	}
 }
 
+// relist is a kubelet whose watch broke: it hears of everything at once, and admits in the order of creation.
+func (h *history) relist() {
+	if h.kubeletAt == len(h.log) {
+		return
+	}
+	batch := h.log[h.kubeletAt:]
+	h.kubeletAt = len(h.log)
+	var bound []string
+	for _, w := range batch {
+		switch {
+		case w.verb == "bind" && !slices.Contains(batch, write{"gone", w.uid}):
+			bound = append(bound, w.uid)
+		case w.verb == "delete":
+			h.ending = append(h.ending, w.uid)
+		}
+	}
+	h.rng.Shuffle(len(bound), func(i, j int) { bound[i], bound[j] = bound[j], bound[i] })
+	slices.SortStableFunc(bound, func(a, b string) int { return cmp.Compare(h.created[a], h.created[b]) })
+	if len(bound) > 1 {
+		h.kinds["batch"]++
+	}
+	foreign := slices.ContainsFunc(bound, func(uid string) bool { return h.foreign[uid] })
+	for _, uid := range bound {
+		h.contended[uid] = h.contended[uid] || foreign
+		h.arrive(uid)
+	}
+}
+
 // arrive is the admission that everything is about.
 func (h *history) arrive(uid string) {
 	v := h.k.admit(h.requests[uid])
@@ -272,7 +309,7 @@ func (h *history) schedulerReads() {
 	}
 	w := h.log[h.seen]
 	h.seen++
-	s := Sighting{UID: w.uid, Request: h.requests[w.uid], Turn: h.bound[w.uid]}
+	s := Sighting{UID: w.uid, Request: h.requests[w.uid], Created: h.created[w.uid], Turn: h.bound[w.uid]}
 	switch w.verb {
 	case "bind":
 		h.n.See(s)
@@ -314,7 +351,11 @@ func (h *history) restart() {
 	}
 	for _, w := range h.log {
 		if w.verb == "bind" && !gone[w.uid] {
-			h.n.See(Sighting{UID: w.uid, Request: h.requests[w.uid], Turn: h.bound[w.uid], Ending: h.deletionHeard[w.uid] > 0})
+			s := Sighting{UID: w.uid, Request: h.requests[w.uid], Created: h.created[w.uid], Turn: h.bound[w.uid], Ending: h.deletionHeard[w.uid] > 0}
+			if promise, ok := h.promised[w.uid]; ok {
+				s.Promise = &promise
+			}
+			h.n.See(s)
 		}
 	}
 	h.n.Accept(last)
@@ -331,7 +372,7 @@ func (h *history) trial() {
 		t.With = append(t.With, h.request())
 	}
 	before := h.n.Census()
-	h.n.Try(&t, h.request())
+	h.n.Try(&t, &Candidate{Request: h.request()})
 	if h.n.Census() != before {
 		h.t.Fatal("a trial changed the node")
 	}

@@ -16,7 +16,7 @@ func (t *Trial) IsZero() bool { return t == nil || len(t.Without) == 0 && len(t.
 
 // Try answers as Admit does, under the trial's assumptions. Where a request of With is not admitted, the answer is
 // Waiting: its place has to become free first.
-func (n *Node) Try(t *Trial, r *placement.Request) Answer {
+func (n *Node) Try(t *Trial, c *Candidate) Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.report == nil {
@@ -28,7 +28,7 @@ func (n *Node) Try(t *Trial, r *placement.Request) Answer {
 	if !w.with(t.With) {
 		return Answer{Outcome: Waiting}
 	}
-	return w.ask(r)
+	return w.ask(c.Request)
 }
 
 // without releases pods in every world.

@@ -51,7 +51,9 @@ type worlds struct {
 	pinsMemory bool
 
 	events []event
-	all    []world
+	// after holds the events of pods in flight, by UID.
+	after map[string]uint32
+	all   []world
 	// many says that there are too many possibilities to go through; it stays so.
 	many bool
 	// shared says that the states belong to somebody else and must be copied before they are changed.

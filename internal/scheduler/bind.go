@@ -13,7 +13,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -48,11 +47,8 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	if status := statusOf(&posting.Answer); status != nil {
 		return status
 	}
-	binding, err := newBinding(pod, n, &posting, &d)
-	if err == nil {
-		err = p.write(ctx, binding)
-	}
-	return p.conclude(pod, n, err)
+	w := &writing{Plugin: p, node: n, pod: pod, turn: posting.Turn, decision: &d}
+	return p.conclude(pod, n, w.write(ctx, posting.Answer.Exact))
 }
 
 // conclude draws the ledger's conclusion from how the write went.
@@ -72,20 +68,32 @@ func (p *Plugin) conclude(pod *corev1.Pod, n *node, err error) *fwk.Status {
 	return nil
 }
 
-func newBinding(pod *corev1.Pod, n *node, posting *ledger.Posting, d *placement.Decision) (*corev1.Binding, error) {
+// writing is a Binding on its way.
+type writing struct {
+	*Plugin
+	node     *node
+	pod      *corev1.Pod
+	turn     int64
+	decision *placement.Decision
+}
+
+func (w *writing) binding(exact bool) (*corev1.Binding, error) {
+	var report int64
+	if r := w.node.Report(); r != nil {
+		report = r.Sequence
+	}
 	text, err := wire.EncodePlacement(&wire.Placement{
-		Sequence: uint64(posting.Turn), Report: n.Report().Sequence,
-		Certainty: certainty(posting.Answer.Exact), Guarantee: wire.GuaranteeFull, Decision: *d,
+		Sequence: uint64(w.turn), Report: report, Certainty: certainty(exact), Guarantee: wire.GuaranteeFull, Decision: *w.decision,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			Namespace: w.pod.Namespace, Name: w.pod.Name, UID: w.pod.UID,
 			Annotations: map[string]string{wire.PlacementAnnotation: text},
 		},
-		Target: corev1.ObjectReference{Kind: "Node", Name: n.name},
+		Target: corev1.ObjectReference{Kind: "Node", Name: w.node.name},
 	}, nil
 }
 
@@ -101,28 +109,32 @@ var errInDoubt = errors.New("it is not known whether the Binding was written")
 
 // write writes the Binding. An outcome that is not known is read back, and the Binding written again where it had
 // not been: a second one for the same pod is refused by the API server.
-func (p *Plugin) write(ctx context.Context, b *corev1.Binding) error {
-	err := p.post(ctx, b)
-	if err == nil || definite(err) {
+func (w *writing) write(ctx context.Context, exact bool) error {
+	b, err := w.binding(exact)
+	if err != nil {
+		return err
+	}
+	if err = w.post(ctx, b); err == nil || definite(err) {
 		return err
 	}
 	// The cycle's own context may be what ended: the outcome matters all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readBackFor)
 	defer cancel()
-	return p.readBack(ctx, b, err)
+	return w.readBack(ctx, err)
 }
 
-func (p *Plugin) readBack(ctx context.Context, b *corev1.Binding, cause error) error {
+func (w *writing) readBack(ctx context.Context, cause error) error {
 	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 8, Cap: 2 * time.Second}
 	var outcome error
 	err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
-		written, err := p.isWritten(ctx, b)
+		written, err := w.isWritten(ctx)
 		if err != nil || written {
 			outcome = err
 			return err == nil || definite(err), nil
 		}
-		outcome = p.post(ctx, b)
-		return outcome == nil, nil // even a definite refusal may mean that the first request arrived: look again
+		// Even a definite refusal may mean that the first request arrived meanwhile: look again.
+		err = w.again(ctx)
+		return err == nil, nil
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errInDoubt, cause)
@@ -130,21 +142,34 @@ func (p *Plugin) readBack(ctx context.Context, b *corev1.Binding, cause error) e
 	return outcome
 }
 
-// isWritten says whether the pod is bound as b says. A definite error says that it never will be.
-func (p *Plugin) isWritten(ctx context.Context, b *corev1.Binding) (bool, error) {
-	pod, err := p.handle.ClientSet().CoreV1().Pods(b.Namespace).Get(ctx, b.Name, metav1.GetOptions{})
+// again writes the Binding once more, with the same decision, marked by what is known by now.
+func (w *writing) again(ctx context.Context) error {
+	a := w.node.Reconsider(string(w.pod.UID))
+	if !a.OK() {
+		return errInDoubt
+	}
+	b, err := w.binding(a.Exact)
+	if err != nil {
+		return err
+	}
+	return w.post(ctx, b)
+}
+
+// isWritten says whether the pod is bound to the node. A definite error says that it never will be.
+func (w *writing) isWritten(ctx context.Context) (bool, error) {
+	pod, err := w.handle.ClientSet().CoreV1().Pods(w.pod.Namespace).Get(ctx, w.pod.Name, metav1.GetOptions{})
 	if err != nil {
 		return false, err
 	}
 	switch {
-	case pod.UID != b.UID:
-		return false, apierrors.NewNotFound(corev1.Resource("pods"), b.Name)
+	case pod.UID != w.pod.UID:
+		return false, apierrors.NewNotFound(corev1.Resource("pods"), w.pod.Name)
 	case pod.Spec.NodeName == "":
 		return false, nil
-	case pod.Spec.NodeName == b.Target.Name:
+	case pod.Spec.NodeName == w.node.name:
 		return true, nil
 	default:
-		return false, apierrors.NewConflict(corev1.Resource("pods"), b.Name, fmt.Errorf("bound to %s", pod.Spec.NodeName))
+		return false, apierrors.NewConflict(corev1.Resource("pods"), w.pod.Name, fmt.Errorf("bound to %s", pod.Spec.NodeName))
 	}
 }
 

@@ -14,8 +14,7 @@ const cycleKey fwk.StateKey = Name
 
 // cycle is what the plugin keeps for one attempt to place one pod.
 type cycle struct {
-	request *placement.Request
-	shape   ledger.Shape
+	ledger.Candidate
 	// trials are the assumptions of a dry run, by node.
 	trials map[string]ledger.Trial
 	// number is the pod's place in the order of Reserve; 0 before.
@@ -73,7 +72,7 @@ func arrive(t *ledger.Trial, r *placement.Request) {
 // ask asks a node under the assumptions of the cycle.
 func (c *cycle) ask(n *node) ledger.Answer {
 	if t, ok := c.trials[n.name]; ok && !t.IsZero() {
-		return n.Try(&t, c.request)
+		return n.Try(&t, &c.Candidate)
 	}
-	return n.Admit(c.shape, c.request)
+	return n.Admit(&c.Candidate)
 }

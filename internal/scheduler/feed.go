@@ -79,23 +79,25 @@ func (f *feed) podSeen(pod *corev1.Pod) {
 		return
 	}
 	request.UID = uidOf(pod)
-	if n.See(ledger.Sighting{UID: request.UID, Request: &request, Turn: f.turnOf(pod),
-		Ending: ending(pod), Mortal: mortal(pod)}) {
+	s := ledger.Sighting{UID: request.UID, Request: &request, Created: pod.CreationTimestamp.Unix(), Ending: ending(pod), Mortal: mortal(pod)}
+	s.Turn, s.Promise = f.promiseOf(pod)
+	if n.See(s) {
 		f.waiters.wake(n)
 	}
 }
 
-// turnOf returns the turn of the pod's Binding; 0 when it has none that can be believed.
-func (f *feed) turnOf(pod *corev1.Pod) int64 {
+// promiseOf returns the turn of the pod's Binding and the decision that it carried; nothing when there is none that can
+// be believed.
+func (f *feed) promiseOf(pod *corev1.Pod) (int64, *ledger.Promise) {
 	p, found, err := wire.PlacementOf(pod)
 	if err != nil {
 		f.events.Eventf(pod, nil, corev1.EventTypeWarning, "PlacementIgnored", "Scheduling", "%s", err)
-		return 0
+		return 0, nil
 	}
 	if !found {
-		return 0
+		return 0, nil
 	}
-	return int64(p.Sequence)
+	return int64(p.Sequence), &ledger.Promise{Decision: p.Decision, Exact: p.Certainty == wire.Exact}
 }
 
 // resolve ends the doubt about a pod's Binding: the API shows the pod on the named node, or on none.

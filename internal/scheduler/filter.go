@@ -24,13 +24,18 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	request.UID = string(pod.UID)
-	c := &cycle{request: &request, shape: p.nodes.ledger.Shape(&request)}
+	c := &cycle{Candidate: p.candidate(pod, &request)}
 	state.Write(cycleKey, c)
-	p.waiters.add(pod, c.shape, c.request)
+	p.waiters.add(pod, &c.Candidate)
 	if !p.ready.Load() {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth has not read all NodeTopologies yet")
 	}
 	return nil, nil
+}
+
+// candidate says of a pod what a ledger wants to know.
+func (p *Plugin) candidate(pod *corev1.Pod, r *placement.Request) ledger.Candidate {
+	return ledger.Candidate{Request: r, Shape: p.nodes.ledger.Shape(r), Created: pod.CreationTimestamp.Unix()}
 }
 
 // PreFilterExtensions returns the plugin: dry runs of preemption and nominated pods are trials.

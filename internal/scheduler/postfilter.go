@@ -71,7 +71,7 @@ func (p *Plugin) withStatus(statuses fwk.NodeToStatusReader, code fwk.Code) ([]*
 func (p *Plugin) explain(c *cycle, refusing []*node) string {
 	count := map[string]int{}
 	for _, n := range refusing[:min(len(refusing), maxExplained)] {
-		if refusal, ok := n.Explain(c.request); ok {
+		if refusal, ok := n.Explain(c.Request); ok {
 			count[refusal.String()]++
 		}
 	}

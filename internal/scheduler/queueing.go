@@ -46,7 +46,8 @@ func (p *Plugin) hint(pod *corev1.Pod, nodeName string) (fwk.QueueingHint, error
 	if n.refusal(p.clock.Now(), p.args.StaleAfter.Duration) != "" {
 		return fwk.QueueSkip, nil
 	}
-	if a := n.Admit(p.nodes.ledger.Shape(&request), &request); a.OK() {
+	c := p.candidate(pod, &request)
+	if a := n.Admit(&c); a.OK() {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil

@@ -20,7 +20,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
 	var d placement.Decision
-	a := n.Node.Reserve(c.request, &d)
+	a := n.Node.Reserve(&c.Candidate, &d)
 	verdicts.WithLabelValues("Reserve", a.Outcome.String(), a.Verdict.Reason.String()).Inc()
 	if status := statusOf(&a); status != nil {
 		return status

@@ -9,54 +9,57 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
-	"github.com/berth-dev/berth/placement"
 )
 
 // waiters are the pods that want a node and have none, by what they ask for, so that a change of a node costs one
-// question per shape and not per pod. A pod is in from its PreFilter to its Reserve: a change in the middle of its
+// question per sort of pod and not per pod. A pod is in from its PreFilter to its Reserve: a change in the middle of its
 // cycle reaches it too.
 type waiters struct {
 	activator fwk.PodActivator
 	logger    klog.Logger
 
-	mu      sync.RWMutex
-	byShape map[ledger.Shape]*queue
-	shapeOf map[types.UID]ledger.Shape
+	mu     sync.RWMutex
+	bySort map[sort]*queue
+	sortOf map[types.UID]sort
 }
 
-// queue is the pods of one shape.
+// sort is what pods have in common that get the same answers.
+type sort struct {
+	shape   ledger.Shape
+	created int64
+}
+
+// queue is the pods of one sort.
 type queue struct {
-	request *placement.Request
-	pods    map[types.UID]*corev1.Pod
+	candidate *ledger.Candidate
+	pods      map[types.UID]*corev1.Pod
 }
 
 func newWaiters(logger klog.Logger, a fwk.PodActivator) *waiters {
-	return &waiters{
-		activator: a, logger: logger,
-		byShape: map[ledger.Shape]*queue{}, shapeOf: map[types.UID]ledger.Shape{},
-	}
+	return &waiters{activator: a, logger: logger, bySort: map[sort]*queue{}, sortOf: map[types.UID]sort{}}
 }
 
 // add notes a pod that wants a node.
-func (w *waiters) add(pod *corev1.Pod, shape ledger.Shape, r *placement.Request) {
+func (w *waiters) add(pod *corev1.Pod, c *ledger.Candidate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if old, ok := w.shapeOf[pod.UID]; ok && old != shape {
+	key := sort{c.Shape, c.Created}
+	if old, ok := w.sortOf[pod.UID]; ok && old != key {
 		w.remove(pod.UID)
 	}
-	q := w.byShape[shape]
+	q := w.bySort[key]
 	if q == nil {
-		q = &queue{request: r, pods: map[types.UID]*corev1.Pod{}}
-		w.byShape[shape] = q
+		q = &queue{candidate: c, pods: map[types.UID]*corev1.Pod{}}
+		w.bySort[key] = q
 	}
 	q.pods[pod.UID] = pod
-	w.shapeOf[pod.UID] = shape
+	w.sortOf[pod.UID] = key
 }
 
 // done forgets a pod that has a node, or is gone.
 func (w *waiters) done(uid types.UID) {
 	w.mu.RLock()
-	_, ok := w.shapeOf[uid]
+	_, ok := w.sortOf[uid]
 	w.mu.RUnlock()
 	if !ok {
 		return
@@ -67,15 +70,15 @@ func (w *waiters) done(uid types.UID) {
 }
 
 func (w *waiters) remove(uid types.UID) {
-	shape, ok := w.shapeOf[uid]
+	key, ok := w.sortOf[uid]
 	if !ok {
 		return
 	}
-	delete(w.shapeOf, uid)
-	q := w.byShape[shape]
+	delete(w.sortOf, uid)
+	q := w.bySort[key]
 	delete(q.pods, uid)
 	if len(q.pods) == 0 {
-		delete(w.byShape, shape)
+		delete(w.bySort, key)
 	}
 }
 
@@ -83,36 +86,36 @@ func (w *waiters) remove(uid types.UID) {
 func (w *waiters) len() int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return len(w.shapeOf)
+	return len(w.sortOf)
 }
 
 // wake activates the pods for which a change of the node could make a difference: it takes them now and did not
 // before, or it refuses them now and had merely waited, so that preemption is worth a thought.
 func (w *waiters) wake(n *node) {
-	w.activate(func(shape ledger.Shape, q *queue) bool {
-		before, now := n.Shift(shape, q.request)
+	w.activate(func(c *ledger.Candidate) bool {
+		before, now := n.Shift(c)
 		return now != before && (now == ledger.Admitted || before == ledger.Waiting)
 	})
 }
 
 // wakeFor activates the pods that the node takes, whatever it answered before.
 func (w *waiters) wakeFor(n *node) {
-	w.activate(func(shape ledger.Shape, q *queue) bool {
-		a := n.Admit(shape, q.request)
+	w.activate(func(c *ledger.Candidate) bool {
+		a := n.Admit(c)
 		return a.OK()
 	})
 }
 
 // wakeAll activates every pod.
 func (w *waiters) wakeAll() {
-	w.activate(func(ledger.Shape, *queue) bool { return true })
+	w.activate(func(*ledger.Candidate) bool { return true })
 }
 
-func (w *waiters) activate(worth func(ledger.Shape, *queue) bool) {
+func (w *waiters) activate(worth func(*ledger.Candidate) bool) {
 	pods := map[string]*corev1.Pod{}
 	w.mu.RLock()
-	for shape, q := range w.byShape {
-		if worth(shape, q) {
+	for _, q := range w.bySort {
+		if worth(q.candidate) {
 			for _, p := range q.pods {
 				pods[p.Namespace+"/"+p.Name] = p
 			}

@@ -172,6 +172,9 @@ func (n *simNode) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case muted = <-n.mute:
+			if !muted {
+				n.complain(ctx, n.publish(ctx))
+			}
 		case <-beat.C:
 			if !muted {
 				n.complain(ctx, n.beat(ctx))
