@@ -43,14 +43,26 @@ func (deviceProvider) podHints(t *trial, want hint.Want) Detail {
 			h := s.hold(t.heldBy(c))
 			held = holding{held.exists || h.exists, held.vanished || h.vanished, held.n + h.n}
 		}
-		if held.n > 0 && !held.vanished {
-			held.n = s.held.Len() // a union: init containers share with others
+		if held.n > 0 {
+			held.n = t.distinct(s.pool.resource)
 		}
 		if d := s.hints(t, held, device.HintInput{N: int(sum.peak()), Want: want}); d != NoDetail {
 			return d
 		}
 	}
 	return NoDetail
+}
+
+// distinct is the number of devices of a resource that the pod holds already: init containers share theirs with others.
+func (t *trial) distinct(resource string) int {
+	seen := map[string]bool{}
+	for c := range t.r.Containers {
+		ids, _ := t.heldBy(c).devices(resource)
+		for _, id := range ids {
+			seen[id] = true
+		}
+	}
+	return len(seen)
 }
 
 func (r *ContainerRequest) devices(resource string) int64 {
