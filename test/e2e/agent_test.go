@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +23,7 @@ import (
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/agent"
+	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/kubeletstate"
@@ -48,7 +50,7 @@ func startGuardedCluster(t *testing.T, nodes ...hollow.Spec) *demo.Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
-	c, err := demo.StartCluster(ctx, demo.ClusterOptions{Nodes: nodes, NodeCommand: []string{os.Args[0], nodeVerb}, Manifests: deploy.Manifests()})
+	c, err := demo.StartCluster(ctx, demo.ClusterOptions{Nodes: nodes, NodeCommand: []string{os.Args[0], demo.VerbNode}, Manifests: deploy.Manifests()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,10 +62,10 @@ func startGuardedCluster(t *testing.T, nodes ...hollow.Spec) *demo.Cluster {
 	return c
 }
 
-// asNode is the configuration of a client with the credentials of a node.
-func asNode(t *testing.T, c *demo.Cluster, node string) *rest.Config {
+// asAgent is the configuration of a client with the credentials of a node's agent.
+func asAgent(t *testing.T, cp *controlplane.ControlPlane, node string) *rest.Config {
 	t.Helper()
-	config, err := c.ControlPlane.UserConfig("system:node:"+node, []string{"system:nodes"})
+	config, err := cp.TokenConfig(t.Context(), "berth-system", "berth-agent", node)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +88,7 @@ func startAgent(t *testing.T, c *demo.Cluster, node *hollow.Process, machine str
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	opts := agent.Options{
-		Node: node.Name, Client: asNode(t, c, node.Name), Root: node.Dir.Root(), Machine: machine, Amounts: true,
+		Node: node.Name, Client: asAgent(t, c.ControlPlane, node.Name), Root: node.Dir.Root(), Machine: machine, Amounts: true, KubeletVersion: "v1.36.3",
 		Preferences: map[string]placement.Preference{"example.com/gpu": placement.SortedPreference},
 		Log:         slog.New(slog.NewTextHandler(testLog{t}, nil)),
 	}
@@ -196,7 +198,8 @@ func TestAgent(t *testing.T) {
 	}}}
 	c := startGuardedCluster(t, spec)
 	node := c.Nodes[0]
-	stop := startAgent(t, c, node, twoSockets)
+	start := func() (stop func()) { return startAgent(t, c, node, twoSockets) } // until the end of the whole test
+	stop := start()
 	first := waitReport(t, c, "n1", "first report", func(n *wire.Node) bool { return reportReady(n) && len(n.Report.Snapshot.Devices) == 1 })
 	wantState(t, first, node.Dir)
 
@@ -254,7 +257,7 @@ func TestAgent(t *testing.T) {
 	})
 	t.Run("reports devices with their NUMA nodes, health and holders", func(t *testing.T) {
 		pod := pinnedPod("gpu", "n1", "1")
-		pod.Spec.Containers[0].Resources.Limits["example.com/gpu"] = *quantity("1")
+		pod.Spec.Containers[0].Resources.Limits["example.com/gpu"] = resource.MustParse("1")
 		pod = create(t, c, pod)
 		n := waitReport(t, c, "n1", "gpu pod", func(n *wire.Node) bool { _, _, ok := reported(n, string(pod.UID)); return ok })
 		got, _, _ := reported(n, string(pod.UID))
@@ -270,7 +273,7 @@ func TestAgent(t *testing.T) {
 	t.Run("goes on counting after a restart of its own", func(t *testing.T) {
 		before := waitReport(t, c, "n1", "report", reportReady)
 		stop()
-		startAgent(t, c, node, twoSockets)
+		start()
 		pod := create(t, c, pinnedPod("later", "n1", "2"))
 		n := waitReport(t, c, "n1", "later pod", func(n *wire.Node) bool { _, _, ok := reported(n, string(pod.UID)); return ok })
 		if n.Report.Sequence <= before.Report.Sequence {

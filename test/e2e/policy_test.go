@@ -1,0 +1,290 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// guarded is a control plane with everything that an installation applies, and clients of it.
+type guarded struct {
+	t     *testing.T
+	cp    *controlplane.ControlPlane
+	admin kubernetes.Interface
+}
+
+func startGuarded(t *testing.T) *guarded {
+	t.Helper()
+	cp := startControlPlane(t, controlplane.Options{})
+	if err := cp.Apply(t.Context(), deploy.Manifests()...); err != nil {
+		t.Fatal(err)
+	}
+	g := &guarded{t: t, cp: cp, admin: kubernetes.NewForConfigOrDie(cp.RESTConfig())}
+	for _, name := range []string{"n1", "n2"} {
+		if _, err := g.admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.waitPolicies()
+	return g
+}
+
+// waitPolicies waits until both policies are in force: a new policy takes the API server a moment.
+func (g *guarded) waitPolicies() {
+	g.t.Helper()
+	err := wait.PollUntilContextTimeout(g.t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		pod := plainPod("probe")
+		pod.Annotations = map[string]string{wire.PlacementAnnotation: "{}"}
+		_, err := g.admin.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			return false, nil
+		}
+		return g.writeTopology(g.almighty(), "n0", nil) != nil, nil
+	})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func (g *guarded) user(name string, groups ...string) *rest.Config {
+	g.t.Helper()
+	c, err := g.cp.UserConfig(name, groups)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return c
+}
+
+// agent has the credentials of the agent of a node.
+func (g *guarded) agent(node string) *rest.Config {
+	g.t.Helper()
+	return asAgent(g.t, g.cp, node)
+}
+
+// unbound impersonates the agent's service account with a token that is bound to no node.
+func (g *guarded) unbound() *rest.Config {
+	c := g.cp.RESTConfig()
+	c.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:berth-system:berth-agent", Groups: []string{"system:serviceaccounts"}}
+	return c
+}
+
+// writeTopology applies a minimal NodeTopology, changed by change.
+func (g *guarded) writeTopology(c *rest.Config, node string, change func(map[string]any)) error {
+	object := map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "NodeTopology", "metadata": map[string]any{"name": node},
+		"spec":   map[string]any{"machine": "numa:1 core:2", "authority": "kubelet", "kubeletVersion": "v1.36.3"},
+		"status": map[string]any{"sharedCPUs": "0-1"},
+	}
+	if change != nil {
+		change(object)
+	}
+	data, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	_, err = dynamic.NewForConfigOrDie(c).Resource(v1alpha1.NodeTopologies).Patch(g.t.Context(), node, types.ApplyPatchType, data,
+		metav1.PatchOptions{FieldManager: "test", Force: new(true)})
+	return err
+}
+
+func (g *guarded) writeLease(c *rest.Config, name string) error {
+	lease := coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
+	data, err := json.Marshal(&lease)
+	if err != nil {
+		return err
+	}
+	_, err = kubernetes.NewForConfigOrDie(c).CoordinationV1().Leases(v1alpha1.HeartbeatNamespace).Patch(g.t.Context(), name, types.ApplyPatchType, data,
+		metav1.PatchOptions{FieldManager: "test", Force: new(true)})
+	return err
+}
+
+// want fails unless err is a refusal exactly when it should be; a refusal must mention text.
+func want(t *testing.T, what string, err error, ok bool, text string) {
+	t.Helper()
+	switch {
+	case ok && err != nil:
+		t.Errorf("%s: refused: %v", what, err)
+	case !ok && err == nil:
+		t.Errorf("%s: allowed", what)
+	case !ok && (!apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), text)):
+		t.Errorf("%s: got error %v, want a refusal with %q", what, err, text)
+	}
+}
+
+func plainPod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app:1"}}}}
+}
+
+func TestPolicies(t *testing.T) {
+	g := startGuarded(t)
+	t.Run("agents write their own node's objects", g.testOwnNode)
+	t.Run("agents send their own node's heartbeat", g.testHeartbeats)
+	t.Run("agents may do no more", g.testLeastPrivilege)
+	t.Run("placements come with the Binding alone", g.testPlacement)
+	t.Run("the schema bounds reports", g.testSchema)
+}
+
+func (g *guarded) testOwnNode(t *testing.T) {
+	n1, n2 := g.agent("n1"), g.agent("n2")
+	want(t, "n1 creates n1", g.writeTopology(n1, "n1", nil), true, "")
+	want(t, "n2 changes n1", g.writeTopology(n2, "n1", nil), false, "the agent of node n2 may write that node's objects alone, not n1")
+	want(t, "n1 creates n2", g.writeTopology(n1, "n2", nil), false, "agent of node n1")
+	want(t, "n2 creates n2", g.writeTopology(n2, "n2", nil), true, "")
+	want(t, "an agent with an unbound token", g.writeTopology(g.unbound(), "n1", nil), false, "may write that node's objects alone")
+	want(t, "a kubelet", g.writeTopology(g.user("system:node:n1", "system:nodes"), "n1", nil), false, "nodetopologies")
+	want(t, "the scheduler", g.writeTopology(g.user("system:kube-scheduler"), "n1", nil), false, "nodetopologies")
+	want(t, "somebody with every role", g.writeTopology(g.almighty(), "n1", nil), false, "written by the agent of its node")
+	want(t, "an administrator", g.writeTopology(g.cp.RESTConfig(), "n1", nil), true, "")
+}
+
+func (g *guarded) testHeartbeats(t *testing.T) {
+	n1 := g.agent("n1")
+	want(t, "n1 beats for n1", g.writeLease(n1, v1alpha1.HeartbeatName("n1")), true, "")
+	want(t, "n1 beats for n2", g.writeLease(n1, v1alpha1.HeartbeatName("n2")), false, "agent of node n1")
+	want(t, "n1 takes a leader's lease", g.writeLease(n1, "berth-scheduler"), false, "agent of node n1")
+	want(t, "somebody with every role beats for n1", g.writeLease(g.almighty(), v1alpha1.HeartbeatName("n1")), false, "written by the agent of its node")
+	want(t, "somebody with every role takes a leader's lease", g.writeLease(g.almighty(), "berth-scheduler"), true, "")
+}
+
+// almighty has the role cluster-admin, but is not of the group that the policies let pass.
+func (g *guarded) almighty() *rest.Config {
+	g.t.Helper()
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "almighty"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "almighty"}}}
+	if _, err := g.admin.RbacV1().ClusterRoleBindings().Create(g.t.Context(), binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		g.t.Fatal(err)
+	}
+	return g.user("almighty")
+}
+
+// testLeastPrivilege tries what the service account has no business with.
+func (g *guarded) testLeastPrivilege(t *testing.T) {
+	c := kubernetes.NewForConfigOrDie(g.agent("n1"))
+	ctx := t.Context()
+	_, err := c.CoreV1().Pods("default").Create(ctx, plainPod("a"), metav1.CreateOptions{})
+	want(t, "create a pod", err, false, "pods")
+	_, err = c.CoreV1().Secrets("kube-system").List(ctx, metav1.ListOptions{})
+	want(t, "list secrets", err, false, "secrets")
+	_, err = c.CoreV1().Nodes().UpdateStatus(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.UpdateOptions{})
+	want(t, "change a node", err, false, "nodes")
+	err = dynamic.NewForConfigOrDie(g.agent("n1")).Resource(v1alpha1.NodeTopologies).Delete(ctx, "n1", metav1.DeleteOptions{})
+	want(t, "delete a report", err, false, "nodetopologies")
+	_, err = c.CoordinationV1().Leases("kube-system").List(ctx, metav1.ListOptions{})
+	want(t, "list leases elsewhere", err, false, "leases")
+	_, err = c.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{}, metav1.CreateOptions{})
+	want(t, "review a token", err, false, "tokenreviews")
+	_, err = c.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=n1"})
+	want(t, "list its pods", err, true, "")
+}
+
+func (g *guarded) bind(c *rest.Config, pod *corev1.Pod, annotation string) error {
+	b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: "default", UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}
+	if annotation != "" {
+		b.Annotations = map[string]string{wire.PlacementAnnotation: annotation}
+	}
+	return kubernetes.NewForConfigOrDie(c).CoreV1().Pods("default").Bind(g.t.Context(), b, metav1.CreateOptions{})
+}
+
+func (g *guarded) testPlacement(t *testing.T) {
+	ctx, pods := t.Context(), g.admin.CoreV1().Pods("default")
+	scheduler := g.user("system:kube-scheduler")
+	forged := plainPod("forged")
+	forged.Annotations = map[string]string{wire.PlacementAnnotation: `{"v":1}`}
+	_, err := pods.Create(ctx, forged, metav1.CreateOptions{})
+	want(t, "create a pod with a placement", err, false, "comes with the Binding")
+
+	a, err := pods.Create(ctx, plainPod("a"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := func(name, value, subresource string) error {
+		text := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, wire.PlacementAnnotation, value)
+		var sub []string
+		if subresource != "" {
+			sub = []string{subresource}
+		}
+		_, err := pods.Patch(ctx, name, types.MergePatchType, []byte(text), metav1.PatchOptions{}, sub...)
+		return err
+	}
+	want(t, "add a placement", patch("a", `"x"`, ""), false, "cannot be added")
+	want(t, "add a placement through the status", patch("a", `"x"`, "status"), false, "cannot be added")
+	want(t, "an administrator binds with a placement", g.bind(g.cp.RESTConfig(), a, `{"v":1}`), false, "the scheduler's to write")
+	want(t, "the scheduler binds with a placement", g.bind(scheduler, a, `{"v":1}`), true, "")
+	got, err := pods.Get(ctx, "a", metav1.GetOptions{})
+	if err != nil || got.Annotations[wire.PlacementAnnotation] != `{"v":1}` || got.Spec.NodeName != "n1" {
+		t.Errorf("bound pod: %v, error %v", got, err)
+	}
+	want(t, "change a placement", patch("a", `"x"`, ""), false, "cannot be added, changed or removed")
+	want(t, "remove a placement", patch("a", `null`, ""), false, "cannot be added, changed or removed")
+	want(t, "remove a placement through the status", patch("a", `null`, "status"), false, "cannot be added, changed or removed")
+	_, err = pods.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"annotations":{"other":"x"}}}`), metav1.PatchOptions{})
+	want(t, "change another annotation", err, true, "")
+	_, err = pods.Patch(ctx, "a", types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status")
+	want(t, "change the status", err, true, "")
+
+	b, err := pods.Create(ctx, plainPod("b"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "anybody binds without a placement", g.bind(g.cp.RESTConfig(), b, ""), true, "")
+}
+
+func (g *guarded) testSchema(t *testing.T) {
+	status := func(change func(map[string]any)) func(map[string]any) {
+		return func(o map[string]any) { change(o["status"].(map[string]any)) }
+	}
+	many := func(n int, item any) []any {
+		out := make([]any, n)
+		for i := range out {
+			out[i] = item
+		}
+		return out
+	}
+	for _, tc := range []struct {
+		name, text string
+		change     func(map[string]any)
+	}{
+		{"pods without end", "must have at most 1024 items", status(func(s map[string]any) { s["pods"] = many(100_000, map[string]any{"uid": "u"}) })},
+		{"devices without end", "must have at most 1024 items", status(func(s map[string]any) {
+			s["devices"] = []any{map[string]any{"resource": "x.y/z", "groups": []any{map[string]any{"ids": many(1_000, "d"), "numa": "0"}, map[string]any{"ids": many(2_000, "d")}}}}
+		})},
+		{"endless machine", "may not be more than 65536 bytes", func(o map[string]any) { o["spec"].(map[string]any)["machine"] = strings.Repeat("x", 65537) }},
+		{"CPU list", "status.sharedCPUs", status(func(s map[string]any) { s["sharedCPUs"] = "0-1;" })},
+		{"NUMA node", "status.memory[0].numa", status(func(s map[string]any) { s["memory"] = []any{map[string]any{"numa": 64, "resources": []any{}}} })},
+		{"negative size", "status.memory[0].resources[0].allocatable", status(func(s map[string]any) {
+			s["memory"] = []any{map[string]any{"numa": 0, "resources": []any{map[string]any{"resource": "memory", "allocatable": -1}}}}
+		})},
+		{"memory block", "memory[0]", status(func(s map[string]any) {
+			s["pods"] = []any{map[string]any{"uid": "u", "containers": []any{map[string]any{"name": "c", "memory": []any{"memory@x=1"}}}}}
+		})},
+		{"authority", "spec.authority", func(o map[string]any) { o["spec"].(map[string]any)["authority"] = "me" }},
+		{"version", "spec.kubeletVersion", func(o map[string]any) { o["spec"].(map[string]any)["kubeletVersion"] = "1.36" }},
+		{"no spec", "spec", func(o map[string]any) { delete(o, "spec") }},
+	} {
+		want(t, tc.name, g.writeTopology(g.cp.RESTConfig(), "n3", tc.change), false, tc.text)
+	}
+	sequence := func(n int) func(map[string]any) { return status(func(s map[string]any) { s["sequence"] = n }) }
+	want(t, "report 5", g.writeTopology(g.cp.RESTConfig(), "n3", sequence(5)), true, "")
+	want(t, "report 4 after 5", g.writeTopology(g.cp.RESTConfig(), "n3", sequence(4)), false, "never goes back")
+	want(t, "report 6", g.writeTopology(g.cp.RESTConfig(), "n3", sequence(6)), true, "")
+}
