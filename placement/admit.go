@@ -58,7 +58,18 @@ func (t *trial) hopeless(s *State, r *Request) bool {
 	t.begin(s, r, &t.empty, true)
 	detail, _ := t.run(len(r.Containers))
 	t.end()
-	return detail != NoDetail
+	return detail != NoDetail && !detail.passing()
+}
+
+// passing says whether a node that is fuller may admit what an empty one refuses for this reason: the CPU manager's arithmetic
+// can fail on one set of free CPUs and not on another, and fewer hints are merged faster.
+func (d Detail) passing() bool {
+	switch d {
+	case CPUsNotFound, CPUAccounting, MemoryGroup,
+		DefectHang, DefectTooComplex, DefectSlowMerge, DefectForeignCPUs, DefectMixedGroups, DefectUnequalGroup:
+		return true
+	}
+	return false
 }
 
 // nodes is the union of the NUMA nodes of all that the decision pins.

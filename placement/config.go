@@ -15,6 +15,9 @@ const (
 	V137 Version = 37
 )
 
+// Verified says whether the decisions of the release have been compared with the genuine kubelet's.
+func (v Version) Verified() bool { return v >= V133 && v <= V136 }
+
 // Config is the part of a KubeletConfiguration that decides about placement. Strings are spelled as in
 // KubeletConfiguration (kubelet.config.k8s.io/v1beta1); NewModel validates them all and never takes
 // an unknown one for a default. The zero value is a kubelet's default: policies none.

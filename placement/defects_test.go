@@ -202,6 +202,9 @@ func TestSlowMerge(t *testing.T) {
 		switch v := placement.Admit(m, s, &r); {
 		case test.slow:
 			wantDefect(t, v, placement.DefectSlowMerge)
+			if v.Scarcity != placement.Resolvable || placement.Hopeless(m, s, &r) {
+				t.Errorf("%+v: got %+v: a fuller node would do", test, v)
+			}
 		case !v.OK():
 			t.Errorf("%+v: got %+v", test, v)
 		}

@@ -6,5 +6,27 @@
 // randomness, no I/O, no goroutines, no Kubernetes types, and they never change the State. Commit,
 // Release, Start and the other methods of State do, each as the kubelet does it.
 //
-// The hint providers live in placement/cpu, placement/memory and placement/device.
+// # How it decides
+//
+// An admission is a trial on copies of the node's books. For each container, or once for a pod, every
+// provider (provider.go) says from which sets of NUMA nodes its resource could be had; the merger (merge.go)
+// finds the set that the kubelet would settle for, without its product of all lists; the policy (policy.go) takes or
+// refuses it; and the providers hand out what it allows. The providers' tables and algorithms live in placement/cpu,
+// placement/memory and placement/device, the lists of sets in placement/hint. A new resource joins by implementing
+// provider.
+//
+// # What it answers
+//
+// The kubelet's own words where it has them (Reason), and a Detail for each distinct rule behind them. What
+// the kubelet would not survive, or what would leave it unable to restart, comes under KubeletDefect: see
+// Config.GuardDefects. Verdict.Random says that the kubelet leaves a choice to chance; verdicts and hints of that container
+// stand, device ids may differ.
+//
+// A verdict depends on the Model, State.Generation and, for a pod that the node does not know, Request.Fingerprint: a
+// cache keyed by these is exact.
+//
+// # Releases
+//
+// Decisions of 1.33 to 1.36 are compared with the genuine managers (test/conformance); those of 1.37 are written
+// from its source (Version.Verified).
 package placement
