@@ -157,6 +157,37 @@ func TestPure(t *testing.T) {
 	}
 }
 
+// TestScarcity: what is unresolvable stays refused, whichever pods go; what is resolvable is admitted when all are gone, but for
+// details that a fuller node may not have.
+func TestScarcity(t *testing.T) {
+	counts := map[placement.Scarcity]int{}
+	for seed := range uint64(1200) {
+		w := newWorld(t, seed, true)
+		if w == nil {
+			continue
+		}
+		for range 8 {
+			w.step()
+		}
+		req := w.request()
+		v := placement.Admit(w.model, w.state, &req)
+		counts[v.Scarcity]++
+		w.r.Shuffle(len(w.pods), func(i, j int) { w.pods[i], w.pods[j] = w.pods[j], w.pods[i] })
+		for _, uid := range w.pods {
+			w.state.Release(w.model, uid)
+			if now := placement.Admit(w.model, w.state, &req); v.Scarcity == placement.Unresolvable && now.OK() {
+				t.Fatalf("seed %d: %+v, and without %s %+v", seed, v, uid, now)
+			}
+		}
+		if now := placement.Admit(w.model, w.state, &req); v.Scarcity == placement.Resolvable && now.Scarcity == placement.Unresolvable {
+			t.Fatalf("seed %d: %+v, and on an empty node %+v", seed, v, now)
+		}
+	}
+	if counts[placement.Resolvable] < 30 || counts[placement.Unresolvable] < 30 {
+		t.Errorf("%v: want more of each", counts)
+	}
+}
+
 func agrees(t *testing.T, seed uint64, r placement.Refusal, v placement.Verdict) {
 	t.Helper()
 	if r.Reason != v.Reason || r.Detail != v.Detail || (r.String() == "admitted") != v.OK() {
