@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
@@ -113,13 +114,24 @@ func (f *fleet) turn() int {
 	return at
 }
 
+// heap is the bytes in use.
+func heap() float64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
 // BenchmarkFleet is the cost per machine of asking all machines of fleets of different sizes, in order, as a scheduler does, and at
 // random, the worst that can happen to caches.
 func BenchmarkFleet(b *testing.B) {
 	sizes := []int{1_000, 10_000, 100_000}
 	var fleets []*fleet
+	var bytes float64
 	for _, n := range sizes {
+		before := heap()
 		fleets = append(fleets, newFleet(b, n))
+		bytes = (heap() - before) / float64(n)
 	}
 	for _, order := range []struct {
 		name string
@@ -136,6 +148,7 @@ func BenchmarkFleet(b *testing.B) {
 				b.ReportMetric(s.median(i), fmt.Sprintf("%dk-ns", n/1000))
 			}
 			b.ReportMetric(s.ratio(2, 0), "100k/1k")
+			b.ReportMetric(bytes, "bytes/machine")
 		})
 	}
 }
