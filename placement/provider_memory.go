@@ -177,9 +177,6 @@ func (p memoryProvider) allocate(t *trial, c int, h hint.Hint) Detail {
 	if len(needs) == 0 && t.m.set.version >= V137 {
 		return NoDetail
 	}
-	if h.Any && t.m.mem.Crashes(needs) {
-		return DefectMissingMemoryKind
-	}
 	mask, err := t.m.mem.Choose(t.memoryQuery(), h)
 	if err != nil {
 		return memoryDetail(err)
@@ -260,6 +257,8 @@ func memoryDetail(err error) Detail {
 		return MemoryExtensionNotPreferred
 	case errors.Is(err, memory.ErrGroup):
 		return MemoryGroup
+	case errors.Is(err, memory.ErrCrash):
+		return DefectMissingMemoryKind
 	}
 	return DefectNoRegularMemory
 }

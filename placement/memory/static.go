@@ -7,7 +7,7 @@ import (
 )
 
 // The ways in which the kubelet fails to give memory to a container; all surface as UnexpectedAdmissionError but
-// ErrCrash, which is ours.
+// ErrCrash and ErrNoRegular, which are ours.
 var (
 	// ErrNoDefault is "failed to get the default NUMA affinity, no NUMA nodes with enough memory is available".
 	ErrNoDefault = errors.New("no NUMA nodes with enough memory")
@@ -21,6 +21,8 @@ var (
 	ErrGroup = errors.New("the NUMA nodes are handed out in other groups")
 	// ErrCrash says that the kubelet would crash: it looks up a kind of memory that a node's table does not have.
 	ErrCrash = errors.New("the kubelet would crash: a NUMA node has no row for this kind of memory")
+	// ErrNoRegular says that the kubelet would crash: it looks for the hints of ordinary memory, which is not asked for.
+	ErrNoRegular = errors.New("the kubelet would crash: no ordinary memory is asked for")
 )
 
 // Query is what hints and choices are made from.
@@ -110,12 +112,17 @@ func (m *Model) lowerBound(needs []Need) int {
 
 // Crashes says whether the kubelet would look up a kind of memory on a node that has none.
 func (m *Model) Crashes(needs []Need) bool {
+	return !m.covers(m.space.All(), needs)
+}
+
+// covers says whether all nodes of a mask have a row for each kind.
+func (m *Model) covers(mask hint.Mask, needs []Need) bool {
 	for _, n := range needs {
-		if m.has[n.Kind] != m.space.All() {
-			return true
+		if mask&^m.has[n.Kind] != 0 {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 // Hints fills the list that the kubelet would give for each of the needs: always the same (calculateHints). No mask
@@ -185,23 +192,31 @@ func (m *Model) best(q *Query, holding hint.Mask) (best hint.Hint, found bool) {
 // ordinary memory is not among the needs it looks for a list of hints that is not there.
 func (m *Model) Choose(q *Query, h hint.Hint) (hint.Mask, error) {
 	needs := q.Needs
+	crash := m.Crashes(needs)
 	if h.Any {
 		d, found := m.best(q, 0)
 		switch {
+		case crash:
+			return 0, ErrCrash
 		case !found || len(needs) == 0:
 			return 0, ErrNoDefault
 		case !m.regular(needs) && h.Preferred:
 			return 0, ErrDefaultNotPreferred
 		case !m.regular(needs):
-			return 0, ErrCrash
+			return 0, ErrNoRegular
 		case !d.Preferred && h.Preferred:
 			return 0, ErrDefaultNotPreferred
 		}
 		h = d
 	}
+	if !m.covers(h.Mask, needs) {
+		return 0, ErrCrash
+	}
 	if !m.hasFree(q, h.Mask, &Reuse{}) {
 		e, found := m.best(q, h.Mask)
 		switch {
+		case crash:
+			return 0, ErrCrash
 		case !found || !m.regular(needs):
 			return 0, ErrNoExtension
 		case !e.Preferred && h.Preferred:
