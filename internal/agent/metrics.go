@@ -18,6 +18,7 @@ type Metrics struct {
 	arriving   prometheus.Gauge
 	pods       prometheus.Gauge
 	bytes      prometheus.Gauge
+	occupancy  occupancyMetrics
 }
 
 // newMetrics makes metrics; age tells the age of the report in seconds.
@@ -43,7 +44,7 @@ func newMetrics(age func() float64) *Metrics {
 
 // collectors lists all metrics.
 func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.reports, m.heartbeats, m.readErrors, m.latency, m.age, m.ready, m.sequence, m.arriving, m.pods, m.bytes}
+	return []prometheus.Collector{m.reports, m.heartbeats, m.readErrors, m.latency, m.age, m.ready, m.sequence, m.arriving, m.pods, m.bytes, &m.occupancy}
 }
 
 func result(err error) string {

@@ -152,6 +152,7 @@ func (m *mirror) measure(nt *v1alpha1.NodeTopology) {
 	m.metrics.ready.Set(0)
 	if ready.Status == metav1.ConditionTrue {
 		m.metrics.ready.Set(1)
+		m.metrics.occupancy.last.Store(occupancyOf(&wire.Node{Name: m.node, Spec: m.platform.spec, Report: m.good}))
 	}
 	m.metrics.pods.Set(float64(len(nt.Status.Pods)))
 	if data, err := json.Marshal(nt); err == nil {

@@ -1,0 +1,164 @@
+package agent
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// alignment says how far apart the NUMA nodes of a pod lie.
+type alignment string
+
+const (
+	onOneNode    alignment = "numa-node"
+	onOnePackage alignment = "package"
+	acrossNodes  alignment = "machine"
+)
+
+// occupancy is what a report says in sums.
+type occupancy struct {
+	// zones as NodeResourceTopology has them, by resource.
+	zones nrt.ZoneList
+	// stranded is what is free on NUMA nodes whose CPUs, or whose memory, are used up, by resource: nobody who wants
+	// that as well can have it.
+	stranded map[string]int64
+	// pods that hold something, by how far apart it lies.
+	pods map[alignment]int
+}
+
+// occupancyOf is a pure function of a node.
+func occupancyOf(n *wire.Node) *occupancy {
+	o := &occupancy{
+		zones:    wire.WriteNodeResourceTopology(n, nil).Zones,
+		stranded: map[string]int64{},
+		pods:     map[alignment]int{onOneNode: 0, onOnePackage: 0, acrossNodes: 0},
+	}
+	for i := range o.zones {
+		o.strand(o.zones[i].Resources)
+	}
+	numa := numaOfDevices(n.Report.Snapshot.Devices)
+	for i, p := range n.Report.Snapshot.Pods {
+		if i < len(n.Report.Pods) && n.Report.Pods[i].State != "" {
+			continue // no longer runs
+		}
+		if held := numaOf(n.Spec.Machine, &p, numa); held != 0 {
+			o.pods[alignmentOf(n.Spec.Machine, held)]++
+		}
+	}
+	return o
+}
+
+// strand adds what is stranded on one NUMA node.
+func (o *occupancy) strand(resources nrt.ResourceInfoList) {
+	exhausted := map[string]bool{}
+	for _, r := range resources {
+		if (r.Name == "cpu" || r.Name == "memory") && !r.Allocatable.IsZero() && r.Available.IsZero() {
+			exhausted[r.Name] = true
+		}
+	}
+	for _, r := range resources {
+		if len(exhausted) > 0 && !exhausted[r.Name] {
+			o.stranded[r.Name] += r.Available.Value()
+		} else {
+			o.stranded[r.Name] += 0
+		}
+	}
+}
+
+func numaOfDevices(pools []placement.DevicePool) map[[2]string]topology.NUMASet {
+	out := map[[2]string]topology.NUMASet{}
+	for _, pool := range pools {
+		for _, d := range pool.Devices {
+			out[[2]string{pool.Resource, d.ID}] = d.NUMA
+		}
+	}
+	return out
+}
+
+// numaOf returns the NUMA nodes of all that a pod holds.
+func numaOf(m *topology.Machine, p *placement.PodAllocation, devices map[[2]string]topology.NUMASet) topology.NUMASet {
+	var out topology.NUMASet
+	for _, c := range p.Containers {
+		for i := range m.NUMANodes {
+			if m.NUMANodes[i].CPUs.Intersects(&c.CPUs) {
+				out = out.With(m.NUMANodes[i].ID)
+			}
+		}
+		for _, b := range c.Memory {
+			out |= b.NUMA
+		}
+		for _, d := range c.Devices {
+			for _, id := range d.IDs {
+				out |= devices[[2]string{d.Resource, id}]
+			}
+		}
+	}
+	return out
+}
+
+func alignmentOf(m *topology.Machine, held topology.NUMASet) alignment {
+	if held.Len() == 1 {
+		return onOneNode
+	}
+	var cpus topology.CPUSet
+	for i := range m.NUMANodes {
+		if held.Has(m.NUMANodes[i].ID) {
+			cpus = cpus.Or(&m.NUMANodes[i].CPUs)
+		}
+	}
+	for i := range m.Packages {
+		if cpus.IsSubsetOf(&m.Packages[i].CPUs) {
+			return onOnePackage
+		}
+	}
+	return acrossNodes
+}
+
+// occupancyMetrics shows the last occupancy that was set; nothing before.
+type occupancyMetrics struct{ last atomic.Pointer[occupancy] }
+
+var (
+	_ prometheus.Collector = (*occupancyMetrics)(nil)
+
+	allocatableDesc = prometheus.NewDesc("berth_agent_numa_allocatable", "What a NUMA node has for pods to have to themselves, in CPUs, bytes or devices.", []string{"numa", "resource"}, nil)
+	availableDesc   = prometheus.NewDesc("berth_agent_numa_available", "What of that nobody has, in CPUs, bytes or devices.", []string{"numa", "resource"}, nil)
+	strandedDesc    = prometheus.NewDesc("berth_agent_stranded", "What nobody has on NUMA nodes whose CPUs or whose memory are used up, in CPUs, bytes or devices.", []string{"resource"}, nil)
+	alignedDesc     = prometheus.NewDesc("berth_agent_pinned_pods", "Running pods that have CPUs, memory or devices to themselves, by whether these lie on one NUMA node, in one package, or across the machine.", []string{"alignment"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (m *occupancyMetrics) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{allocatableDesc, availableDesc, strandedDesc, alignedDesc} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *occupancyMetrics) Collect(out chan<- prometheus.Metric) {
+	o := m.last.Load()
+	if o == nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, v int64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+	}
+	for _, z := range o.zones {
+		numa := strings.TrimPrefix(z.Name, "node-")
+		for _, r := range z.Resources {
+			gauge(allocatableDesc, r.Allocatable.Value(), numa, r.Name)
+			gauge(availableDesc, r.Available.Value(), numa, r.Name)
+		}
+	}
+	for resource, v := range o.stranded {
+		gauge(strandedDesc, v, resource)
+	}
+	for a, n := range o.pods {
+		gauge(alignedDesc, int64(n), string(a))
+	}
+}

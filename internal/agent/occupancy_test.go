@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// quarters is two packages with two NUMA nodes each: CPUs 0-1, 2-3, 4-5, 6-7.
+const quarters = "package:2 numa:2 core:2 pu:1 mem:8Gi"
+
+func quartersNode(t *testing.T) *wire.Node {
+	t.Helper()
+	m, err := topology.Parse(quarters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := wire.NodeSpec{Machine: m, View: view, Config: placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0"}}
+	n := &wire.Node{Name: "n1", Spec: spec}
+	n.Report.Snapshot.SharedCPUs = cpus(t, "0-7")
+	n.Report.Snapshot.Devices = []placement.DevicePool{{Resource: "x.y/d", Devices: []placement.Device{
+		{ID: "a", NUMA: topology.NewNUMASet(0), HasTopology: true}, {ID: "b", NUMA: topology.NewNUMASet(3), HasTopology: true},
+	}}}
+	return n
+}
+
+func cpus(t *testing.T, list string) (s topology.CPUSet) {
+	t.Helper()
+	if err := s.UnmarshalText([]byte(list)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAlignment(t *testing.T) {
+	node0 := []placement.MemoryBlock{{Resource: "memory", NUMA: topology.NewNUMASet(0), Bytes: 1}}
+	for _, tc := range []struct {
+		name       string
+		containers []placement.ContainerAllocation
+		state      v1alpha1.PodState
+		want       map[alignment]int
+	}{
+		{"holds nothing", nil, "", map[alignment]int{}},
+		{"CPUs of one node", []placement.ContainerAllocation{{CPUs: cpus(t, "2-3")}}, "", map[alignment]int{onOneNode: 1}},
+		{"memory beside its CPUs", []placement.ContainerAllocation{{CPUs: cpus(t, "1"), Memory: node0}}, "", map[alignment]int{onOneNode: 1}},
+		{"memory on the other node of the package", []placement.ContainerAllocation{{CPUs: cpus(t, "2"), Memory: node0}}, "", map[alignment]int{onOnePackage: 1}},
+		{"containers in two packages", []placement.ContainerAllocation{{CPUs: cpus(t, "2")}, {CPUs: cpus(t, "4")}}, "", map[alignment]int{acrossNodes: 1}},
+		{"device in the other package", []placement.ContainerAllocation{{CPUs: cpus(t, "2"), Devices: []placement.DeviceAllocation{{Resource: "x.y/d", IDs: []string{"b"}}}}}, "", map[alignment]int{acrossNodes: 1}},
+		{"has ended", []placement.ContainerAllocation{{CPUs: cpus(t, "2-4")}}, v1alpha1.PodEnded, map[alignment]int{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := quartersNode(t)
+			n.Report.Snapshot.Pods = []placement.PodAllocation{{UID: "u", Containers: tc.containers}}
+			n.Report.Pods = []wire.ReportedPod{{State: tc.state}}
+			want := map[alignment]int{onOneNode: 0, onOnePackage: 0, acrossNodes: 0}
+			for a, n := range tc.want {
+				want[a] = n
+			}
+			if got := occupancyOf(n).pods; !reflect.DeepEqual(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestStranded(t *testing.T) {
+	for _, tc := range []struct {
+		name, shared string
+		memory       uint64 // free on node 3
+		want         map[string]int64
+	}{
+		{"nothing is used up", "0-7", 5, map[string]int64{"cpu": 0, "memory": 0, "x.y/d": 0}},
+		{"CPU 0 is reserved, 1 is taken", "0,2-7", 5, map[string]int64{"cpu": 0, "memory": 0, "x.y/d": 1}},
+		{"CPUs beside free memory are taken", "0-5", 5, map[string]int64{"cpu": 0, "memory": 5, "x.y/d": 1}},
+		{"memory beside free CPUs is taken", "0-7", 0, map[string]int64{"cpu": 2, "memory": 0, "x.y/d": 1}},
+		{"both are taken", "0-5", 0, map[string]int64{"cpu": 0, "memory": 0, "x.y/d": 1}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := quartersNode(t)
+			n.Report.Snapshot.SharedCPUs = cpus(t, tc.shared)
+			n.Report.Snapshot.Memory = []placement.MemoryTable{{NUMA: 3, Resources: []placement.MemoryAmounts{{Resource: "memory", Allocatable: 8, Reserved: 8 - tc.memory, Free: tc.memory}}}}
+			if got := occupancyOf(n).stranded; !reflect.DeepEqual(got, tc.want) {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestOccupancyMetrics(t *testing.T) {
+	var m occupancyMetrics
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(&m)
+	if n, err := testutil.GatherAndCount(registry); n != 0 || err != nil {
+		t.Errorf("%d metrics before the first report (%v)", n, err)
+	}
+	n := quartersNode(t)
+	n.Report.Snapshot.SharedCPUs = cpus(t, "0,2-7")
+	m.last.Store(occupancyOf(n))
+	want := `
+# HELP berth_agent_stranded What nobody has on NUMA nodes whose CPUs or whose memory are used up, in CPUs, bytes or devices.
+# TYPE berth_agent_stranded gauge
+berth_agent_stranded{resource="cpu"} 0
+berth_agent_stranded{resource="x.y/d"} 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "berth_agent_stranded"); err != nil {
+		t.Error(err)
+	}
+	available := `
+# HELP berth_agent_numa_available What of that nobody has, in CPUs, bytes or devices.
+# TYPE berth_agent_numa_available gauge
+berth_agent_numa_available{numa="0",resource="cpu"} 0
+berth_agent_numa_available{numa="0",resource="x.y/d"} 1
+berth_agent_numa_available{numa="1",resource="cpu"} 2
+berth_agent_numa_available{numa="2",resource="cpu"} 2
+berth_agent_numa_available{numa="3",resource="cpu"} 2
+berth_agent_numa_available{numa="3",resource="x.y/d"} 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(available), "berth_agent_numa_available"); err != nil {
+		t.Error(err)
+	}
+}
