@@ -143,7 +143,7 @@ const image = "berth.dev/demo:1"
 
 // Object returns the pod as an API object with the name.
 func (p *Pod) Object(name string) *corev1.Pod {
-	grace := int64(1)
+	grace := int64(2)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace, Labels: map[string]string{"app": "demo"}},
 		Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: &grace},

@@ -1,6 +1,7 @@
 package hollow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func newNode(ctx context.Context, dir Dir, spec *Spec) (*node, error) {
 		return nil, err
 	}
 	n.kubelet = kubemark.NewHollowKubelet(flags(dir, spec), n.config, client, heartbeat,
-		&cadvisor{info: info}, critest.NewFakeImageService(), newFakeRuntime(), n.manager)
+		&cadvisor{info: info}, critest.NewFakeImageService(), newFakeRuntime(cmp.Or(spec.StopTime, DefaultStopTime)), n.manager)
 	return n, nil
 }
 

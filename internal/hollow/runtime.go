@@ -30,12 +30,13 @@ func exitAfter(image string) (d time.Duration, ok bool) {
 // fakeRuntime is cri-api's fake runtime, called directly rather than through a socket, in which containers can end.
 type fakeRuntime struct {
 	*critest.FakeRuntimeService
+	stopTime time.Duration
 }
 
 var _ internalapi.RuntimeService = &fakeRuntime{}
 
-func newFakeRuntime() *fakeRuntime {
-	r := &fakeRuntime{critest.NewFakeRuntimeService()}
+func newFakeRuntime(stopTime time.Duration) *fakeRuntime {
+	r := &fakeRuntime{critest.NewFakeRuntimeService(), stopTime}
 	r.FakeStatus = &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
 		{Type: runtimeapi.RuntimeReady, Status: true},
 		{Type: runtimeapi.NetworkReady, Status: true},
@@ -57,6 +58,18 @@ func (r *fakeRuntime) StartContainer(ctx context.Context, id string) error {
 		}
 	}
 	return nil
+}
+
+// StopContainer takes the time that real containers take to end: a signal, an exit, the runtime's cleaning up. A kill, which is what
+// no grace period means, takes less.
+func (r *fakeRuntime) StopContainer(ctx context.Context, id string, grace int64) error {
+	d := min(r.stopTime, time.Duration(grace)*time.Second)
+	select {
+	case <-time.After(max(d, r.stopTime/10)):
+		return r.FakeRuntimeService.StopContainer(ctx, id, grace)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // exit ends a container that still runs.

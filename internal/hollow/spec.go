@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/berth-dev/berth/topology"
 )
@@ -26,9 +27,15 @@ type Spec struct {
 	Plugins []Plugin
 	// MaxPods is the node's capacity for pods; 0 means the kubelet's default, 110.
 	MaxPods int32
+	// StopTime is how long a container takes to end when it is stopped; 0 means DefaultStopTime. With a fake runtime's
+	// own speed, no time at all, a pod would be gone before a Binding that was already under way when it was deleted.
+	StopTime time.Duration
 	// Verbosity is klog's level in the node's log.
 	Verbosity int
 }
+
+// DefaultStopTime is about what a container takes whose process ends at the first signal.
+const DefaultStopTime = 500 * time.Millisecond
 
 // Plugin is a device plugin of one resource. It speaks the device plugin API
 // (k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1) over its own socket, as plugins on real nodes do.
@@ -131,6 +138,9 @@ func (s *Spec) Check() error {
 	}
 	if _, err := topology.Parse(s.Machine); err != nil {
 		return fmt.Errorf("node %s: field Machine: %w", s.Name, err)
+	}
+	if s.StopTime < 0 {
+		return fmt.Errorf("node %s: field StopTime: %v: want 0 for the default, or a positive duration", s.Name, s.StopTime)
 	}
 	for i := range s.Plugins {
 		if err := s.Plugins[i].check(); err != nil {

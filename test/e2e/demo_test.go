@@ -38,22 +38,57 @@ func demoOptions(t *testing.T, seed uint64) demo.Options {
 	return demo.Options{Seed: seed, Nodes: demo.MinNodes, Self: []string{os.Args[0]}, Progress: lineWriter{t}}
 }
 
-// TestStockIsRefused plays the demo's workload under kube-scheduler: adding up amounts is not enough.
-func TestStockIsRefused(t *testing.T) {
+// playPart plays the first pods of the demo's workload under the scheduler.
+func playPart(t *testing.T, s demo.Scheduler, seed uint64, pods int) *demo.Report {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	report, err := demo.Play(ctx, demoOptions(t, 2), demo.Stock{})
+	c, stop, err := demo.Up(ctx, demoOptions(t, seed), s)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	w := demo.Generate(seed, demo.MinNodes)
+	w.Pods = w.Pods[:pods]
+	r := &demo.Runner{Cluster: c, Workload: w, Predicts: s.Predicts()}
+	report, err := r.Run(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("seed %d: %d pods, %d ran, %v refused, %d pending, %d predicted, %d exact, %d wrong", seed, report.Pods, report.Running,
+		report.Rejected, report.Pending, report.Predicted, report.Exact, report.Mispredicted)
+	for _, note := range report.Notes {
+		t.Log(note)
+	}
+	return report
+}
+
+// TestStockIsRefused plays the wedge under kube-scheduler: adding up amounts is not enough.
+func TestStockIsRefused(t *testing.T) {
+	report := playPart(t, demo.Stock{}, 2, 3)
 	if report.Rejected["TopologyAffinityError"] == 0 {
 		t.Errorf("no TopologyAffinityError in %v", report.Rejected)
 	}
 	if report.Mispredicted != 0 || report.Predicted != 0 {
 		t.Errorf("kube-scheduler predicted %d, %d of them wrongly: it does not predict", report.Predicted, report.Mispredicted)
 	}
-	if want := report.Running + report.Refused() + report.Pending; report.Pods < want || report.Pods > want+20 {
-		t.Errorf("%d pods were created, but %d ran, were refused or wait: only a few may be deleted before they run", report.Pods, want)
+}
+
+// TestBerthKeepsItsPromise plays half of the demo's workload under Berth, with a seed that nobody has chosen.
+func TestBerthKeepsItsPromise(t *testing.T) {
+	report := playPart(t, demo.Berth{}, uint64(time.Now().UnixNano())%10000, 150)
+	if report.Refused() != 0 || report.Mispredicted != 0 {
+		t.Errorf("refused %v, mispredicted %d: want none", report.Rejected, report.Mispredicted)
+	}
+	if report.Pods != 150 || report.Running < 130 || report.Predicted < 100 || report.Pending > 20 {
+		t.Errorf("%d pods, %d ran, %d predicted, %d pending: want most to run, with a decision", report.Pods, report.Running, report.Predicted, report.Pending)
+	}
+	if 100*report.Exact < 95*report.Predicted {
+		t.Errorf("%d of %d decisions exact: want at least 95 percent", report.Exact, report.Predicted)
 	}
 }
 
