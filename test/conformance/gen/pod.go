@@ -3,7 +3,6 @@ package gen
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -77,7 +76,7 @@ func (p *podMaker) pod(uid string) *corev1.Pod {
 	for i := range apps {
 		pod.Spec.Containers = append(pod.Spec.Containers, p.container(fmt.Sprintf("c%d", i), guaranteed, extras))
 	}
-	p.rarities(pod)
+	p.rarities(pod, guaranteed)
 	return pod
 }
 
@@ -193,7 +192,7 @@ func (p *podMaker) bytes() resource.Quantity {
 }
 
 // rarities are legal and seldom: resources of the pod as a whole, ephemeral containers, overhead, a given QoS class.
-func (p *podMaker) rarities(pod *corev1.Pod) {
+func (p *podMaker) rarities(pod *corev1.Pod, guaranteed bool) {
 	if p.chance(3) {
 		pod.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{
 			corev1.ResourceCPU: *resource.NewQuantity(int64(p.between(1, p.cpus)), resource.DecimalSI), corev1.ResourceMemory: p.bytes()}}
@@ -206,18 +205,8 @@ func (p *podMaker) rarities(pod *corev1.Pod) {
 	}
 	if p.chance(2) {
 		pod.Status.QOSClass = corev1.PodQOSBurstable
-		if p.chance(50) && wantsMemory(pod) { // the API server calls no other pod guaranteed
+		if guaranteed && p.chance(50) { // the API server calls no other pod so
 			pod.Status.QOSClass = corev1.PodQOSGuaranteed
 		}
 	}
-}
-
-// wantsMemory says whether every container asks for memory.
-func wantsMemory(pod *corev1.Pod) bool {
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		if c.Resources.Limits.Memory().IsZero() {
-			return false
-		}
-	}
-	return true
 }
