@@ -1,0 +1,38 @@
+# Images, and the Helm chart of deploy/chart/berth. Helm is a tool in a module of its own, tools/helm.
+HELM       = $(GO) tool -modfile=tools/helm/go.mod helm
+CHART     := deploy/chart/berth
+IMAGES    := berth-scheduler berth-agent berth
+IMAGE_REPO ?= berth-dev
+IMAGE_TAG  ?= $(VERSION)
+
+# An installed client without a daemon is no engine.
+engine = $(firstword $(foreach e,docker podman buildah,$(shell $(e) info >/dev/null 2>&1 && echo $(e))))
+
+.PHONY: images
+images: ## Container images, with docker, podman or buildah: IMAGE_REPO=registry.example/berth IMAGE_TAG=v1.
+	@engine='$(engine)'; if [ -z "$$engine" ]; then \
+	  echo "no container engine works here: install docker (with its daemon running), podman or buildah" >&2; exit 1; fi; \
+	for image in $(IMAGES); do \
+	  printf '\n== %s builds %s/%s:%s\n' "$$engine" '$(IMAGE_REPO)' "$$image" '$(IMAGE_TAG)'; \
+	  DOCKER_BUILDKIT=1 "$$engine" build --target "$$image" --build-arg LDFLAGS='$(LDFLAGS)' -t '$(IMAGE_REPO)'/"$$image":'$(IMAGE_TAG)' .; \
+	done
+
+# Values that switch everything on.
+CHART_EVERYTHING := --set crds.nodeResourceTopology=true,agent.nodeResourceTopology=true,agent.debug=true,agent.kubelet.configDropInDir=/etc/kubernetes/kubelet.conf.d \
+  --set scheduler.featureGates.SchedulerAsyncAPICalls=true,scheduler.args.staleAfter=2m \
+  --set monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true
+
+.PHONY: chart-lint
+chart-lint: ## helm lint and helm template, for each way to install (the first time compiles Helm: some minutes).
+	$(call say,helm lint)
+	@$(HELM) lint --strict $(CHART)
+	@$(HELM) lint --strict $(CHART) -f $(CHART)/values-default-scheduler.yaml
+	@$(HELM) lint --strict $(CHART) $(CHART_EVERYTHING)
+	$(call say,helm template)
+	@for values in "" "-f $(CHART)/values-default-scheduler.yaml" "$(CHART_EVERYTHING)" "--set scheduler.enabled=false,agent.kubelet.configSource=configz"; do \
+	  printf '%6d lines with values: %s\n' "$$($(HELM) template berth $(CHART) -n berth-system $$values | wc -l)" "$${values:-as they are}"; done
+
+.PHONY: chart
+chart: ## The chart as a package in bin/.
+	@mkdir -p $(BIN)
+	@$(HELM) package $(CHART) -d $(BIN)
