@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
@@ -273,6 +274,34 @@ func TestCloneIsIndependent(t *testing.T) {
 			t.Fatalf("seed %d: the original changed", seed)
 		}
 	}
+}
+
+// TestConcurrent: many may ask one model about one state at once. It proves itself under the race detector.
+func TestConcurrent(t *testing.T) {
+	m, s := m8.load(t, "best-effort", true)
+	requests := []placement.Request{pod1(), pod2(), cpus("wide", 40), cpus("absurd", 900)}
+	var want [4]placement.Verdict
+	for i := range requests {
+		want[i] = placement.Admit(m, s, &requests[i])
+	}
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			var d placement.Decision
+			own := s.Clone()
+			for n := range 200 {
+				i := n % len(requests)
+				if got := placement.Decide(m, s, &requests[i], &d); got != want[i] {
+					t.Errorf("got %+v, want %+v", got, want[i])
+				}
+				if want[i].OK() {
+					own.Commit(m, &requests[i], &d)
+					own.Release(m, requests[i].UID)
+				}
+			}
+		})
+	}
+	group.Wait()
 }
 
 func TestFingerprint(t *testing.T) {
