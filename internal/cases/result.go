@@ -32,7 +32,7 @@ type EventResult struct {
 	State   *State        `json:"state,omitempty"`
 	// Panic says why a Restart failed; that event is the last.
 	Panic string `json:"panic,omitempty"`
-	// Random is not part of the format: from here on, inclusive, chance decides.
+	// Random is not part of the format: chance decides something in this event, so that another answer would be as right.
 	Random bool `json:"-"`
 }
 

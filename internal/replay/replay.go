@@ -49,7 +49,7 @@ type kubelet struct {
 	pods []*pod
 	// pools tells devices' nodes as the case gave them.
 	pools map[string]map[string]cases.Device
-	// random says that chance has decided something, so that all that follows may differ.
+	// random says that chance has decided something in the event at hand, so that it and all that follow may differ.
 	random bool
 }
 
@@ -114,6 +114,7 @@ func (k *kubelet) setPool(p *cases.Pool) error {
 
 func (k *kubelet) event(e *cases.Event) (out cases.EventResult, err error) {
 	out.Type, out.UID = e.Type, e.UID
+	k.random = false
 	switch e.Type {
 	case cases.Admit:
 		err = k.admit(e, &out)
