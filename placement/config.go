@@ -48,6 +48,9 @@ type Config struct {
 	// defect of the kubelet. Without it the engine does what the kubelet does, as replaying must; only
 	// where the kubelet would hang or crash there is nothing to do, and KubeletDefect is the answer in any case.
 	GuardDefects bool
+	// GuardRestarts refuses pods after which a restart of a kubelet before 1.37 would kill containers: with full-pcpus-only it
+	// asks again for as many free whole cores as each container has already, so that no more than half of the CPUs can be used.
+	GuardRestarts bool
 }
 
 // ReservedMemory is one entry of KubeletConfiguration.reservedMemory.

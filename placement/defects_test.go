@@ -88,6 +88,36 @@ func TestNoSharedCPU(t *testing.T) {
 	}
 }
 
+// TestRestartKills: with full-pcpus-only a restart before 1.37 refuses a container that has more whole cores than are free.
+func TestRestartKills(t *testing.T) {
+	for _, version := range []placement.Version{placement.V136, placement.V137} {
+		for _, guard := range []bool{false, true} {
+			c := m2.config("none")
+			c.Version, c.GuardRestarts = version, guard
+			c.ReservedSystemCPUs = "0,4"
+			c.CPUManagerPolicyOptions = map[string]string{"full-pcpus-only": "true"}
+			m, s := model(t, machine{1, 1, 4, 2, 8 << 30, 0}.view(), c)
+			if v := admit(m, s, cpus("small", 2)); !v.OK() {
+				t.Fatalf("got %+v", v)
+			}
+			kills := version < placement.V137
+			v := admit(m, s, cpus("second", 4))
+			if kills && guard {
+				wantDefect(t, v, placement.DefectRestartKills)
+				continue
+			}
+			if !v.OK() {
+				t.Fatalf("1.%d, guard %v: got %+v", version, guard, v)
+			}
+			for _, pod := range []placement.Request{cpus("small", 2), cpus("second", 4)} {
+				if again := placement.Admit(m, s, &pod); again.OK() == kills {
+					t.Errorf("1.%d: %s after a restart: %+v", version, pod.UID, again)
+				}
+			}
+		}
+	}
+}
+
 // TestMixedGroups: best-effort would hand out memory of a grouped node by itself.
 func TestMixedGroups(t *testing.T) {
 	for _, guard := range []bool{false, true} {

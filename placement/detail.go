@@ -59,6 +59,9 @@ const (
 	DefectForeignCPUs
 	// DefectNoSharedCPU: strict-cpu-reservation would leave no shared CPU and the kubelet could not restart (kubernetes#141196).
 	DefectNoSharedCPU
+	// DefectRestartKills: after this the kubelet, when it restarts, would refuse a container that runs (SMTAlignmentError), because
+	// fewer whole cores are free than it has. Only with Config.GuardRestarts.
+	DefectRestartKills
 	// DefectMixedGroups: a NUMA node's memory would be in two groups at once, and the kubelet could not restart.
 	DefectMixedGroups
 	// DefectUnequalGroup: memory would be handed out from NUMA nodes with different kinds of huge pages, and the kubelet would
@@ -111,6 +114,7 @@ var rules = [details]struct {
 	DefectSlowMerge:         {KubeletDefect, "DefectSlowMerge", "the kubelet would take minutes to combine the hints of so many resources over so many NUMA nodes"},
 	DefectForeignCPUs:       {KubeletDefect, "DefectForeignCPUs", "the kubelet would hand out CPUs that are not free (kubernetes#140495)"},
 	DefectNoSharedCPU:       {KubeletDefect, "DefectNoSharedCPU", "no shared CPU would be left and the kubelet could not restart (kubernetes#141196)"},
+	DefectRestartKills:      {KubeletDefect, "DefectRestartKills", "a restart of the kubelet would kill a container: full-pcpus-only wants as many whole cores free as it has"},
 	DefectMixedGroups:       {KubeletDefect, "DefectMixedGroups", "a NUMA node's memory would be in two groups and the kubelet could not restart"},
 	DefectUnequalGroup:      {KubeletDefect, "DefectUnequalGroup", "memory of NUMA nodes with different kinds of huge pages would be grouped and the kubelet would crash when it restarts"},
 	DefectMissingMemoryKind: {KubeletDefect, "DefectMissingMemoryKind", "the kubelet would crash: not every NUMA node has this kind of memory"},

@@ -17,6 +17,8 @@ type Model struct {
 	set settings
 	// guard refuses what would run into a known defect of the kubelet.
 	guard bool
+	// guardRestarts refuses what a restart would kill: Config.GuardRestarts where it matters.
+	guardRestarts bool
 	// nodes is every NUMA node that the kubelet sees. space is the same by position; it is nil on machines with
 	// more than hint.MaxNodes nodes, on which nothing may need hints.
 	nodes topology.NUMASet
@@ -59,6 +61,7 @@ func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{set: set, guard: cfg.GuardDefects}
+	m.guardRestarts = cfg.GuardRestarts && set.static && set.cpu.FullPhysicalCPUsOnly && set.version < V137
 	for _, compile := range [...]func(*KubeletView, *Config) error{m.compileNodes, m.compileDistances, m.compileCPUs, m.compileMemory} {
 		if err := compile(view, &cfg); err != nil {
 			return nil, err

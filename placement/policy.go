@@ -105,7 +105,7 @@ func (t *trial) run(n int) (Detail, int) {
 			return d, c
 		}
 	}
-	return NoDetail, 0
+	return t.guardRestart(), 0
 }
 
 // runContainers is the container scope, and the policy none, which asks for no hints.
@@ -122,7 +122,7 @@ func (t *trial) runContainers(n int) (Detail, int) {
 			return d, c
 		}
 	}
-	return NoDetail, 0
+	return t.guardRestart(), 0
 }
 
 // allocate lets all providers give container c what the hint allows.

@@ -148,6 +148,29 @@ func (t *trial) guardCPUs(got *topology.CPUSet) Detail {
 	return NoDetail
 }
 
+// guardRestart refuses the pod if, with it, a restart of the kubelet would kill a container of this or another pod.
+func (t *trial) guardRestart() Detail {
+	if !t.m.guardRestarts {
+		return NoDetail
+	}
+	widest := 0
+	for c := range t.d.Containers {
+		widest = max(widest, t.d.Containers[c].CPUs.Len())
+	}
+	if widest == 0 {
+		return NoDetail
+	}
+	for i := range t.pods {
+		for j := range t.pods[i].pod.Containers {
+			widest = max(widest, t.pods[i].pod.Containers[j].CPUs.Len())
+		}
+	}
+	if whole := t.cpus.shared.AndNot(&t.m.cpus.siblings); whole.Len() < widest {
+		return DefectRestartKills
+	}
+	return NoDetail
+}
+
 // reuseCPUs is updateCPUsToReuse: what a regular init container has, later containers may have too.
 func (t *trial) reuseCPUs(c int) {
 	got := &t.d.Containers[c].CPUs

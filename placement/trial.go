@@ -18,6 +18,8 @@ type trial struct {
 	d *Decision
 	// held is what the pod holds already: it is admitted again after a restart of the kubelet. Mostly nil.
 	held *PodAllocation
+	// pods are those on the node; none when it counts as empty.
+	pods []podRef
 
 	cpus    cpuTrial
 	memory  memoryTrial
@@ -75,9 +77,9 @@ func newTrial(m *Model) *trial {
 func (t *trial) begin(s *State, r *Request, d *Decision, empty bool) {
 	t.s, t.r, t.d, t.chance = s, r, d, false
 	books := s
-	t.held = nil
+	t.held, t.pods = nil, s.pods
 	if empty {
-		books = t.m.empty
+		books, t.pods = t.m.empty, nil
 	} else if len(s.pods) > 0 {
 		t.held = s.pod(r.UID)
 	}
@@ -92,7 +94,7 @@ func (t *trial) begin(s *State, r *Request, d *Decision, empty bool) {
 
 // end drops the references to the caller's values.
 func (t *trial) end() {
-	t.s, t.r, t.d, t.held = nil, nil, nil, nil
+	t.s, t.r, t.d, t.held, t.pods = nil, nil, nil, nil, nil
 	for i := range t.devices.slots {
 		t.devices.slots[i].pool = nil
 	}
