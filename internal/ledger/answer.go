@@ -44,7 +44,8 @@ type Answer struct {
 	Verdict placement.Verdict
 	// Certain says that there is but one state that the node may be in.
 	Certain bool
-	// Exact says that every state gives the same CPUs, memory and devices. Only Reserve and Post find out.
+	// Exact says that every state gives the same CPUs, memory and devices. Pods that can end by themselves are only
+	// considered by Post.
 	Exact bool
 }
 
@@ -69,13 +70,21 @@ func (n *Node) consult(c *Candidate, reserved bool, d *placement.Decision) Answe
 	switch {
 	case w.uncertain():
 		return Answer{Outcome: Waiting}
-	case d == nil:
+	case d != nil:
+		return w.decideAll(c.Request, d)
+	case len(w.all) == 1:
 		return w.ask(c.Request)
 	default:
-		t := tally{}
-		w.decide(&t, c.Request, d)
-		return t.result()
+		d = decisions.Get().(*placement.Decision)
+		defer decisions.Put(d)
+		return w.decideAll(c.Request, d)
 	}
+}
+
+func (w *worlds) decideAll(r *placement.Request, d *placement.Decision) Answer {
+	t := tally{}
+	w.decide(&t, r, d)
+	return t.result()
 }
 
 // consultInAnyOrder is for a candidate that the kubelet may admit before pods that are in flight. It is admitted only if
@@ -182,7 +191,7 @@ func (t *tally) result() Answer {
 	switch {
 	case t.no == 0:
 		a.Outcome = Admitted
-		a.Exact = t.decided && !t.differ
+		a.Exact = !t.differ && (t.decided || a.Certain) && !a.Verdict.Random
 	case t.yes == 0:
 		a.Outcome = Refused
 		a.Verdict.Scarcity = t.scarcity

@@ -73,9 +73,7 @@ func (n *Node) steady(r *placement.Request, d *placement.Decision) bool {
 func (w *worlds) sameAs(r *placement.Request, d *placement.Decision) (Answer, bool) {
 	other := decisions.Get().(*placement.Decision)
 	defer decisions.Put(other)
-	t := tally{}
-	w.decide(&t, r, other)
-	return t.result(), Same(d, other)
+	return w.decideAll(r, other), Same(d, other)
 }
 
 // mortals returns the pods that hold something, can end by themselves and are not known to be ending.

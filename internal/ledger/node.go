@@ -161,16 +161,15 @@ func (n *Node) stale() {
 }
 
 // Shift asks again and says what the node answered before the last change; an answer nobody asked for is Unreported.
-func (n *Node) Shift(c *Candidate) (before, now Outcome) {
+func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, created := range []int64{late, c.Created} {
 		if a, ok := n.previous[question{c.Shape, created}]; ok {
-			before = a.Outcome
+			before = a
 		}
 	}
-	a := n.admit(c)
-	return before, a.Outcome
+	return before, n.admit(c)
 }
 
 // compute brings base, full and newest up to date.

@@ -26,6 +26,9 @@ type Args struct {
 	// SettleAfter is how long after a pod has left the API an agent that is alive and does not list it is believed.
 	// Default 5s.
 	SettleAfter metav1.Duration `json:"settleAfter,omitempty"`
+	// Patience is how long a pod that fits waits for a node on which it is certain what it gets, before it takes one
+	// that admits it in every outcome but may give it other CPUs than predicted. Default 1s; negative means not at all.
+	Patience metav1.Duration `json:"patience,omitempty"`
 	// Scoring ranks the nodes that take a pod.
 	Scoring Scoring `json:"scoring,omitempty"`
 }
@@ -100,6 +103,9 @@ func (a *Args) fillIn() {
 	}
 	if a.SettleAfter.Duration == 0 {
 		a.SettleAfter.Duration = 5 * time.Second
+	}
+	if a.Patience.Duration == 0 {
+		a.Patience.Duration = time.Second
 	}
 	s := &a.Scoring
 	if s.Strategy == "" {

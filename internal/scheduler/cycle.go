@@ -3,6 +3,7 @@ package scheduler
 import (
 	"maps"
 	"slices"
+	"time"
 
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -17,6 +18,8 @@ type cycle struct {
 	ledger.Candidate
 	// trials are the assumptions of a dry run, by node.
 	trials map[string]ledger.Trial
+	// patientUntil is until when the pod waits for certainty.
+	patientUntil time.Time
 	// number is the pod's place in the order of Reserve; 0 before.
 	number uint64
 }
@@ -76,3 +79,6 @@ func (c *cycle) ask(n *node) ledger.Answer {
 	}
 	return n.Admit(&c.Candidate)
 }
+
+// dry says whether the cycle makes assumptions.
+func (c *cycle) dry() bool { return len(c.trials) > 0 }

@@ -26,7 +26,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	request.UID = string(pod.UID)
 	c := &cycle{Candidate: p.candidate(pod, &request)}
 	state.Write(cycleKey, c)
-	p.waiters.add(pod, &c.Candidate)
+	c.patientUntil = p.waiters.add(pod, &c.Candidate, p.clock.Now()).Add(p.args.Patience.Duration)
 	if !p.ready.Load() {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth has not read all NodeTopologies yet")
 	}
@@ -75,10 +75,14 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		return nil
 	}
 	n := p.nodes.get(info.Node().Name)
-	if why := n.refusal(p.clock.Now(), p.args.StaleAfter.Duration); why != "" {
+	now := p.clock.Now()
+	if why := n.refusal(now, p.args.StaleAfter.Duration); why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	a := c.ask(n)
+	if a.OK() && !a.Exact && !a.Verdict.Random && now.Before(c.patientUntil) && !c.dry() {
+		return fwk.NewStatus(fwk.Pending, waitCertainty)
+	}
 	return statusOf(&a)
 }
 

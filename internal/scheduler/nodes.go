@@ -19,6 +19,8 @@ const (
 	noReport    = "no NodeTopology: is berth-agent running there?"
 	noHeartbeat = "its berth-agent gave no sign of life for too long"
 	waitReport  = "waiting for its next report"
+	// waitCertainty is for a node that takes the pod for certain, but not with certain CPUs.
+	waitCertainty = "waiting a moment to be certain of the CPUs"
 )
 
 // node is what the plugin keeps of one node.

@@ -18,7 +18,7 @@ const Name = "Berth"
 type Plugin struct {
 	args    Args
 	handle  fwk.Handle
-	clock   clock.PassiveClock
+	clock   clock.WithDelayedExecution
 	nodes   *nodes
 	waiters *waiters
 	feed    *feed
@@ -66,7 +66,7 @@ func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin
 	return p, nil
 }
 
-func newPlugin(ctx context.Context, args Args, handle fwk.Handle, c clock.PassiveClock) *Plugin {
+func newPlugin(ctx context.Context, args Args, handle fwk.Handle, c clock.WithDelayedExecution) *Plugin {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
 	n := &nodes{}
 	w := newWaiters(logger, handle)

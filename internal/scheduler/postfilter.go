@@ -21,27 +21,35 @@ const maxExplanations = 4
 // PostFilter comes before preemption. While any node merely waits for a report it ends the attempt there: whether
 // somebody has to be evicted is known once the report is in, and the report wakes the pod at once. Otherwise it adds
 // why the nodes refuse, per NUMA node, and leaves the rest to preemption.
-func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	c := cycleOf(state)
-	if c == nil {
+	if c == nil || !p.ready.Load() {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	waiting, err := p.withStatus(statuses, fwk.Pending)
-	if err != nil {
-		return nil, fwk.AsStatus(err)
+	var by [3][]*node
+	for i, code := range []fwk.Code{fwk.Pending, fwk.Unschedulable, fwk.UnschedulableAndUnresolvable} {
+		var err error
+		if by[i], err = p.withStatus(statuses, code); err != nil {
+			return nil, fwk.AsStatus(err)
+		}
 	}
-	if len(waiting) > 0 {
+	p.waiters.blame(pod.UID, slices.Concat(by[:]...))
+	if waiting := len(by[0]); waiting > 0 {
+		p.runOutOfPatience(pod, c)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-			fmt.Sprintf("Berth: %s for a report that will tell whether the pod fits; nobody is preempted before", nodesWait(len(waiting))))
+			fmt.Sprintf("Berth: %s for a report that will tell whether the pod fits; nobody is preempted before", nodesWait(waiting)))
 	}
-	refusing, err := p.withStatus(statuses, fwk.Unschedulable)
-	if err != nil {
-		return nil, fwk.AsStatus(err)
-	}
-	if text := p.explain(c, refusing); text != "" {
+	if text := p.explain(c, by[1]); text != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable, text)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// runOutOfPatience wakes the pod when it shall wait for certainty no longer.
+func (p *Plugin) runOutOfPatience(pod *corev1.Pod, c *cycle) {
+	if left := c.patientUntil.Sub(p.clock.Now()); left > 0 {
+		p.clock.AfterFunc(left, func() { p.waiters.wakeOne(pod) })
+	}
 }
 
 func nodesWait(n int) string {

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,28 +33,59 @@ type sort struct {
 // queue is the pods of one sort.
 type queue struct {
 	candidate *ledger.Candidate
-	pods      map[types.UID]*corev1.Pod
+	pods      map[types.UID]*waiter
 }
+
+// waiter is a pod that wants a node.
+type waiter struct {
+	pod   *corev1.Pod
+	since time.Time
+	// blamed are the nodes that only this plugin kept the pod from; nil stands for any.
+	blamed map[*node]bool
+}
+
+// maxBlamed bounds how many nodes are remembered for one pod.
+const maxBlamed = 128
 
 func newWaiters(logger klog.Logger, a fwk.PodActivator) *waiters {
 	return &waiters{activator: a, logger: logger, bySort: map[sort]*queue{}, sortOf: map[types.UID]sort{}}
 }
 
-// add notes a pod that wants a node.
-func (w *waiters) add(pod *corev1.Pod, c *ledger.Candidate) {
+// add notes a pod that wants a node, and returns since when it does.
+func (w *waiters) add(pod *corev1.Pod, c *ledger.Candidate, now time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key := sort{c.Shape, c.Created}
-	if old, ok := w.sortOf[pod.UID]; ok && old != key {
+	if old, ok := w.sortOf[pod.UID]; ok {
+		if known := w.bySort[old].pods[pod.UID]; old == key {
+			known.blamed = nil
+			return known.since
+		}
 		w.remove(pod.UID)
 	}
 	q := w.bySort[key]
 	if q == nil {
-		q = &queue{candidate: c, pods: map[types.UID]*corev1.Pod{}}
+		q = &queue{candidate: c, pods: map[types.UID]*waiter{}}
 		w.bySort[key] = q
 	}
-	q.pods[pod.UID] = pod
+	q.pods[pod.UID] = &waiter{pod: pod, since: now}
 	w.sortOf[pod.UID] = key
+	return now
+}
+
+// blame notes the nodes that only this plugin kept the pod from: changes of others do not concern it.
+func (w *waiters) blame(uid types.UID, nodes []*node) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key, ok := w.sortOf[uid]
+	if !ok || len(nodes) > maxBlamed {
+		return
+	}
+	blamed := make(map[*node]bool, len(nodes))
+	for _, n := range nodes {
+		blamed[n] = true
+	}
+	w.bySort[key].pods[uid].blamed = blamed
 }
 
 // done forgets a pod that has a node, or is gone.
@@ -90,17 +122,23 @@ func (w *waiters) len() int {
 }
 
 // wake activates the pods for which a change of the node could make a difference: it takes them now and did not
-// before, or it refuses them now and had merely waited, so that preemption is worth a thought.
+// before, it is certain now what they would get, or it refuses them now and had merely waited, so that preemption is
+// worth a thought.
 func (w *waiters) wake(n *node) {
-	w.activate(func(c *ledger.Candidate) bool {
+	w.activate(n, func(c *ledger.Candidate) bool {
 		before, now := n.Shift(c)
-		return now != before && (now == ledger.Admitted || before == ledger.Waiting)
+		switch {
+		case now.Outcome == ledger.Admitted:
+			return !before.OK() || now.Exact && !before.Exact
+		default:
+			return before.Outcome == ledger.Waiting && now.Outcome != ledger.Waiting
+		}
 	})
 }
 
 // wakeFor activates the pods that the node takes, whatever it answered before.
 func (w *waiters) wakeFor(n *node) {
-	w.activate(func(c *ledger.Candidate) bool {
+	w.activate(n, func(c *ledger.Candidate) bool {
 		a := n.Admit(c)
 		return a.OK()
 	})
@@ -108,16 +146,30 @@ func (w *waiters) wakeFor(n *node) {
 
 // wakeAll activates every pod.
 func (w *waiters) wakeAll() {
-	w.activate(func(*ledger.Candidate) bool { return true })
+	w.activate(nil, func(*ledger.Candidate) bool { return true })
 }
 
-func (w *waiters) activate(worth func(*ledger.Candidate) bool) {
+// wakeOne activates a pod if it still wants a node.
+func (w *waiters) wakeOne(pod *corev1.Pod) {
+	w.mu.RLock()
+	_, ok := w.sortOf[pod.UID]
+	w.mu.RUnlock()
+	if ok {
+		w.activator.Activate(w.logger, map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
+	}
+}
+
+// activate activates the pods of the sorts that are worth it, where the node is to blame; nil stands for any node.
+func (w *waiters) activate(n *node, worth func(*ledger.Candidate) bool) {
 	pods := map[string]*corev1.Pod{}
 	w.mu.RLock()
 	for _, q := range w.bySort {
-		if worth(q.candidate) {
-			for _, p := range q.pods {
-				pods[p.Namespace+"/"+p.Name] = p
+		if !worth(q.candidate) {
+			continue
+		}
+		for _, p := range q.pods {
+			if n == nil || p.blamed == nil || p.blamed[n] {
+				pods[p.pod.Namespace+"/"+p.pod.Name] = p.pod
 			}
 		}
 	}
