@@ -132,6 +132,32 @@ func sameDecision(a, b *placement.Decision) bool {
 	return norm(x) == norm(y)
 }
 
+// FuzzAgree: in the life of any kubelet, Admit, Decide and Explain agree, and the books add up when defects are guarded.
+func FuzzAgree(f *testing.F) {
+	for seed := range uint64(8) {
+		f.Add(seed, seed%2 == 0)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, guard bool) {
+		w := newWorld(t, seed, guard)
+		if w == nil {
+			return
+		}
+		for range 12 {
+			req := w.request()
+			var d placement.Decision
+			v := placement.Admit(w.model, w.state, &req)
+			if again := placement.Decide(w.model, w.state, &req, &d); again != v {
+				t.Fatalf("Admit %+v, Decide %+v", v, again)
+			}
+			agrees(t, seed, placement.Explain(w.model, w.state, &req), v)
+			w.step()
+			if err := w.state.Check(w.model); guard && err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // TestPure: Admit, Decide and Explain agree, answer the same twice, and leave the state alone.
 func TestPure(t *testing.T) {
 	for seed := range uint64(600) {
