@@ -45,7 +45,8 @@ func (b *deviceBook) unknown(s *kubeletstate.DeviceState) bool {
 }
 
 // pools returns the pools of the registered resources. capacity is Node.status.capacity: where it counts more devices than
-// are healthy, the remembered others are unhealthy, else they are gone. missing lists devices that nobody has described.
+// are healthy, the remembered others are unhealthy, else they are gone. missing lists healthy devices that nobody has
+// described. An unhealthy device that was never healthy while an agent looked is in no list: only its kubelet knows it.
 func (b *deviceBook) pools(s *kubeletstate.DeviceState, capacity map[string]int64, preferences map[string]placement.Preference) (pools []placement.DevicePool, missing []string) {
 	if s == nil {
 		return nil, nil

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func TestWrongUsage(t *testing.T) {
+	t.Setenv("NODE_NAME", "")
+	for _, tc := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{nil, exitUsage, "--node-name is missing"},
+		{[]string{"--node-name=n", "more"}, exitUsage, `unexpected argument "more"`},
+		{[]string{"--node-name=n", "--log-format=xml"}, exitUsage, "--log-format"},
+		{[]string{"--node-name=n", "--device-preferences=x.y/z=often"}, exitUsage, "x.y/z=often"},
+		{[]string{"--node-name=n", "--configz=https://n/configz", "--kubelet-config=f"}, exitUsage, "exclude each other"},
+		{[]string{"--surprise"}, exitUsage, "surprise"},
+		{[]string{"--help"}, exitOK, "node-name"},
+		{[]string{"--node-name=n", "--kubeconfig=/nonexistent"}, exitFailure, "/nonexistent"},
+	} {
+		var errs bytes.Buffer
+		if code := run(t.Context(), append([]string{"berth-agent"}, tc.args...), io.Discard, &errs); code != tc.code || !strings.Contains(errs.String(), tc.want) {
+			t.Errorf("%v: exit code %d, stderr %q; want %d and %q", tc.args, code, errs.String(), tc.code, tc.want)
+		}
+	}
+}
+
+func TestServe(t *testing.T) {
+	registry, age := prometheus.NewRegistry(), -1.0
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "berth_agent_report_age_seconds"}, func() float64 { return age }))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	stop, err := serve(address, registry, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	get := func(path string) (int, string) {
+		resp, err := http.Get("http://" + address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(body)
+	}
+	for _, tc := range []struct {
+		path string
+		age  float64
+		code int
+		want string
+	}{
+		{"/healthz", -1, 200, "ok"},
+		{"/readyz", -1, 503, "no report"},
+		{"/readyz", 3, 200, "3 s ago"},
+		{"/readyz", 600, 503, "no report"},
+		{"/metrics", 3, 200, "berth_agent_report_age_seconds 3"},
+	} {
+		age = tc.age
+		if code, body := get(tc.path); code != tc.code || !strings.Contains(body, tc.want) {
+			t.Errorf("%s with age %v: %d %q, want %d and %q", tc.path, tc.age, code, body, tc.code, tc.want)
+		}
+	}
+}
