@@ -29,6 +29,9 @@ pods it admits, with which CPUs, memory and devices, or why it refuses them, and
 			if !ok {
 				return Usagef("--kubelet-version %q: want 1.33, 1.34, 1.35, 1.36 or 1.37", version)
 			}
+			if !release.Verified() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "note: the decisions of kubelet %s are written from its source and not compared with it\n", version)
+			}
 			in, name, err := replayInput(cmd, args)
 			if err != nil {
 				return err
