@@ -1,0 +1,406 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/scheduler"
+)
+
+const (
+	repository   = "../.."
+	chartFolder  = repository + "/deploy/chart/berth"
+	asDefault    = "--values=" + chartFolder + "/values-default-scheduler.yaml"
+	everyCRD     = "--set=crds.nodeResourceTopology=true"
+	withMonitors = "--set=monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true"
+)
+
+// helm returns the path of Helm, built from tools/helm. Where its module cannot be fetched the test is skipped.
+func helm(t *testing.T) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "tool", "-n", "-modfile="+repository+"/tools/helm/go.mod", "helm")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err == nil {
+		return strings.TrimSpace(string(out))
+	}
+	if regexp.MustCompile(`dial tcp|no such host|lookup disabled|i/o timeout|proxyconnect|connection refused|executable file not found`).MatchString(stderr.String() + err.Error()) {
+		t.Skipf("Helm cannot be fetched: %v\n%s", err, stderr.String())
+	}
+	t.Fatalf("go tool helm: %v\n%s", err, stderr.String())
+	return ""
+}
+
+// render returns what helm template makes of the chart; the error holds what Helm has to say.
+func render(t *testing.T, helm string, args ...string) ([]byte, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), helm, append([]string{"template", "berth", chartFolder, "--namespace=berth-system", "--kube-version=v1.36.3"}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("helm template: %w: %s", err, stderr.String())
+	}
+	return out, nil
+}
+
+func mustRender(t *testing.T, helm string, args ...string) []byte {
+	t.Helper()
+	out, err := render(t, helm, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// object is a manifest's document.
+type object = unstructured.Unstructured
+
+// objectsOf decodes manifests.
+func objectsOf(t *testing.T, manifests ...[]byte) (out []*object) {
+	t.Helper()
+	for _, m := range manifests {
+		d := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(m), 4096)
+		for {
+			o := &object{}
+			err := d.Decode(&o.Object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(o.Object) > 0 {
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}
+
+// find returns the one object of the kind with the name.
+func find(t *testing.T, objects []*object, kind, name string) *object {
+	t.Helper()
+	i := slices.IndexFunc(objects, func(o *object) bool { return o.GetKind() == kind && o.GetName() == name })
+	if i < 0 {
+		t.Fatalf("there is no %s %s", kind, name)
+	}
+	return objects[i]
+}
+
+// into converts an object.
+func into[T any](t *testing.T, o *object) *T {
+	t.Helper()
+	out := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, out, true); err != nil {
+		t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
+	}
+	return out
+}
+
+// namespaceWith is the release's namespace, for pods of a level of pod security.
+func namespaceWith(level string) []byte {
+	return fmt.Appendf(nil, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: berth-system\n  labels: {pod-security.kubernetes.io/enforce: %s}\n", level)
+}
+
+func TestChart(t *testing.T) {
+	h := helm(t)
+	t.Run("holds what the plain files hold", func(t *testing.T) { testChartSource(t, h) })
+	t.Run("configures the scheduler as the demo does", func(t *testing.T) { testChartWiring(t, h) })
+	t.Run("knows no other namespace than its own", func(t *testing.T) { testChartNamespace(t, h) })
+	t.Run("refuses wrong values", func(t *testing.T) { testChartValues(t, h) })
+	t.Run("mounts the kubelet's folders", func(t *testing.T) { testChartMounts(t, h) })
+	t.Run("is taken by the API server", func(t *testing.T) { testChartApplies(t, h) })
+}
+
+// testChartSource compares roles, policies and definitions with deploy/: what differs is labels, and that definitions
+// outlive the release.
+func testChartSource(t *testing.T, helm string) {
+	byName := func(objects []*object) map[string]*object {
+		out := map[string]*object{}
+		for _, o := range objects {
+			if !slices.Contains([]string{"Namespace", "ConfigMap", "Deployment", "DaemonSet", "Service", "PodDisruptionBudget"}, o.GetKind()) {
+				o.SetLabels(nil)
+				annotations := o.GetAnnotations()
+				delete(annotations, "helm.sh/resource-policy")
+				o.SetAnnotations(annotations)
+				out[o.GetKind()+" "+o.GetName()] = o
+			}
+		}
+		return out
+	}
+	plain, chart := byName(objectsOf(t, deploy.Manifests()...)), byName(objectsOf(t, mustRender(t, helm, everyCRD)))
+	if len(plain) < 14 {
+		t.Fatalf("only %d plain objects", len(plain))
+	}
+	for name, want := range plain {
+		got := chart[name]
+		if got == nil {
+			t.Errorf("the chart lacks %s", name)
+		} else if !reflect.DeepEqual(got.Object, want.Object) {
+			t.Errorf("%s differs from the plain file:\n%v\n%v", name, got.Object, want.Object)
+		}
+	}
+	for name := range chart {
+		if plain[name] == nil {
+			t.Errorf("%s is in the chart alone", name)
+		}
+	}
+}
+
+// schedulerConfig is the part of a KubeSchedulerConfiguration that wires the plugin.
+type schedulerConfig struct {
+	LeaderElection struct {
+		LeaderElect                     bool
+		ResourceNamespace, ResourceName string
+	}
+	ClientConnection struct{ QPS, Burst int }
+	Profiles         []struct {
+		SchedulerName string
+		Plugins       map[string]any
+		PluginConfig  []struct {
+			Name string
+			Args map[string]any
+		}
+	}
+}
+
+func configOf(t *testing.T, text []byte) (c schedulerConfig) {
+	t.Helper()
+	if err := yaml.Unmarshal(text, &c); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Profiles) != 1 {
+		t.Fatalf("%d profiles, want one: two would keep two ledgers", len(c.Profiles))
+	}
+	return c
+}
+
+func renderedConfig(t *testing.T, objects []*object) []byte {
+	t.Helper()
+	return []byte(into[corev1.ConfigMap](t, find(t, objects, "ConfigMap", "berth-scheduler")).Data["scheduler.yaml"])
+}
+
+func testChartWiring(t *testing.T, helm string) {
+	text, err := scheduler.Configuration(scheduler.ConfigOptions{LeaderElect: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := configOf(t, text)
+	for _, tc := range []struct {
+		name, scheduler, lease, in string
+		values                     []string
+		configured                 int
+	}{
+		{"second scheduler", "berth", "berth-scheduler", "berth-system", nil, 3},
+		{"default scheduler", "default-scheduler", "kube-scheduler", "kube-system", []string{asDefault}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := configOf(t, renderedConfig(t, objectsOf(t, mustRender(t, helm, tc.values...))))
+			p := got.Profiles[0]
+			if p.SchedulerName != tc.scheduler || !reflect.DeepEqual(p.Plugins, want.Profiles[0].Plugins) || got.ClientConnection != want.ClientConnection {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			if l := got.LeaderElection; !l.LeaderElect || l.ResourceName != tc.lease || l.ResourceNamespace != tc.in {
+				t.Errorf("leader election %+v, want lease %s/%s", l, tc.in, tc.lease)
+			}
+			if len(p.PluginConfig) != tc.configured || p.PluginConfig[0].Name != scheduler.Name {
+				t.Errorf("plugin configuration %+v", p.PluginConfig)
+			}
+		})
+	}
+	t.Run("arguments", func(t *testing.T) {
+		set := "--set=scheduler.args.staleAfter=2m,scheduler.args.scoring.strategy=LeastAllocated,scheduler.args.scoring.fit=7"
+		p := configOf(t, renderedConfig(t, objectsOf(t, mustRender(t, helm, set)))).Profiles[0]
+		data, err := yaml.Marshal(p.PluginConfig[0].Args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := scheduler.ParseArgs(&runtime.Unknown{Raw: data})
+		if err != nil || got.StaleAfter.Duration.String() != "2m0s" || got.Scoring.Strategy != scheduler.LeastAllocated || got.Scoring.Fit != 7 {
+			t.Errorf("got %+v, error %v", got, err)
+		}
+	})
+}
+
+func testChartNamespace(t *testing.T, helm string) {
+	out := mustRender(t, helm, "--namespace=elsewhere", withMonitors)
+	for _, o := range objectsOf(t, out) {
+		if o.GetKind() == "CustomResourceDefinition" {
+			continue // speaks of it in a description
+		}
+		text, err := yaml.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(text, []byte("berth-system")) {
+			t.Errorf("%s %s mentions berth-system", o.GetKind(), o.GetName())
+		}
+	}
+}
+
+func testChartValues(t *testing.T, helm string) {
+	for _, tc := range []struct{ set, want string }{
+		{"schedular.replicas=3", "schedular"},
+		{"scheduler.replica=3", "replica"},
+		{"scheduler.replicas=0", "replicas"},
+		{"scheduler.replicas=many", "replicas"},
+		{"scheduler.name=Berth!", "name"},
+		{"scheduler.args.heartbeatNamespace=x", "heartbeatNamespace"},
+		{"scheduler.args.staleAfter=60", "staleAfter"},
+		{"scheduler.args.scoring.strategy=Best", "strategy"},
+		{"scheduler.args.scoring.fit=1001", "fit"},
+		{"scheduler.featureGates.SignPod=yes", "SignPod"},
+		{"agent.heartbeat=soon", "heartbeat"},
+		{"agent.kubelet.configSource=guess", "configSource"},
+		{"agent.kubelet.rootDir=var/lib/kubelet", "rootDir"},
+		{"agent.kubelet.rootDir=/var/lib/kubelet/", "rootDir"},
+		{"agent.kubelet.hide[0]=device-plugins", "hide"},
+		{`agent.devicePreferences.nvidia\.com/gpu=first`, "devicePreferences"},
+		{"agent.port=80", "port"},
+		{"image.pullPolicy=Sometimes", "pullPolicy"},
+		{"monitoring.dashboard.enable=true", "enable"},
+	} {
+		if _, err := render(t, helm, "--set="+tc.set); err == nil {
+			t.Errorf("%s: taken", tc.set)
+		} else if text := err.Error(); !strings.Contains(text, "schema") || !strings.Contains(text, tc.want) {
+			t.Errorf("%s: got %v, want a refusal by the schema with %q", tc.set, err, tc.want)
+		}
+	}
+}
+
+// testChartMounts looks for what the agent reads among its mounts, and for what it must not see.
+func testChartMounts(t *testing.T, helm string) {
+	mounts := func(values ...string) map[string]string {
+		pod := agentPod(t, objectsOf(t, mustRender(t, helm, values...)))
+		paths, out := map[string]string{}, map[string]string{}
+		for _, v := range pod.Volumes {
+			if v.HostPath != nil {
+				paths[v.Name] = v.HostPath.Path
+			}
+		}
+		for _, m := range pod.Containers[0].VolumeMounts {
+			if !m.ReadOnly {
+				t.Errorf("%s can be written", m.MountPath)
+			}
+			out[m.MountPath] = paths[m.Name]
+		}
+		return out
+	}
+	want := map[string]string{"/host/sys": "/sys", "/var/lib/kubelet": "/var/lib/kubelet", "/var/lib/kubelet/pki": "", "/var/lib/kubelet/pods": "", "/var/lib/kubelet/plugins": ""}
+	if got := mounts(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	got := mounts("--set=agent.kubelet.rootDir=/data/kubelet,agent.kubelet.configFile=/etc/kubernetes/kubelet/config.yaml,agent.kubelet.configDropInDir=/etc/kubernetes/kubelet.d,agent.kubelet.hide={pki}")
+	want = map[string]string{"/host/sys": "/sys", "/data/kubelet": "/data/kubelet", "/data/kubelet/pki": "", "/etc/kubernetes/kubelet": "/etc/kubernetes/kubelet", "/etc/kubernetes/kubelet.d": "/etc/kubernetes/kubelet.d"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func agentPod(t *testing.T, objects []*object) corev1.PodSpec {
+	t.Helper()
+	return podTemplate(t, find(t, objects, "DaemonSet", "berth-agent")).Spec
+}
+
+func podTemplate(t *testing.T, workload *object) corev1.PodTemplateSpec {
+	t.Helper()
+	template, _, err := unstructured.NestedMap(workload.Object, "spec", "template")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *into[corev1.PodTemplateSpec](t, &object{Object: template})
+}
+
+// testChartApplies applies everything that is rendered, then the other way to install over it, as an upgrade does, and
+// makes pods of the templates, since only pods meet all of admission.
+func testChartApplies(t *testing.T, helm string) {
+	g := &guarded{t: t, cp: startControlPlane(t, controlplane.Options{})}
+	g.admin = kubernetes.NewForConfigOrDie(g.cp.RESTConfig())
+	if err := g.cp.Apply(t.Context(), namespaceWith("privileged")); err != nil {
+		t.Fatal(err)
+	}
+	var objects []*object
+	for _, values := range [][]string{{everyCRD}, {everyCRD, asDefault}, {"--set=scheduler.enabled=false,agent.kubelet.configSource=configz"}} {
+		out := mustRender(t, helm, values...)
+		if err := g.cp.Apply(t.Context(), out); err != nil {
+			t.Fatalf("values %q: %v", values, err)
+		}
+		if objects == nil {
+			objects = objectsOf(t, out)
+		}
+	}
+	for _, tc := range []struct {
+		kind, name, level string
+		ok                bool
+	}{
+		{"Deployment", "berth-scheduler", "restricted", true},
+		{"DaemonSet", "berth-agent", "baseline", false}, // host paths
+		{"DaemonSet", "berth-agent", "privileged", true},
+	} {
+		if err := g.cp.Apply(t.Context(), namespaceWith(tc.level)); err != nil {
+			t.Fatal(err)
+		}
+		pod := podOf(podTemplate(t, find(t, objects, tc.kind, tc.name)))
+		eventually(t, fmt.Sprintf("%s in a namespace of level %s", tc.name, tc.level), func() error {
+			_, err := g.admin.CoreV1().Pods("berth-system").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+			if (err == nil) != tc.ok {
+				return fmt.Errorf("allowed is not %v: %w", tc.ok, err)
+			}
+			return nil
+		})
+	}
+	testBoundToPods(t, g)
+}
+
+func podOf(template corev1.PodTemplateSpec) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod.GenerateName = "p-"
+	return pod
+}
+
+// testBoundToPods shows that the token of a pod, as the kubelet mounts it into the DaemonSet's pods, says where the pod is.
+func testBoundToPods(t *testing.T, g *guarded) {
+	for _, node := range []string{"n1", "n2"} {
+		if _, err := g.admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.waitPolicies()
+	pod := plainPod("agent")
+	pod.Spec.NodeName, pod.Spec.ServiceAccountName = "n1", "berth-agent"
+	pod, err := g.admin.CoreV1().Pods("berth-system").Create(t.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := g.admin.CoreV1().ServiceAccounts("berth-system").CreateToken(t.Context(), "berth-agent", &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := asAgent(t, g.cp, "n1") // but for the token
+	config.BearerToken = token.Status.Token
+	want(t, "the agent's pod on n1 writes n1", g.writeTopology(config, "n1", nil), true, "")
+	want(t, "the agent's pod on n1 writes n2", g.writeTopology(config, "n2", nil), false, "agent of node n1")
+}
