@@ -159,6 +159,7 @@ func BenchmarkAgainstKubelet(b *testing.B) {
 			b.ReportMetric(s.ratio(0, 3), "kubelet/berth")
 			b.ReportMetric(s.ratio(2, 3), "merge/berth")
 			b.ReportMetric(s.ratio(1, 4), "turnover/turnover")
+			b.ReportMetric(testing.AllocsPerRun(1, func() { p.kubelet.Admit(p.pod); p.kubelet.Remove(podID) }), "kubelet-allocs")
 			noAllocations(b, p.admit)
 		})
 	}

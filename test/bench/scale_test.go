@@ -33,6 +33,7 @@ func BenchmarkNUMANodes(b *testing.B) {
 				b.ReportMetric(s.median(1), "M2-ns")
 				b.ReportMetric(s.median(0), "M8-ns")
 				b.ReportMetric(s.ratio(0, 1), "M8/M2")
+				noAllocations(b, many.admit)
 			})
 		}
 	}
@@ -48,6 +49,7 @@ func BenchmarkResources(b *testing.B) {
 				b.ReportMetric(s.median(1), "P1-ns")
 				b.ReportMetric(s.median(0), "P2-ns")
 				b.ReportMetric(s.ratio(0, 1), "P2/P1")
+				noAllocations(b, four.admit)
 			})
 		}
 	}
@@ -149,6 +151,7 @@ func BenchmarkFleet(b *testing.B) {
 			}
 			b.ReportMetric(s.ratio(2, 0), "100k/1k")
 			b.ReportMetric(bytes, "bytes/machine")
+			noAllocations(b, func() { order.ask(fleets[0]) })
 		})
 	}
 }
