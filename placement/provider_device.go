@@ -103,7 +103,7 @@ func (s *slot) hints(t *trial, held holding, in device.HintInput) Detail {
 	case held.n > 0 && held.n != in.N:
 		t.list(s.pool.resource).Reset(hint.Impossible)
 		return NoDetail
-	case held.n > 0 && held.vanished:
+	case held.n > 0 && held.vanished && t.m.set.version >= V134: // 1.33 takes it for a device without a topology
 		return DefectVanishedDevice
 	case held.n > 0:
 		in.Available, in.Reusable = s.held, nil
