@@ -24,6 +24,7 @@ type feed struct {
 	waiters *waiters
 	clock   clock.PassiveClock
 	settle  time.Duration
+	stale   time.Duration
 	logger  klog.Logger
 	events  events.EventRecorder
 	// doubts are pods whose Binding may have been written, by UID: node.
@@ -115,6 +116,7 @@ func (f *feed) resolve(pod *corev1.Pod, nodeName string) {
 // topologySeen takes a report in.
 func (f *feed) topologySeen(nt *v1alpha1.NodeTopology) {
 	n := f.nodes.get(nt.Name)
+	wasRefused := n.refusal(f.clock.Now(), f.stale) != ""
 	n.hear(f.clock.Now())
 	landings, err := n.accept(nt, &f.nodes.kinds)
 	if err != nil {
@@ -127,6 +129,10 @@ func (f *feed) topologySeen(nt *v1alpha1.NodeTopology) {
 	}
 	f.account(nt, landings)
 	n.Heard(f.clock.Now(), f.settle)
+	if wasRefused {
+		f.waiters.wakeFor(n)
+		return
+	}
 	f.waiters.wake(n)
 }
 
@@ -187,7 +193,7 @@ func (f *feed) leaseSeen(lease *coordinationv1.Lease) {
 	}
 	n := f.nodes.get(name)
 	now := f.clock.Now()
-	wasStale := n.refusal(now, f.settle) == noHeartbeat
+	wasStale := n.refusal(now, f.stale) == noHeartbeat
 	n.hear(now)
 	if n.Heard(now, f.settle) || wasStale {
 		f.waiters.wakeFor(n)

@@ -45,6 +45,7 @@ var registerOnce sync.Once
 func register() {
 	registerOnce.Do(func() {
 		legacyregistry.MustRegister(verdicts, bindings, promises, reportsRefused)
+		legacyregistry.CustomMustRegister(&standing)
 		for _, outcome := range []string{outcomeKept, outcomeRefused, outcomeMispredicted, outcomeContended} {
 			promises.WithLabelValues(outcome)
 		}

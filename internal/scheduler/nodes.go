@@ -39,8 +39,6 @@ type node struct {
 	spec   *v1alpha1.NodeTopologySpec
 	wired  *wire.NodeSpec
 	model  *placement.Model
-	// written is when the agent says it wrote the last report, for the metrics.
-	written time.Time
 }
 
 // nodes is every node that has been heard of. The zero value is empty and ready.
@@ -94,6 +92,13 @@ func (n *node) hear(now time.Time) {
 	n.heard = now
 }
 
+// lastHeard is when the last sign of life was received.
+func (n *node) lastHeard() time.Time {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.heard
+}
+
 // distrust notes why the node cannot be predicted, and says whether that is news.
 func (n *node) distrust(why string) bool {
 	n.mu.Lock()
@@ -115,7 +120,7 @@ func (n *node) accept(nt *v1alpha1.NodeTopology, kinds *kinds) ([]ledger.Landing
 		return nil, err
 	}
 	n.mu.Lock()
-	n.trouble, n.object, n.written = "", nt.UID, nt.Status.ObservedTime.Time
+	n.trouble, n.object = "", nt.UID
 	n.mu.Unlock()
 	if fresh {
 		return n.Replace(report), nil

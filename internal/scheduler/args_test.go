@@ -1,0 +1,88 @@
+package scheduler
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+func parse(text string) (Args, error) { return ParseArgs(&runtime.Unknown{Raw: []byte(text)}) }
+
+func TestArgs(t *testing.T) {
+	a, err := ParseArgs(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.StaleAfter.Duration != time.Minute || a.Scoring.Strategy != MostAllocated || a.Scoring.NUMANodes == 0 || a.HeartbeatNamespace == "" {
+		t.Errorf("defaults: %+v", a)
+	}
+	a, err = parse(`{"staleAfter":"30s","patience":"-1s","scoring":{"strategy":"LeastAllocated","fit":1}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.StaleAfter.Duration != 30*time.Second || a.Patience.Duration >= 0 || a.Scoring.Fit != 1 || a.Scoring.NUMANodes != 0 {
+		t.Errorf("given: %+v", a)
+	}
+}
+
+func TestArgsThatCannotBeRight(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"staleAfter":"1ms"}`:             "staleAfter",
+		`{"settleAfter":"-1s"}`:            "settleAfter",
+		`{"scoring":{"strategy":"Most"}}`:  "scoring.strategy",
+		`{"scoring":{"fit":-1}}`:           "scoring.fit",
+		`{"scoring":{"distance":1000000}}`: "scoring.distance",
+		`{"stale":"1s"}`:                   "stale",
+		`{"staleAfter":"soon"}`:            "soon",
+		"staleAfter: 1s\nstaleAfter: 2s":   "already",
+		`[]`:                               "Args",
+		`{"scoring":{"numaNodes":1e30}}`:   "numaNodes",
+		strings.Repeat("{", 10000):         "",
+	} {
+		if _, err := parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v, want an error that names %q", text, err, want)
+		}
+	}
+}
+
+func FuzzArgs(f *testing.F) {
+	f.Add(`{"staleAfter":"30s","scoring":{"fit":1}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := parse(text)
+		if err == nil && a.validate() != nil {
+			t.Errorf("%+v was let through", a)
+		}
+	})
+}
+
+func TestConfigurationPutsThePluginFirst(t *testing.T) {
+	text, err := Configuration(ConfigOptions{Kubeconfig: "/k", SchedulerName: "berth", Args: &Args{HeartbeatNamespace: "x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c struct {
+		Profiles []struct {
+			SchedulerName string
+			Plugins       map[string]struct{ Enabled []struct{ Name string } }
+			PluginConfig  []struct {
+				Name string
+				Args Args
+			}
+		}
+	}
+	if err := yaml.Unmarshal(text, &c); err != nil {
+		t.Fatal(err)
+	}
+	p := c.Profiles[0]
+	for _, point := range []string{"multiPoint", "bind", "postFilter"} {
+		if e := p.Plugins[point].Enabled; len(e) != 1 || e[0].Name != Name {
+			t.Errorf("%s: %+v", point, e)
+		}
+	}
+	if p.SchedulerName != "berth" || p.PluginConfig[0].Args.HeartbeatNamespace != "x" {
+		t.Errorf("%s", text)
+	}
+}

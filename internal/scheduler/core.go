@@ -1,0 +1,101 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/client-go/informers"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+)
+
+// core is what all profiles of a scheduler share: a node has one account, whichever profile puts pods on it.
+type core struct {
+	clock   clock.WithDelayedExecution
+	nodes   *nodes
+	waiters *waiters
+	feed    *feed
+	// reserved numbers the calls of Reserve.
+	reserved atomic.Uint64
+	// ready: everything that was there at the start has been taken in.
+	ready atomic.Bool
+	// common are the arguments in which profiles may not differ.
+	common commonArgs
+}
+
+type commonArgs struct{ namespace, settle, stale string }
+
+func commonOf(a *Args) commonArgs {
+	return commonArgs{a.HeartbeatNamespace, a.SettleAfter.Duration.String(), a.StaleAfter.Duration.String()}
+}
+
+// cores are the schedulers of this process, by what makes one: the informers that its profiles share. The framework
+// makes the plugin anew for every profile and offers no other place to meet.
+var cores struct {
+	sync.Mutex
+	byInformers map[informers.SharedInformerFactory]*core
+}
+
+// sharedCore returns the core of the scheduler that the handle belongs to, making it for the first profile.
+func sharedCore(ctx context.Context, args Args, handle fwk.Handle) (*core, error) {
+	cores.Lock()
+	defer cores.Unlock()
+	key := handle.SharedInformerFactory()
+	if c, ok := cores.byInformers[key]; ok {
+		if c.common != commonOf(&args) {
+			return nil, fmt.Errorf("arguments of plugin %s: heartbeatNamespace, settleAfter and staleAfter: %v and %v: want the same in every profile",
+				Name, c.common, commonOf(&args))
+		}
+		return c, nil
+	}
+	c := newCore(ctx, args, handle, clock.RealClock{})
+	if err := c.start(ctx, args, handle); err != nil {
+		return nil, err
+	}
+	if cores.byInformers == nil {
+		cores.byInformers = map[informers.SharedInformerFactory]*core{}
+	}
+	cores.byInformers[key] = c
+	context.AfterFunc(ctx, func() {
+		cores.Lock()
+		defer cores.Unlock()
+		delete(cores.byInformers, key)
+	})
+	return c, nil
+}
+
+func newCore(ctx context.Context, args Args, handle fwk.Handle, c clock.WithDelayedExecution) *core {
+	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
+	n := &nodes{}
+	w := newWaiters(logger, handle)
+	return &core{
+		clock: c, nodes: n, waiters: w, common: commonOf(&args),
+		feed: &feed{nodes: n, waiters: w, clock: c, settle: args.SettleAfter.Duration, stale: args.StaleAfter.Duration, logger: logger, events: handle.EventRecorder()},
+	}
+}
+
+// start begins to watch, until ctx ends.
+func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
+	sources, err := newSources(handle.KubeConfig(), handle.ClientSet(), &args)
+	if err != nil {
+		return err
+	}
+	pods, err := handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(c.feed.podHandler())
+	if err != nil {
+		return err
+	}
+	sources.podsSynced = pods.HasSynced
+	go c.begin(c.feed.start(ctx, sources))
+	return nil
+}
+
+// begin lets pods through once everything that was there has been taken in.
+func (c *core) begin(synced func() bool) {
+	if synced() {
+		c.ready.Store(true)
+		c.waiters.wakeAll()
+	}
+}

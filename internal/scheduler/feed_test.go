@@ -1,0 +1,294 @@
+package scheduler
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// activations notes which pods were woken.
+type activations map[string]int
+
+func (a activations) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
+	for name := range pods {
+		a[strings.TrimPrefix(name, "default/")]++
+	}
+}
+
+// fixture is a plugin without a framework.
+type fixture struct {
+	*testing.T
+	*Plugin
+	clock  *testingclock.FakeClock
+	woken  activations
+	events *events.FakeRecorder
+	// kubelet is that of node n.
+	model *placement.Model
+	state *placement.State
+	spec  wire.NodeSpec
+	seq   int64
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	args, err := ParseArgs(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{T: t, clock: testingclock.NewFakeClock(time.Unix(1000, 0)), woken: activations{}, events: events.NewFakeRecorder(100)}
+	n := &nodes{}
+	w := newWaiters(klog.Background(), f.woken)
+	f.Plugin = &Plugin{args: args, core: &core{clock: f.clock, nodes: n, waiters: w, feed: &feed{
+		nodes: n, waiters: w, clock: f.clock, settle: args.SettleAfter.Duration, stale: args.StaleAfter.Duration, logger: klog.Background(), events: f.events}}}
+	f.ready.Store(true)
+	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.spec = wire.NodeSpec{Machine: m, View: view, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3",
+		Config: placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"}}
+	if f.model, err = placement.NewModel(view, f.spec.Config); err != nil {
+		t.Fatal(err)
+	}
+	f.state = f.model.NewState()
+	return f
+}
+
+// topology is the present report of node n.
+func (f *fixture) topology() *v1alpha1.NodeTopology {
+	f.Helper()
+	f.seq++
+	r := wire.Report{Sequence: f.seq, Snapshot: f.state.Snapshot(), Conditions: []metav1.Condition{{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Reported"}}}
+	r.Pods = make([]wire.ReportedPod, len(r.Snapshot.Pods))
+	nt, err := wire.WriteNodeTopology(&wire.Node{Name: "n", Spec: f.spec, Report: r})
+	if err != nil {
+		f.Fatal(err)
+	}
+	nt.UID = "topology"
+	return nt
+}
+
+func (f *fixture) admit(pod *corev1.Pod) {
+	f.Helper()
+	r, err := wire.Request(pod)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var d placement.Decision
+	if v := placement.Decide(f.model, f.state, &r, &d); !v.OK() {
+		f.Fatalf("%s: %+v", pod.Name, v)
+	}
+	f.state.Commit(f.model, &r, &d)
+}
+
+func pinned(name string, cpus int64) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name), CreationTimestamp: metav1.Unix(500, 0)},
+		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyAlways, Containers: []corev1.Container{{
+			Name: "c", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+				corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Mi")}}}}},
+		Status: corev1.PodStatus{QOSClass: corev1.PodQOSGuaranteed},
+	}
+}
+
+func on(pod *corev1.Pod, nodeName string) *corev1.Pod {
+	pod.Spec.NodeName = nodeName
+	return pod
+}
+
+// wait has a pod want a node.
+func (f *fixture) wait(pod *corev1.Pod) *ledger.Candidate {
+	f.Helper()
+	r, err := wire.Request(pod)
+	if err != nil {
+		f.Fatal(err)
+	}
+	c := f.candidate(pod, &r)
+	f.waiters.add(pod, &c, f.clock.Now())
+	return &c
+}
+
+func (f *fixture) want(what string, pod *corev1.Pod, want ledger.Outcome) {
+	f.Helper()
+	if a := f.nodes.get("n").Admit(f.wait(pod)); a.Outcome != want {
+		f.Fatalf("%s: %v, want %v", what, a.Outcome, want)
+	}
+}
+
+func TestFeedWakesWhenAReportMakesRoom(t *testing.T) {
+	f := newFixture(t)
+	one, two := pinned("one", 7), pinned("two", 8)
+	f.admit(one)
+	f.admit(two)
+	f.feed.topologySeen(f.topology())
+	f.feed.podSeen(on(one, "n"))
+	f.feed.podSeen(on(two, "n"))
+	f.want("full", pinned("x", 4), ledger.Refused)
+	f.woken = activations{}
+	f.waiters.activator = f.woken
+
+	one = one.DeepCopy()
+	one.DeletionTimestamp = &metav1.Time{}
+	f.feed.podSeen(one)
+	f.want("one is ending", pinned("x", 4), ledger.Waiting)
+	f.feed.podGone(one)
+	f.want("one is gone from the API, not from the node", pinned("x", 4), ledger.Waiting)
+	if len(f.woken) > 0 {
+		t.Errorf("woken for nothing: %v", f.woken)
+	}
+	f.state.Release(f.model, string(one.UID))
+	f.feed.topologySeen(f.topology())
+	f.want("the report has it no more", pinned("x", 4), ledger.Admitted)
+	if f.woken["x"] == 0 {
+		t.Error("x sleeps on")
+	}
+}
+
+func TestFeedTakesNobodysWordForAPlacement(t *testing.T) {
+	f := newFixture(t)
+	f.feed.topologySeen(f.topology())
+	forged := on(pinned("forged", 2), "n")
+	forged.Annotations = map[string]string{wire.PlacementAnnotation: `{"v":1,"seq":1,"uid":"somebody","certainty":"exact","guarantee":"full","containers":[]}`}
+	f.feed.podSeen(forged)
+	if c := f.nodes.get("n").Census(); c.Afloat != 1 || c.Posted != 0 {
+		t.Errorf("%+v: want a pod whose order is not known", c)
+	}
+	select {
+	case e := <-f.events.Events:
+		if !strings.Contains(e, "PlacementIgnored") {
+			t.Errorf("event %q", e)
+		}
+	default:
+		t.Error("no event")
+	}
+}
+
+func TestFeedRefusesReports(t *testing.T) {
+	for want, spoil := range map[string]func(*v1alpha1.NodeTopology){
+		"restrictd":   func(nt *v1alpha1.NodeTopology) { nt.Spec.TopologyManager.Policy = "restrictd" },
+		"machine":     func(nt *v1alpha1.NodeTopology) { nt.Spec.Machine = "package:two" },
+		"authority":   func(nt *v1alpha1.NodeTopology) { nt.Spec.Authority = v1alpha1.AuthorityBerth },
+		"None ":       func(nt *v1alpha1.NodeTopology) { nt.Spec.MemoryManager.Policy = "None " },
+		"sharedCPUs":  func(nt *v1alpha1.NodeTopology) { nt.Status.SharedCPUs = "0-99" },
+		"not Ready":   func(nt *v1alpha1.NodeTopology) { nt.Status.Conditions[0].Status = metav1.ConditionFalse },
+		"1.99":        func(nt *v1alpha1.NodeTopology) { nt.Spec.KubeletVersion = "v1.99.0" },
+		"shared pool": func(nt *v1alpha1.NodeTopology) { nt.Status.SharedCPUs = "1" },
+	} {
+		f := newFixture(t)
+		good := f.topology()
+		f.feed.topologySeen(good)
+		if why := f.nodes.get("n").refusal(f.clock.Now(), time.Minute); why != "" {
+			t.Fatalf("a good report: %s", why)
+		}
+		bad := f.topology()
+		spoil(bad)
+		f.feed.topologySeen(bad)
+		why := f.nodes.get("n").refusal(f.clock.Now(), time.Minute)
+		if why == "" || want != "shared pool" && want != "1.99" && !strings.Contains(why, want) {
+			t.Errorf("%s: refused with %q", want, why)
+		}
+		f.feed.topologySeen(f.topology())
+		if why := f.nodes.get("n").refusal(f.clock.Now(), time.Minute); why != "" {
+			t.Errorf("%s: not trusted again: %s", want, why)
+		}
+	}
+}
+
+func TestFeedListensForSignsOfLife(t *testing.T) {
+	f := newFixture(t)
+	f.feed.topologySeen(f.topology())
+	f.wait(pinned("x", 1))
+	f.clock.Step(2 * time.Minute)
+	n := f.nodes.get("n")
+	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != noHeartbeat {
+		t.Fatalf("after two minutes: %q", why)
+	}
+	f.feed.leaseSeen(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "somebody-else"}})
+	f.feed.leaseSeen(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName("n")}})
+	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != "" {
+		t.Errorf("after a heartbeat: %q", why)
+	}
+	if f.woken["x"] == 0 {
+		t.Error("x sleeps on")
+	}
+	f.feed.topologyGone("n")
+	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != noReport {
+		t.Errorf("without a NodeTopology: %q", why)
+	}
+}
+
+func TestWaitersAreWokenByWhomTheyBlame(t *testing.T) {
+	f := newFixture(t)
+	pod := pinned("x", 4)
+	f.wait(pod)
+	f.waiters.blame(pod.UID, []*node{f.nodes.get("other")})
+	f.feed.topologySeen(f.topology())
+	if f.woken["x"] > 0 {
+		t.Error("woken by a node that somebody else keeps it from")
+	}
+	f.waiters.blame(pod.UID, []*node{f.nodes.get("n")})
+	f.feed.topologyGone("n")
+	f.feed.topologySeen(f.topology())
+	if f.woken["x"] == 0 {
+		t.Error("not woken by the node it waits for")
+	}
+	f.waiters.done(pod.UID)
+	if f.waiters.len() != 0 {
+		t.Error("still there")
+	}
+	before := f.woken["x"]
+	f.waiters.wakeAll()
+	f.waiters.wakeOne(pod)
+	if f.woken["x"] != before {
+		t.Error("woken although done")
+	}
+}
+
+func TestScores(t *testing.T) {
+	f := newFixture(t)
+	f.feed.topologySeen(f.topology())
+	n := f.nodes.get("n")
+	one, both := topology.NewNUMASet(0), topology.NewNUMASet(0, 1)
+	most, least := f.args.Scoring, f.args.Scoring
+	least.Strategy = LeastAllocated
+	answer := func(set topology.NUMASet, certain bool) *ledger.Answer {
+		return &ledger.Answer{Outcome: ledger.Admitted, Certain: certain, Verdict: placement.Verdict{NUMA: set}}
+	}
+	before := most.score(answer(one, true), n)
+	for what, worse := range map[string]int64{
+		"uncertain": most.score(answer(one, false), n), "two NUMA nodes": most.score(answer(both, true), n),
+	} {
+		if worse >= before {
+			t.Errorf("%s: %d, not below %d", what, worse, before)
+		}
+	}
+	emptyLeast := least.score(answer(one, true), n)
+	f.admit(pinned("a", 4))
+	f.feed.topologySeen(f.topology())
+	if after := most.score(answer(one, true), n); after <= before {
+		t.Errorf("MostAllocated: %d on a fuller NUMA node, %d on an empty one", after, before)
+	}
+	if after := least.score(answer(one, true), n); after >= emptyLeast {
+		t.Errorf("LeastAllocated: %d on a fuller NUMA node, %d on an empty one", after, emptyLeast)
+	}
+}

@@ -1,0 +1,103 @@
+package scheduler
+
+import (
+	"sync/atomic"
+	"time"
+
+	"k8s.io/component-base/metrics"
+
+	"github.com/berth-dev/berth/internal/ledger"
+)
+
+// What a node is to pods that could be pinned.
+const (
+	nodeTrusted    = "trusted"    // its report is complete and its agent alive
+	nodeSilent     = "silent"     // its agent gave no sign of life for too long
+	nodeUntrusted  = "untrusted"  // its report cannot be relied on
+	nodeUnreported = "unreported" // there is no report
+)
+
+var (
+	inFlightDesc = metrics.NewDesc("berth_scheduler_in_flight_pods", "Pods that have a node and are in no report of it yet: reserved, posted (their Binding is written, in order), afloat (bound, in an order that is not known).", []string{"stage"}, nil, metrics.ALPHA, "")
+	endingDesc   = metrics.NewDesc("berth_scheduler_ending_pods", "Pods that are ending and may still hold what their node's report says.", nil, nil, metrics.ALPHA, "")
+	waitingDesc  = metrics.NewDesc("berth_scheduler_waiting_pods", "Pods that could be pinned and have no node.", nil, nil, metrics.ALPHA, "")
+	nodesDesc    = metrics.NewDesc("berth_scheduler_nodes", "Nodes by what they are to pods that could be pinned: trusted, silent, untrusted or unreported.", []string{"state"}, nil, metrics.ALPHA, "")
+	silenceDesc  = metrics.NewDesc("berth_scheduler_longest_silence_seconds", "Since the last sign of life of the agent, of the node with a report for which that is longest.", nil, nil, metrics.ALPHA, "")
+)
+
+// standing shows the scheduler of this process.
+var standing gauges
+
+// gauges counts, when asked, what the plugin made last knows: every profile's plugin knows the same.
+type gauges struct {
+	metrics.BaseStableCollector
+	plugin atomic.Pointer[Plugin]
+}
+
+var _ metrics.StableCollector = (*gauges)(nil)
+
+// DescribeWithStability implements metrics.StableCollector.
+func (g *gauges) DescribeWithStability(out chan<- *metrics.Desc) {
+	for _, d := range []*metrics.Desc{inFlightDesc, endingDesc, waitingDesc, nodesDesc, silenceDesc} {
+		out <- d
+	}
+}
+
+// CollectWithStability implements metrics.StableCollector.
+func (g *gauges) CollectWithStability(out chan<- metrics.Metric) {
+	p := g.plugin.Load()
+	if p == nil {
+		return
+	}
+	gauge := func(d *metrics.Desc, v float64, labels ...string) {
+		out <- metrics.NewLazyConstMetric(d, metrics.GaugeValue, v, labels...)
+	}
+	c := p.count()
+	gauge(inFlightDesc, float64(c.pods.Reserved), "reserved")
+	gauge(inFlightDesc, float64(c.pods.Posted), "posted")
+	gauge(inFlightDesc, float64(c.pods.Afloat), "afloat")
+	gauge(endingDesc, float64(c.pods.Ending))
+	gauge(waitingDesc, float64(p.waiters.len()))
+	for _, state := range []string{nodeTrusted, nodeSilent, nodeUntrusted, nodeUnreported} {
+		gauge(nodesDesc, float64(c.nodes[state]), state)
+	}
+	gauge(silenceDesc, c.silence.Seconds())
+}
+
+// counts are sums over all nodes.
+type counts struct {
+	pods    ledger.Census
+	nodes   map[string]int
+	silence time.Duration
+}
+
+func (p *Plugin) count() counts {
+	c := counts{nodes: map[string]int{}}
+	now := p.clock.Now()
+	for n := range p.nodes.all {
+		census := n.Census()
+		c.pods.Reserved += census.Reserved
+		c.pods.Posted += census.Posted
+		c.pods.Afloat += census.Afloat
+		c.pods.Ending += census.Ending
+		state := stateOf(n.refusal(now, p.args.StaleAfter.Duration))
+		c.nodes[state]++
+		if state != nodeUnreported {
+			c.silence = max(c.silence, now.Sub(n.lastHeard()))
+		}
+	}
+	return c
+}
+
+func stateOf(refusal string) string {
+	switch refusal {
+	case "":
+		return nodeTrusted
+	case noHeartbeat:
+		return nodeSilent
+	case noReport:
+		return nodeUnreported
+	default:
+		return nodeUntrusted
+	}
+}
