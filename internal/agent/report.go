@@ -26,8 +26,6 @@ type sighting struct {
 	firstSeen map[string]time.Time
 	// last is the position of pods in the last report, by the kubelet's UID.
 	last map[string]int
-	// patient: wait for pods on their way in, rather than report them.
-	patient bool
 }
 
 // outcome of making a report.
@@ -36,7 +34,7 @@ type outcome struct {
 	pods     []wire.ReportedPod
 	// order holds the kubelet's UIDs of snapshot.Pods.
 	order []string
-	// arriving are pods on their way in; unless patient they are part of the report.
+	// arriving are pods on their way in: a report that holds them says half.
 	arriving []string
 	// ending are pods that have ended but may still be active: worth another look soon.
 	ending []string

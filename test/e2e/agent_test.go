@@ -3,11 +3,13 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -329,4 +331,115 @@ func wantAmounts(t *testing.T, c *demo.Cluster) {
 	if len(got.Zones) != 2 || got.TopologyPolicies[0] != "RestrictedContainerLevel" || got.Zones[0].Resources[0].Name != string(corev1.ResourceCPU) {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// churnPod is one of several shapes of pods, bound to node n1.
+func churnPod(i int) *corev1.Pod {
+	pod := pinnedPod(fmt.Sprintf("churn-%d", i), "n1", fmt.Sprint(1+i%3))
+	always := corev1.ContainerRestartPolicyAlways
+	first := func(cpus string, policy *corev1.ContainerRestartPolicy) corev1.Container {
+		c := *pod.Spec.Containers[0].DeepCopy()
+		c.Name, c.RestartPolicy = "first", policy
+		c.Resources.Limits[corev1.ResourceCPU] = resource.MustParse(cpus)
+		return c
+	}
+	switch i % 5 {
+	case 1: // an init container that takes more, and ends
+		c := first("3", nil)
+		c.Image = hollow.ExitImage(100 * time.Millisecond)
+		c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("128Mi")
+		pod.Spec.InitContainers = []corev1.Container{c}
+	case 2: // a sidecar
+		pod.Spec.InitContainers = []corev1.Container{first("1", &always)}
+	case 3: // a device
+		pod.Spec.Containers[0].Resources.Limits["example.com/gpu"] = resource.MustParse("1")
+	case 4: // ends by itself
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+		pod.Spec.Containers[0].Image = hollow.ExitImage(300 * time.Millisecond)
+	}
+	return pod
+}
+
+// TestAgentUnderChurn: pods of all shapes come and go, some are refused; every report on the way is one that the engine takes.
+func TestAgentUnderChurn(t *testing.T) {
+	spec := hollow.Spec{Name: "n1", Machine: twoSockets, KubeletConfig: pinsAll, Plugins: []hollow.Plugin{{
+		Resource: "example.com/gpu", Prefer: true, Devices: []hollow.Device{{ID: "g0", NUMA: []topology.NUMAID{0}}, {ID: "g1", NUMA: []topology.NUMAID{1}}},
+	}}}
+	c := startGuardedCluster(t, spec)
+	startAgent(t, c, c.Nodes[0], twoSockets)
+	waitReport(t, c, "n1", "first report", reportReady)
+	audit := startAudit(t, c)
+	const pods, alive = 40, 5
+	for i := range pods {
+		create(t, c, churnPod(i))
+		waitPod(t, c, fmt.Sprintf("churn-%d", i), func(p *corev1.Pod) bool { return p.Status.StartTime != nil })
+		if i >= alive {
+			remove(t, c, fmt.Sprintf("churn-%d", i-alive))
+		}
+	}
+	for i := pods - alive; i < pods; i++ {
+		remove(t, c, fmt.Sprintf("churn-%d", i))
+	}
+	n := waitReport(t, c, "n1", "all pods gone", func(n *wire.Node) bool {
+		return reportReady(n) && !slices.ContainsFunc(n.Report.Pods, func(p wire.ReportedPod) bool { return p.State == "" || p.State == v1alpha1.PodUnknown })
+	})
+	wantState(t, n, c.Nodes[0].Dir)
+	if n := audit(); n < pods/2 {
+		t.Errorf("%d reports for %d pods: this test means to see them change", n, pods)
+	} else {
+		t.Logf("%d reports for %d pods", n, pods)
+	}
+}
+
+// startAudit checks every report from now on; the returned function ends that and tells how many there were.
+func startAudit(t *testing.T, c *demo.Cluster) func() int {
+	t.Helper()
+	dyn, err := dynamic.NewForConfig(c.ControlPlane.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := dyn.Resource(v1alpha1.NodeTopologies).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan int)
+	var stopped atomic.Bool
+	go func() {
+		seen := 0
+		for ev := range w.ResultChan() {
+			if stopped.Load() { // what comes now is about the watch itself
+				break
+			}
+			seen++
+			if err := auditReport(ev.Object); err != nil {
+				t.Errorf("report %d: %v", seen, err)
+			}
+		}
+		done <- seen
+	}()
+	return func() int { stopped.Store(true); w.Stop(); return <-done }
+}
+
+func auditReport(object runtime.Object) error {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("watch: %v", object)
+	}
+	nt := &v1alpha1.NodeTopology{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, nt); err != nil {
+		return err
+	}
+	n, err := wire.ReadNodeTopology(nt)
+	if err != nil {
+		return err
+	}
+	if !reportReady(&n) {
+		return fmt.Errorf("not ready: %s", n.Report.Ready().Message)
+	}
+	m, err := placement.NewModel(n.Spec.View, n.Spec.Config)
+	if err != nil {
+		return err
+	}
+	_, err = m.StateOf(&n.Report.Snapshot)
+	return err
 }
