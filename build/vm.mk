@@ -1,8 +1,22 @@
 # Real kubelets on emulated multi-NUMA machines. Everything that is needed is installed or built on the first call and kept in
 # .cache/vm; what a failed run leaves is in _artifacts/vm.
-VM_TEST = $(GO) test -count=1 -v -timeout $(1) -run '$(2)' ./test/vm
+VM_TEST = $(GO) test -count=1 -v -timeout $(1) -run '^$(2)$$' ./test/vm
 
 .PHONY: e2e-vm-smoke
 e2e-vm-smoke: ## One emulated machine with 4 NUMA nodes, a real kubelet, five pods (cold: 15 minutes, warm: 3).
 	$(call say,booting a machine with 4 NUMA nodes and a real kubelet)
 	@BERTH_VM=smoke $(call VM_TEST,30m,TestSmoke)
+
+# The parts of e2e-vm, and the test of each.
+E2E_ONLY ?= policies race
+VM_TEST_policies = TestPolicies
+VM_TEST_race     = TestRace
+
+.PHONY: e2e-vm
+e2e-vm: ## Two emulated machines of different shape; E2E_ONLY chooses among policies, race (up to 25 minutes each).
+	@for part in $(E2E_ONLY); do $(MAKE) --no-print-directory e2e-vm-$$part; done
+
+.PHONY: e2e-vm-policies e2e-vm-race
+e2e-vm-policies e2e-vm-race: e2e-vm-%:
+	$(call say,real kubelets on two emulated machines: $*)
+	@BERTH_VM=$* $(call VM_TEST,40m,$(VM_TEST_$*))

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -131,6 +132,25 @@ func (c *cluster) eventually(what string, check func(context.Context) error) {
 		case <-ctx.Done():
 			c.t.Fatalf("waited %s for: %s; last: %v", patience, what, err)
 		case <-tick.C:
+		}
+	}
+}
+
+// eventuallyProgress polls until left returns 0; patience starts anew whenever the number left goes down.
+func (c *cluster) eventuallyProgress(what string, left func(context.Context) (int, error)) {
+	c.t.Helper()
+	for least := -1; ; {
+		now := -1
+		c.eventually(what, func(ctx context.Context) error {
+			n, err := left(ctx)
+			if err != nil || least >= 0 && n >= least && n > 0 {
+				return errors.Join(err, fmt.Errorf("%d left", n))
+			}
+			now = n
+			return nil
+		})
+		if least = now; least == 0 {
+			return
 		}
 	}
 }

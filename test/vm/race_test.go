@@ -1,0 +1,167 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/fstest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// TestRace throws bursts at nearly full machines while a kubelet restarts and a guest reboots, with pods that end by
+// themselves and pods that take long to go: nobody may be refused at admission, no CPU be handed out twice, nothing be left behind.
+func TestRace(t *testing.T) {
+	requireVM(t, "race")
+	c := newCluster(t)
+	big := c.node("vm-a", twoByTwo, restricted)
+	small := c.node("vm-b", oneByTwo, restricted)
+	c.reported(big.Name)
+	c.reported(small.Name)
+	c.berthScheduler()
+	disturb := []struct {
+		what   string
+		script string
+		m      *Machine
+	}{
+		{"nothing", "true", big},
+		{"restart of the kubelet of vm-a", "killall -9 kubelet", big},
+		{"reboot of vm-b", "(sleep 1; reboot -f) >/dev/null 2>&1 &", small},
+		{"restart of both daemons of vm-a", "killall -9 kubelet berth-agent", big},
+	}
+	var seen watchedPods
+	for round, d := range disturb {
+		for i, pod := range raceBurst(round) {
+			if i == 10 {
+				if _, err := d.m.Guest.Run(t.Context(), d.script); err != nil {
+					t.Fatalf("%s: %v", d.what, err)
+				}
+			}
+			if _, err := c.client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.drainAll(&seen, big, small)
+		fmt.Printf("burst of 30 with %-34s %d pods ran, %d refused at admission, %d refused after they ran\n", d.what+":", len(seen.ran), len(seen.refused), len(seen.refusedLater))
+	}
+	if len(seen.refused) > 0 {
+		t.Errorf("refused at admission: %v", seen.refused)
+	}
+	for _, m := range []*Machine{big, small} {
+		c.eventually("nothing is left behind on "+m.Name, func(ctx context.Context) error {
+			state, err := c.checkpoint(ctx, m)
+			if err == nil && len(state.CPU.Entries) > 0 {
+				err = fmt.Errorf("cpu_manager_state still has %v", state.CPU.Entries)
+			}
+			return err
+		})
+	}
+}
+
+// raceBurst makes 30 pods: of one to three CPUs, a third ending by themselves, a third deaf to SIGTERM.
+func raceBurst(round int) []*corev1.Pod {
+	var out []*corev1.Pod
+	for i := range 30 {
+		pod := pinnedPod(fmt.Sprintf("burst%d-%d", round, i), 1+i%3)
+		grace := int64(8)
+		pod.Spec.TerminationGracePeriodSeconds = &grace
+		switch (i / 3) % 3 {
+		case 0:
+			pod.Spec.Containers[0].Command = []string{"/bin/sh", "-c", "sleep 4"}
+		case 1:
+			pod.Spec.Containers[0].Command = []string{"/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done"}
+		}
+		out = append(out, pod)
+	}
+	return out
+}
+
+// watchedPods is what was seen of pods, by name.
+type watchedPods struct {
+	ran                   map[string]bool
+	refused, refusedLater []string
+}
+
+// admissionReasons are the reasons by which a kubelet refuses a pod for its resources.
+var admissionReasons = []string{placement.TopologyAffinityError.String(), placement.SMTAlignmentError.String(), placement.UnexpectedAdmissionError.String(), "OutOfcpu", "OutOfmemory"}
+
+// drainAll lets every pod run in its turn: whatever runs is deleted, so that those that wait find room, until none is left.
+func (c *cluster) drainAll(seen *watchedPods, machines ...*Machine) {
+	c.t.Helper()
+	if seen.ran == nil {
+		seen.ran = map[string]bool{}
+	}
+	c.eventuallyProgress("every pod has had its turn", func(ctx context.Context) (int, error) {
+		list, err := c.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return 0, err
+		}
+		for _, m := range machines {
+			if state, err := c.checkpoint(ctx, m); err == nil {
+				c.disjoint(m, state.CPU)
+			}
+		}
+		for i := range list.Items {
+			c.takeNote(ctx, seen, &list.Items[i])
+		}
+		return len(list.Items), nil
+	})
+}
+
+// takeNote counts what a pod has come to and deletes it when it has had its turn.
+func (c *cluster) takeNote(ctx context.Context, seen *watchedPods, p *corev1.Pod) {
+	switch p.Status.Phase {
+	case corev1.PodPending:
+		return
+	case corev1.PodFailed:
+		if slices.Contains(admissionReasons, p.Status.Reason) && p.DeletionTimestamp == nil {
+			text := p.Name + " on " + p.Spec.NodeName + ": " + p.Status.Reason
+			if seen.ran[p.Name] {
+				seen.refusedLater = append(seen.refusedLater, text)
+			} else {
+				seen.refused = append(seen.refused, text)
+			}
+		}
+	default:
+		seen.ran[p.Name] = true
+	}
+	if p.DeletionTimestamp == nil {
+		_ = c.client.CoreV1().Pods("default").Delete(ctx, p.Name, metav1.DeleteOptions{}) // the next look tries again
+	}
+}
+
+// checkpoint reads the kubelet's checkpoints out of the guest.
+func (c *cluster) checkpoint(ctx context.Context, m *Machine) (kubeletstate.State, error) {
+	out, err := m.Guest.Run(ctx, "cat /var/lib/kubelet/"+kubeletstate.CPUFile)
+	if err != nil {
+		return kubeletstate.State{}, err
+	}
+	state, err := kubeletstate.Read(fstest.MapFS{kubeletstate.CPUFile: {Data: []byte(out)}})
+	if err == nil && state.CPU == nil {
+		err = errors.New("no CPU checkpoint")
+	}
+	return state, err
+}
+
+// disjoint fails the test when two pods hold the same CPU.
+func (c *cluster) disjoint(m *Machine, s *kubeletstate.CPUState) {
+	c.t.Helper()
+	var taken topology.CPUSet
+	holder := map[topology.CPUID]string{}
+	for _, e := range s.Entries {
+		for id := range e.CPUs.All() {
+			if taken.Has(id) && holder[id] != e.PodUID {
+				c.t.Errorf("%s: CPU %d is held by pods %s and %s", m.Name, id, holder[id], e.PodUID)
+			}
+			taken.Add(id)
+			holder[id] = e.PodUID
+		}
+	}
+}
