@@ -58,7 +58,13 @@ type Promise struct {
 
 // Node is the ledger's account of one node. It is safe for concurrent use.
 type Node struct {
-	mu     sync.Mutex
+	mu sync.Mutex
+	// newest is the latest second of creation among the pods in flight. It and answers stay beside mu: on a large cluster a
+	// remembered answer costs little more than the visits to memory.
+	newest int64
+	// answers holds answers of the present, previous those before the last change.
+	answers, previous map[question]Answer
+
 	report *Report
 	pods   map[string]*pod
 	// posted and reserved are the pods in flight in order: posted by turn, reserved as Reserve took them.
@@ -69,10 +75,6 @@ type Node struct {
 	// ones too. They are functions of the fields above; valid says that they have been computed since those changed.
 	first, base, full worlds
 	valid             bool
-	// newest is the latest second of creation among the pods in flight.
-	newest int64
-	// answers holds answers of the present, previous those before the last change.
-	answers, previous map[question]Answer
 }
 
 // Candidate is a pod that wants a node.
