@@ -165,6 +165,7 @@ func (s *shrinker) containers() bool {
 			}, func(c *cases.Case, from, to int) {
 				list := of(&c.Events[i].Pod.Spec)
 				*list = slices.Delete(*list, from, to)
+				spread(c, i)
 			}) || smaller
 		}
 	}
@@ -181,12 +182,24 @@ func (s *shrinker) resources() bool {
 				func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests },
 			} {
 				for _, name := range slices.Sorted(maps.Keys(of(eventContainers(s.best, i)[j]))) {
-					smaller = s.try(func(c *cases.Case) { delete(of(eventContainers(c, i)[j]), name) }) || smaller
+					smaller = s.try(func(c *cases.Case) {
+						delete(of(eventContainers(c, i)[j]), name)
+						spread(c, i)
+					}) || smaller
 				}
 			}
 		}
 	}
 	return smaller
+}
+
+// spread copies the pod of event i to other events that offer the same pod.
+func spread(c *cases.Case, i int) {
+	for j := range c.Events {
+		if p := c.Events[j].Pod; j != i && p != nil && p.UID == c.Events[i].Pod.UID {
+			c.Events[j].Pod = c.Events[i].Pod.DeepCopy()
+		}
+	}
 }
 
 // eventContainers are the containers of the pod of event i, if it has one.

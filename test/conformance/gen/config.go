@@ -136,11 +136,9 @@ func (d dice) reservedMemory(m *cases.Machine) []cases.ReservedMemory {
 	return out
 }
 
+// hugePageName spells the resource as the kubelet does: "hugepages-2Mi".
 func hugePageName(kb uint64) corev1.ResourceName {
-	if kb >= 1<<20 {
-		return corev1.ResourceName(fmt.Sprintf("hugepages-%dGi", kb>>20))
-	}
-	return corev1.ResourceName(fmt.Sprintf("hugepages-%dMi", kb>>10))
+	return corev1.ResourceName("hugepages-" + resource.NewQuantity(int64(kb<<10), resource.BinarySI).String())
 }
 
 // topologyOptions prefers near nodes only seldom where node ids have gaps: the kubelet then crashes.
@@ -150,7 +148,7 @@ func (d dice) topologyOptions(m *cases.Machine) map[string]string {
 	if d.chance(22) && (!gaps || d.chance(3)) {
 		o["prefer-closest-numa-nodes"] = pick(d, "true", "true", "true", "false")
 	}
-	if d.chance(8) {
+	if d.chance(8) || len(m.Nodes) > 8 && d.chance(80) {
 		o["max-allowable-numa-nodes"] = fmt.Sprint(d.between(8, 16))
 	}
 	if len(o) == 0 {

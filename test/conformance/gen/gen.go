@@ -26,6 +26,7 @@ func Case(seed uint64) *cases.Case {
 type history struct {
 	*podMaker
 	pods []*corev1.Pod
+	gone []*corev1.Pod
 	made int
 }
 
@@ -38,20 +39,49 @@ func (h *history) event() cases.Event {
 		return h.start()
 	case kind == 2:
 		return h.remove()
-	case kind == 3 && len(h.pools) > 0:
-		i := h.IntN(len(h.pools))
-		return cases.Event{Type: cases.Devices, Pool: h.update(&h.pools[i], h.machine)}
+	case kind == 3:
+		return h.devices()
 	case kind == 4:
+		h.gone = nil // device checkpoints remember pods that are gone: one of those would not be a new pod to the kubelet
 		return cases.Event{Type: cases.Restart}
 	}
 	return h.admit()
 }
 
+// devices is an update of a pool; seldom of one that was not there before.
+func (h *history) devices() cases.Event {
+	pool := cases.Pool{Resource: "vendor.example/late", Preferred: cases.PreferSorted}
+	if len(h.pools) > 0 && !h.chance(5) {
+		pool = pick(h.dice, h.pools...)
+	}
+	return cases.Event{Type: cases.Devices, Pool: h.update(&pool, h.machine)}
+}
+
+// admit offers a new pod; seldom one that was removed, refused or is still there.
 func (h *history) admit() cases.Event {
+	if old := h.again(); old != nil {
+		return cases.Event{Type: cases.Admit, Pod: old}
+	}
 	pod := h.pod(fmt.Sprintf("p%d", h.made))
 	h.made++
 	h.pods = append(h.pods, pod)
 	return cases.Event{Type: cases.Admit, Pod: pod}
+}
+
+// again returns a pod that was offered before. Not one with init containers: what those leave for reuse stays with the UID
+// until another pod comes, so that a pod which comes twice in a row would find its own leavings. No UID does in a cluster.
+func (h *history) again() *corev1.Pod {
+	from := h.gone
+	if h.chance(25) {
+		from = h.pods
+	}
+	if len(from) == 0 || !h.chance(5) {
+		return nil
+	}
+	if pod := pick(h.dice, from...); len(pod.Spec.InitContainers) == 0 {
+		return pod
+	}
+	return nil
 }
 
 // start starts all containers of a pod, or as many as a pod that is still initialising has got to.
@@ -69,6 +99,7 @@ func (h *history) start() cases.Event {
 func (h *history) remove() cases.Event {
 	i := h.IntN(len(h.pods))
 	uid := string(h.pods[i].UID)
+	h.gone = append(h.gone, h.pods[i])
 	h.pods = append(h.pods[:i], h.pods[i+1:]...)
 	return cases.Event{Type: cases.Remove, UID: uid}
 }

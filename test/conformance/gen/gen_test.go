@@ -51,7 +51,7 @@ func TestVariety(t *testing.T) {
 			seen[string(e.Type)]++
 		}
 	}
-	for _, want := range []string{"nodes 1", "nodes 2", "nodes 3", "nodes 4", "nodes 5", "nodes 6", "nodes 7", "nodes 8",
+	for _, want := range []string{"nodes 1", "nodes 2", "nodes 3", "nodes 4", "nodes 5", "nodes 6", "nodes 7", "nodes 8", "nodes 9", "nodes :",
 		"smt 1", "smt 2", "smt 4", "memory only", "gap", fullPCPUs, distributeNUMA, distributeCores, alignSocket, strict, uncore,
 		"policy none", "policy best-effort", "policy restricted", "policy single-numa-node", "scope container", "scope pod",
 		"admit", "remove", "start", "restart", "devices"} {

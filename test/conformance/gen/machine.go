@@ -43,7 +43,7 @@ func (d dice) machine() cases.Machine {
 }
 
 func (d dice) plan() plan {
-	p := plan{nodes: d.weighted(0, 16, 30, 10, 20, 5, 6, 4, 9), smt: pick(d, 1, 1, 2, 2, 2, 2, 2, 2, 4)}
+	p := plan{nodes: d.weighted(0, 160, 300, 100, 200, 50, 60, 40, 90, 6, 6), smt: pick(d, 1, 1, 2, 2, 2, 2, 2, 2, 4)}
 	switch {
 	case d.chance(8): // more sockets than nodes
 		p.sockets = p.nodes * pick(d, 2, 2, 3)
@@ -98,7 +98,7 @@ func (d dice) memory() uint64 {
 }
 
 func (d dice) pageSizes() []uint64 {
-	return [][]uint64{nil, {2048}, {1 << 20}, {2048, 1 << 20}, {1 << 20, 2048}}[d.weighted(45, 28, 12, 8, 7)]
+	return [][]uint64{nil, {2048}, {1 << 20}, {2048, 1 << 20}, {1 << 20, 2048}, {64, 524288}}[d.weighted(45, 28, 12, 8, 6, 1)]
 }
 
 // hugePages takes up to a third of the memory per size; once in a while more than there is, and the kubelet's
@@ -219,11 +219,25 @@ func (d dice) oddities(m *cases.Machine) {
 			d.offline(m)
 		}
 	}
+	if d.chance(3) {
+		d.hybrid(m)
+	}
 	if d.chance(2) {
 		m.NumSockets = d.between(1, 4)
 	}
 	if d.chance(1) {
 		m.NumCores = max(1, m.Threads()+d.between(-3, 3))
+	}
+}
+
+// hybrid leaves some cores one thread only, as processors with efficient cores have it.
+func (d dice) hybrid(m *cases.Machine) {
+	for i := range m.Nodes {
+		for j := range m.Nodes[i].Cores {
+			if c := &m.Nodes[i].Cores[j]; d.chance(50) {
+				c.Threads = c.Threads[:1]
+			}
+		}
 	}
 }
 
