@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/agent"
@@ -290,6 +291,8 @@ func (c *chartTest) wantMetrics(t *testing.T, page string) {
 	for _, f := range families {
 		exist[f.GetName()] = true
 	}
+	schedmetrics.InitMetrics()
+	exist[schedmetrics.PluginExecutionDuration.FQName()] = true // measured in one cycle of ten
 	source := chartFile(t, "internal/scheduler/metrics.go") + chartFile(t, "internal/agent/metrics.go")
 	used := 0
 	for _, file := range metricUsers(t) {

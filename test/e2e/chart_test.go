@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -129,6 +130,7 @@ func TestChart(t *testing.T) {
 	t.Run("configures the scheduler as the demo does", func(t *testing.T) { testChartWiring(t, h) })
 	t.Run("knows no other namespace than its own", func(t *testing.T) { testChartNamespace(t, h) })
 	t.Run("refuses wrong values", func(t *testing.T) { testChartValues(t, h) })
+	t.Run("sets flags and arguments that there are", func(t *testing.T) { testChartFlags(t, h) })
 	t.Run("mounts the kubelet's folders", func(t *testing.T) { testChartMounts(t, h) })
 	t.Run("is taken by the API server", func(t *testing.T) { testChartApplies(t, h) })
 }
@@ -191,7 +193,7 @@ func configOf(t *testing.T, text []byte) (c schedulerConfig) {
 		t.Fatal(err)
 	}
 	if len(c.Profiles) != 1 {
-		t.Fatalf("%d profiles, want one: two would keep two ledgers", len(c.Profiles))
+		t.Fatalf("%d profiles, want one", len(c.Profiles))
 	}
 	return c
 }
@@ -315,6 +317,43 @@ func testChartMounts(t *testing.T, helm string) {
 	want = map[string]string{"/host/sys": "/sys", "/data/kubelet": "/data/kubelet", "/data/kubelet/pki": "", "/etc/kubernetes/kubelet": "/etc/kubernetes/kubelet", "/etc/kubernetes/kubelet.d": "/etc/kubernetes/kubelet.d"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// testChartFlags looks for the agent's flags in its source, and for the plugin's arguments in the schema.
+func testChartFlags(t *testing.T, helm string) {
+	source := chartFile(t, "cmd/berth-agent/main.go")
+	everything := "--set=agent.debug=true,agent.nodeResourceTopology=true,agent.kubelet.podResources=false,agent.kubelet.configDropInDir=/etc/d,agent.devicePreferences.nvidia\\.com/gpu=sorted"
+	for _, values := range []string{everything, "--set=agent.kubelet.configSource=configz"} {
+		args := agentPod(t, objectsOf(t, mustRender(t, helm, values))).Containers[0].Args
+		for _, arg := range args {
+			name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+			if !strings.Contains(source, strconv.Quote(name)) {
+				t.Errorf("berth-agent has no flag --%s", name)
+			}
+		}
+		if values == everything && !slices.Contains(args, "--device-preferences=nvidia.com/gpu=sorted") {
+			t.Errorf("got %q", args)
+		}
+	}
+	var schema struct {
+		Properties struct {
+			Scheduler struct {
+				Properties struct {
+					Args struct{ Properties map[string]any }
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(chartFile(t, "deploy/chart/berth/values.schema.json")), &schema); err != nil {
+		t.Fatal(err)
+	}
+	known := schema.Properties.Scheduler.Properties.Args.Properties
+	for f := range reflect.TypeFor[scheduler.Args]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != "" && name != "heartbeatNamespace" && known[name] == nil {
+			t.Errorf("the schema lacks scheduler.args.%s", name)
+		}
 	}
 }
 
