@@ -198,7 +198,10 @@ func (m *mirror) report(ctx context.Context, raw kubeletstate.Raw) time.Duration
 
 // sight gathers what a report is made of. The kubelet is asked for its active pods only if the answer matters.
 func (m *mirror) sight(ctx context.Context, state kubeletstate.State) *sighting {
-	s := &sighting{now: m.now(), state: state, pods: m.pods.all(), firstSeen: m.firstSeen, last: m.last}
+	s := &sighting{now: m.now(), state: state, pods: m.pods.all(), firstSeen: m.firstSeen, last: m.last, listsAll: m.platform.listsAll}
+	if !m.platform.tellsAdmitted {
+		s.state.Admitted = nil // what lies there is from another time
+	}
 	ask := false
 	for uid := range holders(&state) {
 		f, known := s.pods[uid]

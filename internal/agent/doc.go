@@ -24,7 +24,8 @@
 // (removeStaleState); until then its books still hold it. It frees by its own list of active pods, which the API
 // does not show: a pod may be Succeeded there and active here for a moment, or gone there and not yet here. The
 // PodResources API lists active pods. A pod is reported as Ended only when it has left that list, which it never enters
-// again: its resources then go to the very next admission. Without that API the agent relies on time.
+// again: its resources then go to the very next admission. Without that API, and for pods that are terminal but not deleted
+// before Kubernetes 1.34, whose list has those too, the agent relies on time.
 //
 // # Order
 //

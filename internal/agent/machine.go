@@ -49,6 +49,11 @@ type platform struct {
 	// model is nil where the engine cannot predict the node; problem then says why.
 	model   *placement.Model
 	problem error
+	// listsAll says that the PodResources API lists pods that have ended, too, until they are deleted: before Kubernetes
+	// 1.34, or with its gate KubeletPodResourcesListUseActivePods off.
+	listsAll bool
+	// tellsAdmitted says that the kubelet keeps allocated_pods_state: before Kubernetes 1.35 its gate can be off.
+	tellsAdmitted bool
 }
 
 // discover reads machine and configuration anew.
@@ -75,10 +80,20 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 	if err != nil {
 		return platform{}, err
 	}
+	p := platform{
+		listsAll:      release < placement.V134 || off(c.FeatureGates, "KubeletPodResourcesListUseActivePods"),
+		tellsAdmitted: release >= placement.V135 || release >= placement.V133 && !off(c.FeatureGates, "InPlacePodVerticalScaling"),
+	}
 	c.FeatureGates = gatesOf(c.FeatureGates)
-	p := platform{spec: wire.NodeSpec{Machine: &trimmed, View: view, Config: c, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: version}}
+	p.spec = wire.NodeSpec{Machine: &trimmed, View: view, Config: c, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: version}
 	p.model, p.problem = placement.NewModel(view, c)
 	return p, nil
+}
+
+// off says that a feature gate is switched off explicitly.
+func off(gates map[string]bool, name string) bool {
+	on, set := gates[name]
+	return set && !on
 }
 
 func memoryOf(view *placement.KubeletView) (sum uint64) {

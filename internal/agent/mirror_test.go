@@ -33,6 +33,7 @@ type world struct {
 	clock  time.Time
 	files  kubeletstate.Raw
 	node   *corev1.Node
+	config *kubeletv1beta1.KubeletConfiguration
 	active map[string]int
 	asked  int // times the kubelet was asked for active pods
 
@@ -80,9 +81,8 @@ func newWorld(t *testing.T) *world {
 	w.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	w.node.Status.NodeInfo.KubeletVersion = "v1.36.3"
 	w.node.Status.Capacity = corev1.ResourceList{"x.y/d": resource.MustParse("2")}
-	config := func(context.Context) (*kubeletv1beta1.KubeletConfiguration, error) {
-		return &kubeletv1beta1.KubeletConfiguration{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "restricted"}, nil
-	}
+	w.config = &kubeletv1beta1.KubeletConfiguration{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "restricted"}
+	config := func(context.Context) (*kubeletv1beta1.KubeletConfiguration, error) { return w.config, nil }
 	w.m = &mirror{
 		node: "n1", api: w, kubelet: w, machine: GivenMachine(testMachine), config: config, pods: newPodBook(),
 		read:       func() (kubeletstate.Raw, error) { return w.files, w.readErr },
@@ -348,6 +348,27 @@ func TestWithoutEvidenceTimeCounts(t *testing.T) {
 	if took := w.clock.Sub(begun); took < evidenceByTime {
 		t.Errorf("after %v, want %v at least", took, evidenceByTime)
 	}
+}
+
+// TestListOfAllPods: before 1.34 the kubelet lists pods that have ended until they are deleted.
+func TestListOfAllPods(t *testing.T) {
+	w := newWorld(t)
+	w.node.Status.NodeInfo.KubeletVersion = "v1.33.5"
+	w.active = map[string]int{"ns/pod-a": 1}
+	w.see("a", corev1.PodRunning)
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	w.admitted("a")
+	w.settle()
+	w.see("a", corev1.PodSucceeded)
+	begun := w.clock
+	w.settle()
+	w.wantPods("a:Ended:1-2")
+	if took := w.clock.Sub(begun); took < evidenceByTime {
+		t.Errorf("after %v, want %v at least", took, evidenceByTime)
+	}
+	w.cpus("0,4-7", map[string]string{"a": "1-2", "x": "3"}) // a stranger beside it: all that is listed is known
+	w.settle()
+	w.wantPods("a:Ended:1-2", "x:Ended:3")
 }
 
 func TestRefusedPodHoldsItsHalf(t *testing.T) {
@@ -632,17 +653,28 @@ func TestKubeletRestart(t *testing.T) {
 	}
 }
 
-// TestWithoutAdmittedFile: kubelets before 1.33 do not say whom they have admitted; their status does.
+// TestWithoutAdmittedFile: kubelets without the file do not say whom they have admitted; their status does.
 func TestWithoutAdmittedFile(t *testing.T) {
-	w := newWorld(t)
-	w.files.Admitted = nil
-	w.see("a", corev1.PodPending)
-	w.cpus("0,3-7", map[string]string{"a": "1-2"})
-	w.steps(10)
-	w.wantWrites(0)
-	pod := w.pod("a", corev1.PodPending)
-	pod.Status.StartTime = &pod.CreationTimestamp
-	w.m.pods.see(pod, w.clock)
-	w.settle()
-	w.wantPods("a::1-2")
+	for name, change := range map[string]func(*world){
+		"absent": func(w *world) { w.files.Admitted = nil },
+		"left over": func(w *world) {
+			w.node.Status.NodeInfo.KubeletVersion = "v1.34.2"
+			w.config.FeatureGates = map[string]bool{"InPlacePodVerticalScaling": false}
+			w.admitted("somebody")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			change(w)
+			w.see("a", corev1.PodPending)
+			w.cpus("0,3-7", map[string]string{"a": "1-2"})
+			w.steps(10)
+			w.wantWrites(0)
+			pod := w.pod("a", corev1.PodPending)
+			pod.Status.StartTime = &pod.CreationTimestamp
+			w.m.pods.see(pod, w.clock)
+			w.settle()
+			w.wantPods("a::1-2")
+		})
+	}
 }

@@ -22,6 +22,8 @@ type sighting struct {
 	pods map[string]podFacts
 	// active counts the kubelet's active pods by namespace/name; nil where the kubelet cannot be asked.
 	active map[string]int
+	// listsAll: active counts pods that have ended as well, while the API has them.
+	listsAll bool
 	// firstSeen is when the agent first found a pod in the books that it knows nothing of.
 	firstSeen map[string]time.Time
 	// last is the position of pods in the last report, by the kubelet's UID.
@@ -53,7 +55,7 @@ func makeReport(s *sighting) (outcome, error) {
 	}
 	r := reporter{sighting: s, alive: map[string]int{}}
 	for _, f := range s.pods {
-		if f.ended.IsZero() {
+		if f.ended.IsZero() || s.listsAll && f.apiUID != "" {
 			r.alive[f.key()]++
 		}
 	}
@@ -91,7 +93,7 @@ func makeReport(s *sighting) (outcome, error) {
 
 type reporter struct {
 	*sighting
-	alive map[string]int // pods that have not ended, by namespace/name
+	alive map[string]int // pods that are on the kubelet's list for a known reason, by namespace/name
 }
 
 // waiting says what may be about to change about a pod.
@@ -136,7 +138,7 @@ func (r *reporter) stateOf(uid string) (v1alpha1.PodState, waiting) {
 
 // maybeActive says whether a pod that has ended may still be on the kubelet's list of active pods.
 func (r *reporter) maybeActive(f *podFacts) bool {
-	if r.active == nil {
+	if r.active == nil || r.listsAll && f.apiUID != "" {
 		return r.now.Sub(f.ended) < evidenceByTime
 	}
 	return r.active[f.key()] > r.alive[f.key()]
