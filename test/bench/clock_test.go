@@ -100,6 +100,14 @@ func TestMedian(t *testing.T) {
 	}
 }
 
+// atMost fails where a figure is so far beyond what docs/performance.md promises that no noise explains it.
+func atMost(b *testing.B, what string, got, limit float64) {
+	b.Helper()
+	if got > limit {
+		b.Errorf("%s is %.3g: want at most %.3g", what, got, limit)
+	}
+}
+
 // noAllocations fails where f allocates. It takes the place of what a benchmark says of allocations by itself, which would be
 // those of a turn.
 func noAllocations(b *testing.B, f func()) {

@@ -60,5 +60,6 @@ func BenchmarkRepeated(b *testing.B) {
 		b.ReportMetric(s.median(i), fmt.Sprintf("%d-nodes-ns", n))
 	}
 	b.ReportMetric(s.median(len(sizes)), "first-ns")
+	atMost(b, "repeated/first", s.ratio(0, len(sizes)), 0.2)
 	noAllocations(b, all[0].ask)
 }

@@ -33,6 +33,7 @@ func BenchmarkNUMANodes(b *testing.B) {
 				b.ReportMetric(s.median(1), "M2-ns")
 				b.ReportMetric(s.median(0), "M8-ns")
 				b.ReportMetric(s.ratio(0, 1), "M8/M2")
+				atMost(b, "M8/M2", s.ratio(0, 1), 5)
 				noAllocations(b, many.admit)
 			})
 		}
@@ -49,6 +50,7 @@ func BenchmarkResources(b *testing.B) {
 				b.ReportMetric(s.median(1), "P1-ns")
 				b.ReportMetric(s.median(0), "P2-ns")
 				b.ReportMetric(s.ratio(0, 1), "P2/P1")
+				atMost(b, "P2/P1", s.ratio(0, 1), 2.5)
 				noAllocations(b, four.admit)
 			})
 		}
@@ -136,9 +138,10 @@ func BenchmarkFleet(b *testing.B) {
 		bytes = (heap() - before) / float64(n)
 	}
 	for _, order := range []struct {
-		name string
-		ask  func(*fleet)
-	}{{"in-order", (*fleet).inOrder}, {"at-random", (*fleet).atRandom}} {
+		name  string
+		ask   func(*fleet)
+		limit float64
+	}{{"in-order", (*fleet).inOrder, 2}, {"at-random", (*fleet).atRandom, 4}} {
 		b.Run(order.name, func(b *testing.B) {
 			s := turns(b, func() (figures []float64) {
 				for _, f := range fleets {
@@ -151,6 +154,7 @@ func BenchmarkFleet(b *testing.B) {
 			}
 			b.ReportMetric(s.ratio(2, 0), "100k/1k")
 			b.ReportMetric(bytes, "bytes/machine")
+			atMost(b, "100k/1k", s.ratio(2, 0), order.limit)
 			noAllocations(b, func() { order.ask(fleets[0]) })
 		})
 	}
