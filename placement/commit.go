@@ -14,6 +14,13 @@ func (s *State) Commit(m *Model, r *Request, d *Decision) {
 	old := s.pod(d.UID)
 	pod := &PodAllocation{UID: d.UID}
 	mem := memoryCommit{s: s, m: m, r: r}
+	if s.reuse.memoryUID == d.UID && m.mem != nil {
+		mem.reuse.CopyFrom(&s.reuse.memory)
+	}
+	var rest []ContainerAllocation
+	if old != nil {
+		rest = s.dropLost(m, old, r)
+	}
 	for i := range d.Containers {
 		c := &d.Containers[i]
 		held := old.container(c.Name)
@@ -23,7 +30,9 @@ func (s *State) Commit(m *Model, r *Request, d *Decision) {
 		got.Devices = s.commitDevices(c, held)
 		pod.Containers = append(pod.Containers, got)
 	}
+	pod.Containers = append(pod.Containers, rest...)
 	s.put(pod)
+	s.remember(d, &mem)
 	s.touch(m)
 }
 
@@ -59,10 +68,10 @@ func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) 
 		return nil
 	}
 	if held != nil && held.Memory != nil {
-		m.reuseMemory(&mc.reuse, c.Kind, held.Memory)
 		if len(c.Memory) == 0 {
-			return held.Memory
+			return held.Memory // the decision did not come to it
 		}
+		m.reuseMemory(&mc.reuse, c.Kind, held.Memory)
 		return slices.Clone(c.Memory)
 	}
 	asked := slices.Clone(c.Memory)
@@ -153,12 +162,15 @@ func (s *State) Release(m *Model, uid string) {
 }
 
 func (s *State) releaseMemory(m *Model, blocks []MemoryBlock) {
-	if m.mem == nil {
-		return
+	if m.mem != nil {
+		m.releaseBlocks(s.book, blocks)
 	}
+}
+
+func (m *Model) releaseBlocks(b *memory.Book, blocks []MemoryBlock) {
 	for i := range blocks {
 		if k, ok := m.mem.Kind(blocks[i].Resource); ok {
-			m.mem.Release(s.book, m.compact(blocks[i].NUMA), memory.Need{Kind: k, Bytes: blocks[i].Bytes})
+			m.mem.Release(b, m.compact(blocks[i].NUMA), memory.Need{Kind: k, Bytes: blocks[i].Bytes})
 		}
 	}
 }

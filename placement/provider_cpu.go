@@ -73,6 +73,7 @@ func (cpuProvider) podHints(t *trial, want hint.Want) {
 	case held.Len() == n:
 		t.cpuHints(n, &held, nil, want)
 	default:
+		held = held.Or(&t.cpus.reusable)
 		t.cpuHints(n, nil, &held, want)
 	}
 }

@@ -111,6 +111,10 @@ func (s *slot) hints(t *trial, held holding, in device.HintInput) Detail {
 		copy(s.out, s.pool.pool.Healthy())
 		s.out.AndNot(s.inUse)
 		in.Available = s.out
+		if in.Reusable != nil && s.out.Len()+in.Reusable.Len()-doubled(s.out, in.Reusable) < in.N {
+			t.list(s.pool.resource).Reset(hint.Impossible)
+			return NoDetail
+		}
 	}
 	s.pool.pool.Hints(&in, t.list(s.pool.resource))
 	return NoDetail

@@ -22,6 +22,7 @@ func (e *RestartError) Error() string { return e.Manager + " manager: " + e.Prob
 // Restart checks the state as the managers of a kubelet that starts on its checkpoints do (validateState). A kubelet
 // that does start admits its pods again, in their order: Decide and Commit or Reject for each. The error is a *RestartError.
 func (s *State) Restart(m *Model) error {
+	s.reuse.forget()
 	if err := s.restartCPUs(m); err != nil {
 		return err
 	}

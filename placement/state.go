@@ -21,6 +21,7 @@ type State struct {
 	pods   []podRef     // ascending by uid
 	uids   uids         // of pods
 	last   uint64       // the highest podRef.order so far
+	reuse  reuseMemo
 }
 
 // devicePool is what a plugin said last, and which of its devices containers hold.
@@ -80,6 +81,7 @@ func (s *State) CopyFrom(o *State) {
 		s.book.CopyFrom(o.book)
 	}
 	s.copyPools(o.pools)
+	s.reuse.copyFrom(&o.reuse)
 }
 
 func (s *State) copyPools(from []devicePool) {

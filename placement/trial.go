@@ -89,6 +89,12 @@ func (t *trial) begin(s *State, r *Request, d *Decision, empty bool) {
 		t.memory.reuse.Reset()
 	}
 	t.beginDevices(empty)
+	if s.reuse.on && !empty {
+		t.recall(&s.reuse)
+	}
+	if t.held != nil {
+		t.dropLost()
+	}
 	t.resetDecision()
 }
 

@@ -74,6 +74,7 @@ func boot(c *cases.Case, version placement.Version) (*kubelet, error) {
 		return nil, err
 	}
 	k.state = k.model.NewState()
+	k.state.RememberReuse()
 	for i := range c.Devices {
 		if err := k.setPool(&c.Devices[i]); err != nil {
 			return nil, err
@@ -208,7 +209,7 @@ func (k *kubelet) restart(out *cases.EventResult) {
 func (k *kubelet) containers(p *pod) []cases.ContainerResult {
 	held, _ := k.state.Pod(p.request.UID)
 	var out []cases.ContainerResult
-	for i := range held.Containers {
+	for i := range min(len(held.Containers), len(p.decision.Containers)) {
 		c := &held.Containers[i]
 		r := cases.ContainerResult{Name: c.Name, Hint: cases.HintOf(p.decision.Containers[i].Hint), CPUs: c.CPUs.String()}
 		for _, b := range c.Memory {

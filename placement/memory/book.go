@@ -93,6 +93,9 @@ type reuse struct {
 	bytes uint64
 }
 
+// CopyFrom makes r equal to o, reusing its memory.
+func (r *Reuse) CopyFrom(o *Reuse) { r.entries = append(r.entries[:0], o.entries...) }
+
 // Reset empties it, keeping its memory.
 func (r *Reuse) Reset() { r.entries = r.entries[:0] }
 

@@ -1,0 +1,177 @@
+package placement
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/placement/device"
+	"github.com/berth-dev/berth/placement/memory"
+	"github.com/berth-dev/berth/topology"
+)
+
+// reuseMemo is what the managers of a kubelet remember of the last pod that they gave something to: what its init containers
+// left over. Each manager forgets it when it comes to another pod, and all do in a restart, but not when the pod goes.
+type reuseMemo struct {
+	on bool
+
+	cpuUID string
+	cpus   topology.CPUSet
+
+	memoryUID string
+	memory    memory.Reuse
+
+	deviceUID string
+	devices   []DeviceAllocation // never changed in place
+}
+
+// RememberReuse makes the state remember, as a kubelet does, what the init containers of the last pod left over. It matters only
+// where a UID is admitted twice in a row: the kubelet then hands out again what it has long given back, and miscounts.
+// A replay wants that. A scheduler, which takes pods off a copy of a state and puts them back, must not have it.
+func (s *State) RememberReuse() { s.reuse.on = true }
+
+func (u *reuseMemo) copyFrom(o *reuseMemo) {
+	u.on, u.cpuUID, u.cpus = o.on, o.cpuUID, o.cpus
+	u.memoryUID, u.deviceUID, u.devices = o.memoryUID, o.deviceUID, o.devices
+	u.memory.CopyFrom(&o.memory)
+}
+
+// forget is what a restart does.
+func (u *reuseMemo) forget() { *u = reuseMemo{on: u.on} }
+
+// recall gives the trial what is remembered of its pod.
+func (t *trial) recall(u *reuseMemo) {
+	uid := t.r.UID
+	if u.cpuUID == uid {
+		t.cpus.reusable = u.cpus
+	}
+	if u.memoryUID == uid && t.m.mem != nil {
+		t.memory.reuse.CopyFrom(&u.memory)
+	}
+	if u.deviceUID != uid {
+		return
+	}
+	for i := range u.devices {
+		s := t.slot(u.devices[i].Resource)
+		if s == nil {
+			continue
+		}
+		for _, id := range u.devices[i].IDs {
+			if j, ok := s.pool.pool.Find(id); ok {
+				s.reusable.Add(j)
+			}
+		}
+	}
+}
+
+// remember follows a decision that was committed, container by container, as the managers did; mem is what memoryCommit ended with.
+func (s *State) remember(d *Decision, mem *memoryCommit) {
+	u := &s.reuse
+	if !u.on {
+		return
+	}
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		if !c.CPUs.IsEmpty() {
+			u.rememberCPUs(d.UID, c)
+		}
+		if len(c.Memory) > 0 {
+			u.memoryUID = d.UID
+			u.memory.CopyFrom(&mem.reuse)
+		}
+		u.rememberDevices(d.UID, c)
+	}
+}
+
+func (u *reuseMemo) rememberCPUs(uid string, c *ContainerDecision) {
+	if u.cpuUID != uid {
+		u.cpuUID, u.cpus = uid, topology.CPUSet{}
+	}
+	if c.Kind == Init {
+		u.cpus = u.cpus.Or(&c.CPUs)
+	} else {
+		u.cpus = u.cpus.AndNot(&c.CPUs)
+	}
+}
+
+func (u *reuseMemo) rememberDevices(uid string, c *ContainerDecision) {
+	if u.deviceUID != uid {
+		u.deviceUID, u.devices = uid, nil
+	}
+	for i := range c.Devices {
+		a := &c.Devices[i]
+		all := slices.Clone(u.devices)
+		at := slices.IndexFunc(all, func(o DeviceAllocation) bool { return o.Resource == a.Resource })
+		if at < 0 {
+			at, all = len(all), append(all, DeviceAllocation{Resource: a.Resource})
+		}
+		ids := slices.DeleteFunc(slices.Clone(all[at].IDs), func(id string) bool { return slices.Contains(a.IDs, id) })
+		if c.Kind == Init {
+			ids = append(ids, a.IDs...)
+		}
+		all[at].IDs = ids
+		u.devices = all
+	}
+}
+
+// dropLost gives back, in the trial, the CPUs and the memory of containers that the pod no longer has: removeStaleState.
+func (t *trial) dropLost() {
+	lost, kept := lostCPUs(t.held, t.r.hasContainer)
+	lost = lost.AndNot(&kept)
+	t.cpus.shared = t.cpus.shared.Or(&lost)
+	for i := range t.held.Containers {
+		if c := &t.held.Containers[i]; t.m.mem != nil && !t.r.hasContainer(c.Name) {
+			t.m.releaseBlocks(t.memory.book, c.Memory)
+		}
+	}
+}
+
+// lostCPUs returns the CPUs of containers that are gone, and of those that are not.
+func lostCPUs(pod *PodAllocation, has func(string) bool) (lost, kept topology.CPUSet) {
+	for i := range pod.Containers {
+		if c := &pod.Containers[i]; has(c.Name) {
+			kept = kept.Or(&c.CPUs)
+		} else {
+			lost = lost.Or(&c.CPUs)
+		}
+	}
+	return lost, kept
+}
+
+func (r *Request) hasContainer(name string) bool {
+	for i := range r.Containers {
+		if r.Containers[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// dropLost does the same on the state's own books. The devices of a lost container stay with the pod: the device manager looks at
+// pods only. It returns the containers that are left for them.
+func (s *State) dropLost(m *Model, pod *PodAllocation, r *Request) (rest []ContainerAllocation) {
+	lost, kept := lostCPUs(pod, r.hasContainer)
+	lost = lost.AndNot(&kept)
+	s.shared = s.shared.Or(&lost)
+	for i := range pod.Containers {
+		c := pod.Containers[i]
+		if r.hasContainer(c.Name) {
+			continue
+		}
+		s.releaseMemory(m, c.Memory)
+		if len(c.Devices) > 0 {
+			c.CPUs, c.Memory = topology.CPUSet{}, nil
+			rest = append(rest, c)
+		}
+	}
+	return rest
+}
+
+// doubled says whether reusable devices are free as well, so that counting them together counts them twice.
+func doubled(available, reusable device.Set) int {
+	n := 0
+	for i := range reusable {
+		for w := reusable[i] & available[i]; w != 0; w &= w - 1 {
+			n++
+		}
+	}
+	return n
+}
