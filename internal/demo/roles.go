@@ -18,9 +18,9 @@ const (
 	// VerbNode runs a hollow node; argument: its directory.
 	VerbNode = "node"
 	// VerbKubeScheduler runs the stock kube-scheduler; arguments: its own.
-	VerbKubeScheduler = "kube-scheduler"
+	VerbKubeScheduler = "scheduler-stock"
 	// VerbBerthScheduler runs Berth's scheduler; arguments: those of kube-scheduler.
-	VerbBerthScheduler = "berth-scheduler"
+	VerbBerthScheduler = "scheduler-berth"
 )
 
 var roles = map[string]func(args []string, stdin io.Reader, stderr io.Writer) int{

@@ -3,7 +3,6 @@ package hollow
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -74,32 +73,47 @@ func (c *Child) Ended() error {
 	default:
 		return nil
 	}
-	const limit = 2000
-	log, err := os.ReadFile(c.log)
-	if err != nil {
-		log = []byte(err.Error())
-	}
-	return fmt.Errorf("%s ended: %w: %s", c.Name, errors.Join(c.err, errEnded), bytes.TrimSpace(log[max(0, len(log)-limit):]))
+	return fmt.Errorf("%s ended by itself: %v: %s", c.Name, c.err, c.logTail(2000))
 }
 
-var errEnded = errors.New("unexpectedly")
+// logTail returns the last bytes of the log.
+func (c *Child) logTail(limit int) []byte {
+	log, err := os.ReadFile(c.log)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return bytes.TrimSpace(log[max(0, len(log)-limit):])
+}
 
 // stopLimit is how long a child may take to end before it is killed.
 const stopLimit = 10 * time.Second
 
-// Stop ends the process and waits for it. Its files stay: they are the caller's.
+// Stop ends the process and waits for it. Its files stay: they are the caller's. A process that does not end is made to
+// say what it is doing, and killed.
 func (c *Child) Stop() error {
 	c.stdin.Close()
-	select {
-	case <-c.done:
-	case <-time.After(stopLimit):
+	if c.wait(stopLimit) {
+		if c.err != nil {
+			return fmt.Errorf("%s: %w", c.Name, c.err)
+		}
+		return nil
+	}
+	c.cmd.Process.Signal(syscall.SIGQUIT) // a Go program prints its goroutines
+	if !c.wait(time.Second) {
 		c.cmd.Process.Kill()
 		<-c.done
 	}
-	if c.err != nil {
-		return fmt.Errorf("%s: %w", c.Name, c.err)
+	return fmt.Errorf("%s did not end within %v: %s", c.Name, stopLimit, c.logTail(10000))
+}
+
+// wait says whether the process has ended within d.
+func (c *Child) wait(d time.Duration) bool {
+	select {
+	case <-c.done:
+		return true
+	case <-time.After(d):
+		return false
 	}
-	return nil
 }
 
 // Kill ends the process as a power failure would.

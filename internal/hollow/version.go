@@ -1,11 +1,14 @@
 package hollow
 
 import (
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	_ "unsafe" // go:linkname
 )
+
+// KubeletVersion is the release of k8s.io/kubernetes that go.mod requires. Binaries of tests do not carry the versions of
+// their modules, so it cannot be read from the binary.
+const KubeletVersion = "v1.36.3"
 
 // dynamicGitVersion is what component-base/version.Get answers. A kubelet that is built as a dependency calls itself
 // v0.0.0-master, which readers of Node.status.nodeInfo rightly refuse, and SetDynamicVersion admits no other release.
@@ -13,19 +16,9 @@ import (
 //go:linkname dynamicGitVersion k8s.io/component-base/version.dynamicGitVersion
 var dynamicGitVersion atomic.Value
 
-// kubernetesModule is the module whose version is the kubelet's.
-const kubernetesModule = "k8s.io/kubernetes"
-
-// setKubeletVersion lets the kubelet call itself by the release that is built in, unless the linker has said one.
+// setKubeletVersion lets the kubelet call itself by its release, unless the linker has said one.
 func setKubeletVersion() {
-	if v, _ := dynamicGitVersion.Load().(string); !strings.HasPrefix(v, "v0.0.0") {
-		return
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, dep := range info.Deps {
-			if dep.Path == kubernetesModule {
-				dynamicGitVersion.Store(dep.Version)
-			}
-		}
+	if v, _ := dynamicGitVersion.Load().(string); strings.HasPrefix(v, "v0.0.0") {
+		dynamicGitVersion.Store(KubeletVersion)
 	}
 }

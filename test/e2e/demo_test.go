@@ -141,7 +141,7 @@ func TestWrongPredictionsAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Running != 2 || report.Predicted != 2 || report.Mispredicted != 2 || !strings.Contains(strings.Join(report.Notes, "\n"), "CPUs 1,65, predicted 0") {
+	if report.Running != 2 || report.Predicted != 2 || report.Mispredicted != 2 || !strings.Contains(strings.Join(report.Notes, "\n"), "CPUs 1,49, predicted 0") {
 		t.Errorf("want 2 running, 2 predicted, both wrongly; got %+v", report)
 	}
 }

@@ -196,8 +196,8 @@ func TestHollowNodeMemoryAndDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := node.Status.NodeInfo.KubeletVersion; got != "v1.36.3" {
-		t.Errorf("the kubelet calls itself %q, want v1.36.3", got)
+	if got := node.Status.NodeInfo.KubeletVersion; got != hollow.KubeletVersion {
+		t.Errorf("the kubelet calls itself %q, want %s", got, hollow.KubeletVersion)
 	}
 	for name, want := range map[corev1.ResourceName]string{"cpu": "31", "memory": "32256Mi", "example.com/gpu": "2"} {
 		if got := node.Status.Allocatable[name]; got.Cmp(resource.MustParse(want)) != 0 {
@@ -227,6 +227,17 @@ func TestHollowNodeMemoryAndDevices(t *testing.T) {
 		if err != nil || !strings.Contains(string(data), string(pod.UID)) {
 			t.Errorf("%s does not mention the pod (%v):\n%s", file, err, data)
 		}
+	}
+}
+
+// TestKubeletVersion holds the constant to what is built in.
+func TestKubeletVersion(t *testing.T) {
+	mod, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "\tk8s.io/kubernetes " + hollow.KubeletVersion + "\n"; !strings.Contains(string(mod), want) {
+		t.Errorf("go.mod does not require %q: change hollow.KubeletVersion with it", want)
 	}
 }
 
