@@ -1,0 +1,29 @@
+# Both schedulers in a large cluster. The API server and the schedulers are real, the nodes are simulated; nothing else
+# should run on the machine meanwhile. AGENTS=berth lets agents report under Berth alone; the default compares the
+# schedulers alone. Results go to _artifacts/clusterbench.
+NODES  ?= 5000
+PODS   ?= 10000
+PAIRS  ?= 5
+AGENTS ?= always
+LENGTH ?= 1m
+
+CLUSTERBENCH_OUT := _artifacts/clusterbench
+CLUSTERBENCH = $(BIN)/clusterbench $(1) -nodes=$(NODES) -scheduler=$(BIN)/berth-scheduler -out=$(CLUSTERBENCH_OUT)
+
+.PHONY: clusterbench-build
+clusterbench-build:
+	@mkdir -p $(BIN)
+	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/clusterbench ./test/clusterbench
+	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/berth-scheduler ./cmd/berth-scheduler
+
+.PHONY: bench-cluster
+bench-cluster: clusterbench-build ## Both schedulers on a real API server: NODES=500,5000,15000 PODS=10000 PAIRS=5 (an hour).
+	$(call say,$(PAIRS) pairs of runs: $(PODS) pods on $(NODES) simulated nodes)
+	@$(call CLUSTERBENCH,pairs) -pods=$(PODS) -pairs=$(PAIRS) -agents=$(AGENTS) $(CLUSTERBENCH_FLAGS)
+	$(call say,Filter of one pod over all nodes)
+	@$(call CLUSTERBENCH,filter) -pods=$(PODS) -pairs=$(PAIRS) $(CLUSTERBENCH_FLAGS)
+
+.PHONY: bench-writes
+bench-writes: clusterbench-build ## What reports and heartbeats of NODES agents cost the API server (five minutes).
+	$(call say,reports and heartbeats of $(NODES) nodes with 256 CPUs and 60 pods)
+	@$(call CLUSTERBENCH,writes) -length=$(LENGTH) $(CLUSTERBENCH_FLAGS)

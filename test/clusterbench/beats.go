@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+)
+
+// beats counts heartbeats.
+type beats struct {
+	mu   sync.Mutex
+	took []time.Duration
+}
+
+func (b *beats) add(took time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.took = append(b.took, took)
+}
+
+// taken returns the latencies so far, and forgets them.
+func (b *beats) taken() []time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := b.took
+	b.took = nil
+	return out
+}
+
+// beat renews the node's Lease as its agent does.
+func (n *simNode) beat(ctx context.Context, p *plane) (time.Duration, error) {
+	lease := &coordinationv1.Lease{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName(n.name), Namespace: v1alpha1.HeartbeatNamespace, Annotations: map[string]string{v1alpha1.SequenceAnnotation: "1"}},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &n.name, LeaseDurationSeconds: new(int32(40)), RenewTime: new(metav1.NowMicro())},
+	}
+	data, err := json.Marshal(lease)
+	if err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	path := "/apis/coordination.k8s.io/v1/namespaces/" + lease.Namespace + "/leases/" + lease.Name
+	err = p.raw.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", "berth-agent").Param("force", "true").Body(data).Do(ctx).Error()
+	if err != nil {
+		return 0, fmt.Errorf("heartbeat of %s: %w", n.name, err)
+	}
+	return time.Since(begun), nil
+}
+
+// pulse renews every node's Lease once in each interval, evenly, until ctx ends.
+func (f *fleet) pulse(ctx context.Context, interval time.Duration) {
+	f.evenly(ctx, interval, func(ctx context.Context, n *simNode) error {
+		took, err := n.beat(ctx, f.plane)
+		if err == nil {
+			f.beats.add(took)
+		}
+		return err
+	})
+}
+
+// evenly calls do for every node once in each interval, until ctx ends.
+func (f *fleet) evenly(ctx context.Context, interval time.Duration, do func(context.Context, *simNode) error) {
+	const slice = 50 * time.Millisecond
+	clock := time.NewTicker(slice)
+	defer clock.Stop()
+	turns := make(chan *simNode, 4*writers)
+	defer close(turns)
+	for range writers {
+		go func() {
+			for n := range turns {
+				if err := do(ctx, n); err != nil && ctx.Err() == nil {
+					f.failed(err)
+				}
+			}
+		}()
+	}
+	begun, done := time.Now(), 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-clock.C:
+		}
+		f.mu.RLock()
+		list := f.list
+		f.mu.RUnlock()
+		if len(list) == 0 {
+			continue
+		}
+		for want := int(time.Since(begun).Seconds() / interval.Seconds() * float64(len(list))); done < want; done++ {
+			select {
+			case turns <- list[done%len(list)]:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// bench is one call of the program.
+type bench struct {
+	ctx     context.Context
+	cancel  context.CancelFunc
+	options options
+	dir     string // removed at the end
+	stderr  io.Writer
+	plane   *plane
+	fleet   *fleet
+	runs    int
+	result  result
+}
+
+// result is what is printed and kept as JSON.
+type result struct {
+	Machine string    `json:"machine"`
+	Options string    `json:"options"`
+	Begun   time.Time `json:"begun"`
+	// LoadAverage is the machine's at the beginning and at the end.
+	LoadAverage [2]string `json:"loadAverage"`
+
+	Runs   []runResult    `json:"runs,omitempty"`
+	Ratios []ratioResult  `json:"ratios,omitempty"`
+	Filter []filterResult `json:"filter,omitempty"`
+	Writes *writesResult  `json:"writes,omitempty"`
+}
+
+func newBench(ctx context.Context, o options, stderr io.Writer) (_ *bench, err error) {
+	b := &bench{options: o, stderr: stderr}
+	b.ctx, b.cancel = context.WithCancel(ctx)
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	b.result = result{Machine: fmt.Sprintf("%d CPUs, %s", runtime.NumCPU(), runtime.GOARCH), Options: fmt.Sprint(os.Args[1:]), Begun: time.Now(), LoadAverage: [2]string{loadAverage()}}
+	if o.out != "" {
+		if err := os.MkdirAll(o.out, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	if b.dir, err = os.MkdirTemp("", "clusterbench-"); err != nil {
+		return nil, err
+	}
+	if b.plane, err = startPlane(ctx, b.dir); err != nil {
+		return nil, err
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: podNamespace}}
+	if _, err = b.plane.core.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	return b, b.hold(true)
+}
+
+// cluster starts the nodes' simulator.
+func (b *bench) cluster(kinds []*nodeKind) error {
+	b.fleet = newFleet(b.plane, kinds)
+	return b.fleet.run(b.ctx)
+}
+
+func (b *bench) grow(nodes int) error {
+	begun := time.Now()
+	if err := b.fleet.grow(b.ctx, nodes); err != nil {
+		return fmt.Errorf("make %d nodes: %w", nodes, err)
+	}
+	b.say("%d nodes after %v", nodes, time.Since(begun).Round(time.Second))
+	return nil
+}
+
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(b.stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
+}
+
+// close ends everything.
+func (b *bench) close() {
+	b.cancel()
+	if b.plane != nil {
+		b.plane.stop()
+	}
+	if b.dir != "" {
+		_ = os.RemoveAll(b.dir)
+	}
+}
+
+// finish prints the result and keeps it as JSON.
+func (b *bench) finish(verb string, stdout io.Writer) error {
+	b.result.LoadAverage[1] = loadAverage()
+	b.result.print(stdout)
+	data, err := json.MarshalIndent(b.result, "", "  ")
+	if err != nil {
+		return err
+	}
+	if b.options.out == "" {
+		return nil
+	}
+	file := filepath.Join(b.options.out, verb+".json")
+	fmt.Fprintln(stdout, "\nJSON:", file)
+	return os.WriteFile(file, append(data, '\n'), 0o644)
+}
+
+// pairs measures both schedulers in turn, in the order A B, B A, A B, ..., so that neither gains by being second.
+func (b *bench) pairs() error {
+	kinds, err := kindsOfCluster()
+	if err != nil {
+		return err
+	}
+	if err := b.cluster(kinds); err != nil {
+		return err
+	}
+	go b.fleet.pulse(b.ctx, b.options.heartbeat)
+	for _, nodes := range b.options.nodes {
+		if err := b.grow(nodes); err != nil {
+			return err
+		}
+		for pair := range b.options.pairs {
+			for _, load := range b.options.loads {
+				order := []contestant{stock, berth}
+				if pair%2 == 1 {
+					slices.Reverse(order)
+				}
+				for _, who := range order {
+					r, err := b.run(runKey{nodes, load, who, pair})
+					if err != nil {
+						return err
+					}
+					b.result.Runs = append(b.result.Runs, r)
+					b.say("%s", r.String())
+				}
+			}
+		}
+	}
+	b.result.Ratios = compare(b.result.Runs)
+	return nil
+}

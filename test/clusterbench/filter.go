@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// filterResult is how long Filter took for one pinned pod over all nodes, in milliseconds, as the scheduler's extension
+// point metric has it: from before the first node to after the last, all plugins together.
+type filterResult struct {
+	Nodes     int        `json:"nodes"`
+	Scheduler contestant `json:"scheduler"`
+	// Pods is "new" when no pod like it has been there before, so that nothing is remembered; else "repeated".
+	Pods string `json:"pods"`
+	// Milliseconds are the samples.
+	Milliseconds []float64 `json:"milliseconds"`
+	// Retried is how many pods took more than one cycle; they are left out.
+	Retried     int    `json:"retried"`
+	LoadAverage string `json:"loadAverage"`
+}
+
+// podsPerFilterRun is how many pods of each sort one scheduler places one by one.
+const podsPerFilterRun = 60
+
+// filter measures Filter over all nodes, on a cluster that runs pinned pods already.
+func (b *bench) filter() error {
+	kinds, err := kindsOfCluster()
+	if err != nil {
+		return err
+	}
+	if err := b.cluster(kinds); err != nil {
+		return err
+	}
+	go b.fleet.pulse(b.ctx, b.options.heartbeat)
+	for _, nodes := range b.options.nodes {
+		if err := b.grow(nodes); err != nil {
+			return err
+		}
+		if err := b.fill(); err != nil {
+			return fmt.Errorf("fill the nodes: %w", err)
+		}
+		for range b.options.pairs {
+			for _, who := range []contestant{stock, berth} {
+				if err := b.filterRun(nodes, who); err != nil {
+					return err
+				}
+			}
+		}
+		if err := b.deletePods(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill has Berth bind the load of pinned pods.
+func (b *bench) fill() error {
+	if err := b.createPods(loadPinned, b.options.pods); err != nil {
+		return err
+	}
+	s, err := b.lead(berth, 0)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	b.fleet.tally.reset()
+	if err := b.fleet.await(b.ctx, runLimit, func(t *tally) bool { return len(t.bound) >= b.options.pods }); err != nil {
+		return err
+	}
+	return b.fleet.quiet(b.ctx, b.options.pods)
+}
+
+// lead starts a scheduler and makes it the leader once it has read the cluster.
+func (b *bench) lead(who contestant, percentage int) (*sched, error) {
+	s, err := b.startScheduler(who, percentage)
+	if err != nil {
+		return nil, err
+	}
+	err = b.hold(true)
+	if err == nil {
+		err = s.settle(b.ctx)
+	}
+	if err == nil {
+		err = b.hold(false)
+	}
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// filterRun places pods one by one.
+func (b *bench) filterRun(nodes int, who contestant) error {
+	if err := b.hold(true); err != nil {
+		return err
+	}
+	s, err := b.lead(who, 100)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	fresh, again := b.filterOf(nodes, who, "new"), b.filterOf(nodes, who, "repeated")
+	for i := range podsPerFilterRun {
+		b.runs++ // makes names and amounts that have not been before
+		if err := b.timeFilter(s, b.result.Filter, fresh, 512<<20+int64(b.runs)<<12, i); err != nil {
+			return err
+		}
+		b.runs++
+		if err := b.timeFilter(s, b.result.Filter, again, 384<<20, i); err != nil {
+			return err
+		}
+	}
+	for _, at := range []int{fresh, again} {
+		r := &b.result.Filter[at]
+		r.LoadAverage = loadAverage()
+		b.say("%d nodes, %s, %s pods: Filter p50 %.2f ms, p99 %.2f ms of %d, load %s", nodes, who, r.Pods, median(r.Milliseconds), quantile(r.Milliseconds, 0.99), len(r.Milliseconds), r.LoadAverage)
+	}
+	return nil
+}
+
+// filterOf returns the place of the result, which it makes when there is none.
+func (b *bench) filterOf(nodes int, who contestant, pods string) int {
+	at := slices.IndexFunc(b.result.Filter, func(r filterResult) bool { return r.Nodes == nodes && r.Scheduler == who && r.Pods == pods })
+	if at < 0 {
+		at = len(b.result.Filter)
+		b.result.Filter = append(b.result.Filter, filterResult{Nodes: nodes, Scheduler: who, Pods: pods})
+	}
+	return at
+}
+
+// timeFilter places one pod and takes from the scheduler's metrics how long Filter took. The first pods of a scheduler
+// are not counted: they warm it up.
+func (b *bench) timeFilter(s *sched, results []filterResult, at int, memory int64, i int) error {
+	const warmUp = 5
+	r := &results[at]
+	before, err := s.filterTime(b.ctx)
+	if err != nil {
+		return err
+	}
+	res := corev1.ResourceRequirements{Limits: amounts(4000, memory), Requests: amounts(4000, memory)}
+	b.fleet.tally.reset()
+	pod := podOf(fmt.Sprintf("one-%06d", b.runs), res)
+	if _, err := b.plane.core.CoreV1().Pods(podNamespace).Create(b.ctx, pod, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if err := b.fleet.await(b.ctx, time.Minute, func(t *tally) bool { return len(t.bound) > 0 }); err != nil {
+		return fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	after, err := s.filterTime(b.ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case i < warmUp:
+	case after.cycles-before.cycles != 1:
+		r.Retried++
+	default:
+		r.Milliseconds = append(r.Milliseconds, 1000*(after.seconds-before.seconds))
+	}
+	return nil
+}
+
+type filterTime struct{ seconds, cycles float64 }
+
+func (s *sched) filterTime(ctx context.Context) (filterTime, error) {
+	const name, label = "scheduler_framework_extension_point_duration_seconds", `extension_point="Filter"`
+	m, err := s.metrics(ctx)
+	return filterTime{m.sum(name+"_sum", label), m.sum(name+"_count", label)}, err
+}

@@ -1,0 +1,414 @@
+package main
+
+import (
+	"container/heap"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// How long after a Binding its pod runs and the agent reports it, in a random place between; all changes of a node in
+// that time go into one report.
+const (
+	ackMin = 300 * time.Millisecond
+	ackMax = time.Second
+)
+
+var podLimit = resource.NewQuantity(250, resource.DecimalSI)
+
+// writers is how many requests the simulated nodes have under way at most.
+const writers = 24
+
+// fleet is all simulated nodes.
+type fleet struct {
+	plane *plane
+	kinds []*nodeKind
+	// prepare, when not nil, is called for each node before its first report.
+	prepare func(*simNode) error
+	// silent: agents do not report.
+	silent atomic.Bool
+
+	mu     sync.RWMutex
+	byName map[string]*simNode
+	list   []*simNode
+
+	due   dueQueue
+	tally tally
+	beats beats
+	fail  chan error
+}
+
+// tally is what the watch has shown since it was reset.
+type tally struct {
+	mu           sync.Mutex
+	bound        []time.Time
+	there        map[types.UID]bool
+	refused      int
+	reports      []time.Duration
+	statusWrites int
+	cond         chan struct{} // closed and made anew at every change
+}
+
+func newFleet(p *plane, kinds []*nodeKind) *fleet {
+	f := &fleet{plane: p, kinds: kinds, byName: map[string]*simNode{}, fail: make(chan error, 1)}
+	f.tally.there, f.tally.cond = map[types.UID]bool{}, make(chan struct{})
+	f.due.wake = make(chan struct{}, 1)
+	return f
+}
+
+// grow adds nodes, with reports and heartbeats, until there are count.
+func (f *fleet) grow(ctx context.Context, count int) error {
+	from := len(f.list)
+	added := make([]*simNode, max(0, count-from))
+	for i := range added {
+		k := f.kinds[(from+i)%len(f.kinds)]
+		added[i] = &simNode{name: fmt.Sprintf("node-%05d", from+i), kind: k, state: k.model.NewState(), pods: map[types.UID]*simPod{}}
+	}
+	err := each(ctx, writers, len(added), func(ctx context.Context, i int) error {
+		n := added[i]
+		if _, err := f.plane.core.CoreV1().Nodes().Create(ctx, n.object(), metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		if f.prepare != nil {
+			if err := f.prepare(n); err != nil {
+				return err
+			}
+		}
+		if _, err := n.report(ctx, f.plane); err != nil {
+			return err
+		}
+		_, err := n.beat(ctx, f.plane)
+		return err
+	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, n := range added {
+		f.byName[n.name] = n
+	}
+	f.list = append(f.list, added...)
+	return err
+}
+
+func (f *fleet) node(name string) *simNode {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.byName[name]
+}
+
+// run watches pods and writes for the nodes until ctx ends.
+func (f *fleet) run(ctx context.Context) error {
+	list, err := f.plane.core.CoreV1().Pods(podNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	go func() { f.failed(f.follow(ctx, list.ResourceVersion)) }()
+	for range writers {
+		go f.write(ctx)
+	}
+	go f.due.run(ctx)
+	return nil
+}
+
+// failed keeps the first error, for those who wait.
+func (f *fleet) failed(err error) {
+	if err == nil {
+		return
+	}
+	select {
+	case f.fail <- err:
+	default:
+	}
+}
+
+// follow watches from a resource version on. The server ends a watch when it likes: then it is taken up again where it
+// ended.
+func (f *fleet) follow(ctx context.Context, version string) error {
+	for range 100 {
+		w, err := f.plane.core.CoreV1().Pods(podNamespace).Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
+		if err != nil {
+			return err
+		}
+		version, err = f.drain(w, version)
+		w.Stop()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errors.New("the watch of pods ends again and again")
+}
+
+// drain takes in a watch until it ends, and returns the last resource version.
+func (f *fleet) drain(w watch.Interface, version string) (string, error) {
+	for ev := range w.ResultChan() {
+		pod, ok := ev.Object.(*corev1.Pod)
+		if !ok {
+			return version, fmt.Errorf("the watch of pods ended: %v", ev.Object)
+		}
+		version = pod.ResourceVersion
+		if ev.Type == watch.Bookmark {
+			continue
+		}
+		if err := f.see(pod, ev.Type == watch.Deleted); err != nil {
+			return version, err
+		}
+	}
+	return version, nil
+}
+
+// see takes in what the watch says of a pod.
+func (f *fleet) see(pod *corev1.Pod, deleted bool) error {
+	f.tally.exists(pod.UID, !deleted)
+	n := f.node(pod.Spec.NodeName)
+	switch {
+	case n == nil:
+	case deleted:
+		if n.remove(pod.UID) {
+			f.later(n)
+		}
+	default:
+		fresh, refused, err := n.admit(pod)
+		if err != nil {
+			return err
+		}
+		if fresh {
+			f.tally.binding(refused)
+			f.later(n)
+		}
+	}
+	return nil
+}
+
+// later has the node tell what is new, after its delay.
+func (f *fleet) later(n *simNode) {
+	n.mu.Lock()
+	waiting := n.due
+	n.due = true
+	n.mu.Unlock()
+	if !waiting {
+		f.due.push(n, time.Now().Add(ackMin+rand.N(ackMax-ackMin)))
+	}
+}
+
+// write writes for nodes whose time has come.
+func (f *fleet) write(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case n := <-f.due.ready():
+			err := f.tell(ctx, n)
+			f.due.finished()
+			f.tally.changed()
+			if err != nil && ctx.Err() == nil {
+				f.failed(err)
+			}
+		}
+	}
+}
+
+// tell writes the phases of a node's new pods and its report.
+func (f *fleet) tell(ctx context.Context, n *simNode) error {
+	for _, p := range n.untold() {
+		if err := f.phase(ctx, &p); err != nil {
+			return err
+		}
+	}
+	if f.silent.Load() {
+		return nil
+	}
+	took, err := n.report(ctx, f.plane)
+	if err == nil && took > 0 {
+		f.tally.report(took)
+	}
+	return err
+}
+
+func (f *fleet) phase(ctx context.Context, p *simPod) error {
+	status := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: new(metav1.Now())}
+	if p.refused {
+		status.Phase, status.Reason = corev1.PodFailed, "TopologyAffinityError"
+	}
+	patch, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		return err
+	}
+	f.tally.status()
+	_, err = f.plane.core.CoreV1().Pods(podNamespace).Patch(ctx, p.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) {
+		return nil // deleted meanwhile
+	}
+	return err
+}
+
+// quiet waits until there are no more than the number of pods and every node has told what it knows.
+func (f *fleet) quiet(ctx context.Context, pods int) error {
+	return f.await(ctx, 10*time.Minute, func(t *tally) bool { return len(t.there) <= pods && f.due.idle() })
+}
+
+// await waits until done says so of the tally.
+func (f *fleet) await(ctx context.Context, limit time.Duration, done func(*tally) bool) error {
+	timeout := time.After(limit)
+	for {
+		f.tally.mu.Lock()
+		ok, change := done(&f.tally), f.tally.cond
+		f.tally.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-change:
+		case err := <-f.fail:
+			return err
+		case <-timeout:
+			return errTimeout
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-f.plane.done:
+			return f.plane.ended()
+		}
+	}
+}
+
+var errTimeout = errors.New("the cluster does not get where it should in time")
+
+func (t *tally) changed() { t.do(func() {}) }
+
+// do changes the tally and wakes who waits for it.
+func (t *tally) do(change func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change()
+	close(t.cond)
+	t.cond = make(chan struct{})
+}
+
+func (t *tally) exists(uid types.UID, there bool) {
+	t.do(func() {
+		if there {
+			t.there[uid] = true
+		} else {
+			delete(t.there, uid)
+		}
+	})
+}
+
+func (t *tally) binding(refused bool) {
+	t.do(func() {
+		t.bound = append(t.bound, time.Now())
+		if refused {
+			t.refused++
+		}
+	})
+}
+
+func (t *tally) report(took time.Duration) { t.do(func() { t.reports = append(t.reports, took) }) }
+func (t *tally) status()                   { t.do(func() { t.statusWrites++ }) }
+
+// reset forgets what was counted.
+func (t *tally) reset() {
+	t.do(func() { t.bound, t.refused, t.reports, t.statusWrites = nil, 0, nil, 0 })
+}
+
+// dueQueue hands out nodes when their time has come.
+type dueQueue struct {
+	mu      sync.Mutex
+	heap    dueHeap
+	pending int // pushed and not finished
+	wake    chan struct{}
+	once    sync.Once
+	out     chan *simNode
+}
+
+type dueNode struct {
+	at   time.Time
+	node *simNode
+}
+
+type dueHeap []dueNode
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(x any)        { *h = append(*h, x.(dueNode)) }
+func (h *dueHeap) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
+
+func (q *dueQueue) ready() chan *simNode {
+	q.once.Do(func() { q.out = make(chan *simNode) })
+	return q.out
+}
+
+func (q *dueQueue) push(n *simNode, at time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pending++
+	heap.Push(&q.heap, dueNode{at, n})
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (q *dueQueue) finished() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pending--
+}
+
+func (q *dueQueue) idle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.pending == 0
+}
+
+// next returns the first node if its time has come, else how long to wait for it.
+func (q *dueQueue) next() (*simNode, time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.heap) == 0 {
+		return nil, time.Hour
+	}
+	if wait := time.Until(q.heap[0].at); wait > 0 {
+		return nil, wait
+	}
+	return heap.Pop(&q.heap).(dueNode).node, 0
+}
+
+func (q *dueQueue) run(ctx context.Context) {
+	for {
+		n, wait := q.next()
+		if n == nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-q.wake:
+			case <-time.After(wait):
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case q.ready() <- n:
+		}
+	}
+}

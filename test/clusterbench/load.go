@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Kinds of pods.
+const (
+	// loadOrdinary pods are Burstable: their kubelet pins nothing for them.
+	loadOrdinary = "ordinary"
+	// loadPinned pods are Guaranteed with whole CPUs.
+	loadPinned = "pinned"
+)
+
+// podNamespace is where all pods are.
+const podNamespace = "load"
+
+// pinnedSizes are the CPUs of pinned pods, in turn.
+var pinnedSizes = []int64{2, 4, 1, 8, 4, 2, 6, 4}
+
+// newPod returns the i-th pod of a load.
+func newPod(load string, i int) *corev1.Pod {
+	var r corev1.ResourceRequirements
+	if load == loadPinned {
+		r.Limits = amounts(1000*pinnedSizes[i%len(pinnedSizes)], 512<<20)
+		r.Requests = r.Limits
+	} else {
+		r.Requests = amounts(100, 200<<20) // as in the scheduler's own benchmark, SchedulingBasic
+	}
+	return podOf(fmt.Sprintf("%s-%05d", load, i), r)
+}
+
+func amounts(milliCPU, memory int64) corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(milliCPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI),
+	}
+}
+
+func podOf(name string, r corev1.ResourceRequirements) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: podNamespace, Labels: map[string]string{"app": "load"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "registry.example/load:1", Resources: r}}},
+	}
+}
+
+// createPods creates count pods of the load.
+func (b *bench) createPods(load string, count int) error {
+	return each(b.ctx, 32, count, func(ctx context.Context, i int) error {
+		_, err := b.plane.core.CoreV1().Pods(podNamespace).Create(ctx, newPod(load, i), metav1.CreateOptions{})
+		return err
+	})
+}
+
+// deletePods deletes every pod at once, without the kubelets' consent, and waits until the nodes have noticed.
+func (b *bench) deletePods() error {
+	err := b.plane.core.CoreV1().Pods(podNamespace).DeleteCollection(b.ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("delete the pods: %w", err)
+	}
+	return b.fleet.quiet(b.ctx, 0)
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/klog/v2"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "clusterbench:", err)
+		os.Exit(1)
+	}
+}
+
+// verbPlane is the verb of the child process that is the control plane.
+const verbPlane = "control-plane"
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	verbs := map[string]func(*bench) error{"pairs": (*bench).pairs, "filter": (*bench).filter, "writes": (*bench).writes}
+	if len(args) == 2 && args[0] == verbPlane {
+		return servePlane(ctx, args[1], os.Stdin, stdout)
+	}
+	if len(args) == 0 || verbs[args[0]] == nil {
+		return fmt.Errorf("%q: want one of the verbs pairs, filter, writes", args)
+	}
+	klog.LogToStderr(false) // client-go warns about every connection that ends with the control plane
+	klog.SetOutput(io.Discard)
+	opts, err := parseOptions(args[1:], stderr)
+	if err != nil {
+		return err
+	}
+	b, err := newBench(ctx, opts, stderr)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	if err := verbs[args[0]](b); err != nil {
+		return err
+	}
+	return b.finish(args[0], stdout)
+}

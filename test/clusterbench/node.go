@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// simNode is one node: its kubelet, which admits what the watch delivers, and its agent.
+type simNode struct {
+	name string
+	kind *nodeKind
+
+	mu    sync.Mutex
+	state *placement.State
+	pods  map[types.UID]*simPod
+	// next numbers the pods of the write generator.
+	next int
+	// due: a report is on its way.
+	due bool
+
+	// writing keeps the node's writes in order; it guards what follows.
+	writing   sync.Mutex
+	sequence  int64
+	published *placement.Snapshot
+	bytes     int
+}
+
+// simPod is a pod that the kubelet has handled.
+type simPod struct {
+	name    string
+	refused bool
+	// told: its phase has been written.
+	told bool
+}
+
+// admit does what a kubelet does with a pod that its watch delivers: it decides at once. It says whether that was new.
+func (n *simNode) admit(pod *corev1.Pod) (fresh, refused bool, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.pods[pod.UID] != nil {
+		return false, false, nil
+	}
+	r, err := wire.Request(pod)
+	if err != nil {
+		return false, false, err
+	}
+	var d placement.Decision
+	v := placement.Decide(n.kind.model, n.state, &r, &d)
+	if v.OK() {
+		n.state.Commit(n.kind.model, &r, &d)
+	}
+	n.pods[pod.UID] = &simPod{name: pod.Name, refused: !v.OK()}
+	return true, !v.OK(), nil
+}
+
+// remove does what a kubelet does when a pod is gone. It says whether the node knew it.
+func (n *simNode) remove(uid types.UID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.pods[uid] == nil {
+		return false
+	}
+	n.state.Release(n.kind.model, string(uid))
+	delete(n.pods, uid)
+	return true
+}
+
+// untold returns the pods whose phase has not been written yet, and takes that for done.
+func (n *simNode) untold() (out []simPod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.due = false
+	for _, p := range n.pods {
+		if !p.told {
+			p.told = true
+			out = append(out, *p)
+		}
+	}
+	return out
+}
+
+func (n *simNode) snapshot() (placement.Snapshot, []wire.ReportedPod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.state.Snapshot()
+	more := make([]wire.ReportedPod, len(s.Pods))
+	for i := range s.Pods {
+		p := n.pods[types.UID(s.Pods[i].UID)]
+		if p != nil && len(s.Pods[i].Containers) > 0 {
+			more[i].Namespace, more[i].Name = podNamespace, p.name
+		}
+	}
+	return s, more
+}
+
+// report writes the node's NodeTopology, as its agent does: by server-side apply, and only when something changed. It
+// says how long the write took, 0 for none.
+func (n *simNode) report(ctx context.Context, p *plane) (time.Duration, error) {
+	n.writing.Lock()
+	defer n.writing.Unlock()
+	snap, more := n.snapshot()
+	if n.published != nil && reflect.DeepEqual(*n.published, snap) {
+		return 0, nil
+	}
+	n.sequence++
+	nt, err := wire.WriteNodeTopology(&wire.Node{Name: n.name, Spec: n.kind.spec, Report: wire.Report{
+		Sequence: n.sequence, Observed: time.Now(), Snapshot: snap, Pods: more, Conditions: []metav1.Condition{readyCondition},
+	}})
+	if err != nil {
+		return 0, err
+	}
+	data, err := json.Marshal(nt)
+	if err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	err = p.raw.Patch(types.ApplyPatchType).AbsPath(reportPath(n.name)).Param("fieldManager", "berth-agent").Param("force", "true").Body(data).Do(ctx).Error()
+	if err != nil {
+		return 0, fmt.Errorf("report of %s: %w", n.name, err)
+	}
+	n.published, n.bytes = &snap, len(data)
+	return time.Since(begun), nil
+}
+
+func reportPath(node string) string {
+	gv := v1alpha1.GroupVersion
+	return "/apis/" + gv.Group + "/" + gv.Version + "/nodetopologies/" + node
+}
+
+var readyCondition = metav1.Condition{
+	Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConsistent,
+	LastTransitionTime: metav1.NewTime(time.Unix(1700000000, 0)),
+}
+
+// object is the Node as its kubelet registers it.
+func (n *simNode) object() *corev1.Node {
+	m := n.kind.spec.Machine
+	all := amounts(1000*int64(m.Online.Len()), n.kind.memory())
+	all[corev1.ResourcePods] = *podLimit
+	room := all.DeepCopy()
+	if reserved := n.kind.reserved(); reserved > 0 {
+		room[corev1.ResourceCPU] = amounts(1000*int64(m.Online.Len()-reserved), 0)[corev1.ResourceCPU]
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: map[string]string{
+			corev1.LabelHostname: n.name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", corev1.LabelTopologyZone: "zone-" + n.name[len(n.name)-1:],
+		}},
+		Status: corev1.NodeStatus{
+			Capacity: all, Allocatable: room,
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastTransitionTime: readyCondition.LastTransitionTime}},
+			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: n.kind.spec.KubeletVersion, OperatingSystem: "linux", Architecture: "amd64"},
+		},
+	}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/internal/controlplane"
+)
+
+// Files of the control plane's folder.
+const (
+	adminKubeconfig     = "admin.kubeconfig"
+	schedulerKubeconfig = "scheduler.kubeconfig"
+)
+
+// schedulerUser is the stock scheduler's; deploy/rbac lets it read what Berth reads.
+const schedulerUser = "system:kube-scheduler"
+
+const readyLine = "ready\n"
+
+// servePlane runs a control plane with Berth's manifests until stdin ends, and says so on stdout when it is ready.
+func servePlane(ctx context.Context, dir string, stdin io.Reader, stdout io.Writer) (err error) {
+	log, err := os.Create(filepath.Join(dir, "kube-apiserver.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: dir, Log: log, Flags: []string{
+		"--etcd-compaction-interval=1m", // the database's size is bounded
+		"--delete-collection-workers=8",
+	}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cp.Stop()) }()
+	if err := cp.Apply(ctx, deploy.Manifests()...); err != nil {
+		return err
+	}
+	if err := writeCredentials(cp, dir); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(stdout, readyLine); err != nil {
+		return err
+	}
+	gone := make(chan struct{})
+	go func() { _, _ = io.Copy(io.Discard, stdin); close(gone) }()
+	select {
+	case <-gone:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+func writeCredentials(cp *controlplane.ControlPlane, dir string) error {
+	for _, c := range []struct {
+		file, user string
+		groups     []string
+	}{{adminKubeconfig, "clusterbench", []string{"system:masters"}}, {schedulerKubeconfig, schedulerUser, nil}} {
+		data, err := cp.Kubeconfig(c.user, c.groups)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, c.file), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plane is the control plane's process, with an administrator's clients.
+type plane struct {
+	*child
+	dir  string
+	core kubernetes.Interface // protobuf
+	raw  rest.Interface       // JSON, for objects that are made here
+}
+
+func startPlane(ctx context.Context, dir string) (*plane, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	out, in := io.Pipe()
+	c, err := startChild(dir, verbPlane, in, self, verbPlane, dir)
+	if err != nil {
+		return nil, err
+	}
+	ready := make(chan bool, 1)
+	go func() {
+		line, _ := bufio.NewReader(out).ReadString('\n')
+		ready <- line == readyLine
+		_, _ = io.Copy(io.Discard, out)
+	}()
+	p := &plane{child: c, dir: dir}
+	select {
+	case <-ready:
+		err = p.connect()
+	case <-c.done:
+		err = c.ended()
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-time.After(3 * time.Minute):
+		err = errors.New("control plane: not ready after 3m")
+	}
+	if err != nil {
+		c.stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *plane) connect() error {
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(p.dir, adminKubeconfig))
+	if err != nil {
+		return err
+	}
+	config.QPS, config.Burst = -1, -1
+	json, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	p.raw = json.CoreV1().RESTClient()
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	p.core, err = kubernetes.NewForConfig(config)
+	return err
+}
+
+// metrics returns the API server's metrics.
+func (p *plane) metrics(ctx context.Context) (metrics, error) {
+	text, err := p.raw.Get().AbsPath("/metrics").Do(ctx).Raw()
+	if err != nil {
+		return nil, fmt.Errorf("metrics of the API server: %w", err)
+	}
+	return parseMetrics(text), nil
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+)
+
+// ratioResult compares Berth with stock over the pairs of one size and load: medians of ratios, and bounds of
+// throughput.
+type ratioResult struct {
+	Nodes int    `json:"nodes"`
+	Load  string `json:"load"`
+	Pairs int    `json:"pairs"`
+	// Throughput is the median of Berth's pods per second by those of stock, Bound its one-sided lower bound, by rank,
+	// with the probability Sure.
+	Throughput float64   `json:"throughput"`
+	Bound      float64   `json:"bound"`
+	Sure       float64   `json:"sure"`
+	Ratios     []float64 `json:"ratios"`
+	// Throughput95 is the same without the last 5 percent of the pods.
+	Throughput95 float64 `json:"throughput95"`
+	// CPU is of processor time per pod, Memory of the peak resident set.
+	CPU    float64 `json:"cpu"`
+	Memory float64 `json:"memory"`
+	// Stock and Berth are medians of pods per second.
+	Stock float64 `json:"stock"`
+	Berth float64 `json:"berth"`
+}
+
+// compare makes ratios of the runs.
+func compare(runs []runResult) []ratioResult {
+	var out []ratioResult
+	for i := range runs {
+		r := &runs[i]
+		if !slices.ContainsFunc(out, func(o ratioResult) bool { return o.Nodes == r.Nodes && o.Load == r.Load }) {
+			out = append(out, compareOne(runs, r.Nodes, r.Load))
+		}
+	}
+	return out
+}
+
+func compareOne(runs []runResult, nodes int, load string) ratioResult {
+	of := func(who contestant) (out []runResult) {
+		for _, r := range runs {
+			if r.Nodes == nodes && r.Load == load && r.Scheduler == who {
+				out = append(out, r)
+			}
+		}
+		slices.SortFunc(out, func(a, b runResult) int { return a.Pair - b.Pair })
+		return out
+	}
+	a, b := of(stock), of(berth)
+	ratios := func(value func(*runResult) float64) (out []float64) {
+		for i := range min(len(a), len(b)) {
+			out = append(out, value(&b[i])/value(&a[i]))
+		}
+		return out
+	}
+	values := func(rs []runResult) (out []float64) {
+		for i := range rs {
+			out = append(out, rs[i].PerSecond)
+		}
+		return out
+	}
+	o := ratioResult{Nodes: nodes, Load: load, Pairs: min(len(a), len(b))}
+	o.Ratios = ratios(func(r *runResult) float64 { return r.PerSecond })
+	o.Throughput = median(o.Ratios)
+	o.Bound, o.Sure = lowerBound(o.Ratios)
+	o.Throughput95 = median(ratios(func(r *runResult) float64 { return r.PerSecond95 }))
+	o.CPU = median(ratios(func(r *runResult) float64 { return r.SchedulerCPU }))
+	o.Memory = median(ratios(func(r *runResult) float64 { return float64(r.PeakMemory) }))
+	o.Stock, o.Berth = median(values(a)), median(values(b))
+	return o
+}
+
+// print writes the result as tables.
+func (r *result) print(w io.Writer) {
+	fmt.Fprintf(w, "machine: %s; load average %s at the beginning, %s at the end\noptions: %s\n", r.Machine, r.LoadAverage[0], r.LoadAverage[1], r.Options)
+	r.printRuns(w)
+	r.printRatios(w)
+	r.printFilter(w)
+	if r.Writes != nil {
+		r.Writes.print(w)
+	}
+}
+
+// table writes rows under a heading.
+func table(w io.Writer, heading string, rows func(line func(cells ...any))) {
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, heading)
+	rows(func(cells ...any) {
+		for i, c := range cells {
+			if i > 0 {
+				fmt.Fprint(t, "\t")
+			}
+			if f, ok := c.(float64); ok {
+				c = fmt.Sprintf("%.3g", f)
+			}
+			fmt.Fprint(t, c)
+		}
+		fmt.Fprintln(t)
+	})
+	t.Flush()
+}
+
+func (r *result) printRuns(w io.Writer) {
+	if len(r.Runs) == 0 {
+		return
+	}
+	table(w, "nodes\tload\tpair\tscheduler\tbound\tpods/s\tfirst 95%\tscheduler us/pod\tserver us/pod\tpeak MiB\tidle MiB\tcycles\tFilter ms\tScore ms\treports\trefused\tpromises\tload average", func(line func(...any)) {
+		for _, r := range r.Runs {
+			promises := "-"
+			if p := r.Promises; p != nil {
+				promises = fmt.Sprintf("%.0f kept, %.0f contended, %.0f broken", p["kept"], p["contended"], p["mispredicted"]+p["refused"])
+			}
+			line(r.Nodes, r.Load, r.Pair+1, r.Scheduler, r.Bound, fmt.Sprintf("%.1f", r.PerSecond), fmt.Sprintf("%.1f", r.PerSecond95), fmt.Sprintf("%.0f", r.SchedulerCPU),
+				fmt.Sprintf("%.0f", r.ServerCPU), r.PeakMemory>>20, r.IdleMemory>>20, int(r.Attempts), r.Filter, r.Score, r.Reports, r.Refused, promises, r.LoadAverage)
+		}
+	})
+}
+
+func (r *result) printRatios(w io.Writer) {
+	if len(r.Ratios) == 0 {
+		return
+	}
+	table(w, "nodes\tload\tpairs\tstock pods/s\tBerth pods/s\tratio\tlower bound\tfirst 95%\tscheduler CPU\tpeak memory", func(line func(...any)) {
+		for _, r := range r.Ratios {
+			line(r.Nodes, r.Load, r.Pairs, fmt.Sprintf("%.1f", r.Stock), fmt.Sprintf("%.1f", r.Berth), r.Throughput, fmt.Sprintf("%.3g (%.0f%%)", r.Bound, 100*r.Sure), r.Throughput95, r.CPU, r.Memory)
+		}
+	})
+}
+
+func (r *result) printFilter(w io.Writer) {
+	if len(r.Filter) == 0 {
+		return
+	}
+	table(w, "nodes\tscheduler\tpods\tcount\tFilter p50 ms\tp90\tp99\tmax\tmore than one cycle\tload average", func(line func(...any)) {
+		for _, r := range r.Filter {
+			q := func(q float64) float64 { return quantile(r.Milliseconds, q) }
+			line(r.Nodes, r.Scheduler, r.Pods, len(r.Milliseconds), q(0.5), q(0.9), q(0.99), q(1), r.Retried, r.LoadAverage)
+		}
+	})
+}
+
+func (r *writesResult) print(w io.Writer) {
+	fmt.Fprintf(w, "\n%d nodes with %d CPUs and %d pods each; a report is %d bytes as sent, %d bytes as stored\n", r.Nodes, r.CPUs, r.Pods, r.SentBytes, r.StoredBytes)
+	fmt.Fprintf(w, "database: %.1f MiB empty, %.1f MiB with all objects, %.1f MiB at the end\n", r.EmptyStorage/(1<<20), r.FullStorage/(1<<20), r.LastStorage/(1<<20))
+	table(w, "written\tcores of API server and etcd\theartbeats/s\tp50 ms\tp99 ms\treports/s\tp50 ms\tp99 ms\twatched KiB/s\tserver MiB\tload average", func(line func(...any)) {
+		for _, p := range r.Phases {
+			line(p.Name, p.Cores, p.Heartbeats.PerSecond, p.Heartbeats.P50, p.Heartbeats.P99, p.Reports.PerSecond, p.Reports.P50, p.Reports.P99,
+				float64(p.WatchedBytes)/p.Seconds/1024, p.ServerMemory>>20, p.LoadAverage)
+		}
+	})
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// runKey says what is measured.
+type runKey struct {
+	Nodes     int        `json:"nodes"`
+	Load      string     `json:"load"`
+	Scheduler contestant `json:"scheduler"`
+	Pair      int        `json:"pair"`
+}
+
+// runResult is one scheduler's way through one load.
+type runResult struct {
+	runKey
+	// Bound is how many pods were seen bound, of Pods.
+	Bound int `json:"bound"`
+	Pods  int `json:"pods"`
+	// Refused is how many of them the nodes' kubelets refused.
+	Refused int `json:"refused"`
+	// PerSecond is pods bound per second, from the first to the last; PerSecond95 leaves out the last 5 percent.
+	PerSecond   float64 `json:"perSecond"`
+	PerSecond95 float64 `json:"perSecond95"`
+	// SchedulerCPU and ServerCPU are processor time per pod in microseconds, of the scheduler and of API server and etcd.
+	SchedulerCPU float64 `json:"schedulerMicrosecondsPerPod"`
+	ServerCPU    float64 `json:"serverMicrosecondsPerPod"`
+	// PeakMemory and IdleMemory are the scheduler's resident set in bytes, at its largest and before the first pod.
+	PeakMemory int64 `json:"peakMemory"`
+	IdleMemory int64 `json:"idleMemory"`
+	// Attempts is how many scheduling cycles there were.
+	Attempts float64 `json:"attempts"`
+	// Filter is the mean time of Filter per pod, over the nodes that were looked at, in milliseconds.
+	Filter float64 `json:"filterMilliseconds"`
+	Score  float64 `json:"scoreMilliseconds"`
+	// Promises are Berth's decisions by what the reports said of them.
+	Promises map[string]float64 `json:"promises,omitempty"`
+	// Reports is how many NodeTopologies were written meanwhile.
+	Reports     int    `json:"reports"`
+	LoadAverage string `json:"loadAverage"`
+}
+
+func (r *runResult) String() string {
+	return fmt.Sprintf("%5d nodes %-8s %-5s pair %d: %5d of %d pods, %7.1f/s (first 95%%: %7.1f/s), scheduler %5.0f us/pod, server %5.0f us/pod, peak %4d MiB, %d refused, load %s",
+		r.Nodes, r.Load, r.Scheduler, r.Pair+1, r.Bound, r.Pods, r.PerSecond, r.PerSecond95, r.SchedulerCPU, r.ServerCPU, r.PeakMemory>>20, r.Refused, r.LoadAverage)
+}
+
+// runLimit is how long a run may take.
+const runLimit = 15 * time.Minute
+
+// run lets a scheduler bind the load: it finds all pods waiting when it becomes the leader, having read the cluster
+// before.
+func (b *bench) run(key runKey) (runResult, error) {
+	r := runResult{runKey: key, Pods: b.options.pods}
+	b.fleet.silent.Store(b.options.agents == agentsBerth && key.Scheduler == stock)
+	if err := b.createPods(key.Load, r.Pods); err != nil {
+		return r, fmt.Errorf("create pods: %w", err)
+	}
+	s, err := b.startScheduler(key.Scheduler, 0)
+	if err != nil {
+		return r, err
+	}
+	defer s.stop()
+	if err := s.settle(b.ctx); err != nil {
+		return r, err
+	}
+	if err := b.measure(s, &r); err != nil {
+		return r, err
+	}
+	s.stop()
+	if err := b.hold(true); err != nil {
+		return r, err
+	}
+	return r, b.deletePods()
+}
+
+// measure lets the scheduler begin and waits for its last pod.
+func (b *bench) measure(s *sched, r *runResult) error {
+	b.fleet.tally.reset()
+	r.IdleMemory = s.memory("VmRSS")
+	cpu, server := s.cpu(), b.plane.cpu()
+	profiled := b.profile(s, r)
+	if err := b.hold(false); err != nil {
+		return err
+	}
+	err := b.fleet.await(b.ctx, runLimit, func(t *tally) bool { return len(t.bound) >= r.Pods })
+	if err != nil && !errors.Is(err, errTimeout) {
+		return err
+	}
+	if err := s.ended(); err != nil {
+		return err
+	}
+	cpu, server = s.cpu()-cpu, b.plane.cpu()-server
+	r.PeakMemory, r.LoadAverage = s.memory("VmHWM"), loadAverage()
+	b.count(r)
+	r.SchedulerCPU, r.ServerCPU = perPod(cpu, r.Bound), perPod(server, r.Bound)
+	if err := b.fleet.quiet(b.ctx, r.Pods); err != nil {
+		return err
+	}
+	<-profiled
+	return b.ask(s, r)
+}
+
+func perPod(cpu time.Duration, pods int) float64 {
+	return float64(cpu.Microseconds()) / float64(max(1, pods))
+}
+
+// count takes over what the watch has shown.
+func (b *bench) count(r *runResult) {
+	t := &b.fleet.tally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.Bound, r.Refused, r.Reports = len(t.bound), t.refused, len(t.reports)
+	r.PerSecond = rate(t.bound)
+	r.PerSecond95 = rate(t.bound[:len(t.bound)*95/100])
+}
+
+// rate is events per second from the first to the last.
+func rate(at []time.Time) float64 {
+	if len(at) < 2 {
+		return 0
+	}
+	return float64(len(at)-1) / at[len(at)-1].Sub(at[0]).Seconds()
+}
+
+// ask asks the scheduler for its own figures.
+func (b *bench) ask(s *sched, r *runResult) error {
+	m, err := s.metrics(b.ctx)
+	if err != nil {
+		return err
+	}
+	const point = "scheduler_framework_extension_point_duration_seconds"
+	mean := func(name string) float64 {
+		label := `extension_point="` + name + `"`
+		return 1000 * m.sum(point+"_sum", label) / max(1, m.sum(point+"_count", label))
+	}
+	r.Filter, r.Score = mean("Filter"), mean("Score")
+	r.Attempts = m.sum("scheduler_schedule_attempts_total")
+	if r.Scheduler == berth {
+		r.Promises = map[string]float64{}
+		for _, outcome := range []string{"kept", "contended", "mispredicted", "refused"} {
+			r.Promises[outcome] = m.sum("berth_scheduler_promises_total", `outcome="`+outcome+`"`)
+		}
+	}
+	return nil
+}
+
+// profile keeps a CPU profile of the run where it is wanted; the channel is closed when it is written.
+func (b *bench) profile(s *sched, r *runResult) <-chan struct{} {
+	done := make(chan struct{})
+	if !b.options.profile || b.options.out == "" {
+		close(done)
+		return done
+	}
+	file := filepath.Join(b.options.out, fmt.Sprintf("%d-%s-%s-%d.pprof", r.Nodes, r.Load, r.Scheduler, r.Pair+1))
+	go func() {
+		defer close(done)
+		data, err := s.get(b.ctx, "/debug/pprof/profile?seconds=20")
+		if err == nil {
+			err = os.WriteFile(file, data, 0o644)
+		}
+		if err != nil {
+			b.say("profile: %v", err)
+		}
+	}()
+	return done
+}

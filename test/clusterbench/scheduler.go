@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/scheduler"
+)
+
+// contestant is a scheduler to be measured.
+type contestant string
+
+const (
+	stock contestant = "stock"
+	berth contestant = "berth"
+)
+
+// sched is a running scheduler.
+type sched struct {
+	*child
+	port int
+	http *http.Client
+}
+
+// startScheduler starts a scheduler. It does not schedule before the lease is free.
+func (b *bench) startScheduler(who contestant, percentage int) (*sched, error) {
+	b.runs++
+	dir := filepath.Join(b.dir, fmt.Sprintf("scheduler-%03d-%s", b.runs, who))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	config, err := configuration(who, filepath.Join(b.dir, schedulerKubeconfig), percentage)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(file, config, 0o600); err != nil {
+		return nil, err
+	}
+	s := &sched{http: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
+	if s.port, err = freePort(); err != nil {
+		return nil, err
+	}
+	s.child, err = startChild(dir, string(who), nil, b.options.scheduler, "--config="+file, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(s.port),
+		"--cert-dir="+dir, "--authorization-always-allow-paths=/metrics,/healthz,/readyz,/debug/*")
+	return s, err
+}
+
+// configuration returns the same configuration for both contestants, but for the plugin: the generous client limits of
+// Berth's own configuration, and plugin arguments that leave opportunistic batching possible.
+func configuration(who contestant, kubeconfig string, percentage int) ([]byte, error) {
+	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: kubeconfig})
+	if err != nil {
+		return nil, err
+	}
+	var c map[string]any
+	if err := yaml.Unmarshal(text, &c); err != nil {
+		return nil, err
+	}
+	profile := c["profiles"].([]any)[0].(map[string]any)
+	if who == stock {
+		delete(profile, "plugins")
+	}
+	args, _ := profile["pluginConfig"].([]any)
+	profile["pluginConfig"] = append(args,
+		map[string]any{"name": "PodTopologySpread", "args": map[string]any{"defaultingType": "List", "defaultConstraints": []any{}}},
+		map[string]any{"name": "InterPodAffinity", "args": map[string]any{"ignorePreferredTermsOfExistingPods": true}})
+	if percentage > 0 {
+		profile["percentageOfNodesToScore"] = percentage
+	}
+	c["leaderElection"] = map[string]any{"leaderElect": true, "leaseDuration": "120s", "renewDeadline": "100s", "retryPeriod": "500ms",
+		"resourceLock": "leases", "resourceName": leaseName, "resourceNamespace": metav1.NamespaceSystem}
+	return yaml.Marshal(c)
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// get reads a path of the scheduler's own server.
+func (s *sched) get(ctx context.Context, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d%s", s.port, path), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %.200s", path, resp.Status, body)
+	}
+	return body, err
+}
+
+func (s *sched) metrics(ctx context.Context) (metrics, error) {
+	text, err := s.get(ctx, "/metrics")
+	return parseMetrics(text), err
+}
+
+// settle waits until the scheduler has read the cluster and has nothing to do: it serves, and uses little processor time
+// for a while.
+func (s *sched) settle(ctx context.Context) error {
+	const little = 150 * time.Millisecond // in a second
+	clock := time.NewTicker(time.Second)
+	defer clock.Stop()
+	last, calm, synced := s.cpu(), 0, false
+	for range 180 {
+		select {
+		case <-clock.C:
+		case <-s.done:
+			return s.ended()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		now := s.cpu()
+		if !synced {
+			_, err := s.get(ctx, "/readyz?exclude=leaderElection")
+			synced = err == nil
+		}
+		if calm++; now-last > little || !synced {
+			calm = 0
+		}
+		if last = now; calm == 4 {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: still busy with reading the cluster after 3m", s.name)
+}
+
+// leaseName is that of the schedulers' leader election.
+const leaseName = "kube-scheduler"
+
+// hold takes the schedulers' lease, so that none schedules, or lets it go.
+func (b *bench) hold(taken bool) error {
+	leases := b.plane.core.CoordinationV1().Leases(metav1.NamespaceSystem)
+	spec := coordinationv1.LeaseSpec{HolderIdentity: new(""), LeaseDurationSeconds: new(int32(1)), AcquireTime: new(metav1.NowMicro()), RenewTime: new(metav1.NowMicro())}
+	if taken {
+		spec.HolderIdentity, spec.LeaseDurationSeconds = new("clusterbench"), new(int32(24*3600))
+	}
+	for {
+		old, err := leases.Get(b.ctx, leaseName, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = leases.Create(b.ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}, Spec: spec}, metav1.CreateOptions{})
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		old.Spec = spec
+		if _, err = leases.Update(b.ctx, old, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+}

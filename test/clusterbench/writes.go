@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/placement"
+)
+
+// writesResult is what agents cost the API server.
+type writesResult struct {
+	Nodes int `json:"nodes"`
+	// CPUs and Pods of each node.
+	CPUs int `json:"cpusPerNode"`
+	Pods int `json:"podsPerNode"`
+	// SentBytes is the largest report as it is sent, StoredBytes the largest as the API server returns it, with its
+	// book of managed fields: what etcd stores.
+	SentBytes   int `json:"sentBytes"`
+	StoredBytes int `json:"storedBytes"`
+	// EmptyStorage is the database before, FullStorage after the objects were made, LastStorage at the end, in bytes.
+	EmptyStorage float64       `json:"emptyStorage"`
+	FullStorage  float64       `json:"fullStorage"`
+	LastStorage  float64       `json:"lastStorage"`
+	Phases       []writesPhase `json:"phases"`
+}
+
+// writesPhase is a time in which the same is written.
+type writesPhase struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
+	// Cores is the processor time of API server and etcd by the time that passed.
+	Cores float64 `json:"cores"`
+	// Heartbeats and Reports are latencies of writes as the agents see them, in milliseconds.
+	Heartbeats latencies `json:"heartbeats"`
+	Reports    latencies `json:"reports"`
+	// WatchedBytes is what one watch of all reports received.
+	WatchedBytes int64   `json:"watchedBytes"`
+	ServerMemory int64   `json:"serverMemory"`
+	Storage      float64 `json:"storage"`
+	LoadAverage  string  `json:"loadAverage"`
+}
+
+type latencies struct {
+	Count     int     `json:"count"`
+	PerSecond float64 `json:"perSecond"`
+	P50       float64 `json:"p50"`
+	P99       float64 `json:"p99"`
+}
+
+func newLatencies(took []time.Duration, seconds float64) latencies {
+	ms := make([]float64, len(took))
+	for i, d := range took {
+		ms[i] = d.Seconds() * 1000
+	}
+	if len(ms) == 0 {
+		return latencies{}
+	}
+	return latencies{len(ms), float64(len(ms)) / seconds, median(ms), quantile(ms, 0.99)}
+}
+
+// A node of the write generator: so many pods, and a change once in so long, which is in the middle of 10 to 60 seconds.
+const (
+	writtenPods  = 60
+	changesEvery = 35 * time.Second
+)
+
+// writes runs every agent's reports and heartbeats, without any pods in the API.
+func (b *bench) writes() error {
+	kinds, err := kindOfWrites()
+	if err != nil {
+		return err
+	}
+	if err := b.cluster(kinds); err != nil {
+		return err
+	}
+	b.fleet.prepare = fillNode
+	nodes := b.options.nodes[len(b.options.nodes)-1]
+	w := &writesResult{Nodes: nodes, CPUs: kinds[0].spec.Machine.Online.Len(), Pods: writtenPods}
+	b.result.Writes = w
+	if w.EmptyStorage, err = b.storage(); err != nil {
+		return err
+	}
+	if err := b.grow(nodes); err != nil {
+		return err
+	}
+	if w.FullStorage, err = b.storage(); err != nil {
+		return err
+	}
+	var received atomic.Int64
+	go func() { b.fleet.failed(b.watchReports(&received)) }()
+	for _, p := range []struct {
+		name           string
+		beats, changes bool
+	}{{"nothing", false, false}, {"heartbeats", true, false}, {"heartbeats and reports", true, true}} {
+		if err := b.phaseOfWrites(p.name, p.beats, p.changes, &received); err != nil {
+			return err
+		}
+	}
+	w.LastStorage = w.Phases[len(w.Phases)-1].Storage
+	return b.sizes(w)
+}
+
+func (b *bench) phaseOfWrites(name string, beats, changes bool, received *atomic.Int64) error {
+	ctx, cancel := context.WithTimeout(b.ctx, b.options.length)
+	defer cancel()
+	b.fleet.beats.taken()
+	b.fleet.tally.reset()
+	cpu, bytes, begun := b.plane.cpu(), received.Load(), time.Now()
+	var wg sync.WaitGroup
+	if beats {
+		wg.Go(func() { b.fleet.pulse(ctx, b.options.heartbeat) })
+	}
+	if changes {
+		wg.Go(func() { b.fleet.evenly(ctx, changesEvery, b.change) })
+	}
+	select {
+	case <-ctx.Done():
+	case err := <-b.fleet.fail:
+		return err
+	}
+	wg.Wait()
+	p := writesPhase{Name: name, Seconds: time.Since(begun).Seconds(), LoadAverage: loadAverage()}
+	p.Cores = (b.plane.cpu() - cpu).Seconds() / p.Seconds
+	p.WatchedBytes, p.ServerMemory = received.Load()-bytes, b.plane.memory("VmRSS")
+	p.Heartbeats = newLatencies(b.fleet.beats.taken(), p.Seconds)
+	b.fleet.tally.mu.Lock()
+	p.Reports = newLatencies(b.fleet.tally.reports, p.Seconds)
+	b.fleet.tally.mu.Unlock()
+	var err error
+	p.Storage, err = b.storage()
+	b.result.Writes.Phases = append(b.result.Writes.Phases, p)
+	b.say("%s: %.2f cores, %+v, %+v", name, p.Cores, p.Heartbeats, p.Reports)
+	return err
+}
+
+// change takes a node's oldest pod away, puts another one there and reports it.
+func (b *bench) change(ctx context.Context, n *simNode) error {
+	n.mu.Lock()
+	oldest := n.next - writtenPods
+	n.state.Release(n.kind.model, uidOf(n, oldest))
+	delete(n.pods, types.UID(uidOf(n, oldest)))
+	err := n.put()
+	n.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	took, err := n.report(ctx, b.plane)
+	if err == nil {
+		b.fleet.tally.report(took)
+	}
+	return err
+}
+
+// fillNode gives a node its pods.
+func fillNode(n *simNode) error {
+	for range writtenPods {
+		if err := n.put(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put admits the node's next pod: it pins 4 CPUs and 2 GiB, one in six 2 CPUs.
+func (n *simNode) put() error {
+	cpus := int64(4)
+	if n.next%6 == 5 {
+		cpus = 2
+	}
+	r := placement.Request{UID: uidOf(n, n.next), Guaranteed: true, Containers: []placement.ContainerRequest{{
+		Name: "main", MilliCPU: 1000 * cpus, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 2 * gib}},
+	}}}
+	var d placement.Decision
+	if v := placement.Decide(n.kind.model, n.state, &r, &d); !v.OK() {
+		return fmt.Errorf("%s: pod %d does not fit: %s", n.name, n.next, v.Reason)
+	}
+	n.state.Commit(n.kind.model, &r, &d)
+	n.pods[types.UID(r.UID)] = &simPod{name: fmt.Sprintf("inference-server-7d9c5b6f8d-%05d", n.next), told: true}
+	n.next++
+	return nil
+}
+
+// uidOf is the UID of a node's i-th pod, of the usual length.
+func uidOf(n *simNode, i int) string {
+	return fmt.Sprintf("%08x-0000-4000-8000-%012x", i, len(n.name)<<32+i)
+}
+
+func (b *bench) storage() (float64, error) {
+	m, err := b.plane.metrics(b.ctx)
+	return m.sum("apiserver_storage_size_bytes"), err
+}
+
+// sizes looks for the largest objects.
+func (b *bench) sizes(w *writesResult) error {
+	for i, n := range b.fleet.list {
+		w.SentBytes = max(w.SentBytes, n.bytes)
+		if i%97 > 0 {
+			continue // a sample will do: they differ by digits
+		}
+		data, err := b.plane.raw.Get().AbsPath(reportPath(n.name)).Do(b.ctx).Raw()
+		if err != nil {
+			return err
+		}
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, data); err != nil {
+			return err
+		}
+		w.StoredBytes = max(w.StoredBytes, compact.Len())
+	}
+	return nil
+}
+
+// watchReports watches all NodeTopologies, as a scheduler does, and counts the bytes.
+func (b *bench) watchReports(received *atomic.Int64) error {
+	gv := v1alpha1.GroupVersion
+	stream, err := b.plane.raw.Get().AbsPath("/apis/"+gv.Group+"/"+gv.Version+"/nodetopologies").
+		Param("watch", "true").Param("timeoutSeconds", "21600").Stream(b.ctx)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := stream.Read(buffer)
+		received.Add(int64(n))
+		if err == io.EOF || b.ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
