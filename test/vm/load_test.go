@@ -2,11 +2,13 @@ package vm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -112,12 +114,19 @@ func (c *cluster) play(l load, machines ...*Machine) tally {
 func (c *cluster) settled() []corev1.Pod {
 	c.t.Helper()
 	var pods []corev1.Pod
+	version, since := "", time.Now()
 	c.eventually("the pods settle", func(ctx context.Context) error {
 		list, err := c.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
 		pods = list.Items
+		if now := versions(pods); now != version {
+			version, since = now, time.Now()
+		}
+		if time.Since(since) < quiet {
+			return errors.New("pods changed a moment ago")
+		}
 		for i := range pods {
 			if p := &pods[i]; !isSettled(p) {
 				return fmt.Errorf("pod %s on %q: phase %s", p.Name, p.Spec.NodeName, p.Status.Phase)
@@ -126,6 +135,17 @@ func (c *cluster) settled() []corev1.Pod {
 		return nil
 	})
 	return pods
+}
+
+// quiet is how long nothing may have changed before pods that wait are taken to wait for room, not for a report.
+const quiet = 5 * time.Second
+
+func versions(pods []corev1.Pod) string {
+	var b strings.Builder
+	for i := range pods {
+		fmt.Fprintln(&b, pods[i].UID, pods[i].ResourceVersion)
+	}
+	return b.String()
 }
 
 func isSettled(p *corev1.Pod) bool {

@@ -45,6 +45,8 @@ func TestPolicies(t *testing.T) {
 	c.kernelArgs = "hugepagesz=2M hugepages=64"
 	big := c.node("vm-a", twoByTwo, policyCases[0].settings)
 	small := c.node("vm-b", oneByTwo, policyCases[0].settings)
+	c.reported(big.Name)
+	c.reported(small.Name)
 	refusedByStock := 0
 	for i, pc := range policyCases {
 		pc.load.rounds, pc.load.perRound, pc.load.seed = 2, 7, uint64(i)
