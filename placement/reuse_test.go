@@ -1,0 +1,83 @@
+package placement_test
+
+import (
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// TestRememberReuse: a kubelet that admits a UID again, right after the pod has gone, counts on what its init container left.
+// A state that was not asked to remember does not.
+func TestRememberReuse(t *testing.T) {
+	for _, remember := range []bool{false, true} {
+		m, s := model(t, machine{2, 1, 4, 1, 8 << 30, 0}.view(), m2.config("best-effort"))
+		if remember {
+			s.RememberReuse()
+		}
+		pod := cpus("again", 1)
+		init := placement.ContainerRequest{Name: "init", Kind: placement.Init, MilliCPU: 2000, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 4 << 30}}}
+		pod.Containers = append([]placement.ContainerRequest{init}, pod.Containers...)
+		for range 2 {
+			if v := admit(m, s, pod); !v.OK() {
+				t.Fatalf("got %+v", v)
+			}
+			s.Release(m, "again")
+		}
+		if v := admit(m, s, pod); !v.OK() {
+			t.Fatalf("got %+v", v)
+		}
+		var reserved uint64
+		for _, table := range s.Snapshot().Memory {
+			reserved += table.Resources[len(table.Resources)-1].Reserved
+		}
+		if miscounted := reserved < 4<<30; miscounted != remember {
+			t.Errorf("remember %v: %d bytes reserved", remember, reserved)
+		}
+		if err := s.Check(m); (err != nil) != remember {
+			t.Errorf("remember %v: %v", remember, err)
+		}
+	}
+}
+
+// TestForgottenReuse: another pod, or a restart, makes the kubelet forget.
+func TestForgottenReuse(t *testing.T) {
+	for name, forget := range map[string]func(*placement.Model, *placement.State){
+		"another pod": func(m *placement.Model, s *placement.State) { admit(m, s, cpus("other", 1)) },
+		"restart":     func(m *placement.Model, s *placement.State) { s.Restart(m) },
+	} {
+		m, s := model(t, machine{2, 1, 4, 1, 8 << 30, 0}.view(), m2.config("best-effort"))
+		s.RememberReuse()
+		pod := cpus("again", 1)
+		pod.Containers[0].Kind = placement.Init
+		pod.Containers = append(pod.Containers, placement.ContainerRequest{Name: "app", Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 1 << 10}}})
+		admit(m, s, pod)
+		s.Release(m, "again")
+		forget(m, s)
+		admit(m, s, pod)
+		if err := s.Check(m); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestLostContainers: what containers hold that a pod no longer has is given back when it is admitted again.
+func TestLostContainers(t *testing.T) {
+	m, s := model(t, machine{2, 1, 4, 1, 8 << 30, 0}.view(), m2.config("restricted"))
+	pod := cpus("p", 2)
+	second := pod.Containers[0]
+	second.Name = "second"
+	pod.Containers = append(pod.Containers, second)
+	if v := admit(m, s, pod); !v.OK() {
+		t.Fatalf("got %+v", v)
+	}
+	pod.Containers = pod.Containers[:1]
+	if v := admit(m, s, pod); !v.OK() {
+		t.Fatalf("got %+v", v)
+	}
+	if shared := s.SharedCPUs(); shared.Len() != 6 {
+		t.Errorf("%d shared CPUs, want 6", shared.Len())
+	}
+	if err := s.Check(m); err != nil {
+		t.Error(err)
+	}
+}
