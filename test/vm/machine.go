@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -76,6 +77,8 @@ func (m *Machine) start(a *Artifacts, seed string, shell int) error {
 	defer console.Close()
 	m.cmd = exec.Command("qemu-system-x86_64", m.args(a, seed, shell)...)
 	m.cmd.Stdout, m.cmd.Stderr = console, console
+	// Should the test be killed, the machine goes with it.
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := m.cmd.Start(); err != nil {
 		return err
 	}
