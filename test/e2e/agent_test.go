@@ -443,3 +443,39 @@ func auditReport(object runtime.Object) error {
 	_, err = m.StateOf(&n.Report.Snapshot)
 	return err
 }
+
+// TestAgentSeesKubeletRestart: pods keep what they hold, and a changed configuration shows only once the kubelet runs with it.
+func TestAgentSeesKubeletRestart(t *testing.T) {
+	c := startGuardedCluster(t, hollow.Spec{Name: "n1", Machine: twoSockets, KubeletConfig: singleNUMA})
+	node := c.Nodes[0]
+	startAgent(t, c, node, twoSockets)
+	pod := create(t, c, pinnedPod("stays", "n1", "4"))
+	before := waitReport(t, c, "n1", "pod", func(n *wire.Node) bool { _, _, ok := reported(n, string(pod.UID)); return ok && reportReady(n) })
+
+	audit := startAudit(t, c)
+	node.Kill()
+	spec, err := node.Dir.ReadSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.KubeletConfig = strings.Replace(singleNUMA, "single-numa-node", "restricted", 1)
+	kubeconfig, err := os.ReadFile(node.Dir.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := hollow.Launch(node.Dir, spec, kubeconfig, []string{os.Args[0], demo.VerbNode})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Nodes[0] = again
+	n := waitReport(t, c, "n1", "new configuration", func(n *wire.Node) bool { return n.Spec.Config.TopologyManagerPolicy == "restricted" })
+	held, _, ok := reported(n, string(pod.UID))
+	old, _, _ := reported(before, string(pod.UID))
+	if !ok || held.Containers[0].CPUs != old.Containers[0].CPUs {
+		t.Errorf("after the restart the pod holds %+v, before %+v", held, old)
+	}
+	next := create(t, c, pinnedPod("next", "n1", "2"))
+	n = waitReport(t, c, "n1", "next pod", func(n *wire.Node) bool { _, _, ok := reported(n, string(next.UID)); return ok })
+	wantState(t, n, node.Dir)
+	audit()
+}
