@@ -63,7 +63,7 @@ type Node struct {
 	// remembered answer costs little more than the visits to memory.
 	newest int64
 	// answers holds answers of the present, previous those before the last change.
-	answers, previous map[question]Answer
+	answers, previous memory
 
 	report *Report
 	pods   map[string]*pod
@@ -97,8 +97,42 @@ type question struct {
 // late stands for any second after those of the pods in flight.
 const late = math.MaxInt64
 
+// memory holds the last answers that a node gave, in no order. A handful: looking through them costs less than hashing.
+type memory struct {
+	held []remembered
+	next int // to be overwritten next, once there are maxAnswers
+}
+
+type remembered struct {
+	q question
+	a Answer
+}
+
 // maxAnswers bounds the remembered answers of a node.
-const maxAnswers = 64
+const maxAnswers = 16
+
+func (m *memory) find(q question) *Answer {
+	for i := range m.held {
+		if m.held[i].q == q {
+			return &m.held[i].a
+		}
+	}
+	return nil
+}
+
+func (m *memory) put(q question, a Answer) {
+	switch old := m.find(q); {
+	case old != nil:
+		*old = a
+	case len(m.held) < maxAnswers:
+		m.held = append(m.held, remembered{q, a})
+	default:
+		m.held[m.next] = remembered{q, a}
+		m.next = (m.next + 1) % maxAnswers
+	}
+}
+
+func (m *memory) clear() { m.held, m.next = m.held[:0], 0 }
 
 // Report returns the last report, or nil.
 func (n *Node) Report() *Report {
@@ -125,8 +159,8 @@ func (n *Node) questionOf(c *Candidate) question {
 
 func (n *Node) admit(c *Candidate) Answer {
 	q := n.questionOf(c)
-	if a, ok := n.answers[q]; ok {
-		return a
+	if a := n.answers.find(q); a != nil {
+		return *a
 	}
 	if n.report == nil {
 		return Answer{}
@@ -137,13 +171,9 @@ func (n *Node) admit(c *Candidate) Answer {
 }
 
 func (n *Node) remember(q question, a Answer) {
-	if q.shape == 0 {
-		return
+	if q.shape != 0 {
+		n.answers.put(q, a)
 	}
-	if n.answers == nil || len(n.answers) >= maxAnswers {
-		n.answers = make(map[question]Answer, 8)
-	}
-	n.answers[q] = a
 }
 
 // changed forgets what was computed.
@@ -156,9 +186,9 @@ func (n *Node) changed() {
 
 // stale keeps the answers as those of the past.
 func (n *Node) stale() {
-	if len(n.answers) > 0 {
+	if len(n.answers.held) > 0 {
 		n.answers, n.previous = n.previous, n.answers
-		clear(n.answers)
+		n.answers.clear()
 	}
 }
 
@@ -167,8 +197,8 @@ func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, created := range []int64{late, c.Created} {
-		if a, ok := n.previous[question{c.Shape, created}]; ok {
-			before = a
+		if a := n.previous.find(question{c.Shape, created}); a != nil {
+			before = *a
 		}
 	}
 	return before, n.admit(c)

@@ -44,6 +44,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
+	verdicts.WithLabelValues("Bind", posting.Answer.Outcome.String(), posting.Answer.Verdict.Reason.String()).Inc()
 	if status := statusOf(&posting.Answer); status != nil {
 		return status
 	}
