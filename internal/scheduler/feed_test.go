@@ -32,7 +32,7 @@ func (a activations) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 
 // fixture is a plugin without a framework.
 type fixture struct {
-	*testing.T
+	testing.TB
 	*Plugin
 	clock  *testingclock.FakeClock
 	woken  activations
@@ -44,13 +44,13 @@ type fixture struct {
 	seq   int64
 }
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	args, err := ParseArgs(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{T: t, clock: testingclock.NewFakeClock(time.Unix(1000, 0)), woken: activations{}, events: events.NewFakeRecorder(100)}
+	f := &fixture{TB: t, clock: testingclock.NewFakeClock(time.Unix(1000, 0)), woken: activations{}, events: events.NewFakeRecorder(100)}
 	n := &nodes{}
 	w := newWaiters(klog.Background(), f.woken)
 	f.Plugin = &Plugin{args: args, core: &core{clock: f.clock, nodes: n, waiters: w, feed: &feed{
