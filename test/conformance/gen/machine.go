@@ -160,7 +160,7 @@ func (d dice) placeCores(m *cases.Machine, p plan) {
 	for len(inNode) <= p.nodes && k < total {
 		for i := range p.nodes {
 			for inNode[i] < p.cores[i] {
-				m.Nodes[i].Cores = append(m.Nodes[i].Cores, d.core(p, i, k, inNode[i], number))
+				m.Nodes[i].Cores = append(m.Nodes[i].Cores, d.core(p, place{node: i, core: k, inNode: inNode[i]}, number))
 				k++
 				if inNode[i]++; interleaved {
 					break
@@ -170,8 +170,11 @@ func (d dice) placeCores(m *cases.Machine, p plan) {
 	}
 }
 
-// core makes the core with position k on the machine and position j on node i.
-func (d dice) core(p plan, i, k, j int, number func(core, thread int) topology.CPUID) cases.Core {
+// place is where a core is: the position of its node, its own on the machine, and on the node.
+type place struct{ node, core, inNode int }
+
+func (d dice) core(p plan, at place, number func(core, thread int) topology.CPUID) cases.Core {
+	i, k, j := at.node, at.core, at.inNode
 	c := cases.Core{ID: k, Socket: i * p.sockets / p.nodes}
 	if p.sockets > p.nodes {
 		per := p.sockets / p.nodes
