@@ -27,8 +27,8 @@ import (
 )
 
 var (
-	loadNodes   = flag.Int("load-nodes", 100, "nodes of the write generator")
-	loadWrites  = flag.Int("load-writes", 300, "reports that the write generator changes")
+	loadNodes   = flag.Int("load-nodes", 40, "nodes of the write generator")
+	loadWrites  = flag.Int("load-writes", 120, "reports that the write generator changes")
 	loadWriters = flag.Int("load-writers", 4, "concurrent writers of the write generator")
 )
 
