@@ -19,9 +19,7 @@ clusterbench-build:
 .PHONY: bench-cluster
 bench-cluster: clusterbench-build ## Both schedulers on a real API server: NODES=500,5000,15000 PODS=10000 PAIRS=5 (an hour).
 	$(call say,$(PAIRS) pairs of runs: $(PODS) pods on $(NODES) simulated nodes)
-	@$(call CLUSTERBENCH,pairs) -pods=$(PODS) -pairs=$(PAIRS) -agents=$(AGENTS) $(CLUSTERBENCH_FLAGS)
-	$(call say,Filter of one pod over all nodes)
-	@$(call CLUSTERBENCH,filter) -pods=$(PODS) -pairs=$(PAIRS) $(CLUSTERBENCH_FLAGS)
+	@$(call CLUSTERBENCH,cluster) -pods=$(PODS) -pairs=$(PAIRS) -agents=$(AGENTS) $(CLUSTERBENCH_FLAGS)
 
 .PHONY: bench-writes
 bench-writes: clusterbench-build ## What reports and heartbeats of NODES agents cost the API server (five minutes).

@@ -69,8 +69,8 @@ func newBench(ctx context.Context, o options, stderr io.Writer) (_ *bench, err e
 	return b, b.hold(true)
 }
 
-// cluster starts the nodes' simulator.
-func (b *bench) cluster(kinds []*nodeKind) error {
+// simulate starts the nodes' simulator.
+func (b *bench) simulate(kinds []*nodeKind) error {
 	b.fleet = newFleet(b.plane, kinds)
 	return b.fleet.run(b.ctx)
 }
@@ -102,6 +102,7 @@ func (b *bench) close() {
 // finish prints the result and keeps it as JSON.
 func (b *bench) finish(verb string, stdout io.Writer) error {
 	b.result.LoadAverage[1] = loadAverage()
+	b.result.Ratios = compare(b.result.Runs)
 	b.result.print(stdout)
 	data, err := json.MarshalIndent(b.result, "", "  ")
 	if err != nil {
@@ -115,13 +116,13 @@ func (b *bench) finish(verb string, stdout io.Writer) error {
 	return os.WriteFile(file, append(data, '\n'), 0o644)
 }
 
-// pairs measures both schedulers in turn, in the order A B, B A, A B, ..., so that neither gains by being second.
-func (b *bench) pairs() error {
+// cluster measures both schedulers on clusters of growing size.
+func (b *bench) cluster() error {
 	kinds, err := kindsOfCluster()
 	if err != nil {
 		return err
 	}
-	if err := b.cluster(kinds); err != nil {
+	if err := b.simulate(kinds); err != nil {
 		return err
 	}
 	go b.fleet.pulse(b.ctx, b.options.heartbeat)
@@ -131,21 +132,32 @@ func (b *bench) pairs() error {
 		}
 		for pair := range b.options.pairs {
 			for _, load := range b.options.loads {
-				order := []contestant{stock, berth}
-				if pair%2 == 1 {
-					slices.Reverse(order)
-				}
-				for _, who := range order {
-					r, err := b.run(runKey{nodes, load, who, pair})
-					if err != nil {
-						return err
-					}
-					b.result.Runs = append(b.result.Runs, r)
-					b.say("%s", r.String())
+				if err := b.pair(runKey{Nodes: nodes, Load: load, Pair: pair}); err != nil {
+					return err
 				}
 			}
 		}
+		if err := b.filter(nodes); err != nil {
+			return err
+		}
 	}
-	b.result.Ratios = compare(b.result.Runs)
+	return nil
+}
+
+// pair measures both schedulers in turn, in the order A B, B A, A B, ..., so that neither gains by being second.
+func (b *bench) pair(key runKey) error {
+	order := []contestant{stock, berth}
+	if key.Pair%2 == 1 {
+		slices.Reverse(order)
+	}
+	for _, who := range order {
+		key.Scheduler = who
+		r, err := b.run(key)
+		if err != nil {
+			return err
+		}
+		b.result.Runs = append(b.result.Runs, r)
+		b.say("%s", r.String())
+	}
 	return nil
 }

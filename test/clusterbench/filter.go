@@ -28,34 +28,24 @@ type filterResult struct {
 const podsPerFilterRun = 60
 
 // filter measures Filter over all nodes, on a cluster that runs pinned pods already.
-func (b *bench) filter() error {
-	kinds, err := kindsOfCluster()
-	if err != nil {
-		return err
+func (b *bench) filter(nodes int) error {
+	if b.options.filterRuns == 0 {
+		return nil
 	}
-	if err := b.cluster(kinds); err != nil {
-		return err
+	if err := b.fill(); err != nil {
+		return fmt.Errorf("fill the nodes: %w", err)
 	}
-	go b.fleet.pulse(b.ctx, b.options.heartbeat)
-	for _, nodes := range b.options.nodes {
-		if err := b.grow(nodes); err != nil {
-			return err
-		}
-		if err := b.fill(); err != nil {
-			return fmt.Errorf("fill the nodes: %w", err)
-		}
-		for range b.options.pairs {
-			for _, who := range []contestant{stock, berth} {
-				if err := b.filterRun(nodes, who); err != nil {
-					return err
-				}
+	for range b.options.filterRuns {
+		for _, who := range []contestant{stock, berth} {
+			if err := b.filterRun(nodes, who); err != nil {
+				return err
 			}
 		}
-		if err := b.deletePods(); err != nil {
-			return err
-		}
 	}
-	return nil
+	if err := b.hold(true); err != nil {
+		return err
+	}
+	return b.deletePods()
 }
 
 // fill has Berth bind the load of pinned pods.

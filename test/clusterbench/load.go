@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -59,7 +60,18 @@ func (b *bench) createPods(load string, count int) error {
 
 // deletePods deletes every pod at once, without the kubelets' consent, and waits until the nodes have noticed.
 func (b *bench) deletePods() error {
-	err := b.plane.core.CoreV1().Pods(podNamespace).DeleteCollection(b.ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{})
+	pods := b.plane.core.CoreV1().Pods(podNamespace)
+	list, err := pods.List(b.ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return fmt.Errorf("delete the pods: %w", err)
+	}
+	err = each(b.ctx, 32, len(list.Items), func(ctx context.Context, i int) error {
+		err := pods.Delete(ctx, list.Items[i].Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("delete the pods: %w", err)
 	}

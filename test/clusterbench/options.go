@@ -12,16 +12,18 @@ import (
 
 // options are the flags of every verb.
 type options struct {
-	nodes     []int // ascending
-	pods      int
-	pairs     int
-	loads     []string
-	agents    string
-	scheduler string
-	out       string
-	heartbeat time.Duration
-	length    time.Duration
-	profile   bool
+	nodes []int // ascending
+	pods  int
+	pairs int
+	// filterRuns is how often each scheduler is asked for the time of Filter.
+	filterRuns int
+	loads      []string
+	agents     string
+	scheduler  string
+	out        string
+	heartbeat  time.Duration
+	length     time.Duration
+	profile    bool
 }
 
 // Who runs agents.
@@ -42,6 +44,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	loads := f.String("loads", "ordinary,pinned", "kinds of pods, separated by commas")
 	f.IntVar(&o.pods, "pods", 10000, "pods of one run")
 	f.IntVar(&o.pairs, "pairs", 5, "pairs of runs")
+	f.IntVar(&o.filterRuns, "filter-runs", 3, "runs of either scheduler that measure Filter, with 110 pods each; 0 for none")
 	f.StringVar(&o.agents, "agents", agentsAlways, "always: agents report under both schedulers, so that only these differ; berth: under Berth alone")
 	f.StringVar(&o.scheduler, "scheduler", self, "the program berth-scheduler")
 	f.StringVar(&o.out, "out", "", "folder for the JSON result, logs and profiles")
@@ -64,8 +67,8 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 
 func (o *options) check() error {
 	switch {
-	case o.pods < 2 || o.pairs < 1:
-		return fmt.Errorf("-pods %d -pairs %d: want at least 2 pods and 1 pair", o.pods, o.pairs)
+	case o.pods < 2 || o.pairs < 0 || o.filterRuns < 0:
+		return fmt.Errorf("-pods %d -pairs %d -filter-runs %d: want at least 2 pods and nothing negative", o.pods, o.pairs, o.filterRuns)
 	case o.agents != agentsAlways && o.agents != agentsBerth:
 		return fmt.Errorf("-agents: %q: want %s or %s", o.agents, agentsAlways, agentsBerth)
 	}

@@ -38,7 +38,6 @@ func servePlane(ctx context.Context, dir string, stdin io.Reader, stdout io.Writ
 	defer log.Close()
 	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: dir, Log: log, Flags: []string{
 		"--etcd-compaction-interval=1m", // the database's size is bounded
-		"--delete-collection-workers=8",
 	}})
 	if err != nil {
 		return err

@@ -148,10 +148,10 @@ func (r *result) printFilter(w io.Writer) {
 func (r *writesResult) print(w io.Writer) {
 	fmt.Fprintf(w, "\n%d nodes with %d CPUs and %d pods each; a report is %d bytes as sent, %d bytes as stored\n", r.Nodes, r.CPUs, r.Pods, r.SentBytes, r.StoredBytes)
 	fmt.Fprintf(w, "database: %.1f MiB empty, %.1f MiB with all objects, %.1f MiB at the end\n", r.EmptyStorage/(1<<20), r.FullStorage/(1<<20), r.LastStorage/(1<<20))
-	table(w, "written\tcores of API server and etcd\theartbeats/s\tp50 ms\tp99 ms\treports/s\tp50 ms\tp99 ms\twatched KiB/s\tserver MiB\tload average", func(line func(...any)) {
+	table(w, "written\tcores of API server and etcd\theartbeats/s\tp50 ms\tp99 ms\treports/s\tp50 ms\tp99 ms\tus/heartbeat\tus/report\twatched KiB/s\tserver MiB\tload average", func(line func(...any)) {
 		for _, p := range r.Phases {
 			line(p.Name, p.Cores, p.Heartbeats.PerSecond, p.Heartbeats.P50, p.Heartbeats.P99, p.Reports.PerSecond, p.Reports.P50, p.Reports.P99,
-				float64(p.WatchedBytes)/p.Seconds/1024, p.ServerMemory>>20, p.LoadAverage)
+				fmt.Sprintf("%.0f", p.PerHeartbeat), fmt.Sprintf("%.0f", p.PerReport), float64(p.WatchedBytes)/p.Seconds/1024, p.ServerMemory>>20, p.LoadAverage)
 		}
 	})
 }

@@ -42,6 +42,9 @@ type writesPhase struct {
 	// Heartbeats and Reports are latencies of writes as the agents see them, in milliseconds.
 	Heartbeats latencies `json:"heartbeats"`
 	Reports    latencies `json:"reports"`
+	// PerHeartbeat and PerReport are processor time of API server and etcd for one write, in microseconds.
+	PerHeartbeat float64 `json:"serverMicrosecondsPerHeartbeat"`
+	PerReport    float64 `json:"serverMicrosecondsPerReport"`
 	// WatchedBytes is what one watch of all reports received.
 	WatchedBytes int64   `json:"watchedBytes"`
 	ServerMemory int64   `json:"serverMemory"`
@@ -79,7 +82,7 @@ func (b *bench) writes() error {
 	if err != nil {
 		return err
 	}
-	if err := b.cluster(kinds); err != nil {
+	if err := b.simulate(kinds); err != nil {
 		return err
 	}
 	b.fleet.prepare = fillNode
@@ -135,11 +138,23 @@ func (b *bench) phaseOfWrites(name string, beats, changes bool, received *atomic
 	b.fleet.tally.mu.Lock()
 	p.Reports = newLatencies(b.fleet.tally.reports, p.Seconds)
 	b.fleet.tally.mu.Unlock()
+	p.perWrite(b.result.Writes.Phases)
 	var err error
 	p.Storage, err = b.storage()
 	b.result.Writes.Phases = append(b.result.Writes.Phases, p)
 	b.say("%s: %.2f cores, %+v, %+v", name, p.Cores, p.Heartbeats, p.Reports)
 	return err
+}
+
+// perWrite tells what one write costs: the difference to the phases before, which write less.
+func (p *writesPhase) perWrite(before []writesPhase) {
+	if len(before) > 0 && p.Heartbeats.PerSecond > 0 {
+		p.PerHeartbeat = 1e6 * (p.Cores - before[0].Cores) / p.Heartbeats.PerSecond
+	}
+	if len(before) > 1 && p.Reports.PerSecond > 0 {
+		p.PerHeartbeat = before[1].PerHeartbeat
+		p.PerReport = 1e6 * (p.Cores - before[0].Cores - 1e-6*p.PerHeartbeat*p.Heartbeats.PerSecond) / p.Reports.PerSecond
+	}
 }
 
 // change takes a node's oldest pod away, puts another one there and reports it.
