@@ -1,6 +1,8 @@
 # Images, and the Helm chart of deploy/chart/berth. Helm is a tool in a module of its own, tools/helm.
 HELM       = $(GO) tool -modfile=tools/helm/go.mod helm
 CHART     := deploy/chart/berth
+# The chart's files/ are links to the plain manifests, which Helm remarks upon each time.
+QUIETLY    = 2> >(grep -v 'found symbolic link' >&2 || true)
 IMAGES    := berth-scheduler berth-agent berth
 IMAGE_REPO ?= berth-dev
 IMAGE_TAG  ?= $(VERSION)
@@ -25,14 +27,15 @@ CHART_EVERYTHING := --set crds.nodeResourceTopology=true,agent.nodeResourceTopol
 .PHONY: chart-lint
 chart-lint: ## helm lint and helm template, for each way to install (the first time compiles Helm: some minutes).
 	$(call say,helm lint)
-	@$(HELM) lint --strict $(CHART)
-	@$(HELM) lint --strict $(CHART) -f $(CHART)/values-default-scheduler.yaml
-	@$(HELM) lint --strict $(CHART) $(CHART_EVERYTHING)
+	@$(HELM) lint --strict $(CHART) $(QUIETLY)
+	@$(HELM) lint --strict $(CHART) -f $(CHART)/values-default-scheduler.yaml $(QUIETLY)
+	@$(HELM) lint --strict $(CHART) $(CHART_EVERYTHING) $(QUIETLY)
 	$(call say,helm template)
 	@for values in "" "-f $(CHART)/values-default-scheduler.yaml" "$(CHART_EVERYTHING)" "--set scheduler.enabled=false,agent.kubelet.configSource=configz"; do \
-	  printf '%6d lines with values: %s\n' "$$($(HELM) template berth $(CHART) -n berth-system $$values | wc -l)" "$${values:-as they are}"; done
+	  rendered=$$($(HELM) template berth $(CHART) -n berth-system --kube-version $(KUBE) $$values $(QUIETLY)); \
+	  printf '%6d lines with values: %s\n' "$$(wc -l <<<"$$rendered")" "$${values:-as they are}"; done
 
 .PHONY: chart
 chart: ## The chart as a package in bin/.
 	@mkdir -p $(BIN)
-	@$(HELM) package $(CHART) -d $(BIN)
+	@$(HELM) package $(CHART) -d $(BIN) $(QUIETLY)

@@ -130,6 +130,7 @@ func TestChart(t *testing.T) {
 	t.Run("configures the scheduler as the demo does", func(t *testing.T) { testChartWiring(t, h) })
 	t.Run("knows no other namespace than its own", func(t *testing.T) { testChartNamespace(t, h) })
 	t.Run("refuses wrong values", func(t *testing.T) { testChartValues(t, h) })
+	t.Run("shows dashboard and alerts", func(t *testing.T) { testChartMonitoring(t, h) })
 	t.Run("sets flags and arguments that there are", func(t *testing.T) { testChartFlags(t, h) })
 	t.Run("mounts the kubelet's folders", func(t *testing.T) { testChartMounts(t, h) })
 	t.Run("is taken by the API server", func(t *testing.T) { testChartApplies(t, h) })
@@ -317,6 +318,41 @@ func testChartMounts(t *testing.T, helm string) {
 	want = map[string]string{"/host/sys": "/sys", "/data/kubelet": "/data/kubelet", "/data/kubelet/pki": "", "/etc/kubernetes/kubelet": "/etc/kubernetes/kubelet", "/etc/kubernetes/kubelet.d": "/etc/kubernetes/kubelet.d"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// testChartMonitoring shows that dashboard and alerts arrive whole, and that every alert is explained.
+func testChartMonitoring(t *testing.T, helm string) {
+	objects := objectsOf(t, mustRender(t, helm, withMonitors))
+	if got := into[corev1.ConfigMap](t, find(t, objects, "ConfigMap", "berth-dashboard")).Data["berth.json"]; strings.TrimSpace(got) != strings.TrimSpace(chartFile(t, "deploy/dashboards/berth.json")) {
+		t.Errorf("the dashboard is not the file: %.200s", got)
+	}
+	var alerts struct {
+		Groups []struct {
+			Rules []struct {
+				Alert       string
+				Annotations map[string]string
+			}
+		}
+	}
+	spec, err := yaml.Marshal(find(t, objects, "PrometheusRule", "berth").Object["spec"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(spec, &alerts); err != nil {
+		t.Fatal(err)
+	}
+	page, explained := chartFile(t, "docs/operations.md"), 0
+	for _, g := range alerts.Groups {
+		for _, r := range g.Rules {
+			explained++
+			if !strings.Contains(page, "### "+r.Alert+"\n") || !strings.HasSuffix(r.Annotations["runbook_url"], "docs/operations.md#"+strings.ToLower(r.Alert)) {
+				t.Errorf("alert %s: docs/operations.md does not explain it, or runbook_url %q leads elsewhere", r.Alert, r.Annotations["runbook_url"])
+			}
+		}
+	}
+	if explained < 8 {
+		t.Errorf("only %d alerts", explained)
 	}
 }
 
