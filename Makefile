@@ -13,9 +13,9 @@ LDFLAGS  := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE) -X github.
 COMMANDS := $(notdir $(wildcard cmd/*))
 export CGO_ENABLED ?= 1
 
-# Packages whose tests link k8s.io/kubernetes: compiled once, without the race detector. Heavy tests are gathered there.
+# Packages that link k8s.io/kubernetes are compiled once, without the race detector; their tests are gathered under test/.
 HEAVY := ./test/...
-LIGHT  = $(shell $(GO) list ./... | grep -v -e /test/ -e /test$$ -e /internal/depsprobe)
+LIGHT  = $(shell $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | grep -v -e ' k8s.io/kubernetes/' -e '^[^ ]*/test/' | cut -d' ' -f1)
 
 say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
@@ -40,9 +40,9 @@ demo: ## The main job, for real: one workload on hollow nodes under the stock sc
 
 .PHONY: test
 test: ## All tests, but for the slow suites that have targets of their own.
-	$(call say,tests of every package that does not link Kubernetes itself, with the race detector)
+	$(call say,with the race detector: every package that does not link Kubernetes itself)
 	@$(GO) test -race -timeout 20m $(LIGHT)
-	$(call say,tests against the genuine kubelet, API server and scheduler (the first time compiles Kubernetes: about 6 minutes on 2 cores))
+	$(call say,against the genuine kubelet and API server (the first time compiles Kubernetes: about 6 minutes on 2 cores))
 	@$(GO) test -timeout 40m -p 1 $(HEAVY)
 	$(call say,all tests passed)
 
@@ -53,7 +53,7 @@ lint: ## gofmt, go vet, staticcheck and the import lattice.
 	$(call say,go vet)
 	@$(GO) vet ./...
 	$(call say,staticcheck)
-	@$(TOOL) staticcheck $$($(GO) list ./... | grep -v /depsprobe)
+	@$(TOOL) staticcheck ./...
 	$(call say,import lattice)
 	@$(GO) test -count=1 -run 'TestImports|TestStrangers' .
 
@@ -61,7 +61,7 @@ lint: ## gofmt, go vet, staticcheck and the import lattice.
 bench: ## The engine's speed beside the genuine kubelet, as ratios (docs/performance.md).
 	$(call say,benchmarks of the engine)
 	@$(GO) test -run '^$$' -bench . -benchmem -timeout 30m ./placement/...
-	$(call say,the genuine kubelet managers on the same machines and pods)
+	$(call say,beside the genuine kubelet managers on the same machines and pods)
 	@$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./test/bench
 
 .PHONY: fuzz

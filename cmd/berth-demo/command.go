@@ -14,7 +14,7 @@ import (
 )
 
 // errNotKept is Berth's failure, told by the exit code.
-var errNotKept = errors.New("Berth did not keep its promise: a pod was refused or mispredicted")
+var errNotKept = errors.New("promise not kept: under Berth a pod was refused or mispredicted")
 
 // options are the flags that all verbs share.
 type options struct {

@@ -3,7 +3,6 @@ package cases
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -213,7 +212,7 @@ func FuzzDecodeCase(f *testing.F) {
 			t.Fatalf("%s is not read back: %v", out, err)
 		}
 		if twice, _ := Encode(again); !bytes.Equal(out, twice) {
-			t.Fatal(fmt.Sprintf("not stable:\n%s%s", out, twice))
+			t.Fatalf("not stable:\n%s%s", out, twice)
 		}
 	})
 }

@@ -53,19 +53,19 @@ func TestConformance(t *testing.T) {
 
 // run adds up a run of TestConformance.
 type run struct {
-	t                *testing.T
-	begin, said      time.Time
-	next             uint64
-	cases            int
-	admissions       int
-	admitted         int
-	left, chance     int
-	notStarted       int
-	declined         int
-	defects          map[string]int
-	kubelet, engine  float64
-	mismatches       []Compared
-	failed, perished int
+	t               *testing.T
+	begin, said     time.Time
+	next            uint64
+	cases           int
+	admissions      int
+	admitted        int
+	left, chance    int
+	notStarted      int
+	declined        int
+	defects         map[string]int
+	kubelet, engine float64
+	mismatches      []Compared
+	perished        int
 }
 
 func (r *run) got(a Answer) bool {

@@ -138,8 +138,8 @@ func TestHollowNode(t *testing.T) {
 	dir := c.Nodes[0].Dir
 	t.Run("admits with the CPUs of one core after the other", func(t *testing.T) {
 		begun := time.Now()
-		pod := create(t, c, pinnedPod("four", "n1", "4"))
-		pod = waitPod(t, c, "four", running)
+		create(t, c, pinnedPod("four", "n1", "4"))
+		pod := waitPod(t, c, "four", running)
 		t.Logf("running after %v", time.Since(begun).Round(time.Millisecond))
 		// Socket 0 has 6 free CPUs, socket 1 has 8; both fit, and the lowest mask wins: cores 2/10 and 4/12.
 		if got := checkpointCPUs(t, dir, string(pod.UID), "main"); got != "2,4,10,12" {

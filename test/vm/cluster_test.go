@@ -85,8 +85,26 @@ func (c *cluster) node(name string, shape Shape, settings KubeletSettings) *Mach
 		m.Stop()
 	})
 	c.eventually("node "+name+" is Ready", func(ctx context.Context) error { return c.ready(ctx, name) })
+	c.admitAgent(m)
 	c.t.Logf("machine %s (%s) is Ready %.0f s after its start", name, shape, time.Since(began).Seconds())
 	return m
+}
+
+// admitAgent hands the guest's agent its token, as the kubelet hands a DaemonSet's pod one.
+func (c *cluster) admitAgent(m *Machine) {
+	c.t.Helper()
+	config, err := c.cp.TokenConfig(c.t.Context(), "berth-system", "berth-agent", m.Name)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	text, err := agentKubeconfig(config)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	script := "cat > /tmp/agent <<'END'\n" + string(text) + "END\nmv /tmp/agent " + agentCredentials
+	if _, err := m.Guest.Run(c.t.Context(), script); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 func (c *cluster) ready(ctx context.Context, name string) error {

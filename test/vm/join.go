@@ -15,7 +15,9 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // guestAPIServer is where the guest finds the API server: QEMU forwards it to loopback on the host.
@@ -62,9 +64,24 @@ func joinFiles(cp Credentials, node string, settings KubeletSettings) (map[strin
 		"kubelet.crt":  cert,
 		"kubelet.key":  key,
 		"start.sh":     nil,
-		"agent.sh": []byte(`berth-agent --node-name="$(cat /etc/berth/name)" --kubeconfig=/etc/berth/kubeconfig \
+		"agent.sh": []byte(`until [ -s ` + agentCredentials + ` ]; do usleep 200000; done
+berth-agent --node-name="$(cat /etc/berth/name)" --kubeconfig=` + agentCredentials + ` \
   --kubelet-root-dir=/var/lib/kubelet --kubelet-config=/etc/berth/kubelet.yaml` + "\n"),
 	}, nil
+}
+
+// agentCredentials is where the agent finds its own: a token bound to the node, which there is only once the node is.
+const agentCredentials = "/etc/berth/agent.kubeconfig"
+
+// agentKubeconfig turns a client configuration with a token into a file for the guest.
+func agentKubeconfig(c *rest.Config) ([]byte, error) {
+	const name = "agent"
+	config := clientcmdapi.NewConfig()
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: guestAPIServer, TLSServerName: "127.0.0.1", CertificateAuthorityData: c.CAData}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: c.BearerToken}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	config.CurrentContext = name
+	return clientcmd.Write(*config)
 }
 
 // guestKubeconfig points the credentials at the forwarded address; the certificate is still the one for loopback.
