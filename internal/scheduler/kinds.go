@@ -50,6 +50,8 @@ func newKind(nt *v1alpha1.NodeTopology) (*kind, error) {
 		return nil, &wire.FieldError{Object: "NodeTopology " + nt.Name, Field: "spec.authority",
 			Value: string(wired.Authority), Want: string(v1alpha1.AuthorityKubelet) + ", the one that this release places on"}
 	}
+	// A scheduler does not do to a node what the kubelet is known to break over.
+	wired.Config.GuardDefects = true
 	model, err := placement.NewModel(wired.View, wired.Config)
 	if err != nil {
 		return nil, err
