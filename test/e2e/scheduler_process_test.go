@@ -20,9 +20,9 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
-// schedulerVerb makes the test binary a berth-scheduler: in a process of its own it can be killed, and its feature gates
-// are its own.
-const schedulerVerb = "berth-scheduler"
+// schedulerVerb makes the test binary a berth-scheduler that ends on signals only, unlike the role of the demo. In a
+// process of its own it can be killed, and its feature gates are its own.
+const schedulerVerb = "bare-berth-scheduler"
 
 // The verb is looked for before TestMain, which belongs to the hollow nodes.
 func init() {
