@@ -7,6 +7,19 @@
 // several possible states; each is a world, and a pod is admitted only if every world admits it. Where worlds
 // disagree the pod waits for the next report, which settles the matter.
 //
+// The order of the Bindings holds as long as the kubelet's watch does. When it breaks, or the kubelet restarts, what has
+// not been admitted comes in one batch, sorted by the second of creation. A pod is therefore placed behind others that
+// are in flight only if it was created in a later second, or if in every order that is possible it is admitted and none
+// of the others loses what it was promised. Pods for which the kubelet pins nothing do not count.
+//
+// # What is assumed
+//
+// A decision is marked exact on three assumptions about speed, none of which a refusal depends on: stopping the
+// containers of a deleted pod takes longer than the scheduler takes to hear of the deletion plus the kubelet to hear of
+// a Binding written until then; a pod whose restart policy is Always ends only when it is deleted; and a pod that was
+// bound and has left the API before any report listed it has left the kubelet, too, when its agent has been heard for a
+// while after (Heard).
+//
 // Nothing here is a running total: every Node can be computed again from its report and its pods, and only caches the
 // result. The package has no clock and does no I/O; moments are handed in.
 //
