@@ -14,11 +14,11 @@
 //
 // # What is assumed
 //
-// A decision is marked exact on three assumptions about speed, none of which a refusal depends on: stopping the
-// containers of a deleted pod takes longer than the scheduler takes to hear of the deletion plus the kubelet to hear of
-// a Binding written until then; a pod whose restart policy is Always ends only when it is deleted; and a pod that was
-// bound and has left the API before any report listed it has left the kubelet, too, when its agent has been heard for a
-// while after (Heard).
+// A decision is marked exact on two assumptions about speed: stopping the containers of a deleted pod takes longer than
+// the scheduler takes to hear of the deletion plus the kubelet to hear of a Binding written until then; and a pod whose
+// restart policy is Always ends only when it is deleted. Where they fail, CPUs may differ from a prediction. Admission
+// rests on one: a pod that was bound, and has left the API before any report listed it, has left the kubelet, too, when
+// its agent has been heard for a while after (Heard).
 //
 // Nothing here is a running total: every Node can be computed again from its report and its pods, and only caches the
 // result. The package has no clock and does no I/O; moments are handed in.
