@@ -46,7 +46,8 @@ internal/scheduler        : topology placement internal/ledger internal/wire api
 internal/agent            : topology placement sysfs internal/wire internal/kubeletstate api/...
 internal/cli              : topology/... placement sysfs api/... internal/capture internal/machineview internal/cases internal/replay internal/kubeletstate internal/ledger internal/sim internal/wire
 internal/controlplane     : deploy
-internal/hollow           : topology/... placement sysfs internal/kubeletstate internal/wire
+internal/sampleplugin     : topology
+internal/hollow           : topology/... internal/sampleplugin placement sysfs internal/kubeletstate internal/wire
 internal/demo             : ...
 
 cmd/...                   : ...

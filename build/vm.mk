@@ -8,15 +8,16 @@ e2e-vm-smoke: ## One emulated machine with 4 NUMA nodes, a real kubelet, five po
 	@BERTH_VM=smoke $(call VM_TEST,30m,TestSmoke)
 
 # The parts of e2e-vm, and the test of each.
-E2E_ONLY ?= policies race
+E2E_ONLY ?= policies race devices
 VM_TEST_policies = TestPolicies
 VM_TEST_race     = TestRace
+VM_TEST_devices  = TestDevices
 
 .PHONY: e2e-vm
-e2e-vm: ## Two emulated machines of different shape; E2E_ONLY chooses among policies, race (up to 25 minutes each).
+e2e-vm: ## Two emulated machines of different shape; E2E_ONLY chooses among policies, race, devices (up to 25 minutes each).
 	@for part in $(E2E_ONLY); do $(MAKE) --no-print-directory e2e-vm-$$part; done
 
-.PHONY: e2e-vm-policies e2e-vm-race
-e2e-vm-policies e2e-vm-race: e2e-vm-%:
+.PHONY: e2e-vm-policies e2e-vm-race e2e-vm-devices
+e2e-vm-policies e2e-vm-race e2e-vm-devices: e2e-vm-%:
 	$(call say,real kubelets on two emulated machines: $*)
 	@BERTH_VM=$* $(call VM_TEST,40m,$(VM_TEST_$*))

@@ -18,6 +18,7 @@ import (
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	"k8s.io/kubernetes/pkg/kubemark"
 
+	"github.com/berth-dev/berth/internal/sampleplugin"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
@@ -127,11 +128,11 @@ func (n *node) run(ctx context.Context) error {
 		return err
 	}
 	for i, p := range n.spec.Plugins {
-		s, err := startPlugin(ctx, n.dir, i, p)
+		s, err := sampleplugin.Start(ctx, n.dir.DevicePlugins(), fmt.Sprintf("plugin-%d.sock", i), p)
 		if err != nil {
 			return err
 		}
-		defer s.stop()
+		defer s.Stop()
 	}
 	<-ctx.Done()
 	return nil

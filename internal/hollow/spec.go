@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/berth-dev/berth/internal/sampleplugin"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -37,28 +38,14 @@ type Spec struct {
 // DefaultStopTime is about what a container takes whose process ends at the first signal.
 const DefaultStopTime = 500 * time.Millisecond
 
-// Plugin is a device plugin of one resource. It speaks the device plugin API
-// (k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1) over its own socket, as plugins on real nodes do.
-type Plugin struct {
-	// Resource is the extended resource's name, "example.com/gpu".
-	Resource string
-	Devices  []Device
-	// Prefer says whether the plugin answers GetPreferredAllocation; it then prefers ascending ids. Without
-	// it the kubelet picks devices in the order of a Go map, which nobody can predict.
-	Prefer bool
-}
-
-// Device is one device of a plugin.
-type Device struct {
-	ID string
-	// NUMA are the nodes that the device is near to; none means unknown.
-	NUMA []topology.NUMAID
-	// Unhealthy devices count as capacity but are not allocatable.
-	Unhealthy bool
-}
+// Plugin is a device plugin of one resource, and Device one of its devices.
+type (
+	Plugin = sampleplugin.Plugin
+	Device = sampleplugin.Device
+)
 
 // Dir is the directory of a node. Its methods name what is in it; the layout below the kubelet's root is
-// the kubelet's own (research: /var/lib/kubelet).
+// the kubelet's own (by default /var/lib/kubelet).
 type Dir string
 
 // Root is the kubelet's root directory (--root-dir).
@@ -143,23 +130,9 @@ func (s *Spec) Check() error {
 		return fmt.Errorf("node %s: field StopTime: %v: want 0 for the default, or a positive duration", s.Name, s.StopTime)
 	}
 	for i := range s.Plugins {
-		if err := s.Plugins[i].check(); err != nil {
+		if err := s.Plugins[i].Check(); err != nil {
 			return fmt.Errorf("node %s: field Plugins[%d]: %w", s.Name, i, err)
 		}
-	}
-	return nil
-}
-
-func (p *Plugin) check() error {
-	if p.Resource == "" {
-		return errors.New("field Resource is empty: want a name like example.com/gpu")
-	}
-	seen := map[string]bool{}
-	for _, d := range p.Devices {
-		if d.ID == "" || seen[d.ID] {
-			return fmt.Errorf("%s: device id %q is empty or double: want distinct ids", p.Resource, d.ID)
-		}
-		seen[d.ID] = true
 	}
 	return nil
 }

@@ -49,6 +49,7 @@ func Ensure(ctx context.Context, repo, cache string, log io.Writer) (*Artifacts,
 		{"runc", b.runc},
 		{"kubelet (cold: about 3 minutes)", b.kubelet},
 		{"berth-agent", b.agent},
+		{"the sample device plugin", b.plugin},
 		{"initial ram disk", b.initrd},
 		{"root file system", b.disk},
 	}
@@ -248,7 +249,15 @@ func (b *builder) kubelet(ctx context.Context) error {
 	})
 }
 
-// agent is built each time: the Go build cache knows whether anything changed.
 func (b *builder) agent(ctx context.Context) error {
-	return b.run(ctx, b.repo, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", b.bin("berth-agent"), "./cmd/berth-agent")
+	return b.own(ctx, "berth-agent", "./cmd/berth-agent")
+}
+
+func (b *builder) plugin(ctx context.Context) error {
+	return b.own(ctx, "berth-sample-plugin", "./test/vm/plugin")
+}
+
+// own builds a command of this module each time: the Go build cache knows whether anything changed.
+func (b *builder) own(ctx context.Context, name, pkg string) error {
+	return b.run(ctx, b.repo, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", b.bin(name), pkg)
 }

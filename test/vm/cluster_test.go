@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +33,9 @@ type cluster struct {
 	dynamic   dynamic.Interface
 	artifacts *Artifacts
 	dir       string
-	// kernelArgs go to the machines booted from now on.
-	kernelArgs string
+	// kernelArgs and plugins go to the machines booted from now on; plugins holds the flags of a device plugin in each line, and
+	// preferences what the agent is told of how they choose.
+	kernelArgs, plugins, preferences string
 }
 
 // newCluster starts a control plane; what it and its machines leave is kept when the test fails.
@@ -66,6 +68,10 @@ func (c *cluster) node(name string, shape Shape, settings KubeletSettings) *Mach
 	files, err := joinFiles(c.cp, name, settings)
 	if err != nil {
 		c.t.Fatal(err)
+	}
+	if c.plugins != "" {
+		files["plugins"] = []byte(c.plugins)
+		files["agent.sh"] = bytes.ReplaceAll(files["agent.sh"], []byte("--kubelet-config="), []byte("--device-preferences="+c.preferences+" --kubelet-config="))
 	}
 	port, err := apiPort(c.cp)
 	if err != nil {
@@ -127,7 +133,7 @@ func (c *cluster) ready(ctx context.Context, name string) error {
 func (c *cluster) keep(m *Machine) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	for _, f := range []string{"/var/log/kubelet.log", "/var/log/containerd.log", "/var/log/agent.log", "/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state"} {
+	for _, f := range []string{"/var/log/kubelet.log", "/var/log/containerd.log", "/var/log/agent.log", "/var/log/plugins.log", "/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state"} {
 		out, _ := m.Guest.Run(ctx, "cat "+f)
 		_ = os.WriteFile(filepath.Join(c.dir, m.Name+"-"+filepath.Base(f)), []byte(out), 0o644)
 	}

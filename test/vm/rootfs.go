@@ -38,6 +38,7 @@ n=0; until ctr version >/dev/null 2>&1; do n=$((n+1)); [ $n -gt 600 ] && echo "c
 ctr -n k8s.io images ls -q 2>/dev/null | grep -q wait || ctr -n k8s.io images import /image.tar >/var/log/import.log 2>&1
 /sbin/kubelet-run &
 /sbin/agent-run &
+/sbin/plugins-run &
 echo "guest is up"
 while :; do wait; sleep 1; done
 `
@@ -59,6 +60,18 @@ while :; do
   echo "agent ended with $?" >>/var/log/agent.log
   sleep 1
 done
+`
+
+// pluginsRun keeps a device plugin running for each line of /etc/berth/plugins, which holds its flags.
+const pluginsRun = `#!/bin/busybox sh
+[ -f /etc/berth/plugins ] || exit 0
+while read -r flags; do
+  while :; do
+    if [ -S /var/lib/kubelet/device-plugins/kubelet.sock ]; then berth-sample-plugin $flags >>/var/log/plugins.log 2>&1 </dev/null; fi
+    sleep 1
+  done &
+done </etc/berth/plugins
+wait
 `
 
 const containerdConfig = `version = 3
@@ -113,11 +126,11 @@ func (b *builder) diskKey() (string, error) {
 			return "", err
 		}
 	}
-	io.WriteString(h, guestInit+kubeletRun+agentRun+containerdConfig+cniPlugin+cniConfig+waitScript)
+	io.WriteString(h, guestInit+kubeletRun+agentRun+pluginsRun+containerdConfig+cniPlugin+cniConfig+waitScript)
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
-var guestBinaries = []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "kubelet", "berth-agent"}
+var guestBinaries = []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc", "kubelet", "berth-agent", "berth-sample-plugin"}
 
 func (b *builder) populate(root string) error {
 	if err := os.RemoveAll(root); err != nil {
@@ -133,7 +146,7 @@ func (b *builder) populate(root string) error {
 		return err
 	}
 	texts := map[string]string{
-		"sbin/init": guestInit, "sbin/kubelet-run": kubeletRun, "sbin/agent-run": agentRun, "etc/containerd.toml": containerdConfig,
+		"sbin/init": guestInit, "sbin/kubelet-run": kubeletRun, "sbin/agent-run": agentRun, "sbin/plugins-run": pluginsRun, "etc/containerd.toml": containerdConfig,
 		"opt/cni/bin/noop": cniPlugin, "etc/cni/net.d/10-none.conflist": cniConfig, "image.tar": string(image),
 		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n", "etc/hosts": "127.0.0.1 localhost\n", "etc/resolv.conf": "",
 	}

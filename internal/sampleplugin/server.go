@@ -1,4 +1,4 @@
-package hollow
+package sampleplugin
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// pluginServer serves one Plugin on a socket beside the kubelet's and registers it there.
-type pluginServer struct {
+// Server serves one Plugin on a socket beside the kubelet's and has registered it there.
+type Server struct {
 	pluginapi.UnimplementedDevicePluginServer
 	plugin Plugin
 	server *grpc.Server
@@ -23,28 +23,28 @@ type pluginServer struct {
 	close  context.CancelFunc
 }
 
-var _ pluginapi.DevicePluginServer = &pluginServer{}
+var _ pluginapi.DevicePluginServer = &Server{}
 
-// startPlugin serves the plugin and registers it with the kubelet of dir.
-func startPlugin(ctx context.Context, dir Dir, index int, plugin Plugin) (*pluginServer, error) {
-	s := &pluginServer{plugin: plugin, server: grpc.NewServer()}
+// Start serves the plugin on dir/socket and registers it with the kubelet whose kubelet.sock is in dir
+// (/var/lib/kubelet/device-plugins). The caller stops it.
+func Start(ctx context.Context, dir, socket string, plugin Plugin) (*Server, error) {
+	s := &Server{plugin: plugin, server: grpc.NewServer()}
 	s.closed, s.close = context.WithCancel(context.Background())
-	socket := fmt.Sprintf("plugin-%d.sock", index)
-	listener, err := net.Listen("unix", filepath.Join(dir.DevicePlugins(), socket))
+	listener, err := net.Listen("unix", filepath.Join(dir, socket))
 	if err != nil {
 		return nil, fmt.Errorf("device plugin %s: %w", plugin.Resource, err)
 	}
 	pluginapi.RegisterDevicePluginServer(s.server, s)
 	go s.server.Serve(listener)
 	if err := s.register(ctx, dir, socket); err != nil {
-		s.stop()
+		s.Stop()
 		return nil, fmt.Errorf("device plugin %s: register: %w", plugin.Resource, err)
 	}
 	return s, nil
 }
 
-func (s *pluginServer) register(ctx context.Context, dir Dir, socket string) error {
-	conn, err := grpc.NewClient("unix://"+filepath.Join(dir.DevicePlugins(), "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+func (s *Server) register(ctx context.Context, dir, socket string) error {
+	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
@@ -58,22 +58,23 @@ func (s *pluginServer) register(ctx context.Context, dir Dir, socket string) err
 	return err
 }
 
-func (s *pluginServer) stop() {
+// Stop ends the server and removes its socket.
+func (s *Server) Stop() {
 	s.close()
 	s.server.Stop()
 }
 
-func (s *pluginServer) options() *pluginapi.DevicePluginOptions {
+func (s *Server) options() *pluginapi.DevicePluginOptions {
 	return &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: s.plugin.Prefer}
 }
 
 // GetDevicePluginOptions implements pluginapi.DevicePluginServer.
-func (s *pluginServer) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
+func (s *Server) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
 	return s.options(), nil
 }
 
 // ListAndWatch implements pluginapi.DevicePluginServer: the devices are sent once and never change.
-func (s *pluginServer) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DevicePlugin_ListAndWatchServer) error {
+func (s *Server) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DevicePlugin_ListAndWatchServer) error {
 	if err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: s.devices()}); err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (s *pluginServer) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DeviceP
 	return nil
 }
 
-func (s *pluginServer) devices() []*pluginapi.Device {
+func (s *Server) devices() []*pluginapi.Device {
 	var out []*pluginapi.Device
 	for _, d := range s.plugin.Devices {
 		dev := &pluginapi.Device{ID: d.ID, Health: pluginapi.Healthy}
@@ -103,7 +104,7 @@ func (s *pluginServer) devices() []*pluginapi.Device {
 }
 
 // GetPreferredAllocation implements pluginapi.DevicePluginServer: what must be included, then ascending ids.
-func (s *pluginServer) GetPreferredAllocation(_ context.Context, req *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
+func (s *Server) GetPreferredAllocation(_ context.Context, req *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
 	resp := &pluginapi.PreferredAllocationResponse{}
 	for _, c := range req.ContainerRequests {
 		ids := slices.Clone(c.MustIncludeDeviceIDs)
@@ -119,7 +120,7 @@ func (s *pluginServer) GetPreferredAllocation(_ context.Context, req *pluginapi.
 }
 
 // Allocate implements pluginapi.DevicePluginServer: there is nothing to prepare.
-func (s *pluginServer) Allocate(_ context.Context, req *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
+func (s *Server) Allocate(_ context.Context, req *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
 	resp := &pluginapi.AllocateResponse{}
 	for range req.ContainerRequests {
 		resp.ContainerResponses = append(resp.ContainerResponses, &pluginapi.ContainerAllocateResponse{})

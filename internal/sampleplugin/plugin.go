@@ -1,0 +1,45 @@
+// Package sampleplugin is a device plugin (k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1) whose devices are only names on NUMA
+// nodes: for hollow nodes, and for real kubelets in tests.
+package sampleplugin
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// Plugin is a device plugin of one resource. It speaks the device plugin API
+// (k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1) over its own socket, as plugins on real nodes do.
+type Plugin struct {
+	// Resource is the extended resource's name, "example.com/gpu".
+	Resource string
+	Devices  []Device
+	// Prefer says whether the plugin answers GetPreferredAllocation; it then prefers ascending ids. Without
+	// it the kubelet picks devices in the order of a Go map, which nobody can predict.
+	Prefer bool
+}
+
+// Device is one device of a plugin.
+type Device struct {
+	ID string
+	// NUMA are the nodes that the device is near to; none means unknown.
+	NUMA []topology.NUMAID
+	// Unhealthy devices count as capacity but are not allocatable.
+	Unhealthy bool
+}
+
+// Check says what is wrong with the plugin's description.
+func (p *Plugin) Check() error {
+	if p.Resource == "" {
+		return errors.New("field Resource is empty: want a name like example.com/gpu")
+	}
+	seen := map[string]bool{}
+	for _, d := range p.Devices {
+		if d.ID == "" || seen[d.ID] {
+			return fmt.Errorf("%s: device id %q is empty or double: want distinct ids", p.Resource, d.ID)
+		}
+		seen[d.ID] = true
+	}
+	return nil
+}
