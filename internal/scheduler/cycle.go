@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -16,6 +17,8 @@ const cycleKey fwk.StateKey = Name
 // cycle is what the plugin keeps for one attempt to place one pod.
 type cycle struct {
 	ledger.Candidate
+	// policy is what the pod asks for beyond its resources; zero for nothing.
+	policy wire.PodPolicy
 	// trials are the assumptions of a dry run, by node.
 	trials map[string]ledger.Trial
 	// patientUntil is until when the pod waits for certainty.

@@ -23,8 +23,12 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	if !couldPin(&request) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
+	policy, _, err := wire.PolicyOf(pod)
+	if err != nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
+	}
 	request.UID = string(pod.UID)
-	c := &cycle{Candidate: p.candidate(pod, &request)}
+	c := &cycle{Candidate: p.candidate(pod, &request), policy: policy}
 	state.Write(cycleKey, c)
 	c.patientUntil = p.waiters.add(pod, &c.Candidate, p.clock.Now()).Add(p.args.Patience.Duration)
 	if !p.ready.Load() {
@@ -77,6 +81,9 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	n := p.nodes.get(info.Node().Name)
 	now := p.clock.Now()
 	if why := n.refusal(now, p.args.StaleAfter.Duration); why != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	}
+	if why := n.misses(&c.policy); why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	a := c.ask(n)
