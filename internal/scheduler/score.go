@@ -10,6 +10,14 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
+// PreScore spares pods that pass untouched the calls of Score.
+func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	if cycleOf(state) == nil {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	return nil
+}
+
 // Score ranks a node that takes the pod. What the pod would get is in the verdict; nothing is decided here.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	c := cycleOf(state)
