@@ -23,13 +23,15 @@ type options struct {
 	log    string
 }
 
-func command(stdout, stderr io.Writer) *cobra.Command {
+// command is the command line; parsed becomes true when it has been understood.
+func command(stdout, stderr io.Writer, parsed *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "berth-demo",
 		Short:         "Run a real control plane with hollow nodes, and pods in their berths",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.PersistentPreRun = func(*cobra.Command, []string) { *parsed = true }
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -39,9 +41,24 @@ func command(stdout, stderr io.Writer) *cobra.Command {
 
 func (o *options) addFlags(cmd *cobra.Command) {
 	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "seed of the workload; equal seeds give equal workloads")
-	cmd.Flags().IntVar(&o.Nodes, "nodes", demo.MinNodes, fmt.Sprintf("number of hollow nodes, %d to %d", demo.MinNodes, demo.MaxNodes))
+	cmd.Flags().IntVar(&o.Nodes, "nodes", demo.AllNodes, fmt.Sprintf("number of hollow nodes, %d to %d; below %d they pin CPUs alone, or not every machine is there",
+		demo.MinNodes, demo.MaxNodes, demo.AllNodes))
 	cmd.Flags().BoolVar(&o.Keep, "keep", false, "leave the directories of the clusters, with all logs, behind")
 	cmd.Flags().StringVar(&o.log, "log", "", "file for the log of the control plane")
+}
+
+// usageError is a command line that cannot be carried out.
+type usageError struct{ error }
+
+// check says what is wrong with the flags.
+func (o *options) check() error {
+	if _, err := demo.Nodes(o.Nodes); err != nil {
+		return usageError{fmt.Errorf("--nodes: %w", err)}
+	}
+	if o.output != "table" && o.output != "json" {
+		return usageError{fmt.Errorf("--output %q: want table or json", o.output)}
+	}
+	return nil
 }
 
 // complete fills in what flags do not say; close must be called in the end.
@@ -68,11 +85,12 @@ func runCommand(stdout, stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Play one workload under kube-scheduler, then under Berth, and compare",
-		Long: "Starts a cluster with kube-scheduler and plays a few hundred pods on it, then the same on a fresh cluster with Berth.\n" +
-			"Progress goes to standard error, the comparison to standard output. Exits with 1 when a node refused a pod that\n" +
+		Long: "Starts a cluster with kube-scheduler and plays a few hundred pods on it, then the same on a fresh cluster with Berth:\n" +
+			"about two minutes for each. Progress goes to standard error, the comparison to standard output. Exits with 1 when a node refused a pod that\n" +
 			"Berth had placed, or gave it something else than predicted.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.compare(cmd.Context(), stdout, stderr) },
+		Args:    cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error { return o.check() },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.compare(cmd.Context(), stdout, stderr) },
 	}
 	o.addFlags(cmd)
 	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table or json")
@@ -80,9 +98,6 @@ func runCommand(stdout, stderr io.Writer) *cobra.Command {
 }
 
 func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) error {
-	if o.output != "table" && o.output != "json" {
-		return fmt.Errorf("--output %q: want table or json", o.output)
-	}
 	closeLog, err := o.complete(stderr)
 	if err != nil {
 		return err
@@ -106,13 +121,14 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) error {
 }
 
 func upCommand(stdout, stderr io.Writer) *cobra.Command {
-	o := &options{}
+	o := &options{output: "table"}
 	var kubeconfig string
 	var stock bool
 	cmd := &cobra.Command{
-		Use:   "up",
-		Short: "Start a cluster and keep it until interrupted",
-		Args:  cobra.NoArgs,
+		Use:     "up",
+		Short:   "Start a cluster and keep it until interrupted",
+		Args:    cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error { return o.check() },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var s demo.Scheduler = demo.Berth{}
 			if stock {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,10 +25,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	cmd := command(stdout, stderr)
+	parsed := false
+	cmd := command(stdout, stderr, &parsed)
 	cmd.SetArgs(args[1:])
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(stderr, "berth-demo:", err)
+		if bad := (usageError{}); !parsed || errors.As(err, &bad) {
+			return 2
+		}
 		return 1
 	}
 	return 0

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -65,6 +66,12 @@ func berthSchedulerArgs(c *Cluster, self []string) ([]string, error) {
 	}
 	path := filepath.Join(c.dir, "scheduler.yaml")
 	return append(slices.Clone(self), VerbBerthScheduler, "--config="+path), os.WriteFile(path, config, 0o600)
+}
+
+// contended counts the promises of which the scheduler's log says that another pod came between.
+func (c *Cluster) contended() (int, error) {
+	log, err := os.ReadFile(filepath.Join(c.dir, schedulerLog))
+	return bytes.Count(log, []byte(` outcome="contended"`)), err
 }
 
 // The agents' service account, deploy/rbac.

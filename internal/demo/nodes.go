@@ -1,36 +1,82 @@
 package demo
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
 
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/topology"
 	"github.com/berth-dev/berth/topology/shapes"
+)
+
+// The extended resources of the demo, named as the plugins of their vendors name them.
+const (
+	gpuResource = "nvidia.com/gpu"
+	nicResource = "rdma/hca"
+)
+
+// The GPU server and the server with sub-NUMA clustering have huge pages of both kinds set aside, on every NUMA node.
+var (
+	gpuServer = strings.Replace(shapes.GPUServer, "huge:2Mi=0;1Gi=0", "huge:2Mi=8192;1Gi=32", 1)
+	snc2      = strings.Replace(shapes.XeonSNC2, "1Gi=0", "1Gi=8", 1)
 )
 
 // shape is a machine with a kubelet configuration, of which the demo runs one or more nodes.
 type shape struct {
-	name    string
+	name string
+	// what is the machine in a few words.
+	what    string
 	machine string
 	policy  string // topologyManagerPolicy
+	scope   string // topologyManagerScope; "" is container
 	// reserved is reservedSystemCPUs.
 	reserved string
+	// cpuOptions and topologyOptions are the policy options that are on.
+	cpuOptions, topologyOptions []string
+	// pinMemory is memoryManagerPolicy Static. A machine with 8 NUMA nodes has that or devices, not both: with three
+	// resources the kubelet's merge of hints takes seconds there.
+	pinMemory bool
+	// devices says that plugins for GPUs and network cards run on the node.
+	devices bool
 	// wedge is the size in CPUs of pods of which three fit the node by amount and two by NUMA node; 0 for none.
 	wedge int64
 }
 
-// nodeShapes are the nodes of the demo in their order: real machines with the kubelet's policies spread over them. Of
-// each NUMA node's CPUs the first core of a socket is reserved.
+// nodeShapes are the nodes of the demo in their order: real machines with the kubelet's policies, scopes and options
+// spread over them. The first core of a socket, or of each of two, is reserved. The first MinNodes have nothing but CPUs to pin.
 var nodeShapes = []shape{
-	{name: "xeon-a", machine: shapes.Xeon6230, policy: "single-numa-node", reserved: "0-1,40-41", wedge: 25},
-	{name: "xeon-b", machine: shapes.Xeon6230, policy: "restricted", reserved: "0-1,40-41"},
-	{name: "epyc-a", machine: shapes.EPYC7451, policy: "restricted", reserved: "0,48"},
-	{name: "epyc-b", machine: shapes.EPYC7451, policy: "best-effort", reserved: "0,48"},
-	{name: "xeon-c", machine: shapes.Xeon6130, policy: "single-numa-node", reserved: "0"},
-	{name: "xeon-d", machine: shapes.Xeon6130, policy: "none", reserved: "0"},
+	{name: "xeon-a", what: "2-socket Xeon, interleaved", machine: shapes.Xeon6230, policy: "single-numa-node", reserved: "0-1,40-41", wedge: 25},
+	{name: "xeon-b", what: "2-socket Xeon, interleaved", machine: shapes.Xeon6230, policy: "restricted", reserved: "0-1,40-41",
+		cpuOptions: []string{"full-pcpus-only"}},
+	{name: "epyc-a", what: "EPYC, 8 NUMA, split L3", machine: shapes.EPYC7451, policy: "restricted", reserved: "0,48",
+		cpuOptions: []string{"prefer-align-cpus-by-uncorecache"}},
+	{name: "epyc-b", what: "EPYC, 8 NUMA, split L3", machine: shapes.EPYC7451, policy: "best-effort", scope: "pod", reserved: "0,48"},
+	{name: "xeon-c", what: "2-socket Xeon, no SMT", machine: shapes.Xeon6130, policy: "single-numa-node", scope: "pod", reserved: "0"},
+	{name: "xeon-d", what: "2-socket Xeon, no SMT", machine: shapes.Xeon6130, policy: "none", reserved: "0"},
+	{name: "gpu-a", what: "GPU server, 8 GPUs, 4 NICs", machine: gpuServer, policy: "single-numa-node", scope: "pod", reserved: "0,32,64,96",
+		cpuOptions: []string{"full-pcpus-only"}, pinMemory: true, devices: true},
+	{name: "gpu-b", what: "GPU server, 8 GPUs, 4 NICs", machine: gpuServer, policy: "restricted", reserved: "0,32,64,96",
+		topologyOptions: []string{"prefer-closest-numa-nodes"}, pinMemory: true, devices: true},
+	{name: "nps4", what: "EPYC NPS4, 8 NUMA, split L3", machine: shapes.EPYCNPS4, policy: "restricted", reserved: "0,128",
+		cpuOptions: []string{"prefer-align-cpus-by-uncorecache"}, pinMemory: true},
+	{name: "arm-a", what: "arm64, 4 NUMA", machine: shapes.Kunpeng920, policy: "restricted", reserved: "0",
+		topologyOptions: []string{"prefer-closest-numa-nodes"}, pinMemory: true},
+	{name: "arm-b", what: "arm64, 4 NUMA", machine: shapes.Kunpeng920, policy: "best-effort", scope: "pod", reserved: "0",
+		cpuOptions: []string{"distribute-cpus-across-numa"}},
+	{name: "snc2", what: "Xeon SNC2, 4 NUMA", machine: snc2, policy: "single-numa-node", reserved: "0,40",
+		cpuOptions: []string{"strict-cpu-reservation"}, pinMemory: true},
+	{name: "sparse", what: "4-socket Xeon, NUMA ids 0,2,3", machine: shapes.XeonX7550, policy: "restricted", reserved: "0,32",
+		pinMemory: true},
 }
 
-// MinNodes is the smallest number of nodes that a demo has: one of each shape.
-var MinNodes = len(nodeShapes)
+// MinNodes is the smallest number of nodes that a demo has: those that pin CPUs alone.
+const MinNodes = 6
+
+// AllNodes is the number of nodes of the demo at full width: one of each kind.
+var AllNodes = len(nodeShapes)
 
 // MaxNodes bounds the number of nodes: each takes about 80 MB.
 const MaxNodes = 100
@@ -42,27 +88,123 @@ func Nodes(count int) ([]hollow.Spec, error) {
 	}
 	specs := make([]hollow.Spec, 0, count)
 	for i := range count {
-		s := &nodeShapes[i%len(nodeShapes)]
-		specs = append(specs, s.spec(i/len(nodeShapes)))
+		spec, err := nodeShapes[i%len(nodeShapes)].spec(i / len(nodeShapes))
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, spec)
 	}
 	return specs, nil
 }
 
-// spec returns the round-th node of the shape.
-func (s *shape) spec(round int) hollow.Spec {
-	name := s.name
-	if round > 0 {
-		name = fmt.Sprintf("%s-%d", s.name, round+1)
+// nodeName is the name of the round-th node of the shape.
+func (s *shape) nodeName(round int) string {
+	if round == 0 {
+		return s.name
 	}
-	return hollow.Spec{
-		Name:    name,
-		Machine: s.machine,
-		KubeletConfig: fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
+	return fmt.Sprintf("%s-%d", s.name, round+1)
+}
+
+// spec returns the round-th node of the shape.
+func (s *shape) spec(round int) (hollow.Spec, error) {
+	m, err := topology.Parse(s.machine)
+	if err != nil {
+		return hollow.Spec{}, fmt.Errorf("node %s: %w", s.name, err)
+	}
+	spec := hollow.Spec{Name: s.nodeName(round), Machine: s.machine, KubeletConfig: s.kubeletConfig(m)}
+	if s.devices {
+		spec.Plugins = []hollow.Plugin{
+			plugin(gpuResource, "gpu-", m, "03"),
+			plugin(nicResource, "hca-", m, "02"),
+		}
+	}
+	return spec, nil
+}
+
+// plugin serves the machine's devices of a PCI base class: two hexadecimal digits, 03 is display, 02 network. It prefers ascending ids, as without a preference the kubelet picks by chance.
+func plugin(resource, prefix string, m *topology.Machine, class string) hollow.Plugin {
+	p := hollow.Plugin{Resource: resource, Prefer: true}
+	for i := range m.Devices {
+		if d := &m.Devices[i]; strings.HasPrefix(d.Class, class) {
+			p.Devices = append(p.Devices, hollow.Device{ID: fmt.Sprintf("%s%d", prefix, len(p.Devices)), NUMA: []topology.NUMAID{d.NUMA}})
+		}
+	}
+	return p
+}
+
+func (s *shape) kubeletConfig(m *topology.Machine) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cpuManagerPolicy: static
 topologyManagerPolicy: %s
-topologyManagerScope: container
+topologyManagerScope: %s
 reservedSystemCPUs: %q
-`, s.policy, s.reserved),
+`, s.policy, s.topologyScope(), s.reserved)
+	writeOptions(&b, "cpuManagerPolicyOptions", s.cpuOptions)
+	writeOptions(&b, "topologyManagerPolicyOptions", s.topologyOptions)
+	if s.pinMemory {
+		writeReservedMemory(&b, m)
 	}
+	return b.String()
+}
+
+func (s *shape) topologyScope() string {
+	if s.scope == "" {
+		return "container"
+	}
+	return s.scope
+}
+
+func writeOptions(w io.Writer, field string, options []string) {
+	if len(options) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "%s:\n", field)
+	for _, o := range options {
+		fmt.Fprintf(w, "  %s: \"true\"\n", o)
+	}
+}
+
+const (
+	// reservedMiB is what is reserved of each NUMA node's memory.
+	reservedMiB = 512
+	// evictionMiB is memory.available of the kubelet's default evictionHard.
+	evictionMiB = 100
+)
+
+// writeReservedMemory reserves the same of each NUMA node. The kubelet wants the sum to be systemReserved and the eviction
+// threshold together (pkg/kubelet/cm/memorymanager.validateReservedMemory).
+func writeReservedMemory(w io.Writer, m *topology.Machine) {
+	fmt.Fprintf(w, "memoryManagerPolicy: Static\nsystemReserved: {memory: %dMi}\nreservedMemory:\n", reservedMiB*len(m.NUMANodes)-evictionMiB)
+	for i := range m.NUMANodes {
+		fmt.Fprintf(w, "- {numaNode: %d, limits: {memory: %dMi}}\n", m.NUMANodes[i].ID, reservedMiB)
+	}
+}
+
+// describe writes what the nodes are, one to a line.
+func describe(w io.Writer, count int) error {
+	var out bytes.Buffer
+	tw := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	for i := range count {
+		s := &nodeShapes[i%len(nodeShapes)]
+		fmt.Fprintf(tw, "  %s\t%s\t%s\n", s.nodeName(i/len(nodeShapes)), s.what, strings.Join(s.settings(), ", "))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := out.WriteTo(w)
+	return err
+}
+
+// settings names what is not a kubelet's default.
+func (s *shape) settings() []string {
+	out := []string{s.policy}
+	if s.scope != "" {
+		out = append(out, s.scope+" scope")
+	}
+	if s.pinMemory {
+		out = append(out, "memory pinned")
+	}
+	return append(append(out, s.cpuOptions...), s.topologyOptions...)
 }

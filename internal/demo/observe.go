@@ -145,12 +145,14 @@ func differ(c *placement.ContainerDecision, h *holding) string {
 	switch {
 	case c.CPUs != h.cpus:
 		return fmt.Sprintf("container %s: CPUs %s, predicted %s", c.Name, orShared(h.cpus), orShared(c.CPUs))
-	case !slices.Equal(c.Memory, h.memory) && !slices.Equal(sortedBlocks(c.Memory), sortedBlocks(h.memory)):
-		return fmt.Sprintf("container %s: memory %v, predicted %v", c.Name, h.memory, c.Memory)
 	case !slices.EqualFunc(c.Devices, h.devices, func(a, b placement.DeviceAllocation) bool {
 		return a.Resource == b.Resource && slices.Equal(a.IDs, b.IDs)
 	}):
 		return fmt.Sprintf("container %s: devices %v, predicted %v", c.Name, h.devices, c.Devices)
+	case c.Kind == placement.Init: // its memory was freed when those after it started
+		return ""
+	case !slices.Equal(sortedBlocks(c.Memory), sortedBlocks(h.memory)):
+		return fmt.Sprintf("container %s: memory %v, predicted %v", c.Name, h.memory, c.Memory)
 	}
 	return ""
 }

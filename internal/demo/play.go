@@ -25,6 +25,13 @@ type Options struct {
 
 // Compare plays the same workload on two fresh clusters, one under each scheduler.
 func Compare(ctx context.Context, opts Options, stock, berth Scheduler) (*Comparison, error) {
+	if _, err := Nodes(opts.Nodes); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(opts.Progress, "The same pods on the same %d nodes, under %s and then under %s:\n", opts.Nodes, stock.Title(), berth.Title())
+	if err := describe(opts.Progress, opts.Nodes); err != nil {
+		return nil, err
+	}
 	c := &Comparison{}
 	for _, half := range []struct {
 		scheduler Scheduler
@@ -44,7 +51,8 @@ const startLimit = 3 * time.Minute
 
 // Play starts a cluster with the scheduler, plays the workload and takes everything down again.
 func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error) {
-	fmt.Fprintf(opts.Progress, "%s: starting a control plane and %d nodes\n", s.Title(), opts.Nodes)
+	m := newMeter(opts.Progress, s.Title())
+	m.line("starting an API server and %d nodes", opts.Nodes)
 	begun := time.Now()
 	c, stop, err := Up(ctx, opts, s)
 	if err != nil {
@@ -52,15 +60,15 @@ func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error)
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	w := Generate(opts.Seed, opts.Nodes)
-	fmt.Fprintf(opts.Progress, "%s: ready after %.1fs; %d pods follow, seed %d\n", s.Title(), time.Since(begun).Seconds(), len(w.Pods), w.Seed)
-	meter := &meter{w: opts.Progress, title: s.Title(), total: len(w.Pods)}
-	r := &Runner{Cluster: c, Workload: w, Predicts: s.Predicts(), Progress: meter.show}
+	m.line("ready after %.0f s; %d pods follow within %.0f s, seed %d", time.Since(begun).Seconds(), len(w.Pods), w.Length().Seconds(), w.Seed)
+	r := &Runner{Cluster: c, Workload: w, Predicts: s.Predicts(), Progress: m.show}
 	report, err := r.Run(ctx)
 	if err != nil {
 		return nil, err
 	}
+	m.last(time.Since(r.begun), report)
 	for _, note := range report.Notes {
-		fmt.Fprintf(opts.Progress, "%s: %s\n", s.Title(), note)
+		m.line("%s", note)
 	}
 	return report, nil
 }
@@ -88,24 +96,4 @@ func Up(ctx context.Context, opts Options, s Scheduler) (_ *Cluster, stop func()
 		return nil, nil, errors.Join(err, c.Stop())
 	}
 	return c, func() error { return errors.Join(stopScheduler(), c.Stop()) }, nil
-}
-
-// meter prints the state of a run at intervals.
-type meter struct {
-	w     io.Writer
-	title string
-	total int
-	last  time.Time
-}
-
-// meterInterval is long enough for a log and short enough for a person.
-const meterInterval = 2 * time.Second
-
-func (m *meter) show(elapsed time.Duration, r *Report, pending int) {
-	if time.Since(m.last) < meterInterval {
-		return
-	}
-	m.last = time.Now()
-	fmt.Fprintf(m.w, "%s: %3.0fs  created %d (of %d and those again)  ran %d  refused %d  waiting %d  mispredicted %d\n",
-		m.title, elapsed.Seconds(), r.Pods, m.total, r.Running, r.Refused(), pending, r.Mispredicted)
 }

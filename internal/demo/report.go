@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"text/tabwriter"
 	"time"
 )
 
@@ -31,6 +30,9 @@ type Report struct {
 	Exact     int `json:"exact"`
 	// Mispredicted is how many running pods got something else from the node's managers than their decision said.
 	Mispredicted int `json:"mispredicted"`
+	// Contended is how many were overtaken by a pod that another scheduler, or nobody, had put on their node: what the scheduler
+	// says of the promises that were not kept. They count as rejected or mispredicted all the same.
+	Contended int `json:"contended"`
 	// Pending is how many were neither running nor refused in the end.
 	Pending int `json:"pending"`
 	// SecondsToRunning is the time from creation until the API showed the pod Running.
@@ -88,47 +90,64 @@ func (c *Comparison) Kept() bool { return c.Berth.Refused() == 0 && c.Berth.Misp
 // WriteJSON writes the comparison as one line.
 func (c *Comparison) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(c) }
 
-// WriteTable writes the comparison side by side.
+// WriteTable writes the comparison side by side, names to the left and numbers to the right.
 func (c *Comparison) WriteTable(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "\tkube-scheduler\tBerth\t")
-	for _, row := range c.rows() {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t\n", row.name, row.cell(c.Stock), row.cell(c.Berth))
+	rows := append([]row{{"", Stock{}.Title(), Berth{}.Title()}}, c.rows()...)
+	var name, stock, berth int
+	for _, r := range rows {
+		name, stock, berth = max(name, len(r.name)), max(stock, len(r.stock)), max(berth, len(r.berth))
 	}
-	return tw.Flush()
+	for _, r := range rows {
+		if _, err := fmt.Fprintf(w, "%-*s   %*s   %*s\n", name, r.name, stock, r.stock, berth, r.berth); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-type row struct {
-	name string
-	cell func(*Report) string
-}
+type row struct{ name, stock, berth string }
 
 func (c *Comparison) rows() []row {
-	number := func(f func(*Report) int) func(*Report) string {
-		return func(r *Report) string { return strconv.Itoa(f(r)) }
+	var rows []row
+	text := func(name string, f func(*Report) string) {
+		rows = append(rows, row{name, f(c.Stock), f(c.Berth)})
 	}
-	seconds := func(f func(Quantiles) float64) func(*Report) string {
-		return func(r *Report) string { return fmt.Sprintf("%.2f", f(r.SecondsToRunning)) }
+	number := func(name string, f func(*Report) int) {
+		text(name, func(r *Report) string { return strconv.Itoa(f(r)) })
 	}
-	rows := []row{
-		{"pods created", number(func(r *Report) int { return r.Pods })},
-		{"ever running", number(func(r *Report) int { return r.Running })},
-		{"refused by the kubelet", number((*Report).Refused)},
-	}
+	number("pods created", func(r *Report) int { return r.Pods })
+	number("ever running", func(r *Report) int { return r.Running })
+	number("refused by the kubelet", (*Report).Refused)
 	for _, reason := range keys(c.Stock.Rejected, c.Berth.Rejected) {
-		rows = append(rows, row{"  " + reason, number(func(r *Report) int { return r.Rejected[reason] })})
+		number("  "+reason, func(r *Report) int { return r.Rejected[reason] })
 	}
-	rows = append(rows, row{"pending in the end", number(func(r *Report) int { return r.Pending })})
+	number("waiting in the end", func(r *Report) int { return r.Pending })
 	for _, n := range keys(c.Stock.NUMANodesPerPod, c.Berth.NUMANodesPerPod) {
-		rows = append(rows, row{"pods on " + n + " NUMA node(s)", number(func(r *Report) int { return r.NUMANodesPerPod[n] })})
+		number("pods on "+n+" NUMA node"+plural(n), func(r *Report) int { return r.NUMANodesPerPod[n] })
 	}
-	return append(rows,
-		row{"pods across sockets", number(func(r *Report) int { return r.CrossSocket })},
-		row{"predicted", number(func(r *Report) int { return r.Predicted })},
-		row{"predictions wrong", number(func(r *Report) int { return r.Mispredicted })},
-		row{"seconds to running, p50", seconds(func(q Quantiles) float64 { return q.P50 })},
-		row{"seconds to running, p99", seconds(func(q Quantiles) float64 { return q.P99 })},
-	)
+	number("pods across sockets", func(r *Report) int { return r.CrossSocket })
+	number("decisions before binding", func(r *Report) int { return r.Predicted })
+	text("  exact", (*Report).exactness)
+	number("  wrong", func(r *Report) int { return r.Mispredicted })
+	number("  contended", func(r *Report) int { return r.Contended })
+	text("seconds to running, median", func(r *Report) string { return fmt.Sprintf("%.2f", r.SecondsToRunning.P50) })
+	text("seconds to running, p99", func(r *Report) string { return fmt.Sprintf("%.2f", r.SecondsToRunning.P99) })
+	return rows
+}
+
+func plural(n string) string {
+	if n == "1" {
+		return ""
+	}
+	return "s"
+}
+
+// exactness is the number of exact decisions, with their part of all.
+func (r *Report) exactness() string {
+	if r.Predicted == 0 {
+		return strconv.Itoa(r.Exact)
+	}
+	return fmt.Sprintf("%d (%d%%)", r.Exact, 100*r.Exact/r.Predicted)
 }
 
 // keys returns the keys of both maps, numbers by value before words by letter.

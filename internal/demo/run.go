@@ -101,8 +101,7 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 				return nil, err
 			}
 			if next = n; next == len(r.Workload.Pods) && r.settled() {
-				r.conclude()
-				return r.report, nil
+				return r.report, r.conclude()
 			}
 		}
 	}
@@ -338,8 +337,12 @@ func (r *Runner) settled() bool {
 	return true
 }
 
-func (r *Runner) conclude() {
+func (r *Runner) conclude() (err error) {
 	r.report.Pending = r.pending()
 	r.report.finish()
 	slices.Sort(r.report.Notes)
+	if r.Predicts && r.Cluster.scheduler != nil {
+		r.report.Contended, err = r.Cluster.contended()
+	}
+	return err
 }

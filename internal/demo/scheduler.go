@@ -60,11 +60,14 @@ func (c *Cluster) credentials(user string, groups []string) (string, error) {
 // lease is where kube-scheduler says that it leads.
 const lease = "kube-scheduler"
 
+// schedulerLog is the scheduler's log in the cluster's directory.
+const schedulerLog = "scheduler.log"
+
 // startScheduler runs a kube-scheduler as a child and waits until it holds its lease.
 func (c *Cluster) startScheduler(ctx context.Context, argv []string) (func() error, error) {
 	// Nothing connects to the scheduler here: port 0 keeps it from listening.
 	argv = append(argv, "--secure-port=0", "--leader-elect-lease-duration=5s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s")
-	child, err := hollow.StartChild("scheduler", argv, filepath.Join(c.dir, "scheduler.log"))
+	child, err := hollow.StartChild("scheduler", argv, filepath.Join(c.dir, schedulerLog))
 	if err != nil {
 		return nil, err
 	}

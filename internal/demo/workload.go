@@ -3,11 +3,14 @@ package demo
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/hollow"
 )
 
 // Pod is a pod of the workload: what a user wants, at a time.
@@ -16,7 +19,9 @@ type Pod struct {
 	// At is when it is created, counted from the beginning.
 	At time.Duration
 	// Life is how long after its creation it is deleted; 0: it stays.
-	Life       time.Duration
+	Life time.Duration
+	// Init are its init containers and sidecars, in their order.
+	Init       []Container
 	Containers []Container
 	// Node, when not empty, is the only node that the pod may run on, by node selector.
 	Node string
@@ -24,11 +29,15 @@ type Pod struct {
 
 // Container is a container of a Pod. Requests equal limits unless Burstable.
 type Container struct {
-	// MilliCPU is the CPU request in thousandths; 0: none, and no memory either.
+	// MilliCPU is the CPU request in thousandths; 0: none, and nothing else either.
 	MilliCPU    int64
 	MemoryBytes int64
 	// Burstable containers have a CPU limit of twice the request.
 	Burstable bool
+	// Sidecar is an init container that keeps running; other init containers end by themselves.
+	Sidecar bool
+	// More is what it asks besides: huge pages in bytes, devices by number.
+	More map[corev1.ResourceName]int64
 }
 
 // Workload is what a run does, made from a seed alone.
@@ -39,27 +48,31 @@ type Workload struct {
 
 // The load is sized to keep the CPUs of the nodes nearly all asked for, so that NUMA nodes are scarce.
 const (
-	// burst is how many pods are created at once in the beginning, for each node.
-	burstPerNode = 9
+	// burstPerNode is how many pods are created at once in the beginning, for each node.
+	burstPerNode = 6
 	// churnPerNode is how many follow, for each node, one by one.
-	churnPerNode = 41
+	churnPerNode = 28
 	// churnTime is the time during which they follow.
-	churnTime = 55 * time.Second
+	churnTime = 75 * time.Second
 	// meanLife of a pod that does not stay.
-	meanLife = 9 * time.Second
+	meanLife = 11 * time.Second
 	// minLife leaves a pod time to be started and looked at.
 	minLife = 2 * time.Second
 	// maxLife keeps the end of a run from dragging on.
 	maxLife = 25 * time.Second
 )
 
-// Generate makes the workload for count nodes as Nodes gives them. Equal seeds give equal workloads.
+// Generate makes the workload for count nodes as Nodes gives them. Equal seeds give equal workloads. Pods ask for huge
+// pages and devices when some of the nodes have them.
 //
 // It begins with the wedge: on each node that has one, three pods that fit its free CPUs exactly by amount, but two of
 // which fill its two NUMA nodes. A scheduler that only adds up amounts binds all three, and the kubelet,
 // told to keep pods on single NUMA nodes, refuses the third. That holds for any seed.
 func Generate(seed uint64, count int) Workload {
-	g := generator{rand.New(rand.NewPCG(seed, 0x6265727468))}
+	g := generator{rand.New(rand.NewPCG(seed, 0x6265727468)), ordinary}
+	if count >= len(nodeShapes) {
+		g.kinds = append(slices.Clip(ordinary), special...)
+	}
 	w := Workload{Seed: seed}
 	for i := range count {
 		s := &nodeShapes[i%len(nodeShapes)]
@@ -67,16 +80,15 @@ func Generate(seed uint64, count int) Workload {
 			continue
 		}
 		for range 3 {
-			w.add(Pod{Node: s.spec(i / len(nodeShapes)).Name, Life: g.life(), Containers: []Container{g.pinned(s.wedge)}})
+			w.add(Pod{Node: s.nodeName(i / len(nodeShapes)), Life: g.life(), Containers: []Container{g.pinned(s.wedge)}})
 		}
 	}
 	for range burstPerNode * count {
-		w.add(Pod{Life: g.life(), Containers: g.containers()})
+		w.add(g.pod(0))
 	}
 	churn := churnPerNode * count
 	for i := range churn {
-		at := time.Second + churnTime*time.Duration(i)/time.Duration(churn)
-		w.add(Pod{At: at, Life: g.life(), Containers: g.containers()})
+		w.add(g.pod(time.Second + churnTime*time.Duration(i)/time.Duration(churn)))
 	}
 	return w
 }
@@ -89,7 +101,76 @@ func (w *Workload) add(p Pod) {
 // Length is the time from the first to the last creation.
 func (w *Workload) Length() time.Duration { return w.Pods[len(w.Pods)-1].At }
 
-type generator struct{ r *rand.Rand }
+type generator struct {
+	r     *rand.Rand
+	kinds []podKind
+}
+
+// podKind is a kind of pod and how often it comes.
+type podKind struct {
+	weight int
+	fill   func(generator, *Pod)
+}
+
+// ordinary are pods that any node can run: most have one container of whole CPUs.
+var ordinary = []podKind{
+	{54, func(g generator, p *Pod) { p.Containers = []Container{g.pinned(g.size())} }},
+	{8, func(g generator, p *Pod) { p.Containers = []Container{g.pinned(g.upTo(4)), g.pinned(g.upTo(4))} }},
+	{7, func(g generator, p *Pod) { // the init container leaves its CPUs to the others
+		p.Init, p.Containers = []Container{g.pinned(g.upTo(4))}, []Container{g.pinned(4 + g.upTo(4))}
+	}},
+	{6, func(g generator, p *Pod) { // a proxy that is pinned, too
+		p.Init, p.Containers = []Container{g.sidecar(1000)}, []Container{g.pinned(g.upTo(8))}
+	}},
+	{4, func(g generator, p *Pod) { // a proxy on the shared CPUs, and an init container after it
+		p.Init, p.Containers = []Container{g.sidecar(250), g.pinned(2)}, []Container{g.pinned(2 * g.upTo(4))}
+	}},
+	{5, func(g generator, p *Pod) { // Guaranteed, yet not pinned
+		p.Containers = []Container{{MilliCPU: 1000*g.upTo(3) - 500, MemoryBytes: 128 << 20}}
+	}},
+	{7, func(g generator, p *Pod) {
+		p.Containers = []Container{{MilliCPU: 250 * g.upTo(8), MemoryBytes: 128 << 20, Burstable: true}}
+	}},
+	{5, func(_ generator, p *Pod) { p.Containers = []Container{{}} }}, // best effort
+}
+
+// special are pods for the nodes with devices or huge pages.
+var special = []podKind{
+	{12, func(g generator, p *Pod) { p.Containers = []Container{g.training()} }},
+	{4, func(g generator, p *Pod) { // data is fetched first, by CPUs alone
+		p.Init, p.Containers = []Container{g.pinned(2)}, []Container{g.training()}
+	}},
+	{8, func(g generator, p *Pod) { // packets in huge pages
+		c := g.pinned(2 * g.upTo(4))
+		c.More = map[corev1.ResourceName]int64{"hugepages-2Mi": g.upTo(4) << 29}
+		p.Containers = []Container{c}
+	}},
+	{4, func(g generator, p *Pod) { // a database
+		c := g.pinned(2 * g.upTo(6))
+		c.More = map[corev1.ResourceName]int64{"hugepages-1Gi": g.upTo(6) << 30}
+		p.Containers = []Container{c}
+	}},
+}
+
+// pod makes a pod of some kind.
+func (g generator) pod(at time.Duration) Pod {
+	p := Pod{At: at, Life: g.life()}
+	total := 0
+	for _, k := range g.kinds {
+		total += k.weight
+	}
+	n := g.r.IntN(total)
+	for _, k := range g.kinds {
+		if n -= k.weight; n < 0 {
+			k.fill(g, &p)
+			break
+		}
+	}
+	return p
+}
+
+// upTo returns 1 to n.
+func (g generator) upTo(n int64) int64 { return 1 + g.r.Int64N(n) }
 
 // life is exponential above the minimum, and cut off; one pod in twelve stays.
 func (g generator) life() time.Duration {
@@ -99,20 +180,18 @@ func (g generator) life() time.Duration {
 	return min(maxLife, minLife+time.Duration(g.r.ExpFloat64()*float64(meanLife-minLife))).Round(time.Millisecond)
 }
 
-// containers are those of a pod: three in four have one container of whole CPUs.
-func (g generator) containers() []Container {
-	switch n := g.r.IntN(100); {
-	case n < 75:
-		return []Container{g.pinned(g.size())}
-	case n < 83:
-		return []Container{g.pinned(1 + g.r.Int64N(4)), g.pinned(1 + g.r.Int64N(4))}
-	case n < 88:
-		return []Container{{MilliCPU: 500 + 1000*g.r.Int64N(3), MemoryBytes: 128 << 20}} // Guaranteed, yet not pinned
-	case n < 95:
-		return []Container{{MilliCPU: 250 * (1 + g.r.Int64N(8)), MemoryBytes: 128 << 20, Burstable: true}}
-	default:
-		return []Container{{}} // best effort
+// training is a container with GPUs, CPUs and memory in proportion, and often a network card.
+func (g generator) training() Container {
+	gpus := []int64{1, 1, 2, 2, 4}[g.r.IntN(5)]
+	c := Container{MilliCPU: 1000 * gpus * (4 + 2*g.r.Int64N(3)), MemoryBytes: gpus * 16 << 30, More: map[corev1.ResourceName]int64{gpuResource: gpus}}
+	if g.r.IntN(2) == 0 {
+		c.More[nicResource] = 1
 	}
+	return c
+}
+
+func (g generator) sidecar(milli int64) Container {
+	return Container{MilliCPU: milli, MemoryBytes: 64 << 20, Sidecar: true}
 }
 
 func (g generator) pinned(cpus int64) Container {
@@ -121,7 +200,7 @@ func (g generator) pinned(cpus int64) Container {
 
 // sizes are how often pinned containers ask for how many CPUs.
 var sizes = []struct{ cpus, weight int64 }{
-	{1, 6}, {2, 14}, {3, 5}, {4, 16}, {5, 3}, {6, 12}, {7, 3}, {8, 16}, {10, 8}, {12, 8}, {14, 4}, {16, 4}, {20, 2}, {24, 2}, {30, 1},
+	{1, 6}, {2, 14}, {3, 5}, {4, 16}, {5, 3}, {6, 12}, {7, 3}, {8, 16}, {10, 8}, {12, 8}, {14, 4}, {16, 5}, {20, 3}, {24, 3}, {30, 2}, {48, 1},
 }
 
 func (g generator) size() int64 {
@@ -138,8 +217,11 @@ func (g generator) size() int64 {
 	panic("demo: weights do not add up") // n is below their sum
 }
 
-// image of all containers: nothing is pulled, nothing runs.
+// image of all containers but those that end: nothing is pulled, nothing runs.
 const image = "berth.dev/demo:1"
+
+// initTime is how long an init container runs.
+const initTime = 200 * time.Millisecond
 
 // Object returns the pod as an API object with the name.
 func (p *Pod) Object(name string) *corev1.Pod {
@@ -150,6 +232,14 @@ func (p *Pod) Object(name string) *corev1.Pod {
 	}
 	if p.Node != "" {
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: p.Node}
+	}
+	for i := range p.Init {
+		c := corev1.Container{Name: fmt.Sprintf("i%d", i), Image: hollow.ExitImage(initTime), Resources: p.Init[i].resources()}
+		if p.Init[i].Sidecar {
+			always := corev1.ContainerRestartPolicyAlways
+			c.Image, c.RestartPolicy = image, &always
+		}
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
 	}
 	for i := range p.Containers {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{
@@ -164,10 +254,14 @@ func (c *Container) resources() corev1.ResourceRequirements {
 		return corev1.ResourceRequirements{}
 	}
 	list := func(milli int64) corev1.ResourceList {
-		return corev1.ResourceList{
+		l := corev1.ResourceList{
 			corev1.ResourceCPU:    *resource.NewMilliQuantity(milli, resource.DecimalSI),
 			corev1.ResourceMemory: *resource.NewQuantity(c.MemoryBytes, resource.BinarySI),
 		}
+		for name, n := range c.More {
+			l[name] = *resource.NewQuantity(n, resource.BinarySI)
+		}
+		return l
 	}
 	r := corev1.ResourceRequirements{Requests: list(c.MilliCPU), Limits: list(c.MilliCPU)}
 	if c.Burstable {

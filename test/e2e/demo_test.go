@@ -78,18 +78,75 @@ func TestStockIsRefused(t *testing.T) {
 	}
 }
 
-// TestBerthKeepsItsPromise plays half of the demo's workload under Berth, with a seed that nobody has chosen.
+// TestBerthKeepsItsPromise plays a part of the demo's workload under Berth, with a seed that nobody has chosen.
 func TestBerthKeepsItsPromise(t *testing.T) {
-	report := playPart(t, demo.Berth{}, uint64(time.Now().UnixNano())%10000, 150)
-	if report.Refused() != 0 || report.Mispredicted != 0 {
-		t.Errorf("refused %v, mispredicted %d: want none", report.Rejected, report.Mispredicted)
+	report := playPart(t, demo.Berth{}, uint64(time.Now().UnixNano())%10000, 100)
+	if report.Refused() != 0 || report.Mispredicted != 0 || report.Contended != 0 {
+		t.Errorf("refused %v, mispredicted %d, contended %d: want none", report.Rejected, report.Mispredicted, report.Contended)
 	}
-	if report.Pods != 150 || report.Running < 100 || report.Predicted < 75 || report.Pending > 20 {
+	if report.Pods != 100 || report.Running < 65 || report.Predicted < 50 || report.Pending > 20 {
 		t.Errorf("%d pods, %d ran, %d predicted, %d pending: want most to run, with a decision", report.Pods, report.Running, report.Predicted, report.Pending)
 	}
 	// On an idle machine it is nearly all; where the API server is slow, more pods are ending while others are placed.
 	if 2*report.Exact < report.Predicted {
 		t.Errorf("%d of %d decisions exact: want most", report.Exact, report.Predicted)
+	}
+}
+
+// TestAllNodes holds the demo at full width to what it promises to have, and to what the genuine kubelet can take.
+func TestAllNodes(t *testing.T) {
+	nodes, err := demo.Nodes(demo.AllNodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machines, text := map[string]bool{}, strings.Builder{}
+	for _, n := range nodes {
+		machines[n.Machine] = true
+		text.WriteString(n.KubeletConfig)
+		m, err := topology.Parse(n.Machine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(m.NUMANodes) == 8 && strings.Contains(n.KubeletConfig, "memoryManagerPolicy: Static") && len(n.Plugins) > 0 {
+			t.Errorf("%s: memory and devices on 8 NUMA nodes: merging the hints of three resources takes the kubelet seconds", n.Name)
+		}
+		if strings.Contains(n.Name, "gpu") && (len(n.Plugins) != 2 || len(n.Plugins[0].Devices) != 8 || len(n.Plugins[1].Devices) != 4) {
+			t.Errorf("%s: plugins %v, want 8 GPUs and 4 network cards", n.Name, n.Plugins)
+		}
+	}
+	if len(nodes) < 12 || len(machines) < 5 {
+		t.Errorf("%d nodes of %d machines: want at least 12 of 5", len(nodes), len(machines))
+	}
+	for _, want := range []string{": none", ": best-effort", ": restricted", ": single-numa-node", "Scope: container", "Scope: pod", "full-pcpus-only",
+		"distribute-cpus-across-numa", "strict-cpu-reservation", "prefer-align-cpus-by-uncorecache", "prefer-closest-numa-nodes", "reservedMemory"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no node has %q", want)
+		}
+	}
+}
+
+// TestWorkloadAsksForEverything looks for every kind of request in the workload at full width.
+func TestWorkloadAsksForEverything(t *testing.T) {
+	for seed := range uint64(10) {
+		found := map[string]int{}
+		for _, p := range demo.Generate(seed, demo.AllNodes).Pods {
+			for _, c := range p.Init {
+				found[map[bool]string{true: "sidecar", false: "init"}[c.Sidecar]]++
+			}
+			for _, c := range p.Containers {
+				for name := range c.More {
+					found[string(name)]++
+				}
+			}
+			if p.Life > 0 {
+				found["churn"]++
+			}
+		}
+		for _, want := range []string{"sidecar", "init", "churn", "nvidia.com/gpu", "rdma/hca", "hugepages-2Mi", "hugepages-1Gi"} {
+			if found[want] < 5 {
+				t.Errorf("seed %d: %d of %s: want a few", seed, found[want], want)
+			}
+		}
 	}
 }
 
@@ -217,8 +274,8 @@ func TestComparisonJSON(t *testing.T) {
 	if err := c.WriteJSON(&out); err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"stock":{"pods":3,"running":2,"rejected":{"TopologyAffinityError":1},"numaNodesPerPod":{"1":2},"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"pending":0,"secondsToRunning":{"p50":0,"p99":0}},` +
-		`"berth":{"pods":3,"running":3,"rejected":{},"numaNodesPerPod":{"1":3},"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"pending":0,"secondsToRunning":{"p50":0.1,"p99":0.25}}}` + "\n"
+	const want = `{"stock":{"pods":3,"running":2,"rejected":{"TopologyAffinityError":1},"numaNodesPerPod":{"1":2},"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"contended":0,"pending":0,"secondsToRunning":{"p50":0,"p99":0}},` +
+		`"berth":{"pods":3,"running":3,"rejected":{},"numaNodesPerPod":{"1":3},"crossSocket":0,"predicted":0,"exact":0,"mispredicted":0,"contended":0,"pending":0,"secondsToRunning":{"p50":0.1,"p99":0.25}}}` + "\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
@@ -250,14 +307,14 @@ func buildDemo(t *testing.T) string {
 func TestDemoCommand(t *testing.T) {
 	bin := buildDemo(t)
 	t.Run("bad usage", func(t *testing.T) {
-		for _, args := range [][]string{{"run", "--output=yaml"}, {"up", "--nodes=2"}, {"run", "extra"}, {"nodes"}} {
+		for _, args := range [][]string{{"run", "--output=yaml"}, {"up", "--nodes=2"}, {"run", "extra"}, {"nodes"}, {"run", "--seed=x"}, {"up", "--output=json"}} {
 			var stdout bytes.Buffer
 			cmd := exec.Command(bin, args...)
 			cmd.Stdout = &stdout
 			err := cmd.Run()
 			var exit *exec.ExitError
-			if !errors.As(err, &exit) || exit.ExitCode() != 1 || stdout.Len() > 0 {
-				t.Errorf("%v: got %v and %q on standard output, want exit code 1 and nothing", args, err, stdout.String())
+			if !errors.As(err, &exit) || exit.ExitCode() != 2 || stdout.Len() > 0 {
+				t.Errorf("%v: got %v and %q on standard output, want exit code 2 and nothing", args, err, stdout.String())
 			}
 		}
 	})
@@ -300,7 +357,7 @@ func TestDemoCommand(t *testing.T) {
 func up(t *testing.T, bin, tmp string) *exec.Cmd {
 	t.Helper()
 	kubeconfig := filepath.Join(tmp, "kubeconfig")
-	cmd := exec.Command(bin, "up", "--stock", "--kubeconfig", kubeconfig)
+	cmd := exec.Command(bin, "up", "--stock", fmt.Sprint("--nodes=", demo.MinNodes), "--kubeconfig", kubeconfig)
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 	cmd.Stderr = lineWriter{t}
 	if err := cmd.Start(); err != nil {

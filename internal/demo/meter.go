@@ -1,0 +1,88 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// meter tells a person how a run goes: on a terminal one line that changes, elsewhere a line now and then.
+type meter struct {
+	w     io.Writer
+	title string
+	// columns is the width of the terminal; 0: it is none.
+	columns int
+	shown   time.Time
+	// open says that the line that changes has been written and not ended.
+	open bool
+}
+
+// How often the state is told: a terminal's line follows the run, a log stays short.
+const (
+	terminalInterval = 200 * time.Millisecond
+	logInterval      = 15 * time.Second
+)
+
+func newMeter(w io.Writer, title string) *meter {
+	return &meter{w: w, title: title, columns: columns(w), shown: time.Now()}
+}
+
+// columns returns the width of the terminal that w is, or 0.
+func columns(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	switch {
+	case err != nil:
+		return 0
+	case size.Col == 0: // a terminal that does not know
+		return 80
+	}
+	return int(size.Col)
+}
+
+// line writes a line that stays.
+func (m *meter) line(format string, args ...any) {
+	if m.open {
+		fmt.Fprintln(m.w)
+		m.open = false
+	}
+	fmt.Fprintf(m.w, "%s: %s\n", m.title, fmt.Sprintf(format, args...))
+}
+
+// show is a Progress.
+func (m *meter) show(elapsed time.Duration, r *Report, pending int) {
+	interval := logInterval
+	if m.columns > 0 {
+		interval = terminalInterval
+	}
+	if time.Since(m.shown) < interval {
+		return
+	}
+	m.shown = time.Now()
+	if m.columns == 0 {
+		m.line("%s", state(elapsed, r, pending))
+		return
+	}
+	text := m.title + ": " + state(elapsed, r, pending)
+	fmt.Fprintf(m.w, "\r%s\x1b[K", text[:min(len(text), m.columns-1)])
+	m.open = true
+}
+
+// last shows how a run has ended, in place of the line that changed.
+func (m *meter) last(elapsed time.Duration, r *Report) {
+	if m.open {
+		fmt.Fprint(m.w, "\r\x1b[K")
+		m.open = false
+	}
+	m.line("%s", state(elapsed, r, r.Pending))
+}
+
+func state(elapsed time.Duration, r *Report, pending int) string {
+	return fmt.Sprintf("%3.0f s: %d created, %d ran, %d waiting, %d refused, %d wrong", elapsed.Seconds(), r.Pods, r.Running, pending, r.Refused(), r.Mispredicted)
+}
