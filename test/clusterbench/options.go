@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -34,10 +33,6 @@ const (
 
 func parseOptions(args []string, stderr io.Writer) (options, error) {
 	var o options
-	self, err := os.Executable()
-	if err != nil {
-		return o, err
-	}
 	f := flag.NewFlagSet("clusterbench", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	nodes := f.String("nodes", "5000", "numbers of nodes, ascending, separated by commas")
@@ -46,7 +41,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.pairs, "pairs", 5, "pairs of runs")
 	f.IntVar(&o.filterRuns, "filter-runs", 3, "runs of either scheduler that measure Filter, with 110 pods each; 0 for none")
 	f.StringVar(&o.agents, "agents", agentsAlways, "always: agents report under both schedulers, so that only these differ; berth: under Berth alone")
-	f.StringVar(&o.scheduler, "scheduler", self, "the program berth-scheduler")
+	f.StringVar(&o.scheduler, "scheduler", "bin/berth-scheduler", "the program berth-scheduler")
 	f.StringVar(&o.out, "out", "", "folder for the JSON result, logs and profiles")
 	f.DurationVar(&o.heartbeat, "heartbeat", 10*time.Second, "interval of every agent's heartbeat")
 	f.DurationVar(&o.length, "length", time.Minute, "how long writes are generated")

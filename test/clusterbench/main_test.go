@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// The test binary is its own control plane.
+func init() {
+	if len(os.Args) == 3 && os.Args[1] == verbPlane {
+		if err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
+
+// TestWrites runs the write generator on a few nodes. A report of 256 CPUs and 60 pods is to stay below 16 KiB.
+func TestWrites(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"writes", "-nodes=12", "-length=2s", "-heartbeat=1s", "-out=" + dir}
+	if err := run(t.Context(), args, io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "writes.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r result
+	if err := json.Unmarshal(data, &r); err != nil {
+		t.Fatal(err)
+	}
+	w := r.Writes
+	if w.CPUs != 256 || w.Pods != 60 {
+		t.Errorf("%d CPUs and %d pods, want 256 and 60", w.CPUs, w.Pods)
+	}
+	const limit = 16 << 10
+	if w.SentBytes < 1000 || w.SentBytes > limit || w.StoredBytes < w.SentBytes || w.StoredBytes > limit {
+		t.Errorf("a report is %d bytes as sent and %d as stored, want at most %d", w.SentBytes, w.StoredBytes, limit)
+	}
+	if len(w.Phases) != 3 || w.Phases[0].Heartbeats.Count != 0 || w.Phases[1].Heartbeats.Count < 12 {
+		t.Errorf("phases: %+v, want three, with heartbeats from the second on", w.Phases)
+	}
+	if w.FullStorage <= w.EmptyStorage {
+		t.Errorf("the database did not grow: %v, then %v bytes", w.EmptyStorage, w.FullStorage)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, args := range [][]string{
+		{"-nodes=0"}, {"-nodes=5,5"}, {"-nodes=x"}, {"-pods=1"}, {"-pairs=-1"}, {"-agents=never"}, {"-loads=heavy"},
+	} {
+		if _, err := parseOptions(args, io.Discard); err == nil {
+			t.Errorf("%v is accepted", args)
+		}
+	}
+	o, err := parseOptions([]string{"-nodes=500,5000"}, io.Discard)
+	if err != nil || len(o.nodes) != 2 || o.nodes[1] != 5000 {
+		t.Errorf("got %+v, %v", o, err)
+	}
+}
