@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -60,7 +59,6 @@ func (c *cluster) promise(pod *corev1.Pod) wire.Placement {
 // reported waits until the node's agent has published a report that can be relied on.
 func (c *cluster) reported(node string) wire.Node {
 	c.t.Helper()
-	began := time.Now()
 	var out wire.Node
 	c.eventually("the agent of "+node+" reports", func(ctx context.Context) error {
 		u, err := c.dynamic.Resource(v1alpha1.NodeTopologies).Get(ctx, node, metav1.GetOptions{})
@@ -77,7 +75,6 @@ func (c *cluster) reported(node string) wire.Node {
 		out, err = wire.ReadNodeTopology(nt)
 		return err
 	})
-	c.t.Logf("report of %s after %.1f s", node, time.Since(began).Seconds())
 	return out
 }
 
