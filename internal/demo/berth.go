@@ -23,6 +23,7 @@ import (
 	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/placement"
 )
 
 // Berth is Berth's scheduler, with an agent on each node, installed from the manifests that users apply.
@@ -114,8 +115,21 @@ func (c *Cluster) agentOptions(ctx context.Context, p *hollow.Process) (opts age
 		return opts, nil, err
 	}
 	return agent.Options{
-		Node: p.Name, Client: client, Root: p.Dir.Root(), Machine: spec.Machine, Log: slog.New(slog.NewTextHandler(log, nil)),
+		Node: p.Name, Client: client, Root: p.Dir.Root(), Machine: spec.Machine, Preferences: preferences(spec),
+		Log: slog.New(slog.NewTextHandler(log, nil)),
 	}, func() { log.Close() }, nil
+}
+
+// preferences are what the agent is told of how the node's plugins choose.
+func preferences(spec *hollow.Spec) map[string]placement.Preference {
+	known := map[string]placement.Preference{}
+	for i := range spec.Plugins {
+		known[spec.Plugins[i].Resource] = placement.NoPreference
+		if spec.Plugins[i].Prefer {
+			known[spec.Plugins[i].Resource] = placement.SortedPreference
+		}
+	}
+	return known
 }
 
 // waitReports waits until every node's NodeTopology is ready.
