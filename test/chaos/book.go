@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const clockFormat = "15:04:05.000"
+
+// book keeps what was done to the cluster and what it did wrong.
+type book struct {
+	out   io.Writer
+	seed  uint64
+	begun time.Time
+	// logs returns the names of the processes that have to do with a node, and their logs.
+	logs func(node string) map[string]string
+
+	mu         sync.Mutex
+	faults     []span
+	done       []string // operations that were carried out, with their moments
+	counts     map[Kind]int
+	violations []string
+	notes      []string
+}
+
+// span is a fault: of what, and when.
+type span struct {
+	kind     Kind
+	target   string
+	from, to time.Time
+}
+
+// did notes an operation.
+func (b *book) did(o *Op) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	b.counts[o.Kind]++
+	b.done = append(b.done, now.UTC().Format(clockFormat)+" "+o.String())
+	if o.Kind != Create && o.Kind != Delete && o.Kind != ForceDelete {
+		b.faults = append(b.faults, span{o.Kind, o.Target, now, now.Add(o.For)})
+	}
+}
+
+// lastKill returns when the process was last started again after a kill, or is going to be; zero: never.
+func (b *book) lastKill(target string) (at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.faults {
+		if s.kind == Kill && s.target == target && s.to.After(at) {
+			at = s.to
+		}
+	}
+	return at
+}
+
+// recovery is how long a fault may be felt: clients connect again with a back-off.
+const recovery = 4 * time.Second
+
+// disturbed says whether a fault may have broken, at the moment, what exact placements on the node assume about speed:
+// that the scheduler hears of a deletion, and the kubelet of a Binding, before the containers have stopped.
+func (b *book) disturbed(node string, at time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.faults {
+		after := recovery
+		switch {
+		case s.target == "node-"+node && s.kind == Kill:
+			after = afterRestart
+		case s.target != "node-"+node && s.target != "plane" && !strings.HasPrefix(s.target, "scheduler-"):
+			continue
+		}
+		if !at.Before(s.from) && at.Before(s.to.Add(after)) {
+			return true
+		}
+	}
+	return false
+}
+
+// note keeps something that is worth telling and no violation.
+func (b *book) note(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.notes = append(b.notes, time.Now().UTC().Format(clockFormat)+" "+text)
+}
+
+// count returns how many violations there are.
+func (b *book) count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.violations)
+}
+
+// What is printed of a violation: the last operations, and the end of each log.
+const (
+	shownOps      = 40
+	shownLogBytes = 3000
+	// shownInFull is how many violations are printed with logs and objects.
+	shownInFull = 2
+)
+
+// violate prints a violation with seed, time, objects, the last operations and the tails of the logs that concern the node.
+func (b *book) violate(text, node string, objects ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if slices.Contains(b.violations, text) {
+		return
+	}
+	b.violations = append(b.violations, text)
+	fmt.Fprintf(b.out, "\nVIOLATION %d, seed %d, at %.1fs (%s): %s\n", len(b.violations), b.seed, now.Sub(b.begun).Seconds(), now.UTC().Format(clockFormat), text)
+	if len(b.violations) > shownInFull {
+		return
+	}
+	for _, o := range objects {
+		data, err := json.Marshal(o)
+		if err != nil {
+			data = []byte(err.Error())
+		}
+		fmt.Fprintf(b.out, "object: %s\n", data)
+	}
+	fmt.Fprintf(b.out, "last operations:\n  %s\n", strings.Join(b.done[max(0, len(b.done)-shownOps):], "\n  "))
+	for name, log := range b.logs(node) {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		fmt.Fprintf(b.out, "log of %s:\n%s\n", name, text[max(0, len(text)-shownLogBytes):])
+	}
+}

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/scheduler"
+)
+
+// process is a part of the cluster. Its faults and its life are the driver's alone.
+type process struct {
+	name  string
+	log   string
+	start func() (*hollow.Child, error)
+	child *hollow.Child // nil while it is down on purpose
+	line  *line         // nil: it is no client of the API server
+}
+
+func (p *process) up() (err error) {
+	p.child, err = p.start()
+	return err
+}
+
+// signal sends a signal to a process that is up.
+func (p *process) signal(s syscall.Signal) {
+	if p.child != nil && p.child.Ended() == nil {
+		_ = syscall.Kill(p.child.PID(), s) // it may end in this moment
+	}
+}
+
+// cluster is everything that runs.
+type cluster struct {
+	dir    string
+	self   string
+	admin  *rest.Config
+	client kubernetes.Interface
+	specs  []hollow.Spec
+	procs  map[string]*process
+	order  []string // of start
+	ports  []int    // of the schedulers' metrics
+}
+
+// startLimit bounds the start of the cluster on a busy machine.
+const startLimit = 4 * time.Minute
+
+// startCluster starts everything. What has been started is in the result also when it fails.
+func startCluster(ctx context.Context, o *options) (*cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	c := &cluster{specs: specs(o.nodes), procs: map[string]*process{}}
+	var err error
+	if c.self, err = os.Executable(); err != nil {
+		return c, err
+	}
+	if c.dir, err = os.MkdirTemp(o.dir, "chaos-"); err != nil {
+		return c, err
+	}
+	if err := c.startPlane(ctx); err != nil {
+		return c, err
+	}
+	for i := range c.specs {
+		if err := c.startNode(&c.specs[i]); err != nil {
+			return c, err
+		}
+	}
+	for i := range c.specs {
+		if err := c.waitNode(ctx, c.specs[i].Name); err != nil {
+			return c, err
+		}
+		if err := c.startAgent(ctx, c.specs[i].Name); err != nil {
+			return c, err
+		}
+	}
+	for i := range schedulers {
+		if err := c.startScheduler(i); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func (c *cluster) add(p *process) error {
+	p.log = filepath.Join(c.dir, p.name+".log")
+	c.procs[p.name] = p
+	c.order = append(c.order, p.name)
+	return p.up()
+}
+
+// run returns a start function for this program in another role.
+func (c *cluster) run(name string, args ...string) func() (*hollow.Child, error) {
+	return func() (*hollow.Child, error) {
+		return hollow.StartChild(name, append([]string{c.self}, args...), filepath.Join(c.dir, name+".log"))
+	}
+}
+
+func (c *cluster) startPlane(ctx context.Context) error {
+	args := []string{verbPlane, c.dir}
+	for i := range c.specs {
+		args = append(args, c.specs[i].Name)
+	}
+	p := &process{name: "plane", start: c.run("plane", args...)}
+	if err := c.add(p); err != nil {
+		return err
+	}
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) {
+		_, err := os.Stat(filepath.Join(c.dir, readyFile))
+		return err == nil, p.child.Ended()
+	})
+	if err != nil {
+		return fmt.Errorf("control plane: %w", err)
+	}
+	if c.admin, err = c.credentials(adminConfig); err != nil {
+		return err
+	}
+	c.client, err = kubernetes.NewForConfig(c.admin)
+	return err
+}
+
+// credentials reads what the control plane has written.
+func (c *cluster) credentials(file string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, file))
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+// lineFor makes a line with the credentials and the kubeconfig that leads to it.
+func (c *cluster) lineFor(name string, config *rest.Config) (w *line, kubeconfig string, err error) {
+	if w, err = newLine(config); err != nil {
+		return nil, "", err
+	}
+	kubeconfig = filepath.Join(c.dir, name+".wire")
+	return w, kubeconfig, w.kubeconfig(kubeconfig)
+}
+
+func (c *cluster) nodeDir(node string) hollow.Dir { return hollow.Dir(filepath.Join(c.dir, node)) }
+
+func (c *cluster) startNode(spec *hollow.Spec) error {
+	config, err := c.credentials(nodeConfig(spec.Name))
+	if err != nil {
+		return err
+	}
+	p := &process{name: "node-" + spec.Name}
+	var path string
+	if p.line, path, err = c.lineFor(p.name, config); err != nil {
+		return err
+	}
+	kubeconfig, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	dir := c.nodeDir(spec.Name)
+	p.start = func() (*hollow.Child, error) {
+		n, err := hollow.Launch(dir, spec, kubeconfig, []string{c.self, demo.VerbNode})
+		if err != nil {
+			return nil, err
+		}
+		return n.Child, nil
+	}
+	err = c.add(p)
+	p.log = dir.Log()
+	return err
+}
+
+func (c *cluster) waitNode(ctx context.Context, name string) error {
+	n := &hollow.Process{Child: c.procs["node-"+name].child, Dir: c.nodeDir(name)}
+	n.Child.Name = name
+	return n.WaitReady(ctx, c.client)
+}
+
+// The agents' service account, deploy/rbac.
+const agentNamespace, agentAccount = "berth-system", "berth-agent"
+
+func (c *cluster) startAgent(ctx context.Context, node string) error {
+	token, err := c.agentToken(ctx, node)
+	if err != nil {
+		return err
+	}
+	config := &rest.Config{Host: c.admin.Host, QPS: -1, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: c.admin.CAData}}
+	p := &process{name: "agent-" + node}
+	var path string
+	if p.line, path, err = c.lineFor(p.name, config); err != nil {
+		return err
+	}
+	p.start = c.run(p.name, verbAgent, path, string(c.nodeDir(node)))
+	return c.add(p)
+}
+
+// agentToken returns a token as the agent's pod on the node would have.
+func (c *cluster) agentToken(ctx context.Context, node string) (string, error) {
+	n, err := c.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	got, err := c.client.CoreV1().ServiceAccounts(agentNamespace).CreateToken(ctx, agentAccount, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{
+			ExpirationSeconds: new(int64(24 * 3600)),
+			BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("token of the agent of %s: %w", node, err)
+	}
+	return got.Status.Token, nil
+}
+
+func (c *cluster) startScheduler(i int) error {
+	config, err := c.credentials(schedulerConfig)
+	if err != nil {
+		return err
+	}
+	p := &process{name: fmt.Sprintf("scheduler-%d", i)}
+	var path string
+	if p.line, path, err = c.lineFor(p.name, config); err != nil {
+		return err
+	}
+	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: path, LeaderElect: true})
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(c.dir, p.name+".yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return err
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	c.ports = append(c.ports, port)
+	p.start = c.run(p.name, demo.VerbBerthScheduler, "--config="+file, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", port),
+		"--cert-dir="+filepath.Join(c.dir, p.name), "--authorization-always-allow-paths=/metrics,/healthz,/readyz",
+		"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s", "-v=3")
+	return c.add(p)
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// stop ends all processes, the control plane last, and removes their files unless they are to be kept.
+func (c *cluster) stop(keep bool) error {
+	var errs []error
+	for _, name := range slices.Backward(c.order) {
+		p := c.procs[name]
+		p.signal(syscall.SIGCONT)
+		if p.child == nil {
+			continue
+		}
+		if name == "plane" {
+			errs = append(errs, p.child.Stop()) // has files of its own to remove
+		} else {
+			p.child.Kill()
+		}
+		if p.line != nil {
+			p.line.server.Close()
+		}
+	}
+	if !keep && c.dir != "" {
+		errs = append(errs, os.RemoveAll(c.dir))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,16 @@
+// Command chaos runs a whole cluster of real parts but for its machines (control plane, hollow nodes, agents, two
+// schedulers with leader election, each a process of its own), breaks them at random and checks throughout that Berth keeps
+// its promises.
+//
+// What is done is a Plan: a list of operations that a seed alone determines. The moments at which the parts answer are
+// their own, so that a seed replays decisions, not outcomes.
+//
+// Checked, by the code of `berth check` where that applies: the checkpoints of every kubelet; every NodeTopology, whose
+// sequence never goes back; that no kubelet refuses a pod; that a placement marked exact is what the managers gave. At the
+// end, when the faults are over: that every pod that fits runs, and that nothing is left behind by pods that are gone.
+//
+// A few things are told apart rather than counted as violations, because no scheduler could know better:
+// a kubelet that refuses, after its own restart, a pod that it had admitted before; one that has lost its device plugins with
+// its restart and refuses a pod that asks for a device; and an exact placement that differs while one of the two assumptions
+// about speed (package ledger) has been broken by a fault: after the restart of a hollow node its containers are gone at once.
+package main

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/resource"
+
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Limits of the end of a run. A new leader waits a minute for what its predecessor may have written.
+const (
+	settleLimit = 100 * time.Second
+	goneLimit   = 60 * time.Second
+)
+
+// finish checks what must hold when faults are over: what fits runs, and what is gone leaves nothing behind.
+func (d *driver) finish(ctx context.Context) error {
+	fmt.Fprintln(d.out, "faults are over: every pod that fits must run")
+	d.until(ctx, settleLimit, "", func() string { return d.unsettled(ctx) })
+	fmt.Fprintln(d.out, "all pods are deleted: nothing may be left behind")
+	err := d.client.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	d.until(ctx, goneLimit, "", func() string { return d.remaining(ctx) })
+	if err := d.probe(ctx); err != nil {
+		return err
+	}
+	return d.ledger(ctx)
+}
+
+// until waits until wrong returns "", and notes a violation with its last answer when that takes longer than limit.
+func (d *driver) until(ctx context.Context, limit time.Duration, node string, wrong func() string) {
+	clock := time.NewTicker(500 * time.Millisecond)
+	defer clock.Stop()
+	end := time.Now().Add(limit)
+	calm := 0
+	text := ""
+	for time.Now().Before(end) && ctx.Err() == nil {
+		if text = wrong(); text == "" {
+			calm++
+		} else {
+			calm = 0
+		}
+		if calm == 4 {
+			return
+		}
+		if err := d.settleDue(ctx, time.Now()); err != nil {
+			text = err.Error()
+			break
+		}
+		<-clock.C
+	}
+	if ctx.Err() == nil && text != "" {
+		d.book.violate(fmt.Sprintf("after %v: %s", limit, text), node)
+	}
+}
+
+// unsettled names pods that should run and do not, or "".
+func (d *driver) unsettled(ctx context.Context) string {
+	list, err := d.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	nodes, err := d.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	var out []string
+	for i := range list.Items {
+		p := &list.Items[i]
+		switch {
+		case p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodPending:
+		case p.Spec.NodeName != "":
+			out = append(out, fmt.Sprintf("pod %s is bound to %s and does not run", p.Name, p.Spec.NodeName))
+		default:
+			for k := range nodes.Items {
+				if d.fits(p, &nodes.Items[k], list.Items) {
+					out = append(out, fmt.Sprintf("pod %s is pending and fits %s: %s", p.Name, nodes.Items[k].Name, conditionOf(p)))
+					break
+				}
+			}
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+func conditionOf(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c.Message
+		}
+	}
+	return "no condition"
+}
+
+// fits says whether the pod fits the node by amounts and by the node's report.
+func (d *driver) fits(p *corev1.Pod, node *corev1.Node, all []corev1.Pod) bool {
+	left := node.Status.Allocatable.DeepCopy()
+	for i := range all {
+		other := &all[i]
+		if other.Spec.NodeName == node.Name && other.Status.Phase != corev1.PodFailed && other.Status.Phase != corev1.PodSucceeded {
+			subtract(left, resource.PodRequests(other, resource.PodResourcesOptions{}))
+		}
+	}
+	subtract(left, resource.PodRequests(p, resource.PodResourcesOptions{}))
+	for _, q := range left {
+		if q.Sign() < 0 {
+			return false
+		}
+	}
+	return d.admits(p, node.Name)
+}
+
+func subtract(left, requests corev1.ResourceList) {
+	for name, q := range requests {
+		have := left[name]
+		have.Sub(q)
+		left[name] = have
+	}
+}
+
+// admits asks the engine about the node's last report.
+func (d *driver) admits(p *corev1.Pod, node string) bool {
+	d.mu.Lock()
+	nt := d.reports[node]
+	d.mu.Unlock()
+	if nt == nil {
+		return false
+	}
+	n, err := wire.ReadNodeTopology(nt)
+	if err != nil {
+		return false
+	}
+	n.Spec.Config.GuardDefects = true
+	m, err := placement.NewModel(n.Spec.View, n.Spec.Config)
+	if err != nil {
+		return false
+	}
+	s, err := m.StateOf(&n.Report.Snapshot)
+	if err != nil {
+		return false
+	}
+	r, err := wire.Request(p)
+	return err == nil && placement.Admit(m, s, &r).Reason == placement.Admitted
+}
+
+// remaining says how many pods are left, or "".
+func (d *driver) remaining(ctx context.Context) string {
+	list, err := d.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	if len(list.Items) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d pods are not gone, %s among them", len(list.Items), list.Items[0].Name)
+}
+
+// probe admits one more pod on each node: a kubelet clears away what is left of others only then.
+func (d *driver) probe(ctx context.Context) error {
+	for i := range d.specs {
+		node := d.specs[i].Name
+		p := (&PodPlan{Name: "probe-" + node, CPUs: []int64{1}, MemoryMi: 64}).object()
+		if strings.Contains(d.specs[i].KubeletConfig, "full-pcpus-only") {
+			p = (&PodPlan{Name: "probe-" + node, CPUs: []int64{2}, MemoryMi: 64}).object()
+		}
+		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
+		if _, err := d.client.CoreV1().Pods(namespace).Create(ctx, p, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	for i := range d.specs {
+		node := d.specs[i].Name
+		d.until(ctx, settleLimit, node, func() string { return d.leaked(ctx, node) })
+	}
+	err := d.client.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	d.until(ctx, goneLimit, "", func() string { return d.remaining(ctx) })
+	return nil
+}
+
+// leaked says what others than the probe hold on the node, by its checkpoints and by its report.
+func (d *driver) leaked(ctx context.Context, node string) string {
+	probe, err := d.client.CoreV1().Pods(namespace).Get(ctx, "probe-"+node, metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	if probe.Status.Phase != corev1.PodRunning {
+		return "pod " + probe.Name + " does not run: " + string(probe.Status.Phase) + " " + conditionOf(probe)
+	}
+	state, err := kubeletstate.Read(os.DirFS(d.nodeDir(node).Root()))
+	if err != nil {
+		return err.Error()
+	}
+	snap, err := state.Snapshot()
+	if err != nil {
+		return err.Error()
+	}
+	for _, p := range snap.Pods {
+		if p.UID != string(probe.UID) {
+			return fmt.Sprintf("node %s: the checkpoints still hold %+v", node, p)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	nt := d.reports[node]
+	for _, p := range nt.Status.Pods {
+		if p.UID != string(probe.UID) {
+			return fmt.Sprintf("node %s: report %d still has %+v", node, nt.Status.Sequence, p)
+		}
+	}
+	if len(nt.Status.Pods) != 1 {
+		return fmt.Sprintf("node %s: report %d does not have the probe", node, nt.Status.Sequence)
+	}
+	return ""
+}
+
+// ledger asks the one scheduler that is left what it still counts. The other is stopped first: only a leader knows.
+func (d *driver) ledger(ctx context.Context) error {
+	other := d.procs["scheduler-1"]
+	if other.child != nil {
+		other.child.Kill()
+		other.child = nil
+	}
+	d.until(ctx, settleLimit, "", func() string {
+		m, err := scrape(d.ports[0])
+		if err != nil {
+			return err.Error()
+		}
+		var left []string
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			for _, want := range []string{"berth_scheduler_in_flight_pods", "berth_scheduler_ending_pods", "berth_scheduler_waiting_pods"} {
+				if strings.HasPrefix(name, want) && m[name] != 0 {
+					left = append(left, fmt.Sprintf("%s is %v", name, m[name]))
+				}
+			}
+		}
+		if len(m) == 0 {
+			return "the scheduler has no metrics"
+		}
+		return strings.Join(left, ", ")
+	})
+	return nil
+}
+
+// scrape returns Berth's metrics of a scheduler, by name with labels.
+func scrape(port int) (map[string]float64, error) {
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	resp, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/metrics", port))
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("metrics: %s %w", resp.Status, err)
+	}
+	out := map[string]float64{}
+	for line := range bytes.Lines(text) {
+		name, value, ok := strings.Cut(strings.TrimSpace(string(line)), " ")
+		if !ok || !strings.HasPrefix(name, "berth_scheduler_") {
+			continue
+		}
+		if v, err := strconv.ParseFloat(value, 64); err == nil {
+			out[name] = v
+		}
+	}
+	return out, nil
+}

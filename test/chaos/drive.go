@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/hollow"
+)
+
+// namespace of all pods.
+const namespace = metav1.NamespaceDefault
+
+// driver carries out a plan. One goroutine, that of drive, does everything.
+type driver struct {
+	*cluster
+	*observer
+	book  *book
+	out   io.Writer
+	begun time.Time
+	due   []deed
+	exits map[string]int
+	// retry are requests to the API that a fault has made fail.
+	retry []func(context.Context) error
+}
+
+// deed is something to be done later: what ends a fault.
+type deed struct {
+	at   time.Time
+	name string
+	do   func() error
+}
+
+// maxViolations ends a run that goes wrong all the time.
+const maxViolations = 10
+
+// drive carries the plan out and ends all faults.
+func (d *driver) drive(ctx context.Context, plan []Op, length time.Duration) error {
+	clock := time.NewTicker(20 * time.Millisecond)
+	defer clock.Stop()
+	shown := time.Time{}
+	for i := 0; time.Since(d.begun) < length && d.book.count() < maxViolations; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-clock.C:
+		}
+		for ; i < len(plan) && time.Since(d.begun) >= plan[i].At; i++ {
+			if err := d.carryOut(ctx, &plan[i]); err != nil {
+				return fmt.Errorf("%v: %w", plan[i], err)
+			}
+		}
+		if err := d.settleDue(ctx, time.Now()); err != nil {
+			return err
+		}
+		if time.Since(shown) > 5*time.Second {
+			shown = time.Now()
+			d.show()
+		}
+	}
+	return d.settleDue(ctx, time.Now().Add(time.Hour))
+}
+
+// settleDue does what is due, starts again what has ended by itself, and repeats requests that have failed.
+func (d *driver) settleDue(ctx context.Context, now time.Time) error {
+	for len(d.due) > 0 && d.due[0].at.Before(now) {
+		deed := d.due[0]
+		d.due = d.due[1:]
+		if err := deed.do(); err != nil {
+			return fmt.Errorf("%s: %w", deed.name, err)
+		}
+	}
+	if err := d.revive(); err != nil {
+		return err
+	}
+	again := d.retry
+	d.retry = nil
+	for _, f := range again {
+		d.ask(ctx, f)
+	}
+	return nil
+}
+
+// later puts a deed in its place.
+func (d *driver) later(after time.Duration, name string, do func() error) {
+	at := time.Now().Add(after)
+	i, _ := slices.BinarySearchFunc(d.due, at, func(e deed, at time.Time) int { return e.at.Compare(at) })
+	d.due = slices.Insert(d.due, i, deed{at, name, do})
+}
+
+// revive starts what has ended by itself, as a deployment would: a scheduler that has lost its lease ends.
+func (d *driver) revive() error {
+	for _, name := range d.order {
+		p := d.procs[name]
+		if p.child == nil || p.child.Ended() == nil {
+			continue
+		}
+		if name == "plane" {
+			return p.child.Ended()
+		}
+		d.exits[name]++
+		if strings.HasPrefix(name, "node-") || strings.HasPrefix(name, "agent-") {
+			d.book.note(p.child.Ended().Error())
+		}
+		p.child = nil
+		d.later(time.Second, "start "+name, p.up)
+	}
+	return nil
+}
+
+// requestLimit bounds a request of the driver's own; a fault of the control plane may last longer.
+const requestLimit = 500 * time.Millisecond
+
+// ask makes a request, and again later when it fails for reasons that pass.
+func (d *driver) ask(ctx context.Context, f func(context.Context) error) {
+	limited, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	err := f(limited)
+	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		return
+	}
+	d.retry = append(d.retry, f)
+}
+
+func (d *driver) carryOut(ctx context.Context, o *Op) error {
+	d.book.did(o)
+	pods := d.client.CoreV1().Pods(namespace)
+	switch o.Kind {
+	case Create:
+		d.ask(ctx, func(ctx context.Context) error {
+			_, err := pods.Create(ctx, o.Pod.object(), metav1.CreateOptions{})
+			return err
+		})
+	case Delete, ForceDelete:
+		opts := metav1.DeleteOptions{}
+		if o.Kind == ForceDelete {
+			opts.GracePeriodSeconds = new(int64)
+		}
+		d.ask(ctx, func(ctx context.Context) error { return pods.Delete(ctx, o.Target, opts) })
+	default:
+		return d.inflict(o)
+	}
+	return nil
+}
+
+// inflict begins a fault and plans its end.
+func (d *driver) inflict(o *Op) error {
+	p := d.procs[o.Target]
+	if p == nil {
+		return errors.New("there is no such process")
+	}
+	name := fmt.Sprintf("end of %s %s", o.Kind, o.Target)
+	switch o.Kind {
+	case Kill:
+		if p.child == nil {
+			return nil // it has ended by itself, and is going to be started
+		}
+		p.child.Kill()
+		p.child = nil
+		d.later(o.For, name, p.up)
+	case Pause:
+		p.signal(syscall.SIGSTOP)
+		d.later(o.For, name, func() error { p.signal(syscall.SIGCONT); return nil })
+	case Slow:
+		end := time.Now().Add(o.For)
+		go stutter(p, end)
+		d.later(o.For, name, func() error { p.signal(syscall.SIGCONT); return nil })
+	case Cut:
+		p.line.cut()
+	case Lose, Late, Orphan:
+		p.line.set(o.Kind)
+		d.later(o.For, name, func() error { p.line.set(""); return nil })
+	default:
+		return errors.New("there is no such fault")
+	}
+	return nil
+}
+
+// stutter lets the process run a quarter of the time.
+func stutter(p *process, end time.Time) {
+	clock := time.NewTicker(50 * time.Millisecond)
+	defer clock.Stop()
+	for i := 0; time.Now().Before(end); i++ {
+		if i%4 == 3 {
+			p.signal(syscall.SIGCONT)
+		} else {
+			p.signal(syscall.SIGSTOP)
+		}
+		<-clock.C
+	}
+	p.signal(syscall.SIGCONT)
+}
+
+// gracePeriod of pods: longer than stopTime, so that nothing is killed.
+const gracePeriod = 5
+
+// object returns the pod as an API object.
+func (p *PodPlan) object() *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name},
+		Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(gracePeriod))},
+	}
+	image := "berth.dev/chaos:1"
+	if p.Ends > 0 {
+		image, pod.Spec.RestartPolicy = hollow.ExitImage(p.Ends), corev1.RestartPolicyNever
+	}
+	for i, cpus := range p.CPUs {
+		milli := 1000 * cpus
+		if p.Shared {
+			milli = 500
+		}
+		list := corev1.ResourceList{
+			corev1.ResourceCPU:    *resource.NewMilliQuantity(milli, resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(p.MemoryMi<<20, resource.BinarySI),
+		}
+		if p.GPUs > 0 && i == 0 {
+			list[gpuResource] = *resource.NewQuantity(p.GPUs, resource.DecimalSI)
+		}
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{
+			Name: fmt.Sprintf("c%d", i), Image: image, Resources: corev1.ResourceRequirements{Requests: list, Limits: list},
+		})
+	}
+	return pod
+}

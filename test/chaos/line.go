@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// line stands between one client and the API server, with the client's credentials, and does to its requests what it
+// is told.
+type line struct {
+	server   http.Server
+	addr     string
+	proxy    *httputil.ReverseProxy
+	upstream http.RoundTripper
+	target   *url.URL
+
+	mu     sync.Mutex
+	conns  map[net.Conn]bool
+	fault  Kind // "", Lose, Late or Orphan
+	count  int
+	struck int // requests that a fault hit, connections that were cut
+}
+
+// every few requests are hit.
+const every = 3
+
+func newLine(config *rest.Config) (*line, error) {
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	w := &line{addr: listener.Addr().String(), upstream: transport, target: target, conns: map[net.Conn]bool{}}
+	w.proxy = &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: transport, FlushInterval: -1,
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	w.server = http.Server{Handler: w, ConnState: w.track, ErrorLog: log.New(io.Discard, "", 0)}
+	go func() {
+		if err := w.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			panic(err) // the listener is ours alone
+		}
+	}()
+	return w, nil
+}
+
+func (w *line) track(c net.Conn, s http.ConnState) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch s {
+	case http.StateNew:
+		w.conns[c] = true
+	case http.StateClosed, http.StateHijacked:
+		delete(w.conns, c)
+	}
+}
+
+// cut closes every connection of the client.
+func (w *line) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.conns {
+		c.Close()
+	}
+	w.struck++
+}
+
+// set begins a fault, or with "" ends it.
+func (w *line) set(f Kind) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault = f
+}
+
+// next returns the fault that hits the request, and of a lost one whether it is carried out all the same.
+func (w *line) next(r *http.Request) (fault Kind, arrives bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fault == "" || r.URL.Query().Get("watch") != "" || w.fault == Orphan && r.Method == http.MethodGet {
+		return "", true
+	}
+	if w.count++; w.count%every != 0 && !strings.HasSuffix(r.URL.Path, "/binding") {
+		return "", true
+	}
+	w.struck++
+	return w.fault, w.count%2 == 0
+}
+
+// lateness is how late what is late comes: less than a container takes to stop.
+const lateness = 400 * time.Millisecond
+
+// ServeHTTP implements http.Handler.
+func (w *line) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	fault, arrives := w.next(r)
+	switch fault {
+	case Lose:
+		if arrives {
+			w.proxy.ServeHTTP(httptest.NewRecorder(), r.WithContext(context.WithoutCancel(r.Context())))
+		}
+		panic(http.ErrAbortHandler)
+	case Late:
+		time.Sleep(lateness) // the fault itself
+		w.proxy.ServeHTTP(out, r)
+	case Orphan:
+		w.orphan(r)
+		panic(http.ErrAbortHandler)
+	default:
+		w.proxy.ServeHTTP(out, r)
+	}
+}
+
+// orphan carries the request out later; its client has been told of a failure by then.
+func (w *line) orphan(r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	later := r.Clone(context.WithoutCancel(r.Context()))
+	later.URL.Scheme, later.URL.Host, later.Host, later.RequestURI = w.target.Scheme, w.target.Host, "", ""
+	later.Body, later.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	time.AfterFunc(3*lateness, func() {
+		if resp, err := w.upstream.RoundTrip(later); err == nil {
+			resp.Body.Close()
+		}
+	})
+}
+
+// kubeconfig writes one that leads here.
+func (w *line) kubeconfig(path string) error {
+	c := clientcmdapi.NewConfig()
+	c.Clusters["w"] = &clientcmdapi.Cluster{Server: "http://" + w.addr}
+	c.AuthInfos["w"] = &clientcmdapi.AuthInfo{}
+	c.Contexts["w"] = &clientcmdapi.Context{Cluster: "w", AuthInfo: "w"}
+	c.CurrentContext = "w"
+	data, err := clientcmd.Write(*c)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o600)
+}

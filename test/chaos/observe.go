@@ -1,0 +1,436 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/cli"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// watched is what is known of a pod.
+type watched struct {
+	pod     *corev1.Pod
+	ran     bool
+	refused bool
+	judged  bool
+	gone    bool
+}
+
+// holding is what a pod has been seen to hold in the checkpoints of a node.
+type holding struct {
+	node  string
+	first time.Time
+	last  time.Time
+	alloc placement.PodAllocation
+}
+
+// observer sees pods, reports and checkpoints and notes what breaks a promise.
+type observer struct {
+	cluster *cluster
+	book    *book
+
+	mu       sync.Mutex
+	pods     map[types.UID]*watched
+	holdings map[string]*holding // by pod UID; kept when the pod has left
+	reports  map[string]*v1alpha1.NodeTopology
+	tally    tally
+}
+
+// tally counts.
+type tally struct {
+	pods, ran, ended               int
+	exact, exactDisturbed, verdict int
+	unseen, differedDisturbed      int
+	refusedAgain, refusedUnplugged int
+	reports, checkpoints, notReady int
+}
+
+func newObserver(c *cluster, b *book) *observer {
+	return &observer{cluster: c, book: b, pods: map[types.UID]*watched{}, holdings: map[string]*holding{}, reports: map[string]*v1alpha1.NodeTopology{}}
+}
+
+// start watches until ctx ends.
+func (o *observer) start(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactoryWithOptions(o.cluster.client, 0, informers.WithNamespace(namespace))
+	pods, err := factory.Core().V1().Pods().Informer().AddEventHandler(handlers(o.seePod))
+	if err != nil {
+		return err
+	}
+	dyn, err := dynamic.NewForConfig(o.cluster.admin)
+	if err != nil {
+		return err
+	}
+	dynamics := dynamicinformer.NewDynamicSharedInformerFactory(dyn, 0)
+	reports, err := dynamics.ForResource(v1alpha1.NodeTopologies).Informer().AddEventHandler(handlers(o.seeReport))
+	if err != nil {
+		return err
+	}
+	factory.Start(ctx.Done())
+	dynamics.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), pods.HasSynced, reports.HasSynced) {
+		return ctx.Err()
+	}
+	for i := range o.cluster.specs {
+		go o.watchCheckpoints(ctx, &o.cluster.specs[i])
+	}
+	return nil
+}
+
+// handlers calls see with every version of an object.
+func handlers[T any](see func(obj T, gone bool)) cache.ResourceEventHandlerFuncs {
+	call := func(obj any, gone bool) {
+		if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = last.Obj
+		}
+		if typed, ok := obj.(T); ok {
+			see(typed, gone)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { call(obj, false) }, UpdateFunc: func(_, obj any) { call(obj, false) }, DeleteFunc: func(obj any) { call(obj, true) },
+	}
+}
+
+func (o *observer) seePod(pod *corev1.Pod, gone bool) {
+	asked := time.Now()
+	o.lookFor(pod)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	w := o.pods[pod.UID]
+	if w == nil {
+		w = &watched{}
+		o.pods[pod.UID] = w
+		o.tally.pods++
+	}
+	w.pod, w.gone = pod, gone
+	switch phase := pod.Status.Phase; {
+	case phase == corev1.PodFailed && pod.Status.Reason != "" && !w.refused:
+		w.refused = true
+		o.refusal(w)
+	case phase == corev1.PodRunning || phase == corev1.PodSucceeded:
+		if !w.ran {
+			w.ran = true
+			o.tally.ran++
+		}
+		if !w.judged {
+			o.judge(w, asked)
+		}
+	}
+}
+
+// lookFor makes sure that what a pod holds that runs has been seen.
+func (o *observer) lookFor(pod *corev1.Pod) {
+	if pod.Status.Phase != corev1.PodRunning {
+		return
+	}
+	for i := range o.cluster.specs {
+		if spec := &o.cluster.specs[i]; spec.Name == pod.Spec.NodeName {
+			o.look(spec)
+		}
+	}
+}
+
+// afterRestart is for how long a kubelet that has come back may lack what it knew: its device plugins register again.
+const afterRestart = 20 * time.Second
+
+// refusal tells apart a refusal by a kubelet that has restarted.
+func (o *observer) refusal(w *watched) {
+	node, now := w.pod.Spec.NodeName, time.Now()
+	h := o.holdings[string(w.pod.UID)]
+	restarted := o.book.lastKill("node-" + node)
+	switch {
+	case (w.ran || h != nil && h.first.Before(restarted)) && !restarted.IsZero():
+		o.tally.refusedAgain++
+	case asksForGPU(w.pod) && now.Sub(restarted) < afterRestart:
+		o.tally.refusedUnplugged++
+	default:
+		o.book.violate(fmt.Sprintf("node %s refused pod %s: %s: %s", node, w.pod.Name, w.pod.Status.Reason, w.pod.Status.Message), node, o.evidence(w)...)
+	}
+}
+
+func asksForGPU(pod *corev1.Pod) bool {
+	_, ok := pod.Spec.Containers[0].Resources.Limits[gpuResource]
+	return ok
+}
+
+// judge compares an exact placement with what has been seen in the checkpoints. The pod runs, so that its admission is over: a
+// look at the checkpoints since asked shows all it holds, unless it has left.
+func (o *observer) judge(w *watched, asked time.Time) {
+	p, found, err := wire.PlacementOf(w.pod)
+	if err != nil {
+		o.book.violate("placement of pod "+w.pod.Name+": "+err.Error(), w.pod.Spec.NodeName, o.evidence(w)...)
+	}
+	w.judged = true
+	h := o.holdings[string(w.pod.UID)]
+	switch {
+	case h == nil && found:
+		o.tally.unseen++
+		return
+	case !found && h != nil:
+		o.book.violate("pod "+w.pod.Name+" holds something exclusively and carries no placement", w.pod.Spec.NodeName, o.evidence(w)...)
+		return
+	case !found:
+		return
+	case p.Certainty != wire.Exact:
+		o.tally.verdict++
+		return
+	}
+	disturbed := o.book.disturbed(h.node, h.first)
+	wrong := differ(p.Decision.Containers, &h.alloc)
+	switch {
+	case wrong == "" && disturbed:
+		o.tally.exactDisturbed++
+	case wrong == "":
+		o.tally.exact++
+	case h.last.Before(asked):
+		o.tally.unseen++ // it has left already, and may not have been seen whole
+	case disturbed:
+		o.tally.differedDisturbed++
+		o.book.note(fmt.Sprintf("pod %s on %s, exact under a fault: %s", w.pod.Name, h.node, wrong))
+	default:
+		o.book.violate(fmt.Sprintf("pod %s on %s, exact: %s", w.pod.Name, h.node, wrong), h.node, o.evidence(w)...)
+	}
+}
+
+// differ says what of the decisions the allocation contradicts, or "".
+func differ(decisions []placement.ContainerDecision, alloc *placement.PodAllocation) string {
+	for i := range decisions {
+		d, got := &decisions[i], &placement.ContainerAllocation{}
+		if k := slices.IndexFunc(alloc.Containers, func(c placement.ContainerAllocation) bool { return c.Name == d.Name }); k >= 0 {
+			got = &alloc.Containers[k]
+		}
+		if got.CPUs != d.CPUs {
+			return fmt.Sprintf("container %s has CPUs %q, promised %q", d.Name, got.CPUs.String(), d.CPUs.String())
+		}
+		if a, b := blocks(got.Memory), blocks(d.Memory); a != b {
+			return fmt.Sprintf("container %s has memory %s, promised %s", d.Name, a, b)
+		}
+		if a, b := fmt.Sprint(got.Devices), fmt.Sprint(d.Devices); a != b {
+			return fmt.Sprintf("container %s has devices %s, promised %s", d.Name, a, b)
+		}
+	}
+	return ""
+}
+
+// blocks is a text that is equal for equal holdings: blocks of no size hold nothing, and order does not count.
+func blocks(all []placement.MemoryBlock) string {
+	var out []string
+	for _, b := range all {
+		if b.Bytes > 0 {
+			out = append(out, fmt.Sprintf("%s %d on %v", b.Resource, b.Bytes, b.NUMA))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+// seeReport checks a NodeTopology by the code of `berth check`, and its sequence.
+func (o *observer) seeReport(u *unstructured.Unstructured, gone bool) {
+	nt := &v1alpha1.NodeTopology{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, nt); err != nil {
+		o.book.violate("NodeTopology "+u.GetName()+": "+err.Error(), u.GetName())
+		return
+	}
+	problem := ""
+	if data, err := json.Marshal(u.Object); err != nil {
+		problem = err.Error()
+	} else {
+		problem = berthCheck(data, "-")
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tally.reports++
+	last := o.reports[nt.Name]
+	o.reports[nt.Name] = nt
+	if last != nil && !gone && last.UID == nt.UID && nt.Status.Sequence < last.Status.Sequence {
+		o.book.violate(fmt.Sprintf("NodeTopology %s: sequence went from %d back to %d", nt.Name, last.Status.Sequence, nt.Status.Sequence), nt.Name, u.Object)
+	}
+	switch {
+	case strings.Contains(problem, "the agent itself says"):
+		o.tally.notReady++ // the kubelet restarts: said, not hidden
+	case problem != "":
+		o.book.violate("NodeTopology "+nt.Name+": "+problem, nt.Name, u.Object)
+	}
+}
+
+// berthCheck runs `berth check` and returns what is not sound, or "".
+func berthCheck(stdin []byte, args ...string) string {
+	var out, errs bytes.Buffer
+	cmd := cli.NewCheckCommand()
+	cmd.SetArgs(append(args, "--output=json"))
+	cmd.SetIn(bytes.NewReader(stdin))
+	cmd.SetOut(&out)
+	cmd.SetErr(&errs)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	err := cmd.Execute()
+	var found []struct{ What, Problem string }
+	if json.Unmarshal(out.Bytes(), &found) != nil && err != nil {
+		return err.Error()
+	}
+	var problems []string
+	for _, f := range found {
+		if f.Problem != "" {
+			problems = append(problems, f.What+": "+f.Problem)
+		}
+	}
+	return strings.Join(problems, "; ")
+}
+
+// checkpointPoll is how often checkpoints are read: pods live longer.
+const checkpointPoll = 50 * time.Millisecond
+
+// When checkpoints are held against the machine. A kubelet writes one file after the other, and a change of CPUs in two steps,
+// in between which a fault may stop it: what is not sound must last.
+const (
+	soundAfter   = 300 * time.Millisecond
+	unsoundAfter = 8 * time.Second
+)
+
+// watchCheckpoints reads a node's checkpoints whenever they have changed, and holds them against the machine when they
+// have not for a while.
+func (o *observer) watchCheckpoints(ctx context.Context, spec *hollow.Spec) {
+	var last kubeletstate.Raw
+	var next, since time.Time // next: of holding against the machine; zero: not before a change
+	clock := time.NewTicker(checkpointPoll)
+	defer clock.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-clock.C:
+		}
+		now := time.Now()
+		if raw, held := o.look(spec); held && !raw.Equal(last) {
+			last, since, next = raw, now, now.Add(soundAfter)
+			o.mu.Lock()
+			o.tally.checkpoints++
+			o.mu.Unlock()
+		}
+		if next.IsZero() || now.Before(next) {
+			continue
+		}
+		next = time.Time{}
+		if problem := o.againstMachine(spec); problem == "" {
+			continue
+		} else if now.Sub(since) >= unsoundAfter {
+			o.book.violate("node "+spec.Name+": "+problem, spec.Name)
+		} else {
+			next = since.Add(unsoundAfter)
+		}
+	}
+}
+
+// againstMachine returns what `berth check` says of the checkpoints on this machine, or "".
+func (o *observer) againstMachine(spec *hollow.Spec) string {
+	dir := o.cluster.nodeDir(spec.Name)
+	return berthCheck(nil, dir.Root(), "--node="+spec.Machine, "--kubelet-config="+dir.KubeletConfig())
+}
+
+// look reads a node's checkpoints, checks each and remembers who holds what.
+func (o *observer) look(spec *hollow.Spec) (raw kubeletstate.Raw, ok bool) {
+	raw, err := kubeletstate.ReadRaw(os.DirFS(o.cluster.nodeDir(spec.Name).Root()))
+	var state kubeletstate.State
+	if err == nil {
+		state, err = raw.Parse()
+	}
+	if err == nil {
+		err = state.Check()
+	}
+	var snap placement.Snapshot
+	if err == nil {
+		snap, err = state.Snapshot()
+	}
+	if err != nil {
+		o.book.violate("node "+spec.Name+": "+err.Error(), spec.Name)
+		return raw, false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range snap.Pods {
+		o.remember(spec.Name, &snap.Pods[i])
+	}
+	return raw, true
+}
+
+// remember adds what the pod holds to what it has been seen to hold: while it is being admitted that grows. What it has been
+// given does not change.
+func (o *observer) remember(node string, p *placement.PodAllocation) {
+	h := o.holdings[p.UID]
+	if h == nil {
+		h = &holding{node: node, first: time.Now(), alloc: placement.PodAllocation{UID: p.UID}}
+		o.holdings[p.UID] = h
+	}
+	h.last = time.Now()
+	for i := range p.Containers {
+		now := &p.Containers[i]
+		k := slices.IndexFunc(h.alloc.Containers, func(c placement.ContainerAllocation) bool { return c.Name == now.Name })
+		if k < 0 {
+			h.alloc.Containers = append(h.alloc.Containers, *now)
+			continue
+		}
+		was := &h.alloc.Containers[k]
+		if !was.CPUs.IsEmpty() && !now.CPUs.IsEmpty() && was.CPUs != now.CPUs {
+			o.book.violate(fmt.Sprintf("node %s: pod %s, container %s: CPUs went from %s to %s", node, p.UID, now.Name, was.CPUs.String(), now.CPUs.String()), node)
+		}
+		if was.CPUs.IsEmpty() {
+			was.CPUs = now.CPUs
+		}
+		if len(now.Memory) > 0 {
+			was.Memory = now.Memory
+		}
+		if len(now.Devices) > 0 {
+			was.Devices = now.Devices
+		}
+	}
+}
+
+// evidence is what else to print of a violation that concerns the pod; the caller holds mu.
+func (o *observer) evidence(w *watched) []any {
+	out := []any{w.pod}
+	if nt := o.reports[w.pod.Spec.NodeName]; nt != nil {
+		out = append(out, nt)
+	}
+	type neighbour struct {
+		Name, UID, Phase, Placement string
+		Created                     metav1.Time
+		Deleted                     *metav1.Time
+		Gone                        bool
+		Held                        string
+	}
+	var all []neighbour
+	for uid, other := range o.pods {
+		if other.pod.Spec.NodeName != w.pod.Spec.NodeName || time.Since(other.pod.CreationTimestamp.Time) > time.Minute {
+			continue
+		}
+		n := neighbour{Name: other.pod.Name, UID: string(uid), Phase: string(other.pod.Status.Phase), Placement: other.pod.Annotations[wire.PlacementAnnotation],
+			Created: other.pod.CreationTimestamp, Deleted: other.pod.DeletionTimestamp, Gone: other.gone}
+		if h := o.holdings[string(uid)]; h != nil {
+			n.Held = fmt.Sprintf("%s %+v", h.first.UTC().Format(clockFormat), h.alloc.Containers)
+		}
+		all = append(all, n)
+	}
+	slices.SortFunc(all, func(a, b neighbour) int { return strings.Compare(a.Name, b.Name) })
+	return append(out, all)
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Kind is what an operation does.
+type Kind string
+
+// Operations. Faults on a process name it; see Op.Target.
+const (
+	Create      Kind = "create"       // a pod
+	Delete      Kind = "delete"       // a pod, with its grace period
+	ForceDelete Kind = "force-delete" // a pod, with none: the API forgets it at once
+	Kill        Kind = "kill"         // SIGKILL; started again after For
+	Pause       Kind = "pause"        // SIGSTOP for For: to the process, a clock that jumps ahead
+	Slow        Kind = "slow"         // stopped most of the time, for For
+	Cut         Kind = "cut"          // all connections of a client to the API server
+	Lose        Kind = "lose"         // every few requests of a client get no answer, for For, though they may be carried out
+	Late        Kind = "late"         // every few requests of a client, or their answers, are late, for For
+	Orphan      Kind = "orphan"       // every few writes of a client are carried out after the client has been told of a failure
+)
+
+// Op is one operation.
+type Op struct {
+	At   time.Duration
+	Kind Kind
+	// Target is a pod's number, or the name of a process: plane, scheduler-N, agent-NODE, node-NODE.
+	Target string
+	Pod    *PodPlan // of Create
+	For    time.Duration
+}
+
+// String is a line of the plan.
+func (o Op) String() string {
+	text := fmt.Sprintf("%7.2fs %s %s", o.At.Seconds(), o.Kind, o.Target)
+	if o.For > 0 {
+		text += fmt.Sprintf(" for %v", o.For)
+	}
+	if o.Pod != nil {
+		text += fmt.Sprintf(" %+v", *o.Pod)
+	}
+	return text
+}
+
+// PodPlan is a pod to be.
+type PodPlan struct {
+	Name string
+	// CPUs are those of its containers; Shared pods are not pinned and ask for half a CPU.
+	CPUs     []int64
+	Shared   bool
+	MemoryMi int64
+	GPUs     int64
+	// Ends is after how long its containers exit; 0: they run until stopped.
+	Ends time.Duration
+}
+
+// planner makes a plan.
+type planner struct {
+	r     *rand.Rand
+	nodes int
+	ops   []Op
+	at    time.Duration
+	pods  int
+	alive []string // created, not yet deleted
+	busy  map[string]time.Duration
+}
+
+// schedulers is how many replicas run.
+const schedulers = 2
+
+// tick is the time from one operation on pods to the next.
+const tick = 250 * time.Millisecond
+
+// NewPlan makes the plan of a run: the same for equal arguments.
+func NewPlan(seed uint64, nodes int, length time.Duration) []Op {
+	p := &planner{r: rand.New(rand.NewPCG(seed, 0x6368616f73)), nodes: nodes, busy: map[string]time.Duration{}}
+	for p.at = 0; p.at < length; p.at += tick {
+		p.load()
+		if p.r.IntN(10) == 0 && p.at > 5*time.Second {
+			p.fault()
+		}
+	}
+	return p.ops
+}
+
+// load creates or deletes a pod, or a burst of them, around a number that fills the nodes.
+func (p *planner) load() {
+	n := 1
+	if p.r.IntN(25) == 0 {
+		n = 6 // a burst
+	}
+	full := 7 * p.nodes
+	for range n {
+		if p.r.IntN(2*full) >= len(p.alive) {
+			p.create()
+		} else {
+			p.remove()
+		}
+	}
+}
+
+func (p *planner) add(o Op) {
+	o.At = p.at
+	p.ops = append(p.ops, o)
+}
+
+func (p *planner) create() {
+	pod := &PodPlan{Name: fmt.Sprintf("p%05d", p.pods), MemoryMi: 64 << p.r.IntN(5)}
+	p.pods++
+	switch n := p.r.IntN(100); {
+	case n < 55:
+		pod.CPUs = []int64{p.size()}
+	case n < 65:
+		pod.CPUs = []int64{p.size(), 1 + p.r.Int64N(2)}
+	case n < 80:
+		pod.CPUs, pod.GPUs = []int64{1 + p.r.Int64N(3)}, 1+p.r.Int64N(2)
+	default:
+		pod.CPUs, pod.Shared = []int64{1}, true
+	}
+	if p.r.IntN(4) == 0 {
+		pod.Ends = time.Duration(500+p.r.IntN(8000)) * time.Millisecond
+	}
+	p.alive = append(p.alive, pod.Name)
+	p.add(Op{Kind: Create, Target: pod.Name, Pod: pod})
+}
+
+func (p *planner) size() int64 { return []int64{1, 1, 2, 2, 2, 3, 4, 4, 5, 6}[p.r.IntN(10)] }
+
+func (p *planner) remove() {
+	i := p.r.IntN(len(p.alive))
+	k := Delete
+	if p.r.IntN(8) == 0 {
+		k = ForceDelete
+	}
+	p.add(Op{Kind: k, Target: p.alive[i]})
+	p.alive = slices.Delete(p.alive, i, i+1)
+}
+
+func (p *planner) fault() {
+	node, s := nodeName(p.r.IntN(p.nodes)), fmt.Sprintf("scheduler-%d", p.r.IntN(schedulers))
+	client := []string{s, "agent-" + node, "node-" + node}[p.r.IntN(3)]
+	ms := func(from, to int) time.Duration { return time.Duration(from+p.r.IntN(to-from)) * time.Millisecond }
+	choices := []struct {
+		weight int
+		op     Op
+	}{
+		{3, Op{Kind: Kill, Target: s, For: ms(100, 3000)}},
+		{3, Op{Kind: Kill, Target: "agent-" + node, For: ms(100, 5000)}},
+		{2, Op{Kind: Kill, Target: "node-" + node, For: ms(100, 3000)}},
+		{2, Op{Kind: Pause, Target: s, For: ms(200, 10000)}}, // longer than the leader's lease, at times
+		{2, Op{Kind: Pause, Target: "agent-" + node, For: ms(200, 8000)}},
+		{1, Op{Kind: Pause, Target: "node-" + node, For: ms(200, 4000)}},
+		{1, Op{Kind: Pause, Target: "plane", For: ms(200, 3000)}},
+		{1, Op{Kind: Slow, Target: "plane", For: ms(1000, 4000)}},
+		{4, Op{Kind: Cut, Target: client}},
+		{3, Op{Kind: Lose, Target: client, For: ms(500, 3000)}},
+		{3, Op{Kind: Late, Target: client, For: ms(500, 3000)}},
+		{2, Op{Kind: Orphan, Target: client, For: ms(500, 3000)}},
+	}
+	total := 0
+	for _, c := range choices {
+		total += c.weight
+	}
+	n := p.r.IntN(total)
+	for _, c := range choices {
+		if n -= c.weight; n >= 0 {
+			continue
+		}
+		if p.busy[c.op.Target] <= p.at { // one fault at a time for each
+			p.busy[c.op.Target] = p.at + c.op.For + time.Second
+			p.add(c.op)
+		}
+		return
+	}
+}

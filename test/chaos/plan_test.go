@@ -1,0 +1,45 @@
+package main
+
+import (
+	"reflect"
+	"testing"
+	"time"
+)
+
+func TestSeedDeterminesThePlan(t *testing.T) {
+	a, b := NewPlan(1, 4, 5*time.Minute), NewPlan(1, 4, 5*time.Minute)
+	if !reflect.DeepEqual(a, b) {
+		t.Error("two plans of one seed differ")
+	}
+	if reflect.DeepEqual(a, NewPlan(2, 4, 5*time.Minute)) {
+		t.Error("plans of two seeds are equal")
+	}
+}
+
+// TestPlanHasEverything: each kind of operation occurs, pods are deleted once and after they were created, and
+// no process has two faults at a time.
+func TestPlanHasEverything(t *testing.T) {
+	kinds, alive, until := map[Kind]int{}, map[string]bool{}, map[string]time.Duration{}
+	for _, o := range NewPlan(3, 4, 10*time.Minute) {
+		kinds[o.Kind]++
+		switch o.Kind {
+		case Create:
+			alive[o.Target] = true
+		case Delete, ForceDelete:
+			if !alive[o.Target] {
+				t.Errorf("%v: there is no such pod", o)
+			}
+			delete(alive, o.Target)
+		default:
+			if o.At < until[o.Target] {
+				t.Errorf("%v: another fault lasts until %v", o, until[o.Target])
+			}
+			until[o.Target] = o.At + o.For
+		}
+	}
+	for _, k := range []Kind{Create, Delete, ForceDelete, Kill, Pause, Slow, Cut, Lose, Late, Orphan} {
+		if kinds[k] == 0 {
+			t.Errorf("no %s among %v", k, kinds)
+		}
+	}
+}
