@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -10,15 +11,34 @@ import (
 // NewExplainCommand returns the verb that shows, for every NUMA node and resource, why pods go where they go or nowhere.
 func NewExplainCommand() *cobra.Command {
 	var q question
+	var l liveQuestion
 	cmd := &cobra.Command{
-		Use:   "explain -f PODS [--node MACHINE|CAPTURE]",
-		Short: "Show why a node's kubelet admits or refuses pods, NUMA node by NUMA node",
-		Long: `Admit pods one after another on a node, as its kubelet would. For each refusal print the rule, and for every
-resource and NUMA node what was asked, what is free and what would be there on an empty node. Exit code 1 says that a pod was
-refused.`,
-		Example: `  berth explain -f pod.yaml --node capture.tgz --kubelet-config kubelet.yaml --state /var/lib/kubelet`,
-		Args:    usageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:   "explain POD | -f PODS [--node MACHINE|CAPTURE]",
+		Short: "Show why pods go where they go or nowhere, NUMA node by NUMA node",
+		Long: `explain POD asks the cluster: of a pod that has a node, what the scheduler promised and what the node's report says it
+holds; of one that is pending, what every node says to it and, for refusals, what was asked and what is there on every NUMA
+node. Exit code 1 says that no node takes the pod.
+
+explain -f PODS asks no cluster: it admits the pods of a file one after another on one node, as its kubelet would. For each
+refusal it prints the rule, and for every resource and NUMA node what was asked, what is free and what would be there on an
+empty node. Exit code 1 says that a pod was refused.`,
+		Example: `  kubectl berth explain train-0 -n training
+  kubectl berth explain train-0 -n training --node n7
+  berth explain -f pod.yaml --node capture.tgz --kubelet-config kubelet.yaml --state /var/lib/kubelet`,
+		Args:              usageArgs(cobra.MaximumNArgs(1)),
+		ValidArgsFunction: l.live.completePods,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 1 && q.file != "":
+				return Usagef("explain %s -f %s: want a pod of the cluster or a file, not both", args[0], q.file)
+			case len(args) == 1:
+				if cmd.Flags().Changed("node") {
+					l.only = q.node.machine
+				}
+				return l.run(cmd, strings.TrimPrefix(args[0], "pod/"), q.output)
+			case q.file == "":
+				return Usagef("explain: want the name of a pod, or a file: -f, --filename")
+			}
 			answers, n, err := q.ask(cmd)
 			if err != nil {
 				return err
@@ -27,8 +47,15 @@ refused.`,
 		},
 	}
 	q.register(cmd)
+	_ = cmd.Flags().SetAnnotation("filename", cobra.BashCompOneRequiredFlag, []string{"false"})
+	l.live.register(cmd)
+	cmd.Flags().IntVar(&l.limit, "nodes", defaultExplained, "with POD: how many nodes that refuse are explained in full")
+	cmd.Flags().Lookup("node").Usage = "with POD: the one node to ask; with -f: " + cmd.Flags().Lookup("node").Usage
 	return cmd
 }
+
+// defaultExplained is how many refusing nodes are explained in full.
+const defaultExplained = 3
 
 func explainText(w io.Writer, answers []placed) error {
 	for i := range answers {

@@ -8,6 +8,8 @@ func verbs() []*cobra.Command {
 	return []*cobra.Command{
 		NewPlaceCommand(),
 		NewExplainCommand(),
+		NewNodesCommand(),
+		NewPodsCommand(),
 		NewFitCommand(),
 		NewTopologyCommand(),
 		NewCheckCommand(),

@@ -1,0 +1,256 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// trouble says why a node's word cannot be taken for pods that could be pinned.
+type trouble struct {
+	// Reason is one word; a report that is not Ready gives that of its condition.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Advice is what a person can do.
+	Advice string `json:"advice,omitempty"`
+}
+
+// The reasons of a trouble that no report names.
+const (
+	troubleNoReport    = "NoReport"
+	troubleStray       = "NoSuchNode"
+	troubleSilent      = "Silent"
+	troubleMalformed   = "Malformed"
+	troubleUnsupported = "Unsupported"
+)
+
+// liveNode is a node as the scheduler sees it.
+type liveNode struct {
+	name   string
+	object *corev1.Node // nil where nodes may not be read
+	// stray: there is a NodeTopology but no Node.
+	stray bool
+	// heard is the last sign of life of the agent, zero when there was none.
+	heard time.Time
+
+	// spec, report and model are nil where they could not be understood.
+	spec   *wire.NodeSpec
+	report *wire.Report
+	model  *placement.Model
+	// account is what the ledger makes of report and pods; nil where there is no report to be relied on.
+	account *ledger.Node
+	trouble *trouble
+	// inFlight counts pods that are bound and in no report yet; lingering those of them that have ended or are being deleted.
+	inFlight, lingering int
+}
+
+// read takes in what the agent wrote.
+func (n *liveNode) read(u *unstructured.Unstructured) {
+	nt := new(v1alpha1.NodeTopology)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, nt); err != nil {
+		n.fail(troubleMalformed, fmt.Errorf("NodeTopology %s: %w", n.name, err))
+		return
+	}
+	if t := written(&nt.ObjectMeta, nt.Status.ObservedTime.Time); t.After(n.heard) {
+		n.heard = t
+	}
+	if err := n.understand(nt); err != nil {
+		n.fail(troubleMalformed, err)
+	}
+}
+
+// fail notes the first trouble.
+func (n *liveNode) fail(reason string, err error) {
+	if n.trouble != nil {
+		return
+	}
+	t := trouble{Reason: reason, Message: err.Error()}
+	var config *placement.ConfigError
+	var ready *notReady
+	switch {
+	case errors.As(err, &ready):
+		t.Reason = ready.reason
+	case errors.As(err, &config):
+		t.Reason = troubleUnsupported
+	}
+	t.Advice = adviceFor(t.Reason, n.name)
+	n.trouble = &t
+}
+
+// notReady is the Ready condition of a report that may not be relied on.
+type notReady struct{ reason, message string }
+
+func (e *notReady) Error() string {
+	return "its NodeTopology is not Ready: " + e.reason + ": " + e.message
+}
+
+// understand reads as the scheduler does.
+func (n *liveNode) understand(nt *v1alpha1.NodeTopology) error {
+	spec, err := wire.ReadNodeSpec(nt)
+	if err != nil {
+		return err
+	}
+	n.spec = &spec
+	if spec.Authority != v1alpha1.AuthorityKubelet {
+		return &placement.ConfigError{Field: "spec.authority", Value: string(spec.Authority), Want: "kubelet, the one that this release places on", Unsupported: true}
+	}
+	spec.Config.GuardDefects = true
+	if n.model, err = placement.NewModel(spec.View, spec.Config); err != nil {
+		return err
+	}
+	report, err := wire.ReadReport(nt)
+	if err != nil {
+		return err
+	}
+	n.report = &report
+	if ready := report.Ready(); ready.Status != metav1.ConditionTrue {
+		return &notReady{ready.Reason, ready.Message}
+	}
+	if err := wire.CheckReport(&spec, &report, nt.Name); err != nil {
+		return err
+	}
+	checked, err := ledger.NewReport(report.Sequence, n.model, &report.Snapshot, fatesOf(&report))
+	if err != nil {
+		return err
+	}
+	n.account = new(ledger.Ledger).Node(n.name)
+	n.account.Replace(checked)
+	return nil
+}
+
+func fatesOf(r *wire.Report) map[string]ledger.Fate {
+	fates := map[v1alpha1.PodState]ledger.Fate{v1alpha1.PodEnded: ledger.Over, v1alpha1.PodRejected: ledger.Rejected, v1alpha1.PodUnknown: ledger.Untold}
+	out := map[string]ledger.Fate{}
+	for i := range r.Pods {
+		if f, ok := fates[r.Pods[i].State]; ok {
+			out[r.Snapshot.Pods[i].UID] = f
+		}
+	}
+	return out
+}
+
+// silence says when an agent counts as silent.
+type silence struct {
+	after time.Duration
+	told  bool // heartbeats could be read
+	now   time.Time
+}
+
+// finish says what is wrong besides the report, and takes the pods in.
+func (n *liveNode) finish(s *survey, q silence) {
+	switch {
+	case n.stray:
+		n.trouble = nil
+		n.fail(troubleStray, fmt.Errorf("there is a NodeTopology but no Node %s", n.name))
+	case n.trouble == nil && n.report == nil:
+		n.fail(troubleNoReport, errors.New("no NodeTopology: is berth-agent running there?"))
+	case q.told && q.now.Sub(n.heard) > q.after:
+		n.fail(troubleSilent, errors.New("its berth-agent gave no sign of life for too long"))
+	}
+	if n.account == nil {
+		return
+	}
+	for _, pod := range s.bound[n.name] {
+		if err := n.see(pod); err != nil {
+			s.note("node %s: %v", n.name, err)
+		}
+	}
+}
+
+// see takes in a pod that is bound to the node.
+func (n *liveNode) see(pod *corev1.Pod) error {
+	request, err := wire.Request(pod)
+	if err != nil {
+		return err
+	}
+	if !couldPin(&request) {
+		return nil
+	}
+	p, found, err := wire.PlacementOf(pod)
+	s := ledger.Sighting{
+		UID: request.UID, Request: &request, Created: pod.CreationTimestamp.Unix(),
+		Ending: ending(pod), Mortal: pod.Spec.RestartPolicy != corev1.RestartPolicyAlways,
+	}
+	if found && err == nil {
+		s.Turn, s.Promise = int64(p.Sequence), &ledger.Promise{Decision: p.Decision, Exact: p.Certainty == wire.Exact}
+	}
+	n.account.See(s)
+	switch listed := n.account.Report().Has(s.UID); {
+	case listed:
+	case s.Ending:
+		n.lingering++
+	default:
+		n.inFlight++
+	}
+	return err
+}
+
+// couldPin says whether some kubelet could pin something for the request.
+func couldPin(r *placement.Request) bool {
+	if r.Guaranteed {
+		return true
+	}
+	for i := range r.Containers {
+		if len(r.Containers[i].Devices) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// ending says whether the pod is being deleted or has ended.
+func ending(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// guarantee is what the scheduler can promise on this node.
+func (n *liveNode) guarantee() string {
+	if n.trouble != nil {
+		return wire.GuaranteeNone.String()
+	}
+	return wire.GuaranteeFull.String()
+}
+
+// sequence is the number of the report; 0 without one.
+func (n *liveNode) sequence() int64 {
+	if n.report == nil {
+		return 0
+	}
+	return n.report.Sequence
+}
+
+// adviceFor says what a person can do about a trouble.
+func adviceFor(reason, node string) string {
+	agent := "kubectl get pods -A -o wide --field-selector spec.nodeName=" + node + " | grep berth-agent"
+	switch reason {
+	case troubleNoReport:
+		return "start berth-agent there, or look at why it does not report: " + agent
+	case troubleStray:
+		return "if the node is gone for good: kubectl delete nodetopology " + node
+	case troubleSilent:
+		return "look at the agent: " + agent
+	case troubleMalformed:
+		return "use one release of Berth throughout; kubectl delete nodetopology " + node + " makes its agent write it anew"
+	case troubleUnsupported:
+		return "change the kubelet's configuration as said, or keep pinned pods off the node (docs/scope.md)"
+	case v1alpha1.ReasonUnreadable:
+		return "look at the file that the message names, in the kubelet's root directory (docs/operations.md)"
+	case v1alpha1.ReasonContradiction:
+		return "if the kubelet's configuration was changed without a restart, restart it or take the change back (docs/operations.md)"
+	case v1alpha1.ReasonAdmissionUnfinished:
+		return "look at the kubelet's log: it has been admitting a pod for too long"
+	case v1alpha1.ReasonDevicesUnknown:
+		return "let the agent reach the kubelet's PodResources socket (docs/operations.md)"
+	}
+	return "kubectl describe nodetopology " + node
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/spf13/cobra"
+)
+
+// printLive prints as output.print does. Tables are cleaned: names of devices and messages come from other people, and
+// must not move the cursor.
+func printLive(cmd *cobra.Command, o output, value any, table func(io.Writer) error) error {
+	return o.print(cmd.OutOrStdout(), value, func(w io.Writer) error {
+		var b bytes.Buffer
+		if err := table(&b); err != nil {
+			return err
+		}
+		_, err := io.WriteString(w, clean(b.String()))
+		return err
+	})
+}
+
+// listing is what programs get: the items under their name, and notes where there are any.
+func listing(name string, items any, notes []string) map[string]any {
+	out := map[string]any{name: items}
+	if len(notes) > 0 {
+		out["notes"] = notes
+	}
+	return out
+}
+
+func clean(text string) string {
+	lines := strings.Split(strings.Map(func(r rune) rune {
+		if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e) {
+			return '?'
+		}
+		return r
+	}, text), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// columns prints rows under a header, aligned.
+func columns(w io.Writer, header string, rows [][]string) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(tw, strings.ReplaceAll(header, " | ", "\t"))
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = strings.NewReplacer("\t", " ", "\n", " ").Replace(cell)
+		}
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	return tw.Flush()
+}
+
+// counted is a number of things, "1 node" or "2 nodes".
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
+// indented prints every line of text two spaces further in.
+func indented(w io.Writer, text string) {
+	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
+		fmt.Fprint(w, "  ", line)
+	}
+}
+
+// seconds are whole ones, never negative: clocks of API servers may differ.
+func seconds(d time.Duration) int64 { return max(0, int64(d/time.Second)) }
+
+// ageText is an age as kubectl prints it.
+func ageText(s int64) string { return duration.HumanDuration(time.Duration(s) * time.Second) }
+
+// writeNotes prints what could not be read or understood.
+func writeNotes(cmd *cobra.Command, notes []string) {
+	for _, n := range notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), "note:", clean(n))
+	}
+}

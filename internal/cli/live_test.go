@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// TestLiveGolden holds what people and programs see of a cluster against testdata/live-NAME.txt.
+func TestLiveGolden(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		code int
+	}{
+		"nodes":            {[]string{"nodes"}, ExitOK},
+		"nodes-yaml":       {[]string{"nodes", "n1", "-o", "yaml"}, ExitOK},
+		"pods":             {[]string{"pods", "-A"}, ExitOK},
+		"pods-json":        {[]string{"pods", "late", "-o", "json"}, ExitOK},
+		"explain-bound":    {[]string{"explain", "train"}, ExitOK},
+		"explain-late":     {[]string{"explain", "pod/late"}, ExitOK},
+		"explain-forged":   {[]string{"explain", "forged"}, ExitOK},
+		"explain-failed":   {[]string{"explain", "failed"}, ExitOK},
+		"explain-refused":  {[]string{"explain", "big"}, ExitFailure},
+		"explain-one":      {[]string{"explain", "big", "--node", "n2"}, ExitFailure},
+		"explain-gpus":     {[]string{"explain", "gpus", "--nodes", "1"}, ExitOK},
+		"explain-fits":     {[]string{"explain", "small"}, ExitOK},
+		"explain-plain":    {[]string{"explain", "plain"}, ExitOK},
+		"explain-json":     {[]string{"explain", "big", "--node", "n1", "-o", "json"}, ExitFailure},
+		"explain-bound-js": {[]string{"explain", "train", "-o", "json"}, ExitOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := busyWorld(t)
+			code, stdout, stderr := run(t, append(c.args, "--kubeconfig", w.kubeconfig())...)
+			if code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			if strings.ContainsRune(stdout+stderr, 0x1b) {
+				t.Errorf("an escape sequence came through: %q", stdout+stderr)
+			}
+			golden(t, "live-"+name, stdout+"---- stderr\n"+stderr)
+			for _, r := range w.requests {
+				if !strings.HasPrefix(r, http.MethodGet+" ") {
+					t.Errorf("a verb that reads wrote: %s", r)
+				}
+			}
+		})
+	}
+}
+
+// TestLiveRights shows that what may not be read is said and, where possible, done without.
+func TestLiveRights(t *testing.T) {
+	for name, c := range map[string]struct {
+		path, want string
+		code       int
+	}{
+		"all pods":   {"/api/v1/pods", "not yet reported are not counted", ExitOK},
+		"nodes":      {"/api/v1/nodes", "nodes may not be read", ExitOK},
+		"leases":     {"/apis/coordination.k8s.io/v1/namespaces/berth-system/leases", "judged by their reports", ExitOK},
+		"topologies": {"/apis/berth.dev/v1alpha1/nodetopologies", "reading nodetopologies.berth.dev", ExitFailure},
+		"own pods":   {"/api/v1/namespaces/default/pods/small", "reading pod default/small", ExitFailure},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := busyWorld(t)
+			w.forbidden = map[string]bool{c.path: true}
+			code, stdout, stderr := run(t, "explain", "small", "--kubeconfig", w.kubeconfig())
+			if code != c.code || !strings.Contains(stderr, c.want) || (code == ExitOK) != strings.Contains(stdout, "admits") && (code == ExitOK) != strings.Contains(stdout, "admit:") {
+				t.Errorf("exit code %d, stderr %q, stdout\n%s\nwant code %d and %q", code, stderr, stdout, c.code, c.want)
+			}
+		})
+	}
+}
+
+// TestLivePages: a list that comes in pages is the same list, also when a page has expired.
+func TestLivePages(t *testing.T) {
+	whole := busyWorld(t)
+	_, want, _ := run(t, "nodes", "--kubeconfig", whole.kubeconfig())
+	for _, expires := range []bool{false, true} {
+		w := busyWorld(t)
+		w.pageOf, w.expires = 2, expires
+		code, stdout, stderr := run(t, "nodes", "--kubeconfig", w.kubeconfig())
+		if code != ExitOK || stdout != want {
+			t.Errorf("expires %v: exit code %d, stderr %q, stdout\n%s\nwant\n%s", expires, code, stderr, stdout, want)
+		}
+		if lists := count(w.requests, "GET /apis/berth.dev/v1alpha1/nodetopologies"); lists < 3 {
+			t.Errorf("expires %v: %d requests for reports: this test means to see pages", expires, lists)
+		}
+	}
+}
+
+func count(list []string, s string) int {
+	return len(slices.DeleteFunc(slices.Clone(list), func(v string) bool { return v != s }))
+}
+
+// TestLiveErrors shows that every wrong thing gets its exit code and an error that says what to do.
+func TestLiveErrors(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "nowhere"))
+	good := busyWorld(t).kubeconfig()
+	uninstalled := busyWorld(t)
+	uninstalled.uninstalled = true
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := "http://" + closed.Addr().String()
+	closed.Close()
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no cluster":        {[]string{"nodes"}, ExitFailure, "nowhere"},
+		"no kubeconfig":     {[]string{"nodes", "--kubeconfig", "/nonexistent"}, ExitFailure, "/nonexistent"},
+		"no context":        {[]string{"nodes", "--kubeconfig", good, "--context", "other"}, ExitFailure, `"other"`},
+		"unreachable":       {[]string{"pods", "--kubeconfig", kubeconfigFor(t, address)}, ExitFailure, address},
+		"not installed":     {[]string{"explain", "big", "--kubeconfig", uninstalled.kubeconfig()}, ExitFailure, "agent is not installed"},
+		"no such pod":       {[]string{"explain", "nobody", "--kubeconfig", good}, ExitFailure, "no pod nobody in namespace default"},
+		"no such pod, pods": {[]string{"pods", "nobody", "--kubeconfig", good}, ExitFailure, "no pod nobody"},
+		"no such node":      {[]string{"nodes", "n99", "--kubeconfig", good}, ExitFailure, "no node n99"},
+		"explain on no":     {[]string{"explain", "big", "--node", "n99", "--kubeconfig", good}, ExitFailure, "no node n99"},
+		"nothing to ask":    {[]string{"explain"}, ExitUsage, "the name of a pod, or a file"},
+		"pod and file":      {[]string{"explain", "p", "-f", "testdata/pods.yaml"}, ExitUsage, "not both"},
+		"two pods":          {[]string{"explain", "p", "q"}, ExitUsage, "at most 1"},
+		"format":            {[]string{"nodes", "-o", "xml"}, ExitUsage, `"xml"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := run(t, c.args...)
+			if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
+				t.Errorf("exit code %d, stdout %q, stderr %q; want code %d, nothing, and %q", code, stdout, stderr, c.code, c.want)
+			}
+		})
+	}
+}
+
+func TestCompletePods(t *testing.T) {
+	code, stdout, stderr := run(t, "__complete", "explain", "--kubeconfig", busyWorld(t).kubeconfig(), "")
+	if code != ExitOK || !strings.Contains(stdout, "train\n") || !strings.Contains(stdout, "big\n") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+func TestRoughBytes(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0", 1023: "1023", 1024: "1Ki", 1536: "1.5Ki", 1 << 30: "1Gi", 1<<34 - 1<<20: "15.9Gi", 1<<64 - 1: "16Ei"} {
+		if got := roughBytes(n); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
+}
+
+// TestExplainWaits: a pod that was bound by somebody else may or may not have arrived, and the answer depends on it.
+func TestExplainWaits(t *testing.T) {
+	w := &world{t: t}
+	w.pods = make([]corev1.Pod, 0, 8)
+	w.addNode("n1", 0)
+	w.addTopology(reportOf(t, "n1"), nil)
+	w.addPod("stranger", "n1", 8, 0)
+	w.addPod("next", "", 8, 0)
+	code, stdout, stderr := run(t, "explain", "next", "--kubeconfig", w.kubeconfig())
+	want := "1 node waits: waiting for its next report: it may tell of 1 pod bound since"
+	if code != ExitFailure || !strings.Contains(stdout, want) || !strings.Contains(stderr, errNoNode.Error()) {
+		t.Errorf("exit code %d, stderr %q, stdout\n%s\nwant %q", code, stderr, stdout, want)
+	}
+}
+
+// TestPromises shows how promises and reports compare.
+func TestPromises(t *testing.T) {
+	for name, c := range map[string]struct {
+		certainty wire.Certainty
+		// other is what took the CPUs before the pod came; state is what the report says of the pod.
+		other bool
+		state v1alpha1.PodState
+		want  []string
+	}{
+		"kept":      {wire.Exact, false, "", []string{"promise: kept", "reported: admitted"}},
+		"differs":   {wire.Exact, true, "", []string{"promise: differs"}},
+		"uncertain": {wire.VerdictOnly, true, "", []string{"promise: admitted as promised"}},
+		"refused":   {wire.Exact, false, v1alpha1.PodRejected, []string{"reported: refused by the kubelet"}},
+		"ended":     {wire.Exact, false, v1alpha1.PodEnded, []string{"reported: ended, and still held by the kubelet"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{t: t}
+			w.pods = make([]corev1.Pod, 0, 8)
+			pod := w.addPod("pod", "n1", 2, 0)
+			annotate(t, pod, reportOf(t, "n1", requestOf(t, pod)), 1, c.certainty)
+			admitted := []*placement.Request{requestOf(t, pod)}
+			if c.other {
+				admitted = []*placement.Request{requestOf(t, w.addPod("other", "n1", 2, 0)), admitted[0]}
+			}
+			w.addNode("n1", 0)
+			n := reportOf(t, "n1", admitted...)
+			n.Report.Pods[len(n.Report.Pods)-1].State = c.state
+			w.addTopology(n, nil)
+			code, stdout, stderr := run(t, "explain", "pod", "--kubeconfig", w.kubeconfig())
+			if code != ExitOK {
+				t.Errorf("exit code %d, stderr %q", code, stderr)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(stdout, want) {
+					t.Errorf("got\n%s\nwant %q in it", stdout, want)
+				}
+			}
+		})
+	}
+}
+
+// TestExcluded shows what rules a node out for a pod.
+func TestExcluded(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*corev1.Node, *corev1.Pod)
+		want  string
+	}{
+		"nothing":  {func(*corev1.Node, *corev1.Pod) {}, "1 node admits"},
+		"selector": {func(_ *corev1.Node, p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "fast"} }, "node selector or affinity does not match"},
+		"matching": {func(_ *corev1.Node, p *corev1.Pod) {
+			p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "n1"}
+		}, "1 node admits"},
+		"taint": {func(n *corev1.Node, _ *corev1.Pod) {
+			n.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
+		}, "does not tolerate taint gpu:NoSchedule"},
+		"preferred": {func(n *corev1.Node, _ *corev1.Pod) {
+			n.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectPreferNoSchedule}}
+		}, "1 node admits"},
+		"tolerated": {func(n *corev1.Node, p *corev1.Pod) {
+			n.Spec.Unschedulable = true
+			p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		}, "1 node admits"},
+		"cordoned": {func(n *corev1.Node, _ *corev1.Pod) { n.Spec.Unschedulable = true }, "the node is cordoned"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{t: t}
+			pod := w.addPod("pod", "", 2, 0)
+			c.spoil(w.addNode("n1", 0), pod)
+			w.addTopology(reportOf(t, "n1"), nil)
+			_, stdout, stderr := run(t, "explain", "pod", "--kubeconfig", w.kubeconfig())
+			if !strings.Contains(stdout, c.want) {
+				t.Errorf("got\n%s%s\nwant %q in it", stdout, stderr, c.want)
+			}
+		})
+	}
+}
