@@ -41,8 +41,8 @@ func command(stdout, stderr io.Writer, parsed *bool) *cobra.Command {
 
 func (o *options) addFlags(cmd *cobra.Command) {
 	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "seed of the workload; equal seeds give equal workloads")
-	cmd.Flags().IntVar(&o.Nodes, "nodes", demo.AllNodes, fmt.Sprintf("number of hollow nodes, %d to %d; below %d they pin CPUs alone, or not every machine is there",
-		demo.MinNodes, demo.MaxNodes, demo.AllNodes))
+	cmd.Flags().IntVar(&o.Nodes, "nodes", demo.AllNodes, fmt.Sprintf("number of hollow nodes, %d to %d; the first %d pin CPUs alone, %d are one of each kind",
+		demo.MinNodes, demo.MaxNodes, demo.MinNodes, demo.AllNodes))
 	cmd.Flags().BoolVar(&o.Keep, "keep", false, "leave the directories of the clusters, with all logs, behind")
 	cmd.Flags().StringVar(&o.log, "log", "", "file for the log of the control plane")
 }

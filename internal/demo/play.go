@@ -59,6 +59,9 @@ func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
+	if opts.Keep {
+		m.line("logs and checkpoints stay in %s", c.dir)
+	}
 	w := Generate(opts.Seed, opts.Nodes)
 	m.line("ready after %.0f s; %d pods follow within %.0f s, seed %d", time.Since(begun).Seconds(), len(w.Pods), w.Length().Seconds(), w.Seed)
 	r := &Runner{Cluster: c, Workload: w, Predicts: s.Predicts(), Progress: m.show}

@@ -292,6 +292,37 @@ func TestComparisonJSON(t *testing.T) {
 	}
 }
 
+func TestComparisonTable(t *testing.T) {
+	c := demo.Comparison{
+		Stock: &demo.Report{Pods: 12, Running: 8, Rejected: map[string]int{"TopologyAffinityError": 3}, NUMANodesPerPod: map[string]int{"1": 6, "2": 2}, CrossSocket: 2},
+		Berth: &demo.Report{Pods: 9, Running: 9, NUMANodesPerPod: map[string]int{"1": 9}, Predicted: 9, Exact: 8, SecondsToRunning: demo.Quantiles{P50: 0.5, P99: 12}},
+	}
+	var out strings.Builder
+	if err := c.WriteTable(&out); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+                             kube-scheduler     Berth
+pods created                             12         9
+ever running                              8         9
+refused by the kubelet                    3         0
+  TopologyAffinityError                   3         0
+waiting in the end                        0         0
+pods on 1 NUMA node                       6         9
+pods on 2 NUMA nodes                      2         0
+pods across sockets                       2         0
+decisions before binding                  0         9
+  exact                                   0   8 (88%)
+  wrong                                   0         0
+  contended                               0         0
+seconds to running, median             0.00      0.50
+seconds to running, p99                0.00     12.00
+`
+	if out.String() != want[1:] {
+		t.Errorf("got\n%swant%s", out.String(), want)
+	}
+}
+
 // buildDemo builds the berth-demo command.
 func buildDemo(t *testing.T) string {
 	t.Helper()
