@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -117,6 +118,33 @@ func impure(pkg, imp string) string {
 		return "this package reports by its results, not by a log"
 	}
 	return ""
+}
+
+// TestDependenciesAreExplained holds docs/dependencies.md against go.mod: every direct dependency has a reason there.
+func TestDependenciesAreExplained(t *testing.T) {
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile("docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _, _ := strings.Cut(string(mod), "\n)")
+	checked := 0
+	for line := range strings.Lines(block) {
+		name, _, ok := strings.Cut(strings.TrimSpace(line), " v")
+		if !ok || strings.HasSuffix(strings.TrimSpace(line), "// indirect") {
+			continue
+		}
+		checked++
+		if !strings.Contains(string(doc), "`"+name+"`") {
+			t.Errorf("docs/dependencies.md does not say why %s was chosen", name)
+		}
+	}
+	if checked < 10 {
+		t.Errorf("only %d direct dependencies found in go.mod", checked)
+	}
 }
 
 type rule struct {
