@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 )
 
@@ -33,8 +34,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 || verbs[args[0]] == nil {
 		return fmt.Errorf("%q: want the verb cluster or writes", args)
 	}
-	klog.LogToStderr(false) // client-go warns about every connection that ends with the control plane
-	klog.SetOutput(io.Discard)
+	klog.SetLogger(logr.Discard()) // client-go warns about every request that ends with a phase or the control plane
 	opts, err := parseOptions(args[1:], stderr)
 	if err != nil {
 		return err
