@@ -238,9 +238,23 @@ func (n *liveNode) answer(c *ledger.Candidate, out *nodeAnswer) {
 			out.Refusal, out.Message = &refusal, refusal.String()
 		}
 	default:
-		out.Answer = answerWaits
-		out.Message = fmt.Sprintf("waiting for its next report: it may tell of %s bound since, and %s that ended or is ending", counted(n.inFlight, "pod"), counted(n.lingering, "pod"))
+		out.Answer, out.Message = answerWaits, "waiting for its next report"+n.openText()
 	}
+}
+
+// openText says what a report has still to tell.
+func (n *liveNode) openText() string {
+	var parts []string
+	if n.inFlight > 0 {
+		parts = append(parts, counted(n.inFlight, "pod")+" bound since the last one")
+	}
+	if n.lingering > 0 {
+		parts = append(parts, counted(n.lingering, "pod")+" ending or ended, and not listed")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
 }
 
 // excluded says why node and pod do not go together whatever is free; "" where they do. The scheduler's other plugins have

@@ -165,7 +165,7 @@ func TestExplainWaits(t *testing.T) {
 	w.addPod("stranger", "n1", 8, 0)
 	w.addPod("next", "", 8, 0)
 	code, stdout, stderr := run(t, "explain", "next", "--kubeconfig", w.kubeconfig())
-	want := "1 node waits: waiting for its next report: it may tell of 1 pod bound since"
+	want := "1 node waits: waiting for its next report: 1 pod bound since the last one"
 	if code != ExitFailure || !strings.Contains(stdout, want) || !strings.Contains(stderr, errNoNode.Error()) {
 		t.Errorf("exit code %d, stderr %q, stdout\n%s\nwant %q", code, stderr, stdout, want)
 	}
