@@ -48,6 +48,7 @@ func (p *process) signal(s syscall.Signal) {
 type cluster struct {
 	dir    string
 	self   string
+	stock  bool
 	admin  *rest.Config
 	client kubernetes.Interface
 	specs  []hollow.Spec
@@ -63,7 +64,7 @@ const startLimit = 4 * time.Minute
 func startCluster(ctx context.Context, o *options) (*cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	c := &cluster{specs: specs(o.nodes), procs: map[string]*process{}}
+	c := &cluster{stock: o.stock, specs: specs(o.nodes), procs: map[string]*process{}}
 	var err error
 	if c.self, err = os.Executable(); err != nil {
 		return c, err
@@ -245,9 +246,13 @@ func (c *cluster) startScheduler(i int) error {
 		return err
 	}
 	c.ports = append(c.ports, port)
-	p.start = c.run(p.name, demo.VerbBerthScheduler, "--config="+file, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", port),
+	verb, from := demo.VerbBerthScheduler, "--config="+file
+	if c.stock {
+		verb, from = demo.VerbKubeScheduler, "--kubeconfig="+path
+	}
+	p.start = c.run(p.name, verb, from, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", port),
 		"--cert-dir="+filepath.Join(c.dir, p.name), "--authorization-always-allow-paths=/metrics,/healthz,/readyz",
-		"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s", "-v=3")
+		"--leader-elect", "--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s", "-v=3")
 	return c.add(p)
 }
 

@@ -42,6 +42,7 @@ func (d *driver) finish(ctx context.Context) error {
 	if err := d.probe(ctx); err != nil {
 		return err
 	}
+	fmt.Fprintln(d.out, "the scheduler must have nothing left to count")
 	return d.ledger(ctx)
 }
 
@@ -50,7 +51,7 @@ func (d *driver) until(ctx context.Context, limit time.Duration, node string, wr
 	clock := time.NewTicker(500 * time.Millisecond)
 	defer clock.Stop()
 	end := time.Now().Add(limit)
-	calm := 0
+	calm, ticks := 0, 0
 	text := ""
 	for time.Now().Before(end) && ctx.Err() == nil {
 		if text = wrong(); text == "" {
@@ -61,7 +62,10 @@ func (d *driver) until(ctx context.Context, limit time.Duration, node string, wr
 		if calm == 4 {
 			return
 		}
-		if err := d.settleDue(ctx, time.Now()); err != nil {
+		if ticks++; ticks%20 == 0 {
+			fmt.Fprintf(d.out, "waiting: %.300s\n", text)
+		}
+		if err := d.settleDue(time.Now()); err != nil {
 			text = err.Error()
 			break
 		}
@@ -177,10 +181,11 @@ func (d *driver) remaining(ctx context.Context) string {
 func (d *driver) probe(ctx context.Context) error {
 	for i := range d.specs {
 		node := d.specs[i].Name
-		p := (&PodPlan{Name: "probe-" + node, CPUs: []int64{1}, MemoryMi: 64}).object()
-		if strings.Contains(d.specs[i].KubeletConfig, "full-pcpus-only") {
-			p = (&PodPlan{Name: "probe-" + node, CPUs: []int64{2}, MemoryMi: 64}).object()
+		plan := &PodPlan{Name: "probe-" + node, CPUs: []int64{2}, MemoryMi: 64}
+		if len(d.specs[i].Plugins) > 0 {
+			plan.GPUs = 1 // the Device Manager clears away when it allocates, no sooner
 		}
+		p := plan.object()
 		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
 		if _, err := d.client.CoreV1().Pods(namespace).Create(ctx, p, metav1.CreateOptions{}); err != nil {
 			return err

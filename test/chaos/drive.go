@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -30,8 +31,10 @@ type driver struct {
 	begun time.Time
 	due   []deed
 	exits map[string]int
-	// retry are requests to the API that a fault has made fail.
-	retry []func(context.Context) error
+	// asks are the driver's own requests to the API server, which may be slow or stopped.
+	asks chan func(context.Context) error
+	// asked counts those that have not been answered.
+	asked sync.WaitGroup
 }
 
 // deed is something to be done later: what ends a fault.
@@ -56,11 +59,11 @@ func (d *driver) drive(ctx context.Context, plan []Op, length time.Duration) err
 		case <-clock.C:
 		}
 		for ; i < len(plan) && time.Since(d.begun) >= plan[i].At; i++ {
-			if err := d.carryOut(ctx, &plan[i]); err != nil {
+			if err := d.carryOut(&plan[i]); err != nil {
 				return fmt.Errorf("%v: %w", plan[i], err)
 			}
 		}
-		if err := d.settleDue(ctx, time.Now()); err != nil {
+		if err := d.settleDue(time.Now()); err != nil {
 			return err
 		}
 		if time.Since(shown) > 5*time.Second {
@@ -68,11 +71,13 @@ func (d *driver) drive(ctx context.Context, plan []Op, length time.Duration) err
 			d.show()
 		}
 	}
-	return d.settleDue(ctx, time.Now().Add(time.Hour))
+	err := d.settleDue(time.Now().Add(time.Hour))
+	d.asked.Wait()
+	return err
 }
 
-// settleDue does what is due, starts again what has ended by itself, and repeats requests that have failed.
-func (d *driver) settleDue(ctx context.Context, now time.Time) error {
+// settleDue does what is due and starts again what has ended by itself.
+func (d *driver) settleDue(now time.Time) error {
 	for len(d.due) > 0 && d.due[0].at.Before(now) {
 		deed := d.due[0]
 		d.due = d.due[1:]
@@ -80,15 +85,7 @@ func (d *driver) settleDue(ctx context.Context, now time.Time) error {
 			return fmt.Errorf("%s: %w", deed.name, err)
 		}
 	}
-	if err := d.revive(); err != nil {
-		return err
-	}
-	again := d.retry
-	d.retry = nil
-	for _, f := range again {
-		d.ask(ctx, f)
-	}
-	return nil
+	return d.revive()
 }
 
 // later puts a deed in its place.
@@ -118,26 +115,38 @@ func (d *driver) revive() error {
 	return nil
 }
 
-// requestLimit bounds a request of the driver's own; a fault of the control plane may last longer.
-const requestLimit = 500 * time.Millisecond
+// requestLimit bounds a request of the driver's own.
+const requestLimit = 2 * time.Second
 
-// ask makes a request, and again later when it fails for reasons that pass.
-func (d *driver) ask(ctx context.Context, f func(context.Context) error) {
-	limited, cancel := context.WithTimeout(ctx, requestLimit)
-	defer cancel()
-	err := f(limited)
-	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		return
-	}
-	d.retry = append(d.retry, f)
+// ask makes a request in its turn.
+func (d *driver) ask(f func(context.Context) error) {
+	d.asked.Add(1)
+	d.asks <- f
 }
 
-func (d *driver) carryOut(ctx context.Context, o *Op) error {
+// askAll makes the requests, in order, each until it is answered. It is a goroutine of its own: what ends a fault must not
+// wait for the API server.
+func (d *driver) askAll(ctx context.Context) {
+	for f := range d.asks {
+		for ctx.Err() == nil && !d.answered(ctx, f) {
+		}
+		d.asked.Done()
+	}
+}
+
+func (d *driver) answered(ctx context.Context, f func(context.Context) error) bool {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	err := f(ctx)
+	return err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err)
+}
+
+func (d *driver) carryOut(o *Op) error {
 	d.book.did(o)
 	pods := d.client.CoreV1().Pods(namespace)
 	switch o.Kind {
 	case Create:
-		d.ask(ctx, func(ctx context.Context) error {
+		d.ask(func(ctx context.Context) error {
 			_, err := pods.Create(ctx, o.Pod.object(), metav1.CreateOptions{})
 			return err
 		})
@@ -146,7 +155,7 @@ func (d *driver) carryOut(ctx context.Context, o *Op) error {
 		if o.Kind == ForceDelete {
 			opts.GracePeriodSeconds = new(int64)
 		}
-		d.ask(ctx, func(ctx context.Context) error { return pods.Delete(ctx, o.Target, opts) })
+		d.ask(func(ctx context.Context) error { return pods.Delete(ctx, o.Target, opts) })
 	default:
 		return d.inflict(o)
 	}

@@ -54,11 +54,13 @@ func newLine(config *rest.Config) (*line, error) {
 		return nil, err
 	}
 	w := &line{addr: listener.Addr().String(), upstream: transport, target: target, conns: map[net.Conn]bool{}}
+	quiet := log.New(io.Discard, "", 0) // connections end all the time
 	w.proxy = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: transport, FlushInterval: -1,
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:     quiet,
 	}
-	w.server = http.Server{Handler: w, ConnState: w.track, ErrorLog: log.New(io.Discard, "", 0)}
+	w.server = http.Server{Handler: w, ConnState: w.track, ErrorLog: quiet}
 	go func() {
 		if err := w.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			panic(err) // the listener is ours alone

@@ -27,6 +27,7 @@ type options struct {
 	duration time.Duration
 	nodes    int
 	keep     bool
+	stock    bool
 	dir      string
 }
 
@@ -61,6 +62,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.DurationVar(&o.duration, "duration", 5*time.Minute, "how long faults are injected")
 	f.IntVar(&o.nodes, "nodes", 4, "how many hollow nodes")
 	f.BoolVar(&o.keep, "keep", false, "leave the directory with all logs behind")
+	f.BoolVar(&o.stock, "stock", false, "run kube-scheduler instead: to see that broken promises are noticed")
 	f.StringVar(&o.dir, "dir", "", "where the temporary directory is made; keep it short, for the sake of sockets")
 	if err := f.Parse(args[1:]); err != nil {
 		return nil, err

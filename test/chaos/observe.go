@@ -186,7 +186,9 @@ func (o *observer) judge(w *watched, asked time.Time) {
 	h := o.holdings[string(w.pod.UID)]
 	switch {
 	case h == nil && found:
-		o.tally.unseen++
+		if differ(p.Decision.Containers, &placement.PodAllocation{}) != "" {
+			o.tally.unseen++
+		}
 		return
 	case !found && h != nil:
 		o.book.violate("pod "+w.pod.Name+" holds something exclusively and carries no placement", w.pod.Spec.NodeName, o.evidence(w)...)

@@ -80,7 +80,7 @@ func NewPlan(seed uint64, nodes int, length time.Duration) []Op {
 	p := &planner{r: rand.New(rand.NewPCG(seed, 0x6368616f73)), nodes: nodes, busy: map[string]time.Duration{}}
 	for p.at = 0; p.at < length; p.at += tick {
 		p.load()
-		if p.r.IntN(10) == 0 && p.at > 5*time.Second {
+		if p.r.IntN(5) == 0 && p.at > 5*time.Second {
 			p.fault()
 		}
 	}

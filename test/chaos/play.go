@@ -13,6 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// askLimit is how many requests of the driver may wait.
+const askLimit = 4096
+
 // play starts the cluster, carries the plan out and checks.
 func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	fmt.Fprintf(out, "seed %d: %v of faults on %d nodes; SEED=%d replays the plan\n", o.seed, o.duration, o.nodes, o.seed)
@@ -32,7 +35,9 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	fmt.Fprintf(out, "ready after %.1fs\n", time.Since(begun).Seconds())
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &driver{cluster: c, observer: newObserver(c, b), book: b, out: out, exits: map[string]int{}}
+	d := &driver{cluster: c, observer: newObserver(c, b), book: b, out: out, exits: map[string]int{}, asks: make(chan func(context.Context) error, askLimit)}
+	go d.askAll(watching)
+	defer close(d.asks)
 	if err := d.observer.start(watching); err != nil {
 		return err
 	}

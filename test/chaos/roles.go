@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/placement"
 )
 
 // The verbs with which this program starts itself, besides those of package demo.
@@ -100,7 +101,7 @@ func serveAgent(ctx context.Context, kubeconfig string, dir hollow.Dir, log io.W
 	}
 	client.QPS = -1
 	return agent.Run(ctx, agent.Options{
-		Node: spec.Name, Client: client, Root: dir.Root(), Machine: spec.Machine,
+		Node: spec.Name, Client: client, Root: dir.Root(), Machine: spec.Machine, Preferences: map[string]placement.Preference{gpuResource: placement.SortedPreference},
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 }
