@@ -105,6 +105,9 @@ func (q *liveQuestion) run(cmd *cobra.Command, name string, o output) error {
 	if err := o.check(); err != nil {
 		return err
 	}
+	if q.limit < 0 {
+		return Usagef("--nodes %d: want 0 or more", q.limit)
+	}
 	c, err := q.live.connect()
 	if err != nil {
 		return err

@@ -104,7 +104,7 @@ func (e *explained) writePending(w io.Writer, limit int) {
 		e.Groups[i].write(w)
 	}
 	refusals := e.refusals()
-	for _, a := range refusals[:min(len(refusals), max(limit, 0))] {
+	for _, a := range refusals[:min(len(refusals), limit)] {
 		a.write(w)
 	}
 	if more := len(refusals) - limit; more > 0 {

@@ -130,6 +130,7 @@ func TestLiveErrors(t *testing.T) {
 		"nothing to ask":    {[]string{"explain"}, ExitUsage, "the name of a pod, or a file"},
 		"pod and file":      {[]string{"explain", "p", "-f", "testdata/pods.yaml"}, ExitUsage, "not both"},
 		"two pods":          {[]string{"explain", "p", "q"}, ExitUsage, "at most 1"},
+		"fewer than none":   {[]string{"explain", "big", "--nodes", "-1", "--kubeconfig", good}, ExitUsage, "--nodes -1"},
 		"format":            {[]string{"nodes", "-o", "xml"}, ExitUsage, `"xml"`},
 	} {
 		t.Run(name, func(t *testing.T) {
