@@ -190,7 +190,7 @@ func (o *observer) judge(w *watched, asked time.Time) {
 			o.tally.unseen++
 		}
 		return
-	case !found && h != nil:
+	case !found && h != nil && !o.cluster.stock:
 		o.book.violate("pod "+w.pod.Name+" holds something exclusively and carries no placement", w.pod.Spec.NodeName, o.evidence(w)...)
 		return
 	case !found:

@@ -151,7 +151,7 @@ func (p *planner) fault() {
 		{3, Op{Kind: Kill, Target: s, For: ms(100, 3000)}},
 		{3, Op{Kind: Kill, Target: "agent-" + node, For: ms(100, 5000)}},
 		{2, Op{Kind: Kill, Target: "node-" + node, For: ms(100, 3000)}},
-		{2, Op{Kind: Pause, Target: s, For: ms(200, 10000)}}, // longer than the leader's lease, at times
+		{3, Op{Kind: Pause, Target: s, For: ms(200, 10000)}}, // longer than the leader's lease, at times
 		{2, Op{Kind: Pause, Target: "agent-" + node, For: ms(200, 8000)}},
 		{1, Op{Kind: Pause, Target: "node-" + node, For: ms(200, 4000)}},
 		{1, Op{Kind: Pause, Target: "plane", For: ms(200, 3000)}},

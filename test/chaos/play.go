@@ -97,8 +97,9 @@ func (d *driver) show() {
 func (d *driver) table() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.book.mu.Lock()
+	defer d.book.mu.Unlock()
 	w := tabwriter.NewWriter(d.out, 0, 8, 2, ' ', 0)
-	defer w.Flush()
 	fmt.Fprintf(w, "\nWHAT\tCOUNT\t\n")
 	for _, k := range slices.Sorted(maps.Keys(d.book.counts)) {
 		fmt.Fprintf(w, "%s\t%d\t\n", k, d.book.counts[k])
@@ -137,6 +138,7 @@ func (d *driver) table() {
 	} {
 		fmt.Fprintf(w, "%s\t%d\t%s\n", row.what, row.count, row.more)
 	}
+	w.Flush()
 	for _, n := range d.book.notes {
 		fmt.Fprintln(d.out, "note:", n)
 	}
