@@ -63,13 +63,13 @@ func (b *book) lastKill(target string) (at time.Time) {
 // recovery is how long a fault may be felt: clients connect again with a back-off.
 const recovery = 4 * time.Second
 
-// disturbed says whether a fault may have broken, at the moment, what exact placements on the node assume about speed:
-// that the scheduler hears of a deletion, and the kubelet of a Binding, before the containers have stopped.
-func (b *book) disturbed(node string, at time.Time) bool {
+// disturbed returns the fault that may have broken, at the moment, what exact placements on the node assume about speed:
+// that the scheduler hears of a deletion, and the kubelet of a Binding, before the containers have stopped; nil: none.
+func (b *book) disturbed(node string, at time.Time) (by *span) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, s := range b.faults {
-		after := recovery
+	for i := range b.faults {
+		s, after := &b.faults[i], recovery
 		switch {
 		case s.target == "node-"+node && s.kind == Kill:
 			after = afterRestart
@@ -77,10 +77,15 @@ func (b *book) disturbed(node string, at time.Time) bool {
 			continue
 		}
 		if !at.Before(s.from) && at.Before(s.to.Add(after)) {
-			return true
+			by = s
 		}
 	}
-	return false
+	return by
+}
+
+// String is a line about the fault.
+func (s *span) String() string {
+	return fmt.Sprintf("%s %s from %s to %s", s.kind, s.target, s.from.UTC().Format(clockFormat), s.to.UTC().Format(clockFormat))
 }
 
 // note keeps something that is worth telling and no violation.

@@ -55,7 +55,7 @@ func TestDisturbed(t *testing.T) {
 		{"n0", -time.Second, false}, {"n0", 0, true}, {"n0", 15 * time.Second, true}, {"n0", 30 * time.Second, false},
 		{"n1", 0, false}, {"n1", time.Minute, true}, {"n1", time.Minute + 10*time.Second, false},
 	} {
-		if got := b.disturbed(tc.node, now.Add(tc.after)); got != tc.want {
+		if got := b.disturbed(tc.node, now.Add(tc.after)) != nil; got != tc.want {
 			t.Errorf("%s after %v: disturbed %v, want %v", tc.node, tc.after, got, tc.want)
 		}
 	}

@@ -202,15 +202,15 @@ func (o *observer) judge(w *watched, asked time.Time) {
 	disturbed := o.book.disturbed(h.node, h.first)
 	wrong := differ(p.Decision.Containers, &h.alloc)
 	switch {
-	case wrong == "" && disturbed:
+	case wrong == "" && disturbed != nil:
 		o.tally.exactDisturbed++
 	case wrong == "":
 		o.tally.exact++
 	case h.last.Before(asked):
 		o.tally.unseen++ // it has left already, and may not have been seen whole
-	case disturbed:
+	case disturbed != nil:
 		o.tally.differedDisturbed++
-		o.book.note(fmt.Sprintf("pod %s on %s, exact under a fault: %s", w.pod.Name, h.node, wrong))
+		o.book.note(fmt.Sprintf("pod %s on %s, seen to be admitted at %s, exact: %s; %v", w.pod.Name, h.node, h.first.UTC().Format(clockFormat), wrong, disturbed))
 	default:
 		o.book.violate(fmt.Sprintf("pod %s on %s, exact: %s", w.pod.Name, h.node, wrong), h.node, o.evidence(w)...)
 	}
