@@ -176,6 +176,9 @@ func (n *liveNode) see(pod *corev1.Pod) error {
 	if !couldPin(&request) {
 		return nil
 	}
+	if ended(pod) && !n.account.Report().Has(request.UID) {
+		return nil // it holds nothing any more; the scheduler does not see it either
+	}
 	p, found, err := wire.PlacementOf(pod)
 	s := ledger.Sighting{
 		UID: request.UID, Request: &request, Created: pod.CreationTimestamp.Unix(),
@@ -210,7 +213,12 @@ func couldPin(r *placement.Request) bool {
 
 // ending says whether the pod is being deleted or has ended.
 func ending(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return pod.DeletionTimestamp != nil || ended(pod)
+}
+
+// ended says whether the pod's containers have all ended for good.
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // guarantee is what the scheduler can promise on this node.

@@ -8,17 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// mirrorAnnotation is on the API's image of a static pod; its value is the UID by which the kubelet knows the pod
-// (kubelet/types.ConfigMirrorAnnotationKey).
-const mirrorAnnotation = "kubernetes.io/config.mirror"
-
-// uidOf returns the UID by which the kubelet of its node knows the pod.
-func uidOf(pod *corev1.Pod) string {
-	if uid, ok := pod.Annotations[mirrorAnnotation]; ok && uid != "" {
-		return uid
-	}
-	return string(pod.UID)
-}
+// uidOf returns the UID by which reports name the pod: a static pod goes by its mirror's.
+func uidOf(pod *corev1.Pod) string { return string(pod.UID) }
 
 // ending says whether the pod is being deleted or has ended.
 func ending(pod *corev1.Pod) bool {

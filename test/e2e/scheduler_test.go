@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -97,6 +98,18 @@ func (s *schedulerTest) create(p *corev1.Pod) *corev1.Pod {
 		s.Fatal(err)
 	}
 	return created
+}
+
+// createKnowing creates a pod whose PriorityClass the API server may not have noticed yet.
+func (s *schedulerTest) createKnowing(p *corev1.Pod) {
+	s.Helper()
+	s.await("the priority class "+p.Spec.PriorityClassName, 10*time.Second, func([]corev1.Pod) bool {
+		_, err := s.api.client.CoreV1().Pods("default").Create(s.Context(), p, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsForbidden(err) {
+			s.Fatal(err)
+		}
+		return err == nil
+	})
 }
 
 func (s *schedulerTest) delete(name string) {
@@ -265,17 +278,17 @@ func TestSchedulerPreempts(t *testing.T) {
 	for i, cpus := range []int{4, 3, 4, 4} {
 		p := pod(fmt.Sprint("low", i), cpus)
 		p.Spec.PriorityClassName = "low"
-		s.create(p)
+		s.createKnowing(p)
 		s.awaitRunning(i+1, 20*time.Second)
 	}
 	high := pod("high", 7)
 	high.Spec.PriorityClassName = "high"
-	s.create(high)
+	s.createKnowing(high)
 	s.await("the important pod", 30*time.Second, func(p []corev1.Pod) bool { return phaseOf(p, "high") == corev1.PodRunning })
 	s.await("two victims, both of one NUMA node", 10*time.Second, func(p []corev1.Pod) bool { return runningPods(p) == 3 })
 	tooBig := pod("toobig", 9)
 	tooBig.Spec.PriorityClassName = "high"
-	s.create(tooBig)
+	s.createKnowing(tooBig)
 	s.await("a refusal that no eviction could lift", 20*time.Second, func(p []corev1.Pod) bool {
 		return strings.Contains(unschedulable(p, "toobig"), "even when empty")
 	})
