@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -83,7 +84,7 @@ func (c *cluster) checkDevices(m *Machine, pod *corev1.Pod) {
 			text = append(text, d.ID)
 		}
 	}
-	fmt.Printf("%-7s %-8s %-8s %-28v %v\n", pod.Name, got.CPUs, got.Mems, text, promised.Certainty)
+	fmt.Printf("%-7s %-8s %-8s %-28s %v\n", pod.Name, got.CPUs, got.Mems, strings.Join(text, " "), promised.Certainty)
 	if numa.Len() != 1 {
 		c.t.Errorf("pod %s lies on NUMA nodes %v, want one", pod.Name, numa)
 	}
