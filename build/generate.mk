@@ -3,11 +3,11 @@ CONTROLLER_GEN = go tool -modfile=tools/go.mod controller-gen
 API_PATHS = ./api/...
 
 .PHONY: generate generate-check
-generate:
+generate: ## Deepcopy functions and CRDs.
 	$(CONTROLLER_GEN) object paths=$(API_PATHS)
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=$(API_PATHS) output:crd:dir=deploy/crds
 
-generate-check:
+generate-check: ## Fail if anything generated is out of date.
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && cp -r api deploy/crds "$$tmp" && $(MAKE) --no-print-directory generate >/dev/null && \
 	if ! diff -r api "$$tmp/api" || ! diff -r deploy/crds "$$tmp/crds"; then \
 		echo "generated files were stale; they are written now: commit them" >&2; exit 1; fi
