@@ -42,6 +42,7 @@ demo: ## The main job, for real: one workload on hollow nodes under the stock sc
 test: ## All tests, but for the slow suites that have targets of their own.
 	$(call say,with the race detector: every package that does not link Kubernetes itself)
 	@$(GO) test -race -timeout 20m $(LIGHT)
+	@$(GO) test -run NoAlloc ./placement/...
 	$(call say,against the genuine kubelet and API server (the first time compiles Kubernetes: about 6 minutes on 2 cores))
 	@$(GO) test -timeout 40m -p 1 $(HEAVY)
 	$(call say,all tests passed)
