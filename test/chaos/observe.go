@@ -60,7 +60,7 @@ type observer struct {
 
 // tally counts.
 type tally struct {
-	pods, ran, ended               int
+	pods, ran                      int
 	exact, exactDisturbed, verdict int
 	unseen, differedDisturbed      int
 	refusedAgain, refusedUnplugged int
