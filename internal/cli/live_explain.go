@@ -163,7 +163,7 @@ func about(pod *corev1.Pod, r *placement.Request) *explained {
 	e := &explained{
 		Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Phase: cmp.Or(string(pod.Status.Phase), "Pending"),
 		Scheduler: cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName), Node: pod.Spec.NodeName,
-		Asks: asksText(r), Pinnable: couldPin(r),
+		Asks: asksText(r), Pinnable: r.Pinnable(),
 	}
 	switch pod.Status.Phase {
 	case corev1.PodFailed:

@@ -173,7 +173,7 @@ func (n *liveNode) see(pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	if !couldPin(&request) {
+	if !request.Pinnable() {
 		return nil
 	}
 	if ended(pod) && !n.account.Report().Has(request.UID) {
@@ -196,19 +196,6 @@ func (n *liveNode) see(pod *corev1.Pod) error {
 		n.inFlight++
 	}
 	return err
-}
-
-// couldPin says whether some kubelet could pin something for the request.
-func couldPin(r *placement.Request) bool {
-	if r.Guaranteed {
-		return true
-	}
-	for i := range r.Containers {
-		if len(r.Containers[i].Devices) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // ending says whether the pod is being deleted or has ended.

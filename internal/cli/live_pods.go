@@ -125,7 +125,7 @@ func (s *survey) summary(pod *corev1.Pod) (podSummary, bool) {
 		out.Error, found = err.Error(), false
 	}
 	if pod.Spec.NodeName == "" {
-		return out, couldPin(&request)
+		return out, request.Pinnable()
 	}
 	out.State = stateInFlight
 	if found {
@@ -142,7 +142,7 @@ func (s *survey) summary(pod *corev1.Pod) (podSummary, bool) {
 	case ending(pod):
 		out.State, out.Alignment, out.NUMANodes, out.CPUs = "ended", "", "", ""
 	}
-	return out, couldPin(&request) || err != nil
+	return out, request.Pinnable() || err != nil
 }
 
 func (p *podSummary) hold(numa string, containers []placedContainer) {

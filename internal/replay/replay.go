@@ -68,7 +68,6 @@ func boot(c *cases.Case, version placement.Version) (*kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.FeatureGates = gates(cfg.FeatureGates)
 	k := &kubelet{pools: map[string]map[string]cases.Device{}}
 	if k.model, err = placement.NewModel(view, cfg); err != nil {
 		return nil, err
@@ -88,15 +87,6 @@ func Declined(c *cases.Case, version placement.Version) bool {
 	_, err := boot(c, version)
 	var refused *placement.ConfigError
 	return errors.As(err, &refused) && refused.Unsupported
-}
-
-// gates turns on what the recorded kubelets had on where a case does not say: the alpha options of the CPU manager.
-func gates(given map[string]bool) map[string]bool {
-	all := map[string]bool{"CPUManagerPolicyAlphaOptions": true, "CPUManagerPolicyBetaOptions": true}
-	for name, on := range given {
-		all[name] = on
-	}
-	return all
 }
 
 func (k *kubelet) setPool(p *cases.Pool) error {

@@ -76,7 +76,7 @@ func (f *feed) podSeen(pod *corev1.Pod) {
 		f.logger.Error(err, "Pod is on a node but cannot be understood", "pod", klog.KObj(pod), "node", n.name)
 		return
 	}
-	if !couldPin(&request) {
+	if !request.Pinnable() {
 		return
 	}
 	request.UID = uidOf(pod)

@@ -20,7 +20,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
 	}
-	if !couldPin(&request) {
+	if !request.Pinnable() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	policy, _, err := wire.PolicyOf(pod)
@@ -53,7 +53,7 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		return nil
 	}
 	request, err := wire.Request(pod)
-	if err != nil || !couldPin(&request) {
+	if err != nil || !request.Pinnable() {
 		return nil
 	}
 	request.UID = uidOf(pod)

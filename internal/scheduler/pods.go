@@ -4,8 +4,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/berth-dev/berth/placement"
 )
 
 // uidOf returns the UID by which reports name the pod: a static pod goes by its mirror's.
@@ -19,21 +17,7 @@ func ending(pod *corev1.Pod) bool {
 // mortal says whether the pod can end by itself.
 func mortal(pod *corev1.Pod) bool { return pod.Spec.RestartPolicy != corev1.RestartPolicyAlways }
 
-// couldPin says whether some kubelet could pin something for the request: CPU and memory managers look at Guaranteed
-// pods alone, the device manager at all that ask for devices.
-func couldPin(r *placement.Request) bool {
-	if r.Guaranteed {
-		return true
-	}
-	for i := range r.Containers {
-		if len(r.Containers[i].Devices) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// mightPin is couldPin without translating the pod: cheap, and never false where couldPin is true.
+// mightPin is placement.Request.Pinnable without translating the pod: cheap, and never false where that is true.
 func mightPin(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass == corev1.PodQOSGuaranteed || pod.Status.QOSClass == "" || pod.Spec.Resources != nil {
 		return true

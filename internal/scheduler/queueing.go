@@ -59,7 +59,7 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	if !mightPin(pod) {
 		return nil, nil
 	}
-	if request, err := wire.Request(pod); err == nil && !couldPin(&request) {
+	if request, err := wire.Request(pod); err == nil && !request.Pinnable() {
 		return nil, nil
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable, "what a kubelet pins depends on what it has pinned before")

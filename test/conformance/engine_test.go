@@ -1,8 +1,6 @@
 package conformance
 
 import (
-	"errors"
-
 	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/internal/replay"
 	"github.com/berth-dev/berth/placement"
@@ -18,20 +16,5 @@ func answer(c *cases.Case, version placement.Version) Answered {
 	if err != nil {
 		return Answered{Result: &cases.Result{ID: "error: " + err.Error()}}
 	}
-	return Answered{Result: r, Declined: r.StartupError != "" && declined(c, version)}
-}
-
-// declined says whether the engine knows that the kubelet would start, but does not predict what it would do.
-func declined(c *cases.Case, version placement.Version) bool {
-	view, err := c.Machine.View()
-	if err != nil {
-		return false
-	}
-	cfg, err := c.Config.Placement(version)
-	if err != nil {
-		return false
-	}
-	_, err = placement.NewModel(view, cfg)
-	var refused *placement.ConfigError
-	return errors.As(err, &refused) && refused.Unsupported
+	return Answered{Result: r, Declined: r.StartupError != "" && replay.Declined(c, version)}
 }
