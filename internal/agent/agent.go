@@ -49,16 +49,22 @@ type mirror struct {
 	log         *slog.Logger
 	metrics     *Metrics
 
-	platform  *platform
-	devices   *deviceBook
-	raw       *kubeletstate.Raw
-	described []byte // raw device checkpoint for which devices were last described
-	firstSeen map[string]time.Time
-	last      map[string]int
-	dirty     time.Time // first sign of a change that is not yet published
-	torn      time.Time // since when the books contradict one another
-	waiting   time.Time // since when a pod is on its way in
-	good      wire.Report
+	pulse       func() string // what may change under a kubelet; nil: nothing
+	configEvery time.Duration // how often to look whether the configuration has changed
+
+	platform   *platform
+	present    present
+	lastPulse  string    // of the machine that platform or present has
+	configSeen time.Time // when the configuration was last looked at
+	devices    *deviceBook
+	raw        *kubeletstate.Raw
+	described  []byte // raw device checkpoint for which devices were last described
+	firstSeen  map[string]time.Time
+	last       map[string]int
+	dirty      time.Time // first sign of a change that is not yet published
+	torn       time.Time // since when the books contradict one another
+	waiting    time.Time // since when a pod is on its way in
+	good       wire.Report
 
 	fetched   bool
 	published *v1alpha1.NodeTopology
@@ -69,6 +75,8 @@ type mirror struct {
 	mu       sync.Mutex
 	verified time.Time // when the published report was last found to hold
 	sequence int64
+	absent   bool      // the kubelet was there and is gone
+	back     time.Time // when it was there again
 }
 
 // backoff spreads attempts that fail.
@@ -90,6 +98,25 @@ func (m *mirror) restarted() {
 	m.platform = nil
 	m.described = nil
 	m.notice()
+}
+
+// kubeletIs notes whether the kubelet is there.
+func (m *mirror) kubeletIs(there bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case !there:
+		m.absent = true
+	case m.absent:
+		m.absent, m.back = false, m.now()
+	}
+}
+
+// booting says whether the kubelet is gone, or may not have read its pods yet since it is back.
+func (m *mirror) booting() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.absent || m.now().Sub(m.back) < evidenceByTime
 }
 
 // step looks at the node once and publishes what changed. It returns how long to wait before the next step if nothing
@@ -124,11 +151,14 @@ func (m *mirror) prepare(ctx context.Context) (time.Duration, error) {
 		if node == nil {
 			return endPoll, errors.New("the Node object is not there yet")
 		}
+		if m.pulse != nil {
+			m.lastPulse = m.pulse()
+		}
 		p, err := discover(ctx, m.machine, m.config, cmp.Or(m.version, node.Status.NodeInfo.KubeletVersion))
 		if err != nil {
 			return m.backoff.Step(), err
 		}
-		m.platform = &p
+		m.platform, m.present, m.configSeen = &p, present{p.spec.View, &p.spec.Config}, m.now()
 		m.backoff = newBackoff()
 	}
 	return 0, nil
@@ -199,6 +229,7 @@ func (m *mirror) report(ctx context.Context, raw kubeletstate.Raw) time.Duration
 // sight gathers what a report is made of. The kubelet is asked for its active pods only if the answer matters.
 func (m *mirror) sight(ctx context.Context, state kubeletstate.State) *sighting {
 	s := &sighting{now: m.now(), state: state, pods: m.pods.all(), firstSeen: m.firstSeen, last: m.last, listsAll: m.platform.listsAll}
+	s.booting = m.booting()
 	if !m.platform.tellsAdmitted {
 		s.state.Admitted = nil // what lies there is from another time
 	}
@@ -297,6 +328,9 @@ func (m *mirror) judge(state *kubeletstate.State, out *outcome, missing []string
 	}
 	if p.problem != nil {
 		return v1alpha1.ReasonUnsupported, p.problem
+	}
+	if err := m.gone(state); err != nil {
+		return v1alpha1.ReasonMachineChanged, err
 	}
 	if len(missing) > 0 {
 		return v1alpha1.ReasonDevicesUnknown, &unknownDevices{missing}

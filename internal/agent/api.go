@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/metadata"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
@@ -46,9 +47,13 @@ const fieldManager = "berth-agent"
 type Cluster struct {
 	node    string
 	dynamic dynamic.Interface
-	leases  coordination.LeaseInterface
-	every   time.Duration
-	owner   func() *corev1.Node
+	// metadata writes: its answers leave out what was just sent.
+	metadata metadata.Interface
+	leases   coordination.LeaseInterface
+	every    time.Duration
+	owner    func() *corev1.Node
+	// fits says of which resources the last write was taken. Only apply uses it.
+	fits map[schema.GroupVersionResource]bool
 }
 
 // heartbeatsToLive is how many heartbeats may be lost before a lease counts as expired.
@@ -73,7 +78,7 @@ func (c *Cluster) NodeTopology(ctx context.Context) (*v1alpha1.NodeTopology, err
 // Publish implements API.
 func (c *Cluster) Publish(ctx context.Context, nt *v1alpha1.NodeTopology) error {
 	nt.OwnerReferences = c.ownerReferences()
-	err := c.apply(ctx, v1alpha1.NodeTopologies, nt)
+	err := c.apply(ctx, v1alpha1.NodeTopologies, nt, metav1.FieldValidationStrict)
 	if apierrors.IsInvalid(err) {
 		if now, getErr := c.NodeTopology(ctx); getErr == nil && now != nil && now.Status.Sequence > nt.Status.Sequence {
 			return ErrStale
@@ -85,7 +90,7 @@ func (c *Cluster) Publish(ctx context.Context, nt *v1alpha1.NodeTopology) error 
 // PublishAmounts implements API.
 func (c *Cluster) PublishAmounts(ctx context.Context, t *nrt.NodeResourceTopology) error {
 	t.OwnerReferences = c.ownerReferences()
-	return c.apply(ctx, nrt.NodeResourceTopologies, t)
+	return c.apply(ctx, nrt.NodeResourceTopologies, t, metav1.FieldValidationWarn)
 }
 
 // ownerReferences lets the object go with its Node.
@@ -97,13 +102,24 @@ func (c *Cluster) ownerReferences() []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
 }
 
-// apply is a server-side apply that takes over every field: nobody else may write the node's objects.
-func (c *Cluster) apply(ctx context.Context, resource schema.GroupVersionResource, object any) error {
+// apply is a server-side apply that takes over every field: nobody else may write the node's objects. The first write, and
+// the first after a failure, is validated as first says: a definition of an older release would drop fields without a word.
+// After that the API server is spared a second reading of the whole.
+func (c *Cluster) apply(ctx context.Context, resource schema.GroupVersionResource, object any, first string) error {
 	data, err := json.Marshal(object)
 	if err != nil {
 		return fmt.Errorf("apply %s %s: %w", resource.Resource, c.node, err)
 	}
-	_, err = c.dynamic.Resource(resource).Patch(ctx, c.node, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
+	validation := first
+	if c.fits[resource] {
+		validation = metav1.FieldValidationIgnore
+	}
+	_, err = c.metadata.Resource(resource).Patch(ctx, c.node, types.ApplyPatchType, data,
+		metav1.PatchOptions{FieldManager: fieldManager, Force: new(true), FieldValidation: validation})
+	if c.fits == nil {
+		c.fits = map[schema.GroupVersionResource]bool{}
+	}
+	c.fits[resource] = err == nil
 	if err != nil {
 		return fmt.Errorf("apply %s %s: %w", resource.Resource, c.node, err)
 	}
@@ -126,7 +142,8 @@ func (c *Cluster) Heartbeat(ctx context.Context, sequence int64, now time.Time) 
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
-	_, err = c.leases.Patch(ctx, lease.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
+	_, err = c.leases.Patch(ctx, lease.Name, types.ApplyPatchType, data,
+		metav1.PatchOptions{FieldManager: fieldManager, Force: new(true), FieldValidation: metav1.FieldValidationIgnore})
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}

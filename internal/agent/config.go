@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,8 +114,9 @@ func decodeConfig(where string, object map[string]any) (*kubeletv1beta1.KubeletC
 }
 
 // Configz asks a kubelet's /configz at url ("https://10.0.0.7:10250/configz") with an HTTP client that is authorised for
-// nodes/configz.
+// nodes/configz. An IPv6 address may lack its brackets: the downward API's status.hostIP has none to put into a URL.
 func Configz(client *http.Client, url string) ConfigSource {
+	url = bracketed(url)
 	return func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
@@ -141,6 +144,21 @@ func Configz(client *http.Client, url string) ConfigSource {
 		}
 		return decodeConfig(url, answer.Config)
 	}
+}
+
+// bracketed puts brackets around the host of an URL like https://fd00::7:10250/configz; what follows the last colon is the port.
+func bracketed(url string) string {
+	scheme, rest, ok := strings.Cut(url, "://")
+	address, path, _ := strings.Cut(rest, "/")
+	last := strings.LastIndexByte(address, ':')
+	if !ok || last < 0 {
+		return url
+	}
+	host, port := address[:last], address[last+1:]
+	if ip, err := netip.ParseAddr(host); err != nil || !ip.Is6() {
+		return url
+	}
+	return scheme + "://" + net.JoinHostPort(host, port) + "/" + path
 }
 
 // relevantGates are the feature gates that change what the kubelet's resource managers decide, or that say so.

@@ -197,3 +197,18 @@ func TestOptionsRefuse(t *testing.T) {
 		t.Error("a root directory that is not there: no error")
 	}
 }
+
+func TestBracketed(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://fd00::7:10250/configz":   "https://[fd00::7]:10250/configz",
+		"https://[fd00::7]:10250/configz": "https://[fd00::7]:10250/configz",
+		"https://10.0.0.7:10250/configz":  "https://10.0.0.7:10250/configz",
+		"https://node-7:10250/configz":    "https://node-7:10250/configz",
+		"https://node-7/configz":          "https://node-7/configz",
+		"::1":                             "::1",
+	} {
+		if got := bracketed(url); got != want {
+			t.Errorf("%s: got %s, want %s", url, got, want)
+		}
+	}
+}

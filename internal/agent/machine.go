@@ -49,6 +49,8 @@ type platform struct {
 	// model is nil where the engine cannot predict the node; problem then says why.
 	model   *placement.Model
 	problem error
+	// memoryBytes is the memory that percentages in the configuration are of.
+	memoryBytes uint64
 	// listsAll says that the PodResources API lists pods that have ended, too, until they are deleted: before Kubernetes
 	// 1.34, or with its gate KubeletPodResourcesListUseActivePods off.
 	listsAll bool
@@ -76,11 +78,13 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 	if err != nil {
 		return platform{}, err
 	}
-	c, err := wire.Config(raw, wire.Kubelet{Version: release, MemoryBytes: memoryOf(view)})
+	memory := memoryOf(view)
+	c, err := wire.Config(raw, wire.Kubelet{Version: release, MemoryBytes: memory})
 	if err != nil {
 		return platform{}, err
 	}
 	p := platform{
+		memoryBytes:   memory,
 		listsAll:      release < placement.V134 || off(c.FeatureGates, "KubeletPodResourcesListUseActivePods"),
 		tellsAdmitted: release >= placement.V135 || release >= placement.V133 && !off(c.FeatureGates, "InPlacePodVerticalScaling"),
 	}
@@ -125,6 +129,12 @@ func (p platform) withMemoryOf(s *kubeletstate.MemoryState) (platform, error) {
 // policiesAgree says whether the checkpoints were written under the configuration that was read: they are not while
 // somebody has changed the file and not restarted the kubelet.
 func (p *platform) policiesAgree(s *kubeletstate.State) error {
+	if s.CPU == nil && p.spec.Config.CPUManagerPolicy == "static" {
+		return absent(kubeletstate.CPUFile, "static")
+	}
+	if s.Memory == nil && p.spec.Config.MemoryManagerPolicy == "Static" {
+		return absent(kubeletstate.MemoryFile, "Static")
+	}
 	if s.CPU != nil && s.CPU.Policy != orDefault(p.spec.Config.CPUManagerPolicy, "none") {
 		return fmt.Errorf("%s: policyName: %q: want %q, the kubelet configuration's cpuManagerPolicy: restart the kubelet",
 			kubeletstate.CPUFile, s.CPU.Policy, p.spec.Config.CPUManagerPolicy)
@@ -134,6 +144,10 @@ func (p *platform) policiesAgree(s *kubeletstate.State) error {
 			kubeletstate.MemoryFile, s.Memory.Policy, p.spec.Config.MemoryManagerPolicy)
 	}
 	return nil
+}
+
+func absent(file, policy string) error {
+	return fmt.Errorf("%s is not there: want the file that a kubelet with policy %s writes when it starts: is it running?", file, policy)
 }
 
 func orDefault(s, def string) string {

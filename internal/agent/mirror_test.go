@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"net"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -650,6 +653,56 @@ func TestKubeletRestart(t *testing.T) {
 	w.wantWrites(2)
 	if n := w.last(); n.Spec.Config.Version != placement.V135 {
 		t.Errorf("version %d", n.Spec.Config.Version)
+	}
+}
+
+// TestKubeletThatStartsHasClearedNothing: what an ended pod holds counts as held while the kubelet is gone, and until it
+// has read its pods.
+func TestKubeletThatStartsHasClearedNothing(t *testing.T) {
+	w := newWorld(t)
+	w.m.kubeletIs(true)
+	w.see("a", corev1.PodRunning)
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	w.admitted("a")
+	w.settle()
+	w.see("a", corev1.PodSucceeded)
+	w.settle()
+	w.wantPods("a:Ended:1-2")
+	w.m.kubeletIs(false)
+	w.steps(20)
+	w.wantPods("a::1-2")
+	w.m.kubeletIs(true)
+	w.steps(20)
+	w.wantPods("a::1-2")
+	w.clock = w.clock.Add(evidenceByTime)
+	w.steps(20)
+	w.wantPods("a:Ended:1-2")
+}
+
+// TestFollowKubelet hears at once that a kubelet has gone, and that another one is there.
+func TestFollowKubelet(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "kubelet.sock")
+	conn, err := DialPodResources(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	told := make(chan bool)
+	go conn.Follow(t.Context(), func(there bool) { told <- there })
+	for range 3 {
+		kubelet := grpc.NewServer()
+		l, err := net.Listen("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go kubelet.Serve(l)
+		if !<-told {
+			t.Error("the kubelet is there, and is said to be gone")
+		}
+		kubelet.Stop()
+		if <-told {
+			t.Error("the kubelet is gone, and is said to be there")
+		}
 	}
 }
 

@@ -53,6 +53,8 @@ type Options struct {
 	// Amounts also publishes a NodeResourceTopology, for other readers.
 	Amounts bool
 
+	// Now is the agent's clock; nil means time.Now. Moments in what it publishes are for people: nobody judges by them.
+	Now func() time.Time
 	// Log is where the agent tells what it does; nil discards.
 	Log *slog.Logger
 	// Metrics is where the agent's metrics are registered; nil leaves them out.
@@ -81,6 +83,9 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.MinInterval, 100*time.Millisecond)
 	if o.Config == nil {
 		o.Config = ConfigFile(filepath.Join(o.Root, "config.yaml"), "")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	grpcbackoff "google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
@@ -40,12 +42,35 @@ const maxPodResourcesBytes = 16 << 20
 // DialPodResources returns a client of the unix socket at path. It does not wait for the kubelet: the socket comes and
 // goes with it.
 func DialPodResources(path string) (*PodResources, error) {
-	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithIdleTimeout(0),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: podResourcesTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPodResourcesBytes)))
 	if err != nil {
 		return nil, fmt.Errorf("PodResources socket %s: %w", path, err)
 	}
 	return &PodResources{conn, podresources.NewPodResourcesListerClient(conn)}, nil
+}
+
+// redial is how a kubelet is looked for that is not there.
+var redial = grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
+
+// Follow keeps the connection open and calls tell whenever the kubelet goes, and when it is there, until ctx ends. A kubelet
+// that ends takes its end of the connection with it at once.
+func (p *PodResources) Follow(ctx context.Context, tell func(there bool)) {
+	there := false
+	for {
+		state := p.conn.GetState()
+		if state == connectivity.Idle {
+			p.conn.Connect()
+		}
+		if now := state == connectivity.Ready; now != there {
+			there = now
+			tell(there)
+		}
+		if !p.conn.WaitForStateChange(ctx, state) {
+			return
+		}
+	}
 }
 
 // Close ends the connection.

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -66,7 +67,7 @@ func factsOf(pod *corev1.Pod) podFacts {
 }
 
 func terminal(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return wire.Ended(pod)
 }
 
 // podBook keeps the pods that the API binds to the node, and those that have left it while the kubelet's books may

@@ -33,22 +33,28 @@ func (e *unfinished) Error() string {
 // maxMessage is the limit of metav1.Condition, less an ellipsis.
 const maxMessage = 1000
 
-// ready is the Ready condition; its time of transition stays while its status does.
+// ready is the Ready condition, and beside it what the kubelet does not know.
 func (m *mirror) ready(reason string, problem error) []metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(m.now().Truncate(time.Second))}
+	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: reason}
 	if problem != nil {
 		c.Status = metav1.ConditionFalse
 		c.Message = problem.Error()
-		if len(c.Message) > maxMessage {
-			c.Message = strings.ToValidUTF8(c.Message[:maxMessage], "") + "..."
-		}
+	}
+	return append([]metav1.Condition{m.dated(c)}, m.current()...)
+}
+
+// dated completes a condition: its time of transition stays while its status does.
+func (m *mirror) dated(c metav1.Condition) metav1.Condition {
+	c.LastTransitionTime = metav1.NewTime(m.now().Truncate(time.Second))
+	if len(c.Message) > maxMessage {
+		c.Message = strings.ToValidUTF8(c.Message[:maxMessage], "") + "..."
 	}
 	if m.published != nil {
 		if old := meta.FindStatusCondition(m.published.Status.Conditions, c.Type); old != nil && old.Status == c.Status {
 			c.LastTransitionTime = old.LastTransitionTime
 		}
 	}
-	return []metav1.Condition{c}
+	return c
 }
 
 // publish writes the report if it says something new.

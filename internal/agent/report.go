@@ -24,6 +24,9 @@ type sighting struct {
 	active map[string]int
 	// listsAll: active counts pods that have ended as well, while the API has them.
 	listsAll bool
+	// booting: the kubelet is gone, or may not have read its pods yet since it is back. One that starts admits the first pods
+	// before it clears away what ended pods hold (docs/kubelet-defects.md).
+	booting bool
 	// firstSeen is when the agent first found a pod in the books that it knows nothing of.
 	firstSeen map[string]time.Time
 	// last is the position of pods in the last report, by the kubelet's UID.
@@ -128,7 +131,7 @@ func (r *reporter) stateOf(uid string) (v1alpha1.PodState, waiting) {
 		return "", settled
 	case f.ended.IsZero():
 		return v1alpha1.PodUnknown, arriving
-	case r.maybeActive(&f):
+	case r.booting || r.maybeActive(&f):
 		return "", ending
 	case f.refused || !r.admitted(uid):
 		return v1alpha1.PodRejected, settled

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/internal/kubeletstate"
@@ -38,6 +39,9 @@ func Run(ctx context.Context, opts Options) error {
 	g.Go(func() error { a.nodes.RunWithContext(ctx); return nil })
 	g.Go(func() error { a.heartbeats(ctx); return nil })
 	g.Go(func() error { return a.loop(ctx, files) })
+	if a.socket != nil {
+		g.Go(func() error { a.socket.Follow(ctx, a.kubeletIs); return nil })
+	}
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -67,6 +71,10 @@ func newAgent(opts Options) (*agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
+	meta, err := metadata.NewForConfig(opts.Client)
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
 	a := &agent{opts: opts, changed: make(chan struct{}, 1)}
 	a.informers(client)
 	book := newPodBook()
@@ -75,7 +83,7 @@ func newAgent(opts Options) (*agent, error) {
 	}
 	a.mirror = a.newMirror(book)
 	a.mirror.api = &Cluster{
-		node: opts.Node, dynamic: dyn, leases: client.CoordinationV1().Leases(opts.Namespace), every: opts.Heartbeat, owner: a.node,
+		node: opts.Node, dynamic: dyn, metadata: meta, leases: client.CoordinationV1().Leases(opts.Namespace), every: opts.Heartbeat, owner: a.node,
 	}
 	if opts.PodResources != NoPodResources {
 		if a.socket, err = DialPodResources(opts.PodResources); err != nil {
@@ -96,17 +104,21 @@ func newAgent(opts Options) (*agent, error) {
 func (a *agent) newMirror(book *podBook) *mirror {
 	root := os.DirFS(a.opts.Root)
 	m := &mirror{
-		node: a.opts.Node, machine: a.opts.machine(), config: a.opts.Config, version: a.opts.KubeletVersion, pods: book, nodeObject: a.node, now: time.Now,
+		node: a.opts.Node, machine: a.opts.machine(), config: a.opts.Config, version: a.opts.KubeletVersion, pods: book, nodeObject: a.node, now: a.opts.Now,
 		read:        func() (kubeletstate.Raw, error) { return kubeletstate.ReadRaw(root) },
 		preferences: a.opts.Preferences, minInterval: a.opts.MinInterval, amounts: a.opts.Amounts, log: a.opts.Log.With("node", a.opts.Node),
-		devices: newDeviceBook(), firstSeen: map[string]time.Time{}, last: map[string]int{}, backoff: newBackoff(),
+		configEvery: a.opts.Rescan,
+		devices:     newDeviceBook(), firstSeen: map[string]time.Time{}, last: map[string]int{}, backoff: newBackoff(),
+	}
+	if a.opts.Machine == "" {
+		m.pulse = SysPulse(os.DirFS(a.opts.SysRoot))
 	}
 	m.metrics = newMetrics(func() float64 {
 		at, _ := m.holds()
 		if at.IsZero() {
 			return -1
 		}
-		return seconds(time.Since(at))
+		return seconds(a.opts.Now().Sub(at))
 	})
 	return m
 }
@@ -125,7 +137,7 @@ func (a *agent) informers(client kubernetes.Interface) {
 func (a *agent) follow(book *podBook) error {
 	see := func(object any) {
 		if pod, ok := object.(*corev1.Pod); ok {
-			book.see(pod, time.Now())
+			book.see(pod, a.opts.Now())
 			poke(a.changed)
 		}
 	}
@@ -134,7 +146,7 @@ func (a *agent) follow(book *podBook) error {
 			object = gone.Obj
 		}
 		if pod, ok := object.(*corev1.Pod); ok {
-			book.lose(pod, time.Now())
+			book.lose(pod, a.opts.Now())
 			poke(a.changed)
 		}
 	}
@@ -166,10 +178,16 @@ func (a *agent) loop(ctx context.Context, files *fileEvents) error {
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	pulse := time.NewTicker(pulsePeriod)
+	defer pulse.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-pulse.C:
+			if !a.mirror.lookAround(ctx) {
+				continue
+			}
 		case <-files.Restarted:
 			a.mirror.restarted()
 		case <-files.Changed:
@@ -183,6 +201,12 @@ func (a *agent) loop(ctx context.Context, files *fileEvents) error {
 		}
 		timer.Reset(next)
 	}
+}
+
+// kubeletIs takes note that the kubelet has gone, or is there.
+func (a *agent) kubeletIs(there bool) {
+	a.mirror.kubeletIs(there)
+	poke(a.changed)
 }
 
 // heartbeats renews the Lease for as long as the last report is found to hold.
@@ -206,13 +230,14 @@ const firstBeatPoll = 100 * time.Millisecond
 // beat returns when to beat again. A report that has not been found to hold for two rescans is not vouched for.
 func (a *agent) beat(ctx context.Context, failures *backoff) time.Duration {
 	at, sequence := a.mirror.holds()
+	now := a.opts.Now()
 	switch {
 	case at.IsZero():
 		return firstBeatPoll
-	case time.Since(at) > 2*a.opts.Rescan+time.Second:
+	case now.Sub(at) > 2*a.opts.Rescan+time.Second:
 		return a.opts.Heartbeat
 	}
-	err := a.mirror.api.Heartbeat(ctx, sequence, time.Now())
+	err := a.mirror.api.Heartbeat(ctx, sequence, now)
 	a.mirror.metrics.heartbeats.WithLabelValues(result(err)).Inc()
 	if err != nil {
 		a.opts.Log.Warn("cannot send a heartbeat", "node", a.opts.Node, "error", err)

@@ -308,25 +308,24 @@ type DeviceGroup struct {
 	IDs []DeviceID `json:"ids"`
 }
 
-// PodAllocation is what one pod holds.
+// PodAllocation is what one pod holds. In JSON it is one line of text:
+// "UID pod=NAMESPACE/NAME CONTAINER;cpus=2-3,66-67;mem=memory@0=4Gi;dev=nvidia.com/gpu=GPU-1".
+//
+// +kubebuilder:validation:Type=string
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=65536
 type PodAllocation struct {
 	// UID is metadata.uid of the pod in the API, for a static pod that of its mirror; what the kubelet itself calls
 	// it where the API knows no such pod.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
 	UID string `json:"uid"`
 	// Pod is NAMESPACE/NAME, where it is known and the pod holds something.
-	// +optional
-	// +kubebuilder:validation:MaxLength=317
 	Pod string `json:"pod,omitempty"`
 	// State is absent for a pod that the kubelet has admitted and that runs or will.
-	// +optional
 	State PodState `json:"state,omitempty"`
 	// Containers are those that hold something, in the order in which the kubelet allocates.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=256
 	Containers []ContainerAllocation `json:"containers,omitempty"`
+	// Malformed is a line that could not be read; nothing else is set then.
+	Malformed string `json:"-"`
 }
 
 // PodState says why a pod that is not admitted and alive is in the report.
@@ -460,7 +459,17 @@ const (
 	ReasonAdmissionUnfinished = "AdmissionUnfinished"
 	// ReasonDevicesUnknown: nobody tells which NUMA nodes the devices of a plugin hang from.
 	ReasonDevicesUnknown = "DevicesUnknown"
+	// ReasonMachineChanged: the machine has lost something since the kubelet started, which the kubelet still hands out.
+	ReasonMachineChanged = "MachineChanged"
 )
+
+// ConditionKubeletCurrent is the type of the condition that is False while the kubelet does not know its machine or its
+// configuration as they are now: it reads both when it starts. It is left out while there is nothing to say. What the
+// kubelet still hands out though it is gone also makes Ready False. Its reasons are ReasonMachineChanged and the one below.
+const ConditionKubeletCurrent = "KubeletCurrent"
+
+// ReasonConfigurationChanged: the kubelet's configuration has changed since the kubelet started.
+const ReasonConfigurationChanged = "ConfigurationChanged"
 
 // SequenceAnnotation on a node's heartbeat Lease is the sequence number of the report that still holds.
 const SequenceAnnotation = "berth.dev/report-sequence"

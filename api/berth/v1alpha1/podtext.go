@@ -1,0 +1,206 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// A PodAllocation is written as one line of text: everything that an API server does with an object costs by the number of its
+// values, and a full node has hundreds in this list (docs/performance.md, "Writes").
+//
+//	UID [pod=NAMESPACE/NAME] [state=STATE] CONTAINER...
+//
+// with single spaces between. A CONTAINER is NAME[:KIND] and what it holds, each after a semicolon:
+//
+//	started              an init container that has been started
+//	cpus=LIST            exclusive CPUs, a kernel CPU list
+//	mem=BLOCK            a MemoryBlock, any number of them
+//	dev=RESOURCE=ID,ID   devices, any number of resources
+//
+// What would be taken for one of these signs is percent-encoded where it is part of a name.
+
+// String returns the line.
+func (p *PodAllocation) String() string {
+	if p.Malformed != "" {
+		return p.Malformed
+	}
+	words := []string{encode(p.UID)}
+	if p.Pod != "" {
+		words = append(words, "pod="+encode(p.Pod))
+	}
+	if p.State != "" {
+		words = append(words, "state="+encode(string(p.State)))
+	}
+	for i := range p.Containers {
+		words = append(words, p.Containers[i].text())
+	}
+	return strings.Join(words, " ")
+}
+
+func (c *ContainerAllocation) text() string {
+	var b strings.Builder
+	b.WriteString(encode(c.Name))
+	if c.Kind != "" {
+		b.WriteString(":" + encode(string(c.Kind)))
+	}
+	if c.Started {
+		b.WriteString(";started")
+	}
+	if c.CPUs != "" {
+		b.WriteString(";cpus=" + encode(string(c.CPUs), ','))
+	}
+	for _, m := range c.Memory {
+		b.WriteString(";mem=" + encode(string(m), ',', '='))
+	}
+	for _, d := range c.Devices {
+		b.WriteString(";dev=" + encode(string(d.Resource), ':') + "=")
+		for i, id := range d.IDs {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(encode(string(id), ':'))
+		}
+	}
+	return b.String()
+}
+
+// encode percent-encodes all but letters, digits and the signs that stand for nothing here; keep are further ones to leave.
+func encode(text string, keep ...byte) string {
+	plain := func(c byte) bool {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+			return true
+		}
+		return strings.IndexByte("-._/@+", c) >= 0 || strings.IndexByte(string(keep), c) >= 0
+	}
+	var b strings.Builder
+	for i := range len(text) {
+		if c := text[i]; plain(c) {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// ParsePodAllocation reads a line. The error names the word that is wrong and what would be right.
+func ParsePodAllocation(text string) (PodAllocation, error) {
+	var p PodAllocation
+	words := strings.Split(text, " ")
+	var err error
+	if p.UID, err = url.PathUnescape(words[0]); err != nil || p.UID == "" {
+		return PodAllocation{}, wrong(words[0], "the UID of a pod first")
+	}
+	for i, word := range words[1:] {
+		pod, isPod := strings.CutPrefix(word, "pod=")
+		state, isState := strings.CutPrefix(word, "state=")
+		switch {
+		case isPod && i == 0:
+			p.Pod, err = url.PathUnescape(pod)
+		case isState && p.State == "" && len(p.Containers) == 0:
+			state, err = url.PathUnescape(state)
+			p.State = PodState(state)
+		default:
+			var c ContainerAllocation
+			c, err = parseContainer(word)
+			p.Containers = append(p.Containers, c)
+		}
+		if err != nil || (isPod && p.Pod == "") || (isState && p.State == "") {
+			return PodAllocation{}, wrong(word, "pod=NAMESPACE/NAME, state=STATE, or NAME[:KIND];cpus=LIST;mem=BLOCK;dev=RESOURCE=ID,...")
+		}
+	}
+	return p, nil
+}
+
+// wrong is the error about a word.
+func wrong(word, want string) error {
+	const limit = 100
+	if len(word) > limit {
+		word = word[:limit] + "..."
+	}
+	return fmt.Errorf("%q: want %s", word, want)
+}
+
+func parseContainer(word string) (ContainerAllocation, error) {
+	var c ContainerAllocation
+	head, rest, _ := strings.Cut(word, ";")
+	name, kind, hasKind := strings.Cut(head, ":")
+	var err error
+	if c.Name, err = url.PathUnescape(name); err != nil || c.Name == "" || strings.Contains(name, "=") || hasKind && kind == "" {
+		return c, wrong(head, "NAME or NAME:KIND")
+	}
+	if kind, err = url.PathUnescape(kind); err != nil {
+		return c, err
+	}
+	c.Kind = ContainerKind(kind)
+	if rest == "" {
+		return c, nil
+	}
+	for _, part := range strings.Split(rest, ";") {
+		if err := c.parsePart(part); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func (c *ContainerAllocation) parsePart(part string) error {
+	key, value, _ := strings.Cut(part, "=")
+	if key == "dev" {
+		d, err := parseDevices(value)
+		c.Devices = append(c.Devices, d)
+		return err
+	}
+	text, err := url.PathUnescape(value)
+	switch {
+	case err != nil:
+	case part == "started":
+		c.Started = true
+		return nil
+	case key == "cpus" && c.CPUs == "" && text != "":
+		c.CPUs = CPUList(text)
+		return nil
+	case key == "mem" && text != "":
+		c.Memory = append(c.Memory, MemoryBlock(text))
+		return nil
+	}
+	return wrong(part, "started, cpus=LIST, mem=BLOCK or dev=RESOURCE=ID,...")
+}
+
+func parseDevices(text string) (d DeviceAllocation, err error) {
+	resource, ids, _ := strings.Cut(text, "=")
+	if resource, err = url.PathUnescape(resource); err != nil || resource == "" {
+		return d, wrong(text, "RESOURCE=ID,ID")
+	}
+	d.Resource = ResourceName(resource)
+	for _, id := range strings.Split(ids, ",") {
+		if id, err = url.PathUnescape(id); err != nil || id == "" {
+			return d, wrong(text, "RESOURCE=ID,ID")
+		}
+		d.IDs = append(d.IDs, DeviceID(id))
+	}
+	return d, nil
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p PodAllocation) MarshalJSON() ([]byte, error) { return json.Marshal(p.String()) }
+
+// UnmarshalJSON implements json.Unmarshaler. It never fails: one report that makes no sense must not keep a reader from the
+// others of a list. What cannot be read is in Malformed.
+func (p *PodAllocation) UnmarshalJSON(data []byte) error {
+	var text string
+	err := json.Unmarshal(data, &text)
+	if err != nil {
+		text = string(data)
+	} else if *p, err = ParsePodAllocation(text); err == nil {
+		return nil
+	}
+	if text == "" {
+		text = `""`
+	}
+	*p = PodAllocation{Malformed: text}
+	return nil
+}

@@ -1,0 +1,111 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+var lines = []struct {
+	text string
+	pod  PodAllocation
+}{
+	{"u-1", PodAllocation{UID: "u-1"}},
+	{"u-1 pod=ml/train-0 state=Ended", PodAllocation{UID: "u-1", Pod: "ml/train-0", State: PodEnded}},
+	{"u-1 pod=ml/train-0 setup:Init;started;mem=memory@0-1=6Gi main;cpus=2-3,66-67;mem=hugepages-1Gi@0=2Gi;mem=memory@0=4Gi;dev=example.com/nic=a;dev=nvidia.com/gpu=0000:3b:00.0,1",
+		PodAllocation{UID: "u-1", Pod: "ml/train-0", Containers: []ContainerAllocation{
+			{Name: "setup", Kind: KindInit, Started: true, Memory: []MemoryBlock{"memory@0-1=6Gi"}},
+			{Name: "main", CPUs: "2-3,66-67", Memory: []MemoryBlock{"hugepages-1Gi@0=2Gi", "memory@0=4Gi"}, Devices: []DeviceAllocation{
+				{Resource: "example.com/nic", IDs: []DeviceID{"a"}}, {Resource: "nvidia.com/gpu", IDs: []DeviceID{"0000:3b:00.0", "1"}}}},
+		}}},
+	{"u%20%3D1 state=Unknown cpus%3D;dev=x.y/z=a%2Cb%3Bc%3D,%C3%A4", PodAllocation{UID: "u =1", State: PodUnknown, Containers: []ContainerAllocation{
+		{Name: "cpus=", Devices: []DeviceAllocation{{Resource: "x.y/z", IDs: []DeviceID{"a,b;c=", "ä"}}}}}}},
+}
+
+func TestPodAllocationText(t *testing.T) {
+	for _, c := range lines {
+		if got := c.pod.String(); got != c.text {
+			t.Errorf("%+v: printed %q, want %q", c.pod, got, c.text)
+		}
+		if got, err := ParsePodAllocation(c.text); err != nil || !reflect.DeepEqual(got, c.pod) {
+			t.Errorf("%q: read %+v, error %v, want %+v", c.text, got, err, c.pod)
+		}
+	}
+}
+
+func TestPodAllocationTextRefused(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", "the UID of a pod first"},
+		{" u", "the UID of a pod first"},
+		{"u%2", "the UID of a pod first"},
+		{"u pod=", `"pod="`},
+		{"u  main", `""`},
+		{"u main pod=a/b", `"pod=a/b"`},
+		{"u state=Ended state=Ended", `"state=Ended"`},
+		{"u main state=Ended", `"state=Ended"`},
+		{"u main:", `"main:"`},
+		{"u main;cpus=", `"main;cpus="`},
+		{"u main;cpus=1;cpus=2", `"main;cpus=1;cpus=2"`},
+		{"u main;gpus=1", `"main;gpus=1"`},
+		{"u main;started=1", `"main;started=1"`},
+		{"u main;dev=x.y/z", `"main;dev=x.y/z"`},
+		{"u main;dev=x.y/z=a,,b", `"main;dev=x.y/z=a,,b"`},
+		{"u main;", ""},
+		{"u " + strings.Repeat("=", 1000), "==..."},
+	} {
+		_, err := ParsePodAllocation(c.text)
+		if c.want == "" {
+			if err != nil {
+				t.Errorf("%q: %v", c.text, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 300 {
+			t.Errorf("%q: got error %v, want one with %q", c.text, err, c.want)
+		}
+	}
+}
+
+// TestPodAllocationJSON shows that a line that cannot be read keeps nobody from the rest, and goes back as it came.
+func TestPodAllocationJSON(t *testing.T) {
+	const text = `{"spec":{"machine":"m","authority":"kubelet","kubeletVersion":"v1.36.3"},"status":{"pods":["u-1 main;cpus=1",{"uid":"old"},"u-2 ;",""]}}`
+	var nt NodeTopology
+	if err := json.Unmarshal([]byte(text), &nt); err != nil {
+		t.Fatal(err)
+	}
+	want := []PodAllocation{{UID: "u-1", Containers: []ContainerAllocation{{Name: "main", CPUs: "1"}}}, {Malformed: `{"uid":"old"}`}, {Malformed: "u-2 ;"}, {Malformed: `""`}}
+	if !reflect.DeepEqual(nt.Status.Pods, want) {
+		t.Errorf("got %+v, want %+v", nt.Status.Pods, want)
+	}
+	var object map[string]any
+	if err := json.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatal(err)
+	}
+	var converted NodeTopology
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &converted); err != nil || !reflect.DeepEqual(converted.Status.Pods, want) {
+		t.Errorf("converted: got %+v, error %v", converted.Status.Pods, err)
+	}
+	back, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&nt)
+	if err != nil || back["status"].(map[string]any)["pods"].([]any)[0] != "u-1 main;cpus=1" {
+		t.Errorf("got %v, error %v", back, err)
+	}
+}
+
+func FuzzParsePodAllocation(f *testing.F) {
+	for _, c := range lines {
+		f.Add(c.text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := ParsePodAllocation(text)
+		if err != nil {
+			return
+		}
+		again, err := ParsePodAllocation(p.String())
+		if err != nil || !reflect.DeepEqual(again, p) {
+			t.Errorf("%q: read %+v, printed %q, read again %+v, error %v", text, p, p.String(), again, err)
+		}
+	})
+}

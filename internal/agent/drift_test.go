@@ -1,0 +1,179 @@
+package agent
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/placement"
+)
+
+// become gives the world another machine, without a restart of the kubelet.
+func (w *world) become(machine string) {
+	w.m.pulse = func() string { return machine }
+	w.m.machine = GivenMachine(machine)
+}
+
+// wantCurrent compares the KubeletCurrent condition of the last report; reason "" means that there is none.
+func (w *world) wantCurrent(reason string, words ...string) {
+	w.t.Helper()
+	n := w.last()
+	c := meta.FindStatusCondition(n.Report.Conditions, v1alpha1.ConditionKubeletCurrent)
+	if c == nil {
+		if reason != "" {
+			w.t.Errorf("no condition %s, want reason %s", v1alpha1.ConditionKubeletCurrent, reason)
+		}
+		return
+	}
+	if c.Status != "False" || c.Reason != reason || c.LastTransitionTime.IsZero() {
+		w.t.Errorf("got %+v, want False for reason %q", c, reason)
+	}
+	for _, word := range words {
+		if !strings.Contains(c.Message, word) {
+			w.t.Errorf("message %q does not have %q", c.Message, word)
+		}
+	}
+}
+
+func TestMachineChangesUnderTheKubelet(t *testing.T) {
+	const undone = testMachine
+	for _, tc := range []struct {
+		name, machine string
+		ready         string
+		words         []string
+	}{
+		{"a CPU goes offline", testMachine + " offline:5", v1alpha1.ReasonMachineChanged, []string{"CPUs 5 have gone offline", "undo the change", "remove cpu_manager_state"}},
+		{"huge pages are added, memory not pinned", testMachine + " huge:2Mi=64", v1alpha1.ReasonConsistent, []string{"64 huge pages of 2048 KiB, 0 when", ": restart the kubelet"}},
+		{"memory is taken away", strings.Replace(testMachine, "8Gi", "8Gi,6Gi", 1), v1alpha1.ReasonMachineChanged, []string{"NUMA node 1 has 6144 MiB of memory, 8192 when", "undo the change, or restart the kubelet"}},
+		{"a little memory is taken away", strings.Replace(testMachine, "8Gi", "8191Mi", 1), "", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.become(undone)
+			w.settle()
+			if w.m.lookAround(t.Context()) {
+				t.Error("news though nothing has changed")
+			}
+			w.wantCurrent("")
+			w.become(tc.machine)
+			if !w.m.lookAround(t.Context()) {
+				t.Fatal("no news of the change")
+			}
+			w.settle()
+			if tc.ready == "" {
+				w.wantCurrent("")
+				return
+			}
+			w.wantCurrent(v1alpha1.ReasonMachineChanged, tc.words...)
+			w.wantReady(tc.ready, "")
+			w.become(undone)
+			w.m.lookAround(t.Context())
+			w.settle()
+			w.wantCurrent("")
+			w.wantReady(v1alpha1.ReasonConsistent, "")
+		})
+	}
+}
+
+// TestMachineGrowsUnderTheKubelet: a CPU that comes online under a kubelet is unknown to it, and known to the next one.
+func TestMachineGrowsUnderTheKubelet(t *testing.T) {
+	w := newWorld(t)
+	w.become(testMachine + " offline:5")
+	w.cpus("0-4,6-7", nil)
+	w.settle()
+	w.become(testMachine)
+	w.m.lookAround(t.Context())
+	w.settle()
+	w.wantReady(v1alpha1.ReasonConsistent, "")
+	w.wantCurrent(v1alpha1.ReasonMachineChanged, "CPUs 5 have come online: drain the node")
+	w.cpus("0-7", nil)
+	w.m.restarted()
+	w.settle()
+	w.wantReady(v1alpha1.ReasonConsistent, "")
+	w.wantCurrent("")
+}
+
+func TestConfigurationChangesUnderTheKubelet(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	changed := *w.config
+	changed.TopologyManagerPolicy = "best-effort"
+	w.config = &changed
+	if !w.m.lookAround(t.Context()) {
+		t.Fatal("no news of the change")
+	}
+	w.settle()
+	w.wantReady(v1alpha1.ReasonConsistent, "")
+	w.wantCurrent(v1alpha1.ReasonConfigurationChanged, "topologyManagerPolicy is best-effort, restricted when the kubelet started", "restart the kubelet")
+	w.m.restarted()
+	w.settle()
+	w.wantCurrent("")
+	if got := w.last().Spec.Config.TopologyManagerPolicy; got != "best-effort" {
+		t.Errorf("policy %q", got)
+	}
+}
+
+// TestAgentThatStartsLate: the kubelet started before the change, the agent after it.
+func TestAgentThatStartsLate(t *testing.T) {
+	w := newWorld(t)
+	w.become(testMachine + " offline:5")
+	for len(w.writes) == 0 {
+		w.steps(1)
+	}
+	w.wantReady(v1alpha1.ReasonMachineChanged, "cpu_manager_state has CPUs 5, which are offline: undo the change, or drain the node")
+}
+
+func TestSysPulse(t *testing.T) {
+	files := fstest.MapFS{
+		"sys/devices/system/cpu/online":                                            {Data: []byte("0-7\n")},
+		"sys/devices/system/node/online":                                           {Data: []byte("0-1\n")},
+		"sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages":    {Data: []byte("64\n")},
+		"sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages": {Data: []byte("0\n")},
+	}
+	pulse := SysPulse(files)
+	before := pulse()
+	if before == "" || pulse() != before {
+		t.Fatalf("%q, then %q of the same files", before, pulse())
+	}
+	for name := range files {
+		old := files[name]
+		files[name] = &fstest.MapFile{Data: []byte("3\n")}
+		if pulse() == before {
+			t.Errorf("a change of %s goes unnoticed", name)
+		}
+		files[name] = old
+	}
+	if got := SysPulse(fstest.MapFS{})(); got != "" {
+		t.Errorf("got %q of nothing", got)
+	}
+}
+
+func TestChangedFields(t *testing.T) {
+	base := placement.Config{CPUManagerPolicy: "static", TopologyManagerPolicy: "restricted"}
+	if got := changedFields(&base, &base); got != nil {
+		t.Errorf("no change: %q", got)
+	}
+	other := base
+	other.CPUManagerPolicy, other.TopologyManagerPolicy = "none", ""
+	want := []string{"cpuManagerPolicy is none, static when the kubelet started", "topologyManagerPolicy is unset, restricted when the kubelet started"}
+	if got := changedFields(&base, &other); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestCheckpointIsNotThere: a kubelet that pins has written its checkpoints; one without them has not started.
+func TestCheckpointIsNotThere(t *testing.T) {
+	w := newWorld(t)
+	w.files.CPU = nil
+	for len(w.writes) == 0 {
+		w.steps(1)
+	}
+	w.wantReady(v1alpha1.ReasonContradiction, "cpu_manager_state is not there")
+	w.cpus("0-7", nil)
+	w.settle()
+	w.wantReady(v1alpha1.ReasonConsistent, "")
+}
