@@ -91,7 +91,7 @@ func (w *worlds) decideAll(r *placement.Request, d *placement.Decision) Answer {
 // none of these loses what it was promised.
 func (n *Node) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decision) Answer {
 	x := &pod{uid: c.Request.UID, req: c.Request, created: c.Created}
-	orders := landingOrders(append(flight, x))
+	orders := landingOrders(append(slices.Clip(flight), x))
 	if orders == nil {
 		return Answer{Outcome: Waiting}
 	}
@@ -101,21 +101,55 @@ func (n *Node) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decis
 	}
 	t := tally{}
 	for _, order := range orders {
-		w := n.first.clone()
-		for _, p := range order {
-			if p == x && !w.uncertain() {
-				w.decide(&t, x.req, d)
-			}
-			if p != x && !w.keeps(p) || w.uncertain() {
-				return Answer{Outcome: Waiting, Verdict: t.answer.Verdict}
-			}
-			w.land(p)
-		}
-		if w.uncertain() {
+		as := agreement(order, flight)
+		w := n.after(flight, as).clone()
+		if !w.play(order[as:], x, &t, d) {
 			return Answer{Outcome: Waiting, Verdict: t.answer.Verdict}
 		}
 	}
 	return t.result()
+}
+
+// agreement is how many pods come first in both orders.
+func agreement(a, b []*pod) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+// play admits pods in the order given, asking for x on the way. It says whether every other one gets what it was promised.
+func (w *worlds) play(order []*pod, x *pod, t *tally, d *placement.Decision) bool {
+	for i, p := range order {
+		if w.uncertain() {
+			return false
+		}
+		if p == x {
+			w.decide(t, x.req, d)
+		} else if !w.keeps(p) {
+			return false
+		}
+		if i < len(order)-1 {
+			w.land(p)
+		}
+	}
+	return !w.uncertain()
+}
+
+// after returns the states after the first pods of the flight. They are the node's: the caller clones them.
+func (n *Node) after(flight []*pod, count int) *worlds {
+	if len(n.steps) == 0 {
+		n.steps = append(n.steps, n.first.clone())
+	}
+	for len(n.steps) <= count {
+		last := len(n.steps) - 1
+		w := n.steps[last].clone()
+		w.land(flight[last])
+		n.steps = append(n.steps, w)
+	}
+	return &n.steps[count]
 }
 
 // keeps says whether every world admits a pod that is in flight, and gives it what it was promised.

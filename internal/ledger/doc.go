@@ -20,6 +20,12 @@
 // rests on one: a pod that was bound, and has left the API before any report listed it, has left the kubelet, too, when
 // its agent has been heard for a while after (Heard).
 //
+// # What is bounded
+//
+// A node has at most 6 events and 96 worlds (maxEvents, maxWorlds): with more its pods wait for a report, which takes events
+// away. Pods that can end by themselves are gone through one set after the other where there are at most 3 (maxMortals); with
+// more a decision is not exact.
+//
 // Nothing here is a running total: every Node can be computed again from its report and its pods, and only caches the
 // result. The package has no clock and does no I/O; moments are handed in.
 //

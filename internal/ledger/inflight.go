@@ -27,7 +27,7 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 		n.remember(n.questionOf(c), a)
 		return a
 	}
-	p := &pod{uid: c.Request.UID, req: c.Request, created: c.Created, stage: reservedStage}
+	p := &pod{uid: c.Request.UID, req: c.Request, created: c.Created, mortal: c.Mortal, stage: reservedStage}
 	p.promise = &Promise{Decision: copyDecision(d), Exact: a.Exact} // for those who come after it
 	n.pods[p.uid] = p
 	n.reserved = append(n.reserved, p)
@@ -35,7 +35,7 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	case n.isInert(p):
 	case p.created > n.newest:
 		n.full.land(p)
-		n.newest = p.created
+		n.setNewest(p.created)
 		n.stale()
 	default:
 		n.changed()
@@ -92,6 +92,8 @@ type Posting struct {
 	Answer Answer
 	// Turn is the Binding's place among the Bindings of the node; it grows.
 	Turn int64
+	// Report is the sequence number of the report that was decided on.
+	Report int64
 }
 
 // Post decides again for a reserved pod, after the pods whose Bindings were written before and no others, and when
@@ -104,13 +106,16 @@ func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	if p == nil || p.stage != reservedStage {
 		return Posting{}, fmt.Errorf("pod %s: %w", uid, ErrNotReserved)
 	}
+	if n.report == nil { // withdrawn since Reserve
+		return Posting{}, nil
+	}
 	a := n.consult(&Candidate{Request: p.req, Created: p.created}, false, d)
 	if !a.OK() {
 		return Posting{Answer: a}, nil
 	}
 	a.Exact = a.Exact && n.steady(p.req, d)
 	n.post(p, &Promise{Decision: copyDecision(d), Exact: a.Exact})
-	return Posting{Answer: a, Turn: p.turn}, nil
+	return Posting{Answer: a, Turn: p.turn, Report: n.report.Sequence}, nil
 }
 
 // post moves a pod from the reserved to the posted ones.
@@ -118,7 +123,8 @@ func (n *Node) post(p *pod, promise *Promise) {
 	n.turn++
 	first, newest := n.reserved[0] == p, newestOf(n.flight(false))
 	n.dropReserved(p)
-	p.stage, p.turn, p.promise = postedStage, n.turn, promise
+	kept := p.promise.Exact == promise.Exact && Same(&p.promise.Decision, &promise.Decision)
+	p.stage, p.turn, p.promise, p.contended = postedStage, n.turn, promise, false
 	n.posted = append(n.posted, p)
 	switch {
 	case n.isInert(p):
@@ -126,7 +132,9 @@ func (n *Node) post(p *pod, promise *Promise) {
 		n.changed() // the order is another one
 	default:
 		n.base.land(p) // the order is the same, and so is full
-		n.stale()      // yet what it is promised may have changed
+		if !kept {
+			n.stale() // others are answered by what it is promised
+		}
 	}
 }
 
@@ -224,8 +232,16 @@ func (n *Node) meet(s Sighting) {
 		n.insertPosted(p)
 	default:
 		p.stage = afloatStage
+		n.contend()
 	}
 	n.changed()
+}
+
+// contend marks what has been promised: a pod has turned up that was not counted with.
+func (n *Node) contend() {
+	for _, p := range n.pods {
+		p.contended = p.contended || p.promise != nil
+	}
 }
 
 // insertPosted puts p among the posted pods by its turn.

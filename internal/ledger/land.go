@@ -15,8 +15,8 @@ type Landing struct {
 	Refused bool
 	// Kept says that the node handed out what was promised.
 	Kept bool
-	// Contended says that a pod whose place in the order was not known was on its way at the same time, so that a
-	// broken promise is nobody's mistake.
+	// Contended says that a pod whose place in the order was not known was on its way at the same time, or turned up after
+	// the decision, so that a broken promise is nobody's mistake.
 	Contended bool
 	// Promised and Found are the two sides.
 	Promised placement.Decision
@@ -24,7 +24,7 @@ type Landing struct {
 }
 
 // Accept takes a newer report in and says how the promises turned out that it settles. An older one, and the same
-// one again, is ignored.
+// one again, is ignored. The first one settles what was bound before we began, and tells nothing: what came between is not known.
 func (n *Node) Accept(r *Report) []Landing {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -50,8 +50,11 @@ func (n *Node) Withdraw() {
 }
 
 func (n *Node) accept(r *Report) []Landing {
-	contended := len(n.afloat()) > 0
-	n.report = r
+	if len(n.afloat()) > 0 || n.hasStrangers(r) {
+		n.contend()
+	}
+	first := !n.begun
+	n.report, n.begun = r, true
 	var landings []Landing
 	newest := int64(0)
 	for _, p := range n.pods {
@@ -59,14 +62,13 @@ func (n *Node) accept(r *Report) []Landing {
 			continue
 		}
 		newest = max(newest, p.turn)
-		if p.promise != nil {
-			landings = append(landings, p.landing(r, contended))
+		if l, told := p.land(r); told && !first {
+			landings = append(landings, l)
 		}
-		p.stage, p.promise = landedStage, nil
 	}
 	for _, uid := range r.rejected {
-		if p := n.pods[uid]; p != nil && p.promise != nil {
-			landings = append(landings, Landing{UID: uid, Exact: p.promise.Exact, Refused: true, Contended: contended,
+		if p := n.pods[uid]; p != nil && p.promise != nil && !first {
+			landings = append(landings, Landing{UID: uid, Exact: p.promise.Exact, Refused: true, Contended: p.contended,
 				Promised: p.promise.Decision})
 		}
 		n.forget(uid)
@@ -76,6 +78,17 @@ func (n *Node) accept(r *Report) []Landing {
 	n.settle(newest)
 	n.changed()
 	return landings
+}
+
+// hasStrangers says whether the report is the first to list a pod that holds something and that nobody has told of: the watch of
+// pods can be later than that of reports.
+func (n *Node) hasStrangers(r *Report) bool {
+	for uid := range r.pods {
+		if n.pods[uid] == nil && !n.report.Has(uid) && r.pods[uid].holds {
+			return true
+		}
+	}
+	return false
 }
 
 func landed(p *pod) bool { return p.stage == landedStage }
@@ -96,12 +109,29 @@ func (n *Node) settle(newest int64) {
 	}
 }
 
-func (p *pod) landing(r *Report, contended bool) Landing {
-	found := r.pods[p.uid].alloc
-	return Landing{
-		UID: p.uid, Exact: p.promise.Exact, Kept: kept(&p.promise.Decision, &found), Contended: contended,
-		Promised: p.promise.Decision, Found: found,
+// land notes that the report lists the pod, and says how its promise turned out if that is known by that. A pod that is listed
+// with nothing may have been released already: it was deleted before it was admitted, and we are about to hear of that.
+func (p *pod) land(r *Report) (l Landing, told bool) {
+	found, promise := r.pods[p.uid].alloc, p.promise
+	again := promise == nil
+	if again {
+		promise = p.owed
 	}
+	p.stage, p.promise, p.owed = landedStage, nil, nil
+	if promise == nil {
+		return l, false
+	}
+	l = Landing{
+		UID: p.uid, Exact: promise.Exact, Kept: kept(&promise.Decision, &found), Contended: p.contended,
+		Promised: promise.Decision, Found: found,
+	}
+	if l.Kept || r.pods[p.uid].holds {
+		return l, true
+	}
+	if !again && !p.ending {
+		p.owed = promise
+	}
+	return l, again && !p.ending
 }
 
 // kept says whether the node handed out what was promised. Containers that hold nothing need not be listed; memory of

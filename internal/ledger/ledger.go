@@ -17,8 +17,18 @@ func (l *Ledger) Node(name string) *Node {
 	if n, ok := l.nodes.Load(name); ok {
 		return n.(*Node)
 	}
-	n, _ := l.nodes.LoadOrStore(name, &Node{pods: map[string]*pod{}})
+	n, _ := l.nodes.LoadOrStore(name, &Node{pods: map[string]*pod{}, pulse: new(Pulse)})
 	return n.(*Node)
+}
+
+// Drop forgets the account of a node that is Idle.
+func (l *Ledger) Drop(name string) { l.nodes.Delete(name) }
+
+// Idle says that nothing is known of the node: it has no report, and no pods.
+func (n *Node) Idle() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.report == nil && len(n.pods) == 0
 }
 
 // All calls yield for every node until it returns false.

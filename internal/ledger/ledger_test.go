@@ -192,6 +192,41 @@ func TestAPromiseIsKept(t *testing.T) {
 	}
 }
 
+// TestEstimate answers for the order of Reserve until somebody has gone through the others, and only to admit.
+func TestEstimate(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := open(t, k)
+	before := cand(nil).Created
+	reserve(t, n, cpus("b", 4)) // on one socket; 3 and 4 CPUs are left
+	post(t, n, "b")
+	ask := func(r *placement.Request, shape Shape) (Answer, bool) {
+		c := &Candidate{Request: r, Shape: shape, Created: before}
+		a, _, lasting, sure := n.Estimate(c)
+		if lasting && !sure {
+			t.Fatal("an estimate lasts")
+		}
+		if full := n.Admit(c); sure && a != full {
+			t.Fatalf("%+v is sure, and Admit says %+v", a, full)
+		}
+		return a, sure
+	}
+	a := cpus("a", 4) // were it admitted first, b would not get what it was promised
+	if got, sure := ask(a, 1); sure || got.Outcome != Admitted || got.Certain || got.Exact {
+		t.Errorf("%+v, sure %t: want an estimate", got, sure)
+	}
+	if got, sure := ask(a, 1); !sure || got.Outcome != Waiting {
+		t.Errorf("%+v, sure %t: want what Admit has found out", got, sure)
+	}
+	if got, sure := ask(cpus("c", 14), 2); !sure || got.Outcome == Admitted {
+		t.Errorf("%+v, sure %t: want a refusal to be sure", got, sure)
+	}
+	k.must(cpus("b", 4))
+	n.Accept(k.report())
+	if got, sure := ask(a, 1); !sure || got.Outcome != Admitted {
+		t.Errorf("%+v, sure %t: want an admission that is sure with nothing in flight", got, sure)
+	}
+}
+
 func TestOrderOfLanding(t *testing.T) {
 	at := func(seconds ...int64) (flight []*pod) {
 		for i, s := range seconds {
@@ -257,6 +292,120 @@ func TestAnEndingPodTakesExactnessOnly(t *testing.T) {
 	}
 }
 
+// TestAPodOfOursCanEndByItself: what comes after a pod that this scheduler has placed, and that can end any moment, has no
+// certain CPUs, whether the API has shown that pod yet or not.
+func TestAPodOfOursCanEndByItself(t *testing.T) {
+	for _, mortal := range []bool{false, true} {
+		k := newKubelet(t, model(t, twoSockets, pinning))
+		n := open(t, k)
+		first := cand(cpus("first", 2))
+		first.Mortal = mortal
+		var d placement.Decision
+		n.Reserve(first, &d)
+		post(t, n, "first")
+		n.Glance("first", false) // as the feed asks before it reads a pod
+		k.must(cpus("first", 2))
+		n.Accept(k.report())
+		reserve(t, n, cpus("second", 2))
+		if p, _ := post(t, n, "second"); p.Answer.Exact == mortal {
+			t.Errorf("the one before can end by itself: %v; exact: %v", mortal, p.Answer.Exact)
+		}
+	}
+}
+
+// TestAPodOfOthersIsNobodysMistake: another pod takes what was promised, and the scheduler hears of it in different ways.
+func TestAPodOfOthersIsNobodysMistake(t *testing.T) {
+	foreign := Sighting{UID: "foreign", Request: cpus("foreign", 2)}
+	for _, tc := range []struct {
+		name          string
+		before, after func(n *Node, k *kubelet) // the kubelet admits our pod
+		want          bool
+	}{
+		{"there is none", nil, nil, false},
+		{"from the pod itself", func(n *Node, k *kubelet) { k.must(foreign.Request); n.See(foreign) }, nil, true},
+		{"from the report that has both", func(_ *Node, k *kubelet) { k.must(foreign.Request) }, nil, true},
+		{"from the report before", func(n *Node, k *kubelet) { k.must(foreign.Request); n.Accept(k.report()); n.See(foreign) }, nil, true},
+		{"from the pod, which has left again", func(n *Node, k *kubelet) { k.must(foreign.Request); n.See(foreign) },
+			func(n *Node, k *kubelet) {
+				k.end("foreign")
+				n.Gone("foreign", time.Time{})
+				n.Heard(time.Unix(9, 0), time.Second)
+			}, true},
+	} {
+		k := newKubelet(t, model(t, twoSockets, pinning))
+		n := open(t, k)
+		reserve(t, n, cpus("ours", 2))
+		post(t, n, "ours")
+		if tc.before != nil {
+			tc.before(n, k)
+		}
+		k.must(cpus("ours", 2))
+		if tc.after != nil {
+			tc.after(n, k)
+		}
+		l := n.Accept(k.report())
+		if len(l) != 1 || l[0].Contended != tc.want || l[0].Kept == tc.want {
+			t.Errorf("%s: %+v, want contended and not kept: %v", tc.name, l, tc.want)
+		}
+		check(t, n)
+	}
+}
+
+// TestWhatHoldsNothingIsJudgedLater: a pod that was deleted before its kubelet heard of it is admitted and released at once; the
+// report may be here before the deletion is.
+func TestWhatHoldsNothingIsJudgedLater(t *testing.T) {
+	for _, deleted := range []bool{true, false} {
+		k := newKubelet(t, model(t, twoSockets, pinning))
+		n := open(t, k)
+		reserve(t, n, cpus("a", 2))
+		post(t, n, "a")
+		for i := range 3 {
+			k.seq++
+			snap := k.s.Snapshot()
+			snap.Pods = append(snap.Pods, placement.PodAllocation{UID: "a"})
+			r, err := NewReport(k.seq, k.m, &snap, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := n.Accept(r)
+			if told := len(l) == 1 && !l[0].Kept; told != (i == 1 && !deleted) {
+				t.Errorf("deleted %v, report %d: %+v", deleted, i, l)
+			}
+			if deleted {
+				n.See(Sighting{UID: "a", Request: cpus("a", 2), Ending: true})
+			}
+			check(t, n)
+		}
+	}
+}
+
+// TestTheFirstReportTellsNothing: a scheduler that has just begun does not know who came between.
+func TestTheFirstReportTellsNothing(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	before := open(t, k)
+	reserve(t, before, cpus("a", 2))
+	_, d := post(t, before, "a")
+	k.must(cpus("foreign", 2))
+	k.must(cpus("a", 2))
+	after := new(Ledger).Node("n")
+	after.See(Sighting{UID: "a", Request: cpus("a", 2), Turn: 1, Promise: &Promise{Decision: d, Exact: true}})
+	after.See(Sighting{UID: "foreign", Request: cpus("foreign", 2)})
+	if l := after.Accept(k.report()); len(l) > 0 {
+		t.Errorf("told %+v", l)
+	}
+	check(t, after)
+}
+
+// TestAReportIsWithdrawnBeforePost: what was reserved is not posted on nothing.
+func TestAReportIsWithdrawnBeforePost(t *testing.T) {
+	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
+	reserve(t, n, cpus("a", 2))
+	n.Withdraw()
+	if p, _ := post(t, n, "a"); p.Answer.OK() {
+		t.Errorf("posted: %+v", p)
+	}
+}
+
 func TestTooManyPossibilitiesWait(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
@@ -309,8 +458,8 @@ func TestARestartRebuildsTheOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	reserve(t, after, cpus("d", 2))
-	if p, _ := post(t, after, "d"); p.Turn != 4 {
-		t.Fatalf("turn %d, want 4", p.Turn)
+	if p, _ := post(t, after, "d"); p.Turn != 4 || p.Report != before.Report().Sequence {
+		t.Fatalf("turn %d on report %d, want 4 on %d", p.Turn, p.Report, before.Report().Sequence)
 	}
 }
 

@@ -47,6 +47,10 @@ type pod struct {
 	seen bool
 	// promise is the decision of the Binding; nil when we made none.
 	promise *Promise
+	// owed is a promise that a report has contradicted by listing the pod with nothing: the next one decides.
+	owed *Promise
+	// contended: since the decision, a pod has turned up of which nobody knows whether it comes before or after.
+	contended bool
 }
 
 // Promise is the decision that a Binding carried.
@@ -62,19 +66,27 @@ type Node struct {
 	// newest is the latest second of creation among the pods in flight. It and answers stay beside mu: on a large cluster a
 	// remembered answer costs little more than the visits to memory.
 	newest int64
+	// pulse shows newest, and that something has changed, to those who do not want to wait for mu.
+	pulse *Pulse
 	// answers holds answers of the present, previous those before the last change.
 	answers, previous memory
+	// estimates holds answers of the present for the order of Reserve alone.
+	estimates memory
 
 	report *Report
 	pods   map[string]*pod
 	// posted and reserved are the pods in flight in order: posted by turn, reserved as Reserve took them.
 	posted, reserved []*pod
 	turn             int64
+	// begun: a report has been accepted, ever.
+	begun bool
 
 	// first holds the states before the pods in flight, base those after the posted ones, full those after the reserved
 	// ones too. They are functions of the fields above; valid says that they have been computed since those changed.
 	first, base, full worlds
 	valid             bool
+	// steps holds the states after none, one, two ... of the pods in flight, as far as anyone has asked for them.
+	steps []worlds
 }
 
 // Candidate is a pod that wants a node.
@@ -85,6 +97,8 @@ type Candidate struct {
 	// Created is the second of the pod's creation (metadata.creationTimestamp, Unix time): it decides in what order a
 	// kubelet admits pods that it hears of all at once.
 	Created int64
+	// Mortal says that the pod can end by itself.
+	Mortal bool
 }
 
 // question is what an answer depends on, given the node.
@@ -179,13 +193,15 @@ func (n *Node) remember(q question, a Answer) {
 // changed forgets what was computed.
 func (n *Node) changed() {
 	n.valid = false
-	n.first, n.base, n.full = worlds{}, worlds{}, worlds{}
-	n.newest = late // nothing that is remembered fits
+	n.first, n.base, n.full, n.steps = worlds{}, worlds{}, worlds{}, nil
+	n.setNewest(late) // nothing that is remembered fits
 	n.stale()
 }
 
 // stale keeps the answers as those of the past.
 func (n *Node) stale() {
+	n.pulse.Beat()
+	n.estimates.clear()
 	if len(n.answers.held) > 0 {
 		n.answers, n.previous = n.previous, n.answers
 		n.answers.clear()
@@ -217,7 +233,7 @@ func (n *Node) compute() {
 	} else {
 		n.full = n.first.landAll(reserved)
 	}
-	n.newest = newestOf(reserved)
+	n.setNewest(newestOf(reserved))
 	n.valid = true
 }
 

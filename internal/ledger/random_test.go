@@ -332,6 +332,9 @@ func (h *history) hearOne() {
 		if !h.contended[l.UID] && (l.Refused || l.Exact && !l.Kept) {
 			h.fail("landing %+v", l)
 		}
+		if h.contended[l.UID] && l.Exact && !l.Kept && !l.Contended {
+			h.fail("a pod of others came between, and is not told: landing %+v", l)
+		}
 	}
 	h.reports = h.reports[1:]
 }

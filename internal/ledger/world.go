@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"math/bits"
-	"reflect"
 	"slices"
 
 	"github.com/berth-dev/berth/placement"
@@ -213,7 +212,5 @@ func (w *worlds) admit(r *placement.Request, optional bool, events uint32) {
 	w.close()
 }
 
-// sameState says whether two states are equal, by what they say of themselves.
-func sameState(a, b *placement.State) bool {
-	return a.SharedCPUs() == b.SharedCPUs() && a.Pods() == b.Pods() && reflect.DeepEqual(a.Snapshot(), b.Snapshot())
-}
+// sameState says whether two states are equal.
+func sameState(a, b *placement.State) bool { return a.Equal(b) }

@@ -197,6 +197,13 @@ func (r *reportReader) pods(at *field.Path, pods []v1alpha1.PodAllocation, out *
 	for i := range pods {
 		p := &pods[i]
 		at := at.Index(i)
+		if p.Malformed != "" {
+			want := "a line of text that says what a pod holds"
+			if _, err := v1alpha1.ParsePodAllocation(p.Malformed); err != nil {
+				want += ": " + err.Error()
+			}
+			return r.at(at, p.Malformed, want)
+		}
 		if p.UID == "" || seen[p.UID] {
 			return r.at(at.Child("uid"), p.UID, "the UID of a pod, each once")
 		}

@@ -1,0 +1,79 @@
+package ledger
+
+import "sync/atomic"
+
+// Pulse tells without a lock whether an answer of a Node still holds: it does as long as the beat is the same and the
+// candidate follows every pod in flight. It is a hint. Who acts on an answer asks again, as Reserve does.
+type Pulse struct {
+	beat   atomic.Uint32
+	newest atomic.Int64
+}
+
+// Now returns the present beat.
+func (p *Pulse) Now() uint32 { return p.beat.Load() }
+
+// Beat says that answers given before do not hold any more.
+func (p *Pulse) Beat() { p.beat.Add(1) }
+
+// Start sets the first beat.
+func (p *Pulse) Start(beat uint32) { p.beat.Store(beat) }
+
+// Follows says whether a pod created in that second comes after all pods in flight in every order.
+func (p *Pulse) Follows(created int64) bool { return created > p.newest.Load() }
+
+// Keep lets p tell whether answers of the node still hold, from now on.
+func (n *Node) Keep(p *Pulse) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p.newest.Store(n.newest)
+	n.pulse = p
+}
+
+// Sample is Admit with the beat at which the answer was given. Lasting says that the answer holds for every later
+// candidate of the same shape that follows the pods in flight, until the next beat.
+func (n *Node) Sample(c *Candidate) (a Answer, beat uint32, lasting bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	a = n.admit(c)
+	return a, n.pulse.Now(), c.Shape != 0 && c.Created > n.newest
+}
+
+// Estimate is Sample, but does not go through the orders in which a kubelet may admit the candidate and pods in flight that
+// were created in the same second, or later: it answers for the order of Reserve alone. Sure says that nothing was left out;
+// otherwise the answer is an admission, and Reserve has the last word.
+func (n *Node) Estimate(c *Candidate) (a Answer, beat uint32, lasting, sure bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if a, ok := n.firstOrder(c); ok {
+		return a, n.pulse.Now(), false, false
+	}
+	a = n.admit(c)
+	return a, n.pulse.Now(), c.Shape != 0 && c.Created > n.newest, true
+}
+
+// firstOrder answers for the order of Reserve, where there are others and nobody has gone through them.
+func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
+	if n.report == nil || n.answers.find(n.questionOf(c)) != nil {
+		return Answer{}, false
+	}
+	n.compute()
+	if c.Created > n.newest || n.full.uncertain() {
+		return Answer{}, false
+	}
+	q := question{shape: c.Shape}
+	if known := n.estimates.find(q); known != nil {
+		return *known, known.OK()
+	}
+	a = n.full.ask(c.Request)
+	a.Certain, a.Exact = false, false
+	if c.Shape != 0 {
+		n.estimates.put(q, a)
+	}
+	return a, a.OK()
+}
+
+// setNewest notes the latest second of creation among the pods in flight.
+func (n *Node) setNewest(second int64) {
+	n.newest = second
+	n.pulse.newest.Store(second)
+}
