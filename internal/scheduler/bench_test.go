@@ -5,56 +5,57 @@ import (
 	"runtime"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
 // fleet makes count nodes that have reported.
-func fleet(b *testing.B, count int) (*fixture, []*node) {
+func fleet(b *testing.B, count int) (*fixture, []infoOf) {
 	b.Helper()
 	f := newFixture(b)
 	base := f.topology()
-	var list []*node
+	var list []infoOf
 	for i := range count {
 		nt := base.DeepCopy()
 		nt.Name, nt.UID = fmt.Sprint("n", i), types.UID(fmt.Sprint("nt", i))
 		f.feed.topologySeen(nt)
-		list = append(list, f.nodes.get(nt.Name))
+		list = append(list, nodeObject(nt.Name))
 	}
 	return f, list
 }
 
 // BenchmarkFilter5000New asks 5,000 nodes about a pod of a shape that none was asked about before, one after the other.
 func BenchmarkFilter5000New(b *testing.B) {
-	f, list := fleet(b, 5000)
+	f, infos := fleet(b, 5000)
 	i := int64(0)
 	for b.Loop() {
 		i++
 		r := placement.Request{Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: 4000,
 			Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: uint64(i) << 10}}}}}
-		ask(b, f, list, &ledger.Candidate{Request: &r, Shape: f.nodes.ledger.Shape(&r), Created: i})
+		f.filter(b, infos, &r)
 	}
 }
 
 // BenchmarkFilter5000Same asks again about a shape that all nodes have answered for.
 func BenchmarkFilter5000Same(b *testing.B) {
-	f, list := fleet(b, 5000)
+	f, infos := fleet(b, 5000)
 	r := placement.Request{Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: 4000}}}
-	c := &ledger.Candidate{Request: &r, Shape: f.nodes.ledger.Shape(&r)}
 	for b.Loop() {
-		ask(b, f, list, c)
+		f.filter(b, infos, &r)
 	}
 }
 
-func ask(b *testing.B, f *fixture, list []*node, c *ledger.Candidate) {
-	for _, n := range list {
-		if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != "" {
-			b.Fatal(why)
-		}
-		if a := n.Admit(c); !a.OK() {
-			b.Fatal(a)
+func (f *fixture) filter(b *testing.B, infos []infoOf, r *placement.Request) {
+	pod := pinned("p", 4)
+	state := newCycleData()
+	state.Write(cycleKey, f.attempt(pod, r, wire.PodPolicy{}))
+	for i := range infos {
+		if status := f.Filter(b.Context(), state, pod, &infos[i]); !status.IsSuccess() {
+			b.Fatal(status)
 		}
 	}
 }
@@ -71,4 +72,71 @@ func BenchmarkNodeMemory(b *testing.B) {
 	}
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(len(list)), "B/node")
 	runtime.KeepAlive(list)
+}
+
+// BenchmarkBurst places pods that are created in the same second, each on the best of 500 nodes; a node reports when the
+// scheduler has placed 100 others since. It is what the plugin costs a scheduler per pod, but for the Binding.
+func BenchmarkBurst(b *testing.B) {
+	f, infos := fleet(b, 500)
+	base, sizes := f.topology(), []int64{2, 1, 4, 2, 3, 1}
+	const lag = 100
+	var under []landing
+	placed := 0
+	for b.Loop() {
+		pod := pinned(fmt.Sprint("p", placed), sizes[placed%len(sizes)])
+		pod.CreationTimestamp = metav1.Unix(500+int64(placed/300), 0)
+		at := f.place(b, pod, infos)
+		placed++
+		if at != nil {
+			under = append(under, landing{at, pod.UID})
+		}
+		if len(under) < lag && at != nil {
+			continue
+		}
+		for _, l := range under[:(len(under)+1)/2] {
+			nt := base.DeepCopy()
+			nt.Name, nt.UID = l.node.name, types.UID("nt"+l.node.name[1:])
+			f.seq++
+			nt.Status.Sequence = f.seq
+			f.feed.topologySeen(nt) // the pod has ended meanwhile
+			l.node.Gone(string(l.uid), f.clock.Now())
+			l.node.Heard(f.clock.Now().Add(f.args.SettleAfter.Duration), f.args.SettleAfter.Duration)
+		}
+		under = under[(len(under)+1)/2:]
+	}
+}
+
+type landing struct {
+	node *node
+	uid  types.UID
+}
+
+// place filters and scores all nodes and reserves the best; nil when there is none.
+func (f *fixture) place(b *testing.B, pod *corev1.Pod, infos []infoOf) *node {
+	state := newCycleData()
+	c := f.attempt(pod, requestOf(b, pod), wire.PodPolicy{})
+	c.patient = false
+	state.Write(cycleKey, c)
+	best, most := -1, int64(-1)
+	for i := range infos {
+		if !f.Filter(b.Context(), state, pod, &infos[i]).IsSuccess() {
+			continue
+		}
+		if s, _ := f.Score(b.Context(), state, pod, &infos[i]); s > most {
+			best, most = i, s
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	n := f.nodes.of(infos[best].Node())
+	var d placement.Decision
+	if a := n.Node.Reserve(&c.Candidate, &d); !a.OK() {
+		return nil
+	}
+	f.waiters.done(pod.UID)
+	if _, err := n.Post(string(pod.UID), &d); err != nil {
+		b.Fatal(err)
+	}
+	return n
 }

@@ -39,17 +39,69 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	if why := n.refusal(p.clock.Now(), p.args.StaleAfter.Duration); why != "" {
 		return fwk.NewStatus(fwk.Unschedulable, why)
 	}
+	// Before the decision: nothing may come between that and the Binding which takes time.
+	if err := p.enterTrail(ctx); err != nil {
+		return fwk.AsStatus(err)
+	}
+	status, err := p.decideAndWrite(ctx, pod, n)
+	p.leaveTrail(err)
+	return status
+}
+
+// decideAndWrite returns, beside the status, how the write went.
+func (p *Plugin) decideAndWrite(ctx context.Context, pod *corev1.Pod, n *node) (*fwk.Status, error) {
 	var d placement.Decision
 	posting, err := n.Post(string(pod.UID), &d)
 	if err != nil {
-		return fwk.AsStatus(err)
+		return fwk.AsStatus(err), nil
 	}
 	verdicts.WithLabelValues("Bind", posting.Answer.Outcome.String(), posting.Answer.Verdict.Reason.String()).Inc()
 	if status := statusOf(&posting.Answer); status != nil {
-		return status
+		return status, nil
 	}
-	w := &writing{Plugin: p, node: n, pod: pod, turn: posting.Turn, decision: &d}
-	return p.conclude(pod, n, w.write(ctx, posting.Answer.Exact))
+	w := &writing{Plugin: p, node: n, pod: pod, turn: posting.Turn, report: posting.Report, decision: &d, version: p.versionOf(pod)}
+	err = w.write(ctx, posting.Answer.Exact)
+	return p.conclude(pod, n, err), err
+}
+
+func (p *Plugin) enterTrail(ctx context.Context) error {
+	if p.takeover == nil {
+		return nil
+	}
+	err := p.takeover.trail.enter(ctx)
+	if errors.Is(err, errDeposed) {
+		// Who does not lead any more is about to end. Should both go on, each takes over from the other.
+		p.takeover.over.Store(false)
+	}
+	return err
+}
+
+func (p *Plugin) leaveTrail(err error) {
+	if p.takeover == nil {
+		return
+	}
+	quietFrom := p.clock.Now()
+	if errors.Is(err, errInDoubt) {
+		quietFrom = quietFrom.Add(bindTimeout)
+	}
+	p.takeover.trail.leave(quietFrom)
+}
+
+// versionOf returns the newest resource version of the pod for which its Binding still holds: the pod may have been
+// written since its cycle began, mostly by this scheduler itself.
+func (p *Plugin) versionOf(pod *corev1.Pod) string {
+	newest, err := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || newest.UID != pod.UID || !p.mayBind(pod, newest) {
+		return pod.ResourceVersion
+	}
+	return newest.ResourceVersion
+}
+
+// mayBind says whether a pod that was decided for as it was then may be bound as it is now: nobody else has taken over
+// between.
+func (p *Plugin) mayBind(then, now *corev1.Pod) bool {
+	fence := fenceOf(now)
+	return fence == fenceOf(then) || p.takeover != nil && fence == p.takeover.trail.name
 }
 
 // conclude draws the ledger's conclusion from how the write went.
@@ -75,23 +127,24 @@ type writing struct {
 	node     *node
 	pod      *corev1.Pod
 	turn     int64
+	report   int64 // what was decided on, whatever has come since
 	decision *placement.Decision
+	// version is the resource version of the pod that the Binding is for.
+	version string
+	// lost: some request had no answer, so that a Binding may be written yet.
+	lost bool
 }
 
 func (w *writing) binding(exact bool) (*corev1.Binding, error) {
-	var report int64
-	if r := w.node.Report(); r != nil {
-		report = r.Sequence
-	}
 	text, err := wire.EncodePlacement(&wire.Placement{
-		Sequence: uint64(w.turn), Report: report, Certainty: certainty(exact), Guarantee: wire.GuaranteeFull, Decision: *w.decision,
+		Sequence: uint64(w.turn), Report: w.report, Certainty: certainty(exact), Guarantee: wire.GuaranteeFull, Decision: *w.decision,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: w.pod.Namespace, Name: w.pod.Name, UID: w.pod.UID,
+			Namespace: w.pod.Namespace, Name: w.pod.Name, UID: w.pod.UID, ResourceVersion: w.version,
 			Annotations: map[string]string{wire.PlacementAnnotation: text},
 		},
 		Target: corev1.ObjectReference{Kind: "Node", Name: w.node.name},
@@ -109,19 +162,25 @@ func certainty(exact bool) wire.Certainty {
 var errInDoubt = errors.New("it is not known whether the Binding was written")
 
 // write writes the Binding. An outcome that is not known is read back, and the Binding written again where it had
-// not been: a second one for the same pod is refused by the API server.
+// not been: a second one for the same pod is refused by the API server. So it is where the pod has changed meanwhile.
 func (w *writing) write(ctx context.Context, exact bool) error {
 	b, err := w.binding(exact)
 	if err != nil {
 		return err
 	}
-	if err = w.post(ctx, b); err == nil || definite(err) {
+	if err = w.send(ctx, b); err == nil || definite(err) && !apierrors.IsConflict(err) {
 		return err
 	}
 	// The cycle's own context may be what ended: the outcome matters all the same.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readBackFor)
 	defer cancel()
 	return w.readBack(ctx, err)
+}
+
+func (w *writing) send(ctx context.Context, b *corev1.Binding) error {
+	err := w.post(ctx, b)
+	w.lost = w.lost || err != nil && !definite(err)
+	return err
 }
 
 func (w *writing) readBack(ctx context.Context, cause error) error {
@@ -135,28 +194,37 @@ func (w *writing) readBack(ctx context.Context, cause error) error {
 		}
 		// Even a definite refusal may mean that the first request arrived meanwhile: look again.
 		err = w.again(ctx)
-		return err == nil, nil
+		outcome = err
+		return err == nil || !w.lost && errors.Is(err, errChanged), nil
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+		return outcome
+	case w.lost:
 		return fmt.Errorf("%w: %w", errInDoubt, cause)
+	default:
+		return cause
 	}
-	return outcome
 }
+
+// errChanged says that what was decided does not hold any more.
+var errChanged = errors.New("the node is not certain to take the pod any more")
 
 // again writes the Binding once more, with the same decision, marked by what is known by now.
 func (w *writing) again(ctx context.Context) error {
 	a := w.node.Reconsider(string(w.pod.UID))
 	if !a.OK() {
-		return errInDoubt
+		return errChanged
 	}
 	b, err := w.binding(a.Exact)
 	if err != nil {
 		return err
 	}
-	return w.post(ctx, b)
+	return w.send(ctx, b)
 }
 
-// isWritten says whether the pod is bound to the node. A definite error says that it never will be.
+// isWritten says whether the pod is bound to the node, and if not for which version of it a Binding would hold. A definite
+// error says that it never will be bound by this one.
 func (w *writing) isWritten(ctx context.Context) (bool, error) {
 	pod, err := w.handle.ClientSet().CoreV1().Pods(w.pod.Namespace).Get(ctx, w.pod.Name, metav1.GetOptions{})
 	if err != nil {
@@ -165,13 +233,21 @@ func (w *writing) isWritten(ctx context.Context) (bool, error) {
 	switch {
 	case pod.UID != w.pod.UID:
 		return false, apierrors.NewNotFound(corev1.Resource("pods"), w.pod.Name)
-	case pod.Spec.NodeName == "":
-		return false, nil
 	case pod.Spec.NodeName == w.node.name:
 		return true, nil
-	default:
-		return false, apierrors.NewConflict(corev1.Resource("pods"), w.pod.Name, fmt.Errorf("bound to %s", pod.Spec.NodeName))
+	case pod.Spec.NodeName != "":
+		return false, w.conflict("bound to " + pod.Spec.NodeName)
+	case pod.DeletionTimestamp != nil:
+		return false, w.conflict("being deleted")
+	case !w.mayBind(w.pod, pod):
+		return false, w.conflict("fenced by another scheduler")
 	}
+	w.version = pod.ResourceVersion
+	return false, nil
+}
+
+func (w *writing) conflict(why string) error {
+	return apierrors.NewConflict(corev1.Resource("pods"), w.pod.Name, errors.New(why))
 }
 
 // post makes the request, through the framework's cache of calls where there is one.

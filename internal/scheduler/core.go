@@ -24,6 +24,10 @@ type core struct {
 	ready atomic.Bool
 	// common are the arguments in which profiles may not differ.
 	common commonArgs
+	// takeover comes before the first pod is placed; nil: there is nothing to take over.
+	takeover *takeover
+	// profiles are the names by which pods ask for this scheduler.
+	profiles sync.Map
 }
 
 type commonArgs struct{ namespace, settle, stale string }
@@ -39,19 +43,22 @@ var cores struct {
 	byInformers map[informers.SharedInformerFactory]*core
 }
 
-// sharedCore returns the core of the scheduler that the handle belongs to, making it for the first profile.
-func sharedCore(ctx context.Context, args Args, handle fwk.Handle) (*core, error) {
+// sharedCore returns the core of the scheduler that the handle belongs to, making it with the clock for the first profile.
+func sharedCore(ctx context.Context, args Args, handle fwk.Handle, clk clock.WithDelayedExecution) (*core, error) {
 	cores.Lock()
 	defer cores.Unlock()
 	key := handle.SharedInformerFactory()
 	if c, ok := cores.byInformers[key]; ok {
+		c.profiles.Store(handle.ProfileName(), true)
 		if c.common != commonOf(&args) {
 			return nil, fmt.Errorf("arguments of plugin %s: heartbeatNamespace, settleAfter and staleAfter: %v and %v: want the same in every profile",
 				Name, c.common, commonOf(&args))
 		}
 		return c, nil
 	}
-	c := newCore(ctx, args, handle, clock.RealClock{})
+	c := newCore(ctx, args, handle, clk)
+	c.profiles.Store(handle.ProfileName(), true)
+	c.takeover = newTakeover(c, handle.ClientSet(), args.HeartbeatNamespace)
 	if err := c.start(ctx, args, handle); err != nil {
 		return nil, err
 	}
@@ -70,7 +77,7 @@ func sharedCore(ctx context.Context, args Args, handle fwk.Handle) (*core, error
 func newCore(ctx context.Context, args Args, handle fwk.Handle, c clock.WithDelayedExecution) *core {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
 	n := &nodes{}
-	w := newWaiters(logger, handle)
+	w := newWaiters(logger, handle, c)
 	return &core{
 		clock: c, nodes: n, waiters: w, common: commonOf(&args),
 		feed: &feed{nodes: n, waiters: w, clock: c, settle: args.SettleAfter.Duration, stale: args.StaleAfter.Duration, logger: logger, events: handle.EventRecorder()},
@@ -88,13 +95,21 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 		return err
 	}
 	sources.podsSynced = pods.HasSynced
+	nodes := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
 	go c.begin(c.feed.start(ctx, sources))
+	go c.sweep(ctx, func(name string) bool {
+		_, err := nodes.Get(name)
+		return err == nil
+	})
 	return nil
 }
 
 // begin lets pods through once everything that was there has been taken in.
 func (c *core) begin(synced func() bool) {
 	if synced() {
+		if c.takeover != nil {
+			c.takeover.synced = c.clock.Now()
+		}
 		c.ready.Store(true)
 		c.waiters.wakeAll()
 	}

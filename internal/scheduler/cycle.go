@@ -21,8 +21,15 @@ type cycle struct {
 	policy wire.PodPolicy
 	// trials are the assumptions of a dry run, by node.
 	trials map[string]ledger.Trial
-	// patientUntil is until when the pod waits for certainty.
+	// board is what nodes said to the pod's shape; nil when the pod is to be asked for by itself.
+	board *board
+	// begun is when the attempt began, as since has it.
+	begun time.Duration
+	// patient says that the pod still waits for certainty, until patientUntil.
+	patient      bool
 	patientUntil time.Time
+	// again: Reserve refused what Filter had merely estimated; another node may do at once.
+	again bool
 	// number is the pod's place in the order of Reserve; 0 before.
 	number uint64
 }
@@ -72,6 +79,22 @@ func arrive(t *ledger.Trial, r *placement.Request) {
 	t.Without = slices.DeleteFunc(t.Without, func(uid string) bool { return uid == r.UID })
 	if len(t.Without) == before {
 		t.With = append(t.With, r)
+	}
+}
+
+// recall returns what the node said to the pod's shape, if it still holds.
+func (c *cycle) recall(n *node, staleAfter time.Duration) (word, bool) {
+	if c.board == nil || n.number >= len(c.board.words) || c.dry() {
+		return 0, false
+	}
+	w := word(c.board.words[n.number].Load())
+	return w, w.saying() != saysNothing && w.beat() == n.Now() && n.Follows(c.Created) && n.alive(c.begun, staleAfter)
+}
+
+// note puts a word on the board.
+func (c *cycle) note(n *node, w word) {
+	if n.number < len(c.board.words) {
+		c.board.words[n.number].Store(uint64(w))
 	}
 }
 

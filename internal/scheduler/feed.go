@@ -27,6 +27,7 @@ type feed struct {
 	stale   time.Duration
 	logger  klog.Logger
 	events  events.EventRecorder
+	fences  fences
 	// doubts are pods whose Binding may have been written, by UID: node.
 	doubts sync.Map
 }
@@ -34,10 +35,15 @@ type feed struct {
 // podHandler feeds pods. Its events come in the order of the API server's writes.
 func (f *feed) podHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { f.podSeen(obj.(*corev1.Pod)) },
-		UpdateFunc: func(_, obj any) { f.podSeen(obj.(*corev1.Pod)) },
+		AddFunc:    func(obj any) { f.podTold(obj.(*corev1.Pod)) },
+		UpdateFunc: func(_, obj any) { f.podTold(obj.(*corev1.Pod)) },
 		DeleteFunc: f.podDeleted,
 	}
+}
+
+func (f *feed) podTold(pod *corev1.Pod) {
+	f.podSeen(pod)
+	f.fences.seen(pod)
 }
 
 func (f *feed) podDeleted(obj any) {
@@ -46,6 +52,7 @@ func (f *feed) podDeleted(obj any) {
 	}
 	if pod, ok := obj.(*corev1.Pod); ok {
 		f.podGone(pod)
+		f.fences.gone(pod.UID)
 	}
 }
 
@@ -92,6 +99,7 @@ func (f *feed) podSeen(pod *corev1.Pod) {
 func (f *feed) promiseOf(pod *corev1.Pod) (int64, *ledger.Promise) {
 	p, found, err := wire.PlacementOf(pod)
 	if err != nil {
+		podsRefused.WithLabelValues("placement").Inc()
 		f.events.Eventf(pod, nil, corev1.EventTypeWarning, "PlacementIgnored", "Scheduling", "%s", err)
 		return 0, nil
 	}

@@ -52,7 +52,7 @@ func newFixture(t testing.TB) *fixture {
 	}
 	f := &fixture{TB: t, clock: testingclock.NewFakeClock(time.Unix(1000, 0)), woken: activations{}, events: events.NewFakeRecorder(100)}
 	n := &nodes{}
-	w := newWaiters(klog.Background(), f.woken)
+	w := newWaiters(klog.Background(), f.woken, f.clock)
 	f.Plugin = &Plugin{args: args, core: &core{clock: f.clock, nodes: n, waiters: w, feed: &feed{
 		nodes: n, waiters: w, clock: f.clock, settle: args.SettleAfter.Duration, stale: args.StaleAfter.Duration, logger: klog.Background(), events: f.events}}}
 	f.ready.Store(true)
@@ -241,12 +241,12 @@ func TestWaitersAreWokenByWhomTheyBlame(t *testing.T) {
 	f := newFixture(t)
 	pod := pinned("x", 4)
 	f.wait(pod)
-	f.waiters.blame(pod.UID, []*node{f.nodes.get("other")})
+	f.waiters.blame(pod.UID, nil, []*node{f.nodes.get("other")})
 	f.feed.topologySeen(f.topology())
 	if f.woken["x"] > 0 {
 		t.Error("woken by a node that somebody else keeps it from")
 	}
-	f.waiters.blame(pod.UID, []*node{f.nodes.get("n")})
+	f.waiters.blame(pod.UID, nil, []*node{f.nodes.get("n")})
 	f.feed.topologyGone("n")
 	f.feed.topologySeen(f.topology())
 	if f.woken["x"] == 0 {

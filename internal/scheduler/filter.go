@@ -12,12 +12,13 @@ import (
 )
 
 // PreFilter translates the pod. Pods for which no kubelet pins anything are skipped.
-func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !mightPin(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	request, err := wire.Request(pod)
 	if err != nil {
+		podsRefused.WithLabelValues("request").Inc()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
 	}
 	if !request.Pinnable() {
@@ -25,21 +26,33 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 	}
 	policy, _, err := wire.PolicyOf(pod)
 	if err != nil {
+		podsRefused.WithLabelValues("policy").Inc()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
 	}
 	request.UID = string(pod.UID)
-	c := &cycle{Candidate: p.candidate(pod, &request), policy: policy}
-	state.Write(cycleKey, c)
-	c.patientUntil = p.waiters.add(pod, &c.Candidate, p.clock.Now()).Add(p.args.Patience.Duration)
-	if !p.ready.Load() {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth has not read all NodeTopologies yet")
+	state.Write(cycleKey, p.attempt(pod, &request, policy))
+	if why := p.notYet(ctx); why != "" {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	return nil, nil
 }
 
+// attempt begins an attempt to place a pod.
+func (p *Plugin) attempt(pod *corev1.Pod, r *placement.Request, policy wire.PodPolicy) *cycle {
+	now := p.clock.Now()
+	c := &cycle{Candidate: p.candidate(pod, r), policy: policy, begun: since(now)}
+	c.patientUntil = p.waiters.add(pod, &c.Candidate, now).Add(p.args.Patience.Duration)
+	p.forgetIfGone(pod)
+	c.patient = now.Before(c.patientUntil)
+	if policy == (wire.PodPolicy{}) && c.Shape != 0 {
+		c.board = p.boards.of(c.Shape, int(p.nodes.count.Load()))
+	}
+	return c
+}
+
 // candidate says of a pod what a ledger wants to know.
 func (p *Plugin) candidate(pod *corev1.Pod, r *placement.Request) ledger.Candidate {
-	return ledger.Candidate{Request: r, Shape: p.nodes.ledger.Shape(r), Created: pod.CreationTimestamp.Unix()}
+	return ledger.Candidate{Request: r, Shape: p.nodes.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: mortal(pod)}
 }
 
 // PreFilterExtensions returns the plugin: dry runs of preemption and nominated pods are trials.
@@ -78,39 +91,57 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	if c == nil {
 		return nil
 	}
-	n := p.nodes.get(info.Node().Name)
-	now := p.clock.Now()
-	if why := n.refusal(now, p.args.StaleAfter.Duration); why != "" {
+	n := p.nodes.of(info.Node())
+	if w, ok := c.recall(n, p.args.StaleAfter.Duration); ok {
+		return w.status(c.patient)
+	}
+	if why := n.refusal(p.clock.Now(), p.args.StaleAfter.Duration); why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	if why := n.misses(&c.policy); why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
-	a := c.ask(n)
-	if a.OK() && !a.Exact && !a.Verdict.Random && now.Before(c.patientUntil) && !c.dry() {
-		return fwk.NewStatus(fwk.Pending, waitCertainty)
+	return p.consult(c, n).status(c.patient && !c.dry())
+}
+
+// consult asks the node, and notes an answer that will hold for others.
+func (p *Plugin) consult(c *cycle, n *node) word {
+	if c.dry() {
+		a := c.ask(n)
+		return newWord(0, sayingOf(&a), 0, &a.Verdict)
 	}
-	return statusOf(&a)
+	a, beat, lasting, sure := p.sample(c, n)
+	score := int64(0)
+	if a.OK() {
+		score = p.args.Scoring.score(&a, n)
+	}
+	said := sayingOf(&a)
+	if !sure {
+		said = saysYes
+	}
+	w := newWord(beat, said, score, &a.Verdict)
+	if lasting && c.board != nil {
+		c.note(n, w)
+	}
+	return w
+}
+
+// manyNodes is from how many nodes on Filter does not go through every order in which a pod may arrive on each of them: with so
+// many to choose from, few are chosen, and a pod that is refused by Reserve tries the next.
+const manyNodes = 256
+
+func (p *Plugin) many() bool { return p.nodes.count.Load() >= manyNodes }
+
+// sample asks the node for its answer; it is sure unless Reserve may say otherwise with nothing changed.
+func (p *Plugin) sample(c *cycle, n *node) (a ledger.Answer, beat uint32, lasting, sure bool) {
+	if p.many() {
+		return n.Estimate(&c.Candidate)
+	}
+	a, beat, lasting = n.Sample(&c.Candidate)
+	return a, beat, lasting, true
 }
 
 // statusOf says an answer in the framework's words; nil for an admission.
 func statusOf(a *ledger.Answer) *fwk.Status {
-	switch a.Outcome {
-	case ledger.Admitted:
-		return nil
-	case ledger.Waiting:
-		return fwk.NewStatus(fwk.Pending, waitReport)
-	case ledger.Refused:
-		if a.Verdict.Scarcity == placement.Unresolvable {
-			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reasonText(&a.Verdict)+", even when empty")
-		}
-		return fwk.NewStatus(fwk.Unschedulable, reasonText(&a.Verdict))
-	default:
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, noReport)
-	}
-}
-
-// reasonText says a refusal in few words, the same for every node with the same cause.
-func reasonText(v *placement.Verdict) string {
-	return "its kubelet would refuse the pod: " + v.Reason.String() + ": " + v.Detail.Text()
+	return newWord(0, sayingOf(a), 0, &a.Verdict).status(false)
 }

@@ -83,7 +83,7 @@ func (p *Plugin) count() counts {
 		state := stateOf(n.refusal(now, p.args.StaleAfter.Duration))
 		c.nodes[state]++
 		if state != nodeUnreported {
-			c.silence = max(c.silence, now.Sub(n.lastHeard()))
+			c.silence = max(c.silence, n.silence(now))
 		}
 	}
 	return c

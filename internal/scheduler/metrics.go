@@ -37,6 +37,10 @@ var (
 		Namespace: namespace, Subsystem: subsystem, Name: "reports_refused_total", StabilityLevel: metrics.ALPHA,
 		Help: "NodeTopologies that contradicted themselves, or could not be understood.",
 	})
+	podsRefused = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "pod_inputs_refused_total", StabilityLevel: metrics.ALPHA,
+		Help: "What pods say and could not be understood, at each look: request (refused), policy (refused), placement (ignored).",
+	}, []string{"input"})
 )
 
 var registerOnce sync.Once
@@ -44,7 +48,7 @@ var registerOnce sync.Once
 // register makes the metrics known to the registry of the process.
 func register() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(verdicts, bindings, promises, reportsRefused)
+		legacyregistry.MustRegister(verdicts, bindings, promises, reportsRefused, podsRefused)
 		legacyregistry.CustomMustRegister(&standing)
 		for _, outcome := range []string{outcomeKept, outcomeRefused, outcomeMispredicted, outcomeContended} {
 			promises.WithLabelValues(outcome)

@@ -1,12 +1,14 @@
 package scheduler
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -18,29 +20,30 @@ import (
 
 // The reasons why a node's word cannot be taken. They are few and constant, so that equal ones add up in an event.
 const (
-	noReport    = "no NodeTopology: is berth-agent running there?"
-	noHeartbeat = "its berth-agent gave no sign of life for too long"
-	waitReport  = "waiting for its next report"
+	noReport    = wire.NoReport
+	noHeartbeat = wire.NoSignOfLife
+	waitReport  = wire.WaitsForReport
 	// waitCertainty is for a node that takes the pod for certain, but not with certain CPUs.
 	waitCertainty = "waiting a moment to be certain of the CPUs"
 )
 
 // node is what the plugin keeps of one node.
 type node struct {
+	front
 	name string
 	*ledger.Node
 	gate turnstile
+	// object is the node's Node object as the scheduler's snapshot held it last.
+	object atomic.Pointer[corev1.Node]
 
 	mu sync.RWMutex
 	// trouble says why the node cannot be predicted; "" when it can.
 	trouble string
-	// heard is when the last sign of life of the agent was received, by our clock.
-	heard time.Time
-	// object, spec and model belong to the last report that was understood.
-	object types.UID
-	spec   *v1alpha1.NodeTopologySpec
-	wired  *wire.NodeSpec
-	model  *placement.Model
+	// report, spec and model belong to the last report that was understood.
+	reportUID types.UID
+	spec      *v1alpha1.NodeTopologySpec
+	wired     *wire.NodeSpec
+	model     *placement.Model
 }
 
 // nodes is every node that has been heard of. The zero value is empty and ready.
@@ -51,11 +54,15 @@ type nodes struct {
 	ledger ledger.Ledger
 	kinds  kinds
 
+	seats   seats
 	settled atomic.Pointer[map[string]*node] // never changed
+	// count is how many numbers have been given to nodes.
+	count atomic.Int64
 
 	mu     sync.Mutex
 	fresh  map[string]*node // not settled yet
 	misses int              // lookups of fresh nodes since they were last settled
+	vacant []place          // of nodes that are no more
 }
 
 // get returns the named node, making one if there is none.
@@ -74,7 +81,7 @@ func (n *nodes) get(name string) *node {
 	}
 	found, ok := n.fresh[name]
 	if !ok {
-		found = &node{name: name, Node: n.ledger.Node(name), trouble: noReport}
+		found = n.open(name)
 		if n.fresh == nil {
 			n.fresh = map[string]*node{}
 		}
@@ -84,6 +91,20 @@ func (n *nodes) get(name string) *node {
 		n.settle()
 	}
 	return found
+}
+
+// open makes a node. The caller holds the lock.
+func (n *nodes) open(name string) *node {
+	made := &node{name: name, Node: n.ledger.Node(name), trouble: noReport}
+	if last := len(n.vacant) - 1; last >= 0 {
+		made.number = n.vacant[last].number
+		made.Start(n.vacant[last].beat + 1)
+		n.vacant = n.vacant[:last]
+	} else {
+		made.number = int(n.count.Add(1)) - 1
+	}
+	made.Keep(&made.Pulse)
+	return made
 }
 
 // settle moves the fresh nodes over. The caller holds the lock.
@@ -122,7 +143,7 @@ func (n *node) refusal(now time.Time, staleAfter time.Duration) string {
 	if n.trouble != "" {
 		return n.trouble
 	}
-	if now.Sub(n.heard) > staleAfter {
+	if !n.alive(since(now), staleAfter) {
 		return noHeartbeat
 	}
 	return ""
@@ -139,17 +160,11 @@ func (n *node) machine() *topology.Machine {
 }
 
 // hear notes a sign of life.
-func (n *node) hear(now time.Time) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.heard = now
-}
+func (n *node) hear(now time.Time) { n.heard.Store(int64(since(now))) }
 
-// lastHeard is when the last sign of life was received.
-func (n *node) lastHeard() time.Time {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return n.heard
+// silence is how long the agent has given no sign of life.
+func (n *node) silence(now time.Time) time.Duration {
+	return since(now) - time.Duration(n.heard.Load())
 }
 
 // distrust notes why the node cannot be predicted, and says whether that is news.
@@ -158,6 +173,7 @@ func (n *node) distrust(why string) bool {
 	defer n.mu.Unlock()
 	news := n.trouble != why
 	n.trouble = why
+	n.Beat()
 	return news
 }
 
@@ -173,7 +189,7 @@ func (n *node) accept(nt *v1alpha1.NodeTopology, kinds *kinds) ([]ledger.Landing
 		return nil, err
 	}
 	n.mu.Lock()
-	n.trouble, n.object = "", nt.UID
+	n.trouble, n.reportUID = "", nt.UID
 	n.mu.Unlock()
 	if fresh {
 		return n.Replace(report), nil
@@ -184,7 +200,7 @@ func (n *node) accept(nt *v1alpha1.NodeTopology, kinds *kinds) ([]ledger.Landing
 // understand brings spec and model up to date, and says whether they, or the object itself, are new. Only the feed
 // calls it, one report at a time.
 func (n *node) understand(nt *v1alpha1.NodeTopology, kinds *kinds) (bool, error) {
-	if n.spec != nil && n.object == nt.UID && reflect.DeepEqual(*n.spec, nt.Spec) {
+	if n.spec != nil && n.reportUID == nt.UID && reflect.DeepEqual(*n.spec, nt.Spec) {
 		return false, nil
 	}
 	n.spec = nil
@@ -200,24 +216,20 @@ func (n *node) understand(nt *v1alpha1.NodeTopology, kinds *kinds) (bool, error)
 
 // report translates the status.
 func (n *node) report(nt *v1alpha1.NodeTopology) (*ledger.Report, error) {
+	if count := len(nt.Status.Pods); count > maxReported {
+		return nil, &wire.FieldError{Object: "NodeTopology " + nt.Name, Field: "status.pods", Value: fmt.Sprint(count), Want: fmt.Sprint("at most ", maxReported)}
+	}
 	r, err := wire.ReadReport(nt)
 	if err != nil {
 		return nil, err
 	}
-	if ready := r.Ready(); ready.Status != "True" {
-		return nil, notReady{ready.Reason, ready.Message}
+	if err := r.CheckReady(); err != nil {
+		return nil, err
 	}
 	if err := wire.CheckReport(n.wired, &r, nt.Name); err != nil {
 		return nil, err
 	}
 	return ledger.NewReport(r.Sequence, n.model, &r.Snapshot, fates(&r))
-}
-
-// notReady is the Ready condition of a report that may not be relied on.
-type notReady struct{ reason, message string }
-
-func (e notReady) Error() string {
-	return "its NodeTopology is not Ready: " + e.reason + ": " + e.message
 }
 
 func fates(r *wire.Report) map[string]ledger.Fate {
@@ -234,3 +246,6 @@ func fates(r *wire.Report) map[string]ledger.Fate {
 	}
 	return out
 }
+
+// maxReported bounds the pods of a report, as the schema of NodeTopology does: reading one takes longer the more there are.
+const maxReported = 1024

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 )
 
 // Name of the plugin in profiles and statuses.
@@ -15,6 +16,7 @@ const Name = "Berth"
 type Plugin struct {
 	*core
 	args   Args
+	boards boards
 	handle fwk.Handle
 }
 
@@ -34,6 +36,17 @@ var (
 // New makes the plugin; it has the signature of frameworkruntime.PluginFactory. The plugin watches NodeTopologies and
 // Leases with the scheduler's own credentials until ctx ends.
 func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	return WithClock(clock.RealClock{})(ctx, obj, handle)
+}
+
+// WithClock returns New with a clock that the caller turns, for those who test what a wrong clock does.
+func WithClock(c clock.WithDelayedExecution) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		return newPlugin(ctx, obj, handle, c)
+	}
+}
+
+func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, clk clock.WithDelayedExecution) (fwk.Plugin, error) {
 	args, err := ParseArgs(obj)
 	if err != nil {
 		return nil, err
@@ -42,7 +55,7 @@ func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin
 		return nil, errors.New("plugin " + Name + " needs the scheduler's client configuration")
 	}
 	register()
-	c, err := sharedCore(ctx, args, handle)
+	c, err := sharedCore(ctx, args, handle, clk)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // uidOf returns the UID by which reports name the pod: a static pod goes by its mirror's.
@@ -11,11 +13,11 @@ func uidOf(pod *corev1.Pod) string { return string(pod.UID) }
 
 // ending says whether the pod is being deleted or has ended.
 func ending(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return wire.Ending(pod)
 }
 
 // mortal says whether the pod can end by itself.
-func mortal(pod *corev1.Pod) bool { return pod.Spec.RestartPolicy != corev1.RestartPolicyAlways }
+func mortal(pod *corev1.Pod) bool { return wire.Mortal(pod) }
 
 // mightPin is placement.Request.Pinnable without translating the pod: cheap, and never false where that is true.
 func mightPin(pod *corev1.Pod) bool {

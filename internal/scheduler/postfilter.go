@@ -7,8 +7,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/duration"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -21,9 +24,9 @@ const maxExplanations = 4
 // PostFilter comes before preemption. While any node merely waits for a report it ends the attempt there: whether
 // somebody has to be evicted is known once the report is in, and the report wakes the pod at once. Otherwise it adds
 // why the nodes refuse, per NUMA node, and leaves the rest to preemption.
-func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	c := cycleOf(state)
-	if c == nil || !p.ready.Load() {
+	if c == nil || p.notYet(ctx) != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	var by [3][]*node
@@ -33,22 +36,83 @@ func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *corev1
 			return nil, fwk.AsStatus(err)
 		}
 	}
-	p.waiters.blame(pod.UID, slices.Concat(by[:]...))
-	if waiting := len(by[0]); waiting > 0 {
-		p.runOutOfPatience(pod, c)
+	waitsFrom := p.waiters.blame(pod.UID, by[0], slices.Concat(by[1:]...))
+	p.forgetIfGone(pod)
+	if waiting := len(by[0]); waiting > 0 && p.clock.Now().Sub(waitsFrom) < reportLimit {
+		p.runOutOfPatience(pod, c, waitsFrom)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 			fmt.Sprintf("Berth: %s for a report that will tell whether the pod fits; nobody is preempted before", nodesWait(waiting)))
 	}
-	if text := p.explain(c, by[1]); text != "" {
-		return nil, fwk.NewStatus(fwk.Unschedulable, text)
+	told, silent := p.sortOut(c, by[2])
+	if text := join(p.explain(c, append(by[1], told...)), p.silence(silent)); text != "" {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "Berth: "+text)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// runOutOfPatience wakes the pod when it shall wait for certainty no longer.
-func (p *Plugin) runOutOfPatience(pod *corev1.Pod, c *cycle) {
-	if left := c.patientUntil.Sub(p.clock.Now()); left > 0 {
-		p.clock.AfterFunc(left, func() { p.waiters.wakeOne(pod) })
+// sortOut finds among nodes that no eviction helps those whose kubelet would refuse the pod, and those whose agent is silent.
+func (p *Plugin) sortOut(c *cycle, nodes []*node) (refusing, silent []*node) {
+	now := p.clock.Now()
+	for _, n := range nodes {
+		switch n.refusal(now, p.args.StaleAfter.Duration) {
+		case "":
+			if n.misses(&c.policy) == "" {
+				refusing = append(refusing, n)
+			}
+		case noHeartbeat:
+			silent = append(silent, n)
+		}
+	}
+	return refusing, silent
+}
+
+// silence says how long ago silent agents were last heard: the shortest and the longest time.
+func (p *Plugin) silence(nodes []*node) string {
+	if len(nodes) == 0 {
+		return ""
+	}
+	now := p.clock.Now()
+	shortest, longest := nodes[0].silence(now), time.Duration(0)
+	for _, n := range nodes {
+		shortest, longest = min(shortest, n.silence(now)), max(longest, n.silence(now))
+	}
+	text := duration.HumanDuration(shortest)
+	if long := duration.HumanDuration(longest); long != text {
+		text += " to " + long
+	}
+	return fmt.Sprintf("%s: last sign of life %s ago", nodeCount(len(nodes)), text)
+}
+
+func join(a, b string) string {
+	if a != "" && b != "" {
+		return a + "; " + b
+	}
+	return a + b
+}
+
+// reportLimit is how long in a row a pod finds nodes that merely wait, before it may preempt all the same: on a large
+// cluster some node may always be waiting, if not the same.
+const reportLimit = 30 * time.Second
+
+// runOutOfPatience wakes the pod when it shall wait for certainty no longer, or for reports.
+func (p *Plugin) runOutOfPatience(pod *corev1.Pod, c *cycle, waitsFrom time.Time) {
+	now := p.clock.Now()
+	left := c.patientUntil.Sub(now)
+	if left <= 0 {
+		left = waitsFrom.Add(reportLimit).Sub(now)
+	}
+	p.clock.AfterFunc(left, func() { p.waiters.wakeOne(pod) })
+}
+
+// forgetIfGone forgets a pod that has left the API while it was being tried: its deletion was told before it came to be
+// among those who wait.
+func (p *Plugin) forgetIfGone(pod *corev1.Pod) {
+	if p.handle == nil {
+		return
+	}
+	now, err := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	if apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || now.Spec.NodeName != "") {
+		p.waiters.done(pod.UID)
 	}
 }
 
@@ -90,7 +154,6 @@ func (p *Plugin) explain(c *cycle, refusing []*node) string {
 		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
 	})
 	var b strings.Builder
-	b.WriteString("Berth: ")
 	told := 0
 	for i, text := range texts[:min(len(texts), maxExplanations)] {
 		if i > 0 {

@@ -23,6 +23,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	a := n.Node.Reserve(&c.Candidate, &d)
 	verdicts.WithLabelValues("Reserve", a.Outcome.String(), a.Verdict.Reason.String()).Inc()
 	if status := statusOf(&a); status != nil {
+		c.again = p.many()
 		return status
 	}
 	c.number = p.reserved.Add(1)
@@ -30,7 +31,8 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	return nil
 }
 
-// Unreserve takes a pod back whose Binding was not written. A pod whose Binding may have been written stays.
+// Unreserve takes a pod back whose Binding was not written, and lets it wait: what kept it may be over before its back-off
+// is. A pod whose Binding may have been written stays.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
 	c := cycleOf(state)
 	if c == nil {
@@ -38,5 +40,19 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 	}
 	n := p.nodes.get(nodeName)
 	n.Forget(string(pod.UID))
+	p.waiters.add(pod, &c.Candidate, p.clock.Now())
+	p.waiters.tried(pod.UID)
+	p.forgetIfGone(pod)
 	p.waiters.wake(n)
+	p.tryAgain(pod, c)
+}
+
+// tryAgain activates a pod that Reserve or Bind has refused: Filter found nodes that take it, and nothing need change about
+// those for it to have one of them.
+func (p *Plugin) tryAgain(pod *corev1.Pod, c *cycle) {
+	if c.again {
+		p.waiters.wakeOne(pod)
+		return
+	}
+	p.clock.AfterFunc(callAgainAfter, func() { go p.waiters.wakeOne(pod) })
 }

@@ -24,12 +24,15 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, i
 	if c == nil {
 		return 0, nil
 	}
-	n := p.nodes.get(info.Node().Name)
-	a := c.ask(n)
-	if !a.OK() {
+	n := p.nodes.of(info.Node())
+	w, ok := c.recall(n, p.args.StaleAfter.Duration)
+	if !ok {
+		w = p.consult(c, n)
+	}
+	if !w.admits() {
 		return 0, nil
 	}
-	return p.args.Scoring.score(&a, n), nil
+	return w.score(), nil
 }
 
 // ScoreExtensions implements fwk.ScorePlugin: scores are final.

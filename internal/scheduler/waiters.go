@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/internal/ledger"
 )
@@ -18,6 +19,7 @@ import (
 type waiters struct {
 	activator fwk.PodActivator
 	logger    klog.Logger
+	clock     clock.WithDelayedExecution
 
 	mu     sync.RWMutex
 	bySort map[sort]*queue
@@ -40,15 +42,30 @@ type queue struct {
 type waiter struct {
 	pod   *corev1.Pod
 	since time.Time
-	// blamed are the nodes that only this plugin kept the pod from; nil stands for any.
+	// blamed are the nodes that only this plugin kept the pod from, true for those that merely waited; nil stands for any.
 	blamed map[*node]bool
+	// waitsFrom is since when some node waited whenever the pod was tried; zero: none did the last time.
+	waitsFrom time.Time
+	// trying: its cycle has not come to an end that we know of.
+	trying bool
+	// called: it has been activated and not been tried since.
+	called bool
+}
+
+// blames says whether the node can be what keeps the pod; nil stands for any node.
+func (w *waiter) blames(n *node) bool {
+	if n == nil || w.blamed == nil {
+		return true
+	}
+	_, ok := w.blamed[n]
+	return ok
 }
 
 // maxBlamed bounds how many nodes are remembered for one pod.
 const maxBlamed = 128
 
-func newWaiters(logger klog.Logger, a fwk.PodActivator) *waiters {
-	return &waiters{activator: a, logger: logger, bySort: map[sort]*queue{}, sortOf: map[types.UID]sort{}}
+func newWaiters(logger klog.Logger, a fwk.PodActivator, c clock.WithDelayedExecution) *waiters {
+	return &waiters{activator: a, logger: logger, clock: c, bySort: map[sort]*queue{}, sortOf: map[types.UID]sort{}}
 }
 
 // add notes a pod that wants a node, and returns since when it does.
@@ -58,7 +75,7 @@ func (w *waiters) add(pod *corev1.Pod, c *ledger.Candidate, now time.Time) time.
 	key := sort{c.Shape, c.Created}
 	if old, ok := w.sortOf[pod.UID]; ok {
 		if known := w.bySort[old].pods[pod.UID]; old == key {
-			known.blamed = nil
+			known.blamed, known.trying, known.called = nil, true, false
 			return known.since
 		}
 		w.remove(pod.UID)
@@ -68,24 +85,48 @@ func (w *waiters) add(pod *corev1.Pod, c *ledger.Candidate, now time.Time) time.
 		q = &queue{candidate: c, pods: map[types.UID]*waiter{}}
 		w.bySort[key] = q
 	}
-	q.pods[pod.UID] = &waiter{pod: pod, since: now}
+	q.pods[pod.UID] = &waiter{pod: pod, since: now, trying: true}
 	w.sortOf[pod.UID] = key
 	return now
 }
 
-// blame notes the nodes that only this plugin kept the pod from: changes of others do not concern it.
-func (w *waiters) blame(uid types.UID, nodes []*node) {
+// blame notes the nodes that only this plugin kept the pod from, those that wait for a report and those that refuse:
+// changes of others do not concern it. It returns since when some node waited each time.
+func (w *waiters) blame(uid types.UID, waiting, refusing []*node) time.Time {
+	now := w.clock.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	key, ok := w.sortOf[uid]
-	if !ok || len(nodes) > maxBlamed {
-		return
+	if !ok {
+		return now
 	}
-	blamed := make(map[*node]bool, len(nodes))
-	for _, n := range nodes {
-		blamed[n] = true
+	p := w.bySort[key].pods[uid]
+	p.trying = false
+	if len(waiting) == 0 {
+		p.waitsFrom = time.Time{}
+	} else if p.waitsFrom.IsZero() {
+		p.waitsFrom = now
 	}
-	w.bySort[key].pods[uid].blamed = blamed
+	if len(waiting)+len(refusing) > maxBlamed {
+		return p.waitsFrom
+	}
+	p.blamed = make(map[*node]bool, len(waiting)+len(refusing))
+	for _, n := range refusing {
+		p.blamed[n] = false
+	}
+	for _, n := range waiting {
+		p.blamed[n] = true
+	}
+	return p.waitsFrom
+}
+
+// tried notes that the pod's cycle has ended, and that any node may help it.
+func (w *waiters) tried(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if key, ok := w.sortOf[uid]; ok {
+		w.bySort[key].pods[uid].trying = false
+	}
 }
 
 // done forgets a pod that has a node, or is gone.
@@ -121,32 +162,37 @@ func (w *waiters) len() int {
 	return len(w.sortOf)
 }
 
-// wake activates the pods for which a change of the node could make a difference: it takes them now and did not
-// before, it is certain now what they would get, or it refuses them now and had merely waited, so that preemption is
-// worth a thought.
+// wake activates pods for which a change of the node could make a difference: it takes them now and did not before, it
+// is certain now what they would get, or it refuses them now and had merely waited, so that preemption is worth a thought.
 func (w *waiters) wake(n *node) {
-	w.activate(n, func(c *ledger.Candidate) bool {
+	w.activate(n, func(c *ledger.Candidate) call {
 		before, now := n.Shift(c)
 		switch {
-		case now.Outcome == ledger.Admitted:
-			return !before.OK() || now.Exact && !before.Exact
+		case now.Outcome == ledger.Admitted && (!before.OK() || now.Exact && !before.Exact):
+			return callRoom
+		case now.Outcome == ledger.Admitted || now.Outcome == ledger.Waiting:
+			return callNobody
+		case before.Outcome == ledger.Waiting:
+			return callAll
 		default:
-			return before.Outcome == ledger.Waiting && now.Outcome != ledger.Waiting
+			return callWaited
 		}
 	})
 }
 
-// wakeFor activates the pods that the node takes, whatever it answered before.
+// wakeFor activates pods that the node takes, whatever it answered before.
 func (w *waiters) wakeFor(n *node) {
-	w.activate(n, func(c *ledger.Candidate) bool {
-		a := n.Admit(c)
-		return a.OK()
+	w.activate(n, func(c *ledger.Candidate) call {
+		if a := n.Admit(c); a.OK() {
+			return callRoom
+		}
+		return callNobody
 	})
 }
 
 // wakeAll activates every pod.
 func (w *waiters) wakeAll() {
-	w.activate(nil, func(*ledger.Candidate) bool { return true })
+	w.activate(nil, func(*ledger.Candidate) call { return callAll })
 }
 
 // wakeOne activates a pod if it still wants a node.
@@ -156,25 +202,5 @@ func (w *waiters) wakeOne(pod *corev1.Pod) {
 	w.mu.RUnlock()
 	if ok {
 		w.activator.Activate(w.logger, map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
-	}
-}
-
-// activate activates the pods of the sorts that are worth it, where the node is to blame; nil stands for any node.
-func (w *waiters) activate(n *node, worth func(*ledger.Candidate) bool) {
-	pods := map[string]*corev1.Pod{}
-	w.mu.RLock()
-	for _, q := range w.bySort {
-		if !worth(q.candidate) {
-			continue
-		}
-		for _, p := range q.pods {
-			if n == nil || p.blamed == nil || p.blamed[n] {
-				pods[p.pod.Namespace+"/"+p.pod.Name] = p.pod
-			}
-		}
-	}
-	w.mu.RUnlock()
-	if len(pods) > 0 {
-		w.activator.Activate(w.logger, pods)
 	}
 }

@@ -1,0 +1,163 @@
+package scheduler
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/testutil"
+	"k8s.io/klog/v2/textlogger"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// quick is more than anything here may take, on a busy machine, and less than what depends on the size of an input.
+const quick = 5 * time.Second
+
+func (f *fixture) wantEvent(reason string) {
+	f.Helper()
+	select {
+	case e := <-f.events.Events:
+		if !strings.Contains(e, reason) {
+			f.Errorf("event %.200q, want %s", e, reason)
+		}
+		if len(e) > 2000 {
+			f.Errorf("an event of %d bytes", len(e))
+		}
+	default:
+		f.Errorf("no event, want %s", reason)
+	}
+}
+
+func count(t *testing.T, m metrics.CounterMetric) float64 {
+	t.Helper()
+	v, err := testutil.GetCounterMetricValue(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestReportsThatAreTooMuch(t *testing.T) {
+	register()
+	ghosts := func(count int, text func(int) string) func(*v1alpha1.NodeTopology) {
+		return func(nt *v1alpha1.NodeTopology) {
+			nt.Status.Pods = make([]v1alpha1.PodAllocation, count)
+			for i := range nt.Status.Pods {
+				nt.Status.Pods[i] = v1alpha1.PodAllocation{UID: fmt.Sprint("ghost-", i), Containers: []v1alpha1.ContainerAllocation{{Name: text(i)}}}
+			}
+		}
+	}
+	for what, spoil := range map[string]func(*v1alpha1.NodeTopology){
+		"a million entries": ghosts(1_000_000, func(int) string { return "c" }),
+		"the same CPU for many": func(nt *v1alpha1.NodeTopology) {
+			ghosts(1000, func(int) string { return "c" })(nt)
+			for i := range nt.Status.Pods {
+				nt.Status.Pods[i].Containers[0].CPUs = "1"
+			}
+		},
+		"a machine of a megabyte": func(nt *v1alpha1.NodeTopology) { nt.Spec.Machine = strings.Repeat("package:2 ", 100_000) },
+		"the same pod twice": func(nt *v1alpha1.NodeTopology) {
+			ghosts(2, func(int) string { return "c" })(nt)
+			nt.Status.Pods[1].UID = nt.Status.Pods[0].UID
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := newFixture(t)
+			f.feed.topologySeen(f.topology())
+			bad := f.topology()
+			spoil(bad)
+			before, begun := count(t, reportsRefused), time.Now()
+			f.feed.topologySeen(bad)
+			if took := time.Since(begun); took > quick {
+				t.Errorf("took %v", took)
+			}
+			if why := f.nodes.get("n").refusal(f.clock.Now(), time.Minute); why == "" || len(why) > 300 {
+				t.Errorf("refused with %.400q", why)
+			}
+			if now := count(t, reportsRefused); now != before+1 {
+				t.Errorf("the metric went from %v to %v", before, now)
+			}
+			f.wantEvent("ReportRefused")
+		})
+	}
+}
+
+// TestAllocationsOfPodsThatDoNotExist: what the kubelet holds for pods that nobody knows is held, and not for ever.
+func TestAllocationsOfPodsThatDoNotExist(t *testing.T) {
+	f := newFixture(t)
+	for i := range 7 {
+		f.admit(pinned(fmt.Sprint("ghost", i), 2))
+	}
+	f.feed.topologySeen(f.topology())
+	begun := time.Now()
+	f.want("more pods that may leave than are gone through", pinned("x", 4), ledger.Waiting)
+	if took := time.Since(begun); took > quick {
+		t.Errorf("took %v", took)
+	}
+	for i := range 7 {
+		f.state.Release(f.model, fmt.Sprint("uid-ghost", i))
+	}
+	f.feed.topologySeen(f.topology())
+	f.want("they are gone", pinned("x", 4), ledger.Admitted)
+	if err := f.nodes.get("n").Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPodsThatCannotBeUnderstood(t *testing.T) {
+	register()
+	for _, policy := range []string{"None ", "restrictd", strings.Repeat("x", 256<<10), "restricted,scope=node", ""} {
+		f := newFixture(t)
+		p := pinned("x", 2)
+		p.Annotations = map[string]string{wire.PolicyAnnotation: policy}
+		before, begun := count(t, podsRefused.WithLabelValues("policy")), time.Now()
+		_, status := f.PreFilter(t.Context(), newCycleData(), p, nil)
+		if took := time.Since(begun); took > quick {
+			t.Errorf("%.20q took %v", policy, took)
+		}
+		if msg := status.Message(); status.IsSuccess() || !strings.Contains(msg, "want") || len(msg) > 1000 {
+			t.Errorf("%.20q: %.1200q", policy, msg)
+		}
+		if now := count(t, podsRefused.WithLabelValues("policy")); now != before+1 {
+			t.Errorf("%.20q: the metric went from %v to %v", policy, before, now)
+		}
+		if f.waiters.len() != 0 {
+			t.Errorf("%.20q: it waits for nodes", policy)
+		}
+	}
+	for _, placement := range []string{strings.Repeat("x", 256<<10), strings.Repeat("[", 100<<10), "{}", ""} {
+		f := newFixture(t)
+		f.feed.topologySeen(f.topology())
+		p := on(pinned("x", 2), "n")
+		p.Annotations = map[string]string{wire.PlacementAnnotation: placement}
+		before, begun := count(t, podsRefused.WithLabelValues("placement")), time.Now()
+		f.feed.podSeen(p)
+		if took := time.Since(begun); took > quick {
+			t.Errorf("%.20q took %v", placement, took)
+		}
+		if now := count(t, podsRefused.WithLabelValues("placement")); now != before+1 {
+			t.Errorf("%.20q: the metric went from %v to %v", placement, before, now)
+		}
+		f.wantEvent("PlacementIgnored")
+		if c := f.nodes.get("n").Census(); c.Afloat != 1 {
+			t.Errorf("%.20q: %+v, want a pod whose order is not known", placement, c)
+		}
+	}
+}
+
+// TestContendedIsLogged holds the words by which the demo counts contended promises in the scheduler's log.
+func TestContendedIsLogged(t *testing.T) {
+	f := newFixture(t)
+	var log bytes.Buffer
+	f.feed.logger = textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
+	f.feed.account(f.topology(), []ledger.Landing{{UID: "x", Exact: true, Contended: true}, {UID: "y", Exact: true, Kept: true}})
+	if got := strings.Count(log.String(), ` outcome="contended"`); got != 1 {
+		t.Errorf("%d lines say outcome=\"contended\", want 1:\n%s", got, log.String())
+	}
+}

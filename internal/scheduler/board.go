@@ -1,0 +1,137 @@
+package scheduler
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
+)
+
+// board is what the nodes last said to pods of one shape, a word for each node, so that Filter and Score of a large
+// cluster read along a few pages of memory, without a lock. A word holds while the node's pulse has not moved on.
+type board struct {
+	// words are by the nodes' numbers. Nodes that came later have none.
+	words []atomic.Uint64
+}
+
+// sayings are how a node answers.
+type saying uint8
+
+const (
+	// saysNothing is the zero word.
+	saysNothing saying = iota
+	// saysYes admits the pod and leaves nothing to wait for.
+	saysYes
+	// saysYesRoughly admits the pod, but a patient one waits to be certain of the CPUs.
+	saysYesRoughly
+	saysWait
+	saysNo
+	// saysNever refuses even when the node is empty.
+	saysNever
+)
+
+// word is an answer in 64 bits: beat 32, saying 8, score 8, reason 8, detail 8.
+type word uint64
+
+func newWord(beat uint32, s saying, score int64, v *placement.Verdict) word {
+	return word(beat)<<32 | word(s)<<24 | word(score&0xff)<<16 | word(uint8(v.Reason))<<8 | word(uint8(v.Detail))
+}
+
+func (w word) beat() uint32   { return uint32(w >> 32) }
+func (w word) saying() saying { return saying(w >> 24) }
+func (w word) score() int64   { return int64(w >> 16 & 0xff) }
+
+// reason says a refusal in few words, the same for every node with the same cause.
+func (w word) reason() string {
+	return "its kubelet would refuse the pod: " + placement.Reason(w>>8).String() + ": " + placement.Detail(w).Text()
+}
+
+// admits says whether the node takes the pod.
+func (w word) admits() bool { return w.saying() == saysYes || w.saying() == saysYesRoughly }
+
+// status says a word as the framework wants it.
+func (w word) status(patient bool) *fwk.Status {
+	switch w.saying() {
+	case saysYes:
+		return nil
+	case saysYesRoughly:
+		if patient {
+			return fwk.NewStatus(fwk.Pending, waitCertainty)
+		}
+		return nil
+	case saysWait:
+		return fwk.NewStatus(fwk.Pending, waitReport)
+	case saysNo:
+		return fwk.NewStatus(fwk.Unschedulable, w.reason())
+	case saysNever:
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, w.reason()+", even when empty")
+	default:
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, noReport)
+	}
+}
+
+// sayingOf puts an answer into a word.
+func sayingOf(a *ledger.Answer) saying {
+	switch {
+	case a.OK() && !a.Exact && !a.Verdict.Random:
+		return saysYesRoughly
+	case a.OK():
+		return saysYes
+	case a.Outcome == ledger.Waiting:
+		return saysWait
+	case a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Unresolvable:
+		return saysNever
+	case a.Outcome == ledger.Refused:
+		return saysNo
+	default:
+		return saysNothing
+	}
+}
+
+// boards holds the boards of the shapes that were asked about last. The zero value is empty and ready.
+type boards struct {
+	mu      sync.Mutex
+	byShape map[ledger.Shape]*board
+}
+
+// maxBoards bounds how many shapes have boards. With more, all begin anew.
+const maxBoards = 64
+
+// of returns the board of a shape, with room for count nodes.
+func (b *boards) of(shape ledger.Shape, count int) *board {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if found := b.byShape[shape]; found != nil && len(found.words) >= count {
+		return found
+	}
+	if b.byShape == nil || len(b.byShape) >= maxBoards {
+		b.byShape = map[ledger.Shape]*board{}
+	}
+	made := &board{words: make([]atomic.Uint64, count+count/8)}
+	b.byShape[shape] = made
+	return made
+}
+
+// front is what is read of a node for every pod. All of it lies side by side.
+type front struct {
+	ledger.Pulse
+	// heard is when the last sign of life of the agent was received, since the beginning of our clock.
+	heard atomic.Int64
+	// number is the node's place on boards.
+	number int
+}
+
+// began is the beginning of our clock: Time.Sub of two readings of this process is steady when the wall clock jumps.
+var began = time.Now()
+
+// since is the time on our clock.
+func since(now time.Time) time.Duration { return now.Sub(began) }
+
+// alive says whether the agent gave a sign of life lately.
+func (f *front) alive(now, staleAfter time.Duration) bool {
+	return now-time.Duration(f.heard.Load()) <= staleAfter
+}
