@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -44,7 +46,8 @@ func NewCheckCommand() *cobra.Command {
 		Short: "Verify a kubelet's checkpoints, or NodeTopology objects",
 		Long: `Verify checksums and invariants: of the checkpoints below a kubelet's root directory, of single checkpoint
 files, of NodeTopology objects in YAML or JSON. With --node, a directory is also held against machine and configuration:
-every CPU shared or held, every byte free or reserved. Exit code 1 says that something is not sound.`,
+every CPU shared or held, every byte free or reserved. A kubelet at work writes its files one after the other: what looks
+wrong is read again before it is condemned. Exit code 1 says that something is not sound.`,
 		Example: `  berth check /var/lib/kubelet
   berth check /var/lib/kubelet --node / --kubelet-config /var/lib/kubelet/config.yaml
   kubectl get nodetopologies -o yaml | berth check -`,
@@ -53,12 +56,12 @@ every CPU shared or held, every byte free or reserved. Exit code 1 says that som
 			if err := out.check(); err != nil {
 				return err
 			}
-			c := checker{stdin: cmd.InOrStdin()}
+			c := checker{stdin: cmd.InOrStdin(), pause: func() { time.Sleep(lookPause) }}
 			if cmd.Flags().Changed("node") {
 				c.node = &node
 			}
 			for _, path := range args {
-				if err := c.path(path); err != nil {
+				if err := c.patiently(path); err != nil {
 					return err
 				}
 			}
@@ -76,17 +79,50 @@ every CPU shared or held, every byte free or reserved. Exit code 1 says that som
 type checker struct {
 	stdin io.Reader
 	node  *nodeFlags // nil: nothing to hold directories against
+	pause func()     // between two looks at the same path
 	found []checked
+}
+
+// A kubelet writes cpu_manager_state twice for each admission (state_checkpoint.go: the shared CPUs, then the container's), and the files
+// of its managers one after the other: a look in between finds a contradiction that is none. It is one if looks looks in a row find
+// the same, out of at most maxLooks.
+const (
+	looks     = 3
+	maxLooks  = 20
+	lookPause = 100 * time.Millisecond
+)
+
+// patiently checks a path, and again where something is not sound, until it is or stays the same.
+func (c *checker) patiently(path string) error {
+	mark := len(c.found)
+	var last []checked
+	for look, same := 1, 1; ; look++ {
+		err := c.path(path)
+		found := c.found[mark:]
+		if path == "-" || err != nil || allSound(found) || look == maxLooks {
+			return err
+		}
+		if same++; !slices.Equal(found, last) {
+			same, last = 1, slices.Clone(found)
+		}
+		if same == looks {
+			return nil
+		}
+		c.found = c.found[:mark]
+		c.pause()
+	}
+}
+
+func allSound(found []checked) bool {
+	return !slices.ContainsFunc(found, func(f checked) bool { return !f.Sound })
 }
 
 func (c *checker) answer(w io.Writer, out output) error {
 	if err := out.print(w, c.found, func(w io.Writer) error { return checkTable(w, c.found) }); err != nil {
 		return err
 	}
-	for i := range c.found {
-		if !c.found[i].Sound {
-			return errNotSound
-		}
+	if !allSound(c.found) {
+		return errNotSound
 	}
 	return nil
 }

@@ -104,3 +104,40 @@ func TestCheck(t *testing.T) {
 		})
 	}
 }
+
+// TestCheckReadsAgain: what a look between two writes of a kubelet finds is no verdict; what stays is one.
+func TestCheckReadsAgain(t *testing.T) {
+	dir := stateDir(t, goodCPU)
+	path := filepath.Join(dir, "cpu_manager_state")
+	twice := strings.Replace(goodCPU, "0-1,4", "0-1,3", 1)
+	for _, tc := range []struct {
+		name   string
+		states []string // the last one stays
+		looks  int
+		sound  bool
+	}{
+		{"sound at once", []string{goodCPU}, 1, true},
+		{"between two writes", []string{twice, goodCPU}, 2, true},
+		{"between two writes of two admissions", []string{twice, goodCPU[:40], goodCPU}, 3, true},
+		{"not sound", []string{twice}, looks, false},
+		{"another fault each time, then one that stays", []string{twice, goodCPU[:40], twice}, 2 + looks, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			seen := 0
+			next := func() {
+				if err := os.WriteFile(path, []byte(tc.states[min(seen, len(tc.states)-1)]), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				seen++
+			}
+			c := checker{pause: next}
+			next()
+			if err := c.patiently(dir); err != nil {
+				t.Fatal(err)
+			}
+			if seen != tc.looks || len(c.found) != 1 || allSound(c.found) != tc.sound {
+				t.Errorf("%d looks, found %+v; want %d looks, sound %t", seen, c.found, tc.looks, tc.sound)
+			}
+		})
+	}
+}

@@ -203,19 +203,20 @@ func (e *explained) pending(pod *corev1.Pod, r *placement.Request, s *survey) {
 	}
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
 	candidate := ledger.Candidate{Request: r, Created: pod.CreationTimestamp.Unix()}
-	for _, name := range s.names() {
-		n := s.nodes[name]
-		a := nodeAnswer{Node: name, Report: n.sequence(), InFlight: n.inFlight}
+	names := s.names()
+	e.Nodes = make([]nodeAnswer, len(names))
+	inParallel(len(names), func(i int) {
+		n, a := s.nodes[names[i]], &e.Nodes[i]
+		a.Node, a.Report, a.InFlight = n.name, n.sequence(), n.inFlight
 		if n.trouble != nil && n.trouble.Reason == troubleSilent && !n.heard.IsZero() {
 			a.SilentSeconds = seconds(s.now.Sub(n.heard))
 		}
 		if why := excluded(pod, n.object, affinity); why != "" {
 			a.Answer, a.Message = answerExcluded, why
 		} else {
-			n.answer(&candidate, &a)
+			n.answer(&candidate, a)
 		}
-		e.Nodes = append(e.Nodes, a)
-	}
+	})
 	slices.SortStableFunc(e.Nodes, func(a, b nodeAnswer) int {
 		return slices.Index(answerOrder, a.Answer) - slices.Index(answerOrder, b.Answer)
 	})
@@ -241,7 +242,7 @@ func (n *liveNode) answer(c *ledger.Candidate, out *nodeAnswer) {
 			out.Refusal, out.Message = &refusal, refusal.String()
 		}
 	default:
-		out.Answer, out.Message = answerWaits, "waiting for its next report"+n.openText()
+		out.Answer, out.Message = answerWaits, wire.WaitsForReport+n.openText()
 	}
 }
 

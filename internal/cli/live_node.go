@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -52,10 +51,12 @@ type liveNode struct {
 	trouble *trouble
 	// inFlight counts pods that are bound and in no report yet; lingering those of them that have ended or are being deleted.
 	inFlight, lingering int
+	// notes say which of its pods could not be understood.
+	notes []string
 }
 
 // read takes in what the agent wrote.
-func (n *liveNode) read(u *unstructured.Unstructured) {
+func (n *liveNode) read(u *unstructured.Unstructured, kinds *kinds) {
 	nt := new(v1alpha1.NodeTopology)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, nt); err != nil {
 		n.fail(troubleMalformed, fmt.Errorf("NodeTopology %s: %w", n.name, err))
@@ -64,7 +65,7 @@ func (n *liveNode) read(u *unstructured.Unstructured) {
 	if t := written(&nt.ObjectMeta, nt.Status.ObservedTime.Time); t.After(n.heard) {
 		n.heard = t
 	}
-	if err := n.understand(nt); err != nil {
+	if err := n.understand(nt, kinds); err != nil {
 		n.fail(troubleMalformed, err)
 	}
 }
@@ -76,10 +77,10 @@ func (n *liveNode) fail(reason string, err error) {
 	}
 	t := trouble{Reason: reason, Message: err.Error()}
 	var config *placement.ConfigError
-	var ready *notReady
+	var ready *wire.NotReadyError
 	switch {
 	case errors.As(err, &ready):
-		t.Reason = ready.reason
+		t.Reason = ready.Reason
 	case errors.As(err, &config):
 		t.Reason = troubleUnsupported
 	}
@@ -87,36 +88,22 @@ func (n *liveNode) fail(reason string, err error) {
 	n.trouble = &t
 }
 
-// notReady is the Ready condition of a report that may not be relied on.
-type notReady struct{ reason, message string }
-
-func (e *notReady) Error() string {
-	return "its NodeTopology is not Ready: " + e.reason + ": " + e.message
-}
-
 // understand reads as the scheduler does.
-func (n *liveNode) understand(nt *v1alpha1.NodeTopology) error {
-	spec, err := wire.ReadNodeSpec(nt)
-	if err != nil {
-		return err
-	}
-	n.spec = &spec
-	if spec.Authority != v1alpha1.AuthorityKubelet {
-		return &placement.ConfigError{Field: "spec.authority", Value: string(spec.Authority), Want: "kubelet, the one that this release places on", Unsupported: true}
-	}
-	spec.Config.GuardDefects = true
-	if n.model, err = placement.NewModel(spec.View, spec.Config); err != nil {
-		return err
+func (n *liveNode) understand(nt *v1alpha1.NodeTopology, kinds *kinds) error {
+	k := kinds.of(nt)
+	n.spec, n.model = k.spec, k.model
+	if k.err != nil {
+		return k.err
 	}
 	report, err := wire.ReadReport(nt)
 	if err != nil {
 		return err
 	}
 	n.report = &report
-	if ready := report.Ready(); ready.Status != metav1.ConditionTrue {
-		return &notReady{ready.Reason, ready.Message}
+	if err := report.CheckReady(); err != nil {
+		return err
 	}
-	if err := wire.CheckReport(&spec, &report, nt.Name); err != nil {
+	if err := wire.CheckReport(n.spec, &report, nt.Name); err != nil {
 		return err
 	}
 	checked, err := ledger.NewReport(report.Sequence, n.model, &report.Snapshot, fatesOf(&report))
@@ -147,22 +134,22 @@ type silence struct {
 }
 
 // finish says what is wrong besides the report, and takes the pods in.
-func (n *liveNode) finish(s *survey, q silence) {
+func (n *liveNode) finish(pods []*corev1.Pod, q silence) {
 	switch {
 	case n.stray:
 		n.trouble = nil
 		n.fail(troubleStray, fmt.Errorf("there is a NodeTopology but no Node %s", n.name))
 	case n.trouble == nil && n.report == nil:
-		n.fail(troubleNoReport, errors.New("no NodeTopology: is berth-agent running there?"))
+		n.fail(troubleNoReport, errors.New(wire.NoReport))
 	case q.told && q.now.Sub(n.heard) > q.after:
-		n.fail(troubleSilent, errors.New("its berth-agent gave no sign of life for too long"))
+		n.fail(troubleSilent, errors.New(wire.NoSignOfLife))
 	}
 	if n.account == nil {
 		return
 	}
-	for _, pod := range s.bound[n.name] {
+	for _, pod := range pods {
 		if err := n.see(pod); err != nil {
-			s.note("node %s: %v", n.name, err)
+			n.notes = append(n.notes, fmt.Sprintf("node %s: %v", n.name, err))
 		}
 	}
 }
@@ -176,13 +163,13 @@ func (n *liveNode) see(pod *corev1.Pod) error {
 	if !request.Pinnable() {
 		return nil
 	}
-	if ended(pod) && !n.account.Report().Has(request.UID) {
+	if wire.Ended(pod) && !n.account.Report().Has(request.UID) {
 		return nil // it holds nothing any more; the scheduler does not see it either
 	}
 	p, found, err := wire.PlacementOf(pod)
 	s := ledger.Sighting{
 		UID: request.UID, Request: &request, Created: pod.CreationTimestamp.Unix(),
-		Ending: ending(pod), Mortal: pod.Spec.RestartPolicy != corev1.RestartPolicyAlways,
+		Ending: wire.Ending(pod), Mortal: wire.Mortal(pod),
 	}
 	if found && err == nil {
 		s.Turn, s.Promise = int64(p.Sequence), &ledger.Promise{Decision: p.Decision, Exact: p.Certainty == wire.Exact}
@@ -196,16 +183,6 @@ func (n *liveNode) see(pod *corev1.Pod) error {
 		n.inFlight++
 	}
 	return err
-}
-
-// ending says whether the pod is being deleted or has ended.
-func ending(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil || ended(pod)
-}
-
-// ended says whether the pod's containers have all ended for good.
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // guarantee is what the scheduler can promise on this node.

@@ -82,17 +82,21 @@ and devices, after everything that is bound: free/total. Below the table stands 
 		},
 	}
 	live.register(cmd)
-	o.register(cmd)
+	o.register(cmd, formatWide, formatName)
 	return cmd
 }
 
 func printNodes(cmd *cobra.Command, o output, s *survey) error {
-	var all []nodeSummary
-	for _, name := range s.names() {
-		all = append(all, s.nodes[name].summary(s))
-	}
+	names := s.names()
+	all := make([]nodeSummary, len(names))
+	inParallel(len(names), func(i int) { all[i] = s.nodes[names[i]].summary(s) })
 	writeNotes(cmd, s.notes)
-	return printLive(cmd, o, listing("nodes", all, s.notes), func(w io.Writer) error { return nodesTable(w, all) })
+	return printLive(cmd, o, listing("nodes", all, s.notes), func(w io.Writer) error {
+		if o.is(formatName) {
+			return printNames(w, "node", len(all), func(i int) string { return all[i].Name })
+		}
+		return nodesTable(w, all, o.is(formatWide))
+	})
 }
 
 func (n *liveNode) summary(s *survey) nodeSummary {
@@ -198,12 +202,22 @@ func takenOf(snap *placement.Snapshot, resource string) map[string]bool {
 	return taken
 }
 
-func nodesTable(w io.Writer, all []nodeSummary) error {
+// Columns of nodes; the second are only of -o wide.
+const (
+	nodeColumns     = "NODE | POLICY | PODS | REPORT | GUARANTEE | NUMA | CPUS | MEMORY | DEVICES"
+	nodeWideColumns = " | KUBELET | MANAGERS | SEQUENCE"
+)
+
+func nodesTable(w io.Writer, all []nodeSummary, wide bool) error {
 	var rows [][]string
 	for i := range all {
-		rows = append(rows, all[i].rows()...)
+		rows = append(rows, all[i].rows(wide)...)
 	}
-	if err := columns(w, "NODE | POLICY | PODS | REPORT | GUARANTEE | NUMA | CPUS | MEMORY | DEVICES", rows); err != nil {
+	header := nodeColumns
+	if wide {
+		header += nodeWideColumns
+	}
+	if err := columns(w, header, rows); err != nil {
 		return err
 	}
 	for i := range all {
@@ -217,7 +231,7 @@ func nodesTable(w io.Writer, all []nodeSummary) error {
 }
 
 // rows repeats the node's name, so that lines can be searched for; the rest of the node stands in its first line.
-func (n *nodeSummary) rows() [][]string {
+func (n *nodeSummary) rows(wide bool) [][]string {
 	policy := "-"
 	if n.Policy != "" {
 		policy = n.Policy + "/" + n.Scope
@@ -229,16 +243,37 @@ func (n *nodeSummary) rows() [][]string {
 	if n.InFlight > 0 {
 		pods += "+" + strconv.Itoa(n.InFlight)
 	}
-	first := []string{n.Name, policy, pods, age, n.Guarantee}
-	if len(n.NUMANodes) == 0 {
-		return [][]string{append(first, "-", "-", "-", "-")}
+	numa := n.NUMANodes
+	cells := [][]string{{"-", "-", "-", "-"}}
+	if len(numa) > 0 {
+		cells = nil
 	}
+	for i := range numa {
+		cells = append(cells, numa[i].cells())
+	}
+	first, last := []string{n.Name, policy, pods, age, n.Guarantee}, n.wide()
 	var rows [][]string
-	for i := range n.NUMANodes {
-		rows = append(rows, append(slices.Clip(first), n.NUMANodes[i].cells()...))
-		first = []string{n.Name, "", "", "", ""}
+	for _, c := range cells {
+		row := slices.Concat(first, c)
+		if wide {
+			row = append(row, last...)
+		}
+		rows = append(rows, row)
+		first, last = []string{n.Name, "", "", "", ""}, []string{"", "", ""}
 	}
 	return rows
+}
+
+// wide is what -o wide adds.
+func (n *nodeSummary) wide() []string {
+	managers, report := "", "" // CPU and memory manager
+	if n.CPUManager != "" {
+		managers = n.CPUManager + "/" + n.MemoryManager
+	}
+	if n.Report > 0 {
+		report = strconv.FormatInt(n.Report, 10)
+	}
+	return []string{dash(n.KubeletVersion), dash(managers), dash(report)}
 }
 
 func (m *numaSummary) cells() []string {

@@ -30,7 +30,9 @@ type podSummary struct {
 	Outcome string `json:"outcome,omitempty"`
 	// Alignment is numa-node, package or machine; "" when nothing is pinned.
 	Alignment string `json:"alignment,omitempty"`
-	Error     string `json:"error,omitempty"`
+	// Containers are those that NUMANodes and CPUs are of.
+	Containers []placedContainer `json:"containers,omitempty"`
+	Error      string            `json:"error,omitempty"`
 }
 
 const (
@@ -67,7 +69,7 @@ apart these are, and whether its node kept what the scheduler promised. Ordinary
 	}
 	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "the pods of all namespaces")
 	live.register(cmd)
-	o.register(cmd)
+	o.register(cmd, formatWide, formatName)
 	return cmd
 }
 
@@ -93,7 +95,12 @@ func printPods(cmd *cobra.Command, c *cluster, o output, only string) error {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	writeNotes(cmd, s.notes)
-	return printLive(cmd, o, listing("pods", all, s.notes), func(w io.Writer) error { return podsTable(w, all) })
+	return printLive(cmd, o, listing("pods", all, s.notes), func(w io.Writer) error {
+		if o.is(formatName) {
+			return printNames(w, "pod", len(all), func(i int) string { return all[i].Name })
+		}
+		return podsTable(w, all, o.is(formatWide))
+	})
 }
 
 // allPodsIn reads the pods of the namespace, bound or not.
@@ -139,8 +146,9 @@ func (s *survey) summary(pod *corev1.Pod) (podSummary, bool) {
 	case h != nil && h.State != stateAbsent:
 		out.State, out.Alignment = h.State, h.Alignment
 		out.hold(h.NUMANodes, h.Containers)
-	case ending(pod):
-		out.State, out.Alignment, out.NUMANodes, out.CPUs = "ended", "", "", ""
+	case wire.Ending(pod):
+		out.State, out.Alignment = "ended", ""
+		out.hold("", nil)
 	}
 	return out, request.Pinnable() || err != nil
 }
@@ -152,10 +160,16 @@ func (p *podSummary) hold(numa string, containers []placedContainer) {
 			cpus = append(cpus, containers[i].CPUs)
 		}
 	}
-	p.NUMANodes, p.CPUs = numa, strings.Join(cpus, ";")
+	p.NUMANodes, p.CPUs, p.Containers = numa, strings.Join(cpus, ";"), containers
 }
 
-func podsTable(w io.Writer, all []podSummary) error {
+// Columns of pods; the second are only of -o wide.
+const (
+	podColumns     = "NAMESPACE | POD | NODE | STATE | NUMA | CPUS | CERTAINTY | PROMISE | ALIGNED"
+	podWideColumns = " | GUARANTEE | MEMORY | DEVICES"
+)
+
+func podsTable(w io.Writer, all []podSummary, wide bool) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(w, "No pods that could be pinned.")
 		return err
@@ -163,9 +177,17 @@ func podsTable(w io.Writer, all []podSummary) error {
 	var rows [][]string
 	for i := range all {
 		p := &all[i]
-		rows = append(rows, []string{p.Namespace, p.Name, dash(p.Node), p.State, dash(p.NUMANodes), dash(p.CPUs), dash(p.Certainty), dash(p.Outcome), dash(p.aligned())})
+		row := []string{p.Namespace, p.Name, dash(p.Node), p.State, dash(p.NUMANodes), dash(p.CPUs), dash(p.Certainty), dash(p.Outcome), dash(p.aligned())}
+		if wide {
+			row = append(row, p.wide()...)
+		}
+		rows = append(rows, row)
 	}
-	if err := columns(w, "NAMESPACE | POD | NODE | STATE | NUMA | CPUS | CERTAINTY | PROMISE | ALIGNED", rows); err != nil {
+	header := podColumns
+	if wide {
+		header += podWideColumns
+	}
+	if err := columns(w, header, rows); err != nil {
 		return err
 	}
 	for i := range all {
@@ -174,6 +196,21 @@ func podsTable(w io.Writer, all []podSummary) error {
 		}
 	}
 	return nil
+}
+
+// wide is what -o wide adds.
+func (p *podSummary) wide() []string {
+	var memory, devices []string
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		if text := c.memoryText(); text != "" {
+			memory = append(memory, text)
+		}
+		if text := c.devicesText(); text != "" {
+			devices = append(devices, text)
+		}
+	}
+	return []string{dash(p.Guarantee), dash(strings.Join(memory, "; ")), dash(strings.Join(devices, "; "))}
 }
 
 // aligned says whether everything is on one NUMA node.

@@ -62,6 +62,16 @@ func columns(w io.Writer, header string, rows [][]string) error {
 	return tw.Flush()
 }
 
+// printNames prints as kubectl's -o name does, one a line.
+func printNames(w io.Writer, kind string, n int, name func(int) string) error {
+	for i := range n {
+		if _, err := fmt.Fprintf(w, "%s/%s\n", kind, name(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // counted is a number of things, "1 node" or "2 nodes".
 func counted(n int, thing string) string {
 	if n == 1 {

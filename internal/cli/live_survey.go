@@ -65,13 +65,13 @@ func (c *cluster) survey(ctx context.Context, only string) (*survey, error) {
 	for i := range nodes {
 		s.nodes[nodes[i].Name] = &liveNode{name: nodes[i].Name, object: &nodes[i]}
 	}
-	for i := range objects {
-		s.add(&objects[i], beats, known)
-	}
+	s.read(objects, beats, known)
 	silence := silence{after: c.staleAfter, told: heard, now: s.now}
 	s.bound = byNode(s.pods)
-	for _, name := range s.names() {
-		s.nodes[name].finish(s, silence)
+	names := s.names()
+	inParallel(len(names), func(i int) { n := s.nodes[names[i]]; n.finish(s.bound[n.name], silence) })
+	for _, name := range names {
+		s.notes = append(s.notes, s.nodes[name].notes...)
 	}
 	return s, nil
 }
@@ -96,16 +96,17 @@ func (s *survey) tolerate(what, then string, c *cluster, err error) error {
 	return c.failed(what, err)
 }
 
-// add takes a NodeTopology in.
-func (s *survey) add(u *unstructured.Unstructured, beats map[string]time.Time, known bool) {
-	n := s.nodes[u.GetName()]
-	if n == nil {
-		n = &liveNode{name: u.GetName()}
-		s.nodes[n.name] = n
-		n.stray = known
+// read takes the NodeTopologies in.
+func (s *survey) read(objects []unstructured.Unstructured, beats map[string]time.Time, known bool) {
+	var kinds kinds
+	for i := range objects {
+		name := objects[i].GetName()
+		if s.nodes[name] == nil {
+			s.nodes[name] = &liveNode{name: name, stray: known}
+		}
+		s.nodes[name].heard = beats[name]
 	}
-	n.heard = beats[n.name]
-	n.read(u)
+	inParallel(len(objects), func(i int) { s.nodes[objects[i].GetName()].read(&objects[i], &kinds) })
 }
 
 func (c *cluster) topologies(ctx context.Context, only string) ([]unstructured.Unstructured, error) {

@@ -27,7 +27,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // world is what a stand-in of an API server holds.
 type world struct {
-	t          *testing.T
+	t          testing.TB
 	nodes      []corev1.Node
 	pods       []corev1.Pod
 	leases     []coordinationv1.Lease
@@ -51,7 +51,7 @@ func (w *world) kubeconfig() string {
 	return kubeconfigFor(w.t, s.URL)
 }
 
-func kubeconfigFor(t *testing.T, url string) string {
+func kubeconfigFor(t testing.TB, url string) string {
 	path := filepath.Join(t.TempDir(), "config")
 	text := `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
 users: [{name: u, user: {token: t}}], clusters: [{name: c, cluster: {server: "` + url + `"}}]}`
@@ -172,7 +172,7 @@ func (w *world) addTopology(n *wire.Node, spoil func(*v1alpha1.NodeTopology)) {
 const twoSockets = "package:2 numa:1 core:4 pu:2 mem:16Gi"
 
 // reportOf makes a node on which the requests were admitted one after another; n2 makes its best effort, others are restricted.
-func reportOf(t *testing.T, name string, admitted ...*placement.Request) *wire.Node {
+func reportOf(t testing.TB, name string, admitted ...*placement.Request) *wire.Node {
 	t.Helper()
 	m, err := topology.Parse(twoSockets)
 	if err != nil {
@@ -231,7 +231,7 @@ func (w *world) addPod(name, node string, cpus, gpus int64) *corev1.Pod {
 	return p
 }
 
-func requestOf(t *testing.T, pod *corev1.Pod) *placement.Request {
+func requestOf(t testing.TB, pod *corev1.Pod) *placement.Request {
 	t.Helper()
 	r, err := wire.Request(pod)
 	if err != nil {
@@ -241,7 +241,7 @@ func requestOf(t *testing.T, pod *corev1.Pod) *placement.Request {
 }
 
 // annotate writes the placement that a node would give the pod into its annotation.
-func annotate(t *testing.T, pod *corev1.Pod, n *wire.Node, seq uint64, certainty wire.Certainty) {
+func annotate(t testing.TB, pod *corev1.Pod, n *wire.Node, seq uint64, certainty wire.Certainty) {
 	t.Helper()
 	i := 0
 	for i < len(n.Report.Snapshot.Pods) && n.Report.Snapshot.Pods[i].UID != string(pod.UID) {
@@ -259,7 +259,7 @@ func annotate(t *testing.T, pod *corev1.Pod, n *wire.Node, seq uint64, certainty
 }
 
 // busyWorld has a node of every kind, and pods of every kind.
-func busyWorld(t *testing.T) *world {
+func busyWorld(t testing.TB) *world {
 	w := &world{t: t}
 	w.pods = make([]corev1.Pod, 0, 32) // pods are referred to below
 	train, late := w.addPod("train", "n1", 4, 1), w.addPod("late", "n1", 2, 0)

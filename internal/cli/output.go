@@ -8,31 +8,65 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 )
 
-// output is the -o flag of a verb: "table" for people, "json" and "yaml" for programs.
-type output string
-
-func (o *output) register(cmd *cobra.Command) {
-	*o = "table"
-	cmd.Flags().StringVarP((*string)(o), "output", "o", "table", strings.Join(outputs, "|"))
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
+// output is the -o flag of a verb: "table" for people, "json" and "yaml" for programs, and kubectl's templates.
+type output struct {
+	format string
+	// more are the formats that this verb has beside those of all.
+	more []string
 }
 
-var outputs = []string{"table", "json", "yaml"}
+// Formats of the verbs that list what a cluster has.
+const (
+	formatWide = "wide"
+	formatName = "name"
+)
+
+var (
+	outputs   = []string{"table", "json", "yaml"}
+	templates = []string{"jsonpath=TEMPLATE", "jsonpath-file=FILE", "go-template=TEMPLATE", "go-template-file=FILE"}
+)
+
+func (o *output) register(cmd *cobra.Command, more ...string) {
+	o.format, o.more = "table", more
+	cmd.Flags().StringVarP(&o.format, "output", "o", o.format, strings.Join(slices.Concat(outputs, more, templates), "|"))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(slices.Concat(outputs, more), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// is says whether the verb shall print in one of its own formats.
+func (o *output) is(format string) bool { return o.format == format }
 
 // check refuses an unknown format before any work is done.
-func (o output) check() error {
-	if !slices.Contains(outputs, string(o)) {
-		return Usagef("--output %q: want %s", string(o), strings.Join(outputs, ", "))
+func (o *output) check() error {
+	if o.format == "" {
+		o.format = "table" // as kubectl takes it
+	}
+	if slices.Contains(outputs, o.format) || slices.Contains(o.more, o.format) {
+		return nil
+	}
+	_, err := o.template()
+	if genericclioptions.IsNoCompatiblePrinterError(err) {
+		return Usagef("--output %q: want %s", o.format, strings.Join(slices.Concat(outputs, o.more, templates), ", "))
+	}
+	if err != nil {
+		return Usagef("--output %q: %w", o.format, err)
 	}
 	return nil
 }
 
-// print writes value as JSON or YAML, or calls table.
-func (o output) print(w io.Writer, value any, table func(io.Writer) error) error {
-	switch o {
+// template returns the printer of a format with a template in it.
+func (o *output) template() (printers.ResourcePrinter, error) {
+	return genericclioptions.NewKubeTemplatePrintFlags().ToPrinter(o.format)
+}
+
+// print writes value as JSON or YAML or by a template, or calls table.
+func (o *output) print(w io.Writer, value any, table func(io.Writer) error) error {
+	switch o.format {
 	case "json":
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
@@ -45,7 +79,24 @@ func (o output) print(w io.Writer, value any, table func(io.Writer) error) error
 		_, err = w.Write(data)
 		return err
 	}
-	return table(w)
+	p, err := o.template()
+	if err != nil {
+		return table(w)
+	}
+	return fill(w, p, value)
+}
+
+// fill prints a value by a template, which sees it as its JSON.
+func fill(w io.Writer, p printers.ResourcePrinter, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	var object map[string]any
+	if err := json.Unmarshal(data, &object); err != nil {
+		return err
+	}
+	return p.PrintObj(&unstructured.Unstructured{Object: object}, w)
 }
 
 // bytesText prints an amount of memory in the largest binary unit that divides it.
