@@ -58,8 +58,8 @@ type apiServer struct {
 
 // startAPIServer builds the whole chain of servers (aggregator, core, apiextensions) as
 // cmd/kube-apiserver/app.Run does and runs it in the background.
-func startAPIServer(cp *ControlPlane, flags []string) (_ *apiServer, err error) {
-	tcp, err := net.Listen("tcp4", "127.0.0.1:0")
+func startAPIServer(ctx context.Context, cp *ControlPlane, storage string, flags []string) (_ *apiServer, err error) {
+	tcp, err := cp.listen(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +69,13 @@ func startAPIServer(cp *ControlPlane, flags []string) (_ *apiServer, err error) 
 			listener.Close()
 		}
 	}()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
 			cancel()
 		}
 	}()
-	opts, err := serverOptions(ctx, cp, listener, flags)
+	opts, err := serverOptions(ctx, listener, append(defaultFlags(cp.pki, storage), flags...))
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func startAPIServer(cp *ControlPlane, flags []string) (_ *apiServer, err error) 
 }
 
 // serverOptions returns validated options for a server on the listener.
-func serverOptions(ctx context.Context, cp *ControlPlane, listener net.Listener, flags []string) (options.CompletedOptions, error) {
+func serverOptions(ctx context.Context, listener net.Listener, flags []string) (options.CompletedOptions, error) {
 	s := options.NewServerRunOptions()
 	if err := useOwnRegistry(s); err != nil {
 		return options.CompletedOptions{}, err
@@ -113,7 +113,7 @@ func serverOptions(ctx context.Context, cp *ControlPlane, listener net.Listener,
 	for _, set := range s.Flags().FlagSets {
 		fs.AddFlagSet(set)
 	}
-	if err := fs.Parse(append(defaultFlags(cp), flags...)); err != nil {
+	if err := fs.Parse(flags); err != nil {
 		return options.CompletedOptions{}, err
 	}
 	addr := listener.Addr().(*net.TCPAddr)
@@ -141,10 +141,10 @@ func useOwnRegistry(s *options.ServerRunOptions) error {
 	return nil
 }
 
-func defaultFlags(cp *ControlPlane) []string {
-	p := cp.pki.path
+func defaultFlags(keys *pki, storage string) []string {
+	p := keys.path
 	return []string{
-		"--etcd-servers=" + cp.etcd.client,
+		"--etcd-servers=" + storage,
 		"--etcd-prefix=/registry",
 		"--tls-cert-file=" + p("apiserver.crt"),
 		"--tls-private-key-file=" + p("apiserver.key"),

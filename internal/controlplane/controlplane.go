@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"k8s.io/client-go/rest"
@@ -16,6 +17,12 @@ type Options struct {
 	// Dir is where the temporary directory is made; "" means os.TempDir. Keep it short: the path of a
 	// unix socket is limited to 107 bytes.
 	Dir string
+	// Keep is a directory for a control plane that outlives its processes: key material, etcd's data and the API server's
+	// address stay there however it ends, and a later Start with the same directory continues it, at the same URL and with
+	// the same authorities. It is made if need be; "" means a temporary directory below Dir that Stop removes.
+	Keep string
+	// Etcd is the URL of an etcd that runs elsewhere ("unix:///path"), as Etcd.URL returns it; "" starts one.
+	Etcd string
 	// Log receives what etcd and the API server have to say; nil discards it. The logger of the API
 	// server is global to the process: the last Start decides.
 	Log io.Writer
@@ -24,11 +31,12 @@ type Options struct {
 	Flags []string
 }
 
-// ControlPlane is a running etcd and kube-apiserver.
+// ControlPlane is a running kube-apiserver, and its etcd unless that runs elsewhere.
 type ControlPlane struct {
 	dir   string
+	kept  bool // dir outlives the control plane
 	pki   *pki
-	etcd  *etcdServer
+	etcd  *Etcd // nil: runs elsewhere
 	api   *apiServer
 	admin *rest.Config
 
@@ -38,25 +46,29 @@ type ControlPlane struct {
 
 // Start starts a control plane and returns when it is ready to serve: bootstrap RBAC rules and the
 // default namespace are there. ctx limits the start alone; the control plane runs until Stop.
-// Nothing is left behind when Start fails.
+// Nothing is left behind when Start fails, except in Options.Keep.
 func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
-	cp := &ControlPlane{}
+	cp := &ControlPlane{kept: opts.Keep != ""}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, cp.Stop())
 		}
 	}()
 	setLog(opts.Log)
-	if cp.dir, err = os.MkdirTemp(opts.Dir, "berth-cp-"); err != nil {
-		return nil, fmt.Errorf("control plane: temporary directory: %w", err)
+	if cp.dir, err = opts.directory(); err != nil {
+		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	if cp.pki, err = newPKI(cp.dir); err != nil {
+	if cp.pki, err = openPKI(cp.dir, cp.kept); err != nil {
 		return nil, fmt.Errorf("control plane: certificates: %w", err)
 	}
-	if cp.etcd, err = startEtcd(ctx, cp.dir, opts.Log); err != nil {
-		return nil, fmt.Errorf("control plane: etcd: %w", err)
+	storage := opts.Etcd
+	if storage == "" {
+		if cp.etcd, err = StartEtcd(ctx, cp.dir, opts.Log); err != nil {
+			return nil, fmt.Errorf("control plane: etcd: %w", err)
+		}
+		storage = cp.etcd.URL()
 	}
-	if cp.api, err = startAPIServer(cp, opts.Flags); err != nil {
+	if cp.api, err = startAPIServer(ctx, cp, storage, opts.Flags); err != nil {
 		return nil, fmt.Errorf("control plane: kube-apiserver: %w", err)
 	}
 	if cp.admin, err = cp.config("berth-admin", []string{"system:masters"}); err != nil {
@@ -68,6 +80,21 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	return cp, nil
 }
 
+// directory makes the directory.
+func (o *Options) directory() (string, error) {
+	if o.Keep == "" {
+		dir, err := os.MkdirTemp(o.Dir, "berth-cp-")
+		if err != nil {
+			return "", fmt.Errorf("temporary directory: %w", err)
+		}
+		return dir, nil
+	}
+	if err := os.MkdirAll(o.Keep, 0o700); err != nil {
+		return "", fmt.Errorf("directory to be kept: %w", err)
+	}
+	return filepath.Abs(o.Keep)
+}
+
 // RESTConfig returns the configuration of an administrator's client (group system:masters), with no
 // client-side rate limit. The caller owns the copy.
 func (cp *ControlPlane) RESTConfig() *rest.Config { return rest.CopyConfig(cp.admin) }
@@ -75,8 +102,8 @@ func (cp *ControlPlane) RESTConfig() *rest.Config { return rest.CopyConfig(cp.ad
 // Addr returns host and port of the API server.
 func (cp *ControlPlane) Addr() string { return cp.api.addr }
 
-// Stop shuts the control plane down, waits for it and removes its directory. Further calls return the
-// first result.
+// Stop shuts the control plane down, waits for it and removes its directory unless that is to be kept. Further calls
+// return the first result.
 func (cp *ControlPlane) Stop() error {
 	cp.stop.Do(func() {
 		var errs []error
@@ -84,9 +111,9 @@ func (cp *ControlPlane) Stop() error {
 			errs = append(errs, cp.api.stop())
 		}
 		if cp.etcd != nil {
-			cp.etcd.stop()
+			cp.etcd.Stop()
 		}
-		if cp.dir != "" {
+		if cp.dir != "" && !cp.kept {
 			errs = append(errs, os.RemoveAll(cp.dir))
 		}
 		cp.stopErr = errors.Join(errs...)

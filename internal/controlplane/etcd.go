@@ -13,14 +13,16 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-type etcdServer struct {
-	etcd   *embed.Etcd
-	client string // URL for clients
+// Etcd is a running etcd.
+type Etcd struct {
+	etcd *embed.Etcd
+	url  string
 }
 
-// startEtcd starts a single etcd member on unix sockets below dir. It never syncs to disk: the data
-// does not outlive the process.
-func startEtcd(ctx context.Context, dir string, log io.Writer) (*etcdServer, error) {
+// StartEtcd starts a single etcd member on unix sockets below dir, with the data that it finds there: by itself, for an API
+// server in another process. It never syncs to disk: its data outlive the process, however that ends, and not the machine.
+// ctx limits the start alone. log receives what etcd has to say; nil discards it.
+func StartEtcd(ctx context.Context, dir string, log io.Writer) (*Etcd, error) {
 	cfg, err := etcdConfig(dir, log)
 	if err != nil {
 		return nil, err
@@ -29,7 +31,7 @@ func startEtcd(ctx context.Context, dir string, log io.Writer) (*etcdServer, err
 	if err != nil {
 		return nil, err
 	}
-	s := &etcdServer{etcd: e, client: cfg.ListenClientUrls[0].String()}
+	s := &Etcd{etcd: e, url: cfg.ListenClientUrls[0].String()}
 	select {
 	case <-e.Server.ReadyNotify():
 		return s, nil
@@ -37,13 +39,13 @@ func startEtcd(ctx context.Context, dir string, log io.Writer) (*etcdServer, err
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	s.stop()
+	s.Stop()
 	return nil, err
 }
 
 func etcdConfig(dir string, log io.Writer) (*embed.Config, error) {
 	dir = filepath.Join(dir, "etcd")
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	sock := func(name string) []url.URL {
@@ -76,4 +78,8 @@ func etcdLogger(log io.Writer) *zap.Logger {
 	return zap.New(zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(log)), zapcore.WarnLevel))
 }
 
-func (s *etcdServer) stop() { s.etcd.Close() }
+// URL returns where clients reach it: a unix socket.
+func (s *Etcd) URL() string { return s.url }
+
+// Stop ends it and waits for that.
+func (s *Etcd) Stop() { s.etcd.Close() }

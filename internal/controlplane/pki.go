@@ -4,9 +4,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -46,9 +49,14 @@ func newAuthority(name string) (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &authority{cert: cert, key: key, pem: certPEM(der)}
-	a.serial.Store(1)
-	return a, nil
+	return authorityOf(cert, key), nil
+}
+
+// authorityOf numbers certificates from the moment on, so that one that is continued does not repeat numbers.
+func authorityOf(cert *x509.Certificate, key *ecdsa.PrivateKey) *authority {
+	a := &authority{cert: cert, key: key, pem: certPEM(cert.Raw)}
+	a.serial.Store(time.Now().UnixNano())
+	return a
 }
 
 // issue signs tmpl for a new key.
@@ -67,6 +75,15 @@ func (a *authority) issue(tmpl *x509.Certificate) (keyPair, error) {
 		return keyPair{}, err
 	}
 	return keyPair{cert: certPEM(der), key: keyPEM(keyDER)}, nil
+}
+
+// keyPEM returns the authority's own key.
+func (a *authority) keyPEM() ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(a.key)
+	if err != nil {
+		return nil, err
+	}
+	return keyPEM(der), nil
 }
 
 // client returns credentials for a user: the API server reads the user from the common name and the
@@ -111,21 +128,70 @@ type pki struct {
 	serving, client, proxy *authority
 }
 
-func newPKI(dir string) (*pki, error) {
+// openPKI returns the key material in dir, made anew unless it is kept there. A kept one holds the authorities' keys too.
+func openPKI(dir string, kept bool) (*pki, error) {
 	p := &pki{dir: filepath.Join(dir, "pki")}
-	if err := os.Mkdir(p.dir, 0o700); err != nil {
+	if _, err := os.Stat(p.dir); err == nil && kept {
+		return p, p.read()
+	}
+	// Under another name until it is whole: whoever is killed in between leaves nothing half.
+	made := &pki{dir: p.dir + ".new"}
+	if err := errors.Join(os.RemoveAll(made.dir), os.Mkdir(made.dir, 0o700)); err != nil {
 		return nil, err
 	}
-	var err error
-	for name, a := range map[string]**authority{"serving-ca": &p.serving, "client-ca": &p.client, "proxy-ca": &p.proxy} {
-		if *a, err = newAuthority("berth-" + name); err != nil {
-			return nil, err
+	if err := made.make(kept); err != nil {
+		return nil, err
+	}
+	made.dir = p.dir
+	return made, os.Rename(p.dir+".new", p.dir)
+}
+
+// authorities are the places of the authorities, by name.
+func (p *pki) authorities() map[string]**authority {
+	return map[string]**authority{"serving-ca": &p.serving, "client-ca": &p.client, "proxy-ca": &p.proxy}
+}
+
+func (p *pki) make(kept bool) error {
+	for name, place := range p.authorities() {
+		a, err := newAuthority("berth-" + name)
+		if err != nil {
+			return err
 		}
-		if err = p.write(name+".crt", (*a).pem); err != nil {
-			return nil, err
+		*place = a
+		if err := p.write(name+".crt", a.pem); err != nil {
+			return err
+		}
+		if !kept {
+			continue
+		}
+		key, err := a.keyPEM()
+		if err != nil {
+			return err
+		}
+		if err := p.write(name+".key", key); err != nil {
+			return err
 		}
 	}
-	return p, p.writePairs()
+	return p.writePairs()
+}
+
+// read continues with what an earlier control plane has kept.
+func (p *pki) read() error {
+	for name, place := range p.authorities() {
+		pair, err := tls.LoadX509KeyPair(p.path(name+".crt"), p.path(name+".key"))
+		if err != nil {
+			return err
+		}
+		key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+		if !ok {
+			return fmt.Errorf("%s: key is a %T: want an ECDSA key; remove %s to begin anew", p.path(name+".key"), pair.PrivateKey, p.dir)
+		}
+		if time.Now().After(pair.Leaf.NotAfter) {
+			return fmt.Errorf("%s has expired on %v: remove %s to begin anew", p.path(name+".crt"), pair.Leaf.NotAfter, p.dir)
+		}
+		*place = authorityOf(pair.Leaf, key)
+	}
+	return nil
 }
 
 func (p *pki) writePairs() error {

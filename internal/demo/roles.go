@@ -47,15 +47,15 @@ func runNode(args []string, stdin io.Reader, stderr io.Writer) int {
 }
 
 func runKubeScheduler(args []string, stdin io.Reader, _ io.Writer) int {
-	return runScheduler(app.NewSchedulerCommand(), args, stdin)
+	return RunScheduler(app.NewSchedulerCommand(), args, stdin)
 }
 
 func runBerthScheduler(args []string, stdin io.Reader, _ io.Writer) int {
-	return runScheduler(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, scheduler.New)), args, stdin)
+	return RunScheduler(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, scheduler.New)), args, stdin)
 }
 
-// runScheduler runs a kube-scheduler until the parent goes away.
-func runScheduler(cmd *cobra.Command, args []string, stdin io.Reader) int {
+// RunScheduler runs a kube-scheduler's command until the parent goes away, and returns the exit code.
+func RunScheduler(cmd *cobra.Command, args []string, stdin io.Reader) int {
 	go func() {
 		io.Copy(io.Discard, stdin)
 		os.Exit(0) // kube-scheduler itself ends on signals only
