@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ type book struct {
 	out   io.Writer
 	seed  uint64
 	begun time.Time
+	each  bool // print a line for each fault
 	// logs returns the names of the processes that have to do with a node, and their logs.
 	logs func(node string) map[string]string
 
@@ -34,17 +36,21 @@ type span struct {
 	kind     Kind
 	target   string
 	from, to time.Time
+	idle     bool // it was the scheduler that does not lead
 }
 
-// did notes an operation.
-func (b *book) did(o *Op) {
+// did notes an operation, and who leads.
+func (b *book) did(o *Op, leading string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	b.counts[o.Kind]++
 	b.done = append(b.done, now.UTC().Format(clockFormat)+" "+o.String())
 	if o.Kind != Create && o.Kind != Delete && o.Kind != ForceDelete {
-		b.faults = append(b.faults, span{o.Kind, o.Target, now, now.Add(o.For)})
+		if b.each {
+			fmt.Fprintln(b.out, o)
+		}
+		b.faults = append(b.faults, span{o.Kind, o.Target, now, now.Add(o.For), isScheduler(o.Target) && o.Target != leader && o.Target != leading})
 	}
 }
 
@@ -55,6 +61,34 @@ func (b *book) lastKill(target string) (at time.Time) {
 	for _, s := range b.faults {
 		if s.kind == Kill && s.target == target && s.to.After(at) {
 			at = s.to
+		}
+	}
+	return at
+}
+
+// targets tells what the operations were done to, by sort: "agent 3, etcd 1"; "" for operations on pods. The caller holds mu.
+func (b *book) targets(k Kind) string {
+	sorts := map[string]int{}
+	for _, s := range b.faults {
+		if s.kind == k {
+			sort, _, _ := strings.Cut(s.target, "-")
+			sorts[sort]++
+		}
+	}
+	var out []string
+	for _, sort := range slices.Sorted(maps.Keys(sorts)) {
+		out = append(out, fmt.Sprint(sort, " ", sorts[sort]))
+	}
+	return strings.Join(out, ", ")
+}
+
+// lastDeath returns when the process was last killed; zero: never.
+func (b *book) lastDeath(target string) (at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.faults {
+		if s.kind == Kill && s.target == target && s.from.After(at) {
+			at = s.from
 		}
 	}
 	return at
@@ -73,7 +107,7 @@ func (b *book) disturbed(node string, at time.Time) (by *span) {
 		switch {
 		case s.target == "node-"+node && s.kind == Kill:
 			after = afterRestart
-		case s.target != "node-"+node && s.target != "plane" && !strings.HasPrefix(s.target, "scheduler-"):
+		case s.target != "node-"+node && !s.deafens():
 			continue
 		}
 		if !at.Before(s.from) && at.Before(s.to.Add(after)) {
@@ -81,6 +115,28 @@ func (b *book) disturbed(node string, at time.Time) (by *span) {
 		}
 	}
 	return by
+}
+
+func isScheduler(target string) bool {
+	return target == leader || strings.HasPrefix(target, "scheduler-")
+}
+
+// deafens says whether the fault may keep the scheduler from hearing. One that is killed does not place pods behind the times:
+// its successor reads everything first.
+func (s *span) deafens() bool {
+	if isScheduler(s.target) {
+		return s.kind != Kill && s.kind != Jump && !s.idle
+	}
+	return s.target == apiServerName || s.target == storageName
+}
+
+// deafened says whether a fault may have kept the scheduler from hearing what happened at some moment until another.
+func (b *book) deafened(from, to time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.faults, func(s span) bool {
+		return s.deafens() && s.from.Before(to) && from.Before(s.to.Add(recovery))
+	})
 }
 
 // String is a line about the fault.

@@ -45,7 +45,11 @@ func TestDiffer(t *testing.T) {
 func TestDisturbed(t *testing.T) {
 	now := time.Now()
 	b := &book{faults: []span{
-		{Kill, "node-n0", now, now.Add(time.Second)}, {Pause, "scheduler-1", now.Add(time.Minute), now.Add(time.Minute + time.Second)}, {Kill, "agent-n1", now, now.Add(time.Hour)},
+		{Kill, "node-n0", now, now.Add(time.Second), false}, {Pause, "scheduler-1", now.Add(time.Minute), now.Add(time.Minute + time.Second), false},
+		{Kill, "agent-n1", now, now.Add(time.Hour), false}, {Pause, "scheduler-0", now.Add(7 * time.Minute), now.Add(8 * time.Minute), true},
+		{Kill, leader, now.Add(9 * time.Minute), now.Add(9*time.Minute + time.Second), false},
+		{Jump, "scheduler-0", now.Add(5 * time.Minute), now.Add(5 * time.Minute), false},
+		{Late, storageName, now.Add(10 * time.Minute), now.Add(10*time.Minute + time.Second), false},
 	}}
 	for _, tc := range []struct {
 		node  string
@@ -54,6 +58,8 @@ func TestDisturbed(t *testing.T) {
 	}{
 		{"n0", -time.Second, false}, {"n0", 0, true}, {"n0", 15 * time.Second, true}, {"n0", 30 * time.Second, false},
 		{"n1", 0, false}, {"n1", time.Minute, true}, {"n1", time.Minute + 10*time.Second, false},
+		{"n1", 5*time.Minute + time.Second, false}, {"n1", 10*time.Minute + time.Second, true},
+		{"n1", 7*time.Minute + time.Second, false}, {"n1", 9*time.Minute + time.Second, false},
 	} {
 		if got := b.disturbed(tc.node, now.Add(tc.after)) != nil; got != tc.want {
 			t.Errorf("%s after %v: disturbed %v, want %v", tc.node, tc.after, got, tc.want)
@@ -103,7 +109,7 @@ func TestLine(t *testing.T) {
 func TestViolationIsPrintedWhole(t *testing.T) {
 	var out bytes.Buffer
 	b := &book{out: &out, seed: 7, begun: time.Now(), counts: map[Kind]int{}, logs: func(string) map[string]string { return map[string]string{"agent-n0": "/nonexistent"} }}
-	b.did(&Op{Kind: Kill, Target: "node-n0"})
+	b.did(&Op{Kind: Kill, Target: "node-n0"}, "scheduler-0")
 	b.violate("something", "n0", map[string]string{"kind": "Thing"})
 	for _, want := range []string{"seed 7", "something", `{"kind":"Thing"}`, "kill node-n0", "log of agent-n0"} {
 		if !strings.Contains(out.String(), want) {

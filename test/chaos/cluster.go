@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
@@ -29,7 +32,8 @@ type process struct {
 	log   string
 	start func() (*hollow.Child, error)
 	child *hollow.Child // nil while it is down on purpose
-	line  *line         // nil: it is no client of the API server
+	way   way           // nil: it is no client of anybody
+	wrong time.Duration // by which its clock is wrong
 }
 
 func (p *process) up() (err error) {
@@ -48,7 +52,7 @@ func (p *process) signal(s syscall.Signal) {
 type cluster struct {
 	dir    string
 	self   string
-	stock  bool
+	fraud  fraud
 	admin  *rest.Config
 	client kubernetes.Interface
 	specs  []hollow.Spec
@@ -64,7 +68,7 @@ const startLimit = 4 * time.Minute
 func startCluster(ctx context.Context, o *options) (*cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	c := &cluster{stock: o.stock, specs: specs(o.nodes), procs: map[string]*process{}}
+	c := &cluster{fraud: o.fraud, specs: specs(o.nodes), procs: map[string]*process{}}
 	var err error
 	if c.self, err = os.Executable(); err != nil {
 		return c, err
@@ -72,7 +76,10 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 	if c.dir, err = os.MkdirTemp(o.dir, "chaos-"); err != nil {
 		return c, err
 	}
-	if err := c.startPlane(ctx); err != nil {
+	if err := c.startStorage(ctx); err != nil {
+		return c, err
+	}
+	if err := c.startAPIServer(ctx); err != nil {
 		return c, err
 	}
 	for i := range c.specs {
@@ -93,7 +100,7 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 			return c, err
 		}
 	}
-	return c, nil
+	return c, c.startRival()
 }
 
 func (c *cluster) add(p *process) error {
@@ -110,22 +117,57 @@ func (c *cluster) run(name string, args ...string) func() (*hollow.Child, error)
 	}
 }
 
-func (c *cluster) startPlane(ctx context.Context) error {
-	args := []string{verbPlane, c.dir}
-	for i := range c.specs {
-		args = append(args, c.specs[i].Name)
-	}
-	p := &process{name: "plane", start: c.run("plane", args...)}
+// Names of the processes of the control plane.
+const (
+	storageName   = "etcd"
+	apiServerName = "apiserver"
+)
+
+func (c *cluster) planeDir() string { return filepath.Join(c.dir, "plane") }
+
+// startStorage starts etcd and the line that leads to it.
+func (c *cluster) startStorage(ctx context.Context) error {
+	p := &process{name: storageName, start: c.run(storageName, verbStorage, c.planeDir(), filepath.Join(c.dir, storageURLFile))}
 	if err := c.add(p); err != nil {
 		return err
 	}
+	url, err := c.await(ctx, p, storageURLFile)
+	if err != nil {
+		return err
+	}
+	p.way, err = newStorageLine(c.storageSocket(), strings.TrimPrefix(url, "unix://"))
+	return err
+}
+
+func (c *cluster) storageSocket() string { return filepath.Join(c.dir, "etcd.sock") }
+
+// await returns the content of a file in the directory once the process has written it.
+func (c *cluster) await(ctx context.Context, p *process, file string) (string, error) {
+	var data []byte
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) {
-		_, err := os.Stat(filepath.Join(c.dir, readyFile))
+		var err error
+		data, err = os.ReadFile(filepath.Join(c.dir, file))
 		return err == nil, p.child.Ended()
 	})
 	if err != nil {
-		return fmt.Errorf("control plane: %w", err)
+		return "", fmt.Errorf("%s: %w", p.name, err)
 	}
+	return string(data), nil
+}
+
+func (c *cluster) startAPIServer(ctx context.Context) error {
+	args := []string{verbAPIServer, c.dir, c.planeDir(), "unix://" + c.storageSocket()}
+	for i := range c.specs {
+		args = append(args, c.specs[i].Name)
+	}
+	p := &process{name: apiServerName, start: c.run(apiServerName, args...)}
+	if err := c.add(p); err != nil {
+		return err
+	}
+	if _, err := c.await(ctx, p, readyFile); err != nil {
+		return err
+	}
+	var err error
 	if c.admin, err = c.credentials(adminConfig); err != nil {
 		return err
 	}
@@ -144,10 +186,11 @@ func (c *cluster) credentials(file string) (*rest.Config, error) {
 }
 
 // lineFor makes a line with the credentials and the kubeconfig that leads to it.
-func (c *cluster) lineFor(name string, config *rest.Config) (w *line, kubeconfig string, err error) {
+func (c *cluster) lineFor(name string, config *rest.Config, f fraud) (w *line, kubeconfig string, err error) {
 	if w, err = newLine(config); err != nil {
 		return nil, "", err
 	}
+	w.fraud = f
 	kubeconfig = filepath.Join(c.dir, name+".wire")
 	return w, kubeconfig, w.kubeconfig(kubeconfig)
 }
@@ -161,7 +204,7 @@ func (c *cluster) startNode(spec *hollow.Spec) error {
 	}
 	p := &process{name: "node-" + spec.Name}
 	var path string
-	if p.line, path, err = c.lineFor(p.name, config); err != nil {
+	if p.way, path, err = c.lineFor(p.name, config, ""); err != nil {
 		return err
 	}
 	kubeconfig, err := os.ReadFile(path)
@@ -198,10 +241,10 @@ func (c *cluster) startAgent(ctx context.Context, node string) error {
 	config := &rest.Config{Host: c.admin.Host, QPS: -1, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: c.admin.CAData}}
 	p := &process{name: "agent-" + node}
 	var path string
-	if p.line, path, err = c.lineFor(p.name, config); err != nil {
+	if p.way, path, err = c.lineFor(p.name, config, ""); err != nil {
 		return err
 	}
-	p.start = c.run(p.name, verbAgent, path, string(c.nodeDir(node)))
+	p.start = c.run(p.name, verbAgent, path, string(c.nodeDir(node)), clockFile(c.dir, p.name))
 	return c.add(p)
 }
 
@@ -230,7 +273,7 @@ func (c *cluster) startScheduler(i int) error {
 	}
 	p := &process{name: fmt.Sprintf("scheduler-%d", i)}
 	var path string
-	if p.line, path, err = c.lineFor(p.name, config); err != nil {
+	if p.way, path, err = c.lineFor(p.name, config, c.fraud); err != nil {
 		return err
 	}
 	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: path, LeaderElect: true})
@@ -246,14 +289,35 @@ func (c *cluster) startScheduler(i int) error {
 		return err
 	}
 	c.ports = append(c.ports, port)
-	verb, from := demo.VerbBerthScheduler, "--config="+file
-	if c.stock {
-		verb, from = demo.VerbKubeScheduler, "--kubeconfig="+path
+	role := []string{verbScheduler, clockFile(c.dir, p.name), "--config=" + file}
+	if c.fraud == fraudStock {
+		role = []string{demo.VerbKubeScheduler, "--kubeconfig=" + path}
 	}
-	p.start = c.run(p.name, verb, from, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", port),
+	p.start = c.run(p.name, append(role, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", port),
 		"--cert-dir="+filepath.Join(c.dir, p.name), "--authorization-always-allow-paths=/metrics,/healthz,/readyz",
-		"--leader-elect", "--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s", "-v=3")
+		"--leader-elect", "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=1s", "-v=3")...)
 	return c.add(p)
+}
+
+// rivalName is the name of the other scheduler: kube-scheduler as it comes, for the pods that name it.
+const rivalName = "rival"
+
+// startRival starts a scheduler that puts pods on the same nodes and knows nothing of NUMA nodes.
+func (c *cluster) startRival() error {
+	text, err := yaml.Marshal(map[string]any{
+		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+		"leaderElection":   map[string]any{"leaderElect": false},
+		"clientConnection": map[string]any{"kubeconfig": filepath.Join(c.dir, schedulerConfig)},
+		"profiles":         []any{map[string]any{"schedulerName": rivalName}},
+	})
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(c.dir, rivalName+".yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return err
+	}
+	return c.add(&process{name: rivalName, start: c.run(rivalName, demo.VerbKubeScheduler, "--config="+file, "--secure-port=0")})
 }
 
 func freePort() (int, error) {
@@ -265,26 +329,40 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// stop ends all processes, the control plane last, and removes their files unless they are to be kept.
+// stop ends all processes, the control plane last, makes sure that none is left, and removes their files unless they are to be kept.
 func (c *cluster) stop(keep bool) error {
 	var errs []error
 	for _, name := range slices.Backward(c.order) {
 		p := c.procs[name]
 		p.signal(syscall.SIGCONT)
-		if p.child == nil {
-			continue
-		}
-		if name == "plane" {
-			errs = append(errs, p.child.Stop()) // has files of its own to remove
-		} else {
+		if p.child != nil {
 			p.child.Kill()
 		}
-		if p.line != nil {
-			p.line.server.Close()
+		if p.way != nil {
+			p.way.close()
 		}
 	}
+	errs = append(errs, c.survivors())
 	if !keep && c.dir != "" {
 		errs = append(errs, os.RemoveAll(c.dir))
 	}
 	return errors.Join(errs...)
+}
+
+// survivors returns an error that names a process that belongs to the cluster and still runs.
+func (c *cluster) survivors() error {
+	if c.dir == "" {
+		return nil
+	}
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file) // fails for processes that end meanwhile
+		if err == nil && bytes.Contains(data, []byte(c.dir+"/")) {
+			return fmt.Errorf("%s still runs: %q", filepath.Dir(file), data)
+		}
+	}
+	return nil
 }

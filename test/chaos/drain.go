@@ -33,6 +33,9 @@ const (
 func (d *driver) finish(ctx context.Context) error {
 	fmt.Fprintln(d.out, "faults are over: every pod that fits must run")
 	d.until(ctx, settleLimit, "", func() string { return d.unsettled(ctx) })
+	if err := d.judgeOutcomes(time.Now()); err != nil || d.book.count() > 0 {
+		return err // what follows would follow from it
+	}
 	fmt.Fprintln(d.out, "all pods are deleted: nothing may be left behind")
 	err := d.client.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	if err != nil {
@@ -62,7 +65,7 @@ func (d *driver) until(ctx context.Context, limit time.Duration, node string, wr
 		if calm == 4 {
 			return
 		}
-		if ticks++; ticks%20 == 0 {
+		if ticks++; ticks%20 == 0 && text != "" {
 			fmt.Fprintf(d.out, "waiting: %.300s\n", text)
 		}
 		if err := d.settleDue(time.Now()); err != nil {
@@ -90,7 +93,7 @@ func (d *driver) unsettled(ctx context.Context) string {
 	for i := range list.Items {
 		p := &list.Items[i]
 		switch {
-		case p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodPending:
+		case p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodPending || p.Labels[foreignLabel] != "":
 		case p.Spec.NodeName != "":
 			out = append(out, fmt.Sprintf("pod %s is bound to %s and does not run", p.Name, p.Spec.NodeName))
 		default:

@@ -31,6 +31,7 @@ type driver struct {
 	begun time.Time
 	due   []deed
 	exits map[string]int
+	said  outcomes
 	// asks are the driver's own requests to the API server, which may be slow or stopped.
 	asks chan func(context.Context) error
 	// asked counts those that have not been answered.
@@ -69,6 +70,9 @@ func (d *driver) drive(ctx context.Context, plan []Op, length time.Duration) err
 		if time.Since(shown) > 5*time.Second {
 			shown = time.Now()
 			d.show()
+			if err := d.judgeOutcomes(shown.Add(-outcomePatience)); err != nil {
+				return err
+			}
 		}
 	}
 	err := d.settleDue(time.Now().Add(time.Hour))
@@ -102,11 +106,11 @@ func (d *driver) revive() error {
 		if p.child == nil || p.child.Ended() == nil {
 			continue
 		}
-		if name == "plane" {
-			return p.child.Ended()
+		if name == storageName || name == rivalName {
+			return p.child.Ended() // nothing that is done to them makes them end
 		}
 		d.exits[name]++
-		if strings.HasPrefix(name, "node-") || strings.HasPrefix(name, "agent-") {
+		if name == apiServerName || strings.HasPrefix(name, "node-") || strings.HasPrefix(name, "agent-") {
 			d.book.note(p.child.Ended().Error())
 		}
 		p.child = nil
@@ -142,7 +146,7 @@ func (d *driver) answered(ctx context.Context, f func(context.Context) error) bo
 }
 
 func (d *driver) carryOut(o *Op) error {
-	d.book.did(o)
+	d.book.did(o, d.leading().name)
 	pods := d.client.CoreV1().Pods(namespace)
 	switch o.Kind {
 	case Create:
@@ -165,6 +169,9 @@ func (d *driver) carryOut(o *Op) error {
 // inflict begins a fault and plans its end.
 func (d *driver) inflict(o *Op) error {
 	p := d.procs[o.Target]
+	if o.Target == leader {
+		p = d.leading()
+	}
 	if p == nil {
 		return errors.New("there is no such process")
 	}
@@ -184,15 +191,27 @@ func (d *driver) inflict(o *Op) error {
 		end := time.Now().Add(o.For)
 		go stutter(p, end)
 		d.later(o.For, name, func() error { p.signal(syscall.SIGCONT); return nil })
+	case Jump:
+		return d.jump(p, o.By)
 	case Cut:
-		p.line.cut()
+		p.way.cut()
 	case Lose, Late, Orphan:
-		p.line.set(o.Kind)
-		d.later(o.For, name, func() error { p.line.set(""); return nil })
+		p.way.set(o.Kind)
+		d.later(o.For, name, func() error { p.way.set(""); return nil })
 	default:
 		return errors.New("there is no such fault")
 	}
 	return nil
+}
+
+// leading returns the scheduler that was last seen to lead, or the first.
+func (d *driver) leading() *process {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p := d.procs[d.leader]; p != nil {
+		return p
+	}
+	return d.procs["scheduler-0"]
 }
 
 // stutter lets the process run a quarter of the time.
@@ -210,6 +229,9 @@ func stutter(p *process, end time.Time) {
 	p.signal(syscall.SIGCONT)
 }
 
+// foreignLabel marks pods that do not go through Berth's scheduler.
+const foreignLabel = "foreign"
+
 // gracePeriod of pods: longer than stopTime, so that nothing is killed.
 const gracePeriod = 5
 
@@ -218,6 +240,13 @@ func (p *PodPlan) object() *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: p.Name},
 		Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(gracePeriod))},
+	}
+	pod.Spec.NodeName = p.Node
+	if p.Rival {
+		pod.Spec.SchedulerName = rivalName
+	}
+	if p.foreign() {
+		pod.Labels = map[string]string{foreignLabel: "true"}
 	}
 	image := "berth.dev/chaos:1"
 	if p.Ends > 0 {

@@ -21,6 +21,20 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
+// way is where a process's connections lead through, so that they can be broken.
+type way interface {
+	// set begins a fault, or with "" ends it.
+	set(f Kind)
+	// cut closes all connections.
+	cut()
+	// hits counts what was broken.
+	hits() int
+	// close ends the way.
+	close()
+}
+
+var _, _ way = (*line)(nil), (*storageLine)(nil)
+
 // line stands between one client and the API server, with the client's credentials, and does to its requests what it
 // is told.
 type line struct {
@@ -29,6 +43,7 @@ type line struct {
 	proxy    *httputil.ReverseProxy
 	upstream http.RoundTripper
 	target   *url.URL
+	fraud    fraud
 
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
@@ -80,7 +95,17 @@ func (w *line) track(c net.Conn, s http.ConnState) {
 	}
 }
 
-// cut closes every connection of the client.
+// hits implements way.
+func (w *line) hits() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.struck
+}
+
+// close implements way.
+func (w *line) close() { w.server.Close() }
+
+// cut implements way.
 func (w *line) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +115,7 @@ func (w *line) cut() {
 	w.struck++
 }
 
-// set begins a fault, or with "" ends it.
+// set implements way.
 func (w *line) set(f Kind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,6 +141,9 @@ const lateness = 400 * time.Millisecond
 
 // ServeHTTP implements http.Handler.
 func (w *line) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	if w.cheat(out, r) {
+		return
+	}
 	fault, arrives := w.next(r)
 	switch fault {
 	case Lose:
@@ -136,18 +164,27 @@ func (w *line) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 
 // orphan carries the request out later; its client has been told of a failure by then.
 func (w *line) orphan(r *http.Request) {
+	if later := w.copyOf(r); later != nil {
+		time.AfterFunc(3*lateness, func() { w.send(later) })
+	}
+}
+
+// copyOf returns the request as it may be sent when its client is gone; nil when it cannot be read.
+func (w *line) copyOf(r *http.Request) *http.Request {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return
+		return nil
 	}
 	later := r.Clone(context.WithoutCancel(r.Context()))
 	later.URL.Scheme, later.URL.Host, later.Host, later.RequestURI = w.target.Scheme, w.target.Host, "", ""
 	later.Body, later.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	time.AfterFunc(3*lateness, func() {
-		if resp, err := w.upstream.RoundTrip(later); err == nil {
-			resp.Body.Close()
-		}
-	})
+	return later
+}
+
+func (w *line) send(r *http.Request) {
+	if resp, err := w.upstream.RoundTrip(r); err == nil {
+		resp.Body.Close()
+	}
 }
 
 // kubeconfig writes one that leads here.

@@ -27,7 +27,8 @@ type options struct {
 	duration time.Duration
 	nodes    int
 	keep     bool
-	stock    bool
+	fraud    fraud
+	each     bool
 	dir      string
 }
 
@@ -62,13 +63,16 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.DurationVar(&o.duration, "duration", 5*time.Minute, "how long faults are injected")
 	f.IntVar(&o.nodes, "nodes", 4, "how many hollow nodes")
 	f.BoolVar(&o.keep, "keep", false, "leave the directory with all logs behind")
-	f.BoolVar(&o.stock, "stock", false, "run kube-scheduler instead: to see that broken promises are noticed")
+	f.BoolVar(&o.each, "v", false, "print a line for each fault")
+	breaking := f.String("break", "", fmt.Sprint("make the scheduler break promises, one of ", frauds, ": to see that it is noticed"))
 	f.StringVar(&o.dir, "dir", "", "where the temporary directory is made; keep it short, for the sake of sockets")
 	if err := f.Parse(args[1:]); err != nil {
 		return nil, err
 	}
 	var err error
+	o.fraud, err = parseFraud(*breaking)
 	switch {
+	case err != nil:
 	case f.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case o.duration < 5*time.Second:

@@ -36,6 +36,11 @@ type watched struct {
 	refused bool
 	judged  bool
 	gone    bool
+	foreign bool
+	// bound and ended are when it was first seen to be on its node, and to be over or gone.
+	bound, ended time.Time
+	// excuse says why its promise need not have been kept; "" when it must.
+	excuse string
 }
 
 // holding is what a pod has been seen to hold in the checkpoints of a node.
@@ -55,7 +60,9 @@ type observer struct {
 	pods     map[types.UID]*watched
 	holdings map[string]*holding // by pod UID; kept when the pod has left
 	reports  map[string]*v1alpha1.NodeTopology
+	listed   map[string]int64 // by pod UID: the first report that has it
 	tally    tally
+	leader   string // the scheduler that was last seen to lead
 }
 
 // tally counts.
@@ -65,10 +72,16 @@ type tally struct {
 	unseen, differedDisturbed      int
 	refusedAgain, refusedUnplugged int
 	reports, checkpoints, notReady int
+	foreign, foreignRefused        int
+	refusedContended               int
+	refusedUnswept                 int
+	differedContended              int
+	outcomes                       map[string]int // what the scheduler itself says of promises that were not kept
+	leaders                        int
 }
 
 func newObserver(c *cluster, b *book) *observer {
-	return &observer{cluster: c, book: b, pods: map[types.UID]*watched{}, holdings: map[string]*holding{}, reports: map[string]*v1alpha1.NodeTopology{}}
+	return &observer{cluster: c, book: b, pods: map[types.UID]*watched{}, holdings: map[string]*holding{}, reports: map[string]*v1alpha1.NodeTopology{}, listed: map[string]int64{}, tally: tally{outcomes: map[string]int{}}}
 }
 
 // start watches until ctx ends.
@@ -95,6 +108,7 @@ func (o *observer) start(ctx context.Context) error {
 	for i := range o.cluster.specs {
 		go o.watchCheckpoints(ctx, &o.cluster.specs[i])
 	}
+	go o.watchLeader(ctx)
 	return nil
 }
 
@@ -120,11 +134,14 @@ func (o *observer) seePod(pod *corev1.Pod, gone bool) {
 	defer o.mu.Unlock()
 	w := o.pods[pod.UID]
 	if w == nil {
-		w = &watched{}
+		w = &watched{foreign: pod.Labels[foreignLabel] != ""}
 		o.pods[pod.UID] = w
 		o.tally.pods++
+		if w.foreign {
+			o.tally.foreign++
+		}
 	}
-	w.pod, w.gone = pod, gone
+	w.see(pod, gone, asked)
 	switch phase := pod.Status.Phase; {
 	case phase == corev1.PodFailed && pod.Status.Reason != "" && !w.refused:
 		w.refused = true
@@ -137,6 +154,17 @@ func (o *observer) seePod(pod *corev1.Pod, gone bool) {
 		if !w.judged {
 			o.judge(w, asked)
 		}
+	}
+}
+
+// see takes in what the API says of the pod.
+func (w *watched) see(pod *corev1.Pod, gone bool, now time.Time) {
+	w.pod, w.gone = pod, gone
+	if w.bound.IsZero() && pod.Spec.NodeName != "" {
+		w.bound = now
+	}
+	if over := gone || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded; over && w.ended.IsZero() {
+		w.ended = now
 	}
 }
 
@@ -161,13 +189,37 @@ func (o *observer) refusal(w *watched) {
 	h := o.holdings[string(w.pod.UID)]
 	restarted := o.book.lastKill("node-" + node)
 	switch {
+	case w.foreign:
+		o.tally.foreignRefused++
 	case (w.ran || h != nil && h.first.Before(restarted)) && !restarted.IsZero():
+		w.excuse = "the kubelet has restarted"
 		o.tally.refusedAgain++
 	case asksForGPU(w.pod) && now.Sub(restarted) < afterRestart:
+		w.excuse = "the plugin had not registered again"
 		o.tally.refusedUnplugged++
+	case now.Sub(restarted) < afterRestart && o.unswept(node):
+		w.excuse = "the kubelet had not cleared away what ended pods held"
+		o.tally.refusedUnswept++
+		o.book.note(fmt.Sprintf("node %s refused pod %s after its restart, before it had cleared away what ended pods held", node, w.pod.Name))
+	case o.contended(w, now):
+		o.tally.refusedContended++
 	default:
 		o.book.violate(fmt.Sprintf("node %s refused pod %s: %s: %s", node, w.pod.Name, w.pod.Status.Reason, w.pod.Status.Message), node, o.evidence(w)...)
 	}
+}
+
+// unswept says whether pods that had ended were still in the checkpoints when the node's kubelet was last killed. The kubelet that
+// comes back admits its first pods before it clears them away: pkg/kubelet/kubelet.go calls sources ready after it has handled
+// their first additions, and the managers' removeStaleState waits for that. The caller holds mu.
+func (o *observer) unswept(node string) bool {
+	died := o.book.lastDeath("node-" + node)
+	for uid, h := range o.holdings {
+		w := o.pods[types.UID(uid)]
+		if h.node == node && !h.last.Before(died.Add(-2*checkpointPoll)) && (w == nil || !w.ended.IsZero() && w.ended.Before(died.Add(recovery))) {
+			return true
+		}
+	}
+	return false
 }
 
 func asksForGPU(pod *corev1.Pod) bool {
@@ -190,7 +242,7 @@ func (o *observer) judge(w *watched, asked time.Time) {
 			o.tally.unseen++
 		}
 		return
-	case !found && h != nil && !o.cluster.stock:
+	case !found && h != nil && o.cluster.fraud != fraudStock && !w.foreign:
 		o.book.violate("pod "+w.pod.Name+" holds something exclusively and carries no placement", w.pod.Spec.NodeName, o.evidence(w)...)
 		return
 	case !found:
@@ -201,6 +253,9 @@ func (o *observer) judge(w *watched, asked time.Time) {
 	}
 	disturbed := o.book.disturbed(h.node, h.first)
 	wrong := differ(p.Decision.Containers, &h.alloc)
+	if wrong != "" && disturbed != nil {
+		w.excuse = disturbed.String()
+	}
 	switch {
 	case wrong == "" && disturbed != nil:
 		o.tally.exactDisturbed++
@@ -208,6 +263,8 @@ func (o *observer) judge(w *watched, asked time.Time) {
 		o.tally.exact++
 	case h.last.Before(asked):
 		o.tally.unseen++ // it has left already, and may not have been seen whole
+	case o.contended(w, h.first):
+		o.tally.differedContended++
 	case disturbed != nil:
 		o.tally.differedDisturbed++
 		o.book.note(fmt.Sprintf("pod %s on %s, seen to be admitted at %s, exact: %s; %v", w.pod.Name, h.node, h.first.UTC().Format(clockFormat), wrong, disturbed))
@@ -256,6 +313,9 @@ func (o *observer) seeReport(u *unstructured.Unstructured, gone bool) {
 		return
 	}
 	problem := ""
+	for _, p := range nt.Status.Pods {
+		o.list(p.UID, nt.Status.Sequence)
+	}
 	if data, err := json.Marshal(u.Object); err != nil {
 		problem = err.Error()
 	} else {
@@ -274,6 +334,15 @@ func (o *observer) seeReport(u *unstructured.Unstructured, gone bool) {
 		o.tally.notReady++ // the kubelet restarts: said, not hidden
 	case problem != "":
 		o.book.violate("NodeTopology "+nt.Name+": "+problem, nt.Name, u.Object)
+	}
+}
+
+// list notes that a report has the pod.
+func (o *observer) list(uid string, sequence int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, ok := o.listed[uid]; !ok {
+		o.listed[uid] = sequence
 	}
 }
 

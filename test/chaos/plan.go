@@ -11,14 +11,18 @@ import (
 type Kind string
 
 // Operations. Faults on a process name it; see Op.Target.
+//
+// Of a way (from a client to the API server, from the API server to etcd) requests and answers are lost or late; from the
+// API server to etcd it is bytes, of which none is lost.
 const (
 	Create      Kind = "create"       // a pod
 	Delete      Kind = "delete"       // a pod, with its grace period
 	ForceDelete Kind = "force-delete" // a pod, with none: the API forgets it at once
 	Kill        Kind = "kill"         // SIGKILL; started again after For
-	Pause       Kind = "pause"        // SIGSTOP for For: to the process, a clock that jumps ahead
+	Pause       Kind = "pause"        // SIGSTOP for For: to the process, the world jumps ahead
 	Slow        Kind = "slow"         // stopped most of the time, for For
-	Cut         Kind = "cut"          // all connections of a client to the API server
+	Jump        Kind = "jump"         // the clock that a process is given jumps by By
+	Cut         Kind = "cut"          // all connections of a client to the API server, watches among them, or of that to etcd
 	Lose        Kind = "lose"         // every few requests of a client get no answer, for For, though they may be carried out
 	Late        Kind = "late"         // every few requests of a client, or their answers, are late, for For
 	Orphan      Kind = "orphan"       // every few writes of a client are carried out after the client has been told of a failure
@@ -28,17 +32,25 @@ const (
 type Op struct {
 	At   time.Duration
 	Kind Kind
-	// Target is a pod's number, or the name of a process: plane, scheduler-N, agent-NODE, node-NODE.
+	// Target is a pod's number, or the name of a process: etcd, apiserver, scheduler-N, agent-NODE, node-NODE; or leader, which is
+	// whatever scheduler leads by then.
 	Target string
 	Pod    *PodPlan // of Create
 	For    time.Duration
+	By     time.Duration // of Jump
 }
+
+// leader as a target is the scheduler that holds the lease.
+const leader = "leader"
 
 // String is a line of the plan.
 func (o Op) String() string {
 	text := fmt.Sprintf("%7.2fs %s %s", o.At.Seconds(), o.Kind, o.Target)
 	if o.For > 0 {
 		text += fmt.Sprintf(" for %v", o.For)
+	}
+	if o.By != 0 {
+		text += fmt.Sprintf(" by %v", o.By)
 	}
 	if o.Pod != nil {
 		text += fmt.Sprintf(" %+v", *o.Pod)
@@ -54,6 +66,9 @@ type PodPlan struct {
 	Shared   bool
 	MemoryMi int64
 	GPUs     int64
+	// Node: the pod is created on this node, past every scheduler, as a static pod is. Rival: the other scheduler places it.
+	Node  string
+	Rival bool
 	// Ends is after how long its containers exit; 0: they run until stopped.
 	Ends time.Duration
 }
@@ -121,6 +136,12 @@ func (p *planner) create() {
 	default:
 		pod.CPUs, pod.Shared = []int64{1}, true
 	}
+	switch p.r.IntN(24) {
+	case 0:
+		pod.Node = nodeName(p.r.IntN(p.nodes))
+	case 1:
+		pod.Rival = true
+	}
 	if p.r.IntN(4) == 0 {
 		pod.Ends = time.Duration(500+p.r.IntN(8000)) * time.Millisecond
 	}
@@ -154,8 +175,17 @@ func (p *planner) fault() {
 		{3, Op{Kind: Pause, Target: s, For: ms(200, 10000)}}, // longer than the leader's lease, at times
 		{2, Op{Kind: Pause, Target: "agent-" + node, For: ms(200, 8000)}},
 		{1, Op{Kind: Pause, Target: "node-" + node, For: ms(200, 4000)}},
-		{1, Op{Kind: Pause, Target: "plane", For: ms(200, 3000)}},
-		{1, Op{Kind: Slow, Target: "plane", For: ms(1000, 4000)}},
+		{1, Op{Kind: Kill, Target: leader, For: ms(100, 3000)}},
+		{1, Op{Kind: Kill, Target: apiServerName, For: ms(100, 2000)}},
+		{1, Op{Kind: Pause, Target: apiServerName, For: ms(200, 3000)}},
+		{1, Op{Kind: Slow, Target: apiServerName, For: ms(1000, 4000)}},
+		{1, Op{Kind: Kill, Target: storageName, For: ms(100, 1500)}},
+		{1, Op{Kind: Pause, Target: storageName, For: ms(200, 2000)}},
+		{1, Op{Kind: Slow, Target: storageName, For: ms(1000, 5000)}},
+		{2, Op{Kind: Late, Target: storageName, For: ms(1000, 5000)}},
+		{2, Op{Kind: Cut, Target: storageName}},
+		{2, Op{Kind: Jump, Target: s, By: p.jump()}},
+		{2, Op{Kind: Jump, Target: "agent-" + node, By: p.jump()}},
 		{4, Op{Kind: Cut, Target: client}},
 		{3, Op{Kind: Lose, Target: client, For: ms(500, 3000)}},
 		{3, Op{Kind: Late, Target: client, For: ms(500, 3000)}},
@@ -177,3 +207,14 @@ func (p *planner) fault() {
 		return
 	}
 }
+
+// jump is by how much a clock jumps: far ahead, or a little back.
+func (p *planner) jump() time.Duration {
+	if p.r.IntN(3) == 0 {
+		return -time.Duration(1+p.r.IntN(10)) * time.Second
+	}
+	return time.Duration(1+p.r.IntN(600)) * time.Second
+}
+
+// foreign says that the pod is on its node by another way than Berth's scheduler.
+func (p *PodPlan) foreign() bool { return p.Rival || p.Node != "" }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"maps"
 	"slices"
@@ -21,7 +22,7 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	fmt.Fprintf(out, "seed %d: %v of faults on %d nodes; SEED=%d replays the plan\n", o.seed, o.duration, o.nodes, o.seed)
 	begun := time.Now()
 	c, err := startCluster(ctx, o)
-	b := &book{out: out, seed: o.seed, counts: map[Kind]int{}, logs: c.logsOf}
+	b := &book{out: out, seed: o.seed, each: o.each, counts: map[Kind]int{}, logs: c.logsOf}
 	defer func() {
 		keep := o.keep || b.count() > 0 || err != nil && ctx.Err() == nil
 		err = errors.Join(err, c.stop(keep))
@@ -35,7 +36,7 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	fmt.Fprintf(out, "ready after %.1fs\n", time.Since(begun).Seconds())
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &driver{cluster: c, observer: newObserver(c, b), book: b, out: out, exits: map[string]int{}, asks: make(chan func(context.Context) error, askLimit)}
+	d := &driver{cluster: c, observer: newObserver(c, b), book: b, out: out, exits: map[string]int{}, said: outcomes{told: map[string]bool{}}, asks: make(chan func(context.Context) error, askLimit)}
 	go d.askAll(watching)
 	defer close(d.asks)
 	if err := d.observer.start(watching); err != nil {
@@ -43,7 +44,9 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	}
 	d.begun = time.Now()
 	b.begun = d.begun
-	err = d.drive(ctx, NewPlan(o.seed, o.nodes, o.duration), o.duration)
+	plan := NewPlan(o.seed, o.nodes, o.duration)
+	fmt.Fprintf(out, "%d operations are planned; the plan's hash is %08x\n", len(plan), hashOf(plan))
+	err = d.drive(ctx, plan, o.duration)
 	if err == nil && b.count() < maxViolations {
 		err = d.finish(ctx)
 	}
@@ -57,10 +60,19 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	return nil
 }
 
+// hashOf is equal for equal plans.
+func hashOf(plan []Op) uint32 {
+	h := fnv.New32a()
+	for _, o := range plan {
+		fmt.Fprintln(h, o)
+	}
+	return h.Sum32()
+}
+
 // logsOf returns the logs that concern the node; "" stands for the schedulers alone.
 func (c *cluster) logsOf(node string) map[string]string {
 	out := map[string]string{}
-	for _, name := range []string{"scheduler-0", "scheduler-1", "agent-" + node, "node-" + node} {
+	for _, name := range []string{apiServerName, "scheduler-0", "scheduler-1", "agent-" + node, "node-" + node} {
 		if p := c.procs[name]; p != nil {
 			out[name] = p.log
 		}
@@ -89,8 +101,15 @@ func (d *driver) show() {
 			faults += n
 		}
 	}
-	fmt.Fprintf(d.out, "%4.0fs  pods %d  running %d  pending %d  ran %d  exact %d+%d  verdict %d  reports %d  faults %d  violations %d\n",
-		time.Since(d.begun).Seconds(), t.pods, running, pending, t.ran, t.exact, t.exactDisturbed, t.verdict, t.reports, faults, d.book.count())
+	fmt.Fprintf(d.out, "%4.0fs  pods %d  running %d  pending %d  ran %d  exact %d (%d under a fault)  verdict %d  reports %d  faults %d  violations %d\n",
+		time.Since(d.begun).Seconds(), t.pods, running, pending, t.ran, t.exact+t.exactDisturbed, t.exactDisturbed, t.verdict, t.reports, faults, d.book.count())
+}
+
+func total(counts map[string]int) (sum int) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
 }
 
 // table prints what was done and what came of it.
@@ -100,21 +119,16 @@ func (d *driver) table() {
 	d.book.mu.Lock()
 	defer d.book.mu.Unlock()
 	w := tabwriter.NewWriter(d.out, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, "\nWHAT\tCOUNT\t\n")
+	fmt.Fprintf(w, "\nDONE\tCOUNT\tTO\n")
 	for _, k := range slices.Sorted(maps.Keys(d.book.counts)) {
-		fmt.Fprintf(w, "%s\t%d\t\n", k, d.book.counts[k])
+		fmt.Fprintf(w, "%s\t%d\t%s\n", k, d.book.counts[k], d.book.targets(k))
 	}
+	fmt.Fprintf(w, "\nSEEN\tCOUNT\t\n")
 	struck := 0
 	for _, p := range d.procs {
-		if p.line != nil {
-			p.line.mu.Lock()
-			struck += p.line.struck
-			p.line.mu.Unlock()
+		if p.way != nil {
+			struck += p.way.hits()
 		}
-	}
-	exits := 0
-	for _, n := range d.exits {
-		exits += n
 	}
 	t := &d.tally
 	for _, row := range []struct {
@@ -123,18 +137,24 @@ func (d *driver) table() {
 		more  string
 	}{
 		{"requests hit, clients cut", struck, ""},
-		{"processes that ended by themselves", exits, fmt.Sprint(d.exits)},
+		{"new leaders", max(0, t.leaders-1), ""},
+		{"processes that ended by themselves", total(d.exits), fmt.Sprint(d.exits)},
 		{"pods", t.pods, ""},
 		{"pods that ran", t.ran, ""},
+		{"pods of others", t.foreign, fmt.Sprintf("%d of them refused by kubelets", t.foreignRefused)},
 		{"checkpoints checked", t.checkpoints, ""},
 		{"reports checked", t.reports, fmt.Sprintf("%d of them not ready, as they said", t.notReady)},
 		{"exact placements kept", t.exact + t.exactDisturbed, fmt.Sprintf("%d of them under a fault", t.exactDisturbed)},
 		{"exact placements that differ under a fault", t.differedDisturbed, "an assumption about speed was broken"},
+		{"exact placements that differ, contended", t.differedContended, "a pod of others came between"},
 		{"placements by verdict", t.verdict, ""},
 		{"placements not seen in a checkpoint", t.unseen, ""},
 		{"refused again after a kubelet's restart", t.refusedAgain, "admitted before"},
 		{"refused for devices after a kubelet's restart", t.refusedUnplugged, "the plugin had not registered again"},
-		{"violations", len(d.book.violations), ""},
+		{"refused for what ended pods held", t.refusedUnswept, "the kubelet had restarted and not cleared it away"},
+		{"refused, contended", t.refusedContended, "a pod of others came between"},
+		{"not kept by the scheduler's own account", total(t.outcomes), fmt.Sprint(t.outcomes)},
+		{"VIOLATIONS", len(d.book.violations), fmt.Sprintf("seed %d", d.book.seed)},
 	} {
 		fmt.Fprintf(w, "%s\t%d\t%s\n", row.what, row.count, row.more)
 	}

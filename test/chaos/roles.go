@@ -10,58 +10,108 @@ import (
 	"path/filepath"
 
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/placement"
 )
 
 // The verbs with which this program starts itself, besides those of package demo.
 const (
-	// verbPlane runs the control plane; arguments: its directory, then the names of the nodes.
-	verbPlane = "control-plane"
-	// verbAgent runs an agent; arguments: a kubeconfig and the directory of its node.
+	// verbStorage runs etcd; arguments: the control plane's directory, and the file for its URL.
+	verbStorage = "etcd"
+	// verbAPIServer runs an API server; arguments: the cluster's directory, the control plane's, the URL of etcd, then the names of the nodes.
+	verbAPIServer = "apiserver"
+	// verbAgent runs an agent; arguments: a kubeconfig, the directory of its node, and the file that its clock follows.
 	verbAgent = "agent"
+	// verbScheduler runs Berth's scheduler; arguments: the file that its clock follows, then those of kube-scheduler.
+	verbScheduler = "scheduler"
 )
 
-// Files in the control plane's directory.
+// Files in the cluster's directory.
 const (
 	adminConfig     = "admin.kubeconfig"
 	schedulerConfig = "scheduler.kubeconfig"
 	readyFile       = "ready"
+	storageURLFile  = "etcd.url"
 )
 
 func nodeConfig(name string) string { return name + ".kubeconfig" }
 
 // role plays the child's role that args ask for; ok is false when they ask for none.
 func role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) {
-	if len(args) < 3 || args[0] != verbPlane && args[0] != verbAgent {
+	roles := map[string]struct {
+		args int // at least
+		do   func(ctx context.Context, args []string, log io.Writer) error
+	}{verbStorage: {2, serveStorage}, verbAPIServer: {3, serveAPIServer}, verbAgent: {3, serveAgent}}
+	if len(args) > 1 && args[0] == verbScheduler {
+		plugin := scheduler.WithClock(followClock(args[1]))
+		return demo.RunScheduler(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, plugin)), args[2:], stdin), true
+	}
+	if len(args) == 0 || roles[args[0]].do == nil || len(args) <= roles[args[0]].args {
 		return 0, false
 	}
 	ctx, cancel := hollow.WithParent(context.Background(), stdin)
 	defer cancel()
-	var err error
-	if args[0] == verbPlane {
-		err = servePlane(ctx, args[1], args[2:], stderr)
-	} else {
-		err = serveAgent(ctx, args[1], hollow.Dir(args[2]), stderr)
-	}
-	if err != nil {
+	if err := roles[args[0]].do(ctx, args[1:], stderr); err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1, true
 	}
 	return 0, true
 }
 
-// servePlane runs a control plane with Berth's manifests, and writes a file when it is ready.
-func servePlane(ctx context.Context, dir string, nodes []string, log io.Writer) (err error) {
-	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: dir, Log: log})
+// serveStorage runs etcd on the data that it finds, and tells where.
+func serveStorage(ctx context.Context, args []string, log io.Writer) error {
+	dir, file := args[0], args[1]
+	e, err := controlplane.StartEtcd(ctx, dir, log)
+	if err != nil {
+		return err
+	}
+	defer e.Stop()
+	if err := writeWhole(file, []byte(e.URL())); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// writeWhole writes a file that others wait for.
+func writeWhole(file string, data []byte) error {
+	if err := os.WriteFile(file+".new", data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+// serveAPIServer runs an API server with Berth's manifests. The first one of a cluster applies them, hands out credentials,
+// and writes a file when it is ready; those after it continue.
+func serveAPIServer(ctx context.Context, args []string, log io.Writer) (err error) {
+	dir, nodes := args[0], args[3:]
+	cp, err := controlplane.Start(ctx, controlplane.Options{Keep: args[1], Etcd: args[2], Log: log})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, cp.Stop()) }()
+	ready := filepath.Join(dir, readyFile)
+	if _, err := os.Stat(ready); err != nil {
+		if err := furnish(ctx, cp, dir, nodes); err != nil {
+			return err
+		}
+		if err := writeWhole(ready, nil); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// furnish installs Berth's manifests and writes everybody's credentials.
+func furnish(ctx context.Context, cp *controlplane.ControlPlane, dir string, nodes []string) error {
 	if err := cp.Apply(ctx, deploy.Manifests()...); err != nil {
 		return err
 	}
@@ -82,15 +132,12 @@ func servePlane(ctx context.Context, dir string, nodes []string, log io.Writer) 
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, readyFile), nil, 0o600); err != nil {
-		return err
-	}
-	<-ctx.Done()
 	return nil
 }
 
 // serveAgent runs the agent of a hollow node.
-func serveAgent(ctx context.Context, kubeconfig string, dir hollow.Dir, log io.Writer) error {
+func serveAgent(ctx context.Context, args []string, log io.Writer) error {
+	kubeconfig, dir, wrong := args[0], hollow.Dir(args[1]), followClock(args[2])
 	spec, err := dir.ReadSpec()
 	if err != nil {
 		return err
@@ -102,6 +149,6 @@ func serveAgent(ctx context.Context, kubeconfig string, dir hollow.Dir, log io.W
 	client.QPS = -1
 	return agent.Run(ctx, agent.Options{
 		Node: spec.Name, Client: client, Root: dir.Root(), Machine: spec.Machine, Preferences: map[string]placement.Preference{gpuResource: placement.SortedPreference},
-		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Now: wrong.Now, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A fraud makes a scheduler break its promises on purpose, on its way to the API server: a suite that cannot fail proves nothing.
+type fraud string
+
+const (
+	// fraudPromise: Bindings promise other CPUs than were decided on.
+	fraudPromise fraud = "promise"
+	// fraudOrder: Bindings that the scheduler takes for written are written later, in an order that nobody knows, so that
+	// pods are decided on without some of their predecessors.
+	fraudOrder fraud = "order"
+	// fraudDeaf: the scheduler hears of no report after its start, but goes on hearing of heartbeats.
+	fraudDeaf fraud = "deaf"
+	// fraudStock: kube-scheduler itself, which promises nothing and puts pods where kubelets refuse them.
+	fraudStock fraud = "stock"
+)
+
+var frauds = []fraud{fraudPromise, fraudOrder, fraudDeaf, fraudStock}
+
+// parseFraud reads the flag; "" is none.
+func parseFraud(text string) (fraud, error) {
+	if f := fraud(text); f == "" || slices.Contains(frauds, f) {
+		return f, nil
+	}
+	return "", fmt.Errorf("-break %q: want one of %v", text, frauds)
+}
+
+// cheat says whether the fraud has answered the request.
+func (w *line) cheat(out http.ResponseWriter, r *http.Request) bool {
+	binding := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/binding")
+	switch {
+	case w.fraud == fraudPromise && binding:
+		w.alter(r)
+	case w.fraud == fraudOrder && binding:
+		w.postpone(out, r)
+		return true
+	case w.fraud == fraudDeaf && r.URL.Query().Get("watch") != "" && strings.HasSuffix(r.URL.Path, "/nodetopologies"):
+		<-r.Context().Done()
+		return true
+	}
+	return false
+}
+
+// alter changes the first digit of each list of CPUs. The length stays, whatever the encoding around the annotation is.
+func (w *line) alter(r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	field := []byte(`"cpus":"`)
+	for at := 0; ; {
+		i := bytes.Index(body[at:], field)
+		if i < 0 {
+			break
+		}
+		at += i + len(field)
+		body[at] = '0' + (body[at]-'0'+1)%10
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+}
+
+// maxDeferral is how late a Binding is written by fraudOrder.
+const maxDeferral = 3 * time.Second
+
+// postpone says that the Binding is written, and writes it later.
+func (w *line) postpone(out http.ResponseWriter, r *http.Request) {
+	later := w.copyOf(r)
+	if later == nil {
+		panic(http.ErrAbortHandler)
+	}
+	time.AfterFunc(rand.N(maxDeferral), func() { w.send(later) })
+	out.Header().Set("Content-Type", "application/json")
+	out.WriteHeader(http.StatusCreated)
+	// Whoever has gone does not listen.
+	_, _ = io.WriteString(out, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}`)
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// What the scheduler can know of a pod that another way has brought to a node.
+const (
+	// hearing is how long the scheduler may take to hear of it, when nothing is done to anybody.
+	hearing = 3 * time.Second
+	// leaving is how long the node may go on holding what it had.
+	leaving = 10 * time.Second
+)
+
+// contended says whether a pod that came to the node by another way may have come between the report on which w was decided and
+// the moment at which the kubelet decided about it; it is then w's excuse. The caller holds mu.
+//
+// One that the report has, or of which the scheduler must have heard before it wrote w's Binding, is no excuse: Berth counts with it.
+func (o *observer) contended(w *watched, decided time.Time) bool {
+	p, _, _ := wire.PlacementOf(w.pod)
+	for uid, f := range o.pods {
+		switch sequence, listed := o.listed[string(uid)]; {
+		case !f.foreign || f.pod.Spec.NodeName != w.pod.Spec.NodeName:
+		case f.bound.After(decided):
+		case listed && sequence <= p.Report:
+		case !f.ended.IsZero() && f.ended.Add(leaving).Before(w.bound):
+		case w.bound.Sub(f.bound) > hearing && !o.book.deafened(f.bound, w.bound):
+		default:
+			w.excuse = fmt.Sprintf("contended by pod %s, seen on %s at %s", f.pod.Name, f.pod.Spec.NodeName, f.bound.UTC().Format(clockFormat))
+			return true
+		}
+	}
+	return false
+}

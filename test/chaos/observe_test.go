@@ -1,0 +1,202 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// begun is when the stories of these tests begin.
+var begun = time.Now().Add(-2 * time.Hour)
+
+func after(d time.Duration) time.Time { return begun.Add(d) }
+
+// scene is an observer without a cluster. Its pod "ours" was decided on report 7 and is promised CPUs 2-3.
+func scene(t *testing.T) (*observer, *watched) {
+	t.Helper()
+	b := &book{out: io.Discard, begun: begun, counts: map[Kind]int{}, logs: func(string) map[string]string { return nil }}
+	o := newObserver(&cluster{}, b)
+	p := wire.Placement{Sequence: 1, Report: 7, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull,
+		Decision: placement.Decision{UID: "ours", Containers: []placement.ContainerDecision{{Name: "c", Hint: placement.Hint{Any: true, Preferred: true}, CPUs: list(t, "2-3")}}}}
+	text, err := wire.EncodePlacement(&p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := o.add("ours", after(time.Minute))
+	w.pod.Annotations = map[string]string{wire.PlacementAnnotation: text}
+	return o, w
+}
+
+func list(t *testing.T, text string) topology.CPUSet {
+	t.Helper()
+	set, err := topology.ParseCPUList(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func (o *observer) add(name string, bound time.Time) *watched {
+	w := &watched{bound: bound, pod: &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+		Spec:       corev1.PodSpec{NodeName: "n0", Containers: []corev1.Container{{Name: "c"}}},
+	}}
+	o.pods[w.pod.UID] = w
+	return w
+}
+
+// TestContended: which pods of others are an excuse for a decision of which the Binding was seen after a minute, and the
+// admission a second later.
+func TestContended(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		bound  time.Duration // of the other pod
+		change func(o *observer, f *watched)
+		want   bool
+	}{
+		{"just before", time.Minute - time.Second, nil, true},
+		{"between Binding and admission", time.Minute + time.Second/2, nil, true},
+		{"after the admission", time.Minute + 2*time.Second, nil, false},
+		{"long before, so that the scheduler knew", 30 * time.Second, nil, false},
+		{"long before, while the scheduler could not hear", 30 * time.Second, func(o *observer, _ *watched) {
+			o.book.faults = []span{{Pause, "scheduler-0", after(20 * time.Second), after(50 * time.Second), false}}
+		}, true},
+		{"long before, and a clock has jumped", 30 * time.Second, func(o *observer, _ *watched) {
+			o.book.faults = []span{{Jump, "scheduler-0", after(20 * time.Second), after(50 * time.Second), false}}
+		}, false},
+		{"in the report that was decided on", time.Minute - time.Second, func(o *observer, f *watched) { o.listed["other"] = 7 }, false},
+		{"in a later report", time.Minute - time.Second, func(o *observer, f *watched) { o.listed["other"] = 8 }, true},
+		{"on another node", time.Minute - time.Second, func(_ *observer, f *watched) { f.pod.Spec.NodeName = "n1" }, false},
+		{"one of ours", time.Minute - time.Second, func(_ *observer, f *watched) { f.foreign = false }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o, w := scene(t)
+			f := o.add("other", after(tc.bound))
+			f.foreign = true
+			if tc.change != nil {
+				tc.change(o, f)
+			}
+			if got := o.contended(w, after(time.Minute+time.Second)); got != tc.want || (w.excuse != "") != tc.want {
+				t.Errorf("contended %v, excuse %q; want %v", got, w.excuse, tc.want)
+			}
+		})
+	}
+}
+
+// TestBrokenPromisesAreViolations: what the suite is for. Each story breaks one promise, and is harmless with an excuse.
+func TestBrokenPromisesAreViolations(t *testing.T) {
+	landed := after(time.Minute + time.Second)
+	hold := func(cpus string) func(*testing.T, *observer, *watched) {
+		return func(t *testing.T, o *observer, w *watched) {
+			o.holdings["ours"] = &holding{node: "n0", first: landed, last: after(time.Hour), alloc: placement.PodAllocation{UID: "ours",
+				Containers: []placement.ContainerAllocation{{Name: "c", CPUs: list(t, cpus)}}}}
+			o.judge(w, landed)
+		}
+	}
+	told := func(how string) func(*testing.T, *observer, *watched) {
+		return func(_ *testing.T, o *observer, w *watched) {
+			w.ended = landed
+			o.outcome(&outcome{read: landed, node: "n0", uid: "ours", how: how})
+		}
+	}
+	refuse := func(_ *testing.T, o *observer, w *watched) { o.refusal(w) }
+	fault := func(_ *testing.T, o *observer, _ *watched) {
+		o.book.faults = []span{{Kill, "node-n0", after(time.Minute), after(time.Minute + time.Second/2), false}}
+	}
+	// A kubelet that came back a moment ago, and the checkpoints of its predecessor that still named a pod.
+	restart := func(named string) func(*testing.T, *observer, *watched) {
+		return func(_ *testing.T, o *observer, _ *watched) {
+			now := time.Now()
+			o.book.faults = []span{{Kill, "node-n0", now.Add(-2 * time.Second), now.Add(-time.Second), false}}
+			o.add("ended", after(0)).ended = now.Add(-3 * time.Second)
+			o.add("running", after(0))
+			o.holdings[named] = &holding{node: "n0", first: after(0), last: now}
+		}
+	}
+	other := func(_ *testing.T, o *observer, _ *watched) { o.add("other", after(time.Minute)).foreign = true }
+	for _, tc := range []struct {
+		name  string
+		given []func(*testing.T, *observer, *watched)
+		want  int
+	}{
+		{"kept", []func(*testing.T, *observer, *watched){hold("2-3")}, 0},
+		{"other CPUs", []func(*testing.T, *observer, *watched){hold("4-5")}, 1},
+		{"other CPUs after a restart of the kubelet", []func(*testing.T, *observer, *watched){fault, hold("4-5")}, 0},
+		{"other CPUs, contended", []func(*testing.T, *observer, *watched){other, hold("4-5")}, 0},
+		{"refused", []func(*testing.T, *observer, *watched){refuse}, 1},
+		{"refused, contended", []func(*testing.T, *observer, *watched){other, refuse}, 0},
+		{"refused after a restart", []func(*testing.T, *observer, *watched){restart("running"), refuse}, 1},
+		{"refused after a restart, for what an ended pod held", []func(*testing.T, *observer, *watched){restart("ended"), refuse}, 0},
+		{"told as mispredicted", []func(*testing.T, *observer, *watched){told("mispredicted")}, 1},
+		{"told as refused", []func(*testing.T, *observer, *watched){told("refused")}, 1},
+		{"told as mispredicted after a restart of the kubelet", []func(*testing.T, *observer, *watched){fault, told("mispredicted")}, 0},
+		{"told as contended", []func(*testing.T, *observer, *watched){other, told("contended")}, 0},
+		{"contended, and told as mispredicted", []func(*testing.T, *observer, *watched){other, told("mispredicted")}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o, w := scene(t)
+			for _, f := range tc.given {
+				f(t, o, w)
+			}
+			if got := o.book.count(); got != tc.want {
+				t.Errorf("%d violations, want %d: %v", got, tc.want, o.book.violations)
+			}
+		})
+	}
+}
+
+// TestHoldingsMayNotChange: a container's CPUs are its own until it ends.
+func TestHoldingsMayNotChange(t *testing.T) {
+	o, _ := scene(t)
+	for i, cpus := range []string{"2", "2", "3"} {
+		o.remember("n0", &placement.PodAllocation{UID: "ours", Containers: []placement.ContainerAllocation{{Name: "c", CPUs: list(t, cpus)}}})
+		if got, want := o.book.count(), i/2; got != want {
+			t.Errorf("after CPUs %s: %d violations, want %d", cpus, got, want)
+		}
+	}
+}
+
+// TestOutcomesAreReadOnce from logs that grow, of two schedulers that tell the same.
+func TestOutcomesAreReadOnce(t *testing.T) {
+	dir := t.TempDir()
+	line := `I1120 21:08:01.753090   22901 feed.go:163] "A promise was not kept" logger="Berth" node="n2" uid="u-%d" outcome="mispredicted" promised="{}" found="{}"` + "\n"
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	s := outcomes{told: map[string]bool{}}
+	half := fmt.Sprintf(line, 2)
+	for i, step := range []struct {
+		file, text string
+		want       int
+	}{{"a", "something else\n" + fmt.Sprintf(line, 1), 1}, {"b", fmt.Sprintf(line, 1), 1}, {"a", half[:40], 1}, {"a", half[40:], 2}} {
+		if err := s.read(write(step.file, step.text), begun); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.waiting) != step.want {
+			t.Errorf("step %d: %d outcomes, want %d: %v", i, len(s.waiting), step.want, s.waiting)
+		}
+	}
+	if got := s.waiting[1]; got.node != "n2" || got.uid != "u-2" || got.how != "mispredicted" {
+		t.Errorf("read %+v", got)
+	}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"regexp"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// outcome is a line of a scheduler's log: what became of a promise that was not kept.
+type outcome struct {
+	read           time.Time
+	node, uid, how string
+}
+
+var outcomeLine = regexp.MustCompile(`"A promise was not kept".* node="([^"]+)" uid="([^"]+)" outcome="([^"]+)"`)
+
+// follower reads what is added to files; the zero value begins at their beginning.
+type follower struct{ offsets map[string]int64 }
+
+// read returns the whole lines that have been added.
+func (f *follower) read(file string) ([]byte, error) {
+	open, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer open.Close()
+	if f.offsets == nil {
+		f.offsets = map[string]int64{}
+	}
+	fresh, err := io.ReadAll(io.NewSectionReader(open, f.offsets[file], math.MaxInt64-f.offsets[file]))
+	if err != nil {
+		return nil, err
+	}
+	fresh = fresh[:bytes.LastIndexByte(fresh, '\n')+1]
+	f.offsets[file] += int64(len(fresh))
+	return fresh, nil
+}
+
+// outcomes follows the schedulers' logs, which go on when a process is another one.
+type outcomes struct {
+	follower
+	waiting []outcome
+	told    map[string]bool // by UID and what became of it: both schedulers tell
+}
+
+// read takes in what has been written since.
+func (s *outcomes) read(log string, now time.Time) error {
+	fresh, err := s.follower.read(log)
+	if err != nil {
+		return err
+	}
+	for _, m := range outcomeLine.FindAllSubmatch(fresh, -1) {
+		out := outcome{now, string(m[1]), string(m[2]), string(m[3])}
+		if key := out.uid + " " + out.how; !s.told[key] {
+			s.told[key] = true
+			s.waiting = append(s.waiting, out)
+		}
+	}
+	return nil
+}
+
+// outcomePatience is how long everything else has to be seen of a pod before the scheduler's word about it is judged.
+const outcomePatience = 15 * time.Second
+
+// judgeOutcomes holds what the schedulers say against what has been seen; those told after until are left for later.
+func (d *driver) judgeOutcomes(until time.Time) error {
+	for i := range schedulers {
+		if err := d.said.read(d.procs[fmt.Sprint("scheduler-", i)].log, time.Now()); err != nil {
+			return err
+		}
+	}
+	n := 0
+	for ; n < len(d.said.waiting) && d.said.waiting[n].read.Before(until); n++ {
+		d.observer.outcome(&d.said.waiting[n])
+	}
+	d.said.waiting = d.said.waiting[n:]
+	return nil
+}
+
+// outcome judges a promise that was not kept, by the scheduler's own account: a pod of others that came between is told as
+// contended, and nothing else is told that has no excuse.
+func (o *observer) outcome(s *outcome) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tally.outcomes[s.how]++
+	w := o.pods[types.UID(s.uid)]
+	if w == nil || s.how == "contended" {
+		return
+	}
+	text := fmt.Sprintf("scheduler: pod %s on %s: %s", w.pod.Name, s.node, s.how)
+	switch disturbed := o.book.disturbed(s.node, s.read); {
+	case o.contended(w, o.landed(w)):
+		o.book.violate(text+", and should be told as "+w.excuse, s.node, o.evidence(w)...)
+	case w.excuse == "" && disturbed == nil && o.book.disturbed(s.node, w.bound) == nil:
+		o.book.violate(text+", and has no excuse", s.node, o.evidence(w)...)
+	}
+}
+
+// landed is when the kubelet is known to have decided about the pod.
+func (o *observer) landed(w *watched) time.Time {
+	if h := o.holdings[string(w.pod.UID)]; h != nil {
+		return h.first
+	}
+	return w.ended
+}
+
+// leaderPoll is how often the schedulers' logs are looked through for who leads.
+const leaderPoll = 500 * time.Millisecond
+
+// leadership is what client-go's tools/leaderelection writes.
+var leadership = []byte("uccessfully acquired lease")
+
+// watchLeader looks until ctx ends.
+func (o *observer) watchLeader(ctx context.Context) {
+	clock := time.NewTicker(leaderPoll)
+	defer clock.Stop()
+	var f follower
+	for ctx.Err() == nil {
+		for i := range schedulers {
+			name := fmt.Sprint("scheduler-", i)
+			// A log that cannot be read is noticed by others.
+			if fresh, err := f.read(o.cluster.procs[name].log); err == nil && bytes.Contains(fresh, leadership) {
+				o.leads(name)
+			}
+		}
+		select {
+		case <-clock.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// leads notes a change of the leader, which may be the same process's successor.
+func (o *observer) leads(name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.leader = name
+	o.tally.leaders++
+}
