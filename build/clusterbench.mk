@@ -25,3 +25,5 @@ bench-cluster: clusterbench-build ## Both schedulers on a real API server: NODES
 bench-writes: clusterbench-build ## What reports and heartbeats of NODES agents cost the API server (five minutes).
 	$(call say,reports and heartbeats of $(NODES) nodes with 256 CPUs and 60 pods)
 	@$(call CLUSTERBENCH,writes) -length=$(LENGTH) $(CLUSTERBENCH_FLAGS)
+	$(call say,one report by server-side apply, by update and by patch)
+	@$(call CLUSTERBENCH,ways) $(CLUSTERBENCH_FLAGS)

@@ -48,7 +48,8 @@ func (n *simNode) beat(ctx context.Context, p *plane) (time.Duration, error) {
 	}
 	begun := time.Now()
 	path := "/apis/coordination.k8s.io/v1/namespaces/" + lease.Namespace + "/leases/" + lease.Name
-	err = p.raw.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", "berth-agent").Param("force", "true").Body(data).Do(ctx).Error()
+	err = p.raw.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", "berth-agent").Param("force", "true").
+		Param("fieldValidation", "Ignore").Body(data).Do(ctx).Error()
 	if err != nil {
 		return 0, fmt.Errorf("heartbeat of %s: %w", n.name, err)
 	}

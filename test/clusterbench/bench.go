@@ -40,6 +40,7 @@ type result struct {
 	Ratios []ratioResult  `json:"ratios,omitempty"`
 	Filter []filterResult `json:"filter,omitempty"`
 	Writes *writesResult  `json:"writes,omitempty"`
+	Ways   []*way         `json:"ways,omitempty"`
 }
 
 func newBench(ctx context.Context, o options, stderr io.Writer) (_ *bench, err error) {

@@ -27,12 +27,12 @@ func main() {
 const verbPlane = "control-plane"
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	verbs := map[string]func(*bench) error{"cluster": (*bench).cluster, "writes": (*bench).writes}
+	verbs := map[string]func(*bench) error{"cluster": (*bench).cluster, "writes": (*bench).writes, "ways": (*bench).ways}
 	if len(args) == 2 && args[0] == verbPlane {
 		return servePlane(ctx, args[1], os.Stdin, stdout)
 	}
 	if len(args) == 0 || verbs[args[0]] == nil {
-		return fmt.Errorf("%q: want the verb cluster or writes", args)
+		return fmt.Errorf("%q: want the verb cluster, writes or ways", args)
 	}
 	klog.SetLogger(logr.Discard()) // client-go warns about every request that ends with a phase or the control plane
 	opts, err := parseOptions(args[1:], stderr)

@@ -47,8 +47,9 @@ func TestWrites(t *testing.T) {
 	if len(w.Phases) != 3 || w.Phases[0].Heartbeats.Count != 0 || w.Phases[1].Heartbeats.Count < 12 {
 		t.Errorf("phases: %+v, want three, with heartbeats from the second on", w.Phases)
 	}
-	if w.FullStorage <= w.EmptyStorage {
-		t.Errorf("the database did not grow: %v, then %v bytes", w.EmptyStorage, w.FullStorage)
+	// Twelve reports may find their place in pages that the database has already: it need not grow.
+	if w.EmptyStorage <= 0 || w.FullStorage < w.EmptyStorage {
+		t.Errorf("the database: %v, then %v bytes", w.EmptyStorage, w.FullStorage)
 	}
 }
 

@@ -35,6 +35,7 @@ type simNode struct {
 	sequence  int64
 	published *placement.Snapshot
 	bytes     int
+	version   string // of the object, where ways are compared
 }
 
 // simPod is a pod that the kubelet has handled.
@@ -126,13 +127,17 @@ func (n *simNode) report(ctx context.Context, p *plane) (time.Duration, error) {
 		return 0, err
 	}
 	begun := time.Now()
-	err = p.raw.Patch(types.ApplyPatchType).AbsPath(reportPath(n.name)).Param("fieldManager", "berth-agent").Param("force", "true").Body(data).Do(ctx).Error()
+	err = p.raw.Patch(types.ApplyPatchType).AbsPath(reportPath(n.name)).Param("fieldManager", "berth-agent").Param("force", "true").
+		Param("fieldValidation", "Ignore").SetHeader("Accept", metadataOnly).Body(data).Do(ctx).Error()
 	if err != nil {
 		return 0, fmt.Errorf("report of %s: %w", n.name, err)
 	}
 	n.published, n.bytes = &snap, len(data)
 	return time.Since(begun), nil
 }
+
+// metadataOnly asks for an answer without what was just sent.
+const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 func reportPath(node string) string {
 	gv := v1alpha1.GroupVersion

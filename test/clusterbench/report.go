@@ -84,6 +84,9 @@ func (r *result) print(w io.Writer) {
 	if r.Writes != nil {
 		r.Writes.print(w)
 	}
+	if len(r.Ways) > 0 && len(r.Ways[0].PerWrite) > 0 {
+		printWays(w, r.Ways)
+	}
 }
 
 // table writes rows under a heading.

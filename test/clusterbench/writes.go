@@ -157,15 +157,19 @@ func (p *writesPhase) perWrite(before []writesPhase) {
 	}
 }
 
-// change takes a node's oldest pod away, puts another one there and reports it.
-func (b *bench) change(ctx context.Context, n *simNode) error {
+// turnOver takes the node's oldest pod away and puts another one there.
+func (n *simNode) turnOver() error {
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	oldest := n.next - writtenPods
 	n.state.Release(n.kind.model, uidOf(n, oldest))
 	delete(n.pods, types.UID(uidOf(n, oldest)))
-	err := n.put()
-	n.mu.Unlock()
-	if err != nil {
+	return n.put()
+}
+
+// change turns a pod of a node over and reports it.
+func (b *bench) change(ctx context.Context, n *simNode) error {
+	if err := n.turnOver(); err != nil {
 		return err
 	}
 	took, err := n.report(ctx, b.plane)
