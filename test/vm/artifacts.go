@@ -25,6 +25,7 @@ type Artifacts struct {
 	Initrd  string
 	Disk    string // root file system, ext4; booted with snapshot=on and so never changed
 	Busybox string // for the host's end of the API server's forwarding
+	KVM     bool   // whether the host's KVM runs this kernel
 }
 
 // builder makes the artifacts that are missing, saying what it does.
@@ -45,6 +46,7 @@ func Ensure(ctx context.Context, repo, cache string, log io.Writer) (*Artifacts,
 	}{
 		{"Debian packages for QEMU", b.hostPackages},
 		{"kernel, busybox and libseccomp", b.guestPackages},
+		{"lscpu and numactl", b.guestTools},
 		{"containerd, its shim and ctr (cold: about 2 minutes)", b.containerd},
 		{"runc", b.runc},
 		{"kubelet (cold: about 3 minutes)", b.kubelet},
@@ -62,13 +64,15 @@ func Ensure(ctx context.Context, repo, cache string, log io.Writer) (*Artifacts,
 	if err != nil {
 		return nil, err
 	}
-	return &Artifacts{
+	a := &Artifacts{
 		Dir:     cache,
 		Kernel:  filepath.Join(b.deb("kernel"), "boot", "vmlinuz-"+kernel),
 		Initrd:  filepath.Join(cache, "initrd"),
 		Disk:    filepath.Join(cache, "root.ext4"),
 		Busybox: b.busybox(),
-	}, nil
+	}
+	a.KVM = b.kvm(ctx, a)
+	return a, nil
 }
 
 func (b *builder) say(format string, args ...any) { fmt.Fprintf(b.log, "== "+format+"\n", args...) }
@@ -153,6 +157,35 @@ func (b *builder) guestPackages(ctx context.Context) error {
 		}
 		for name, pkg := range map[string]string{"kernel": kernel, "busybox": "busybox-static", "libseccomp-dev": "libseccomp-dev", "libseccomp2": "libseccomp2"} {
 			if err := b.unpack(ctx, name, pkg); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// toolFiles are what the guest has of glibc's world: the tools that people trust about a machine, and what they are linked with.
+// The loader looks for libraries in /lib/x86_64-linux-gnu.
+var toolFiles = []struct{ pkg, from, to string }{
+	{"util-linux", "usr/bin/lscpu", "usr/bin/lscpu"},
+	{"numactl", "usr/bin/numactl", "usr/bin/numactl"},
+	{"libnuma1", "usr/lib/x86_64-linux-gnu/libnuma.so.1", "lib/x86_64-linux-gnu/libnuma.so.1"},
+	{"libsmartcols1", "usr/lib/x86_64-linux-gnu/libsmartcols.so.1", "lib/x86_64-linux-gnu/libsmartcols.so.1"},
+	{"libc6", "lib/x86_64-linux-gnu/libc.so.6", "lib/x86_64-linux-gnu/libc.so.6"},
+	{"libc6", "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", "lib64/ld-linux-x86-64.so.2"},
+}
+
+// guestTools downloads them; nothing of it is installed on the host.
+func (b *builder) guestTools(ctx context.Context) error {
+	var files []string
+	pkgs := map[string]bool{}
+	for _, f := range toolFiles {
+		files = append(files, filepath.Join(b.deb(f.pkg), f.from))
+		pkgs[f.pkg] = true
+	}
+	return b.stamped("guest tools", "1", files, func() error {
+		for pkg := range pkgs {
+			if err := b.unpack(ctx, pkg, pkg); err != nil {
 				return err
 			}
 		}

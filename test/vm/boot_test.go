@@ -39,6 +39,18 @@ func ensure(t *testing.T) *Artifacts {
 	return a
 }
 
+// TestProbe shows that a kernel that runs answers the probe, and one that does not start does not.
+func TestProbe(t *testing.T) {
+	requireVM(t, "boot")
+	a := ensure(t)
+	if !a.probe(t.Context(), "tcg", emulatedCPU) {
+		t.Error("the software emulator is said not to run the kernel")
+	}
+	if a.probe(t.Context(), "tcg", "no-such-processor") {
+		t.Error("a processor that there is not is said to run it")
+	}
+}
+
 // TestBoot shows that the emulator gives the guest the topology that the shape says.
 func TestBoot(t *testing.T) {
 	requireVM(t, "boot")

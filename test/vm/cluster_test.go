@@ -179,7 +179,7 @@ func (c *cluster) eventuallyProgress(what string, left func(context.Context) (in
 	}
 }
 
-// pinnedPod is a Guaranteed pod of one container that asks for whole CPUs.
+// pinnedPod is a Guaranteed pod of one container that asks for whole CPUs and runs until it is deleted.
 func pinnedPod(name string, cpus int) *corev1.Pod {
 	grace := int64(5)
 	no := false
@@ -191,10 +191,16 @@ func pinnedPod(name string, cpus int) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
 		Spec: corev1.PodSpec{
 			HostNetwork: true, AutomountServiceAccountToken: &no, TerminationGracePeriodSeconds: &grace,
-			RestartPolicy: corev1.RestartPolicyNever,
+			RestartPolicy: corev1.RestartPolicyAlways,
 			Containers:    []corev1.Container{{Name: "c", Image: Image, ImagePullPolicy: corev1.PullNever, Resources: corev1.ResourceRequirements{Limits: amounts, Requests: amounts}}},
 		},
 	}
+}
+
+// mortal makes a pod one that can end by itself, so that nobody is certain of the CPUs of those that come after it.
+func mortal(pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	return pod
 }
 
 // running waits until the pod runs, and fails at once when its kubelet refuses it.

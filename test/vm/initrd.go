@@ -19,6 +19,7 @@ var modules = []string{
 // initrdInit loads the modules (virtio and virtio_ring need each other's turn tried twice) and hands over to the disk.
 const initrdInit = `#!/bin/busybox sh
 export PATH=/bin
+[ -n "$probe" ] && echo "` + probeAnswer + `" && busybox poweroff -f
 busybox mkdir -p /proc /sys /dev /root
 busybox mount -t devtmpfs dev /dev
 for round in 1 2; do for m in $(busybox cat /modules/order); do busybox insmod /modules/$m 2>/dev/null; done; done
@@ -55,7 +56,11 @@ func (b *builder) initrd(context.Context) error {
 			fmt.Fprintln(&order, filepath.Base(m))
 		}
 		c.file("modules/order", 0o644, order.Bytes())
-		return os.WriteFile(out, c.close(), 0o644)
+		// Machines that run have the old file mapped, and read it when they reboot.
+		if err := os.WriteFile(out+".new", c.close(), 0o644); err != nil {
+			return err
+		}
+		return os.Rename(out+".new", out)
 	})
 }
 

@@ -70,24 +70,7 @@ type tally struct {
 }
 
 func (t tally) String() string {
-	var refused []string
-	for _, reason := range slices.Sorted(keys(t.Refused)) {
-		refused = append(refused, fmt.Sprintf("%s %d", reason, t.Refused[reason]))
-	}
-	if refused == nil {
-		refused = []string{"none"}
-	}
-	return fmt.Sprintf("%3d pods, %3d ran, %3d exact, %d wrong, %2d waiting, refused: %s", t.Pods, t.Running, t.Exact, t.Wrong, t.Pending, strings.Join(refused, ", "))
-}
-
-func keys(m map[string]int) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
+	return fmt.Sprintf("%d pods, %d ran, %d exact, %d wrong, %d waiting, %d refused: %s", t.Pods, t.Running, t.Exact, t.Wrong, t.Pending, t.refusals(), t.reasons())
 }
 
 // play creates the load round by round. After each round it waits until every pod has run, been refused, or waits for
@@ -115,8 +98,8 @@ func (c *cluster) settled() []corev1.Pod {
 	c.t.Helper()
 	var pods []corev1.Pod
 	version, since := "", time.Now()
-	c.eventually("the pods settle", func(ctx context.Context) error {
-		list, err := c.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+	check := func() error {
+		list, err := c.client.CoreV1().Pods("default").List(c.t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -133,7 +116,19 @@ func (c *cluster) settled() []corev1.Pod {
 			}
 		}
 		return nil
-	})
+	}
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for err := check(); err != nil; err = check() {
+		if time.Since(since) > patience {
+			c.t.Fatalf("nothing has moved for %s, and the pods are not settled: %v", patience, err)
+		}
+		select {
+		case <-tick.C:
+		case <-c.t.Context().Done():
+			c.t.Fatal(c.t.Context().Err())
+		}
+	}
 	return pods
 }
 

@@ -1,7 +1,6 @@
 package vm
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -91,7 +90,7 @@ func (m *Machine) start(a *Artifacts, seed string, shell int) error {
 
 func (m *Machine) args(a *Artifacts, seed string, shell int) []string {
 	args := []string{"-machine", "q35", "-nographic", "-nodefaults", "-serial", "stdio", "-monitor", "none"}
-	args = append(args, accelerator(m.Shape.CPUs())...)
+	args = append(args, a.processor(m.Shape.CPUs())...)
 	args = append(args, m.Shape.qemuArgs()...)
 	forward := fmt.Sprintf("guestfwd=tcp:10.0.2.100:6443-cmd:%s nc 127.0.0.1 %d", a.Busybox, m.APIPort)
 	return append(args,
@@ -101,30 +100,6 @@ func (m *Machine) args(a *Artifacts, seed string, shell int) []string {
 		"-netdev", fmt.Sprintf("user,id=n0,restrict=on,ipv6=off,%s,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:2222", forward, shell),
 		"-device", "virtio-net-pci,netdev=n0,romfile=")
 }
-
-// accelerator uses KVM where it really runs. One emulation thread a CPU pays off on small machines only.
-func accelerator(cpus int) []string {
-	if kvmRuns() {
-		return []string{"-accel", "kvm"}
-	}
-	if cpus > 16 {
-		return []string{"-accel", "tcg,thread=single"}
-	}
-	return []string{"-accel", "tcg,thread=multi"}
-}
-
-// kvmRuns starts a machine without a disk under KVM: /dev/kvm may open and still not run.
-var kvmRuns = sync.OnceValue(func() bool {
-	if _, err := os.Stat("/dev/kvm"); err != nil {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "kvm", "-machine", "q35", "-cpu", "host", "-nodefaults", "-display", "none", "-monitor", "stdio", "-S")
-	cmd.Stdin = strings.NewReader("cont\ninfo status\nquit\n")
-	out, err := cmd.CombinedOutput()
-	return err == nil && bytes.Contains(out, []byte("running"))
-})
 
 func writeSeed(path string, c Config) error {
 	entries := []tarEntry{{name: "name", mode: 0o644, data: []byte(c.Name)}}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -18,68 +21,107 @@ systemReserved: {memory: 150Mi}
 reservedMemory: [{numaNode: 0, limits: {memory: 200Mi}}]
 `
 
-// policyCases are the configurations of the policies part, each with a load that suits it.
-var policyCases = []struct {
+// policyCase is a configuration and a load that suits it.
+type policyCase struct {
 	name     string
 	settings KubeletSettings
 	load     load
-}{
-	{"restricted", restricted, load{maxCPUs: 6}},
+}
+
+func (p policyCase) String() string { return p.name }
+
+// policyCases are the configurations of the policies part.
+var policyCases = []policyCase{
+	{"restricted", restricted, load{maxCPUs: 7}},
 	{"single-numa-node", "cpuManagerPolicy: static\ntopologyManagerPolicy: single-numa-node\nreservedSystemCPUs: \"0\"\n", load{maxCPUs: 4}},
 	{"single-numa-node, pod scope", "cpuManagerPolicy: static\ntopologyManagerPolicy: single-numa-node\ntopologyManagerScope: pod\nreservedSystemCPUs: \"1\"\n", load{maxCPUs: 4}},
-	{"best-effort", "cpuManagerPolicy: static\ntopologyManagerPolicy: best-effort\nreservedSystemCPUs: \"0\"\n", load{maxCPUs: 6}},
-	{"none", "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n", load{maxCPUs: 6}},
-	{"restricted, full-pcpus-only", restricted + "cpuManagerPolicyOptions: {full-pcpus-only: \"true\"}\n", load{maxCPUs: 6, multiple: 2}},
-	{"best-effort, distribute-cpus-across-numa", "cpuManagerPolicy: static\ntopologyManagerPolicy: best-effort\nreservedSystemCPUs: \"0\"\ncpuManagerPolicyOptions: {distribute-cpus-across-numa: \"true\"}\n", load{maxCPUs: 6}},
-	{"restricted, strict-cpu-reservation, prefer-closest", restricted + "cpuManagerPolicyOptions: {strict-cpu-reservation: \"true\"}\ntopologyManagerPolicyOptions: {prefer-closest-numa-nodes: \"true\"}\n", load{maxCPUs: 6}},
+	{"best-effort", "cpuManagerPolicy: static\ntopologyManagerPolicy: best-effort\nreservedSystemCPUs: \"0\"\n", load{maxCPUs: 7}},
+	{"none", "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n", load{maxCPUs: 7}},
+	{"restricted, full-pcpus-only", restricted + "cpuManagerPolicyOptions: {full-pcpus-only: \"true\"}\n", load{maxCPUs: 7, multiple: 2}},
+	{"best-effort, distribute-cpus-across-numa", "cpuManagerPolicy: static\ntopologyManagerPolicy: best-effort\nreservedSystemCPUs: \"0\"\ncpuManagerPolicyOptions: {distribute-cpus-across-numa: \"true\"}\n", load{maxCPUs: 7}},
+	{"restricted, strict-cpu-reservation, prefer-closest", restricted + "cpuManagerPolicyOptions: {strict-cpu-reservation: \"true\"}\ntopologyManagerPolicyOptions: {prefer-closest-numa-nodes: \"true\"}\n", load{maxCPUs: 7}},
 	{"best-effort, uncore", "cpuManagerPolicy: static\ntopologyManagerPolicy: best-effort\nreservedSystemCPUs: \"0\"\ncpuManagerPolicyOptions: {prefer-align-cpus-by-uncorecache: \"true\"}\n", load{maxCPUs: 5}},
 	{"restricted, Static memory", restricted + staticMemory, load{maxCPUs: 4, memory: true}},
 	{"best-effort, Static memory, huge pages", "cpuManagerPolicy: static\ntopologyManagerPolicy: best-effort\nreservedSystemCPUs: \"0\"\n" + staticMemory, load{maxCPUs: 4, memory: true, hugepages: true}},
+}
+
+// chosenPolicies are the configurations whose names match the regular expression of E2E_CASES; without it, all.
+func chosenPolicies(t *testing.T) []policyCase {
+	t.Helper()
+	only, err := regexp.Compile(os.Getenv("E2E_CASES"))
+	if err != nil {
+		t.Fatalf("E2E_CASES: %v", err)
+	}
+	var chosen []policyCase
+	for i, pc := range policyCases {
+		pc.load.rounds, pc.load.perRound, pc.load.seed = 2, 6, uint64(i)
+		pc.load.multiple = max(1, pc.load.multiple)
+		if only.MatchString(pc.name) {
+			chosen = append(chosen, pc)
+		}
+	}
+	if chosen == nil {
+		t.Fatalf("E2E_CASES=%s matches none of the configurations, which are %q", only, policyCases)
+	}
+	return chosen
 }
 
 // TestPolicies plays a load with churn under every configuration on two machines of different shape: first under Berth,
 // which may not be refused or contradicted once, then under the stock scheduler, for comparison.
 func TestPolicies(t *testing.T) {
 	requireVM(t, "policies")
+	chosen := chosenPolicies(t)
 	c := newCluster(t)
 	c.kernelArgs = "hugepagesz=2M hugepages=64"
-	big := c.node("vm-a", twoByTwo, policyCases[0].settings)
-	small := c.node("vm-b", oneByTwo, policyCases[0].settings)
-	c.reported(big.Name)
-	c.reported(small.Name)
-	refusedByStock := 0
-	for i, pc := range policyCases {
-		pc.load.rounds, pc.load.perRound, pc.load.seed = 2, 7, uint64(i)
-		pc.load.multiple = max(1, pc.load.multiple)
+	machines := c.nodes(chosen[0].settings)
+	fmt.Print(policyHead)
+	total := policyResult{name: "total"}
+	for i, pc := range chosen {
+		began := time.Now()
 		if i > 0 {
-			c.reconfigure(pc.settings, big, small)
+			c.reconfigure(pc.settings, machines...)
 		}
-		stop := c.berthScheduler()
-		ours := c.play(pc.load, big, small)
-		stop()
-		fmt.Printf("%-52s Berth: %v\n", pc.name, ours)
-		if len(ours.Refused) > 0 || ours.Wrong > 0 {
-			t.Errorf("%s: %v", pc.name, ours)
+		r := policyResult{name: pc.name, ours: c.playUnder(c.berthScheduler, pc.load, machines), stock: c.playUnder(c.stockScheduler, pc.load, machines)}
+		r.took = time.Since(began)
+		fmt.Print(r)
+		if r.ours.refusals() > 0 || r.ours.Wrong > 0 {
+			t.Errorf("%s under Berth: %v", pc.name, r.ours)
 		}
-		stop = c.stockScheduler()
-		stock := c.play(pc.load, big, small)
-		stop()
-		fmt.Printf("%-52s stock: %v\n", "", stock)
-		for _, n := range stock.Refused {
-			refusedByStock += n
-		}
+		total.add(r)
 	}
-	if refusedByStock == 0 {
+	fmt.Print(total)
+	if total.ours.Exact == 0 {
+		t.Error("no decision was exact: nothing was compared")
+	}
+	if total.stock.refusals() == 0 {
 		t.Error("the stock scheduler was never refused: the loads are too easy to prove anything")
 	}
+}
+
+// playUnder plays a load under a scheduler of its own.
+func (c *cluster) playUnder(scheduler func() func(), l load, machines []*Machine) tally {
+	stop := scheduler()
+	defer stop()
+	return c.play(l, machines...)
+}
+
+// nodes boots one machine of either shape.
+func (c *cluster) nodes(settings KubeletSettings) []*Machine {
+	c.t.Helper()
+	machines := []*Machine{c.node("vm-a", twoByTwo, settings), c.node("vm-b", oneByTwo, settings)}
+	for _, m := range machines {
+		c.reported(m.Name)
+	}
+	return machines
 }
 
 // reconfigure gives the kubelets another configuration, as an administrator does: drained, stopped, without the checkpoints of
 // the old policies.
 func (c *cluster) reconfigure(settings KubeletSettings, machines ...*Machine) {
 	c.t.Helper()
+	before := map[string]string{}
 	for _, m := range machines {
-		before := c.reported(m.Name).Spec.Config
+		before[m.Name] = fmt.Sprint(c.reported(m.Name).Spec.Config)
 		script := `touch /run/kubelet-hold
 killall kubelet; while pidof kubelet >/dev/null; do usleep 100000; done
 rm -f /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state
@@ -89,9 +131,10 @@ rm -f /run/kubelet-hold`
 		if _, err := m.Guest.Run(c.t.Context(), script); err != nil {
 			c.t.Fatal(err)
 		}
+	}
+	for _, m := range machines {
 		c.eventually("the report of "+m.Name+" follows the new configuration", func(ctx context.Context) error {
-			now := c.reported(m.Name).Spec.Config
-			if fmt.Sprint(now) == fmt.Sprint(before) {
+			if fmt.Sprint(c.reported(m.Name).Spec.Config) == before[m.Name] {
 				return errors.New("the report still has the old one")
 			}
 			return c.ready(ctx, m.Name)

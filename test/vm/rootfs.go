@@ -126,6 +126,7 @@ func (b *builder) diskKey() (string, error) {
 			return "", err
 		}
 	}
+	fmt.Fprintln(h, toolFiles)
 	io.WriteString(h, guestInit+kubeletRun+agentRun+pluginsRun+containerdConfig+cniPlugin+cniConfig+waitScript)
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
@@ -136,7 +137,7 @@ func (b *builder) populate(root string) error {
 	if err := os.RemoveAll(root); err != nil {
 		return err
 	}
-	for _, dir := range []string{"bin", "sbin", "proc", "sys", "dev", "run", "tmp", "etc/cni/net.d", "opt/cni/bin", "usr/local/bin", "usr/bin", "usr/sbin", "var/log", "var/lib", "root"} {
+	for _, dir := range []string{"bin", "sbin", "proc", "sys", "dev", "run", "tmp", "etc/cni/net.d", "opt/cni/bin", "usr/local/bin", "usr/bin", "usr/sbin", "lib64", "lib/x86_64-linux-gnu", "var/log", "var/lib", "root"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			return err
 		}
@@ -158,6 +159,9 @@ func (b *builder) populate(root string) error {
 	errs := []error{copyFile(b.busybox(), filepath.Join(root, "bin", "busybox"))}
 	for _, name := range guestBinaries {
 		errs = append(errs, copyFile(b.bin(name), filepath.Join(root, "usr/local/bin", name)))
+	}
+	for _, f := range toolFiles {
+		errs = append(errs, copyFile(filepath.Join(b.deb(f.pkg), f.from), filepath.Join(root, f.to)))
 	}
 	return errors.Join(errs...)
 }

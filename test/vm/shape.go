@@ -19,11 +19,9 @@ func (s Shape) CPUs() int { return s.NUMANodes() * s.cpusPerNode() }
 
 func (s Shape) cpusPerNode() int { return s.CoresPerDie * s.ThreadsPerCore }
 
-// qemuArgs describes the shape to QEMU. -cpu max with an Intel vendor string gives CPUID leaves 4, 0xB and 0x1F, and so
-// siblings, dies and L3; the software emulator has no AMD topology extension.
+// qemuArgs describes the shape to QEMU.
 func (s Shape) qemuArgs() []string {
 	args := []string{
-		"-cpu", "max,vendor=GenuineIntel",
 		"-smp", fmt.Sprintf("%d,sockets=%d,dies=%d,cores=%d,threads=%d", s.CPUs(), s.Sockets, s.DiesPerSocket, s.CoresPerDie, s.ThreadsPerCore),
 		"-m", fmt.Sprintf("%dM", s.MemoryMiB*s.NUMANodes()),
 	}

@@ -24,6 +24,10 @@ func TestSmoke(t *testing.T) {
 	m := c.node("vm-a", twoByTwo, restricted)
 	c.reported(m.Name)
 	c.sameTopology(m)
+	// The agent's enforce mode will pin through this socket.
+	if _, err := m.Guest.Run(t.Context(), "[ -S /var/run/nri/nri.sock ]"); err != nil {
+		t.Errorf("containerd offers no NRI socket: %v", err)
+	}
 	c.berthScheduler()
 	// NUMA node 0 has 3 CPUs to give, the others 4: there is one way to seat them all.
 	for i, cpus := range []int{4, 4, 2, 4, 1} {

@@ -1,0 +1,74 @@
+package vm
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// An Intel vendor string gives CPUID leaves 4, 0xB and 0x1F, and so siblings, dies and L3, on any host; the software emulator
+// has no AMD topology extension. QEMU 7.2 aborts under a KVM that offers MSR 0x10a and does not let it be set.
+const (
+	emulatedCPU = "max,vendor=GenuineIntel"
+	kvmCPU      = emulatedCPU + ",arch-capabilities=off"
+)
+
+// probeAnswer is what the initial ram disk prints when it is started as a probe.
+const probeAnswer = "the kernel runs"
+
+// probeLimit is how long a kernel may take to say so: under a KVM that works, a second.
+const probeLimit = 20 * time.Second
+
+// processor chooses KVM where it runs the guest's kernel, else the software emulator. One emulation thread a CPU pays off on
+// small machines only.
+func (a *Artifacts) processor(cpus int) []string {
+	switch {
+	case a.KVM:
+		return []string{"-accel", "kvm", "-cpu", kvmCPU}
+	case cpus > 16:
+		return []string{"-accel", "tcg,thread=single", "-cpu", emulatedCPU}
+	}
+	return []string{"-accel", "tcg,thread=multi", "-cpu", emulatedCPU}
+}
+
+// kvm finds out whether KVM runs the guest's kernel: /dev/kvm may open, the firmware may even run, and the kernel still hang, as
+// where the host is a guest itself. The answer is kept until the host boots again or the kernel changes.
+func (b *builder) kvm(ctx context.Context, a *Artifacts) bool {
+	if _, err := os.Stat("/dev/kvm"); err != nil {
+		return false
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return false
+	}
+	question := fmt.Sprintf("%s %s %s ", strings.TrimSpace(string(boot)), filepath.Base(a.Kernel), kvmCPU)
+	stamp := filepath.Join(b.cache, "stamp", "kvm")
+	if old, err := os.ReadFile(stamp); err == nil {
+		if answer, same := strings.CutPrefix(string(old), question); same {
+			return answer == "yes"
+		}
+	}
+	answer := "no"
+	if a.probe(ctx, "kvm", kvmCPU) {
+		answer = "yes"
+	}
+	b.say("does KVM run the guest's kernel here? %s", answer)
+	_ = os.WriteFile(stamp, []byte(question+answer), 0o644) // else the next run asks again
+	return answer == "yes"
+}
+
+// probe starts the kernel, and nothing else, under an accelerator.
+func (a *Artifacts) probe(ctx context.Context, accelerator, cpu string) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", accelerator, "-cpu", cpu, "-machine", "q35", "-smp", "2", "-m", "256M",
+		"-nographic", "-nodefaults", "-serial", "stdio", "-monitor", "none", "-no-reboot",
+		"-kernel", a.Kernel, "-initrd", a.Initrd, "-append", kernelArgs+" probe=1") // an argument that the kernel does not know is a variable of init's
+	out, _ := cmd.CombinedOutput() // QEMU that crashes or is killed has not answered
+	return bytes.Contains(out, []byte(probeAnswer))
+}
