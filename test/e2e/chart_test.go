@@ -139,6 +139,10 @@ func TestChart(t *testing.T) {
 // testChartSource compares roles, policies and definitions with deploy/: what differs is labels, and that definitions
 // outlive the release.
 func testChartSource(t *testing.T, helm string) {
+	objects := objectsOf(t, mustRender(t, helm, everyCRD))
+	if find(t, objects, "ClusterRole", "berth-viewer").GetLabels()["rbac.authorization.k8s.io/aggregate-to-view"] != "true" {
+		t.Error("the chart's labels have taken the place of berth-viewer's own")
+	}
 	byName := func(objects []*object) map[string]*object {
 		out := map[string]*object{}
 		for _, o := range objects {
@@ -152,7 +156,7 @@ func testChartSource(t *testing.T, helm string) {
 		}
 		return out
 	}
-	plain, chart := byName(objectsOf(t, deploy.Manifests()...)), byName(objectsOf(t, mustRender(t, helm, everyCRD)))
+	plain, chart := byName(objectsOf(t, deploy.Manifests()...)), byName(objects)
 	if len(plain) < 14 {
 		t.Fatalf("only %d plain objects", len(plain))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -203,7 +204,7 @@ func (n *cliNode) admit(t *testing.T, pod *corev1.Pod, seq uint64) *wire.Placeme
 // TestCLI asks a real API server about pods that are promised, reported, on their way and refused, and about nodes whose
 // word cannot be taken.
 func TestCLI(t *testing.T) {
-	c := newCLICluster(t, "reader", append(deploy.Manifests(), []byte(readEverything))...)
+	c := newCLICluster(t, "reader", append(deploy.Manifests(), []byte(asReader))...)
 	n1 := newCLINode(t, "n1")
 	for _, name := range []string{"n1", "odd", "bare"} {
 		c.node(name)
@@ -248,28 +249,39 @@ func TestCLI(t *testing.T) {
 	c.want(cli.ExitOK, "pods -A", "default     first    n1     admitted    0", "default     second   n1     in flight   1", "default     third    -      pending")
 }
 
-// readEverything lets a user read what the live verbs read.
-const readEverything = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: berth-reader}
-rules:
-- {apiGroups: [""], resources: [nodes, pods], verbs: [get, list]}
-- {apiGroups: [berth.dev], resources: [nodetopologies], verbs: [list]}
-- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [list]}
----
+// asReader binds the roles that deploy/rbac has for readers to a user.
+const asReader = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {name: berth-reader}
+metadata: {name: reader}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: berth-reader}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader, namespace: berth-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: berth-reader}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
 `
 
 // TestCLIWithoutBerth asks a cluster in which Berth is not installed.
 func TestCLIWithoutBerth(t *testing.T) {
-	c := newCLICluster(t, "reader", []byte(readEverything))
+	c := newCLICluster(t, "reader", append(rbacManifests(t), []byte(asReader))...)
 	c.pod("lonely", "2")
 	for _, verb := range []string{"explain lonely", "nodes", "pods"} {
 		c.want(cli.ExitFailure, verb, "Berth's agent is not installed there")
 	}
+}
+
+// rbacManifests are the roles alone.
+func rbacManifests(t *testing.T) (out [][]byte) {
+	t.Helper()
+	for _, name := range []string{"namespace.yaml", "viewer.yaml"} {
+		data, err := fs.ReadFile(deploy.RBAC(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, data)
+	}
+	return out
 }

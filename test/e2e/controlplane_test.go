@@ -341,6 +341,8 @@ func TestControlPlaneBadOptions(t *testing.T) {
 		{"directory too deep for a socket", controlplane.Options{Dir: deep(t)}, "shorter Options.Dir"},
 		{"unknown flag", controlplane.Options{Flags: []string{"--no-such-flag"}}, "no-such-flag"},
 		{"no directory", controlplane.Options{Dir: "/nonexistent"}, "temporary directory"},
+		{"kept key material that is not whole", controlplane.Options{Keep: halfKept(t)}, "-ca.crt"},
+		{"a file where a directory is to be kept", controlplane.Options{Keep: "/dev/null"}, "directory to be kept"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cp, err := controlplane.Start(context.Background(), tc.opts)
@@ -355,10 +357,88 @@ func TestControlPlaneBadOptions(t *testing.T) {
 	}
 }
 
+func halfKept(t *testing.T) string {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "pki"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func deep(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 100))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// TestControlPlaneContinues starts again on what an earlier one has kept: objects, URL, authorities and service account
+// tokens are the same, and a kubeconfig of then works.
+func TestControlPlaneContinues(t *testing.T) {
+	ctx := context.Background()
+	opts := controlplane.Options{Keep: filepath.Join(t.TempDir(), "kept")}
+	first := startControlPlane(t, opts)
+	c := client(t, first, "someone", "system:masters")
+	made, err := c.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Data: map[string]string{"k": "v"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	withToken, err := first.TokenConfig(ctx, "default", "a", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	second := startControlPlane(t, opts)
+	if second.Addr() != first.Addr() {
+		t.Errorf("the server is at %s, want %s as before", second.Addr(), first.Addr())
+	}
+	got, err := c.CoreV1().ConfigMaps("default").Get(ctx, "m", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.UID != made.UID || got.Data["k"] != "v" || got.ResourceVersion != made.ResourceVersion {
+		t.Errorf("found %+v, want %+v", got, made)
+	}
+	other := client(t, second, "someone else", "system:masters")
+	if _, err := other.CoreV1().ConfigMaps("default").Update(ctx, got, metav1.UpdateOptions{}); err != nil {
+		t.Errorf("new credentials: %v", err)
+	}
+	if _, err := kubernetes.NewForConfigOrDie(withToken).CoreV1().ConfigMaps("default").Get(ctx, "m", metav1.GetOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("the token of before, without rights: want Forbidden, got %v", err)
+	}
+}
+
+// TestControlPlaneWithEtcdElsewhere stops the API server alone, and etcd alone under the API server.
+func TestControlPlaneWithEtcdElsewhere(t *testing.T) {
+	ctx := t.Context()
+	dir := t.TempDir()
+	etcd, err := controlplane.StartEtcd(ctx, dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { etcd.Stop() }) // the one that runs by then
+	opts := controlplane.Options{Keep: dir, Etcd: etcd.URL()}
+	first := startControlPlane(t, opts)
+	c := client(t, first, "someone", "system:masters")
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	startControlPlane(t, opts)
+	if _, err := c.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	etcd.Stop()
+	if etcd, err = controlplane.StartEtcd(ctx, dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the API server finds etcd again", func() error {
+		_, err := c.CoreV1().ConfigMaps("default").Get(ctx, "m", metav1.GetOptions{})
+		return err
+	})
 }

@@ -1,7 +1,10 @@
 package e2e
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -29,6 +32,11 @@ type faultyWire struct {
 	fault func(*http.Request) fault
 	// counts are the faults that happened.
 	counts map[fault]int
+	// held are requests whose client has given up, to be carried out when let go.
+	held    []*http.Request
+	lastCut time.Time
+	// meddle changes the pod of a Binding just before the Binding.
+	meddle func(*http.Request)
 }
 
 type fault string
@@ -38,12 +46,22 @@ const (
 	lostRequest fault = "lost request"
 	lostAnswer  fault = "lost answer"
 	lateAnswer  fault = "late answer"
+	lateRequest fault = "late request"
+	repeated    fault = "repeated"
+	changedPod  fault = "changed pod"
+	noRequest   fault = "no request"
+	heldBack    fault = "held back"
 	cutWatch    fault = "cut watch"
 )
 
 func newFaultyWire(t *testing.T, cp *controlplane.ControlPlane, f func(*http.Request) fault) *faultyWire {
 	t.Helper()
-	config := cp.RESTConfig()
+	return newFaultyWireFor(t, cp.RESTConfig(), f)
+}
+
+// newFaultyWireFor makes a wire with the credentials of config.
+func newFaultyWireFor(t *testing.T, config *rest.Config, f func(*http.Request) fault) *faultyWire {
+	t.Helper()
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		t.Fatal(err)
@@ -87,9 +105,88 @@ func (w *faultyWire) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	case lateAnswer:
 		w.proxy.ServeHTTP(out, r)
 		time.Sleep(150 * time.Millisecond) // the fault itself
+	case lateRequest:
+		time.Sleep(150 * time.Millisecond) // the fault itself
+		w.proxy.ServeHTTP(out, r)
+	case repeated:
+		first, second := w.copyOf(r), w.copyOf(r)
+		w.proxy.ServeHTTP(httptest.NewRecorder(), first)
+		w.proxy.ServeHTTP(out, second)
+	case changedPod:
+		w.meddle(r)
+		w.proxy.ServeHTTP(out, r)
+	case noRequest:
+		http.Error(out, "no request", http.StatusServiceUnavailable)
+	case heldBack:
+		w.hold(r)
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
 	default:
 		w.proxy.ServeHTTP(out, r)
 	}
+}
+
+// copyOf returns a request that outlives r's client.
+func (w *faultyWire) copyOf(r *http.Request) *http.Request {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	c := r.Clone(context.WithoutCancel(r.Context()))
+	c.Body = io.NopCloser(bytes.NewReader(body))
+	return c
+}
+
+func (w *faultyWire) hold(r *http.Request) {
+	c := w.copyOf(r)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = append(w.held, c)
+}
+
+// waiting says how many requests are held back.
+func (w *faultyWire) waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.held)
+}
+
+// letGo carries out what is held back, and returns what the API server says.
+func (w *faultyWire) letGo() (codes []int) {
+	w.mu.Lock()
+	held := w.held
+	w.held = nil
+	w.mu.Unlock()
+	for _, r := range held {
+		out := httptest.NewRecorder()
+		w.proxy.ServeHTTP(out, r)
+		codes = append(codes, out.Code)
+	}
+	return codes
+}
+
+// set changes what happens to requests from now on.
+func (w *faultyWire) set(f func(*http.Request) fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault = f
+}
+
+// cut closes all connections.
+func (w *faultyWire) cut() {
+	w.server.CloseClientConnections()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[cutWatch]++
+	w.lastCut = time.Now()
+}
+
+// sinceCut is how long ago connections were last cut.
+func (w *faultyWire) sinceCut() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Since(w.lastCut)
 }
 
 // kubeconfig leads to the wire.

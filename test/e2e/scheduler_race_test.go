@@ -1,0 +1,226 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/hollow"
+)
+
+// TestRace goes through cases in which a pod could be promised what another one gets, one after the other on a real API
+// server and hollow nodes.
+func TestRace(t *testing.T) {
+	c := newHollowCluster(t, 1)
+	for _, test := range []struct {
+		name string
+		run  func(*hollowCluster)
+	}{
+		{"a Binding of a dead leader that is written late", lateBindingOfADeadLeader},
+		{"a Binding of a dead leader that is written before the next one looks", earlyBindingOfADeadLeader},
+		{"a pod that is bound and deleted by force before any report lists it", deletedBeforeAnyReport},
+		{"a kubelet that lists again with several pods undelivered", listedAgain},
+		{"a kubelet that restarts with several pods undelivered", kubeletRestarted},
+		{"an agent that restarts", agentRestarted},
+		{"pods that end by themselves", endedByThemselves},
+		{"a pod of somebody else between a report and a Binding", contendedPod},
+	} {
+		ok := t.Run(test.name, func(t *testing.T) {
+			outer := c.T
+			c.T = t
+			defer func() { c.T = outer }()
+			test.run(c)
+			c.demandKept()
+			c.clean()
+		})
+		if !ok {
+			return
+		}
+	}
+}
+
+// holdBindings holds the next Bindings back.
+func (c *hollowCluster) holdBindings() {
+	c.wire.set(func(r *http.Request) fault {
+		if isBinding(r) {
+			return heldBack
+		}
+		return noFault
+	})
+}
+
+func (c *hollowCluster) soundWire() { c.wire.set(func(*http.Request) fault { return noFault }) }
+
+// lateBindingOfADeadLeader: the scheduler dies while its Binding is on its way; the next one places another pod on the same
+// CPUs; then the Binding arrives.
+func lateBindingOfADeadLeader(c *hollowCluster) {
+	c.create(pinnedPod("full0", "", "6")) // fills NUMA node 0; 8 CPUs of node 1 are left
+	c.awaitRunning("full0")
+	c.holdBindings()
+	c.create(pinnedPod("first", "", "8"))
+	c.await("a Binding that is held back", 20*time.Second, func([]corev1.Pod) bool { return c.wire.waiting() > 0 })
+	c.sched.kill()
+	c.soundWire()
+	c.createUrgent(pinnedPod("second", "", "8")) // comes before the first in the next scheduler's queue
+	c.sched = startSchedulerWith(c.root, c.wire.kubeconfig(c.T), nil)
+	c.awaitBound("second")
+	for _, code := range c.wire.letGo() {
+		if code != http.StatusConflict {
+			c.Errorf("the late Binding: the API server says %d, want %d", code, http.StatusConflict)
+		}
+	}
+	c.awaitRunning("second")
+	c.delete("second", nil)
+	c.awaitRunning("first")
+}
+
+// createUrgent creates a pod of a priority above all others.
+func (c *hollowCluster) createUrgent(p *corev1.Pod) {
+	c.Helper()
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}
+	if _, err := c.client.SchedulingV1().PriorityClasses().Create(c.Context(), class, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		c.must(err)
+	}
+	p.Spec.PriorityClassName = class.Name
+	c.await("the priority class", 10*time.Second, func([]corev1.Pod) bool {
+		_, err := c.client.CoreV1().Pods("default").Create(c.Context(), p, metav1.CreateOptions{})
+		if !apierrors.IsForbidden(err) {
+			c.must(err)
+		}
+		return err == nil
+	})
+}
+
+// earlyBindingOfADeadLeader is the same with a Binding that arrives while the next scheduler starts.
+func earlyBindingOfADeadLeader(c *hollowCluster) {
+	c.create(pinnedPod("full0", "", "6"))
+	c.awaitRunning("full0")
+	c.holdBindings()
+	c.create(pinnedPod("first", "", "8"))
+	c.await("a Binding that is held back", 20*time.Second, func([]corev1.Pod) bool { return c.wire.waiting() > 0 })
+	c.sched.kill()
+	c.soundWire()
+	c.create(pinnedPod("second", "", "8"))
+	c.sched = startSchedulerWith(c.root, c.wire.kubeconfig(c.T), nil)
+	if codes := c.wire.letGo(); fmt.Sprint(codes) != "[201]" {
+		c.Errorf("the Binding: the API server says %d", codes)
+	}
+	c.awaitRunning("first")
+	c.delete("first", nil)
+	c.awaitRunning("second")
+}
+
+// deletedBeforeAnyReport: the kubelet stands still while a pod is bound to it and deleted by force. Its CPUs are not free
+// before it is known that the kubelet will not admit it.
+func deletedBeforeAnyReport(c *hollowCluster) {
+	c.create(pinnedPod("full0", "", "6"))
+	c.awaitRunning("full0")
+	n := c.nodes[0]
+	n.signal(syscall.SIGSTOP)
+	defer n.signal(syscall.SIGCONT)
+	c.create(pinnedPod("ghost", "", "8"))
+	c.awaitBound("ghost")
+	c.delete("ghost", new(int64))
+	c.create(pinnedPod("heir", "", "8"))
+	c.await("the heir to be told to wait", 10*time.Second, func(pods []corev1.Pod) bool { return unschedulable(pods, "heir") != "" })
+	n.signal(syscall.SIGCONT)
+	c.awaitRunning("heir")
+}
+
+// fourUndelivered has four pods bound to a kubelet that hears of none of them.
+func fourUndelivered(c *hollowCluster) (names []string) {
+	for i, cpus := range []string{"2", "5", "1", "3"} {
+		name := fmt.Sprint("late", i)
+		c.create(pinnedPod(name, "", cpus))
+		names = append(names, name)
+	}
+	c.await("a Binding that the kubelet does not hear of", 20*time.Second, func(pods []corev1.Pod) bool {
+		return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != "" })
+	})
+	return names
+}
+
+// deafen keeps the kubelet from the API server, until it is called again.
+func (n *hollowNode) deafen() (listen func()) {
+	n.kubelet.set(func(*http.Request) fault { return noRequest })
+	n.kubelet.cut()
+	return func() { n.kubelet.set(func(*http.Request) fault { return noFault }) }
+}
+
+func listedAgain(c *hollowCluster) {
+	listen := c.nodes[0].deafen()
+	names := fourUndelivered(c)
+	listen()
+	c.awaitRunning(names...)
+}
+
+func kubeletRestarted(c *hollowCluster) {
+	n := c.nodes[0]
+	n.signal(syscall.SIGSTOP)
+	names := fourUndelivered(c)
+	n.proc.Kill()
+	n.start()
+	c.awaitRunning(names...)
+}
+
+func agentRestarted(c *hollowCluster) {
+	c.create(pinnedPod("before", "", "3"))
+	c.awaitRunning("before")
+	c.awaitGauges() // the report that lists it is in: nothing is said any more about the pods before the kubelet's restart
+	c.nodes[0].stop()
+	c.create(pinnedPod("while", "", "3"))
+	c.awaitRunning("while")
+	c.delete("before", nil)
+	c.create(pinnedPod("after", "", "8"))
+	c.nodes[0].startAgent()
+	c.awaitRunning("after")
+}
+
+// endedByThemselves: pods that end hold their CPUs until the kubelet has noticed.
+func endedByThemselves(c *hollowCluster) {
+	for i := range 3 {
+		p := pinnedPod(fmt.Sprint("short", i), "", "4")
+		p.Spec.RestartPolicy, p.Spec.Containers[0].Image = corev1.RestartPolicyNever, hollow.ExitImage(time.Second)
+		c.create(p)
+	}
+	c.create(pinnedPod("next0", "", "6"))
+	c.create(pinnedPod("next1", "", "8"))
+	c.awaitRunning("next0", "next1")
+	c.await("the short ones to end", time.Minute, func(pods []corev1.Pod) bool { return phaseOf(pods, "short0") == corev1.PodSucceeded })
+}
+
+// contendedPod: a pod that another scheduler binds, or a static one, comes where the scheduler has promised something. The
+// collision is counted as contended.
+func contendedPod(c *hollowCluster) {
+	n := c.nodes[0]
+	c.create(pinnedPod("full0", "", "6"))
+	c.awaitRunning("full0")
+	before, err := c.sched.metrics()
+	c.must(err)
+	n.signal(syscall.SIGSTOP)
+	c.create(pinnedPod("foreign", n.spec.Name, "5"))
+	c.create(pinnedPod("own", "", "5"))
+	c.await("a word about its own pod", 20*time.Second, func(pods []corev1.Pod) bool {
+		return unschedulable(pods, "own") != "" || slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Name == "own" && p.Spec.NodeName != "" })
+	})
+	n.signal(syscall.SIGCONT)
+	c.awaitRunning("foreign")
+	c.delete("foreign", nil)
+	c.awaitRunning("own")
+	after, err := c.sched.metrics()
+	c.must(err)
+	for _, outcome := range []string{"refused", "mispredicted"} {
+		name := `berth_scheduler_promises_total{outcome="` + outcome + `"}`
+		if after[name] != before[name] {
+			c.Errorf("%s rose from %v to %v", name, before[name], after[name])
+		}
+	}
+}

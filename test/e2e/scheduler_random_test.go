@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var (
+	raceOperations = flag.Int("race-operations", 200, "pods created and deleted by TestRaceAtRandom")
+	raceSeed       = flag.Uint64("race-seed", 1, "seed of TestRaceAtRandom")
+)
+
+// TestRaceAtRandom creates and deletes pods on a real API server and hollow nodes while watches are cut, requests and
+// answers lost, repeated and late, pods changed under a Binding, and schedulers killed. No pod is refused, no exact promise
+// broken, no CPU held twice; in the end every pod runs, as they all fit, and nothing is left behind.
+func TestRaceAtRandom(t *testing.T) {
+	t.Logf("%d operations of seed %d: repeat with -race-operations=%d -race-seed=%d", *raceOperations, *raceSeed, *raceOperations, *raceSeed)
+	c := newHollowCluster(t, 3)
+	c.wire.meddle = c.meddle
+	g := &gambler{c: c, rng: rand.New(rand.NewPCG(*raceSeed, 1))}
+	g.bets()
+	for i := range *raceOperations {
+		g.step(i)
+		time.Sleep(time.Duration(g.rng.IntN(150)) * time.Millisecond) // the pace of the load, not a synchronisation
+	}
+	g.calm()
+	c.awaitRunning(g.live...)
+	sum := c.demandKept()
+	if least := *raceOperations / 4; sum.promised < least || sum.exact < least/4 {
+		t.Errorf("%d promises, %d of them exact: too few to mean anything", sum.promised, sum.exact)
+	}
+	m, err := c.sched.metrics()
+	c.must(err)
+	if n, ok := m[`berth_scheduler_promises_total{outcome="refused"}`]; !ok || n != 0 {
+		t.Errorf("the scheduler counts %v promises refused (%t)", n, ok)
+	}
+	c.clean()
+	c.demandAllRoom()
+}
+
+// gambler plays the operations and the faults.
+type gambler struct {
+	c    *hollowCluster
+	rng  *rand.Rand
+	live []string
+	size map[string]int
+	load int
+}
+
+// bets makes every wire faulty, from now on.
+func (g *gambler) bets() {
+	odds := func(seed uint64, hits func(*http.Request) bool, faults ...fault) func(*http.Request) fault {
+		rng := rand.New(rand.NewPCG(*raceSeed, seed))
+		return func(r *http.Request) fault {
+			if r.URL.Query().Get("watch") != "" || !hits(r) {
+				return noFault
+			}
+			if i := rng.IntN(3 * len(faults)); i < len(faults) {
+				return faults[i]
+			}
+			return noFault
+		}
+	}
+	writes := func(r *http.Request) bool { return r.Method != http.MethodGet }
+	g.c.wire.set(odds(2, isBinding, lostRequest, lostAnswer, lateAnswer, lateRequest, repeated, changedPod))
+	for i, n := range g.c.nodes {
+		n.kubelet.set(odds(uint64(10+i), writes, lateAnswer, lateRequest))
+		n.agent.set(odds(uint64(20+i), writes, lostAnswer, lateRequest, noRequest, repeated))
+	}
+}
+
+// calm ends the faults.
+func (g *gambler) calm() {
+	sound := func(*http.Request) fault { return noFault }
+	g.c.wire.set(sound)
+	for _, n := range g.c.nodes {
+		n.kubelet.set(sound)
+		n.agent.set(sound)
+	}
+}
+
+func (g *gambler) step(i int) {
+	switch n := g.rng.IntN(60); {
+	case i%300 == 150:
+		g.c.restartScheduler(nil)
+	case n == 0:
+		g.c.wire.cut()
+	case n == 1:
+		g.c.nodes[g.rng.IntN(len(g.c.nodes))].kubelet.cut()
+	case n == 2:
+		g.c.nodes[g.rng.IntN(len(g.c.nodes))].agent.cut()
+	}
+	// Three fifths full: whatever order they come in, NUMA nodes with room for 4 CPUs remain.
+	if cpus := 1 + g.rng.IntN(4); g.load+cpus <= 8*len(g.c.nodes) && g.rng.IntN(5) > 0 {
+		g.create(fmt.Sprint("c", i), cpus)
+	} else if len(g.live) > 0 {
+		g.delete(g.rng.IntN((len(g.live) + 1) / 2)) // mostly one that runs
+	}
+}
+
+func (g *gambler) create(name string, cpus int) {
+	p := pinnedPod(name, "", fmt.Sprint(cpus))
+	p.Spec.TerminationGracePeriodSeconds = new(int64(30))
+	g.c.create(p)
+	if g.size == nil {
+		g.size = map[string]int{}
+	}
+	g.live, g.size[name] = append(g.live, name), cpus
+	g.load += cpus
+}
+
+// delete deletes a pod, sometimes by force: the API forgets it at once, its kubelet does not.
+func (g *gambler) delete(k int) {
+	name := g.live[k]
+	var grace *int64
+	if g.rng.IntN(6) == 0 {
+		grace = new(int64)
+	}
+	g.c.delete(name, grace)
+	g.load -= g.size[name]
+	g.live = append(g.live[:k], g.live[k+1:]...)
+}
+
+// meddle changes the pod of a Binding, so that the Binding is for a version that is no more.
+func (c *hollowCluster) meddle(r *http.Request) {
+	name := strings.TrimSuffix(r.URL.Path[strings.Index(r.URL.Path, "/pods/")+len("/pods/"):], "/binding")
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"changed":"%d"}}}`, time.Now().UnixNano())
+	_, _ = c.client.CoreV1().Pods("default").Patch(r.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}) // it may be gone
+}
+
+// demandAllRoom fills every NUMA node to the last CPU: nobody holds anything any more.
+func (c *hollowCluster) demandAllRoom() {
+	c.Helper()
+	var names []string
+	for _, n := range c.nodes {
+		for i, cpus := range []string{"6", "8"} { // a core of the first is reserved
+			name := fmt.Sprint("all-", n.spec.Name, i)
+			c.create(onNode(pinnedPod(name, "", cpus), n.spec.Name))
+			names = append(names, name)
+		}
+	}
+	c.awaitRunning(names...)
+	c.demandKept()
+	for _, n := range c.nodes {
+		c.await("books that hold two pods", 20*time.Second, func([]corev1.Pod) bool { return len(n.held()) == 2 })
+	}
+	c.clean()
+}
