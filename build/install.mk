@@ -35,6 +35,11 @@ chart-lint: ## helm lint and helm template, for each way to install (the first t
 	  rendered=$$($(HELM) template berth $(CHART) -n berth-system --kube-version $(KUBE) $$values $(QUIETLY)); \
 	  printf '%6d lines with values: %s\n' "$$(wc -l <<<"$$rendered")" "$${values:-as they are}"; done
 
+.PHONY: alerts-check
+alerts-check: ## Alert rules and dashboard, with Prometheus's own parser.
+	$(call say,PromQL)
+	@$(GO) -C tools/promql run . $(CURDIR)/deploy/alerts/berth.yaml $(CURDIR)/deploy/dashboards/berth.json
+
 .PHONY: chart
 chart: ## The chart as a package in bin/.
 	@mkdir -p $(BIN)
