@@ -170,12 +170,12 @@ func (s *settings) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
-// configSource is nil for the default.
+// configSource is where the flags say that the kubelet's configuration is.
 func (s *settings) configSource(client *rest.Config) (agent.ConfigSource, error) {
 	if s.configz != "" {
 		http, err := rest.HTTPClientFor(client)
 		if err != nil {
-			return nil, fmt.Errorf("credentials: %w", err)
+			return agent.ConfigSource{}, fmt.Errorf("credentials: %w", err)
 		}
 		return agent.Configz(http, s.configz), nil
 	}

@@ -56,6 +56,7 @@ type mirror struct {
 	present    present
 	lastPulse  string    // of the machine that platform or present has
 	configSeen time.Time // when the configuration was last looked at
+	configDue  time.Time // when to look at it because a file has changed; zero: no file has
 	devices    *deviceBook
 	raw        *kubeletstate.Raw
 	described  []byte // raw device checkpoint for which devices were last described
@@ -71,6 +72,8 @@ type mirror struct {
 	written   time.Time // of the last write
 	lastNRT   *nrt.NodeResourceTopology
 	backoff   backoff
+	look      backoff // between attempts to find out machine and configuration
+	problem   string  // why the last attempt failed
 
 	mu       sync.Mutex
 	verified time.Time // when the published report was last found to hold
@@ -86,6 +89,11 @@ func newBackoff() backoff {
 	return backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 30 * time.Second}
 }
 
+// newLook spreads attempts to ask what is on this very node. A kubelet that starts answers late, and is asked often.
+func newLook() backoff {
+	return backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 10, Cap: 500 * time.Millisecond}
+}
+
 // notice remembers the first sign of a change.
 func (m *mirror) notice() {
 	if m.dirty.IsZero() {
@@ -97,6 +105,7 @@ func (m *mirror) notice() {
 func (m *mirror) restarted() {
 	m.platform = nil
 	m.described = nil
+	m.look = newLook()
 	m.notice()
 }
 
@@ -124,7 +133,10 @@ func (m *mirror) booting() bool {
 func (m *mirror) step(ctx context.Context) time.Duration {
 	if wait, err := m.prepare(ctx); err != nil {
 		m.metrics.readErrors.Inc()
-		m.log.Warn("cannot report yet", "error", err)
+		if text := err.Error(); text != m.problem {
+			m.problem = text
+			m.log.Warn("cannot report yet", "error", err)
+		}
 		return wait
 	}
 	raw, err := m.read()
@@ -156,11 +168,12 @@ func (m *mirror) prepare(ctx context.Context) (time.Duration, error) {
 		}
 		p, err := discover(ctx, m.machine, m.config, cmp.Or(m.version, node.Status.NodeInfo.KubeletVersion))
 		if err != nil {
-			return m.backoff.Step(), err
+			return m.look.Step(), err
 		}
-		m.platform, m.present, m.configSeen = &p, present{p.spec.View, &p.spec.Config}, m.now()
-		m.backoff = newBackoff()
+		m.platform, m.present, m.configSeen, m.configDue = &p, present{p.spec.View, &p.spec.Config}, m.now(), time.Time{}
+		m.look, m.backoff = newLook(), newBackoff()
 	}
+	m.problem = ""
 	return 0, nil
 }
 

@@ -23,14 +23,18 @@ import (
 // maxConfigBytes bounds a configuration file and an answer of /configz.
 const maxConfigBytes = 1 << 20
 
-// ConfigSource returns the effective KubeletConfiguration.
-type ConfigSource func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error)
+// ConfigSource tells the effective KubeletConfiguration: ConfigFile or Configz makes one.
+type ConfigSource struct {
+	read func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error)
+	// paths are what it is read from, to be watched; none where a kubelet is asked.
+	paths configPaths
+}
 
 // ConfigFile reads a KubeletConfiguration in YAML or JSON, and merges the drop-ins of dir, if it is not "", over it, as
 // the kubelet does (cmd/kubelet/app, mergeKubeletConfigurations): files that end in .conf, in lexical order, each a JSON
 // merge patch (RFC 7396).
 func ConfigFile(path, dir string) ConfigSource {
-	return func(context.Context) (*kubeletv1beta1.KubeletConfiguration, error) {
+	read := func(context.Context) (*kubeletv1beta1.KubeletConfiguration, error) {
 		merged, err := readObject(path)
 		if err != nil {
 			return nil, err
@@ -53,6 +57,7 @@ func ConfigFile(path, dir string) ConfigSource {
 		}
 		return decodeConfig(path, merged)
 	}
+	return ConfigSource{read: read, paths: configPaths{path, dir}}
 }
 
 func readObject(path string) (map[string]any, error) {
@@ -117,7 +122,7 @@ func decodeConfig(where string, object map[string]any) (*kubeletv1beta1.KubeletC
 // nodes/configz. An IPv6 address may lack its brackets: the downward API's status.hostIP has none to put into a URL.
 func Configz(client *http.Client, url string) ConfigSource {
 	url = bracketed(url)
-	return func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error) {
+	return ConfigSource{read: func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -143,7 +148,7 @@ func Configz(client *http.Client, url string) ConfigSource {
 			return nil, fmt.Errorf("configz %s: want an object with kubeletconfig (%v)", url, err)
 		}
 		return decodeConfig(url, answer.Config)
-	}
+	}}
 }
 
 // bracketed puts brackets around the host of an URL like https://fd00::7:10250/configz; what follows the last colon is the port.

@@ -27,6 +27,13 @@
 // again: its resources then go to the very next admission. Without that API, and for pods that are terminal but not deleted
 // before Kubernetes 1.34, whose list has those too, the agent relies on time.
 //
+// # What the kubelet does not know
+//
+// A kubelet reads its configuration and its machine once, when it starts. The report says what the kubelet that runs does; a
+// condition, KubeletCurrent, says what has changed since. The configuration's files are watched, with every symbolic link that
+// leads to them, and read when they have been left alone for 50 ms; sysfs, which tells nobody, is read every second. A kubelet
+// that starts makes its sockets anew: then all is found out again, and a /configz that does not answer yet is asked twice a second.
+//
 // # Order
 //
 // Pods keep the order in which the agent first saw them admitted; those found together are ordered by creation.

@@ -65,8 +65,8 @@ func (m *mirror) lookAround(ctx context.Context) bool {
 		return false
 	}
 	news := m.lookAtMachine()
-	if m.now().Sub(m.configSeen) >= m.configEvery {
-		m.configSeen = m.now()
+	if m.configIsDue() {
+		m.configSeen, m.configDue = m.now(), time.Time{}
 		config := m.presentConfig(ctx)
 		news = news || config != nil && !reflect.DeepEqual(config, m.present.config)
 		if config != nil {
@@ -77,6 +77,20 @@ func (m *mirror) lookAround(ctx context.Context) bool {
 		m.notice()
 	}
 	return news
+}
+
+// configSettle is how long the files of a configuration are left alone after a change: who writes one may not be done.
+const configSettle = 50 * time.Millisecond
+
+// configTouched notes that a file of the configuration has changed. It returns after how long to look around.
+func (m *mirror) configTouched() time.Duration {
+	m.configDue = m.now().Add(configSettle)
+	return configSettle
+}
+
+func (m *mirror) configIsDue() bool {
+	now := m.now()
+	return now.Sub(m.configSeen) >= m.configEvery || !m.configDue.IsZero() && !now.Before(m.configDue)
 }
 
 func (m *mirror) lookAtMachine() bool {
@@ -107,7 +121,7 @@ type present struct {
 
 // presentConfig is the configuration as a kubelet that starts now would read it; nil if it cannot be read, as while it is written.
 func (m *mirror) presentConfig(ctx context.Context) *placement.Config {
-	raw, err := m.config(ctx)
+	raw, err := m.config.read(ctx)
 	if err != nil {
 		return nil
 	}

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -114,6 +116,71 @@ func TestConfigurationChangesUnderTheKubelet(t *testing.T) {
 	w.wantCurrent("")
 	if got := w.last().Spec.Config.TopologyManagerPolicy; got != "best-effort" {
 		t.Errorf("policy %q", got)
+	}
+}
+
+// TestConfigurationFileIsWatched: a file that changes is read as soon as it has been left alone for a moment, not at the next
+// rescan; the report goes on saying what the kubelet that runs does.
+func TestConfigurationFileIsWatched(t *testing.T) {
+	w := newWorld(t)
+	w.m.configEvery = time.Hour
+	w.settle()
+	changed := *w.config
+	changed.TopologyManagerPolicy = "best-effort"
+	w.config = &changed
+	asked := w.configAsked
+	look := func(want bool, when string) {
+		t.Helper()
+		if got := w.m.lookAround(t.Context()); got != want {
+			t.Errorf("%s: news %v, want %v", when, got, want)
+		}
+	}
+	look(false, "before anything was told")
+	w.clock = w.clock.Add(w.m.configTouched() / 2)
+	look(false, "right after the file was touched")
+	w.clock = w.clock.Add(w.m.configTouched() / 2)
+	look(false, "while the file is being written")
+	if w.configAsked != asked {
+		t.Errorf("read %d times while it is being written", w.configAsked-asked)
+	}
+	w.clock = w.clock.Add(configSettle / 2)
+	look(true, "when the file has been left alone")
+	w.settle()
+	w.wantReady(v1alpha1.ReasonConsistent, "")
+	w.wantCurrent(v1alpha1.ReasonConfigurationChanged, "topologyManagerPolicy is best-effort, restricted when the kubelet started")
+	if got := w.last().Spec.Config.TopologyManagerPolicy; got != "restricted" {
+		t.Errorf("policy %q, which the kubelet that runs does not have", got)
+	}
+	asked = w.configAsked
+	look(false, "afterwards")
+	if w.configAsked != asked {
+		t.Error("read again though nothing was told")
+	}
+}
+
+// TestKubeletThatStartsIsAskedOften: it answers a while after its first sign of life, whenever that is.
+func TestKubeletThatStartsIsAskedOften(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	for range 2 {
+		w.m.restarted()
+		w.configErr = errors.New("connection refused")
+		first := w.m.step(t.Context())
+		if first > 120*time.Millisecond {
+			t.Errorf("asked again after %v", first)
+		}
+		for range 20 {
+			if wait := w.m.step(t.Context()); wait <= 0 || wait > 600*time.Millisecond {
+				t.Errorf("asked again after %v", wait)
+			}
+		}
+		changed := *w.config
+		changed.TopologyManagerPolicy += "-" // no policy is the same one twice
+		w.config, w.configErr = &changed, nil
+		w.settle()
+		if got := w.last().Spec.Config.TopologyManagerPolicy; got != changed.TopologyManagerPolicy {
+			t.Errorf("policy %q, want %q", got, changed.TopologyManagerPolicy)
+		}
 	}
 }
 

@@ -37,14 +37,14 @@ func TestConfigFileAndDropIns(t *testing.T) {
 	writeFile(t, filepath.Join(drop, "10.conf"), "cpuManagerPolicy: static\nreservedSystemCPUs: \"5\"\n")
 	writeFile(t, filepath.Join(drop, "sub", "30.conf"), "kubeReserved: {memory: null}\n")
 	writeFile(t, filepath.Join(drop, "40.yaml"), "cpuManagerPolicy: none\n") // not a .conf
-	c, err := ConfigFile(file, drop)(t.Context())
+	c, err := ConfigFile(file, drop).read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.CPUManagerPolicy != "static" || c.ReservedSystemCPUs != "0-1" || !reflect.DeepEqual(c.KubeReserved, map[string]string{"cpu": "200m"}) {
 		t.Errorf("got policy %q, reserved %q, %v", c.CPUManagerPolicy, c.ReservedSystemCPUs, c.KubeReserved)
 	}
-	if c, err = ConfigFile(file, filepath.Join(dir, "absent"))(t.Context()); err != nil || c.CPUManagerPolicy != "none" {
+	if c, err = ConfigFile(file, filepath.Join(dir, "absent")).read(t.Context()); err != nil || c.CPUManagerPolicy != "none" {
 		t.Errorf("without drop-ins: %v, error %v", c, err)
 	}
 }
@@ -59,11 +59,11 @@ func TestConfigFileRefuses(t *testing.T) {
 	} {
 		path := filepath.Join(dir, name)
 		writeFile(t, path, text)
-		if _, err := ConfigFile(path, "")(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := ConfigFile(path, "").read(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got error %v, want one that names the file", name, err)
 		}
 	}
-	if _, err := ConfigFile(filepath.Join(dir, "absent"), "")(t.Context()); err == nil {
+	if _, err := ConfigFile(filepath.Join(dir, "absent"), "").read(t.Context()); err == nil {
 		t.Error("an absent file is no default")
 	}
 }
@@ -76,15 +76,15 @@ func TestConfigz(t *testing.T) {
 	}))
 	defer server.Close()
 	source := Configz(server.Client(), server.URL)
-	if c, err := source(t.Context()); err != nil || c.CPUManagerPolicy != "static" {
+	if c, err := source.read(t.Context()); err != nil || c.CPUManagerPolicy != "static" {
 		t.Errorf("got %v, error %v", c, err)
 	}
 	text = `{"other":{}}`
-	if _, err := source(t.Context()); err == nil {
+	if _, err := source.read(t.Context()); err == nil {
 		t.Error("an answer without kubeletconfig: no error")
 	}
 	status = http.StatusForbidden
-	if _, err := source(t.Context()); err == nil || !strings.Contains(err.Error(), "nodes/configz") {
+	if _, err := source.read(t.Context()); err == nil || !strings.Contains(err.Error(), "nodes/configz") {
 		t.Errorf("forbidden: got error %v", err)
 	}
 }
@@ -95,7 +95,7 @@ func FuzzMergedConfig(f *testing.F) {
 		dir := t.TempDir()
 		writeFile(t, filepath.Join(dir, "a"), base)
 		writeFile(t, filepath.Join(dir, "d", "b.conf"), patch)
-		_, _ = ConfigFile(filepath.Join(dir, "a"), filepath.Join(dir, "d"))(context.Background())
+		_, _ = ConfigFile(filepath.Join(dir, "a"), filepath.Join(dir, "d")).read(context.Background())
 	})
 }
 

@@ -74,7 +74,7 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 	if err != nil {
 		return platform{}, err
 	}
-	raw, err := config(ctx)
+	raw, err := config.read(ctx)
 	if err != nil {
 		return platform{}, err
 	}

@@ -40,6 +40,9 @@ type world struct {
 	active map[string]int
 	asked  int // times the kubelet was asked for active pods
 
+	configErr   error
+	configAsked int // times the configuration was read
+
 	readErr    error
 	publishErr error
 	writes     []*v1alpha1.NodeTopology
@@ -85,13 +88,16 @@ func newWorld(t *testing.T) *world {
 	w.node.Status.NodeInfo.KubeletVersion = "v1.36.3"
 	w.node.Status.Capacity = corev1.ResourceList{"x.y/d": resource.MustParse("2")}
 	w.config = &kubeletv1beta1.KubeletConfiguration{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "restricted"}
-	config := func(context.Context) (*kubeletv1beta1.KubeletConfiguration, error) { return w.config, nil }
+	config := ConfigSource{read: func(context.Context) (*kubeletv1beta1.KubeletConfiguration, error) {
+		w.configAsked++
+		return w.config, w.configErr
+	}}
 	w.m = &mirror{
 		node: "n1", api: w, kubelet: w, machine: GivenMachine(testMachine), config: config, pods: newPodBook(),
 		read:       func() (kubeletstate.Raw, error) { return w.files, w.readErr },
 		nodeObject: func() *corev1.Node { return w.node }, now: func() time.Time { return w.clock },
 		minInterval: 100 * time.Millisecond, log: slog.New(slog.DiscardHandler), devices: newDeviceBook(),
-		firstSeen: map[string]time.Time{}, last: map[string]int{}, backoff: newBackoff(),
+		firstSeen: map[string]time.Time{}, last: map[string]int{}, backoff: newBackoff(), look: newLook(),
 	}
 	w.m.metrics = newMetrics(func() float64 { return 0 })
 	w.cpus("0-7", nil)

@@ -33,7 +33,7 @@ type Options struct {
 	Machine string
 	// SysRoot is the folder that contains sys/; "" means "/".
 	SysRoot string
-	// Config tells the kubelet's configuration; nil means the file config.yaml in Root.
+	// Config tells the kubelet's configuration; the zero value means the file config.yaml in Root.
 	Config ConfigSource
 	// KubeletVersion is the kubelet's release ("v1.36.3"); "" means what the Node object says.
 	KubeletVersion string
@@ -81,7 +81,7 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.Heartbeat, 10*time.Second)
 	setDefault(&o.Rescan, 10*time.Second)
 	setDefault(&o.MinInterval, 100*time.Millisecond)
-	if o.Config == nil {
+	if o.Config.read == nil {
 		o.Config = ConfigFile(filepath.Join(o.Root, "config.yaml"), "")
 	}
 	if o.Now == nil {

@@ -34,11 +34,17 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	defer stop()
+	config, stopConfig, err := watchConfig(a.opts.Config.paths)
+	if err != nil {
+		a.opts.Log.Warn("a changed configuration will show late", "error", err, "after", a.opts.Rescan)
+		config, stopConfig = &configWatch{}, func() error { return nil }
+	}
+	defer stopConfig()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { a.pods.RunWithContext(ctx); return nil })
 	g.Go(func() error { a.nodes.RunWithContext(ctx); return nil })
 	g.Go(func() error { a.heartbeats(ctx); return nil })
-	g.Go(func() error { return a.loop(ctx, files) })
+	g.Go(func() error { return a.loop(ctx, files, config) })
 	if a.socket != nil {
 		g.Go(func() error { a.socket.Follow(ctx, a.kubeletIs); return nil })
 	}
@@ -108,7 +114,7 @@ func (a *agent) newMirror(book *podBook) *mirror {
 		read:        func() (kubeletstate.Raw, error) { return kubeletstate.ReadRaw(root) },
 		preferences: a.opts.Preferences, minInterval: a.opts.MinInterval, amounts: a.opts.Amounts, log: a.opts.Log.With("node", a.opts.Node),
 		configEvery: a.opts.Rescan,
-		devices:     newDeviceBook(), firstSeen: map[string]time.Time{}, last: map[string]int{}, backoff: newBackoff(),
+		devices:     newDeviceBook(), firstSeen: map[string]time.Time{}, last: map[string]int{}, backoff: newBackoff(), look: newLook(),
 	}
 	if a.opts.Machine == "" {
 		m.pulse = SysPulse(os.DirFS(a.opts.SysRoot))
@@ -172,7 +178,7 @@ func (a *agent) node() *corev1.Node {
 }
 
 // loop steps whenever something happened, and now and then anyway.
-func (a *agent) loop(ctx context.Context, files *fileEvents) error {
+func (a *agent) loop(ctx context.Context, files *fileEvents, config *configWatch) error {
 	if !cache.WaitForCacheSync(ctx.Done(), a.pods.HasSynced, a.nodes.HasSynced) {
 		return ctx.Err()
 	}
@@ -180,11 +186,20 @@ func (a *agent) loop(ctx context.Context, files *fileEvents) error {
 	defer timer.Stop()
 	pulse := time.NewTicker(pulsePeriod)
 	defer pulse.Stop()
+	look := time.NewTimer(pulsePeriod)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-pulse.C:
+			if !a.mirror.lookAround(ctx) {
+				continue
+			}
+		case <-config.Changed:
+			look.Reset(a.mirror.configTouched())
+			continue
+		case <-look.C:
 			if !a.mirror.lookAround(ctx) {
 				continue
 			}

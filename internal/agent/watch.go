@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/fsnotify/fsnotify"
@@ -60,6 +61,9 @@ func (f *fileEvents) handle(w *fsnotify.Watcher, e fsnotify.Event, devices strin
 	switch {
 	case e.Name == devices && e.Has(fsnotify.Create):
 		_ = w.Add(devices) // gone again already: its next creation is another event
+		if _, err := os.Lstat(filepath.Join(devices, kubeletSocket)); err == nil {
+			poke(f.Restarted) // it was quicker than the watch
+		}
 		poke(f.Changed)
 	case filepath.Dir(e.Name) == devices && base == kubeletSocket && e.Has(fsnotify.Create):
 		poke(f.Restarted)

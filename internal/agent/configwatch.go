@@ -1,0 +1,170 @@
+package agent
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// maxLinks bounds the symbolic links on the way to a file, as Linux does.
+const maxLinks = 40
+
+// configPaths are where a configuration is read from; "" means that there is none.
+type configPaths struct{ file, dropIns string }
+
+// configWatch tells when the kubelet's configuration file or a drop-in may have become another: written, renamed over, or
+// reached through a symbolic link that now points elsewhere.
+type configWatch struct {
+	// Changed receives then. One pending event is enough.
+	Changed chan struct{}
+
+	paths    configPaths
+	w        *fsnotify.Watcher
+	concerns concerns
+}
+
+// concerns are the directory entries whose change can change a configuration.
+type concerns struct {
+	// steps are entries on the way: the file itself and each symbolic link that leads to it.
+	steps map[string]bool
+	// trees are directories of which every entry counts.
+	trees map[string]bool
+}
+
+// watchConfig starts watching; the returned function stops it. Without paths nothing is ever told.
+func watchConfig(paths configPaths) (*configWatch, func() error, error) {
+	c := &configWatch{Changed: make(chan struct{}, 1), paths: paths}
+	if paths == (configPaths{}) {
+		return c, func() error { return nil }, nil
+	}
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, nil, fmt.Errorf("watch the kubelet's configuration: %w", err)
+	}
+	c.w = w
+	c.arm()
+	go c.run()
+	return c, w.Close, nil
+}
+
+func (c *configWatch) run() {
+	for {
+		select {
+		case e, ok := <-c.w.Events:
+			if !ok {
+				return
+			}
+			if e.Op == fsnotify.Chmod || !c.concerns.has(e.Name) {
+				continue
+			}
+		case _, ok := <-c.w.Errors: // an overflowing queue: anything may have happened
+			if !ok {
+				return
+			}
+		}
+		c.arm()
+		poke(c.Changed)
+	}
+}
+
+// arm watches what matters now. The way to a file may change while it is walked: the walk is repeated until it finds what is
+// watched already.
+func (c *configWatch) arm() {
+	for range maxLinks {
+		now := c.paths.concerns()
+		for _, dir := range c.w.WatchList() {
+			if !now.watches(dir) {
+				_ = c.w.Remove(dir) // gone by itself: that is what was wanted
+			}
+		}
+		for dir := range now.dirs() {
+			_ = c.w.Add(dir) // gone again: its parent tells, or the next rescan finds out
+		}
+		same := maps.Equal(now.steps, c.concerns.steps) && maps.Equal(now.trees, c.concerns.trees)
+		if c.concerns = now; same {
+			return
+		}
+	}
+}
+
+// has says whether an event for path matters. A directory that is watched and goes away says so under its own name.
+func (c *concerns) has(path string) bool {
+	return c.steps[path] || c.trees[filepath.Dir(path)] || c.watches(path)
+}
+
+func (c *concerns) watches(dir string) bool { return c.dirs()[dir] }
+
+// dirs are the directories that hold what matters.
+func (c *concerns) dirs() map[string]bool {
+	out := maps.Clone(c.trees)
+	for step := range c.steps {
+		out[filepath.Dir(step)] = true
+	}
+	return out
+}
+
+func (p *configPaths) concerns() concerns {
+	c := concerns{steps: map[string]bool{}, trees: map[string]bool{}}
+	if p.file != "" {
+		c.walk(p.file)
+	}
+	if p.dropIns == "" {
+		return c
+	}
+	// Errors hide what the reader of the drop-ins does not see either.
+	_ = filepath.WalkDir(c.walk(p.dropIns), func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+		case e.IsDir():
+			c.trees[path] = true
+		case e.Type()&fs.ModeSymlink != 0:
+			c.walk(path)
+		}
+		return nil
+	})
+	return c
+}
+
+// walk adds the steps on the way to path, and returns where the way ends: at what path stands for, or at the first thing that
+// is not there. All steps are named without symbolic links.
+func (c *concerns) walk(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		abs = path // no working directory: there is nothing to find
+	}
+	at, rest := "/", components(abs)
+	for links := 0; len(rest) > 0 && links < maxLinks; {
+		next := filepath.Join(at, rest[0])
+		rest = rest[1:]
+		info, err := os.Lstat(next)
+		if err != nil {
+			c.steps[next] = true
+			return next
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		links++
+		c.steps[next] = true
+		target, err := os.Readlink(next)
+		if err != nil {
+			return next
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = append(components(target), rest...)
+	}
+	c.steps[at] = true
+	return at
+}
+
+func components(path string) []string {
+	return strings.FieldsFunc(path, func(r rune) bool { return r == filepath.Separator })
+}
