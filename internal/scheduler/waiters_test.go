@@ -136,6 +136,38 @@ func TestAPodThatBindRefusesWaits(t *testing.T) {
 	}
 }
 
+// TestAPodThatReserveRefusesIsTriedAgain: Filter found nodes that take it, and no change of those is to come.
+func TestAPodThatReserveRefusesIsTriedAgain(t *testing.T) {
+	f := newFixture(t)
+	f.feed.topologySeen(f.topology())
+	woken := make(calls, 10)
+	f.waiters.activator = woken
+	n := f.nodes.get("n")
+	for i, full := 0, false; !full; i++ { // others are faster
+		other := pinned(fmt.Sprintf("fast%d", i), 4)
+		a := n.Reserve(f.wait(other), new(placement.Decision))
+		f.waiters.done(other.UID)
+		full = !a.OK()
+	}
+	p := pinned("x", 4)
+	state := newCycleData()
+	state.Write(cycleKey, &cycle{Candidate: *f.wait(p)})
+	if s := f.Plugin.Reserve(t.Context(), state, p, "n"); s.IsSuccess() {
+		t.Fatal("a full node takes it")
+	}
+	f.Unreserve(t.Context(), state, p, "n")
+	if len(woken) > 0 {
+		t.Fatalf("%v woken at once, and at once again", <-woken)
+	}
+	f.clock.Step(callAgainAfter)
+	if names := <-woken; fmt.Sprint(names) != "[x]" {
+		t.Errorf("%v woken", names)
+	}
+	if f.waiters.done(p.UID); f.clock.HasWaiters() {
+		t.Error("it goes on for ever")
+	}
+}
+
 func TestNobodyIsKeptFromPreemptingForEver(t *testing.T) {
 	f := newFixture(t)
 	n, m := f.nodes.get("n"), f.nodes.get("m")
