@@ -161,15 +161,22 @@ func (t *trial) guardRestart() Detail {
 	if widest == 0 {
 		return NoDetail
 	}
-	for i := range t.pods {
-		for j := range t.pods[i].pod.Containers {
-			widest = max(widest, t.pods[i].pod.Containers[j].CPUs.Len())
-		}
-	}
+	widest = max(widest, widestOf(t.pods))
 	if whole := t.cpus.shared.AndNot(&t.m.cpus.siblings); whole.Len() < widest {
 		return DefectRestartKills
 	}
 	return NoDetail
+}
+
+// widestOf is the most exclusive CPUs that a container has.
+func widestOf(pods []podRef) int {
+	widest := 0
+	for i := range pods {
+		for j := range pods[i].pod.Containers {
+			widest = max(widest, pods[i].pod.Containers[j].CPUs.Len())
+		}
+	}
+	return widest
 }
 
 // reuseCPUs is updateCPUsToReuse: what a regular init container has, later containers may have too.

@@ -73,8 +73,9 @@ type Node struct {
 	// estimates holds answers of the present for the order of Reserve alone.
 	estimates memory
 
-	report *Report
-	pods   map[string]*pod
+	report    *Report
+	pods      map[string]*pod
+	standings *standings
 	// posted and reserved are the pods in flight in order: posted by turn, reserved as Reserve took them.
 	posted, reserved []*pod
 	turn             int64

@@ -5,18 +5,37 @@ import "sync/atomic"
 // Pulse tells without a lock whether an answer of a Node still holds: it does as long as the beat is the same and the
 // candidate follows every pod in flight. It is a hint. Who acts on an answer asks again, as Reserve does.
 type Pulse struct {
-	beat   atomic.Uint32
+	// state is the beat, and in the lower half the standing; 0 while nobody has asked for it since the beat.
+	state  atomic.Uint64
 	newest atomic.Int64
 }
 
 // Now returns the present beat.
-func (p *Pulse) Now() uint32 { return p.beat.Load() }
+func (p *Pulse) Now() uint32 { return uint32(p.state.Load() >> 32) }
+
+// Read returns the present beat and standing.
+func (p *Pulse) Read() (beat uint32, s Standing) {
+	v := p.state.Load()
+	return uint32(v >> 32), Standing(v)
+}
 
 // Beat says that answers given before do not hold any more.
-func (p *Pulse) Beat() { p.beat.Add(1) }
+func (p *Pulse) Beat() {
+	for {
+		old := p.state.Load()
+		if p.state.CompareAndSwap(old, (old>>32+1)<<32) {
+			return
+		}
+	}
+}
 
 // Start sets the first beat.
-func (p *Pulse) Start(beat uint32) { p.beat.Store(beat) }
+func (p *Pulse) Start(beat uint32) { p.state.Store(uint64(beat) << 32) }
+
+// stand tells the standing, unless the pulse has moved on.
+func (p *Pulse) stand(beat uint32, s Standing) {
+	p.state.CompareAndSwap(uint64(beat)<<32, uint64(beat)<<32|uint64(s))
+}
 
 // Follows says whether a pod created in that second comes after all pods in flight in every order.
 func (p *Pulse) Follows(created int64) bool { return created > p.newest.Load() }

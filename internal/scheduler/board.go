@@ -13,10 +13,42 @@ import (
 
 // board is what the nodes last said to pods of one shape, a word for each node, so that Filter and Score of a large
 // cluster read along a few pages of memory, without a lock. A word holds while the node's pulse has not moved on.
+//
+// Before that it holds what one of the nodes with the same standing said, so that a shape that is new is put to a few nodes
+// only. A node of a standing that is not there, or is none, has a word of its own.
 type board struct {
 	// words are by the nodes' numbers. Nodes that came later have none.
 	words []atomic.Uint64
+	// common are by standing, in the lower bits of which their place is: the standing in the place of the beat. A power of
+	// two of them; of several standings with one place the last counts.
+	common []atomic.Uint64
 }
+
+// commonOf returns what nodes of a standing say; nothing for none.
+func (b *board) commonOf(s ledger.Standing) word {
+	w := word(b.common[int(s)&(len(b.common)-1)].Load())
+	if s == 0 || ledger.Standing(w.beat()) != s {
+		return 0
+	}
+	return w
+}
+
+// noteCommon notes what nodes of a standing say.
+func (b *board) noteCommon(s ledger.Standing, w word) {
+	b.common[int(s)&(len(b.common)-1)].Store(uint64(w.at(uint32(s))))
+}
+
+// newBoard makes a board with room for count nodes.
+func newBoard(count int) *board {
+	common := minCommon
+	for common < count/2 {
+		common *= 2
+	}
+	return &board{words: make([]atomic.Uint64, count+count/8), common: make([]atomic.Uint64, common)}
+}
+
+// minCommon is the least number of places for standings.
+const minCommon = 64
 
 // sayings are how a node answers.
 type saying uint8
@@ -40,6 +72,9 @@ type word uint64
 func newWord(beat uint32, s saying, score int64, v *placement.Verdict) word {
 	return word(beat)<<32 | word(s)<<24 | word(score&0xff)<<16 | word(uint8(v.Reason))<<8 | word(uint8(v.Detail))
 }
+
+// at returns the word with another beat.
+func (w word) at(beat uint32) word { return w&(1<<32-1) | word(beat)<<32 }
 
 func (w word) beat() uint32   { return uint32(w >> 32) }
 func (w word) saying() saying { return saying(w >> 24) }
@@ -111,7 +146,7 @@ func (b *boards) of(shape ledger.Shape, count int) *board {
 	if b.byShape == nil || len(b.byShape) >= maxBoards {
 		b.byShape = map[ledger.Shape]*board{}
 	}
-	made := &board{words: make([]atomic.Uint64, count+count/8)}
+	made := newBoard(count)
 	b.byShape[shape] = made
 	return made
 }
@@ -121,6 +156,8 @@ type front struct {
 	ledger.Pulse
 	// heard is when the last sign of life of the agent was received, since the beginning of our clock.
 	heard atomic.Int64
+	// troubled says that the node cannot be predicted, whatever its pulse tells: node.trouble has the reason.
+	troubled atomic.Bool
 	// number is the node's place on boards.
 	number int
 }
@@ -134,4 +171,9 @@ func since(now time.Time) time.Duration { return now.Sub(began) }
 // alive says whether the agent gave a sign of life lately.
 func (f *front) alive(now, staleAfter time.Duration) bool {
 	return now-time.Duration(f.heard.Load()) <= staleAfter
+}
+
+// trusted says whether the node can be predicted.
+func (f *front) trusted(now, staleAfter time.Duration) bool {
+	return !f.troubled.Load() && f.alive(now, staleAfter)
 }

@@ -9,8 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -44,62 +46,97 @@ func nodeObject(name string) infoOf {
 	return infoOf{object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}}
 }
 
-// TestBoardAgreesWithNode goes through random changes of a node and asks after each what Filter and Score say, from the
-// board or not, and what the node itself says.
+// TestBoardAgreesWithNode goes through random changes of nodes of one kind and asks after each what Filter and Score say, from
+// the board or not, and what the node itself says.
 func TestBoardAgreesWithNode(t *testing.T) {
-	var recalled int
+	var sum told
 	for seed := range uint64(30) {
-		recalled += playBoard(t, rand.New(rand.NewPCG(seed, 1)))
+		played := playBoard(t, rand.New(rand.NewPCG(seed, 1)))
+		sum.recalled += played.recalled
+		sum.common += played.common
 	}
-	if recalled < 1000 {
-		t.Errorf("only %d answers came from the board", recalled)
+	if sum.recalled < 1000 || sum.common < 200 {
+		t.Errorf("only %d answers came from the board, and %d that the node had not given since it changed", sum.recalled, sum.common)
 	}
 }
 
-func playBoard(t *testing.T, rng *rand.Rand) (recalled int) {
+// told counts answers that came from the board, and those of another node.
+type told struct{ recalled, common int }
+
+type boardNode struct {
+	*node
+	info     infoOf
+	reserved []*corev1.Pod
+}
+
+func playBoard(t *testing.T, rng *rand.Rand) (sum told) {
 	f := newFixture(t)
-	f.feed.topologySeen(f.topology())
-	info, n := nodeObject("n"), f.nodes.get("n")
-	var reserved []*corev1.Pod
+	var all []*boardNode
+	for i := range 4 {
+		name := fmt.Sprint("n", i)
+		f.feed.topologySeen(f.reportOf(name))
+		all = append(all, &boardNode{node: f.nodes.get(name), info: nodeObject(name)})
+	}
 	for step := range 60 {
-		switch rng.IntN(8) {
-		case 0:
-			f.feed.topologySeen(f.topology())
-		case 1:
-			f.clock.Step(time.Duration(rng.IntN(40)) * time.Second)
-		case 2:
-			n.hear(f.clock.Now())
-		case 3:
-			n.distrust(noReport)
-		case 4:
-			info = nodeObject("n") // the snapshot has another object
-		case 5:
-			if len(reserved) > 0 {
-				n.Forget(uidOf(reserved[0]))
-				reserved = reserved[1:]
+		f.change(t, rng, all[rng.IntN(len(all))], fmt.Sprint("r", step))
+		for range 2 {
+			pod := boardPod(rng, "asked")
+			for _, n := range all {
+				got := f.askTwice(t, pod, n.info, n.node)
+				sum.recalled += got.recalled
+				sum.common += got.common
 			}
-		default:
-			pod := boardPod(rng, fmt.Sprint("r", step))
-			c := f.candidate(pod, requestOf(t, pod))
-			if a := n.Reserve(&c, new(placement.Decision)); a.OK() {
-				reserved = append(reserved, pod)
-			}
-		}
-		for range 4 {
-			recalled += f.askTwice(t, boardPod(rng, "asked"), info, n)
 		}
 	}
-	return recalled
+	return sum
+}
+
+// reportOf is a report of a node by that name.
+func (f *fixture) reportOf(name string) *v1alpha1.NodeTopology {
+	nt := f.topology()
+	nt.Name, nt.UID = name, types.UID(name)
+	return nt
+}
+
+// change lets something happen to a node.
+func (f *fixture) change(t *testing.T, rng *rand.Rand, n *boardNode, name string) {
+	switch rng.IntN(8) {
+	case 0:
+		f.feed.topologySeen(f.reportOf(n.name))
+	case 1:
+		f.clock.Step(time.Duration(rng.IntN(20)) * time.Second)
+	case 2:
+		n.hear(f.clock.Now())
+	case 3:
+		n.distrust(noReport)
+	case 4:
+		n.info = nodeObject(n.name) // the snapshot has another object
+	case 5:
+		if len(n.reserved) > 0 {
+			n.Forget(uidOf(n.reserved[0]))
+			n.reserved = n.reserved[1:]
+		}
+	default:
+		pod := boardPod(rng, name)
+		c := f.candidate(pod, requestOf(t, pod))
+		if a := n.Reserve(&c, new(placement.Decision)); a.OK() {
+			n.reserved = append(n.reserved, pod)
+		}
+	}
 }
 
 // askTwice compares Filter and Score with the node's own answer, and says whether the board had it.
-func (f *fixture) askTwice(t *testing.T, pod *corev1.Pod, info infoOf, n *node) int {
+func (f *fixture) askTwice(t *testing.T, pod *corev1.Pod, info infoOf, n *node) (what told) {
 	t.Helper()
 	state := newCycleData()
 	c := f.attempt(pod, requestOf(t, pod), wire.PodPolicy{})
 	c.patient = false
 	state.Write(cycleKey, c)
 	_, had := c.recall(n, f.args.StaleAfter.Duration)
+	own := word(0)
+	if n.number < len(c.board.words) {
+		own = word(c.board.words[n.number].Load())
+	}
 	got, score := f.Filter(t.Context(), state, pod, info), int64(-1)
 	want := wantedStatus(f, c, n)
 	if got.Code() != want.Code() || got.Message() != want.Message() {
@@ -113,9 +150,12 @@ func (f *fixture) askTwice(t *testing.T, pod *corev1.Pod, info infoOf, n *node) 
 		}
 	}
 	if had {
-		return 1
+		what.recalled = 1
+		if own.saying() == saysNothing || own.beat() != n.Now() {
+			what.common = 1
+		}
 	}
-	return 0
+	return what
 }
 
 func wantedStatus(f *fixture, c *cycle, n *node) *fwk.Status {

@@ -82,13 +82,29 @@ func arrive(t *ledger.Trial, r *placement.Request) {
 	}
 }
 
-// recall returns what the node said to the pod's shape, if it still holds.
+// recall returns what the node said to the pod's shape, or another of the same standing did, if it still holds.
 func (c *cycle) recall(n *node, staleAfter time.Duration) (word, bool) {
-	if c.board == nil || n.number >= len(c.board.words) || c.dry() {
+	if c.board == nil || c.dry() || !n.trusted(c.begun, staleAfter) {
+		return 0, false
+	}
+	beat, standing := n.Read()
+	if w, ok := c.common(n, beat, standing); ok {
+		return w, true
+	}
+	if n.number >= len(c.board.words) {
 		return 0, false
 	}
 	w := word(c.board.words[n.number].Load())
-	return w, w.saying() != saysNothing && w.beat() == n.Now() && n.Follows(c.Created) && n.alive(c.begun, staleAfter)
+	return w, w.saying() != saysNothing && w.beat() == beat && n.Follows(c.Created)
+}
+
+// common returns what a node of the same standing said to the pod's shape.
+func (c *cycle) common(n *node, beat uint32, standing ledger.Standing) (word, bool) {
+	w := c.board.commonOf(standing)
+	if w.saying() == saysNothing || !n.Follows(c.Created) || n.Now() != beat {
+		return 0, false
+	}
+	return w.at(beat), true
 }
 
 // note puts a word on the board.

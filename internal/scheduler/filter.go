@@ -104,11 +104,18 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	return p.consult(c, n).status(c.patient && !c.dry())
 }
 
-// consult asks the node, and notes an answer that will hold for others.
+// consult asks the node, unless one of the same standing has answered, and notes an answer that will hold for others.
 func (p *Plugin) consult(c *cycle, n *node) word {
 	if c.dry() {
 		a := c.ask(n)
 		return newWord(0, sayingOf(&a), 0, &a.Verdict)
+	}
+	var stand ledger.Stand
+	if c.board != nil {
+		stand = n.Stand()
+		if w, ok := c.common(n, stand.Beat, stand.Standing); ok {
+			return w
+		}
 	}
 	a, beat, lasting, sure := p.sample(c, n)
 	score := int64(0)
@@ -122,6 +129,9 @@ func (p *Plugin) consult(c *cycle, n *node) word {
 	w := newWord(beat, said, score, &a.Verdict)
 	if lasting && c.board != nil {
 		c.note(n, w)
+		if n.still(&stand) {
+			c.board.noteCommon(stand.Standing, w)
+		}
 	}
 	return w
 }

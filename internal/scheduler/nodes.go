@@ -103,6 +103,7 @@ func (n *nodes) open(name string) *node {
 	} else {
 		made.number = int(n.count.Add(1)) - 1
 	}
+	made.troubled.Store(true)
 	made.Keep(&made.Pulse)
 	return made
 }
@@ -138,15 +139,15 @@ func (n *nodes) all(yield func(*node) bool) {
 
 // refusal says why the node cannot be predicted now; "" when it can.
 func (n *node) refusal(now time.Time, staleAfter time.Duration) string {
+	if n.trusted(since(now), staleAfter) {
+		return ""
+	}
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if n.trouble != "" {
 		return n.trouble
 	}
-	if !n.alive(since(now), staleAfter) {
-		return noHeartbeat
-	}
-	return ""
+	return noHeartbeat
 }
 
 // machine returns the node's hardware; nil when it is not known.
@@ -157,6 +158,13 @@ func (n *node) machine() *topology.Machine {
 		return nil
 	}
 	return n.wired.Machine
+}
+
+// still says whether the node stands as it stood, and what has been read of it since belongs to that.
+func (n *node) still(s *ledger.Stand) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return s.Standing != 0 && n.model == s.Model && n.Now() == s.Beat
 }
 
 // hear notes a sign of life.
@@ -173,6 +181,7 @@ func (n *node) distrust(why string) bool {
 	defer n.mu.Unlock()
 	news := n.trouble != why
 	n.trouble = why
+	n.troubled.Store(true)
 	n.Beat()
 	return news
 }
@@ -190,6 +199,7 @@ func (n *node) accept(nt *v1alpha1.NodeTopology, kinds *kinds) ([]ledger.Landing
 	}
 	n.mu.Lock()
 	n.trouble, n.reportUID = "", nt.UID
+	n.troubled.Store(false)
 	n.mu.Unlock()
 	if fresh {
 		return n.Replace(report), nil

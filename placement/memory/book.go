@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -51,6 +52,20 @@ func (b *Book) size(n int) {
 // Equal says whether the books say the same.
 func (b *Book) Equal(o *Book) bool {
 	return slices.Equal(b.nodes, o.nodes) && slices.Equal(b.free, o.free) && slices.Equal(b.reserved, o.reserved)
+}
+
+// Append writes the book down: books of one Model that say the same, and no others, are written the same.
+func (b *Book) Append(to []byte) []byte {
+	for _, n := range b.nodes {
+		to = binary.AppendVarint(to, int64(n.assignments))
+		to = binary.AppendUvarint(to, uint64(n.cells))
+	}
+	for _, amounts := range [...][]uint64{b.free, b.reserved} {
+		for _, v := range amounts {
+			to = binary.LittleEndian.AppendUint64(to, v)
+		}
+	}
+	return to
 }
 
 // Group returns how often a node is assigned, and its group.

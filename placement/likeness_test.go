@@ -1,0 +1,100 @@
+package placement_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// TestLikeness: states with the same likeness give the same verdicts, and it is not only states that are equal that have it.
+func TestLikeness(t *testing.T) {
+	alike, unlike := 0, 0
+	compare := func(w *world) {
+		states := relatives(w)
+		keys := make([]string, len(states))
+		for i, s := range states {
+			keys[i] = string(s.AppendLikeness(nil))
+		}
+		for range 4 {
+			r := w.request()
+			for i, a := range states {
+				for j, b := range states[:i] {
+					if keys[i] != keys[j] {
+						continue
+					}
+					if a.Equal(b) {
+						alike++
+					} else {
+						unlike++
+					}
+					if x, y := placement.Admit(w.model, a, &r), placement.Admit(w.model, b, &r); x != y {
+						t.Fatalf("%+v and %+v to %+v of\n%+v\n%+v", x, y, r, a.Snapshot(), b.Snapshot())
+					}
+				}
+			}
+		}
+	}
+	for seed := range uint64(120) {
+		live(t, seed, compare)
+	}
+	if alike < 100 || unlike < 100 {
+		t.Errorf("%d equal pairs and %d others were alike: want many of both", alike, unlike)
+	}
+}
+
+// relatives returns states that differ from the world's in little: a pod is gone, or another holds what it held, devices have
+// other names.
+func relatives(w *world) []*placement.State {
+	states := []*placement.State{w.state, w.state.Clone()}
+	for _, uid := range w.pods[:min(3, len(w.pods))] {
+		gone := w.state.Clone()
+		gone.Release(w.model, uid)
+		other := gone.Clone()
+		r := w.asked[uid]
+		r.UID += "-again"
+		var d placement.Decision
+		if v := placement.Decide(w.model, other, &r, &d); v.OK() {
+			other.Commit(w.model, &r, &d)
+		}
+		states = append(states, gone, other)
+	}
+	if s := renamed(w); s != nil {
+		states = append(states, s)
+	}
+	return states
+}
+
+// renamed returns the state of a node whose devices have other names, in the same order; nil when there are none.
+func renamed(w *world) *placement.State {
+	snap := w.state.Snapshot()
+	if len(snap.Devices) == 0 {
+		return nil
+	}
+	name := func(id string) string { return fmt.Sprint("z", id) }
+	for i := range snap.Devices {
+		snap.Devices[i].Devices = slices.Clone(snap.Devices[i].Devices)
+		for j := range snap.Devices[i].Devices {
+			snap.Devices[i].Devices[j].ID = name(snap.Devices[i].Devices[j].ID)
+		}
+	}
+	for i := range snap.Pods {
+		for j := range snap.Pods[i].Containers {
+			c := &snap.Pods[i].Containers[j]
+			c.Devices = slices.Clone(c.Devices)
+			for k := range c.Devices {
+				held := &c.Devices[k]
+				held.IDs = slices.Clone(held.IDs)
+				for l := range held.IDs {
+					held.IDs[l] = name(held.IDs[l])
+				}
+			}
+		}
+	}
+	s, err := w.model.StateOf(&snap)
+	if err != nil {
+		return nil
+	}
+	return s
+}
