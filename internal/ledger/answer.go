@@ -90,8 +90,8 @@ func (w *worlds) decideAll(r *placement.Request, d *placement.Decision) Answer {
 // consultInAnyOrder is for a candidate that the kubelet may admit before pods that are in flight. It is admitted only if
 // none of these loses what it was promised.
 func (n *Node) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decision) Answer {
-	x := &pod{uid: c.Request.UID, req: c.Request, created: c.Created}
-	orders := landingOrders(append(slices.Clip(flight), x))
+	x := &pod{uid: c.Request.UID, req: c.Request, created: c.Created, apart: true}
+	orders := landingOrders(append(slices.Clip(flight), x), (*pod).alikeInDebt)
 	if orders == nil {
 		return Answer{Outcome: Waiting}
 	}

@@ -10,7 +10,8 @@
 // The order of the Bindings holds as long as the kubelet's watch does. When it breaks, or the kubelet restarts, what has
 // not been admitted comes in one batch, sorted by the second of creation. A pod is therefore placed behind others that
 // are in flight only if it was created in a later second, or if in every order that is possible it is admitted and none
-// of the others loses what it was promised. Pods for which the kubelet pins nothing do not count.
+// of the others loses what it was promised. Pods for which the kubelet pins nothing do not count, and of orders that differ only in
+// the places of pods that ask for the same, one is gone through.
 //
 // # What is assumed
 //

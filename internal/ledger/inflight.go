@@ -53,6 +53,7 @@ func (n *Node) steady(r *placement.Request, d *placement.Decision) bool {
 	if len(mortals) > maxMortals {
 		return false
 	}
+	n.setApart(mortals)
 	for set := 1; set < 1<<len(mortals); set++ {
 		var ended []string
 		for i, uid := range mortals {

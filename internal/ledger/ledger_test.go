@@ -234,6 +234,7 @@ func TestOrderOfLanding(t *testing.T) {
 		}
 		return flight
 	}
+	same := func(a, b *pod) bool { return a == b }
 	for _, c := range []struct {
 		flight []*pod
 		want   string // in the order in which they are found; "" for too many
@@ -243,7 +244,7 @@ func TestOrderOfLanding(t *testing.T) {
 		{at(1, 1, 1, 1, 1), ""},
 	} {
 		got := ""
-		for i, order := range landingOrders(c.flight) {
+		for i, order := range landingOrders(c.flight, same) {
 			if i > 0 {
 				got += " "
 			}

@@ -34,6 +34,9 @@ type pod struct {
 	// inertOn is the model on which inert was found out; inert pods have nothing pinned whatever the state.
 	inertOn *placement.Model
 	inert   bool
+	// shape is shapeKey of req, once somebody asked; apart: the pod changes places with no other.
+	shape string
+	apart bool
 	// turn orders posted pods.
 	turn int64
 	// ending: the API says that it is being deleted, has ended or is gone.
@@ -300,10 +303,7 @@ func (n *Node) start() worlds {
 	for _, uid := range n.report.order {
 		set |= n.eventsOfReported(&w, uid)
 	}
-	for _, p := range n.afloat() {
-		set |= w.addEvent(event{kind: admit, uid: p.uid, req: p.req, then: w.eventsAfter(p)})
-	}
-	w.open(set)
+	w.open(set | w.addArrivals(n.afloat()))
 	return w
 }
 
@@ -360,7 +360,7 @@ func (w *worlds) expect(p *pod) uint32 {
 
 // landAll admits the pods in every order that is possible, and returns all states that can come of it.
 func (w *worlds) landAll(flight []*pod) worlds {
-	orders := landingOrders(flight)
+	orders := landingOrders(flight, (*pod).alike)
 	out := w.clone()
 	if orders == nil {
 		out.giveUp()

@@ -23,6 +23,7 @@ func (n *Node) Try(t *Trial, c *Candidate) Answer {
 		return Answer{}
 	}
 	n.compute()
+	n.setApart(t.Without)
 	w := n.full.clone()
 	w.without(t.Without)
 	if !w.with(t.With) {

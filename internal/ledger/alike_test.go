@@ -1,0 +1,140 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// apart is the node with every pod in flight as one of its own: its answers take longer, and are the same.
+func apart(n *Node) *Node { return copyOf(n, true) }
+
+func copyOf(n *Node, apart bool) *Node {
+	o := &Node{report: n.report, pods: map[string]*pod{}, pulse: new(Pulse), turn: n.turn, begun: n.begun}
+	copied := map[*pod]*pod{}
+	for uid, p := range n.pods {
+		q := *p
+		q.apart = apart
+		o.pods[uid], copied[p] = &q, &q
+	}
+	for _, p := range n.posted {
+		o.posted = append(o.posted, copied[p])
+	}
+	for _, p := range n.reserved {
+		o.reserved = append(o.reserved, copied[p])
+	}
+	o.setNewest(late)
+	return o
+}
+
+// sameAnswers asks both ways. Where going through everything is too much, the shorter way may still have an answer.
+func sameAnswers(n *Node, c *Candidate, t *Trial) (got, want Answer, same bool) {
+	n, o := copyOf(n, false), apart(n)
+	if t.IsZero() {
+		got, want = n.Admit(c), o.Admit(c)
+	} else {
+		got, want = n.Try(t, c), o.Try(t, c)
+	}
+	flight := append(o.flight(true), &pod{req: c.Request, created: c.Created, apart: true})
+	tooMuch := o.full.uncertain() || landingOrders(flight, (*pod).alike) == nil
+	return got, want, got.Outcome == want.Outcome && got.Verdict == want.Verdict && (got.Exact || !want.Exact) || want.Outcome == Waiting && tooMuch
+}
+
+func TestPodsThatAreAlike(t *testing.T) {
+	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
+	for i := range 5 {
+		n.See(Sighting{UID: fmt.Sprint("posted", i), Request: cpus(fmt.Sprint("posted", i), 1), Created: 7, Turn: int64(i + 1)})
+	}
+	check(t, n)
+	if got := len(n.full.all); got != 1 {
+		t.Errorf("%d states of 5 pods that are alike, want 1", got)
+	}
+	if o := apart(n); o.Admit(cand(cpus("x", 1))).Outcome != Waiting {
+		t.Error("this test means to have more orders than are gone through one by one")
+	}
+	wantOutcome(t, "2 CPUs, 7 and 3 free", n.Admit(&Candidate{Request: cpus("x", 2), Created: 7}), Admitted)
+	wantOutcome(t, "one of them gone", n.Try(&Trial{Without: []string{"posted1"}}, &Candidate{Request: cpus("x", 7), Created: 8}), Admitted)
+}
+
+func TestStrangersThatAreAlike(t *testing.T) {
+	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
+	for i := range maxEvents {
+		n.See(Sighting{UID: fmt.Sprint("p", i), Request: cpus(fmt.Sprint("p", i), 1), Created: 7})
+	}
+	check(t, n)
+	if got := len(n.full.all); got != maxEvents+1 {
+		t.Errorf("%d states, want %d: any number of them may have come", got, maxEvents+1)
+	}
+	if o := apart(n); o.Admit(cand(cpus("x", 1))).Outcome != Waiting {
+		t.Error("this test means to have more states than are gone through one by one")
+	}
+	wantOutcome(t, "8 CPUs", n.Admit(&Candidate{Request: cpus("x", 8), Created: 8}), Admitted)
+	wantOutcome(t, "8 CPUs twice", n.Try(&Trial{With: []*placement.Request{cpus("y", 8)}}, &Candidate{Request: cpus("x", 7), Created: 8}), Waiting)
+}
+
+func TestPodsThatAreNotAlike(t *testing.T) {
+	exact := &Promise{Exact: true}
+	base := func() *pod { return &pod{req: cpus("a", 2)} }
+	for name, c := range map[string]struct {
+		other          *pod
+		alike, indebts bool
+	}{
+		"the same request":  {&pod{req: cpus("b", 2)}, true, true},
+		"another request":   {&pod{req: cpus("b", 3)}, false, false},
+		"one is ending":     {&pod{req: cpus("b", 2), ending: true}, false, false},
+		"one is set apart":  {&pod{req: cpus("b", 2), apart: true}, false, false},
+		"one has a promise": {&pod{req: cpus("b", 2), promise: exact}, true, false},
+		"promised no CPUs":  {&pod{req: cpus("b", 2), promise: new(Promise)}, true, true},
+		"another second":    {&pod{req: cpus("b", 2), created: 5}, true, true},
+	} {
+		if p := base(); p.alike(c.other) != c.alike || c.other.alike(p) != c.alike || p.alikeInDebt(c.other) != c.indebts {
+			t.Errorf("%s: alike %t, with promises %t; want %t, %t", name, p.alike(c.other), p.alikeInDebt(c.other), c.alike, c.indebts)
+		}
+	}
+	if p := base(); !p.alike(p) {
+		t.Error("a pod is not like itself")
+	}
+}
+
+// TestAlikeInRandomHistories compares answers with those of a node on which no two pods change places.
+func TestAlikeInRandomHistories(t *testing.T) {
+	asked, fewer := 0, 0
+	for seed := range uint64(*runs / 5) {
+		h := newHistory(t, seed)
+		h.few = true
+		for range 100 {
+			h.step()
+			if len(h.n.flight(true))+len(h.n.afloat()) < 2 {
+				continue
+			}
+			var trial Trial
+			for _, uid := range slices.Sorted(maps.Keys(h.n.pods)) {
+				if h.rng.IntN(3) == 0 {
+					trial.Without = append(trial.Without, uid)
+				}
+			}
+			for _, tr := range []*Trial{{}, &trial} {
+				second := h.second
+				c := &Candidate{Request: h.request(), Created: second}
+				h.second = second
+				got, want, same := sameAnswers(h.n, c, tr)
+				if !same {
+					h.fail("seed %d, %+v without %v: %+v, and with every pod on its own %+v", seed, c.Request, tr.Without, got, want)
+				}
+				asked++
+			}
+			o := apart(h.n)
+			o.compute()
+			if len(h.n.full.all) != len(o.full.all) {
+				fewer++
+			}
+		}
+	}
+	t.Logf("%d questions, %d nodes with fewer states", asked, fewer)
+	if fewer < 20 {
+		t.Error("too few pods were alike to mean anything")
+	}
+}
