@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -84,10 +85,26 @@ func ReadNodeTopology(nt *v1alpha1.NodeTopology) (Node, error) {
 }
 
 // ReadNodeSpec translates the spec alone; it changes rarely, so the result is worth keeping. The error is a
-// *FieldError.
+// *FieldError, or an *OtherFormError about the whole object.
 func ReadNodeSpec(nt *v1alpha1.NodeTopology) (NodeSpec, error) {
+	if err := checkForm(nt); err != nil {
+		return NodeSpec{}, err
+	}
 	r := specReader{fieldErrors("NodeTopology " + nt.Name)}
 	return r.spec(&nt.Spec)
+}
+
+// checkForm says whether this release could have written the object. The first agents wrote the pods of a report as objects.
+func checkForm(nt *v1alpha1.NodeTopology) error {
+	if nt.Malformed != "" {
+		return &OtherFormError{nt.Name, clip(nt.Malformed)}
+	}
+	for i := range nt.Status.Pods {
+		if strings.HasPrefix(nt.Status.Pods[i].Malformed, "{") {
+			return &OtherFormError{nt.Name, "status.pods[" + strconv.Itoa(i) + "] is an object, not a line of text"}
+		}
+	}
+	return nil
 }
 
 // WriteNodeTopology translates a Node. It fails where the object cannot carry what the Node says: a view

@@ -16,8 +16,11 @@ import (
 
 // ReadReport translates the status alone, and refuses one that contradicts itself: CPUs held twice, or held
 // and shared at once, lists out of order, rows that do not add up. Whether it fits the machine is for
-// CheckReport and placement.Model.StateOf to say. The error is a *FieldError.
+// CheckReport and placement.Model.StateOf to say. The error is a *FieldError or an *OtherFormError.
 func ReadReport(nt *v1alpha1.NodeTopology) (Report, error) {
+	if err := checkForm(nt); err != nil {
+		return Report{}, err
+	}
 	r := reportReader{fieldErrors: fieldErrors("NodeTopology " + nt.Name)}
 	s := &nt.Status
 	at := field.NewPath("status")

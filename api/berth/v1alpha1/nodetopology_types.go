@@ -26,6 +26,9 @@ type NodeTopology struct {
 	Spec NodeTopologySpec `json:"spec"`
 	// +optional
 	Status NodeTopologyStatus `json:"status,omitzero"`
+
+	// Malformed says why what is stored could not be read as this release writes it; nothing but the metadata is set then.
+	Malformed string `json:"-"`
 }
 
 // NodeTopologyList is a list of NodeTopology objects.

@@ -1,0 +1,94 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
+)
+
+// Objects that this release would not write: the pods of a report as objects, as the first agents wrote them, and nonsense.
+const (
+	oldForm  = `{"apiVersion":"berth.dev/v1alpha1","kind":"NodeTopology","metadata":{"name":%q,"uid":"u","resourceVersion":"2"},"spec":{"machine":"package:1"},"status":{"sequence":4,"pods":[{"uid":"p","containers":[{"name":"main","cpus":"1"}]}]}}`
+	nonsense = `{"apiVersion":"berth.dev/v1alpha1","kind":"NodeTopology","metadata":{"name":%q,"uid":"u","resourceVersion":"2"},"spec":["x"]}`
+)
+
+// stored serves a list of some objects, and a watch that tells of others.
+func stored(t *testing.T, listed, told []string) *rest.Config {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		q := r.URL.Query()
+		switch {
+		case q.Get("sendInitialEvents") != "": // an API server without streaming lists
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity})
+		case q.Get("watch") != "":
+			for _, o := range told {
+				fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", o)
+			}
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		default:
+			fmt.Fprintf(w, `{"kind":"NodeTopologyList","apiVersion":"berth.dev/v1alpha1","metadata":{"resourceVersion":"2"},"items":[%s]}`, strings.Join(listed, ","))
+		}
+	}))
+	t.Cleanup(s.Close)
+	return &rest.Config{Host: s.URL}
+}
+
+// TestObjectsOfAnotherForm: whatever is stored for one node, it keeps the scheduler from no other.
+func TestObjectsOfAnotherForm(t *testing.T) {
+	register()
+	f := newFixture(t)
+	nt := f.topology()
+	nt.ResourceVersion = "1"
+	good, err := json.Marshal(nt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := stored(t, []string{fmt.Sprintf(oldForm, "old"), fmt.Sprintf(nonsense, "bad"), string(good)},
+		[]string{fmt.Sprintf(oldForm, "old-later"), fmt.Sprintf(nonsense, "bad-later"), fmt.Sprintf(oldForm, "last")})
+	client, err := reportClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := count(t, reportsRefused)
+	seen := make(chan string, 10)
+	reports := newSink(func(nt *v1alpha1.NodeTopology) {
+		f.feed.topologySeen(nt)
+		seen <- nt.Name
+	}, func(string) {})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		reports.run(ctx, cache.NewListWatchFromClient(client, "nodetopologies", metav1.NamespaceAll, fields.Everything()), &v1alpha1.NodeTopology{})
+	}()
+	for name := ""; name != "last"; name = <-seen {
+	}
+	stop()
+	<-ended
+	for _, name := range []string{"old", "bad", "old-later", "bad-later", "last"} {
+		why := f.nodes.get(name).refusal(f.clock.Now(), time.Minute)
+		if want := "another release of berth-agent wrote NodeTopology " + name + ": delete it"; !strings.Contains(why, want) {
+			t.Errorf("node %s is refused with %q, want %q", name, why, want)
+		}
+		f.wantEvent("ReportRefused")
+	}
+	if now := count(t, reportsRefused); now != before+5 {
+		t.Errorf("the metric went from %v to %v, want 5 more", before, now)
+	}
+	f.want("the good one", pinned("x", 4), ledger.Admitted)
+}
