@@ -6,8 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
@@ -31,6 +29,7 @@ const (
 	troubleSilent      = "Silent"
 	troubleMalformed   = "Malformed"
 	troubleUnsupported = "Unsupported"
+	troubleOtherForm   = "OtherRelease"
 )
 
 // liveNode is a node as the scheduler sees it.
@@ -56,12 +55,7 @@ type liveNode struct {
 }
 
 // read takes in what the agent wrote.
-func (n *liveNode) read(u *unstructured.Unstructured, kinds *kinds) {
-	nt := new(v1alpha1.NodeTopology)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, nt); err != nil {
-		n.fail(troubleMalformed, fmt.Errorf("NodeTopology %s: %w", n.name, err))
-		return
-	}
+func (n *liveNode) read(nt *v1alpha1.NodeTopology, kinds *kinds) {
 	if t := written(&nt.ObjectMeta, nt.Status.ObservedTime.Time); t.After(n.heard) {
 		n.heard = t
 	}
@@ -78,7 +72,10 @@ func (n *liveNode) fail(reason string, err error) {
 	t := trouble{Reason: reason, Message: err.Error()}
 	var config *placement.ConfigError
 	var ready *wire.NotReadyError
+	var other *wire.OtherFormError
 	switch {
+	case errors.As(err, &other):
+		t.Reason = troubleOtherForm
 	case errors.As(err, &ready):
 		t.Reason = ready.Reason
 	case errors.As(err, &config):
@@ -213,6 +210,8 @@ func adviceFor(reason, node string) string {
 		return "look at the agent: " + agent
 	case troubleMalformed:
 		return "use one release of Berth throughout; kubectl delete nodetopology " + node + " makes its agent write it anew"
+	case troubleOtherForm:
+		return "kubectl delete nodetopology " + node + "; after an upgrade of Berth, kubectl delete nodetopologies --all (docs/operations.md)"
 	case troubleUnsupported:
 		return "change the kubelet's configuration as said, or keep pinned pods off the node (docs/scope.md)"
 	case v1alpha1.ReasonUnreadable:

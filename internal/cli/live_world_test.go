@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,7 +41,8 @@ type world struct {
 	pageOf int
 	// expires: every page but the first has expired.
 	expires bool
-	// requests counts.
+	// requests are those that came.
+	mu       sync.Mutex
 	requests []string
 }
 
@@ -62,7 +64,9 @@ users: [{name: u, user: {token: t}}], clusters: [{name: c, cluster: {server: "` 
 }
 
 func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
 	w.requests = append(w.requests, r.Method+" "+r.URL.Path)
+	w.mu.Unlock()
 	out.Header().Set("Date", noon.Format(http.TimeFormat))
 	out.Header().Set("Content-Type", "application/json")
 	switch path := r.URL.Path; {
@@ -291,6 +295,9 @@ func busyWorld(t testing.TB) *world {
 	})
 	w.addNode("wrong-type", 1)
 	w.topologies = append(w.topologies, map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "NodeTopology", "metadata": map[string]any{"name": "wrong-type"}, "spec": []any{"x"}})
+	w.addNode("old-form", 1)
+	w.topologies = append(w.topologies, map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "NodeTopology", "metadata": map[string]any{"name": "old-form"},
+		"spec": w.topologies[0]["spec"], "status": map[string]any{"sequence": 4, "pods": []any{map[string]any{"uid": "p", "containers": []any{}}}}})
 	w.addTopology(reportOf(t, "stray"), nil)
 	w.addNode("cordoned", 1).Spec.Unschedulable = true
 	w.addTopology(reportOf(t, "cordoned"), nil)

@@ -82,7 +82,7 @@ func TestObjectsOfAnotherForm(t *testing.T) {
 	<-ended
 	for _, name := range []string{"old", "bad", "old-later", "bad-later", "last"} {
 		why := f.nodes.get(name).refusal(f.clock.Now(), time.Minute)
-		if want := "another release of berth-agent wrote NodeTopology " + name + ": delete it"; !strings.Contains(why, want) {
+		if want := "another release of berth-agent wrote its NodeTopology: delete that"; !strings.Contains(why, want) {
 			t.Errorf("node %s is refused with %q, want %q", name, why, want)
 		}
 		f.wantEvent("ReportRefused")

@@ -34,13 +34,13 @@ func (o fieldErrors) at(field fmt.Stringer, value any, want string) *FieldError 
 	return &FieldError{Object: string(o), Field: field.String(), Value: fmt.Sprint(value), Want: want}
 }
 
-// OtherFormError says that a NodeTopology was stored by a release of Berth that writes it otherwise.
+// OtherFormError says that a NodeTopology was stored by a release of Berth that writes it otherwise. It does not name the node, so
+// that those of many nodes add up.
 type OtherFormError struct {
-	Node string
 	// Why is what could not be read.
 	Why string
 }
 
 func (e *OtherFormError) Error() string {
-	return "another release of berth-agent wrote NodeTopology " + e.Node + ": delete it, and this one writes it anew (" + e.Why + ")"
+	return "another release of berth-agent wrote its NodeTopology: delete that once, and it is written anew (" + e.Why + ")"
 }

@@ -97,11 +97,11 @@ func ReadNodeSpec(nt *v1alpha1.NodeTopology) (NodeSpec, error) {
 // checkForm says whether this release could have written the object. The first agents wrote the pods of a report as objects.
 func checkForm(nt *v1alpha1.NodeTopology) error {
 	if nt.Malformed != "" {
-		return &OtherFormError{nt.Name, clip(nt.Malformed)}
+		return &OtherFormError{nt.Malformed}
 	}
 	for i := range nt.Status.Pods {
 		if strings.HasPrefix(nt.Status.Pods[i].Malformed, "{") {
-			return &OtherFormError{nt.Name, "status.pods[" + strconv.Itoa(i) + "] is an object, not a line of text"}
+			return &OtherFormError{"status.pods holds objects, not lines of text"}
 		}
 	}
 	return nil

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+)
+
+// facts are what the API says, as it says it.
+type facts struct {
+	reports []v1alpha1.NodeTopology
+	nodes   []corev1.Node
+	// beats are the last heartbeats of agents by node.
+	beats map[string]time.Time
+	// pods are those that are bound, in all namespaces; nil where they may not be read.
+	pods []corev1.Pod
+	// nodesKnown and beatsKnown: these may be read.
+	nodesKnown, beatsKnown bool
+	// notes say what may not be read.
+	notes []string
+}
+
+// facts reads those of one node, or with only "" of all. Reports are read before pods, so that what comes in between counts as
+// on its way, never as gone.
+func (c *cluster) facts(ctx context.Context, only string) (*facts, error) {
+	var f facts
+	var reportsErr, nodesErr, beatsErr, podsErr error
+	var side errgroup.Group
+	side.Go(func() error {
+		f.nodes, nodesErr = c.nodeObjects(ctx, only)
+		f.beats, beatsErr = c.beats(ctx)
+		return nil
+	})
+	if f.reports, reportsErr = c.topologies(ctx, only); reportsErr == nil {
+		f.pods, podsErr = c.podsIn(ctx, metav1.NamespaceAll, only)
+	}
+	_ = side.Wait() // its errors are judged below
+	if reportsErr != nil {
+		return nil, reportsErr
+	}
+	f.nodesKnown, f.beatsKnown = nodesErr == nil, beatsErr == nil
+	for _, l := range []struct {
+		what, then string
+		err        error
+	}{
+		{"nodes", "whether a NodeTopology is of a node that exists is not checked", nodesErr},
+		{"leases in " + c.heartbeats, "whether agents are alive is judged by their reports", beatsErr},
+		{"pods of all namespaces", "pods that are bound and not yet reported are not counted", podsErr},
+	} {
+		if err := f.tolerate(l.what, l.then, c, l.err); err != nil {
+			return nil, err
+		}
+	}
+	return &f, nil
+}
+
+// tolerate makes a note of a list that the user may not read, and of what is missing therefore; other errors stay.
+func (f *facts) tolerate(what, then string, c *cluster, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsForbidden(err):
+		f.notes = append(f.notes, fmt.Sprintf("%s may not be read, so %s: %v", what, then, err))
+		return nil
+	}
+	return c.failed(what, err)
+}
+
+// topologies reads reports. They are taken apart on every CPU: they are most of what is read.
+func (c *cluster) topologies(ctx context.Context, only string) ([]v1alpha1.NodeTopology, error) {
+	raw, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
+		answer := c.reports.Get().Resource(v1alpha1.NodeTopologies.Resource).VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
+		if err := answer.Error(); err != nil { // that of Raw says less
+			return nil, "", err
+		}
+		data, err := answer.Raw()
+		if err != nil {
+			return nil, "", err
+		}
+		var page struct {
+			Metadata metav1.ListMeta   `json:"metadata"`
+			Items    []json.RawMessage `json:"items"`
+		}
+		err = json.Unmarshal(data, &page)
+		return page.Items, page.Metadata.Continue, err
+	}, named("metadata.name", only))
+	if apierrors.IsNotFound(err) {
+		return nil, ErrNotInstalled
+	}
+	out, errs := make([]v1alpha1.NodeTopology, len(raw)), make([]error, len(raw))
+	inParallel(len(raw), func(i int) { errs[i] = out[i].UnmarshalJSON(raw[i]) })
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return nil, c.failed("nodetopologies.berth.dev", err)
+	}
+	return out, nil
+}
+
+func (c *cluster) nodeObjects(ctx context.Context, only string) ([]corev1.Node, error) {
+	return pages(func(o metav1.ListOptions) ([]corev1.Node, string, error) {
+		l, err := c.core.Nodes().List(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		return l.Items, l.Continue, nil
+	}, named("metadata.name", only))
+}
+
+// podsIn reads the pods of a namespace; with all namespaces, those that are bound, to one node where it is named.
+func (c *cluster) podsIn(ctx context.Context, namespace, node string) ([]corev1.Pod, error) {
+	opts := named("spec.nodeName", node)
+	if namespace == metav1.NamespaceAll && node == "" {
+		opts.FieldSelector = "spec.nodeName!="
+	}
+	return pages(func(o metav1.ListOptions) ([]corev1.Pod, string, error) {
+		l, err := c.core.Pods(namespace).List(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		return l.Items, l.Continue, nil
+	}, opts)
+}
+
+// beats returns the last heartbeat of each node's agent, by the API server's clock where it tells.
+func (c *cluster) beats(ctx context.Context) (map[string]time.Time, error) {
+	leases, err := pages(func(o metav1.ListOptions) ([]coordinationv1.Lease, string, error) {
+		l, err := c.leases.Leases(c.heartbeats).List(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		return l.Items, l.Continue, nil
+	}, metav1.ListOptions{})
+	out := map[string]time.Time{}
+	for i := range leases {
+		l := &leases[i]
+		if node, ok := strings.CutPrefix(l.Name, v1alpha1.HeartbeatName("")); ok && l.Spec.RenewTime != nil {
+			out[node] = written(&l.ObjectMeta, l.Spec.RenewTime.Time)
+		}
+	}
+	return out, err
+}
+
+// named selects by a field, unless the value is empty.
+func named(field, value string) metav1.ListOptions {
+	if value == "" {
+		return metav1.ListOptions{}
+	}
+	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(field, value).String()}
+}
