@@ -1,11 +1,12 @@
 # Both schedulers in a large cluster. The API server and the schedulers are real, the nodes are simulated; nothing else
-# should run on the machine meanwhile. AGENTS=berth lets agents report under Berth alone; the default compares the
-# schedulers alone. Results go to _artifacts/clusterbench.
-NODES  ?= 5000
-PODS   ?= 10000
-PAIRS  ?= 5
-AGENTS ?= always
-LENGTH ?= 1m
+# should run on the machine meanwhile. PODS and PAIRS are for each number of NODES, the last also for the rest. AGENTS=berth lets
+# agents report under Berth alone; the default compares the schedulers alone. Results go to _artifacts/clusterbench.
+NODES     ?= 5000
+PODS      ?= 10000
+PAIRS     ?= 5
+AGENTS    ?= always
+HEARTBEAT ?= 1m
+LENGTH    ?= 1m
 
 CLUSTERBENCH_OUT := _artifacts/clusterbench
 CLUSTERBENCH = $(BIN)/clusterbench $(1) -nodes=$(NODES) -scheduler=$(BIN)/berth-scheduler -out=$(CLUSTERBENCH_OUT)
@@ -17,9 +18,9 @@ clusterbench-build:
 	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/berth-scheduler ./cmd/berth-scheduler
 
 .PHONY: bench-cluster
-bench-cluster: clusterbench-build ## Both schedulers on a real API server: NODES=500,5000,15000 PODS=10000 PAIRS=5 (an hour).
+bench-cluster: clusterbench-build ## Both schedulers on a real API server: NODES=5000,15000 PODS=10000,1000 PAIRS=5,1 (two hours; PODS=1000 PAIRS=10: half an hour).
 	$(call say,$(PAIRS) pairs of runs: $(PODS) pods on $(NODES) simulated nodes)
-	@$(call CLUSTERBENCH,cluster) -pods=$(PODS) -pairs=$(PAIRS) -agents=$(AGENTS) $(CLUSTERBENCH_FLAGS)
+	@$(call CLUSTERBENCH,cluster) -pods=$(PODS) -pairs=$(PAIRS) -agents=$(AGENTS) -heartbeat=$(HEARTBEAT) -apart $(CLUSTERBENCH_FLAGS)
 
 .PHONY: bench-writes
 bench-writes: clusterbench-build ## What reports and heartbeats of NODES agents cost the API server (five minutes).

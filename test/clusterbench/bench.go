@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +18,9 @@ import (
 type bench struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
+	verb    string
 	options options
+	cpus    split
 	dir     string // removed at the end
 	stderr  io.Writer
 	plane   *plane
@@ -43,8 +44,8 @@ type result struct {
 	Ways   []*way         `json:"ways,omitempty"`
 }
 
-func newBench(ctx context.Context, o options, stderr io.Writer) (_ *bench, err error) {
-	b := &bench{options: o, stderr: stderr}
+func newBench(ctx context.Context, verb string, o options, stderr io.Writer) (_ *bench, err error) {
+	b := &bench{verb: verb, options: o, stderr: stderr}
 	b.ctx, b.cancel = context.WithCancel(ctx)
 	defer func() {
 		if err != nil {
@@ -57,10 +58,15 @@ func newBench(ctx context.Context, o options, stderr io.Writer) (_ *bench, err e
 			return nil, err
 		}
 	}
+	if o.apart {
+		if b.cpus, err = splitCPUs(); err != nil {
+			return nil, err
+		}
+	}
 	if b.dir, err = os.MkdirTemp("", "clusterbench-"); err != nil {
 		return nil, err
 	}
-	if b.plane, err = startPlane(ctx, b.dir); err != nil {
+	if b.plane, err = startPlane(ctx, b.dir, b.cpus.rest); err != nil {
 		return nil, err
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: podNamespace}}
@@ -101,20 +107,26 @@ func (b *bench) close() {
 }
 
 // finish prints the result and keeps it as JSON.
-func (b *bench) finish(verb string, stdout io.Writer) error {
+func (b *bench) finish(stdout io.Writer) error {
+	err := b.keep()
+	b.result.print(stdout)
+	if b.options.out != "" {
+		fmt.Fprintln(stdout, "\nJSON:", b.file())
+	}
+	return err
+}
+
+func (b *bench) file() string { return filepath.Join(b.options.out, b.verb+".json") }
+
+// keep writes what has been measured so far.
+func (b *bench) keep() error {
 	b.result.LoadAverage[1] = loadAverage()
 	b.result.Ratios = compare(b.result.Runs)
-	b.result.print(stdout)
 	data, err := json.MarshalIndent(b.result, "", "  ")
-	if err != nil {
+	if err != nil || b.options.out == "" {
 		return err
 	}
-	if b.options.out == "" {
-		return nil
-	}
-	file := filepath.Join(b.options.out, verb+".json")
-	fmt.Fprintln(stdout, "\nJSON:", file)
-	return os.WriteFile(file, append(data, '\n'), 0o644)
+	return os.WriteFile(b.file(), append(data, '\n'), 0o644)
 }
 
 // cluster measures both schedulers on clusters of growing size.
@@ -127,38 +139,64 @@ func (b *bench) cluster() error {
 		return err
 	}
 	go b.fleet.pulse(b.ctx, b.options.heartbeat)
-	for _, nodes := range b.options.nodes {
+	for i, nodes := range b.options.nodes {
 		if err := b.grow(nodes); err != nil {
 			return err
 		}
-		for pair := range b.options.pairs {
+		if i == 0 && b.options.warmUp > 0 {
+			if err := b.warmUp(nodes); err != nil {
+				return err
+			}
+		}
+		pods := of(b.options.pods, i)
+		for pair := range of(b.options.pairs, i) {
 			for _, load := range b.options.loads {
-				if err := b.pair(runKey{Nodes: nodes, Load: load, Pair: pair}); err != nil {
+				if err := b.pair(runKey{Nodes: nodes, Load: load, Pair: pair}, pods); err != nil {
 					return err
 				}
 			}
 		}
-		if err := b.filter(nodes); err != nil {
+		if err := b.filter(nodes, pods); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pair measures both schedulers in turn, in the order A B, B A, A B, ..., so that neither gains by being second.
-func (b *bench) pair(key runKey) error {
-	order := []contestant{stock, berth}
-	if key.Pair%2 == 1 {
-		slices.Reverse(order)
+// warmUp has both schedulers run once without counting: the database, the API server's caches and the simulator have grown to
+// their size afterwards.
+func (b *bench) warmUp(nodes int) error {
+	for _, who := range inTurn(0) {
+		r, err := b.run(runKey{Nodes: nodes, Load: b.options.loads[0], Scheduler: who}, b.options.warmUp)
+		if err != nil {
+			return err
+		}
+		b.say("not counted: %s", r.String())
 	}
-	for _, who := range order {
+	return nil
+}
+
+// inTurn returns both schedulers in the order of the i-th pair: A B, B A, A B, ..., so that neither gains by being second.
+func inTurn(i int) []contestant {
+	if i%2 == 1 {
+		return []contestant{berth, stock}
+	}
+	return []contestant{stock, berth}
+}
+
+// pair measures both schedulers in turn.
+func (b *bench) pair(key runKey, pods int) error {
+	for _, who := range inTurn(key.Pair) {
 		key.Scheduler = who
-		r, err := b.run(key)
+		r, err := b.run(key, pods)
 		if err != nil {
 			return err
 		}
 		b.result.Runs = append(b.result.Runs, r)
 		b.say("%s", r.String())
+		if err := b.keep(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

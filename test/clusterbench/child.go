@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // child is a process that ends with this one.
@@ -24,17 +26,24 @@ type child struct {
 	err   error // set before done is closed
 }
 
-// startChild runs argv with its errors in the file dir/NAME.log; what it prints goes to stdout, or into the log.
-func startChild(dir, name string, stdout io.Writer, argv ...string) (*child, error) {
-	c := &child{name: name, log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
+// childSpec says how a child is started: its errors go into the file dir/NAME.log, and what it prints to stdout or, without
+// one, into the log too. It runs on cpus, nil for all.
+type childSpec struct {
+	dir, name string
+	stdout    io.Writer
+	cpus      *unix.CPUSet
+}
+
+func startChild(s childSpec, argv ...string) (*child, error) {
+	c := &child{name: s.name, log: filepath.Join(s.dir, s.name+".log"), done: make(chan struct{})}
 	log, err := os.Create(c.log)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
 	c.cmd = exec.Command(argv[0], argv[1:]...)
-	c.cmd.Stdout, c.cmd.Stderr = stdout, log
-	if stdout == nil {
+	c.cmd.Stdout, c.cmd.Stderr = s.stdout, log
+	if s.stdout == nil {
 		c.cmd.Stdout = log
 	}
 	// An interrupt typed at the terminal is for this process, which stops its children itself.
@@ -42,8 +51,8 @@ func startChild(dir, name string, stdout io.Writer, argv ...string) (*child, err
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	if err := c.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if err := on(s.cpus, c.cmd.Start); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
 	go func() {
 		defer close(c.done)

@@ -24,20 +24,23 @@ type filterResult struct {
 	LoadAverage string `json:"loadAverage"`
 }
 
-// podsPerFilterRun is how many pods of each sort one scheduler places one by one.
-const podsPerFilterRun = 60
+// filterWarmUp is how many pods of each sort of a run are not counted: they warm the scheduler up.
+const filterWarmUp = 5
 
 // filter measures Filter over all nodes, on a cluster that runs pinned pods already.
-func (b *bench) filter(nodes int) error {
+func (b *bench) filter(nodes, pods int) error {
 	if b.options.filterRuns == 0 {
 		return nil
 	}
-	if err := b.fill(); err != nil {
+	if err := b.fill(pods); err != nil {
 		return fmt.Errorf("fill the nodes: %w", err)
 	}
-	for range b.options.filterRuns {
-		for _, who := range []contestant{stock, berth} {
+	for i := range b.options.filterRuns {
+		for _, who := range inTurn(i) {
 			if err := b.filterRun(nodes, who); err != nil {
+				return err
+			}
+			if err := b.keep(); err != nil {
 				return err
 			}
 		}
@@ -49,8 +52,8 @@ func (b *bench) filter(nodes int) error {
 }
 
 // fill has Berth bind the load of pinned pods.
-func (b *bench) fill() error {
-	if err := b.createPods(loadPinned, b.options.pods); err != nil {
+func (b *bench) fill(pods int) error {
+	if err := b.createPods(loadPinned, pods); err != nil {
 		return err
 	}
 	s, err := b.lead(berth, 0)
@@ -59,10 +62,10 @@ func (b *bench) fill() error {
 	}
 	defer s.stop()
 	b.fleet.tally.reset()
-	if err := b.fleet.await(b.ctx, runLimit, func(t *tally) bool { return len(t.bound) >= b.options.pods }); err != nil {
+	if err := b.fleet.await(b.ctx, runLimit, func(t *tally) bool { return len(t.bound) >= pods }); err != nil {
 		return err
 	}
-	return b.fleet.quiet(b.ctx, b.options.pods)
+	return b.fleet.quiet(b.ctx, pods)
 }
 
 // lead starts a scheduler and makes it the leader once it has read the cluster.
@@ -96,7 +99,7 @@ func (b *bench) filterRun(nodes int, who contestant) error {
 	}
 	defer s.stop()
 	fresh, again := b.filterOf(nodes, who, "new"), b.filterOf(nodes, who, "repeated")
-	for i := range podsPerFilterRun {
+	for i := range b.options.filterPods {
 		b.runs++ // makes names and amounts that have not been before
 		if err := b.timeFilter(s, b.result.Filter, fresh, 512<<20+int64(b.runs)<<12, i); err != nil {
 			return err
@@ -127,7 +130,6 @@ func (b *bench) filterOf(nodes int, who contestant, pods string) int {
 // timeFilter places one pod and takes from the scheduler's metrics how long Filter took. The first pods of a scheduler
 // are not counted: they warm it up.
 func (b *bench) timeFilter(s *sched, results []filterResult, at int, memory int64, i int) error {
-	const warmUp = 5
 	r := &results[at]
 	before, err := s.filterTime(b.ctx)
 	if err != nil {
@@ -147,7 +149,7 @@ func (b *bench) timeFilter(s *sched, results []filterResult, at int, memory int6
 		return err
 	}
 	switch {
-	case i < warmUp:
+	case i < filterWarmUp:
 	case after.cycles-before.cycles != 1:
 		r.Retried++
 	default:

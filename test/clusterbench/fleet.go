@@ -57,6 +57,7 @@ type tally struct {
 	there        map[types.UID]bool
 	refused      int
 	reports      []time.Duration
+	acknowledged []float64 // seconds from Binding to phase
 	statusWrites int
 	cond         chan struct{} // closed and made anew at every change
 }
@@ -247,7 +248,7 @@ func (f *fleet) phase(ctx context.Context, p *simPod) error {
 	if err != nil {
 		return err
 	}
-	f.tally.status()
+	f.tally.status(time.Since(p.seen))
 	_, err = f.plane.core.CoreV1().Pods(podNamespace).Patch(ctx, p.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) {
 		return nil // deleted meanwhile
@@ -317,11 +318,16 @@ func (t *tally) binding(refused bool) {
 }
 
 func (t *tally) report(took time.Duration) { t.do(func() { t.reports = append(t.reports, took) }) }
-func (t *tally) status()                   { t.do(func() { t.statusWrites++ }) }
+func (t *tally) status(after time.Duration) {
+	t.do(func() {
+		t.statusWrites++
+		t.acknowledged = append(t.acknowledged, after.Seconds())
+	})
+}
 
 // reset forgets what was counted.
 func (t *tally) reset() {
-	t.do(func() { t.bound, t.refused, t.reports, t.statusWrites = nil, 0, nil, 0 })
+	t.do(func() { t.bound, t.refused, t.reports, t.statusWrites, t.acknowledged = nil, 0, nil, 0, nil })
 }
 
 // dueQueue hands out nodes when their time has come.

@@ -39,11 +39,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	b, err := newBench(ctx, opts, stderr)
+	b, err := newBench(ctx, args[0], opts, stderr)
 	if err != nil {
 		return err
 	}
 	defer b.close()
 	err = verbs[args[0]](b)
-	return errors.Join(err, b.finish(args[0], stdout)) // what was measured before a failure counts
+	return errors.Join(err, b.finish(stdout)) // what was measured before a failure counts
 }

@@ -24,7 +24,7 @@ func init() {
 // TestWrites runs the write generator on a few nodes. A report of 256 CPUs and 60 pods is to stay below 16 KiB.
 func TestWrites(t *testing.T) {
 	dir := t.TempDir()
-	args := []string{"writes", "-nodes=12", "-length=2s", "-heartbeat=1s", "-out=" + dir}
+	args := []string{"writes", "-nodes=12", "-length=3s", "-heartbeat=500ms", "-out=" + dir}
 	if err := run(t.Context(), args, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestWrites(t *testing.T) {
 	if w.SentBytes < 1000 || w.SentBytes > limit || w.StoredBytes < w.SentBytes || w.StoredBytes > limit {
 		t.Errorf("a report is %d bytes as sent and %d as stored, want at most %d", w.SentBytes, w.StoredBytes, limit)
 	}
-	if len(w.Phases) != 3 || w.Phases[0].Heartbeats.Count != 0 || w.Phases[1].Heartbeats.Count < 12 {
+	if len(w.Phases) != 3 || w.Phases[0].Heartbeats.Count != 0 || w.Phases[1].Heartbeats.Count == 0 {
 		t.Errorf("phases: %+v, want three, with heartbeats from the second on", w.Phases)
 	}
 	// Twelve reports may find their place in pages that the database has already: it need not grow.
@@ -55,14 +55,14 @@ func TestWrites(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for _, args := range [][]string{
-		{"-nodes=0"}, {"-nodes=5,5"}, {"-nodes=x"}, {"-pods=1"}, {"-pairs=-1"}, {"-agents=never"}, {"-loads=heavy"},
+		{"-nodes=0"}, {"-nodes=5,5"}, {"-nodes=x"}, {"-pods=1"}, {"-pairs=-1"}, {"-pods=2,2"}, {"-pairs=5,1"}, {"-filter-pods=5"}, {"-warm-up=1"}, {"-agents=never"}, {"-loads=heavy"},
 	} {
 		if _, err := parseOptions(args, io.Discard); err == nil {
 			t.Errorf("%v is accepted", args)
 		}
 	}
-	o, err := parseOptions([]string{"-nodes=500,5000"}, io.Discard)
-	if err != nil || len(o.nodes) != 2 || o.nodes[1] != 5000 {
+	o, err := parseOptions([]string{"-nodes=500,5000,15000", "-pairs=5,1"}, io.Discard)
+	if err != nil || len(o.nodes) != 3 || o.nodes[1] != 5000 || of(o.pairs, 0) != 5 || of(o.pairs, 2) != 1 || of(o.pods, 2) != 10000 {
 		t.Errorf("got %+v, %v", o, err)
 	}
 }

@@ -42,6 +42,7 @@ type simNode struct {
 type simPod struct {
 	name    string
 	refused bool
+	seen    time.Time
 	// told: its phase has been written.
 	told bool
 }
@@ -62,7 +63,7 @@ func (n *simNode) admit(pod *corev1.Pod) (fresh, refused bool, err error) {
 	if v.OK() {
 		n.state.Commit(n.kind.model, &r, &d)
 	}
-	n.pods[pod.UID] = &simPod{name: pod.Name, refused: !v.OK()}
+	n.pods[pod.UID] = &simPod{name: pod.Name, refused: !v.OK(), seen: time.Now()}
 	return true, !v.OK(), nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,10 +13,15 @@ import (
 // options are the flags of every verb.
 type options struct {
 	nodes []int // ascending
-	pods  int
-	pairs int
+	// pods and pairs are for each number of nodes; the last of them is also for those that have none.
+	pods, pairs []int
+	// warmUp is the pods of a first pair of runs, which are not counted; 0 for none.
+	warmUp int
+	// apart gives the schedulers processors of their own.
+	apart bool
 	// filterRuns is how often each scheduler is asked for the time of Filter.
 	filterRuns int
+	filterPods int
 	loads      []string
 	agents     string
 	scheduler  string
@@ -37,9 +43,12 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.SetOutput(stderr)
 	nodes := f.String("nodes", "5000", "numbers of nodes, ascending, separated by commas")
 	loads := f.String("loads", "ordinary,pinned", "kinds of pods, separated by commas")
-	f.IntVar(&o.pods, "pods", 10000, "pods of one run")
-	f.IntVar(&o.pairs, "pairs", 5, "pairs of runs")
-	f.IntVar(&o.filterRuns, "filter-runs", 3, "runs of either scheduler that measure Filter, with 110 pods each; 0 for none")
+	pods := f.String("pods", "10000", "pods of one run, for each number of nodes")
+	pairs := f.String("pairs", "5", "pairs of runs, for each number of nodes")
+	f.IntVar(&o.warmUp, "warm-up", 500, "pods of a first pair of runs that are not counted; 0 for none")
+	f.BoolVar(&o.apart, "apart", false, "give the schedulers half of the processors, and all else the other half")
+	f.IntVar(&o.filterRuns, "filter-runs", 3, "runs of either scheduler that measure Filter; 0 for none")
+	f.IntVar(&o.filterPods, "filter-pods", 80, "pods of either sort in such a run")
 	f.StringVar(&o.agents, "agents", agentsAlways, "always: agents report under both schedulers, so that only these differ; berth: under Berth alone")
 	f.StringVar(&o.scheduler, "scheduler", "bin/berth-scheduler", "the program berth-scheduler")
 	f.StringVar(&o.out, "out", "", "folder for the JSON result, logs and profiles")
@@ -50,20 +59,41 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		return o, err
 	}
 	o.loads = strings.Split(*loads, ",")
-	for _, text := range strings.Split(*nodes, ",") {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || len(o.nodes) > 0 && n <= o.nodes[len(o.nodes)-1] {
-			return o, fmt.Errorf("-nodes: %q: want positive numbers, ascending", *nodes)
+	for _, l := range []struct {
+		flag, text string
+		into       *[]int
+		least      int
+	}{{"nodes", *nodes, &o.nodes, 1}, {"pods", *pods, &o.pods, 2}, {"pairs", *pairs, &o.pairs, 0}} {
+		if err := parseNumbers(l.text, l.least, l.into); err != nil {
+			return o, fmt.Errorf("-%s: %w", l.flag, err)
 		}
-		o.nodes = append(o.nodes, n)
 	}
 	return o, o.check()
 }
 
+func parseNumbers(text string, least int, into *[]int) error {
+	for _, one := range strings.Split(text, ",") {
+		n, err := strconv.Atoi(one)
+		if err != nil || n < least {
+			return fmt.Errorf("%q: want numbers from %d on, separated by commas", text, least)
+		}
+		*into = append(*into, n)
+	}
+	return nil
+}
+
+// of returns what a list has for the i-th number of nodes.
+func of(list []int, i int) int { return list[min(i, len(list)-1)] }
+
 func (o *options) check() error {
 	switch {
-	case o.pods < 2 || o.pairs < 0 || o.filterRuns < 0:
-		return fmt.Errorf("-pods %d -pairs %d -filter-runs %d: want at least 2 pods and nothing negative", o.pods, o.pairs, o.filterRuns)
+	case !slices.IsSorted(o.nodes) || len(slices.Compact(slices.Clone(o.nodes))) < len(o.nodes):
+		return fmt.Errorf("-nodes %v: want them ascending", o.nodes)
+	case len(o.pods) > len(o.nodes) || len(o.pairs) > len(o.nodes):
+		return fmt.Errorf("-pods %v -pairs %v: want at most as many as -nodes %v", o.pods, o.pairs, o.nodes)
+	case o.filterRuns < 0 || o.filterPods <= filterWarmUp || o.warmUp < 0 || o.warmUp == 1:
+		return fmt.Errorf("-filter-runs %d -filter-pods %d -warm-up %d: want nothing negative, more than %d pods for Filter, and 0 or at least 2 to warm up",
+			o.filterRuns, o.filterPods, o.warmUp, filterWarmUp)
 	case o.agents != agentsAlways && o.agents != agentsBerth:
 		return fmt.Errorf("-agents: %q: want %s or %s", o.agents, agentsAlways, agentsBerth)
 	}

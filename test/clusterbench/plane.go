@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -85,13 +86,13 @@ type plane struct {
 	raw  rest.Interface       // JSON, for objects that are made here
 }
 
-func startPlane(ctx context.Context, dir string) (*plane, error) {
+func startPlane(ctx context.Context, dir string, cpus *unix.CPUSet) (*plane, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	out, in := io.Pipe()
-	c, err := startChild(dir, verbPlane, in, self, verbPlane, dir)
+	c, err := startChild(childSpec{dir: dir, name: verbPlane, stdout: in, cpus: cpus}, self, verbPlane, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +134,30 @@ func (p *plane) connect() error {
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	p.core, err = kubernetes.NewForConfig(config)
 	return err
+}
+
+// calm waits until the control plane has done what earlier runs left it to do: it uses little processor time for a while,
+// beside heartbeats.
+func (p *plane) calm(ctx context.Context) error {
+	const little = 350 * time.Millisecond // in a second
+	clock := time.NewTicker(time.Second)
+	defer clock.Stop()
+	last, calm := p.cpu(), 0
+	for range 60 {
+		select {
+		case <-clock.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		now := p.cpu()
+		if calm++; now-last > little {
+			calm = 0
+		}
+		if last = now; calm == 2 {
+			return nil
+		}
+	}
+	return nil // the same for both
 }
 
 // metrics returns the API server's metrics.

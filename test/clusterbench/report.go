@@ -13,20 +13,17 @@ type ratioResult struct {
 	Nodes int    `json:"nodes"`
 	Load  string `json:"load"`
 	Pairs int    `json:"pairs"`
-	// Throughput is the median of Berth's pods per second by those of stock, Bound its one-sided lower bound, by rank,
-	// with the probability Sure.
-	Throughput float64   `json:"throughput"`
-	Bound      float64   `json:"bound"`
-	Sure       float64   `json:"sure"`
-	Ratios     []float64 `json:"ratios"`
-	// Throughput95 is the same without the last 5 percent of the pods.
-	Throughput95 float64 `json:"throughput95"`
+	// Settled is of pods per second until all is settled, Throughput of those bound per second.
+	Settled    estimate `json:"settled"`
+	Throughput estimate `json:"throughput"`
 	// CPU is of processor time per pod, Memory of the peak resident set.
-	CPU    float64 `json:"cpu"`
-	Memory float64 `json:"memory"`
-	// Stock and Berth are medians of pods per second.
-	Stock float64 `json:"stock"`
-	Berth float64 `json:"berth"`
+	CPU    estimate `json:"cpu"`
+	Memory estimate `json:"memory"`
+	// Stock and Berth are medians of pods per second until all is settled, and of those bound.
+	Stock      float64 `json:"stock"`
+	Berth      float64 `json:"berth"`
+	StockBound float64 `json:"stockBound"`
+	BerthBound float64 `json:"berthBound"`
 }
 
 // compare makes ratios of the runs.
@@ -35,7 +32,9 @@ func compare(runs []runResult) []ratioResult {
 	for i := range runs {
 		r := &runs[i]
 		if !slices.ContainsFunc(out, func(o ratioResult) bool { return o.Nodes == r.Nodes && o.Load == r.Load }) {
-			out = append(out, compareOne(runs, r.Nodes, r.Load))
+			if o := compareOne(runs, r.Nodes, r.Load); o.Pairs > 0 {
+				out = append(out, o)
+			}
 		}
 	}
 	return out
@@ -58,21 +57,21 @@ func compareOne(runs []runResult, nodes int, load string) ratioResult {
 		}
 		return out
 	}
-	values := func(rs []runResult) (out []float64) {
+	typical := func(rs []runResult, value func(*runResult) float64) float64 {
+		var all []float64
 		for i := range rs {
-			out = append(out, rs[i].PerSecond)
+			all = append(all, value(&rs[i]))
 		}
-		return out
+		return median(all)
 	}
-	o := ratioResult{Nodes: nodes, Load: load, Pairs: min(len(a), len(b))}
-	o.Ratios = ratios(func(r *runResult) float64 { return r.PerSecond })
-	o.Throughput = median(o.Ratios)
-	o.Bound, o.Sure = lowerBound(o.Ratios)
-	o.Throughput95 = median(ratios(func(r *runResult) float64 { return r.PerSecond95 }))
-	o.CPU = median(ratios(func(r *runResult) float64 { return r.SchedulerCPU }))
-	o.Memory = median(ratios(func(r *runResult) float64 { return float64(r.PeakMemory) }))
-	o.Stock, o.Berth = median(values(a)), median(values(b))
-	return o
+	settled, bound := func(r *runResult) float64 { return r.Settled }, func(r *runResult) float64 { return r.PerSecond }
+	return ratioResult{
+		Nodes: nodes, Load: load, Pairs: min(len(a), len(b)),
+		Settled: estimateOf(ratios(settled)), Throughput: estimateOf(ratios(bound)),
+		CPU:    estimateOf(ratios(func(r *runResult) float64 { return r.SchedulerCPU })),
+		Memory: estimateOf(ratios(func(r *runResult) float64 { return float64(r.PeakMemory) })),
+		Stock:  typical(a, settled), Berth: typical(b, settled), StockBound: typical(a, bound), BerthBound: typical(b, bound),
+	}
 }
 
 // print writes the result as tables.
@@ -113,13 +112,13 @@ func (r *result) printRuns(w io.Writer) {
 	if len(r.Runs) == 0 {
 		return
 	}
-	table(w, "nodes\tload\tpair\tscheduler\tbound\tpods/s\tfirst 95%\tscheduler us/pod\tserver us/pod\tpeak MiB\tidle MiB\tcycles\tFilter ms\tScore ms\treports\trefused\tpromises\tload average", func(line func(...any)) {
+	table(w, "nodes\tload\tpair\tscheduler\tbound\tsettled/s\tbound/s\tack p50 s\tp99 s\tscheduler us/pod\tserver us/pod\tpeak MiB\tidle MiB\tcycles\tFilter ms\tScore ms\treports\trefused\tpromises\tload average", func(line func(...any)) {
 		for _, r := range r.Runs {
 			promises := "-"
 			if p := r.Promises; p != nil {
 				promises = fmt.Sprintf("%.0f kept, %.0f contended, %.0f broken", p["kept"], p["contended"], p["mispredicted"]+p["refused"])
 			}
-			line(r.Nodes, r.Load, r.Pair+1, r.Scheduler, r.Bound, fmt.Sprintf("%.1f", r.PerSecond), fmt.Sprintf("%.1f", r.PerSecond95), fmt.Sprintf("%.0f", r.SchedulerCPU),
+			line(r.Nodes, r.Load, r.Pair+1, r.Scheduler, r.Bound, fmt.Sprintf("%.1f", r.Settled), fmt.Sprintf("%.1f", r.PerSecond), r.AcknowledgedP50, r.AcknowledgedP99, fmt.Sprintf("%.0f", r.SchedulerCPU),
 				fmt.Sprintf("%.0f", r.ServerCPU), r.PeakMemory>>20, r.IdleMemory>>20, int(r.Attempts), r.Filter, r.Score, r.Reports, r.Refused, promises, r.LoadAverage)
 		}
 	})
@@ -129,9 +128,15 @@ func (r *result) printRatios(w io.Writer) {
 	if len(r.Ratios) == 0 {
 		return
 	}
-	table(w, "nodes\tload\tpairs\tstock pods/s\tBerth pods/s\tratio\tlower bound\tfirst 95%\tscheduler CPU\tpeak memory", func(line func(...any)) {
+	table(w, "nodes\tload\tpairs\tBerth by stock\tstock\tBerth\tratio\tlower bound\tmedian\tratios", func(line func(...any)) {
 		for _, r := range r.Ratios {
-			line(r.Nodes, r.Load, r.Pairs, fmt.Sprintf("%.1f", r.Stock), fmt.Sprintf("%.1f", r.Berth), r.Throughput, fmt.Sprintf("%.3g (%.0f%%)", r.Bound, 100*r.Sure), r.Throughput95, r.CPU, r.Memory)
+			row := func(what string, stock, berth any, e estimate) {
+				line(r.Nodes, r.Load, r.Pairs, what, stock, berth, fmt.Sprintf("%.3f", e.Centre), fmt.Sprintf("%.3f (%.0f%%)", e.Bound, 100*e.Sure), fmt.Sprintf("%.3f", e.Median), fmt.Sprintf("%.2f", e.Values))
+			}
+			row("pods/s settled", fmt.Sprintf("%.1f", r.Stock), fmt.Sprintf("%.1f", r.Berth), r.Settled)
+			row("pods/s bound", fmt.Sprintf("%.1f", r.StockBound), fmt.Sprintf("%.1f", r.BerthBound), r.Throughput)
+			row("scheduler CPU", "", "", r.CPU)
+			row("peak memory", "", "", r.Memory)
 		}
 	})
 }

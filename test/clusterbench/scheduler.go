@@ -42,7 +42,7 @@ func (b *bench) startScheduler(who contestant, percentage int) (*sched, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	config, err := configuration(who, filepath.Join(b.dir, schedulerKubeconfig), percentage)
+	config, err := configuration(configure{who, filepath.Join(b.dir, schedulerKubeconfig), percentage, b.options.heartbeat})
 	if err != nil {
 		return nil, err
 	}
@@ -54,15 +54,25 @@ func (b *bench) startScheduler(who contestant, percentage int) (*sched, error) {
 	if s.port, err = freePort(); err != nil {
 		return nil, err
 	}
-	s.child, err = startChild(dir, string(who), nil, b.options.scheduler, "--config="+file, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(s.port),
+	s.child, err = startChild(childSpec{dir: dir, name: string(who), cpus: b.cpus.scheduler}, b.options.scheduler, "--config="+file, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(s.port),
 		"--cert-dir="+dir, "--authorization-always-allow-paths=/metrics,/healthz,/readyz,/debug/*")
 	return s, err
 }
 
+type configure struct {
+	who        contestant
+	kubeconfig string
+	// percentage of nodes to score; 0 for the default.
+	percentage int
+	heartbeat  time.Duration
+}
+
 // configuration returns the same configuration for both contestants, but for the plugin: the generous client limits of
-// Berth's own configuration, and plugin arguments that leave opportunistic batching possible.
-func configuration(who contestant, kubeconfig string, percentage int) ([]byte, error) {
-	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: kubeconfig})
+// Berth's own configuration, and plugin arguments that leave opportunistic batching possible. Agents are believed for four
+// heartbeats.
+func configuration(o configure) ([]byte, error) {
+	args := scheduler.Args{StaleAfter: metav1.Duration{Duration: max(time.Minute, 4*o.heartbeat)}}
+	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: o.kubeconfig, Args: &args})
 	if err != nil {
 		return nil, err
 	}
@@ -71,15 +81,16 @@ func configuration(who contestant, kubeconfig string, percentage int) ([]byte, e
 		return nil, err
 	}
 	profile := c["profiles"].([]any)[0].(map[string]any)
-	if who == stock {
+	if o.who == stock {
 		delete(profile, "plugins")
+		delete(profile, "pluginConfig")
 	}
-	args, _ := profile["pluginConfig"].([]any)
-	profile["pluginConfig"] = append(args,
+	plugins, _ := profile["pluginConfig"].([]any)
+	profile["pluginConfig"] = append(plugins,
 		map[string]any{"name": "PodTopologySpread", "args": map[string]any{"defaultingType": "List", "defaultConstraints": []any{}}},
 		map[string]any{"name": "InterPodAffinity", "args": map[string]any{"ignorePreferredTermsOfExistingPods": true}})
-	if percentage > 0 {
-		profile["percentageOfNodesToScore"] = percentage
+	if o.percentage > 0 {
+		profile["percentageOfNodesToScore"] = o.percentage
 	}
 	c["leaderElection"] = map[string]any{"leaderElect": true, "leaseDuration": "120s", "renewDeadline": "100s", "retryPeriod": "500ms",
 		"resourceLock": "leases", "resourceName": leaseName, "resourceNamespace": metav1.NamespaceSystem}

@@ -5,20 +5,36 @@ import (
 	"testing"
 )
 
-func TestLowerBound(t *testing.T) {
-	for _, tt := range []struct {
-		values      []float64
-		bound, sure float64
-	}{
-		{[]float64{3, 1, 2}, 1, 0.875},
-		{[]float64{5, 4, 3, 2, 1}, 1, 1 - 1.0/32},
-		{[]float64{8, 7, 6, 5, 4, 3, 2, 1}, 2, 1 - 9.0/256},
-		{[]float64{11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, 3, 1 - (1+11+55)/2048.0},
-	} {
-		bound, sure := lowerBound(tt.values)
-		if bound != tt.bound || math.Abs(sure-tt.sure) > 1e-12 {
-			t.Errorf("lowerBound(%v) = %v with %v, want %v with %v", tt.values, bound, sure, tt.bound, tt.sure)
+// TestEstimate: bounds against tables of the signed-rank test (one-sided, 5 percent: critical values 0, 2, 3, 5, 8, 10 for 5 to
+// 10 pairs).
+func TestEstimate(t *testing.T) {
+	for n, critical := range map[int]int{5: 0, 6: 2, 7: 3, 8: 5, 9: 8, 10: 10} {
+		values := make([]float64, n)
+		for i := range values {
+			values[i] = math.Exp(math.Pow(3, float64(i))) // no two means are equal
 		}
+		e := estimateOf(values)
+		smaller := 0
+		for i, v := range values {
+			for _, o := range values[:i+1] {
+				if math.Sqrt(v*o) < e.Bound*(1-1e-9) {
+					smaller++
+				}
+			}
+		}
+		if smaller != critical || e.Sure < 0.95 {
+			t.Errorf("%d pairs: %d means are below the bound, want %d; sure to %v", n, smaller, critical, e.Sure)
+		}
+	}
+	few := estimateOf([]float64{3, 1, 2})
+	if few.Bound != 1 || few.Sure != 0.875 || few.Median != 2 {
+		t.Errorf("got %+v, want the smallest with 87.5 percent", few)
+	}
+	if e := estimateOf([]float64{0.5, 2, 1, 4, 0.25}); math.Abs(e.Centre-1) > 1e-12 || e.Bound != 0.25 {
+		t.Errorf("got %+v, want 1 in the middle", e)
+	}
+	if e := estimateOf(nil); !math.IsNaN(e.Centre) || !math.IsNaN(e.Bound) || e.Sure != 0 {
+		t.Errorf("got %+v of nothing", e)
 	}
 }
 
