@@ -156,7 +156,7 @@ func (b *bench) cluster() error {
 				}
 			}
 		}
-		if err := b.filter(nodes, pods); err != nil {
+		if err := b.filter(nodes, pods, of(b.options.filterRuns, i)); err != nil {
 			return err
 		}
 	}

@@ -28,14 +28,14 @@ type filterResult struct {
 const filterWarmUp = 5
 
 // filter measures Filter over all nodes, on a cluster that runs pinned pods already.
-func (b *bench) filter(nodes, pods int) error {
-	if b.options.filterRuns == 0 {
+func (b *bench) filter(nodes, pods, runs int) error {
+	if runs == 0 {
 		return nil
 	}
 	if err := b.fill(pods); err != nil {
 		return fmt.Errorf("fill the nodes: %w", err)
 	}
-	for i := range b.options.filterRuns {
+	for i := range runs {
 		for _, who := range inTurn(i) {
 			if err := b.filterRun(nodes, who); err != nil {
 				return err

@@ -13,22 +13,22 @@ import (
 // options are the flags of every verb.
 type options struct {
 	nodes []int // ascending
-	// pods and pairs are for each number of nodes; the last of them is also for those that have none.
+	// pods, pairs and filterRuns are for each number of nodes; the last of them is also for those that have none.
 	pods, pairs []int
+	// filterRuns is how often each scheduler is asked for the time of Filter, filterPods with how many pods of either sort.
+	filterRuns []int
+	filterPods int
 	// warmUp is the pods of a first pair of runs, which are not counted; 0 for none.
 	warmUp int
 	// apart gives the schedulers processors of their own.
-	apart bool
-	// filterRuns is how often each scheduler is asked for the time of Filter.
-	filterRuns int
-	filterPods int
-	loads      []string
-	agents     string
-	scheduler  string
-	out        string
-	heartbeat  time.Duration
-	length     time.Duration
-	profile    bool
+	apart     bool
+	loads     []string
+	agents    string
+	scheduler string
+	out       string
+	heartbeat time.Duration
+	length    time.Duration
+	profile   bool
 }
 
 // Who runs agents.
@@ -47,7 +47,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	pairs := f.String("pairs", "5", "pairs of runs, for each number of nodes")
 	f.IntVar(&o.warmUp, "warm-up", 500, "pods of a first pair of runs that are not counted; 0 for none")
 	f.BoolVar(&o.apart, "apart", false, "give the schedulers half of the processors, and all else the other half")
-	f.IntVar(&o.filterRuns, "filter-runs", 3, "runs of either scheduler that measure Filter; 0 for none")
+	filterRuns := f.String("filter-runs", "3", "runs of either scheduler that measure Filter, for each number of nodes; 0 for none")
 	f.IntVar(&o.filterPods, "filter-pods", 80, "pods of either sort in such a run")
 	f.StringVar(&o.agents, "agents", agentsAlways, "always: agents report under both schedulers, so that only these differ; berth: under Berth alone")
 	f.StringVar(&o.scheduler, "scheduler", "bin/berth-scheduler", "the program berth-scheduler")
@@ -63,7 +63,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		flag, text string
 		into       *[]int
 		least      int
-	}{{"nodes", *nodes, &o.nodes, 1}, {"pods", *pods, &o.pods, 2}, {"pairs", *pairs, &o.pairs, 0}} {
+	}{{"nodes", *nodes, &o.nodes, 1}, {"pods", *pods, &o.pods, 2}, {"pairs", *pairs, &o.pairs, 0}, {"filter-runs", *filterRuns, &o.filterRuns, 0}} {
 		if err := parseNumbers(l.text, l.least, l.into); err != nil {
 			return o, fmt.Errorf("-%s: %w", l.flag, err)
 		}
@@ -89,11 +89,10 @@ func (o *options) check() error {
 	switch {
 	case !slices.IsSorted(o.nodes) || len(slices.Compact(slices.Clone(o.nodes))) < len(o.nodes):
 		return fmt.Errorf("-nodes %v: want them ascending", o.nodes)
-	case len(o.pods) > len(o.nodes) || len(o.pairs) > len(o.nodes):
-		return fmt.Errorf("-pods %v -pairs %v: want at most as many as -nodes %v", o.pods, o.pairs, o.nodes)
-	case o.filterRuns < 0 || o.filterPods <= filterWarmUp || o.warmUp < 0 || o.warmUp == 1:
-		return fmt.Errorf("-filter-runs %d -filter-pods %d -warm-up %d: want nothing negative, more than %d pods for Filter, and 0 or at least 2 to warm up",
-			o.filterRuns, o.filterPods, o.warmUp, filterWarmUp)
+	case max(len(o.pods), len(o.pairs), len(o.filterRuns)) > len(o.nodes):
+		return fmt.Errorf("-pods %v -pairs %v -filter-runs %v: want at most as many as -nodes %v", o.pods, o.pairs, o.filterRuns, o.nodes)
+	case o.filterPods <= filterWarmUp || o.warmUp < 0 || o.warmUp == 1:
+		return fmt.Errorf("-filter-pods %d -warm-up %d: want more than %d pods for Filter, and 0 or at least 2 to warm up", o.filterPods, o.warmUp, filterWarmUp)
 	case o.agents != agentsAlways && o.agents != agentsBerth:
 		return fmt.Errorf("-agents: %q: want %s or %s", o.agents, agentsAlways, agentsBerth)
 	}
