@@ -196,13 +196,25 @@ type Sighting struct {
 	Ending bool
 	// Mortal says that it can end by itself.
 	Mortal bool
+	// Inherited says that it was bound before anyone here began to watch: others may have been bound before it, and have left
+	// since, that nobody knows of. Until a report lists it, other pods wait.
+	Inherited bool
 }
 
-// See takes in what the API says of a pod bound to the node. It says whether anything changed.
-func (n *Node) See(s Sighting) bool {
+// See takes in what the API says of a pod bound to the node. It says whether anything changed, and how its promise turned out
+// if that was known but for this.
+func (n *Node) See(s Sighting) (changed bool, settled *Landing) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	settled = n.settled(s.UID)
+	return n.see(s), settled
+}
+
+func (n *Node) see(s Sighting) bool {
 	p := n.pods[s.UID]
+	if s.Ending && (p == nil || !p.ending) {
+		n.late(s.UID)
+	}
 	switch {
 	case p == nil:
 		n.meet(s)
@@ -220,9 +232,27 @@ func (n *Node) See(s Sighting) bool {
 	return true
 }
 
+// late excuses the promises whose Bindings the API has not shown yet, when it shows that another pod is ending: it tells in
+// order, so that one was ending before those were bound, and the decisions did not know.
+func (n *Node) late(ending string) {
+	for uid, p := range n.pods {
+		if !p.seen && uid != ending {
+			p.excuse()
+		}
+	}
+}
+
+// settled returns the broken promise of a pod that the API shows now.
+func (n *Node) settled(uid string) (l *Landing) {
+	if p := n.pods[uid]; p != nil {
+		l, p.suspect = p.suspect, nil
+	}
+	return l
+}
+
 // meet takes in a pod that the ledger has not met.
 func (n *Node) meet(s Sighting) {
-	p := &pod{uid: s.UID, req: s.Request, created: s.Created, promise: s.Promise, turn: s.Turn, ending: s.Ending, mortal: s.Mortal, seen: true}
+	p := &pod{uid: s.UID, req: s.Request, created: s.Created, promise: s.Promise, turn: s.Turn, ending: s.Ending, mortal: s.Mortal, inherited: s.Inherited, seen: true}
 	n.pods[s.UID] = p
 	n.turn = max(n.turn, s.Turn)
 	switch {
@@ -241,7 +271,15 @@ func (n *Node) meet(s Sighting) {
 // contend marks what has been promised: a pod has turned up that was not counted with.
 func (n *Node) contend() {
 	for _, p := range n.pods {
-		p.contended = p.contended || p.promise != nil
+		p.excuse()
+	}
+}
+
+// excuse notes that what was promised the pod may be broken by nobody's mistake.
+func (p *pod) excuse() {
+	p.contended = p.contended || p.promise != nil
+	if p.suspect != nil {
+		p.suspect.Contended = true
 	}
 }
 
@@ -252,20 +290,25 @@ func (n *Node) insertPosted(p *pod) {
 }
 
 // Gone says that the API does not have the pod any more, as of now. What the node holds for it stays held until a
-// report drops it; a pod that no report has listed is forgotten as Heard says.
-func (n *Node) Gone(uid string, now time.Time) {
+// report drops it; a pod that no report has listed is forgotten as Heard says. It returns what See does.
+func (n *Node) Gone(uid string, now time.Time) (settled *Landing) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	settled = n.settled(uid)
 	p := n.pods[uid]
 	if p == nil || p.gone {
-		return
+		return settled
+	}
+	if !p.ending {
+		n.late(uid)
 	}
 	if p.stage == landedStage && !n.report.Has(uid) {
 		n.forget(uid)
-		return
+		return settled
 	}
 	p.gone, p.goneAt, p.ending = true, now, true
 	n.changed()
+	return settled
 }
 
 // Heard says that the agent gave a sign of life now. Pods that are gone from the API for longer than settle, and
@@ -327,7 +370,7 @@ func (n *Node) Glance(uid string, ending bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := n.pods[uid]
-	if p == nil || p.ending != ending || p.gone || p.stage != landedStage && p.stage != postedStage {
+	if p == nil || p.ending != ending || p.gone || p.suspect != nil || p.stage != landedStage && p.stage != postedStage {
 		return false
 	}
 	p.seen = true

@@ -16,7 +16,8 @@ type Landing struct {
 	// Kept says that the node handed out what was promised.
 	Kept bool
 	// Contended says that a pod whose place in the order was not known was on its way at the same time, or turned up after
-	// the decision, so that a broken promise is nobody's mistake.
+	// the decision, or that a pod of the node was ending before the Binding and the watch told of it after, so that a broken
+	// promise is nobody's mistake.
 	Contended bool
 	// Promised and Found are the two sides.
 	Promised placement.Decision
@@ -62,7 +63,12 @@ func (n *Node) accept(r *Report) []Landing {
 			continue
 		}
 		newest = max(newest, p.turn)
-		if l, told := p.land(r); told && !first {
+		l, told := p.land(r)
+		switch {
+		case !told || first:
+		case l.Exact && !l.Kept && !l.Contended && !p.seen:
+			p.suspect = &l // See tells
+		default:
 			landings = append(landings, l)
 		}
 	}

@@ -360,6 +360,7 @@ func TestWhatHoldsNothingIsJudgedLater(t *testing.T) {
 		n := open(t, k)
 		reserve(t, n, cpus("a", 2))
 		post(t, n, "a")
+		n.See(Sighting{UID: "a", Request: cpus("a", 2), Turn: 1})
 		for i := range 3 {
 			k.seq++
 			snap := k.s.Snapshot()
@@ -462,6 +463,21 @@ func TestARestartRebuildsTheOrder(t *testing.T) {
 	if p, _ := post(t, after, "d"); p.Turn != 4 || p.Report != before.Report().Sequence {
 		t.Fatalf("turn %d on report %d, want 4 on %d", p.Turn, p.Report, before.Report().Sequence)
 	}
+}
+
+// TestWhatIsInheritedIsWaitedFor: pods bound before it may have left, and a scheduler that has just begun has not heard of them.
+func TestWhatIsInheritedIsWaitedFor(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := new(Ledger).Node("n")
+	n.See(Sighting{UID: "a", Request: cpus("a", 2), Created: 1, Turn: 2, Inherited: true})
+	n.Accept(k.report())
+	check(t, n)
+	x := &Candidate{Request: cpus("x", 2), Created: 2}
+	wantOutcome(t, "where a lands is not known", n.Admit(x), Waiting)
+	k.must(cpus("a", 2))
+	n.Accept(k.report())
+	check(t, n)
+	wantOutcome(t, "a has landed", n.Admit(x), Admitted)
 }
 
 func TestTrialsChangeNothing(t *testing.T) {

@@ -48,12 +48,17 @@ type pod struct {
 	goneAt time.Time
 	// seen: the API has shown it bound to this node, so that nothing can take it back.
 	seen bool
+	// inherited: as in Sighting.
+	inherited bool
 	// promise is the decision of the Binding; nil when we made none.
 	promise *Promise
 	// owed is a promise that a report has contradicted by listing the pod with nothing: the next one decides.
 	owed *Promise
-	// contended: since the decision, a pod has turned up of which nobody knows whether it comes before or after.
+	// contended: since the decision, a pod has turned up of which nobody knows whether it comes before or after, or news have
+	// come that are older than the Binding.
 	contended bool
+	// suspect is a promise that was not kept, until the API has shown the Binding: older news may be on their way.
+	suspect *Landing
 }
 
 // Promise is the decision that a Binding carried.
@@ -341,8 +346,14 @@ func (n *Node) afloat() []*pod {
 	return list
 }
 
-// land admits a pod in flight.
-func (w *worlds) land(p *pod) { w.admit(p.req, p.ending, w.expect(p)) }
+// land admits a pod in flight. Where an inherited one lands is not known.
+func (w *worlds) land(p *pod) {
+	if p.inherited {
+		w.giveUp()
+		return
+	}
+	w.admit(p.req, p.ending, w.expect(p))
+}
 
 // expect makes the events known that are possible once the pod is admitted.
 func (w *worlds) expect(p *pod) uint32 {

@@ -156,7 +156,9 @@ func TestContendedIsLogged(t *testing.T) {
 	f := newFixture(t)
 	var log bytes.Buffer
 	f.feed.logger = textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
-	f.feed.account(f.topology(), []ledger.Landing{{UID: "x", Exact: true, Contended: true}, {UID: "y", Exact: true, Kept: true}})
+	for _, l := range []*ledger.Landing{nil, {UID: "x", Exact: true, Contended: true}, {UID: "y", Exact: true, Kept: true}} {
+		f.feed.account("n", l)
+	}
 	if got := strings.Count(log.String(), ` outcome="contended"`); got != 1 {
 		t.Errorf("%d lines say outcome=\"contended\", want 1:\n%s", got, log.String())
 	}

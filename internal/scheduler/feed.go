@@ -34,15 +34,15 @@ type feed struct {
 
 // podHandler feeds pods. Its events come in the order of the API server's writes.
 func (f *feed) podHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { f.podTold(obj.(*corev1.Pod)) },
-		UpdateFunc: func(_, obj any) { f.podTold(obj.(*corev1.Pod)) },
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(obj any, initial bool) { f.podTold(obj.(*corev1.Pod), initial) },
+		UpdateFunc: func(_, obj any) { f.podTold(obj.(*corev1.Pod), false) },
 		DeleteFunc: f.podDeleted,
 	}
 }
 
-func (f *feed) podTold(pod *corev1.Pod) {
-	f.podSeen(pod)
+func (f *feed) podTold(pod *corev1.Pod, initial bool) {
+	f.podListed(pod, initial)
 	f.fences.seen(pod)
 }
 
@@ -63,11 +63,14 @@ func (f *feed) podGone(pod *corev1.Pod) {
 		return
 	}
 	n := f.nodes.get(pod.Spec.NodeName)
-	n.Gone(uidOf(pod), f.clock.Now())
+	f.account(n.name, n.Gone(uidOf(pod), f.clock.Now()))
 	f.waiters.wake(n)
 }
 
-func (f *feed) podSeen(pod *corev1.Pod) {
+func (f *feed) podSeen(pod *corev1.Pod) { f.podListed(pod, false) }
+
+// podListed takes a pod in; initial says that it was there when the watch began.
+func (f *feed) podListed(pod *corev1.Pod, initial bool) {
 	if pod.Spec.NodeName == "" || !mightPin(pod) {
 		return
 	}
@@ -87,9 +90,11 @@ func (f *feed) podSeen(pod *corev1.Pod) {
 		return
 	}
 	request.UID = uidOf(pod)
-	s := ledger.Sighting{UID: request.UID, Request: &request, Created: pod.CreationTimestamp.Unix(), Ending: ending(pod), Mortal: mortal(pod)}
+	s := ledger.Sighting{UID: request.UID, Request: &request, Created: pod.CreationTimestamp.Unix(), Ending: ending(pod), Mortal: mortal(pod), Inherited: initial}
 	s.Turn, s.Promise = f.promiseOf(pod)
-	if n.See(s) {
+	changed, broken := n.See(s)
+	f.account(n.name, broken)
+	if changed {
 		f.waiters.wake(n)
 	}
 }
@@ -135,7 +140,9 @@ func (f *feed) topologySeen(nt *v1alpha1.NodeTopology) {
 		}
 		return
 	}
-	f.account(nt, landings)
+	for i := range landings {
+		f.account(nt.Name, &landings[i])
+	}
 	n.Heard(f.clock.Now(), f.settle)
 	if wasRefused {
 		f.waiters.wakeFor(n)
@@ -159,16 +166,15 @@ func troubleText(err error) string {
 	return text
 }
 
-// account counts how promises turned out.
-func (f *feed) account(nt *v1alpha1.NodeTopology, landings []ledger.Landing) {
-	for i := range landings {
-		l := &landings[i]
-		outcome := outcomeOf(l)
-		promises.WithLabelValues(outcome).Inc()
-		if outcome == outcomeKept {
-			continue
-		}
-		f.logger.Info("A promise was not kept", "node", nt.Name, "uid", l.UID, "outcome", outcome,
+// account counts how a promise turned out; nil stands for none.
+func (f *feed) account(node string, l *ledger.Landing) {
+	if l == nil {
+		return
+	}
+	outcome := outcomeOf(l)
+	promises.WithLabelValues(outcome).Inc()
+	if outcome != outcomeKept {
+		f.logger.Info("A promise was not kept", "node", node, "uid", l.UID, "outcome", outcome,
 			"promised", fmt.Sprintf("%+v", l.Promised), "found", fmt.Sprintf("%+v", l.Found))
 	}
 }

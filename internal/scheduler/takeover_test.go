@@ -147,7 +147,7 @@ func TestTakeover(t *testing.T) {
 	client.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		p := unbound(action.(clienttesting.PatchAction).GetName(), "mine")
 		p.Status.Conditions = []corev1.PodCondition{{Type: fenceType, Message: f.core.takeover.trail.name}}
-		go f.feed.podTold(p)
+		go f.feed.podTold(p, false)
 		return true, p, nil
 	})
 	// The fake does not select by field.
