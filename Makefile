@@ -13,7 +13,8 @@ LDFLAGS  := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE) -X github.
 COMMANDS := $(notdir $(wildcard cmd/*))
 export CGO_ENABLED ?= 1
 
-# Packages that link k8s.io/kubernetes are compiled once, without the race detector; their tests are gathered under test/.
+# Packages that link k8s.io/kubernetes are compiled once, without the race detector; their tests are gathered under test/, one
+# package at a time, four tests of it beside each other, as they wait for kubelets most of the time.
 HEAVY := ./test/...
 LIGHT  = $(shell $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | grep -v -e ' k8s.io/kubernetes/' -e '^[^ ]*/test/' | cut -d' ' -f1)
 
@@ -44,7 +45,7 @@ test: ## All tests, but for the slow suites that have targets of their own.
 	@$(GO) test -race -timeout 20m $(LIGHT)
 	@$(GO) test -run NoAlloc ./placement/...
 	$(call say,against the genuine kubelet and API server (the first time compiles Kubernetes: about 6 minutes on 2 cores))
-	@$(GO) test -timeout 40m -p 1 $(HEAVY)
+	@$(GO) test -timeout 40m -p 1 -parallel 4 $(HEAVY)
 	$(call say,all tests passed)
 
 .PHONY: lint

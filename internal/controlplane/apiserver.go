@@ -75,7 +75,28 @@ func startAPIServer(ctx context.Context, cp *ControlPlane, storage string, flags
 			cancel()
 		}
 	}()
-	opts, err := serverOptions(ctx, listener, append(defaultFlags(cp.pki, storage), flags...))
+	prepared, err := build(ctx, listener, append(defaultFlags(cp.pki, storage), flags...))
+	if err != nil {
+		return nil, err
+	}
+	s := &apiServer{addr: listener.Addr().String(), listener: listener, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		s.err = prepared.Run(ctx)
+	}()
+	return s, nil
+}
+
+// building is held while a server is built, which reads and writes tables that the whole process shares.
+var building sync.Mutex
+
+// runnable is a server that is ready to run.
+type runnable interface{ Run(context.Context) error }
+
+func build(ctx context.Context, listener net.Listener, flags []string) (runnable, error) {
+	building.Lock()
+	defer building.Unlock()
+	opts, err := serverOptions(ctx, listener, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -91,16 +112,7 @@ func startAPIServer(ctx context.Context, cp *ControlPlane, storage string, flags
 	if err != nil {
 		return nil, err
 	}
-	prepared, err := chain.PrepareRun()
-	if err != nil {
-		return nil, err
-	}
-	s := &apiServer{addr: listener.Addr().String(), listener: listener, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(s.done)
-		s.err = prepared.Run(ctx)
-	}()
-	return s, nil
+	return chain.PrepareRun()
 }
 
 // serverOptions returns validated options for a server on the listener.

@@ -57,6 +57,8 @@ func etcdConfig(dir string, log io.Writer) (*embed.Config, error) {
 	cfg := embed.NewConfig()
 	cfg.Dir = filepath.Join(dir, "data")
 	cfg.UnsafeNoFsync = true
+	// A lone member waits up to an election's time until it elects itself, and never loses an election.
+	cfg.TickMs, cfg.ElectionMs = 10, 50
 	cfg.EnableGRPCGateway = false
 	cfg.ListenClientUrls, cfg.ListenPeerUrls = sock("client.sock"), sock("peer.sock")
 	// A lone member never dials what it advertises, but etcd insists on a host and a port.

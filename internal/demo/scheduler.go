@@ -65,8 +65,9 @@ const schedulerLog = "scheduler.log"
 
 // startScheduler runs a kube-scheduler as a child and waits until it holds its lease.
 func (c *Cluster) startScheduler(ctx context.Context, argv []string) (func() error, error) {
-	// Nothing connects to the scheduler here: port 0 keeps it from listening.
-	argv = append(argv, "--secure-port=0", "--leader-elect-lease-duration=5s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s")
+	// Nothing connects to the scheduler here: port 0 keeps it from listening. A scheduler that cannot renew its lease ends, and
+	// with it the demo: the machine may be so busy that the API server takes seconds.
+	argv = append(argv, "--secure-port=0", "--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s", "--leader-elect-retry-period=1s")
 	child, err := hollow.StartChild("scheduler", argv, filepath.Join(c.dir, schedulerLog))
 	if err != nil {
 		return nil, err

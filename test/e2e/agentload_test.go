@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,7 +20,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -33,6 +33,9 @@ var (
 )
 
 const gib = 1 << 30
+
+// loadPrefix begins the names of the write generator's nodes.
+const loadPrefix = "ip-"
 
 // fullNode is the report of a machine with 256 CPUs on 8 NUMA nodes, 8 GPUs and 60 pinned pods.
 func fullNode(t *testing.T, name string) *wire.Node {
@@ -142,17 +145,13 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestReportLoad is the write generator: full reports of many nodes, created, then changed one pod at a time.
-// For the figures of 5,000 nodes: -load-nodes 5000 -load-writes 20000.
-func TestReportLoad(t *testing.T) {
-	cp := startControlPlane(t, controlplane.Options{})
-	if err := cp.Apply(t.Context(), deploy.Manifests()...); err != nil {
-		t.Fatal(err)
-	}
+// testReportLoad is the write generator: full reports of many nodes, created, then changed one pod at a time.
+// For the figures of 5,000 nodes: -run TestInstalled/load -load-nodes 5000 -load-writes 20000.
+func testReportLoad(t *testing.T, cp *controlplane.ControlPlane) {
 	l := &load{t: t, client: dynamic.NewForConfigOrDie(cp.RESTConfig())}
 	nodes := make([]*wire.Node, *loadNodes)
 	for i := range nodes {
-		nodes[i] = fullNode(t, fmt.Sprintf("ip-10-%d-%d.eu-central-1.compute.internal", i/256, i%256))
+		nodes[i] = fullNode(t, fmt.Sprintf(loadPrefix+"10-%d-%d.eu-central-1.compute.internal", i/256, i%256))
 		nodes[i].Report.Sequence = 1
 	}
 	watched := l.watch(t.Context())
@@ -176,7 +175,7 @@ func TestReportLoad(t *testing.T) {
 	}
 }
 
-// watch counts events, as one scheduler would receive them.
+// watch counts events of the generator's nodes, as one scheduler would receive them.
 func (l *load) watch(ctx context.Context) *atomic.Int64 {
 	l.t.Helper()
 	var count atomic.Int64
@@ -186,8 +185,10 @@ func (l *load) watch(ctx context.Context) *atomic.Int64 {
 	}
 	l.t.Cleanup(w.Stop)
 	go func() {
-		for range w.ResultChan() {
-			count.Add(1)
+		for ev := range w.ResultChan() {
+			if u, ok := ev.Object.(*unstructured.Unstructured); ok && strings.HasPrefix(u.GetName(), loadPrefix) {
+				count.Add(1)
+			}
 		}
 	}()
 	return &count

@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/agent"
-	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -37,29 +37,19 @@ import (
 type chartTest struct {
 	*testing.T
 	helm    string
-	cluster *demo.Cluster
+	cluster *cluster
 	metrics *prometheus.Registry
 }
 
 // TestChartRuns runs what the chart installs with nothing but the rights that it gives.
 func TestChartRuns(t *testing.T) {
+	t.Parallel()
 	c := &chartTest{T: t, helm: helm(t)}
-	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
-	defer cancel()
-	nodes := []hollow.Spec{{Name: "n1", Machine: twoSockets, KubeletConfig: pinsAll}}
-	var err error
-	c.cluster, err = demo.StartCluster(ctx, demo.ClusterOptions{
-		Nodes: nodes, NodeCommand: []string{os.Args[0], demo.VerbNode},
-		Manifests: [][]byte{namespaceWith("privileged"), mustRender(t, c.helm, everyCRD), []byte(scraper)},
-	})
-	if err != nil {
+	cp := startControlPlane(t, controlplane.Options{})
+	if err := cp.Apply(t.Context(), namespaceWith("privileged"), mustRender(t, c.helm, everyCRD), []byte(scraper)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := c.cluster.Stop(); err != nil {
-			t.Errorf("stop: %v", err)
-		}
-	})
+	c.cluster = startCluster(t, cp, hollow.Spec{Name: "n1", Machine: twoSockets, KubeletConfig: pinsAll})
 	c.startAgent()
 	waitReport(t, c.cluster, "n1", "first report", reportReady)
 	t.Run("as a second scheduler", func(t *testing.T) { c.second(t) })

@@ -125,6 +125,7 @@ func namespaceWith(level string) []byte {
 }
 
 func TestChart(t *testing.T) {
+	t.Parallel()
 	h := helm(t)
 	t.Run("holds what the plain files hold", func(t *testing.T) { testChartSource(t, h) })
 	t.Run("configures the scheduler as the demo does", func(t *testing.T) { testChartWiring(t, h) })

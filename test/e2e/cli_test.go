@@ -33,6 +33,7 @@ import (
 // cliCluster is an API server without kubelets, on which the test plays agent and scheduler.
 type cliCluster struct {
 	*testing.T
+	cp  *controlplane.ControlPlane
 	api kubernetes.Interface
 	// scheduler may bind, as the only one.
 	scheduler kubernetes.Interface
@@ -41,6 +42,7 @@ type cliCluster struct {
 }
 
 func newCLICluster(t *testing.T, user string, manifests ...[]byte) *cliCluster {
+	t.Helper()
 	cp := startControlPlane(t, controlplane.Options{})
 	if err := cp.Apply(t.Context(), manifests...); err != nil {
 		t.Fatal(err)
@@ -49,7 +51,7 @@ func newCLICluster(t *testing.T, user string, manifests ...[]byte) *cliCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cliCluster{T: t, file: filepath.Join(t.TempDir(), "config")}
+	c := &cliCluster{T: t, cp: cp, file: filepath.Join(t.TempDir(), "config")}
 	if err := os.WriteFile(c.file, kubeconfig, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func newCLICluster(t *testing.T, user string, manifests ...[]byte) *cliCluster {
 // run executes a command line and returns the exit code, and what it printed.
 func (c *cliCluster) run(args ...string) (int, string) {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.Context(), patience)
 	defer cancel()
 	var out, errs bytes.Buffer
 	code := cli.Run(ctx, slices.Concat([]string{"kubectl-berth"}, args, []string{"--kubeconfig", c.file}), strings.NewReader(""), &out, &errs)
@@ -201,10 +203,15 @@ func (n *cliNode) admit(t *testing.T, pod *corev1.Pod, seq uint64) *wire.Placeme
 	return p
 }
 
-// TestCLI asks a real API server about pods that are promised, reported, on their way and refused, and about nodes whose
-// word cannot be taken.
+// TestCLI asks a real API server while Berth is not installed; then about pods that are promised, reported, on their way and
+// refused, and about nodes whose word cannot be taken.
 func TestCLI(t *testing.T) {
-	c := newCLICluster(t, "reader", append(deploy.Manifests(), []byte(asReader))...)
+	t.Parallel()
+	c := newCLICluster(t, "reader", append(rbacManifests(t), []byte(asReader))...)
+	c.withoutBerth()
+	if err := c.cp.Apply(t.Context(), deploy.Manifests()...); err != nil {
+		t.Fatal(err)
+	}
 	n1 := newCLINode(t, "n1")
 	for _, name := range []string{"n1", "odd", "bare"} {
 		c.node(name)
@@ -264,12 +271,15 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: berth-reader}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
 `
 
-// TestCLIWithoutBerth asks a cluster in which Berth is not installed.
-func TestCLIWithoutBerth(t *testing.T) {
-	c := newCLICluster(t, "reader", append(rbacManifests(t), []byte(asReader))...)
+// withoutBerth asks while Berth is not installed.
+func (c *cliCluster) withoutBerth() {
+	c.Helper()
 	c.pod("lonely", "2")
 	for _, verb := range []string{"explain lonely", "nodes", "pods"} {
 		c.want(cli.ExitFailure, verb, "Berth's agent is not installed there")
+	}
+	if err := c.api.CoreV1().Pods("default").Delete(c.Context(), "lonely", metav1.DeleteOptions{}); err != nil {
+		c.Fatal(err)
 	}
 }
 

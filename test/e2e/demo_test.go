@@ -38,24 +38,30 @@ func demoOptions(t *testing.T, seed uint64) demo.Options {
 	return demo.Options{Seed: seed, Nodes: demo.MinNodes, Self: []string{os.Args[0]}, Progress: lineWriter{t}}
 }
 
-// playPart plays the first pods of the demo's workload under the scheduler.
-func playPart(t *testing.T, s demo.Scheduler, seed uint64, pods int) *demo.Report {
+// upDemo starts the demo's cluster with a scheduler at work; the test's end stops both.
+func upDemo(t *testing.T, s demo.Scheduler, seed uint64) *demo.Cluster {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
 	c, stop, err := demo.Up(ctx, demoOptions(t, seed), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return c
+}
+
+// playPart plays the first pods of the demo's workload.
+func playPart(t *testing.T, c *demo.Cluster, s demo.Scheduler, seed uint64, pods int) *demo.Report {
+	t.Helper()
 	w := demo.Generate(seed, demo.MinNodes)
 	w.Pods = w.Pods[:pods]
 	r := &demo.Runner{Cluster: c, Workload: w, Predicts: s.Predicts()}
-	report, err := r.Run(ctx)
+	report, err := r.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,9 +73,52 @@ func playPart(t *testing.T, s demo.Scheduler, seed uint64, pods int) *demo.Repor
 	return report
 }
 
-// TestStockIsRefused plays the wedge under kube-scheduler: adding up amounts is not enough.
-func TestStockIsRefused(t *testing.T) {
-	report := playPart(t, demo.Stock{}, 2, 3)
+// TestDemoCounts plays two small workloads on one cluster, under a scheduler each.
+func TestDemoCounts(t *testing.T) {
+	t.Parallel()
+	c := upDemo(t, nobody{}, 2)
+	t.Run("wrong predictions", func(t *testing.T) { testWrongPredictions(t, c) })
+	t.Run("refusals of kube-scheduler's", func(t *testing.T) { testStockIsRefused(t, c) })
+}
+
+// nobody is a cluster without a scheduler.
+type nobody struct{ demo.Stock }
+
+func (nobody) Start(context.Context, *demo.Cluster, []string) (func() error, error) {
+	return func() error { return nil }, nil
+}
+
+// startOn starts the scheduler on a cluster that runs; the test's end stops it and deletes the pods.
+func startOn(t *testing.T, c *demo.Cluster, s demo.Scheduler) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	defer cancel()
+	stop, err := s.Start(ctx, c, []string{os.Args[0]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		pods := c.Client.CoreV1().Pods(demo.Namespace)
+		eventually(t, "no pods", func() error {
+			if err := pods.DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+				return err
+			}
+			list, err := pods.List(context.Background(), metav1.ListOptions{})
+			if err == nil && len(list.Items) > 0 {
+				err = fmt.Errorf("%d pods are left", len(list.Items))
+			}
+			return err
+		})
+	})
+}
+
+// testStockIsRefused plays the wedge under kube-scheduler: adding up amounts is not enough.
+func testStockIsRefused(t *testing.T, c *demo.Cluster) {
+	startOn(t, c, demo.Stock{})
+	report := playPart(t, c, demo.Stock{}, 2, 3)
 	if report.Rejected["TopologyAffinityError"] == 0 {
 		t.Errorf("no TopologyAffinityError in %v", report.Rejected)
 	}
@@ -80,7 +129,9 @@ func TestStockIsRefused(t *testing.T) {
 
 // TestBerthKeepsItsPromise plays a part of the demo's workload under Berth, with a seed that nobody has chosen.
 func TestBerthKeepsItsPromise(t *testing.T) {
-	report := playPart(t, demo.Berth{}, uint64(time.Now().UnixNano())%10000, 70)
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano()) % 10000
+	report := playPart(t, upDemo(t, demo.Berth{}, seed), demo.Berth{}, seed, 70)
 	if report.Refused() != 0 || report.Mispredicted != 0 || report.Contended != 0 {
 		t.Errorf("refused %v, mispredicted %d, contended %d: want none", report.Rejected, report.Mispredicted, report.Contended)
 	}
@@ -179,23 +230,13 @@ func (liar) Start(ctx context.Context, c *demo.Cluster, _ []string) (func() erro
 	return func() error { cancel(); return nil }, nil
 }
 
-// TestWrongPredictionsAreCounted shows that a decision which the node does not carry out is noticed.
-func TestWrongPredictionsAreCounted(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	c, stop, err := demo.Up(ctx, demoOptions(t, 1), liar{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+// testWrongPredictions shows that a decision which the node does not carry out is noticed.
+func testWrongPredictions(t *testing.T, c *demo.Cluster) {
+	startOn(t, c, liar{})
 	pinned := []demo.Container{{MilliCPU: 2000, MemoryBytes: 1 << 26}}
 	shared := []demo.Container{{MilliCPU: 1500, MemoryBytes: 1 << 26}}
 	r := &demo.Runner{Cluster: c, Predicts: true, Workload: demo.Workload{Pods: []demo.Pod{{Name: "a", Containers: pinned}, {Name: "b", Containers: shared}}}}
-	report, err := r.Run(ctx)
+	report, err := r.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +368,7 @@ seconds to running, p99                0.00     12.00
 func buildDemo(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "berth-demo")
-	if out, err := exec.Command("go", "build", "-o", bin, "github.com/berth-dev/berth/cmd/berth-demo").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", bin, "github.com/berth-dev/berth/cmd/berth-demo").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return bin
@@ -336,6 +377,7 @@ func buildDemo(t *testing.T) string {
 // TestDemoCommand starts `berth-demo up`, uses the cluster through the kubeconfig that it writes, and ends it by an interrupt and by
 // a kill: no process outlives it, and after the interrupt no file.
 func TestDemoCommand(t *testing.T) {
+	t.Parallel()
 	bin := buildDemo(t)
 	t.Run("bad usage", func(t *testing.T) {
 		for _, args := range [][]string{{"run", "--output=yaml"}, {"up", "--nodes=2"}, {"run", "extra"}, {"nodes"}, {"run", "--seed=x"}, {"up", "--output=json"}} {

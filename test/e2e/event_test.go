@@ -16,19 +16,17 @@ import (
 // maxEventNote is what the API takes of an event's note (k8s.io/kubernetes/pkg/apis/core/validation, NoteLengthLimit).
 const maxEventNote = 1024
 
-// TestEventOfAMixedCluster shows what a person reads on a pod that fits nowhere: on one line, which nodes refuse and why, with
+// testEventOfAMixedCluster shows what a person reads on a pod that fits nowhere: on one line, which nodes refuse and why, with
 // amounts, and which nodes' word could not be taken, with the time since they were last heard.
-func TestEventOfAMixedCluster(t *testing.T) {
-	cp := startBerthControlPlane(t)
-	api := clientsOf(t, cp)
-	s := &schedulerTest{T: t, cp: cp, api: api, fleet: newFleet(t, api, pinnedNodes(3))}
+func testEventOfAMixedCluster(t *testing.T, p *schedulerPlane) {
+	s := newFleetTest(t, p, pinnedNodes(3))
 	bare, err := topology.Parse(pinnedMachine)
 	s.fleet.must(err)
 	s.fleet.createNode("bare", bare)
 	s.fleet.nodes["n2"].mute <- true
-	s.sched = startScheduler(t, cp, &scheduler.Args{StaleAfter: metav1.Duration{Duration: 2 * time.Second}})
+	s.sched = startScheduler(t, p.ControlPlane, &scheduler.Args{StaleAfter: metav1.Duration{Duration: 2 * time.Second}})
 	polls := 0
-	s.await("n2 to be refused for its silence", 30*time.Second, func(p []corev1.Pod) bool {
+	s.await("n2 to be refused for its silence", func(p []corev1.Pod) bool {
 		if polls++; polls%10 == 1 {
 			s.create(pod(fmt.Sprint("probe", polls), 9)) // of which no NUMA node has that many
 		}
@@ -42,22 +40,23 @@ func TestEventOfAMixedCluster(t *testing.T) {
 	// NUMA 0 has 7 CPUs for pods and NUMA 1 has 8: 2 and 3 are left of each.
 	for i := range 4 {
 		s.create(pod(fmt.Sprint("filler", i), 5))
-		s.awaitRunning(i+1, 20*time.Second)
+		s.awaitRunning(i + 1)
 	}
 	s.create(pod("asking", 4))
 	var text string
-	s.await("an explanation", 20*time.Second, func(p []corev1.Pod) bool {
+	defer func() { t.Log(text) }()
+	// A node whose heartbeats come late on a busy machine counts as silent for a moment.
+	s.await("an explanation", func(p []corev1.Pod) bool {
 		text = unschedulable(p, "asking")
-		return strings.Contains(text, "of 4 asked")
-	})
-	t.Log(text)
-	for _, want := range []string{
-		"2 nodes: container main: NUMA 0 has 2 free CPUs of 4 asked, NUMA 1 has 3", "1 no NodeTopology: is berth-agent running there?", "1 node: last sign of life ",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the event lacks %q:\n%s", want, text)
+		for _, want := range []string{
+			"2 nodes: container main: NUMA 0 has 2 free CPUs of 4 asked, NUMA 1 has 3", "1 no NodeTopology: is berth-agent running there?", "1 node: last sign of life ",
+		} {
+			if !strings.Contains(text, want) {
+				return false
+			}
 		}
-	}
+		return true
+	})
 	if strings.Contains(text, "\n") || len(text) > maxEventNote {
 		t.Errorf("%d bytes, or more than a line:\n%s", len(text), text)
 	}

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/topology"
 )
@@ -52,11 +52,11 @@ func pinnedPod(name, node, cpus string) *corev1.Pod {
 }
 
 // waitPod waits until the pod satisfies done.
-func waitPod(t *testing.T, c *demo.Cluster, name string, done func(*corev1.Pod) bool) *corev1.Pod {
+func waitPod(t *testing.T, c *cluster, name string, done func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	w, err := c.Client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	w, err := c.Client.CoreV1().Pods(c.namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,11 +87,11 @@ func wantRefusal(t *testing.T, pod *corev1.Pod, reason string) {
 }
 
 // remove deletes a pod and waits until the API server has forgotten it.
-func remove(t *testing.T, c *demo.Cluster, name string) {
+func remove(t *testing.T, c *cluster, name string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	pods := c.Client.CoreV1().Pods("default")
+	pods := c.Client.CoreV1().Pods(c.namespace)
 	w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {
 		t.Fatal(err)
@@ -108,9 +108,9 @@ func remove(t *testing.T, c *demo.Cluster, name string) {
 	t.Fatalf("pod %s was not deleted", name)
 }
 
-func create(t *testing.T, c *demo.Cluster, pod *corev1.Pod) *corev1.Pod {
+func create(t *testing.T, c *cluster, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
-	p, err := c.Client.CoreV1().Pods("default").Create(context.Background(), pod, metav1.CreateOptions{})
+	p, err := c.Client.CoreV1().Pods(c.namespace).Create(context.Background(), pod, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,12 +133,13 @@ func checkpointCPUs(t *testing.T, dir hollow.Dir, uid, container string) string 
 	return state.Entries[uid][container]
 }
 
-func TestHollowNode(t *testing.T) {
-	c := startCluster(t, hollow.Spec{Name: "n1", Machine: twoSockets, KubeletConfig: singleNUMA})
+func testHollowNode(t *testing.T, cp *controlplane.ControlPlane) {
+	const node = "plain"
+	c := startCluster(t, cp, hollow.Spec{Name: node, Machine: twoSockets, KubeletConfig: singleNUMA})
 	dir := c.Nodes[0].Dir
 	t.Run("admits with the CPUs of one core after the other", func(t *testing.T) {
 		begun := time.Now()
-		create(t, c, pinnedPod("four", "n1", "4"))
+		create(t, c, pinnedPod("four", node, "4"))
 		pod := waitPod(t, c, "four", running)
 		t.Logf("running after %v", time.Since(begun).Round(time.Millisecond))
 		// Socket 0 has 6 free CPUs, socket 1 has 8; both fit, and the lowest mask wins: cores 2/10 and 4/12.
@@ -147,16 +148,16 @@ func TestHollowNode(t *testing.T) {
 		}
 	})
 	t.Run("refuses what fits the node but no NUMA node", func(t *testing.T) {
-		create(t, c, pinnedPod("nine", "n1", "9"))
+		create(t, c, pinnedPod("nine", node, "9"))
 		wantRefusal(t, waitPod(t, c, "nine", failed), "TopologyAffinityError")
 	})
 	t.Run("releases the CPUs of a deleted pod", func(t *testing.T) {
-		create(t, c, pinnedPod("eight", "n1", "8")) // all of socket 1
+		create(t, c, pinnedPod("eight", node, "8")) // all of socket 1
 		waitPod(t, c, "eight", running)
-		create(t, c, pinnedPod("three", "n1", "3")) // socket 0 has 2 left
+		create(t, c, pinnedPod("three", node, "3")) // socket 0 has 2 left
 		wantRefusal(t, waitPod(t, c, "three", failed), "TopologyAffinityError")
 		remove(t, c, "four")
-		create(t, c, pinnedPod("six", "n1", "6"))
+		create(t, c, pinnedPod("six", node, "6"))
 		if pod := waitPod(t, c, "six", settled); !running(pod) {
 			t.Fatalf("%s: %s", pod.Status.Reason, pod.Status.Message)
 		}
@@ -187,24 +188,25 @@ systemReserved: {cpu: "1", memory: 412Mi}
 reservedMemory: [{numaNode: 0, limits: {memory: 512Mi}}]
 `
 
-func TestHollowNodeMemoryAndDevices(t *testing.T) {
+func testHollowNodeMemoryAndDevices(t *testing.T, cp *controlplane.ControlPlane) {
+	const name = "wide"
 	gpus := hollow.Plugin{Resource: "example.com/gpu", Prefer: true, Devices: []hollow.Device{
 		{ID: "gpu-a", NUMA: []topology.NUMAID{5}}, {ID: "gpu-b", NUMA: []topology.NUMAID{5}}, {ID: "gpu-c", NUMA: []topology.NUMAID{2}, Unhealthy: true},
 	}}
-	c := startCluster(t, hollow.Spec{Name: "n1", Machine: eightNUMA, KubeletConfig: pinEverything, Plugins: []hollow.Plugin{gpus}})
-	node, err := c.Client.CoreV1().Nodes().Get(context.Background(), "n1", metav1.GetOptions{})
+	c := startCluster(t, cp, hollow.Spec{Name: name, Machine: eightNUMA, KubeletConfig: pinEverything, Plugins: []hollow.Plugin{gpus}})
+	node, err := c.Client.CoreV1().Nodes().Get(context.Background(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := node.Status.NodeInfo.KubeletVersion; got != hollow.KubeletVersion {
 		t.Errorf("the kubelet calls itself %q, want %s", got, hollow.KubeletVersion)
 	}
-	for name, want := range map[corev1.ResourceName]string{"cpu": "31", "memory": "32256Mi", "example.com/gpu": "2"} {
-		if got := node.Status.Allocatable[name]; got.Cmp(resource.MustParse(want)) != 0 {
-			t.Errorf("allocatable %s is %s, want %s", name, got.String(), want)
+	for resourceName, want := range map[corev1.ResourceName]string{"cpu": "31", "memory": "32256Mi", "example.com/gpu": "2"} {
+		if got := node.Status.Allocatable[resourceName]; got.Cmp(resource.MustParse(want)) != 0 {
+			t.Errorf("allocatable %s is %s, want %s", resourceName, got.String(), want)
 		}
 	}
-	pod := pinnedPod("gpu", "n1", "2")
+	pod := pinnedPod("gpu", name, "2")
 	limits := pod.Spec.Containers[0].Resources.Limits
 	limits["example.com/gpu"], limits["memory"] = resource.MustParse("2"), resource.MustParse("1Gi")
 	create(t, c, pod)
@@ -262,9 +264,9 @@ func podResources(t *testing.T, dir hollow.Dir, pod string) *podresources.Contai
 	return nil
 }
 
-func TestHollowNodeContainersEnd(t *testing.T) {
-	c := startCluster(t, hollow.Spec{Name: "n1", Machine: twoSockets, KubeletConfig: singleNUMA})
-	pod := pinnedPod("job", "n1", "2")
+func testHollowNodeContainersEnd(t *testing.T, cp *controlplane.ControlPlane) {
+	c := startCluster(t, cp, hollow.Spec{Name: "ends", Machine: twoSockets, KubeletConfig: singleNUMA})
+	pod := pinnedPod("job", "ends", "2")
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	pod.Spec.Containers[0].Image = hollow.ExitImage(time.Second)
 	setup := *pod.Spec.Containers[0].DeepCopy()
@@ -275,9 +277,9 @@ func TestHollowNodeContainersEnd(t *testing.T) {
 	waitPod(t, c, "job", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
 }
 
-// TestHollowNodeRefusesToStart shows that the kubelet's own validation decides, and that its words arrive.
-func TestHollowNodeRefusesToStart(t *testing.T) {
-	c := startCluster(t)
+// testHollowNodeRefusesToStart shows that the kubelet's own validation decides, and that its words arrive.
+func testHollowNodeRefusesToStart(t *testing.T, cp *controlplane.ControlPlane) {
+	c := startCluster(t, cp)
 	for _, tc := range []struct{ name, config, want string }{
 		{"unknown policy", "cpuManagerPolicy: statik", "statik"},
 		{"static without reserved CPUs", "cpuManagerPolicy: static", "static policy"},
@@ -287,12 +289,9 @@ func TestHollowNodeRefusesToStart(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			spec := hollow.Spec{Name: "bad-" + strings.ReplaceAll(tc.name, " ", "-"), Machine: twoSockets,
 				KubeletConfig: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + tc.config}
-			if err := c.AddNode(&spec, []string{os.Args[0], demo.VerbNode}); err != nil {
-				t.Fatal(err)
-			}
-			p := c.Nodes[len(c.Nodes)-1]
-			c.Nodes = c.Nodes[:len(c.Nodes)-1]
-			err := p.WaitReady(context.Background(), c.Client)
+			ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+			defer cancel()
+			err := c.launch(t, &spec).WaitReady(ctx, c.Client)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want an error with %q", err, tc.want)
 			}
@@ -300,9 +299,9 @@ func TestHollowNodeRefusesToStart(t *testing.T) {
 	}
 }
 
-// TestNodeDiesWithItsParent closes what the parent holds open, as the end of the parent does.
-func TestNodeDiesWithItsParent(t *testing.T) {
-	c := startCluster(t, hollow.Spec{Name: "n1", Machine: twoSockets})
+// testNodeDiesWithItsParent closes what the parent holds open, as the end of the parent does.
+func testNodeDiesWithItsParent(t *testing.T, cp *controlplane.ControlPlane) {
+	c := startCluster(t, cp, hollow.Spec{Name: "orphan", Machine: twoSockets})
 	p := c.Nodes[0]
 	if err := p.Stop(); err != nil {
 		t.Fatal(err)

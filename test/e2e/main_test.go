@@ -5,9 +5,15 @@ package e2e
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 )
@@ -23,26 +29,86 @@ func TestMain(m *testing.M) {
 // startLimit bounds the start of a cluster on a busy machine.
 const startLimit = 3 * time.Minute
 
-func startCluster(t *testing.T, nodes ...hollow.Spec) *demo.Cluster {
+// patience is how long a test waits for what must come: so long that only what never comes is missed, however busy the
+// machine is.
+const patience = 3 * time.Minute
+
+// cluster is the hollow nodes of one test, and a namespace for its pods, on a control plane that other tests may use at the
+// same time: names of nodes are the test's own.
+type cluster struct {
+	ControlPlane *controlplane.ControlPlane
+	// Client is an administrator's.
+	Client    kubernetes.Interface
+	Nodes     []*hollow.Process
+	namespace string
+	dir       string
+}
+
+// startCluster starts the nodes and returns when they are ready.
+func startCluster(t *testing.T, cp *controlplane.ControlPlane, nodes ...hollow.Spec) *cluster {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
 	begun := time.Now()
-	c, err := demo.StartCluster(ctx, demo.ClusterOptions{Nodes: nodes, NodeCommand: []string{os.Args[0], demo.VerbNode}})
+	c := &cluster{ControlPlane: cp, Client: kubernetes.NewForConfigOrDie(cp.RESTConfig()), dir: shortDir(t)}
+	ns, err := c.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d nodes ready after %v", len(nodes), time.Since(begun).Round(10*time.Millisecond))
-	t.Cleanup(func() {
-		if t.Failed() {
-			for _, p := range c.Nodes {
-				log, _ := os.ReadFile(p.Dir.Log())
-				t.Logf("log of node %s:\n%s", p.Name, log[max(0, len(log)-4000):])
-			}
+	c.namespace = ns.Name
+	t.Cleanup(func() { c.stop(t) })
+	for i := range nodes {
+		c.Nodes = append(c.Nodes, c.launch(t, &nodes[i]))
+	}
+	for _, p := range c.Nodes {
+		if err := p.WaitReady(ctx, c.Client); err != nil {
+			t.Fatal(err)
 		}
-		if err := c.Stop(); err != nil {
-			t.Errorf("stop: %v", err)
+	}
+	t.Logf("%d nodes ready after %v", len(nodes), time.Since(begun).Round(10*time.Millisecond))
+	return c
+}
+
+// shortDir makes a directory with a path that is short enough for sockets, unlike those of t.TempDir.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "berth-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
 		}
 	})
-	return c
+	return dir
+}
+
+// nodeCommand makes this binary a node.
+var nodeCommand = []string{os.Args[0], demo.VerbNode}
+
+// launch starts a node with credentials of its own.
+func (c *cluster) launch(t *testing.T, spec *hollow.Spec) *hollow.Process {
+	t.Helper()
+	kubeconfig, err := c.ControlPlane.Kubeconfig("system:node:"+spec.Name, []string{"system:nodes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := hollow.Launch(hollow.Dir(filepath.Join(c.dir, spec.Name)), spec, kubeconfig, nodeCommand)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (c *cluster) stop(t *testing.T) {
+	for _, p := range c.Nodes {
+		if t.Failed() {
+			log, _ := os.ReadFile(p.Dir.Log())
+			t.Logf("log of node %s:\n%s", p.Name, log[max(0, len(log)-4000):])
+		}
+		if err := p.Stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	}
 }

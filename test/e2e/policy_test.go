@@ -24,24 +24,19 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
-	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// guarded is a control plane with everything that an installation applies, and clients of it.
+// guarded is a control plane with everything that an installation applies, and clients of it; nodes n0 to n3 are its own.
 type guarded struct {
 	t     *testing.T
 	cp    *controlplane.ControlPlane
 	admin kubernetes.Interface
 }
 
-func startGuarded(t *testing.T) *guarded {
+func newGuarded(t *testing.T, cp *controlplane.ControlPlane) *guarded {
 	t.Helper()
-	cp := startControlPlane(t, controlplane.Options{})
-	if err := cp.Apply(t.Context(), deploy.Manifests()...); err != nil {
-		t.Fatal(err)
-	}
 	g := &guarded{t: t, cp: cp, admin: kubernetes.NewForConfigOrDie(cp.RESTConfig())}
 	for _, name := range []string{"n1", "n2"} {
 		if _, err := g.admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
@@ -55,7 +50,7 @@ func startGuarded(t *testing.T) *guarded {
 // waitPolicies waits until both policies are in force: a new policy takes the API server a moment.
 func (g *guarded) waitPolicies() {
 	g.t.Helper()
-	err := wait.PollUntilContextTimeout(g.t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(g.t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		pod := plainPod("probe")
 		pod.Annotations = map[string]string{wire.PlacementAnnotation: "{}"}
 		_, err := g.admin.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -138,8 +133,8 @@ func plainPod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app:1"}}}}
 }
 
-func TestPolicies(t *testing.T) {
-	g := startGuarded(t)
+func testPolicies(t *testing.T, cp *controlplane.ControlPlane) {
+	g := newGuarded(t, cp)
 	t.Run("agents write their own node's objects", g.testOwnNode)
 	t.Run("agents send their own node's heartbeat", g.testHeartbeats)
 	t.Run("agents may do no more", g.testLeastPrivilege)

@@ -209,19 +209,26 @@ func isBinding(r *http.Request) bool {
 }
 
 // newFaultyTest is newSchedulerTest with a faulty wire.
-func newFaultyTest(t *testing.T, nodes map[string]nodeSpec, f func(*http.Request) fault) *schedulerTest {
+func newFaultyTest(t *testing.T, p *schedulerPlane, nodes map[string]nodeSpec, f func(*http.Request) fault) *schedulerTest {
 	t.Helper()
-	cp := startBerthControlPlane(t)
-	api := clientsOf(t, cp)
-	s := &schedulerTest{T: t, cp: cp, api: api, fleet: newFleet(t, api, nodes)}
-	s.wire = newFaultyWire(t, cp, f)
+	s := newFleetTest(t, p, nodes)
+	s.wire = newFaultyWire(t, p.ControlPlane, f)
 	s.sched = startSchedulerWith(t, s.wire.kubeconfig(t), nil)
 	return s
 }
 
-func TestSchedulerLosesAnswers(t *testing.T) {
+// TestSchedulerUnderFaults has the same nodes as TestScheduler.
+func TestSchedulerUnderFaults(t *testing.T) {
+	runCases(t, []schedulerCase{
+		{"loses answers", testSchedulerLosesAnswers},
+		{"cut watches", testSchedulerWithCutWatches},
+		{"recreates at once", testSchedulerRecreatesAtOnce},
+	})
+}
+
+func testSchedulerLosesAnswers(t *testing.T, p *schedulerPlane) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	s := newFaultyTest(t, pinnedNodes(3), func(r *http.Request) fault {
+	s := newFaultyTest(t, p, pinnedNodes(3), func(r *http.Request) fault {
 		if !isBinding(r) {
 			return noFault
 		}
@@ -234,8 +241,8 @@ func TestSchedulerLosesAnswers(t *testing.T) {
 	}
 }
 
-func TestSchedulerWithCutWatches(t *testing.T) {
-	s := newFaultyTest(t, pinnedNodes(3), func(*http.Request) fault { return noFault })
+func testSchedulerWithCutWatches(t *testing.T, p *schedulerPlane) {
+	s := newFaultyTest(t, p, pinnedNodes(3), func(*http.Request) fault { return noFault })
 	s.churn(rand.New(rand.NewPCG(9, 10)), 100, func(i int) {
 		if i%25 == 24 {
 			s.wire.server.CloseClientConnections()
@@ -247,25 +254,25 @@ func TestSchedulerWithCutWatches(t *testing.T) {
 	s.fleet.demandNoSurprise()
 }
 
-// TestSchedulerRecreatesAtOnce deletes pods and creates them again under the same name in the same moment.
-func TestSchedulerRecreatesAtOnce(t *testing.T) {
-	s := newSchedulerTest(t, pinnedNodes(1))
+// testSchedulerRecreatesAtOnce deletes pods and creates them again under the same name in the same moment.
+func testSchedulerRecreatesAtOnce(t *testing.T, p *schedulerPlane) {
+	s := newSchedulerTest(t, p, pinnedNodes(1), nil)
 	for i := range 3 {
 		s.create(pod(fmt.Sprint("r", i), 4))
 	}
-	s.awaitRunning(3, 20*time.Second)
+	s.awaitRunning(3)
 	for round := range 3 {
 		for i := range 3 {
 			name := fmt.Sprint("r", i)
 			s.delete(name)
 			s.create(pod(fmt.Sprint(name, "-", round), 4)) // takes the place, under a new UID, before the old one has left
 		}
-		s.awaitRunning(3, 20*time.Second)
+		s.awaitRunning(3)
 		for i := range 3 {
 			s.delete(fmt.Sprint("r", i, "-", round))
 			s.create(pod(fmt.Sprint("r", i), 4+round%2*0))
 		}
-		s.awaitRunning(3, 20*time.Second)
+		s.awaitRunning(3)
 	}
 	s.fleet.demandNoSurprise()
 }

@@ -30,7 +30,6 @@ import (
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/controlplane"
-	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/scheduler"
@@ -88,12 +87,9 @@ const hollowStop = 3 * time.Second
 func newHollowCluster(t *testing.T, nodes int) *hollowCluster {
 	t.Helper()
 	begun := time.Now()
-	dir, err := os.MkdirTemp("", "berth-") // t.TempDir's are too long for sockets
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := shortDir(t)
 	c := &hollowCluster{T: t, root: t, pods: map[types.UID]*noted{}}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	var err error
 	if c.cp, err = controlplane.Start(t.Context(), controlplane.Options{Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +151,7 @@ func (c *hollowCluster) addNode(dir, name string) *hollowNode {
 func (n *hollowNode) start() {
 	n.c.Helper()
 	var err error
-	n.proc, err = hollow.Launch(n.dir, &n.spec, n.kubelet.kubeconfig(n.c.T), []string{os.Args[0], demo.VerbNode})
+	n.proc, err = hollow.Launch(n.dir, &n.spec, n.kubelet.kubeconfig(n.c.T), nodeCommand)
 	n.c.must(err)
 }
 
@@ -312,9 +308,9 @@ func (c *hollowCluster) delete(name string, grace *int64) {
 }
 
 // await polls until done says so.
-func (c *hollowCluster) await(what string, limit time.Duration, done func([]corev1.Pod) bool) {
+func (c *hollowCluster) await(what string, done func([]corev1.Pod) bool) {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), limit)
+	ctx, cancel := context.WithTimeout(c.Context(), patience)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -332,14 +328,14 @@ func (c *hollowCluster) await(what string, limit time.Duration, done func([]core
 					c.Logf("%s on %q: %s %s %v", p.Name, p.Spec.NodeName, p.Status.Phase, p.Status.Reason, p.Status.Conditions)
 				}
 			}
-			c.Fatalf("waited %v for %s", limit, what)
+			c.Fatalf("waited %v for %s", patience, what)
 		}
 	}
 }
 
 func (c *hollowCluster) awaitRunning(names ...string) {
 	c.Helper()
-	c.await(fmt.Sprintf("pods %v to run", names), time.Minute, func(pods []corev1.Pod) bool {
+	c.await(fmt.Sprintf("pods %v to run", names), func(pods []corev1.Pod) bool {
 		for _, name := range names {
 			if phaseOf(pods, name) != corev1.PodRunning {
 				return false
@@ -351,7 +347,7 @@ func (c *hollowCluster) awaitRunning(names ...string) {
 
 func (c *hollowCluster) awaitBound(name string) {
 	c.Helper()
-	c.await("a Binding of "+name, 20*time.Second, func(pods []corev1.Pod) bool {
+	c.await("a Binding of "+name, func(pods []corev1.Pod) bool {
 		return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Name == name && p.Spec.NodeName != "" })
 	})
 }
@@ -360,7 +356,7 @@ func (c *hollowCluster) awaitBound(name string) {
 func (c *hollowCluster) clean() {
 	c.Helper()
 	c.must(c.client.CoreV1().Pods("default").DeleteCollection(c.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
-	c.await("no pods", time.Minute, func(pods []corev1.Pod) bool { return len(pods) == 0 })
+	c.await("no pods", func(pods []corev1.Pod) bool { return len(pods) == 0 })
 	c.awaitGauges()
 }
 
@@ -369,7 +365,7 @@ func (c *hollowCluster) awaitGauges() {
 	c.Helper()
 	left := ""
 	defer func() { c.Log("gauges: ", left) }()
-	c.await("gauges at 0", 30*time.Second, func([]corev1.Pod) bool {
+	c.await("gauges at 0", func([]corev1.Pod) bool {
 		m, err := c.sched.metrics()
 		if err != nil || len(m) == 0 {
 			left = fmt.Sprint("no metrics: ", err)

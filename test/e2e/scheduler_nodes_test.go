@@ -62,7 +62,7 @@ type simNode struct {
 	known map[string]*corev1.Pod // admitted, by UID
 	over  map[string]bool        // ended, not yet released
 	fails map[string]bool        // refused
-	mute  chan bool              // agent is dead
+	mute  chan bool              // agent is dead; who has sent knows that nothing is being published
 }
 
 type podEvent struct {
@@ -100,7 +100,7 @@ func (f *fleet) addNode(ctx context.Context, name string, s nodeSpec) {
 	f.must(err)
 	n := &simNode{f: f, name: name, model: model, state: model.NewState(), inbox: make(chan podEvent, 4096),
 		spec:  wire.NodeSpec{Machine: m, View: view, Config: s.config, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3"},
-		known: map[string]*corev1.Pod{}, over: map[string]bool{}, fails: map[string]bool{}, mute: make(chan bool, 1)}
+		known: map[string]*corev1.Pod{}, over: map[string]bool{}, fails: map[string]bool{}, mute: make(chan bool)}
 	f.createNode(name, m)
 	f.nodes[name] = n
 	f.must(n.publish(ctx))

@@ -23,6 +23,7 @@ var (
 // answers lost, repeated and late, pods changed under a Binding, and schedulers killed. No pod is refused, no exact promise
 // broken, no CPU held twice; in the end every pod runs, as they all fit, and nothing is left behind.
 func TestRaceAtRandom(t *testing.T) {
+	t.Parallel()
 	t.Logf("%d operations of seed %d: repeat with -race-operations=%d -race-seed=%d", *raceOperations, *raceSeed, *raceOperations, *raceSeed)
 	c := newHollowCluster(t, 3)
 	c.wire.meddle = c.meddle
@@ -151,7 +152,7 @@ func (c *hollowCluster) demandAllRoom() {
 	c.awaitRunning(names...)
 	c.demandKept()
 	for _, n := range c.nodes {
-		c.await("books that hold two pods", 20*time.Second, func([]corev1.Pod) bool { return len(n.held()) == 2 })
+		c.await("books that hold two pods", func([]corev1.Pod) bool { return len(n.held()) == 2 })
 	}
 	c.clean()
 }

@@ -1,0 +1,38 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/internal/controlplane"
+)
+
+// TestInstalled has one control plane, with everything that an installation applies, for all tests that bind their pods
+// themselves: one beside the other, as most of their time is spent waiting for kubelets.
+func TestInstalled(t *testing.T) {
+	t.Parallel()
+	cp := startControlPlane(t, controlplane.Options{})
+	if err := cp.Apply(t.Context(), deploy.Manifests()...); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *controlplane.ControlPlane)
+	}{
+		{"agent", testAgent},
+		{"agent under churn", testAgentUnderChurn},
+		{"agent sees a kubelet restart", testAgentSeesKubeletRestart},
+		{"load", testReportLoad},
+		{"policies", testPolicies},
+		{"hollow node", testHollowNode},
+		{"memory and devices", testHollowNodeMemoryAndDevices},
+		{"containers end", testHollowNodeContainersEnd},
+		{"a hollow node refuses to start", testHollowNodeRefusesToStart},
+		{"a hollow node dies with its parent", testNodeDiesWithItsParent},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, cp)
+		})
+	}
+}
