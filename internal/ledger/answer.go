@@ -39,6 +39,8 @@ func (o Outcome) String() string {
 // Answer is what a node says to a request. It is comparable.
 type Answer struct {
 	Outcome Outcome
+	// Wait says why, where the outcome is Waiting.
+	Wait Wait
 	// Verdict is that of the likeliest state; where an outcome is Refused and removing pods could help in any state,
 	// its Scarcity says Resolvable.
 	Verdict placement.Verdict
@@ -48,6 +50,8 @@ type Answer struct {
 	// considered by Post.
 	Exact bool
 }
+
+func waiting(why Wait) Answer { return Answer{Outcome: Waiting, Wait: why} }
 
 // OK says whether the request is admitted.
 func (a *Answer) OK() bool { return a.Outcome == Admitted }
@@ -69,7 +73,7 @@ func (n *Node) consult(c *Candidate, reserved bool, d *placement.Decision) Answe
 	}
 	switch {
 	case w.uncertain():
-		return Answer{Outcome: Waiting}
+		return waiting(w.why)
 	case d != nil:
 		return w.decideAll(c.Request, d)
 	case len(w.all) == 1:
@@ -93,7 +97,7 @@ func (n *Node) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decis
 	x := &pod{uid: c.Request.UID, req: c.Request, created: c.Created, apart: true}
 	orders := landingOrders(append(slices.Clip(flight), x), (*pod).alikeInDebt)
 	if orders == nil {
-		return Answer{Outcome: Waiting}
+		return waiting(ManyOrders)
 	}
 	if d == nil {
 		d = decisions.Get().(*placement.Decision)
@@ -103,8 +107,8 @@ func (n *Node) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decis
 	for _, order := range orders {
 		as := agreement(order, flight)
 		w := n.after(flight, as).clone()
-		if !w.play(order[as:], x, &t, d) {
-			return Answer{Outcome: Waiting, Verdict: t.answer.Verdict}
+		if why := w.play(order[as:], x, &t, d); why != WaitsForNothing {
+			return Answer{Outcome: Waiting, Wait: why, Verdict: t.answer.Verdict}
 		}
 	}
 	return t.result()
@@ -120,22 +124,23 @@ func agreement(a, b []*pod) int {
 	return min(len(a), len(b))
 }
 
-// play admits pods in the order given, asking for x on the way. It says whether every other one gets what it was promised.
-func (w *worlds) play(order []*pod, x *pod, t *tally, d *placement.Decision) bool {
+// play admits pods in the order given, asking for x on the way. It says why x has to wait, as when another one does not get what it was
+// promised.
+func (w *worlds) play(order []*pod, x *pod, t *tally, d *placement.Decision) Wait {
 	for i, p := range order {
 		if w.uncertain() {
-			return false
+			return w.why
 		}
 		if p == x {
 			w.decide(t, x.req, d)
 		} else if !w.keeps(p) {
-			return false
+			return PromiseAtRisk
 		}
 		if i < len(order)-1 {
 			w.land(p)
 		}
 	}
-	return !w.uncertain()
+	return w.why
 }
 
 // after returns the states after the first pods of the flight. They are the node's: the caller clones them.
@@ -168,7 +173,7 @@ func (w *worlds) keeps(p *pod) bool {
 // ask asks every world for its verdict.
 func (w *worlds) ask(r *placement.Request) Answer {
 	if w.uncertain() {
-		return Answer{Outcome: Waiting}
+		return waiting(w.why)
 	}
 	t := tally{}
 	for i := range w.all {
@@ -230,7 +235,7 @@ func (t *tally) result() Answer {
 		a.Outcome = Refused
 		a.Verdict.Scarcity = t.scarcity
 	default:
-		a.Outcome = Waiting
+		a.Outcome, a.Wait = Waiting, Undecided
 	}
 	return a
 }

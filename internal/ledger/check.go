@@ -122,7 +122,7 @@ func (n *Node) checkWorlds() error {
 
 // sameWorlds compares sets of states; the likeliest comes first in both.
 func sameWorlds(got, want *worlds) error {
-	if len(got.all) != len(want.all) || got.many != want.many {
+	if len(got.all) != len(want.all) || got.why != want.why {
 		return fmt.Errorf("%d cached, %d computed anew", len(got.all), len(want.all))
 	}
 	for i := range got.all {

@@ -146,7 +146,7 @@ func (n *Node) Reconsider(uid string) Answer {
 	defer n.mu.Unlock()
 	p := n.pods[uid]
 	if p == nil || p.stage != postedStage || n.report == nil {
-		return Answer{Outcome: Waiting}
+		return waiting(Undecided)
 	}
 	n.dropPosted(p)
 	n.changed()

@@ -349,7 +349,7 @@ func (n *Node) afloat() []*pod {
 // land admits a pod in flight. Where an inherited one lands is not known.
 func (w *worlds) land(p *pod) {
 	if p.inherited {
-		w.giveUp()
+		w.giveUp(Inherited)
 		return
 	}
 	w.admit(p.req, p.ending, w.expect(p))
@@ -374,7 +374,7 @@ func (w *worlds) landAll(flight []*pod) worlds {
 	orders := landingOrders(flight, (*pod).alike)
 	out := w.clone()
 	if orders == nil {
-		out.giveUp()
+		out.giveUp(ManyOrders)
 		return out
 	}
 	for i, order := range orders {
@@ -394,7 +394,7 @@ func (w *worlds) landAll(flight []*pod) worlds {
 // join adds the worlds of another order.
 func (w *worlds) join(o *worlds) {
 	if o.uncertain() {
-		w.giveUp()
+		w.giveUp(o.why)
 	}
 	for _, v := range o.all {
 		w.add(v)

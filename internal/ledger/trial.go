@@ -1,6 +1,10 @@
 package ledger
 
-import "github.com/berth-dev/berth/placement"
+import (
+	"cmp"
+
+	"github.com/berth-dev/berth/placement"
+)
 
 // Trial is a question of the form "what if": without some pods of the node, with some others. The zero value changes
 // nothing. A Trial changes no Node.
@@ -27,7 +31,7 @@ func (n *Node) Try(t *Trial, c *Candidate) Answer {
 	w := n.full.clone()
 	w.without(t.Without)
 	if !w.with(t.With) {
-		return Answer{Outcome: Waiting}
+		return waiting(cmp.Or(w.why, AfterOthers))
 	}
 	return w.ask(c.Request)
 }

@@ -53,17 +53,22 @@ type worlds struct {
 	// after holds the events of pods in flight, by UID.
 	after map[string]uint32
 	all   []world
-	// many says that there are too many possibilities to go through; it stays so.
-	many bool
+	// why is set when there are too many possibilities to go through; it stays so.
+	why Wait
 	// shared says that the states belong to somebody else and must be copied before they are changed.
 	shared bool
 }
 
 // uncertain says whether there are too many possibilities to go through.
-func (w *worlds) uncertain() bool { return w.many }
+func (w *worlds) uncertain() bool { return w.why != WaitsForNothing }
 
 // giveUp is called when there are too many possibilities.
-func (w *worlds) giveUp() { w.all, w.many = nil, true }
+func (w *worlds) giveUp(why Wait) {
+	w.all = nil
+	if w.why == WaitsForNothing {
+		w.why = why
+	}
+}
 
 // clone returns a set whose changes do not reach w.
 func (w *worlds) clone() worlds {
@@ -88,7 +93,7 @@ func (w *worlds) own() {
 // addEvent makes an event known, and returns its bit; 0 when there are too many.
 func (w *worlds) addEvent(e event) uint32 {
 	if len(w.events) >= maxEvents {
-		w.giveUp()
+		w.giveUp(ManyEvents)
 		return 0
 	}
 	w.events = append(w.events, e)
@@ -157,7 +162,7 @@ func (w *worlds) eventsOf(uid string) uint32 {
 
 // add adds a world unless it is there already.
 func (w *worlds) add(v world) {
-	if w.many {
+	if w.uncertain() {
 		return
 	}
 	for i := range w.all {
@@ -166,7 +171,7 @@ func (w *worlds) add(v world) {
 		}
 	}
 	if len(w.all) >= maxWorlds {
-		w.giveUp()
+		w.giveUp(ManyStates)
 		return
 	}
 	w.all = append(w.all, v)
@@ -182,7 +187,7 @@ func (w *worlds) commit(v *world, r *placement.Request) bool {
 		v.state.Commit(w.model, r, d)
 	}
 	if verdict.Reason == placement.KubeletDefect {
-		w.giveUp()
+		w.giveUp(Unpredictable)
 	}
 	return verdict.OK()
 }

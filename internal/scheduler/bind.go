@@ -55,7 +55,7 @@ func (p *Plugin) decideAndWrite(ctx context.Context, pod *corev1.Pod, n *node) (
 	if err != nil {
 		return fwk.AsStatus(err), nil
 	}
-	verdicts.WithLabelValues("Bind", posting.Answer.Outcome.String(), posting.Answer.Verdict.Reason.String()).Inc()
+	verdicts.WithLabelValues("Bind", posting.Answer.Outcome.String(), reasonOf(&posting.Answer)).Inc()
 	if status := statusOf(&posting.Answer); status != nil {
 		return status, nil
 	}

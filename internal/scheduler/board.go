@@ -66,7 +66,7 @@ const (
 	saysNever
 )
 
-// word is an answer in 64 bits: beat 32, saying 8, score 8, reason 8, detail 8.
+// word is an answer in 64 bits: beat 32, saying 8, score 8, reason 8, detail 8. The score of saysWait is its ledger.Wait.
 type word uint64
 
 func newWord(beat uint32, s saying, score int64, v *placement.Verdict) word {
@@ -99,7 +99,7 @@ func (w word) status(patient bool) *fwk.Status {
 		}
 		return nil
 	case saysWait:
-		return fwk.NewStatus(fwk.Pending, waitReport)
+		return fwk.NewStatus(fwk.Pending, waitTexts[w.score()])
 	case saysNo:
 		return fwk.NewStatus(fwk.Unschedulable, w.reason())
 	case saysNever:

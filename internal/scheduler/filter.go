@@ -108,7 +108,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 func (p *Plugin) consult(c *cycle, n *node) word {
 	if c.dry() {
 		a := c.ask(n)
-		return newWord(0, sayingOf(&a), 0, &a.Verdict)
+		return newWord(0, sayingOf(&a), int64(a.Wait), &a.Verdict)
 	}
 	var stand ledger.Stand
 	if c.board != nil {
@@ -118,7 +118,7 @@ func (p *Plugin) consult(c *cycle, n *node) word {
 		}
 	}
 	a, beat, lasting, sure := p.sample(c, n)
-	score := int64(0)
+	score := int64(a.Wait)
 	if a.OK() {
 		score = p.args.Scoring.score(&a, n)
 	}
@@ -153,5 +153,5 @@ func (p *Plugin) sample(c *cycle, n *node) (a ledger.Answer, beat uint32, lastin
 
 // statusOf says an answer in the framework's words; nil for an admission.
 func statusOf(a *ledger.Answer) *fwk.Status {
-	return newWord(0, sayingOf(a), 0, &a.Verdict).status(false)
+	return newWord(0, sayingOf(a), int64(a.Wait), &a.Verdict).status(false)
 }

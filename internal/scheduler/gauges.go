@@ -22,6 +22,7 @@ var (
 	endingDesc   = metrics.NewDesc("berth_scheduler_ending_pods", "Pods that are ending and may still hold what their node's report says.", nil, nil, metrics.ALPHA, "")
 	waitingDesc  = metrics.NewDesc("berth_scheduler_waiting_pods", "Pods that could be pinned and have no node.", nil, nil, metrics.ALPHA, "")
 	nodesDesc    = metrics.NewDesc("berth_scheduler_nodes", "Nodes by what they are to pods that could be pinned: trusted, silent, untrusted or unreported.", []string{"state"}, nil, metrics.ALPHA, "")
+	floodedDesc  = metrics.NewDesc("berth_scheduler_flooded_nodes", "Nodes on which more is open than is gone through, so that every pod waits for their next report, by why: ManyEvents, ManyOrders, ManyStates, Unpredictable or Inherited.", []string{"reason"}, nil, metrics.ALPHA, "")
 	silenceDesc  = metrics.NewDesc("berth_scheduler_longest_silence_seconds", "Since the last sign of life of the agent, of the node with a report for which that is longest.", nil, nil, metrics.ALPHA, "")
 )
 
@@ -38,7 +39,7 @@ var _ metrics.StableCollector = (*gauges)(nil)
 
 // DescribeWithStability implements metrics.StableCollector.
 func (g *gauges) DescribeWithStability(out chan<- *metrics.Desc) {
-	for _, d := range []*metrics.Desc{inFlightDesc, endingDesc, waitingDesc, nodesDesc, silenceDesc} {
+	for _, d := range []*metrics.Desc{inFlightDesc, endingDesc, waitingDesc, nodesDesc, floodedDesc, silenceDesc} {
 		out <- d
 	}
 }
@@ -61,6 +62,11 @@ func (g *gauges) CollectWithStability(out chan<- metrics.Metric) {
 	for _, state := range []string{nodeTrusted, nodeSilent, nodeUntrusted, nodeUnreported} {
 		gauge(nodesDesc, float64(c.nodes[state]), state)
 	}
+	for w := range ledger.Waits {
+		if w.Flood() {
+			gauge(floodedDesc, float64(c.flooded[w]), w.String())
+		}
+	}
 	gauge(silenceDesc, c.silence.Seconds())
 }
 
@@ -68,11 +74,12 @@ func (g *gauges) CollectWithStability(out chan<- metrics.Metric) {
 type counts struct {
 	pods    ledger.Census
 	nodes   map[string]int
+	flooded map[ledger.Wait]int
 	silence time.Duration
 }
 
 func (p *Plugin) count() counts {
-	c := counts{nodes: map[string]int{}}
+	c := counts{nodes: map[string]int{}, flooded: map[ledger.Wait]int{}}
 	now := p.clock.Now()
 	for n := range p.nodes.all {
 		census := n.Census()
@@ -82,6 +89,9 @@ func (p *Plugin) count() counts {
 		c.pods.Ending += census.Ending
 		state := stateOf(n.refusal(now, p.args.StaleAfter.Duration))
 		c.nodes[state]++
+		if state == nodeTrusted {
+			c.flooded[n.Flooded()]++
+		}
 		if state != nodeUnreported {
 			c.silence = max(c.silence, n.silence(now))
 		}

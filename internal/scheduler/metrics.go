@@ -23,7 +23,7 @@ const (
 var (
 	verdicts = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "verdicts_total", StabilityLevel: metrics.ALPHA,
-		Help: "Decisions of Reserve and Bind by outcome and by the reason for which the kubelet would refuse.",
+		Help: "Decisions of Reserve and Bind by outcome and by the reason for which the kubelet would refuse, or a pod waits.",
 	}, []string{"extension_point", "outcome", "reason"})
 	bindings = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "bindings_total", StabilityLevel: metrics.ALPHA,

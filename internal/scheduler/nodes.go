@@ -22,7 +22,6 @@ import (
 const (
 	noReport    = wire.NoReport
 	noHeartbeat = wire.NoSignOfLife
-	waitReport  = wire.WaitsForReport
 	// waitCertainty is for a node that takes the pod for certain, but not with certain CPUs.
 	waitCertainty = "waiting a moment to be certain of the CPUs"
 )

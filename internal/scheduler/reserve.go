@@ -21,7 +21,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	}
 	var d placement.Decision
 	a := n.Node.Reserve(&c.Candidate, &d)
-	verdicts.WithLabelValues("Reserve", a.Outcome.String(), a.Verdict.Reason.String()).Inc()
+	verdicts.WithLabelValues("Reserve", a.Outcome.String(), reasonOf(&a)).Inc()
 	if status := statusOf(&a); status != nil {
 		c.again = p.many()
 		return status

@@ -1,0 +1,83 @@
+package ledger
+
+import "fmt"
+
+// Wait says why a node answers Waiting.
+type Wait uint8
+
+const (
+	// WaitsForNothing is of every other answer.
+	WaitsForNothing Wait = iota
+	// Undecided: some of the states that are possible admit the pod and some do not.
+	Undecided
+	// ManyEvents: more may happen at any moment than is gone through.
+	ManyEvents
+	// ManyOrders: what is on its way can arrive in more orders than are gone through.
+	ManyOrders
+	// ManyStates: more states are possible than are gone through.
+	ManyStates
+	// Unpredictable: a pod on its way runs into a defect of the kubelet, after which nothing can be said.
+	Unpredictable
+	// Inherited: a pod on its way was bound before this scheduler began, and where it lands is not known.
+	Inherited
+	// PromiseAtRisk: a pod on its way could lose what it was promised.
+	PromiseAtRisk
+	// AfterOthers: pods that were nominated come first, and not all of them fit.
+	AfterOthers
+
+	waitCount = iota
+)
+
+// Waits are all reasons.
+func Waits(yield func(Wait) bool) {
+	for w := Undecided; w < waitCount; w++ {
+		if !yield(w) {
+			return
+		}
+	}
+}
+
+// Flood says that there is more to go through than is gone through, whichever pod asks.
+func (w Wait) Flood() bool {
+	return w == ManyEvents || w == ManyOrders || w == ManyStates || w == Unpredictable || w == Inherited
+}
+
+var waitNames = [waitCount]string{"", "Undecided", "ManyEvents", "ManyOrders", "ManyStates", "Unpredictable", "Inherited", "PromiseAtRisk", "AfterOthers"}
+
+// String returns the name, for a metric.
+func (w Wait) String() string { return waitNames[min(w, waitCount-1)] }
+
+var waitTexts = [waitCount]string{"",
+	"whether the pod fits depends on pods that are coming to it or leaving it",
+	fmt.Sprintf("more than %d of its pods or containers may come, start or end at any moment", maxEvents),
+	fmt.Sprintf("pods on their way to it can arrive in more than %d orders", maxOrders),
+	fmt.Sprintf("it may be in more than %d states", maxWorlds),
+	"a pod on its way to it runs into a defect of its kubelet",
+	"a pod that was bound before this scheduler began is on its way to it",
+	"a pod on its way to it could lose the CPUs that it was promised",
+	"pods that are nominated to it come first",
+}
+
+// Text says the reason in words; "" for none.
+func (w Wait) Text() string { return waitTexts[min(w, waitCount-1)] }
+
+// Flooded says whether every pod waits for the node's next report, because more is open than is gone through, and why.
+func (n *Node) Flooded() Wait {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.report == nil || !n.valid && n.quiet() {
+		return WaitsForNothing
+	}
+	n.compute()
+	return n.full.why
+}
+
+// quiet says that no pod is on its way or ending.
+func (n *Node) quiet() bool {
+	for _, p := range n.pods {
+		if p.stage != landedStage || p.ending {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,66 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// TestEveryWaitIsSaid: why a pod waits for a node stands in its status, from which kube-scheduler makes the pod's event.
+func TestEveryWaitIsSaid(t *testing.T) {
+	seen := map[string]bool{}
+	for w := range ledger.Waits {
+		a := ledger.Answer{Outcome: ledger.Waiting, Wait: w}
+		s := statusOf(&a)
+		if s.Code() != fwk.Pending || !strings.Contains(s.Message(), w.Text()) || seen[s.Message()] {
+			t.Errorf("%s: %s %q, want Pending and %q", w, s.Code(), s.Message(), w.Text())
+		}
+		seen[s.Message()] = true
+		if got := reasonOf(&a); got != w.String() {
+			t.Errorf("%s is counted as %q", w, got)
+		}
+	}
+	refused := ledger.Answer{Outcome: ledger.Refused, Verdict: placement.Verdict{Reason: placement.TopologyAffinityError}}
+	if got := reasonOf(&refused); got != refused.Verdict.Reason.String() {
+		t.Errorf("a refusal is counted as %q", got)
+	}
+}
+
+// TestANodeWithTooMuchOpen: seven pods that others have bound since the last report.
+func TestANodeWithTooMuchOpen(t *testing.T) {
+	f := newFixture(t)
+	f.feed.topologySeen(f.topology())
+	for i := range 7 {
+		pod := pinned(fmt.Sprint("stranger", i), 1)
+		pod.Spec.NodeName = "n"
+		f.feed.podSeen(pod)
+	}
+	n := f.nodes.get("n")
+	next := pinned("next", 1)
+	r, err := wire.Request(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := f.attempt(next, &r, wire.PodPolicy{})
+	for _, w := range []word{f.consult(c, n), word(c.board.words[n.number].Load())} {
+		if s := w.status(false); s.Code() != fwk.Pending || !strings.Contains(s.Message(), ledger.ManyEvents.Text()) {
+			t.Errorf("%s %q, want Pending and why", s.Code(), s.Message())
+		}
+	}
+	if got := f.count().flooded; got[ledger.ManyEvents] != 1 {
+		t.Errorf("the gauge counts %v", got)
+	}
+	for i := range 7 {
+		f.admit(pinned(fmt.Sprint("stranger", i), 1))
+	}
+	f.feed.topologySeen(f.topology())
+	if got := f.count().flooded; got[ledger.ManyEvents] != 0 {
+		t.Errorf("after the next report the gauge counts %v", got)
+	}
+}
