@@ -5,12 +5,20 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/berth-dev/berth/internal/cli"
 )
 
+// gcPercent lets the heap grow to four times what is in use before it is collected: a verb is over before that matters, and collecting
+// took a quarter of the time of a question to 5,000 nodes.
+const gcPercent = 300
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(cli.Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr))

@@ -242,12 +242,12 @@ func (n *liveNode) answer(c *ledger.Candidate, out *nodeAnswer) {
 			out.Refusal, out.Message = &refusal, refusal.String()
 		}
 	default:
-		out.Answer, out.Message = answerWaits, wire.WaitsForReport+n.openText()
+		out.Answer, out.Message = answerWaits, wire.WaitsForReport+n.openText(a.Wait)
 	}
 }
 
-// openText says what a report has still to tell.
-func (n *liveNode) openText() string {
+// openText says what a report has still to tell, and why that matters.
+func (n *liveNode) openText(why ledger.Wait) string {
 	var parts []string
 	if n.inFlight > 0 {
 		parts = append(parts, counted(n.inFlight, "pod")+" bound since the last one")
@@ -255,10 +255,11 @@ func (n *liveNode) openText() string {
 	if n.lingering > 0 {
 		parts = append(parts, counted(n.lingering, "pod")+" ending or ended, and not listed")
 	}
-	if len(parts) == 0 {
-		return ""
+	text := strings.Join(parts, ", ")
+	if text != "" {
+		text += "; "
 	}
-	return ": " + strings.Join(parts, ", ")
+	return ": " + text + why.Text()
 }
 
 // excluded says why node and pod do not go together whatever is free; "" where they do. The scheduler's other plugins have

@@ -218,6 +218,8 @@ func adviceFor(reason, node string) string {
 		return "look at the file that the message names, in the kubelet's root directory (docs/operations.md)"
 	case v1alpha1.ReasonContradiction:
 		return "if the kubelet's configuration was changed without a restart, restart it or take the change back (docs/operations.md)"
+	case v1alpha1.ReasonMachineChanged:
+		return "undo the change; or drain the node, stop the kubelet, remove the checkpoints that the message names, start the kubelet (docs/operations.md)"
 	case v1alpha1.ReasonAdmissionUnfinished:
 		return "look at the kubelet's log: it has been admitting a pod for too long"
 	case v1alpha1.ReasonDevicesUnknown:

@@ -30,8 +30,12 @@ type nodeSummary struct {
 	InFlight int   `json:"inFlight"`
 	Report   int64 `json:"report,omitempty"`
 	// AgeSeconds is since the agent's last sign of life.
-	AgeSeconds int64         `json:"ageSeconds,omitempty"`
-	Trouble    *trouble      `json:"trouble,omitempty"`
+	AgeSeconds int64    `json:"ageSeconds,omitempty"`
+	Trouble    *trouble `json:"trouble,omitempty"`
+	// Warnings say what is doubtful about a node, whether or not it is in trouble.
+	Warnings []trouble `json:"warnings,omitempty"`
+	// Conditions are those of the report and of the Node that say something is wrong: TYPE=STATUS(REASON).
+	Conditions []string      `json:"conditions,omitempty"`
 	NUMANodes  []numaSummary `json:"numaNodes,omitempty"`
 }
 
@@ -56,11 +60,13 @@ func NewNodesCommand() *cobra.Command {
 	var live liveFlags
 	var o output
 	cmd := &cobra.Command{
-		Use:   "nodes [NODE]",
-		Short: "Show what every NUMA node of a cluster has left, and which nodes Berth can promise for",
+		Use:     "nodes [NODE]",
+		Aliases: []string{"node"},
+		Short:   "Show what every NUMA node of a cluster has left, and which nodes Berth can promise for",
 		Long: `For each node of the cluster and each of its NUMA nodes show what pods can still have to themselves of CPUs, memory
-and devices, after everything that is bound: free/total. Below the table stands what is wrong with a node, and what to do.`,
-		Example: "  kubectl berth nodes\n  kubectl berth nodes n1 -o yaml",
+and devices, after everything that is bound: free/total. STATUS is Ready, or says what makes the node unusable or doubtful. Below the
+table stands what that means, and what to do. With the name of one node, its conditions stand there, too.`,
+		Example: "  kubectl berth nodes\n  kubectl berth node n1\n  kubectl berth nodes n1 -o yaml",
 		Args:    usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
@@ -78,7 +84,7 @@ and devices, after everything that is bound: free/total. Below the table stands 
 			if only != "" && len(s.nodes) == 0 {
 				return fmt.Errorf("no node %s at %s", only, c.where)
 			}
-			return printNodes(cmd, o, s)
+			return printNodes(cmd, o, s, s.nodes[only])
 		},
 	}
 	live.register(cmd)
@@ -86,7 +92,8 @@ and devices, after everything that is bound: free/total. Below the table stands 
 	return cmd
 }
 
-func printNodes(cmd *cobra.Command, o output, s *survey) error {
+// printNodes prints all nodes; more is said of the one that was asked for, if there is one.
+func printNodes(cmd *cobra.Command, o output, s *survey, one *liveNode) error {
 	names := s.names()
 	all := make([]nodeSummary, len(names))
 	inParallel(len(names), func(i int) { all[i] = s.nodes[names[i]].summary(s) })
@@ -95,12 +102,15 @@ func printNodes(cmd *cobra.Command, o output, s *survey) error {
 		if o.is(formatName) {
 			return printNames(w, "node", len(all), func(i int) string { return all[i].Name })
 		}
-		return nodesTable(w, all, o.is(formatWide))
+		if err := nodesTable(w, all, o.is(formatWide)); err != nil || one == nil {
+			return err
+		}
+		return one.writeConditions(w, s.now)
 	})
 }
 
 func (n *liveNode) summary(s *survey) nodeSummary {
-	out := nodeSummary{Name: n.name, Guarantee: n.guarantee(), Report: n.sequence(), Trouble: n.trouble}
+	out := nodeSummary{Name: n.name, Guarantee: n.guarantee(), Report: n.sequence(), Trouble: n.trouble, Warnings: n.warnings(), Conditions: n.conditions()}
 	if n.spec != nil {
 		c := &n.spec.Config
 		out.Authority, out.KubeletVersion = string(n.spec.Authority), n.spec.KubeletVersion
@@ -204,8 +214,8 @@ func takenOf(snap *placement.Snapshot, resource string) map[string]bool {
 
 // Columns of nodes; the second are only of -o wide.
 const (
-	nodeColumns     = "NODE | POLICY | PODS | REPORT | GUARANTEE | NUMA | CPUS | MEMORY | DEVICES"
-	nodeWideColumns = " | KUBELET | MANAGERS | SEQUENCE"
+	nodeColumns     = "NODE | STATUS | POLICY | PODS | REPORT | GUARANTEE | NUMA | CPUS | MEMORY | DEVICES"
+	nodeWideColumns = " | KUBELET | MANAGERS | SEQUENCE | CONDITIONS"
 )
 
 func nodesTable(w io.Writer, all []nodeSummary, wide bool) error {
@@ -221,11 +231,7 @@ func nodesTable(w io.Writer, all []nodeSummary, wide bool) error {
 		return err
 	}
 	for i := range all {
-		n := &all[i]
-		if n.Trouble != nil {
-			fmt.Fprintf(w, "\nnode %s (%s): %s\n", n.Name, n.Trouble.Reason, n.Trouble.Message)
-			indented(w, "do: "+n.Trouble.Advice)
-		}
+		all[i].remarks(w)
 	}
 	return nil
 }
@@ -251,7 +257,7 @@ func (n *nodeSummary) rows(wide bool) [][]string {
 	for i := range numa {
 		cells = append(cells, numa[i].cells())
 	}
-	first, last := []string{n.Name, policy, pods, age, n.Guarantee}, n.wide()
+	first, last := []string{n.Name, n.status(), policy, pods, age, n.Guarantee}, n.wide()
 	var rows [][]string
 	for _, c := range cells {
 		row := slices.Concat(first, c)
@@ -259,7 +265,7 @@ func (n *nodeSummary) rows(wide bool) [][]string {
 			row = append(row, last...)
 		}
 		rows = append(rows, row)
-		first, last = []string{n.Name, "", "", "", ""}, []string{"", "", ""}
+		first, last = []string{n.Name, "", "", "", "", ""}, []string{"", "", "", ""}
 	}
 	return rows
 }
@@ -273,7 +279,7 @@ func (n *nodeSummary) wide() []string {
 	if n.Report > 0 {
 		report = strconv.FormatInt(n.Report, 10)
 	}
-	return []string{dash(n.KubeletVersion), dash(managers), dash(report)}
+	return []string{dash(n.KubeletVersion), dash(managers), dash(report), dash(strings.Join(n.Conditions, ","))}
 }
 
 func (m *numaSummary) cells() []string {

@@ -22,6 +22,10 @@ func TestLiveGolden(t *testing.T) {
 		code int
 	}{
 		"nodes":            {[]string{"nodes"}, ExitOK},
+		"nodes-drifted":    {[]string{"node", "drifted"}, ExitOK},
+		"nodes-down":       {[]string{"nodes", "down", "-o", "wide"}, ExitOK},
+		"nodes-flooded":    {[]string{"nodes", "flooded", "-o", "json"}, ExitOK},
+		"explain-flooded":  {[]string{"explain", "small", "--node", "flooded"}, ExitFailure},
 		"nodes-yaml":       {[]string{"nodes", "n1", "-o", "yaml"}, ExitOK},
 		"pods":             {[]string{"pods", "-A"}, ExitOK},
 		"nodes-wide":       {[]string{"nodes", "-o", "wide"}, ExitOK},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -107,9 +108,10 @@ func (w *world) servePod(out http.ResponseWriter, name string) {
 // serve answers a list with what the field selector leaves of all. Fields are name and node.
 func serve[T any](w *world, out http.ResponseWriter, r *http.Request, kind string, all []T, fields func(*T) [2]string) {
 	var left []T
+	name, value, _ := strings.Cut(r.URL.Query().Get("fieldSelector"), "=")
 	for i := range all {
 		f := fields(&all[i])
-		switch name, value, _ := strings.Cut(r.URL.Query().Get("fieldSelector"), "="); {
+		switch {
 		case name == "metadata.name" && f[0] != value, name == "spec.nodeName" && f[1] != value, name == "spec.nodeName!" && f[1] == value:
 		default:
 			left = append(left, all[i])
@@ -299,6 +301,19 @@ func busyWorld(t testing.TB) *world {
 	w.topologies = append(w.topologies, map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "NodeTopology", "metadata": map[string]any{"name": "old-form"},
 		"spec": w.topologies[0]["spec"], "status": map[string]any{"sequence": 4, "pods": []any{map[string]any{"uid": "p", "containers": []any{}}}}})
 	w.addTopology(reportOf(t, "stray"), nil)
+	w.addNode("drifted", 1)
+	w.addTopology(reportOf(t, "drifted"), func(nt *v1alpha1.NodeTopology) {
+		nt.Status.Conditions = append(nt.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionKubeletCurrent, Status: metav1.ConditionFalse,
+			Reason: v1alpha1.ReasonConfigurationChanged, Message: "cpuManagerPolicy is none, static when the kubelet started", LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour))})
+	})
+	w.addNode("down", 1).Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown",
+		Message: "Kubelet stopped posting node status.", LastTransitionTime: metav1.NewTime(noon.Add(-3 * time.Minute))}, {Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, Reason: "KubeletHasDiskPressure"}}
+	w.addTopology(reportOf(t, "down"), nil)
+	w.addNode("flooded", 1)
+	w.addTopology(reportOf(t, "flooded"), nil)
+	for i := range 7 {
+		w.addPod(fmt.Sprint("stranger", i), "flooded", 1, 0).Namespace = "others"
+	}
 	w.addNode("cordoned", 1).Spec.Unschedulable = true
 	w.addTopology(reportOf(t, "cordoned"), nil)
 
