@@ -3,11 +3,13 @@ package e2e
 import (
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -97,14 +99,27 @@ func write(t *testing.T, name string, data []byte) {
 	}
 }
 
+// Ports that Linux does not give to clients by itself (ip_local_port_range begins at 32768, ip(7)), so that none takes a port
+// before the scheduler listens.
+const firstPort, endPort = 20000, 32768
+
+// lastPort is the last one that was given away; test binaries beside each other begin at different ones.
+var lastPort atomic.Uint32
+
+func init() { lastPort.Store(rand.Uint32N(endPort - firstPort)) }
+
+// freePort returns a port that nobody listens on, and never the same one twice.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range endPort - firstPort {
+		port := int(firstPort + lastPort.Add(1)%(endPort-firstPort))
+		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 // startBerthControlPlane starts a control plane that knows Berth's kinds.
