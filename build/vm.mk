@@ -7,21 +7,22 @@ e2e-vm-smoke: ## One emulated machine with 4 NUMA nodes, a real kubelet, five po
 	$(call say,booting a machine with 4 NUMA nodes and a real kubelet)
 	@BERTH_VM=smoke $(call VM_TEST,30m,TestSmoke)
 
-# The parts of e2e-vm, and the test of each. E2E_CASES, a regular expression, chooses among the configurations of policies:
-#   make e2e-vm E2E_ONLY=policies E2E_CASES='memory|uncore'
-E2E_ONLY  ?= policies node race devices
+# The parts of e2e-vm, and the test of each. E2E_CASES, a regular expression, chooses among the configurations of policies or options:
+#   make e2e-vm E2E_ONLY=options E2E_CASES='memory|uncore'
+E2E_ONLY  ?= policies options node race devices
 E2E_CASES ?=
 export E2E_CASES
 VM_TEST_policies = TestPolicies
+VM_TEST_options  = TestOptions
 VM_TEST_node     = TestNode
 VM_TEST_race     = (TestRace|TestRestartRefusals)
 VM_TEST_devices  = TestDevices
 
 .PHONY: e2e-vm
-e2e-vm: ## Two emulated machines of different shape; E2E_ONLY chooses among policies, node, race, devices (up to 25 minutes each).
+e2e-vm: ## Two emulated machines of different shape; E2E_ONLY chooses among policies, options, node, race, devices (up to 25 minutes each).
 	@for part in $(E2E_ONLY); do $(MAKE) --no-print-directory e2e-vm-$$part; done
 
-.PHONY: e2e-vm-policies e2e-vm-node e2e-vm-race e2e-vm-devices
-e2e-vm-policies e2e-vm-node e2e-vm-race e2e-vm-devices: e2e-vm-%:
+.PHONY: e2e-vm-policies e2e-vm-options e2e-vm-node e2e-vm-race e2e-vm-devices
+e2e-vm-policies e2e-vm-options e2e-vm-node e2e-vm-race e2e-vm-devices: e2e-vm-%:
 	$(call say,real kubelets on two emulated machines: $*)
 	@BERTH_VM=$* $(call VM_TEST,40m,$(VM_TEST_$*))

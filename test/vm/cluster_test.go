@@ -19,6 +19,7 @@ import (
 
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -36,6 +37,7 @@ type cluster struct {
 	// kernelArgs and plugins go to the machines booted from now on; plugins holds the flags of a device plugin in each line, and
 	// preferences what the agent is told of how they choose.
 	kernelArgs, plugins, preferences string
+	schedulers                       []*hollow.Child
 }
 
 // newCluster starts a control plane; what it and its machines leave is kept when the test fails.
@@ -156,6 +158,7 @@ func (c *cluster) eventually(what string, check func(context.Context) error) {
 		case <-ctx.Done():
 			c.t.Fatalf("waited %s for: %s; last: %v", patience, what, err)
 		case <-tick.C:
+			c.schedulersRun()
 		}
 	}
 }

@@ -26,6 +26,7 @@ type load struct {
 	hugepages        bool   // ask for 2 MiB pages now and then
 	multiple         int    // CPUs are a multiple of it
 	seed             uint64 // makes the pods
+	scheduler        string // that places them; "": Berth's
 }
 
 // pods returns the pods of a round.
@@ -35,6 +36,7 @@ func (l load) pods(round int) []*corev1.Pod {
 	for i := range l.perRound {
 		cpus := (1 + rng.IntN(l.maxCPUs/l.multiple)) * l.multiple
 		pod := pinnedPod(fmt.Sprintf("r%d-%d", round, i), cpus)
+		pod.Spec.SchedulerName = l.scheduler
 		res := &pod.Spec.Containers[0].Resources
 		if l.memory {
 			setBoth(res, corev1.ResourceMemory, resource.MustParse(fmt.Sprintf("%dMi", 32+rng.IntN(5)*64)))
@@ -125,6 +127,7 @@ func (c *cluster) settled() []corev1.Pod {
 		}
 		select {
 		case <-tick.C:
+			c.schedulersRun()
 		case <-c.t.Context().Done():
 			c.t.Fatal(c.t.Context().Err())
 		}
@@ -133,7 +136,7 @@ func (c *cluster) settled() []corev1.Pod {
 }
 
 // quiet is how long nothing may have changed before pods that wait are taken to wait for room, not for a report.
-const quiet = 5 * time.Second
+const quiet = 2 * time.Second
 
 func versions(pods []corev1.Pod) string {
 	var b strings.Builder

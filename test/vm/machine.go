@@ -74,7 +74,8 @@ func (m *Machine) start(a *Artifacts, seed string, shell int) error {
 		return err
 	}
 	defer console.Close()
-	m.cmd = exec.Command("qemu-system-x86_64", m.args(a, seed, shell)...)
+	// Every emulated processor is a thread: without a lower priority they leave the control plane no time on a small host.
+	m.cmd = exec.Command("nice", append([]string{"-n", "5", "qemu-system-x86_64"}, m.args(a, seed, shell)...)...)
 	m.cmd.Stdout, m.cmd.Stderr = console, console
 	// Should the test be killed, the machine goes with it.
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -49,8 +49,8 @@ while :; do
   kubelet --config=/etc/berth/kubelet.yaml --kubeconfig=/etc/berth/kubeconfig --node-ip=10.0.2.15 \
     --hostname-override="$(cat /etc/berth/name)" --cert-dir=/tmp/kubelet-pki -v=2 >>/var/log/kubelet.log 2>&1
   echo "kubelet ended with $?" >>/var/log/kubelet.log
-  while [ -e /run/kubelet-hold ]; do usleep 100000; done
   sleep 1
+  while [ -e /run/kubelet-hold ]; do usleep 100000; done
 done
 `
 

@@ -1,13 +1,10 @@
 package vm
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
@@ -17,18 +14,28 @@ import (
 // schedulerUser is whom the manifests give the scheduler's rights to, and the only one who may write placements.
 const schedulerUser = "system:kube-scheduler"
 
-// berthScheduler starts Berth's scheduler; stockScheduler the one that knows nothing of NUMA. Both return what stops it.
-func (c *cluster) berthScheduler() func() {
-	kubeconfig := c.schedulerCredentials()
-	config, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: kubeconfig, LeaderElect: true})
+// berthScheduler starts Berth's scheduler, for all pods that name no other. Nobody else would lead: it does not stand for election,
+// and cannot lose one while the host is busy with emulating.
+func (c *cluster) berthScheduler() {
+	config, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: c.schedulerCredentials()})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return c.startScheduler(demo.VerbBerthScheduler, "--config="+c.write("scheduler.yaml", config))
+	c.startScheduler(demo.VerbBerthScheduler, "--config="+c.write("scheduler.yaml", config))
 }
 
-func (c *cluster) stockScheduler() func() {
-	return c.startScheduler(demo.VerbKubeScheduler, "--kubeconfig="+c.schedulerCredentials(), "--leader-elect=true")
+// stockName is what pods call the scheduler that knows nothing of NUMA.
+const stockName = "stock"
+
+// stockScheduler starts kube-scheduler as it comes, beside Berth's, for the pods that name it.
+func (c *cluster) stockScheduler() {
+	config := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+clientConnection: {kubeconfig: %q}
+profiles: [{schedulerName: %s}]
+`, c.schedulerCredentials(), stockName)
+	c.startScheduler(demo.VerbKubeScheduler, "--config="+c.write("stock.yaml", []byte(config)))
 }
 
 func (c *cluster) schedulerCredentials() string {
@@ -50,25 +57,27 @@ func (c *cluster) write(name string, data []byte) string {
 	return path
 }
 
-func (c *cluster) startScheduler(args ...string) (stop func()) {
-	args = append([]string{os.Args[0]}, append(args, "--secure-port=0",
-		"--leader-elect-lease-duration=5s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s")...)
+// startScheduler starts a process that ends with the test, and not before.
+func (c *cluster) startScheduler(args ...string) {
+	args = append([]string{os.Args[0]}, append(args, "--secure-port=0")...)
 	child, err := hollow.StartChild("scheduler", args, filepath.Join(c.dir, args[1]+".log"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	stop = func() {
+	c.t.Cleanup(func() {
 		if err := child.Stop(); err != nil {
 			c.t.Errorf("%s: %v", args[1], err)
 		}
-	}
-	c.t.Cleanup(stop)
-	c.eventually(args[1]+" leads", func(ctx context.Context) error {
-		l, err := c.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "kube-scheduler", metav1.GetOptions{})
-		if err == nil && (l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "") {
-			err = fmt.Errorf("the lease has no holder")
-		}
-		return errors.Join(err, child.Ended())
 	})
-	return stop
+	c.schedulers = append(c.schedulers, child)
+}
+
+// schedulersRun fails the test when a scheduler has ended by itself: nothing that is waited for would come.
+func (c *cluster) schedulersRun() {
+	c.t.Helper()
+	for _, child := range c.schedulers {
+		if err := child.Ended(); err != nil {
+			c.t.Fatalf("a scheduler has ended: %v", err)
+		}
+	}
 }
