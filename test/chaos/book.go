@@ -54,16 +54,16 @@ func (b *book) did(o *Op, leading string) {
 	}
 }
 
-// lastKill returns when the process was last started again after a kill, or is going to be; zero: never.
-func (b *book) lastKill(target string) (at time.Time) {
+// lastKill returns when the process was last killed, and when it was started again, or is going to be; zero: never.
+func (b *book) lastKill(target string) (died, back time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, s := range b.faults {
-		if s.kind == Kill && s.target == target && s.to.After(at) {
-			at = s.to
+		if s.kind == Kill && s.target == target && s.from.After(died) {
+			died, back = s.from, s.to
 		}
 	}
-	return at
+	return died, back
 }
 
 // targets tells what the operations were done to, by sort: "agent 3, etcd 1"; "" for operations on pods. The caller holds mu.
@@ -80,18 +80,6 @@ func (b *book) targets(k Kind) string {
 		out = append(out, fmt.Sprint(sort, " ", sorts[sort]))
 	}
 	return strings.Join(out, ", ")
-}
-
-// lastDeath returns when the process was last killed; zero: never.
-func (b *book) lastDeath(target string) (at time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, s := range b.faults {
-		if s.kind == Kill && s.target == target && s.from.After(at) {
-			at = s.from
-		}
-	}
-	return at
 }
 
 // recovery is how long a fault may be felt: clients connect again with a back-off.

@@ -187,7 +187,7 @@ const afterRestart = 20 * time.Second
 func (o *observer) refusal(w *watched) {
 	node, now := w.pod.Spec.NodeName, time.Now()
 	h := o.holdings[string(w.pod.UID)]
-	restarted := o.book.lastKill("node-" + node)
+	_, restarted := o.book.lastKill("node-" + node)
 	switch {
 	case w.foreign:
 		o.tally.foreignRefused++
@@ -212,7 +212,7 @@ func (o *observer) refusal(w *watched) {
 // comes back admits its first pods before it clears them away: pkg/kubelet/kubelet.go calls sources ready after it has handled
 // their first additions, and the managers' removeStaleState waits for that. The caller holds mu.
 func (o *observer) unswept(node string) bool {
-	died := o.book.lastDeath("node-" + node)
+	died, _ := o.book.lastKill("node-" + node)
 	for uid, h := range o.holdings {
 		w := o.pods[types.UID(uid)]
 		if h.node == node && !h.last.Before(died.Add(-2*checkpointPoll)) && (w == nil || !w.ended.IsZero() && w.ended.Before(died.Add(recovery))) {
