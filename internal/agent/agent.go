@@ -49,8 +49,9 @@ type mirror struct {
 	log         *slog.Logger
 	metrics     *Metrics
 
-	pulse       func() string // what may change under a kubelet; nil: nothing
-	configEvery time.Duration // how often to look whether the configuration has changed
+	pulse       func() string        // what may change under a kubelet; nil: nothing
+	age         func() time.Duration // how long ago the kubelet started; nil: nobody knows
+	configEvery time.Duration        // how often to look whether the configuration has changed
 
 	platform   *platform
 	present    present
@@ -78,8 +79,8 @@ type mirror struct {
 	mu       sync.Mutex
 	verified time.Time // when the published report was last found to hold
 	sequence int64
-	absent   bool      // the kubelet was there and is gone
-	back     time.Time // when it was there again
+	absent   bool      // the kubelet is gone, or has not been seen yet
+	back     time.Time // when it last started, as far as is known
 }
 
 // backoff spreads attempts that fail.
@@ -107,6 +108,9 @@ func (m *mirror) restarted() {
 	m.described = nil
 	m.look = newLook()
 	m.notice()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.back = m.now() // its PodResources API may have answered long before: it waits for its runtime in between
 }
 
 // kubeletIs notes whether the kubelet is there.
@@ -118,6 +122,9 @@ func (m *mirror) kubeletIs(there bool) {
 		m.absent = true
 	case m.absent:
 		m.absent, m.back = false, m.now()
+		if m.age != nil {
+			m.back = m.back.Add(-m.age())
+		}
 	}
 }
 

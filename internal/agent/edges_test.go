@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -178,6 +179,35 @@ func TestWatchFiles(t *testing.T) {
 	replace("something-else")
 	replace(kubeletstate.CPUFile)
 	receive(t, events.Changed, "the last change")
+}
+
+func TestKubeletAge(t *testing.T) {
+	root := t.TempDir()
+	path := filepath.Join(root, "device-plugins", kubeletSocket)
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if age := kubeletAge(root); age != 0 {
+		t.Errorf("without a kubelet: %v", age)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false) // as a kubelet that is killed leaves it
+	then := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(path, then, then); err != nil {
+		t.Fatal(err)
+	}
+	if age := kubeletAge(root); age < time.Hour {
+		t.Errorf("of an hour: %v", age)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if age := kubeletAge(root); age != 0 {
+		t.Errorf("of a kubelet that has left its socket behind: %v", age)
+	}
 }
 
 func TestOptionsRefuse(t *testing.T) {

@@ -685,6 +685,51 @@ func TestKubeletThatStartsHasClearedNothing(t *testing.T) {
 	w.wantPods("a:Ended:1-2")
 }
 
+// TestKubeletAndAgentStartTogether: an agent that has just started does not know for how long the kubelet has been there. Of pods
+// that went while nobody looked, the API says nothing.
+func TestKubeletAndAgentStartTogether(t *testing.T) {
+	w := newWorld(t)
+	w.m.absent = true
+	w.see("a", corev1.PodSucceeded)
+	w.cpus("0,5-7", map[string]string{"a": "1-2", "gone": "3-4"})
+	w.admitted("a", "gone")
+	held := func(when string) {
+		t.Helper()
+		w.steps(20)
+		for _, p := range w.last().Report.Pods {
+			if p.State == v1alpha1.PodEnded {
+				t.Errorf("%s: %+v", when, p)
+			}
+		}
+	}
+	for w.clock = w.clock.Add(time.Second); len(w.writes) == 0; {
+		w.steps(1)
+	}
+	held("before the kubelet was seen")
+	w.m.kubeletIs(true)
+	held("when its PodResources API answers")
+	w.clock = w.clock.Add(evidenceByTime - time.Millisecond)
+	w.m.restarted() // its runtime has come at last
+	held("when it makes its socket")
+	w.clock = w.clock.Add(evidenceByTime)
+	w.steps(20)
+	w.wantPods("gone:Ended:3-4", "a:Ended:1-2")
+}
+
+// TestAgentJoinsAKubelet that has long been there: nothing is held back.
+func TestAgentJoinsAKubelet(t *testing.T) {
+	w := newWorld(t)
+	w.m.absent, w.m.age = true, func() time.Duration { return evidenceByTime }
+	w.see("a", corev1.PodSucceeded)
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	w.admitted("a")
+	w.steps(20)
+	w.wantPods("a::1-2")
+	w.m.kubeletIs(true)
+	w.steps(20)
+	w.wantPods("a:Ended:1-2")
+}
+
 // TestFollowKubelet hears at once that a kubelet has gone, and that another one is there.
 func TestFollowKubelet(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")

@@ -155,6 +155,9 @@ func (r *reporter) stateOfStranger(uid string) (v1alpha1.PodState, waiting) {
 	if fresh {
 		return v1alpha1.PodUnknown, arriving
 	}
+	if r.booting {
+		return v1alpha1.PodUnknown, ending
+	}
 	if r.active == nil {
 		return v1alpha1.PodUnknown, settled
 	}

@@ -95,7 +95,9 @@ func newAgent(opts Options) (*agent, error) {
 		if a.socket, err = DialPodResources(opts.PodResources); err != nil {
 			return nil, err
 		}
-		a.mirror.kubelet = a.socket
+		// The kubelet may have started just before the agent, as after a reboot of the node.
+		a.mirror.kubelet, a.mirror.absent = a.socket, true
+		a.mirror.age = func() time.Duration { return kubeletAge(opts.Root) }
 	}
 	if opts.Metrics != nil {
 		for _, c := range a.mirror.metrics.collectors() {

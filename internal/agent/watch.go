@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
 
@@ -71,6 +73,22 @@ func (f *fileEvents) handle(w *fsnotify.Watcher, e fsnotify.Event, devices strin
 		base == filepath.Base(kubeletstate.DeviceFile):
 		poke(f.Changed)
 	}
+}
+
+// kubeletAge is how long ago the kubelet that runs made its socket, just before it admits its first pods; 0 while nobody listens
+// there, as when the kubelet before it was killed and this one still waits for its runtime.
+func kubeletAge(root string) time.Duration {
+	path := filepath.Join(root, filepath.Dir(kubeletstate.DeviceFile), kubeletSocket)
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return 0
+	}
+	_ = conn.Close() // it has answered
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return max(0, time.Since(info.ModTime()))
 }
 
 // poke leaves one event pending.
