@@ -57,7 +57,7 @@ func (f *liveFlags) register(cmd *cobra.Command) {
 // cluster reads what the live verbs need; it never writes.
 type cluster struct {
 	core   coreclient.CoreV1Interface
-	leases coordinationclient.LeasesGetter
+	leases coordinationclient.CoordinationV1Interface
 	// reports knows the group berth.dev.
 	reports    rest.Interface
 	clock      *serverClock

@@ -18,6 +18,7 @@ import (
 const (
 	statusReady    = "Ready"
 	statusCordoned = "Cordoned"
+	statusGone     = "Gone"
 	statusNotReady = "NotReady" // the Node, that is the kubelet, whatever its report says
 )
 
@@ -88,6 +89,9 @@ func (n *liveNode) conditions() (out []string) {
 // status is the column STATUS: the reason of the trouble, and of everything that is doubtful; Ready where there is nothing.
 func (n *nodeSummary) status() string {
 	var words []string
+	if n.Gone {
+		return statusGone
+	}
 	if n.Trouble != nil {
 		words = append(words, n.Trouble.Reason)
 	}

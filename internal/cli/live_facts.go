@@ -26,8 +26,8 @@ type facts struct {
 	beats map[string]time.Time
 	// pods are those that are bound, in all namespaces; nil where they may not be read.
 	pods []corev1.Pod
-	// nodesKnown and beatsKnown: these may be read.
-	nodesKnown, beatsKnown bool
+	// These may be read.
+	nodesKnown, beatsKnown, podsKnown bool
 	// notes say what may not be read.
 	notes []string
 }
@@ -50,7 +50,7 @@ func (c *cluster) facts(ctx context.Context, only string) (*facts, error) {
 	if reportsErr != nil {
 		return nil, reportsErr
 	}
-	f.nodesKnown, f.beatsKnown = nodesErr == nil, beatsErr == nil
+	f.nodesKnown, f.beatsKnown, f.podsKnown = nodesErr == nil, beatsErr == nil, podsErr == nil
 	for _, l := range []struct {
 		what, then string
 		err        error
@@ -145,10 +145,18 @@ func (c *cluster) beats(ctx context.Context) (map[string]time.Time, error) {
 	for i := range leases {
 		l := &leases[i]
 		if node, ok := strings.CutPrefix(l.Name, v1alpha1.HeartbeatName("")); ok && l.Spec.RenewTime != nil {
-			out[node] = written(&l.ObjectMeta, l.Spec.RenewTime.Time)
+			out[node] = beatOf(l)
 		}
 	}
 	return out, err
+}
+
+// beatOf is when a heartbeat came in.
+func beatOf(l *coordinationv1.Lease) time.Time {
+	if l.Spec.RenewTime == nil {
+		return time.Time{}
+	}
+	return written(&l.ObjectMeta, l.Spec.RenewTime.Time)
 }
 
 // named selects by a field, unless the value is empty.

@@ -54,6 +54,31 @@ type liveNode struct {
 	notes []string
 }
 
+// source is what the API says of one node.
+type source struct {
+	object *corev1.Node           // nil where there is none, or it may not be read
+	report *v1alpha1.NodeTopology // nil where there is none
+	beat   time.Time              // the agent's last heartbeat, zero where there is none
+	pods   []*corev1.Pod          // those that are bound to it
+}
+
+// glance is what nodes are looked at with.
+type glance struct {
+	kinds      *kinds
+	nodesKnown bool // Nodes may be read
+	silence    silence
+}
+
+// at looks at a node.
+func (g *glance) at(name string, s *source) *liveNode {
+	n := &liveNode{name: name, object: s.object, stray: g.nodesKnown && s.object == nil, heard: s.beat}
+	if s.report != nil {
+		n.read(s.report, g.kinds)
+	}
+	n.finish(s.pods, g.silence)
+	return n
+}
+
 // read takes in what the agent wrote.
 func (n *liveNode) read(nt *v1alpha1.NodeTopology, kinds *kinds) {
 	if t := written(&nt.ObjectMeta, nt.Status.ObservedTime.Time); t.After(n.heard) {

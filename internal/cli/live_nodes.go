@@ -35,8 +35,10 @@ type nodeSummary struct {
 	// Warnings say what is doubtful about a node, whether or not it is in trouble.
 	Warnings []trouble `json:"warnings,omitempty"`
 	// Conditions are those of the report and of the Node that say something is wrong: TYPE=STATUS(REASON).
-	Conditions []string      `json:"conditions,omitempty"`
-	NUMANodes  []numaSummary `json:"numaNodes,omitempty"`
+	Conditions []string `json:"conditions,omitempty"`
+	// Gone: a watch saw it go.
+	Gone      bool          `json:"gone,omitempty"`
+	NUMANodes []numaSummary `json:"numaNodes,omitempty"`
 }
 
 // numaSummary is what one NUMA node has, after everything that is on its way; Anywhere holds devices without a node.
@@ -59,6 +61,7 @@ type amount struct {
 func NewNodesCommand() *cobra.Command {
 	var live liveFlags
 	var o output
+	var watch watchFlags
 	cmd := &cobra.Command{
 		Use:     "nodes [NODE]",
 		Aliases: []string{"node"},
@@ -66,7 +69,7 @@ func NewNodesCommand() *cobra.Command {
 		Long: `For each node of the cluster and each of its NUMA nodes show what pods can still have to themselves of CPUs, memory
 and devices, after everything that is bound: free/total. STATUS is Ready, or says what makes the node unusable or doubtful. Below the
 table stands what that means, and what to do. With the name of one node, its conditions stand there, too.`,
-		Example: "  kubectl berth nodes\n  kubectl berth node n1\n  kubectl berth nodes n1 -o yaml",
+		Example: "  kubectl berth nodes\n  kubectl berth node n1\n  kubectl berth nodes -w\n  kubectl berth nodes n1 -o yaml",
 		Args:    usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
@@ -77,17 +80,22 @@ table stands what that means, and what to do. With the name of one node, its con
 				return err
 			}
 			only := strings.Join(args, "")
-			s, err := c.survey(cmd.Context(), only)
+			f, err := c.facts(cmd.Context(), only)
 			if err != nil {
 				return err
 			}
+			s := c.surveyOf(f)
 			if only != "" && len(s.nodes) == 0 {
 				return fmt.Errorf("no node %s at %s", only, c.where)
+			}
+			if watch.on() {
+				return watchNodes(cmd, c, o, f, only, watch.only)
 			}
 			return printNodes(cmd, o, s, s.nodes[only])
 		},
 	}
 	live.register(cmd)
+	watch.register(cmd)
 	o.register(cmd, formatWide, formatName)
 	return cmd
 }
@@ -223,17 +231,20 @@ func nodesTable(w io.Writer, all []nodeSummary, wide bool) error {
 	for i := range all {
 		rows = append(rows, all[i].rows(wide)...)
 	}
-	header := nodeColumns
-	if wide {
-		header += nodeWideColumns
-	}
-	if err := columns(w, header, rows); err != nil {
+	if err := columns(w, nodeHeader(wide), rows); err != nil {
 		return err
 	}
 	for i := range all {
 		all[i].remarks(w)
 	}
 	return nil
+}
+
+func nodeHeader(wide bool) string {
+	if wide {
+		return nodeColumns + nodeWideColumns
+	}
+	return nodeColumns
 }
 
 // rows repeats the node's name, so that lines can be searched for; the rest of the node stands in its first line.

@@ -38,6 +38,7 @@ type podSummary struct {
 const (
 	statePending  = "pending"
 	stateInFlight = "in flight"
+	stateGone     = "gone" // a watch saw it go
 )
 
 // NewPodsCommand returns the verb that shows where pods have their CPUs, memory and devices.
@@ -45,12 +46,13 @@ func NewPodsCommand() *cobra.Command {
 	var live liveFlags
 	var o output
 	var everywhere bool
+	var watch watchFlags
 	cmd := &cobra.Command{
 		Use:   "pods [POD]",
 		Short: "Show which CPUs and NUMA nodes the pods of a cluster have, and whether they are aligned",
 		Long: `For each pod that could be pinned show its node, its CPUs, the NUMA nodes of everything that it has to itself, how far
 apart these are, and whether its node kept what the scheduler promised. Ordinary pods are left out.`,
-		Example:           "  kubectl berth pods -A\n  kubectl berth pods -n training -o json",
+		Example:           "  kubectl berth pods -A\n  kubectl berth pods -w\n  kubectl berth pods -n training -o json",
 		Args:              usageArgs(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: live.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,11 +66,15 @@ apart these are, and whether its node kept what the scheduler promised. Ordinary
 			if everywhere {
 				c.namespace = metav1.NamespaceAll
 			}
+			if watch.on() {
+				return watchPods(cmd, c, o, strings.Join(args, ""), watch.only)
+			}
 			return printPods(cmd, c, o, strings.Join(args, ""))
 		},
 	}
 	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "the pods of all namespaces")
 	live.register(cmd)
+	watch.register(cmd)
 	o.register(cmd, formatWide, formatName)
 	return cmd
 }
@@ -82,18 +88,10 @@ func printPods(cmd *cobra.Command, c *cluster, o output, only string) error {
 	if err != nil {
 		return err
 	}
-	all := []podSummary{}
-	for i := range pods {
-		if sum, pinned := s.summary(&pods[i]); pinned || only != "" {
-			all = append(all, sum)
-		}
-	}
+	all := s.summaries(pods, only)
 	if only != "" && len(all) == 0 {
 		return fmt.Errorf("no pod %s in namespace %s at %s", only, c.namespace, c.where)
 	}
-	slices.SortFunc(all, func(a, b podSummary) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
 	writeNotes(cmd, s.notes)
 	return printLive(cmd, o, listing("pods", all, s.notes), func(w io.Writer) error {
 		if o.is(formatName) {
@@ -101,6 +99,20 @@ func printPods(cmd *cobra.Command, c *cluster, o output, only string) error {
 		}
 		return podsTable(w, all, o.is(formatWide))
 	})
+}
+
+// summaries are those of pods that could be pinned, and of one that was asked for, by namespace and name.
+func (s *survey) summaries(pods []corev1.Pod, only string) []podSummary {
+	all := []podSummary{}
+	for i := range pods {
+		if sum, pinned := s.summary(&pods[i]); pinned || only != "" {
+			all = append(all, sum)
+		}
+	}
+	slices.SortFunc(all, func(a, b podSummary) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all
 }
 
 // allPodsIn reads the pods of the namespace, bound or not.
@@ -176,18 +188,9 @@ func podsTable(w io.Writer, all []podSummary, wide bool) error {
 	}
 	var rows [][]string
 	for i := range all {
-		p := &all[i]
-		row := []string{p.Namespace, p.Name, dash(p.Node), p.State, dash(p.NUMANodes), dash(p.CPUs), dash(p.Certainty), dash(p.Outcome), dash(p.aligned())}
-		if wide {
-			row = append(row, p.wide()...)
-		}
-		rows = append(rows, row)
+		rows = append(rows, all[i].row(wide))
 	}
-	header := podColumns
-	if wide {
-		header += podWideColumns
-	}
-	if err := columns(w, header, rows); err != nil {
+	if err := columns(w, podHeader(wide), rows); err != nil {
 		return err
 	}
 	for i := range all {
@@ -196,6 +199,21 @@ func podsTable(w io.Writer, all []podSummary, wide bool) error {
 		}
 	}
 	return nil
+}
+
+func podHeader(wide bool) string {
+	if wide {
+		return podColumns + podWideColumns
+	}
+	return podColumns
+}
+
+func (p *podSummary) row(wide bool) []string {
+	row := []string{p.Namespace, p.Name, dash(p.Node), p.State, dash(p.NUMANodes), dash(p.CPUs), dash(p.Certainty), dash(p.Outcome), dash(p.aligned())}
+	if wide {
+		row = append(row, p.wide()...)
+	}
+	return row
 }
 
 // wide is what -o wide adds.

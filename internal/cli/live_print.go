@@ -49,13 +49,15 @@ func clean(text string) string {
 	return strings.Join(lines, "\n")
 }
 
+var oneLine = strings.NewReplacer("\t", " ", "\n", " ")
+
 // columns prints rows under a header, aligned.
 func columns(w io.Writer, header string, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, strings.ReplaceAll(header, " | ", "\t"))
 	for _, row := range rows {
 		for i, cell := range row {
-			row[i] = strings.NewReplacer("\t", " ", "\n", " ").Replace(cell)
+			row[i] = oneLine.Replace(cell)
 		}
 		fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}

@@ -30,26 +30,37 @@ func (c *cluster) survey(ctx context.Context, only string) (*survey, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.surveyOf(f), nil
+}
+
+// surveyOf makes a survey of what was read.
+func (c *cluster) surveyOf(f *facts) *survey {
 	s := &survey{nodes: map[string]*liveNode{}, pods: f.pods, bound: byNode(f.pods), notes: f.notes, now: c.clock.now()}
+	sources := map[string]*source{}
+	of := func(name string) *source {
+		if sources[name] == nil {
+			sources[name] = &source{beat: f.beats[name], pods: s.bound[name]}
+			s.nodes[name] = nil
+		}
+		return sources[name]
+	}
 	for i := range f.nodes {
-		s.nodes[f.nodes[i].Name] = &liveNode{name: f.nodes[i].Name, object: &f.nodes[i]}
+		of(f.nodes[i].Name).object = &f.nodes[i]
 	}
 	for i := range f.reports {
-		name := f.reports[i].Name
-		if s.nodes[name] == nil {
-			s.nodes[name] = &liveNode{name: name, stray: f.nodesKnown}
-		}
-		s.nodes[name].heard = f.beats[name]
+		of(f.reports[i].Name).report = &f.reports[i]
 	}
-	var kinds kinds
-	inParallel(len(f.reports), func(i int) { s.nodes[f.reports[i].Name].read(&f.reports[i], &kinds) })
-	silence := silence{after: c.staleAfter, told: f.beatsKnown, now: s.now}
+	look := glance{kinds: new(kinds), nodesKnown: f.nodesKnown, silence: silence{after: c.staleAfter, told: f.beatsKnown, now: s.now}}
 	names := s.names()
-	inParallel(len(names), func(i int) { n := s.nodes[names[i]]; n.finish(s.bound[n.name], silence) })
+	nodes := make([]*liveNode, len(names))
+	inParallel(len(names), func(i int) { nodes[i] = look.at(names[i], sources[names[i]]) })
+	for i, name := range names {
+		s.nodes[name] = nodes[i]
+	}
 	for _, name := range names {
 		s.notes = append(s.notes, s.nodes[name].notes...)
 	}
-	return s, nil
+	return s
 }
 
 func byNode(pods []corev1.Pod) map[string][]*corev1.Pod {

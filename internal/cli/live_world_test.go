@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -42,9 +43,17 @@ type world struct {
 	pageOf int
 	// expires: every page but the first has expired.
 	expires bool
+	// unwatchable are paths that may be read, and not watched.
+	unwatchable map[string]bool
+	// brief: a watch ends after every event.
+	brief bool
+
+	mu sync.Mutex
 	// requests are those that came.
-	mu       sync.Mutex
 	requests []string
+	// told is what watches tell, in order; news is closed and made anew when there is more.
+	told []event
+	news chan struct{}
 }
 
 // kubeconfig starts the server and returns a kubeconfig file for it.
@@ -65,9 +74,13 @@ users: [{name: u, user: {token: t}}], clusters: [{name: c, cluster: {server: "` 
 }
 
 func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("watch") != "" {
+		w.serveWatch(out, r)
+		return
+	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.requests = append(w.requests, r.Method+" "+r.URL.Path)
-	w.mu.Unlock()
 	out.Header().Set("Date", noon.Format(http.TimeFormat))
 	out.Header().Set("Content-Type", "application/json")
 	switch path := r.URL.Path; {
@@ -117,7 +130,7 @@ func serve[T any](w *world, out http.ResponseWriter, r *http.Request, kind strin
 			left = append(left, all[i])
 		}
 	}
-	meta := map[string]any{}
+	meta := map[string]any{"resourceVersion": strconv.Itoa(firstVersion + len(w.told))}
 	if from := r.URL.Query().Get("continue"); from != "" {
 		if w.expires {
 			w.refuse(out, http.StatusGone, metav1.StatusReasonExpired)
@@ -141,7 +154,7 @@ func (w *world) addNode(name string, ago time.Duration) *corev1.Node {
 	w.nodes = append(w.nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name}}})
 	// The agent's own clock is wrong by a day, which must not matter.
 	renewed := metav1.NewMicroTime(noon.Add(-24 * time.Hour))
-	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName(name), ManagedFields: managed(noon.Add(-ago))}}
+	lease := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName(name), Namespace: v1alpha1.HeartbeatNamespace, ManagedFields: managed(noon.Add(-ago))}}
 	lease.Spec.RenewTime = &renewed
 	w.leases = append(w.leases, lease)
 	return &w.nodes[len(w.nodes)-1]

@@ -1,0 +1,316 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+)
+
+// How a watch goes about it.
+const (
+	// watchSettle is for how long changes are gathered: a pod and the report that tells of it come close together.
+	watchSettle = 100 * time.Millisecond
+	// watchTick is how often it looks whether an agent has fallen silent, of which nobody tells.
+	watchTick = 5 * time.Second
+)
+
+const byNodeIndex = "node"
+
+// watcher follows what a survey is made of, through client-go's informers: they list and watch again by themselves when a watch breaks.
+type watcher struct {
+	c *cluster
+	// What may not be read is nil; reports are always there.
+	reports, nodes, leases, pods cache.SharedIndexInformer
+	look                         glance
+	begun                        time.Time
+
+	mu      sync.Mutex
+	changed changes
+	ping    chan struct{}
+	notes   chan string
+	fatal   chan error
+}
+
+// changes are names of nodes, and keys of pods, about which something may be different.
+type changes struct{ nodes, pods map[string]bool }
+
+func (c *changes) clear() { c.nodes, c.pods = map[string]bool{}, map[string]bool{} }
+
+// watch prepares to follow what the facts are of; it speaks to nobody yet. With allPods it also follows pods that have no node.
+func (c *cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
+	w := &watcher{c: c, begun: time.Now(), ping: make(chan struct{}, 1), notes: make(chan string, 16), fatal: make(chan error, 1)}
+	w.changed.clear()
+	w.look = glance{kinds: new(kinds), nodesKnown: f.nodesKnown, silence: silence{after: c.staleAfter, told: f.beatsKnown, now: c.clock.now()}}
+	namespace, bound := metav1.NamespaceAll, fields.Everything()
+	if !f.podsKnown {
+		namespace = c.namespace
+	}
+	if !allPods {
+		bound = fields.OneTermNotEqualSelector("spec.nodeName", "")
+	}
+	if !allPods && only != "" {
+		bound = fields.OneTermEqualSelector("spec.nodeName", only)
+	}
+	name := fields.Everything()
+	if only != "" && !allPods {
+		name = fields.OneTermEqualSelector("metadata.name", only)
+	}
+	for _, s := range []struct {
+		into      *cache.SharedIndexInformer
+		wanted    bool
+		client    cache.Getter
+		resource  string
+		namespace string
+		selector  fields.Selector
+		object    runtime.Object
+		told      func(any)
+	}{
+		{&w.reports, true, c.reports, v1alpha1.NodeTopologies.Resource, "", name, &v1alpha1.NodeTopology{}, w.nodeTold},
+		{&w.nodes, f.nodesKnown, rester(c.core), "nodes", "", name, &corev1.Node{}, w.nodeTold},
+		{&w.leases, f.beatsKnown, rester(c.leases), "leases", c.heartbeats, fields.Everything(), &coordinationv1.Lease{}, w.leaseTold},
+		{&w.pods, f.podsKnown || allPods, rester(c.core), "pods", namespace, bound, &corev1.Pod{}, w.podTold},
+	} {
+		if !s.wanted {
+			continue
+		}
+		informer := cache.NewSharedIndexInformer(cache.NewListWatchFromClient(s.client, s.resource, s.namespace, s.selector), s.object, 0, cache.Indexers{byNodeIndex: nodeOf})
+		*s.into = informer
+		if err := informer.SetWatchErrorHandlerWithContext(w.failed(s.resource)); err != nil {
+			return nil, err
+		}
+		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: s.told, UpdateFunc: func(old, now any) { s.told(old); s.told(now) }, DeleteFunc: s.told}); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// rester returns the client below a typed one.
+func rester(c interface{ RESTClient() rest.Interface }) cache.Getter { return c.RESTClient() }
+
+// nodeOf indexes pods by their node.
+func nodeOf(obj any) ([]string, error) {
+	if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+		return []string{pod.Spec.NodeName}, nil
+	}
+	return nil, nil
+}
+
+func (w *watcher) note(nodes, pods string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if nodes != "" {
+		w.changed.nodes[nodes] = true
+	}
+	if pods != "" {
+		w.changed.pods[pods] = true
+	}
+	select {
+	case w.ping <- struct{}{}:
+	default:
+	}
+}
+
+func (w *watcher) nodeTold(obj any) {
+	if o, err := meta.Accessor(last(obj)); err == nil {
+		w.note(o.GetName(), "")
+	}
+}
+
+func (w *watcher) podTold(obj any) {
+	if pod, ok := last(obj).(*corev1.Pod); ok {
+		w.note(pod.Spec.NodeName, pod.Namespace+"/"+pod.Name)
+	}
+}
+
+// leaseTold: a heartbeat changes nothing that is shown, but that an agent is silent no longer.
+func (w *watcher) leaseTold(obj any) {
+	if l, ok := last(obj).(*coordinationv1.Lease); ok {
+		if node, isBeat := strings.CutPrefix(l.Name, v1alpha1.HeartbeatName("")); isBeat {
+			w.note(node, "")
+		}
+	}
+}
+
+// last is the object itself, also where its deletion was not seen.
+func last(obj any) any {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		return gone.Obj
+	}
+	return obj
+}
+
+// failed ends the watch where it is not allowed, and says what else is wrong; informers try again by themselves.
+func (w *watcher) failed(resource string) cache.WatchErrorHandlerWithContext {
+	said := ""
+	return func(_ context.Context, _ *cache.Reflector, err error) {
+		switch {
+		case apierrors.IsForbidden(err):
+			select {
+			case w.fatal <- fmt.Errorf("%s may not be watched (without --watch they can be read): %w", resource, err):
+			default:
+			}
+		case apierrors.IsResourceExpired(err), apierrors.IsGone(err), err == io.EOF:
+		case err.Error() != said:
+			said = err.Error()
+			select {
+			case w.notes <- "the watch of " + resource + " is interrupted and tried again: " + said:
+			default:
+			}
+		}
+	}
+}
+
+// now is the API server's time.
+func (w *watcher) now() time.Time { return w.look.silence.now.Add(time.Since(w.begun)) }
+
+// run follows until ctx ends. It calls each with what may have changed, the first time with everything; tell with what is wrong.
+func (w *watcher) run(ctx context.Context, each func(*changes) error, tell func(string)) error {
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	var synced []cache.InformerSynced
+	for _, i := range []cache.SharedIndexInformer{w.reports, w.nodes, w.leases, w.pods} {
+		if i != nil {
+			running.Go(func() { i.RunWithContext(ctx) })
+			synced = append(synced, i.HasSynced)
+		}
+	}
+	ready := make(chan struct{})
+	running.Go(func() {
+		if cache.WaitForCacheSync(ctx.Done(), synced...) {
+			close(ready)
+		}
+	})
+	return w.follow(ctx, ready, each, tell)
+}
+
+func (w *watcher) follow(ctx context.Context, ready <-chan struct{}, each func(*changes) error, tell func(string)) error {
+	tick := time.NewTicker(watchTick)
+	defer tick.Stop()
+	var due <-chan time.Time
+	var ping <-chan struct{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-w.fatal:
+			return err
+		case text := <-w.notes:
+			tell(text)
+		case <-ready:
+			ready, ping = nil, w.ping
+		case <-ping:
+			if due == nil {
+				due = time.After(watchSettle)
+			}
+		case <-tick.C:
+			w.lookForSilence()
+		case <-due:
+			due = nil
+			c := w.take()
+			if err := each(&c); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (w *watcher) take() changes {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.changed
+	w.changed.clear()
+	return c
+}
+
+// lookForSilence has every node looked at whose agent has been silent for too long.
+func (w *watcher) lookForSilence() {
+	if w.leases == nil {
+		return
+	}
+	for _, key := range w.reports.GetStore().ListKeys() {
+		if w.now().Sub(w.beat(key)) > w.c.staleAfter {
+			w.note(key, "")
+		}
+	}
+}
+
+func (w *watcher) beat(node string) time.Time {
+	obj, ok, err := w.leases.GetStore().GetByKey(w.c.heartbeats + "/" + v1alpha1.HeartbeatName(node))
+	if err != nil || !ok {
+		return time.Time{}
+	}
+	return beatOf(obj.(*coordinationv1.Lease))
+}
+
+// at looks at a node as it is now; nil where there is none any more.
+func (w *watcher) at(name string) *liveNode {
+	var s source
+	if obj, ok, err := w.reports.GetStore().GetByKey(name); err == nil && ok {
+		s.report = obj.(*v1alpha1.NodeTopology)
+	}
+	if w.nodes != nil {
+		if obj, ok, err := w.nodes.GetStore().GetByKey(name); err == nil && ok {
+			s.object = obj.(*corev1.Node)
+		}
+	}
+	if s.report == nil && s.object == nil {
+		return nil
+	}
+	if w.leases != nil {
+		s.beat = w.beat(name)
+	}
+	s.pods = w.podsOn(name)
+	look := w.look
+	look.silence.now = w.now()
+	return look.at(name, &s)
+}
+
+func (w *watcher) podsOn(node string) (out []*corev1.Pod) {
+	if w.pods == nil {
+		return nil
+	}
+	objs, err := w.pods.GetIndexer().ByIndex(byNodeIndex, node)
+	if err != nil {
+		return nil
+	}
+	for _, obj := range objs {
+		out = append(out, obj.(*corev1.Pod))
+	}
+	return out
+}
+
+// refresh brings the nodes of a survey up to date that may have changed, and returns their names.
+func (w *watcher) refresh(s *survey, c *changes) []string {
+	s.now = w.now()
+	names := slices.Sorted(maps.Keys(c.nodes))
+	nodes := make([]*liveNode, len(names))
+	inParallel(len(names), func(i int) { nodes[i] = w.at(names[i]) })
+	for i, name := range names {
+		if nodes[i] == nil {
+			delete(s.nodes, name)
+		} else {
+			s.nodes[name] = nodes[i]
+		}
+	}
+	return names
+}

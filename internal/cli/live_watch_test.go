@@ -1,0 +1,327 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+)
+
+// firstVersion is the resource version of what is there from the beginning.
+const firstVersion = 100
+
+// Paths of the stand-in.
+const (
+	podsPath    = "/api/v1/pods"
+	reportsPath = "/apis/berth.dev/v1alpha1/nodetopologies"
+)
+
+// event is what a watch tells.
+type event struct{ path, text string }
+
+// tell has an object change, and watches of the path tell of it.
+func (w *world) tell(path, what string, object metav1.Object) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	object.SetResourceVersion(strconv.Itoa(firstVersion + len(w.told) + 1))
+	data, err := json.Marshal(object)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.apply(what, object, data)
+	w.told = append(w.told, event{path, fmt.Sprintf(`{"type":%q,"object":%s}`, what, data)})
+	w.wake()
+}
+
+// wake tells those who wait that there is news. The caller holds the lock.
+func (w *world) wake() {
+	if w.news != nil {
+		close(w.news)
+	}
+	w.news = make(chan struct{})
+}
+
+// waitForWatch waits until somebody watches the path.
+func (w *world) waitForWatch(path string) {
+	for {
+		w.mu.Lock()
+		if w.news == nil {
+			w.news = make(chan struct{})
+		}
+		watched, news := slices.Contains(w.requests, "WATCH "+path), w.news
+		w.mu.Unlock()
+		if watched {
+			return
+		}
+		<-news
+	}
+}
+
+// apply changes what lists contain.
+func (w *world) apply(what string, object metav1.Object, data []byte) {
+	switch o := object.(type) {
+	case *corev1.Pod:
+		w.pods = replaced(w.pods, what, *o, func(p *corev1.Pod) bool { return p.Name == o.Name })
+	case *corev1.Node:
+		w.nodes = replaced(w.nodes, what, *o, func(n *corev1.Node) bool { return n.Name == o.Name })
+	case *v1alpha1.NodeTopology:
+		var now map[string]any
+		if err := json.Unmarshal(data, &now); err != nil {
+			w.t.Fatal(err)
+		}
+		w.topologies = replaced(w.topologies, what, now, func(u *map[string]any) bool { return (*u)["metadata"].(map[string]any)["name"] == o.Name })
+	}
+}
+
+func replaced[T any](list []T, what string, now T, same func(*T) bool) []T {
+	list = slices.DeleteFunc(slices.Clone(list), func(v T) bool { return same(&v) })
+	if what == "DELETED" {
+		return list
+	}
+	return append(list, now)
+}
+
+func (w *world) serveWatch(out http.ResponseWriter, r *http.Request) {
+	out.Header().Set("Content-Type", "application/json")
+	q := r.URL.Query()
+	switch {
+	case w.unwatchable[r.URL.Path]:
+		w.refuse(out, http.StatusForbidden, metav1.StatusReasonForbidden)
+		return
+	case q.Get("sendInitialEvents") != "": // as an API server without streaming lists
+		w.refuse(out, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
+		return
+	}
+	w.mu.Lock()
+	w.requests = append(w.requests, "WATCH "+r.URL.Path)
+	w.wake()
+	w.mu.Unlock()
+	version, _ := strconv.Atoi(q.Get("resourceVersion"))
+	for at := version - firstVersion; ; {
+		w.mu.Lock()
+		if w.news == nil {
+			w.news = make(chan struct{})
+		}
+		told, news := w.told[min(at, len(w.told)):], w.news
+		w.mu.Unlock()
+		for _, e := range told {
+			at++
+			if e.path == r.URL.Path {
+				fmt.Fprintln(out, e.text)
+				if w.brief {
+					return
+				}
+			}
+		}
+		out.(http.Flusher).Flush()
+		select {
+		case <-news:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// watching is a verb that goes on.
+type watching struct {
+	t      *testing.T
+	lines  *bufio.Scanner
+	stop   context.CancelFunc
+	code   chan int
+	stderr lockedBuffer
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func watch(t *testing.T, w *world, args ...string) *watching {
+	ctx, stop := context.WithCancel(t.Context())
+	r, out := io.Pipe()
+	v := &watching{t: t, lines: bufio.NewScanner(r), stop: stop, code: make(chan int, 1)}
+	file := w.kubeconfig()
+	go func() {
+		v.code <- Run(ctx, append(append([]string{"berth"}, args...), "--kubeconfig", file), strings.NewReader(""), out, &v.stderr)
+		out.Close()
+	}()
+	t.Cleanup(func() { stop(); r.Close() })
+	return v
+}
+
+// line reads on to a line that contains all of the words, and returns it.
+func (v *watching) line(words ...string) string {
+	v.t.Helper()
+next:
+	for v.lines.Scan() {
+		for _, word := range words {
+			if !strings.Contains(v.lines.Text(), word) {
+				continue next
+			}
+		}
+		return v.lines.Text()
+	}
+	v.t.Fatalf("no line with %q came; stderr %q", words, v.stderr.String())
+	return ""
+}
+
+// end interrupts the verb, which is how it ends well, and returns the lines that were left.
+func (v *watching) end() (left []string) {
+	v.t.Helper()
+	v.stop()
+	for v.lines.Scan() {
+		left = append(left, v.lines.Text())
+	}
+	if code := <-v.code; code != ExitOK {
+		v.t.Errorf("exit code %d, stderr %q", code, v.stderr.String())
+	}
+	return left
+}
+
+func smallWorld(t *testing.T) *world {
+	w := &world{t: t}
+	w.pods = make([]corev1.Pod, 0, 8)
+	w.addNode("n1", 0)
+	w.addNode("n2", 0)
+	w.addTopology(reportOf(t, "n1"), nil)
+	w.addTopology(reportOf(t, "n2"), nil)
+	w.addPod("first", "", 2, 0)
+	return w
+}
+
+// reportWith is the next report of a node, which holds the pods.
+func reportWith(t *testing.T, node string, pods ...*corev1.Pod) *v1alpha1.NodeTopology {
+	w := &world{t: t}
+	n := reportOf(t, node)
+	for _, p := range pods {
+		n = reportOf(t, node, requestOf(t, p))
+	}
+	w.addTopology(n, nil)
+	data, err := json.Marshal(w.topologies[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	nt := new(v1alpha1.NodeTopology)
+	if err := json.Unmarshal(data, nt); err != nil {
+		t.Fatal(err)
+	}
+	return nt
+}
+
+func TestWatchPods(t *testing.T) {
+	for _, brief := range []bool{false, true} {
+		w := smallWorld(t)
+		w.brief = brief
+		v := watch(t, w, "pods", "-w")
+		header := v.line("NAMESPACE", "STATE")
+		if got := v.line("first", "pending"); strings.Index(got, "pending") != strings.Index(header, "STATE") {
+			t.Errorf("columns do not stand under one another:\n%s\n%s", header, got)
+		}
+		pod := w.pods[0].DeepCopy()
+		pod.Spec.NodeName = "n1"
+		w.tell(podsPath, "MODIFIED", pod)
+		v.line("first", "n1", "in flight")
+		w.tell(reportsPath, "MODIFIED", reportWith(t, "n1", pod))
+		v.line("first", "n1", "admitted")
+		w.tell(podsPath, "DELETED", pod)
+		v.line("first", "n1", "gone")
+		if left := v.end(); len(left) > 0 {
+			t.Errorf("brief %t: more was printed than changed: %q", brief, left)
+		}
+	}
+}
+
+func TestWatchNodes(t *testing.T) {
+	w := smallWorld(t)
+	v := watch(t, w, "nodes", "-w", "-o", "wide")
+	v.line("NODE", "CONDITIONS")
+	v.line("n2", "Ready", "best-effort")
+	drifted := reportWith(t, "n1")
+	drifted.Status.Conditions = append(drifted.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionKubeletCurrent, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonConfigurationChanged})
+	w.tell(reportsPath, "MODIFIED", drifted)
+	v.line("n1", v1alpha1.ReasonConfigurationChanged, "KubeletCurrent=False")
+	w.tell(reportsPath, "DELETED", drifted)
+	v.line("n1", troubleNoReport)
+	w.tell("/api/v1/nodes", "DELETED", w.nodes[0].DeepCopy())
+	v.line("n1", statusGone)
+	if left := v.end(); len(left) > 0 {
+		t.Errorf("what did not change was printed again: %q", left)
+	}
+}
+
+// TestWatchFormats: what is printed on a change has the form of what is printed at first.
+func TestWatchFormats(t *testing.T) {
+	for format, want := range map[string][2]string{
+		"name":                              {"pod/first", "pod/late"},
+		"jsonpath={.pods[*].name}{\"\\n\"}": {"first", "late"},
+		"yaml":                              {"name: first", "name: late"},
+	} {
+		w := smallWorld(t)
+		v := watch(t, w, "pods", "-w", "-o", format)
+		v.line(want[0])
+		late := w.pods[0].DeepCopy()
+		late.Name, late.UID = "late", "uid-late"
+		w.tell(podsPath, "ADDED", late)
+		v.line(want[1])
+		v.end()
+	}
+	w := smallWorld(t)
+	v := watch(t, w, "nodes", "--watch-only", "-o", "json")
+	var list struct{ Nodes []nodeSummary }
+	w.waitForWatch(reportsPath)
+	w.tell(reportsPath, "DELETED", reportWith(t, "n2"))
+	text := v.line("{") + "\n"
+	for !strings.HasSuffix(text, "\n}\n") { // up to the end of the document
+		text += v.line() + "\n"
+	}
+	if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Nodes) != 1 || list.Nodes[0].Name != "n2" || list.Nodes[0].Trouble == nil {
+		t.Errorf("%v: got %s", err, text)
+	}
+	v.end()
+}
+
+func TestWatchErrors(t *testing.T) {
+	w := smallWorld(t)
+	w.unwatchable = map[string]bool{podsPath: true}
+	v := watch(t, w, "nodes", "--watch-only")
+	for v.lines.Scan() {
+	}
+	if code := <-v.code; code != ExitFailure || !strings.Contains(v.stderr.String(), "pods may not be watched") {
+		t.Errorf("exit code %d, stderr %q", code, v.stderr.String())
+	}
+	for _, verb := range []string{"explain", "fit"} {
+		if code, _, stderr := run(t, verb, "x", "-w"); code != ExitUsage || !strings.Contains(stderr, "-w") {
+			t.Errorf("%s -w: exit code %d, stderr %q", verb, code, stderr)
+		}
+	}
+	code, _, stderr := run(t, "pods", "nobody", "-w", "--kubeconfig", smallWorld(t).kubeconfig())
+	if code != ExitFailure || !strings.Contains(stderr, "no pod nobody") {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
+	}
+}
