@@ -181,6 +181,19 @@ func TestWatchFiles(t *testing.T) {
 	receive(t, events.Changed, "the last change")
 }
 
+// TestWatchFilesOfAQuickKubelet: its socket is there before its directory is watched.
+func TestWatchFilesOfAQuickKubelet(t *testing.T) {
+	root := t.TempDir()
+	events, stop, err := watchFiles(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	writeFile(t, filepath.Join(root, "new", kubeletSocket), "")
+	rename(t, filepath.Join(root, "new"), filepath.Join(root, "device-plugins"))
+	receive(t, events.Restarted, "the kubelet's socket")
+}
+
 func TestKubeletAge(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "device-plugins", kubeletSocket)
