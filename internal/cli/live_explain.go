@@ -202,6 +202,7 @@ func (e *explained) pending(pod *corev1.Pod, r *placement.Request, s *survey) {
 		return
 	}
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
+	asked := amountsOf(pod)
 	candidate := ledger.Candidate{Request: r, Created: pod.CreationTimestamp.Unix()}
 	names := s.names()
 	e.Nodes = make([]nodeAnswer, len(names))
@@ -211,10 +212,16 @@ func (e *explained) pending(pod *corev1.Pod, r *placement.Request, s *survey) {
 		if n.trouble != nil && n.trouble.Reason == troubleSilent && !n.heard.IsZero() {
 			a.SilentSeconds = seconds(s.now.Sub(n.heard))
 		}
-		if why := excluded(pod, n.object, affinity); why != "" {
+		if why := cmp.Or(excluded(pod, n.object, affinity), asked.lacking(n.object)); why != "" {
 			a.Answer, a.Message = answerExcluded, why
-		} else {
-			n.answer(&candidate, a)
+			return
+		}
+		n.answer(&candidate, a)
+		if a.Answer != answerAdmits {
+			return
+		}
+		if why := asked.short(n.object, s.bound[n.name]); why != "" {
+			a.Answer, a.Message = answerRefuses, why
 		}
 	})
 	slices.SortStableFunc(e.Nodes, func(a, b nodeAnswer) int {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
@@ -224,6 +225,35 @@ func TestPromises(t *testing.T) {
 	}
 }
 
+func amountsText(pairs ...string) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		list[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return list
+}
+
+// TestAmountsTaken: what other pods ask for counts, whether anything of theirs is pinned or not, and what has ended does not.
+func TestAmountsTaken(t *testing.T) {
+	for phase, want := range map[corev1.PodPhase]string{
+		corev1.PodRunning:   "1 node refuses: 1 cpu left beside what its pods ask for, 2 asked",
+		corev1.PodSucceeded: "1 node admits",
+	} {
+		w := &world{t: t}
+		w.pods = make([]corev1.Pod, 0, 8)
+		w.addPod("pod", "", 2, 0)
+		other := w.addPod("other", "n1", 7, 0)
+		other.Spec.Containers[0].Resources.Limits = nil // Burstable: nothing is pinned
+		other.Status.Phase = phase
+		w.addNode("n1", 0).Status.Allocatable = amountsText("cpu", "8", "memory", "64Gi")
+		w.addTopology(reportOf(t, "n1"), nil)
+		_, stdout, stderr := run(t, "explain", "pod", "--kubeconfig", w.kubeconfig())
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%s: got\n%s%s\nwant %q in it", phase, stdout, stderr, want)
+		}
+	}
+}
+
 // TestExcluded shows what rules a node out for a pod.
 func TestExcluded(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -246,6 +276,14 @@ func TestExcluded(t *testing.T) {
 			p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 		}, "1 node admits"},
 		"cordoned": {func(n *corev1.Node, _ *corev1.Pod) { n.Spec.Unschedulable = true }, "the node is cordoned"},
+		"enough":   {func(n *corev1.Node, _ *corev1.Pod) { n.Status.Allocatable = amountsText("cpu", "2", "memory", "1Gi") }, "1 node admits"},
+		"too small": {func(n *corev1.Node, _ *corev1.Pod) {
+			n.Status.Allocatable = amountsText("cpu", "1500m", "memory", "1Gi")
+		}, "1 node is excluded: the node has 1500m cpu in all, 2 asked"},
+		"none of it": {func(n *corev1.Node, p *corev1.Pod) {
+			n.Status.Allocatable = amountsText("cpu", "8", "memory", "1Gi")
+			p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+		}, "1 node is excluded: the node has 0 example.com/gpu in all, 1 asked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{t: t}

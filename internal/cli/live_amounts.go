@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	corehelpers "k8s.io/component-helpers/resource"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// amounts are what a pod asks for in all, as the scheduler's NodeResourcesFit counts it (framework.PodRequests).
+type amounts corev1.ResourceList
+
+func amountsOf(pod *corev1.Pod) amounts {
+	return amounts(corehelpers.PodRequests(pod, corehelpers.PodResourcesOptions{UseStatusResources: true}))
+}
+
+// names returns the resources that are asked for, ascending.
+func (a amounts) names() []corev1.ResourceName {
+	names := slices.Sorted(maps.Keys(a))
+	return slices.DeleteFunc(names, func(r corev1.ResourceName) bool { q := a[r]; return q.IsZero() })
+}
+
+// lacking says what the node will never have enough of; "" where there is nothing like that, or the node does not say.
+func (a amounts) lacking(node *corev1.Node) string {
+	if node == nil || len(node.Status.Allocatable) == 0 {
+		return ""
+	}
+	for _, r := range a.names() {
+		asked, has := a[r], node.Status.Allocatable[r]
+		if has.Cmp(asked) < 0 {
+			return fmt.Sprintf("the node has %s %s in all, %s asked", amountText(r, &has), r, amountText(r, &asked))
+		}
+	}
+	return ""
+}
+
+// short says what the node has not enough of beside the pods that are bound to it; "" as in lacking.
+func (a amounts) short(node *corev1.Node, bound []*corev1.Pod) string {
+	if node == nil || len(node.Status.Allocatable) == 0 {
+		return ""
+	}
+	free := node.Status.Allocatable.DeepCopy()
+	for _, pod := range bound {
+		if wire.Ended(pod) {
+			continue
+		}
+		for r, q := range amountsOf(pod) {
+			left := free[r]
+			left.Sub(q)
+			free[r] = left
+		}
+	}
+	for _, r := range a.names() {
+		asked, left := a[r], free[r]
+		if left.Cmp(asked) >= 0 {
+			continue
+		}
+		if left.Sign() < 0 {
+			left = resource.Quantity{}
+		}
+		return fmt.Sprintf("%s %s left beside what its pods ask for, %s asked", amountText(r, &left), r, amountText(r, &asked))
+	}
+	return ""
+}
+
+// amountText writes an amount as people do: CPUs and devices as numbers, bytes with a unit.
+func amountText(r corev1.ResourceName, q *resource.Quantity) string {
+	if r == corev1.ResourceMemory || r == corev1.ResourceEphemeralStorage || strings.HasPrefix(string(r), corev1.ResourceHugePagesPrefix) {
+		return bytesText(uint64(q.Value()))
+	}
+	return q.String()
+}
