@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -161,21 +162,21 @@ const pageSize = 500
 
 // pages reads a list page by page. Where the next page is no longer to be had, it reads all at once.
 func pages[T any](list func(metav1.ListOptions) ([]T, string, error), opts metav1.ListOptions) ([]T, error) {
-	var all []T
+	var read [][]T // joined at the end: pods are large
 	opts.Limit = pageSize
 	for {
 		items, next, err := list(opts)
 		if apierrors.IsResourceExpired(err) && opts.Continue != "" {
 			opts.Limit, opts.Continue = 0, ""
-			all, _, err = list(opts)
+			all, _, err := list(opts)
 			return all, err
 		}
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, items...)
+		read = append(read, items)
 		if next == "" {
-			return all, nil
+			return slices.Concat(read...), nil
 		}
 		opts.Continue = next
 	}

@@ -36,19 +36,27 @@ type facts struct {
 // on its way, never as gone.
 func (c *cluster) facts(ctx context.Context, only string) (*facts, error) {
 	var f facts
-	var reportsErr, nodesErr, beatsErr, podsErr error
+	var readErr, nodesErr, beatsErr, podsErr error
 	var side errgroup.Group
 	side.Go(func() error {
 		f.nodes, nodesErr = c.nodeObjects(ctx, only)
 		f.beats, beatsErr = c.beats(ctx)
 		return nil
 	})
-	if f.reports, reportsErr = c.topologies(ctx, only); reportsErr == nil {
+	raw, reportsErr := c.topologies(ctx, only)
+	if reportsErr == nil {
+		side.Go(func() error {
+			f.reports, readErr = readTopologies(raw)
+			return nil
+		})
 		f.pods, podsErr = c.podsIn(ctx, metav1.NamespaceAll, only)
 	}
 	_ = side.Wait() // its errors are judged below
 	if reportsErr != nil {
 		return nil, reportsErr
+	}
+	if readErr != nil {
+		return nil, c.failed("nodetopologies.berth.dev", readErr)
 	}
 	f.nodesKnown, f.beatsKnown, f.podsKnown = nodesErr == nil, beatsErr == nil, podsErr == nil
 	for _, l := range []struct {
@@ -78,8 +86,8 @@ func (f *facts) tolerate(what, then string, c *cluster, err error) error {
 	return c.failed(what, err)
 }
 
-// topologies reads reports. They are taken apart on every CPU: they are most of what is read.
-func (c *cluster) topologies(ctx context.Context, only string) ([]v1alpha1.NodeTopology, error) {
+// topologies lists reports, as they come.
+func (c *cluster) topologies(ctx context.Context, only string) ([]json.RawMessage, error) {
 	raw, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
 		answer := c.reports.Get().Resource(v1alpha1.NodeTopologies.Resource).VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
 		if err := answer.Error(); err != nil { // that of Raw says less
@@ -99,12 +107,17 @@ func (c *cluster) topologies(ctx context.Context, only string) ([]v1alpha1.NodeT
 	if apierrors.IsNotFound(err) {
 		return nil, ErrNotInstalled
 	}
-	out, errs := make([]v1alpha1.NodeTopology, len(raw)), make([]error, len(raw))
-	inParallel(len(raw), func(i int) { errs[i] = out[i].UnmarshalJSON(raw[i]) })
-	if err = errors.Join(append(errs, err)...); err != nil {
+	if err != nil {
 		return nil, c.failed("nodetopologies.berth.dev", err)
 	}
-	return out, nil
+	return raw, nil
+}
+
+// readTopologies takes reports apart on every CPU, while pods are listed.
+func readTopologies(raw []json.RawMessage) ([]v1alpha1.NodeTopology, error) {
+	out, errs := make([]v1alpha1.NodeTopology, len(raw)), make([]error, len(raw))
+	inParallel(len(raw), func(i int) { errs[i] = out[i].UnmarshalJSON(raw[i]) })
+	return out, errors.Join(errs...)
 }
 
 func (c *cluster) nodeObjects(ctx context.Context, only string) ([]corev1.Node, error) {
