@@ -21,8 +21,8 @@ import (
 )
 
 // largeWorld has many nodes of two kinds, each with a report of two pods and unreported pods that are bound to it: those of
-// even nodes with a placement, which tells their order, those of odd ones without.
-func largeWorld(t testing.TB, nodes, unreported int) *world {
+// even nodes with a placement, which tells their order, those of odd ones without. They ask for the same, unless varied.
+func largeWorld(t testing.TB, nodes, unreported int, varied bool) *world {
 	w := &world{t: t}
 	first, second := *w.addPod("first", "", 2, 0), *w.addPod("second", "", 2, 0)
 	w.pods = nil
@@ -34,7 +34,11 @@ func largeWorld(t testing.TB, nodes, unreported int) *world {
 		n.Name = name
 		w.addTopology(&n, nil)
 		for k := range unreported {
-			pod := w.addPod(fmt.Sprintf("pod-%05d-%d", i, k), name, 1, 0)
+			cpus := 1
+			if varied {
+				cpus += k
+			}
+			pod := w.addPod(fmt.Sprintf("pod-%05d-%d", i, k), name, int64(cpus), 0)
 			pod.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
 			if i%2 == 0 {
 				pod.UID = types.UID("uid-first")
@@ -99,22 +103,30 @@ func processorTime(b *testing.B) time.Duration {
 // BenchmarkLive is a question to a cluster of 5,000 nodes with 4 pods each that no report tells of; the stand-in of the API
 // server answers from memory, in pages.
 func BenchmarkLive(b *testing.B) {
-	w := largeWorld(b, 5000, 4)
+	file := largeCluster(b, false)
+	for _, args := range [][]string{{"nodes"}, {"explain", "wanting"}, {"pods"}} {
+		b.Run(args[0], func(b *testing.B) { benchmarkVerb(b, file, args...) })
+	}
+	b.Run("explain, every pod asks for something else", func(b *testing.B) { benchmarkVerb(b, largeCluster(b, true), "explain", "wanting") })
+}
+
+// largeCluster returns a kubeconfig.
+func largeCluster(b *testing.B, varied bool) string {
+	w := largeWorld(b, 5000, 4, varied)
 	w.pageOf = pageSize
 	s := httptest.NewServer(&remembered{Handler: w, answers: map[string]*httptest.ResponseRecorder{}})
 	b.Cleanup(s.Close)
-	file := kubeconfigFor(b, s.URL)
-	for _, args := range [][]string{{"nodes"}, {"explain", "wanting"}, {"pods"}} {
-		b.Run(args[0], func(b *testing.B) {
-			ask := func() {
-				Run(b.Context(), append(append([]string{"berth"}, args...), "--kubeconfig", file), strings.NewReader(""), io.Discard, io.Discard)
-			}
-			ask()
-			before := processorTime(b)
-			for b.Loop() {
-				ask()
-			}
-			b.ReportMetric((processorTime(b)-before).Seconds()/float64(b.N), "cpu-s/op")
-		})
+	return kubeconfigFor(b, s.URL)
+}
+
+func benchmarkVerb(b *testing.B, file string, args ...string) {
+	ask := func() {
+		Run(b.Context(), append(append([]string{"berth"}, args...), "--kubeconfig", file), strings.NewReader(""), io.Discard, io.Discard)
 	}
+	ask()
+	before := processorTime(b)
+	for b.Loop() {
+		ask()
+	}
+	b.ReportMetric((processorTime(b)-before).Seconds()/float64(b.N), "cpu-s/op")
 }
