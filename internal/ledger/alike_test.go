@@ -102,7 +102,7 @@ func TestPodsThatAreNotAlike(t *testing.T) {
 // TestAlikeInRandomHistories compares answers with those of a node on which no two pods change places.
 func TestAlikeInRandomHistories(t *testing.T) {
 	asked, fewer := 0, 0
-	for seed := range uint64(*runs / 5) {
+	for seed := range uint64(*runs / 15) {
 		h := newHistory(t, seed)
 		h.few = true
 		for range 100 {
