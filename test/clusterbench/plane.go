@@ -139,11 +139,11 @@ func (p *plane) connect() error {
 // calm waits until the control plane has done what earlier runs left it to do: it uses little processor time for a while,
 // beside heartbeats.
 func (p *plane) calm(ctx context.Context) error {
-	const little = 350 * time.Millisecond // in a second
+	const little = 600 * time.Millisecond // in a second
 	clock := time.NewTicker(time.Second)
 	defer clock.Stop()
 	last, calm := p.cpu(), 0
-	for range 60 {
+	for range 10 {
 		select {
 		case <-clock.C:
 		case <-ctx.Done():

@@ -132,7 +132,7 @@ func (s *sched) metrics(ctx context.Context) (metrics, error) {
 // settle waits until the scheduler has read the cluster and has nothing to do: it serves, and uses little processor time
 // for a while.
 func (s *sched) settle(ctx context.Context) error {
-	const little = 150 * time.Millisecond // in a second
+	const little = 250 * time.Millisecond // in a second
 	clock := time.NewTicker(time.Second)
 	defer clock.Stop()
 	last, calm, synced := s.cpu(), 0, false
@@ -152,7 +152,7 @@ func (s *sched) settle(ctx context.Context) error {
 		if calm++; now-last > little || !synced {
 			calm = 0
 		}
-		if last = now; calm == 4 {
+		if last = now; calm == 3 {
 			return nil
 		}
 	}
