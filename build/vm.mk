@@ -3,7 +3,7 @@
 VM_TEST = $(GO) test -count=1 -v -timeout $(1) -run '^$(2)$$' ./test/vm
 
 .PHONY: e2e-vm-smoke
-e2e-vm-smoke: ## One emulated machine with 4 NUMA nodes, a real kubelet, five pods (cold: 15 minutes, warm: 3).
+e2e-vm-smoke: ## One emulated machine with 4 NUMA nodes, a real kubelet, five pods (warm: 3 minutes; cold it compiles Kubernetes and containerd first).
 	$(call say,booting a machine with 4 NUMA nodes and a real kubelet)
 	@BERTH_VM=smoke $(call VM_TEST,30m,TestSmoke)
 

@@ -49,7 +49,7 @@ func Ensure(ctx context.Context, repo, cache string, log io.Writer) (*Artifacts,
 		{"lscpu and numactl", b.guestTools},
 		{"containerd, its shim and ctr (cold: about 2 minutes)", b.containerd},
 		{"runc", b.runc},
-		{"kubelet (cold: about 3 minutes)", b.kubelet},
+		{"kubelet", b.kubelet},
 		{"berth-agent", b.agent},
 		{"the sample device plugin", b.plugin},
 		{"initial ram disk", b.initrd},
@@ -274,11 +274,15 @@ func (b *builder) runc(ctx context.Context) error {
 	})
 }
 
+// linkStatic is for what is made of this module's packages: static, because the guest has little of glibc's world, and compiled with the
+// flags of the tests, so that Kubernetes, which they are linked with, is not compiled a second time.
+const linkStatic = "-s -w -linkmode external -extldflags -static"
+
 // kubelet is built from this module's own pins.
 func (b *builder) kubelet(ctx context.Context) error {
-	return b.stamped("kubelet", kubeVersion, []string{b.bin("kubelet")}, func() error {
-		return b.run(ctx, b.repo, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath",
-			"-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion="+kubeVersion, "-o", b.bin("kubelet"), "k8s.io/kubernetes/cmd/kubelet")
+	return b.stamped("kubelet", kubeVersion+linkStatic, []string{b.bin("kubelet")}, func() error {
+		return b.run(ctx, b.repo, []string{"CGO_ENABLED=1"}, "go", "build",
+			"-ldflags", linkStatic+" -X k8s.io/component-base/version.gitVersion="+kubeVersion, "-o", b.bin("kubelet"), "k8s.io/kubernetes/cmd/kubelet")
 	})
 }
 
@@ -292,5 +296,5 @@ func (b *builder) plugin(ctx context.Context) error {
 
 // own builds a command of this module each time: the Go build cache knows whether anything changed.
 func (b *builder) own(ctx context.Context, name, pkg string) error {
-	return b.run(ctx, b.repo, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", b.bin(name), pkg)
+	return b.run(ctx, b.repo, []string{"CGO_ENABLED=1"}, "go", "build", "-ldflags", linkStatic, "-o", b.bin(name), pkg)
 }
