@@ -43,7 +43,8 @@ func (s *seats) find(object *corev1.Node) *node {
 	if table == nil {
 		return nil
 	}
-	if at := probe(*table, object); at.object.Load() != nil {
+	// A seat that was free a moment ago may be another's by now.
+	if at := probe(*table, object); at.object.Load() == object {
 		return at.node.Load()
 	}
 	return nil

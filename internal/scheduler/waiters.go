@@ -34,14 +34,16 @@ type sort struct {
 
 // queue is the pods of one sort.
 type queue struct {
+	// candidate is that of one of the pods: a node that has it in flight would take it for the pod itself.
 	candidate *ledger.Candidate
 	pods      map[types.UID]*waiter
 }
 
 // waiter is a pod that wants a node.
 type waiter struct {
-	pod   *corev1.Pod
-	since time.Time
+	pod       *corev1.Pod
+	candidate ledger.Candidate
+	since     time.Time
 	// blamed are the nodes that only this plugin kept the pod from, true for those that merely waited; nil stands for any.
 	blamed map[*node]bool
 	// waitsFrom is since when some node waited whenever the pod was tried; zero: none did the last time.
@@ -82,10 +84,14 @@ func (w *waiters) add(pod *corev1.Pod, c *ledger.Candidate, now time.Time) time.
 	}
 	q := w.bySort[key]
 	if q == nil {
-		q = &queue{candidate: c, pods: map[types.UID]*waiter{}}
+		q = &queue{pods: map[types.UID]*waiter{}}
 		w.bySort[key] = q
 	}
-	q.pods[pod.UID] = &waiter{pod: pod, since: now, trying: true}
+	p := &waiter{pod: pod, candidate: *c, since: now, trying: true}
+	q.pods[pod.UID] = p
+	if q.candidate == nil {
+		q.candidate = &p.candidate
+	}
 	w.sortOf[pod.UID] = key
 	return now
 }
@@ -149,9 +155,17 @@ func (w *waiters) remove(uid types.UID) {
 	}
 	delete(w.sortOf, uid)
 	q := w.bySort[key]
+	left := q.pods[uid]
 	delete(q.pods, uid)
 	if len(q.pods) == 0 {
 		delete(w.bySort, key)
+	}
+	if q.candidate != &left.candidate {
+		return
+	}
+	for _, p := range q.pods {
+		q.candidate = &p.candidate
+		return
 	}
 }
 
