@@ -50,6 +50,8 @@ func TestDevices(t *testing.T) {
 		return nil
 	})
 	c.berthScheduler()
+	fmt.Println("POD     CPUS     MEMORY   DEVICES                      BINDING")
+	// One after the other: pods with one GPU that come first leave no two of them on one NUMA node.
 	asks := []struct{ cpus, gpus, nics int }{{3, 2, 1}, {2, 2, 0}, {2, 1, 1}, {2, 1, 0}, {1, 0, 1}}
 	for i, a := range asks {
 		pod := pinnedPod(fmt.Sprintf("dev-%d", i), a.cpus)
@@ -61,10 +63,7 @@ func TestDevices(t *testing.T) {
 		if _, err := c.client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	fmt.Println("POD     CPUS     MEMORY   DEVICES                      BINDING")
-	for i := range asks {
-		c.checkDevices(m, c.running(fmt.Sprintf("dev-%d", i)))
+		c.checkDevices(m, c.running(pod.Name))
 	}
 }
 
