@@ -137,7 +137,7 @@ func TestPodsThatCannotBeUnderstood(t *testing.T) {
 		p := on(pinned("x", 2), "n")
 		p.Annotations = map[string]string{wire.PlacementAnnotation: placement}
 		before, begun := count(t, podsRefused.WithLabelValues("placement")), time.Now()
-		f.feed.podSeen(p)
+		f.feed.podSeen(p, false)
 		if took := time.Since(begun); took > quick {
 			t.Errorf("%.20q took %v", placement, took)
 		}

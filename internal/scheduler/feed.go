@@ -42,7 +42,7 @@ func (f *feed) podHandler() cache.ResourceEventHandler {
 }
 
 func (f *feed) podTold(pod *corev1.Pod, initial bool) {
-	f.podListed(pod, initial)
+	f.podSeen(pod, initial)
 	f.fences.seen(pod)
 }
 
@@ -67,17 +67,15 @@ func (f *feed) podGone(pod *corev1.Pod) {
 	f.waiters.wake(n)
 }
 
-func (f *feed) podSeen(pod *corev1.Pod) { f.podListed(pod, false) }
-
-// podListed takes a pod in; initial says that it was there when the watch began.
-func (f *feed) podListed(pod *corev1.Pod, initial bool) {
+// podSeen takes a pod in; initial says that it was there when the watch began.
+func (f *feed) podSeen(pod *corev1.Pod, initial bool) {
 	if pod.Spec.NodeName == "" || !mightPin(pod) {
 		return
 	}
 	f.waiters.done(pod.UID)
 	f.resolve(pod, pod.Spec.NodeName)
 	n := f.nodes.get(pod.Spec.NodeName)
-	if n.Glance(uidOf(pod), ending(pod)) {
+	if n.Glance(uidOf(pod), wire.Ending(pod)) {
 		return
 	}
 	request, err := wire.Request(pod)
@@ -90,7 +88,7 @@ func (f *feed) podListed(pod *corev1.Pod, initial bool) {
 		return
 	}
 	request.UID = uidOf(pod)
-	s := ledger.Sighting{UID: request.UID, Request: &request, Created: pod.CreationTimestamp.Unix(), Ending: ending(pod), Mortal: mortal(pod), Inherited: initial}
+	s := ledger.Sighting{UID: request.UID, Request: &request, Created: pod.CreationTimestamp.Unix(), Ending: wire.Ending(pod), Mortal: wire.Mortal(pod), Inherited: initial}
 	s.Turn, s.Promise = f.promiseOf(pod)
 	changed, broken := n.See(s)
 	f.account(n.name, broken)

@@ -128,6 +128,18 @@ func (f *fixture) wait(pod *corev1.Pod) *ledger.Candidate {
 	return &c
 }
 
+// fill gives all of node n to two pods.
+func (f *fixture) fill() (one, two *corev1.Pod) {
+	f.Helper()
+	one, two = pinned("one", 7), pinned("two", 8)
+	f.admit(one)
+	f.admit(two)
+	f.feed.topologySeen(f.topology())
+	f.feed.podSeen(on(one, "n"), false)
+	f.feed.podSeen(on(two, "n"), false)
+	return one, two
+}
+
 func (f *fixture) want(what string, pod *corev1.Pod, want ledger.Outcome) {
 	f.Helper()
 	if a := f.nodes.get("n").Admit(f.wait(pod)); a.Outcome != want {
@@ -137,19 +149,14 @@ func (f *fixture) want(what string, pod *corev1.Pod, want ledger.Outcome) {
 
 func TestFeedWakesWhenAReportMakesRoom(t *testing.T) {
 	f := newFixture(t)
-	one, two := pinned("one", 7), pinned("two", 8)
-	f.admit(one)
-	f.admit(two)
-	f.feed.topologySeen(f.topology())
-	f.feed.podSeen(on(one, "n"))
-	f.feed.podSeen(on(two, "n"))
+	one, _ := f.fill()
 	f.want("full", pinned("x", 4), ledger.Refused)
 	f.woken = activations{}
 	f.waiters.activator = f.woken
 
 	one = one.DeepCopy()
 	one.DeletionTimestamp = &metav1.Time{}
-	f.feed.podSeen(one)
+	f.feed.podSeen(one, false)
 	f.want("one is ending", pinned("x", 4), ledger.Waiting)
 	f.feed.podGone(one)
 	f.want("one is gone from the API, not from the node", pinned("x", 4), ledger.Waiting)
@@ -169,7 +176,7 @@ func TestFeedTakesNobodysWordForAPlacement(t *testing.T) {
 	f.feed.topologySeen(f.topology())
 	forged := on(pinned("forged", 2), "n")
 	forged.Annotations = map[string]string{wire.PlacementAnnotation: `{"v":1,"seq":1,"uid":"somebody","certainty":"exact","guarantee":"full","containers":[]}`}
-	f.feed.podSeen(forged)
+	f.feed.podSeen(forged, false)
 	if c := f.nodes.get("n").Census(); c.Afloat != 1 || c.Posted != 0 {
 		t.Errorf("%+v: want a pod whose order is not known", c)
 	}

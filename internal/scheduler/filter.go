@@ -52,7 +52,7 @@ func (p *Plugin) attempt(pod *corev1.Pod, r *placement.Request, policy wire.PodP
 
 // candidate says of a pod what a ledger wants to know.
 func (p *Plugin) candidate(pod *corev1.Pod, r *placement.Request) ledger.Candidate {
-	return ledger.Candidate{Request: r, Shape: p.nodes.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: mortal(pod)}
+	return ledger.Candidate{Request: r, Shape: p.nodes.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: wire.Mortal(pod)}
 }
 
 // PreFilterExtensions returns the plugin: dry runs of preemption and nominated pods are trials.

@@ -4,20 +4,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/berth-dev/berth/internal/wire"
 )
 
 // uidOf returns the UID by which reports name the pod: a static pod goes by its mirror's.
 func uidOf(pod *corev1.Pod) string { return string(pod.UID) }
-
-// ending says whether the pod is being deleted or has ended.
-func ending(pod *corev1.Pod) bool {
-	return wire.Ending(pod)
-}
-
-// mortal says whether the pod can end by itself.
-func mortal(pod *corev1.Pod) bool { return wire.Mortal(pod) }
 
 // mightPin is placement.Request.Pinnable without translating the pod: cheap, and never false where that is true.
 func mightPin(pod *corev1.Pod) bool {

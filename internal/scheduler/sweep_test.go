@@ -9,7 +9,7 @@ func TestSweep(t *testing.T) {
 	f.feed.topologySeen(f.topology()) // n has a report
 	bound := pinned("bound", 2)
 	bound.Spec.NodeName = "held"
-	f.feed.podSeen(bound)
+	f.feed.podSeen(bound, false)
 	gone, kept := f.nodes.get("gone"), f.nodes.get("kept")
 	gone.Beat()
 	exists := func(name string) bool { return name == "kept" }

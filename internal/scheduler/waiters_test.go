@@ -25,12 +25,7 @@ func (c calls) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 // crowd is a node on which one pod leaves, and count pods alike that want its place.
 func crowd(t *testing.T, count int) (*fixture, calls, map[string]*corev1.Pod) {
 	f := newFixture(t)
-	one, two := pinned("one", 7), pinned("two", 8)
-	f.admit(one)
-	f.admit(two)
-	f.feed.topologySeen(f.topology())
-	f.feed.podSeen(on(one, "n"))
-	f.feed.podSeen(on(two, "n"))
+	_, two := f.fill()
 	woken := make(calls, 100)
 	f.waiters.activator = woken
 	pods := map[string]*corev1.Pod{}
@@ -194,12 +189,7 @@ func TestNobodyIsKeptFromPreemptingForEver(t *testing.T) {
 // TestAPodThatWaitedIsWokenToPreempt: the node's answers before the change are forgotten, what the pod was told is not.
 func TestAPodThatWaitedIsWokenToPreempt(t *testing.T) {
 	f := newFixture(t)
-	one, two := pinned("one", 7), pinned("two", 8)
-	f.admit(one)
-	f.admit(two)
-	f.feed.topologySeen(f.topology())
-	f.feed.podSeen(on(one, "n"))
-	f.feed.podSeen(on(two, "n"))
+	f.fill()
 	woken := make(calls, 10)
 	f.waiters.activator = woken
 	p := pinned("x", 4)

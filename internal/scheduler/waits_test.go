@@ -39,7 +39,7 @@ func TestANodeWithTooMuchOpen(t *testing.T) {
 	for i := range 7 {
 		pod := pinned(fmt.Sprint("stranger", i), 1)
 		pod.Spec.NodeName = "n"
-		f.feed.podSeen(pod)
+		f.feed.podSeen(pod, false)
 	}
 	n := f.nodes.get("n")
 	next := pinned("next", 1)

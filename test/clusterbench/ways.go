@@ -67,14 +67,9 @@ func applied(raw rest.Interface, nt *v1alpha1.NodeTopology) (*rest.Request, erro
 
 // ways compares ways to write a report, in turns, on one API server.
 func (b *bench) ways() error {
-	kinds, err := kindOfWrites()
-	if err != nil {
+	if _, err := b.simulateWrites(); err != nil {
 		return err
 	}
-	if err := b.simulate(kinds); err != nil {
-		return err
-	}
-	b.fleet.prepare = fillNode
 	if err := b.grow(waysNodes); err != nil {
 		return err
 	}

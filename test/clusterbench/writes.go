@@ -76,18 +76,27 @@ const (
 	changesEvery = 35 * time.Second
 )
 
+// simulateWrites prepares the nodes of the write generator, all of one kind and full.
+func (b *bench) simulateWrites() (*nodeKind, error) {
+	kinds, err := kindOfWrites()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.simulate(kinds); err != nil {
+		return nil, err
+	}
+	b.fleet.prepare = fillNode
+	return kinds[0], nil
+}
+
 // writes runs every agent's reports and heartbeats, without any pods in the API.
 func (b *bench) writes() error {
-	kinds, err := kindOfWrites()
+	kind, err := b.simulateWrites()
 	if err != nil {
 		return err
 	}
-	if err := b.simulate(kinds); err != nil {
-		return err
-	}
-	b.fleet.prepare = fillNode
 	nodes := b.options.nodes[len(b.options.nodes)-1]
-	w := &writesResult{Nodes: nodes, CPUs: kinds[0].spec.Machine.Online.Len(), Pods: writtenPods}
+	w := &writesResult{Nodes: nodes, CPUs: kind.spec.Machine.Online.Len(), Pods: writtenPods}
 	b.result.Writes = w
 	if w.EmptyStorage, err = b.storage(); err != nil {
 		return err

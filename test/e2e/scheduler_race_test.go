@@ -60,9 +60,9 @@ func (c *hollowCluster) holdBindings() {
 
 func (c *hollowCluster) soundWire() { c.wire.set(func(*http.Request) fault { return noFault }) }
 
-// lateBindingOfADeadLeader: the scheduler dies while its Binding is on its way; the next one places another pod on the same
-// CPUs; then the Binding arrives.
-func lateBindingOfADeadLeader(c *hollowCluster) {
+// dieBinding has the scheduler die while its Binding of the pod first, to all CPUs that are left, is on its way.
+func (c *hollowCluster) dieBinding() {
+	c.Helper()
 	c.create(pinnedPod("full0", "", "6")) // fills NUMA node 0; 8 CPUs of node 1 are left
 	c.awaitRunning("full0")
 	c.holdBindings()
@@ -70,6 +70,12 @@ func lateBindingOfADeadLeader(c *hollowCluster) {
 	c.await("a Binding that is held back", func([]corev1.Pod) bool { return c.wire.waiting() > 0 })
 	c.sched.kill()
 	c.soundWire()
+}
+
+// lateBindingOfADeadLeader: the scheduler dies while its Binding is on its way; the next one places another pod on the same
+// CPUs; then the Binding arrives.
+func lateBindingOfADeadLeader(c *hollowCluster) {
+	c.dieBinding()
 	c.createUrgent(pinnedPod("second", "", "8")) // comes before the first in the next scheduler's queue
 	c.sched = startSchedulerWith(c.root, c.wire.kubeconfig(c.T), nil)
 	c.awaitBound("second")
@@ -102,13 +108,7 @@ func (c *hollowCluster) createUrgent(p *corev1.Pod) {
 
 // earlyBindingOfADeadLeader is the same with a Binding that arrives while the next scheduler starts.
 func earlyBindingOfADeadLeader(c *hollowCluster) {
-	c.create(pinnedPod("full0", "", "6"))
-	c.awaitRunning("full0")
-	c.holdBindings()
-	c.create(pinnedPod("first", "", "8"))
-	c.await("a Binding that is held back", func([]corev1.Pod) bool { return c.wire.waiting() > 0 })
-	c.sched.kill()
-	c.soundWire()
+	c.dieBinding()
 	c.create(pinnedPod("second", "", "8"))
 	c.sched = startSchedulerWith(c.root, c.wire.kubeconfig(c.T), nil)
 	if codes := c.wire.letGo(); fmt.Sprint(codes) != "[201]" {
