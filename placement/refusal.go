@@ -51,6 +51,9 @@ type NodeAmount struct {
 	// Free can be had now, Total if the node were empty.
 	Free  uint64 `json:"free"`
 	Total uint64 `json:"total"`
+	// Reused is how much of Free the pod's init containers had that have ended: the kubelet wants all of that to be among what it
+	// gives, and so looks only at sets of NUMA nodes that have it. Of CPUs and devices; of memory there is no such rule.
+	Reused uint64 `json:"reused,omitempty"`
 	// Group is the NUMA nodes with which the node's memory is handed out, as a list, unless it is on its own.
 	Group string `json:"group,omitempty"`
 }
@@ -149,7 +152,8 @@ func (t *trial) addCPUNeed(needs []Need, c int) []Need {
 	n := Need{Resource: cpuResource, Asked: uint64(sum.peak()), Free: uint64(free.Len()), Fewest: t.m.fewestForCPUs(sum.peak())}
 	for i := range t.m.nodeCPUs {
 		node := &t.m.nodeCPUs[i]
-		n.Nodes = append(n.Nodes, NodeAmount{NUMA: node.id, Free: uint64(node.cpus.AndLen(&free)), Total: uint64(node.cpus.AndLen(&ever))})
+		n.Nodes = append(n.Nodes, NodeAmount{NUMA: node.id, Free: uint64(node.cpus.AndLen(&free)), Total: uint64(node.cpus.AndLen(&ever)),
+			Reused: uint64(node.cpus.AndLen(&t.cpus.reusable))})
 	}
 	return append(needs, n)
 }
@@ -224,7 +228,7 @@ func (s *slot) need(m *Model, asked uint64) Need {
 	}
 	for pos := 0; m.space != nil && pos < m.space.Len(); pos++ {
 		if total := p.Touching(all, pos); total > 0 {
-			n.Nodes = append(n.Nodes, NodeAmount{NUMA: m.space.ID(pos), Free: uint64(p.Touching(free, pos)), Total: uint64(total)})
+			n.Nodes = append(n.Nodes, NodeAmount{NUMA: m.space.ID(pos), Free: uint64(p.Touching(free, pos)), Total: uint64(total), Reused: uint64(p.Touching(s.reusable, pos))})
 		}
 	}
 	return n
@@ -363,7 +367,21 @@ func (n *Need) perNode() string {
 			parts[i] += " in group " + a.Group
 		}
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, ", ") + n.reuse()
+}
+
+// reuse says what an amount may not do without though another NUMA node has enough.
+func (n *Need) reuse() string {
+	var parts []string
+	for i := range n.Nodes {
+		if a := &n.Nodes[i]; a.Reused > 0 && a.Free < n.Asked {
+			parts = append(parts, fmt.Sprintf("%s on NUMA %d", n.amount(a.Reused), a.NUMA))
+		}
+	}
+	if len(parts) == 0 || n.scattered() {
+		return ""
+	}
+	return "; among them must be what its init containers had: " + strings.Join(parts, ", ")
 }
 
 // conflict says which resource fits where.

@@ -32,6 +32,10 @@ func TestRefusals(t *testing.T) {
 		{"too many CPUs", m2, "none", func(r *placement.Request) { r.Containers[0].MilliCPU = 200_000 }},
 		{"unknown huge pages", m2, "restricted", func(r *placement.Request) { r.Containers[0].Memory[0].Resource = "hugepages-2Mi" }},
 		{"absurd", m2, "restricted", func(r *placement.Request) { r.Containers[0].MilliCPU = 1 << 60 }},
+		{"CPUs of an init container", m2, "single-numa-node", func(r *placement.Request) {
+			r.Containers = append([]placement.ContainerRequest{{Name: "init", Kind: placement.Init, MilliCPU: 8_000}}, r.Containers...)
+			r.Containers[1].MilliCPU = 64_000 // NUMA 1 has them, and the init container got those of NUMA 0
+		}},
 		{"admitted", m2, "restricted", func(*placement.Request) {}},
 	} {
 		m, s := test.machine.load(t, test.policy, true)

@@ -506,6 +506,27 @@ func TestTrialsChangeNothing(t *testing.T) {
 	wantOutcome(t, "afterwards", n.Admit(cand(cpus("x", 1))), Refused)
 }
 
+// TestNobodyIsEvictedForWhatIsLeavingAnyway: while a victim that the API has forgotten still holds its CPUs, it is not asked who
+// could go in its place.
+func TestNobodyIsEvictedForWhatIsLeavingAnyway(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	for _, r := range []*placement.Request{cpus("a", 4), cpus("b", 3), cpus("c", 4), cpus("d", 4)} { // NUMA 0: a, b; NUMA 1: c, d
+		k.must(r)
+	}
+	n := open(t, k)
+	for _, r := range []*placement.Request{cpus("a", 4), cpus("b", 3), cpus("c", 4), cpus("d", 4)} {
+		n.See(Sighting{UID: r.UID, Request: r})
+	}
+	high := cand(cpus("high", 8))
+	wantOutcome(t, "c is there", n.Try(&Trial{Without: []string{"d"}}, high), Refused)
+	n.Gone("c", time.Time{})
+	wantOutcome(t, "c is leaving", n.Try(&Trial{Without: []string{"d"}}, high), Admitted)
+	wantOutcome(t, "d stays", n.Try(&Trial{Without: []string{"a", "b"}}, high), Refused)
+	wantOutcome(t, "nobody evicted", n.Admit(high), Refused)
+	wantOutcome(t, "c still holds its CPUs", n.Admit(cand(cpus("x", 4))), Waiting)
+	check(t, n)
+}
+
 func TestShapes(t *testing.T) {
 	var l Ledger
 	a, b, c := l.Shape(cpus("a", 1)), l.Shape(cpus("b", 1)), l.Shape(cpus("a", 2))

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/berth-dev/berth/placement"
 )
@@ -9,7 +10,8 @@ import (
 // Trial is a question of the form "what if": without some pods of the node, with some others. The zero value changes
 // nothing. A Trial changes no Node.
 type Trial struct {
-	// Without lists pods to be taken away.
+	// Without lists pods to be taken away. With any, those are away too that the API does not have any more: the question is who
+	// else would have to go, and their kubelet lets go of them by itself.
 	Without []string
 	// With lists requests to be admitted before the one that is asked about, in order.
 	With []*placement.Request
@@ -27,13 +29,28 @@ func (n *Node) Try(t *Trial, c *Candidate) Answer {
 		return Answer{}
 	}
 	n.compute()
-	n.setApart(t.Without)
+	away := t.Without
+	if len(away) > 0 {
+		away = append(slices.Clip(away), n.departed()...)
+	}
+	n.setApart(away)
 	w := n.full.clone()
-	w.without(t.Without)
+	w.without(away)
 	if !w.with(t.With) {
 		return waiting(cmp.Or(w.why, AfterOthers))
 	}
 	return w.ask(c.Request)
+}
+
+// departed returns the pods that have left the API and that the kubelet may still have.
+func (n *Node) departed() []string {
+	var list []string
+	for uid, p := range n.pods {
+		if p.gone && p.stage != afloatStage { // of one afloat it is only feared
+			list = append(list, uid)
+		}
+	}
+	return list
 }
 
 // without releases pods in every world.

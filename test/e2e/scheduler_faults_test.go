@@ -223,6 +223,7 @@ func TestSchedulerUnderFaults(t *testing.T) {
 		{"loses answers", testSchedulerLosesAnswers},
 		{"cut watches", testSchedulerWithCutWatches},
 		{"recreates at once", testSchedulerRecreatesAtOnce},
+		{"evicts slowly", testSchedulerEvictsSlowly},
 	})
 }
 
@@ -252,6 +253,21 @@ func testSchedulerWithCutWatches(t *testing.T, p *schedulerPlane) {
 		}
 	})
 	s.fleet.demandNoSurprise()
+}
+
+// testSchedulerEvictsSlowly has victims leave one after the other, with reports between.
+func testSchedulerEvictsSlowly(t *testing.T, p *schedulerPlane) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	s := newFaultyTest(t, p, pinnedNodes(1), func(r *http.Request) fault {
+		if r.Method != http.MethodDelete && r.Method != http.MethodPatch {
+			return noFault
+		}
+		return []fault{noFault, lateAnswer, lateRequest, lateRequest}[rng.IntN(4)]
+	})
+	s.demandPreemption()
+	if s.wire.counts[lateRequest] == 0 {
+		t.Errorf("nothing was late: %v", s.wire.counts)
+	}
 }
 
 // testSchedulerRecreatesAtOnce deletes pods and creates them again under the same name in the same moment.

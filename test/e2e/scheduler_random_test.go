@@ -36,14 +36,11 @@ func TestRaceAtRandom(t *testing.T) {
 	g.calm()
 	c.awaitRunning(g.live...)
 	sum := c.demandKept()
-	if least := *raceOperations / 4; sum.promised < least || sum.exact < least/4 {
+	// On a slow machine half of the pods are deleted before a kubelet sees them.
+	if least := *raceOperations / 10; sum.promised < least || sum.exact < least/4 {
 		t.Errorf("%d promises, %d of them exact: too few to mean anything", sum.promised, sum.exact)
 	}
-	m, err := c.sched.metrics()
-	c.must(err)
-	if n, ok := m[`berth_scheduler_promises_total{outcome="refused"}`]; !ok || n != 0 {
-		t.Errorf("the scheduler counts %v promises refused (%t)", n, ok)
-	}
+	c.demandNoneBroken()
 	c.clean()
 	c.demandAllRoom()
 }
@@ -92,6 +89,7 @@ func (g *gambler) calm() {
 func (g *gambler) step(i int) {
 	switch n := g.rng.IntN(60); {
 	case i%300 == 150:
+		g.c.demandNoneBroken()
 		g.c.restartScheduler(nil)
 	case n == 0:
 		g.c.wire.cut()
@@ -136,6 +134,19 @@ func (c *hollowCluster) meddle(r *http.Request) {
 	name := strings.TrimSuffix(r.URL.Path[strings.Index(r.URL.Path, "/pods/")+len("/pods/"):], "/binding")
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"changed":"%d"}}}`, time.Now().UnixNano())
 	_, _ = c.client.CoreV1().Pods("default").Patch(r.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}) // it may be gone
+}
+
+// demandNoneBroken fails the test when the scheduler that runs counts a promise that was not kept, and for which nothing else is
+// to blame.
+func (c *hollowCluster) demandNoneBroken() {
+	c.Helper()
+	m, err := c.sched.metrics()
+	c.must(err)
+	for _, outcome := range []string{"refused", "mispredicted"} {
+		if n, ok := m[fmt.Sprintf("berth_scheduler_promises_total{outcome=%q}", outcome)]; !ok || n != 0 {
+			c.Errorf("the scheduler counts %v promises %s (%t)", n, outcome, ok)
+		}
+	}
 }
 
 // demandAllRoom fills every NUMA node to the last CPU: nobody holds anything any more.
