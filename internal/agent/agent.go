@@ -58,15 +58,17 @@ type mirror struct {
 	lastPulse  string    // of the machine that platform or present has
 	configSeen time.Time // when the configuration was last looked at
 	configDue  time.Time // when to look at it because a file has changed; zero: no file has
-	devices    *deviceBook
-	raw        *kubeletstate.Raw
-	described  []byte // raw device checkpoint for which devices were last described
-	firstSeen  map[string]time.Time
-	last       map[string]int
-	dirty      time.Time // first sign of a change that is not yet published
-	torn       time.Time // since when the books contradict one another
-	waiting    time.Time // since when a pod is on its way in
-	good       wire.Report
+	// configDoubted: it could not be read the last time, and nobody has been told yet.
+	configDoubted bool
+	devices       *deviceBook
+	raw           *kubeletstate.Raw
+	described     []byte // raw device checkpoint for which devices were last described
+	firstSeen     map[string]time.Time
+	last          map[string]int
+	dirty         time.Time // first sign of a change that is not yet published
+	torn          time.Time // since when the books contradict one another
+	waiting       time.Time // since when a pod is on its way in
+	good          wire.Report
 
 	fetched   bool
 	published *v1alpha1.NodeTopology
@@ -177,7 +179,7 @@ func (m *mirror) prepare(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return m.look.Step(), err
 		}
-		m.platform, m.present, m.configSeen, m.configDue = &p, present{p.spec.View, &p.spec.Config}, m.now(), time.Time{}
+		m.platform, m.present, m.configSeen, m.configDue = &p, present{view: p.spec.View, config: &p.spec.Config}, m.now(), time.Time{}
 		m.look, m.backoff = newLook(), newBackoff()
 	}
 	m.problem = ""

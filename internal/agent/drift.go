@@ -67,11 +67,7 @@ func (m *mirror) lookAround(ctx context.Context) bool {
 	news := m.lookAtMachine()
 	if m.configIsDue() {
 		m.configSeen, m.configDue = m.now(), time.Time{}
-		config := m.presentConfig(ctx)
-		news = news || config != nil && !reflect.DeepEqual(config, m.present.config)
-		if config != nil {
-			m.present.config = config
-		}
+		news = m.lookAtConfig(ctx) || news
 	}
 	if news {
 		m.notice()
@@ -81,6 +77,26 @@ func (m *mirror) lookAround(ctx context.Context) bool {
 
 // configSettle is how long the files of a configuration are left alone after a change: who writes one may not be done.
 const configSettle = 50 * time.Millisecond
+
+// configDoubt is after how long a configuration that cannot be read is read again, before anybody is told: whoever writes it may
+// write slowly.
+const configDoubt = time.Second
+
+// lookAtConfig reads the configuration as it is now, and says whether that is news.
+func (m *mirror) lookAtConfig(ctx context.Context) bool {
+	before := m.present
+	config, err := m.presentConfig(ctx)
+	switch {
+	case err == nil:
+		m.present.config, m.present.unread, m.configDoubted = config, "", false
+	case m.config.paths == configPaths{}: // the kubelet that would tell is away
+	case m.configDoubted || before.unread != "":
+		m.present.unread = err.Error()
+	default:
+		m.configDoubted, m.configDue = true, m.now().Add(configDoubt)
+	}
+	return m.present.unread != before.unread || !reflect.DeepEqual(m.present.config, before.config)
+}
 
 // configTouched notes that a file of the configuration has changed. It returns after how long to look around.
 func (m *mirror) configTouched() time.Duration {
@@ -117,25 +133,27 @@ func (m *mirror) lookAtMachine() bool {
 type present struct {
 	view   *placement.KubeletView
 	config *placement.Config
+	// unread is why the configuration on disk cannot be read; "" if it can.
+	unread string
 }
 
-// presentConfig is the configuration as a kubelet that starts now would read it; nil if it cannot be read, as while it is written.
-func (m *mirror) presentConfig(ctx context.Context) *placement.Config {
+// presentConfig is the configuration as a kubelet that starts now would read it. It cannot be read while it is written.
+func (m *mirror) presentConfig(ctx context.Context) (*placement.Config, error) {
 	raw, err := m.config.read(ctx)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	spec := &m.platform.spec
 	release, err := wire.ParseKubeletVersion(spec.KubeletVersion)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	c, err := wire.Config(raw, wire.Kubelet{Version: release, MemoryBytes: m.platform.memoryBytes})
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	c.FeatureGates = gatesOf(c.FeatureGates)
-	return &c
+	return &c, nil
 }
 
 // drift compares what the kubelet saw with what is there.
@@ -335,7 +353,14 @@ func (m *mirror) current() []metav1.Condition {
 	switch machine := slices.Concat(d.lost, d.gained); {
 	case len(machine) > 0:
 		c.Reason = v1alpha1.ReasonMachineChanged
-		c.Message = (&outdated{append(machine, d.settings...), d.remedy(&m.platform.spec.Config)}).Error()
+		what := append(machine, d.settings...)
+		if m.present.unread != "" {
+			what = append(what, m.present.unread)
+		}
+		c.Message = (&outdated{what, d.remedy(&m.platform.spec.Config)}).Error()
+	case m.present.unread != "":
+		c.Reason = v1alpha1.ReasonConfigurationUnreadable
+		c.Message = (&outdated{[]string{m.present.unread}, "mend it before the kubelet is restarted, which would not come up"}).Error()
 	case len(d.settings) > 0:
 		c.Reason = v1alpha1.ReasonConfigurationChanged
 		c.Message = (&outdated{d.settings, "restart the kubelet, which reads its configuration when it starts"}).Error()

@@ -119,6 +119,46 @@ func TestConfigurationChangesUnderTheKubelet(t *testing.T) {
 	}
 }
 
+// TestConfigurationThatCannotBeRead: the kubelet goes on with the old one and would not start with the new one. Said once it
+// stays so, as a file that is being written cannot be read either.
+func TestConfigurationThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	w.m.config.paths = configPaths{file: "/etc/kubernetes/kubelet.yaml"}
+	w.settle()
+	w.configErr = errors.New("kubelet.yaml: line 3: did not find expected key")
+	w.clock = w.clock.Add(w.m.configEvery + w.m.configTouched())
+	if w.m.lookAround(t.Context()) {
+		t.Error("told at the first look")
+	}
+	w.clock = w.clock.Add(configDoubt)
+	if !w.m.lookAround(t.Context()) {
+		t.Fatal("no news of a file that still cannot be read")
+	}
+	w.settle()
+	w.wantReady(v1alpha1.ReasonConsistent, "")
+	w.wantCurrent(v1alpha1.ReasonConfigurationUnreadable, "kubelet.yaml: line 3: did not find expected key", "mend it before")
+	w.configErr = nil
+	w.clock = w.clock.Add(w.m.configTouched())
+	if !w.m.lookAround(t.Context()) {
+		t.Fatal("no news of a file that can be read again")
+	}
+	w.settle()
+	w.wantCurrent("")
+}
+
+// TestKubeletThatIsAwayTellsNothing: where the kubelet itself is asked for its configuration, no answer says nothing about it.
+func TestKubeletThatIsAwayTellsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	w.configErr = errors.New("connection refused")
+	for range 3 {
+		w.clock = w.clock.Add(w.m.configEvery + configDoubt)
+		if w.m.lookAround(t.Context()) {
+			t.Error("news")
+		}
+	}
+}
+
 // TestConfigurationFileIsWatched: a file that changes is read as soon as it has been left alone for a moment, not at the next
 // rescan; the report goes on saying what the kubelet that runs does.
 func TestConfigurationFileIsWatched(t *testing.T) {

@@ -159,6 +159,8 @@ func adviceForDoubt(reason, node string) string {
 		return "drain the node and restart its kubelet as docs/operations.md says, when there is time, or undo the change"
 	case v1alpha1.ReasonConfigurationChanged:
 		return "restart the kubelet, or take the change back"
+	case v1alpha1.ReasonConfigurationUnreadable:
+		return "mend the kubelet's configuration before the kubelet is restarted"
 	case doubtNotReady:
 		return "kubectl describe node " + node
 	}

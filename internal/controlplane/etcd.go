@@ -60,6 +60,8 @@ func etcdConfig(dir string, log io.Writer) (*embed.Config, error) {
 	// A lone member waits up to an election's time until it elects itself, and never loses an election.
 	cfg.TickMs, cfg.ElectionMs = 10, 50
 	cfg.EnableGRPCGateway = false
+	// Unset, as it is without a command line, every request is logged as a slow one.
+	cfg.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
 	cfg.ListenClientUrls, cfg.ListenPeerUrls = sock("client.sock"), sock("peer.sock")
 	// A lone member never dials what it advertises, but etcd insists on a host and a port.
 	nobody := []url.URL{{Scheme: "http", Host: "127.0.0.1:2380"}}

@@ -58,7 +58,8 @@ func (b *bench) createPods(load string, count int) error {
 	})
 }
 
-// deletePods deletes every pod at once, without the kubelets' consent, and waits until the nodes have noticed.
+// deletePods deletes every pod at once, without the kubelets' consent, and what was said of them, and waits until the nodes have
+// noticed.
 func (b *bench) deletePods() error {
 	pods := b.plane.core.CoreV1().Pods(podNamespace)
 	list, err := pods.List(b.ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -74,6 +75,11 @@ func (b *bench) deletePods() error {
 	})
 	if err != nil {
 		return fmt.Errorf("delete the pods: %w", err)
+	}
+	// Events live for an hour: the database would grow from run to run.
+	events := b.plane.core.CoreV1().Events(podNamespace)
+	if err := events.DeleteCollection(b.ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("delete the events: %w", err)
 	}
 	return b.fleet.quiet(b.ctx, 0)
 }

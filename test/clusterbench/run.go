@@ -48,6 +48,8 @@ type runResult struct {
 	IdleMemory int64 `json:"idleMemory"`
 	// Attempts is how many scheduling cycles there were.
 	Attempts float64 `json:"attempts"`
+	// Asked is the mean number of nodes that Filter looked at for a pod.
+	Asked float64 `json:"nodesPerAttempt"`
 	// Filter is the mean time of Filter per pod, over the nodes that were looked at, in milliseconds.
 	Filter float64 `json:"filterMilliseconds"`
 	Score  float64 `json:"scoreMilliseconds"`
@@ -176,6 +178,7 @@ func (b *bench) ask(s *sched, r *runResult) error {
 	}
 	r.Filter, r.Score = mean("Filter"), mean("Score")
 	r.Attempts = m.sum("scheduler_schedule_attempts_total")
+	r.Asked = m.sum("scheduler_plugin_evaluation_total", `plugin="NodeResourcesFit"`, `extension_point="Filter"`) / max(1, r.Attempts)
 	if r.Scheduler == berth {
 		r.Promises = map[string]float64{}
 		for _, outcome := range []string{"kept", "contended", "mispredicted", "refused"} {

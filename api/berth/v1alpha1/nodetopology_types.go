@@ -468,11 +468,15 @@ const (
 
 // ConditionKubeletCurrent is the type of the condition that is False while the kubelet does not know its machine or its
 // configuration as they are now: it reads both when it starts. It is left out while there is nothing to say. What the
-// kubelet still hands out though it is gone also makes Ready False. Its reasons are ReasonMachineChanged and the one below.
+// kubelet still hands out though it is gone also makes Ready False. Its reasons are ReasonMachineChanged and those below.
 const ConditionKubeletCurrent = "KubeletCurrent"
 
-// ReasonConfigurationChanged: the kubelet's configuration has changed since the kubelet started.
-const ReasonConfigurationChanged = "ConfigurationChanged"
+const (
+	// ReasonConfigurationChanged: the kubelet's configuration has changed since the kubelet started.
+	ReasonConfigurationChanged = "ConfigurationChanged"
+	// ReasonConfigurationUnreadable: the kubelet's configuration cannot be read any more: a kubelet that starts now would not come up.
+	ReasonConfigurationUnreadable = "ConfigurationUnreadable"
+)
 
 // SequenceAnnotation on a node's heartbeat Lease is the sequence number of the report that still holds.
 const SequenceAnnotation = "berth.dev/report-sequence"
