@@ -71,6 +71,7 @@ type mirror struct {
 	good          wire.Report
 
 	fetched   bool
+	assured   time.Time // when the API was last asked for published, or given it
 	published *v1alpha1.NodeTopology
 	written   time.Time // of the last write
 	lastNRT   *nrt.NodeResourceTopology
@@ -162,6 +163,7 @@ func (m *mirror) step(ctx context.Context) time.Duration {
 
 // prepare makes sure that platform and earlier report are known.
 func (m *mirror) prepare(ctx context.Context) (time.Duration, error) {
+	m.assure(ctx)
 	if !m.fetched {
 		if err := m.fetch(ctx); err != nil {
 			return m.backoff.Step(), err
@@ -186,13 +188,33 @@ func (m *mirror) prepare(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
+// assureEvery is how often the agent looks whether the API still has what it has published. Of 5,000 nodes that is 17 reads a
+// second.
+const assureEvery = 5 * time.Minute
+
+// assure now and then looks for the report in the API: somebody may have deleted it, and it is to be written again then.
+func (m *mirror) assure(ctx context.Context) {
+	if !m.fetched || m.now().Sub(m.assured) < assureEvery {
+		return
+	}
+	m.assured = m.now()
+	nt, err := m.api.NodeTopology(ctx)
+	if err != nil {
+		return // nobody can say; the next write or look will
+	}
+	if nt == nil || m.published == nil || nt.Status.Sequence != m.published.Status.Sequence {
+		m.log.Warn("the API does not have the report that was published; it is read again")
+		m.fetched = false
+	}
+}
+
 // fetch reads what an earlier agent has published: sequence number, order of pods, devices.
 func (m *mirror) fetch(ctx context.Context) error {
 	nt, err := m.api.NodeTopology(ctx)
 	if err != nil {
 		return err
 	}
-	m.fetched, m.published = true, nt
+	m.fetched, m.assured, m.published = true, m.now(), nt
 	if nt == nil {
 		return nil
 	}

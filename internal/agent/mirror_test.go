@@ -68,7 +68,8 @@ func (w *world) Publish(_ context.Context, nt *v1alpha1.NodeTopology) error {
 	if w.publishErr != nil {
 		return w.publishErr
 	}
-	w.writes = append(w.writes, nt)
+	nt.OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: w.node.Name, UID: w.node.UID}}
+	w.writes, w.stored = append(w.writes, nt), nt
 	return nil
 }
 
@@ -614,6 +615,38 @@ func TestOvertakenByAnother(t *testing.T) {
 	if n := w.last(); n.Report.Sequence != 101 {
 		t.Errorf("sequence %d, want 101", n.Report.Sequence)
 	}
+}
+
+// TestReportThatWasDeleted is written again: by whom it was deleted, and why, the agent does not know.
+func TestReportThatWasDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	w.clock = w.clock.Add(assureEvery - time.Second)
+	w.settle()
+	w.wantWrites(1)
+	w.stored = nil
+	w.clock = w.clock.Add(time.Second)
+	w.settle()
+	w.wantWrites(2)
+	w.clock = w.clock.Add(assureEvery)
+	w.settle()
+	w.wantWrites(2)
+}
+
+// TestNodeThatWasRegisteredAnew: what belongs to the Node before is collected as garbage, so the report is made the new one's.
+func TestNodeThatWasRegisteredAnew(t *testing.T) {
+	w := newWorld(t)
+	w.node.UID = "first"
+	w.settle()
+	w.node = w.node.DeepCopy()
+	w.node.UID = "second"
+	w.settle()
+	w.wantWrites(2)
+	if got := w.stored.OwnerReferences[0].UID; got != "second" {
+		t.Errorf("belongs to %q", got)
+	}
+	w.settle()
+	w.wantWrites(2)
 }
 
 func TestRateOfWrites(t *testing.T) {

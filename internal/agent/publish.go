@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,7 +100,7 @@ func (m *mirror) write(ctx context.Context, report wire.Report) time.Duration {
 			return m.backoff.Step()
 		}
 	}
-	if m.published != nil && sameReport(m.published, nt) {
+	if m.published != nil && sameReport(m.published, nt) && m.owned(m.published) {
 		m.dirty = time.Time{}
 		m.confirm()
 		return m.writeAmounts(ctx)
@@ -127,6 +128,13 @@ func sameReport(a, b *v1alpha1.NodeTopology) bool {
 	return equality.Semantic.DeepEqual(&a.Spec, &b.Spec) && equality.Semantic.DeepEqual(&x, &y)
 }
 
+// owned says whether a report goes with the Node that is there now: one that was registered anew has another UID, and what belongs
+// to the one before is collected as garbage.
+func (m *mirror) owned(nt *v1alpha1.NodeTopology) bool {
+	node := m.nodeObject()
+	return node == nil || slices.ContainsFunc(nt.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == node.UID })
+}
+
 func (m *mirror) apply(ctx context.Context, nt *v1alpha1.NodeTopology) time.Duration {
 	m.written = m.now()
 	err := m.api.Publish(ctx, nt)
@@ -139,7 +147,7 @@ func (m *mirror) apply(ctx context.Context, nt *v1alpha1.NodeTopology) time.Dura
 		return m.backoff.Step()
 	}
 	m.backoff = newBackoff()
-	m.published = nt
+	m.published, m.assured = nt, m.now()
 	m.setSequence(nt.Status.Sequence)
 	m.confirm()
 	m.measure(nt)

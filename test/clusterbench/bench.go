@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,6 +26,7 @@ type bench struct {
 	stderr  io.Writer
 	plane   *plane
 	fleet   *fleet
+	leave   context.CancelFunc // ends the fleet
 	runs    int
 	result  result
 }
@@ -66,20 +68,47 @@ func newBench(ctx context.Context, verb string, o options, stderr io.Writer) (_ 
 	if b.dir, err = os.MkdirTemp("", "clusterbench-"); err != nil {
 		return nil, err
 	}
-	if b.plane, err = startPlane(ctx, b.dir, b.cpus.rest); err != nil {
-		return nil, err
+	return b, b.start()
+}
+
+// start starts a control plane.
+func (b *bench) start() error {
+	dir, err := os.MkdirTemp(b.dir, "")
+	if err != nil {
+		return err
+	}
+	if b.plane, err = startPlane(b.ctx, dir, b.cpus.rest); err != nil {
+		return err
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: podNamespace}}
-	if _, err = b.plane.core.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
-		return nil, err
+	if _, err = b.plane.core.CoreV1().Namespaces().Create(b.ctx, ns, metav1.CreateOptions{}); err != nil {
+		return err
 	}
-	return b, b.hold(true)
+	return b.hold(true)
 }
 
 // simulate starts the nodes' simulator.
 func (b *bench) simulate(kinds []*nodeKind) error {
+	var ctx context.Context
+	ctx, b.leave = context.WithCancel(b.ctx)
 	b.fleet = newFleet(b.plane, kinds)
-	return b.fleet.run(b.ctx)
+	if err := b.fleet.run(ctx); err != nil {
+		return err
+	}
+	if b.verb == verbCluster {
+		go b.fleet.pulse(ctx, b.options.heartbeat)
+	}
+	return nil
+}
+
+// renew begins anew on another control plane.
+func (b *bench) renew(kinds []*nodeKind) error {
+	b.leave()
+	b.plane.stop()
+	if err := b.start(); err != nil {
+		return err
+	}
+	return b.simulate(kinds)
 }
 
 func (b *bench) grow(nodes int) error {
@@ -138,18 +167,17 @@ func (b *bench) cluster() error {
 	if err := b.simulate(kinds); err != nil {
 		return err
 	}
-	go b.fleet.pulse(b.ctx, b.options.heartbeat)
 	for i, nodes := range b.options.nodes {
-		if err := b.grow(nodes); err != nil {
+		if err := b.populate(nodes, i == 0); err != nil {
 			return err
-		}
-		if i == 0 && b.options.warmUp > 0 {
-			if err := b.warmUp(nodes); err != nil {
-				return err
-			}
 		}
 		pods := of(b.options.pods, i)
 		for pair := range of(b.options.pairs, i) {
+			if pair > 0 && b.options.fresh {
+				if err := errors.Join(b.renew(kinds), b.populate(nodes, true)); err != nil {
+					return err
+				}
+			}
 			for _, load := range b.options.loads {
 				if err := b.pair(runKey{Nodes: nodes, Load: load, Pair: pair}, pods); err != nil {
 					return err
@@ -161,6 +189,14 @@ func (b *bench) cluster() error {
 		}
 	}
 	return nil
+}
+
+// populate makes the nodes, and warms up where the control plane is new.
+func (b *bench) populate(nodes int, fresh bool) error {
+	if err := b.grow(nodes); err != nil || !fresh || b.options.warmUp == 0 {
+		return err
+	}
+	return b.warmUp(nodes)
 }
 
 // warmUp has both schedulers run once without counting: the database, the API server's caches and the simulator have grown to

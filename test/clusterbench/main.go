@@ -23,11 +23,14 @@ func main() {
 	}
 }
 
-// verbPlane is the verb of the child process that is the control plane.
-const verbPlane = "control-plane"
+const (
+	verbCluster = "cluster"
+	// verbPlane is the verb of the child process that is the control plane.
+	verbPlane = "control-plane"
+)
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	verbs := map[string]func(*bench) error{"cluster": (*bench).cluster, "writes": (*bench).writes, "ways": (*bench).ways}
+	verbs := map[string]func(*bench) error{verbCluster: (*bench).cluster, "writes": (*bench).writes, "ways": (*bench).ways}
 	if len(args) == 2 && args[0] == verbPlane {
 		return servePlane(ctx, args[1], os.Stdin, stdout)
 	}
