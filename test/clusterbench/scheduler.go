@@ -42,7 +42,7 @@ func (b *bench) startScheduler(who contestant, percentage int) (*sched, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	config, err := configuration(configure{who, filepath.Join(b.dir, schedulerKubeconfig), percentage, b.options.heartbeat})
+	config, err := configuration(configure{who, filepath.Join(b.plane.dir, schedulerKubeconfig), percentage, b.options.heartbeat})
 	if err != nil {
 		return nil, err
 	}
