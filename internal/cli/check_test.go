@@ -68,6 +68,7 @@ func TestCheck(t *testing.T) {
 		{"directory", []string{stateDir(t, goodCPU)}, ExitOK, "policy static, 1 containers"},
 		{"file", []string{filepath.Join(stateDir(t, goodCPU), "cpu_manager_state")}, ExitOK, "no checksum"},
 		{"file as JSON", []string{filepath.Join(stateDir(t, goodCPU), "cpu_manager_state"), "-o", "json"}, ExitOK, `"sound": true`},
+		{"a template", []string{filepath.Join(stateDir(t, goodCPU), "cpu_manager_state"), "-o", "jsonpath={.items[0].sound}"}, ExitOK, "true"},
 		{"against the machine", append([]string{stateDir(t, goodCPU)}, against...), ExitOK, "agrees with machine"},
 		{"lost CPU", append([]string{stateDir(t, lostCPU)}, against...), ExitFailure, `"4"`},
 		{"wrong checksum", []string{stateDir(t, strings.Replace(goodCPU, `"checksum":0`, `"checksum":1`, 1))}, ExitFailure, "checksum does not match"},

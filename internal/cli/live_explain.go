@@ -201,6 +201,7 @@ func (e *explained) pending(pod *corev1.Pod, r *placement.Request, s *survey) {
 	if !e.Pinnable {
 		return
 	}
+	unmet := policyOf(pod)
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
 	asked := amountsOf(pod)
 	candidate := ledger.Candidate{Request: r, Created: pod.CreationTimestamp.Unix()}
@@ -212,7 +213,7 @@ func (e *explained) pending(pod *corev1.Pod, r *placement.Request, s *survey) {
 		if n.trouble != nil && n.trouble.Reason == troubleSilent && !n.heard.IsZero() {
 			a.SilentSeconds = seconds(s.now.Sub(n.heard))
 		}
-		if why := cmp.Or(excluded(pod, n.object, affinity), asked.lacking(n.object)); why != "" {
+		if why := cmp.Or(excluded(pod, n.object, affinity), asked.lacking(n.object), unmet(n)); why != "" {
 			a.Answer, a.Message = answerExcluded, why
 			return
 		}
@@ -228,6 +229,20 @@ func (e *explained) pending(pod *corev1.Pod, r *placement.Request, s *survey) {
 		return slices.Index(answerOrder, a.Answer) - slices.Index(answerOrder, b.Answer)
 	})
 	e.Groups = groupsOf(e.Nodes)
+}
+
+// policyOf returns what says why a node cannot keep the policy that the pod asks for by an annotation.
+func policyOf(pod *corev1.Pod) func(*liveNode) string {
+	policy, _, err := wire.PolicyOf(pod)
+	return func(n *liveNode) string {
+		switch {
+		case err != nil:
+			return "the scheduler cannot read the pod: " + err.Error()
+		case n.spec == nil:
+			return ""
+		}
+		return policy.Unmet(&n.spec.Config)
+	}
 }
 
 // answer asks the node.

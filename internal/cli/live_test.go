@@ -280,6 +280,15 @@ func TestExcluded(t *testing.T) {
 		"too small": {func(n *corev1.Node, _ *corev1.Pod) {
 			n.Status.Allocatable = amountsText("cpu", "1500m", "memory", "1Gi")
 		}, "1 node is excluded: the node has 1500m cpu in all, 2 asked"},
+		"its policy": {func(_ *corev1.Node, p *corev1.Pod) {
+			p.Annotations = map[string]string{wire.PolicyAnnotation: "single-numa-node,scope=pod"}
+		}, "excluded: its kubelet's policy is restricted with scope container, the pod's berth.dev/policy asks for single-numa-node,scope=pod"},
+		"a weaker policy": {func(_ *corev1.Node, p *corev1.Pod) {
+			p.Annotations = map[string]string{wire.PolicyAnnotation: "best-effort"}
+		}, "1 node admits"},
+		"an unknown policy": {func(_ *corev1.Node, p *corev1.Pod) {
+			p.Annotations = map[string]string{wire.PolicyAnnotation: "restrictd"}
+		}, "1 node is excluded: the scheduler cannot read the pod: "},
 		"none of it": {func(n *corev1.Node, p *corev1.Pod) {
 			n.Status.Allocatable = amountsText("cpu", "8", "memory", "1Gi")
 			p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -93,6 +94,9 @@ func fill(w io.Writer, p printers.ResourcePrinter, value any) error {
 		return err
 	}
 	var object map[string]any
+	if bytes.HasPrefix(data, []byte("[")) {
+		data = slices.Concat([]byte(`{"items":`), data, []byte("}")) // a list is an object for templates, as kubectl has it
+	}
 	if err := json.Unmarshal(data, &object); err != nil {
 		return err
 	}

@@ -1,9 +1,14 @@
 package wire
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/placement"
 )
 
 // PolicyAnnotation asks for a policy of the pod's own: POLICY or POLICY,scope=SCOPE, in the words of the
@@ -17,6 +22,23 @@ type PodPolicy struct {
 	Policy string
 	// Scope is container or pod; "" leaves it to the node.
 	Scope string
+}
+
+// strictness is the Topology Manager's policies, each promising what those before it do.
+var strictness = []string{"none", "best-effort", "restricted", "single-numa-node"}
+
+// Unmet says why a node whose kubelet is configured so cannot keep the policy; "" when it can. Where the kubelet has the say its own
+// policy counts: it must be the same or a stricter one, and the scope the same.
+func (p *PodPolicy) Unmet(c *placement.Config) string {
+	if p.Policy == "" {
+		return ""
+	}
+	policy := cmp.Or(c.TopologyManagerPolicy, "none")
+	scope := cmp.Or(c.TopologyManagerScope, "container")
+	if slices.Index(strictness, policy) < slices.Index(strictness, p.Policy) || p.Scope != "" && p.Scope != scope {
+		return fmt.Sprintf("its kubelet's policy is %s with scope %s, the pod's %s asks for %s", policy, scope, PolicyAnnotation, p)
+	}
+	return ""
 }
 
 // PolicyOf reads the policy annotation of a pod; found is false when there is none. Words that the kubelet
