@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
@@ -253,5 +256,23 @@ func TestBracketed(t *testing.T) {
 		if got := bracketed(url); got != want {
 			t.Errorf("%s: got %s, want %s", url, got, want)
 		}
+	}
+}
+
+// TestPodThatCameBackUnderItsName: a list that comes after a break tells of it as of a change. The one before has left.
+func TestPodThatCameBackUnderItsName(t *testing.T) {
+	now := time.Unix(1000, 0)
+	pod := func(uid types.UID) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0", UID: uid}}
+	}
+	b := newPodBook()
+	b.see(pod("first"), now)
+	b.change(pod("first"), pod("second"), now)
+	all := b.all()
+	if first := all["first"]; first.ended.IsZero() || first.apiUID != "" {
+		t.Errorf("the first is still there: %+v", first)
+	}
+	if second := all["second"]; !second.ended.IsZero() || second.apiUID != "second" {
+		t.Errorf("the second is not: %+v", second)
 	}
 }

@@ -94,6 +94,14 @@ func (b *podBook) see(pod *corev1.Pod, now time.Time) {
 	b.pods[f.uid] = f
 }
 
+// change notes a pod that is told of as having changed. It may be another that was created under its name while nobody listened.
+func (b *podBook) change(old, pod *corev1.Pod, now time.Time) {
+	if old.UID != pod.UID {
+		b.lose(old, now)
+	}
+	b.see(pod, now)
+}
+
 // lose notes that a pod has left the API.
 func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
 	f := factsOf(pod)

@@ -149,6 +149,10 @@ func (a *agent) follow(book *podBook) error {
 			poke(a.changed)
 		}
 	}
+	change := func(old, object any) {
+		book.change(old.(*corev1.Pod), object.(*corev1.Pod), a.opts.Now())
+		poke(a.changed)
+	}
 	lose := func(object any) {
 		if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 			object = gone.Obj
@@ -159,7 +163,7 @@ func (a *agent) follow(book *podBook) error {
 		}
 	}
 	_, err := a.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: see, UpdateFunc: func(_, object any) { see(object) }, DeleteFunc: lose,
+		AddFunc: see, UpdateFunc: change, DeleteFunc: lose,
 	})
 	if err != nil {
 		return err

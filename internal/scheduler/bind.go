@@ -59,6 +59,7 @@ func (p *Plugin) decideAndWrite(ctx context.Context, pod *corev1.Pod, n *node) (
 	if status := statusOf(&posting.Answer); status != nil {
 		return status, nil
 	}
+	p.feed.posted.Store(pod.UID, n)
 	w := &writing{Plugin: p, node: n, pod: pod, turn: posting.Turn, report: posting.Report, decision: &d, version: p.versionOf(pod)}
 	err = w.write(ctx, posting.Answer.Exact)
 	return p.conclude(pod, n, err), err
@@ -108,11 +109,11 @@ func (p *Plugin) mayBind(then, now *corev1.Pod) bool {
 func (p *Plugin) conclude(pod *corev1.Pod, n *node, err error) *fwk.Status {
 	if errors.Is(err, errInDoubt) {
 		n.Doubt(string(pod.UID), p.clock.Now().Add(bindTimeout))
-		p.feed.doubts.Store(pod.UID, n)
 		bindings.WithLabelValues("doubt").Inc()
 		return fwk.AsStatus(err)
 	}
 	if err != nil {
+		p.feed.posted.Delete(pod.UID)
 		n.Forget(string(pod.UID))
 		bindings.WithLabelValues("failed").Inc()
 		return fwk.AsStatus(err)

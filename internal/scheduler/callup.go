@@ -33,13 +33,23 @@ const (
 
 // series is one change of a node, and the pods of a shape that have been activated for it.
 type series struct {
-	node   *node
-	shape  ledger.Shape
+	node  *node
+	shape ledger.Shape
+	// of is the node that pods have to blame; nil where it does not matter whom they blame.
+	of     *node
 	called map[types.UID]bool
 }
 
 // activate activates the pods that a change of the node concerns; nil stands for all nodes.
-func (w *waiters) activate(n *node, judge func(*ledger.Candidate) call) {
+func (w *waiters) activate(n *node, judge func(*ledger.Candidate) call) { w.activateOf(n, n, judge) }
+
+// activateAny is activate for pods that may not have met the node as it is.
+func (w *waiters) activateAny(n *node, judge func(*ledger.Candidate) call) {
+	w.activateOf(n, nil, judge)
+}
+
+// activateOf activates pods for the room on n, if they blame the node of.
+func (w *waiters) activateOf(n, of *node, judge func(*ledger.Candidate) call) {
 	calls, room := w.judgeAll(n, judge)
 	if len(calls) == 0 {
 		return
@@ -48,11 +58,11 @@ func (w *waiters) activate(n *node, judge func(*ledger.Candidate) call) {
 	w.mu.Lock()
 	for key, c := range calls {
 		if q := w.bySort[key]; q != nil && c != callRoom {
-			q.callAll(n, c, pods)
+			q.callAll(of, c, pods)
 		}
 	}
 	for shape, count := range room {
-		w.callUp(&series{n, shape, map[types.UID]bool{}}, count, pods)
+		w.callUp(&series{node: n, shape: shape, of: of, called: map[types.UID]bool{}}, count, pods)
 	}
 	w.mu.Unlock()
 	w.send(pods)
@@ -104,7 +114,7 @@ func (w *waiters) callUp(s *series, count int, pods map[string]*corev1.Pod) {
 		}
 		for uid, p := range q.pods {
 			switch {
-			case s.called[uid] || !p.blames(s.node):
+			case s.called[uid] || !p.blames(s.of):
 			case p.trying:
 				s.called[uid] = true
 				p.callTo(pods)

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -28,15 +29,15 @@ type feed struct {
 	logger  klog.Logger
 	events  events.EventRecorder
 	fences  fences
-	// doubts are pods whose Binding may have been written, by UID: node.
-	doubts sync.Map
+	// posted are pods whose Binding may have been written and that the API has not shown on a node yet, by UID: node.
+	posted sync.Map
 }
 
 // podHandler feeds pods. Its events come in the order of the API server's writes.
 func (f *feed) podHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(obj any, initial bool) { f.podTold(obj.(*corev1.Pod), initial) },
-		UpdateFunc: func(_, obj any) { f.podTold(obj.(*corev1.Pod), false) },
+		UpdateFunc: func(old, obj any) { f.podChanged(old.(*corev1.Pod), obj.(*corev1.Pod)) },
 		DeleteFunc: f.podDeleted,
 	}
 }
@@ -44,6 +45,15 @@ func (f *feed) podHandler() cache.ResourceEventHandler {
 func (f *feed) podTold(pod *corev1.Pod, initial bool) {
 	f.podSeen(pod, initial)
 	f.fences.seen(pod)
+}
+
+// podChanged takes a change in. A list that comes after a break may tell of a pod that was deleted and created again under its name
+// as of one that has changed (cache.ResourceEventHandler).
+func (f *feed) podChanged(old, pod *corev1.Pod) {
+	if old.UID != pod.UID {
+		f.podDeleted(old)
+	}
+	f.podTold(pod, false)
 }
 
 func (f *feed) podDeleted(obj any) {
@@ -56,13 +66,17 @@ func (f *feed) podDeleted(obj any) {
 	}
 }
 
+// podGone takes a deletion in. Where the watch had broken, the pod is as it was told of last: it may have been bound since.
 func (f *feed) podGone(pod *corev1.Pod) {
 	f.waiters.done(pod.UID)
-	f.resolve(pod, "")
-	if pod.Spec.NodeName == "" || !mightPin(pod) {
+	name := pod.Spec.NodeName
+	if v, ok := f.posted.LoadAndDelete(pod.UID); ok && name == "" {
+		name = v.(*node).name
+	}
+	if name == "" || !mightPin(pod) {
 		return
 	}
-	n := f.nodes.get(pod.Spec.NodeName)
+	n := f.nodes.get(name)
 	f.account(n.name, n.Gone(uidOf(pod), f.clock.Now()))
 	f.waiters.wake(n)
 }
@@ -112,9 +126,9 @@ func (f *feed) promiseOf(pod *corev1.Pod) (int64, *ledger.Promise) {
 	return int64(p.Sequence), &ledger.Promise{Decision: p.Decision, Exact: p.Certainty == wire.Exact}
 }
 
-// resolve ends the doubt about a pod's Binding: the API shows the pod on the named node, or on none.
+// resolve ends the doubt about a pod's Binding: the API shows the pod on the named node.
 func (f *feed) resolve(pod *corev1.Pod, nodeName string) {
-	v, ok := f.doubts.LoadAndDelete(pod.UID)
+	v, ok := f.posted.LoadAndDelete(pod.UID)
 	if !ok {
 		return
 	}
@@ -127,7 +141,7 @@ func (f *feed) resolve(pod *corev1.Pod, nodeName string) {
 // topologySeen takes a report in.
 func (f *feed) topologySeen(nt *v1alpha1.NodeTopology) {
 	n := f.nodes.get(nt.Name)
-	wasRefused := n.refusal(f.clock.Now(), f.stale) != ""
+	wasRefused, before := n.refusal(f.clock.Now(), f.stale) != "", n.spec
 	n.hear(f.clock.Now())
 	landings, err := n.accept(nt, &f.nodes.kinds)
 	if err != nil {
@@ -142,7 +156,7 @@ func (f *feed) topologySeen(nt *v1alpha1.NodeTopology) {
 		f.account(nt.Name, &landings[i])
 	}
 	n.Heard(f.clock.Now(), f.settle)
-	if wasRefused {
+	if wasRefused || n.spec != before {
 		f.waiters.wakeFor(n)
 		return
 	}
@@ -204,12 +218,24 @@ func (f *feed) leaseSeen(lease *coordinationv1.Lease) {
 		return
 	}
 	n := f.nodes.get(name)
+	if r := n.Report(); r != nil && sequenceOf(lease) > r.Sequence {
+		return // it vouches for a report that has not come yet, and not for the one that we have
+	}
 	now := f.clock.Now()
 	wasStale := n.refusal(now, f.stale) == noHeartbeat
 	n.hear(now)
 	if n.Heard(now, f.settle) || wasStale {
 		f.waiters.wakeFor(n)
 	}
+}
+
+// sequenceOf returns the number of the report that a heartbeat vouches for; 0 where it names none.
+func sequenceOf(lease *coordinationv1.Lease) int64 {
+	n, err := strconv.ParseInt(lease.Annotations[v1alpha1.SequenceAnnotation], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // start begins to feed, and returns a function that waits until everything that was there has been taken in.

@@ -246,9 +246,13 @@ func TestFeedListensForSignsOfLife(t *testing.T) {
 
 func TestWaitersAreWokenByWhomTheyBlame(t *testing.T) {
 	f := newFixture(t)
+	f.feed.topologySeen(f.topology())
 	pod := pinned("x", 4)
 	f.wait(pod)
 	f.waiters.blame(pod.UID, nil, []*node{f.nodes.get("other")})
+	f.admit(pinned("y", 8))
+	f.feed.topologySeen(f.topology())
+	f.state.Release(f.model, "uid-y")
 	f.feed.topologySeen(f.topology())
 	if f.woken["x"] > 0 {
 		t.Error("woken by a node that somebody else keeps it from")

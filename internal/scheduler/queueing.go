@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -15,6 +16,7 @@ import (
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPodDelete},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Update}, QueueingHintFn: p.afterPodUpdate},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, QueueingHintFn: p.afterNodeAdd},
 	}, nil
 }
@@ -26,6 +28,21 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 		return fwk.QueueSkip, nil
 	}
 	return p.hint(pod, deleted.Spec.NodeName)
+}
+
+// afterPodUpdate wakes a pod that asks for something else than it did.
+func (p *Plugin) afterPodUpdate(_ klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	then, ok := oldObj.(*corev1.Pod)
+	now, also := newObj.(*corev1.Pod)
+	if !ok || !also || now.UID != pod.UID {
+		return fwk.QueueSkip, nil
+	}
+	before, wrong := wire.Request(then)
+	after, err := wire.Request(now)
+	if (wrong == nil) != (err == nil) || !reflect.DeepEqual(before, after) || then.Annotations[wire.PolicyAnnotation] != now.Annotations[wire.PolicyAnnotation] {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
 }
 
 // afterNodeAdd wakes a pod when the new node takes it.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
 )
 
 // waiters are the pods that want a node and have none, by what they ask for, so that a change of a node costs one
@@ -113,8 +114,12 @@ func (w *waiters) blame(uid types.UID, waiting, refusing []*node) time.Time {
 	} else if p.waitsFrom.IsZero() {
 		p.waitsFrom = now
 	}
+	since := p.waitsFrom
+	if len(waiting) > 0 && now.Sub(since) >= reportLimit {
+		p.waitsFrom = now // it may preempt, this once: victims have left the API long before a report says so
+	}
 	if len(waiting)+len(refusing) > maxBlamed {
-		return p.waitsFrom
+		return since
 	}
 	p.blamed = make(map[*node]bool, len(waiting)+len(refusing))
 	for _, n := range refusing {
@@ -123,7 +128,7 @@ func (w *waiters) blame(uid types.UID, waiting, refusing []*node) time.Time {
 	for _, n := range waiting {
 		p.blamed[n] = true
 	}
-	return p.waitsFrom
+	return since
 }
 
 // tried notes that the pod's cycle has ended, and that any node may help it.
@@ -194,13 +199,19 @@ func (w *waiters) wake(n *node) {
 	})
 }
 
-// wakeFor activates pods that the node takes, whatever it answered before.
+// wakeFor is for a node that can be relied on again, or is another than it was. It activates pods that it takes, whatever it answered
+// before, also those that have never asked it; and all that it refuses though the removal of others would help.
 func (w *waiters) wakeFor(n *node) {
-	w.activate(n, func(c *ledger.Candidate) call {
-		if a := n.Admit(c); a.OK() {
+	w.activateAny(n, func(c *ledger.Candidate) call {
+		a := n.Admit(c)
+		switch {
+		case a.OK():
 			return callRoom
+		case a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Resolvable:
+			return callAll
+		default:
+			return callNobody
 		}
-		return callNobody
 	})
 }
 

@@ -1,0 +1,130 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
+)
+
+// vouched is a heartbeat for a report.
+func vouched(sequence string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName("n"), Annotations: map[string]string{v1alpha1.SequenceAnnotation: sequence}}}
+}
+
+// settleDown lets time pass, with reports and heartbeats, until whoever has left the API is forgotten.
+func (f *fixture) settleDown() {
+	for range 3 {
+		f.clock.Step(10 * time.Second)
+		f.feed.topologySeen(f.topology())
+		f.feed.leaseSeen(vouched(""))
+	}
+}
+
+// postOn decides for a pod and writes its Binding.
+func (f *fixture) postOn(n *node, pod *corev1.Pod) placement.Decision {
+	f.Helper()
+	var d placement.Decision
+	if a := n.Node.Reserve(f.wait(pod), &d); !a.OK() {
+		f.Fatalf("%s: %+v", pod.Name, a)
+	}
+	if _, err := n.Post(uidOf(pod), &d); err != nil {
+		f.Fatal(err)
+	}
+	f.feed.posted.Store(pod.UID, n)
+	f.waiters.done(pod.UID)
+	return d
+}
+
+// TestPodThatCameBackUnderItsName: a list tells of it as of a change, and the pod before holds nothing once its kubelet says so.
+func TestPodThatCameBackUnderItsName(t *testing.T) {
+	f := newFixture(t)
+	h := f.feed.podHandler()
+	old := on(pinned("web-0", 4), "n")
+	f.admit(old)
+	f.feed.topologySeen(f.topology())
+	h.OnAdd(old, false)
+	again := pinned("web-0", 4)
+	again.UID = "uid-web-0-again"
+	h.OnUpdate(old, again)
+	f.state.Release(f.model, uidOf(old))
+	f.settleDown()
+	if c := f.nodes.get("n").Census(); c != (ledger.Census{}) {
+		t.Errorf("left behind: %+v", c)
+	}
+	f.want("the node is empty", pinned("x", 8), ledger.Admitted)
+}
+
+// TestPodThatWasBoundAndLeftUnheard: the last that was told of it is that it had no node.
+func TestPodThatWasBoundAndLeftUnheard(t *testing.T) {
+	for name, reported := range map[string]bool{"its kubelet had it": true, "its kubelet never had it": false} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			h := f.feed.podHandler()
+			f.feed.topologySeen(f.topology())
+			n := f.nodes.get("n")
+			pod := pinned("x", 8)
+			h.OnAdd(pod, false)
+			f.postOn(n, pod)
+			h.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/x", Obj: pod})
+			later := pinned("y", 8)
+			later.CreationTimestamp = metav1.Unix(900, 0)
+			if a := n.Admit(f.wait(later)); a.Exact {
+				t.Errorf("certain of the CPUs that the pod may hold: %+v", a)
+			}
+			if reported {
+				f.admit(pod)
+				f.feed.topologySeen(f.topology())
+				f.state.Release(f.model, uidOf(pod))
+			}
+			f.settleDown()
+			if c := n.Census(); c != (ledger.Census{}) {
+				t.Errorf("left behind: %+v", c)
+			}
+			f.want("the node is empty", later, ledger.Admitted)
+		})
+	}
+}
+
+// TestHeartbeatForAReportThatHasNotCome: it says nothing of the report that is there, which may be long out of date.
+func TestHeartbeatForAReportThatHasNotCome(t *testing.T) {
+	f := newFixture(t)
+	h := f.feed.podHandler()
+	f.feed.topologySeen(f.topology()) // report 1
+	n := f.nodes.get("n")
+	pod := pinned("x", 8)
+	f.postOn(n, pod)
+	bound := on(pod.DeepCopy(), "n")
+	h.OnUpdate(pod, bound)
+	f.admit(pod)
+	onItsWay := f.topology() // report 2
+	h.OnDelete(bound)        // by force
+	for range 4 {
+		f.clock.Step(10 * time.Second)
+		f.feed.leaseSeen(vouched("2"))
+	}
+	if c := n.Census(); c.Posted != 1 {
+		t.Errorf("forgot the pod that the report on its way lists: %+v", c)
+	}
+	f.clock.Step(f.args.StaleAfter.Duration)
+	f.feed.leaseSeen(vouched("2"))
+	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != noHeartbeat {
+		t.Errorf("relied on (%q)", why)
+	}
+	f.feed.topologySeen(onItsWay)
+	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != "" {
+		t.Errorf("not relied on: %s", why)
+	}
+	f.clock.Step(f.args.StaleAfter.Duration)
+	f.feed.leaseSeen(vouched("2"))
+	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != "" {
+		t.Errorf("a heartbeat for the report that is there counts for nothing: %s", why)
+	}
+}

@@ -1,0 +1,116 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// wakes has activations be counted from now on.
+func (f *fixture) wakes() calls {
+	woken := make(calls, 100)
+	f.waiters.activator = woken
+	return woken
+}
+
+// TestNewNodeWakes a pod that was kept from every node there was: it cannot have asked this one.
+func TestNewNodeWakes(t *testing.T) {
+	f := newFixture(t)
+	f.fill()
+	pod := pinned("x", 4)
+	f.wait(pod)
+	f.waiters.blame(pod.UID, nil, []*node{f.nodes.get("n")})
+	woken := f.wakes()
+	f.feed.topologySeen(newFixture(t).reportOf("m"))
+	if len(woken) != 1 {
+		t.Errorf("woken %d times", len(woken))
+	}
+}
+
+// TestNodeThatComesBackWakesForPreemption: nobody could be evicted on it while it was silent.
+func TestNodeThatComesBackWakesForPreemption(t *testing.T) {
+	f := newFixture(t)
+	f.fill()
+	n := f.nodes.get("n")
+	f.clock.Step(2 * time.Minute)
+	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != noHeartbeat {
+		t.Fatalf("not silent: %q", why)
+	}
+	pod := pinned("urgent", 4)
+	f.wait(pod)
+	f.waiters.blame(pod.UID, nil, []*node{n})
+	woken := f.wakes()
+	f.feed.leaseSeen(vouched(""))
+	if len(woken) != 1 {
+		t.Errorf("woken %d times", len(woken))
+	}
+}
+
+// TestPolicyOfAKubeletChanges: a pod that asks for the new one in an annotation is woken.
+func TestPolicyOfAKubeletChanges(t *testing.T) {
+	f := newFixture(t)
+	f.spec.Config.TopologyManagerPolicy = "best-effort"
+	f.feed.topologySeen(f.topology())
+	n := f.nodes.get("n")
+	pod := pinned("x", 4)
+	pod.Annotations = map[string]string{wire.PolicyAnnotation: "single-numa-node"}
+	c := f.wait(pod)
+	f.waiters.blame(pod.UID, nil, []*node{n})
+	n.Admit(c)
+	woken := f.wakes()
+	f.feed.topologySeen(f.topology())
+	if len(woken) != 0 {
+		t.Fatalf("woken %d times by a report that says nothing new", len(woken))
+	}
+	f.spec.Config.TopologyManagerPolicy = "single-numa-node"
+	f.feed.topologySeen(f.topology())
+	if len(woken) != 1 {
+		t.Errorf("woken %d times", len(woken))
+	}
+}
+
+// TestPodThatAsksForSomethingElse is worth another try, and no other pod is.
+func TestPodThatAsksForSomethingElse(t *testing.T) {
+	f := newFixture(t)
+	pod := pinned("x", 4)
+	smaller, mended, labelled, other := pod.DeepCopy(), pod.DeepCopy(), pod.DeepCopy(), pod.DeepCopy()
+	smaller.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("2")
+	mended.Annotations = map[string]string{wire.PolicyAnnotation: "restricted"}
+	labelled.Labels = map[string]string{"a": "b"}
+	other.UID = "other"
+	other.Annotations = mended.Annotations
+	for name, c := range map[string]struct {
+		now  *corev1.Pod
+		want fwk.QueueingHint
+	}{"resized": {smaller, fwk.Queue}, "annotated": {mended, fwk.Queue}, "labelled": {labelled, fwk.QueueSkip}, "another": {other, fwk.QueueSkip}} {
+		got, err := f.afterPodUpdate(f.waiters.logger, pod, pod, c.now)
+		if err != nil || got != c.want {
+			t.Errorf("%s: %v, %v, want %v", name, got, err, c.want)
+		}
+	}
+}
+
+// TestPatienceWithReportsBeginsAnew once it has run out and the pod may have preempted: of its victims reports are still to come.
+func TestPatienceWithReportsBeginsAnew(t *testing.T) {
+	f := newFixture(t)
+	n := f.nodes.get("n")
+	pod := pinned("x", 4)
+	f.wait(pod)
+	waited := func() time.Duration { return f.clock.Now().Sub(f.waiters.blame(pod.UID, []*node{n}, nil)) }
+	if w := waited(); w != 0 {
+		t.Errorf("waited %v at first", w)
+	}
+	f.clock.Step(reportLimit)
+	if w := waited(); w != reportLimit {
+		t.Errorf("waited %v, want %v", w, reportLimit)
+	}
+	f.clock.Step(time.Second)
+	if w := waited(); w != time.Second {
+		t.Errorf("waited %v after it could preempt, want a second", w)
+	}
+}
