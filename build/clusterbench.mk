@@ -18,9 +18,9 @@ clusterbench-build:
 	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/berth-scheduler ./cmd/berth-scheduler
 
 .PHONY: bench-cluster
-bench-cluster: clusterbench-build ## Both schedulers on a real API server: NODES=5000,15000 PODS=10000,1000 PAIRS=5,1 (two hours; PODS=1000 PAIRS=10: half an hour).
+bench-cluster: clusterbench-build ## Both schedulers on a real API server: NODES=5000,15000 PODS=10000,1000 PAIRS=5,1 (hours; PODS=2000 PAIRS=5: 20 minutes).
 	$(call say,$(PAIRS) pairs of runs: $(PODS) pods on $(NODES) simulated nodes)
-	@$(call CLUSTERBENCH,cluster) -pods=$(PODS) -pairs=$(PAIRS) -agents=$(AGENTS) -heartbeat=$(HEARTBEAT) -apart $(CLUSTERBENCH_FLAGS)
+	@$(call CLUSTERBENCH,cluster) -pods=$(PODS) -pairs=$(PAIRS) -agents=$(AGENTS) -heartbeat=$(HEARTBEAT) -apart -fresh $(CLUSTERBENCH_FLAGS)
 
 .PHONY: bench-writes
 bench-writes: clusterbench-build ## What reports and heartbeats of NODES agents cost the API server (five minutes).
