@@ -76,7 +76,7 @@ type Node struct {
 	newest int64
 	// pulse shows newest, and that something has changed, to those who do not want to wait for mu.
 	pulse *Pulse
-	// answers holds answers of the present, previous those before the last change.
+	// answers holds answers of the present, previous those before the last change, if there were any.
 	answers, previous memory
 	// estimates holds answers of the present for the order of Reserve alone.
 	estimates memory
@@ -124,6 +124,8 @@ const late = math.MaxInt64
 type memory struct {
 	held []remembered
 	next int // to be overwritten next, once there are maxAnswers
+	// newest is that of the node when they were given: it decides which question a candidate asks.
+	newest int64
 }
 
 type remembered struct {
@@ -173,8 +175,11 @@ func (n *Node) Admit(c *Candidate) Answer {
 }
 
 // questionOf returns under what the answer to a candidate is remembered.
-func (n *Node) questionOf(c *Candidate) question {
-	if c.Created > n.newest {
+func (n *Node) questionOf(c *Candidate) question { return c.question(n.newest) }
+
+// question is what the candidate asks of a node where the newest pod in flight is of that second.
+func (c *Candidate) question(newest int64) question {
+	if c.Created > newest {
 		return question{c.Shape, late}
 	}
 	return question{c.Shape, c.Created}
@@ -196,6 +201,7 @@ func (n *Node) admit(c *Candidate) Answer {
 func (n *Node) remember(q question, a Answer) {
 	if q.shape != 0 {
 		n.answers.put(q, a)
+		n.answers.newest = n.newest // the same until they are forgotten
 	}
 }
 
@@ -207,24 +213,23 @@ func (n *Node) changed() {
 	n.stale()
 }
 
-// stale keeps the answers as those of the past.
+// stale keeps the answers as those of the past. Where nobody has asked since the change before, as when another node of the
+// same standing answered for this one, nothing is known of the past: what was true before that change need not have been
+// true since.
 func (n *Node) stale() {
 	n.pulse.Beat()
 	n.estimates.clear()
-	if len(n.answers.held) > 0 {
-		n.answers, n.previous = n.previous, n.answers
-		n.answers.clear()
-	}
+	n.answers, n.previous = n.previous, n.answers
+	n.answers.clear()
 }
 
-// Shift asks again and says what the node answered before the last change; an answer nobody asked for is Unreported.
+// Shift asks again and says what the node answered before the last change. An answer that nobody asked for, or that is not
+// remembered, is Unreported: whoever waits for the node to take it has to be told again.
 func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, created := range []int64{late, c.Created} {
-		if a := n.previous.find(question{c.Shape, created}); a != nil {
-			before = *a
-		}
+	if a := n.previous.find(c.question(n.previous.newest)); a != nil {
+		before = *a
 	}
 	return before, n.admit(c)
 }

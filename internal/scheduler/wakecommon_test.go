@@ -1,0 +1,65 @@
+package scheduler
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// TestAPodRefusedByTheWordOfAnotherNodeIsWoken: n has been asked when it had room, another node answers for it when it has
+// none, and then there is room again.
+func TestAPodRefusedByTheWordOfAnotherNodeIsWoken(t *testing.T) {
+	f := newFixture(t)
+	seven := pinned("seven", 7)
+	f.admit(seven) // of either node; the other socket has 8
+	for _, name := range []string{"n", "m"} {
+		f.feed.topologySeen(f.reportOf(name))
+		f.feed.podSeen(on(seven.DeepCopy(), name), false)
+	}
+	woken := make(calls, 10)
+	f.waiters.activator = woken
+	n, m := f.nodes.get("n"), f.nodes.get("m")
+	eight := func(name string, created int64) *corev1.Pod {
+		p := pinned(name, 8)
+		p.CreationTimestamp = metav1.Unix(created, 0)
+		return p
+	}
+	filter := func(p *corev1.Pod) (words []word) {
+		state := newCycleData()
+		f.PreFilter(t.Context(), state, p, nil)
+		for _, each := range []*node{m, n} {
+			words = append(words, f.consult(cycleOf(state), each))
+		}
+		return words
+	}
+	first, second := eight("first", 600), eight("second", 601)
+	if got := filter(first); !got[0].admits() || !got[1].admits() {
+		t.Fatalf("empty sockets: %x", got)
+	}
+	m.Node.Reserve(f.wait(first), new(placement.Decision))
+	f.waiters.done(first.UID)
+	n.Admit(f.wait(second))
+	n.Node.Reserve(f.wait(second), new(placement.Decision))
+	f.waiters.done(second.UID)
+	third := eight("third", 700)
+	if got := filter(third); got[0].admits() || got[1].admits() {
+		t.Fatalf("full nodes: %x", got)
+	}
+	f.waiters.blame(third.UID, nil, []*node{n, m})
+	n.Forget(uidOf(second))
+	f.waiters.wake(n)
+	f.waiters.wakeOne(third) // comes after
+	if <-woken; len(woken) != 1 {
+		t.Error("nobody was woken although n has room")
+	}
+	for len(woken) > 0 {
+		<-woken
+	}
+	f.feed.topologySeen(f.reportOf("n"))
+	if len(woken) > 0 {
+		t.Errorf("%v woken by a report that has nothing new", <-woken)
+	}
+}
