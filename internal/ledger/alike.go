@@ -25,18 +25,49 @@ func (p *pod) kindOfRequest() string {
 	return p.shape
 }
 
-// setApart is called before the question what would be without certain pods: from then on it matters which is which. The
-// answers stay the same.
-func (n *Node) setApart(uids []string) {
+// supposing returns the states that the question what would be without certain pods begins with: it matters there which is
+// which. They are those after the posted pods, and where asked for after the reserved ones too, and are the caller's.
+func (n *Node) supposing(uids []string, reserved bool) worlds {
+	n.compute()
+	apart := n.exchangeable(uids)
+	if len(apart) == 0 {
+		if reserved {
+			return n.full.clone()
+		}
+		return n.base.clone()
+	}
+	for _, p := range apart {
+		p.apart = true
+	}
+	first := n.start()
+	w := first.landAll(n.flight(reserved))
+	for _, p := range apart {
+		p.apart = false
+	}
+	return w
+}
+
+// exchangeable returns those of the pods that can change places with another one.
+func (n *Node) exchangeable(uids []string) []*pod {
+	var list []*pod
 	for _, uid := range uids {
-		if p := n.pods[uid]; p != nil && !p.apart && p.stage != landedStage {
-			p.apart, n.valid = true, false
+		if p := n.pods[uid]; p != nil && n.hasTwin(p) {
+			list = append(list, p)
 		}
 	}
-	if !n.valid {
-		n.first, n.base, n.full, n.steps = worlds{}, worlds{}, worlds{}, nil
-		n.compute()
+	return list
+}
+
+func (n *Node) hasTwin(p *pod) bool {
+	if p.stage == landedStage {
+		return false
 	}
+	for _, q := range n.pods {
+		if q != p && q.stage != landedStage && q.alike(p) {
+			return true
+		}
+	}
+	return false
 }
 
 // addArrivals adds the admissions of pods whose place in the order is not known, and returns those that are possible now.

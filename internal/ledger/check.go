@@ -70,8 +70,8 @@ func (n *Node) Census() Census {
 	return c
 }
 
-// Check says which invariant of the account does not hold: lists and stages agree, turns ascend, every possible
-// state is sound, and what was cached equals what is computed anew.
+// Check says which invariant of the account does not hold: lists and stages agree, no trial has left a trace, turns ascend,
+// every possible state is sound, and what was cached equals what is computed anew.
 func (n *Node) Check() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -89,6 +89,9 @@ func (n *Node) checkStages() error {
 	for uid, p := range n.pods {
 		if p.uid != uid {
 			return fmt.Errorf("pod %s is filed under %s", p.uid, uid)
+		}
+		if p.apart {
+			return fmt.Errorf("pod %s is set apart, and nobody asks what would be without it", uid)
 		}
 		if got, want := slices.Contains(n.posted, p), p.stage == postedStage; got != want {
 			return fmt.Errorf("pod %s: among the posted %t, its stage says %t", uid, got, want)

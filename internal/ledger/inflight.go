@@ -53,7 +53,7 @@ func (n *Node) steady(r *placement.Request, d *placement.Decision) bool {
 	if len(mortals) > maxMortals {
 		return false
 	}
-	n.setApart(mortals)
+	base := n.supposing(mortals, false)
 	for set := 1; set < 1<<len(mortals); set++ {
 		var ended []string
 		for i, uid := range mortals {
@@ -61,7 +61,7 @@ func (n *Node) steady(r *placement.Request, d *placement.Decision) bool {
 				ended = append(ended, uid)
 			}
 		}
-		w := n.base.clone()
+		w := base.clone()
 		w.without(ended)
 		if a, same := w.sameAs(r, d); !same || !a.Exact {
 			return false

@@ -34,7 +34,8 @@ type pod struct {
 	// inertOn is the model on which inert was found out; inert pods have nothing pinned whatever the state.
 	inertOn *placement.Model
 	inert   bool
-	// shape is shapeKey of req, once somebody asked; apart: the pod changes places with no other.
+	// shape is shapeKey of req, once somebody asked; apart: the pod changes places with no other, as long as it is asked what
+	// would be without it.
 	shape string
 	apart bool
 	// turn orders posted pods.

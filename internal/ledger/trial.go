@@ -28,13 +28,11 @@ func (n *Node) Try(t *Trial, c *Candidate) Answer {
 	if n.report == nil {
 		return Answer{}
 	}
-	n.compute()
 	away := t.Without
 	if len(away) > 0 {
 		away = append(slices.Clip(away), n.departed()...)
 	}
-	n.setApart(away)
-	w := n.full.clone()
+	w := n.supposing(away, true)
 	w.without(away)
 	if !w.with(t.With) {
 		return waiting(cmp.Or(w.why, AfterOthers))
