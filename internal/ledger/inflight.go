@@ -317,9 +317,25 @@ func (n *Node) Gone(uid string, now time.Time) (settled *Landing) {
 func (n *Node) Heard(now time.Time, settle time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.dropGone(now, settle)
+}
+
+// Expire forgets pods that the API has not had for that long, unless there is a report: without one there may be no agent either
+// that Heard would tell of. It is for times after which no kubelet comes upon a pod: its watch has told it, or was broken and
+// begun anew.
+func (n *Node) Expire(now time.Time, after time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.report == nil {
+		n.dropGone(now, after)
+	}
+}
+
+// dropGone forgets pods in flight that have been gone for that long, and says whether there were any.
+func (n *Node) dropGone(now time.Time, after time.Duration) bool {
 	var drop []string
 	for uid, p := range n.pods {
-		if p.gone && p.stage != landedStage && now.Sub(p.goneAt) >= settle {
+		if p.gone && p.stage != landedStage && now.Sub(p.goneAt) >= after {
 			drop = append(drop, uid)
 		}
 	}

@@ -42,11 +42,17 @@ func (n *Node) Replace(r *Report) []Landing {
 	return n.accept(r)
 }
 
-// Withdraw says that there is no report that can be relied on.
+// Withdraw says that there is no report that can be relied on. Pods that it listed, and that the API does not have any more, are
+// forgotten: the next report lists those that the kubelet still holds, and there need not be a next one.
 func (n *Node) Withdraw() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.report = nil
+	for uid, p := range n.pods {
+		if p.stage == landedStage && p.gone {
+			delete(n.pods, uid)
+		}
+	}
 	n.changed()
 }
 

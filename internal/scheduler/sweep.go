@@ -18,7 +18,16 @@ func (c *core) sweep(ctx context.Context, exists func(name string) bool) {
 			return
 		case <-c.clock.After(sweepEvery):
 		}
+		c.nodes.expire(c.clock.Now())
 		found = c.nodes.sweep(found, exists)
+	}
+}
+
+// expire forgets pods that are gone from nodes without a report: of a node that is no more, or that has no agent, nobody tells
+// what has become of them.
+func (n *nodes) expire(now time.Time) {
+	for each := range n.all {
+		each.Expire(now, sweepEvery)
 	}
 }
 

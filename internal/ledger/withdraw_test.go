@@ -1,0 +1,40 @@
+package ledger
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// TestWithdrawForgetsWhatIsGone: what the kubelet still holds comes with the next report, and nothing of that is promised.
+func TestWithdrawForgetsWhatIsGone(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := open(t, k)
+	for _, r := range []*placement.Request{cpus("gone", 8), cpus("there", 1)} {
+		k.must(r)
+		n.See(Sighting{UID: r.UID, Request: r})
+	}
+	n.Accept(k.report())
+	n.Gone("gone", time.Unix(0, 0))
+	check(t, n)
+	n.Withdraw()
+	check(t, n)
+	if len(n.pods) != 1 || n.pods["there"] == nil {
+		t.Fatalf("%d pods are left, want the one that the API has", len(n.pods))
+	}
+	n.Replace(k.report()) // the kubelet still has it
+	check(t, n)
+	wantOutcome(t, "its CPUs may be free", n.Admit(cand(cpus("x", 8))), Waiting)
+	wantOutcome(t, "CPUs that are free", n.Admit(cand(cpus("y", 2))), Admitted)
+	k.end("gone")
+	k.sweep()
+	n.Replace(k.report())
+	check(t, n)
+	wantOutcome(t, "it has left", n.Admit(cand(cpus("x", 8))), Admitted)
+	n.Gone("there", time.Unix(0, 0))
+	n.Withdraw()
+	if !n.Idle() {
+		t.Error("a node without a report or a pod is not idle")
+	}
+}
