@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -23,8 +25,15 @@ func Ended(pod *corev1.Pod) bool {
 // Ending says whether the pod has ended or is being deleted: what it holds may be freed at any moment.
 func Ending(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil || Ended(pod) }
 
-// Mortal says whether the pod can end by itself.
-func Mortal(pod *corev1.Pod) bool { return pod.Spec.RestartPolicy != corev1.RestartPolicyAlways }
+// Mortal says whether the pod can end by itself: its containers are not all started again whatever they end with, or a
+// deadline ends it (spec.activeDeadlineSeconds). A container's own restart policy comes before the pod's.
+func Mortal(pod *corev1.Pod) bool {
+	ends := func(c corev1.Container) bool {
+		return c.RestartPolicy != nil && *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
+	}
+	return pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || pod.Spec.ActiveDeadlineSeconds != nil ||
+		slices.ContainsFunc(pod.Spec.Containers, ends) || slices.ContainsFunc(pod.Spec.InitContainers, ends)
+}
 
 // NotReadyError says that a report may not be relied on: its agent says so, and why.
 type NotReadyError struct {
