@@ -307,9 +307,6 @@ func newestOf(flight []*pod) int64 {
 func (n *Node) start() worlds {
 	w := worlds{model: n.report.Model, pinsMemory: n.report.pinsMemory, shared: true}
 	w.all = []world{{state: n.report.state}}
-	for _, p := range n.flight(true) {
-		w.expect(p)
-	}
 	var set uint32
 	for _, uid := range n.report.order {
 		set |= n.eventsOfReported(&w, uid)
@@ -379,12 +376,16 @@ func (w *worlds) expect(p *pod) uint32 {
 func (w *worlds) landAll(flight []*pod) worlds {
 	orders := landingOrders(flight, (*pod).alike)
 	out := w.clone()
+	for _, p := range flight {
+		out.expect(p) // the same events in every order
+	}
 	if orders == nil {
 		out.giveUp(ManyOrders)
 		return out
 	}
+	begin := out
 	for i, order := range orders {
-		one := w.clone()
+		one := begin.clone()
 		for _, p := range order {
 			one.land(p)
 		}

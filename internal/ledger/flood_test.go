@@ -1,0 +1,35 @@
+package ledger
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// TestAReservedPodDoesNotFloodThePosted: what may happen to a pod once it is admitted does not count for those before it,
+// whether their states were computed before it came or after.
+func TestAReservedPodDoesNotFloodThePosted(t *testing.T) {
+	cfg := pinning
+	cfg.MemoryManagerPolicy = "Static"
+	cfg.ReservedMemory = []placement.ReservedMemory{{NUMA: 0, Limits: map[string]uint64{"memory": 1 << 30}}}
+	k := newKubelet(t, model(t, twoSockets, cfg))
+	n := open(t, k)
+	for i := range maxEvents {
+		r := cpus(fmt.Sprint("ending", i), 1)
+		k.must(r)
+		n.See(Sighting{UID: r.UID, Request: r, Ending: true})
+	}
+	n.Accept(k.report())
+	check(t, n)
+	r := cpus("x", 1)
+	r.Containers = append(cpus("", 1).Containers, r.Containers...)
+	r.Containers[0].Name, r.Containers[0].Kind = "init", placement.Init // its memory is freed when the other one starts
+	if a := reserve(t, n, r); !a.OK() {
+		t.Fatal(a)
+	}
+	if n.base.uncertain() || n.full.why != ManyEvents {
+		t.Errorf("%q before it and %q after it, want to be certain before it", n.base.why, n.full.why)
+	}
+	post(t, n, r.UID)
+}
