@@ -382,11 +382,11 @@ func copyDecision(d *placement.Decision) placement.Decision {
 }
 
 // Glance is See for a pod that the ledger knows well: it says true when there is nothing to be learned.
-func (n *Node) Glance(uid string, ending bool) bool {
+func (n *Node) Glance(uid string, ending, mortal bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := n.pods[uid]
-	if p == nil || p.ending != ending || p.gone || p.suspect != nil || p.stage != landedStage && p.stage != postedStage {
+	if p == nil || p.ending != ending || p.mortal != mortal || p.gone || p.suspect != nil || p.stage != landedStage && p.stage != postedStage {
 		return false
 	}
 	p.seen = true

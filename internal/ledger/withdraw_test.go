@@ -38,3 +38,22 @@ func TestWithdrawForgetsWhatIsGone(t *testing.T) {
 		t.Error("a node without a report or a pod is not idle")
 	}
 }
+
+// TestGlanceSeesThatAPodHasBecomeMortal: a deadline can be given to a pod that runs.
+func TestGlanceSeesThatAPodHasBecomeMortal(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	k.must(cpus("a", 2))
+	n := open(t, k)
+	n.See(Sighting{UID: "a", Request: cpus("a", 2)})
+	n.Accept(k.report())
+	if !n.Glance("a", false, false) {
+		t.Error("looks again at a pod that it knows")
+	}
+	if n.Glance("a", false, true) {
+		t.Error("does not look at a pod that has got a deadline")
+	}
+	n.See(Sighting{UID: "a", Request: cpus("a", 2), Mortal: true})
+	if !n.Glance("a", false, true) {
+		t.Error("has not learnt of the deadline")
+	}
+}

@@ -89,7 +89,7 @@ func (f *feed) podSeen(pod *corev1.Pod, initial bool) {
 	f.waiters.done(pod.UID)
 	f.resolve(pod, pod.Spec.NodeName)
 	n := f.nodes.get(pod.Spec.NodeName)
-	if n.Glance(uidOf(pod), wire.Ending(pod)) {
+	if n.Glance(uidOf(pod), wire.Ending(pod), wire.Mortal(pod)) {
 		return
 	}
 	request, err := wire.Request(pod)
