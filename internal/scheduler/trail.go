@@ -176,7 +176,8 @@ func (t *trail) write(ctx context.Context, state string) error {
 	var err error
 	for range tries {
 		next := t.lease.DeepCopy()
-		next.Annotations[trailAnnotation] = state
+		// Where somebody has taken the last annotation off there is no map.
+		metav1.SetMetaDataAnnotation(&next.ObjectMeta, trailAnnotation, state)
 		var written *coordinationv1.Lease
 		if written, err = t.leases.Update(ctx, next, metav1.UpdateOptions{}); err == nil {
 			t.lease = written
@@ -192,9 +193,7 @@ func (t *trail) write(ctx context.Context, state string) error {
 		case found.Spec.HolderIdentity == nil || *found.Spec.HolderIdentity != t.name:
 			return errDeposed
 		}
-		if t.lease = found; t.lease.Annotations == nil {
-			t.lease.Annotations = map[string]string{}
-		}
+		t.lease = found
 	}
 	return err
 }
