@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -111,7 +112,8 @@ func (t *takeover) claim(ctx context.Context) (left legacy) {
 // fenceWorkers is how many pods are fenced at a time.
 const fenceWorkers = 16
 
-// fence fences all pods that could be bound, and returns how many when the feed has seen them.
+// fence fences all pods that could be bound, and returns how many when the feed has seen them, or ctx ends. Beside that the
+// error says why some pod was not fenced.
 func (t *takeover) fence(ctx context.Context) (int, error) {
 	pods, err := t.bindable(ctx)
 	if err != nil {
@@ -123,14 +125,13 @@ func (t *takeover) fence(ctx context.Context) (int, error) {
 	for _, pod := range pods {
 		g.Go(func() error { return t.fenceOne(ctx, pod) })
 	}
-	if err := g.Wait(); err != nil {
-		return len(pods), err
-	}
+	// A pod that cannot be fenced may be bound until the limit, like one whose fence has not been seen.
+	err = g.Wait()
 	select {
 	case <-done:
-		return len(pods), nil
+		return len(pods), err
 	case <-ctx.Done():
-		return len(pods), ctx.Err()
+		return len(pods), errors.Join(ctx.Err(), err)
 	}
 }
 

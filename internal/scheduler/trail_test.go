@@ -23,7 +23,9 @@ func TestTrailWithoutAnnotations(t *testing.T) {
 		t.Errorf("when it is over the Lease says %q", got)
 	}
 	// Again, while we lead.
+	a.mu.Lock() // the clock has set off a clear of its own
 	a.lease.Annotations = nil
+	a.mu.Unlock()
 	if err := a.enter(t.Context()); err != nil {
 		t.Fatal(err)
 	}
