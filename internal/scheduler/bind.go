@@ -191,7 +191,7 @@ func (w *writing) readBack(ctx context.Context, cause error) error {
 		written, err := w.isWritten(ctx)
 		if err != nil || written {
 			outcome = err
-			return err == nil || definite(err), nil
+			return !errors.Is(err, errUnread), nil
 		}
 		// Even a definite refusal may mean that the first request arrived meanwhile: look again.
 		err = w.again(ctx)
@@ -224,16 +224,20 @@ func (w *writing) again(ctx context.Context) error {
 	return w.send(ctx, b)
 }
 
-// isWritten says whether the pod is bound to the node, and if not for which version of it a Binding would hold. A definite
-// error says that it never will be bound by this one.
+// errUnread says that the pod could not be read: whatever the API server answers, nothing follows for the Binding.
+var errUnread = errors.New("the pod could not be read back")
+
+// isWritten says whether the pod is bound to the node, and if not for which version of it a Binding would hold. An error
+// other than errUnread is the last word: errInDoubt, or that it never will be bound by this one.
 func (w *writing) isWritten(ctx context.Context) (bool, error) {
 	pod, err := w.handle.ClientSet().CoreV1().Pods(w.pod.Namespace).Get(ctx, w.pod.Name, metav1.GetOptions{})
-	if err != nil {
-		return false, err
-	}
 	switch {
+	case apierrors.IsNotFound(err):
+		return false, w.gone(err)
+	case err != nil:
+		return false, fmt.Errorf("%w: %w", errUnread, err)
 	case pod.UID != w.pod.UID:
-		return false, apierrors.NewNotFound(corev1.Resource("pods"), w.pod.Name)
+		return false, w.gone(apierrors.NewNotFound(corev1.Resource("pods"), w.pod.Name))
 	case pod.Spec.NodeName == w.node.name:
 		return true, nil
 	case pod.Spec.NodeName != "":
@@ -245,6 +249,14 @@ func (w *writing) isWritten(ctx context.Context) (bool, error) {
 	}
 	w.version = pod.ResourceVersion
 	return false, nil
+}
+
+// gone is what it means that there is no such pod any more: it may have been bound before, and deleted by force.
+func (w *writing) gone(err error) error {
+	if w.lost {
+		return fmt.Errorf("%w: %w", errInDoubt, err)
+	}
+	return err
 }
 
 func (w *writing) conflict(why string) error {
@@ -264,7 +276,7 @@ func (p *Plugin) post(ctx context.Context, b *corev1.Binding) error {
 	return p.handle.ClientSet().CoreV1().Pods(b.Namespace).Bind(ctx, b, metav1.CreateOptions{})
 }
 
-// definite says whether the API server has said that it did not do what was asked.
+// definite says whether the API server has said that it did not write the Binding that it was asked for.
 func definite(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) ||
 		apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err) ||

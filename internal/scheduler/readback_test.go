@@ -1,0 +1,126 @@
+package scheduler
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/ledger"
+)
+
+// apiHandle is as much of a framework's handle as Bind needs.
+type apiHandle struct {
+	fwk.Handle
+	client    *fake.Clientset
+	informers informers.SharedInformerFactory
+}
+
+func (h apiHandle) ClientSet() kubernetes.Interface                        { return h.client }
+func (h apiHandle) SharedInformerFactory() informers.SharedInformerFactory { return h.informers }
+func (h apiHandle) APICacher() fwk.APICacher                               { return nil }
+
+// attached gives the fixture an API server, which has the pods, and node n its report.
+func attached(t *testing.T, pods ...runtime.Object) (*fixture, apiHandle) {
+	register()
+	f := newFixture(t)
+	f.feed.topologySeen(f.topology())
+	h := apiHandle{client: fake.NewClientset(pods...)}
+	h.informers = informers.NewSharedInformerFactory(h.client, 0)
+	f.handle = h
+	for _, pod := range pods {
+		h.tell(t, pod)
+	}
+	return f, h
+}
+
+// tell has the scheduler's own watch know an object.
+func (h apiHandle) tell(t *testing.T, pod runtime.Object) {
+	if err := h.informers.Core().V1().Pods().Informer().GetStore().Add(pod); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// onBind says how the API server answers Bindings.
+func (h apiHandle) onBind(answer func(*corev1.Binding) error) {
+	h.client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		b := action.(clienttesting.CreateAction).GetObject().(*corev1.Binding)
+		return true, b, answer(b)
+	})
+}
+
+// onGet says how the API server answers when the pod is read.
+func (h apiHandle) onGet(answer func() (*corev1.Pod, error)) {
+	h.client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		pod, err := answer()
+		return true, pod, err
+	})
+}
+
+// reserve brings a pod to where it has a place on node n, and may be bound.
+func (f *fixture) reserve(pod *corev1.Pod) *cycleData {
+	f.Helper()
+	state := newCycleData()
+	if _, s := f.PreFilter(f.Context(), state, pod, nil); !s.IsSuccess() {
+		f.Fatal(s)
+	}
+	if s := f.Reserve(f.Context(), state, pod, "n"); !s.IsSuccess() {
+		f.Fatal(s)
+	}
+	return state
+}
+
+// TestReadBackThatFails: whatever comes instead of the pod says nothing of a Binding whose answer was lost. Its place stays
+// taken.
+func TestReadBackThatFails(t *testing.T) {
+	pods := corev1.Resource("pods")
+	for what, found := range map[string]func() (*corev1.Pod, error){
+		"before RBAC is loaded":  func() (*corev1.Pod, error) { return nil, apierrors.NewForbidden(pods, "x", errors.New("no role")) },
+		"before tokens are":      func() (*corev1.Pod, error) { return nil, apierrors.NewUnauthorized("who are you") },
+		"too busy":               func() (*corev1.Pod, error) { return nil, apierrors.NewTooManyRequestsError("later") },
+		"bound, and gone since":  func() (*corev1.Pod, error) { return nil, apierrors.NewNotFound(pods, "x") },
+		"gone, and another here": func() (*corev1.Pod, error) { return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "another"}}, nil },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			pod := pinned("x", 8)
+			f, h := attached(t, pod)
+			h.onBind(func(*corev1.Binding) error { return errors.New("connection reset by peer") })
+			h.onGet(found)
+			state := f.reserve(pod)
+			s := f.Bind(t.Context(), state, pod, "n")
+			if !errors.Is(s.AsError(), errInDoubt) {
+				t.Errorf("%v, want a doubt", s)
+			}
+			f.nodes.get("n").Forget(uidOf(pod)) // as Unreserve does
+			if c := f.nodes.get("n").Census(); c.Afloat != 1 {
+				t.Errorf("%+v, want a pod that may be on the node", c)
+			}
+			next := pinned("next", 8)
+			if a := f.nodes.get("n").Admit(f.wait(next)); a.OK() {
+				t.Errorf("%v: the place is given away", a.Outcome)
+			}
+		})
+	}
+}
+
+// TestARefusedBindingOfAPodThatIsGone: the API server has said that it was not written, so that there is nothing to doubt.
+func TestARefusedBindingOfAPodThatIsGone(t *testing.T) {
+	pod := pinned("x", 8)
+	f, h := attached(t, pod)
+	pods := corev1.Resource("pods")
+	h.onBind(func(*corev1.Binding) error { return apierrors.NewConflict(pods, "x", errors.New("changed")) })
+	h.onGet(func() (*corev1.Pod, error) { return nil, apierrors.NewNotFound(pods, "x") })
+	if s := f.Bind(t.Context(), f.reserve(pod), pod, "n"); !apierrors.IsNotFound(s.AsError()) || errors.Is(s.AsError(), errInDoubt) {
+		t.Errorf("%v, want that it is gone", s)
+	}
+	f.want("the place is free", pinned("next", 8), ledger.Admitted)
+}
