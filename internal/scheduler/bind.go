@@ -37,7 +37,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	}
 	defer n.gate.leave()
 	if why := n.refusal(p.clock.Now(), p.args.StaleAfter.Duration); why != "" {
-		return fwk.NewStatus(fwk.Unschedulable, why)
+		return refuse(state, fwk.NewStatus(fwk.Unschedulable, why))
 	}
 	// Before the decision: nothing may come between that and the Binding which takes time.
 	if err := p.enterTrail(ctx); err != nil {
@@ -45,6 +45,9 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	}
 	status, err := p.decideAndWrite(ctx, pod, n)
 	p.leaveTrail(err)
+	if status.IsRejected() {
+		return refuse(state, status)
+	}
 	return status
 }
 

@@ -100,7 +100,7 @@ func TestReadBackThatFails(t *testing.T) {
 			if !errors.Is(s.AsError(), errInDoubt) {
 				t.Errorf("%v, want a doubt", s)
 			}
-			f.nodes.get("n").Forget(uidOf(pod)) // as Unreserve does
+			f.Unreserve(t.Context(), state, pod, "n")
 			if c := f.nodes.get("n").Census(); c.Afloat != 1 {
 				t.Errorf("%+v, want a pod that may be on the node", c)
 			}

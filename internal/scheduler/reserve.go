@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -17,22 +18,41 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	}
 	n := p.nodes.get(nodeName)
 	if why := n.refusal(p.clock.Now(), p.args.StaleAfter.Duration); why != "" {
-		return fwk.NewStatus(fwk.Unschedulable, why)
+		return refuse(state, fwk.NewStatus(fwk.Unschedulable, why))
 	}
 	var d placement.Decision
 	a := n.Node.Reserve(&c.Candidate, &d)
 	verdicts.WithLabelValues("Reserve", a.Outcome.String(), reasonOf(&a)).Inc()
 	if status := statusOf(&a); status != nil {
 		c.again = p.many()
-		return status
+		return refuse(state, status)
+	}
+	// Later would be too late: what comes before Bind may bind the pod to the node, as its volumes do.
+	if err := wire.CheckPlacement(pod, &d); err != nil {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot write the placement: "+err.Error())
 	}
 	c.number = p.reserved.Add(1)
 	p.waiters.done(pod.UID)
 	return nil
 }
 
-// Unreserve takes a pod back whose Binding was not written, and lets it wait: what kept it may be over before its back-off
-// is. A pod whose Binding may have been written stays.
+// refusedKey is in the state of a cycle in which this plugin, asking the node again, heard otherwise than in Filter.
+const refusedKey fwk.StateKey = Name + "/refused"
+
+type refused struct{}
+
+// Clone implements fwk.StateData.
+func (r refused) Clone() fwk.StateData { return r }
+
+// refuse notes that it is the node which refuses the pod, and not something that may do so for ever.
+func refuse(state fwk.CycleState, status *fwk.Status) *fwk.Status {
+	state.Write(refusedKey, refused{})
+	return status
+}
+
+// Unreserve takes a pod back whose Binding was not written. A pod whose Binding may have been written stays. Where the node
+// refused, the pod waits for nodes: what kept it may be over before its back-off is. Where something else did, its back-off
+// counts, and no node cuts it short.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
 	c := cycleOf(state)
 	if c == nil {
@@ -40,15 +60,22 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 	}
 	n := p.nodes.get(nodeName)
 	n.Forget(string(pod.UID))
+	_, err := state.Read(refusedKey)
+	if err != nil {
+		p.waiters.done(pod.UID)
+	}
+	p.waiters.wake(n) // before the pod waits too: it would be called to its own place
+	if err != nil {
+		return
+	}
 	p.waiters.add(pod, &c.Candidate, p.clock.Now())
 	p.waiters.tried(pod.UID)
 	p.forgetIfGone(pod)
-	p.waiters.wake(n)
 	p.tryAgain(pod, c)
 }
 
-// tryAgain activates a pod that Reserve or Bind has refused: Filter found nodes that take it, and nothing need change about
-// those for it to have one of them.
+// tryAgain activates a pod that the node has refused in Reserve or Bind: Filter found nodes that take it, and nothing need
+// change about those for it to have one of them.
 func (p *Plugin) tryAgain(pod *corev1.Pod, c *cycle) {
 	if c.again {
 		p.waiters.wakeOne(pod)

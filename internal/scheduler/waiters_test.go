@@ -122,7 +122,12 @@ func TestAPodThatBindRefusesWaits(t *testing.T) {
 	if f.waiters.len() != 0 {
 		t.Fatal("it waits although it has a node")
 	}
+	refuse(state, nil)
 	f.Unreserve(t.Context(), state, p, "n")
+	if len(woken) > 0 {
+		t.Fatalf("%v woken at once: it is its own place that is free", <-woken)
+	}
+	f.clock.Step(callAgainAfter)
 	if names := <-woken; fmt.Sprint(names) != "[x]" {
 		t.Errorf("%v woken", names)
 	}

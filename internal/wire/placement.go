@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
@@ -140,6 +142,62 @@ func EncodePlacement(p *Placement) (string, error) {
 		return "", fmt.Errorf("refusing to write a placement that no reader takes: %w", err)
 	}
 	return text, nil
+}
+
+// CheckPlacement says whether EncodePlacement can write the decision, whatever else the placement says, and whether the pod's other
+// annotations leave room for it. The error names the pod. It is cheap for all but large decisions and large annotations.
+func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error {
+	if rough := roughBytes(d); len(d.Containers) <= maxContainers && rough <= MaxPlacementBytes && CheckAnnotations(pod, rough) == nil {
+		return nil
+	}
+	text, err := EncodePlacement(&Placement{
+		Sequence: math.MaxUint64, Report: math.MaxInt64, Certainty: VerdictOnly, Guarantee: GuaranteeAmounts, Decision: *d, // the longest words
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", podName(pod), err)
+	}
+	return CheckAnnotations(pod, len(text))
+}
+
+// CheckAnnotations says whether the pod has room for a placement of so many bytes beside its other annotations. The API server limits
+// their sum at every write but that of a Binding (BindingREST.setPodNodeAndMetadata): a pod bound with more runs, and its kubelet can
+// never write its status. The error is a *FieldError.
+func CheckAnnotations(pod *corev1.Pod, bytes int) error {
+	total := len(PlacementAnnotation) + bytes
+	for name, value := range pod.Annotations {
+		if name != PlacementAnnotation {
+			total += len(name) + len(value)
+		}
+	}
+	if total <= validation.TotalAnnotationSizeLimitB {
+		return nil
+	}
+	return fieldErrors(podName(pod)).at(field.NewPath("metadata", "annotations"), fmt.Sprint(total, " bytes with ", PlacementAnnotation),
+		fmt.Sprint("at most ", validation.TotalAnnotationSizeLimitB, ", which the API server allows in all"))
+}
+
+// roughBytes is no less than EncodePlacement's text for the decision has, and found without writing it.
+func roughBytes(d *placement.Decision) int {
+	const (
+		frame  = 256 // names, brackets and numbers of one thing
+		number = 5   // "1023,"
+		escape = 6   // `\u0000` for one byte
+	)
+	n := frame + escape*len(d.UID)
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		n += frame + escape*len(c.Name) + number*(c.CPUs.Len()+c.Hint.NUMA.Len())
+		for j := range c.Memory {
+			n += frame + escape*len(c.Memory[j].Resource) + number*c.Memory[j].NUMA.Len()
+		}
+		for j := range c.Devices {
+			n += frame + escape*len(c.Devices[j].Resource)
+			for _, id := range c.Devices[j].IDs {
+				n += escape*len(id) + len(`"",`)
+			}
+		}
+	}
+	return n
 }
 
 func encodeContainer(c *placement.ContainerDecision) containerJSON {

@@ -1,0 +1,83 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/ledger"
+)
+
+// TestAPodThatSomethingElseFailsKeepsItsBackOff: a webhook that is down would be asked as fast as pods can be placed. The
+// place is free for others meanwhile.
+func TestAPodThatSomethingElseFailsKeepsItsBackOff(t *testing.T) {
+	pod, other := pinned("x", 8), pinned("other", 4)
+	f, h := attached(t, pod, other)
+	h.onBind(func(*corev1.Binding) error {
+		return apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New("a webhook says no"))
+	})
+	one := on(pinned("one", 7), "n")
+	f.admit(one)
+	f.feed.topologySeen(f.topology())
+	f.feed.podSeen(one, false)
+	woken := make(calls, 10)
+	f.waiters.activator = woken
+	state := f.reserve(pod)
+	other.CreationTimestamp.Time = other.CreationTimestamp.AddDate(0, 0, 1) // nobody asks whether it comes first
+	f.want("the node is full", other, ledger.Refused)
+	if s := f.Bind(t.Context(), state, pod, "n"); s.IsSuccess() {
+		t.Fatal("bound")
+	}
+	f.Unreserve(t.Context(), state, pod, "n")
+	if names := <-woken; fmt.Sprint(names) != "[other]" {
+		t.Errorf("%v woken, want the one that waits for the place", names)
+	}
+	f.waiters.done(other.UID)
+	f.feed.topologySeen(f.topology())
+	if len(woken) > 0 {
+		t.Errorf("%v woken", <-woken)
+	}
+	if f.clock.HasWaiters() || f.waiters.len() > 0 {
+		t.Error("it is to be woken before its back-off is over")
+	}
+}
+
+// TestAPodThatReserveCannotWrite: no attempt would come to another end, so that none follows by itself.
+func TestAPodThatReserveCannotWrite(t *testing.T) {
+	many := pinned("many", 1)
+	small := many.Spec.Containers[0]
+	small.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}
+	many.Spec.Containers = nil
+	for i := range 257 {
+		small.Name = fmt.Sprint("c", i)
+		many.Spec.Containers = append(many.Spec.Containers, small)
+	}
+	wordy := pinned("wordy", 1)
+	wordy.Annotations = map[string]string{"example.com/notes": strings.Repeat("x", 256<<10-100)}
+	for want, pod := range map[string]*corev1.Pod{"256": many, "262144": wordy} {
+		f, _ := attached(t, pod)
+		woken := make(calls, 10)
+		f.waiters.activator = woken
+		state := newCycleData()
+		if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {
+			t.Fatal(s)
+		}
+		s := f.Reserve(t.Context(), state, pod, "n")
+		if s.Code() != fwk.UnschedulableAndUnresolvable || !strings.Contains(s.Message(), "default/"+pod.Name) || !strings.Contains(s.Message(), want) {
+			t.Errorf("%s: %v %.300q", pod.Name, s.Code(), s.Message())
+		}
+		f.Unreserve(t.Context(), state, pod, "n")
+		if c := f.nodes.get("n").Census(); c.Reserved > 0 {
+			t.Errorf("%s: %+v", pod.Name, c)
+		}
+		if len(woken) > 0 || f.clock.HasWaiters() || f.waiters.len() > 0 {
+			t.Errorf("%s is tried again", pod.Name)
+		}
+	}
+}
