@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,7 +64,7 @@ func (p *Plugin) decideAndWrite(ctx context.Context, pod *corev1.Pod, n *node) (
 		return status, nil
 	}
 	p.feed.posted.Store(pod.UID, n)
-	w := &writing{Plugin: p, node: n, pod: pod, turn: posting.Turn, report: posting.Report, decision: &d, version: p.versionOf(pod)}
+	w := &writing{Plugin: p, node: n, pod: pod, turn: posting.Turn, report: posting.Report, decision: &d, now: p.newest(pod)}
 	err = w.write(ctx, posting.Answer.Exact)
 	return p.conclude(pod, n, err), err
 }
@@ -91,21 +92,40 @@ func (p *Plugin) leaveTrail(err error) {
 	p.takeover.trail.leave(quietFrom)
 }
 
-// versionOf returns the newest resource version of the pod for which its Binding still holds: the pod may have been
-// written since its cycle began, mostly by this scheduler itself.
-func (p *Plugin) versionOf(pod *corev1.Pod) string {
+// newest returns the pod as its Binding is to be for: it may have been written since its cycle began, mostly by this
+// scheduler itself.
+func (p *Plugin) newest(pod *corev1.Pod) *corev1.Pod {
 	newest, err := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
-	if err != nil || newest.UID != pod.UID || !p.mayBind(pod, newest) {
-		return pod.ResourceVersion
+	if err != nil || newest.UID != pod.UID || p.cannotBind(pod, newest) != "" {
+		return pod
 	}
-	return newest.ResourceVersion
+	return newest
 }
 
-// mayBind says whether a pod that was decided for as it was then may be bound as it is now: nobody else has taken over
-// between.
-func (p *Plugin) mayBind(then, now *corev1.Pod) bool {
+// cannotBind says why a pod that was decided for as it was then may not be bound as it is now; "" when it may: nobody else has
+// taken over between, and it asks for the same.
+func (p *Plugin) cannotBind(then, now *corev1.Pod) string {
 	fence := fenceOf(now)
-	return fence == fenceOf(then) || p.takeover != nil && fence == p.takeover.trail.name
+	switch {
+	case fence != fenceOf(then) && (p.takeover == nil || fence != p.takeover.trail.name):
+		return "fenced by another scheduler"
+	case !asksTheSame(then, now):
+		return "resized"
+	}
+	return ""
+}
+
+// asksTheSame says whether what was decided for the pod is what it asks for now: it can be resized before it is bound.
+func asksTheSame(then, now *corev1.Pod) bool {
+	if then.ResourceVersion == now.ResourceVersion {
+		return true
+	}
+	// Which of its devices are claimed is written on the way to Bind, for nodes that have no device plugin for them.
+	like := *now
+	like.Status.ExtendedResourceClaimStatus = then.Status.ExtendedResourceClaimStatus
+	asked, err := wire.Request(then)
+	asks, err2 := wire.Request(&like)
+	return err == nil && err2 == nil && reflect.DeepEqual(asked, asks)
 }
 
 // conclude draws the ledger's conclusion from how the write went.
@@ -133,8 +153,8 @@ type writing struct {
 	turn     int64
 	report   int64 // what was decided on, whatever has come since
 	decision *placement.Decision
-	// version is the resource version of the pod that the Binding is for.
-	version string
+	// now is the pod as the Binding is for: with this resource version it holds.
+	now *corev1.Pod
 	// lost: some request had no answer, so that a Binding may be written yet.
 	lost bool
 }
@@ -146,9 +166,12 @@ func (w *writing) binding(exact bool) (*corev1.Binding, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := wire.CheckAnnotations(w.now, len(text)); err != nil {
+		return nil, err
+	}
 	return &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: w.pod.Namespace, Name: w.pod.Name, UID: w.pod.UID, ResourceVersion: w.version,
+			Namespace: w.pod.Namespace, Name: w.pod.Name, UID: w.pod.UID, ResourceVersion: w.now.ResourceVersion,
 			Annotations: map[string]string{wire.PlacementAnnotation: text},
 		},
 		Target: corev1.ObjectReference{Kind: "Node", Name: w.node.name},
@@ -247,10 +270,11 @@ func (w *writing) isWritten(ctx context.Context) (bool, error) {
 		return false, w.conflict("bound to " + pod.Spec.NodeName)
 	case pod.DeletionTimestamp != nil:
 		return false, w.conflict("being deleted")
-	case !w.mayBind(w.pod, pod):
-		return false, w.conflict("fenced by another scheduler")
 	}
-	w.version = pod.ResourceVersion
+	if why := w.cannotBind(w.pod, pod); why != "" {
+		return false, w.conflict(why)
+	}
+	w.now = pod
 	return false, nil
 }
 
