@@ -28,8 +28,8 @@ const (
 	trailIdle = time.Second
 )
 
-// errDeposed says that another scheduler has taken over.
-var errDeposed = errors.New("another scheduler has taken over")
+// errDeposed says that another scheduler has taken over, or may: the Lease is not ours any more.
+var errDeposed = errors.New("another scheduler has taken over, or the Lease was deleted")
 
 // trail is what a leader leaves behind for the next one: a Lease that is written before the first of a series of
 // Bindings, and after the last. What a leader that died in between has sent may still be written; see takeover.
@@ -163,7 +163,9 @@ func (t *trail) clear() {
 	switch {
 	case err == nil:
 		t.marked = false
-	case !errors.Is(err, errDeposed):
+	case errors.Is(err, errDeposed):
+		t.marked = false // what it says is not ours: enter has to see
+	default:
 		t.logger.Error(err, "Lease not written: it says on that Bindings are under way", "lease", TrailName)
 		t.quietFrom = now.Add(readBackFor)
 		t.arm()
@@ -183,11 +185,13 @@ func (t *trail) write(ctx context.Context, state string) error {
 			t.lease = written
 			return nil
 		}
-		if !apierrors.IsConflict(err) {
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return err
 		}
 		found, getErr := t.leases.Get(ctx, TrailName, metav1.GetOptions{})
 		switch {
+		case apierrors.IsNotFound(getErr): // deleted: whoever claims it first has it
+			return errDeposed
 		case getErr != nil:
 			return getErr
 		case found.Spec.HolderIdentity == nil || *found.Spec.HolderIdentity != t.name:
