@@ -175,8 +175,14 @@ func (n *Node) Admit(c *Candidate) Answer {
 	return n.admit(c)
 }
 
-// questionOf returns under what the answer to a candidate is remembered.
-func (n *Node) questionOf(c *Candidate) question { return c.question(n.newest) }
+// questionOf returns under what the answer to a candidate is remembered. A pod that the node has already, as one whose Binding is in
+// doubt, is answered for itself alone: no other has its place.
+func (n *Node) questionOf(c *Candidate) question {
+	if n.pods[c.Request.UID] != nil {
+		return question{}
+	}
+	return c.question(n.newest)
+}
 
 // question is what the candidate asks of a node where the newest pod in flight is of that second.
 func (c *Candidate) question(newest int64) question {

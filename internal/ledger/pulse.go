@@ -54,7 +54,7 @@ func (n *Node) Sample(c *Candidate) (a Answer, beat uint32, lasting bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a = n.admit(c)
-	return a, n.pulse.Now(), c.Shape != 0 && c.Created > n.newest
+	return a, n.pulse.Now(), n.lasts(c)
 }
 
 // Estimate is Sample, but does not go through the orders in which a kubelet may admit the candidate and pods in flight that
@@ -67,8 +67,11 @@ func (n *Node) Estimate(c *Candidate) (a Answer, beat uint32, lasting, sure bool
 		return a, n.pulse.Now(), false, false
 	}
 	a = n.admit(c)
-	return a, n.pulse.Now(), c.Shape != 0 && c.Created > n.newest, true
+	return a, n.pulse.Now(), n.lasts(c), true
 }
+
+// lasts says whether an answer to the candidate is one to all of its shape that follow the pods in flight.
+func (n *Node) lasts(c *Candidate) bool { return n.questionOf(c).shape != 0 && c.Created > n.newest }
 
 // firstOrder answers for the order of Reserve, where there are others and nobody has gone through them.
 func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
@@ -79,13 +82,13 @@ func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
 	if c.Created > n.newest || n.full.uncertain() {
 		return Answer{}, false
 	}
-	q := question{shape: c.Shape}
+	q := question{shape: n.questionOf(c).shape}
 	if known := n.estimates.find(q); known != nil {
 		return *known, known.OK()
 	}
 	a = n.full.ask(c.Request)
 	a.Certain, a.Exact = false, false
-	if c.Shape != 0 {
+	if q.shape != 0 {
 		n.estimates.put(q, a)
 	}
 	return a, a.OK()

@@ -24,7 +24,6 @@ type load struct {
 	maxCPUs          int
 	memory           bool   // vary memory, so that it decides, too
 	hugepages        bool   // ask for 2 MiB pages now and then
-	multiple         int    // CPUs are a multiple of it
 	seed             uint64 // makes the pods
 	scheduler        string // that places them; "": Berth's
 }
@@ -34,7 +33,7 @@ func (l load) pods(round int) []*corev1.Pod {
 	rng := rand.New(rand.NewPCG(l.seed, uint64(round)))
 	var out []*corev1.Pod
 	for i := range l.perRound {
-		cpus := (1 + rng.IntN(l.maxCPUs/l.multiple)) * l.multiple
+		cpus := 1 + rng.IntN(l.maxCPUs)
 		pod := pinnedPod(fmt.Sprintf("r%d-%d", round, i), cpus)
 		pod.Spec.SchedulerName = l.scheduler
 		res := &pod.Spec.Containers[0].Resources
