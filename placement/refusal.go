@@ -228,7 +228,8 @@ func (s *slot) need(m *Model, asked uint64) Need {
 	}
 	for pos := 0; m.space != nil && pos < m.space.Len(); pos++ {
 		if total := p.Touching(all, pos); total > 0 {
-			n.Nodes = append(n.Nodes, NodeAmount{NUMA: m.space.ID(pos), Free: uint64(p.Touching(free, pos)), Total: uint64(total), Reused: uint64(p.Touching(s.reusable, pos))})
+			n.Nodes = append(n.Nodes, NodeAmount{NUMA: m.space.ID(pos), Free: uint64(p.Touching(free, pos)), Total: uint64(total),
+				Reused: uint64(p.Touching(s.reusable, pos))})
 		}
 	}
 	return n

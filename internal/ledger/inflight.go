@@ -50,6 +50,9 @@ const maxMortals = 3
 // time that the kubelet admits the pod.
 func (n *Node) steady(r *placement.Request, d *placement.Decision) bool {
 	mortals := n.mortals()
+	if len(mortals) == 0 {
+		return true
+	}
 	if len(mortals) > maxMortals {
 		return false
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +37,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	}
 	defer n.gate.leave()
 	if why := n.refusal(p.clock.Now(), p.args.StaleAfter.Duration); why != "" {
-		return refuse(state, fwk.NewStatus(fwk.Unschedulable, why))
+		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why))
 	}
 	// Before the decision: nothing may come between that and the Binding which takes time.
 	if err := p.enterTrail(ctx); err != nil {
@@ -47,7 +46,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	status, err := p.decideAndWrite(ctx, pod, n)
 	p.leaveTrail(err)
 	if status.IsRejected() {
-		return refuse(state, status)
+		return c.refuse(status)
 	}
 	return status
 }
@@ -109,23 +108,16 @@ func (p *Plugin) cannotBind(then, now *corev1.Pod) string {
 	switch {
 	case fence != fenceOf(then) && (p.takeover == nil || fence != p.takeover.trail.name):
 		return "fenced by another scheduler"
-	case !asksTheSame(then, now):
-		return "resized"
-	}
-	return ""
-}
-
-// asksTheSame says whether what was decided for the pod is what it asks for now: it can be resized before it is bound.
-func asksTheSame(then, now *corev1.Pod) bool {
-	if then.ResourceVersion == now.ResourceVersion {
-		return true
+	case then.ResourceVersion == now.ResourceVersion:
+		return ""
 	}
 	// Which of its devices are claimed is written on the way to Bind, for nodes that have no device plugin for them.
 	like := *now
 	like.Status.ExtendedResourceClaimStatus = then.Status.ExtendedResourceClaimStatus
-	asked, err := wire.Request(then)
-	asks, err2 := wire.Request(&like)
-	return err == nil && err2 == nil && reflect.DeepEqual(asked, asks)
+	if !asksTheSame(then, &like) {
+		return "resized"
+	}
+	return ""
 }
 
 // conclude draws the ledger's conclusion from how the write went.

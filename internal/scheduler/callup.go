@@ -40,16 +40,9 @@ type series struct {
 	called map[types.UID]bool
 }
 
-// activate activates the pods that a change of the node concerns; nil stands for all nodes.
-func (w *waiters) activate(n *node, judge func(*ledger.Candidate) call) { w.activateOf(n, n, judge) }
-
-// activateAny is activate for pods that may not have met the node as it is.
-func (w *waiters) activateAny(n *node, judge func(*ledger.Candidate) call) {
-	w.activateOf(n, nil, judge)
-}
-
-// activateOf activates pods for the room on n, if they blame the node of.
-func (w *waiters) activateOf(n, of *node, judge func(*ledger.Candidate) call) {
+// activate activates the pods that a change of node n concerns, nil standing for all nodes: of those that blame the node of, where
+// nil stands for any.
+func (w *waiters) activate(n, of *node, judge func(*ledger.Candidate) call) {
 	calls, room := w.judgeAll(n, judge)
 	if len(calls) == 0 {
 		return

@@ -28,6 +28,8 @@ type cycle struct {
 	// patient says that the pod still waits for certainty, until patientUntil.
 	patient      bool
 	patientUntil time.Time
+	// refused: it is the node that refused in Reserve or Bind, and not something that may do so for ever.
+	refused bool
 	// again: Reserve refused what Filter had merely estimated; another node may do at once.
 	again bool
 	// number is the pod's place in the order of Reserve; 0 before.

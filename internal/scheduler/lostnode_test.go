@@ -40,13 +40,18 @@ func TestALostNodeIsForgotten(t *testing.T) {
 	}
 }
 
-// TestALostNodeForgetsWhatNeverLanded: a pod that no report has listed, of a node that may come back.
-func TestALostNodeForgetsWhatNeverLanded(t *testing.T) {
-	f := newFixture(t)
+// goneUnreported has a pod be bound to node n and leave the API before a report lists it.
+func (f *fixture) goneUnreported() {
 	f.feed.topologySeen(f.topology())
 	p := on(pinned("x", 8), "n")
 	f.feed.podSeen(p, false)
 	f.feed.podGone(p)
+}
+
+// TestALostNodeForgetsWhatNeverLanded: a pod that no report has listed, of a node that may come back.
+func TestALostNodeForgetsWhatNeverLanded(t *testing.T) {
+	f := newFixture(t)
+	f.goneUnreported()
 	f.feed.topologyGone("n")
 	f.clock.Step(sweepEvery - time.Second)
 	f.sweepTwice()
@@ -63,10 +68,7 @@ func TestALostNodeForgetsWhatNeverLanded(t *testing.T) {
 // TestWithAReportNothingExpires: its agent has to be heard.
 func TestWithAReportNothingExpires(t *testing.T) {
 	f := newFixture(t)
-	f.feed.topologySeen(f.topology())
-	p := on(pinned("x", 8), "n")
-	f.feed.podSeen(p, false)
-	f.feed.podGone(p)
+	f.goneUnreported()
 	f.clock.Step(2 * sweepEvery)
 	f.sweepTwice()
 	if c := f.nodes.get("n").Census(); c.Afloat != 1 {

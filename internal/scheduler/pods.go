@@ -1,13 +1,23 @@
 package scheduler
 
 import (
+	"reflect"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // uidOf returns the UID by which reports name the pod: a static pod goes by its mirror's.
 func uidOf(pod *corev1.Pod) string { return string(pod.UID) }
+
+// asksTheSame says whether two states of a pod ask for the same: it can be resized before it is bound.
+func asksTheSame(then, now *corev1.Pod) bool {
+	before, wrong := wire.Request(then)
+	after, err := wire.Request(now)
+	return (wrong == nil) == (err == nil) && reflect.DeepEqual(before, after)
+}
 
 // mightPin is placement.Request.Pinnable without translating the pod: cheap, and never false where that is true.
 func mightPin(pod *corev1.Pod) bool {

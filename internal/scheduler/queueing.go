@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -37,9 +36,7 @@ func (p *Plugin) afterPodUpdate(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	if !ok || !also || now.UID != pod.UID {
 		return fwk.QueueSkip, nil
 	}
-	before, wrong := wire.Request(then)
-	after, err := wire.Request(now)
-	if (wrong == nil) != (err == nil) || !reflect.DeepEqual(before, after) || then.Annotations[wire.PolicyAnnotation] != now.Annotations[wire.PolicyAnnotation] {
+	if !asksTheSame(then, now) || then.Annotations[wire.PolicyAnnotation] != now.Annotations[wire.PolicyAnnotation] {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil

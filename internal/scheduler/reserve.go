@@ -18,14 +18,14 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	}
 	n := p.nodes.get(nodeName)
 	if why := n.refusal(p.clock.Now(), p.args.StaleAfter.Duration); why != "" {
-		return refuse(state, fwk.NewStatus(fwk.Unschedulable, why))
+		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why))
 	}
 	var d placement.Decision
 	a := n.Node.Reserve(&c.Candidate, &d)
 	verdicts.WithLabelValues("Reserve", a.Outcome.String(), reasonOf(&a)).Inc()
 	if status := statusOf(&a); status != nil {
 		c.again = p.many()
-		return refuse(state, status)
+		return c.refuse(status)
 	}
 	// Later would be too late: what comes before Bind may bind the pod to the node, as its volumes do.
 	if err := wire.CheckPlacement(pod, &d); err != nil {
@@ -36,17 +36,9 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	return nil
 }
 
-// refusedKey is in the state of a cycle in which this plugin, asking the node again, heard otherwise than in Filter.
-const refusedKey fwk.StateKey = Name + "/refused"
-
-type refused struct{}
-
-// Clone implements fwk.StateData.
-func (r refused) Clone() fwk.StateData { return r }
-
-// refuse notes that it is the node which refuses the pod, and not something that may do so for ever.
-func refuse(state fwk.CycleState, status *fwk.Status) *fwk.Status {
-	state.Write(refusedKey, refused{})
+// refuse notes that it is the node which refuses the pod.
+func (c *cycle) refuse(status *fwk.Status) *fwk.Status {
+	c.refused = true
 	return status
 }
 
@@ -60,12 +52,11 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 	}
 	n := p.nodes.get(nodeName)
 	n.Forget(string(pod.UID))
-	_, err := state.Read(refusedKey)
-	if err != nil {
+	if !c.refused {
 		p.waiters.done(pod.UID)
 	}
 	p.waiters.wake(n) // before the pod waits too: it would be called to its own place
-	if err != nil {
+	if !c.refused {
 		return
 	}
 	p.waiters.add(pod, &c.Candidate, p.clock.Now())

@@ -49,9 +49,7 @@ func TestTrail(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := lease(t, client).Annotations[trailAnnotation]; got != bindingsUnderWay {
-		t.Errorf("while Bindings are under way the Lease says %q", got)
-	}
+	wantLease(t, client, "while Bindings are under way", bindingsUnderWay)
 	writes := 0
 	for _, action := range client.Actions() {
 		if action.Matches("update", "leases") {
@@ -65,16 +63,20 @@ func TestTrail(t *testing.T) {
 		a.leave(clock.Now())
 	}
 	a.clear() // too early
-	if got := lease(t, client).Annotations[trailAnnotation]; got != bindingsUnderWay {
-		t.Errorf("right after the last Binding the Lease says %q", got)
-	}
+	wantLease(t, client, "right after the last Binding", bindingsUnderWay)
 	c := newTrail(client, "c", clock)
 	claim(t, c, legacyUnderWay)
 	c.over()
 	clock.SetTime(clock.Now().Add(2 * trailIdle))
 	c.clear()
-	if got := lease(t, client).Annotations[trailAnnotation]; got != bindingsNone {
-		t.Errorf("when it is over the Lease says %q", got)
+	wantLease(t, client, "when it is over", bindingsNone)
+}
+
+// wantLease compares what the Lease says of Bindings.
+func wantLease(t *testing.T, client *fake.Clientset, when, want string) {
+	t.Helper()
+	if got := lease(t, client).Annotations[trailAnnotation]; got != want {
+		t.Errorf("%s the Lease says %q, want %q", when, got, want)
 	}
 }
 

@@ -23,9 +23,7 @@ func TestTrailWithoutAnnotations(t *testing.T) {
 	a.over()
 	clock.SetTime(clock.Now().Add(2 * trailIdle))
 	a.clear()
-	if got := lease(t, client).Annotations[trailAnnotation]; got != bindingsNone {
-		t.Errorf("when it is over the Lease says %q", got)
-	}
+	wantLease(t, client, "when it is over", bindingsNone)
 	// Again, while we lead.
 	a.mu.Lock() // the clock has set off a clear of its own
 	a.lease.Annotations = nil
@@ -33,9 +31,7 @@ func TestTrailWithoutAnnotations(t *testing.T) {
 	if err := a.enter(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := lease(t, client).Annotations[trailAnnotation]; got != bindingsUnderWay {
-		t.Errorf("while a Binding is under way the Lease says %q", got)
-	}
+	wantLease(t, client, "while a Binding is under way", bindingsUnderWay)
 }
 
 // TestTrailThatIsNotOursAnyMore: who finds that out after a series of Bindings does not begin another, until it has taken over anew.

@@ -184,7 +184,7 @@ func (w *waiters) len() int {
 // wake activates pods for which a change of the node could make a difference: it takes them now and did not before, it
 // is certain now what they would get, or it refuses them now and had merely waited, so that preemption is worth a thought.
 func (w *waiters) wake(n *node) {
-	w.activate(n, func(c *ledger.Candidate) call {
+	w.activate(n, n, func(c *ledger.Candidate) call {
 		before, now := n.Shift(c)
 		switch {
 		case now.Outcome == ledger.Admitted && (!before.OK() || now.Exact && !before.Exact):
@@ -202,7 +202,7 @@ func (w *waiters) wake(n *node) {
 // wakeFor is for a node that can be relied on again, or is another than it was. It activates pods that it takes, whatever it answered
 // before, also those that have never asked it; and all that it refuses though the removal of others would help.
 func (w *waiters) wakeFor(n *node) {
-	w.activateAny(n, func(c *ledger.Candidate) call {
+	w.activate(n, nil, func(c *ledger.Candidate) call {
 		a := n.Admit(c)
 		switch {
 		case a.OK():
@@ -217,7 +217,7 @@ func (w *waiters) wakeFor(n *node) {
 
 // wakeAll activates every pod.
 func (w *waiters) wakeAll() {
-	w.activate(nil, func(*ledger.Candidate) call { return callAll })
+	w.activate(nil, nil, func(*ledger.Candidate) call { return callAll })
 }
 
 // wakeOne activates a pod if it still wants a node.

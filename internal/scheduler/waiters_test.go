@@ -122,7 +122,7 @@ func TestAPodThatBindRefusesWaits(t *testing.T) {
 	if f.waiters.len() != 0 {
 		t.Fatal("it waits although it has a node")
 	}
-	refuse(state, nil)
+	cycleOf(state).refuse(nil)
 	f.Unreserve(t.Context(), state, p, "n")
 	if len(woken) > 0 {
 		t.Fatalf("%v woken at once: it is its own place that is free", <-woken)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -101,14 +100,17 @@ func (b *bench) simulate(kinds []*nodeKind) error {
 	return nil
 }
 
-// renew begins anew on another control plane.
-func (b *bench) renew(kinds []*nodeKind) error {
+// renew begins anew on another control plane, with so many nodes.
+func (b *bench) renew(kinds []*nodeKind, nodes int) error {
 	b.leave()
 	b.plane.stop()
 	if err := b.start(); err != nil {
 		return err
 	}
-	return b.simulate(kinds)
+	if err := b.simulate(kinds); err != nil {
+		return err
+	}
+	return b.populate(nodes, true)
 }
 
 func (b *bench) grow(nodes int) error {
@@ -174,7 +176,7 @@ func (b *bench) cluster() error {
 		pods := of(b.options.pods, i)
 		for pair := range of(b.options.pairs, i) {
 			if pair > 0 && b.options.fresh {
-				if err := errors.Join(b.renew(kinds), b.populate(nodes, true)); err != nil {
+				if err := b.renew(kinds, nodes); err != nil {
 					return err
 				}
 			}
