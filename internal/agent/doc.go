@@ -31,7 +31,7 @@
 //
 // A kubelet reads its configuration and its machine once, when it starts. The report says what the kubelet that runs does; a
 // condition, KubeletCurrent, says what has changed since. The configuration's files are watched, with every symbolic link that
-// leads to them, and read when they have been left alone for 50 ms; sysfs, which tells nobody, is read every second. A kubelet
+// leads to them, and read when they have been left alone for 50 ms; sysfs, which tells nobody, is read three times a second. A kubelet
 // that starts makes its sockets anew: then all is found out again, and a /configz that does not answer yet is asked twice a second.
 //
 // # Order

@@ -22,8 +22,9 @@ import (
 // A kubelet reads its machine and its configuration once, when it starts (pkg/kubelet/kubelet.go, cachedMachineInfo): it goes on handing
 // out a CPU that has been taken offline, and it never sees huge pages that were added. The agent looks on its behalf.
 
-// pulsePeriod is how often the agent looks whether the machine is still the same; a look reads a dozen small files of sysfs.
-const pulsePeriod = time.Second
+// pulsePeriod is how often the agent looks whether the machine is still the same: the API shall show a change within a second, and
+// reading the machine anew and writing the report need time too. A look reads a dozen small files of sysfs.
+const pulsePeriod = 300 * time.Millisecond
 
 // memorySlack is the part of a node's memory by which its size may differ without being another machine: firmware and
 // balloons take and return a little.
