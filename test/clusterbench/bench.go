@@ -20,7 +20,7 @@ type bench struct {
 	cancel  context.CancelFunc
 	verb    string
 	options options
-	cpus    split
+	places  split
 	dir     string // removed at the end
 	stderr  io.Writer
 	plane   *plane
@@ -59,10 +59,17 @@ func newBench(ctx context.Context, verb string, o options, stderr io.Writer) (_ 
 			return nil, err
 		}
 	}
+	if b.places, err = wholeMachine(); err != nil {
+		return nil, err
+	}
 	if o.apart {
-		if b.cpus, err = splitCPUs(); err != nil {
-			return nil, err
-		}
+		err = b.places.apart()
+	}
+	if o.first {
+		err = b.places.first()
+	}
+	if err != nil {
+		return nil, err
 	}
 	if b.dir, err = os.MkdirTemp("", "clusterbench-"); err != nil {
 		return nil, err
@@ -76,7 +83,7 @@ func (b *bench) start() error {
 	if err != nil {
 		return err
 	}
-	if b.plane, err = startPlane(b.ctx, dir, b.cpus.rest); err != nil {
+	if b.plane, err = startPlane(b.ctx, dir, b.places.rest); err != nil {
 		return err
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: podNamespace}}

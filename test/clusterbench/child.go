@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // child is a process that ends with this one.
@@ -27,11 +25,11 @@ type child struct {
 }
 
 // childSpec says how a child is started: its errors go into the file dir/NAME.log, and what it prints to stdout or, without
-// one, into the log too. It runs on cpus, nil for all.
+// one, into the log too. It runs at a place.
 type childSpec struct {
 	dir, name string
 	stdout    io.Writer
-	cpus      *unix.CPUSet
+	place     place
 }
 
 func startChild(s childSpec, argv ...string) (*child, error) {
@@ -51,7 +49,7 @@ func startChild(s childSpec, argv ...string) (*child, error) {
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	if err := on(s.cpus, c.cmd.Start); err != nil {
+	if err := at(s.place, c.cmd.Start); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
 	go func() {

@@ -20,7 +20,9 @@
 //   - acknowledgements come 0.3 to 1 s after a Binding and are not held back; how long they took, where the API server is slower
 //     than that, is in the result;
 //   - with -apart the schedulers have half of the processors for themselves. Nodes, API server and etcd, which stand for other
-//     machines, share the others. Without it they take from the scheduler what they need, now more and now less;
+//     machines, share the others. With -first, for root, the
+//     schedulers have all processors, and the others have what they leave. Without either they take from the scheduler what they
+//     need, now more and now less;
 //   - a first pair of runs is not counted. Every run begins on empty nodes, when the scheduler has read the cluster and it and
 //     the API server have nothing left to do;
 //   - pairs are run as A B, B A, A B, ..., and what counts is the ratio within a pair. The estimate and its lower bound go by

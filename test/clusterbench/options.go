@@ -22,6 +22,8 @@ type options struct {
 	warmUp int
 	// apart gives the schedulers processors of their own.
 	apart bool
+	// first gives the schedulers precedence on all processors.
+	first bool
 	// fresh begins every pair on a control plane of its own.
 	fresh     bool
 	loads     []string
@@ -49,6 +51,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	pairs := f.String("pairs", "5", "pairs of runs, for each number of nodes")
 	f.IntVar(&o.warmUp, "warm-up", 500, "pods of a first pair of runs that are not counted; 0 for none")
 	f.BoolVar(&o.apart, "apart", false, "give the schedulers half of the processors, and all else the other half")
+	f.BoolVar(&o.first, "first", false, "give the schedulers precedence over all else, by niceness; for root")
 	f.BoolVar(&o.fresh, "fresh", false, "make control plane and nodes anew for every pair")
 	filterRuns := f.String("filter-runs", "3", "runs of either scheduler that measure Filter, for each number of nodes; 0 for none")
 	f.IntVar(&o.filterPods, "filter-pods", 80, "pods of either sort in such a run")
@@ -96,6 +99,8 @@ func (o *options) check() error {
 		return fmt.Errorf("-pods %v -pairs %v -filter-runs %v: want at most as many as -nodes %v", o.pods, o.pairs, o.filterRuns, o.nodes)
 	case o.filterPods <= filterWarmUp || o.warmUp < 0 || o.warmUp == 1:
 		return fmt.Errorf("-filter-pods %d -warm-up %d: want more than %d pods for Filter, and 0 or at least 2 to warm up", o.filterPods, o.warmUp, filterWarmUp)
+	case o.apart && o.first:
+		return fmt.Errorf("-apart -first: want one of them")
 	case o.agents != agentsAlways && o.agents != agentsBerth:
 		return fmt.Errorf("-agents: %q: want %s or %s", o.agents, agentsAlways, agentsBerth)
 	}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -86,13 +85,13 @@ type plane struct {
 	raw  rest.Interface       // JSON, for objects that are made here
 }
 
-func startPlane(ctx context.Context, dir string, cpus *unix.CPUSet) (*plane, error) {
+func startPlane(ctx context.Context, dir string, at place) (*plane, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	out, in := io.Pipe()
-	c, err := startChild(childSpec{dir: dir, name: verbPlane, stdout: in, cpus: cpus}, self, verbPlane, dir)
+	c, err := startChild(childSpec{dir: dir, name: verbPlane, stdout: in, place: at}, self, verbPlane, dir)
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func (b *bench) startScheduler(who contestant, percentage int) (*sched, error) {
 	if s.port, err = freePort(); err != nil {
 		return nil, err
 	}
-	s.child, err = startChild(childSpec{dir: dir, name: string(who), cpus: b.cpus.scheduler}, b.options.scheduler, "--config="+file, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(s.port),
+	s.child, err = startChild(childSpec{dir: dir, name: string(who), place: b.places.scheduler}, b.options.scheduler, "--config="+file, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(s.port),
 		"--cert-dir="+dir, "--authorization-always-allow-paths=/metrics,/healthz,/readyz,/debug/*")
 	return s, err
 }

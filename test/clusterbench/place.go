@@ -1,0 +1,129 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// place is where on this machine a process runs: its processors, nil for all, and its niceness.
+type place struct {
+	cpus *unix.CPUSet
+	nice int
+}
+
+// split is which place is whose.
+//
+// Nodes and control plane stand for other machines. On the schedulers' processors they take time from them, now more and now
+// less, and runs of the same scheduler differ by a factor of three.
+type split struct{ scheduler, rest place }
+
+// behind is by how much the niceness of all else exceeds the schedulers' where these come first.
+const behind = 15
+
+// wholeMachine gives everybody the place of this process.
+func wholeMachine() (split, error) {
+	// The system call returns 20 less the niceness (getpriority(2)).
+	rank, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err != nil {
+		return split{}, fmt.Errorf("priority: %w", err)
+	}
+	p := place{nice: 20 - rank}
+	return split{p, p}, nil
+}
+
+// first gives the schedulers precedence: this process steps back from now on, and all it starts, but for them.
+func (s *split) first() error {
+	s.rest.nice = min(s.rest.nice+behind, 19)
+	err := eachThread(func(id int) error { return unix.Setpriority(unix.PRIO_PROCESS, id, s.rest.nice) })
+	if err == nil {
+		err = at(s.scheduler, func() error { return nil }) // only root may have its precedence back
+	}
+	return err
+}
+
+// apart gives the schedulers half of this process's processors. This process itself keeps to the others from now on.
+func (s *split) apart() error {
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		return fmt.Errorf("processors: %w", err)
+	}
+	if all.Count() < 2 {
+		return errors.New("processors: one cannot be shared out; leave -apart away")
+	}
+	s.scheduler.cpus, s.rest.cpus = new(unix.CPUSet), new(unix.CPUSet)
+	for i, given := 0, 0; given < all.Count(); i++ {
+		switch {
+		case !all.IsSet(i):
+			continue
+		case given < all.Count()/2:
+			s.scheduler.cpus.Set(i)
+		default:
+			s.rest.cpus.Set(i)
+		}
+		given++
+	}
+	runtime.GOMAXPROCS(s.rest.cpus.Count())
+	return eachThread(func(id int) error { return unix.SchedSetaffinity(id, s.rest.cpus) })
+}
+
+// eachThread calls do for every thread of this process; those to come follow those that make them.
+func eachThread(do func(id int) error) error {
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return fmt.Errorf("threads: %w", err)
+	}
+	for _, t := range tasks {
+		id, err := strconv.Atoi(t.Name())
+		if err != nil {
+			continue
+		}
+		if err := do(id); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("thread %d: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// at calls start in the place, so that the process it starts is there, and finds as many processors when it looks.
+func at(p place, start func() error) (err error) {
+	runtime.LockOSThread()
+	rank, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err != nil {
+		return fmt.Errorf("priority: %w", err)
+	}
+	var cpus unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &cpus); err != nil {
+		return fmt.Errorf("processors: %w", err)
+	}
+	before := place{cpus: &cpus, nice: 20 - rank}
+	if err := p.take(); err != nil {
+		return err
+	}
+	defer func() {
+		// A thread that cannot go back stays locked and ends with its goroutine.
+		back := before.take()
+		if back == nil {
+			runtime.UnlockOSThread()
+		}
+		err = errors.Join(err, back)
+	}()
+	return start()
+}
+
+// take moves the calling thread to the place.
+func (p place) take() error {
+	if p.cpus != nil {
+		if err := unix.SchedSetaffinity(0, p.cpus); err != nil {
+			return fmt.Errorf("processors: %w", err)
+		}
+	}
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, p.nice); err != nil {
+		return fmt.Errorf("priority: niceness %d: %w; -first is for root", p.nice, err)
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestPlace has nice(1) and nproc(1) say where they run.
+func TestPlace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may take back the precedence it has given away")
+	}
+	whole, err := wholeMachine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; one.Count() == 0; i++ {
+		if all.IsSet(i) {
+			one.Set(i)
+		}
+	}
+	says := func(p place, argv ...string) int {
+		var out bytes.Buffer
+		c, err := startChild(childSpec{dir: t.TempDir(), name: argv[0], stdout: &out, place: p}, argv...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-c.done
+		n, err := strconv.Atoi(strings.TrimSpace(out.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	last := place{cpus: &one, nice: min(whole.rest.nice+3, 19)}
+	if got := says(last, "nice"); got != last.nice {
+		t.Errorf("niceness %d, want %d", got, last.nice)
+	}
+	if got := says(last, "nproc"); got != 1 {
+		t.Errorf("%d processors, want 1", got)
+	}
+	if got := says(whole.scheduler, "nice"); got != whole.rest.nice {
+		t.Errorf("niceness %d once that is over, want %d", got, whole.rest.nice)
+	}
+	if got := says(whole.scheduler, "nproc"); got != all.Count() {
+		t.Errorf("%d processors once that is over, want %d", got, all.Count())
+	}
+}
