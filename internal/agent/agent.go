@@ -78,6 +78,8 @@ type mirror struct {
 	backoff   backoff
 	look      backoff // between attempts to find out machine and configuration
 	problem   string  // why the last attempt failed
+	untold    string  // why the kubelet did not tell its active pods, "" if it did
+	unseen    string  // why the changed machine could not be read, "" if it could
 
 	mu       sync.Mutex
 	verified time.Time // when the published report was last found to hold
@@ -287,13 +289,25 @@ func (m *mirror) sight(ctx context.Context, state kubeletstate.State) *sighting 
 	}
 	if ask && m.kubelet != nil {
 		active, err := m.kubelet.ActivePods(ctx)
-		if err != nil {
-			m.log.Warn("the kubelet does not tell its active pods; going by time", "error", err)
-		} else {
+		if err == nil {
 			s.active = active
 		}
+		m.complain(&m.untold, "the kubelet does not tell its active pods; going by time", err)
 	}
 	return s
+}
+
+// complain logs an error that has come for the first time, and that it is over; said remembers which. What fails is tried many
+// times a second.
+func (m *mirror) complain(said *string, what string, err error) {
+	switch {
+	case err == nil && *said != "":
+		*said = ""
+		m.log.Info("over: " + what)
+	case err != nil && err.Error() != *said:
+		*said = err.Error()
+		m.log.Warn(what, "error", err)
+	}
 }
 
 // holders returns the pods that the books name, by the kubelet's UID.

@@ -122,8 +122,8 @@ func (m *mirror) lookAtMachine() bool {
 	if err == nil {
 		m.present.view, err = placement.ViewOf(machine)
 	}
+	m.complain(&m.unseen, "the machine has changed and cannot be read", err)
 	if err != nil {
-		m.log.Warn("the machine has changed and cannot be read", "error", err)
 		return false
 	}
 	m.lastPulse = pulse

@@ -815,3 +815,24 @@ func TestWithoutAdmittedFile(t *testing.T) {
 		})
 	}
 }
+
+// TestComplain: what fails time and again is said once, and once that it is over.
+func TestComplain(t *testing.T) {
+	var out strings.Builder
+	m := &mirror{log: slog.New(slog.NewTextHandler(&out, nil))}
+	var said string
+	for _, err := range []error{nil, errors.New("away"), errors.New("away"), errors.New("gone"), nil, nil, errors.New("gone")} {
+		m.complain(&said, "nothing is heard", err)
+	}
+	var got []string
+	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
+		got = append(got, line[strings.Index(line, "level="):])
+	}
+	want := []string{
+		`level=WARN msg="nothing is heard" error=away`, `level=WARN msg="nothing is heard" error=gone`,
+		`level=INFO msg="over: nothing is heard"`, `level=WARN msg="nothing is heard" error=gone`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

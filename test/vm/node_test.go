@@ -78,13 +78,6 @@ func (s *nodeStory) podsComeAndGo() {
 	slices.Sort(after)
 	s.tell(fmt.Sprintf("%d pods are admitted", len(after)), fmt.Sprintf("their CPUs and memory; median, at worst %v", after[len(after)-1].Round(time.Millisecond)), after[len(after)/2])
 	s.empty()
-	s.eventually("the kubelet has freed everything", func(ctx context.Context) error {
-		state, err := s.checkpoint(ctx, s.m)
-		if err == nil && len(state.CPU.Entries) > 0 {
-			err = fmt.Errorf("%d containers hold CPUs", len(state.CPU.Entries))
-		}
-		return err
-	})
 	changed := s.changedAt(kubeletstate.CPUFile)
 	s.tell("the kubelet frees their CPUs", "every CPU is shared", s.seen.await(s.t, "every CPU is shared", changed, s.allShared))
 	s.sameBooks()
@@ -289,7 +282,8 @@ func (s *nodeStory) compare(pod *corev1.Pod) {
 	}
 }
 
-// empty deletes every pod and waits until they are gone.
+// empty deletes every pod and waits until they are gone and the kubelet has freed everything: what it still holds when it is stopped,
+// it finds in its books when it starts again.
 func (s *nodeStory) empty() {
 	s.t.Helper()
 	pods, err := s.client.CoreV1().Pods("default").List(s.t.Context(), metav1.ListOptions{})
@@ -297,6 +291,13 @@ func (s *nodeStory) empty() {
 		s.t.Fatal(err)
 	}
 	s.clear(pods.Items, true, &tally{Refused: map[string]int{}})
+	s.eventually("the kubelet has freed everything", func(ctx context.Context) error {
+		state, err := s.checkpoint(ctx, s.m)
+		if err == nil && len(state.CPU.Entries) > 0 {
+			err = fmt.Errorf("%d containers hold CPUs", len(state.CPU.Entries))
+		}
+		return err
+	})
 }
 
 // says waits until the condition is False for the reason and tells a person what the words say.
