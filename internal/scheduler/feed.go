@@ -29,6 +29,8 @@ type feed struct {
 	logger  klog.Logger
 	events  events.EventRecorder
 	fences  fences
+	// reports is held while a report is taken in or leaves.
+	reports sync.Mutex
 	// posted are pods whose Binding may have been written and that the API has not shown on a node yet, by UID: node.
 	posted sync.Map
 }
@@ -140,10 +142,26 @@ func (f *feed) resolve(pod *corev1.Pod, nodeName string) {
 
 // topologySeen takes a report in.
 func (f *feed) topologySeen(nt *v1alpha1.NodeTopology) {
+	f.reports.Lock()
+	defer f.reports.Unlock()
 	n := f.nodes.get(nt.Name)
+	if n.older(nt) {
+		if n.distrust(wentBack) {
+			err := &wire.FieldError{Object: "NodeTopology " + nt.Name, Field: "status.sequence", Value: fmt.Sprint(nt.Status.Sequence), Want: fmt.Sprint(n.Report().Sequence, " or more, or a new heartbeat that confirms it")}
+			reportsRefused.Inc()
+			f.events.Eventf(refTo(nt), nil, corev1.EventTypeWarning, "ReportRefused", "Reporting", "%s", err)
+			f.logger.Info("NodeTopology refused", "node", nt.Name, "err", err)
+		}
+		return
+	}
+	f.take(n, nt, false)
+}
+
+// take takes a report in; newer says that it is newer than the one before whatever their numbers. The caller holds the lock.
+func (f *feed) take(n *node, nt *v1alpha1.NodeTopology, newer bool) {
 	wasRefused, before := n.refusal(f.clock.Now(), f.stale) != "", n.spec
 	n.hear(f.clock.Now())
-	landings, err := n.accept(nt, &f.nodes.kinds)
+	landings, err := n.accept(nt, &f.nodes.kinds, newer)
 	if err != nil {
 		if n.distrust(troubleText(err)) {
 			reportsRefused.Inc()
@@ -206,9 +224,9 @@ func outcomeOf(l *ledger.Landing) string {
 
 // topologyGone says that a node's report is no more.
 func (f *feed) topologyGone(name string) {
-	n := f.nodes.get(name)
-	n.distrust(noReport)
-	n.Withdraw()
+	f.reports.Lock()
+	defer f.reports.Unlock()
+	f.nodes.get(name).lose()
 }
 
 // leaseSeen takes a sign of life in.
@@ -218,6 +236,9 @@ func (f *feed) leaseSeen(lease *coordinationv1.Lease) {
 		return
 	}
 	n := f.nodes.get(name)
+	if f.confirm(n, lease) {
+		return
+	}
 	if r := n.Report(); r != nil && sequenceOf(lease) > r.Sequence {
 		return // it vouches for a report that has not come yet, and not for the one that we have
 	}
@@ -227,6 +248,17 @@ func (f *feed) leaseSeen(lease *coordinationv1.Lease) {
 	if n.Heard(now, f.settle) || wasStale {
 		f.waiters.wakeFor(n)
 	}
+}
+
+// confirm takes in the report that was put aside, if there is one and the heartbeat vouches for it.
+func (f *feed) confirm(n *node, lease *coordinationv1.Lease) bool {
+	f.reports.Lock()
+	defer f.reports.Unlock()
+	nt := n.confirmed(lease)
+	if nt != nil {
+		f.take(n, nt, true)
+	}
+	return nt != nil
 }
 
 // sequenceOf returns the number of the report that a heartbeat vouches for; 0 where it names none.

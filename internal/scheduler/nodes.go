@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,6 +23,8 @@ import (
 const (
 	noReport    = wire.NoReport
 	noHeartbeat = wire.NoSignOfLife
+	// wentBack is for a node whose report is older than the one before, as after a restore of the API server's data.
+	wentBack = "its report is older than the one before, and its agent has not confirmed it yet"
 	// waitCertainty is for a node that takes the pod for certain, but not with certain CPUs.
 	waitCertainty = "waiting a moment to be certain of the CPUs"
 )
@@ -43,6 +46,10 @@ type node struct {
 	spec      *v1alpha1.NodeTopologySpec
 	wired     *wire.NodeSpec
 	model     *placement.Model
+	// restored is a report that is older than the one before; nil where there is none. renewed is the newest heartbeat's time, by
+	// the agent's clock.
+	restored *v1alpha1.NodeTopology
+	renewed  time.Time
 }
 
 // nodes is every node that has been heard of. The zero value is empty and ready.
@@ -186,8 +193,8 @@ func (n *node) distrust(why string) bool {
 }
 
 // accept takes a NodeTopology in and says how the promises turned out that it settles. The error says what is wrong
-// with it; the node is then not to be trusted.
-func (n *node) accept(nt *v1alpha1.NodeTopology, kinds *kinds) ([]ledger.Landing, error) {
+// with it; the node is then not to be trusted. Where it is newer by what its agent says, its number does not matter.
+func (n *node) accept(nt *v1alpha1.NodeTopology, kinds *kinds, newer bool) ([]ledger.Landing, error) {
 	fresh, err := n.understand(nt, kinds)
 	if err != nil {
 		return nil, err
@@ -197,13 +204,52 @@ func (n *node) accept(nt *v1alpha1.NodeTopology, kinds *kinds) ([]ledger.Landing
 		return nil, err
 	}
 	n.mu.Lock()
-	n.trouble, n.reportUID = "", nt.UID
+	n.trouble, n.reportUID, n.restored = "", nt.UID, nil
 	n.troubled.Store(false)
 	n.mu.Unlock()
-	if fresh {
+	if fresh || newer {
 		return n.Replace(report), nil
 	}
 	return n.Accept(report), nil
+}
+
+// older says whether the object's report is older than the one that was taken in, and puts it aside if so. The API server does not let
+// a report go back, but the whole of its data can. What the agent wrote in between is lost then, and what the report says may long be
+// over.
+func (n *node) older(nt *v1alpha1.NodeTopology) bool {
+	last := n.Report()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.restored = nil
+	if last == nil || n.reportUID != nt.UID || nt.Status.Sequence >= last.Sequence {
+		return false
+	}
+	n.restored = nt
+	return true
+}
+
+// confirmed returns the report that was put aside if this heartbeat vouches for it; else nil. A heartbeat that was restored as well
+// does not: it is older than one that was seen.
+func (n *node) confirmed(lease *coordinationv1.Lease) *v1alpha1.NodeTopology {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if lease.Spec.RenewTime == nil || !lease.Spec.RenewTime.After(n.renewed) {
+		return nil
+	}
+	n.renewed = lease.Spec.RenewTime.Time
+	if n.restored == nil || n.restored.Status.Sequence != sequenceOf(lease) {
+		return nil
+	}
+	return n.restored
+}
+
+// lose notes that the node has no report any more.
+func (n *node) lose() {
+	n.mu.Lock()
+	n.restored = nil
+	n.mu.Unlock()
+	n.distrust(noReport)
+	n.Withdraw()
 }
 
 // understand brings spec and model up to date, and says whether they, or the object itself, are new. Only the feed
