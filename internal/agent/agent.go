@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -397,9 +399,23 @@ func (m *mirror) judge(state *kubeletstate.State, out *outcome, missing []string
 		return v1alpha1.ReasonAdmissionUnfinished, &unfinished{out.arriving}
 	}
 	if _, err := p.model.StateOf(&out.snapshot); err != nil {
-		return v1alpha1.ReasonContradiction, err
+		return v1alpha1.ReasonContradiction, m.withRemedy(err)
 	}
 	return v1alpha1.ReasonConsistent, nil
+}
+
+// withRemedy adds to a contradiction what helps where the kubelet is away. It writes what is left over and what a container gets one
+// after the other, and does not start over checkpoints of which it could write but one (validateState of
+// pkg/kubelet/cm/cpumanager/policy_static.go and pkg/kubelet/cm/memorymanager/policy_static.go).
+func (m *mirror) withRemedy(err error) error {
+	if !m.booting() {
+		return err
+	}
+	file := kubeletstate.CPUFile
+	if wrong := (*placement.StateError)(nil); errors.As(err, &wrong) && (strings.HasPrefix(wrong.Field, "memory") || strings.HasSuffix(wrong.Field, "memory")) {
+		file = kubeletstate.MemoryFile
+	}
+	return fmt.Errorf("%w; a kubelet that was killed between two writes does not start over this: drain the node, stop the kubelet, remove %s, start the kubelet", err, file)
 }
 
 // contradiction waits for a change under way before it publishes a contradiction.

@@ -261,6 +261,28 @@ func TestHalfOfAnAdmission(t *testing.T) {
 	w.wantReady(v1alpha1.ReasonConsistent, "")
 }
 
+// TestKubeletKilledBetweenTwoWrites: CPUs are neither left over nor anybody's, and a kubelet that starts does not mend that.
+func TestKubeletKilledBetweenTwoWrites(t *testing.T) {
+	w := newWorld(t)
+	w.m.kubeletIs(true)
+	w.settle()
+	w.cpus("0,3-7", nil)
+	w.settle()
+	w.wantReady(v1alpha1.ReasonContradiction, `sharedCPUs: "0,3-7": want CPUs "1-2" accounted for`)
+	n := w.last()
+	if c := n.Report.Ready(); strings.Contains(c.Message, "remove") {
+		t.Errorf("a kubelet that runs may still mend it: %s", c.Message)
+	}
+	w.m.kubeletIs(false)
+	w.m.notice()
+	w.settle()
+	w.wantReady(v1alpha1.ReasonContradiction, "drain the node, stop the kubelet, remove cpu_manager_state, start the kubelet")
+	err := w.m.withRemedy(&placement.StateError{Field: "memory[0]"})
+	if !strings.Contains(err.Error(), "remove memory_manager_state") {
+		t.Error(err)
+	}
+}
+
 func TestTwoReadingsMustAgree(t *testing.T) {
 	w := newWorld(t)
 	for i := range 5 {

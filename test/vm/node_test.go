@@ -58,6 +58,7 @@ func TestNode(t *testing.T) {
 	s.rebootWithPods()
 	s.hugePagesAreAdded()
 	s.rebootLosesHugePages()
+	s.kubeletIsKilledBetweenTwoWrites()
 }
 
 // tell prints a line of the story.
@@ -244,16 +245,37 @@ func (s *nodeStory) rebootLosesHugePages() {
 	changed := s.reboot()
 	s.says("the machine reboots, without the added huge pages", changed, v1alpha1.ConditionReady, v1alpha1.ReasonMachineChanged,
 		"NUMA node 1 has 16 huge pages of 2048 KiB, 48 when", "memory_manager_state")
-	out, err := s.m.Guest.Run(s.t.Context(), `n=0; until grep -o 'the expected machine state is different from the real one' /var/log/kubelet.log; do n=$((n+1)); [ $n -gt 300 ] && exit 1; usleep 200000; done | head -1`)
-	if err != nil {
-		s.t.Errorf("the kubelet did not refuse its checkpoint: %v", err)
-	}
-	fmt.Printf("%-58s %s\n", "  the kubelet, which does not start", strings.TrimSpace(out))
+	s.refusesToStart(`the expected machine state is different from the real one`)
 	changed = s.renew("true", kubeletstate.MemoryFile)
 	s.isFine("the kubelet starts anew", changed)
 	s.run("last", 4, nil)
 	s.sameBooks()
 	s.empty()
+}
+
+// kubeletIsKilledBetweenTwoWrites: the checkpoint is what a kubelet of this machine left that was killed when it had taken CPU 1 from the
+// shared ones and had not given it to a container yet.
+func (s *nodeStory) kubeletIsKilledBetweenTwoWrites() {
+	s.t.Helper()
+	changed := s.renew(`echo -n '{"policyName":"static","defaultCpuSet":"0,2-15","checksum":88468307}' > /var/lib/kubelet/` + kubeletstate.CPUFile)
+	s.says("the kubelet is killed between two writes", changed, v1alpha1.ConditionReady, v1alpha1.ReasonContradiction,
+		"remove cpu_manager_state", `CPUs "1" accounted for`)
+	s.refusesToStart(`current set of available CPUs .* match with CPUs in state`)
+	changed = s.renew("true", kubeletstate.CPUFile)
+	s.isFine("the kubelet starts anew", changed)
+	s.run("mended", 4, nil)
+	s.sameBooks()
+	s.empty()
+}
+
+// refusesToStart waits until the kubelet has said why.
+func (s *nodeStory) refusesToStart(why string) {
+	s.t.Helper()
+	out, err := s.m.Guest.Run(s.t.Context(), `n=0; until grep -o '`+why+`' /var/log/kubelet.log; do n=$((n+1)); [ $n -gt 300 ] && exit 1; usleep 200000; done | head -1`)
+	if err != nil {
+		s.t.Errorf("the kubelet did not refuse its checkpoint: %v", err)
+	}
+	fmt.Printf("%-58s %s\n", "  the kubelet, which does not start", strings.TrimSpace(out))
 }
 
 // run places a pod through Berth and compares where it runs with its Binding.
