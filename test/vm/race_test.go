@@ -34,9 +34,9 @@ func TestRace(t *testing.T) {
 		m      *Machine
 	}{
 		{"nothing", "true", big},
-		{"restart of the kubelet of vm-a", killKubelet, big},
-		{"reboot of vm-b", "(sleep 1; reboot -f) >/dev/null 2>&1 &", small},
-		{"restart of both daemons of vm-a", killKubelet + "; killall -9 berth-agent", big},
+		{"restart of the kubelet of vm-a", holdKubelet + "\nkillall -9 kubelet", big},
+		{"reboot of vm-b", "(sleep 1; " + holdKubelet + "\nreboot -f) >/dev/null 2>&1 &", small},
+		{"restart of both daemons of vm-a", holdKubelet + "\nkillall -9 kubelet berth-agent", big},
 	}
 	seen := watchedPods{ran: map[string]bool{}, everRan: c.watchRunning()}
 	for round, d := range disturb {
@@ -67,9 +67,9 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// killKubelet kills the kubelet, but not between the two writes of its CPUs: it would not start again (docs/kubelet-defects.md; TestNode
-// has such a one). It is stopped first, and goes on if some CPU of the checkpoint is nobody's. The sum of all CPUs tells.
-const killKubelet = `while :; do
+// holdKubelet stops the kubelet, but not between the two writes of its CPUs: killed there it would not start again
+// (docs/kubelet-defects.md; TestNode has such a one). It goes on if some CPU of the checkpoint is nobody's. The sum of all CPUs tells.
+const holdKubelet = `while :; do
   killall -STOP kubelet
   whole=$(cat /sys/devices/system/cpu/online)
   named=$(sed 's/"checksum".*//' /var/lib/kubelet/cpu_manager_state | grep -o '"[0-9][0-9,-]*"' | tr -d '"' | tr '\n' ,)
@@ -77,8 +77,7 @@ const killKubelet = `while :; do
   [ "$(count "$named")" = "$(count "$whole")" ] && break
   killall -CONT kubelet
   usleep 20000
-done
-killall -9 kubelet`
+done`
 
 // raceBurst makes 30 pods: of one to three CPUs, a third ending by themselves, a third deaf to SIGTERM.
 func raceBurst(round int) []*corev1.Pod {
