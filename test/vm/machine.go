@@ -44,7 +44,11 @@ type Machine struct {
 const kernelArgs = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr init_on_alloc=0 random.trust_cpu=on nowatchdog " +
 	"numa_balancing=disable rcupdate.rcu_expedited=1 rcupdate.rcu_cpu_stall_suppress=1 clocksource=tsc tsc=reliable"
 
-// Boot starts the machine and returns when its shell answers.
+// bootLimit is how long a machine may take until its shell answers. Seconds are usual; an emulated machine has been seen to stop for ever
+// before its kernel said anything.
+const bootLimit = time.Minute
+
+// Boot starts the machine and returns when its shell answers. One that does not come up in time is started once more.
 func (a *Artifacts) Boot(ctx context.Context, c Config) (*Machine, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, err
@@ -53,6 +57,17 @@ func (a *Artifacts) Boot(ctx context.Context, c Config) (*Machine, error) {
 	if err := writeSeed(seed, c); err != nil {
 		return nil, err
 	}
+	once, cancel := context.WithTimeout(ctx, bootLimit)
+	defer cancel()
+	m, err := a.boot(once, c, seed)
+	if err != nil && once.Err() != nil && ctx.Err() == nil {
+		fmt.Printf("== machine %s does not come up; once more: %v\n", c.Name, err)
+		m, err = a.boot(ctx, c, seed)
+	}
+	return m, err
+}
+
+func (a *Artifacts) boot(ctx context.Context, c Config, seed string) (*Machine, error) {
 	shell, err := freePort()
 	if err != nil {
 		return nil, err
