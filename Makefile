@@ -9,7 +9,7 @@ CACHE    := $(CURDIR)/.cache
 TOOL     := $(GO) tool -modfile=tools/go.mod
 KUBE     := v1.36.3
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS  := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE) -X github.com/berth-dev/berth/internal/cli.Version=$(VERSION)
+LDFLAGS  := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE) -X github.com/berth-dev/berth/internal/version.Version=$(VERSION)
 COMMANDS := $(notdir $(wildcard cmd/*))
 export CGO_ENABLED ?= 1
 

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/berth-dev/berth/internal/agent"
+	"github.com/berth-dev/berth/internal/version"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -51,6 +52,7 @@ type settings struct {
 	listen        string
 	logFormat     string
 	debug         bool
+	version       bool
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -61,6 +63,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		fmt.Fprintln(stderr, "berth-agent:", err)
 		return exitUsage
+	case s.version:
+		fmt.Fprintln(stdout, "berth-agent version", version.Version)
+		return exitOK
 	}
 	if err := s.run(ctx, stdout); err != nil {
 		fmt.Fprintln(stderr, "berth-agent:", err)
@@ -93,8 +98,9 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&s.listen, "listen", "127.0.0.1:9746", "address of /metrics, /healthz and /readyz; empty: none")
 	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
 	f.BoolVar(&s.debug, "debug", false, "tell more")
-	if err := f.Parse(args[1:]); err != nil {
-		return nil, err
+	f.BoolVar(&s.version, "version", false, "say which release this is, and end")
+	if err := f.Parse(args[1:]); err != nil || s.version {
+		return s, err
 	}
 	return s, s.check(f.Args())
 }
@@ -136,6 +142,7 @@ func parsePreferences(text string) (map[string]placement.Preference, error) {
 
 func (s *settings) run(ctx context.Context, stdout io.Writer) error {
 	s.options.Log = s.logger(stdout)
+	s.options.Log.Info("berth-agent", "version", version.Version)
 	client, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("credentials: %w", err)

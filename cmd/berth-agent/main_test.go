@@ -35,6 +35,14 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
+func TestVersion(t *testing.T) {
+	t.Setenv("NODE_NAME", "")
+	var out, wrong strings.Builder
+	if code := run(t.Context(), []string{"berth-agent", "--version"}, &out, &wrong); code != exitOK || wrong.String() != "" || out.String() != "berth-agent version unknown\n" {
+		t.Errorf("exit code %d, %q, %q", code, out.String(), wrong.String())
+	}
+}
+
 func TestServe(t *testing.T) {
 	registry, age := prometheus.NewRegistry(), -1.0
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "berth_agent_report_age_seconds"}, func() float64 { return age }))

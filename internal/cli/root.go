@@ -11,10 +11,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-)
 
-// Version is the release of this build; the linker sets it.
-var Version = "unknown"
+	"github.com/berth-dev/berth/internal/version"
+)
 
 // Exit codes of the command.
 const (
@@ -63,7 +62,7 @@ func newRoot(program string) *cobra.Command {
 		Short: "NUMA-exact placement for Kubernetes",
 		Long: `berth looks at machines, live or captured, and asks where pods fit: on which NUMA nodes,
 CPUs, memory and devices the kubelet would put them, or why it would refuse them.`,
-		Version:       Version,
+		Version:       version.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          usageArgs(cobra.NoArgs),

@@ -5,8 +5,11 @@ import (
 	"errors"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/version"
 )
 
 // Name of the plugin in profiles and statuses.
@@ -55,6 +58,7 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, clk c
 		return nil, errors.New("plugin " + Name + " needs the scheduler's client configuration")
 	}
 	register()
+	klog.FromContext(ctx).Info("Berth", "version", version.Version)
 	c, err := sharedCore(ctx, args, handle, clk)
 	if err != nil {
 		return nil, err
