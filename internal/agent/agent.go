@@ -76,6 +76,7 @@ type mirror struct {
 	assured   time.Time // when the API was last asked for published, or given it
 	published *v1alpha1.NodeTopology
 	written   time.Time // of the last write
+	numbered  int64     // the highest number that was given to a report: one whose write failed may be in the API all the same
 	lastNRT   *nrt.NodeResourceTopology
 	backoff   backoff
 	look      backoff // between attempts to find out machine and configuration
@@ -206,19 +207,27 @@ func (m *mirror) assure(ctx context.Context) {
 	if err != nil {
 		return // nobody can say; the next write or look will
 	}
-	if nt == nil || m.published == nil || nt.Status.Sequence != m.published.Status.Sequence {
+	if nt == nil || m.published == nil || !sameWrite(nt, m.published) {
 		m.log.Warn("the API does not have the report that was published; it is read again")
 		m.fetched = false
 	}
 }
 
-// fetch reads what an earlier agent has published: sequence number, order of pods, devices.
+// sameWrite says whether two objects are of one write: the number alone may have been given twice, once before the API's data were
+// restored and once after. The API keeps microseconds.
+func sameWrite(a, b *v1alpha1.NodeTopology) bool {
+	x, y := a.Status.ObservedTime.Truncate(time.Microsecond), b.Status.ObservedTime.Truncate(time.Microsecond)
+	return a.Status.Sequence == b.Status.Sequence && x.Equal(y)
+}
+
+// fetch reads what the API has: sequence number, order of pods, devices. Nobody vouches for it before it has been compared.
 func (m *mirror) fetch(ctx context.Context) error {
 	nt, err := m.api.NodeTopology(ctx)
 	if err != nil {
 		return err
 	}
 	m.fetched, m.assured, m.published = true, m.now(), nt
+	m.unconfirm()
 	if nt == nil {
 		return nil
 	}
@@ -346,7 +355,9 @@ func (m *mirror) hold(out *outcome) (time.Duration, bool) {
 	if m.now().Sub(m.waiting) >= arrivalLimit {
 		return 0, false
 	}
-	m.confirm() // the last report and the pods bound since still tell the truth
+	if at, _ := m.holds(); !at.IsZero() {
+		m.confirm() // the last report and the pods bound since still tell the truth
+	}
 	return arrivalPoll, true
 }
 
@@ -455,6 +466,13 @@ func (m *mirror) confirm() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.verified = m.now()
+}
+
+// unconfirm notes that nobody knows whether the published report holds.
+func (m *mirror) unconfirm() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.verified = time.Time{}
 }
 
 func (m *mirror) setSequence(n int64) {

@@ -858,3 +858,78 @@ func TestComplain(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// TestRestoredReportIsComparedFirst: the API has the report of an hour ago. It is not vouched for before it has been compared with what
+// there is, as long as that may take.
+func TestRestoredReportIsComparedFirst(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	w.admitted("a")
+	w.see("a", corev1.PodRunning)
+	w.settle()
+	w.wantWrites(2)
+	w.clock = w.clock.Add(assureEvery)
+	w.settle()
+	w.stored, w.publishErr = w.writes[0], errors.New("etcdserver: leader changed")
+	w.clock = w.clock.Add(assureEvery)
+	w.steps(3)
+	if at, sequence := w.m.holds(); !at.IsZero() {
+		t.Errorf("report %d holds, says the agent, which could not write that it does not", sequence)
+	}
+	w.publishErr = nil
+	w.settle()
+	w.wantPods("a::1-2")
+	if at, sequence := w.m.holds(); at.IsZero() || sequence != w.last().Report.Sequence || sequence <= 2 {
+		t.Errorf("report %d holds since %v: want one after those that had been written before", sequence, at)
+	}
+}
+
+// TestArrivalsDoNotVouchForTheUnknown: a pod on its way in does not make the report hold that an earlier agent has written.
+func TestArrivalsDoNotVouchForTheUnknown(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	earlier := w.stored
+	w = newWorld(t)
+	w.stored = earlier
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	w.see("a", corev1.PodPending) // its books are half written
+	w.steps(4)
+	if at, sequence := w.m.holds(); !at.IsZero() {
+		t.Errorf("report %d holds, says an agent that has not compared it", sequence)
+	}
+}
+
+// TestLostAnswerKeepsItsNumber: a report whose write failed may have been stored. What is written next has another number: whoever has
+// taken the first one in would ignore it.
+func TestLostAnswerKeepsItsNumber(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	w.publishErr = errors.New("timeout")
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	w.admitted("a")
+	w.see("a", corev1.PodRunning)
+	w.steps(4)
+	lost := w.m.numbered
+	w.cpus("0-7", nil)
+	w.publishErr = nil
+	w.see("b", corev1.PodRunning)
+	w.admitted("b")
+	w.settle()
+	if got := w.last().Report.Sequence; lost < 2 || got <= lost {
+		t.Errorf("report %d after one that was sent as %d", got, lost)
+	}
+}
+
+// TestNumberGivenTwice: the API's report has the number of the one that was published, and is another.
+func TestNumberGivenTwice(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	other := w.stored.DeepCopy()
+	other.Status.ObservedTime.Time = other.Status.ObservedTime.Add(-time.Hour)
+	other.Status.SharedCPUs = "0-3"
+	w.stored = other
+	w.clock = w.clock.Add(assureEvery)
+	w.settle()
+	w.wantWrites(2)
+}

@@ -115,7 +115,7 @@ func (m *mirror) object(report wire.Report) (*v1alpha1.NodeTopology, error) {
 	report.Observed = m.now()
 	report.Sequence = 1
 	if m.published != nil {
-		report.Sequence = m.published.Status.Sequence + 1
+		report.Sequence = max(m.published.Status.Sequence, m.numbered) + 1
 	}
 	return wire.WriteNodeTopology(&wire.Node{Name: m.node, Spec: m.platform.spec, Report: report})
 }
@@ -136,7 +136,7 @@ func (m *mirror) owned(nt *v1alpha1.NodeTopology) bool {
 }
 
 func (m *mirror) apply(ctx context.Context, nt *v1alpha1.NodeTopology) time.Duration {
-	m.written = m.now()
+	m.written, m.numbered = m.now(), nt.Status.Sequence
 	err := m.api.Publish(ctx, nt)
 	m.metrics.reports.WithLabelValues(result(err)).Inc()
 	if err != nil {
