@@ -921,6 +921,24 @@ func TestLostAnswerKeepsItsNumber(t *testing.T) {
 	}
 }
 
+// TestLostAnswerOfAChangeThatPassed: what may have been stored does not hold any more, though what was published before does again.
+func TestLostAnswerOfAChangeThatPassed(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	w.publishErr = errors.New("timeout")
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	w.admitted("a")
+	w.see("a", corev1.PodRunning)
+	w.steps(4)
+	w.publishErr = nil
+	w.m.pods.lose(w.pod("a", corev1.PodRunning), w.clock)
+	w.cpus("0-7", nil)
+	w.admitted()
+	w.settle()
+	w.wantWrites(2)
+	w.wantPods()
+}
+
 // TestNumberGivenTwice: the API's report has the number of the one that was published, and is another.
 func TestNumberGivenTwice(t *testing.T) {
 	w := newWorld(t)

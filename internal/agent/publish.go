@@ -89,7 +89,8 @@ func (m *mirror) publishProblem(ctx context.Context, reason string, problem erro
 	return endPoll
 }
 
-// write applies the report unless the API has it already.
+// write applies the report unless the API has it already. Where a report with a higher number was sent, nobody knows that it does: that
+// one may have been stored, or lost with the API's data while others still have it.
 func (m *mirror) write(ctx context.Context, report wire.Report) time.Duration {
 	now := m.now()
 	nt, err := m.object(report)
@@ -100,7 +101,7 @@ func (m *mirror) write(ctx context.Context, report wire.Report) time.Duration {
 			return m.backoff.Step()
 		}
 	}
-	if m.published != nil && sameReport(m.published, nt) && m.owned(m.published) {
+	if m.published != nil && m.published.Status.Sequence >= m.numbered && sameReport(m.published, nt) && m.owned(m.published) {
 		m.dirty = time.Time{}
 		m.confirm()
 		return m.writeAmounts(ctx)
