@@ -145,23 +145,22 @@ func (f *feed) topologySeen(nt *v1alpha1.NodeTopology) {
 	f.reports.Lock()
 	defer f.reports.Unlock()
 	n := f.nodes.get(nt.Name)
-	if n.older(nt) {
+	if err := n.older(nt); err != nil {
 		if n.distrust(wentBack) {
-			err := &wire.FieldError{Object: "NodeTopology " + nt.Name, Field: "status.sequence", Value: fmt.Sprint(nt.Status.Sequence), Want: fmt.Sprint(n.Report().Sequence, " or more, or a new heartbeat that confirms it")}
 			reportsRefused.Inc()
 			f.events.Eventf(refTo(nt), nil, corev1.EventTypeWarning, "ReportRefused", "Reporting", "%s", err)
 			f.logger.Info("NodeTopology refused", "node", nt.Name, "err", err)
 		}
 		return
 	}
-	f.take(n, nt, false)
+	f.take(n, nt)
 }
 
-// take takes a report in; newer says that it is newer than the one before whatever their numbers. The caller holds the lock.
-func (f *feed) take(n *node, nt *v1alpha1.NodeTopology, newer bool) {
+// take takes a report in that is newer than the one before, whatever their numbers. The caller holds the lock.
+func (f *feed) take(n *node, nt *v1alpha1.NodeTopology) {
 	wasRefused, before := n.refusal(f.clock.Now(), f.stale) != "", n.spec
 	n.hear(f.clock.Now())
-	landings, err := n.accept(nt, &f.nodes.kinds, newer)
+	landings, err := n.accept(nt, &f.nodes.kinds)
 	if err != nil {
 		if n.distrust(troubleText(err)) {
 			reportsRefused.Inc()
@@ -239,8 +238,8 @@ func (f *feed) leaseSeen(lease *coordinationv1.Lease) {
 	if f.confirm(n, lease) {
 		return
 	}
-	if r := n.Report(); r != nil && sequenceOf(lease) > r.Sequence {
-		return // it vouches for a report that has not come yet, and not for the one that we have
+	if r, s := n.Report(), sequenceOf(lease); r != nil && s != 0 && s != r.Sequence {
+		return // it vouches for a report that has not come yet, or for one before, and not for the one that we have
 	}
 	now := f.clock.Now()
 	wasStale := n.refusal(now, f.stale) == noHeartbeat
@@ -256,7 +255,7 @@ func (f *feed) confirm(n *node, lease *coordinationv1.Lease) bool {
 	defer f.reports.Unlock()
 	nt := n.confirmed(lease)
 	if nt != nil {
-		f.take(n, nt, true)
+		f.take(n, nt)
 	}
 	return nt != nil
 }

@@ -41,15 +41,44 @@ type node struct {
 	mu sync.RWMutex
 	// trouble says why the node cannot be predicted; "" when it can.
 	trouble string
-	// report, spec and model belong to the last report that was understood.
-	reportUID types.UID
-	spec      *v1alpha1.NodeTopologySpec
-	wired     *wire.NodeSpec
-	model     *placement.Model
-	// restored is a report that is older than the one before; nil where there is none. renewed is the newest heartbeat's time, by
-	// the agent's clock.
+	// newest is the last report that was taken in, accepted the last of these that could be relied on. spec, wired and model belong
+	// to the last that was understood.
+	newest, accepted mark
+	spec             *v1alpha1.NodeTopologySpec
+	wired            *wire.NodeSpec
+	model            *placement.Model
+	// restored is a report that is older than the newest; nil where there is none. renewed is the newest heartbeat's time, by the
+	// agent's clock.
 	restored *v1alpha1.NodeTopology
 	renewed  time.Time
+}
+
+// mark tells the reports of a node apart. The zero mark is of none.
+type mark struct {
+	uid types.UID
+	// created is the second of the object's creation, by the API server's clock; observed the microsecond of the report, by the
+	// agent's.
+	created, observed int64
+	sequence          int64
+}
+
+func markOf(nt *v1alpha1.NodeTopology) mark {
+	return mark{nt.UID, nt.CreationTimestamp.Unix(), nt.Status.ObservedTime.UnixMicro(), nt.Status.Sequence}
+}
+
+// follows says whether a report can come after that one: it is of an object made later, has a higher number, or is the same again.
+// An agent that goes on from an older report than its last gives numbers twice.
+func (m mark) follows(last mark) bool {
+	switch {
+	case last == mark{}:
+		return true
+	case m.uid != last.uid:
+		return m.created >= last.created
+	case m.sequence != last.sequence:
+		return m.sequence > last.sequence
+	default:
+		return m.observed == last.observed
+	}
 }
 
 // nodes is every node that has been heard of. The zero value is empty and ready.
@@ -193,8 +222,16 @@ func (n *node) distrust(why string) bool {
 }
 
 // accept takes a NodeTopology in and says how the promises turned out that it settles. The error says what is wrong
-// with it; the node is then not to be trusted. Where it is newer by what its agent says, its number does not matter.
-func (n *node) accept(nt *v1alpha1.NodeTopology, kinds *kinds, newer bool) ([]ledger.Landing, error) {
+// with it; the node is then not to be trusted. Whether it is newer than the one before has been judged: the ledger is to look at
+// numbers only where it is the same one again.
+func (n *node) accept(nt *v1alpha1.NodeTopology, kinds *kinds) ([]ledger.Landing, error) {
+	n.mu.Lock()
+	n.restored = nil
+	if nt.Malformed == "" { // else its number could not be read
+		n.newest = markOf(nt)
+	}
+	again := n.newest == n.accepted
+	n.mu.Unlock()
 	fresh, err := n.understand(nt, kinds)
 	if err != nil {
 		return nil, err
@@ -203,29 +240,40 @@ func (n *node) accept(nt *v1alpha1.NodeTopology, kinds *kinds, newer bool) ([]le
 	if err != nil {
 		return nil, err
 	}
-	n.mu.Lock()
-	n.trouble, n.reportUID, n.restored = "", nt.UID, nil
-	n.troubled.Store(false)
-	n.mu.Unlock()
-	if fresh || newer {
-		return n.Replace(report), nil
+	take := n.Replace
+	if again && !fresh {
+		take = n.Accept
 	}
-	return n.Accept(report), nil
+	landings := take(report)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.trouble, n.accepted = "", n.newest
+	n.troubled.Store(false) // not before: nobody is to decide by the report before
+	return landings, nil
 }
 
-// older says whether the object's report is older than the one that was taken in, and puts it aside if so. The API server does not let
-// a report go back, but the whole of its data can. What the agent wrote in between is lost then, and what the report says may long be
-// over.
-func (n *node) older(nt *v1alpha1.NodeTopology) bool {
-	last := n.Report()
+// older says what is wrong with a report that is older than the newest, or another of its number, and puts it aside; nil where it is
+// not. The API server does not let a report go back, but the whole of its data can. What the agent wrote in between is lost then, and
+// what the report says may long be over.
+func (n *node) older(nt *v1alpha1.NodeTopology) *wire.FieldError {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.restored = nil
-	if last == nil || n.reportUID != nt.UID || nt.Status.Sequence >= last.Sequence {
-		return false
+	last, now := n.newest, markOf(nt)
+	if nt.Malformed != "" || now.follows(last) {
+		return nil
 	}
 	n.restored = nt
-	return true
+	const confirmed = ", or a new heartbeat that confirms it"
+	wrong := &wire.FieldError{Object: "NodeTopology " + nt.Name, Field: "status.sequence", Value: fmt.Sprint(now.sequence), Want: fmt.Sprint(last.sequence, " or more", confirmed)}
+	switch {
+	case now.uid != last.uid:
+		wrong.Field, wrong.Value = "metadata.creationTimestamp", nt.CreationTimestamp.UTC().Format(time.RFC3339)
+		wrong.Want = time.Unix(last.created, 0).UTC().Format(time.RFC3339) + " or later" + confirmed
+	case now.sequence == last.sequence:
+		wrong.Want = "more than that of another report" + confirmed
+	}
+	return wrong
 }
 
 // confirmed returns the report that was put aside if this heartbeat vouches for it; else nil. A heartbeat that was restored as well
@@ -246,7 +294,7 @@ func (n *node) confirmed(lease *coordinationv1.Lease) *v1alpha1.NodeTopology {
 // lose notes that the node has no report any more.
 func (n *node) lose() {
 	n.mu.Lock()
-	n.restored = nil
+	n.restored, n.accepted = nil, mark{}
 	n.mu.Unlock()
 	n.distrust(noReport)
 	n.Withdraw()
@@ -255,7 +303,7 @@ func (n *node) lose() {
 // understand brings spec and model up to date, and says whether they, or the object itself, are new. Only the feed
 // calls it, one report at a time.
 func (n *node) understand(nt *v1alpha1.NodeTopology, kinds *kinds) (bool, error) {
-	if n.spec != nil && n.reportUID == nt.UID && reflect.DeepEqual(*n.spec, nt.Spec) {
+	if n.spec != nil && n.accepted.uid == nt.UID && reflect.DeepEqual(*n.spec, nt.Spec) {
 		return false, nil
 	}
 	n.spec = nil

@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
@@ -81,5 +82,125 @@ func TestRestoredAndPassed(t *testing.T) {
 	f.feed.leaseSeen(beatOf("1", 100)) // vouches for an object that is no more
 	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != noReport {
 		t.Errorf("refused because of %q", why)
+	}
+}
+
+// TestRestoredAfterATrouble: the newest report could not be relied on. One before it can no more.
+func TestRestoredAfterATrouble(t *testing.T) {
+	f := newFixture(t)
+	refusal := func() string { return f.nodes.get("n").refusal(f.clock.Now(), f.args.StaleAfter.Duration) }
+	f.feed.topologySeen(f.topology())
+	second, third := f.topology(), f.topology()
+	third.Status.Conditions[0].Status = metav1.ConditionFalse
+	f.feed.topologySeen(third)
+	f.feed.topologySeen(second)
+	if refusal() != wentBack {
+		t.Errorf("refused because of %q, want %q", refusal(), wentBack)
+	}
+	// A report that is confirmed and cannot be relied on either does not keep those after it away.
+	second.Status.Conditions[0].Status = metav1.ConditionFalse
+	f.feed.topologySeen(second)
+	f.feed.leaseSeen(beatOf("2", 100))
+	again := third.DeepCopy()
+	again.Status.Conditions[0].Status = metav1.ConditionTrue
+	f.feed.topologySeen(again)
+	if refusal() != "" {
+		t.Errorf("refused because of %q", refusal())
+	}
+}
+
+// TestMalformedIsNotOlder: an object of another form has no number that could be read, and says what is wrong with it.
+func TestMalformedIsNotOlder(t *testing.T) {
+	f := newFixture(t)
+	refusal := func() string { return f.nodes.get("n").refusal(f.clock.Now(), f.args.StaleAfter.Duration) }
+	first, second := f.topology(), f.topology()
+	f.feed.topologySeen(second)
+	f.feed.topologySeen(&v1alpha1.NodeTopology{ObjectMeta: second.ObjectMeta, Malformed: "status holds a text"})
+	if !strings.Contains(refusal(), "delete that once") {
+		t.Errorf("refused because of %q", refusal())
+	}
+	f.feed.topologySeen(first)
+	if refusal() != wentBack {
+		t.Errorf("refused because of %q, want %q", refusal(), wentBack)
+	}
+}
+
+// TestNumberGivenTwice: an agent that has been restarted goes on from the report that was restored, and comes to the number of one that
+// was lost. What it says now counts, as soon as it vouches for it.
+func TestNumberGivenTwice(t *testing.T) {
+	f := newFixture(t)
+	refusal := func() string { return f.nodes.get("n").refusal(f.clock.Now(), f.args.StaleAfter.Duration) }
+	first, lost := f.topology(), f.topology()
+	f.feed.topologySeen(first)
+	f.feed.topologySeen(lost)
+	f.feed.leaseSeen(beatOf("2", 100))
+	f.feed.topologySeen(first)
+	a := on(pinned("a", 8), "n")
+	f.feed.podHandler().OnAdd(a, false)
+	f.admit(a)
+	f.seq = 1
+	now := f.topology()
+	now.Status.ObservedTime = metav1.NewMicroTime(time.Unix(200, 0))
+	f.feed.topologySeen(now)
+	if refusal() != wentBack {
+		t.Errorf("refused because of %q, want %q", refusal(), wentBack)
+	}
+	f.feed.leaseSeen(beatOf("2", 200))
+	if refusal() != "" {
+		t.Errorf("refused because of %q", refusal())
+	}
+	if r := f.nodes.get("n").Report(); !r.Has("uid-a") {
+		t.Error("the report that was lost still counts")
+	}
+	f.admit(on(pinned("b", 2), "n"))
+	f.feed.topologySeen(f.topology())
+	if r := f.nodes.get("n").Report(); r.Sequence != 3 || refusal() != "" {
+		t.Errorf("report %d, refused because of %q, after the one before was confirmed", r.Sequence, refusal())
+	}
+}
+
+// TestRestoredObjectOfBefore: the object was made anew since the backup, and has begun to count anew.
+func TestRestoredObjectOfBefore(t *testing.T) {
+	f := newFixture(t)
+	refusal := func() string { return f.nodes.get("n").refusal(f.clock.Now(), f.args.StaleAfter.Duration) }
+	f.seq = 69
+	before := f.topology()
+	before.CreationTimestamp = metav1.Unix(100, 0)
+	f.seq = 0
+	anew := f.topology()
+	anew.UID, anew.CreationTimestamp = "anew", metav1.Unix(200, 0)
+	f.feed.topologySeen(before)
+	f.feed.topologySeen(anew)
+	f.feed.leaseSeen(beatOf("1", 300))
+	if refusal() != "" {
+		t.Errorf("refused because of %q", refusal())
+	}
+	f.feed.topologySeen(before)
+	f.feed.leaseSeen(beatOf("1", 310))
+	if refusal() != wentBack {
+		t.Errorf("refused because of %q, want %q", refusal(), wentBack)
+	}
+	f.feed.leaseSeen(beatOf("70", 320))
+	if refusal() != "" {
+		t.Errorf("refused because of %q", refusal())
+	}
+	f.feed.topologyGone("n")
+	f.feed.topologySeen(anew)
+	if refusal() != "" {
+		t.Errorf("refused because of %q", refusal())
+	}
+}
+
+// TestHeartbeatForAReportBefore does not vouch for the one that is there.
+func TestHeartbeatForAReportBefore(t *testing.T) {
+	f := newFixture(t)
+	f.topology()
+	f.feed.topologySeen(f.topology())
+	f.clock.Step(f.args.StaleAfter.Duration + time.Second)
+	for _, tc := range []struct{ sequence, want string }{{"1", noHeartbeat}, {"3", noHeartbeat}, {"2", ""}} {
+		f.feed.leaseSeen(vouched(tc.sequence))
+		if why := f.nodes.get("n").refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != tc.want {
+			t.Errorf("after a heartbeat for report %s the node is refused because of %q, want %q", tc.sequence, why, tc.want)
+		}
 	}
 }
