@@ -83,6 +83,8 @@ type mirror struct {
 	problem   string  // why the last attempt failed
 	untold    string  // why the kubelet did not tell its active pods, "" if it did
 	unseen    string  // why the changed machine could not be read, "" if it could
+	// undescribed is why the kubelet did not describe its devices, "" if it did.
+	undescribed string
 
 	mu       sync.Mutex
 	verified time.Time // when the published report was last found to hold
@@ -367,8 +369,8 @@ func (m *mirror) describe(ctx context.Context, raw []byte, s *kubeletstate.Devic
 		return
 	}
 	devices, err := m.kubelet.Devices(ctx)
+	m.complain(&m.undescribed, "the kubelet does not describe its devices", err)
 	if err != nil {
-		m.log.Warn("the kubelet does not describe its devices", "error", err)
 		return
 	}
 	for resource, list := range devices {
@@ -417,14 +419,20 @@ func (m *mirror) judge(state *kubeletstate.State, out *outcome, missing []string
 
 // withRemedy adds to a contradiction what helps where the kubelet is away. It writes what is left over and what a container gets one
 // after the other, and does not start over checkpoints of which it could write but one (validateState of
-// pkg/kubelet/cm/cpumanager/policy_static.go and pkg/kubelet/cm/memorymanager/policy_static.go).
+// pkg/kubelet/cm/cpumanager/policy_static.go and pkg/kubelet/cm/memorymanager/policy_static.go). Of devices it starts over any.
 func (m *mirror) withRemedy(err error) error {
-	if !m.booting() {
+	wrong := (*placement.StateError)(nil)
+	if !m.booting() || !errors.As(err, &wrong) {
 		return err
 	}
-	file := kubeletstate.CPUFile
-	if wrong := (*placement.StateError)(nil); errors.As(err, &wrong) && (strings.HasPrefix(wrong.Field, "memory") || strings.HasSuffix(wrong.Field, "memory")) {
+	var file string
+	switch field := wrong.Field; {
+	case strings.HasPrefix(field, "memory"), strings.HasSuffix(field, "memory"):
 		file = kubeletstate.MemoryFile
+	case field == "sharedCPUs", strings.HasSuffix(field, "cpus"):
+		file = kubeletstate.CPUFile
+	default:
+		return err
 	}
 	return fmt.Errorf("%w; a kubelet that was killed between two writes does not start over this: drain the node, stop the kubelet, remove %s, start the kubelet", err, file)
 }

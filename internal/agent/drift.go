@@ -114,19 +114,22 @@ func (m *mirror) lookAtMachine() bool {
 	if m.pulse == nil {
 		return false
 	}
+	const cannot = "the machine has changed and cannot be read"
 	pulse := m.pulse()
 	if pulse == m.lastPulse {
+		m.complain(&m.unseen, cannot, nil)
 		return false
 	}
+	var view *placement.KubeletView
 	machine, err := m.machine()
 	if err == nil {
-		m.present.view, err = placement.ViewOf(machine)
+		view, err = placement.ViewOf(machine)
 	}
-	m.complain(&m.unseen, "the machine has changed and cannot be read", err)
+	m.complain(&m.unseen, cannot, err)
 	if err != nil {
-		return false
+		return false // what is known to have changed stays so
 	}
-	m.lastPulse = pulse
+	m.present.view, m.lastPulse = view, pulse
 	return true
 }
 

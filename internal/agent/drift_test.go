@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // become gives the world another machine, without a restart of the kubelet.
@@ -78,6 +80,35 @@ func TestMachineChangesUnderTheKubelet(t *testing.T) {
 			w.wantCurrent("")
 			w.wantReady(v1alpha1.ReasonConsistent, "")
 		})
+	}
+}
+
+// TestMachineChangesIntoTheUnknown: what has changed before stays known, and that the machine cannot be read is said once each time.
+func TestMachineChangesIntoTheUnknown(t *testing.T) {
+	var out strings.Builder
+	w := newWorld(t)
+	w.m.log = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	w.become(testMachine)
+	w.settle()
+	w.become(testMachine + " offline:5")
+	w.m.lookAround(t.Context())
+	w.settle()
+	w.wantReady(v1alpha1.ReasonMachineChanged, "CPUs 5 have gone offline")
+	for range 2 {
+		w.m.pulse = func() string { return "unknown" }
+		w.m.machine = func() (*topology.Machine, error) {
+			return &topology.Machine{NUMANodes: []topology.NUMANode{{ID: topology.MaxNUMANodes}}}, nil
+		}
+		w.m.lookAround(t.Context())
+		w.m.lookAround(t.Context())
+		w.m.notice()
+		w.settle()
+		w.wantReady(v1alpha1.ReasonMachineChanged, "CPUs 5 have gone offline")
+		w.become(testMachine + " offline:5")
+		w.m.lookAround(t.Context())
+	}
+	if said := strings.Count(out.String(), "cannot be read"); said != 2 {
+		t.Errorf("said %d times, want 2:\n%s", said, out.String())
 	}
 }
 

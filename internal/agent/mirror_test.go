@@ -281,6 +281,10 @@ func TestKubeletKilledBetweenTwoWrites(t *testing.T) {
 	if !strings.Contains(err.Error(), "remove memory_manager_state") {
 		t.Error(err)
 	}
+	wrong := &placement.StateError{Field: "pods[a].containers[main].devices"}
+	if err := w.m.withRemedy(wrong); err != wrong {
+		t.Errorf("no file of CPUs or memory is wrong: %s", err)
+	}
 }
 
 func TestTwoReadingsMustAgree(t *testing.T) {
