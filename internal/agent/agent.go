@@ -231,6 +231,7 @@ func (m *mirror) fetch(ctx context.Context) error {
 	m.fetched, m.assured, m.published = true, m.now(), nt
 	m.unconfirm()
 	if nt == nil {
+		m.numbered = 0 // the next object begins anew
 		return nil
 	}
 	m.setSequence(nt.Status.Sequence)

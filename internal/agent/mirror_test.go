@@ -925,6 +925,25 @@ func TestLostAnswerKeepsItsNumber(t *testing.T) {
 	}
 }
 
+// TestLostAnswerToTheFirst is the same for an object that was not there before.
+func TestLostAnswerToTheFirst(t *testing.T) {
+	w := newWorld(t)
+	w.publishErr = errors.New("timeout")
+	w.steps(4)
+	lost := w.m.numbered
+	w.publishErr = nil
+	w.settle()
+	if got := w.last().Report.Sequence; lost < 1 || got <= lost {
+		t.Errorf("report %d after one that was sent as %d", got, lost)
+	}
+	w.stored = nil
+	w.clock = w.clock.Add(assureEvery)
+	w.settle()
+	if got := w.last().Report.Sequence; got != 1 {
+		t.Errorf("report %d in an object made anew", got)
+	}
+}
+
 // TestLostAnswerOfAChangeThatPassed: what may have been stored does not hold any more, though what was published before does again.
 func TestLostAnswerOfAChangeThatPassed(t *testing.T) {
 	w := newWorld(t)

@@ -114,7 +114,7 @@ func (m *mirror) write(ctx context.Context, report wire.Report) time.Duration {
 
 func (m *mirror) object(report wire.Report) (*v1alpha1.NodeTopology, error) {
 	report.Observed = m.now()
-	report.Sequence = 1
+	report.Sequence = m.numbered + 1
 	if m.published != nil {
 		report.Sequence = max(m.published.Status.Sequence, m.numbered) + 1
 	}
