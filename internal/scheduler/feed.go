@@ -238,10 +238,13 @@ func (f *feed) leaseSeen(lease *coordinationv1.Lease) {
 	if f.confirm(n, lease) {
 		return
 	}
+	now := f.clock.Now()
 	if r, s := n.Report(), sequenceOf(lease); r != nil && s != 0 && s != r.Sequence {
+		if n.refused(s) {
+			n.hear(now) // its agent lives, and says itself why the node cannot be relied on
+		}
 		return // it vouches for a report that has not come yet, or for one before, and not for the one that we have
 	}
-	now := f.clock.Now()
 	wasStale := n.refusal(now, f.stale) == noHeartbeat
 	n.hear(now)
 	if n.Heard(now, f.settle) || wasStale {

@@ -291,6 +291,13 @@ func (n *node) confirmed(lease *coordinationv1.Lease) *v1alpha1.NodeTopology {
 	return n.restored
 }
 
+// refused says whether the newest report has that number and could not be relied on.
+func (n *node) refused(sequence int64) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.newest.sequence == sequence && n.newest != n.accepted
+}
+
 // lose notes that the node has no report any more.
 func (n *node) lose() {
 	n.mu.Lock()

@@ -204,3 +204,17 @@ func TestHeartbeatForAReportBefore(t *testing.T) {
 		}
 	}
 }
+
+// TestHeartbeatForARefusedReport: the agent lives, and is not counted as silent.
+func TestHeartbeatForARefusedReport(t *testing.T) {
+	f := newFixture(t)
+	f.feed.topologySeen(f.topology())
+	refused := f.topology()
+	refused.Status.Conditions[0].Status = metav1.ConditionFalse
+	f.feed.topologySeen(refused)
+	f.clock.Step(time.Hour)
+	f.feed.leaseSeen(vouched("2"))
+	if c := f.Plugin.count(); c.silence != 0 || c.nodes[nodeUntrusted] != 1 {
+		t.Errorf("%v of silence, nodes %v", c.silence, c.nodes)
+	}
+}
