@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -37,9 +38,10 @@ func (b *beats) taken() []time.Duration {
 
 // beat renews the node's Lease as its agent does.
 func (n *simNode) beat(ctx context.Context, p *plane) (time.Duration, error) {
+	vouched := map[string]string{v1alpha1.SequenceAnnotation: strconv.FormatInt(n.holds.Load(), 10)}
 	lease := &coordinationv1.Lease{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName(n.name), Namespace: v1alpha1.HeartbeatNamespace, Annotations: map[string]string{v1alpha1.SequenceAnnotation: "1"}},
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName(n.name), Namespace: v1alpha1.HeartbeatNamespace, Annotations: vouched},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &n.name, LeaseDurationSeconds: new(int32(40)), RenewTime: new(metav1.NowMicro())},
 	}
 	data, err := json.Marshal(lease)

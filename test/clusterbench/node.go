@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,9 @@ type simNode struct {
 	published *placement.Snapshot
 	bytes     int
 	version   string // of the object, where ways are compared
+
+	// holds is the number of the last report that was written, for heartbeats.
+	holds atomic.Int64
 }
 
 // simPod is a pod that the kubelet has handled.
@@ -134,6 +138,7 @@ func (n *simNode) report(ctx context.Context, p *plane) (time.Duration, error) {
 		return 0, fmt.Errorf("report of %s: %w", n.name, err)
 	}
 	n.published, n.bytes = &snap, len(data)
+	n.holds.Store(n.sequence)
 	return time.Since(begun), nil
 }
 
