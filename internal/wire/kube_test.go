@@ -209,6 +209,35 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+func TestEvictionThreshold(t *testing.T) {
+	const capacity = 10 << 30
+	for name, tc := range map[string]struct {
+		hard   map[string]string
+		merged *bool
+		want   uint64
+	}{
+		"an amount":                {map[string]string{"memory.available": "1Gi"}, nil, 1 << 30},
+		"half":                     {map[string]string{"memory.available": "50%"}, nil, 5 << 30},
+		"0% turns it off":          {map[string]string{"memory.available": "0%"}, nil, 0},
+		"100% turns it off":        {map[string]string{"memory.available": "100%"}, nil, 0},
+		"only others":              {map[string]string{"nodefs.available": "5%"}, nil, 0},
+		"only others, not merged":  {map[string]string{"nodefs.available": "5%"}, new(false), 0},
+		"only others, merged":      {map[string]string{"nodefs.available": "5%"}, new(true), 100 << 20},
+		"none, merged":             {map[string]string{}, new(true), 100 << 20},
+		"merged, and itself there": {map[string]string{"memory.available": "1Gi"}, new(true), 1 << 30},
+		"merged, and turned off":   {map[string]string{"memory.available": "100%"}, new(true), 0},
+	} {
+		kc := kubeletv1beta1.KubeletConfiguration{EvictionHard: tc.hard, MergeDefaultEvictionSettings: tc.merged}
+		got, err := Config(&kc, Kubelet{MemoryBytes: capacity})
+		if err != nil || got.NodeReserved["memory"] != tc.want {
+			t.Errorf("%s: got %d, %v: want %d", name, got.NodeReserved["memory"], err, tc.want)
+		}
+	}
+	if got, err := Config(&kubeletv1beta1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "100%"}}, Kubelet{}); err != nil || got.NodeReserved == nil {
+		t.Errorf("a threshold that is off, of an unknown amount: got %v, %v: want it known", got.NodeReserved, err)
+	}
+}
+
 func TestBadConfig(t *testing.T) {
 	for field, kc := range map[string]kubeletv1beta1.KubeletConfiguration{
 		"kubeReserved[cpu]":                 {KubeReserved: map[string]string{"cpu": "two"}},

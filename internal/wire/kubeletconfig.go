@@ -109,10 +109,11 @@ func (r configReader) quantity(at *field.Path, text string) (resource.Quantity, 
 // eviction is the hard threshold of memory.available in bytes; unknown if it is a percentage of an unknown amount.
 func (r configReader) eviction(capacity uint64) (bytes uint64, known bool, err error) {
 	text, ok := r.c.EvictionHard["memory.available"]
-	if r.c.EvictionHard == nil {
+	merged := r.c.MergeDefaultEvictionSettings != nil && *r.c.MergeDefaultEvictionSettings
+	if r.c.EvictionHard == nil || !ok && merged {
 		text, ok = defaultEviction, true
 	}
-	if !ok {
+	if !ok || text == "0%" || text == "100%" { // either turns the threshold off (pkg/kubelet/eviction/helpers.go, parseThresholdStatement)
 		return 0, true, nil
 	}
 	at := field.NewPath("evictionHard").Key("memory.available")
