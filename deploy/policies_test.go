@@ -1,0 +1,136 @@
+package deploy
+
+import (
+	"bytes"
+	"io/fs"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	apiservercel "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"sigs.k8s.io/yaml"
+)
+
+// denied says which validations of a policy refuse a request; nil where the policy does not look at it. An expression that fails
+// refuses, as failurePolicy Fail has it.
+func denied(t *testing.T, file string, a admission.Attributes) (messages []string) {
+	t.Helper()
+	data, err := fs.ReadFile(Policies(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var policy admissionregistrationv1.ValidatingAdmissionPolicy
+	if err := yaml.UnmarshalStrict(bytes.SplitN(data, []byte("\n---\n"), 2)[0], &policy); err != nil {
+		t.Fatal(err)
+	}
+	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := cel.OptionalVariableDeclarations{}
+	for _, v := range policy.Spec.Variables {
+		r := compiler.CompileAndStoreVariable(&validating.Variable{Name: v.Name, Expression: v.Expression}, declared, environment.StoredExpressions)
+		if r.Error != nil {
+			t.Fatalf("variable %s: %v", v.Name, r.Error)
+		}
+	}
+	evaluate := func(expressions []cel.ExpressionAccessor) []cel.EvaluationResult {
+		t.Helper()
+		condition := compiler.CompileCondition(expressions, declared, environment.StoredExpressions)
+		if errs := condition.CompilationErrors(); len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		versioned := &admission.VersionedAttributes{Attributes: a, VersionedKind: a.GetKind(), VersionedObject: a.GetObject(), VersionedOldObject: a.GetOldObject()}
+		request := cel.CreateAdmissionRequest(a, metav1.GroupVersionResource(a.GetResource()), metav1.GroupVersionKind(a.GetKind()))
+		results, _, err := condition.ForInput(t.Context(), versioned, request, cel.OptionalVariableBindings{}, nil, apiservercel.RuntimeCELCostBudget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return results
+	}
+	var matches []cel.ExpressionAccessor
+	for i := range policy.Spec.MatchConditions {
+		matches = append(matches, (*matchconditions.MatchCondition)(&policy.Spec.MatchConditions[i]))
+	}
+	for _, r := range evaluate(matches) {
+		if r.Error == nil && r.EvalResult.Value() == false {
+			return nil
+		}
+	}
+	var validations []cel.ExpressionAccessor
+	for _, v := range policy.Spec.Validations {
+		validations = append(validations, &validating.ValidationCondition{Expression: v.Expression, Message: v.Message})
+	}
+	for i, r := range evaluate(validations) {
+		switch {
+		case r.Error != nil:
+			messages = append(messages, r.Error.Error())
+		case r.EvalResult.Value() != true:
+			messages = append(messages, policy.Spec.Validations[i].Expression)
+		}
+	}
+	return messages
+}
+
+var (
+	topologies = schema.GroupVersionKind{Group: "berth.dev", Version: "v1alpha1", Kind: "NodeTopology"}
+	leases     = schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"}
+	pluralOf   = map[string]string{"NodeTopology": "nodetopologies", "Lease": "leases"}
+)
+
+// update is a request to write object over old.
+func update(kind schema.GroupVersionKind, namespace string, by user.Info, object, old map[string]any) admission.Attributes {
+	name, _, _ := unstructured.NestedString(object, "metadata", "name")
+	return admission.NewAttributesRecord(&unstructured.Unstructured{Object: object}, &unstructured.Unstructured{Object: old}, kind, namespace, name,
+		kind.GroupVersion().WithResource(pluralOf[kind.Kind]), "", admission.Update, &metav1.UpdateOptions{}, false, by)
+}
+
+// TestOwnersMayBeTakenAway: the garbage collector patches what a deleted Node owned where it is to be kept (kubectl delete node
+// --cascade=orphan), and until it has, the Node does not go. It may change nothing else, and nobody else may do even that.
+func TestOwnersMayBeTakenAway(t *testing.T) {
+	const file = "agents-write-their-own-node.yaml"
+	collector := &user.DefaultInfo{Name: "system:serviceaccount:kube-system:generic-garbage-collector"}
+	admin := &user.DefaultInfo{Name: "admin"}
+	agent := &user.DefaultInfo{Name: "system:serviceaccount:berth-system:berth-agent", Extra: map[string][]string{"authentication.kubernetes.io/node-name": {"n1"}}}
+	for _, kind := range []schema.GroupVersionKind{topologies, leases} {
+		namespace, name := "", "n1"
+		old := map[string]any{"spec": map[string]any{"machine": "numa:1"}, "status": map[string]any{"sequence": int64(7)}}
+		if kind == leases {
+			namespace, name = "berth-system", "berth-agent.n1"
+			old = map[string]any{"spec": map[string]any{"renewTime": "2026-11-20T12:00:00.000000Z"}}
+		}
+		old["apiVersion"], old["kind"] = kind.GroupVersion().String(), kind.Kind
+		old["metadata"] = map[string]any{"name": name, "ownerReferences": []any{map[string]any{"kind": "Node", "name": "n1"}}}
+		orphan := runtime.DeepCopyJSON(old)
+		delete(orphan["metadata"].(map[string]any), "ownerReferences")
+		forged := runtime.DeepCopyJSON(orphan)
+		forged["spec"] = map[string]any{"machine": "numa:2", "renewTime": "2026-11-20T13:00:00.000000Z"}
+		vanished := runtime.DeepCopyJSON(orphan)
+		vanished["status"] = map[string]any{"sequence": int64(8)}
+		for _, tc := range []struct {
+			name   string
+			by     user.Info
+			object map[string]any
+			denied bool
+		}{
+			{"the agent writes", agent, forged, false},
+			{"the garbage collector takes the owner away", collector, orphan, false},
+			{"the garbage collector writes the spec", collector, forged, true},
+			{"the garbage collector writes the status", collector, vanished, true},
+			{"somebody takes the owner away", admin, orphan, true},
+		} {
+			if got := denied(t, file, update(kind, namespace, tc.by, tc.object, old)); len(got) > 0 != tc.denied {
+				t.Errorf("%s %s: refused by %q, want refused %t", kind.Kind, tc.name, got, tc.denied)
+			}
+		}
+	}
+}
