@@ -153,7 +153,7 @@ func (q *liveQuestion) ask(ctx context.Context, c *cluster, name string) (*expla
 		e.pending(pod, &request, s)
 	}
 	if q.only != "" && pod.Spec.NodeName == "" && len(s.nodes) == 0 {
-		return nil, fmt.Errorf("no node %s at %s", q.only, c.where)
+		return nil, fmt.Errorf("%s at %s", s.missing(q.only).Message, c.where)
 	}
 	e.Notes = s.notes
 	return e, nil
@@ -190,7 +190,7 @@ func (e *explained) bound(pod *corev1.Pod, s *survey) {
 	}
 	e.Holds = n.holding(e.UID, s)
 	e.Outcome = n.compare(&p, found)
-	e.Trouble = &trouble{Reason: troubleNoReport, Message: "there is no Node " + e.Node}
+	e.Trouble = s.missing(e.Node)
 	if n != nil {
 		e.Trouble = n.trouble
 	}

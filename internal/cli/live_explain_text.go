@@ -61,7 +61,9 @@ func (e *explained) writeBound(w io.Writer) error {
 	}
 	if e.Trouble != nil {
 		fmt.Fprintf(w, "node %s: %s\n", e.Node, e.Trouble.Message)
-		indented(w, "do: "+e.Trouble.Advice)
+		if e.Trouble.Advice != "" {
+			indented(w, "do: "+e.Trouble.Advice)
+		}
 	}
 	if len(rows) == 0 {
 		return nil

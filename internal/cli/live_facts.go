@@ -63,8 +63,8 @@ func (c *cluster) facts(ctx context.Context, only string) (*facts, error) {
 		what, then string
 		err        error
 	}{
-		{"nodes", "whether a NodeTopology is of a node that exists is not checked", nodesErr},
-		{"leases in " + c.heartbeats, "whether agents are alive is judged by their reports", beatsErr},
+		{"nodes", "whether a node exists, is cordoned or tainted, has what the pod selects, or is full is not checked", nodesErr},
+		{"leases in " + c.heartbeats, "whether agents are alive is not checked", beatsErr},
 		{"pods of all namespaces", "pods that are bound and not yet reported are not counted", podsErr},
 	} {
 		if err := f.tolerate(l.what, l.then, c, l.err); err != nil {

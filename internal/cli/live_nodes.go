@@ -86,7 +86,7 @@ table stands what that means, and what to do. With the name of one node, its con
 			}
 			s := c.surveyOf(f)
 			if only != "" && len(s.nodes) == 0 {
-				return fmt.Errorf("no node %s at %s", only, c.where)
+				return fmt.Errorf("%s at %s", s.missing(only).Message, c.where)
 			}
 			if watch.on() {
 				return watchNodes(cmd, c, o, f, only, watch.only)

@@ -19,6 +19,16 @@ type survey struct {
 	bound map[string][]*corev1.Pod
 	// notes say what could not be read or understood.
 	notes []string
+	// nodesKnown: Nodes may be read.
+	nodesKnown bool
+}
+
+// missing is the trouble with a node of which there is neither Node nor NodeTopology to be seen.
+func (s *survey) missing(name string) *trouble {
+	if s.nodesKnown {
+		return &trouble{Reason: troubleNoReport, Message: "there is no Node " + name}
+	}
+	return &trouble{Reason: troubleNoReport, Message: "there is no NodeTopology " + name, Advice: adviceFor(troubleNoReport, name)}
 }
 
 // names returns the names of the nodes, ascending.
@@ -35,7 +45,7 @@ func (c *cluster) survey(ctx context.Context, only string) (*survey, error) {
 
 // surveyOf makes a survey of what was read.
 func (c *cluster) surveyOf(f *facts) *survey {
-	s := &survey{nodes: map[string]*liveNode{}, pods: f.pods, bound: byNode(f.pods), notes: f.notes, now: c.clock.now()}
+	s := &survey{nodes: map[string]*liveNode{}, pods: f.pods, bound: byNode(f.pods), notes: f.notes, now: c.clock.now(), nodesKnown: f.nodesKnown}
 	sources := map[string]*source{}
 	of := func(name string) *source {
 		if sources[name] == nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -75,8 +76,8 @@ func TestLiveRights(t *testing.T) {
 		code       int
 	}{
 		"all pods":   {"/api/v1/pods", "not yet reported are not counted", ExitOK},
-		"nodes":      {"/api/v1/nodes", "nodes may not be read", ExitOK},
-		"leases":     {"/apis/coordination.k8s.io/v1/namespaces/berth-system/leases", "judged by their reports", ExitOK},
+		"nodes":      {"/api/v1/nodes", "is cordoned or tainted", ExitOK},
+		"leases":     {"/apis/coordination.k8s.io/v1/namespaces/berth-system/leases", "whether agents are alive is not checked", ExitOK},
 		"topologies": {"/apis/berth.dev/v1alpha1/nodetopologies", "reading nodetopologies.berth.dev", ExitFailure},
 		"own pods":   {"/api/v1/namespaces/default/pods/small", "reading pod default/small", ExitFailure},
 	} {
@@ -88,6 +89,26 @@ func TestLiveRights(t *testing.T) {
 				t.Errorf("exit code %d, stderr %q, stdout\n%s\nwant code %d and %q", code, stderr, stdout, c.code, c.want)
 			}
 		})
+	}
+}
+
+// TestWithoutNodes: who may not read Nodes is not told that there are none.
+func TestWithoutNodes(t *testing.T) {
+	for _, args := range [][]string{{"explain", "lost"}, {"explain", "small", "--node", "bare"}, {"nodes", "bare"}} {
+		for _, forbidden := range []bool{false, true} {
+			w := busyWorld(t)
+			w.addPod("lost", "bare", 2, 0)
+			want, never := "there is no Node bare", "NodeTopology bare"
+			if forbidden {
+				w.addNode("bare", time.Second)
+				w.forbidden = map[string]bool{"/api/v1/nodes": true}
+				want, never = never, want
+			}
+			_, stdout, stderr := run(t, append(args, "--kubeconfig", w.kubeconfig())...)
+			if said := stdout + stderr; !strings.Contains(said, want) || strings.Contains(said, never) {
+				t.Errorf("%v, Nodes forbidden %t: want %q, not %q:\n%s", args, forbidden, want, never, said)
+			}
+		}
 	}
 }
 
@@ -137,8 +158,8 @@ func TestLiveErrors(t *testing.T) {
 		"not installed":     {[]string{"explain", "big", "--kubeconfig", uninstalled.kubeconfig()}, ExitFailure, "agent is not installed"},
 		"no such pod":       {[]string{"explain", "nobody", "--kubeconfig", good}, ExitFailure, "no pod nobody in namespace default"},
 		"no such pod, pods": {[]string{"pods", "nobody", "--kubeconfig", good}, ExitFailure, "no pod nobody"},
-		"no such node":      {[]string{"nodes", "n99", "--kubeconfig", good}, ExitFailure, "no node n99"},
-		"explain on no":     {[]string{"explain", "big", "--node", "n99", "--kubeconfig", good}, ExitFailure, "no node n99"},
+		"no such node":      {[]string{"nodes", "n99", "--kubeconfig", good}, ExitFailure, "there is no Node n99"},
+		"explain on no":     {[]string{"explain", "big", "--node", "n99", "--kubeconfig", good}, ExitFailure, "there is no Node n99"},
 		"nothing to ask":    {[]string{"explain"}, ExitUsage, "the name of a pod, or a file"},
 		"pod and file":      {[]string{"explain", "p", "-f", "testdata/pods.yaml"}, ExitUsage, "not both"},
 		"two pods":          {[]string{"explain", "p", "q"}, ExitUsage, "at most 1"},
