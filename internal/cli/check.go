@@ -20,7 +20,6 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/placement"
 )
 
 // errNotSound is the answer no of check; the output has said why.
@@ -65,7 +64,7 @@ wrong is read again before it is condemned. Exit code 1 says that something is n
 					return err
 				}
 			}
-			return c.answer(cmd.OutOrStdout(), out)
+			return c.answer(cmd, out)
 		},
 	}
 	fs := cmd.Flags()
@@ -117,8 +116,8 @@ func allSound(found []checked) bool {
 	return !slices.ContainsFunc(found, func(f checked) bool { return !f.Sound })
 }
 
-func (c *checker) answer(w io.Writer, out output) error {
-	if err := out.print(w, c.found, func(w io.Writer) error { return checkTable(w, c.found) }); err != nil {
+func (c *checker) answer(cmd *cobra.Command, out output) error {
+	if err := printLive(cmd, out, c.found, func(w io.Writer) error { return checkTable(w, c.found) }); err != nil {
 		return err
 	}
 	if !allSound(c.found) {
@@ -135,7 +134,7 @@ func checkTable(w io.Writer, found []checked) error {
 		if !f.Sound {
 			sound = "NO"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Path, f.What, sound, f.Summary+f.Problem)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Path, f.What, sound, oneLine.Replace(f.Summary+f.Problem))
 	}
 	return t.Flush()
 }
@@ -317,9 +316,14 @@ func (c *checker) document(path string, doc []byte) error {
 		}
 	case !strings.HasSuffix(list.Kind, "List"):
 		return fmt.Errorf("kind %q: want NodeTopology, or a kubelet's checkpoint", list.Kind)
+	case len(list.Items) == 0:
+		return fmt.Errorf("kind %q: no items: want NodeTopology objects", list.Kind)
 	}
 	for i := range list.Items {
 		nt := &list.Items[i]
+		if nt.Kind != "" && nt.Kind != "NodeTopology" {
+			return fmt.Errorf("items[%d]: kind %q: want NodeTopology", i, nt.Kind)
+		}
 		summary, err := checkTopology(nt)
 		c.add(path, "NodeTopology "+nt.Name, summary, err)
 	}
@@ -328,21 +332,20 @@ func (c *checker) document(path string, doc []byte) error {
 
 // checkTopology reads an object as the scheduler does.
 func checkTopology(nt *v1alpha1.NodeTopology) (string, error) {
-	n, err := wire.ReadNodeTopology(nt)
+	read, err := wire.ReadNodeTopology(nt)
 	if err != nil {
 		return "", err
 	}
-	ready := n.Report.Ready()
-	if ready.Status != "True" {
+	if ready := read.Report.Ready(); ready.Status != "True" {
 		return "", fmt.Errorf("the agent itself says: %s: %s", ready.Reason, ready.Message)
 	}
-	m, err := placement.NewModel(n.Spec.View, n.Spec.Config)
+	n := &liveNode{name: nt.Name}
+	if err := n.understand(nt, new(kinds)); err != nil {
+		return "", err
+	}
+	s, err := n.model.StateOf(&n.report.Snapshot)
 	if err != nil {
 		return "", err
 	}
-	s, err := m.StateOf(&n.Report.Snapshot)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("report %d, %d pods, shared %s", n.Report.Sequence, s.Pods(), dash(n.Report.Snapshot.SharedCPUs.String())), nil
+	return fmt.Sprintf("report %d, %d pods, shared %s", n.report.Sequence, s.Pods(), dash(n.report.Snapshot.SharedCPUs.String())), nil
 }

@@ -51,6 +51,16 @@ func topologyFile(t *testing.T, spoil func(*v1alpha1.NodeTopology)) string {
 	return path
 }
 
+// listFile writes what kubectl get -o yaml does.
+func listFile(t *testing.T, items string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "list.yaml")
+	if err := os.WriteFile(path, []byte("apiVersion: v1\nkind: List\n"+items+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestCheck(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "kubelet.yaml")
 	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n"
@@ -77,7 +87,13 @@ func TestCheck(t *testing.T) {
 		{"object", []string{topologyFile(t, asIs)}, ExitOK, "report 7, 0 pods, shared 0-3"},
 		{"contradictory object", []string{topologyFile(t, func(nt *v1alpha1.NodeTopology) { nt.Status.SharedCPUs = "0-9" })}, ExitFailure, "status.sharedCPUs"},
 		{"incomplete object", []string{topologyFile(t, func(nt *v1alpha1.NodeTopology) { nt.Status.SharedCPUs = "0-2" })}, ExitFailure, "sharedCPUs"},
-		{"object that is not ready", []string{topologyFile(t, func(nt *v1alpha1.NodeTopology) { nt.Status.Conditions = nil })}, ExitFailure, "NotReported"},
+		{"object that is not ready", []string{topologyFile(t, func(nt *v1alpha1.NodeTopology) { nt.Status.Conditions = nil })}, ExitFailure, "the agent itself says: NotReported"},
+		{"object that no scheduler places on", []string{topologyFile(t, func(nt *v1alpha1.NodeTopology) { nt.Spec.Authority = v1alpha1.AuthorityBerth })}, ExitFailure, "spec.authority"},
+		{"object that means to move the cursor", []string{topologyFile(t, func(nt *v1alpha1.NodeTopology) {
+			nt.Status.Conditions[0].Status, nt.Status.Conditions[0].Message = metav1.ConditionFalse, "\x1b[2Jtwo\nlines"
+		})}, ExitFailure, "?[2Jtwo lines"},
+		{"no objects", []string{listFile(t, "items: []")}, ExitFailure, "no items"},
+		{"other objects", []string{listFile(t, "items: [{kind: Pod, apiVersion: v1}]")}, ExitFailure, `kind "Pod"`},
 		{"nothing there", []string{t.TempDir()}, ExitFailure, "none of cpu_manager_state"},
 		{"no such file", []string{"/nonexistent"}, ExitFailure, "/nonexistent"},
 		{"something else", []string{config}, ExitFailure, `kind "KubeletConfiguration"`},
