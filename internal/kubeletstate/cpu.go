@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -181,8 +182,9 @@ func decode(data []byte, into any) error {
 	if err := d.Decode(into); err != nil {
 		return err
 	}
-	if d.More() {
-		return fmt.Errorf("something follows the JSON value at offset %d", d.InputOffset())
+	end := d.InputOffset()
+	if _, err := d.Token(); err != io.EOF { // More would overlook a bracket too many
+		return fmt.Errorf("something follows the JSON value at offset %d", end)
 	}
 	return nil
 }
