@@ -128,10 +128,10 @@ func isMemory(name corev1.ResourceName) bool {
 	return name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// isExtended says whether a device plugin could offer the resource: its name has a domain of its own.
+// isExtended says whether a device plugin could offer the resource: the kubelet registers none whose domain ends in kubernetes.io
+// (pkg/apis/core/v1/helper, IsExtendedResourceName), as the names that Dynamic Resource Allocation gives to its device classes.
 func isExtended(name corev1.ResourceName) bool {
-	domain, _, ok := strings.Cut(string(name), "/")
-	return ok && domain != strings.TrimSuffix(corev1.ResourceDefaultNamespacePrefix, "/") &&
+	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix) &&
 		!strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
 }
 

@@ -163,6 +163,19 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
+// TestNamesThatNoPluginOffers: a kubelet pins nothing for a device class, so such a pod need not wait for a report.
+func TestNamesThatNoPluginOffers(t *testing.T) {
+	for name, offered := range map[string]bool{
+		"example.com/gpu": true, "kubernetes.example/gpu": true, "deviceclass.resource.kubernetes.io/gpu": false, "node.kubernetes.io/gpu": false,
+		"kubernetes.io/gpu": false, "requests.example.com/gpu": false, "storage": false,
+	} {
+		pod := podOf(t, `{spec: {containers: [{name: c, resources: {limits: {`+name+`: 1}}}]}}`)
+		if r, err := Request(pod); err != nil || r.Pinnable() != offered {
+			t.Errorf("%s: pinnable %t, %v: want %t", name, r.Pinnable(), err, offered)
+		}
+	}
+}
+
 func quantities(pairs ...string) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for i := 0; i < len(pairs); i += 2 {
