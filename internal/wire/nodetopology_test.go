@@ -115,6 +115,33 @@ func TestNodeTopologyRoundTrip(t *testing.T) {
 }
 
 // TestViewIsLeftOutWhereItIsTheMachines: the common case costs no bytes.
+// TestManyDevices: a plugin that offers more devices than a group may have does not cost the node its report.
+func TestManyDevices(t *testing.T) {
+	n := sampleNode(t)
+	pool := placement.DevicePool{Resource: "example.com/shared"}
+	for i := range 2500 {
+		pool.Devices = append(pool.Devices, placement.Device{ID: fmt.Sprintf("%04d", i), Unhealthy: i%10 == 0})
+	}
+	n.Report.Snapshot.Devices = []placement.DevicePool{pool}
+	n.Report.Snapshot.Pods, n.Report.Pods = nil, nil
+	nt, err := WriteNodeTopology(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range nt.Status.Devices[0].Groups {
+		if len(g.IDs) > 1024 {
+			t.Errorf("group %d has %d ids, more than the schema allows", i, len(g.IDs))
+		}
+	}
+	got, err := ReadReport(nt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Snapshot.Devices, n.Report.Snapshot.Devices) {
+		t.Errorf("the %d devices do not come back as they were", len(pool.Devices))
+	}
+}
+
 func TestViewIsLeftOutWhereItIsTheMachines(t *testing.T) {
 	n := sampleNode(t)
 	n.Spec.View = nil

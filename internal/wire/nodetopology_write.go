@@ -192,6 +192,9 @@ func (w writer) table(at *field.Path, t *placement.MemoryTable) (v1alpha1.Memory
 	return out, nil
 }
 
+// maxGroup is how many devices the schema allows in one group; plugins of things that are only shared offer thousands.
+const maxGroup = 1024
+
 func writePools(pools []placement.DevicePool) []v1alpha1.DevicePool {
 	names := [...]v1alpha1.Preference{placement.NoPreference: "", placement.SortedPreference: v1alpha1.PreferenceSorted, placement.UnknownPreference: v1alpha1.PreferenceUnknown}
 	var out []v1alpha1.DevicePool
@@ -208,7 +211,7 @@ func writePools(pools []placement.DevicePool) []v1alpha1.DevicePool {
 		for _, d := range p.Devices {
 			k := key{d.NUMA, d.HasTopology, d.Unhealthy}
 			i, ok := index[k]
-			if !ok {
+			if !ok || len(pool.Groups[i].IDs) == maxGroup {
 				i = len(pool.Groups)
 				index[k] = i
 				g := v1alpha1.DeviceGroup{Unhealthy: d.Unhealthy}
