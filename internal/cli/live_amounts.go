@@ -40,21 +40,45 @@ func (a amounts) lacking(node *corev1.Node) string {
 	return ""
 }
 
+// but leaves out what Dynamic Resource Allocation provides in the node's stead: an extended resource that a device class stands for and
+// no device plugin of the node offers (NodeResourcesFit, shouldDelegateResourceToDRA).
+func (a amounts) but(classes map[corev1.ResourceName]bool, node *corev1.Node) amounts {
+	if len(classes) == 0 || node == nil {
+		return a
+	}
+	out := amounts{}
+	for r, q := range a {
+		if has := node.Status.Allocatable[r]; has.Sign() > 0 || !classes[r] {
+			out[r] = q
+		}
+	}
+	return out
+}
+
+// extended says whether there is a resource among the amounts that is none of Kubernetes' own.
+func (a amounts) extended() bool {
+	return slices.ContainsFunc(a.names(), func(r corev1.ResourceName) bool { return strings.Contains(string(r), "/") })
+}
+
 // short says what the node has not enough of beside the pods that are bound to it; "" as in lacking.
 func (a amounts) short(node *corev1.Node, bound []*corev1.Pod) string {
 	if node == nil || len(node.Status.Allocatable) == 0 {
 		return ""
 	}
-	free := node.Status.Allocatable.DeepCopy()
+	free, running := node.Status.Allocatable.DeepCopy(), int64(0)
 	for _, pod := range bound {
 		if wire.Ended(pod) {
 			continue
 		}
+		running++
 		for r, q := range amountsOf(pod) {
 			left := free[r]
 			left.Sub(q)
 			free[r] = left
 		}
+	}
+	if most, told := node.Status.Allocatable[corev1.ResourcePods]; told && running >= most.Value() {
+		return fmt.Sprintf("it has %d pods, and takes no more than %s", running, most.String())
 	}
 	for _, r := range a.names() {
 		asked, left := a[r], free[r]

@@ -150,7 +150,12 @@ func (q *liveQuestion) ask(ctx context.Context, c *cluster, name string) (*expla
 	if pod.Spec.NodeName != "" {
 		e.bound(pod, s)
 	} else {
-		e.pending(pod, &request, s)
+		asked := amountsOf(pod)
+		classes, err := s.classes(ctx, c, asked)
+		if err != nil {
+			return nil, err
+		}
+		e.pending(pod, &request, s, func(n *corev1.Node) amounts { return asked.but(classes, n) })
 	}
 	if q.only != "" && pod.Spec.NodeName == "" && len(s.nodes) == 0 {
 		return nil, fmt.Errorf("%s at %s", s.missing(q.only).Message, c.where)
@@ -196,19 +201,19 @@ func (e *explained) bound(pod *corev1.Pod, s *survey) {
 	}
 }
 
-// pending asks every node.
-func (e *explained) pending(pod *corev1.Pod, r *placement.Request, s *survey) {
+// pending asks every node; askedOf is what it must have enough of.
+func (e *explained) pending(pod *corev1.Pod, r *placement.Request, s *survey, askedOf func(*corev1.Node) amounts) {
 	if !e.Pinnable {
 		return
 	}
 	unmet := policyOf(pod)
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
-	asked := amountsOf(pod)
 	candidate := ledger.Candidate{Request: r, Created: pod.CreationTimestamp.Unix()}
 	names := s.names()
 	e.Nodes = make([]nodeAnswer, len(names))
 	inParallel(len(names), func(i int) {
 		n, a := s.nodes[names[i]], &e.Nodes[i]
+		asked := askedOf(n.object)
 		a.Node, a.Report, a.InFlight = n.name, n.sequence(), n.inFlight
 		if n.trouble != nil && n.trouble.Reason == troubleSilent && !n.heard.IsZero() {
 			a.SilentSeconds = seconds(s.now.Sub(n.heard))

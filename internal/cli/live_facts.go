@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -118,6 +119,35 @@ func readTopologies(raw []json.RawMessage) ([]v1alpha1.NodeTopology, error) {
 	out, errs := make([]v1alpha1.NodeTopology, len(raw)), make([]error, len(raw))
 	inParallel(len(raw), func(i int) { errs[i] = out[i].UnmarshalJSON(raw[i]) })
 	return out, errors.Join(errs...)
+}
+
+// deviceClasses returns the extended resources that device classes stand for, each under the name that it gives itself and the one
+// that it always has. Where the API server knows no device classes there are none.
+func (c *cluster) deviceClasses(ctx context.Context) (map[corev1.ResourceName]bool, error) {
+	classes, err := pages(func(o metav1.ListOptions) ([]resourcev1.DeviceClass, string, error) {
+		answer := c.reports.Get().AbsPath("/apis", resourcev1.SchemeGroupVersion.String(), "deviceclasses").VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
+		if err := answer.Error(); err != nil {
+			return nil, "", err
+		}
+		data, err := answer.Raw()
+		if err != nil {
+			return nil, "", err
+		}
+		var l resourcev1.DeviceClassList
+		err = json.Unmarshal(data, &l)
+		return l.Items, l.Continue, err
+	}, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	out := map[corev1.ResourceName]bool{}
+	for i := range classes {
+		out[corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+classes[i].Name)] = true
+		if name := classes[i].Spec.ExtendedResourceName; name != nil {
+			out[corev1.ResourceName(*name)] = true
+		}
+	}
+	return out, err
 }
 
 func (c *cluster) nodeObjects(ctx context.Context, only string) ([]corev1.Node, error) {

@@ -73,6 +73,18 @@ func (c *cluster) surveyOf(f *facts) *survey {
 	return s
 }
 
+// classes returns the resources that device classes stand for, if the pod asks for any that could be one.
+func (s *survey) classes(ctx context.Context, c *cluster, asked amounts) (map[corev1.ResourceName]bool, error) {
+	if !asked.extended() {
+		return nil, nil
+	}
+	classes, err := c.deviceClasses(ctx)
+	f := facts{notes: s.notes}
+	err = f.tolerate("device classes", "what only Dynamic Resource Allocation provides counts as missing", c, err)
+	s.notes = f.notes
+	return classes, err
+}
+
 func byNode(pods []corev1.Pod) map[string][]*corev1.Pod {
 	out := map[string][]*corev1.Pod{}
 	for i := range pods {

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
@@ -273,6 +275,63 @@ func TestAmountsTaken(t *testing.T) {
 			t.Errorf("%s: got\n%s%s\nwant %q in it", phase, stdout, stderr, want)
 		}
 	}
+}
+
+// TestNodeFullOfPods: a node takes no more pods than it says, however little they ask for.
+func TestNodeFullOfPods(t *testing.T) {
+	for phase, want := range map[corev1.PodPhase]string{
+		corev1.PodRunning: "1 node refuses: it has 1 pods, and takes no more than 1", corev1.PodFailed: "1 node admits",
+	} {
+		w := &world{t: t}
+		w.pods = make([]corev1.Pod, 0, 8)
+		w.addPod("pod", "", 2, 0)
+		w.addPod("other", "n1", 1, 0).Status = corev1.PodStatus{Phase: phase, QOSClass: corev1.PodQOSBurstable}
+		w.addNode("n1", 0).Status.Allocatable = amountsText("cpu", "8", "memory", "64Gi", "pods", "1")
+		w.addTopology(reportOf(t, "n1"), nil)
+		_, stdout, stderr := run(t, "explain", "pod", "--kubeconfig", w.kubeconfig())
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%s: got\n%s%s\nwant %q in it", phase, stdout, stderr, want)
+		}
+	}
+}
+
+// TestDeviceClasses: what Dynamic Resource Allocation provides is not looked for among what a node has.
+func TestDeviceClasses(t *testing.T) {
+	const gpu, class = "example.com/dra", "deviceclass.resource.kubernetes.io/fast"
+	lacks := func(name string) string { return "1 node is excluded: the node has 0 " + name + " in all, 1 asked" }
+	for name, c := range map[string]struct {
+		asked     corev1.ResourceName
+		classes   []resourcev1.DeviceClass
+		forbidden bool
+		want      string
+	}{
+		"the name that a class gives": {gpu, []resourcev1.DeviceClass{classOf("fast", gpu)}, false, "1 node admits"},
+		"the name that a class has":   {class, []resourcev1.DeviceClass{classOf("fast", "")}, false, "1 node admits"},
+		"another class":               {gpu, []resourcev1.DeviceClass{classOf("slow", "example.com/other")}, false, lacks(gpu)},
+		"no such class":               {class, []resourcev1.DeviceClass{classOf("slow", gpu)}, false, lacks(class)},
+		"no classes":                  {gpu, nil, false, lacks(gpu)},
+		"may not be read":             {gpu, []resourcev1.DeviceClass{classOf("fast", gpu)}, true, "device classes may not be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{t: t, classes: c.classes, forbidden: map[string]bool{"/apis/resource.k8s.io/v1/deviceclasses": c.forbidden}}
+			w.addPod("pod", "", 2, 0).Spec.Containers[0].Resources.Limits[c.asked] = resource.MustParse("1")
+			w.addNode("n1", 0).Status.Allocatable = amountsText("cpu", "8", "memory", "64Gi")
+			w.addTopology(reportOf(t, "n1"), nil)
+			_, stdout, stderr := run(t, "explain", "pod", "--kubeconfig", w.kubeconfig())
+			if !strings.Contains(stdout+stderr, c.want) {
+				t.Errorf("got\n%s%s\nwant %q in it", stdout, stderr, c.want)
+			}
+		})
+	}
+}
+
+// classOf makes a device class that stands for an extended resource, unless that is "".
+func classOf(name, extended string) resourcev1.DeviceClass {
+	out := resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if extended != "" {
+		out.Spec.ExtendedResourceName = &extended
+	}
+	return out
 }
 
 // TestExcluded shows what rules a node out for a pod.

@@ -15,6 +15,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,6 +36,7 @@ type world struct {
 	pods       []corev1.Pod
 	leases     []coordinationv1.Lease
 	topologies []map[string]any
+	classes    []resourcev1.DeviceClass
 	// uninstalled: the kind NodeTopology is not served.
 	uninstalled bool
 	// forbidden are paths that may not be read.
@@ -94,6 +96,8 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		w.servePod(out, strings.TrimPrefix(path, "/api/v1/namespaces/default/pods/"))
 	case path == "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases":
 		serve(w, out, r, "LeaseList", w.leases, func(l *coordinationv1.Lease) [2]string { return [2]string{l.Name} })
+	case path == "/apis/resource.k8s.io/v1/deviceclasses" && w.classes != nil:
+		serve(w, out, r, "DeviceClassList", w.classes, func(c *resourcev1.DeviceClass) [2]string { return [2]string{c.Name} })
 	case path == "/apis/berth.dev/v1alpha1/nodetopologies" && !w.uninstalled:
 		serve(w, out, r, "NodeTopologyList", w.topologies, func(u *map[string]any) [2]string {
 			return [2]string{(*u)["metadata"].(map[string]any)["name"].(string)}
