@@ -1,0 +1,59 @@
+package deploy
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"text/template"
+
+	"sigs.k8s.io/yaml"
+)
+
+// TestAlertsNameTheNode: the chart's PodMonitor sets the label node beside instance, other scrape configurations may have instance
+// alone. Prometheus expands annotations as text/template does, with $labels and $value set before.
+func TestAlertsNameTheNode(t *testing.T) {
+	data, err := os.ReadFile("alerts/berth.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Alert       string
+				Annotations map[string]string
+			}
+		}
+	}
+	if err := yaml.Unmarshal(data, &rules); err != nil {
+		t.Fatal(err)
+	}
+	about := 0
+	for _, g := range rules.Groups {
+		for _, r := range g.Rules {
+			summary := r.Annotations["summary"]
+			if !strings.Contains(summary, "$labels.node") {
+				continue
+			}
+			about++
+			for want, labels := range map[string]map[string]string{
+				"n1: ":            {"node": "n1", "instance": "10.0.0.7:9746"},
+				"10.0.0.7:9746: ": {"instance": "10.0.0.7:9746"},
+			} {
+				parsed, err := template.New(r.Alert).Option("missingkey=zero").Parse("{{$labels := .}}" + summary)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got strings.Builder
+				if err := parsed.Execute(&got, labels); err != nil {
+					t.Fatal(err)
+				}
+				if !strings.HasPrefix(got.String(), want) {
+					t.Errorf("%s with labels %v: %q, want it to begin with %q", r.Alert, labels, got.String(), want)
+				}
+			}
+		}
+	}
+	if about == 0 {
+		t.Error("no alert is about a node")
+	}
+}
