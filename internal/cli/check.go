@@ -58,6 +58,8 @@ wrong is read again before it is condemned. Exit code 1 says that something is n
 			c := checker{stdin: cmd.InOrStdin(), pause: func() { time.Sleep(lookPause) }}
 			if cmd.Flags().Changed("node") {
 				c.node = &node
+			} else if cmd.Flags().Changed("kubelet-config") || cmd.Flags().Changed(kubeletVersionFlag) {
+				return Usagef("check --kubelet-config, --%s: want --node too: nothing is held against a configuration alone", kubeletVersionFlag)
 			}
 			for _, path := range args {
 				if err := c.patiently(path); err != nil {

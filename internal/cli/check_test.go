@@ -97,6 +97,7 @@ func TestCheck(t *testing.T) {
 		{"nothing there", []string{t.TempDir()}, ExitFailure, "none of cpu_manager_state"},
 		{"no such file", []string{"/nonexistent"}, ExitFailure, "/nonexistent"},
 		{"something else", []string{config}, ExitFailure, `kind "KubeletConfiguration"`},
+		{"a configuration without a machine", []string{stateDir(t, lostCPU), "--kubelet-config", config}, ExitUsage, "want --node too"},
 		{"no argument", []string{}, ExitUsage, "arg"},
 		{"format", []string{"-o", "xml", t.TempDir()}, ExitUsage, "xml"},
 	} {
