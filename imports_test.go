@@ -37,15 +37,16 @@ internal/capture          :
 internal/machineview      : topology
 internal/kubeletstate     : topology placement
 internal/protocol         :
+internal/version          :
 internal/ledger           : topology placement
 internal/sim              : topology placement internal/ledger
 internal/cases            : topology placement
 internal/wire             : topology placement api/... internal/kubeletstate
 internal/replay           : topology placement/... internal/cases internal/wire
 
-internal/scheduler        : topology placement internal/ledger internal/wire api/...
+internal/scheduler        : topology placement internal/ledger internal/wire internal/version api/...
 internal/agent            : topology placement sysfs internal/wire internal/kubeletstate api/...
-internal/cli              : topology/... placement sysfs api/... internal/capture internal/machineview internal/cases internal/replay internal/kubeletstate internal/ledger internal/sim internal/wire
+internal/cli              : topology/... placement sysfs api/... internal/capture internal/machineview internal/cases internal/replay internal/kubeletstate internal/ledger internal/sim internal/wire internal/version
 internal/controlplane     : deploy
 internal/sampleplugin     : topology
 internal/hollow           : topology/... internal/sampleplugin placement sysfs internal/kubeletstate internal/wire

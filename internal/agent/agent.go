@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -64,7 +65,7 @@ type mirror struct {
 	configDoubted bool
 	devices       *deviceBook
 	raw           *kubeletstate.Raw
-	described     []byte // raw device checkpoint for which devices were last described
+	described     []byte // for which devices were last described: the checkpoint, and what the Node offers beyond it
 	firstSeen     map[string]time.Time
 	last          map[string]int
 	dirty         time.Time // first sign of a change that is not yet published
@@ -366,7 +367,12 @@ func (m *mirror) hold(out *outcome) (time.Duration, bool) {
 
 // describe asks for the topology of devices when plugins have told the kubelet something new.
 func (m *mirror) describe(ctx context.Context, raw []byte, s *kubeletstate.DeviceState) {
-	if s == nil || m.kubelet == nil || m.described != nil && string(m.described) == string(raw) && !m.devices.unknown(s) {
+	if s == nil || m.kubelet == nil {
+		return
+	}
+	// What the Node offers and the file lacks is asked for as well: see unlisted.
+	told := slices.Concat(raw, []byte(strings.Join(unregistered(s, capacityOf(m.nodeObject())), " ")))
+	if m.described != nil && string(m.described) == string(told) && !m.devices.unknown(s) {
 		return
 	}
 	devices, err := m.kubelet.Devices(ctx)
@@ -377,7 +383,8 @@ func (m *mirror) describe(ctx context.Context, raw []byte, s *kubeletstate.Devic
 	for resource, list := range devices {
 		m.devices.learn(resource, list...)
 	}
-	m.described = raw
+	m.devices.compare(s, devices)
+	m.described = told
 }
 
 func capacityOf(node *corev1.Node) map[string]int64 {

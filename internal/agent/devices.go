@@ -3,6 +3,7 @@ package agent
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/placement"
@@ -12,6 +13,10 @@ import (
 // counts the NUMA nodes of all when it makes hints.
 type deviceBook struct {
 	known map[string]map[string]placement.Device // by resource and id
+	// unlisted are the healthy devices, ascending, of resources that the kubelet tells of and its checkpoint lacks. It gathers what it
+	// writes under a lock, and writes it without: of two plugins that register at the same moment the older half can come last
+	// (writeCheckpoint of pkg/kubelet/cm/devicemanager/manager.go), and stays until the next writing.
+	unlisted map[string][]string
 }
 
 func newDeviceBook() *deviceBook {
@@ -27,6 +32,45 @@ func (b *deviceBook) learn(resource string, devices ...placement.Device) {
 		d.Unhealthy = false
 		b.known[resource][d.ID] = d
 	}
+}
+
+// compare notes which resources of the kubelet's answer its checkpoint lacks.
+func (b *deviceBook) compare(s *kubeletstate.DeviceState, answer map[string][]placement.Device) {
+	b.unlisted = map[string][]string{}
+	for resource, devices := range answer {
+		if _, ok := s.Registered[resource]; ok {
+			continue
+		}
+		ids := make([]string, 0, len(devices))
+		for _, d := range devices {
+			ids = append(ids, d.ID)
+		}
+		slices.Sort(ids)
+		b.unlisted[resource] = slices.Compact(ids)
+	}
+}
+
+// unregistered are the extended resources, ascending, that a Node offers and the checkpoint lacks.
+func unregistered(s *kubeletstate.DeviceState, capacity map[string]int64) []string {
+	var out []string
+	for resource, n := range capacity {
+		if _, ok := s.Registered[resource]; !ok && n > 0 && strings.Contains(resource, "/") {
+			out = append(out, resource)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// healthy are the registered resources with their healthy devices.
+func (b *deviceBook) healthy(s *kubeletstate.DeviceState) map[string][]string {
+	all := maps.Clone(s.Registered)
+	for resource, ids := range b.unlisted {
+		if _, ok := all[resource]; !ok {
+			all[resource] = ids
+		}
+	}
+	return all
 }
 
 // unknown says whether a registered device has never been described.
@@ -51,8 +95,9 @@ func (b *deviceBook) pools(s *kubeletstate.DeviceState, capacity map[string]int6
 	if s == nil {
 		return nil, nil
 	}
-	for _, resource := range slices.Sorted(maps.Keys(s.Registered)) {
-		healthy := s.Registered[resource]
+	registered := b.healthy(s)
+	for _, resource := range slices.Sorted(maps.Keys(registered)) {
+		healthy := registered[resource]
 		pool := placement.DevicePool{Resource: resource, Preference: placement.UnknownPreference}
 		if p, ok := preferences[resource]; ok {
 			pool.Preference = p

@@ -38,7 +38,9 @@ type world struct {
 	node   *corev1.Node
 	config *kubeletv1beta1.KubeletConfiguration
 	active map[string]int
-	asked  int // times the kubelet was asked for active pods
+	// noPlugin: no device plugin has registered.
+	noPlugin bool
+	asked    int // times the kubelet was asked for active pods
 
 	configErr   error
 	configAsked int // times the configuration was read
@@ -59,6 +61,9 @@ func (w *world) ActivePods(context.Context) (map[string]int, error) {
 }
 
 func (w *world) Devices(context.Context) (map[string][]placement.Device, error) {
+	if w.noPlugin {
+		return nil, nil
+	}
 	return map[string][]placement.Device{"x.y/d": {{ID: "d0", NUMA: 1, HasTopology: true}, {ID: "d1", NUMA: 2, HasTopology: true}}}, nil
 }
 
@@ -580,6 +585,32 @@ func TestUnhealthyDevicesAreRemembered(t *testing.T) {
 	w.settle()
 	if got := w.last().Report.Snapshot.Devices; len(got[0].Devices) != 1 {
 		t.Errorf("pools %+v, want d0 alone", got)
+	}
+}
+
+// TestDevicesThatTheCheckpointLacks: two plugins register, and what was gathered before the second is written last. The file is then what
+// it was; the Node's capacity tells, some seconds later.
+func TestDevicesThatTheCheckpointLacks(t *testing.T) {
+	w := newWorld(t)
+	w.noPlugin = true
+	delete(w.node.Status.Capacity, "x.y/d")
+	w.devices(map[string][]string{})
+	w.settle()
+	if got := w.last().Report.Snapshot.Devices; len(got) != 0 {
+		t.Fatalf("pools %+v, want none", got)
+	}
+	w.noPlugin = false
+	w.node.Status.Capacity["x.y/d"] = resource.MustParse("2")
+	w.settle()
+	want := []placement.Device{{ID: "d0", NUMA: 1, HasTopology: true}, {ID: "d1", NUMA: 2, HasTopology: true}}
+	if got := w.last().Report.Snapshot.Devices; len(got) != 1 || got[0].Resource != "x.y/d" || !reflect.DeepEqual(got[0].Devices, want) {
+		t.Errorf("pools %+v, want %+v", got, want)
+	}
+	w.noPlugin = true
+	w.devices(map[string][]string{"x.y/e": {}}) // written again, from what is there now
+	w.settle()
+	if got := w.last().Report.Snapshot.Devices; len(got) != 1 || got[0].Resource != "x.y/e" {
+		t.Errorf("pools %+v, want those of x.y/e alone", got)
 	}
 }
 

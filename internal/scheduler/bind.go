@@ -124,16 +124,16 @@ func (p *Plugin) cannotBind(then, now *corev1.Pod) string {
 func (p *Plugin) conclude(pod *corev1.Pod, n *node, err error) *fwk.Status {
 	if errors.Is(err, errInDoubt) {
 		n.Doubt(string(pod.UID), p.clock.Now().Add(bindTimeout))
-		bindings.WithLabelValues("doubt").Inc()
+		bindings.WithLabelValues(bindingDoubt).Inc()
 		return fwk.AsStatus(err)
 	}
 	if err != nil {
 		p.feed.posted.Delete(pod.UID)
 		n.Forget(string(pod.UID))
-		bindings.WithLabelValues("failed").Inc()
+		bindings.WithLabelValues(bindingFailed).Inc()
 		return fwk.AsStatus(err)
 	}
-	bindings.WithLabelValues("written").Inc()
+	bindings.WithLabelValues(bindingWritten).Inc()
 	return nil
 }
 

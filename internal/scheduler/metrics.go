@@ -43,6 +43,13 @@ var (
 	}, []string{"input"})
 )
 
+// How the writing of a Binding came out: the values of the label result.
+const (
+	bindingWritten = "written"
+	bindingFailed  = "failed"
+	bindingDoubt   = "doubt"
+)
+
 var registerOnce sync.Once
 
 // register makes the metrics known to the registry of the process.
@@ -52,6 +59,9 @@ func register() {
 		legacyregistry.CustomMustRegister(&standing)
 		for _, outcome := range []string{outcomeKept, outcomeRefused, outcomeMispredicted, outcomeContended} {
 			promises.WithLabelValues(outcome)
+		}
+		for _, result := range []string{bindingWritten, bindingFailed, bindingDoubt} {
+			bindings.WithLabelValues(result) // an alert on the increase does not see a first one that begins at 1
 		}
 	})
 }
