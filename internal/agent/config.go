@@ -39,6 +39,7 @@ func ConfigFile(path, dir string) ConfigSource {
 		if err != nil {
 			return nil, err
 		}
+		completeEviction(merged)
 		if dir == "" {
 			return decodeConfig(path, merged)
 		}
@@ -55,9 +56,39 @@ func ConfigFile(path, dir string) ConfigSource {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("kubelet configuration drop-ins: %w", err)
 		}
+		delete(merged, mergeEviction) // of a drop-in it comes too late
 		return decodeConfig(path, merged)
 	}
 	return ConfigSource{read: read, paths: configPaths{path, dir}}
+}
+
+const (
+	hardEviction  = "evictionHard"
+	mergeEviction = "mergeDefaultEvictionSettings"
+)
+
+// defaultEviction is DefaultEvictionHard of pkg/kubelet/eviction on Linux.
+var defaultEviction = map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%"}
+
+// completeEviction gives the configuration file the eviction thresholds that it leaves out. The kubelet does so before it merges
+// drop-ins over it (loadConfigFile of cmd/kubelet/app), which so replace single thresholds.
+func completeEviction(object map[string]any) {
+	own, ok := object[hardEviction].(map[string]any)
+	if !ok && object[hardEviction] != nil {
+		return // of another form: the decoder says so
+	}
+	if merged, _ := object[mergeEviction].(bool); ok && !merged {
+		return
+	}
+	if !ok {
+		own = map[string]any{}
+		object[hardEviction] = own
+	}
+	for signal, threshold := range defaultEviction {
+		if _, ok := own[signal]; !ok {
+			own[signal] = threshold
+		}
+	}
 }
 
 func readObject(path string) (map[string]any, error) {

@@ -276,3 +276,38 @@ func TestPodThatCameBackUnderItsName(t *testing.T) {
 		t.Errorf("the second is not: %+v", second)
 	}
 }
+
+// TestEvictionBeforeDropIns: the thresholds that the file leaves out are filled in before drop-ins replace single ones.
+func TestEvictionBeforeDropIns(t *testing.T) {
+	for _, tc := range []struct{ file, drop, want string }{
+		{"{}", "", "100Mi"},
+		{"{}", `{"evictionHard":{"nodefs.available":"3%"}}`, "100Mi"},
+		{"{}", `{"evictionHard":{"memory.available":"1Gi"}}`, "1Gi"},
+		{"{}", `{"evictionHard":{"memory.available":null}}`, ""},
+		{`{"evictionHard":null}`, "", "100Mi"},
+		{`{"evictionHard":{"nodefs.available":"3%"}}`, "", ""},
+		{`{"evictionHard":{"nodefs.available":"3%"},"mergeDefaultEvictionSettings":true}`, "", "100Mi"},
+		{`{"evictionHard":{"nodefs.available":"3%"}}`, `{"mergeDefaultEvictionSettings":true}`, ""},
+	} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"file": tc.file, "d/1.conf": tc.drop} {
+			if text == "" {
+				continue
+			}
+			path := filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, err := ConfigFile(filepath.Join(dir, "file"), filepath.Join(dir, "d")).read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.EvictionHard["memory.available"]; got != tc.want || c.EvictionHard == nil || tc.drop != "" && c.MergeDefaultEvictionSettings != nil {
+			t.Errorf("%s and %s: memory.available %q, want %q; %+v", tc.file, tc.drop, got, tc.want, c.EvictionHard)
+		}
+	}
+}
