@@ -20,7 +20,9 @@ clusterbench-build:
 .PHONY: bench-cluster
 bench-cluster: clusterbench-build ## Both schedulers on a real API server: NODES=5000,15000 PODS=10000,1000 PAIRS=5,1 (hours; PODS=2000 PAIRS=5: 20 minutes).
 	$(call say,$(PAIRS) pairs of runs: $(PODS) pods on $(NODES) simulated nodes)
-	@$(call CLUSTERBENCH,cluster) -pods=$(PODS) -pairs=$(PAIRS) -agents=$(AGENTS) -heartbeat=$(HEARTBEAT) -apart -fresh $(CLUSTERBENCH_FLAGS)
+	@$(call CLUSTERBENCH,cluster) -pods=$(PODS) -pairs=$(PAIRS) -agents=$(AGENTS) -heartbeat=$(HEARTBEAT) -apart -fresh -filter-runs=0 $(CLUSTERBENCH_FLAGS)
+	$(call say,Filter of one new pinned pod over all of $(NODES) nodes)
+	@$(call CLUSTERBENCH,cluster)/filter -pods=1000 -pairs=0 -warm-up=0 -filter-runs=3 -filter-pods=105 -agents=$(AGENTS) -heartbeat=$(HEARTBEAT) $(if $(filter 0,$(shell id -u)),-first) $(CLUSTERBENCH_FLAGS)
 
 .PHONY: bench-writes
 bench-writes: clusterbench-build ## What reports and heartbeats of NODES agents cost the API server (five minutes).
