@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 )
@@ -68,5 +69,35 @@ func TestAPodThatCannotBeFencedIsBound(t *testing.T) {
 	f.feed.podTold(fenced, false)
 	if err := <-outcome; !apierrors.IsForbidden(err) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestFenceInConflict: only a conflict with another pod of the name says that there is nothing to fence.
+func TestFenceInConflict(t *testing.T) {
+	for name, want := range map[string]struct {
+		found types.UID
+		tries int
+	}{
+		"others wrote this pod":    {unbound("a", "mine").UID, 2},
+		"another pod of this name": {"another", 1},
+	} {
+		f := newFixture(t)
+		client := fake.NewClientset()
+		f.core.takeover = newTakeover(f.core, client, "berth-system")
+		tries := 0
+		client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if tries++; tries == 1 {
+				return true, nil, apierrors.NewConflict(corev1.Resource("pods"), "a", errors.New("changed"))
+			}
+			return true, unbound("a", "mine"), nil
+		})
+		client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			pod := unbound("a", "mine")
+			pod.UID = want.found
+			return true, pod, nil
+		})
+		if err := f.core.takeover.fenceOne(t.Context(), unbound("a", "mine")); err != nil || tries != want.tries {
+			t.Errorf("%s: %d tries, %v; want %d", name, tries, err, want.tries)
+		}
 	}
 }

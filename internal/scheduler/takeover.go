@@ -164,8 +164,17 @@ func (t *takeover) fenceOne(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		_, err := t.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another pod of this name
+		pods := t.client.CoreV1().Pods(pod.Namespace)
+		_, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		another := false
+		if apierrors.IsConflict(err) { // with another pod of this name, or with writes that came before ours several times
+			var now *corev1.Pod
+			if now, err = pods.Get(ctx, pod.Name, metav1.GetOptions{}); err == nil && now.UID == pod.UID {
+				return false, nil
+			}
+			another = err == nil
+		}
+		if another || apierrors.IsNotFound(err) {
 			t.feed.fences.gone(pod.UID)
 			return true, nil
 		}
