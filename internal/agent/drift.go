@@ -110,24 +110,27 @@ func (m *mirror) configIsDue() bool {
 	return now.Sub(m.configSeen) >= m.configEvery || !m.configDue.IsZero() && !now.Before(m.configDue)
 }
 
+// unreadable is said of a machine that is no longer what the kubelet found, nobody knows how.
+const unreadable = "the machine has changed and cannot be read"
+
 func (m *mirror) lookAtMachine() bool {
 	if m.pulse == nil {
 		return false
 	}
-	const cannot = "the machine has changed and cannot be read"
+	before := m.unseen
 	pulse := m.pulse()
 	if pulse == m.lastPulse {
-		m.complain(&m.unseen, cannot, nil)
-		return false
+		m.complain(&m.unseen, unreadable, nil)
+		return before != ""
 	}
 	var view *placement.KubeletView
 	machine, err := m.machine()
 	if err == nil {
 		view, err = placement.ViewOf(machine)
 	}
-	m.complain(&m.unseen, cannot, err)
+	m.complain(&m.unseen, unreadable, err)
 	if err != nil {
-		return false // what is known to have changed stays so
+		return m.unseen != before // what is known to have changed stays so
 	}
 	m.present.view, m.lastPulse = view, pulse
 	return true
@@ -167,6 +170,10 @@ func (m *mirror) drift() drift {
 	if v := m.present.view; v != nil {
 		d.compareCPUs(spec.View, v)
 		d.compareMemory(spec.View, v)
+	}
+	if m.unseen != "" {
+		d.lost = append(d.lost, unreadable+": "+m.unseen)
+		d.cpus, d.memory = true, true
 	}
 	if c := m.present.config; c != nil {
 		d.settings = changedFields(&spec.Config, c)

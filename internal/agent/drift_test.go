@@ -99,13 +99,17 @@ func TestMachineChangesIntoTheUnknown(t *testing.T) {
 		w.m.machine = func() (*topology.Machine, error) {
 			return &topology.Machine{NUMANodes: []topology.NUMANode{{ID: topology.MaxNUMANodes}}}, nil
 		}
-		w.m.lookAround(t.Context())
-		w.m.lookAround(t.Context())
-		w.m.notice()
+		if !w.m.lookAround(t.Context()) || w.m.lookAround(t.Context()) {
+			t.Error("that the machine cannot be read is news, once")
+		}
 		w.settle()
-		w.wantReady(v1alpha1.ReasonMachineChanged, "CPUs 5 have gone offline")
+		w.wantReady(v1alpha1.ReasonMachineChanged, "CPUs 5 have gone offline; the machine has changed and cannot be read: ")
 		w.become(testMachine + " offline:5")
-		w.m.lookAround(t.Context())
+		if !w.m.lookAround(t.Context()) {
+			t.Error("that it can be read again is no news")
+		}
+		w.settle()
+		w.wantReady(v1alpha1.ReasonMachineChanged, "CPUs 5 have gone offline: undo")
 	}
 	if said := strings.Count(out.String(), "cannot be read"); said != 2 {
 		t.Errorf("said %d times, want 2:\n%s", said, out.String())
