@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -65,7 +66,8 @@ type mirror struct {
 	configDoubted bool
 	devices       *deviceBook
 	raw           *kubeletstate.Raw
-	described     []byte // for which devices were last described: the checkpoint, and what the Node offers beyond it
+	described     []byte   // raw device checkpoint for which devices were last described
+	beyond        []string // extended resources that the Node offered then, and the checkpoint lacked
 	firstSeen     map[string]time.Time
 	last          map[string]int
 	dirty         time.Time // first sign of a change that is not yet published
@@ -81,11 +83,10 @@ type mirror struct {
 	lastNRT   *nrt.NodeResourceTopology
 	backoff   backoff
 	look      backoff // between attempts to find out machine and configuration
-	problem   string  // why the last attempt failed
-	untold    string  // why the kubelet did not tell its active pods, "" if it did
-	unseen    string  // why the changed machine could not be read, "" if it could
-	// undescribed is why the kubelet did not describe its devices, "" if it did.
-	undescribed string
+
+	// What was last complained of, each "" if it was well: machine and configuration cannot be found out, the kubelet does not tell its
+	// active pods, the changed machine cannot be read, the kubelet does not describe its devices.
+	problem, untold, unseen, undescribed string
 
 	mu       sync.Mutex
 	verified time.Time // when the published report was last found to hold
@@ -149,12 +150,10 @@ func (m *mirror) booting() bool {
 // step looks at the node once and publishes what changed. It returns how long to wait before the next step if nothing
 // happens; 0 means no hurry.
 func (m *mirror) step(ctx context.Context) time.Duration {
-	if wait, err := m.prepare(ctx); err != nil {
+	wait, err := m.prepare(ctx)
+	m.complain(&m.problem, "cannot report yet", err)
+	if err != nil {
 		m.metrics.readErrors.Inc()
-		if text := err.Error(); text != m.problem {
-			m.problem = text
-			m.log.Warn("cannot report yet", "error", err)
-		}
 		return wait
 	}
 	raw, err := m.read()
@@ -192,7 +191,6 @@ func (m *mirror) prepare(ctx context.Context) (time.Duration, error) {
 		m.platform, m.present, m.configSeen, m.configDue = &p, present{view: p.spec.View, config: &p.spec.Config}, m.now(), time.Time{}
 		m.look, m.backoff = newLook(), newBackoff()
 	}
-	m.problem = ""
 	return 0, nil
 }
 
@@ -268,9 +266,10 @@ func (m *mirror) report(ctx context.Context, raw kubeletstate.Raw) time.Duration
 	if wait, held := m.hold(&out); held {
 		return wait
 	}
-	m.describe(ctx, raw.Devices, state.Devices)
+	capacity := capacityOf(m.nodeObject())
+	m.describe(ctx, raw.Devices, state.Devices, capacity)
 	var missing []string
-	out.snapshot.Devices, missing = m.devices.pools(state.Devices, capacityOf(m.nodeObject()), m.preferences)
+	out.snapshot.Devices, missing = m.devices.pools(state.Devices, capacity, m.preferences)
 	reason, err := m.judge(&state, &out, missing)
 	if reason == v1alpha1.ReasonContradiction {
 		if wait, torn := m.maybeTorn(); torn {
@@ -366,13 +365,12 @@ func (m *mirror) hold(out *outcome) (time.Duration, bool) {
 }
 
 // describe asks for the topology of devices when plugins have told the kubelet something new.
-func (m *mirror) describe(ctx context.Context, raw []byte, s *kubeletstate.DeviceState) {
+func (m *mirror) describe(ctx context.Context, raw []byte, s *kubeletstate.DeviceState, capacity map[string]int64) {
 	if s == nil || m.kubelet == nil {
 		return
 	}
-	// What the Node offers and the file lacks is asked for as well: see unlisted.
-	told := slices.Concat(raw, []byte(strings.Join(unregistered(s, capacityOf(m.nodeObject())), " ")))
-	if m.described != nil && string(m.described) == string(told) && !m.devices.unknown(s) {
+	beyond := unregistered(s, capacity)
+	if m.described != nil && bytes.Equal(m.described, raw) && slices.Equal(m.beyond, beyond) && !m.devices.unknown(s) {
 		return
 	}
 	devices, err := m.kubelet.Devices(ctx)
@@ -384,7 +382,7 @@ func (m *mirror) describe(ctx context.Context, raw []byte, s *kubeletstate.Devic
 		m.devices.learn(resource, list...)
 	}
 	m.devices.compare(s, devices)
-	m.described = told
+	m.described, m.beyond = raw, beyond
 }
 
 func capacityOf(node *corev1.Node) map[string]int64 {

@@ -18,6 +18,8 @@ import (
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // maxConfigBytes bounds a configuration file and an answer of /configz.
@@ -67,27 +69,17 @@ const (
 	mergeEviction = "mergeDefaultEvictionSettings"
 )
 
-// defaultEviction is DefaultEvictionHard of pkg/kubelet/eviction on Linux.
-var defaultEviction = map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%"}
-
-// completeEviction gives the configuration file the eviction thresholds that it leaves out. The kubelet does so before it merges
-// drop-ins over it (loadConfigFile of cmd/kubelet/app), which so replace single thresholds.
+// completeEviction gives the configuration file the threshold of memory.available if it leaves it out. The kubelet does so before it
+// merges drop-ins over it (loadConfigFile of cmd/kubelet/app), which so replace single thresholds; no other concerns placement.
 func completeEviction(object map[string]any) {
+	const signal = "memory.available"
 	own, ok := object[hardEviction].(map[string]any)
-	if !ok && object[hardEviction] != nil {
-		return // of another form: the decoder says so
-	}
-	if merged, _ := object[mergeEviction].(bool); ok && !merged {
-		return
-	}
-	if !ok {
-		own = map[string]any{}
-		object[hardEviction] = own
-	}
-	for signal, threshold := range defaultEviction {
-		if _, ok := own[signal]; !ok {
-			own[signal] = threshold
-		}
+	_, set := own[signal]
+	switch merge, _ := object[mergeEviction].(bool); {
+	case object[hardEviction] == nil:
+		object[hardEviction] = map[string]any{signal: wire.DefaultEviction}
+	case ok && merge && !set:
+		own[signal] = wire.DefaultEviction
 	}
 }
 

@@ -935,16 +935,21 @@ func TestArrivalsDoNotVouchForTheUnknown(t *testing.T) {
 	}
 }
 
-// TestLostAnswerKeepsItsNumber: a report whose write failed may have been stored. What is written next has another number: whoever has
-// taken the first one in would ignore it.
-func TestLostAnswerKeepsItsNumber(t *testing.T) {
-	w := newWorld(t)
-	w.settle()
+// loseReportOfA has pod a run, and every answer to its report be lost.
+func (w *world) loseReportOfA() {
 	w.publishErr = errors.New("timeout")
 	w.cpus("0,3-7", map[string]string{"a": "1-2"})
 	w.admitted("a")
 	w.see("a", corev1.PodRunning)
 	w.steps(4)
+}
+
+// TestLostAnswerKeepsItsNumber: a report whose write failed may have been stored. What is written next has another number: whoever has
+// taken the first one in would ignore it.
+func TestLostAnswerKeepsItsNumber(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	w.loseReportOfA()
 	lost := w.m.numbered
 	w.cpus("0-7", nil)
 	w.publishErr = nil
@@ -979,11 +984,7 @@ func TestLostAnswerToTheFirst(t *testing.T) {
 func TestLostAnswerOfAChangeThatPassed(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
-	w.publishErr = errors.New("timeout")
-	w.cpus("0,3-7", map[string]string{"a": "1-2"})
-	w.admitted("a")
-	w.see("a", corev1.PodRunning)
-	w.steps(4)
+	w.loseReportOfA()
 	w.publishErr = nil
 	w.m.pods.lose(w.pod("a", corev1.PodRunning), w.clock)
 	w.cpus("0-7", nil)

@@ -146,11 +146,7 @@ func (f *feed) topologySeen(nt *v1alpha1.NodeTopology) {
 	defer f.reports.Unlock()
 	n := f.nodes.get(nt.Name)
 	if err := n.older(nt); err != nil {
-		if n.distrust(wentBack) {
-			reportsRefused.Inc()
-			f.events.Eventf(refTo(nt), nil, corev1.EventTypeWarning, "ReportRefused", "Reporting", "%s", err)
-			f.logger.Info("NodeTopology refused", "node", nt.Name, "err", err)
-		}
+		f.refuse(n, nt, wentBack, err)
 		return
 	}
 	f.take(n, nt)
@@ -162,11 +158,7 @@ func (f *feed) take(n *node, nt *v1alpha1.NodeTopology) {
 	n.hear(f.clock.Now())
 	landings, err := n.accept(nt, &f.nodes.kinds)
 	if err != nil {
-		if n.distrust(troubleText(err)) {
-			reportsRefused.Inc()
-			f.events.Eventf(refTo(nt), nil, corev1.EventTypeWarning, "ReportRefused", "Reporting", "%s", err)
-			f.logger.Info("NodeTopology refused", "node", nt.Name, "err", err)
-		}
+		f.refuse(n, nt, troubleText(err), err)
 		return
 	}
 	for i := range landings {
@@ -178,6 +170,16 @@ func (f *feed) take(n *node, nt *v1alpha1.NodeTopology) {
 		return
 	}
 	f.waiters.wake(n)
+}
+
+// refuse notes why a report is not relied on, and tells if that is news.
+func (f *feed) refuse(n *node, nt *v1alpha1.NodeTopology, why string, err error) {
+	if !n.distrust(why) {
+		return
+	}
+	reportsRefused.Inc()
+	f.events.Eventf(refTo(nt), nil, corev1.EventTypeWarning, "ReportRefused", "Reporting", "%s", err)
+	f.logger.Info("NodeTopology refused", "node", nt.Name, "err", err)
 }
 
 // refTo refers to a NodeTopology: the scheduler's recorder knows the kinds of Kubernetes alone.

@@ -21,9 +21,9 @@ type Kubelet struct {
 	MemoryBytes uint64
 }
 
-// defaultEviction is the kubelet's evictionHard[memory.available] where the configuration has no evictionHard
+// DefaultEviction is the kubelet's evictionHard[memory.available] where the configuration has no evictionHard
 // (pkg/kubelet/eviction/defaults_linux.go).
-const defaultEviction = "100Mi"
+const DefaultEviction = "100Mi"
 
 // Config returns the part of a KubeletConfiguration that decides about placement. The error is a *FieldError. Whether the
 // kubelet would start with it is for placement.NewModel to say.
@@ -111,7 +111,7 @@ func (r configReader) eviction(capacity uint64) (bytes uint64, known bool, err e
 	text, ok := r.c.EvictionHard["memory.available"]
 	merged := r.c.MergeDefaultEvictionSettings != nil && *r.c.MergeDefaultEvictionSettings
 	if r.c.EvictionHard == nil || !ok && merged {
-		text, ok = defaultEviction, true
+		text, ok = DefaultEviction, true
 	}
 	if !ok || text == "0%" || text == "100%" { // either turns the threshold off (pkg/kubelet/eviction/helpers.go, parseThresholdStatement)
 		return 0, true, nil
