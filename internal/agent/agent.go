@@ -68,6 +68,7 @@ type mirror struct {
 	raw           *kubeletstate.Raw
 	described     []byte   // raw device checkpoint for which devices were last described
 	beyond        []string // extended resources that the Node offered then, and the checkpoint lacked
+	unwritten     unwritten
 	firstSeen     map[string]time.Time
 	last          map[string]int
 	dirty         time.Time // first sign of a change that is not yet published
@@ -85,8 +86,8 @@ type mirror struct {
 	look      backoff // between attempts to find out machine and configuration
 
 	// What was last complained of, each "" if it was well: machine and configuration cannot be found out, the kubelet does not tell its
-	// active pods, the changed machine cannot be read, the kubelet does not describe its devices.
-	problem, untold, unseen, undescribed string
+	// active pods, the changed machine cannot be read, the kubelet does not describe its devices, or does not tell who holds them.
+	problem, untold, unseen, undescribed, withheld string
 
 	mu       sync.Mutex
 	verified time.Time // when the published report was last found to hold
@@ -118,6 +119,7 @@ func (m *mirror) notice() {
 func (m *mirror) restarted() {
 	m.platform = nil
 	m.described = nil
+	m.unwritten.file = nil
 	m.look = newLook()
 	m.notice()
 	m.mu.Lock()
@@ -258,7 +260,9 @@ func (m *mirror) report(ctx context.Context, raw kubeletstate.Raw) time.Duration
 	if err := state.Check(); err != nil {
 		return m.contradiction(ctx, err)
 	}
-	out, err := makeReport(m.sight(ctx, state))
+	s := m.sight(ctx, state)
+	m.recall(ctx, raw.Devices, s)
+	out, err := makeReport(s)
 	if err != nil {
 		return m.publishProblem(ctx, v1alpha1.ReasonUnsupported, err)
 	}

@@ -41,6 +41,9 @@ type world struct {
 	// noPlugin: no device plugin has registered.
 	noPlugin bool
 	asked    int // times the kubelet was asked for active pods
+	// held are the devices that pods have, by namespace/name; nil: the kubelet does not say.
+	held      map[string][]kubeletstate.DeviceEntry
+	askedHeld int
 
 	configErr   error
 	configAsked int // times the configuration was read
@@ -58,6 +61,14 @@ func (w *world) ActivePods(context.Context) (map[string]int, error) {
 		return nil, errors.New("no kubelet")
 	}
 	return w.active, nil
+}
+
+func (w *world) Held(context.Context) (map[string][]kubeletstate.DeviceEntry, error) {
+	w.askedHeld++
+	if w.held == nil {
+		return nil, errors.New("no kubelet")
+	}
+	return w.held, nil
 }
 
 func (w *world) Devices(context.Context) (map[string][]placement.Device, error) {
@@ -550,12 +561,18 @@ func TestProblemsAreSaid(t *testing.T) {
 // devices writes a kubelet_internal_checkpoint without allocations.
 func (w *world) devices(registered map[string][]string) {
 	w.t.Helper()
+	w.allocated(registered, "null")
+}
+
+// allocated writes a kubelet_internal_checkpoint with these PodDeviceEntries.
+func (w *world) allocated(registered map[string][]string, entries string) {
+	w.t.Helper()
 	text, err := json.Marshal(registered)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for sum := uint64(0); ; {
-		w.files.Devices = fmt.Appendf(nil, `{"Data":{"PodDeviceEntries":null,"RegisteredDevices":%s},"Checksum":%d}`, text, sum)
+		w.files.Devices = fmt.Appendf(nil, `{"Data":{"PodDeviceEntries":%s,"RegisteredDevices":%s},"Checksum":%d}`, entries, text, sum)
 		_, err := kubeletstate.ParseDevices("f", w.files.Devices)
 		if err == nil {
 			return

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
@@ -21,6 +22,9 @@ type Kubelet interface {
 	// ActivePods counts the pods that the kubelet holds resources for, by namespace/name. A pod that has ended is
 	// off the list for good.
 	ActivePods(ctx context.Context) (map[string]int, error)
+	// Held lists the devices that containers hold, by namespace/name of their pods: ascending by id, without UIDs of pods, and without
+	// init containers that end. Of pods that share a name it has none.
+	Held(ctx context.Context) (map[string][]kubeletstate.DeviceEntry, error)
 	// Devices lists the healthy devices by resource, with their topology.
 	Devices(ctx context.Context) (map[string][]placement.Device, error)
 }
@@ -76,19 +80,36 @@ func (p *PodResources) Follow(ctx context.Context, tell func(there bool)) {
 // Close ends the connection.
 func (p *PodResources) Close() error { return p.conn.Close() }
 
-// ActivePods implements Kubelet.
-func (p *PodResources) ActivePods(ctx context.Context) (map[string]int, error) {
+func (p *PodResources) list(ctx context.Context) ([]*podresources.PodResources, error) {
 	ctx, cancel := context.WithTimeout(ctx, podResourcesTimeout)
 	defer cancel()
 	resp, err := p.client.List(ctx, &podresources.ListPodResourcesRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("PodResources List: %w", err)
 	}
+	return resp.PodResources, nil
+}
+
+// ActivePods implements Kubelet.
+func (p *PodResources) ActivePods(ctx context.Context) (map[string]int, error) {
+	pods, err := p.list(ctx)
+	if err != nil {
+		return nil, err
+	}
 	counts := map[string]int{}
-	for _, pod := range resp.PodResources {
+	for _, pod := range pods {
 		counts[pod.Namespace+"/"+pod.Name]++
 	}
 	return counts, nil
+}
+
+// Held implements Kubelet.
+func (p *PodResources) Held(ctx context.Context) (map[string][]kubeletstate.DeviceEntry, error) {
+	pods, err := p.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return heldOf(pods), nil
 }
 
 // Devices implements Kubelet.

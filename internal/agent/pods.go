@@ -36,6 +36,7 @@ type containerFacts struct {
 	name    string
 	kind    placement.ContainerKind
 	started bool
+	devices []string // extended resources that it asks for, ascending
 }
 
 func (p *podFacts) key() string { return p.namespace + "/" + p.name }
@@ -58,12 +59,24 @@ func factsOf(pod *corev1.Pod) podFacts {
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 			kind = placement.Sidecar
 		}
-		f.containers = append(f.containers, containerFacts{c.Name, kind, started[c.Name]})
+		f.containers = append(f.containers, containerFacts{c.Name, kind, started[c.Name], extended(&c)})
 	}
 	for _, c := range pod.Spec.Containers {
-		f.containers = append(f.containers, containerFacts{name: c.Name})
+		f.containers = append(f.containers, containerFacts{name: c.Name, devices: extended(&c)})
 	}
 	return f
+}
+
+// extended are the resources, ascending, that a device plugin may have been asked for: requests equal limits.
+func extended(c *corev1.Container) []string {
+	var out []string
+	for name, q := range c.Resources.Limits {
+		if strings.Contains(string(name), "/") && !q.IsZero() {
+			out = append(out, string(name))
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 func terminal(pod *corev1.Pod) bool {

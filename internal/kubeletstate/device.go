@@ -71,9 +71,7 @@ func ParseDevices(name string, data []byte) (*DeviceState, error) {
 		}
 		out.Entries = append(out.Entries, e)
 	}
-	slices.SortStableFunc(out.Entries, func(a, b DeviceEntry) int {
-		return cmp.Or(cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.Container, b.Container), cmp.Compare(a.Resource, b.Resource))
-	})
+	slices.SortStableFunc(out.Entries, DeviceEntry.compare)
 	return out, nil
 }
 
@@ -100,6 +98,26 @@ func (f file) deviceEntry(i int, e *deviceEntry) (DeviceEntry, error) {
 		out.Devices = append(out.Devices, HeldDevice{id, numa[id]})
 	}
 	return out, nil
+}
+
+// Give adds what a container holds, and takes it from other pods: the kubelet has taken it from them before, for it gives nothing to two.
+func (s *DeviceState) Give(e DeviceEntry) {
+	given := map[string]bool{}
+	for _, d := range e.Devices {
+		given[d.ID] = true
+	}
+	for i := range s.Entries {
+		if o := &s.Entries[i]; o.Resource == e.Resource && o.PodUID != e.PodUID {
+			o.Devices = slices.DeleteFunc(o.Devices, func(d HeldDevice) bool { return given[d.ID] })
+		}
+	}
+	s.Entries = slices.DeleteFunc(s.Entries, func(o DeviceEntry) bool { return len(o.Devices) == 0 })
+	s.Entries = append(s.Entries, e)
+	slices.SortStableFunc(s.Entries, DeviceEntry.compare)
+}
+
+func (e DeviceEntry) compare(o DeviceEntry) int {
+	return cmp.Or(cmp.Compare(e.PodUID, o.PodUID), cmp.Compare(e.Container, o.Container), cmp.Compare(e.Resource, o.Resource))
 }
 
 // Check refuses a device that two pods hold. The error is an *Error.

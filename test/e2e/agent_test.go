@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -237,6 +238,10 @@ func testAgent(t *testing.T, cp *controlplane.ControlPlane) {
 		wantState(t, n, node.Dir)
 	})
 	t.Run("reports devices with their NUMA nodes, health and holders", func(t *testing.T) {
+		before, err := os.ReadFile(node.Dir.DeviceState())
+		if err != nil {
+			t.Fatal(err)
+		}
 		pod := pinnedPod("gpu", name, "1")
 		pod.Spec.Containers[0].Resources.Limits["example.com/gpu"] = resource.MustParse("1")
 		pod = create(t, c, pod)
@@ -250,6 +255,18 @@ func testAgent(t *testing.T, cp *controlplane.ControlPlane) {
 			t.Errorf("pool %+v", pool)
 		}
 		wantState(t, n, node.Dir)
+
+		// The kubelet writes the checkpoint without a lock: what was gathered before the pod can come last.
+		write(t, node.Dir.DeviceState()+".late", before)
+		if err := os.Rename(node.Dir.DeviceState()+".late", node.Dir.DeviceState()); err != nil {
+			t.Fatal(err)
+		}
+		beside := create(t, c, pinnedPod("beside", name, "1"))
+		n = waitReport(t, c, name, "pod beside", func(n *wire.Node) bool { _, _, ok := reported(n, string(beside.UID)); return ok })
+		if after, _, _ := reported(n, string(pod.UID)); !reflect.DeepEqual(after, got) {
+			t.Errorf("with a checkpoint that lacks it the pod holds %+v, want %+v", after, got)
+		}
+		remove(t, c, "beside")
 	})
 	t.Run("goes on counting after a restart of its own", func(t *testing.T) {
 		before := waitReport(t, c, name, "report", reportReady)
