@@ -43,6 +43,7 @@ type hollowCluster struct {
 	*testing.T
 	// root is the test that the cluster belongs to; T may be a subtest.
 	root   *testing.T
+	kept   controlplane.Options // of cp
 	cp     *controlplane.ControlPlane
 	client kubernetes.Interface
 	nodes  []*hollowNode
@@ -86,22 +87,24 @@ const hollowStop = 3 * time.Second
 
 func newHollowCluster(t *testing.T, nodes int) *hollowCluster {
 	t.Helper()
+	return newHollowClusterOn(t, nodes, controlplane.Options{Dir: shortDir(t)})
+}
+
+func newHollowClusterOn(t *testing.T, nodes int, opts controlplane.Options) *hollowCluster {
+	t.Helper()
 	begun := time.Now()
 	dir := shortDir(t)
-	c := &hollowCluster{T: t, root: t, pods: map[types.UID]*noted{}}
-	var err error
-	if c.cp, err = controlplane.Start(t.Context(), controlplane.Options{Dir: dir}); err != nil {
-		t.Fatal(err)
-	}
+	c := &hollowCluster{T: t, root: t, kept: opts, pods: map[types.UID]*noted{}}
+	c.startControlPlane()
 	t.Cleanup(func() {
 		if err := c.cp.Stop(); err != nil {
 			t.Errorf("stop: %v", err)
 		}
 	})
 	c.must(c.cp.Apply(t.Context(), deploy.Manifests()...))
-	if c.client, err = kubernetes.NewForConfig(c.cp.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
+	var err error
+	c.client, err = kubernetes.NewForConfig(c.cp.RESTConfig())
+	c.must(err)
 	for i := range nodes {
 		c.nodes = append(c.nodes, c.addNode(dir, fmt.Sprint("h", i)))
 	}

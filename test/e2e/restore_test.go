@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/controlplane"
+)
+
+// TestRestore takes the API server's data back to a backup under a scheduler, an agent and a kubelet that run on. What was bound
+// since is gone for everybody, and its kubelet takes a while to let go of it. Until the agent has told of that, nobody is placed there.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	c := newHollowClusterOn(t, 1, controlplane.Options{Keep: shortDir(t)})
+	c.create(pinnedPod("before", "", "6")) // fills NUMA node 0; 8 CPUs of node 1 are left
+	c.awaitRunning("before")
+	c.awaitGauges() // the report that lists it has been read
+	backup := c.backUp()
+
+	c.create(pinnedPod("since", "", "8"))
+	c.awaitRunning("since")
+	c.awaitGauges()
+	agent := c.nodes[0].agent
+	agent.set(func(*http.Request) fault { return lostRequest }) // the last to find its way back
+	c.restore(backup)
+
+	c.create(pinnedPod("after", "", "8"))
+	c.await("the scheduler not to rely on a report from before", func(pods []corev1.Pod) bool {
+		return strings.Contains(unschedulable(pods, "after"), "its report is older than the one before")
+	})
+	agent.set(func(*http.Request) fault { return noFault })
+	c.awaitRunning("before", "after")
+	c.await("what was bound since to be gone", func(pods []corev1.Pod) bool {
+		for i := range pods {
+			c.note(&pods[i]) // its own watch may not have come back yet
+		}
+		return phaseOf(pods, "since") == ""
+	})
+	if sum := c.demandKept(); sum.exact < 2 {
+		t.Errorf("%d pods were compared with what was promised, want 2 at least", sum.exact)
+	}
+	c.clean()
+}
+
+// stopControlPlane returns the directory of etcd's data.
+func (c *hollowCluster) stopControlPlane() string {
+	c.Helper()
+	c.must(c.cp.Stop())
+	return filepath.Join(c.kept.Keep, "etcd", "data")
+}
+
+func (c *hollowCluster) startControlPlane() {
+	c.Helper()
+	var err error
+	c.cp, err = controlplane.Start(c.Context(), c.kept)
+	c.must(err)
+}
+
+// backUp copies what the API server has.
+func (c *hollowCluster) backUp() (dir string) {
+	c.Helper()
+	data, dir := c.stopControlPlane(), filepath.Join(c.TempDir(), "backup")
+	c.must(os.CopyFS(dir, os.DirFS(data)))
+	c.startControlPlane()
+	return dir
+}
+
+// restore puts a copy back. As after etcdutl snapshot restore --bump-revision --mark-compacted revisions go on beyond all that were
+// given out, and those before are compacted: who watches lists anew.
+func (c *hollowCluster) restore(backup string) {
+	c.Helper()
+	list, err := c.client.CoreV1().ConfigMaps("default").List(c.Context(), metav1.ListOptions{})
+	c.must(err)
+	revision, err := strconv.ParseInt(list.ResourceVersion, 10, 64)
+	c.must(err)
+	data := c.stopControlPlane()
+	c.must(os.RemoveAll(data))
+	c.must(os.CopyFS(data, os.DirFS(backup)))
+
+	etcd, err := controlplane.StartEtcd(c.Context(), c.kept.Keep, nil)
+	c.must(err)
+	defer c.startControlPlane()
+	defer etcd.Stop()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd.URL()}, Context: c.Context()})
+	c.must(err)
+	defer client.Close()
+	const inBetween = 1000 // more than were written after the list
+	for written := int64(0); written < revision+inBetween; {
+		answer, err := client.Put(c.Context(), "/bump", "")
+		c.must(err)
+		written = answer.Header.Revision
+		if written >= revision+inBetween {
+			_, err = client.Compact(c.Context(), written)
+			c.must(err)
+		}
+	}
+}
