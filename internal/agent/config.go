@@ -58,7 +58,7 @@ func ConfigFile(path, dir string) ConfigSource {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("kubelet configuration drop-ins: %w", err)
 		}
-		delete(merged, mergeEviction) // of a drop-in it comes too late
+		settleEviction(merged)
 		return decodeConfig(path, merged)
 	}
 	return ConfigSource{read: read, paths: configPaths{path, dir}}
@@ -80,6 +80,14 @@ func completeEviction(object map[string]any) {
 		object[hardEviction] = map[string]any{signal: wire.DefaultEviction}
 	case ok && merge && !set:
 		own[signal] = wire.DefaultEviction
+	}
+}
+
+// settleEviction says that what the object lacks is not there: the kubelet fills in nothing after drop-ins, nor in what it tells.
+func settleEviction(object map[string]any) {
+	delete(object, mergeEviction) // of a drop-in it comes too late
+	if object[hardEviction] == nil {
+		object[hardEviction] = map[string]any{}
 	}
 }
 
@@ -170,6 +178,7 @@ func Configz(client *http.Client, url string) ConfigSource {
 		if err := json.Unmarshal(data, &answer); err != nil || answer.Config == nil {
 			return nil, fmt.Errorf("configz %s: want an object with kubeletconfig (%v)", url, err)
 		}
+		settleEviction(answer.Config) // an empty evictionHard is left out of the answer
 		return decodeConfig(url, answer.Config)
 	}}
 }

@@ -73,17 +73,28 @@ func TestConfigFileRefuses(t *testing.T) {
 }
 
 func TestConfigz(t *testing.T) {
-	status, text := http.StatusOK, `{"kubeletconfig":{"cpuManagerPolicy":"static"}}`
+	status, told := http.StatusOK, `{"kubeletconfig":{"cpuManagerPolicy":"static"}}`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
-		_, _ = w.Write([]byte(text))
+		_, _ = w.Write([]byte(told))
 	}))
 	defer server.Close()
 	source := Configz(server.Client(), server.URL)
 	if c, err := source.read(t.Context()); err != nil || c.CPUManagerPolicy != "static" {
 		t.Errorf("got %v, error %v", c, err)
 	}
-	text = `{"other":{}}`
+	for text, want := range map[string]string{
+		`{"kubeletconfig":{}}`: "", // evictionHard: {} in its file: no thresholds
+		`{"kubeletconfig":{"evictionHard":{"nodefs.available":"3%"},"mergeDefaultEvictionSettings":true}}`: "", // by a drop-in, too late
+		`{"kubeletconfig":{"evictionHard":{"memory.available":"1Gi"}}}`:                                    "1Gi",
+	} {
+		told = text
+		c, err := source.read(t.Context())
+		if err != nil || c.EvictionHard == nil || c.EvictionHard["memory.available"] != want || c.MergeDefaultEvictionSettings != nil {
+			t.Errorf("%s: got %+v, error %v", text, c, err)
+		}
+	}
+	told = `{"other":{}}`
 	if _, err := source.read(t.Context()); err == nil {
 		t.Error("an answer without kubeletconfig: no error")
 	}
@@ -284,6 +295,7 @@ func TestEvictionBeforeDropIns(t *testing.T) {
 		{"{}", `{"evictionHard":{"nodefs.available":"3%"}}`, "100Mi"},
 		{"{}", `{"evictionHard":{"memory.available":"1Gi"}}`, "1Gi"},
 		{"{}", `{"evictionHard":{"memory.available":null}}`, ""},
+		{"{}", `{"evictionHard":null}`, ""},
 		{`{"evictionHard":null}`, "", "100Mi"},
 		{`{"evictionHard":{"nodefs.available":"3%"}}`, "", ""},
 		{`{"evictionHard":{"nodefs.available":"3%"},"mergeDefaultEvictionSettings":true}`, "", "100Mi"},
