@@ -202,3 +202,19 @@ func FuzzModel(f *testing.F) {
 		}
 	})
 }
+
+// TestDevicesElsewhere: devices of NUMA nodes that the machine does not have must be aligned and cannot be; those without nodes need not.
+func TestDevicesElsewhere(t *testing.T) {
+	for name, test := range map[string]struct {
+		numa topology.NUMASet
+		want placement.Detail
+	}{"elsewhere": {1 << 63, placement.NotPreferred}, "no node": {0, placement.NoDetail}} {
+		m, s := model(t, m2.view(), m2.config("restricted"))
+		s.SetPool(m, placement.DevicePool{Resource: "example.com/gpu", Devices: []placement.Device{{ID: "a", HasTopology: true, NUMA: test.numa}}})
+		r := cpus("p", 2)
+		r.Containers[0].Devices = []placement.DeviceRequest{{Resource: "example.com/gpu", Count: 1}}
+		if v := placement.Admit(m, s, &r); v.Detail != test.want {
+			t.Errorf("%s: got %+v", name, v)
+		}
+	}
+}

@@ -147,7 +147,7 @@ func TestDevicesOf(t *testing.T) {
 	})
 	want := map[string][]placement.Device{
 		"a/b": {{ID: "x", NUMA: 9, HasTopology: true}, {ID: "y", NUMA: 1, HasTopology: true}, {ID: "z"}},
-		"c/d": {{ID: "w", HasTopology: true}},
+		"c/d": {{ID: "w", NUMA: 1 << 63, HasTopology: true}}, // on nodes, none of which a machine has
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -123,8 +123,11 @@ func (p *PodResources) Devices(ctx context.Context) (map[string][]placement.Devi
 	return devicesOf(resp.Devices), nil
 }
 
-// devicesOf merges the entries, of which there is one for each device and NUMA node. Nodes that do not fit a NUMASet
-// are left out, as the kubelet leaves out nodes that its machine does not have.
+// elsewhere stands for NUMA nodes that do not fit a NUMASet, as the -1 that careless plugins copy from sysfs: the highest that does. To
+// the kubelet the resource is one that must be aligned, and the device on no node that its machine has.
+const elsewhere = topology.MaxNUMANodes - 1
+
+// devicesOf merges the entries, of which there is one for each device and NUMA node.
 func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.Device {
 	out := map[string][]placement.Device{}
 	for _, e := range entries {
@@ -141,8 +144,12 @@ func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.
 			}
 			pool[i].HasTopology = true
 			for _, n := range e.Topology.Nodes {
-				if n != nil && n.ID >= 0 && n.ID < topology.MaxNUMANodes {
+				switch {
+				case n == nil:
+				case n.ID >= 0 && n.ID < topology.MaxNUMANodes:
 					pool[i].NUMA = pool[i].NUMA.With(topology.NUMAID(n.ID))
+				default:
+					pool[i].NUMA = pool[i].NUMA.With(elsewhere)
 				}
 			}
 		}
