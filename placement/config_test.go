@@ -218,3 +218,18 @@ func TestDevicesElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// TestFractionBeforeKind: the kubelet reads all amounts before it looks up any kind of memory, so that it refuses a fraction where it
+// would else crash.
+func TestFractionBeforeKind(t *testing.T) {
+	for _, scope := range []string{"container", "pod"} {
+		c := m2.config("restricted")
+		c.TopologyManagerScope = scope
+		m, s := model(t, m2.view(), c)
+		r := cpus("p", 2)
+		r.Containers[0].Memory = []placement.MemoryRequest{{Resource: "hugepages-64Ki", Bytes: 1 << 20}, {Resource: "memory", Bytes: 2, Fraction: true}}
+		if v := placement.Admit(m, s, &r); v.Detail != placement.MemoryNotInteger {
+			t.Errorf("scope %s: got %+v", scope, v)
+		}
+	}
+}

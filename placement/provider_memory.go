@@ -2,6 +2,7 @@ package placement
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/berth-dev/berth/placement/hint"
 	"github.com/berth-dev/berth/placement/memory"
@@ -13,13 +14,13 @@ type memoryProvider struct{}
 // containerNeeds sets t.memory.needs to what a container asks for.
 func (t *trial) containerNeeds(c int) Detail {
 	needs := t.memory.needs[:0]
+	if t.r.Containers[c].fractional() {
+		return MemoryNotInteger
+	}
 	for i := range t.r.Containers[c].Memory {
 		r := &t.r.Containers[c].Memory[i]
 		k, ok := t.m.mem.Kind(r.Resource)
-		switch {
-		case r.Fraction:
-			return MemoryNotInteger
-		case !ok:
+		if !ok {
 			return DefectMissingMemoryKind
 		}
 		needs = append(needs, memory.Need{Kind: k, Bytes: r.Bytes})
@@ -49,20 +50,27 @@ func (t *trial) podNeeds() Detail {
 	return t.oddMemory()
 }
 
-// oddMemory looks for amounts and kinds that podNeeds cannot sum up.
+// oddMemory looks for amounts and kinds that podNeeds cannot sum up. The kubelet reads all amounts before it looks up any kind.
 func (t *trial) oddMemory() Detail {
+	for c := range t.r.Containers {
+		if t.r.Containers[c].fractional() {
+			return MemoryNotInteger
+		}
+	}
 	for c := range t.r.Containers {
 		r := &t.r.Containers[c]
 		for i := range r.Memory {
-			if r.Memory[i].Fraction {
-				return MemoryNotInteger
-			}
 			if _, ok := t.m.mem.Kind(r.Memory[i].Resource); !ok && r.Kind == App {
 				return DefectMissingMemoryKind
 			}
 		}
 	}
 	return NoDetail
+}
+
+// fractional says whether some amount is no whole number of bytes.
+func (r *ContainerRequest) fractional() bool {
+	return slices.ContainsFunc(r.Memory, func(m MemoryRequest) bool { return m.Fraction })
 }
 
 func (r *ContainerRequest) memory(name string) (bytes uint64, asked bool) {

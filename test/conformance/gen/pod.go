@@ -185,7 +185,7 @@ func (p *podMaker) bytes() resource.Quantity {
 	case p.chance(3):
 		return *resource.NewQuantity(int64(node.Memory)*2, resource.BinarySI)
 	case p.chance(1):
-		return resource.MustParse("0")
+		return resource.MustParse(pick(p.dice, "0", "1500m", "1073741824500m")) // the last two are no whole bytes
 	}
 	most := int(float64(node.Memory) * p.scale)
 	return *resource.NewQuantity(int64(p.between(mib, max(mib+1, most))), resource.BinarySI)
