@@ -62,6 +62,8 @@ func TestConfigErrors(t *testing.T) {
 		"socket and single":  {both(alpha, option("align-by-socket", "true"), config(func(c *placement.Config) { c.TopologyManagerPolicy = "single-numa-node" })), "cpuManagerPolicyOptions[align-by-socket]", false},
 		"more sockets":       {both(alpha, option("align-by-socket", "true"), view(func(v *placement.KubeletView) { v.NumSockets = 9 })), "cpuManagerPolicyOptions[align-by-socket]", false},
 		"beta gate off":      {both(option("distribute-cpus-across-numa", "true"), config(func(c *placement.Config) { c.FeatureGates = map[string]bool{"CPUManagerPolicyBetaOptions": false} })), "cpuManagerPolicyOptions[distribute-cpus-across-numa]", false},
+		"all beta gates off": {both(option("distribute-cpus-across-numa", "true"), config(func(c *placement.Config) { c.FeatureGates = map[string]bool{"AllBeta": false} })), "cpuManagerPolicyOptions[distribute-cpus-across-numa]", false},
+		"all alpha gates":    {config(func(c *placement.Config) { c.FeatureGates = map[string]bool{"AllAlpha": true} }), "featureGates[PodLevelResourceManagers]", true},
 		"topology option":    {topologyOption("no-such-option", "true"), "topologyManagerPolicyOptions[no-such-option]", false},
 		"closest":            {topologyOption("prefer-closest-numa-nodes", "maybe"), "topologyManagerPolicyOptions[prefer-closest-numa-nodes]", false},
 		"closest, unknown":   {both(topologyOption("prefer-closest-numa-nodes", "true"), view(func(v *placement.KubeletView) { v.Nodes[1].Distances = nil })), "topologyManagerPolicyOptions[prefer-closest-numa-nodes]", false},
@@ -100,6 +102,27 @@ func TestConfigErrors(t *testing.T) {
 		}
 		if wrong.Want == "" || !strings.HasPrefix(err.Error(), test.field+": ") {
 			t.Errorf("%s: %q does not name the field and what would be right", name, err)
+		}
+	}
+}
+
+// TestGatesOfAStage: AllAlpha and AllBeta count for a gate that is not set by its own name.
+func TestGatesOfAStage(t *testing.T) {
+	for name, test := range map[string]struct {
+		version placement.Version
+		gates   map[string]bool
+		option  string
+	}{
+		"alpha options by AllAlpha":       {placement.V136, map[string]bool{"AllAlpha": true, "PodLevelResourceManagers": false}, "align-by-socket"},
+		"before there was such a manager": {placement.V135, map[string]bool{"AllAlpha": true}, "align-by-socket"},
+		"its own name comes first":        {placement.V136, map[string]bool{"AllBeta": false, "CPUManagerPolicyBetaOptions": true}, "distribute-cpus-across-numa"},
+		"options that are GA":             {placement.V136, map[string]bool{"AllBeta": false}, "strict-cpu-reservation"},
+	} {
+		c := m2.config("restricted")
+		c.Version, c.FeatureGates = test.version, test.gates
+		c.CPUManagerPolicyOptions = map[string]string{test.option: "true"}
+		if _, err := placement.NewModel(m2.view(), c); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

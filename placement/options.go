@@ -32,6 +32,38 @@ type settings struct {
 	podLevel bool
 }
 
+// featureGate is a gate of the kubelet with the releases in which it came, became beta, and is on unless somebody switches it off.
+type featureGate struct {
+	name            string
+	since, beta, on Version
+}
+
+const never Version = 255
+
+var (
+	alphaCPUOptions     = featureGate{"CPUManagerPolicyAlphaOptions", 0, never, never}
+	betaCPUOptions      = featureGate{"CPUManagerPolicyBetaOptions", 0, 0, 0}
+	betaTopologyOptions = featureGate{"TopologyManagerPolicyBetaOptions", 0, 0, 0}
+	podLevelResources   = featureGate{"PodLevelResources", 0, V134, V134}
+	podLevelManagers    = featureGate{"PodLevelResourceManagers", V136, V137, never}
+)
+
+// gate says whether a feature gate is on: as it is set, else as all of its stage are, else by default (setUnsetAlphaGates and
+// setUnsetBetaGates of k8s.io/component-base/featuregate).
+func (s *settings) gate(c *Config, g featureGate) bool {
+	if on, set := c.FeatureGates[g.name]; set {
+		return on
+	}
+	all := "AllAlpha"
+	if s.version >= g.beta {
+		all = "AllBeta"
+	}
+	if on, set := c.FeatureGates[all]; set && s.version >= g.since {
+		return on
+	}
+	return s.version >= g.on
+}
+
 // kubeletMaxNodes is the default of max-allowable-numa-nodes, and its least value (topologymanager.defaultMaxAllowableNUMANodes).
 const kubeletMaxNodes = 8
 
@@ -50,12 +82,10 @@ func readConfig(c *Config) (s settings, err error) {
 	if s.version < V133 || s.version > V137 {
 		return s, unsupported("version", "1."+strconv.Itoa(int(s.version)), "1.33 to 1.37")
 	}
-	if c.FeatureGates["PodLevelResourceManagers"] {
+	if s.gate(c, podLevelManagers) {
 		return s, unsupported("featureGates[PodLevelResourceManagers]", "true", "false: its decisions are not known")
 	}
-	if on, set := c.FeatureGates["PodLevelResources"]; s.version >= V134 && (on || !set) {
-		s.podLevel = true
-	}
+	s.podLevel = s.version >= V134 && s.gate(c, podLevelResources)
 	for _, read := range [...]func(*Config) error{s.readTopologyManager, s.readTopologyOptions, s.readManagers, s.readCPUOptions} {
 		if err := read(c); err != nil {
 			return s, err
@@ -104,7 +134,7 @@ func (s *settings) readTopologyOptions(c *Config) error {
 			}
 			s.closest = on
 		case "max-allowable-numa-nodes":
-			if on, set := c.FeatureGates["TopologyManagerPolicyBetaOptions"]; set && !on && s.version < V135 {
+			if s.version < V135 && !s.gate(c, betaTopologyOptions) {
 				return bad(field, value, "feature gate TopologyManagerPolicyBetaOptions with it")
 			}
 			n, err := strconv.Atoi(value)
@@ -171,8 +201,6 @@ type cpuOption struct {
 	set      func(*cpu.Options, bool)
 }
 
-const never Version = 255
-
 var cpuOptions = [...]cpuOption{
 	{"align-by-socket", never, never, func(o *cpu.Options, on bool) { o.AlignBySocket = on }},
 	{"distribute-cpus-across-cores", never, never, func(o *cpu.Options, on bool) { o.DistributeAcrossCores = on }},
@@ -203,10 +231,10 @@ func (s *settings) readCPUOption(c *Config, name, value string) error {
 		return bad(field, value, "a known option")
 	}
 	o := &cpuOptions[i]
-	if s.version < o.beta && !c.FeatureGates["CPUManagerPolicyAlphaOptions"] {
+	if s.version < o.beta && !s.gate(c, alphaCPUOptions) {
 		return bad(field, value, "feature gate CPUManagerPolicyAlphaOptions with it")
 	}
-	if on, set := c.FeatureGates["CPUManagerPolicyBetaOptions"]; set && !on && s.version >= o.beta && s.version < o.ga {
+	if s.version >= o.beta && s.version < o.ga && !s.gate(c, betaCPUOptions) {
 		return bad(field, value, "feature gate CPUManagerPolicyBetaOptions with it")
 	}
 	on, err := strconv.ParseBool(value)
