@@ -127,6 +127,29 @@ func TestGatesOfAStage(t *testing.T) {
 	}
 }
 
+// TestPodLevelGate: which kubelets pin CPUs for a pod with resources of its own.
+func TestPodLevelGate(t *testing.T) {
+	off, allOff := map[string]bool{"PodLevelResources": false}, map[string]bool{"AllBeta": false}
+	for _, test := range []struct {
+		version placement.Version
+		gates   map[string]bool
+		pins    bool
+	}{
+		{placement.V133, nil, true}, {placement.V134, nil, false}, {placement.V135, off, true}, {placement.V135, allOff, true},
+		{placement.V136, nil, false}, {placement.V136, off, false}, {placement.V136, allOff, false},
+	} {
+		c := m2.config("restricted")
+		c.Version, c.FeatureGates = test.version, test.gates
+		m, s := model(t, m2.view(), c)
+		r := cpus("p", 2)
+		r.PodLevel = true
+		var d placement.Decision
+		if v := placement.Decide(m, s, &r, &d); !v.OK() || !d.Containers[0].CPUs.IsEmpty() != test.pins {
+			t.Errorf("1.%d, %v: got %+v with CPUs %v", test.version, test.gates, v, d.Containers[0].CPUs)
+		}
+	}
+}
+
 // manyNodes splits the first node's cores over n nodes.
 func manyNodes(v *placement.KubeletView, n int) {
 	cores := v.Nodes[0].Cores

@@ -85,7 +85,8 @@ func readConfig(c *Config) (s settings, err error) {
 	if s.gate(c, podLevelManagers) {
 		return s, unsupported("featureGates[PodLevelResourceManagers]", "true", "false: its decisions are not known")
 	}
-	s.podLevel = s.version >= V134 && s.gate(c, podLevelResources)
+	// From 1.36 on the managers leave them alone even if the gate is off; the kubelet then refuses such pods after all managers.
+	s.podLevel = s.version >= V136 || s.version >= V134 && s.gate(c, podLevelResources)
 	for _, read := range [...]func(*Config) error{s.readTopologyManager, s.readTopologyOptions, s.readManagers, s.readCPUOptions} {
 		if err := read(c); err != nil {
 			return s, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os/exec"
 	"strings"
 	"testing"
@@ -51,8 +52,13 @@ type other struct {
 	version placement.Version
 }
 
+// gateSince is the release of feature gates that older kubelets do not know, and would not start with.
+var gateSince = map[string]placement.Version{"InPlacePodLevelResourcesVerticalScaling": placement.V135}
+
 func (o *other) line() []byte {
-	line, err := cases.Encode(gen.Case(o.next))
+	c := gen.Case(o.next)
+	maps.DeleteFunc(c.Config.FeatureGates, func(name string, _ bool) bool { return gateSince[name] > o.version })
+	line, err := cases.Encode(c)
 	if err != nil {
 		o.t.Error(err)
 		return nil

@@ -33,9 +33,14 @@ func (d dice) config(m *cases.Machine) cases.Config {
 	if d.chance(1) {
 		gate := pick(d, "CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions", "TopologyManagerPolicyBetaOptions")
 		c.FeatureGates = map[string]bool{gate: d.chance(30)}
+	} else if d.chance(2) {
+		c.FeatureGates = map[string]bool{PodLevelGate: false, "InPlacePodLevelResourcesVerticalScaling": false}
 	}
 	return c
 }
+
+// PodLevelGate is a gate that kubelets have switched off in some cases: see podMaker.rarities.
+const PodLevelGate = "PodLevelResources"
 
 const (
 	fullPCPUs       = "full-pcpus-only"

@@ -193,7 +193,7 @@ func (p *podMaker) bytes() resource.Quantity {
 
 // rarities are legal and seldom: resources of the pod as a whole, ephemeral containers, overhead, a given QoS class.
 func (p *podMaker) rarities(pod *corev1.Pod, guaranteed bool) {
-	if p.chance(3) {
+	if p.chance(3) || p.hasGate(PodLevelGate) && p.chance(40) {
 		pod.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{
 			corev1.ResourceCPU: *resource.NewQuantity(int64(p.between(1, p.cpus)), resource.DecimalSI), corev1.ResourceMemory: p.bytes()}}
 	}
@@ -209,4 +209,10 @@ func (p *podMaker) rarities(pod *corev1.Pod, guaranteed bool) {
 			pod.Status.QOSClass = corev1.PodQOSGuaranteed
 		}
 	}
+}
+
+// hasGate says whether the case sets a feature gate.
+func (p *podMaker) hasGate(name string) bool {
+	_, set := p.config.FeatureGates[name]
+	return set
 }
