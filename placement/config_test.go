@@ -150,6 +150,25 @@ func TestPodLevelGate(t *testing.T) {
 	}
 }
 
+// TestClaimsGate: which kubelets hand out devices that Dynamic Resource Allocation provides already.
+func TestClaimsGate(t *testing.T) {
+	for _, test := range []struct {
+		gates map[string]bool
+		given int
+	}{{nil, 0}, {map[string]bool{"DRAExtendedResource": false}, 1}, {map[string]bool{"AllBeta": false}, 1}} {
+		c := m2.config("none")
+		c.FeatureGates = test.gates
+		m, s := model(t, m2.view(), c)
+		s.SetPool(m, placement.DevicePool{Resource: "example.com/gpu", Preference: placement.SortedPreference, Devices: []placement.Device{{ID: "a"}}})
+		r := cpus("p", 2)
+		r.Containers[0].Devices = []placement.DeviceRequest{{Resource: "example.com/gpu", Count: 1, Claimed: true}}
+		var d placement.Decision
+		if v := placement.Decide(m, s, &r, &d); !v.OK() || len(d.Containers[0].Devices) != test.given {
+			t.Errorf("%v: got %+v with %v", test.gates, v, d.Containers[0].Devices)
+		}
+	}
+}
+
 // manyNodes splits the first node's cores over n nodes.
 func manyNodes(v *placement.KubeletView, n int) {
 	cores := v.Nodes[0].Cores

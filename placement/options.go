@@ -30,6 +30,8 @@ type settings struct {
 	memory   bool // memory manager is Static
 	// podLevel: the CPU and memory managers leave pods with spec.resources alone.
 	podLevel bool
+	// claims: the device manager leaves devices to Dynamic Resource Allocation that it provides.
+	claims bool
 }
 
 // featureGate is a gate of the kubelet with the releases in which it came, became beta, and is on unless somebody switches it off.
@@ -46,6 +48,7 @@ var (
 	betaTopologyOptions = featureGate{"TopologyManagerPolicyBetaOptions", 0, 0, 0}
 	podLevelResources   = featureGate{"PodLevelResources", 0, V134, V134}
 	podLevelManagers    = featureGate{"PodLevelResourceManagers", V136, V137, never}
+	extendedClaims      = featureGate{"DRAExtendedResource", V134, V136, V136}
 )
 
 // gate says whether a feature gate is on: as it is set, else as all of its stage are, else by default (setUnsetAlphaGates and
@@ -87,6 +90,7 @@ func readConfig(c *Config) (s settings, err error) {
 	}
 	// From 1.36 on the managers leave them alone even if the gate is off; the kubelet then refuses such pods after all managers.
 	s.podLevel = s.version >= V136 || s.version >= V134 && s.gate(c, podLevelResources)
+	s.claims = s.version >= V136 && s.gate(c, extendedClaims)
 	for _, read := range [...]func(*Config) error{s.readTopologyManager, s.readTopologyOptions, s.readManagers, s.readCPUOptions} {
 		if err := read(c); err != nil {
 			return s, err

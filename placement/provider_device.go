@@ -125,7 +125,7 @@ func (deviceProvider) allocate(t *trial, c int, h hint.Hint) Detail {
 	for i := range t.r.Containers[c].Devices {
 		r := &t.r.Containers[c].Devices[i]
 		s := t.slot(r.Resource)
-		if s == nil || r.Claimed && t.m.set.version >= V136 {
+		if s == nil || r.Claimed && t.m.set.claims {
 			continue
 		}
 		if d := t.allocateDevices(c, s, int(r.Count), h); d != NoDetail {
@@ -147,7 +147,7 @@ func (t *trial) anotherFails(c, from int, h hint.Hint) bool {
 	devices := t.r.Containers[c].Devices[from:]
 	for i := range devices {
 		s := t.slot(devices[i].Resource)
-		if s == nil || devices[i].Claimed && t.m.set.version >= V136 {
+		if s == nil || devices[i].Claimed && t.m.set.claims {
 			continue
 		}
 		if t.allocateDevices(c, s, int(devices[i].Count), h) != NoDetail {

@@ -65,6 +65,6 @@ type DeviceRequest struct {
 	Resource string // "nvidia.com/gpu"
 	Count    int64
 	// Claimed says that Dynamic Resource Allocation provides the devices (status.extendedResourceClaimStatus): from 1.36 on
-	// the device manager still hints at NUMA nodes for them but allocates none.
+	// the device manager still hints at NUMA nodes for them but allocates none, unless the gate DRAExtendedResource is off.
 	Claimed bool
 }

@@ -53,7 +53,7 @@ type other struct {
 }
 
 // gateSince is the release of feature gates that older kubelets do not know, and would not start with.
-var gateSince = map[string]placement.Version{"InPlacePodLevelResourcesVerticalScaling": placement.V135}
+var gateSince = map[string]placement.Version{gen.ClaimsGate: placement.V134, "InPlacePodLevelResourcesVerticalScaling": placement.V135}
 
 func (o *other) line() []byte {
 	c := gen.Case(o.next)

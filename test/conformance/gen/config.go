@@ -34,13 +34,16 @@ func (d dice) config(m *cases.Machine) cases.Config {
 		gate := pick(d, "CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions", "TopologyManagerPolicyBetaOptions")
 		c.FeatureGates = map[string]bool{gate: d.chance(30)}
 	} else if d.chance(2) {
-		c.FeatureGates = map[string]bool{PodLevelGate: false, "InPlacePodLevelResourcesVerticalScaling": false}
+		c.FeatureGates = pick(d, map[string]bool{PodLevelGate: false, "InPlacePodLevelResourcesVerticalScaling": false}, map[string]bool{ClaimsGate: false})
 	}
 	return c
 }
 
-// PodLevelGate is a gate that kubelets have switched off in some cases: see podMaker.rarities.
-const PodLevelGate = "PodLevelResources"
+// Gates that kubelets have switched off in some cases: see podMaker.rarities.
+const (
+	PodLevelGate = "PodLevelResources"
+	ClaimsGate   = "DRAExtendedResource"
+)
 
 const (
 	fullPCPUs       = "full-pcpus-only"

@@ -197,6 +197,9 @@ func (p *podMaker) rarities(pod *corev1.Pod, guaranteed bool) {
 		pod.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{
 			corev1.ResourceCPU: *resource.NewQuantity(int64(p.between(1, p.cpus)), resource.DecimalSI), corev1.ResourceMemory: p.bytes()}}
 	}
+	if p.chance(1) || p.hasGate(ClaimsGate) && p.chance(40) {
+		p.claim(pod)
+	}
 	if p.chance(2) {
 		pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
 	}
@@ -215,4 +218,22 @@ func (p *podMaker) rarities(pod *corev1.Pod, guaranteed bool) {
 func (p *podMaker) hasGate(name string) bool {
 	_, set := p.config.FeatureGates[name]
 	return set
+}
+
+// claim has Dynamic Resource Allocation provide some of the devices that the pod asks for.
+func (p *podMaker) claim(pod *corev1.Pod) {
+	claimed := &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "claim"}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			for _, pool := range p.pools {
+				if _, asked := list[i].Resources.Limits[corev1.ResourceName(pool.Resource)]; asked && p.chance(60) {
+					claimed.RequestMappings = append(claimed.RequestMappings, corev1.ContainerExtendedResourceRequest{
+						ContainerName: list[i].Name, ResourceName: pool.Resource, RequestName: "request"})
+				}
+			}
+		}
+	}
+	if len(claimed.RequestMappings) > 0 {
+		pod.Status.ExtendedResourceClaimStatus = claimed
+	}
 }
