@@ -97,7 +97,7 @@ func (m *Model) compileNodes(view *KubeletView, _ *Config) error {
 	}
 	if m.space == nil && (m.set.policy != policyNone || m.set.memory) {
 		return unsupported("machine", strconv.Itoa(n)+" NUMA nodes",
-			"at most "+strconv.Itoa(hint.MaxNodes)+": the kubelet would enumerate all sets of them and not come back")
+			"at most "+strconv.Itoa(hint.MaxNodes)+": Berth makes hints for no more, and most kubelets would enumerate all sets of them and not come back")
 	}
 	return nil
 }
