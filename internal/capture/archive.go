@@ -35,7 +35,7 @@ func readArchive(r io.Reader) (memFS, error) {
 	if err != nil {
 		return memFS{}, err
 	}
-	b := builder{fs: memFS{newFolder(".")}, hard: map[string]string{}}
+	b := builder{fs: memFS{newFolder(".")}}
 	bounded := &limited{r: stream, left: maxUnpacked}
 	archive := tar.NewReader(bounded)
 	for {
@@ -117,10 +117,13 @@ func (l *limited) Read(b []byte) (int, error) {
 // builder makes the tree of an archive.
 type builder struct {
 	fs    memFS
-	hard  map[string]string // hard links, resolved at the end
+	hard  []hardLink // resolved at the end
 	count int
 	kept  int64
 }
+
+// hardLink stands after its target in the archive, which may be another one.
+type hardLink struct{ name, target string }
 
 func (b *builder) add(h *tar.Header, content io.Reader) error {
 	if b.count++; b.count > maxEntries {
@@ -140,7 +143,7 @@ func (b *builder) add(h *tar.Header, content io.Reader) error {
 		return b.put(name, &node{name: path.Base(name), mode: fs.ModeSymlink | 0o444, target: h.Linkname})
 	case tar.TypeLink:
 		target, err := cleanName(h.Linkname)
-		b.hard[name] = target
+		b.hard = append(b.hard, hardLink{name, target})
 		return err
 	default:
 		return nil // devices, pipes and the like have no place in sysfs
@@ -203,12 +206,12 @@ func (b *builder) file(name string, content io.Reader) error {
 
 // finish gives hard links the content of their targets.
 func (b *builder) finish() (memFS, error) {
-	for name, target := range b.hard {
-		n, err := b.fs.walk(target, true)
+	for _, l := range b.hard {
+		n, err := b.fs.walk(l.target, true)
 		if err != nil || n.IsDir() {
-			return memFS{}, fmt.Errorf("hard link %.80q to %.80q, which is no file", name, target)
+			return memFS{}, fmt.Errorf("hard link %.80q to %.80q, which is no file", l.name, l.target)
 		}
-		if err := b.put(name, &node{name: path.Base(name), mode: n.mode, data: n.data}); err != nil {
+		if err := b.put(l.name, &node{name: path.Base(l.name), mode: n.mode, data: n.data}); err != nil {
 			return memFS{}, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -121,6 +122,23 @@ func TestOpenArchive(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestHardLinksToHardLinks: a hard link may lead to one before it.
+func TestHardLinksToHardLinks(t *testing.T) {
+	entries, target := []entry{regular("sys/devices/system/cpu/online", "0")}, "sys/devices/system/cpu/online"
+	for i := range 12 {
+		name := "sys/link" + strconv.Itoa(i)
+		entries = append(entries, entry{name: name, kind: tar.TypeLink, link: target})
+		target = name
+	}
+	tree, err := readArchive(bytes.NewReader(archive(t, entries...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := fs.ReadFile(tree, target); string(b) != "0" {
+		t.Errorf("read %q, %v", b, err)
 	}
 }
 
