@@ -97,6 +97,10 @@ func (d dice) reserve(c *cases.Config, m *cases.Machine) {
 			list = append(list, fmt.Sprint(id))
 		}
 		c.ReservedSystemCPUs = strings.Join(list, ",")
+		if d.chance(10) { // as a range, and one of them twice
+			first := cpus[d.IntN(len(cpus))]
+			c.ReservedSystemCPUs += fmt.Sprintf(",%s,%d-%d", list[0], first, first+topology.CPUID(d.between(0, 2)))
+		}
 		if d.chance(5) {
 			c.ReservedCPU = quantity("3")
 		}

@@ -50,7 +50,7 @@ func (d dice) deviceNodes(style, i int, nodes []cases.Node) []topology.NUMAID {
 	case 3:
 		return nil
 	}
-	switch d.weighted(50, 25, 12, 8, 1) {
+	switch d.weighted(50, 25, 12, 8, 4) {
 	case 0:
 		return []topology.NUMAID{pick(d, nodes...).ID}
 	case 1:
@@ -60,7 +60,7 @@ func (d dice) deviceNodes(style, i int, nodes []cases.Node) []topology.NUMAID {
 	case 3:
 		return []topology.NUMAID{}
 	}
-	return []topology.NUMAID{topology.NUMAID(d.between(0, 12))} // perhaps a node that the machine does not have
+	return []topology.NUMAID{topology.NUMAID(pick(d, d.between(0, 12), 63))} // perhaps a node that the machine does not have
 }
 
 func (d dice) nodeSet(nodes []cases.Node) []topology.NUMAID {

@@ -143,7 +143,9 @@ func (d dice) distances(nodes []cases.Node) {
 		}
 	}
 	for i := range nodes {
-		nodes[i].Distances = table[i]
+		if !d.chance(0.3) {
+			nodes[i].Distances = table[i]
+		}
 	}
 }
 
@@ -201,6 +203,8 @@ func (d dice) numbering(cores, smt int) func(core, thread int) topology.CPUID {
 	base := 0
 	if d.chance(5) {
 		base = d.between(1, 40)
+	} else if d.chance(3) {
+		base = d.between(41, 900) // sets of many words
 	}
 	switch d.weighted(35, 35, 20, 10) {
 	case 0: // siblings side by side
