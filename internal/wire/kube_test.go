@@ -189,7 +189,7 @@ func TestConfig(t *testing.T) {
 		CPUManagerPolicy:        "static",
 		CPUManagerPolicyOptions: map[string]string{"full-pcpus-only": "true"},
 		KubeReserved:            map[string]string{"cpu": "500m", "memory": "1Gi"},
-		SystemReserved:          map[string]string{"cpu": "1", "memory": "512Mi", "hugepages-2Mi": "4Mi"},
+		SystemReserved:          map[string]string{"cpu": "1", "memory": "512Mi", "pid": "1000", "ephemeral-storage": "1Gi"},
 		EvictionHard:            map[string]string{"memory.available": "10%"},
 		MemoryManagerPolicy:     "Static",
 		ReservedMemory:          []kubeletv1beta1.MemoryReservation{{NumaNode: 1, Limits: quantities("memory", "1Gi")}},
@@ -207,7 +207,7 @@ func TestConfig(t *testing.T) {
 		Version: placement.V135, CPUManagerPolicy: "static", CPUManagerPolicyOptions: map[string]string{"full-pcpus-only": "true"},
 		ReservedMilliCPU: 1500, MemoryManagerPolicy: "Static",
 		ReservedMemory:        []placement.ReservedMemory{{NUMA: 1, Limits: map[string]uint64{"memory": 1 << 30}}},
-		NodeReserved:          map[string]uint64{"memory": 3<<29 + evicted, "hugepages-2Mi": 4 << 20},
+		NodeReserved:          map[string]uint64{"memory": 3<<29 + evicted},
 		TopologyManagerPolicy: "restricted", TopologyManagerScope: "pod",
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -254,6 +254,8 @@ func TestEvictionThreshold(t *testing.T) {
 func TestBadConfig(t *testing.T) {
 	for field, kc := range map[string]kubeletv1beta1.KubeletConfiguration{
 		"kubeReserved[cpu]":                 {KubeReserved: map[string]string{"cpu": "two"}},
+		"kubeReserved[hugepages-2Mi]":       {KubeReserved: map[string]string{"hugepages-2Mi": "4Mi"}},
+		"reservedMemory[1].limits[memory]":  {ReservedMemory: []kubeletv1beta1.MemoryReservation{{}, {Limits: quantities("memory", "0")}}},
 		"systemReserved[memory]":            {SystemReserved: map[string]string{"memory": "-1Gi"}},
 		"evictionHard[memory.available]":    {EvictionHard: map[string]string{"memory.available": "NaN%"}},
 		"reservedMemory[0].numaNode":        {ReservedMemory: []kubeletv1beta1.MemoryReservation{{NumaNode: -1}}},

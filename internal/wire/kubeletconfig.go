@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,6 +54,9 @@ func Config(c *kubeletv1beta1.KubeletConfiguration, k Kubelet) (placement.Config
 	return out, nil
 }
 
+// reservable is what kubeReserved and systemReserved may hold (parseResourceList of cmd/kubelet/app).
+var reservable = []string{string(corev1.ResourceCPU), string(corev1.ResourceMemory), string(corev1.ResourceEphemeralStorage), "pid"}
+
 type configReader struct {
 	fieldErrors
 	c *kubeletv1beta1.KubeletConfiguration
@@ -67,6 +71,9 @@ func (r configReader) reservations(out *placement.Config, capacity uint64) error
 	}{{"kubeReserved", r.c.KubeReserved}, {"systemReserved", r.c.SystemReserved}} {
 		for name, text := range list.values {
 			at := field.NewPath(list.name).Key(name)
+			if !slices.Contains(reservable, name) {
+				return r.at(at, text, strings.Join(reservable, ", ")+": the kubelet does not start with another resource there")
+			}
 			q, err := r.quantity(at, text)
 			if err != nil {
 				return err
@@ -86,12 +93,8 @@ func (r configReader) reservations(out *placement.Config, capacity uint64) error
 		return err
 	}
 	out.NodeReserved = map[string]uint64{}
-	for name, q := range sums {
-		if isMemory(corev1.ResourceName(name)) {
-			out.NodeReserved[name] = uint64(q.Value())
-		}
-	}
-	out.NodeReserved[string(corev1.ResourceMemory)] += evicted
+	memory := sums[string(corev1.ResourceMemory)]
+	out.NodeReserved[string(corev1.ResourceMemory)] = uint64(memory.Value()) + evicted
 	return nil
 }
 
@@ -138,8 +141,8 @@ func (r configReader) reservedMemory(at *field.Path, m *kubeletv1beta1.MemoryRes
 		if !isMemory(name) {
 			return out, r.at(where, name, "memory or hugepages-SIZE")
 		}
-		if q.Sign() < 0 || q.Cmp(maxMemory) > 0 {
-			return out, r.at(where, q.String(), "0 to "+maxMemory.String())
+		if q.Sign() <= 0 || q.Cmp(maxMemory) > 0 { // validateReservedMemoryConfiguration
+			return out, r.at(where, q.String(), "more than 0, and at most "+maxMemory.String())
 		}
 		out.Limits[string(name)] = uint64(q.Value())
 	}
