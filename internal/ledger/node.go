@@ -132,6 +132,8 @@ type memory struct {
 type remembered struct {
 	q question
 	a Answer
+	// told: Shift has given it.
+	told bool
 }
 
 // maxAnswers bounds the remembered answers of a node.
@@ -146,14 +148,26 @@ func (m *memory) find(q question) *Answer {
 	return nil
 }
 
+// tell notes that Shift has given an answer.
+func (m *memory) tell(q question) {
+	for i := range m.held {
+		m.held[i].told = m.held[i].told || m.held[i].q == q
+	}
+}
+
+// dropUntold forgets admissions that Shift has not given.
+func (m *memory) dropUntold() {
+	m.held = slices.DeleteFunc(m.held, func(r remembered) bool { return r.a.OK() && !r.told })
+}
+
 func (m *memory) put(q question, a Answer) {
 	switch old := m.find(q); {
 	case old != nil:
 		*old = a
 	case len(m.held) < maxAnswers:
-		m.held = append(m.held, remembered{q, a})
+		m.held = append(m.held, remembered{q: q, a: a})
 	default:
-		m.held[m.next] = remembered{q, a}
+		m.held[m.next] = remembered{q: q, a: a}
 		m.next = (m.next + 1) % maxAnswers
 	}
 }
@@ -226,19 +240,23 @@ func (n *Node) changed() {
 func (n *Node) stale() {
 	n.pulse.Beat()
 	n.estimates.clear()
+	n.answers.dropUntold()
 	n.answers, n.previous = n.previous, n.answers
 	n.answers.clear()
 }
 
 // Shift asks again and says what the node answered before the last change. An answer that nobody asked for, or that is not
-// remembered, is Unreported: whoever waits for the node to take it has to be told again.
+// remembered, is Unreported: whoever waits for the node to take it has to be told again. So is an admission that Shift did not give: others may
+// have asked between the change that brought it about and the Shift that was to tell of it, and changed the node since.
 func (n *Node) Shift(c *Candidate) (before, now Answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a := n.previous.find(c.question(n.previous.newest)); a != nil {
 		before = *a
 	}
-	return before, n.admit(c)
+	now = n.admit(c)
+	n.answers.tell(n.questionOf(c))
+	return before, now
 }
 
 // compute brings base, full and newest up to date.

@@ -35,7 +35,8 @@ func TestShiftTakesNoAnswerToAnotherQuestion(t *testing.T) {
 	}
 	same, later := &Candidate{Request: cpus("x", 2), Created: 7, Shape: 1}, &Candidate{Request: cpus("y", 2), Created: 8, Shape: 1}
 	wantOutcome(t, "in the same second", n.Admit(same), Waiting)
-	wantOutcome(t, "later", n.Admit(later), Admitted)
+	_, told := n.Shift(later)
+	wantOutcome(t, "later", told, Admitted)
 	for i := range maxAnswers - 1 {
 		n.Admit(&Candidate{Request: cpus("z", 1), Created: 8, Shape: Shape(2 + i)})
 	}

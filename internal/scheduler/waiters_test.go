@@ -209,3 +209,28 @@ func TestAPodThatWaitedIsWokenToPreempt(t *testing.T) {
 		t.Error("it was not woken when the node it waited for refused it")
 	}
 }
+
+// TestAWakeUpThatComesLate: between a change and the word of it others may ask the node, and take some of the room.
+func TestAWakeUpThatComesLate(t *testing.T) {
+	f := newFixture(t)
+	_, two := f.fill()
+	n, pod, fast := f.nodes.get("n"), pinned("x", 4), pinned("fast", 4)
+	pod.CreationTimestamp.Time = pod.CreationTimestamp.AddDate(0, 0, 1) // comes after the other in every order
+	f.want("a full node", pod, ledger.Refused)
+	f.waiters.blame(pod.UID, nil, []*node{n})
+	f.feed.podGone(two)
+	f.state.Release(f.model, uidOf(two))
+	if _, err := n.accept(f.topology(), &f.nodes.kinds); err != nil {
+		t.Fatal(err)
+	}
+	c := f.candidate(fast, requestOf(t, fast))
+	n.Admit(&c)
+	if a := n.Reserve(&c, new(placement.Decision)); !a.OK() {
+		t.Fatal(a)
+	}
+	woken := f.wakes()
+	f.waiters.wake(n)
+	if len(woken) != 1 {
+		t.Error("nobody was woken although n has room")
+	}
+}

@@ -61,7 +61,7 @@ func TestPolicyOfAKubeletChanges(t *testing.T) {
 	pod.Annotations = map[string]string{wire.PolicyAnnotation: "single-numa-node"}
 	c := f.wait(pod)
 	f.waiters.blame(pod.UID, nil, []*node{n})
-	n.Admit(c)
+	n.Shift(c)
 	woken := f.wakes()
 	f.feed.topologySeen(f.topology())
 	if len(woken) != 0 {
