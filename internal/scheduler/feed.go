@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -33,6 +34,8 @@ type feed struct {
 	reports sync.Mutex
 	// posted are pods whose Binding may have been written and that the API has not shown on a node yet, by UID: node.
 	posted sync.Map
+	// lowest is the lowest priority of pods that were ever seen on a node, at most 0: who has none above that evicts nobody.
+	lowest atomic.Int32
 }
 
 // podHandler feeds pods. Its events come in the order of the API server's writes.
@@ -89,6 +92,7 @@ func (f *feed) podSeen(pod *corev1.Pod, initial bool) {
 		return
 	}
 	f.waiters.done(pod.UID)
+	f.lower(priorityOf(pod))
 	f.resolve(pod, pod.Spec.NodeName)
 	n := f.nodes.get(pod.Spec.NodeName)
 	if n.Glance(uidOf(pod), wire.Ending(pod), wire.Mortal(pod)) {
@@ -110,6 +114,16 @@ func (f *feed) podSeen(pod *corev1.Pod, initial bool) {
 	f.account(n.name, broken)
 	if changed {
 		f.waiters.wake(n)
+	}
+}
+
+// lower notes the priority of a pod that is on a node.
+func (f *feed) lower(priority int32) {
+	for {
+		old := f.lowest.Load()
+		if priority >= old || f.lowest.CompareAndSwap(old, priority) {
+			return
+		}
 	}
 }
 

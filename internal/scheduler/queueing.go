@@ -7,7 +7,9 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // EventsToRegister names the events of the framework that can help a pod which this plugin has refused. What helps
@@ -20,13 +22,31 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// afterPodDelete wakes a pod when the node of the deleted one takes it already.
+// afterPodDelete wakes a pod when the node of the deleted one takes it already, or when it may evict others there: with more room fewer have to
+// go. The same event says that a pod is not nominated to a node any more: that node has not changed for those who had left it the place.
 func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
-	deleted, ok := oldObj.(*corev1.Pod)
-	if !ok || deleted.Spec.NodeName == "" {
+	left, ok := oldObj.(*corev1.Pod)
+	switch {
+	case !ok || left.Spec.NodeName == "" && left.Status.NominatedNodeName == "":
 		return fwk.QueueSkip, nil
+	case left.Spec.NodeName == "":
+		return p.hint(pod, left.Status.NominatedNodeName, admitsOrEvicts)
+	case mightPin(left) && p.mayEvict(pod):
+		return p.hint(pod, left.Spec.NodeName, admitsOrEvicts)
+	default:
+		return p.hint(pod, left.Spec.NodeName, (*ledger.Answer).OK)
 	}
-	return p.hint(pod, deleted.Spec.NodeName)
+}
+
+// mayEvict says whether the pod could have to evict anybody.
+func (p *Plugin) mayEvict(pod *corev1.Pod) bool {
+	policy := pod.Spec.PreemptionPolicy
+	return (policy == nil || *policy != corev1.PreemptNever) && priorityOf(pod) > p.feed.lowest.Load()
+}
+
+// admitsOrEvicts says whether the node takes the pod, or would without others.
+func admitsOrEvicts(a *ledger.Answer) bool {
+	return a.OK() || a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Resolvable
 }
 
 // afterPodUpdate wakes a pod that asks for something else than it did.
@@ -42,16 +62,17 @@ func (p *Plugin) afterPodUpdate(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	return fwk.QueueSkip, nil
 }
 
-// afterNodeAdd wakes a pod when the new node takes it.
+// afterNodeAdd wakes a pod when the new node may take it.
 func (p *Plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 	node, ok := newObj.(*corev1.Node)
 	if !ok {
 		return fwk.QueueSkip, nil
 	}
-	return p.hint(pod, node.Name)
+	return p.hint(pod, node.Name, func(a *ledger.Answer) bool { return admitsOrEvicts(a) || a.Outcome == ledger.Waiting })
 }
 
-func (p *Plugin) hint(pod *corev1.Pod, nodeName string) (fwk.QueueingHint, error) {
+// hint queues the pod when the node's answer makes that worth while.
+func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answer) bool) (fwk.QueueingHint, error) {
 	request, err := wire.Request(pod)
 	if err != nil {
 		return fwk.QueueSkip, nil
@@ -61,7 +82,7 @@ func (p *Plugin) hint(pod *corev1.Pod, nodeName string) (fwk.QueueingHint, error
 		return fwk.QueueSkip, nil
 	}
 	c := p.candidate(pod, &request)
-	if a := n.Admit(&c); a.OK() {
+	if a := n.Admit(&c); worth(&a) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil

@@ -22,18 +22,21 @@ type apiHandle struct {
 	fwk.Handle
 	client    *fake.Clientset
 	informers informers.SharedInformerFactory
+	nominated map[string][]fwk.PodInfo
 }
 
 func (h apiHandle) ClientSet() kubernetes.Interface                        { return h.client }
 func (h apiHandle) SharedInformerFactory() informers.SharedInformerFactory { return h.informers }
 func (h apiHandle) APICacher() fwk.APICacher                               { return nil }
+func (h apiHandle) SnapshotSharedLister() fwk.SharedLister                 { return sharedLister{} }
+func (h apiHandle) NominatedPodsForNode(name string) []fwk.PodInfo         { return h.nominated[name] }
 
 // attached gives the fixture an API server, which has the pods, and node n its report.
 func attached(t *testing.T, pods ...runtime.Object) (*fixture, apiHandle) {
 	register()
 	f := newFixture(t)
 	f.feed.topologySeen(f.topology())
-	h := apiHandle{client: fake.NewClientset(pods...)}
+	h := apiHandle{client: fake.NewClientset(pods...), nominated: map[string][]fwk.PodInfo{}}
 	h.informers = informers.NewSharedInformerFactory(h.client, 0)
 	f.handle = h
 	for _, pod := range pods {

@@ -1,0 +1,91 @@
+package scheduler
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// statuses are what Filter said, by node.
+type statuses map[string]*fwk.Status
+
+func (s statuses) Get(name string) *fwk.Status { return s[name] }
+
+func (s statuses) NodesForStatusCode(_ fwk.NodeInfoLister, code fwk.Code) (out []fwk.NodeInfo, _ error) {
+	for name, status := range s {
+		if status.Code() == code {
+			out = append(out, nodeObject(name))
+		}
+	}
+	return out, nil
+}
+
+type sharedLister struct{ fwk.SharedLister }
+
+func (sharedLister) NodeInfos() fwk.NodeInfoLister { return nil }
+
+// podInfo is as much of a PodInfo as the plugin needs.
+type podInfo struct {
+	fwk.PodInfo
+	pod *corev1.Pod
+}
+
+func (i podInfo) GetPod() *corev1.Pod { return i.pod }
+
+// try is what Filter and PostFilter know of an attempt to place a pod.
+func (f *fixture) try(pod *corev1.Pod) *cycleData {
+	state := newCycleData()
+	state.Write(cycleKey, f.attempt(pod, requestOf(f.TB, pod), wire.PodPolicy{}))
+	return state
+}
+
+// TestANominationThatEndsWakes those who had left a place to the pod: the node itself does not change.
+func TestANominationThatEndsWakes(t *testing.T) {
+	f := newFixture(t)
+	f.feed.topologySeen(f.topology())
+	nominated := pinned("nominated", 8)
+	nominated.Status.NominatedNodeName = "n"
+	for what, c := range map[string]struct {
+		left *corev1.Pod
+		pod  *corev1.Pod
+		want fwk.QueueingHint
+	}{
+		"it would fit":         {nominated, pinned("x", 4), fwk.Queue},
+		"it never fits":        {nominated, pinned("x", 9), fwk.QueueSkip},
+		"nobody was nominated": {pinned("other", 8), pinned("x", 4), fwk.QueueSkip},
+	} {
+		if got, err := f.afterPodDelete(f.waiters.logger, c.pod, c.left, nil); err != nil || got != c.want {
+			t.Errorf("%s: %v, %v, want %v", what, got, err, c.want)
+		}
+	}
+	f.fill()
+	if got, _ := f.afterPodDelete(f.waiters.logger, pinned("x", 4), nominated, nil); got != fwk.Queue {
+		t.Error("it is not told although it could evict somebody now")
+	}
+}
+
+// TestADeletionWakesWhoMayEvict: what is free now need not be enough, but fewer have to go than before.
+func TestADeletionWakesWhoMayEvict(t *testing.T) {
+	f := newFixture(t)
+	f.fill()
+	gone := on(pinned("gone", 2), "n")
+	urgent, never, equal, huge := pinned("urgent", 8), pinned("never", 8), pinned("equal", 8), pinned("huge", 9)
+	for _, pod := range []*corev1.Pod{urgent, never, huge} {
+		pod.Spec.Priority = new(int32(7))
+	}
+	never.Spec.PreemptionPolicy = new(corev1.PreemptNever)
+	for pod, want := range map[*corev1.Pod]fwk.QueueingHint{urgent: fwk.Queue, never: fwk.QueueSkip, equal: fwk.QueueSkip, huge: fwk.QueueSkip} {
+		if got, err := f.afterPodDelete(f.waiters.logger, pod, gone, nil); err != nil || got != want {
+			t.Errorf("%s: %v, %v, want %v", pod.Name, got, err, want)
+		}
+	}
+	low := on(pinned("low", 1), "n")
+	low.Spec.Priority = new(int32(-1))
+	f.feed.podSeen(low, false)
+	if got, _ := f.afterPodDelete(f.waiters.logger, equal, gone, nil); got != fwk.Queue {
+		t.Error("somebody with a lower priority is there")
+	}
+}
