@@ -20,6 +20,8 @@ const (
 	callRoom
 	// callWaited: those for which the node had merely waited.
 	callWaited
+	// callLater: those that are being tried and may not know of the node; the others when it has made up its mind.
+	callLater
 	// callAll: all.
 	callAll
 )
@@ -50,7 +52,11 @@ func (w *waiters) activate(n, of *node, judge func(*ledger.Candidate) call) {
 	pods := map[string]*corev1.Pod{}
 	w.mu.Lock()
 	for key, c := range calls {
-		if q := w.bySort[key]; q != nil && c != callRoom {
+		switch q := w.bySort[key]; {
+		case q == nil || c == callRoom:
+		case c == callLater:
+			q.callLater(n, pods)
+		default:
 			q.callAll(of, c, pods)
 		}
 	}
@@ -86,6 +92,18 @@ func (q *queue) callAll(n *node, c call, pods map[string]*corev1.Pod) {
 	for _, p := range q.pods {
 		if p.blames(n) && (c == callAll || p.blamed[n]) {
 			p.callTo(pods)
+		}
+	}
+}
+
+// callLater has the pods of the queue wait for the node too.
+func (q *queue) callLater(n *node, pods map[string]*corev1.Pod) {
+	for _, p := range q.pods {
+		switch {
+		case p.trying:
+			p.callTo(pods)
+		case p.blamed != nil:
+			p.blamed[n] = true
 		}
 	}
 }

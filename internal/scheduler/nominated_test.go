@@ -2,10 +2,12 @@ package scheduler
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -87,5 +89,35 @@ func TestADeletionWakesWhoMayEvict(t *testing.T) {
 	f.feed.podSeen(low, false)
 	if got, _ := f.afterPodDelete(f.waiters.logger, equal, gone, nil); got != fwk.Queue {
 		t.Error("somebody with a lower priority is there")
+	}
+}
+
+// TestANewNodeThatWaitsWakes once it has made up its mind: nobody could have asked it before.
+func TestANewNodeThatWaitsWakes(t *testing.T) {
+	f, other := newFixture(t), newFixture(t)
+	f.fill()
+	pod := pinned("x", 4)
+	strangers := []*corev1.Pod{on(pinned("a", 7), "m"), on(pinned("b", 8), "m")}
+	for _, s := range strangers {
+		f.feed.podSeen(s, false)
+	}
+	f.wait(pod)
+	f.waiters.blame(pod.UID, nil, []*node{f.nodes.get("n")})
+	f.feed.topologySeen(other.reportOf("m"))
+	if a := f.nodes.get("m").Admit(f.wait(pinned("y", 4))); a.Outcome != ledger.Waiting {
+		t.Fatalf("%v, want that it waits", a)
+	}
+	if got, _ := f.afterNodeAdd(f.waiters.logger, pod, nil, nodeObject("m").object); got != fwk.Queue {
+		t.Error("a pod that it may take is not to ask it")
+	}
+	for _, s := range strangers {
+		f.feed.podGone(s)
+	}
+	f.clock.Step(10 * time.Second)
+	f.waiters.done("uid-y")
+	woken := f.wakes()
+	f.feed.topologySeen(other.reportOf("m"))
+	if len(woken) != 1 {
+		t.Errorf("woken %d times", len(woken))
 	}
 }

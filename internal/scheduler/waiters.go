@@ -200,13 +200,16 @@ func (w *waiters) wake(n *node) {
 }
 
 // wakeFor is for a node that can be relied on again, or is another than it was. It activates pods that it takes, whatever it answered
-// before, also those that have never asked it; and all that it refuses though the removal of others would help.
+// before, also those that have never asked it; and all that it refuses though the removal of others would help. Where it waits for a report,
+// so do they from now on.
 func (w *waiters) wakeFor(n *node) {
 	w.activate(n, nil, func(c *ledger.Candidate) call {
-		a := n.Admit(c)
+		_, a := n.Shift(c)
 		switch {
 		case a.OK():
 			return callRoom
+		case a.Outcome == ledger.Waiting:
+			return callLater
 		case a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Resolvable:
 			return callAll
 		default:
