@@ -92,6 +92,18 @@ func TestADeletionWakesWhoMayEvict(t *testing.T) {
 	}
 }
 
+// TestATakeoverTakesNoNomination: preemption, which would find no node that may help, is not asked.
+func TestATakeoverTakesNoNomination(t *testing.T) {
+	f := newFixture(t)
+	f.feed.topologySeen(f.topology())
+	state := f.try(pinned("x", 4))
+	f.ready.Store(false)
+	result, s := f.PostFilter(t.Context(), state, pinned("x", 4), statuses{})
+	if result != nil || s.Code() != fwk.UnschedulableAndUnresolvable {
+		t.Errorf("%v, %v, want that the attempt ends here", result, s)
+	}
+}
+
 // TestANewNodeThatWaitsWakes once it has made up its mind: nobody could have asked it before.
 func TestANewNodeThatWaitsWakes(t *testing.T) {
 	f, other := newFixture(t), newFixture(t)

@@ -26,8 +26,12 @@ const maxExplanations = 4
 // why the nodes refuse, per NUMA node, and leaves the rest to preemption.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	c := cycleOf(state)
-	if c == nil || p.notYet(ctx) != "" {
+	switch {
+	case c == nil:
 		return nil, fwk.NewStatus(fwk.Unschedulable)
+	case p.notYet(ctx) != "":
+		// Preemption would find no node that helps, and take the pod's nomination from it.
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
 	var by [3][]*node
 	for i, code := range []fwk.Code{fwk.Pending, fwk.Unschedulable, fwk.UnschedulableAndUnresolvable} {
