@@ -75,13 +75,9 @@ func leave(t *ledger.Trial, uid string) {
 	}
 }
 
-// arrive assumes that a pod is on the node.
-func arrive(t *ledger.Trial, r *placement.Request) {
-	before := len(t.Without)
-	t.Without = slices.DeleteFunc(t.Without, func(uid string) bool { return uid == r.UID })
-	if len(t.Without) == before {
-		t.With = append(t.With, r)
-	}
+// stay assumes that a pod which was taken away is on the node after all.
+func stay(t *ledger.Trial, uid string) {
+	t.Without = slices.DeleteFunc(t.Without, func(away string) bool { return away == uid })
 }
 
 // recall returns what the node said to the pod's shape, or another of the same standing did, if it still holds.

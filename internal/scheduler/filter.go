@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -65,12 +66,17 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	if c == nil || !mightPin(pod) {
 		return nil
 	}
+	name := n.Node().Name
+	if slices.Contains(c.trials[name].Without, uidOf(pod)) { // whether it can be read or not: it was taken away by its UID
+		c.change(name, func(t *ledger.Trial) { stay(t, uidOf(pod)) })
+		return nil
+	}
 	request, err := wire.Request(pod)
 	if err != nil || !request.Pinnable() {
 		return nil
 	}
 	request.UID = uidOf(pod)
-	c.change(n.Node().Name, func(t *ledger.Trial) { arrive(t, &request) })
+	c.change(name, func(t *ledger.Trial) { t.With = append(t.With, &request) })
 	return nil
 }
 

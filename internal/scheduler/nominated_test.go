@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
@@ -101,6 +102,39 @@ func TestATakeoverTakesNoNomination(t *testing.T) {
 	result, s := f.PostFilter(t.Context(), state, pinned("x", 4), statuses{})
 	if result != nil || s.Code() != fwk.UnschedulableAndUnresolvable {
 		t.Errorf("%v, %v, want that the attempt ends here", result, s)
+	}
+}
+
+// TestAVictimThatCannotBeReadComesBack in a dry run like any other: else its place is taken for free, and others are evicted in vain.
+func TestAVictimThatCannotBeReadComesBack(t *testing.T) {
+	f := newFixture(t)
+	odd, plain := on(pinned("odd", 4), "n"), on(pinned("plain", 4), "n")
+	filler := on(pinned("filler", 7), "n")
+	for _, pod := range []*corev1.Pod{filler, odd, plain} {
+		f.admit(pod)
+	}
+	odd.Spec.Containers[0].Resources.Limits["example.com/odd"] = resource.MustParse("1E")
+	f.feed.topologySeen(f.topology())
+	for _, pod := range []*corev1.Pod{filler, odd, plain} {
+		f.feed.podSeen(pod, false)
+	}
+	pod, info := pinned("x", 8), nodeObject("n")
+	state := f.try(pod)
+	if s := f.Filter(t.Context(), state, pod, info); s.Code() != fwk.Unschedulable {
+		t.Fatalf("%v on a full node", s)
+	}
+	for _, victim := range []*corev1.Pod{odd, plain} {
+		f.RemovePod(t.Context(), state, pod, podInfo{pod: victim}, info)
+	}
+	if s := f.Filter(t.Context(), state, pod, info); !s.IsSuccess() {
+		t.Fatalf("%v without both", s)
+	}
+	for _, victim := range []*corev1.Pod{odd, plain} {
+		f.AddPod(t.Context(), state, pod, podInfo{pod: victim}, info)
+		if s := f.Filter(t.Context(), state, pod, info); s.IsSuccess() {
+			t.Errorf("fits with %s there", victim.Name)
+		}
+		f.RemovePod(t.Context(), state, pod, podInfo{pod: victim}, info)
 	}
 }
 
