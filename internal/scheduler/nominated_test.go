@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -135,6 +136,18 @@ func TestAVictimThatCannotBeReadComesBack(t *testing.T) {
 			t.Errorf("fits with %s there", victim.Name)
 		}
 		f.RemovePod(t.Context(), state, pod, podInfo{pod: victim}, info)
+	}
+}
+
+// TestANodeThatIsLeftToOthersIsNotSaidToRefuse what it would admit.
+func TestANodeThatIsLeftToOthersIsNotSaidToRefuse(t *testing.T) {
+	pod := pinned("x", 4)
+	f, h := attached(t, pod)
+	h.nominated["n"] = []fwk.PodInfo{podInfo{pod: pinned("first", 8)}}
+	state := f.try(pod)
+	_, s := f.PostFilter(t.Context(), state, pod, statuses{"n": fwk.NewStatus(fwk.Unschedulable, "no").WithPlugin(Name)})
+	if s.Code() != fwk.Unschedulable || strings.Contains(s.Message(), "admitted") || !strings.Contains(s.Message(), ledger.AfterOthers.Text()) {
+		t.Errorf("%v %q, want that others come first", s.Code(), s.Message())
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
 )
 
 // maxExplained bounds how many nodes a refusal is worked out for; the others are counted.
@@ -147,8 +150,11 @@ func (p *Plugin) withStatus(statuses fwk.NodeToStatusReader, code fwk.Code) ([]*
 func (p *Plugin) explain(c *cycle, refusing []*node) string {
 	count := map[string]int{}
 	for _, n := range refusing[:min(len(refusing), maxExplained)] {
-		if refusal, ok := n.Explain(c.Request); ok {
+		switch refusal, ok := n.Explain(c.Request); {
+		case ok && refusal.Reason != placement.Admitted:
 			count[refusal.String()]++
+		case ok && len(p.handle.NominatedPodsForNode(n.name)) > 0:
+			count[ledger.AfterOthers.Text()]++
 		}
 	}
 	if len(count) == 0 {
