@@ -151,6 +151,27 @@ func TestANodeThatIsLeftToOthersIsNotSaidToRefuse(t *testing.T) {
 	}
 }
 
+// TestPatienceEvictsNobody: a pod that fits, and waits to be certain of its CPUs, does so however long it is told to.
+func TestPatienceEvictsNobody(t *testing.T) {
+	pod := pinned("x", 4)
+	for text, want := range map[string]fwk.Code{waitCertainty: fwk.UnschedulableAndUnresolvable, "for a report": fwk.Unschedulable} {
+		f, _ := attached(t, pod)
+		f.args.Patience.Duration = 2 * reportLimit
+		said := statuses{"n": fwk.NewStatus(fwk.Pending, text).WithPlugin(Name)}
+		woken := f.wakes()
+		if _, s := f.PostFilter(t.Context(), f.try(pod), pod, said); s.Code() != fwk.UnschedulableAndUnresolvable {
+			t.Fatalf("%s: %v at first", text, s)
+		}
+		f.clock.Step(reportLimit)
+		if len(woken) != 1 {
+			t.Errorf("%s: woken %d times after %v", text, len(woken), reportLimit)
+		}
+		if _, s := f.PostFilter(t.Context(), f.try(pod), pod, said); s.Code() != want {
+			t.Errorf("%s: %v after %v, want %v", text, s, reportLimit, want)
+		}
+	}
+}
+
 // TestANewNodeThatWaitsWakes once it has made up its mind: nobody could have asked it before.
 func TestANewNodeThatWaitsWakes(t *testing.T) {
 	f, other := newFixture(t), newFixture(t)

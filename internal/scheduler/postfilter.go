@@ -45,7 +45,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	}
 	waitsFrom := p.waiters.blame(pod.UID, by[0], slices.Concat(by[1:]...))
 	p.forgetIfGone(pod)
-	if waiting := len(by[0]); waiting > 0 && p.clock.Now().Sub(waitsFrom) < reportLimit {
+	if waiting := len(by[0]); waiting > 0 && (p.clock.Now().Sub(waitsFrom) < reportLimit || c.patient && fits(statuses, by[0])) {
 		p.runOutOfPatience(pod, c, waitsFrom)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 			fmt.Sprintf("Berth: %s for a report that will tell whether the pod fits; nobody is preempted before", nodesWait(waiting)))
@@ -55,6 +55,11 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		return nil, fwk.NewStatus(fwk.Unschedulable, "Berth: "+text)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// fits says whether one of the nodes that wait would take the pod, were it not patient.
+func fits(statuses fwk.NodeToStatusReader, waiting []*node) bool {
+	return slices.ContainsFunc(waiting, func(n *node) bool { return statuses.Get(n.name).Message() == waitCertainty })
 }
 
 // sortOut finds among nodes that no eviction helps those whose kubelet would refuse the pod, and those whose agent is silent.
@@ -104,9 +109,9 @@ const reportLimit = 30 * time.Second
 // runOutOfPatience wakes the pod when it shall wait for certainty no longer, or for reports.
 func (p *Plugin) runOutOfPatience(pod *corev1.Pod, c *cycle, waitsFrom time.Time) {
 	now := p.clock.Now()
-	left := c.patientUntil.Sub(now)
-	if left <= 0 {
-		left = waitsFrom.Add(reportLimit).Sub(now)
+	left := waitsFrom.Add(reportLimit).Sub(now)
+	if patient := c.patientUntil.Sub(now); patient > 0 && (patient < left || left <= 0) {
+		left = patient
 	}
 	p.clock.AfterFunc(left, func() { p.waiters.wakeOne(pod) })
 }
