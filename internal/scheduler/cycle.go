@@ -32,6 +32,8 @@ type cycle struct {
 	refused bool
 	// again: Reserve refused what Filter had merely estimated; another node may do at once.
 	again bool
+	// nominated is the node that is kept for the pod; "" for none.
+	nominated string
 	// number is the pod's place in the order of Reserve; 0 before.
 	number uint64
 }

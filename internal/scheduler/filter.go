@@ -41,7 +41,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 // attempt begins an attempt to place a pod.
 func (p *Plugin) attempt(pod *corev1.Pod, r *placement.Request, policy wire.PodPolicy) *cycle {
 	now := p.clock.Now()
-	c := &cycle{Candidate: p.candidate(pod, r), policy: policy, begun: since(now)}
+	c := &cycle{Candidate: p.candidate(pod, r), policy: policy, begun: since(now), nominated: pod.Status.NominatedNodeName}
 	c.patientUntil = p.waiters.add(pod, &c.Candidate, now).Add(p.args.Patience.Duration)
 	p.forgetIfGone(pod)
 	c.patient = now.Before(c.patientUntil)
@@ -143,14 +143,15 @@ func (p *Plugin) consult(c *cycle, n *node) word {
 }
 
 // manyNodes is from how many nodes on Filter does not go through every order in which a pod may arrive on each of them: with so
-// many to choose from, few are chosen, and a pod that is refused by Reserve tries the next.
+// many to choose from, few are chosen, and a pod that is refused by Reserve tries the next. It would lose its nomination, though: of the
+// node that is kept for it every order is gone through.
 const manyNodes = 256
 
 func (p *Plugin) many() bool { return p.nodes.count.Load() >= manyNodes }
 
 // sample asks the node for its answer; it is sure unless Reserve may say otherwise with nothing changed.
 func (p *Plugin) sample(c *cycle, n *node) (a ledger.Answer, beat uint32, lasting, sure bool) {
-	if p.many() {
+	if p.many() && n.name != c.nominated {
 		return n.Estimate(&c.Candidate)
 	}
 	a, beat, lasting = n.Sample(&c.Candidate)

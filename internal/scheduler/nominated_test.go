@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -169,6 +170,27 @@ func TestPatienceEvictsNobody(t *testing.T) {
 		if _, s := f.PostFilter(t.Context(), f.try(pod), pod, said); s.Code() != want {
 			t.Errorf("%s: %v after %v, want %v", text, s, reportLimit, want)
 		}
+	}
+}
+
+// TestTheNominatedNodeIsNotEstimated: a refusal by Reserve would cost the pod its nomination.
+func TestTheNominatedNodeIsNotEstimated(t *testing.T) {
+	f := newFixture(t)
+	f.feed.topologySeen(f.topology())
+	for i := range manyNodes {
+		f.nodes.get(fmt.Sprint("other", i))
+	}
+	f.postOn(f.nodes.get("n"), pinned("b", 4))
+	pod := pinned("a", 4)
+	for _, test := range []struct {
+		nominated string
+		want      fwk.Code
+	}{{"", fwk.Success}, {"other1", fwk.Success}, {"n", fwk.Pending}} { // the last answer is remembered
+		pod.Status.NominatedNodeName = test.nominated
+		if s := f.Filter(t.Context(), f.try(pod), pod, nodeObject("n")); s.Code() != test.want {
+			t.Errorf("nominated to %q: %v, want %v", test.nominated, s, test.want)
+		}
+		f.nodes.get("n").Beat()
 	}
 }
 
