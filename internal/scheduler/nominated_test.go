@@ -194,6 +194,24 @@ func TestTheNominatedNodeIsNotEstimated(t *testing.T) {
 	}
 }
 
+// TestAPodThatGoesElsewhereWakes those who had left it a place where it was nominated: no event tells of that.
+func TestAPodThatGoesElsewhereWakes(t *testing.T) {
+	f := newFixture(t)
+	f.feed.topologySeen(f.topology())
+	f.feed.topologySeen(f.reportOf("m"))
+	behind, pod := pinned("behind", 4), pinned("x", 8)
+	f.wait(behind)
+	f.waiters.blame(behind.UID, nil, []*node{f.nodes.get("n")})
+	pod.Status.NominatedNodeName = "n"
+	woken := f.wakes()
+	if s := f.Reserve(t.Context(), f.try(pod), pod, "m"); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	if len(woken) != 1 {
+		t.Error("it sleeps on")
+	}
+}
+
 // TestANewNodeThatWaitsWakes once it has made up its mind: nobody could have asked it before.
 func TestANewNodeThatWaitsWakes(t *testing.T) {
 	f, other := newFixture(t), newFixture(t)

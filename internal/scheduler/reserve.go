@@ -33,6 +33,9 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	}
 	c.number = p.reserved.Add(1)
 	p.waiters.done(pod.UID)
+	if left := pod.Status.NominatedNodeName; left != "" && left != nodeName {
+		p.waiters.wakeFor(p.nodes.get(left)) // what was kept for it there is free, and no event says so
+	}
 	return nil
 }
 
