@@ -19,7 +19,9 @@ func (c *core) sweep(ctx context.Context, exists func(name string) bool) {
 		case <-c.clock.After(sweepEvery):
 		}
 		c.nodes.expire(c.clock.Now())
+		c.feed.reports.Lock() // a report is taken in by a node that stays
 		found = c.nodes.sweep(found, exists)
+		c.feed.reports.Unlock()
 	}
 }
 
@@ -59,6 +61,9 @@ func (n *nodes) drop(names map[string]bool) {
 	left := maps.Clone(*n.settled.Load())
 	for name := range names {
 		gone := left[name]
+		if !gone.Idle() {
+			continue // it has come back meanwhile
+		}
 		delete(left, name)
 		gone.object.Store(nil)
 		n.ledger.Drop(name)

@@ -36,3 +36,17 @@ func TestSweep(t *testing.T) {
 		t.Error("a node that comes again is the old one")
 	}
 }
+
+// TestSweepKeepsANodeThatComesBack at that very moment: its report comes once.
+func TestSweepKeepsANodeThatComesBack(t *testing.T) {
+	f := newFixture(t)
+	f.nodes.get("n")
+	found := f.nodes.sweep(nil, func(string) bool { return false })
+	f.nodes.sweep(found, func(string) bool {
+		f.feed.topologySeen(f.topology())
+		return false
+	})
+	if why := f.nodes.get("n").refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != "" {
+		t.Errorf("its report is lost: %s", why)
+	}
+}
