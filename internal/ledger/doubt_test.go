@@ -30,3 +30,60 @@ func TestAPodInDoubtIsAnsweredForItselfAlone(t *testing.T) {
 	wantOutcome(t, "another in its place", n.Admit(other), Waiting)
 	check(t, n)
 }
+
+// TestADoubtOutlivesAnotherAttempt on the same node: the Binding before may still be written.
+func TestADoubtOutlivesAnotherAttempt(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := open(t, k)
+	x := &Candidate{Request: cpus("x", 4), Created: 502}
+	n.Reserve(x, new(placement.Decision))
+	post(t, n, "x")
+	n.Doubt("x", time.Unix(60, 0))
+	if a := n.Reserve(x, new(placement.Decision)); !a.OK() {
+		t.Fatal(a)
+	}
+	n.Forget("x")
+	check(t, n)
+	if c := n.Census(); c.Afloat != 1 || c.Reserved != 0 {
+		t.Errorf("given up: %+v, want the pod that may be on the node", c)
+	}
+	k.must(cpus("one", 7))
+	k.must(cpus("two", 8))
+	n.Accept(k.report())
+	if a := n.Reserve(x, new(placement.Decision)); a.OK() {
+		t.Fatal("a full node takes it")
+	}
+	check(t, n)
+	if c := n.Census(); c.Afloat != 1 {
+		t.Errorf("refused: %+v, want the pod that may be on the node", c)
+	}
+	n.Heard(time.Unix(66, 0), 5*time.Second)
+	if c := n.Census(); c.Afloat != 0 {
+		t.Errorf("%+v: for ever", c)
+	}
+}
+
+// TestTheBindingThatWasWritten is the first, and the pod comes before those that were bound in between.
+func TestTheBindingThatWasWritten(t *testing.T) {
+	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
+	x := &Candidate{Request: cpus("x", 4), Created: 502}
+	n.Reserve(x, new(placement.Decision))
+	first, _ := post(t, n, "x")
+	n.Doubt("x", time.Unix(60, 0))
+	n.Reserve(&Candidate{Request: cpus("between", 6), Created: 501}, new(placement.Decision))
+	post(t, n, "between")
+	if a := n.Reserve(x, new(placement.Decision)); !a.OK() {
+		t.Fatal(a)
+	}
+	post(t, n, "x")
+	next := &Candidate{Request: cpus("next", 4), Created: 503}
+	wantOutcome(t, "x comes last and leaves room", n.Admit(next), Admitted)
+	if n.Glance("x", false, false) {
+		t.Error("there is nothing to be learned of which Binding it was")
+	}
+	n.See(Sighting{UID: "x", Request: x.Request, Created: 502, Turn: first.Turn})
+	check(t, n)
+	if a := n.Admit(next); a.OK() {
+		t.Errorf("%v: x came first, and no NUMA node has 4 CPUs left", a)
+	}
+}

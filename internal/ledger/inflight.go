@@ -21,14 +21,20 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	if n.report == nil {
 		return Answer{}
 	}
+	before := n.pods[c.Request.UID]
 	n.forget(c.Request.UID)
 	a := n.consult(c, true, d)
 	if !a.OK() {
-		n.remember(n.questionOf(c), a)
+		if !n.refloat(before) {
+			n.remember(n.questionOf(c), a)
+		}
 		return a
 	}
 	p := &pod{uid: c.Request.UID, req: c.Request, created: c.Created, mortal: c.Mortal, stage: reservedStage}
 	p.promise = &Promise{Decision: copyDecision(d), Exact: a.Exact} // for those who come after it
+	if before != nil {
+		p.doubt = before.doubt
+	}
 	n.pods[p.uid] = p
 	n.reserved = append(n.reserved, p)
 	switch {
@@ -128,7 +134,7 @@ func (n *Node) post(p *pod, promise *Promise) {
 	first, newest := n.reserved[0] == p, newestOf(n.flight(false))
 	n.dropReserved(p)
 	kept := p.promise.Exact == promise.Exact && Same(&p.promise.Decision, &promise.Decision)
-	p.stage, p.turn, p.promise, p.contended = postedStage, n.turn, promise, false
+	p.stage, p.turn, p.promise, p.contended = postedStage, n.turn, promise, !p.doubt.IsZero()
 	n.posted = append(n.posted, p)
 	switch {
 	case n.isInert(p):
@@ -169,7 +175,20 @@ func (n *Node) Forget(uid string) {
 	defer n.mu.Unlock()
 	if p := n.pods[uid]; p != nil && !p.seen && (p.stage == reservedStage || p.stage == postedStage) {
 		n.forget(uid)
+		n.refloat(p)
 	}
+}
+
+// refloat has a pod be afloat that was taken back while an earlier Binding of it may be written yet, and says whether it is so.
+func (n *Node) refloat(p *pod) bool {
+	if p == nil || p.doubt.IsZero() || p.seen {
+		return false
+	}
+	p.excuse()
+	p.stage, p.gone, p.goneAt = afloatStage, true, p.doubt
+	n.pods[p.uid] = p
+	n.changed()
+	return true
 }
 
 // Doubt says that nobody knows whether the Binding of a posted pod was written: it is afloat until the API tells, or
@@ -180,7 +199,7 @@ func (n *Node) Doubt(uid string, until time.Time) {
 	if p := n.pods[uid]; p != nil && p.stage == postedStage && !p.seen {
 		n.dropPosted(p)
 		p.stage = afloatStage
-		p.gone, p.goneAt = true, until
+		p.gone, p.goneAt, p.doubt = true, until, until
 		n.changed()
 	}
 }
@@ -221,7 +240,7 @@ func (n *Node) see(s Sighting) bool {
 	switch {
 	case p == nil:
 		n.meet(s)
-	case p.stage == reservedStage || p.stage == afloatStage && s.Turn > 0:
+	case p.stage == reservedStage || s.Turn > 0 && (p.stage == afloatStage || p.isOther(s.Turn)):
 		// The Binding was written after all, in the order that it says.
 		n.forget(s.UID)
 		n.meet(s)
@@ -233,6 +252,11 @@ func (n *Node) see(s Sighting) bool {
 		n.changed()
 	}
 	return true
+}
+
+// isOther says whether a Binding with that turn is another than the one that was sent last.
+func (p *pod) isOther(turn int64) bool {
+	return p.stage == postedStage && !p.doubt.IsZero() && !p.seen && p.turn != turn
 }
 
 // late excuses the promises whose Bindings the API has not shown yet, when it shows that another pod is ending: it tells in
@@ -389,7 +413,7 @@ func (n *Node) Glance(uid string, ending, mortal bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := n.pods[uid]
-	if p == nil || p.ending != ending || p.mortal != mortal || p.gone || p.suspect != nil || p.stage != landedStage && p.stage != postedStage {
+	if p == nil || p.ending != ending || p.mortal != mortal || p.gone || p.suspect != nil || !p.doubt.IsZero() && !p.seen || p.stage != landedStage && p.stage != postedStage {
 		return false
 	}
 	p.seen = true

@@ -58,6 +58,8 @@ type pod struct {
 	// contended: since the decision, a pod has turned up of which nobody knows whether it comes before or after, or news have
 	// come that are older than the Binding.
 	contended bool
+	// doubt is until when another Binding of the pod to this node may be written, of which nobody knows whether it was; zero: there is none.
+	doubt time.Time
 	// suspect is a promise that was not kept, until the API has shown the Binding: older news may be on their way.
 	suspect *Landing
 }
