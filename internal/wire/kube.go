@@ -53,12 +53,15 @@ type podReader struct {
 	pod *corev1.Pod
 }
 
-// The largest amounts taken for meant: package placement refuses larger ones.
+// The largest amounts taken for meant. Some extended resources are counted in bytes, as sgx.intel.com/epc.
 var (
 	maxCPUs   = resource.MustParse("1000000")
 	maxMemory = resource.MustParse("1Ei")
-	maxCount  = resource.MustParse("1Gi")
+	maxCount  = resource.MustParse("1Pi")
 )
+
+// maxDevices is more devices than any plugin has; package placement takes no larger number.
+const maxDevices = 1 << 30
 
 func (r podReader) container(at *field.Path, c *corev1.Container) (placement.ContainerRequest, error) {
 	out := placement.ContainerRequest{Name: c.Name}
@@ -98,7 +101,7 @@ func (r podReader) device(at *field.Path, c *corev1.Container, name corev1.Resou
 		return err
 	}
 	out.Devices = append(out.Devices, placement.DeviceRequest{
-		Resource: string(name), Count: q.Value(), Claimed: r.claimed(c.Name, string(name)),
+		Resource: string(name), Count: min(q.Value(), maxDevices), Claimed: r.claimed(c.Name, string(name)),
 	})
 	return nil
 }

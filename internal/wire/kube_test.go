@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // podOf reads the spec and status of a pod.
@@ -92,6 +93,29 @@ func TestGuaranteed(t *testing.T) {
 		if levels := strings.HasPrefix(name, "pod-level"); got.PodLevel != levels {
 			t.Errorf("%s: pod-level %v", name, got.PodLevel)
 		}
+	}
+}
+
+// TestExtendedResourceInBytes: a node says how much of it there is, and no device plugin; the kubelet's managers leave it alone.
+func TestExtendedResourceInBytes(t *testing.T) {
+	r, err := Request(podOf(t, `spec: {containers: [{name: main, resources: {limits: {sgx.intel.com/epc: 512Gi, cpu: "2", memory: 1Gi}}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := topology.Parse("package:1 core:4 pu:1 mem:4Gi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := placement.NewModel(view, placement.Config{Version: placement.V136, CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "restricted"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := placement.Admit(model, model.NewState(), &r); v.Reason != placement.Admitted {
+		t.Errorf("%v, want Admitted", v)
 	}
 }
 
