@@ -292,11 +292,14 @@ func (m *mirror) report(ctx context.Context, raw kubeletstate.Raw) time.Duration
 
 // sight gathers what a report is made of. The kubelet is asked for its active pods only if the answer matters.
 func (m *mirror) sight(ctx context.Context, state kubeletstate.State) *sighting {
+	if !m.platform.tellsAdmitted {
+		state.Admitted = nil // what lies there is from another time
+	}
+	if state.Admitted != nil {
+		m.pods.admit(state.Admitted.Has)
+	}
 	s := &sighting{now: m.now(), state: state, pods: m.pods.all(), firstSeen: m.firstSeen, last: m.last, listsAll: m.platform.listsAll}
 	s.booting = m.booting()
-	if !m.platform.tellsAdmitted {
-		s.state.Admitted = nil // what lies there is from another time
-	}
 	ask := false
 	for uid := range holders(&state) {
 		f, known := s.pods[uid]

@@ -357,6 +357,9 @@ func TestEndedPodIsHeldWhileActive(t *testing.T) {
 			w.active = map[string]int{}
 			w.settle()
 			w.wantPods("a:Ended:1-2")
+			w.admitted() // the kubelet forgets a pod before it takes back what that held
+			w.settle()
+			w.wantPods("a:Ended:1-2")
 			w.cpus("0-7", nil)
 			w.settle()
 			w.wantPods()
@@ -421,6 +424,18 @@ func TestListOfAllPods(t *testing.T) {
 	w.cpus("0,4-7", map[string]string{"a": "1-2", "x": "3"}) // a stranger beside it: all that is listed is known
 	w.settle()
 	w.wantPods("a:Ended:1-2", "x:Ended:3")
+}
+
+func TestPodThatRanWasNotRefused(t *testing.T) {
+	w := newWorld(t)
+	pod := w.pod("a", corev1.PodRunning)
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	w.m.pods.see(pod, w.clock)
+	w.m.pods.lose(pod, w.clock)
+	w.cpus("0,4-7", map[string]string{"a": "1-2", "b": "3"})
+	w.see("b", corev1.PodFailed) // nobody knows of b that it was ever admitted
+	w.settle()
+	w.wantPods("a:Ended:1-2", "b:Rejected:3")
 }
 
 func TestRefusedPodHoldsItsHalf(t *testing.T) {

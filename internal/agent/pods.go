@@ -27,6 +27,8 @@ type podFacts struct {
 	acknowledged bool
 	// refused: the kubelet has failed the pod without running it.
 	refused bool
+	// admitted: the kubelet has admitted the pod at some time. Its own record goes when the pod does, before what it held.
+	admitted bool
 	// ended is when the agent saw the pod terminal or gone; zero while it is neither.
 	ended      time.Time
 	containers []containerFacts // as the kubelet allocates: init containers as declared, then the others
@@ -50,9 +52,10 @@ func factsOf(pod *corev1.Pod) podFacts {
 		f.uid = static
 	}
 	f.refused = pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Message, "Pod was rejected: ")
+	f.admitted = slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), ran)
 	started := map[string]bool{}
 	for _, s := range pod.Status.InitContainerStatuses {
-		started[s.Name] = s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0
+		started[s.Name] = ran(s)
 	}
 	for _, c := range pod.Spec.InitContainers {
 		kind := placement.Init
@@ -79,6 +82,10 @@ func extended(c *corev1.Container) []string {
 	return out
 }
 
+func ran(s corev1.ContainerStatus) bool {
+	return s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0
+}
+
 func terminal(pod *corev1.Pod) bool {
 	return wire.Ended(pod)
 }
@@ -98,6 +105,7 @@ func (b *podBook) see(pod *corev1.Pod, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	old := b.pods[f.uid]
+	f.admitted = f.admitted || old.admitted
 	if terminal(pod) {
 		f.ended = now
 		if !old.ended.IsZero() {
@@ -120,15 +128,28 @@ func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
 	f := factsOf(pod)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if old, ok := b.pods[f.uid]; ok && old.apiUID != f.apiUID {
+	old, ok := b.pods[f.uid]
+	if ok && old.apiUID != f.apiUID {
 		return // another mirror of the same static pod
 	}
-	f.ended = now
-	if old := b.pods[f.uid]; !old.ended.IsZero() {
+	f.ended, f.admitted = now, f.admitted || old.admitted
+	if !old.ended.IsZero() {
 		f.ended = old.ended
 	}
 	f.apiUID = ""
 	b.pods[f.uid] = f
+}
+
+// admit notes which pods the kubelet has admitted.
+func (b *podBook) admit(admitted func(uid string) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for uid, f := range b.pods {
+		if !f.admitted && admitted(uid) {
+			f.admitted = true
+			b.pods[uid] = f
+		}
+	}
 }
 
 // all returns a copy by the kubelet's UID.

@@ -133,7 +133,7 @@ func (r *reporter) stateOf(uid string) (v1alpha1.PodState, waiting) {
 		return v1alpha1.PodUnknown, arriving
 	case r.booting || r.maybeActive(&f):
 		return "", ending
-	case f.refused || !r.admitted(uid):
+	case f.refused || !f.admitted && !r.admitted(uid):
 		return v1alpha1.PodRejected, settled
 	}
 	return v1alpha1.PodEnded, settled
