@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"slices"
 
@@ -12,21 +11,13 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// claim is what a container asks of a device plugin.
-type claim struct{ uid, container, resource string }
-
-func claimOf(e kubeletstate.DeviceEntry) claim { return claim{e.PodUID, e.Container, e.Resource} }
-
-func (c claim) compare(o claim) int {
-	return cmp.Or(cmp.Compare(c.uid, o.uid), cmp.Compare(c.container, o.container), cmp.Compare(c.resource, o.resource))
-}
-
 // unwritten is what running containers hold and the kubelet's checkpoint lacks. Of an admission and a plugin that reports its devices
 // at the same moment the older half can be written last, as with resources (deviceBook.unlisted).
 type unwritten struct {
-	// The kubelet was asked when its checkpoint was file and lacked these, ascending; file is nil while it has not been asked.
+	// The kubelet was asked when its checkpoint was file and lacked these, ascending and without devices; file is nil while it has not
+	// been asked.
 	file  []byte
-	lacks []claim
+	lacks []kubeletstate.DeviceEntry
 	// found is its answer.
 	found []kubeletstate.DeviceEntry
 }
@@ -36,7 +27,7 @@ type unwritten struct {
 func (m *mirror) recall(ctx context.Context, file []byte, s *sighting) {
 	lacks := m.lacking(s)
 	u := &m.unwritten
-	if asked := u.file != nil && bytes.Equal(u.file, file) && slices.Equal(u.lacks, lacks); !asked && len(lacks) > 0 && m.kubelet != nil {
+	if asked := u.file != nil && bytes.Equal(u.file, file) && slices.EqualFunc(u.lacks, lacks, same); !asked && len(lacks) > 0 && m.kubelet != nil {
 		held, err := m.kubelet.Held(ctx)
 		m.complain(&m.withheld, "the kubelet does not tell which devices its pods hold", err)
 		if err == nil {
@@ -48,49 +39,51 @@ func (m *mirror) recall(ctx context.Context, file []byte, s *sighting) {
 		}
 	}
 	for _, e := range u.found {
-		if _, ok := slices.BinarySearchFunc(lacks, claimOf(e), claim.compare); ok {
+		if _, ok := slices.BinarySearchFunc(lacks, e, kubeletstate.DeviceEntry.Compare); ok {
 			s.state.Devices.Give(e)
 		}
 	}
 }
 
-// lacking are the claims of running pods on registered resources for which the checkpoint says nothing, ascending. Init containers that
-// end are left out: the kubelet does not tell what they hold.
-func (m *mirror) lacking(s *sighting) []claim {
+// same says whether two entries are of one resource of one container.
+func same(a, b kubeletstate.DeviceEntry) bool { return a.Compare(b) == 0 }
+
+// lacking are the entries that the checkpoint should have for running pods that ask for registered resources, and has not: ascending,
+// without devices. Init containers that end are left out: the kubelet does not tell what they hold.
+func (m *mirror) lacking(s *sighting) []kubeletstate.DeviceEntry {
 	if s.state.Devices == nil {
 		return nil
 	}
-	written := map[claim]bool{}
-	for _, e := range s.state.Devices.Entries {
-		written[claimOf(e)] = true
-	}
 	registered := m.devices.healthy(s.state.Devices)
 	r := reporter{sighting: s}
-	var out []claim
+	var out []kubeletstate.DeviceEntry
 	for uid, f := range s.pods {
 		if !r.admittedAlive(uid) {
 			continue
 		}
 		for _, c := range f.containers {
 			for _, resource := range c.devices {
-				if _, ok := registered[resource]; ok && c.kind != placement.Init && !written[claim{uid, c.name, resource}] {
-					out = append(out, claim{uid, c.name, resource})
+				if _, ok := registered[resource]; !ok || c.kind == placement.Init {
+					continue
+				}
+				e := kubeletstate.DeviceEntry{PodUID: uid, Container: c.name, Resource: resource}
+				if _, written := slices.BinarySearchFunc(s.state.Devices.Entries, e, kubeletstate.DeviceEntry.Compare); !written {
+					out = append(out, e)
 				}
 			}
 		}
 	}
-	slices.SortFunc(out, claim.compare)
+	slices.SortFunc(out, kubeletstate.DeviceEntry.Compare)
 	return out
 }
 
-// answers picks what the kubelet says of the claims.
-func answers(lacks []claim, held map[string][]kubeletstate.DeviceEntry, pods map[string]podFacts) []kubeletstate.DeviceEntry {
+// answers picks what the kubelet says of what is lacking.
+func answers(lacks []kubeletstate.DeviceEntry, held map[string][]kubeletstate.DeviceEntry, pods map[string]podFacts) []kubeletstate.DeviceEntry {
 	var out []kubeletstate.DeviceEntry
-	for _, c := range lacks {
-		f := pods[c.uid]
+	for _, l := range lacks {
+		f := pods[l.PodUID]
 		for _, e := range held[f.key()] {
-			if e.Container == c.container && e.Resource == c.resource && len(e.Devices) > 0 {
-				e.PodUID = c.uid
+			if e.PodUID = l.PodUID; same(e, l) && len(e.Devices) > 0 {
 				out = append(out, e)
 			}
 		}
@@ -98,10 +91,10 @@ func answers(lacks []claim, held map[string][]kubeletstate.DeviceEntry, pods map
 	return out
 }
 
-// except are the entries that are not of the same claim as one of the others.
+// except are the entries for which there is none among the others.
 func except(entries, others []kubeletstate.DeviceEntry) []kubeletstate.DeviceEntry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e kubeletstate.DeviceEntry) bool {
-		return slices.ContainsFunc(others, func(o kubeletstate.DeviceEntry) bool { return claimOf(o) == claimOf(e) })
+		return slices.ContainsFunc(others, func(o kubeletstate.DeviceEntry) bool { return same(o, e) })
 	})
 }
 

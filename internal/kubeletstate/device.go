@@ -71,7 +71,7 @@ func ParseDevices(name string, data []byte) (*DeviceState, error) {
 		}
 		out.Entries = append(out.Entries, e)
 	}
-	slices.SortStableFunc(out.Entries, DeviceEntry.compare)
+	slices.SortStableFunc(out.Entries, DeviceEntry.Compare)
 	return out, nil
 }
 
@@ -113,10 +113,11 @@ func (s *DeviceState) Give(e DeviceEntry) {
 	}
 	s.Entries = slices.DeleteFunc(s.Entries, func(o DeviceEntry) bool { return len(o.Devices) == 0 })
 	s.Entries = append(s.Entries, e)
-	slices.SortStableFunc(s.Entries, DeviceEntry.compare)
+	slices.SortStableFunc(s.Entries, DeviceEntry.Compare)
 }
 
-func (e DeviceEntry) compare(o DeviceEntry) int {
+// Compare orders entries by pod UID, container and resource, and not by devices.
+func (e DeviceEntry) Compare(o DeviceEntry) int {
 	return cmp.Or(cmp.Compare(e.PodUID, o.PodUID), cmp.Compare(e.Container, o.Container), cmp.Compare(e.Resource, o.Resource))
 }
 

@@ -181,7 +181,7 @@ func (n *Node) Forget(uid string) {
 
 // refloat has a pod be afloat that was taken back while an earlier Binding of it may be written yet, and says whether it is so.
 func (n *Node) refloat(p *pod) bool {
-	if p == nil || p.doubt.IsZero() || p.seen {
+	if p == nil || !p.doubted() {
 		return false
 	}
 	p.excuse()
@@ -256,8 +256,11 @@ func (n *Node) see(s Sighting) bool {
 
 // isOther says whether a Binding with that turn is another than the one that was sent last.
 func (p *pod) isOther(turn int64) bool {
-	return p.stage == postedStage && !p.doubt.IsZero() && !p.seen && p.turn != turn
+	return p.stage == postedStage && p.doubted() && p.turn != turn
 }
+
+// doubted says whether another Binding of the pod to this node may be written.
+func (p *pod) doubted() bool { return !p.doubt.IsZero() && !p.seen }
 
 // late excuses the promises whose Bindings the API has not shown yet, when it shows that another pod is ending: it tells in
 // order, so that one was ending before those were bound, and the decisions did not know.
@@ -413,7 +416,7 @@ func (n *Node) Glance(uid string, ending, mortal bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := n.pods[uid]
-	if p == nil || p.ending != ending || p.mortal != mortal || p.gone || p.suspect != nil || !p.doubt.IsZero() && !p.seen || p.stage != landedStage && p.stage != postedStage {
+	if p == nil || p.ending != ending || p.mortal != mortal || p.gone || p.suspect != nil || p.doubted() || p.stage != landedStage && p.stage != postedStage {
 		return false
 	}
 	p.seen = true

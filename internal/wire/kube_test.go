@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
 )
 
 // podOf reads the spec and status of a pod.
@@ -102,15 +101,8 @@ func TestExtendedResourceInBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := topology.Parse("package:1 core:4 pu:1 mem:4Gi")
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := placement.ViewOf(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := placement.NewModel(view, placement.Config{Version: placement.V136, CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "restricted"})
+	n := sampleNode(t)
+	model, err := placement.NewModel(n.Spec.View, n.Spec.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
