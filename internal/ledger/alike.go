@@ -20,7 +20,7 @@ func (p *pod) owedCPUs() bool { return p.promise != nil && p.promise.Exact }
 // kindOfRequest is equal for requests that get the same decisions on the same state.
 func (p *pod) kindOfRequest() string {
 	if p.shape == "" {
-		p.shape = string(shapeKey(p.req))
+		p.shape = string(requestKey(p.req))
 	}
 	return p.shape
 }

@@ -13,7 +13,7 @@ import (
 func apart(n *Node) *Node { return copyOf(n, true) }
 
 func copyOf(n *Node, apart bool) *Node {
-	o := &Node{report: n.report, pods: map[string]*pod{}, pulse: new(Pulse), turn: n.turn, begun: n.begun}
+	o := &Node{report: n.report, pods: map[string]*pod{}, changes: new(ChangeCounter), turn: n.turn, begun: n.begun}
 	copied := map[*pod]*pod{}
 	for uid, p := range n.pods {
 		q := *p

@@ -110,7 +110,7 @@ func (n *Node) checkStages() error {
 }
 
 func (n *Node) checkWorlds() error {
-	fresh := Node{report: n.report, pods: n.pods, posted: n.posted, reserved: n.reserved, pulse: new(Pulse)}
+	fresh := Node{report: n.report, pods: n.pods, posted: n.posted, reserved: n.reserved, changes: new(ChangeCounter)}
 	fresh.compute()
 	for _, pair := range []struct {
 		what      string

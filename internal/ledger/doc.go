@@ -19,7 +19,7 @@
 // the scheduler takes to hear of the deletion plus the kubelet to hear of a Binding written until then; and a pod that has no
 // deadline, and whose containers are started again whatever they end with, ends only when it is deleted. Where they fail, CPUs
 // may differ from a prediction. Admission rests on one: a pod that was bound, and has left the API before any report listed it,
-// has left the kubelet, too, when its agent has been heard for a while after (Heard) or, where there is no report, after long
+// has left the kubelet, too, when its agent has been heard for a while after (ForgetGone) or, where there is no report, after long
 // enough (Expire). Where a deletion was heard of too late, the broken promise is told as contended (See).
 //
 // # What is bounded

@@ -57,7 +57,7 @@ func TestADoubtOutlivesAnotherAttempt(t *testing.T) {
 	if c := n.Census(); c.Afloat != 1 {
 		t.Errorf("refused: %+v, want the pod that may be on the node", c)
 	}
-	n.Heard(time.Unix(66, 0), 5*time.Second)
+	n.ForgetGone(time.Unix(66, 0), 5*time.Second)
 	if c := n.Census(); c.Afloat != 0 {
 		t.Errorf("%+v: for ever", c)
 	}

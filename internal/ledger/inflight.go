@@ -192,7 +192,7 @@ func (n *Node) refloat(p *pod) bool {
 }
 
 // Doubt says that nobody knows whether the Binding of a posted pod was written: it is afloat until the API tells, or
-// until Heard forgets it, which counts from the moment given: the last at which the Binding can still be written.
+// until ForgetGone forgets it, which counts from the moment given: the last at which the Binding can still be written.
 func (n *Node) Doubt(uid string, until time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -225,7 +225,7 @@ type Sighting struct {
 
 // See takes in what the API says of a pod bound to the node. It says whether anything changed, and how its promise turned out
 // if that was known but for this.
-func (n *Node) See(s Sighting) (changed bool, settled *Landing) {
+func (n *Node) See(s Sighting) (changed bool, settled *PromiseOutcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	settled = n.settled(s.UID)
@@ -273,7 +273,7 @@ func (n *Node) late(ending string) {
 }
 
 // settled returns the broken promise of a pod that the API shows now.
-func (n *Node) settled(uid string) (l *Landing) {
+func (n *Node) settled(uid string) (l *PromiseOutcome) {
 	if p := n.pods[uid]; p != nil {
 		l, p.suspect = p.suspect, nil
 	}
@@ -320,8 +320,8 @@ func (n *Node) insertPosted(p *pod) {
 }
 
 // Gone says that the API does not have the pod any more, as of now. What the node holds for it stays held until a
-// report drops it; a pod that no report has listed is forgotten as Heard says. It returns what See does.
-func (n *Node) Gone(uid string, now time.Time) (settled *Landing) {
+// report drops it; a pod that no report has listed is forgotten as ForgetGone says. It returns what See does.
+func (n *Node) Gone(uid string, now time.Time) (settled *PromiseOutcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	settled = n.settled(uid)
@@ -341,17 +341,17 @@ func (n *Node) Gone(uid string, now time.Time) (settled *Landing) {
 	return settled
 }
 
-// Heard says that the agent gave a sign of life now. Pods that are gone from the API for longer than settle, and
+// ForgetGone says that the agent gave a sign of life now. Pods that are gone from the API for longer than settle, and
 // that the agent nevertheless does not list, never reached the kubelet or have left it: they are forgotten. It says
 // whether anything changed.
-func (n *Node) Heard(now time.Time, settle time.Duration) bool {
+func (n *Node) ForgetGone(now time.Time, settle time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.dropGone(now, settle)
 }
 
 // Expire forgets pods that the API has not had for that long, unless there is a report: without one there may be no agent either
-// that Heard would tell of. It is for times after which no kubelet comes upon a pod: its watch has told it, or was broken and
+// that ForgetGone would tell of. It is for times after which no kubelet comes upon a pod: its watch has told it, or was broken and
 // begun anew.
 func (n *Node) Expire(now time.Time, after time.Duration) {
 	n.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Landing says how a promise turned out once a report listed the pod.
-type Landing struct {
+// PromiseOutcome says how a promise turned out once a report listed the pod.
+type PromiseOutcome struct {
 	UID string
 	// Exact says that CPUs, memory and devices were promised.
 	Exact bool
@@ -26,7 +26,7 @@ type Landing struct {
 
 // Accept takes a newer report in and says how the promises turned out that it settles. An older one, and the same
 // one again, is ignored. The first one settles what was bound before we began, and tells nothing: what came between is not known.
-func (n *Node) Accept(r *Report) []Landing {
+func (n *Node) Accept(r *Report) []PromiseOutcome {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.report != nil && r.Sequence <= n.report.Sequence {
@@ -36,7 +36,7 @@ func (n *Node) Accept(r *Report) []Landing {
 }
 
 // Replace takes a report in whatever its sequence: the object was deleted and made anew, or its spec changed.
-func (n *Node) Replace(r *Report) []Landing {
+func (n *Node) Replace(r *Report) []PromiseOutcome {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.accept(r)
@@ -56,13 +56,13 @@ func (n *Node) Withdraw() {
 	n.changed()
 }
 
-func (n *Node) accept(r *Report) []Landing {
+func (n *Node) accept(r *Report) []PromiseOutcome {
 	if len(n.afloat()) > 0 || n.hasStrangers(r) {
 		n.contend()
 	}
 	first := !n.begun
 	n.report, n.begun = r, true
-	var landings []Landing
+	var landings []PromiseOutcome
 	newest := int64(0)
 	for _, p := range n.pods {
 		if !r.Has(p.uid) {
@@ -80,7 +80,7 @@ func (n *Node) accept(r *Report) []Landing {
 	}
 	for _, uid := range r.rejected {
 		if p := n.pods[uid]; p != nil && p.promise != nil && !first {
-			landings = append(landings, Landing{UID: uid, Exact: p.promise.Exact, Refused: true, Contended: p.contended,
+			landings = append(landings, PromiseOutcome{UID: uid, Exact: p.promise.Exact, Refused: true, Contended: p.contended,
 				Promised: p.promise.Decision})
 		}
 		n.forget(uid)
@@ -123,7 +123,7 @@ func (n *Node) settle(newest int64) {
 
 // land notes that the report lists the pod, and says how its promise turned out if that is known by that. A pod that is listed
 // with nothing may have been released already: it was deleted before it was admitted, and we are about to hear of that.
-func (p *pod) land(r *Report) (l Landing, told bool) {
+func (p *pod) land(r *Report) (l PromiseOutcome, told bool) {
 	found, promise := r.pods[p.uid].alloc, p.promise
 	again := promise == nil
 	if again {
@@ -133,7 +133,7 @@ func (p *pod) land(r *Report) (l Landing, told bool) {
 	if promise == nil {
 		return l, false
 	}
-	l = Landing{
+	l = PromiseOutcome{
 		UID: p.uid, Exact: promise.Exact, Kept: kept(&promise.Decision, &found), Contended: p.contended,
 		Promised: promise.Decision, Found: found,
 	}

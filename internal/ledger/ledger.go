@@ -8,9 +8,9 @@ import (
 
 // Ledger holds the accounts of all nodes. The zero value is empty and ready; it is safe for concurrent use.
 type Ledger struct {
-	nodes     sync.Map // name to *Node
-	shapes    shapes
-	standings standings
+	nodes    sync.Map // name to *Node
+	shapes   shapes
+	stateIDs stateIDs
 }
 
 // Node returns the account of the named node, opening one if there is none.
@@ -18,7 +18,7 @@ func (l *Ledger) Node(name string) *Node {
 	if n, ok := l.nodes.Load(name); ok {
 		return n.(*Node)
 	}
-	n, _ := l.nodes.LoadOrStore(name, &Node{pods: map[string]*pod{}, pulse: new(Pulse), standings: &l.standings})
+	n, _ := l.nodes.LoadOrStore(name, &Node{pods: map[string]*pod{}, changes: new(ChangeCounter), stateIDs: &l.stateIDs})
 	return n.(*Node)
 }
 

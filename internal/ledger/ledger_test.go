@@ -330,7 +330,7 @@ func TestAPodOfOthersIsNobodysMistake(t *testing.T) {
 			func(n *Node, k *kubelet) {
 				k.end("foreign")
 				n.Gone("foreign", time.Time{})
-				n.Heard(time.Unix(9, 0), time.Second)
+				n.ForgetGone(time.Unix(9, 0), time.Second)
 			}, true},
 	} {
 		k := newKubelet(t, model(t, twoSockets, pinning))
@@ -433,9 +433,9 @@ func TestAnUnknownOutcomeIsKeptInMind(t *testing.T) {
 	n.Forget("b")
 	check(t, n)
 	wantOutcome(t, "it may have been written", n.Admit(cand(cpus("x", 8))), Waiting)
-	n.Heard(now.Add(time.Second), 5*time.Second)
+	n.ForgetGone(now.Add(time.Second), 5*time.Second)
 	wantOutcome(t, "too early", n.Admit(cand(cpus("x", 8))), Waiting)
-	n.Heard(now.Add(6*time.Second), 5*time.Second)
+	n.ForgetGone(now.Add(6*time.Second), 5*time.Second)
 	wantOutcome(t, "it was not", n.Admit(cand(cpus("x", 8))), Admitted)
 	check(t, n)
 }
@@ -535,14 +535,14 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestShapesKnowEveryField fails when a request gains a field that shapeKey does not write down.
+// TestShapesKnowEveryField fails when a request gains a field that requestKey does not write down.
 func TestShapesKnowEveryField(t *testing.T) {
 	for typ, want := range map[reflect.Type]int{
 		reflect.TypeFor[placement.Request](): 4, reflect.TypeFor[placement.ContainerRequest](): 5,
 		reflect.TypeFor[placement.MemoryRequest](): 3, reflect.TypeFor[placement.DeviceRequest](): 3,
 	} {
 		if typ.NumField() != want {
-			t.Errorf("%v has %d fields, shapeKey was written for %d", typ, typ.NumField(), want)
+			t.Errorf("%v has %d fields, requestKey was written for %d", typ, typ.NumField(), want)
 		}
 	}
 }

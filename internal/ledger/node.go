@@ -34,7 +34,7 @@ type pod struct {
 	// inertOn is the model on which inert was found out; inert pods have nothing pinned whatever the state.
 	inertOn *placement.Model
 	inert   bool
-	// shape is shapeKey of req, once somebody asked; apart: the pod changes places with no other, as long as it is asked what
+	// shape is requestKey of req, once somebody asked; apart: the pod changes places with no other, as long as it is asked what
 	// would be without it.
 	shape string
 	apart bool
@@ -61,7 +61,7 @@ type pod struct {
 	// doubt is until when another Binding of the pod to this node may be written, of which nobody knows whether it was; zero: there is none.
 	doubt time.Time
 	// suspect is a promise that was not kept, until the API has shown the Binding: older news may be on their way.
-	suspect *Landing
+	suspect *PromiseOutcome
 }
 
 // Promise is the decision that a Binding carried.
@@ -77,16 +77,16 @@ type Node struct {
 	// newest is the latest second of creation among the pods in flight. It and answers stay beside mu: on a large cluster a
 	// remembered answer costs little more than the visits to memory.
 	newest int64
-	// pulse shows newest, and that something has changed, to those who do not want to wait for mu.
-	pulse *Pulse
+	// changes shows newest, and that something has changed, to those who do not want to wait for mu.
+	changes *ChangeCounter
 	// answers holds answers of the present, previous those before the last change, if there were any.
 	answers, previous memory
 	// estimates holds answers of the present for the order of Reserve alone.
 	estimates memory
 
-	report    *Report
-	pods      map[string]*pod
-	standings *standings
+	report   *Report
+	pods     map[string]*pod
+	stateIDs *stateIDs
 	// posted and reserved are the pods in flight in order: posted by turn, reserved as Reserve took them.
 	posted, reserved []*pod
 	turn             int64
@@ -237,10 +237,10 @@ func (n *Node) changed() {
 }
 
 // stale keeps the answers as those of the past. Where nobody has asked since the change before, as when another node of the
-// same standing answered for this one, nothing is known of the past: what was true before that change need not have been
+// same state id answered for this one, nothing is known of the past: what was true before that change need not have been
 // true since.
 func (n *Node) stale() {
-	n.pulse.Beat()
+	n.changes.Bump()
 	n.estimates.clear()
 	n.answers.dropUntold()
 	n.answers, n.previous = n.previous, n.answers

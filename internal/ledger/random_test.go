@@ -346,7 +346,7 @@ func (h *history) see(s Sighting) {
 }
 
 // judge looks at what the ledger says of a promise.
-func (h *history) judge(l *Landing) {
+func (h *history) judge(l *PromiseOutcome) {
 	if l == nil || !l.Refused && (!l.Exact || l.Kept) {
 		return
 	}
@@ -441,7 +441,7 @@ func (h *history) settle() {
 	for _, uid := range h.reserved() {
 		h.n.Forget(uid)
 	}
-	h.n.Heard(h.now.Add(time.Hour), time.Second)
+	h.n.ForgetGone(h.now.Add(time.Hour), time.Second)
 }
 
 // TestRandomHistories lets a scheduler that has only the ledger place pods on a node that it hears of late, and demands

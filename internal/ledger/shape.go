@@ -23,7 +23,7 @@ type shapes struct {
 
 // intern returns the shape of r.
 func (t *shapes) intern(r *placement.Request) Shape {
-	key := shapeKey(r)
+	key := requestKey(r)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if id, ok := t.byID[string(key)]; ok {
@@ -37,9 +37,9 @@ func (t *shapes) intern(r *placement.Request) Shape {
 	return t.last
 }
 
-// shapeKey writes down what matters in r, without its UID and the names of its containers. Every list is preceded by
+// requestKey writes down what matters in r, without its UID and the names of its containers. Every list is preceded by
 // its length and every string by its own, so that no two different requests have the same key.
-func shapeKey(r *placement.Request) []byte {
+func requestKey(r *placement.Request) []byte {
 	b := make([]byte, 0, 128)
 	b = append(b, bit(r.Guaranteed)|bit(r.PodLevel)<<1)
 	b = binary.AppendUvarint(b, uint64(len(r.Containers)))

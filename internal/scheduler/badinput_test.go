@@ -156,7 +156,7 @@ func TestContendedIsLogged(t *testing.T) {
 	f := newFixture(t)
 	var log bytes.Buffer
 	f.feed.logger = textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
-	for _, l := range []*ledger.Landing{nil, {UID: "x", Exact: true, Contended: true}, {UID: "y", Exact: true, Kept: true}} {
+	for _, l := range []*ledger.PromiseOutcome{nil, {UID: "x", Exact: true, Contended: true}, {UID: "y", Exact: true, Kept: true}} {
 		f.feed.account("n", l)
 	}
 	if got := strings.Count(log.String(), ` outcome="contended"`); got != 1 {

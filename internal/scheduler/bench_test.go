@@ -56,9 +56,9 @@ func BenchmarkFilter5000Mixed(b *testing.B) {
 			n.Node.Reserve(&c, new(placement.Decision))
 		}
 	}
-	stands := map[ledger.Standing]bool{}
+	stands := map[ledger.StateID]bool{}
 	for i := range infos {
-		stands[f.nodes.of(infos[i].Node()).Stand().Standing] = true
+		stands[f.nodes.of(infos[i].Node()).Stamp().State] = true
 	}
 	i := int64(0)
 	for b.Loop() {
@@ -129,7 +129,7 @@ func BenchmarkBurst(b *testing.B) {
 			nt.Status.Sequence = f.seq
 			f.feed.topologySeen(nt) // the pod has ended meanwhile
 			l.node.Gone(string(l.uid), f.clock.Now())
-			l.node.Heard(f.clock.Now().Add(f.args.SettleAfter.Duration), f.args.SettleAfter.Duration)
+			l.node.ForgetGone(f.clock.Now().Add(f.args.SettleAfter.Duration), f.args.SettleAfter.Duration)
 		}
 		under = under[(len(under)+1)/2:]
 	}

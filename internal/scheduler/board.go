@@ -12,7 +12,7 @@ import (
 )
 
 // board is what the nodes last said to pods of one shape, a word for each node, so that Filter and Score of a large
-// cluster read along a few pages of memory, without a lock. A word holds while the node's pulse has not moved on.
+// cluster read along a few pages of memory, without a lock. A word holds while the node's counter has not moved on.
 //
 // Before that it holds what one of the nodes with the same standing said, so that a shape that is new is put to a few nodes
 // only. A node of a standing that is not there, or is none, has a word of its own.
@@ -25,16 +25,16 @@ type board struct {
 }
 
 // commonOf returns what nodes of a standing say; nothing for none.
-func (b *board) commonOf(s ledger.Standing) word {
+func (b *board) commonOf(s ledger.StateID) word {
 	w := word(b.common[int(s)&(len(b.common)-1)].Load())
-	if s == 0 || ledger.Standing(w.beat()) != s {
+	if s == 0 || ledger.StateID(w.beat()) != s {
 		return 0
 	}
 	return w
 }
 
 // noteCommon notes what nodes of a standing say.
-func (b *board) noteCommon(s ledger.Standing, w word) {
+func (b *board) noteCommon(s ledger.StateID, w word) {
 	b.common[int(s)&(len(b.common)-1)].Store(uint64(w.at(uint32(s))))
 }
 
@@ -153,10 +153,10 @@ func (b *boards) of(shape ledger.Shape, count int) *board {
 
 // front is what is read of a node for every pod. All of it lies side by side.
 type front struct {
-	ledger.Pulse
+	ledger.ChangeCounter
 	// heard is when the last sign of life of the agent was received, since the beginning of our clock.
 	heard atomic.Int64
-	// troubled says that the node cannot be predicted, whatever its pulse tells: node.trouble has the reason.
+	// troubled says that the node cannot be predicted, whatever its counter shows: node.trouble has the reason.
 	troubled atomic.Bool
 	// number is the node's place on boards.
 	number int

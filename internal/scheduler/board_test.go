@@ -151,7 +151,7 @@ func (f *fixture) askTwice(t *testing.T, pod *corev1.Pod, info infoOf, n *node) 
 	}
 	if had {
 		what.recalled = 1
-		if own.saying() == saysNothing || own.beat() != n.Now() {
+		if own.saying() == saysNothing || own.beat() != n.Count() {
 			what.common = 1
 		}
 	}

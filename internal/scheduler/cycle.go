@@ -87,7 +87,7 @@ func (c *cycle) recall(n *node, staleAfter time.Duration) (word, bool) {
 	if c.board == nil || c.dry() || !n.trusted(c.begun, staleAfter) {
 		return 0, false
 	}
-	beat, standing := n.Read()
+	beat, standing := n.Load()
 	if w, ok := c.common(n, beat, standing); ok {
 		return w, true
 	}
@@ -99,9 +99,9 @@ func (c *cycle) recall(n *node, staleAfter time.Duration) (word, bool) {
 }
 
 // common returns what a node of the same standing said to the pod's shape.
-func (c *cycle) common(n *node, beat uint32, standing ledger.Standing) (word, bool) {
+func (c *cycle) common(n *node, beat uint32, standing ledger.StateID) (word, bool) {
 	w := c.board.commonOf(standing)
-	if w.saying() == saysNothing || !n.Follows(c.Created) || n.Now() != beat {
+	if w.saying() == saysNothing || !n.Follows(c.Created) || n.Count() != beat {
 		return 0, false
 	}
 	return w.at(beat), true

@@ -178,7 +178,7 @@ func (f *feed) take(n *node, nt *v1alpha1.NodeTopology) {
 	for i := range landings {
 		f.account(nt.Name, &landings[i])
 	}
-	n.Heard(f.clock.Now(), f.settle)
+	n.ForgetGone(f.clock.Now(), f.settle)
 	if wasRefused || n.spec != before {
 		f.waiters.wakeFor(n)
 		return
@@ -212,7 +212,7 @@ func troubleText(err error) string {
 }
 
 // account counts how a promise turned out; nil stands for none.
-func (f *feed) account(node string, l *ledger.Landing) {
+func (f *feed) account(node string, l *ledger.PromiseOutcome) {
 	if l == nil {
 		return
 	}
@@ -224,7 +224,7 @@ func (f *feed) account(node string, l *ledger.Landing) {
 	}
 }
 
-func outcomeOf(l *ledger.Landing) string {
+func outcomeOf(l *ledger.PromiseOutcome) string {
 	switch {
 	case !l.Refused && (l.Kept || !l.Exact):
 		return outcomeKept
@@ -263,7 +263,7 @@ func (f *feed) leaseSeen(lease *coordinationv1.Lease) {
 	}
 	wasStale := n.refusal(now, f.stale) == noHeartbeat
 	n.hear(now)
-	if n.Heard(now, f.settle) || wasStale {
+	if n.ForgetGone(now, f.settle) || wasStale {
 		f.waiters.wakeFor(n)
 	}
 }

@@ -116,10 +116,10 @@ func (p *Plugin) consult(c *cycle, n *node) word {
 		a := c.ask(n)
 		return newWord(0, sayingOf(&a), int64(a.Wait), &a.Verdict)
 	}
-	var stand ledger.Stand
+	var stamp ledger.Stamp
 	if c.board != nil {
-		stand = n.Stand()
-		if w, ok := c.common(n, stand.Beat, stand.Standing); ok {
+		stamp = n.Stamp()
+		if w, ok := c.common(n, stamp.Count, stamp.State); ok {
 			return w
 		}
 	}
@@ -135,8 +135,8 @@ func (p *Plugin) consult(c *cycle, n *node) word {
 	w := newWord(beat, said, score, &a.Verdict)
 	if lasting && c.board != nil {
 		c.note(n, w)
-		if n.still(&stand) {
-			c.board.noteCommon(stand.Standing, w)
+		if n.still(&stamp) {
+			c.board.noteCommon(stamp.State, w)
 		}
 	}
 	return w

@@ -133,13 +133,13 @@ func (n *nodes) open(name string) *node {
 	made := &node{name: name, Node: n.ledger.Node(name), trouble: noReport}
 	if last := len(n.vacant) - 1; last >= 0 {
 		made.number = n.vacant[last].number
-		made.Start(n.vacant[last].beat + 1)
+		made.StartAt(n.vacant[last].beat + 1)
 		n.vacant = n.vacant[:last]
 	} else {
 		made.number = int(n.count.Add(1)) - 1
 	}
 	made.troubled.Store(true)
-	made.Keep(&made.Pulse)
+	made.Keep(&made.ChangeCounter)
 	return made
 }
 
@@ -196,10 +196,10 @@ func (n *node) machine() *topology.Machine {
 }
 
 // still says whether the node stands as it stood, and what has been read of it since belongs to that.
-func (n *node) still(s *ledger.Stand) bool {
+func (n *node) still(s *ledger.Stamp) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return s.Standing != 0 && n.model == s.Model && n.Now() == s.Beat
+	return s.State != 0 && n.model == s.Model && n.Count() == s.Count
 }
 
 // hear notes a sign of life.
@@ -217,14 +217,14 @@ func (n *node) distrust(why string) bool {
 	news := n.trouble != why
 	n.trouble = why
 	n.troubled.Store(true)
-	n.Beat()
+	n.Bump()
 	return news
 }
 
 // accept takes a NodeTopology in and says how the promises turned out that it settles. The error says what is wrong
 // with it; the node is then not to be trusted. Whether it is newer than the one before has been judged: the ledger is to look at
 // numbers only where it is the same one again.
-func (n *node) accept(nt *v1alpha1.NodeTopology, kinds *kinds) ([]ledger.Landing, error) {
+func (n *node) accept(nt *v1alpha1.NodeTopology, kinds *kinds) ([]ledger.PromiseOutcome, error) {
 	n.mu.Lock()
 	n.restored = nil
 	if nt.Malformed == "" { // else its number could not be read

@@ -190,7 +190,7 @@ func TestTheNominatedNodeIsNotEstimated(t *testing.T) {
 		if s := f.Filter(t.Context(), f.try(pod), pod, nodeObject("n")); s.Code() != test.want {
 			t.Errorf("nominated to %q: %v, want %v", test.nominated, s, test.want)
 		}
-		f.nodes.get("n").Beat()
+		f.nodes.get("n").Bump()
 	}
 }
 

@@ -67,7 +67,7 @@ func (n *nodes) drop(names map[string]bool) {
 		delete(left, name)
 		gone.object.Store(nil)
 		n.ledger.Drop(name)
-		n.vacant = append(n.vacant, place{gone.number, gone.Now()})
+		n.vacant = append(n.vacant, place{gone.number, gone.Count()})
 	}
 	n.settled.Store(&left)
 }

@@ -11,7 +11,7 @@ func TestSweep(t *testing.T) {
 	bound.Spec.NodeName = "held"
 	f.feed.podSeen(bound, false)
 	gone, kept := f.nodes.get("gone"), f.nodes.get("kept")
-	gone.Beat()
+	gone.Bump()
 	exists := func(name string) bool { return name == "kept" }
 	found := f.nodes.sweep(nil, exists)
 	if !found[gone] || len(found) != 1 {
@@ -29,8 +29,8 @@ func TestSweep(t *testing.T) {
 		t.Fatalf("left are %v, want n, held and kept", names)
 	}
 	fresh := f.nodes.get("fresh")
-	if fresh.number != gone.number || fresh.Now() <= gone.Now() {
-		t.Errorf("fresh has number %d at beat %d, want number %d and a beat after %d", fresh.number, fresh.Now(), gone.number, gone.Now())
+	if fresh.number != gone.number || fresh.Count() <= gone.Count() {
+		t.Errorf("fresh has number %d at beat %d, want number %d and a beat after %d", fresh.number, fresh.Count(), gone.number, gone.Count())
 	}
 	if again := f.nodes.get("gone"); again == gone || again.number == fresh.number {
 		t.Error("a node that comes again is the old one")

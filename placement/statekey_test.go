@@ -8,14 +8,14 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestLikeness: states with the same likeness give the same verdicts, and it is not only states that are equal that have it.
-func TestLikeness(t *testing.T) {
+// TestStateKey: states with equal keys give the same verdicts, and states that are not equal can have equal keys.
+func TestStateKey(t *testing.T) {
 	alike, unlike := 0, 0
 	compare := func(w *world) {
 		states := relatives(w)
 		keys := make([]string, len(states))
 		for i, s := range states {
-			keys[i] = string(s.AppendLikeness(nil))
+			keys[i] = string(s.AppendStateKey(nil))
 		}
 		for range 4 {
 			r := w.request()

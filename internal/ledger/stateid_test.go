@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestStanding: nodes of one standing give the same answers to whoever follows what is in flight, and have the same CPUs free.
-func TestStanding(t *testing.T) {
+// TestStateID: nodes with one id give the same answers to whoever follows what is in flight, and have the same CPUs free.
+func TestStateID(t *testing.T) {
 	models := []*placement.Model{
 		model(t, twoSockets, pinning),
 		model(t, twoSockets, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "restricted"}),
@@ -29,53 +29,53 @@ func TestStanding(t *testing.T) {
 		}
 		c := &Candidate{Request: cpus("asks", 1+rng.Int64N(8)), Shape: 1, Created: 20}
 		for i, n := range nodes {
-			s := n.Stand()
-			if s.Standing == 0 {
+			s := n.Stamp()
+			if s.State == 0 {
 				own++
 				continue
 			}
 			for _, o := range nodes[:i] {
-				if o.Stand().Standing != s.Standing {
+				if o.Stamp().State != s.State {
 					continue
 				}
 				shared++
 				if a, b := n.Admit(c), o.Admit(c); a != b || n.FreeCPUs() != o.FreeCPUs() {
-					t.Fatalf("standing %d: %+v and %+v", s.Standing, a, b)
+					t.Fatalf("state id %d: %+v and %+v", s.State, a, b)
 				}
 			}
 		}
 	}
 	if shared < 100 || own == 0 {
-		t.Errorf("%d pairs had one standing, %d nodes had none: want many, and some", shared, own)
+		t.Errorf("%d pairs had one state id, %d nodes had none: want many, and some", shared, own)
 	}
 }
 
-// TestStandingMovesOn: a node that changes gives up its standing, and gets it back with its state.
-func TestStandingMovesOn(t *testing.T) {
+// TestAStateIDIsGivenUp: a node that changes gives up its state id, and gets it back with its state.
+func TestAStateIDIsGivenUp(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
-	pulse := new(Pulse)
-	n.Keep(pulse)
-	if s := new(Ledger).Node("n").Stand(); s.Standing != 0 {
+	changes := new(ChangeCounter)
+	n.Keep(changes)
+	if s := new(Ledger).Node("n").Stamp(); s.State != 0 {
 		t.Errorf("without a report: %+v", s)
 	}
-	empty := n.Stand()
-	if _, s := pulse.Read(); s != empty.Standing || s == 0 {
-		t.Errorf("the pulse tells %d, want %d", s, empty.Standing)
+	empty := n.Stamp()
+	if _, s := changes.Load(); s != empty.State || s == 0 {
+		t.Errorf("the counter tells %d, want %d", s, empty.State)
 	}
 	reserve(t, n, cpus("a", 4))
-	if beat, s := pulse.Read(); s != 0 || beat == empty.Beat {
-		t.Errorf("a pod is reserved, and the pulse tells %d at beat %d", s, beat)
+	if count, s := changes.Load(); s != 0 || count == empty.Count {
+		t.Errorf("a pod is reserved, and the counter tells %d at count %d", s, count)
 	}
-	if s := n.Stand(); s.Standing == empty.Standing {
+	if s := n.Stamp(); s.State == empty.State {
 		t.Errorf("got %+v both with and without the pod", s)
 	}
 	n.Forget("a")
-	if s := n.Stand(); s.Standing != empty.Standing {
+	if s := n.Stamp(); s.State != empty.State {
 		t.Errorf("got %+v, want %+v back", s, empty)
 	}
-	pulse.stand(empty.Beat, 99)
-	if _, s := pulse.Read(); s == 99 {
-		t.Error("a standing of the past is told")
+	changes.identify(empty.Count, 99)
+	if _, s := changes.Load(); s == 99 {
+		t.Error("an id of the past is shown")
 	}
 }

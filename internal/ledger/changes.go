@@ -2,50 +2,50 @@ package ledger
 
 import "sync/atomic"
 
-// Pulse tells without a lock whether an answer of a Node still holds: it does as long as the beat is the same and the
-// candidate follows every pod in flight. It is a hint. Who acts on an answer asks again, as Reserve does.
-type Pulse struct {
-	// state is the beat, and in the lower half the standing; 0 while nobody has asked for it since the beat.
+// ChangeCounter tells without a lock whether an answer of a Node still holds. It does while the count is the same and
+// the candidate follows every pod in flight. It is a hint: whoever acts on an answer asks again, as Reserve does.
+type ChangeCounter struct {
+	// state is the count, and in the lower half the StateID: 0 while nobody has asked for it at this count.
 	state  atomic.Uint64
 	newest atomic.Int64
 }
 
-// Now returns the present beat.
-func (p *Pulse) Now() uint32 { return uint32(p.state.Load() >> 32) }
+// Count returns how many changes there were.
+func (c *ChangeCounter) Count() uint32 { return uint32(c.state.Load() >> 32) }
 
-// Read returns the present beat and standing.
-func (p *Pulse) Read() (beat uint32, s Standing) {
-	v := p.state.Load()
-	return uint32(v >> 32), Standing(v)
+// Load returns the count, and the StateID if it is known.
+func (c *ChangeCounter) Load() (count uint32, id StateID) {
+	v := c.state.Load()
+	return uint32(v >> 32), StateID(v)
 }
 
-// Beat says that answers given before do not hold any more.
-func (p *Pulse) Beat() {
+// Bump counts a change: answers given before do not hold any more.
+func (c *ChangeCounter) Bump() {
 	for {
-		old := p.state.Load()
-		if p.state.CompareAndSwap(old, (old>>32+1)<<32) {
+		old := c.state.Load()
+		if c.state.CompareAndSwap(old, (old>>32+1)<<32) {
 			return
 		}
 	}
 }
 
-// Start sets the first beat.
-func (p *Pulse) Start(beat uint32) { p.state.Store(uint64(beat) << 32) }
+// StartAt sets the first count.
+func (c *ChangeCounter) StartAt(count uint32) { c.state.Store(uint64(count) << 32) }
 
-// stand tells the standing, unless the pulse has moved on.
-func (p *Pulse) stand(beat uint32, s Standing) {
-	p.state.CompareAndSwap(uint64(beat)<<32, uint64(beat)<<32|uint64(s))
+// identify notes the StateID, unless there was a change after that count.
+func (c *ChangeCounter) identify(count uint32, id StateID) {
+	c.state.CompareAndSwap(uint64(count)<<32, uint64(count)<<32|uint64(id))
 }
 
 // Follows says whether a pod created in that second comes after all pods in flight in every order.
-func (p *Pulse) Follows(created int64) bool { return created > p.newest.Load() }
+func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.Load() }
 
-// Keep lets p tell whether answers of the node still hold, from now on.
-func (n *Node) Keep(p *Pulse) {
+// Keep has c count the changes of the node from now on.
+func (n *Node) Keep(c *ChangeCounter) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p.newest.Store(n.newest)
-	n.pulse = p
+	c.newest.Store(n.newest)
+	n.changes = c
 }
 
 // Sample is Admit with the beat at which the answer was given. Lasting says that the answer holds for every later
@@ -54,7 +54,7 @@ func (n *Node) Sample(c *Candidate) (a Answer, beat uint32, lasting bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a = n.admit(c)
-	return a, n.pulse.Now(), n.lasts(c)
+	return a, n.changes.Count(), n.lasts(c)
 }
 
 // Estimate is Sample, but does not go through the orders in which a kubelet may admit the candidate and pods in flight that
@@ -64,10 +64,10 @@ func (n *Node) Estimate(c *Candidate) (a Answer, beat uint32, lasting, sure bool
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a, ok := n.firstOrder(c); ok {
-		return a, n.pulse.Now(), false, false
+		return a, n.changes.Count(), false, false
 	}
 	a = n.admit(c)
-	return a, n.pulse.Now(), n.lasts(c), true
+	return a, n.changes.Count(), n.lasts(c), true
 }
 
 // lasts says whether an answer to the candidate is one to all of its shape that follow the pods in flight.
@@ -97,5 +97,5 @@ func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
 // setNewest notes the latest second of creation among the pods in flight.
 func (n *Node) setNewest(second int64) {
 	n.newest = second
-	n.pulse.newest.Store(second)
+	n.changes.newest.Store(second)
 }

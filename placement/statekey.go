@@ -2,12 +2,12 @@ package placement
 
 import "encoding/binary"
 
-// AppendLikeness appends to b what a verdict depends on: two states of one Model with the same likeness give the same verdict
-// to every request whose UID neither of them knows, and have the same SharedCPUs. Which pods hold what does not matter for
-// that, nor do the names of devices, but for their order.
+// AppendStateKey appends to b everything that a verdict depends on. Two states of one Model with equal keys give the
+// same verdict to every request whose UID neither of them knows, and have the same SharedCPUs. Which pod holds what
+// is not part of it, nor are the names of devices, except for their order.
 //
-// States of a thousand nodes have few likenesses, so that most of them need not be asked.
-func (s *State) AppendLikeness(b []byte) []byte {
+// The states of a thousand nodes have few keys, so that most nodes need not be asked.
+func (s *State) AppendStateKey(b []byte) []byte {
 	words := s.shared.Words()
 	last := len(words)
 	for last > 0 && words[last-1] == 0 {
