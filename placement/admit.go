@@ -4,28 +4,28 @@ import "github.com/berth-dev/berth/topology"
 
 // Admit says whether the kubelet would admit the request on a node in this state. It is pure and, once warm, allocates
 // nothing.
-func Admit(m *Model, s *State, r *Request) Verdict {
-	t := m.trials.Get().(*trial)
+func Admit(s *State, r *Request) Verdict {
+	t := s.m.trials.Get().(*trial)
 	v := t.decide(s, r, &t.own)
-	m.trials.Put(t)
+	s.m.trials.Put(t)
 	return v
 }
 
 // Decide is Admit, and fills d with what the kubelet will hand out. On refusal d holds what it handed out before it
 // refused: the kubelet keeps that until it next looks for pods that are gone (see State.Reject).
-func Decide(m *Model, s *State, r *Request, d *Decision) Verdict {
-	t := m.trials.Get().(*trial)
+func Decide(s *State, r *Request, d *Decision) Verdict {
+	t := s.m.trials.Get().(*trial)
 	v := t.decide(s, r, d)
-	m.trials.Put(t)
+	s.m.trials.Put(t)
 	return v
 }
 
 // Hopeless says whether the node would refuse the request even if it were empty: no pods, and all devices that its
 // plugins list and call healthy free. Removing pods cannot help then.
-func Hopeless(m *Model, s *State, r *Request) bool {
-	t := m.trials.Get().(*trial)
+func Hopeless(s *State, r *Request) bool {
+	t := s.m.trials.Get().(*trial)
 	hopeless := t.hopeless(s, r)
-	m.trials.Put(t)
+	s.m.trials.Put(t)
 	return hopeless
 }
 

@@ -78,7 +78,7 @@ func (d machine) load(t testing.TB, policy string, taken bool) (*placement.Model
 		t.Fatal(err)
 	}
 	s := m.NewState()
-	s.SetPool(m, d.gpus())
+	s.SetPool(d.gpus())
 	if !taken {
 		return m, s
 	}
@@ -98,10 +98,10 @@ func (d machine) load(t testing.TB, policy string, taken bool) (*placement.Model
 		name, numa := fmt.Sprint("load", i), topology.NewNUMASet(view.Nodes[i].ID)
 		req := placement.Request{UID: name, Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: int64(cpus.Len()) * 1000,
 			Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: d.bytes / 4}}}}}
-		s.Commit(m, &req, &placement.Decision{UID: name, Containers: []placement.ContainerDecision{{Name: "c", CPUs: cpus,
+		s.Commit(&req, &placement.Decision{UID: name, Containers: []placement.ContainerDecision{{Name: "c", CPUs: cpus,
 			Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: numa, Bytes: d.bytes / 4}}}}})
 	}
-	if err := s.Check(m); err != nil {
+	if err := s.Check(); err != nil {
 		t.Fatal(err)
 	}
 	return m, s
@@ -121,7 +121,7 @@ func pod2() placement.Request {
 }
 
 // eachLoad runs f on the machines, pods and policies of the comparison with other systems.
-func eachLoad[T testing.TB](t T, run func(name string, f func(T)), f func(T, *placement.Model, *placement.State, *placement.Request)) {
+func eachLoad[T testing.TB](t T, run func(name string, f func(T)), f func(T, *placement.State, *placement.Request)) {
 	for _, machine := range []struct {
 		name string
 		machine
@@ -133,8 +133,8 @@ func eachLoad[T testing.TB](t T, run func(name string, f func(T)), f func(T, *pl
 			for _, policy := range []string{"restricted", "single-numa-node", "best-effort"} {
 				for _, load := range []string{"half", "empty"} {
 					run(machine.name+"/"+pod.name+"/"+policy+"/"+load, func(t T) {
-						m, s := machine.load(t, policy, load == "half")
-						f(t, m, s, &pod.Request)
+						_, s := machine.load(t, policy, load == "half")
+						f(t, s, &pod.Request)
 					})
 				}
 			}
@@ -143,23 +143,23 @@ func eachLoad[T testing.TB](t T, run func(name string, f func(T)), f func(T, *pl
 }
 
 func BenchmarkAdmit(b *testing.B) {
-	eachLoad(b, func(name string, f func(*testing.B)) { b.Run(name, f) }, func(b *testing.B, m *placement.Model, s *placement.State, r *placement.Request) {
-		if v := placement.Admit(m, s, r); !v.OK() {
+	eachLoad(b, func(name string, f func(*testing.B)) { b.Run(name, f) }, func(b *testing.B, s *placement.State, r *placement.Request) {
+		if v := placement.Admit(s, r); !v.OK() {
 			b.Fatal(v)
 		}
 		b.ReportAllocs()
 		for b.Loop() {
-			placement.Admit(m, s, r)
+			placement.Admit(s, r)
 		}
 	})
 }
 
 func BenchmarkDecide(b *testing.B) {
-	eachLoad(b, func(name string, f func(*testing.B)) { b.Run(name, f) }, func(b *testing.B, m *placement.Model, s *placement.State, r *placement.Request) {
+	eachLoad(b, func(name string, f func(*testing.B)) { b.Run(name, f) }, func(b *testing.B, s *placement.State, r *placement.Request) {
 		var d placement.Decision
 		b.ReportAllocs()
 		for b.Loop() {
-			placement.Decide(m, s, r, &d)
+			placement.Decide(s, r, &d)
 		}
 	})
 }
@@ -168,15 +168,15 @@ func BenchmarkDecide(b *testing.B) {
 func BenchmarkRefuse(b *testing.B) {
 	for name, d := range map[string]machine{"M2": m2, "M8": m8} {
 		b.Run(name, func(b *testing.B) {
-			m, s := d.load(b, "single-numa-node", true)
+			_, s := d.load(b, "single-numa-node", true)
 			r := pod2()
 			r.Containers[0].MilliCPU = int64(d.cores*d.threads-2) * 1000
-			if v := placement.Admit(m, s, &r); v.Reason != placement.TopologyAffinityError {
+			if v := placement.Admit(s, &r); v.Reason != placement.TopologyAffinityError {
 				b.Fatal(v)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				placement.Admit(m, s, &r)
+				placement.Admit(s, &r)
 			}
 		})
 	}
@@ -198,12 +198,12 @@ func BenchmarkGuarded(b *testing.B) {
 	}
 	for name, r := range map[string]placement.Request{"P1": pod1(), "P2": pod2()} {
 		b.Run("M8/"+name, func(b *testing.B) {
-			if v := placement.Admit(m, s, &r); !v.OK() {
+			if v := placement.Admit(s, &r); !v.OK() {
 				b.Fatal(v)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				placement.Admit(m, s, &r)
+				placement.Admit(s, &r)
 			}
 		})
 	}

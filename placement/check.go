@@ -10,23 +10,20 @@ import (
 
 // Check says what is wrong with the state, as a *StateError: every CPU is shared or held by one pod, every byte is free or
 // reserved and every reserved one in a block, every device is held by one pod at most.
-func (s *State) Check(m *Model) error {
-	if s.m != m {
-		return contradiction("state", "of another model", "the model that made it")
-	}
-	for _, check := range [...]func(*Model) error{s.checkCPUs, s.checkMemory, s.checkDevices} {
-		if err := check(m); err != nil {
+func (s *State) Check() error {
+	for _, check := range [...]func() error{s.checkCPUs, s.checkMemory, s.checkDevices} {
+		if err := check(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *State) checkCPUs(m *Model) error {
-	if m.cpus.topology == nil {
+func (s *State) checkCPUs() error {
+	if s.m.cpus.topology == nil {
 		return nil
 	}
-	all := m.cpus.initial
+	all := s.m.cpus.initial
 	taken := s.shared
 	if extra := taken.AndNot(&all); !extra.IsEmpty() {
 		return contradiction("sharedCPUs", s.shared.String(), "none of "+extra.String()+": the shared pool can have "+all.String())
@@ -65,7 +62,8 @@ func checkPodCPUs(pod *PodAllocation, taken *topology.CPUSet) (own topology.CPUS
 	return own, nil
 }
 
-func (s *State) checkMemory(m *Model) error {
+func (s *State) checkMemory() error {
+	m := s.m
 	if m.mem == nil {
 		return nil
 	}
@@ -119,7 +117,7 @@ func (t *tally) add(m *Model, pod *PodAllocation, c *ContainerAllocation) error 
 	return nil
 }
 
-func (s *State) checkDevices(*Model) error {
+func (s *State) checkDevices() error {
 	type device struct{ resource, id string }
 	holder := map[device]string{}
 	for i := range s.pods {

@@ -10,16 +10,16 @@ import (
 
 // Commit writes down an admission as the kubelet does. r and d must be what Decide was asked and answered for this state;
 // containers that the state knows already keep what they hold.
-func (s *State) Commit(m *Model, r *Request, d *Decision) {
+func (s *State) Commit(r *Request, d *Decision) {
 	old := s.pod(d.UID)
 	pod := &PodAllocation{UID: d.UID}
-	mem := memoryCommit{s: s, m: m, r: r}
-	if s.reuse.memoryUID == d.UID && m.mem != nil {
+	mem := memoryCommit{s: s, r: r}
+	if s.reuse.memoryUID == d.UID && s.m.mem != nil {
 		mem.reuse.CopyFrom(&s.reuse.memory)
 	}
 	var rest []ContainerAllocation
 	if old != nil {
-		rest = s.dropLost(m, old, r)
+		rest = s.dropLost(old, r)
 	}
 	for i := range d.Containers {
 		c := &d.Containers[i]
@@ -33,15 +33,15 @@ func (s *State) Commit(m *Model, r *Request, d *Decision) {
 	pod.Containers = append(pod.Containers, rest...)
 	s.put(pod)
 	s.remember(d, &mem)
-	s.touch(m)
+	s.touch()
 }
 
 // Reject writes down a refusal as the kubelet does: what the decision holds was handed out, and is given back when
 // the kubelet next looks for pods that are gone. That can move memory between the NUMA nodes of a group. Whatever the pod
 // held before is given back too.
-func (s *State) Reject(m *Model, r *Request, d *Decision) {
-	s.Commit(m, r, d)
-	s.Release(m, d.UID)
+func (s *State) Reject(r *Request, d *Decision) {
+	s.Commit(r, d)
+	s.Release(d.UID)
 }
 
 func (s *State) commitCPUs(c *ContainerDecision, held *ContainerAllocation) topology.CPUSet {
@@ -55,7 +55,6 @@ func (s *State) commitCPUs(c *ContainerDecision, held *ContainerAllocation) topo
 // memoryCommit writes down the memory of a pod, container by container.
 type memoryCommit struct {
 	s     *State
-	m     *Model
 	r     *Request
 	reuse memory.Reuse
 }
@@ -63,7 +62,7 @@ type memoryCommit struct {
 // commit takes from the books what the container asked for: its blocks in the decision may have been shrunk by later
 // containers.
 func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) []MemoryBlock {
-	m := mc.m
+	m := mc.s.m
 	if m.mem == nil {
 		return nil
 	}
@@ -143,7 +142,7 @@ func (s *State) useDevices(a *DeviceAllocation) {
 }
 
 // Release gives back what a pod holds, as the kubelet does when the pod is gone. An unknown pod is no error.
-func (s *State) Release(m *Model, uid string) {
+func (s *State) Release(uid string) {
 	i, ok := s.find(uid)
 	if !ok {
 		return
@@ -153,17 +152,17 @@ func (s *State) Release(m *Model, uid string) {
 	for j := range pod.Containers {
 		c := &pod.Containers[j]
 		s.shared = s.shared.Or(&c.CPUs)
-		s.releaseMemory(m, c.Memory)
+		s.releaseMemory(c.Memory)
 		for k := range c.Devices {
 			s.releaseDevices(&c.Devices[k])
 		}
 	}
-	s.touch(m)
+	s.touch()
 }
 
-func (s *State) releaseMemory(m *Model, blocks []MemoryBlock) {
-	if m.mem != nil {
-		m.releaseBlocks(s.book, blocks)
+func (s *State) releaseMemory(blocks []MemoryBlock) {
+	if s.m.mem != nil {
+		s.m.releaseBlocks(s.book, blocks)
 	}
 }
 
@@ -189,29 +188,29 @@ func (s *State) releaseDevices(a *DeviceAllocation) {
 
 // Start says that containers of a pod have started, in that order; none named means all of them. The memory of the regular
 // init containers before each of them is freed (memorymanager.AddContainer); their CPUs and devices are not.
-func (s *State) Start(m *Model, uid string, containers []string) {
+func (s *State) Start(uid string, containers []string) {
 	i, ok := s.find(uid)
-	if !ok || m.mem == nil {
+	if !ok || s.m.mem == nil {
 		return
 	}
 	pod := &PodAllocation{UID: uid, Containers: slices.Clone(s.pods[i].pod.Containers)}
 	freed := false
 	for j := range pod.Containers {
 		if containers == nil || slices.Contains(containers, pod.Containers[j].Name) {
-			freed = s.finishInit(m, pod.Containers[:j]) || freed
+			freed = s.finishInit(pod.Containers[:j]) || freed
 		}
 	}
 	if freed {
 		s.pods[i].pod = pod
-		s.touch(m)
+		s.touch()
 	}
 }
 
 // finishInit frees the memory of regular init containers.
-func (s *State) finishInit(m *Model, cs []ContainerAllocation) (freed bool) {
+func (s *State) finishInit(cs []ContainerAllocation) (freed bool) {
 	for i := range cs {
 		if cs[i].Kind == Init && cs[i].Memory != nil {
-			s.releaseMemory(m, cs[i].Memory)
+			s.releaseMemory(cs[i].Memory)
 			cs[i].Memory, freed = nil, true
 		}
 	}
@@ -220,19 +219,19 @@ func (s *State) finishInit(m *Model, cs []ContainerAllocation) (freed bool) {
 
 // SetPool is a device plugin's update of its pool: what it said before is forgotten. A pool whose plugin is gone is one
 // with all devices unhealthy.
-func (s *State) SetPool(m *Model, p DevicePool) {
-	s.setPool(m, p, true)
-	s.touch(m)
+func (s *State) SetPool(p DevicePool) {
+	s.setPool(p, true)
+	s.touch()
 }
 
-func (s *State) setPool(m *Model, p DevicePool, registered bool) {
+func (s *State) setPool(p DevicePool, registered bool) {
 	p.Devices = slices.Clone(p.Devices)
 	devices := make([]device.Device, len(p.Devices))
 	for i, d := range p.Devices {
-		devices[i] = device.Device{ID: d.ID, Mask: m.compact(d.NUMA), HasTopology: d.HasTopology,
+		devices[i] = device.Device{ID: d.ID, Mask: s.m.compact(d.NUMA), HasTopology: d.HasTopology,
 			HasNodes: d.HasTopology && d.NUMA != 0, Healthy: !d.Unhealthy}
 	}
-	compiled := device.NewPool(m.space, devices, device.Options{AllNodes: m.set.version < V136})
+	compiled := device.NewPool(s.m.space, devices, device.Options{AllNodes: s.m.set.version < V136})
 	pool := devicePool{resource: p.Resource, registered: registered, source: p, pool: compiled, inUse: make(device.Set, compiled.Words())}
 	at := s.poolIndex(p.Resource)
 	if at < 0 {

@@ -140,11 +140,11 @@ func TestPodLevelGate(t *testing.T) {
 	} {
 		c := m2.config("restricted")
 		c.Version, c.FeatureGates = test.version, test.gates
-		m, s := model(t, m2.view(), c)
+		s := state(t, m2.view(), c)
 		r := cpus("p", 2)
 		r.PodLevel = true
 		var d placement.Decision
-		if v := placement.Decide(m, s, &r, &d); !v.OK() || !d.Containers[0].CPUs.IsEmpty() != test.pins {
+		if v := placement.Decide(s, &r, &d); !v.OK() || !d.Containers[0].CPUs.IsEmpty() != test.pins {
 			t.Errorf("1.%d, %v: got %+v with CPUs %v", test.version, test.gates, v, d.Containers[0].CPUs)
 		}
 	}
@@ -158,12 +158,12 @@ func TestClaimsGate(t *testing.T) {
 	}{{nil, 0}, {map[string]bool{"DRAExtendedResource": false}, 1}, {map[string]bool{"AllBeta": false}, 1}} {
 		c := m2.config("none")
 		c.FeatureGates = test.gates
-		m, s := model(t, m2.view(), c)
-		s.SetPool(m, placement.DevicePool{Resource: "example.com/gpu", Preference: placement.SortedPreference, Devices: []placement.Device{{ID: "a"}}})
+		s := state(t, m2.view(), c)
+		s.SetPool(placement.DevicePool{Resource: "example.com/gpu", Preference: placement.SortedPreference, Devices: []placement.Device{{ID: "a"}}})
 		r := cpus("p", 2)
 		r.Containers[0].Devices = []placement.DeviceRequest{{Resource: "example.com/gpu", Count: 1, Claimed: true}}
 		var d placement.Decision
-		if v := placement.Decide(m, s, &r, &d); !v.OK() || len(d.Containers[0].Devices) != test.given {
+		if v := placement.Decide(s, &r, &d); !v.OK() || len(d.Containers[0].Devices) != test.given {
 			t.Errorf("%v: got %+v with %v", test.gates, v, d.Containers[0].Devices)
 		}
 	}
@@ -189,18 +189,18 @@ func TestManyNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := m.NewState()
-	s.SetPool(m, placement.DevicePool{Resource: "example.com/gpu", Preference: placement.SortedPreference,
+	s.SetPool(placement.DevicePool{Resource: "example.com/gpu", Preference: placement.SortedPreference,
 		Devices: []placement.Device{{ID: "a", HasTopology: true, NUMA: 1 << 35}}})
 	r := pod2()
 	var d placement.Decision
-	if v := placement.Decide(m, s, &r, &d); !v.OK() || d.Containers[0].CPUs.Len() != 8 || len(d.Containers[0].Devices) != 1 {
+	if v := placement.Decide(s, &r, &d); !v.OK() || d.Containers[0].CPUs.Len() != 8 || len(d.Containers[0].Devices) != 1 {
 		t.Errorf("got %+v, %+v", v, d)
 	}
-	if text := placement.Explain(m, s, &r).String(); text != "admitted" {
+	if text := placement.Explain(s, &r).String(); text != "admitted" {
 		t.Error(text)
 	}
 	r.Containers[0].MilliCPU = 900_000
-	if text := placement.Explain(m, s, &r).Table(); !strings.Contains(text, "900") {
+	if text := placement.Explain(s, &r).Table(); !strings.Contains(text, "900") {
 		t.Error(text)
 	}
 }
@@ -218,7 +218,7 @@ func TestRaisedMaximum(t *testing.T) {
 		}
 		r := pod1()
 		r.Containers[0].MilliCPU, r.Containers[0].Memory[0].Bytes = 6000, 20<<30
-		got := placement.Admit(m, m.NewState(), &r)
+		got := placement.Admit(m.NewState(), &r)
 		if want := policy != "single-numa-node"; got.OK() != want || want && got.NUMA.Len() != 3 {
 			t.Errorf("%s: got %+v", policy, got)
 		}
@@ -258,12 +258,12 @@ func FuzzModel(f *testing.F) {
 		s := m.NewState()
 		for _, r := range []placement.Request{pod1(), pod2()} {
 			var d placement.Decision
-			if v := placement.Decide(m, s, &r, &d); v.OK() {
-				s.Commit(m, &r, &d)
+			if v := placement.Decide(s, &r, &d); v.OK() {
+				s.Commit(&r, &d)
 			} else {
-				s.Reject(m, &r, &d)
+				s.Reject(&r, &d)
 			}
-			placement.Explain(m, s, &r)
+			placement.Explain(s, &r)
 		}
 	})
 }
@@ -274,11 +274,11 @@ func TestDevicesElsewhere(t *testing.T) {
 		numa topology.NUMASet
 		want placement.Detail
 	}{"elsewhere": {1 << 63, placement.NotPreferred}, "no node": {0, placement.NoDetail}} {
-		m, s := model(t, m2.view(), m2.config("restricted"))
-		s.SetPool(m, placement.DevicePool{Resource: "example.com/gpu", Devices: []placement.Device{{ID: "a", HasTopology: true, NUMA: test.numa}}})
+		s := state(t, m2.view(), m2.config("restricted"))
+		s.SetPool(placement.DevicePool{Resource: "example.com/gpu", Devices: []placement.Device{{ID: "a", HasTopology: true, NUMA: test.numa}}})
 		r := cpus("p", 2)
 		r.Containers[0].Devices = []placement.DeviceRequest{{Resource: "example.com/gpu", Count: 1}}
-		if v := placement.Admit(m, s, &r); v.Detail != test.want {
+		if v := placement.Admit(s, &r); v.Detail != test.want {
 			t.Errorf("%s: got %+v", name, v)
 		}
 	}
@@ -290,10 +290,10 @@ func TestFractionBeforeKind(t *testing.T) {
 	for _, scope := range []string{"container", "pod"} {
 		c := m2.config("restricted")
 		c.TopologyManagerScope = scope
-		m, s := model(t, m2.view(), c)
+		s := state(t, m2.view(), c)
 		r := cpus("p", 2)
 		r.Containers[0].Memory = []placement.MemoryRequest{{Resource: "hugepages-64Ki", Bytes: 1 << 20}, {Resource: "memory", Bytes: 2, Fraction: true}}
-		if v := placement.Admit(m, s, &r); v.Detail != placement.MemoryNotInteger {
+		if v := placement.Admit(s, &r); v.Detail != placement.MemoryNotInteger {
 			t.Errorf("scope %s: got %+v", scope, v)
 		}
 	}

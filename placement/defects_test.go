@@ -10,15 +10,22 @@ import (
 )
 
 // admit lets the kubelet admit a pod and writes down what came of it.
-func admit(m *placement.Model, s *placement.State, r placement.Request) placement.Verdict {
+func admit(s *placement.State, r placement.Request) placement.Verdict {
 	var d placement.Decision
-	v := placement.Decide(m, s, &r, &d)
+	v := placement.Decide(s, &r, &d)
 	if v.OK() {
-		s.Commit(m, &r, &d)
+		s.Commit(&r, &d)
 	} else {
-		s.Reject(m, &r, &d)
+		s.Reject(&r, &d)
 	}
 	return v
+}
+
+// state returns the state of a kubelet without pods.
+func state(t *testing.T, v *placement.KubeletView, c placement.Config) *placement.State {
+	t.Helper()
+	_, s := model(t, v, c)
+	return s
 }
 
 func model(t *testing.T, v *placement.KubeletView, c placement.Config) (*placement.Model, *placement.State) {
@@ -51,12 +58,12 @@ func TestHang(t *testing.T) {
 		c.ReservedSystemCPUs = "0,3,6,9" // one thread of a core on each node
 		c.CPUManagerPolicyOptions = map[string]string{"full-pcpus-only": "true", "distribute-cpus-across-numa": "true"}
 		c.GuardDefects = guard
-		m, s := model(t, machine{4, 1, 3, 2, 8 << 30, 0}.view(), c)
+		s := state(t, machine{4, 1, 3, 2, 8 << 30, 0}.view(), c)
 		hung := 0
 		for n := int64(2); n <= 20; n += 2 {
-			if r := cpus("p", n); placement.Admit(m, s, &r).Detail == placement.DefectHang {
+			if r := cpus("p", n); placement.Admit(s, &r).Detail == placement.DefectHang {
 				hung++
-				if text := placement.Explain(m, s, &r).String(); !strings.Contains(text, "140730") {
+				if text := placement.Explain(s, &r).String(); !strings.Contains(text, "140730") {
 					t.Errorf("%q does not name the defect", text)
 				}
 			}
@@ -73,8 +80,8 @@ func TestNoSharedCPU(t *testing.T) {
 		c := m2.config("none")
 		c.CPUManagerPolicyOptions = map[string]string{"strict-cpu-reservation": "true"}
 		c.GuardDefects = guard
-		m, s := model(t, machine{1, 1, 4, 1, 8 << 30, 0}.view(), c)
-		v := admit(m, s, cpus("p", 3))
+		s := state(t, machine{1, 1, 4, 1, 8 << 30, 0}.view(), c)
+		v := admit(s, cpus("p", 3))
 		if guard {
 			wantDefect(t, v, placement.DefectNoSharedCPU)
 			continue
@@ -82,7 +89,7 @@ func TestNoSharedCPU(t *testing.T) {
 		if !v.OK() {
 			t.Fatalf("got %+v", v)
 		}
-		if err := s.Restart(m); err == nil || !strings.Contains(err.Error(), "default cpuset cannot be empty") {
+		if err := s.Restart(); err == nil || !strings.Contains(err.Error(), "default cpuset cannot be empty") {
 			t.Errorf("a restart without shared CPUs: got %v", err)
 		}
 	}
@@ -96,12 +103,12 @@ func TestRestartKills(t *testing.T) {
 			c.Version, c.GuardRestarts = version, guard
 			c.ReservedSystemCPUs = "0,4"
 			c.CPUManagerPolicyOptions = map[string]string{"full-pcpus-only": "true"}
-			m, s := model(t, machine{1, 1, 4, 2, 8 << 30, 0}.view(), c)
-			if v := admit(m, s, cpus("small", 2)); !v.OK() {
+			s := state(t, machine{1, 1, 4, 2, 8 << 30, 0}.view(), c)
+			if v := admit(s, cpus("small", 2)); !v.OK() {
 				t.Fatalf("got %+v", v)
 			}
 			kills := version < placement.V137
-			v := admit(m, s, cpus("second", 4))
+			v := admit(s, cpus("second", 4))
 			if kills && guard {
 				wantDefect(t, v, placement.DefectRestartKills)
 				continue
@@ -110,7 +117,7 @@ func TestRestartKills(t *testing.T) {
 				t.Fatalf("1.%d, guard %v: got %+v", version, guard, v)
 			}
 			for _, pod := range []placement.Request{cpus("small", 2), cpus("second", 4)} {
-				if again := placement.Admit(m, s, &pod); again.OK() == kills {
+				if again := placement.Admit(s, &pod); again.OK() == kills {
 					t.Errorf("1.%d: %s after a restart: %+v", version, pod.UID, again)
 				}
 			}
@@ -124,16 +131,16 @@ func TestMixedGroups(t *testing.T) {
 		c := m2.config("best-effort")
 		c.GuardDefects = guard
 		d := machine{2, 1, 4, 1, 8 << 30, 0}
-		m, s := model(t, d.view(), c)
-		s.SetPool(m, placement.DevicePool{Resource: "example.com/gpu", Devices: []placement.Device{{ID: "gpu", HasTopology: true, NUMA: 2}}})
+		s := state(t, d.view(), c)
+		s.SetPool(placement.DevicePool{Resource: "example.com/gpu", Devices: []placement.Device{{ID: "gpu", HasTopology: true, NUMA: 2}}})
 		wide := cpus("wide", 1)
 		wide.Containers[0].Memory[0].Bytes = 12 << 30
-		if v := admit(m, s, wide); !v.OK() || v.NUMA != 3 {
+		if v := admit(s, wide); !v.OK() || v.NUMA != 3 {
 			t.Fatalf("got %+v", v)
 		}
 		narrow := cpus("narrow", 1)
 		narrow.Containers[0].Devices = []placement.DeviceRequest{{Resource: "example.com/gpu", Count: 1}}
-		v := admit(m, s, narrow)
+		v := admit(s, narrow)
 		if guard {
 			wantDefect(t, v, placement.DefectMixedGroups)
 			continue
@@ -151,16 +158,16 @@ func TestUnequalGroup(t *testing.T) {
 		c.GuardDefects = guard
 		v := machine{2, 1, 4, 1, 8 << 30, 1}.view()
 		v.Nodes[1].HugePages = nil
-		m, s := model(t, v, c)
+		s := state(t, v, c)
 		wide := cpus("wide", 1)
 		wide.Containers[0].Memory[0].Bytes = 10 << 30
-		got := admit(m, s, wide)
+		got := admit(s, wide)
 		if guard {
 			wantDefect(t, got, placement.DefectUnequalGroup)
 			continue
 		}
 		var wrong *placement.RestartError
-		if err := s.Restart(m); !got.OK() || !errors.As(err, &wrong) || !wrong.Crash {
+		if err := s.Restart(); !got.OK() || !errors.As(err, &wrong) || !wrong.Crash {
 			t.Errorf("got %+v, then %v", got, err)
 		}
 	}
@@ -171,29 +178,29 @@ func TestMissingMemoryKind(t *testing.T) {
 	v := m2.view()
 	v.Nodes[1].HugePages = nil
 	for policy, resource := range map[string]string{"none": "hugepages-1Gi", "restricted": "hugepages-1Gi", "best-effort": "hugepages-2Mi"} {
-		m, s := model(t, v, m2.config(policy))
+		s := state(t, v, m2.config(policy))
 		r := cpus("p", 1)
 		r.Containers[0].Memory = append([]placement.MemoryRequest{{Resource: resource, Bytes: 1 << 30}}, r.Containers[0].Memory...)
-		wantDefect(t, admit(m, s, r), placement.DefectMissingMemoryKind)
+		wantDefect(t, admit(s, r), placement.DefectMissingMemoryKind)
 	}
 }
 
 // TestNoRegularMemory: a pod that only claims to be Guaranteed may ask for huge pages alone.
 func TestNoRegularMemory(t *testing.T) {
-	m, s := model(t, m2.view(), m2.config("none"))
+	s := state(t, m2.view(), m2.config("none"))
 	r := cpus("p", 1)
 	r.Containers[0].Memory[0].Resource = "hugepages-1Gi"
-	wantDefect(t, admit(m, s, r), placement.DefectNoRegularMemory)
+	wantDefect(t, admit(s, r), placement.DefectNoRegularMemory)
 }
 
 // TestVanishedDevice: a pod is admitted again and its plugin no longer lists its device.
 func TestVanishedDevice(t *testing.T) {
-	m, s := model(t, m2.view(), m2.config("restricted"))
+	s := state(t, m2.view(), m2.config("restricted"))
 	pool := m2.gpus()
-	s.SetPool(m, pool)
+	s.SetPool(pool)
 	r := cpus("p", 1)
 	r.Containers[0].Devices = []placement.DeviceRequest{{Resource: "example.com/gpu", Count: 1}}
-	if v := admit(m, s, r); !v.OK() {
+	if v := admit(s, r); !v.OK() {
 		t.Fatalf("got %+v", v)
 	}
 	held, _ := s.Pod("p")
@@ -205,8 +212,8 @@ func TestVanishedDevice(t *testing.T) {
 		}
 	}
 	pool.Devices = kept
-	s.SetPool(m, pool)
-	wantDefect(t, placement.Admit(m, s, &r), placement.DefectVanishedDevice)
+	s.SetPool(pool)
+	wantDefect(t, placement.Admit(s, &r), placement.DefectVanishedDevice)
 }
 
 // TestSlowMerge: an empty machine with eight NUMA nodes and four resources would keep the kubelet busy for minutes.
@@ -229,10 +236,10 @@ func TestSlowMerge(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := pod2()
-		switch v := placement.Admit(m, s, &r); {
+		switch v := placement.Admit(s, &r); {
 		case test.slow:
 			wantDefect(t, v, placement.DefectSlowMerge)
-			if v.Scarcity != placement.Resolvable || placement.Hopeless(m, s, &r) {
+			if v.Scarcity != placement.Resolvable || placement.Hopeless(s, &r) {
 				t.Errorf("%+v: got %+v: a fuller node would do", test, v)
 			}
 		case !v.OK():
@@ -259,11 +266,11 @@ func TestForeignCPUs(t *testing.T) {
 		m, s := model(t, v, c)
 		r := cpus("p", n)
 		var d placement.Decision
-		if got := placement.Decide(m, s, &r, &d); got.OK() && !isFree(m, s, &d.Containers[0].CPUs) {
+		if got := placement.Decide(s, &r, &d); got.OK() && !isFree(m, s, &d.Containers[0].CPUs) {
 			foreign++
 			c.GuardDefects = true
-			m, s := model(t, v, c)
-			wantDefect(t, placement.Admit(m, s, &r), placement.DefectForeignCPUs)
+			s := state(t, v, c)
+			wantDefect(t, placement.Admit(s, &r), placement.DefectForeignCPUs)
 		}
 	}
 	if foreign == 0 {

@@ -18,7 +18,7 @@ func live(t *testing.T, seed uint64, check func(w *world)) {
 	}
 	for range 12 {
 		w.step()
-		if err := w.state.Check(w.model); err != nil {
+		if err := w.state.Check(); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		if check != nil {
@@ -31,7 +31,7 @@ func live(t *testing.T, seed uint64, check func(w *world)) {
 func TestInvariants(t *testing.T) {
 	for seed := range uint64(1500) {
 		live(t, seed, func(w *world) {
-			if err := w.state.Restart(w.model); err != nil {
+			if err := w.state.Restart(); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		})
@@ -50,16 +50,16 @@ func TestReadmission(t *testing.T) {
 		for range 10 {
 			w.step()
 		}
-		if err := w.state.Restart(w.model); err != nil {
+		if err := w.state.Restart(); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		for _, uid := range w.pods {
 			held, _ := w.state.Pod(uid)
 			r := w.asked[uid]
 			var d placement.Decision
-			v := placement.Decide(w.model, w.state, &r, &d)
+			v := placement.Decide(w.state, &r, &d)
 			if !v.OK() {
-				w.state.Reject(w.model, &r, &d)
+				w.state.Reject(&r, &d)
 				if v.Detail == placement.TooFewCPUs || v.Detail == placement.DeviceRequestChanged {
 					t.Fatalf("seed %d: %s: %+v", seed, uid, v)
 				}
@@ -71,9 +71,9 @@ func TestReadmission(t *testing.T) {
 					t.Fatalf("seed %d: %s: got %+v, held %+v", seed, uid, got, c)
 				}
 			}
-			w.state.Commit(w.model, &r, &d)
+			w.state.Commit(&r, &d)
 		}
-		if err := w.state.Check(w.model); err != nil {
+		if err := w.state.Check(); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
@@ -94,7 +94,7 @@ func TestReleaseEmpties(t *testing.T) {
 			w.step()
 		}
 		for _, uid := range w.pods {
-			w.state.Release(w.model, uid)
+			w.state.Release(uid)
 		}
 		if got := w.state.Snapshot(); !reflect.DeepEqual(got, fresh) {
 			t.Fatalf("seed %d: got %+v, want %+v", seed, got, fresh)
@@ -116,7 +116,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			}
 			req := w.request()
 			var d1, d2 placement.Decision
-			v1, v2 := placement.Decide(w.model, w.state, &req, &d1), placement.Decide(w.model, s, &req, &d2)
+			v1, v2 := placement.Decide(w.state, &req, &d1), placement.Decide(s, &req, &d2)
 			if v1 != v2 || !sameDecision(&d1, &d2) {
 				t.Fatalf("seed %d: %+v and %+v", seed, v1, v2)
 			}
@@ -145,13 +145,13 @@ func FuzzAgree(f *testing.F) {
 		for range 12 {
 			req := w.request()
 			var d placement.Decision
-			v := placement.Admit(w.model, w.state, &req)
-			if again := placement.Decide(w.model, w.state, &req, &d); again != v {
+			v := placement.Admit(w.state, &req)
+			if again := placement.Decide(w.state, &req, &d); again != v {
 				t.Fatalf("Admit %+v, Decide %+v", v, again)
 			}
-			agrees(t, seed, placement.Explain(w.model, w.state, &req), v)
+			agrees(t, seed, placement.Explain(w.state, &req), v)
 			w.step()
-			if err := w.state.Check(w.model); guard && err != nil {
+			if err := w.state.Check(); guard && err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -165,16 +165,16 @@ func TestPure(t *testing.T) {
 			before, generation := w.state.Snapshot(), w.state.Generation()
 			req := w.request()
 			var d, d2 placement.Decision
-			v := placement.Admit(w.model, w.state, &req)
-			if again := placement.Decide(w.model, w.state, &req, &d); again != v {
+			v := placement.Admit(w.state, &req)
+			if again := placement.Decide(w.state, &req, &d); again != v {
 				t.Fatalf("seed %d: Admit %+v, Decide %+v", seed, v, again)
 			}
-			placement.Decide(w.model, w.state.Clone(), &req, &d2)
+			placement.Decide(w.state.Clone(), &req, &d2)
 			if !sameDecision(&d, &d2) {
 				t.Fatalf("seed %d: %+v and %+v", seed, d, d2)
 			}
-			agrees(t, seed, placement.Explain(w.model, w.state, &req), v)
-			if hopeless := placement.Hopeless(w.model, w.state, &req); !v.OK() && hopeless != (v.Scarcity == placement.Unresolvable) {
+			agrees(t, seed, placement.Explain(w.state, &req), v)
+			if hopeless := placement.Hopeless(w.state, &req); !v.OK() && hopeless != (v.Scarcity == placement.Unresolvable) {
 				t.Fatalf("seed %d: hopeless %v, verdict %+v", seed, hopeless, v)
 			}
 			if w.state.Generation() != generation || !reflect.DeepEqual(w.state.Snapshot(), before) {
@@ -197,16 +197,16 @@ func TestScarcity(t *testing.T) {
 			w.step()
 		}
 		req := w.request()
-		v := placement.Admit(w.model, w.state, &req)
+		v := placement.Admit(w.state, &req)
 		counts[v.Scarcity]++
 		w.r.Shuffle(len(w.pods), func(i, j int) { w.pods[i], w.pods[j] = w.pods[j], w.pods[i] })
 		for _, uid := range w.pods {
-			w.state.Release(w.model, uid)
-			if now := placement.Admit(w.model, w.state, &req); v.Scarcity == placement.Unresolvable && now.OK() {
+			w.state.Release(uid)
+			if now := placement.Admit(w.state, &req); v.Scarcity == placement.Unresolvable && now.OK() {
 				t.Fatalf("seed %d: %+v, and without %s %+v", seed, v, uid, now)
 			}
 		}
-		if now := placement.Admit(w.model, w.state, &req); v.Scarcity == placement.Resolvable && now.Scarcity == placement.Unresolvable {
+		if now := placement.Admit(w.state, &req); v.Scarcity == placement.Resolvable && now.Scarcity == placement.Unresolvable {
 			t.Fatalf("seed %d: %+v, and on an empty node %+v", seed, v, now)
 		}
 	}
@@ -233,12 +233,12 @@ func agrees(t *testing.T, seed uint64, r placement.Refusal, v placement.Verdict)
 // TestExplainNumbers: with single-numa-node and nothing but CPUs, a pod is refused exactly if no NUMA node has as many
 // CPUs as the refusal says are asked.
 func TestExplainNumbers(t *testing.T) {
-	m, s := m8.load(t, "single-numa-node", true)
+	_, s := m8.load(t, "single-numa-node", true)
 	refused := 0
 	for cpus := int64(1); cpus < 40; cpus++ {
 		r := placement.Request{UID: "p", Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: cpus * 1000,
 			Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 1 << 20}}}}}
-		v, e := placement.Admit(m, s, &r), placement.Explain(m, s, &r)
+		v, e := placement.Admit(s, &r), placement.Explain(s, &r)
 		if v.OK() {
 			continue
 		}
@@ -259,17 +259,17 @@ func TestNoAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("with the race detector sync.Pool forgets on purpose: run without -race, as make test does once more")
 	}
-	eachLoad(t, func(name string, f func(*testing.T)) { t.Run(name, f) }, func(t *testing.T, m *placement.Model, s *placement.State, r *placement.Request) {
+	eachLoad(t, func(name string, f func(*testing.T)) { t.Run(name, f) }, func(t *testing.T, s *placement.State, r *placement.Request) {
 		var d placement.Decision
-		placement.Decide(m, s, r, &d)
+		placement.Decide(s, r, &d)
 		refused := *r
 		refused.Containers = append([]placement.ContainerRequest(nil), r.Containers...)
 		refused.Containers[0].MilliCPU = 200_000
 		for name, f := range map[string]func(){
-			"Admit":       func() { placement.Admit(m, s, r) },
-			"refusal":     func() { placement.Admit(m, s, &refused) },
-			"Decide":      func() { placement.Decide(m, s, r, &d) },
-			"Hopeless":    func() { placement.Hopeless(m, s, r) },
+			"Admit":       func() { placement.Admit(s, r) },
+			"refusal":     func() { placement.Admit(s, &refused) },
+			"Decide":      func() { placement.Decide(s, r, &d) },
+			"Hopeless":    func() { placement.Hopeless(s, r) },
 			"Fingerprint": func() { r.Fingerprint() },
 		} {
 			f()
@@ -307,11 +307,11 @@ func TestCloneIsIndependent(t *testing.T) {
 
 // TestConcurrent: many may ask one model about one state at once. It proves itself under the race detector.
 func TestConcurrent(t *testing.T) {
-	m, s := m8.load(t, "best-effort", true)
+	_, s := m8.load(t, "best-effort", true)
 	requests := []placement.Request{pod1(), pod2(), cpus("wide", 40), cpus("absurd", 900)}
 	var want [4]placement.Verdict
 	for i := range requests {
-		want[i] = placement.Admit(m, s, &requests[i])
+		want[i] = placement.Admit(s, &requests[i])
 	}
 	var group sync.WaitGroup
 	for range 4 {
@@ -320,12 +320,12 @@ func TestConcurrent(t *testing.T) {
 			own := s.Clone()
 			for n := range 200 {
 				i := n % len(requests)
-				if got := placement.Decide(m, s, &requests[i], &d); got != want[i] {
+				if got := placement.Decide(s, &requests[i], &d); got != want[i] {
 					t.Errorf("got %+v, want %+v", got, want[i])
 				}
 				if want[i].OK() {
-					own.Commit(m, &requests[i], &d)
-					own.Release(m, requests[i].UID)
+					own.Commit(&requests[i], &d)
+					own.Release(requests[i].UID)
 				}
 			}
 		})
@@ -378,11 +378,11 @@ func FuzzStateOf(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := s.Check(m); err != nil {
+		if err := s.Check(); err != nil {
 			t.Fatal(err)
 		}
 		r := pod2()
-		placement.Explain(m, s, &r)
+		placement.Explain(s, &r)
 	})
 }
 

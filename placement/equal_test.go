@@ -14,12 +14,12 @@ func TestEqual(t *testing.T) {
 		states := []*placement.State{w.state, w.state.Clone()}
 		for _, uid := range w.pods[:min(2, len(w.pods))] {
 			gone := w.state.Clone()
-			gone.Release(w.model, uid)
+			gone.Release(uid)
 			back := gone.Clone()
 			r := w.asked[uid]
 			var d placement.Decision
-			if v := placement.Decide(w.model, back, &r, &d); v.OK() {
-				back.Commit(w.model, &r, &d)
+			if v := placement.Decide(back, &r, &d); v.OK() {
+				back.Commit(&r, &d)
 			}
 			states = append(states, gone, back)
 		}

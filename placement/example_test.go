@@ -24,11 +24,11 @@ func Example() {
 	for _, name := range []string{"first", "second"} {
 		pod := placement.Request{UID: name, Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "main", MilliCPU: 2000}}}
 		var decision placement.Decision
-		if verdict := placement.Decide(model, state, &pod, &decision); !verdict.OK() {
-			fmt.Println(name+":", placement.Explain(model, state, &pod))
+		if verdict := placement.Decide(state, &pod, &decision); !verdict.OK() {
+			fmt.Println(name+":", placement.Explain(state, &pod))
 			continue
 		}
-		state.Commit(model, &pod, &decision)
+		state.Commit(&pod, &decision)
 		fmt.Println(name+": CPUs", decision.Containers[0].CPUs)
 	}
 	// Output:

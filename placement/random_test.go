@@ -50,7 +50,7 @@ func newWorld(t testing.TB, seed uint64, guard bool) *world {
 	}
 	w := &world{r: r, model: m, state: m.NewState(), asked: map[string]placement.Request{}}
 	if r.IntN(2) == 0 {
-		w.state.SetPool(m, w.pool(d.sockets*d.nodes))
+		w.state.SetPool(w.pool(d.sockets * d.nodes))
 	}
 	return w
 }
@@ -103,22 +103,22 @@ func (w *world) container(name string, kind placement.ContainerKind) placement.C
 func (w *world) step() (placement.Request, placement.Decision, placement.Verdict) {
 	req := w.request()
 	var d placement.Decision
-	v := placement.Decide(w.model, w.state, &req, &d)
+	v := placement.Decide(w.state, &req, &d)
 	if v.OK() {
-		w.state.Commit(w.model, &req, &d)
+		w.state.Commit(&req, &d)
 		w.pods = append(w.pods, req.UID)
 		w.asked[req.UID] = req
 	} else {
-		w.state.Reject(w.model, &req, &d)
+		w.state.Reject(&req, &d)
 	}
 	if len(w.pods) > 0 {
 		i := w.r.IntN(len(w.pods))
 		switch w.r.IntN(4) {
 		case 0:
-			w.state.Release(w.model, w.pods[i])
+			w.state.Release(w.pods[i])
 			w.pods = append(w.pods[:i], w.pods[i+1:]...)
 		case 1:
-			w.state.Start(w.model, w.pods[i], nil)
+			w.state.Start(w.pods[i], nil)
 		}
 	}
 	return req, d, v

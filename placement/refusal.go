@@ -59,12 +59,13 @@ type NodeAmount struct {
 }
 
 // Explain says why the node refuses the request; Reason is Admitted if it does not. It agrees with Admit. It allocates.
-func Explain(m *Model, s *State, r *Request) Refusal {
+func Explain(s *State, r *Request) Refusal {
+	m := s.m
 	out := Refusal{UID: r.UID, Policy: m.policyName()}
 	if m.set.policy != policyNone {
 		out.Scope = m.scopeName()
 	}
-	v := Admit(m, s, r)
+	v := Admit(s, r)
 	out.Reason, out.Detail, out.Rule = v.Reason, v.Detail, v.Detail.Text()
 	if v.OK() || v.Reason == InvalidRequest {
 		return out

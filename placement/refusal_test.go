@@ -38,10 +38,10 @@ func TestRefusals(t *testing.T) {
 		}},
 		{"admitted", m2, "restricted", func(*placement.Request) {}},
 	} {
-		m, s := test.machine.load(t, test.policy, true)
+		_, s := test.machine.load(t, test.policy, true)
 		r := pod2()
 		test.edit(&r)
-		refusal := placement.Explain(m, s, &r)
+		refusal := placement.Explain(s, &r)
 		text, err := json.Marshal(refusal)
 		if err != nil {
 			t.Fatal(err)

@@ -21,9 +21,10 @@ func (e *RestartError) Error() string { return e.Manager + " manager: " + e.Prob
 
 // Restart checks the state as the managers of a kubelet that starts on its checkpoints do (validateState). A kubelet
 // that does start admits its pods again, in their order: Decide and Commit or Reject for each. The error is a *RestartError.
-func (s *State) Restart(m *Model) error {
+func (s *State) Restart() error {
+	m := s.m
 	s.reuse.forget()
-	if err := s.restartCPUs(m); err != nil {
+	if err := s.restartCPUs(); err != nil {
 		return err
 	}
 	if m.mem == nil {
@@ -73,7 +74,8 @@ func (s *State) Mixed(uid string) bool {
 }
 
 // restartCPUs is cpumanager's validateState.
-func (s *State) restartCPUs(m *Model) error {
+func (s *State) restartCPUs() error {
+	m := s.m
 	if m.cpus.topology == nil {
 		return nil
 	}
@@ -83,7 +85,7 @@ func (s *State) restartCPUs(m *Model) error {
 			return &RestartError{Manager: "cpu", Problem: "default cpuset cannot be empty"}
 		}
 		s.shared = m.cpus.initial
-		s.touch(m)
+		s.touch()
 		return nil
 	}
 	fail := func(format string, a ...any) error {

@@ -147,7 +147,7 @@ func (r *Request) hasContainer(name string) bool {
 
 // dropLost does the same on the state's own books. The devices of a lost container stay with the pod: the device manager looks at
 // pods only. It returns the containers that are left for them.
-func (s *State) dropLost(m *Model, pod *PodAllocation, r *Request) (rest []ContainerAllocation) {
+func (s *State) dropLost(pod *PodAllocation, r *Request) (rest []ContainerAllocation) {
 	lost, kept := lostCPUs(pod, r.hasContainer)
 	lost = lost.AndNot(&kept)
 	s.shared = s.shared.Or(&lost)
@@ -156,7 +156,7 @@ func (s *State) dropLost(m *Model, pod *PodAllocation, r *Request) (rest []Conta
 		if r.hasContainer(c.Name) {
 			continue
 		}
-		s.releaseMemory(m, c.Memory)
+		s.releaseMemory(c.Memory)
 		if len(c.Devices) > 0 {
 			c.CPUs, c.Memory = topology.CPUSet{}, nil
 			rest = append(rest, c)

@@ -10,7 +10,7 @@ import (
 // A state that was not asked to remember does not.
 func TestRememberReuse(t *testing.T) {
 	for _, remember := range []bool{false, true} {
-		m, s := model(t, machine{2, 1, 4, 1, 8 << 30, 0}.view(), m2.config("best-effort"))
+		s := state(t, machine{2, 1, 4, 1, 8 << 30, 0}.view(), m2.config("best-effort"))
 		if remember {
 			s.RememberReuse()
 		}
@@ -18,12 +18,12 @@ func TestRememberReuse(t *testing.T) {
 		init := placement.ContainerRequest{Name: "init", Kind: placement.Init, MilliCPU: 2000, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 4 << 30}}}
 		pod.Containers = append([]placement.ContainerRequest{init}, pod.Containers...)
 		for range 2 {
-			if v := admit(m, s, pod); !v.OK() {
+			if v := admit(s, pod); !v.OK() {
 				t.Fatalf("got %+v", v)
 			}
-			s.Release(m, "again")
+			s.Release("again")
 		}
-		if v := admit(m, s, pod); !v.OK() {
+		if v := admit(s, pod); !v.OK() {
 			t.Fatalf("got %+v", v)
 		}
 		var reserved uint64
@@ -33,7 +33,7 @@ func TestRememberReuse(t *testing.T) {
 		if miscounted := reserved < 4<<30; miscounted != remember {
 			t.Errorf("remember %v: %d bytes reserved", remember, reserved)
 		}
-		if err := s.Check(m); (err != nil) != remember {
+		if err := s.Check(); (err != nil) != remember {
 			t.Errorf("remember %v: %v", remember, err)
 		}
 	}
@@ -41,20 +41,20 @@ func TestRememberReuse(t *testing.T) {
 
 // TestForgottenReuse: another pod, or a restart, makes the kubelet forget.
 func TestForgottenReuse(t *testing.T) {
-	for name, forget := range map[string]func(*placement.Model, *placement.State){
-		"another pod": func(m *placement.Model, s *placement.State) { admit(m, s, cpus("other", 1)) },
-		"restart":     func(m *placement.Model, s *placement.State) { s.Restart(m) },
+	for name, forget := range map[string]func(*placement.State){
+		"another pod": func(s *placement.State) { admit(s, cpus("other", 1)) },
+		"restart":     func(s *placement.State) { s.Restart() },
 	} {
-		m, s := model(t, machine{2, 1, 4, 1, 8 << 30, 0}.view(), m2.config("best-effort"))
+		s := state(t, machine{2, 1, 4, 1, 8 << 30, 0}.view(), m2.config("best-effort"))
 		s.RememberReuse()
 		pod := cpus("again", 1)
 		pod.Containers[0].Kind = placement.Init
 		pod.Containers = append(pod.Containers, placement.ContainerRequest{Name: "app", Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 1 << 10}}})
-		admit(m, s, pod)
-		s.Release(m, "again")
-		forget(m, s)
-		admit(m, s, pod)
-		if err := s.Check(m); err != nil {
+		admit(s, pod)
+		s.Release("again")
+		forget(s)
+		admit(s, pod)
+		if err := s.Check(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -62,22 +62,22 @@ func TestForgottenReuse(t *testing.T) {
 
 // TestLostContainers: what containers hold that a pod no longer has is given back when it is admitted again.
 func TestLostContainers(t *testing.T) {
-	m, s := model(t, machine{2, 1, 4, 1, 8 << 30, 0}.view(), m2.config("restricted"))
+	s := state(t, machine{2, 1, 4, 1, 8 << 30, 0}.view(), m2.config("restricted"))
 	pod := cpus("p", 2)
 	second := pod.Containers[0]
 	second.Name = "second"
 	pod.Containers = append(pod.Containers, second)
-	if v := admit(m, s, pod); !v.OK() {
+	if v := admit(s, pod); !v.OK() {
 		t.Fatalf("got %+v", v)
 	}
 	pod.Containers = pod.Containers[:1]
-	if v := admit(m, s, pod); !v.OK() {
+	if v := admit(s, pod); !v.OK() {
 		t.Fatalf("got %+v", v)
 	}
 	if shared := s.SharedCPUs(); shared.Len() != 6 {
 		t.Errorf("%d shared CPUs, want 6", shared.Len())
 	}
-	if err := s.Check(m); err != nil {
+	if err := s.Check(); err != nil {
 		t.Error(err)
 	}
 }

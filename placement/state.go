@@ -49,12 +49,12 @@ func (m *Model) newEmpty() *State {
 	if m.mem != nil {
 		s.book = m.mem.NewBook()
 	}
-	s.touch(m)
+	s.touch()
 	return s
 }
 
 // touch gives the state a generation of its own.
-func (s *State) touch(m *Model) { s.generation = m.generations.Add(1) }
+func (s *State) touch() { s.generation = s.m.generations.Add(1) }
 
 // Generation names what the state holds: two states of one Model with the same generation are equal, and every change
 // brings a new one. Together with Request.Fingerprint it is a key under which verdicts can be kept.

@@ -29,7 +29,7 @@ func TestStateKey(t *testing.T) {
 					} else {
 						unlike++
 					}
-					if x, y := placement.Admit(w.model, a, &r), placement.Admit(w.model, b, &r); x != y {
+					if x, y := placement.Admit(a, &r), placement.Admit(b, &r); x != y {
 						t.Fatalf("%+v and %+v to %+v of\n%+v\n%+v", x, y, r, a.Snapshot(), b.Snapshot())
 					}
 				}
@@ -50,13 +50,13 @@ func relatives(w *world) []*placement.State {
 	states := []*placement.State{w.state, w.state.Clone()}
 	for _, uid := range w.pods[:min(3, len(w.pods))] {
 		gone := w.state.Clone()
-		gone.Release(w.model, uid)
+		gone.Release(uid)
 		other := gone.Clone()
 		r := w.asked[uid]
 		r.UID += "-again"
 		var d placement.Decision
-		if v := placement.Decide(w.model, other, &r, &d); v.OK() {
-			other.Commit(w.model, &r, &d)
+		if v := placement.Decide(other, &r, &d); v.OK() {
+			other.Commit(&r, &d)
 		}
 		states = append(states, gone, other)
 	}

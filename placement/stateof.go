@@ -81,13 +81,13 @@ func (m *Model) StateOf(snap *Snapshot) (*State, error) {
 			return nil, err
 		}
 	}
-	for _, restore := range [...]func(*Model, *Snapshot) error{s.restoreCPUs, s.restoreMemory, s.restoreDevices} {
-		if err := restore(m, snap); err != nil {
+	for _, restore := range [...]func(*Snapshot) error{s.restoreCPUs, s.restoreMemory, s.restoreDevices} {
+		if err := restore(snap); err != nil {
 			return nil, err
 		}
 	}
-	s.touch(m)
-	if err := s.Check(m); err != nil {
+	s.touch()
+	if err := s.Check(); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -123,9 +123,9 @@ func containerField(p *PodAllocation, c *ContainerAllocation, field string) stri
 	return "pods[" + p.UID + "].containers[" + c.Name + "]." + field
 }
 
-func (s *State) restoreCPUs(m *Model, snap *Snapshot) error {
+func (s *State) restoreCPUs(snap *Snapshot) error {
 	held, _ := s.heldCPUs()
-	if m.cpus.topology == nil {
+	if s.m.cpus.topology == nil {
 		if !held.IsEmpty() {
 			return contradiction("pods", "exclusive CPUs "+held.String(), "none without the static CPU manager")
 		}
@@ -137,7 +137,8 @@ func (s *State) restoreCPUs(m *Model, snap *Snapshot) error {
 	return nil
 }
 
-func (s *State) restoreMemory(m *Model, snap *Snapshot) error {
+func (s *State) restoreMemory(snap *Snapshot) error {
+	m := s.m
 	if m.mem == nil {
 		for i := range s.pods {
 			for _, c := range s.pods[i].pod.Containers {
@@ -153,7 +154,7 @@ func (s *State) restoreMemory(m *Model, snap *Snapshot) error {
 	}
 	var seen topology.NUMASet
 	for i := range snap.Memory {
-		if err := s.restoreTable(m, &snap.Memory[i]); err != nil {
+		if err := s.restoreTable(&snap.Memory[i]); err != nil {
 			return err
 		}
 		seen = seen.With(snap.Memory[i].NUMA)
@@ -164,7 +165,8 @@ func (s *State) restoreMemory(m *Model, snap *Snapshot) error {
 	return nil
 }
 
-func (s *State) restoreTable(m *Model, t *MemoryTable) error {
+func (s *State) restoreTable(t *MemoryTable) error {
+	m := s.m
 	field := "memory[" + strconv.Itoa(int(t.NUMA)) + "]"
 	pos, ok := m.space.Position(t.NUMA)
 	if !ok {
@@ -199,7 +201,7 @@ func (s *State) restoreTable(m *Model, t *MemoryTable) error {
 	return nil
 }
 
-func (s *State) restoreDevices(m *Model, snap *Snapshot) error {
+func (s *State) restoreDevices(snap *Snapshot) error {
 	for i := range snap.Devices {
 		p := &snap.Devices[i]
 		if s.poolIndex(p.Resource) >= 0 {
@@ -215,13 +217,13 @@ func (s *State) restoreDevices(m *Model, snap *Snapshot) error {
 			}
 			ids[d.ID] = true
 		}
-		s.setPool(m, *p, true)
+		s.setPool(*p, true)
 	}
 	for i := range s.pods {
 		for _, c := range s.pods[i].pod.Containers {
 			for _, a := range c.Devices {
 				if s.poolIndex(a.Resource) < 0 {
-					s.setPool(m, DevicePool{Resource: a.Resource}, false)
+					s.setPool(DevicePool{Resource: a.Resource}, false)
 				}
 			}
 		}

@@ -217,7 +217,7 @@ func reportOf(t testing.TB, name string, admitted ...*placement.Request) *wire.N
 		t.Fatal(err)
 	}
 	s := model.NewState()
-	s.SetPool(model, placement.DevicePool{Resource: "example.com/gpu", Preference: placement.SortedPreference, Devices: []placement.Device{
+	s.SetPool(placement.DevicePool{Resource: "example.com/gpu", Preference: placement.SortedPreference, Devices: []placement.Device{
 		{ID: "g0", NUMA: topology.NewNUMASet(0), HasTopology: true}, {ID: "g1", NUMA: topology.NewNUMASet(1), HasTopology: true},
 		{ID: "g2", NUMA: topology.NewNUMASet(1), HasTopology: true, Unhealthy: true}, {ID: "gx"},
 	}})
@@ -225,10 +225,10 @@ func reportOf(t testing.TB, name string, admitted ...*placement.Request) *wire.N
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConsistent, LastTransitionTime: metav1.NewTime(noon)}}}
 	for _, r := range admitted {
 		var d placement.Decision
-		if v := placement.Decide(model, s, r, &d); !v.OK() {
+		if v := placement.Decide(s, r, &d); !v.OK() {
 			t.Fatalf("%s on %s: %s", r.UID, name, v.Detail)
 		}
-		s.Commit(model, r, &d)
+		s.Commit(r, &d)
 		n.Report.Pods = append(n.Report.Pods, wire.ReportedPod{Namespace: "default", Name: strings.TrimPrefix(r.UID, "uid-")})
 	}
 	n.Report.Snapshot = s.Snapshot()

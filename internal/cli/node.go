@@ -93,7 +93,7 @@ func (n *node) fill(f *nodeFlags) error {
 		if err != nil {
 			return Usagef("--device %q: %w", text, err)
 		}
-		n.state.SetPool(n.model, pool)
+		n.state.SetPool(pool)
 	}
 	return nil
 }

@@ -152,12 +152,12 @@ func (q *question) answer(cmd *cobra.Command, n *node, answers []placed, table f
 // admit decides for one pod and hands out what it gets.
 func (n *node) admit(r *placement.Request) placed {
 	var d placement.Decision
-	v := placement.Decide(n.model, n.state, r, &d)
+	v := placement.Decide(n.state, r, &d)
 	if !v.OK() {
-		refusal := placement.Explain(n.model, n.state, r)
+		refusal := placement.Explain(n.state, r)
 		return placed{Refusal: &refusal}
 	}
-	n.state.Commit(n.model, r, &d)
+	n.state.Commit(r, &d)
 	out := placed{Admitted: true, NUMANodes: v.NUMA.String(), Random: v.Random}
 	for i := range d.Containers {
 		out.Containers = append(out.Containers, n.container(&d.Containers[i]))

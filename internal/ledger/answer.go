@@ -162,7 +162,7 @@ func (w *worlds) keeps(p *pod) bool {
 	d := decisions.Get().(*placement.Decision)
 	defer decisions.Put(d)
 	for i := range w.all {
-		v := placement.Decide(w.model, w.all[i].state, p.req, d)
+		v := placement.Decide(w.all[i].state, p.req, d)
 		if !v.OK() || p.promise != nil && p.promise.Exact && !Same(&p.promise.Decision, d) {
 			return false
 		}
@@ -177,7 +177,7 @@ func (w *worlds) ask(r *placement.Request) Answer {
 	}
 	t := tally{}
 	for i := range w.all {
-		v := placement.Admit(w.model, w.all[i].state, r)
+		v := placement.Admit(w.all[i].state, r)
 		t.count(&v)
 	}
 	return t.result()
@@ -192,7 +192,7 @@ func (w *worlds) decide(t *tally, r *placement.Request, d *placement.Decision) {
 		if t.first() {
 			into = d
 		}
-		v := placement.Decide(w.model, w.all[i].state, r, into)
+		v := placement.Decide(w.all[i].state, r, into)
 		t.differ = t.differ || v.Random || into == other && v.OK() && !Same(d, other)
 		t.decided = true
 		t.count(&v)

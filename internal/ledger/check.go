@@ -19,7 +19,7 @@ func (n *Node) Explain(r *placement.Request) (placement.Refusal, bool) {
 	if n.full.uncertain() {
 		return placement.Refusal{}, false
 	}
-	return placement.Explain(n.full.model, n.full.all[0].state, r), true
+	return placement.Explain(n.full.all[0].state, r), true
 }
 
 // Snapshot returns the likeliest state after everything in flight, and whether there is one.
@@ -129,7 +129,7 @@ func sameWorlds(got, want *worlds) error {
 		return fmt.Errorf("%d cached, %d computed anew", len(got.all), len(want.all))
 	}
 	for i := range got.all {
-		if err := got.all[i].state.Check(got.model); err != nil {
+		if err := got.all[i].state.Check(); err != nil {
 			return err
 		}
 		same := func(w world) bool { return sameState(w.state, got.all[i].state) }

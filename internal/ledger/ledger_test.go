@@ -66,9 +66,9 @@ func newKubelet(t testing.TB, m *placement.Model) *kubelet {
 func (k *kubelet) admit(r *placement.Request) placement.Verdict {
 	k.sweep()
 	var d placement.Decision
-	v := placement.Decide(k.m, k.s, r, &d)
+	v := placement.Decide(k.s, r, &d)
 	if v.OK() {
-		k.s.Commit(k.m, r, &d)
+		k.s.Commit(r, &d)
 		k.found[r.UID] = copyDecision(&d)
 	}
 	return v
@@ -76,7 +76,7 @@ func (k *kubelet) admit(r *placement.Request) placement.Verdict {
 
 func (k *kubelet) sweep() {
 	for uid := range k.over {
-		k.s.Release(k.m, uid)
+		k.s.Release(uid)
 	}
 	clear(k.over)
 }

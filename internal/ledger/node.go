@@ -308,7 +308,7 @@ func (n *Node) isInert(p *pod) bool {
 func inert(m *placement.Model, r *placement.Request) bool {
 	d := decisions.Get().(*placement.Decision)
 	defer decisions.Put(d)
-	if v := placement.Decide(m, m.NewState(), r, d); !v.OK() {
+	if v := placement.Decide(m.NewState(), r, d); !v.OK() {
 		return false
 	}
 	for i := range d.Containers {

@@ -317,7 +317,7 @@ func (h *history) startOne() {
 	}
 	uid := h.alive[h.rng.IntN(len(h.alive))]
 	for _, c := range requestedStarts(h.requests[uid]) {
-		h.k.s.Start(h.k.m, uid, []string{c})
+		h.k.s.Start(uid, []string{c})
 	}
 }
 
@@ -431,7 +431,7 @@ func (h *history) settle() {
 	h.k.sweep()
 	for _, uid := range h.alive {
 		for _, c := range requestedStarts(h.requests[uid]) {
-			h.k.s.Start(h.k.m, uid, []string{c})
+			h.k.s.Start(uid, []string{c})
 		}
 	}
 	h.reportOne()

@@ -57,7 +57,7 @@ func NewReport(seq int64, m *placement.Model, snap *placement.Snapshot, fates ma
 			r.rejected = append(r.rejected, p.UID)
 			fallthrough
 		case Over:
-			state.Release(m, p.UID)
+			state.Release(p.UID)
 			continue
 		}
 		r.pods[p.UID] = reported{fate: fates[p.UID], holds: holds(&p), alloc: p}

@@ -59,7 +59,7 @@ func (w *worlds) without(uids []string) {
 	w.own()
 	for i := range w.all {
 		for _, uid := range uids {
-			w.all[i].state.Release(w.model, uid)
+			w.all[i].state.Release(uid)
 		}
 	}
 }

@@ -137,10 +137,10 @@ func (w *worlds) happen(from world, e int) world {
 	to := world{state: from.state.Clone(), open: from.open&^(1<<e) | ev.then}
 	switch ev.kind {
 	case release:
-		to.state.Release(w.model, ev.uid)
+		to.state.Release(ev.uid)
 		to.open &^= w.eventsOf(ev.uid)
 	case start:
-		to.state.Start(w.model, ev.uid, []string{ev.container})
+		to.state.Start(ev.uid, []string{ev.container})
 	case admit:
 		if !w.commit(&to, ev.req) {
 			to.open &^= w.eventsOf(ev.uid)
@@ -182,9 +182,9 @@ func (w *worlds) add(v world) {
 func (w *worlds) commit(v *world, r *placement.Request) bool {
 	d := decisions.Get().(*placement.Decision)
 	defer decisions.Put(d)
-	verdict := placement.Decide(w.model, v.state, r, d)
+	verdict := placement.Decide(v.state, r, d)
 	if verdict.OK() {
-		v.state.Commit(w.model, r, d)
+		v.state.Commit(r, d)
 	}
 	if verdict.Reason == placement.KubeletDefect {
 		w.giveUp(Unpredictable)

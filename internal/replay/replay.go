@@ -94,7 +94,7 @@ func (k *kubelet) setPool(p *cases.Pool) error {
 	if err != nil {
 		return err
 	}
-	k.state.SetPool(k.model, pool)
+	k.state.SetPool(pool)
 	devices := map[string]cases.Device{}
 	for _, d := range p.Devices {
 		devices[d.ID] = d
@@ -112,7 +112,7 @@ func (k *kubelet) event(e *cases.Event) (out cases.EventResult, err error) {
 	case cases.Remove:
 		k.remove(e.UID)
 	case cases.Start:
-		k.state.Start(k.model, e.UID, e.Containers)
+		k.state.Start(e.UID, e.Containers)
 		if i := k.find(e.UID); i >= 0 {
 			out.Containers = k.containers(k.pods[i])
 		}
@@ -152,17 +152,17 @@ func (k *kubelet) admit(e *cases.Event, out *cases.EventResult) error {
 // decide lets the kubelet admit an active pod, for the first time or again. A refused one is no longer active.
 func (k *kubelet) decide(p *pod, out *cases.EventResult) {
 	out.Type, out.UID = cases.Admit, p.request.UID
-	v := placement.Decide(k.model, k.state, &p.request, &p.decision)
+	v := placement.Decide(k.state, &p.request, &p.decision)
 	k.random = k.random || v.Random
 	admitted := v.OK()
 	out.Admitted = &admitted
 	if !admitted {
 		out.Reason, out.Message = v.Reason.String(), v.Detail.Text()
-		k.state.Commit(k.model, &p.request, &p.decision)
+		k.state.Commit(&p.request, &p.decision)
 		k.remove(p.request.UID)
 		return
 	}
-	k.state.Commit(k.model, &p.request, &p.decision)
+	k.state.Commit(&p.request, &p.decision)
 	out.Containers = k.containers(p)
 }
 
@@ -172,7 +172,7 @@ func (k *kubelet) find(uid string) int {
 
 func (k *kubelet) remove(uid string) {
 	k.random = k.random || k.state.Mixed(uid)
-	k.state.Release(k.model, uid)
+	k.state.Release(uid)
 	if i := k.find(uid); i >= 0 {
 		k.pods = slices.Delete(k.pods, i, i+1)
 	}
@@ -181,7 +181,7 @@ func (k *kubelet) remove(uid string) {
 // restart starts the kubelet again on its checkpoints and admits its pods in the order of their first admission.
 func (k *kubelet) restart(out *cases.EventResult) {
 	k.random = k.random || k.state.Mixed("")
-	if err := k.state.Restart(k.model); err != nil {
+	if err := k.state.Restart(); err != nil {
 		out.Panic = "restart failed: " + err.Error()
 		if wrong := new(placement.RestartError); errors.As(err, &wrong) && wrong.Crash {
 			out.Reason = placement.KubeletDefect.String()

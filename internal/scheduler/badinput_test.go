@@ -101,7 +101,7 @@ func TestAllocationsOfPodsThatDoNotExist(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 	for i := range 7 {
-		f.state.Release(f.model, fmt.Sprint("uid-ghost", i))
+		f.state.Release(fmt.Sprint("uid-ghost", i))
 	}
 	f.feed.topologySeen(f.topology())
 	f.want("they are gone", pinned("x", 4), ledger.Admitted)

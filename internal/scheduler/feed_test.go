@@ -95,10 +95,10 @@ func (f *fixture) admit(pod *corev1.Pod) {
 		f.Fatal(err)
 	}
 	var d placement.Decision
-	if v := placement.Decide(f.model, f.state, &r, &d); !v.OK() {
+	if v := placement.Decide(f.state, &r, &d); !v.OK() {
 		f.Fatalf("%s: %+v", pod.Name, v)
 	}
-	f.state.Commit(f.model, &r, &d)
+	f.state.Commit(&r, &d)
 }
 
 func pinned(name string, cpus int64) *corev1.Pod {
@@ -163,7 +163,7 @@ func TestFeedWakesWhenAReportMakesRoom(t *testing.T) {
 	if len(f.woken) > 0 {
 		t.Errorf("woken for nothing: %v", f.woken)
 	}
-	f.state.Release(f.model, string(one.UID))
+	f.state.Release(string(one.UID))
 	f.feed.topologySeen(f.topology())
 	f.want("the report has it no more", pinned("x", 4), ledger.Admitted)
 	if f.woken["x"] == 0 {
@@ -252,7 +252,7 @@ func TestWaitersAreWokenByWhomTheyBlame(t *testing.T) {
 	f.waiters.blame(pod.UID, nil, []*node{f.nodes.get("other")})
 	f.admit(pinned("y", 8))
 	f.feed.topologySeen(f.topology())
-	f.state.Release(f.model, "uid-y")
+	f.state.Release("uid-y")
 	f.feed.topologySeen(f.topology())
 	if f.woken["x"] > 0 {
 		t.Error("woken by a node that somebody else keeps it from")

@@ -54,7 +54,7 @@ func TestPodThatCameBackUnderItsName(t *testing.T) {
 	again := pinned("web-0", 4)
 	again.UID = "uid-web-0-again"
 	h.OnUpdate(old, again)
-	f.state.Release(f.model, uidOf(old))
+	f.state.Release(uidOf(old))
 	f.settleDown()
 	if c := f.nodes.get("n").Census(); c != (ledger.Census{}) {
 		t.Errorf("left behind: %+v", c)
@@ -82,7 +82,7 @@ func TestPodThatWasBoundAndLeftUnheard(t *testing.T) {
 			if reported {
 				f.admit(pod)
 				f.feed.topologySeen(f.topology())
-				f.state.Release(f.model, uidOf(pod))
+				f.state.Release(uidOf(pod))
 			}
 			f.settleDown()
 			if c := n.Census(); c != (ledger.Census{}) {

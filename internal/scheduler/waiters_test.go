@@ -36,7 +36,7 @@ func crowd(t *testing.T, count int) (*fixture, calls, map[string]*corev1.Pod) {
 		f.fail(p)
 	}
 	f.feed.podGone(two)
-	f.state.Release(f.model, string(two.UID))
+	f.state.Release(string(two.UID))
 	f.feed.topologySeen(f.topology())
 	return f, woken, pods
 }
@@ -219,7 +219,7 @@ func TestAWakeUpThatComesLate(t *testing.T) {
 	f.want("a full node", pod, ledger.Refused)
 	f.waiters.blame(pod.UID, nil, []*node{n})
 	f.feed.podGone(two)
-	f.state.Release(f.model, uidOf(two))
+	f.state.Release(uidOf(two))
 	if _, err := n.accept(f.topology(), &f.nodes.kinds); err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func TestExtendedResourceInBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := placement.Admit(model, model.NewState(), &r); v.Reason != placement.Admitted {
+	if v := placement.Admit(model.NewState(), &r); v.Reason != placement.Admitted {
 		t.Errorf("%v, want Admitted", v)
 	}
 }

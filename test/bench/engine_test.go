@@ -37,7 +37,7 @@ func newEngine(t testing.TB, q question) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.state.SetPool(e.model, pool)
+	e.state.SetPool(pool)
 	if q.half {
 		e.load(t, q.machine)
 	}
@@ -56,22 +56,22 @@ func (e *engine) load(t testing.TB, m machine) {
 			t.Fatal(err)
 		}
 		memory := []placement.MemoryBlock{{Resource: "memory", NUMA: topology.NewNUMASet(h.NUMA), Bytes: h.Bytes}}
-		e.state.Commit(e.model, &r, &placement.Decision{UID: r.UID, Containers: []placement.ContainerDecision{{Name: "main", CPUs: h.CPUs, Memory: memory}}})
+		e.state.Commit(&r, &placement.Decision{UID: r.UID, Containers: []placement.ContainerDecision{{Name: "main", CPUs: h.CPUs, Memory: memory}}})
 	}
-	if err := e.state.Check(e.model); err != nil {
+	if err := e.state.Check(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (e *engine) admit() { placement.Admit(e.model, e.state, &e.request) }
+func (e *engine) admit() { placement.Admit(e.state, &e.request) }
 
-func (e *engine) decide() { placement.Decide(e.model, e.state, &e.request, &e.decision) }
+func (e *engine) decide() { placement.Decide(e.state, &e.request, &e.decision) }
 
 // turnover admits the pod, writes that down, and removes it.
 func (e *engine) turnover() {
 	e.decide()
-	e.state.Commit(e.model, &e.request, &e.decision)
-	e.state.Release(e.model, e.request.UID)
+	e.state.Commit(&e.request, &e.decision)
+	e.state.Release(e.request.UID)
 }
 
 // holdings spells the decision as results of cases do. Devices have the nodes that machine.caseOf gives them.

@@ -85,7 +85,7 @@ func (p *pair) verify(t testing.TB, q question) {
 	merged, ok := p.merge()
 	r := p.kubelet.Admit(p.pod)
 	p.decide()
-	p.state.Commit(p.model, &p.request, &p.decision)
+	p.state.Commit(&p.request, &p.decision)
 	yes := true
 	want := cases.EventResult{Admitted: &r.Admit, Reason: r.Reason, Containers: p.kubelet.Holdings(p.pod)}
 	got := cases.EventResult{Admitted: &yes, Containers: p.holdings(c)}
@@ -100,7 +100,7 @@ func (p *pair) verify(t testing.TB, q question) {
 		t.Fatalf("the kubelet merges hints to %v, the engine to %v", nodesOfHint(merged), hint.NUMA)
 	}
 	p.kubelet.Remove(podID)
-	p.state.Release(p.model, podID)
+	p.state.Release(podID)
 	p.sameBooks(t, "after")
 }
 

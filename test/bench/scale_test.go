@@ -102,12 +102,12 @@ func uuid(r *rand.Rand) string {
 
 // inOrder asks the next machine, in the order in which they were made.
 func (f *fleet) inOrder() {
-	placement.Admit(f.model, f.states[f.turn()], &f.request)
+	placement.Admit(f.states[f.turn()], &f.request)
 }
 
 // atRandom asks the next machine in an order that neither memory nor branches can foresee.
 func (f *fleet) atRandom() {
-	placement.Admit(f.model, f.states[f.visits[f.turn()]], &f.request)
+	placement.Admit(f.states[f.visits[f.turn()]], &f.request)
 }
 
 func (f *fleet) turn() int {

@@ -165,7 +165,7 @@ func (d *driver) admits(p *corev1.Pod, node string) bool {
 		return false
 	}
 	r, err := wire.Request(p)
-	return err == nil && placement.Admit(m, s, &r).Reason == placement.Admitted
+	return err == nil && placement.Admit(s, &r).Reason == placement.Admitted
 }
 
 // remaining says how many pods are left, or "".

@@ -63,9 +63,9 @@ func (n *simNode) admit(pod *corev1.Pod) (fresh, refused bool, err error) {
 		return false, false, err
 	}
 	var d placement.Decision
-	v := placement.Decide(n.kind.model, n.state, &r, &d)
+	v := placement.Decide(n.state, &r, &d)
 	if v.OK() {
-		n.state.Commit(n.kind.model, &r, &d)
+		n.state.Commit(&r, &d)
 	}
 	n.pods[pod.UID] = &simPod{name: pod.Name, refused: !v.OK(), seen: time.Now()}
 	return true, !v.OK(), nil
@@ -78,7 +78,7 @@ func (n *simNode) remove(uid types.UID) bool {
 	if n.pods[uid] == nil {
 		return false
 	}
-	n.state.Release(n.kind.model, string(uid))
+	n.state.Release(string(uid))
 	delete(n.pods, uid)
 	return true
 }

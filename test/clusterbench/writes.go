@@ -171,7 +171,7 @@ func (n *simNode) turnOver() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	oldest := n.next - writtenPods
-	n.state.Release(n.kind.model, uidOf(n, oldest))
+	n.state.Release(uidOf(n, oldest))
 	delete(n.pods, types.UID(uidOf(n, oldest)))
 	return n.put()
 }
@@ -208,10 +208,10 @@ func (n *simNode) put() error {
 		Name: "main", MilliCPU: 1000 * cpus, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 2 * gib}},
 	}}}
 	var d placement.Decision
-	if v := placement.Decide(n.kind.model, n.state, &r, &d); !v.OK() {
+	if v := placement.Decide(n.state, &r, &d); !v.OK() {
 		return fmt.Errorf("%s: pod %d does not fit: %s", n.name, n.next, v.Reason)
 	}
-	n.state.Commit(n.kind.model, &r, &d)
+	n.state.Commit(&r, &d)
 	n.pods[types.UID(r.UID)] = &simPod{name: fmt.Sprintf("inference-server-7d9c5b6f8d-%05d", n.next), told: true}
 	n.next++
 	return nil

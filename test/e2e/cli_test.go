@@ -196,10 +196,10 @@ func (n *cliNode) admit(t *testing.T, pod *corev1.Pod, seq uint64) *wire.Placeme
 		t.Fatal(err)
 	}
 	p := &wire.Placement{Sequence: seq, Report: n.Report.Sequence, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull}
-	if v := placement.Decide(n.model, n.state, &r, &p.Decision); !v.OK() {
+	if v := placement.Decide(n.state, &r, &p.Decision); !v.OK() {
 		t.Fatalf("pod %s: %s", pod.Name, v.Detail)
 	}
-	n.state.Commit(n.model, &r, &p.Decision)
+	n.state.Commit(&r, &p.Decision)
 	return p
 }
 

@@ -224,18 +224,18 @@ func (n *simNode) take(ctx context.Context, e podEvent) bool {
 
 func (n *simNode) admit(ctx context.Context, pod *corev1.Pod) {
 	for uid := range n.over {
-		n.state.Release(n.model, uid)
+		n.state.Release(uid)
 		delete(n.over, uid)
 		delete(n.known, uid)
 	}
 	r, err := wire.Request(pod)
 	n.complain(ctx, err)
 	var d placement.Decision
-	v := placement.Decide(n.model, n.state, &r, &d)
+	v := placement.Decide(n.state, &r, &d)
 	n.record(pod, v, &d)
 	phase, reason := corev1.PodRunning, ""
 	if v.OK() {
-		n.state.Commit(n.model, &r, &d)
+		n.state.Commit(&r, &d)
 		n.known[r.UID] = pod
 	} else {
 		n.fails[r.UID] = true
