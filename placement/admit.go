@@ -12,21 +12,12 @@ func Admit(s *State, r *Request) Verdict {
 }
 
 // Decide is Admit, and fills d with what the kubelet will hand out. On refusal d holds what it handed out before it
-// refused: the kubelet keeps that until it next looks for pods that are gone (see State.Reject).
+// refused: the kubelet keeps that until it next looks for pods that are gone.
 func Decide(s *State, r *Request, d *Decision) Verdict {
 	t := s.m.trials.Get().(*trial)
 	v := t.decide(s, r, d)
 	s.m.trials.Put(t)
 	return v
-}
-
-// Hopeless says whether the node would refuse the request even if it were empty: no pods, and all devices that its
-// plugins list and call healthy free. Removing pods cannot help then.
-func Hopeless(s *State, r *Request) bool {
-	t := s.m.trials.Get().(*trial)
-	hopeless := t.hopeless(s, r)
-	s.m.trials.Put(t)
-	return hopeless
 }
 
 func (t *trial) decide(s *State, r *Request, d *Decision) Verdict {
@@ -52,9 +43,6 @@ func (t *trial) decide(s *State, r *Request, d *Decision) Verdict {
 
 // hopeless is a second trial, on an empty node.
 func (t *trial) hopeless(s *State, r *Request) bool {
-	if !r.sane() {
-		return true
-	}
 	t.begin(s, r, &t.empty, true)
 	detail, _ := t.run(len(r.Containers))
 	t.end()

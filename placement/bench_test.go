@@ -209,14 +209,6 @@ func BenchmarkGuarded(b *testing.B) {
 	}
 }
 
-func BenchmarkFingerprint(b *testing.B) {
-	r := pod2()
-	b.ReportAllocs()
-	for b.Loop() {
-		r.Fingerprint()
-	}
-}
-
 func BenchmarkCopyFrom(b *testing.B) {
 	_, s := m8.load(b, "restricted", true)
 	c := s.Clone()

@@ -33,15 +33,6 @@ func (s *State) Commit(r *Request, d *Decision) {
 	pod.Containers = append(pod.Containers, rest...)
 	s.put(pod)
 	s.remember(d, &mem)
-	s.touch()
-}
-
-// Reject writes down a refusal as the kubelet does: what the decision holds was handed out, and is given back when
-// the kubelet next looks for pods that are gone. That can move memory between the NUMA nodes of a group. Whatever the pod
-// held before is given back too.
-func (s *State) Reject(r *Request, d *Decision) {
-	s.Commit(r, d)
-	s.Release(d.UID)
 }
 
 func (s *State) commitCPUs(c *ContainerDecision, held *ContainerAllocation) topology.CPUSet {
@@ -157,7 +148,6 @@ func (s *State) Release(uid string) {
 			s.releaseDevices(&c.Devices[k])
 		}
 	}
-	s.touch()
 }
 
 func (s *State) releaseMemory(blocks []MemoryBlock) {
@@ -202,7 +192,6 @@ func (s *State) Start(uid string, containers []string) {
 	}
 	if freed {
 		s.pods[i].pod = pod
-		s.touch()
 	}
 }
 
@@ -221,7 +210,6 @@ func (s *State) finishInit(cs []ContainerAllocation) (freed bool) {
 // with all devices unhealthy.
 func (s *State) SetPool(p DevicePool) {
 	s.setPool(p, true)
-	s.touch()
 }
 
 func (s *State) setPool(p DevicePool, registered bool) {

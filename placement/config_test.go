@@ -261,7 +261,7 @@ func FuzzModel(f *testing.F) {
 			if v := placement.Decide(s, &r, &d); v.OK() {
 				s.Commit(&r, &d)
 			} else {
-				s.Reject(&r, &d)
+				reject(s, &r, &d)
 			}
 			placement.Explain(s, &r)
 		}

@@ -22,8 +22,8 @@
 // Config.GuardDefects. Verdict.Random says that the kubelet leaves a choice to chance; verdicts and hints of that container
 // stand, device ids may differ.
 //
-// A verdict depends on the Model, State.Generation and, for a pod that the node does not know, Request.Fingerprint: a
-// cache keyed by these is exact.
+// A verdict on a pod that the node does not know depends on the Model, on State.AppendLikeness and on the
+// Request without its UID: a cache keyed by these is exact.
 //
 // # Releases
 //

@@ -4,7 +4,6 @@ import (
 	"math/bits"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/berth-dev/berth/placement/cpu"
 	"github.com/berth-dev/berth/placement/hint"
@@ -34,8 +33,7 @@ type Model struct {
 	// empty is the state of a kubelet without pods or plugins.
 	empty *State
 
-	trials      sync.Pool
-	generations atomic.Uint64
+	trials sync.Pool
 }
 
 type nodeCPUs struct {

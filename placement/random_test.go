@@ -109,7 +109,7 @@ func (w *world) step() (placement.Request, placement.Decision, placement.Verdict
 		w.pods = append(w.pods, req.UID)
 		w.asked[req.UID] = req
 	} else {
-		w.state.Reject(&req, &d)
+		reject(w.state, &req, &d)
 	}
 	if len(w.pods) > 0 {
 		i := w.r.IntN(len(w.pods))

@@ -20,7 +20,7 @@ type RestartError struct {
 func (e *RestartError) Error() string { return e.Manager + " manager: " + e.Problem }
 
 // Restart checks the state as the managers of a kubelet that starts on its checkpoints do (validateState). A kubelet
-// that does start admits its pods again, in their order: Decide and Commit or Reject for each. The error is a *RestartError.
+// that does start admits its pods again, in their order: Decide, Commit, and Release where it refuses. The error is a *RestartError.
 func (s *State) Restart() error {
 	m := s.m
 	s.reuse.forget()
@@ -85,7 +85,6 @@ func (s *State) restartCPUs() error {
 			return &RestartError{Manager: "cpu", Problem: "default cpuset cannot be empty"}
 		}
 		s.shared = m.cpus.initial
-		s.touch()
 		return nil
 	}
 	fail := func(format string, a ...any) error {

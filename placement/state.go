@@ -12,8 +12,7 @@ import (
 // State says what is handed out on a node: the kubelet's checkpoints and what its device plugins said. It belongs to the
 // Model that made it and is not safe for concurrent use while it is changed. Admit, Decide and Explain only read it.
 type State struct {
-	m          *Model
-	generation uint64
+	m *Model
 	// shared is defaultCpuSet: every CPU that no container has to itself. Empty without the static CPU manager.
 	shared topology.CPUSet
 	book   *memory.Book // nil without the static memory manager
@@ -49,16 +48,8 @@ func (m *Model) newEmpty() *State {
 	if m.mem != nil {
 		s.book = m.mem.NewBook()
 	}
-	s.touch()
 	return s
 }
-
-// touch gives the state a generation of its own.
-func (s *State) touch() { s.generation = s.m.generations.Add(1) }
-
-// Generation names what the state holds: two states of one Model with the same generation are equal, and every change
-// brings a new one. Together with Request.Fingerprint it is a key under which verdicts can be kept.
-func (s *State) Generation() uint64 { return s.generation }
 
 // Clone returns an independent copy.
 func (s *State) Clone() *State {
@@ -72,7 +63,7 @@ func (s *State) CopyFrom(o *State) {
 	if s == o {
 		return
 	}
-	s.m, s.generation, s.shared, s.last = o.m, o.generation, o.shared, o.last
+	s.m, s.shared, s.last = o.m, o.shared, o.last
 	s.pods, s.uids = append(s.pods[:0], o.pods...), o.uids
 	if o.book != nil {
 		if s.book == nil {

@@ -86,7 +86,6 @@ func (m *Model) StateOf(snap *Snapshot) (*State, error) {
 			return nil, err
 		}
 	}
-	s.touch()
 	if err := s.Check(); err != nil {
 		return nil, err
 	}

@@ -279,9 +279,6 @@ func intersect(ps []piece, w *words) (common []piece, size int) {
 // CPUs returns the set of all CPUs of the node.
 func (t *Topology) CPUs() topology.CPUSet { return t.all }
 
-// CPUsPerCore is the kubelet's integer average, 0 never.
-func (t *Topology) CPUsPerCore() int { return t.perCore }
-
 // Regular says that every core and every socket has as many CPUs as the average and that no group spans two of
 // those above it. CPUs are then only taken from those available, and as many as asked for. On other nodes
 // (offline siblings, hybrid processors) the kubelet may hand out CPUs that others hold: kubernetes#140495, #124066.

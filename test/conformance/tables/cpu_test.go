@@ -54,7 +54,7 @@ func take(in *takeIn, out *cpusOut) error {
 	if err != nil {
 		return err
 	}
-	if in.Group > 1 && in.Group != t.CPUsPerCore() {
+	if in.Group > 1 && in.Group != in.Topology.NumCPUs/in.Topology.NumCores {
 		return errLeftOut // no kubelet asks for that
 	}
 	var got topology.CPUSet
