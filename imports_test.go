@@ -42,10 +42,13 @@ internal/ledger           : topology placement
 internal/sim              : topology placement internal/ledger
 internal/cases            : topology placement
 internal/wire             : topology placement api/... internal/kubeletstate
+internal/suggest          :
+internal/strict           : internal/suggest internal/wire
+internal/kubeletconfig    : internal/strict internal/wire
 internal/replay           : topology placement/... internal/cases internal/wire
 
 internal/scheduler        : topology placement internal/ledger internal/wire internal/version api/...
-internal/agent            : topology placement sysfs internal/wire internal/kubeletstate api/...
+internal/agent            : topology placement sysfs internal/wire internal/kubeletconfig internal/kubeletstate api/...
 internal/cli              : topology/... placement sysfs api/... internal/capture internal/machineview internal/cases internal/replay internal/kubeletstate internal/ledger internal/sim internal/wire internal/version
 internal/controlplane     : deploy
 internal/sampleplugin     : topology

@@ -3,27 +3,19 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
-	"sigs.k8s.io/yaml"
 
-	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/internal/kubeletconfig"
 )
-
-// maxConfigBytes bounds a configuration file and an answer of /configz.
-const maxConfigBytes = 1 << 20
 
 // ConfigSource tells the effective KubeletConfiguration: ConfigFile or Configz makes one.
 type ConfigSource struct {
@@ -32,121 +24,12 @@ type ConfigSource struct {
 	paths configPaths
 }
 
-// ConfigFile reads a KubeletConfiguration in YAML or JSON, and merges the drop-ins of dir, if it is not "", over it, as
-// the kubelet does (cmd/kubelet/app, mergeKubeletConfigurations): files that end in .conf, in lexical order, each a JSON
-// merge patch (RFC 7396).
+// ConfigFile reads a KubeletConfiguration in YAML or JSON, and merges the drop-ins of dir, if it is not "", over
+// it, as the kubelet does.
 func ConfigFile(path, dir string) ConfigSource {
-	read := func(context.Context) (*kubeletv1beta1.KubeletConfiguration, error) {
-		merged, err := readObject(path)
-		if err != nil {
-			return nil, err
-		}
-		completeEviction(merged)
-		if dir == "" {
-			return decodeConfig(path, merged)
-		}
-		err = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() || filepath.Ext(name) != ".conf" {
-				return err
-			}
-			patch, err := readObject(name)
-			if err == nil {
-				merge(merged, patch)
-			}
-			return err
-		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("kubelet configuration drop-ins: %w", err)
-		}
-		settleEviction(merged)
-		return decodeConfig(path, merged)
-	}
+	files := kubeletconfig.Files{File: path, Dir: dir}
+	read := func(context.Context) (*kubeletv1beta1.KubeletConfiguration, error) { return files.Read() }
 	return ConfigSource{read: read, paths: configPaths{path, dir}}
-}
-
-const (
-	hardEviction  = "evictionHard"
-	mergeEviction = "mergeDefaultEvictionSettings"
-)
-
-// completeEviction gives the configuration file the threshold of memory.available if it leaves it out. The kubelet does so before it
-// merges drop-ins over it (loadConfigFile of cmd/kubelet/app), which so replace single thresholds; no other concerns placement.
-func completeEviction(object map[string]any) {
-	const signal = "memory.available"
-	own, ok := object[hardEviction].(map[string]any)
-	_, set := own[signal]
-	switch merge, _ := object[mergeEviction].(bool); {
-	case object[hardEviction] == nil:
-		object[hardEviction] = map[string]any{signal: wire.DefaultEviction}
-	case ok && merge && !set:
-		own[signal] = wire.DefaultEviction
-	}
-}
-
-// settleEviction says that what the object lacks is not there: the kubelet fills in nothing after drop-ins, nor in what it tells.
-func settleEviction(object map[string]any) {
-	delete(object, mergeEviction) // of a drop-in it comes too late
-	if object[hardEviction] == nil {
-		object[hardEviction] = map[string]any{}
-	}
-}
-
-func readObject(path string) (map[string]any, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("kubelet configuration: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("kubelet configuration: %w", err)
-	}
-	if len(data) > maxConfigBytes {
-		return nil, fmt.Errorf("kubelet configuration %s: more than %d bytes", path, maxConfigBytes)
-	}
-	var out map[string]any
-	if err := yaml.Unmarshal(data, &out); err != nil {
-		return nil, fmt.Errorf("kubelet configuration %s: %w", path, err)
-	}
-	if kind, ok := out["kind"].(string); ok && kind != "KubeletConfiguration" {
-		return nil, fmt.Errorf("kubelet configuration %s: kind: %q: want KubeletConfiguration", path, kind)
-	}
-	if out == nil {
-		out = map[string]any{}
-	}
-	return out, nil
-}
-
-// merge applies a JSON merge patch.
-func merge(into, patch map[string]any) {
-	for k, v := range patch {
-		sub, isMap := v.(map[string]any)
-		old, wasMap := into[k].(map[string]any)
-		switch {
-		case v == nil:
-			delete(into, k)
-		case isMap && wasMap:
-			merge(old, sub)
-		case isMap:
-			fresh := map[string]any{}
-			merge(fresh, sub)
-			into[k] = fresh
-		default:
-			into[k] = v
-		}
-	}
-}
-
-func decodeConfig(where string, object map[string]any) (*kubeletv1beta1.KubeletConfiguration, error) {
-	data, err := json.Marshal(object)
-	if err != nil {
-		return nil, fmt.Errorf("kubelet configuration %s: %w", where, err)
-	}
-	out := &kubeletv1beta1.KubeletConfiguration{}
-	if err := json.Unmarshal(data, out); err != nil {
-		return nil, fmt.Errorf("kubelet configuration %s: %w", where, err)
-	}
-	return out, nil
 }
 
 // Configz asks a kubelet's /configz at url ("https://10.0.0.7:10250/configz") with an HTTP client that is authorised for
@@ -165,7 +48,7 @@ func Configz(client *http.Client, url string) ConfigSource {
 			return nil, fmt.Errorf("configz: %w", err)
 		}
 		defer resp.Body.Close()
-		data, err := io.ReadAll(io.LimitReader(resp.Body, maxConfigBytes))
+		data, err := io.ReadAll(io.LimitReader(resp.Body, kubeletconfig.MaxBytes))
 		if err != nil {
 			return nil, fmt.Errorf("configz %s: %w", url, err)
 		}
@@ -178,8 +61,8 @@ func Configz(client *http.Client, url string) ConfigSource {
 		if err := json.Unmarshal(data, &answer); err != nil || answer.Config == nil {
 			return nil, fmt.Errorf("configz %s: want an object with kubeletconfig (%v)", url, err)
 		}
-		settleEviction(answer.Config) // an empty evictionHard is left out of the answer
-		return decodeConfig(url, answer.Config)
+		kubeletconfig.SettleEviction(answer.Config) // an empty evictionHard is left out of the answer
+		return kubeletconfig.Decode(url, answer.Config)
 	}}
 }
 

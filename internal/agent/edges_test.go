@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -30,45 +29,6 @@ func writeFile(t *testing.T, path, text string) {
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestConfigFileAndDropIns(t *testing.T) {
-	dir := t.TempDir()
-	file, drop := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "conf.d")
-	writeFile(t, file, "kind: KubeletConfiguration\ncpuManagerPolicy: none\nkubeReserved: {cpu: 100m, memory: 1Gi}\nreservedSystemCPUs: \"0\"\n")
-	writeFile(t, filepath.Join(drop, "20.conf"), "kind: KubeletConfiguration\nreservedSystemCPUs: \"0-1\"\nkubeReserved: {cpu: 200m}\n")
-	writeFile(t, filepath.Join(drop, "10.conf"), "cpuManagerPolicy: static\nreservedSystemCPUs: \"5\"\n")
-	writeFile(t, filepath.Join(drop, "sub", "30.conf"), "kubeReserved: {memory: null}\n")
-	writeFile(t, filepath.Join(drop, "40.yaml"), "cpuManagerPolicy: none\n") // not a .conf
-	c, err := ConfigFile(file, drop).read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.CPUManagerPolicy != "static" || c.ReservedSystemCPUs != "0-1" || !reflect.DeepEqual(c.KubeReserved, map[string]string{"cpu": "200m"}) {
-		t.Errorf("got policy %q, reserved %q, %v", c.CPUManagerPolicy, c.ReservedSystemCPUs, c.KubeReserved)
-	}
-	if c, err = ConfigFile(file, filepath.Join(dir, "absent")).read(t.Context()); err != nil || c.CPUManagerPolicy != "none" {
-		t.Errorf("without drop-ins: %v, error %v", c, err)
-	}
-}
-
-func TestConfigFileRefuses(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"kind.yaml":   "kind: Pod\n",
-		"broken.yaml": "cpuManagerPolicy: [\n",
-		"type.yaml":   "cpuManagerPolicy: {a: b}\n",
-		"large.yaml":  strings.Repeat("#", maxConfigBytes+1),
-	} {
-		path := filepath.Join(dir, name)
-		writeFile(t, path, text)
-		if _, err := ConfigFile(path, "").read(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: got error %v, want one that names the file", name, err)
-		}
-	}
-	if _, err := ConfigFile(filepath.Join(dir, "absent"), "").read(t.Context()); err == nil {
-		t.Error("an absent file is no default")
 	}
 }
 
@@ -102,16 +62,6 @@ func TestConfigz(t *testing.T) {
 	if _, err := source.read(t.Context()); err == nil || !strings.Contains(err.Error(), "nodes/configz") {
 		t.Errorf("forbidden: got error %v", err)
 	}
-}
-
-func FuzzMergedConfig(f *testing.F) {
-	f.Add("cpuManagerPolicy: static", "kubeReserved: {cpu: 1}")
-	f.Fuzz(func(t *testing.T, base, patch string) {
-		dir := t.TempDir()
-		writeFile(t, filepath.Join(dir, "a"), base)
-		writeFile(t, filepath.Join(dir, "d", "b.conf"), patch)
-		_, _ = ConfigFile(filepath.Join(dir, "a"), filepath.Join(dir, "d")).read(context.Background())
-	})
 }
 
 func TestGates(t *testing.T) {
@@ -285,41 +235,5 @@ func TestPodThatCameBackUnderItsName(t *testing.T) {
 	}
 	if second := all["second"]; !second.ended.IsZero() || second.apiUID != "second" {
 		t.Errorf("the second is not: %+v", second)
-	}
-}
-
-// TestEvictionBeforeDropIns: the thresholds that the file leaves out are filled in before drop-ins replace single ones.
-func TestEvictionBeforeDropIns(t *testing.T) {
-	for _, tc := range []struct{ file, drop, want string }{
-		{"{}", "", "100Mi"},
-		{"{}", `{"evictionHard":{"nodefs.available":"3%"}}`, "100Mi"},
-		{"{}", `{"evictionHard":{"memory.available":"1Gi"}}`, "1Gi"},
-		{"{}", `{"evictionHard":{"memory.available":null}}`, ""},
-		{"{}", `{"evictionHard":null}`, ""},
-		{`{"evictionHard":null}`, "", "100Mi"},
-		{`{"evictionHard":{"nodefs.available":"3%"}}`, "", ""},
-		{`{"evictionHard":{"nodefs.available":"3%"},"mergeDefaultEvictionSettings":true}`, "", "100Mi"},
-		{`{"evictionHard":{"nodefs.available":"3%"}}`, `{"mergeDefaultEvictionSettings":true}`, ""},
-	} {
-		dir := t.TempDir()
-		for name, text := range map[string]string{"file": tc.file, "d/1.conf": tc.drop} {
-			if text == "" {
-				continue
-			}
-			path := filepath.Join(dir, name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		c, err := ConfigFile(filepath.Join(dir, "file"), filepath.Join(dir, "d")).read(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := c.EvictionHard["memory.available"]; got != tc.want || c.EvictionHard == nil || tc.drop != "" && c.MergeDefaultEvictionSettings != nil {
-			t.Errorf("%s and %s: memory.available %q, want %q; %+v", tc.file, tc.drop, got, tc.want, c.EvictionHard)
-		}
 	}
 }

@@ -1,0 +1,168 @@
+// Package kubeletconfig reads a kubelet's configuration from its file and drop-ins, merged as the kubelet
+// merges them (cmd/kubelet/app, mergeKubeletConfigurations).
+package kubeletconfig
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/strict"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// MaxBytes bounds a configuration file, and what a kubelet answers when it is asked.
+const MaxBytes = 1 << 20
+
+// Files are where a configuration lies.
+type Files struct {
+	// File is YAML or JSON.
+	File string
+	// Dir has drop-ins: files that end in .conf, in lexical order, each a JSON merge patch (RFC 7396). "" or a
+	// directory that is not there: none.
+	Dir string
+	// Strict refuses fields that a KubeletConfiguration does not have. A running kubelet passes over them.
+	Strict bool
+}
+
+// Read returns the configuration with the drop-ins merged over it.
+func (f Files) Read() (*kubeletv1beta1.KubeletConfiguration, error) {
+	merged, err := f.object(f.File)
+	if err != nil {
+		return nil, err
+	}
+	completeEviction(merged)
+	if f.Dir == "" {
+		return Decode(f.File, merged)
+	}
+	err = filepath.WalkDir(f.Dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || filepath.Ext(name) != ".conf" {
+			return err
+		}
+		patch, err := f.object(name)
+		if err == nil {
+			merge(merged, patch)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("kubelet configuration drop-ins: %w", err)
+	}
+	SettleEviction(merged)
+	return Decode(f.File, merged)
+}
+
+const (
+	hardEviction  = "evictionHard"
+	mergeEviction = "mergeDefaultEvictionSettings"
+)
+
+// completeEviction gives the file the threshold of memory.available if it leaves it out. The kubelet does so
+// before it merges drop-ins over it (loadConfigFile of cmd/kubelet/app), which so replace single thresholds. No
+// other threshold concerns placement.
+func completeEviction(object map[string]any) {
+	const signal = "memory.available"
+	own, ok := object[hardEviction].(map[string]any)
+	_, set := own[signal]
+	switch merge, _ := object[mergeEviction].(bool); {
+	case object[hardEviction] == nil:
+		object[hardEviction] = map[string]any{signal: wire.DefaultEviction}
+	case ok && merge && !set:
+		own[signal] = wire.DefaultEviction
+	}
+}
+
+// SettleEviction says that what the object lacks is not there: the kubelet fills in nothing after drop-ins, nor
+// in what it tells of itself.
+func SettleEviction(object map[string]any) {
+	delete(object, mergeEviction) // of a drop-in it comes too late
+	if object[hardEviction] == nil {
+		object[hardEviction] = map[string]any{}
+	}
+}
+
+func (f Files) object(path string) (map[string]any, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("kubelet configuration: %w", err)
+	}
+	var out map[string]any
+	if err := yaml.Unmarshal(data, &out); err != nil {
+		return nil, fmt.Errorf("kubelet configuration %s: %w", path, err)
+	}
+	if kind, ok := out["kind"].(string); ok && kind != "KubeletConfiguration" {
+		return nil, fmt.Errorf("kubelet configuration %s: kind: %q: want KubeletConfiguration", path, kind)
+	}
+	if out == nil {
+		out = map[string]any{}
+	}
+	if f.Strict {
+		return out, check(path, data)
+	}
+	return out, nil
+}
+
+// check reads a file as strictly as somebody wishes who wrote it by hand.
+func check(path string, data []byte) error {
+	var c kubeletv1beta1.KubeletConfiguration
+	if err := strict.Unmarshal("KubeletConfiguration", data, &c); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if want := kubeletv1beta1.SchemeGroupVersion.String(); c.Kind == "" || c.APIVersion != want {
+		return fmt.Errorf("%s: apiVersion %q, kind %q: want %s, KubeletConfiguration", path, c.APIVersion, c.Kind, want)
+	}
+	return nil
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
+	if err == nil && len(data) > MaxBytes {
+		err = fmt.Errorf("%s: more than %d bytes", path, MaxBytes)
+	}
+	return data, err
+}
+
+// merge applies a JSON merge patch.
+func merge(into, patch map[string]any) {
+	for k, v := range patch {
+		sub, isMap := v.(map[string]any)
+		old, wasMap := into[k].(map[string]any)
+		switch {
+		case v == nil:
+			delete(into, k)
+		case isMap && wasMap:
+			merge(old, sub)
+		case isMap:
+			fresh := map[string]any{}
+			merge(fresh, sub)
+			into[k] = fresh
+		default:
+			into[k] = v
+		}
+	}
+}
+
+// Decode makes a KubeletConfiguration of an object; where names its source in errors.
+func Decode(where string, object map[string]any) (*kubeletv1beta1.KubeletConfiguration, error) {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("kubelet configuration %s: %w", where, err)
+	}
+	out := &kubeletv1beta1.KubeletConfiguration{}
+	if err := json.Unmarshal(data, out); err != nil {
+		return nil, fmt.Errorf("kubelet configuration %s: %w", where, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,140 @@
+package kubeletconfig
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+)
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(file, dir string) (*kubeletv1beta1.KubeletConfiguration, error) {
+	return Files{File: file, Dir: dir}.Read()
+}
+
+func TestReadMergesDropIns(t *testing.T) {
+	dir := t.TempDir()
+	file, drop := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "conf.d")
+	writeFile(t, file, "kind: KubeletConfiguration\ncpuManagerPolicy: none\nkubeReserved: {cpu: 100m, memory: 1Gi}\nreservedSystemCPUs: \"0\"\n")
+	writeFile(t, filepath.Join(drop, "20.conf"), "kind: KubeletConfiguration\nreservedSystemCPUs: \"0-1\"\nkubeReserved: {cpu: 200m}\n")
+	writeFile(t, filepath.Join(drop, "10.conf"), "cpuManagerPolicy: static\nreservedSystemCPUs: \"5\"\n")
+	writeFile(t, filepath.Join(drop, "sub", "30.conf"), "kubeReserved: {memory: null}\n")
+	writeFile(t, filepath.Join(drop, "40.yaml"), "cpuManagerPolicy: none\n") // not a .conf
+	c, err := read(file, drop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.CPUManagerPolicy != "static" || c.ReservedSystemCPUs != "0-1" || !reflect.DeepEqual(c.KubeReserved, map[string]string{"cpu": "200m"}) {
+		t.Errorf("got policy %q, reserved %q, %v", c.CPUManagerPolicy, c.ReservedSystemCPUs, c.KubeReserved)
+	}
+	if c, err = read(file, filepath.Join(dir, "absent")); err != nil || c.CPUManagerPolicy != "none" {
+		t.Errorf("without drop-ins: %v, error %v", c, err)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"kind.yaml":   "kind: Pod\n",
+		"broken.yaml": "cpuManagerPolicy: [\n",
+		"type.yaml":   "cpuManagerPolicy: {a: b}\n",
+		"large.yaml":  strings.Repeat("#", MaxBytes+1),
+	} {
+		path := filepath.Join(dir, name)
+		writeFile(t, path, text)
+		if _, err := read(path, ""); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got error %v, want one that names the file", name, err)
+		}
+	}
+	if _, err := read(filepath.Join(dir, "absent"), ""); err == nil {
+		t.Error("an absent file is no default")
+	}
+}
+
+func FuzzMergedConfig(f *testing.F) {
+	f.Add("cpuManagerPolicy: static", "kubeReserved: {cpu: 1}")
+	f.Fuzz(func(t *testing.T, base, patch string) {
+		dir := t.TempDir()
+		writeFile(t, filepath.Join(dir, "a"), base)
+		writeFile(t, filepath.Join(dir, "d", "b.conf"), patch)
+		if c, err := read(filepath.Join(dir, "a"), filepath.Join(dir, "d")); (c == nil) == (err == nil) {
+			t.Errorf("got %v, error %v", c, err)
+		}
+	})
+}
+
+// TestEvictionBeforeDropIns: the thresholds that the file leaves out are filled in before drop-ins replace single ones.
+func TestEvictionBeforeDropIns(t *testing.T) {
+	for _, tc := range []struct{ file, drop, want string }{
+		{"{}", "", "100Mi"},
+		{"{}", `{"evictionHard":{"nodefs.available":"3%"}}`, "100Mi"},
+		{"{}", `{"evictionHard":{"memory.available":"1Gi"}}`, "1Gi"},
+		{"{}", `{"evictionHard":{"memory.available":null}}`, ""},
+		{"{}", `{"evictionHard":null}`, ""},
+		{`{"evictionHard":null}`, "", "100Mi"},
+		{`{"evictionHard":{"nodefs.available":"3%"}}`, "", ""},
+		{`{"evictionHard":{"nodefs.available":"3%"},"mergeDefaultEvictionSettings":true}`, "", "100Mi"},
+		{`{"evictionHard":{"nodefs.available":"3%"}}`, `{"mergeDefaultEvictionSettings":true}`, ""},
+	} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"file": tc.file, "d/1.conf": tc.drop} {
+			if text == "" {
+				continue
+			}
+			path := filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, err := read(filepath.Join(dir, "file"), filepath.Join(dir, "d"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.EvictionHard["memory.available"]; got != tc.want || c.EvictionHard == nil || tc.drop != "" && c.MergeDefaultEvictionSettings != nil {
+			t.Errorf("%s and %s: memory.available %q, want %q; %+v", tc.file, tc.drop, got, tc.want, c.EvictionHard)
+		}
+	}
+}
+
+// TestStrict: of a field that does not exist, or a value of another type, the error says what would be right.
+func TestStrict(t *testing.T) {
+	const kind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	for name, c := range map[string]struct{ file, drop, want string }{
+		"sound":          {kind + "cpuManagerPolicy: static", kind + "cpuManagerPolicy: none", ""},
+		"typo":           {kind + "cpuManagerPolicee: static", "", `cpuManagerPolicee: "static": want a known field (did you mean "cpuManagerPolicy"?)`},
+		"typo in drop":   {kind, kind + "topologyManagerPolic: none", "1.conf: KubeletConfiguration: topologyManagerPolic"},
+		"no kind":        {"cpuManagerPolicy: static", "", "want kubelet.config.k8s.io/v1beta1, KubeletConfiguration"},
+		"other release":  {"apiVersion: kubelet.config.k8s.io/v1\nkind: KubeletConfiguration", "", "want kubelet.config.k8s.io/v1beta1"},
+		"without quotes": {kind + "cpuManagerPolicyOptions: {full-pcpus-only: true}", "", `cpuManagerPolicyOptions[full-pcpus-only]: "true": want a string: put quotes around it`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeFile(t, filepath.Join(dir, "file"), c.file)
+			if c.drop != "" {
+				writeFile(t, filepath.Join(dir, "d", "1.conf"), c.drop)
+			}
+			got, err := Files{File: filepath.Join(dir, "file"), Dir: filepath.Join(dir, "d"), Strict: true}.Read()
+			switch {
+			case c.want == "" && (err != nil || got.CPUManagerPolicy != "none"):
+				t.Errorf("got %+v, error %v", got, err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("error %v, want %s", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,45 @@
+package suggest
+
+import "testing"
+
+func TestNearest(t *testing.T) {
+	verbs := []string{"place", "explain", "nodes", "pods", "fit", "topology", "check", "replay"}
+	for word, want := range map[string]string{
+		"topolgy": "topology", "plaec": "place", "explian": "explain", "node": "nodes", "Fit": "fit", "fti": "fit",
+		"": "", "place": "", "zzz": "", "delete": "", "relay": "replay",
+	} {
+		if got := Nearest(word, verbs); got != want {
+			t.Errorf("%q: got %q, want %q", word, got, want)
+		}
+	}
+	if got := DidYouMean("container", []string{"volumes", "containers"}); got != ` (did you mean "containers"?)` {
+		t.Errorf("got %q", got)
+	}
+}
+
+// FuzzDistance holds the rows against the definition, and the symmetry that a distance has.
+func FuzzDistance(f *testing.F) {
+	f.Add("abc", "acb")
+	f.Add("", "x")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if len(a) > 7 || len(b) > 7 {
+			return
+		}
+		if got, want := distance(a, b), slow(a, b); got != want || got != distance(b, a) {
+			t.Errorf("%q, %q: %d, want %d, and the other way round %d", a, b, got, want, distance(b, a))
+		}
+	})
+}
+
+// slow is the recursive definition of the optimal string alignment.
+func slow(a, b string) int {
+	if a == "" || b == "" {
+		return len(a) + len(b)
+	}
+	la, lb := len(a)-1, len(b)-1
+	d := min(slow(a[:la], b)+1, slow(a, b[:lb])+1, slow(a[:la], b[:lb])+differ(a[la], b[lb]))
+	if la > 0 && lb > 0 && a[la] == b[lb-1] && a[la-1] == b[lb] {
+		d = min(d, slow(a[:la-1], b[:lb-1])+1)
+	}
+	return d
+}
