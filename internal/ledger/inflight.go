@@ -240,7 +240,7 @@ func (n *Node) see(s Sighting) bool {
 	switch {
 	case p == nil:
 		n.meet(s)
-	case p.stage == reservedStage || s.Turn > 0 && (p.stage == afloatStage || p.isOther(s.Turn)):
+	case p.stage == reservedStage || s.Turn > 0 && (p.stage == afloatStage && !p.listed || p.isOther(s.Turn)):
 		// The Binding was written after all, in the order that it says.
 		n.forget(s.UID)
 		n.meet(s)
@@ -287,7 +287,7 @@ func (n *Node) meet(s Sighting) {
 	n.turn = max(n.turn, s.Turn)
 	switch {
 	case n.report.Has(s.UID):
-		p.stage, p.promise = landedStage, nil
+		p.stage, p.promise, p.listed = landedStage, nil, true
 	case s.Turn > 0:
 		p.stage = postedStage
 		n.insertPosted(p)

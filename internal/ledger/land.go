@@ -92,11 +92,16 @@ func (n *Node) accept(r *Report) []PromiseOutcome {
 	return landings
 }
 
-// hasStrangers says whether the report is the first to list a pod that holds something and that nobody has told of: the watch of
-// pods can be later than that of reports.
+// hasStrangers says whether a pod holds something that the report before did not tell of. Nobody
+// has told of it, as the watch of pods can be later than that of reports. Or it held nothing: its
+// kubelet had let go of it, forgot why when it was killed, and has admitted it anew
+// (docs/kubelet-defects.md).
 func (n *Node) hasStrangers(r *Report) bool {
 	for uid := range r.pods {
-		if n.pods[uid] == nil && !n.report.Has(uid) && r.pods[uid].holds {
+		if !r.pods[uid].holds {
+			continue
+		}
+		if n.pods[uid] == nil && !n.report.Has(uid) || n.report.Has(uid) && !n.report.pods[uid].holds {
 			return true
 		}
 	}
@@ -121,15 +126,17 @@ func (n *Node) settle(newest int64) {
 	}
 }
 
-// land notes that the report lists the pod, and says how its promise turned out if that is known by that. A pod that is listed
-// with nothing may have been released already: it was deleted before it was admitted, and we are about to hear of that.
+// land notes that the report lists the pod, and says how its promise turned out if that is known by
+// that. A pod that is listed with nothing, or with part of what was promised, may have been
+// released already, or be under way to that: the kubelet's managers let go one after the other. We
+// are about to hear of its deletion then.
 func (p *pod) land(r *Report) (l PromiseOutcome, told bool) {
 	found, promise := r.pods[p.uid].alloc, p.promise
 	again := promise == nil
 	if again {
 		promise = p.owed
 	}
-	p.stage, p.promise, p.owed = landedStage, nil, nil
+	p.stage, p.promise, p.owed, p.listed = landedStage, nil, nil, true
 	if promise == nil {
 		return l, false
 	}
@@ -137,7 +144,7 @@ func (p *pod) land(r *Report) (l PromiseOutcome, told bool) {
 		UID: p.uid, Exact: promise.Exact, Kept: kept(&promise.Decision, &found), Contended: p.contended,
 		Promised: promise.Decision, Found: found,
 	}
-	if l.Kept || r.pods[p.uid].holds {
+	if l.Kept || !part(&promise.Decision, &found) {
 		return l, true
 	}
 	if !again && !p.ending {
@@ -152,6 +159,22 @@ func kept(d *placement.Decision, found *placement.PodAllocation) bool {
 	for i := range d.Containers {
 		c := &d.Containers[i]
 		if !keptContainer(c, containerOf(found, c.Name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// part says whether nothing was found but what was promised, all of a kind or none of it.
+func part(d *placement.Decision, found *placement.PodAllocation) bool {
+	for i := range found.Containers {
+		f := &found.Containers[i]
+		var c placement.ContainerDecision
+		if k := slices.IndexFunc(d.Containers, func(c placement.ContainerDecision) bool { return c.Name == f.Name }); k >= 0 {
+			c = d.Containers[k]
+		}
+		if !(f.CPUs.IsEmpty() || f.CPUs == c.CPUs) || !(len(f.Memory) == 0 || slices.Equal(f.Memory, c.Memory)) ||
+			!(len(f.Devices) == 0 || slices.EqualFunc(f.Devices, c.Devices, sameDevices)) {
 			return false
 		}
 	}

@@ -51,9 +51,11 @@ type pod struct {
 	seen bool
 	// inherited: as in Sighting.
 	inherited bool
+	// listed: some report has listed it, so that its promise is settled.
+	listed bool
 	// promise is the decision of the Binding; nil when we made none.
 	promise *Promise
-	// owed is a promise that a report has contradicted by listing the pod with nothing: the next one decides.
+	// owed is a promise that a report has contradicted by listing the pod with nothing, or with part of it: the next one decides.
 	owed *Promise
 	// contended: since the decision, a pod has turned up of which nobody knows whether it comes before or after, or news have
 	// come that are older than the Binding.

@@ -1,0 +1,121 @@
+package ledger
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// listing is a report of the kubelet that lists the pod with these CPUs and devices beside what the
+// kubelet holds.
+func (k *kubelet) listing(uid, cpuList string, devices ...placement.DeviceAllocation) *Report {
+	k.t.Helper()
+	k.seq++
+	set := parseCPUs(k.t, cpuList)
+	pod := placement.PodAllocation{UID: uid}
+	if !set.IsEmpty() || len(devices) > 0 {
+		pod.Containers = []placement.ContainerAllocation{{Name: "c", CPUs: set, Devices: devices}}
+	}
+	snap := k.s.Snapshot()
+	snap.Pods = append(snap.Pods, pod)
+	snap.Devices = []placement.DevicePool{{Resource: "gpu", Devices: []placement.Device{{ID: "g0"}, {ID: "g1"}}}}
+	snap.SharedCPUs = snap.SharedCPUs.AndNot(&set)
+	r, err := NewReport(k.seq, k.m, &snap, k.over)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return r
+}
+
+func parseCPUs(t testing.TB, text string) topology.CPUSet {
+	t.Helper()
+	set, err := topology.ParseCPUList(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// TestAPromiseIsToldOnce: the watch of pods may be behind that of reports by a pod's whole life.
+// What it then tells of a pod that has landed and left does not bring its promise back.
+func TestAPromiseIsToldOnce(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := open(t, k)
+	a := cpus("a", 2)
+	reserve(t, n, a)
+	_, d := post(t, n, "a")
+	if l := n.Accept(k.listing("a", d.Containers[0].CPUs.String())); len(l) != 1 || !l[0].Kept {
+		t.Fatalf("landings %+v", l)
+	}
+	n.Accept(k.report()) // it has left
+	n.See(Sighting{UID: "a", Request: a, Turn: 1, Promise: &Promise{Decision: d, Exact: true}})
+	n.Gone("a", time.Unix(1, 0))
+	if l := n.Accept(k.listing("a", "14-15")); len(l) > 0 { // a kubelet that starts admits it anew
+		t.Errorf("told %+v, want nothing: its promise was kept before", l)
+	}
+	check(t, n)
+}
+
+// TestWhatIsHalfReleasedIsJudgedLater: the kubelet's managers let go of what an ended pod held one
+// after the other. A report from in between may be the first that is read here, and older news than
+// it the last.
+func TestWhatIsHalfReleasedIsJudgedLater(t *testing.T) {
+	gpu := []placement.DeviceAllocation{{Resource: "gpu", IDs: []string{"g0"}}}
+	for _, tc := range []struct {
+		name    string
+		cpus    string
+		devices []placement.DeviceAllocation
+		ending  bool // the API says so after the first report
+		told    int  // by which report that its promise was broken; 0: by none
+	}{
+		{"devices are left", "", gpu, true, 0},
+		{"CPUs are left", "1,9", nil, true, 0},
+		{"half was never handed out", "1,9", nil, false, 2},
+		{"other CPUs", "2,10", gpu, true, 1},
+		{"other CPUs, and no device", "2,10", nil, true, 1},
+		{"other devices", "", []placement.DeviceAllocation{{Resource: "gpu", IDs: []string{"g1"}}}, true, 1},
+	} {
+		k := newKubelet(t, model(t, twoSockets, pinning))
+		n := open(t, k)
+		a := cpus("a", 2)
+		d := placement.Decision{UID: "a", Containers: []placement.ContainerDecision{{Name: "c", CPUs: parseCPUs(t, "1,9"), Devices: gpu}}}
+		n.See(Sighting{UID: "a", Request: a, Turn: 1, Promise: &Promise{Decision: d, Exact: true}})
+		told := 0
+		for i := range 3 {
+			if l := n.Accept(k.listing("a", tc.cpus, tc.devices...)); len(l) == 1 && !l[0].Kept {
+				told = i + 1
+			}
+			if tc.ending {
+				n.See(Sighting{UID: "a", Request: a, Turn: 1, Ending: true})
+			}
+			check(t, n)
+		}
+		if told != tc.told {
+			t.Errorf("%s: told by report %d, want %d", tc.name, told, tc.told)
+		}
+	}
+}
+
+// TestAPodThatComesBackIsNobodysMistake: a kubelet that starts refuses a pod which runs, and has
+// let go of its CPUs; what is bound then is promised those. Killed before the API has been told, it
+// admits the refused pod anew, and before the others.
+func TestAPodThatComesBackIsNobodysMistake(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := open(t, k)
+	back, ours := cpus("back", 8), cpus("ours", 8)
+	n.See(Sighting{UID: "back", Request: back})
+	n.Accept(k.listing("back", "4-7,12-15"))
+	n.Accept(k.listing("back", ""))
+	reserve(t, n, ours)
+	if p, d := post(t, n, "ours"); !p.Answer.Exact || d.Containers[0].CPUs != parseCPUs(t, "4-7,12-15") {
+		t.Fatalf("posting %+v, %+v: want what is free", p, d)
+	}
+	n.See(Sighting{UID: "ours", Request: ours, Turn: 1})
+	k.must(cpus("ours", 2))
+	if l := n.Accept(k.listing("back", "4-7,12-15")); len(l) != 1 || l[0].Kept || !l[0].Contended {
+		t.Errorf("told %+v, want contended", l)
+	}
+	check(t, n)
+}
