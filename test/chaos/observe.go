@@ -48,6 +48,9 @@ type holding struct {
 	node  string
 	first time.Time
 	last  time.Time
+	// left is since when the checkpoints have had no CPUs of the pod; zero: they have some, or
+	// never had.
+	left  time.Time
 	alloc placement.PodAllocation
 }
 
@@ -58,7 +61,9 @@ type observer struct {
 
 	mu       sync.Mutex
 	pods     map[types.UID]*watched
-	holdings map[string]*holding // by pod UID; kept when the pod has left
+	holdings map[string]*holding  // by pod UID; kept when the pod has left
+	pinned   map[string][]string  // by node: the UIDs of pods that had CPUs in the checkpoints at the last look
+	returned map[string]time.Time // by node: when a pod was last admitted anew (see forgotten)
 	reports  map[string]*v1alpha1.NodeTopology
 	listed   map[string]int64 // by pod UID: the first report that has it
 	tally    tally
@@ -75,13 +80,18 @@ type tally struct {
 	foreign, foreignRefused        int
 	refusedContended               int
 	refusedUnswept                 int
+	readmitted, refusedReturned    int
 	differedContended              int
 	outcomes                       map[string]int // what the scheduler itself says of promises that were not kept
 	leaders                        int
 }
 
 func newObserver(c *cluster, b *book) *observer {
-	return &observer{cluster: c, book: b, pods: map[types.UID]*watched{}, holdings: map[string]*holding{}, reports: map[string]*v1alpha1.NodeTopology{}, listed: map[string]int64{}, tally: tally{outcomes: map[string]int{}}}
+	return &observer{
+		cluster: c, book: b, pods: map[types.UID]*watched{}, reports: map[string]*v1alpha1.NodeTopology{}, listed: map[string]int64{},
+		holdings: map[string]*holding{}, pinned: map[string][]string{}, returned: map[string]time.Time{},
+		tally: tally{outcomes: map[string]int{}},
+	}
 }
 
 // start watches until ctx ends.
@@ -168,9 +178,10 @@ func (w *watched) see(pod *corev1.Pod, gone bool, now time.Time) {
 	}
 }
 
-// lookFor makes sure that what a pod holds that runs has been seen.
+// lookFor makes sure that what a pod holds that runs has been seen, and who holds what when one was
+// refused.
 func (o *observer) lookFor(pod *corev1.Pod) {
-	if pod.Status.Phase != corev1.PodRunning {
+	if phase := pod.Status.Phase; phase != corev1.PodRunning && phase != corev1.PodFailed {
 		return
 	}
 	for i := range o.cluster.specs {
@@ -180,14 +191,15 @@ func (o *observer) lookFor(pod *corev1.Pod) {
 	}
 }
 
-// afterRestart is for how long a kubelet that has come back may lack what it knew: its device plugins register again.
+// afterRestart is for how long a kubelet that has come back may lack what it knew: its device
+// plugins register again.
 const afterRestart = 20 * time.Second
 
 // refusal tells apart a refusal by a kubelet that has restarted.
 func (o *observer) refusal(w *watched) {
 	node, now := w.pod.Spec.NodeName, time.Now()
 	h := o.holdings[string(w.pod.UID)]
-	_, restarted := o.book.lastKill("node-" + node)
+	died, restarted := o.book.lastKill("node-" + node)
 	switch {
 	case w.foreign:
 		o.tally.foreignRefused++
@@ -201,6 +213,9 @@ func (o *observer) refusal(w *watched) {
 		w.excuse = "the kubelet had not cleared away what ended pods held"
 		o.tally.refusedUnswept++
 		o.book.note(fmt.Sprintf("node %s refused pod %s after its restart, before it had cleared away what ended pods held", node, w.pod.Name))
+	case now.Sub(restarted) < afterRestart && o.returned[node].After(died):
+		w.excuse = "a pod came back of which the kubelet had let go"
+		o.tally.refusedReturned++
 	case o.contended(w, now):
 		o.tally.refusedContended++
 	default:
@@ -208,9 +223,10 @@ func (o *observer) refusal(w *watched) {
 	}
 }
 
-// unswept says whether pods that had ended were still in the checkpoints when the node's kubelet was last killed. The kubelet that
-// comes back admits its first pods before it clears them away: pkg/kubelet/kubelet.go calls sources ready after it has handled
-// their first additions, and the managers' removeStaleState waits for that. The caller holds mu.
+// unswept says whether pods that had ended were still in the checkpoints when the node's kubelet
+// was last killed. The kubelet that comes back admits its first pods before it clears them away:
+// pkg/kubelet/kubelet.go calls sources ready after it has handled their first additions, and the
+// managers' removeStaleState waits for that. The caller holds mu.
 func (o *observer) unswept(node string) bool {
 	died, _ := o.book.lastKill("node-" + node)
 	for uid, h := range o.holdings {
@@ -227,8 +243,9 @@ func asksForGPU(pod *corev1.Pod) bool {
 	return ok
 }
 
-// judge compares an exact placement with what has been seen in the checkpoints. The pod runs, so that its admission is over: a
-// look at the checkpoints since asked shows all it holds, unless it has left.
+// judge compares an exact placement with what has been seen in the checkpoints. The pod runs, so
+// that its admission is over: a look at the checkpoints since asked shows all it holds, unless it
+// has left.
 func (o *observer) judge(w *watched, asked time.Time) {
 	p, found, err := wire.PlacementOf(w.pod)
 	if err != nil {
@@ -293,7 +310,8 @@ func differ(decisions []placement.ContainerDecision, alloc *placement.PodAllocat
 	return ""
 }
 
-// blocks is a text that is equal for equal holdings: blocks of no size hold nothing, and order does not count.
+// blocks is a text that is equal for equal holdings: blocks of no size hold nothing, and order does
+// not count.
 func blocks(all []placement.MemoryBlock) string {
 	var out []string
 	for _, b := range all {
@@ -372,15 +390,15 @@ func berthCheck(stdin []byte, args ...string) string {
 // checkpointPoll is how often checkpoints are read: pods live longer.
 const checkpointPoll = 50 * time.Millisecond
 
-// When checkpoints are held against the machine. A kubelet writes one file after the other, and a change of CPUs in two steps,
-// in between which a fault may stop it: what is not sound must last.
+// When checkpoints are held against the machine. A kubelet writes one file after the other, and a
+// change of CPUs in two steps, in between which a fault may stop it: what is not sound must last.
 const (
 	soundAfter   = 300 * time.Millisecond
 	unsoundAfter = 8 * time.Second
 )
 
-// watchCheckpoints reads a node's checkpoints whenever they have changed, and holds them against the machine when they
-// have not for a while.
+// watchCheckpoints reads a node's checkpoints whenever they have changed, and holds them against
+// the machine when they have not for a while.
 func (o *observer) watchCheckpoints(ctx context.Context, spec *hollow.Spec) {
 	var last kubeletstate.Raw
 	var next, since time.Time // next: of holding against the machine; zero: not before a change
@@ -439,40 +457,77 @@ func (o *observer) look(spec *hollow.Spec) (raw kubeletstate.Raw, ok bool) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i := range snap.Pods {
-		o.remember(spec.Name, &snap.Pods[i])
-	}
+	o.saw(spec.Name, snap.Pods, time.Now())
 	return raw, true
 }
 
-// remember adds what the pod holds to what it has been seen to hold: while it is being admitted that grows. What it has been
-// given does not change.
-func (o *observer) remember(node string, p *placement.PodAllocation) {
+// saw takes in what the checkpoints of a node hold.
+func (o *observer) saw(node string, pods []placement.PodAllocation, now time.Time) {
+	var pinned []string
+	for i := range pods {
+		o.remember(node, &pods[i], now)
+		if hasCPUs(&pods[i]) {
+			pinned = append(pinned, pods[i].UID)
+		}
+	}
+	for _, uid := range o.pinned[node] {
+		if !slices.Contains(pinned, uid) {
+			o.holdings[uid].left = now
+		}
+	}
+	o.pinned[node] = pinned
+}
+
+func hasCPUs(p *placement.PodAllocation) bool {
+	return slices.ContainsFunc(p.Containers, func(c placement.ContainerAllocation) bool { return !c.CPUs.IsEmpty() })
+}
+
+// forgotten says whether the kubelet has let go of the pod's CPUs and was killed after that. It let
+// go because the pod had ended, or because it refused the pod when it started. What it has not told
+// the API by its death it does not know after it, and admits the pod anew
+// (docs/kubelet-defects.md).
+func (o *observer) forgotten(h *holding) bool {
+	died, _ := o.book.lastKill("node-" + h.node)
+	return !h.left.IsZero() && died.After(h.left)
+}
+
+// remember adds what the pod holds to what it has been seen to hold: while it is being admitted
+// that grows. What it has been given does not change, until its kubelet has forgotten it.
+func (o *observer) remember(node string, p *placement.PodAllocation, now time.Time) {
 	h := o.holdings[p.UID]
+	if h != nil && hasCPUs(p) && o.forgotten(h) {
+		o.tally.readmitted++
+		o.returned[node] = now
+		o.book.note(fmt.Sprintf("node %s admitted pod %s anew, whose CPUs it had let go of before it was killed", node, p.UID))
+		h = nil
+	}
 	if h == nil {
-		h = &holding{node: node, first: time.Now(), alloc: placement.PodAllocation{UID: p.UID}}
+		h = &holding{node: node, first: now, alloc: placement.PodAllocation{UID: p.UID}}
 		o.holdings[p.UID] = h
 	}
-	h.last = time.Now()
+	h.last = now
+	if hasCPUs(p) {
+		h.left = time.Time{}
+	}
 	for i := range p.Containers {
-		now := &p.Containers[i]
-		k := slices.IndexFunc(h.alloc.Containers, func(c placement.ContainerAllocation) bool { return c.Name == now.Name })
+		is := &p.Containers[i]
+		k := slices.IndexFunc(h.alloc.Containers, func(c placement.ContainerAllocation) bool { return c.Name == is.Name })
 		if k < 0 {
-			h.alloc.Containers = append(h.alloc.Containers, *now)
+			h.alloc.Containers = append(h.alloc.Containers, *is)
 			continue
 		}
 		was := &h.alloc.Containers[k]
-		if !was.CPUs.IsEmpty() && !now.CPUs.IsEmpty() && was.CPUs != now.CPUs {
-			o.book.violate(fmt.Sprintf("node %s: pod %s, container %s: CPUs went from %s to %s", node, p.UID, now.Name, was.CPUs.String(), now.CPUs.String()), node)
+		if !was.CPUs.IsEmpty() && !is.CPUs.IsEmpty() && was.CPUs != is.CPUs {
+			o.book.violate(fmt.Sprintf("node %s: pod %s, container %s: CPUs went from %s to %s", node, p.UID, is.Name, was.CPUs.String(), is.CPUs.String()), node)
 		}
 		if was.CPUs.IsEmpty() {
-			was.CPUs = now.CPUs
+			was.CPUs = is.CPUs
 		}
-		if len(now.Memory) > 0 {
-			was.Memory = now.Memory
+		if len(is.Memory) > 0 {
+			was.Memory = is.Memory
 		}
-		if len(now.Devices) > 0 {
-			was.Devices = now.Devices
+		if len(is.Devices) > 0 {
+			was.Devices = is.Devices
 		}
 	}
 }

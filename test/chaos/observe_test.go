@@ -22,7 +22,8 @@ var begun = time.Now().Add(-2 * time.Hour)
 
 func after(d time.Duration) time.Time { return begun.Add(d) }
 
-// scene is an observer without a cluster. Its pod "ours" was decided on report 7 and is promised CPUs 2-3.
+// scene is an observer without a cluster. Its pod "ours" was decided on report 7 and is promised
+// CPUs 2-3.
 func scene(t *testing.T) (*observer, *watched) {
 	t.Helper()
 	b := &book{out: io.Discard, begun: begun, counts: map[Kind]int{}, logs: func(string) map[string]string { return nil }}
@@ -56,8 +57,8 @@ func (o *observer) add(name string, bound time.Time) *watched {
 	return w
 }
 
-// TestContended: which pods of others are an excuse for a decision of which the Binding was seen after a minute, and the
-// admission a second later.
+// TestContended: which pods of others are an excuse for a decision of which the Binding was seen
+// after a minute, and the admission a second later.
 func TestContended(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -94,7 +95,8 @@ func TestContended(t *testing.T) {
 	}
 }
 
-// TestBrokenPromisesAreViolations: what the suite is for. Each story breaks one promise, and is harmless with an excuse.
+// TestBrokenPromisesAreViolations: what the suite is for. Each story breaks one promise, and is
+// harmless with an excuse.
 func TestBrokenPromisesAreViolations(t *testing.T) {
 	landed := after(time.Minute + time.Second)
 	hold := func(cpus string) func(*testing.T, *observer, *watched) {
@@ -114,7 +116,8 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 	fault := func(_ *testing.T, o *observer, _ *watched) {
 		o.book.faults = []span{{Kill, "node-n0", after(time.Minute), after(time.Minute + time.Second/2), false}}
 	}
-	// A kubelet that came back a moment ago, and the checkpoints of its predecessor that still named a pod.
+	// A kubelet that came back a moment ago, and the checkpoints of its predecessor that still
+	// named a pod.
 	restart := func(named string) func(*testing.T, *observer, *watched) {
 		return func(_ *testing.T, o *observer, _ *watched) {
 			now := time.Now()
@@ -123,6 +126,12 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 			o.add("running", after(0))
 			o.holdings[named] = &holding{node: "n0", first: after(0), last: now}
 		}
+	}
+	// A kubelet that came back a moment ago, and has admitted a pod of which it had let go before.
+	returned := func(_ *testing.T, o *observer, _ *watched) {
+		now := time.Now()
+		o.book.faults = []span{{Kill, "node-n0", now.Add(-2 * time.Second), now.Add(-time.Second), false}}
+		o.returned["n0"] = now
 	}
 	other := func(_ *testing.T, o *observer, _ *watched) { o.add("other", after(time.Minute)).foreign = true }
 	for _, tc := range []struct {
@@ -138,6 +147,7 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 		{"refused, contended", []func(*testing.T, *observer, *watched){other, refuse}, 0},
 		{"refused after a restart", []func(*testing.T, *observer, *watched){restart("running"), refuse}, 1},
 		{"refused after a restart, for what an ended pod held", []func(*testing.T, *observer, *watched){restart("ended"), refuse}, 0},
+		{"refused after a restart, for a pod that came back", []func(*testing.T, *observer, *watched){returned, refuse}, 0},
 		{"told as mispredicted", []func(*testing.T, *observer, *watched){told("mispredicted")}, 1},
 		{"told as refused", []func(*testing.T, *observer, *watched){told("refused")}, 1},
 		{"told as mispredicted after a restart of the kubelet", []func(*testing.T, *observer, *watched){fault, told("mispredicted")}, 0},
@@ -156,14 +166,43 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 	}
 }
 
-// TestHoldingsMayNotChange: a container's CPUs are its own until it ends.
+// TestHoldingsMayNotChange: a container's CPUs are its own until it ends, unless its kubelet lets
+// go of them, dies and admits it anew.
 func TestHoldingsMayNotChange(t *testing.T) {
-	o, _ := scene(t)
-	for i, cpus := range []string{"2", "2", "3"} {
-		o.remember("n0", &placement.PodAllocation{UID: "ours", Containers: []placement.ContainerAllocation{{Name: "c", CPUs: list(t, cpus)}}})
-		if got, want := o.book.count(), i/2; got != want {
-			t.Errorf("after CPUs %s: %d violations, want %d", cpus, got, want)
-		}
+	const killed = "killed"
+	for _, tc := range []struct {
+		name string
+		// looks are what the checkpoints hold from second to second, "" for nothing, or that the
+		// kubelet dies.
+		looks            []string
+		violations, anew int
+	}{
+		{"the same", []string{"2", "2"}, 0, 0},
+		{"others", []string{"2", "2", "3"}, 1, 0},
+		{"others after a while without", []string{"2", "", "3"}, 1, 0},
+		{"others after a death", []string{"2", killed, "3"}, 1, 0},
+		{"others after a death before it was without", []string{"2", killed, "", "3"}, 1, 0},
+		{"others after it was without when it died", []string{"2", "", killed, "", "3"}, 0, 1},
+		{"others again after that", []string{"2", "", killed, "3", "4"}, 1, 1},
+		{"as before that", []string{"2", "", killed, "3", killed, "2"}, 1, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o, _ := scene(t)
+			for i, cpus := range tc.looks {
+				now := after(time.Duration(i) * time.Second)
+				switch cpus {
+				case killed:
+					o.book.faults = append(o.book.faults, span{Kill, "node-n0", now, now.Add(time.Second / 2), false})
+				case "":
+					o.saw("n0", nil, now)
+				default:
+					o.saw("n0", []placement.PodAllocation{{UID: "ours", Containers: []placement.ContainerAllocation{{Name: "c", CPUs: list(t, cpus)}}}}, now)
+				}
+			}
+			if got := o.book.count(); got != tc.violations || o.tally.readmitted != tc.anew {
+				t.Errorf("%d violations, %d admitted anew; want %d and %d", got, o.tally.readmitted, tc.violations, tc.anew)
+			}
+		})
 	}
 }
 
