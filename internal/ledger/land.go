@@ -141,7 +141,7 @@ func (p *pod) land(r *Report) (l PromiseOutcome, told bool) {
 		return l, false
 	}
 	l = PromiseOutcome{
-		UID: p.uid, Exact: promise.Exact, Kept: kept(&promise.Decision, &found), Contended: p.contended,
+		UID: p.uid, Exact: promise.Exact, Kept: Kept(&promise.Decision, &found), Contended: p.contended,
 		Promised: promise.Decision, Found: found,
 	}
 	if l.Kept || !part(&promise.Decision, &found) {
@@ -153,9 +153,9 @@ func (p *pod) land(r *Report) (l PromiseOutcome, told bool) {
 	return l, again && !p.ending
 }
 
-// kept says whether the node handed out what was promised. Containers that hold nothing need not be listed; memory of
-// init containers that have finished is freed before anyone looks, so it is not compared.
-func kept(d *placement.Decision, found *placement.PodAllocation) bool {
+// Kept says whether the node handed out what was promised. Containers that hold nothing need not be
+// listed. Memory of init containers that have finished is freed before anyone looks: it is not compared.
+func Kept(d *placement.Decision, found *placement.PodAllocation) bool {
 	for i := range d.Containers {
 		c := &d.Containers[i]
 		if !keptContainer(c, containerOf(found, c.Name)) {

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"reflect"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -30,7 +29,7 @@ func mightPin(pod *corev1.Pod) bool {
 func asksDevices(containers []corev1.Container) bool {
 	for i := range containers {
 		for name := range containers[i].Resources.Limits {
-			if strings.Contains(string(name), "/") {
+			if wire.IsExtended(name) {
 				return true
 			}
 		}

@@ -31,7 +31,7 @@ func Request(pod *corev1.Pod) (placement.Request, error) {
 				return placement.Request{}, err
 			}
 			if list.name == "initContainers" {
-				c.Kind = initKind(&list.containers[i])
+				c.Kind = InitKind(&list.containers[i])
 			}
 			out.Containers = append(out.Containers, c)
 		}
@@ -40,8 +40,8 @@ func Request(pod *corev1.Pod) (placement.Request, error) {
 	return out, nil
 }
 
-// initKind tells sidecars, which restart always, from init containers that run to their end.
-func initKind(c *corev1.Container) placement.ContainerKind {
+// InitKind tells sidecars, which restart always, from init containers that run to their end.
+func InitKind(c *corev1.Container) placement.ContainerKind {
 	if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 		return placement.Sidecar
 	}
@@ -81,7 +81,7 @@ func (r podReader) container(at *field.Path, c *corev1.Container) (placement.Con
 			if err = r.within(where, q, maxMemory); err == nil {
 				out.Memory = append(out.Memory, memoryOf(string(name), q))
 			}
-		case isExtended(name):
+		case IsExtended(name):
 			err = r.device(at, c, name, &out)
 		}
 		if err != nil {
@@ -131,9 +131,10 @@ func isMemory(name corev1.ResourceName) bool {
 	return name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// isExtended says whether a device plugin could offer the resource: the kubelet registers none whose domain ends in kubernetes.io
-// (pkg/apis/core/v1/helper, IsExtendedResourceName), as the names that Dynamic Resource Allocation gives to its device classes.
-func isExtended(name corev1.ResourceName) bool {
+// IsExtended says whether a device plugin could offer the resource. The kubelet registers none whose
+// domain ends in kubernetes.io (pkg/apis/core/v1/helper, IsExtendedResourceName): such names are, for
+// one, those that Dynamic Resource Allocation gives to its device classes.
+func IsExtended(name corev1.ResourceName) bool {
 	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix) &&
 		!strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
 }
