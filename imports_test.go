@@ -45,11 +45,13 @@ internal/wire             : topology placement api/... internal/kubeletstate
 internal/suggest          :
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/strict internal/wire
+internal/nodestate        : topology placement api/... internal/ledger internal/wire
+internal/survey           : topology placement api/... internal/ledger internal/wire internal/nodestate
 internal/replay           : topology placement/... internal/cases internal/wire
 
-internal/scheduler        : topology placement internal/ledger internal/wire internal/version api/...
+internal/scheduler        : topology placement internal/ledger internal/wire internal/version api/... internal/nodestate
 internal/agent            : topology placement sysfs internal/wire internal/kubeletconfig internal/kubeletstate api/...
-internal/cli              : topology/... placement sysfs api/... internal/capture internal/machineview internal/cases internal/replay internal/kubeletstate internal/ledger internal/sim internal/wire internal/version
+internal/cli              : topology/... placement sysfs api/... internal/capture internal/machineview internal/cases internal/replay internal/kubeletstate internal/ledger internal/sim internal/wire internal/version internal/nodestate internal/survey
 internal/controlplane     : deploy
 internal/sampleplugin     : topology
 internal/hollow           : topology/... internal/sampleplugin placement sysfs internal/kubeletstate internal/wire

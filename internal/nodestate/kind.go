@@ -1,0 +1,90 @@
+package nodestate
+
+import (
+	"encoding/json"
+	"reflect"
+	"sync"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Kind is a machine with a kubelet's configuration: what many nodes of a cluster have in common. It
+// is immutable.
+type Kind struct {
+	// Spec holds machine, view, configuration and authority.
+	Spec wire.NodeSpec
+	// Model is the compiled Spec; nil where Berth cannot predict such a kubelet.
+	Model *placement.Model
+
+	source *v1alpha1.NodeTopologySpec
+}
+
+// maxKinds bounds how many kinds are remembered. Nodes keep theirs.
+const maxKinds = 1024
+
+// Kinds compiles every kind once. The zero value is empty and ready; it is safe for concurrent use.
+type Kinds struct {
+	mu     sync.Mutex
+	bySpec map[string]func() *Kind
+}
+
+// of returns the kind of a node. It is last, the kind that the node was of before, where that still
+// describes the node; nil stands for none. A kind without a model comes with the reason; none comes
+// where the spec cannot be read. An error names the node, so what is wrong is never shared.
+func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *Kind) (*Kind, error) {
+	switch {
+	case nt.Malformed != "":
+		return newKind(nt)
+	case last != nil && last.Model != nil && reflect.DeepEqual(last.source, &nt.Spec):
+		return last, nil
+	}
+	key, err := json.Marshal(&nt.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if found := k.compile(string(key), nt)(); found != nil {
+		return found, nil
+	}
+	return newKind(nt)
+}
+
+// compile returns what makes the kind, or returns the one that was made; nil where there is none.
+func (k *Kinds) compile(key string, nt *v1alpha1.NodeTopology) func() *Kind {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if found, ok := k.bySpec[key]; ok {
+		return found
+	}
+	if k.bySpec == nil || len(k.bySpec) >= maxKinds {
+		k.bySpec = map[string]func() *Kind{}
+	}
+	made := sync.OnceValue(func() *Kind {
+		kind, err := newKind(nt)
+		if err != nil {
+			return nil
+		}
+		return kind
+	})
+	k.bySpec[key] = made
+	return made
+}
+
+func newKind(nt *v1alpha1.NodeTopology) (*Kind, error) {
+	spec, err := wire.ReadNodeSpec(nt)
+	if err != nil {
+		return nil, err
+	}
+	// A scheduler does not do to a node what the kubelet is known to break over.
+	spec.Config.GuardDefects = true
+	kind := &Kind{Spec: spec, source: nt.Spec.DeepCopy()}
+	if spec.Authority != v1alpha1.AuthorityKubelet {
+		return kind, &placement.ConfigError{
+			Field: "spec.authority", Value: string(spec.Authority),
+			Want: string(v1alpha1.AuthorityKubelet) + ", the one that this release places on", Unsupported: true,
+		}
+	}
+	kind.Model, err = placement.NewModel(spec.View, spec.Config)
+	return kind, err
+}

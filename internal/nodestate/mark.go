@@ -1,0 +1,72 @@
+package nodestate
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Mark tells the reports of a node apart, and says which of them is newer. It is comparable; the zero
+// Mark is of no report.
+type Mark struct {
+	uid types.UID
+	// created is the second of the object's creation, by the API server's clock.
+	created int64
+	// observed is the microsecond of the report, by the agent's clock.
+	observed int64
+	sequence int64
+}
+
+func markOf(nt *v1alpha1.NodeTopology) Mark {
+	return Mark{nt.UID, nt.CreationTimestamp.Unix(), nt.Status.ObservedTime.UnixMicro(), nt.Status.Sequence}
+}
+
+// Sequence is the number that the agent gave the report.
+func (m Mark) Sequence() int64 { return m.sequence }
+
+// SameObject says whether the reports were written into one object: it was not deleted between them.
+func (m Mark) SameObject(o Mark) bool { return m.uid == o.uid }
+
+// Follows says whether a report can come after that one: it is of an object made later, has a higher
+// number, or is the same again. An agent that goes on from an older report gives a number twice.
+func (m Mark) Follows(last Mark) bool {
+	switch {
+	case last == Mark{}:
+		return true
+	case m.uid != last.uid:
+		return m.created >= last.created
+	case m.sequence != last.sequence:
+		return m.sequence > last.sequence
+	default:
+		return m.observed == last.observed
+	}
+}
+
+// WentBack returns what is wrong with a report that does not follow the newest, as after a restore of
+// the API server's data; nil where it follows. What the agent wrote in between is lost, and what the
+// report says may long be over.
+func (r *Reading) WentBack(newest Mark) *Unusable {
+	now := r.Mark
+	if now == (Mark{}) || now.Follows(newest) {
+		return nil
+	}
+	const confirmed = ", or a new heartbeat that confirms it"
+	cause := &wire.FieldError{
+		Object: "NodeTopology " + r.Node, Field: "status.sequence", Value: fmt.Sprint(now.sequence),
+		Want: fmt.Sprint(newest.sequence, " or more", confirmed),
+	}
+	switch {
+	case now.uid != newest.uid:
+		cause.Field, cause.Value = "metadata.creationTimestamp", stamp(now.created)
+		cause.Want = stamp(newest.created) + " or later" + confirmed
+	case now.sequence == newest.sequence:
+		cause.Want = "more than that of another report" + confirmed
+	}
+	return &Unusable{Reason: WentBack, Text: wentBackText, Cause: cause}
+}
+
+func stamp(second int64) string { return time.Unix(second, 0).UTC().Format(time.RFC3339) }

@@ -1,0 +1,105 @@
+package nodestate
+
+import (
+	"fmt"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Reading is one report of a node, understood as far as it can be. It is immutable.
+type Reading struct {
+	// Node is the node's name.
+	Node string
+	// Source is what the report was read from, for events about it.
+	Source Source
+	// Mark says which of two readings of a node is newer. It is zero where the report does not tell.
+	Mark Mark
+	// Kind is the node's machine and configuration; nil where they could not be read.
+	Kind *Kind
+	// Report is what the report says in full; nil where it could not be read.
+	Report *wire.Report
+	// State is what the ledger counts from; nil unless the report can be relied on.
+	State *ledger.Report
+	// Guarantee is what can be promised on the node: none where it is unusable.
+	Guarantee wire.Guarantee
+	// Unusable says why the report cannot be relied on; nil where it can.
+	Unusable *Unusable
+}
+
+// Source names the object that a report was read from.
+type Source struct {
+	// APIVersion and Kind are those of the object; Name and UID tell it from others.
+	APIVersion, Kind, Name, UID string
+}
+
+// Authority is whose decision counts on the node; "" where that could not be read.
+func (r *Reading) Authority() v1alpha1.Authority {
+	if r.Kind == nil {
+		return ""
+	}
+	return r.Kind.Spec.Authority
+}
+
+// Read reads a NodeTopology. last is the kind that the node was of before, nil for none: a report
+// changes often, and the kind of a node hardly ever.
+func (k *Kinds) Read(nt *v1alpha1.NodeTopology, last *Kind) *Reading {
+	r := &Reading{Node: nt.Name, Source: Source{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeTopology", Name: nt.Name, UID: string(nt.UID),
+	}}
+	if nt.Malformed == "" { // else its number could not be read
+		r.Mark = markOf(nt)
+	}
+	if err := r.read(nt, k, last); err != nil {
+		r.Unusable, r.State = unusable(err), nil
+		return r
+	}
+	r.Guarantee = wire.GuaranteeFull
+	return r
+}
+
+func (r *Reading) read(nt *v1alpha1.NodeTopology, kinds *Kinds, last *Kind) error {
+	var err error
+	if r.Kind, err = kinds.of(nt, last); err != nil {
+		return err
+	}
+	if count := len(nt.Status.Pods); count > maxPods {
+		return &wire.FieldError{Object: "NodeTopology " + nt.Name, Field: "status.pods",
+			Value: fmt.Sprint(count), Want: fmt.Sprint("at most ", maxPods)}
+	}
+	report, err := wire.ReadReport(nt)
+	if err != nil {
+		return err
+	}
+	r.Report = &report
+	if err := report.CheckReady(); err != nil {
+		return err
+	}
+	if err := wire.CheckReport(&r.Kind.Spec, &report, nt.Name); err != nil {
+		return err
+	}
+	r.State, err = ledger.NewReport(report.Sequence, r.Kind.Model, &report.Snapshot, fates(&report))
+	return err
+}
+
+// maxPods bounds the pods of a report, as the schema of NodeTopology does: reading one takes longer
+// the more there are.
+const maxPods = 1024
+
+// fates says of the pods of a report what became of them, those that are admitted and alive apart.
+func fates(r *wire.Report) map[string]ledger.Fate {
+	out := map[string]ledger.Fate{}
+	for i := range r.Pods {
+		uid := r.Snapshot.Pods[i].UID
+		switch r.Pods[i].State {
+		case v1alpha1.PodEnded:
+			out[uid] = ledger.Over
+		case v1alpha1.PodRejected:
+			out[uid] = ledger.Rejected
+		case v1alpha1.PodUnknown:
+			out[uid] = ledger.Untold
+		}
+	}
+	return out
+}

@@ -1,0 +1,247 @@
+package nodestate
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// sample is the report of an empty node with two packages.
+func sample(t testing.TB) *v1alpha1.NodeTopology {
+	t.Helper()
+	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := wire.NodeSpec{
+		Machine: m, View: view, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3",
+		Config: placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"},
+	}
+	model, err := placement.NewModel(view, spec.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nt, err := wire.WriteNodeTopology(&wire.Node{Name: "n", Spec: spec, Report: wire.Report{
+		Sequence: 7, Snapshot: model.NewState().Snapshot(),
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Reported"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nt.UID = "object"
+	return nt
+}
+
+func TestRead(t *testing.T) {
+	var kinds Kinds
+	r := kinds.Read(sample(t), nil)
+	if r.Unusable != nil || r.State == nil || r.Guarantee != wire.GuaranteeFull || r.Authority() != v1alpha1.AuthorityKubelet {
+		t.Fatalf("read %+v", r)
+	}
+	if r.Mark.Sequence() != 7 || r.State.Sequence != 7 || r.State.Model != r.Kind.Model || !r.Kind.Spec.Config.GuardDefects {
+		t.Errorf("read %+v of kind %+v", r, r.Kind)
+	}
+}
+
+// TestUnusable holds all that can be wrong with a report to one reason each, and to what is known all the same.
+func TestUnusable(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		spoil  func(*v1alpha1.NodeTopology)
+		reason string
+		text   string
+		// kind and report are still known.
+		kind, report bool
+	}{
+		{"not an object of this release", func(nt *v1alpha1.NodeTopology) { nt.Malformed = "spec: a list" }, OtherRelease, "delete that once", false, false},
+		{"pods as objects", func(nt *v1alpha1.NodeTopology) {
+			nt.Status.Pods = []v1alpha1.PodAllocation{{Malformed: `{"uid":"p"}`}}
+		}, OtherRelease, "delete that once", false, false},
+		{"an unknown machine", func(nt *v1alpha1.NodeTopology) { nt.Spec.Machine = "package:x" }, Malformed, "spec.machine", false, false},
+		{"authority berth", func(nt *v1alpha1.NodeTopology) { nt.Spec.Authority = v1alpha1.AuthorityBerth }, Unsupported, "spec.authority", true, false},
+		{"a kubelet of tomorrow", func(nt *v1alpha1.NodeTopology) { nt.Spec.KubeletVersion = "v1.99.0" }, Unsupported, "99", true, false},
+		{"too many pods", func(nt *v1alpha1.NodeTopology) { nt.Status.Pods = make([]v1alpha1.PodAllocation, 1025) }, Malformed, "at most 1024", true, false},
+		{"a number below zero", func(nt *v1alpha1.NodeTopology) { nt.Status.Sequence = -1 }, Malformed, "status.sequence", true, false},
+		{"not ready", func(nt *v1alpha1.NodeTopology) {
+			nt.Status.Conditions[0].Status, nt.Status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonContradiction
+		}, v1alpha1.ReasonContradiction, "not Ready", true, true},
+		{"never reported", func(nt *v1alpha1.NodeTopology) { nt.Status = v1alpha1.NodeTopologyStatus{} }, "NotReported", "has not reported yet", true, true},
+		{"CPUs of another machine", func(nt *v1alpha1.NodeTopology) { nt.Status.SharedCPUs = "0-99" }, Malformed, "status.sharedCPUs", true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			nt := sample(t)
+			c.spoil(nt)
+			r := new(Kinds).Read(nt, nil)
+			switch {
+			case r.Unusable == nil:
+				t.Fatal("it can be relied on")
+			case r.Unusable.Reason != c.reason || !strings.Contains(r.Unusable.Error(), c.text):
+				t.Errorf("%s: %s, want %s: ...%s...", r.Unusable.Reason, r.Unusable, c.reason, c.text)
+			case r.State != nil || r.Guarantee != wire.GuaranteeNone:
+				t.Errorf("state %v, guarantee %s", r.State, r.Guarantee)
+			}
+			if (r.Kind != nil) != c.kind || (r.Report != nil) != c.report {
+				t.Errorf("kind %v, report %v", r.Kind, r.Report)
+			}
+		})
+	}
+}
+
+// TestKindsAreShared: nodes of one kind have one model, whoever asks first, and what is wrong names its own node.
+func TestKindsAreShared(t *testing.T) {
+	var kinds Kinds
+	const readers = 8
+	read := make([]*Reading, readers)
+	var all sync.WaitGroup
+	for i := range readers {
+		nt := sample(t)
+		nt.Name = fmt.Sprint("n", i)
+		all.Go(func() { read[i] = kinds.Read(nt, nil) })
+	}
+	all.Wait()
+	for _, r := range read {
+		if r.Kind != read[0].Kind {
+			t.Errorf("%s has a kind of its own", r.Node)
+		}
+	}
+	other := sample(t)
+	other.Spec.TopologyManager.Policy = "restricted"
+	if r := kinds.Read(other, read[0].Kind); r.Kind == read[0].Kind || r.Kind.Spec.Config.TopologyManagerPolicy != "restricted" {
+		t.Error("a kind was taken for another")
+	}
+	for _, name := range []string{"a", "b"} {
+		wrong := sample(t)
+		wrong.Name, wrong.Spec.Machine = name, "package:x"
+		if r := kinds.Read(wrong, read[0].Kind); !strings.Contains(r.Unusable.Text, "NodeTopology "+name+":") {
+			t.Errorf("of node %s: %s", name, r.Unusable)
+		}
+	}
+}
+
+// TestLastKindIsKept: a node keeps its kind when so many others have come that it is no longer remembered.
+func TestLastKindIsKept(t *testing.T) {
+	first := new(Kinds).Read(sample(t), nil)
+	if again := new(Kinds).Read(sample(t), first.Kind); again.Kind != first.Kind {
+		t.Error("the kind was compiled again")
+	}
+	unsupported := sample(t)
+	unsupported.Spec.Authority = v1alpha1.AuthorityBerth
+	last := new(Kinds).Read(unsupported, nil).Kind
+	if again := new(Kinds).Read(unsupported, last); again.Unusable == nil || again.Unusable.Reason != Unsupported {
+		t.Errorf("the second time: %v", again.Unusable)
+	}
+}
+
+func TestFollows(t *testing.T) {
+	last := Mark{uid: "a", created: 100, observed: 5, sequence: 7}
+	with := func(change func(*Mark)) Mark {
+		m := last
+		change(&m)
+		return m
+	}
+	for _, c := range []struct {
+		name string
+		mark Mark
+		last Mark
+		want bool
+	}{
+		{"the first", last, Mark{}, true},
+		{"the same", last, last, true},
+		{"the next", with(func(m *Mark) { m.sequence++ }), last, true},
+		{"one before", with(func(m *Mark) { m.sequence-- }), last, false},
+		{"a number given twice", with(func(m *Mark) { m.observed++ }), last, false},
+		{"of a later object", with(func(m *Mark) { m.uid, m.created, m.sequence = "b", 101, 1 }), last, true},
+		{"of an object of the same second", with(func(m *Mark) { m.uid, m.sequence = "b", 1 }), last, true},
+		{"of an earlier object", with(func(m *Mark) { m.uid, m.created, m.sequence = "b", 99, 9 }), last, false},
+	} {
+		if got := c.mark.Follows(c.last); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+		r := Reading{Node: "n", Mark: c.mark}
+		if u := r.WentBack(c.last); (u == nil) != c.want {
+			t.Errorf("%s: went back: %v", c.name, u)
+		}
+	}
+	var cause *wire.FieldError
+	u := (&Reading{Node: "n", Mark: with(func(m *Mark) { m.sequence-- })}).WentBack(last)
+	if !errors.As(u, &cause) || cause.Field != "status.sequence" || u.Reason != WentBack {
+		t.Errorf("%+v because of %v", u, cause)
+	}
+	if u := (&Reading{Node: "n"}).WentBack(last); u != nil {
+		t.Errorf("a report without a mark: %v", u)
+	}
+}
+
+func lease(name string, renewed bool, sequence string) *coordinationv1.Lease {
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "berth-system"}}
+	if renewed {
+		l.Spec.RenewTime = &metav1.MicroTime{Time: time.Unix(100, 0)}
+	}
+	if sequence != "" {
+		l.Annotations = map[string]string{v1alpha1.SequenceAnnotation: sequence}
+	}
+	return l
+}
+
+func TestHeartbeatOf(t *testing.T) {
+	name := v1alpha1.HeartbeatName("n1")
+	b, err := HeartbeatOf(lease(name, true, "7"))
+	if err != nil || b != (Heartbeat{"n1", time.Unix(100, 0), 7}) {
+		t.Errorf("read %+v, %v", b, err)
+	}
+	if !b.VouchesFor(7) || b.VouchesFor(6) || b.VouchesFor(8) {
+		t.Error("it vouches for another report than its own")
+	}
+	if b, err := HeartbeatOf(lease(name, true, "")); err != nil || !b.VouchesFor(3) {
+		t.Errorf("a heartbeat that names no report: %+v, %v", b, err)
+	}
+	if _, err := HeartbeatOf(lease("kube-scheduler", true, "")); !errors.Is(err, ErrNoHeartbeat) {
+		t.Errorf("another Lease: %v", err)
+	}
+	for _, wrong := range []*coordinationv1.Lease{lease(name, false, "7"), lease(name, true, "x"), lease(name, true, "-1"), lease(name, true, "99999999999999999999")} {
+		var field *wire.FieldError
+		if b, err := HeartbeatOf(wrong); !errors.As(err, &field) || b != (Heartbeat{}) {
+			t.Errorf("read %+v of %+v: %v", b, wrong, err)
+		}
+	}
+}
+
+func TestSightingOf(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", UID: types.UID("uid-p"), CreationTimestamp: metav1.Unix(500, 0)}}
+	if _, err := SightingOf(pod); !errors.Is(err, ErrNotPinnable) {
+		t.Errorf("a pod that asks for nothing: %v", err)
+	}
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Resources: wholeCPUs("2")}}
+	pod.Status.QOSClass = corev1.PodQOSGuaranteed
+	s, err := SightingOf(pod)
+	if err != nil || s.UID != "uid-p" || s.Created != 500 || s.Promise != nil || s.Ignored != nil || s.Ending {
+		t.Errorf("read %+v, %v", s, err)
+	}
+	pod.Annotations = map[string]string{wire.PlacementAnnotation: "{"}
+	pod.Status.Phase = corev1.PodFailed
+	if s, err := SightingOf(pod); err != nil || s.Ignored == nil || s.Promise != nil || !s.Ending {
+		t.Errorf("with a placement that is none: %+v, %v", s, err)
+	}
+	pod.Spec.Containers[0].Resources = wholeCPUs("-2")
+	var field *wire.FieldError
+	if _, err := SightingOf(pod); !errors.As(err, &field) {
+		t.Errorf("with less than no CPUs: %v", err)
+	}
+}

@@ -1,0 +1,95 @@
+package nodestate
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// ErrNotPinnable says that no kubelet pins anything for the pod: no ledger counts it.
+var ErrNotPinnable = errors.New("no kubelet pins anything for the pod")
+
+// Sighting is a pod that is bound to a node, read.
+type Sighting struct {
+	ledger.Sighting
+	// Ignored says why the placement that came with the pod's Binding is not believed; nil where it is
+	// believed, or where there is none.
+	Ignored error
+}
+
+// SightingOf reads a pod that is bound to a node. The error is ErrNotPinnable, or a *wire.FieldError
+// where the pod cannot be read: the kubelet's report will tell what such a pod got.
+func SightingOf(pod *corev1.Pod) (Sighting, error) {
+	request, err := wire.Request(pod)
+	if err != nil {
+		return Sighting{}, err
+	}
+	if !request.Pinnable() {
+		return Sighting{}, ErrNotPinnable
+	}
+	s := Sighting{Sighting: ledger.Sighting{
+		UID: request.UID, Request: &request, Created: pod.CreationTimestamp.Unix(),
+		Ending: wire.Ending(pod), Mortal: wire.Mortal(pod),
+	}}
+	p, found, err := wire.PlacementOf(pod)
+	switch {
+	case err != nil:
+		s.Ignored = err
+	case found:
+		s.Turn = int64(p.Sequence)
+		s.Promise = &ledger.Promise{Decision: p.Decision, Exact: p.Certainty == wire.Exact}
+	}
+	return s, nil
+}
+
+// Heartbeat is a sign of life of a node's agent.
+type Heartbeat struct {
+	// Node is the name of the node.
+	Node string
+	// Renewed is when the agent gave it, by its own clock.
+	Renewed time.Time
+	// Sequence is the number of the report that it vouches for; 0 where it names none.
+	Sequence int64
+}
+
+// ErrNoHeartbeat says that a Lease is not the heartbeat of a node's agent.
+var ErrNoHeartbeat = errors.New("not the heartbeat of a node")
+
+// HeartbeatOf reads the Lease that an agent renews. The error is ErrNoHeartbeat, or a *wire.FieldError
+// where the Lease is a heartbeat that says nothing.
+func HeartbeatOf(lease *coordinationv1.Lease) (Heartbeat, error) {
+	node, ok := strings.CutPrefix(lease.Name, v1alpha1.HeartbeatName(""))
+	if !ok {
+		return Heartbeat{}, ErrNoHeartbeat
+	}
+	wrong := func(field, value, want string) error {
+		return &wire.FieldError{Object: "Lease " + lease.Namespace + "/" + lease.Name, Field: field, Value: value, Want: want}
+	}
+	if lease.Spec.RenewTime == nil {
+		return Heartbeat{}, wrong("spec.renewTime", "", "the time of the heartbeat")
+	}
+	b := Heartbeat{Node: node, Renewed: lease.Spec.RenewTime.Time}
+	text, named := lease.Annotations[v1alpha1.SequenceAnnotation]
+	if !named {
+		return b, nil
+	}
+	var err error
+	if b.Sequence, err = strconv.ParseInt(text, 10, 64); err != nil || b.Sequence < 0 {
+		field := fmt.Sprintf("metadata.annotations[%s]", v1alpha1.SequenceAnnotation)
+		return Heartbeat{}, wrong(field, text, "the number of a report")
+	}
+	return b, nil
+}
+
+// VouchesFor says whether the heartbeat is a sign of life for the report of that number. One that
+// names another vouches for a report that has not come yet, or for one before.
+func (b *Heartbeat) VouchesFor(sequence int64) bool { return b.Sequence == 0 || b.Sequence == sequence }

@@ -1,0 +1,71 @@
+package nodestate
+
+import (
+	"errors"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Unusable says why a node's word cannot be taken for pods that could be pinned.
+type Unusable struct {
+	// Reason is one word: one of the constants below, or the reason of the report's condition Ready.
+	Reason string
+	// Text says it to people. It is the same wherever the node is spoken of.
+	Text string
+	// Cause names object, field and value; nil where the Text says all.
+	Cause error
+}
+
+func (u *Unusable) Error() string { return u.Text }
+
+// Unwrap returns the cause.
+func (u *Unusable) Unwrap() error { return u.Cause }
+
+// The reasons that no report names.
+const (
+	// NoReport: the node has no NodeTopology.
+	NoReport = "NoReport"
+	// NoSuchNode: there is a NodeTopology but no Node.
+	NoSuchNode = "NoSuchNode"
+	// Silent: the agent gave no sign of life for too long.
+	Silent = "Silent"
+	// Malformed: the NodeTopology contradicts itself, or says what this release does not know.
+	Malformed = "Malformed"
+	// Unsupported: the kubelet is configured in a way that Berth cannot predict.
+	Unsupported = "Unsupported"
+	// OtherRelease: another release of Berth wrote the NodeTopology, in a form of its own.
+	OtherRelease = "OtherRelease"
+	// WentBack: the report is older than the one before.
+	WentBack = "WentBack"
+)
+
+const wentBackText = "its report is older than the one before, and its agent has not confirmed it yet"
+
+// NotReported returns what is wrong with a node that has no report.
+func NotReported() *Unusable { return &Unusable{Reason: NoReport, Text: wire.NoReport} }
+
+// FellSilent returns what is wrong with a node whose agent gave no sign of life for too long.
+func FellSilent() *Unusable { return &Unusable{Reason: Silent, Text: wire.NoSignOfLife} }
+
+// Stray returns what is wrong with a NodeTopology without a Node.
+func Stray(node string) *Unusable {
+	return &Unusable{Reason: NoSuchNode, Text: "there is a NodeTopology but no Node " + node}
+}
+
+// unusable says what an error of reading means for the node.
+func unusable(err error) *Unusable {
+	u := &Unusable{Reason: Malformed, Text: err.Error(), Cause: err}
+	var config *placement.ConfigError
+	var ready *wire.NotReadyError
+	var other *wire.OtherFormError
+	switch {
+	case errors.As(err, &other):
+		u.Reason = OtherRelease
+	case errors.As(err, &ready):
+		u.Reason = ready.Reason
+	case errors.As(err, &config):
+		u.Reason = Unsupported
+	}
+	return u
+}
