@@ -78,8 +78,8 @@ func HeartbeatOf(lease *coordinationv1.Lease) (Heartbeat, error) {
 		return Heartbeat{}, wrong("spec.renewTime", "", "the time of the heartbeat")
 	}
 	b := Heartbeat{Node: node, Renewed: lease.Spec.RenewTime.Time}
-	text, named := lease.Annotations[v1alpha1.SequenceAnnotation]
-	if !named {
+	text := lease.Annotations[v1alpha1.SequenceAnnotation]
+	if text == "" {
 		return b, nil
 	}
 	var err error

@@ -77,7 +77,7 @@ func TestReportsThatAreTooMuch(t *testing.T) {
 			if took := time.Since(begun); took > quick {
 				t.Errorf("took %v", took)
 			}
-			if why := f.nodes.get("n").refusal(f.clock.Now(), time.Minute); why == "" || len(why) > 300 {
+			if why := f.refusal("n"); why == "" || len(why) > 300 {
 				t.Errorf("refused with %.400q", why)
 			}
 			if now := count(t, reportsRefused); now != before+1 {

@@ -36,8 +36,8 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 		return fwk.AsStatus(err)
 	}
 	defer n.gate.leave()
-	if why := n.refusal(p.clock.Now(), p.args.StaleAfter.Duration); why != "" {
-		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why))
+	if why := n.unusable(p.clock.Now(), p.args.StaleAfter.Duration); why != nil {
+		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
 	}
 	// Before the decision: nothing may come between that and the Binding which takes time.
 	if err := p.enterTrail(ctx); err != nil {

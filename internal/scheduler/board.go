@@ -105,7 +105,7 @@ func (w word) status(patient bool) *fwk.Status {
 	case saysNever:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, w.reason()+", even when empty")
 	default:
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, noReport)
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, unreported.Text)
 	}
 }
 

@@ -108,7 +108,7 @@ func (f *fixture) change(t *testing.T, rng *rand.Rand, n *boardNode, name string
 	case 2:
 		n.hear(f.clock.Now())
 	case 3:
-		n.distrust(noReport)
+		n.distrust(unreported)
 	case 4:
 		n.info = nodeObject(n.name) // the snapshot has another object
 	case 5:
@@ -159,7 +159,7 @@ func (f *fixture) askTwice(t *testing.T, pod *corev1.Pod, info infoOf, n *node) 
 }
 
 func wantedStatus(f *fixture, c *cycle, n *node) *fwk.Status {
-	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != "" {
+	if why := f.refusal(n.name); why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	a := n.Admit(&c.Candidate)

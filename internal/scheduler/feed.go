@@ -2,14 +2,15 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -98,19 +100,20 @@ func (f *feed) podSeen(pod *corev1.Pod, initial bool) {
 	if n.Glance(uidOf(pod), wire.Ending(pod), wire.Mortal(pod)) {
 		return
 	}
-	request, err := wire.Request(pod)
-	if err != nil {
+	s, err := nodestate.SightingOf(pod)
+	switch {
+	case errors.Is(err, nodestate.ErrNotPinnable):
+		return
+	case err != nil:
 		// The API server admitted what we cannot read: the kubelet's report will tell what it got.
 		f.logger.Error(err, "Pod is on a node but cannot be understood", "pod", klog.KObj(pod), "node", n.name)
 		return
+	case s.Ignored != nil:
+		podsRefused.WithLabelValues("placement").Inc()
+		f.events.Eventf(pod, nil, corev1.EventTypeWarning, "PlacementIgnored", "Scheduling", "%s", s.Ignored)
 	}
-	if !request.Pinnable() {
-		return
-	}
-	request.UID = uidOf(pod)
-	s := ledger.Sighting{UID: request.UID, Request: &request, Created: pod.CreationTimestamp.Unix(), Ending: wire.Ending(pod), Mortal: wire.Mortal(pod), Inherited: initial}
-	s.Turn, s.Promise = f.promiseOf(pod)
-	changed, broken := n.See(s)
+	s.Inherited = initial
+	changed, broken := n.See(s.Sighting)
 	f.account(n.name, broken)
 	if changed {
 		f.waiters.wake(n)
@@ -127,21 +130,6 @@ func (f *feed) lower(priority int32) {
 	}
 }
 
-// promiseOf returns the turn of the pod's Binding and the decision that it carried; nothing when there is none that can
-// be believed.
-func (f *feed) promiseOf(pod *corev1.Pod) (int64, *ledger.Promise) {
-	p, found, err := wire.PlacementOf(pod)
-	if err != nil {
-		podsRefused.WithLabelValues("placement").Inc()
-		f.events.Eventf(pod, nil, corev1.EventTypeWarning, "PlacementIgnored", "Scheduling", "%s", err)
-		return 0, nil
-	}
-	if !found {
-		return 0, nil
-	}
-	return int64(p.Sequence), &ledger.Promise{Decision: p.Decision, Exact: p.Certainty == wire.Exact}
-}
-
 // resolve ends the doubt about a pod's Binding: the API shows the pod on the named node.
 func (f *feed) resolve(pod *corev1.Pod, nodeName string) {
 	v, ok := f.posted.LoadAndDelete(pod.UID)
@@ -154,32 +142,37 @@ func (f *feed) resolve(pod *corev1.Pod, nodeName string) {
 	}
 }
 
-// topologySeen takes a report in.
+// topologySeen takes a NodeTopology in.
 func (f *feed) topologySeen(nt *v1alpha1.NodeTopology) {
+	f.reportSeen(f.nodes.kinds.Read(nt, f.nodes.get(nt.Name).lastKind()))
+}
+
+// reportSeen takes a report in, whatever it was read from.
+func (f *feed) reportSeen(r *nodestate.Reading) {
 	f.reports.Lock()
 	defer f.reports.Unlock()
-	n := f.nodes.get(nt.Name)
-	if err := n.older(nt); err != nil {
-		f.refuse(n, nt, wentBack, err)
+	n := f.nodes.get(r.Node)
+	if wrong := n.older(r); wrong != nil {
+		f.refuse(n, r, wrong)
 		return
 	}
-	f.take(n, nt)
+	f.take(n, r)
 }
 
 // take takes a report in that is newer than the one before, whatever their numbers. The caller holds the lock.
-func (f *feed) take(n *node, nt *v1alpha1.NodeTopology) {
-	wasRefused, before := n.refusal(f.clock.Now(), f.stale) != "", n.spec
+func (f *feed) take(n *node, r *nodestate.Reading) {
+	wasRefused, before := n.unusable(f.clock.Now(), f.stale) != nil, n.lastKind()
 	n.hear(f.clock.Now())
-	landings, err := n.accept(nt, &f.nodes.kinds)
-	if err != nil {
-		f.refuse(n, nt, troubleText(err), err)
+	landings, wrong := n.accept(r)
+	if wrong != nil {
+		f.refuse(n, r, wrong)
 		return
 	}
 	for i := range landings {
-		f.account(nt.Name, &landings[i])
+		f.account(n.name, &landings[i])
 	}
 	n.ForgetGone(f.clock.Now(), f.settle)
-	if wasRefused || n.spec != before {
+	if wasRefused || r.Kind != before {
 		f.waiters.wakeFor(n)
 		return
 	}
@@ -187,28 +180,18 @@ func (f *feed) take(n *node, nt *v1alpha1.NodeTopology) {
 }
 
 // refuse notes why a report is not relied on, and tells if that is news.
-func (f *feed) refuse(n *node, nt *v1alpha1.NodeTopology, why string, err error) {
+func (f *feed) refuse(n *node, r *nodestate.Reading, why *nodestate.Unusable) {
 	if !n.distrust(why) {
 		return
 	}
 	reportsRefused.Inc()
-	f.events.Eventf(refTo(nt), nil, corev1.EventTypeWarning, "ReportRefused", "Reporting", "%s", err)
-	f.logger.Info("NodeTopology refused", "node", nt.Name, "err", err)
+	f.events.Eventf(refTo(&r.Source), nil, corev1.EventTypeWarning, "ReportRefused", "Reporting", "%s", why.Cause)
+	f.logger.Info("Report refused", "node", n.name, "kind", r.Source.Kind, "err", why.Cause)
 }
 
-// refTo refers to a NodeTopology: the scheduler's recorder knows the kinds of Kubernetes alone.
-func refTo(nt *v1alpha1.NodeTopology) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeTopology", Name: nt.Name, UID: nt.UID}
-}
-
-// troubleText is what a person sees in the events of a pod.
-func troubleText(err error) string {
-	const limit = 200
-	text := err.Error()
-	if len(text) > limit {
-		text = text[:limit] + "..."
-	}
-	return text
+// refTo refers to a report: the scheduler's recorder knows the kinds of Kubernetes alone.
+func refTo(s *nodestate.Source) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: s.APIVersion, Kind: s.Kind, Name: s.Name, UID: types.UID(s.UID)}
 }
 
 // account counts how a promise turned out; nil stands for none.
@@ -246,22 +229,25 @@ func (f *feed) topologyGone(name string) {
 
 // leaseSeen takes a sign of life in.
 func (f *feed) leaseSeen(lease *coordinationv1.Lease) {
-	name, ok := nodeOfLease(lease)
-	if !ok {
+	beat, err := nodestate.HeartbeatOf(lease)
+	if err != nil {
+		if !errors.Is(err, nodestate.ErrNoHeartbeat) {
+			f.logger.V(2).Info("Heartbeat cannot be read", "err", err)
+		}
 		return
 	}
-	n := f.nodes.get(name)
-	if f.confirm(n, lease) {
+	n := f.nodes.get(beat.Node)
+	if f.confirm(n, &beat) {
 		return
 	}
 	now := f.clock.Now()
-	if r, s := n.Report(), sequenceOf(lease); r != nil && s != 0 && s != r.Sequence {
-		if n.refused(s) {
+	if r := n.Report(); r != nil && !beat.VouchesFor(r.Sequence) {
+		if n.refused(beat.Sequence) {
 			n.hear(now) // its agent lives, and says itself why the node cannot be relied on
 		}
-		return // it vouches for a report that has not come yet, or for one before, and not for the one that we have
+		return
 	}
-	wasStale := n.refusal(now, f.stale) == noHeartbeat
+	wasStale := n.unusable(now, f.stale) == silent
 	n.hear(now)
 	if n.ForgetGone(now, f.settle) || wasStale {
 		f.waiters.wakeFor(n)
@@ -269,23 +255,14 @@ func (f *feed) leaseSeen(lease *coordinationv1.Lease) {
 }
 
 // confirm takes in the report that was put aside, if there is one and the heartbeat vouches for it.
-func (f *feed) confirm(n *node, lease *coordinationv1.Lease) bool {
+func (f *feed) confirm(n *node, beat *nodestate.Heartbeat) bool {
 	f.reports.Lock()
 	defer f.reports.Unlock()
-	nt := n.confirmed(lease)
-	if nt != nil {
-		f.take(n, nt)
+	r := n.confirmed(beat)
+	if r != nil {
+		f.take(n, r)
 	}
-	return nt != nil
-}
-
-// sequenceOf returns the number of the report that a heartbeat vouches for; 0 where it names none.
-func sequenceOf(lease *coordinationv1.Lease) int64 {
-	n, err := strconv.ParseInt(lease.Annotations[v1alpha1.SequenceAnnotation], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
+	return r != nil
 }
 
 // start begins to feed, and returns a function that waits until everything that was there has been taken in.

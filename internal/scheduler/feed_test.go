@@ -30,6 +30,21 @@ func (a activations) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
 	}
 }
 
+// What is said of nodes that cannot be relied on.
+const (
+	noReport    = wire.NoReport
+	noHeartbeat = wire.NoSignOfLife
+	wentBack    = "its report is older than the one before, and its agent has not confirmed it yet"
+)
+
+// refusal says why the named node cannot be predicted now; "" when it can.
+func (f *fixture) refusal(name string) string {
+	if why := f.nodes.get(name).unusable(f.clock.Now(), f.args.StaleAfter.Duration); why != nil {
+		return why.Text
+	}
+	return ""
+}
+
 // fixture is a plugin without a framework.
 type fixture struct {
 	testing.TB
@@ -204,18 +219,18 @@ func TestFeedRefusesReports(t *testing.T) {
 		f := newFixture(t)
 		good := f.topology()
 		f.feed.topologySeen(good)
-		if why := f.nodes.get("n").refusal(f.clock.Now(), time.Minute); why != "" {
+		if why := f.refusal("n"); why != "" {
 			t.Fatalf("a good report: %s", why)
 		}
 		bad := f.topology()
 		spoil(bad)
 		f.feed.topologySeen(bad)
-		why := f.nodes.get("n").refusal(f.clock.Now(), time.Minute)
+		why := f.refusal("n")
 		if why == "" || want != "shared pool" && want != "1.99" && !strings.Contains(why, want) {
 			t.Errorf("%s: refused with %q", want, why)
 		}
 		f.feed.topologySeen(f.topology())
-		if why := f.nodes.get("n").refusal(f.clock.Now(), time.Minute); why != "" {
+		if why := f.refusal("n"); why != "" {
 			t.Errorf("%s: not trusted again: %s", want, why)
 		}
 	}
@@ -227,19 +242,19 @@ func TestFeedListensForSignsOfLife(t *testing.T) {
 	f.wait(pinned("x", 1))
 	f.clock.Step(2 * time.Minute)
 	n := f.nodes.get("n")
-	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != noHeartbeat {
+	if why := f.refusal(n.name); why != noHeartbeat {
 		t.Fatalf("after two minutes: %q", why)
 	}
 	f.feed.leaseSeen(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "somebody-else"}})
-	f.feed.leaseSeen(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName("n")}})
-	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != "" {
+	f.feed.leaseSeen(vouched(""))
+	if why := f.refusal(n.name); why != "" {
 		t.Errorf("after a heartbeat: %q", why)
 	}
 	if f.woken["x"] == 0 {
 		t.Error("x sleeps on")
 	}
 	f.feed.topologyGone("n")
-	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != noReport {
+	if why := f.refusal(n.name); why != noReport {
 		t.Errorf("without a NodeTopology: %q", why)
 	}
 }

@@ -101,8 +101,8 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	if w, ok := c.recall(n, p.args.StaleAfter.Duration); ok {
 		return w.status(c.patient)
 	}
-	if why := n.refusal(p.clock.Now(), p.args.StaleAfter.Duration); why != "" {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	if why := n.unusable(p.clock.Now(), p.args.StaleAfter.Duration); why != nil {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
 	}
 	if why := n.misses(&c.policy); why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)

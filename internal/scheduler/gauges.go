@@ -7,6 +7,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/nodestate"
 )
 
 // What a node is to pods that could be pinned.
@@ -87,7 +88,7 @@ func (p *Plugin) count() counts {
 		c.pods.Posted += census.Posted
 		c.pods.Afloat += census.Afloat
 		c.pods.Ending += census.Ending
-		state := stateOf(n.refusal(now, p.args.StaleAfter.Duration))
+		state := stateOf(n.unusable(now, p.args.StaleAfter.Duration))
 		c.nodes[state]++
 		if state == nodeTrusted {
 			c.flooded[n.Flooded()]++
@@ -99,13 +100,13 @@ func (p *Plugin) count() counts {
 	return c
 }
 
-func stateOf(refusal string) string {
-	switch refusal {
-	case "":
+func stateOf(why *nodestate.Unusable) string {
+	switch {
+	case why == nil:
 		return nodeTrusted
-	case noHeartbeat:
+	case why.Reason == nodestate.Silent:
 		return nodeSilent
-	case noReport:
+	case why.Reason == nodestate.NoReport:
 		return nodeUnreported
 	default:
 		return nodeUntrusted

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -81,7 +80,7 @@ func TestObjectsOfAnotherForm(t *testing.T) {
 	stop()
 	<-ended
 	for _, name := range []string{"old", "bad", "old-later", "bad-later", "last"} {
-		why := f.nodes.get(name).refusal(f.clock.Now(), time.Minute)
+		why := f.refusal(name)
 		if want := "another release of berth-agent wrote its NodeTopology: delete that"; !strings.Contains(why, want) {
 			t.Errorf("node %s is refused with %q, want %q", name, why, want)
 		}

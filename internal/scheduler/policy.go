@@ -6,8 +6,8 @@ import "github.com/berth-dev/berth/internal/wire"
 func (n *node) misses(p *wire.PodPolicy) string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	if n.wired == nil {
+	if n.kind == nil {
 		return ""
 	}
-	return p.Unmet(&n.wired.Config)
+	return p.Unmet(&n.kind.Spec.Config)
 }

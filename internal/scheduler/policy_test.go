@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -25,7 +26,8 @@ func TestPodPolicy(t *testing.T) {
 		"another scope":          {wire.PodPolicy{Policy: "restricted", Scope: "pod"}, "restricted", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := &node{wired: &wire.NodeSpec{Config: placement.Config{TopologyManagerPolicy: c.policy, TopologyManagerScope: c.scope}}}
+			config := placement.Config{TopologyManagerPolicy: c.policy, TopologyManagerScope: c.scope}
+			n := &node{kind: &nodestate.Kind{Spec: wire.NodeSpec{Config: config}}}
 			why := n.misses(&c.asked)
 			if (why != "") != c.misses {
 				t.Fatalf("misses %q, want one: %t", why, c.misses)

@@ -15,6 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -66,12 +67,10 @@ func fits(statuses fwk.NodeToStatusReader, waiting []*node) bool {
 func (p *Plugin) sortOut(c *cycle, nodes []*node) (refusing, silent []*node) {
 	now := p.clock.Now()
 	for _, n := range nodes {
-		switch n.refusal(now, p.args.StaleAfter.Duration) {
-		case "":
-			if n.misses(&c.policy) == "" {
-				refusing = append(refusing, n)
-			}
-		case noHeartbeat:
+		switch why := n.unusable(now, p.args.StaleAfter.Duration); {
+		case why == nil && n.misses(&c.policy) == "":
+			refusing = append(refusing, n)
+		case why != nil && why.Reason == nodestate.Silent:
 			silent = append(silent, n)
 		}
 	}

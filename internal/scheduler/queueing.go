@@ -78,7 +78,7 @@ func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answe
 		return fwk.QueueSkip, nil
 	}
 	n := p.nodes.get(nodeName)
-	if n.refusal(p.clock.Now(), p.args.StaleAfter.Duration) != "" {
+	if n.unusable(p.clock.Now(), p.args.StaleAfter.Duration) != nil {
 		return fwk.QueueSkip, nil
 	}
 	c := p.candidate(pod, &request)

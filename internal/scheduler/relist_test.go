@@ -16,7 +16,10 @@ import (
 
 // vouched is a heartbeat for a report.
 func vouched(sequence string) *coordinationv1.Lease {
-	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName("n"), Annotations: map[string]string{v1alpha1.SequenceAnnotation: sequence}}}
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName("n"), Annotations: map[string]string{v1alpha1.SequenceAnnotation: sequence}},
+		Spec:       coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: time.Unix(1, 0)}},
+	}
 }
 
 // settleDown lets time pass, with reports and heartbeats, until whoever has left the API is forgotten.
@@ -115,16 +118,16 @@ func TestHeartbeatForAReportThatHasNotCome(t *testing.T) {
 	}
 	f.clock.Step(f.args.StaleAfter.Duration)
 	f.feed.leaseSeen(vouched("2"))
-	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != noHeartbeat {
+	if why := f.refusal(n.name); why != noHeartbeat {
 		t.Errorf("relied on (%q)", why)
 	}
 	f.feed.topologySeen(onItsWay)
-	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != "" {
+	if why := f.refusal(n.name); why != "" {
 		t.Errorf("not relied on: %s", why)
 	}
 	f.clock.Step(f.args.StaleAfter.Duration)
 	f.feed.leaseSeen(vouched("2"))
-	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != "" {
+	if why := f.refusal(n.name); why != "" {
 		t.Errorf("a heartbeat for the report that is there counts for nothing: %s", why)
 	}
 }

@@ -17,8 +17,8 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 		return nil
 	}
 	n := p.nodes.get(nodeName)
-	if why := n.refusal(p.clock.Now(), p.args.StaleAfter.Duration); why != "" {
-		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why))
+	if why := n.unusable(p.clock.Now(), p.args.StaleAfter.Duration); why != nil {
+		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
 	}
 	var d placement.Decision
 	a := n.Node.Reserve(&c.Candidate, &d)

@@ -24,7 +24,7 @@ func beatOf(sequence string, second int64) *coordinationv1.Lease {
 func TestRestored(t *testing.T) {
 	f := newFixture(t)
 	n := f.nodes.get("n")
-	refusal := func() string { return n.refusal(f.clock.Now(), f.args.StaleAfter.Duration) }
+	refusal := func() string { return f.refusal(n.name) }
 	empty := f.topology() // report 1
 	f.feed.topologySeen(empty)
 	f.feed.leaseSeen(beatOf("1", 100))
@@ -70,17 +70,17 @@ func TestRestoredAndPassed(t *testing.T) {
 	first, second, third := f.topology(), f.topology(), f.topology()
 	f.feed.topologySeen(second)
 	f.feed.topologySeen(first)
-	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != wentBack {
+	if why := f.refusal(n.name); why != wentBack {
 		t.Errorf("refused because of %q", why)
 	}
 	f.feed.topologySeen(third)
-	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != "" {
+	if why := f.refusal(n.name); why != "" {
 		t.Errorf("refused because of %q", why)
 	}
 	f.feed.topologySeen(first)
 	f.feed.topologyGone("n")
 	f.feed.leaseSeen(beatOf("1", 100)) // vouches for an object that is no more
-	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != noReport {
+	if why := f.refusal(n.name); why != noReport {
 		t.Errorf("refused because of %q", why)
 	}
 }
@@ -88,7 +88,7 @@ func TestRestoredAndPassed(t *testing.T) {
 // TestRestoredAfterATrouble: the newest report could not be relied on. One before it can no more.
 func TestRestoredAfterATrouble(t *testing.T) {
 	f := newFixture(t)
-	refusal := func() string { return f.nodes.get("n").refusal(f.clock.Now(), f.args.StaleAfter.Duration) }
+	refusal := func() string { return f.refusal("n") }
 	f.feed.topologySeen(f.topology())
 	second, third := f.topology(), f.topology()
 	third.Status.Conditions[0].Status = metav1.ConditionFalse
@@ -112,7 +112,7 @@ func TestRestoredAfterATrouble(t *testing.T) {
 // TestMalformedIsNotOlder: an object of another form has no number that could be read, and says what is wrong with it.
 func TestMalformedIsNotOlder(t *testing.T) {
 	f := newFixture(t)
-	refusal := func() string { return f.nodes.get("n").refusal(f.clock.Now(), f.args.StaleAfter.Duration) }
+	refusal := func() string { return f.refusal("n") }
 	first, second := f.topology(), f.topology()
 	f.feed.topologySeen(second)
 	f.feed.topologySeen(&v1alpha1.NodeTopology{ObjectMeta: second.ObjectMeta, Malformed: "status holds a text"})
@@ -129,7 +129,7 @@ func TestMalformedIsNotOlder(t *testing.T) {
 // was lost. What it says now counts, as soon as it vouches for it.
 func TestNumberGivenTwice(t *testing.T) {
 	f := newFixture(t)
-	refusal := func() string { return f.nodes.get("n").refusal(f.clock.Now(), f.args.StaleAfter.Duration) }
+	refusal := func() string { return f.refusal("n") }
 	first, lost := f.topology(), f.topology()
 	f.feed.topologySeen(first)
 	f.feed.topologySeen(lost)
@@ -162,7 +162,7 @@ func TestNumberGivenTwice(t *testing.T) {
 // TestRestoredObjectOfBefore: the object was made anew since the backup, and has begun to count anew.
 func TestRestoredObjectOfBefore(t *testing.T) {
 	f := newFixture(t)
-	refusal := func() string { return f.nodes.get("n").refusal(f.clock.Now(), f.args.StaleAfter.Duration) }
+	refusal := func() string { return f.refusal("n") }
 	f.seq = 69
 	before := f.topology()
 	before.CreationTimestamp = metav1.Unix(100, 0)
@@ -199,7 +199,7 @@ func TestHeartbeatForAReportBefore(t *testing.T) {
 	f.clock.Step(f.args.StaleAfter.Duration + time.Second)
 	for _, tc := range []struct{ sequence, want string }{{"1", noHeartbeat}, {"3", noHeartbeat}, {"2", ""}} {
 		f.feed.leaseSeen(vouched(tc.sequence))
-		if why := f.nodes.get("n").refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != tc.want {
+		if why := f.refusal("n"); why != tc.want {
 			t.Errorf("after a heartbeat for report %s the node is refused because of %q, want %q", tc.sequence, why, tc.want)
 		}
 	}

@@ -46,7 +46,7 @@ func TestSweepKeepsANodeThatComesBack(t *testing.T) {
 		f.feed.topologySeen(f.topology())
 		return false
 	})
-	if why := f.nodes.get("n").refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != "" {
+	if why := f.refusal("n"); why != "" {
 		t.Errorf("its report is lost: %s", why)
 	}
 }

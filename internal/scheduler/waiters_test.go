@@ -220,8 +220,8 @@ func TestAWakeUpThatComesLate(t *testing.T) {
 	f.waiters.blame(pod.UID, nil, []*node{n})
 	f.feed.podGone(two)
 	f.state.Release(uidOf(two))
-	if _, err := n.accept(f.topology(), &f.nodes.kinds); err != nil {
-		t.Fatal(err)
+	if _, wrong := n.accept(f.nodes.kinds.Read(f.topology(), nil)); wrong != nil {
+		t.Fatal(wrong)
 	}
 	c := f.candidate(fast, requestOf(t, fast))
 	n.Admit(&c)

@@ -38,7 +38,7 @@ func TestNodeThatComesBackWakesForPreemption(t *testing.T) {
 	f.fill()
 	n := f.nodes.get("n")
 	f.clock.Step(2 * time.Minute)
-	if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != noHeartbeat {
+	if why := f.refusal(n.name); why != noHeartbeat {
 		t.Fatalf("not silent: %q", why)
 	}
 	pod := pinned("urgent", 4)
