@@ -25,6 +25,10 @@ func (t *trial) decide(s *State, r *Request, d *Decision) Verdict {
 		d.UID, d.Containers = r.UID, d.Containers[:0]
 		return Verdict{Reason: InvalidRequest, Detail: BadRequest, Scarcity: Unresolvable}
 	}
+	if t.m.set.cannot[t.m.rulesFor(r.Rules).Policy] != nil {
+		d.UID, d.Containers = r.UID, d.Containers[:0]
+		return Verdict{Reason: InvalidRequest, Detail: PolicyUnsupported, Scarcity: Unresolvable}
+	}
 	t.begin(s, r, d, false)
 	detail, c := t.run(len(r.Containers))
 	v := Verdict{Reason: detail.Reason(), Detail: detail, Random: t.chance}
@@ -86,7 +90,7 @@ const (
 
 // sane says whether the amounts can be evaluated.
 func (r *Request) sane() bool {
-	if len(r.Containers) > maxContainers {
+	if len(r.Containers) > maxContainers || !r.Rules.sane() {
 		return false
 	}
 	for i := range r.Containers {

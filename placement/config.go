@@ -44,6 +44,9 @@ type Config struct {
 
 	FeatureGates map[string]bool
 
+	// Authority is who chooses on the node. KubeletConfiguration does not say.
+	Authority Authority
+
 	// GuardDefects refuses, with the reason KubeletDefect, what a scheduler should not do to a node because of a known
 	// defect of the kubelet. Without it the engine does what the kubelet does, as replaying must; only
 	// where the kubelet would hang or crash there is nothing to do, and KubeletDefect is the answer in any case.

@@ -76,6 +76,9 @@ const (
 
 	// BadRequest: the request holds an amount that no kubelet would see.
 	BadRequest
+	// PolicyUnsupported: the node cannot apply the policy that the request asks for. A kubelet with that policy
+	// would not start.
+	PolicyUnsupported
 
 	details // the number of values
 )
@@ -122,6 +125,8 @@ var rules = [details]struct {
 	DefectVanishedDevice:    {KubeletDefect, "DefectVanishedDevice", "the kubelet would crash: a device that the pod holds is no longer listed"},
 
 	BadRequest: {InvalidRequest, "BadRequest", "the request holds an impossible amount"},
+
+	PolicyUnsupported: {InvalidRequest, "PolicyUnsupported", "the node cannot apply the policy that is asked for"},
 }
 
 // Reason returns the reason that the detail comes under.

@@ -14,6 +14,9 @@ import (
 // Model is a kubelet: its machine and its configuration, compiled. It is immutable and safe for concurrent use.
 type Model struct {
 	set settings
+	// own is the node's own policy and scope; authority says whether a Request's Rules come before it.
+	own       Rules
+	authority Authority
 	// guard refuses what would run into a known defect of the kubelet.
 	guard bool
 	// guardRestarts refuses what a restart would kill: Config.GuardRestarts where it matters.
@@ -44,7 +47,7 @@ type nodeCPUs struct {
 // cpuModel is the static CPU manager; topology is nil without it.
 type cpuModel struct {
 	topology *cpu.Topology
-	hinter   *cpu.Hinter // nil if the Topology Manager asks for no hints
+	hinter   *cpu.Hinter // nil if no policy that asks for hints can be applied
 	// reserved is never exclusive. siblings is that and all CPUs of the same cores.
 	reserved, siblings topology.CPUSet
 	// initial is the shared pool of an empty node.
@@ -58,7 +61,7 @@ func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{set: set, guard: cfg.GuardDefects}
+	m := &Model{set: set, own: set.own, authority: cfg.Authority, guard: cfg.GuardDefects}
 	m.guardRestarts = cfg.GuardRestarts && set.static && set.cpu.FullPhysicalCPUsOnly && set.version < V137
 	for _, compile := range [...]func(*KubeletView, *Config) error{m.compileNodes, m.compileDistances, m.compileCPUs, m.compileMemory} {
 		if err := compile(view, &cfg); err != nil {
@@ -86,47 +89,59 @@ func (m *Model) compileNodes(view *KubeletView, _ *Config) error {
 		m.nodes = m.nodes.With(id)
 	}
 	n := m.nodes.Len()
-	if m.set.policy != policyNone && n > m.set.maxNodes {
-		return bad("topologyManagerPolicyOptions[max-allowable-numa-nodes]", strconv.Itoa(m.set.maxNodes),
+	if n > m.set.maxNodes {
+		err := bad("topologyManagerPolicyOptions[max-allowable-numa-nodes]", strconv.Itoa(m.set.maxNodes),
 			"at least "+strconv.Itoa(n)+", the number of NUMA nodes")
+		if err := m.set.refuse(err, hinted...); err != nil {
+			return err
+		}
 	}
 	if n <= hint.MaxNodes {
 		m.space, _ = hint.NewSpace(m.nodes)
 	}
-	if m.space == nil && (m.set.policy != policyNone || m.set.memory) {
-		return unsupported("machine", strconv.Itoa(n)+" NUMA nodes",
-			"at most "+strconv.Itoa(hint.MaxNodes)+": Berth makes hints for no more, and most kubelets would enumerate all sets of them and not come back")
+	if m.space != nil {
+		return nil
 	}
-	return nil
+	err := unsupported("machine", strconv.Itoa(n)+" NUMA nodes",
+		"at most "+strconv.Itoa(hint.MaxNodes)+": Berth makes hints for no more, and most kubelets would enumerate all sets of them and not come back")
+	if m.set.memory {
+		return err
+	}
+	return m.set.refuse(err, hinted...)
 }
 
-// compileDistances sums up distances for prefer-closest-numa-nodes. The kubelet indexes each row by node id, although sysfs
-// lists online nodes only.
+// compileDistances sums up distances for prefer-closest-numa-nodes.
 func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
-	if !m.set.closest {
+	if !m.set.closest || m.space == nil {
 		return nil
 	}
 	const field = "topologyManagerPolicyOptions[prefer-closest-numa-nodes]"
-	last := 63 - bits.LeadingZeros64(uint64(m.nodes))
+	for i := range view.Nodes {
+		if view.Nodes[i].Distances == nil {
+			return m.set.refuse(bad(field, "true", "the distances of NUMA node "+strconv.Itoa(int(view.Nodes[i].ID))+", which the machine does not tell"), hinted...)
+		}
+	}
+	if m.space.Len() == 1 {
+		return nil // there are no masks to compare by distance
+	}
 	rows := make([][]uint64, m.space.Len())
+	last := 63 - bits.LeadingZeros64(uint64(m.nodes))
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
-		if n.Distances == nil {
-			return bad(field, "true", "the distances of NUMA node "+strconv.Itoa(int(n.ID))+", which the machine does not tell")
-		}
-		if m.set.policy == policySingleNUMANode || m.space.Len() == 1 {
-			continue // there are no masks to compare by distance
-		}
 		if len(n.Distances) <= last {
-			return unsupported(field, "true", "NUMA ids without gaps: the kubelet would crash on the "+
-				strconv.Itoa(len(n.Distances))+" distances of NUMA node "+strconv.Itoa(int(n.ID)))
+			return m.set.refuse(unsupported(field, "true", "NUMA ids without gaps: the kubelet would crash on the "+
+				strconv.Itoa(len(n.Distances))+" distances of NUMA node "+strconv.Itoa(int(n.ID))), PolicyBestEffort, PolicyRestricted)
 		}
 		pos, _ := m.space.Position(n.ID)
 		rows[pos] = n.Distances
 	}
-	if m.set.policy == policySingleNUMANode || m.space.Len() == 1 {
-		return nil
-	}
+	m.sumDistances(rows)
+	return nil
+}
+
+// sumDistances fills the table of distances. The kubelet indexes each row by node id, although sysfs lists online
+// nodes only.
+func (m *Model) sumDistances(rows [][]uint64) {
 	m.distance = make([]uint64, len(m.space.BySize())+1)
 	for _, mask := range m.space.BySize() {
 		for i := range mask.All() {
@@ -135,7 +150,6 @@ func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
 			}
 		}
 	}
-	return nil
 }
 
 // compileCPUs is cpumanager.NewManager.
@@ -182,9 +196,11 @@ func (m *Model) compileStatic(node cpu.Node, cfg *Config) (err error) {
 		return unsupported("cpuManagerPolicyOptions[full-pcpus-only]", "true",
 			"cores with equal numbers of threads: the kubelet would hand CPUs out twice (kubernetes#140495)")
 	}
-	if m.set.policy != policyNone {
+	if m.space != nil {
 		if c.hinter, err = cpu.NewHinter(c.topology, m.space); err != nil {
-			return unsupported("machine", err.Error(), "a CPU topology that the kubelet can work with")
+			if err = m.set.refuse(unsupported("machine", err.Error(), "a CPU topology that the kubelet can work with"), hinted...); err != nil {
+				return err
+			}
 		}
 	}
 	if c.reserved, err = m.reserve(cfg); err != nil {

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,21 +9,13 @@ import (
 	"github.com/berth-dev/berth/placement/cpu"
 )
 
-// policy is the Topology Manager's policy.
-type policy uint8
-
-const (
-	policyNone policy = iota
-	policyBestEffort
-	policyRestricted
-	policySingleNUMANode
-)
-
 // settings are the strings of a Config, understood.
 type settings struct {
-	version  Version
-	policy   policy
-	podScope bool
+	version Version
+	// own is the node's policy and scope. Nothing else here, and nothing in a Model, depends on them.
+	own Rules
+	// cannot holds, for each policy, why the node cannot apply it; nil where it can.
+	cannot   [policies]error
 	closest  bool // prefer-closest-numa-nodes
 	maxNodes int  // max-allowable-numa-nodes
 	cpu      cpu.Options
@@ -99,25 +92,29 @@ func readConfig(c *Config) (s settings, err error) {
 	return s, nil
 }
 
+// refuse notes why the node cannot apply some policies. It returns the error if the node's own is one of them: the
+// kubelet does not start then.
+func (s *settings) refuse(err error, of ...Policy) error {
+	for _, p := range of {
+		s.cannot[p] = cmp.Or(s.cannot[p], err)
+	}
+	if slices.Contains(of, s.own.Policy) {
+		return err
+	}
+	return nil
+}
+
+// hinted are the policies that ask for hints. With the policy none the kubelet does not even look at the scope.
+var hinted = []Policy{PolicyBestEffort, PolicyRestricted, PolicySingleNUMANode}
+
 func (s *settings) readTopologyManager(c *Config) error {
-	switch c.TopologyManagerPolicy {
-	case "", "none":
-	case "best-effort":
-		s.policy = policyBestEffort
-	case "restricted":
-		s.policy = policyRestricted
-	case "single-numa-node":
-		s.policy = policySingleNUMANode
-	default:
+	var ok bool
+	if s.own.Policy, ok = ParsePolicy(cmp.Or(c.TopologyManagerPolicy, "none")); !ok {
 		return bad("topologyManagerPolicy", c.TopologyManagerPolicy, "none, best-effort, restricted or single-numa-node")
 	}
-	switch {
-	case s.policy == policyNone:
-		// The kubelet does not look at the scope then.
-	case c.TopologyManagerScope == "pod":
-		s.podScope = true
-	case c.TopologyManagerScope != "" && c.TopologyManagerScope != "container":
-		return bad("topologyManagerScope", c.TopologyManagerScope, "container or pod")
+	if s.own.Scope, ok = ParseScope(cmp.Or(c.TopologyManagerScope, "container")); !ok {
+		s.own.Scope = ContainerScope
+		return s.refuse(bad("topologyManagerScope", c.TopologyManagerScope, "container or pod"), hinted...)
 	}
 	return nil
 }
@@ -125,9 +122,14 @@ func (s *settings) readTopologyManager(c *Config) error {
 // readTopologyOptions is topologymanager.NewPolicyOptions; with the policy none the kubelet does not look.
 func (s *settings) readTopologyOptions(c *Config) error {
 	s.maxNodes = kubeletMaxNodes
-	if s.policy == policyNone {
-		return nil
+	if err := s.readEachTopologyOption(c); err != nil {
+		return s.refuse(err, hinted...)
 	}
+	return nil
+}
+
+// readEachTopologyOption reads the options in the order of their names, up to the first that is wrong.
+func (s *settings) readEachTopologyOption(c *Config) error {
 	for _, name := range sortedKeys(c.TopologyManagerPolicyOptions) {
 		value := c.TopologyManagerPolicyOptions[name]
 		field := "topologyManagerPolicyOptions[" + name + "]"
@@ -262,8 +264,9 @@ func (s *settings) checkCPUOptions() error {
 		return bad(cores, "true", "not together with prefer-align-cpus-by-uncorecache")
 	case o.DistributeAcrossNUMA && o.PreferAlignByUncore:
 		return bad("cpuManagerPolicyOptions[distribute-cpus-across-numa]", "true", "not together with prefer-align-cpus-by-uncorecache")
-	case o.AlignBySocket && s.policy == policySingleNUMANode:
-		return bad("cpuManagerPolicyOptions[align-by-socket]", "true", "not together with topologyManagerPolicy single-numa-node")
+	case o.AlignBySocket:
+		return s.refuse(bad("cpuManagerPolicyOptions[align-by-socket]", "true", "not together with topologyManagerPolicy single-numa-node"),
+			PolicySingleNUMANode)
 	}
 	return nil
 }

@@ -19,20 +19,23 @@ func (t *trial) affinity(c int) (hint.Hint, Detail) {
 	if d := t.collect(c, hint.Preferred); d != NoDetail {
 		return hint.Hint{}, d
 	}
-	single := t.m.set.policy == policySingleNUMANode
+	single := t.rules.Policy == PolicySingleNUMANode
 	if t.m.guard && !single {
 		if d := t.guardMerge(c); d != NoDetail {
 			return hint.Hint{}, d
 		}
 	}
-	rules := mergeRules{single: single, distance: t.m.distance}
+	rules := mergeRules{single: single}
+	if !single {
+		rules.distance = t.m.distance
+	}
 	if h, ok := t.merge.preferred(t.lists[:t.used], rules); ok {
 		if single && h.Mask == t.m.space.All() {
 			h = hint.Hint{Any: true, Preferred: true}
 		}
 		return h, NoDetail
 	}
-	if t.m.set.policy != policyBestEffort {
+	if t.rules.Policy != PolicyBestEffort {
 		return hint.Hint{}, NotPreferred
 	}
 	if d := t.collect(c, hint.Offered); d != NoDetail {
@@ -93,7 +96,7 @@ func power(base, n int) int {
 // run admits the first n containers of the request on the trial's books. On refusal it returns the rule and the container
 // at which the kubelet stopped; what earlier providers and containers got stays in the decision.
 func (t *trial) run(n int) (Detail, int) {
-	if t.m.set.policy == policyNone || !t.m.set.podScope {
+	if t.rules.Policy == PolicyNone || t.rules.Scope != PodScope {
 		return t.runContainers(n)
 	}
 	h, d := t.affinity(wholePod)
@@ -112,7 +115,7 @@ func (t *trial) run(n int) (Detail, int) {
 func (t *trial) runContainers(n int) (Detail, int) {
 	for c := range n {
 		h, d := hint.Hint{Any: true}, NoDetail
-		if t.m.set.policy != policyNone {
+		if t.rules.Policy != PolicyNone {
 			h, d = t.affinity(c)
 		}
 		if d == NoDetail {

@@ -12,6 +12,8 @@ import (
 // world is a random kubelet in the middle of its life.
 type world struct {
 	r     *rand.Rand
+	view  *placement.KubeletView
+	cfg   placement.Config
 	model *placement.Model
 	state *placement.State
 	next  int
@@ -48,7 +50,7 @@ func newWorld(t testing.TB, seed uint64, guard bool) *world {
 	if err != nil {
 		return nil
 	}
-	w := &world{r: r, model: m, state: m.NewState(), asked: map[string]placement.Request{}}
+	w := &world{r: r, view: view, cfg: cfg, model: m, state: m.NewState(), asked: map[string]placement.Request{}}
 	if r.IntN(2) == 0 {
 		w.state.SetPool(w.pool(d.sockets * d.nodes))
 	}

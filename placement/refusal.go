@@ -61,9 +61,10 @@ type NodeAmount struct {
 // Explain says why the node refuses the request; Reason is Admitted if it does not. It agrees with Admit. It allocates.
 func Explain(s *State, r *Request) Refusal {
 	m := s.m
-	out := Refusal{UID: r.UID, Policy: m.policyName()}
-	if m.set.policy != policyNone {
-		out.Scope = m.scopeName()
+	rules := m.rulesFor(r.Rules)
+	out := Refusal{UID: r.UID, Policy: rules.Policy.String()}
+	if rules.Policy != PolicyNone {
+		out.Scope = rules.Scope.String()
 	}
 	v := Admit(s, r)
 	out.Reason, out.Detail, out.Rule = v.Reason, v.Detail, v.Detail.Text()
@@ -74,7 +75,7 @@ func Explain(s *State, r *Request) Refusal {
 	t := newTrial(m)
 	t.begin(s, r, new(Decision), false)
 	c := int(v.Container)
-	if m.set.policy != policyNone && m.set.podScope && v.Detail == NotPreferred {
+	if rules.Policy != PolicyNone && rules.Scope == PodScope && v.Detail == NotPreferred {
 		c = wholePod
 	} else {
 		out.Container = r.Containers[c].Name
@@ -82,17 +83,6 @@ func Explain(s *State, r *Request) Refusal {
 	}
 	out.Needs = t.needs(c)
 	return out
-}
-
-func (m *Model) policyName() string {
-	return [...]string{"none", "best-effort", "restricted", "single-numa-node"}[m.set.policy]
-}
-
-func (m *Model) scopeName() string {
-	if m.set.podScope {
-		return "pod"
-	}
-	return "container"
 }
 
 // String returns the scarcity's name, "" for NotScarce.
@@ -106,7 +96,7 @@ func (t *trial) needs(c int) []Need {
 	needs = t.addCPUNeed(needs, c)
 	needs = t.addMemoryNeeds(needs, c)
 	needs = t.addDeviceNeeds(needs, c)
-	if t.m.set.policy != policyNone && t.collect(c, hint.Preferred) == NoDetail {
+	if t.rules.Policy != PolicyNone && t.collect(c, hint.Preferred) == NoDetail {
 		for i := range needs {
 			t.prefer(&needs[i])
 		}
@@ -127,7 +117,7 @@ func (t *trial) prefer(n *Need) {
 		return
 	}
 	for _, mask := range t.m.space.BySize() {
-		if t.m.set.policy == policySingleNUMANode && mask.Len() > 1 {
+		if t.rules.Policy == PolicySingleNUMANode && mask.Len() > 1 {
 			break
 		}
 		if t.lists[i].Kind == hint.Masks && t.lists[i].Preferred.Has(mask) {

@@ -11,6 +11,8 @@ type Request struct {
 	// PodLevel says that spec.resources is set: from 1.34 on, without the PodLevelResourceManagers gate, the CPU and
 	// memory managers then leave the whole pod alone.
 	PodLevel bool
+	// Rules are how the pod wants to be placed.
+	Rules Rules
 }
 
 // Pinnable says whether some kubelet could pin something for the request: CPU and memory managers look at Guaranteed pods

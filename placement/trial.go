@@ -16,6 +16,8 @@ type trial struct {
 	s *State
 	r *Request
 	d *Decision
+	// rules are those that the node goes by for this request.
+	rules Rules
 	// held is what the pod holds already: it is admitted again after a restart of the kubelet. Mostly nil.
 	held *PodAllocation
 	// pods are those on the node; none when it counts as empty.
@@ -76,6 +78,7 @@ func newTrial(m *Model) *trial {
 // begin prepares the trial. With empty set the node counts as empty: only what plugins said remains.
 func (t *trial) begin(s *State, r *Request, d *Decision, empty bool) {
 	t.s, t.r, t.d, t.chance = s, r, d, false
+	t.rules = t.m.rulesFor(r.Rules)
 	books := s
 	t.held, t.pods = nil, s.pods
 	if empty {

@@ -41,7 +41,7 @@ func (t *shapes) intern(r *placement.Request) Shape {
 // its length and every string by its own, so that no two different requests have the same key.
 func requestKey(r *placement.Request) []byte {
 	b := make([]byte, 0, 128)
-	b = append(b, bit(r.Guaranteed)|bit(r.PodLevel)<<1)
+	b = append(b, bit(r.Guaranteed)|bit(r.PodLevel)<<1, byte(r.Rules.Policy), byte(r.Rules.Scope), byte(r.Rules.Match))
 	b = binary.AppendUvarint(b, uint64(len(r.Containers)))
 	for i := range r.Containers {
 		b = appendContainer(b, &r.Containers[i])

@@ -1,0 +1,128 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Policy is a policy of the Topology Manager. Each promises what those before it do.
+type Policy uint8
+
+// The policies; the zero value leaves the choice to the node.
+const (
+	NodePolicy Policy = iota
+	PolicyNone
+	PolicyBestEffort
+	PolicyRestricted
+	PolicySingleNUMANode
+
+	policies // the number of values
+)
+
+var policyNames = [policies]string{
+	NodePolicy: "", PolicyNone: "none", PolicyBestEffort: "best-effort", PolicyRestricted: "restricted", PolicySingleNUMANode: "single-numa-node",
+}
+
+// String returns the policy as KubeletConfiguration spells it, "" for NodePolicy.
+func (p Policy) String() string {
+	if p >= policies {
+		return "Policy(?)"
+	}
+	return policyNames[p]
+}
+
+// ParsePolicy reads a policy as KubeletConfiguration spells it. Other words, and the empty one, are refused.
+func ParsePolicy(text string) (Policy, bool) {
+	i := slices.Index(policyNames[1:], text)
+	return Policy(i + 1), i >= 0
+}
+
+// Scope is a scope of the Topology Manager: what the policy is applied to.
+type Scope uint8
+
+// The scopes; the zero value leaves the choice to the node.
+const (
+	NodeScope Scope = iota
+	ContainerScope
+	PodScope
+
+	scopes // the number of values
+)
+
+var scopeNames = [scopes]string{NodeScope: "", ContainerScope: "container", PodScope: "pod"}
+
+// String returns the scope as KubeletConfiguration spells it, "" for NodeScope.
+func (s Scope) String() string {
+	if s >= scopes {
+		return "Scope(?)"
+	}
+	return scopeNames[s]
+}
+
+// ParseScope reads a scope as KubeletConfiguration spells it. Other words, and the empty one, are refused.
+func ParseScope(text string) (Scope, bool) {
+	i := slices.Index(scopeNames[1:], text)
+	return Scope(i + 1), i >= 0
+}
+
+// Match says how a node's policy compares with the one that is asked for, where the node's counts.
+type Match uint8
+
+const (
+	// AtLeast: the node's policy is the same or a stricter one. The zero value.
+	AtLeast Match = iota
+	// Exactly: the node's policy is the same.
+	Exactly
+)
+
+// Rules are how a pod wants to be placed. The zero value leaves everything to the node.
+//
+// What they mean depends on who decides on the node (Authority). A kubelet goes by its own configuration: there
+// Rules only restrict the choice of nodes (Model.Keeps), and change no verdict. Elsewhere they replace the node's.
+type Rules struct {
+	Policy Policy
+	Scope  Scope
+	Match  Match
+}
+
+// sane says whether the rules hold values that exist.
+func (r Rules) sane() bool { return r.Policy < policies && r.Scope < scopes && r.Match <= Exactly }
+
+// keptBy says whether a node that goes by own, which leaves nothing open, does what the rules ask for.
+func (r Rules) keptBy(own Rules) bool {
+	return own.Policy >= r.Policy && (r.Scope == NodeScope || r.Scope == own.Scope) &&
+		(r.Match == AtLeast || r.Policy == NodePolicy || r.Policy == own.Policy)
+}
+
+// Authority is who chooses CPUs, memory and devices on a node.
+type Authority uint8
+
+const (
+	// AuthorityKubelet: the kubelet's managers choose, by their own configuration. The zero value.
+	AuthorityKubelet Authority = iota
+	// AuthorityBerth: the scheduler's decision is carried out, so a pod's Rules count before the node's.
+	AuthorityBerth
+)
+
+// Rules returns the rules that the node's configuration sets. Policy and scope are always named.
+func (m *Model) Rules() Rules { return m.own }
+
+// Keeps says whether the node does what the rules ask for: where the kubelet decides, its own must be the same or
+// stricter, and the scope the same; elsewhere the node must be able to apply them.
+func (m *Model) Keeps(r Rules) bool {
+	switch {
+	case !r.sane():
+		return false
+	case m.authority == AuthorityKubelet:
+		return r.keptBy(m.own)
+	}
+	return m.set.cannot[m.rulesFor(r).Policy] == nil
+}
+
+// rulesFor returns what the node goes by for a pod that asks for r.
+func (m *Model) rulesFor(r Rules) Rules {
+	if m.authority == AuthorityKubelet {
+		return m.own
+	}
+	return Rules{Policy: cmp.Or(r.Policy, m.own.Policy), Scope: cmp.Or(r.Scope, m.own.Scope)}
+}
