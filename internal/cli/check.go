@@ -19,6 +19,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -332,22 +333,19 @@ func (c *checker) document(path string, doc []byte) error {
 	return nil
 }
 
-// checkTopology reads an object as the scheduler does.
+// checkTopology says whether a scheduler could rely on the object.
 func checkTopology(nt *v1alpha1.NodeTopology) (string, error) {
-	read, err := wire.ReadNodeTopology(nt)
+	read := new(nodestate.Kinds).Read(nt, nil)
+	if why := read.Unusable; why != nil {
+		var ready *wire.NotReadyError
+		if errors.As(why, &ready) {
+			return "", fmt.Errorf("the agent itself says: %s: %s", ready.Reason, ready.Message)
+		}
+		return "", why
+	}
+	s, err := read.Kind.Model.StateOf(&read.Report.Snapshot)
 	if err != nil {
 		return "", err
 	}
-	if ready := read.Report.Ready(); ready.Status != "True" {
-		return "", fmt.Errorf("the agent itself says: %s: %s", ready.Reason, ready.Message)
-	}
-	n := &liveNode{name: nt.Name}
-	if err := n.understand(nt, new(kinds)); err != nil {
-		return "", err
-	}
-	s, err := n.model.StateOf(&n.report.Snapshot)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("report %d, %d pods, shared %s", n.report.Sequence, s.Pods(), dash(n.report.Snapshot.SharedCPUs.String())), nil
+	return fmt.Sprintf("report %d, %d pods, shared %s", read.Report.Sequence, s.Pods(), dash(read.Report.Snapshot.SharedCPUs.String())), nil
 }

@@ -113,7 +113,7 @@ func BenchmarkLive(b *testing.B) {
 // largeCluster returns a kubeconfig.
 func largeCluster(b *testing.B, varied bool) string {
 	w := largeWorld(b, 5000, 4, varied)
-	w.pageOf = pageSize
+	w.pageOf = 500
 	s := httptest.NewServer(&remembered{Handler: w, answers: map[string]*httptest.ResponseRecorder{}})
 	b.Cleanup(s.Close)
 	return kubeconfigFor(b, s.URL)

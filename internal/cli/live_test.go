@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -186,7 +187,7 @@ func TestCompletePods(t *testing.T) {
 
 func TestRoughBytes(t *testing.T) {
 	for n, want := range map[uint64]string{0: "0", 1023: "1023", 1024: "1Ki", 1536: "1.5Ki", 1 << 30: "1Gi", 1<<34 - 1<<20: "15.9Gi", 1<<64 - 1: "16Ei"} {
-		if got := roughBytes(n); got != want {
+		if got := survey.RoughBytes(n); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)
 		}
 	}

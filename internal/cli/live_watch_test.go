@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/survey"
 )
 
 // firstVersion is the resource version of what is there from the beginning.
@@ -267,7 +269,7 @@ func TestWatchNodes(t *testing.T) {
 	w.tell(reportsPath, "MODIFIED", drifted)
 	v.line("n1", v1alpha1.ReasonConfigurationChanged, "KubeletCurrent=False")
 	w.tell(reportsPath, "DELETED", drifted)
-	v.line("n1", troubleNoReport)
+	v.line("n1", nodestate.NoReport)
 	w.tell("/api/v1/nodes", "DELETED", w.nodes[0].DeepCopy())
 	v.line("n1", statusGone)
 	if left := v.end(); len(left) > 0 {
@@ -293,7 +295,7 @@ func TestWatchFormats(t *testing.T) {
 	}
 	w := smallWorld(t)
 	v := watch(t, w, "nodes", "--watch-only", "-o", "json")
-	var list struct{ Nodes []nodeSummary }
+	var list struct{ Nodes []survey.Node }
 	w.waitForWatch(reportsPath)
 	w.tell(reportsPath, "DELETED", reportWith(t, "n2"))
 	text := v.line("{") + "\n"

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -101,17 +100,4 @@ func fill(w io.Writer, p printers.ResourcePrinter, value any) error {
 		return err
 	}
 	return p.PrintObj(&unstructured.Unstructured{Object: object}, w)
-}
-
-// bytesText prints an amount of memory in the largest binary unit that divides it.
-func bytesText(n uint64) string {
-	for _, u := range []struct {
-		shift int
-		name  string
-	}{{40, "Ti"}, {30, "Gi"}, {20, "Mi"}, {10, "Ki"}} {
-		if n >= 1<<u.shift && n%(1<<u.shift) == 0 {
-			return fmt.Sprintf("%d%s", n>>u.shift, u.name)
-		}
-	}
-	return fmt.Sprint(n)
 }

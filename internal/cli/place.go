@@ -4,17 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
 )
 
 // errRefused is the answer no of a verb that asks; the output has said why.
@@ -26,28 +24,11 @@ type placed struct {
 	Namespace string `json:"namespace,omitempty"`
 	Admitted  bool   `json:"admitted"`
 	// NUMANodes holds everything that is pinned, "0-1"; "" when nothing is.
-	NUMANodes  string            `json:"numaNodes"`
-	Containers []placedContainer `json:"containers,omitempty"`
+	NUMANodes  string             `json:"numaNodes"`
+	Containers []survey.Container `json:"containers,omitempty"`
 	// Random says that the kubelet leaves the choice of devices to chance.
 	Random  bool               `json:"random,omitempty"`
 	Refusal *placement.Refusal `json:"refusal,omitempty"`
-}
-
-type placedContainer struct {
-	Name    string              `json:"name"`
-	Kind    string              `json:"kind"`
-	CPUs    string              `json:"cpus"` // exclusive CPUs; "" is the shared pool
-	Memory  []placedMemory      `json:"memory,omitempty"`
-	Devices map[string][]string `json:"devices,omitempty"`
-	// NUMANodes are those of the CPUs and memory; Affinity is the topology manager's hint, "" for no preference.
-	NUMANodes string `json:"numaNodes"`
-	Affinity  string `json:"affinity"`
-}
-
-type placedMemory struct {
-	Resource  string `json:"resource"`
-	NUMANodes string `json:"numaNodes"`
-	Bytes     uint64 `json:"bytes"`
 }
 
 // NewPlaceCommand returns the verb that says what a kubelet would do with pods.
@@ -160,42 +141,9 @@ func (n *node) admit(r *placement.Request) placed {
 	n.state.Commit(r, &d)
 	out := placed{Admitted: true, NUMANodes: v.NUMA.String(), Random: v.Random}
 	for i := range d.Containers {
-		out.Containers = append(out.Containers, n.container(&d.Containers[i]))
+		out.Containers = append(out.Containers, survey.ContainerOf(n.machine, &d.Containers[i]))
 	}
 	return out
-}
-
-func (n *node) container(d *placement.ContainerDecision) placedContainer {
-	c := placedContainer{Name: d.Name, Kind: kindNames[d.Kind], CPUs: d.CPUs.String()}
-	if !d.Hint.Any {
-		c.Affinity = d.Hint.NUMA.String()
-	}
-	numa := n.numaOf(&d.CPUs)
-	for _, b := range d.Memory {
-		numa |= b.NUMA
-		c.Memory = append(c.Memory, placedMemory{Resource: b.Resource, NUMANodes: b.NUMA.String(), Bytes: b.Bytes})
-	}
-	for _, a := range d.Devices {
-		if c.Devices == nil {
-			c.Devices = map[string][]string{}
-		}
-		c.Devices[a.Resource] = a.IDs
-	}
-	c.NUMANodes = numa.String()
-	return c
-}
-
-var kindNames = map[placement.ContainerKind]string{placement.App: "app", placement.Init: "init", placement.Sidecar: "sidecar"}
-
-// numaOf returns the NUMA nodes of the CPUs.
-func (n *node) numaOf(cpus *topology.CPUSet) topology.NUMASet {
-	var set topology.NUMASet
-	for i := range n.machine.NUMANodes {
-		if m := &n.machine.NUMANodes[i]; m.ID < topology.MaxNUMANodes && m.CPUs.Intersects(cpus) {
-			set = set.With(m.ID)
-		}
-	}
-	return set
 }
 
 func placeTable(w io.Writer, answers []placed) error {
@@ -208,7 +156,7 @@ func placeTable(w io.Writer, answers []placed) error {
 			continue
 		}
 		for _, c := range a.Containers {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Name, c.label(), dash(c.NUMANodes), c.cpusText(), dash(c.memoryText()), dash(c.devicesText()))
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Name, c.Label(), dash(c.NUMANodes), c.CPUsText(), dash(c.MemoryText()), dash(c.DevicesText()))
 		}
 	}
 	return tw.Flush()
@@ -219,39 +167,4 @@ func dash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-// label marks what is not an ordinary container.
-func (c *placedContainer) label() string {
-	if c.Kind == kindNames[placement.App] {
-		return c.Name
-	}
-	return c.Name + " (" + c.Kind + ")"
-}
-
-func (c *placedContainer) cpusText() string {
-	if c.CPUs == "" {
-		return "shared"
-	}
-	return c.CPUs
-}
-
-func (c *placedContainer) memoryText() string {
-	var parts []string
-	for _, m := range c.Memory {
-		text := bytesText(m.Bytes)
-		if m.Resource != "memory" {
-			text += " " + m.Resource
-		}
-		parts = append(parts, text+" on "+m.NUMANodes)
-	}
-	return strings.Join(parts, ", ")
-}
-
-func (c *placedContainer) devicesText() string {
-	var parts []string
-	for _, r := range slices.Sorted(maps.Keys(c.Devices)) {
-		parts = append(parts, r+" "+strings.Join(c.Devices[r], ","))
-	}
-	return strings.Join(parts, "; ")
 }

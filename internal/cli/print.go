@@ -4,12 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
-
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/spf13/cobra"
 )
@@ -74,26 +70,12 @@ func printNames(w io.Writer, kind string, n int, name func(int) string) error {
 	return nil
 }
 
-// counted is a number of things, "1 node" or "2 nodes".
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return strconv.Itoa(n) + " " + thing + "s"
-}
-
 // indented prints every line of text two spaces further in.
 func indented(w io.Writer, text string) {
 	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
 		fmt.Fprint(w, "  ", line)
 	}
 }
-
-// seconds are whole ones, never negative: clocks of API servers may differ.
-func seconds(d time.Duration) int64 { return max(0, int64(d/time.Second)) }
-
-// ageText is an age as kubectl prints it.
-func ageText(s int64) string { return duration.HumanDuration(time.Duration(s) * time.Second) }
 
 // writeNotes prints what could not be read or understood.
 func writeNotes(cmd *cobra.Command, notes []string) {

@@ -1,4 +1,4 @@
-package cli
+package survey
 
 import (
 	"fmt"
@@ -13,7 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// amounts are what a pod asks for in all, as the scheduler's NodeResourcesFit counts it (framework.PodRequests).
+// amounts are what a pod asks for in all, as the plugin NodeResourcesFit counts it
+// (framework.PodRequests).
 type amounts corev1.ResourceList
 
 func amountsOf(pod *corev1.Pod) amounts {
@@ -26,7 +27,8 @@ func (a amounts) names() []corev1.ResourceName {
 	return slices.DeleteFunc(names, func(r corev1.ResourceName) bool { q := a[r]; return q.IsZero() })
 }
 
-// lacking says what the node will never have enough of; "" where there is nothing like that, or the node does not say.
+// lacking says what the node will never have enough of; "" where there is nothing like that, or where
+// the node does not say.
 func (a amounts) lacking(node *corev1.Node) string {
 	if node == nil || len(node.Status.Allocatable) == 0 {
 		return ""
@@ -40,9 +42,10 @@ func (a amounts) lacking(node *corev1.Node) string {
 	return ""
 }
 
-// but leaves out what Dynamic Resource Allocation provides in the node's stead: an extended resource that a device class stands for and
-// no device plugin of the node offers (NodeResourcesFit, shouldDelegateResourceToDRA).
-func (a amounts) but(classes map[corev1.ResourceName]bool, node *corev1.Node) amounts {
+// beside leaves out what Dynamic Resource Allocation provides in the node's stead: an extended resource
+// that a device class stands for and no device plugin of the node offers (NodeResourcesFit,
+// shouldDelegateResourceToDRA).
+func (a amounts) beside(classes map[corev1.ResourceName]bool, node *corev1.Node) amounts {
 	if len(classes) == 0 || node == nil {
 		return a
 	}
@@ -55,8 +58,9 @@ func (a amounts) but(classes map[corev1.ResourceName]bool, node *corev1.Node) am
 	return out
 }
 
-// extended says whether there is a resource among the amounts that is none of Kubernetes' own.
-func (a amounts) extended() bool {
+// foreign says whether there is a resource among the amounts that is none of Kubernetes' own, be it a
+// device plugin's or one that a device class stands for.
+func (a amounts) foreign() bool {
 	return slices.ContainsFunc(a.names(), func(r corev1.ResourceName) bool { return strings.Contains(string(r), "/") })
 }
 
@@ -96,7 +100,7 @@ func (a amounts) short(node *corev1.Node, bound []*corev1.Pod) string {
 // amountText writes an amount as people do: CPUs and devices as numbers, bytes with a unit.
 func amountText(r corev1.ResourceName, q *resource.Quantity) string {
 	if r == corev1.ResourceMemory || r == corev1.ResourceEphemeralStorage || strings.HasPrefix(string(r), corev1.ResourceHugePagesPrefix) {
-		return bytesText(uint64(q.Value()))
+		return ExactBytes(uint64(q.Value()))
 	}
 	return q.String()
 }

@@ -1,4 +1,4 @@
-package cli
+package survey
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/nodestate"
 )
 
 // How a watch goes about it.
@@ -35,7 +35,7 @@ const byNodeIndex = "node"
 
 // watcher follows what a survey is made of, through client-go's informers: they list and watch again by themselves when a watch breaks.
 type watcher struct {
-	c *cluster
+	c *Cluster
 	// What may not be read is nil; reports are always there.
 	reports, nodes, leases, pods cache.SharedIndexInformer
 	look                         glance
@@ -54,13 +54,13 @@ type changes struct{ nodes, pods map[string]bool }
 func (c *changes) clear() { c.nodes, c.pods = map[string]bool{}, map[string]bool{} }
 
 // watch prepares to follow what the facts are of; it speaks to nobody yet. With allPods it also follows pods that have no node.
-func (c *cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
+func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 	w := &watcher{c: c, begun: time.Now(), ping: make(chan struct{}, 1), notes: make(chan string, 16), fatal: make(chan error, 1)}
 	w.changed.clear()
-	w.look = glance{kinds: new(kinds), nodesKnown: f.nodesKnown, silence: silence{after: c.staleAfter, told: f.beatsKnown, now: c.clock.now()}}
+	w.look = c.glance(f, c.clock.now())
 	namespace, bound := metav1.NamespaceAll, fields.Everything()
 	if !f.podsKnown {
-		namespace = c.namespace
+		namespace = c.Namespace
 	}
 	if !allPods {
 		bound = fields.OneTermNotEqualSelector("spec.nodeName", "")
@@ -84,7 +84,7 @@ func (c *cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 	}{
 		{&w.reports, true, c.reports, v1alpha1.NodeTopologies.Resource, "", name, &v1alpha1.NodeTopology{}, w.nodeTold},
 		{&w.nodes, f.nodesKnown, rester(c.core), "nodes", "", name, &corev1.Node{}, w.nodeTold},
-		{&w.leases, f.beatsKnown, rester(c.leases), "leases", c.heartbeats, fields.Everything(), &coordinationv1.Lease{}, w.leaseTold},
+		{&w.leases, f.beatsKnown, rester(c.leases), "leases", c.Heartbeats, fields.Everything(), &coordinationv1.Lease{}, w.leaseTold},
 		{&w.pods, f.podsKnown || allPods, rester(c.core), "pods", namespace, bound, &corev1.Pod{}, w.podTold},
 	} {
 		if !s.wanted {
@@ -136,15 +136,15 @@ func (w *watcher) nodeTold(obj any) {
 
 func (w *watcher) podTold(obj any) {
 	if pod, ok := last(obj).(*corev1.Pod); ok {
-		w.note(pod.Spec.NodeName, pod.Namespace+"/"+pod.Name)
+		w.note(pod.Spec.NodeName, keyOf(pod.Namespace, pod.Name))
 	}
 }
 
 // leaseTold: a heartbeat changes nothing that is shown, but that an agent is silent no longer.
 func (w *watcher) leaseTold(obj any) {
 	if l, ok := last(obj).(*coordinationv1.Lease); ok {
-		if node, isBeat := strings.CutPrefix(l.Name, v1alpha1.HeartbeatName("")); isBeat {
-			w.note(node, "")
+		if b, err := nodestate.HeartbeatOf(l); err == nil {
+			w.note(b.Node, "")
 		}
 	}
 }
@@ -248,22 +248,23 @@ func (w *watcher) lookForSilence() {
 		return
 	}
 	for _, key := range w.reports.GetStore().ListKeys() {
-		if w.now().Sub(w.beat(key)) > w.c.staleAfter {
+		if w.now().Sub(w.beat(key).written) > w.c.StaleAfter {
 			w.note(key, "")
 		}
 	}
 }
 
-func (w *watcher) beat(node string) time.Time {
-	obj, ok, err := w.leases.GetStore().GetByKey(w.c.heartbeats + "/" + v1alpha1.HeartbeatName(node))
+// beat is the last heartbeat of the node's agent; zero where there is none.
+func (w *watcher) beat(node string) beat {
+	obj, ok, err := w.leases.GetStore().GetByKey(w.c.Heartbeats + "/" + v1alpha1.HeartbeatName(node))
 	if err != nil || !ok {
-		return time.Time{}
+		return beat{}
 	}
 	return beatOf(obj.(*coordinationv1.Lease))
 }
 
 // at looks at a node as it is now; nil where there is none any more.
-func (w *watcher) at(name string) *liveNode {
+func (w *watcher) at(name string) *node {
 	var s source
 	if obj, ok, err := w.reports.GetStore().GetByKey(name); err == nil && ok {
 		s.report = obj.(*v1alpha1.NodeTopology)
@@ -300,10 +301,10 @@ func (w *watcher) podsOn(node string) (out []*corev1.Pod) {
 }
 
 // refresh brings the nodes of a survey up to date that may have changed, and returns their names.
-func (w *watcher) refresh(s *survey, c *changes) []string {
-	s.now = w.now()
+func (w *watcher) refresh(s *Survey, c *changes) []string {
+	s.Now = w.now()
 	names := slices.Sorted(maps.Keys(c.nodes))
-	nodes := make([]*liveNode, len(names))
+	nodes := make([]*node, len(names))
 	inParallel(len(names), func(i int) { nodes[i] = w.at(names[i]) })
 	for i, name := range names {
 		if nodes[i] == nil {

@@ -20,8 +20,15 @@ func (f *watchFlags) register(cmd *cobra.Command) {
 
 func (f *watchFlags) on() bool { return f.watch || f.only }
 
-// stream prints items, and those again that have changed. Every document of JSON or YAML, and every filling of a template, is a list as
-// without a watch, so that the same programs read it.
+// following is what is watched: the one that is named, or all; quietly, without printing first what
+// there is.
+type following struct {
+	only    string
+	quietly bool
+}
+
+// stream prints items, and those again that have changed. Every document of JSON or YAML, and every
+// filling of a template, is a list as without a watch, so that the same programs read it.
 type stream[T any] struct {
 	cmd *cobra.Command
 	o   output
@@ -38,8 +45,8 @@ type stream[T any] struct {
 	widths []int
 }
 
-// offer takes items in by their keys, nil for one that is gone, and prints those that are different from what was shown last.
-// Quietly, it only takes note.
+// offer takes items in by their keys, nil for one that is gone, and prints those that are different from
+// what was shown last. Quietly, it only takes note.
 func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) error {
 	if s.shown == nil {
 		s.shown = map[string]T{}
@@ -60,6 +67,26 @@ func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) erro
 		return nil
 	}
 	return s.print(news)
+}
+
+// offerAll is offer for everything that there is.
+func (s *stream[T]) offerAll(all []T, key func(*T) string, quietly bool) error {
+	keys, items := make([]string, len(all)), map[string]*T{}
+	for i := range all {
+		keys[i] = key(&all[i])
+		items[keys[i]] = &all[i]
+	}
+	return s.offer(keys, items, quietly)
+}
+
+// show is offer for what a watch finds.
+func (s *stream[T]) show(keys []string, items map[string]*T) error {
+	return s.offer(keys, items, false)
+}
+
+// teller says on stderr what is wrong with a watch.
+func teller(cmd *cobra.Command) func(string) {
+	return func(text string) { writeNotes(cmd, []string{text}) }
 }
 
 func (s *stream[T]) print(items []T) error {

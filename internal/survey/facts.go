@@ -1,11 +1,10 @@
-package cli
+package survey
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,14 +16,15 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/nodestate"
 )
 
-// facts are what the API says, as it says it.
+// facts are what the API server answered.
 type facts struct {
 	reports []v1alpha1.NodeTopology
 	nodes   []corev1.Node
-	// beats are the last heartbeats of agents by node.
-	beats map[string]time.Time
+	// beats are the last heartbeats of agents, by node.
+	beats map[string]beat
 	// pods are those that are bound, in all namespaces; nil where they may not be read.
 	pods []corev1.Pod
 	// These may be read.
@@ -33,17 +33,24 @@ type facts struct {
 	notes []string
 }
 
-// facts reads those of one node, or with only "" of all. Reports are read before pods, so that what comes in between counts as
-// on its way, never as gone.
-func (c *cluster) facts(ctx context.Context, only string) (*facts, error) {
+// beat is a heartbeat, and when the API server took it in.
+type beat struct {
+	nodestate.Heartbeat
+	written time.Time
+}
+
+// facts reads what there is of one node, or of all where only is "". Heartbeats are read before reports:
+// no heartbeat then vouches for a report that came too late to be read. Pods are read last: what comes
+// in between counts as on its way, never as gone.
+func (c *Cluster) facts(ctx context.Context, only string) (*facts, error) {
 	var f facts
 	var readErr, nodesErr, beatsErr, podsErr error
 	var side errgroup.Group
 	side.Go(func() error {
 		f.nodes, nodesErr = c.nodeObjects(ctx, only)
-		f.beats, beatsErr = c.beats(ctx)
 		return nil
 	})
+	f.beats, beatsErr = c.beats(ctx)
 	raw, reportsErr := c.topologies(ctx, only)
 	if reportsErr == nil {
 		side.Go(func() error {
@@ -65,7 +72,7 @@ func (c *cluster) facts(ctx context.Context, only string) (*facts, error) {
 		err        error
 	}{
 		{"nodes", "whether a node exists, is cordoned or tainted, has what the pod selects, or is full is not checked", nodesErr},
-		{"leases in " + c.heartbeats, "whether agents are alive is not checked", beatsErr},
+		{"leases in " + c.Heartbeats, "whether agents are alive is not checked", beatsErr},
 		{"pods of all namespaces", "pods that are bound and not yet reported are not counted", podsErr},
 	} {
 		if err := f.tolerate(l.what, l.then, c, l.err); err != nil {
@@ -76,7 +83,7 @@ func (c *cluster) facts(ctx context.Context, only string) (*facts, error) {
 }
 
 // tolerate makes a note of a list that the user may not read, and of what is missing therefore; other errors stay.
-func (f *facts) tolerate(what, then string, c *cluster, err error) error {
+func (f *facts) tolerate(what, then string, c *Cluster, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -88,7 +95,7 @@ func (f *facts) tolerate(what, then string, c *cluster, err error) error {
 }
 
 // topologies lists reports, as they come.
-func (c *cluster) topologies(ctx context.Context, only string) ([]json.RawMessage, error) {
+func (c *Cluster) topologies(ctx context.Context, only string) ([]json.RawMessage, error) {
 	raw, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
 		answer := c.reports.Get().Resource(v1alpha1.NodeTopologies.Resource).VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
 		if err := answer.Error(); err != nil { // that of Raw says less
@@ -123,7 +130,7 @@ func readTopologies(raw []json.RawMessage) ([]v1alpha1.NodeTopology, error) {
 
 // deviceClasses returns the extended resources that device classes stand for, each under the name that it gives itself and the one
 // that it always has. Where the API server knows no device classes there are none.
-func (c *cluster) deviceClasses(ctx context.Context) (map[corev1.ResourceName]bool, error) {
+func (c *Cluster) deviceClasses(ctx context.Context) (map[corev1.ResourceName]bool, error) {
 	classes, err := pages(func(o metav1.ListOptions) ([]resourcev1.DeviceClass, string, error) {
 		answer := c.reports.Get().AbsPath("/apis", resourcev1.SchemeGroupVersion.String(), "deviceclasses").VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
 		if err := answer.Error(); err != nil {
@@ -150,7 +157,7 @@ func (c *cluster) deviceClasses(ctx context.Context) (map[corev1.ResourceName]bo
 	return out, err
 }
 
-func (c *cluster) nodeObjects(ctx context.Context, only string) ([]corev1.Node, error) {
+func (c *Cluster) nodeObjects(ctx context.Context, only string) ([]corev1.Node, error) {
 	return pages(func(o metav1.ListOptions) ([]corev1.Node, string, error) {
 		l, err := c.core.Nodes().List(ctx, o)
 		if err != nil {
@@ -161,7 +168,7 @@ func (c *cluster) nodeObjects(ctx context.Context, only string) ([]corev1.Node, 
 }
 
 // podsIn reads the pods of a namespace; with all namespaces, those that are bound, to one node where it is named.
-func (c *cluster) podsIn(ctx context.Context, namespace, node string) ([]corev1.Pod, error) {
+func (c *Cluster) podsIn(ctx context.Context, namespace, node string) ([]corev1.Pod, error) {
 	opts := named("spec.nodeName", node)
 	if namespace == metav1.NamespaceAll && node == "" {
 		opts.FieldSelector = "spec.nodeName!="
@@ -176,30 +183,31 @@ func (c *cluster) podsIn(ctx context.Context, namespace, node string) ([]corev1.
 }
 
 // beats returns the last heartbeat of each node's agent, by the API server's clock where it tells.
-func (c *cluster) beats(ctx context.Context) (map[string]time.Time, error) {
+func (c *Cluster) beats(ctx context.Context) (map[string]beat, error) {
 	leases, err := pages(func(o metav1.ListOptions) ([]coordinationv1.Lease, string, error) {
-		l, err := c.leases.Leases(c.heartbeats).List(ctx, o)
+		l, err := c.leases.Leases(c.Heartbeats).List(ctx, o)
 		if err != nil {
 			return nil, "", err
 		}
 		return l.Items, l.Continue, nil
 	}, metav1.ListOptions{})
-	out := map[string]time.Time{}
+	out := map[string]beat{}
 	for i := range leases {
 		l := &leases[i]
-		if node, ok := strings.CutPrefix(l.Name, v1alpha1.HeartbeatName("")); ok && l.Spec.RenewTime != nil {
-			out[node] = beatOf(l)
+		if b := beatOf(l); b.Node != "" {
+			out[b.Node] = b
 		}
 	}
 	return out, err
 }
 
-// beatOf is when a heartbeat came in.
-func beatOf(l *coordinationv1.Lease) time.Time {
-	if l.Spec.RenewTime == nil {
-		return time.Time{}
+// beatOf reads a Lease; zero of one that is no heartbeat, or that says nothing.
+func beatOf(l *coordinationv1.Lease) beat {
+	b, err := nodestate.HeartbeatOf(l)
+	if err != nil {
+		return beat{}
 	}
-	return written(&l.ObjectMeta, l.Spec.RenewTime.Time)
+	return beat{b, written(&l.ObjectMeta, b.Renewed)}
 }
 
 // named selects by a field, unless the value is empty.

@@ -1,0 +1,108 @@
+package survey
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	corehelpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// answer asks the node.
+func (n *node) answer(c *ledger.Candidate, out *Answer) {
+	if n.trouble != nil {
+		out.Answer, out.Message, out.Advice = Unreliable, n.trouble.Message, n.trouble.Advice
+		return
+	}
+	a := n.account.Admit(c)
+	switch a.Outcome {
+	case ledger.Admitted:
+		out.Answer, out.Message, out.NUMANodes = Admits, "would take the pod", a.Verdict.NUMA.String()
+		if !a.Exact {
+			out.Message += ", but not with certain CPUs"
+		}
+	case ledger.Refused:
+		out.Answer, out.Message = Refuses, a.Verdict.Reason.String()+": "+a.Verdict.Detail.Text()
+		if refusal, ok := n.account.Explain(c.Request); ok {
+			out.Refusal, out.Message = &refusal, refusal.String()
+		}
+	default:
+		out.Answer, out.Message = Waits, wire.WaitsForReport+n.openText(a.Wait)
+	}
+}
+
+// openText says what a report has still to tell, and why that matters.
+func (n *node) openText(why ledger.Wait) string {
+	var parts []string
+	if n.inFlight > 0 {
+		parts = append(parts, Counted(n.inFlight, "pod")+" bound since the last one")
+	}
+	if n.lingering > 0 {
+		parts = append(parts, Counted(n.lingering, "pod")+" ending or ended, and not listed")
+	}
+	text := strings.Join(parts, ", ")
+	if text != "" {
+		text += "; "
+	}
+	return ": " + text + why.Text()
+}
+
+// excluded says why node and pod do not go together whatever is free; "" where they do. The scheduler's other plugins have
+// more reasons; its event names them.
+func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.RequiredNodeAffinity) string {
+	if node == nil {
+		return ""
+	}
+	if ok, err := affinity.Match(node); !ok || err != nil {
+		return "the pod's node selector or affinity does not match"
+	}
+	if node.Spec.Unschedulable && !tolerates(pod, &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) {
+		return "the node is cordoned"
+	}
+	for i := range node.Spec.Taints {
+		t := &node.Spec.Taints[i]
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(pod, t) {
+			return "the pod does not tolerate taint " + t.ToString()
+		}
+	}
+	return ""
+}
+
+func tolerates(pod *corev1.Pod, t *corev1.Taint) bool {
+	return corehelpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations, t, true)
+}
+
+// label is the node's name, with how long its agent has been silent.
+func (a *Answer) label() string {
+	if a.SilentSeconds == 0 {
+		return a.Node
+	}
+	return a.Node + " for " + AgeText(a.SilentSeconds)
+}
+
+// groupsOf joins nodes that say the same, the most frequent first among equal answers.
+func groupsOf(answers []Answer) []Group {
+	var groups []Group
+	for _, a := range answers {
+		i := slices.IndexFunc(groups, func(g Group) bool { return g.Answer == a.Answer && g.Message == a.Message })
+		if i < 0 {
+			groups = append(groups, Group{Answer: a.Answer, Message: a.Message, Advice: a.Advice})
+			i = len(groups) - 1
+		}
+		groups[i].Nodes = append(groups[i].Nodes, a.Node)
+		groups[i].Labels = append(groups[i].Labels, a.label())
+		if groups[i].Advice != a.Advice {
+			groups[i].Advice = strings.ReplaceAll(a.Advice, a.Node, "NODE")
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b Group) int {
+		return cmp.Or(slices.Index(answerOrder, a.Answer)-slices.Index(answerOrder, b.Answer), len(b.Nodes)-len(a.Nodes), cmp.Compare(a.Message, b.Message))
+	})
+	return groups
+}

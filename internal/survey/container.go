@@ -1,0 +1,91 @@
+package survey
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Container is what one container gets, or has.
+type Container struct {
+	Name    string              `json:"name"`
+	Kind    string              `json:"kind"`
+	CPUs    string              `json:"cpus"` // exclusive CPUs; "" is the shared pool
+	Memory  []Memory            `json:"memory,omitempty"`
+	Devices map[string][]string `json:"devices,omitempty"`
+	// NUMANodes are those of the CPUs and memory.
+	NUMANodes string `json:"numaNodes"`
+	// Affinity is the topology manager's hint, "" for no preference.
+	Affinity string `json:"affinity"`
+}
+
+// Memory is an amount of memory, and where it lies.
+type Memory struct {
+	Resource  string `json:"resource"`
+	NUMANodes string `json:"numaNodes"`
+	Bytes     uint64 `json:"bytes"`
+}
+
+// ContainerOf puts a decision into words.
+func ContainerOf(m *topology.Machine, d *placement.ContainerDecision) Container {
+	c := Container{Name: d.Name, Kind: kindNames[d.Kind], CPUs: d.CPUs.String()}
+	if !d.Hint.Any {
+		c.Affinity = d.Hint.NUMA.String()
+	}
+	numa := m.NodesOf(d.CPUs)
+	for _, b := range d.Memory {
+		numa |= b.NUMA
+		c.Memory = append(c.Memory, Memory{Resource: b.Resource, NUMANodes: b.NUMA.String(), Bytes: b.Bytes})
+	}
+	for _, a := range d.Devices {
+		if c.Devices == nil {
+			c.Devices = map[string][]string{}
+		}
+		c.Devices[a.Resource] = a.IDs
+	}
+	c.NUMANodes = numa.String()
+	return c
+}
+
+var kindNames = map[placement.ContainerKind]string{placement.App: "app", placement.Init: "init", placement.Sidecar: "sidecar"}
+
+// Label is the container's name; it marks what is not an ordinary container.
+func (c *Container) Label() string {
+	if c.Kind == kindNames[placement.App] {
+		return c.Name
+	}
+	return c.Name + " (" + c.Kind + ")"
+}
+
+// CPUsText says which CPUs the container has.
+func (c *Container) CPUsText() string {
+	if c.CPUs == "" {
+		return "shared"
+	}
+	return c.CPUs
+}
+
+// MemoryText says how much memory is set aside, and where; "" for none.
+func (c *Container) MemoryText() string {
+	var parts []string
+	for _, m := range c.Memory {
+		text := ExactBytes(m.Bytes)
+		if m.Resource != "memory" {
+			text += " " + m.Resource
+		}
+		parts = append(parts, text+" on "+m.NUMANodes)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// DevicesText names the devices; "" for none.
+func (c *Container) DevicesText() string {
+	var parts []string
+	for _, r := range slices.Sorted(maps.Keys(c.Devices)) {
+		parts = append(parts, r+" "+strings.Join(c.Devices[r], ","))
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,105 @@
+package survey
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
+)
+
+// warnings say what makes a node doubtful though nothing need be wrong with its report: the kubelet
+// does not know its machine as it is now, or is not ready, or more is open than can be gone through.
+func (n *node) warnings() (out []Trouble) {
+	if r := n.report(); r != nil {
+		for _, c := range r.Conditions {
+			known := n.trouble != nil && n.trouble.Reason == c.Reason
+			if c.Type != v1alpha1.ConditionReady && c.Status == metav1.ConditionFalse && !known {
+				out = append(out, Trouble{Reason: c.Reason, Message: c.Type + " is False: " + c.Message, Advice: adviceForDoubt(c.Reason, n.name)})
+			}
+		}
+	}
+	if c := n.readiness(); c != nil && c.Status != corev1.ConditionTrue {
+		out = append(out, Trouble{Reason: NotReady, Message: strings.TrimSuffix("the Node's condition Ready is "+string(c.Status)+": "+c.Reason+": "+c.Message, ": "),
+			Advice: adviceForDoubt(NotReady, n.name)})
+	}
+	if n.trouble == nil && n.account != nil {
+		if w := n.account.Flooded(); w != ledger.WaitsForNothing {
+			out = append(out, Trouble{Reason: w.String(), Message: "pods wait for its next report: " + w.Text() + "; the amounts above are those of the last one", Advice: adviceForFlood})
+		}
+	}
+	return out
+}
+
+// readiness is the Node's own condition; nil where it is not known.
+func (n *node) readiness() *corev1.NodeCondition {
+	if n.object == nil {
+		return nil
+	}
+	i := slices.IndexFunc(n.object.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	if i < 0 {
+		return nil
+	}
+	return &n.object.Status.Conditions[i]
+}
+
+// conditions are all that say something is wrong, in short.
+func (n *node) conditions() (out []string) {
+	short := func(kind, status, reason string) {
+		out = append(out, fmt.Sprintf("%s=%s(%s)", kind, status, reason))
+	}
+	if r := n.report(); r != nil {
+		for _, c := range r.Conditions {
+			if c.Status != metav1.ConditionTrue {
+				short(c.Type, string(c.Status), c.Reason)
+			}
+		}
+	}
+	if n.object == nil {
+		return out
+	}
+	for _, c := range n.object.Status.Conditions {
+		if wrong := (c.Type == corev1.NodeReady) != (c.Status == corev1.ConditionTrue); wrong {
+			short("Node"+string(c.Type), string(c.Status), c.Reason)
+		}
+	}
+	if n.object.Spec.Unschedulable {
+		out = append(out, "Unschedulable")
+	}
+	return out
+}
+
+// Condition is one that a node's report carries, or the Node's own that its kubelet is ready.
+type Condition struct {
+	// Source is NodeTopology or Node.
+	Source  string
+	Type    string
+	Status  string
+	Reason  string
+	Message string
+	// Since is when it last changed; zero where that is not told.
+	Since time.Time
+}
+
+// Conditions returns what a node's report and Node say of it; nothing of a node that is not there.
+func (s *Survey) Conditions(name string) []Condition {
+	n := s.nodes[name]
+	if n == nil {
+		return nil
+	}
+	var out []Condition
+	if r := n.report(); r != nil {
+		for _, c := range r.Conditions {
+			out = append(out, Condition{"NodeTopology", c.Type, string(c.Status), c.Reason, c.Message, c.LastTransitionTime.Time})
+		}
+	}
+	if c := n.readiness(); c != nil {
+		out = append(out, Condition{"Node", string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime.Time})
+	}
+	return out
+}

@@ -1,0 +1,84 @@
+package survey
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Follower is told what a watch finds.
+type Follower[T any] struct {
+	// Show is given items that may have changed, by their keys; nil stands for one that is gone. An error
+	// of it ends the watch.
+	Show func(keys []string, items map[string]*T) error
+	// Tell is told what is wrong with the watch, which is tried again.
+	Tell func(string)
+}
+
+// WatchNodes follows the nodes of a survey until ctx ends; keys are their names. With only, it follows
+// one.
+func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Follower[Node]) error {
+	w, err := c.watch(s.facts, only, false)
+	if err != nil {
+		return err
+	}
+	return w.run(ctx, func(ch *changes) error {
+		names := w.refresh(s, ch)
+		items := map[string]*Node{}
+		for _, name := range names {
+			if n := s.nodes[name]; n != nil {
+				sum := n.summary(s.Now)
+				items[name] = &sum
+			}
+		}
+		return to.Show(names, items)
+	}, to.Tell)
+}
+
+// WatchPods follows pods that could be pinned until ctx ends; keys are their Keys. With only, it follows
+// those of one name.
+func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follower[Pod]) error {
+	s := p.survey
+	w, err := c.watch(s.facts, "", true)
+	if err != nil {
+		return err
+	}
+	return w.run(ctx, func(ch *changes) error {
+		for _, name := range w.refresh(s, ch) {
+			for _, pod := range w.podsOn(name) {
+				ch.pods[keyOf(pod.Namespace, pod.Name)] = true
+			}
+		}
+		items := map[string]*Pod{}
+		for key := range ch.pods {
+			if pod := w.pod(key, only); pod != nil {
+				if sum, pinned := s.pod(pod); pinned || only != "" {
+					items[key] = &sum
+				}
+			}
+		}
+		return to.Show(slices.Sorted(maps.Keys(ch.pods)), items)
+	}, to.Tell)
+}
+
+// Key tells the pods of a cluster apart.
+func (p *Pod) Key() string { return keyOf(p.Namespace, p.Name) }
+
+func keyOf(namespace, name string) string { return namespace + "/" + name }
+
+// pod returns a pod; nil where there is none, or where it is not among those asked for.
+func (w *watcher) pod(key, only string) *corev1.Pod {
+	obj, ok, err := w.pods.GetStore().GetByKey(key)
+	if err != nil || !ok {
+		return nil
+	}
+	pod := obj.(*corev1.Pod)
+	elsewhere := w.c.Namespace != metav1.NamespaceAll && pod.Namespace != w.c.Namespace
+	if elsewhere || only != "" && pod.Name != only {
+		return nil
+	}
+	return pod
+}

@@ -1,0 +1,148 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Pod is what a pod has, or was promised.
+type Pod struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Node      string `json:"node,omitempty"`
+	// State is pending, in flight (bound and in no report yet), or what the report says: admitted, ended,
+	// rejected, unknown.
+	State string `json:"state"`
+	// NUMANodes and CPUs are what the pod holds; of a pod in flight, what it was promised.
+	NUMANodes string `json:"numaNodes,omitempty"`
+	CPUs      string `json:"cpus,omitempty"`
+	Certainty string `json:"certainty,omitempty"`
+	Guarantee string `json:"guarantee,omitempty"`
+	// Outcome says how promise and report compare.
+	Outcome string `json:"outcome,omitempty"`
+	// Alignment is "" when nothing is pinned.
+	Alignment topology.Spread `json:"alignment,omitempty"`
+	// Containers are those that NUMANodes and CPUs are of.
+	Containers []Container `json:"containers,omitempty"`
+	Error      string      `json:"error,omitempty"`
+}
+
+const (
+	statePending  = "pending"
+	stateInFlight = "in flight"
+	// StateGone is of a pod that a watch saw go.
+	StateGone = "gone"
+)
+
+// Pods is what pods of the cluster have.
+type Pods struct {
+	Pods []Pod
+	// Notes say what could not be read or understood.
+	Notes []string
+
+	survey *Survey
+}
+
+// Pods adds up the pods of the namespace that could be pinned, or with a name only that one.
+func (c *Cluster) Pods(ctx context.Context, only string) (*Pods, error) {
+	s, err := c.Survey(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	read, err := c.allPodsIn(ctx, only)
+	if err != nil {
+		return nil, err
+	}
+	all := s.podsOf(read, only)
+	if only != "" && len(all) == 0 {
+		return nil, c.noPod(only)
+	}
+	return &Pods{Pods: all, Notes: s.Notes, survey: s}, nil
+}
+
+func (c *Cluster) noPod(name string) error {
+	return fmt.Errorf("no pod %s in namespace %s at %s", name, c.Namespace, c.Where)
+}
+
+// podsOf adds up those pods that could be pinned, and one that was asked for, by namespace and name.
+func (s *Survey) podsOf(pods []corev1.Pod, only string) []Pod {
+	all := []Pod{}
+	for i := range pods {
+		if sum, pinned := s.pod(&pods[i]); pinned || only != "" {
+			all = append(all, sum)
+		}
+	}
+	slices.SortFunc(all, func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// allPodsIn reads the pods of the namespace, bound or not.
+func (c *Cluster) allPodsIn(ctx context.Context, only string) ([]corev1.Pod, error) {
+	pods, err := pages(func(o metav1.ListOptions) ([]corev1.Pod, string, error) {
+		l, err := c.core.Pods(c.Namespace).List(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		return l.Items, l.Continue, nil
+	}, named("metadata.name", only))
+	if err != nil {
+		return nil, c.failed("pods", err)
+	}
+	return pods, nil
+}
+
+// pod adds a pod up, and says whether it could be pinned.
+func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
+	out := Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, State: statePending}
+	request, err := wire.Request(pod)
+	if err != nil {
+		out.Error = err.Error()
+		return out, true
+	}
+	n := s.nodes[pod.Spec.NodeName]
+	p, found, err := wire.PlacementOf(pod)
+	if err != nil {
+		out.Error, found = err.Error(), false
+	}
+	if pod.Spec.NodeName == "" {
+		return out, request.Pinnable()
+	}
+	out.State = stateInFlight
+	if found {
+		promise := n.promise(&p)
+		out.Certainty, out.Guarantee, out.Outcome = promise.Certainty, promise.Guarantee, n.outcome(&p, found)
+		out.hold(promise.NUMANodes, promise.Containers)
+		out.Alignment = n.machine().Spread(n.nodesOf(allocationOf(&p.Decision)))
+	}
+	h := n.holding(string(pod.UID), s.Now)
+	switch {
+	case h != nil && h.State != StateAbsent:
+		out.State, out.Alignment = h.State, h.Alignment
+		out.hold(h.NUMANodes, h.Containers)
+	case wire.Ending(pod):
+		out.State, out.Alignment = "ended", ""
+		out.hold("", nil)
+	}
+	return out, request.Pinnable() || err != nil
+}
+
+func (p *Pod) hold(numa string, containers []Container) {
+	var cpus []string
+	for i := range containers {
+		if containers[i].CPUs != "" {
+			cpus = append(cpus, containers[i].CPUs)
+		}
+	}
+	p.NUMANodes, p.CPUs, p.Containers = numa, strings.Join(cpus, ";"), containers
+}

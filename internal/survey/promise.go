@@ -1,0 +1,168 @@
+package survey
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Promise is the placement that came with a pod's Binding, in words.
+type Promise struct {
+	// Sequence is the number of the Binding among the node's; Report that of the report it was decided on.
+	Sequence   uint64      `json:"sequence"`
+	Report     int64       `json:"report"`
+	Certainty  string      `json:"certainty"`
+	Guarantee  string      `json:"guarantee"`
+	NUMANodes  string      `json:"numaNodes"`
+	Containers []Container `json:"containers"`
+}
+
+// Holding is what a node's report says of a pod.
+type Holding struct {
+	Report     int64  `json:"report"`
+	AgeSeconds int64  `json:"ageSeconds"`
+	State      string `json:"state"` // admitted, ended, rejected, unknown or absent
+	NUMANodes  string `json:"numaNodes"`
+	// Alignment is "" when nothing is held.
+	Alignment  topology.Spread `json:"alignment,omitempty"`
+	Containers []Container     `json:"containers,omitempty"`
+}
+
+// How a promise and a report compare.
+const (
+	promiseKept    = "kept"
+	promiseOpen    = "not yet reported"
+	promiseBroken  = "differs"
+	promiseVerdict = "admitted as promised" // the CPUs were not promised
+)
+
+// What a report says of a pod, beside the words of v1alpha1.PodState in lower case.
+const (
+	StateAdmitted = "admitted"
+	StateAbsent   = "absent"
+)
+
+// stateWord is a state of the report in lower case; none is admitted.
+func stateWord(s v1alpha1.PodState) string {
+	if s == "" {
+		return StateAdmitted
+	}
+	return strings.ToLower(string(s))
+}
+
+// promise puts a placement into words.
+func (n *node) promise(p *wire.Placement) *Promise {
+	out := &Promise{Sequence: p.Sequence, Report: p.Report, Certainty: p.Certainty.String(), Guarantee: p.Guarantee.String()}
+	for i := range p.Decision.Containers {
+		out.Containers = append(out.Containers, ContainerOf(n.machine(), &p.Decision.Containers[i]))
+	}
+	out.NUMANodes = n.nodesOf(allocationOf(&p.Decision)).String()
+	return out
+}
+
+func allocationOf(d *placement.Decision) *placement.PodAllocation {
+	out := &placement.PodAllocation{UID: d.UID}
+	for _, c := range d.Containers {
+		out.Containers = append(out.Containers, placement.ContainerAllocation{Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Memory: c.Memory, Devices: c.Devices})
+	}
+	return out
+}
+
+// holding says what the report says of the pod; nil without a report.
+func (n *node) holding(uid string, now time.Time) *Holding {
+	if n.report() == nil {
+		return nil
+	}
+	p, state := n.reported(uid)
+	out := &Holding{Report: n.sequence(), AgeSeconds: Seconds(now.Sub(n.heard)), State: state}
+	if p == nil {
+		return out
+	}
+	for _, c := range p.Containers {
+		d := placement.ContainerDecision{Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Memory: c.Memory, Devices: c.Devices, Hint: placement.Hint{Any: true}}
+		out.Containers = append(out.Containers, ContainerOf(n.machine(), &d))
+	}
+	numa := n.nodesOf(p)
+	out.NUMANodes, out.Alignment = numa.String(), n.machine().Spread(numa)
+	return out
+}
+
+// nodesOf returns the NUMA nodes of all that a pod holds.
+func (n *node) nodesOf(p *placement.PodAllocation) topology.NUMASet {
+	var out topology.NUMASet
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		out |= n.machine().NodesOf(c.CPUs)
+		for _, b := range c.Memory {
+			out |= b.NUMA
+		}
+		for _, d := range c.Devices {
+			out |= n.nodesOfDevices(&d)
+		}
+	}
+	return out
+}
+
+func (n *node) nodesOfDevices(d *placement.DeviceAllocation) (out topology.NUMASet) {
+	r := n.report()
+	if r == nil {
+		return 0
+	}
+	for _, pool := range r.Snapshot.Devices {
+		for i := range pool.Devices {
+			if pool.Resource == d.Resource && slices.Contains(d.IDs, pool.Devices[i].ID) {
+				out |= pool.Devices[i].NUMA
+			}
+		}
+	}
+	return out
+}
+
+// outcome says how the promise turned out; "" where there is none, or no report to compare it with.
+func (n *node) outcome(p *wire.Placement, found bool) string {
+	if !found || n.report() == nil {
+		return ""
+	}
+	held, state := n.reported(p.Decision.UID)
+	switch {
+	case held == nil:
+		return promiseOpen
+	case state != StateAdmitted:
+		return ""
+	case p.Certainty != wire.Exact:
+		return promiseVerdict
+	case ledger.Kept(&p.Decision, held):
+		return promiseKept
+	}
+	return promiseBroken
+}
+
+// asksText says what the pod asks for, container by container, as far as a kubelet could pin it.
+func asksText(r *placement.Request) []string {
+	var out []string
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		text := strconv.FormatFloat(float64(c.MilliCPU)/1000, 'f', -1, 64) + " CPU"
+		for _, m := range c.Memory {
+			text += ", " + RoughBytes(m.Bytes)
+			if m.Resource != string(corev1.ResourceMemory) {
+				text += " of " + m.Resource
+			}
+		}
+		for _, d := range c.Devices {
+			text += ", " + strconv.FormatInt(d.Count, 10) + " " + d.Resource
+		}
+		name := Container{Name: c.Name, Kind: kindNames[c.Kind]}
+		out = append(out, name.Label()+": "+text)
+	}
+	return out
+}

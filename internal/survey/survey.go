@@ -1,0 +1,123 @@
+// Package survey reads a live cluster: what its nodes have left, what its pods have, and why. It makes
+// data of it, with JSON tags, for whoever prints or shows them. It writes nothing to the cluster.
+package survey
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/nodestate"
+)
+
+// Survey is what the API says of nodes, and of the pods bound to them, at about one moment.
+type Survey struct {
+	// Now is that moment, by the API server's clock.
+	Now time.Time
+	// Notes say what could not be read or understood.
+	Notes []string
+
+	facts *facts
+	nodes map[string]*node
+	// bound is the pods by node.
+	bound map[string][]*corev1.Pod
+}
+
+// missing is the trouble with a node of which there is neither Node nor NodeTopology to be seen.
+func (s *Survey) missing(name string) *Trouble {
+	if s.facts.nodesKnown {
+		return &Trouble{Reason: nodestate.NoReport, Message: "there is no Node " + name}
+	}
+	return &Trouble{Reason: nodestate.NoReport, Message: "there is no NodeTopology " + name, Advice: adviceFor(nodestate.NoReport, name)}
+}
+
+// noNode says that there is no such node.
+func (c *Cluster) noNode(s *Survey, name string) error {
+	return fmt.Errorf("%s at %s", s.missing(name).Message, c.Where)
+}
+
+// Names returns the names of the nodes, ascending.
+func (s *Survey) Names() []string { return slices.Sorted(maps.Keys(s.nodes)) }
+
+// SurveyNode surveys the one node, which has to be there.
+func (c *Cluster) SurveyNode(ctx context.Context, name string) (*Survey, error) {
+	s, err := c.Survey(ctx, name)
+	if err == nil && len(s.nodes) == 0 {
+		return nil, c.noNode(s, name)
+	}
+	return s, err
+}
+
+// Survey surveys one node, or all of them where only is "".
+func (c *Cluster) Survey(ctx context.Context, only string) (*Survey, error) {
+	f, err := c.facts(ctx, only)
+	if err != nil {
+		return nil, err
+	}
+	return c.surveyOf(f), nil
+}
+
+// surveyOf looks at every node of which there is anything.
+func (c *Cluster) surveyOf(f *facts) *Survey {
+	s := &Survey{facts: f, nodes: map[string]*node{}, bound: byNode(f.pods), Notes: f.notes, Now: c.clock.now()}
+	sources := s.sources()
+	look := c.glance(f, s.Now)
+	names := slices.Sorted(maps.Keys(sources))
+	nodes := make([]*node, len(names))
+	inParallel(len(names), func(i int) { nodes[i] = look.at(names[i], sources[names[i]]) })
+	for i, name := range names {
+		s.nodes[name] = nodes[i]
+		s.Notes = append(s.Notes, nodes[i].notes...)
+	}
+	return s
+}
+
+// sources sorts the facts by node.
+func (s *Survey) sources() map[string]*source {
+	out := map[string]*source{}
+	of := func(name string) *source {
+		if out[name] == nil {
+			out[name] = &source{beat: s.facts.beats[name], pods: s.bound[name]}
+		}
+		return out[name]
+	}
+	for i := range s.facts.nodes {
+		of(s.facts.nodes[i].Name).object = &s.facts.nodes[i]
+	}
+	for i := range s.facts.reports {
+		of(s.facts.reports[i].Name).report = &s.facts.reports[i]
+	}
+	return out
+}
+
+// glance is how nodes are looked at, given what may be read.
+func (c *Cluster) glance(f *facts, now time.Time) glance {
+	return glance{
+		kinds: new(nodestate.Kinds), nodesKnown: f.nodesKnown,
+		silence: silence{after: c.StaleAfter, told: f.beatsKnown, now: now},
+	}
+}
+
+// classes returns the resources that device classes stand for, if the pod asks for any that could be one.
+func (s *Survey) classes(ctx context.Context, c *Cluster, asked amounts) (map[corev1.ResourceName]bool, error) {
+	if !asked.foreign() {
+		return nil, nil
+	}
+	classes, err := c.deviceClasses(ctx)
+	f := facts{notes: s.Notes}
+	err = f.tolerate("device classes", "what only Dynamic Resource Allocation provides counts as missing", c, err)
+	s.Notes = f.notes
+	return classes, err
+}
+
+func byNode(pods []corev1.Pod) map[string][]*corev1.Pod {
+	out := map[string][]*corev1.Pod{}
+	for i := range pods {
+		out[pods[i].Spec.NodeName] = append(out[pods[i].Spec.NodeName], &pods[i])
+	}
+	return out
+}

@@ -1,0 +1,71 @@
+package survey
+
+import (
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/nodestate"
+)
+
+// Trouble says why a node's word cannot be taken for pods that could be pinned, or what is doubtful
+// about it.
+type Trouble struct {
+	// Reason is one word; a report that is not Ready gives that of its condition.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Advice is what a person can do.
+	Advice string `json:"advice,omitempty"`
+}
+
+// NotReady is the reason of a warning that no condition of a report names: the Node, that is the
+// kubelet, is not ready, whatever its report says.
+const NotReady = "NodeNotReady"
+
+func troubleOf(u *nodestate.Unusable, node string) *Trouble {
+	return &Trouble{Reason: u.Reason, Message: u.Text, Advice: adviceFor(u.Reason, node)}
+}
+
+// adviceFor says what a person can do about a trouble.
+func adviceFor(reason, node string) string {
+	agent := "kubectl get pods -A -o wide --field-selector spec.nodeName=" + node + " | grep berth-agent"
+	switch reason {
+	case nodestate.NoReport:
+		return "start berth-agent there, or look at why it does not report: " + agent
+	case nodestate.NoSuchNode:
+		return "if the node is gone for good: kubectl delete nodetopology " + node
+	case nodestate.Silent:
+		return "look at the agent: " + agent
+	case nodestate.Malformed:
+		return "use one release of Berth throughout; kubectl delete nodetopology " + node + " makes its agent write it anew"
+	case nodestate.OtherRelease:
+		return "kubectl delete nodetopology " + node + "; after an upgrade of Berth, kubectl delete nodetopologies --all (docs/operations.md)"
+	case nodestate.Unsupported:
+		return "change the kubelet's configuration as said, or keep pinned pods off the node (docs/scope.md)"
+	case v1alpha1.ReasonUnreadable:
+		return "look at the file that the message names, in the kubelet's root directory (docs/operations.md)"
+	case v1alpha1.ReasonContradiction:
+		return "if the kubelet's configuration was changed without a restart, restart it or take the change back (docs/operations.md)"
+	case v1alpha1.ReasonMachineChanged:
+		return "undo the change; or drain the node, stop the kubelet, remove the checkpoints that the message names, start the kubelet (docs/operations.md)"
+	case v1alpha1.ReasonAdmissionUnfinished:
+		return "look at the kubelet's log: it has been admitting a pod for too long"
+	case v1alpha1.ReasonDevicesUnknown:
+		return "let the agent reach the kubelet's PodResources socket (docs/operations.md)"
+	}
+	return "kubectl describe nodetopology " + node
+}
+
+const adviceForFlood = "nothing: the node's next report ends it; if it lasts, look at the agent's log"
+
+// adviceForDoubt says what a person can do about a warning.
+func adviceForDoubt(reason, node string) string {
+	switch reason {
+	case v1alpha1.ReasonMachineChanged:
+		return "drain the node and restart its kubelet as docs/operations.md says, when there is time, or undo the change"
+	case v1alpha1.ReasonConfigurationChanged:
+		return "restart the kubelet, or take the change back"
+	case v1alpha1.ReasonConfigurationUnreadable:
+		return "mend the kubelet's configuration before the kubelet is restarted"
+	case NotReady:
+		return "kubectl describe node " + node
+	}
+	return "kubectl describe nodetopology " + node
+}
