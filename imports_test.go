@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,6 +105,36 @@ func TestStrangersStayStrangers(t *testing.T) {
 				t.Errorf("%s imports %s: scheduler, agent, jobs, admission and web meet in the API server only", file, own)
 			}
 		}
+	}
+}
+
+// reportReaders are the packages that know how a NodeTopology is stored. Everybody else takes a
+// nodestate.Reading, whatever it was read from. The demo waits for reports and reads none; `berth check`
+// takes them from files.
+const reportReaders = "api internal/wire internal/nodestate internal/survey internal/agent internal/demo internal/cli test cmd"
+
+func TestReportsAreReadInOnePlace(t *testing.T) {
+	object := regexp.MustCompile(`\bv1alpha1\.NodeTopology\b`)
+	readers := strings.Fields(reportReaders)
+	seen := 0
+	for _, file := range goFiles(t) {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.FromSlash(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !object.Match(text) {
+			continue
+		}
+		seen++
+		if !slices.ContainsFunc(readers, func(p string) bool { return strings.HasPrefix(file, p+"/") }) {
+			t.Errorf("%s takes a NodeTopology: want a nodestate.Reading", file)
+		}
+	}
+	if seen < 5 {
+		t.Errorf("only %d files take a NodeTopology: the test looks for another name", seen)
 	}
 }
 

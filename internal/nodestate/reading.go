@@ -3,6 +3,9 @@ package nodestate
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
@@ -40,6 +43,19 @@ func (r *Reading) Authority() v1alpha1.Authority {
 		return ""
 	}
 	return r.Kind.Spec.Authority
+}
+
+// NewObject returns an empty object of the kind that reports are read from, as a watch wants it.
+func NewObject() runtime.Object { return new(v1alpha1.NodeTopology) }
+
+// ReadObject reads the object of a report, whatever its kind. The error says that it is of none that
+// reports are read from; what is wrong with the report is in the Reading.
+func (k *Kinds) ReadObject(o metav1.Object, last *Kind) (*Reading, error) {
+	nt, ok := o.(*v1alpha1.NodeTopology)
+	if !ok {
+		return nil, fmt.Errorf("%s: %T: want a NodeTopology", o.GetName(), o)
+	}
+	return k.Read(nt, last), nil
 }
 
 // Read reads a NodeTopology. last is the kind that the node was of before, nil for none: a report

@@ -10,13 +10,13 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
@@ -142,9 +142,14 @@ func (f *feed) resolve(pod *corev1.Pod, nodeName string) {
 	}
 }
 
-// topologySeen takes a NodeTopology in.
-func (f *feed) topologySeen(nt *v1alpha1.NodeTopology) {
-	f.reportSeen(f.nodes.kinds.Read(nt, f.nodes.get(nt.Name).lastKind()))
+// topologySeen takes the object of a report in.
+func (f *feed) topologySeen(o metav1.Object) {
+	r, err := f.nodes.kinds.ReadObject(o, f.nodes.get(o.GetName()).lastKind())
+	if err != nil {
+		f.logger.Error(err, "Not a report")
+		return
+	}
+	f.reportSeen(r)
 }
 
 // reportSeen takes a report in, whatever it was read from.
@@ -268,7 +273,7 @@ func (f *feed) confirm(n *node, beat *nodestate.Heartbeat) bool {
 // start begins to feed, and returns a function that waits until everything that was there has been taken in.
 func (f *feed) start(ctx context.Context, s sources) (waitForSync func() bool) {
 	reports, beats := newSink(f.topologySeen, f.topologyGone), newSink(f.leaseSeen, func(string) {})
-	go reports.run(ctx, s.topologies, &v1alpha1.NodeTopology{})
+	go reports.run(ctx, s.topologies, nodestate.NewObject())
 	go beats.run(ctx, s.leases, &coordinationv1.Lease{})
 	return func() bool { return cache.WaitForCacheSync(ctx.Done(), s.podsSynced, reports.hasSynced) }
 }

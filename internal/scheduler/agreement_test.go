@@ -1,0 +1,183 @@
+package scheduler
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// answers are what an API server has of node n, at a moment.
+type answers struct {
+	now time.Time
+	// report and lease are JSON; "" where there is none.
+	report, lease string
+}
+
+// survey asks as the command line does, and returns what it finds out about node n.
+func (w *answers) survey(t *testing.T) survey.Node {
+	t.Helper()
+	lists := map[string]string{
+		"/api/v1/nodes": `{"metadata":{"name":"n"}}`,
+		"/api/v1/pods":  "",
+		"/apis/berth.dev/v1alpha1/nodetopologies":                                            w.report,
+		"/apis/coordination.k8s.io/v1/namespaces/" + v1alpha1.HeartbeatNamespace + "/leases": w.lease,
+	}
+	kinds := map[string]string{"nodes": "Node", "pods": "Pod", "nodetopologies": "NodeTopology", "leases": "Lease"}
+	s := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		group, resource := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/apis/"), "/api/"), r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+		version, _, _ := strings.Cut(strings.TrimSuffix(group, "/"+resource), "/namespaces/")
+		out.Header().Set("Content-Type", "application/json")
+		out.Header().Set("Date", w.now.UTC().Format(http.TimeFormat))
+		fmt.Fprintf(out, `{"kind":"%sList","apiVersion":%q,"items":[%s]}`, kinds[resource], version, lists[r.URL.Path])
+	}))
+	defer s.Close()
+	c, err := survey.Connect(survey.Options{
+		Config: &rest.Config{Host: s.URL}, Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := c.Survey(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Notes) > 0 || len(all.Nodes()) != 1 {
+		t.Fatalf("surveyed %d nodes, notes %q", len(all.Nodes()), all.Notes)
+	}
+	return all.Nodes()[0]
+}
+
+// TestCommandLineAndSchedulerAgree feeds the same objects to both: what the one calls Ready the other
+// places on, and both say the same of a node that cannot be relied on.
+func TestCommandLineAndSchedulerAgree(t *testing.T) {
+	heartbeat := func(sequence string) func(*coordinationv1.Lease) {
+		return func(l *coordinationv1.Lease) { l.Annotations[v1alpha1.SequenceAnnotation] = sequence }
+	}
+	for _, c := range []struct {
+		name   string
+		report func(*v1alpha1.NodeTopology)
+		// raw is the report instead, with %q for the node's name.
+		raw string
+		// lease is the heartbeat that comes two minutes later; nil for none.
+		lease func(*coordinationv1.Lease)
+		want  string
+	}{
+		{name: "as it should be", lease: heartbeat("2")},
+		{name: "a heartbeat that names no report", lease: heartbeat("")},
+		{name: "silent", want: noHeartbeat},
+		{name: "a heartbeat for the report before", lease: heartbeat("1"), want: noHeartbeat},
+		{name: "a heartbeat for a report that is not there", lease: heartbeat("9"), want: noHeartbeat},
+		{name: "a heartbeat for no number", lease: heartbeat("x"), want: noHeartbeat},
+		{name: "a heartbeat without a time", lease: func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil }, want: noHeartbeat},
+		{name: "not ready", report: func(nt *v1alpha1.NodeTopology) { nt.Status.Conditions[0].Status = metav1.ConditionFalse }, lease: heartbeat("2"), want: "not Ready"},
+		{name: "never reported", report: func(nt *v1alpha1.NodeTopology) { nt.Status = v1alpha1.NodeTopologyStatus{} }, lease: heartbeat(""), want: "not reported"},
+		{name: "authority berth", report: func(nt *v1alpha1.NodeTopology) { nt.Spec.Authority = v1alpha1.AuthorityBerth }, lease: heartbeat("2"), want: "spec.authority"},
+		{name: "no authority", report: func(nt *v1alpha1.NodeTopology) { nt.Spec.Authority = "me" }, lease: heartbeat("2"), want: "spec.authority"},
+		{name: "a kubelet of tomorrow", report: func(nt *v1alpha1.NodeTopology) { nt.Spec.KubeletVersion = "v1.99.0" }, lease: heartbeat("2"), want: "1.99"},
+		{name: "no machine", report: func(nt *v1alpha1.NodeTopology) { nt.Spec.Machine = "package:two" }, lease: heartbeat("2"), want: "spec.machine"},
+		{name: "a policy that is none", report: func(nt *v1alpha1.NodeTopology) { nt.Spec.TopologyManager.Policy = "restrictd" }, lease: heartbeat("2"), want: "restrictd"},
+		{name: "CPUs of another machine", report: func(nt *v1alpha1.NodeTopology) { nt.Status.SharedCPUs = "0-99" }, lease: heartbeat("2"), want: "sharedCPUs"},
+		{name: "books that do not add up", report: func(nt *v1alpha1.NodeTopology) { nt.Status.SharedCPUs = "0-3" }, lease: heartbeat("2"), want: "accounted for"},
+		{name: "too many pods", report: func(nt *v1alpha1.NodeTopology) {
+			for i := range 1025 {
+				nt.Status.Pods = append(nt.Status.Pods, v1alpha1.PodAllocation{UID: fmt.Sprint("ghost-", i)})
+			}
+		}, lease: heartbeat("2"), want: "at most 1024"},
+		{name: "of another release", raw: oldForm, lease: heartbeat(""), want: "another release"},
+		{name: "nonsense", raw: nonsense, lease: heartbeat(""), want: "another release"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.seq = 1
+			f.clock.SetTime(time.Unix(1_000_000, 0))
+			w := answers{report: fmt.Sprintf(c.raw, "n")}
+			if c.raw == "" {
+				w.report = f.written(c.report)
+			}
+			var nt v1alpha1.NodeTopology
+			f.decode(w.report, &nt)
+			f.feed.topologySeen(&nt)
+			f.clock.Step(2 * time.Minute)
+			if c.lease != nil {
+				w.lease = f.beat(c.lease)
+				var lease coordinationv1.Lease
+				f.decode(w.lease, &lease)
+				f.feed.leaseSeen(&lease)
+			}
+			w.now = f.clock.Now()
+			node, refusal := w.survey(t), f.refusal("n")
+			if !strings.Contains(refusal, c.want) || (refusal == "") != (c.want == "") {
+				t.Errorf("the scheduler says %q, want %q", refusal, c.want)
+			}
+			switch {
+			case node.Trouble == nil && refusal != "":
+				t.Errorf("Ready, and the scheduler refuses it: %s", refusal)
+			case node.Trouble != nil && !strings.HasPrefix(node.Trouble.Message, strings.TrimSuffix(refusal, "...")):
+				t.Errorf("the command line says %q, the scheduler %q", node.Trouble.Message, refusal)
+			case node.Trouble != nil && refusal == "":
+				t.Errorf("the scheduler relies on it, the command line says %q", node.Trouble.Message)
+			}
+		})
+	}
+}
+
+// TestNoReportAgrees: the same of a node that nobody has reported on.
+func TestNoReportAgrees(t *testing.T) {
+	f := newFixture(t)
+	w := answers{now: f.clock.Now()}
+	if node := w.survey(t); node.Trouble == nil || node.Trouble.Message != f.refusal("n") {
+		t.Errorf("the command line says %+v, the scheduler %q", node.Trouble, f.refusal("n"))
+	}
+}
+
+// written is the present report as the API server holds it, changed.
+func (f *fixture) written(change func(*v1alpha1.NodeTopology)) string {
+	f.Helper()
+	nt := f.topology()
+	nt.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "berth-agent", Time: &metav1.Time{Time: f.clock.Now()}}}
+	if change != nil {
+		change(nt)
+	}
+	return f.encode(nt)
+}
+
+// beat is a heartbeat that the API server has just taken in, changed.
+func (f *fixture) beat(change func(*coordinationv1.Lease)) string {
+	f.Helper()
+	l := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: v1alpha1.HeartbeatName("n"), Namespace: v1alpha1.HeartbeatNamespace, Annotations: map[string]string{},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "berth-agent", Time: &metav1.Time{Time: f.clock.Now()}}},
+		},
+		Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: f.clock.Now()}},
+	}
+	change(l)
+	return f.encode(l)
+}
+
+func (f *fixture) encode(object any) string {
+	f.Helper()
+	data, err := json.Marshal(object)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return string(data)
+}
+
+func (f *fixture) decode(data string, into any) {
+	f.Helper()
+	if err := json.Unmarshal([]byte(data), into); err != nil {
+		f.Fatal(err)
+	}
+}
