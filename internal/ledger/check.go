@@ -3,74 +3,9 @@ package ledger
 import (
 	"fmt"
 	"slices"
-
-	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
 )
 
-// Explain says why the likeliest state refuses the request, and whether there was a report to explain from.
-func (n *Node) Explain(r *placement.Request) (placement.Refusal, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.report == nil {
-		return placement.Refusal{}, false
-	}
-	n.compute()
-	if n.full.uncertain() {
-		return placement.Refusal{}, false
-	}
-	return placement.Explain(n.full.all[0].state, r), true
-}
-
-// Snapshot returns the likeliest state after everything in flight, and whether there is one.
-func (n *Node) Snapshot() (placement.Snapshot, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.report == nil {
-		return placement.Snapshot{}, false
-	}
-	n.compute()
-	if n.full.uncertain() {
-		return placement.Snapshot{}, false
-	}
-	return n.full.all[0].state.Snapshot(), true
-}
-
-// FreeCPUs returns the CPUs that the likeliest state could give away exclusively.
-func (n *Node) FreeCPUs() topology.CPUSet {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.report == nil {
-		return topology.CPUSet{}
-	}
-	n.compute()
-	if n.full.uncertain() {
-		return topology.CPUSet{}
-	}
-	shared, reserved := n.full.all[0].state.SharedCPUs(), n.full.model.ReservedCPUs()
-	return shared.AndNot(&reserved)
-}
-
-// Census counts the pods of a node that are on their way.
-type Census struct{ Reserved, Posted, Afloat, Ending int }
-
-// Census counts.
-func (n *Node) Census() Census {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	c := Census{Reserved: len(n.reserved), Posted: len(n.posted)}
-	for _, p := range n.pods {
-		if p.stage == afloatStage {
-			c.Afloat++
-		}
-		if p.ending {
-			c.Ending++
-		}
-	}
-	return c
-}
-
-// Check says which invariant of the account does not hold: lists and stages agree, no trial has left a trace, turns ascend,
+// Check says which invariant of the account does not hold: lists and stages agree, turns ascend,
 // every possible state is sound, and what was cached equals what is computed anew.
 func (n *Node) Check() error {
 	n.mu.Lock()
@@ -90,17 +25,25 @@ func (n *Node) checkStages() error {
 		if p.uid != uid {
 			return fmt.Errorf("pod %s is filed under %s", p.uid, uid)
 		}
-		if p.apart {
-			return fmt.Errorf("pod %s is set apart, and nobody asks what would be without it", uid)
+		if p.stage == nowhere {
+			return fmt.Errorf("pod %s is counted with, its stage says nowhere", uid)
 		}
-		if got, want := slices.Contains(n.posted, p), p.stage == postedStage; got != want {
+		if got, want := slices.Contains(n.posted, p), p.stage == posted; got != want {
 			return fmt.Errorf("pod %s: among the posted %t, its stage says %t", uid, got, want)
 		}
-		if got, want := slices.Contains(n.reserved, p), p.stage == reservedStage; got != want {
+		if got, want := slices.Contains(n.reserved, p), p.stage == reserved; got != want {
 			return fmt.Errorf("pod %s: among the reserved %t, its stage says %t", uid, got, want)
 		}
-		if got, want := n.report.Has(uid), p.stage == landedStage; n.report != nil && got != want {
+		if got, want := n.report.Has(uid), p.stage == reported; n.report != nil && got != want {
 			return fmt.Errorf("pod %s: reported %t, its stage says %t", uid, got, want)
+		}
+		if p.turn > n.turn {
+			return fmt.Errorf("pod %s: turn %d, and the last that was given is %d", uid, p.turn, n.turn)
+		}
+	}
+	for _, list := range [][]*pod{n.posted, n.reserved} {
+		if i := slices.IndexFunc(list, func(p *pod) bool { return n.pods[p.uid] != p }); i >= 0 {
+			return fmt.Errorf("pod %s is in flight, and not counted with", list[i].uid)
 		}
 	}
 	if !slices.IsSortedFunc(n.posted, func(a, b *pod) int { return int(a.turn - b.turn) }) {
@@ -110,7 +53,7 @@ func (n *Node) checkStages() error {
 }
 
 func (n *Node) checkWorlds() error {
-	fresh := Node{report: n.report, pods: n.pods, posted: n.posted, reserved: n.reserved, changes: new(ChangeCounter)}
+	fresh := Node{report: n.report, lives: n.lives, changes: new(ChangeCounter)}
 	fresh.compute()
 	for _, pair := range []struct {
 		what      string
@@ -132,7 +75,7 @@ func sameWorlds(got, want *worlds) error {
 		if err := got.all[i].state.Check(); err != nil {
 			return err
 		}
-		same := func(w world) bool { return sameState(w.state, got.all[i].state) }
+		same := func(w world) bool { return w.state.Equal(got.all[i].state) }
 		if !slices.ContainsFunc(want.all, same) || i == 0 && !same(want.all[0]) {
 			return fmt.Errorf("state %d is cached, but not computed anew: %+v", i, got.all[i].state.Snapshot())
 		}

@@ -7,7 +7,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestAPodInDoubtIsAnsweredForItselfAlone: that the node takes the pod which it may have says nothing of another that asks for the same.
+// TestAPodInDoubtIsAnsweredForItselfAlone: that the node takes the pod which it may have says
+// nothing of another that asks for the same.
 func TestAPodInDoubtIsAnsweredForItselfAlone(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	for i, uid := range []string{"full", "x"} {
@@ -20,14 +21,14 @@ func TestAPodInDoubtIsAnsweredForItselfAlone(t *testing.T) {
 	n.Doubt("x", time.Unix(0, 0))
 	itself := &Candidate{Request: cpus("x", 7), Created: 8, Shape: 2}
 	other := &Candidate{Request: cpus("y", 7), Created: 9, Shape: 2}
-	if _, _, lasting := n.Sample(itself); lasting {
+	if n.Sample(Question{Candidate: itself}).Lasts {
 		t.Error("an answer to a pod that the node may have is told to others")
 	}
-	if _, _, lasting, _ := n.Estimate(itself); lasting {
+	if n.Sample(Question{Candidate: itself, Estimate: true}).Lasts {
 		t.Error("an estimate for a pod that the node may have is told to others")
 	}
-	wantOutcome(t, "the pod in doubt", n.Admit(itself), Admitted)
-	wantOutcome(t, "another in its place", n.Admit(other), Waiting)
+	wantOutcome(t, "the pod in doubt", n.Ask(Question{Candidate: itself}), Admitted)
+	wantOutcome(t, "another in its place", n.Ask(Question{Candidate: other}), Waiting)
 	check(t, n)
 }
 
@@ -44,7 +45,7 @@ func TestADoubtOutlivesAnotherAttempt(t *testing.T) {
 	}
 	n.Forget("x")
 	check(t, n)
-	if c := n.Census(); c.Afloat != 1 || c.Reserved != 0 {
+	if c := n.View().Census(); c.Afloat != 1 || c.Reserved != 0 {
 		t.Errorf("given up: %+v, want the pod that may be on the node", c)
 	}
 	k.must(cpus("one", 7))
@@ -54,16 +55,17 @@ func TestADoubtOutlivesAnotherAttempt(t *testing.T) {
 		t.Fatal("a full node takes it")
 	}
 	check(t, n)
-	if c := n.Census(); c.Afloat != 1 {
+	if c := n.View().Census(); c.Afloat != 1 {
 		t.Errorf("refused: %+v, want the pod that may be on the node", c)
 	}
 	n.ForgetGone(time.Unix(66, 0), 5*time.Second)
-	if c := n.Census(); c.Afloat != 0 {
+	if c := n.View().Census(); c.Afloat != 0 {
 		t.Errorf("%+v: for ever", c)
 	}
 }
 
-// TestTheBindingThatWasWritten is the first, and the pod comes before those that were bound in between.
+// TestTheBindingThatWasWritten is the first, and the pod comes before those that were bound in
+// between.
 func TestTheBindingThatWasWritten(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	x := &Candidate{Request: cpus("x", 4), Created: 502}
@@ -77,13 +79,13 @@ func TestTheBindingThatWasWritten(t *testing.T) {
 	}
 	post(t, n, "x")
 	next := &Candidate{Request: cpus("next", 4), Created: 503}
-	wantOutcome(t, "x comes last and leaves room", n.Admit(next), Admitted)
+	wantOutcome(t, "x comes last and leaves room", n.Ask(Question{Candidate: next}), Admitted)
 	if n.Glance("x", false, false) {
 		t.Error("there is nothing to be learned of which Binding it was")
 	}
 	n.See(Sighting{UID: "x", Request: x.Request, Created: 502, Turn: first.Turn})
 	check(t, n)
-	if a := n.Admit(next); a.OK() {
+	if a := n.Ask(Question{Candidate: next}); a.OK() {
 		t.Errorf("%v: x came first, and no NUMA node has 4 CPUs left", a)
 	}
 }

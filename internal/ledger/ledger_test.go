@@ -135,15 +135,15 @@ func wantOutcome(t *testing.T, what string, got Answer, want Outcome) {
 }
 
 func open(t *testing.T, k *kubelet) *Node {
-	n := new(Ledger).Node("n")
+	n := new(Ledger).Open(nil)
 	n.Accept(k.report())
 	check(t, n)
 	return n
 }
 
 func TestNothingIsKnownWithoutAReport(t *testing.T) {
-	n := new(Ledger).Node("n")
-	wantOutcome(t, "Admit", n.Admit(cand(cpus("a", 1))), Unreported)
+	n := new(Ledger).Open(nil)
+	wantOutcome(t, "Admit", n.Ask(Question{Candidate: cand(cpus("a", 1))}), Unreported)
 	wantOutcome(t, "Reserve", reserve(t, n, cpus("a", 1)), Unreported)
 }
 
@@ -154,7 +154,7 @@ func TestPodsInFlightAreCounted(t *testing.T) {
 		wantOutcome(t, fmt.Sprint("pod ", i), reserve(t, n, cpus(fmt.Sprint("p", i), 6)), want)
 	}
 	n.Forget("p0")
-	wantOutcome(t, "after Forget", n.Admit(cand(cpus("x", 6))), Admitted)
+	wantOutcome(t, "after Forget", n.Ask(Question{Candidate: cand(cpus("x", 6))}), Admitted)
 	n.Forget("p0")
 	check(t, n)
 }
@@ -167,22 +167,22 @@ func TestAPromiseIsKept(t *testing.T) {
 	reserve(t, n, b)
 	// b is ready first: it is decided anew, after no one.
 	pb, db := post(t, n, "b")
-	// a is older: should the kubelet hear of both at once it would admit a first, and b would not get what it was
-	// promised.
+	// a is older: should the kubelet hear of both at once it would admit a first, and b would not
+	// get what it was promised.
 	if pa, _ := post(t, n, "a"); pa.Answer.Outcome != Waiting || !pb.Answer.Exact {
 		t.Fatalf("postings %+v, %+v", pb, pa)
 	}
 	k.must(b)
-	if landings := n.Accept(k.report()); len(landings) != 1 || !landings[0].Kept {
-		t.Fatalf("landings %+v", landings)
+	if outcomes := n.Accept(k.report()); len(outcomes) != 1 || !outcomes[0].Kept {
+		t.Fatalf("outcomes %+v", outcomes)
 	}
 	pa, da := post(t, n, "a")
 	if pb.Turn >= pa.Turn || !pa.Answer.Exact {
 		t.Fatalf("postings %+v, %+v", pb, pa)
 	}
 	k.must(a)
-	if landings := n.Accept(k.report()); len(landings) != 1 || !landings[0].Kept {
-		t.Fatalf("landings %+v", landings)
+	if outcomes := n.Accept(k.report()); len(outcomes) != 1 || !outcomes[0].Kept {
+		t.Fatalf("outcomes %+v", outcomes)
 	}
 	check(t, n)
 	for uid, d := range map[string]placement.Decision{"a": da, "b": db} {
@@ -192,7 +192,8 @@ func TestAPromiseIsKept(t *testing.T) {
 	}
 }
 
-// TestEstimate answers for the order of Reserve until somebody has gone through the others, and only to admit.
+// TestEstimate answers for the order of Reserve until somebody has gone through the others, and
+// only to admit.
 func TestEstimate(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
@@ -201,14 +202,14 @@ func TestEstimate(t *testing.T) {
 	post(t, n, "b")
 	ask := func(r *placement.Request, shape Shape) (Answer, bool) {
 		c := &Candidate{Request: r, Shape: shape, Created: before}
-		a, _, lasting, sure := n.Estimate(c)
-		if lasting && !sure {
+		s := n.Sample(Question{Candidate: c, Estimate: true})
+		if s.Lasts && s.Estimated {
 			t.Fatal("an estimate lasts")
 		}
-		if full := n.Admit(c); sure && a != full {
-			t.Fatalf("%+v is sure, and Admit says %+v", a, full)
+		if full := n.Ask(Question{Candidate: c}); !s.Estimated && s.Answer != full {
+			t.Fatalf("%+v is sure, and Ask says %+v", s.Answer, full)
 		}
-		return a, sure
+		return s.Answer, !s.Estimated
 	}
 	a := cpus("a", 4) // were it admitted first, b would not get what it was promised
 	if got, sure := ask(a, 1); sure || got.Outcome != Admitted || got.Certain || got.Exact {
@@ -244,7 +245,7 @@ func TestOrderOfLanding(t *testing.T) {
 		{at(1, 1, 1, 1, 1), ""},
 	} {
 		got := ""
-		for i, order := range landingOrders(c.flight, same) {
+		for i, order := range arrivalOrders(c.flight, same) {
 			if i > 0 {
 				got += " "
 			}
@@ -270,14 +271,14 @@ func TestAPodThatEndsMakesOthersWait(t *testing.T) {
 	k.must(cpus("other", 8))
 	n.See(Sighting{UID: "other", Request: cpus("other", 8)})
 	n.Accept(k.report())
-	wantOutcome(t, "full", n.Admit(cand(cpus("x", 6))), Refused)
+	wantOutcome(t, "full", n.Ask(Question{Candidate: cand(cpus("x", 6))}), Refused)
 	n.See(Sighting{UID: "big", Request: big, Ending: true})
-	wantOutcome(t, "while big ends", n.Admit(cand(cpus("x", 6))), Waiting)
+	wantOutcome(t, "while big ends", n.Ask(Question{Candidate: cand(cpus("x", 6))}), Waiting)
 	n.Gone("big", time.Time{})
-	wantOutcome(t, "big is gone from the API", n.Admit(cand(cpus("x", 6))), Waiting)
+	wantOutcome(t, "big is gone from the API", n.Ask(Question{Candidate: cand(cpus("x", 6))}), Waiting)
 	k.end("big")
 	n.Accept(k.report())
-	wantOutcome(t, "the report says that it has ended", n.Admit(cand(cpus("x", 6))), Admitted)
+	wantOutcome(t, "the report says that it has ended", n.Ask(Question{Candidate: cand(cpus("x", 6))}), Admitted)
 	check(t, n)
 }
 
@@ -293,8 +294,8 @@ func TestAnEndingPodTakesExactnessOnly(t *testing.T) {
 	}
 }
 
-// TestAPodOfOursCanEndByItself: what comes after a pod that this scheduler has placed, and that can end any moment, has no
-// certain CPUs, whether the API has shown that pod yet or not.
+// TestAPodOfOursCanEndByItself: what comes after a pod that this scheduler has placed, and that can
+// end any moment, has no certain CPUs, whether the API has shown that pod yet or not.
 func TestAPodOfOursCanEndByItself(t *testing.T) {
 	for _, mortal := range []bool{false, true} {
 		k := newKubelet(t, model(t, twoSockets, pinning))
@@ -314,7 +315,8 @@ func TestAPodOfOursCanEndByItself(t *testing.T) {
 	}
 }
 
-// TestAPodOfOthersIsNobodysMistake: another pod takes what was promised, and the scheduler hears of it in different ways.
+// TestAPodOfOthersIsNobodysMistake: another pod takes what was promised, and the scheduler hears of
+// it in different ways.
 func TestAPodOfOthersIsNobodysMistake(t *testing.T) {
 	foreign := Sighting{UID: "foreign", Request: cpus("foreign", 2)}
 	for _, tc := range []struct {
@@ -352,8 +354,8 @@ func TestAPodOfOthersIsNobodysMistake(t *testing.T) {
 	}
 }
 
-// TestWhatHoldsNothingIsJudgedLater: a pod that was deleted before its kubelet heard of it is admitted and released at once; the
-// report may be here before the deletion is.
+// TestWhatHoldsNothingIsJudgedLater: a pod that was deleted before its kubelet heard of it is
+// admitted and released at once; the report may be here before the deletion is.
 func TestWhatHoldsNothingIsJudgedLater(t *testing.T) {
 	for _, deleted := range []bool{true, false} {
 		k := newKubelet(t, model(t, twoSockets, pinning))
@@ -389,7 +391,7 @@ func TestTheFirstReportTellsNothing(t *testing.T) {
 	_, d := post(t, before, "a")
 	k.must(cpus("foreign", 2))
 	k.must(cpus("a", 2))
-	after := new(Ledger).Node("n")
+	after := new(Ledger).Open(nil)
 	after.See(Sighting{UID: "a", Request: cpus("a", 2), Turn: 1, Promise: &Promise{Decision: d, Exact: true}})
 	after.See(Sighting{UID: "foreign", Request: cpus("foreign", 2)})
 	if l := after.Accept(k.report()); len(l) > 0 {
@@ -417,7 +419,7 @@ func TestTooManyPossibilitiesWait(t *testing.T) {
 		n.See(Sighting{UID: r.UID, Request: r, Ending: true})
 	}
 	n.Accept(k.report())
-	wantOutcome(t, "Admit", n.Admit(cand(cpus("x", 1))), Waiting)
+	wantOutcome(t, "Admit", n.Ask(Question{Candidate: cand(cpus("x", 1))}), Waiting)
 	check(t, n)
 }
 
@@ -432,11 +434,11 @@ func TestAnUnknownOutcomeIsKeptInMind(t *testing.T) {
 	n.Forget("a") // Unreserve follows a failed Bind
 	n.Forget("b")
 	check(t, n)
-	wantOutcome(t, "it may have been written", n.Admit(cand(cpus("x", 8))), Waiting)
+	wantOutcome(t, "it may have been written", n.Ask(Question{Candidate: cand(cpus("x", 8))}), Waiting)
 	n.ForgetGone(now.Add(time.Second), 5*time.Second)
-	wantOutcome(t, "too early", n.Admit(cand(cpus("x", 8))), Waiting)
+	wantOutcome(t, "too early", n.Ask(Question{Candidate: cand(cpus("x", 8))}), Waiting)
 	n.ForgetGone(now.Add(6*time.Second), 5*time.Second)
-	wantOutcome(t, "it was not", n.Admit(cand(cpus("x", 8))), Admitted)
+	wantOutcome(t, "it was not", n.Ask(Question{Candidate: cand(cpus("x", 8))}), Admitted)
 	check(t, n)
 }
 
@@ -450,34 +452,35 @@ func TestARestartRebuildsTheOrder(t *testing.T) {
 		created[uid] = seconds
 		post(t, before, uid)
 	}
-	after := new(Ledger).Node("n")
+	after := new(Ledger).Open(nil)
 	for i, uid := range []string{"c", "a", "b"} { // as a list may have them
 		after.See(Sighting{UID: uid, Request: cpus(uid, 3), Created: created[uid], Turn: []int64{3, 1, 2}[i]})
 	}
-	after.Accept(before.Report())
+	after.Accept(before.View().Report())
 	check(t, after)
 	if err := sameWorlds(&before.full, &after.full); err != nil {
 		t.Fatal(err)
 	}
 	reserve(t, after, cpus("d", 2))
-	if p, _ := post(t, after, "d"); p.Turn != 4 || p.Report != before.Report().Sequence {
-		t.Fatalf("turn %d on report %d, want 4 on %d", p.Turn, p.Report, before.Report().Sequence)
+	if p, _ := post(t, after, "d"); p.Turn != 4 || p.Report != before.View().Report().Sequence {
+		t.Fatalf("turn %d on report %d, want 4 on %d", p.Turn, p.Report, before.View().Report().Sequence)
 	}
 }
 
-// TestWhatIsInheritedIsWaitedFor: pods bound before it may have left, and a scheduler that has just begun has not heard of them.
+// TestWhatIsInheritedIsWaitedFor: pods bound before it may have left, and a scheduler that has just
+// begun has not heard of them.
 func TestWhatIsInheritedIsWaitedFor(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
-	n := new(Ledger).Node("n")
+	n := new(Ledger).Open(nil)
 	n.See(Sighting{UID: "a", Request: cpus("a", 2), Created: 1, Turn: 2, Inherited: true})
 	n.Accept(k.report())
 	check(t, n)
 	x := &Candidate{Request: cpus("x", 2), Created: 2}
-	wantOutcome(t, "where a lands is not known", n.Admit(x), Waiting)
+	wantOutcome(t, "where a lands is not known", n.Ask(Question{Candidate: x}), Waiting)
 	k.must(cpus("a", 2))
 	n.Accept(k.report())
 	check(t, n)
-	wantOutcome(t, "a has landed", n.Admit(x), Admitted)
+	wantOutcome(t, "a has landed", n.Ask(Question{Candidate: x}), Admitted)
 }
 
 func TestTrialsChangeNothing(t *testing.T) {
@@ -500,14 +503,14 @@ func TestTrialsChangeNothing(t *testing.T) {
 		{Trial{Without: []string{"a"}, With: []*placement.Request{cpus("nominated", 6)}}, 1, Admitted},
 		{Trial{With: []*placement.Request{cpus("nominated", 6)}}, 1, Waiting},
 	} {
-		wantOutcome(t, fmt.Sprintf("%+v", c.trial), n.Try(&c.trial, cand(cpus("x", c.asked))), c.want)
+		wantOutcome(t, fmt.Sprintf("%+v", c.trial), n.Ask(Question{Candidate: cand(cpus("x", c.asked)), Trial: &c.trial}), c.want)
 		check(t, n)
 	}
-	wantOutcome(t, "afterwards", n.Admit(cand(cpus("x", 1))), Refused)
+	wantOutcome(t, "afterwards", n.Ask(Question{Candidate: cand(cpus("x", 1))}), Refused)
 }
 
-// TestNobodyIsEvictedForWhatIsLeavingAnyway: while a victim that the API has forgotten still holds its CPUs, it is not asked who
-// could go in its place.
+// TestNobodyIsEvictedForWhatIsLeavingAnyway: while a victim that the API has forgotten still holds
+// its CPUs, it is not asked who could go in its place.
 func TestNobodyIsEvictedForWhatIsLeavingAnyway(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	for _, r := range []*placement.Request{cpus("a", 4), cpus("b", 3), cpus("c", 4), cpus("d", 4)} { // NUMA 0: a, b; NUMA 1: c, d
@@ -518,12 +521,12 @@ func TestNobodyIsEvictedForWhatIsLeavingAnyway(t *testing.T) {
 		n.See(Sighting{UID: r.UID, Request: r})
 	}
 	high := cand(cpus("high", 8))
-	wantOutcome(t, "c is there", n.Try(&Trial{Without: []string{"d"}}, high), Refused)
+	wantOutcome(t, "c is there", n.Ask(Question{Candidate: high, Trial: &Trial{Without: []string{"d"}}}), Refused)
 	n.Gone("c", time.Time{})
-	wantOutcome(t, "c is leaving", n.Try(&Trial{Without: []string{"d"}}, high), Admitted)
-	wantOutcome(t, "d stays", n.Try(&Trial{Without: []string{"a", "b"}}, high), Refused)
-	wantOutcome(t, "nobody evicted", n.Admit(high), Refused)
-	wantOutcome(t, "c still holds its CPUs", n.Admit(cand(cpus("x", 4))), Waiting)
+	wantOutcome(t, "c is leaving", n.Ask(Question{Candidate: high, Trial: &Trial{Without: []string{"d"}}}), Admitted)
+	wantOutcome(t, "d stays", n.Ask(Question{Candidate: high, Trial: &Trial{Without: []string{"a", "b"}}}), Refused)
+	wantOutcome(t, "nobody evicted", n.Ask(Question{Candidate: high}), Refused)
+	wantOutcome(t, "c still holds its CPUs", n.Ask(Question{Candidate: cand(cpus("x", 4))}), Waiting)
 	check(t, n)
 }
 
@@ -550,12 +553,12 @@ func TestShapesKnowEveryField(t *testing.T) {
 func BenchmarkAdmitRepeated(b *testing.B) {
 	k := newKubelet(b, model(b, twoSockets, pinning))
 	l := new(Ledger)
-	n := l.Node("n")
+	n := l.Open(nil)
 	n.Accept(k.report())
 	r := cpus("x", 4)
 	c := &Candidate{Request: r, Shape: l.Shape(r)}
 	for b.Loop() {
-		if a := n.Admit(c); !a.OK() {
+		if a := n.Ask(Question{Candidate: c}); !a.OK() {
 			b.Fatal(a)
 		}
 	}

@@ -5,23 +5,59 @@ import (
 	"slices"
 )
 
-// maxOrders bounds in how many orders the pods in flight are considered; with more, pods wait for a report.
+// maxOrders bounds in how many orders the pods in flight are considered; with more, pods wait for a
+// report.
 const maxOrders = 24
 
-// landingOrders returns every order in which the kubelet may admit the pods, which are in the order of their Bindings;
-// that one comes first. As long as the kubelet's watch holds, it is the only one. When the watch breaks, or the kubelet
-// restarts, whatever it has not admitted comes in one batch, sorted by creation time in whole seconds, equal ones in any
-// order (pkg/kubelet/kubelet.go, HandlePodAdditions). Of orders that differ only in the places of pods that are alike, one is
-// returned. Nil means that there are too many orders.
-func landingOrders(flight []*pod, alike func(a, b *pod) bool) [][]*pod {
+// sameness says whether two pods in flight may change places without anybody noticing: whichever
+// the kubelet admits first gets what the first one gets, and what is left for others is the same.
+// Of orders, and of sets of pods that have come, that differ in this alone, one is gone through. A
+// replica set's pods come to a node in one second; without this five of them were more orders than
+// are gone through.
+type sameness func(a, b *pod) bool
+
+// interchangeable is the sameness of pods that ask for the same.
+func interchangeable(a, b *pod) bool {
+	return a == b || a.ending == b.ending && a.requestKey() == b.requestKey()
+}
+
+// interchangeableInDebt is interchangeable where each pod is to get what it was promised.
+func interchangeableInDebt(a, b *pod) bool {
+	return a == b || !a.promisedExact() && !b.promisedExact() && interchangeable(a, b)
+}
+
+// except tells the given pods apart from all others.
+func (same sameness) except(apart ...*pod) sameness {
+	return func(a, b *pod) bool {
+		return a == b || !slices.Contains(apart, a) && !slices.Contains(apart, b) && same(a, b)
+	}
+}
+
+func (p *pod) promisedExact() bool { return p.promise != nil && p.promise.Exact }
+
+// requestKey is equal for requests that get the same decisions on the same state.
+func (p *pod) requestKey() string {
+	if p.key == "" {
+		p.key = string(requestKey(nil, p.req))
+	}
+	return p.key
+}
+
+// arrivalOrders returns every order in which the kubelet may admit the pods, which are in the order
+// of their Bindings; that one comes first. As long as the kubelet's watch holds, it is the only
+// one. When the watch breaks, or the kubelet restarts, whatever it has not admitted comes in one
+// batch, sorted by creation time in whole seconds, equal ones in any order (pkg/kubelet/kubelet.go,
+// HandlePodAdditions). Of orders that differ only in the places of pods that may change them, one
+// is returned. Nil means that there are too many orders.
+func arrivalOrders(flight []*pod, mayChange sameness) [][]*pod {
 	orders := [][]*pod{flight}
 	if ascending(flight) {
 		return orders
 	}
 	for kept := range flight {
-		for _, rest := range arrangements(flight[kept:], alike) {
+		for _, rest := range arrangements(flight[kept:], mayChange) {
 			order := slices.Concat(flight[:kept], rest)
-			if !slices.ContainsFunc(orders, func(o []*pod) bool { return slices.EqualFunc(o, order, alike) }) {
+			if !slices.ContainsFunc(orders, func(o []*pod) bool { return slices.EqualFunc(o, order, mayChange) }) {
 				orders = append(orders, order)
 			}
 			if len(orders) > maxOrders {
@@ -32,7 +68,8 @@ func landingOrders(flight []*pod, alike func(a, b *pod) bool) [][]*pod {
 	return orders
 }
 
-// ascending says whether each pod was created in a later second than the one before: a batch keeps their order.
+// ascending says whether each pod was created in a later second than the one before: a batch keeps
+// their order.
 func ascending(flight []*pod) bool {
 	for i := 1; i < len(flight); i++ {
 		if flight[i].created <= flight[i-1].created {
@@ -42,8 +79,9 @@ func ascending(flight []*pod) bool {
 	return true
 }
 
-// arrangements returns the orders of a batch, at most maxOrders+1 of them; pods that are alike stay in theirs.
-func arrangements(batch []*pod, alike func(a, b *pod) bool) [][]*pod {
+// arrangements returns the orders of a batch, at most maxOrders+1 of them. Pods that may change
+// places stay in theirs.
+func arrangements(batch []*pod, mayChange sameness) [][]*pod {
 	sorted := slices.Clone(batch)
 	slices.SortStableFunc(sorted, func(a, b *pod) int { return cmp.Compare(a.created, b.created) })
 	var out [][]*pod
@@ -54,7 +92,7 @@ func arrangements(batch []*pod, alike func(a, b *pod) bool) [][]*pod {
 			return
 		}
 		for i := 0; i < len(left) && left[i].created == left[0].created && len(out) <= maxOrders; i++ {
-			if slices.ContainsFunc(left[:i], func(p *pod) bool { return alike(p, left[i]) }) {
+			if slices.ContainsFunc(left[:i], func(p *pod) bool { return mayChange(p, left[i]) }) {
 				continue
 			}
 			others := slices.Delete(slices.Clone(left), i, i+1)
@@ -63,4 +101,14 @@ func arrangements(batch []*pod, alike func(a, b *pod) bool) [][]*pod {
 	}
 	arrange(nil, sorted)
 	return out
+}
+
+// agreement is how many pods come first in both orders.
+func agreement(a, b []*pod) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
 }

@@ -14,8 +14,8 @@ import (
 
 var runs = flag.Int("ledger.runs", 150, "random histories of one node")
 
-// history is one node as it is, with a kubelet that hears of everything late, an agent that reports late, and a
-// scheduler that hears of everything late and has only the ledger.
+// history is one node as it is, with a kubelet that hears of everything late, an agent that reports
+// late, and a scheduler that hears of everything late and has only the ledger.
 type history struct {
 	t    *testing.T
 	rng  *rand.Rand
@@ -36,12 +36,14 @@ type history struct {
 	promised map[string]Promise            // what was bound
 	bound    map[string]int64              // turn
 	foreign  map[string]bool               // bound by others
-	// contended pods were bound while another pod was on the node that the scheduler had not heard of.
+	// contended pods were bound while another pod was on the node that the scheduler had not heard
+	// of.
 	contended map[string]bool
-	// old pods were bound before the scheduler began: it may not have heard with whom they were on their way.
+	// old pods were bound before the scheduler began: it may not have heard with whom they were on
+	// their way.
 	old map[string]bool
-	// deaf histories have containers that stop before the scheduler hears of it; late pods were bound while it had not heard of a
-	// deletion.
+	// deaf histories have containers that stop before the scheduler hears of it; late pods were
+	// bound while it had not heard of a deletion.
 	deaf bool
 	late map[string]bool
 	// created is the second of each pod's creation; second is now.
@@ -74,7 +76,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 		requests: map[string]*placement.Request{}, promised: map[string]Promise{}, bound: map[string]int64{},
 		foreign: map[string]bool{}, contended: map[string]bool{}, old: map[string]bool{}, created: map[string]int64{}, deletionHeard: map[string]int{}, kinds: map[string]int{},
 		deaf: rng.IntN(4) == 0, late: map[string]bool{}}
-	h.n = new(Ledger).Node("n")
+	h.n = new(Ledger).Open(nil)
 	h.n.Accept(h.k.report())
 	return h
 }
@@ -138,7 +140,7 @@ func (h *history) step() {
 	logged, read, heard, seq := len(h.log), h.seen, h.kubeletAt, h.n.report.Sequence
 	defer func() {
 		h.trace = append(h.trace, fmt.Sprintf("%s: wrote %v; scheduler read %v; kubelet read %v; report %d to %d of %d; %+v",
-			s.name, h.log[logged:], h.log[read:h.seen], h.log[heard:h.kubeletAt], seq, h.n.report.Sequence, h.k.seq, h.n.Census()))
+			s.name, h.log[logged:], h.log[read:h.seen], h.log[heard:h.kubeletAt], seq, h.n.report.Sequence, h.k.seq, h.n.View().Census()))
 	}()
 	s.do()
 	if err := h.n.Check(); err != nil {
@@ -234,7 +236,8 @@ func (h *history) kubeletReads() {
 	}
 }
 
-// relist is a kubelet whose watch broke: it hears of everything at once, and admits in the order of creation.
+// relist is a kubelet whose watch broke: it hears of everything at once, and admits in the order of
+// creation.
 func (h *history) relist() {
 	if h.kubeletAt == len(h.log) {
 		return
@@ -291,8 +294,9 @@ func (h *history) arrive(uid string) {
 	h.alive = append(h.alive, uid)
 }
 
-// endOne lets a pod that was told so come to its end. One thing is assumed about speed unless the scheduler is deaf: stopping
-// containers takes longer than it takes the scheduler to hear of the deletion and the kubelet to hear of what was bound until then.
+// endOne lets a pod that was told so come to its end. One thing is assumed about speed unless the
+// scheduler is deaf: stopping containers takes longer than it takes the scheduler to hear of the
+// deletion and the kubelet to hear of what was bound until then.
 func (h *history) endOne() {
 	if len(h.ending) == 0 {
 		return
@@ -374,11 +378,11 @@ func (h *history) hearOne() {
 
 // restart is a new scheduler: it has read what is written and the last report.
 func (h *history) restart() {
-	last := h.n.Report()
+	last := h.n.View().Report()
 	for h.seen < len(h.log) {
 		h.schedulerReads()
 	}
-	h.n = new(Ledger).Node("n")
+	h.n = new(Ledger).Open(nil)
 	gone := map[string]bool{}
 	for _, w := range h.log {
 		if w.verb == "gone" {
@@ -408,9 +412,9 @@ func (h *history) trial() {
 	if h.rng.IntN(2) == 0 {
 		t.With = append(t.With, h.request())
 	}
-	before := h.n.Census()
-	h.n.Try(&t, &Candidate{Request: h.request()})
-	if h.n.Census() != before {
+	before := h.n.View().Census()
+	h.n.Ask(Question{Candidate: &Candidate{Request: h.request()}, Trial: &t})
+	if h.n.View().Census() != before {
 		h.t.Fatal("a trial changed the node")
 	}
 }
@@ -444,9 +448,9 @@ func (h *history) settle() {
 	h.n.ForgetGone(h.now.Add(time.Hour), time.Second)
 }
 
-// TestRandomHistories lets a scheduler that has only the ledger place pods on a node that it hears of late, and demands
-// that no pod is refused, that what was promised exactly is found, and that in the end nothing has leaked: what the
-// ledger knows is what the node has.
+// TestRandomHistories lets a scheduler that has only the ledger place pods on a node that it hears
+// of late, and demands that no pod is refused, that what was promised exactly is found, and that in
+// the end nothing has leaked: what the ledger knows is what the node has.
 func TestRandomHistories(t *testing.T) {
 	kinds := map[string]int{}
 	admitted, exact := 0, 0
@@ -485,10 +489,10 @@ func (h *history) compare() {
 	if err := h.n.Check(); err != nil {
 		h.t.Fatal(err)
 	}
-	if c := h.n.Census(); c.Reserved+c.Posted+c.Afloat+c.Ending > 0 {
+	if c := h.n.View().Census(); c.Reserved+c.Posted+c.Afloat+c.Ending > 0 {
 		h.fail("left over: %+v", c)
 	}
-	got, ok := h.n.Snapshot()
+	got, ok := h.n.View().Snapshot()
 	want := h.k.s.Snapshot()
 	if !ok || got.SharedCPUs != want.SharedCPUs || len(got.Pods) != len(want.Pods) {
 		h.fail("in the end the ledger has %+v, the node %+v", got, want)

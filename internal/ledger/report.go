@@ -12,7 +12,8 @@ type Fate uint8
 const (
 	// Alive is the zero value: the kubelet has admitted the pod, and it runs or will.
 	Alive Fate = iota
-	// Over: the pod has ended. What the kubelet's books still hold for it is released before the next admission.
+	// Over: the pod has ended. What the kubelet's books still hold for it is released before the
+	// next admission.
 	Over
 	// Rejected: the kubelet refused the pod; the rest is as for Over.
 	Rejected
@@ -28,7 +29,7 @@ type Report struct {
 	Model *placement.Model
 
 	state *placement.State
-	pods  map[string]reported
+	pods  map[string]listing
 	order []string // the UIDs as reported
 	// rejected are the pods that the kubelet has refused.
 	rejected []string
@@ -36,21 +37,22 @@ type Report struct {
 	pinsMemory bool
 }
 
-// reported is what the report says of one pod that is not over.
-type reported struct {
+// listing is what the report says of one pod that is not over.
+type listing struct {
 	fate  Fate
 	holds bool // something is pinned for it
 	alloc placement.PodAllocation
 }
 
-// NewReport checks a snapshot against the model and makes a report of it. Fates holds the pods of the snapshot that
-// are not Alive. The error names what contradicts itself.
+// NewReport checks a snapshot against the model and makes a report of it. Fates holds the pods of
+// the snapshot that are not Alive. The error names what contradicts itself.
 func NewReport(seq int64, m *placement.Model, snap *placement.Snapshot, fates map[string]Fate) (*Report, error) {
 	state, err := m.StateOf(snap)
 	if err != nil {
 		return nil, fmt.Errorf("report %d: %w", seq, err)
 	}
-	r := &Report{Sequence: seq, Model: m, state: state, pods: make(map[string]reported, len(snap.Pods)), pinsMemory: len(snap.Memory) > 0}
+	r := &Report{Sequence: seq, Model: m, state: state, pinsMemory: len(snap.Memory) > 0}
+	r.pods = make(map[string]listing, len(snap.Pods))
 	for _, p := range snap.Pods {
 		switch fates[p.UID] {
 		case Rejected:
@@ -60,7 +62,7 @@ func NewReport(seq int64, m *placement.Model, snap *placement.Snapshot, fates ma
 			state.Release(p.UID)
 			continue
 		}
-		r.pods[p.UID] = reported{fate: fates[p.UID], holds: holds(&p), alloc: p}
+		r.pods[p.UID] = listing{fate: fates[p.UID], holds: holds(&p), alloc: p}
 		r.order = append(r.order, p.UID)
 	}
 	return r, nil
@@ -88,15 +90,30 @@ func holds(p *placement.PodAllocation) bool {
 
 // starts returns the containers, after the first, whose start frees memory of init containers before them.
 func starts(p *placement.PodAllocation) []string {
+	return startsOf(len(p.Containers), func(i int) (string, bool) {
+		c := &p.Containers[i]
+		return c.Name, c.Kind == placement.Init && len(c.Memory) > 0
+	})
+}
+
+// requestedStarts is starts for a pod that is not admitted yet.
+func requestedStarts(r *placement.Request) []string {
+	return startsOf(len(r.Containers), func(i int) (string, bool) {
+		c := &r.Containers[i]
+		return c.Name, c.Kind == placement.Init && r.Guaranteed && len(c.Memory) > 0
+	})
+}
+
+// startsOf goes through containers; frees says that one has memory that the start of the next frees.
+func startsOf(count int, at func(int) (name string, frees bool)) []string {
 	var names []string
 	held := false
-	for i := range p.Containers {
-		c := &p.Containers[i]
+	for i := range count {
+		name, frees := at(i)
 		if held {
-			names = append(names, c.Name)
-			held = false
+			names = append(names, name)
 		}
-		held = held || c.Kind == placement.Init && len(c.Memory) > 0
+		held = frees
 	}
 	return names
 }

@@ -2,45 +2,22 @@ package ledger
 
 import (
 	"encoding/binary"
-	"sync"
 
 	"github.com/berth-dev/berth/placement"
 )
 
-// Shape stands for everything in a Request that decides about its verdict: two requests of the same shape get the
-// same verdict on the same state. The zero Shape means "not interned": it is never cached.
+// Shape stands for everything in a Request that decides about its verdict: two requests of the same
+// shape get the same verdict on the same state. The zero Shape means "not interned": it is never
+// cached.
 type Shape uint64
 
-// maxShapes bounds the table of shapes; when it is full it is emptied, and shapes interned later get new numbers.
+// maxShapes bounds how many shapes are known at one time.
 const maxShapes = 1 << 16
 
-// shapes interns requests. Numbers are never used twice, so an answer cached under a forgotten number is merely unused.
-type shapes struct {
-	mu   sync.Mutex
-	byID map[string]Shape
-	last Shape
-}
-
-// intern returns the shape of r.
-func (t *shapes) intern(r *placement.Request) Shape {
-	key := requestKey(r)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if id, ok := t.byID[string(key)]; ok {
-		return id
-	}
-	if t.byID == nil || len(t.byID) >= maxShapes {
-		t.byID = map[string]Shape{}
-	}
-	t.last++
-	t.byID[string(key)] = t.last
-	return t.last
-}
-
-// requestKey writes down what matters in r, without its UID and the names of its containers. Every list is preceded by
-// its length and every string by its own, so that no two different requests have the same key.
-func requestKey(r *placement.Request) []byte {
-	b := make([]byte, 0, 128)
+// requestKey appends what matters in r, without its UID and the names of its containers. Every
+// list is preceded by its length and every string by its own, so that no two different requests
+// have the same key.
+func requestKey(b []byte, r *placement.Request) []byte {
 	b = append(b, bit(r.Guaranteed)|bit(r.PodLevel)<<1, byte(r.Rules.Policy), byte(r.Rules.Scope), byte(r.Rules.Match))
 	b = binary.AppendUvarint(b, uint64(len(r.Containers)))
 	for i := range r.Containers {

@@ -6,11 +6,12 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestShiftForgetsWhatIsOlderThanTheLastChange: a node need not be asked between two changes, another one may answer for it.
+// TestShiftForgetsWhatIsOlderThanTheLastChange: a node need not be asked between two changes,
+// another one may answer for it.
 func TestShiftForgetsWhatIsOlderThanTheLastChange(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	c := &Candidate{Request: cpus("x", 8), Created: 1 << 40, Shape: 1}
-	wantOutcome(t, "an empty node", n.Admit(c), Admitted)
+	wantOutcome(t, "an empty node", n.Ask(Question{Candidate: c}), Admitted)
 	if a := reserve(t, n, cpus("one", 8)); !a.OK() {
 		t.Fatal(a)
 	}
@@ -27,18 +28,19 @@ func TestShiftForgetsWhatIsOlderThanTheLastChange(t *testing.T) {
 	wantOutcome(t, "two has gone", now, Admitted)
 }
 
-// TestShiftTakesNoAnswerToAnotherQuestion: that to a pod which follows all in flight says nothing of one which need not.
+// TestShiftTakesNoAnswerToAnotherQuestion: that to a pod which follows all in flight says nothing
+// of one which need not.
 func TestShiftTakesNoAnswerToAnotherQuestion(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	if a := n.Reserve(&Candidate{Request: cpus("one", 5), Created: 7}, new(placement.Decision)); !a.Exact {
 		t.Fatal(a)
 	}
 	same, later := &Candidate{Request: cpus("x", 2), Created: 7, Shape: 1}, &Candidate{Request: cpus("y", 2), Created: 8, Shape: 1}
-	wantOutcome(t, "in the same second", n.Admit(same), Waiting)
+	wantOutcome(t, "in the same second", n.Ask(Question{Candidate: same}), Waiting)
 	_, told := n.Shift(later)
 	wantOutcome(t, "later", told, Admitted)
 	for i := range maxAnswers - 1 {
-		n.Admit(&Candidate{Request: cpus("z", 1), Created: 8, Shape: Shape(2 + i)})
+		n.Ask(Question{Candidate: &Candidate{Request: cpus("z", 1), Created: 8, Shape: Shape(2 + i)}})
 	}
 	n.changed()
 	before, _ := n.Shift(same)

@@ -8,7 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestStateID: nodes with one id give the same answers to whoever follows what is in flight, and have the same CPUs free.
+// TestStateID: nodes with one id give the same answers to whoever follows what is in flight, and
+// have the same CPUs free.
 func TestStateID(t *testing.T) {
 	models := []*placement.Model{
 		model(t, twoSockets, pinning),
@@ -18,11 +19,11 @@ func TestStateID(t *testing.T) {
 	for range 40 {
 		var l Ledger
 		var nodes []*Node
-		for i := range 12 {
-			n := l.Node(fmt.Sprint("n", i))
+		for range 12 {
+			n := l.Open(nil)
 			n.Accept(newKubelet(t, models[rng.IntN(2)]).report())
 			for j := range rng.IntN(4) {
-				r := cpus(fmt.Sprint("p", i, "-", j), []int64{2, 4, 4, 6}[rng.IntN(4)])
+				r := cpus(fmt.Sprint("p", len(nodes), "-", j), []int64{2, 4, 4, 6}[rng.IntN(4)])
 				n.Reserve(&Candidate{Request: r, Created: int64(10 + rng.IntN(3))}, new(placement.Decision))
 			}
 			nodes = append(nodes, n)
@@ -39,7 +40,7 @@ func TestStateID(t *testing.T) {
 					continue
 				}
 				shared++
-				if a, b := n.Admit(c), o.Admit(c); a != b || n.FreeCPUs() != o.FreeCPUs() {
+				if a, b := n.Ask(Question{Candidate: c}), o.Ask(Question{Candidate: c}); a != b || n.View().FreeCPUs() != o.View().FreeCPUs() {
 					t.Fatalf("state id %d: %+v and %+v", s.State, a, b)
 				}
 			}
@@ -50,13 +51,14 @@ func TestStateID(t *testing.T) {
 	}
 }
 
-// TestAStateIDIsGivenUp: a node that changes gives up its state id, and gets it back with its state.
+// TestAStateIDIsGivenUp: a node that changes gives up its state id, and gets it back with its
+// state.
 func TestAStateIDIsGivenUp(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
-	n := open(t, k)
 	changes := new(ChangeCounter)
-	n.Keep(changes)
-	if s := new(Ledger).Node("n").Stamp(); s.State != 0 {
+	n := new(Ledger).Open(changes)
+	n.Accept(k.report())
+	if s := new(Ledger).Open(nil).Stamp(); s.State != 0 {
 		t.Errorf("without a report: %+v", s)
 	}
 	empty := n.Stamp()

@@ -7,11 +7,11 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Trial is a question of the form "what if": without some pods of the node, with some others. The zero value changes
-// nothing. A Trial changes no Node.
+// Trial is a question of the form "what if": without some pods of the node, with some others. The
+// zero value changes nothing. A Trial changes no Node. Add and Remove undo each other.
 type Trial struct {
-	// Without lists pods to be taken away. With any, those are away too that the API does not have any more: the question is who
-	// else would have to go, and their kubelet lets go of them by itself.
+	// Without lists pods to be taken away. With any, those are away too that the API no longer has:
+	// the question is who else would have to go, and their kubelet lets go of them by itself.
 	Without []string
 	// With lists requests to be admitted before the one that is asked about, in order.
 	With []*placement.Request
@@ -20,11 +20,39 @@ type Trial struct {
 // IsZero says whether the trial changes nothing.
 func (t *Trial) IsZero() bool { return t == nil || len(t.Without) == 0 && len(t.With) == 0 }
 
-// Try answers as Admit does, under the trial's assumptions. Where a request of With is not admitted, the answer is
-// Waiting: its place has to become free first.
-func (n *Node) Try(t *Trial, c *Candidate) Answer {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// Add assumes that a pod comes, after those added before. One that was removed is on the node after
+// all.
+func (t *Trial) Add(r *placement.Request) {
+	if !t.Restore(r.UID) {
+		t.With = append(t.With, r)
+	}
+}
+
+// Restore assumes that a pod which was removed is on the node after all, and says whether it had
+// been removed.
+func (t *Trial) Restore(uid string) bool {
+	before := len(t.Without)
+	t.Without = slices.DeleteFunc(t.Without, func(away string) bool { return away == uid })
+	return len(t.Without) < before
+}
+
+// Remove assumes that a pod is not on the node: it goes, or does not come.
+func (t *Trial) Remove(uid string) {
+	before := len(t.With)
+	t.With = slices.DeleteFunc(t.With, func(r *placement.Request) bool { return r.UID == uid })
+	if len(t.With) == before {
+		t.Without = append(t.Without, uid)
+	}
+}
+
+// Clone returns a trial whose changes do not reach t.
+func (t *Trial) Clone() Trial {
+	return Trial{Without: slices.Clone(t.Without), With: slices.Clone(t.With)}
+}
+
+// suppose answers under the trial's assumptions. Where a request of With is not admitted, the
+// answer is Waiting: its place has to become free first.
+func (n *Node) suppose(t *Trial, c *Candidate) Answer {
 	if n.report == nil {
 		return Answer{}
 	}
@@ -34,48 +62,10 @@ func (n *Node) Try(t *Trial, c *Candidate) Answer {
 	}
 	w := n.supposing(away, true)
 	w.without(away)
-	if !w.with(t.With) {
-		return waiting(cmp.Or(w.why, AfterOthers))
+	for _, r := range t.With {
+		if !w.with(r) {
+			return waiting(cmp.Or(w.why, AfterOthers))
+		}
 	}
 	return w.ask(c.Request)
-}
-
-// departed returns the pods that have left the API and that the kubelet may still have.
-func (n *Node) departed() []string {
-	var list []string
-	for uid, p := range n.pods {
-		if p.gone && p.stage != afloatStage { // of one afloat it is only feared
-			list = append(list, uid)
-		}
-	}
-	return list
-}
-
-// without releases pods in every world.
-func (w *worlds) without(uids []string) {
-	if len(uids) == 0 || w.uncertain() {
-		return
-	}
-	w.own()
-	for i := range w.all {
-		for _, uid := range uids {
-			w.all[i].state.Release(uid)
-		}
-	}
-}
-
-// with admits requests in every world, and says whether all were admitted in all.
-func (w *worlds) with(requests []*placement.Request) bool {
-	if len(requests) == 0 {
-		return true
-	}
-	w.own()
-	for _, r := range requests {
-		for i := 0; i < len(w.all); i++ {
-			if !w.commit(&w.all[i], r) {
-				return false
-			}
-		}
-	}
-	return !w.uncertain()
 }

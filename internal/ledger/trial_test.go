@@ -7,8 +7,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestATrialLeavesNoPodApart asks what would be without pods that may change places, of which there are so many that they could
-// not be gone through one by one: what the node said before still holds.
+// TestATrialLeavesNoPodApart asks what would be without pods that may change places, of which there
+// are so many that they could not be gone through one by one: what the node said before still
+// holds.
 func TestATrialLeavesNoPodApart(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
@@ -28,14 +29,14 @@ func TestATrialLeavesNoPodApart(t *testing.T) {
 		post(t, n, r.UID)
 	}
 	c := &Candidate{Request: cpus("x", 1), Created: 8, Shape: 1}
-	said, beat, _ := n.Sample(c)
-	wantOutcome(t, "before the trial", said, Admitted)
-	if a := n.Try(&Trial{Without: without}, cand(cpus("v", 8))); a.Outcome != Waiting || a.Wait != ManyOrders {
+	said := n.Sample(Question{Candidate: c})
+	wantOutcome(t, "before the trial", said.Answer, Admitted)
+	if a := n.Ask(Question{Candidate: cand(cpus("v", 8)), Trial: &Trial{Without: without}}); a.Outcome != Waiting || a.Wait != ManyOrders {
 		t.Errorf("this test means to have more orders than are gone through one by one: %v", a)
 	}
 	check(t, n)
-	if again, now, _ := n.Sample(c); again != said || now != beat {
-		t.Errorf("%v at beat %d, and after the trial %v at beat %d", said, beat, again, now)
+	if again := n.Sample(Question{Candidate: c}); again != said {
+		t.Errorf("%+v, and after the trial %+v", said, again)
 	}
 	wantOutcome(t, "Reserve says what the board says", n.Reserve(c, new(placement.Decision)), Admitted)
 	check(t, n)

@@ -16,9 +16,11 @@ const (
 	ManyOrders
 	// ManyStates: more states are possible than are gone through.
 	ManyStates
-	// Unpredictable: a pod on its way runs into a defect of the kubelet, after which nothing can be said.
+	// Unpredictable: a pod on its way runs into a defect of the kubelet, after which nothing can be
+	// said.
 	Unpredictable
-	// Inherited: a pod on its way was bound before this scheduler began, and where it lands is not known.
+	// Inherited: a pod on its way was bound before this scheduler began, and where it lands is not
+	// known.
 	Inherited
 	// PromiseAtRisk: a pod on its way could lose what it was promised.
 	PromiseAtRisk
@@ -37,12 +39,13 @@ func Waits(yield func(Wait) bool) {
 	}
 }
 
-// Flood says that there is more to go through than is gone through, whichever pod asks.
+// Flood says that there are more possibilities than the ledger enumerates, so that every pod waits.
 func (w Wait) Flood() bool {
 	return w == ManyEvents || w == ManyOrders || w == ManyStates || w == Unpredictable || w == Inherited
 }
 
-var waitNames = [waitCount]string{"", "Undecided", "ManyEvents", "ManyOrders", "ManyStates", "Unpredictable", "Inherited", "PromiseAtRisk", "AfterOthers"}
+var waitNames = [waitCount]string{"", "Undecided", "ManyEvents", "ManyOrders", "ManyStates", "Unpredictable", "Inherited",
+	"PromiseAtRisk", "AfterOthers"}
 
 // String returns the name, for a metric.
 func (w Wait) String() string { return waitNames[min(w, waitCount-1)] }
@@ -60,24 +63,3 @@ var waitTexts = [waitCount]string{"",
 
 // Text says the reason in words; "" for none.
 func (w Wait) Text() string { return waitTexts[min(w, waitCount-1)] }
-
-// Flooded says whether every pod waits for the node's next report, because more is open than is gone through, and why.
-func (n *Node) Flooded() Wait {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.report == nil || !n.valid && n.quiet() {
-		return WaitsForNothing
-	}
-	n.compute()
-	return n.full.why
-}
-
-// quiet says that no pod is on its way or ending.
-func (n *Node) quiet() bool {
-	for _, p := range n.pods {
-		if p.stage != landedStage || p.ending {
-			return false
-		}
-	}
-	return true
-}

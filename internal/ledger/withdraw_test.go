@@ -7,7 +7,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestWithdrawForgetsWhatIsGone: what the kubelet still holds comes with the next report, and nothing of that is promised.
+// TestWithdrawForgetsWhatIsGone: what the kubelet still holds comes with the next report, and
+// nothing of that is promised.
 func TestWithdrawForgetsWhatIsGone(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
@@ -25,16 +26,16 @@ func TestWithdrawForgetsWhatIsGone(t *testing.T) {
 	}
 	n.Replace(k.report()) // the kubelet still has it
 	check(t, n)
-	wantOutcome(t, "its CPUs may be free", n.Admit(cand(cpus("x", 8))), Waiting)
-	wantOutcome(t, "CPUs that are free", n.Admit(cand(cpus("y", 2))), Admitted)
+	wantOutcome(t, "its CPUs may be free", n.Ask(Question{Candidate: cand(cpus("x", 8))}), Waiting)
+	wantOutcome(t, "CPUs that are free", n.Ask(Question{Candidate: cand(cpus("y", 2))}), Admitted)
 	k.end("gone")
 	k.sweep()
 	n.Replace(k.report())
 	check(t, n)
-	wantOutcome(t, "it has left", n.Admit(cand(cpus("x", 8))), Admitted)
+	wantOutcome(t, "it has left", n.Ask(Question{Candidate: cand(cpus("x", 8))}), Admitted)
 	n.Gone("there", time.Unix(0, 0))
 	n.Withdraw()
-	if !n.Idle() {
+	if !n.View().Idle() {
 		t.Error("a node without a report or a pod is not idle")
 	}
 }

@@ -145,7 +145,7 @@ func TestPodsThatCannotBeUnderstood(t *testing.T) {
 			t.Errorf("%.20q: the metric went from %v to %v", placement, before, now)
 		}
 		f.wantEvent("PlacementIgnored")
-		if c := f.nodes.get("n").Census(); c.Afloat != 1 {
+		if c := f.nodes.get("n").View().Census(); c.Afloat != 1 {
 			t.Errorf("%.20q: %+v, want a pod whose order is not known", placement, c)
 		}
 	}

@@ -143,7 +143,7 @@ func (f *fixture) askTwice(t *testing.T, pod *corev1.Pod, info infoOf, n *node) 
 		t.Fatalf("Filter says %v (from the board: %t), the node %v", got, had, want)
 	}
 	if got.IsSuccess() {
-		a := n.Admit(&c.Candidate)
+		a := n.Ask(ledger.Question{Candidate: &c.Candidate})
 		score, _ = f.Score(t.Context(), state, pod, info)
 		if want := f.args.Scoring.score(&a, n); score != want {
 			t.Fatalf("Score says %d (from the board: %t), want %d", score, had, want)
@@ -162,7 +162,7 @@ func wantedStatus(f *fixture, c *cycle, n *node) *fwk.Status {
 	if why := f.refusal(n.name); why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
-	a := n.Admit(&c.Candidate)
+	a := n.Ask(ledger.Question{Candidate: &c.Candidate})
 	return statusOf(&a)
 }
 

@@ -81,7 +81,7 @@ func (w *waiters) judgeAll(n *node, judge func(*ledger.Candidate) call) (calls m
 		}
 		calls[key] = c
 		if _, known := room[key.shape]; c == callRoom && !known {
-			room[key.shape] = max(1, n.Room(q.candidate, maxCalled))
+			room[key.shape] = max(1, n.View().Room(q.candidate, maxCalled))
 		}
 	}
 	return calls, room
@@ -183,8 +183,8 @@ func (w *waiters) roomOf(s *series) int {
 		if key.shape != s.shape {
 			continue
 		}
-		if a := s.node.Admit(q.candidate); a.OK() {
-			return max(1, s.node.Room(q.candidate, maxCalled))
+		if a := s.node.Ask(ledger.Question{Candidate: q.candidate}); a.OK() {
+			return max(1, s.node.View().Room(q.candidate, maxCalled))
 		}
 	}
 	return 0

@@ -2,14 +2,12 @@ package scheduler
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/placement"
 )
 
 const cycleKey fwk.StateKey = Name
@@ -43,7 +41,7 @@ func (c *cycle) Clone() fwk.StateData {
 	copied := *c
 	copied.trials = maps.Clone(c.trials)
 	for name, t := range copied.trials {
-		copied.trials[name] = ledger.Trial{Without: slices.Clone(t.Without), With: slices.Clone(t.With)}
+		copied.trials[name] = t.Clone()
 	}
 	return &copied
 }
@@ -66,20 +64,6 @@ func (c *cycle) change(nodeName string, edit func(*ledger.Trial)) {
 	t := c.trials[nodeName]
 	edit(&t)
 	c.trials[nodeName] = t
-}
-
-// leave assumes that a pod is not on the node.
-func leave(t *ledger.Trial, uid string) {
-	before := len(t.With)
-	t.With = slices.DeleteFunc(t.With, func(r *placement.Request) bool { return r.UID == uid })
-	if len(t.With) == before {
-		t.Without = append(t.Without, uid)
-	}
-}
-
-// stay assumes that a pod which was taken away is on the node after all.
-func stay(t *ledger.Trial, uid string) {
-	t.Without = slices.DeleteFunc(t.Without, func(away string) bool { return away == uid })
 }
 
 // recall returns what the node said to the pod's shape, or another of the same standing did, if it still holds.
@@ -116,10 +100,8 @@ func (c *cycle) note(n *node, w word) {
 
 // ask asks a node under the assumptions of the cycle.
 func (c *cycle) ask(n *node) ledger.Answer {
-	if t, ok := c.trials[n.name]; ok && !t.IsZero() {
-		return n.Try(&t, &c.Candidate)
-	}
-	return n.Admit(&c.Candidate)
+	t := c.trials[n.name]
+	return n.Ask(ledger.Question{Candidate: &c.Candidate, Trial: &t})
 }
 
 // dry says whether the cycle makes assumptions.

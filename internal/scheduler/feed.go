@@ -246,7 +246,7 @@ func (f *feed) leaseSeen(lease *coordinationv1.Lease) {
 		return
 	}
 	now := f.clock.Now()
-	if r := n.Report(); r != nil && !beat.VouchesFor(r.Sequence) {
+	if r := n.View().Report(); r != nil && !beat.VouchesFor(r.Sequence) {
 		if n.refused(beat.Sequence) {
 			n.hear(now) // its agent lives, and says itself why the node cannot be relied on
 		}

@@ -157,7 +157,7 @@ func (f *fixture) fill() (one, two *corev1.Pod) {
 
 func (f *fixture) want(what string, pod *corev1.Pod, want ledger.Outcome) {
 	f.Helper()
-	if a := f.nodes.get("n").Admit(f.wait(pod)); a.Outcome != want {
+	if a := f.nodes.get("n").Ask(ledger.Question{Candidate: f.wait(pod)}); a.Outcome != want {
 		f.Fatalf("%s: %v, want %v", what, a.Outcome, want)
 	}
 }
@@ -192,7 +192,7 @@ func TestFeedTakesNobodysWordForAPlacement(t *testing.T) {
 	forged := on(pinned("forged", 2), "n")
 	forged.Annotations = map[string]string{wire.PlacementAnnotation: `{"v":1,"seq":1,"uid":"somebody","certainty":"exact","guarantee":"full","containers":[]}`}
 	f.feed.podSeen(forged, false)
-	if c := f.nodes.get("n").Census(); c.Afloat != 1 || c.Posted != 0 {
+	if c := f.nodes.get("n").View().Census(); c.Afloat != 1 || c.Posted != 0 {
 		t.Errorf("%+v: want a pod whose order is not known", c)
 	}
 	select {

@@ -68,7 +68,7 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	}
 	name := n.Node().Name
 	if slices.Contains(c.trials[name].Without, uidOf(pod)) { // whether it can be read or not: it was taken away by its UID
-		c.change(name, func(t *ledger.Trial) { stay(t, uidOf(pod)) })
+		c.change(name, func(t *ledger.Trial) { t.Restore(uidOf(pod)) })
 		return nil
 	}
 	request, err := wire.Request(pod)
@@ -76,7 +76,7 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		return nil
 	}
 	request.UID = uidOf(pod)
-	c.change(name, func(t *ledger.Trial) { t.With = append(t.With, &request) })
+	c.change(name, func(t *ledger.Trial) { t.Add(&request) })
 	return nil
 }
 
@@ -87,7 +87,7 @@ func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Po
 	if c == nil || !mightPin(pod) {
 		return nil
 	}
-	c.change(n.Node().Name, func(t *ledger.Trial) { leave(t, uidOf(pod)) })
+	c.change(n.Node().Name, func(t *ledger.Trial) { t.Remove(uidOf(pod)) })
 	return nil
 }
 
@@ -123,17 +123,18 @@ func (p *Plugin) consult(c *cycle, n *node) word {
 			return w
 		}
 	}
-	a, beat, lasting, sure := p.sample(c, n)
+	s := p.sample(c, n)
+	a := s.Answer
 	score := int64(a.Wait)
 	if a.OK() {
 		score = p.args.Scoring.score(&a, n)
 	}
 	said := sayingOf(&a)
-	if !sure {
+	if s.Estimated {
 		said = saysYes
 	}
-	w := newWord(beat, said, score, &a.Verdict)
-	if lasting && c.board != nil {
+	w := newWord(s.Count, said, score, &a.Verdict)
+	if s.Lasts && c.board != nil {
 		c.note(n, w)
 		if n.still(&stamp) {
 			c.board.noteCommon(stamp.State, w)
@@ -149,13 +150,9 @@ const manyNodes = 256
 
 func (p *Plugin) many() bool { return p.nodes.count.Load() >= manyNodes }
 
-// sample asks the node for its answer; it is sure unless Reserve may say otherwise with nothing changed.
-func (p *Plugin) sample(c *cycle, n *node) (a ledger.Answer, beat uint32, lasting, sure bool) {
-	if p.many() && n.name != c.nominated {
-		return n.Estimate(&c.Candidate)
-	}
-	a, beat, lasting = n.Sample(&c.Candidate)
-	return a, beat, lasting, true
+// sample asks the node for its answer, for an estimate where there are many.
+func (p *Plugin) sample(c *cycle, n *node) ledger.Sample {
+	return n.Sample(ledger.Question{Candidate: &c.Candidate, Estimate: p.many() && n.name != c.nominated})
 }
 
 // statusOf says an answer in the framework's words; nil for an admission.

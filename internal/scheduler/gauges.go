@@ -83,7 +83,7 @@ func (p *Plugin) count() counts {
 	c := counts{nodes: map[string]int{}, flooded: map[ledger.Wait]int{}}
 	now := p.clock.Now()
 	for n := range p.nodes.all {
-		census := n.Census()
+		census := n.View().Census()
 		c.pods.Reserved += census.Reserved
 		c.pods.Posted += census.Posted
 		c.pods.Afloat += census.Afloat
@@ -91,7 +91,7 @@ func (p *Plugin) count() counts {
 		state := stateOf(n.unusable(now, p.args.StaleAfter.Duration))
 		c.nodes[state]++
 		if state == nodeTrusted {
-			c.flooded[n.Flooded()]++
+			c.flooded[n.View().Flooded()]++
 		}
 		if state != nodeUnreported {
 			c.silence = max(c.silence, n.silence(now))

@@ -33,7 +33,7 @@ func TestALostNodeIsForgotten(t *testing.T) {
 	f.feed.podGone(two)
 	f.sweepTwice()
 	if f.left() != 0 {
-		t.Fatalf("%+v is left", n.Census())
+		t.Fatalf("%+v is left", n.View().Census())
 	}
 	if fresh := f.nodes.get("fresh"); fresh.number != n.number {
 		t.Errorf("number %d, want that of the node before, %d", fresh.number, n.number)
@@ -55,7 +55,7 @@ func TestALostNodeForgetsWhatNeverLanded(t *testing.T) {
 	f.feed.topologyGone("n")
 	f.clock.Step(sweepEvery - time.Second)
 	f.sweepTwice()
-	if c := f.nodes.get("n").Census(); f.left() != 1 || c.Afloat != 1 {
+	if c := f.nodes.get("n").View().Census(); f.left() != 1 || c.Afloat != 1 {
 		t.Fatalf("forgotten too early: %+v", c)
 	}
 	f.clock.Step(time.Second)
@@ -71,7 +71,7 @@ func TestWithAReportNothingExpires(t *testing.T) {
 	f.goneUnreported()
 	f.clock.Step(2 * sweepEvery)
 	f.sweepTwice()
-	if c := f.nodes.get("n").Census(); c.Afloat != 1 {
+	if c := f.nodes.get("n").View().Census(); c.Afloat != 1 {
 		t.Errorf("%+v: want the pod that is gone", c)
 	}
 }

@@ -94,7 +94,7 @@ func (n *nodes) get(name string) *node {
 
 // open makes a node. The caller holds the lock.
 func (n *nodes) open(name string) *node {
-	made := &node{name: name, Node: n.ledger.Node(name), trouble: unreported}
+	made := &node{name: name, trouble: unreported}
 	if last := len(n.vacant) - 1; last >= 0 {
 		made.number = n.vacant[last].number
 		made.StartAt(n.vacant[last].beat + 1)
@@ -103,7 +103,7 @@ func (n *nodes) open(name string) *node {
 		made.number = int(n.count.Add(1)) - 1
 	}
 	made.troubled.Store(true)
-	made.Keep(&made.ChangeCounter)
+	made.Node = n.ledger.Open(&made.ChangeCounter)
 	return made
 }
 

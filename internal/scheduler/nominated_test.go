@@ -224,7 +224,7 @@ func TestANewNodeThatWaitsWakes(t *testing.T) {
 	f.wait(pod)
 	f.waiters.blame(pod.UID, nil, []*node{f.nodes.get("n")})
 	f.feed.topologySeen(other.reportOf("m"))
-	if a := f.nodes.get("m").Admit(f.wait(pinned("y", 4))); a.Outcome != ledger.Waiting {
+	if a := f.nodes.get("m").Ask(ledger.Question{Candidate: f.wait(pinned("y", 4))}); a.Outcome != ledger.Waiting {
 		t.Fatalf("%v, want that it waits", a)
 	}
 	if got, _ := f.afterNodeAdd(f.waiters.logger, pod, nil, nodeObject("m").object); got != fwk.Queue {

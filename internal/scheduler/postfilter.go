@@ -154,7 +154,7 @@ func (p *Plugin) withStatus(statuses fwk.NodeToStatusReader, code fwk.Code) ([]*
 func (p *Plugin) explain(c *cycle, refusing []*node) string {
 	count := map[string]int{}
 	for _, n := range refusing[:min(len(refusing), maxExplained)] {
-		switch refusal, ok := n.Explain(c.Request); {
+		switch refusal, ok := n.View().Explain(c.Request); {
 		case ok && refusal.Reason != placement.Admitted:
 			count[refusal.String()]++
 		case ok && len(p.handle.NominatedPodsForNode(n.name)) > 0:

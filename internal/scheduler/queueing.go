@@ -82,7 +82,7 @@ func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answe
 		return fwk.QueueSkip, nil
 	}
 	c := p.candidate(pod, &request)
-	if a := n.Admit(&c); worth(&a) {
+	if a := n.Ask(ledger.Question{Candidate: &c}); worth(&a) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil

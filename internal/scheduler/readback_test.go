@@ -104,11 +104,11 @@ func TestReadBackThatFails(t *testing.T) {
 				t.Errorf("%v, want a doubt", s)
 			}
 			f.Unreserve(t.Context(), state, pod, "n")
-			if c := f.nodes.get("n").Census(); c.Afloat != 1 {
+			if c := f.nodes.get("n").View().Census(); c.Afloat != 1 {
 				t.Errorf("%+v, want a pod that may be on the node", c)
 			}
 			next := pinned("next", 8)
-			if a := f.nodes.get("n").Admit(f.wait(next)); a.OK() {
+			if a := f.nodes.get("n").Ask(ledger.Question{Candidate: f.wait(next)}); a.OK() {
 				t.Errorf("%v: the place is given away", a.Outcome)
 			}
 		})

@@ -59,7 +59,7 @@ func TestPodThatCameBackUnderItsName(t *testing.T) {
 	h.OnUpdate(old, again)
 	f.state.Release(uidOf(old))
 	f.settleDown()
-	if c := f.nodes.get("n").Census(); c != (ledger.Census{}) {
+	if c := f.nodes.get("n").View().Census(); c != (ledger.Census{}) {
 		t.Errorf("left behind: %+v", c)
 	}
 	f.want("the node is empty", pinned("x", 8), ledger.Admitted)
@@ -79,7 +79,7 @@ func TestPodThatWasBoundAndLeftUnheard(t *testing.T) {
 			h.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/x", Obj: pod})
 			later := pinned("y", 8)
 			later.CreationTimestamp = metav1.Unix(900, 0)
-			if a := n.Admit(f.wait(later)); a.Exact {
+			if a := n.Ask(ledger.Question{Candidate: f.wait(later)}); a.Exact {
 				t.Errorf("certain of the CPUs that the pod may hold: %+v", a)
 			}
 			if reported {
@@ -88,7 +88,7 @@ func TestPodThatWasBoundAndLeftUnheard(t *testing.T) {
 				f.state.Release(uidOf(pod))
 			}
 			f.settleDown()
-			if c := n.Census(); c != (ledger.Census{}) {
+			if c := n.View().Census(); c != (ledger.Census{}) {
 				t.Errorf("left behind: %+v", c)
 			}
 			f.want("the node is empty", later, ledger.Admitted)
@@ -113,7 +113,7 @@ func TestHeartbeatForAReportThatHasNotCome(t *testing.T) {
 		f.clock.Step(10 * time.Second)
 		f.feed.leaseSeen(vouched("2"))
 	}
-	if c := n.Census(); c.Posted != 1 {
+	if c := n.View().Census(); c.Posted != 1 {
 		t.Errorf("forgot the pod that the report on its way lists: %+v", c)
 	}
 	f.clock.Step(f.args.StaleAfter.Duration)

@@ -73,7 +73,7 @@ func TestAPodThatReserveCannotWrite(t *testing.T) {
 			t.Errorf("%s: %v %.300q", pod.Name, s.Code(), s.Message())
 		}
 		f.Unreserve(t.Context(), state, pod, "n")
-		if c := f.nodes.get("n").Census(); c.Reserved > 0 {
+		if c := f.nodes.get("n").View().Census(); c.Reserved > 0 {
 			t.Errorf("%s: %+v", pod.Name, c)
 		}
 		if len(woken) > 0 || f.clock.HasWaiters() || f.waiters.len() > 0 {

@@ -149,12 +149,12 @@ func TestNumberGivenTwice(t *testing.T) {
 	if refusal() != "" {
 		t.Errorf("refused because of %q", refusal())
 	}
-	if r := f.nodes.get("n").Report(); !r.Has("uid-a") {
+	if r := f.nodes.get("n").View().Report(); !r.Has("uid-a") {
 		t.Error("the report that was lost still counts")
 	}
 	f.admit(on(pinned("b", 2), "n"))
 	f.feed.topologySeen(f.topology())
-	if r := f.nodes.get("n").Report(); r.Sequence != 3 || refusal() != "" {
+	if r := f.nodes.get("n").View().Report(); r.Sequence != 3 || refusal() != "" {
 		t.Errorf("report %d, refused because of %q, after the one before was confirmed", r.Sequence, refusal())
 	}
 }

@@ -49,7 +49,7 @@ func (s *Scoring) score(a *ledger.Answer, n *node) int64 {
 		certain = fwk.MaxScore
 	}
 	sum := s.Certainty*certain + s.NUMANodes*fewness(a.Verdict.NUMA) +
-		s.Fit*s.fit(n.FreeCPUs(), machine, a.Verdict.NUMA) + s.Distance*closeness(machine, a.Verdict.NUMA)
+		s.Fit*s.fit(n.View().FreeCPUs(), machine, a.Verdict.NUMA) + s.Distance*closeness(machine, a.Verdict.NUMA)
 	return sum / (s.Certainty + s.NUMANodes + s.Fit + s.Distance)
 }
 

@@ -29,7 +29,9 @@ func (c *core) sweep(ctx context.Context, exists func(name string) bool) {
 // what has become of them.
 func (n *nodes) expire(now time.Time) {
 	for each := range n.all {
-		each.Expire(now, sweepEvery)
+		if each.View().Report() == nil {
+			each.ForgetGone(now, sweepEvery)
+		}
 	}
 }
 
@@ -40,7 +42,7 @@ func (n *nodes) sweep(before map[*node]bool, exists func(name string) bool) map[
 	now, drop := map[*node]bool{}, map[string]bool{}
 	for each := range n.all {
 		switch {
-		case !each.Idle() || exists(each.name):
+		case !each.View().Idle() || exists(each.name):
 		case before[each]:
 			drop[each.name] = true
 		default:
@@ -61,12 +63,11 @@ func (n *nodes) drop(names map[string]bool) {
 	left := maps.Clone(*n.settled.Load())
 	for name := range names {
 		gone := left[name]
-		if !gone.Idle() {
+		if !gone.View().Idle() {
 			continue // it has come back meanwhile
 		}
 		delete(left, name)
 		gone.object.Store(nil)
-		n.ledger.Drop(name)
 		n.vacant = append(n.vacant, place{gone.number, gone.Count()})
 	}
 	n.settled.Store(&left)

@@ -131,7 +131,7 @@ func TestAPodThatBindRefusesWaits(t *testing.T) {
 	if names := <-woken; fmt.Sprint(names) != "[x]" {
 		t.Errorf("%v woken", names)
 	}
-	if c := f.nodes.get("n").Census(); f.waiters.len() != 1 || c.Reserved != 0 {
+	if c := f.nodes.get("n").View().Census(); f.waiters.len() != 1 || c.Reserved != 0 {
 		t.Errorf("%d pods wait, %+v", f.waiters.len(), c)
 	}
 }
@@ -224,7 +224,7 @@ func TestAWakeUpThatComesLate(t *testing.T) {
 		t.Fatal(wrong)
 	}
 	c := f.candidate(fast, requestOf(t, fast))
-	n.Admit(&c)
+	n.Ask(ledger.Question{Candidate: &c})
 	if a := n.Reserve(&c, new(placement.Decision)); !a.OK() {
 		t.Fatal(a)
 	}

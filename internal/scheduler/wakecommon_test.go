@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -41,7 +42,7 @@ func TestAPodRefusedByTheWordOfAnotherNodeIsWoken(t *testing.T) {
 	}
 	m.Node.Reserve(f.wait(first), new(placement.Decision))
 	f.waiters.done(first.UID)
-	n.Admit(f.wait(second))
+	n.Ask(ledger.Question{Candidate: f.wait(second)})
 	n.Node.Reserve(f.wait(second), new(placement.Decision))
 	f.waiters.done(second.UID)
 	third := eight("third", 700)

@@ -20,7 +20,7 @@ func (n *node) answer(c *ledger.Candidate, out *Answer) {
 		out.Answer, out.Message, out.Advice = Unreliable, n.trouble.Message, n.trouble.Advice
 		return
 	}
-	a := n.account.Admit(c)
+	a := n.account.Ask(ledger.Question{Candidate: c})
 	switch a.Outcome {
 	case ledger.Admitted:
 		out.Answer, out.Message, out.NUMANodes = Admits, "would take the pod", a.Verdict.NUMA.String()
@@ -29,7 +29,7 @@ func (n *node) answer(c *ledger.Candidate, out *Answer) {
 		}
 	case ledger.Refused:
 		out.Answer, out.Message = Refuses, a.Verdict.Reason.String()+": "+a.Verdict.Detail.Text()
-		if refusal, ok := n.account.Explain(c.Request); ok {
+		if refusal, ok := n.account.View().Explain(c.Request); ok {
 			out.Refusal, out.Message = &refusal, refusal.String()
 		}
 	default:

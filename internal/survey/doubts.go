@@ -29,7 +29,7 @@ func (n *node) warnings() (out []Trouble) {
 			Advice: adviceForDoubt(NotReady, n.name)})
 	}
 	if n.trouble == nil && n.account != nil {
-		if w := n.account.Flooded(); w != ledger.WaitsForNothing {
+		if w := n.account.View().Flooded(); w != ledger.WaitsForNothing {
 			out = append(out, Trouble{Reason: w.String(), Message: "pods wait for its next report: " + w.Text() + "; the amounts above are those of the last one", Advice: adviceForFlood})
 		}
 	}

@@ -70,7 +70,7 @@ func (g *glance) at(name string, s *source) *node {
 	if n.reading == nil || n.reading.Unusable != nil {
 		return n
 	}
-	n.account = new(ledger.Ledger).Node(name)
+	n.account = new(ledger.Ledger).Open(nil)
 	n.account.Replace(n.reading.State)
 	for _, pod := range s.pods {
 		if err := n.see(pod); err != nil {
@@ -112,11 +112,11 @@ func (n *node) see(pod *corev1.Pod) error {
 		return nil
 	case err != nil:
 		return err
-	case wire.Ended(pod) && !n.account.Report().Has(s.UID):
+	case wire.Ended(pod) && !n.account.View().Report().Has(s.UID):
 		return nil // it holds nothing any more, and a scheduler's watch tells of no such pod
 	}
 	n.account.See(s.Sighting)
-	switch listed := n.account.Report().Has(s.UID); {
+	switch listed := n.account.View().Report().Has(s.UID); {
 	case listed:
 	case s.Ending:
 		n.lingering++

@@ -81,7 +81,7 @@ func (n *node) summary(now time.Time) Node {
 		return out
 	}
 	out.InFlight = n.inFlight
-	snap, ok := n.account.Snapshot()
+	snap, ok := n.account.View().Snapshot()
 	if !ok {
 		snap = n.report().Snapshot // too much is uncertain: what was reported
 	}

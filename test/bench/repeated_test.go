@@ -23,10 +23,10 @@ func newAccounts(t testing.TB, e *engine, n int) *accounts {
 	}
 	l := new(ledger.Ledger)
 	a := &accounts{candidate: ledger.Candidate{Request: &e.request, Shape: l.Shape(&e.request)}}
-	for i := range n {
-		node := l.Node(fmt.Sprint("node", i))
+	for range n {
+		node := l.Open(nil)
 		node.Accept(report)
-		if answer := node.Admit(&a.candidate); !answer.OK() {
+		if answer := node.Ask(ledger.Question{Candidate: &a.candidate}); !answer.OK() {
 			t.Fatal(answer)
 		}
 		a.nodes = append(a.nodes, node)
@@ -36,7 +36,7 @@ func newAccounts(t testing.TB, e *engine, n int) *accounts {
 
 // ask asks the next node.
 func (a *accounts) ask() {
-	a.nodes[a.next].Admit(&a.candidate)
+	a.nodes[a.next].Ask(ledger.Question{Candidate: &a.candidate})
 	if a.next++; a.next == len(a.nodes) {
 		a.next = 0
 	}

@@ -9,15 +9,19 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// apart is the node with every pod in flight as one of its own: its answers take longer, and are the same.
+// apart is the node with every pod in flight as one of its own: its answers take longer, and are
+// the same.
 func apart(n *Node) *Node { return copyOf(n, true) }
 
 func copyOf(n *Node, apart bool) *Node {
-	o := &Node{report: n.report, pods: map[string]*pod{}, changes: new(ChangeCounter), turn: n.turn, begun: n.begun}
+	o := new(Ledger).Open(nil)
+	o.report, o.turn, o.begun = n.report, n.turn, n.begun
 	copied := map[*pod]*pod{}
 	for uid, p := range n.pods {
 		q := *p
-		q.apart = apart
+		if apart {
+			q.key = "only " + uid
+		}
 		o.pods[uid], copied[p] = &q, &q
 	}
 	for _, p := range n.posted {
@@ -26,20 +30,17 @@ func copyOf(n *Node, apart bool) *Node {
 	for _, p := range n.reserved {
 		o.reserved = append(o.reserved, copied[p])
 	}
-	o.setNewest(late)
+	o.setNewest(afterAll)
 	return o
 }
 
-// sameAnswers asks both ways. Where going through everything is too much, the shorter way may still have an answer.
+// sameAnswers asks both ways. Where going through everything is too much, the shorter way may still
+// have an answer.
 func sameAnswers(n *Node, c *Candidate, t *Trial) (got, want Answer, same bool) {
 	n, o := copyOf(n, false), apart(n)
-	if t.IsZero() {
-		got, want = n.Admit(c), o.Admit(c)
-	} else {
-		got, want = n.Try(t, c), o.Try(t, c)
-	}
-	flight := append(o.flight(true), &pod{req: c.Request, created: c.Created, apart: true})
-	tooMuch := o.full.uncertain() || landingOrders(flight, (*pod).alike) == nil
+	got, want = n.Ask(Question{Candidate: c, Trial: t}), o.Ask(Question{Candidate: c, Trial: t})
+	flight := append(o.flight(true), &pod{req: c.Request, created: c.Created})
+	tooMuch := o.full.uncertain() || arrivalOrders(flight, interchangeable) == nil
 	return got, want, got.Outcome == want.Outcome && got.Verdict == want.Verdict && (got.Exact || !want.Exact) || want.Outcome == Waiting && tooMuch
 }
 
@@ -52,11 +53,11 @@ func TestPodsThatAreAlike(t *testing.T) {
 	if got := len(n.full.all); got != 1 {
 		t.Errorf("%d states of 5 pods that are alike, want 1", got)
 	}
-	if o := apart(n); o.Admit(cand(cpus("x", 1))).Outcome != Waiting {
+	if o := apart(n); o.Ask(Question{Candidate: cand(cpus("x", 1))}).Outcome != Waiting {
 		t.Error("this test means to have more orders than are gone through one by one")
 	}
-	wantOutcome(t, "2 CPUs, 7 and 3 free", n.Admit(&Candidate{Request: cpus("x", 2), Created: 7}), Admitted)
-	wantOutcome(t, "one of them gone", n.Try(&Trial{Without: []string{"posted1"}}, &Candidate{Request: cpus("x", 7), Created: 8}), Admitted)
+	wantOutcome(t, "2 CPUs, 7 and 3 free", n.Ask(Question{Candidate: &Candidate{Request: cpus("x", 2), Created: 7}}), Admitted)
+	wantOutcome(t, "one of them gone", n.Ask(Question{Candidate: &Candidate{Request: cpus("x", 7), Created: 8}, Trial: &Trial{Without: []string{"posted1"}}}), Admitted)
 }
 
 func TestStrangersThatAreAlike(t *testing.T) {
@@ -68,11 +69,11 @@ func TestStrangersThatAreAlike(t *testing.T) {
 	if got := len(n.full.all); got != maxEvents+1 {
 		t.Errorf("%d states, want %d: any number of them may have come", got, maxEvents+1)
 	}
-	if o := apart(n); o.Admit(cand(cpus("x", 1))).Outcome != Waiting {
+	if o := apart(n); o.Ask(Question{Candidate: cand(cpus("x", 1))}).Outcome != Waiting {
 		t.Error("this test means to have more states than are gone through one by one")
 	}
-	wantOutcome(t, "8 CPUs", n.Admit(&Candidate{Request: cpus("x", 8), Created: 8}), Admitted)
-	wantOutcome(t, "8 CPUs twice", n.Try(&Trial{With: []*placement.Request{cpus("y", 8)}}, &Candidate{Request: cpus("x", 7), Created: 8}), Waiting)
+	wantOutcome(t, "8 CPUs", n.Ask(Question{Candidate: &Candidate{Request: cpus("x", 8), Created: 8}}), Admitted)
+	wantOutcome(t, "8 CPUs twice", n.Ask(Question{Candidate: &Candidate{Request: cpus("x", 7), Created: 8}, Trial: &Trial{With: []*placement.Request{cpus("y", 8)}}}), Waiting)
 }
 
 func TestPodsThatAreNotAlike(t *testing.T) {
@@ -85,21 +86,26 @@ func TestPodsThatAreNotAlike(t *testing.T) {
 		"the same request":  {&pod{req: cpus("b", 2)}, true, true},
 		"another request":   {&pod{req: cpus("b", 3)}, false, false},
 		"one is ending":     {&pod{req: cpus("b", 2), ending: true}, false, false},
-		"one is set apart":  {&pod{req: cpus("b", 2), apart: true}, false, false},
 		"one has a promise": {&pod{req: cpus("b", 2), promise: exact}, true, false},
 		"promised no CPUs":  {&pod{req: cpus("b", 2), promise: new(Promise)}, true, true},
 		"another second":    {&pod{req: cpus("b", 2), created: 5}, true, true},
 	} {
-		if p := base(); p.alike(c.other) != c.alike || c.other.alike(p) != c.alike || p.alikeInDebt(c.other) != c.indebts {
-			t.Errorf("%s: alike %t, with promises %t; want %t, %t", name, p.alike(c.other), p.alikeInDebt(c.other), c.alike, c.indebts)
+		p := base()
+		got, back, indebts := interchangeable(p, c.other), interchangeable(c.other, p), interchangeableInDebt(p, c.other)
+		if got != c.alike || back != c.alike || indebts != c.indebts {
+			t.Errorf("%s: alike %t, with promises %t; want %t, %t", name, got, indebts, c.alike, c.indebts)
+		}
+		if sameness(interchangeable).except(p)(p, c.other) {
+			t.Errorf("%s: alike, though one is told apart", name)
 		}
 	}
-	if p := base(); !p.alike(p) {
+	if p := base(); !interchangeable(p, p) || !sameness(interchangeable).except(p)(p, p) {
 		t.Error("a pod is not like itself")
 	}
 }
 
-// TestAlikeInRandomHistories compares answers with those of a node on which no two pods change places.
+// TestAlikeInRandomHistories compares answers with those of a node on which no two pods change
+// places.
 func TestAlikeInRandomHistories(t *testing.T) {
 	asked, fewer := 0, 0
 	for seed := range uint64(*runs / 15) {

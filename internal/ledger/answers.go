@@ -1,0 +1,224 @@
+package ledger
+
+import (
+	"math"
+	"slices"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// Candidate is a pod that wants a node.
+type Candidate struct {
+	Request *placement.Request
+	// Shape is Ledger.Shape of the request; 0 keeps answers from being remembered.
+	Shape Shape
+	// Created is the second of the pod's creation (metadata.creationTimestamp, Unix time): it
+	// decides in what order a kubelet admits pods that it hears of all at once.
+	Created int64
+	// Mortal says that the pod can end by itself.
+	Mortal bool
+}
+
+// Question is what a node is asked: would it take the candidate, after everything in flight?
+type Question struct {
+	Candidate *Candidate
+	// Trial is what is assumed; nil for nothing.
+	Trial *Trial
+	// Estimate says that the order of Reserve is enough. The kubelet may admit the candidate before
+	// pods in flight that were created in the same second, or later; Sample does not go through
+	// these orders then.
+	Estimate bool
+}
+
+// Sample is an answer, and how far it goes.
+type Sample struct {
+	Answer Answer
+	// Count is that of the node's changes when the answer was given.
+	Count uint32
+	// Lasts says that the answer is one to every later candidate of the same shape that follows the
+	// pods in flight, until the next change.
+	Lasts bool
+	// Estimated says that orders were left out. The answer is an admission, and Reserve has the
+	// last word.
+	Estimated bool
+}
+
+// Ask answers in full. Answers are remembered until something changes, but for those under a Trial.
+func (n *Node) Ask(q Question) Answer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if q.Trial.IsZero() {
+		return n.admit(q.Candidate)
+	}
+	return n.suppose(q.Trial, q.Candidate)
+}
+
+// Sample is Ask for those who remember the answer, or for whom an estimate is enough.
+func (n *Node) Sample(q Question) Sample {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := q.Candidate
+	if !q.Trial.IsZero() {
+		return Sample{Answer: n.suppose(q.Trial, c), Count: n.changes.Count()}
+	}
+	if q.Estimate {
+		if a, ok := n.firstOrder(c); ok {
+			return Sample{Answer: a, Count: n.changes.Count(), Estimated: true}
+		}
+	}
+	a := n.admit(c)
+	lasts := n.keyOf(c).shape != 0 && c.Created > n.newest
+	return Sample{Answer: a, Count: n.changes.Count(), Lasts: lasts}
+}
+
+// Shift asks again and says what the node answered before the last change. What is not remembered
+// is Unreported, and so is an admission that Shift did not give: whoever waits for the node to take
+// it has to be told again. Others may have asked after the change that Shift was to tell of, and
+// changed the node since.
+func (n *Node) Shift(c *Candidate) (before, now Answer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if a := n.previous.find(c.key(n.previous.newest)); a != nil {
+		before = *a
+	}
+	now = n.admit(c)
+	n.answers.tell(n.keyOf(c))
+	return before, now
+}
+
+// answerKey is what an answer depends on, given the node.
+type answerKey struct {
+	shape Shape
+	// created is that of the candidate, or afterAll when it is later than that of every pod in
+	// flight.
+	created int64
+}
+
+// beforeAll and afterAll stand for any second before and after those of the pods in flight.
+const (
+	beforeAll = math.MinInt64
+	afterAll  = math.MaxInt64
+)
+
+// keyOf returns under what the answer to a candidate is remembered. A pod that the node has
+// already, as one whose Binding is in doubt, is answered for itself alone: no other has its place.
+func (n *Node) keyOf(c *Candidate) answerKey {
+	if n.pods[c.Request.UID] != nil {
+		return answerKey{}
+	}
+	return c.key(n.newest)
+}
+
+// key is that of the candidate on a node where the newest pod in flight is of that second.
+func (c *Candidate) key(newest int64) answerKey {
+	if c.Created > newest {
+		return answerKey{c.Shape, afterAll}
+	}
+	return answerKey{c.Shape, c.Created}
+}
+
+func (n *Node) admit(c *Candidate) Answer {
+	if a := n.answers.find(n.keyOf(c)); a != nil {
+		return *a
+	}
+	if n.report == nil {
+		return Answer{}
+	}
+	a := n.consult(c, true, nil)
+	n.remember(n.keyOf(c), a)
+	return a
+}
+
+// firstOrder answers for the order of Reserve, where there are others and nobody has gone through
+// them.
+func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
+	if n.report == nil || n.answers.find(n.keyOf(c)) != nil {
+		return Answer{}, false
+	}
+	n.compute()
+	if c.Created > n.newest || n.full.uncertain() {
+		return Answer{}, false
+	}
+	k := answerKey{shape: n.keyOf(c).shape}
+	if known := n.estimates.find(k); known != nil {
+		return *known, known.OK()
+	}
+	a = n.full.ask(c.Request)
+	a.Certain, a.Exact = false, false
+	if k.shape != 0 {
+		n.estimates.put(k, a)
+	}
+	return a, a.OK()
+}
+
+func (n *Node) remember(k answerKey, a Answer) {
+	if k.shape != 0 {
+		n.answers.put(k, a)
+		n.answers.newest = n.newest // the same until they are forgotten
+	}
+}
+
+// stale keeps the answers as those of the past. If nobody has asked since the change before, as
+// when another node with the same StateID answered, nothing is known of the past: what was true
+// before that change need not be true since.
+func (n *Node) stale() {
+	n.changes.Bump()
+	n.estimates.clear()
+	n.answers.dropUntold()
+	n.answers, n.previous = n.previous, n.answers
+	n.answers.clear()
+}
+
+// memory holds the last answers of a node, in no order. A handful: looking through them costs less
+// than hashing.
+type memory struct {
+	held []remembered
+	next int // to be overwritten next, once there are maxAnswers
+	// newest is that of the node when they were given: it decides under which key a candidate asks.
+	newest int64
+}
+
+type remembered struct {
+	key answerKey
+	a   Answer
+	// told: Shift has given it.
+	told bool
+}
+
+// maxAnswers bounds the remembered answers of a node.
+const maxAnswers = 16
+
+func (m *memory) find(k answerKey) *Answer {
+	for i := range m.held {
+		if m.held[i].key == k {
+			return &m.held[i].a
+		}
+	}
+	return nil
+}
+
+// tell notes that Shift has given an answer.
+func (m *memory) tell(k answerKey) {
+	for i := range m.held {
+		m.held[i].told = m.held[i].told || m.held[i].key == k
+	}
+}
+
+// dropUntold forgets admissions that Shift has not given.
+func (m *memory) dropUntold() {
+	m.held = slices.DeleteFunc(m.held, func(r remembered) bool { return r.a.OK() && !r.told })
+}
+
+func (m *memory) put(k answerKey, a Answer) {
+	switch old := m.find(k); {
+	case old != nil:
+		*old = a
+	case len(m.held) < maxAnswers:
+		m.held = append(m.held, remembered{key: k, a: a})
+	default:
+		m.held[m.next] = remembered{key: k, a: a}
+		m.next = (m.next + 1) % maxAnswers
+	}
+}
+
+func (m *memory) clear() { m.held, m.next = m.held[:0], 0 }

@@ -1,0 +1,251 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// Promise is the decision that a Binding carried.
+type Promise struct {
+	Decision placement.Decision
+	// Exact says that CPUs, memory and devices were promised, not only the admission.
+	Exact bool
+}
+
+// PromiseOutcome says how a promise turned out once a report listed the pod.
+type PromiseOutcome struct {
+	UID string
+	// Exact says that CPUs, memory and devices were promised.
+	Exact bool
+	// Refused says that the kubelet refused the pod.
+	Refused bool
+	// Kept says that the node handed out what was promised.
+	Kept bool
+	// Contended says that a broken promise is nobody's mistake. A pod whose place in the order was
+	// not known was on its way at the same time, or turned up after the decision. Or a pod of the
+	// node was ending before the Binding, and the watch told of it after.
+	Contended bool
+	// Promised and Found are the two sides.
+	Promised placement.Decision
+	Found    placement.PodAllocation
+}
+
+// Accept takes a newer report in and says how the promises turned out that it settles, by UID. An
+// older one, and the same one again, is ignored. The first one settles what was bound before we
+// began and tells nothing: nobody knows what came between.
+func (n *Node) Accept(r *Report) []PromiseOutcome {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.report != nil && r.Sequence <= n.report.Sequence {
+		return nil
+	}
+	return n.accept(r)
+}
+
+// Replace takes a report in whatever its sequence: the object was deleted and made anew, or its
+// spec changed.
+func (n *Node) Replace(r *Report) []PromiseOutcome {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.accept(r)
+}
+
+// Withdraw says that there is no report that can be relied on. Pods that it listed, and that the
+// API no longer has, are forgotten: the next report lists those that the kubelet still holds, and
+// there need not be a next one.
+func (n *Node) Withdraw() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.report = nil
+	for _, p := range n.pods {
+		if p.stage == reported && p.gone {
+			n.leave(p)
+		}
+	}
+	n.changed()
+}
+
+func (n *Node) accept(r *Report) []PromiseOutcome {
+	if len(n.afloat()) > 0 || n.hasStrangers(r) {
+		n.contend()
+	}
+	outcomes := append(n.settleListed(r), n.settleRejected(r)...)
+	if !n.begun {
+		outcomes = nil
+	}
+	n.report, n.begun = r, true
+	n.concludeUnlisted()
+	n.changed()
+	slices.SortFunc(outcomes, func(a, b PromiseOutcome) int { return cmp.Compare(a.UID, b.UID) })
+	return outcomes
+}
+
+// hasStrangers says whether a pod holds something that the report before did not tell of. Nobody
+// has told of it, as the watch of pods can be later than that of reports. Or it held nothing: its
+// kubelet had let go of it, forgot why when it was killed, and has admitted it anew
+// (docs/kubelet-defects.md).
+func (n *Node) hasStrangers(r *Report) bool {
+	for uid := range r.pods {
+		if !r.pods[uid].holds {
+			continue
+		}
+		if n.pods[uid] == nil && !n.report.Has(uid) || n.report.Has(uid) && !n.report.pods[uid].holds {
+			return true
+		}
+	}
+	return false
+}
+
+// settleListed settles the promises of the pods that the report lists.
+func (n *Node) settleListed(r *Report) []PromiseOutcome {
+	var outcomes []PromiseOutcome
+	for _, p := range n.pods {
+		if !r.Has(p.uid) {
+			continue
+		}
+		n.become(p, reported)
+		o, settled := p.settlePromise(r)
+		switch {
+		case !settled || !n.begun:
+		case o.Exact && !o.Kept && !o.Contended && !p.shown:
+			p.suspect = &o // See tells
+		default:
+			outcomes = append(outcomes, o)
+		}
+	}
+	return outcomes
+}
+
+// settleRejected settles the promises of the pods that the kubelet has refused, and forgets the
+// pods.
+func (n *Node) settleRejected(r *Report) []PromiseOutcome {
+	var outcomes []PromiseOutcome
+	for _, uid := range r.rejected {
+		p := n.pods[uid]
+		if p == nil {
+			continue
+		}
+		if p.promise != nil {
+			outcomes = append(outcomes, PromiseOutcome{
+				UID: uid, Exact: p.promise.Exact, Refused: true, Contended: p.contended, Promised: p.promise.Decision,
+			})
+		}
+		n.leave(p)
+	}
+	return outcomes
+}
+
+// concludeUnlisted draws conclusions about the pods that the report does not list. Pods that were
+// listed once have left, or the kubelet has forgotten them for the moment: gone ones are forgotten,
+// others are afloat. A pod that is gone, and whose Binding was written before that of a listed one,
+// is never going to be listed.
+func (n *Node) concludeUnlisted() {
+	var newest int64
+	for _, p := range n.pods {
+		if p.stage == reported && n.report.Has(p.uid) {
+			newest = max(newest, p.turn)
+		}
+	}
+	for _, p := range n.pods {
+		switch {
+		case n.report.Has(p.uid):
+		case p.gone && (p.stage == reported || p.stage == posted && p.turn < newest):
+			n.leave(p)
+		case p.stage == reported:
+			n.become(p, afloat)
+		}
+	}
+}
+
+// settlePromise says how the promise of a listed pod turned out, if that is known by this report. A
+// pod that is listed with nothing, or with part of what was promised, may have been released
+// already, or be under way to that: the kubelet's managers let go one after the other. We are about
+// to hear of its deletion then.
+func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
+	found, promise := r.pods[p.uid].alloc, p.promise
+	again := promise == nil
+	if again {
+		promise = p.unconfirmed
+	}
+	p.promise, p.unconfirmed = nil, nil
+	if promise == nil {
+		return o, false
+	}
+	o = PromiseOutcome{
+		UID: p.uid, Exact: promise.Exact, Kept: Kept(&promise.Decision, &found), Contended: p.contended,
+		Promised: promise.Decision, Found: found,
+	}
+	if o.Kept || !part(&promise.Decision, &found) {
+		return o, true
+	}
+	if !again && !p.ending {
+		p.unconfirmed = promise
+	}
+	return o, again && !p.ending
+}
+
+// Kept says whether the node handed out what was promised. Containers that hold nothing need not be
+// listed. Memory of init containers that have finished is freed before anyone looks, so it is not
+// compared.
+func Kept(d *placement.Decision, found *placement.PodAllocation) bool {
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		if !keptContainer(c, containerOf(found, c.Name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// part says whether nothing was found but what was promised, all of a kind or none of it.
+func part(d *placement.Decision, found *placement.PodAllocation) bool {
+	for i := range found.Containers {
+		f := &found.Containers[i]
+		c := decisionOf(d, f.Name)
+		if !(f.CPUs.IsEmpty() || f.CPUs == c.CPUs) ||
+			!(len(f.Memory) == 0 || slices.Equal(f.Memory, c.Memory)) ||
+			!(len(f.Devices) == 0 || slices.EqualFunc(f.Devices, c.Devices, sameDevices)) {
+			return false
+		}
+	}
+	return true
+}
+
+func decisionOf(d *placement.Decision, container string) placement.ContainerDecision {
+	for i := range d.Containers {
+		if d.Containers[i].Name == container {
+			return d.Containers[i]
+		}
+	}
+	return placement.ContainerDecision{}
+}
+
+func keptContainer(c *placement.ContainerDecision, f placement.ContainerAllocation) bool {
+	if c.CPUs != f.CPUs || !slices.EqualFunc(c.Devices, f.Devices, sameDevices) {
+		return false
+	}
+	return c.Kind == placement.Init || slices.Equal(c.Memory, f.Memory)
+}
+
+func containerOf(p *placement.PodAllocation, name string) placement.ContainerAllocation {
+	for i := range p.Containers {
+		if p.Containers[i].Name == name {
+			return p.Containers[i]
+		}
+	}
+	return placement.ContainerAllocation{}
+}
+
+// Same says whether two decisions hand out the same CPUs, memory and devices.
+func Same(a, b *placement.Decision) bool {
+	return slices.EqualFunc(a.Containers, b.Containers, func(x, y placement.ContainerDecision) bool {
+		return x.CPUs == y.CPUs && slices.Equal(x.Memory, y.Memory) &&
+			slices.EqualFunc(x.Devices, y.Devices, sameDevices)
+	})
+}
+
+func sameDevices(x, y placement.DeviceAllocation) bool {
+	return x.Resource == y.Resource && slices.Equal(x.IDs, y.IDs)
+}

@@ -1,0 +1,211 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// ErrNotReserved is returned by Post for a pod that Reserve has not taken, or that was forgotten
+// since.
+var ErrNotReserved = errors.New("the pod is not reserved on this node")
+
+// Reserve decides for the candidate after everything in flight and takes it in if it is admitted.
+// Repeated for the same pod it starts anew. d receives the decision of the likeliest state.
+func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.report == nil {
+		return Answer{}
+	}
+	p := &pod{uid: c.Request.UID, req: c.Request, created: c.Created, mortal: c.Mortal}
+	before := n.pods[p.uid]
+	if before != nil {
+		p.doubt = before.doubt
+		n.leave(before)
+		n.changed()
+	}
+	a := n.consult(c, true, d)
+	switch {
+	case a.OK():
+		p.promise = &Promise{Decision: copyDecision(d), Exact: a.Exact}
+		n.reserve(p)
+	case before != nil && before.doubted():
+		n.takeBack(before)
+		n.changed()
+	default:
+		n.remember(n.keyOf(c), a)
+	}
+	return a
+}
+
+// reserve takes an admitted pod in.
+func (n *Node) reserve(p *pod) {
+	n.become(p, reserved)
+	switch {
+	case n.isInert(p):
+	case p.created > n.newest:
+		n.full.admitNext(p)
+		n.setNewest(p.created)
+		n.stale()
+	default:
+		n.changed()
+	}
+}
+
+// Posting is what a Binding is to carry.
+type Posting struct {
+	Answer Answer
+	// Turn is the Binding's place among the Bindings of the node; it grows.
+	Turn int64
+	// Report is the sequence number of the report that was decided on.
+	Report int64
+}
+
+// Post decides again for a reserved pod, after the pods whose Bindings were written before and no
+// others. If it is still admitted it gets the next turn: from now on its Binding may have been
+// written. The caller writes one Binding at a time. d receives the decision and keeps it.
+func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.pods[uid]
+	if p == nil || p.stage != reserved {
+		return Posting{}, fmt.Errorf("pod %s: %w", uid, ErrNotReserved)
+	}
+	if n.report == nil { // withdrawn since Reserve
+		return Posting{}, nil
+	}
+	a := n.consult(&Candidate{Request: p.req, Created: p.created}, false, d)
+	if !a.OK() {
+		return Posting{Answer: a}, nil
+	}
+	a.Exact = a.Exact && n.steady(p.req, d)
+	n.postNext(p, &Promise{Decision: copyDecision(d), Exact: a.Exact})
+	return Posting{Answer: a, Turn: p.turn, Report: n.report.Sequence}, nil
+}
+
+// postNext posts a reserved pod. Where the order stays the same, so does full.
+func (n *Node) postNext(p *pod, promise *Promise) {
+	first, newest := n.reserved[0] == p, newestOf(n.flight(false))
+	same := Same(&p.promise.Decision, &promise.Decision) && p.promise.Exact == promise.Exact
+	n.post(p, promise)
+	switch {
+	case n.isInert(p):
+	case !first || p.created <= newest:
+		n.changed()
+	default:
+		n.base.admitNext(p)
+		if !same {
+			n.stale() // others are answered by what it is promised
+		}
+	}
+}
+
+// Reconsider decides once more for a posted pod whose Binding has to be written again, with what is
+// known by now. The decision stays. It is no longer exact where it is not certain, or another would
+// be made now.
+func (n *Node) Reconsider(uid string) Answer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.pods[uid]
+	if p == nil || p.stage != posted || n.report == nil {
+		return waiting(Undecided)
+	}
+	n.leave(p)
+	n.changed()
+	var d placement.Decision
+	a := n.consult(&Candidate{Request: p.req, Created: p.created}, false, &d)
+	a.Exact = a.Exact && p.promise.Exact && Same(&d, &p.promise.Decision) && n.steady(p.req, &d)
+	p.promise = &Promise{Decision: p.promise.Decision, Exact: a.Exact}
+	n.become(p, posted)
+	n.changed()
+	return a
+}
+
+// Forget takes a pod back whose Binding was not written. A pod that is not there, or that the API
+// has shown bound, is left alone.
+func (n *Node) Forget(uid string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.pods[uid]; p != nil && !p.shown && (p.stage == reserved || p.stage == posted) {
+		n.takeBack(p)
+		n.changed()
+	}
+}
+
+// Doubt says that nobody knows whether the Binding of a posted pod was written. The pod is afloat
+// until the API tells, or ForgetGone forgets it, which counts from the moment given: the last at
+// which the Binding can still be written.
+func (n *Node) Doubt(uid string, until time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.pods[uid]; p != nil && p.stage == posted && !p.shown {
+		n.doubtful(p, until)
+		n.changed()
+	}
+}
+
+// maxMortals is how many pods that can end by themselves are taken into account.
+const maxMortals = 3
+
+// steady says whether the decision stays the same whichever of the pods that can end by themselves
+// have ended by the time that the kubelet admits the pod.
+func (n *Node) steady(r *placement.Request, d *placement.Decision) bool {
+	mortals := n.mortals()
+	if len(mortals) == 0 {
+		return true
+	}
+	if len(mortals) > maxMortals {
+		return false
+	}
+	other := decisions.Get().(*placement.Decision)
+	defer decisions.Put(other)
+	base := n.supposing(mortals, false)
+	for set := 1; set < 1<<len(mortals); set++ {
+		w := base.clone()
+		w.without(subset(mortals, set))
+		if a := w.decideAll(r, other); !a.Exact || !Same(d, other) {
+			return false
+		}
+	}
+	return true
+}
+
+// subset returns the elements whose bits are set.
+func subset(list []string, set int) []string {
+	var out []string
+	for i := range list {
+		if set>>i&1 == 1 {
+			out = append(out, list[i])
+		}
+	}
+	return out
+}
+
+// mortals returns the pods that hold something, can end by themselves and are not known to be
+// ending.
+func (n *Node) mortals() []string {
+	var list []string
+	for uid, p := range n.pods {
+		if p.mortal && !p.ending && (p.stage == posted || n.report.pods[uid].holds) {
+			list = append(list, uid)
+		}
+	}
+	return list
+}
+
+// copyDecision returns a copy that shares nothing which the next Decide reuses.
+func copyDecision(d *placement.Decision) placement.Decision {
+	c := placement.Decision{UID: d.UID, Containers: slices.Clone(d.Containers)}
+	for i := range c.Containers {
+		c.Containers[i].Memory = slices.Clone(c.Containers[i].Memory)
+		c.Containers[i].Devices = slices.Clone(c.Containers[i].Devices)
+		for j := range c.Containers[i].Devices {
+			c.Containers[i].Devices[j].IDs = slices.Clone(c.Containers[i].Devices[j].IDs)
+		}
+	}
+	return c
+}

@@ -1,0 +1,124 @@
+package ledger
+
+import (
+	"strconv"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// View reads a node and changes nothing. Each method sees the node at one moment, and two may see
+// two.
+type View struct{ n *Node }
+
+// View returns the reading side of the node.
+func (n *Node) View() View { return View{n} }
+
+// Report returns the last report, or nil.
+func (v View) Report() *Report {
+	v.n.mu.Lock()
+	defer v.n.mu.Unlock()
+	return v.n.report
+}
+
+// Idle says that nothing is known of the node: it has no report, and no pods.
+func (v View) Idle() bool {
+	v.n.mu.Lock()
+	defer v.n.mu.Unlock()
+	return v.n.report == nil && len(v.n.pods) == 0
+}
+
+// Explain says why the likeliest state refuses the request, and whether there is one to explain
+// from.
+func (v View) Explain(r *placement.Request) (placement.Refusal, bool) {
+	v.n.mu.Lock()
+	defer v.n.mu.Unlock()
+	s := v.n.likeliest()
+	if s == nil {
+		return placement.Refusal{}, false
+	}
+	return placement.Explain(s, r), true
+}
+
+// Snapshot returns the likeliest state after everything in flight, and whether there is one.
+func (v View) Snapshot() (placement.Snapshot, bool) {
+	v.n.mu.Lock()
+	defer v.n.mu.Unlock()
+	s := v.n.likeliest()
+	if s == nil {
+		return placement.Snapshot{}, false
+	}
+	return s.Snapshot(), true
+}
+
+// FreeCPUs returns the CPUs that the likeliest state could give away exclusively.
+func (v View) FreeCPUs() topology.CPUSet {
+	v.n.mu.Lock()
+	defer v.n.mu.Unlock()
+	s := v.n.likeliest()
+	if s == nil {
+		return topology.CPUSet{}
+	}
+	shared, reserved := s.SharedCPUs(), v.n.full.model.ReservedCPUs()
+	return shared.AndNot(&reserved)
+}
+
+// Room returns how many pods like the candidate the node takes one after the other, at most limit.
+func (v View) Room(c *Candidate, limit int) int {
+	v.n.mu.Lock()
+	defer v.n.mu.Unlock()
+	if v.n.report == nil {
+		return 0
+	}
+	v.n.compute()
+	w := v.n.full.clone()
+	for room := range limit {
+		r := *c.Request
+		r.UID += "/" + strconv.Itoa(room)
+		if w.uncertain() || !w.with(&r) {
+			return room
+		}
+	}
+	return limit
+}
+
+// Flooded says why every pod waits for the node's next report, whatever it asks for;
+// WaitsForNothing if none does.
+func (v View) Flooded() Wait {
+	v.n.mu.Lock()
+	defer v.n.mu.Unlock()
+	if v.n.report == nil || !v.n.valid && v.n.quiet() {
+		return WaitsForNothing
+	}
+	v.n.compute()
+	return v.n.full.why
+}
+
+// quiet says that no pod is on its way or ending.
+func (l *lives) quiet() bool {
+	for _, p := range l.pods {
+		if p.stage != reported || p.ending {
+			return false
+		}
+	}
+	return true
+}
+
+// Census counts the pods of a node that are on their way, or are ending.
+type Census struct{ Reserved, Posted, Afloat, Ending int }
+
+// Census counts.
+func (v View) Census() Census {
+	v.n.mu.Lock()
+	defer v.n.mu.Unlock()
+	c := Census{Reserved: len(v.n.reserved), Posted: len(v.n.posted)}
+	for _, p := range v.n.pods {
+		if p.stage == afloat {
+			c.Afloat++
+		}
+		if p.ending {
+			c.Ending++
+		}
+	}
+	return c
+}

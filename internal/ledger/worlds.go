@@ -1,0 +1,413 @@
+package ledger
+
+import (
+	"maps"
+	"math/bits"
+	"slices"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// maxEvents is how many events of unknown moment a node may have; with more, its pods wait for a
+// report.
+const maxEvents = 6
+
+// maxWorlds is how many states of a node are considered; with more, its pods wait for a report.
+const maxWorlds = 96
+
+type eventKind uint8
+
+const (
+	// release: the pod ends, and the kubelet releases what it holds.
+	release eventKind = iota
+	// containerStart: a container starts, and the memory of init containers before it is freed.
+	containerStart
+	// admit: a pod whose place in the order is not known is admitted.
+	admit
+)
+
+// event is something that may happen at any moment, or may have happened already, without anyone
+// having told us.
+type event struct {
+	kind eventKind
+	uid  string
+	// container is the one that starts.
+	container string
+	// req is what the pod to be admitted asks for.
+	req *placement.Request
+	// then is the set of events that become possible by this one.
+	then uint32
+}
+
+// world is one state that the node may be in.
+type world struct {
+	state *placement.State
+	// open is the set of events that are possible here and have not happened.
+	open uint32
+}
+
+// worlds is every state that a node may be in, the likeliest first.
+type worlds struct {
+	model *placement.Model
+	// pinsMemory says that the memory manager keeps books, so that containers that start matter.
+	pinsMemory bool
+
+	events []event
+	// after holds the events of pods in flight, by UID.
+	after map[string]uint32
+	all   []world
+	// why is set when there are too many possibilities to go through; it stays so.
+	why Wait
+	// shared says that the states belong to somebody else and must be copied before they are
+	// changed.
+	shared bool
+}
+
+// uncertain says whether there are too many possibilities to go through.
+func (w *worlds) uncertain() bool { return w.why != WaitsForNothing }
+
+// giveUp is called when there are too many possibilities.
+func (w *worlds) giveUp(why Wait) {
+	w.all = nil
+	if w.why == WaitsForNothing {
+		w.why = why
+	}
+}
+
+// clone returns a set whose changes do not reach w.
+func (w *worlds) clone() worlds {
+	c := *w
+	c.all = slices.Clone(w.all)
+	c.events = slices.Clip(w.events)
+	c.shared = true
+	return c
+}
+
+// own makes the states ours.
+func (w *worlds) own() {
+	if !w.shared {
+		return
+	}
+	for i := range w.all {
+		w.all[i].state = w.all[i].state.Clone()
+	}
+	w.shared = false
+}
+
+// addEvent makes an event known, and returns its bit; 0 when there are too many.
+func (w *worlds) addEvent(e event) uint32 {
+	if len(w.events) >= maxEvents {
+		w.giveUp(ManyEvents)
+		return 0
+	}
+	w.events = append(w.events, e)
+	return 1 << (len(w.events) - 1)
+}
+
+// addStarts adds the starts of a pod's containers, each after the one before, and returns the
+// first.
+func (w *worlds) addStarts(uid string, containers []string) uint32 {
+	var next uint32
+	for _, c := range slices.Backward(containers) {
+		next = w.addEvent(event{kind: containerStart, uid: uid, container: c, then: next})
+	}
+	return next
+}
+
+// addArrivals adds the admissions of pods whose place in the order is not known, and returns those
+// that are possible now. Of pods that may change places, each comes after the one before.
+func (w *worlds) addArrivals(afloat []*pod, mayChange sameness) uint32 {
+	var possible uint32
+	events := make([]uint32, len(afloat))
+	for i := len(afloat) - 1; i >= 0; i-- {
+		p := afloat[i]
+		then := w.eventsAfter(p)
+		for j := i + 1; j < len(afloat); j++ {
+			if mayChange(p, afloat[j]) {
+				then |= events[j]
+				possible &^= events[j]
+				break
+			}
+		}
+		events[i] = w.addEvent(event{kind: admit, uid: p.uid, req: p.req, then: then})
+		possible |= events[i]
+	}
+	return possible
+}
+
+// eventsAfter adds the events that are possible once a pod in flight is admitted.
+func (w *worlds) eventsAfter(p *pod) uint32 {
+	var set uint32
+	if w.pinsMemory {
+		set = w.addStarts(p.uid, requestedStarts(p.req))
+	}
+	if p.ending {
+		set |= w.addEvent(event{kind: release, uid: p.uid})
+	}
+	return set
+}
+
+// expect returns eventsAfter, which it adds only once for a pod.
+func (w *worlds) expect(p *pod) uint32 {
+	if set, ok := w.after[p.uid]; ok {
+		return set
+	}
+	set := w.eventsAfter(p)
+	w.after = maps.Clone(w.after)
+	if w.after == nil {
+		w.after = map[string]uint32{}
+	}
+	w.after[p.uid] = set
+	return set
+}
+
+// enable makes the events possible in every world, and goes through what follows.
+func (w *worlds) enable(set uint32) {
+	if set == 0 || w.uncertain() {
+		return
+	}
+	for i := range w.all {
+		w.all[i].open |= set
+	}
+	w.saturate()
+}
+
+// saturate adds every world that can be reached by events.
+func (w *worlds) saturate() {
+	if !slices.ContainsFunc(w.all, func(v world) bool { return v.open != 0 }) {
+		return
+	}
+	w.own()
+	for i := 0; i < len(w.all); i++ {
+		for set := w.all[i].open; set != 0; set &= set - 1 {
+			w.add(w.happen(w.all[i], bits.TrailingZeros32(set)))
+			if w.uncertain() {
+				return
+			}
+		}
+	}
+}
+
+// happen returns the world in which event e has happened.
+func (w *worlds) happen(from world, e int) world {
+	ev := &w.events[e]
+	to := world{state: from.state.Clone(), open: from.open&^(1<<e) | ev.then}
+	switch ev.kind {
+	case release:
+		to.state.Release(ev.uid)
+		to.open &^= w.eventsOf(ev.uid)
+	case containerStart:
+		to.state.Start(ev.uid, []string{ev.container})
+	case admit:
+		if !w.commit(&to, ev.req) {
+			to.open &^= w.eventsOf(ev.uid)
+		}
+	}
+	return to
+}
+
+// eventsOf returns the events of one pod: none is possible once it has ended.
+func (w *worlds) eventsOf(uid string) uint32 {
+	var set uint32
+	for i := range w.events {
+		if w.events[i].uid == uid {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// add adds a world unless it is there already.
+func (w *worlds) add(v world) {
+	if w.uncertain() {
+		return
+	}
+	for i := range w.all {
+		if w.all[i].open == v.open && w.all[i].state.Equal(v.state) {
+			return
+		}
+	}
+	if len(w.all) >= maxWorlds {
+		w.giveUp(ManyStates)
+		return
+	}
+	w.all = append(w.all, v)
+}
+
+// join adds the worlds of another order.
+func (w *worlds) join(o *worlds) {
+	if o.uncertain() {
+		w.giveUp(o.why)
+	}
+	for _, v := range o.all {
+		w.add(v)
+	}
+}
+
+// commit admits the request in one world, as the kubelet would, and says whether it was admitted. A
+// kubelet that would hang, crash or corrupt its books over a pod that is on its way cannot be
+// predicted any more.
+func (w *worlds) commit(v *world, r *placement.Request) bool {
+	d := decisions.Get().(*placement.Decision)
+	defer decisions.Put(d)
+	verdict := placement.Decide(v.state, r, d)
+	if verdict.OK() {
+		v.state.Commit(r, d)
+	}
+	if verdict.Reason == placement.KubeletDefect {
+		w.giveUp(Unpredictable)
+	}
+	return verdict.OK()
+}
+
+// admit admits the request in every world that takes it. Where optional, the worlds in which it
+// never arrived are kept too. The events become possible where it was admitted.
+func (w *worlds) admit(r *placement.Request, optional bool, events uint32) {
+	if w.uncertain() {
+		return
+	}
+	var without []world
+	if optional {
+		without = slices.Clone(w.all)
+		for i := range without {
+			without[i].state = without[i].state.Clone()
+		}
+	}
+	w.own()
+	for i := 0; i < len(w.all); i++ {
+		if w.commit(&w.all[i], r) {
+			w.all[i].open |= events
+		}
+	}
+	for i := range without {
+		w.add(without[i])
+	}
+	w.saturate()
+}
+
+// admitNext admits a pod in flight. Where an inherited one comes in the order is not known.
+func (w *worlds) admitNext(p *pod) {
+	if p.inherited {
+		w.giveUp(Inherited)
+		return
+	}
+	w.admit(p.req, p.ending, w.expect(p))
+}
+
+// admitAll admits the pods in every order that is possible, and returns all states that can come of
+// it.
+func (w *worlds) admitAll(flight []*pod, mayChange sameness) worlds {
+	orders := arrivalOrders(flight, mayChange)
+	out := w.clone()
+	for _, p := range flight {
+		out.expect(p) // the same events in every order
+	}
+	if orders == nil {
+		out.giveUp(ManyOrders)
+		return out
+	}
+	begin := out
+	for i, order := range orders {
+		one := begin.clone()
+		for _, p := range order {
+			one.admitNext(p)
+		}
+		if i == 0 {
+			out = one
+			continue
+		}
+		out.join(&one)
+	}
+	return out
+}
+
+// without releases pods in every world.
+func (w *worlds) without(uids []string) {
+	if len(uids) == 0 || w.uncertain() {
+		return
+	}
+	w.own()
+	for i := range w.all {
+		for _, uid := range uids {
+			w.all[i].state.Release(uid)
+		}
+	}
+}
+
+// with admits a request, and says whether every world took it.
+func (w *worlds) with(r *placement.Request) bool {
+	w.own()
+	for i := 0; i < len(w.all); i++ {
+		if !w.commit(&w.all[i], r) {
+			return false
+		}
+	}
+	return !w.uncertain()
+}
+
+// ask asks every world for its verdict.
+func (w *worlds) ask(r *placement.Request) Answer {
+	if w.uncertain() {
+		return waiting(w.why)
+	}
+	t := tally{}
+	for i := range w.all {
+		v := placement.Admit(w.all[i].state, r)
+		t.count(&v)
+	}
+	return t.result()
+}
+
+// decide asks every world for its decision; d is, or becomes, that of the first world ever asked.
+func (w *worlds) decide(t *tally, r *placement.Request, d *placement.Decision) {
+	other := decisions.Get().(*placement.Decision)
+	defer decisions.Put(other)
+	for i := range w.all {
+		into := other
+		if t.first() {
+			into = d
+		}
+		v := placement.Decide(w.all[i].state, r, into)
+		t.differ = t.differ || v.Random || into == other && v.OK() && !Same(d, other)
+		t.decided = true
+		t.count(&v)
+	}
+}
+
+func (w *worlds) decideAll(r *placement.Request, d *placement.Decision) Answer {
+	t := tally{}
+	w.decide(&t, r, d)
+	return t.result()
+}
+
+// play admits pods in the order given, asking for x on the way. It says why x has to wait, as when
+// another one does not get what it was promised.
+func (w *worlds) play(order []*pod, x *pod, t *tally, d *placement.Decision) Wait {
+	for i, p := range order {
+		if w.uncertain() {
+			return w.why
+		}
+		if p == x {
+			w.decide(t, x.req, d)
+		} else if !w.keeps(p) {
+			return PromiseAtRisk
+		}
+		if i < len(order)-1 {
+			w.admitNext(p)
+		}
+	}
+	return w.why
+}
+
+// keeps says whether every world admits a pod that is in flight, and gives it what it was promised.
+func (w *worlds) keeps(p *pod) bool {
+	d := decisions.Get().(*placement.Decision)
+	defer decisions.Put(d)
+	for i := range w.all {
+		v := placement.Decide(w.all[i].state, p.req, d)
+		if !v.OK() || p.promise != nil && p.promise.Exact && !Same(&p.promise.Decision, d) {
+			return false
+		}
+	}
+	return true
+}
