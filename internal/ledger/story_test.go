@@ -1,0 +1,302 @@
+package ledger
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the stories in testdata come to")
+
+// TestStories plays the scenarios in testdata. Each block is commands, a line of dashes, and what
+// the commands come to; testdata/README.md says what each command means. With -rewrite the files
+// are written anew.
+func TestStories(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := newStory(t).play(string(text))
+			if *rewrite {
+				err = os.WriteFile(file, []byte(got), 0o644)
+			}
+			if err != nil || !*rewrite && got != string(text) {
+				t.Errorf("%s: %v, the story comes to\n%s", file, err, got)
+			}
+		})
+	}
+}
+
+// story is a node as it is, beside what the ledger makes of it.
+type story struct {
+	t *testing.T
+	k *kubelet
+	n *Node
+	// pods are the requests by UID, created their seconds, and sent the promises of Bindings by turn.
+	pods    map[string]*placement.Request
+	created map[string]int64
+	sent    map[int64]*Promise
+}
+
+func newStory(t *testing.T) *story {
+	return &story{
+		t: t, pods: map[string]*placement.Request{}, created: map[string]int64{}, sent: map[int64]*Promise{},
+	}
+}
+
+// play returns the text with what its commands come to.
+func (s *story) play(text string) string {
+	var out strings.Builder
+	expected, results := false, ""
+	for line := range strings.Lines(text) {
+		switch line = strings.TrimRight(line, " \n"); {
+		case line == "----":
+			expected = true
+			fmt.Fprintf(&out, "----\n%s", results)
+			results = ""
+		case line == "":
+			expected = false
+			out.WriteString("\n")
+		case expected: // what it came to the last time
+		default:
+			fmt.Fprintln(&out, line)
+			if !strings.HasPrefix(line, "#") {
+				results += s.do(line) + "\n"
+			}
+		}
+	}
+	if results != "" {
+		s.t.Errorf("no line of dashes follows the commands that came to %q", results)
+	}
+	return out.String()
+}
+
+// do carries one command out, checks the node, and says what it came to.
+func (s *story) do(line string) string {
+	fields := strings.Fields(line)
+	do := s.commands()[fields[0]]
+	if do == nil {
+		s.t.Fatalf("%q: no such command", line)
+	}
+	result := do(s.parse(fields[1:]))
+	check(s.t, s.n)
+	return result
+}
+
+// args are the words of a command: what it is about, and what was said of it.
+type args struct {
+	name    string
+	said    map[string]string
+	request *placement.Request
+}
+
+func (a *args) number(key string) int64 {
+	n, _ := strconv.ParseInt(a.said[key], 10, 64)
+	return n
+}
+
+func (a *args) is(word string) bool { _, ok := a.said[word]; return ok }
+
+// parse reads words; what is said of a pod's request holds from then on.
+func (s *story) parse(words []string) *args {
+	a := &args{said: map[string]string{}}
+	for i, word := range words {
+		if key, value, ok := strings.Cut(word, "="); ok || i > 0 {
+			a.said[key] = value
+			continue
+		}
+		a.name = word
+	}
+	if a.is("cpu") {
+		s.pods[a.name], s.created[a.name] = cpus(a.name, a.number("cpu")), a.number("created")
+	}
+	a.request = s.pods[a.name]
+	return a
+}
+
+func (s *story) candidate(a *args) *Candidate {
+	return &Candidate{Request: a.request, Created: s.created[a.name], Mortal: a.is("mortal")}
+}
+
+func (s *story) commands() map[string]func(*args) string {
+	return map[string]func(*args) string{
+		"node": s.node, "state": s.state, "report": s.report, "withdraw": s.withdraw,
+		"reserve": s.reserve, "post": s.post, "reconsider": s.reconsider, "ask": s.ask,
+		"see": s.see, "gone": s.gone, "heartbeat": s.heartbeat,
+		"kubelet-admits": s.kubeletAdmits, "kubelet-ends": s.kubeletEnds,
+		"forget":  func(a *args) string { s.n.Forget(a.name); return a.name + ": forgotten" },
+		"dismiss": func(a *args) string { s.n.Dismiss(a.name); return a.name + ": dismissed" },
+		"doubt": func(a *args) string {
+			s.n.Doubt(a.name, time.Unix(a.number("until"), 0))
+			return a.name + ": nobody knows"
+		},
+	}
+}
+
+func (s *story) node(a *args) string {
+	machine := "package:" + a.said["sockets"] + " numa:1 core:" + a.said["cores"] + " pu:1"
+	cfg := pinning
+	cfg.TopologyManagerPolicy = a.said["policy"]
+	s.k, s.n = newKubelet(s.t, model(s.t, machine, cfg)), new(Ledger).Open(nil)
+	return s.report(a)
+}
+
+func (s *story) reserve(a *args) string {
+	var d placement.Decision
+	return a.name + ": " + told(s.n.Reserve(s.candidate(a), &d), &d)
+}
+
+func (s *story) post(a *args) string {
+	var d placement.Decision
+	p, err := s.n.Post(a.name, &d)
+	if err != nil {
+		return err.Error()
+	}
+	text := a.name + ": " + told(p.Answer, &d)
+	if p.Turn > 0 {
+		s.sent[p.Turn] = &Promise{Decision: copyDecision(&d), Exact: p.Answer.Exact}
+		text += fmt.Sprintf("; turn %d", p.Turn)
+	}
+	return text
+}
+
+func (s *story) reconsider(a *args) string { return a.name + ": " + told(s.n.Reconsider(a.name), nil) }
+
+func (s *story) ask(a *args) string {
+	var trial Trial
+	if away := a.said["without"]; away != "" {
+		for uid := range strings.SplitSeq(away, ",") {
+			trial.Remove(uid)
+		}
+	}
+	if first := a.said["after"]; first != "" {
+		trial.Add(s.pods[first])
+	}
+	return a.name + ": " + told(s.n.Ask(Question{Candidate: s.candidate(a), Trial: &trial}), nil)
+}
+
+func (s *story) see(a *args) string {
+	changed, outcome := s.n.See(Sighting{
+		UID: a.name, Request: a.request, Created: s.created[a.name], Turn: a.number("turn"), Promise: s.sent[a.number("turn")],
+		Ending: a.is("ending"), Mortal: a.is("mortal"), Inherited: a.is("inherited"),
+	})
+	text := a.name + ": nothing new"
+	if changed {
+		text = a.name + ": seen"
+	}
+	if outcome != nil {
+		text += "; " + toldOutcome(outcome)
+	}
+	return text
+}
+
+func (s *story) gone(a *args) string {
+	s.n.Gone(a.name, time.Unix(a.number("at"), 0))
+	return a.name + ": gone from the API"
+}
+
+func (s *story) heartbeat(a *args) string {
+	if s.n.ForgetGone(time.Unix(a.number("at"), 0), 5*time.Second) {
+		return "the agent lives: pods that never came are forgotten"
+	}
+	return "the agent lives"
+}
+
+func (s *story) kubeletAdmits(a *args) string {
+	if v := s.k.admit(a.request); !v.OK() {
+		return "the kubelet refuses " + a.name + ": " + v.Reason.String()
+	}
+	d := s.k.found[a.name]
+	return "the kubelet gives " + a.name + " " + cpusOf(&d)
+}
+
+func (s *story) kubeletEnds(a *args) string {
+	s.k.end(a.name)
+	s.k.sweep()
+	return "the kubelet releases " + a.name
+}
+
+func (s *story) report(*args) string {
+	outcomes := s.n.Accept(s.k.report())
+	text := fmt.Sprintf("report %d", s.k.seq)
+	for i := range outcomes {
+		text += "; " + toldOutcome(&outcomes[i])
+	}
+	return text
+}
+
+func (s *story) withdraw(*args) string {
+	s.n.Withdraw()
+	return "no report to rely on"
+}
+
+func (s *story) state(*args) string {
+	c := s.n.View().Census()
+	text := fmt.Sprintf("%d reserved, %d posted, %d afloat, %d ending", c.Reserved, c.Posted, c.Afloat, c.Ending)
+	if why := s.n.View().Flooded(); why != WaitsForNothing {
+		return text + "; flooded: " + why.Text()
+	}
+	if states := len(s.n.full.all); states > 1 {
+		return text + fmt.Sprintf("; one of %d states", states)
+	}
+	return text
+}
+
+// told says an answer, and what an admitted pod gets.
+func told(a Answer, d *placement.Decision) string {
+	switch {
+	case a.Outcome == Waiting:
+		return "waits: " + a.Wait.String()
+	case a.Outcome == Refused:
+		return "refused: " + a.Verdict.Reason.String()
+	case !a.OK():
+		return a.Outcome.String()
+	}
+	text := "admitted"
+	if d != nil {
+		text += ", " + cpusOf(d)
+	}
+	if a.Exact {
+		return text + " for certain"
+	}
+	return text
+}
+
+func cpusOf(d *placement.Decision) string {
+	set := d.Containers[0].CPUs
+	if set.IsEmpty() {
+		return "shared CPUs"
+	}
+	return "CPUs " + set.String()
+}
+
+func toldOutcome(o *PromiseOutcome) string {
+	text := o.UID + " "
+	switch {
+	case o.Refused:
+		text += "was refused"
+	case o.Kept:
+		text += "got what it was promised"
+	case o.Exact:
+		text += "got other CPUs than promised"
+	default:
+		text += "got CPUs that were not promised"
+	}
+	if o.Contended {
+		text += ", contended"
+	}
+	return text
+}
