@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/berth-dev/berth/placement/memory"
 	"github.com/berth-dev/berth/topology"
@@ -38,9 +39,21 @@ func (s *State) checkCPUs() error {
 	}
 	if taken != all {
 		missing, extra := all.AndNot(&taken), taken.AndNot(&all)
-		return contradiction("sharedCPUs", s.shared.String(), fmt.Sprintf("CPUs %q accounted for, and not %q", missing, extra))
+		return contradiction("sharedCPUs", s.shared.String(), wantCPUs(missing, extra))
 	}
 	return nil
+}
+
+// wantCPUs says what would make every CPU shared or held, and no other.
+func wantCPUs(missing, extra topology.CPUSet) string {
+	var want []string
+	if !missing.IsEmpty() {
+		want = append(want, fmt.Sprintf("CPUs %q accounted for: they are neither shared nor any container's", missing))
+	}
+	if !extra.IsEmpty() {
+		want = append(want, fmt.Sprintf("CPUs %q left out: no container may have them", extra))
+	}
+	return strings.Join(want, "; ")
 }
 
 // checkPodCPUs returns all CPUs of a pod. Containers may share CPUs with regular init containers only.
@@ -84,7 +97,7 @@ func (s *State) checkMemory() error {
 			reserved += m.mem.Reserved(s.book, memory.Kind(k), pos)
 		}
 		if reserved != sums.held[k] {
-			return contradiction("memory", fmt.Sprintf("%d bytes of %s reserved", reserved, name), fmt.Sprintf("%d, the sum of all blocks", sums.held[k]))
+			return contradiction("memory", fmt.Sprintf("%d bytes of %s reserved", reserved, name), wantReserved(reserved, sums.held[k]))
 		}
 	}
 	for pos, want := range sums.assignments {
@@ -93,6 +106,14 @@ func (s *State) checkMemory() error {
 		}
 	}
 	return nil
+}
+
+// wantReserved says which amount would be right, and by how much the other is wrong.
+func wantReserved(reserved, held uint64) string {
+	if reserved > held {
+		return fmt.Sprintf("%d, which is what all containers hold: %d less", held, reserved-held)
+	}
+	return fmt.Sprintf("%d, which is what all containers hold: %d more", held, held-reserved)
 }
 
 // tally adds up blocks: bytes by kind, blocks by node.

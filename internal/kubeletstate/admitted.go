@@ -37,14 +37,14 @@ func ParseAdmitted(name string, data []byte) (*AdmittedState, error) {
 	f := file(name)
 	var in admittedFile
 	if err := decode(data, &in); err != nil {
-		return nil, f.err("", err, "the JSON of an allocated_pods_state")
+		return nil, f.broken("", err, "the JSON of an allocated_pods_state")
 	}
 	if in.Checksum != uint64(sumText(in.Data)) {
 		return nil, f.checksum("checksum", in.Checksum, sumText(in.Data))
 	}
 	var inner admittedData
 	if err := decode([]byte(in.Data), &inner); err != nil {
-		return nil, f.err("data", err, "the JSON of an allocation checkpoint")
+		return nil, f.broken("data", err, "the JSON of an allocation checkpoint")
 	}
 	return &AdmittedState{UIDs: slices.Sorted(maps.Keys(inner.Entries))}, nil
 }

@@ -70,7 +70,7 @@ func ParseCPU(name string, data []byte) (*CPUState, error) {
 		if oldErr == nil || errors.Is(oldErr, ErrChecksum) {
 			return old, oldErr
 		}
-		return nil, f.err("", err, "the JSON of a cpu_manager_state")
+		return nil, f.broken("", err, "the JSON of a cpu_manager_state")
 	}
 	out := &CPUState{}
 	switch {
@@ -80,7 +80,7 @@ func ParseCPU(name string, data []byte) (*CPUState, error) {
 		}
 		inner := newCPUFile()
 		if err := decode([]byte(*in.Data), &inner); err != nil {
-			return nil, f.err("data", err, "the JSON of a CPU manager checkpoint")
+			return nil, f.broken("data", err, "the JSON of a CPU manager checkpoint")
 		}
 		in, out.Verified = inner, true
 	case in.Checksum != 0 || len(in.PodEntries) > 0:
@@ -175,8 +175,14 @@ func (f file) cpus(field, list string) (topology.CPUSet, error) {
 	return set, nil
 }
 
+// errEmpty is what there is to say of a checkpoint without a byte, as a full disk or a crash leaves it.
+var errEmpty = errors.New("the file is empty")
+
 // decode is strict: a field that nobody knows might hold an allocation.
 func decode(data []byte, into any) error {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return errEmpty
+	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {

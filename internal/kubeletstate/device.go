@@ -55,7 +55,7 @@ func ParseDevices(name string, data []byte) (*DeviceState, error) {
 	f := file(name)
 	in := deviceFile{Data: deviceData{RegisteredDevices: map[string][]string{}}}
 	if err := decode(data, &in); err != nil {
-		return nil, f.err("", err, "the JSON of a kubelet_internal_checkpoint")
+		return nil, f.broken("", err, "the JSON of a kubelet_internal_checkpoint")
 	}
 	if in.Checksum != uint64(sumDevices(&in.Data)) {
 		return nil, f.checksum("Checksum", in.Checksum, sumDevices(&in.Data))

@@ -54,6 +54,14 @@ func (f file) err(field string, value any, want string) *Error {
 	return &Error{File: string(f), Field: field, Value: fmt.Sprint(value), Want: want}
 }
 
+// broken is about JSON that cannot be read.
+func (f file) broken(field string, err error, want string) *Error {
+	if errors.Is(err, errEmpty) {
+		return &Error{File: string(f), Field: field, Err: errEmpty, Want: want}
+	}
+	return f.err(field, err, want)
+}
+
 func (f file) checksum(field string, got uint64, content uint32) *Error {
 	return &Error{File: string(f), Field: field, Value: strconv.FormatUint(got, 10), Err: ErrChecksum,
 		Want: strconv.FormatUint(uint64(content), 10) + " for this content"}

@@ -450,7 +450,9 @@ func TestBadInput(t *testing.T) {
 		name, text, want string
 		read             func([]byte) error
 	}{
-		{"empty", "", "f: \"EOF\"", cpu},
+		{"empty", "", "f: the file is empty: want the JSON of a cpu_manager_state", cpu},
+		{"blank", "\n", "f: the file is empty: want the JSON of a kubelet_internal_checkpoint", devices},
+		{"empty data", `{"data":"","dataChecksum":441364273}`, "f: data: the file is empty", memory},
 		{"truncated", `{"policyName":"sta`, "unexpected EOF", cpu},
 		{"two values", `{"policyName":""}{}`, "follows the JSON value", cpu},
 		{"a bracket too many", `{"policyName":""}}`, "follows the JSON value at offset 17", cpu},
@@ -467,7 +469,7 @@ func TestBadInput(t *testing.T) {
 		{"null table", `{"machineState":{"0":{"memoryMap":{"memory":null},"cells":[0]}}}`, "machineState[0].memoryMap[memory]", memory},
 		{"negative size", `{"machineState":{"0":{"memoryMap":{"memory":{"free":-1}}}}}`, "cannot unmarshal", memory},
 		{"foreign group", `{"machineState":{"0":{"cells":[1]}}}`, "machineState[0].cells", memory},
-		{"rows", strings.Replace(memoryText, `"free":60`, `"free":61`, 1), "machineState[0].memoryMap[memory]", memory},
+		{"rows", strings.Replace(memoryText, `"free":60`, `"free":61`, 1), `machineState[0].memoryMap[memory]: "30 reserved + 61 free, 90 allocatable": want reserved + free = allocatable`, memory},
 		{"no nodes", `{"entries":{"u":{"c":[{"numaAffinity":[],"type":"memory","size":1}]}}}`, "entries[u][c][0].numaAffinity", memory},
 		{"no checksum", `{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}}}`, "checksum does not match", devices},
 	} {

@@ -87,7 +87,7 @@ func ParseMemory(name string, data []byte) (*MemoryState, error) {
 	f := file(name)
 	in := newMemoryFile()
 	if err := decode(data, &in); err != nil {
-		return nil, f.err("", err, "the JSON of a memory_manager_state")
+		return nil, f.broken("", err, "the JSON of a memory_manager_state")
 	}
 	if err := f.noNulls(&in); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func ParseMemory(name string, data []byte) (*MemoryState, error) {
 		}
 		inner := newMemoryFile()
 		if err := decode([]byte(*in.Data), &inner); err != nil {
-			return nil, f.err("data", err, "the JSON of a memory manager checkpoint")
+			return nil, f.broken("data", err, "the JSON of a memory manager checkpoint")
 		}
 		if err := f.noNulls(&inner); err != nil {
 			return nil, err
@@ -194,7 +194,8 @@ func (s *MemoryState) Check(name string) error {
 		}
 		for _, a := range n.Resources {
 			if a.Reserved > a.Allocatable || a.Free != a.Allocatable-a.Reserved {
-				return f.err(at+".memoryMap["+a.Resource+"]", fmt.Sprintf("%+v", a), "reserved + free = allocatable")
+				amounts := fmt.Sprintf("%d reserved + %d free, %d allocatable", a.Reserved, a.Free, a.Allocatable)
+				return f.err(at+".memoryMap["+a.Resource+"]", amounts, "reserved + free = allocatable")
 			}
 		}
 	}
