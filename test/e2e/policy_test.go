@@ -149,7 +149,7 @@ func (g *guarded) testOwnNode(t *testing.T) {
 	want(t, "n2 changes n1", g.writeTopology(n2, "n1", nil), false, "the agent of node n2 may write that node's objects alone, not n1")
 	want(t, "n1 creates n2", g.writeTopology(n1, "n2", nil), false, "agent of node n1")
 	want(t, "n2 creates n2", g.writeTopology(n2, "n2", nil), true, "")
-	want(t, "an agent with an unbound token", g.writeTopology(g.unbound(), "n1", nil), false, "may write that node's objects alone")
+	want(t, "an agent with an unbound token", g.writeTopology(g.unbound(), "n1", nil), false, "an agent whose token is bound to no node may write nothing, not n1")
 	want(t, "a kubelet", g.writeTopology(g.user("system:node:n1", "system:nodes"), "n1", nil), false, "nodetopologies")
 	want(t, "the scheduler", g.writeTopology(g.user("system:kube-scheduler"), "n1", nil), false, "nodetopologies")
 	want(t, "somebody with every role", g.writeTopology(g.almighty(), "n1", nil), false, "written by the agent of its node")
