@@ -152,6 +152,9 @@ func (s *settings) run(ctx context.Context, stdout io.Writer) error {
 	if s.options.Config, err = s.configSource(client); err != nil {
 		return err
 	}
+	if err := checkRoot(s.options.Root); err != nil {
+		return err
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.options.Metrics = registry
@@ -164,6 +167,18 @@ func (s *settings) run(ctx context.Context, stdout io.Writer) error {
 	}
 	defer stop()
 	return agent.Run(ctx, s.options)
+}
+
+// checkRoot names the flag with which another directory would be given: an agent that cannot watch this one ends.
+func checkRoot(root string) error {
+	info, err := os.Stat(root)
+	if err == nil && !info.IsDir() {
+		err = errors.New("not a directory")
+	}
+	if err != nil {
+		return fmt.Errorf("--kubelet-root-dir=%s: %w: want the kubelet's root directory (kubelet --root-dir), mounted where the agent runs", root, err)
+	}
+	return nil
 }
 
 func (s *settings) logger(w io.Writer) *slog.Logger {

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -31,6 +33,28 @@ func TestWrongUsage(t *testing.T) {
 		var errs bytes.Buffer
 		if code := run(t.Context(), append([]string{"berth-agent"}, tc.args...), io.Discard, &errs); code != tc.code || !strings.Contains(errs.String(), tc.want) {
 			t.Errorf("%v: exit code %d, stderr %q; want %d and %q", tc.args, code, errs.String(), tc.code, tc.want)
+		}
+	}
+}
+
+// TestMissingRoot: a kubelet may keep its files elsewhere, and a pod has only what is mounted.
+func TestMissingRoot(t *testing.T) {
+	dir := t.TempDir()
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	const text = `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}],` +
+		`"contexts":[{"name":"c","context":{"cluster":"c"}}],"current-context":"c"}`
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for root, want := range map[string]string{
+		filepath.Join(dir, "absent"): "no such file or directory: want the kubelet's root directory",
+		kubeconfig:                   "not a directory",
+	} {
+		var errs bytes.Buffer
+		args := []string{"berth-agent", "--node-name=n", "--kubeconfig=" + kubeconfig, "--kubelet-root-dir=" + root, "--listen="}
+		code := run(t.Context(), args, io.Discard, &errs)
+		if code != exitFailure || !strings.Contains(errs.String(), "--kubelet-root-dir="+root) || !strings.Contains(errs.String(), want) {
+			t.Errorf("exit code %d, stderr %q; want %d, the flag and %q", code, errs.String(), exitFailure, want)
 		}
 	}
 }
