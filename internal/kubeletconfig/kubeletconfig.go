@@ -1,5 +1,5 @@
-// Package kubeletconfig reads a kubelet's configuration from its file and drop-ins, merged as the kubelet
-// merges them (cmd/kubelet/app, mergeKubeletConfigurations).
+// Package kubeletconfig reads a kubelet's configuration from its file and drop-ins, merged as the
+// kubelet merges them (cmd/kubelet/app, mergeKubeletConfigurations).
 package kubeletconfig
 
 import (
@@ -25,38 +25,47 @@ const MaxBytes = 1 << 20
 type Files struct {
 	// File is YAML or JSON.
 	File string
-	// Dir has drop-ins: files that end in .conf, in lexical order, each a JSON merge patch (RFC 7396). "" or a
-	// directory that is not there: none.
+	// Dir has drop-ins: files that end in .conf, in lexical order, each a JSON merge patch (RFC
+	// 7396). "" or a directory that is not there: none.
 	Dir string
-	// Strict refuses fields that a KubeletConfiguration does not have. A running kubelet passes over them.
+	// Strict refuses fields that a KubeletConfiguration does not have. A running kubelet passes
+	// over them.
 	Strict bool
 }
 
 // Read returns the configuration with the drop-ins merged over it.
 func (f Files) Read() (*kubeletv1beta1.KubeletConfiguration, error) {
-	merged, err := f.object(f.File)
+	base, err := f.object(f.File)
 	if err != nil {
 		return nil, err
 	}
-	completeEviction(merged)
 	if f.Dir == "" {
-		return Decode(f.File, merged)
+		completeEviction(base)
+		return Decode(f.File, base)
 	}
+	var patches []map[string]any
 	err = filepath.WalkDir(f.Dir, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || filepath.Ext(name) != ".conf" {
 			return err
 		}
 		patch, err := f.object(name)
-		if err == nil {
-			merge(merged, patch)
-		}
+		patches = append(patches, patch)
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("kubelet configuration drop-ins: %w", err)
 	}
-	SettleEviction(merged)
-	return Decode(f.File, merged)
+	return mergeAll(f.File, base, patches)
+}
+
+// mergeAll merges drop-ins over what the file says.
+func mergeAll(file string, base map[string]any, patches []map[string]any) (*kubeletv1beta1.KubeletConfiguration, error) {
+	completeEviction(base)
+	for _, patch := range patches {
+		merge(base, patch)
+	}
+	SettleEviction(base)
+	return Decode(file, base)
 }
 
 const (
@@ -64,9 +73,9 @@ const (
 	mergeEviction = "mergeDefaultEvictionSettings"
 )
 
-// completeEviction gives the file the threshold of memory.available if it leaves it out. The kubelet does so
-// before it merges drop-ins over it (loadConfigFile of cmd/kubelet/app), which so replace single thresholds. No
-// other threshold concerns placement.
+// completeEviction gives the file the threshold of memory.available if it leaves it out. The
+// kubelet does so before it merges drop-ins over it (loadConfigFile of cmd/kubelet/app), which so
+// replace single thresholds. No other threshold concerns placement.
 func completeEviction(object map[string]any) {
 	const signal = "memory.available"
 	own, ok := object[hardEviction].(map[string]any)
@@ -79,8 +88,8 @@ func completeEviction(object map[string]any) {
 	}
 }
 
-// SettleEviction says that what the object lacks is not there: the kubelet fills in nothing after drop-ins, nor
-// in what it tells of itself.
+// SettleEviction says that what the object lacks is not there: the kubelet fills in nothing after
+// drop-ins, nor in what it tells of itself.
 func SettleEviction(object map[string]any) {
 	delete(object, mergeEviction) // of a drop-in it comes too late
 	if object[hardEviction] == nil {
@@ -93,6 +102,11 @@ func (f Files) object(path string) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubelet configuration: %w", err)
 	}
+	return f.parse(path, data)
+}
+
+// parse reads the text of one file. An empty one is an empty object.
+func (f Files) parse(path string, data []byte) (map[string]any, error) {
 	var out map[string]any
 	if err := yaml.Unmarshal(data, &out); err != nil {
 		return nil, fmt.Errorf("kubelet configuration %s: %w", path, err)

@@ -66,16 +66,23 @@ func TestReadRefuses(t *testing.T) {
 func FuzzMergedConfig(f *testing.F) {
 	f.Add("cpuManagerPolicy: static", "kubeReserved: {cpu: 1}")
 	f.Fuzz(func(t *testing.T, base, patch string) {
-		dir := t.TempDir()
-		writeFile(t, filepath.Join(dir, "a"), base)
-		writeFile(t, filepath.Join(dir, "d", "b.conf"), patch)
-		if c, err := read(filepath.Join(dir, "a"), filepath.Join(dir, "d")); (c == nil) == (err == nil) {
+		var f Files
+		over, err := f.parse("a", []byte(base))
+		if err != nil {
+			return
+		}
+		drop, err := f.parse("b.conf", []byte(patch))
+		if err != nil {
+			return
+		}
+		if c, err := mergeAll("a", over, []map[string]any{drop}); (c == nil) == (err == nil) {
 			t.Errorf("got %v, error %v", c, err)
 		}
 	})
 }
 
-// TestEvictionBeforeDropIns: the thresholds that the file leaves out are filled in before drop-ins replace single ones.
+// TestEvictionBeforeDropIns: the thresholds that the file leaves out are filled in before drop-ins
+// replace single ones.
 func TestEvictionBeforeDropIns(t *testing.T) {
 	for _, tc := range []struct{ file, drop, want string }{
 		{"{}", "", "100Mi"},
@@ -111,7 +118,8 @@ func TestEvictionBeforeDropIns(t *testing.T) {
 	}
 }
 
-// TestStrict: of a field that does not exist, or a value of another type, the error says what would be right.
+// TestStrict: of a field that does not exist, or a value of another type, the error says what would
+// be right.
 func TestStrict(t *testing.T) {
 	const kind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 	for name, c := range map[string]struct{ file, drop, want string }{
