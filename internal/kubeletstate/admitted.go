@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// AdmittedState is an allocated_pods_state: the pods whose admission the kubelet has finished, written right
-// after it said yes to each (pkg/kubelet/allocation, allocation_manager.go AddPod; on since Kubernetes 1.33 with
-// the gate InPlacePodVerticalScaling). A pod in it has its complete allocations in the other checkpoints. Pods
-// that are gone may linger until the next is admitted.
+// AdmittedState is an allocated_pods_state: the pods whose admission the kubelet has finished,
+// written right after it said yes to each (pkg/kubelet/allocation, allocation_manager.go AddPod; on
+// since Kubernetes 1.33 with the gate InPlacePodVerticalScaling). A pod in it has its complete
+// allocations in the other checkpoints. Pods that are gone may linger until the next is admitted.
 type AdmittedState struct {
 	// UIDs are those of the pods, ascending; a static pod's is that of its manifest.
 	UIDs []string
@@ -31,8 +31,8 @@ type admittedData struct {
 	Entries map[string]json.RawMessage `json:"entries"`
 }
 
-// ParseAdmitted reads an allocated_pods_state of Kubernetes 1.33 to 1.37; name is for the error, which is an
-// *Error.
+// ParseAdmitted reads an allocated_pods_state of Kubernetes 1.33 to 1.37; name is for the error,
+// which is an *Error.
 func ParseAdmitted(name string, data []byte) (*AdmittedState, error) {
 	f := file(name)
 	var in admittedFile

@@ -9,10 +9,11 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// A checkpoint's checksum is FNV-1a (32 bit) over the text that k8s.io/utils/dump.ForHash makes of the Go value
-// (pkg/kubelet/checkpointmanager/checksum): spew's "%#v" with sorted keys and without methods. That text holds
-// the names of the kubelet's types and tells a nil map from an empty one, so it is written here field by
-// field, for the types as they are in pkg/kubelet/cm/*/state and devicemanager/checkpoint.
+// A checkpoint's checksum is FNV-1a (32 bit) over the text that k8s.io/utils/dump.ForHash makes of
+// the Go value (pkg/kubelet/checkpointmanager/checksum): spew's "%#v" with sorted keys and without
+// methods. That text holds the names of the kubelet's types and tells a nil map from an empty one,
+// so it is written here field by field, for the types as they are in pkg/kubelet/cm/*/state and
+// devicemanager/checkpoint.
 type dump []byte
 
 // sum is the checksum of what has been written.
@@ -116,7 +117,8 @@ func dumpIntMap[K int | int64, V any](d *dump, m map[K]V, value func(V)) {
 // end closes the struct of a CPU or memory checkpoint, whose own checksum counts as 0.
 func (d *dump) end() { d.text(" Checksum:(checksum.Checksum)0}") }
 
-// sumCPUv1 is the checksum of a checkpoint whose entries go by container id (before Kubernetes 1.17).
+// sumCPUv1 is the checksum of a checkpoint whose entries go by container id (before Kubernetes
+// 1.17).
 func sumCPUv1(c *cpuFileV1) uint32 {
 	d := dumpCPUHead(c.PolicyName, c.DefaultCPUSet)
 	d.field("Entries", "map[string]string")
@@ -145,8 +147,8 @@ func dumpCPUHead(policy, cpus string) dump {
 	return d
 }
 
-// podCPUs writes a state.PodEntry, whose set is a k8s.io/utils/cpuset.CPUSet. A list that cannot be read is left
-// for the parser to refuse.
+// podCPUs writes a state.PodEntry, whose set is a k8s.io/utils/cpuset.CPUSet. A list that cannot be
+// read is left for the parser to refuse.
 func (d *dump) podCPUs(e podCPUEntry) {
 	set, _ := topology.ParseCPUList(e.CPUSet)
 	d.text("{CPUSet:(cpuset.CPUSet){elems:(map[int]struct {})map[")
@@ -162,8 +164,8 @@ func (d *dump) podCPUs(e podCPUEntry) {
 	d.text("]}}")
 }
 
-// sumMemory is the checksum with (v2) or without (v1) the field for pod-level assignments. No node or table may
-// be nil.
+// sumMemory is the checksum with (v2) or without (v1) the field for pod-level assignments. No node
+// or table may be nil.
 func sumMemory(c *memoryFile, podEntries bool) uint32 {
 	d := dump("(*state.MemoryManagerCheckpoint){")
 	d.str("PolicyName", c.PolicyName)

@@ -21,7 +21,8 @@ type CPUState struct {
 	Entries []CPUEntry
 	// PodEntries are pod-level assignments (gate PodLevelResourceManagers), ascending by pod UID.
 	PodEntries []CPUEntry
-	// Legacy are the entries of a file from before Kubernetes 1.17, which go by container id: PodUID is "".
+	// Legacy are the entries of a file from before Kubernetes 1.17, which go by container id:
+	// PodUID is "".
 	Legacy []CPUEntry
 	// Verified is false where the file has no checksum, which the kubelet accepts of old formats.
 	Verified bool
@@ -33,7 +34,8 @@ type CPUEntry struct {
 	CPUs              topology.CPUSet
 }
 
-// The file, as pkg/kubelet/cm/cpumanager/state/checkpoint.go has it: v2, v3 (podEntries) and v4 (data).
+// The file, as pkg/kubelet/cm/cpumanager/state/checkpoint.go has it: v2, v3 (podEntries) and v4
+// (data).
 type cpuFile struct {
 	PolicyName    string                       `json:"policyName"`
 	DefaultCPUSet string                       `json:"defaultCpuSet"`
@@ -56,12 +58,14 @@ type cpuFileV1 struct {
 	Checksum      uint64            `json:"checksum"`
 }
 
-// newCPUFile has empty maps, not nil ones, as the kubelet's constructors: the checksum knows the difference.
+// newCPUFile has empty maps, not nil ones, as the kubelet's constructors: the checksum knows the
+// difference.
 func newCPUFile() cpuFile {
 	return cpuFile{Entries: map[string]map[string]string{}, PodEntries: map[string]podCPUEntry{}}
 }
 
-// ParseCPU reads a cpu_manager_state of Kubernetes 1.8 to 1.37; name is for the error, which is an *Error.
+// ParseCPU reads a cpu_manager_state of Kubernetes 1.8 to 1.37; name is for the error, which is an
+// *Error.
 func ParseCPU(name string, data []byte) (*CPUState, error) {
 	f := file(name)
 	in := newCPUFile()
@@ -144,9 +148,10 @@ func (f file) cpuState(in *cpuFile, out *CPUState) error {
 	return nil
 }
 
-// Check refuses CPUs that are shared and exclusive at once, or exclusive to two pods: while the kubelet is
-// allocating, a checkpoint may leave CPUs unaccounted for, but it never says this. Containers of one pod may
-// name the same CPUs, since later ones reuse those of init containers. The error is an *Error.
+// Check refuses CPUs that are shared and exclusive at once, or exclusive to two pods: while the
+// kubelet is allocating, a checkpoint may leave CPUs unaccounted for, but it never says this.
+// Containers of one pod may name the same CPUs, since later ones reuse those of init containers.
+// The error is an *Error.
 func (s *CPUState) Check(name string) error {
 	f := file(name)
 	var taken, own topology.CPUSet
@@ -175,7 +180,8 @@ func (f file) cpus(field, list string) (topology.CPUSet, error) {
 	return set, nil
 }
 
-// errEmpty is what there is to say of a checkpoint without a byte, as a full disk or a crash leaves it.
+// errEmpty is what there is to say of a checkpoint without a byte, as a full disk or a crash leaves
+// it.
 var errEmpty = errors.New("the file is empty")
 
 // decode is strict: a field that nobody knows might hold an allocation.

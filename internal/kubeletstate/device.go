@@ -49,8 +49,8 @@ type deviceEntry struct {
 	AllocResp     []byte
 }
 
-// ParseDevices reads a kubelet_internal_checkpoint of Kubernetes 1.20 to 1.37; name is for the error, which is
-// an *Error.
+// ParseDevices reads a kubelet_internal_checkpoint of Kubernetes 1.20 to 1.37; name is for the
+// error, which is an *Error.
 func ParseDevices(name string, data []byte) (*DeviceState, error) {
 	f := file(name)
 	in := deviceFile{Data: deviceData{RegisteredDevices: map[string][]string{}}}
@@ -100,7 +100,8 @@ func (f file) deviceEntry(i int, e *deviceEntry) (DeviceEntry, error) {
 	return out, nil
 }
 
-// Give adds what a container holds, and takes it from other pods: the kubelet has taken it from them before, for it gives nothing to two.
+// Give adds what a container holds, and takes it from other pods: the kubelet has taken it from
+// them before, for it gives nothing to two.
 func (s *DeviceState) Give(e DeviceEntry) {
 	given := map[string]bool{}
 	for _, d := range e.Devices {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// ErrChecksum is wrapped by the Error about a checkpoint whose content does not match its checksum: the kubelet
-// would refuse to start with it.
+// ErrChecksum is wrapped by the Error about a checkpoint whose content does not match its checksum:
+// the kubelet would refuse to start with it.
 var ErrChecksum = errors.New("checksum does not match the content")
 
 // Error says what is wrong with a checkpoint.

@@ -33,7 +33,8 @@ func shared(t testing.TB, elem ...string) string {
 	return path
 }
 
-// TestGenuineCPU reads files that real kubelets wrote: every checksum matches, and no byte can change unnoticed.
+// TestGenuineCPU reads files that real kubelets wrote: every checksum matches, and no byte can
+// change unnoticed.
 func TestGenuineCPU(t *testing.T) {
 	data, err := os.ReadFile(shared(t, "realdata", "k8s", "cpu_manager_state", "scenarios.json"))
 	if err != nil {
@@ -102,8 +103,8 @@ func TestGenuineDevices(t *testing.T) {
 	}
 }
 
-// The twin: the kubelet's types, dumped by the library that the kubelet uses. Their names differ in the
-// package alone, which twinSum puts right.
+// The twin: the kubelet's types, dumped by the library that the kubelet uses. Their names differ in
+// the package alone, which twinSum puts right.
 type (
 	CPUManagerCheckpoint struct {
 		PolicyName    string
@@ -482,7 +483,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestReuseIsNoContradiction: an init container's CPUs show up again in a later container of its pod.
+// TestReuseIsNoContradiction: an init container's CPUs show up again in a later container of its
+// pod.
 func TestReuseIsNoContradiction(t *testing.T) {
 	s, err := ParseCPU("f", []byte(`{"defaultCpuSet":"0","entries":{"u":{"app":"3-4","init":"3"}}}`))
 	if err != nil {

@@ -82,7 +82,8 @@ func newMemoryFile() memoryFile {
 	}
 }
 
-// ParseMemory reads a memory_manager_state of Kubernetes 1.21 to 1.37; name is for the error, which is an *Error.
+// ParseMemory reads a memory_manager_state of Kubernetes 1.21 to 1.37; name is for the error, which
+// is an *Error.
 func ParseMemory(name string, data []byte) (*MemoryState, error) {
 	f := file(name)
 	in := newMemoryFile()
@@ -183,7 +184,8 @@ func (f file) memoryNode(id int, n *memoryNode) (MemoryNode, error) {
 	return out, nil
 }
 
-// Check refuses rows that do not add up and groups that lack their own node. The error is an *Error.
+// Check refuses rows that do not add up and groups that lack their own node. The error is an
+// *Error.
 func (s *MemoryState) Check(name string) error {
 	f := file(name)
 	for i := range s.Nodes {

@@ -17,13 +17,13 @@ const (
 	AdmittedFile = "allocated_pods_state"
 )
 
-// MaxFileBytes bounds a checkpoint. The largest that Kubernetes' limits allow (250 pods of 100 containers) is
-// well below.
+// MaxFileBytes bounds a checkpoint. The largest that Kubernetes' limits allow (250 pods of 100
+// containers) is well below.
 const MaxFileBytes = 16 << 20
 
-// State is what a kubelet has written down. A file that is absent is nil: the kubelet writes the first two when
-// their manager starts, with any policy, the third when the first device plugin registers, the fourth when it
-// first admits a pod.
+// State is what a kubelet has written down. A file that is absent is nil: the kubelet writes the
+// first two when their manager starts, with any policy, the third when the first device plugin
+// registers, the fourth when it first admits a pod.
 type State struct {
 	CPU      *CPUState
 	Memory   *MemoryState
@@ -31,7 +31,8 @@ type State struct {
 	Admitted *AdmittedState
 }
 
-// Read reads the checkpoints below a kubelet's root directory. The error is an *Error or wraps what fsys says.
+// Read reads the checkpoints below a kubelet's root directory. The error is an *Error or wraps what
+// fsys says.
 func Read(fsys fs.FS) (State, error) {
 	raw, err := ReadRaw(fsys)
 	if err != nil {
@@ -40,8 +41,8 @@ func Read(fsys fs.FS) (State, error) {
 	return raw.Parse()
 }
 
-// Raw is the bytes of the checkpoints; nil where a file is absent. Two readings that are equal byte by byte say
-// that nothing moved in between.
+// Raw is the bytes of the checkpoints; nil where a file is absent. Two readings that are equal byte
+// by byte say that nothing moved in between.
 type Raw struct {
 	CPU, Memory, Devices, Admitted []byte
 }
@@ -51,8 +52,8 @@ func (r Raw) Equal(o Raw) bool {
 	return bytes.Equal(r.CPU, o.CPU) && bytes.Equal(r.Memory, o.Memory) && bytes.Equal(r.Devices, o.Devices) && bytes.Equal(r.Admitted, o.Admitted)
 }
 
-// ReadRaw reads the files without looking into them. It reads AdmittedFile first: the kubelet writes it last, so
-// that the others then hold all that the pods in it were given.
+// ReadRaw reads the files without looking into them. It reads AdmittedFile first: the kubelet
+// writes it last, so that the others then hold all that the pods in it were given.
 func ReadRaw(fsys fs.FS) (Raw, error) {
 	var raw Raw
 	for _, f := range []struct {

@@ -12,11 +12,12 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Snapshot returns what the checkpoints say in the engine's words. Pods and containers are in ascending order of
-// UID and name, and every container counts as an ordinary one, for the files know neither order nor kind.
-// Device pools hold the registered (healthy) devices and those that are held, with the NUMA nodes that the
-// files tell of: those of held devices alone. The error, an *Error, says that the files hold what a Snapshot
-// cannot: assignments of whole pods, or entries of a format that names no pods.
+// Snapshot returns what the checkpoints say in the engine's words. Pods and containers are in
+// ascending order of UID and name, and every container counts as an ordinary one, for the files
+// know neither order nor kind. Device pools hold the registered (healthy) devices and those that
+// are held, with the NUMA nodes that the files tell of: those of held devices alone. The error, an
+// *Error, says that the files hold what a Snapshot cannot: assignments of whole pods, or entries of
+// a format that names no pods.
 func (s *State) Snapshot() (placement.Snapshot, error) {
 	b := snapshotBuilder{pods: map[string]map[string]*placement.ContainerAllocation{}}
 	if s.CPU != nil {
@@ -113,8 +114,9 @@ func (b *snapshotBuilder) devices(s *DeviceState) {
 	}
 }
 
-// View puts the memory that the kubelet saw when it started into view, node by node. It differs from the
-// machine's when huge pages were reserved or memory came or went since. The error is an *Error.
+// View puts the memory that the kubelet saw when it started into view, node by node. It differs
+// from the machine's when huge pages were reserved or memory came or went since. The error is an
+// *Error.
 func (s *MemoryState) View(view *placement.KubeletView) error {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -141,8 +143,8 @@ func (s *MemoryState) View(view *placement.KubeletView) error {
 	return nil
 }
 
-// hugePageBytes reads the size in "hugepages-2Mi", which the kubelet writes as a power of two with its unit
-// (k8s.io/component-helpers, corev1 HugePageResourceName).
+// hugePageBytes reads the size in "hugepages-2Mi", which the kubelet writes as a power of two with
+// its unit (k8s.io/component-helpers, corev1 HugePageResourceName).
 func hugePageBytes(resource string) (uint64, bool) {
 	text, ok := strings.CutPrefix(resource, "hugepages-")
 	shift := 0
