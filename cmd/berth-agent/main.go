@@ -1,5 +1,5 @@
-// Command berth-agent mirrors one node into the API: its machine, how the kubelet hands it out and what is handed out
-// now. It runs on every node, as a DaemonSet.
+// Command berth-agent mirrors one node into the API: its machine, how the kubelet hands it out and
+// what is handed out now. It runs on every node, as a DaemonSet.
 package main
 
 import (
@@ -169,7 +169,8 @@ func (s *settings) run(ctx context.Context, stdout io.Writer) error {
 	return agent.Run(ctx, s.options)
 }
 
-// checkRoot names the flag with which another directory would be given: an agent that cannot watch this one ends.
+// checkRoot names the flag with which another directory would be given: an agent that cannot watch
+// this one ends.
 func checkRoot(root string) error {
 	info, err := os.Stat(root)
 	if err == nil && !info.IsDir() {
@@ -208,8 +209,8 @@ func (s *settings) configSource(client *rest.Config) (agent.ConfigSource, error)
 	return agent.ConfigFile(path, s.configDir), nil
 }
 
-// serve serves metrics and health until the returned function is called. The process is healthy while it answers; it is
-// ready while its report holds.
+// serve serves metrics and health until the returned function is called. The process is healthy
+// while it answers; it is ready while its report holds.
 func serve(address string, registry *prometheus.Registry, log *slog.Logger) (func(), error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

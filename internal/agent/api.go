@@ -34,8 +34,8 @@ type API interface {
 	Heartbeat(ctx context.Context, sequence int64, now time.Time) error
 }
 
-// ErrStale says that a report was refused because a later one has been published: another agent runs for the node, or
-// this one has lost count.
+// ErrStale says that a report was refused because a later one has been published: another agent
+// runs for the node, or this one has lost count.
 var ErrStale = fmt.Errorf("a later report has been published")
 
 var _ API = (*Cluster)(nil)
@@ -102,9 +102,10 @@ func (c *Cluster) ownerReferences() []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
 }
 
-// apply is a server-side apply that takes over every field: nobody else may write the node's objects. The first write, and
-// the first after a failure, is validated as first says: a definition of an older release would drop fields without a word.
-// After that the API server is spared a second reading of the whole.
+// apply is a server-side apply that takes over every field: nobody else may write the node's
+// objects. The first write, and the first after a failure, is validated as first says: a definition
+// of an older release would drop fields without a word. After that the API server is spared a
+// second reading of the whole.
 func (c *Cluster) apply(ctx context.Context, resource schema.GroupVersionResource, object any, first string) error {
 	data, err := json.Marshal(object)
 	if err != nil {

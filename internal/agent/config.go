@@ -24,16 +24,17 @@ type ConfigSource struct {
 	paths configPaths
 }
 
-// ConfigFile reads a KubeletConfiguration in YAML or JSON, and merges the drop-ins of dir, if it is not "", over
-// it, as the kubelet does.
+// ConfigFile reads a KubeletConfiguration in YAML or JSON, and merges the drop-ins of dir, if it is
+// not "", over it, as the kubelet does.
 func ConfigFile(path, dir string) ConfigSource {
 	files := kubeletconfig.Files{File: path, Dir: dir}
 	read := func(context.Context) (*kubeletv1beta1.KubeletConfiguration, error) { return files.Read() }
 	return ConfigSource{read: read, paths: configPaths{path, dir}}
 }
 
-// Configz asks a kubelet's /configz at url ("https://10.0.0.7:10250/configz") with an HTTP client that is authorised for
-// nodes/configz. An IPv6 address may lack its brackets: the downward API's status.hostIP has none to put into a URL.
+// Configz asks a kubelet's /configz at url ("https://10.0.0.7:10250/configz") with an HTTP client
+// that is authorised for nodes/configz. An IPv6 address may lack its brackets: the downward API's
+// status.hostIP has none to put into a URL.
 func Configz(client *http.Client, url string) ConfigSource {
 	url = bracketed(url)
 	return ConfigSource{read: func(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error) {
@@ -66,7 +67,8 @@ func Configz(client *http.Client, url string) ConfigSource {
 	}}
 }
 
-// bracketed puts brackets around the host of an URL like https://fd00::7:10250/configz; what follows the last colon is the port.
+// bracketed puts brackets around the host of an URL like https://fd00::7:10250/configz; what
+// follows the last colon is the port.
 func bracketed(url string) string {
 	scheme, rest, ok := strings.Cut(url, "://")
 	address, path, _ := strings.Cut(rest, "/")
@@ -81,7 +83,8 @@ func bracketed(url string) string {
 	return scheme + "://" + net.JoinHostPort(host, port) + "/" + path
 }
 
-// relevantGates are the feature gates that change what the kubelet's resource managers decide, or that say so.
+// relevantGates are the feature gates that change what the kubelet's resource managers decide, or
+// that say so.
 var relevantGates = []string{
 	"CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions", "CPUManagerPolicyOptions",
 	"TopologyManagerPolicyAlphaOptions", "TopologyManagerPolicyBetaOptions", "TopologyManagerPolicyOptions",

@@ -17,8 +17,8 @@ const maxLinks = 40
 // configPaths are where a configuration is read from; "" means that there is none.
 type configPaths struct{ file, dropIns string }
 
-// configWatch tells when the kubelet's configuration file or a drop-in may have become another: written, renamed over, or
-// reached through a symbolic link that now points elsewhere.
+// configWatch tells when the kubelet's configuration file or a drop-in may have become another:
+// written, renamed over, or reached through a symbolic link that now points elsewhere.
 type configWatch struct {
 	// Changed receives then. One pending event is enough.
 	Changed chan struct{}
@@ -72,8 +72,8 @@ func (c *configWatch) run() {
 	}
 }
 
-// arm watches what matters now. The way to a file may change while it is walked: the walk is repeated until it finds what is
-// watched already.
+// arm watches what matters now. The way to a file may change while it is walked: the walk is
+// repeated until it finds what is watched already.
 func (c *configWatch) arm() {
 	for range maxLinks {
 		now := c.paths.concerns()
@@ -92,7 +92,8 @@ func (c *configWatch) arm() {
 	}
 }
 
-// has says whether an event for path matters. A directory that is watched and goes away says so under its own name.
+// has says whether an event for path matters. A directory that is watched and goes away says so
+// under its own name.
 func (c *concerns) has(path string) bool {
 	return c.steps[path] || c.trees[filepath.Dir(path)] || c.watches(path)
 }
@@ -130,8 +131,8 @@ func (p *configPaths) concerns() concerns {
 	return c
 }
 
-// walk adds the steps on the way to path, and returns where the way ends: at what path stands for, or at the first thing that
-// is not there. All steps are named without symbolic links.
+// walk adds the steps on the way to path, and returns where the way ends: at what path stands for,
+// or at the first thing that is not there. All steps are named without symbolic links.
 func (c *concerns) walk(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -26,8 +26,8 @@ func rename(t *testing.T, from, to string) {
 	}
 }
 
-// TestWatchConfig does one thing to the files of a configuration each time. Setup makes more than the file; both act in an
-// empty directory, where kubelet.yaml and conf.d are what is watched.
+// TestWatchConfig does one thing to the files of a configuration each time. Setup makes more than
+// the file; both act in an empty directory, where kubelet.yaml and conf.d are what is watched.
 func TestWatchConfig(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -98,7 +98,8 @@ func TestWatchConfig(t *testing.T) {
 	}
 }
 
-// TestWatchConfigFollows: what a change brings is watched from then on, and what it leaves behind no more.
+// TestWatchConfigFollows: what a change brings is watched from then on, and what it leaves behind
+// no more.
 func TestWatchConfigFollows(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

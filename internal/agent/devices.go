@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -9,18 +10,25 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// deviceBook remembers what device plugins said of their devices. The kubelet tells of healthy ones only, but
-// counts the NUMA nodes of all when it makes hints.
+// deviceBook remembers what device plugins said of their devices. The kubelet tells of healthy ones
+// only, but counts the NUMA nodes of all when it makes hints.
 type deviceBook struct {
 	known map[string]map[string]placement.Device // by resource and id
-	// unlisted are the healthy devices, ascending, of resources that the kubelet tells of and its checkpoint lacks. It gathers what it
-	// writes under a lock, and writes it without: of two plugins that register at the same moment the older half can come last
-	// (writeCheckpoint of pkg/kubelet/cm/devicemanager/manager.go), and stays until the next writing.
+	// unlisted are the healthy devices, ascending, of resources that the kubelet tells of and its
+	// checkpoint lacks. It gathers what it writes under a lock, and writes it without: of two
+	// plugins that register at the same moment the older half can come last (writeCheckpoint of
+	// pkg/kubelet/cm/devicemanager/manager.go), and stays until the next writing.
 	unlisted map[string][]string
+	// preferences says how plugins choose, where that is known.
+	preferences map[string]placement.Preference
+	// described is the checkpoint for which the kubelet was last asked, and beyond the extended
+	// resources that the Node offered then and the checkpoint lacked.
+	described []byte
+	beyond    []string
 }
 
-func newDeviceBook() *deviceBook {
-	return &deviceBook{known: map[string]map[string]placement.Device{}}
+func newDeviceBook(preferences map[string]placement.Preference) *deviceBook {
+	return &deviceBook{known: map[string]map[string]placement.Device{}, preferences: preferences}
 }
 
 // learn notes devices with their topology.
@@ -88,10 +96,13 @@ func (b *deviceBook) unknown(s *kubeletstate.DeviceState) bool {
 	return false
 }
 
-// pools returns the pools of the registered resources. capacity is Node.status.capacity: where it counts more devices than
-// are healthy, the remembered others are unhealthy, else they are gone. missing lists healthy devices that nobody has
-// described. An unhealthy device that was never healthy while an agent looked is in no list: only its kubelet knows it.
-func (b *deviceBook) pools(s *kubeletstate.DeviceState, capacity map[string]int64, preferences map[string]placement.Preference) (pools []placement.DevicePool, missing []string) {
+// pools returns the pools of the registered resources. capacity is Node.status.capacity: where it
+// counts more devices than are healthy, the remembered others are unhealthy, else they are gone.
+// missing lists healthy devices that nobody has described. An unhealthy device that was never
+// healthy while an agent looked is in no list: only its kubelet knows it.
+func (b *deviceBook) pools(
+	s *kubeletstate.DeviceState, capacity map[string]int64,
+) (pools []placement.DevicePool, missing []string) {
 	if s == nil {
 		return nil, nil
 	}
@@ -99,7 +110,7 @@ func (b *deviceBook) pools(s *kubeletstate.DeviceState, capacity map[string]int6
 	for _, resource := range slices.Sorted(maps.Keys(registered)) {
 		healthy := registered[resource]
 		pool := placement.DevicePool{Resource: resource, Preference: placement.UnknownPreference}
-		if p, ok := preferences[resource]; ok {
+		if p, ok := b.preferences[resource]; ok {
 			pool.Preference = p
 		}
 		for _, id := range healthy {
@@ -123,18 +134,8 @@ func (b *deviceBook) pools(s *kubeletstate.DeviceState, capacity map[string]int6
 			d.Unhealthy = true
 			pool.Devices = append(pool.Devices, d)
 		}
-		slices.SortFunc(pool.Devices, func(a, b placement.Device) int { return compareIDs(a.ID, b.ID) })
+		slices.SortFunc(pool.Devices, func(a, b placement.Device) int { return cmp.Compare(a.ID, b.ID) })
 		pools = append(pools, pool)
 	}
 	return pools, missing
-}
-
-func compareIDs(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

@@ -4,12 +4,16 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/placement"
@@ -18,11 +22,12 @@ import (
 
 // become gives the world another machine, without a restart of the kubelet.
 func (w *world) become(machine string) {
-	w.m.pulse = func() string { return machine }
-	w.m.machine = GivenMachine(machine)
+	w.m.around.fingerprint = func() string { return machine }
+	w.m.around.machine = GivenMachine(machine)
 }
 
-// wantCurrent compares the KubeletCurrent condition of the last report; reason "" means that there is none.
+// wantCurrent compares the KubeletCurrent condition of the last report; reason "" means that there
+// is none.
 func (w *world) wantCurrent(reason string, words ...string) {
 	w.t.Helper()
 	n := w.last()
@@ -83,11 +88,12 @@ func TestMachineChangesUnderTheKubelet(t *testing.T) {
 	}
 }
 
-// TestMachineChangesIntoTheUnknown: what has changed before stays known, and that the machine cannot be read is said once each time.
+// TestMachineChangesIntoTheUnknown: what has changed before stays known, and that the machine
+// cannot be read is said once each time.
 func TestMachineChangesIntoTheUnknown(t *testing.T) {
 	var out strings.Builder
 	w := newWorld(t)
-	w.m.log = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	w.m.say.log = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	w.become(testMachine)
 	w.settle()
 	w.become(testMachine + " offline:5")
@@ -95,8 +101,8 @@ func TestMachineChangesIntoTheUnknown(t *testing.T) {
 	w.settle()
 	w.wantReady(v1alpha1.ReasonMachineChanged, "CPUs 5 have gone offline")
 	for range 2 {
-		w.m.pulse = func() string { return "unknown" }
-		w.m.machine = func() (*topology.Machine, error) {
+		w.m.around.fingerprint = func() string { return "unknown" }
+		w.m.around.machine = func() (*topology.Machine, error) {
 			return &topology.Machine{NUMANodes: []topology.NUMANode{{ID: topology.MaxNUMANodes}}}, nil
 		}
 		if !w.m.lookAround(t.Context()) || w.m.lookAround(t.Context()) {
@@ -116,7 +122,8 @@ func TestMachineChangesIntoTheUnknown(t *testing.T) {
 	}
 }
 
-// TestMachineGrowsUnderTheKubelet: a CPU that comes online under a kubelet is unknown to it, and known to the next one.
+// TestMachineGrowsUnderTheKubelet: a CPU that comes online under a kubelet is unknown to it, and
+// known to the next one.
 func TestMachineGrowsUnderTheKubelet(t *testing.T) {
 	w := newWorld(t)
 	w.become(testMachine + " offline:5")
@@ -154,14 +161,14 @@ func TestConfigurationChangesUnderTheKubelet(t *testing.T) {
 	}
 }
 
-// TestConfigurationThatCannotBeRead: the kubelet goes on with the old one and would not start with the new one. Said once it
-// stays so, as a file that is being written cannot be read either.
+// TestConfigurationThatCannotBeRead: the kubelet goes on with the old one and would not start with
+// the new one. Said once it stays so, as a file that is being written cannot be read either.
 func TestConfigurationThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
-	w.m.config.paths = configPaths{file: "/etc/kubernetes/kubelet.yaml"}
+	w.m.around.config.paths = configPaths{file: "/etc/kubernetes/kubelet.yaml"}
 	w.settle()
 	w.configErr = errors.New("kubelet.yaml: line 3: did not find expected key")
-	w.clock = w.clock.Add(w.m.configEvery + w.m.configTouched())
+	w.clock = w.clock.Add(w.m.around.every + w.m.around.configTouched())
 	if w.m.lookAround(t.Context()) {
 		t.Error("told at the first look")
 	}
@@ -173,7 +180,7 @@ func TestConfigurationThatCannotBeRead(t *testing.T) {
 	w.wantReady(v1alpha1.ReasonConsistent, "")
 	w.wantCurrent(v1alpha1.ReasonConfigurationUnreadable, "kubelet.yaml: line 3: did not find expected key", "mend it before")
 	w.configErr = nil
-	w.clock = w.clock.Add(w.m.configTouched())
+	w.clock = w.clock.Add(w.m.around.configTouched())
 	if !w.m.lookAround(t.Context()) {
 		t.Fatal("no news of a file that can be read again")
 	}
@@ -181,24 +188,25 @@ func TestConfigurationThatCannotBeRead(t *testing.T) {
 	w.wantCurrent("")
 }
 
-// TestKubeletThatIsAwayTellsNothing: where the kubelet itself is asked for its configuration, no answer says nothing about it.
+// TestKubeletThatIsAwayTellsNothing: where the kubelet itself is asked for its configuration, no
+// answer says nothing about it.
 func TestKubeletThatIsAwayTellsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
 	w.configErr = errors.New("connection refused")
 	for range 3 {
-		w.clock = w.clock.Add(w.m.configEvery + configDoubt)
+		w.clock = w.clock.Add(w.m.around.every + configDoubt)
 		if w.m.lookAround(t.Context()) {
 			t.Error("news")
 		}
 	}
 }
 
-// TestConfigurationFileIsWatched: a file that changes is read as soon as it has been left alone for a moment, not at the next
-// rescan; the report goes on saying what the kubelet that runs does.
+// TestConfigurationFileIsWatched: a file that changes is read as soon as it has been left alone for
+// a moment, not at the next rescan; the report goes on saying what the kubelet that runs does.
 func TestConfigurationFileIsWatched(t *testing.T) {
 	w := newWorld(t)
-	w.m.configEvery = time.Hour
+	w.m.around.every = time.Hour
 	w.settle()
 	changed := *w.config
 	changed.TopologyManagerPolicy = "best-effort"
@@ -211,9 +219,9 @@ func TestConfigurationFileIsWatched(t *testing.T) {
 		}
 	}
 	look(false, "before anything was told")
-	w.clock = w.clock.Add(w.m.configTouched() / 2)
+	w.clock = w.clock.Add(w.m.around.configTouched() / 2)
 	look(false, "right after the file was touched")
-	w.clock = w.clock.Add(w.m.configTouched() / 2)
+	w.clock = w.clock.Add(w.m.around.configTouched() / 2)
 	look(false, "while the file is being written")
 	if w.configAsked != asked {
 		t.Errorf("read %d times while it is being written", w.configAsked-asked)
@@ -233,19 +241,20 @@ func TestConfigurationFileIsWatched(t *testing.T) {
 	}
 }
 
-// TestKubeletThatStartsIsAskedOften: it answers a while after its first sign of life, whenever that is.
+// TestKubeletThatStartsIsAskedOften: it answers a while after its first sign of life, whenever that
+// is.
 func TestKubeletThatStartsIsAskedOften(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
 	for range 2 {
 		w.m.restarted()
 		w.configErr = errors.New("connection refused")
-		first := w.m.step(t.Context())
+		first := w.m.step(t.Context()).after
 		if first > 120*time.Millisecond {
 			t.Errorf("asked again after %v", first)
 		}
 		for range 20 {
-			if wait := w.m.step(t.Context()); wait <= 0 || wait > 600*time.Millisecond {
+			if wait := w.m.step(t.Context()).after; wait <= 0 || wait > 600*time.Millisecond {
 				t.Errorf("asked again after %v", wait)
 			}
 		}
@@ -269,14 +278,14 @@ func TestAgentThatStartsLate(t *testing.T) {
 	w.wantReady(v1alpha1.ReasonMachineChanged, "cpu_manager_state has CPUs 5, which are offline: undo the change, or drain the node")
 }
 
-func TestSysPulse(t *testing.T) {
+func TestMachineFingerprint(t *testing.T) {
 	files := fstest.MapFS{
 		"sys/devices/system/cpu/online":                                            {Data: []byte("0-7\n")},
 		"sys/devices/system/node/online":                                           {Data: []byte("0-1\n")},
 		"sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages":    {Data: []byte("64\n")},
 		"sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages": {Data: []byte("0\n")},
 	}
-	pulse := SysPulse(files)
+	pulse := MachineFingerprint(files)
 	before := pulse()
 	if before == "" || pulse() != before {
 		t.Fatalf("%q, then %q of the same files", before, pulse())
@@ -289,25 +298,112 @@ func TestSysPulse(t *testing.T) {
 		}
 		files[name] = old
 	}
-	if got := SysPulse(fstest.MapFS{})(); got != "" {
+	if got := MachineFingerprint(fstest.MapFS{})(); got != "" {
 		t.Errorf("got %q of nothing", got)
 	}
 }
 
-func TestChangedFields(t *testing.T) {
-	base := placement.Config{CPUManagerPolicy: "static", TopologyManagerPolicy: "restricted"}
-	if got := changedFields(&base, &base); got != nil {
-		t.Errorf("no change: %q", got)
+// TestChangedSettings changes every field of a KubeletConfiguration that decides about placement,
+// alone.
+func TestChangedSettings(t *testing.T) {
+	quantity := func(text string) corev1.ResourceList {
+		return corev1.ResourceList{"memory": resource.MustParse(text)}
 	}
-	other := base
-	other.CPUManagerPolicy, other.TopologyManagerPolicy = "none", ""
-	want := []string{"cpuManagerPolicy is none, static when the kubelet started", "topologyManagerPolicy is unset, restricted when the kubelet started"}
-	if got := changedFields(&base, &other); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	base := func() *kubeletv1beta1.KubeletConfiguration {
+		return &kubeletv1beta1.KubeletConfiguration{
+			CPUManagerPolicy: "static", KubeReserved: map[string]string{"cpu": "1", "ephemeral-storage": "1Gi"},
+			ReservedMemory: []kubeletv1beta1.MemoryReservation{{NumaNode: 1, Limits: quantity("1Gi")}, {NumaNode: 0, Limits: quantity("2Gi")}},
+		}
+	}
+	merged := true
+	type kubelet = kubeletv1beta1.KubeletConfiguration
+	for _, tc := range []struct {
+		want   string // "" where nothing that matters has changed
+		change func(c *kubelet)
+	}{
+		{"cpuManagerPolicy is none, static", func(c *kubelet) { c.CPUManagerPolicy = "" }},
+		{"cpuManagerPolicyOptions is full-pcpus-only=true, unset", func(c *kubelet) {
+			c.CPUManagerPolicyOptions = map[string]string{"full-pcpus-only": "true"}
+		}},
+		{"reservedSystemCPUs is 0-1, unset", func(c *kubelet) { c.ReservedSystemCPUs = "0-1" }},
+		{"kubeReserved is cpu=2, cpu=1", func(c *kubelet) { c.KubeReserved = map[string]string{"cpu": "2000m"} }},
+		{"systemReserved is memory=1Gi, unset", func(c *kubelet) { c.SystemReserved = map[string]string{"memory": "1024Mi"} }},
+		{"evictionHard[memory.available] is 200Mi, 100Mi", func(c *kubelet) {
+			c.EvictionHard = map[string]string{"memory.available": "200Mi"}
+		}},
+		{"evictionHard[memory.available] is unset, 100Mi", func(c *kubelet) {
+			c.EvictionHard = map[string]string{"nodefs.available": "1%"}
+		}},
+		{"memoryManagerPolicy is Static, None", func(c *kubelet) { c.MemoryManagerPolicy = "Static" }},
+		{"reservedMemory is 0: memory=2Gi; 1: memory=3Gi, 0: memory=2Gi; 1: memory=1Gi", func(c *kubelet) {
+			c.ReservedMemory[0].Limits = quantity("3Gi")
+		}},
+		{"topologyManagerPolicy is restricted, none", func(c *kubelet) { c.TopologyManagerPolicy = "restricted" }},
+		{"topologyManagerScope is pod, container", func(c *kubelet) { c.TopologyManagerScope = "pod" }},
+		{"topologyManagerPolicyOptions is max-allowable-numa-nodes=9, unset", func(c *kubelet) {
+			c.TopologyManagerPolicyOptions = map[string]string{"max-allowable-numa-nodes": "9"}
+		}},
+		{"featureGates is AllBeta=false, CPUManagerPolicyAlphaOptions=true, unset", func(c *kubelet) {
+			c.FeatureGates = map[string]bool{"CPUManagerPolicyAlphaOptions": true, "AllBeta": false, "NodeSwap": true}
+		}},
+		{"", func(c *kubelet) { c.KubeReserved = map[string]string{"cpu": "1000m"} }},
+		{"", func(c *kubelet) {
+			c.TopologyManagerPolicy, c.TopologyManagerScope, c.MemoryManagerPolicy = "none", "container", "None"
+		}},
+		{"", func(c *kubelet) { c.CPUManagerPolicyOptions = map[string]string{} }},
+		{"", func(c *kubelet) { c.EvictionHard, c.MergeDefaultEvictionSettings = map[string]string{}, &merged }},
+		{"", func(c *kubelet) { slices.Reverse(c.ReservedMemory) }},
+		{"", func(c *kubelet) { c.MaxPods = 7 }},
+	} {
+		changed := base()
+		tc.change(changed)
+		var want []string
+		if tc.want != "" {
+			want = []string{tc.want + " when the kubelet started"}
+		}
+		if got := changedSettings(base(), changed); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 
-// TestCheckpointIsNotThere: a kubelet that pins has written its checkpoints; one without them has not started.
+// TestSettingsAreAllThatIsRead: a KubeletConfiguration has every field that is named, and whatever
+// of it gets into a placement.Config is named.
+func TestSettingsAreAllThatIsRead(t *testing.T) {
+	known := map[string]bool{}
+	for f := range reflect.TypeFor[kubeletv1beta1.KubeletConfiguration]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		known[name] = true
+	}
+	named := map[string]bool{}
+	for _, s := range settingsOf(&kubeletv1beta1.KubeletConfiguration{}) {
+		field, _, _ := strings.Cut(s.field, "[")
+		if named[field] = true; !known[field] {
+			t.Errorf("no KubeletConfiguration has %s", s.field)
+		}
+	}
+	sources := map[string][]string{ // fields of placement.Config that have other names
+		"ReservedMilliCPU": {"kubeReserved", "systemReserved"},
+		"NodeReserved":     {"kubeReserved", "systemReserved", "evictionHard"},
+		"Version":          nil, "GuardDefects": nil, "GuardRestarts": nil, // not of a KubeletConfiguration
+	}
+	for f := range reflect.TypeFor[placement.Config]().Fields() {
+		fields, other := sources[f.Name]
+		if rest, cpu := strings.CutPrefix(f.Name, "CPU"); cpu {
+			fields = []string{"cpu" + rest}
+		} else if !other {
+			fields = []string{strings.ToLower(f.Name[:1]) + f.Name[1:]}
+		}
+		for _, field := range fields {
+			if !named[field] {
+				t.Errorf("%s of placement.Config comes from %s, which is not compared", f.Name, field)
+			}
+		}
+	}
+}
+
+// TestCheckpointIsNotThere: a kubelet that pins has written its checkpoints; one without them has
+// not started.
 func TestCheckpointIsNotThere(t *testing.T) {
 	w := newWorld(t)
 	w.files.CPU = nil
@@ -318,4 +414,17 @@ func TestCheckpointIsNotThere(t *testing.T) {
 	w.cpus("0-7", nil)
 	w.settle()
 	w.wantReady(v1alpha1.ReasonConsistent, "")
+}
+
+// TestMisspeltPolicyBesideAMissingCheckpoint: the kubelet has not started for the first, which
+// explains the second.
+func TestMisspeltPolicyBesideAMissingCheckpoint(t *testing.T) {
+	w := newWorld(t)
+	w.config.TopologyManagerPolicy = "restrictd"
+	w.files.CPU = nil
+	for len(w.writes) == 0 {
+		w.steps(1)
+	}
+	w.wantReady(v1alpha1.ReasonUnsupported, `topologyManagerPolicy: "restrictd": want none, best-effort, restricted or single-numa-node`)
+	w.wantReady(v1alpha1.ReasonUnsupported, "; cpu_manager_state is not there")
 }

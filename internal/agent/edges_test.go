@@ -220,7 +220,8 @@ func TestBracketed(t *testing.T) {
 	}
 }
 
-// TestPodThatCameBackUnderItsName: a list that comes after a break tells of it as of a change. The one before has left.
+// TestPodThatCameBackUnderItsName: a list that comes after a break tells of it as of a change. The
+// one before has left.
 func TestPodThatCameBackUnderItsName(t *testing.T) {
 	now := time.Unix(1000, 0)
 	pod := func(uid types.UID) *corev1.Pod {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/wire"
@@ -29,8 +31,8 @@ func GivenMachine(text string) MachineSource {
 	return func() (*topology.Machine, error) { return topology.Parse(text) }
 }
 
-// reportedClasses are the PCI classes that placement is about: storage, network, display (GPU), co-processors,
-// accelerators. Bridges and board controllers would fill the report.
+// reportedClasses are the PCI classes that placement is about: storage, network, display (GPU),
+// co-processors, accelerators. Bridges and board controllers would fill the report.
 var reportedClasses = []string{"0108", "02", "03", "0b40", "12"}
 
 func reportedDevices(all []topology.Device) []topology.Device {
@@ -46,15 +48,18 @@ func reportedDevices(all []topology.Device) []topology.Device {
 // platform is what stays the same until the kubelet restarts.
 type platform struct {
 	spec wire.NodeSpec
+	// config is what spec.Config was read from.
+	config *kubeletv1beta1.KubeletConfiguration
 	// model is nil where the engine cannot predict the node; problem then says why.
 	model   *placement.Model
 	problem error
 	// memoryBytes is the memory that percentages in the configuration are of.
 	memoryBytes uint64
-	// listsAll says that the PodResources API lists pods that have ended, too, until they are deleted: before Kubernetes
-	// 1.34, or with its gate KubeletPodResourcesListUseActivePods off.
+	// listsAll says that the PodResources API lists pods that have ended, too, until they are
+	// deleted: before Kubernetes 1.34, or with its gate KubeletPodResourcesListUseActivePods off.
 	listsAll bool
-	// tellsAdmitted says that the kubelet keeps allocated_pods_state: before Kubernetes 1.35 its gate can be off.
+	// tellsAdmitted says that the kubelet keeps allocated_pods_state: before Kubernetes 1.35 its
+	// gate can be off.
 	tellsAdmitted bool
 }
 
@@ -84,6 +89,7 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 		return platform{}, err
 	}
 	p := platform{
+		config:        raw,
 		memoryBytes:   memory,
 		listsAll:      release < placement.V134 || off(c.FeatureGates, "KubeletPodResourcesListUseActivePods"),
 		tellsAdmitted: release >= placement.V135 || release >= placement.V133 && !off(c.FeatureGates, "InPlacePodVerticalScaling"),
@@ -107,8 +113,8 @@ func memoryOf(view *placement.KubeletView) (sum uint64) {
 	return sum
 }
 
-// withMemoryOf returns the platform with the memory that the kubelet saw when it started, which its memory manager has
-// written down.
+// withMemoryOf returns the platform with the memory that the kubelet saw when it started, which its
+// memory manager has written down.
 func (p platform) withMemoryOf(s *kubeletstate.MemoryState) (platform, error) {
 	if s == nil {
 		return p, nil
@@ -124,35 +130,4 @@ func (p platform) withMemoryOf(s *kubeletstate.MemoryState) (platform, error) {
 	p.spec.View = &view
 	p.model, p.problem = placement.NewModel(&view, p.spec.Config)
 	return p, nil
-}
-
-// policiesAgree says whether the checkpoints were written under the configuration that was read: they are not while
-// somebody has changed the file and not restarted the kubelet.
-func (p *platform) policiesAgree(s *kubeletstate.State) error {
-	if s.CPU == nil && p.spec.Config.CPUManagerPolicy == "static" {
-		return absent(kubeletstate.CPUFile, "static")
-	}
-	if s.Memory == nil && p.spec.Config.MemoryManagerPolicy == "Static" {
-		return absent(kubeletstate.MemoryFile, "Static")
-	}
-	if s.CPU != nil && s.CPU.Policy != orDefault(p.spec.Config.CPUManagerPolicy, "none") {
-		return fmt.Errorf("%s: policyName: %q: want %q, the kubelet configuration's cpuManagerPolicy: restart the kubelet",
-			kubeletstate.CPUFile, s.CPU.Policy, p.spec.Config.CPUManagerPolicy)
-	}
-	if s.Memory != nil && s.Memory.Policy != orDefault(p.spec.Config.MemoryManagerPolicy, "None") {
-		return fmt.Errorf("%s: policyName: %q: want %q, the kubelet configuration's memoryManagerPolicy: restart the kubelet",
-			kubeletstate.MemoryFile, s.Memory.Policy, p.spec.Config.MemoryManagerPolicy)
-	}
-	return nil
-}
-
-func absent(file, policy string) error {
-	return fmt.Errorf("%s is not there: want the file that a kubelet with policy %s writes when it starts: is it running?", file, policy)
-}
-
-func orDefault(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
 }

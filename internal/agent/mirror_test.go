@@ -109,20 +109,27 @@ func newWorld(t *testing.T) *world {
 		w.configAsked++
 		return w.config, w.configErr
 	}}
+	now := func() time.Time { return w.clock }
+	node := func() *corev1.Node { return w.node }
+	log := slog.New(slog.DiscardHandler)
+	say := newComplaints(log)
+	metrics := newMetrics(func() float64 { return 0 })
 	w.m = &mirror{
-		node: "n1", api: w, kubelet: w, machine: GivenMachine(testMachine), config: config, pods: newPodBook(),
-		read:       func() (kubeletstate.Raw, error) { return w.files, w.readErr },
-		nodeObject: func() *corev1.Node { return w.node }, now: func() time.Time { return w.clock },
-		minInterval: 100 * time.Millisecond, log: slog.New(slog.DiscardHandler), devices: newDeviceBook(),
-		firstSeen: map[string]time.Time{}, last: map[string]int{}, backoff: newBackoff(), look: newLook(),
+		now: now, node: node, kubelet: w, pods: newPodBook(), presence: &presence{now: now}, devices: newDeviceBook(nil),
+		history: newHistory(), say: say, metrics: metrics,
+		books:  &checkpoints{read: func() (kubeletstate.Raw, error) { return w.files, w.readErr }},
+		around: &surroundings{now: now, machine: GivenMachine(testMachine), config: config, say: say, attempts: newLook()},
+		out: &publisher{
+			name: "n1", node: node, api: w, now: now, least: 100 * time.Millisecond, log: log, metrics: metrics, backoff: newBackoff(),
+		},
 	}
-	w.m.metrics = newMetrics(func() float64 { return 0 })
 	w.cpus("0-7", nil)
 	w.admitted()
 	return w
 }
 
-// cpus writes a cpu_manager_state: a container main for each pod. It has no checksum, which the kubelet accepts.
+// cpus writes a cpu_manager_state: a container main for each pod. It has no checksum, which the
+// kubelet accepts.
 func (w *world) cpus(shared string, pods map[string]string) {
 	entries := map[string]map[string]string{}
 	for uid, list := range pods {
@@ -156,15 +163,16 @@ func (w *world) pod(uid string, phase corev1.PodPhase) *corev1.Pod {
 
 func (w *world) see(uid string, phase corev1.PodPhase) { w.m.pods.see(w.pod(uid, phase), w.clock) }
 
-// settle steps until there is no hurry, letting time pass as asked; it gives up after a simulated minute.
+// settle steps until there is no hurry, letting time pass as asked; it gives up after a simulated
+// minute.
 func (w *world) settle() {
 	w.t.Helper()
 	for begun := w.clock; ; {
 		next := w.m.step(context.Background())
-		if next == 0 {
+		if next == settled {
 			return
 		}
-		if w.clock = w.clock.Add(next); w.clock.Sub(begun) > 2*time.Minute {
+		if w.clock = w.clock.Add(next.after); w.clock.Sub(begun) > 2*time.Minute {
 			w.t.Fatal("never settles")
 		}
 	}
@@ -173,7 +181,7 @@ func (w *world) settle() {
 // steps steps n times, letting time pass as asked.
 func (w *world) steps(n int) {
 	for range n {
-		w.clock = w.clock.Add(w.m.step(context.Background()))
+		w.clock = w.clock.Add(w.m.step(context.Background()).after)
 	}
 }
 
@@ -231,7 +239,7 @@ func TestWritesOnlyChanges(t *testing.T) {
 	w.clock = w.clock.Add(time.Hour)
 	w.settle()
 	w.wantWrites(1)
-	if at, sequence := w.m.holds(); at != w.clock || sequence != 1 {
+	if at, sequence := w.m.out.vouch.holds(); at != w.clock || sequence != 1 {
 		t.Errorf("verified at %v as %d, want now as 1", at, sequence)
 	}
 	w.cpus("0,3-7", map[string]string{"a": "1-2"})
@@ -259,7 +267,8 @@ func TestAdmittedPodsThatPinNothingAreReported(t *testing.T) {
 	w.wantPods("a::", "b::") // c has not been admitted, d has ended, nobody knows of gone
 }
 
-// TestHalfOfAnAdmission: CPUs are taken in one replacement of the file, given in the next, and only then is the pod admitted.
+// TestHalfOfAnAdmission: CPUs are taken in one replacement of the file, given in the next, and only
+// then is the pod admitted.
 func TestHalfOfAnAdmission(t *testing.T) {
 	w := newWorld(t)
 	w.see("a", corev1.PodPending)
@@ -277,10 +286,51 @@ func TestHalfOfAnAdmission(t *testing.T) {
 	w.wantReady(v1alpha1.ReasonConsistent, "")
 }
 
-// TestKubeletKilledBetweenTwoWrites: CPUs are neither left over nor anybody's, and a kubelet that starts does not mend that.
+// TestSlowAdmission: between two writes of a slow kubelet lie seconds, in which the books
+// contradict themselves. As long as a pod is known to be on its way, that is no news; it is when
+// the kubelet is gone, or when it never ends.
+func TestSlowAdmission(t *testing.T) {
+	half := func(t *testing.T) *world {
+		w := newWorld(t)
+		w.m.presence.is(true)
+		w.settle()
+		w.see("a", corev1.PodPending)
+		w.cpus("0,3-7", nil)
+		return w
+	}
+	untilWritten := func(w *world) time.Duration {
+		begun := w.clock
+		for len(w.writes) < 2 {
+			w.steps(1)
+		}
+		w.wantReady(v1alpha1.ReasonContradiction, `CPUs "1-2"`)
+		return w.clock.Sub(begun).Round(100 * time.Millisecond)
+	}
+	w := half(t)
+	for begun := w.clock; w.clock.Sub(begun) < 4*time.Second; {
+		w.steps(1)
+	}
+	w.wantWrites(1)
+	w.cpus("0,3-7", map[string]string{"a": "1-2"})
+	w.admitted("a")
+	w.settle()
+	w.wantPods("a::1-2")
+	w.wantReady(v1alpha1.ReasonConsistent, "")
+	if took := untilWritten(half(t)); took != slowLimit {
+		t.Errorf("never ends: told after %v, want %v", took, slowLimit)
+	}
+	w = half(t)
+	w.m.presence.is(false)
+	if took := untilWritten(w); took != tornLimit {
+		t.Errorf("the kubelet is gone: told after %v, want %v", took, tornLimit)
+	}
+}
+
+// TestKubeletKilledBetweenTwoWrites: CPUs are neither left over nor anybody's, and a kubelet that
+// starts does not mend that.
 func TestKubeletKilledBetweenTwoWrites(t *testing.T) {
 	w := newWorld(t)
-	w.m.kubeletIs(true)
+	w.m.presence.is(true)
 	w.settle()
 	w.cpus("0,3-7", nil)
 	w.settle()
@@ -289,16 +339,17 @@ func TestKubeletKilledBetweenTwoWrites(t *testing.T) {
 	if c := n.Report.Ready(); strings.Contains(c.Message, "remove") {
 		t.Errorf("a kubelet that runs may still mend it: %s", c.Message)
 	}
-	w.m.kubeletIs(false)
+	w.m.presence.is(false)
 	w.m.notice()
 	w.settle()
 	w.wantReady(v1alpha1.ReasonContradiction, "drain the node, stop the kubelet, remove cpu_manager_state, start the kubelet")
-	err := w.m.withRemedy(&placement.StateError{Field: "memory[0]"})
+	s := &sighting{booting: true}
+	err := s.withRemedy(&placement.StateError{Field: "memory[0]"})
 	if !strings.Contains(err.Error(), "remove memory_manager_state") {
 		t.Error(err)
 	}
 	wrong := &placement.StateError{Field: "pods[a].containers[main].devices"}
-	if err := w.m.withRemedy(wrong); err != wrong {
+	if err := s.withRemedy(wrong); err != wrong {
 		t.Errorf("no file of CPUs or memory is wrong: %s", err)
 	}
 }
@@ -307,7 +358,7 @@ func TestTwoReadingsMustAgree(t *testing.T) {
 	w := newWorld(t)
 	for i := range 5 {
 		w.cpus(fmt.Sprintf("0,%d-7", i+1), map[string]string{"a": fmt.Sprintf("1-%d", i+1)})
-		if next := w.m.step(context.Background()); next != settleTime {
+		if next := w.m.step(context.Background()); next != again(settleTime) {
 			t.Fatalf("reading %d: next step in %v, want %v", i, next, settleTime)
 		}
 	}
@@ -325,7 +376,7 @@ func TestAdmissionThatNeverEnds(t *testing.T) {
 		if w.clock.Sub(begun) > 2*arrivalLimit {
 			t.Fatal("never reported")
 		}
-		if at, _ := w.m.holds(); w.clock.Sub(at) > time.Second && w.clock.Sub(begun) < arrivalLimit {
+		if at, _ := w.m.out.vouch.holds(); w.clock.Sub(at) > time.Second && w.clock.Sub(begun) < arrivalLimit {
 			t.Fatal("meanwhile the earlier report is not vouched for")
 		}
 	}
@@ -335,7 +386,8 @@ func TestAdmissionThatNeverEnds(t *testing.T) {
 	w.wantReady(v1alpha1.ReasonAdmissionUnfinished, "a")
 }
 
-// TestEndedPodIsHeldWhileActive: the API says that the pod is gone, the kubelet still has it on its list.
+// TestEndedPodIsHeldWhileActive: the API says that the pod is gone, the kubelet still has it on its
+// list.
 func TestEndedPodIsHeldWhileActive(t *testing.T) {
 	for _, end := range []struct {
 		name string
@@ -620,8 +672,8 @@ func TestUnhealthyDevicesAreRemembered(t *testing.T) {
 	}
 }
 
-// TestDevicesThatTheCheckpointLacks: two plugins register, and what was gathered before the second is written last. The file is then what
-// it was; the Node's capacity tells, some seconds later.
+// TestDevicesThatTheCheckpointLacks: two plugins register, and what was gathered before the second
+// is written last. The file is then what it was; the Node's capacity tells, some seconds later.
 func TestDevicesThatTheCheckpointLacks(t *testing.T) {
 	w := newWorld(t)
 	w.noPlugin = true
@@ -652,8 +704,8 @@ func TestFailedWritesAreTriedAgain(t *testing.T) {
 	var waits []time.Duration
 	for range 12 {
 		next := w.m.step(context.Background())
-		w.clock = w.clock.Add(max(next, time.Second))
-		waits = append(waits, next)
+		w.clock = w.clock.Add(max(next.after, time.Second))
+		waits = append(waits, next.after)
 	}
 	if last := waits[len(waits)-1]; last < 5*time.Second || last > 40*time.Second {
 		t.Errorf("waits %v, want them to grow to 30 s", waits)
@@ -706,7 +758,8 @@ func TestOvertakenByAnother(t *testing.T) {
 	}
 }
 
-// TestReportThatWasDeleted is written again: by whom it was deleted, and why, the agent does not know.
+// TestReportThatWasDeleted is written again: by whom it was deleted, and why, the agent does not
+// know.
 func TestReportThatWasDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
@@ -722,7 +775,8 @@ func TestReportThatWasDeleted(t *testing.T) {
 	w.wantWrites(2)
 }
 
-// TestNodeThatWasRegisteredAnew: what belongs to the Node before is collected as garbage, so the report is made the new one's.
+// TestNodeThatWasRegisteredAnew: what belongs to the Node before is collected as garbage, so the
+// report is made the new one's.
 func TestNodeThatWasRegisteredAnew(t *testing.T) {
 	w := newWorld(t)
 	w.node.UID = "first"
@@ -755,7 +809,7 @@ func TestRateOfWrites(t *testing.T) {
 
 func TestAmounts(t *testing.T) {
 	w := newWorld(t)
-	w.m.amounts = true
+	w.m.out.amounts = &amountsWriter{running: w.m.pods.running}
 	w.settle()
 	w.settle()
 	if len(w.amounts) != 1 || len(w.amounts[0].Zones) != 2 {
@@ -784,11 +838,11 @@ func TestKubeletRestart(t *testing.T) {
 	}
 }
 
-// TestKubeletThatStartsHasClearedNothing: what an ended pod holds counts as held while the kubelet is gone, and until it
-// has read its pods.
+// TestKubeletThatStartsHasClearedNothing: what an ended pod holds counts as held while the kubelet
+// is gone, and until it has read its pods.
 func TestKubeletThatStartsHasClearedNothing(t *testing.T) {
 	w := newWorld(t)
-	w.m.kubeletIs(true)
+	w.m.presence.is(true)
 	w.see("a", corev1.PodRunning)
 	w.cpus("0,3-7", map[string]string{"a": "1-2"})
 	w.admitted("a")
@@ -796,10 +850,10 @@ func TestKubeletThatStartsHasClearedNothing(t *testing.T) {
 	w.see("a", corev1.PodSucceeded)
 	w.settle()
 	w.wantPods("a:Ended:1-2")
-	w.m.kubeletIs(false)
+	w.m.presence.is(false)
 	w.steps(20)
 	w.wantPods("a::1-2")
-	w.m.kubeletIs(true)
+	w.m.presence.is(true)
 	w.steps(20)
 	w.wantPods("a::1-2")
 	w.clock = w.clock.Add(evidenceByTime)
@@ -807,11 +861,11 @@ func TestKubeletThatStartsHasClearedNothing(t *testing.T) {
 	w.wantPods("a:Ended:1-2")
 }
 
-// TestKubeletAndAgentStartTogether: an agent that has just started does not know for how long the kubelet has been there. Of pods
-// that went while nobody looked, the API says nothing.
+// TestKubeletAndAgentStartTogether: an agent that has just started does not know for how long the
+// kubelet has been there. Of pods that went while nobody looked, the API says nothing.
 func TestKubeletAndAgentStartTogether(t *testing.T) {
 	w := newWorld(t)
-	w.m.absent = true
+	w.m.presence.is(false)
 	w.see("a", corev1.PodSucceeded)
 	w.cpus("0,5-7", map[string]string{"a": "1-2", "gone": "3-4"})
 	w.admitted("a", "gone")
@@ -828,7 +882,7 @@ func TestKubeletAndAgentStartTogether(t *testing.T) {
 		w.steps(1)
 	}
 	held("before the kubelet was seen")
-	w.m.kubeletIs(true)
+	w.m.presence.is(true)
 	held("when its PodResources API answers")
 	w.clock = w.clock.Add(evidenceByTime - time.Millisecond)
 	w.m.restarted() // its runtime has come at last
@@ -841,13 +895,14 @@ func TestKubeletAndAgentStartTogether(t *testing.T) {
 // TestAgentJoinsAKubelet that has long been there: nothing is held back.
 func TestAgentJoinsAKubelet(t *testing.T) {
 	w := newWorld(t)
-	w.m.absent, w.m.age = true, func() time.Duration { return evidenceByTime }
+	w.m.presence.is(false)
+	w.m.presence.age = func() time.Duration { return evidenceByTime }
 	w.see("a", corev1.PodSucceeded)
 	w.cpus("0,3-7", map[string]string{"a": "1-2"})
 	w.admitted("a")
 	w.steps(20)
 	w.wantPods("a::1-2")
-	w.m.kubeletIs(true)
+	w.m.presence.is(true)
 	w.steps(20)
 	w.wantPods("a:Ended:1-2")
 }
@@ -879,7 +934,8 @@ func TestFollowKubelet(t *testing.T) {
 	}
 }
 
-// TestWithoutAdmittedFile: kubelets without the file do not say whom they have admitted; their status does.
+// TestWithoutAdmittedFile: kubelets without the file do not say whom they have admitted; their
+// status does.
 func TestWithoutAdmittedFile(t *testing.T) {
 	for name, change := range map[string]func(*world){
 		"absent": func(w *world) { w.files.Admitted = nil },
@@ -908,10 +964,9 @@ func TestWithoutAdmittedFile(t *testing.T) {
 // TestComplain: what fails time and again is said once, and once that it is over.
 func TestComplain(t *testing.T) {
 	var out strings.Builder
-	m := &mirror{log: slog.New(slog.NewTextHandler(&out, nil))}
-	var said string
+	c := newComplaints(slog.New(slog.NewTextHandler(&out, nil)))
 	for _, err := range []error{nil, errors.New("away"), errors.New("away"), errors.New("gone"), nil, nil, errors.New("gone")} {
-		m.complain(&said, "nothing is heard", err)
+		c.about("nothing is heard", err)
 	}
 	var got []string
 	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
@@ -926,8 +981,8 @@ func TestComplain(t *testing.T) {
 	}
 }
 
-// TestRestoredReportIsComparedFirst: the API has the report of an hour ago. It is not vouched for before it has been compared with what
-// there is, as long as that may take.
+// TestRestoredReportIsComparedFirst: the API has the report of an hour ago. It is not vouched for
+// before it has been compared with what there is, as long as that may take.
 func TestRestoredReportIsComparedFirst(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
@@ -941,18 +996,19 @@ func TestRestoredReportIsComparedFirst(t *testing.T) {
 	w.stored, w.publishErr = w.writes[0], errors.New("etcdserver: leader changed")
 	w.clock = w.clock.Add(assureEvery)
 	w.steps(3)
-	if at, sequence := w.m.holds(); !at.IsZero() {
+	if at, sequence := w.m.out.vouch.holds(); !at.IsZero() {
 		t.Errorf("report %d holds, says the agent, which could not write that it does not", sequence)
 	}
 	w.publishErr = nil
 	w.settle()
 	w.wantPods("a::1-2")
-	if at, sequence := w.m.holds(); at.IsZero() || sequence != w.last().Report.Sequence || sequence <= 2 {
+	if at, sequence := w.m.out.vouch.holds(); at.IsZero() || sequence != w.last().Report.Sequence || sequence <= 2 {
 		t.Errorf("report %d holds since %v: want one after those that had been written before", sequence, at)
 	}
 }
 
-// TestArrivalsDoNotVouchForTheUnknown: a pod on its way in does not make the report hold that an earlier agent has written.
+// TestArrivalsDoNotVouchForTheUnknown: a pod on its way in does not make the report hold that an
+// earlier agent has written.
 func TestArrivalsDoNotVouchForTheUnknown(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
@@ -962,7 +1018,7 @@ func TestArrivalsDoNotVouchForTheUnknown(t *testing.T) {
 	w.cpus("0,3-7", map[string]string{"a": "1-2"})
 	w.see("a", corev1.PodPending) // its books are half written
 	w.steps(4)
-	if at, sequence := w.m.holds(); !at.IsZero() {
+	if at, sequence := w.m.out.vouch.holds(); !at.IsZero() {
 		t.Errorf("report %d holds, says an agent that has not compared it", sequence)
 	}
 }
@@ -976,13 +1032,13 @@ func (w *world) loseReportOfA() {
 	w.steps(4)
 }
 
-// TestLostAnswerKeepsItsNumber: a report whose write failed may have been stored. What is written next has another number: whoever has
-// taken the first one in would ignore it.
+// TestLostAnswerKeepsItsNumber: a report whose write failed may have been stored. What is written
+// next has another number: whoever has taken the first one in would ignore it.
 func TestLostAnswerKeepsItsNumber(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
 	w.loseReportOfA()
-	lost := w.m.numbered
+	lost := w.m.out.numbered
 	w.cpus("0-7", nil)
 	w.publishErr = nil
 	w.see("b", corev1.PodRunning)
@@ -998,7 +1054,7 @@ func TestLostAnswerToTheFirst(t *testing.T) {
 	w := newWorld(t)
 	w.publishErr = errors.New("timeout")
 	w.steps(4)
-	lost := w.m.numbered
+	lost := w.m.out.numbered
 	w.publishErr = nil
 	w.settle()
 	if got := w.last().Report.Sequence; lost < 1 || got <= lost {
@@ -1012,7 +1068,8 @@ func TestLostAnswerToTheFirst(t *testing.T) {
 	}
 }
 
-// TestLostAnswerOfAChangeThatPassed: what may have been stored does not hold any more, though what was published before does again.
+// TestLostAnswerOfAChangeThatPassed: what may have been stored does not hold any more, though what
+// was published before does again.
 func TestLostAnswerOfAChangeThatPassed(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
@@ -1026,7 +1083,8 @@ func TestLostAnswerOfAChangeThatPassed(t *testing.T) {
 	w.wantPods()
 }
 
-// TestNumberGivenTwice: the API's report has the number of the one that was published, and is another.
+// TestNumberGivenTwice: the API's report has the number of the one that was published, and is
+// another.
 func TestNumberGivenTwice(t *testing.T) {
 	w := newWorld(t)
 	w.settle()

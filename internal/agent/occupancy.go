@@ -25,8 +25,8 @@ const (
 type occupancy struct {
 	// zones as NodeResourceTopology has them, by resource.
 	zones nrt.ZoneList
-	// stranded is what is free on NUMA nodes whose CPUs, or whose memory, are used up, by resource: nobody who wants
-	// that as well can have it.
+	// stranded is what is free on NUMA nodes whose CPUs, or whose memory, are used up, by resource:
+	// nobody who wants that as well can have it.
 	stranded map[string]int64
 	// pods that hold something, by how far apart it lies.
 	pods map[alignment]int

@@ -20,7 +20,8 @@ const DefaultRoot = "/var/lib/kubelet"
 // NoPodResources as Options.PodResources says that the kubelet cannot be asked.
 const NoPodResources = "none"
 
-// Options of an agent. Node and Client are required; every other zero value means what its comment says.
+// Options of an agent. Node and Client are required; every other zero value means what its comment
+// says.
 type Options struct {
 	// Node is the name of the node.
 	Node string
@@ -53,7 +54,8 @@ type Options struct {
 	// Amounts also publishes a NodeResourceTopology, for other readers.
 	Amounts bool
 
-	// Now is the agent's clock; nil means time.Now. Moments in what it publishes are for people: nobody judges by them.
+	// Now is the agent's clock; nil means time.Now. Moments in what it publishes are for people:
+	// nobody judges by them.
 	Now func() time.Time
 	// Log is where the agent tells what it does; nil discards.
 	Log *slog.Logger

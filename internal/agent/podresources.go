@@ -19,11 +19,12 @@ import (
 
 // Kubelet is what a kubelet answers when asked; *PodResources is one.
 type Kubelet interface {
-	// ActivePods counts the pods that the kubelet holds resources for, by namespace/name. A pod that has ended is
-	// off the list for good.
+	// ActivePods counts the pods that the kubelet holds resources for, by namespace/name. A pod
+	// that has ended is off the list for good.
 	ActivePods(ctx context.Context) (map[string]int, error)
-	// Held lists the devices that containers hold, by namespace/name of their pods: ascending by id, without UIDs of pods, and without
-	// init containers that end. Of pods that share a name it has none.
+	// Held lists the devices that containers hold, by namespace/name of their pods: ascending by
+	// id, without UIDs of pods, and without init containers that end. Of pods that share a name it
+	// has none.
 	Held(ctx context.Context) (map[string][]kubeletstate.DeviceEntry, error)
 	// Devices lists the healthy devices by resource, with their topology.
 	Devices(ctx context.Context) (map[string][]placement.Device, error)
@@ -43,8 +44,8 @@ const podResourcesTimeout = 5 * time.Second
 // maxPodResourcesBytes bounds an answer.
 const maxPodResourcesBytes = 16 << 20
 
-// DialPodResources returns a client of the unix socket at path. It does not wait for the kubelet: the socket comes and
-// goes with it.
+// DialPodResources returns a client of the unix socket at path. It does not wait for the kubelet:
+// the socket comes and goes with it.
 func DialPodResources(path string) (*PodResources, error) {
 	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithIdleTimeout(0),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: podResourcesTimeout}),
@@ -58,8 +59,8 @@ func DialPodResources(path string) (*PodResources, error) {
 // redial is how a kubelet is looked for that is not there.
 var redial = grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 
-// Follow keeps the connection open and calls tell whenever the kubelet goes, and when it is there, until ctx ends. A kubelet
-// that ends takes its end of the connection with it at once.
+// Follow keeps the connection open and calls tell whenever the kubelet goes, and when it is there,
+// until ctx ends. A kubelet that ends takes its end of the connection with it at once.
 func (p *PodResources) Follow(ctx context.Context, tell func(there bool)) {
 	there := false
 	for {
@@ -123,9 +124,10 @@ func (p *PodResources) Devices(ctx context.Context) (map[string][]placement.Devi
 	return devicesOf(resp.Devices), nil
 }
 
-// elsewhere stands for NUMA nodes that do not fit a NUMASet, as the -1 that careless plugins copy from sysfs: the highest that does. To
-// the kubelet the resource is one that must be aligned, and the device on no node that its machine has.
-const elsewhere = topology.MaxNUMANodes - 1
+// noSuchNode stands for NUMA nodes that do not fit a NUMASet, as the -1 that careless plugins copy
+// from sysfs: the highest that does. To the kubelet the resource is one that must be aligned, and
+// the device on no node that its machine has.
+const noSuchNode = topology.MaxNUMANodes - 1
 
 // devicesOf merges the entries, of which there is one for each device and NUMA node.
 func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.Device {
@@ -149,7 +151,7 @@ func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.
 				case n.ID >= 0 && n.ID < topology.MaxNUMANodes:
 					pool[i].NUMA = pool[i].NUMA.With(topology.NUMAID(n.ID))
 				default:
-					pool[i].NUMA = pool[i].NUMA.With(elsewhere)
+					pool[i].NUMA = pool[i].NUMA.With(noSuchNode)
 				}
 			}
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// mirrorAnnotation on a pod in the API says which static pod of the kubelet it mirrors (kubetypes.ConfigMirrorAnnotationKey).
+// mirrorAnnotation on a pod in the API says which static pod of the kubelet it mirrors
+// (kubetypes.ConfigMirrorAnnotationKey).
 const mirrorAnnotation = "kubernetes.io/config.mirror"
 
 // podFacts is what a report needs to know of a pod.
@@ -27,7 +28,8 @@ type podFacts struct {
 	acknowledged bool
 	// refused: the kubelet has failed the pod without running it.
 	refused bool
-	// admitted: the kubelet has admitted the pod at some time. Its own record goes when the pod does, before what it held.
+	// admitted: the kubelet has admitted the pod at some time. Its own record goes when the pod
+	// does, before what it held.
 	admitted bool
 	// ended is when the agent saw the pod terminal or gone; zero while it is neither.
 	ended      time.Time
@@ -70,7 +72,8 @@ func factsOf(pod *corev1.Pod) podFacts {
 	return f
 }
 
-// extended are the resources, ascending, that a device plugin may have been asked for: requests equal limits.
+// extended are the resources, ascending, that a device plugin may have been asked for: requests
+// equal limits.
 func extended(c *corev1.Container) []string {
 	var out []string
 	for name, q := range c.Resources.Limits {
@@ -86,12 +89,8 @@ func ran(s corev1.ContainerStatus) bool {
 	return s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0
 }
 
-func terminal(pod *corev1.Pod) bool {
-	return wire.Ended(pod)
-}
-
-// podBook keeps the pods that the API binds to the node, and those that have left it while the kubelet's books may
-// still name them.
+// podBook keeps the pods that the API binds to the node, and those that have left it while the
+// kubelet's books may still name them. It is safe for concurrent use.
 type podBook struct {
 	mu   sync.Mutex
 	pods map[string]podFacts
@@ -106,7 +105,7 @@ func (b *podBook) see(pod *corev1.Pod, now time.Time) {
 	defer b.mu.Unlock()
 	old := b.pods[f.uid]
 	f.admitted = f.admitted || old.admitted
-	if terminal(pod) {
+	if wire.Ended(pod) {
 		f.ended = now
 		if !old.ended.IsZero() {
 			f.ended = old.ended
@@ -115,7 +114,8 @@ func (b *podBook) see(pod *corev1.Pod, now time.Time) {
 	b.pods[f.uid] = f
 }
 
-// change notes a pod that is told of as having changed. It may be another that was created under its name while nobody listened.
+// change notes a pod that is told of as having changed. It may be another that was created under
+// its name while nobody listened.
 func (b *podBook) change(old, pod *corev1.Pod, now time.Time) {
 	if old.UID != pod.UID {
 		b.lose(old, now)
@@ -166,12 +166,24 @@ func (b *podBook) forget(named func(uid string) bool) {
 	maps.DeleteFunc(b.pods, func(uid string, f podFacts) bool { return f.apiUID == "" && !named(uid) })
 }
 
+// running names the pods that have not ended.
+func (b *podBook) running() []wire.PodName {
+	var out []wire.PodName
+	for _, f := range b.all() {
+		if f.ended.IsZero() {
+			out = append(out, wire.PodName{Namespace: f.namespace, Name: f.name})
+		}
+	}
+	return out
+}
+
 // byCreation orders pods that were found together.
 func byCreation(a, b podFacts) int {
 	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.key(), b.key()), cmp.Compare(a.uid, b.uid))
 }
 
-// order sorts the pods of a report: those of the last one first, as they were, then the others by creation.
+// order sorts the pods of a report: those of the last one first, as they were, then the others by
+// creation.
 func order(uids []string, last map[string]int, facts map[string]podFacts) {
 	slices.SortFunc(uids, func(a, b string) int {
 		i, old1 := last[a]

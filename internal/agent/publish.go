@@ -4,121 +4,251 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// unknownDevices says that nobody has described registered devices.
-type unknownDevices struct{ ids []string }
+// publisher writes verdicts into the API: it numbers them, writes only what is new, and tries again
+// what failed.
+type publisher struct {
+	name    string              // of the node
+	node    func() *corev1.Node // nil until known
+	api     API
+	now     clock
+	least   time.Duration // between two writes
+	amounts *amountsWriter
+	log     *slog.Logger
+	metrics *Metrics
 
-func (e *unknownDevices) Error() string {
-	return fmt.Sprintf("%d registered devices are not described, %s among them: want the kubelet's PodResources socket", len(e.ids), e.ids[0])
+	assured   time.Time // when the API was last asked for published, or given it; zero: it is to be asked
+	published *v1alpha1.NodeTopology
+	written   time.Time // of the last write
+	// numbered is the highest number that was given to a report: one whose write failed may be in
+	// the API all the same.
+	numbered int64
+	dirty    time.Time   // first sign of a change that is not yet published
+	good     wire.Report // the last that could be relied on
+	backoff  backoff
+	vouch    vouch
 }
 
-// unfinished says that the kubelet is still admitting pods.
-type unfinished struct{ uids []string }
+// vouch says until when the published report was found to hold. It is safe for concurrent use.
+type vouch struct {
+	mu       sync.Mutex
+	verified time.Time // zero: nobody knows whether it holds
+	sequence int64
+}
 
-func (e *unfinished) Error() string {
-	return fmt.Sprintf("the kubelet has been admitting pods for more than %v: %s", arrivalLimit, strings.Join(e.uids, ", "))
+// confirm notes that the published report holds.
+func (v *vouch) confirm(now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.verified = now
+}
+
+// confirmKnown notes that the published report still holds, if it ever did.
+func (v *vouch) confirmKnown(now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.verified.IsZero() {
+		v.verified = now
+	}
+}
+
+// retract notes that nobody knows whether the published report holds.
+func (v *vouch) retract() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.verified = time.Time{}
+}
+
+func (v *vouch) number(n int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.sequence = n
+}
+
+// holds returns when the published report was last found to hold, and its sequence number.
+func (v *vouch) holds() (time.Time, int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.verified, v.sequence
+}
+
+// notice remembers the first sign of a change.
+func (p *publisher) notice() {
+	if p.dirty.IsZero() {
+		p.dirty = p.now()
+	}
+}
+
+// assureEvery is how often the agent looks whether the API still has what it has published. Of
+// 5,000 nodes that is 17 reads a second.
+const assureEvery = 5 * time.Minute
+
+// assure reads what the API has when that is not known, and looks for the published report now and
+// then: somebody may have deleted it, and it is to be written again then. It hands a report that is
+// read to goOnFrom.
+func (p *publisher) assure(ctx context.Context, goOnFrom func(*wire.Report)) error {
+	if p.assured.IsZero() {
+		return p.fetch(ctx, goOnFrom)
+	}
+	if p.now().Sub(p.assured) < assureEvery {
+		return nil
+	}
+	p.assured = p.now()
+	nt, err := p.api.NodeTopology(ctx)
+	if err != nil || nt != nil && p.published != nil && sameWrite(nt, p.published) {
+		return nil // without an answer nobody can say; the next write or look will
+	}
+	p.log.Warn("the API does not have the report that was published; it is read again")
+	p.assured = time.Time{}
+	return p.fetch(ctx, goOnFrom)
+}
+
+// sameWrite says whether two objects are of one write: the number alone may have been given twice,
+// once before the API's data were restored and once after. The API keeps microseconds.
+func sameWrite(a, b *v1alpha1.NodeTopology) bool {
+	x, y := a.Status.ObservedTime.Truncate(time.Microsecond), b.Status.ObservedTime.Truncate(time.Microsecond)
+	return a.Status.Sequence == b.Status.Sequence && x.Equal(y)
+}
+
+// fetch reads what the API has. Nobody vouches for it before it has been compared.
+func (p *publisher) fetch(ctx context.Context, goOnFrom func(*wire.Report)) error {
+	nt, err := p.api.NodeTopology(ctx)
+	if err != nil {
+		return err
+	}
+	p.assured, p.published = p.now(), nt
+	p.vouch.retract()
+	if nt == nil {
+		p.numbered = 0 // the next object begins anew
+		return nil
+	}
+	p.setSequence(nt.Status.Sequence)
+	report, err := wire.ReadReport(nt)
+	if err != nil {
+		p.log.Warn("ignoring the content of the earlier report", "error", err)
+		return nil
+	}
+	p.good = report
+	goOnFrom(&p.good)
+	return nil
+}
+
+func (p *publisher) setSequence(n int64) {
+	p.vouch.number(n)
+	p.metrics.sequence.Set(float64(n))
+}
+
+// publish writes a verdict if it says something new. Beside a problem with the books stands what
+// they said when they last could be relied on, where they cannot be put into a report that a reader
+// would take.
+func (p *publisher) publish(ctx context.Context, v *verdict) next {
+	report := p.good
+	if v.outcome != nil {
+		report = wire.Report{Snapshot: v.outcome.snapshot, Pods: v.outcome.pods}
+	}
+	report.Conditions = p.conditions(v)
+	switch {
+	case v.problem == nil:
+		p.good = report
+	case v.outcome == nil || !p.readable(v.platform, report):
+		p.metrics.readErrors.Inc()
+		report.Snapshot, report.Pods = p.good.Snapshot, p.good.Pods
+		if n := p.write(ctx, v, report); n != settled {
+			return n
+		}
+		return again(endPoll)
+	}
+	return p.write(ctx, v, report)
 }
 
 // maxMessage is the limit of metav1.Condition, less an ellipsis.
 const maxMessage = 1000
 
-// ready is the Ready condition, and beside it what the kubelet does not know.
-func (m *mirror) ready(reason string, problem error) []metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: reason}
-	if problem != nil {
+// conditions are Ready, and beside it what the kubelet does not know.
+func (p *publisher) conditions(v *verdict) []metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v.reason}
+	if v.problem != nil {
 		c.Status = metav1.ConditionFalse
-		c.Message = problem.Error()
+		c.Message = v.problem.Error()
 	}
-	return append([]metav1.Condition{m.dated(c)}, m.current()...)
+	out := []metav1.Condition{p.dated(c)}
+	if current, changed := v.drift.condition(&v.platform.spec.Config); changed {
+		out = append(out, p.dated(current))
+	}
+	return out
 }
 
 // dated completes a condition: its time of transition stays while its status does.
-func (m *mirror) dated(c metav1.Condition) metav1.Condition {
-	c.LastTransitionTime = metav1.NewTime(m.now().Truncate(time.Second))
+func (p *publisher) dated(c metav1.Condition) metav1.Condition {
+	c.LastTransitionTime = metav1.NewTime(p.now().Truncate(time.Second))
 	if len(c.Message) > maxMessage {
 		c.Message = strings.ToValidUTF8(c.Message[:maxMessage], "") + "..."
 	}
-	if m.published != nil {
-		if old := meta.FindStatusCondition(m.published.Status.Conditions, c.Type); old != nil && old.Status == c.Status {
+	if p.published != nil {
+		if old := meta.FindStatusCondition(p.published.Status.Conditions, c.Type); old != nil && old.Status == c.Status {
 			c.LastTransitionTime = old.LastTransitionTime
 		}
 	}
 	return c
 }
 
-// publish writes the report if it says something new.
-func (m *mirror) publish(ctx context.Context, out *outcome, reason string, problem error) time.Duration {
-	report := wire.Report{Snapshot: out.snapshot, Pods: out.pods, Conditions: m.ready(reason, problem)}
-	if problem == nil {
-		m.good = report
-	} else if !m.readable(report) {
-		return m.publishProblem(ctx, reason, problem)
-	}
-	return m.write(ctx, report)
-}
-
 // readable says whether a reader would take the report at all.
-func (m *mirror) readable(report wire.Report) bool {
-	nt, err := m.object(report)
+func (p *publisher) readable(on *platform, report wire.Report) bool {
+	nt, err := p.object(on, report)
 	if err == nil {
 		_, err = wire.ReadNodeTopology(nt)
 	}
 	return err == nil
 }
 
-// publishProblem says that the books cannot be used, beside what they said when they last could.
-func (m *mirror) publishProblem(ctx context.Context, reason string, problem error) time.Duration {
-	m.metrics.readErrors.Inc()
-	report := m.good
-	report.Conditions = m.ready(reason, problem)
-	if wait := m.write(ctx, report); wait > 0 {
-		return wait
-	}
-	return endPoll
-}
-
-// write applies the report unless the API has it already. Where a report with a higher number was sent, nobody knows that it does: that
-// one may have been stored, or lost with the API's data while others still have it.
-func (m *mirror) write(ctx context.Context, report wire.Report) time.Duration {
-	now := m.now()
-	nt, err := m.object(report)
+// write applies the report unless the API has it already. Where a report with a higher number was
+// sent, nobody knows that it does: that one may have been stored, or lost with the API's data while
+// others still have it.
+func (p *publisher) write(ctx context.Context, v *verdict, report wire.Report) next {
+	now := p.now()
+	nt, err := p.object(v.platform, report)
 	if err != nil {
-		report = wire.Report{Conditions: m.ready(v1alpha1.ReasonUnsupported, err)}
-		if nt, err = m.object(report); err != nil {
-			m.log.Error("this machine cannot be reported", "error", err)
-			return m.backoff.Step()
+		unsupported := *v
+		unsupported.reason, unsupported.problem = v1alpha1.ReasonUnsupported, err
+		if nt, err = p.object(v.platform, wire.Report{Conditions: p.conditions(&unsupported)}); err != nil {
+			p.log.Error("this machine cannot be reported", "error", err)
+			return again(p.backoff.Step())
 		}
 	}
-	if m.published != nil && m.published.Status.Sequence >= m.numbered && sameReport(m.published, nt) && m.owned(m.published) {
-		m.dirty = time.Time{}
-		m.confirm()
-		return m.writeAmounts(ctx)
+	last := p.published
+	if last != nil && last.Status.Sequence >= p.numbered && sameReport(last, nt) && p.owned(last) {
+		p.dirty = time.Time{}
+		p.vouch.confirm(now)
+		return p.writeAmounts(ctx, v.platform)
 	}
-	if wait := m.minInterval - now.Sub(m.written); wait > 0 && !m.written.IsZero() {
-		return wait
+	if wait := p.least - now.Sub(p.written); wait > 0 && !p.written.IsZero() {
+		return again(wait)
 	}
-	return m.apply(ctx, nt)
+	return p.apply(ctx, v.platform, nt)
 }
 
-func (m *mirror) object(report wire.Report) (*v1alpha1.NodeTopology, error) {
-	report.Observed = m.now()
-	report.Sequence = m.numbered + 1
-	if m.published != nil {
-		report.Sequence = max(m.published.Status.Sequence, m.numbered) + 1
+func (p *publisher) object(on *platform, report wire.Report) (*v1alpha1.NodeTopology, error) {
+	report.Observed = p.now()
+	report.Sequence = p.numbered + 1
+	if p.published != nil {
+		report.Sequence = max(p.published.Status.Sequence, p.numbered) + 1
 	}
-	return wire.WriteNodeTopology(&wire.Node{Name: m.node, Spec: m.platform.spec, Report: report})
+	return wire.WriteNodeTopology(&wire.Node{Name: p.name, Spec: on.spec, Report: report})
 }
 
 // sameReport compares all but what differs in every report.
@@ -129,79 +259,77 @@ func sameReport(a, b *v1alpha1.NodeTopology) bool {
 	return equality.Semantic.DeepEqual(&a.Spec, &b.Spec) && equality.Semantic.DeepEqual(&x, &y)
 }
 
-// owned says whether a report goes with the Node that is there now: one that was registered anew has another UID, and what belongs
-// to the one before is collected as garbage.
-func (m *mirror) owned(nt *v1alpha1.NodeTopology) bool {
-	node := m.nodeObject()
-	return node == nil || slices.ContainsFunc(nt.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == node.UID })
+// owned says whether a report goes with the Node that is there now: one that was registered anew
+// has another UID, and what belongs to the one before is collected as garbage.
+func (p *publisher) owned(nt *v1alpha1.NodeTopology) bool {
+	node := p.node()
+	if node == nil {
+		return true
+	}
+	return slices.ContainsFunc(nt.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == node.UID })
 }
 
-func (m *mirror) apply(ctx context.Context, nt *v1alpha1.NodeTopology) time.Duration {
-	m.written, m.numbered = m.now(), nt.Status.Sequence
-	err := m.api.Publish(ctx, nt)
-	m.metrics.reports.WithLabelValues(result(err)).Inc()
+func (p *publisher) apply(ctx context.Context, on *platform, nt *v1alpha1.NodeTopology) next {
+	p.written, p.numbered = p.now(), nt.Status.Sequence
+	err := p.api.Publish(ctx, nt)
+	p.metrics.reports.WithLabelValues(result(err)).Inc()
 	if err != nil {
-		m.log.Warn("cannot publish", "sequence", nt.Status.Sequence, "error", err)
+		p.log.Warn("cannot publish", "sequence", nt.Status.Sequence, "error", err)
 		if errors.Is(err, ErrStale) {
-			m.fetched = false
+			p.assured = time.Time{}
 		}
-		return m.backoff.Step()
+		return again(p.backoff.Step())
 	}
-	m.backoff = newBackoff()
-	m.published, m.assured = nt, m.now()
-	m.setSequence(nt.Status.Sequence)
-	m.confirm()
-	m.measure(nt)
-	m.dirty = time.Time{}
-	return m.writeAmounts(ctx)
+	p.backoff = newBackoff()
+	p.published, p.assured = nt, p.now()
+	p.setSequence(nt.Status.Sequence)
+	p.vouch.confirm(p.now())
+	p.measure(on, nt)
+	p.dirty = time.Time{}
+	return p.writeAmounts(ctx, on)
 }
 
 // measure notes the published report in metrics and log.
-func (m *mirror) measure(nt *v1alpha1.NodeTopology) {
+func (p *publisher) measure(on *platform, nt *v1alpha1.NodeTopology) {
 	latency := time.Duration(0)
-	if !m.dirty.IsZero() {
-		latency = m.now().Sub(m.dirty)
-		m.metrics.latency.Observe(seconds(latency))
+	if !p.dirty.IsZero() {
+		latency = p.now().Sub(p.dirty)
+		p.metrics.latency.Observe(seconds(latency))
 	}
 	ready := meta.FindStatusCondition(nt.Status.Conditions, v1alpha1.ConditionReady)
-	m.metrics.ready.Set(0)
+	p.metrics.ready.Set(0)
 	if ready.Status == metav1.ConditionTrue {
-		m.metrics.ready.Set(1)
-		m.metrics.occupancy.last.Store(occupancyOf(&wire.Node{Name: m.node, Spec: m.platform.spec, Report: m.good}))
+		p.metrics.ready.Set(1)
+		p.metrics.occupancy.last.Store(occupancyOf(&wire.Node{Name: p.name, Spec: on.spec, Report: p.good}))
 	}
-	m.metrics.pods.Set(float64(len(nt.Status.Pods)))
+	p.metrics.pods.Set(float64(len(nt.Status.Pods)))
 	if data, err := json.Marshal(nt); err == nil {
-		m.metrics.bytes.Set(float64(len(data)))
+		p.metrics.bytes.Set(float64(len(data)))
 	}
-	m.log.Info("published", "sequence", nt.Status.Sequence, "pods", len(nt.Status.Pods), "shared", nt.Status.SharedCPUs,
+	p.log.Info("published", "sequence", nt.Status.Sequence, "pods", len(nt.Status.Pods), "shared", nt.Status.SharedCPUs,
 		"ready", ready.Status, "reason", ready.Reason, "message", ready.Message, "latency", latency)
 }
 
-// writeAmounts publishes the NodeResourceTopology where it is wanted and changed.
-func (m *mirror) writeAmounts(ctx context.Context) time.Duration {
-	if !m.amounts {
-		return 0
-	}
-	node := wire.Node{Name: m.node, Spec: m.platform.spec, Report: m.good}
-	t := wire.WriteNodeResourceTopology(&node, m.running())
-	if m.lastNRT != nil && equality.Semantic.DeepEqual(m.lastNRT.Zones, t.Zones) && equality.Semantic.DeepEqual(m.lastNRT.Attributes, t.Attributes) {
-		return 0
-	}
-	if err := m.api.PublishAmounts(ctx, t); err != nil {
-		m.log.Warn("cannot publish amounts", "error", err)
-		return m.backoff.Step()
-	}
-	m.lastNRT = t
-	return 0
+// amountsWriter also publishes a NodeResourceTopology, for other readers.
+type amountsWriter struct {
+	running func() []wire.PodName // the pods that have not ended
+	last    *nrt.NodeResourceTopology
 }
 
-// running names the pods that have not ended.
-func (m *mirror) running() []wire.PodName {
-	var out []wire.PodName
-	for _, f := range m.pods.all() {
-		if f.ended.IsZero() {
-			out = append(out, wire.PodName{Namespace: f.namespace, Name: f.name})
-		}
+// writeAmounts publishes the NodeResourceTopology where it is wanted and changed.
+func (p *publisher) writeAmounts(ctx context.Context, on *platform) next {
+	if p.amounts == nil {
+		return settled
 	}
-	return out
+	node := wire.Node{Name: p.name, Spec: on.spec, Report: p.good}
+	t, last := wire.WriteNodeResourceTopology(&node, p.amounts.running()), p.amounts.last
+	if last != nil && equality.Semantic.DeepEqual(last.Zones, t.Zones) && equality.Semantic.DeepEqual(last.Attributes, t.Attributes) {
+		return settled
+	}
+	if err := p.api.PublishAmounts(ctx, t); err != nil {
+		p.log.Warn("cannot publish amounts", "error", err)
+		return again(p.backoff.Step())
+	}
+	p.amounts.last = t
+	return settled
 }

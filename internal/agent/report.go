@@ -5,33 +5,13 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
-// evidenceByTime is how long after its end a pod counts as still active where the kubelet cannot be asked: well beyond
-// what the kubelet takes to stop a pod's workers once its phase is terminal.
+// evidenceByTime is how long after its end a pod counts as still active where the kubelet cannot be
+// asked: well beyond what the kubelet takes to stop a pod's workers once its phase is terminal.
 const evidenceByTime = 15 * time.Second
-
-// sighting is all that a report is made of: one moment of the node.
-type sighting struct {
-	now   time.Time
-	state kubeletstate.State
-	// pods by the kubelet's UID.
-	pods map[string]podFacts
-	// active counts the kubelet's active pods by namespace/name; nil where the kubelet cannot be asked.
-	active map[string]int
-	// listsAll: active counts pods that have ended as well, while the API has them.
-	listsAll bool
-	// booting: the kubelet is gone, or may not have read its pods yet since it is back. One that starts admits the first pods
-	// before it clears away what ended pods hold (docs/kubelet-defects.md).
-	booting bool
-	// firstSeen is when the agent first found a pod in the books that it knows nothing of.
-	firstSeen map[string]time.Time
-	// last is the position of pods in the last report, by the kubelet's UID.
-	last map[string]int
-}
 
 // outcome of making a report.
 type outcome struct {
@@ -45,9 +25,10 @@ type outcome struct {
 	ending []string
 }
 
-// makeReport is a pure function of what was seen. The error says that the checkpoints hold what a report cannot say.
+// makeReport is a pure function of what was seen. The error says that the checkpoints hold what a
+// report cannot say.
 func makeReport(s *sighting) (outcome, error) {
-	snap, err := s.state.Snapshot()
+	snap, err := s.books.Snapshot()
 	if err != nil {
 		return outcome{}, err
 	}
@@ -58,7 +39,7 @@ func makeReport(s *sighting) (outcome, error) {
 	}
 	r := reporter{sighting: s, alive: map[string]int{}}
 	for _, f := range s.pods {
-		if f.ended.IsZero() || s.listsAll && f.apiUID != "" {
+		if f.ended.IsZero() || s.platform.listsAll && f.apiUID != "" {
 			r.alive[f.key()]++
 		}
 	}
@@ -80,7 +61,7 @@ func makeReport(s *sighting) (outcome, error) {
 		states[uid] = state
 		uids = append(uids, uid)
 	}
-	order(uids, s.last, s.pods)
+	order(uids, s.history.last, s.pods)
 	snap.Pods = nil
 	for _, uid := range uids {
 		pod, more := r.pod(uid, held[uid])
@@ -99,58 +80,46 @@ type reporter struct {
 	alive map[string]int // pods that are on the kubelet's list for a known reason, by namespace/name
 }
 
-// waiting says what may be about to change about a pod.
-type waiting int
+// pending says what may be about to change about a pod.
+type pending int
 
 const (
-	settled waiting = iota
+	steady pending = iota
 	arriving
 	ending
 )
 
-func (r *reporter) admitted(uid string) bool {
-	if r.state.Admitted != nil {
-		return r.state.Admitted.Has(uid)
-	}
-	f, ok := r.pods[uid]
-	return ok && f.acknowledged && !f.refused
-}
-
-func (r *reporter) admittedAlive(uid string) bool {
-	f := r.pods[uid]
-	return f.ended.IsZero() && r.admitted(uid)
-}
-
 // stateOf judges a pod that holds something.
-func (r *reporter) stateOf(uid string) (v1alpha1.PodState, waiting) {
+func (r *reporter) stateOf(uid string) (v1alpha1.PodState, pending) {
 	f, known := r.pods[uid]
 	switch {
 	case !known:
 		return r.stateOfStranger(uid)
 	case f.ended.IsZero() && r.admitted(uid):
-		return "", settled
+		return "", steady
 	case f.ended.IsZero():
 		return v1alpha1.PodUnknown, arriving
 	case r.booting || r.maybeActive(&f):
 		return "", ending
 	case f.refused || !f.admitted && !r.admitted(uid):
-		return v1alpha1.PodRejected, settled
+		return v1alpha1.PodRejected, steady
 	}
-	return v1alpha1.PodEnded, settled
+	return v1alpha1.PodEnded, steady
 }
 
 // maybeActive says whether a pod that has ended may still be on the kubelet's list of active pods.
 func (r *reporter) maybeActive(f *podFacts) bool {
-	if r.active == nil || r.listsAll && f.apiUID != "" {
+	if r.active == nil || r.platform.listsAll && f.apiUID != "" {
 		return r.now.Sub(f.ended) < evidenceByTime
 	}
 	return r.active[f.key()] > r.alive[f.key()]
 }
 
-// stateOfStranger judges a pod that the API has not told of. If every active pod of the kubelet is one that the API
-// knows, the stranger is not active; else the API may just be slower than the books.
-func (r *reporter) stateOfStranger(uid string) (v1alpha1.PodState, waiting) {
-	first, seen := r.firstSeen[uid]
+// stateOfStranger judges a pod that the API has not told of. If every active pod of the kubelet is
+// one that the API knows, the stranger is not active; else the API may just be slower than the
+// books.
+func (r *reporter) stateOfStranger(uid string) (v1alpha1.PodState, pending) {
+	first, seen := r.history.firstSeen[uid]
 	fresh := !seen || r.now.Sub(first) < strangerPatience
 	if fresh {
 		return v1alpha1.PodUnknown, arriving
@@ -159,14 +128,14 @@ func (r *reporter) stateOfStranger(uid string) (v1alpha1.PodState, waiting) {
 		return v1alpha1.PodUnknown, ending
 	}
 	if r.active == nil {
-		return v1alpha1.PodUnknown, settled
+		return v1alpha1.PodUnknown, steady
 	}
 	for key, n := range r.active {
 		if n > r.alive[key] {
 			return v1alpha1.PodUnknown, ending
 		}
 	}
-	return v1alpha1.PodEnded, settled
+	return v1alpha1.PodEnded, steady
 }
 
 // strangerPatience is how long the API may be behind the books.

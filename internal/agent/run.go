@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 )
 
-// Run runs an agent until ctx ends; that is no error. It returns early only when the options are wrong or the kubelet's root
-// directory cannot be watched: everything else is tried again.
+// Run runs an agent until ctx ends; that is no error. It returns early only when the options are
+// wrong or the kubelet's root directory cannot be watched: everything else is tried again.
 func Run(ctx context.Context, opts Options) error {
 	a, err := newAgent(opts)
 	if err != nil {
@@ -57,6 +57,7 @@ func Run(ctx context.Context, opts Options) error {
 // agent wires a mirror to a node and an API server.
 type agent struct {
 	opts    Options
+	api     API
 	mirror  *mirror
 	socket  *PodResources // nil: cannot be asked
 	pods    cache.SharedIndexInformer
@@ -87,17 +88,19 @@ func newAgent(opts Options) (*agent, error) {
 	if err := a.follow(book); err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	a.mirror = a.newMirror(book)
-	a.mirror.api = &Cluster{
-		node: opts.Node, dynamic: dyn, metadata: meta, leases: client.CoordinationV1().Leases(opts.Namespace), every: opts.Heartbeat, owner: a.node,
+	a.api = &Cluster{
+		node: opts.Node, dynamic: dyn, metadata: meta, leases: client.CoordinationV1().Leases(opts.Namespace),
+		every: opts.Heartbeat, owner: a.node,
 	}
+	a.mirror = a.newMirror(a.api, book)
 	if opts.PodResources != NoPodResources {
 		if a.socket, err = DialPodResources(opts.PodResources); err != nil {
 			return nil, err
 		}
 		// The kubelet may have started just before the agent, as after a reboot of the node.
-		a.mirror.kubelet, a.mirror.absent = a.socket, true
-		a.mirror.age = func() time.Duration { return kubeletAge(opts.Root) }
+		a.mirror.kubelet = a.socket
+		a.mirror.presence.is(false)
+		a.mirror.presence.age = func() time.Duration { return kubeletAge(opts.Root) }
 	}
 	if opts.Metrics != nil {
 		for _, c := range a.mirror.metrics.collectors() {
@@ -109,26 +112,35 @@ func newAgent(opts Options) (*agent, error) {
 	return a, nil
 }
 
-func (a *agent) newMirror(book *podBook) *mirror {
-	root := os.DirFS(a.opts.Root)
-	m := &mirror{
-		node: a.opts.Node, machine: a.opts.machine(), config: a.opts.Config, version: a.opts.KubeletVersion, pods: book, nodeObject: a.node, now: a.opts.Now,
-		read:        func() (kubeletstate.Raw, error) { return kubeletstate.ReadRaw(root) },
-		preferences: a.opts.Preferences, minInterval: a.opts.MinInterval, amounts: a.opts.Amounts, log: a.opts.Log.With("node", a.opts.Node),
-		configEvery: a.opts.Rescan,
-		devices:     newDeviceBook(), firstSeen: map[string]time.Time{}, last: map[string]int{}, backoff: newBackoff(), look: newLook(),
+func (a *agent) newMirror(api API, book *podBook) *mirror {
+	o := &a.opts
+	log := o.Log.With("node", o.Node)
+	say := newComplaints(log)
+	out := &publisher{
+		name: o.Node, node: a.node, api: api, now: o.Now, least: o.MinInterval, log: log, backoff: newBackoff(),
 	}
-	if a.opts.Machine == "" {
-		m.pulse = SysPulse(os.DirFS(a.opts.SysRoot))
+	if o.Amounts {
+		out.amounts = &amountsWriter{running: book.running}
 	}
-	m.metrics = newMetrics(func() float64 {
-		at, _ := m.holds()
+	out.metrics = newMetrics(func() float64 {
+		at, _ := out.vouch.holds()
 		if at.IsZero() {
 			return -1
 		}
-		return seconds(a.opts.Now().Sub(at))
+		return seconds(o.Now().Sub(at))
 	})
-	return m
+	around := &surroundings{
+		now: o.Now, machine: o.machine(), config: o.Config, version: o.KubeletVersion, every: o.Rescan, say: say, attempts: newLook(),
+	}
+	if o.Machine == "" {
+		around.fingerprint = MachineFingerprint(os.DirFS(o.SysRoot))
+	}
+	root := os.DirFS(o.Root)
+	return &mirror{
+		now: o.Now, books: &checkpoints{read: func() (kubeletstate.Raw, error) { return kubeletstate.ReadRaw(root) }},
+		node: a.node, pods: book, around: around, presence: &presence{now: o.Now}, devices: newDeviceBook(o.Preferences),
+		history: newHistory(), out: out, say: say, metrics: out.metrics,
+	}
 }
 
 // informers watch the node's own objects alone.
@@ -190,20 +202,20 @@ func (a *agent) loop(ctx context.Context, files *fileEvents, config *configWatch
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	pulse := time.NewTicker(pulsePeriod)
-	defer pulse.Stop()
-	look := time.NewTimer(pulsePeriod)
+	machine := time.NewTicker(lookPeriod)
+	defer machine.Stop()
+	look := time.NewTimer(lookPeriod)
 	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-pulse.C:
+		case <-machine.C:
 			if !a.mirror.lookAround(ctx) {
 				continue
 			}
 		case <-config.Changed:
-			look.Reset(a.mirror.configTouched())
+			look.Reset(a.mirror.around.configTouched())
 			continue
 		case <-look.C:
 			if !a.mirror.lookAround(ctx) {
@@ -216,17 +228,17 @@ func (a *agent) loop(ctx context.Context, files *fileEvents, config *configWatch
 		case <-a.changed:
 		case <-timer.C:
 		}
-		next := a.mirror.step(ctx)
-		if next == 0 {
-			next = a.opts.Rescan
+		n := a.mirror.step(ctx)
+		if n == settled {
+			n = again(a.opts.Rescan)
 		}
-		timer.Reset(next)
+		timer.Reset(n.after)
 	}
 }
 
 // kubeletIs takes note that the kubelet has gone, or is there.
 func (a *agent) kubeletIs(there bool) {
-	a.mirror.kubeletIs(there)
+	a.mirror.presence.is(there)
 	poke(a.changed)
 }
 
@@ -248,9 +260,10 @@ func (a *agent) heartbeats(ctx context.Context) {
 // firstBeatPoll is how often to look whether there is a report to vouch for yet.
 const firstBeatPoll = 100 * time.Millisecond
 
-// beat returns when to beat again. A report that has not been found to hold for two rescans is not vouched for.
+// beat returns when to beat again. A report that has not been found to hold for two rescans is not
+// vouched for.
 func (a *agent) beat(ctx context.Context, failures *backoff) time.Duration {
-	at, sequence := a.mirror.holds()
+	at, sequence := a.mirror.out.vouch.holds()
 	now := a.opts.Now()
 	switch {
 	case at.IsZero():
@@ -258,7 +271,7 @@ func (a *agent) beat(ctx context.Context, failures *backoff) time.Duration {
 	case now.Sub(at) > 2*a.opts.Rescan+time.Second:
 		return a.opts.Heartbeat
 	}
-	err := a.mirror.api.Heartbeat(ctx, sequence, now)
+	err := a.api.Heartbeat(ctx, sequence, now)
 	a.mirror.metrics.heartbeats.WithLabelValues(result(err)).Inc()
 	if err != nil {
 		a.opts.Log.Warn("cannot send a heartbeat", "node", a.opts.Node, "error", err)

@@ -18,14 +18,17 @@ import (
 type fileEvents struct {
 	// Changed receives when a checkpoint may have been replaced. One pending event is enough.
 	Changed chan struct{}
-	// Restarted receives when the kubelet has (re)started: it makes the socket of its device manager anew.
+	// Restarted receives when the kubelet has (re)started: it makes the socket of its device
+	// manager anew.
 	Restarted chan struct{}
 }
 
-// kubeletSocket is made by the kubelet when it starts (pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go).
+// kubeletSocket is made by the kubelet when it starts
+// (pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go).
 const kubeletSocket = "kubelet.sock"
 
-// watchFiles watches the directories of the checkpoints, which are replaced by renaming. The returned function stops it.
+// watchFiles watches the directories of the checkpoints, which are replaced by renaming. The
+// returned function stops it.
 func watchFiles(root string) (*fileEvents, func() error, error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -75,8 +78,9 @@ func (f *fileEvents) handle(w *fsnotify.Watcher, e fsnotify.Event, devices strin
 	}
 }
 
-// kubeletAge is how long ago the kubelet that runs made its socket, just before it admits its first pods; 0 while nobody listens
-// there, as when the kubelet before it was killed and this one still waits for its runtime.
+// kubeletAge is how long ago the kubelet that runs made its socket, just before it admits its first
+// pods; 0 while nobody listens there, as when the kubelet before it was killed and this one still
+// waits for its runtime.
 func kubeletAge(root string) time.Duration {
 	path := filepath.Join(root, filepath.Dir(kubeletstate.DeviceFile), kubeletSocket)
 	conn, err := net.Dial("unix", path)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 
@@ -11,54 +12,63 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// unwritten is what running containers hold and the kubelet's checkpoint lacks. Of an admission and a plugin that reports its devices
-// at the same moment the older half can be written last, as with resources (deviceBook.unlisted).
-type unwritten struct {
-	// The kubelet was asked when its checkpoint was file and lacked these, ascending and without devices; file is nil while it has not
-	// been asked.
+// missingAllocations are what running containers hold and the kubelet's checkpoint lacks. Of an
+// admission and a plugin that reports its devices at the same moment the older half can be written
+// last, as with resources (deviceBook.unlisted).
+type missingAllocations struct {
+	// The kubelet was asked when its checkpoint was file and lacked these, ascending and without
+	// devices; file is nil while it has not been asked.
 	file  []byte
 	lacks []kubeletstate.DeviceEntry
 	// found is its answer.
 	found []kubeletstate.DeviceEntry
 }
 
-// recall adds to the books what the checkpoint lacks. The kubelet is asked only if it lacks something. While it starts it may not have
-// read its own checkpoint: then what it says counts, and what it leaves out does not.
-func (m *mirror) recall(ctx context.Context, file []byte, s *sighting) {
+// recall adds to the books what the checkpoint lacks. The kubelet is asked only if it lacks
+// something. While it starts it may not have read its own checkpoint: then what it says counts, and
+// what it leaves out does not.
+func (a *missingAllocations) recall(ctx context.Context, m *mirror, s *sighting) {
 	lacks := m.lacking(s)
-	u := &m.unwritten
-	if asked := u.file != nil && bytes.Equal(u.file, file) && slices.EqualFunc(u.lacks, lacks, same); !asked && len(lacks) > 0 && m.kubelet != nil {
+	if !a.asked(m.books.raw.Devices, lacks) && len(lacks) > 0 && m.kubelet != nil {
 		held, err := m.kubelet.Held(ctx)
-		m.complain(&m.withheld, "the kubelet does not tell which devices its pods hold", err)
+		m.say.about(topicHolders, err)
 		if err == nil {
-			found := answers(lacks, held, s.pods)
-			if s.booting {
-				file, found = nil, append(found, except(u.found, found)...)
-			}
-			*u = unwritten{file, lacks, found}
+			a.learn(m.books.raw.Devices, lacks, answers(lacks, held, s.pods), s.booting)
 		}
 	}
-	for _, e := range u.found {
+	for _, e := range a.found {
 		if _, ok := slices.BinarySearchFunc(lacks, e, kubeletstate.DeviceEntry.Compare); ok {
-			s.state.Devices.Give(e)
+			m.books.state.Devices.Give(e)
 		}
 	}
+}
+
+func (a *missingAllocations) asked(file []byte, lacks []kubeletstate.DeviceEntry) bool {
+	return a.file != nil && bytes.Equal(a.file, file) && slices.EqualFunc(a.lacks, lacks, same)
+}
+
+func (a *missingAllocations) learn(file []byte, lacks, found []kubeletstate.DeviceEntry, booting bool) {
+	if booting {
+		file, found = nil, append(found, except(a.found, found)...)
+	}
+	*a = missingAllocations{file, lacks, found}
 }
 
 // same says whether two entries are of one resource of one container.
 func same(a, b kubeletstate.DeviceEntry) bool { return a.Compare(b) == 0 }
 
-// lacking are the entries that the checkpoint should have for running pods that ask for registered resources, and has not: ascending,
-// without devices. Init containers that end are left out: the kubelet does not tell what they hold.
+// lacking are the entries that the checkpoint should have for running pods that ask for registered
+// resources, and has not: ascending, without devices. Init containers that end are left out: the
+// kubelet does not tell what they hold.
 func (m *mirror) lacking(s *sighting) []kubeletstate.DeviceEntry {
-	if s.state.Devices == nil {
+	written := m.books.state.Devices
+	if written == nil {
 		return nil
 	}
-	registered := m.devices.healthy(s.state.Devices)
-	r := reporter{sighting: s}
+	registered := m.devices.healthy(written)
 	var out []kubeletstate.DeviceEntry
 	for uid, f := range s.pods {
-		if !r.admittedAlive(uid) {
+		if !s.admittedAlive(uid) {
 			continue
 		}
 		for _, c := range f.containers {
@@ -67,7 +77,7 @@ func (m *mirror) lacking(s *sighting) []kubeletstate.DeviceEntry {
 					continue
 				}
 				e := kubeletstate.DeviceEntry{PodUID: uid, Container: c.name, Resource: resource}
-				if _, written := slices.BinarySearchFunc(s.state.Devices.Entries, e, kubeletstate.DeviceEntry.Compare); !written {
+				if _, has := slices.BinarySearchFunc(written.Entries, e, kubeletstate.DeviceEntry.Compare); !has {
 					out = append(out, e)
 				}
 			}
@@ -78,7 +88,9 @@ func (m *mirror) lacking(s *sighting) []kubeletstate.DeviceEntry {
 }
 
 // answers picks what the kubelet says of what is lacking.
-func answers(lacks []kubeletstate.DeviceEntry, held map[string][]kubeletstate.DeviceEntry, pods map[string]podFacts) []kubeletstate.DeviceEntry {
+func answers(
+	lacks []kubeletstate.DeviceEntry, held map[string][]kubeletstate.DeviceEntry, pods map[string]podFacts,
+) []kubeletstate.DeviceEntry {
 	var out []kubeletstate.DeviceEntry
 	for _, l := range lacks {
 		f := pods[l.PodUID]
@@ -98,7 +110,8 @@ func except(entries, others []kubeletstate.DeviceEntry) []kubeletstate.DeviceEnt
 	})
 }
 
-// heldOf reads the kubelet's answer. Of pods that share a name nobody can tell which is meant, and none is told of.
+// heldOf reads the kubelet's answer. Of pods that share a name nobody can tell which is meant, and
+// none is told of.
 func heldOf(pods []*podresources.PodResources) map[string][]kubeletstate.DeviceEntry {
 	out := map[string][]kubeletstate.DeviceEntry{}
 	for _, pod := range pods {
@@ -114,7 +127,7 @@ func heldOf(pods []*podresources.PodResources) map[string][]kubeletstate.DeviceE
 				for _, d := range devices {
 					e.Devices = append(e.Devices, kubeletstate.HeldDevice{ID: d.ID, NUMA: d.NUMA})
 				}
-				slices.SortFunc(e.Devices, func(a, b kubeletstate.HeldDevice) int { return compareIDs(a.ID, b.ID) })
+				slices.SortFunc(e.Devices, func(a, b kubeletstate.HeldDevice) int { return cmp.Compare(a.ID, b.ID) })
 				out[key] = append(out[key], e)
 			}
 		}

@@ -36,7 +36,8 @@ func (w *world) wantHolders(want ...string) {
 	}
 }
 
-// onDevice is a running pod whose containers main and, if it is to end at once, first ask for a device.
+// onDevice is a running pod whose containers main and, if it is to end at once, first ask for a
+// device.
 func (w *world) onDevice(uid string, first bool) *corev1.Pod {
 	pod := w.pod(uid, corev1.PodRunning)
 	limits := corev1.ResourceList{"x.y/d": resource.MustParse("1"), "x.y/none": resource.MustParse("0"), "x.y/other": resource.MustParse("1"), "cpu": resource.MustParse("1")}
@@ -53,7 +54,8 @@ func held(container, id string) []kubeletstate.DeviceEntry {
 	return []kubeletstate.DeviceEntry{{Container: container, Resource: "x.y/d", Devices: []kubeletstate.HeldDevice{{ID: id, NUMA: 1}}}}
 }
 
-// TestAllocationThatTheCheckpointLacks: a plugin reports its devices while a pod is given one, and what was gathered before is written last.
+// TestAllocationThatTheCheckpointLacks: a plugin reports its devices while a pod is given one, and
+// what was gathered before is written last.
 func TestAllocationThatTheCheckpointLacks(t *testing.T) {
 	w := newWorld(t)
 	w.devices(bothDevices)
@@ -88,8 +90,9 @@ func TestAllocationThatTheCheckpointLacks(t *testing.T) {
 	w.wantReady("Consistent", "")
 }
 
-// TestAllocationThatNobodyKnows: a kubelet that starts over a checkpoint that lacks what it gave has lost it for good, and gives it
-// to the next. While it starts, what it leaves out does not count.
+// TestAllocationThatNobodyKnows: a kubelet that starts over a checkpoint that lacks what it gave
+// has lost it for good, and gives it to the next. While it starts, what it leaves out does not
+// count.
 func TestAllocationThatNobodyKnows(t *testing.T) {
 	w := newWorld(t)
 	w.devices(bothDevices)

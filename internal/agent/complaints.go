@@ -1,0 +1,38 @@
+package agent
+
+import "log/slog"
+
+// topic is something that can fail many times a second and is worth one line.
+type topic string
+
+// The topics, in the words of their log lines.
+const (
+	topicPlatform    topic = "cannot report yet"
+	topicActive      topic = "the kubelet does not tell its active pods; going by time"
+	topicMachine     topic = "the machine has changed and cannot be read"
+	topicDescription topic = "the kubelet does not describe its devices"
+	topicHolders     topic = "the kubelet does not tell which devices its pods hold"
+)
+
+// complaints logs what fails time and again once, and once that it is over. One goroutine uses it.
+type complaints struct {
+	log  *slog.Logger
+	last map[topic]string // errors that were logged and are not over
+}
+
+func newComplaints(log *slog.Logger) *complaints {
+	return &complaints{log: log, last: map[topic]string{}}
+}
+
+// about logs an error that is another than the last of its topic; nil says that all is well.
+func (c *complaints) about(t topic, err error) {
+	said := c.last[t]
+	switch {
+	case err == nil && said != "":
+		delete(c.last, t)
+		c.log.Info("over: " + string(t))
+	case err != nil && err.Error() != said:
+		c.last[t] = err.Error()
+		c.log.Warn(string(t), "error", err)
+	}
+}

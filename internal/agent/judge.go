@@ -1,0 +1,207 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/placement"
+)
+
+// verdict is what is to be published of one moment.
+type verdict struct {
+	platform *platform
+	drift    drift
+	// outcome is the report; nil where the books cannot be put into one.
+	outcome *outcome
+	// reason is that of the Ready condition; problem is nil if the report may be relied on.
+	reason  string
+	problem error
+	// underWay: the kubelet may be in the middle of a change, so that a contradiction need not
+	// last.
+	underWay bool
+}
+
+// judge says what to publish. It is a pure function of what was seen.
+func judge(s *sighting) verdict {
+	v := verdict{platform: s.platform, drift: s.drift, underWay: s.underWay()}
+	if err := s.books.Check(); err != nil {
+		v.reason, v.problem = v1alpha1.ReasonContradiction, err
+		return v
+	}
+	out, err := makeReport(s)
+	if err != nil {
+		v.reason, v.problem = v1alpha1.ReasonUnsupported, err
+		return v
+	}
+	out.snapshot.Devices = s.pools
+	v.outcome = &out
+	v.reason, v.problem = s.rely(&out)
+	return v
+}
+
+// rely says whether a report may be relied on. What keeps the kubelet itself from starting comes
+// first: it explains books that are not there.
+func (s *sighting) rely(out *outcome) (reason string, problem error) {
+	books := s.books.policiesAgree(&s.platform.spec.Config)
+	switch {
+	case s.platform.problem != nil:
+		return v1alpha1.ReasonUnsupported, also(s.platform.problem, books)
+	case s.memory != nil:
+		return v1alpha1.ReasonContradiction, s.memory
+	case books != nil:
+		return v1alpha1.ReasonContradiction, books
+	}
+	if err := s.gone(); err != nil {
+		return v1alpha1.ReasonMachineChanged, err
+	}
+	if len(s.undescribed) > 0 {
+		return v1alpha1.ReasonDevicesUnknown, &unknownDevices{s.undescribed}
+	}
+	if len(out.arriving) > 0 {
+		return v1alpha1.ReasonAdmissionUnfinished, &unfinished{out.arriving}
+	}
+	if _, err := s.platform.model.StateOf(&out.snapshot); err != nil {
+		return v1alpha1.ReasonContradiction, s.withRemedy(err)
+	}
+	return v1alpha1.ReasonConsistent, nil
+}
+
+// also adds a second problem to the first.
+func also(first, second error) error {
+	if second == nil {
+		return first
+	}
+	return fmt.Errorf("%w; %w", first, second)
+}
+
+// gone says what the kubelet may still hand out to a pod for its own though it is no longer there.
+// A kubelet that pins nothing promises nothing.
+func (s *sighting) gone() error {
+	c := &s.platform.spec.Config
+	d := s.drift
+	if cpus := s.books.offline(s.offline); !cpus.IsEmpty() {
+		d.cpus = true
+		d.lost = append(d.lost, fmt.Sprintf("%s has CPUs %v, which are offline", kubeletstate.CPUFile, cpus))
+	}
+	if len(d.lost) == 0 || c.CPUManagerPolicy != "static" && c.MemoryManagerPolicy != "Static" {
+		return nil
+	}
+	return &outdated{d.lost, d.remedy(c)}
+}
+
+// withRemedy adds to a contradiction what helps where the kubelet is away. It writes what is left
+// over and what a container gets one after the other, and does not start over checkpoints of which
+// it could write but one (validateState of pkg/kubelet/cm/cpumanager/policy_static.go and
+// pkg/kubelet/cm/memorymanager/policy_static.go). Of devices it starts over any.
+func (s *sighting) withRemedy(err error) error {
+	wrong := (*placement.StateError)(nil)
+	if !s.booting || !errors.As(err, &wrong) {
+		return err
+	}
+	var file string
+	switch field := wrong.Field; {
+	case strings.HasPrefix(field, "memory"), strings.HasSuffix(field, "memory"):
+		file = kubeletstate.MemoryFile
+	case field == "sharedCPUs", strings.HasSuffix(field, "cpus"):
+		file = kubeletstate.CPUFile
+	default:
+		return err
+	}
+	return fmt.Errorf("%w; a kubelet that was killed between two writes does not start over this: "+
+		"drain the node, stop the kubelet, remove %s, start the kubelet", err, file)
+}
+
+// underWay says whether the kubelet may be admitting a pod, or taking back what one held: both take
+// it several writes, and seconds where its disk is slow.
+func (s *sighting) underWay() bool {
+	if s.away {
+		return false
+	}
+	for uid, f := range s.pods {
+		if f.ended.IsZero() && !s.admitted(uid) || !f.ended.IsZero() && s.holders[uid] {
+			return true
+		}
+	}
+	return false
+}
+
+// unknownDevices says that nobody has described registered devices.
+type unknownDevices struct{ ids []string }
+
+func (e *unknownDevices) Error() string {
+	return fmt.Sprintf("%d registered devices are not described, %s among them: want the kubelet's PodResources socket",
+		len(e.ids), e.ids[0])
+}
+
+// unfinished says that the kubelet is still admitting pods.
+type unfinished struct{ uids []string }
+
+func (e *unfinished) Error() string {
+	return fmt.Sprintf("the kubelet has been admitting pods for more than %v: %s", arrivalLimit, strings.Join(e.uids, ", "))
+}
+
+const (
+	// settleTime lies between two readings that must be equal.
+	settleTime = 5 * time.Millisecond
+	// tornLimit is how long a contradiction may be a change that nobody else tells of.
+	tornLimit = time.Second
+	// slowLimit is how long it may be the change that a pod brings about. One write of a checkpoint
+	// takes a slow disk hundreds of milliseconds, and an admission takes several.
+	slowLimit = 10 * time.Second
+	// arrivalPoll and arrivalLimit: how often, and for how long, to look for the end of an
+	// admission. The kubelet takes seconds for machines with 8 NUMA nodes.
+	arrivalPoll  = 25 * time.Millisecond
+	arrivalLimit = 60 * time.Second
+	// endPoll is how often to ask whether a pod that has ended is still active.
+	endPoll = 200 * time.Millisecond
+)
+
+// patience waits for what is about to change by itself before anybody is told.
+type patience struct {
+	torn    time.Time // since when the books contradict one another; zero: they do not
+	arrival time.Time // since when a pod is on its way in; zero: none is
+}
+
+// hold says why a verdict is not published yet.
+type hold int
+
+const (
+	noHold hold = iota
+	// forArrival: a pod is on its way in. The last report and the pods bound since still tell the
+	// truth.
+	forArrival
+	// forBooks: the books contradict one another.
+	forBooks
+)
+
+// with says whether to wait, and when to look again.
+func (p *patience) with(v *verdict, now time.Time) (hold, next) {
+	if v.outcome != nil && len(v.outcome.arriving) > 0 {
+		if p.arrival.IsZero() {
+			p.arrival = now
+		}
+		if now.Sub(p.arrival) < arrivalLimit {
+			return forArrival, again(arrivalPoll)
+		}
+	} else if v.outcome != nil {
+		p.arrival = time.Time{}
+	}
+	if v.reason != v1alpha1.ReasonContradiction {
+		p.torn = time.Time{}
+		return noHold, settled
+	}
+	if p.torn.IsZero() {
+		p.torn = now
+	}
+	switch passed := now.Sub(p.torn); {
+	case passed < tornLimit:
+		return forBooks, again(settleTime)
+	case passed < slowLimit && v.underWay:
+		return forBooks, again(arrivalPoll)
+	}
+	return noHold, settled
+}

@@ -1,0 +1,153 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// sighting is all that a report is made of: one moment of the node.
+type sighting struct {
+	now      time.Time
+	books    *checkpoints
+	platform *platform
+	// memory is why the memory that the kubelet has written down is not the platform's; nil if it
+	// is.
+	memory error
+	drift  drift
+	// offline are the CPUs that were offline when the agent started, and still are.
+	offline topology.CPUSet
+	// holders are the pods that hold something, by the kubelet's UID; pods are those that the API
+	// knows.
+	holders map[string]bool
+	pods    map[string]podFacts
+	// active counts the kubelet's active pods by namespace/name; nil where the kubelet cannot be
+	// asked.
+	active map[string]int
+	// booting: the kubelet is gone, or may not have read its pods yet since it is back. One that
+	// starts admits the first pods before it clears away what ended pods hold
+	// (docs/kubelet-defects.md). away: it is gone.
+	booting, away bool
+	history       history
+	// pools are the devices; undescribed are healthy ones of which nobody has told the NUMA nodes.
+	pools       []placement.DevicePool
+	undescribed []string
+}
+
+// history is what the agent remembers from one report to the next.
+type history struct {
+	// firstSeen is when the agent first found a pod in the books that it knows nothing of.
+	firstSeen map[string]time.Time
+	// last is the position of pods in the last report, by the kubelet's UID.
+	last map[string]int
+}
+
+func newHistory() history {
+	return history{firstSeen: map[string]time.Time{}, last: map[string]int{}}
+}
+
+func (s *sighting) admitted(uid string) bool {
+	if admitted, told := s.books.Admitted(uid); told {
+		return admitted
+	}
+	f, ok := s.pods[uid]
+	return ok && f.acknowledged && !f.refused
+}
+
+func (s *sighting) admittedAlive(uid string) bool {
+	f := s.pods[uid]
+	return f.ended.IsZero() && s.admitted(uid)
+}
+
+// sight gathers what a report is made of. The kubelet is asked only if the answer matters.
+func (m *mirror) sight(ctx context.Context) *sighting {
+	state := &m.books.state
+	m.pods.admit(func(uid string) bool { admitted, told := m.books.Admitted(uid); return admitted && told })
+	s := &sighting{
+		now: m.now(), books: m.books, holders: m.books.holders(), pods: m.pods.all(),
+		booting: m.presence.booting(), away: m.presence.away(), history: m.history,
+	}
+	s.memory = m.around.recall(state.Memory)
+	s.platform, s.drift, s.offline = m.around.platform, m.around.drift(), m.around.offline()
+	s.active = m.askActive(ctx, s)
+	m.missing.recall(ctx, m, s)
+	capacity := capacityOf(m.node())
+	m.describe(ctx, capacity)
+	s.pools, s.undescribed = m.devices.pools(state.Devices, capacity)
+	return s
+}
+
+// askActive asks for the kubelet's active pods if one that holds something has ended, or is
+// unknown.
+func (m *mirror) askActive(ctx context.Context, s *sighting) map[string]int {
+	ask := false
+	for uid := range s.holders {
+		f, known := s.pods[uid]
+		if !known && s.history.firstSeen[uid].IsZero() {
+			s.history.firstSeen[uid] = s.now
+		}
+		ask = ask || !known || !f.ended.IsZero()
+	}
+	if !ask || m.kubelet == nil {
+		return nil
+	}
+	active, err := m.kubelet.ActivePods(ctx)
+	m.say.about(topicActive, err)
+	if err != nil {
+		return nil
+	}
+	return active
+}
+
+// describe asks for the topology of devices when plugins have told the kubelet something new.
+func (m *mirror) describe(ctx context.Context, capacity map[string]int64) {
+	b, s := m.devices, m.books.state.Devices
+	if s == nil || m.kubelet == nil {
+		return
+	}
+	beyond := unregistered(s, capacity)
+	fresh := b.described == nil || !bytes.Equal(b.described, m.books.raw.Devices) || !slices.Equal(b.beyond, beyond)
+	if !fresh && !b.unknown(s) {
+		return
+	}
+	devices, err := m.kubelet.Devices(ctx)
+	m.say.about(topicDescription, err)
+	if err != nil {
+		return
+	}
+	for resource, list := range devices {
+		b.learn(resource, list...)
+	}
+	b.compare(s, devices)
+	b.described, b.beyond = m.books.raw.Devices, beyond
+}
+
+func capacityOf(node *corev1.Node) map[string]int64 {
+	out := map[string]int64{}
+	if node != nil {
+		for name, q := range node.Status.Capacity {
+			out[string(name)] = q.Value()
+		}
+	}
+	return out
+}
+
+// tidy forgets pods that nobody names any more, and remembers the order of the others.
+func (m *mirror) tidy(s *sighting, out *outcome) {
+	m.pods.forget(func(uid string) bool { return s.holders[uid] })
+	for uid := range m.history.firstSeen {
+		if !s.holders[uid] {
+			delete(m.history.firstSeen, uid)
+		}
+	}
+	m.history.last = make(map[string]int, len(out.order))
+	for i, uid := range out.order {
+		m.history.last[uid] = i
+	}
+}

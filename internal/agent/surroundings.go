@@ -1,0 +1,216 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// A kubelet reads its machine and its configuration once, when it starts (pkg/kubelet/kubelet.go,
+// cachedMachineInfo): it goes on handing out a CPU that has been taken offline, and it never sees
+// huge pages that were added. The agent looks on its behalf.
+
+// lookPeriod is how often the agent looks whether the machine is still the same: the API shall show
+// a change within a second, and reading the machine anew and writing the report need time too. A
+// look reads a dozen small files of sysfs.
+const lookPeriod = 300 * time.Millisecond
+
+// configSettle is how long the files of a configuration are left alone after a change: who writes
+// one may not be done.
+const configSettle = 50 * time.Millisecond
+
+// configDoubt is after how long a configuration that cannot be read is read again, before anybody
+// is told: whoever writes it may write slowly.
+const configDoubt = time.Second
+
+// MachineFingerprint returns a source of what may change under a kubelet: the online CPUs and NUMA
+// nodes, and the huge pages of each node. Two texts that are equal say that nothing did. What
+// cannot be read is left out.
+func MachineFingerprint(fsys fs.FS) func() string {
+	return func() string {
+		const system = "sys/devices/system"
+		names := []string{system + "/cpu/online", system + "/node/online"}
+		pools, err := fs.Glob(fsys, system+"/node/node*/hugepages/hugepages-*/nr_hugepages")
+		if err != nil {
+			pools = nil // the pattern is well-formed
+		}
+		var b strings.Builder
+		for _, name := range append(names, pools...) {
+			if data, err := fs.ReadFile(fsys, name); err == nil {
+				fmt.Fprintf(&b, "%s %s", path.Dir(name), data)
+			}
+		}
+		return b.String()
+	}
+}
+
+// surroundings are the machine and the configuration that the kubelet found when it started, and
+// what it would find if it started now.
+type surroundings struct {
+	now         clock
+	machine     MachineSource
+	config      ConfigSource
+	version     string        // of the kubelet; "": as the Node object says
+	fingerprint func() string // what may change under a kubelet; nil: nothing
+	every       time.Duration // how often to look whether the configuration has changed
+	say         *complaints
+
+	platform        *platform // what the kubelet found; nil until it is known
+	present         present
+	lastFingerprint string    // of the machine that platform or present has
+	configSeen      time.Time // when the configuration was last looked at
+	configDue       time.Time // when to look at it because a file has changed; zero: no file has
+	// configDoubted: it could not be read the last time, and nobody has been told yet.
+	configDoubted bool
+	attempts      backoff // between attempts to find out machine and configuration
+}
+
+// present is what a kubelet would see if it started now; nil where nothing says that it differs.
+type present struct {
+	view   *placement.KubeletView
+	config *kubeletv1beta1.KubeletConfiguration
+	// unread is why the configuration on disk cannot be read, and unseen why the changed machine
+	// cannot; "" if it can.
+	unread, unseen string
+}
+
+// find makes sure that the platform is known. The error comes with the time to the next attempt.
+func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error) {
+	if a.platform != nil {
+		return settled, nil
+	}
+	if node == nil {
+		return again(endPoll), errNoNode
+	}
+	if a.fingerprint != nil {
+		a.lastFingerprint = a.fingerprint()
+	}
+	version := a.version
+	if version == "" {
+		version = node.Status.NodeInfo.KubeletVersion
+	}
+	p, err := discover(ctx, a.machine, a.config, version)
+	if err != nil {
+		return again(a.attempts.Step()), err
+	}
+	a.platform, a.present = &p, present{view: p.spec.View, config: p.config}
+	a.configSeen, a.configDue, a.attempts = a.now(), time.Time{}, newLook()
+	return settled, nil
+}
+
+// forget has all found out anew: another kubelet has started.
+func (a *surroundings) forget() { a.platform, a.attempts = nil, newLook() }
+
+// recall gives the platform the memory that the kubelet saw when it started, which its memory
+// manager has written down.
+func (a *surroundings) recall(s *kubeletstate.MemoryState) error {
+	p, err := a.platform.withMemoryOf(s)
+	a.platform = &p
+	return err
+}
+
+// look reads what may have changed under the kubelet. It says whether that is news.
+func (a *surroundings) look(ctx context.Context) bool {
+	if a.platform == nil {
+		return false
+	}
+	before := a.present
+	a.lookAtMachine()
+	now := a.now()
+	if now.Sub(a.configSeen) >= a.every || !a.configDue.IsZero() && !now.Before(a.configDue) {
+		a.configSeen, a.configDue = now, time.Time{}
+		a.lookAtConfig(ctx)
+	}
+	is := &a.present
+	return is.view != before.view || is.unseen != before.unseen || is.unread != before.unread ||
+		len(changedSettings(before.config, is.config)) > 0
+}
+
+func (a *surroundings) lookAtMachine() {
+	if a.fingerprint == nil {
+		return
+	}
+	fingerprint := a.fingerprint()
+	if fingerprint == a.lastFingerprint {
+		a.present.unseen = ""
+		a.say.about(topicMachine, nil)
+		return
+	}
+	var view *placement.KubeletView
+	machine, err := a.machine()
+	if err == nil {
+		view, err = placement.ViewOf(machine)
+	}
+	a.say.about(topicMachine, err)
+	if err != nil { // what is known to have changed stays so
+		a.present.unseen = err.Error()
+		return
+	}
+	a.present.view, a.present.unseen, a.lastFingerprint = view, "", fingerprint
+}
+
+func (a *surroundings) lookAtConfig(ctx context.Context) {
+	config, err := a.presentConfig(ctx)
+	switch {
+	case err == nil:
+		a.present.config, a.present.unread, a.configDoubted = config, "", false
+	case a.config.paths == configPaths{}: // the kubelet that would tell is away
+	case a.configDoubted || a.present.unread != "":
+		a.present.unread = err.Error()
+	default:
+		a.configDoubted, a.configDue = true, a.now().Add(configDoubt)
+	}
+}
+
+// configTouched notes that a file of the configuration has changed. It returns after how long to
+// look around.
+func (a *surroundings) configTouched() time.Duration {
+	a.configDue = a.now().Add(configSettle)
+	return configSettle
+}
+
+// presentConfig is the configuration as a kubelet that starts now would read it. It cannot be read
+// while it is written.
+func (a *surroundings) presentConfig(ctx context.Context) (*kubeletv1beta1.KubeletConfiguration, error) {
+	raw, err := a.config.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	release, err := wire.ParseKubeletVersion(a.platform.spec.KubeletVersion)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = wire.Config(raw, wire.Kubelet{Version: release, MemoryBytes: a.platform.memoryBytes}); err != nil {
+		return nil, err
+	}
+	return raw, nil
+}
+
+// drift is what has changed since the kubelet started.
+func (a *surroundings) drift() drift {
+	then := machineAndConfig{a.platform.spec.View, a.platform.config}
+	d := driftOf(then, machineAndConfig{a.present.view, a.present.config})
+	d.unread = a.present.unread
+	if a.present.unseen != "" {
+		d.lost = append(d.lost, string(topicMachine)+": "+a.present.unseen)
+		d.cpus, d.memory = true, true
+	}
+	return d
+}
+
+// offline are the CPUs that were offline when the agent started, and still are.
+func (a *surroundings) offline() topology.CPUSet {
+	online := cpusOf(a.present.view)
+	return a.platform.spec.Machine.Offline.AndNot(&online)
+}
