@@ -56,7 +56,7 @@ wrong is read again before it is condemned. Exit code 1 says that something is n
 			if err := out.check(); err != nil {
 				return err
 			}
-			c := checker{stdin: cmd.InOrStdin(), pause: func() { time.Sleep(lookPause) }}
+			c := checker{stdin: cmd.InOrStdin(), pause: func() { time.Sleep(kubeletstate.LookPause) }}
 			if cmd.Flags().Changed("node") {
 				c.node = &node
 			} else if cmd.Flags().Changed("kubelet-config") || cmd.Flags().Changed(kubeletVersionFlag) {
@@ -85,34 +85,20 @@ type checker struct {
 	found []checked
 }
 
-// A kubelet writes cpu_manager_state twice for each admission (state_checkpoint.go: the shared CPUs, then the container's), and the files
-// of its managers one after the other: a look in between finds a contradiction that is none. It is one if looks looks in a row find
-// the same, out of at most maxLooks.
-const (
-	looks     = 3
-	maxLooks  = 20
-	lookPause = 100 * time.Millisecond
-)
-
 // patiently checks a path, and again where something is not sound, until it is or stays the same.
 func (c *checker) patiently(path string) error {
-	mark := len(c.found)
-	var last []checked
-	for look, same := 1, 1; ; look++ {
-		err := c.path(path)
-		found := c.found[mark:]
-		if path == "-" || err != nil || allSound(found) || look == maxLooks {
-			return err
-		}
-		if same++; !slices.Equal(found, last) {
-			same, last = 1, slices.Clone(found)
-		}
-		if same == looks {
-			return nil
-		}
-		c.found = c.found[:mark]
-		c.pause()
+	if path == "-" {
+		return c.path(path)
 	}
+	mark := len(c.found)
+	look := func() ([]checked, bool, error) {
+		c.found = c.found[:mark]
+		err := c.path(path)
+		found := slices.Clone(c.found[mark:])
+		return found, allSound(found), err
+	}
+	_, err := kubeletstate.Settle(look, slices.Equal[[]checked], c.pause)
+	return err
 }
 
 func allSound(found []checked) bool {
