@@ -120,7 +120,7 @@ func newWorld(t *testing.T) *world {
 		books:  &checkpoints{read: func() (kubeletstate.Raw, error) { return w.files, w.readErr }},
 		around: &surroundings{now: now, machine: GivenMachine(testMachine), config: config, say: say, attempts: newLook()},
 		out: &publisher{
-			name: "n1", node: node, api: w, now: now, least: 100 * time.Millisecond, log: log, metrics: metrics, backoff: newBackoff(),
+			name: "n1", node: node, api: w, now: now, pace: pace{least: 100 * time.Millisecond}, log: log, metrics: metrics, backoff: newBackoff(),
 		},
 	}
 	w.cpus("0-7", nil)

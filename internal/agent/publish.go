@@ -27,14 +27,13 @@ type publisher struct {
 	node    func() *corev1.Node // nil until known
 	api     API
 	now     clock
-	least   time.Duration // between two writes
+	pace    pace
 	amounts *amountsWriter
 	log     *slog.Logger
 	metrics *Metrics
 
 	assured   time.Time // when the API was last asked for published, or given it; zero: it is to be asked
 	published *v1alpha1.NodeTopology
-	written   time.Time // of the last write
 	// numbered is the highest number that was given to a report: one whose write failed may be in
 	// the API all the same.
 	numbered int64
@@ -42,6 +41,20 @@ type publisher struct {
 	good     wire.Report // the last that could be relied on
 	backoff  backoff
 	vouch    vouch
+}
+
+// pace keeps a distance between two writes.
+type pace struct {
+	least time.Duration
+	last  time.Time // zero before the first
+}
+
+// wait is how long to wait before the next write.
+func (p *pace) wait(now time.Time) time.Duration {
+	if p.last.IsZero() {
+		return 0
+	}
+	return max(0, p.least-now.Sub(p.last))
 }
 
 // vouch says until when the published report was found to hold. It is safe for concurrent use.
@@ -236,7 +249,7 @@ func (p *publisher) write(ctx context.Context, v *verdict, report wire.Report) n
 		p.vouch.confirm(now)
 		return p.writeAmounts(ctx, v.platform)
 	}
-	if wait := p.least - now.Sub(p.written); wait > 0 && !p.written.IsZero() {
+	if wait := p.pace.wait(now); wait > 0 {
 		return again(wait)
 	}
 	return p.apply(ctx, v.platform, nt)
@@ -270,7 +283,7 @@ func (p *publisher) owned(nt *v1alpha1.NodeTopology) bool {
 }
 
 func (p *publisher) apply(ctx context.Context, on *platform, nt *v1alpha1.NodeTopology) next {
-	p.written, p.numbered = p.now(), nt.Status.Sequence
+	p.pace.last, p.numbered = p.now(), nt.Status.Sequence
 	err := p.api.Publish(ctx, nt)
 	p.metrics.reports.WithLabelValues(result(err)).Inc()
 	if err != nil {

@@ -117,7 +117,7 @@ func (a *agent) newMirror(api API, book *podBook) *mirror {
 	log := o.Log.With("node", o.Node)
 	say := newComplaints(log)
 	out := &publisher{
-		name: o.Node, node: a.node, api: api, now: o.Now, least: o.MinInterval, log: log, backoff: newBackoff(),
+		name: o.Node, node: a.node, api: api, now: o.Now, pace: pace{least: o.MinInterval}, log: log, backoff: newBackoff(),
 	}
 	if o.Amounts {
 		out.amounts = &amountsWriter{running: book.running}
