@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -62,7 +64,7 @@ func (b *deviceBook) compare(s *kubeletstate.DeviceState, answer map[string][]pl
 func unregistered(s *kubeletstate.DeviceState, capacity map[string]int64) []string {
 	var out []string
 	for resource, n := range capacity {
-		if _, ok := s.Registered[resource]; !ok && n > 0 && strings.Contains(resource, "/") {
+		if _, ok := s.Registered[resource]; !ok && n > 0 && wire.IsExtended(corev1.ResourceName(resource)) {
 			out = append(out, resource)
 		}
 	}

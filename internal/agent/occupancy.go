@@ -12,15 +12,6 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// alignment says how far apart the NUMA nodes of a pod lie.
-type alignment string
-
-const (
-	onOneNode    alignment = "numa-node"
-	onOnePackage alignment = "package"
-	acrossNodes  alignment = "machine"
-)
-
 // occupancy is what a report says in sums.
 type occupancy struct {
 	// zones as NodeResourceTopology has them, by resource.
@@ -29,7 +20,7 @@ type occupancy struct {
 	// nobody who wants that as well can have it.
 	stranded map[string]int64
 	// pods that hold something, by how far apart it lies.
-	pods map[alignment]int
+	pods map[topology.Spread]int
 }
 
 // occupancyOf is a pure function of a node.
@@ -37,7 +28,7 @@ func occupancyOf(n *wire.Node) *occupancy {
 	o := &occupancy{
 		zones:    wire.WriteNodeResourceTopology(n, nil).Zones,
 		stranded: map[string]int64{},
-		pods:     map[alignment]int{onOneNode: 0, onOnePackage: 0, acrossNodes: 0},
+		pods:     map[topology.Spread]int{topology.WithinNode: 0, topology.WithinPackage: 0, topology.WithinMachine: 0},
 	}
 	for i := range o.zones {
 		o.strand(o.zones[i].Resources)
@@ -48,7 +39,7 @@ func occupancyOf(n *wire.Node) *occupancy {
 			continue // no longer runs
 		}
 		if held := numaOf(n.Spec.Machine, &p, numa); held != 0 {
-			o.pods[alignmentOf(n.Spec.Machine, held)]++
+			o.pods[n.Spec.Machine.Spread(held)]++
 		}
 	}
 	return o
@@ -85,11 +76,7 @@ func numaOfDevices(pools []placement.DevicePool) map[[2]string]topology.NUMASet 
 func numaOf(m *topology.Machine, p *placement.PodAllocation, devices map[[2]string]topology.NUMASet) topology.NUMASet {
 	var out topology.NUMASet
 	for _, c := range p.Containers {
-		for i := range m.NUMANodes {
-			if m.NUMANodes[i].CPUs.Intersects(&c.CPUs) {
-				out = out.With(m.NUMANodes[i].ID)
-			}
-		}
+		out |= m.NodesOf(c.CPUs)
 		for _, b := range c.Memory {
 			out |= b.NUMA
 		}
@@ -100,24 +87,6 @@ func numaOf(m *topology.Machine, p *placement.PodAllocation, devices map[[2]stri
 		}
 	}
 	return out
-}
-
-func alignmentOf(m *topology.Machine, held topology.NUMASet) alignment {
-	if held.Len() == 1 {
-		return onOneNode
-	}
-	var cpus topology.CPUSet
-	for i := range m.NUMANodes {
-		if held.Has(m.NUMANodes[i].ID) {
-			cpus = cpus.Or(&m.NUMANodes[i].CPUs)
-		}
-	}
-	for i := range m.Packages {
-		if cpus.IsSubsetOf(&m.Packages[i].CPUs) {
-			return onOnePackage
-		}
-	}
-	return acrossNodes
 }
 
 // occupancyMetrics shows the last occupancy that was set; nothing before.

@@ -50,21 +50,21 @@ func TestAlignment(t *testing.T) {
 		name       string
 		containers []placement.ContainerAllocation
 		state      v1alpha1.PodState
-		want       map[alignment]int
+		want       map[topology.Spread]int
 	}{
-		{"holds nothing", nil, "", map[alignment]int{}},
-		{"CPUs of one node", []placement.ContainerAllocation{{CPUs: cpus(t, "2-3")}}, "", map[alignment]int{onOneNode: 1}},
-		{"memory beside its CPUs", []placement.ContainerAllocation{{CPUs: cpus(t, "1"), Memory: node0}}, "", map[alignment]int{onOneNode: 1}},
-		{"memory on the other node of the package", []placement.ContainerAllocation{{CPUs: cpus(t, "2"), Memory: node0}}, "", map[alignment]int{onOnePackage: 1}},
-		{"containers in two packages", []placement.ContainerAllocation{{CPUs: cpus(t, "2")}, {CPUs: cpus(t, "4")}}, "", map[alignment]int{acrossNodes: 1}},
-		{"device in the other package", []placement.ContainerAllocation{{CPUs: cpus(t, "2"), Devices: []placement.DeviceAllocation{{Resource: "x.y/d", IDs: []string{"b"}}}}}, "", map[alignment]int{acrossNodes: 1}},
-		{"has ended", []placement.ContainerAllocation{{CPUs: cpus(t, "2-4")}}, v1alpha1.PodEnded, map[alignment]int{}},
+		{"holds nothing", nil, "", map[topology.Spread]int{}},
+		{"CPUs of one node", []placement.ContainerAllocation{{CPUs: cpus(t, "2-3")}}, "", map[topology.Spread]int{topology.WithinNode: 1}},
+		{"memory beside its CPUs", []placement.ContainerAllocation{{CPUs: cpus(t, "1"), Memory: node0}}, "", map[topology.Spread]int{topology.WithinNode: 1}},
+		{"memory on the other node of the package", []placement.ContainerAllocation{{CPUs: cpus(t, "2"), Memory: node0}}, "", map[topology.Spread]int{topology.WithinPackage: 1}},
+		{"containers in two packages", []placement.ContainerAllocation{{CPUs: cpus(t, "2")}, {CPUs: cpus(t, "4")}}, "", map[topology.Spread]int{topology.WithinMachine: 1}},
+		{"device in the other package", []placement.ContainerAllocation{{CPUs: cpus(t, "2"), Devices: []placement.DeviceAllocation{{Resource: "x.y/d", IDs: []string{"b"}}}}}, "", map[topology.Spread]int{topology.WithinMachine: 1}},
+		{"has ended", []placement.ContainerAllocation{{CPUs: cpus(t, "2-4")}}, v1alpha1.PodEnded, map[topology.Spread]int{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := quartersNode(t)
 			n.Report.Snapshot.Pods = []placement.PodAllocation{{UID: "u", Containers: tc.containers}}
 			n.Report.Pods = []wire.ReportedPod{{State: tc.state}}
-			want := map[alignment]int{onOneNode: 0, onOnePackage: 0, acrossNodes: 0}
+			want := map[topology.Spread]int{topology.WithinNode: 0, topology.WithinPackage: 0, topology.WithinMachine: 0}
 			for a, n := range tc.want {
 				want[a] = n
 			}

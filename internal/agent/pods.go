@@ -60,11 +60,7 @@ func factsOf(pod *corev1.Pod) podFacts {
 		started[s.Name] = ran(s)
 	}
 	for _, c := range pod.Spec.InitContainers {
-		kind := placement.Init
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			kind = placement.Sidecar
-		}
-		f.containers = append(f.containers, containerFacts{c.Name, kind, started[c.Name], extended(&c)})
+		f.containers = append(f.containers, containerFacts{c.Name, wire.InitKind(&c), started[c.Name], extended(&c)})
 	}
 	for _, c := range pod.Spec.Containers {
 		f.containers = append(f.containers, containerFacts{name: c.Name, devices: extended(&c)})
@@ -77,7 +73,7 @@ func factsOf(pod *corev1.Pod) podFacts {
 func extended(c *corev1.Container) []string {
 	var out []string
 	for name, q := range c.Resources.Limits {
-		if strings.Contains(string(name), "/") && !q.IsZero() {
+		if wire.IsExtended(name) && !q.IsZero() {
 			out = append(out, string(name))
 		}
 	}
