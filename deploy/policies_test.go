@@ -3,6 +3,7 @@ package deploy
 import (
 	"bytes"
 	"io/fs"
+	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -75,10 +76,25 @@ func denied(t *testing.T, file string, a admission.Attributes) (messages []strin
 		case r.Error != nil:
 			messages = append(messages, r.Error.Error())
 		case r.EvalResult.Value() != true:
-			messages = append(messages, policy.Spec.Validations[i].Expression)
+			messages = append(messages, message(t, &policy.Spec.Validations[i], evaluate))
 		}
 	}
 	return messages
+}
+
+// message is what the API server would answer.
+func message(
+	t *testing.T, v *admissionregistrationv1.Validation, evaluate func([]cel.ExpressionAccessor) []cel.EvaluationResult,
+) string {
+	t.Helper()
+	if v.MessageExpression == "" {
+		return v.Message
+	}
+	r := evaluate([]cel.ExpressionAccessor{&validating.MessageExpressionCondition{MessageExpression: v.MessageExpression}})
+	if r[0].Error != nil {
+		t.Fatal(r[0].Error)
+	}
+	return r[0].EvalResult.Value().(string)
 }
 
 var (
@@ -131,6 +147,26 @@ func TestOwnersMayBeTakenAway(t *testing.T) {
 			if got := denied(t, file, update(kind, namespace, tc.by, tc.object, old)); len(got) > 0 != tc.denied {
 				t.Errorf("%s %s: refused by %q, want refused %t", kind.Kind, tc.name, got, tc.denied)
 			}
+		}
+	}
+}
+
+// TestAgentsAreToldWhatTheyLack: a token that is bound to no node has no node to name.
+func TestAgentsAreToldWhatTheyLack(t *testing.T) {
+	object := map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "NodeTopology", "metadata": map[string]any{"name": "ghost"}}
+	for node, want := range map[string]string{
+		"": "an agent whose token is bound to no node may write nothing, not ghost: " +
+			"use the token of a pod, or one made with kubectl create token --bound-object-kind Node",
+		"n1":    "the agent of node n1 may write that node's objects alone, not ghost",
+		"ghost": "",
+	} {
+		by := &user.DefaultInfo{Name: "system:serviceaccount:berth-system:berth-agent"}
+		if node != "" {
+			by.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
+		}
+		got := strings.Join(denied(t, "agents-write-their-own-node.yaml", update(topologies, "", by, object, object)), "; ")
+		if got != want {
+			t.Errorf("token bound to %q: told %q, want %q", node, got, want)
 		}
 	}
 }
