@@ -385,7 +385,8 @@ func TestSettingsAreAllThatIsRead(t *testing.T) {
 	sources := map[string][]string{ // fields of placement.Config that have other names
 		"ReservedMilliCPU": {"kubeReserved", "systemReserved"},
 		"NodeReserved":     {"kubeReserved", "systemReserved", "evictionHard"},
-		"Version":          nil, "GuardDefects": nil, "GuardRestarts": nil, // not of a KubeletConfiguration
+		// Not of a KubeletConfiguration:
+		"Version": nil, "Authority": nil, "GuardDefects": nil, "GuardRestarts": nil,
 	}
 	for f := range reflect.TypeFor[placement.Config]().Fields() {
 		fields, other := sources[f.Name]

@@ -46,14 +46,13 @@ func judge(s *sighting) verdict {
 // rely says whether a report may be relied on. What keeps the kubelet itself from starting comes
 // first: it explains books that are not there.
 func (s *sighting) rely(out *outcome) (reason string, problem error) {
-	books := s.books.policiesAgree(&s.platform.spec.Config)
 	switch {
 	case s.platform.problem != nil:
-		return v1alpha1.ReasonUnsupported, also(s.platform.problem, books)
+		return v1alpha1.ReasonUnsupported, also(s.platform.problem, s.disagree)
 	case s.memory != nil:
 		return v1alpha1.ReasonContradiction, s.memory
-	case books != nil:
-		return v1alpha1.ReasonContradiction, books
+	case s.disagree != nil:
+		return v1alpha1.ReasonContradiction, s.disagree
 	}
 	if err := s.gone(); err != nil {
 		return v1alpha1.ReasonMachineChanged, err
@@ -83,9 +82,9 @@ func also(first, second error) error {
 func (s *sighting) gone() error {
 	c := &s.platform.spec.Config
 	d := s.drift
-	if cpus := s.books.offline(s.offline); !cpus.IsEmpty() {
+	if !s.offline.IsEmpty() {
 		d.cpus = true
-		d.lost = append(d.lost, fmt.Sprintf("%s has CPUs %v, which are offline", kubeletstate.CPUFile, cpus))
+		d.lost = append(d.lost, fmt.Sprintf("%s has CPUs %v, which are offline", kubeletstate.CPUFile, s.offline))
 	}
 	if len(d.lost) == 0 || c.CPUManagerPolicy != "static" && c.MemoryManagerPolicy != "Static" {
 		return nil

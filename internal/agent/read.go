@@ -15,13 +15,15 @@ import (
 // sighting is all that a report is made of: one moment of the node.
 type sighting struct {
 	now      time.Time
-	books    *checkpoints
+	books    Books
 	platform *platform
 	// memory is why the memory that the kubelet has written down is not the platform's; nil if it
 	// is.
 	memory error
 	drift  drift
-	// offline are the CPUs that were offline when the agent started, and still are.
+	// disagree is why the books cannot have been written under the platform's configuration; nil if they can.
+	disagree error
+	// offline are the CPUs that the books would hand out, or have, and that are offline.
 	offline topology.CPUSet
 	// holders are the pods that hold something, by the kubelet's UID; pods are those that the API
 	// knows.
@@ -74,7 +76,8 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 		booting: m.presence.booting(), away: m.presence.away(), history: m.history,
 	}
 	s.memory = m.around.recall(state.Memory)
-	s.platform, s.drift, s.offline = m.around.platform, m.around.drift(), m.around.offline()
+	s.platform, s.drift = m.around.platform, m.around.drift()
+	s.disagree, s.offline = m.books.policiesAgree(&s.platform.spec.Config), m.books.offline(m.around.offline())
 	s.active = m.askActive(ctx, s)
 	m.missing.recall(ctx, m, s)
 	capacity := capacityOf(m.node())
