@@ -41,6 +41,7 @@ internal/protocol         :
 internal/version          :
 internal/ledger           : topology placement
 internal/sim              : topology placement internal/ledger
+internal/rank             : topology placement internal/ledger
 internal/cases            : topology placement
 internal/wire             : topology placement api/... internal/kubeletstate
 internal/suggest          :
@@ -50,7 +51,7 @@ internal/nodestate        : topology placement api/... internal/ledger internal/
 internal/survey           : topology placement api/... internal/ledger internal/wire internal/nodestate
 internal/replay           : topology placement/... internal/cases internal/wire
 
-internal/scheduler        : topology placement internal/ledger internal/wire internal/version api/... internal/nodestate
+internal/scheduler        : topology placement internal/ledger internal/rank internal/wire internal/version api/... internal/nodestate
 internal/agent            : topology placement sysfs internal/wire internal/kubeletconfig internal/kubeletstate api/...
 internal/cli              : topology/... placement sysfs api/... internal/capture internal/machineview internal/cases internal/replay internal/kubeletstate internal/ledger internal/sim internal/wire internal/version internal/nodestate internal/survey
 internal/controlplane     : deploy
@@ -64,7 +65,7 @@ build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
-const pure = "topology placement sysfs internal/ledger internal/sim internal/protocol internal/capture"
+const pure = "topology placement sysfs internal/ledger internal/rank internal/sim internal/protocol internal/capture"
 
 // strangers never import one another: each talks to the others through the API server alone.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/admission internal/web"

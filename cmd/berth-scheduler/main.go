@@ -17,5 +17,5 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
-	return cli.Run(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, scheduler.New)))
+	return cli.Run(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, scheduler.New), app.WithPlugin(scheduler.TiersName, scheduler.NewTiers)))
 }

@@ -51,7 +51,7 @@ func runKubeScheduler(args []string, stdin io.Reader, _ io.Writer) int {
 }
 
 func runBerthScheduler(args []string, stdin io.Reader, _ io.Writer) int {
-	return RunScheduler(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, scheduler.New)), args, stdin)
+	return RunScheduler(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, scheduler.New), app.WithPlugin(scheduler.TiersName, scheduler.NewTiers)), args, stdin)
 }
 
 // RunScheduler runs a kube-scheduler's command until the parent goes away, and returns the exit code.

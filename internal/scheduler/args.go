@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/rank"
 )
 
 // Args are the arguments of the plugin, pluginConfig[].args of a KubeSchedulerConfiguration. The zero value stands
@@ -29,36 +30,9 @@ type Args struct {
 	// Patience is how long a pod that fits waits for a node on which it is certain what it gets, before it takes one
 	// that admits it in every outcome but may give it other CPUs than predicted. Default 1s; negative means not at all.
 	Patience metav1.Duration `json:"patience,omitempty"`
-	// Scoring ranks the nodes that take a pod.
-	Scoring Scoring `json:"scoring,omitempty"`
+	// Scoring says which of the nodes that take a pod is best.
+	Scoring rank.Scoring `json:"scoring,omitempty"`
 }
-
-// Strategy says whether full or empty NUMA nodes are preferred.
-type Strategy string
-
-const (
-	// MostAllocated prefers the NUMA nodes with the least room that suffices, so that large free blocks survive.
-	MostAllocated Strategy = "MostAllocated"
-	// LeastAllocated prefers the NUMA nodes with the most room.
-	LeastAllocated Strategy = "LeastAllocated"
-)
-
-// Scoring weighs what makes a node good. Weights are relative to each other; all zero means the defaults.
-type Scoring struct {
-	// Strategy of the fit. Default MostAllocated.
-	Strategy Strategy `json:"strategy,omitempty"`
-	// Certainty weighs that what the node will do is known to the CPU. Default 8.
-	Certainty int64 `json:"certainty,omitempty"`
-	// NUMANodes weighs that the pod is spread over few NUMA nodes. Default 4.
-	NUMANodes int64 `json:"numaNodes,omitempty"`
-	// Fit weighs the strategy. Default 2.
-	Fit int64 `json:"fit,omitempty"`
-	// Distance weighs that the NUMA nodes of the pod are close to each other. Default 1.
-	Distance int64 `json:"distance,omitempty"`
-}
-
-// maxWeight bounds a weight, so that sums cannot overflow.
-const maxWeight = 1000
 
 // ParseArgs reads the plugin's arguments, fills in the defaults and refuses what cannot be right. The error names
 // field, value and what would be right.
@@ -74,7 +48,7 @@ func ParseArgs(obj runtime.Object) (Args, error) {
 	return a, nil
 }
 
-func decodeArgs(obj runtime.Object, into *Args) error {
+func decodeArgs(obj runtime.Object, into any) error {
 	switch o := obj.(type) {
 	case nil:
 		return nil
@@ -107,13 +81,7 @@ func (a *Args) fillIn() {
 	if a.Patience.Duration == 0 {
 		a.Patience.Duration = time.Second
 	}
-	s := &a.Scoring
-	if s.Strategy == "" {
-		s.Strategy = MostAllocated
-	}
-	if s.Certainty == 0 && s.NUMANodes == 0 && s.Fit == 0 && s.Distance == 0 {
-		s.Certainty, s.NUMANodes, s.Fit, s.Distance = 8, 4, 2, 1
-	}
+	a.Scoring.FillIn()
 }
 
 func (a *Args) validate() error {
@@ -123,16 +91,5 @@ func (a *Args) validate() error {
 	if a.SettleAfter.Duration < 0 {
 		return fmt.Errorf("settleAfter: %s: want a duration that is not negative", a.SettleAfter.Duration)
 	}
-	if s := a.Scoring.Strategy; s != MostAllocated && s != LeastAllocated {
-		return fmt.Errorf("scoring.strategy: %.40q: want %s or %s", s, MostAllocated, LeastAllocated)
-	}
-	for _, w := range []struct {
-		name   string
-		weight int64
-	}{{"certainty", a.Scoring.Certainty}, {"numaNodes", a.Scoring.NUMANodes}, {"fit", a.Scoring.Fit}, {"distance", a.Scoring.Distance}} {
-		if w.weight < 0 || w.weight > maxWeight {
-			return fmt.Errorf("scoring.%s: %d: want a weight from 0 to %d", w.name, w.weight, maxWeight)
-		}
-	}
-	return nil
+	return a.Scoring.Validate()
 }

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/rank"
 )
 
 func parse(text string) (Args, error) { return ParseArgs(&runtime.Unknown{Raw: []byte(text)}) }
@@ -16,31 +18,33 @@ func TestArgs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.StaleAfter.Duration != time.Minute || a.Scoring.Strategy != MostAllocated || a.Scoring.NUMANodes == 0 || a.HeartbeatNamespace == "" {
+	if a.StaleAfter.Duration != time.Minute || a.Scoring.Strategy != rank.MostAllocated || len(a.Scoring.First) != 3 || a.Scoring.Fit == 0 || a.HeartbeatNamespace == "" {
 		t.Errorf("defaults: %+v", a)
 	}
 	a, err = parse(`{"staleAfter":"30s","patience":"-1s","scoring":{"strategy":"LeastAllocated","fit":1}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.StaleAfter.Duration != 30*time.Second || a.Patience.Duration >= 0 || a.Scoring.Fit != 1 || a.Scoring.NUMANodes != 0 {
+	if a.StaleAfter.Duration != 30*time.Second || a.Patience.Duration >= 0 || a.Scoring.Fit != 1 || a.Scoring.Distance != 0 {
 		t.Errorf("given: %+v", a)
 	}
 }
 
 func TestArgsThatCannotBeRight(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"staleAfter":"1ms"}`:             "staleAfter",
-		`{"settleAfter":"-1s"}`:            "settleAfter",
-		`{"scoring":{"strategy":"Most"}}`:  "scoring.strategy",
-		`{"scoring":{"fit":-1}}`:           "scoring.fit",
-		`{"scoring":{"distance":1000000}}`: "scoring.distance",
-		`{"stale":"1s"}`:                   "stale",
-		`{"staleAfter":"soon"}`:            "soon",
-		"staleAfter: 1s\nstaleAfter: 2s":   "already",
-		`[]`:                               "Args",
-		`{"scoring":{"numaNodes":1e30}}`:   "numaNodes",
-		strings.Repeat("{", 10000):         "",
+		`{"staleAfter":"1ms"}`:                        "staleAfter",
+		`{"settleAfter":"-1s"}`:                       "settleAfter",
+		`{"scoring":{"strategy":"Most"}}`:             "scoring.strategy",
+		`{"scoring":{"fit":-1}}`:                      "scoring.fit",
+		`{"scoring":{"distance":1000000}}`:            "scoring.distance",
+		`{"stale":"1s"}`:                              "stale",
+		`{"staleAfter":"soon"}`:                       "soon",
+		"staleAfter: 1s\nstaleAfter: 2s":              "already",
+		`[]`:                                          "Args",
+		`{"scoring":{"fit":1e30}}`:                    "fit",
+		`{"scoring":{"first":["cpus"]}}`:              `scoring.first[0]: "cpus": want numaNodes, devices or policy`,
+		`{"scoring":{"first":["devices","devices"]}}`: "scoring.first[1]",
+		strings.Repeat("{", 10000):                    "",
 	} {
 		if _, err := parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, want an error that names %q", text, err, want)
@@ -66,8 +70,13 @@ func TestConfigurationPutsThePluginFirst(t *testing.T) {
 	var c struct {
 		Profiles []struct {
 			SchedulerName string
-			Plugins       map[string]struct{ Enabled []struct{ Name string } }
-			PluginConfig  []struct {
+			Plugins       map[string]struct {
+				Enabled []struct {
+					Name   string
+					Weight int
+				}
+			}
+			PluginConfig []struct {
 				Name string
 				Args Args
 			}
@@ -77,10 +86,13 @@ func TestConfigurationPutsThePluginFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.Profiles[0]
-	for _, point := range []string{"multiPoint", "bind", "postFilter"} {
-		if e := p.Plugins[point].Enabled; len(e) != 1 || e[0].Name != Name {
+	for point, count := range map[string]int{"multiPoint": 2, "bind": 1, "postFilter": 1} {
+		if e := p.Plugins[point].Enabled; len(e) != count || e[0].Name != Name {
 			t.Errorf("%s: %+v", point, e)
 		}
+	}
+	if e := p.Plugins["multiPoint"].Enabled; e[0].Weight != Weight || e[1].Name != TiersName || e[1].Weight != TiersWeight {
+		t.Errorf("weights: %+v", e)
 	}
 	if p.SchedulerName != "berth" || p.PluginConfig[0].Args.HeartbeatNamespace != "x" {
 		t.Errorf("%s", text)

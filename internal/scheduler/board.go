@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -66,11 +67,17 @@ const (
 	saysNever
 )
 
-// word is an answer in 64 bits: beat 32, saying 8, score 8, reason 8, detail 8. The score of saysWait is its ledger.Wait.
+// word is an answer in 64 bits: beat 32, saying 8, score 8, reason 8, detail 8. The score of saysWait is its ledger.Wait. An
+// admission has the rank of the node: its tier in place of reason and detail.
 type word uint64
 
 func newWord(beat uint32, s saying, score int64, v *placement.Verdict) word {
 	return word(beat)<<32 | word(s)<<24 | word(score&0xff)<<16 | word(uint8(v.Reason))<<8 | word(uint8(v.Detail))
+}
+
+// newAdmission is newWord for an admission.
+func newAdmission(beat uint32, s saying, r rank.Rank) word {
+	return word(beat)<<32 | word(s)<<24 | word(r.Score)<<16 | word(r.Tier)
 }
 
 // at returns the word with another beat.
@@ -79,6 +86,9 @@ func (w word) at(beat uint32) word { return w&(1<<32-1) | word(beat)<<32 }
 func (w word) beat() uint32   { return uint32(w >> 32) }
 func (w word) saying() saying { return saying(w >> 24) }
 func (w word) score() int64   { return int64(w >> 16 & 0xff) }
+
+// rank is that of a node that admits the pod.
+func (w word) rank() rank.Rank { return rank.Rank{Tier: rank.Tier(w), Score: uint8(w >> 16)} }
 
 // reason says a refusal in few words, the same for every node with the same cause.
 func (w word) reason() string {

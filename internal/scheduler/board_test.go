@@ -145,7 +145,7 @@ func (f *fixture) askTwice(t *testing.T, pod *corev1.Pod, info infoOf, n *node) 
 	if got.IsSuccess() {
 		a := n.Ask(ledger.Question{Candidate: &c.Candidate})
 		score, _ = f.Score(t.Context(), state, pod, info)
-		if want := f.args.Scoring.score(&a, n); score != want {
+		if want := int64(f.rank(c, n, &a).Score); score != want {
 			t.Fatalf("Score says %d (from the board: %t), want %d", score, had, want)
 		}
 	}

@@ -27,10 +27,11 @@ func Configuration(o ConfigOptions) ([]byte, error) {
 		name = "default-scheduler"
 	}
 	berth := []any{map[string]any{"name": Name}}
+	scored := []any{map[string]any{"name": Name, "weight": Weight}, map[string]any{"name": TiersName, "weight": TiersWeight}}
 	profile := map[string]any{
 		"schedulerName": name,
 		"plugins": map[string]any{
-			"multiPoint": map[string]any{"enabled": berth},
+			"multiPoint": map[string]any{"enabled": scored},
 			"bind":       map[string]any{"enabled": berth},
 			"postFilter": map[string]any{"enabled": berth},
 		},

@@ -15,6 +15,8 @@ const cycleKey fwk.StateKey = Name
 // cycle is what the plugin keeps for one attempt to place one pod.
 type cycle struct {
 	ledger.Candidate
+	// plugin is that of the pod's profile.
+	plugin *Plugin
 	// policy is what the pod asks for beyond its resources; zero for nothing.
 	policy wire.PodPolicy
 	// trials are the assumptions of a dry run, by node.

@@ -289,32 +289,3 @@ func TestWaitersAreWokenByWhomTheyBlame(t *testing.T) {
 		t.Error("woken although done")
 	}
 }
-
-func TestScores(t *testing.T) {
-	f := newFixture(t)
-	f.feed.topologySeen(f.topology())
-	n := f.nodes.get("n")
-	one, both := topology.NewNUMASet(0), topology.NewNUMASet(0, 1)
-	most, least := f.args.Scoring, f.args.Scoring
-	least.Strategy = LeastAllocated
-	answer := func(set topology.NUMASet, certain bool) *ledger.Answer {
-		return &ledger.Answer{Outcome: ledger.Admitted, Certain: certain, Verdict: placement.Verdict{NUMA: set}}
-	}
-	before := most.score(answer(one, true), n)
-	for what, worse := range map[string]int64{
-		"uncertain": most.score(answer(one, false), n), "two NUMA nodes": most.score(answer(both, true), n),
-	} {
-		if worse >= before {
-			t.Errorf("%s: %d, not below %d", what, worse, before)
-		}
-	}
-	emptyLeast := least.score(answer(one, true), n)
-	f.admit(pinned("a", 4))
-	f.feed.topologySeen(f.topology())
-	if after := most.score(answer(one, true), n); after <= before {
-		t.Errorf("MostAllocated: %d on a fuller NUMA node, %d on an empty one", after, before)
-	}
-	if after := least.score(answer(one, true), n); after >= emptyLeast {
-		t.Errorf("LeastAllocated: %d on a fuller NUMA node, %d on an empty one", after, emptyLeast)
-	}
-}

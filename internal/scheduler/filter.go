@@ -41,7 +41,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 // attempt begins an attempt to place a pod.
 func (p *Plugin) attempt(pod *corev1.Pod, r *placement.Request, policy wire.PodPolicy) *cycle {
 	now := p.clock.Now()
-	c := &cycle{Candidate: p.candidate(pod, r), policy: policy, begun: since(now), nominated: pod.Status.NominatedNodeName}
+	c := &cycle{Candidate: p.candidate(pod, r), plugin: p, policy: policy, begun: since(now), nominated: pod.Status.NominatedNodeName}
 	c.patientUntil = p.waiters.add(pod, &c.Candidate, now).Add(p.args.Patience.Duration)
 	p.forgetIfGone(pod)
 	c.patient = now.Before(c.patientUntil)
@@ -124,16 +124,7 @@ func (p *Plugin) consult(c *cycle, n *node) word {
 		}
 	}
 	s := p.sample(c, n)
-	a := s.Answer
-	score := int64(a.Wait)
-	if a.OK() {
-		score = p.args.Scoring.score(&a, n)
-	}
-	said := sayingOf(&a)
-	if s.Estimated {
-		said = saysYes
-	}
-	w := newWord(s.Count, said, score, &a.Verdict)
+	w := p.wordOf(c, n, &s)
 	if s.Lasts && c.board != nil {
 		c.note(n, w)
 		if n.still(&stamp) {
@@ -141,6 +132,18 @@ func (p *Plugin) consult(c *cycle, n *node) word {
 		}
 	}
 	return w
+}
+
+// wordOf puts the node's answer into a word.
+func (p *Plugin) wordOf(c *cycle, n *node, s *ledger.Sample) word {
+	a, said := &s.Answer, sayingOf(&s.Answer)
+	if s.Estimated {
+		said = saysYes
+	}
+	if !a.OK() {
+		return newWord(s.Count, said, int64(a.Wait), &a.Verdict)
+	}
+	return newAdmission(s.Count, said, p.rank(c, n, a))
 }
 
 // manyNodes is from how many nodes on Filter does not go through every order in which a pod may arrive on each of them: with so

@@ -244,6 +244,20 @@ func (p *Pool) Touching(s Set, pos int) int {
 	return n
 }
 
+// FreeTouching returns how many healthy devices that are not in use have a node in the mask.
+func (p *Pool) FreeTouching(inUse Set, mask hint.Mask) int {
+	n := 0
+	for i := range p.classes {
+		if p.classes[i].mask&mask == 0 {
+			continue
+		}
+		for w, members := range p.classes[i].members {
+			n += bits.OnesCount64(members & p.healthy[w] &^ inUse[w])
+		}
+	}
+	return n
+}
+
 // Aligned says whether any device names NUMA nodes, so that the kubelet gives hints.
 func (p *Pool) Aligned() bool { return p.aligned }
 

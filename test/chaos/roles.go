@@ -51,7 +51,7 @@ func role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) 
 	}{verbStorage: {2, serveStorage}, verbAPIServer: {3, serveAPIServer}, verbAgent: {3, serveAgent}}
 	if len(args) > 1 && args[0] == verbScheduler {
 		plugin := scheduler.WithClock(followClock(args[1]))
-		return demo.RunScheduler(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, plugin)), args[2:], stdin), true
+		return demo.RunScheduler(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, plugin), app.WithPlugin(scheduler.TiersName, scheduler.NewTiers)), args[2:], stdin), true
 	}
 	if len(args) == 0 || roles[args[0]].do == nil || len(args) <= roles[args[0]].args {
 		return 0, false

@@ -24,6 +24,7 @@ import (
 
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
@@ -245,7 +246,7 @@ func testChartWiring(t *testing.T, helm string) {
 			t.Fatal(err)
 		}
 		got, err := scheduler.ParseArgs(&runtime.Unknown{Raw: data})
-		if err != nil || got.StaleAfter.Duration.String() != "2m0s" || got.Scoring.Strategy != scheduler.LeastAllocated || got.Scoring.Fit != 7 {
+		if err != nil || got.StaleAfter.Duration.String() != "2m0s" || got.Scoring.Strategy != rank.LeastAllocated || got.Scoring.Fit != 7 {
 			t.Errorf("got %+v, error %v", got, err)
 		}
 	})

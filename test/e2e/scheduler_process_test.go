@@ -30,7 +30,7 @@ const schedulerVerb = "bare-berth-scheduler"
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == schedulerVerb {
 		os.Args = append(os.Args[:1], os.Args[2:]...)
-		os.Exit(cli.Run(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, scheduler.New))))
+		os.Exit(cli.Run(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, scheduler.New), app.WithPlugin(scheduler.TiersName, scheduler.NewTiers))))
 	}
 }
 

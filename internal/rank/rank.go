@@ -1,0 +1,133 @@
+package rank
+
+import (
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Offer is what a node that admits a pod has to offer: all that a choice goes by.
+type Offer struct {
+	ledger.Spare
+	// Certain says that it is known to the CPU what the node will do.
+	Certain bool
+	// Asked is how many CPUs the pod asks for.
+	Asked int
+	// Machine is the node's hardware; nil where it is not known.
+	Machine *topology.Machine
+}
+
+// OfferOf asks a node for what it offers to a candidate that it admitted with the answer.
+func OfferOf(n *ledger.Node, r *placement.Request, a *ledger.Answer, m *topology.Machine) Offer {
+	spare, known := n.View().Spare(r, &a.Verdict)
+	if !known {
+		m = nil
+	}
+	return Offer{Spare: spare, Certain: a.Certain, Asked: r.CPUs(), Machine: m}
+}
+
+// Tier orders nodes before everything else; the smaller comes first. Its bits are the criteria of
+// Scoring.First, the first in the highest bits.
+type Tier uint16
+
+// LastTier is that of a node about which nothing is known.
+const LastTier Tier = 1<<16 - 1
+
+// MaxScore is the best Score.
+const MaxScore = 100
+
+// Rank is how good a node is for a pod.
+type Rank struct {
+	Tier Tier
+	// Score is between 0 and MaxScore; more is better.
+	Score uint8
+}
+
+// Before says whether a node of this rank comes before one of the other.
+func (r Rank) Before(o Rank) bool {
+	if r.Tier != o.Tier {
+		return r.Tier < o.Tier
+	}
+	return r.Score > o.Score
+}
+
+// Rank returns how good the offer is. s must have been filled in and checked.
+func (s *Scoring) Rank(o *Offer) Rank {
+	if o.Machine == nil {
+		return Rank{Tier: LastTier}
+	}
+	return Rank{s.tier(o), s.score(o)}
+}
+
+// tier packs the criteria. Their bits add up to those of a Tier.
+func (s *Scoring) tier(o *Offer) (t Tier) {
+	for _, c := range s.First {
+		bits, value := c.measure(o)
+		t = t<<bits | Tier(min(value, 1<<bits-1))
+	}
+	return t
+}
+
+// measure returns how far the offer falls short of the best one, and in how many bits that is kept.
+func (c Criterion) measure(o *Offer) (bits, value int) {
+	switch c {
+	case NUMANodes:
+		return 7, o.Reach.Len()
+	case Devices:
+		return 6, o.Devices
+	default:
+		return 3, int(placement.SingleNUMANode - o.Strictness)
+	}
+}
+
+// score is the weighted mean of its parts, each between 0 and MaxScore.
+func (s *Scoring) score(o *Offer) uint8 {
+	certain := int64(0)
+	if o.Certain {
+		certain = MaxScore
+	}
+	sum := s.Certainty*certain + s.Fit*s.fit(o) + s.Distance*closeness(o.Machine, o.Reach)
+	return uint8(sum / (s.Certainty + s.Fit + s.Distance))
+}
+
+// fit says how much of the free block the pod takes, or how empty its NUMA nodes are.
+func (s *Scoring) fit(o *Offer) int64 {
+	var room, all int64
+	for id := range o.Reach.All() {
+		if n := o.Machine.NUMANode(id); n != nil {
+			room += int64(n.CPUs.AndLen(&o.CPUs))
+			all += int64(n.CPUs.Len())
+		}
+	}
+	switch {
+	case all == 0:
+		return 0
+	case s.Strategy == LeastAllocated:
+		return MaxScore * room / all
+	case room == 0:
+		return MaxScore
+	default:
+		return MaxScore * min(int64(max(o.Asked, 1)), room) / room
+	}
+}
+
+// closeness compares the mean distance among the NUMA nodes with that of a node to itself.
+func closeness(m *topology.Machine, set topology.NUMASet) int64 {
+	const local = 10 // the distance of a node to itself (ACPI SLIT)
+	var sum, pairs int64
+	for i := range m.NUMANodes {
+		if len(m.NUMANodes[i].Distances) != len(m.NUMANodes) || !set.Has(m.NUMANodes[i].ID) {
+			continue
+		}
+		for j, d := range m.NUMANodes[i].Distances {
+			if set.Has(m.NUMANodes[j].ID) {
+				sum += int64(d)
+				pairs++
+			}
+		}
+	}
+	if sum == 0 {
+		return MaxScore
+	}
+	return min(MaxScore, MaxScore*local*pairs/sum)
+}

@@ -1,0 +1,159 @@
+package rank
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// machine has four NUMA nodes of eight CPUs, two and two close to each other.
+func machine(t testing.TB) *topology.Machine {
+	t.Helper()
+	m, err := topology.Parse("package:2 numa:2 core:4 pu:2 mem:16Gi dist:10,12,21")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func defaults() Scoring {
+	var s Scoring
+	s.FillIn()
+	return s
+}
+
+// offer is a certain one on NUMA node 0 of a strict kubelet, all CPUs free.
+func offer(t testing.TB, change func(*Offer)) *Offer {
+	m := machine(t)
+	o := &Offer{Spare: ledger.Spare{Reach: topology.NewNUMASet(0), CPUs: m.Online, Strictness: placement.SingleNUMANode}, Certain: true, Asked: 4, Machine: m}
+	if change != nil {
+		change(o)
+	}
+	return o
+}
+
+// take makes CPUs of NUMA node 0 somebody else's.
+func take(o *Offer, list string) {
+	cpus, err := topology.ParseCPUList(list)
+	if err != nil {
+		panic(err)
+	}
+	o.CPUs = o.CPUs.AndNot(&cpus)
+}
+
+// TestWhatComesFirst has offers in the order of the default scoring, each before the next.
+func TestWhatComesFirst(t *testing.T) {
+	used := func(o *Offer) { take(o, "0-1") }
+	offers := []struct {
+		name string
+		tier bool // it differs in its tier from the one before
+		o    *Offer
+	}{
+		{"the smallest block", false, offer(t, used)},
+		{"a larger block", false, offer(t, nil)},
+		{"not certain", false, offer(t, func(o *Offer) { o.Certain = false })},
+		{"a weaker policy", true, offer(t, func(o *Offer) { o.Strictness = placement.Restricted })},
+		{"a policy that admits everything", true, offer(t, func(o *Offer) { o.Strictness = placement.BestEffort })},
+		{"one idle device, however strict", true, offer(t, func(o *Offer) { o.Devices = 1 })},
+		{"many idle devices", true, offer(t, func(o *Offer) { o.Devices = 8 })},
+		{"two close NUMA nodes", true, offer(t, func(o *Offer) { o.Reach = topology.NewNUMASet(0, 1) })},
+		{"two distant NUMA nodes", false, offer(t, func(o *Offer) { o.Reach = topology.NewNUMASet(0, 3) })},
+		{"an unknown node", true, &Offer{}},
+	}
+	s := defaults()
+	for i := 1; i < len(offers); i++ {
+		a, b := s.Rank(offers[i-1].o), s.Rank(offers[i].o)
+		if !a.Before(b) || b.Before(a) {
+			t.Errorf("%s has %+v, %s %+v: want it before", offers[i-1].name, a, offers[i].name, b)
+		}
+		if (a.Tier != b.Tier) != offers[i].tier {
+			t.Errorf("%s has %+v, %s %+v: another tier %t", offers[i-1].name, a, offers[i].name, b, offers[i].tier)
+		}
+	}
+}
+
+// firstDiffers is the slow, obvious twin of Tier: criterion by criterion.
+func firstDiffers(first []Criterion, a, b *Offer) int {
+	for _, c := range first {
+		var x, y int
+		switch c {
+		case NUMANodes:
+			x, y = a.Reach.Len(), b.Reach.Len()
+		case Devices:
+			x, y = min(a.Devices, 63), min(b.Devices, 63)
+		case Policy:
+			x, y = -int(a.Strictness), -int(b.Strictness)
+		}
+		if x != y {
+			return x - y
+		}
+	}
+	return 0
+}
+
+func TestTierAgreesWithTwin(t *testing.T) {
+	rng, m := rand.New(rand.NewPCG(3, 4)), machine(t)
+	random := func() *Offer {
+		return &Offer{Machine: m, Spare: ledger.Spare{Reach: topology.NUMASet(rng.Uint64() >> rng.IntN(64)), Devices: rng.IntN(4) * rng.IntN(40),
+			Strictness: placement.Strictness(rng.IntN(int(placement.SingleNUMANode) + 1))}}
+	}
+	for range 20000 {
+		s := defaults()
+		rng.Shuffle(len(s.First), func(i, j int) { s.First[i], s.First[j] = s.First[j], s.First[i] })
+		s.First = s.First[:rng.IntN(len(s.First)+1)]
+		a, b := random(), random()
+		x, y := s.Rank(a).Tier, s.Rank(b).Tier
+		if want := firstDiffers(s.First, a, b); want < 0 != (x < y) || want > 0 != (x > y) || x == LastTier && len(s.First) < 3 {
+			t.Fatalf("%v: %+v has %#x, %+v %#x: want %d", s.First, a, x, b, y, want)
+		}
+	}
+}
+
+func TestStrategies(t *testing.T) {
+	half := func(o *Offer) { take(o, "0-3") }
+	most, least := defaults(), defaults()
+	least.Strategy = LeastAllocated
+	if a, b := most.Rank(offer(t, half)).Score, most.Rank(offer(t, nil)).Score; a <= b {
+		t.Errorf("MostAllocated: %d for the smaller block, %d for the larger", a, b)
+	}
+	if a, b := least.Rank(offer(t, half)).Score, least.Rank(offer(t, nil)).Score; a >= b {
+		t.Errorf("LeastAllocated: %d for the smaller block, %d for the larger", a, b)
+	}
+	full := offer(t, func(o *Offer) { o.CPUs = topology.CPUSet{}; o.Asked = 0 })
+	if got := most.Rank(full).Score; got != MaxScore {
+		t.Errorf("nothing free, nothing asked: %d, want %d", got, MaxScore)
+	}
+	if got := most.Rank(offer(t, func(o *Offer) { o.Reach = 0 })); got.Score > MaxScore {
+		t.Errorf("nothing pinned: %+v", got)
+	}
+}
+
+func TestRankAllocatesNothing(t *testing.T) {
+	s, o := defaults(), offer(t, nil)
+	if n := testing.AllocsPerRun(100, func() { s.Rank(o) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestScoringThatCannotBeRight(t *testing.T) {
+	for _, s := range []Scoring{
+		{First: []Criterion{"cpus"}}, {First: []Criterion{Devices, Devices}}, {Strategy: "Most"}, {Fit: -1}, {Distance: 1001},
+		{Certainty: -1, Fit: 1},
+	} {
+		s.FillIn()
+		if s.Validate() == nil {
+			t.Errorf("%+v was let through", s)
+		}
+	}
+	s := defaults()
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+	none := Scoring{First: []Criterion{}}
+	if none.FillIn(); len(none.First) != 0 {
+		t.Errorf("an empty list became %v", none.First)
+	}
+}

@@ -1,0 +1,102 @@
+package rank
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Strategy says which free block of CPUs is preferred.
+type Strategy string
+
+const (
+	// MostAllocated prefers the smallest free block that suffices, so that large ones survive.
+	MostAllocated Strategy = "MostAllocated"
+	// LeastAllocated prefers the emptiest NUMA nodes.
+	LeastAllocated Strategy = "LeastAllocated"
+)
+
+// Criterion is something that outvotes all other plugins.
+type Criterion string
+
+const (
+	// NUMANodes is the number of NUMA nodes over which the pod would be spread: fewer are better.
+	NUMANodes Criterion = "numaNodes"
+	// Devices is the number of free devices on these NUMA nodes that the pod does not ask for: fewer are
+	// better, so that a device keeps its CPUs for who needs both.
+	Devices Criterion = "devices"
+	// Policy is the policy of the node's Topology Manager: stricter is better.
+	Policy Criterion = "policy"
+)
+
+// criteria are all that there are, in their default order.
+var criteria = []Criterion{NUMANodes, Devices, Policy}
+
+// Scoring says what makes a node good. The zero value stands for the defaults once filled in.
+type Scoring struct {
+	// First is what puts a node before another, whatever other plugins prefer: the most important first.
+	// Default numaNodes, devices, policy. What is left out does not count.
+	First []Criterion `json:"first,omitzero"`
+	// Strategy of the fit. Default MostAllocated.
+	Strategy Strategy `json:"strategy,omitempty"`
+	// Certainty weighs that what the node will do is known to the CPU. Default 1. The weights are relative
+	// to each other; all zero means the defaults.
+	Certainty int64 `json:"certainty,omitempty"`
+	// Fit weighs the strategy. Default 2.
+	Fit int64 `json:"fit,omitempty"`
+	// Distance weighs that the NUMA nodes of the pod are close to each other. Default 1.
+	Distance int64 `json:"distance,omitempty"`
+}
+
+// maxWeight bounds a weight, so that sums cannot overflow.
+const maxWeight = 1000
+
+// FillIn puts the defaults where nothing was said. An empty list that is not nil stays empty.
+func (s *Scoring) FillIn() {
+	if s.First == nil {
+		s.First = slices.Clone(criteria)
+	}
+	if s.Strategy == "" {
+		s.Strategy = MostAllocated
+	}
+	if s.Certainty == 0 && s.Fit == 0 && s.Distance == 0 {
+		s.Certainty, s.Fit, s.Distance = 1, 2, 1
+	}
+}
+
+// Validate says which field cannot be right, with its value and what would be right.
+func (s *Scoring) Validate() error {
+	for i, c := range s.First {
+		if !slices.Contains(criteria, c) {
+			return fmt.Errorf("scoring.first[%d]: %.40q: want %s", i, c, allCriteria())
+		}
+		if slices.Contains(s.First[:i], c) {
+			return fmt.Errorf("scoring.first[%d]: %.40q: want each once", i, c)
+		}
+	}
+	if s.Strategy != MostAllocated && s.Strategy != LeastAllocated {
+		return fmt.Errorf("scoring.strategy: %.40q: want %s or %s", s.Strategy, MostAllocated, LeastAllocated)
+	}
+	sum := int64(0)
+	for _, w := range []struct {
+		name   string
+		weight int64
+	}{{"certainty", s.Certainty}, {"fit", s.Fit}, {"distance", s.Distance}} {
+		if w.weight < 0 || w.weight > maxWeight {
+			return fmt.Errorf("scoring.%s: %d: want a weight from 0 to %d", w.name, w.weight, maxWeight)
+		}
+		sum += w.weight
+	}
+	if sum == 0 {
+		return fmt.Errorf("scoring: certainty, fit and distance are 0: want one of them above")
+	}
+	return nil
+}
+
+func allCriteria() string {
+	names := make([]string, len(criteria))
+	for i, c := range criteria {
+		names[i] = string(c)
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}

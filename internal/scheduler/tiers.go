@@ -1,0 +1,81 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/rank"
+)
+
+// TiersName is the name of the plugin Tiers in profiles.
+const TiersName = "BerthTiers"
+
+// Weight is the weight of the plugin Berth. Its score then counts as much as NodeResourcesFit and
+// NodeResourcesBalancedAllocation together, and as much as a pod's own preferred affinity.
+const Weight = 2
+
+// TiersWeight is the weight that Tiers needs. One tier then outvotes plugins whose weights add up to less
+// than a hundredth of it.
+const TiersWeight = 1_000_000
+
+// Tiers is the part of the choice among nodes that outvotes all other plugins: the rank.Tier.
+//
+// It is a plugin of its own because the framework gives a plugin one weight and whole scores from 0 to 100.
+// With a weight that outvotes the others, Plugin.Score could not count beside them.
+type Tiers struct{}
+
+var (
+	_ fwk.PreScorePlugin  = Tiers{}
+	_ fwk.ScorePlugin     = Tiers{}
+	_ fwk.ScoreExtensions = Tiers{}
+)
+
+// NewTiers makes the plugin; it has the signature of frameworkruntime.PluginFactory. There are no arguments:
+// scoring.first of the plugin Berth says what makes a tier.
+func NewTiers(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+	if err := decodeArgs(obj, &struct{}{}); err != nil {
+		return nil, fmt.Errorf("arguments of plugin %s: %w: want none; scoring.first of plugin %s says what makes a tier", TiersName, err, Name)
+	}
+	return Tiers{}, nil
+}
+
+// Name implements fwk.Plugin.
+func (Tiers) Name() string { return TiersName }
+
+// PreScore spares pods that pass untouched the calls of Score.
+func (Tiers) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	return skipUntouched(state)
+}
+
+// Score returns the node's tier; NormalizeScore makes a score of it.
+func (Tiers) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
+	c := cycleOf(state)
+	if c == nil {
+		return int64(rank.LastTier), nil
+	}
+	return int64(c.plugin.rankOf(c, info).Tier), nil
+}
+
+// ScoreExtensions implements fwk.ScorePlugin.
+func (t Tiers) ScoreExtensions() fwk.ScoreExtensions { return t }
+
+// NormalizeScore gives the nodes of the best tier that is there the best score, those of the next one
+// less, and so on. Whatever comes after a hundred tiers has 0.
+func (Tiers) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	var tiers []int64 // ascending; there are few
+	for i := range scores {
+		if at, found := slices.BinarySearch(tiers, scores[i].Score); !found {
+			tiers = slices.Insert(tiers, at, scores[i].Score)
+		}
+	}
+	for i := range scores {
+		at, _ := slices.BinarySearch(tiers, scores[i].Score)
+		scores[i].Score = max(fwk.MinNodeScore, fwk.MaxNodeScore-int64(at))
+	}
+	return nil
+}
