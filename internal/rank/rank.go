@@ -90,7 +90,8 @@ func (s *Scoring) score(o *Offer) uint8 {
 	return uint8(sum / (s.Certainty + s.Fit + s.Distance))
 }
 
-// fit says how much of the free block the pod takes, or how empty its NUMA nodes are.
+// fit says how full, or how empty, the NUMA nodes are with the pod. Fullness with the pod prefers NUMA nodes
+// that are in use, and small ones, so that large free blocks survive.
 func (s *Scoring) fit(o *Offer) int64 {
 	var room, all int64
 	for id := range o.Reach.All() {
@@ -99,16 +100,14 @@ func (s *Scoring) fit(o *Offer) int64 {
 			all += int64(n.CPUs.Len())
 		}
 	}
-	switch {
-	case all == 0:
+	if all == 0 {
 		return 0
-	case s.Strategy == LeastAllocated:
-		return MaxScore * room / all
-	case room == 0:
-		return MaxScore
-	default:
-		return MaxScore * min(int64(max(o.Asked, 1)), room) / room
 	}
+	room -= min(room, int64(o.Asked))
+	if s.Strategy == LeastAllocated {
+		return MaxScore * room / all
+	}
+	return MaxScore * (all - room) / all
 }
 
 // closeness compares the mean distance among the NUMA nodes with that of a node to itself.

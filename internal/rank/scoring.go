@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Strategy says which free block of CPUs is preferred.
+// Strategy says whether full or empty NUMA nodes are preferred.
 type Strategy string
 
 const (
-	// MostAllocated prefers the smallest free block that suffices, so that large ones survive.
+	// MostAllocated prefers the NUMA nodes that the pod fills most, so that large free blocks survive.
 	MostAllocated Strategy = "MostAllocated"
-	// LeastAllocated prefers the emptiest NUMA nodes.
+	// LeastAllocated prefers the NUMA nodes that the pod leaves emptiest.
 	LeastAllocated Strategy = "LeastAllocated"
 )
 
