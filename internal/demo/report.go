@@ -23,6 +23,13 @@ type Report struct {
 	// NUMANodesPerPod says over how many NUMA nodes the exclusive CPUs, memory and devices of running pods were spread:
 	// pods by number of nodes. Pods that hold nothing exclusively are not in it.
 	NUMANodesPerPod map[string]int `json:"numaNodesPerPod"`
+	// AvoidablySplit is how many running pods were put on more NUMA nodes than another node would have needed for them.
+	// Only room that was free from 3 s before the pod ran until 2 s after counts. Pods that name a node, or ask for
+	// huge pages, are not judged.
+	AvoidablySplit int `json:"avoidablySplit"`
+	// StrandedDevices is the most GPUs that were free at one time on NUMA nodes with fewer than 4 free CPUs, which is
+	// what the least demanding pod with a GPU asks for.
+	StrandedDevices int `json:"strandedDevices"`
 	// CrossSocket is how many running pods held CPUs of more than one socket.
 	CrossSocket int `json:"crossSocket"`
 	// Predicted is how many running pods carried a decision; Exact how many of those were marked exact.
@@ -125,7 +132,9 @@ func (c *Comparison) rows() []row {
 	for _, n := range keys(c.Stock.NUMANodesPerPod, c.Berth.NUMANodesPerPod) {
 		number("pods on "+n+" NUMA node"+plural(n), func(r *Report) int { return r.NUMANodesPerPod[n] })
 	}
+	number("  avoidably split", func(r *Report) int { return r.AvoidablySplit })
 	number("pods across sockets", func(r *Report) int { return r.CrossSocket })
+	number("GPUs without CPUs, most", func(r *Report) int { return r.StrandedDevices })
 	number("decisions before binding", func(r *Report) int { return r.Predicted })
 	text("  exact", (*Report).exactness)
 	number("  wrong", func(r *Report) int { return r.Mispredicted })

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-dev/berth/internal/hollow"
 )
 
 // Namespace is where the demo's pods are.
@@ -44,6 +46,7 @@ type Runner struct {
 
 	ctx     context.Context
 	nodes   map[string]*nodeReader
+	places  *places
 	events  chan podEvent
 	report  *Report
 	begun   time.Time
@@ -111,13 +114,8 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 func (r *Runner) prepare(ctx context.Context) error {
 	r.ctx, r.report, r.live = ctx, newReport(), map[string]*livePod{}
 	r.events = make(chan podEvent, 4096)
-	r.nodes = map[string]*nodeReader{}
-	for _, p := range r.Cluster.Nodes {
-		reader, err := newNodeReader(p)
-		if err != nil {
-			return err
-		}
-		r.nodes[p.Name] = reader
+	if err := r.readNodes(); err != nil {
+		return err
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}
 	if _, err := r.Cluster.Client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -129,6 +127,22 @@ func (r *Runner) prepare(ctx context.Context) error {
 	r.begun = time.Now()
 	r.touched = r.begun
 	return nil
+}
+
+// readNodes learns the nodes' machines and configurations.
+func (r *Runner) readNodes() (err error) {
+	r.nodes = map[string]*nodeReader{}
+	specs := map[string]*hollow.Spec{}
+	for _, p := range r.Cluster.Nodes {
+		if r.nodes[p.Name], err = newNodeReader(p); err != nil {
+			return err
+		}
+		if specs[p.Name], err = p.Dir.ReadSpec(); err != nil {
+			return err
+		}
+	}
+	r.places, err = newPlaces(specs)
+	return err
 }
 
 func (r *Runner) watch(ctx context.Context) error {
@@ -181,6 +195,7 @@ func (r *Runner) step(next int) (int, error) {
 			}
 		}
 	}
+	r.places.judge(now, r.avoidable)
 	if r.Progress != nil {
 		r.Progress(elapsed, r.report, r.pending())
 	}
@@ -233,11 +248,13 @@ func (r *Runner) handle(ev podEvent) error {
 		return nil
 	}
 	if ev.deleted {
+		r.places.gone(ev.pod, time.Now())
 		delete(r.live, ev.pod.Name)
 		r.touched = time.Now()
 		return nil
 	}
 	p.last = ev.pod
+	r.places.bound(ev.pod, p.want)
 	if p.settled {
 		return nil
 	}
@@ -264,10 +281,12 @@ func (r *Runner) ran(p *livePod) error {
 	if err != nil {
 		return fmt.Errorf("node %s: %w", p.last.Spec.NodeName, err)
 	}
+	numa, sockets := node.spread(all)
+	r.places.ran(p.last, all, numa.Len(), r.touched)
+	r.report.StrandedDevices = max(r.report.StrandedDevices, r.places.stranded())
 	if p.deleting {
 		return nil // what it held may have been taken back already
 	}
-	numa, sockets := node.spread(all)
 	if n := numa.Len(); n > 0 {
 		r.report.NUMANodesPerPod[strconv.Itoa(n)]++
 	}
@@ -296,10 +315,19 @@ func (r *Runner) judge(p *livePod, all map[string]*holding, holds bool) {
 	}
 }
 
+// avoidable counts a pod that another node would have taken on fewer NUMA nodes.
+func (r *Runner) avoidable(s *splitPod, on string, numa int) {
+	r.report.AvoidablySplit++
+	if r.Predicts {
+		r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: %d NUMA nodes, %s had room for it on %d", s.pod.Name, s.pod.Spec.NodeName, s.numa, on, numa))
+	}
+}
+
 // failed counts a refusal and does what a controller does: the pod goes, and another comes.
 func (r *Runner) failed(p *livePod) error {
 	p.settled = true
 	r.touched = time.Now()
+	r.places.gone(p.last, r.touched)
 	r.report.Rejected[p.last.Status.Reason]++
 	if r.Predicts {
 		r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: refused: %s: %s", p.last.Name, p.last.Spec.NodeName, p.last.Status.Reason, p.last.Status.Message))
@@ -338,6 +366,7 @@ func (r *Runner) settled() bool {
 }
 
 func (r *Runner) conclude() (err error) {
+	r.places.judge(time.Now().Add(lookOn), r.avoidable)
 	r.report.Pending = r.pending()
 	r.report.finish()
 	slices.Sort(r.report.Notes)
