@@ -16,9 +16,9 @@ import (
 
 const module = "github.com/berth-dev/berth"
 
-// lattice says which packages of this module a package may import: data flows from the hardware and the
-// API up to the commands, and no import climbs. "x/..." stands for x and everything below it. A package that
-// is not listed may not exist. Test files are free.
+// lattice says which packages of this module a package may import: data flows from the hardware and
+// the API up to the commands, and no import climbs. "x/..." stands for x and everything below it. A
+// package that is not listed may not exist. Test files are free.
 const lattice = `
 topology                  :
 topology/shapes           : topology
@@ -158,7 +158,8 @@ func impure(pkg, imp string) string {
 	return ""
 }
 
-// TestDependenciesAreExplained holds docs/dependencies.md against go.mod: every direct dependency has a reason there.
+// TestDependenciesAreExplained holds docs/dependencies.md against go.mod: every direct dependency
+// has a reason there.
 func TestDependenciesAreExplained(t *testing.T) {
 	mod, err := os.ReadFile("go.mod")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package deploy holds the manifests that an installation applies, so that the demo and the tests install the
-// very files that users do.
+// Package deploy holds the manifests that an installation applies, so that the demo and the tests
+// install the very files that users do.
 package deploy
 
 import (
@@ -10,8 +10,8 @@ import (
 //go:embed crds/*.yaml rbac/*.yaml policies/*.yaml
 var manifests embed.FS
 
-// CRDs are the custom resource definitions: of NodeTopology, and, for clusters in which nobody else has
-// installed it, of NodeResourceTopology.
+// CRDs are the custom resource definitions: of NodeTopology, and, for clusters in which nobody else
+// has installed it, of NodeResourceTopology.
 func CRDs() fs.FS { return sub("crds") }
 
 // RBAC is the namespace, the service accounts and the roles of agent and scheduler.

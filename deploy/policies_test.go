@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// denied says which validations of a policy refuse a request; nil where the policy does not look at it. An expression that fails
-// refuses, as failurePolicy Fail has it.
+// denied says which validations of a policy refuse a request; nil where the policy does not look at
+// it. An expression that fails refuses, as failurePolicy Fail has it.
 func denied(t *testing.T, file string, a admission.Attributes) (messages []string) {
 	t.Helper()
 	data, err := fs.ReadFile(Policies(), file)
@@ -110,8 +110,9 @@ func update(kind schema.GroupVersionKind, namespace string, by user.Info, object
 		kind.GroupVersion().WithResource(pluralOf[kind.Kind]), "", admission.Update, &metav1.UpdateOptions{}, false, by)
 }
 
-// TestOwnersMayBeTakenAway: the garbage collector patches what a deleted Node owned where it is to be kept (kubectl delete node
-// --cascade=orphan), and until it has, the Node does not go. It may change nothing else, and nobody else may do even that.
+// TestOwnersMayBeTakenAway: the garbage collector patches what a deleted Node owned where it is to
+// be kept (kubectl delete node --cascade=orphan), and until it has, the Node does not go. It may
+// change nothing else, and nobody else may do even that.
 func TestOwnersMayBeTakenAway(t *testing.T) {
 	const file = "agents-write-their-own-node.yaml"
 	collector := &user.DefaultInfo{Name: "system:serviceaccount:kube-system:generic-garbage-collector"}

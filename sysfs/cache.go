@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// readL3s finds the level-3 caches that hold data. Kernels before 4.11, and arm64 ones before 6.16, give
-// caches no id.
+// readL3s finds the level-3 caches that hold data. Kernels before 4.11, and arm64 ones before 6.16,
+// give caches no id.
 func (r *reader) readL3s() error {
 	var seen topology.CPUSet
 	ids := map[topology.L3ID]bool{}
@@ -76,7 +76,8 @@ func (r *reader) coreSet(id topology.CPUID) topology.CPUSet {
 	return topology.NewCPUSet(id)
 }
 
-// cacheAt reads the cache in dir. A cache that does not name the CPU it was found at is not that CPU's.
+// cacheAt reads the cache in dir. A cache that does not name the CPU it was found at is not that
+// CPU's.
 func (r *reader) cacheAt(dir string, id topology.CPUID, taken *topology.CPUSet) (l3 topology.L3, numbered, ok bool, err error) {
 	set, ok, err := r.cpus(dir, with(id), "shared_cpu_map")
 	if err != nil || !ok {

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Limits on what is read: an attribute of sysfs is at most one page, a CPU mask of a kernel built for
-// 8192 CPUs or a meminfo are well below it.
+// Limits on what is read: an attribute of sysfs is at most one page, a CPU mask of a kernel built
+// for 8192 CPUs or a meminfo are well below it.
 const (
 	maxAttribute = 64 << 10
 	maxEntries   = 64 << 10
@@ -24,13 +24,14 @@ const (
 // tree reads attributes below a root that contains sys/.
 type tree struct{ fsys fs.FS }
 
-// absent says whether err means that there is no such file; a file where a folder was expected is none.
+// absent says whether err means that there is no such file; a file where a folder was expected is
+// none.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// text returns an attribute without surrounding white space, and without the NULs at the end that some
-// kernels leave there; ok is false when it does not exist.
+// text returns an attribute without surrounding white space, and without the NULs at the end that
+// some kernels leave there; ok is false when it does not exist.
 func (t tree) text(name string) (value string, ok bool, err error) {
 	info, err := fs.Stat(t.fsys, name)
 	if err != nil {
@@ -107,8 +108,9 @@ func (t tree) cpuMask(name string) (set topology.CPUSet, ok bool, err error) {
 	return set, true, nil
 }
 
-// cpus reads a set that the kernel gives as a mask and, since 2.6.2x, as a list too: the first form that
-// satisfies good, else the last one found. Edited captures may have changed one form and not the other.
+// cpus reads a set that the kernel gives as a mask and, since 2.6.2x, as a list too: the first form
+// that satisfies good, else the last one found. Edited captures may have changed one form and not
+// the other.
 func (t tree) cpus(dir string, good func(*topology.CPUSet) bool, names ...string) (set topology.CPUSet, found bool, err error) {
 	for _, name := range names {
 		for _, read := range []func() (topology.CPUSet, bool, error){

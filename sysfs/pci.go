@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// readDevices reads the PCI devices of /sys/bus/pci/devices, or, where a capture lacks that folder, those
-// found below /sys/devices/pci*.
+// readDevices reads the PCI devices of /sys/bus/pci/devices, or, where a capture lacks that folder,
+// those found below /sys/devices/pci*.
 func (r *reader) readDevices() error {
 	places, err := r.places()
 	if err != nil {
@@ -89,7 +89,8 @@ func (r *reader) walk(dir string, depth int, places map[string]string) error {
 	return nil
 }
 
-// resolve returns where a link of /sys/bus or /sys/class points, or its own path where it is no link.
+// resolve returns where a link of /sys/bus or /sys/class points, or its own path where it is no
+// link.
 func (r *reader) resolve(name string) string {
 	target, err := fs.ReadLink(r.fsys, name)
 	if err != nil {
@@ -161,9 +162,10 @@ func (r *reader) deviceNode(d *topology.Device, name string) error {
 	return nil
 }
 
-// lineage returns the root complex and the nearest switch above the device at a resolved path such as
-// sys/devices/pci0000:16/0000:16:02.0/0000:17:00.0/0000:18:08.0/0000:19:00.0: a root port, then the upstream
-// and the downstream port of a switch, then the device. The switch goes by its upstream port.
+// lineage returns the root complex and the nearest switch above the device at a resolved path such
+// as sys/devices/pci0000:16/0000:16:02.0/0000:17:00.0/0000:18:08.0/0000:19:00.0: a root port, then
+// the upstream and the downstream port of a switch, then the device. The switch goes by its
+// upstream port.
 func (r *reader) lineage(place string) (root, nearest string) {
 	var ports []string // folders from the innermost root down, the device included
 	parts := strings.Split(place, "/")
@@ -219,7 +221,8 @@ func classDirs(class string) []string {
 	return []string{"sys/class/" + class}
 }
 
-// classNames returns the name of PCI devices by address, from the links in /sys/class and /sys/block.
+// classNames returns the name of PCI devices by address, from the links in /sys/class and
+// /sys/block.
 func (r *reader) classNames() (map[string]string, error) {
 	names := map[string]string{}
 	for _, class := range classes {
@@ -279,8 +282,8 @@ func lastAddress(place string) string {
 	return last
 }
 
-// childName finds the name of a device in its own folder, for captures without /sys/class. The devices of a
-// virtual machine have theirs one level deeper, in virtioN.
+// childName finds the name of a device in its own folder, for captures without /sys/class. The
+// devices of a virtual machine have theirs one level deeper, in virtioN.
 func (r *reader) childName(place string) (string, error) {
 	list, err := r.entries(place)
 	if err != nil {

@@ -12,9 +12,9 @@ const (
 	pciDir  = "sys/bus/pci/devices"
 )
 
-// Read returns the machine that fsys describes. The root of fsys is the folder that contains sys/; on a
-// live machine, "/". The error is a *Error, or a *topology.Violation where files that are well formed one
-// by one make no machine together.
+// Read returns the machine that fsys describes. The root of fsys is the folder that contains sys/;
+// on a live machine, "/". The error is a *Error, or a *topology.Violation where files that are well
+// formed one by one make no machine together.
 func Read(fsys fs.FS) (*topology.Machine, error) {
 	r := reader{tree: tree{fsys}}
 	for _, step := range []func() error{r.readOnline, r.readCores, r.readPackages, r.readDies, r.readL3s, r.readNodes, r.readDevices} {
@@ -37,8 +37,8 @@ type reader struct {
 	dirs topology.CPUSet
 }
 
-// readOnline finds out which CPUs there are. The file "online" is missing in filtered captures and old
-// kernels; then a CPU with a folder is online unless its own file "online" says 0.
+// readOnline finds out which CPUs there are. The file "online" is missing in filtered captures and
+// old kernels; then a CPU with a folder is online unless its own file "online" says 0.
 func (r *reader) readOnline() error {
 	ids, err := r.numbered(cpuDir, "cpu", topology.MaxCPUs-1)
 	if err != nil {

@@ -43,8 +43,8 @@ func TestReadLiveMachine(t *testing.T) {
 	}
 }
 
-// files is a machine of two nodes with two cores of two threads, as an old kernel shows it: masks without
-// lists, no id of caches, no file online, core_siblings and thread_siblings.
+// files is a machine of two nodes with two cores of two threads, as an old kernel shows it: masks
+// without lists, no id of caches, no file online, core_siblings and thread_siblings.
 func files() fstest.MapFS {
 	f := fstest.MapFS{}
 	for cpu := range 8 {
@@ -202,7 +202,8 @@ func TestReadTraps(t *testing.T) {
 
 const pci = "sys/devices/pci0000:3a/"
 
-// devices puts a root port, a switch with two downstream ports, a network card, a disk and a graphics card.
+// devices puts a root port, a switch with two downstream ports, a network card, a disk and a
+// graphics card.
 func devices(f fstest.MapFS) {
 	for _, d := range []struct{ place, class, node string }{
 		{"0000:3a:00.0", "0x060400", "0"},

@@ -33,15 +33,17 @@ func (v *Violation) Error() string {
 // Check verifies the invariants of a Machine and returns the first *Violation, or nil.
 //
 //   - At least one CPU is online; no CPU is both online and offline.
-//   - Ids are not negative, ascending and unique; packages, dies, L3s and cores are not empty; objects of one
-//     kind share no CPU and hold only online CPUs.
-//   - Dies and cores lie inside the package that they name, which exists; a core may name NoPackage, but not when
-//     a package holds its CPUs.
-//   - With UnnumberedCaches there are L3s, and their ids are their lowest CPUs. With UnnumberedPackages there are
-//     packages, and their ids are 0, 1, 2 ... in the order of their lowest CPUs.
-//   - A distance row is empty or has one value of at least 1 per node; page sizes are ascending powers of two, and
-//     no pool overflows 64 bits.
-//   - Addresses, classes and ids of devices are spelled as the kernel spells them, and a device's node exists.
+//   - Ids are not negative, ascending and unique; packages, dies, L3s and cores are not empty;
+//     objects of one kind share no CPU and hold only online CPUs.
+//   - Dies and cores lie inside the package that they name, which exists; a core may name
+//     NoPackage, but not when a package holds its CPUs.
+//   - With UnnumberedCaches there are L3s, and their ids are their lowest CPUs. With
+//     UnnumberedPackages there are packages, and their ids are 0, 1, 2 ... in the order of their
+//     lowest CPUs.
+//   - A distance row is empty or has one value of at least 1 per node; page sizes are ascending
+//     powers of two, and no pool overflows 64 bits.
+//   - Addresses, classes and ids of devices are spelled as the kernel spells them, and a device's
+//     node exists.
 func (m *Machine) Check() error {
 	if m.Online.IsEmpty() {
 		return &Violation{"machine", "Online", "", "at least one CPU"}
@@ -276,7 +278,8 @@ func (d *Device) check() error {
 	return nil
 }
 
-// isPCIAddress says whether s is DOMAIN:BUS:DEVICE.FUNCTION as the kernel prints it: "%04x:%02x:%02x.%d".
+// isPCIAddress says whether s is DOMAIN:BUS:DEVICE.FUNCTION as the kernel prints it:
+// "%04x:%02x:%02x.%d".
 func isPCIAddress(s string) bool {
 	n := len(s) - len(":00:00.0")
 	return n >= 4 && n <= 8 && isHex(s[:n], n) && (n == 4 || s[0] != '0') && isPCISlot(s[n+1:]) && s[n] == ':'

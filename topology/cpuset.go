@@ -14,7 +14,8 @@ const MaxCPUs = 1024
 const cpuWords = MaxCPUs / 64
 
 // CPUSet is a set of logical processors, by the operating system's number. It is a comparable value
-// of fixed size (128 bytes); the zero value is the empty set. No operation allocates unless it says so.
+// of fixed size (128 bytes); the zero value is the empty set. No operation allocates unless it says
+// so.
 type CPUSet struct {
 	w [cpuWords]uint64
 }
@@ -130,10 +131,12 @@ func (s CPUSet) All() iter.Seq[CPUID] {
 	}
 }
 
-// Words exposes the set as machine words, lowest CPUs first, for loops that must not pay for a call.
+// Words exposes the set as machine words, lowest CPUs first, for loops that must not pay for a
+// call.
 func (s *CPUSet) Words() *[cpuWords]uint64 { return &s.w }
 
-// String prints the set as a kernel CPU list ("0-3,8,10-11"); the empty set prints as "". It allocates.
+// String prints the set as a kernel CPU list ("0-3,8,10-11"); the empty set prints as "". It
+// allocates.
 func (s CPUSet) String() string { return string(s.AppendText(nil)) }
 
 // AppendText appends the kernel CPU list to b.
@@ -186,8 +189,8 @@ func (s *CPUSet) UnmarshalText(b []byte) error {
 }
 
 // ParseCPUList reads a kernel CPU list: ids and ranges separated by commas, in any order, with
-// optional strides as the kernel's bitmap_parselist has them ("0-7:2/4"). White space around items is
-// ignored; "" is the empty set. The error names the item.
+// optional strides as the kernel's bitmap_parselist has them ("0-7:2/4"). White space around items
+// is ignored; "" is the empty set. The error names the item.
 func ParseCPUList(list string) (CPUSet, error) {
 	var s CPUSet
 	list = strings.TrimSpace(list)

@@ -5,7 +5,8 @@ package topology
 type CPUID uint16
 
 // NUMAID is the operating system's number of a NUMA node, as in /sys/devices/system/node/nodeN.
-// Hardware may number nodes sparsely and up to 65535 here; the kubelet, and so a NUMASet, stops at 63.
+// Hardware may number nodes sparsely and up to 65535 here; the kubelet, and so a NUMASet, stops at
+// 63.
 type NUMAID uint16
 
 // PackageID is the operating system's number of a processor package (socket):

@@ -1,8 +1,8 @@
 package topology
 
 // Machine is what the hardware of one server is. Slices are in ascending order of id (cores: by
-// package, then lowest CPU; devices: by address), hold no duplicates, and are not modified after the
-// Machine has been built: copy before changing. Check states the invariants.
+// package, then lowest CPU; devices: by address), hold no duplicates, and are not modified after
+// the Machine has been built: copy before changing. Check states the invariants.
 type Machine struct {
 	// Online holds the CPUs that can run something; every other CPU list is a subset of it.
 	Online CPUSet
@@ -16,12 +16,13 @@ type Machine struct {
 	NUMANodes []NUMANode
 	Devices   []Device
 
-	// UnnumberedCaches says that the kernel gives caches no ids (cache/indexN/id is absent, as before Linux 4.11 and
-	// on many arm64 kernels): L3 ids are then lowest CPUs. cAdvisor, and so the kubelet, sees no cache of such a machine.
+	// UnnumberedCaches says that the kernel gives caches no ids (cache/indexN/id is absent, as
+	// before Linux 4.11 and on many arm64 kernels): L3 ids are then lowest CPUs. cAdvisor, and so
+	// the kubelet, sees no cache of such a machine.
 	UnnumberedCaches bool
-	// UnnumberedPackages says that the platform tells packages apart but gives them no ids (physical_package_id is -1,
-	// as on s390 and POWER partitions): ids are then 0, 1, 2 ... in the order of their lowest CPUs. cAdvisor, and so the
-	// kubelet, sees one socket, -1.
+	// UnnumberedPackages says that the platform tells packages apart but gives them no ids
+	// (physical_package_id is -1, as on s390 and POWER partitions): ids are then 0, 1, 2 ... in the
+	// order of their lowest CPUs. cAdvisor, and so the kubelet, sees one socket, -1.
 	UnnumberedPackages bool
 }
 
@@ -84,10 +85,11 @@ type Device struct {
 	// nothing, and NUMA then means nothing: unknown, never node 0.
 	NUMA    NUMAID
 	HasNUMA bool
-	// Root is the PCI root complex ("pci0000:3a"), Switch the address of the nearest PCI switch above
-	// the device, "" for none.
+	// Root is the PCI root complex ("pci0000:3a"), Switch the address of the nearest PCI switch
+	// above the device, "" for none.
 	Root, Switch string
-	// Driver is the bound kernel driver, Name what the operating system calls the device ("eth0"), "" for none.
+	// Driver is the bound kernel driver, Name what the operating system calls the device ("eth0"),
+	// "" for none.
 	Driver, Name string
 }
 

@@ -33,8 +33,8 @@ func equalNodes(a, b NUMANode) bool {
 		slices.Equal(a.HugePages, b.HugePages) && slices.Equal(a.Distances, b.Distances)
 }
 
-// writer prints one machine. fit finds the largest tree that is true of the machine; the levels that
-// are not in it are listed.
+// writer prints one machine. fit finds the largest tree that is true of the machine; the levels
+// that are not in it are listed.
 type writer struct {
 	m    *Machine
 	b    []byte
@@ -143,8 +143,8 @@ func widest(sets []CPUSet) int {
 	return n
 }
 
-// guess builds the tree that the largest object of each level suggests. Sizes that do not divide one
-// another are passed over.
+// guess builds the tree that the largest object of each level suggests. Sizes that do not divide
+// one another are passed over.
 func (w *writer) guess(kinds []levelKind, total int) *tree {
 	kinds = slices.Clone(kinds)
 	slices.SortStableFunc(kinds, func(a, b levelKind) int {
@@ -184,8 +184,8 @@ func first(sets []CPUSet) CPUSet {
 	})
 }
 
-// stride returns the distance from the lowest CPU of an object to the first CPU of its next child: in
-// a regular machine, the stride of that level.
+// stride returns the distance from the lowest CPU of an object to the first CPU of its next child:
+// in a regular machine, the stride of that level.
 func stride(outer, inner *CPUSet) int {
 	base, _ := outer.Lowest()
 	rest := outer.AndNot(inner)
@@ -218,8 +218,9 @@ func (w *writer) held(t *tree) (kinds []levelKind) {
 	return kinds
 }
 
-// writable says whether Parse would understand the level at its place: cores come last, a NUMA node that is
-// wholly offline would stay, as one without CPUs, and packages without ids stand in the order of the tree.
+// writable says whether Parse would understand the level at its place: cores come last, a NUMA node
+// that is wholly offline would stay, as one without CPUs, and packages without ids stand in the
+// order of the tree.
 func (w *writer) writable(t *tree, kind levelKind) bool {
 	switch kind {
 	case levelCore:
@@ -281,8 +282,8 @@ func (w *writer) writeNumbering() {
 
 func (w *writer) counted(kind levelKind) bool { return w.tree != nil && w.tree.has(kind) }
 
-// treeIDs returns the ids of the objects of a level in the order of the tree. An object that is wholly
-// offline counts on from its predecessor: Parse drops it.
+// treeIDs returns the ids of the objects of a level in the order of the tree. An object that is
+// wholly offline counts on from its predecessor: Parse drops it.
 func (w *writer) treeIDs(kind levelKind, byCPUs map[CPUSet]int) []int {
 	sets := w.tree.sets(kind)
 	ids := make([]int, len(sets))
@@ -414,8 +415,8 @@ func (w *writer) writeCores() {
 	}
 }
 
-// writeZip prints cores of one package with equally many threads: their ids, then their first threads,
-// second threads and so on.
+// writeZip prints cores of one package with equally many threads: their ids, then their first
+// threads, second threads and so on.
 func (w *writer) writeZip(cores []member) {
 	ids := make([]int, len(cores))
 	threads := make([][]int, cores[0].cpus.Len())
@@ -434,8 +435,8 @@ func (w *writer) writeZip(cores []member) {
 	}
 }
 
-// writeMemberIDs prints the ids of a counted level that is identified inside packages, unless they are
-// 0, 1, 2 ... in each: one list where all packages have the same.
+// writeMemberIDs prints the ids of a counted level that is identified inside packages, unless they
+// are 0, 1, 2 ... in each: one list where all packages have the same.
 func (w *writer) writeMemberIDs(kind levelKind, key string, members []member) {
 	seqs := w.memberIDs(kind, members)
 	regular := true
@@ -458,8 +459,8 @@ func (w *writer) writeMemberIDs(kind levelKind, key string, members []member) {
 	w.b = appendSequence(w.b, seqs[0])
 }
 
-// memberIDs returns the ids of a counted level by package, in the order in which Parse asks for them.
-// An object that is wholly offline counts on from its predecessor.
+// memberIDs returns the ids of a counted level by package, in the order in which Parse asks for
+// them. An object that is wholly offline counts on from its predecessor.
 func (w *writer) memberIDs(kind levelKind, members []member) [][]int {
 	byCPUs := map[CPUSet]int{}
 	for _, o := range members {
@@ -598,7 +599,8 @@ func appendRow(b []byte, distances []uint32) []byte {
 	return appendRepeats(b, row)
 }
 
-// distanceClasses returns LOCAL, LOCAL,REMOTE or LOCAL,NEAR,FAR where that is the whole truth, else nil.
+// distanceClasses returns LOCAL, LOCAL,REMOTE or LOCAL,NEAR,FAR where that is the whole truth, else
+// nil.
 func (w *writer) distanceClasses() []uint32 {
 	nodes := w.m.NUMANodes
 	if slices.ContainsFunc(nodes, func(n NUMANode) bool { return len(n.Distances) != len(nodes) }) {

@@ -25,9 +25,9 @@ type level struct {
 	count int
 }
 
-// tree is a regular machine: levels from the outermost to the logical processors, each with the same
-// number of children everywhere. Leaves are numbered by mixed radix: order lists the levels from the
-// fastest digit to the slowest.
+// tree is a regular machine: levels from the outermost to the logical processors, each with the
+// same number of children everywhere. Leaves are numbered by mixed radix: order lists the levels
+// from the fastest digit to the slowest.
 type tree struct {
 	levels []level
 	order  []levelKind

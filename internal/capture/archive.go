@@ -76,8 +76,8 @@ func unpack(r *bufio.Reader) (io.Reader, error) {
 	}
 }
 
-// xzDict returns the size of the dictionary that the first block of an xz stream asks for (xz-file-format.txt,
-// 3.1 and 5.3.1), or 0: the decoder would allocate it without asking.
+// xzDict returns the size of the dictionary that the first block of an xz stream asks for
+// (xz-file-format.txt, 3.1 and 5.3.1), or 0: the decoder would allocate it without asking.
 func xzDict(stream []byte) int64 {
 	const header, sizes, filter = 12, 0xc0, 0x21
 	if len(stream) < header+5 || stream[header+1]&sizes != 0 || stream[header+2] != filter {
@@ -191,8 +191,8 @@ func (b *builder) put(name string, n *node) error {
 	return nil
 }
 
-// file keeps what an attribute could be; the rest of a larger file is left out, and its reader then finds it
-// too large.
+// file keeps what an attribute could be; the rest of a larger file is left out, and its reader then
+// finds it too large.
 func (b *builder) file(name string, content io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(content, maxFile))
 	if err != nil {

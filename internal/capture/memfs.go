@@ -23,7 +23,8 @@ func newFolder(name string) *node {
 	return &node{name: name, mode: fs.ModeDir | 0o555, children: map[string]*node{}}
 }
 
-// memFS is a read-only file system in memory with symbolic links. Absolute links count from its root.
+// memFS is a read-only file system in memory with symbolic links. Absolute links count from its
+// root.
 type memFS struct{ root *node }
 
 var (

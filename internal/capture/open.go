@@ -28,8 +28,9 @@ func (c *Capture) Close() error {
 	return c.root.Close()
 }
 
-// Open opens a folder that contains sys/, or an archive (.tar, .tar.gz, .tgz, .tar.bz2, .tar.xz) with such a folder
-// anywhere in it. Of an archive with several machines, "ARCHIVE:FOLDER" names one.
+// Open opens a folder that contains sys/, or an archive (.tar, .tar.gz, .tgz, .tar.bz2, .tar.xz)
+// with such a folder anywhere in it. Of an archive with several machines, "ARCHIVE:FOLDER" names
+// one.
 func Open(name string) (*Capture, error) {
 	file, inner := name, ""
 	info, err := os.Stat(name)

@@ -78,7 +78,8 @@ type ReservedMemory struct {
 const (
 	// PreferNone: the plugin has no GetPreferredAllocation.
 	PreferNone = "none"
-	// PreferSorted: the plugin returns the required devices, then the first free ones in order of their ids.
+	// PreferSorted: the plugin returns the required devices, then the first free ones in order of
+	// their ids.
 	PreferSorted = "sorted"
 )
 
@@ -89,7 +90,8 @@ type Pool struct {
 	Devices   []Device `json:"devices"`
 }
 
-// Device is a device of a pool. NUMA nil is a device without a topology; an empty one has a topology without nodes.
+// Device is a device of a pool. NUMA nil is a device without a topology; an empty one has a
+// topology without nodes.
 type Device struct {
 	ID        string            `json:"id"`
 	NUMA      []topology.NUMAID `json:"numa"`

@@ -74,7 +74,8 @@ func TestRecordedResultsRoundTrip(t *testing.T) {
 	}
 }
 
-// canonical spells quantities as the API server stores them: "6300117000" is "6300117k", "1000m" is "1".
+// canonical spells quantities as the API server stores them: "6300117000" is "6300117k", "1000m" is
+// "1".
 func canonical(line []byte) []byte {
 	return regexp.MustCompile(`"\d+(m|Ki|Mi|Gi)?"`).ReplaceAllFunc(line, func(q []byte) []byte {
 		n := resource.MustParse(string(bytes.Trim(q, `"`)))

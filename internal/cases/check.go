@@ -9,7 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Limits of a case: far above any machine, low enough that nobody's memory or time is at a line's mercy.
+// Limits of a case: far above any machine, low enough that nobody's memory or time is at a line's
+// mercy.
 const (
 	maxNodes     = 1024
 	maxDevices   = 1 << 16
@@ -38,7 +39,8 @@ func wrong(want, value, field string, args ...any) error {
 	return &FieldError{Field: fmt.Sprintf(field, args...), Value: value, Want: want}
 }
 
-// Check reports the first absurd value as a *FieldError. What a kubelet itself would refuse at its start is no error here.
+// Check reports the first absurd value as a *FieldError. What a kubelet itself would refuse at its
+// start is no error here.
 func (c *Case) Check() error {
 	if c.ID == "" {
 		return wrong("a name", c.ID, "id")

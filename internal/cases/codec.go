@@ -61,8 +61,8 @@ func decodeStrict(line []byte, into any) error {
 	return err
 }
 
-// ReadCases yields the cases of an NDJSON stream; blank lines are skipped. The first error, which names the line,
-// ends the sequence.
+// ReadCases yields the cases of an NDJSON stream; blank lines are skipped. The first error, which
+// names the line, ends the sequence.
 func ReadCases(r io.Reader) iter.Seq2[*Case, error] { return readLines(r, DecodeCase) }
 
 // ReadResults yields the results of an NDJSON stream, as ReadCases does.

@@ -35,7 +35,8 @@ func (m *Machine) Threads() int {
 	return n
 }
 
-// Sockets returns MachineInfo.NumSockets: NumSockets where it is given, else the number of sockets that the cores name.
+// Sockets returns MachineInfo.NumSockets: NumSockets where it is given, else the number of sockets
+// that the cores name.
 func (m *Machine) Sockets() int {
 	if m.NumSockets != 0 {
 		return m.NumSockets
@@ -65,7 +66,8 @@ func (n *Node) view() placement.ViewNode {
 	return v
 }
 
-// Placement returns the configuration as the engine takes it, for the given kubelet release (0: V136).
+// Placement returns the configuration as the engine takes it, for the given kubelet release (0:
+// V136).
 func (c *Config) Placement(version placement.Version) (placement.Config, error) {
 	if err := c.check(); err != nil {
 		return placement.Config{}, err
@@ -94,8 +96,8 @@ func (c *Config) Placement(version placement.Version) (placement.Config, error) 
 	return out, nil
 }
 
-// gates are the feature gates of the kubelet: those of the case over those that allow every policy option, which were on
-// when the recorded cases were made.
+// gates are the feature gates of the kubelet: those of the case over those that allow every policy
+// option, which were on when the recorded cases were made.
 func (c *Config) gates() map[string]bool {
 	all := map[string]bool{"CPUManagerPolicyAlphaOptions": true, "CPUManagerPolicyBetaOptions": true,
 		"TopologyManagerPolicyAlphaOptions": true, "TopologyManagerPolicyBetaOptions": true}

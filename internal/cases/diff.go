@@ -25,9 +25,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: event %d: %s: want %s, got %s", d.Case, d.Event, d.Field, d.Want, d.Got)
 }
 
-// Diff says where got differs from want. Messages, times and the order of blocks and devices do not count, and
-// neither does anything in a case that want marks as nondeterministic, but for whether the kubelet starts: another
-// run of the kubelet would differ there too.
+// Diff says where got differs from want. Messages, times and the order of blocks and devices do not
+// count, and neither does anything in a case that want marks as nondeterministic, but for whether
+// the kubelet starts: another run of the kubelet would differ there too.
 func Diff(want, got *Result) []Difference {
 	d := differ{id: want.ID, event: -1}
 	d.value("id", want.ID, got.ID)
@@ -63,7 +63,8 @@ func text(v any) string {
 	return string(b)
 }
 
-// events compares lists of events; inside a restart, prefix is "readmit" and the event keeps its number.
+// events compares lists of events; inside a restart, prefix is "readmit" and the event keeps its
+// number.
 func (d *differ) events(prefix string, want, got []EventResult) {
 	for i := range min(len(want), len(got)) {
 		if prefix == "" {

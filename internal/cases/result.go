@@ -5,12 +5,14 @@ import "github.com/berth-dev/berth/topology"
 // Result is the answer to a Case.
 type Result struct {
 	ID string `json:"id"`
-	// StartupError is why the kubelet would not start with the case's configuration; Events is then empty.
+	// StartupError is why the kubelet would not start with the case's configuration; Events is then
+	// empty.
 	StartupError string        `json:"startupError,omitempty"`
 	Events       []EventResult `json:"events"`
 	// Millis is the time that the answer took.
 	Millis float64 `json:"millis"`
-	// Nondeterministic says that the kubelet left something to chance, so that another run may answer otherwise.
+	// Nondeterministic says that the kubelet left something to chance, so that another run may
+	// answer otherwise.
 	Nondeterministic bool `json:"nondeterministic,omitempty"`
 }
 
@@ -25,14 +27,16 @@ type EventResult struct {
 	// Reason and Message are set for a refusal, as in pod.status; only reasons are compared.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Containers is set for an admission and for Start: what each container holds, init containers first.
+	// Containers is set for an admission and for Start: what each container holds, init containers
+	// first.
 	Containers []ContainerResult `json:"containers,omitempty"`
 	// Readmit is what a Restart made of each pod, in the order of their first admission.
 	Readmit []EventResult `json:"readmit,omitempty"`
 	State   *State        `json:"state,omitempty"`
 	// Panic says why a Restart failed; that event is the last.
 	Panic string `json:"panic,omitempty"`
-	// Random is not part of the format: chance decides something in this event, so that another answer would be as right.
+	// Random is not part of the format: chance decides something in this event, so that another
+	// answer would be as right.
 	Random bool `json:"-"`
 }
 

@@ -13,8 +13,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// UserConfig returns a client configuration that authenticates, by certificate, as the user with the
-// groups. Authorisation is by RBAC (and the Node authorizer for "system:node:NAME" in group
+// UserConfig returns a client configuration that authenticates, by certificate, as the user with
+// the groups. Authorisation is by RBAC (and the Node authorizer for "system:node:NAME" in group
 // "system:nodes"): a user without a binding may do next to nothing.
 func (cp *ControlPlane) UserConfig(user string, groups []string) (*rest.Config, error) {
 	return cp.config(user, groups)
@@ -37,8 +37,8 @@ func (cp *ControlPlane) config(user string, groups []string) (*rest.Config, erro
 	}, nil
 }
 
-// Kubeconfig returns a kubeconfig file with client-certificate credentials of the user with the groups.
-// It is self-contained: no path in it refers to the control plane's directory.
+// Kubeconfig returns a kubeconfig file with client-certificate credentials of the user with the
+// groups. It is self-contained: no path in it refers to the control plane's directory.
 func (cp *ControlPlane) Kubeconfig(user string, groups []string) ([]byte, error) {
 	pair, err := cp.pki.client.client(user, groups)
 	if err != nil {
@@ -56,9 +56,10 @@ func (cp *ControlPlane) Kubeconfig(user string, groups []string) ([]byte, error)
 // tokenLife is how long a token of TokenConfig is valid.
 const tokenLife = 24 * time.Hour
 
-// TokenConfig returns a client configuration with a token of the service account. When node is not empty the token is
-// bound to that Node, as the token of a pod on it would be: the API server then tells admission
-// the node's name (extra authentication.kubernetes.io/node-name). Account and node must exist.
+// TokenConfig returns a client configuration with a token of the service account. When node is not
+// empty the token is bound to that Node, as the token of a pod on it would be: the API server then
+// tells admission the node's name (extra authentication.kubernetes.io/node-name). Account and node
+// must exist.
 func (cp *ControlPlane) TokenConfig(ctx context.Context, namespace, account, node string) (*rest.Config, error) {
 	client, err := kubernetes.NewForConfig(cp.admin)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// listen returns a listener on a free port of 127.0.0.1; for a control plane that is kept, on the port that it had.
+// listen returns a listener on a free port of 127.0.0.1; for a control plane that is kept, on the
+// port that it had.
 func (cp *ControlPlane) listen(ctx context.Context) (net.Listener, error) {
 	if !cp.kept {
 		return net.Listen("tcp4", "127.0.0.1:0")
@@ -55,8 +56,9 @@ func listenAgain(ctx context.Context, addr string) (net.Listener, error) {
 	}
 }
 
-// Ports that Linux does not give away by itself (ip_local_port_range begins at 32768, ip(7)): while a server is away, no
-// connection of another program gets its port, and no client that tries to reach it is connected to itself.
+// Ports that Linux does not give away by itself (ip_local_port_range begins at 32768, ip(7)): while
+// a server is away, no connection of another program gets its port, and no client that tries to
+// reach it is connected to itself.
 const firstPort, endPort = 20000, 32768
 
 // listenBelow listens on a random one of these ports.

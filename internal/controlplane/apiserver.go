@@ -28,7 +28,8 @@ import (
 )
 
 func init() {
-	// A second server in the process, or a scheduler beside it, sets up logging again; that is no error.
+	// A second server in the process, or a scheduler beside it, sets up logging again; that is no
+	// error.
 	logsapi.ReapplyHandling = logsapi.ReapplyHandlingIgnoreUnchanged
 }
 
@@ -87,7 +88,8 @@ func startAPIServer(ctx context.Context, cp *ControlPlane, storage string, flags
 	return s, nil
 }
 
-// building is held while a server is built, which reads and writes tables that the whole process shares.
+// building is held while a server is built, which reads and writes tables that the whole process
+// shares.
 var building sync.Mutex
 
 // runnable is a server that is ready to run.
@@ -138,8 +140,8 @@ func serverOptions(ctx context.Context, listener net.Listener, flags []string) (
 	return completed, utilerrors.NewAggregate(completed.Validate())
 }
 
-// useOwnRegistry gives the server a registry of component versions of its own: the process-wide one can
-// be set once only, and tests start several servers in a row.
+// useOwnRegistry gives the server a registry of component versions of its own: the process-wide one
+// can be set once only, and tests start several servers in a row.
 func useOwnRegistry(s *options.ServerRunOptions) error {
 	gates := utilfeature.DefaultMutableFeatureGate.DeepCopy()
 	version := compatibility.DefaultKubeEffectiveVersionForTest()
@@ -185,7 +187,8 @@ func defaultFlags(keys *pki, storage string) []string {
 // readyPoll is how often readiness is asked for while starting.
 const readyPoll = 50 * time.Millisecond
 
-// waitReady waits for /readyz (which covers the bootstrap RBAC rules) and for the default namespace.
+// waitReady waits for /readyz (which covers the bootstrap RBAC rules) and for the default
+// namespace.
 func (s *apiServer) waitReady(ctx context.Context, admin *rest.Config) error {
 	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {
@@ -210,8 +213,8 @@ func (s *apiServer) waitReady(ctx context.Context, admin *rest.Config) error {
 	return nil
 }
 
-// grace is how long clients have to go by themselves. Without a limit a single watch that nobody ends holds the
-// server for a minute (its request timeout).
+// grace is how long clients have to go by themselves. Without a limit a single watch that nobody
+// ends holds the server for a minute (its request timeout).
 const grace = 2 * time.Second
 
 // stop ends the server and waits for it. Clients that are still connected are cut off.

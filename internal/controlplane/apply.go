@@ -41,8 +41,9 @@ func (cp *ControlPlane) InstallCRDs(ctx context.Context, manifests ...[]byte) er
 	return cp.apply(ctx, objs)
 }
 
-// Apply applies objects of any kind in their order, as the administrator, by server-side apply, and waits for each
-// CustomResourceDefinition among them to be established. A manifest may hold several YAML documents.
+// Apply applies objects of any kind in their order, as the administrator, by server-side apply, and
+// waits for each CustomResourceDefinition among them to be established. A manifest may hold several
+// YAML documents.
 func (cp *ControlPlane) Apply(ctx context.Context, manifests ...[]byte) error {
 	objs, err := decode(manifests)
 	if err != nil {

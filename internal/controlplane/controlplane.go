@@ -14,20 +14,22 @@ import (
 
 // Options tunes Start. The zero value is useful.
 type Options struct {
-	// Dir is where the temporary directory is made; "" means os.TempDir. Keep it short: the path of a
-	// unix socket is limited to 107 bytes.
+	// Dir is where the temporary directory is made; "" means os.TempDir. Keep it short: the path of
+	// a unix socket is limited to 107 bytes.
 	Dir string
-	// Keep is a directory for a control plane that outlives its processes: key material, etcd's data and the API server's
-	// address stay there however it ends, and a later Start with the same directory continues it, at the same URL and with
-	// the same authorities. It is made if need be; "" means a temporary directory below Dir that Stop removes.
+	// Keep is a directory for a control plane that outlives its processes: key material, etcd's
+	// data and the API server's address stay there however it ends, and a later Start with the same
+	// directory continues it, at the same URL and with the same authorities. It is made if need be;
+	// "" means a temporary directory below Dir that Stop removes.
 	Keep string
-	// Etcd is the URL of an etcd that runs elsewhere ("unix:///path"), as Etcd.URL returns it; "" starts one.
+	// Etcd is the URL of an etcd that runs elsewhere ("unix:///path"), as Etcd.URL returns it; ""
+	// starts one.
 	Etcd string
 	// Log receives what etcd and the API server have to say; nil discards it. The logger of the API
 	// server is global to the process: the last Start decides.
 	Log io.Writer
-	// Flags are further kube-apiserver flags ("--v=2"). Feature gates are shared by everything in the
-	// process and cannot be set here.
+	// Flags are further kube-apiserver flags ("--v=2"). Feature gates are shared by everything in
+	// the process and cannot be set here.
 	Flags []string
 }
 
@@ -102,8 +104,8 @@ func (cp *ControlPlane) RESTConfig() *rest.Config { return rest.CopyConfig(cp.ad
 // Addr returns host and port of the API server.
 func (cp *ControlPlane) Addr() string { return cp.api.addr }
 
-// Stop shuts the control plane down, waits for it and removes its directory unless that is to be kept. Further calls
-// return the first result.
+// Stop shuts the control plane down, waits for it and removes its directory unless that is to be
+// kept. Further calls return the first result.
 func (cp *ControlPlane) Stop() error {
 	cp.stop.Do(func() {
 		var errs []error

@@ -19,9 +19,10 @@ type Etcd struct {
 	url  string
 }
 
-// StartEtcd starts a single etcd member on unix sockets below dir, with the data that it finds there: by itself, for an API
-// server in another process. It never syncs to disk: its data outlive the process, however that ends, and not the machine.
-// ctx limits the start alone. log receives what etcd has to say; nil discards it.
+// StartEtcd starts a single etcd member on unix sockets below dir, with the data that it finds
+// there: by itself, for an API server in another process. It never syncs to disk: its data outlive
+// the process, however that ends, and not the machine. ctx limits the start alone. log receives
+// what etcd has to say; nil discards it.
 func StartEtcd(ctx context.Context, dir string, log io.Writer) (*Etcd, error) {
 	cfg, err := etcdConfig(dir, log)
 	if err != nil {
@@ -57,7 +58,8 @@ func etcdConfig(dir string, log io.Writer) (*embed.Config, error) {
 	cfg := embed.NewConfig()
 	cfg.Dir = filepath.Join(dir, "data")
 	cfg.UnsafeNoFsync = true
-	// A lone member waits up to an election's time until it elects itself, and never loses an election.
+	// A lone member waits up to an election's time until it elects itself, and never loses an
+	// election.
 	cfg.TickMs, cfg.ElectionMs = 10, 50
 	cfg.EnableGRPCGateway = false
 	// Unset, as it is without a command line, every request is logged as a slow one.

@@ -52,7 +52,8 @@ func newAuthority(name string) (*authority, error) {
 	return authorityOf(cert, key), nil
 }
 
-// authorityOf numbers certificates from the moment on, so that one that is continued does not repeat numbers.
+// authorityOf numbers certificates from the moment on, so that one that is continued does not
+// repeat numbers.
 func authorityOf(cert *x509.Certificate, key *ecdsa.PrivateKey) *authority {
 	a := &authority{cert: cert, key: key, pem: certPEM(cert.Raw)}
 	a.serial.Store(time.Now().UnixNano())
@@ -121,14 +122,15 @@ func keyPEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }
 
-// pki is the key material of one control plane: separate authorities for serving, for clients and for
-// the front proxy, because one for all would let a serving certificate pass for a user.
+// pki is the key material of one control plane: separate authorities for serving, for clients and
+// for the front proxy, because one for all would let a serving certificate pass for a user.
 type pki struct {
 	dir                    string
 	serving, client, proxy *authority
 }
 
-// openPKI returns the key material in dir, made anew unless it is kept there. A kept one holds the authorities' keys too.
+// openPKI returns the key material in dir, made anew unless it is kept there. A kept one holds the
+// authorities' keys too.
 func openPKI(dir string, kept bool) (*pki, error) {
 	p := &pki{dir: filepath.Join(dir, "pki")}
 	if _, err := os.Stat(p.dir); err == nil && kept {
@@ -203,7 +205,8 @@ func (p *pki) writePairs() error {
 	if err != nil {
 		return err
 	}
-	// The signing key of service account tokens is nobody's certificate; a pair is the shortest way to one.
+	// The signing key of service account tokens is nobody's certificate; a pair is the shortest way
+	// to one.
 	tokens, err := p.client.client("service-account-tokens", nil)
 	if err != nil {
 		return err

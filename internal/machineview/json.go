@@ -6,8 +6,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Document is the JSON form of a machine, the output of "berth topology -o json". It is stable: fields are
-// added, never renamed or removed. CPU lists hold online CPUs only, in the kernel's list format.
+// Document is the JSON form of a machine, the output of "berth topology -o json". It is stable:
+// fields are added, never renamed or removed. CPU lists hold online CPUs only, in the kernel's list
+// format.
 type Document struct {
 	CPUs      string     `json:"cpus"`
 	Packages  []Package  `json:"packages"`
@@ -23,7 +24,8 @@ type Package struct {
 	CPUs string `json:"cpus"`
 }
 
-// Core is a physical core. Package is -1 where the platform tells none; ID is unique inside a package at best.
+// Core is a physical core. Package is -1 where the platform tells none; ID is unique inside a
+// package at best.
 type Core struct {
 	Package int    `json:"package"`
 	ID      int    `json:"id"`
@@ -44,7 +46,8 @@ type NUMANode struct {
 	MemoryBytes uint64 `json:"memoryBytes"`
 	// HugePages is the number of pages, free or not, by page size ("2Mi", "1Gi").
 	HugePages map[string]uint64 `json:"hugepages"`
-	// Distances is the distance to every node by its id, 10 meaning local; empty where the platform reports none.
+	// Distances is the distance to every node by its id, 10 meaning local; empty where the platform
+	// reports none.
 	Distances map[string]uint32 `json:"distances"`
 }
 
@@ -57,7 +60,8 @@ type Device struct {
 	Device string `json:"device"`
 	// NUMANode is null where the platform does not say.
 	NUMANode *int `json:"numaNode"`
-	// PCIRoot is the root complex ("pci0000:3a"), PCISwitch the upstream port of the nearest switch, "" for none.
+	// PCIRoot is the root complex ("pci0000:3a"), PCISwitch the upstream port of the nearest
+	// switch, "" for none.
 	PCIRoot   string `json:"pciRoot"`
 	PCISwitch string `json:"pciSwitch"`
 	// Name is what the operating system calls the device ("eth0"), "" for nothing.

@@ -31,8 +31,9 @@ type box struct {
 	devices  []*topology.Device
 }
 
-// nest arranges the objects of a machine by what contains what. A NUMA node may hold several packages or an L3
-// several nodes; objects that overlap without one holding the other end up side by side.
+// nest arranges the objects of a machine by what contains what. A NUMA node may hold several
+// packages or an L3 several nodes; objects that overlap without one holding the other end up side
+// by side.
 func nest(m *topology.Machine) *box {
 	root := &box{kind: boxMachine, title: "Machine", detail: summary(m), cpus: m.Online}
 	boxes := containers(m)
@@ -56,8 +57,8 @@ func nest(m *topology.Machine) *box {
 	return root
 }
 
-// containers lists packages, dies, NUMA nodes and L3s, outermost kind first among equals. A die that is its
-// whole package says nothing and is left out.
+// containers lists packages, dies, NUMA nodes and L3s, outermost kind first among equals. A die
+// that is its whole package says nothing and is left out.
 func containers(m *topology.Machine) []*box {
 	var out []*box
 	for _, p := range m.Packages {

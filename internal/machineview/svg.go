@@ -32,8 +32,8 @@ const (
 	raggedBy = 5.0 // what an unfilled last row costs
 )
 
-// style is the look; every class is a kind of thing in the picture. Colours differ in lightness too, for those
-// who cannot tell hues apart, and follow the reader's dark mode.
+// style is the look; every class is a kind of thing in the picture. Colours differ in lightness
+// too, for those who cannot tell hues apart, and follow the reader's dark mode.
 const style = `
 text{font:12px system-ui,"Segoe UI","Noto Sans","DejaVu Sans",sans-serif;fill:#1f2933}
 .h{font-weight:600}.d{fill:#52606d}.big{font-size:20px;font-weight:650}.sub{font-size:13px;fill:#52606d}
@@ -53,7 +53,8 @@ type shape struct {
 	draw func(b *strings.Builder, x, y float64)
 }
 
-// SVG draws a machine: what contains what, from packages to CPUs, with memory, devices and distances.
+// SVG draws a machine: what contains what, from packages to CPUs, with memory, devices and
+// distances.
 func SVG(w io.Writer, m *topology.Machine) error {
 	picture := column([]shape{title(m), root(m), below(m)}, 16)
 	var b strings.Builder
@@ -91,7 +92,8 @@ func title(m *topology.Machine) shape {
 	return column([]shape{{big.w, 24, func(b *strings.Builder, x, y float64) { big.draw(b, x, y+5) }}, sub}, 2)
 }
 
-// headline is what one would call the machine in a word: by its devices that matter most, else by its CPUs.
+// headline is what one would call the machine in a word: by its devices that matter most, else by
+// its CPUs.
 func headline(m *topology.Machine) string {
 	text := count(m.Online.Len(), "CPU")
 	gpus := 0
@@ -132,7 +134,8 @@ func column(shapes []shape, space float64) shape {
 	return total
 }
 
-// table is a grid of shapes: as wide as the widest shape of each column, as high as the highest of each row.
+// table is a grid of shapes: as wide as the widest shape of each column, as high as the highest of
+// each row.
 type table struct {
 	shapes  []shape
 	columns int
@@ -168,7 +171,8 @@ func (t *table) draw(b *strings.Builder, x, y float64) {
 	}
 }
 
-// grid lays shapes out in rows of equal length, with as many columns as come nearest to the wanted proportions.
+// grid lays shapes out in rows of equal length, with as many columns as come nearest to the wanted
+// proportions.
 func grid(shapes []shape, space, aspect float64) shape {
 	if len(shapes) == 0 {
 		return shape{}

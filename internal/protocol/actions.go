@@ -131,7 +131,8 @@ func (s *State) bindingTo(n NodeID) bool {
 	return false
 }
 
-// filter asks for a verdict on every node. Any node that admits the pod may be chosen, as scores decide.
+// filter asks for a verdict on every node. Any node that admits the pod may be chosen, as scores
+// decide.
 func (m *Model) filter(s *State, p PodID, emit func(Step, *State)) {
 	best := no
 	for n := NodeID(0); n < Nodes; n++ {
@@ -164,7 +165,8 @@ func (s *State) park(p PodID, v verdict) {
 	}
 }
 
-// preempt evicts a pod whose removal makes room, as the default preemption does for a pod without a feasible node.
+// preempt evicts a pod whose removal makes room, as the default preemption does for a pod without a
+// feasible node.
 func (m *Model) preempt(s *State, p PodID, emit func(Step, *State)) {
 	for v := PodID(0); v < Pods; v++ {
 		on, departed := m.locate(s, v, false)
@@ -200,7 +202,8 @@ func (m *Model) reserve(s *State, p PodID) {
 	m.renumber(s, n)
 }
 
-// nextOrder is one more than the highest number that the scheduler knows among the node's other pods.
+// nextOrder is one more than the highest number that the scheduler knows among the node's other
+// pods.
 func (m *Model) nextOrder(s *State, n NodeID, p PodID, committed bool) uint8 {
 	next := uint8(0)
 	for o := PodID(0); o < Pods; o++ {
@@ -211,7 +214,8 @@ func (m *Model) nextOrder(s *State, n NodeID, p PodID, committed bool) uint8 {
 	return next
 }
 
-// renumber closes the gaps among the node's reservations, so that equal situations are equal states.
+// renumber closes the gaps among the node's reservations, so that equal situations are equal
+// states.
 func (m *Model) renumber(s *State, n NodeID) {
 	var ranks [16]PodSet
 	base := uint8(0)

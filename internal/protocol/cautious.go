@@ -2,13 +2,15 @@ package protocol
 
 import "math/bits"
 
-// cautious answers what enumerate answers, without enumerating: whether every outcome admits the pod and keeps what was
-// promised to those ahead, and whether its CPUs are exact. It may say no where enumerate says yes, never the reverse.
+// cautious answers what enumerate answers, without enumerating: whether every outcome admits the
+// pod and keeps what was promised to those ahead, and whether its CPUs are exact. It may say no
+// where enumerate says yes, never the reverse.
 //
-// Each pod that is not reported yet must fit wherever the others of them may have landed, with every reported pod still
-// there. An admission that fits then also fits when somebody has left, because a lone admission never fails for having
-// more room. The cost is the number of NUMA nodes to the power of the pods ahead, whatever the number of pods reported:
-// this is what a scheduler can afford on a node with sixty pods, where the subsets that may leave cannot be tried.
+// Each pod that is not reported yet must fit wherever the others of them may have landed, with
+// every reported pod still there. An admission that fits then also fits when somebody has left,
+// because a lone admission never fails for having more room. The cost is the number of NUMA nodes
+// to the power of the pods ahead, whatever the number of pods reported: this is what a scheduler
+// can afford on a node with sixty pods, where the subsets that may leave cannot be tried.
 func (m *Model) cautious(q question) (all, exact bool) {
 	for _, v := range q.todo[:q.n] {
 		if q.ghosts.has(v) || v != q.pod && m.Pods[v].Second < m.Pods[q.pod].Second {
@@ -29,8 +31,8 @@ func (m *Model) usedPerNode(q *question) (used [len(numaNodes)]int) {
 	return used
 }
 
-// fitsAnyhow places the other pods of todo, from the i-th on, on every NUMA node that they may get, and asks whether v
-// fits each time.
+// fitsAnyhow places the other pods of todo, from the i-th on, on every NUMA node that they may get,
+// and asks whether v fits each time.
 func (m *Model) fitsAnyhow(q *question, v PodID, i int, used [len(numaNodes)]int) bool {
 	if i < q.n && q.todo[i] == v {
 		i++

@@ -26,8 +26,9 @@ type Moment struct {
 	before, after State
 }
 
-// digest stands for a state in the set of those visited. Two different states share one with a probability of about
-// n*n/2^129, 10^-24 for the largest model here: a search that finds nothing could then have overlooked something.
+// digest stands for a state in the set of those visited. Two different states share one with a
+// probability of about n*n/2^129, 10^-24 for the largest model here: a search that finds nothing
+// could then have overlooked something.
 type digest [2]uint64
 
 // visit is how a state was reached.
@@ -53,8 +54,9 @@ type search struct {
 	breach int32 // the first visit that breaks a promise, -1
 }
 
-// Check visits every reachable state, breadth first, until a promise is broken, none is left, or limit states were
-// visited (0: no limit). It returns an error only for a Config that does not Validate.
+// Check visits every reachable state, breadth first, until a promise is broken, none is left, or
+// limit states were visited (0: no limit). It returns an error only for a Config that does not
+// Validate.
 func Check(c Config, limit int) (Result, error) {
 	if err := c.Validate(); err != nil {
 		return Result{}, err

@@ -9,8 +9,9 @@ import (
 
 var large = flag.Bool("large", false, "search the large models too (minutes, gigabytes)")
 
-// trio is the workload of every model: a fits either NUMA node, b only the one with the device, and c comes a second later.
-// Admitted in the wrong order, or with somebody leaving at the wrong moment, a takes the place of b.
+// trio is the workload of every model: a fits either NUMA node, b only the one with the device, and
+// c comes a second later. Admitted in the wrong order, or with somebody leaving at the wrong
+// moment, a takes the place of b.
 var trio = [Pods]Pod{{CPUs: 2}, {CPUs: 1, Device: true}, {CPUs: 1, Second: 1}}
 
 // twins is the same, all created within a second, so that a relist may sort them in any way.
@@ -26,7 +27,8 @@ type searchCase struct {
 	Config
 }
 
-// quick is what the race detector gets through, normal what a plain run adds, slow what -large adds.
+// quick is what the race detector gets through, normal what a plain run adds, slow what -large
+// adds.
 var (
 	quick = []searchCase{
 		{"departure", Config{Pods: trio, Nodes: mixed, Budget: Budget{Departures: 1}}},
@@ -59,8 +61,8 @@ func searches() []searchCase {
 	return all
 }
 
-// TestAllRulesKeepEveryPromise is the claim of docs/protocol.md: no reachable state refuses a pod, promises a CPU twice,
-// breaks an exact promise, or leaves a pod waiting that fits.
+// TestAllRulesKeepEveryPromise is the claim of docs/protocol.md: no reachable state refuses a pod,
+// promises a CPU twice, breaks an exact promise, or leaves a pod waiting that fits.
 func TestAllRulesKeepEveryPromise(t *testing.T) {
 	var total Result
 	for _, c := range searches() {
@@ -89,10 +91,12 @@ func (r *Result) add(o *Result) {
 	r.Quiet += o.Quiet
 }
 
-// assertCovered fails when the searches together never saw what they are about: a search that sees nothing proves nothing.
+// assertCovered fails when the searches together never saw what they are about: a search that sees
+// nothing proves nothing.
 func (r *Result) assertCovered(t *testing.T) {
 	for a, n := range r.Steps {
-		// One write cannot be taken apart, nothing evicts, and only a departure of its own can be collected.
+		// One write cannot be taken apart, nothing evicts, and only a departure of its own can be
+		// collected.
 		if by := Action(a); n == 0 && by != StorePlacement && by != Preempt && by != CollectTerminal {
 			t.Errorf("no run has the step %q", by)
 		}
@@ -202,7 +206,8 @@ func TestEveryRuleIsTested(t *testing.T) {
 	}
 }
 
-// TestTraceIsARun replays every trace with the model's own steps: each moment starts where the last one ended.
+// TestTraceIsARun replays every trace with the model's own steps: each moment starts where the last
+// one ended.
 func TestTraceIsARun(t *testing.T) {
 	for _, o := range lawsOff {
 		r := o.check()

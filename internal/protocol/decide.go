@@ -31,8 +31,8 @@ type question struct {
 	exact   PodSet     // those whose promise must hold to the CPU
 }
 
-// ask builds the question for p on n from what the scheduler knows. With committed only Bindings count, without it
-// reservations that precede it too.
+// ask builds the question for p on n from what the scheduler knows. With committed only Bindings
+// count, without it reservations that precede it too.
 func (m *Model) ask(s *State, n NodeID, p PodID, committed bool) question {
 	q := question{node: n, pod: p}
 	for o := PodID(0); o < Pods; o++ {
@@ -47,8 +47,8 @@ func (m *Model) ask(s *State, n NodeID, p PodID, committed bool) question {
 	return q
 }
 
-// count enters pod o into the question, where it is: reported, ahead, a ghost, or nowhere. A report that holds the pod
-// comes first, wherever else the scheduler believes the pod to be.
+// count enters pod o into the question, where it is: reported, ahead, a ghost, or nowhere. A report
+// that holds the pod comes first, wherever else the scheduler believes the pod to be.
 func (m *Model) count(s *State, q *question, o PodID, committed bool) {
 	on, departed := m.locate(s, o, committed)
 	seen := s.seen[q.node]
@@ -90,7 +90,8 @@ func (q *question) expect(o PodID, b promise, ghost bool) {
 	}
 }
 
-// locate returns the node on which the scheduler counts the pod, -1 for none, and whether the pod has left.
+// locate returns the node on which the scheduler counts the pod, -1 for none, and whether the pod
+// has left.
 func (m *Model) locate(s *State, o PodID, committed bool) (int, bool) {
 	if s.view[o] == bound || s.view[o] == terminal || s.view[o] == gone && s.known.has(o) {
 		return int(m.promiseOf(s, o).node), s.view[o] != bound
@@ -104,8 +105,8 @@ func (m *Model) locate(s *State, o PodID, committed bool) (int, bool) {
 	return -1, false
 }
 
-// promiseOf is the placement that the scheduler knows for a pod: its own until the watch has shown the pod's, without
-// CPUs when the pod is bound and its placement was never stored.
+// promiseOf is the placement that the scheduler knows for a pod: its own until the watch has shown
+// the pod's, without CPUs when the pod is bound and its placement was never stored.
 func (m *Model) promiseOf(s *State, o PodID) promise {
 	if s.stage[o] >= reserved {
 		return s.plan[o]
@@ -150,7 +151,8 @@ func (m *Model) evaluate(q question) answer {
 	return answer{}
 }
 
-// evaluatePlanned adds up promises: the state of a node whose CPUs the scheduler hands out, whatever the order.
+// evaluatePlanned adds up promises: the state of a node whose CPUs the scheduler hands out,
+// whatever the order.
 func (m *Model) evaluatePlanned(q question) answer {
 	var used, uncertain CPUs
 	for o := PodID(0); o < Pods; o++ {
@@ -176,7 +178,8 @@ type outcomes struct {
 	first CPUs // in the order of the Bindings, with nobody leaving
 }
 
-// enumerate tries every order and every moment of release. With anyone set, every pod may leave, else only those known to.
+// enumerate tries every order and every moment of release. With anyone set, every pod may leave,
+// else only those known to.
 func (m *Model) enumerate(q question, anyone bool) outcomes {
 	o := outcomes{all: true, same: true}
 	for _, order := range m.orders(q.todo[:q.n]) {
@@ -190,8 +193,9 @@ func (m *Model) enumerate(q question, anyone bool) outcomes {
 	return o
 }
 
-// orders returns the orders in which the kubelet may admit the pods: that of the Bindings first, then those of a relist,
-// which sorts a batch by creation time in whole seconds and leaves ties in any order.
+// orders returns the orders in which the kubelet may admit the pods: that of the Bindings first,
+// then those of a relist, which sorts a batch by creation time in whole seconds and leaves ties in
+// any order.
 func (m *Model) orders(todo []PodID) [][]PodID {
 	if len(todo) == 0 {
 		return [][]PodID{nil}
@@ -287,7 +291,8 @@ func (w *walk) admit(i int, held [Pods]CPUs, cpus CPUs) {
 	w.step(i+1, held, cpus)
 }
 
-// kept reports whether a pod that is ahead, and gets these CPUs, gets what it was promised. Nobody misses a ghost.
+// kept reports whether a pod that is ahead, and gets these CPUs, gets what it was promised. Nobody
+// misses a ghost.
 func (q *question) kept(p PodID, got CPUs) bool {
 	return q.ghosts.has(p) || got != 0 && (!q.exact.has(p) || got == q.planned[p])
 }

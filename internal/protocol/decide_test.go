@@ -54,7 +54,8 @@ func sorted(orders [][]PodID) string {
 	return fmt.Sprint(slices.CompactFunc(orders, slices.Equal[[]PodID]))
 }
 
-// TestCautiousIsNeverBolder compares the worst case with the enumeration on every question that the small model can ask.
+// TestCautiousIsNeverBolder compares the worst case with the enumeration on every question that the
+// small model can ask.
 func TestCautiousIsNeverBolder(t *testing.T) {
 	m := NewModel(Config{Pods: trio, Nodes: kubelets, Rules: AllRules})
 	asked, agreed := 0, 0
@@ -73,7 +74,8 @@ func TestCautiousIsNeverBolder(t *testing.T) {
 	}
 }
 
-// questions are those in which the pods ahead were themselves decided: the enumeration admits each in its turn.
+// questions are those in which the pods ahead were themselves decided: the enumeration admits each
+// in its turn.
 func questions() []question {
 	m := NewModel(Config{Pods: trio, Nodes: kubelets, Rules: AllRules})
 	all := alone()
@@ -99,7 +101,8 @@ func questions() []question {
 	return all
 }
 
-// alone are the questions with nobody ahead: every pod, with every other pod on every CPUs it could hold.
+// alone are the questions with nobody ahead: every pod, with every other pod on every CPUs it could
+// hold.
 func alone() []question {
 	var all []question
 	places := []CPUs{0, 0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100}

@@ -12,8 +12,9 @@ var update = flag.Bool("update", false, "write the traces into docs/protocol.md"
 
 const page = "../../docs/protocol.md"
 
-// TestPageCarriesTheTraces holds docs/protocol.md to the runs that the model finds: between the comment lines
-// "<!-- trace ID -->" and "<!-- end -->" stands the shortest run without the rules of ID. -update writes them.
+// TestPageCarriesTheTraces holds docs/protocol.md to the runs that the model finds: between the
+// comment lines "<!-- trace ID -->" and "<!-- end -->" stands the shortest run without the rules of
+// ID. -update writes them.
 func TestPageCarriesTheTraces(t *testing.T) {
 	data, err := os.ReadFile(page)
 	if err != nil {

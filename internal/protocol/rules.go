@@ -19,41 +19,49 @@ type Rule uint32
 
 // The rules, each under the law it belongs to.
 const (
-	// StateFromReports (law 1): the state is report, releases, admissions. Off: a running total of the scheduler's own promises.
+	// StateFromReports (law 1): the state is report, releases, admissions. Off: a running total of
+	// the scheduler's own promises.
 	StateFromReports Rule = 1 << iota
 	// ReportSequence (law 1): a report with an older sequence number is ignored.
 	ReportSequence
-	// ReserveVisible (law 2): a reservation counts for the next pod at once, and Reserve decides on the current state.
-	// Off: the answer of Filter is what gets bound.
+	// ReserveVisible (law 2): a reservation counts for the next pod at once, and Reserve decides on
+	// the current state. Off: the answer of Filter is what gets bound.
 	ReserveVisible
-	// StoredWithBinding (law 2): pod and placement are one write. Off: the placement follows in a second write.
+	// StoredWithBinding (law 2): pod and placement are one write. Off: the placement follows in a
+	// second write.
 	StoredWithBinding
 	// OneBinding (law 3): Bindings to one node go out one at a time.
 	OneBinding
 	// BindDecidesAgain (law 3): Bind decides again under the node's lock, and fails when refused.
 	BindDecidesAgain
-	// ReadBack (law 3): an unknown result of a Binding is read back before anything else happens to the pod.
+	// ReadBack (law 3): an unknown result of a Binding is read back before anything else happens to
+	// the pod.
 	ReadBack
-	// EnumerateKnown (law 3): every order that a relist could produce, and every moment at which a pod that is known
-	// to be leaving could free its CPUs, is tried. Off: only the order of the Bindings.
+	// EnumerateKnown (law 3): every order that a relist could produce, and every moment at which a
+	// pod that is known to be leaving could free its CPUs, is tried. Off: only the order of the
+	// Bindings.
 	EnumerateKnown
-	// PredecessorsToo (law 3): a pod is placed only if every outcome admits it and every pod bound before it that no
-	// report shows yet, the latter on the very CPUs where their decision said exact.
+	// PredecessorsToo (law 3): a pod is placed only if every outcome admits it and every pod bound
+	// before it that no report shows yet, the latter on the very CPUs where their decision said
+	// exact.
 	PredecessorsToo
 	// EnumerateUnknown (law 3): any pod may end on its own before the kubelet sees the Binding.
 	EnumerateUnknown
-	// Fence (law 3): a Binding that read back as not applied can no longer be applied (the Binding carries the pod's
-	// resource version, and the pod is written once before it is decided again).
+	// Fence (law 3): a Binding that read back as not applied can no longer be applied (the Binding
+	// carries the pod's resource version, and the pod is written once before it is decided again).
 	Fence
-	// WaitIsPending (law 4): a node that waits for a report is not a refusal: no preemption, and the report wakes the pod.
+	// WaitIsPending (law 4): a node that waits for a report is not a refusal: no preemption, and
+	// the report wakes the pod.
 	WaitIsPending
-	// ReleaseByEvidence (law 5): a pod that the API calls gone holds its CPUs until a report drops it.
+	// ReleaseByEvidence (law 5): a pod that the API calls gone holds its CPUs until a report drops
+	// it.
 	ReleaseByEvidence
 	// LeaderWaits (law 5): a new leader waits until no Binding of the old one can still arrive.
 	LeaderWaits
-	// WatchBarrier (laws 1 and 5): a report says how far the kubelet's watch has come. A pod that was bound and left before any
-	// report showed it stays uncertain until the watch has passed its Binding, and a new leader uses a node only after
-	// a report that was asked for after it took over.
+	// WatchBarrier (laws 1 and 5): a report says how far the kubelet's watch has come. A pod that
+	// was bound and left before any report showed it stays uncertain until the watch has passed its
+	// Binding, and a new leader uses a node only after a report that was asked for after it took
+	// over.
 	WatchBarrier
 
 	endOfRules
@@ -62,7 +70,8 @@ const (
 // AllRules is what the scheduler must do.
 const AllRules Rule = endOfRules - 1
 
-// Amendments are the rules that the exhaustive search showed to be needed beyond the laws' first wording.
+// Amendments are the rules that the exhaustive search showed to be needed beyond the laws' first
+// wording.
 const Amendments = PredecessorsToo | EnumerateUnknown | Fence | WatchBarrier
 
 // Has reports whether every rule of q is in r.

@@ -39,7 +39,8 @@ const (
 	gone     // deleted
 )
 
-// promise is the content of a Binding: node, CPUs, number among the node's Bindings, and whether the CPUs are exact.
+// promise is the content of a Binding: node, CPUs, number among the node's Bindings, and whether
+// the CPUs are exact.
 type promise struct {
 	node  NodeID
 	cpus  CPUs
@@ -72,8 +73,9 @@ const (
 	assumed               // bound, the watch has not said so yet
 )
 
-// report is what an agent publishes of its node: the pods that hold CPUs (which ones is in State.alloc), the pods whose
-// Binding the kubelet's watch has passed, and the number of barriers that watch has passed.
+// report is what an agent publishes of its node: the pods that hold CPUs (which ones is in
+// State.alloc), the pods whose Binding the kubelet's watch has passed, and the number of barriers
+// that watch has passed.
 type report struct {
 	held, passed PodSet
 	barrier      uint8
@@ -130,7 +132,8 @@ type Budget struct {
 	Failures   uint8 // Bindings that the API server refuses
 }
 
-// State is everything that the actors and the wires between them remember. It is comparable: equal states are one state.
+// State is everything that the actors and the wires between them remember. It is comparable: equal
+// states are one state.
 type State struct {
 	// API server.
 	api    [Pods]phase
@@ -229,7 +232,8 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// fit returns the CPUs that a kubelet with policy single-numa-node gives the pod when used is taken, 0 when it refuses.
+// fit returns the CPUs that a kubelet with policy single-numa-node gives the pod when used is
+// taken, 0 when it refuses.
 func fit(p Pod, used CPUs) CPUs {
 	for n, all := range numaNodes {
 		free := all &^ used

@@ -30,8 +30,8 @@ func (m *Model) bindingSteps(s *State, p PodID, emit func(Step, *State)) {
 	}
 }
 
-// replies are the results of a Binding that the scheduler waits for: applied, refused, applied with the reply lost, or
-// given up by the client while the server still has it.
+// replies are the results of a Binding that the scheduler waits for: applied, refused, applied with
+// the reply lost, or given up by the client while the server still has it.
 func (m *Model) replies(s *State, p PodID, emit func(Step, *State)) {
 	n := s.plan[p].node
 	if s.api[p] != pending {
@@ -66,7 +66,8 @@ func (m *Model) replies(s *State, p PodID, emit func(Step, *State)) {
 	emit(Step{Action: TimeOut, Pod: p, Node: n}, &late)
 }
 
-// apply is the API server's write of a Binding: node and placement at once, and the next event of the node's watch.
+// apply is the API server's write of a Binding: node and placement at once, and the next event of
+// the node's watch.
 func (m *Model) apply(s *State, p PodID, b promise) {
 	if s.promisedTwice(p, b) {
 		m.note(s, DoublePromise)
@@ -80,7 +81,8 @@ func (m *Model) apply(s *State, p PodID, b promise) {
 	s.watch[b.node].push(addEvent + event(p))
 }
 
-// promisedTwice reports whether exact CPUs of b are those of a pod that is bound and has not given them back.
+// promisedTwice reports whether exact CPUs of b are those of a pod that is bound and has not given
+// them back.
 func (s *State) promisedTwice(p PodID, b promise) bool {
 	for o := PodID(0); o < Pods; o++ {
 		r := s.rec[o]
@@ -159,7 +161,8 @@ func (m *Model) nodeSteps(s *State, n NodeID, emit func(Step, *State)) {
 	m.lateReport(s, n, emit)
 }
 
-// wakeByReport is the queueing hint of a report. Without WaitIsPending a waiting pod is in back-off instead.
+// wakeByReport is the queueing hint of a report. Without WaitIsPending a waiting pod is in back-off
+// instead.
 func (m *Model) wakeByReport(s *State) {
 	for p := range s.stage {
 		if s.stage[p] == refused || s.stage[p] == waiting && m.Rules.Has(WaitIsPending) {
@@ -226,9 +229,10 @@ func (m *Model) admit(s *State, n NodeID, p PodID) {
 	s.life[p], s.alloc[p] = running, got
 }
 
-// relists are the ways in which a list replaces the events that a kubelet's watch still had to deliver: removals first,
-// then additions by creation time in whole seconds, ties in any order; what came and went is never seen. A restarted
-// kubelet lists too, and keeps its allocations, which are in its checkpoint.
+// relists are the ways in which a list replaces the events that a kubelet's watch still had to
+// deliver: removals first, then additions by creation time in whole seconds, ties in any order;
+// what came and went is never seen. A restarted kubelet lists too, and keeps its allocations, which
+// are in its checkpoint.
 func (m *Model) relists(s *State, n NodeID, emit func(Step, *State)) {
 	if s.left.Relists == 0 || s.watch[n][0] == noEvent {
 		return

@@ -1,5 +1,5 @@
-// Package sampleplugin is a device plugin (k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1) whose devices are only names on NUMA
-// nodes: for hollow nodes, and for real kubelets in tests.
+// Package sampleplugin is a device plugin (k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1) whose
+// devices are only names on NUMA nodes: for hollow nodes, and for real kubelets in tests.
 package sampleplugin
 
 import (
@@ -15,8 +15,8 @@ type Plugin struct {
 	// Resource is the extended resource's name, "example.com/gpu".
 	Resource string
 	Devices  []Device
-	// Prefer says whether the plugin answers GetPreferredAllocation; it then prefers ascending ids. Without
-	// it the kubelet picks devices in the order of a Go map, which nobody can predict.
+	// Prefer says whether the plugin answers GetPreferredAllocation; it then prefers ascending ids.
+	// Without it the kubelet picks devices in the order of a Go map, which nobody can predict.
 	Prefer bool
 }
 

@@ -25,8 +25,8 @@ type Server struct {
 
 var _ pluginapi.DevicePluginServer = &Server{}
 
-// Start serves the plugin on dir/socket and registers it with the kubelet whose kubelet.sock is in dir
-// (/var/lib/kubelet/device-plugins). The caller stops it.
+// Start serves the plugin on dir/socket and registers it with the kubelet whose kubelet.sock is in
+// dir (/var/lib/kubelet/device-plugins). The caller stops it.
 func Start(ctx context.Context, dir, socket string, plugin Plugin) (*Server, error) {
 	s := &Server{plugin: plugin, server: grpc.NewServer()}
 	s.closed, s.close = context.WithCancel(context.Background())
@@ -103,7 +103,8 @@ func (s *Server) devices() []*pluginapi.Device {
 	return out
 }
 
-// GetPreferredAllocation implements pluginapi.DevicePluginServer: what must be included, then ascending ids.
+// GetPreferredAllocation implements pluginapi.DevicePluginServer: what must be included, then
+// ascending ids.
 func (s *Server) GetPreferredAllocation(_ context.Context, req *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
 	resp := &pluginapi.PreferredAllocationResponse{}
 	for _, c := range req.ContainerRequests {

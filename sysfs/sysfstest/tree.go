@@ -17,9 +17,10 @@ const (
 	nodeDir = "sys/devices/system/node"
 )
 
-// Tree returns files from which sysfs.Read reads m again, as a kernel of version 6 would show them. Devices lie
-// directly below their root complex, or below the upstream and a downstream port of their switch, which must be
-// among the devices too, each with a class 0604 and the same root. Of m.Offline, every CPU has a folder.
+// Tree returns files from which sysfs.Read reads m again, as a kernel of version 6 would show them.
+// Devices lie directly below their root complex, or below the upstream and a downstream port of
+// their switch, which must be among the devices too, each with a class 0604 and the same root. Of
+// m.Offline, every CPU has a folder.
 func Tree(m *topology.Machine) fstest.MapFS {
 	t := tree{fstest.MapFS{}, m}
 	t.put(cpuDir+"/online", m.Online.String())

@@ -30,7 +30,8 @@ func load() string {
 	return strings.Join(fields[:3], " ")
 }
 
-// threadTime is the CPU time that this thread has had; others' work does not count, though it costs caches.
+// threadTime is the CPU time that this thread has had; others' work does not count, though it costs
+// caches.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
@@ -48,8 +49,8 @@ func timed(n int, f func()) float64 {
 	return float64(threadTime()-begin) / float64(n)
 }
 
-// turns calls f, which measures two or more things in turn and returns a figure for each, until the benchmark's time is
-// over, but at least nine times; it returns the figures by thing.
+// turns calls f, which measures two or more things in turn and returns a figure for each, until the
+// benchmark's time is over, but at least nine times; it returns the figures by thing.
 func turns(b *testing.B, f func() []float64) series {
 	b.Helper()
 	runtime.LockOSThread()
@@ -100,7 +101,8 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// atMost fails where a figure is so far beyond what docs/performance.md promises that no noise explains it.
+// atMost fails where a figure is so far beyond what docs/performance.md promises that no noise
+// explains it.
 func atMost(b *testing.B, what string, got, limit float64) {
 	b.Helper()
 	if got > limit {
@@ -108,8 +110,8 @@ func atMost(b *testing.B, what string, got, limit float64) {
 	}
 }
 
-// noAllocations fails where f allocates. It takes the place of what a benchmark says of allocations by itself, which would be
-// those of a turn.
+// noAllocations fails where f allocates. It takes the place of what a benchmark says of allocations
+// by itself, which would be those of a turn.
 func noAllocations(b *testing.B, f func()) {
 	b.Helper()
 	if n := testing.AllocsPerRun(100, f); n != 0 {

@@ -74,7 +74,8 @@ func (e *engine) turnover() {
 	e.state.Release(e.request.UID)
 }
 
-// holdings spells the decision as results of cases do. Devices have the nodes that machine.caseOf gives them.
+// holdings spells the decision as results of cases do. Devices have the nodes that machine.caseOf
+// gives them.
 func (e *engine) holdings(c *cases.Case) []cases.ContainerResult {
 	var out []cases.ContainerResult
 	for i := range e.decision.Containers {

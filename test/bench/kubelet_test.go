@@ -67,7 +67,8 @@ func policyOf(t testing.TB, q question) topologymanager.Policy {
 	return topologymanager.NewSingleNumaNodePolicy(numa, topologymanager.PolicyOptions{})
 }
 
-// merge asks the kubelet's managers for hints and merges them: no CPUs are chosen, nothing is written down.
+// merge asks the kubelet's managers for hints and merges them: no CPUs are chosen, nothing is
+// written down.
 func (p *pair) merge() (topologymanager.TopologyHint, bool) {
 	var hints []map[string][]topologymanager.TopologyHint
 	for _, m := range p.kubelet.Providers() {
@@ -76,8 +77,9 @@ func (p *pair) merge() (topologymanager.TopologyHint, bool) {
 	return p.policy.Merge(klog.Background(), hints)
 }
 
-// verify fails unless both sides stand on the same books, give the same answer, and stand on the same books again when the
-// pod is admitted and when it is gone: a comparison of different answers is worth nothing.
+// verify fails unless both sides stand on the same books, give the same answer, and stand on the
+// same books again when the pod is admitted and when it is gone: a comparison of different answers
+// is worth nothing.
 func (p *pair) verify(t testing.TB, q question) {
 	t.Helper()
 	c := q.machine.caseOf(q.policy)
@@ -123,8 +125,9 @@ func (p *pair) sameBooks(t testing.TB, when string) {
 	}
 }
 
-// finishes says whether the kubelet comes to an answer in bearable time: its merger tries every combination of hints,
-// of which an empty machine with 8 NUMA nodes and four resources has 255 to the fourth.
+// finishes says whether the kubelet comes to an answer in bearable time: its merger tries every
+// combination of hints, of which an empty machine with 8 NUMA nodes and four resources has 255 to
+// the fourth.
 func (q question) finishes() bool {
 	return !(q.machine.name == "M8" && q.pod == "P2" && q.policy == "restricted" && !q.half)
 }
@@ -146,9 +149,10 @@ func TestEqual(t *testing.T) {
 	}
 }
 
-// BenchmarkAgainstKubelet asks the genuine managers and the engine in turn. kubelet/berth is the kubelet's admission in terms
-// of Admit, which finds the same CPUs, memory and devices. merge/berth is only the kubelet's hints and their merger in
-// those terms, though Admit chooses CPUs besides. turnover/turnover is admission and removal, written down, on either side.
+// BenchmarkAgainstKubelet asks the genuine managers and the engine in turn. kubelet/berth is the
+// kubelet's admission in terms of Admit, which finds the same CPUs, memory and devices. merge/berth
+// is only the kubelet's hints and their merger in those terms, though Admit chooses CPUs besides.
+// turnover/turnover is admission and removal, written down, on either side.
 func BenchmarkAgainstKubelet(b *testing.B) {
 	for _, q := range questions() {
 		if !q.finishes() {

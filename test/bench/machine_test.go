@@ -21,8 +21,8 @@ const (
 	podID = "pod"
 )
 
-// machine is a regular one: sockets x NUMA nodes per socket x cores x threads, numbered as Linux does on x86, where the
-// second threads of all cores come after the first ones.
+// machine is a regular one: sockets x NUMA nodes per socket x cores x threads, numbered as Linux
+// does on x86, where the second threads of all cores come after the first ones.
 type machine struct {
 	name                           string
 	sockets, nodes, cores, threads int
@@ -37,8 +37,8 @@ var (
 
 func (m machine) numaNodes() int { return m.sockets * m.nodes }
 
-// caseOf is the question that both sides are asked: the machine with a kubelet of the given policy and eight GPUs, spread
-// evenly over the NUMA nodes.
+// caseOf is the question that both sides are asked: the machine with a kubelet of the given policy
+// and eight GPUs, spread evenly over the NUMA nodes.
 func (m machine) caseOf(policy string) *cases.Case {
 	c := &cases.Case{ID: m.name, Config: cases.Config{
 		CPUManagerPolicy: "static", ReservedSystemCPUs: "0",
@@ -69,7 +69,8 @@ func (m machine) node(n int) cases.Node {
 	return out
 }
 
-// load is pods that hold, of every NUMA node, half of the CPUs, chosen thread by thread at random, and a quarter of the memory.
+// load is pods that hold, of every NUMA node, half of the CPUs, chosen thread by thread at random,
+// and a quarter of the memory.
 func (m machine) load() []oracle.Held {
 	r := rand.New(rand.NewPCG(1, 2))
 	var all []oracle.Held

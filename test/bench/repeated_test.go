@@ -7,7 +7,8 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// accounts is the ledger's nodes, all with the same report but each with remembered answers of its own.
+// accounts is the ledger's nodes, all with the same report but each with remembered answers of its
+// own.
 type accounts struct {
 	nodes     []*ledger.Node
 	candidate ledger.Candidate
@@ -42,7 +43,8 @@ func (a *accounts) ask() {
 	}
 }
 
-// BenchmarkRepeated asks nodes that have not changed for the same request again, as Filter does for every pod of a batch.
+// BenchmarkRepeated asks nodes that have not changed for the same request again, as Filter does for
+// every pod of a batch.
 func BenchmarkRepeated(b *testing.B) {
 	sizes := []int{1, 1_000, 10_000, 100_000}
 	e := newEngine(b, question{m8, "P2", "restricted", false})

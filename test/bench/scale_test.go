@@ -40,7 +40,8 @@ func BenchmarkNUMANodes(b *testing.B) {
 	}
 }
 
-// BenchmarkResources is the cost of a pod that asks for four resources in terms of one that asks for two.
+// BenchmarkResources is the cost of a pod that asks for four resources in terms of one that asks
+// for two.
 func BenchmarkResources(b *testing.B) {
 	for _, m := range []machine{m2, m8} {
 		for _, policy := range policies {
@@ -57,10 +58,12 @@ func BenchmarkResources(b *testing.B) {
 	}
 }
 
-// podsPerMachine is how many pods a machine of a fleet has, most of them without anything of their own.
+// podsPerMachine is how many pods a machine of a fleet has, most of them without anything of their
+// own.
 const podsPerMachine = 20
 
-// fleet is machines of one kind, each with a state, pods and devices of its own, in memory as they came.
+// fleet is machines of one kind, each with a state, pods and devices of its own, in memory as they
+// came.
 type fleet struct {
 	*engine
 	states []*placement.State
@@ -126,8 +129,8 @@ func heap() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// BenchmarkFleet is the cost per machine of asking all machines of fleets of different sizes, in order, as a scheduler does, and at
-// random, the worst that can happen to caches.
+// BenchmarkFleet is the cost per machine of asking all machines of fleets of different sizes, in
+// order, as a scheduler does, and at random, the worst that can happen to caches.
 func BenchmarkFleet(b *testing.B) {
 	sizes := []int{1_000, 10_000, 100_000}
 	var fleets []*fleet

@@ -168,8 +168,8 @@ func oneOfTheirs(ours, theirs []string) string {
 	return ""
 }
 
-// withoutHomes forgets the CPUs of nodes that have none of their own: hwloc places such memory beside the CPUs
-// that are nearest.
+// withoutHomes forgets the CPUs of nodes that have none of their own: hwloc places such memory
+// beside the CPUs that are nearest.
 func withoutHomes(ours, theirs []string) (a, b []string) {
 	homeless := map[string]bool{}
 	for _, line := range ours {
@@ -253,8 +253,8 @@ func sameAmount(exact, rounded string) bool {
 	return a >= low-min(low, half) && a < high
 }
 
-// outlook is what to compare: aspects by name, and known differences with their reasons. A difference that is
-// listed but not there is an error too.
+// outlook is what to compare: aspects by name, and known differences with their reasons. A
+// difference that is listed but not there is an error too.
 type outlook struct {
 	aspects []string
 	known   map[string]string

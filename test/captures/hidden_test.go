@@ -13,8 +13,8 @@ const (
 	sharedIDs  = "pairs of packages have the same physical_package_id; ids are unique for us, so we number them all"
 )
 
-// hidden lists, by capture and aspect, where upstream shows something else on purpose, with the reason. A capture
-// that agrees after all must leave the table: the test says so.
+// hidden lists, by capture and aspect, where upstream shows something else on purpose, with the
+// reason. A capture that agrees after all must leave the table: the test says so.
 var hidden = map[string]map[string]string{
 	"16amd64-4n4c-cgroup-distance-merge": {
 		"cpus": restricted, "package": restricted, "core": restricted, "l3": restricted, "numa": restricted, "distances": restricted,

@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// seen is what another program saw of a machine, and what we see, in the same words: one line per object.
+// seen is what another program saw of a machine, and what we see, in the same words: one line per
+// object.
 type seen struct {
 	cpus  topology.CPUSet
 	lines map[string][]string // by aspect: "package", "core", "l3", "numa", "memory", "distances", "pci"
@@ -233,8 +234,8 @@ func unknown(id string) string {
 	return id
 }
 
-// consoleDistances reads the latency matrix of a console output, which goes by logical indexes, in the order
-// of its head. nodes are the ids in logical order.
+// consoleDistances reads the latency matrix of a console output, which goes by logical indexes, in
+// the order of its head. nodes are the ids in logical order.
 func consoleDistances(text string, nodes []string) []string {
 	_, rest, ok := strings.Cut(text, "Relative latency matrix (name NUMALatency")
 	if !ok {

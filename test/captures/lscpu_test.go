@@ -13,7 +13,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// lscpu is what util-linux' lscpu prints: facts by name, and the table of "lscpu -p" in logical numbers.
+// lscpu is what util-linux' lscpu prints: facts by name, and the table of "lscpu -p" in logical
+// numbers.
 type lscpu struct {
 	facts map[string]string
 	table [][]string
@@ -40,7 +41,8 @@ func readLscpu(t *testing.T, text string) *lscpu {
 	return l
 }
 
-// groups returns the sets of CPUs that share a value of a column, in order of their lowest CPU; no value, no set.
+// groups returns the sets of CPUs that share a value of a column, in order of their lowest CPU; no
+// value, no set.
 func (l *lscpu) groups(column string) (sets []string) {
 	at := slices.Index(l.heads, column)
 	if at < 0 {

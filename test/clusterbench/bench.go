@@ -208,8 +208,8 @@ func (b *bench) populate(nodes int, fresh bool) error {
 	return b.warmUp(nodes)
 }
 
-// warmUp has both schedulers run once without counting: the database, the API server's caches and the simulator have grown to
-// their size afterwards.
+// warmUp has both schedulers run once without counting: the database, the API server's caches and
+// the simulator have grown to their size afterwards.
 func (b *bench) warmUp(nodes int) error {
 	for _, who := range inTurn(0) {
 		r, err := b.run(runKey{Nodes: nodes, Load: b.options.loads[0], Scheduler: who}, b.options.warmUp)
@@ -221,7 +221,8 @@ func (b *bench) warmUp(nodes int) error {
 	return nil
 }
 
-// inTurn returns both schedulers in the order of the i-th pair: A B, B A, A B, ..., so that neither gains by being second.
+// inTurn returns both schedulers in the order of the i-th pair: A B, B A, A B, ..., so that neither
+// gains by being second.
 func inTurn(i int) []contestant {
 	if i%2 == 1 {
 		return []contestant{berth, stock}

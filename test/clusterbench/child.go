@@ -24,8 +24,8 @@ type child struct {
 	err   error // set before done is closed
 }
 
-// childSpec says how a child is started: its errors go into the file dir/NAME.log, and what it prints to stdout or, without
-// one, into the log too. It runs at a place.
+// childSpec says how a child is started: its errors go into the file dir/NAME.log, and what it
+// prints to stdout or, without one, into the log too. It runs at a place.
 type childSpec struct {
 	dir, name string
 	stdout    io.Writer
@@ -100,7 +100,8 @@ func (c *child) cpu() time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// memory returns a line of /proc/PID/status in bytes: VmHWM is the peak of the resident set, VmRSS its present size.
+// memory returns a line of /proc/PID/status in bytes: VmHWM is the peak of the resident set, VmRSS
+// its present size.
 func (c *child) memory(line string) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
 	if err != nil {

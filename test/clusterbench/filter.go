@@ -10,12 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// filterResult is how long Filter took for one pinned pod over all nodes, in milliseconds, as the scheduler's extension
-// point metric has it: from before the first node to after the last, all plugins together.
+// filterResult is how long Filter took for one pinned pod over all nodes, in milliseconds, as the
+// scheduler's extension point metric has it: from before the first node to after the last, all
+// plugins together.
 type filterResult struct {
 	Nodes     int        `json:"nodes"`
 	Scheduler contestant `json:"scheduler"`
-	// Pods is "new" when no pod like it has been there before, so that nothing is remembered; else "repeated".
+	// Pods is "new" when no pod like it has been there before, so that nothing is remembered; else
+	// "repeated".
 	Pods string `json:"pods"`
 	// Milliseconds are the samples.
 	Milliseconds []float64 `json:"milliseconds"`
@@ -127,8 +129,8 @@ func (b *bench) filterOf(nodes int, who contestant, pods string) int {
 	return at
 }
 
-// timeFilter places one pod and takes from the scheduler's metrics how long Filter took. The first pods of a scheduler
-// are not counted: they warm it up.
+// timeFilter places one pod and takes from the scheduler's metrics how long Filter took. The first
+// pods of a scheduler are not counted: they warm it up.
 func (b *bench) timeFilter(s *sched, results []filterResult, at int, memory int64, i int) error {
 	r := &results[at]
 	before, err := s.filterTime(b.ctx)

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// How long after a Binding its pod runs and the agent reports it, in a random place between; all changes of a node in
-// that time go into one report.
+// How long after a Binding its pod runs and the agent reports it, in a random place between; all
+// changes of a node in that time go into one report.
 const (
 	ackMin = 300 * time.Millisecond
 	ackMax = time.Second
@@ -133,8 +133,8 @@ func (f *fleet) failed(err error) {
 	}
 }
 
-// follow watches from a resource version on. The server ends a watch when it likes: then it is taken up again where it
-// ended.
+// follow watches from a resource version on. The server ends a watch when it likes: then it is
+// taken up again where it ended.
 func (f *fleet) follow(ctx context.Context, version string) error {
 	for range 100 {
 		w, err := f.plane.core.CoreV1().Pods(podNamespace).Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
@@ -256,7 +256,8 @@ func (f *fleet) phase(ctx context.Context, p *simPod) error {
 	return err
 }
 
-// quiet waits until there are no more than the number of pods and every node has told what it knows.
+// quiet waits until there are no more than the number of pods and every node has told what it
+// knows.
 func (f *fleet) quiet(ctx context.Context, pods int) error {
 	return f.await(ctx, 10*time.Minute, func(t *tally) bool { return len(t.there) <= pods && f.due.idle() })
 }

@@ -21,7 +21,8 @@ func init() {
 	}
 }
 
-// TestWrites runs the write generator on a few nodes. A report of 256 CPUs and 60 pods is to stay below 16 KiB.
+// TestWrites runs the write generator on a few nodes. A report of 256 CPUs and 60 pods is to stay
+// below 16 KiB.
 func TestWrites(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"writes", "-nodes=12", "-length=3s", "-heartbeat=500ms", "-out=" + dir}

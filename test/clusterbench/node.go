@@ -51,7 +51,8 @@ type simPod struct {
 	told bool
 }
 
-// admit does what a kubelet does with a pod that its watch delivers: it decides at once. It says whether that was new.
+// admit does what a kubelet does with a pod that its watch delivers: it decides at once. It says
+// whether that was new.
 func (n *simNode) admit(pod *corev1.Pod) (fresh, refused bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -111,8 +112,8 @@ func (n *simNode) snapshot() (placement.Snapshot, []wire.ReportedPod) {
 	return s, more
 }
 
-// report writes the node's NodeTopology, as its agent does: by server-side apply, and only when something changed. It
-// says how long the write took, 0 for none.
+// report writes the node's NodeTopology, as its agent does: by server-side apply, and only when
+// something changed. It says how long the write took, 0 for none.
 func (n *simNode) report(ctx context.Context, p *plane) (time.Duration, error) {
 	n.writing.Lock()
 	defer n.writing.Unlock()

@@ -13,9 +13,11 @@ import (
 // options are the flags of every verb.
 type options struct {
 	nodes []int // ascending
-	// pods, pairs and filterRuns are for each number of nodes; the last of them is also for those that have none.
+	// pods, pairs and filterRuns are for each number of nodes; the last of them is also for those
+	// that have none.
 	pods, pairs []int
-	// filterRuns is how often each scheduler is asked for the time of Filter, filterPods with how many pods of either sort.
+	// filterRuns is how often each scheduler is asked for the time of Filter, filterPods with how
+	// many pods of either sort.
 	filterRuns []int
 	filterPods int
 	// warmUp is the pods of a first pair of runs, which are not counted; 0 for none.

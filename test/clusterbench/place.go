@@ -18,8 +18,8 @@ type place struct {
 
 // split is which place is whose.
 //
-// Nodes and control plane stand for other machines. On the schedulers' processors they take time from them, now more and now
-// less, and runs of the same scheduler differ by a factor of three.
+// Nodes and control plane stand for other machines. On the schedulers' processors they take time
+// from them, now more and now less, and runs of the same scheduler differ by a factor of three.
 type split struct{ scheduler, rest place }
 
 // behind is by how much the niceness of all else exceeds the schedulers' where these come first.
@@ -36,7 +36,8 @@ func wholeMachine() (split, error) {
 	return split{p, p}, nil
 }
 
-// first gives the schedulers precedence: this process steps back from now on, and all it starts, but for them.
+// first gives the schedulers precedence: this process steps back from now on, and all it starts,
+// but for them.
 func (s *split) first() error {
 	s.rest.nice = min(s.rest.nice+behind, 19)
 	err := eachThread(func(id int) error { return unix.Setpriority(unix.PRIO_PROCESS, id, s.rest.nice) })
@@ -46,7 +47,8 @@ func (s *split) first() error {
 	return err
 }
 
-// apart gives the schedulers half of this process's processors. This process itself keeps to the others from now on.
+// apart gives the schedulers half of this process's processors. This process itself keeps to the
+// others from now on.
 func (s *split) apart() error {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
@@ -89,7 +91,8 @@ func eachThread(do func(id int) error) error {
 	return nil
 }
 
-// at calls start in the place, so that the process it starts is there, and finds as many processors when it looks.
+// at calls start in the place, so that the process it starts is there, and finds as many processors
+// when it looks.
 func at(p place, start func() error) (err error) {
 	runtime.LockOSThread()
 	rank, err := unix.Getpriority(unix.PRIO_PROCESS, 0)

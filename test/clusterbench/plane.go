@@ -29,7 +29,8 @@ const schedulerUser = "system:kube-scheduler"
 
 const readyLine = "ready\n"
 
-// servePlane runs a control plane with Berth's manifests until stdin ends, and says so on stdout when it is ready.
+// servePlane runs a control plane with Berth's manifests until stdin ends, and says so on stdout
+// when it is ready.
 func servePlane(ctx context.Context, dir string, stdin io.Reader, stdout io.Writer) (err error) {
 	log, err := os.Create(filepath.Join(dir, "kube-apiserver.log"))
 	if err != nil {
@@ -135,8 +136,8 @@ func (p *plane) connect() error {
 	return err
 }
 
-// calm waits until the control plane has done what earlier runs left it to do: it uses little processor time for a while,
-// beside heartbeats.
+// calm waits until the control plane has done what earlier runs left it to do: it uses little
+// processor time for a while, beside heartbeats.
 func (p *plane) calm(ctx context.Context) error {
 	const little = 600 * time.Millisecond // in a second
 	clock := time.NewTicker(time.Second)

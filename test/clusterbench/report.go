@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// ratioResult compares Berth with stock over the pairs of one size and load: medians of ratios, and bounds of
-// throughput.
+// ratioResult compares Berth with stock over the pairs of one size and load: medians of ratios, and
+// bounds of throughput.
 type ratioResult struct {
 	Nodes int    `json:"nodes"`
 	Load  string `json:"load"`

@@ -31,26 +31,29 @@ type runResult struct {
 	Pods  int `json:"pods"`
 	// Refused is how many of them the nodes' kubelets refused.
 	Refused int `json:"refused"`
-	// Settled is pods per second from the first Binding until all are bound, their phases written and all reports too: the same
-	// work in every run, whatever the scheduler does first.
+	// Settled is pods per second from the first Binding until all are bound, their phases written
+	// and all reports too: the same work in every run, whatever the scheduler does first.
 	Settled float64 `json:"settledPerSecond"`
-	// PerSecond is pods bound per second, from the first to the last: how much else has been done by then differs.
+	// PerSecond is pods bound per second, from the first to the last: how much else has been done
+	// by then differs.
 	PerSecond float64 `json:"boundPerSecond"`
 	// Acknowledged is the time from a Binding until the pod's phase was written, in seconds.
 	AcknowledgedP50 float64 `json:"acknowledgedP50"`
 	AcknowledgedP99 float64 `json:"acknowledgedP99"`
-	// SchedulerCPU and ServerCPU are processor time per pod in microseconds, of the scheduler and of API server and etcd, until
-	// all is settled.
+	// SchedulerCPU and ServerCPU are processor time per pod in microseconds, of the scheduler and
+	// of API server and etcd, until all is settled.
 	SchedulerCPU float64 `json:"schedulerMicrosecondsPerPod"`
 	ServerCPU    float64 `json:"serverMicrosecondsPerPod"`
-	// PeakMemory and IdleMemory are the scheduler's resident set in bytes, at its largest and before the first pod.
+	// PeakMemory and IdleMemory are the scheduler's resident set in bytes, at its largest and
+	// before the first pod.
 	PeakMemory int64 `json:"peakMemory"`
 	IdleMemory int64 `json:"idleMemory"`
 	// Attempts is how many scheduling cycles there were.
 	Attempts float64 `json:"attempts"`
 	// Asked is the mean number of nodes that Filter looked at for a pod.
 	Asked float64 `json:"nodesPerAttempt"`
-	// Filter is the mean time of Filter per pod, over the nodes that were looked at, in milliseconds.
+	// Filter is the mean time of Filter per pod, over the nodes that were looked at, in
+	// milliseconds.
 	Filter float64 `json:"filterMilliseconds"`
 	Score  float64 `json:"scoreMilliseconds"`
 	// Promises are Berth's decisions by what the reports said of them.
@@ -68,8 +71,8 @@ func (r *runResult) String() string {
 // runLimit is how long a run may take.
 const runLimit = 15 * time.Minute
 
-// run lets a scheduler bind the load: it finds all pods waiting when it becomes the leader, having read the cluster
-// before.
+// run lets a scheduler bind the load: it finds all pods waiting when it becomes the leader, having
+// read the cluster before.
 func (b *bench) run(key runKey, pods int) (runResult, error) {
 	r := runResult{runKey: key, Pods: pods}
 	b.fleet.silent.Store(b.options.agents == agentsBerth && key.Scheduler == stock)
@@ -101,7 +104,8 @@ func (b *bench) run(key runKey, pods int) (runResult, error) {
 	return r, b.deletePods()
 }
 
-// forgetLeader makes the next scheduler the first one: it does not wait for what the one before may have under way.
+// forgetLeader makes the next scheduler the first one: it does not wait for what the one before may
+// have under way.
 func (b *bench) forgetLeader() error {
 	err := b.plane.core.CoordinationV1().Leases(v1alpha1.HeartbeatNamespace).Delete(b.ctx, scheduler.TrailName, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {
@@ -188,7 +192,8 @@ func (b *bench) ask(s *sched, r *runResult) error {
 	return nil
 }
 
-// profile keeps a CPU profile of the run where it is wanted; the channel is closed when it is written.
+// profile keeps a CPU profile of the run where it is wanted; the channel is closed when it is
+// written.
 func (b *bench) profile(s *sched, r *runResult) <-chan struct{} {
 	done := make(chan struct{})
 	if !b.options.profile || b.options.out == "" {

@@ -67,9 +67,9 @@ type configure struct {
 	heartbeat  time.Duration
 }
 
-// configuration returns the same configuration for both contestants, but for the plugin: the generous client limits of
-// Berth's own configuration, and plugin arguments that leave opportunistic batching possible. Agents are believed for four
-// heartbeats.
+// configuration returns the same configuration for both contestants, but for the plugin: the
+// generous client limits of Berth's own configuration, and plugin arguments that leave
+// opportunistic batching possible. Agents are believed for four heartbeats.
 func configuration(o configure) ([]byte, error) {
 	args := scheduler.Args{StaleAfter: metav1.Duration{Duration: max(time.Minute, 4*o.heartbeat)}}
 	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: o.kubeconfig, Args: &args})
@@ -129,8 +129,8 @@ func (s *sched) metrics(ctx context.Context) (metrics, error) {
 	return parseMetrics(text), err
 }
 
-// settle waits until the scheduler has read the cluster and has nothing to do: it serves, and uses little processor time
-// for a while.
+// settle waits until the scheduler has read the cluster and has nothing to do: it serves, and uses
+// little processor time for a while.
 func (s *sched) settle(ctx context.Context) error {
 	const little = 250 * time.Millisecond // in a second
 	clock := time.NewTicker(time.Second)

@@ -27,17 +27,20 @@ const confidence = 0.95
 type estimate struct {
 	Values []float64 `json:"values"`
 	Median float64   `json:"median"`
-	// Centre is the Hodges-Lehmann estimate, Bound its one-sided lower bound with the confidence Sure: see estimateOf.
+	// Centre is the Hodges-Lehmann estimate, Bound its one-sided lower bound with the confidence
+	// Sure: see estimateOf.
 	Centre float64 `json:"centre"`
 	Bound  float64 `json:"bound"`
 	Sure   float64 `json:"sure"`
 }
 
-// estimateOf goes by ranks (Wilcoxon's signed-rank test): of the means of all pairs of logarithms, each with itself too, the
-// median is the estimate, and the k-th smallest is above the centre only with the probability of a rank sum below k, which is
-// exact. It takes for granted that a pair's ratio is as likely to be too large by a factor as too small, as it is where two runs
-// differ by nothing but the scheduler and their order changes from pair to pair; no distribution, no variance. With fewer than
-// 5 values no bound has 95 percent: the smallest value is returned with the confidence that it has.
+// estimateOf goes by ranks (Wilcoxon's signed-rank test): of the means of all pairs of logarithms,
+// each with itself too, the median is the estimate, and the k-th smallest is above the centre only
+// with the probability of a rank sum below k, which is exact. It takes for granted that a pair's
+// ratio is as likely to be too large by a factor as too small, as it is where two runs differ by
+// nothing but the scheduler and their order changes from pair to pair; no distribution, no
+// variance. With fewer than 5 values no bound has 95 percent: the smallest value is returned with
+// the confidence that it has.
 func estimateOf(values []float64) estimate {
 	e := estimate{Values: values, Median: median(values), Centre: math.NaN(), Bound: math.NaN()}
 	if len(values) == 0 {

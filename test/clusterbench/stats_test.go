@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestEstimate: bounds against tables of the signed-rank test (one-sided, 5 percent: critical values 0, 2, 3, 5, 8, 10 for 5 to
-// 10 pairs).
+// TestEstimate: bounds against tables of the signed-rank test (one-sided, 5 percent: critical
+// values 0, 2, 3, 5, 8, 10 for 5 to 10 pairs).
 func TestEstimate(t *testing.T) {
 	for n, critical := range map[int]int{5: 0, 6: 2, 7: 3, 8: 5, 9: 8, 10: 10} {
 		values := make([]float64, n)

@@ -22,11 +22,12 @@ type writesResult struct {
 	// CPUs and Pods of each node.
 	CPUs int `json:"cpusPerNode"`
 	Pods int `json:"podsPerNode"`
-	// SentBytes is the largest report as it is sent, StoredBytes the largest as the API server returns it, with its
-	// book of managed fields: what etcd stores.
+	// SentBytes is the largest report as it is sent, StoredBytes the largest as the API server
+	// returns it, with its book of managed fields: what etcd stores.
 	SentBytes   int `json:"sentBytes"`
 	StoredBytes int `json:"storedBytes"`
-	// EmptyStorage is the database before, FullStorage after the objects were made, LastStorage at the end, in bytes.
+	// EmptyStorage is the database before, FullStorage after the objects were made, LastStorage at
+	// the end, in bytes.
 	EmptyStorage float64       `json:"emptyStorage"`
 	FullStorage  float64       `json:"fullStorage"`
 	LastStorage  float64       `json:"lastStorage"`
@@ -42,7 +43,8 @@ type writesPhase struct {
 	// Heartbeats and Reports are latencies of writes as the agents see them, in milliseconds.
 	Heartbeats latencies `json:"heartbeats"`
 	Reports    latencies `json:"reports"`
-	// PerHeartbeat and PerReport are processor time of API server and etcd for one write, in microseconds.
+	// PerHeartbeat and PerReport are processor time of API server and etcd for one write, in
+	// microseconds.
 	PerHeartbeat float64 `json:"serverMicrosecondsPerHeartbeat"`
 	PerReport    float64 `json:"serverMicrosecondsPerReport"`
 	// WatchedBytes is what one watch of all reports received.
@@ -70,7 +72,8 @@ func newLatencies(took []time.Duration, seconds float64) latencies {
 	return latencies{len(ms), float64(len(ms)) / seconds, median(ms), quantile(ms, 0.99)}
 }
 
-// A node of the write generator: so many pods, and a change once in so long, which is in the middle of 10 to 60 seconds.
+// A node of the write generator: so many pods, and a change once in so long, which is in the middle
+// of 10 to 60 seconds.
 const (
 	writtenPods  = 60
 	changesEvery = 35 * time.Second

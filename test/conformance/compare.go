@@ -11,12 +11,12 @@ import (
 
 // Comparison is how two answers to a case relate.
 type Comparison struct {
-	// Admissions is the number of admissions, readmissions included, that were compared in full; Admitted is how many
-	// of them the kubelet admitted.
+	// Admissions is the number of admissions, readmissions included, that were compared in full;
+	// Admitted is how many of them the kubelet admitted.
 	Admissions int `json:"admissions"`
 	Admitted   int `json:"admitted"`
-	// Chance says that the answers part at an event in which the engine says that chance decides; Left is the number
-	// of admissions from there on, which say nothing.
+	// Chance says that the answers part at an event in which the engine says that chance decides;
+	// Left is the number of admissions from there on, which say nothing.
 	Chance bool `json:"chance,omitempty"`
 	Left   int  `json:"left,omitempty"`
 	// Declined says that the engine does not predict a kubelet with this machine and configuration.
@@ -29,8 +29,9 @@ type Comparison struct {
 	Differences []cases.Difference `json:"differences,omitempty"`
 }
 
-// Compare holds an engine's answer against the kubelet's, event by event, up to the first event in which they differ.
-// A difference is excused if the engine says that chance decides that event; until answers part, chance excuses nothing.
+// Compare holds an engine's answer against the kubelet's, event by event, up to the first event in
+// which they differ. A difference is excused if the engine says that chance decides that event;
+// until answers part, chance excuses nothing.
 func Compare(told *oracle.Told, got *cases.Result) Comparison {
 	var c Comparison
 	want := &told.Result
@@ -64,8 +65,8 @@ func Compare(told *oracle.Told, got *cases.Result) Comparison {
 	return c
 }
 
-// ending compares what follows the last event that the kubelet finished: nothing, or a hang or crash that the engine
-// calls a defect.
+// ending compares what follows the last event that the kubelet finished: nothing, or a hang or
+// crash that the engine calls a defect.
 func (c *Comparison) ending(told *oracle.Told, got *cases.Result) {
 	want := &told.Result
 	n := len(want.Events)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Pool runs child processes that answer lines with lines. A child that dies or says nothing for too long costs one
-// answer, not the run.
+// Pool runs child processes that answer lines with lines. A child that dies or says nothing for too
+// long costs one answer, not the run.
 type Pool struct {
 	// Command returns a new, not yet started child.
 	Command func() *exec.Cmd
@@ -36,8 +36,9 @@ type Answer struct {
 	Err error
 }
 
-// Run sends every line of next (nil at the end) to some child and hands the answers to got, one at a time but in no
-// particular order. It stops early when got returns false. The error says that no child can be started.
+// Run sends every line of next (nil at the end) to some child and hands the answers to got, one at
+// a time but in no particular order. It stops early when got returns false. The error says that no
+// child can be started.
 func (p *Pool) Run(next func() []byte, got func(Answer) bool) error {
 	var mu sync.Mutex // guards next, index, stopped and calls of got
 	index, stopped := 0, false
@@ -99,8 +100,8 @@ type Asker struct {
 	c *child
 }
 
-// Ask sends a line and returns the reply. A child that has ended since its last reply, as Serve does when told to
-// stop, is replaced without a word; one that dies of the line is an error.
+// Ask sends a line and returns the reply. A child that has ended since its last reply, as Serve
+// does when told to stop, is replaced without a word; one that dies of the line is an error.
 func (a *Asker) Ask(line []byte) ([]byte, error) {
 	for {
 		fresh := a.c == nil
@@ -227,8 +228,8 @@ func (t *tail) String() string {
 	return string(t.b)
 }
 
-// Serve is a child's side: it answers every line of in on out until in ends or answer says to stop. After a stop
-// the process should end, since what it was doing may still run.
+// Serve is a child's side: it answers every line of in on out until in ends or answer says to stop.
+// After a stop the process should end, since what it was doing may still run.
 func Serve(in io.Reader, out io.Writer, answer func(line []byte) (reply []byte, stop bool)) error {
 	r := bufio.NewReaderSize(in, 1<<20)
 	for {
@@ -248,7 +249,8 @@ func Serve(in io.Reader, out io.Writer, answer func(line []byte) (reply []byte, 
 	}
 }
 
-// Self is a Pool.Command that starts this executable again with an environment variable set, which tells it its role.
+// Self is a Pool.Command that starts this executable again with an environment variable set, which
+// tells it its role.
 func Self(variable, role string) func() *exec.Cmd {
 	return func() *exec.Cmd {
 		cmd := exec.Command(os.Args[0])

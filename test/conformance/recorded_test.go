@@ -8,9 +8,9 @@ import (
 	"github.com/berth-dev/berth/test/conformance/oracle"
 )
 
-// TestOracleAgreesWithRecording proves the oracle: what the managers decide here is what was recorded of them. A few
-// cases in which a Go map decides among devices to reuse are not marked as random in the recording; such a case is
-// asked again, and must once give the recorded answer.
+// TestOracleAgreesWithRecording proves the oracle: what the managers decide here is what was
+// recorded of them. A few cases in which a Go map decides among devices to reuse are not marked as
+// random in the recording; such a case is asked again, and must once give the recorded answer.
 func TestOracleAgreesWithRecording(t *testing.T) {
 	r := recording{t: t, want: map[string]*cases.Result{}}
 	for w, err := range readAll(t, "results.ndjson.gz", cases.ReadResults) {

@@ -19,7 +19,8 @@ type Told struct {
 	Error string `json:"error,omitempty"`
 }
 
-// AnswerOracle is a child's Serve function: a case in, a Told out. After a hang or a crash it asks to be ended.
+// AnswerOracle is a child's Serve function: a case in, a Told out. After a hang or a crash it asks
+// to be ended.
 func AnswerOracle(timeout time.Duration) func([]byte) ([]byte, bool) {
 	return func(line []byte) ([]byte, bool) {
 		t := tell(line, timeout)
@@ -56,8 +57,8 @@ type Engine func(*cases.Case) Answered
 // Answered is an engine's answer.
 type Answered struct {
 	Result *cases.Result
-	// Declined says that the engine will not say what a kubelet with this machine and configuration does, though it
-	// would start; Result.StartupError tells why.
+	// Declined says that the engine will not say what a kubelet with this machine and configuration
+	// does, though it would start; Result.StartupError tells why.
 	Declined bool
 }
 
@@ -86,7 +87,8 @@ func AnswerCompare(engine Engine, timeout time.Duration) func([]byte) ([]byte, b
 	}
 }
 
-// judge compares an engine's answer with the kubelet's; where the engine declines there is nothing to compare.
+// judge compares an engine's answer with the kubelet's; where the engine declines there is nothing
+// to compare.
 func judge(told *oracle.Told, got Answered) Compared {
 	out := Compared{Kubelet: told.Result.Millis}
 	if got.Declined && told.Result.StartupError == "" {

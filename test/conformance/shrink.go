@@ -9,8 +9,9 @@ import (
 	"github.com/berth-dev/berth/internal/cases"
 )
 
-// Shrink returns a case as small as it gets while bad still says yes: with fewer events, pods, containers, resources,
-// devices, nodes, cores and options. It asks bad at most budget times and never changes c.
+// Shrink returns a case as small as it gets while bad still says yes: with fewer events, pods,
+// containers, resources, devices, nodes, cores and options. It asks bad at most budget times and
+// never changes c.
 func Shrink(c *cases.Case, budget int, bad func(*cases.Case) bool) *cases.Case {
 	s := &shrinker{best: clone(c), left: budget, bad: bad}
 	for s.round() && s.left > 0 {

@@ -7,7 +7,8 @@ import (
 	"github.com/berth-dev/berth/test/conformance/gen"
 )
 
-// TestShrink shrinks with a fault that needs one pod with two CPUs, and expects little else to remain.
+// TestShrink shrinks with a fault that needs one pod with two CPUs, and expects little else to
+// remain.
 func TestShrink(t *testing.T) {
 	bad := func(c *cases.Case) bool {
 		for i := range c.Events {

@@ -21,7 +21,8 @@ var (
 	kubeletMinor  = flag.String("version", "", "its release: 1.33, 1.34 or 1.35")
 )
 
-// TestVersion compares the engine, told to be another release, with that release's managers: make conformance-versions.
+// TestVersion compares the engine, told to be another release, with that release's managers: make
+// conformance-versions.
 func TestVersion(t *testing.T) {
 	if *kubeletBinary == "" {
 		t.Skip("no -kubelet: run make conformance-versions")
@@ -52,7 +53,8 @@ type other struct {
 	version placement.Version
 }
 
-// gateSince is the release of feature gates that older kubelets do not know, and would not start with.
+// gateSince is the release of feature gates that older kubelets do not know, and would not start
+// with.
 var gateSince = map[string]placement.Version{gen.ClaimsGate: placement.V134, "InPlacePodLevelResourcesVerticalScaling": placement.V135}
 
 func (o *other) line() []byte {

@@ -30,12 +30,14 @@ type corner struct {
 }
 
 var corners = map[string]corner{
-	// kubernetes#141237: the best combination is nodes 4, 5, 6 and 0, but its array then takes 4, 5, 6 and 3.
+	// kubernetes#141237: the best combination is nodes 4, 5, 6 and 0, but its array then takes 4,
+	// 5, 6 and 3.
 	"combination overwritten": {
 		machine: plan{sockets: 2, nodesPerSocket: 4, cores: 4, threads: 1, numaGap: 1, socketsPerNode: 1},
 		options: cpu.Options{DistributeAcrossNUMA: true}, reserved: "31", n: 16, want: "12-27",
 	},
-	// The same for the nodes that take the remainder: nodes 0, 5, 6 and 9 give it, though 0, 5, 6 and 7 were found.
+	// The same for the nodes that take the remainder: nodes 0, 5, 6 and 9 give it, though 0, 5, 6
+	// and 7 were found.
 	"remainder overwritten": {
 		machine: plan{sockets: 2, nodesPerSocket: 5, cores: 16, threads: 1, numaGap: 1, socketsPerNode: 1},
 		options: cpu.Options{DistributeAcrossNUMA: true}, n: 65,
@@ -107,14 +109,15 @@ func TestCorners(t *testing.T) {
 	}
 }
 
-// hang is full-pcpus-only with distribute-cpus-across-numa where every NUMA node has five free CPUs: two nodes have the
-// six CPUs of the remainder, but not in pairs.
+// hang is full-pcpus-only with distribute-cpus-across-numa where every NUMA node has five free
+// CPUs: two nodes have the six CPUs of the remainder, but not in pairs.
 var hang = corner{
 	machine: plan{sockets: 4, nodesPerSocket: 1, cores: 3, threads: 2, numaGap: 1, socketsPerNode: 1},
 	options: cpu.Options{DistributeAcrossNUMA: true, FullPhysicalCPUsOnly: true}, reserved: "0,6,12,18", n: 14,
 }
 
-// TestHang asks the kubelet in another process, which prints when it has begun and must then be silent.
+// TestHang asks the kubelet in another process, which prints when it has begun and must then be
+// silent.
 func TestHang(t *testing.T) {
 	if os.Getenv("BERTH_CPU_HANG") != "" {
 		topo, err := genuine.Discover(logr.Discard(), hang.machine.build(rand.New(rand.NewPCG(0, 0))))

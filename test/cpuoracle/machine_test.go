@@ -88,8 +88,8 @@ func (p plan) build(r *rand.Rand) *cadvisor.MachineInfo {
 	return info
 }
 
-// randomTopology is what the kubelet discovers on a random machine, or now and then something that it never
-// could, with CPUs filed anywhere.
+// randomTopology is what the kubelet discovers on a random machine, or now and then something that
+// it never could, with CPUs filed anywhere.
 func randomTopology(r *rand.Rand) (*genuine.CPUTopology, error) {
 	if r.IntN(12) == 0 {
 		return nonsense(r), nil

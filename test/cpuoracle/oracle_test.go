@@ -240,7 +240,8 @@ func (p *pair) randomAmount() int {
 	return n
 }
 
-// admit asks both for one container after the other, until one is refused; it is false when the kubelet would hang.
+// admit asks both for one container after the other, until one is refused; it is false when the
+// kubelet would hang.
 func (p *pair) admit(pod *v1.Pod, all []container) bool {
 	specs := append(append([]v1.Container{}, pod.Spec.InitContainers...), pod.Spec.Containers...)
 	for i, c := range all {

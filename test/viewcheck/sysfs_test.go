@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// captured is cAdvisor's window on a machine, opened on a capture: the reads of its realSysFs, on an fs.FS.
-// Methods that the topology does not need are left to the nil interface.
+// captured is cAdvisor's window on a machine, opened on a capture: the reads of its realSysFs, on
+// an fs.FS. Methods that the topology does not need are left to the nil interface.
 type captured struct {
 	sysfs.SysFs
 	fsys fs.FS
@@ -51,8 +51,8 @@ func (c captured) GetCPUPhysicalPackageID(dir string) (string, error) {
 	return c.read(cpu(dir) + "/topology/physical_package_id")
 }
 
-// GetCPUsPaths lists the CPUs of a node or of the machine. Many captures leave out the links nodeN/cpuM; the
-// kernel makes one for every CPU in the node's cpumap that is online.
+// GetCPUsPaths lists the CPUs of a node or of the machine. Many captures leave out the links
+// nodeN/cpuM; the kernel makes one for every CPU in the node's cpumap that is online.
 func (c captured) GetCPUsPaths(dir string) ([]string, error) {
 	found, err := c.glob(dir + "/cpu*[0-9]")
 	if err != nil || len(found) > 0 {

@@ -114,8 +114,8 @@ func read(t *testing.T, archive string) (fs.FS, *topology.Machine) {
 	return c.FS, m
 }
 
-// TestMachineInfoOfServers compares with the MachineInfo that was recorded on captured servers. Its collector
-// left hugepages and distances out.
+// TestMachineInfoOfServers compares with the MachineInfo that was recorded on captured servers. Its
+// collector left hugepages and distances out.
 func TestMachineInfoOfServers(t *testing.T) {
 	for _, archive := range glob(t, "SHARED/realdata/sysfs/openshift-nto/*/*.tgz") {
 		t.Run(filepath.Base(archive), func(t *testing.T) {
@@ -155,7 +155,8 @@ const (
 	sharedIDs  = "packages that share their physical_package_id, which to cAdvisor are one"
 )
 
-// differs lists the captures that do not agree, with the reason. One that agrees after all must leave the table.
+// differs lists the captures that do not agree, with the reason. One that agrees after all must
+// leave the table.
 var differs = map[string]string{
 	"8em64t-2s2ca2c-buggynuma": sharedCPUs,
 	"fakeheterocpunuma":        sharedCPUs,

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// An Intel vendor string gives CPUID leaves 4, 0xB and 0x1F, and so siblings, dies and L3, on any host; the software emulator
-// has no AMD topology extension. QEMU 7.2 aborts under a KVM that offers MSR 0x10a and does not let it be set.
+// An Intel vendor string gives CPUID leaves 4, 0xB and 0x1F, and so siblings, dies and L3, on any
+// host; the software emulator has no AMD topology extension. QEMU 7.2 aborts under a KVM that
+// offers MSR 0x10a and does not let it be set.
 const (
 	emulatedCPU = "max,vendor=GenuineIntel"
 	kvmCPU      = emulatedCPU + ",arch-capabilities=off"
@@ -24,8 +25,8 @@ const probeAnswer = "the kernel runs"
 // probeLimit is how long a kernel may take to say so: under a KVM that works, a second.
 const probeLimit = 20 * time.Second
 
-// processor chooses KVM where it runs the guest's kernel, else the software emulator. One emulation thread a CPU pays off on
-// small machines only.
+// processor chooses KVM where it runs the guest's kernel, else the software emulator. One emulation
+// thread a CPU pays off on small machines only.
 func (a *Artifacts) processor(cpus int) []string {
 	switch {
 	case a.KVM:
@@ -36,8 +37,9 @@ func (a *Artifacts) processor(cpus int) []string {
 	return []string{"-accel", "tcg,thread=multi", "-cpu", emulatedCPU}
 }
 
-// kvm finds out whether KVM runs the guest's kernel: /dev/kvm may open, the firmware may even run, and the kernel still hang, as
-// where the host is a guest itself. The answer is kept until the host boots again or the kernel changes.
+// kvm finds out whether KVM runs the guest's kernel: /dev/kvm may open, the firmware may even run,
+// and the kernel still hang, as where the host is a guest itself. The answer is kept until the host
+// boots again or the kernel changes.
 func (b *builder) kvm(ctx context.Context, a *Artifacts) bool {
 	if _, err := os.Stat("/dev/kvm"); err != nil {
 		return false

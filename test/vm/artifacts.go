@@ -35,9 +35,10 @@ type builder struct {
 	log   io.Writer
 }
 
-// Ensure makes what is missing in cache and returns the artifacts. It installs QEMU and tools as Debian packages where they are
-// not there, downloads (without installing) kernel, busybox and libseccomp, and builds kubelet, containerd, its shim, runc and
-// the agent from their Go modules. A stamp beside each says what it was made from, so that a second call does nothing.
+// Ensure makes what is missing in cache and returns the artifacts. It installs QEMU and tools as
+// Debian packages where they are not there, downloads (without installing) kernel, busybox and
+// libseccomp, and builds kubelet, containerd, its shim, runc and the agent from their Go modules. A
+// stamp beside each says what it was made from, so that a second call does nothing.
 func Ensure(ctx context.Context, repo, cache string, log io.Writer) (*Artifacts, error) {
 	b := &builder{repo: repo, cache: cache, log: log}
 	steps := []struct {
@@ -147,7 +148,8 @@ func (b *builder) hostPackages(ctx context.Context) error {
 	return b.run(ctx, "", []string{"DEBIAN_FRONTEND=noninteractive"}, "apt-get", args...)
 }
 
-// guestPackages downloads and unpacks what the guest takes from Debian; nothing of it is installed on the host.
+// guestPackages downloads and unpacks what the guest takes from Debian; nothing of it is installed
+// on the host.
 func (b *builder) guestPackages(ctx context.Context) error {
 	files := []string{b.deb("kernel"), b.busybox(), b.deb("libseccomp-dev"), b.deb("libseccomp2")}
 	return b.stamped("guest packages", "1", files, func() error {
@@ -164,8 +166,8 @@ func (b *builder) guestPackages(ctx context.Context) error {
 	})
 }
 
-// toolFiles are what the guest has of glibc's world: the tools that people trust about a machine, and what they are linked with.
-// The loader looks for libraries in /lib/x86_64-linux-gnu.
+// toolFiles are what the guest has of glibc's world: the tools that people trust about a machine,
+// and what they are linked with. The loader looks for libraries in /lib/x86_64-linux-gnu.
 var toolFiles = []struct{ pkg, from, to string }{
 	{"util-linux", "usr/bin/lscpu", "usr/bin/lscpu"},
 	{"numactl", "usr/bin/numactl", "usr/bin/numactl"},
@@ -274,8 +276,9 @@ func (b *builder) runc(ctx context.Context) error {
 	})
 }
 
-// linkStatic is for what is made of this module's packages: static, because the guest has little of glibc's world, and compiled with the
-// flags of the tests, so that Kubernetes, which they are linked with, is not compiled a second time.
+// linkStatic is for what is made of this module's packages: static, because the guest has little of
+// glibc's world, and compiled with the flags of the tests, so that Kubernetes, which they are
+// linked with, is not compiled a second time.
 const linkStatic = "-s -w -linkmode external -extldflags -static"
 
 // kubelet is built from this module's own pins.

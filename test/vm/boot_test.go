@@ -9,13 +9,15 @@ import (
 	"time"
 )
 
-// twoByTwo is the machine of the smoke run: 2 sockets of 2 NUMA nodes, 2 cores of 2 threads in each.
+// twoByTwo is the machine of the smoke run: 2 sockets of 2 NUMA nodes, 2 cores of 2 threads in
+// each.
 var twoByTwo = Shape{Sockets: 2, DiesPerSocket: 2, CoresPerDie: 2, ThreadsPerCore: 2, MemoryMiB: 768, Near: 12, Far: 20}
 
 // repoRoot is the root of the module, seen from this package.
 var repoRoot = filepath.Join("..", "..")
 
-// requireVM skips unless one of the suites that this test belongs to was asked for, as the make targets do with BERTH_VM.
+// requireVM skips unless one of the suites that this test belongs to was asked for, as the make
+// targets do with BERTH_VM.
 func requireVM(t *testing.T, suites ...string) {
 	t.Helper()
 	for _, s := range suites {

@@ -34,8 +34,8 @@ type cluster struct {
 	dynamic   dynamic.Interface
 	artifacts *Artifacts
 	dir       string
-	// kernelArgs and plugins go to the machines booted from now on; plugins holds the flags of a device plugin in each line, and
-	// preferences what the agent is told of how they choose.
+	// kernelArgs and plugins go to the machines booted from now on; plugins holds the flags of a
+	// device plugin in each line, and preferences what the agent is told of how they choose.
 	kernelArgs, plugins, preferences string
 	schedulers                       []*hollow.Child
 }
@@ -163,7 +163,8 @@ func (c *cluster) eventually(what string, check func(context.Context) error) {
 	}
 }
 
-// eventuallyProgress polls until left returns 0; patience starts anew whenever the number left goes down.
+// eventuallyProgress polls until left returns 0; patience starts anew whenever the number left goes
+// down.
 func (c *cluster) eventuallyProgress(what string, left func(context.Context) (int, error)) {
 	c.t.Helper()
 	for least := -1; ; {
@@ -182,7 +183,8 @@ func (c *cluster) eventuallyProgress(what string, left func(context.Context) (in
 	}
 }
 
-// pinnedPod is a Guaranteed pod of one container that asks for whole CPUs and runs until it is deleted.
+// pinnedPod is a Guaranteed pod of one container that asks for whole CPUs and runs until it is
+// deleted.
 func pinnedPod(name string, cpus int) *corev1.Pod {
 	grace := int64(5)
 	no := false
@@ -200,7 +202,8 @@ func pinnedPod(name string, cpus int) *corev1.Pod {
 	}
 }
 
-// mortal makes a pod one that can end by itself, so that nobody is certain of the CPUs of those that come after it.
+// mortal makes a pod one that can end by itself, so that nobody is certain of the CPUs of those
+// that come after it.
 func mortal(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	return pod
@@ -226,7 +229,8 @@ func (c *cluster) running(name string) *corev1.Pod {
 	return pod
 }
 
-// confinement is what the kernel says of a container's process: the truth that everything else promises.
+// confinement is what the kernel says of a container's process: the truth that everything else
+// promises.
 type confinement struct {
 	CPUs topology.CPUSet
 	Mems topology.NUMASet

@@ -18,14 +18,15 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// The two plugins of the devices part: one that says which devices it would rather give, and one that does not.
+// The two plugins of the devices part: one that says which devices it would rather give, and one
+// that does not.
 const (
 	preferring = "berth.test/gpu"
 	careless   = "berth.test/nic"
 )
 
-// TestDevices runs pods with CPUs, pinned memory and devices on a real kubelet: everything of a pod lies on one NUMA node, and the
-// kubelet's checkpoints say what the Bindings say.
+// TestDevices runs pods with CPUs, pinned memory and devices on a real kubelet: everything of a pod
+// lies on one NUMA node, and the kubelet's checkpoints say what the Bindings say.
 func TestDevices(t *testing.T) {
 	requireVM(t, "devices")
 	c := newCluster(t)

@@ -8,15 +8,16 @@ import (
 	"path/filepath"
 )
 
-// modules are the kernel modules that the guest needs before it has a root file system, in the order of their
-// dependencies; ext4, cgroups and tmpfs are built into the kernel.
+// modules are the kernel modules that the guest needs before it has a root file system, in the
+// order of their dependencies; ext4, cgroups and tmpfs are built into the kernel.
 var modules = []string{
 	"drivers/virtio/virtio.ko", "drivers/virtio/virtio_ring.ko", "drivers/virtio/virtio_pci_modern_dev.ko",
 	"drivers/virtio/virtio_pci_legacy_dev.ko", "drivers/virtio/virtio_pci.ko", "drivers/block/virtio_blk.ko",
 	"net/core/failover.ko", "drivers/net/net_failover.ko", "drivers/net/virtio_net.ko", "fs/overlayfs/overlay.ko",
 }
 
-// initrdInit loads the modules (virtio and virtio_ring need each other's turn tried twice) and hands over to the disk.
+// initrdInit loads the modules (virtio and virtio_ring need each other's turn tried twice) and
+// hands over to the disk.
 const initrdInit = `#!/bin/busybox sh
 export PATH=/bin
 [ -n "$probe" ] && echo "` + probeAnswer + `" && busybox poweroff -f
@@ -64,7 +65,8 @@ func (b *builder) initrd(context.Context) error {
 	})
 }
 
-// cpio writes the "newc" format that the kernel unpacks (Documentation/driver-api/early-userspace/buffer-format.rst).
+// cpio writes the "newc" format that the kernel unpacks
+// (Documentation/driver-api/early-userspace/buffer-format.rst).
 type cpio struct {
 	buf bytes.Buffer
 	ino int

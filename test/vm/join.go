@@ -29,10 +29,12 @@ type Credentials interface {
 	Addr() string
 }
 
-// KubeletSettings is the part of a KubeletConfiguration that a test varies, as YAML lines ("topologyManagerPolicy: restricted").
+// KubeletSettings is the part of a KubeletConfiguration that a test varies, as YAML lines
+// ("topologyManagerPolicy: restricted").
 type KubeletSettings string
 
-// kubeletBase holds what every guest's kubelet needs; cgroupfs, because there is no systemd in the guest.
+// kubeletBase holds what every guest's kubelet needs; cgroupfs, because there is no systemd in the
+// guest.
 const kubeletBase = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
@@ -70,7 +72,8 @@ berth-agent --node-name="$(cat /etc/berth/name)" --kubeconfig=` + agentCredentia
 	}, nil
 }
 
-// agentCredentials is where the agent finds its own: a token bound to the node, which there is only once the node is.
+// agentCredentials is where the agent finds its own: a token bound to the node, which there is only
+// once the node is.
 const agentCredentials = "/etc/berth/agent.kubeconfig"
 
 // agentKubeconfig turns a client configuration with a token into a file for the guest.
@@ -84,7 +87,8 @@ func agentKubeconfig(c *rest.Config) ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// guestKubeconfig points the credentials at the forwarded address; the certificate is still the one for loopback.
+// guestKubeconfig points the credentials at the forwarded address; the certificate is still the one
+// for loopback.
 func guestKubeconfig(cp Credentials, user string, groups []string) ([]byte, error) {
 	data, err := cp.Kubeconfig(user, groups)
 	if err != nil {

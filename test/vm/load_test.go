@@ -18,7 +18,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// load is a sequence of pods with churn, the same for the same seed, tight enough that amounts alone do not seat it.
+// load is a sequence of pods with churn, the same for the same seed, tight enough that amounts
+// alone do not seat it.
 type load struct {
 	rounds, perRound int
 	maxCPUs          int
@@ -74,8 +75,9 @@ func (t tally) String() string {
 	return fmt.Sprintf("%d pods, %d ran, %d exact, %d wrong, %d waiting, %d refused: %s", t.Pods, t.Running, t.Exact, t.Wrong, t.Pending, t.refusals(), t.reasons())
 }
 
-// play creates the load round by round. After each round it waits until every pod has run, been refused, or waits for
-// room; compares the running ones with their Bindings; and deletes every other pod.
+// play creates the load round by round. After each round it waits until every pod has run, been
+// refused, or waits for room; compares the running ones with their Bindings; and deletes every
+// other pod.
 func (c *cluster) play(l load, machines ...*Machine) tally {
 	c.t.Helper()
 	out := tally{Refused: map[string]int{}}
@@ -134,7 +136,8 @@ func (c *cluster) settled() []corev1.Pod {
 	return pods
 }
 
-// quiet is how long nothing may have changed before pods that wait are taken to wait for room, not for a report.
+// quiet is how long nothing may have changed before pods that wait are taken to wait for room, not
+// for a report.
 const quiet = 2 * time.Second
 
 func versions(pods []corev1.Pod) string {

@@ -40,15 +40,17 @@ type Machine struct {
 	stop    sync.Once
 }
 
-// kernelArgs are chosen for software emulation: nothing that waits for timers or verifies what cannot go wrong here.
+// kernelArgs are chosen for software emulation: nothing that waits for timers or verifies what
+// cannot go wrong here.
 const kernelArgs = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr init_on_alloc=0 random.trust_cpu=on nowatchdog " +
 	"numa_balancing=disable rcupdate.rcu_expedited=1 rcupdate.rcu_cpu_stall_suppress=1 clocksource=tsc tsc=reliable"
 
-// bootLimit is how long a machine may take until its shell answers. Seconds are usual; an emulated machine has been seen to stop for ever
-// before its kernel said anything.
+// bootLimit is how long a machine may take until its shell answers. Seconds are usual; an emulated
+// machine has been seen to stop for ever before its kernel said anything.
 const bootLimit = time.Minute
 
-// Boot starts the machine and returns when its shell answers. One that does not come up in time is started once more.
+// Boot starts the machine and returns when its shell answers. One that does not come up in time is
+// started once more.
 func (a *Artifacts) Boot(ctx context.Context, c Config) (*Machine, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, err
@@ -89,7 +91,8 @@ func (m *Machine) start(a *Artifacts, seed string, shell int) error {
 		return err
 	}
 	defer console.Close()
-	// Every emulated processor is a thread: without a lower priority they leave the control plane no time on a small host.
+	// Every emulated processor is a thread: without a lower priority they leave the control plane
+	// no time on a small host.
 	m.cmd = exec.Command("nice", append([]string{"-n", "5", "qemu-system-x86_64"}, m.args(a, seed, shell)...)...)
 	m.cmd.Stdout, m.cmd.Stderr = console, console
 	// Should the test be killed, the machine goes with it.
@@ -177,7 +180,8 @@ type Guest struct{ addr string }
 // mark separates a command's output from its exit code.
 const mark = "\x01exit "
 
-// Run runs a script as root in the guest and returns what it printed. An exit code other than 0 is an error.
+// Run runs a script as root in the guest and returns what it printed. An exit code other than 0 is
+// an error.
 func (g Guest) Run(ctx context.Context, script string) (string, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", g.addr)

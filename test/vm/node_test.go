@@ -24,17 +24,19 @@ import (
 // nodeSettings are the kubelet's in the node part: both managers pin.
 const nodeSettings = restricted + staticMemory
 
-// nodeStory is the life of one node: its machine, what the API says of it, and what a person reads of the run.
+// nodeStory is the life of one node: its machine, what the API says of it, and what a person reads
+// of the run.
 type nodeStory struct {
 	*cluster
 	m    *Machine
 	seen *topologyWatch
 }
 
-// TestNode lives through what happens to a node: pods come and go, the kubelet restarts, its configuration changes, CPUs go
-// offline and come back, huge pages are added, the machine reboots. The NodeTopology says what lscpu, numactl and the
-// checkpoints say, soon after they do; what the kubelet does not know is a condition that tells a person what to do; and what
-// is no longer there is not promised to anybody.
+// TestNode lives through what happens to a node: pods come and go, the kubelet restarts, its
+// configuration changes, CPUs go offline and come back, huge pages are added, the machine reboots.
+// The NodeTopology says what lscpu, numactl and the checkpoints say, soon after they do; what the
+// kubelet does not know is a condition that tells a person what to do; and what is no longer there
+// is not promised to anybody.
 func TestNode(t *testing.T) {
 	requireVM(t, "node")
 	c := newCluster(t)
@@ -239,7 +241,8 @@ func (s *nodeStory) hugePagesAreAdded() {
 	s.empty()
 }
 
-// rebootLosesHugePages: the kubelet refuses its own checkpoint, and stays down until somebody reads why.
+// rebootLosesHugePages: the kubelet refuses its own checkpoint, and stays down until somebody reads
+// why.
 func (s *nodeStory) rebootLosesHugePages() {
 	s.t.Helper()
 	changed := s.reboot()
@@ -253,8 +256,8 @@ func (s *nodeStory) rebootLosesHugePages() {
 	s.empty()
 }
 
-// kubeletIsKilledBetweenTwoWrites: the checkpoint is what a kubelet of this machine left that was killed when it had taken CPU 1 from the
-// shared ones and had not given it to a container yet.
+// kubeletIsKilledBetweenTwoWrites: the checkpoint is what a kubelet of this machine left that was
+// killed when it had taken CPU 1 from the shared ones and had not given it to a container yet.
 func (s *nodeStory) kubeletIsKilledBetweenTwoWrites() {
 	s.t.Helper()
 	changed := s.renew(`echo -n '{"policyName":"static","defaultCpuSet":"0,2-15","checksum":88468307}' > /var/lib/kubelet/` + kubeletstate.CPUFile)
@@ -304,8 +307,8 @@ func (s *nodeStory) compare(pod *corev1.Pod) {
 	}
 }
 
-// empty deletes every pod and waits until they are gone and the kubelet has freed everything: what it still holds when it is stopped,
-// it finds in its books when it starts again.
+// empty deletes every pod and waits until they are gone and the kubelet has freed everything: what
+// it still holds when it is stopped, it finds in its books when it starts again.
 func (s *nodeStory) empty() {
 	s.t.Helper()
 	pods, err := s.client.CoreV1().Pods("default").List(s.t.Context(), metav1.ListOptions{})
@@ -360,7 +363,8 @@ func (s *nodeStory) do(script string) time.Time {
 	return s.hostTime(lastLine(out))
 }
 
-// renew stops the kubelet, runs a script, removes checkpoints and starts the kubelet, as the conditions say; it returns when it let it start.
+// renew stops the kubelet, runs a script, removes checkpoints and starts the kubelet, as the
+// conditions say; it returns when it let it start.
 func (s *nodeStory) renew(script string, files ...string) time.Time {
 	s.t.Helper()
 	for i := range files {
@@ -401,8 +405,8 @@ func (s *nodeStory) changedAt(file string) time.Time {
 	return s.hostTime(lastLine(out))
 }
 
-// hostTime translates a time of the guest's clock, as stat prints it. The guest is asked for the time between two looks at the
-// host's clock, a few times; the closest pair counts.
+// hostTime translates a time of the guest's clock, as stat prints it. The guest is asked for the
+// time between two looks at the host's clock, a few times; the closest pair counts.
 func (s *nodeStory) hostTime(text string) time.Time {
 	s.t.Helper()
 	const form = "2006-01-02 15:04:05.999999999 -0700"
@@ -440,7 +444,8 @@ func isFine(nt *v1alpha1.NodeTopology) bool {
 		meta.FindStatusCondition(nt.Status.Conditions, v1alpha1.ConditionKubeletCurrent) == nil
 }
 
-// allShared says that no container holds CPUs. The kubelet frees memory later: when it next admits a pod.
+// allShared says that no container holds CPUs. The kubelet frees memory later: when it next admits
+// a pod.
 func (s *nodeStory) allShared(nt *v1alpha1.NodeTopology) bool {
 	cpus, err := topology.ParseCPUList(string(nt.Status.SharedCPUs))
 	return err == nil && cpus.Len() == s.m.Shape.CPUs()
@@ -451,7 +456,8 @@ func heldBy(nt *v1alpha1.NodeTopology, uid string) bool {
 	return slices.ContainsFunc(nt.Status.Pods, func(p v1alpha1.PodAllocation) bool { return string(p.UID) == uid && len(p.Containers) > 0 })
 }
 
-// sameBooks waits until the report says what the kubelet's checkpoints say, byte for byte of the engine's words.
+// sameBooks waits until the report says what the kubelet's checkpoints say, byte for byte of the
+// engine's words.
 func (s *nodeStory) sameBooks() {
 	s.t.Helper()
 	s.eventually("the report says what the checkpoints say", func(ctx context.Context) error {

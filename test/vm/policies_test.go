@@ -16,7 +16,8 @@ import (
 // oneByTwo is the second shape: one socket, 2 NUMA nodes, no SMT.
 var oneByTwo = Shape{Sockets: 1, DiesPerSocket: 2, CoresPerDie: 4, ThreadsPerCore: 1, MemoryMiB: 1024, Near: 11, Far: 20}
 
-// staticMemory reserves what the Static policy demands: exactly kubeReserved + systemReserved + the hard eviction threshold.
+// staticMemory reserves what the Static policy demands: exactly kubeReserved + systemReserved + the
+// hard eviction threshold.
 const staticMemory = `memoryManagerPolicy: Static
 systemReserved: {memory: 150Mi}
 reservedMemory: [{numaNode: 0, limits: {memory: 200Mi}}]
@@ -50,7 +51,8 @@ var optionCases = []policyCase{
 	{"best-effort, Static memory, huge pages", "cpuManagerPolicy: static\ntopologyManagerPolicy: best-effort\nreservedSystemCPUs: \"0\"\n" + staticMemory, load{maxCPUs: 4, memory: true, hugepages: true}},
 }
 
-// casesVar names the environment's regular expression of configurations to play; without it, all are.
+// casesVar names the environment's regular expression of configurations to play; without it, all
+// are.
 const casesVar = "E2E_CASES"
 
 // chosen are the configurations to play, with their loads, which seed and those after it make.
@@ -73,8 +75,9 @@ func chosen(t *testing.T, cases []policyCase, seed int) []policyCase {
 	return out
 }
 
-// TestPolicies plays a load with churn under every configuration on two machines of different shape: first under Berth,
-// which may not be refused or contradicted once, then under the stock scheduler, for comparison.
+// TestPolicies plays a load with churn under every configuration on two machines of different
+// shape: first under Berth, which may not be refused or contradicted once, then under the stock
+// scheduler, for comparison.
 func TestPolicies(t *testing.T) {
 	requireVM(t, "policies")
 	playUnder(t, chosen(t, policyCases, 0))
@@ -86,7 +89,8 @@ func TestOptions(t *testing.T) {
 	playUnder(t, chosen(t, optionCases, len(policyCases)))
 }
 
-// playUnder boots the machines once; between configurations their kubelets restart, without the checkpoints of the one before.
+// playUnder boots the machines once; between configurations their kubelets restart, without the
+// checkpoints of the one before.
 func playUnder(t *testing.T, cases []policyCase) {
 	t.Helper()
 	c := newCluster(t)
@@ -133,8 +137,8 @@ func (c *cluster) nodes(settings KubeletSettings) []*Machine {
 	return machines
 }
 
-// reconfigure gives the kubelets another configuration, as an administrator does: drained, stopped, without the checkpoints of
-// the old policies.
+// reconfigure gives the kubelets another configuration, as an administrator does: drained, stopped,
+// without the checkpoints of the old policies.
 func (c *cluster) reconfigure(settings KubeletSettings, machines ...*Machine) {
 	c.t.Helper()
 	script := `touch /run/kubelet-hold

@@ -18,8 +18,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestRace throws bursts at nearly full machines while a kubelet restarts and a guest reboots, with pods that end by
-// themselves and pods that take long to go: nobody may be refused at admission, no CPU be handed out twice, nothing be left behind.
+// TestRace throws bursts at nearly full machines while a kubelet restarts and a guest reboots, with
+// pods that end by themselves and pods that take long to go: nobody may be refused at admission, no
+// CPU be handed out twice, nothing be left behind.
 func TestRace(t *testing.T) {
 	requireVM(t, "race")
 	c := newCluster(t)
@@ -67,8 +68,9 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// holdKubelet stops the kubelet, but not between the two writes of its CPUs: killed there it would not start again
-// (docs/kubelet-defects.md; TestNode has such a one). It goes on if some CPU of the checkpoint is nobody's. The sum of all CPUs tells.
+// holdKubelet stops the kubelet, but not between the two writes of its CPUs: killed there it would
+// not start again (docs/kubelet-defects.md; TestNode has such a one). It goes on if some CPU of the
+// checkpoint is nobody's. The sum of all CPUs tells.
 const holdKubelet = `while :; do
   killall -STOP kubelet
   whole=$(cat /sys/devices/system/cpu/online)
@@ -79,7 +81,8 @@ const holdKubelet = `while :; do
   usleep 20000
 done`
 
-// raceBurst makes 30 pods: of one to three CPUs, a third ending by themselves, a third deaf to SIGTERM.
+// raceBurst makes 30 pods: of one to three CPUs, a third ending by themselves, a third deaf to
+// SIGTERM.
 func raceBurst(round int) []*corev1.Pod {
 	var out []*corev1.Pod
 	for i := range 30 {
@@ -104,8 +107,8 @@ type watchedPods struct {
 	refused, refusedLater []string
 }
 
-// watchRunning notes every pod that the API ever called running: a kubelet that refuses a running pod after its own restart
-// may do so between two looks.
+// watchRunning notes every pod that the API ever called running: a kubelet that refuses a running
+// pod after its own restart may do so between two looks.
 func (c *cluster) watchRunning() func(name string) bool {
 	c.t.Helper()
 	events, err := c.client.CoreV1().Pods("default").Watch(c.t.Context(), metav1.ListOptions{})
@@ -127,9 +130,10 @@ func (c *cluster) watchRunning() func(name string) bool {
 	}
 }
 
-// TestRestartRefusals provokes what no scheduler can avoid: up to Kubernetes 1.36 a kubelet with full-pcpus-only that
-// restarts asks again for as many free cores as its running pods have already, and kills those for which there are too few
-// (docs/kubelet-defects.md). They are told apart from refusals at admission, and what they held is placed anew without one.
+// TestRestartRefusals provokes what no scheduler can avoid: up to Kubernetes 1.36 a kubelet with
+// full-pcpus-only that restarts asks again for as many free cores as its running pods have already,
+// and kills those for which there are too few (docs/kubelet-defects.md). They are told apart from
+// refusals at admission, and what they held is placed anew without one.
 func TestRestartRefusals(t *testing.T) {
 	requireVM(t, "race")
 	c := newCluster(t)
@@ -144,7 +148,8 @@ func TestRestartRefusals(t *testing.T) {
 	if _, err := m.Guest.Run(c.t.Context(), "killall -9 kubelet"); err != nil {
 		c.t.Fatal(err)
 	}
-	// A process that ends with 0 when it is told to may make the pod Succeeded in the end: the kubelet's last word is that of its containers.
+	// A process that ends with 0 when it is told to may make the pod Succeeded in the end: the
+	// kubelet's last word is that of its containers.
 	var refused []string
 	c.eventually("the kubelet refuses a pod that ran", func(ctx context.Context) error {
 		refused = nil
@@ -182,7 +187,8 @@ func (c *cluster) create(pod *corev1.Pod) {
 // admissionReasons are the reasons by which a kubelet refuses a pod for its resources.
 var admissionReasons = []string{placement.TopologyAffinityError.String(), placement.SMTAlignmentError.String(), placement.UnexpectedAdmissionError.String(), "OutOfcpu", "OutOfmemory"}
 
-// drainAll lets every pod run in its turn: whatever runs is deleted, so that those that wait find room, until none is left.
+// drainAll lets every pod run in its turn: whatever runs is deleted, so that those that wait find
+// room, until none is left.
 func (c *cluster) drainAll(seen *watchedPods, machines ...*Machine) {
 	c.t.Helper()
 	c.eventuallyProgress("every pod has had its turn", func(ctx context.Context) (int, error) {

@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 )
 
-// guestInit is process 1 of the guest. What differs between machines arrives as a tar on the second disk.
+// guestInit is process 1 of the guest. What differs between machines arrives as a tar on the second
+// disk.
 const guestInit = `#!/bin/busybox sh
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin:/usr/local/bin
 /bin/busybox --install -s /bin 2>/dev/null
@@ -62,7 +63,8 @@ while :; do
 done
 `
 
-// pluginsRun keeps a device plugin running for each line of /etc/berth/plugins, which holds its flags.
+// pluginsRun keeps a device plugin running for each line of /etc/berth/plugins, which holds its
+// flags.
 const pluginsRun = `#!/bin/busybox sh
 [ -f /etc/berth/plugins ] || exit 0
 while read -r flags; do
@@ -84,7 +86,8 @@ const containerdConfig = `version = 3
   disable = false
 `
 
-// The kubelet is never Ready without a network plugin, even when every pod uses the host's network: one that does nothing will do.
+// The kubelet is never Ready without a network plugin, even when every pod uses the host's network:
+// one that does nothing will do.
 const (
 	cniPlugin = "#!/bin/busybox sh\n[ \"$CNI_COMMAND\" = VERSION ] && echo '{\"cniVersion\":\"1.0.0\",\"supportedVersions\":[\"1.0.0\"]}' && exit 0\necho '{\"cniVersion\":\"1.0.0\"}'\n"
 	cniConfig = `{"cniVersion":"1.0.0","name":"none","plugins":[{"type":"noop"}]}`

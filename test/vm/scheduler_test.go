@@ -11,11 +11,12 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
-// schedulerUser is whom the manifests give the scheduler's rights to, and the only one who may write placements.
+// schedulerUser is whom the manifests give the scheduler's rights to, and the only one who may
+// write placements.
 const schedulerUser = "system:kube-scheduler"
 
-// berthScheduler starts Berth's scheduler, for all pods that name no other. Nobody else would lead: it does not stand for election,
-// and cannot lose one while the host is busy with emulating.
+// berthScheduler starts Berth's scheduler, for all pods that name no other. Nobody else would lead:
+// it does not stand for election, and cannot lose one while the host is busy with emulating.
 func (c *cluster) berthScheduler() {
 	config, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: c.schedulerCredentials()})
 	if err != nil {
@@ -72,7 +73,8 @@ func (c *cluster) startScheduler(args ...string) {
 	c.schedulers = append(c.schedulers, child)
 }
 
-// schedulersRun fails the test when a scheduler has ended by itself: nothing that is waited for would come.
+// schedulersRun fails the test when a scheduler has ended by itself: nothing that is waited for
+// would come.
 func (c *cluster) schedulersRun() {
 	c.t.Helper()
 	for _, child := range c.schedulers {

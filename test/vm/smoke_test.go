@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestSmoke is the cheapest proof that hollow and real agree: one real kubelet on 4 NUMA nodes, the agent in the guest, the
-// scheduler outside, and five pods that run where their Bindings say.
+// TestSmoke is the cheapest proof that hollow and real agree: one real kubelet on 4 NUMA nodes, the
+// agent in the guest, the scheduler outside, and five pods that run where their Bindings say.
 func TestSmoke(t *testing.T) {
 	requireVM(t, "smoke")
 	c := newCluster(t)

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// The table of the policies part: a line for each configuration as soon as it is known, Berth and the stock scheduler side by side.
+// The table of the policies part: a line for each configuration as soon as it is known, Berth and
+// the stock scheduler side by side.
 const (
 	policyHead = "                                                    |        BERTH                 | STOCK SCHEDULER\n" +
 		"CONFIGURATION                                  PODS | ran wait refused exact wrong | ran wait refused | SECONDS  REFUSED BY\n"

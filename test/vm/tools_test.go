@@ -12,7 +12,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// sameAsTools compares the machine that the agent reports with what lscpu and numactl print in the guest.
+// sameAsTools compares the machine that the agent reports with what lscpu and numactl print in the
+// guest.
 func (c *cluster) sameAsTools(m *Machine) {
 	c.t.Helper()
 	reported := c.reported(m.Name).Spec.Machine

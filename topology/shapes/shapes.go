@@ -1,36 +1,39 @@
-// Package shapes names machines for tests, demonstrations and documentation: the facts of real servers, as
-// machine strings.
+// Package shapes names machines for tests, demonstrations and documentation: the facts of real
+// servers, as machine strings.
 package shapes
 
 import "github.com/berth-dev/berth/topology"
 
-// Machine strings of whole machines. Those marked "captured" are what a real server of that kind reports, with
-// memory rounded and devices left out where there are many; the others follow the vendor's description.
+// Machine strings of whole machines. Those marked "captured" are what a real server of that kind
+// reports, with memory rounded and devices left out where there are many; the others follow the
+// vendor's description.
 const (
 	// Xeon6130 is a two-socket Xeon Gold 6130 without SMT.
 	Xeon6130 = "package:2 die:1 numa:1 l3:1 core:16 pu:1 number:interleaved mem:96Gi huge:2Mi=0;1Gi=0 dist:10,21"
-	// Xeon6230 is a two-socket Xeon Gold 6230 with SMT and even/odd numbering, 2 MiB pages on node 0 alone: captured.
+	// Xeon6230 is a two-socket Xeon Gold 6230 with SMT and even/odd numbering, 2 MiB pages on node
+	// 0 alone: captured.
 	Xeon6230 = "package:2 die:1 numa:1 l3:1 core:20 pu:2 number:interleaved coreid:0,4,1,3,2,12,8,11,9-10,16,20,17,19,18,28,24,27,25-26 " +
 		"mem:97557100Ki,99076588Ki huge:2Mi=128,0;1Gi=0 dist:10,21"
 	// Xeon6330 is a two-socket Xeon Gold 6330 with SMT and even/odd numbering: captured.
 	Xeon6330 = "package:2 die:1 numa:1 l3:1 core:28 pu:2 number:interleaved " +
 		"coreid:0,14,1,15,2,16,3,17,4,18,5,19,6,20,7,21,8,22,9,23,10,24,11,25,12,26,13,27 mem:131484584Ki,132057708Ki huge:2Mi=0;1Gi=0 dist:10,20"
-	// XeonSNC2 is a two-socket Cascade Lake with sub-NUMA clustering, each L3 spanning two NUMA nodes, 2560 huge
-	// pages on each node: captured.
+	// XeonSNC2 is a two-socket Cascade Lake with sub-NUMA clustering, each L3 spanning two NUMA
+	// nodes, 2560 huge pages on each node: captured.
 	XeonSNC2 = "package:2 die:1 l3:1 core:20 pu:2 coreid:0-4,8-12,16-20,24-28 " +
 		"numa:0=0-2,5-6,10-12,15-16,40-42,45-46,50-52,55-56;1=3-4,7-9,13-14,17-19,43-44,47-49,53-54,57-59;" +
 		"2=20-22,25-26,30-32,35-36,60-62,65-66,70-72,75-76;3=23-24,27-29,33-34,37-39,63-64,67-69,73-74,77-79 " +
 		"mem:48005604Ki,49507804Ki,49540688Ki,49539172Ki huge:2Mi=2560;1Gi=0 dist:10,11,21"
-	// XeonPMEM is a two-socket server with sub-NUMA clustering and four nodes of persistent memory without CPUs:
-	// captured.
+	// XeonPMEM is a two-socket server with sub-NUMA clustering and four nodes of persistent memory
+	// without CPUs: captured.
 	XeonPMEM = "package:2 die:1 l3:1 numa:2 core:14 pu:2 number:interleaved " +
 		"coreid:0-3,8-10,16-19,24-26,6,5,4,14,13,12,11,22,21,20,30,29,28,27 numaid:0,2,1,3 memonly:4-7 " +
 		"mem:32404120Ki,33022772Ki,33022780Ki,33002800Ki,124Gi*4 huge:2Mi=0;1Gi=0 " +
 		"dist:10,21,11,21,17,28*3/21,10,21,11,28*2,17,28/11,21,10,21,28,17,28*2/21,11,21,10,28*3,17/17,28*3,10,28*3/28*2,17,28*2,10,28*2/28,17,28*4,10,28/28*3,17,28*3,10"
-	// EPYC7451 is a two-socket EPYC of the first generation: four nodes to a socket, two L3 to a node: captured, with
-	// memory and distances as AMD describes them.
+	// EPYC7451 is a two-socket EPYC of the first generation: four nodes to a socket, two L3 to a
+	// node: captured, with memory and distances as AMD describes them.
 	EPYC7451 = "package:2 numa:4 l3:2 core:3 pu:2 coreid:0-2,4-6,8-10,12-14,16-18,20-22,24-26,28-30 mem:32Gi dist:10,16,32"
-	// EPYCNPS4 is a two-socket EPYC of the third generation in NPS4: eight nodes with two L3 of 8 cores each, 256 CPUs.
+	// EPYCNPS4 is a two-socket EPYC of the third generation in NPS4: eight nodes with two L3 of 8
+	// cores each, 256 CPUs.
 	EPYCNPS4 = "package:2 numa:4 l3:2 core:8 pu:2 mem:64Gi huge:2Mi=0;1Gi=0 dist:10,12,32"
 	// EPYCNPS1 is the same server in NPS1: two nodes with eight L3 each.
 	EPYCNPS1 = "package:2 numa:1 l3:8 core:8 pu:2 mem:256Gi huge:2Mi=0;1Gi=0 dist:10,32"
@@ -40,19 +43,20 @@ const (
 	// XeonX7550 is a four-socket server with a NUMA node missing and sparse ids: captured.
 	XeonX7550 = "package:4 l3:1 core:8 pu:2 number:interleaved packageid:0,2,1,3 coreid:0,8,2,10,1,9,3,11 l3id:cpu " +
 		"numa:0=0-62:1/2;2=1-61:1/4;3=3-63:1/4 mem:64Gi,32Gi*2 dist:10,20"
-	// POWER7 is a partition of 256 CPUs with sparse NUMA ids, SMT4, and packages that it does not number: captured,
-	// with core ids as in the first package.
+	// POWER7 is a partition of 256 CPUs with sparse NUMA ids, SMT4, and packages that it does not
+	// number: captured, with core ids as in the first package.
 	POWER7 = "numa:8 package:8 l3:1 core:1 pu:4 number:packed packageid:none l3id:cpu numaid:0-1,4-5,8-9,12-13 " +
 		"mem:57088Mi,64768Mi,65280Mi,64Gi,65280Mi,64Gi,65280Mi,55552Mi " +
 		"dist:10,20,40*6/20,10,40*6/40*2,10,20,40*4/40*2,20,10,40*4/40*4,10,20,40*2/40*4,20,10,40*2/40*6,10,20/40*6,20,10"
-	// POWER9GPU is a two-socket POWER9 whose six GPUs' memory is six NUMA nodes 250 to 255: captured, trimmed.
+	// POWER9GPU is a two-socket POWER9 whose six GPUs' memory is six NUMA nodes 250 to 255:
+	// captured, trimmed.
 	POWER9GPU = "cpu:0-15,88-103 package:0=0-15;8=88-103 core:0/8-20/4=0-12/4+1-13/4+2-14/4+3-15/4;8/2056-2068/4=88-100/4+89-101/4+90-102/4+91-103/4 " +
 		"l3:0=0-7;8=8-15;88=88-95;96=96-103 l3id:cpu numa:0=0-15;8=88-103 memonly:250-255 mem:126796Mi,133952000Ki,15Gi*6 huge:2Mi=0;1Gi=0 " +
 		"dist:10,40,80*6/40,10,80*6/80*2,10,80*5/80*3,10,80*4/80*4,10,80*3/80*5,10,80*2/80*6,10,80/80*7,10"
 	// Hybrid is a laptop with six cores of two threads and eight of one: captured.
 	Hybrid = "package:1 die:1 numa:1 l3:1 pu:20 core:0/0-20/4=0-10/2+1-11/2;0/24-31=12-19 mem:32489480Ki huge:2Mi=0;1Gi=0 dist:10"
-	// GPUServer is a two-socket server with eight GPUs and four network cards behind four PCIe switches, two to a
-	// socket.
+	// GPUServer is a two-socket server with eight GPUs and four network cards behind four PCIe
+	// switches, two to a socket.
 	GPUServer = "package:2 numa:1 l3:1 core:32 pu:2 mem:512Gi huge:2Mi=0;1Gi=0 dist:10,21 " +
 		"dev:18:00.0|19:00.0,030200,10de:2330,numa=0,root=15,switch=16:00.0,driver=nvidia,name=card1|card2 " +
 		"dev:1a:00.0,020700,15b3:1021,numa=0,root=15,switch=16:00.0,driver=mlx5_core,name=ib0 " +
@@ -73,8 +77,8 @@ func All() map[string]string {
 	}
 }
 
-// Machine parses a machine string of this package. It panics when the text is no machine, so it is for
-// constants only; topology.Parse is for input.
+// Machine parses a machine string of this package. It panics when the text is no machine, so it is
+// for constants only; topology.Parse is for input.
 func Machine(text string) *topology.Machine {
 	m, err := topology.Parse(text)
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	sigsjson "sigs.k8s.io/json"
 )
 
-// UnmarshalJSON implements json.Unmarshaler. An object of another form, as another release may have stored it, is no error as long as
-// its metadata can be read: one must not keep a reader from the others of a list. Malformed then says what is wrong.
+// UnmarshalJSON implements json.Unmarshaler. An object of another form, as another release may have
+// stored it, is no error as long as its metadata can be read: one must not keep a reader from the
+// others of a list. Malformed then says what is wrong.
 func (n *NodeTopology) UnmarshalJSON(data []byte) error {
 	type object NodeTopology
 	var o object

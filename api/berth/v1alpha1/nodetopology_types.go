@@ -2,11 +2,12 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// NodeTopology is what the agent of one node knows of it: the machine, how the kubelet hands it out, and
-// what is handed out now. It is cluster-scoped and has its Node's name.
+// NodeTopology is what the agent of one node knows of it: the machine, how the kubelet hands it
+// out, and what is handed out now. It is cluster-scoped and has its Node's name.
 //
-// Spec and status are written together, by the agent of that node alone, in one server-side apply: a reader
-// never sees the tables of one configuration beside another. There is therefore no status subresource.
+// Spec and status are written together, by the agent of that node alone, in one server-side apply:
+// a reader never sees the tables of one configuration beside another. There is therefore no status
+// subresource.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=nodetopologies,singular=nodetopology,shortName=nodetopo;ntopo,categories=berth
@@ -27,7 +28,8 @@ type NodeTopology struct {
 	// +optional
 	Status NodeTopologyStatus `json:"status,omitzero"`
 
-	// Malformed says why what is stored could not be read as this release writes it; nothing but the metadata is set then.
+	// Malformed says why what is stored could not be read as this release writes it; nothing but
+	// the metadata is set then.
 	Malformed string `json:"-"`
 }
 
@@ -52,23 +54,25 @@ const (
 	AuthorityBerth Authority = "berth"
 )
 
-// NodeTopologySpec is the machine and how it is handed out: what stays the same until the kubelet restarts.
+// NodeTopologySpec is the machine and how it is handed out: what stays the same until the kubelet
+// restarts.
 type NodeTopologySpec struct {
-	// Machine is the hardware as a compact machine string (package topology: Parse, Machine.String).
+	// Machine is the hardware as a compact machine string (package topology: Parse,
+	// Machine.String).
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
 	Machine string `json:"machine"`
 
-	// KubeletView says where the kubelet's idea of the machine, frozen when it started, differs from what
-	// Machine makes one expect. Absent: it does not.
+	// KubeletView says where the kubelet's idea of the machine, frozen when it started, differs
+	// from what Machine makes one expect. Absent: it does not.
 	// +optional
 	KubeletView *KubeletView `json:"kubeletView,omitempty"`
 
 	// Authority says whose decision counts on this node.
 	Authority Authority `json:"authority"`
 
-	// KubeletVersion is the kubelet's release as in Node.status.nodeInfo.kubeletVersion ("v1.36.3"). Decisions
-	// differ between minor releases.
+	// KubeletVersion is the kubelet's release as in Node.status.nodeInfo.kubeletVersion
+	// ("v1.36.3"). Decisions differ between minor releases.
 	// +kubebuilder:validation:Pattern=`^v1\.[0-9]{1,3}(\.[0-9]{1,4})?([-+].{0,60})?$`
 	// +kubebuilder:validation:MaxLength=80
 	KubeletVersion string `json:"kubeletVersion"`
@@ -90,7 +94,8 @@ type NodeTopologySpec struct {
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 
-// KubeletView lists deviations of the kubelet's reading of the machine. An absent field does not deviate.
+// KubeletView lists deviations of the kubelet's reading of the machine. An absent field does not
+// deviate.
 type KubeletView struct {
 	// NumCores is MachineInfo.NumCores of cAdvisor: the number of hardware threads.
 	// +optional
@@ -146,8 +151,8 @@ type CPUManager struct {
 	// ReservedCPUs is reservedSystemCPUs, a kernel CPU list.
 	// +optional
 	ReservedCPUs CPUList `json:"reservedCPUs,omitempty"`
-	// ReservedMilliCPU is kubeReserved + systemReserved CPU, in thousandths of a CPU; it counts when
-	// ReservedCPUs is empty.
+	// ReservedMilliCPU is kubeReserved + systemReserved CPU, in thousandths of a CPU; it counts
+	// when ReservedCPUs is empty.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1024000
@@ -165,8 +170,8 @@ type MemoryManager struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Reserved []ReservedMemory `json:"reserved,omitempty"`
-	// NodeReserved is what Reserved must add up to: kubeReserved + systemReserved + the hard eviction
-	// threshold, by resource, in bytes. Absent: not known.
+	// NodeReserved is what Reserved must add up to: kubeReserved + systemReserved + the hard
+	// eviction threshold, by resource, in bytes. Absent: not known.
 	// +optional
 	// +mapType=atomic
 	// +kubebuilder:validation:MaxProperties=16
@@ -200,23 +205,24 @@ type TopologyManager struct {
 	Options map[string]OptionValue `json:"options,omitempty"`
 }
 
-// NodeTopologyStatus is what is handed out: the kubelet's books as one consistent reading. Quantities are
-// the kubelet's own, also where pods that are gone still hold something.
+// NodeTopologyStatus is what is handed out: the kubelet's books as one consistent reading.
+// Quantities are the kubelet's own, also where pods that are gone still hold something.
 type NodeTopologyStatus struct {
 	// Sequence grows by at least one with every write.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Sequence int64 `json:"sequence,omitempty"`
-	// ObservedTime is when the reading was made, by the node's clock: for people. Staleness is judged by
-	// the heartbeat Lease.
+	// ObservedTime is when the reading was made, by the node's clock: for people. Staleness is
+	// judged by the heartbeat Lease.
 	// +optional
 	ObservedTime metav1.MicroTime `json:"observedTime,omitzero"`
 
-	// SharedCPUs is defaultCpuSet of cpu_manager_state, a kernel CPU list: every CPU that no container has
-	// to itself.
+	// SharedCPUs is defaultCpuSet of cpu_manager_state, a kernel CPU list: every CPU that no
+	// container has to itself.
 	// +optional
 	SharedCPUs CPUList `json:"sharedCPUs,omitempty"`
-	// Memory is machineState of memory_manager_state, ascending by NUMA node; absent with policy None.
+	// Memory is machineState of memory_manager_state, ascending by NUMA node; absent with policy
+	// None.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -226,8 +232,8 @@ type NodeTopologyStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Devices []DevicePool `json:"devices,omitempty"`
-	// Pods are all pods whose admission the kubelet has finished, pinned or not, and all others that hold
-	// something; in order of admission where it is known.
+	// Pods are all pods whose admission the kubelet has finished, pinned or not, and all others
+	// that hold something; in order of admission where it is known.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1024
@@ -297,8 +303,8 @@ type DevicePool struct {
 
 // DeviceGroup is devices of one pool that share NUMA nodes and health.
 type DeviceGroup struct {
-	// NUMA is the list of nodes that the devices hang from; "" for a device with a topology but no node. Absent:
-	// the plugin says nothing about topology.
+	// NUMA is the list of nodes that the devices hang from; "" for a device with a topology but no
+	// node. Absent: the plugin says nothing about topology.
 	// +optional
 	NUMA *NUMAList `json:"numa,omitempty"`
 	// Unhealthy devices count as devices of their node but are not handed out.
@@ -318,8 +324,8 @@ type DeviceGroup struct {
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=65536
 type PodAllocation struct {
-	// UID is metadata.uid of the pod in the API, for a static pod that of its mirror; what the kubelet itself calls
-	// it where the API knows no such pod.
+	// UID is metadata.uid of the pod in the API, for a static pod that of its mirror; what the
+	// kubelet itself calls it where the API knows no such pod.
 	UID string `json:"uid"`
 	// Pod is NAMESPACE/NAME, where it is known and the pod holds something.
 	Pod string `json:"pod,omitempty"`
@@ -337,9 +343,11 @@ type PodAllocation struct {
 type PodState string
 
 const (
-	// PodEnded: the pod has ended or is gone from the API, and the kubelet's books still hold its resources.
+	// PodEnded: the pod has ended or is gone from the API, and the kubelet's books still hold its
+	// resources.
 	PodEnded PodState = "Ended"
-	// PodRejected: the kubelet refused the pod and still holds what it had allocated to it on the way.
+	// PodRejected: the kubelet refused the pod and still holds what it had allocated to it on the
+	// way.
 	PodRejected PodState = "Rejected"
 	// PodUnknown: the books name a pod that the agent has not seen in the API.
 	PodUnknown PodState = "Unknown"
@@ -386,8 +394,8 @@ type ContainerAllocation struct {
 	Devices []DeviceAllocation `json:"devices,omitempty"`
 }
 
-// MemoryBlock is memory of one kind, pinned to a set of NUMA nodes: RESOURCE@NODES=QUANTITY, "memory@0-1=6Gi". A
-// block of 0 is one whose memory a later container of the pod has taken over.
+// MemoryBlock is memory of one kind, pinned to a set of NUMA nodes: RESOURCE@NODES=QUANTITY,
+// "memory@0-1=6Gi". A block of 0 is one whose memory a later container of the pod has taken over.
 //
 // +kubebuilder:validation:MaxLength=512
 // +kubebuilder:validation:Pattern=`^[^@=]{1,253}@[0-9]{1,2}(-[0-9]{1,2})?(,[0-9]{1,2}(-[0-9]{1,2})?)*=[0-9]{1,19}([KMGTPE]i)?$`
@@ -444,13 +452,15 @@ type OptionValue string
 // +kubebuilder:validation:MaxLength=253
 type DeviceID string
 
-// ConditionReady is the type of the condition that says whether the report may be relied on. When it is False, its
-// reason is one of those below, and its message names what is wrong and what would be right.
+// ConditionReady is the type of the condition that says whether the report may be relied on. When
+// it is False, its reason is one of those below, and its message names what is wrong and what would
+// be right.
 const ConditionReady = "Ready"
 
 // Reasons of the Ready condition.
 const (
-	// ReasonConsistent: the kubelet's books agree with one another and with the machine (Ready is True).
+	// ReasonConsistent: the kubelet's books agree with one another and with the machine (Ready is
+	// True).
 	ReasonConsistent = "Consistent"
 	// ReasonUnsupported: the engine cannot predict a kubelet with this machine or configuration.
 	ReasonUnsupported = "Unsupported"
@@ -462,27 +472,33 @@ const (
 	ReasonAdmissionUnfinished = "AdmissionUnfinished"
 	// ReasonDevicesUnknown: nobody tells which NUMA nodes the devices of a plugin hang from.
 	ReasonDevicesUnknown = "DevicesUnknown"
-	// ReasonMachineChanged: the machine has lost something since the kubelet started, which the kubelet still hands out.
+	// ReasonMachineChanged: the machine has lost something since the kubelet started, which the
+	// kubelet still hands out.
 	ReasonMachineChanged = "MachineChanged"
 )
 
-// ConditionKubeletCurrent is the type of the condition that is False while the kubelet does not know its machine or its
-// configuration as they are now: it reads both when it starts. It is left out while there is nothing to say. What the
-// kubelet still hands out though it is gone also makes Ready False. Its reasons are ReasonMachineChanged and those below.
+// ConditionKubeletCurrent is the type of the condition that is False while the kubelet does not
+// know its machine or its configuration as they are now: it reads both when it starts. It is left
+// out while there is nothing to say. What the kubelet still hands out though it is gone also makes
+// Ready False. Its reasons are ReasonMachineChanged and those below.
 const ConditionKubeletCurrent = "KubeletCurrent"
 
 const (
-	// ReasonConfigurationChanged: the kubelet's configuration has changed since the kubelet started.
+	// ReasonConfigurationChanged: the kubelet's configuration has changed since the kubelet
+	// started.
 	ReasonConfigurationChanged = "ConfigurationChanged"
-	// ReasonConfigurationUnreadable: the kubelet's configuration cannot be read any more: a kubelet that starts now would not come up.
+	// ReasonConfigurationUnreadable: the kubelet's configuration cannot be read any more: a kubelet
+	// that starts now would not come up.
 	ReasonConfigurationUnreadable = "ConfigurationUnreadable"
 )
 
-// SequenceAnnotation on a node's heartbeat Lease is the sequence number of the report that still holds.
+// SequenceAnnotation on a node's heartbeat Lease is the sequence number of the report that still
+// holds.
 const SequenceAnnotation = "berth.dev/report-sequence"
 
 // HeartbeatNamespace is where heartbeat Leases are by default.
 const HeartbeatNamespace = "berth-system"
 
-// HeartbeatName is the name of the Lease that the agent of a node renews for as long as its last report holds.
+// HeartbeatName is the name of the Lease that the agent of a node renews for as long as its last
+// report holds.
 func HeartbeatName(node string) string { return "berth-agent." + node }

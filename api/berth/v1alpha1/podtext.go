@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// A PodAllocation is written as one line of text: everything that an API server does with an object costs by the number of its
-// values, and a full node has hundreds in this list (docs/performance.md, "Writes").
+// A PodAllocation is written as one line of text: everything that an API server does with an object
+// costs by the number of its values, and a full node has hundreds in this list
+// (docs/performance.md, "Writes").
 //
 //	UID [pod=NAMESPACE/NAME] [state=STATE] CONTAINER...
 //
@@ -66,7 +67,8 @@ func (c *ContainerAllocation) text() string {
 	return b.String()
 }
 
-// encode percent-encodes all but letters, digits and the signs that stand for nothing here; keep are further ones to leave.
+// encode percent-encodes all but letters, digits and the signs that stand for nothing here; keep
+// are further ones to leave.
 func encode(text string, keep ...byte) string {
 	plain := func(c byte) bool {
 		switch {
@@ -188,8 +190,8 @@ func parseDevices(text string) (d DeviceAllocation, err error) {
 // MarshalJSON implements json.Marshaler.
 func (p PodAllocation) MarshalJSON() ([]byte, error) { return json.Marshal(p.String()) }
 
-// UnmarshalJSON implements json.Unmarshaler. It never fails: one report that makes no sense must not keep a reader from the
-// others of a list. What cannot be read is in Malformed.
+// UnmarshalJSON implements json.Unmarshaler. It never fails: one report that makes no sense must
+// not keep a reader from the others of a list. What cannot be read is in Malformed.
 func (p *PodAllocation) UnmarshalJSON(data []byte) error {
 	var text string
 	err := json.Unmarshal(data, &text)

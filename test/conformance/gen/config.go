@@ -153,7 +153,8 @@ func hugePageName(kb uint64) corev1.ResourceName {
 	return corev1.ResourceName("hugepages-" + resource.NewQuantity(int64(kb<<10), resource.BinarySI).String())
 }
 
-// topologyOptions prefers near nodes only seldom where node ids have gaps: the kubelet then crashes.
+// topologyOptions prefers near nodes only seldom where node ids have gaps: the kubelet then
+// crashes.
 func (d dice) topologyOptions(m *cases.Machine) map[string]string {
 	o := map[string]string{}
 	gaps := int(m.Nodes[len(m.Nodes)-1].ID) >= len(m.Nodes)

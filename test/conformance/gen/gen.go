@@ -22,7 +22,8 @@ func Case(seed uint64) *cases.Case {
 	return c
 }
 
-// history is what happened to the node so far, as far as the outside knows: which pods were offered and not removed.
+// history is what happened to the node so far, as far as the outside knows: which pods were offered
+// and not removed.
 type history struct {
 	*podMaker
 	pods []*corev1.Pod
@@ -68,8 +69,9 @@ func (h *history) admit() cases.Event {
 	return cases.Event{Type: cases.Admit, Pod: pod}
 }
 
-// again returns a pod that was offered before. Not one with init containers: what those leave for reuse stays with the UID
-// until another pod comes, so that a pod which comes twice in a row would find its own leavings. No UID does in a cluster.
+// again returns a pod that was offered before. Not one with init containers: what those leave for
+// reuse stays with the UID until another pod comes, so that a pod which comes twice in a row would
+// find its own leavings. No UID does in a cluster.
 func (h *history) again() *corev1.Pod {
 	from := h.gone
 	if h.chance(25) {

@@ -17,7 +17,8 @@ type plan struct {
 	nodes, sockets, smt int
 	// cores is the number of cores per node.
 	cores []int
-	// perL3 is the number of cores that share an L3; 0: one L3 per node; -1: none; -2: one per socket, over its nodes.
+	// perL3 is the number of cores that share an L3; 0: one L3 per node; -1: none; -2: one per
+	// socket, over its nodes.
 	perL3 int
 }
 
@@ -101,8 +102,8 @@ func (d dice) pageSizes() []uint64 {
 	return [][]uint64{nil, {2048}, {1 << 20}, {2048, 1 << 20}, {1 << 20, 2048}, {64, 524288}}[d.weighted(45, 28, 12, 8, 6, 1)]
 }
 
-// hugePages takes up to a third of the memory per size; once in a while more than there is, and the kubelet's
-// arithmetic then wraps around.
+// hugePages takes up to a third of the memory per size; once in a while more than there is, and the
+// kubelet's arithmetic then wraps around.
 func (d dice) hugePages(sizes []uint64, memory uint64) []cases.HugePages {
 	var out []cases.HugePages
 	for _, kb := range sizes {
@@ -149,7 +150,8 @@ func (d dice) distances(nodes []cases.Node) {
 	}
 }
 
-// placeCores numbers the CPUs in one of the ways that firmware does, and shares out sockets and caches.
+// placeCores numbers the CPUs in one of the ways that firmware does, and shares out sockets and
+// caches.
 func (d dice) placeCores(m *cases.Machine, p plan) {
 	total := 0
 	for _, c := range p.cores {

@@ -70,5 +70,6 @@ func (k *kubelet) blocks(uid, name string) []state.Block {
 //go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
 func newManagerImpl(string, []cadvisorapi.Node, topologymanager.Store) (*devicemanager.ManagerImpl, error)
 
-// never is longer than any case takes: the CPU manager's reconciliation then runs once, at the start.
+// never is longer than any case takes: the CPU manager's reconciliation then runs once, at the
+// start.
 const never = 10000 * time.Hour

@@ -34,7 +34,8 @@ type kubelet struct {
 	pools   []*cases.Pool
 }
 
-// newKubelet constructs the managers in the order of cm.NewContainerManager. The error says which one refused.
+// newKubelet constructs the managers in the order of cm.NewContainerManager. The error says which
+// one refused.
 func newKubelet(s *settings) (*kubelet, error) {
 	k := &kubelet{running: map[string][]string{}}
 	if err := os.MkdirAll(filepath.Dir(s.socket()), 0o700); err != nil {
@@ -59,7 +60,8 @@ func newKubelet(s *settings) (*kubelet, error) {
 	return k, nil
 }
 
-// start starts the managers in the order of ContainerManager.Start; device plugins register right after.
+// start starts the managers in the order of ContainerManager.Start; device plugins register right
+// after.
 func (k *kubelet) start(pools []*cases.Pool) error {
 	if err := k.startCPUManager(); err != nil {
 		return fmt.Errorf("cpu manager start: %w", err)
@@ -91,7 +93,8 @@ func (k *kubelet) setPool(p *cases.Pool) error {
 	return k.connect(&plugin{resource: p.Resource, sorted: p.Preferred == cases.PreferSorted}, pluginDevices(p))
 }
 
-// active is the ActivePodsFunc of all managers; the CPU manager calls it from another goroutine too.
+// active is the ActivePodsFunc of all managers; the CPU manager calls it from another goroutine
+// too.
 func (k *kubelet) active() []*corev1.Pod {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -120,8 +123,8 @@ func (k *kubelet) activate(pod *corev1.Pod) {
 	k.pods = append(k.pods, pod)
 }
 
-// remove takes a pod out of the active list and has the managers collect what it leaves, as they would at the next
-// admission or reconciliation.
+// remove takes a pod out of the active list and has the managers collect what it leaves, as they
+// would at the next admission or reconciliation.
 func (k *kubelet) remove(uid string) {
 	k.mu.Lock()
 	k.pods = slices.DeleteFunc(k.pods, func(p *corev1.Pod) bool { return string(p.UID) == uid })
@@ -130,7 +133,8 @@ func (k *kubelet) remove(uid string) {
 	k.collect()
 }
 
-// collect triggers removeStaleState of each manager, by asking for the hints of a pod that wants nothing.
+// collect triggers removeStaleState of each manager, by asking for the hints of a pod that wants
+// nothing.
 func (k *kubelet) collect() {
 	idle := &corev1.Pod{Spec: corev1.PodSpec{Containers: make([]corev1.Container, 1)}}
 	k.cpu.GetTopologyHints(idle, &idle.Spec.Containers[0])

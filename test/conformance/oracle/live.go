@@ -16,16 +16,16 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Live is a kubelet that is asked one thing at a time, for benchmarks. It is not watched: a pod on which the kubelet
-// hangs hangs the caller.
+// Live is a kubelet that is asked one thing at a time, for benchmarks. It is not watched: a pod on
+// which the kubelet hangs hangs the caller.
 type Live struct {
 	k       *kubelet
 	dir     string
 	restore func()
 }
 
-// Boot starts a kubelet on the machine, configuration and pools of a case, whose events it ignores. It keeps feature gates
-// switched until it is stopped, so one at a time per process.
+// Boot starts a kubelet on the machine, configuration and pools of a case, whose events it ignores.
+// It keeps feature gates switched until it is stopped, so one at a time per process.
 func Boot(c *cases.Case, opts Options) (*Live, error) {
 	dir, err := os.MkdirTemp(opts.Dir, "oracle-")
 	if err != nil {
@@ -81,8 +81,8 @@ type Held struct {
 	Bytes uint64
 }
 
-// Hold writes into the managers' books what a pod holds, as if it had been admitted some time ago. The kubelet would
-// hardly hand out scattered CPUs, but comes to hold them as pods end.
+// Hold writes into the managers' books what a pod holds, as if it had been admitted some time ago.
+// The kubelet would hardly hand out scattered CPUs, but comes to hold them as pods end.
 func (l *Live) Hold(pod *corev1.Pod, h Held) error {
 	cpus, ok1 := l.k.cpu.State().(cpustate.State)
 	memory, ok2 := l.k.memory.State().(memorystate.State)

@@ -29,7 +29,8 @@ func init() {
 
 // Options say how cases are run. The zero value is usable.
 type Options struct {
-	// Dir is where checkpoints are kept while a case runs; "" means os.TempDir, which had better be in memory.
+	// Dir is where checkpoints are kept while a case runs; "" means os.TempDir, which had better be
+	// in memory.
 	Dir string
 	// Timeout is the processor time that a case may take; 0 means 20 seconds.
 	Timeout time.Duration
@@ -41,8 +42,8 @@ type Outcome string
 const (
 	// Finished: all events were played.
 	Finished Outcome = "finished"
-	// Hung: the kubelet did not return from the event after the last one in the result. Its goroutine still runs:
-	// end the process.
+	// Hung: the kubelet did not return from the event after the last one in the result. Its
+	// goroutine still runs: end the process.
 	Hung Outcome = "hung"
 	// Crashed: the kubelet panicked in the event after the last one in the result.
 	Crashed Outcome = "crashed"
@@ -56,8 +57,8 @@ type Told struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Run plays a case to genuine managers. It changes global feature gates, so one case at a time per process.
-// The error is about this process (no directory, say), never about the case.
+// Run plays a case to genuine managers. It changes global feature gates, so one case at a time per
+// process. The error is about this process (no directory, say), never about the case.
 func Run(c *cases.Case, opts Options) (Told, error) {
 	dir, err := os.MkdirTemp(opts.Dir, "oracle-")
 	if err != nil {
@@ -75,7 +76,8 @@ func Run(c *cases.Case, opts Options) (Told, error) {
 	return t, nil
 }
 
-// setGates switches the case's gates over those that let every option be used, as the recorded cases have it.
+// setGates switches the case's gates over those that let every option be used, as the recorded
+// cases have it.
 func setGates(gates map[string]bool) (restore func(), err error) {
 	gate := utilfeature.DefaultMutableFeatureGate
 	want := map[string]bool{"CPUManagerPolicyAlphaOptions": true, "CPUManagerPolicyBetaOptions": true,
@@ -129,8 +131,8 @@ func watch(p *player, timeout time.Duration) Told {
 // patience is by how much a busy machine may stretch a case's time.
 const patience = 20
 
-// processorTime is what this process has used so far. An endless loop uses it up at the speed of the clock, while a case on
-// a busy machine does not.
+// processorTime is what this process has used so far. An endless loop uses it up at the speed of
+// the clock, while a case on a busy machine does not.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -181,7 +183,8 @@ func (p *player) play() {
 	end = ending{outcome: Finished}
 }
 
-// boot starts a kubelet on the checkpoints in the directory, with the pods, containers and plugins of its predecessor.
+// boot starts a kubelet on the checkpoints in the directory, with the pods, containers and plugins
+// of its predecessor.
 func (p *player) boot(old *kubelet) error {
 	s, err := newSettings(p.c, p.dir)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/cases"
 )
 
-// settings is what the kubelet hands to the managers' constructors: a case's machine and configuration.
+// settings is what the kubelet hands to the managers' constructors: a case's machine and
+// configuration.
 type settings struct {
 	info *cadvisorapi.MachineInfo
 	// dir holds the checkpoints.
@@ -24,7 +25,8 @@ type settings struct {
 	reservedCPUs   cpuset.CPUSet
 	memoryPolicy   string
 	reservedMemory []kubeletconfig.MemoryReservation
-	// reservation is ContainerManager.GetNodeAllocatableReservation: kubeReserved, systemReserved and hard eviction.
+	// reservation is ContainerManager.GetNodeAllocatableReservation: kubeReserved, systemReserved
+	// and hard eviction.
 	reservation    corev1.ResourceList
 	topologyPolicy string
 	topologyScope  string
@@ -33,8 +35,8 @@ type settings struct {
 
 func (s *settings) socket() string { return filepath.Join(s.dir, "device-plugins", "kubelet.sock") }
 
-// newSettings fills the defaults of KubeletConfiguration. The amounts that reservedMemory names are what the node
-// reserves, since a case says nothing else about that.
+// newSettings fills the defaults of KubeletConfiguration. The amounts that reservedMemory names are
+// what the node reserves, since a case says nothing else about that.
 func newSettings(c *cases.Case, dir string) (*settings, error) {
 	cfg := &c.Config
 	s := &settings{

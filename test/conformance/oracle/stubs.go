@@ -13,7 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/cases"
 )
 
-// ready says that all sources of pods have been seen, so that the managers collect what inactive pods left behind.
+// ready says that all sources of pods have been seen, so that the managers collect what inactive
+// pods left behind.
 type ready struct{}
 
 func (ready) AddSource(string) {}
@@ -30,7 +31,8 @@ func (noRuntime) UpdateContainerResources(context.Context, string, *runtimeapi.C
 	return nil
 }
 
-// plugin is a device plugin in process. The kubelet calls it through the client that gRPC would have generated.
+// plugin is a device plugin in process. The kubelet calls it through the client that gRPC would
+// have generated.
 type plugin struct {
 	pluginapi.DevicePluginClient
 	resource string
@@ -46,7 +48,8 @@ func (p *plugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty, ...gr
 }
 
 func (p *plugin) Allocate(_ context.Context, r *pluginapi.AllocateRequest, _ ...grpc.CallOption) (*pluginapi.AllocateResponse, error) {
-	// An absent response would make the kubelet forget the devices: podDevices.devices skips those without one.
+	// An absent response would make the kubelet forget the devices: podDevices.devices skips those
+	// without one.
 	return &pluginapi.AllocateResponse{ContainerResponses: []*pluginapi.ContainerAllocateResponse{{}}}, nil
 }
 

@@ -28,8 +28,8 @@ type books struct {
 	book  *memory.Book
 }
 
-// newBooks makes up nodes that have just what the machine has for containers. Some tests leave ordinary memory out of a
-// node, which no machine does: those are left out.
+// newBooks makes up nodes that have just what the machine has for containers. Some tests leave
+// ordinary memory out of a node, which no machine does: those are left out.
 func newBooks(k kubeMachine) (*books, error) {
 	var ids []topology.NUMAID
 	for id := range k {

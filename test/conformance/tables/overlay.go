@@ -14,8 +14,8 @@ import (
 //go:embed shims
 var shims embed.FS
 
-// watched is the functions of a package of the kubelet that are wrapped, by file: the text that declares one, and what
-// it is replaced with.
+// watched is the functions of a package of the kubelet that are wrapped, by file: the text that
+// declares one, and what it is replaced with.
 type watched struct {
 	name  string
 	files map[string]map[string]string
@@ -52,8 +52,8 @@ var packages = []watched{
 	}},
 }
 
-// write puts changed copies of files into dir and returns the package's files for -overlay, as if they lay in the
-// folder home. (Files of the module cache itself cannot be overlaid.)
+// write puts changed copies of files into dir and returns the package's files for -overlay, as if
+// they lay in the folder home. (Files of the module cache itself cannot be overlaid.)
 func (w *watched) write(dir, home string) (map[string]string, error) {
 	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", kubeletPath+w.name).Output()
 	if err != nil {
@@ -100,8 +100,8 @@ func (w *watched) write(dir, home string) (map[string]string, error) {
 	return replace, nil
 }
 
-// Record runs the kubelet's tests and returns the file, in dir, with the calls that they made. The working directory must be
-// this package's. The error holds the tests' output.
+// Record runs the kubelet's tests and returns the file, in dir, with the calls that they made. The
+// working directory must be this package's. The error holds the tests' output.
 func Record(dir string) (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -164,6 +164,7 @@ func copyModule(dir string) (string, error) {
 	return filepath.Join(dir, "go.mod"), nil
 }
 
-// testsToRun leaves out tests of other things, some of which want a root directory or a network of their own.
+// testsToRun leaves out tests of other things, some of which want a root directory or a network of
+// their own.
 const testsToRun = "CPUAccumulator|TakeByTopology|TestStaticPolicy|TopologyAware|TopologyHints|TopologyAligned|GetPreferredAllocation|" +
 	"Merge|Policy|GenerateDeviceTopologyHints|PodContainerDeviceAllocation|InitContainerDeviceAllocation|RestartableInitContainerDeviceAllocation|Reuse"

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// errLeftOut says that a call cannot be made to the engine, since no kubelet outside its tests is in that state.
+// errLeftOut says that a call cannot be made to the engine, since no kubelet outside its tests is
+// in that state.
 var errLeftOut = errors.New("left out")
 
 // replays makes recorded calls to the engine.
@@ -38,8 +39,8 @@ func as[I, O any](f func(*I, *O) error) func(in, out json.RawMessage) error {
 	}
 }
 
-// TestKubeletTables records what the kubelet's own tests call and expect, and asks the engine the same. Compiling those
-// tests takes minutes, so it is done by make conformance-tables only.
+// TestKubeletTables records what the kubelet's own tests call and expect, and asks the engine the
+// same. Compiling those tests takes minutes, so it is done by make conformance-tables only.
 func TestKubeletTables(t *testing.T) {
 	record := os.Getenv("BERTH_TABLES")
 	if record == "" {

@@ -1,5 +1,5 @@
-// Command plugin is the sample device plugin of the emulated machines. It ends when its socket disappears, as a kubelet that
-// restarts removes it; whoever runs it starts it again.
+// Command plugin is the sample device plugin of the emulated machines. It ends when its socket
+// disappears, as a kubelet that restarts removes it; whoever runs it starts it again.
 package main
 
 import (
@@ -88,7 +88,8 @@ func serve(ctx context.Context, dir string, plugin sampleplugin.Plugin) error {
 		case err := <-watch.Errors:
 			return err
 		case e := <-watch.Events:
-			// The kubelet makes its own socket anew when it starts, and asks plugins to register again by that.
+			// The kubelet makes its own socket anew when it starts, and asks plugins to register
+			// again by that.
 			if e.Has(fsnotify.Create) && filepath.Base(e.Name) == "kubelet.sock" {
 				return nil
 			}

@@ -1,0 +1,237 @@
+package berth
+
+import (
+	"bufio"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// The widest lines that a reader is asked to follow. Tabs count four columns.
+const (
+	commentColumns  = 100
+	documentColumns = 120
+)
+
+// untidied are the folders whose comments are being shortened, one after the other.
+var untidied = []string{
+	"cmd/", "placement/", "internal/", "test/chaos/", "test/e2e/", "docs/", "README.md",
+}
+
+// TestCommentsAreNarrow keeps whole-line comments to 100 columns. Markers for tools may be longer:
+// they cannot be broken.
+func TestCommentsAreNarrow(t *testing.T) {
+	for _, file := range goFiles(t) {
+		if isGenerated(t, file) || isUntidied(file) {
+			continue
+		}
+		for n, line := range linesOf(t, file) {
+			text := strings.TrimSpace(line)
+			if !strings.HasPrefix(text, "//") || isMarker(text) {
+				continue
+			}
+			if columns(line) > commentColumns {
+				t.Errorf("%s:%d: a comment of %d columns: want at most %d", file, n+1, columns(line), commentColumns)
+			}
+		}
+	}
+}
+
+// TestDocumentsAreNarrow keeps documents to 120 columns, tables and code excepted.
+func TestDocumentsAreNarrow(t *testing.T) {
+	for _, file := range documents(t) {
+		if isUntidied(file) {
+			continue
+		}
+		code := false
+		for n, line := range linesOf(t, file) {
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				code = !code
+			}
+			unbreakable := strings.HasPrefix(line, "|") || strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "![")
+			if !code && !unbreakable && utf8.RuneCountInString(line) > documentColumns {
+				t.Errorf("%s:%d: a line of %d columns: want at most %d", file, n+1, utf8.RuneCountInString(line), documentColumns)
+			}
+		}
+	}
+}
+
+// TestEveryPackageSaysWhatItIs wants one package comment in each package, in one of its files.
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	comments := map[string]int{}
+	for _, file := range goFiles(t) {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		dir := path.Dir(file)
+		comments[dir] += 0
+		if parse(t, file, parser.PackageClauseOnly).Doc != nil {
+			comments[dir]++
+		}
+	}
+	for dir, n := range comments {
+		if n != 1 {
+			t.Errorf("%s: %d package comments: want one", dir, n)
+		}
+	}
+}
+
+// word is a row of docs/words.md: a word, and the types that it names: one, or more where packages
+// have forms of the same thing.
+type word struct {
+	name  string
+	types []string
+}
+
+// TestWordsMeanOneThing holds docs/words.md against the code. The types of each word exist, no word
+// stands there twice, and no package exports a type of that name that is not listed.
+func TestWordsMeanOneThing(t *testing.T) {
+	words := readWords(t)
+	exported := exportedTypes(t)
+	seen := map[string]bool{}
+	for _, w := range words {
+		if seen[w.name] {
+			t.Errorf("docs/words.md: %q stands there twice", w.name)
+		}
+		seen[w.name] = true
+		for _, typ := range w.types {
+			name := typ[strings.LastIndex(typ, ".")+1:]
+			if !slices.Contains(exported[name], typ) {
+				t.Errorf("docs/words.md: %q: %s does not exist", w.name, typ)
+			}
+			for _, other := range exported[name] {
+				if !slices.Contains(w.types, other) {
+					t.Errorf("docs/words.md: %q: %s has that name as well: rename it, or list it", w.name, other)
+				}
+			}
+		}
+	}
+	if len(words) < 20 {
+		t.Errorf("docs/words.md: %d words found: has its table changed its form?", len(words))
+	}
+}
+
+var (
+	wordRow  = regexp.MustCompile(`^\| \*\*([^*]+)\*\* \| [^|]+ \|([^|]*)\|$`)
+	wordType = regexp.MustCompile("`([a-z0-9/]+\\.[A-Za-z]+)`")
+)
+
+func readWords(t *testing.T) []word {
+	t.Helper()
+	var words []word
+	for n, line := range linesOf(t, "docs/words.md") {
+		if !strings.HasPrefix(line, "| **") {
+			continue
+		}
+		m := wordRow.FindStringSubmatch(line)
+		if m == nil {
+			t.Errorf("docs/words.md:%d: want | **word** | meaning | types or nothing |", n+1)
+			continue
+		}
+		w := word{name: m[1]}
+		for _, typ := range wordType.FindAllStringSubmatch(m[2], -1) {
+			w.types = append(w.types, typ[1])
+		}
+		words = append(words, w)
+	}
+	return words
+}
+
+// exportedTypes lists the types that packages declare, by their last names. The API has words of
+// its own, which are those of the objects.
+func exportedTypes(t *testing.T) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	for _, file := range goFiles(t) {
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "api/") || strings.HasPrefix(file, "test/") {
+			continue
+		}
+		for _, decl := range parse(t, file, parser.SkipObjectResolution).Decls {
+			g, ok := decl.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range g.Specs {
+				if s, ok := spec.(*ast.TypeSpec); ok {
+					out[s.Name.Name] = append(out[s.Name.Name], path.Dir(file)+"."+s.Name.Name)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func parse(t *testing.T, file string, mode parser.Mode) *ast.File {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), filepath.FromSlash(file), nil, mode|parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func documents(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("docs/*.md")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d documents found (%v): run the test in the root of the module", len(files), err)
+	}
+	top, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(files, top...)
+}
+
+func linesOf(t *testing.T, file string) []string {
+	t.Helper()
+	f, err := os.Open(filepath.FromSlash(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var lines []string
+	s := bufio.NewScanner(f)
+	s.Buffer(nil, 1<<20)
+	for s.Scan() {
+		lines = append(lines, s.Text())
+	}
+	if s.Err() != nil {
+		t.Fatal(s.Err())
+	}
+	return lines
+}
+
+func isUntidied(file string) bool {
+	return slices.ContainsFunc(untidied, func(dir string) bool { return strings.HasPrefix(file, dir) })
+}
+
+func isGenerated(t *testing.T, file string) bool {
+	t.Helper()
+	return strings.HasPrefix(filepath.Base(file), "zz_generated")
+}
+
+// isMarker says whether a comment speaks to a tool: //go:, //nolint, // +kubebuilder.
+func isMarker(text string) bool {
+	return strings.HasPrefix(text, "//go:") || strings.HasPrefix(text, "//nolint") || strings.HasPrefix(text, "// +")
+}
+
+func columns(line string) int {
+	n := 0
+	for _, r := range line {
+		if r == '\t' {
+			n += 4 - n%4
+			continue
+		}
+		n++
+	}
+	return n
+}
