@@ -55,6 +55,7 @@ internal/scheduler        : topology placement internal/ledger internal/rank int
 internal/agent            : topology placement sysfs internal/wire internal/kubeletconfig internal/kubeletstate api/...
 internal/cli              : topology/... placement sysfs api/... internal/capture internal/machineview internal/cases internal/replay internal/kubeletstate internal/ledger internal/sim internal/wire internal/version internal/nodestate internal/survey
 internal/controlplane     : deploy
+internal/controlplane/controllers :
 internal/sampleplugin     : topology
 internal/hollow           : topology/... internal/sampleplugin placement sysfs internal/kubeletstate internal/wire
 internal/demo             : ...

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -35,14 +34,14 @@ func command(stdout, stderr io.Writer, parsed *bool) *cobra.Command {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(runCommand(stdout, stderr), upCommand(stdout, stderr))
+	root.AddCommand(upCommand(stdout, stderr), exampleCommand(stdout), sceneCommand(stdout, stderr), runCommand(stdout, stderr))
 	return root
 }
 
-func (o *options) addFlags(cmd *cobra.Command) {
-	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "seed of the workload; equal seeds give equal workloads")
-	cmd.Flags().IntVar(&o.Nodes, "nodes", demo.AllNodes, fmt.Sprintf("number of hollow nodes, %d to %d; the first %d pin CPUs alone, %d are one of each kind",
-		demo.MinNodes, demo.MaxNodes, demo.MinNodes, demo.AllNodes))
+// addFlags adds the flags that run and up share; nodes is the default number of them.
+func (o *options) addFlags(cmd *cobra.Command, nodes int) {
+	cmd.Flags().IntVar(&o.Nodes, "nodes", nodes, fmt.Sprintf("number of hollow nodes, at most %d; the first %d pin CPUs alone, %d are one of each kind",
+		demo.MaxNodes, demo.MinNodes, demo.AllNodes))
 	cmd.Flags().BoolVar(&o.Keep, "keep", false, "leave the directories of the clusters, with all logs, behind")
 	cmd.Flags().StringVar(&o.log, "log", "", "file for the log of the control plane")
 }
@@ -52,7 +51,7 @@ type usageError struct{ error }
 
 // check says what is wrong with the flags.
 func (o *options) check() error {
-	if _, err := demo.Nodes(o.Nodes); err != nil {
+	if err := demo.CheckWorkload(o.Nodes); err != nil {
 		return usageError{fmt.Errorf("--nodes: %w", err)}
 	}
 	if o.output != "table" && o.output != "json" {
@@ -61,8 +60,8 @@ func (o *options) check() error {
 	return nil
 }
 
-// complete fills in what flags do not say; close must be called in the end.
-func (o *options) complete(stderr io.Writer) (closeLog func(), err error) {
+// open fills in what flags do not say; closeLog must be called in the end.
+func (o *options) open(stderr io.Writer) (closeLog func(), err error) {
 	o.Progress = stderr
 	self, err := os.Executable()
 	if err != nil {
@@ -92,13 +91,14 @@ func runCommand(stdout, stderr io.Writer) *cobra.Command {
 		PreRunE: func(*cobra.Command, []string) error { return o.check() },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.compare(cmd.Context(), stdout, stderr) },
 	}
-	o.addFlags(cmd)
+	o.addFlags(cmd, demo.AllNodes)
+	cmd.Flags().Uint64Var(&o.Seed, "seed", 1, "seed of the workload; equal seeds give equal workloads")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table or json")
 	return cmd
 }
 
 func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) error {
-	closeLog, err := o.complete(stderr)
+	closeLog, err := o.open(stderr)
 	if err != nil {
 		return err
 	}
@@ -118,56 +118,4 @@ func (o *options) compare(ctx context.Context, stdout, stderr io.Writer) error {
 		return errNotKept
 	}
 	return nil
-}
-
-func upCommand(stdout, stderr io.Writer) *cobra.Command {
-	o := &options{output: "table"}
-	var kubeconfig string
-	var stock bool
-	cmd := &cobra.Command{
-		Use:     "up",
-		Short:   "Start a cluster and keep it until interrupted",
-		Args:    cobra.NoArgs,
-		PreRunE: func(*cobra.Command, []string) error { return o.check() },
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var s demo.Scheduler = demo.Berth{}
-			if stock {
-				s = demo.Stock{}
-			}
-			return o.up(cmd.Context(), s, kubeconfig, stdout, stderr)
-		},
-	}
-	o.addFlags(cmd)
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "berth-demo.kubeconfig", "file to write an administrator's credentials to")
-	cmd.Flags().BoolVar(&stock, "stock", false, "run kube-scheduler instead of Berth")
-	return cmd
-}
-
-func (o *options) up(ctx context.Context, s demo.Scheduler, kubeconfig string, stdout, stderr io.Writer) error {
-	closeLog, err := o.complete(stderr)
-	if err != nil {
-		return err
-	}
-	defer closeLog()
-	if kubeconfig, err = filepath.Abs(kubeconfig); err != nil {
-		return err
-	}
-	c, stop, err := demo.Up(ctx, o.Options, s)
-	if err != nil {
-		return err
-	}
-	return errors.Join(o.stay(ctx, c, kubeconfig, stdout), stop(), os.Remove(kubeconfig))
-}
-
-// stay writes the credentials and waits for the interrupt, or for a part of the cluster to fail.
-func (o *options) stay(ctx context.Context, c *demo.Cluster, kubeconfig string, stdout io.Writer) error {
-	data, err := c.ControlPlane.Kubeconfig("berth-admin", []string{"system:masters"})
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(kubeconfig, data, 0o600); err != nil {
-		return err
-	}
-	fmt.Fprintf(stdout, "export KUBECONFIG=%s\n", kubeconfig)
-	return c.Wait(ctx)
 }

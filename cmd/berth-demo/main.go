@@ -1,5 +1,6 @@
-// Command berth-demo runs a cluster that is real but for its machines, and compares schedulers on it. It is one program in
-// many roles: it starts itself again for every node and for the schedulers.
+// Command berth-demo runs a cluster that is real but for its machines, and compares schedulers on
+// it. It is one program in many roles: it starts itself again for every node and for the
+// schedulers.
 package main
 
 import (
@@ -18,7 +19,8 @@ func main() {
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is the program; the result is the exit code: 0, 1 for a promise that was not kept or a failure, 2 for bad usage.
+// run is the program; the result is the exit code: 0, 1 for a promise that was not kept or a
+// failure, 2 for bad usage.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if code, ok := demo.Role(args[1:], stdin, stderr); ok {
 		return code

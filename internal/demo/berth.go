@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,8 +25,18 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Berth is Berth's scheduler, with an agent on each node, installed from the manifests that users apply.
-type Berth struct{}
+// Berth is Berth's scheduler, with an agent on each node, installed from the manifests that users
+// apply. The zero value is as they get it by default.
+type Berth struct {
+	// Names are the profiles, one for each name that pods may ask for; none means
+	// default-scheduler.
+	Names []string
+	// Args are the plugin's arguments; nil means the defaults.
+	Args *scheduler.Args
+	// Config is a KubeSchedulerConfiguration of the user's own, in place of Names and Args. Its
+	// client connection and leader election are overridden.
+	Config []byte
+}
 
 // Title implements Scheduler.
 func (Berth) Title() string { return "Berth" }
@@ -39,12 +48,12 @@ func (Berth) Predicts() bool { return true }
 func (Berth) Manifests() ([][]byte, error) { return deploy.Manifests(), nil }
 
 // Start implements Scheduler.
-func (Berth) Start(ctx context.Context, c *Cluster, self []string) (func() error, error) {
+func (b Berth) Start(ctx context.Context, c *Cluster, self []string) (func() error, error) {
 	stopAgents, err := c.startAgents(ctx)
 	if err != nil {
 		return nil, err
 	}
-	argv, err := berthSchedulerArgs(c, self)
+	argv, err := b.command(c, self)
 	if err != nil {
 		return nil, errors.Join(err, stopAgents())
 	}
@@ -55,13 +64,13 @@ func (Berth) Start(ctx context.Context, c *Cluster, self []string) (func() error
 	return func() error { return errors.Join(stopScheduler(), stopAgents()) }, nil
 }
 
-// berthSchedulerArgs writes credentials and configuration and returns the scheduler's command line.
-func berthSchedulerArgs(c *Cluster, self []string) ([]string, error) {
+// command writes credentials and configuration and returns the scheduler's command line.
+func (b Berth) command(c *Cluster, self []string) ([]string, error) {
 	kubeconfig, err := c.credentials("system:kube-scheduler", nil)
 	if err != nil {
 		return nil, err
 	}
-	config, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: kubeconfig, LeaderElect: true})
+	config, err := b.config(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -78,27 +87,67 @@ func (c *Cluster) contended() (int, error) {
 // The agents' service account, deploy/rbac.
 const agentNamespace, agentAccount = "berth-system", "berth-agent"
 
-// startAgents runs an agent for each node, with a token as a pod of the DaemonSet has, and returns when all of them report.
+// startAgents runs an agent for each node, with a token as a pod of the DaemonSet has, and returns
+// when all of them report.
 func (c *Cluster) startAgents(ctx context.Context) (stop func() error, err error) {
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var g errgroup.Group
-	stop = func() error { cancel(); return g.Wait() }
+	stop = func() error {
+		var errs []error
+		for _, p := range c.Nodes {
+			errs = append(errs, c.StopAgent(p.Name))
+		}
+		return errors.Join(errs...)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, stop())
 		}
 	}()
 	for _, p := range c.Nodes {
-		opts, closeLog, err := c.agentOptions(ctx, p)
-		if err != nil {
+		if err := c.StartAgent(ctx, p.Name); err != nil {
 			return nil, err
 		}
-		g.Go(func() error {
-			defer closeLog()
-			return agent.Run(running, opts)
-		})
 	}
 	return stop, c.waitReports(ctx)
+}
+
+// runningAgent is the agent of a node.
+type runningAgent struct {
+	cancel context.CancelFunc
+	done   chan error
+}
+
+// StartAgent runs the agent of the named node until StopAgent, whatever becomes of ctx.
+func (c *Cluster) StartAgent(ctx context.Context, node string) error {
+	p, err := c.Node(node)
+	if err != nil {
+		return err
+	}
+	opts, closeLog, err := c.agentOptions(ctx, p)
+	if err != nil {
+		return err
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	a := runningAgent{cancel, make(chan error, 1)}
+	go func() {
+		defer closeLog()
+		a.done <- agent.Run(running, opts)
+	}()
+	if c.agents == nil {
+		c.agents = map[string]runningAgent{}
+	}
+	c.agents[node] = a
+	return nil
+}
+
+// StopAgent ends the agent of the named node, if it runs, and waits for it.
+func (c *Cluster) StopAgent(node string) error {
+	a, ok := c.agents[node]
+	if !ok {
+		return nil
+	}
+	delete(c.agents, node)
+	a.cancel()
+	return <-a.done
 }
 
 func (c *Cluster) agentOptions(ctx context.Context, p *hollow.Process) (opts agent.Options, closeLog func(), err error) {

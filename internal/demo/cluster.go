@@ -18,11 +18,13 @@ import (
 
 // ClusterOptions says what to start.
 type ClusterOptions struct {
-	// Dir is where the temporary directory is made; "" means os.TempDir. Keep it short, for the sake of sockets.
+	// Dir is where the temporary directory is made; "" means os.TempDir. Keep it short, for the
+	// sake of sockets.
 	Dir string
 	// Nodes are the hollow nodes.
 	Nodes []hollow.Spec
-	// NodeCommand is a command line that calls hollow.Main with the directory that is appended to it.
+	// NodeCommand is a command line that calls hollow.Main with the directory that is appended to
+	// it.
 	NodeCommand []string
 	// Manifests are applied before the nodes start: custom resources, roles, policies.
 	Manifests [][]byte
@@ -42,6 +44,8 @@ type Cluster struct {
 	dir       string
 	keep      bool
 	scheduler *hollow.Child // nil before one is started
+	// agents are those that run, by node.
+	agents map[string]runningAgent
 }
 
 // Ended returns an error when a node or the scheduler has ended by itself.
@@ -59,8 +63,8 @@ func (c *Cluster) Ended() error {
 	return nil
 }
 
-// StartCluster starts the control plane and the nodes and returns when every node is ready. Nothing is left
-// behind when it fails. ctx limits the start alone.
+// StartCluster starts the control plane and the nodes and returns when every node is ready. Nothing
+// is left behind when it fails. ctx limits the start alone.
 func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err error) {
 	c := &Cluster{keep: opts.Keep}
 	defer func() {

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// meter tells a person how a run goes: on a terminal one line that changes, elsewhere a line now and then.
+// meter tells a person how a run goes: on a terminal one line that changes, elsewhere a line now
+// and then.
 type meter struct {
 	w     io.Writer
 	title string

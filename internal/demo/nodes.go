@@ -18,7 +18,8 @@ const (
 	nicResource = "rdma/hca"
 )
 
-// The GPU server and the server with sub-NUMA clustering have huge pages of both kinds set aside, on every NUMA node.
+// The GPU server and the server with sub-NUMA clustering have huge pages of both kinds set aside,
+// on every NUMA node.
 var (
 	gpuServer = strings.Replace(shapes.GPUServer, "huge:2Mi=0;1Gi=0", "huge:2Mi=8192;1Gi=32", 1)
 	snc2      = strings.Replace(shapes.XeonSNC2, "1Gi=0", "1Gi=8", 1)
@@ -36,17 +37,19 @@ type shape struct {
 	reserved string
 	// cpuOptions and topologyOptions are the policy options that are on.
 	cpuOptions, topologyOptions []string
-	// pinMemory is memoryManagerPolicy Static. A machine with 8 NUMA nodes has that or devices, not both: with three
-	// resources the kubelet's merge of hints takes seconds there.
+	// pinMemory is memoryManagerPolicy Static. A machine with 8 NUMA nodes has that or devices, not
+	// both: with three resources the kubelet's merge of hints takes seconds there.
 	pinMemory bool
 	// devices says that plugins for GPUs and network cards run on the node.
 	devices bool
-	// wedge is the size in CPUs of pods of which three fit the node by amount and two by NUMA node; 0 for none.
+	// wedge is the size in CPUs of pods of which three fit the node by amount and two by NUMA node;
+	// 0 for none.
 	wedge int64
 }
 
-// nodeShapes are the nodes of the demo in their order: real machines with the kubelet's policies, scopes and options
-// spread over them. The first core of a socket, or of each of two, is reserved. The first MinNodes have nothing but CPUs to pin.
+// nodeShapes are the nodes of the demo in their order: real machines with the kubelet's policies,
+// scopes and options spread over them. The first core of a socket, or of each of two, is reserved.
+// The first MinNodes have nothing but CPUs to pin.
 var nodeShapes = []shape{
 	{name: "xeon-a", what: "2-socket Xeon, interleaved", machine: shapes.Xeon6230, policy: "single-numa-node", reserved: "0-1,40-41", wedge: 25},
 	{name: "xeon-b", what: "2-socket Xeon, interleaved", machine: shapes.Xeon6230, policy: "restricted", reserved: "0-1,40-41",
@@ -72,8 +75,17 @@ var nodeShapes = []shape{
 		pinMemory: true},
 }
 
-// MinNodes is the smallest number of nodes that a demo has: those that pin CPUs alone.
+// MinNodes is the smallest number of nodes on which the workload is played: those that pin CPUs
+// alone.
 const MinNodes = 6
+
+// CheckWorkload says what is wrong with a number of nodes for the workload.
+func CheckWorkload(count int) error {
+	if count < MinNodes || count > MaxNodes {
+		return fmt.Errorf("%d nodes: want %d to %d", count, MinNodes, MaxNodes)
+	}
+	return nil
+}
 
 // AllNodes is the number of nodes of the demo at full width: one of each kind.
 var AllNodes = len(nodeShapes)
@@ -83,8 +95,8 @@ const MaxNodes = 100
 
 // Nodes returns count nodes, going round the shapes. The names are the same each time.
 func Nodes(count int) ([]hollow.Spec, error) {
-	if count < MinNodes || count > MaxNodes {
-		return nil, fmt.Errorf("%d nodes: want %d to %d", count, MinNodes, MaxNodes)
+	if count < 1 || count > MaxNodes {
+		return nil, fmt.Errorf("%d nodes: want 1 to %d", count, MaxNodes)
 	}
 	specs := make([]hollow.Spec, 0, count)
 	for i := range count {
@@ -121,7 +133,8 @@ func (s *shape) spec(round int) (hollow.Spec, error) {
 	return spec, nil
 }
 
-// plugin serves the machine's devices of a PCI base class: two hexadecimal digits, 03 is display, 02 network. It prefers ascending ids, as without a preference the kubelet picks by chance.
+// plugin serves the machine's devices of a PCI base class: two hexadecimal digits, 03 is display,
+// 02 network. It prefers ascending ids, as without a preference the kubelet picks by chance.
 func plugin(resource, prefix string, m *topology.Machine, class string) hollow.Plugin {
 	p := hollow.Plugin{Resource: resource, Prefer: true}
 	for i := range m.Devices {
@@ -173,8 +186,9 @@ const (
 	evictionMiB = 100
 )
 
-// writeReservedMemory reserves the same of each NUMA node. The kubelet wants the sum to be systemReserved and the eviction
-// threshold together (pkg/kubelet/cm/memorymanager.validateReservedMemory).
+// writeReservedMemory reserves the same of each NUMA node. The kubelet wants the sum to be
+// systemReserved and the eviction threshold together
+// (pkg/kubelet/cm/memorymanager.validateReservedMemory).
 func writeReservedMemory(w io.Writer, m *topology.Machine) {
 	fmt.Fprintf(w, "memoryManagerPolicy: Static\nsystemReserved: {memory: %dMi}\nreservedMemory:\n", reservedMiB*len(m.NUMANodes)-evictionMiB)
 	for i := range m.NUMANodes {

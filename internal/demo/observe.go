@@ -164,7 +164,8 @@ func orShared(s topology.CPUSet) string {
 	return s.String()
 }
 
-// sortedBlocks orders blocks by resource, then nodes; blocks of no size are left out, as they hold nothing.
+// sortedBlocks orders blocks by resource, then nodes; blocks of no size are left out, as they hold
+// nothing.
 func sortedBlocks(blocks []placement.MemoryBlock) []placement.MemoryBlock {
 	out := slices.DeleteFunc(slices.Clone(blocks), func(b placement.MemoryBlock) bool { return b.Bytes == 0 })
 	slices.SortFunc(out, func(a, b placement.MemoryBlock) int {

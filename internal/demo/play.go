@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/berth-dev/berth/internal/hollow"
 )
 
 // Options says what a demo is to do.
@@ -13,6 +15,8 @@ type Options struct {
 	Seed uint64
 	// Nodes is how many; see Nodes.
 	Nodes int
+	// Own are nodes of the user's own; where there are any, Nodes counts for nothing.
+	Own []hollow.Spec
 	// Self is the command line of the program that understands the verbs, without them.
 	Self []string
 	// Progress is where the state is told now and then; it must not be nil.
@@ -25,7 +29,7 @@ type Options struct {
 
 // Compare plays the same workload on two fresh clusters, one under each scheduler.
 func Compare(ctx context.Context, opts Options, stock, berth Scheduler) (*Comparison, error) {
-	if _, err := Nodes(opts.Nodes); err != nil {
+	if err := CheckWorkload(opts.Nodes); err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(opts.Progress, "The same pods on the same %d nodes, under %s and then under %s:\n", opts.Nodes, stock.Title(), berth.Title())
@@ -76,11 +80,19 @@ func Play(ctx context.Context, opts Options, s Scheduler) (_ *Report, err error)
 	return report, nil
 }
 
+// specs returns the nodes that are asked for.
+func (o *Options) specs() ([]hollow.Spec, error) {
+	if len(o.Own) > 0 {
+		return o.Own, nil
+	}
+	return Nodes(o.Nodes)
+}
+
 // Up starts a cluster with the scheduler at work; stop takes both down.
 func Up(ctx context.Context, opts Options, s Scheduler) (_ *Cluster, stop func() error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	nodes, err := Nodes(opts.Nodes)
+	nodes, err := opts.specs()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -20,8 +20,9 @@ type Report struct {
 	Running int `json:"running"`
 	// Rejected is how many the kubelet refused, by the reason in their status.
 	Rejected map[string]int `json:"rejected"`
-	// NUMANodesPerPod says over how many NUMA nodes the exclusive CPUs, memory and devices of running pods were spread:
-	// pods by number of nodes. Pods that hold nothing exclusively are not in it.
+	// NUMANodesPerPod says over how many NUMA nodes the exclusive CPUs, memory and devices of
+	// running pods were spread: pods by number of nodes. Pods that hold nothing exclusively are not
+	// in it.
 	NUMANodesPerPod map[string]int `json:"numaNodesPerPod"`
 	// AvoidablySplit is how many running pods were put on more NUMA nodes than another node would have needed for them.
 	// Only room that was free from 3 s before the pod ran until 2 s after counts. Pods that name a node, or ask for
@@ -32,13 +33,16 @@ type Report struct {
 	StrandedDevices int `json:"strandedDevices"`
 	// CrossSocket is how many running pods held CPUs of more than one socket.
 	CrossSocket int `json:"crossSocket"`
-	// Predicted is how many running pods carried a decision; Exact how many of those were marked exact.
+	// Predicted is how many running pods carried a decision; Exact how many of those were marked
+	// exact.
 	Predicted int `json:"predicted"`
 	Exact     int `json:"exact"`
-	// Mispredicted is how many running pods got something else from the node's managers than their decision said.
+	// Mispredicted is how many running pods got something else from the node's managers than their
+	// decision said.
 	Mispredicted int `json:"mispredicted"`
-	// Contended is how many were overtaken by a pod that another scheduler, or nobody, had put on their node: what the scheduler
-	// says of the promises that were not kept. They count as rejected or mispredicted all the same.
+	// Contended is how many were overtaken by a pod that another scheduler, or nobody, had put on
+	// their node: what the scheduler says of the promises that were not kept. They count as
+	// rejected or mispredicted all the same.
 	Contended int `json:"contended"`
 	// Pending is how many were neither running nor refused in the end.
 	Pending int `json:"pending"`
@@ -75,8 +79,8 @@ func (r *Report) finish() {
 	r.SecondsToRunning = Quantiles{P50: quantile(r.waits, 50), P99: quantile(r.waits, 99)}
 }
 
-// quantile returns the smallest value that at least percent of the sorted values do not exceed, in seconds
-// to the millisecond; 0 for none.
+// quantile returns the smallest value that at least percent of the sorted values do not exceed, in
+// seconds to the millisecond; 0 for none.
 func quantile(sorted []time.Duration, percent int) float64 {
 	if len(sorted) == 0 {
 		return 0

@@ -13,7 +13,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
-// The verbs with which a program that uses this package starts itself for its child processes; see Role.
+// The verbs with which a program that uses this package starts itself for its child processes; see
+// Role.
 const (
 	// VerbNode runs a hollow node; argument: its directory.
 	VerbNode = "node"
@@ -29,8 +30,9 @@ var roles = map[string]func(args []string, stdin io.Reader, stderr io.Writer) in
 	VerbBerthScheduler: runBerthScheduler,
 }
 
-// Role plays the child's role that args (without the program's name) ask for and returns its exit code; ok is false when they
-// ask for none. The main function of a program that starts a Cluster calls it first.
+// Role plays the child's role that args (without the program's name) ask for and returns its exit
+// code; ok is false when they ask for none. The main function of a program that starts a Cluster
+// calls it first.
 func Role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) {
 	if len(args) == 0 || roles[args[0]] == nil {
 		return 0, false
@@ -54,7 +56,8 @@ func runBerthScheduler(args []string, stdin io.Reader, _ io.Writer) int {
 	return RunScheduler(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, scheduler.New), app.WithPlugin(scheduler.TiersName, scheduler.NewTiers)), args, stdin)
 }
 
-// RunScheduler runs a kube-scheduler's command until the parent goes away, and returns the exit code.
+// RunScheduler runs a kube-scheduler's command until the parent goes away, and returns the exit
+// code.
 func RunScheduler(cmd *cobra.Command, args []string, stdin io.Reader) int {
 	go func() {
 		io.Copy(io.Discard, stdin)

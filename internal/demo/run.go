@@ -173,7 +173,8 @@ func (r *Runner) watch(ctx context.Context) error {
 	return nil
 }
 
-// step creates what is due, from the next-th pod of the workload on, and deletes what has lived its time.
+// step creates what is due, from the next-th pod of the workload on, and deletes what has lived its
+// time.
 func (r *Runner) step(next int) (int, error) {
 	now := time.Now()
 	elapsed := now.Sub(r.begun)
@@ -218,8 +219,8 @@ func (r *Runner) create(want *Pod, attempt int) error {
 	return err
 }
 
-// remove deletes a pod that is waiting or has settled. One that is bound but not yet running is left until it runs, so that
-// what it was given can be looked at.
+// remove deletes a pod that is waiting or has settled. One that is bound but not yet running is
+// left until it runs, so that what it was given can be looked at.
 func (r *Runner) remove(name string, p *livePod) error {
 	if p.deleting || p.last == nil || p.last.Spec.NodeName != "" && !p.settled {
 		return nil

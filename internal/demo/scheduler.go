@@ -21,8 +21,8 @@ type Scheduler interface {
 	Predicts() bool
 	// Manifests are what it needs installed before the nodes start.
 	Manifests() ([][]byte, error)
-	// Start starts it on the cluster; self is the command line of the program that understands the verbs. It returns
-	// when the scheduler is at work, with what stops it.
+	// Start starts it on the cluster; self is the command line of the program that understands the
+	// verbs. It returns when the scheduler is at work, with what stops it.
 	Start(ctx context.Context, c *Cluster, self []string) (stop func() error, err error)
 }
 
@@ -65,8 +65,9 @@ const schedulerLog = "scheduler.log"
 
 // startScheduler runs a kube-scheduler as a child and waits until it holds its lease.
 func (c *Cluster) startScheduler(ctx context.Context, argv []string) (func() error, error) {
-	// Nothing connects to the scheduler here: port 0 keeps it from listening. A scheduler that cannot renew its lease ends, and
-	// with it the demo: the machine may be so busy that the API server takes seconds.
+	// Nothing connects to the scheduler here: port 0 keeps it from listening. A scheduler that
+	// cannot renew its lease ends, and with it the demo: the machine may be so busy that the API
+	// server takes seconds.
 	argv = append(argv, "--secure-port=0", "--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s", "--leader-elect-retry-period=1s")
 	child, err := hollow.StartChild("scheduler", argv, filepath.Join(c.dir, schedulerLog))
 	if err != nil {

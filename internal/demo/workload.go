@@ -46,7 +46,8 @@ type Workload struct {
 	Pods []Pod // ascending by At
 }
 
-// The load is sized to keep the CPUs of the nodes nearly all asked for, so that NUMA nodes are scarce.
+// The load is sized to keep the CPUs of the nodes nearly all asked for, so that NUMA nodes are
+// scarce.
 const (
 	// burstPerNode is how many pods are created at once in the beginning, for each node.
 	burstPerNode = 6
@@ -62,12 +63,13 @@ const (
 	maxLife = 25 * time.Second
 )
 
-// Generate makes the workload for count nodes as Nodes gives them. Equal seeds give equal workloads. Pods ask for huge
-// pages and devices when some of the nodes have them.
+// Generate makes the workload for count nodes as Nodes gives them. Equal seeds give equal
+// workloads. Pods ask for huge pages and devices when some of the nodes have them.
 //
-// It begins with the wedge: on each node that has one, three pods that fit its free CPUs exactly by amount, but two of
-// which fill its two NUMA nodes. A scheduler that only adds up amounts binds all three, and the kubelet,
-// told to keep pods on single NUMA nodes, refuses the third. That holds for any seed.
+// It begins with the wedge: on each node that has one, three pods that fit its free CPUs exactly by
+// amount, but two of which fill its two NUMA nodes. A scheduler that only adds up amounts binds all
+// three, and the kubelet, told to keep pods on single NUMA nodes, refuses the third. That holds for
+// any seed.
 func Generate(seed uint64, count int) Workload {
 	g := generator{rand.New(rand.NewPCG(seed, 0x6265727468)), ordinary}
 	if count >= len(nodeShapes) {

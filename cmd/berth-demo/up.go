@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/demo"
+)
+
+// playground are the flags of the verb up.
+type playground struct {
+	options
+	kubeconfig      string
+	stock           bool
+	nodes, captures []string
+	config          string
+}
+
+func upCommand(stdout, stderr io.Writer) *cobra.Command {
+	p := &playground{options: options{output: "table"}}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start a cluster to try things on and keep it until interrupted",
+		Long: "Starts a real API server, hollow nodes (genuine kubelet managers without machines), the workload controllers of\n" +
+			"kube-controller-manager and Berth, and says what to try. Pods need no schedulerName; berth works as well.",
+		Example: "  berth-demo up\n" +
+			"  berth-demo up --nodes 3\n" +
+			"  berth-demo up --node 'name=a,machine=package:2 numa:1 core:8 pu:2 mem:64Gi,config=kubelet.yaml,device=nvidia.com/gpu=0:4,1:4'\n" +
+			"  berth-demo up --capture server.tgz",
+		Args:    cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return p.complete() },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.up(cmd.Context(), stdout, stderr) },
+	}
+	p.addFlags(cmd, demo.AllNodes)
+	fs := cmd.Flags()
+	fs.StringVar(&p.kubeconfig, "kubeconfig", "berth-demo.kubeconfig", "file to write an administrator's credentials to")
+	fs.BoolVar(&p.stock, "stock", false, "run kube-scheduler instead of Berth")
+	fs.StringArrayVar(&p.nodes, "node", nil, "a node of your own in place of the usual ones: name=NAME,machine=MACHINE or capture=PATH,"+
+		"config=KUBELETCONFIG,device=RESOURCE=NUMA:COUNT[,NUMA:COUNT...]; repeat for each node, and device= for each resource")
+	fs.StringArrayVar(&p.captures, "capture", nil, "a node of your own from a captured machine: a folder with sys/ in it, or an archive of one")
+	fs.StringVar(&p.config, "scheduler-config", "", "file with a KubeSchedulerConfiguration to run Berth with; connection and leader election are filled in")
+	return cmd
+}
+
+// complete reads what the flags name.
+func (p *playground) complete() error {
+	for _, text := range p.nodes {
+		spec, err := demo.ParseNode(text)
+		if err != nil {
+			return usageError{fmt.Errorf("--node: %w", err)}
+		}
+		p.Own = append(p.Own, spec)
+	}
+	for i, path := range p.captures {
+		spec, err := demo.ParseNode(fmt.Sprintf("name=capture-%d,capture=%s", i+1, path))
+		if err != nil {
+			return usageError{fmt.Errorf("--capture: %w", err)}
+		}
+		p.Own = append(p.Own, spec)
+	}
+	if err := p.checkNames(); err != nil {
+		return err
+	}
+	if p.stock && p.config != "" {
+		return usageError{errors.New("--scheduler-config: is Berth's: want it without --stock")}
+	}
+	if len(p.Own) == 0 {
+		if _, err := demo.Nodes(p.Nodes); err != nil {
+			return usageError{fmt.Errorf("--nodes: %w", err)}
+		}
+	}
+	return nil
+}
+
+func (p *playground) checkNames() error {
+	seen := map[string]bool{}
+	for i := range p.Own {
+		if seen[p.Own[i].Name] {
+			return usageError{fmt.Errorf("--node: name=%s: want another name for each node", p.Own[i].Name)}
+		}
+		seen[p.Own[i].Name] = true
+	}
+	if len(p.Own) > demo.MaxNodes {
+		return usageError{fmt.Errorf("--node: %d nodes: want at most %d", len(p.Own), demo.MaxNodes)}
+	}
+	return nil
+}
+
+func (p *playground) scheduler() (demo.Scheduler, error) {
+	if p.stock {
+		return demo.Stock{}, nil
+	}
+	berth := demo.Berth{Names: demo.SchedulerNames}
+	if p.config == "" {
+		return berth, nil
+	}
+	config, err := demo.ReadSchedulerConfig(p.config)
+	if err != nil {
+		return nil, fmt.Errorf("--scheduler-config: %w", err)
+	}
+	berth.Config = config
+	return berth, nil
+}
+
+func (p *playground) up(ctx context.Context, stdout, stderr io.Writer) error {
+	s, err := p.scheduler()
+	if err != nil {
+		return err
+	}
+	closeLog, err := p.open(stderr)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	kubeconfig, err := filepath.Abs(p.kubeconfig)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(stderr, "Starting an API server, nodes, controllers and", s.Title()+": half a minute or so.")
+	c, stop, err := demo.StartPlayground(ctx, p.Options, s)
+	if err != nil {
+		return err
+	}
+	err = writeKubeconfig(c, kubeconfig)
+	if err == nil {
+		err = p.welcome(stdout, s, kubeconfig)
+	}
+	if err == nil {
+		err = c.Wait(ctx)
+	}
+	fmt.Fprintln(stderr, "Ending the cluster.")
+	return errors.Join(err, stop(), os.Remove(kubeconfig))
+}
+
+func writeKubeconfig(c *demo.Cluster, path string) error {
+	data, err := c.ControlPlane.Kubeconfig("berth-admin", []string{"system:masters"})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o600)
+}
+
+// welcome says what is there, three things to try, and how to end it.
+func (p *playground) welcome(w io.Writer, s demo.Scheduler, kubeconfig string) error {
+	fmt.Fprintf(w, "\nA cluster is up, with %s. Its nodes:\n\n", s.Title())
+	if err := demo.DescribeNodes(w, &p.Options); err != nil {
+		return err
+	}
+	self, bin := p.Self[0], filepath.Dir(p.Self[0])
+	fmt.Fprintf(w, "\nIn another terminal:\n\n  export KUBECONFIG=%s PATH=%s:$PATH\n", kubeconfig, bin)
+	if note := missingKubectl(bin); note != "" {
+		fmt.Fprintf(w, "  %s\n", note)
+	}
+	example := func(name string) string { return filepath.Base(self) + " example " + name + " | kubectl create -f -" }
+	fmt.Fprintf(w, `
+  # 1. two pods with CPUs of their own, and where they are
+  %s
+  kubectl berth pods
+
+  # 2. a pod that fits nowhere, and why
+  %s
+  kubectl berth explain toolarge
+
+  # 3. what is free, NUMA node by NUMA node
+  kubectl berth nodes
+
+Pods need no schedulerName. More to try: %s example {%s}.
+Ctrl-C here ends everything.
+`, example("pinned"), example("toolarge"), filepath.Base(self), strings.Join(demo.Examples(), ","))
+	return nil
+}
+
+// missingKubectl says what is to be done where there is no kubectl, neither on the path nor in bin.
+func missingKubectl(bin string) string {
+	if _, err := exec.LookPath("kubectl"); err == nil {
+		return ""
+	}
+	if _, err := os.Stat(filepath.Join(bin, "kubectl")); err == nil {
+		return ""
+	}
+	return "# there is no kubectl here: make bin/kubectl builds one"
+}
+
+func exampleCommand(stdout io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use:       "example NAME",
+		Short:     "Print a manifest to try: " + strings.Join(demo.Examples(), ", "),
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: demo.Examples(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			data, err := demo.Example(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			_, err = stdout.Write(data)
+			return err
+		},
+	}
+}
+
+func sceneCommand(stdout, stderr io.Writer) *cobra.Command {
+	o := &options{output: "table"}
+	names := make([]string, 0, len(demo.Scenes))
+	var about strings.Builder
+	for i := range demo.Scenes {
+		names = append(names, demo.Scenes[i].Name)
+		fmt.Fprintf(&about, "  %s\n      %s\n", demo.Scenes[i].Name, demo.Scenes[i].About)
+	}
+	cmd := &cobra.Command{
+		Use:       "scene NAME",
+		Short:     "Play a scene on a small cluster of its own: " + strings.Join(names, ", "),
+		Long:      "Starts a small cluster, shows one thing on it step by step, and takes it down again.\n\nScenes:\n" + about.String(),
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: names,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			scene, err := demo.SceneOf(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			return o.play(cmd.Context(), scene, stdout, stderr)
+		},
+	}
+	cmd.Flags().BoolVar(&o.Keep, "keep", false, "leave the cluster's directory, with all logs, behind")
+	return cmd
+}
+
+func (o *options) play(ctx context.Context, scene *demo.Scene, stdout, stderr io.Writer) error {
+	closeLog, err := o.open(stderr)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	o.Nodes = scene.Nodes
+	fmt.Fprintf(stdout, "%s\n", scene.About)
+	fmt.Fprintln(stderr, "Starting a cluster of", scene.Nodes, "nodes.")
+	c, stop, err := demo.StartPlayground(ctx, o.Options, scene.Berth)
+	if err != nil {
+		return err
+	}
+	return errors.Join(scene.Play(ctx, c, stdout), stop())
+}

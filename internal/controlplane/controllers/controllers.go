@@ -1,0 +1,205 @@
+// Package controllers runs the workload controllers of kube-controller-manager in this process, so
+// that Deployments, Jobs and their kin work on a control plane that has no controller manager. They
+// are the genuine ones; only what starts them is written here.
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/scale"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/controller-manager/pkg/informerfactory"
+	"k8s.io/kubernetes/pkg/controller/cronjob"
+	"k8s.io/kubernetes/pkg/controller/daemon"
+	"k8s.io/kubernetes/pkg/controller/deployment"
+	"k8s.io/kubernetes/pkg/controller/disruption"
+	"k8s.io/kubernetes/pkg/controller/garbagecollector"
+	"k8s.io/kubernetes/pkg/controller/job"
+	"k8s.io/kubernetes/pkg/controller/namespace"
+	"k8s.io/kubernetes/pkg/controller/replicaset"
+	"k8s.io/kubernetes/pkg/controller/statefulset"
+	"k8s.io/kubernetes/pkg/controller/ttlafterfinished"
+)
+
+const (
+	// workers is how many objects each controller handles at a time: the cluster is small.
+	workers = 2
+	// resync and discoverySync are kube-controller-manager's own defaults.
+	resync        = 12 * time.Hour
+	namespaceSync = 5 * time.Minute
+	discoverySync = 30 * time.Second
+)
+
+// loop is a controller that runs until ctx ends.
+type loop func(ctx context.Context)
+
+// set is what the controllers share.
+type set struct {
+	client    kubernetes.Interface
+	metadata  metadata.Interface
+	scales    scale.ScalesGetter
+	mapper    *restmapper.DeferredDiscoveryRESTMapper
+	informers informers.SharedInformerFactory
+	// started is closed when the informers run; the garbage collector waits for it.
+	started chan struct{}
+	objects metadatainformer.SharedInformerFactory
+}
+
+// Start starts the controllers with the client's credentials and returns what stops them and waits
+// for their end. They run until then, whatever becomes of ctx.
+func Start(ctx context.Context, config *rest.Config) (stop func(), err error) {
+	s, err := newSet(config)
+	if err != nil {
+		return nil, fmt.Errorf("controllers: %w", err)
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	loops, err := s.loops(running)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("controllers: %w", err)
+	}
+	s.informers.Start(running.Done())
+	s.objects.Start(running.Done())
+	close(s.started)
+	var wg sync.WaitGroup
+	for _, run := range loops {
+		wg.Go(func() { run(running) })
+	}
+	return func() {
+		cancel()
+		wg.Wait()
+		s.informers.Shutdown()
+		s.objects.Shutdown()
+	}, nil
+}
+
+func newSet(config *rest.Config) (*set, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
+	kinds := scale.NewDiscoveryScaleKindResolver(client.Discovery())
+	scales, err := scale.NewForConfig(config, mapper, dynamic.LegacyAPIPathResolverFunc, kinds)
+	if err != nil {
+		return nil, err
+	}
+	return &set{
+		client: client, metadata: objects, scales: scales, mapper: mapper,
+		informers: informers.NewSharedInformerFactory(client, resync),
+		objects:   metadatainformer.NewSharedInformerFactory(objects, resync),
+		started:   make(chan struct{}),
+	}, nil
+}
+
+// loops makes the controllers. Each asks for its informers, so that they are known before they run.
+func (s *set) loops(ctx context.Context) ([]loop, error) {
+	var out []loop
+	for _, make := range []func(context.Context) (loop, error){
+		s.deployments, s.replicaSets, s.statefulSets, s.daemonSets, s.jobs, s.cronJobs, s.finishedJobs,
+		s.disruptions, s.namespaces, s.garbage,
+	} {
+		run, err := make(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, run)
+	}
+	return out, nil
+}
+
+func withWorkers(run func(context.Context, int)) loop {
+	return func(ctx context.Context) { run(ctx, workers) }
+}
+
+func (s *set) deployments(ctx context.Context) (loop, error) {
+	apps := s.informers.Apps().V1()
+	c, err := deployment.NewDeploymentController(ctx, apps.Deployments(), apps.ReplicaSets(), s.informers.Core().V1().Pods(), s.client)
+	if err != nil {
+		return nil, err
+	}
+	return withWorkers(c.Run), nil
+}
+
+func (s *set) replicaSets(ctx context.Context) (loop, error) {
+	c := replicaset.NewReplicaSetController(ctx, s.informers.Apps().V1().ReplicaSets(), s.informers.Core().V1().Pods(), s.client, replicaset.BurstReplicas)
+	return withWorkers(c.Run), nil
+}
+
+func (s *set) statefulSets(ctx context.Context) (loop, error) {
+	apps, core := s.informers.Apps().V1(), s.informers.Core().V1()
+	c := statefulset.NewStatefulSetController(ctx, core.Pods(), apps.StatefulSets(), core.PersistentVolumeClaims(), apps.ControllerRevisions(), s.client)
+	return withWorkers(c.Run), nil
+}
+
+func (s *set) daemonSets(ctx context.Context) (loop, error) {
+	apps, core := s.informers.Apps().V1(), s.informers.Core().V1()
+	backoff := flowcontrol.NewBackOff(time.Second, 15*time.Minute)
+	c, err := daemon.NewDaemonSetsController(ctx, apps.DaemonSets(), apps.ControllerRevisions(), core.Pods(), core.Nodes(), s.client, backoff)
+	if err != nil {
+		return nil, err
+	}
+	return withWorkers(c.Run), nil
+}
+
+func (s *set) jobs(ctx context.Context) (loop, error) {
+	// The informers for workloads and pod groups are needed with the gate WorkloadWithJob alone.
+	c, err := job.NewController(ctx, s.client, s.informers.Core().V1().Pods(), s.informers.Batch().V1().Jobs(), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return withWorkers(c.Run), nil
+}
+
+func (s *set) cronJobs(ctx context.Context) (loop, error) {
+	c, err := cronjob.NewControllerV2(ctx, s.informers.Batch().V1().Jobs(), s.informers.Batch().V1().CronJobs(), s.client)
+	if err != nil {
+		return nil, err
+	}
+	return withWorkers(c.Run), nil
+}
+
+func (s *set) finishedJobs(ctx context.Context) (loop, error) {
+	return withWorkers(ttlafterfinished.New(ctx, s.informers.Batch().V1().Jobs(), s.client).Run), nil
+}
+
+func (s *set) disruptions(ctx context.Context) (loop, error) {
+	apps, core := s.informers.Apps().V1(), s.informers.Core().V1()
+	c := disruption.NewDisruptionController(ctx, core.Pods(), s.informers.Policy().V1().PodDisruptionBudgets(), core.ReplicationControllers(),
+		apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(), s.client, s.mapper, s.scales, s.client.Discovery())
+	return c.Run, nil
+}
+
+func (s *set) namespaces(ctx context.Context) (loop, error) {
+	resources := s.client.Discovery().ServerPreferredNamespacedResources
+	c := namespace.NewNamespaceController(ctx, s.client, s.metadata, resources, s.informers.Core().V1().Namespaces(), namespaceSync, corev1.FinalizerKubernetes)
+	return withWorkers(c.Run), nil
+}
+
+func (s *set) garbage(ctx context.Context) (loop, error) {
+	all := informerfactory.NewInformerFactory(s.informers, s.objects)
+	c, err := garbagecollector.NewGarbageCollector(ctx, s.client, s.metadata, s.mapper, garbagecollector.DefaultIgnoredResources(), all, s.started)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) {
+		go c.Sync(ctx, s.client.Discovery(), discoverySync)
+		c.Run(ctx, workers, discoverySync)
+	}, nil
+}

@@ -1,0 +1,72 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/controlplane/controllers"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/topology"
+)
+
+// StartPlayground starts a cluster to try things on: as Up, with the workload controllers, so that
+// Deployments, Jobs and StatefulSets make pods. stop takes all of it down.
+func StartPlayground(ctx context.Context, opts Options, s Scheduler) (_ *Cluster, stop func() error, err error) {
+	c, stopCluster, err := Up(ctx, opts, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	stopControllers, err := controllers.Start(ctx, c.ControlPlane.RESTConfig())
+	if err != nil {
+		return nil, nil, errors.Join(err, stopCluster())
+	}
+	return c, func() error {
+		stopControllers()
+		return stopCluster()
+	}, nil
+}
+
+// DescribeNodes writes what the nodes are, one to a line.
+func DescribeNodes(w io.Writer, opts *Options) error {
+	if len(opts.Own) == 0 {
+		return describe(w, opts.Nodes)
+	}
+	var out bytes.Buffer
+	tw := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	for i := range opts.Own {
+		fmt.Fprintf(tw, "  %s\t%s\t%s\n", opts.Own[i].Name, machineInWords(&opts.Own[i]), policyOf(&opts.Own[i]))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := out.WriteTo(w)
+	return err
+}
+
+func machineInWords(spec *hollow.Spec) string {
+	m, err := topology.Parse(spec.Machine)
+	if err != nil {
+		return err.Error() // Spec.Check has been here
+	}
+	cpus := 0
+	for i := range m.NUMANodes {
+		cpus += m.NUMANodes[i].CPUs.Len()
+	}
+	return fmt.Sprintf("%d CPUs on %d NUMA nodes", cpus, len(m.NUMANodes))
+}
+
+func policyOf(spec *hollow.Spec) string {
+	var config struct {
+		Policy string `json:"topologyManagerPolicy"`
+	}
+	if err := yaml.Unmarshal([]byte(spec.KubeletConfig), &config); err != nil || config.Policy == "" {
+		return "none"
+	}
+	return config.Policy
+}

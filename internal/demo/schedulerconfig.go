@@ -1,0 +1,94 @@
+package demo
+
+import (
+	"fmt"
+	"os"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/scheduler"
+)
+
+// maxSchedulerConfig bounds a KubeSchedulerConfiguration of the user's own, in bytes.
+const maxSchedulerConfig = 1 << 20
+
+// SchedulerNames are the names by which pods of the playground ask for Berth: the one that pods get
+// that ask for none, and the one that the chart's values have.
+var SchedulerNames = []string{"default-scheduler", "berth"}
+
+// ReadSchedulerConfig reads a KubeSchedulerConfiguration. The scheduler itself judges the rest.
+func ReadSchedulerConfig(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxSchedulerConfig {
+		return nil, fmt.Errorf("%s: %d bytes: want a file of at most %d", path, info.Size(), maxSchedulerConfig)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := schedulerConfig(data); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return data, nil
+}
+
+func schedulerConfig(data []byte) (map[string]any, error) {
+	var config map[string]any
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		return nil, err
+	}
+	if kind := config["kind"]; kind != "KubeSchedulerConfiguration" {
+		return nil, fmt.Errorf("kind: %v: want KubeSchedulerConfiguration", kind)
+	}
+	return config, nil
+}
+
+// config returns the scheduler's configuration for the credentials: the user's own, or the one that
+// is written for him with a profile for each name.
+func (b Berth) config(kubeconfig string) ([]byte, error) {
+	if b.Config == nil {
+		return b.ownConfig(kubeconfig)
+	}
+	config, err := schedulerConfig(b.Config)
+	if err != nil {
+		return nil, err
+	}
+	connection, _ := config["clientConnection"].(map[string]any)
+	if connection == nil {
+		connection = map[string]any{"qps": 1000, "burst": 2000}
+	}
+	connection["kubeconfig"] = kubeconfig
+	config["clientConnection"] = connection
+	config["leaderElection"] = map[string]any{"leaderElect": true}
+	return yaml.Marshal(config)
+}
+
+func (b Berth) ownConfig(kubeconfig string) ([]byte, error) {
+	data, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: kubeconfig, LeaderElect: true, Args: b.Args})
+	if err != nil || len(b.Names) == 0 {
+		return data, err
+	}
+	config, err := schedulerConfig(data)
+	if err != nil {
+		return nil, err
+	}
+	profiles, _ := config["profiles"].([]any)
+	if len(profiles) != 1 {
+		return nil, fmt.Errorf("profiles: %d: want one to copy", len(profiles))
+	}
+	first, _ := profiles[0].(map[string]any)
+	profiles = nil
+	for _, name := range b.Names {
+		profile := map[string]any{}
+		for k, v := range first {
+			profile[k] = v
+		}
+		profile["schedulerName"] = name
+		profiles = append(profiles, profile)
+	}
+	config["profiles"] = profiles
+	return yaml.Marshal(config)
+}

@@ -1,0 +1,234 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+const ownConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+topologyManagerPolicy: single-numa-node
+reservedSystemCPUs: "0"
+`
+
+// startPlayground starts one from descriptions of its nodes, as the command line has them.
+func startPlayground(t *testing.T, s demo.Scheduler, nodes ...string) *demo.Cluster {
+	t.Helper()
+	opts := demoOptions(t, 1)
+	for _, text := range nodes {
+		spec, err := demo.ParseNode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts.Own = append(opts.Own, spec)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	defer cancel()
+	c, stop, err := demo.StartPlayground(ctx, opts, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// TestPlayground runs what the playground tells a person to try, on a node of the user's own: the
+// examples come to run, whichever of its names the scheduler is asked by, and what a Deployment made
+// goes with it.
+func TestPlayground(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "kubelet.yaml")
+	if err := os.WriteFile(config, []byte(ownConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := startPlayground(t, demo.Berth{Names: demo.SchedulerNames},
+		"name=mine,machine=package:2 numa:1 core:24 pu:2 mem:64Gi,64Gi,config="+config+",device=nvidia.com/gpu=0:2,1:4,device=rdma/hca=1:1")
+	ctx := t.Context()
+	pinned, strict, gpu := &appsv1.Deployment{}, &batchv1.Job{}, &corev1.Pod{}
+	for name, into := range map[string]any{"pinned": pinned, "strict": strict, "gpu": gpu} {
+		readExample(t, name, into)
+	}
+	strict.Spec.Template.Spec.SchedulerName = "berth"
+	create := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ns := metav1.NamespaceDefault
+	create(c.Client.AppsV1().Deployments(ns).Create(ctx, pinned, metav1.CreateOptions{}))
+	create(c.Client.BatchV1().Jobs(ns).Create(ctx, strict, metav1.CreateOptions{}))
+	create(c.Client.CoreV1().Pods(ns).Create(ctx, gpu, metav1.CreateOptions{}))
+	eventually(t, "2 pods of the Deployment, 4 of the Job and one more run with decisions", func() error {
+		return runWithDecisions(t, c, 7)
+	})
+	err := c.Client.AppsV1().Deployments(ns).Delete(ctx, "pinned", metav1.DeleteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the pods of the deleted Deployment are gone", func() error {
+		pods, err := c.Client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{LabelSelector: "app=pinned"})
+		if err == nil && len(pods.Items) > 0 {
+			err = fmt.Errorf("%d are there", len(pods.Items))
+		}
+		return err
+	})
+}
+
+func readExample(t *testing.T, name string, into any) {
+	t.Helper()
+	data, err := demo.Example(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(data, into); err != nil {
+		t.Fatalf("example %s: %v", name, err)
+	}
+}
+
+func runWithDecisions(t *testing.T, c *demo.Cluster, want int) error {
+	t.Helper()
+	pods, err := c.Client.CoreV1().Pods(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	n, states := 0, ""
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		_, found, err := wire.PlacementOf(p)
+		if err == nil && found && p.Status.Phase == corev1.PodRunning {
+			n++
+		}
+		states += fmt.Sprintf("%s %s decision:%v; ", p.Name, p.Status.Phase, found)
+	}
+	if n != want || len(pods.Items) != want {
+		return errors.New(states)
+	}
+	return nil
+}
+
+// TestScenes plays every scene to its end.
+func TestScenes(t *testing.T) {
+	for i := range demo.Scenes {
+		scene := &demo.Scenes[i]
+		t.Run(scene.Name, func(t *testing.T) {
+			t.Parallel()
+			opts := demoOptions(t, 1)
+			opts.Nodes = scene.Nodes
+			ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+			defer cancel()
+			c, stop, err := demo.StartPlayground(ctx, opts, scene.Berth)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if err := scene.Play(t.Context(), c, &out); err != nil {
+				t.Error(err)
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			if !strings.Contains(out.String(), wire.NoSignOfLife) {
+				t.Errorf("the scene does not show why the pod waits:\n%s", &out)
+			}
+			t.Log(out.String())
+		})
+	}
+}
+
+// TestWrongNodes holds the errors for nodes that cannot be: one sentence each that names key, value
+// and what would be right.
+func TestWrongNodes(t *testing.T) {
+	dir := t.TempDir()
+	cut := filepath.Join(dir, "cut.tgz")
+	if err := os.WriteFile(cut, []byte{0x1f, 0x8b, 8, 0}, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ text, want string }{
+		{"", "want name=NAME,machine="},
+		{"xeon", "want name=NAME,machine="},
+		{"name=a", "want either machine= or capture="},
+		{"name=a,machine=package:1 numa:1 core:1 pu:1,capture=x", "want either machine= or capture="},
+		{"machine=package:1 numa:1 core:1 pu:1", "name= is missing"},
+		{"name=A_b,machine=package:1 numa:1 core:1 pu:1", "name=A_b: "},
+		{"name=a,name=b,machine=package:1 numa:1 core:1 pu:1", "name= stands twice"},
+		{"name=a,machine=package:two", "machine=package:two: "},
+		{"name=a,capture=" + cut, "capture=" + cut + ": "},
+		{"name=a,capture=" + filepath.Join(dir, "none"), "no such file"},
+		{"name=a,machine=package:1 numa:1 core:1 pu:1,config=" + dir, "want a file of at most"},
+		{"name=a,machine=package:1 numa:1 core:1 pu:1,device=gpu", "want RESOURCE=NUMA:COUNT"},
+		{"name=a,machine=package:1 numa:1 core:1 pu:1,device=x/gpu=0:many", `"0:many": want NUMA:COUNT`},
+		{"name=a,machine=package:1 numa:1 core:1 pu:1,device=x/gpu=0:5000", "at most 4096"},
+		{"name=a,machine=package:1 numa:1 core:1 pu:1,device=x/gpu=9:1", "NUMA node 9: want one that the machine has"},
+	} {
+		if _, err := demo.ParseNode(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v: want an error with %q", c.text, err, c.want)
+		}
+	}
+}
+
+// FuzzParseNode looks for descriptions that break the parser, or that it takes and a node does not.
+func FuzzParseNode(f *testing.F) {
+	f.Add("name=a,machine=package:2 numa:1 core:4 pu:2 mem:64Gi,64Gi,device=nvidia.com/gpu=0:4,1:4")
+	f.Add("name=a,device=x/y=-:1,machine=numa:1 core:1 pu:1")
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, "capture=") || strings.Contains(text, "config=") {
+			t.Skip("reads files")
+		}
+		spec, err := demo.ParseNode(text)
+		if err == nil {
+			err = spec.Check()
+		}
+		if err == nil && spec.Name == "" {
+			t.Errorf("%q: a node without a name", text)
+		}
+	})
+}
+
+// TestPlaygroundOfNothing holds that a cluster that cannot be started leaves nothing behind.
+func TestPlaygroundOfNothing(t *testing.T) {
+	opts := demoOptions(t, 1)
+	opts.Own = []hollow.Spec{{Name: "wrong", Machine: "package:1 numa:1 core:2 pu:1 mem:4Gi", KubeletConfig: "kind: KubeletConfiguration\ncpuManagerPolicy: sometimes\n"}}
+	before := leftBehind(t)
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	defer cancel()
+	_, stop, err := demo.StartPlayground(ctx, opts, demo.Berth{})
+	if err == nil {
+		t.Fatal(stop())
+	}
+	if !strings.Contains(err.Error(), "sometimes") {
+		t.Errorf("%v: want the value that is wrong", err)
+	}
+	if after := leftBehind(t); after > before {
+		t.Errorf("%d directories of clusters, %d before: want none left", after, before)
+	}
+}
+
+func leftBehind(t *testing.T) int {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "berth-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(dirs)
+}
