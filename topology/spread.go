@@ -1,7 +1,7 @@
 package topology
 
-// NodesOf returns the NUMA nodes that the CPUs lie on. A node whose number does not fit a NUMASet is
-// left out.
+// NodesOf returns the NUMA nodes that the CPUs lie on. A node whose number does not fit a NUMASet
+// is left out.
 func (m *Machine) NodesOf(cpus CPUSet) NUMASet {
 	var set NUMASet
 	for i := range m.NUMANodes {
@@ -22,8 +22,8 @@ const (
 	WithinMachine Spread = "machine"
 )
 
-// Spread says how far apart the NUMA nodes lie. Nodes without CPUs lie in no package of their own, so
-// they widen nothing beyond a package that holds the CPUs of the others.
+// Spread says how far apart the NUMA nodes lie. Nodes without CPUs lie in no package of their own,
+// so they widen nothing beyond a package that holds the CPUs of the others.
 func (m *Machine) Spread(nodes NUMASet) Spread {
 	switch nodes.Len() {
 	case 0:
