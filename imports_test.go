@@ -111,8 +111,8 @@ func TestStrangersStayStrangers(t *testing.T) {
 }
 
 // reportReaders are the packages that know how a NodeTopology is stored. Everybody else takes a
-// nodestate.Reading, whatever it was read from. The demo waits for reports and reads none; `berth check`
-// takes them from files.
+// nodestate.Reading, whatever it was read from. The demo waits for reports and reads none; `berth
+// check` takes them from files.
 const reportReaders = "api internal/wire internal/nodestate internal/survey internal/agent internal/demo internal/cli test cmd"
 
 func TestReportsAreReadInOnePlace(t *testing.T) {
