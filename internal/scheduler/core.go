@@ -107,6 +107,7 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 // begin lets pods through once everything that was there has been taken in.
 func (c *core) begin(synced func() bool) {
 	if synced() {
+		c.nodes.doubtSilent(c.clock.Now(), c.feed.stale)
 		if c.takeover != nil {
 			c.takeover.synced = c.clock.Now()
 		}

@@ -254,8 +254,11 @@ func (f *feed) leaseSeen(lease *coordinationv1.Lease) {
 	}
 	wasStale := n.unusable(now, f.stale) == silent
 	n.hear(now)
-	if n.ForgetGone(now, f.settle) || wasStale {
+	switch dropped := n.ForgetGone(now, f.settle); {
+	case wasStale:
 		f.waiters.wakeFor(n)
+	case dropped:
+		f.waiters.wake(n)
 	}
 }
 

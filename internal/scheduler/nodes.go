@@ -169,6 +169,20 @@ func (n *node) still(s *ledger.Stamp) bool {
 // hear notes a sign of life.
 func (n *node) hear(now time.Time) { n.heard.Store(int64(since(now))) }
 
+// doubtSilent is for the start: what was there then was heard of at that moment, whenever its agent
+// last lived. Where the newest heartbeat is older than staleAfter it counts from its own time, which
+// is by the agent's clock; an agent that lives, and whose clock is behind, is heard again shortly.
+func (n *nodes) doubtSilent(now time.Time, staleAfter time.Duration) {
+	for each := range n.all {
+		each.mu.RLock()
+		renewed := each.renewed
+		each.mu.RUnlock()
+		if !renewed.IsZero() && now.Sub(renewed) > staleAfter {
+			each.hear(renewed)
+		}
+	}
+}
+
 // silence is how long the agent has given no sign of life.
 func (n *node) silence(now time.Time) time.Duration {
 	return since(now) - time.Duration(n.heard.Load())

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -112,5 +113,62 @@ func TestPatienceWithReportsBeginsAnew(t *testing.T) {
 	f.clock.Step(time.Second)
 	if w := waited(); w != time.Second {
 		t.Errorf("waited %v after it could preempt, want a second", w)
+	}
+}
+
+// TestAHeartbeatThatDropsAPodWakesWhomItHelps, and not everybody whom the node refuses.
+func TestAHeartbeatThatDropsAPodWakesWhomItHelps(t *testing.T) {
+	f := newFixture(t)
+	stay := []*corev1.Pod{pinned("seven", 7), pinned("two", 2)}
+	for _, pod := range stay {
+		f.admit(pod)
+	}
+	f.feed.topologySeen(f.topology())
+	lost := pinned("lost", 4)
+	for _, pod := range append(stay, lost) {
+		f.feed.podSeen(on(pod, "n"), false)
+	}
+	f.feed.podGone(lost) // no report has listed it
+	n := f.nodes.get("n")
+	small, large := pinned("small", 6), pinned("large", 7)
+	f.want("it may be there or not", small, ledger.Waiting)
+	f.waiters.blame(small.UID, []*node{n}, nil)
+	f.want("it does not matter", large, ledger.Refused)
+	f.waiters.blame(large.UID, nil, []*node{n})
+	f.clock.Step(f.args.SettleAfter.Duration)
+	f.feed.leaseSeen(vouched(""))
+	if f.woken["small"] != 1 || f.woken["large"] != 0 {
+		t.Errorf("woken: %v", f.woken)
+	}
+}
+
+// TestTheStartBelievesNoOldHeartbeat: what a scheduler finds when it starts was written at some time.
+func TestTheStartBelievesNoOldHeartbeat(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		before time.Duration // that the last heartbeat was renewed; 0: there is none
+		want   string
+	}{
+		{"no heartbeat yet", 0, ""},
+		{"a fresh one", 50 * time.Second, ""},
+		{"an old one", 61 * time.Second, noHeartbeat},
+		{"one of a clock that is ahead", -time.Hour, ""},
+	} {
+		f := newFixture(t)
+		f.ready.Store(false)
+		renewed := f.clock.Now().Add(-tc.before).Unix()
+		f.feed.topologySeen(f.topology())
+		if tc.before != 0 {
+			f.feed.leaseSeen(beatOf("1", renewed))
+		}
+		f.begin(func() bool { return true })
+		n := f.nodes.get("n")
+		if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != tc.want {
+			t.Errorf("%s: refused because of %q, want %q", tc.name, why, tc.want)
+		}
+		f.feed.leaseSeen(beatOf("1", renewed+1)) // whatever it says, it is given now
+		if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != "" {
+			t.Errorf("%s: refused because of %q after a heartbeat", tc.name, why)
+		}
 	}
 }
