@@ -501,7 +501,7 @@ func TestTrialsChangeNothing(t *testing.T) {
 		{Trial{Without: []string{"a", "b"}}, 8, Admitted},
 		{Trial{Without: []string{"a"}, With: []*placement.Request{cpus("nominated", 7)}}, 1, Refused},
 		{Trial{Without: []string{"a"}, With: []*placement.Request{cpus("nominated", 6)}}, 1, Admitted},
-		{Trial{With: []*placement.Request{cpus("nominated", 6)}}, 1, Waiting},
+		{Trial{With: []*placement.Request{cpus("nominated", 6)}}, 1, Refused},
 	} {
 		wantOutcome(t, fmt.Sprintf("%+v", c.trial), n.Ask(Question{Candidate: cand(cpus("x", c.asked)), Trial: &c.trial}), c.want)
 		check(t, n)

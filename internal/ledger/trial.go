@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/berth-dev/berth/placement"
@@ -50,8 +49,10 @@ func (t *Trial) Clone() Trial {
 	return Trial{Without: slices.Clone(t.Without), With: slices.Clone(t.With)}
 }
 
-// suppose answers under the trial's assumptions. Where a request of With is not admitted, the
-// answer is Waiting: its place has to become free first.
+// suppose answers under the trial's assumptions. The requests of With come first: what becomes free
+// is theirs, and the states in which they have their place are those that count. Where such a state
+// may yet come and would admit the candidate, or where the candidate alone keeps off for them, the
+// answer is Waiting.
 func (n *Node) suppose(t *Trial, c *Candidate) Answer {
 	if n.report == nil {
 		return Answer{}
@@ -62,10 +63,14 @@ func (n *Node) suppose(t *Trial, c *Candidate) Answer {
 	}
 	w := n.supposing(away, true)
 	w.without(away)
-	for _, r := range t.With {
-		if !w.with(r) {
-			return waiting(cmp.Or(w.why, AfterOthers))
-		}
+	after := w.clone()
+	after.keepWith(t.With)
+	if len(after.all) == 0 && !after.uncertain() {
+		return w.behind(c.Request)
 	}
-	return w.ask(c.Request)
+	a := after.ask(c.Request)
+	if len(after.all) < len(w.all) && a.Outcome == Admitted {
+		return waiting(AfterOthers)
+	}
+	return a
 }

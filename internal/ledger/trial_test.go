@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
@@ -51,5 +52,42 @@ func TestPostLeavesNoPodApart(t *testing.T) {
 			t.Fatal(i, a)
 		}
 		post(t, n, c.Request.UID)
+	}
+}
+
+// TestNominatedPodsComeFirst: a pod is asked about behind those that are nominated to the node, while the pods that they evict are
+// still there, end, or have ended. NUMA nodes have 7 and 8 CPUs.
+func TestNominatedPodsComeFirst(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		ending    []string // of the pods one, two and three, with 7, 4 and 4 CPUs
+		nominated []int64
+		asks      int64
+		want      Outcome
+	}{
+		{"nobody ends yet", nil, []int64{8}, 8, Refused},
+		{"the nominated one takes what becomes free", []string{"two", "three"}, []int64{8}, 8, Refused},
+		{"it takes all, and half is free", []string{"two", "three"}, []int64{8}, 4, Refused},
+		{"half of what it needs is known to end", []string{"two"}, []int64{8}, 4, Refused},
+		{"something is left", []string{"two", "three"}, []int64{4}, 4, Waiting},
+		{"two take all", []string{"two", "three"}, []int64{4, 4}, 4, Refused},
+		{"nothing helps", []string{"two", "three"}, []int64{4}, 9, Refused},
+	} {
+		k := newKubelet(t, model(t, twoSockets, pinning))
+		n := open(t, k)
+		for _, r := range []*placement.Request{cpus("one", 7), cpus("two", 4), cpus("three", 4)} {
+			k.must(r)
+			n.See(Sighting{UID: r.UID, Request: r, Ending: slices.Contains(tc.ending, r.UID)})
+		}
+		n.Accept(k.report())
+		trial := &Trial{}
+		for i, count := range tc.nominated {
+			trial.With = append(trial.With, cpus(fmt.Sprint("nominated", i), count))
+		}
+		a := n.Ask(Question{Candidate: cand(cpus("x", tc.asks)), Trial: trial})
+		if a.Outcome != tc.want || a.Outcome == Refused && (a.Verdict.OK() || (a.Verdict.Scarcity == placement.Resolvable) != (tc.asks <= 8)) {
+			t.Errorf("%s: %+v, want %v", tc.name, a, tc.want)
+		}
+		check(t, n)
 	}
 }

@@ -345,6 +345,35 @@ func (w *worlds) with(r *placement.Request) bool {
 	return !w.uncertain()
 }
 
+// keepWith admits requests, in order, and keeps the worlds in which all were admitted.
+func (w *worlds) keepWith(requests []*placement.Request) {
+	if len(requests) == 0 || w.uncertain() {
+		return
+	}
+	w.own()
+	for _, r := range requests {
+		w.all = slices.DeleteFunc(w.all, func(v world) bool { return !w.commit(&v, r) })
+		if w.uncertain() {
+			return
+		}
+	}
+}
+
+// behind answers for a request where those before it have no place in any state. It is refused,
+// unless it would be admitted but for them.
+func (w *worlds) behind(r *placement.Request) Answer {
+	t := tally{}
+	for i := range w.all {
+		if v := placement.Admit(w.all[i].state, r); !v.OK() {
+			t.count(&v)
+		}
+	}
+	if t.first() {
+		return waiting(AfterOthers)
+	}
+	return t.result()
+}
+
 // ask asks every world for its verdict.
 func (w *worlds) ask(r *placement.Request) Answer {
 	if w.uncertain() {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
@@ -239,5 +240,26 @@ func TestANewNodeThatWaitsWakes(t *testing.T) {
 	f.feed.topologySeen(other.reportOf("m"))
 	if len(woken) != 1 {
 		t.Errorf("woken %d times", len(woken))
+	}
+}
+
+// TestPreemptorsDoNotWaitForEachOther: what a victim leaves is for the pod that is nominated there. Another one is to look for
+// victims of its own at once, and not to wait for the report.
+func TestPreemptorsDoNotWaitForEachOther(t *testing.T) {
+	f := newFixture(t)
+	_, two := f.fill()
+	leaving := two.DeepCopy()
+	leaving.DeletionTimestamp = &metav1.Time{}
+	first, info := pinned("first", 8), nodeObject("n")
+	for _, ends := range []bool{false, true} {
+		if ends {
+			f.feed.podSeen(leaving, false)
+		}
+		pod := pinned("second", 8)
+		state := f.try(pod)
+		f.AddPod(t.Context(), state, pod, podInfo{pod: first}, info)
+		if s := f.Filter(t.Context(), state, pod, info); s.Code() != fwk.Unschedulable {
+			t.Errorf("the victim is known to end: %v: %v, want that it is refused", ends, s)
+		}
 	}
 }
