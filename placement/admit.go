@@ -31,6 +31,10 @@ func (t *trial) decide(s *State, r *Request, d *Decision) Verdict {
 	}
 	t.begin(s, r, d, false)
 	detail, c := t.run(len(r.Containers))
+	if detail == NoDetail && r.PodLevel && t.m.guard && t.m.set.refusesPodLevel {
+		t.end()
+		return Verdict{Reason: PodLevelOff.Reason(), Detail: PodLevelOff, Scarcity: Unresolvable}
+	}
 	v := Verdict{Reason: detail.Reason(), Detail: detail, Random: t.chance}
 	if detail == NoDetail {
 		v.NUMA = t.nodes()

@@ -49,7 +49,8 @@ type Config struct {
 
 	// GuardDefects refuses, with the reason KubeletDefect, what a scheduler should not do to a node because of a known
 	// defect of the kubelet. Without it the engine does what the kubelet does, as replaying must; only
-	// where the kubelet would hang or crash there is nothing to do, and KubeletDefect is the answer in any case.
+	// where the kubelet would hang or crash there is nothing to do, and KubeletDefect is the answer in any case. It also
+	// refuses what the kubelet refuses after all its managers have admitted it (PodLevelOff).
 	GuardDefects bool
 	// GuardRestarts refuses pods after which a restart of a kubelet before 1.37 would kill containers: with full-pcpus-only it
 	// asks again for as many free whole cores as each container has already, so that no more than half of the CPUs can be used.

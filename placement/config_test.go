@@ -150,6 +150,35 @@ func TestPodLevelGate(t *testing.T) {
 	}
 }
 
+// TestPodLevelRefused: which kubelets refuse a pod with resources of its own, though all managers admit it.
+func TestPodLevelRefused(t *testing.T) {
+	off, allOff := map[string]bool{"PodLevelResources": false}, map[string]bool{"AllBeta": false}
+	for _, test := range []struct {
+		version  placement.Version
+		gates    map[string]bool
+		guard    bool
+		podLevel bool
+		want     placement.Detail
+	}{
+		{placement.V136, off, true, true, placement.PodLevelOff}, {placement.V134, allOff, true, true, placement.PodLevelOff},
+		{placement.V136, off, true, false, placement.NoDetail}, {placement.V136, off, false, true, placement.NoDetail},
+		{placement.V136, nil, true, true, placement.NoDetail}, {placement.V133, nil, true, true, placement.NoDetail},
+	} {
+		c := m2.config("restricted")
+		c.Version, c.FeatureGates, c.GuardDefects = test.version, test.gates, test.guard
+		s := state(t, m2.view(), c)
+		r := cpus("p", 2)
+		r.PodLevel = test.podLevel
+		v := placement.Admit(s, &r)
+		if v.Detail != test.want || !v.OK() && (v.Scarcity != placement.Unresolvable || v.Reason.String() != "PodLevelResourcesNotSupported") {
+			t.Errorf("%+v: got %+v", test, v)
+		}
+		if e := placement.Explain(s, &r); e.Detail != v.Detail || e.Reason != v.Reason || len(e.Needs) > 0 {
+			t.Errorf("%+v: explained as %+v", test, e)
+		}
+	}
+}
+
 // TestClaimsGate: which kubelets hand out devices that Dynamic Resource Allocation provides already.
 func TestClaimsGate(t *testing.T) {
 	for _, test := range []struct {

@@ -47,6 +47,10 @@ const (
 	// DeviceRequestChanged: "changed request for resource".
 	DeviceRequestChanged
 
+	// PodLevelOff: "PodLevelResources feature gate is disabled". Only with Config.GuardDefects: no manager says so, but the
+	// kubelet, after them all.
+	PodLevelOff
+
 	// DefectHang: the CPU manager would loop for ever with its lock held (full-pcpus-only with distribute-cpus-across-numa
 	// and odd numbers of free CPUs; kubernetes#140730).
 	DefectHang
@@ -111,6 +115,8 @@ var rules = [details]struct {
 	HeldDeviceUnhealthy:  {UnexpectedAdmissionError, "HeldDeviceUnhealthy", "a device that the container holds is no longer healthy"},
 	TooFewDevices:        {UnexpectedAdmissionError, "TooFewDevices", "too few devices are free"},
 	DeviceRequestChanged: {UnexpectedAdmissionError, "DeviceRequestChanged", "the container holds another number of devices"},
+
+	PodLevelOff: {PodLevelResourcesNotSupported, "PodLevelOff", "the kubelet's feature gate PodLevelResources is off, and the pod has spec.resources"},
 
 	DefectHang:              {KubeletDefect, "DefectHang", "the kubelet would hang: distribute-cpus-across-numa cannot place the rest (kubernetes#140730)"},
 	DefectTooComplex:        {KubeletDefect, "DefectTooComplex", "the kubelet would take too long: distribute-cpus-across-numa has too many combinations"},

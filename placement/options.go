@@ -23,6 +23,8 @@ type settings struct {
 	memory   bool // memory manager is Static
 	// podLevel: the CPU and memory managers leave pods with spec.resources alone.
 	podLevel bool
+	// refusesPodLevel: after all managers the kubelet refuses pods with spec.resources (lifecycle.isPodLevelResourcesSupported).
+	refusesPodLevel bool
 	// claims: the device manager leaves devices to Dynamic Resource Allocation that it provides.
 	claims bool
 }
@@ -83,6 +85,7 @@ func readConfig(c *Config) (s settings, err error) {
 	}
 	// From 1.36 on the managers leave them alone even if the gate is off; the kubelet then refuses such pods after all managers.
 	s.podLevel = s.version >= V136 || s.version >= V134 && s.gate(c, podLevelResources)
+	s.refusesPodLevel = s.version >= V134 && !s.gate(c, podLevelResources)
 	s.claims = s.version >= V136 && s.gate(c, extendedClaims)
 	for _, read := range [...]func(*Config) error{s.readTopologyManager, s.readTopologyOptions, s.readManagers, s.readCPUOptions} {
 		if err := read(c); err != nil {

@@ -72,6 +72,9 @@ func Explain(s *State, r *Request) Refusal {
 		return out
 	}
 	out.Scarcity = v.Scarcity.String()
+	if v.Detail == PodLevelOff {
+		return out
+	}
 	t := newTrial(m)
 	t.begin(s, r, new(Decision), false)
 	c := int(v.Container)

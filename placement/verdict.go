@@ -14,6 +14,8 @@ const (
 	SMTAlignmentError
 	// UnexpectedAdmissionError: a manager failed to allocate after the hints were merged.
 	UnexpectedAdmissionError
+	// PodLevelResourcesNotSupported: the pod has spec.resources, and the kubelet's gate for them is off.
+	PodLevelResourcesNotSupported
 	// KubeletDefect: the kubelet would hang, crash or corrupt its state; Berth's own reason, never the kubelet's.
 	KubeletDefect
 	// InvalidRequest: the request cannot be evaluated (negative, absurd or unparsable amounts).
@@ -31,6 +33,8 @@ func (r Reason) String() string {
 		return "SMTAlignmentError"
 	case UnexpectedAdmissionError:
 		return "UnexpectedAdmissionError"
+	case PodLevelResourcesNotSupported:
+		return "PodLevelResourcesNotSupported"
 	case KubeletDefect:
 		return "KubeletDefect"
 	case InvalidRequest:
