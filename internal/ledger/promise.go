@@ -107,6 +107,9 @@ func (n *Node) settleListed(r *Report) []PromiseOutcome {
 		}
 		n.become(p, reported)
 		o, settled := p.settlePromise(r)
+		if !n.begun {
+			p.unconfirmed = nil
+		}
 		switch {
 		case !settled || !n.begun:
 		case o.Exact && !o.Kept && !o.Contended && !p.shown:

@@ -98,6 +98,25 @@ func TestWhatIsHalfReleasedIsJudgedLater(t *testing.T) {
 	}
 }
 
+// TestTheFirstReportOwesNothing: a scheduler that begins while the kubelet releases what a pod held
+// knows neither what the pod got nor, where the watch of pods is behind, that it has left.
+func TestTheFirstReportOwesNothing(t *testing.T) {
+	for _, left := range []string{"", "1,9"} {
+		k := newKubelet(t, model(t, twoSockets, pinning))
+		n := new(Ledger).Node("n")
+		d := placement.Decision{UID: "a", Containers: []placement.ContainerDecision{{
+			Name: "c", CPUs: parseCPUs(t, "1,9"), Devices: []placement.DeviceAllocation{{Resource: "gpu", IDs: []string{"g0"}}},
+		}}}
+		n.See(Sighting{UID: "a", Request: cpus("a", 2), Turn: 1, Promise: &Promise{Decision: d, Exact: true}, Inherited: true})
+		for range 3 {
+			if l := n.Accept(k.listing("a", left)); len(l) > 0 {
+				t.Errorf("CPUs %q are left: told %+v", left, l)
+			}
+			check(t, n)
+		}
+	}
+}
+
 // TestAPodThatComesBackIsNobodysMistake: a kubelet that starts refuses a pod which runs, and has
 // let go of its CPUs; what is bound then is promised those. Killed before the API has been told, it
 // admits the refused pod anew, and before the others.

@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -147,12 +148,12 @@ func TestTheStartBelievesNoOldHeartbeat(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		before time.Duration // that the last heartbeat was renewed; 0: there is none
-		want   string
+		want   *nodestate.Unusable
 	}{
-		{"no heartbeat yet", 0, ""},
-		{"a fresh one", 50 * time.Second, ""},
-		{"an old one", 61 * time.Second, noHeartbeat},
-		{"one of a clock that is ahead", -time.Hour, ""},
+		{"no heartbeat yet", 0, nil},
+		{"a fresh one", 50 * time.Second, nil},
+		{"an old one", 61 * time.Second, silent},
+		{"one of a clock that is ahead", -time.Hour, nil},
 	} {
 		f := newFixture(t)
 		f.ready.Store(false)
@@ -163,12 +164,12 @@ func TestTheStartBelievesNoOldHeartbeat(t *testing.T) {
 		}
 		f.begin(func() bool { return true })
 		n := f.nodes.get("n")
-		if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != tc.want {
-			t.Errorf("%s: refused because of %q, want %q", tc.name, why, tc.want)
+		if why := n.unusable(f.clock.Now(), f.args.StaleAfter.Duration); why != tc.want {
+			t.Errorf("%s: unusable because of %v, want %v", tc.name, why, tc.want)
 		}
 		f.feed.leaseSeen(beatOf("1", renewed+1)) // whatever it says, it is given now
-		if why := n.refusal(f.clock.Now(), f.args.StaleAfter.Duration); why != "" {
-			t.Errorf("%s: refused because of %q after a heartbeat", tc.name, why)
+		if why := n.unusable(f.clock.Now(), f.args.StaleAfter.Duration); why != nil {
+			t.Errorf("%s: unusable because of %v after a heartbeat", tc.name, why)
 		}
 	}
 }
