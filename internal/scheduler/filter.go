@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
@@ -114,6 +115,9 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 func (p *Plugin) consult(c *cycle, n *node) word {
 	if c.dry() {
 		a := c.ask(n)
+		if a.Outcome == ledger.Waiting {
+			p.waiters.blameToo(types.UID(c.Request.UID), n)
+		}
 		return newWord(0, sayingOf(&a), int64(a.Wait), &a.Verdict)
 	}
 	var stamp ledger.Stamp

@@ -263,3 +263,34 @@ func TestPreemptorsDoNotWaitForEachOther(t *testing.T) {
 		}
 	}
 }
+
+// TestADryRunThatWaitsWakes: whether evictions help shows once the node's report tells of a pod on its way there. The node itself
+// refuses the pod before and after.
+func TestADryRunThatWaitsWakes(t *testing.T) {
+	f := newFixture(t)
+	seven, victim, stranger := pinned("seven", 7), pinned("victim", 4), pinned("stranger", 4)
+	for _, pod := range []*corev1.Pod{seven, victim} {
+		f.admit(pod)
+	}
+	f.feed.topologySeen(f.topology())
+	for _, pod := range []*corev1.Pod{seven, victim, stranger} {
+		f.feed.podSeen(on(pod, "n"), false)
+	}
+	pod, info := pinned("x", 8), nodeObject("n")
+	state := f.try(pod)
+	if s := f.Filter(t.Context(), state, pod, info); s.Code() != fwk.Unschedulable {
+		t.Fatalf("%v where the victim is, want that it is refused", s)
+	}
+	f.waiters.blame(pod.UID, nil, []*node{f.nodes.get("n")})
+	f.RemovePod(t.Context(), state, pod, podInfo{pod: victim}, info)
+	if s := f.Filter(t.Context(), state, pod, info); s.Code() != fwk.Pending {
+		t.Fatalf("%v without the victim, want that it waits for the stranger", s)
+	}
+	f.woken = activations{}
+	f.waiters.activator = f.woken
+	f.admit(stranger)
+	f.feed.topologySeen(f.topology())
+	if f.woken["x"] != 1 {
+		t.Errorf("woken %v, want that it thinks of preemption again", f.woken)
+	}
+}

@@ -131,6 +131,20 @@ func (w *waiters) blame(uid types.UID, waiting, refusing []*node) time.Time {
 	return since
 }
 
+// blameToo notes that a node which refuses the pod merely waits where it is asked what evictions would
+// do. It wakes the pod once it has made up its mind.
+func (w *waiters) blameToo(uid types.UID, n *node) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key, ok := w.sortOf[uid]
+	if !ok {
+		return
+	}
+	if p := w.bySort[key].pods[uid]; p.blamed != nil {
+		p.blamed[n] = true
+	}
+}
+
 // tried notes that the pod's cycle has ended, and that any node may help it.
 func (w *waiters) tried(uid types.UID) {
 	w.mu.Lock()
