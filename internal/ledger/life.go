@@ -182,11 +182,23 @@ func (l *lives) appear(s *Sighting, listed bool) {
 		p.promise = nil
 		l.become(p, reported)
 	case s.Turn > 0:
+		p.contended = p.promise != nil && l.hasEnding(p)
 		l.become(p, posted)
 	default:
 		l.become(p, afloat)
 		l.contend() // nobody counted with it
 	}
+}
+
+// hasEnding says whether the API has shown another pod of the node to be ending before it shows this
+// one bound. Whoever decided need not have known: its own ledger tells (excuseUnseen).
+func (l *lives) hasEnding(but *pod) bool {
+	for _, p := range l.pods {
+		if p != but && p.ending {
+			return true
+		}
+	}
+	return false
 }
 
 // contend excuses everything that has been promised.

@@ -98,12 +98,40 @@ func TestWhatIsHalfReleasedIsJudgedLater(t *testing.T) {
 	}
 }
 
+// TestAStandbyBlamesNobodyForWhatItsLeaderCouldNotKnow: a pod leaves between a decision and its Binding, as the API tells. The leader
+// excuses what it had promised by then, and who merely watches meets that only after.
+func TestAStandbyBlamesNobodyForWhatItsLeaderCouldNotKnow(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	leader, standby := open(t, k), open(t, k)
+	first, ours := cpus("first", 2), cpus("ours", 2)
+	reserve(t, leader, first)
+	_, one := post(t, leader, "first")
+	reserve(t, leader, ours)
+	p, two := post(t, leader, "ours")
+	if !p.Answer.Exact {
+		t.Fatalf("posting %+v", p)
+	}
+	for _, n := range []*Node{leader, standby} {
+		n.See(Sighting{UID: "first", Request: first, Turn: 1, Promise: &Promise{Decision: one, Exact: true}})
+		n.Gone("first", time.Unix(1, 0)) // by force, before it started
+		n.See(Sighting{UID: "ours", Request: ours, Turn: 2, Promise: &Promise{Decision: two, Exact: true}})
+	}
+	k.must(cpus("ours", 2))
+	r := k.report()
+	for name, n := range map[string]*Node{"leader": leader, "standby": standby} {
+		if l := n.Accept(r); len(l) != 1 || l[0].Kept || !l[0].Contended {
+			t.Errorf("%s: told %+v, want contended", name, l)
+		}
+		check(t, n)
+	}
+}
+
 // TestTheFirstReportOwesNothing: a scheduler that begins while the kubelet releases what a pod held
 // knows neither what the pod got nor, where the watch of pods is behind, that it has left.
 func TestTheFirstReportOwesNothing(t *testing.T) {
 	for _, left := range []string{"", "1,9"} {
 		k := newKubelet(t, model(t, twoSockets, pinning))
-		n := new(Ledger).Node("n")
+		n := new(Ledger).Open(nil)
 		d := placement.Decision{UID: "a", Containers: []placement.ContainerDecision{{
 			Name: "c", CPUs: parseCPUs(t, "1,9"), Devices: []placement.DeviceAllocation{{Resource: "gpu", IDs: []string{"g0"}}},
 		}}}
