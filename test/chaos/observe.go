@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -82,6 +83,7 @@ type tally struct {
 	refusedUnswept                 int
 	readmitted, refusedReturned    int
 	differedContended              int
+	differedVanished, torn         int
 	outcomes                       map[string]int // what the scheduler itself says of promises that were not kept
 	leaders                        int
 }
@@ -282,6 +284,8 @@ func (o *observer) judge(w *watched, asked time.Time) {
 		o.tally.unseen++ // it has left already, and may not have been seen whole
 	case o.contended(w, h.first):
 		o.tally.differedContended++
+	case o.vanished(w, h.first):
+		o.tally.differedVanished++
 	case disturbed != nil:
 		o.tally.differedDisturbed++
 		o.book.note(fmt.Sprintf("pod %s on %s, seen to be admitted at %s, exact: %s; %v", w.pod.Name, h.node, h.first.UTC().Format(clockFormat), wrong, disturbed))
@@ -421,14 +425,42 @@ func (o *observer) watchCheckpoints(ctx context.Context, spec *hollow.Spec) {
 			continue
 		}
 		next = time.Time{}
-		if problem := o.againstMachine(spec); problem == "" {
-			continue
-		} else if now.Sub(since) >= unsoundAfter {
-			o.book.violate("node "+spec.Name+": "+problem, spec.Name)
-		} else {
+		switch problem := o.againstMachine(spec); {
+		case problem == "":
+		case now.Sub(since) < unsoundAfter:
 			next = since.Add(unsoundAfter)
+		case o.torn(spec.Name, since):
+			o.mend(spec.Name, problem)
+		default:
+			o.book.violate("node "+spec.Name+": "+problem, spec.Name)
 		}
 	}
+}
+
+// torn says whether the node's kubelet was killed when its checkpoints last changed. Killed between
+// two writes it does not start again (docs/kubelet-defects.md).
+func (o *observer) torn(node string, since time.Time) bool {
+	died, _ := o.book.lastKill("node-" + node)
+	return since.Sub(died).Abs() < soundAfter
+}
+
+// mend does what the agent's report says, and a person would do: it removes the checkpoint. The
+// kubelet gives all pods CPUs anew when it starts.
+func (o *observer) mend(node, problem string) {
+	o.book.note(fmt.Sprintf("node %s: its kubelet was killed between two writes, and does not start: %s", node, problem))
+	if err := os.Remove(filepath.Join(o.cluster.nodeDir(node).Root(), "cpu_manager_state")); err != nil {
+		o.book.violate("node "+node+": "+err.Error(), node)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tally.torn++
+	o.returned[node] = time.Now()
+	for uid, h := range o.holdings {
+		if h.node == node {
+			delete(o.holdings, uid)
+		}
+	}
+	delete(o.pinned, node)
 }
 
 // againstMachine returns what `berth check` says of the checkpoints on this machine, or "".

@@ -133,6 +133,13 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 		o.book.faults = []span{{Kill, "node-n0", now.Add(-2 * time.Second), now.Add(-time.Second), false}}
 		o.returned["n0"] = now
 	}
+	// A pod that was bound before ours.
+	gone := func(ran bool, ended time.Duration) func(*testing.T, *observer, *watched) {
+		return func(_ *testing.T, o *observer, _ *watched) {
+			w := o.add("gone", after(ended-time.Minute/2))
+			w.ran, w.ended = ran, after(ended)
+		}
+	}
 	other := func(_ *testing.T, o *observer, _ *watched) { o.add("other", after(time.Minute)).foreign = true }
 	for _, tc := range []struct {
 		name  string
@@ -143,6 +150,10 @@ func TestBrokenPromisesAreViolations(t *testing.T) {
 		{"other CPUs", []func(*testing.T, *observer, *watched){hold("4-5")}, 1},
 		{"other CPUs after a restart of the kubelet", []func(*testing.T, *observer, *watched){fault, hold("4-5")}, 0},
 		{"other CPUs, contended", []func(*testing.T, *observer, *watched){other, hold("4-5")}, 0},
+		{"other CPUs, after a pod that was deleted before it ran", []func(*testing.T, *observer, *watched){gone(false, time.Minute), hold("4-5")}, 0},
+		{"other CPUs, after a pod that ran and was deleted", []func(*testing.T, *observer, *watched){gone(true, time.Minute), hold("4-5")}, 1},
+		{"other CPUs, after a pod that was deleted long before", []func(*testing.T, *observer, *watched){gone(false, time.Minute-2*hearing), hold("4-5")}, 1},
+		{"other CPUs, after a pod that is deleted later", []func(*testing.T, *observer, *watched){gone(false, 2*time.Minute), hold("4-5")}, 1},
 		{"refused", []func(*testing.T, *observer, *watched){refuse}, 1},
 		{"refused, contended", []func(*testing.T, *observer, *watched){other, refuse}, 0},
 		{"refused after a restart", []func(*testing.T, *observer, *watched){restart("running"), refuse}, 1},
@@ -203,6 +214,34 @@ func TestHoldingsMayNotChange(t *testing.T) {
 				t.Errorf("%d violations, %d admitted anew; want %d and %d", got, o.tally.readmitted, tc.violations, tc.anew)
 			}
 		})
+	}
+}
+
+// TestAKubeletKilledBetweenTwoWrites is told from one whose checkpoints are wrong by its own doing, and its node is mended.
+func TestAKubeletKilledBetweenTwoWrites(t *testing.T) {
+	o, _ := scene(t)
+	o.book.faults = []span{{Kill, "node-n0", after(time.Minute), after(time.Minute + time.Second), false}}
+	for since, want := range map[time.Duration]bool{time.Minute: true, time.Minute + checkpointPoll: true, 2 * time.Minute: false} {
+		if got := o.torn("n0", after(since)); got != want {
+			t.Errorf("changed %v after the beginning: %v, want %v", since, got, want)
+		}
+	}
+	o.cluster.dir = t.TempDir()
+	state := filepath.Join(o.cluster.nodeDir("n0").Root(), "cpu_manager_state")
+	if err := os.MkdirAll(filepath.Dir(state), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(state, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ours := func(cpus string) []placement.PodAllocation {
+		return []placement.PodAllocation{{UID: "ours", Containers: []placement.ContainerAllocation{{Name: "c", CPUs: list(t, cpus)}}}}
+	}
+	o.saw("n0", ours("2"), after(0))
+	o.mend("n0", "torn")
+	o.saw("n0", ours("3"), after(2*time.Minute))
+	if _, err := os.Stat(state); !os.IsNotExist(err) || o.book.count() > 0 || o.tally.torn != 1 {
+		t.Errorf("%v, %d violations, %d mended", err, o.book.count(), o.tally.torn)
 	}
 }
 
