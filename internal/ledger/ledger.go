@@ -2,8 +2,8 @@ package ledger
 
 import "github.com/berth-dev/berth/placement"
 
-// Ledger is what the accounts of all nodes share: numbers for requests and for states that are equal.
-// The zero value is empty and ready; it is safe for concurrent use.
+// Ledger is what the accounts of all nodes share: numbers for requests and for states that are
+// equal. The zero value is empty and ready; it is safe for concurrent use.
 type Ledger struct{ shapes, stateIDs numbers }
 
 // Open returns an empty account. Its changes are counted by c; nil stands for a counter that nobody

@@ -8,7 +8,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// stage says how far a pod has come on its way to a node. Only lives.become and lives.leave change it.
+// stage says how far a pod has come on its way to a node. Only lives.become and lives.leave change
+// it.
 //
 //	from                to        when                                         the promise
 //	-                   reserved  Reserve admits it                            noted for later pods

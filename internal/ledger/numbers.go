@@ -6,8 +6,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// numbers gives equal keys of one model the same number. No number is given twice, and 0 never. When the table
-// is full it is emptied, and later keys get new numbers: what was cached under an old one is merely unused.
+// numbers gives equal keys of one model the same number. No number is given twice, and 0 never.
+// When the table is full it is emptied, and later keys get new numbers: what was cached under an
+// old one is merely unused.
 type numbers struct {
 	mu    sync.Mutex
 	byKey map[numberKey]uint64

@@ -88,7 +88,8 @@ func holds(p *placement.PodAllocation) bool {
 	return false
 }
 
-// starts returns the containers, after the first, whose start frees memory of init containers before them.
+// starts returns the containers, after the first, whose start frees memory of init containers
+// before them.
 func starts(p *placement.PodAllocation) []string {
 	return startsOf(len(p.Containers), func(i int) (string, bool) {
 		c := &p.Containers[i]
@@ -104,7 +105,8 @@ func requestedStarts(r *placement.Request) []string {
 	})
 }
 
-// startsOf goes through containers; frees says that one has memory that the start of the next frees.
+// startsOf goes through containers; frees says that one has memory that the start of the next
+// frees.
 func startsOf(count int, at func(int) (name string, frees bool)) []string {
 	var names []string
 	held := false

@@ -45,7 +45,8 @@ type story struct {
 	t *testing.T
 	k *kubelet
 	n *Node
-	// pods are the requests by UID, created their seconds, and sent the promises of Bindings by turn.
+	// pods are the requests by UID, created their seconds, and sent the promises of Bindings by
+	// turn.
 	pods    map[string]*placement.Request
 	created map[string]int64
 	sent    map[int64]*Promise
