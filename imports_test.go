@@ -51,7 +51,11 @@ internal/nodestate        : topology placement api/... internal/ledger internal/
 internal/survey           : topology placement api/... internal/ledger internal/wire internal/nodestate
 internal/replay           : topology placement/... internal/cases internal/wire
 
-internal/scheduler        : topology placement internal/ledger internal/rank internal/wire internal/version api/... internal/nodestate
+internal/scheduler/wake   : placement internal/ledger
+internal/scheduler/later  :
+internal/scheduler/handover: internal/scheduler/later
+internal/scheduler        : topology placement internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/later internal/scheduler/handover api/... internal/nodestate
+internal/scheduler/command: internal/scheduler internal/version
 internal/agent            : topology placement sysfs internal/wire internal/kubeletconfig internal/kubeletstate api/...
 internal/cli              : topology/... placement sysfs api/... internal/capture internal/machineview internal/cases internal/replay internal/kubeletstate internal/ledger internal/sim internal/wire internal/version internal/nodestate internal/survey
 internal/controlplane     : deploy

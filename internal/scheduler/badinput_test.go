@@ -127,7 +127,7 @@ func TestPodsThatCannotBeUnderstood(t *testing.T) {
 		if now := count(t, podsRefused.WithLabelValues("policy")); now != before+1 {
 			t.Errorf("%.20q: the metric went from %v to %v", policy, before, now)
 		}
-		if f.waiters.len() != 0 {
+		if f.waiters.Len() != 0 {
 			t.Errorf("%.20q: it waits for nodes", policy)
 		}
 	}

@@ -163,7 +163,7 @@ func (f *fixture) place(b *testing.B, pod *corev1.Pod, infos []infoOf) *node {
 	if a := n.Node.Reserve(&c.Candidate, &d); !a.OK() {
 		return nil
 	}
-	f.waiters.done(pod.UID)
+	f.waiters.Done(uidOf(pod))
 	if _, err := n.Post(string(pod.UID), &d); err != nil {
 		b.Fatal(err)
 	}

@@ -217,7 +217,7 @@ func (c *cluster) admitOn(n *clusterNode, r *placement.Request) {
 	if _, err := own.Post(r.UID, &d); err != nil {
 		c.Fatal(err)
 	}
-	c.waiters.done(types.UID(r.UID))
+	c.waiters.Done(r.UID)
 	if v := placement.Decide(n.state, r, &d); !v.OK() {
 		c.Fatalf("%s: %+v", r.UID, v)
 	}

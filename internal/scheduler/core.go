@@ -10,13 +10,15 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
 // core is what all profiles of a scheduler share: a node has one account, whichever profile puts pods on it.
 type core struct {
 	clock   clock.WithDelayedExecution
 	nodes   *nodes
-	waiters *waiters
+	waiters *wake.Waiters
 	feed    *feed
 	// reserved numbers the calls of Reserve.
 	reserved atomic.Uint64
@@ -77,7 +79,7 @@ func sharedCore(ctx context.Context, args Args, handle fwk.Handle, clk clock.Wit
 func newCore(ctx context.Context, args Args, handle fwk.Handle, c clock.WithDelayedExecution) *core {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
 	n := &nodes{}
-	w := newWaiters(logger, handle, c)
+	w := wake.New(&wakeEdge{clock: c, activator: handle, logger: logger})
 	return &core{
 		clock: c, nodes: n, waiters: w, common: commonOf(&args),
 		feed: &feed{nodes: n, waiters: w, clock: c, settle: args.SettleAfter.Duration, stale: args.StaleAfter.Duration, logger: logger, events: handle.EventRecorder()},
@@ -112,6 +114,6 @@ func (c *core) begin(synced func() bool) {
 			c.takeover.synced = c.clock.Now()
 		}
 		c.ready.Store(true)
-		c.waiters.wakeAll()
+		c.waiters.WakeAll()
 	}
 }

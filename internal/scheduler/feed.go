@@ -19,13 +19,14 @@ import (
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
 // feed turns what the API tells into changes of the ledgers.
 type feed struct {
 	nodes   *nodes
-	waiters *waiters
+	waiters *wake.Waiters
 	clock   clock.PassiveClock
 	settle  time.Duration
 	stale   time.Duration
@@ -75,7 +76,7 @@ func (f *feed) podDeleted(obj any) {
 
 // podGone takes a deletion in. Where the watch had broken, the pod is as it was told of last: it may have been bound since.
 func (f *feed) podGone(pod *corev1.Pod) {
-	f.waiters.done(pod.UID)
+	f.waiters.Done(uidOf(pod))
 	name := pod.Spec.NodeName
 	if v, ok := f.posted.LoadAndDelete(pod.UID); ok && name == "" {
 		name = v.(*node).name
@@ -85,7 +86,7 @@ func (f *feed) podGone(pod *corev1.Pod) {
 	}
 	n := f.nodes.get(name)
 	f.account(n.name, n.Gone(uidOf(pod), f.clock.Now()))
-	f.waiters.wake(n)
+	f.waiters.NodeChanged(n)
 }
 
 // podSeen takes a pod in; initial says that it was there when the watch began.
@@ -93,7 +94,7 @@ func (f *feed) podSeen(pod *corev1.Pod, initial bool) {
 	if pod.Spec.NodeName == "" || !mightPin(pod) {
 		return
 	}
-	f.waiters.done(pod.UID)
+	f.waiters.Done(uidOf(pod))
 	f.lower(priorityOf(pod))
 	f.resolve(pod, pod.Spec.NodeName)
 	n := f.nodes.get(pod.Spec.NodeName)
@@ -116,7 +117,7 @@ func (f *feed) podSeen(pod *corev1.Pod, initial bool) {
 	changed, broken := n.See(s.Sighting)
 	f.account(n.name, broken)
 	if changed {
-		f.waiters.wake(n)
+		f.waiters.NodeChanged(n)
 	}
 }
 
@@ -138,7 +139,7 @@ func (f *feed) resolve(pod *corev1.Pod, nodeName string) {
 	}
 	if n := v.(*node); n.name != nodeName {
 		n.Dismiss(uidOf(pod))
-		f.waiters.wake(n)
+		f.waiters.NodeChanged(n)
 	}
 }
 
@@ -178,10 +179,10 @@ func (f *feed) take(n *node, r *nodestate.Reading) {
 	}
 	n.ForgetGone(f.clock.Now(), f.settle)
 	if wasRefused || r.Kind != before {
-		f.waiters.wakeFor(n)
+		f.waiters.NodeReturned(n)
 		return
 	}
-	f.waiters.wake(n)
+	f.waiters.NodeChanged(n)
 }
 
 // refuse notes why a report is not relied on, and tells if that is news.
@@ -256,9 +257,9 @@ func (f *feed) leaseSeen(lease *coordinationv1.Lease) {
 	n.hear(now)
 	switch dropped := n.ForgetGone(now, f.settle); {
 	case wasStale:
-		f.waiters.wakeFor(n)
+		f.waiters.NodeReturned(n)
 	case dropped:
-		f.waiters.wake(n)
+		f.waiters.NodeChanged(n)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -49,9 +50,10 @@ func (f *fixture) refusal(name string) string {
 type fixture struct {
 	testing.TB
 	*Plugin
-	clock  *testingclock.FakeClock
-	woken  activations
-	events *events.FakeRecorder
+	clock    *testingclock.FakeClock
+	wakeEdge *wakeEdge
+	woken    activations
+	events   *events.FakeRecorder
 	// kubelet is that of node n.
 	model *placement.Model
 	state *placement.State
@@ -67,7 +69,8 @@ func newFixture(t testing.TB) *fixture {
 	}
 	f := &fixture{TB: t, clock: testingclock.NewFakeClock(time.Unix(1000, 0)), woken: activations{}, events: events.NewFakeRecorder(100)}
 	n := &nodes{}
-	w := newWaiters(klog.Background(), f.woken, f.clock)
+	f.wakeEdge = &wakeEdge{clock: f.clock, activator: f.woken, logger: klog.Background()}
+	w := wake.New(f.wakeEdge)
 	f.Plugin = &Plugin{args: args, core: &core{clock: f.clock, nodes: n, waiters: w, feed: &feed{
 		nodes: n, waiters: w, clock: f.clock, settle: args.SettleAfter.Duration, stale: args.StaleAfter.Duration, logger: klog.Background(), events: f.events}}}
 	f.ready.Store(true)
@@ -139,7 +142,7 @@ func (f *fixture) wait(pod *corev1.Pod) *ledger.Candidate {
 		f.Fatal(err)
 	}
 	c := f.candidate(pod, &r)
-	f.waiters.add(pod, &c, f.clock.Now())
+	f.waiters.Add(waiterOf(pod), &c)
 	return &c
 }
 
@@ -166,8 +169,7 @@ func TestFeedWakesWhenAReportMakesRoom(t *testing.T) {
 	f := newFixture(t)
 	one, _ := f.fill()
 	f.want("full", pinned("x", 4), ledger.Refused)
-	f.woken = activations{}
-	f.waiters.activator = f.woken
+	clear(f.woken)
 
 	one = one.DeepCopy()
 	one.DeletionTimestamp = &metav1.Time{}
@@ -264,7 +266,7 @@ func TestWaitersAreWokenByWhomTheyBlame(t *testing.T) {
 	f.feed.topologySeen(f.topology())
 	pod := pinned("x", 4)
 	f.wait(pod)
-	f.waiters.blame(pod.UID, nil, []*node{f.nodes.get("other")})
+	f.blame(pod, nil, []*node{f.nodes.get("other")})
 	f.admit(pinned("y", 8))
 	f.feed.topologySeen(f.topology())
 	f.state.Release("uid-y")
@@ -272,19 +274,19 @@ func TestWaitersAreWokenByWhomTheyBlame(t *testing.T) {
 	if f.woken["x"] > 0 {
 		t.Error("woken by a node that somebody else keeps it from")
 	}
-	f.waiters.blame(pod.UID, nil, []*node{f.nodes.get("n")})
+	f.blame(pod, nil, []*node{f.nodes.get("n")})
 	f.feed.topologyGone("n")
 	f.feed.topologySeen(f.topology())
 	if f.woken["x"] == 0 {
 		t.Error("not woken by the node it waits for")
 	}
-	f.waiters.done(pod.UID)
-	if f.waiters.len() != 0 {
+	f.waiters.Done(uidOf(pod))
+	if f.waiters.Len() != 0 {
 		t.Error("still there")
 	}
 	before := f.woken["x"]
-	f.waiters.wakeAll()
-	f.waiters.wakeOne(pod)
+	f.waiters.WakeAll()
+	f.waiters.WakeOne(uidOf(pod))
 	if f.woken["x"] != before {
 		t.Error("woken although done")
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
@@ -43,7 +42,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 func (p *Plugin) attempt(pod *corev1.Pod, r *placement.Request, policy wire.PodPolicy) *cycle {
 	now := p.clock.Now()
 	c := &cycle{Candidate: p.candidate(pod, r), plugin: p, policy: policy, begun: since(now), nominated: pod.Status.NominatedNodeName}
-	c.patientUntil = p.waiters.add(pod, &c.Candidate, now).Add(p.args.Patience.Duration)
+	c.patientUntil = p.waiters.Add(waiterOf(pod), &c.Candidate).Add(p.args.Patience.Duration)
 	p.forgetIfGone(pod)
 	c.patient = now.Before(c.patientUntil)
 	if policy == (wire.PodPolicy{}) && c.Shape != 0 {
@@ -116,7 +115,7 @@ func (p *Plugin) consult(c *cycle, n *node) word {
 	if c.dry() {
 		a := c.ask(n)
 		if a.Outcome == ledger.Waiting {
-			p.waiters.blameToo(types.UID(c.Request.UID), n)
+			p.waiters.BlameToo(c.Request.UID, n)
 		}
 		return newWord(0, sayingOf(&a), int64(a.Wait), &a.Verdict)
 	}

@@ -59,7 +59,7 @@ func (g *gauges) CollectWithStability(out chan<- metrics.Metric) {
 	gauge(inFlightDesc, float64(c.pods.Posted), "posted")
 	gauge(inFlightDesc, float64(c.pods.Afloat), "afloat")
 	gauge(endingDesc, float64(c.pods.Ending))
-	gauge(waitingDesc, float64(p.waiters.len()))
+	gauge(waitingDesc, float64(p.waiters.Len()))
 	for _, state := range []string{nodeTrusted, nodeSilent, nodeUntrusted, nodeUnreported} {
 		gauge(nodesDesc, float64(c.nodes[state]), state)
 	}

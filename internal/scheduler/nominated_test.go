@@ -9,9 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -63,12 +65,12 @@ func TestANominationThatEndsWakes(t *testing.T) {
 		"it never fits":        {nominated, pinned("x", 9), fwk.QueueSkip},
 		"nobody was nominated": {pinned("other", 8), pinned("x", 4), fwk.QueueSkip},
 	} {
-		if got, err := f.afterPodDelete(f.waiters.logger, c.pod, c.left, nil); err != nil || got != c.want {
+		if got, err := f.afterPodDelete(klog.Background(), c.pod, c.left, nil); err != nil || got != c.want {
 			t.Errorf("%s: %v, %v, want %v", what, got, err, c.want)
 		}
 	}
 	f.fill()
-	if got, _ := f.afterPodDelete(f.waiters.logger, pinned("x", 4), nominated, nil); got != fwk.Queue {
+	if got, _ := f.afterPodDelete(klog.Background(), pinned("x", 4), nominated, nil); got != fwk.Queue {
 		t.Error("it is not told although it could evict somebody now")
 	}
 }
@@ -84,14 +86,14 @@ func TestADeletionWakesWhoMayEvict(t *testing.T) {
 	}
 	never.Spec.PreemptionPolicy = new(corev1.PreemptNever)
 	for pod, want := range map[*corev1.Pod]fwk.QueueingHint{urgent: fwk.Queue, never: fwk.QueueSkip, equal: fwk.QueueSkip, huge: fwk.QueueSkip} {
-		if got, err := f.afterPodDelete(f.waiters.logger, pod, gone, nil); err != nil || got != want {
+		if got, err := f.afterPodDelete(klog.Background(), pod, gone, nil); err != nil || got != want {
 			t.Errorf("%s: %v, %v, want %v", pod.Name, got, err, want)
 		}
 	}
 	low := on(pinned("low", 1), "n")
 	low.Spec.Priority = new(int32(-1))
 	f.feed.podSeen(low, false)
-	if got, _ := f.afterPodDelete(f.waiters.logger, equal, gone, nil); got != fwk.Queue {
+	if got, _ := f.afterPodDelete(klog.Background(), equal, gone, nil); got != fwk.Queue {
 		t.Error("somebody with a lower priority is there")
 	}
 }
@@ -158,18 +160,18 @@ func TestPatienceEvictsNobody(t *testing.T) {
 	pod := pinned("x", 4)
 	for text, want := range map[string]fwk.Code{waitCertainty: fwk.UnschedulableAndUnresolvable, "for a report": fwk.Unschedulable} {
 		f, _ := attached(t, pod)
-		f.args.Patience.Duration = 2 * reportLimit
+		f.args.Patience.Duration = 2 * wake.ReportLimit
 		said := statuses{"n": fwk.NewStatus(fwk.Pending, text).WithPlugin(Name)}
 		woken := f.wakes()
 		if _, s := f.PostFilter(t.Context(), f.try(pod), pod, said); s.Code() != fwk.UnschedulableAndUnresolvable {
 			t.Fatalf("%s: %v at first", text, s)
 		}
-		f.clock.Step(reportLimit)
-		if len(woken) != 1 {
-			t.Errorf("%s: woken %d times after %v", text, len(woken), reportLimit)
+		f.clock.Step(wake.ReportLimit)
+		if names := <-woken; fmt.Sprint(names) != "[x]" || len(woken) > 0 {
+			t.Errorf("%s: %v woken after %v, and %d times more", text, names, wake.ReportLimit, len(woken))
 		}
 		if _, s := f.PostFilter(t.Context(), f.try(pod), pod, said); s.Code() != want {
-			t.Errorf("%s: %v after %v, want %v", text, s, reportLimit, want)
+			t.Errorf("%s: %v after %v, want %v", text, s, wake.ReportLimit, want)
 		}
 	}
 }
@@ -202,7 +204,7 @@ func TestAPodThatGoesElsewhereWakes(t *testing.T) {
 	f.feed.topologySeen(f.reportOf("m"))
 	behind, pod := pinned("behind", 4), pinned("x", 8)
 	f.wait(behind)
-	f.waiters.blame(behind.UID, nil, []*node{f.nodes.get("n")})
+	f.blame(behind, nil, []*node{f.nodes.get("n")})
 	pod.Status.NominatedNodeName = "n"
 	woken := f.wakes()
 	if s := f.Reserve(t.Context(), f.try(pod), pod, "m"); !s.IsSuccess() {
@@ -223,19 +225,19 @@ func TestANewNodeThatWaitsWakes(t *testing.T) {
 		f.feed.podSeen(s, false)
 	}
 	f.wait(pod)
-	f.waiters.blame(pod.UID, nil, []*node{f.nodes.get("n")})
+	f.blame(pod, nil, []*node{f.nodes.get("n")})
 	f.feed.topologySeen(other.reportOf("m"))
 	if a := f.nodes.get("m").Ask(ledger.Question{Candidate: f.wait(pinned("y", 4))}); a.Outcome != ledger.Waiting {
 		t.Fatalf("%v, want that it waits", a)
 	}
-	if got, _ := f.afterNodeAdd(f.waiters.logger, pod, nil, nodeObject("m").object); got != fwk.Queue {
+	if got, _ := f.afterNodeAdd(klog.Background(), pod, nil, nodeObject("m").object); got != fwk.Queue {
 		t.Error("a pod that it may take is not to ask it")
 	}
 	for _, s := range strangers {
 		f.feed.podGone(s)
 	}
 	f.clock.Step(10 * time.Second)
-	f.waiters.done("uid-y")
+	f.waiters.Done("uid-y")
 	woken := f.wakes()
 	f.feed.topologySeen(other.reportOf("m"))
 	if len(woken) != 1 {
@@ -281,13 +283,13 @@ func TestADryRunThatWaitsWakes(t *testing.T) {
 	if s := f.Filter(t.Context(), state, pod, info); s.Code() != fwk.Unschedulable {
 		t.Fatalf("%v where the victim is, want that it is refused", s)
 	}
-	f.waiters.blame(pod.UID, nil, []*node{f.nodes.get("n")})
+	f.blame(pod, nil, []*node{f.nodes.get("n")})
 	f.RemovePod(t.Context(), state, pod, podInfo{pod: victim}, info)
 	if s := f.Filter(t.Context(), state, pod, info); s.Code() != fwk.Pending {
 		t.Fatalf("%v without the victim, want that it waits for the stranger", s)
 	}
 	f.woken = activations{}
-	f.waiters.activator = f.woken
+	f.wakeEdge.activator = f.woken
 	f.admit(stranger)
 	f.feed.topologySeen(f.topology())
 	if f.woken["x"] != 1 {

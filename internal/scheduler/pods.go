@@ -11,6 +11,14 @@ import (
 // uidOf returns the UID by which reports name the pod: a static pod goes by its mirror's.
 func uidOf(pod *corev1.Pod) string { return string(pod.UID) }
 
+// priorityOf returns the pod's priority; 0 where admission has set none.
+func priorityOf(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
 // asksTheSame says whether two states of a pod ask for the same: it can be resized before it is bound.
 func asksTheSame(then, now *corev1.Pod) bool {
 	before, wrong := wire.Request(then)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -44,9 +45,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 			return nil, fwk.AsStatus(err)
 		}
 	}
-	waitsFrom := p.waiters.blame(pod.UID, by[0], slices.Concat(by[1:]...))
+	waitsFrom := p.waiters.Blame(uidOf(pod), wakeNodes(by[0]), wakeNodes(by[1], by[2]))
 	p.forgetIfGone(pod)
-	if waiting := len(by[0]); waiting > 0 && (p.clock.Now().Sub(waitsFrom) < reportLimit || c.patient && fits(statuses, by[0])) {
+	if waiting := len(by[0]); waiting > 0 && (p.clock.Now().Sub(waitsFrom) < wake.ReportLimit || c.patient && fits(statuses, by[0])) {
 		p.runOutOfPatience(pod, c, waitsFrom)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 			fmt.Sprintf("Berth: %s for a report that will tell whether the pod fits; nobody is preempted before", nodesWait(waiting)))
@@ -101,18 +102,14 @@ func join(a, b string) string {
 	return a + b
 }
 
-// reportLimit is how long in a row a pod finds nodes that merely wait, before it may preempt all the same: on a large
-// cluster some node may always be waiting, if not the same.
-const reportLimit = 30 * time.Second
-
 // runOutOfPatience wakes the pod when it shall wait for certainty no longer, or for reports.
 func (p *Plugin) runOutOfPatience(pod *corev1.Pod, c *cycle, waitsFrom time.Time) {
 	now := p.clock.Now()
-	left := waitsFrom.Add(reportLimit).Sub(now)
+	left := waitsFrom.Add(wake.ReportLimit).Sub(now)
 	if patient := c.patientUntil.Sub(now); patient > 0 && (patient < left || left <= 0) {
 		left = patient
 	}
-	p.clock.AfterFunc(left, func() { p.waiters.wakeOne(pod) })
+	p.waiters.WakeOneAfter(left, uidOf(pod))
 }
 
 // forgetIfGone forgets a pod that has left the API while it was being tried: its deletion was told before it came to be
@@ -123,7 +120,7 @@ func (p *Plugin) forgetIfGone(pod *corev1.Pod) {
 	}
 	now, err := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
 	if apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || now.Spec.NodeName != "") {
-		p.waiters.done(pod.UID)
+		p.waiters.Done(uidOf(pod))
 	}
 }
 

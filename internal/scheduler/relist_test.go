@@ -42,7 +42,7 @@ func (f *fixture) postOn(n *node, pod *corev1.Pod) placement.Decision {
 		f.Fatal(err)
 	}
 	f.feed.posted.Store(pod.UID, n)
-	f.waiters.done(pod.UID)
+	f.waiters.Done(uidOf(pod))
 	return d
 }
 

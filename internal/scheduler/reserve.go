@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -32,9 +33,9 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot write the placement: "+err.Error())
 	}
 	c.number = p.reserved.Add(1)
-	p.waiters.done(pod.UID)
+	p.waiters.Done(uidOf(pod))
 	if left := pod.Status.NominatedNodeName; left != "" && left != nodeName {
-		p.waiters.wakeFor(p.nodes.get(left)) // what was kept for it there is free, and no event says so
+		p.waiters.NodeReturned(p.nodes.get(left)) // what was kept for it there is free, and no event says so
 	}
 	return nil
 }
@@ -56,14 +57,14 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 	n := p.nodes.get(nodeName)
 	n.Forget(string(pod.UID))
 	if !c.refused {
-		p.waiters.done(pod.UID)
+		p.waiters.Done(uidOf(pod))
 	}
-	p.waiters.wake(n) // before the pod waits too: it would be called to its own place
+	p.waiters.NodeChanged(n) // before the pod waits too: it would be woken for its own place
 	if !c.refused {
 		return
 	}
-	p.waiters.add(pod, &c.Candidate, p.clock.Now())
-	p.waiters.tried(pod.UID)
+	p.waiters.Add(waiterOf(pod), &c.Candidate)
+	p.waiters.Tried(uidOf(pod))
 	p.forgetIfGone(pod)
 	p.tryAgain(pod, c)
 }
@@ -72,8 +73,8 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 // change about those for it to have one of them.
 func (p *Plugin) tryAgain(pod *corev1.Pod, c *cycle) {
 	if c.again {
-		p.waiters.wakeOne(pod)
+		p.waiters.WakeOne(uidOf(pod))
 		return
 	}
-	p.clock.AfterFunc(callAgainAfter, func() { go p.waiters.wakeOne(pod) })
+	p.waiters.WakeOneAfter(wake.RoundPause, uidOf(pod))
 }

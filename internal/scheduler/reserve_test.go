@@ -12,6 +12,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/wake"
+	"github.com/berth-dev/berth/placement"
 )
 
 // TestAPodThatSomethingElseFailsKeepsItsBackOff: a webhook that is down would be asked as fast as pods can be placed. The
@@ -26,8 +28,7 @@ func TestAPodThatSomethingElseFailsKeepsItsBackOff(t *testing.T) {
 	f.admit(one)
 	f.feed.topologySeen(f.topology())
 	f.feed.podSeen(one, false)
-	woken := make(calls, 10)
-	f.waiters.activator = woken
+	woken := f.wakes()
 	state := f.reserve(pod)
 	other.CreationTimestamp.Time = other.CreationTimestamp.AddDate(0, 0, 1) // nobody asks whether it comes first
 	f.want("the node is full", other, ledger.Refused)
@@ -38,12 +39,12 @@ func TestAPodThatSomethingElseFailsKeepsItsBackOff(t *testing.T) {
 	if names := <-woken; fmt.Sprint(names) != "[other]" {
 		t.Errorf("%v woken, want the one that waits for the place", names)
 	}
-	f.waiters.done(other.UID)
+	f.waiters.Done(uidOf(other))
 	f.feed.topologySeen(f.topology())
 	if len(woken) > 0 {
 		t.Errorf("%v woken", <-woken)
 	}
-	if f.clock.HasWaiters() || f.waiters.len() > 0 {
+	if f.clock.HasWaiters() || f.waiters.Len() > 0 {
 		t.Error("it is to be woken before its back-off is over")
 	}
 }
@@ -62,8 +63,7 @@ func TestAPodThatReserveCannotWrite(t *testing.T) {
 	wordy.Annotations = map[string]string{"example.com/notes": strings.Repeat("x", 256<<10-100)}
 	for want, pod := range map[string]*corev1.Pod{"256": many, "262144": wordy} {
 		f, _ := attached(t, pod)
-		woken := make(calls, 10)
-		f.waiters.activator = woken
+		woken := f.wakes()
 		state := newCycleData()
 		if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {
 			t.Fatal(s)
@@ -76,8 +76,68 @@ func TestAPodThatReserveCannotWrite(t *testing.T) {
 		if c := f.nodes.get("n").View().Census(); c.Reserved > 0 {
 			t.Errorf("%s: %+v", pod.Name, c)
 		}
-		if len(woken) > 0 || f.clock.HasWaiters() || f.waiters.len() > 0 {
+		if len(woken) > 0 || f.clock.HasWaiters() || f.waiters.Len() > 0 {
 			t.Errorf("%s is tried again", pod.Name)
 		}
+	}
+}
+
+// TestAPodThatBindRefusesWaits: it has a back-off, and a report need not wait for it.
+func TestAPodThatBindRefusesWaits(t *testing.T) {
+	f := newFixture(t)
+	f.feed.topologySeen(f.topology())
+	woken := f.wakes()
+	p := pinned("x", 4)
+	state := newCycleData()
+	c := f.wait(p)
+	state.Write(cycleKey, &cycle{Candidate: *c})
+	if s := f.Plugin.Reserve(t.Context(), state, p, "n"); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	if f.waiters.Len() != 0 {
+		t.Fatal("it waits although it has a node")
+	}
+	cycleOf(state).refuse(nil)
+	f.Unreserve(t.Context(), state, p, "n")
+	if len(woken) > 0 {
+		t.Fatalf("%v woken at once: it is its own place that is free", <-woken)
+	}
+	f.clock.Step(wake.RoundPause)
+	if names := <-woken; fmt.Sprint(names) != "[x]" {
+		t.Errorf("%v woken", names)
+	}
+	if c := f.nodes.get("n").View().Census(); f.waiters.Len() != 1 || c.Reserved != 0 {
+		t.Errorf("%d pods wait, %+v", f.waiters.Len(), c)
+	}
+}
+
+// TestAPodThatReserveRefusesIsTriedAgain: Filter found nodes that take it, and no change of those is to come.
+func TestAPodThatReserveRefusesIsTriedAgain(t *testing.T) {
+	f := newFixture(t)
+	f.feed.topologySeen(f.topology())
+	woken := f.wakes()
+	n := f.nodes.get("n")
+	for i, full := 0, false; !full; i++ { // others are faster
+		other := pinned(fmt.Sprintf("fast%d", i), 4)
+		a := n.Reserve(f.wait(other), new(placement.Decision))
+		f.waiters.Done(uidOf(other))
+		full = !a.OK()
+	}
+	p := pinned("x", 4)
+	state := newCycleData()
+	state.Write(cycleKey, &cycle{Candidate: *f.wait(p)})
+	if s := f.Plugin.Reserve(t.Context(), state, p, "n"); s.IsSuccess() {
+		t.Fatal("a full node takes it")
+	}
+	f.Unreserve(t.Context(), state, p, "n")
+	if len(woken) > 0 {
+		t.Fatalf("%v woken at once, and at once again", <-woken)
+	}
+	f.clock.Step(wake.RoundPause)
+	if names := <-woken; fmt.Sprint(names) != "[x]" {
+		t.Errorf("%v woken", names)
+	}
+	if f.waiters.Done(uidOf(p)); f.clock.HasWaiters() {
+		t.Error("it goes on for ever")
 	}
 }

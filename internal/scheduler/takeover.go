@@ -90,7 +90,7 @@ func (t *takeover) run(ctx context.Context) {
 	t.trail.over()
 	t.over.Store(true)
 	t.under.Store(false)
-	t.waiters.wakeAll()
+	t.waiters.WakeAll()
 }
 
 // claim claims the trail, trying again while the API server does not answer.

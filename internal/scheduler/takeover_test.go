@@ -156,8 +156,7 @@ func TestTakeover(t *testing.T) {
 	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, &corev1.PodList{Items: []corev1.Pod{*unbound("a", "mine"), *unbound("b", "mine"), *foreign, *gated}}, nil
 	})
-	woken := make(calls, 10)
-	f.waiters.activator = woken
+	woken := f.wakes()
 	f.wait(unbound("a", "mine"))
 	f.core.takeover.synced = f.clock.Now().Add(-time.Minute)
 	if why := f.notYet(t.Context()); why != waitTakeover {

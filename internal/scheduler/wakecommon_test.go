@@ -20,8 +20,7 @@ func TestAPodRefusedByTheWordOfAnotherNodeIsWoken(t *testing.T) {
 		f.feed.topologySeen(f.reportOf(name))
 		f.feed.podSeen(on(seven.DeepCopy(), name), false)
 	}
-	woken := make(calls, 10)
-	f.waiters.activator = woken
+	woken := f.wakes()
 	n, m := f.nodes.get("n"), f.nodes.get("m")
 	eight := func(name string, created int64) *corev1.Pod {
 		p := pinned(name, 8)
@@ -41,18 +40,18 @@ func TestAPodRefusedByTheWordOfAnotherNodeIsWoken(t *testing.T) {
 		t.Fatalf("empty sockets: %x", got)
 	}
 	m.Node.Reserve(f.wait(first), new(placement.Decision))
-	f.waiters.done(first.UID)
+	f.waiters.Done(uidOf(first))
 	n.Ask(ledger.Question{Candidate: f.wait(second)})
 	n.Node.Reserve(f.wait(second), new(placement.Decision))
-	f.waiters.done(second.UID)
+	f.waiters.Done(uidOf(second))
 	third := eight("third", 700)
 	if got := filter(third); got[0].admits() || got[1].admits() {
 		t.Fatalf("full nodes: %x", got)
 	}
-	f.waiters.blame(third.UID, nil, []*node{n, m})
+	f.blame(third, nil, []*node{n, m})
 	n.Forget(uidOf(second))
-	f.waiters.wake(n)
-	f.waiters.wakeOne(third) // comes after
+	f.waiters.NodeChanged(n)
+	f.waiters.WakeOne(uidOf(third)) // comes after
 	if <-woken; len(woken) != 1 {
 		t.Error("nobody was woken although n has room")
 	}

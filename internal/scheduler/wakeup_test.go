@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
@@ -13,11 +14,27 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
+// calls hands on the names of the pods that are activated together.
+type calls chan []string
+
+func (c calls) Activate(_ klog.Logger, pods map[string]*corev1.Pod) {
+	var names []string
+	for _, p := range pods {
+		names = append(names, p.Name)
+	}
+	c <- names
+}
+
 // wakes has activations be counted from now on.
 func (f *fixture) wakes() calls {
 	woken := make(calls, 100)
-	f.waiters.activator = woken
+	f.wakeEdge.activator = woken
 	return woken
+}
+
+// blame says that an attempt has failed: nodes wait for a report, others refuse.
+func (f *fixture) blame(pod *corev1.Pod, waiting, refusing []*node) {
+	f.waiters.Blame(uidOf(pod), wakeNodes(waiting), wakeNodes(refusing))
 }
 
 // TestNewNodeWakes a pod that was kept from every node there was: it cannot have asked this one.
@@ -26,7 +43,7 @@ func TestNewNodeWakes(t *testing.T) {
 	f.fill()
 	pod := pinned("x", 4)
 	f.wait(pod)
-	f.waiters.blame(pod.UID, nil, []*node{f.nodes.get("n")})
+	f.blame(pod, nil, []*node{f.nodes.get("n")})
 	woken := f.wakes()
 	f.feed.topologySeen(newFixture(t).reportOf("m"))
 	if len(woken) != 1 {
@@ -45,7 +62,7 @@ func TestNodeThatComesBackWakesForPreemption(t *testing.T) {
 	}
 	pod := pinned("urgent", 4)
 	f.wait(pod)
-	f.waiters.blame(pod.UID, nil, []*node{n})
+	f.blame(pod, nil, []*node{n})
 	woken := f.wakes()
 	f.feed.leaseSeen(vouched(""))
 	if len(woken) != 1 {
@@ -62,7 +79,7 @@ func TestPolicyOfAKubeletChanges(t *testing.T) {
 	pod := pinned("x", 4)
 	pod.Annotations = map[string]string{wire.PolicyAnnotation: "single-numa-node"}
 	c := f.wait(pod)
-	f.waiters.blame(pod.UID, nil, []*node{n})
+	f.blame(pod, nil, []*node{n})
 	n.Shift(c)
 	woken := f.wakes()
 	f.feed.topologySeen(f.topology())
@@ -90,30 +107,10 @@ func TestPodThatAsksForSomethingElse(t *testing.T) {
 		now  *corev1.Pod
 		want fwk.QueueingHint
 	}{"resized": {smaller, fwk.Queue}, "annotated": {mended, fwk.Queue}, "labelled": {labelled, fwk.QueueSkip}, "another": {other, fwk.QueueSkip}} {
-		got, err := f.afterPodUpdate(f.waiters.logger, pod, pod, c.now)
+		got, err := f.afterPodUpdate(klog.Background(), pod, pod, c.now)
 		if err != nil || got != c.want {
 			t.Errorf("%s: %v, %v, want %v", name, got, err, c.want)
 		}
-	}
-}
-
-// TestPatienceWithReportsBeginsAnew once it has run out and the pod may have preempted: of its victims reports are still to come.
-func TestPatienceWithReportsBeginsAnew(t *testing.T) {
-	f := newFixture(t)
-	n := f.nodes.get("n")
-	pod := pinned("x", 4)
-	f.wait(pod)
-	waited := func() time.Duration { return f.clock.Now().Sub(f.waiters.blame(pod.UID, []*node{n}, nil)) }
-	if w := waited(); w != 0 {
-		t.Errorf("waited %v at first", w)
-	}
-	f.clock.Step(reportLimit)
-	if w := waited(); w != reportLimit {
-		t.Errorf("waited %v, want %v", w, reportLimit)
-	}
-	f.clock.Step(time.Second)
-	if w := waited(); w != time.Second {
-		t.Errorf("waited %v after it could preempt, want a second", w)
 	}
 }
 
@@ -133,9 +130,9 @@ func TestAHeartbeatThatDropsAPodWakesWhomItHelps(t *testing.T) {
 	n := f.nodes.get("n")
 	small, large := pinned("small", 6), pinned("large", 7)
 	f.want("it may be there or not", small, ledger.Waiting)
-	f.waiters.blame(small.UID, []*node{n}, nil)
+	f.blame(small, []*node{n}, nil)
 	f.want("it does not matter", large, ledger.Refused)
-	f.waiters.blame(large.UID, nil, []*node{n})
+	f.blame(large, nil, []*node{n})
 	f.clock.Step(f.args.SettleAfter.Duration)
 	f.feed.leaseSeen(vouched(""))
 	if f.woken["small"] != 1 || f.woken["large"] != 0 {

@@ -1,0 +1,20 @@
+// Package wake says which pods that want a node are tried again, and when. It speaks of ids, so that it serves a
+// scheduler and a simulator alike. testdata/*.txt tells its rules as stories.
+//
+// A pod is among the Waiters from the begin of its first attempt until it has a node. When a node changes, each class
+// of pods is put to it once, and the pods of the class for which the change can make a difference are woken:
+//
+//	what happened           the node now                     who is woken
+//	NodeChanged             takes the class, and did not     as many as it has room for, if they blame the node
+//	                        is certain of the CPUs, was not  as many as it has room for, if they blame the node
+//	                        refuses, and had waited          all that blame the node: preemption may help them now
+//	                        refuses, as it did               those that it had kept waiting
+//	                        waits, or takes it as before     nobody
+//	NodeReturned            takes the class                  as many as it has room for, whomever they blame
+//	                        waits for a report               those on trial; the others wait for the node from now on
+//	                        refuses, evictions would help    all, whomever they blame
+//	                        refuses for good                 nobody
+//	WakeAll, WakeOne                                         all; the one
+//
+// Where a node has room for fewer than want it, the others follow in rounds for as long as there is room.
+package wake

@@ -1,0 +1,182 @@
+package wake
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// settle is how long after a pod has left the API a report that does not list it is believed.
+const settle = 5 * time.Second
+
+// playedEdge is an Edge whose clock the test turns. It calls in the test's goroutine, in order.
+type playedEdge struct {
+	now   time.Time
+	timed []timedCall
+	woken []Pod
+}
+
+type timedCall struct {
+	at time.Time
+	do func()
+}
+
+func (e *playedEdge) Now() time.Time { return e.now }
+
+func (e *playedEdge) After(d time.Duration, do func()) {
+	e.timed = append(e.timed, timedCall{e.now.Add(d), do})
+}
+
+func (e *playedEdge) Activate(pods []Pod) { e.woken = append(e.woken, pods...) }
+
+// step turns the clock, and calls what is due.
+func (e *playedEdge) step(d time.Duration) {
+	e.now = e.now.Add(d)
+	due := func(c timedCall) bool { return !c.at.After(e.now) }
+	for {
+		i := slices.IndexFunc(e.timed, due)
+		if i < 0 {
+			return
+		}
+		next := e.timed[i]
+		e.timed = slices.Delete(e.timed, i, i+1)
+		next.do()
+	}
+}
+
+// take returns the names of those woken since it was last called.
+func (e *playedEdge) take() (names []string) {
+	for _, p := range e.woken {
+		names = append(names, p.Name)
+	}
+	e.woken = nil
+	return names
+}
+
+// cluster is nodes with their kubelets, and pods that want them.
+type cluster struct {
+	testing.TB
+	edge    *playedEdge
+	waiters *Waiters
+	ledger  ledger.Ledger
+	kubelet map[*ledger.Node]*kubelet
+	nodes   map[string]*ledger.Node
+	pods    map[string]*pod
+}
+
+// kubelet is a node as it is, not as the scheduler sees it.
+type kubelet struct {
+	model *placement.Model
+	state *placement.State
+	seq   int64
+}
+
+// pod is one that wants a node, has one, or had one.
+type pod struct {
+	Pod
+	ledger.Candidate
+}
+
+func newCluster(t testing.TB) *cluster {
+	c := &cluster{TB: t, edge: &playedEdge{now: time.Unix(1000, 0)}, kubelet: map[*ledger.Node]*kubelet{},
+		nodes: map[string]*ledger.Node{}, pods: map[string]*pod{}}
+	c.waiters = New(c.edge)
+	return c
+}
+
+// twoSockets has two NUMA nodes of 8 CPUs. The first is reserved.
+const twoSockets = "package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21"
+
+// addNode makes a node whose kubelet keeps a pod on one NUMA node.
+func (c *cluster) addNode(name, machine string) *ledger.Node {
+	c.Helper()
+	m, err := topology.Parse(machine)
+	if err != nil {
+		c.Fatal(err)
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		c.Fatal(err)
+	}
+	model, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"})
+	if err != nil {
+		c.Fatal(err)
+	}
+	n := c.ledger.Open(new(ledger.ChangeCounter))
+	c.nodes[name], c.kubelet[n] = n, &kubelet{model: model, state: model.NewState()}
+	return n
+}
+
+// addPod makes a pod that asks for so many CPUs, created at that second.
+func (c *cluster) addPod(name string, cpus, created int64) *pod {
+	r := &placement.Request{UID: name, Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: 1000 * cpus}}}
+	p := &pod{Pod: Pod{UID: name, Namespace: "default", Name: name}, Candidate: ledger.Candidate{Request: r, Shape: c.ledger.Shape(r), Created: created}}
+	c.pods[name] = p
+	return p
+}
+
+// start has the node's kubelet admit the pod; the API shows it there.
+func (c *cluster) start(n *ledger.Node, p *pod) {
+	c.Helper()
+	k := c.kubelet[n]
+	var d placement.Decision
+	if v := placement.Decide(k.state, p.Request, &d); !v.OK() {
+		c.Fatalf("%s: %+v", p.Name, v)
+	}
+	k.state.Commit(p.Request, &d)
+	c.bind(n, p)
+}
+
+// bind has the API show the pod on the node; its kubelet has not heard of it.
+func (c *cluster) bind(n *ledger.Node, p *pod) {
+	c.waiters.Done(p.UID)
+	n.See(ledger.Sighting{UID: p.UID, Request: p.Request, Created: p.Created})
+}
+
+// end has the pod end on the node, and leave the API.
+func (c *cluster) end(n *ledger.Node, p *pod) {
+	n.Gone(p.UID, c.edge.now)
+	c.kubelet[n].state.Release(p.UID)
+	c.waiters.NodeChanged(n)
+}
+
+// accept has the ledger take the node's report in.
+func (c *cluster) accept(n *ledger.Node) {
+	c.Helper()
+	k := c.kubelet[n]
+	k.seq++
+	snapshot := k.state.Snapshot()
+	r, err := ledger.NewReport(k.seq, k.model, &snapshot, nil)
+	if err != nil {
+		c.Fatal(err)
+	}
+	n.Accept(r)
+	n.ForgetGone(c.edge.now, settle)
+}
+
+// report has a node that is relied on report.
+func (c *cluster) report(n *ledger.Node) {
+	c.Helper()
+	c.accept(n)
+	c.waiters.NodeChanged(n)
+}
+
+// fill gives all of the node to two pods.
+func (c *cluster) fill(n *ledger.Node) (one, two *pod) {
+	c.Helper()
+	one, two = c.addPod("one", 7, 500), c.addPod("two", 8, 500)
+	c.start(n, one)
+	c.start(n, two)
+	c.accept(n)
+	return one, two
+}
+
+// fail is an attempt to place the pod that the node, which refuses, is to blame for.
+func (c *cluster) fail(n *ledger.Node, p *pod) {
+	c.waiters.Add(p.Pod, &p.Candidate)
+	c.waiters.Blame(p.UID, nil, []Node{n})
+}

@@ -1,0 +1,228 @@
+package wake
+
+import (
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/internal/ledger"
+)
+
+// Node is what waking asks of a node; *ledger.Node is one. Nodes are told apart by identity.
+type Node interface {
+	// Shift answers for the pod, and says what the answer was before the last change.
+	Shift(c *ledger.Candidate) (before, now ledger.Answer)
+	// Ask answers for the pod.
+	Ask(q ledger.Question) ledger.Answer
+	// View counts how many such pods the node would take.
+	View() ledger.View
+}
+
+// Pod names a pod that wants a node.
+type Pod struct {
+	UID, Namespace, Name string
+	// Priority decides who is woken first where not all are.
+	Priority int32
+}
+
+// Edge is what Waiters need of the world around them.
+type Edge interface {
+	Now() time.Time
+	// After calls do when d has passed, holding no lock.
+	After(d time.Duration, do func())
+	// Activate has the pods be tried at once. It is called without a lock.
+	Activate(pods []Pod)
+}
+
+// ReportLimit is how long in a row a pod may find nodes that merely wait for a report. After that it may preempt: on a
+// large cluster some node may always be waiting, if not the same.
+const ReportLimit = 30 * time.Second
+
+// maxBlamed bounds how many nodes are remembered for one pod. A pod that blames more blames any.
+const maxBlamed = 128
+
+// Waiters are the pods that want a node and have none. They are held by class, so that a change of a node costs one
+// question per class and not per pod. A pod is in from the begin of its attempt until it has a node: a change in the
+// middle of the attempt reaches it too. Waiters are safe for concurrent use.
+type Waiters struct {
+	edge Edge
+
+	mu      sync.RWMutex
+	byClass map[class]*members
+	classOf map[string]class // by UID
+}
+
+// class is what pods have in common that get the same answers.
+type class struct {
+	shape   ledger.Shape
+	created int64
+}
+
+// members are the pods of one class.
+type members struct {
+	// candidate is that of one of the pods. A node that holds that pod in flight takes the candidate for the pod itself.
+	candidate *ledger.Candidate
+	pods      map[string]*waiter // by UID
+}
+
+// waiter is a pod that wants a node.
+type waiter struct {
+	pod       Pod
+	candidate ledger.Candidate
+	since     time.Time
+	// blamed are the nodes that kept the pod off; true marks those that merely waited. nil: any node may have.
+	blamed map[Node]bool
+	// waitsFrom is since when every attempt has found some node that waits; zero: the last attempt found none.
+	waitsFrom time.Time
+	// trying: no end of its attempt is known.
+	trying bool
+	// woken: it was activated and has not been tried since.
+	woken bool
+}
+
+// blames says whether the node can be what keeps the pod off; nil stands for any node.
+func (w *waiter) blames(n Node) bool {
+	if n == nil || w.blamed == nil {
+		return true
+	}
+	_, ok := w.blamed[n]
+	return ok
+}
+
+// New returns Waiters without pods.
+func New(edge Edge) *Waiters {
+	return &Waiters{edge: edge, byClass: map[class]*members{}, classOf: map[string]class{}}
+}
+
+// Add notes that an attempt to place a pod begins, and returns since when the pod has wanted a node.
+func (w *Waiters) Add(pod Pod, c *ledger.Candidate) time.Time {
+	now := w.edge.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := class{c.Shape, c.Created}
+	if old, ok := w.classOf[pod.UID]; ok {
+		if known := w.byClass[old].pods[pod.UID]; old == key {
+			known.blamed, known.trying, known.woken = nil, true, false
+			return known.since
+		}
+		w.remove(pod.UID)
+	}
+	m := w.byClass[key]
+	if m == nil {
+		m = &members{pods: map[string]*waiter{}}
+		w.byClass[key] = m
+	}
+	p := &waiter{pod: pod, candidate: *c, since: now, trying: true}
+	m.pods[pod.UID] = p
+	if m.candidate == nil {
+		m.candidate = &p.candidate
+	}
+	w.classOf[pod.UID] = key
+	return now
+}
+
+// Blame notes that an attempt has failed, and which nodes kept the pod off: those that wait for a report, and those that
+// refuse. Changes of other nodes do not concern the pod. It returns since when every attempt has found some node that
+// waits.
+func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
+	now := w.edge.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.find(uid)
+	if p == nil {
+		return now
+	}
+	p.trying = false
+	if len(waiting) == 0 {
+		p.waitsFrom = time.Time{}
+	} else if p.waitsFrom.IsZero() {
+		p.waitsFrom = now
+	}
+	since := p.waitsFrom
+	if len(waiting) > 0 && now.Sub(since) >= ReportLimit {
+		p.waitsFrom = now // it may preempt, this once: victims have left the API long before a report says so
+	}
+	if len(waiting)+len(refusing) > maxBlamed {
+		return since
+	}
+	p.blamed = make(map[Node]bool, len(waiting)+len(refusing))
+	for _, n := range refusing {
+		p.blamed[n] = false
+	}
+	for _, n := range waiting {
+		p.blamed[n] = true
+	}
+	return since
+}
+
+// BlameToo notes that a node which refuses the pod merely waits when it is asked what evictions would
+// do. It wakes the pod once it has made up its mind.
+func (w *Waiters) BlameToo(uid string, n Node) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p := w.find(uid); p != nil && p.blamed != nil {
+		p.blamed[n] = true
+	}
+}
+
+// Tried notes that an attempt has ended, and that any node may help the pod.
+func (w *Waiters) Tried(uid string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p := w.find(uid); p != nil {
+		p.trying = false
+	}
+}
+
+// Done forgets a pod that has a node, or is gone.
+func (w *Waiters) Done(uid string) {
+	if !w.has(uid) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.remove(uid)
+}
+
+func (w *Waiters) has(uid string) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	_, ok := w.classOf[uid]
+	return ok
+}
+
+// find returns the pod; nil where it wants no node. The caller holds the lock.
+func (w *Waiters) find(uid string) *waiter {
+	key, ok := w.classOf[uid]
+	if !ok {
+		return nil
+	}
+	return w.byClass[key].pods[uid]
+}
+
+func (w *Waiters) remove(uid string) {
+	key, ok := w.classOf[uid]
+	if !ok {
+		return
+	}
+	delete(w.classOf, uid)
+	m := w.byClass[key]
+	left := m.pods[uid]
+	delete(m.pods, uid)
+	if len(m.pods) == 0 {
+		delete(w.byClass, key)
+	}
+	if m.candidate != &left.candidate {
+		return
+	}
+	for _, p := range m.pods {
+		m.candidate = &p.candidate
+		return
+	}
+}
+
+// Len returns how many pods want a node.
+func (w *Waiters) Len() int {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return len(w.classOf)
+}

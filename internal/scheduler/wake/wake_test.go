@@ -1,0 +1,196 @@
+package wake
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
+)
+
+// crowd is a node on which one pod has ended, and count pods alike that want its place.
+func crowd(t *testing.T, count int) (*cluster, *ledger.Node) {
+	c := newCluster(t)
+	n := c.addNode("n", twoSockets)
+	_, two := c.fill(n)
+	for i := range count {
+		p := c.addPod(fmt.Sprintf("p%03d", i), 4, 500)
+		if a := n.Ask(ledger.Question{Candidate: &p.Candidate}); a.Outcome != ledger.Refused {
+			t.Fatalf("a full node says %v", a.Outcome)
+		}
+		c.fail(n, p)
+	}
+	c.end(n, two)
+	c.report(n)
+	return c, n
+}
+
+func TestAReportWakesAsManyAsThereIsRoomFor(t *testing.T) {
+	c, n := crowd(t, 500)
+	first := c.edge.take() // 8 CPUs are free
+	if len(first) != 2 {
+		t.Fatalf("%d pods woken, want 2", len(first))
+	}
+	p := c.pods[first[0]]
+	c.waiters.Add(p.Pod, &p.Candidate)
+	if a := n.Reserve(&p.Candidate, new(placement.Decision)); !a.OK() {
+		t.Fatalf("%s: %v", p.Name, a)
+	}
+	c.waiters.Done(p.UID)
+	// The others were created in the same second: until the first is reported nobody knows in which order they would come.
+	c.edge.step(RoundPause)
+	if next := c.edge.take(); len(next) > 0 {
+		t.Errorf("%v woken although the room is taken", next)
+	}
+}
+
+func TestNoWakeUpIsLost(t *testing.T) {
+	const count = 31
+	c, n := crowd(t, count)
+	seen := map[string]int{}
+	for len(seen) < count {
+		names := c.edge.take()
+		for _, name := range names {
+			seen[name]++
+			c.fail(n, c.pods[name]) // something else keeps it from the node
+		}
+		if len(names) > 2 {
+			t.Fatalf("%d pods woken at once, want 2", len(names))
+		}
+		if len(c.edge.timed) == 0 && len(seen) < count {
+			t.Fatalf("%d of %d pods woken, and nothing is to come", len(seen), count)
+		}
+		c.edge.step(RoundPause)
+	}
+	for name, n := range seen {
+		if n != 1 {
+			t.Errorf("%s was woken %d times for one change", name, n)
+		}
+	}
+	if len(c.edge.timed) > 0 {
+		t.Error("it goes on although all have been woken")
+	}
+}
+
+func TestUrgentPodsAreWokenFirst(t *testing.T) {
+	c, n := crowd(t, 20)
+	c.edge.take()
+	urgent := c.addPod("urgent", 4, 500)
+	urgent.Priority = 7
+	c.fail(n, urgent)
+	c.edge.step(RoundPause)
+	if next := c.edge.take(); len(next) != 2 || !slices.Contains(next, "urgent") {
+		t.Errorf("%v woken, want the urgent one among them", next)
+	}
+}
+
+func TestNobodyIsKeptFromPreemptingForEver(t *testing.T) {
+	c := newCluster(t)
+	n, m := c.addNode("n", twoSockets), c.addNode("m", twoSockets)
+	p := c.addPod("x", 4, 500)
+	begun := c.waiters.Add(p.Pod, &p.Candidate)
+	for range 3 { // another node each time
+		if since := c.waiters.Blame(p.UID, []Node{n}, []Node{m}); !since.Equal(begun) {
+			t.Fatalf("waits since %v, want %v", since, begun)
+		}
+		n, m = m, n
+		c.edge.step(ReportLimit / 3)
+		c.waiters.Add(p.Pod, &p.Candidate)
+	}
+	if since := c.waiters.Blame(p.UID, []Node{n}, nil); c.edge.now.Sub(since) < ReportLimit {
+		t.Errorf("%v of waiting forgotten", c.edge.now.Sub(begun))
+	}
+	c.waiters.Blame(p.UID, nil, []Node{n})
+	if since := c.waiters.Blame(p.UID, []Node{n}, nil); !since.Equal(c.edge.now) {
+		t.Errorf("waits since %v although nothing did in between", since)
+	}
+}
+
+// TestPatienceWithReportsBeginsAnew once it has run out and the pod may have preempted: reports of its victims are still to
+// come.
+func TestPatienceWithReportsBeginsAnew(t *testing.T) {
+	c := newCluster(t)
+	n, p := c.addNode("n", twoSockets), c.addPod("x", 4, 500)
+	c.waiters.Add(p.Pod, &p.Candidate)
+	for _, step := range []struct{ pass, want time.Duration }{{0, 0}, {ReportLimit, ReportLimit}, {time.Second, time.Second}} {
+		c.edge.step(step.pass)
+		if waited := c.edge.now.Sub(c.waiters.Blame(p.UID, []Node{n}, nil)); waited != step.want {
+			t.Errorf("waited %v, want %v", waited, step.want)
+		}
+	}
+}
+
+// TestAWakeUpThatComesLate: between a change and the word of it others may ask the node, and take some of the room.
+func TestAWakeUpThatComesLate(t *testing.T) {
+	c := newCluster(t)
+	n := c.addNode("n", twoSockets)
+	_, two := c.fill(n)
+	pod, fast := c.addPod("x", 4, 501), c.addPod("fast", 4, 500)
+	c.fail(n, pod)
+	c.end(n, two)
+	c.accept(n)
+	n.Ask(ledger.Question{Candidate: &fast.Candidate})
+	if a := n.Reserve(&fast.Candidate, new(placement.Decision)); !a.OK() {
+		t.Fatal(a)
+	}
+	c.edge.take()
+	c.waiters.NodeChanged(n)
+	if woken := c.edge.take(); len(woken) != 1 {
+		t.Errorf("%v woken although n has room", woken)
+	}
+}
+
+// TestManyThatAreBlamed: the pod cannot say which nodes kept it off, so any may help it.
+func TestManyThatAreBlamed(t *testing.T) {
+	c := newCluster(t)
+	n := c.addNode("n", twoSockets)
+	c.accept(n)
+	p := c.addPod("x", 4, 500)
+	for _, count := range []int{maxBlamed, maxBlamed + 1} {
+		others := make([]Node, count)
+		for i := range others {
+			others[i] = c.ledger.Open(new(ledger.ChangeCounter))
+		}
+		c.waiters.Add(p.Pod, &p.Candidate)
+		c.waiters.Blame(p.UID, nil, others)
+		c.edge.take()
+		c.waiters.wake(n, n, func(*ledger.Candidate) reach { return wakeAll })
+		if woken := c.edge.take(); len(woken) != count-maxBlamed {
+			t.Errorf("%v woken by a node that is not among the %d blamed", woken, count)
+		}
+	}
+}
+
+// TestWhoIsDone is woken by nothing.
+func TestWhoIsDone(t *testing.T) {
+	c := newCluster(t)
+	p, q := c.addPod("x", 4, 500), c.addPod("y", 4, 500)
+	c.waiters.Add(p.Pod, &p.Candidate)
+	c.waiters.Add(q.Pod, &q.Candidate)
+	c.waiters.Done(p.UID)
+	c.waiters.Done(p.UID)
+	c.waiters.WakeAll()
+	c.waiters.WakeOne(p.UID)
+	if woken := c.edge.take(); !slices.Equal(woken, []string{"y"}) || c.waiters.Len() != 1 {
+		t.Errorf("%v woken, %d left; want y", woken, c.waiters.Len())
+	}
+	if c.waiters.byClass[class{q.Shape, q.Created}].candidate.Request != q.Request {
+		t.Error("the class still asks with the pod that is done")
+	}
+}
+
+// TestAPodThatWaitedIsWokenToPreempt: the node's answers before the change are forgotten, what the pod was told is not.
+func TestAPodThatWaitedIsWokenToPreempt(t *testing.T) {
+	c := newCluster(t)
+	n := c.addNode("n", twoSockets)
+	c.fill(n)
+	p := c.addPod("x", 4, 500)
+	c.waiters.Add(p.Pod, &p.Candidate)
+	c.waiters.Blame(p.UID, []Node{n}, nil)
+	c.report(n)
+	if woken := c.edge.take(); !slices.Equal(woken, []string{"x"}) {
+		t.Errorf("%v woken when the node it waited for refused it", woken)
+	}
+}

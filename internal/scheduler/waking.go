@@ -1,0 +1,60 @@
+package scheduler
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/scheduler/wake"
+)
+
+// wakeEdge joins package wake to the framework's queue.
+type wakeEdge struct {
+	clock     clock.WithDelayedExecution
+	activator fwk.PodActivator
+	logger    klog.Logger
+}
+
+var _ wake.Edge = (*wakeEdge)(nil)
+
+// Now implements wake.Edge.
+func (e *wakeEdge) Now() time.Time { return e.clock.Now() }
+
+// After implements wake.Edge.
+func (e *wakeEdge) After(d time.Duration, do func()) { after(e.clock, d, do) }
+
+// Activate implements wake.Edge. The queue finds a pod by namespace, name and UID.
+func (e *wakeEdge) Activate(pods []wake.Pod) {
+	found := make(map[string]*corev1.Pod, len(pods))
+	for _, p := range pods {
+		found[p.Namespace+"/"+p.Name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.UID)}}
+	}
+	e.activator.Activate(e.logger, found)
+}
+
+// after calls do when d has passed, in a goroutine of its own. A clock of a test calls while it holds its lock, and do
+// may ask for the time.
+func after(c clock.WithDelayedExecution, d time.Duration, do func()) {
+	c.AfterFunc(d, func() { go do() })
+}
+
+// waiterOf names a pod to package wake.
+func waiterOf(pod *corev1.Pod) wake.Pod {
+	return wake.Pod{UID: uidOf(pod), Namespace: pod.Namespace, Name: pod.Name, Priority: priorityOf(pod)}
+}
+
+// wakeNodes names nodes to package wake.
+func wakeNodes(lists ...[]*node) []wake.Node {
+	var out []wake.Node
+	for _, list := range lists {
+		for _, n := range list {
+			out = append(out, n)
+		}
+	}
+	return out
+}
