@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/internal/scheduler/command"
 )
 
 // The verbs with which a program that uses this package starts itself for its child processes; see
@@ -53,7 +54,7 @@ func runKubeScheduler(args []string, stdin io.Reader, _ io.Writer) int {
 }
 
 func runBerthScheduler(args []string, stdin io.Reader, _ io.Writer) int {
-	return RunScheduler(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, scheduler.New), app.WithPlugin(scheduler.TiersName, scheduler.NewTiers)), args, stdin)
+	return RunScheduler(command.New(scheduler.New), args, stdin)
 }
 
 // RunScheduler runs a kube-scheduler's command until the parent goes away, and returns the exit

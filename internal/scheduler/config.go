@@ -19,23 +19,13 @@ type ConfigOptions struct {
 	Args *Args
 }
 
-// Configuration returns a KubeSchedulerConfiguration with the plugin in its place: before the default binder, which
-// would bind without the decision, and before preemption, which must not evict while a node merely waits for a report.
+// Configuration returns a KubeSchedulerConfiguration with the plugin in its place; see Points.Check.
 func Configuration(o ConfigOptions) ([]byte, error) {
 	name := o.SchedulerName
 	if name == "" {
 		name = "default-scheduler"
 	}
-	berth := []any{map[string]any{"name": Name}}
-	scored := []any{map[string]any{"name": Name, "weight": Weight}, map[string]any{"name": TiersName, "weight": TiersWeight}}
-	profile := map[string]any{
-		"schedulerName": name,
-		"plugins": map[string]any{
-			"multiPoint": map[string]any{"enabled": scored},
-			"bind":       map[string]any{"enabled": berth},
-			"postFilter": map[string]any{"enabled": berth},
-		},
-	}
+	profile := map[string]any{"schedulerName": name, "plugins": plugins()}
 	if o.Args != nil {
 		args, err := json.Marshal(o.Args)
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/agent"
@@ -18,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/internal/scheduler/command"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -51,7 +51,7 @@ func role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) 
 	}{verbStorage: {2, serveStorage}, verbAPIServer: {3, serveAPIServer}, verbAgent: {3, serveAgent}}
 	if len(args) > 1 && args[0] == verbScheduler {
 		plugin := scheduler.WithClock(followClock(args[1]))
-		return demo.RunScheduler(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, plugin), app.WithPlugin(scheduler.TiersName, scheduler.NewTiers)), args[2:], stdin), true
+		return demo.RunScheduler(command.New(plugin), args[2:], stdin), true
 	}
 	if len(args) == 0 || roles[args[0]].do == nil || len(args) <= roles[args[0]].args {
 		return 0, false

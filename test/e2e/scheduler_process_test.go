@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"k8s.io/component-base/cli"
-	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/internal/scheduler/command"
 )
 
 // schedulerVerb makes the test binary a berth-scheduler that ends on signals only, unlike the role of the demo. In a
@@ -30,7 +30,7 @@ const schedulerVerb = "bare-berth-scheduler"
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == schedulerVerb {
 		os.Args = append(os.Args[:1], os.Args[2:]...)
-		os.Exit(cli.Run(app.NewSchedulerCommand(app.WithPlugin(scheduler.Name, scheduler.New), app.WithPlugin(scheduler.TiersName, scheduler.NewTiers))))
+		os.Exit(cli.Run(command.New(scheduler.New)))
 	}
 }
 

@@ -1,0 +1,125 @@
+// Package command is the command line of berth-scheduler: that of kube-scheduler, with the Berth plugin in it, and with a
+// look at the profiles before it starts. A plugin cannot see which of its extension points a profile has.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/term"
+	kubeversion "k8s.io/component-base/version"
+	"k8s.io/component-base/version/verflag"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/internal/version"
+)
+
+// New returns the command. Its flags are those of kube-scheduler. plugin is scheduler.New, or makes the plugin with a
+// clock of the caller's.
+func New(plugin frameworkruntime.PluginFactory) *cobra.Command {
+	opts := options.NewOptions()
+	cmd := &cobra.Command{
+		Use: "berth-scheduler",
+		Long: `berth-scheduler is kube-scheduler with the Berth plugin in it. Pods that a kubelet would pin get the
+node, NUMA nodes, CPUs, memory and devices that were decided for them, before they are bound.
+
+Flags and configuration file are those of kube-scheduler. A profile that has the plugin must have it at
+all of its extension points; otherwise berth-scheduler says what to write and does not start.`,
+		Args: cobra.NoArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return opts.ComponentGlobalsRegistry.Set() // before RunE asks for a feature gate
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if askedForVersion(cmd) {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "berth-scheduler %s (Kubernetes %s)\n", version.Version, kubeversion.Get())
+				return err
+			}
+			verflag.PrintAndExitIfRequested() // --version=raw
+			return run(cmd, opts, plugin)
+		},
+	}
+	addFlags(cmd, opts)
+	return cmd
+}
+
+// addFlags gives the command the flags of kube-scheduler, in its groups.
+func addFlags(cmd *cobra.Command, opts *options.Options) {
+	verflag.AddFlags(opts.Flags.FlagSet("global"))
+	globalflag.AddGlobalFlags(opts.Flags.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
+	for _, set := range opts.Flags.FlagSets {
+		cmd.Flags().AddFlagSet(set)
+	}
+	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
+	cliflag.SetUsageAndHelpFunc(cmd, *opts.Flags, columns)
+}
+
+func askedForVersion(cmd *cobra.Command) bool {
+	return cmd.Flags().Lookup("version").Value.String() == string(verflag.VersionTrue)
+}
+
+// run does what kube-scheduler's own command does (runCommand of cmd/kube-scheduler/app), and looks at the profiles
+// between Setup and Run. It ends when a signal comes.
+func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.PluginFactory) error {
+	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
+	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
+		return err
+	}
+	cliflag.PrintFlags(cmd.Flags())
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() {
+		<-genericapiserver.SetupSignalHandler()
+		stop()
+	}()
+	completed, sched, err := app.Setup(ctx, opts, app.WithPlugin(scheduler.Name, plugin), app.WithPlugin(scheduler.TiersName, scheduler.NewTiers))
+	if err != nil {
+		return err
+	}
+	if err := checkProfiles(klog.FromContext(ctx), sched.Profiles); err != nil {
+		return err
+	}
+	gates.(featuregate.MutableFeatureGate).AddMetrics()
+	opts.ComponentGlobalsRegistry.AddMetrics()
+	return app.Run(ctx, completed, sched)
+}
+
+// checkProfiles says which profiles have Berth by halves. A profile without Berth is lawful, but worth a word.
+func checkProfiles(logger klog.Logger, profiles map[string]framework.Framework) error {
+	var wrong []error
+	for name, profile := range profiles {
+		points := pointsOf(profile.ListPlugins())
+		if !points.Has() {
+			logger.Info("This profile does not have the plugin: its pods are placed as by kube-scheduler, with no promise", "profile", name, "plugin", scheduler.Name)
+			continue
+		}
+		wrong = append(wrong, points.Check(name))
+	}
+	return errors.Join(wrong...)
+}
+
+// pointsOf returns the plugins that a profile really has: defaults and multiPoint are resolved.
+func pointsOf(p *config.Plugins) scheduler.Points {
+	points := scheduler.Points{}
+	for name, set := range map[string]config.PluginSet{"preFilter": p.PreFilter, "filter": p.Filter, "postFilter": p.PostFilter,
+		"preScore": p.PreScore, "score": p.Score, "reserve": p.Reserve, "bind": p.Bind} {
+		for _, plugin := range set.Enabled {
+			points[name] = append(points[name], plugin.Name)
+		}
+	}
+	return points
+}

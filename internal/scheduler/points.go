@@ -1,0 +1,66 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Points are the plugins of one profile by extension point, in the order in which they are called. Points have the
+// names of a KubeSchedulerConfiguration.
+type Points map[string][]string
+
+// needed are the extension points that Berth keeps its promise with.
+var needed = []string{"preFilter", "filter", "postFilter", "preScore", "score", "reserve", "bind"}
+
+// first says which plugins would do harm before Berth, by extension point.
+var first = map[string]struct{ before, because string }{
+	"bind":       {"DefaultBinder", "it binds without the decision"},
+	"postFilter": {"DefaultPreemption", "it evicts while a node merely waits for a report"},
+}
+
+// Has says whether the profile has the plugin at any extension point.
+func (p Points) Has() bool {
+	for _, plugins := range p {
+		if slices.Contains(plugins, Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Check says what a profile that has the plugin lacks, and what to write. Without one of its points, or with another
+// plugin before it, the plugin would place pods in silence and promise nothing.
+func (p Points) Check(profile string) error {
+	var wrong []string
+	for _, point := range needed {
+		at := slices.Index(p[point], Name)
+		switch rival := slices.Index(p[point], first[point].before); {
+		case at < 0:
+			wrong = append(wrong, fmt.Sprintf("%s lacks %s", point, Name))
+		case rival >= 0 && rival < at:
+			wrong = append(wrong, fmt.Sprintf("%s has %s before %s: %s", point, first[point].before, Name, first[point].because))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	right, err := yaml.Marshal(map[string]any{"plugins": plugins()})
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("KubeSchedulerConfiguration: profile %q: %s; want\n%s", profile, strings.Join(wrong, "; "), right)
+}
+
+// plugins are what a profile has to say of its plugins, for Berth to be in its place.
+func plugins() map[string]any {
+	berth := []any{map[string]any{"name": Name}}
+	scored := []any{map[string]any{"name": Name, "weight": Weight}, map[string]any{"name": TiersName, "weight": TiersWeight}}
+	return map[string]any{
+		"multiPoint": map[string]any{"enabled": scored},
+		"bind":       map[string]any{"enabled": berth},
+		"postFilter": map[string]any{"enabled": berth},
+	}
+}

@@ -1,0 +1,57 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// complete are the points of the configuration that this package writes.
+func complete() Points {
+	p := Points{"preFilter": {"NodeResourcesFit", Name}, "filter": {"NodeName", Name}, "preScore": {Name}, "score": {"ImageLocality", Name},
+		"reserve": {"VolumeBinding", Name}, "bind": {Name, "DefaultBinder"}, "postFilter": {Name, "DefaultPreemption"}}
+	return p
+}
+
+func TestPoints(t *testing.T) {
+	if err := complete().Check("x"); err != nil {
+		t.Errorf("complete: %v", err)
+	}
+	for what, tc := range map[string]struct {
+		spoil func(Points)
+		want  string
+	}{
+		"only multiPoint": {func(p Points) { p["bind"] = []string{"DefaultBinder", Name} }, "bind has DefaultBinder before Berth: it binds without the decision"},
+		"no bind":         {func(p Points) { p["bind"] = []string{"DefaultBinder"} }, "bind lacks Berth"},
+		"only bind": {func(p Points) {
+			clear(p)
+			p["bind"] = []string{Name}
+		}, "preFilter lacks Berth; filter lacks Berth; postFilter lacks Berth; preScore lacks Berth; score lacks Berth; reserve lacks Berth; want"},
+		"preemption first": {func(p Points) { slices.Reverse(p["postFilter"]) }, "postFilter has DefaultPreemption before Berth"},
+	} {
+		p := complete()
+		tc.spoil(p)
+		err := p.Check("main")
+		if err == nil || !strings.Contains(err.Error(), `profile "main": `) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", what, err, tc.want)
+			continue
+		}
+		var written struct{ Plugins map[string]any }
+		_, text, _ := strings.Cut(err.Error(), "want\n")
+		if err := yaml.UnmarshalStrict([]byte(text), &written); err != nil || written.Plugins["bind"] == nil {
+			t.Errorf("%s: what to write is %q, %v", what, text, err)
+		}
+	}
+}
+
+// TestPointsOfOthers: a profile without the plugin is somebody else's.
+func TestPointsOfOthers(t *testing.T) {
+	if (Points{"bind": {"DefaultBinder"}}).Has() {
+		t.Error("the plugin is found where it is not")
+	}
+	if !(Points{"bind": {"DefaultBinder", Name}}).Has() {
+		t.Error("the plugin is not found")
+	}
+}
