@@ -34,7 +34,9 @@ func TestAPodThatChangesOnItsWay(t *testing.T) {
 		"resized, untold": {func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("2")
 		}, false, "resized"},
-		"fenced":                  {func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Type: fenceType, Message: "b"}} }, true, "fenced"},
+		"fenced": {func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: "berth.dev/fenced", Message: "b"}}
+		}, true, "fenced"},
 		"with annotations galore": {func(p *corev1.Pod) { p.Annotations = map[string]string{"a": strings.Repeat("b", 256<<10-10)} }, true, "262144"},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -6,11 +6,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
@@ -26,8 +28,8 @@ type core struct {
 	ready atomic.Bool
 	// common are the arguments in which profiles may not differ.
 	common commonArgs
-	// takeover comes before the first pod is placed; nil: there is nothing to take over.
-	takeover *takeover
+	// handover ends what the leader before has under way, before the first pod is placed.
+	handover *handover.Handover
 	// profiles are the names by which pods ask for this scheduler.
 	profiles sync.Map
 }
@@ -60,7 +62,6 @@ func sharedCore(ctx context.Context, args Args, handle fwk.Handle, clk clock.Wit
 	}
 	c := newCore(ctx, args, handle, clk)
 	c.profiles.Store(handle.ProfileName(), true)
-	c.takeover = newTakeover(c, handle.ClientSet(), args.HeartbeatNamespace)
 	if err := c.start(ctx, args, handle); err != nil {
 		return nil, err
 	}
@@ -80,9 +81,44 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, c clock.WithDela
 	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
 	n := &nodes{}
 	w := wake.New(&wakeEdge{clock: c, activator: handle, logger: logger})
-	return &core{
+	made := &core{
 		clock: c, nodes: n, waiters: w, common: commonOf(&args),
 		feed: &feed{nodes: n, waiters: w, clock: c, settle: args.SettleAfter.Duration, stale: args.StaleAfter.Duration, logger: logger, events: handle.EventRecorder()},
+	}
+	made.takeOverBy(handover.Options{
+		Leases: handle.ClientSet().CoordinationV1().Leases(args.HeartbeatNamespace), Pods: handle.ClientSet().CoreV1(),
+		Clock: c, Logger: logger, SettleAfter: args.SettleAfter.Duration,
+	})
+	return made
+}
+
+// takeOverBy has the core take over as the options say. It fills in what the core itself knows.
+func (c *core) takeOverBy(o handover.Options) {
+	o.BindTimeout, o.Ours, o.Done = bindTimeout, c.couldBind, c.waiters.WakeAll
+	c.handover = handover.New(o)
+	c.feed.handover = c.handover
+}
+
+// couldBind says whether a scheduler like this one could be binding a pod that has no node.
+func (c *core) couldBind(pod *corev1.Pod) bool {
+	_, ours := c.profiles.Load(pod.Spec.SchedulerName)
+	return ours && mightPin(pod)
+}
+
+const (
+	waitReports  = "Berth has not read all NodeTopologies yet"
+	waitTakeover = "Berth makes sure that the scheduler before it has nothing under way"
+)
+
+// notYet says why nothing that could be pinned is placed yet; "" when it is. Only the leader is asked.
+func (c *core) notYet(ctx context.Context) string {
+	switch {
+	case !c.ready.Load():
+		return waitReports
+	case !c.handover.Ready(ctx):
+		return waitTakeover
+	default:
+		return ""
 	}
 }
 
@@ -110,9 +146,7 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 func (c *core) begin(synced func() bool) {
 	if synced() {
 		c.nodes.doubtSilent(c.clock.Now(), c.feed.stale)
-		if c.takeover != nil {
-			c.takeover.synced = c.clock.Now()
-		}
+		c.handover.Synced()
 		c.ready.Store(true)
 		c.waiters.WakeAll()
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -32,7 +33,8 @@ type feed struct {
 	stale   time.Duration
 	logger  klog.Logger
 	events  events.EventRecorder
-	fences  fences
+	// handover is told of pods after they were taken in.
+	handover *handover.Handover
 	// reports is held while a report is taken in or leaves.
 	reports sync.Mutex
 	// posted are pods whose Binding may have been written and that the API has not shown on a node yet, by UID: node.
@@ -52,7 +54,7 @@ func (f *feed) podHandler() cache.ResourceEventHandler {
 
 func (f *feed) podTold(pod *corev1.Pod, initial bool) {
 	f.podSeen(pod, initial)
-	f.fences.seen(pod)
+	f.handover.Seen(pod)
 }
 
 // podChanged takes a change in. A list that comes after a break may tell of a pod that was deleted and created again under its name
@@ -70,7 +72,7 @@ func (f *feed) podDeleted(obj any) {
 	}
 	if pod, ok := obj.(*corev1.Pod); ok {
 		f.podGone(pod)
-		f.fences.gone(pod.UID)
+		f.handover.Gone(pod.UID)
 	}
 }
 

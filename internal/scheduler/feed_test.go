@@ -1,21 +1,28 @@
 package scheduler
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -71,9 +78,9 @@ func newFixture(t testing.TB) *fixture {
 	n := &nodes{}
 	f.wakeEdge = &wakeEdge{clock: f.clock, activator: f.woken, logger: klog.Background()}
 	w := wake.New(f.wakeEdge)
-	f.Plugin = &Plugin{args: args, core: &core{clock: f.clock, nodes: n, waiters: w, feed: &feed{
+	f.Plugin = &Plugin{args: args, pods: unknownPods{}, core: &core{clock: f.clock, nodes: n, waiters: w, feed: &feed{
 		nodes: n, waiters: w, clock: f.clock, settle: args.SettleAfter.Duration, stale: args.StaleAfter.Duration, logger: klog.Background(), events: f.events}}}
-	f.ready.Store(true)
+	f.lead()
 	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +96,49 @@ func newFixture(t testing.TB) *fixture {
 	}
 	f.state = f.model.NewState()
 	return f
+}
+
+// unknownPods is a lister that can say of no pod whether it is gone.
+type unknownPods struct {
+	corelisters.PodLister
+	corelisters.PodNamespaceLister
+}
+
+func (unknownPods) Pods(string) corelisters.PodNamespaceLister { return unknownPods{} }
+
+func (unknownPods) Get(string) (*corev1.Pod, error) {
+	return nil, errors.New("nothing is known of pods")
+}
+
+func (unknownPods) List(labels.Selector) ([]*corev1.Pod, error) { return nil, nil }
+
+// heldLease is the bindings Lease of a scheduler that nobody led before.
+type heldLease struct {
+	coordinationclient.LeaseInterface
+}
+
+func (heldLease) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return nil, apierrors.NewNotFound(coordinationv1.Resource("leases"), handover.LeaseName)
+}
+
+func (heldLease) Create(_ context.Context, l *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	return l, nil
+}
+
+func (heldLease) Update(_ context.Context, l *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	return l, nil
+}
+
+// lead brings the plugin to where it places pods. The Lease has a clock of its own: tests ask whether theirs has anything to
+// do.
+func (f *fixture) lead() {
+	done := make(chan struct{})
+	f.takeOverBy(handover.Options{Leases: heldLease{}, Clock: testingclock.NewFakeClock(f.clock.Now()), Logger: klog.Background(), SettleAfter: f.args.SettleAfter.Duration})
+	f.handover.Done = func() { close(done) }
+	f.ready.Store(true)
+	f.handover.Synced()
+	f.notYet(f.Context())
+	<-done
 }
 
 // topology is the present report of node n.

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -21,6 +22,8 @@ type Plugin struct {
 	args   Args
 	boards boards
 	handle fwk.Handle
+	// pods are the pods as the scheduler's own watch has shown them.
+	pods corelisters.PodLister
 }
 
 var (
@@ -63,7 +66,7 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, clk c
 	if err != nil {
 		return nil, err
 	}
-	p := &Plugin{core: c, args: args, handle: handle}
+	p := &Plugin{core: c, args: args, handle: handle, pods: handle.SharedInformerFactory().Core().V1().Pods().Lister()}
 	standing.plugin.Store(p)
 	return p, nil
 }

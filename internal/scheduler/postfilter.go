@@ -115,10 +115,7 @@ func (p *Plugin) runOutOfPatience(pod *corev1.Pod, c *cycle, waitsFrom time.Time
 // forgetIfGone forgets a pod that has left the API while it was being tried: its deletion was told before it came to be
 // among those who wait.
 func (p *Plugin) forgetIfGone(pod *corev1.Pod) {
-	if p.handle == nil {
-		return
-	}
-	now, err := p.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	now, err := p.pods.Pods(pod.Namespace).Get(pod.Name)
 	if apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || now.Spec.NodeName != "") {
 		p.waiters.Done(uidOf(pod))
 	}

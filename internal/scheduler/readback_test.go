@@ -15,6 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/handover"
 )
 
 // apiHandle is as much of a framework's handle as Bind needs.
@@ -38,7 +39,7 @@ func attached(t *testing.T, pods ...runtime.Object) (*fixture, apiHandle) {
 	f.feed.topologySeen(f.topology())
 	h := apiHandle{client: fake.NewClientset(pods...), nominated: map[string][]fwk.PodInfo{}}
 	h.informers = informers.NewSharedInformerFactory(h.client, 0)
-	f.handle = h
+	f.handle, f.pods = h, h.informers.Core().V1().Pods().Lister()
 	for _, pod := range pods {
 		h.tell(t, pod)
 	}
@@ -100,7 +101,7 @@ func TestReadBackThatFails(t *testing.T) {
 			h.onGet(found)
 			state := f.reserve(pod)
 			s := f.Bind(t.Context(), state, pod, "n")
-			if !errors.Is(s.AsError(), errInDoubt) {
+			if !errors.Is(s.AsError(), handover.ErrInDoubt) {
 				t.Errorf("%v, want a doubt", s)
 			}
 			f.Unreserve(t.Context(), state, pod, "n")
@@ -122,7 +123,7 @@ func TestARefusedBindingOfAPodThatIsGone(t *testing.T) {
 	pods := corev1.Resource("pods")
 	h.onBind(func(*corev1.Binding) error { return apierrors.NewConflict(pods, "x", errors.New("changed")) })
 	h.onGet(func() (*corev1.Pod, error) { return nil, apierrors.NewNotFound(pods, "x") })
-	if s := f.Bind(t.Context(), f.reserve(pod), pod, "n"); !apierrors.IsNotFound(s.AsError()) || errors.Is(s.AsError(), errInDoubt) {
+	if s := f.Bind(t.Context(), f.reserve(pod), pod, "n"); !apierrors.IsNotFound(s.AsError()) || errors.Is(s.AsError(), handover.ErrInDoubt) {
 		t.Errorf("%v, want that it is gone", s)
 	}
 	f.want("the place is free", pinned("next", 8), ledger.Admitted)

@@ -10,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
@@ -26,7 +27,7 @@ var _ wake.Edge = (*wakeEdge)(nil)
 func (e *wakeEdge) Now() time.Time { return e.clock.Now() }
 
 // After implements wake.Edge.
-func (e *wakeEdge) After(d time.Duration, do func()) { after(e.clock, d, do) }
+func (e *wakeEdge) After(d time.Duration, do func()) { later.Call(e.clock, d, do) }
 
 // Activate implements wake.Edge. The queue finds a pod by namespace, name and UID.
 func (e *wakeEdge) Activate(pods []wake.Pod) {
@@ -35,12 +36,6 @@ func (e *wakeEdge) Activate(pods []wake.Pod) {
 		found[p.Namespace+"/"+p.Name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.UID)}}
 	}
 	e.activator.Activate(e.logger, found)
-}
-
-// after calls do when d has passed, in a goroutine of its own. A clock of a test calls while it holds its lock, and do
-// may ask for the time.
-func after(c clock.WithDelayedExecution, d time.Duration, do func()) {
-	c.AfterFunc(d, func() { go do() })
 }
 
 // waiterOf names a pod to package wake.

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/internal/scheduler/handover"
 )
 
 // runKey says what is measured.
@@ -107,7 +107,7 @@ func (b *bench) run(key runKey, pods int) (runResult, error) {
 // forgetLeader makes the next scheduler the first one: it does not wait for what the one before may
 // have under way.
 func (b *bench) forgetLeader() error {
-	err := b.plane.core.CoordinationV1().Leases(v1alpha1.HeartbeatNamespace).Delete(b.ctx, scheduler.TrailName, metav1.DeleteOptions{})
+	err := b.plane.core.CoordinationV1().Leases(v1alpha1.HeartbeatNamespace).Delete(b.ctx, handover.LeaseName, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

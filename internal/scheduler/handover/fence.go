@@ -1,0 +1,181 @@
+package handover
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/pager"
+)
+
+// fenceType is the condition of a pod that names the scheduler which has last taken over. Writing it changes the pod's
+// resource version, on which every Binding is conditional (BindingREST.setPodNodeAndMetadata). So a Binding that was
+// sent before can no longer be written.
+const fenceType corev1.PodConditionType = "berth.dev/fenced"
+
+// FencedSince says whether another scheduler has fenced the pod between two of its states.
+func (h *Handover) FencedSince(then, now *corev1.Pod) bool {
+	fence := fenceOf(now)
+	return fence != fenceOf(then) && fence != h.lease.name
+}
+
+// fenceOf returns who has fenced the pod; "" for nobody.
+func fenceOf(pod *corev1.Pod) string {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == fenceType {
+			return pod.Status.Conditions[i].Message
+		}
+	}
+	return ""
+}
+
+// fenceWorkers is how many pods are fenced at a time.
+const fenceWorkers = 16
+
+// fence fences all pods that could be bound. It returns how many when the watch has shown all of them: with our fence, or
+// bound before it, or gone; or when ctx ends. The error says why some pod was not fenced.
+func (h *Handover) fence(ctx context.Context) (int, error) {
+	pods, err := h.bindable(ctx)
+	if err != nil {
+		return 0, err
+	}
+	done := h.fences.await(h.lease.name, pods)
+	var g errgroup.Group
+	g.SetLimit(fenceWorkers)
+	for _, pod := range pods {
+		g.Go(func() error { return h.fenceOne(ctx, pod) })
+	}
+	// A pod that cannot be fenced may be bound until the limit, like one whose fence has not been seen.
+	err = g.Wait()
+	select {
+	case <-done:
+		return len(pods), err
+	case <-ctx.Done():
+		return len(pods), errors.Join(ctx.Err(), err)
+	}
+}
+
+// bindable asks the API server itself for the pods that a scheduler like this one could be binding.
+func (h *Handover) bindable(ctx context.Context) (pods []*corev1.Pod, err error) {
+	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		pods = nil
+		list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return h.Pods.Pods(metav1.NamespaceAll).List(ctx, o)
+		})
+		err := list.EachListItem(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="}, func(obj runtime.Object) error {
+			pod, ok := obj.(*corev1.Pod)
+			if ok && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0 && h.Ours(pod) {
+				pods = append(pods, pod.DeepCopy())
+			}
+			return nil
+		})
+		return err == nil, nil
+	})
+	return pods, err
+}
+
+// fenceOne writes the condition, trying again while the API server does not answer.
+func (h *Handover) fenceOne(ctx context.Context, pod *corev1.Pod) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID}, // a precondition
+		"status": map[string]any{"conditions": []any{corev1.PodCondition{Type: fenceType, Status: corev1.ConditionTrue,
+			Reason: "NewLeader", Message: h.lease.name, LastTransitionTime: metav1.NewTime(h.Clock.Now())}}},
+	})
+	if err != nil {
+		return err
+	}
+	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		return h.patch(ctx, pod, patch)
+	})
+}
+
+// patch writes the condition once, and says whether nothing is left to do for the pod.
+func (h *Handover) patch(ctx context.Context, pod *corev1.Pod, patch []byte) (bool, error) {
+	pods := h.Pods.Pods(pod.Namespace)
+	_, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	another := false
+	if apierrors.IsConflict(err) { // with another pod of this name, or with writes that came before ours several times
+		var now *corev1.Pod
+		if now, err = pods.Get(ctx, pod.Name, metav1.GetOptions{}); err == nil && now.UID == pod.UID {
+			return false, nil
+		}
+		another = err == nil
+	}
+	if another || apierrors.IsNotFound(err) {
+		h.fences.gone(pod.UID)
+		return true, nil
+	}
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		return false, err
+	}
+	return err == nil, nil
+}
+
+// Seen is told of every state of a pod, after it was taken in.
+func (h *Handover) Seen(pod *corev1.Pod) { h.fences.seen(pod) }
+
+// Gone is told of every pod that is no more, after that was taken in.
+func (h *Handover) Gone(uid types.UID) { h.fences.gone(uid) }
+
+// fences are pods that the watch is to show fenced. The zero value awaits none.
+type fences struct {
+	active  atomic.Bool
+	mu      sync.Mutex
+	name    string
+	awaited map[types.UID]bool
+	done    chan struct{}
+}
+
+// await returns a channel that is closed when every pod has been seen.
+func (f *fences) await(name string, pods []*corev1.Pod) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.name, f.awaited, f.done = name, make(map[types.UID]bool, len(pods)), make(chan struct{})
+	for _, pod := range pods {
+		f.awaited[pod.UID] = true
+	}
+	f.active.Store(true)
+	f.finish()
+	return f.done
+}
+
+func (f *fences) seen(pod *corev1.Pod) {
+	if !f.active.Load() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if pod.Spec.NodeName != "" || fenceOf(pod) == f.name {
+		f.drop(pod.UID)
+	}
+}
+
+func (f *fences) gone(uid types.UID) {
+	if !f.active.Load() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.drop(uid)
+}
+
+func (f *fences) drop(uid types.UID) {
+	delete(f.awaited, uid)
+	f.finish()
+}
+
+func (f *fences) finish() {
+	if len(f.awaited) == 0 && f.active.Swap(false) {
+		close(f.done)
+	}
+}

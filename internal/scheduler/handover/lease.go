@@ -1,0 +1,215 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/scheduler/later"
+)
+
+const (
+	// LeaseName is the Lease, in the namespace of the heartbeats, by which a leader tells the next one whether Bindings
+	// of it may be under way.
+	LeaseName = "berth-scheduler-bindings"
+	// leaseAnnotation holds bindingsUnderWay or bindingsNone.
+	leaseAnnotation  = "berth.dev/bindings"
+	bindingsUnderWay = "under-way"
+	bindingsNone     = "none"
+	// leaseIdle is how long after its last Binding a leader says that none is under way. So under load the Lease is not
+	// written at all, and otherwise at most twice in that time.
+	leaseIdle = time.Second
+	// writeTimeout bounds one attempt to say that no Binding is under way.
+	writeTimeout = 10 * time.Second
+)
+
+// ErrDeposed says that another scheduler has taken over, or may: the Lease is not ours any more.
+var ErrDeposed = errors.New("another scheduler has taken over, or the Lease was deleted")
+
+// bindingsLease is what a leader leaves behind for the next one. It is written before the first Binding of a series, and
+// after the last.
+type bindingsLease struct {
+	leases coordinationclient.LeaseInterface
+	clock  clock.WithDelayedExecution
+	logger klog.Logger
+	// name is ours among all schedulers that ever ran.
+	name string
+	// bindTimeout is after how long a Binding that was found under way can no longer be written.
+	bindTimeout time.Duration
+
+	mu sync.Mutex
+	// lease is as we last wrote or read it; nil while it is not ours or cannot be written. Then nothing is left behind,
+	// and the next leader has to assume the worst.
+	lease *coordinationv1.Lease
+	// marked: the Lease says under-way.
+	marked bool
+	// bindings are under way now.
+	bindings int
+	// quietFrom is since when none has been that may still be written.
+	quietFrom time.Time
+	// armed: a call of clear is to come.
+	armed bool
+}
+
+// found is what the leader before has left.
+type found uint8
+
+const (
+	// foundUnknown: nobody could tell.
+	foundUnknown found = iota
+	// foundNobody: nobody has led before.
+	foundNobody
+	// foundQuiet: no Binding of the leader before is under way.
+	foundQuiet
+	// foundUnderWay: Bindings of the leader before may still be written.
+	foundUnderWay
+)
+
+// claim makes the Lease ours and says what it said. From then on no other scheduler begins a series of Bindings.
+func (l *bindingsLease) claim(ctx context.Context) (found, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	there, err := l.leases.Get(ctx, LeaseName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return l.create(ctx)
+	}
+	if err != nil {
+		return foundUnknown, err
+	}
+	said, ours := there.Annotations[leaseAnnotation], there.DeepCopy()
+	ours.Spec.HolderIdentity = &l.name
+	if ours, err = l.leases.Update(ctx, ours, metav1.UpdateOptions{}); err != nil {
+		return foundUnknown, err
+	}
+	l.lease, l.marked = ours, said != bindingsNone
+	if l.marked {
+		l.quietFrom = l.clock.Now().Add(l.bindTimeout)
+		return foundUnderWay, nil
+	}
+	return foundQuiet, nil
+}
+
+// create makes the Lease. The caller holds the lock.
+func (l *bindingsLease) create(ctx context.Context) (found, error) {
+	fresh := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: LeaseName, Annotations: map[string]string{leaseAnnotation: bindingsNone}},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &l.name}}
+	made, err := l.leases.Create(ctx, fresh, metav1.CreateOptions{})
+	if err != nil {
+		l.lease = nil
+		return foundUnknown, err
+	}
+	l.lease = made
+	return foundNobody, nil
+}
+
+// endFound says that what claim found under way has come to an end.
+func (l *bindingsLease) endFound() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.marked {
+		l.quietFrom = l.clock.Now()
+		l.arm()
+	}
+}
+
+// enter is called before a Binding is written. The error says that it must not be.
+func (l *bindingsLease) enter(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lease != nil && !l.marked {
+		if err := l.write(ctx, bindingsUnderWay); err != nil {
+			return fmt.Errorf("lease %s: %w", LeaseName, err)
+		}
+		l.marked = true
+	}
+	l.bindings++
+	return nil
+}
+
+// leave is called when the outcome of a Binding is known, or given up on. From quietFrom on the Binding can no longer be
+// written.
+func (l *bindingsLease) leave(quietFrom time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bindings--
+	if quietFrom.After(l.quietFrom) {
+		l.quietFrom = quietFrom
+	}
+	l.arm()
+}
+
+// arm has clear be called once it is quiet. The caller holds the lock.
+func (l *bindingsLease) arm() {
+	if l.lease == nil || l.bindings > 0 || l.armed {
+		return
+	}
+	l.armed = true
+	later.Call(l.clock, max(0, l.quietFrom.Add(leaseIdle).Sub(l.clock.Now())), l.clear)
+}
+
+// clear says that no Binding is under way, if that is so.
+func (l *bindingsLease) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.armed = false
+	if l.bindings > 0 || !l.marked {
+		return // the next leave arms again
+	}
+	now := l.clock.Now()
+	if now.Before(l.quietFrom.Add(leaseIdle)) {
+		l.arm()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	err := l.write(ctx, bindingsNone)
+	switch {
+	case err == nil:
+		l.marked = false
+	case errors.Is(err, ErrDeposed):
+		l.marked = false // what it says is not ours: enter has to see
+	default:
+		l.logger.Error(err, "Lease not written: it says on that Bindings are under way", "lease", LeaseName)
+		l.quietFrom = now.Add(writeTimeout)
+		l.arm()
+	}
+}
+
+// write writes the Lease unless it is somebody else's by now. The caller holds the lock.
+func (l *bindingsLease) write(ctx context.Context, state string) error {
+	const tries = 3
+	var err error
+	for range tries {
+		next := l.lease.DeepCopy()
+		// If somebody has taken the last annotation off, there is no map.
+		metav1.SetMetaDataAnnotation(&next.ObjectMeta, leaseAnnotation, state)
+		var written *coordinationv1.Lease
+		if written, err = l.leases.Update(ctx, next, metav1.UpdateOptions{}); err == nil {
+			l.lease = written
+			return nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return err
+		}
+		there, getErr := l.leases.Get(ctx, LeaseName, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(getErr): // deleted: whoever claims it first has it
+			return ErrDeposed
+		case getErr != nil:
+			return getErr
+		case there.Spec.HolderIdentity == nil || *there.Spec.HolderIdentity != l.name:
+			return ErrDeposed
+		}
+		l.lease = there
+	}
+	return err
+}

@@ -1,0 +1,129 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// Options are what a Handover lives on.
+type Options struct {
+	Leases coordinationclient.LeaseInterface
+	Pods   corev1client.PodsGetter
+	Clock  clock.WithDelayedExecution
+	Logger klog.Logger
+	// SettleAfter is how long a pod that has left the API may be on its way to a kubelet.
+	SettleAfter time.Duration
+	// BindTimeout is after how long the API server has given up a request (--request-timeout).
+	BindTimeout time.Duration
+	// Ours says whether a scheduler like this one could be binding a pod that has no node.
+	Ours func(*corev1.Pod) bool
+	// Done is called when pods may be placed.
+	Done func()
+}
+
+// Handover is what a scheduler does for the leader before it and the leader after it. It is safe for concurrent use.
+type Handover struct {
+	Options
+	lease  bindingsLease
+	fences fences
+	state  atomic.Int32
+	// synced is when everything that was there at the start had been taken in.
+	synced time.Time
+}
+
+// The states of a Handover.
+const (
+	// idle: nobody has asked whether pods may be placed, or another scheduler has deposed us.
+	idle int32 = iota
+	// takingOver: what the leader before has under way is being ended.
+	takingOver
+	// leading: pods may be placed.
+	leading
+)
+
+// New returns a Handover that has taken nothing over yet.
+func New(o Options) *Handover {
+	return &Handover{Options: o, lease: bindingsLease{leases: o.Leases, clock: o.Clock, logger: o.Logger,
+		name: string(uuid.NewUUID()), bindTimeout: o.BindTimeout}}
+}
+
+// Synced notes that everything that was there at the start has been taken in. It comes before the first call of Ready.
+func (h *Handover) Synced() { h.synced = h.Clock.Now() }
+
+// Ready says whether pods may be placed. If not, it sees to it that they may soon; Options.Done tells when. Only a leader
+// asks.
+func (h *Handover) Ready(ctx context.Context) bool {
+	if h.state.Load() == leading {
+		return true
+	}
+	if h.state.CompareAndSwap(idle, takingOver) {
+		go h.takeOver(context.WithoutCancel(ctx))
+	}
+	return false
+}
+
+// takeOver ends what the leader before has under way. After Options.BindTimeout the API server has ended it.
+func (h *Handover) takeOver(ctx context.Context) {
+	limit, cancel := context.WithTimeout(ctx, h.BindTimeout)
+	defer cancel()
+	left := h.claim(limit)
+	if young := h.synced.Add(h.SettleAfter).Sub(h.Clock.Now()); left != foundNobody && young > 0 {
+		// A pod that was bound, and deleted by force, before we began to watch may be on its way to its kubelet.
+		<-h.Clock.After(young)
+	}
+	if left == foundUnderWay || left == foundUnknown {
+		begun := h.Clock.Now()
+		pods, err := h.fence(limit)
+		h.Logger.Info("Fenced the pods that the scheduler before may be binding", "pods", pods, "took", h.Clock.Now().Sub(begun), "err", err)
+	}
+	h.lease.endFound()
+	h.state.Store(leading)
+	h.Done()
+}
+
+// claim claims the Lease, trying again while the API server does not answer.
+func (h *Handover) claim(ctx context.Context) (left found) {
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		var err error
+		left, err = h.lease.claim(ctx)
+		if err != nil {
+			h.Logger.Info("Cannot take over the lease yet", "lease", LeaseName, "err", err)
+		}
+		return err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err), nil
+	})
+	if err != nil {
+		return foundUnknown
+	}
+	return left
+}
+
+// Enter is called before a Binding is written; the error says that it must not be. A scheduler that does not lead any
+// more is about to end. If two go on nevertheless, each takes over from the other.
+func (h *Handover) Enter(ctx context.Context) error {
+	err := h.lease.enter(ctx)
+	if errors.Is(err, ErrDeposed) {
+		h.state.CompareAndSwap(leading, idle)
+	}
+	return err
+}
+
+// Leave is called after Enter, with the error of the write. A Binding in doubt may be written until Options.BindTimeout
+// has passed.
+func (h *Handover) Leave(err error) {
+	quietFrom := h.Clock.Now()
+	if errors.Is(err, ErrInDoubt) {
+		quietFrom = quietFrom.Add(h.BindTimeout)
+	}
+	h.lease.leave(quietFrom)
+}

@@ -1,0 +1,155 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+var (
+	// ErrInDoubt says that a Binding may have been written and may not.
+	ErrInDoubt = errors.New("it is not known whether the Binding was written")
+	// errUnread says that the pod could not be read: whatever the API server answers, nothing follows for the Binding.
+	errUnread = errors.New("the pod could not be read back")
+)
+
+// readBackFor is how long the outcome of a Binding is looked for before it is left in doubt.
+const readBackFor = 10 * time.Second
+
+// Binding is a decision that is to be written, with what the writing asks of the scheduler.
+type Binding interface {
+	// Make returns the Binding for this version of the pod.
+	Make(now *corev1.Pod) (*corev1.Binding, error)
+	// Post sends a Binding.
+	Post(ctx context.Context, b *corev1.Binding) error
+	// Read returns the pod of that name as the API server has it now.
+	Read(ctx context.Context) (*corev1.Pod, error)
+	// Reconsider says why the decision does not hold any more; nil when it does. Make then marks it by what is known
+	// by now.
+	Reconsider() error
+	// Forbidden says why the pod may not be bound as it is now; "" when it may.
+	Forbidden(now *corev1.Pod) string
+}
+
+// write is one Binding on its way.
+type write struct {
+	Binding
+	pod  *corev1.Pod
+	node string
+	// now is the pod as the Binding is for: with this resource version it holds.
+	now *corev1.Pod
+	// lost: some request had no answer, so that a Binding may be written yet.
+	lost bool
+}
+
+// Write writes the Binding of a pod to a node; now is the newest version of the pod that is known. An outcome that is not
+// known is read back, and the Binding is written again where it had not been: the API server refuses a second one for the
+// same pod. So it is where the pod has changed meanwhile. ErrInDoubt says that the outcome stayed unknown.
+func Write(ctx context.Context, b Binding, now *corev1.Pod, node string) error {
+	w := &write{Binding: b, pod: now, node: node, now: now}
+	err := w.send(ctx)
+	if err == nil || definite(err) && !apierrors.IsConflict(err) {
+		return err
+	}
+	// The cycle's own context may be what ended: the outcome matters all the same.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readBackFor)
+	defer cancel()
+	return w.readBack(ctx, err)
+}
+
+// unsent is the error of a Binding that was not even sent.
+type unsent struct{ error }
+
+func (e unsent) Unwrap() error { return e.error }
+
+func (w *write) send(ctx context.Context) error {
+	b, err := w.Make(w.now)
+	if err != nil {
+		return unsent{err}
+	}
+	err = w.Post(ctx, b)
+	w.lost = w.lost || err != nil && !definite(err)
+	return err
+}
+
+func (w *write) readBack(ctx context.Context, cause error) error {
+	backoff := wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 8, Cap: 2 * time.Second}
+	var outcome error
+	err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
+		var done bool
+		done, outcome = w.lookAndSend(ctx)
+		return done, nil
+	})
+	switch {
+	case err == nil:
+		return outcome
+	case w.lost:
+		return fmt.Errorf("%w: %w", ErrInDoubt, cause)
+	default:
+		return cause
+	}
+}
+
+// lookAndSend looks whether the Binding is written, and sends it again if not. It says whether the outcome is final.
+func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
+	written, err := w.isWritten(ctx)
+	if err != nil || written {
+		return !errors.Is(err, errUnread), err
+	}
+	if err := w.Reconsider(); err != nil {
+		return !w.lost, err
+	}
+	// Even a definite refusal may mean that the first request arrived meanwhile: look again.
+	err = w.send(ctx)
+	return err == nil, err
+}
+
+// isWritten says whether the pod is bound to the node, and if not for which version of it a Binding would hold. An error
+// other than errUnread is the last word: ErrInDoubt, or that this Binding will never be written.
+func (w *write) isWritten(ctx context.Context) (bool, error) {
+	pod, err := w.Read(ctx)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, w.gone(err)
+	case err != nil:
+		return false, fmt.Errorf("%w: %w", errUnread, err)
+	case pod.UID != w.pod.UID:
+		return false, w.gone(apierrors.NewNotFound(corev1.Resource("pods"), w.pod.Name))
+	case pod.Spec.NodeName == w.node:
+		return true, nil
+	case pod.Spec.NodeName != "":
+		return false, w.conflict("bound to " + pod.Spec.NodeName)
+	case pod.DeletionTimestamp != nil:
+		return false, w.conflict("being deleted")
+	}
+	if why := w.Forbidden(pod); why != "" {
+		return false, w.conflict(why)
+	}
+	w.now = pod
+	return false, nil
+}
+
+// gone is what it means that there is no such pod any more: it may have been bound before, and deleted by force.
+func (w *write) gone(err error) error {
+	if w.lost {
+		return fmt.Errorf("%w: %w", ErrInDoubt, err)
+	}
+	return err
+}
+
+func (w *write) conflict(why string) error {
+	return apierrors.NewConflict(corev1.Resource("pods"), w.pod.Name, errors.New(why))
+}
+
+// definite says whether it is certain that the Binding which was asked for is not written.
+func definite(err error) bool {
+	var not unsent
+	return errors.As(err, &not) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) ||
+		apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsMethodNotSupported(err) || apierrors.IsGone(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
