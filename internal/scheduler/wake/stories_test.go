@@ -1,0 +1,215 @@
+package wake
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what happens now into the stories of testdata")
+
+// TestStories plays testdata/*.txt; testdata/README.md has the words. Below a line of dashes stands what comes of the lines
+// above it, until the next blank line.
+func TestStories(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d stories, error %v", len(files), err)
+	}
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) { playFile(t, path) })
+	}
+}
+
+func playFile(t *testing.T, path string) {
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := play(t, before)
+	switch {
+	case bytes.Equal(before, after):
+	case *rewrite:
+		if err := os.WriteFile(path, after, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("go test -run TestStories -rewrite would make %s:\n%s", path, after)
+	}
+}
+
+// play returns the story with what comes of it now.
+func play(t *testing.T, story []byte) []byte {
+	s := &stage{cluster: newCluster(t), on: map[string]*ledger.Node{}}
+	var out bytes.Buffer
+	answer := false // between dashes and the next blank line
+	for lines := bufio.NewScanner(bytes.NewReader(story)); lines.Scan(); {
+		line := lines.Text()
+		switch {
+		case line == "----":
+			fmt.Fprintln(&out, line)
+			s.tell(&out)
+			answer = true
+			continue
+		case answer && line != "":
+			continue
+		}
+		answer = false
+		fmt.Fprintln(&out, line)
+		if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
+			if err := s.happen(words[0], words[1:]); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			s.note()
+		}
+	}
+	return out.Bytes()
+}
+
+// stage is a cluster in which a story is played.
+type stage struct {
+	*cluster
+	// on says where pods are.
+	on   map[string]*ledger.Node
+	said []string
+}
+
+// note remembers who was woken by a line.
+func (s *stage) note() {
+	if woken := s.edge.take(); len(woken) > 0 {
+		s.said = append(s.said, "woken: "+strings.Join(woken, " "))
+	}
+}
+
+// tell says what came of the lines before.
+func (s *stage) tell(out *bytes.Buffer) {
+	if len(s.said) == 0 {
+		s.said = []string{"nobody is woken"}
+	}
+	for _, line := range s.said {
+		fmt.Fprintln(out, line)
+	}
+	s.said = nil
+}
+
+// happen has one thing happen.
+func (s *stage) happen(word string, args []string) error {
+	switch word {
+	case "node":
+		s.addNode(args[0], strings.Join(args[1:], " "))
+		return nil
+	case "pod":
+		return s.podIs(args[0], args[1:])
+	case "takeover":
+		s.waiters.WakeAll()
+		return nil
+	case "pass":
+		d, err := time.ParseDuration(args[0])
+		s.edge.step(d)
+		return err
+	case "report", "back":
+		return s.hear(word, args)
+	case "begin", "try", "runs", "bound", "end":
+		return s.move(word, args)
+	}
+	return errors.New("no such word")
+}
+
+// podIs makes pods that differ in nothing but their names: "a,b cpus=4 created=1 priority=7".
+func (s *stage) podIs(names string, args []string) error {
+	facts := map[string]int64{"created": 500}
+	for _, arg := range args {
+		key, value, _ := strings.Cut(arg, "=")
+		n, err := strconv.ParseInt(value, 10, 32)
+		if err != nil {
+			return err
+		}
+		facts[key] = n
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		s.addPod(name, facts["cpus"], facts["created"]).Priority = int32(facts["priority"])
+	}
+	return nil
+}
+
+// hear has the scheduler hear of nodes.
+func (s *stage) hear(word string, names []string) error {
+	for _, name := range names {
+		n := s.nodes[name]
+		if n == nil {
+			return fmt.Errorf("no node %s", name)
+		}
+		if word == "report" {
+			s.report(n)
+			continue
+		}
+		s.accept(n)
+		s.waiters.NodeReturned(n)
+	}
+	return nil
+}
+
+// move has something happen to pods: "runs a,b n", "try a,b".
+func (s *stage) move(word string, args []string) error {
+	for name := range strings.SplitSeq(args[0], ",") {
+		p := s.pods[name]
+		if p == nil {
+			return fmt.Errorf("no pod %s", name)
+		}
+		switch word {
+		case "begin":
+			s.waiters.Add(p.Pod, &p.Candidate)
+		case "try":
+			s.try(p)
+		case "end":
+			s.end(s.on[name], p)
+		case "runs":
+			s.on[name] = s.nodes[args[1]]
+			s.start(s.on[name], p)
+		case "bound":
+			s.on[name] = s.nodes[args[1]]
+			s.bind(s.on[name], p)
+		}
+	}
+	return nil
+}
+
+// try asks all nodes, and places the pod on the first that takes it. Else the others are to blame.
+func (s *stage) try(p *pod) {
+	s.waiters.Add(p.Pod, &p.Candidate)
+	var waiting, refusing []Node
+	var why []string
+	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
+		n := s.nodes[name]
+		switch a := n.Ask(ledger.Question{Candidate: &p.Candidate}); a.Outcome {
+		case ledger.Admitted:
+			n.Reserve(&p.Candidate, new(placement.Decision))
+			s.waiters.Done(p.UID)
+			s.on[p.Name] = n
+			s.said = append(s.said, fmt.Sprintf("%s has a place on %s", p.Name, name))
+			return
+		case ledger.Waiting:
+			waiting = append(waiting, n)
+			why = append(why, name+" waits")
+		case ledger.Refused:
+			refusing = append(refusing, n)
+			why = append(why, name+" refuses")
+		case ledger.Unreported:
+			why = append(why, name+" has not reported")
+		}
+	}
+	s.waiters.Blame(p.UID, waiting, refusing)
+	s.said = append(s.said, fmt.Sprintf("%s: %s", p.Name, strings.Join(why, ", ")))
+}
