@@ -18,8 +18,8 @@ import (
 // bindTimeout is after how long the API server has given up a request (--request-timeout).
 const bindTimeout = time.Minute
 
-// Bind writes Binding and decision in one request, one request at a time per node, so that the kubelet's watch
-// delivers pods in the order in which they were decided.
+// Bind writes Binding and decision in one request, one request at a time per node. So the kubelet's
+// watch delivers pods in the order in which they were decided.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := cycleOf(state)
 	if c == nil {
@@ -30,7 +30,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 		return fwk.AsStatus(err)
 	}
 	defer n.gate.leave()
-	if why := n.unusable(p.clock.Now(), p.args.StaleAfter.Duration); why != nil {
+	if why := p.unusable(n); why != nil {
 		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
 	}
 	// Before the decision: nothing may come between that and the Binding which takes time.
@@ -62,8 +62,8 @@ func (p *Plugin) decideAndWrite(ctx context.Context, pod *corev1.Pod, n *node) (
 	return p.conclude(pod, n, err), err
 }
 
-// newest returns the pod as its Binding is to be for: it may have been written since its cycle began, mostly by this
-// scheduler itself.
+// newest returns the version of the pod that its Binding is to be for. The pod may have been
+// written since its cycle began, mostly by this scheduler itself.
 func (p *Plugin) newest(pod *corev1.Pod) *corev1.Pod {
 	newest, err := p.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || newest.UID != pod.UID || p.cannotBind(pod, newest) != "" {
@@ -72,8 +72,8 @@ func (p *Plugin) newest(pod *corev1.Pod) *corev1.Pod {
 	return newest
 }
 
-// cannotBind says why a pod that was decided for as it was then may not be bound as it is now; "" when it may: nobody else has
-// taken over between, and it asks for the same.
+// cannotBind says why a pod that was decided for as it was then may not be bound as it is now. It
+// returns "" if nobody else has taken over in between and the pod asks for the same.
 func (p *Plugin) cannotBind(then, now *corev1.Pod) string {
 	switch {
 	case p.handover.FencedSince(then, now):
@@ -81,7 +81,8 @@ func (p *Plugin) cannotBind(then, now *corev1.Pod) string {
 	case then.ResourceVersion == now.ResourceVersion:
 		return ""
 	}
-	// Which of its devices are claimed is written on the way to Bind, for nodes that have no device plugin for them.
+	// Which of its devices are claimed is written on the way to Bind, for nodes without a device
+	// plugin for them.
 	like := *now
 	like.Status.ExtendedResourceClaimStatus = then.Status.ExtendedResourceClaimStatus
 	if !asksTheSame(then, &like) {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// TestAPodThatChangesOnItsWay is written between its cycle's begin and its Binding. The API server takes Bindings for the newest
-// version alone.
+// TestAPodThatChangesOnItsWay is written between its cycle's begin and its Binding. The API server
+// takes Bindings for the newest version alone.
 func TestAPodThatChangesOnItsWay(t *testing.T) {
 	const device = "example.com/device"
 	for what, tc := range map[string]struct {

@@ -90,11 +90,6 @@ func (w word) score() int64   { return int64(w >> 16 & 0xff) }
 // rank is that of a node that admits the pod.
 func (w word) rank() rank.Rank { return rank.Rank{Tier: rank.Tier(w), Score: uint8(w >> 16)} }
 
-// reason says a refusal in few words, the same for every node with the same cause.
-func (w word) reason() string {
-	return "its kubelet would refuse the pod: " + placement.Reason(w>>8).String() + ": " + placement.Detail(w).Text()
-}
-
 // admits says whether the node takes the pod.
 func (w word) admits() bool { return w.saying() == saysYes || w.saying() == saysYesRoughly }
 
@@ -109,11 +104,9 @@ func (w word) status(patient bool) *fwk.Status {
 		}
 		return nil
 	case saysWait:
-		return fwk.NewStatus(fwk.Pending, waitTexts[w.score()])
-	case saysNo:
-		return fwk.NewStatus(fwk.Unschedulable, w.reason())
-	case saysNever:
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, w.reason()+", even when empty")
+		return waits(ledger.Wait(w.score()))
+	case saysNo, saysNever:
+		return refuses(placement.Reason(w>>8), placement.Detail(w), w.saying() == saysNever)
 	default:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, unreported.Text)
 	}

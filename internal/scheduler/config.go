@@ -19,7 +19,8 @@ type ConfigOptions struct {
 	Args *Args
 }
 
-// Configuration returns a KubeSchedulerConfiguration with the plugin in its place; see Points.Check.
+// Configuration returns a KubeSchedulerConfiguration with the plugin in its place; see
+// Points.Check.
 func Configuration(o ConfigOptions) ([]byte, error) {
 	name := o.SchedulerName
 	if name == "" {

@@ -16,7 +16,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
-// core is what all profiles of a scheduler share: a node has one account, whichever profile puts pods on it.
+// core is what all profiles of a scheduler share. A node has one account, whichever profile puts
+// pods on it.
 type core struct {
 	clock   clock.WithDelayedExecution
 	nodes   *nodes
@@ -40,14 +41,15 @@ func commonOf(a *Args) commonArgs {
 	return commonArgs{a.HeartbeatNamespace, a.SettleAfter.Duration.String(), a.StaleAfter.Duration.String()}
 }
 
-// cores are the schedulers of this process, by what makes one: the informers that its profiles share. The framework
-// makes the plugin anew for every profile and offers no other place to meet.
+// cores are the schedulers of this process, by the informers that the profiles of each share. The
+// framework makes the plugin anew for every profile and offers no other place to meet.
 var cores struct {
 	sync.Mutex
 	byInformers map[informers.SharedInformerFactory]*core
 }
 
-// sharedCore returns the core of the scheduler that the handle belongs to, making it with the clock for the first profile.
+// sharedCore returns the core of the scheduler that the handle belongs to. The first profile makes
+// it.
 func sharedCore(ctx context.Context, args Args, handle fwk.Handle, clk clock.WithDelayedExecution) (*core, error) {
 	cores.Lock()
 	defer cores.Unlock()
@@ -110,7 +112,8 @@ const (
 	waitTakeover = "Berth makes sure that the scheduler before it has nothing under way"
 )
 
-// notYet says why nothing that could be pinned is placed yet; "" when it is. Only the leader is asked.
+// notYet says why nothing that could be pinned is placed yet; "" when it is. Only the leader is
+// asked.
 func (c *core) notYet(ctx context.Context) string {
 	switch {
 	case !c.ready.Load():

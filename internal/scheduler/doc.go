@@ -1,10 +1,42 @@
-// Package scheduler is Berth's plugin for kube-scheduler: extension points, and what feeds them. It holds no
-// placement logic: package placement knows what a kubelet decides, package ledger which states a node may be in.
+// Package scheduler is Berth's plugin for kube-scheduler: extension points, arguments and metrics. It
+// holds no placement logic. Package placement knows what a kubelet decides, package ledger which states
+// a node may be in, package wake who is woken by what, package handover how leaders follow one another.
 //
-// The way of a pod: PreFilter translates it once; Filter asks every node's ledger for a verdict; Reserve decides and
-// takes the pod in; Bind decides again when its turn has come and writes Binding and decision in one request, one
-// request at a time per node; the node's next report acknowledges it.
+// The way of a pod: PreFilter translates it once. Filter asks every node's ledger for a verdict. Reserve
+// decides and takes the pod in. Bind decides again when its turn has come, and writes Binding and
+// decision in one request, one request at a time per node. The node's next report acknowledges it.
 //
-// Nodes whose reports are missing, stale, contradictory or not understood are refused for pods that could be pinned,
-// with a reason. Pods that could not be pinned anywhere pass untouched.
+// Nodes whose reports are missing, stale, contradictory or not understood are refused for pods that
+// could be pinned, with a reason. Pods that could not be pinned anywhere pass untouched.
+//
+// # What each extension point answers, and what wakes the pod then
+//
+// An attempt that fails ends in the queue of unschedulable pods. kube-scheduler preempts only if some
+// node answered Unschedulable, and PostFilter let it.
+//
+//	PreFilter   Skip                            nothing is pinned for the pod: it passes untouched
+//	            UnschedulableAndUnresolvable    it cannot be read: an update of what it asks for
+//	            UnschedulableAndUnresolvable    reports or the takeover are outstanding: wake.WakeAll
+//	Filter      Success                         the node takes it
+//	            Pending                         the node waits for a report: that report; wake.NodeChanged
+//	            Pending                         it would fit, but not with certain CPUs: Args.Patience
+//	            Unschedulable                   its kubelet would refuse it, evictions may help:
+//	                                            wake.NodeChanged; deletion of a pod there (a queueing hint)
+//	            UnschedulableAndUnresolvable    refused even when empty, or the node has a weaker policy:
+//	                                            wake.NodeReturned, when the node is another than it was
+//	            UnschedulableAndUnresolvable    no usable report, or no sign of life: wake.NodeReturned
+//	PostFilter  UnschedulableAndUnresolvable    some node waits: nobody is evicted before its report. After
+//	                                            wake.ReportLimit the pod is tried again, and may preempt
+//	            Unschedulable                   the reasons per NUMA node; preemption is asked next
+//	PreScore    Skip                            the pod passes untouched
+//	Score       0 to 100                        ranks nodes that take the pod
+//	Reserve     Success                         the ledger holds its place
+//	            Unschedulable, Pending          the node has changed its mind: wake.RoundPause later; at once
+//	                                            where Filter had merely estimated
+//	            UnschedulableAndUnresolvable    its decision cannot be written: an update of what it asks for
+//	Bind        Skip                            the pod passes untouched: DefaultBinder binds it
+//	            Success                         Binding and decision are written
+//	            Unschedulable, Pending          the node has changed its mind: wake.RoundPause later
+//	            Error                           the API server refused, or the outcome is in doubt: its
+//	                                            back-off; in doubt, its place stays taken
 package scheduler

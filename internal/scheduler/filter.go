@@ -101,7 +101,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	if w, ok := c.recall(n, p.args.StaleAfter.Duration); ok {
 		return w.status(c.patient)
 	}
-	if why := n.unusable(p.clock.Now(), p.args.StaleAfter.Duration); why != nil {
+	if why := p.unusable(n); why != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
 	}
 	if why := n.misses(&c.policy); why != "" {
@@ -159,9 +159,4 @@ func (p *Plugin) many() bool { return p.nodes.count.Load() >= manyNodes }
 // sample asks the node for its answer, for an estimate where there are many.
 func (p *Plugin) sample(c *cycle, n *node) ledger.Sample {
 	return n.Sample(ledger.Question{Candidate: &c.Candidate, Estimate: p.many() && n.name != c.nominated})
-}
-
-// statusOf says an answer in the framework's words; nil for an admission.
-func statusOf(a *ledger.Answer) *fwk.Status {
-	return newWord(0, sayingOf(a), int64(a.Wait), &a.Verdict).status(false)
 }

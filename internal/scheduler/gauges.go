@@ -27,10 +27,10 @@ var (
 	silenceDesc  = metrics.NewDesc("berth_scheduler_longest_silence_seconds", "Since the last sign of life of the agent, of the node with a report for which that is longest.", nil, nil, metrics.ALPHA, "")
 )
 
-// standing shows the scheduler of this process.
-var standing gauges
+// nodeGauges show the scheduler of this process.
+var nodeGauges gauges
 
-// gauges counts, when asked, what the plugin made last knows: every profile's plugin knows the same.
+// gauges count, when asked, what the plugin made last knows. Every profile's plugin knows the same.
 type gauges struct {
 	metrics.BaseStableCollector
 	plugin atomic.Pointer[Plugin]
@@ -88,7 +88,7 @@ func (p *Plugin) count() counts {
 		c.pods.Posted += census.Posted
 		c.pods.Afloat += census.Afloat
 		c.pods.Ending += census.Ending
-		state := stateOf(n.unusable(now, p.args.StaleAfter.Duration))
+		state := stateOf(p.unusable(n))
 		c.nodes[state]++
 		if state == nodeTrusted {
 			c.flooded[n.View().Flooded()]++

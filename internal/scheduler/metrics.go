@@ -56,12 +56,13 @@ var registerOnce sync.Once
 func register() {
 	registerOnce.Do(func() {
 		legacyregistry.MustRegister(verdicts, bindings, promises, reportsRefused, podsRefused)
-		legacyregistry.CustomMustRegister(&standing)
+		legacyregistry.CustomMustRegister(&nodeGauges)
 		for _, outcome := range []string{outcomeKept, outcomeRefused, outcomeMispredicted, outcomeContended} {
 			promises.WithLabelValues(outcome)
 		}
 		for _, result := range []string{bindingWritten, bindingFailed, bindingDoubt} {
-			bindings.WithLabelValues(result) // an alert on the increase does not see a first one that begins at 1
+			// An alert on the increase does not see a series that begins at 1.
+			bindings.WithLabelValues(result)
 		}
 	})
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// waitCertainty is for a node that takes the pod for certain, but not with certain CPUs.
-const waitCertainty = "waiting a moment to be certain of the CPUs"
-
 // What is wrong with most of the nodes that cannot be relied on. The texts are constant, so that equal
 // ones add up in an event.
 var (

@@ -10,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/version"
 )
 
@@ -39,13 +40,13 @@ var (
 	_ fwk.SignPlugin          = (*Plugin)(nil)
 )
 
-// New makes the plugin; it has the signature of frameworkruntime.PluginFactory. The plugin watches NodeTopologies and
-// Leases with the scheduler's own credentials until ctx ends.
+// New makes the plugin; it has the signature of frameworkruntime.PluginFactory. The plugin watches
+// NodeTopologies and Leases with the scheduler's own credentials until ctx ends.
 func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	return WithClock(clock.RealClock{})(ctx, obj, handle)
 }
 
-// WithClock returns New with a clock that the caller turns, for those who test what a wrong clock does.
+// WithClock returns New with a clock that the caller turns, to test what a wrong clock does.
 func WithClock(c clock.WithDelayedExecution) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		return newPlugin(ctx, obj, handle, c)
@@ -67,8 +68,13 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, clk c
 		return nil, err
 	}
 	p := &Plugin{core: c, args: args, handle: handle, pods: handle.SharedInformerFactory().Core().V1().Pods().Lister()}
-	standing.plugin.Store(p)
+	nodeGauges.plugin.Store(p)
 	return p, nil
+}
+
+// unusable says why the node cannot be predicted now; nil when it can.
+func (p *Plugin) unusable(n *node) *nodestate.Unusable {
+	return n.unusable(p.clock.Now(), p.args.StaleAfter.Duration)
 }
 
 // Name implements fwk.Plugin.

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Points are the plugins of one profile by extension point, in the order in which they are called. Points have the
-// names of a KubeSchedulerConfiguration.
+// Points are the plugins of one profile by extension point, in the order in which they are called.
+// Points have the names of a KubeSchedulerConfiguration.
 type Points map[string][]string
 
 // needed are the extension points that Berth keeps its promise with.
@@ -31,8 +31,9 @@ func (p Points) Has() bool {
 	return false
 }
 
-// Check says what a profile that has the plugin lacks, and what to write. Without one of its points, or with another
-// plugin before it, the plugin would place pods in silence and promise nothing.
+// Check says what a profile that has the plugin lacks, and what to write. Without one of its
+// points, or with another plugin before it, the plugin would place pods in silence and promise
+// nothing.
 func (p Points) Check(profile string) error {
 	var wrong []string
 	for _, point := range needed {

@@ -26,9 +26,9 @@ const maxExplained = 64
 // maxExplanations bounds how many different explanations an event names.
 const maxExplanations = 4
 
-// PostFilter comes before preemption. While any node merely waits for a report it ends the attempt there: whether
-// somebody has to be evicted is known once the report is in, and the report wakes the pod at once. Otherwise it adds
-// why the nodes refuse, per NUMA node, and leaves the rest to preemption.
+// PostFilter comes before preemption. While any node merely waits for a report, it ends the
+// attempt. The report will tell whether somebody has to be evicted, and wakes the pod at once.
+// Otherwise it says why the nodes refuse, per NUMA node, and leaves the rest to preemption.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	c := cycleOf(state)
 	switch {
@@ -64,11 +64,11 @@ func fits(statuses fwk.NodeToStatusReader, waiting []*node) bool {
 	return slices.ContainsFunc(waiting, func(n *node) bool { return statuses.Get(n.name).Message() == waitCertainty })
 }
 
-// sortOut finds among nodes that no eviction helps those whose kubelet would refuse the pod, and those whose agent is silent.
+// sortOut finds, among nodes that no eviction helps, those whose kubelet would refuse the pod, and
+// those whose agent is silent.
 func (p *Plugin) sortOut(c *cycle, nodes []*node) (refusing, silent []*node) {
-	now := p.clock.Now()
 	for _, n := range nodes {
-		switch why := n.unusable(now, p.args.StaleAfter.Duration); {
+		switch why := p.unusable(n); {
 		case why == nil && n.misses(&c.policy) == "":
 			refusing = append(refusing, n)
 		case why != nil && why.Reason == nodestate.Silent:
@@ -112,8 +112,8 @@ func (p *Plugin) runOutOfPatience(pod *corev1.Pod, c *cycle, waitsFrom time.Time
 	p.waiters.WakeOneAfter(left, uidOf(pod))
 }
 
-// forgetIfGone forgets a pod that has left the API while it was being tried: its deletion was told before it came to be
-// among those who wait.
+// forgetIfGone forgets a pod that left the API while it was being tried. Its deletion was told
+// before it joined those who wait.
 func (p *Plugin) forgetIfGone(pod *corev1.Pod) {
 	now, err := p.pods.Pods(pod.Namespace).Get(pod.Name)
 	if apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || now.Spec.NodeName != "") {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// EventsToRegister names the events of the framework that can help a pod which this plugin has refused. What helps
-// most is no event of the framework: a node's next report wakes the pods that it makes room for by itself.
+// EventsToRegister names the events of the framework that can help a pod which this plugin has
+// refused. What helps most is no such event: a node's next report, which wakes pods by itself.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPodDelete},
@@ -22,8 +22,9 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// afterPodDelete wakes a pod when the node of the deleted one takes it already, or when it may evict others there: with more room fewer have to
-// go. The same event says that a pod is not nominated to a node any more: that node has not changed for those who had left it the place.
+// afterPodDelete wakes a pod when the node of the deleted one takes it already, or when the pod may
+// evict others there: with more room fewer have to go. The same event says that a pod is no longer
+// nominated to a node. That node has not changed for those who had left the place to it.
 func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	left, ok := oldObj.(*corev1.Pod)
 	switch {
@@ -78,7 +79,7 @@ func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answe
 		return fwk.QueueSkip, nil
 	}
 	n := p.nodes.get(nodeName)
-	if n.unusable(p.clock.Now(), p.args.StaleAfter.Duration) != nil {
+	if p.unusable(n) != nil {
 		return fwk.QueueSkip, nil
 	}
 	c := p.candidate(pod, &request)
@@ -88,8 +89,8 @@ func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answe
 	return fwk.QueueSkip, nil
 }
 
-// SignPod leaves pods that pass untouched to opportunistic batching. Whether a node takes another pod depends on more
-// than the pod's spec, so the others are not signed.
+// SignPod leaves pods that pass untouched to opportunistic batching. Whether a node takes another
+// pod depends on more than the pod's spec, so the others are not signed.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	if !mightPin(pod) {
 		return nil, nil

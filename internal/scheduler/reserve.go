@@ -18,7 +18,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 		return nil
 	}
 	n := p.nodes.get(nodeName)
-	if why := n.unusable(p.clock.Now(), p.args.StaleAfter.Duration); why != nil {
+	if why := p.unusable(n); why != nil {
 		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
 	}
 	var d placement.Decision
@@ -28,14 +28,15 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 		c.again = p.many()
 		return c.refuse(status)
 	}
-	// Later would be too late: what comes before Bind may bind the pod to the node, as its volumes do.
+	// Bind would be too late: plugins before it may tie the pod to the node, as its volumes do.
 	if err := wire.CheckPlacement(pod, &d); err != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot write the placement: "+err.Error())
 	}
 	c.number = p.reserved.Add(1)
 	p.waiters.Done(uidOf(pod))
 	if left := pod.Status.NominatedNodeName; left != "" && left != nodeName {
-		p.waiters.NodeReturned(p.nodes.get(left)) // what was kept for it there is free, and no event says so
+		// What was kept for it there is free, and no event says so.
+		p.waiters.NodeReturned(p.nodes.get(left))
 	}
 	return nil
 }
@@ -46,9 +47,9 @@ func (c *cycle) refuse(status *fwk.Status) *fwk.Status {
 	return status
 }
 
-// Unreserve takes a pod back whose Binding was not written. A pod whose Binding may have been written stays. Where the node
-// refused, the pod waits for nodes: what kept it may be over before its back-off is. Where something else did, its back-off
-// counts, and no node cuts it short.
+// Unreserve takes a pod back whose Binding was not written. A pod whose Binding may have been
+// written stays. If the node refused, the pod waits for nodes: what kept it off may end before its
+// back-off does. If something else refused, its back-off counts, and no node cuts it short.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
 	c := cycleOf(state)
 	if c == nil {
@@ -69,8 +70,8 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 	p.tryAgain(pod, c)
 }
 
-// tryAgain activates a pod that the node has refused in Reserve or Bind: Filter found nodes that take it, and nothing need
-// change about those for it to have one of them.
+// tryAgain wakes a pod that the node has refused in Reserve or Bind. Filter found nodes that take
+// it, and nothing need change about those for it to have one of them.
 func (p *Plugin) tryAgain(pod *corev1.Pod, c *cycle) {
 	if c.again {
 		p.waiters.WakeOne(uidOf(pod))

@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestAPodThatSomethingElseFailsKeepsItsBackOff: a webhook that is down would be asked as fast as pods can be placed. The
-// place is free for others meanwhile.
+// TestAPodThatSomethingElseFailsKeepsItsBackOff: a webhook that is down would be asked as fast as
+// pods can be placed. The place is free for others meanwhile.
 func TestAPodThatSomethingElseFailsKeepsItsBackOff(t *testing.T) {
 	pod, other := pinned("x", 8), pinned("other", 4)
 	f, h := attached(t, pod, other)
@@ -49,7 +49,8 @@ func TestAPodThatSomethingElseFailsKeepsItsBackOff(t *testing.T) {
 	}
 }
 
-// TestAPodThatReserveCannotWrite: no attempt would come to another end, so that none follows by itself.
+// TestAPodThatReserveCannotWrite: no attempt would come to another end, so that none follows by
+// itself.
 func TestAPodThatReserveCannotWrite(t *testing.T) {
 	many := pinned("many", 1)
 	small := many.Spec.Containers[0]
@@ -111,7 +112,8 @@ func TestAPodThatBindRefusesWaits(t *testing.T) {
 	}
 }
 
-// TestAPodThatReserveRefusesIsTriedAgain: Filter found nodes that take it, and no change of those is to come.
+// TestAPodThatReserveRefusesIsTriedAgain: Filter found nodes that take it, and no change of those
+// is to come.
 func TestAPodThatReserveRefusesIsTriedAgain(t *testing.T) {
 	f := newFixture(t)
 	f.feed.topologySeen(f.topology())

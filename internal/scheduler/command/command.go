@@ -1,5 +1,6 @@
-// Package command is the command line of berth-scheduler: that of kube-scheduler, with the Berth plugin in it, and with a
-// look at the profiles before it starts. A plugin cannot see which of its extension points a profile has.
+// Package command is the command line of berth-scheduler: that of kube-scheduler, with the Berth
+// plugin in it, and with a look at the profiles before it starts. A plugin cannot see which of its
+// extension points a profile has.
 package command
 
 import (
@@ -29,8 +30,8 @@ import (
 	"github.com/berth-dev/berth/internal/version"
 )
 
-// New returns the command. Its flags are those of kube-scheduler. plugin is scheduler.New, or makes the plugin with a
-// clock of the caller's.
+// New returns the command. Its flags are those of kube-scheduler. plugin is scheduler.New, or makes
+// the plugin with a clock of the caller's.
 func New(plugin frameworkruntime.PluginFactory) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{
@@ -72,8 +73,8 @@ func askedForVersion(cmd *cobra.Command) bool {
 	return cmd.Flags().Lookup("version").Value.String() == string(verflag.VersionTrue)
 }
 
-// run does what kube-scheduler's own command does (runCommand of cmd/kube-scheduler/app), and looks at the profiles
-// between Setup and Run. It ends when a signal comes.
+// run does what kube-scheduler's own command does (runCommand of cmd/kube-scheduler/app), and looks
+// at the profiles between Setup and Run. It ends when a signal comes.
 func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.PluginFactory) error {
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
@@ -98,7 +99,8 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 	return app.Run(ctx, completed, sched)
 }
 
-// checkProfiles says which profiles have Berth by halves. A profile without Berth is lawful, but worth a word.
+// checkProfiles says which profiles have Berth by halves. A profile without Berth is lawful, but
+// worth a word.
 func checkProfiles(logger klog.Logger, profiles map[string]framework.Framework) error {
 	var wrong []error
 	for name, profile := range profiles {

@@ -1,13 +1,15 @@
-// Package handover hands Bindings over from one leader to the next. It needs the Lease, the pods and two durations.
+// Package handover hands Bindings over from one leader to the next. It needs the Lease, the pods
+// and two durations.
 //
-// A leader that dies may have sent Bindings that the API server has yet to write, to nodes that nobody can name. So a
-// leader leaves a Lease behind that says whether Bindings are under way, and the next one does this before it places its
-// first pod:
+// A leader that dies may have sent Bindings that the API server has yet to write, to nodes that
+// nobody can name. So a leader leaves a Lease behind that says whether Bindings are under way, and
+// the next one does this before it places its first pod:
 //
 //	the Lease says           the new leader
 //	nothing, there is none   begins at once
 //	none                     waits until a pod that was deleted by force before it began to watch has reached its kubelet
 //	under-way, or unreadable waits likewise, and fences every pod that could be bound; see fenceType
 //
-// It waits for at most Options.BindTimeout: after that the API server has given up whatever was under way.
+// It waits for at most Options.BindTimeout: after that the API server has given up whatever was
+// under way.
 package handover

@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// fenceType is the condition of a pod that names the scheduler which has last taken over. Writing it changes the pod's
-// resource version, on which every Binding is conditional (BindingREST.setPodNodeAndMetadata). So a Binding that was
-// sent before can no longer be written.
+// fenceType is the condition of a pod that names the scheduler which has last taken over. Writing
+// it changes the pod's resource version, on which every Binding is conditional
+// (BindingREST.setPodNodeAndMetadata). So a Binding that was sent before can no longer be written.
 const fenceType corev1.PodConditionType = "berth.dev/fenced"
 
 // FencedSince says whether another scheduler has fenced the pod between two of its states.
@@ -42,8 +42,9 @@ func fenceOf(pod *corev1.Pod) string {
 // fenceWorkers is how many pods are fenced at a time.
 const fenceWorkers = 16
 
-// fence fences all pods that could be bound. It returns how many when the watch has shown all of them: with our fence, or
-// bound before it, or gone; or when ctx ends. The error says why some pod was not fenced.
+// fence fences all pods that could be bound. It returns how many when the watch has shown all of
+// them: with our fence, or bound before it, or gone; or when ctx ends. The error says why some pod
+// was not fenced.
 func (h *Handover) fence(ctx context.Context) (int, error) {
 	pods, err := h.bindable(ctx)
 	if err != nil {
@@ -55,7 +56,8 @@ func (h *Handover) fence(ctx context.Context) (int, error) {
 	for _, pod := range pods {
 		g.Go(func() error { return h.fenceOne(ctx, pod) })
 	}
-	// A pod that cannot be fenced may be bound until the limit, like one whose fence has not been seen.
+	// A pod that cannot be fenced may be bound until the limit, like one whose fence has not been
+	// seen.
 	err = g.Wait()
 	select {
 	case <-done:
@@ -104,7 +106,8 @@ func (h *Handover) patch(ctx context.Context, pod *corev1.Pod, patch []byte) (bo
 	pods := h.Pods.Pods(pod.Namespace)
 	_, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	another := false
-	if apierrors.IsConflict(err) { // with another pod of this name, or with writes that came before ours several times
+	// In conflict with another pod of this name, or with writes that came before ours several times.
+	if apierrors.IsConflict(err) {
 		var now *corev1.Pod
 		if now, err = pods.Get(ctx, pod.Name, metav1.GetOptions{}); err == nil && now.UID == pod.UID {
 			return false, nil

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// LeaseName is the Lease, in the namespace of the heartbeats, by which a leader tells the next one whether Bindings
-	// of it may be under way.
+	// LeaseName is the Lease, in the namespace of the heartbeats, by which a leader tells the next
+	// one whether Bindings of it may be under way.
 	LeaseName = "berth-scheduler-bindings"
 	// leaseAnnotation holds bindingsUnderWay or bindingsNone.
 	leaseAnnotation  = "berth.dev/bindings"
 	bindingsUnderWay = "under-way"
 	bindingsNone     = "none"
-	// leaseIdle is how long after its last Binding a leader says that none is under way. So under load the Lease is not
-	// written at all, and otherwise at most twice in that time.
+	// leaseIdle is how long after its last Binding a leader says that none is under way. So under
+	// load the Lease is not written at all, and otherwise at most twice in that time.
 	leaseIdle = time.Second
 	// writeTimeout bounds one attempt to say that no Binding is under way.
 	writeTimeout = 10 * time.Second
@@ -35,8 +35,8 @@ const (
 // ErrDeposed says that another scheduler has taken over, or may: the Lease is not ours any more.
 var ErrDeposed = errors.New("another scheduler has taken over, or the Lease was deleted")
 
-// bindingsLease is what a leader leaves behind for the next one. It is written before the first Binding of a series, and
-// after the last.
+// bindingsLease is what a leader leaves behind for the next one. It is written before the first
+// Binding of a series, and after the last.
 type bindingsLease struct {
 	leases coordinationclient.LeaseInterface
 	clock  clock.WithDelayedExecution
@@ -47,8 +47,8 @@ type bindingsLease struct {
 	bindTimeout time.Duration
 
 	mu sync.Mutex
-	// lease is as we last wrote or read it; nil while it is not ours or cannot be written. Then nothing is left behind,
-	// and the next leader has to assume the worst.
+	// lease is as we last wrote or read it; nil while it is not ours or cannot be written. Then
+	// nothing is left behind, and the next leader has to assume the worst.
 	lease *coordinationv1.Lease
 	// marked: the Lease says under-way.
 	marked bool
@@ -74,7 +74,8 @@ const (
 	foundUnderWay
 )
 
-// claim makes the Lease ours and says what it said. From then on no other scheduler begins a series of Bindings.
+// claim makes the Lease ours and says what it said. From then on no other scheduler begins a series
+// of Bindings.
 func (l *bindingsLease) claim(ctx context.Context) (found, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,8 +136,8 @@ func (l *bindingsLease) enter(ctx context.Context) error {
 	return nil
 }
 
-// leave is called when the outcome of a Binding is known, or given up on. From quietFrom on the Binding can no longer be
-// written.
+// leave is called when the outcome of a Binding is known, or given up on. From quietFrom on the
+// Binding can no longer be written.
 func (l *bindingsLease) leave(quietFrom time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -97,7 +97,8 @@ func TestLeaseOfADeposedLeader(t *testing.T) {
 	}
 }
 
-// TestLeaseWithoutAnnotations: somebody has taken them off the Lease, or restored it without. What it said is not known.
+// TestLeaseWithoutAnnotations: somebody has taken them off the Lease, or restored it without. What
+// it said is not known.
 func TestLeaseWithoutAnnotations(t *testing.T) {
 	client := fake.NewClientset(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: LeaseName, Namespace: "berth-system"}})
 	clock := testingclock.NewFakeClock(time.Unix(1000, 0))
@@ -117,7 +118,8 @@ func TestLeaseWithoutAnnotations(t *testing.T) {
 	wantLease(t, client, "while a Binding is under way", bindingsUnderWay)
 }
 
-// TestLeaseThatIsNotOursAnyMore: who finds that out after a series of Bindings does not begin another, until it has taken over anew.
+// TestLeaseThatIsNotOursAnyMore: who finds that out after a series of Bindings does not begin
+// another, until it has taken over anew.
 func TestLeaseThatIsNotOursAnyMore(t *testing.T) {
 	for what, lose := range map[string]func(*testing.T, *fake.Clientset, *testingclock.FakeClock){
 		"taken over": func(t *testing.T, client *fake.Clientset, clock *testingclock.FakeClock) {

@@ -32,7 +32,8 @@ type Options struct {
 	Done func()
 }
 
-// Handover is what a scheduler does for the leader before it and the leader after it. It is safe for concurrent use.
+// Handover is what a scheduler does for the leader before it and the leader after it. It is safe
+// for concurrent use.
 type Handover struct {
 	Options
 	lease  bindingsLease
@@ -58,11 +59,12 @@ func New(o Options) *Handover {
 		name: string(uuid.NewUUID()), bindTimeout: o.BindTimeout}}
 }
 
-// Synced notes that everything that was there at the start has been taken in. It comes before the first call of Ready.
+// Synced notes that everything that was there at the start has been taken in. It comes before the
+// first call of Ready.
 func (h *Handover) Synced() { h.synced = h.Clock.Now() }
 
-// Ready says whether pods may be placed. If not, it sees to it that they may soon; Options.Done tells when. Only a leader
-// asks.
+// Ready says whether pods may be placed. If not, it sees to it that they may soon; Options.Done
+// tells when. Only a leader asks.
 func (h *Handover) Ready(ctx context.Context) bool {
 	if h.state.Load() == leading {
 		return true
@@ -73,13 +75,15 @@ func (h *Handover) Ready(ctx context.Context) bool {
 	return false
 }
 
-// takeOver ends what the leader before has under way. After Options.BindTimeout the API server has ended it.
+// takeOver ends what the leader before has under way. After Options.BindTimeout the API server has
+// ended it.
 func (h *Handover) takeOver(ctx context.Context) {
 	limit, cancel := context.WithTimeout(ctx, h.BindTimeout)
 	defer cancel()
 	left := h.claim(limit)
 	if young := h.synced.Add(h.SettleAfter).Sub(h.Clock.Now()); left != foundNobody && young > 0 {
-		// A pod that was bound, and deleted by force, before we began to watch may be on its way to its kubelet.
+		// A pod that was bound, and deleted by force, before we began to watch may be on its way to
+		// its kubelet.
 		<-h.Clock.After(young)
 	}
 	if left == foundUnderWay || left == foundUnknown {
@@ -108,8 +112,9 @@ func (h *Handover) claim(ctx context.Context) (left found) {
 	return left
 }
 
-// Enter is called before a Binding is written; the error says that it must not be. A scheduler that does not lead any
-// more is about to end. If two go on nevertheless, each takes over from the other.
+// Enter is called before a Binding is written; the error says that it must not be. A scheduler that
+// does not lead any more is about to end. If two go on nevertheless, each takes over from the
+// other.
 func (h *Handover) Enter(ctx context.Context) error {
 	err := h.lease.enter(ctx)
 	if errors.Is(err, ErrDeposed) {
@@ -118,8 +123,8 @@ func (h *Handover) Enter(ctx context.Context) error {
 	return err
 }
 
-// Leave is called after Enter, with the error of the write. A Binding in doubt may be written until Options.BindTimeout
-// has passed.
+// Leave is called after Enter, with the error of the write. A Binding in doubt may be written until
+// Options.BindTimeout has passed.
 func (h *Handover) Leave(err error) {
 	quietFrom := h.Clock.Now()
 	if errors.Is(err, ErrInDoubt) {

@@ -35,7 +35,8 @@ func fenced(pod *corev1.Pod, by string) *corev1.Pod {
 	return pod
 }
 
-// successor is the Handover of a scheduler for the pods of profile mine; done is closed when pods may be placed.
+// successor is the Handover of a scheduler for the pods of profile mine; done is closed when pods
+// may be placed.
 func successor(client *fake.Clientset) (h *Handover, clock *testingclock.FakeClock, done chan struct{}) {
 	clock, done = testingclock.NewFakeClock(time.Unix(1000, 0)), make(chan struct{})
 	h = New(Options{
@@ -122,7 +123,8 @@ func (c noticing) After(d time.Duration) <-chan time.Time {
 	return after
 }
 
-// TestTakeoverWaitsForWhatIsOnItsWay: a pod may have been bound, and deleted by force, before we began to watch.
+// TestTakeoverWaitsForWhatIsOnItsWay: a pod may have been bound, and deleted by force, before we
+// began to watch.
 func TestTakeoverWaitsForWhatIsOnItsWay(t *testing.T) {
 	client := fake.NewClientset()
 	h, clock, done := successor(client)
@@ -170,7 +172,8 @@ func TestTheDeposedTakesOverAnew(t *testing.T) {
 	}
 }
 
-// fencing is a takeover that fences pods a and b. A webhook keeps a from being written; tried names what was.
+// fencing is a takeover that fences pods a and b. A webhook keeps a from being written; tried names
+// what was.
 func fencing() (h *Handover, tried chan string) {
 	client := fake.NewClientset()
 	h, _, _ = successor(client)
@@ -189,8 +192,8 @@ func fencing() (h *Handover, tried chan string) {
 	return h, tried
 }
 
-// TestAPodThatCannotBeFenced: its Binding may be written until the API server has given it up, and so may those of pods whose
-// fence has not been seen.
+// TestAPodThatCannotBeFenced: its Binding may be written until the API server has given it up, and
+// so may those of pods whose fence has not been seen.
 func TestAPodThatCannotBeFenced(t *testing.T) {
 	h, tried := fencing()
 	limit, end := context.WithCancel(t.Context())
@@ -225,7 +228,8 @@ func TestAPodThatCannotBeFencedIsBound(t *testing.T) {
 	}
 }
 
-// TestFenceInConflict: only a conflict with another pod of the name says that there is nothing to fence.
+// TestFenceInConflict: only a conflict with another pod of the name says that there is nothing to
+// fence.
 func TestFenceInConflict(t *testing.T) {
 	for name, want := range map[string]struct {
 		found types.UID

@@ -14,7 +14,8 @@ import (
 var (
 	// ErrInDoubt says that a Binding may have been written and may not.
 	ErrInDoubt = errors.New("it is not known whether the Binding was written")
-	// errUnread says that the pod could not be read: whatever the API server answers, nothing follows for the Binding.
+	// errUnread says that the pod could not be read: whatever the API server answers, nothing
+	// follows for the Binding.
 	errUnread = errors.New("the pod could not be read back")
 )
 
@@ -29,8 +30,8 @@ type Binding interface {
 	Post(ctx context.Context, b *corev1.Binding) error
 	// Read returns the pod of that name as the API server has it now.
 	Read(ctx context.Context) (*corev1.Pod, error)
-	// Reconsider says why the decision does not hold any more; nil when it does. Make then marks it by what is known
-	// by now.
+	// Reconsider says why the decision does not hold any more; nil when it does. Make then marks it
+	// by what is known by now.
 	Reconsider() error
 	// Forbidden says why the pod may not be bound as it is now; "" when it may.
 	Forbidden(now *corev1.Pod) string
@@ -47,9 +48,10 @@ type write struct {
 	lost bool
 }
 
-// Write writes the Binding of a pod to a node; now is the newest version of the pod that is known. An outcome that is not
-// known is read back, and the Binding is written again where it had not been: the API server refuses a second one for the
-// same pod. So it is where the pod has changed meanwhile. ErrInDoubt says that the outcome stayed unknown.
+// Write writes the Binding of a pod to a node; now is the newest version of the pod that is known.
+// An outcome that is not known is read back, and the Binding is written again where it had not
+// been: the API server refuses a second one for the same pod. So it is where the pod has changed
+// meanwhile. ErrInDoubt says that the outcome stayed unknown.
 func Write(ctx context.Context, b Binding, now *corev1.Pod, node string) error {
 	w := &write{Binding: b, pod: now, node: node, now: now}
 	err := w.send(ctx)
@@ -95,7 +97,8 @@ func (w *write) readBack(ctx context.Context, cause error) error {
 	}
 }
 
-// lookAndSend looks whether the Binding is written, and sends it again if not. It says whether the outcome is final.
+// lookAndSend looks whether the Binding is written, and sends it again if not. It says whether the
+// outcome is final.
 func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
 	written, err := w.isWritten(ctx)
 	if err != nil || written {
@@ -109,8 +112,9 @@ func (w *write) lookAndSend(ctx context.Context) (final bool, outcome error) {
 	return err == nil, err
 }
 
-// isWritten says whether the pod is bound to the node, and if not for which version of it a Binding would hold. An error
-// other than errUnread is the last word: ErrInDoubt, or that this Binding will never be written.
+// isWritten says whether the pod is bound to the node, and if not for which version of it a Binding
+// would hold. An error other than errUnread is the last word: ErrInDoubt, or that this Binding will
+// never be written.
 func (w *write) isWritten(ctx context.Context) (bool, error) {
 	pod, err := w.Read(ctx)
 	switch {
@@ -134,7 +138,8 @@ func (w *write) isWritten(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// gone is what it means that there is no such pod any more: it may have been bound before, and deleted by force.
+// gone is what it means that there is no such pod any more: it may have been bound before, and
+// deleted by force.
 func (w *write) gone(err error) error {
 	if w.lost {
 		return fmt.Errorf("%w: %w", ErrInDoubt, err)

@@ -1,8 +1,9 @@
-// Package wake says which pods that want a node are tried again, and when. It speaks of ids, so that it serves a
-// scheduler and a simulator alike. testdata/*.txt tells its rules as stories.
+// Package wake says which pods that want a node are tried again, and when. It speaks of ids, so
+// that it serves a scheduler and a simulator alike. testdata/*.txt tells its rules as stories.
 //
-// A pod is among the Waiters from the begin of its first attempt until it has a node. When a node changes, each class
-// of pods is put to it once, and the pods of the class for which the change can make a difference are woken:
+// A pod is among the Waiters from the begin of its first attempt until it has a node. When a node
+// changes, each class of pods is put to it once, and the pods of the class for which the change can
+// make a difference are woken:
 //
 //	what happened           the node now                     who is woken
 //	NodeChanged             takes the class, and did not     as many as it has room for, if they blame the node
@@ -16,5 +17,6 @@
 //	                        refuses for good                 nobody
 //	WakeAll, WakeOne                                         all; the one
 //
-// Where a node has room for fewer than want it, the others follow in rounds for as long as there is room.
+// Where a node has room for fewer than want it, the others follow in rounds for as long as there is
+// room.
 package wake

@@ -19,7 +19,8 @@ const (
 	wakeRoom
 	// wakeWaited: those that the node had kept waiting.
 	wakeWaited
-	// wakeLater: those on trial, which may not know of the node; the others once the node has made up its mind.
+	// wakeLater: those on trial, which may not know of the node; the others once the node has made
+	// up its mind.
 	wakeLater
 	// wakeAll: all.
 	wakeAll
@@ -28,13 +29,14 @@ const (
 const (
 	// maxRoom bounds how many pods of one shape are woken at a time for the room on one node.
 	maxRoom = 8
-	// RoundPause lies between two rounds: then it shows whether the pods that were woken have left room for others.
+	// RoundPause lies between two rounds: then it shows whether the pods that were woken have left
+	// room for others.
 	RoundPause = 200 * time.Millisecond
 )
 
-// NodeChanged wakes the pods for which a change of the node could make a difference. The node takes them now and did
-// not before, it is certain now of what they would get, or it refuses them now and had merely waited, so that preemption
-// is worth a thought.
+// NodeChanged wakes the pods for which a change of the node could make a difference. The node takes
+// them now and did not before, it is certain now of what they would get, or it refuses them now and
+// had merely waited, so that preemption is worth a thought.
 func (w *Waiters) NodeChanged(n Node) {
 	w.wake(n, n, func(c *ledger.Candidate) reach {
 		before, now := n.Shift(c)
@@ -51,9 +53,10 @@ func (w *Waiters) NodeChanged(n Node) {
 	})
 }
 
-// NodeReturned is for a node that can be relied on again, is another machine than it was, or is no longer kept for
-// somebody. It wakes pods that the node takes, whatever it answered before and whomever they blame, and all that it
-// refuses though evictions would help. Where the node waits for a report, so do the pods from now on.
+// NodeReturned is for a node that can be relied on again, is another machine than it was, or is no
+// longer kept for somebody. It wakes pods that the node takes, whatever it answered before and
+// whomever they blame, and all that it refuses though evictions would help. Where the node waits
+// for a report, so do the pods from now on.
 func (w *Waiters) NodeReturned(n Node) {
 	w.wake(n, nil, func(c *ledger.Candidate) reach {
 		_, a := n.Shift(c)
@@ -96,7 +99,8 @@ func (w *Waiters) WakeOneAfter(d time.Duration, uid string) {
 	w.edge.After(d, func() { w.WakeOne(uid) })
 }
 
-// wake wakes pods after the node changed has changed. Only pods that were kept off by blamed count (nil: by whichever).
+// wake wakes pods after the node changed has changed. Only pods that were kept off by blamed count
+// (nil: by whichever).
 func (w *Waiters) wake(changed, blamed Node, judge func(*ledger.Candidate) reach) {
 	reached, room := w.judgeAll(changed, judge)
 	if len(reached) == 0 {
@@ -140,7 +144,8 @@ func (w *Waiters) judgeAll(n Node, judge func(*ledger.Candidate) reach) (reached
 	return reached, room
 }
 
-// wakeBlaming wakes the members that blame the node; with wakeWaited only those that it had kept waiting.
+// wakeBlaming wakes the members that blame the node; with wakeWaited only those that it had kept
+// waiting.
 func (m *members) wakeBlaming(n Node, r reach, pods batch) {
 	for _, p := range m.pods {
 		if p.blames(n) && (r == wakeAll || p.blamed[n]) {
@@ -178,9 +183,10 @@ type wakeRound struct {
 	woken  map[string]bool // by UID
 }
 
-// wakeNext wakes count pods of the round that it has not woken yet: first those that nobody has woken, then by priority,
-// then by how long they have waited. Pods on trial are woken too, and do not count. If pods are left, the round goes on
-// after a pause: whoever was woken may be placed elsewhere, or be kept off by others. The caller holds the lock.
+// wakeNext wakes count pods of the round that it has not woken yet: first those that nobody has
+// woken, then by priority, then by how long they have waited. Pods on trial are woken too, and do
+// not count. If pods are left, the round goes on after a pause: whoever was woken may be placed
+// elsewhere, or be kept off by others. The caller holds the lock.
 func (w *Waiters) wakeNext(r *wakeRound, count int, pods batch) {
 	var left []*waiter
 	for key, m := range w.byClass {
@@ -219,7 +225,8 @@ func wakeOrder(a, b *waiter) int {
 	return cmp.Or(cmp.Compare(b.pod.Priority, a.pod.Priority), a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID))
 }
 
-// goOn continues a round if the node still has room. If it has none, the change that makes some begins another round.
+// goOn continues a round if the node still has room. If it has none, the change that makes some
+// begins another round.
 func (w *Waiters) goOn(r *wakeRound) {
 	room := w.roomOf(r)
 	if room == 0 {

@@ -21,8 +21,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what happens now into the stories of testdata")
 
-// TestStories plays testdata/*.txt; testdata/README.md has the words. Below a line of dashes stands what comes of the lines
-// above it, until the next blank line.
+// TestStories plays testdata/*.txt; testdata/README.md has the words. Below a line of dashes stands
+// what comes of the lines above it, until the next blank line.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

@@ -33,16 +33,17 @@ type Edge interface {
 	Activate(pods []Pod)
 }
 
-// ReportLimit is how long in a row a pod may find nodes that merely wait for a report. After that it may preempt: on a
-// large cluster some node may always be waiting, if not the same.
+// ReportLimit is how long in a row a pod may find nodes that merely wait for a report. After that
+// it may preempt: on a large cluster some node may always be waiting, if not the same.
 const ReportLimit = 30 * time.Second
 
 // maxBlamed bounds how many nodes are remembered for one pod. A pod that blames more blames any.
 const maxBlamed = 128
 
-// Waiters are the pods that want a node and have none. They are held by class, so that a change of a node costs one
-// question per class and not per pod. A pod is in from the begin of its attempt until it has a node: a change in the
-// middle of the attempt reaches it too. Waiters are safe for concurrent use.
+// Waiters are the pods that want a node and have none. They are held by class, so that a change of
+// a node costs one question per class and not per pod. A pod is in from the begin of its attempt
+// until it has a node: a change in the middle of the attempt reaches it too. Waiters are safe for
+// concurrent use.
 type Waiters struct {
 	edge Edge
 
@@ -59,7 +60,8 @@ type class struct {
 
 // members are the pods of one class.
 type members struct {
-	// candidate is that of one of the pods. A node that holds that pod in flight takes the candidate for the pod itself.
+	// candidate is that of one of the pods. A node that holds that pod in flight takes the
+	// candidate for the pod itself.
 	candidate *ledger.Candidate
 	pods      map[string]*waiter // by UID
 }
@@ -69,9 +71,11 @@ type waiter struct {
 	pod       Pod
 	candidate ledger.Candidate
 	since     time.Time
-	// blamed are the nodes that kept the pod off; true marks those that merely waited. nil: any node may have.
+	// blamed are the nodes that kept the pod off; true marks those that merely waited. nil: any
+	// node may have.
 	blamed map[Node]bool
-	// waitsFrom is since when every attempt has found some node that waits; zero: the last attempt found none.
+	// waitsFrom is since when every attempt has found some node that waits; zero: the last attempt
+	// found none.
 	waitsFrom time.Time
 	// trying: no end of its attempt is known.
 	trying bool
@@ -93,7 +97,8 @@ func New(edge Edge) *Waiters {
 	return &Waiters{edge: edge, byClass: map[class]*members{}, classOf: map[string]class{}}
 }
 
-// Add notes that an attempt to place a pod begins, and returns since when the pod has wanted a node.
+// Add notes that an attempt to place a pod begins, and returns since when the pod has wanted a
+// node.
 func (w *Waiters) Add(pod Pod, c *ledger.Candidate) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
@@ -120,9 +125,9 @@ func (w *Waiters) Add(pod Pod, c *ledger.Candidate) time.Time {
 	return now
 }
 
-// Blame notes that an attempt has failed, and which nodes kept the pod off: those that wait for a report, and those that
-// refuse. Changes of other nodes do not concern the pod. It returns since when every attempt has found some node that
-// waits.
+// Blame notes that an attempt has failed, and which nodes kept the pod off: those that wait for a
+// report, and those that refuse. Changes of other nodes do not concern the pod. It returns since
+// when every attempt has found some node that waits.
 func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
@@ -139,7 +144,8 @@ func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	}
 	since := p.waitsFrom
 	if len(waiting) > 0 && now.Sub(since) >= ReportLimit {
-		p.waitsFrom = now // it may preempt, this once: victims have left the API long before a report says so
+		// It may preempt, this once: victims have left the API long before a report says so.
+		p.waitsFrom = now
 	}
 	if len(waiting)+len(refusing) > maxBlamed {
 		return since

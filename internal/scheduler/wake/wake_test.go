@@ -39,7 +39,8 @@ func TestAReportWakesAsManyAsThereIsRoomFor(t *testing.T) {
 		t.Fatalf("%s: %v", p.Name, a)
 	}
 	c.waiters.Done(p.UID)
-	// The others were created in the same second: until the first is reported nobody knows in which order they would come.
+	// The others were created in the same second: until the first is reported nobody knows in which
+	// order they would come.
 	c.edge.step(RoundPause)
 	if next := c.edge.take(); len(next) > 0 {
 		t.Errorf("%v woken although the room is taken", next)
@@ -108,8 +109,8 @@ func TestNobodyIsKeptFromPreemptingForEver(t *testing.T) {
 	}
 }
 
-// TestPatienceWithReportsBeginsAnew once it has run out and the pod may have preempted: reports of its victims are still to
-// come.
+// TestPatienceWithReportsBeginsAnew once it has run out and the pod may have preempted: reports of
+// its victims are still to come.
 func TestPatienceWithReportsBeginsAnew(t *testing.T) {
 	c := newCluster(t)
 	n, p := c.addNode("n", twoSockets), c.addPod("x", 4, 500)
@@ -122,7 +123,8 @@ func TestPatienceWithReportsBeginsAnew(t *testing.T) {
 	}
 }
 
-// TestAWakeUpThatComesLate: between a change and the word of it others may ask the node, and take some of the room.
+// TestAWakeUpThatComesLate: between a change and the word of it others may ask the node, and take
+// some of the room.
 func TestAWakeUpThatComesLate(t *testing.T) {
 	c := newCluster(t)
 	n := c.addNode("n", twoSockets)
@@ -181,7 +183,8 @@ func TestWhoIsDone(t *testing.T) {
 	}
 }
 
-// TestAPodThatWaitedIsWokenToPreempt: the node's answers before the change are forgotten, what the pod was told is not.
+// TestAPodThatWaitedIsWokenToPreempt: the node's answers before the change are forgotten, what the
+// pod was told is not.
 func TestAPodThatWaitedIsWokenToPreempt(t *testing.T) {
 	c := newCluster(t)
 	n := c.addNode("n", twoSockets)
