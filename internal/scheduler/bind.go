@@ -25,7 +25,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	if c == nil {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	n := p.nodes.get(nodeName)
+	n := p.core.nodes.get(nodeName)
 	if err := n.gate.enter(ctx, c.number); err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -34,11 +34,11 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
 	}
 	// Before the decision: nothing may come between that and the Binding which takes time.
-	if err := p.handover.Enter(ctx); err != nil {
+	if err := p.core.handover.Enter(ctx); err != nil {
 		return fwk.AsStatus(err)
 	}
 	status, err := p.decideAndWrite(ctx, pod, n)
-	p.handover.Leave(err)
+	p.core.handover.Leave(err)
 	if status.IsRejected() {
 		return c.refuse(status)
 	}
@@ -56,7 +56,7 @@ func (p *Plugin) decideAndWrite(ctx context.Context, pod *corev1.Pod, n *node) (
 	if status := statusOf(&posting.Answer); status != nil {
 		return status, nil
 	}
-	p.feed.posted.Store(pod.UID, n)
+	p.core.feed.posted.Store(pod.UID, n)
 	b := &binding{plugin: p, node: n, pod: pod, decision: &d, turn: posting.Turn, report: posting.Report, exact: posting.Answer.Exact}
 	err = handover.Write(ctx, b, p.newest(pod), n.name)
 	return p.conclude(pod, n, err), err
@@ -76,7 +76,7 @@ func (p *Plugin) newest(pod *corev1.Pod) *corev1.Pod {
 // returns "" if nobody else has taken over in between and the pod asks for the same.
 func (p *Plugin) cannotBind(then, now *corev1.Pod) string {
 	switch {
-	case p.handover.FencedSince(then, now):
+	case p.core.handover.FencedSince(then, now):
 		return "fenced by another scheduler"
 	case then.ResourceVersion == now.ResourceVersion:
 		return ""
@@ -94,12 +94,12 @@ func (p *Plugin) cannotBind(then, now *corev1.Pod) string {
 // conclude draws the ledger's conclusion from how the write went.
 func (p *Plugin) conclude(pod *corev1.Pod, n *node, err error) *fwk.Status {
 	if errors.Is(err, handover.ErrInDoubt) {
-		n.Doubt(string(pod.UID), p.clock.Now().Add(bindTimeout))
+		n.Doubt(string(pod.UID), p.core.clock.Now().Add(bindTimeout))
 		bindings.WithLabelValues(bindingDoubt).Inc()
 		return fwk.AsStatus(err)
 	}
 	if err != nil {
-		p.feed.posted.Delete(pod.UID)
+		p.core.feed.posted.Delete(pod.UID)
 		n.Forget(string(pod.UID))
 		bindings.WithLabelValues(bindingFailed).Inc()
 		return fwk.AsStatus(err)

@@ -57,6 +57,7 @@ func (f *fixture) refusal(name string) string {
 type fixture struct {
 	testing.TB
 	*Plugin
+	*core
 	clock    *testingclock.FakeClock
 	wakeEdge *wakeEdge
 	woken    activations
@@ -78,8 +79,9 @@ func newFixture(t testing.TB) *fixture {
 	n := &nodes{}
 	f.wakeEdge = &wakeEdge{clock: f.clock, activator: f.woken, logger: klog.Background()}
 	w := wake.New(f.wakeEdge)
-	f.Plugin = &Plugin{args: args, pods: unknownPods{}, core: &core{clock: f.clock, nodes: n, waiters: w, feed: &feed{
-		nodes: n, waiters: w, clock: f.clock, settle: args.SettleAfter.Duration, stale: args.StaleAfter.Duration, logger: klog.Background(), events: f.events}}}
+	f.core = &core{clock: f.clock, nodes: n, waiters: w, feed: &feed{
+		nodes: n, waiters: w, clock: f.clock, settle: args.SettleAfter.Duration, stale: args.StaleAfter.Duration, logger: klog.Background(), events: f.events}}
+	f.Plugin = &Plugin{args: args, pods: unknownPods{}, core: f.core}
 	f.lead()
 	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")
 	if err != nil {

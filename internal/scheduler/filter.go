@@ -32,7 +32,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	}
 	request.UID = string(pod.UID)
 	state.Write(cycleKey, p.attempt(pod, &request, policy))
-	if why := p.notYet(ctx); why != "" {
+	if why := p.core.notYet(ctx); why != "" {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	return nil, nil
@@ -40,20 +40,20 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 
 // attempt begins an attempt to place a pod.
 func (p *Plugin) attempt(pod *corev1.Pod, r *placement.Request, policy wire.PodPolicy) *cycle {
-	now := p.clock.Now()
+	now := p.core.clock.Now()
 	c := &cycle{Candidate: p.candidate(pod, r), plugin: p, policy: policy, begun: since(now), nominated: pod.Status.NominatedNodeName}
-	c.patientUntil = p.waiters.Add(waiterOf(pod), &c.Candidate).Add(p.args.Patience.Duration)
+	c.patientUntil = p.core.waiters.Add(waiterOf(pod), &c.Candidate).Add(p.args.Patience.Duration)
 	p.forgetIfGone(pod)
 	c.patient = now.Before(c.patientUntil)
 	if policy == (wire.PodPolicy{}) && c.Shape != 0 {
-		c.board = p.boards.of(c.Shape, int(p.nodes.count.Load()))
+		c.board = p.boards.of(c.Shape, int(p.core.nodes.count.Load()))
 	}
 	return c
 }
 
 // candidate says of a pod what a ledger wants to know.
 func (p *Plugin) candidate(pod *corev1.Pod, r *placement.Request) ledger.Candidate {
-	return ledger.Candidate{Request: r, Shape: p.nodes.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: wire.Mortal(pod)}
+	return ledger.Candidate{Request: r, Shape: p.core.nodes.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: wire.Mortal(pod)}
 }
 
 // PreFilterExtensions returns the plugin: dry runs of preemption and nominated pods are trials.
@@ -97,7 +97,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	if c == nil {
 		return nil
 	}
-	n := p.nodes.of(info.Node())
+	n := p.core.nodes.of(info.Node())
 	if w, ok := c.recall(n, p.args.StaleAfter.Duration); ok {
 		return w.status(c.patient)
 	}
@@ -115,7 +115,7 @@ func (p *Plugin) consult(c *cycle, n *node) word {
 	if c.dry() {
 		a := c.ask(n)
 		if a.Outcome == ledger.Waiting {
-			p.waiters.BlameToo(c.Request.UID, n)
+			p.core.waiters.BlameToo(c.Request.UID, n)
 		}
 		return newWord(0, sayingOf(&a), int64(a.Wait), &a.Verdict)
 	}
@@ -154,7 +154,7 @@ func (p *Plugin) wordOf(c *cycle, n *node, s *ledger.Sample) word {
 // node that is kept for it every order is gone through.
 const manyNodes = 256
 
-func (p *Plugin) many() bool { return p.nodes.count.Load() >= manyNodes }
+func (p *Plugin) many() bool { return p.core.nodes.count.Load() >= manyNodes }
 
 // sample asks the node for its answer, for an estimate where there are many.
 func (p *Plugin) sample(c *cycle, n *node) ledger.Sample {

@@ -59,7 +59,7 @@ func (g *gauges) CollectWithStability(out chan<- metrics.Metric) {
 	gauge(inFlightDesc, float64(c.pods.Posted), "posted")
 	gauge(inFlightDesc, float64(c.pods.Afloat), "afloat")
 	gauge(endingDesc, float64(c.pods.Ending))
-	gauge(waitingDesc, float64(p.waiters.Len()))
+	gauge(waitingDesc, float64(p.core.waiters.Len()))
 	for _, state := range []string{nodeTrusted, nodeSilent, nodeUntrusted, nodeUnreported} {
 		gauge(nodesDesc, float64(c.nodes[state]), state)
 	}
@@ -81,8 +81,8 @@ type counts struct {
 
 func (p *Plugin) count() counts {
 	c := counts{nodes: map[string]int{}, flooded: map[ledger.Wait]int{}}
-	now := p.clock.Now()
-	for n := range p.nodes.all {
+	now := p.core.clock.Now()
+	for n := range p.core.nodes.all {
 		census := n.View().Census()
 		c.pods.Reserved += census.Reserved
 		c.pods.Posted += census.Posted

@@ -19,7 +19,7 @@ const Name = "Berth"
 
 // Plugin is Berth in one profile of the scheduler.
 type Plugin struct {
-	*core
+	core   *core
 	args   Args
 	boards boards
 	handle fwk.Handle
@@ -74,7 +74,7 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, clk c
 
 // unusable says why the node cannot be predicted now; nil when it can.
 func (p *Plugin) unusable(n *node) *nodestate.Unusable {
-	return n.unusable(p.clock.Now(), p.args.StaleAfter.Duration)
+	return n.unusable(p.core.clock.Now(), p.args.StaleAfter.Duration)
 }
 
 // Name implements fwk.Plugin.

@@ -34,7 +34,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	switch {
 	case c == nil:
 		return nil, fwk.NewStatus(fwk.Unschedulable)
-	case p.notYet(ctx) != "":
+	case p.core.notYet(ctx) != "":
 		// Preemption would find no node that helps, and take the pod's nomination from it.
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
@@ -45,9 +45,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 			return nil, fwk.AsStatus(err)
 		}
 	}
-	waitsFrom := p.waiters.Blame(uidOf(pod), wakeNodes(by[0]), wakeNodes(by[1], by[2]))
+	waitsFrom := p.core.waiters.Blame(uidOf(pod), wakeNodes(by[0]), wakeNodes(by[1], by[2]))
 	p.forgetIfGone(pod)
-	if waiting := len(by[0]); waiting > 0 && (p.clock.Now().Sub(waitsFrom) < wake.ReportLimit || c.patient && fits(statuses, by[0])) {
+	if waiting := len(by[0]); waiting > 0 && (p.core.clock.Now().Sub(waitsFrom) < wake.ReportLimit || c.patient && fits(statuses, by[0])) {
 		p.runOutOfPatience(pod, c, waitsFrom)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 			fmt.Sprintf("Berth: %s for a report that will tell whether the pod fits; nobody is preempted before", nodesWait(waiting)))
@@ -83,7 +83,7 @@ func (p *Plugin) silence(nodes []*node) string {
 	if len(nodes) == 0 {
 		return ""
 	}
-	now := p.clock.Now()
+	now := p.core.clock.Now()
 	shortest, longest := nodes[0].silence(now), time.Duration(0)
 	for _, n := range nodes {
 		shortest, longest = min(shortest, n.silence(now)), max(longest, n.silence(now))
@@ -104,12 +104,12 @@ func join(a, b string) string {
 
 // runOutOfPatience wakes the pod when it shall wait for certainty no longer, or for reports.
 func (p *Plugin) runOutOfPatience(pod *corev1.Pod, c *cycle, waitsFrom time.Time) {
-	now := p.clock.Now()
+	now := p.core.clock.Now()
 	left := waitsFrom.Add(wake.ReportLimit).Sub(now)
 	if patient := c.patientUntil.Sub(now); patient > 0 && (patient < left || left <= 0) {
 		left = patient
 	}
-	p.waiters.WakeOneAfter(left, uidOf(pod))
+	p.core.waiters.WakeOneAfter(left, uidOf(pod))
 }
 
 // forgetIfGone forgets a pod that left the API while it was being tried. Its deletion was told
@@ -117,7 +117,7 @@ func (p *Plugin) runOutOfPatience(pod *corev1.Pod, c *cycle, waitsFrom time.Time
 func (p *Plugin) forgetIfGone(pod *corev1.Pod) {
 	now, err := p.pods.Pods(pod.Namespace).Get(pod.Name)
 	if apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || now.Spec.NodeName != "") {
-		p.waiters.Done(uidOf(pod))
+		p.core.waiters.Done(uidOf(pod))
 	}
 }
 
@@ -138,7 +138,7 @@ func (p *Plugin) withStatus(statuses fwk.NodeToStatusReader, code fwk.Code) ([]*
 	for _, info := range infos {
 		name := info.Node().Name
 		if statuses.Get(name).Plugin() == Name {
-			out = append(out, p.nodes.get(name))
+			out = append(out, p.core.nodes.get(name))
 		}
 	}
 	return out, nil

@@ -42,7 +42,7 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 // mayEvict says whether the pod could have to evict anybody.
 func (p *Plugin) mayEvict(pod *corev1.Pod) bool {
 	policy := pod.Spec.PreemptionPolicy
-	return (policy == nil || *policy != corev1.PreemptNever) && priorityOf(pod) > p.feed.lowest.Load()
+	return (policy == nil || *policy != corev1.PreemptNever) && priorityOf(pod) > p.core.feed.lowest.Load()
 }
 
 // admitsOrEvicts says whether the node takes the pod, or would without others.
@@ -78,7 +78,7 @@ func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answe
 	if err != nil {
 		return fwk.QueueSkip, nil
 	}
-	n := p.nodes.get(nodeName)
+	n := p.core.nodes.get(nodeName)
 	if p.unusable(n) != nil {
 		return fwk.QueueSkip, nil
 	}

@@ -17,7 +17,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	if c == nil {
 		return nil
 	}
-	n := p.nodes.get(nodeName)
+	n := p.core.nodes.get(nodeName)
 	if why := p.unusable(n); why != nil {
 		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
 	}
@@ -32,11 +32,11 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	if err := wire.CheckPlacement(pod, &d); err != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot write the placement: "+err.Error())
 	}
-	c.number = p.reserved.Add(1)
-	p.waiters.Done(uidOf(pod))
+	c.number = p.core.reserved.Add(1)
+	p.core.waiters.Done(uidOf(pod))
 	if left := pod.Status.NominatedNodeName; left != "" && left != nodeName {
 		// What was kept for it there is free, and no event says so.
-		p.waiters.NodeReturned(p.nodes.get(left))
+		p.core.waiters.NodeReturned(p.core.nodes.get(left))
 	}
 	return nil
 }
@@ -55,17 +55,17 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 	if c == nil {
 		return
 	}
-	n := p.nodes.get(nodeName)
+	n := p.core.nodes.get(nodeName)
 	n.Forget(string(pod.UID))
 	if !c.refused {
-		p.waiters.Done(uidOf(pod))
+		p.core.waiters.Done(uidOf(pod))
 	}
-	p.waiters.NodeChanged(n) // before the pod waits too: it would be woken for its own place
+	p.core.waiters.NodeChanged(n) // before the pod waits too: it would be woken for its own place
 	if !c.refused {
 		return
 	}
-	p.waiters.Add(waiterOf(pod), &c.Candidate)
-	p.waiters.Tried(uidOf(pod))
+	p.core.waiters.Add(waiterOf(pod), &c.Candidate)
+	p.core.waiters.Tried(uidOf(pod))
 	p.forgetIfGone(pod)
 	p.tryAgain(pod, c)
 }
@@ -74,8 +74,8 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 // it, and nothing need change about those for it to have one of them.
 func (p *Plugin) tryAgain(pod *corev1.Pod, c *cycle) {
 	if c.again {
-		p.waiters.WakeOne(uidOf(pod))
+		p.core.waiters.WakeOne(uidOf(pod))
 		return
 	}
-	p.waiters.WakeOneAfter(wake.RoundPause, uidOf(pod))
+	p.core.waiters.WakeOneAfter(wake.RoundPause, uidOf(pod))
 }

@@ -37,7 +37,7 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
 // rankOf returns the rank of a node that took the pod in Filter; the last one if it has changed its mind.
 func (p *Plugin) rankOf(c *cycle, info fwk.NodeInfo) rank.Rank {
-	n := p.nodes.of(info.Node())
+	n := p.core.nodes.of(info.Node())
 	w, ok := c.recall(n, p.args.StaleAfter.Duration)
 	if !ok {
 		w = p.consult(c, n)
