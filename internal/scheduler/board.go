@@ -20,8 +20,8 @@ import (
 type board struct {
 	// words are by the nodes' numbers. Nodes that came later have none.
 	words []atomic.Uint64
-	// common are by standing, in the lower bits of which their place is: the standing in the place of the beat. A power of
-	// two of them; of several standings with one place the last counts.
+	// common is a direct-mapped cache. The slot is the low bits of the state's id; the entry holds the id
+	// where others hold the change count. Its length is a power of two, and a collision overwrites.
 	common []atomic.Uint64
 }
 

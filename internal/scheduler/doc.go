@@ -1,18 +1,20 @@
-// Package scheduler is Berth's plugin for kube-scheduler: extension points, arguments and metrics. It
-// holds no placement logic. Package placement knows what a kubelet decides, package ledger which states
-// a node may be in, package wake who is woken by what, package handover how leaders follow one another.
+// Package scheduler is Berth's plugin for kube-scheduler: extension points, arguments and metrics.
+// It holds no placement logic. Package placement knows what a kubelet decides, package ledger which
+// states a node may be in, package wake who is woken by what, package handover how leaders follow
+// one another.
 //
-// The way of a pod: PreFilter translates it once. Filter asks every node's ledger for a verdict. Reserve
-// decides and takes the pod in. Bind decides again when its turn has come, and writes Binding and
-// decision in one request, one request at a time per node. The node's next report acknowledges it.
+// The way of a pod: PreFilter translates it once. Filter asks every node's ledger for a verdict.
+// Reserve decides and takes the pod in. Bind decides again when its turn has come, and writes
+// Binding and decision in one request, one request at a time per node. The node's next report
+// acknowledges it.
 //
 // Nodes whose reports are missing, stale, contradictory or not understood are refused for pods that
 // could be pinned, with a reason. Pods that could not be pinned anywhere pass untouched.
 //
 // # What each extension point answers, and what wakes the pod then
 //
-// An attempt that fails ends in the queue of unschedulable pods. kube-scheduler preempts only if some
-// node answered Unschedulable, and PostFilter let it.
+// An attempt that fails ends in the queue of unschedulable pods. kube-scheduler preempts only if
+// some node answered Unschedulable, and PostFilter let it.
 //
 //	PreFilter   Skip                            nothing is pinned for the pod: it passes untouched
 //	            UnschedulableAndUnresolvable    it cannot be read: an update of what it asks for

@@ -37,9 +37,11 @@ type feed struct {
 	handover *handover.Handover
 	// reports is held while a report is taken in or leaves.
 	reports sync.Mutex
-	// posted are pods whose Binding may have been written and that the API has not shown on a node yet, by UID: node.
+	// posted are pods whose Binding may have been written and that the API has not shown on a node
+	// yet, by UID: node.
 	posted sync.Map
-	// lowest is the lowest priority of pods that were ever seen on a node, at most 0: who has none above that evicts nobody.
+	// lowest is the lowest priority ever seen on a node, or 0. A pod that is not above it has
+	// nobody to evict.
 	lowest atomic.Int32
 }
 
@@ -57,8 +59,8 @@ func (f *feed) podTold(pod *corev1.Pod, initial bool) {
 	f.handover.Seen(pod)
 }
 
-// podChanged takes a change in. A list that comes after a break may tell of a pod that was deleted and created again under its name
-// as of one that has changed (cache.ResourceEventHandler).
+// podChanged takes a change in. A list that comes after a break may tell of a pod that was deleted
+// and created again under its name as of one that has changed (cache.ResourceEventHandler).
 func (f *feed) podChanged(old, pod *corev1.Pod) {
 	if old.UID != pod.UID {
 		f.podDeleted(old)
@@ -76,7 +78,8 @@ func (f *feed) podDeleted(obj any) {
 	}
 }
 
-// podGone takes a deletion in. Where the watch had broken, the pod is as it was told of last: it may have been bound since.
+// podGone takes a deletion in. Where the watch had broken, the pod is as it was told of last: it
+// may have been bound since.
 func (f *feed) podGone(pod *corev1.Pod) {
 	f.waiters.Done(uidOf(pod))
 	name := pod.Spec.NodeName
@@ -167,7 +170,8 @@ func (f *feed) reportSeen(r *nodestate.Reading) {
 	f.take(n, r)
 }
 
-// take takes a report in that is newer than the one before, whatever their numbers. The caller holds the lock.
+// take takes a report in that is newer than the one before, whatever their numbers. The caller
+// holds the lock.
 func (f *feed) take(n *node, r *nodestate.Reading) {
 	wasRefused, before := n.unusable(f.clock.Now(), f.stale) != nil, n.lastKind()
 	n.hear(f.clock.Now())
@@ -276,7 +280,8 @@ func (f *feed) confirm(n *node, beat *nodestate.Heartbeat) bool {
 	return r != nil
 }
 
-// start begins to feed, and returns a function that waits until everything that was there has been taken in.
+// start begins to feed, and returns a function that waits until everything that was there has been
+// taken in.
 func (f *feed) start(ctx context.Context, s sources) (waitForSync func() bool) {
 	reports, beats := newSink(f.topologySeen, f.topologyGone), newSink(f.leaseSeen, func(string) {})
 	go reports.run(ctx, s.topologies, nodestate.NewObject())

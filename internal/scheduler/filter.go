@@ -67,7 +67,8 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		return nil
 	}
 	name := n.Node().Name
-	if slices.Contains(c.trials[name].Without, uidOf(pod)) { // whether it can be read or not: it was taken away by its UID
+	// It was taken away by its UID, whether it can be read or not.
+	if slices.Contains(c.trials[name].Without, uidOf(pod)) {
 		c.change(name, func(t *ledger.Trial) { t.Restore(uidOf(pod)) })
 		return nil
 	}
@@ -110,7 +111,8 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	return p.consult(c, n).status(c.patient && !c.dry())
 }
 
-// consult asks the node, unless one of the same standing has answered, and notes an answer that will hold for others.
+// consult asks the node, unless one of the same standing has answered, and notes an answer that
+// will hold for others.
 func (p *Plugin) consult(c *cycle, n *node) word {
 	if c.dry() {
 		a := c.ask(n)
@@ -149,9 +151,9 @@ func (p *Plugin) wordOf(c *cycle, n *node, s *ledger.Sample) word {
 	return newAdmission(s.Count, said, p.rank(c, n, a))
 }
 
-// manyNodes is from how many nodes on Filter does not go through every order in which a pod may arrive on each of them: with so
-// many to choose from, few are chosen, and a pod that is refused by Reserve tries the next. It would lose its nomination, though: of the
-// node that is kept for it every order is gone through.
+// manyNodes makes a large cluster. There Filter estimates: it asks for the order of Reserve alone.
+// If Reserve then refuses, the pod tries another node at once. The nominated node is always asked
+// in full, because failing there costs the nomination.
 const manyNodes = 256
 
 func (p *Plugin) many() bool { return p.core.nodes.count.Load() >= manyNodes }

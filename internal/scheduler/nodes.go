@@ -13,8 +13,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// What is wrong with most of the nodes that cannot be relied on. The texts are constant, so that equal
-// ones add up in an event.
+// What is wrong with most of the nodes that cannot be relied on. The texts are constant, so that
+// equal ones add up in an event.
 var (
 	unreported = nodestate.NotReported()
 	silent     = nodestate.FellSilent()
@@ -32,7 +32,8 @@ type node struct {
 	mu sync.RWMutex
 	// trouble says why the node's report cannot be relied on; nil when it can.
 	trouble *nodestate.Unusable
-	// newest is the last report that was taken in, accepted the last of these that could be relied on.
+	// newest is the last report that was taken in, accepted the last of these that could be relied
+	// on.
 	newest, accepted nodestate.Mark
 	// kind is that of the last report of which it could be read; nil before.
 	kind *nodestate.Kind
@@ -44,8 +45,9 @@ type node struct {
 
 // nodes is every node that has been heard of. The zero value is empty and ready.
 //
-// Filter and Score look nodes up thousands of times per pod, from many goroutines, and new nodes are rare. A plain map that
-// is never changed is found through with half the visits to memory that sync.Map makes.
+// Filter and Score look nodes up thousands of times per pod, from many goroutines, and new nodes
+// are rare. A plain map that is never changed is found through with half the visits to memory that
+// sync.Map makes.
 type nodes struct {
 	ledger ledger.Ledger
 	kinds  nodestate.Kinds
@@ -156,7 +158,7 @@ func (n *node) machine() *topology.Machine {
 	return n.kind.Spec.Machine
 }
 
-// still says whether the node stands as it stood, and what has been read of it since belongs to that.
+// still reports whether the node is unchanged since s was taken.
 func (n *node) still(s *ledger.Stamp) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -215,9 +217,9 @@ func (n *node) lastKind() *nodestate.Kind {
 	return n.kind
 }
 
-// accept takes a report in, and says how the promises turned out that it settles. The error says what
-// is wrong with it; the node is then not to be trusted. That it is no older than the one before has
-// been judged: the ledger ignores it only where it is the accepted one again.
+// accept takes a report in, and says how the promises turned out that it settles. The error says
+// what is wrong with it; the node is then not to be trusted. That it is no older than the one
+// before has been judged: the ledger ignores it only where it is the accepted one again.
 func (n *node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate.Unusable) {
 	take := n.Replace
 	if n.goesOn(r) {
@@ -247,9 +249,9 @@ func (n *node) goesOn(r *nodestate.Reading) bool {
 	return same
 }
 
-// older says what is wrong with a report that is older than the newest, or another of its number, and
-// puts it aside; nil where it is not. The API server does not let a report go back, but the whole of
-// its data can.
+// older says what is wrong with a report that is older than the newest, or another of its number,
+// and puts it aside; nil where it is not. The API server does not let a report go back, but the
+// whole of its data can.
 func (n *node) older(r *nodestate.Reading) *nodestate.Unusable {
 	n.mu.Lock()
 	defer n.mu.Unlock()

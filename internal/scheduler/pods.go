@@ -19,14 +19,16 @@ func priorityOf(pod *corev1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// asksTheSame says whether two states of a pod ask for the same: it can be resized before it is bound.
+// asksTheSame says whether two states of a pod ask for the same: it can be resized before it is
+// bound.
 func asksTheSame(then, now *corev1.Pod) bool {
 	before, wrong := wire.Request(then)
 	after, err := wire.Request(now)
 	return (wrong == nil) == (err == nil) && reflect.DeepEqual(before, after)
 }
 
-// mightPin is placement.Request.Pinnable without translating the pod: cheap, and never false where that is true.
+// mightPin is placement.Request.Pinnable without translating the pod: cheap, and never false where
+// that is true.
 func mightPin(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass == corev1.PodQOSGuaranteed || pod.Status.QOSClass == "" || pod.Spec.Resources != nil {
 		return true

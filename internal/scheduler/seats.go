@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// seats finds a node by its object. The scheduler's snapshot holds the same object in cycle after cycle, and comparing
-// pointers costs less than comparing names: this is asked thousands of times per pod, from many goroutines. The zero value
-// is empty and ready.
+// seats finds a node by its object. The scheduler's snapshot holds the same object in cycle after
+// cycle, and comparing pointers costs less than comparing names: this is asked thousands of times
+// per pod, from many goroutines. The zero value is empty and ready.
 type seats struct {
 	table atomic.Pointer[[]seat] // a power of two of them, at most half taken
 	mu    sync.Mutex
@@ -61,7 +61,8 @@ func probe(table []seat, object *corev1.Node) *seat {
 	}
 }
 
-// take gives the object a seat. A node has one object at a time; those before it lose their seats when the table is full.
+// take gives the object a seat. A node has one object at a time; those before it lose their seats
+// when the table is full.
 func (s *seats) take(object *corev1.Node, n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,8 @@ type sources struct {
 	podsSynced         cache.InformerSynced
 }
 
-// newSources makes the sources of reports and heartbeats. They retry by themselves while their kind is not served.
+// newSources makes the sources of reports and heartbeats. They retry by themselves while their kind
+// is not served.
 func newSources(config *rest.Config, client kubernetes.Interface, args *Args) (sources, error) {
 	reports, err := reportClient(config)
 	if err != nil {
@@ -57,7 +58,8 @@ func leaseSource(client kubernetes.Interface, namespace string) cache.ListerWatc
 	return cache.NewListWatchFromClient(client.CoordinationV1().RESTClient(), "leases", namespace, fields.Everything())
 }
 
-// sink is the end of a watch: it hands every object on and keeps only what tells a change from a repetition.
+// sink is the end of a watch: it hands every object on and keeps only what tells a change from a
+// repetition.
 type sink[T metav1.Object] struct {
 	seen func(T)
 	gone func(name string)

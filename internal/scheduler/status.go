@@ -11,8 +11,8 @@ import (
 // waitCertainty is said by a node that takes the pod for certain, but not with certain CPUs.
 const waitCertainty = "waiting a moment to be certain of the CPUs"
 
-// waitTexts say why a pod waits for a node's next report, by ledger.Wait. They are constant, so that
-// the nodes of an event add up.
+// waitTexts say why a pod waits for a node's next report, by ledger.Wait. They are constant, so
+// that the nodes of an event add up.
 var waitTexts = func() (out [256]string) {
 	for i := range out {
 		out[i] = wire.WaitsForReport

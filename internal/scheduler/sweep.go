@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// sweepEvery is how often nodes that are no more are looked for. One is forgotten when it is found twice.
+// sweepEvery is how often nodes that are no more are looked for. One is forgotten when it is found
+// twice.
 const sweepEvery = 10 * time.Minute
 
-// sweep forgets nodes that are no more, until ctx ends: a cluster that grows and shrinks gives every machine a new name.
+// sweep forgets nodes that are no more, until ctx ends: a cluster that grows and shrinks gives
+// every machine a new name.
 func (c *core) sweep(ctx context.Context, exists func(name string) bool) {
 	found := map[*node]bool{}
 	for {
@@ -25,8 +27,8 @@ func (c *core) sweep(ctx context.Context, exists func(name string) bool) {
 	}
 }
 
-// expire forgets pods that are gone from nodes without a report: of a node that is no more, or that has no agent, nobody tells
-// what has become of them.
+// expire forgets pods that are gone from nodes without a report: of a node that is no more, or that
+// has no agent, nobody tells what has become of them.
 func (n *nodes) expire(now time.Time) {
 	for each := range n.all {
 		if each.View().Report() == nil {
@@ -35,9 +37,9 @@ func (n *nodes) expire(now time.Time) {
 	}
 }
 
-// sweep forgets the nodes that are no more and were none the last time either, and returns those found for the first
-// time. Nothing can refer to a node that has been idle from one sweep to the next: a pod that is on its way to it, or that
-// a report or the API knows there, keeps it.
+// sweep forgets the nodes that are no more and were none the last time either, and returns those
+// found for the first time. Nothing can refer to a node that has been idle from one sweep to the
+// next: a pod that is on its way to it, or that a report or the API knows there, keeps it.
 func (n *nodes) sweep(before map[*node]bool, exists func(name string) bool) map[*node]bool {
 	now, drop := map[*node]bool{}, map[string]bool{}
 	for each := range n.all {
@@ -73,7 +75,8 @@ func (n *nodes) drop(names map[string]bool) {
 	n.settled.Store(&left)
 }
 
-// place is a number on the boards, with the last beat of the node that had it: words of that node may still be there.
+// place is a number on the boards, with the last beat of the node that had it: words of that node
+// may still be there.
 type place struct {
 	number int
 	beat   uint32
