@@ -41,7 +41,8 @@ func (v *Violation) Error() string {
 //     UnnumberedPackages there are packages, and their ids are 0, 1, 2 ... in the order of their
 //     lowest CPUs.
 //   - A distance row is empty or has one value of at least 1 per node; page sizes are ascending
-//     powers of two, and no pool overflows 64 bits.
+//     powers of two, and no pool overflows 64 bits. Where the memory of a node is told, its pools
+//     are not larger.
 //   - Addresses, classes and ids of devices are spelled as the kernel spells them, and a device's
 //     node exists.
 func (m *Machine) Check() error {
@@ -221,6 +222,7 @@ func (m *Machine) checkDistances(name string, n *NUMANode) error {
 }
 
 func checkHugePages(name string, n *NUMANode) error {
+	left := n.MemoryBytes
 	for i, h := range n.HugePages {
 		if h.PageBytes == 0 || h.PageBytes&(h.PageBytes-1) != 0 || i > 0 && h.PageBytes <= n.HugePages[i-1].PageBytes {
 			return &Violation{name, "HugePages", fmt.Sprint(h.PageBytes), "powers of two, ascending and unique"}
@@ -228,6 +230,12 @@ func checkHugePages(name string, n *NUMANode) error {
 		if h.Count > ^uint64(0)/h.PageBytes {
 			return &Violation{name, "HugePages", fmt.Sprint(h.Count), "a pool of less than 2^64 bytes"}
 		}
+		size := h.Count * h.PageBytes
+		if n.MemoryBytes > 0 && size > left {
+			return &Violation{name, "HugePages", fmt.Sprintf("%d pages of %d bytes", h.Count, h.PageBytes),
+				fmt.Sprintf("huge pages of at most its memory, %d bytes", n.MemoryBytes)}
+		}
+		left -= size
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 // sound is a machine with one of everything that Check looks at.
 func sound(t *testing.T) *Machine {
 	t.Helper()
-	m, err := Parse("package:2 die:1 numa:1 l3:1 core:2 pu:2 mem:1Gi huge:2Mi=1;1Gi=2 dist:10,20 offline:9" +
+	m, err := Parse("package:2 die:1 numa:1 l3:1 core:2 pu:2 mem:4Gi huge:2Mi=1;1Gi=2 dist:10,20 offline:9" +
 		" dev:00:01.0|00:02.0,020000,8086:1593,numa=1,root=00,switch=00:03.0,driver=ice,name=a|b")
 	if err != nil {
 		t.Fatal(err)
@@ -52,6 +52,8 @@ func TestCheckFindsEveryViolation(t *testing.T) {
 		{"distance 0", func(m *Machine) { m.NUMANodes[0].Distances = []uint32{10, 0} }, Violation{Object: "NUMA node 0", Field: "Distances", Value: "[10 0]"}},
 		{"page size", func(m *Machine) { m.NUMANodes[0].HugePages[0].PageBytes = 3 }, Violation{Object: "NUMA node 0", Field: "HugePages", Value: "3"}},
 		{"page order", func(m *Machine) { m.NUMANodes[0].HugePages[0].PageBytes = 1 << 30 }, Violation{Object: "NUMA node 0", Field: "HugePages", Value: "1073741824"}},
+		{"pools above memory", func(m *Machine) { m.NUMANodes[0].HugePages[1].Count = 4 },
+			Violation{Object: "NUMA node 0", Field: "HugePages", Value: "4 pages of 1073741824 bytes"}},
 		{"pool", func(m *Machine) { m.NUMANodes[0].HugePages[0].Count = 1 << 43 }, Violation{Object: "NUMA node 0", Field: "HugePages", Value: "8796093022208"}},
 		{"device order", func(m *Machine) { m.Devices[1].Address = m.Devices[0].Address }, Violation{Object: "device 0000:00:01.0", Field: "Address", Value: "0000:00:01.0"}},
 		{"device address", func(m *Machine) { m.Devices[0].Address = "0000:00:01.8" }, Violation{Object: "device 0000:00:01.8", Field: "Address", Value: "0000:00:01.8"}},

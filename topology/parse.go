@@ -50,6 +50,9 @@ func Parse(text string) (*Machine, error) {
 	return &p.m, nil
 }
 
+// Keys returns the keys that items of a machine string may have.
+func Keys() []string { return slices.Concat(levelNames[:], itemKeys) }
+
 // itemKeys are all keys but for the levels; "dev" alone may occur more than once.
 var itemKeys = []string{
 	"cpu", "offline", "number", "packageid", "dieid", "numaid", "l3id", "coreid", "memonly", "mem", "huge", "dist", "dev",
@@ -87,6 +90,11 @@ func (p *parser) split(text string) error {
 
 // fail wraps what a value parser says about the value of an item.
 func (p *parser) fail(key string, err error) error {
+	if value, want, ok := strings.Cut(err.Error(), ": want "); ok {
+		if part, err := strconv.Unquote(value); err == nil {
+			return &ParseError{key, part, want}
+		}
+	}
 	return &ParseError{key, p.values[key], err.Error()}
 }
 
@@ -115,7 +123,7 @@ func (p *parser) parseTree() error {
 		return nil
 	}
 	if i := len(t.levels) - 1; !t.has(levelPU) || t.levels[i].kind != levelPU {
-		return &ParseError{t.levels[i].kind.String(), p.values[t.levels[i].kind.String()], "pu:N as the last level that is a count"}
+		return &ParseError{t.levels[i].kind.String(), p.values[t.levels[i].kind.String()], "pu:N as the last level that is a count: pu:1, or pu:2 where a core has two threads"}
 	}
 	if core := slices.IndexFunc(t.levels, func(l level) bool { return l.kind == levelCore }); core >= 0 && core != len(t.levels)-2 {
 		return &ParseError{"core", p.values["core"], "core to come just before pu"}

@@ -80,9 +80,10 @@ func TestParseRefuses(t *testing.T) {
 		{"cpu:0-3 packageid:none", "want false on a machine without packages"},
 		{"cpu:0-3 numaid:0", "want numa:COUNT beside it"},
 		{"numa:2 pu:2 mem:1Gi,2Gi,3Gi", "want one value for all NUMA nodes, or 2, not 3"},
-		{"numa:2 pu:2 mem:-1", `mem: "-1": want "-1": want bytes`},
+		{"numa:2 pu:2 mem:-1", `mem: "-1": want bytes`},
 		{"numa:2 pu:2 mem:99999999Ti", "want bytes below 2^64"},
 		{"numa:2 pu:2 huge:3Mi=1", "want powers of two"},
+		{"numa:2 pu:2 mem:64Gi huge:2Mi=40000", "want huge pages of at most its memory, 68719476736 bytes"},
 		{"numa:2 pu:2 huge:2Mi=1;2Mi=2", "want powers of two, ascending and unique"},
 		{"numa:2 pu:2 huge:2Mi=x", "want a number of pages"},
 		{"numa:2 pu:2 huge:1Gi=18446744073709551615", "want a pool of less than 2^64 bytes"},
@@ -161,7 +162,12 @@ func disturb(r *rand.Rand, m *Machine) {
 			addNode(m, NUMANode{ID: id + 1 + NUMAID(r.IntN(3)), MemoryBytes: 1 << 30})
 		}
 	case 7:
-		m.NUMANodes[r.IntN(len(m.NUMANodes))].HugePages = []HugePages{{1 << 21, r.Uint64N(1 << 40)}, {1 << 30, 0}}
+		n := &m.NUMANodes[r.IntN(len(m.NUMANodes))]
+		most := uint64(1 << 40)
+		if n.MemoryBytes > 0 {
+			most = n.MemoryBytes >> 21
+		}
+		n.HugePages = []HugePages{{1 << 21, r.Uint64N(most + 1)}, {1 << 30, 0}}
 	case 8:
 		m.Cores = slices.Delete(m.Cores, 0, r.IntN(len(m.Cores)+1))
 	case 9:
