@@ -85,7 +85,7 @@ func TestConfigErrors(t *testing.T) {
 		"no memory reserved": {config(func(c *placement.Config) { c.ReservedMemory = nil }), "reservedMemory", false},
 		"reserved nowhere":   {config(func(c *placement.Config) { c.ReservedMemory[0].NUMA = 60 }), "reservedMemory[0].numaNode", false},
 		"reserved twice":     {config(func(c *placement.Config) { c.ReservedMemory = append(c.ReservedMemory, c.ReservedMemory[0]) }), "reservedMemory[1].limits[memory]", false},
-		"reserved otherwise": {config(func(c *placement.Config) { c.NodeReserved = map[string]uint64{"memory": 1} }), "reservedMemory", false},
+		"reserved otherwise": {config(func(c *placement.Config) { c.NodeReserved = map[string]uint64{"memory": 1} }), "reservedMemory[*].limits[memory]", false},
 		"memory on many":     {both(config(func(c *placement.Config) { c.TopologyManagerPolicy = "none" }), view(func(v *placement.KubeletView) { manyNodes(v, 36) })), "machine", true},
 		"unequal cores, full": {both(option("full-pcpus-only", "true"), view(func(v *placement.KubeletView) {
 			v.Nodes[0].Cores[0].Threads = v.Nodes[0].Cores[0].Threads[:1]

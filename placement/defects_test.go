@@ -291,3 +291,30 @@ func isFree(m *placement.Model, s *placement.State, cpus *topology.CPUSet) bool 
 	free = free.AndNot(&reserved)
 	return cpus.IsSubsetOf(&free)
 }
+
+// TestMemoryUnderflow: what is kept of a NUMA node's memory exceeds it, and the kubelet takes it for endless.
+func TestMemoryUnderflow(t *testing.T) {
+	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:2Gi,64Gi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := cpus("u", 2)
+	r.Containers[0].Memory[0].Bytes = 50 << 30
+	for _, policy := range []string{"none", "best-effort", "single-numa-node"} {
+		c := placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", MemoryManagerPolicy: "Static", TopologyManagerPolicy: policy}
+		c.ReservedMemory = []placement.ReservedMemory{{NUMA: 0, Limits: map[string]uint64{"memory": 3 << 30}}}
+		if v := placement.Admit(state(t, view, c), &r); !v.OK() || v.NUMA != 1 {
+			t.Errorf("%s: the kubelet itself puts 50Gi on a NUMA node of 2Gi: got %+v", policy, v)
+		}
+		c.GuardDefects = true
+		wantDefect(t, placement.Admit(state(t, view, c), &r), placement.DefectMemoryUnderflow)
+		c.ReservedMemory[0].Limits["memory"] = 1 << 30
+		if v := placement.Admit(state(t, view, c), &r); !v.OK() || !v.NUMA.Has(1) {
+			t.Errorf("%s: 50Gi fit NUMA node 1: got %+v", policy, v)
+		}
+	}
+}

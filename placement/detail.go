@@ -77,6 +77,9 @@ const (
 	DefectNoRegularMemory
 	// DefectVanishedDevice: the kubelet would crash, because a device that the pod holds is no longer listed by its plugin.
 	DefectVanishedDevice
+	// DefectMemoryUnderflow: a NUMA node has less memory than is kept of it for the system and for huge pages, and the
+	// kubelet, which subtracts without a sign (getDefaultMachineState), takes it for endless.
+	DefectMemoryUnderflow
 
 	// BadRequest: the request holds an amount that no kubelet would see.
 	BadRequest
@@ -129,6 +132,7 @@ var rules = [details]struct {
 	DefectMissingMemoryKind: {KubeletDefect, "DefectMissingMemoryKind", "the kubelet would crash: not every NUMA node has this kind of memory"},
 	DefectNoRegularMemory:   {KubeletDefect, "DefectNoRegularMemory", "the kubelet would crash: huge pages are asked for without ordinary memory"},
 	DefectVanishedDevice:    {KubeletDefect, "DefectVanishedDevice", "the kubelet would crash: a device that the pod holds is no longer listed"},
+	DefectMemoryUnderflow:   {KubeletDefect, "DefectMemoryUnderflow", "reservedMemory or huge pages exceed what a NUMA node has, and the kubelet takes it for endless"},
 
 	BadRequest: {InvalidRequest, "BadRequest", "the request holds an impossible amount"},
 

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"errors"
 	"math/bits"
 	"strconv"
 	"sync"
@@ -318,11 +319,20 @@ func (m *Model) compileMemory(view *KubeletView, cfg *Config) error {
 	}
 	if cfg.NodeReserved != nil {
 		if err := memory.CheckReserved(nodes, cfg.NodeReserved); err != nil {
-			return bad("reservedMemory", err.Error(), "kubeReserved + systemReserved + the hard eviction threshold, for each resource")
+			return badReserved(err)
 		}
 	}
 	m.mem = memory.NewModel(m.space, nodes)
 	return nil
+}
+
+func badReserved(err error) error {
+	wrong := new(memory.ReservedError)
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	return bad("reservedMemory[*].limits["+wrong.Resource+"]", strconv.FormatUint(wrong.Sum, 10)+" bytes in all",
+		strconv.FormatUint(wrong.Want, 10)+" bytes in all: kubeReserved + systemReserved + the hard eviction threshold")
 }
 
 // Nodes returns the NUMA nodes that the kubelet sees.

@@ -220,6 +220,15 @@ var cpuOptions = [...]cpuOption{
 	{"strict-cpu-reservation", V133, V135, func(o *cpu.Options, on bool) { o.StrictReservation = on }},
 }
 
+// knownCPUOptions lists the names of cpuOptions.
+func knownCPUOptions() string {
+	names := make([]string, len(cpuOptions))
+	for i := range cpuOptions {
+		names[i] = cpuOptions[i].name
+	}
+	return strings.Join(names, ", ")
+}
+
 // readCPUOptions is cpumanager.NewStaticPolicyOptions.
 func (s *settings) readCPUOptions(c *Config) error {
 	s.cpu.Version = uint8(s.version)
@@ -238,7 +247,7 @@ func (s *settings) readCPUOption(c *Config, name, value string) error {
 	field := "cpuManagerPolicyOptions[" + name + "]"
 	i := slices.IndexFunc(cpuOptions[:], func(o cpuOption) bool { return o.name == name })
 	if i < 0 {
-		return bad(field, value, "a known option")
+		return bad(field, value, "a known option: "+knownCPUOptions())
 	}
 	o := &cpuOptions[i]
 	if s.version < o.beta && !s.gate(c, alphaCPUOptions) {

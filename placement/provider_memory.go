@@ -104,6 +104,9 @@ func (p memoryProvider) hints(t *trial, c int, want hint.Want) Detail {
 	if t.m.mem.Crashes(t.memory.needs) {
 		return DefectMissingMemoryKind
 	}
+	if t.m.guard && t.m.mem.Underflows(t.memory.needs) {
+		return DefectMemoryUnderflow
+	}
 	t.m.mem.Hints(t.memoryQuery(), want, t.list(memory.Regular))
 	return NoDetail
 }
@@ -184,6 +187,9 @@ func (p memoryProvider) allocate(t *trial, c int, h hint.Hint) Detail {
 	needs := t.memory.needs
 	if len(needs) == 0 && t.m.set.version >= V137 {
 		return NoDetail
+	}
+	if t.m.guard && t.m.mem.Underflows(needs) {
+		return DefectMemoryUnderflow
 	}
 	mask, err := t.m.mem.Choose(t.memoryQuery(), h)
 	if err != nil {

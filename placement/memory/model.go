@@ -36,6 +36,8 @@ type Model struct {
 	has   []hint.Mask
 	// allocatable and total are by kind, then node.
 	allocatable, total, reserved []uint64
+	// endless says of a kind that some node keeps more of it for the system, or for huge pages, than it has.
+	endless []bool
 	// most[kind][k] is the most that k nodes can have of the kind; nil where sums may overflow.
 	most [][]uint64
 }
@@ -46,6 +48,7 @@ func NewModel(space *hint.Space, nodes []Node) *Model {
 	cells := len(m.names) * len(nodes)
 	m.has = make([]hint.Mask, len(m.names))
 	m.allocatable, m.total, m.reserved = make([]uint64, cells), make([]uint64, cells), make([]uint64, cells)
+	m.endless = make([]bool, len(m.names))
 	for i := range nodes {
 		m.addNode(i, &nodes[i])
 	}
@@ -76,7 +79,20 @@ func (m *Model) addNode(pos int, n *Node) {
 	}
 	m.set(pos, Regular, n.Bytes, n.Reserved)
 	k, _ := m.Kind(Regular)
-	m.allocatable[m.at(k, pos)] -= huge
+	at := m.at(k, pos)
+	m.endless[k] = m.endless[k] || m.reserved[at] > m.total[at] || huge > m.total[at]-m.reserved[at]
+	m.allocatable[at] -= huge
+}
+
+// Underflows says whether the kubelet takes some node for endless that is asked for one of these kinds: it subtracts
+// what is kept, and huge pages, from the memory of the node as uint64.
+func (m *Model) Underflows(needs []Need) bool {
+	for i := range needs {
+		if m.endless[needs[i].Kind] {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *Model) set(pos int, name string, size uint64, reserved map[string]uint64) {
@@ -84,6 +100,7 @@ func (m *Model) set(pos int, name string, size uint64, reserved map[string]uint6
 	at := m.at(k, pos)
 	m.total[at], m.reserved[at], m.allocatable[at] = size, reserved[name], size-reserved[name]
 	m.has[k] |= 1 << pos
+	m.endless[k] = m.endless[k] || reserved[name] > size
 }
 
 // prefixSums adds up the largest amounts first; nil if the sum overflows.
@@ -145,8 +162,19 @@ func HugePages(pageBytes uint64) string {
 	return name
 }
 
+// ReservedError says that what is reserved of a resource per node does not add up.
+type ReservedError struct {
+	Resource string
+	// Sum is what the nodes reserve together, Want what they should, both in bytes.
+	Sum, Want uint64
+}
+
+func (e *ReservedError) Error() string {
+	return fmt.Sprintf("%s: reservedMemory adds up to %d bytes, the node's reservation is %d", e.Resource, e.Sum, e.Want)
+}
+
 // CheckReserved says whether what is reserved per node adds up to what the kubelet keeps for the system, as
-// validateReservedMemory demands.
+// validateReservedMemory demands. The error is a *ReservedError.
 func CheckReserved(nodes []Node, want map[string]uint64) error {
 	sums := map[string]uint64{}
 	for i := range nodes {
@@ -164,7 +192,7 @@ func CheckReserved(nodes []Node, want map[string]uint64) error {
 	slices.Sort(names)
 	for _, name := range names {
 		if sums[name] != want[name] {
-			return fmt.Errorf("%s: reservedMemory adds up to %d bytes, the node's reservation is %d", name, sums[name], want[name])
+			return &ReservedError{name, sums[name], want[name]}
 		}
 	}
 	return nil
