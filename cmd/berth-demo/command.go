@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/version"
 )
 
 // errNotKept is Berth's failure, told by the exit code.
@@ -27,9 +28,11 @@ func command(stdout, stderr io.Writer, parsed *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "berth-demo",
 		Short:         "Run a real control plane with hollow nodes, and pods in their berths",
+		Version:       version.Text(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.PersistentPreRun = func(*cobra.Command, []string) { *parsed = true }
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -1,5 +1,15 @@
-// Package version says which release of Berth this is.
+// Package version says which release of Berth this is, and which of Kubernetes it was built from.
 package version
 
 // Version is the release; the linker sets it (the Makefile's LDFLAGS).
 var Version = "unknown"
+
+const (
+	// Kubernetes is the release whose scheduler and API types are built in (go.mod).
+	Kubernetes = "v1.36.3"
+	// Kubelets are the releases whose decisions are known.
+	Kubelets = "1.33 to 1.36, 1.37 unverified"
+)
+
+// Text is what --version prints after the program's name.
+func Text() string { return Version + ", Kubernetes " + Kubernetes + ", kubelets " + Kubelets }
