@@ -43,12 +43,16 @@ internal/ledger           : topology placement
 internal/sim              : topology placement internal/ledger
 internal/rank             : topology placement internal/ledger
 internal/cases            : topology placement
-internal/wire             : topology placement api/... internal/kubeletstate
+internal/wire             : topology placement api/... internal/amounts internal/kubeletstate
 internal/suggest          :
+internal/amounts          : placement placement/memory
+internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/strict internal/wire
 internal/nodestate        : topology placement api/... internal/ledger internal/wire
 internal/survey           : topology placement api/... internal/ledger internal/wire internal/nodestate
+internal/manifest         : internal/strict internal/suggest internal/wire
+internal/whatif           : topology placement sysfs internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/suggest internal/survey internal/wire
 internal/replay           : topology placement/... internal/cases internal/wire
 
 internal/scheduler/wake   : placement internal/ledger
@@ -57,7 +61,8 @@ internal/scheduler/handover: internal/scheduler/later
 internal/scheduler        : topology placement internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/later internal/scheduler/handover api/... internal/nodestate
 internal/scheduler/command: internal/scheduler internal/version
 internal/agent            : topology placement sysfs internal/wire internal/kubeletconfig internal/kubeletstate api/...
-internal/cli              : topology/... placement sysfs api/... internal/capture internal/machineview internal/cases internal/replay internal/kubeletstate internal/ledger internal/sim internal/wire internal/version internal/nodestate internal/survey
+internal/cli/table        :
+internal/cli              : topology/... placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/wire internal/version
 internal/controlplane     : deploy
 internal/controlplane/controllers :
 internal/sampleplugin     : topology
@@ -70,7 +75,7 @@ build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
-const pure = "topology placement sysfs internal/ledger internal/rank internal/sim internal/protocol internal/capture"
+const pure = "topology placement sysfs internal/amounts internal/suggest internal/ledger internal/rank internal/sim internal/protocol internal/capture"
 
 // strangers never import one another: each talks to the others through the API server alone.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/admission internal/web"

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,8 +17,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -57,10 +59,11 @@ wrong is read again before it is condemned. Exit code 1 says that something is n
 				return err
 			}
 			c := checker{stdin: cmd.InOrStdin(), pause: func() { time.Sleep(kubeletstate.LookPause) }}
-			if cmd.Flags().Changed("node") {
+			if cmd.Flags().Changed(nodeFlag) {
 				c.node = &node
-			} else if cmd.Flags().Changed("kubelet-config") || cmd.Flags().Changed(kubeletVersionFlag) {
-				return Usagef("check --kubelet-config, --%s: want --node too: nothing is held against a configuration alone", kubeletVersionFlag)
+			} else if cmd.Flags().Changed(kubeletConfigFlag) || cmd.Flags().Changed(kubeletDropInsFlag) || cmd.Flags().Changed(kubeletVersionFlag) {
+				return Usagef("check --%s, --%s, --%s: want --%s too: nothing is held against a configuration alone",
+					kubeletConfigFlag, kubeletDropInsFlag, kubeletVersionFlag, nodeFlag)
 			}
 			for _, path := range args {
 				if err := c.patiently(path); err != nil {
@@ -70,10 +73,9 @@ wrong is read again before it is condemned. Exit code 1 says that something is n
 			return c.answer(cmd, out)
 		},
 	}
-	fs := cmd.Flags()
-	fs.StringVar(&node.machine, "node", "", "machine string or capture to hold directories against")
-	fs.StringVar(&node.config, "kubelet-config", "", "file with the node's KubeletConfiguration")
-	fs.StringVar(&node.version, kubeletVersionFlag, "1.36", "release of the node's kubelet, 1.33 to 1.37")
+	cmd.Flags().StringVar(&node.machine, nodeFlag, "", "machine string or capture to hold directories against")
+	node.registerKubelet(cmd)
+	node.guard = true
 	out.register(cmd)
 	return cmd
 }
@@ -116,16 +118,15 @@ func (c *checker) answer(cmd *cobra.Command, out output) error {
 }
 
 func checkTable(w io.Writer, found []checked) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "PATH\tWHAT\tSOUND\tDETAIL")
+	rows := [][]string{{"PATH", "WHAT", "SOUND", "DETAIL"}}
 	for _, f := range found {
 		sound := "yes"
 		if !f.Sound {
 			sound = "NO"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Path, f.What, sound, oneLine.Replace(f.Summary+f.Problem))
+		rows = append(rows, []string{f.Path, f.What, sound, f.Summary + f.Problem})
 	}
-	return t.Flush()
+	return table.Write(w, rows)
 }
 
 // add notes a finding; err nil means sound.
@@ -148,7 +149,7 @@ func (c *checker) path(path string) error {
 			return c.dir(path)
 		}
 	}
-	data, err := readInput(path, c.stdin, kubeletstate.MaxFileBytes)
+	data, err := manifest.ReadInput(path, c.stdin, kubeletstate.MaxFileBytes)
 	if err != nil {
 		return err
 	}
@@ -189,14 +190,17 @@ func (c *checker) dir(dir string) error {
 	if c.node == nil || !sound {
 		return nil
 	}
-	n, err := c.node.load()
+	spec, err := c.node.spec()
 	if err != nil {
 		return err
 	}
-	err = n.readState(dir)
+	n, err := spec.Load()
+	if err != nil {
+		return err
+	}
 	summary := ""
-	if err == nil {
-		summary = fmt.Sprintf("%d pods hold something; agrees with machine and configuration", n.state.Pods())
+	if err = n.ReadState(dir); err == nil {
+		summary = fmt.Sprintf("%d pods hold something; agrees with machine and configuration", n.Pods())
 	}
 	c.add(dir, "kubelet state", summary, err)
 	return nil
@@ -251,7 +255,7 @@ func checkFile(what, path string, data []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d resources registered, %d allocations", len(s.Registered), len(s.Entries)), s.Check(path)
+	return fmt.Sprintf("%s registered, %s", survey.Counted(len(s.Registered), "resource"), survey.Counted(len(s.Entries), "allocation")), s.Check(path)
 }
 
 func unverified(verified bool) string {
@@ -275,7 +279,7 @@ func (c *checker) objects(path string, data []byte) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		if onlyComments(buf[:n]) {
+		if manifest.OnlyComments(buf[:n]) {
 			continue
 		}
 		if err := c.document(path, buf[:n]); err != nil {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/whatif"
 )
 
 // NewExplainCommand returns the verb that shows, for every NUMA node and resource, why pods go where they go or nowhere.
@@ -29,21 +31,17 @@ empty node. Exit code 1 says that a pod was refused.`,
 		ValidArgsFunction: l.live.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case len(args) == 1 && q.file != "":
-				return Usagef("explain %s -f %s: want a pod of the cluster or a file, not both", args[0], q.file)
+			case len(args) == 1 && len(q.files) > 0:
+				return Usagef("explain %s -f %s: want a pod of the cluster or a file, not both", args[0], strings.Join(q.files, ","))
 			case len(args) == 1:
 				if cmd.Flags().Changed("node") {
 					l.only = q.node.machine
 				}
 				return l.run(cmd, strings.TrimPrefix(args[0], "pod/"), q.output)
-			case q.file == "":
+			case len(q.files) == 0:
 				return Usagef("explain: want the name of a pod, or a file: -f, --filename")
 			}
-			answers, n, err := q.ask(cmd)
-			if err != nil {
-				return err
-			}
-			return q.answer(cmd, n, answers, func(w io.Writer) error { return explainText(w, answers) })
+			return q.ask(cmd, explainText)
 		},
 	}
 	q.register(cmd)
@@ -57,7 +55,7 @@ empty node. Exit code 1 says that a pod was refused.`,
 // defaultExplained is how many refusing nodes are explained in full.
 const defaultExplained = 3
 
-func explainText(w io.Writer, answers []placed) error {
+func explainText(w io.Writer, answers []whatif.Placed) error {
 	for i := range answers {
 		a := &answers[i]
 		if i > 0 {

@@ -1,61 +1,42 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/internal/cli/table"
+	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// fitted says how many copies of a pod fit beside what is there.
-type fitted struct {
-	Name   string `json:"name"`
-	Copies int    `json:"copies"`
-	// PerNUMA counts the copies by the NUMA nodes that they occupy, "0" or "0-1".
-	PerNUMA map[string]int `json:"perNUMANodes"`
-	// Stopped says why the next copy is refused; absent when the limit was reached.
-	Stopped *placement.Refusal `json:"stopped,omitempty"`
-}
+// errNoCopy is fit's answer no.
+var errNoCopy = errors.New("not every pod fits even once")
 
 // NewFitCommand returns the verb that counts how many more copies of a pod fit.
 func NewFitCommand() *cobra.Command {
 	var q question
 	limit := 1000
 	cmd := &cobra.Command{
-		Use:   "fit -f PODS [--node MACHINE|CAPTURE]",
+		Use:   "fit -f PODS [MACHINE|CAPTURE]",
 		Short: "Count how many more copies of each pod fit on a node",
-		Long: `Admit copy after copy of each pod, each time from the same state, until the kubelet would refuse the next.
-The limit of pods per node (maxPods) and the scheduler's other filters are not considered.`,
+		Long: `Admit copy after copy of each pod, each time from the same state, until the kubelet would refuse the next: its
+resource managers, what the node has in all (allocatable), or the number of pods (maxPods). What a scheduler looks at
+beside these is not considered: taints, selectors, spreading. Exit code 1 says that of some pod no copy fits.`,
 		Example: `  berth fit -f pod.yaml --node 'package:2 numa:4 core:8 pu:2 mem:64Gi' --kubelet-config kubelet.yaml`,
-		Args:    usageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:    usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 {
 				return Usagef("--limit %d: want at least 1", limit)
 			}
-			n, pods, err := q.load(cmd)
-			if err != nil {
+			if err := q.node.takeMachine(cmd, args); err != nil {
 				return err
 			}
-			var all []fitted
-			for _, pod := range pods {
-				f, err := n.fit(pod, limit)
-				if err != nil {
-					return fmt.Errorf("%s: %w", q.file, err)
-				}
-				all = append(all, f)
-			}
-			for _, w := range n.warnings {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note:", w)
-			}
-			return q.output.print(cmd.OutOrStdout(), map[string]any{"pods": all}, func(w io.Writer) error { return fitTable(w, all) })
+			return q.fit(cmd, limit)
 		},
 	}
 	q.register(cmd)
@@ -63,39 +44,46 @@ The limit of pods per node (maxPods) and the scheduler's other filters are not c
 	return cmd
 }
 
-// fit admits copies into a copy of the state.
-func (n *node) fit(pod *corev1.Pod, limit int) (fitted, error) {
-	trial := *n
-	trial.state = n.state.Clone()
-	out := fitted{Name: pod.Name, PerNUMA: map[string]int{}}
-	r, err := wire.Request(pod)
+// fit counts the copies of one pod of each template: replicas do not matter.
+func (q *question) fit(cmd *cobra.Command, limit int) error {
+	n, templates, err := q.load(cmd)
 	if err != nil {
-		return out, err
+		return err
 	}
-	for uid := r.UID; out.Copies < limit; out.Copies++ {
-		r.UID = fmt.Sprintf("%s/copy-%d", uid, out.Copies+1)
-		a := trial.admit(&r)
-		if !a.Admitted {
-			out.Stopped = a.Refusal
-			break
+	all, none := []whatif.Fitted{}, false
+	for i := range templates {
+		f, err := n.Fit(templates[i].Pod, limit)
+		if err != nil {
+			return err
 		}
-		out.PerNUMA[a.NUMANodes]++
+		all = append(all, f)
+		none = none || f.Copies == 0
 	}
-	return out, nil
+	notes(cmd, n)
+	asTable := func(w io.Writer) error { return fitTable(w, all) }
+	if err := q.output.print(cmd.OutOrStdout(), map[string]any{"pods": all}, asTable); err != nil {
+		return err
+	}
+	if none {
+		return errNoCopy
+	}
+	return nil
 }
 
-func fitTable(w io.Writer, all []fitted) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tw, "POD\tCOPIES\tBY NUMA NODES\tTHE NEXT IS REFUSED BECAUSE")
+func fitTable(w io.Writer, all []whatif.Fitted) error {
+	rows := [][]string{{"POD", "COPIES", "BY NUMA NODES", "THE NEXT IS REFUSED BECAUSE"}}
 	for i := range all {
 		f := &all[i]
 		because := "the limit was reached"
 		if f.Stopped != nil {
 			because = f.Stopped.String()
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%s\t%s\n", f.Name, f.Copies, dash(countsText(f.PerNUMA)), because)
+		if f.Unlimited {
+			because += "; nothing of it is limited but the number of pods"
+		}
+		rows = append(rows, []string{f.Name, fmt.Sprint(f.Copies), dash(countsText(f.PerNUMA)), because})
 	}
-	return tw.Flush()
+	return table.Write(w, rows)
 }
 
 // countsText prints counts by key in order: "0: 3, 1: 2".

@@ -34,8 +34,8 @@ func TestGolden(t *testing.T) {
 		"place-json":   {"place", append(ask[:len(ask):len(ask)], "-o", "json"), ExitFailure},
 		"explain":      {"explain", ask, ExitFailure},
 		"explain-yaml": {"explain", append(ask[:len(ask):len(ask)], "-o", "yaml"), ExitFailure},
-		"fit":          {"fit", ask, ExitOK},
-		"place-none":   {"place", []string{"-f", "testdata/pods.yaml", "--node", twoByTwo}, ExitOK},
+		"fit":          {"fit", ask, ExitFailure},
+		"place-none":   {"place", []string{"-f", "testdata/pods.yaml", "--node", twoByTwo}, ExitFailure},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := run(t, append([]string{c.verb}, c.args...)...)
@@ -77,7 +77,7 @@ func TestBadInput(t *testing.T) {
 	}
 	const kubelet = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 	pod := func(cpu string) string {
-		return file("pod-"+cpu[:1]+".yaml", "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, resources: {limits: {cpu: \""+cpu+"\", memory: 1Gi}}}]}")
+		return file("pod-"+cpu[:1]+".yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, resources: {limits: {cpu: \""+cpu+"\", memory: 1Gi}}}]}")
 	}
 	for name, c := range map[string]struct {
 		args []string
@@ -87,7 +87,8 @@ func TestBadInput(t *testing.T) {
 		"no file":           {[]string{"place"}, ExitUsage, "filename"},
 		"unknown verb":      {[]string{"plaec"}, ExitUsage, "plaec"},
 		"unknown flag":      {[]string{"fit", "--limits", "3"}, ExitUsage, "--limits"},
-		"stray argument":    {[]string{"place", "x", "-f", "testdata/pods.yaml"}, ExitUsage, "x"},
+		"stray argument":    {[]string{"place", twoByTwo, "x", "-f", "testdata/pods.yaml"}, ExitUsage, "at most 1 arg"},
+		"machine twice":     {[]string{"place", twoByTwo, "--node", "/", "-f", "testdata/pods.yaml"}, ExitUsage, "want the machine once"},
 		"format":            {[]string{"place", "-f", "testdata/pods.yaml", "-o", "xml"}, ExitUsage, `"xml"`},
 		"limit":             {[]string{"fit", "-f", "testdata/pods.yaml", "--limit", "0"}, ExitUsage, "--limit 0"},
 		"version":           {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--kubelet-version", "1.20"}, ExitUsage, `"1.20"`},
@@ -98,7 +99,7 @@ func TestBadInput(t *testing.T) {
 		"machine string":    {[]string{"place", "-f", "testdata/pods.yaml", "--node", "package:two"}, ExitFailure, "two"},
 		"huge CPU":          {[]string{"place", "-f", pod("1000000000000000000"), "--node", twoByTwo}, ExitFailure, "cpu"},
 		"negative CPU":      {[]string{"place", "-f", pod("-4"), "--node", twoByTwo}, ExitFailure, "cpu"},
-		"no quantity":       {[]string{"place", "-f", pod("lots"), "--node", twoByTwo}, ExitFailure, "quantities"},
+		"no quantity":       {[]string{"place", "-f", pod("lots"), "--node", twoByTwo}, ExitFailure, `Pod p: spec.containers[0].resources.limits[cpu]: "lots": want a quantity`},
 		"config kind":       {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--kubelet-config", file("k0", "kind: Pod")}, ExitFailure, "KubeletConfiguration"},
 		"config field":      {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--kubelet-config", file("k1", kubelet+"cpuManagerPolicee: static")}, ExitFailure, "cpuManagerPolicee"},
 		"config policy":     {[]string{"place", "-f", "testdata/pods.yaml", "--node", twoByTwo, "--kubelet-config", file("k2", kubelet+"topologyManagerPolicy: restrictd")}, ExitFailure, "restrictd"},

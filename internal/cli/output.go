@@ -12,6 +12,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/suggest"
 )
 
 // output is the -o flag of a verb: "table" for people, "json" and "yaml" for programs, and kubectl's templates.
@@ -51,7 +53,8 @@ func (o *output) check() error {
 	}
 	_, err := o.template()
 	if genericclioptions.IsNoCompatiblePrinterError(err) {
-		return Usagef("--output %q: want %s", o.format, strings.Join(slices.Concat(outputs, o.more, templates), ", "))
+		known := slices.Concat(outputs, o.more, templates)
+		return Usagef("--output %q: want %s%s", o.format, strings.Join(known, ", "), suggest.DidYouMean(o.format, known))
 	}
 	if err != nil {
 		return Usagef("--output %q: %w", o.format, err)

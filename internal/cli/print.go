@@ -8,6 +8,10 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/topology"
 )
 
 // printLive prints as output.print does. Tables are cleaned: names of devices and messages come from other people, and
@@ -82,4 +86,20 @@ func writeNotes(cmd *cobra.Command, notes []string) {
 	for _, n := range notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), "note:", clean(n))
 	}
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// cpusText prints exclusive CPUs, with strides where the kernel's list would be long.
+func cpusText(c *survey.Container) string {
+	set, err := topology.ParseCPUList(c.CPUs)
+	if c.CPUs == "" || err != nil {
+		return c.CPUsText()
+	}
+	return machineview.CPUList(&set)
 }

@@ -21,13 +21,16 @@ func NewReplayCommand() *cobra.Command {
 		Short: "Say what a kubelet would do with recorded cases",
 		Long: `Replay reads cases, one JSON document a line, from FILE (unpacked if its name ends in .gz) or standard input, and
 prints for each, in the same order, what a kubelet with that machine and configuration would do with the events: which
-pods it admits, with which CPUs, memory and devices, or why it refuses them, and its books after every event.`,
+pods it admits, with which CPUs, memory and devices, or why it refuses them, and its books after every event.
+
+A case is {"id", "machine", "config", "devices", "events"}; docs/replay.md describes it and docs/replay-case.json is
+one. Case and result have the form in which those of the genuine kubelet are recorded.`,
 		Example: "  berth replay cases.ndjson.gz > results.ndjson",
 		Args:    usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			release, ok := releases[version]
-			if !ok {
-				return Usagef("--kubelet-version %q: want 1.33, 1.34, 1.35, 1.36 or 1.37", version)
+			release, err := parseVersion(version)
+			if err != nil {
+				return err
 			}
 			if !release.Verified() {
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: the decisions of kubelet %s are written from its source and not compared with it\n", version)
@@ -43,12 +46,8 @@ pods it admits, with which CPUs, memory and devices, or why it refuses them, and
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&version, "kubelet-version", "1.36", "the kubelet's release, 1.33 to 1.37")
+	cmd.Flags().StringVar(&version, kubeletVersionFlag, defaultKubeletVersion, "the kubelet's release, 1.33 to 1.37")
 	return cmd
-}
-
-var releases = map[string]placement.Version{
-	"1.33": placement.V133, "1.34": placement.V134, "1.35": placement.V135, "1.36": placement.V136, "1.37": placement.V137,
 }
 
 func replayInput(cmd *cobra.Command, args []string) (io.ReadCloser, string, error) {

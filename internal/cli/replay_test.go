@@ -81,3 +81,11 @@ func TestReplayRefusesNonsense(t *testing.T) {
 		}
 	}
 }
+
+// TestReplayExample: the case of docs/replay.md is one, and comes out as the page says.
+func TestReplayExample(t *testing.T) {
+	code, stdout, stderr := run(t, "replay", "../../docs/replay-case.json")
+	if code != ExitOK || !strings.Contains(stdout, `"cpus":"2,6"`) || !strings.Contains(stdout, `"admitted":false`) {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+}

@@ -1,5 +1,5 @@
-// Package cli holds the verbs of the berth command, one file each. A verb reads, calls one function of the
-// packages below, and prints; it decides nothing.
+// Package cli holds the verbs of the berth command, one file each. A verb reads, calls one function
+// of the packages below, and prints; it decides nothing.
 package cli
 
 import (
@@ -11,7 +11,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/berth-dev/berth/internal/suggest"
 	"github.com/berth-dev/berth/internal/version"
 )
 
@@ -22,7 +24,8 @@ const (
 	ExitUsage   = 2 // wrong flags or arguments
 )
 
-// UsageError marks an error of the caller's words (flags, number of arguments) rather than of the input.
+// UsageError marks an error of the caller's words (flags, number of arguments) rather than of the
+// input.
 type UsageError struct{ Err error }
 
 func (e *UsageError) Error() string { return e.Err.Error() }
@@ -62,16 +65,17 @@ func newRoot(program string) *cobra.Command {
 		Short: "NUMA-exact placement for Kubernetes",
 		Long: `berth looks at machines, live or captured, and asks where pods fit: on which NUMA nodes,
 CPUs, memory and devices the kubelet would put them, or why it would refuse them.`,
-		Version:       version.Version,
+		Version:       version.Text(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          usageArgs(cobra.NoArgs),
+		Args:          noSuchVerb,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	if strings.HasPrefix(program, "kubectl-") {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl berth"}
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err} })
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(verbs()...)
 	return root
 }
@@ -85,3 +89,35 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		return nil
 	}
 }
+
+// noSuchVerb is the check of the root's arguments: whatever is one is no verb.
+func noSuchVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, verb := range cmd.Commands() {
+		names = append(append(names, verb.Name()), verb.Aliases...)
+	}
+	return Usagef("unknown command %q%s (see %s --help)", args[0], suggest.DidYouMean(args[0], names), cmd.CommandPath())
+}
+
+// flagError says of a wrong flag what would be right.
+func flagError(cmd *cobra.Command, err error) error {
+	var missing *pflag.NotExistError
+	if errors.As(err, &missing) {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		return Usagef("%w%s", err, suggest.DidYouMean("--"+missing.GetSpecifiedName(), names))
+	}
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		if want := wantOf[invalid.GetFlag().Value.Type()]; want != "" {
+			return Usagef("--%s %q: want %s", invalid.GetFlag().Name, invalid.GetValue(), want)
+		}
+	}
+	return &UsageError{err}
+}
+
+// wantOf says what values of flags look like, by pflag's names of types.
+var wantOf = map[string]string{"int": "a whole number", "bool": "true or false", "duration": "a duration like 30s or 5m"}

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-dev/berth/internal/capture"
 	"github.com/berth-dev/berth/internal/machineview"
-	"github.com/berth-dev/berth/sysfs"
+	"github.com/berth-dev/berth/internal/suggest"
+	"github.com/berth-dev/berth/internal/whatif"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -43,47 +43,48 @@ func NewTopologyCommand() *cobra.Command {
 		names = append(names, v.name)
 	}
 	cmd := &cobra.Command{
-		Use:   "topology [--root DIR|ARCHIVE]",
+		Use:   "topology [MACHINE|CAPTURE]",
 		Short: "Show the NUMA nodes, caches, cores, memory and devices of a machine",
-		Long: `Read a machine from /sys, or from a capture of it: the folder that contains sys/, or an archive (.tar.gz, .tgz,
-.tar.bz2, .tar.xz) in which such a folder lies. Of an archive with several machines, ARCHIVE:FOLDER names one.`,
+		Long: `Read a machine from /sys, from a capture of it: the folder that contains sys/, or an archive (.tar.gz, .tgz,
+.tar.bz2, .tar.xz) in which such a folder lies, or from a machine string. Of an archive with several machines,
+ARCHIVE:FOLDER names one.`,
 		Example: `  berth topology
-  berth topology --root server.tgz -o tree
-  berth topology -o svg > machine.svg`,
-		Args: usageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+  berth topology server.tgz -o tree
+  berth topology 'package:2 numa:2 core:8 pu:2 mem:64Gi' -o svg > machine.svg`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, v := range views {
 				if v.name != form {
 					continue
 				}
-				m, err := machineAt(root)
+				m, err := machineAt(cmd, root, args)
 				if err != nil {
 					return err
 				}
 				return v.print(cmd.OutOrStdout(), m)
 			}
-			return Usagef("--output %q: want %s", form, strings.Join(names, ", "))
+			return Usagef("--output %q: want %s%s", form, strings.Join(names, ", "), suggest.DidYouMean(form, names))
 		},
 	}
+	cmd.Flags().String(nodeFlag, "/", "machine string ('package:2 numa:2 core:8 pu:2 mem:64Gi'), or a capture: a folder with sys/ in it, or an archive of one")
 	cmd.Flags().StringVar(&root, "root", "/", "folder that contains sys/, or an archive of one")
 	cmd.Flags().StringVarP(&form, "output", "o", names[0], strings.Join(names, "|"))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// machineAt reads the machine of a live system or a capture.
-func machineAt(root string) (*topology.Machine, error) {
-	if root == "" {
+// machineAt reads the machine that is named by --root, --node or an argument; without any it is this one.
+func machineAt(cmd *cobra.Command, root string, args []string) (*topology.Machine, error) {
+	byRoot, byNode := cmd.Flags().Changed("root"), cmd.Flags().Changed(nodeFlag)
+	switch {
+	case byRoot && (byNode || len(args) > 0), byNode && len(args) > 0:
+		return nil, Usagef("topology: want one machine: --%s, --root or an argument", nodeFlag)
+	case byRoot && root == "":
 		return nil, Usagef("--root is empty: want the folder that contains sys/, or an archive")
+	case byNode:
+		return whatif.ReadMachine(cmd.Flags().Lookup(nodeFlag).Value.String())
+	case len(args) > 0:
+		return whatif.ReadMachine(args[0])
 	}
-	c, err := capture.Open(root)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	m, err := sysfs.Read(c.FS)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", root, err)
-	}
-	return m, nil
+	return whatif.ReadCapture(root)
 }

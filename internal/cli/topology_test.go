@@ -87,7 +87,12 @@ func TestTopologyExitCodes(t *testing.T) {
 		{[]string{"--root", "testdata"}, ExitFailure},
 		{[]string{"--root", archive, "-o", "xml"}, ExitUsage},
 		{[]string{"--rout", archive}, ExitUsage},
-		{[]string{archive}, ExitUsage},
+		{[]string{archive}, ExitOK},
+		{[]string{"--node", archive}, ExitOK},
+		{[]string{"--node", twoByTwo, archive}, ExitUsage},
+		{[]string{"--node", twoByTwo, "--root", archive}, ExitUsage},
+		{[]string{twoByTwo}, ExitOK},
+		{[]string{"--root", "/", archive}, ExitUsage},
 	} {
 		if code, _, stderr := run(t, append([]string{"topology"}, c.args...)...); code != c.want || (code != ExitOK) != (stderr != "") {
 			t.Errorf("%s: exit code %d, want %d\n%s", c.args, code, c.want, stderr)
@@ -114,7 +119,8 @@ func TestTopologyRefuses(t *testing.T) {
 		{[]string{"--root", "testdata"}, "want the folder that contains sys/", false},
 		{[]string{"-o", "xml"}, `--output "xml": want table, tree, json, svg, string`, true},
 		{[]string{"--root", ""}, "--root is empty", true},
-		{[]string{"server"}, "unknown command", true},
+		{[]string{"server"}, "want items of the form KEY:VALUE", false},
+		{[]string{"-o", "tabel"}, `did you mean "table"?`, true},
 	} {
 		out, err := topologyOf(t, c.args...)
 		var usage *UsageError

@@ -14,5 +14,6 @@ func verbs() []*cobra.Command {
 		NewTopologyCommand(),
 		NewCheckCommand(),
 		NewReplayCommand(),
+		NewVersionCommand(),
 	}
 }

@@ -27,7 +27,7 @@ func nodeTable(t io.Writer, m *topology.Machine) {
 	fmt.Fprintln(t, "\nNODE\tPACKAGE\tCPUS\tCORES\tL3\tMEMORY\tHUGE PAGES\tDISTANCES")
 	for i := range m.NUMANodes {
 		n := &m.NUMANodes[i]
-		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", n.ID, dash(packagesOf(m, &n.CPUs)), dash(cpus(&n.CPUs)),
+		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", n.ID, dash(packagesOf(m, &n.CPUs)), dash(CPUList(&n.CPUs)),
 			coresIn(m, &n.CPUs), l3sIn(m, &n.CPUs), size(n.MemoryBytes), dash(hugePages(n.HugePages)), dash(row(n.Distances)))
 	}
 }
@@ -36,7 +36,7 @@ func packageTable(t io.Writer, m *topology.Machine) {
 	fmt.Fprintln(t, "\nThe kernel reports no NUMA nodes.\n\nPACKAGE\tCPUS\tCORES\tL3")
 	for i := range m.Packages {
 		p := &m.Packages[i]
-		fmt.Fprintf(t, "%d\t%s\t%d\t%d\n", p.ID, cpus(&p.CPUs), coresIn(m, &p.CPUs), l3sIn(m, &p.CPUs))
+		fmt.Fprintf(t, "%d\t%s\t%d\t%d\n", p.ID, CPUList(&p.CPUs), coresIn(m, &p.CPUs), l3sIn(m, &p.CPUs))
 	}
 }
 

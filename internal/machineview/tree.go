@@ -62,13 +62,13 @@ func coreLine(cores []topology.Core) string {
 		all = all.Or(&cores[i].CPUs)
 	}
 	if cores[0].ID < 0 {
-		return fmt.Sprintf("%s: %s", count(len(cores), "CPU"), cpus(&all))
+		return fmt.Sprintf("%s: %s", count(len(cores), "CPU"), CPUList(&all))
 	}
 	text := count(len(cores), "core")
 	if threads := cores[0].CPUs.Len(); threads > 1 {
 		text += fmt.Sprintf(" of %d threads", threads)
 	}
-	return text + ": CPUs " + cpus(&all)
+	return text + ": CPUs " + CPUList(&all)
 }
 
 func deviceLine(d *topology.Device) string {

@@ -117,7 +117,7 @@ func TestCPUsAreShortAndParse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := cpus(&set)
+		got := CPUList(&set)
 		if back, err := topology.ParseCPUList(got); got != c.want || err != nil || back != set {
 			t.Errorf("%s: %s, want %s (read again: %s, %v)", c.set, got, c.want, back, err)
 		}

@@ -29,8 +29,8 @@ func size(bytes uint64) string {
 	return strings.TrimSuffix(text, ".0") + " " + units[unit]
 }
 
-// cpus prints a list, with strides ("0-110:1/2") where the kernel's list would be long.
-func cpus(set *topology.CPUSet) string {
+// CPUList prints a list, with strides ("0-110:1/2") where the kernel's list would be long.
+func CPUList(set *topology.CPUSet) string {
 	plain := set.String()
 	if len(plain) <= 16 {
 		return plain
@@ -95,7 +95,7 @@ func summary(m *topology.Machine) string {
 	}
 	text := strings.Join(parts, ", ")
 	if !m.Offline.IsEmpty() {
-		text += ", offline CPUs " + cpus(&m.Offline)
+		text += ", offline CPUs " + CPUList(&m.Offline)
 	}
 	return text
 }

@@ -1,5 +1,5 @@
-// Package strict reads YAML and JSON as the API server's strict field validation does, and says of what it
-// refuses which field of which object it is, what stands there and what would be right.
+// Package strict reads YAML and JSON as the API server's strict field validation does, and says of
+// what it refuses which field of which object it is, what stands there and what would be right.
 package strict
 
 import (
@@ -24,8 +24,9 @@ import (
 // maxErrors bounds how many fields one error names.
 const maxErrors = 10
 
-// Unmarshal reads a document, YAML or JSON, into a struct. Unknown fields, fields that occur twice and values
-// of another type are errors; each about a field is a *wire.FieldError with the given object.
+// Unmarshal reads a document, YAML or JSON, into a struct. Unknown fields, fields that occur twice
+// and values of another type are errors; each about a field is a *wire.FieldError with the given
+// object.
 func Unmarshal(object string, doc []byte, into any) error {
 	data, err := yaml.YAMLToJSONStrict(doc)
 	if err != nil {

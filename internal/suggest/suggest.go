@@ -8,8 +8,9 @@ import (
 // maxWord is the longest word that is compared, in bytes. A longer one was not mistyped.
 const maxWord = 64
 
-// Nearest returns the known word that is nearest to the given one, or "" where none is near: one slip in
-// three letters, at most three in all. Case does not count. Of equally near ones the first is taken.
+// Nearest returns the known word that is nearest to the given one, or "" where none is near: one
+// slip in three letters, at most three in all. Case does not count. Of equally near ones the first
+// is taken.
 func Nearest(word string, known []string) string {
 	best, least := "", min(3, 1+len(word)/4)+1
 	if len(word) > maxWord {
@@ -34,8 +35,8 @@ func DidYouMean(word string, known []string) string {
 	return ""
 }
 
-// distance is the number of letters to add, leave out, replace or swap with their neighbour (the optimal
-// string alignment).
+// distance is the number of letters to add, leave out, replace or swap with their neighbour (the
+// optimal string alignment).
 func distance(a, b string) int {
 	older, old, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range old {

@@ -37,6 +37,9 @@ func ContainerOf(m *topology.Machine, d *placement.ContainerDecision) Container 
 	}
 	numa := m.NodesOf(d.CPUs)
 	for _, b := range d.Memory {
+		if b.Bytes == 0 {
+			continue // what an init container had, and a later one reuses
+		}
 		numa |= b.NUMA
 		c.Memory = append(c.Memory, Memory{Resource: b.Resource, NUMANodes: b.NUMA.String(), Bytes: b.Bytes})
 	}

@@ -62,8 +62,8 @@ type configReader struct {
 	c *kubeletv1beta1.KubeletConfiguration
 }
 
-// reservations adds up kubeReserved and systemReserved, and the eviction threshold as cm.GetNodeAllocatableReservation does.
-func (r configReader) reservations(out *placement.Config, capacity uint64) error {
+// reserved adds up kubeReserved and systemReserved.
+func (r configReader) reserved() (map[string]resource.Quantity, error) {
 	sums := map[string]resource.Quantity{}
 	for _, list := range [...]struct {
 		name   string
@@ -72,11 +72,11 @@ func (r configReader) reservations(out *placement.Config, capacity uint64) error
 		for name, text := range list.values {
 			at := field.NewPath(list.name).Key(name)
 			if !slices.Contains(reservable, name) {
-				return r.at(at, text, strings.Join(reservable, ", ")+": the kubelet does not start with another resource there")
+				return nil, r.at(at, text, strings.Join(reservable, ", ")+": the kubelet does not start with another resource there")
 			}
 			q, err := r.quantity(at, text)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			sum := sums[name]
 			sum.Add(q)
@@ -85,16 +85,26 @@ func (r configReader) reservations(out *placement.Config, capacity uint64) error
 	}
 	cpu := sums[string(corev1.ResourceCPU)]
 	if cpu.Cmp(maxCPUs) > 0 {
-		return r.at(field.NewPath("kubeReserved").Key("cpu"), cpu.String(), "at most "+maxCPUs.String()+" with systemReserved")
+		return nil, r.at(field.NewPath("kubeReserved").Key("cpu"), cpu.String(), "at most "+maxCPUs.String()+" with systemReserved")
 	}
+	return sums, nil
+}
+
+// reservations is what is kept for the system, with the eviction threshold as cm.GetNodeAllocatableReservation
+// counts it.
+func (r configReader) reservations(out *placement.Config, capacity uint64) error {
+	sums, err := r.reserved()
+	if err != nil {
+		return err
+	}
+	cpu := sums[string(corev1.ResourceCPU)]
 	out.ReservedMilliCPU = cpu.MilliValue()
 	evicted, known, err := r.eviction(capacity)
 	if err != nil || !known {
 		return err
 	}
-	out.NodeReserved = map[string]uint64{}
 	memory := sums[string(corev1.ResourceMemory)]
-	out.NodeReserved[string(corev1.ResourceMemory)] = uint64(memory.Value()) + evicted
+	out.NodeReserved = map[string]uint64{string(corev1.ResourceMemory): uint64(memory.Value()) + evicted}
 	return nil
 }
 

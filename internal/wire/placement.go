@@ -236,7 +236,12 @@ func PlacementOf(pod *corev1.Pod) (p Placement, found bool, err error) {
 	return p, true, nil
 }
 
-func podName(pod *corev1.Pod) string { return "Pod " + pod.Namespace + "/" + pod.Name }
+func podName(pod *corev1.Pod) string {
+	if pod.Namespace == "" {
+		return "Pod " + pod.Name
+	}
+	return "Pod " + pod.Namespace + "/" + pod.Name
+}
 
 func annotation(name string) *field.Path { return field.NewPath("metadata", "annotations").Key(name) }
 

@@ -1,0 +1,208 @@
+// Package amounts counts a node's resources as the last step of a kubelet's admission does:
+// NodeResourcesFit in pkg/kubelet/lifecycle/predicate.go, which runs after the resource managers
+// have had their say. It knows nothing of NUMA nodes, and nothing of Kubernetes' types.
+package amounts
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/memory"
+)
+
+// The resources that are not extended ones, spelled as in a Pod.
+const (
+	CPU              = "cpu" // in thousandths
+	Memory           = "memory"
+	EphemeralStorage = "ephemeral-storage"
+	Pods             = "pods"
+)
+
+// List is an amount by resource name: CPU in thousandths, memory, huge pages and storage in bytes,
+// everything else as a number. What is not in it is 0.
+type List map[string]int64
+
+// IsExtended says whether a device plugin, or an administrator, brings the resource.
+func IsExtended(resource string) bool { return strings.Contains(resource, "/") }
+
+// Capacity is what a kubelet counts of its machine (cadvisor.CapacityFromMachineInfo): CPU, memory
+// and huge pages.
+func Capacity(view *placement.KubeletView) List {
+	out := List{CPU: int64(view.NumCores) * 1000, Memory: 0}
+	for i := range view.Nodes {
+		n := &view.Nodes[i]
+		out[Memory] = add(out[Memory], int64(min(n.MemoryBytes, math.MaxInt64)))
+		for _, h := range n.HugePages {
+			name := memory.HugePages(h.PageBytes)
+			out[name] = add(out[name], int64(min(h.PageBytes*h.Count, math.MaxInt64)))
+		}
+	}
+	return out
+}
+
+// Node is what a node has and what its pods ask for.
+type Node struct {
+	// allocatable is the capacity less what is kept for the system (Node.status.allocatable).
+	allocatable List
+	// untold resources are not looked at, because nobody said how much of them the node has.
+	untold []string
+
+	used List
+	pods int64
+}
+
+// NewNode returns a node without pods. What is untold is not looked at; of anything else that
+// allocatable lacks the node has nothing.
+func NewNode(allocatable List, untold ...string) *Node {
+	return &Node{allocatable: maps.Clone(allocatable), untold: untold, used: List{}}
+}
+
+// Clone returns a node that can be changed without changing n.
+func (n *Node) Clone() *Node {
+	out := *n
+	out.allocatable, out.used = maps.Clone(n.allocatable), maps.Clone(n.used)
+	return &out
+}
+
+// Allocatable returns what pods can have of a resource on an empty node; told is false where nobody
+// knows.
+func (n *Node) Allocatable(resource string) (amount int64, told bool) {
+	return n.allocatable[resource], !slices.Contains(n.untold, resource)
+}
+
+// Add counts a pod that asks for so much.
+func (n *Node) Add(ask List) {
+	n.pods++
+	n.Hold(ask)
+}
+
+// AddTimes counts so many pods that each ask for so much.
+func (n *Node) AddTimes(ask List, copies int) {
+	n.pods += int64(copies)
+	for resource, amount := range ask {
+		n.used[resource] = add(n.used[resource], amount*int64(copies))
+	}
+}
+
+// Hold counts amounts that are taken, by pods of which no more is known.
+func (n *Node) Hold(amounts List) {
+	for resource, amount := range amounts {
+		n.used[resource] = add(n.used[resource], amount)
+	}
+}
+
+// add stops at the largest number: a pod may ask for as much as it likes.
+func add(a, b int64) int64 {
+	if sum := a + b; sum >= a || b < 0 {
+		return sum
+	}
+	return math.MaxInt64
+}
+
+// Shortage is a resource of which a node has too little: the kubelet's InsufficientResourceError.
+type Shortage struct {
+	Resource string `json:"resource"`
+	// Requested, Used and Capacity are in the units of List. Capacity is what the kubelet calls so:
+	// allocatable.
+	Requested int64 `json:"requested"`
+	Used      int64 `json:"used"`
+	Capacity  int64 `json:"capacity"`
+}
+
+// Reason is the kubelet's pod.status.reason: OutOfcpu, OutOfmemory, OutOfpods, OutOf and the
+// resource's name.
+func (s *Shortage) Reason() string { return "OutOf" + s.Resource }
+
+// Message is the kubelet's pod.status.message.
+func (s *Shortage) Message() string {
+	return fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d",
+		s.Resource, s.Requested, s.Used, s.Capacity)
+}
+
+// Text says the same to people, CPUs as numbers and bytes with a unit.
+func (s *Shortage) Text() string {
+	free := max(0, s.Capacity-s.Used)
+	return fmt.Sprintf("the node has %s free %s of %s in all, %s asked",
+		show(s.Resource, free), s.Resource, show(s.Resource, s.Capacity), show(s.Resource, s.Requested))
+}
+
+func show(resource string, amount int64) string {
+	switch {
+	case resource == CPU && amount%1000 != 0:
+		return fmt.Sprintf("%dm", amount)
+	case resource == CPU:
+		return fmt.Sprint(amount / 1000)
+	case resource == Memory || resource == EphemeralStorage || strings.HasPrefix(resource, "hugepages-"):
+		return bytes(amount)
+	}
+	return fmt.Sprint(amount)
+}
+
+// bytes prints an amount in the largest binary unit that leaves a number from 1 on, with a decimal
+// unless it is 0.
+func bytes(n int64) string {
+	for unit, shift := range []int{60, 50, 40, 30, 20, 10} {
+		if n >= 1<<shift {
+			whole, tenth := n>>shift, min(9, (n%(1<<shift))/(1<<shift/10))
+			if tenth == 0 {
+				return fmt.Sprintf("%d%ci", whole, "EPTGMK"[unit])
+			}
+			return fmt.Sprintf("%d.%d%ci", whole, tenth, "EPTGMK"[unit])
+		}
+	}
+	return fmt.Sprint(n)
+}
+
+// Unresolvable says that the pod does not fit an empty node either.
+func (s *Shortage) Unresolvable() bool { return s.Requested > s.Capacity }
+
+// Short returns the first resource of which the node has too little for one more pod, or nil. The
+// order is the kubelet's: pods, CPU, memory, storage, then the others, which it goes through at
+// random and Short by name. An extended resource that the node does not offer is passed over, as
+// the kubelet does.
+func (n *Node) Short(ask List) *Shortage {
+	if most, told := n.Allocatable(Pods); told && n.pods+1 > most {
+		return &Shortage{Resource: Pods, Requested: 1, Used: n.pods, Capacity: most}
+	}
+	for _, resource := range order(ask) {
+		if n.passedOver(resource) {
+			continue
+		}
+		s := Shortage{Resource: resource, Requested: ask[resource], Used: n.used[resource], Capacity: n.allocatable[resource]}
+		if s.Requested > 0 && s.Requested > s.Capacity-s.Used {
+			return &s
+		}
+	}
+	return nil
+}
+
+func (n *Node) passedOver(resource string) bool {
+	_, offered := n.allocatable[resource]
+	return slices.Contains(n.untold, resource) || IsExtended(resource) && !offered
+}
+
+// order lists the resources as fitsRequest looks at them
+// (pkg/scheduler/framework/plugins/noderesources).
+func order(ask List) []string {
+	first := []string{CPU, Memory, EphemeralStorage}
+	rest := slices.DeleteFunc(slices.Sorted(maps.Keys(ask)), func(r string) bool { return slices.Contains(first, r) })
+	return append(first, rest...)
+}
+
+// Copies returns how many pods that ask for so much the node still takes, at most limit.
+func (n *Node) Copies(ask List, limit int) int {
+	copies := int64(limit)
+	if most, told := n.Allocatable(Pods); told {
+		copies = min(copies, max(0, most-n.pods))
+	}
+	for resource, amount := range ask {
+		if amount > 0 && !n.passedOver(resource) {
+			copies = min(copies, max(0, n.allocatable[resource]-n.used[resource])/amount)
+		}
+	}
+	return int(copies)
+}

@@ -1,0 +1,107 @@
+package amounts
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+func TestShort(t *testing.T) {
+	node := func() *Node {
+		n := NewNode(List{CPU: 4000, Memory: 8 << 30, Pods: 3, "nvidia.com/gpu": 1, "hugepages-2Mi": 0}, EphemeralStorage)
+		n.Add(List{CPU: 1500, Memory: 1 << 30})
+		return n
+	}
+	for name, c := range map[string]struct {
+		ask          List
+		reason       string
+		unresolvable bool
+		message      string
+	}{
+		"nothing":       {List{}, "", false, ""},
+		"all that left": {List{CPU: 2500, Memory: 7 << 30, "nvidia.com/gpu": 1}, "", false, ""},
+		"CPU": {List{CPU: 2501}, "OutOfcpu", false,
+			"Node didn't have enough resource: cpu, requested: 2501, used: 1500, capacity: 4000"},
+		"never":         {List{CPU: 4001}, "OutOfcpu", true, ""},
+		"CPU first":     {List{Memory: 9 << 30, CPU: 5000}, "OutOfcpu", true, ""},
+		"memory":        {List{Memory: 8 << 30}, "OutOfmemory", false, ""},
+		"untold":        {List{EphemeralStorage: 1 << 50}, "", false, ""},
+		"device":        {List{"nvidia.com/gpu": 2}, "OutOfnvidia.com/gpu", true, ""},
+		"not offered":   {List{"amd.com/gpu": 2}, "", false, ""},
+		"no huge pages": {List{"hugepages-2Mi": 2 << 20}, "OutOfhugepages-2Mi", true, ""},
+		"no such size":  {List{"hugepages-1Gi": 1 << 30}, "OutOfhugepages-1Gi", true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := node().Short(c.ask)
+			switch {
+			case s == nil && c.reason == "":
+			case s == nil || s.Reason() != c.reason || s.Unresolvable() != c.unresolvable:
+				t.Errorf("got %+v, want %s, unresolvable %t", s, c.reason, c.unresolvable)
+			case c.message != "" && s.Message() != c.message:
+				t.Errorf("message %q, want %q", s.Message(), c.message)
+			}
+		})
+	}
+}
+
+func TestShortOfPods(t *testing.T) {
+	n := NewNode(List{Pods: 1})
+	n.Add(List{})
+	if s := n.Short(List{}); s == nil || s.Reason() != "OutOfpods" || s.Unresolvable() {
+		t.Errorf("got %+v, want OutOfpods", s)
+	}
+}
+
+func TestUseNeverTurnsNegative(t *testing.T) {
+	n := NewNode(List{Memory: 1 << 40, Pods: 1})
+	for range 3 {
+		n.Hold(List{Memory: 1 << 62})
+	}
+	if s := n.Short(List{Memory: 1}); s == nil || s.Resource != Memory || s.Used < 1<<62 {
+		t.Errorf("got %+v, want a shortage", s)
+	}
+}
+
+// TestCopiesAgreesWithOneAfterTheOther holds the division against admitting copy after copy.
+func TestCopiesAgreesWithOneAfterTheOther(t *testing.T) {
+	names := []string{CPU, Memory, "hugepages-2Mi", "a/b", "c/d", EphemeralStorage}
+	r := rand.New(rand.NewPCG(1, 2))
+	list := func(most int64) List {
+		out := List{}
+		for _, name := range names {
+			if r.IntN(2) == 0 {
+				out[name] = r.Int64N(most)
+			}
+		}
+		return out
+	}
+	for range 2000 {
+		have := list(60)
+		have[Pods] = r.Int64N(40)
+		n := NewNode(have, EphemeralStorage)
+		n.Hold(list(30))
+		ask, limit := list(9), 1+r.IntN(50)
+		got, one := n.Copies(ask, limit), n.Clone()
+		count := 0
+		for ; count < limit && one.Short(ask) == nil; count++ {
+			one.Add(ask)
+		}
+		if got != count {
+			t.Fatalf("%v of %v beside %v: %d copies, one after the other %d", ask, have, n.used, got, count)
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	for want, s := range map[string]Shortage{
+		"the node has 15 free cpu of 16 in all, 1000 asked":          {Resource: CPU, Requested: 1000000, Used: 1000, Capacity: 16000},
+		"the node has 0 free cpu of 500m in all, 1500m asked":        {Resource: CPU, Requested: 1500, Used: 700, Capacity: 500},
+		"the node has 1.5Gi free memory of 2Gi in all, 4Ti asked":    {Resource: Memory, Requested: 4 << 40, Used: 512 << 20, Capacity: 2 << 30},
+		"the node has 0 free hugepages-2Mi of 0 in all, 2Mi asked":   {Resource: "hugepages-2Mi", Requested: 2 << 20},
+		"the node has 110 free pods of 110 in all, 1 asked":          {Resource: Pods, Requested: 1, Capacity: 110},
+		"the node has 7.9Ei free memory of 7.9Ei in all, 1000 asked": {Resource: Memory, Requested: 1000, Capacity: 1<<63 - 1},
+	} {
+		if got := s.Text(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

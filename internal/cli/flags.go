@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/kubeletconfig"
+	"github.com/berth-dev/berth/internal/manifest"
+	"github.com/berth-dev/berth/internal/whatif"
+	"github.com/berth-dev/berth/placement"
+)
+
+const (
+	nodeFlag           = "node"
+	kubeletConfigFlag  = "kubelet-config"
+	kubeletDropInsFlag = "kubelet-config-dir"
+	kubeletVersionFlag = "kubelet-version"
+)
+
+const defaultKubeletVersion = "1.36"
+
+// nodeFlags say which node a question is about: a machine, a kubelet's configuration, and what is
+// handed out.
+type nodeFlags struct {
+	machine, config, dropIns, version, state string
+	devices                                  []string
+	guard, ignoreMissing                     bool
+}
+
+// register adds what says which kubelet it is: all that check needs.
+func (f *nodeFlags) registerKubelet(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.config, kubeletConfigFlag, "", "file with the node's KubeletConfiguration; without it every manager's policy is none")
+	fs.StringVar(&f.dropIns, kubeletDropInsFlag, "", "directory with drop-ins (*.conf) of the KubeletConfiguration")
+	fs.StringVar(&f.version, kubeletVersionFlag, defaultKubeletVersion, "release of the node's kubelet, 1.33 to 1.37")
+	_ = cmd.RegisterFlagCompletionFunc(kubeletVersionFlag, cobra.FixedCompletions(kubeletVersions, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (f *nodeFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.machine, nodeFlag, "/", "machine string ('package:2 numa:2 core:8 pu:2 mem:64Gi'), or a capture: a folder with sys/ in it, or an archive of one")
+	f.registerKubelet(cmd)
+	fs.StringVar(&f.state, "state", "", "folder with the kubelet's checkpoints (/var/lib/kubelet); without it the node is empty")
+	fs.StringArrayVar(&f.devices, "device", nil, "devices of a plugin, RESOURCE=NUMA:COUNT[,NUMA:COUNT...] (nvidia.com/gpu=0:4,1:4; NUMA - means none); repeat for each resource")
+	fs.BoolVar(&f.guard, "guard", true, "refuse, as Berth's scheduler does, what would run into a known defect of the kubelet or against the pod's policy; false shows what the kubelet does")
+	fs.BoolVar(&f.ignoreMissing, "ignore-missing-devices", false, "admit pods that ask for devices which the node does not offer, as a kubelet does and no scheduler")
+}
+
+// spec reads the flags.
+func (f *nodeFlags) spec() (whatif.Spec, error) {
+	s := whatif.Spec{
+		Machine: f.machine, Config: kubeletconfig.Files{File: f.config, Dir: f.dropIns}, State: f.state,
+		NoGuard: !f.guard, IgnoreMissingDevices: f.ignoreMissing,
+	}
+	if f.config == "" && f.dropIns != "" {
+		return s, Usagef("--%s %s: want --%s too, the file that they are merged over", kubeletDropInsFlag, f.dropIns, kubeletConfigFlag)
+	}
+	var err error
+	if s.Version, err = parseVersion(f.version); err != nil {
+		return s, err
+	}
+	for _, text := range f.devices {
+		pool, err := whatif.ParsePool(text)
+		if err != nil {
+			return s, Usagef("--device %q: %w", text, err)
+		}
+		s.Pools = append(s.Pools, pool)
+	}
+	return s, nil
+}
+
+// takeMachine lets the machine come as an argument as well.
+func (f *nodeFlags) takeMachine(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.Flags().Changed(nodeFlag) {
+		return Usagef("%s %q --%s %q: want the machine once", cmd.Name(), args[0], nodeFlag, f.machine)
+	}
+	f.machine = args[0]
+	return nil
+}
+
+// kubeletVersions are the releases that are known.
+var kubeletVersions = []string{"1.33", "1.34", "1.35", "1.36", "1.37"}
+
+// parseVersion reads "1.36", "v1.36.3".
+func parseVersion(text string) (placement.Version, error) {
+	m := versionForm.FindStringSubmatch(text)
+	if m == nil {
+		return 0, Usagef("--%s %q: want 1.33 to 1.37", kubeletVersionFlag, text)
+	}
+	minor, err := strconv.ParseUint(m[1], 10, 8)
+	if err != nil || minor < uint64(placement.V133) || minor > uint64(placement.V137) {
+		return 0, Usagef("--%s %q: want 1.33 to 1.37", kubeletVersionFlag, text)
+	}
+	return placement.Version(minor), nil
+}
+
+var versionForm = regexp.MustCompile(`^v?1\.([0-9]{1,3})(\.[0-9]+)?([-+].*)?$`)
+
+// question is what the verbs about pods on one node have in common: pods, a node, a format.
+type question struct {
+	files     []string
+	recursive bool
+	node      nodeFlags
+	output    output
+}
+
+func (q *question) register(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVarP(&q.files, "filename", "f", nil, "files or folders with pods or workloads, YAML or JSON; - is stdin; may be repeated")
+	cmd.Flags().BoolVarP(&q.recursive, "recursive", "R", false, "look into the folders of folders given with -f too")
+	_ = cmd.MarkFlagRequired("filename")
+	q.node.register(cmd)
+	q.output.register(cmd)
+}
+
+// load reads pods and node, and says on stderr what was assumed.
+func (q *question) load(cmd *cobra.Command) (*whatif.Node, []manifest.Template, error) {
+	if err := q.output.check(); err != nil {
+		return nil, nil, err
+	}
+	spec, err := q.node.spec()
+	if err != nil {
+		return nil, nil, err
+	}
+	templates, notes, err := manifest.Source{Paths: q.files, Recursive: q.recursive, Stdin: cmd.InOrStdin()}.Read()
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := spec.Load()
+	if err == nil {
+		n.Notes = append(notes, n.Notes...)
+	}
+	return n, templates, err
+}
+
+// notes prints what the answers rest on.
+func notes(cmd *cobra.Command, n *whatif.Node) {
+	for _, note := range n.Notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), "note:", note)
+	}
+}

@@ -1,0 +1,233 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	// oneByTwo is the machine that a newcomer tried: 16 CPUs, 128 GiB.
+	oneByTwo = "package:2 numa:1 core:4 pu:2 mem:64Gi"
+	// kubeletHead begins every KubeletConfiguration; staticCPUs is one that pins CPUs.
+	kubeletHead = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+	staticCPUs  = kubeletHead + "cpuManagerPolicy: static\nreservedSystemCPUs: \"0,8\"\n"
+)
+
+// inputs are files of one test.
+type inputs struct {
+	t   *testing.T
+	dir string
+}
+
+func newInputs(t *testing.T) inputs { return inputs{t, t.TempDir()} }
+
+func (in inputs) file(name, text string) string {
+	in.t.Helper()
+	path := filepath.Join(in.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		in.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		in.t.Fatal(err)
+	}
+	return path
+}
+
+// pod writes a Pod with one container of these resources.
+func (in inputs) pod(name, resources string) string {
+	return in.file(name+".yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: "+name+
+		"}\nspec: {containers: [{name: x, resources: "+resources+"}]}\n")
+}
+
+// expect runs a command line and holds exit code and output, both streams in one, against what is
+// wanted.
+func expect(t *testing.T, code int, want string, args ...string) {
+	t.Helper()
+	got, stdout, stderr := run(t, args...)
+	if got != code || !strings.Contains(stdout+stderr, want) {
+		t.Errorf("%q: exit code %d, want %d; want %q in\n%s%s", args, got, code, want, stdout, stderr)
+	}
+}
+
+// TestTotals: what the node has in all counts, as in the kubelet's admission.
+func TestTotals(t *testing.T) {
+	in := newInputs(t)
+	burst := in.pod("burst", `{requests: {cpu: "1000", memory: 4Ti}}`)
+	expect(t, ExitFailure, "the node has 16 free cpu of 16 in all, 1000 asked (OutOfcpu)", "place", "-f", burst, oneByTwo)
+	expect(t, ExitFailure, "OutOfcpu: Node didn't have enough resource: cpu, requested: 1000000, used: 0, capacity: 16000",
+		"explain", "-f", burst, "--node", oneByTwo)
+	config := in.file("kubeadm.yaml", kubeletHead+"kubeReserved: {cpu: 500m, memory: 1Gi}\nsystemReserved: {memory: 1Gi}\n")
+	expect(t, ExitFailure, "the node has 125.9Gi free memory of 125.9Gi in all, 1000Gi asked (OutOfmemory)", "place", "-f",
+		in.pod("big", `{limits: {cpu: "4", memory: 1000Gi}}`), oneByTwo, "--kubelet-config", config)
+	// 15500m of 16 CPUs are left: 2 CPUs fit 7 times; pods that share CPUs count for those that
+	// follow.
+	expect(t, ExitOK, "two   7        -: 7", "fit", "-f", in.pod("two", `{requests: {cpu: "2", memory: 4Gi}}`), oneByTwo, "--kubelet-config", config)
+	expect(t, ExitOK, "half   1        -: 1", "fit", "-f", in.pod("half", `{limits: {cpu: 15500m, memory: 1Gi}}`), oneByTwo, "--kubelet-config", config)
+	most := in.pod("most", `{requests: {cpu: "15"}}`)
+	expect(t, ExitFailure, "the node has 500m free cpu of 15500m in all, 2 asked (OutOfcpu)",
+		"place", "-f", most, "-f", in.pod("two", `{requests: {cpu: "2"}}`), oneByTwo, "--kubelet-config", config)
+	// CPUs that are reserved by number take the place of amounts, and pinned pods count as well.
+	static := in.file("static.yaml", staticCPUs)
+	expect(t, ExitFailure, "the node has 2 free cpu of 14 in all, 3 asked (OutOfcpu)", "place",
+		"-f", in.pod("pinned", `{limits: {cpu: "12", memory: 1Gi}}`), "-f", in.pod("three", `{requests: {cpu: "3"}}`), oneByTwo, "--kubelet-config", static)
+	over := in.file("over.yaml", kubeletHead+"kubeReserved: {memory: 1Ti}\n")
+	expect(t, ExitFailure, "kubeReserved[memory]: ", "place", "-f", most, oneByTwo, "--kubelet-config", over)
+}
+
+func TestOperatingSystem(t *testing.T) {
+	in := newInputs(t)
+	windows := in.file("w.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: w}\nspec: {os: {name: windows}, containers: [{name: x}]}")
+	expect(t, ExitFailure, "(PodOSNotSupported)", "place", "-f", windows, oneByTwo)
+	selected := in.file("s.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: s}\nspec: {nodeSelector: {kubernetes.io/os: windows}, containers: [{name: x}]}")
+	expect(t, ExitFailure, "(NodeAffinity)", "place", "-f", selected, oneByTwo)
+	claims := in.file("c.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: c}\nspec: {resourceClaims: [{name: g, resourceClaimName: g}], containers: [{name: x}]}")
+	expect(t, ExitOK, "note: pod c: spec.resourceClaims are not looked at", "place", "-f", claims, oneByTwo)
+}
+
+// TestImpossibleMachines: what cannot be is said to be.
+func TestImpossibleMachines(t *testing.T) {
+	in := newInputs(t)
+	p := in.pod("p", `{limits: {cpu: "4", memory: 1000Gi}}`)
+	for machine, want := range map[string]string{
+		"package:2 numa:1 core:4 pu:2 mem:64":                        `want a unit: mem:64Gi`,
+		"package:2 numa:1 core:4 pu:2 huge:2Mi=1":                    "mem:SIZE too",
+		"package:2 numa:1 core:4 pu:2 mem:64Gi huge:2Mi=40000":       "at most its memory",
+		"package:2 numa:1 core:4 pu:2 mem:64Gi huge:2Mi=99999999999": "at most its memory",
+		"package:2 numa:1 core:4 pu:2 mem:64GB":                      `mem: "64GB": want bytes below`,
+		"package:2 numa:1 core:4":                                    "pu:1, or pu:2",
+		"package:2 nuna:1 core:4 pu:2":                               `did you mean "numa"?`,
+	} {
+		expect(t, ExitFailure, want, "place", "-f", p, machine)
+	}
+	expect(t, ExitOK, "note: the machine tells no memory", "place", "-f", p, "package:2 numa:1 core:4 pu:2")
+}
+
+// TestUnderflow: the kubelet takes a NUMA node that reserves more than it has for an endless one.
+func TestUnderflow(t *testing.T) {
+	in := newInputs(t)
+	config := in.file("ku.yaml", staticCPUs+`memoryManagerPolicy: Static
+topologyManagerPolicy: single-numa-node
+kubeReserved: {memory: 2Gi}
+reservedMemory: [{numaNode: 0, limits: {memory: 2148Mi}}]
+`)
+	args := []string{"place", "-f", in.pod("p", `{limits: {cpu: "4", memory: 50Gi}}`), "--kubelet-config", config, "--node"}
+	expect(t, ExitFailure, "KubeletDefect", append(args, "package:2 numa:1 core:4 pu:2 mem:2Gi,64Gi")...)
+	expect(t, ExitOK, "50Gi on 0", append(args, "package:2 numa:1 core:4 pu:2 mem:2Gi,64Gi", "--guard=false")...)
+	expect(t, ExitOK, "50Gi on 1", append(args, "package:2 numa:1 core:4 pu:2 mem:4Gi,64Gi")...)
+	expect(t, ExitFailure, "KubeletDefect", append(args, "package:2 numa:1 core:4 pu:2")...)
+}
+
+// TestPolicyOfThePod: place answers as the cluster does.
+func TestPolicyOfThePod(t *testing.T) {
+	in := newInputs(t)
+	config := in.file("k.yaml", staticCPUs+"topologyManagerPolicy: best-effort\n")
+	pod := func(policy string) string {
+		return in.file(policy+".yaml", `{apiVersion: v1, kind: Pod, metadata: {name: t, annotations: {berth.dev/policy: `+policy+
+			`}}, spec: {containers: [{name: x, resources: {limits: {cpu: "10", memory: 1Gi}}}]}}`)
+	}
+	expect(t, ExitFailure, "the pod's berth.dev/policy asks for single-numa-node (PolicyNotKept)",
+		"place", "-f", pod("single-numa-node"), "--node", oneByTwo, "--kubelet-config", config)
+	expect(t, ExitOK, "0-1", "place", "-f", pod("single-numa-node"), "--node", oneByTwo, "--kubelet-config", config, "--guard=false")
+	expect(t, ExitOK, "0-1", "place", "-f", pod("best-effort"), "--node", oneByTwo, "--kubelet-config", config)
+	expect(t, ExitFailure, `metadata.annotations[berth.dev/policy]: "singel": want none`, "place", "-f", pod("singel"), "--node", oneByTwo)
+}
+
+// TestFiles: all -f count, folders, what helm prints, and replicas.
+func TestFiles(t *testing.T) {
+	in := newInputs(t)
+	a, b := in.pod("a", "{}"), in.pod("b", "{}")
+	code, stdout, _ := run(t, "place", "-f", a, "-f", b, "--node", oneByTwo)
+	if code != ExitOK || !strings.Contains(stdout, "\na ") || !strings.Contains(stdout, "\nb ") {
+		t.Errorf("two files: exit code %d\n%s", code, stdout)
+	}
+	expect(t, ExitOK, "\nb ", "place", "-f", in.dir, "--node", oneByTwo)
+	in.file("deep/c.yaml", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: c}, spec: {replicas: 2, template: {spec: {containers: [{name: x}]}}}}\n---\n{apiVersion: v1, kind: Service}")
+	expect(t, ExitOK, "\nc-1 ", "place", "-R", "-f", in.dir, "--node", oneByTwo)
+	expect(t, ExitOK, "note: Deployment c: counted as 2 pods\nnote: skipped what holds no pods: 1 Service", "place", "-R", "-f", in.dir, "--node", oneByTwo)
+}
+
+// TestKubelet: configuration, drop-ins, releases and devices.
+func TestKubelet(t *testing.T) {
+	in := newInputs(t)
+	p := in.pod("p", `{limits: {cpu: "4", memory: 1Gi}}`)
+	place := func(config string, more ...string) []string {
+		return append([]string{"place", "-f", p, "--node", oneByTwo, "--kubelet-config", in.file("k.yaml", config)}, more...)
+	}
+	in.file("conf.d/10.conf", kubeletHead+"cpuManagerPolicy: none\n")
+	expect(t, ExitOK, "1-2,9-10", place(staticCPUs)...)
+	expect(t, ExitOK, "shared", place(staticCPUs, "--kubelet-config-dir", filepath.Join(in.dir, "conf.d"))...)
+	expect(t, ExitUsage, "want --kubelet-config too", "place", "-f", p, "--kubelet-config-dir", in.dir)
+	expect(t, ExitOK, "note: the decisions of kubelet 1.37 are written from its source", place(staticCPUs, "--kubelet-version", "1.37")...)
+	expect(t, ExitFailure, "NUMA node 9: want a NUMA node of the machine, which has 0-1", place(staticCPUs, "--device", "nvidia.com/gpu=0:4,9:4")...)
+	expect(t, ExitFailure, `unrecognized feature gate: CPUManagr`, place(staticCPUs+"featureGates: {CPUManagr: false}\n")...)
+	expect(t, ExitFailure, `full-pcpus-only`, place(staticCPUs+"cpuManagerPolicyOptions: {full-pcpu-only: \"true\"}\n")...)
+	expect(t, ExitFailure, `put quotes around it, "true"`, place(staticCPUs+"cpuManagerPolicyOptions: {full-pcpus-only: true}\n")...)
+	expect(t, ExitFailure, "104857600", place(staticCPUs+"memoryManagerPolicy: Static\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n")...)
+}
+
+// TestDevices: a scheduler sends no pod to a node that does not offer its devices.
+func TestDevices(t *testing.T) {
+	in := newInputs(t)
+	p := in.pod("p", "{limits: {nvidia.com/gpu: 2}}")
+	expect(t, ExitFailure, "no device plugin of this node offers nvidia.com/gpu", "place", "-f", p, "--node", oneByTwo)
+	expect(t, ExitOK, "shared", "place", "-f", p, "--node", oneByTwo, "--ignore-missing-devices")
+	expect(t, ExitOK, "nvidia.com/gpu 0-0,0-1", "place", "-f", p, "--node", oneByTwo, "--device", "nvidia.com/gpu=0:2,1:2")
+}
+
+// TestFit: no copy is an answer no, and what nothing limits is said at once.
+func TestFit(t *testing.T) {
+	in := newInputs(t)
+	expect(t, ExitFailure, "none", "fit", "-f", in.pod("none", `{requests: {cpu: "17"}}`), oneByTwo)
+	many := in.file("many.yaml", kubeletHead+"maxPods: 2000000000\n")
+	began := time.Now()
+	expect(t, ExitOK, "1000000   -: 1000000      the limit was reached; nothing of it is limited but the number of pods",
+		"fit", "-f", in.pod("free", "{}"), oneByTwo, "--limit", "1000000", "--kubelet-config", many)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("a million copies that pin nothing took %s", took)
+	}
+	expect(t, ExitOK, "free   110      -: 110          the node has 0 free pods of 110 in all, 1 asked (OutOfpods)",
+		"fit", "-f", in.pod("free", "{}"), oneByTwo)
+}
+
+// TestDidYouMean: words that were mistyped, and values of flags.
+func TestDidYouMean(t *testing.T) {
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{`unknown command "topolgy" (did you mean "topology"?)`, []string{"topolgy"}},
+		{`(did you mean "--kubelet-config"?)`, []string{"place", "--kubelt-config", "x"}},
+		{`--limit "abc": want a whole number`, []string{"fit", "--limit", "abc"}},
+		{`--nodes "xyz": want a whole number`, []string{"explain", "p", "--nodes", "xyz"}},
+		{`did you mean "yaml"?`, []string{"place", "-f", "testdata/pods.yaml", "-o", "ymal"}},
+	} {
+		expect(t, ExitUsage, c.want, c.args...)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		expect(t, ExitOK, ", Kubernetes v1.36.3, kubelets 1.33 to 1.36, 1.37 unverified", args...)
+	}
+}
+
+// TestEmptyCheckpoint: a file with nothing in it is said to be empty.
+func TestEmptyCheckpoint(t *testing.T) {
+	in := newInputs(t)
+	expect(t, ExitFailure, "the file is empty", "check", in.file("cpu_manager_state", ""))
+}
+
+// TestReusedMemory: an init container whose memory is reused holds none of its own.
+func TestReusedMemory(t *testing.T) {
+	in := newInputs(t)
+	config := in.file("k.yaml", staticCPUs+"memoryManagerPolicy: Static\nreservedMemory: [{numaNode: 0, limits: {memory: 100Mi}}]\n")
+	pod := in.file("p.yaml", `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {
+initContainers: [{name: i, resources: {limits: {cpu: "1", memory: 1Gi}}}], containers: [{name: x, resources: {limits: {cpu: "2", memory: 2Gi}}}]}}`)
+	code, stdout, stderr := run(t, "place", "-f", pod, "--node", oneByTwo, "--kubelet-config", config)
+	if code != ExitOK || strings.Contains(stdout, "0 on 0,") || strings.Contains(stdout, " 0 on") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+}

@@ -1,0 +1,182 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/berth-dev/berth/internal/suggest"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// validate refuses what ValidatePodCreate (pkg/apis/core/validation) refuses and this package's
+// readers rely on: names, labels, annotations, containers and their resources. Images and volumes
+// may be anything.
+func validate(object, at string, pod *corev1.Pod) error {
+	v := validator{object: object, at: at}
+	v.metadata(pod)
+	v.containers(pod)
+	if r := pod.Spec.Resources; r != nil {
+		v.amounts("spec.resources", r.Requests, r.Limits)
+	}
+	return errors.Join(v.errs...)
+}
+
+type validator struct {
+	object string
+	// at is where the pod stands in its workload, "spec.template.".
+	at   string
+	errs []error
+}
+
+func (v *validator) fail(path, value, want string) {
+	v.errs = append(v.errs, &wire.FieldError{Object: v.object, Field: v.at + path, Value: value, Want: want})
+}
+
+// take passes on what the API's own validation says.
+func (v *validator) take(list field.ErrorList) {
+	for _, e := range list {
+		v.fail(e.Field, fmt.Sprint(e.BadValue), e.Detail)
+	}
+}
+
+func (v *validator) metadata(pod *corev1.Pod) {
+	if v.at == "" && pod.Name != "" {
+		for _, want := range validation.IsDNS1123Subdomain(pod.Name) {
+			v.fail("metadata.name", pod.Name, want)
+		}
+	}
+	meta := field.NewPath("metadata")
+	v.take(metavalidation.ValidateLabels(pod.Labels, meta.Child("labels")))
+	v.take(apivalidation.ValidateAnnotations(pod.Annotations, meta.Child("annotations")))
+	known := []string{wire.PolicyAnnotation, wire.PlacementAnnotation}
+	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
+		if strings.HasPrefix(key, "berth.dev/") && !slices.Contains(known, key) {
+			v.fail("metadata.annotations["+key+"]", pod.Annotations[key],
+				"a key that Berth reads: "+wire.PolicyAnnotation+suggest.DidYouMean(key, known))
+		}
+	}
+	_, _, err := wire.PolicyOf(pod)
+	if wrong := new(wire.FieldError); errors.As(err, &wrong) {
+		v.fail(wrong.Field, wrong.Value, wrong.Want)
+	}
+}
+
+func (v *validator) containers(pod *corev1.Pod) {
+	if len(pod.Spec.Containers) == 0 {
+		v.fail("spec.containers", "", "at least one container")
+	}
+	seen := map[string]bool{}
+	for _, list := range []struct {
+		path       string
+		containers []corev1.Container
+	}{{"spec.initContainers", pod.Spec.InitContainers}, {"spec.containers", pod.Spec.Containers}} {
+		for i := range list.containers {
+			c := &list.containers[i]
+			at := fmt.Sprintf("%s[%d]", list.path, i)
+			if seen[c.Name] {
+				v.fail(at+".name", c.Name, "a name that no other container of the pod has")
+			}
+			seen[c.Name] = true
+			for _, want := range validation.IsDNS1123Label(c.Name) {
+				v.fail(at+".name", c.Name, want)
+			}
+			v.amounts(at+".resources", c.Resources.Requests, c.Resources.Limits)
+			v.claims(at, c, pod)
+		}
+	}
+}
+
+// claims checks that what a container claims the pod claims.
+func (v *validator) claims(at string, c *corev1.Container, pod *corev1.Pod) {
+	for i, claim := range c.Resources.Claims {
+		if !slices.ContainsFunc(pod.Spec.ResourceClaims, func(p corev1.PodResourceClaim) bool { return p.Name == claim.Name }) {
+			v.fail(fmt.Sprintf("%s.resources.claims[%d].name", at, i), claim.Name, "a name of spec.resourceClaims")
+		}
+	}
+}
+
+// amounts is ValidateResourceRequirements.
+func (v *validator) amounts(at string, requests, limits corev1.ResourceList) {
+	huge, ordinary := false, false
+	for _, list := range []struct {
+		path    string
+		amounts corev1.ResourceList
+	}{{at + ".limits", limits}, {at + ".requests", requests}} {
+		for _, name := range slices.Sorted(maps.Keys(list.amounts)) {
+			v.amount(list.path+"["+string(name)+"]", name, list.amounts[name])
+			huge = huge || isHuge(name)
+			ordinary = ordinary || name == corev1.ResourceCPU || name == corev1.ResourceMemory
+		}
+	}
+	if huge && !ordinary {
+		v.fail(at, "", "cpu or memory beside huge pages")
+	}
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		v.pair(at+".requests["+string(name)+"]", name, requests[name], limits)
+	}
+}
+
+// pair holds a request against its limit: huge pages and devices cannot be overcommitted.
+func (v *validator) pair(at string, name corev1.ResourceName, asked resource.Quantity, limits corev1.ResourceList) {
+	limit, limited := limits[name]
+	whole := isHuge(name) || isDevice(name)
+	switch {
+	case whole && !limited:
+		v.fail(at, asked.String(), "a limit too: "+string(name)+" cannot be overcommitted")
+	case whole && limit.Cmp(asked) != 0:
+		v.fail(at, asked.String(), "as much as the limit, "+limit.String())
+	case limited && asked.Cmp(limit) > 0:
+		v.fail(at, asked.String(), "at most the limit, "+limit.String())
+	}
+}
+
+// standard are the resources of containers that are named without a domain.
+var standard = []string{"cpu", "memory", "ephemeral-storage"}
+
+// amount checks a name and its amount by themselves.
+func (v *validator) amount(at string, name corev1.ResourceName, q resource.Quantity) {
+	switch {
+	case q.Sign() < 0:
+		v.fail(at, q.String(), "0 or more")
+	case isHuge(name):
+		v.hugePages(at, name, q)
+	case isDevice(name):
+		if q.MilliValue()%1000 != 0 {
+			v.fail(at, q.String(), "a whole number: devices are not divided")
+		}
+	case !slices.Contains(standard, string(name)) && !strings.Contains(string(name), "/"):
+		v.fail(at, q.String(), strings.Join(standard, ", ")+", hugepages-SIZE or a name with a domain, like nvidia.com/gpu"+
+			suggest.DidYouMean(string(name), standard))
+	}
+}
+
+// hugePages is IsHugePageResourceValueDivisible, and the size that a processor can have.
+func (v *validator) hugePages(at string, name corev1.ResourceName, q resource.Quantity) {
+	size, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
+	bytes := size.Value()
+	switch {
+	case err != nil || bytes <= 0 || bytes&(bytes-1) != 0:
+		v.fail(at, q.String(), "huge pages of a size that is a power of two, like hugepages-2Mi or hugepages-1Gi")
+	case q.Value()%bytes != 0:
+		v.fail(at, q.String(), "a multiple of the page size, "+size.String())
+	}
+}
+
+func isHuge(name corev1.ResourceName) bool {
+	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// isDevice is IsExtendedResourceName.
+func isDevice(name corev1.ResourceName) bool {
+	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
+}

@@ -1,0 +1,226 @@
+package whatif
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Placed is what one pod got, or why it got nothing.
+type Placed struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace,omitempty"`
+	Admitted  bool   `json:"admitted"`
+	// NUMANodes holds everything that is pinned, "0-1"; "" when nothing is.
+	NUMANodes  string             `json:"numaNodes"`
+	Containers []survey.Container `json:"containers,omitempty"`
+	// Random says that the kubelet leaves the choice of devices to chance.
+	Random  bool     `json:"random,omitempty"`
+	Refusal *Refusal `json:"refusal,omitempty"`
+}
+
+// pins says whether the pod holds anything of its own.
+func (p *Placed) pins() bool {
+	return slices.ContainsFunc(p.Containers, func(c survey.Container) bool {
+		return c.CPUs != "" || len(c.Memory) > 0 || len(c.Devices) > 0
+	})
+}
+
+// ask is a pod, understood.
+type ask struct {
+	pod     *corev1.Pod
+	request placement.Request
+	policy  wire.PodPolicy
+	amounts amounts.List
+}
+
+func read(pod *corev1.Pod) (a ask, err error) {
+	a.pod = pod
+	if a.request, err = wire.Request(pod); err != nil {
+		return a, err
+	}
+	if a.policy, _, err = wire.PolicyOf(pod); err != nil {
+		return a, err
+	}
+	a.amounts = wire.ReadAmounts(pod)
+	return a, nil
+}
+
+// Admit decides for one pod and hands out what it gets. The error says that the pod cannot be read.
+func (n *Node) Admit(pod *corev1.Pod) (Placed, error) {
+	a, err := read(pod)
+	if err != nil {
+		return Placed{}, err
+	}
+	n.doubts(&a)
+	return n.admit(&a), nil
+}
+
+// admit goes through Berth's own rules first, which a scheduler applies before any kubelet is
+// asked, then through the kubelet's handlers in their order (NewMainKubelet): resource managers,
+// operating system, amounts.
+func (n *Node) admit(a *ask) Placed {
+	out := Placed{Name: a.pod.Name, Namespace: a.pod.Namespace}
+	if out.Refusal = n.refusedBefore(a); out.Refusal != nil {
+		return out
+	}
+	var d placement.Decision
+	v := placement.Decide(n.state, &a.request, &d)
+	if !v.OK() {
+		out.Refusal = &Refusal{Refusal: placement.Explain(n.state, &a.request)}
+		out.Refusal.fill()
+		return out
+	}
+	if out.Refusal = n.refusedAfter(a); out.Refusal != nil {
+		return out
+	}
+	n.state.Commit(&a.request, &d)
+	n.totals.Add(a.amounts)
+	out.Admitted, out.NUMANodes, out.Random = true, v.NUMA.String(), v.Random
+	for i := range d.Containers {
+		out.Containers = append(out.Containers, survey.ContainerOf(n.machine, &d.Containers[i]))
+	}
+	return out
+}
+
+// refusedBefore says what keeps a scheduler from sending the pod to the node at all.
+func (n *Node) refusedBefore(a *ask) *Refusal {
+	if why := a.policy.Unmet(&n.config); why != "" && !n.spec.NoGuard {
+		return n.refuse(a, PolicyNotKept, why)
+	}
+	if missing := n.missing(&a.request); missing != "" && !n.spec.IgnoreMissingDevices {
+		return n.refuse(a, NotOffered, "no device plugin of this node offers "+missing+
+			", so no scheduler sends the pod there; see --device and --ignore-missing-devices")
+	}
+	return nil
+}
+
+// missing names the first resource that no plugin of the node offers; its kubelet would ignore it.
+func (n *Node) missing(r *placement.Request) string {
+	pools := n.state.Snapshot().Devices
+	for i := range r.Containers {
+		for _, d := range r.Containers[i].Devices {
+			offered := slices.ContainsFunc(pools, func(p placement.DevicePool) bool { return p.Resource == d.Resource })
+			if !offered && !d.Claimed && d.Count > 0 {
+				return d.Resource
+			}
+		}
+	}
+	return ""
+}
+
+// refusedAfter is predicateAdmitHandler.Admit (pkg/kubelet/lifecycle): the node runs Linux.
+func (n *Node) refusedAfter(a *ask) *Refusal {
+	const linux, label = "linux", corev1.LabelOSStable
+	pod := a.pod
+	switch asked, labelled := pod.Labels[label]; {
+	case labelled && asked != linux:
+		return n.refuse(a, "PodOSSelectorNodeLabelDoesNotMatch",
+			"Failed to admit pod as the `kubernetes.io/os` label doesn't match node label")
+	case pod.Spec.OS != nil && pod.Spec.OS.Name != linux:
+		return n.refuse(a, "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+	}
+	if s := n.totals.Short(a.amounts); s != nil {
+		r := n.refuse(a, s.Reason(), s.Message())
+		r.Shortage, r.Scarcity = s, placement.Resolvable.String()
+		if s.Unresolvable() {
+			r.Scarcity = placement.Unresolvable.String()
+		}
+		return r
+	}
+	if asked, set := pod.Spec.NodeSelector[label]; set && asked != linux {
+		return n.refuse(a, "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector")
+	}
+	return nil
+}
+
+// doubts notes what of the pod is not looked at.
+func (n *Node) doubts(a *ask) {
+	spec := &a.pod.Spec
+	who := "pod " + a.pod.Name + ": "
+	if len(spec.ResourceClaims) > 0 {
+		n.note(who + "spec.resourceClaims are not looked at: Berth knows no devices of Dynamic Resource Allocation")
+	}
+	selects := len(spec.NodeSelector) > 0 || spec.Affinity != nil && spec.Affinity.NodeAffinity != nil
+	if _, system := spec.NodeSelector[corev1.LabelOSStable]; selects && !(system && len(spec.NodeSelector) == 1) {
+		n.note(who + "node selectors and affinity are not looked at: the node's labels are not known")
+	}
+	for _, name := range a.unlooked(n.totals) {
+		n.note(who + name + " is not looked at: nobody said how much of it the node has")
+	}
+}
+
+// unlooked are resources that the pod asks for and nobody counts. That memory is one of them is
+// said of the node.
+func (a *ask) unlooked(totals *amounts.Node) (names []string) {
+	for name, amount := range a.amounts {
+		if _, told := totals.Allocatable(name); amount > 0 && !told && name != amounts.Memory {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Reasons that are not the kubelet's: Berth's scheduler, or any, does not send such a pod to the
+// node.
+const (
+	PolicyNotKept = "PolicyNotKept"
+	NotOffered    = "NotOffered"
+)
+
+// Refusal is why a pod is refused: the engine's refusal, or a rule that knows no NUMA nodes.
+type Refusal struct {
+	// Reason, Detail and Rule take the place of the engine's.
+	Reason string `json:"reason"`
+	Detail string `json:"detail,omitempty"`
+	Rule   string `json:"rule"`
+	placement.Refusal
+	// Shortage is the resource of which the node has too little in all.
+	Shortage *amounts.Shortage `json:"shortage,omitempty"`
+}
+
+// fill copies the engine's words.
+func (r *Refusal) fill() {
+	r.Reason, r.Detail, r.Rule = r.Refusal.Reason.String(), r.Refusal.Detail.String(), r.Refusal.Rule
+}
+
+func (n *Node) refuse(a *ask, reason, rule string) *Refusal {
+	r := &Refusal{Refusal: placement.Refusal{UID: a.request.UID}, Reason: reason, Rule: rule}
+	r.Policy, r.Scope = n.config.TopologyManagerPolicy, n.config.TopologyManagerScope
+	if r.Policy == "" {
+		r.Policy = "none"
+	}
+	return r
+}
+
+// String is the refusal in one line.
+func (r *Refusal) String() string {
+	switch {
+	case r.Refusal.Reason != placement.Admitted:
+		return r.Refusal.String()
+	case r.Shortage != nil:
+		return r.Shortage.Text() + " (" + r.Reason + ")"
+	}
+	return r.Rule + " (" + r.Reason + ")"
+}
+
+// Table is the refusal in full.
+func (r *Refusal) Table() string {
+	if r.Refusal.Reason != placement.Admitted {
+		return r.Refusal.Table()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", r.Reason, r.Rule)
+	if r.Shortage != nil {
+		fmt.Fprintf(&b, "%s, %s by removing pods\n", r.Shortage.Text(), r.Scarcity)
+	}
+	return b.String()
+}

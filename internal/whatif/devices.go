@@ -1,0 +1,76 @@
+package whatif
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// maxPool bounds the devices of one pool.
+const maxPool = 4096
+
+// ParsePool reads RESOURCE=NUMA:COUNT[,NUMA:COUNT...]. Ids are NUMA-NUMBER ("0-3"), chosen in their
+// order.
+func ParsePool(text string) (placement.DevicePool, error) {
+	resource, list, ok := strings.Cut(text, "=")
+	if !ok || !strings.Contains(resource, "/") {
+		return placement.DevicePool{}, errors.New("want RESOURCE=NUMA:COUNT, like nvidia.com/gpu=0:4,1:4")
+	}
+	pool := placement.DevicePool{Resource: resource, Preference: placement.SortedPreference}
+	for item := range strings.SplitSeq(list, ",") {
+		more, err := parseDevices(item, maxPool-len(pool.Devices))
+		if err != nil {
+			return pool, err
+		}
+		pool.Devices = append(pool.Devices, more...)
+	}
+	slices.SortFunc(pool.Devices, func(a, b placement.Device) int { return strings.Compare(a.ID, b.ID) })
+	for i := 1; i < len(pool.Devices); i++ {
+		if pool.Devices[i].ID == pool.Devices[i-1].ID {
+			numa, _, _ := strings.Cut(pool.Devices[i].ID, "-")
+			return pool, fmt.Errorf("NUMA node %s: want each NUMA node once", numa)
+		}
+	}
+	return pool, nil
+}
+
+func parseDevices(item string, room int) ([]placement.Device, error) {
+	numa, count, _ := strings.Cut(item, ":")
+	n, err := strconv.ParseUint(count, 10, 16)
+	if err != nil || int(n) > room {
+		return nil, fmt.Errorf("%q: want NUMA:COUNT with at most %d devices in all", item, maxPool)
+	}
+	device := placement.Device{}
+	if numa != "-" {
+		set, err := topology.ParseNUMAList(numa)
+		if err != nil || set.Len() != 1 {
+			return nil, fmt.Errorf("%q: want a NUMA node's number, or -, before the colon", item)
+		}
+		device.NUMA, device.HasTopology = set, true
+	}
+	var out []placement.Device
+	for i := range n {
+		device.ID = fmt.Sprintf("%s-%d", numa, i)
+		out = append(out, device)
+	}
+	return out, nil
+}
+
+// setPools registers the pools. A device on a NUMA node that is not there is refused.
+func (n *Node) setPools(pools []placement.DevicePool) error {
+	for _, pool := range pools {
+		for _, d := range pool.Devices {
+			if strange := d.NUMA &^ n.model.Nodes(); strange != 0 {
+				return fmt.Errorf("--device %s: NUMA node %s: want a NUMA node of the machine, which has %s",
+					pool.Resource, strange, n.model.Nodes())
+			}
+		}
+		n.state.SetPool(pool)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package whatif
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Fitted says how many copies of a pod fit beside what is there.
+type Fitted struct {
+	Name   string `json:"name"`
+	Copies int    `json:"copies"`
+	// PerNUMA counts the copies by the NUMA nodes that they occupy, "0" or "0-1".
+	PerNUMA map[string]int `json:"perNUMANodes"`
+	// Unlimited says that nothing of the pod is limited but the number of pods.
+	Unlimited bool `json:"unlimited,omitempty"`
+	// Stopped says why the next copy is refused; absent when the limit was reached.
+	Stopped *Refusal `json:"stopped,omitempty"`
+}
+
+// Fit admits copy after copy, at most limit, into a copy of the node. Copies that pin nothing are
+// all alike: they are counted by division.
+func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
+	out := Fitted{Name: pod.Name, PerNUMA: map[string]int{}}
+	a, err := read(pod)
+	if err != nil {
+		return out, err
+	}
+	n.doubts(&a)
+	trial := *n
+	trial.state, trial.totals = n.state.Clone(), n.totals.Clone()
+	out.Unlimited = len(a.amounts) == 0
+	for uid := a.request.UID; out.Copies < limit; {
+		a.request.UID = fmt.Sprintf("%s/copy-%d", uid, out.Copies+1)
+		p := trial.admit(&a)
+		if !p.Admitted {
+			out.Stopped = p.Refusal
+			break
+		}
+		out.Copies++
+		out.PerNUMA[p.NUMANodes]++
+		if !p.pins() {
+			more := trial.totals.Copies(a.amounts, limit-out.Copies)
+			out.Copies += more
+			out.PerNUMA[p.NUMANodes] += more
+			out.Stopped = trial.exhausted(&a, more, limit-out.Copies)
+			break
+		}
+	}
+	return out, nil
+}
+
+// exhausted says what the node lacks once so many more copies are there; nil where there was room
+// for all.
+func (n *Node) exhausted(a *ask, copies, left int) *Refusal {
+	if left <= 0 {
+		return nil
+	}
+	n.totals.AddTimes(a.amounts, copies)
+	return n.refusedAfter(a)
+}

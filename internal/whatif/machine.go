@@ -1,0 +1,84 @@
+package whatif
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/internal/capture"
+	"github.com/berth-dev/berth/internal/suggest"
+	"github.com/berth-dev/berth/sysfs"
+	"github.com/berth-dev/berth/topology"
+)
+
+// ReadMachine reads the machine of a live system or a capture where the text is a path that exists,
+// and a machine string otherwise.
+func ReadMachine(text string) (*topology.Machine, error) {
+	path, _, _ := strings.Cut(text, ":")
+	if _, err := os.Stat(path); err != nil {
+		m, parseErr := topology.Parse(text)
+		if parseErr != nil && strings.ContainsAny(text, "/.") && !strings.Contains(text, " ") {
+			return nil, fmt.Errorf("--node %s: no such capture, and no machine string either: %w", text, parseErr)
+		}
+		if parseErr == nil {
+			parseErr = possible(m)
+		}
+		return m, meant(text, parseErr)
+	}
+	return ReadCapture(text)
+}
+
+// meant adds the key that somebody meant who wrote another.
+func meant(text string, err error) error {
+	if wrong := new(topology.ParseError); errors.As(err, &wrong) {
+		key, _, _ := strings.Cut(wrong.Value, ":")
+		if strings.Contains(text, key+":") && !slices.Contains(topology.Keys(), key) {
+			wrong.Want += suggest.DidYouMean(key, topology.Keys())
+		}
+	}
+	return err
+}
+
+// ReadCapture reads the machine of a folder that contains sys/, or of an archive of one.
+func ReadCapture(path string) (*topology.Machine, error) {
+	c, err := capture.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	m, err := sysfs.Read(c.FS)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+// leastMemory is less than the memory of any NUMA node: an amount below it lacks its unit.
+const leastMemory = 1 << 20
+
+// possible refuses machines that somebody wrote down and nobody can have.
+func possible(m *topology.Machine) error {
+	total := memoryOf(m)
+	for i := range m.NUMANodes {
+		n := &m.NUMANodes[i]
+		if n.MemoryBytes > 0 && n.MemoryBytes < leastMemory {
+			return &topology.ParseError{Item: "mem", Value: fmt.Sprint(n.MemoryBytes),
+				Want: fmt.Sprintf("a unit: mem:%dGi (no NUMA node has %d bytes)", n.MemoryBytes, n.MemoryBytes)}
+		}
+		if total == 0 && len(n.HugePages) > 0 && n.HugePages[0].Count > 0 {
+			return &topology.ParseError{Item: "huge", Value: fmt.Sprintf("%d pages of %d bytes on NUMA node %d",
+				n.HugePages[0].Count, n.HugePages[0].PageBytes, n.ID), Want: "mem:SIZE too: huge pages are part of a NUMA node's memory"}
+		}
+	}
+	return nil
+}
+
+// memoryOf is the memory of all NUMA nodes; 0 where the machine does not tell.
+func memoryOf(m *topology.Machine) (sum uint64) {
+	for i := range m.NUMANodes {
+		sum += m.NUMANodes[i].MemoryBytes
+	}
+	return sum
+}

@@ -1,0 +1,203 @@
+// Package whatif asks one node what it would do with pods, without a cluster: a machine, a
+// kubelet's configuration, and what is handed out. It counts what the kubelet's own admission
+// counts.
+package whatif
+
+import (
+	"fmt"
+	"os"
+
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/featuregates"
+	"github.com/berth-dev/berth/internal/kubeletconfig"
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Spec says which node a question is about.
+type Spec struct {
+	// Machine is a machine string or a capture, as ReadMachine takes it.
+	Machine string
+	// Config is where the KubeletConfiguration lies. Without a file every manager's policy is none.
+	Config kubeletconfig.Files
+	// Version is the kubelet's release.
+	Version placement.Version
+	// State is a folder with the kubelet's checkpoints; "": nothing is handed out.
+	State string
+	// Pools are the devices of plugins.
+	Pools []placement.DevicePool
+	// NoGuard asks what the kubelet does even where Berth's scheduler would not place the pod:
+	// because of a known defect, or the pod's own policy.
+	NoGuard bool
+	// IgnoreMissingDevices admits pods that ask for devices which the node does not offer, as the
+	// kubelet does.
+	IgnoreMissingDevices bool
+}
+
+// Node is a question's node, ready to be asked.
+type Node struct {
+	machine *topology.Machine
+	config  placement.Config
+	model   *placement.Model
+	state   *placement.State
+	totals  *amounts.Node
+	spec    Spec
+	// Notes say what was assumed, once each.
+	Notes []string
+}
+
+// Load reads everything that the spec names.
+func (s Spec) Load() (*Node, error) {
+	n := &Node{spec: s}
+	var err error
+	if n.machine, err = ReadMachine(s.Machine); err != nil {
+		return nil, err
+	}
+	view, err := placement.ViewOf(n.machine)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.configure(view); err != nil {
+		return nil, err
+	}
+	n.assumptions()
+	n.state = n.model.NewState()
+	if s.State != "" {
+		if err := n.ReadState(s.State); err != nil {
+			return nil, err
+		}
+	}
+	return n, n.setPools(s.Pools)
+}
+
+// configure compiles machine and configuration, and says how much of everything there is.
+func (n *Node) configure(view *placement.KubeletView) error {
+	c := &kubeletv1beta1.KubeletConfiguration{}
+	if n.spec.Config.File != "" {
+		n.spec.Config.Strict = true
+		var err error
+		if c, err = n.spec.Config.Read(); err != nil {
+			return err
+		}
+	}
+	err := n.compile(view, c)
+	if err != nil && n.spec.Config.File != "" {
+		return fmt.Errorf("%s: %w", n.spec.Config.File, err)
+	}
+	return err
+}
+
+func (n *Node) compile(view *placement.KubeletView, c *kubeletv1beta1.KubeletConfiguration) (err error) {
+	kubelet := wire.Kubelet{Version: n.spec.Version, MemoryBytes: memoryOf(n.machine)}
+	if n.config, err = wire.Config(c, kubelet); err != nil {
+		return err
+	}
+	if gate, why := featuregates.Unknown(c.FeatureGates, uint8(n.spec.Version)); gate != "" {
+		return &wire.FieldError{Object: "KubeletConfiguration", Field: "featureGates[" + gate + "]",
+			Value: fmt.Sprint(c.FeatureGates[gate]), Want: "a gate of this release: the kubelet does not start: " + why}
+	}
+	n.config.GuardDefects = !n.spec.NoGuard
+	if n.model, err = placement.NewModel(view, n.config); err != nil {
+		return err
+	}
+	allocatable, err := wire.ReadAllocatable(c, kubelet, amounts.Capacity(view))
+	if err != nil {
+		return err
+	}
+	untold := []string{amounts.EphemeralStorage}
+	if kubelet.MemoryBytes == 0 {
+		untold = append(untold, amounts.Memory)
+	}
+	n.totals = amounts.NewNode(allocatable, untold...)
+	return nil
+}
+
+// assumptions notes what the answers rest on.
+func (n *Node) assumptions() {
+	if n.config.CPUManagerPolicy != "static" && n.config.MemoryManagerPolicy != "Static" {
+		n.note("neither the CPU nor the memory manager of this kubelet is static: it pins nothing (see --kubelet-config)")
+	}
+	if !n.model.Version().Verified() {
+		n.note(fmt.Sprintf("the decisions of kubelet 1.%d are written from its source and not compared with it", n.model.Version()))
+	}
+	if memoryOf(n.machine) == 0 {
+		n.note("the machine tells no memory: no amount of memory is looked at (add mem:SIZE to a machine string)")
+	}
+}
+
+func (n *Node) note(text string) {
+	for _, old := range n.Notes {
+		if old == text {
+			return
+		}
+	}
+	n.Notes = append(n.Notes, text)
+}
+
+// Pods returns how many pods hold something.
+func (n *Node) Pods() int { return n.state.Pods() }
+
+// ReadState replaces the state by that of a kubelet's checkpoints.
+func (n *Node) ReadState(dir string) error {
+	err := n.readState(dir)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	return nil
+}
+
+func (n *Node) readState(dir string) error {
+	read, err := kubeletstate.Read(os.DirFS(dir))
+	if err != nil {
+		return err
+	}
+	if read.CPU == nil && read.Memory == nil && read.Devices == nil {
+		return fmt.Errorf("none of %s, %s, %s is there", kubeletstate.CPUFile, kubeletstate.MemoryFile, kubeletstate.DeviceFile)
+	}
+	if err := read.Check(); err != nil {
+		return err
+	}
+	snap, err := read.Snapshot()
+	if err != nil {
+		return err
+	}
+	if read.CPU == nil || read.CPU.Policy != "static" {
+		snap.SharedCPUs = n.model.NewState().SharedCPUs()
+	}
+	if n.state, err = n.model.StateOf(&snap); err != nil {
+		return err
+	}
+	if len(snap.Devices) > 0 {
+		n.note("the checkpoint says of free devices only that they exist, not where: name them with --device")
+	}
+	n.count(&snap)
+	return nil
+}
+
+// count adds what the pods of the checkpoints hold to what is used: they say no more of what pods
+// ask for.
+func (n *Node) count(snap *placement.Snapshot) {
+	for i := range snap.Pods {
+		n.totals.Add(heldBy(&snap.Pods[i]))
+	}
+	n.note("checkpoints say what pods hold, not what they ask for: pods that share CPUs or memory are not counted")
+}
+
+func heldBy(p *placement.PodAllocation) amounts.List {
+	out := amounts.List{}
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		out[amounts.CPU] += int64(c.CPUs.Len()) * 1000
+		for _, b := range c.Memory {
+			out[b.Resource] += int64(b.Bytes)
+		}
+		for _, d := range c.Devices {
+			out[d.Resource] += int64(len(d.IDs))
+		}
+	}
+	return out
+}

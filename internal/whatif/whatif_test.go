@@ -1,0 +1,82 @@
+package whatif
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func burstable(cpu, memory string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+			},
+		}}}},
+	}
+}
+
+// TestFitAgreesWithAdmit holds the division of Fit against admitting copy after copy.
+func TestFitAgreesWithAdmit(t *testing.T) {
+	for _, c := range []struct{ cpu, memory string }{
+		{"2", "1Gi"}, {"100m", "1Mi"}, {"1m", "7Gi"}, {"17", "1"}, {"333m", "0"}, {"0", "0"},
+	} {
+		spec := Spec{Machine: "package:2 numa:1 core:4 pu:2 mem:16Gi", Version: 36}
+		n, err := spec.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fitted, err := n.Fit(burstable(c.cpu, c.memory), 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count, last := 0, ""
+		for ; count < 1000; count++ {
+			pod := burstable(c.cpu, c.memory)
+			pod.UID = types.UID(fmt.Sprint("p-", count))
+			p, err := n.Admit(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !p.Admitted {
+				last = p.Refusal.String()
+				break
+			}
+		}
+		if fitted.Copies != count || fitted.Stopped == nil || fitted.Stopped.String() != last {
+			t.Errorf("%v: %d copies, %v; one after the other %d, %s", c, fitted.Copies, fitted.Stopped, count, last)
+		}
+	}
+}
+
+func TestParsePoolRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"gpu": "RESOURCE=NUMA:COUNT", "a/b=0:1,0:2": "want each NUMA node once", "a/b=0:5000": "at most 4096",
+		"a/b=0-1:1": "want a NUMA node's number", "a/b=-:2,-:1": "want each NUMA node once", "a/b=": "want NUMA:COUNT",
+	} {
+		if _, err := ParsePool(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+func FuzzParsePool(f *testing.F) {
+	f.Add("nvidia.com/gpu=0:4,1:4")
+	f.Add("a/b=-:2")
+	f.Fuzz(func(t *testing.T, text string) {
+		pool, err := ParsePool(text)
+		seen := map[string]bool{}
+		for _, d := range pool.Devices {
+			if err == nil && (seen[d.ID] || d.HasTopology && d.NUMA.Len() != 1) || len(pool.Devices) > maxPool {
+				t.Errorf("%q: device %+v", text, d)
+			}
+			seen[d.ID] = true
+		}
+	})
+}

@@ -1,0 +1,179 @@
+package wire
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	corehelpers "k8s.io/component-helpers/resource"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/topology"
+)
+
+// ReadAmounts returns what a pod asks for in all, as NodeResourcesFit counts it
+// (framework.PodRequests): the kubelet's admission and the scheduler do. Requests that are left out
+// are the limits, as the API server has it.
+func ReadAmounts(pod *corev1.Pod) amounts.List {
+	asked := corehelpers.PodRequests(withRequests(pod), corehelpers.PodResourcesOptions{UseStatusResources: true})
+	out := amounts.List{}
+	for name, q := range asked {
+		out[string(name)] = countOf(name, q)
+	}
+	return out
+}
+
+// countOf is the amount in the unit of amounts.List. What no number of 64 bits can say is the
+// largest.
+func countOf(name corev1.ResourceName, q resource.Quantity) int64 {
+	if name == corev1.ResourceCPU {
+		if q.Cmp(*resource.NewQuantity(math.MaxInt64/1000, resource.DecimalSI)) > 0 {
+			return math.MaxInt64
+		}
+		return q.MilliValue()
+	}
+	if q.Cmp(*resource.NewQuantity(math.MaxInt64, resource.DecimalSI)) > 0 {
+		return math.MaxInt64
+	}
+	return q.Value()
+}
+
+// withRequests is the part of SetDefaults_Pod (pkg/apis/core/v1) that is about amounts. What
+// Dynamic Resource Allocation provides is not asked of the node (removeMissingExtendedResources).
+func withRequests(pod *corev1.Pod) *corev1.Pod {
+	out := *pod
+	r := podReader{pod: pod}
+	fill := func(list []corev1.Container) []corev1.Container {
+		list = slices.Clone(list)
+		for i := range list {
+			c := &list[i]
+			c.Resources.Requests = completed(c.Resources)
+			maps.DeleteFunc(c.Resources.Requests, func(name corev1.ResourceName, _ resource.Quantity) bool {
+				return r.claimed(c.Name, string(name))
+			})
+		}
+		return list
+	}
+	out.Spec.Containers, out.Spec.InitContainers = fill(pod.Spec.Containers), fill(pod.Spec.InitContainers)
+	if own := pod.Spec.Resources; own != nil && len(own.Limits) > 0 {
+		whole := *own
+		whole.Requests = podRequests(&out)
+		out.Spec.Resources = &whole
+	}
+	return &out
+}
+
+// completed are the requests, those that are left out taken from the limits.
+func completed(r corev1.ResourceRequirements) corev1.ResourceList {
+	out := maps.Clone(r.Limits)
+	if out == nil {
+		out = corev1.ResourceList{}
+	}
+	maps.Copy(out, r.Requests)
+	return out
+}
+
+// podRequests is defaultPodRequests: what the pod itself asks for, else the sum of its containers,
+// else its limits.
+func podRequests(pod *corev1.Pod) corev1.ResourceList {
+	out := maps.Clone(pod.Spec.Resources.Requests)
+	if out == nil {
+		out = corev1.ResourceList{}
+	}
+	bare := *pod
+	bare.Spec.Resources = nil
+	for name, q := range corehelpers.AggregateContainerRequests(&bare, corehelpers.PodResourcesOptions{}) {
+		if _, set := out[name]; !set && (name == corev1.ResourceCPU || name == corev1.ResourceMemory) {
+			out[name] = q
+		}
+	}
+	for name, q := range pod.Spec.Resources.Limits {
+		if _, set := out[name]; !set && corehelpers.IsSupportedPodLevelResource(name) {
+			out[name] = q
+		}
+	}
+	return out
+}
+
+// defaultMaxPods is maxPods where it is left out (SetDefaults_KubeletConfiguration).
+const defaultMaxPods = 110
+
+// ReadAllocatable returns what a kubelet so configured lets pods have of its machine's capacity:
+// less what is kept for the system and for eviction, and less huge pages, which are no ordinary
+// memory (nodestatus.MachineInfo). Storage is not in it: no machine tells. The error is a
+// *FieldError; the kubelet does not start then.
+func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k Kubelet, capacity amounts.List) (amounts.List, error) {
+	r := configReader{fieldErrors: "KubeletConfiguration", c: c}
+	reserved, err := r.kept(k.MemoryBytes)
+	if err != nil {
+		return nil, err
+	}
+	out := maps.Clone(capacity)
+	for name, kept := range reserved {
+		has, told := capacity[name]
+		if name == amounts.Memory && k.MemoryBytes == 0 || !told {
+			continue
+		}
+		if out[name] = has - kept; out[name] < 0 {
+			at := field.NewPath("kubeReserved").Key(name)
+			return nil, r.at(at, text(name, kept), "no more than the machine's "+text(name, has)+", with systemReserved and the eviction threshold")
+		}
+	}
+	for name, bytes := range capacity {
+		if strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) {
+			out[amounts.Memory] = max(0, out[amounts.Memory]-bytes)
+		}
+	}
+	out[amounts.Pods], err = r.maxPods(capacity[amounts.CPU] / 1000)
+	return out, err
+}
+
+func text(name string, count int64) string {
+	if name == amounts.CPU {
+		return resource.NewMilliQuantity(count, resource.DecimalSI).String()
+	}
+	return resource.NewQuantity(count, resource.BinarySI).String()
+}
+
+// kept is what the kubelet keeps of CPU and memory. CPUs that are reserved by number take the place
+// of amounts (cmd/kubelet/app, run).
+func (r configReader) kept(memoryBytes uint64) (amounts.List, error) {
+	sums, err := r.reserved()
+	if err != nil {
+		return nil, err
+	}
+	evicted, _, err := r.eviction(memoryBytes)
+	if err != nil {
+		return nil, err
+	}
+	out := amounts.List{}
+	for name, q := range sums {
+		out[name] = countOf(corev1.ResourceName(name), q)
+	}
+	out[amounts.Memory] += int64(min(evicted, math.MaxInt64/2))
+	if cpus, err := topology.ParseCPUList(r.c.ReservedSystemCPUs); err == nil && !cpus.IsEmpty() {
+		out[amounts.CPU] = int64(cpus.Len()) * 1000
+	}
+	return out, nil
+}
+
+func (r configReader) maxPods(cpus int64) (int64, error) {
+	most := int64(r.c.MaxPods)
+	switch {
+	case most < 0:
+		return 0, r.at(field.NewPath("maxPods"), most, "0 or more")
+	case r.c.PodsPerCore < 0:
+		return 0, r.at(field.NewPath("podsPerCore"), r.c.PodsPerCore, "0 or more")
+	case most == 0:
+		most = defaultMaxPods
+	}
+	if r.c.PodsPerCore > 0 {
+		most = min(most, cpus*int64(r.c.PodsPerCore))
+	}
+	return most, nil
+}
