@@ -23,7 +23,7 @@ type Placed struct {
 	Containers []survey.Container `json:"containers,omitempty"`
 	// Random says that the kubelet leaves the choice of devices to chance.
 	Random  bool     `json:"random,omitempty"`
-	Refusal *Refusal `json:"refusal,omitempty"`
+	Refusal *Refused `json:"refusal,omitempty"`
 }
 
 // pins says whether the pod holds anything of its own.
@@ -74,7 +74,7 @@ func (n *Node) admit(a *ask) Placed {
 	var d placement.Decision
 	v := placement.Decide(n.state, &a.request, &d)
 	if !v.OK() {
-		out.Refusal = &Refusal{Refusal: placement.Explain(n.state, &a.request)}
+		out.Refusal = &Refused{Refusal: placement.Explain(n.state, &a.request)}
 		out.Refusal.fill()
 		return out
 	}
@@ -91,7 +91,7 @@ func (n *Node) admit(a *ask) Placed {
 }
 
 // refusedBefore says what keeps a scheduler from sending the pod to the node at all.
-func (n *Node) refusedBefore(a *ask) *Refusal {
+func (n *Node) refusedBefore(a *ask) *Refused {
 	if why := a.policy.Unmet(&n.config); why != "" && !n.spec.NoGuard {
 		return n.refuse(a, PolicyNotKept, why)
 	}
@@ -117,7 +117,7 @@ func (n *Node) missing(r *placement.Request) string {
 }
 
 // refusedAfter is predicateAdmitHandler.Admit (pkg/kubelet/lifecycle): the node runs Linux.
-func (n *Node) refusedAfter(a *ask) *Refusal {
+func (n *Node) refusedAfter(a *ask) *Refused {
 	const linux, label = "linux", corev1.LabelOSStable
 	pod := a.pod
 	switch asked, labelled := pod.Labels[label]; {
@@ -176,8 +176,8 @@ const (
 	NotOffered    = "NotOffered"
 )
 
-// Refusal is why a pod is refused: the engine's refusal, or a rule that knows no NUMA nodes.
-type Refusal struct {
+// Refused is why a pod is refused: the engine's refusal, or a rule that knows no NUMA nodes.
+type Refused struct {
 	// Reason, Detail and Rule take the place of the engine's.
 	Reason string `json:"reason"`
 	Detail string `json:"detail,omitempty"`
@@ -188,12 +188,12 @@ type Refusal struct {
 }
 
 // fill copies the engine's words.
-func (r *Refusal) fill() {
+func (r *Refused) fill() {
 	r.Reason, r.Detail, r.Rule = r.Refusal.Reason.String(), r.Refusal.Detail.String(), r.Refusal.Rule
 }
 
-func (n *Node) refuse(a *ask, reason, rule string) *Refusal {
-	r := &Refusal{Refusal: placement.Refusal{UID: a.request.UID}, Reason: reason, Rule: rule}
+func (n *Node) refuse(a *ask, reason, rule string) *Refused {
+	r := &Refused{Refusal: placement.Refusal{UID: a.request.UID}, Reason: reason, Rule: rule}
 	r.Policy, r.Scope = n.config.TopologyManagerPolicy, n.config.TopologyManagerScope
 	if r.Policy == "" {
 		r.Policy = "none"
@@ -202,7 +202,7 @@ func (n *Node) refuse(a *ask, reason, rule string) *Refusal {
 }
 
 // String is the refusal in one line.
-func (r *Refusal) String() string {
+func (r *Refused) String() string {
 	switch {
 	case r.Refusal.Reason != placement.Admitted:
 		return r.Refusal.String()
@@ -213,7 +213,7 @@ func (r *Refusal) String() string {
 }
 
 // Table is the refusal in full.
-func (r *Refusal) Table() string {
+func (r *Refused) Table() string {
 	if r.Refusal.Reason != placement.Admitted {
 		return r.Refusal.Table()
 	}

@@ -15,7 +15,7 @@ type Fitted struct {
 	// Unlimited says that nothing of the pod is limited but the number of pods.
 	Unlimited bool `json:"unlimited,omitempty"`
 	// Stopped says why the next copy is refused; absent when the limit was reached.
-	Stopped *Refusal `json:"stopped,omitempty"`
+	Stopped *Refused `json:"stopped,omitempty"`
 }
 
 // Fit admits copy after copy, at most limit, into a copy of the node. Copies that pin nothing are
@@ -52,7 +52,7 @@ func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 
 // exhausted says what the node lacks once so many more copies are there; nil where there was room
 // for all.
-func (n *Node) exhausted(a *ask, copies, left int) *Refusal {
+func (n *Node) exhausted(a *ask, copies, left int) *Refused {
 	if left <= 0 {
 		return nil
 	}
