@@ -256,11 +256,11 @@ func (w *world) addPod(name, node string, cpus, gpus int64) *corev1.Pod {
 
 func requestOf(t testing.TB, pod *corev1.Pod) *placement.Request {
 	t.Helper()
-	r, err := wire.Request(pod)
+	ask, err := wire.ReadPod(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &r
+	return &ask.Request
 }
 
 // annotate writes the placement that a node would give the pod into its annotation.

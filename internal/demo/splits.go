@@ -159,8 +159,8 @@ func (p *places) judge(now time.Time, avoidable func(s *splitPod, on string, num
 
 // better returns a node that would have taken the pod on fewer NUMA nodes, with room that was free all the time.
 func (p *places) better(s *splitPod) (on string, numa int) {
-	request, err := wire.Request(s.pod)
-	if err != nil || s.pod.Spec.NodeSelector != nil || asksHugePages(&request) {
+	ask, err := wire.ReadPod(s.pod)
+	if err != nil || s.pod.Spec.NodeSelector != nil || asksHugePages(&ask.Request) {
 		return "", 0
 	}
 	names := make([]string, 0, len(p.nodes))
@@ -172,7 +172,7 @@ func (p *places) better(s *splitPod) (on string, numa int) {
 		if name == s.pod.Spec.NodeName {
 			continue
 		}
-		if k := p.nodes[name].fewest(&request, s.ran.Add(-lookBack)); k > 0 && k < s.numa {
+		if k := p.nodes[name].fewest(&ask.Request, s.ran.Add(-lookBack)); k > 0 && k < s.numa {
 			return name, k
 		}
 	}

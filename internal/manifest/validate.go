@@ -65,7 +65,7 @@ func (v *validator) metadata(pod *corev1.Pod) {
 				"a key that Berth reads: "+wire.PolicyAnnotation+suggest.DidYouMean(key, known))
 		}
 	}
-	_, _, err := wire.PolicyOf(pod)
+	_, err := wire.ReadRules(pod)
 	if wrong := new(wire.FieldError); errors.As(err, &wrong) {
 		v.fail(wrong.Field, wrong.Value, wrong.Want)
 	}

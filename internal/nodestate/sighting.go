@@ -29,15 +29,15 @@ type Sighting struct {
 // SightingOf reads a pod that is bound to a node. The error is ErrNotPinnable, or a *wire.FieldError
 // where the pod cannot be read: the kubelet's report will tell what such a pod got.
 func SightingOf(pod *corev1.Pod) (Sighting, error) {
-	request, err := wire.Request(pod)
+	ask, err := wire.ReadPod(pod)
 	if err != nil {
 		return Sighting{}, err
 	}
-	if !request.Pinnable() {
+	if !ask.Request.Pinnable() {
 		return Sighting{}, ErrNotPinnable
 	}
 	s := Sighting{Sighting: ledger.Sighting{
-		UID: request.UID, Request: &request, Created: pod.CreationTimestamp.Unix(),
+		UID: ask.Request.UID, Request: &ask.Request, Created: pod.CreationTimestamp.Unix(),
 		Ending: wire.Ending(pod), Mortal: wire.Mortal(pod),
 	}}
 	p, found, err := wire.PlacementOf(pod)

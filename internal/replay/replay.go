@@ -131,17 +131,17 @@ func (k *kubelet) event(e *cases.Event) (out cases.EventResult, err error) {
 }
 
 func (k *kubelet) admit(e *cases.Event, out *cases.EventResult) error {
-	request, err := wire.Request(e.Pod)
+	ask, err := wire.ReadPod(e.Pod)
 	if err != nil {
 		return err
 	}
-	if request.UID == "" {
+	if ask.Request.UID == "" {
 		return errors.New(`pod.metadata.uid: "": want a UID`)
 	}
-	p := &pod{request: request}
-	if i := k.find(request.UID); i >= 0 {
+	p := &pod{request: ask.Request}
+	if i := k.find(ask.Request.UID); i >= 0 {
 		p = k.pods[i]
-		p.request = request
+		p.request = ask.Request
 	} else {
 		k.pods = append(k.pods, p)
 	}

@@ -12,7 +12,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
-	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -81,7 +80,7 @@ func BenchmarkFilter5000Same(b *testing.B) {
 func (f *fixture) filter(b *testing.B, infos []infoOf, r *placement.Request) {
 	pod := pinned("p", 4)
 	state := newCycleData()
-	state.Write(cycleKey, f.attempt(pod, r, wire.PodPolicy{}))
+	state.Write(cycleKey, f.attempt(pod, r))
 	for i := range infos {
 		if status := f.Filter(b.Context(), state, pod, &infos[i]); status.Code() == fwk.Error {
 			b.Fatal(status)
@@ -143,7 +142,7 @@ type landing struct {
 // place filters and scores all nodes and reserves the best; nil when there is none.
 func (f *fixture) place(b *testing.B, pod *corev1.Pod, infos []infoOf) *node {
 	state := newCycleData()
-	c := f.attempt(pod, requestOf(b, pod), wire.PodPolicy{})
+	c := f.attempt(pod, requestOf(b, pod))
 	c.patient = false
 	state.Write(cycleKey, c)
 	best, most := -1, int64(-1)

@@ -129,7 +129,7 @@ func (f *fixture) change(t *testing.T, rng *rand.Rand, n *boardNode, name string
 func (f *fixture) askTwice(t *testing.T, pod *corev1.Pod, info infoOf, n *node) (what told) {
 	t.Helper()
 	state := newCycleData()
-	c := f.attempt(pod, requestOf(t, pod), wire.PodPolicy{})
+	c := f.attempt(pod, requestOf(t, pod))
 	c.patient = false
 	state.Write(cycleKey, c)
 	_, had := c.recall(n, f.args.StaleAfter.Duration)
@@ -251,7 +251,7 @@ func TestReserveHasTheLastWord(t *testing.T) {
 	}
 	try := func() (filtered, reserved *fwk.Status) {
 		state := newCycleData()
-		state.Write(cycleKey, f.attempt(second, requestOf(t, second), wire.PodPolicy{}))
+		state.Write(cycleKey, f.attempt(second, requestOf(t, second)))
 		if filtered = f.Filter(t.Context(), state, second, info); filtered.IsSuccess() {
 			if reserved = f.Reserve(t.Context(), state, second, "n"); !reserved.IsSuccess() {
 				f.Unreserve(t.Context(), state, second, "n")
@@ -269,10 +269,9 @@ func TestReserveHasTheLastWord(t *testing.T) {
 
 func requestOf(t testing.TB, pod *corev1.Pod) *placement.Request {
 	t.Helper()
-	r, err := wire.Request(pod)
+	ask, err := wire.ReadPod(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.UID = string(pod.UID)
-	return &r
+	return &ask.Request
 }

@@ -165,7 +165,7 @@ func (c *cluster) choose(state fwk.CycleState, pod *corev1.Pod, from []*clusterN
 func (c *cluster) place(pod *corev1.Pod) *clusterNode {
 	c.Helper()
 	request := requestOf(c.TB, pod)
-	cyc := c.attempt(pod, request, wire.PodPolicy{})
+	cyc := c.attempt(pod, request)
 	cyc.patient = false
 	state := newCycleData()
 	state.Write(cycleKey, cyc)

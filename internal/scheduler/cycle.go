@@ -7,7 +7,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
-	"github.com/berth-dev/berth/internal/wire"
 )
 
 const cycleKey fwk.StateKey = Name
@@ -17,8 +16,6 @@ type cycle struct {
 	ledger.Candidate
 	// plugin is that of the pod's profile.
 	plugin *Plugin
-	// policy is what the pod asks for beyond its resources; zero for nothing.
-	policy wire.PodPolicy
 	// trials are the assumptions of a dry run, by node.
 	trials map[string]ledger.Trial
 	// board is what nodes said to the pod's shape; nil when the pod is to be asked for by itself.

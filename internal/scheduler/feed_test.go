@@ -160,15 +160,15 @@ func (f *fixture) topology() *v1alpha1.NodeTopology {
 
 func (f *fixture) admit(pod *corev1.Pod) {
 	f.Helper()
-	r, err := wire.Request(pod)
+	ask, err := wire.ReadPod(pod)
 	if err != nil {
 		f.Fatal(err)
 	}
 	var d placement.Decision
-	if v := placement.Decide(f.state, &r, &d); !v.OK() {
+	if v := placement.Decide(f.state, &ask.Request, &d); !v.OK() {
 		f.Fatalf("%s: %+v", pod.Name, v)
 	}
-	f.state.Commit(&r, &d)
+	f.state.Commit(&ask.Request, &d)
 }
 
 func pinned(name string, cpus int64) *corev1.Pod {
@@ -189,11 +189,11 @@ func on(pod *corev1.Pod, nodeName string) *corev1.Pod {
 // wait has a pod want a node.
 func (f *fixture) wait(pod *corev1.Pod) *ledger.Candidate {
 	f.Helper()
-	r, err := wire.Request(pod)
+	ask, err := wire.ReadPod(pod)
 	if err != nil {
 		f.Fatal(err)
 	}
-	c := f.candidate(pod, &r)
+	c := f.candidate(pod, &ask.Request)
 	f.waiters.Add(waiterOf(pod), &c)
 	return &c
 }

@@ -17,21 +17,19 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if !mightPin(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	request, err := wire.Request(pod)
+	ask, err := wire.ReadPod(pod)
 	if err != nil {
 		podsRefused.WithLabelValues("request").Inc()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
 	}
-	if !request.Pinnable() {
+	if !ask.Request.Pinnable() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	policy, _, err := wire.PolicyOf(pod)
-	if err != nil {
+	if ask.RulesErr != nil {
 		podsRefused.WithLabelValues("policy").Inc()
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+ask.RulesErr.Error())
 	}
-	request.UID = string(pod.UID)
-	state.Write(cycleKey, p.attempt(pod, &request, policy))
+	state.Write(cycleKey, p.attempt(pod, &ask.Request))
 	if why := p.core.notYet(ctx); why != "" {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
@@ -39,13 +37,13 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 }
 
 // attempt begins an attempt to place a pod.
-func (p *Plugin) attempt(pod *corev1.Pod, r *placement.Request, policy wire.PodPolicy) *cycle {
+func (p *Plugin) attempt(pod *corev1.Pod, r *placement.Request) *cycle {
 	now := p.core.clock.Now()
-	c := &cycle{Candidate: p.candidate(pod, r), plugin: p, policy: policy, begun: since(now), nominated: pod.Status.NominatedNodeName}
+	c := &cycle{Candidate: p.candidate(pod, r), plugin: p, begun: since(now), nominated: pod.Status.NominatedNodeName}
 	c.patientUntil = p.core.waiters.Add(waiterOf(pod), &c.Candidate).Add(p.args.Patience.Duration)
 	p.forgetIfGone(pod)
 	c.patient = now.Before(c.patientUntil)
-	if policy == (wire.PodPolicy{}) && c.Shape != 0 {
+	if r.Rules == (placement.Rules{}) && c.Shape != 0 {
 		c.board = p.boards.of(c.Shape, int(p.core.nodes.count.Load()))
 	}
 	return c
@@ -72,12 +70,11 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		c.change(name, func(t *ledger.Trial) { t.Restore(uidOf(pod)) })
 		return nil
 	}
-	request, err := wire.Request(pod)
-	if err != nil || !request.Pinnable() {
+	ask, err := wire.ReadPod(pod)
+	if err != nil || !ask.Request.Pinnable() {
 		return nil
 	}
-	request.UID = uidOf(pod)
-	c.change(name, func(t *ledger.Trial) { t.Add(&request) })
+	c.change(name, func(t *ledger.Trial) { t.Add(&ask.Request) })
 	return nil
 }
 
@@ -105,7 +102,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	if why := p.unusable(n); why != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
 	}
-	if why := n.misses(&c.policy); why != "" {
+	if why := n.misses(c.Request.Rules); why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	return p.consult(c, n).status(c.patient && !c.dry())

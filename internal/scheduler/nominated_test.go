@@ -14,7 +14,6 @@ import (
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
-	"github.com/berth-dev/berth/internal/wire"
 )
 
 // statuses are what Filter said, by node.
@@ -46,7 +45,7 @@ func (i podInfo) GetPod() *corev1.Pod { return i.pod }
 // try is what Filter and PostFilter know of an attempt to place a pod.
 func (f *fixture) try(pod *corev1.Pod) *cycleData {
 	state := newCycleData()
-	state.Write(cycleKey, f.attempt(pod, requestOf(f.TB, pod), wire.PodPolicy{}))
+	state.Write(cycleKey, f.attempt(pod, requestOf(f.TB, pod)))
 	return state
 }
 

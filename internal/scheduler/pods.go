@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"reflect"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/internal/wire"
@@ -20,11 +18,11 @@ func priorityOf(pod *corev1.Pod) int32 {
 }
 
 // asksTheSame says whether two states of a pod ask for the same: it can be resized before it is
-// bound.
+// bound. What cannot be read is the same as anything else that cannot.
 func asksTheSame(then, now *corev1.Pod) bool {
-	before, wrong := wire.Request(then)
-	after, err := wire.Request(now)
-	return (wrong == nil) == (err == nil) && reflect.DeepEqual(before, after)
+	before, wrong := wire.ReadPod(then)
+	after, err := wire.ReadPod(now)
+	return (wrong == nil) == (err == nil) && before.Equal(&after)
 }
 
 // mightPin is placement.Request.Pinnable without translating the pod: cheap, and never false where

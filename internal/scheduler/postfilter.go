@@ -69,7 +69,7 @@ func fits(statuses fwk.NodeToStatusReader, waiting []*node) bool {
 func (p *Plugin) sortOut(c *cycle, nodes []*node) (refusing, silent []*node) {
 	for _, n := range nodes {
 		switch why := p.unusable(n); {
-		case why == nil && n.misses(&c.policy) == "":
+		case why == nil && n.misses(c.Request.Rules) == "":
 			refusing = append(refusing, n)
 		case why != nil && why.Reason == nodestate.Silent:
 			silent = append(silent, n)

@@ -57,7 +57,7 @@ func (p *Plugin) afterPodUpdate(_ klog.Logger, pod *corev1.Pod, oldObj, newObj a
 	if !ok || !also || now.UID != pod.UID {
 		return fwk.QueueSkip, nil
 	}
-	if !asksTheSame(then, now) || then.Annotations[wire.PolicyAnnotation] != now.Annotations[wire.PolicyAnnotation] {
+	if !asksTheSame(then, now) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -74,7 +74,7 @@ func (p *Plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fw
 
 // hint queues the pod when the node's answer makes that worth while.
 func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answer) bool) (fwk.QueueingHint, error) {
-	request, err := wire.Request(pod)
+	ask, err := wire.ReadPod(pod)
 	if err != nil {
 		return fwk.QueueSkip, nil
 	}
@@ -82,7 +82,7 @@ func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answe
 	if p.unusable(n) != nil {
 		return fwk.QueueSkip, nil
 	}
-	c := p.candidate(pod, &request)
+	c := p.candidate(pod, &ask.Request)
 	if a := n.Ask(ledger.Question{Candidate: &c}); worth(&a) {
 		return fwk.Queue, nil
 	}
@@ -95,7 +95,7 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	if !mightPin(pod) {
 		return nil, nil
 	}
-	if request, err := wire.Request(pod); err == nil && !request.Pinnable() {
+	if ask, err := wire.ReadPod(pod); err == nil && !ask.Request.Pinnable() {
 		return nil, nil
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable, "what a kubelet pins depends on what it has pinned before")

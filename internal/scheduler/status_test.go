@@ -43,11 +43,11 @@ func TestANodeWithTooMuchOpen(t *testing.T) {
 	}
 	n := f.nodes.get("n")
 	next := pinned("next", 1)
-	r, err := wire.Request(next)
+	ask, err := wire.ReadPod(next)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := f.attempt(next, &r, wire.PodPolicy{})
+	c := f.attempt(next, &ask.Request)
 	for _, w := range []word{f.consult(c, n), word(c.board.words[n.number].Load())} {
 		if s := w.status(false); s.Code() != fwk.Pending || !strings.Contains(s.Message(), ledger.ManyEvents.Text()) {
 			t.Errorf("%s %q, want Pending and why", s.Code(), s.Message())

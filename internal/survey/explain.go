@@ -94,15 +94,15 @@ func (c *Cluster) Explain(ctx context.Context, name, only string) (*Explained, e
 	if err != nil {
 		return nil, c.failed("pod "+c.Namespace+"/"+name, err)
 	}
-	request, err := wire.Request(pod)
+	ask, err := wire.ReadPod(pod)
 	if err != nil {
 		return nil, err
 	}
-	e := about(pod, &request)
+	e := about(pod, &ask.Request)
 	if e.Node != "" {
 		return e, c.explainBound(ctx, e, pod)
 	}
-	q := pending{pod: pod, request: &request, amounts: amountsOf(pod)}
+	q := pending{pod: pod, asked: &ask, amounts: amountsOf(pod)}
 	return e, c.explainPending(ctx, e, &q, only)
 }
 
@@ -156,7 +156,7 @@ func (e *Explained) bound(pod *corev1.Pod, s *Survey) {
 // pending is a pod without a node, as nodes are asked about it.
 type pending struct {
 	pod     *corev1.Pod
-	request *placement.Request
+	asked   *wire.Ask
 	amounts amounts
 	// classes are the resources that device classes stand for.
 	classes map[corev1.ResourceName]bool
@@ -183,9 +183,8 @@ func (c *Cluster) explainPending(ctx context.Context, e *Explained, q *pending, 
 
 // ask asks every node.
 func (q *pending) ask(s *Survey) []Answer {
-	unmet := policyOf(q.pod)
 	affinity := nodeaffinity.GetRequiredNodeAffinity(q.pod)
-	candidate := ledger.Candidate{Request: q.request, Created: q.pod.CreationTimestamp.Unix()}
+	candidate := ledger.Candidate{Request: &q.asked.Request, Created: q.pod.CreationTimestamp.Unix()}
 	names := s.Names()
 	answers := make([]Answer, len(names))
 	inParallel(len(names), func(i int) {
@@ -195,7 +194,7 @@ func (q *pending) ask(s *Survey) []Answer {
 		if n.trouble != nil && n.trouble.Reason == nodestate.Silent && !n.heard.IsZero() {
 			a.SilentSeconds = Seconds(s.Now.Sub(n.heard))
 		}
-		if why := cmp.Or(excluded(q.pod, n.object, affinity), asked.lacking(n.object), unmet(n)); why != "" {
+		if why := cmp.Or(excluded(q.pod, n.object, affinity), asked.lacking(n.object), q.unmet(n)); why != "" {
 			a.Answer, a.Message = Excluded, why
 			return
 		}
@@ -213,16 +212,14 @@ func (q *pending) ask(s *Survey) []Answer {
 	return answers
 }
 
-// policyOf returns what says why a node cannot keep the policy that the pod asks for by an annotation.
-func policyOf(pod *corev1.Pod) func(*node) string {
-	policy, _, err := wire.PolicyOf(pod)
-	return func(n *node) string {
-		switch {
-		case err != nil:
-			return "the scheduler cannot read the pod: " + err.Error()
-		case n.spec() == nil:
-			return ""
-		}
-		return policy.Unmet(&n.spec().Config)
+// unmet says why a node cannot keep the rules that the pod asks for; "" when it can. Of a kubelet that Berth cannot
+// predict the rules are not known either: its answer says what is wrong.
+func (q *pending) unmet(n *node) string {
+	switch {
+	case q.asked.RulesErr != nil:
+		return "the scheduler cannot read the pod: " + q.asked.RulesErr.Error()
+	case n.reading == nil || n.reading.Kind == nil || n.reading.Kind.Model == nil:
+		return ""
 	}
+	return wire.Unmet(n.reading.Kind.Model, q.asked.Request.Rules)
 }

@@ -105,7 +105,7 @@ func (c *Cluster) allPodsIn(ctx context.Context, only string) ([]corev1.Pod, err
 // pod adds a pod up, and says whether it could be pinned.
 func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 	out := Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, State: statePending}
-	request, err := wire.Request(pod)
+	ask, err := wire.ReadPod(pod)
 	if err != nil {
 		out.Error = err.Error()
 		return out, true
@@ -116,7 +116,7 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 		out.Error, found = err.Error(), false
 	}
 	if pod.Spec.NodeName == "" {
-		return out, request.Pinnable()
+		return out, ask.Request.Pinnable()
 	}
 	out.State = stateInFlight
 	if found {
@@ -134,7 +134,7 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 		out.State, out.Alignment = "ended", ""
 		out.hold("", nil)
 	}
-	return out, request.Pinnable() || err != nil
+	return out, ask.Request.Pinnable() || err != nil
 }
 
 func (p *Pod) hold(numa string, containers []Container) {

@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,18 +38,16 @@ func (p *Placed) pins() bool {
 type ask struct {
 	pod     *corev1.Pod
 	request placement.Request
-	policy  wire.PodPolicy
 	amounts amounts.List
 }
 
 func read(pod *corev1.Pod) (a ask, err error) {
 	a.pod = pod
-	if a.request, err = wire.Request(pod); err != nil {
+	read, err := wire.ReadPod(pod)
+	if err = cmp.Or(err, read.RulesErr); err != nil {
 		return a, err
 	}
-	if a.policy, _, err = wire.PolicyOf(pod); err != nil {
-		return a, err
-	}
+	a.request = read.Request
 	a.amounts = wire.ReadAmounts(pod)
 	return a, nil
 }
@@ -92,7 +91,7 @@ func (n *Node) admit(a *ask) Placed {
 
 // refusedBefore says what keeps a scheduler from sending the pod to the node at all.
 func (n *Node) refusedBefore(a *ask) *Refused {
-	if why := a.policy.Unmet(&n.config); why != "" && !n.spec.NoGuard {
+	if why := wire.Unmet(n.model, a.request.Rules); why != "" && !n.spec.NoGuard {
 		return n.refuse(a, PolicyNotKept, why)
 	}
 	if missing := n.missing(&a.request); missing != "" && !n.spec.IgnoreMissingDevices {

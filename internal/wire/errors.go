@@ -3,6 +3,8 @@ package wire
 import (
 	"fmt"
 	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // FieldError says which value of which object cannot be used, and what would be right. Every error about the
@@ -43,4 +45,24 @@ type OtherFormError struct {
 
 func (e *OtherFormError) Error() string {
 	return "another release of berth-agent wrote its NodeTopology: delete that once, and it is written anew (" + e.Why + ")"
+}
+
+// NotReadyError says that a report may not be relied on: its agent says so, and why.
+type NotReadyError struct {
+	// Reason is that of the condition Ready, one of the constants of v1alpha1.
+	Reason string
+	// Message names what is wrong and what would be right.
+	Message string
+}
+
+func (e *NotReadyError) Error() string {
+	return "its NodeTopology is not Ready: " + e.Reason + ": " + e.Message
+}
+
+// CheckReady returns a *NotReadyError unless the report may be relied on.
+func (r *Report) CheckReady() error {
+	if c := r.Ready(); c.Status != metav1.ConditionTrue {
+		return &NotReadyError{c.Reason, c.Message}
+	}
+	return nil
 }

@@ -155,6 +155,9 @@ func (r specReader) spec(s *v1alpha1.NodeTopologySpec) (NodeSpec, error) {
 		return NodeSpec{}, err
 	}
 	config.Version = version
+	if s.Authority == v1alpha1.AuthorityBerth {
+		config.Authority = placement.AuthorityBerth
+	}
 	return NodeSpec{Machine: m, View: view, Config: config, Authority: s.Authority, KubeletVersion: s.KubeletVersion}, nil
 }
 

@@ -41,9 +41,11 @@ func newEngine(t testing.TB, q question) *engine {
 	if q.half {
 		e.load(t, q.machine)
 	}
-	if e.request, err = wire.Request(q.asked()); err != nil {
+	ask, err := wire.ReadPod(q.asked())
+	if err != nil {
 		t.Fatal(err)
 	}
+	e.request = ask.Request
 	return e
 }
 
@@ -51,12 +53,12 @@ func newEngine(t testing.TB, q question) *engine {
 func (e *engine) load(t testing.TB, m machine) {
 	t.Helper()
 	for _, h := range m.load() {
-		r, err := wire.Request(loadPod(h))
+		ask, err := wire.ReadPod(loadPod(h))
 		if err != nil {
 			t.Fatal(err)
 		}
 		memory := []placement.MemoryBlock{{Resource: "memory", NUMA: topology.NewNUMASet(h.NUMA), Bytes: h.Bytes}}
-		e.state.Commit(&r, &placement.Decision{UID: r.UID, Containers: []placement.ContainerDecision{{Name: "main", CPUs: h.CPUs, Memory: memory}}})
+		e.state.Commit(&ask.Request, &placement.Decision{UID: ask.Request.UID, Containers: []placement.ContainerDecision{{Name: "main", CPUs: h.CPUs, Memory: memory}}})
 	}
 	if err := e.state.Check(); err != nil {
 		t.Fatal(err)

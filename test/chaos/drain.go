@@ -164,8 +164,8 @@ func (d *driver) admits(p *corev1.Pod, node string) bool {
 	if err != nil {
 		return false
 	}
-	r, err := wire.Request(p)
-	return err == nil && placement.Admit(s, &r).Reason == placement.Admitted
+	ask, err := wire.ReadPod(p)
+	return err == nil && placement.Admit(s, &ask.Request).Reason == placement.Admitted
 }
 
 // remaining says how many pods are left, or "".

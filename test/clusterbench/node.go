@@ -59,14 +59,14 @@ func (n *simNode) admit(pod *corev1.Pod) (fresh, refused bool, err error) {
 	if n.pods[pod.UID] != nil {
 		return false, false, nil
 	}
-	r, err := wire.Request(pod)
+	ask, err := wire.ReadPod(pod)
 	if err != nil {
 		return false, false, err
 	}
 	var d placement.Decision
-	v := placement.Decide(n.state, &r, &d)
+	v := placement.Decide(n.state, &ask.Request, &d)
 	if v.OK() {
-		n.state.Commit(&r, &d)
+		n.state.Commit(&ask.Request, &d)
 	}
 	n.pods[pod.UID] = &simPod{name: pod.Name, refused: !v.OK(), seen: time.Now()}
 	return true, !v.OK(), nil

@@ -191,15 +191,15 @@ func (n *cliNode) next() {
 // admit decides for a pod, hands out what it gets, and returns the promise that its Binding carries.
 func (n *cliNode) admit(t *testing.T, pod *corev1.Pod, seq uint64) *wire.Placement {
 	t.Helper()
-	r, err := wire.Request(pod)
+	ask, err := wire.ReadPod(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &wire.Placement{Sequence: seq, Report: n.Report.Sequence, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull}
-	if v := placement.Decide(n.state, &r, &p.Decision); !v.OK() {
+	if v := placement.Decide(n.state, &ask.Request, &p.Decision); !v.OK() {
 		t.Fatalf("pod %s: %s", pod.Name, v.Detail)
 	}
-	n.state.Commit(&r, &p.Decision)
+	n.state.Commit(&ask.Request, &p.Decision)
 	return p
 }
 

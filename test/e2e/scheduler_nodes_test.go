@@ -228,17 +228,17 @@ func (n *simNode) admit(ctx context.Context, pod *corev1.Pod) {
 		delete(n.over, uid)
 		delete(n.known, uid)
 	}
-	r, err := wire.Request(pod)
+	ask, err := wire.ReadPod(pod)
 	n.complain(ctx, err)
 	var d placement.Decision
-	v := placement.Decide(n.state, &r, &d)
+	v := placement.Decide(n.state, &ask.Request, &d)
 	n.record(pod, v, &d)
 	phase, reason := corev1.PodRunning, ""
 	if v.OK() {
-		n.state.Commit(&r, &d)
-		n.known[r.UID] = pod
+		n.state.Commit(&ask.Request, &d)
+		n.known[ask.Request.UID] = pod
 	} else {
-		n.fails[r.UID] = true
+		n.fails[ask.Request.UID] = true
 		phase, reason = corev1.PodFailed, v.Reason.String()
 	}
 	n.setPhase(ctx, pod, phase, reason)

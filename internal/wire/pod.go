@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -11,10 +12,37 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Request returns what a pod asks of the kubelet's resource managers, with requests defaulted from limits as the API server
-// does. Ephemeral containers count for nothing. The error is a *FieldError naming an amount that no kubelet would see:
-// negative, or absurdly large.
-func Request(pod *corev1.Pod) (placement.Request, error) {
+// Ask is what a pod asks for, whatever the dialect that it asks in. Two pods with equal Asks are interchangeable.
+type Ask struct {
+	// Request holds the amounts, and the Rules by which the pod wants to be placed.
+	Request placement.Request
+	// RulesErr says why the rules cannot be read: a *FieldError, nil where they can. Whoever places the pod has to
+	// refuse it then. A node that runs the pod runs it by the amounts alone, so they are understood all the same.
+	RulesErr error
+}
+
+// Equal says whether both ask for the same. The UID of a pod is its name, and nothing that it asks for.
+func (a *Ask) Equal(b *Ask) bool {
+	x, y := *a, *b
+	x.Request.UID, y.Request.UID = "", ""
+	return reflect.DeepEqual(x, y)
+}
+
+// ReadPod translates a pod; nothing else does. Requests are defaulted from limits as the API server does. Ephemeral
+// containers count for nothing. The error is a *FieldError naming an amount that no kubelet would see: negative, or
+// absurdly large.
+func ReadPod(pod *corev1.Pod) (Ask, error) {
+	r, err := readRequest(pod)
+	if err != nil {
+		return Ask{}, err
+	}
+	ask := Ask{Request: r}
+	ask.Request.Rules, ask.RulesErr = ReadRules(pod)
+	return ask, nil
+}
+
+// readRequest returns the amounts.
+func readRequest(pod *corev1.Pod) (placement.Request, error) {
 	r := podReader{fieldErrors: fieldErrors(podName(pod)), pod: pod}
 	out := placement.Request{
 		UID:        string(pod.UID),
@@ -199,4 +227,22 @@ func guaranteedBy(all []corev1.ResourceRequirements) bool {
 		}
 	}
 	return true
+}
+
+// Ended says whether the pod's containers have all ended for good.
+func Ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// Ending says whether the pod has ended or is being deleted: what it holds may be freed at any moment.
+func Ending(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil || Ended(pod) }
+
+// Mortal says whether the pod can end by itself: its containers are not all started again whatever they end with, or a
+// deadline ends it (spec.activeDeadlineSeconds). A container's own restart policy comes before the pod's.
+func Mortal(pod *corev1.Pod) bool {
+	ends := func(c corev1.Container) bool {
+		return c.RestartPolicy != nil && *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
+	}
+	return pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || pod.Spec.ActiveDeadlineSeconds != nil ||
+		slices.ContainsFunc(pod.Spec.Containers, ends) || slices.ContainsFunc(pod.Spec.InitContainers, ends)
 }

@@ -28,7 +28,7 @@ func podOf(t testing.TB, text string) *corev1.Pod {
 }
 
 func TestRequest(t *testing.T) {
-	got, err := Request(podOf(t, `
+	got, err := readRequest(podOf(t, `
 spec:
   initContainers:
   - name: fetch
@@ -85,7 +85,7 @@ func TestGuaranteed(t *testing.T) {
 		"empty resources":          {`{spec: {resources: {}, containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, false},
 		"no containers":            {`{spec: {containers: []}}`, false},
 	} {
-		got, err := Request(podOf(t, test.pod))
+		got, err := readRequest(podOf(t, test.pod))
 		if err != nil || got.Guaranteed != test.want {
 			t.Errorf("%s: %v, %v: want %v", name, got.Guaranteed, err, test.want)
 		}
@@ -97,7 +97,7 @@ func TestGuaranteed(t *testing.T) {
 
 // TestExtendedResourceInBytes: a node says how much of it there is, and no device plugin; the kubelet's managers leave it alone.
 func TestExtendedResourceInBytes(t *testing.T) {
-	r, err := Request(podOf(t, `spec: {containers: [{name: main, resources: {limits: {sgx.intel.com/epc: 512Gi, cpu: "2", memory: 1Gi}}}]}`))
+	r, err := readRequest(podOf(t, `spec: {containers: [{name: main, resources: {limits: {sgx.intel.com/epc: 512Gi, cpu: "2", memory: 1Gi}}}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestAbsurdAmounts(t *testing.T) {
 		if !strings.HasPrefix(resources, "{") {
 			resources = "{" + resources + "}"
 		}
-		_, err := Request(podOf(t, `{spec: {containers: [{name: c, resources: `+resources+`}]}}`))
+		_, err := readRequest(podOf(t, `{spec: {containers: [{name: c, resources: `+resources+`}]}}`))
 		var wrong *FieldError
 		if !errors.As(err, &wrong) || wrong.Field != field || wrong.Object != "Pod ns/p" {
 			t.Errorf("%s: got %v, want an error about %s", resources, err, field)
@@ -138,7 +138,7 @@ func TestAbsurdAmounts(t *testing.T) {
 
 // TestOddAmounts: what the kubelet sees is neither rounded nor refused.
 func TestOddAmounts(t *testing.T) {
-	got, err := Request(podOf(t, `{spec: {containers: [{name: c, resources: {limits: {cpu: 1999u, memory: 100m, example.com/x: 1500m, kubernetes.io/batch: 1, plain: 2}}}]}}`))
+	got, err := readRequest(podOf(t, `{spec: {containers: [{name: c, resources: {limits: {cpu: 1999u, memory: 100m, example.com/x: 1500m, kubernetes.io/batch: 1, plain: 2}}}]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func FuzzRequest(f *testing.F) {
 		if json.Unmarshal(text, pod) != nil {
 			return
 		}
-		r, err := Request(pod)
+		r, err := readRequest(pod)
 		if err != nil {
 			return
 		}
@@ -186,7 +186,7 @@ func TestNamesThatNoPluginOffers(t *testing.T) {
 		"kubernetes.io/gpu": false, "requests.example.com/gpu": false, "storage": false,
 	} {
 		pod := podOf(t, `{spec: {containers: [{name: c, resources: {limits: {`+name+`: 1}}}]}}`)
-		if r, err := Request(pod); err != nil || r.Pinnable() != offered {
+		if r, err := readRequest(pod); err != nil || r.Pinnable() != offered {
 			t.Errorf("%s: pinnable %t, %v: want %t", name, r.Pinnable(), err, offered)
 		}
 	}
