@@ -75,7 +75,7 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 	if err != nil {
 		return platform{}, fmt.Errorf("machine: %w", err)
 	}
-	release, err := wire.ParseKubeletVersion(version)
+	release, err := wire.ReadKubeletVersion(version)
 	if err != nil {
 		return platform{}, err
 	}
@@ -84,7 +84,7 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 		return platform{}, err
 	}
 	memory := memoryOf(view)
-	c, err := wire.Config(raw, wire.Kubelet{Version: release, MemoryBytes: memory})
+	c, err := wire.ReadConfig(raw, wire.KubeletFacts{Version: release, MemoryBytes: memory})
 	if err != nil {
 		return platform{}, err
 	}

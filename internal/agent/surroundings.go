@@ -187,11 +187,11 @@ func (a *surroundings) presentConfig(ctx context.Context) (*kubeletv1beta1.Kubel
 	if err != nil {
 		return nil, err
 	}
-	release, err := wire.ParseKubeletVersion(a.platform.spec.KubeletVersion)
+	release, err := wire.ReadKubeletVersion(a.platform.spec.KubeletVersion)
 	if err != nil {
 		return nil, err
 	}
-	if _, err = wire.Config(raw, wire.Kubelet{Version: release, MemoryBytes: a.platform.memoryBytes}); err != nil {
+	if _, err = wire.ReadConfig(raw, wire.KubeletFacts{Version: release, MemoryBytes: a.platform.memoryBytes}); err != nil {
 		return nil, err
 	}
 	return raw, nil

@@ -274,7 +274,7 @@ func annotate(t testing.TB, pod *corev1.Pod, n *wire.Node, seq uint64, certainty
 	for _, c := range n.Report.Snapshot.Pods[i].Containers {
 		d.Containers = append(d.Containers, placement.ContainerDecision{Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Memory: c.Memory, Devices: c.Devices, Hint: placement.Hint{Any: true}})
 	}
-	text, err := wire.EncodePlacement(&wire.Placement{Sequence: seq, Report: 6, Certainty: certainty, Guarantee: wire.GuaranteeFull, Decision: d})
+	text, err := wire.WritePlacement(&wire.Placement{Sequence: seq, Report: 6, Certainty: certainty, Guarantee: wire.GuaranteeFull, Decision: d})
 	if err != nil {
 		t.Fatal(err)
 	}

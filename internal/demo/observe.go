@@ -116,7 +116,7 @@ type prediction struct {
 
 // judge compares the decision that the pod carries with the holdings.
 func judge(pod *corev1.Pod, all map[string]*holding) prediction {
-	p, found, err := wire.PlacementOf(pod)
+	p, found, err := wire.ReadPlacement(pod)
 	if err != nil {
 		return prediction{made: found, wrong: err.Error()}
 	}

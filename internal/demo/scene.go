@@ -214,7 +214,7 @@ func unscheduled(pod *corev1.Pod) string {
 
 // cpusInWords says which CPUs the pod was promised.
 func cpusInWords(pod *corev1.Pod) string {
-	p, found, err := wire.PlacementOf(pod)
+	p, found, err := wire.ReadPlacement(pod)
 	if err != nil || !found || len(p.Decision.Containers) == 0 || p.Decision.Containers[0].CPUs.IsEmpty() {
 		return "on shared CPUs"
 	}

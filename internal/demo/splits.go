@@ -83,7 +83,7 @@ func newPlacesNode(spec *hollow.Spec) (*placesNode, error) {
 		return nil, err
 	}
 	kubelet.MemoryManagerPolicy, kubelet.ReservedMemory = "", nil
-	config, err := wire.Config(&kubelet, wire.Kubelet{Version: placement.V136})
+	config, err := wire.ReadConfig(&kubelet, wire.KubeletFacts{Version: placement.V136})
 	if err != nil {
 		return nil, err
 	}

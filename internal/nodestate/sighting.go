@@ -40,7 +40,7 @@ func SightingOf(pod *corev1.Pod) (Sighting, error) {
 		UID: ask.Request.UID, Request: &ask.Request, Created: pod.CreationTimestamp.Unix(),
 		Ending: wire.Ending(pod), Mortal: wire.Mortal(pod),
 	}}
-	p, found, err := wire.PlacementOf(pod)
+	p, found, err := wire.ReadPlacement(pod)
 	switch {
 	case err != nil:
 		s.Ignored = err

@@ -125,7 +125,7 @@ var _ handover.Binding = (*binding)(nil)
 
 // Make implements handover.Binding.
 func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
-	text, err := wire.EncodePlacement(&wire.Placement{
+	text, err := wire.WritePlacement(&wire.Placement{
 		Sequence: uint64(b.turn), Report: b.report, Certainty: certainty(b.exact), Guarantee: wire.GuaranteeFull, Decision: *b.decision,
 	})
 	if err != nil {

@@ -138,7 +138,7 @@ func about(pod *corev1.Pod, r *placement.Request) *Explained {
 // bound fills in what was promised to a pod, and what its node says it has.
 func (e *Explained) bound(pod *corev1.Pod, s *Survey) {
 	n := s.nodes[pod.Spec.NodeName]
-	p, found, err := wire.PlacementOf(pod)
+	p, found, err := wire.ReadPlacement(pod)
 	if err != nil {
 		e.PromiseError, found = err.Error(), false
 	}

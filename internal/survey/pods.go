@@ -111,7 +111,7 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 		return out, true
 	}
 	n := s.nodes[pod.Spec.NodeName]
-	p, found, err := wire.PlacementOf(pod)
+	p, found, err := wire.ReadPlacement(pod)
 	if err != nil {
 		out.Error, found = err.Error(), false
 	}

@@ -92,8 +92,8 @@ func (n *Node) configure(view *placement.KubeletView) error {
 }
 
 func (n *Node) compile(view *placement.KubeletView, c *kubeletv1beta1.KubeletConfiguration) (err error) {
-	kubelet := wire.Kubelet{Version: n.spec.Version, MemoryBytes: memoryOf(n.machine)}
-	if n.config, err = wire.Config(c, kubelet); err != nil {
+	kubelet := wire.KubeletFacts{Version: n.spec.Version, MemoryBytes: memoryOf(n.machine)}
+	if n.config, err = wire.ReadConfig(c, kubelet); err != nil {
 		return err
 	}
 	if gate, why := featuregates.Unknown(c.FeatureGates, uint8(n.spec.Version)); gate != "" {

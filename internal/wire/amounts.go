@@ -107,7 +107,7 @@ const defaultMaxPods = 110
 // less what is kept for the system and for eviction, and less huge pages, which are no ordinary
 // memory (nodestatus.MachineInfo). Storage is not in it: no machine tells. The error is a
 // *FieldError; the kubelet does not start then.
-func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k Kubelet, capacity amounts.List) (amounts.List, error) {
+func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts, capacity amounts.List) (amounts.List, error) {
 	r := configReader{fieldErrors: "KubeletConfiguration", c: c}
 	reserved, err := r.kept(k.MemoryBytes)
 	if err != nil {

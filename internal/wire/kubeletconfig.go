@@ -14,8 +14,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Kubelet is what a KubeletConfiguration does not say of a kubelet.
-type Kubelet struct {
+// KubeletFacts is what a KubeletConfiguration does not say of a kubelet.
+type KubeletFacts struct {
 	// Version is its release; 0 means placement.V136.
 	Version placement.Version
 	// MemoryBytes is the machine's memory (MachineInfo.MemoryCapacity), of which an eviction threshold may be a percentage; 0: not known.
@@ -26,9 +26,9 @@ type Kubelet struct {
 // (pkg/kubelet/eviction/defaults_linux.go).
 const DefaultEviction = "100Mi"
 
-// Config returns the part of a KubeletConfiguration that decides about placement. The error is a *FieldError. Whether the
+// ReadConfig returns the part of a KubeletConfiguration that decides about placement. The error is a *FieldError. Whether the
 // kubelet would start with it is for placement.NewModel to say.
-func Config(c *kubeletv1beta1.KubeletConfiguration, k Kubelet) (placement.Config, error) {
+func ReadConfig(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts) (placement.Config, error) {
 	r := configReader{fieldErrors: "KubeletConfiguration", c: c}
 	out := placement.Config{
 		Version:                      k.Version,

@@ -143,7 +143,7 @@ func (r specReader) spec(s *v1alpha1.NodeTopologySpec) (NodeSpec, error) {
 	if err := r.view(s.KubeletView, view); err != nil {
 		return NodeSpec{}, err
 	}
-	version, err := ParseKubeletVersion(s.KubeletVersion)
+	version, err := ReadKubeletVersion(s.KubeletVersion)
 	if err != nil {
 		return NodeSpec{}, r.at(at.Child("kubeletVersion"), s.KubeletVersion, `a release like "v1.36.3"`)
 	}
@@ -163,9 +163,9 @@ func (r specReader) spec(s *v1alpha1.NodeTopologySpec) (NodeSpec, error) {
 
 var releasePattern = regexp.MustCompile(`^v1\.([0-9]{1,3})(\.[0-9]{1,4})?([-+].{0,60})?$`)
 
-// ParseKubeletVersion reads a kubelet's release as Node.status.nodeInfo.kubeletVersion spells it ("v1.36.3",
+// ReadKubeletVersion reads a kubelet's release as Node.status.nodeInfo.kubeletVersion spells it ("v1.36.3",
 // "v1.35.1-eks-1a2b3c"). Whether the engine knows the release is for placement.NewModel to say.
-func ParseKubeletVersion(text string) (placement.Version, error) {
+func ReadKubeletVersion(text string) (placement.Version, error) {
 	m := releasePattern.FindStringSubmatch(text)
 	if m == nil {
 		return 0, fmt.Errorf("kubelet version %s: want a release like \"v1.36.3\"", clip(text))

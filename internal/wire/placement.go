@@ -121,15 +121,15 @@ type deviceJSON struct {
 	IDs      []string `json:"ids"`
 }
 
-// EncodePlacement returns the annotation's value. Equal placements give equal text.
-func EncodePlacement(p *Placement) (string, error) {
+// WritePlacement returns the annotation's value. Equal placements give equal text.
+func WritePlacement(p *Placement) (string, error) {
 	out := placementJSON{
 		Version: placementVersion, Sequence: p.Sequence, Report: p.Report, UID: p.Decision.UID,
 		Certainty: p.Certainty.String(), Guarantee: p.Guarantee.String(),
 		Containers: make([]containerJSON, 0, len(p.Decision.Containers)),
 	}
 	for i := range p.Decision.Containers {
-		out.Containers = append(out.Containers, encodeContainer(&p.Decision.Containers[i]))
+		out.Containers = append(out.Containers, writeContainer(&p.Decision.Containers[i]))
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -138,19 +138,19 @@ func EncodePlacement(p *Placement) (string, error) {
 		return "", fmt.Errorf("placement of pod %s: %w", p.Decision.UID, err)
 	}
 	text := strings.TrimSuffix(b.String(), "\n")
-	if _, err := DecodePlacement("Pod "+p.Decision.UID, text); err != nil {
+	if _, err := parsePlacement("Pod "+p.Decision.UID, text); err != nil {
 		return "", fmt.Errorf("refusing to write a placement that no reader takes: %w", err)
 	}
 	return text, nil
 }
 
-// CheckPlacement says whether EncodePlacement can write the decision, whatever else the placement says, and whether the pod's other
+// CheckPlacement says whether WritePlacement can write the decision, whatever else the placement says, and whether the pod's other
 // annotations leave room for it. The error names the pod. It is cheap for all but large decisions and large annotations.
 func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error {
 	if rough := roughBytes(d); len(d.Containers) <= maxContainers && rough <= MaxPlacementBytes && CheckAnnotations(pod, rough) == nil {
 		return nil
 	}
-	text, err := EncodePlacement(&Placement{
+	text, err := WritePlacement(&Placement{
 		Sequence: math.MaxUint64, Report: math.MaxInt64, Certainty: VerdictOnly, Guarantee: GuaranteeAmounts, Decision: *d, // the longest words
 	})
 	if err != nil {
@@ -176,7 +176,7 @@ func CheckAnnotations(pod *corev1.Pod, bytes int) error {
 		fmt.Sprint("at most ", validation.TotalAnnotationSizeLimitB, ", which the API server allows in all"))
 }
 
-// roughBytes is no less than EncodePlacement's text for the decision has, and found without writing it.
+// roughBytes is no less than WritePlacement's text for the decision has, and found without writing it.
 func roughBytes(d *placement.Decision) int {
 	const (
 		frame  = 256 // names, brackets and numbers of one thing
@@ -200,7 +200,7 @@ func roughBytes(d *placement.Decision) int {
 	return n
 }
 
-func encodeContainer(c *placement.ContainerDecision) containerJSON {
+func writeContainer(c *placement.ContainerDecision) containerJSON {
 	out := containerJSON{Name: c.Name, Hint: hintJSON{Preferred: c.Hint.Preferred}, CPUs: c.CPUs.String()}
 	if int(c.Kind) < len(kindNames) {
 		out.Kind = string(kindNames[c.Kind])
@@ -218,15 +218,15 @@ func encodeContainer(c *placement.ContainerDecision) containerJSON {
 	return out
 }
 
-// PlacementOf reads the placement annotation of a pod; found is false when there is none. A placement made
+// ReadPlacement reads the placement annotation of a pod; found is false when there is none. A placement made
 // out for another pod is an error, like any other that cannot be right. The error is a *FieldError.
-func PlacementOf(pod *corev1.Pod) (p Placement, found bool, err error) {
+func ReadPlacement(pod *corev1.Pod) (p Placement, found bool, err error) {
 	text, ok := pod.Annotations[PlacementAnnotation]
 	if !ok {
 		return Placement{}, false, nil
 	}
 	object := podName(pod)
-	if p, err = DecodePlacement(object, text); err != nil {
+	if p, err = parsePlacement(object, text); err != nil {
 		return Placement{}, true, err
 	}
 	if p.Decision.UID != string(pod.UID) {
@@ -245,9 +245,9 @@ func podName(pod *corev1.Pod) string {
 
 func annotation(name string) *field.Path { return field.NewPath("metadata", "annotations").Key(name) }
 
-// DecodePlacement reads the annotation's value as EncodePlacement writes it; object is for the error, which is
+// parsePlacement reads the annotation's value as WritePlacement writes it; object is for the error, which is
 // a *FieldError. Unknown and repeated fields are refused.
-func DecodePlacement(object, text string) (Placement, error) {
+func parsePlacement(object, text string) (Placement, error) {
 	r := placementReader{fieldErrors(object), annotation(PlacementAnnotation)}
 	if len(text) > MaxPlacementBytes {
 		return Placement{}, r.at(r.root, text, fmt.Sprintf("at most %d bytes, not %d", MaxPlacementBytes, len(text)))

@@ -36,14 +36,14 @@ const sampleText = `{"v":1,"seq":7,"report":41,"uid":"u-1","certainty":"exact","
 
 func TestPlacementText(t *testing.T) {
 	p := samplePlacement()
-	got, err := EncodePlacement(&p)
+	got, err := WritePlacement(&p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got != sampleText {
 		t.Errorf("encoded\n%s\nwant\n%s", got, sampleText)
 	}
-	back, err := DecodePlacement("Pod ns/a", sampleText)
+	back, err := parsePlacement("Pod ns/a", sampleText)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,17 +52,17 @@ func TestPlacementText(t *testing.T) {
 	}
 }
 
-func TestPlacementOf(t *testing.T) {
+func TestReadPlacement(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "u-1"}}
-	if _, found, err := PlacementOf(pod); found || err != nil {
+	if _, found, err := ReadPlacement(pod); found || err != nil {
 		t.Errorf("without annotation: found %v, error %v", found, err)
 	}
 	pod.Annotations = map[string]string{PlacementAnnotation: sampleText}
-	if p, found, err := PlacementOf(pod); !found || err != nil || p.Sequence != 7 {
+	if p, found, err := ReadPlacement(pod); !found || err != nil || p.Sequence != 7 {
 		t.Errorf("got %+v, found %v, error %v", p, found, err)
 	}
 	pod.UID = "u-2"
-	_, found, err := PlacementOf(pod)
+	_, found, err := ReadPlacement(pod)
 	var fe *FieldError
 	if !found || !errors.As(err, &fe) || fe.Object != "Pod ns/a" || fe.Field != "metadata.annotations[berth.dev/placement].uid" || fe.Value != "u-1" {
 		t.Errorf("copied placement: found %v, error %v", found, err)
@@ -104,7 +104,7 @@ func TestForgedPlacement(t *testing.T) {
 			if text == sampleText {
 				t.Fatalf("%q is not in the sample", tc.old)
 			}
-			_, err := DecodePlacement("Pod ns/a", text)
+			_, err := parsePlacement("Pod ns/a", text)
 			var fe *FieldError
 			if !errors.As(err, &fe) || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("got error %v, want a FieldError with %s", err, tc.want)
@@ -116,7 +116,7 @@ func TestForgedPlacement(t *testing.T) {
 	}
 }
 
-func TestEncodePlacementRefusesNonsense(t *testing.T) {
+func TestWritePlacementRefusesNonsense(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		spoil func(*Placement)
@@ -129,7 +129,7 @@ func TestEncodePlacementRefusesNonsense(t *testing.T) {
 	} {
 		p := samplePlacement()
 		tc.spoil(&p)
-		if text, err := EncodePlacement(&p); err == nil {
+		if text, err := WritePlacement(&p); err == nil {
 			t.Errorf("%s: encoded as %s", tc.name, text)
 		}
 	}
@@ -150,30 +150,30 @@ func TestLargestPlacementFits(t *testing.T) {
 		c.Devices = []placement.DeviceAllocation{d}
 		p.Decision.Containers = append(p.Decision.Containers, c)
 	}
-	if text, err := EncodePlacement(&p); err != nil {
+	if text, err := WritePlacement(&p); err != nil {
 		t.Error(err)
 	} else if len(text) < 50<<10 {
 		t.Errorf("%d bytes: this test means to try a large one", len(text))
 	}
 }
 
-func FuzzDecodePlacement(f *testing.F) {
+func FuzzParsePlacement(f *testing.F) {
 	f.Add(sampleText)
 	f.Add(`{"v":1,"seq":1,"uid":"u","certainty":"verdict","guarantee":"none","containers":[]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := DecodePlacement("Pod ns/a", text)
+		p, err := parsePlacement("Pod ns/a", text)
 		if err != nil {
 			return
 		}
-		again, err := EncodePlacement(&p)
+		again, err := WritePlacement(&p)
 		if err != nil {
 			t.Fatalf("decoded but cannot be encoded: %v", err)
 		}
-		back, err := DecodePlacement("Pod ns/a", again)
+		back, err := parsePlacement("Pod ns/a", again)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text2, err := EncodePlacement(&back); err != nil || text2 != again {
+		if text2, err := WritePlacement(&back); err != nil || text2 != again {
 			t.Fatalf("round trip: %q, error %v, want %q", text2, err, again)
 		}
 	})

@@ -212,7 +212,7 @@ func TestConfig(t *testing.T) {
 		TopologyManagerPolicy:   "restricted",
 		TopologyManagerScope:    "pod",
 	}
-	got, err := Config(kc, Kubelet{Version: placement.V135, MemoryBytes: 10 << 30})
+	got, err := ReadConfig(kc, KubeletFacts{Version: placement.V135, MemoryBytes: 10 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,11 +229,11 @@ func TestConfig(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if got, _ := Config(kc, Kubelet{}); got.NodeReserved != nil {
+	if got, _ := ReadConfig(kc, KubeletFacts{}); got.NodeReserved != nil {
 		t.Errorf("a percentage of an unknown amount: got %v, want nil", got.NodeReserved)
 	}
 	kc.EvictionHard = nil
-	if got, _ := Config(kc, Kubelet{}); got.NodeReserved["memory"] != 3<<29+100<<20 {
+	if got, _ := ReadConfig(kc, KubeletFacts{}); got.NodeReserved["memory"] != 3<<29+100<<20 {
 		t.Errorf("the default threshold: got %d", got.NodeReserved["memory"])
 	}
 }
@@ -257,12 +257,12 @@ func TestEvictionThreshold(t *testing.T) {
 		"merged, and turned off":   {map[string]string{"memory.available": "100%"}, new(true), 0},
 	} {
 		kc := kubeletv1beta1.KubeletConfiguration{EvictionHard: tc.hard, MergeDefaultEvictionSettings: tc.merged}
-		got, err := Config(&kc, Kubelet{MemoryBytes: capacity})
+		got, err := ReadConfig(&kc, KubeletFacts{MemoryBytes: capacity})
 		if err != nil || got.NodeReserved["memory"] != tc.want {
 			t.Errorf("%s: got %d, %v: want %d", name, got.NodeReserved["memory"], err, tc.want)
 		}
 	}
-	if got, err := Config(&kubeletv1beta1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "100%"}}, Kubelet{}); err != nil || got.NodeReserved == nil {
+	if got, err := ReadConfig(&kubeletv1beta1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "100%"}}, KubeletFacts{}); err != nil || got.NodeReserved == nil {
 		t.Errorf("a threshold that is off, of an unknown amount: got %v, %v: want it known", got.NodeReserved, err)
 	}
 }
@@ -278,7 +278,7 @@ func TestBadConfig(t *testing.T) {
 		"reservedMemory[0].limits[memory]":  {ReservedMemory: []kubeletv1beta1.MemoryReservation{{Limits: quantities("memory", "-1")}}},
 		"reservedMemory[0].limits[storage]": {ReservedMemory: []kubeletv1beta1.MemoryReservation{{Limits: quantities("storage", "1")}}},
 	} {
-		_, err := Config(&kc, Kubelet{})
+		_, err := ReadConfig(&kc, KubeletFacts{})
 		var wrong *FieldError
 		if !errors.As(err, &wrong) || wrong.Field != field {
 			t.Errorf("got %v, want an error about %s", err, field)

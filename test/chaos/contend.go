@@ -36,7 +36,7 @@ func (o *observer) vanished(w *watched, decided time.Time) bool {
 //
 // One that the report has, or of which the scheduler must have heard before it wrote w's Binding, is no excuse: Berth counts with it.
 func (o *observer) contended(w *watched, decided time.Time) bool {
-	p, _, _ := wire.PlacementOf(w.pod)
+	p, _, _ := wire.ReadPlacement(w.pod)
 	for uid, f := range o.pods {
 		switch sequence, listed := o.listed[string(uid)]; {
 		case !f.foreign || f.pod.Spec.NodeName != w.pod.Spec.NodeName:

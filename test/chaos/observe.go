@@ -249,7 +249,7 @@ func asksForGPU(pod *corev1.Pod) bool {
 // that its admission is over: a look at the checkpoints since asked shows all it holds, unless it
 // has left.
 func (o *observer) judge(w *watched, asked time.Time) {
-	p, found, err := wire.PlacementOf(w.pod)
+	p, found, err := wire.ReadPlacement(w.pod)
 	if err != nil {
 		o.book.violate("placement of pod "+w.pod.Name+": "+err.Error(), w.pod.Spec.NodeName, o.evidence(w)...)
 	}

@@ -30,7 +30,7 @@ func scene(t *testing.T) (*observer, *watched) {
 	o := newObserver(&cluster{}, b)
 	p := wire.Placement{Sequence: 1, Report: 7, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull,
 		Decision: placement.Decision{UID: "ours", Containers: []placement.ContainerDecision{{Name: "c", Hint: placement.Hint{Any: true, Preferred: true}, CPUs: list(t, "2-3")}}}}
-	text, err := wire.EncodePlacement(&p)
+	text, err := wire.WritePlacement(&p)
 	if err != nil {
 		t.Fatal(err)
 	}

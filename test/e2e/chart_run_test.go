@@ -207,7 +207,7 @@ func (c *chartTest) place(t *testing.T, name, schedulerName string) {
 	if !running(got) {
 		t.Fatalf("%s: %s", got.Status.Reason, got.Status.Message)
 	}
-	if _, found, err := wire.PlacementOf(got); err != nil || !found {
+	if _, found, err := wire.ReadPlacement(got); err != nil || !found {
 		t.Errorf("pod %s has no placement (%v)", name, err)
 	}
 }

@@ -140,7 +140,7 @@ func (c *cliCluster) pod(name, cpus string) *corev1.Pod {
 // bind binds a pod with a placement, as the scheduler does.
 func (c *cliCluster) bind(pod *corev1.Pod, node string, p *wire.Placement) {
 	c.Helper()
-	text, err := wire.EncodePlacement(p)
+	text, err := wire.WritePlacement(p)
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -115,7 +115,7 @@ func runWithDecisions(t *testing.T, c *demo.Cluster, want int) error {
 	n, states := 0, ""
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		_, found, err := wire.PlacementOf(p)
+		_, found, err := wire.ReadPlacement(p)
 		if err == nil && found && p.Status.Phase == corev1.PodRunning {
 			n++
 		}

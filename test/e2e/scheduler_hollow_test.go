@@ -214,7 +214,7 @@ func (c *hollowCluster) note(pod *corev1.Pod) {
 
 // judge compares an exact placement with the CPUs that the kubelet's own checkpoint shows.
 func (c *hollowCluster) judge(n *noted, pod *corev1.Pod) {
-	p, found, err := wire.PlacementOf(pod)
+	p, found, err := wire.ReadPlacement(pod)
 	if err != nil {
 		n.wrong = err.Error()
 	}

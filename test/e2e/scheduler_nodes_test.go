@@ -247,7 +247,7 @@ func (n *simNode) admit(ctx context.Context, pod *corev1.Pod) {
 // record compares what the kubelet does with what was promised.
 func (n *simNode) record(pod *corev1.Pod, v placement.Verdict, d *placement.Decision) {
 	o := outcome{name: pod.Name, verdict: v}
-	p, found, err := wire.PlacementOf(pod)
+	p, found, err := wire.ReadPlacement(pod)
 	if err != nil {
 		n.f.t.Errorf("pod %s: %v", pod.Name, err)
 	}

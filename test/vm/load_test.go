@@ -186,7 +186,7 @@ func (c *cluster) verify(pods []corev1.Pod, machines []*Machine, checked map[str
 
 // judge says whether a pod's Binding was exact, and whether it was wrong.
 func (c *cluster) judge(m *Machine, p *corev1.Pod) (exact, wrong int) {
-	promised, found, err := wire.PlacementOf(p)
+	promised, found, err := wire.ReadPlacement(p)
 	if err != nil {
 		c.t.Errorf("pod %s: %v", p.Name, err)
 	}

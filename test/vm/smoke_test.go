@@ -53,7 +53,7 @@ func TestSmoke(t *testing.T) {
 // promise reads the decision that the Binding left on the pod.
 func (c *cluster) promise(pod *corev1.Pod) wire.Placement {
 	c.t.Helper()
-	p, found, err := wire.PlacementOf(pod)
+	p, found, err := wire.ReadPlacement(pod)
 	if err != nil || !found {
 		c.t.Fatalf("pod %s: placement found %t, error %v", pod.Name, found, err)
 	}
