@@ -23,10 +23,11 @@ const lattice = `
 topology                  :
 topology/shapes           : topology
 placement/hint            : topology
-placement/cpu             : topology placement/hint
+placement/release         :
+placement/cpu             : topology placement/hint placement/release
 placement/memory          : topology placement/hint
 placement/device          : topology placement/hint
-placement                 : topology placement/hint placement/cpu placement/memory placement/device
+placement                 : topology placement/hint placement/release placement/cpu placement/memory placement/device
 sysfs                     : topology
 sysfs/sysfstest           : topology
 

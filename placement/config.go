@@ -1,22 +1,21 @@
 package placement
 
-import "github.com/berth-dev/berth/topology"
-
-// Version is a kubelet release, as the minor number of 1.x (36 for v1.36). Decisions differ between
-// releases; NewModel refuses a release that it does not know.
-type Version uint8
-
-// The releases whose decisions are known. V137 is written from its source but not verified.
-const (
-	V133 Version = 33
-	V134 Version = 34
-	V135 Version = 35
-	V136 Version = 36
-	V137 Version = 37
+import (
+	"github.com/berth-dev/berth/placement/release"
+	"github.com/berth-dev/berth/topology"
 )
 
-// Verified says whether the decisions of the release have been compared with the genuine kubelet's.
-func (v Version) Verified() bool { return v >= V133 && v <= V136 }
+// Version is a kubelet release. Decisions differ between releases; NewModel refuses one that it does not know.
+type Version = release.Version
+
+// The releases whose decisions are known.
+const (
+	V133 = release.V133
+	V134 = release.V134
+	V135 = release.V135
+	V136 = release.V136
+	V137 = release.V137
+)
 
 // Config is the part of a KubeletConfiguration that decides about placement. Strings are spelled as in
 // KubeletConfiguration (kubelet.config.k8s.io/v1beta1); NewModel validates them all and never takes

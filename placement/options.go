@@ -77,7 +77,7 @@ func readConfig(c *Config) (s settings, err error) {
 	if s.version = c.Version; s.version == 0 {
 		s.version = V136
 	}
-	if s.version < V133 || s.version > V137 {
+	if !s.version.Known() {
 		return s, unsupported("version", "1."+strconv.Itoa(int(s.version)), "1.33 to 1.37")
 	}
 	if s.gate(c, podLevelManagers) {
@@ -231,7 +231,7 @@ func knownCPUOptions() string {
 
 // readCPUOptions is cpumanager.NewStaticPolicyOptions.
 func (s *settings) readCPUOptions(c *Config) error {
-	s.cpu.Version = uint8(s.version)
+	s.cpu.Version = s.version
 	if !s.static {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/berth-dev/berth/placement/release"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -144,7 +145,9 @@ func (d *distributor) search(k int) error {
 }
 
 // socketwise says whether align-by-socket counts in distribution, as it does from 1.37 on.
-func (d *distributor) socketwise() bool { return d.t.opts.AlignBySocket && d.t.opts.Version >= 37 }
+func (d *distributor) socketwise() bool {
+	return d.t.opts.AlignBySocket && d.t.opts.Version >= release.V137
+}
 
 // try scores d.combo and remembers it if it is the best.
 func (d *distributor) try() error {
@@ -339,7 +342,7 @@ func thousandths(x float64) float64 { return math.Round(x*1000) / 1000 }
 // at the end finds them.
 func (d *distributor) carryOut(p *packer) error {
 	even := d.n / len(d.best.nodes) / d.g * d.g
-	if d.t.opts.Version >= 37 {
+	if d.t.opts.Version >= release.V137 {
 		for _, i := range d.best.nodes {
 			even = min(even, count(d.t.numa[i].pieces, &d.free)/d.g*d.g)
 		}

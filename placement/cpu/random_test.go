@@ -3,6 +3,7 @@ package cpu
 import (
 	"math/rand/v2"
 
+	"github.com/berth-dev/berth/placement/release"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -116,7 +117,7 @@ func wideNode(r *rand.Rand) Node {
 
 // randomOptions draws a combination that the kubelet accepts.
 func randomOptions(r *rand.Rand) Options {
-	o := Options{Version: 33 + uint8(r.IntN(5)), AlignBySocket: r.IntN(4) == 0, StrictReservation: r.IntN(4) == 0}
+	o := Options{Version: release.V133 + release.Version(r.IntN(5)), AlignBySocket: r.IntN(4) == 0, StrictReservation: r.IntN(4) == 0}
 	switch r.IntN(8) {
 	case 0:
 		o.DistributeAcrossCores = true

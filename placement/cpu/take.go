@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/berth-dev/berth/placement/release"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -322,12 +323,12 @@ func (p *packer) uncoreOrder() []element {
 func (p *packer) takePartOfUncore(ls []link) {
 	t := p.t
 	want := p.need / t.perCore
-	if t.opts.Version >= 34 {
+	if t.opts.Version >= release.V134 {
 		want = (p.need + t.perCore - 1) / t.perCore
 	}
 	var picked words
 	found := p.freeOfLowest(ls, want, &picked)
-	if t.opts.Version >= 34 && p.need%2 != 0 && t.perCore > 1 && found > p.need {
+	if t.opts.Version >= release.V134 && p.need%2 != 0 && t.perCore > 1 && found > p.need {
 		dropHighest(&picked)
 		found--
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/berth-dev/berth/placement/release"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -19,7 +20,7 @@ type Options struct {
 	PreferAlignByUncore   bool // prefer-align-cpus-by-uncorecache
 	// Version is the kubelet's release, the minor number of 1.x; 0 means 36. Up to 33, between, and from 37 on
 	// CPUs are taken differently.
-	Version uint8
+	Version release.Version
 }
 
 // Thread is a CPU as the kubelet files it (cpumanager/topology.CPUInfo).
@@ -100,7 +101,7 @@ type Topology struct {
 // New compiles a Node. The error is a *NodeError.
 func New(n Node, o Options) (*Topology, error) {
 	if o.Version == 0 {
-		o.Version = 36
+		o.Version = release.V136
 	}
 	if err := check(&n, &o); err != nil {
 		return nil, err
@@ -133,7 +134,7 @@ func check(n *Node, o *Options) error {
 		return &NodeError{"NumCores", n.NumCores, "at least 1"}
 	case n.NumCPUs < n.NumCores:
 		return &NodeError{"NumCPUs", n.NumCPUs, "at least NumCores"}
-	case o.Version < 33 || o.Version > 37:
+	case !o.Version.Known():
 		return &NodeError{"Options.Version", int(o.Version), "33 to 37"}
 	}
 	for i := range n.Threads {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/placement/release"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -148,7 +149,7 @@ func TestTwinsDistribute(t *testing.T) {
 	hangs := 0
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 3))
-		o := Options{DistributeAcrossNUMA: true, FullPhysicalCPUsOnly: r.IntN(2) == 0, AlignBySocket: r.IntN(3) == 0, Version: 36 + uint8(r.IntN(2))}
+		o := Options{DistributeAcrossNUMA: true, FullPhysicalCPUsOnly: r.IntN(2) == 0, AlignBySocket: r.IntN(3) == 0, Version: release.V136 + release.Version(r.IntN(2))}
 		w := newTwins(t, wideNode(r), o)
 		for range 6 {
 			avail := randomSubset(r, w.node)

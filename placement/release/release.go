@@ -1,0 +1,20 @@
+// Package release names the releases of the kubelet between which decisions differ.
+package release
+
+// Version is a kubelet release, as the minor number of 1.x (36 for v1.36).
+type Version uint8
+
+// The releases whose decisions are known. V137 is written from its source but not verified.
+const (
+	V133 Version = 33
+	V134 Version = 34
+	V135 Version = 35
+	V136 Version = 36
+	V137 Version = 37
+)
+
+// Known says whether the engine has decisions for the release.
+func (v Version) Known() bool { return v >= V133 && v <= V137 }
+
+// Verified says whether the decisions of the release have been compared with the genuine kubelet's.
+func (v Version) Verified() bool { return v >= V133 && v <= V136 }
