@@ -5,55 +5,55 @@ import "github.com/berth-dev/berth/topology"
 // Admit says whether the kubelet would admit the request on a node in this state. It is pure and, once warm, allocates
 // nothing.
 func Admit(s *State, r *Request) Verdict {
-	t := s.m.trials.Get().(*trial)
-	v := t.decide(s, r, &t.own)
-	s.m.trials.Put(t)
+	ad := s.m.admissions.Get().(*admission)
+	v := ad.decide(s, r, &ad.own)
+	s.m.admissions.Put(ad)
 	return v
 }
 
 // Decide is Admit, and fills d with what the kubelet will hand out. On refusal d holds what it handed out before it
 // refused: the kubelet keeps that until it next looks for pods that are gone.
 func Decide(s *State, r *Request, d *Decision) Verdict {
-	t := s.m.trials.Get().(*trial)
-	v := t.decide(s, r, d)
-	s.m.trials.Put(t)
+	ad := s.m.admissions.Get().(*admission)
+	v := ad.decide(s, r, d)
+	s.m.admissions.Put(ad)
 	return v
 }
 
-func (t *trial) decide(s *State, r *Request, d *Decision) Verdict {
+func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 	if !r.sane() {
 		d.UID, d.Containers = r.UID, d.Containers[:0]
 		return Verdict{Reason: InvalidRequest, Detail: BadRequest, Scarcity: Unresolvable}
 	}
-	if t.m.set.cannot[t.m.rulesFor(r.Rules).Policy] != nil {
+	if ad.m.set.cannot[ad.m.rulesFor(r.Rules).Policy] != nil {
 		d.UID, d.Containers = r.UID, d.Containers[:0]
 		return Verdict{Reason: InvalidRequest, Detail: PolicyUnsupported, Scarcity: Unresolvable}
 	}
-	t.begin(s, r, d, false)
-	detail, c := t.run(len(r.Containers))
-	if detail == NoDetail && r.PodLevel && t.m.guard && t.m.set.refusesPodLevel {
-		t.end()
+	ad.begin(s, r, d, false)
+	detail, c := ad.run(len(r.Containers))
+	if detail == NoDetail && r.PodLevel && ad.m.guard && ad.m.set.refusesPodLevel {
+		ad.end()
 		return Verdict{Reason: PodLevelOff.Reason(), Detail: PodLevelOff, Scarcity: Unresolvable}
 	}
-	v := Verdict{Reason: detail.Reason(), Detail: detail, Random: t.chance}
+	v := Verdict{Reason: detail.Reason(), Detail: detail, Random: ad.chance}
 	if detail == NoDetail {
-		v.NUMA = t.nodes()
-		t.end()
+		v.NUMA = ad.nodes()
+		ad.end()
 		return v
 	}
 	v.Container = int16(c)
 	v.Scarcity = Resolvable
-	if t.hopeless(s, r) {
+	if ad.hopeless(s, r) {
 		v.Scarcity = Unresolvable
 	}
 	return v
 }
 
-// hopeless is a second trial, on an empty node.
-func (t *trial) hopeless(s *State, r *Request) bool {
-	t.begin(s, r, &t.empty, true)
-	detail, _ := t.run(len(r.Containers))
-	t.end()
+// hopeless is a second admission, to an empty node.
+func (ad *admission) hopeless(s *State, r *Request) bool {
+	ad.begin(s, r, &ad.empty, true)
+	detail, _ := ad.run(len(r.Containers))
+	ad.end()
 	return detail != NoDetail && !detail.passing()
 }
 
@@ -69,12 +69,12 @@ func (d Detail) passing() bool {
 }
 
 // nodes is the union of the NUMA nodes of all that the decision pins.
-func (t *trial) nodes() topology.NUMASet {
-	nodes := t.m.expand(t.devices.nodes)
-	for i := range t.d.Containers {
-		c := &t.d.Containers[i]
+func (ad *admission) nodes() topology.NUMASet {
+	nodes := ad.m.expand(ad.devices.nodes)
+	for i := range ad.d.Containers {
+		c := &ad.d.Containers[i]
 		if !c.CPUs.IsEmpty() {
-			nodes |= t.m.nodesOf(&c.CPUs)
+			nodes |= ad.m.nodesOf(&c.CPUs)
 		}
 		for j := range c.Memory {
 			nodes |= c.Memory[j].NUMA

@@ -8,7 +8,7 @@
 //
 // # How it decides
 //
-// An admission is a trial on copies of the node's books. For each container, or once for a pod, every
+// An admission works on copies of the node's books. For each container, or once for a pod, every
 // provider (provider.go) says from which sets of NUMA nodes its resource could be had; the merger (merge.go)
 // finds the set that the kubelet would settle for, without its product of all lists; the policy (policy.go) takes or
 // refuses it; and the providers hand out what it allows. The providers' tables and algorithms live in placement/cpu,

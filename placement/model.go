@@ -37,7 +37,7 @@ type Model struct {
 	// empty is the state of a kubelet without pods or plugins.
 	empty *State
 
-	trials sync.Pool
+	admissions sync.Pool
 }
 
 type nodeCPUs struct {
@@ -69,7 +69,7 @@ func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 			return nil, err
 		}
 	}
-	m.trials.New = func() any { return newTrial(m) }
+	m.admissions.New = func() any { return newAdmission(m) }
 	m.empty = m.newEmpty()
 	return m, nil
 }

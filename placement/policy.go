@@ -3,10 +3,10 @@ package placement
 import "github.com/berth-dev/berth/placement/hint"
 
 // collect asks all providers for their hints for container c, or for the whole pod.
-func (t *trial) collect(c int, want hint.Want) Detail {
-	t.used = 0
+func (ad *admission) collect(c int, want hint.Want) Detail {
+	ad.used = 0
 	for _, p := range providers {
-		if d := p.hints(t, c, want); d != NoDetail {
+		if d := p.hints(ad, c, want); d != NoDetail {
 			return d
 		}
 	}
@@ -15,33 +15,33 @@ func (t *trial) collect(c int, want hint.Want) Detail {
 
 // affinity is Policy.Merge: the hint for container c, or for the whole pod, and whether the policy admits it. Only
 // best-effort ever needs more than what is preferred.
-func (t *trial) affinity(c int) (hint.Hint, Detail) {
-	if d := t.collect(c, hint.Preferred); d != NoDetail {
+func (ad *admission) affinity(c int) (hint.Hint, Detail) {
+	if d := ad.collect(c, hint.Preferred); d != NoDetail {
 		return hint.Hint{}, d
 	}
-	single := t.rules.Policy == PolicySingleNUMANode
-	if t.m.guard && !single {
-		if d := t.guardMerge(c); d != NoDetail {
+	single := ad.rules.Policy == PolicySingleNUMANode
+	if ad.m.guard && !single {
+		if d := ad.guardMerge(c); d != NoDetail {
 			return hint.Hint{}, d
 		}
 	}
 	rules := mergeRules{single: single}
 	if !single {
-		rules.distance = t.m.distance
+		rules.distance = ad.m.distance
 	}
-	if h, ok := t.merge.preferred(t.lists[:t.used], rules); ok {
-		if single && h.Mask == t.m.space.All() {
+	if h, ok := ad.merge.preferred(ad.lists[:ad.used], rules); ok {
+		if single && h.Mask == ad.m.space.All() {
 			h = hint.Hint{Any: true, Preferred: true}
 		}
 		return h, NoDetail
 	}
-	if t.rules.Policy != PolicyBestEffort {
+	if ad.rules.Policy != PolicyBestEffort {
 		return hint.Hint{}, NotPreferred
 	}
-	if d := t.collect(c, hint.Offered); d != NoDetail {
+	if d := ad.collect(c, hint.Offered); d != NoDetail {
 		return hint.Hint{}, d
 	}
-	return t.merge.unpreferred(t.lists[:t.used], rules), NoDetail
+	return ad.merge.unpreferred(ad.lists[:ad.used], rules), NoDetail
 }
 
 // maxCombinations is how many combinations of hints a guarded kubelet may have to try. It takes 150 to 200 ns for each (measured
@@ -50,25 +50,25 @@ const maxCombinations = 1 << 28
 
 // guardMerge refuses what the kubelet would take too long to merge: it tries every combination of one hint from each list. That
 // takes complete lists to find out, but mostly one look at how many there are is enough, or at how long those of memory are.
-func (t *trial) guardMerge(c int) Detail {
-	kept := t.used
-	defer func() { t.used = kept }()
-	lists := listCount(t.lists[:kept])
+func (ad *admission) guardMerge(c int) Detail {
+	kept := ad.used
+	defer func() { ad.used = kept }()
+	lists := listCount(ad.lists[:kept])
 	product := 1
 	for i := len(providers) - 1; i >= 0; i-- {
-		if most := power(len(t.m.space.BySize()), lists); product*most <= maxCombinations {
+		if most := power(len(ad.m.space.BySize()), lists); product*most <= maxCombinations {
 			return NoDetail
 		}
-		start := t.used
-		if d := providers[i].hints(t, c, hint.Offered); d != NoDetail {
+		start := ad.used
+		if d := providers[i].hints(ad, c, hint.Offered); d != NoDetail {
 			return d
 		}
-		for j := start; j < t.used; j++ {
-			if t.lists[j].Kind == hint.Masks {
-				product = min(product*power(t.lists[j].Offered.Len(), max(t.lists[j].Times, 1)), maxCombinations+1)
+		for j := start; j < ad.used; j++ {
+			if ad.lists[j].Kind == hint.Masks {
+				product = min(product*power(ad.lists[j].Offered.Len(), max(ad.lists[j].Times, 1)), maxCombinations+1)
 			}
 		}
-		lists -= listCount(t.lists[start:t.used])
+		lists -= listCount(ad.lists[start:ad.used])
 	}
 	if product > maxCombinations {
 		return DefectSlowMerge
@@ -93,50 +93,50 @@ func power(base, n int) int {
 	return min(p, maxCombinations+1)
 }
 
-// run admits the first n containers of the request on the trial's books. On refusal it returns the rule and the container
+// run admits the first n containers of the request on the admission's books. On refusal it returns the rule and the container
 // at which the kubelet stopped; what earlier providers and containers got stays in the decision.
-func (t *trial) run(n int) (Detail, int) {
-	if t.rules.Policy == PolicyNone || t.rules.Scope != PodScope {
-		return t.runContainers(n)
+func (ad *admission) run(n int) (Detail, int) {
+	if ad.rules.Policy == PolicyNone || ad.rules.Scope != PodScope {
+		return ad.runContainers(n)
 	}
-	h, d := t.affinity(wholePod)
+	h, d := ad.affinity(wholePod)
 	if d != NoDetail {
 		return d, 0
 	}
 	for c := range n {
-		if d := t.allocate(c, h); d != NoDetail {
+		if d := ad.allocate(c, h); d != NoDetail {
 			return d, c
 		}
 	}
-	return t.guardRestart(), 0
+	return ad.guardRestart(), 0
 }
 
 // runContainers is the container scope, and the policy none, which asks for no hints.
-func (t *trial) runContainers(n int) (Detail, int) {
+func (ad *admission) runContainers(n int) (Detail, int) {
 	for c := range n {
 		h, d := hint.Hint{Any: true}, NoDetail
-		if t.rules.Policy != PolicyNone {
-			h, d = t.affinity(c)
+		if ad.rules.Policy != PolicyNone {
+			h, d = ad.affinity(c)
 		}
 		if d == NoDetail {
-			d = t.allocate(c, h)
+			d = ad.allocate(c, h)
 		}
 		if d != NoDetail {
 			return d, c
 		}
 	}
-	return t.guardRestart(), 0
+	return ad.guardRestart(), 0
 }
 
 // allocate lets all providers give container c what the hint allows.
-func (t *trial) allocate(c int, h hint.Hint) Detail {
-	got := &t.d.Containers[c].Hint
+func (ad *admission) allocate(c int, h hint.Hint) Detail {
+	got := &ad.d.Containers[c].Hint
 	*got = Hint{Any: h.Any, Preferred: h.Preferred}
 	if !h.Any {
-		got.NUMA = t.m.expand(h.Mask)
+		got.NUMA = ad.m.expand(h.Mask)
 	}
 	for _, p := range providers {
-		if d := p.allocate(t, c, h); d != NoDetail {
+		if d := p.allocate(ad, c, h); d != NoDetail {
 			return d
 		}
 	}

@@ -3,14 +3,14 @@ package placement
 import "github.com/berth-dev/berth/placement/hint"
 
 // provider is a resource manager of the kubelet (topologymanager.HintProvider). Its state during an admission lives in
-// the trial. A new resource joins by implementing this and being listed in providers.
+// the admission. A new resource joins by implementing this and being listed in providers.
 type provider interface {
 	// hints adds the lists of container c, or of the pod as a whole if c is wholePod. Nothing added means no preference. A
 	// Detail says that the kubelet does not survive the question.
-	hints(t *trial, c int, want hint.Want) Detail
+	hints(ad *admission, c int, want hint.Want) Detail
 	// allocate gives container c what it asks for, as far as the hint lets it, and writes it to the decision and to
-	// the trial's books. A Detail says why not.
-	allocate(t *trial, c int, h hint.Hint) Detail
+	// the admission's books. A Detail says why not.
+	allocate(ad *admission, c int, h hint.Hint) Detail
 }
 
 // wholePod stands for all containers of a pod in provider.hints.

@@ -17,51 +17,51 @@ type cpuProvider struct{}
 // pins says whether the CPU and memory managers give a pod's containers anything of their own.
 func (m *Model) pins(r *Request) bool { return r.Guaranteed && !(r.PodLevel && m.set.podLevel) }
 
-func (t *trial) pins() bool { return t.m.pins(t.r) }
+func (ad *admission) pins() bool { return ad.m.pins(ad.r) }
 
 // exclusiveCPUs is the number of CPUs that a container gets to itself: guaranteedCPUs.
-func (t *trial) exclusiveCPUs(c int) int {
-	milli := t.r.Containers[c].MilliCPU
-	if t.m.cpus.topology == nil || !t.pins() || milli%1000 != 0 {
+func (ad *admission) exclusiveCPUs(c int) int {
+	milli := ad.r.Containers[c].MilliCPU
+	if ad.m.cpus.topology == nil || !ad.pins() || milli%1000 != 0 {
 		return 0
 	}
 	return int(milli / 1000)
 }
 
 // hints is GetTopologyHints and GetPodTopologyHints.
-func (p cpuProvider) hints(t *trial, c int, want hint.Want) Detail {
-	if t.m.cpus.hinter == nil || !t.pins() {
+func (p cpuProvider) hints(ad *admission, c int, want hint.Want) Detail {
+	if ad.m.cpus.hinter == nil || !ad.pins() {
 		return NoDetail
 	}
 	if c == wholePod {
-		p.podHints(t, want)
+		p.podHints(ad, want)
 		return NoDetail
 	}
-	n := t.exclusiveCPUs(c)
+	n := ad.exclusiveCPUs(c)
 	if n == 0 {
 		return NoDetail
 	}
-	held := t.heldBy(c)
+	held := ad.heldBy(c)
 	switch {
 	case held == nil || held.CPUs.IsEmpty():
-		t.cpuHints(n, nil, &t.cpus.reusable, want)
+		ad.cpuHints(n, nil, &ad.cpus.reusable, want)
 	case held.CPUs.Len() != n:
-		t.list(cpuResource).Reset(hint.Impossible)
+		ad.list(cpuResource).Reset(hint.Impossible)
 	default:
-		t.cpuHints(n, &held.CPUs, nil, want)
+		ad.cpuHints(n, &held.CPUs, nil, want)
 	}
 	return NoDetail
 }
 
-func (cpuProvider) podHints(t *trial, want hint.Want) {
+func (cpuProvider) podHints(ad *admission, want hint.Want) {
 	var sum podSum[int]
 	var held topology.CPUSet
-	for c := range t.r.Containers {
-		n := t.exclusiveCPUs(c)
-		sum.add(t.r.Containers[c].Kind, n)
-		if h := t.heldBy(c); h != nil && !h.CPUs.IsEmpty() {
+	for c := range ad.r.Containers {
+		n := ad.exclusiveCPUs(c)
+		sum.add(ad.r.Containers[c].Kind, n)
+		if h := ad.heldBy(c); h != nil && !h.CPUs.IsEmpty() {
 			if h.CPUs.Len() != n {
-				t.impossibleUnlessNone()
+				ad.impossibleUnlessNone()
 				return
 			}
 			held = held.Or(&h.CPUs)
@@ -71,98 +71,98 @@ func (cpuProvider) podHints(t *trial, want hint.Want) {
 	switch {
 	case n == 0:
 	case held.Len() == n:
-		t.cpuHints(n, &held, nil, want)
+		ad.cpuHints(n, &held, nil, want)
 	default:
-		held = held.Or(&t.cpus.reusable)
-		t.cpuHints(n, nil, &held, want)
+		held = held.Or(&ad.cpus.reusable)
+		ad.cpuHints(n, nil, &held, want)
 	}
 }
 
 // impossibleUnlessNone adds an empty list if the pod wants exclusive CPUs at all.
-func (t *trial) impossibleUnlessNone() {
-	for c := range t.r.Containers {
-		if t.exclusiveCPUs(c) > 0 {
-			t.list(cpuResource).Reset(hint.Impossible)
+func (ad *admission) impossibleUnlessNone() {
+	for c := range ad.r.Containers {
+		if ad.exclusiveCPUs(c) > 0 {
+			ad.list(cpuResource).Reset(hint.Impossible)
 			return
 		}
 	}
 }
 
 // cpuHints adds a list for n of the available CPUs, nil meaning those that are free.
-func (t *trial) cpuHints(n int, available, reusable *topology.CPUSet, want hint.Want) {
+func (ad *admission) cpuHints(n int, available, reusable *topology.CPUSet, want hint.Want) {
 	var free topology.CPUSet
 	if available == nil {
-		free = t.cpus.shared.AndNot(&t.m.cpus.reserved)
+		free = ad.cpus.shared.AndNot(&ad.m.cpus.reserved)
 		available = &free
 	}
 	in := cpu.HintInput{N: n, Available: available, Reusable: reusable, Want: want}
-	t.m.cpus.hinter.Hints(&in, t.list(cpuResource))
+	ad.m.cpus.hinter.Hints(&in, ad.list(cpuResource))
 }
 
 // allocate is Allocate. Before 1.37 a container that has its CPUs already is still held to full-pcpus-only, so that a
 // restart of the kubelet can kill it.
-func (cpuProvider) allocate(t *trial, c int, h hint.Hint) Detail {
-	n := t.exclusiveCPUs(c)
+func (cpuProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
+	n := ad.exclusiveCPUs(c)
 	if n == 0 {
 		return NoDetail
 	}
-	held := t.heldBy(c)
-	got := &t.d.Containers[c].CPUs
+	held := ad.heldBy(c)
+	got := &ad.d.Containers[c].CPUs
 	if held != nil && !held.CPUs.IsEmpty() {
-		if t.m.set.version < V137 {
-			if err := t.m.cpus.topology.CheckSMT(n, &t.cpus.shared, &t.m.cpus.siblings); err != nil {
+		if ad.m.set.version < V137 {
+			if err := ad.m.cpus.topology.CheckSMT(n, &ad.cpus.shared, &ad.m.cpus.siblings); err != nil {
 				return cpuDetail(err)
 			}
 		}
 		*got = held.CPUs
-		t.reuseCPUs(c)
+		ad.reuseCPUs(c)
 		return NoDetail
 	}
 	in := cpu.AllocateInput{
-		N: n, Shared: &t.cpus.shared, Reserved: &t.m.cpus.reserved, Siblings: &t.m.cpus.siblings,
-		Reusable: &t.cpus.reusable, Aligned: !h.Any, NUMA: t.m.expand(h.Mask),
+		N: n, Shared: &ad.cpus.shared, Reserved: &ad.m.cpus.reserved, Siblings: &ad.m.cpus.siblings,
+		Reusable: &ad.cpus.reusable, Aligned: !h.Any, NUMA: ad.m.expand(h.Mask),
 	}
-	if err := t.m.cpus.topology.Allocate(&in, got); err != nil {
+	if err := ad.m.cpus.topology.Allocate(&in, got); err != nil {
 		*got = topology.CPUSet{}
 		return cpuDetail(err)
 	}
-	if t.m.guard {
-		if d := t.guardCPUs(got); d != NoDetail {
+	if ad.m.guard {
+		if d := ad.guardCPUs(got); d != NoDetail {
 			return d
 		}
 	}
-	t.cpus.shared = t.cpus.shared.AndNot(got)
-	t.reuseCPUs(c)
+	ad.cpus.shared = ad.cpus.shared.AndNot(got)
+	ad.reuseCPUs(c)
 	return NoDetail
 }
 
 // guardCPUs refuses CPUs that were not free, and the last shared ones.
-func (t *trial) guardCPUs(got *topology.CPUSet) Detail {
-	pool := t.cpus.shared.AndNot(&t.m.cpus.reserved)
-	pool = pool.Or(&t.cpus.reusable)
+func (ad *admission) guardCPUs(got *topology.CPUSet) Detail {
+	pool := ad.cpus.shared.AndNot(&ad.m.cpus.reserved)
+	pool = pool.Or(&ad.cpus.reusable)
 	if !got.IsSubsetOf(&pool) {
 		return DefectForeignCPUs
 	}
-	if t.cpus.shared.IsSubsetOf(got) {
+	if ad.cpus.shared.IsSubsetOf(got) {
 		return DefectNoSharedCPU
 	}
 	return NoDetail
 }
 
 // guardRestart refuses the pod if, with it, a restart of the kubelet would kill a container of this or another pod.
-func (t *trial) guardRestart() Detail {
-	if !t.m.guardRestarts {
+func (ad *admission) guardRestart() Detail {
+	if !ad.m.guardRestarts {
 		return NoDetail
 	}
 	widest := 0
-	for c := range t.d.Containers {
-		widest = max(widest, t.d.Containers[c].CPUs.Len())
+	for c := range ad.d.Containers {
+		widest = max(widest, ad.d.Containers[c].CPUs.Len())
 	}
 	if widest == 0 {
 		return NoDetail
 	}
-	widest = max(widest, widestOf(t.pods))
-	if whole := t.cpus.shared.AndNot(&t.m.cpus.siblings); whole.Len() < widest {
+	widest = max(widest, widestOf(ad.pods))
+	if whole := ad.cpus.shared.AndNot(&ad.m.cpus.siblings); whole.Len() < widest {
 		return DefectRestartKills
 	}
 	return NoDetail
@@ -180,12 +180,12 @@ func widestOf(pods []podRef) int {
 }
 
 // reuseCPUs is updateCPUsToReuse: what a regular init container has, later containers may have too.
-func (t *trial) reuseCPUs(c int) {
-	got := &t.d.Containers[c].CPUs
-	if t.r.Containers[c].Kind == Init {
-		t.cpus.reusable = t.cpus.reusable.Or(got)
+func (ad *admission) reuseCPUs(c int) {
+	got := &ad.d.Containers[c].CPUs
+	if ad.r.Containers[c].Kind == Init {
+		ad.cpus.reusable = ad.cpus.reusable.Or(got)
 	} else {
-		t.cpus.reusable = t.cpus.reusable.AndNot(got)
+		ad.cpus.reusable = ad.cpus.reusable.AndNot(got)
 	}
 }
 

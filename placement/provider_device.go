@@ -11,19 +11,19 @@ import (
 type deviceProvider struct{}
 
 // hints is GetTopologyHints and GetPodTopologyHints.
-func (p deviceProvider) hints(t *trial, c int, want hint.Want) Detail {
+func (p deviceProvider) hints(ad *admission, c int, want hint.Want) Detail {
 	if c == wholePod {
-		return p.podHints(t, want)
+		return p.podHints(ad, want)
 	}
-	for i := range t.r.Containers[c].Devices {
-		r := &t.r.Containers[c].Devices[i]
-		s := t.slot(r.Resource)
+	for i := range ad.r.Containers[c].Devices {
+		r := &ad.r.Containers[c].Devices[i]
+		s := ad.slot(r.Resource)
 		if s == nil {
 			continue
 		}
 		clear(s.held)
-		held := s.hold(t.heldBy(c))
-		if d := s.hints(t, held, device.HintInput{N: int(r.Count), Reusable: s.reusable, Want: want}); d != NoDetail {
+		held := s.hold(ad.heldBy(c))
+		if d := s.hints(ad, held, device.HintInput{N: int(r.Count), Reusable: s.reusable, Want: want}); d != NoDetail {
 			return d
 		}
 	}
@@ -31,22 +31,22 @@ func (p deviceProvider) hints(t *trial, c int, want hint.Want) Detail {
 }
 
 // podHints asks for what the pod needs at its peak (resource.PodLimits), with no thought of reuse.
-func (deviceProvider) podHints(t *trial, want hint.Want) Detail {
-	for i := range t.devices.slots[:t.devices.used] {
-		s := &t.devices.slots[i]
+func (deviceProvider) podHints(ad *admission, want hint.Want) Detail {
+	for i := range ad.devices.slots[:ad.devices.used] {
+		s := &ad.devices.slots[i]
 		var sum podSum[int64]
 		clear(s.held)
 		held := holding{}
-		for c := range t.r.Containers {
-			r := &t.r.Containers[c]
+		for c := range ad.r.Containers {
+			r := &ad.r.Containers[c]
 			sum.add(r.Kind, r.devices(s.pool.resource))
-			h := s.hold(t.heldBy(c))
+			h := s.hold(ad.heldBy(c))
 			held = holding{held.exists || h.exists, held.vanished || h.vanished, held.n + h.n}
 		}
 		if held.n > 0 {
-			held.n = t.distinct(s.pool.resource)
+			held.n = ad.distinct(s.pool.resource)
 		}
-		if d := s.hints(t, held, device.HintInput{N: int(sum.peak()), Want: want}); d != NoDetail {
+		if d := s.hints(ad, held, device.HintInput{N: int(sum.peak()), Want: want}); d != NoDetail {
 			return d
 		}
 	}
@@ -54,10 +54,10 @@ func (deviceProvider) podHints(t *trial, want hint.Want) Detail {
 }
 
 // distinct is the number of devices of a resource that the pod holds already: init containers share theirs with others.
-func (t *trial) distinct(resource string) int {
+func (ad *admission) distinct(resource string) int {
 	seen := map[string]bool{}
-	for c := range t.r.Containers {
-		ids, _ := t.heldBy(c).devices(resource)
+	for c := range ad.r.Containers {
+		ids, _ := ad.heldBy(c).devices(resource)
 		for _, id := range ids {
 			seen[id] = true
 		}
@@ -96,14 +96,14 @@ func (s *slot) hold(c *ContainerAllocation) (h holding) {
 }
 
 // hints adds the list for in.N devices: those that are held already, else those that are free.
-func (s *slot) hints(t *trial, held holding, in device.HintInput) Detail {
+func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 	switch {
 	case !s.pool.pool.Aligned():
 		return NoDetail
 	case held.n > 0 && held.n != in.N:
-		t.list(s.pool.resource).Reset(hint.Impossible)
+		ad.list(s.pool.resource).Reset(hint.Impossible)
 		return NoDetail
-	case held.n > 0 && held.vanished && t.m.set.version >= V134: // 1.33 takes it for a device without a topology
+	case held.n > 0 && held.vanished && ad.m.set.version >= V134: // 1.33 takes it for a device without a topology
 		return DefectVanishedDevice
 	case held.n > 0:
 		in.Available, in.Reusable = s.held, nil
@@ -112,45 +112,45 @@ func (s *slot) hints(t *trial, held holding, in device.HintInput) Detail {
 		s.out.AndNot(s.inUse)
 		in.Available = s.out
 		if in.Reusable != nil && s.out.Len()+in.Reusable.Len()-doubled(s.out, in.Reusable) < in.N {
-			t.list(s.pool.resource).Reset(hint.Impossible)
+			ad.list(s.pool.resource).Reset(hint.Impossible)
 			return NoDetail
 		}
 	}
-	s.pool.pool.Hints(&in, t.list(s.pool.resource))
+	s.pool.pool.Hints(&in, ad.list(s.pool.resource))
 	return NoDetail
 }
 
 // allocate is Allocate: first every resource, then what may be reused.
-func (deviceProvider) allocate(t *trial, c int, h hint.Hint) Detail {
-	for i := range t.r.Containers[c].Devices {
-		r := &t.r.Containers[c].Devices[i]
-		s := t.slot(r.Resource)
-		if s == nil || r.Claimed && t.m.set.claims {
+func (deviceProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
+	for i := range ad.r.Containers[c].Devices {
+		r := &ad.r.Containers[c].Devices[i]
+		s := ad.slot(r.Resource)
+		if s == nil || r.Claimed && ad.m.set.claims {
 			continue
 		}
-		if d := t.allocateDevices(c, s, int(r.Count), h); d != NoDetail {
-			if t.anotherFails(c, i+1, h) {
-				t.chance = true
+		if d := ad.allocateDevices(c, s, int(r.Count), h); d != NoDetail {
+			if ad.anotherFails(c, i+1, h) {
+				ad.chance = true
 			}
 			return d
 		}
 	}
-	for i := range t.d.Containers[c].Devices {
-		t.reuseDevices(c, &t.d.Containers[c].Devices[i])
+	for i := range ad.d.Containers[c].Devices {
+		ad.reuseDevices(c, &ad.d.Containers[c].Devices[i])
 	}
 	return NoDetail
 }
 
 // anotherFails says whether a later resource of the container would be refused too: the kubelet goes through them in Go's map
 // order, so that chance decides which refusal it tells.
-func (t *trial) anotherFails(c, from int, h hint.Hint) bool {
-	devices := t.r.Containers[c].Devices[from:]
+func (ad *admission) anotherFails(c, from int, h hint.Hint) bool {
+	devices := ad.r.Containers[c].Devices[from:]
 	for i := range devices {
-		s := t.slot(devices[i].Resource)
-		if s == nil || devices[i].Claimed && t.m.set.claims {
+		s := ad.slot(devices[i].Resource)
+		if s == nil || devices[i].Claimed && ad.m.set.claims {
 			continue
 		}
-		if t.allocateDevices(c, s, int(devices[i].Count), h) != NoDetail {
+		if ad.allocateDevices(c, s, int(devices[i].Count), h) != NoDetail {
 			return true
 		}
 	}
@@ -158,9 +158,9 @@ func (t *trial) anotherFails(c, from int, h hint.Hint) bool {
 }
 
 // allocateDevices is devicesToAllocate.
-func (t *trial) allocateDevices(c int, s *slot, n int, h hint.Hint) Detail {
+func (ad *admission) allocateDevices(c int, s *slot, n int, h hint.Hint) Detail {
 	clear(s.held)
-	held := s.hold(t.heldBy(c))
+	held := s.hold(ad.heldBy(c))
 	switch {
 	case held.exists && held.n != n:
 		return DeviceRequestChanged
@@ -171,7 +171,7 @@ func (t *trial) allocateDevices(c int, s *slot, n int, h hint.Hint) Detail {
 	case held.exists && (held.vanished || !s.held.IsSubsetOf(s.pool.pool.Healthy())):
 		return HeldDeviceUnhealthy
 	case held.exists:
-		t.giveDevices(c, s, s.held)
+		ad.giveDevices(c, s, s.held)
 		return NoDetail
 	}
 	clear(s.out)
@@ -180,24 +180,24 @@ func (t *trial) allocateDevices(c int, s *slot, n int, h hint.Hint) Detail {
 	if err != nil {
 		return deviceDetail(err)
 	}
-	t.chance = t.chance || chance
+	ad.chance = ad.chance || chance
 	s.inUse.Or(s.out)
 	if n > 0 {
-		t.giveDevices(c, s, s.out)
+		ad.giveDevices(c, s, s.out)
 	}
 	return NoDetail
 }
 
 // giveDevices writes devices to the decision.
-func (t *trial) giveDevices(c int, s *slot, given device.Set) {
-	got := &t.d.Containers[c]
+func (ad *admission) giveDevices(c int, s *slot, given device.Set) {
+	got := &ad.d.Containers[c]
 	got.Devices = extend(got.Devices)
 	a := &got.Devices[len(got.Devices)-1]
 	a.Resource, a.IDs = s.pool.resource, a.IDs[:0]
 	for i := range given.All() {
 		a.IDs = append(a.IDs, s.pool.pool.ID(i))
 	}
-	t.devices.nodes |= s.pool.pool.Nodes(given)
+	ad.devices.nodes |= s.pool.pool.Nodes(given)
 }
 
 // extend makes a slice one longer and keeps what the new element holds, so that its memory can be reused.
@@ -210,9 +210,9 @@ func extend[T any](s []T) []T {
 }
 
 // reuseDevices is addContainerAllocatedResources and removeContainerAllocatedResources.
-func (t *trial) reuseDevices(c int, a *DeviceAllocation) {
-	s := t.slot(a.Resource)
-	leaves := t.r.Containers[c].Kind == Init
+func (ad *admission) reuseDevices(c int, a *DeviceAllocation) {
+	s := ad.slot(a.Resource)
+	leaves := ad.r.Containers[c].Kind == Init
 	if !leaves && s.reusable.IsEmpty() {
 		return
 	}

@@ -12,31 +12,31 @@ import (
 type memoryProvider struct{}
 
 // containerNeeds sets t.memory.needs to what a container asks for.
-func (t *trial) containerNeeds(c int) Detail {
-	needs := t.memory.needs[:0]
-	if t.r.Containers[c].fractional() {
+func (ad *admission) containerNeeds(c int) Detail {
+	needs := ad.memory.needs[:0]
+	if ad.r.Containers[c].fractional() {
 		return MemoryNotInteger
 	}
-	for i := range t.r.Containers[c].Memory {
-		r := &t.r.Containers[c].Memory[i]
-		k, ok := t.m.mem.Kind(r.Resource)
+	for i := range ad.r.Containers[c].Memory {
+		r := &ad.r.Containers[c].Memory[i]
+		k, ok := ad.m.mem.Kind(r.Resource)
 		if !ok {
 			return DefectMissingMemoryKind
 		}
 		needs = append(needs, memory.Need{Kind: k, Bytes: r.Bytes})
 	}
-	t.memory.needs = needs
+	ad.memory.needs = needs
 	return NoDetail
 }
 
 // podNeeds sets t.memory.needs to what the pod asks for: only kinds that some app container asks for.
-func (t *trial) podNeeds() Detail {
-	needs := t.memory.needs[:0]
-	for k, name := range t.m.mem.Names() {
+func (ad *admission) podNeeds() Detail {
+	needs := ad.memory.needs[:0]
+	for k, name := range ad.m.mem.Names() {
 		var sum podSum[uint64]
 		byApp := false
-		for c := range t.r.Containers {
-			r := &t.r.Containers[c]
+		for c := range ad.r.Containers {
+			r := &ad.r.Containers[c]
 			if bytes, asked := r.memory(name); asked {
 				sum.add(r.Kind, bytes)
 				byApp = byApp || r.Kind == App
@@ -46,21 +46,21 @@ func (t *trial) podNeeds() Detail {
 			needs = append(needs, memory.Need{Kind: memory.Kind(k), Bytes: sum.peak()})
 		}
 	}
-	t.memory.needs = needs
-	return t.oddMemory()
+	ad.memory.needs = needs
+	return ad.oddMemory()
 }
 
 // oddMemory looks for amounts and kinds that podNeeds cannot sum up. The kubelet reads all amounts before it looks up any kind.
-func (t *trial) oddMemory() Detail {
-	for c := range t.r.Containers {
-		if t.r.Containers[c].fractional() {
+func (ad *admission) oddMemory() Detail {
+	for c := range ad.r.Containers {
+		if ad.r.Containers[c].fractional() {
 			return MemoryNotInteger
 		}
 	}
-	for c := range t.r.Containers {
-		r := &t.r.Containers[c]
+	for c := range ad.r.Containers {
+		r := &ad.r.Containers[c]
 		for i := range r.Memory {
-			if _, ok := t.m.mem.Kind(r.Memory[i].Resource); !ok && r.Kind == App {
+			if _, ok := ad.m.mem.Kind(r.Memory[i].Resource); !ok && r.Kind == App {
 				return DefectMissingMemoryKind
 			}
 		}
@@ -84,58 +84,58 @@ func (r *ContainerRequest) memory(name string) (bytes uint64, asked bool) {
 
 // hints is GetTopologyHints and GetPodTopologyHints. An amount that is no whole number of bytes gives no hints; Allocate
 // refuses it.
-func (p memoryProvider) hints(t *trial, c int, want hint.Want) Detail {
-	if t.m.mem == nil || !t.pins() {
+func (p memoryProvider) hints(ad *admission, c int, want hint.Want) Detail {
+	if ad.m.mem == nil || !ad.pins() {
 		return NoDetail
 	}
-	d := t.needsOf(c)
+	d := ad.needsOf(c)
 	switch {
 	case d == MemoryNotInteger:
 		return NoDetail
 	case d != NoDetail:
 		return d
-	case len(t.memory.needs) == 0:
+	case len(ad.memory.needs) == 0:
 		return NoDetail
 	}
-	if held := t.heldMemory(c); held != nil {
-		t.hintsOfBlocks(held.Memory)
+	if held := ad.heldMemory(c); held != nil {
+		ad.hintsOfBlocks(held.Memory)
 		return NoDetail
 	}
-	if t.m.mem.Crashes(t.memory.needs) {
+	if ad.m.mem.Crashes(ad.memory.needs) {
 		return DefectMissingMemoryKind
 	}
-	if t.m.guard && t.m.mem.Underflows(t.memory.needs) {
+	if ad.m.guard && ad.m.mem.Underflows(ad.memory.needs) {
 		return DefectMemoryUnderflow
 	}
-	t.m.mem.Hints(t.memoryQuery(), want, t.list(memory.Regular))
+	ad.m.mem.Hints(ad.memoryQuery(), want, ad.list(memory.Regular))
 	return NoDetail
 }
 
-func (t *trial) memoryQuery() *memory.Query {
-	t.memory.query = memory.Query{Book: t.memory.book, Needs: t.memory.needs, Reuse: &t.memory.reuse}
-	return &t.memory.query
+func (ad *admission) memoryQuery() *memory.Query {
+	ad.memory.query = memory.Query{Book: ad.memory.book, Needs: ad.memory.needs, Reuse: &ad.memory.reuse}
+	return &ad.memory.query
 }
 
-func (t *trial) needsOf(c int) Detail {
+func (ad *admission) needsOf(c int) Detail {
 	if c == wholePod {
-		return t.podNeeds()
+		return ad.podNeeds()
 	}
-	return t.containerNeeds(c)
+	return ad.containerNeeds(c)
 }
 
 // heldMemory returns the container whose blocks the kubelet hints at again: for the whole pod the first that has any.
-func (t *trial) heldMemory(c int) *ContainerAllocation {
-	if t.held == nil {
+func (ad *admission) heldMemory(c int) *ContainerAllocation {
+	if ad.held == nil {
 		return nil
 	}
 	if c != wholePod {
-		if h := t.heldBy(c); h != nil && h.Memory != nil {
+		if h := ad.heldBy(c); h != nil && h.Memory != nil {
 			return h
 		}
 		return nil
 	}
-	for c := range t.r.Containers {
-		if h := t.heldBy(c); h != nil && h.Memory != nil {
+	for c := range ad.r.Containers {
+		if h := ad.heldBy(c); h != nil && h.Memory != nil {
 			return h
 		}
 	}
@@ -143,19 +143,19 @@ func (t *trial) heldMemory(c int) *ContainerAllocation {
 }
 
 // hintsOfBlocks is regenerateHints: blocks that differ from what is asked for mean no preference.
-func (t *trial) hintsOfBlocks(blocks []MemoryBlock) {
-	if len(blocks) != len(t.memory.needs) {
+func (ad *admission) hintsOfBlocks(blocks []MemoryBlock) {
+	if len(blocks) != len(ad.memory.needs) {
 		return
 	}
-	for _, n := range t.memory.needs {
-		if b := blockOf(blocks, t.m.mem.Names()[n.Kind]); b == nil || b.Bytes != n.Bytes {
+	for _, n := range ad.memory.needs {
+		if b := blockOf(blocks, ad.m.mem.Names()[n.Kind]); b == nil || b.Bytes != n.Bytes {
 			return
 		}
 	}
 	for i := range blocks {
-		l := t.list(blocks[i].Resource)
+		l := ad.list(blocks[i].Resource)
 		l.Reset(hint.Masks)
-		mask := t.m.compact(blocks[i].NUMA)
+		mask := ad.m.compact(blocks[i].NUMA)
 		l.Preferred.Add(mask)
 		l.Offered.Add(mask)
 	}
@@ -171,57 +171,57 @@ func blockOf(blocks []MemoryBlock, resource string) *MemoryBlock {
 }
 
 // allocate is Allocate.
-func (p memoryProvider) allocate(t *trial, c int, h hint.Hint) Detail {
-	if t.m.mem == nil || !t.pins() {
+func (p memoryProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
+	if ad.m.mem == nil || !ad.pins() {
 		return NoDetail
 	}
-	got := &t.d.Containers[c]
-	if held := t.heldMemory(c); held != nil {
+	got := &ad.d.Containers[c]
+	if held := ad.heldMemory(c); held != nil {
 		got.Memory = append(got.Memory, held.Memory...)
-		t.reuseMemory(c, got.Memory)
+		ad.reuseMemory(c, got.Memory)
 		return NoDetail
 	}
-	if d := t.containerNeeds(c); d != NoDetail {
+	if d := ad.containerNeeds(c); d != NoDetail {
 		return d
 	}
-	needs := t.memory.needs
-	if len(needs) == 0 && t.m.set.version >= V137 {
+	needs := ad.memory.needs
+	if len(needs) == 0 && ad.m.set.version >= V137 {
 		return NoDetail
 	}
-	if t.m.guard && t.m.mem.Underflows(needs) {
+	if ad.m.guard && ad.m.mem.Underflows(needs) {
 		return DefectMemoryUnderflow
 	}
-	mask, err := t.m.mem.Choose(t.memoryQuery(), h)
+	mask, err := ad.m.mem.Choose(ad.memoryQuery(), h)
 	if err != nil {
 		return memoryDetail(err)
 	}
-	if d := t.guardMemory(mask); d != NoDetail {
+	if d := ad.guardMemory(mask); d != NoDetail {
 		return d
 	}
 	for _, n := range needs {
-		t.m.mem.Assign(t.memory.book, mask, n, &t.memory.reuse)
-		got.Memory = append(got.Memory, MemoryBlock{Resource: t.m.mem.Names()[n.Kind], NUMA: t.m.expand(mask), Bytes: n.Bytes})
+		ad.m.mem.Assign(ad.memory.book, mask, n, &ad.memory.reuse)
+		got.Memory = append(got.Memory, MemoryBlock{Resource: ad.m.mem.Names()[n.Kind], NUMA: ad.m.expand(mask), Bytes: n.Bytes})
 	}
-	t.reuseMemory(c, got.Memory)
-	shrinkInit(t.d.Containers, c)
+	ad.reuseMemory(c, got.Memory)
+	shrinkInit(ad.d.Containers, c)
 	return NoDetail
 }
 
 // guardMemory refuses groups of nodes with which the kubelet could not restart.
-func (t *trial) guardMemory(mask hint.Mask) Detail {
+func (ad *admission) guardMemory(mask hint.Mask) Detail {
 	switch {
-	case !t.m.guard:
-	case memory.Mixes(t.memory.book, mask):
+	case !ad.m.guard:
+	case memory.Mixes(ad.memory.book, mask):
 		return DefectMixedGroups
-	case !t.m.mem.Uniform(mask):
+	case !ad.m.mem.Uniform(mask):
 		return DefectUnequalGroup
 	}
 	return NoDetail
 }
 
 // reuseMemory is updatePodReusableMemory.
-func (t *trial) reuseMemory(c int, blocks []MemoryBlock) {
-	t.m.reuseMemory(&t.memory.reuse, t.r.Containers[c].Kind, blocks)
+func (ad *admission) reuseMemory(c int, blocks []MemoryBlock) {
+	ad.m.reuseMemory(&ad.memory.reuse, ad.r.Containers[c].Kind, blocks)
 }
 
 func (m *Model) reuseMemory(r *memory.Reuse, kind ContainerKind, blocks []MemoryBlock) {

@@ -75,16 +75,16 @@ func Explain(s *State, r *Request) Refusal {
 	if v.Detail == PodLevelOff {
 		return out
 	}
-	t := newTrial(m)
-	t.begin(s, r, new(Decision), false)
+	ad := newAdmission(m)
+	ad.begin(s, r, new(Decision), false)
 	c := int(v.Container)
 	if rules.Policy != PolicyNone && rules.Scope == PodScope && v.Detail == NotPreferred {
 		c = wholePod
 	} else {
 		out.Container = r.Containers[c].Name
-		t.run(c)
+		ad.run(c)
 	}
-	out.Needs = t.needs(c)
+	out.Needs = ad.needs(c)
 	return out
 }
 
@@ -93,61 +93,61 @@ func (s Scarcity) String() string {
 	return [...]string{"", "resolvable", "unresolvable"}[min(s, Unresolvable)]
 }
 
-// needs reports what container c, or the pod, asks for, on the books as the trial left them.
-func (t *trial) needs(c int) []Need {
+// needs reports what container c, or the pod, asks for, on the books as the admission left them.
+func (ad *admission) needs(c int) []Need {
 	var needs []Need
-	needs = t.addCPUNeed(needs, c)
-	needs = t.addMemoryNeeds(needs, c)
-	needs = t.addDeviceNeeds(needs, c)
-	if t.rules.Policy != PolicyNone && t.collect(c, hint.Preferred) == NoDetail {
+	needs = ad.addCPUNeed(needs, c)
+	needs = ad.addMemoryNeeds(needs, c)
+	needs = ad.addDeviceNeeds(needs, c)
+	if ad.rules.Policy != PolicyNone && ad.collect(c, hint.Preferred) == NoDetail {
 		for i := range needs {
-			t.prefer(&needs[i])
+			ad.prefer(&needs[i])
 		}
 	}
 	return needs
 }
 
 // prefer fills in the sets that the resource prefers. Ordinary memory and huge pages share a list.
-func (t *trial) prefer(n *Need) {
+func (ad *admission) prefer(n *Need) {
 	name := n.Resource
-	if strings.HasPrefix(name, "hugepages-") && !slices.Contains(t.of[:t.used], name) {
+	if strings.HasPrefix(name, "hugepages-") && !slices.Contains(ad.of[:ad.used], name) {
 		name = memory.Regular
 	}
-	i := slices.Index(t.of[:t.used], name)
-	if i < 0 || t.lists[i].Kind == hint.NoPreference {
+	i := slices.Index(ad.of[:ad.used], name)
+	if i < 0 || ad.lists[i].Kind == hint.NoPreference {
 		n.Anywhere = true
 		n.Fewest = 0
 		return
 	}
-	for _, mask := range t.m.space.BySize() {
-		if t.rules.Policy == PolicySingleNUMANode && mask.Len() > 1 {
+	for _, mask := range ad.m.space.BySize() {
+		if ad.rules.Policy == PolicySingleNUMANode && mask.Len() > 1 {
 			break
 		}
-		if t.lists[i].Kind == hint.Masks && t.lists[i].Preferred.Has(mask) {
-			n.Preferred = append(n.Preferred, t.m.expand(mask).String())
+		if ad.lists[i].Kind == hint.Masks && ad.lists[i].Preferred.Has(mask) {
+			n.Preferred = append(n.Preferred, ad.m.expand(mask).String())
 		}
 	}
 }
 
-func (t *trial) addCPUNeed(needs []Need, c int) []Need {
+func (ad *admission) addCPUNeed(needs []Need, c int) []Need {
 	var sum podSum[int]
-	for i := range t.r.Containers {
+	for i := range ad.r.Containers {
 		if c == wholePod || c == i {
-			sum.add(t.r.Containers[i].Kind, t.exclusiveCPUs(i))
+			sum.add(ad.r.Containers[i].Kind, ad.exclusiveCPUs(i))
 		}
 	}
 	if sum.peak() == 0 {
 		return needs
 	}
-	free := t.cpus.shared.AndNot(&t.m.cpus.reserved)
-	free = free.Or(&t.cpus.reusable)
-	ever := t.m.cpus.topology.CPUs()
-	ever = ever.AndNot(&t.m.cpus.reserved)
-	n := Need{Resource: cpuResource, Asked: uint64(sum.peak()), Free: uint64(free.Len()), Fewest: t.m.fewestForCPUs(sum.peak())}
-	for i := range t.m.nodeCPUs {
-		node := &t.m.nodeCPUs[i]
+	free := ad.cpus.shared.AndNot(&ad.m.cpus.reserved)
+	free = free.Or(&ad.cpus.reusable)
+	ever := ad.m.cpus.topology.CPUs()
+	ever = ever.AndNot(&ad.m.cpus.reserved)
+	n := Need{Resource: cpuResource, Asked: uint64(sum.peak()), Free: uint64(free.Len()), Fewest: ad.m.fewestForCPUs(sum.peak())}
+	for i := range ad.m.nodeCPUs {
+		node := &ad.m.nodeCPUs[i]
 		n.Nodes = append(n.Nodes, NodeAmount{NUMA: node.id, Free: uint64(node.cpus.AndLen(&free)), Total: uint64(node.cpus.AndLen(&ever)),
-			Reused: uint64(node.cpus.AndLen(&t.cpus.reusable))})
+			Reused: uint64(node.cpus.AndLen(&ad.cpus.reusable))})
 	}
 	return append(needs, n)
 }
@@ -167,20 +167,20 @@ func (m *Model) fewestForCPUs(n int) int {
 	return len(sizes)
 }
 
-func (t *trial) addMemoryNeeds(needs []Need, c int) []Need {
-	if t.m.mem == nil || !t.pins() || t.needsOf(c) != NoDetail {
+func (ad *admission) addMemoryNeeds(needs []Need, c int) []Need {
+	if ad.m.mem == nil || !ad.pins() || ad.needsOf(c) != NoDetail {
 		return needs
 	}
-	for _, need := range t.memory.needs {
-		n := Need{Resource: t.m.mem.Names()[need.Kind], Asked: need.Bytes, Fewest: t.m.mem.MinSize(t.memory.needs)}
-		for pos := range t.m.space.Len() {
+	for _, need := range ad.memory.needs {
+		n := Need{Resource: ad.m.mem.Names()[need.Kind], Asked: need.Bytes, Fewest: ad.m.mem.MinSize(ad.memory.needs)}
+		for pos := range ad.m.space.Len() {
 			a := NodeAmount{
-				NUMA:  t.m.space.ID(pos),
-				Free:  t.m.mem.Free(t.memory.book, need.Kind, pos) + t.memory.reuse.Bytes(1<<pos, need.Kind),
-				Total: t.m.mem.Allocatable(need.Kind, pos),
+				NUMA:  ad.m.space.ID(pos),
+				Free:  ad.m.mem.Free(ad.memory.book, need.Kind, pos) + ad.memory.reuse.Bytes(1<<pos, need.Kind),
+				Total: ad.m.mem.Allocatable(need.Kind, pos),
 			}
-			if _, cells := t.memory.book.Group(pos); cells != 1<<pos {
-				a.Group = t.m.expand(cells).String()
+			if _, cells := ad.memory.book.Group(pos); cells != 1<<pos {
+				a.Group = ad.m.expand(cells).String()
 			}
 			n.Free += a.Free
 			n.Nodes = append(n.Nodes, a)
@@ -190,19 +190,19 @@ func (t *trial) addMemoryNeeds(needs []Need, c int) []Need {
 	return needs
 }
 
-func (t *trial) addDeviceNeeds(needs []Need, c int) []Need {
-	for i := range t.devices.slots[:t.devices.used] {
-		s := &t.devices.slots[i]
+func (ad *admission) addDeviceNeeds(needs []Need, c int) []Need {
+	for i := range ad.devices.slots[:ad.devices.used] {
+		s := &ad.devices.slots[i]
 		var sum podSum[int64]
-		for j := range t.r.Containers {
+		for j := range ad.r.Containers {
 			if c == wholePod || c == j {
-				sum.add(t.r.Containers[j].Kind, t.r.Containers[j].devices(s.pool.resource))
+				sum.add(ad.r.Containers[j].Kind, ad.r.Containers[j].devices(s.pool.resource))
 			}
 		}
 		if sum.peak() == 0 {
 			continue
 		}
-		needs = append(needs, s.need(t.m, uint64(sum.peak())))
+		needs = append(needs, s.need(ad.m, uint64(sum.peak())))
 	}
 	return needs
 }

@@ -37,20 +37,20 @@ func (u *reuseMemo) copyFrom(o *reuseMemo) {
 // forget is what a restart does.
 func (u *reuseMemo) forget() { *u = reuseMemo{on: u.on} }
 
-// recall gives the trial what is remembered of its pod.
-func (t *trial) recall(u *reuseMemo) {
-	uid := t.r.UID
+// recall gives the admission what is remembered of its pod.
+func (ad *admission) recall(u *reuseMemo) {
+	uid := ad.r.UID
 	if u.cpuUID == uid {
-		t.cpus.reusable = u.cpus
+		ad.cpus.reusable = u.cpus
 	}
-	if u.memoryUID == uid && t.m.mem != nil {
-		t.memory.reuse.CopyFrom(&u.memory)
+	if u.memoryUID == uid && ad.m.mem != nil {
+		ad.memory.reuse.CopyFrom(&u.memory)
 	}
 	if u.deviceUID != uid {
 		return
 	}
 	for i := range u.devices {
-		s := t.slot(u.devices[i].Resource)
+		s := ad.slot(u.devices[i].Resource)
 		if s == nil {
 			continue
 		}
@@ -112,14 +112,14 @@ func (u *reuseMemo) rememberDevices(uid string, c *ContainerDecision) {
 	}
 }
 
-// dropLost gives back, in the trial, the CPUs and the memory of containers that the pod no longer has: removeStaleState.
-func (t *trial) dropLost() {
-	lost, kept := lostCPUs(t.held, t.r.hasContainer)
+// dropLost gives back, in the admission, the CPUs and the memory of containers that the pod no longer has: removeStaleState.
+func (ad *admission) dropLost() {
+	lost, kept := lostCPUs(ad.held, ad.r.hasContainer)
 	lost = lost.AndNot(&kept)
-	t.cpus.shared = t.cpus.shared.Or(&lost)
-	for i := range t.held.Containers {
-		if c := &t.held.Containers[i]; t.m.mem != nil && !t.r.hasContainer(c.Name) {
-			t.m.releaseBlocks(t.memory.book, c.Memory)
+	ad.cpus.shared = ad.cpus.shared.Or(&lost)
+	for i := range ad.held.Containers {
+		if c := &ad.held.Containers[i]; ad.m.mem != nil && !ad.r.hasContainer(c.Name) {
+			ad.m.releaseBlocks(ad.memory.book, c.Memory)
 		}
 	}
 }

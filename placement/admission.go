@@ -1,0 +1,187 @@
+package placement
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/placement/device"
+	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/placement/memory"
+	"github.com/berth-dev/berth/topology"
+)
+
+// admission is one run through a kubelet's admission: copies of the books that it writes to, and room
+// for hints and decisions. Admissions are pooled, so that admitting allocates nothing.
+type admission struct {
+	m *Model
+	s *State
+	r *Request
+	d *Decision
+	// rules are those that the node goes by for this request.
+	rules Rules
+	// held is what the pod holds already: it is admitted again after a restart of the kubelet. Mostly nil.
+	held *PodAllocation
+	// pods are those on the node; none when it counts as empty.
+	pods []podRef
+
+	cpus    cpuAdmission
+	memory  memoryAdmission
+	devices deviceAdmission
+
+	// lists is room for hints; the first used are the current container's, each of the resource in of.
+	lists []hint.List
+	of    []string
+	used  int
+	merge merger
+
+	chance bool
+	own    Decision // for Admit, which is not asked for one
+	empty  Decision // for the admission to an empty node
+}
+
+type cpuAdmission struct {
+	shared   topology.CPUSet
+	reusable topology.CPUSet
+}
+
+type memoryAdmission struct {
+	book  *memory.Book
+	reuse memory.Reuse
+	needs []memory.Need
+	query memory.Query
+}
+
+// deviceAdmission holds a slot for each resource of the request that the device manager manages.
+type deviceAdmission struct {
+	slots []slot
+	used  int
+	// nodes are those of the devices given so far.
+	nodes hint.Mask
+}
+
+type slot struct {
+	pool *devicePool
+	// inUse and reusable are this admission's; out and held are room.
+	inUse, reusable, out, held device.Set
+}
+
+func newAdmission(m *Model) *admission {
+	ad := &admission{m: m}
+	if m.mem != nil {
+		ad.memory.book = m.mem.NewBook()
+	}
+	if m.space != nil {
+		ad.merge.init(m.space)
+	}
+	return ad
+}
+
+// begin prepares the admission. With empty set the node counts as empty: only what plugins said remains.
+func (ad *admission) begin(s *State, r *Request, d *Decision, empty bool) {
+	ad.s, ad.r, ad.d, ad.chance = s, r, d, false
+	ad.rules = ad.m.rulesFor(r.Rules)
+	books := s
+	ad.held, ad.pods = nil, s.pods
+	if empty {
+		books, ad.pods = ad.m.empty, nil
+	} else if len(s.pods) > 0 {
+		ad.held = s.pod(r.UID)
+	}
+	ad.cpus = cpuAdmission{shared: books.shared}
+	if ad.m.mem != nil {
+		ad.memory.book.CopyFrom(books.book)
+		ad.memory.reuse.Reset()
+	}
+	ad.beginDevices(empty)
+	if s.reuse.on && !empty {
+		ad.recall(&s.reuse)
+	}
+	if ad.held != nil {
+		ad.dropLost()
+	}
+	ad.resetDecision()
+}
+
+// end drops the references to the caller's values.
+func (ad *admission) end() {
+	ad.s, ad.r, ad.d, ad.held, ad.pods = nil, nil, nil, nil, nil
+	for i := range ad.devices.slots {
+		ad.devices.slots[i].pool = nil
+	}
+}
+
+// resetDecision makes the decision fit the request, keeping the memory of its slices.
+func (ad *admission) resetDecision() {
+	d, n := ad.d, len(ad.r.Containers)
+	d.UID = ad.r.UID
+	d.Containers = slices.Grow(d.Containers[:0], n)[:n]
+	for i := range d.Containers {
+		c, r := &d.Containers[i], &ad.r.Containers[i]
+		c.Name, c.Kind, c.Hint = r.Name, r.Kind, Hint{Any: true}
+		c.CPUs = topology.CPUSet{}
+		c.Memory, c.Devices = c.Memory[:0], c.Devices[:0]
+	}
+}
+
+// heldBy returns what container c holds already, nil for nothing.
+func (ad *admission) heldBy(c int) *ContainerAllocation {
+	if ad.held == nil {
+		return nil
+	}
+	return ad.held.container(ad.r.Containers[c].Name)
+}
+
+// list returns the next list to be filled, of a resource.
+func (ad *admission) list(resource string) *hint.List {
+	if ad.used == len(ad.lists) {
+		ad.lists = append(ad.lists, ad.m.space.NewList())
+		ad.of = append(ad.of, "")
+	}
+	ad.of[ad.used] = resource
+	ad.used++
+	return &ad.lists[ad.used-1]
+}
+
+// beginDevices makes slots for the managed resources that the request names.
+func (ad *admission) beginDevices(empty bool) {
+	ad.devices.used, ad.devices.nodes = 0, 0
+	if len(ad.s.pools) == 0 {
+		return
+	}
+	for i := range ad.r.Containers {
+		for j := range ad.r.Containers[i].Devices {
+			p := ad.s.poolIndex(ad.r.Containers[i].Devices[j].Resource)
+			if p >= 0 && ad.slot(ad.s.pools[p].resource) == nil {
+				ad.openSlot(&ad.s.pools[p], empty)
+			}
+		}
+	}
+}
+
+func (ad *admission) openSlot(p *devicePool, empty bool) {
+	d := &ad.devices
+	if d.used == len(d.slots) {
+		d.slots = append(d.slots, slot{})
+	}
+	s := &d.slots[d.used]
+	d.used++
+	s.pool = p
+	s.inUse = append(s.inUse[:0], p.inUse...)
+	if empty {
+		clear(s.inUse)
+	}
+	words := len(p.inUse)
+	for _, set := range [...]*device.Set{&s.reusable, &s.out, &s.held} {
+		*set = slices.Grow((*set)[:0], words)[:words]
+		clear(*set)
+	}
+}
+
+// slot returns the slot of a resource, nil if it is not managed.
+func (ad *admission) slot(resource string) *slot {
+	for i := range ad.devices.slots[:ad.devices.used] {
+		if s := &ad.devices.slots[i]; s.pool.resource == resource {
+			return s
+		}
+	}
+	return nil
+}
