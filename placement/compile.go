@@ -1,0 +1,273 @@
+package placement
+
+import (
+	"errors"
+	"math/bits"
+	"strconv"
+
+	"github.com/berth-dev/berth/placement/cpu"
+	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/placement/memory"
+	"github.com/berth-dev/berth/topology"
+)
+
+// compileNodes is the start of topologymanager.NewManager.
+func (m *Model) compileNodes(view *KubeletView, _ *Config) error {
+	if len(view.Nodes) == 0 {
+		return bad("machine", "no NUMA nodes", "at least one")
+	}
+	for i := range view.Nodes {
+		id := view.Nodes[i].ID
+		if id >= topology.MaxNUMANodes {
+			return unsupported("machine", "NUMA node "+strconv.Itoa(int(id)), "ids below 64, the kubelet's limit")
+		}
+		if m.nodes.Has(id) {
+			return bad("machine", "NUMA node "+strconv.Itoa(int(id)), "each id once")
+		}
+		m.nodes = m.nodes.With(id)
+	}
+	n := m.nodes.Len()
+	if n > m.set.maxNodes {
+		err := bad("topologyManagerPolicyOptions[max-allowable-numa-nodes]", strconv.Itoa(m.set.maxNodes),
+			"at least "+strconv.Itoa(n)+", the number of NUMA nodes")
+		if err := m.set.refuse(err, hinted...); err != nil {
+			return err
+		}
+	}
+	if n <= hint.MaxNodes {
+		m.space, _ = hint.NewSpace(m.nodes)
+	}
+	if m.space != nil {
+		return nil
+	}
+	err := unsupported("machine", strconv.Itoa(n)+" NUMA nodes",
+		"at most "+strconv.Itoa(hint.MaxNodes)+": Berth makes hints for no more, and most kubelets would enumerate all sets of them and not come back")
+	if m.set.memory {
+		return err
+	}
+	return m.set.refuse(err, hinted...)
+}
+
+// compileDistances sums up distances for prefer-closest-numa-nodes.
+func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
+	if !m.set.closest || m.space == nil {
+		return nil
+	}
+	const field = "topologyManagerPolicyOptions[prefer-closest-numa-nodes]"
+	for i := range view.Nodes {
+		if view.Nodes[i].Distances == nil {
+			return m.set.refuse(bad(field, "true", "the distances of NUMA node "+strconv.Itoa(int(view.Nodes[i].ID))+", which the machine does not tell"), hinted...)
+		}
+	}
+	if m.space.Len() == 1 {
+		return nil // there are no masks to compare by distance
+	}
+	rows := make([][]uint64, m.space.Len())
+	last := 63 - bits.LeadingZeros64(uint64(m.nodes))
+	for i := range view.Nodes {
+		n := &view.Nodes[i]
+		if len(n.Distances) <= last {
+			return m.set.refuse(unsupported(field, "true", "NUMA ids without gaps: the kubelet would crash on the "+
+				strconv.Itoa(len(n.Distances))+" distances of NUMA node "+strconv.Itoa(int(n.ID))), PolicyBestEffort, PolicyRestricted)
+		}
+		pos, _ := m.space.Position(n.ID)
+		rows[pos] = n.Distances
+	}
+	m.sumDistances(rows)
+	return nil
+}
+
+// sumDistances fills the table of distances. The kubelet indexes each row by node id, although sysfs lists online
+// nodes only.
+func (m *Model) sumDistances(rows [][]uint64) {
+	m.distance = make([]uint64, len(m.space.BySize())+1)
+	for _, mask := range m.space.BySize() {
+		for i := range mask.All() {
+			for j := range mask.All() {
+				m.distance[mask] += rows[i][m.space.ID(j)]
+			}
+		}
+	}
+}
+
+// compileCPUs is cpumanager.NewManager.
+func (m *Model) compileCPUs(view *KubeletView, cfg *Config) error {
+	node, err := discover(view)
+	if err != nil {
+		return err
+	}
+	for _, id := range m.nodesAscending() {
+		var n nodeCPUs
+		for _, t := range node.Threads {
+			if n.id = id; t.NUMA == id {
+				n.cpus.Add(t.CPU)
+			}
+		}
+		if !n.cpus.IsEmpty() {
+			m.nodeCPUs = append(m.nodeCPUs, n)
+		}
+	}
+	if !m.set.static {
+		return nil
+	}
+	return m.compileStatic(node, cfg)
+}
+
+func (m *Model) nodesAscending() []topology.NUMAID {
+	var ids []topology.NUMAID
+	for id := range m.nodes.All() {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// compileStatic is cpumanager.NewStaticPolicy.
+func (m *Model) compileStatic(node cpu.Node, cfg *Config) (err error) {
+	c := &m.cpus
+	if m.set.cpu.AlignBySocket && node.NumSockets > len(m.nodeCPUs) {
+		return bad("cpuManagerPolicyOptions[align-by-socket]", "true", "no more sockets than NUMA nodes with CPUs")
+	}
+	if c.topology, err = cpu.New(node, m.set.cpu); err != nil {
+		return unsupported("machine", err.Error(), "a CPU topology that the kubelet can work with")
+	}
+	if m.guard && !c.topology.Regular() && m.set.cpu.FullPhysicalCPUsOnly {
+		return unsupported("cpuManagerPolicyOptions[full-pcpus-only]", "true",
+			"cores with equal numbers of threads: the kubelet would hand CPUs out twice (kubernetes#140495)")
+	}
+	if m.space != nil {
+		if c.hinter, err = cpu.NewHinter(c.topology, m.space); err != nil {
+			if err = m.set.refuse(unsupported("machine", err.Error(), "a CPU topology that the kubelet can work with"), hinted...); err != nil {
+				return err
+			}
+		}
+	}
+	if c.reserved, err = m.reserve(cfg); err != nil {
+		return err
+	}
+	if c.siblings, err = c.topology.Siblings(c.reserved); err != nil {
+		return bad("reservedSystemCPUs", cfg.ReservedSystemCPUs, "CPUs that the machine has")
+	}
+	c.initial = c.topology.CPUs()
+	if m.set.cpu.StrictReservation {
+		c.initial = c.initial.AndNot(&c.reserved)
+	}
+	return nil
+}
+
+// reserve is the CPUs kept for the system: those listed, or as many as the reservation needs.
+func (m *Model) reserve(cfg *Config) (topology.CPUSet, error) {
+	if cfg.ReservedSystemCPUs != "" {
+		set, err := topology.ParseCPUList(cfg.ReservedSystemCPUs)
+		if err != nil {
+			err = bad("reservedSystemCPUs", cfg.ReservedSystemCPUs, "CPUs that the machine has: "+err.Error())
+		}
+		return set, err
+	}
+	if cfg.ReservedMilliCPU <= 0 {
+		return topology.CPUSet{}, bad("kubeReserved[cpu]", strconv.FormatInt(cfg.ReservedMilliCPU, 10)+"m",
+			"kubeReserved and systemReserved to add up to more than 0, or reservedSystemCPUs: the static policy needs them")
+	}
+	n := (cfg.ReservedMilliCPU-1)/1000 + 1
+	all := m.cpus.topology.CPUs()
+	if n > int64(all.Len()) {
+		return topology.CPUSet{}, bad("kubeReserved[cpu]", strconv.FormatInt(cfg.ReservedMilliCPU, 10)+"m",
+			"no more than the machine's "+strconv.Itoa(all.Len())+" CPUs")
+	}
+	set, err := m.cpus.topology.Reserve(int(n))
+	if err != nil {
+		return set, bad("kubeReserved[cpu]", strconv.FormatInt(cfg.ReservedMilliCPU, 10)+"m", "an amount that the policy options can pick: "+err.Error())
+	}
+	return set, nil
+}
+
+// discover is cpumanager/topology.Discover.
+func discover(view *KubeletView) (cpu.Node, error) {
+	n := cpu.Node{NumCPUs: view.NumCores, NumSockets: view.NumSockets}
+	if view.NumCores == 0 {
+		return n, bad("machine", "0 CPUs", "at least one")
+	}
+	var seen topology.CPUSet
+	for i := range view.Nodes {
+		for j := range view.Nodes[i].Cores {
+			c := &view.Nodes[i].Cores[j]
+			threads, err := coreThreads(view.Nodes[i].ID, c, &seen)
+			if err != nil {
+				return n, err
+			}
+			n.NumCores++
+			n.Threads = append(n.Threads, threads...)
+		}
+	}
+	return n, nil
+}
+
+func coreThreads(node topology.NUMAID, c *ViewCore, seen *topology.CPUSet) ([]cpu.Thread, error) {
+	if len(c.Threads) == 0 {
+		return nil, bad("machine", "core "+strconv.Itoa(c.ID)+" of NUMA node "+strconv.Itoa(int(node)), "at least one thread")
+	}
+	low, uncore := c.Threads[0], c.Socket
+	if len(c.Uncore) > 0 {
+		uncore = c.Uncore[0]
+	}
+	for _, id := range c.Threads {
+		if id >= topology.MaxCPUs {
+			return nil, unsupported("machine", "CPU "+strconv.Itoa(int(id)), "ids below "+strconv.Itoa(topology.MaxCPUs))
+		}
+		if seen.Has(id) {
+			return nil, unsupported("machine", "CPU "+strconv.Itoa(int(id)), "each CPU on one core")
+		}
+		seen.Add(id)
+		low = min(low, id)
+	}
+	var threads []cpu.Thread
+	for _, id := range c.Threads {
+		threads = append(threads, cpu.Thread{CPU: id, NUMA: node, Socket: c.Socket, Core: int(low), Uncore: uncore})
+	}
+	return threads, nil
+}
+
+// compileMemory is memorymanager.NewManager.
+func (m *Model) compileMemory(view *KubeletView, cfg *Config) error {
+	if !m.set.memory {
+		return nil
+	}
+	nodes := make([]memory.Node, m.space.Len())
+	for i := range view.Nodes {
+		pos, _ := m.space.Position(view.Nodes[i].ID)
+		nodes[pos] = memory.Node{Bytes: view.Nodes[i].MemoryBytes, HugePages: view.Nodes[i].HugePages, Reserved: map[string]uint64{}}
+	}
+	var regular uint64
+	for i, r := range cfg.ReservedMemory {
+		field := "reservedMemory[" + strconv.Itoa(i) + "]"
+		pos, ok := m.space.Position(r.NUMA)
+		if !ok {
+			return bad(field+".numaNode", strconv.Itoa(int(r.NUMA)), "a NUMA node of the machine")
+		}
+		for name, bytes := range r.Limits {
+			if _, twice := nodes[pos].Reserved[name]; twice {
+				return bad(field+".limits["+name+"]", strconv.FormatUint(bytes, 10), "each resource once per NUMA node")
+			}
+			nodes[pos].Reserved[name] = bytes
+		}
+		regular += r.Limits[memory.Regular]
+	}
+	if regular == 0 {
+		return bad("reservedMemory", "none", "some memory: the static policy needs it")
+	}
+	if cfg.NodeReserved != nil {
+		if err := memory.CheckReserved(nodes, cfg.NodeReserved); err != nil {
+			return badReserved(err)
+		}
+	}
+	m.mem = memory.NewModel(m.space, nodes)
+	return nil
+}
+
+func badReserved(err error) error {
+	wrong := new(memory.ReservedError)
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	return bad("reservedMemory[*].limits["+wrong.Resource+"]", strconv.FormatUint(wrong.Sum, 10)+" bytes in all",
+		strconv.FormatUint(wrong.Want, 10)+" bytes in all: kubeReserved + systemReserved + the hard eviction threshold")
+}
