@@ -1,13 +1,16 @@
-# Deepcopy functions and custom resource definitions, written by controller-gen of the tools module.
+# Deepcopy functions and custom resource definitions, written by controller-gen of the tools module, and the policy that warns
+# of annotations which nobody reads.
 CONTROLLER_GEN = go tool -modfile=tools/go.mod controller-gen
 API_PATHS = ./api/...
+IGNORED = deploy/policies/ignored-annotations.yaml
 
 .PHONY: generate generate-check
-generate: ## Deepcopy functions and CRDs.
+generate: ## Deepcopy functions, CRDs and the policy of ignored annotations.
 	$(CONTROLLER_GEN) object paths=$(API_PATHS)
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=$(API_PATHS) output:crd:dir=deploy/crds
+	$(GO) run ./build/warnings > $(IGNORED).new && mv $(IGNORED).new $(IGNORED)
 
 generate-check: ## Fail if anything generated is out of date.
-	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && cp -r api deploy/crds "$$tmp" && $(MAKE) --no-print-directory generate >/dev/null && \
-	if ! diff -r api "$$tmp/api" || ! diff -r deploy/crds "$$tmp/crds"; then \
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && cp -r api deploy/crds deploy/policies "$$tmp" && $(MAKE) --no-print-directory generate >/dev/null && \
+	if ! diff -r api "$$tmp/api" || ! diff -r deploy/crds "$$tmp/crds" || ! diff -r deploy/policies "$$tmp/policies"; then \
 		echo "generated files were stale; they are written now: commit them" >&2; exit 1; fi

@@ -17,7 +17,8 @@ func CRDs() fs.FS { return sub("crds") }
 // RBAC is the namespace, the service accounts and the roles of agent and scheduler.
 func RBAC() fs.FS { return sub("rbac") }
 
-// Policies are the ValidatingAdmissionPolicies that hold the laws which roles cannot say.
+// Policies are the ValidatingAdmissionPolicies that hold the laws which roles cannot say, and the
+// one that warns of annotations which nobody reads.
 func Policies() fs.FS { return sub("policies") }
 
 func sub(dir string) fs.FS {

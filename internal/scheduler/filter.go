@@ -14,6 +14,7 @@ import (
 
 // PreFilter translates the pod. Pods for which no kubelet pins anything are skipped.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	p.core.feed.tellIgnored(pod)
 	if !mightPin(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}

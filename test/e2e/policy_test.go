@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -139,8 +140,59 @@ func testPolicies(t *testing.T, cp *controlplane.ControlPlane) {
 	t.Run("agents send their own node's heartbeat", g.testHeartbeats)
 	t.Run("agents may do no more", g.testLeastPrivilege)
 	t.Run("placements come with the Binding alone", g.testPlacement)
+	t.Run("annotations that nobody reads are warned of", g.testWarnings)
 	t.Run("the schema bounds reports", g.testSchema)
 	t.Run("who may view pods may view reports", g.testViewer)
+}
+
+// warnings are those that a client has been sent.
+type warnings []string
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }
+
+// testWarnings writes annotations as users do, and reads what kubectl would print.
+func (g *guarded) testWarnings(t *testing.T) {
+	var got warnings
+	config := rest.CopyConfig(g.cp.RESTConfig())
+	config.WarningHandler = &got
+	client := kubernetes.NewForConfigOrDie(config)
+	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	create := func(scheduler string, keys ...string) []string {
+		got = nil
+		pod := plainPod("warned")
+		pod.Spec.SchedulerName = scheduler
+		for _, key := range keys {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, "restricted")
+		}
+		if _, err := client.CoreV1().Pods("default").Create(t.Context(), pod, dry); err != nil {
+			t.Errorf("%q: refused: %v", keys, err)
+		}
+		return got
+	}
+	const misspelt, volcano = "berth.dev/polcy", "volcano.sh/numa-topology-policy"
+	eventually(t, "a warning of "+misspelt, func() error {
+		text := strings.Join(create("berth", misspelt), "; ")
+		if !strings.Contains(text, misspelt) || !strings.Contains(text, "want "+wire.PolicyAnnotation) {
+			return fmt.Errorf("warned %q", text)
+		}
+		return nil
+	})
+	if text := strings.Join(create("berth", volcano), "; "); !strings.Contains(text, volcano) || !strings.Contains(text, "Volcano") {
+		t.Errorf("warned %q of %s", text, volcano)
+	}
+	for scheduler, key := range map[string]string{"volcano": volcano, "berth": wire.PolicyAnnotation} {
+		if text := create(scheduler, key); len(text) > 0 {
+			t.Errorf("scheduler %s, %s: warned %q", scheduler, key, text)
+		}
+	}
+	got = nil
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}, Annotations: map[string]string{misspelt: "x"}}, Spec: plainPod("").Spec}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "warned"},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, Template: template}}
+	if _, err := client.AppsV1().Deployments("default").Create(t.Context(), d, dry); err != nil || len(got) != 1 {
+		t.Errorf("a Deployment with %s: error %v, warned %q", misspelt, err, got)
+	}
 }
 
 func (g *guarded) testOwnNode(t *testing.T) {

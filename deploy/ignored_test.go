@@ -1,0 +1,115 @@
+package deploy
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// templateOf says where each kind has its pods' template; nowhere for a pod.
+var templateOf = map[schema.GroupVersionKind][]string{
+	{Version: "v1", Kind: "Pod"}:                          nil,
+	{Group: "apps", Version: "v1", Kind: "Deployment"}:    {"spec", "template"},
+	{Group: "apps", Version: "v1", Kind: "StatefulSet"}:   {"spec", "template"},
+	{Group: "apps", Version: "v1", Kind: "DaemonSet"}:     {"spec", "template"},
+	{Group: "batch", Version: "v1", Kind: "Job"}:          {"spec", "template"},
+	{Group: "batch", Version: "v1", Kind: "CronJob"}:      {"spec", "jobTemplate", "spec", "template"},
+	{Group: "batch", Version: "v1beta1", Kind: "CronJob"}: {"spec", "jobTemplate", "spec", "template"},
+}
+
+// written makes a request to write pods with annotations, over others where before is not nil.
+func written(t *testing.T, kind schema.GroupVersionKind, pod, before *corev1.Pod) admission.Attributes {
+	t.Helper()
+	object := func(pod *corev1.Pod) *unstructured.Unstructured {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if path := templateOf[kind]; path != nil {
+			outer := map[string]any{}
+			if err := unstructured.SetNestedMap(outer, content, path...); err != nil {
+				t.Fatal(err)
+			}
+			content = outer
+		}
+		return &unstructured.Unstructured{Object: content}
+	}
+	var old runtime.Object
+	operation, options := admission.Create, runtime.Object(&metav1.CreateOptions{})
+	if before != nil {
+		old, operation, options = object(before), admission.Update, &metav1.UpdateOptions{}
+	}
+	resource := kind.GroupVersion().WithResource(strings.ToLower(kind.Kind) + "s")
+	return admission.NewAttributesRecord(object(pod), old, kind, "default", "x", resource, "", operation, options, false, &user.DefaultInfo{})
+}
+
+func podWith(scheduler string, keys ...string) *corev1.Pod {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: scheduler}}
+	for _, key := range keys {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, "x")
+	}
+	return pod
+}
+
+// TestIgnoredAnnotationsWarn holds the policy against the table that it is made from, by the API
+// server's own compiler: both say the same of every pod, wherever it is written.
+func TestIgnoredAnnotationsWarn(t *testing.T) {
+	keys := [][]string{nil, {"berth.dev/policy", "example.com/x"}, {"berth.dev/polcy"}, {"berth.dev/policy", "berth.dev/"}}
+	schedulers := []string{"", "berth"}
+	for _, d := range wire.UnspokenDialects() {
+		schedulers = append(schedulers, d.Scheduler)
+		for _, key := range d.Keys {
+			keys = append(keys, []string{key}, []string{key + "x"})
+		}
+		for _, p := range d.Prefixes {
+			keys = append(keys, []string{p + "x"}, []string{"x" + p}, []string{p + "y", "berth.dev/y"})
+		}
+	}
+	warned := 0
+	for kind := range templateOf {
+		for _, scheduler := range schedulers {
+			for i, k := range keys {
+				if kind.Kind != "Pod" && i%4 != 2 {
+					continue // each takes the compiler's time, and only where annotations stand differs
+				}
+				pod := podWith(scheduler, k...)
+				got, want := denied(t, ignored, written(t, kind, pod, nil)), wire.IgnoredAnnotations(pod)
+				if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
+					t.Errorf("%s of scheduler %q with %q: got %q, want %q", kind.Kind, scheduler, k, got, want)
+				}
+				warned += len(want)
+			}
+		}
+	}
+	if warned == 0 {
+		t.Error("nothing was warned of")
+	}
+}
+
+const ignored = "ignored-annotations.yaml"
+
+// TestIgnoredAnnotationsWarnOnce: a Deployment is written again and again by its controller.
+func TestIgnoredAnnotationsWarnOnce(t *testing.T) {
+	kind := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+	before := podWith("berth", "berth.dev/polcy")
+	if got := denied(t, ignored, written(t, kind, podWith("berth", "berth.dev/polcy", "example.com/x"), before)); len(got) != 0 {
+		t.Errorf("an annotation that was there: %q", got)
+	}
+	got := denied(t, ignored, written(t, kind, podWith("berth", "berth.dev/polcy", "berth.dev/scop"), before))
+	if want := []string{wire.UnknownWarning("berth.dev/scop")}; !reflect.DeepEqual(got, want) {
+		t.Errorf("one that is new: got %q, want %q", got, want)
+	}
+	if got := denied(t, ignored, written(t, kind, before, podWith("berth"))); len(got) != 1 {
+		t.Errorf("the first of all: %q", got)
+	}
+}

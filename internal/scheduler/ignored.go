@@ -1,0 +1,28 @@
+package scheduler
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// tellIgnored tells of annotations that nobody reads, in events of the pod. It does so on the first
+// attempt alone: every attempt that fails leaves a condition behind.
+func (f *feed) tellIgnored(pod *corev1.Pod) {
+	warnings := wire.IgnoredAnnotations(pod)
+	if len(warnings) == 0 || attempted(pod) {
+		return
+	}
+	for _, text := range warnings {
+		f.events.Eventf(pod, nil, corev1.EventTypeWarning, "AnnotationIgnored", "Scheduling", "%s", text)
+	}
+}
+
+// attempted says whether a scheduler has tried the pod before. A gate that kept it off is no attempt.
+func attempted(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Reason != corev1.PodReasonSchedulingGated
+	})
+}
