@@ -16,8 +16,6 @@ type admission struct {
 	s *State
 	r *Request
 	d *Decision
-	// rules are those that the node goes by for this request.
-	rules Rules
 	// held is what the pod holds already: it is admitted again after a restart of the kubelet. Mostly nil.
 	held *PodAllocation
 	// pods are those on the node; none when it counts as empty.
@@ -34,8 +32,10 @@ type admission struct {
 	merge merger
 
 	chance bool
-	own    Decision // for Admit, which is not asked for one
-	empty  Decision // for the admission to an empty node
+	// rules are those that the node goes by for the request; set before begin.
+	rules Rules
+	own   Decision // for Admit, which is not asked for one
+	empty Decision // for the admission to an empty node
 }
 
 type cpuAdmission struct {
@@ -78,7 +78,6 @@ func newAdmission(m *Model) *admission {
 // begin prepares the admission. With empty set the node counts as empty: only what plugins said remains.
 func (ad *admission) begin(s *State, r *Request, d *Decision, empty bool) {
 	ad.s, ad.r, ad.d, ad.chance = s, r, d, false
-	ad.rules = ad.m.rulesFor(r.Rules)
 	books := s
 	ad.held, ad.pods = nil, s.pods
 	if empty {

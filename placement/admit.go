@@ -25,7 +25,8 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 		d.UID, d.Containers = r.UID, d.Containers[:0]
 		return Verdict{Reason: InvalidRequest, Detail: BadRequest, Scarcity: Unresolvable}
 	}
-	if ad.m.set.cannot[ad.m.rulesFor(r.Rules).Policy] != nil {
+	ad.rules = ad.m.rulesFor(r.Rules)
+	if ad.m.set.cannot[ad.rules.Policy] != nil {
 		d.UID, d.Containers = r.UID, d.Containers[:0]
 		return Verdict{Reason: InvalidRequest, Detail: PolicyUnsupported, Scarcity: Unresolvable}
 	}

@@ -76,6 +76,7 @@ func Explain(s *State, r *Request) Refusal {
 		return out
 	}
 	ad := newAdmission(m)
+	ad.rules = rules
 	ad.begin(s, r, new(Decision), false)
 	c := int(v.Container)
 	if rules.Policy != PolicyNone && rules.Scope == PodScope && v.Detail == NotPreferred {

@@ -121,8 +121,13 @@ func (m *Model) Keeps(r Rules) bool {
 
 // rulesFor returns what the node goes by for a pod that asks for r.
 func (m *Model) rulesFor(r Rules) Rules {
-	if m.authority == AuthorityKubelet {
-		return m.own
+	if m.authority != AuthorityKubelet {
+		return r.over(m.own)
 	}
-	return Rules{Policy: cmp.Or(r.Policy, m.own.Policy), Scope: cmp.Or(r.Scope, m.own.Scope)}
+	return m.own
+}
+
+// over returns the rules, and own where they leave something open.
+func (r Rules) over(own Rules) Rules {
+	return Rules{Policy: cmp.Or(r.Policy, own.Policy), Scope: cmp.Or(r.Scope, own.Scope)}
 }
