@@ -1,0 +1,67 @@
+package ledger
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// TestPodsThatOnlyAReportNames may end at any moment: the node admits only what it would take with
+// any of them and without, and it is exact only where all agree. Explain tells of the state with all.
+func TestPodsThatOnlyAReportNames(t *testing.T) {
+	for seed := range uint64(*runs) {
+		h := newHistory(t, seed)
+		var names []string
+		for range 1 + h.rng.IntN(3) {
+			r := h.request()
+			if v := h.k.admit(r); v.OK() {
+				names = append(names, r.UID)
+			}
+		}
+		h.n.Accept(h.k.report())
+		for range 8 {
+			r := h.request()
+			var d placement.Decision
+			v := placement.Decide(h.k.s, r, &d)
+			a := h.n.Ask(Question{Candidate: cand(r)})
+			if refusal, ok := h.n.View().Explain(r); ok && refusal.Reason != v.Reason {
+				t.Fatalf("seed %d: explained as %v, refused as %v", seed, refusal.Reason, v.Reason)
+			}
+			if a.Outcome == Waiting && a.Wait != Undecided {
+				continue
+			}
+			if got, want := a.Outcome, h.outcomeOverSubsets(names, r, &v, &d, a.Exact); got != want {
+				t.Fatalf("seed %d: %v, want %v", seed, fmt.Sprintf("%+v", a), want)
+			}
+		}
+	}
+}
+
+// outcomeOverSubsets asks the kubelet's own state with every subset of the pods released.
+func (h *history) outcomeOverSubsets(names []string, r *placement.Request, v *placement.Verdict, d *placement.Decision, exact bool) Outcome {
+	yes, no := 0, 0
+	for set := range 1 << len(names) {
+		s := h.k.s.Clone()
+		for _, uid := range subset(names, set) {
+			s.Release(uid)
+		}
+		var other placement.Decision
+		w := placement.Decide(s, r, &other)
+		if w.OK() {
+			yes++
+		} else {
+			no++
+		}
+		if exact && (!w.OK() || !Same(d, &other)) {
+			h.t.Errorf("exact, but without %v it is %v", subset(names, set), w)
+		}
+	}
+	switch {
+	case no == 0:
+		return Admitted
+	case yes == 0:
+		return Refused
+	}
+	return Waiting
+}
