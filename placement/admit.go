@@ -1,9 +1,13 @@
 package placement
 
-import "github.com/berth-dev/berth/topology"
+import (
+	"slices"
 
-// Admit says whether the kubelet would admit the request on a node in this state. It is pure and, once warm, allocates
-// nothing.
+	"github.com/berth-dev/berth/topology"
+)
+
+// Admit says whether the kubelet would admit the request on a node in this state. It is pure and,
+// once warm, allocates nothing.
 func Admit(s *State, r *Request) Verdict {
 	ad := s.m.admissions.Get().(*admission)
 	v := ad.decide(s, r, &ad.own)
@@ -11,8 +15,8 @@ func Admit(s *State, r *Request) Verdict {
 	return v
 }
 
-// Decide is Admit, and fills d with what the kubelet will hand out. On refusal d holds what it handed out before it
-// refused: the kubelet keeps that until it next looks for pods that are gone.
+// Decide is Admit, and fills d with what the kubelet will hand out. On refusal d holds what it handed
+// out before it refused: the kubelet keeps that until it next looks for pods that are gone.
 func Decide(s *State, r *Request, d *Decision) Verdict {
 	ad := s.m.admissions.Get().(*admission)
 	v := ad.decide(s, r, d)
@@ -50,16 +54,19 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 	return v
 }
 
-// hopeless is a second admission, to an empty node.
+// hopeless says whether no set of other pods lets the request in. It is a second admission, to an
+// empty node, which tells of fuller ones where the request is monotone.
 func (ad *admission) hopeless(s *State, r *Request) bool {
 	ad.begin(s, r, &ad.empty, true)
 	detail, _ := ad.run(len(r.Containers))
+	hopeless := detail != NoDetail && !detail.passing() && (!detail.placed() || ad.atOnce(detail) || ad.monotone())
 	ad.end()
-	return detail != NoDetail && !detail.passing()
+	return hopeless
 }
 
-// passing says whether a node that is fuller may admit what an empty one refuses for this reason: the CPU manager's arithmetic
-// can fail on one set of free CPUs and not on another, and fewer hints are merged faster.
+// passing says whether a fuller node may admit what an empty one refuses for this reason. The CPU
+// manager's arithmetic can fail on one set of free CPUs and not on another, and fewer hints are
+// merged faster.
 func (d Detail) passing() bool {
 	switch d {
 	case CPUsNotFound, CPUAccounting, MemoryGroup,
@@ -67,6 +74,49 @@ func (d Detail) passing() bool {
 		return true
 	}
 	return false
+}
+
+// placed says whether the reason is about where the resources are, not about how much there is.
+func (d Detail) placed() bool {
+	switch d {
+	case NotPreferred, NoDefaultMemory, DefaultMemoryNotPreferred, NoMemoryExtension, MemoryExtensionNotPreferred:
+		return true
+	}
+	return false
+}
+
+// atOnce says whether the reason came before anything was given that matters to it. A fuller node has
+// fewer hints and fewer sets of NUMA nodes with enough memory. None of them is preferred that is not
+// preferred on an empty node.
+func (ad *admission) atOnce(d Detail) bool {
+	switch d {
+	case NotPreferred:
+		return ad.rules.Scope == PodScope || ad.nodes() == 0
+	case NoDefaultMemory, DefaultMemoryNotPreferred:
+		return !slices.ContainsFunc(ad.d.Containers, func(c ContainerDecision) bool { return len(c.Memory) > 0 })
+	}
+	return false
+}
+
+func (ad *admission) monotone() bool { return ad.m.Monotone(ad.r) }
+
+// Monotone says whether a node never admits the request where it would refuse it with less on it.
+// Two rules of the kubelet are not like that. A container is given what init containers before it
+// had, wherever these got it: a full NUMA node keeps them off. And a group of NUMA nodes that memory
+// is handed out from draws later memory to itself.
+func (m *Model) Monotone(r *Request) bool {
+	pins := m.pins(r)
+	groups := pins && m.mem != nil && m.space != nil && m.space.Len() > 1
+	if groups && m.rulesFor(r.Rules).Policy != PolicySingleNUMANode {
+		return false
+	}
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		if c.Kind == Init && (pins && (c.MilliCPU >= 1000 || m.mem != nil) || len(c.Devices) > 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // nodes is the union of the NUMA nodes of all that the decision pins.
@@ -84,8 +134,8 @@ func (ad *admission) nodes() topology.NUMASet {
 	return nodes
 }
 
-// The largest amounts that are evaluated: beyond them sums over a pod's containers could overflow, and the API server
-// would have refused the quantity.
+// The largest amounts that are evaluated. Beyond them sums over a pod's containers could overflow,
+// and the API server would have refused the quantity.
 const (
 	maxMilliCPU   = int64(topology.MaxCPUs) * 1000 * 1000
 	maxBytes      = uint64(1) << 60

@@ -68,9 +68,9 @@ type Scarcity uint8
 const (
 	// NotScarce is the zero value, of an admission.
 	NotScarce Scarcity = iota
-	// Resolvable: an empty node would admit the request.
+	// Resolvable: an empty node would admit the request, or a node with some of its pods might.
 	Resolvable
-	// Unresolvable: even an empty node would refuse it.
+	// Unresolvable: even an empty node would refuse it, and so does every fuller one.
 	Unresolvable
 )
 

@@ -113,7 +113,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 // will hold for others.
 func (p *Plugin) consult(c *cycle, n *node) word {
 	if c.dry() {
-		a := c.ask(n)
+		a := c.askWithoutSome(n)
 		if a.Outcome == ledger.Waiting {
 			p.core.waiters.BlameToo(c.Request.UID, n)
 		}
