@@ -37,6 +37,8 @@ type Need struct {
 	Free uint64 `json:"free"`
 	// Fewest is the least number of NUMA nodes that could provide the resource on an empty machine; 0 where that does not matter.
 	Fewest int `json:"fewest,omitempty"`
+	// Whole is how many CPUs a core has, where full-pcpus-only gives whole cores alone; else 0.
+	Whole uint64 `json:"whole,omitempty"`
 	// Preferred is the sets of NUMA nodes from which the resource would best be had, as lists; Anywhere says that it has no preference.
 	// Neither means that nothing is preferred: this resource alone keeps the pod out of policies that insist.
 	Preferred []string `json:"preferred,omitempty"`
@@ -144,7 +146,7 @@ func (ad *admission) addCPUNeed(needs []Need, c int) []Need {
 	free = free.Or(&ad.cpus.reusable)
 	ever := ad.m.cpus.topology.CPUs()
 	ever = ever.AndNot(&ad.m.cpus.reserved)
-	n := Need{Resource: cpuResource, Asked: uint64(sum.peak()), Free: uint64(free.Len()), Fewest: ad.m.fewestForCPUs(sum.peak())}
+	n := Need{Resource: cpuResource, Asked: uint64(sum.peak()), Free: uint64(free.Len()), Fewest: ad.m.fewestForCPUs(sum.peak()), Whole: ad.m.cpus.topology.WholeCore()}
 	for i := range ad.m.nodeCPUs {
 		node := &ad.m.nodeCPUs[i]
 		n.Nodes = append(n.Nodes, NodeAmount{NUMA: node.id, Free: uint64(node.cpus.AndLen(&free)), Total: uint64(node.cpus.AndLen(&ever)),
@@ -253,6 +255,9 @@ func (r *Refusal) shortage() string {
 	if r.Detail == NotPreferred {
 		return r.unaligned()
 	}
+	if r.Detail == NotWholeCores {
+		return r.brokenCores()
+	}
 	for i := range r.Needs {
 		if n := &r.Needs[i]; r.about(n) && n.Free < n.Asked {
 			return fmt.Sprintf("the node has %s free %s of %s asked", n.amount(n.Free), n.unit(), n.amount(n.Asked))
@@ -261,6 +266,17 @@ func (r *Refusal) shortage() string {
 	for i := range r.Needs {
 		if n := &r.Needs[i]; r.about(n) && n.isMemory() && n.scattered() {
 			return n.perNode()
+		}
+	}
+	return ""
+}
+
+// brokenCores says how many CPUs a core has, where the CPUs asked for are no multiple of that.
+func (r *Refusal) brokenCores() string {
+	for i := range r.Needs {
+		if n := &r.Needs[i]; n.Resource == cpuResource && n.Whole > 1 {
+			return fmt.Sprintf("%d CPUs are no whole number of cores, which have %d CPUs each; full-pcpus-only wants %d or %d",
+				n.Asked, n.Whole, n.Asked-n.Asked%n.Whole, n.Asked-n.Asked%n.Whole+n.Whole)
 		}
 	}
 	return ""

@@ -68,6 +68,16 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
+// TestBrokenCoresHaveNumbers: the event says what a core has, and what would be right.
+func TestBrokenCoresHaveNumbers(t *testing.T) {
+	r := placement.Refusal{Reason: placement.SMTAlignmentError, Detail: placement.NotWholeCores, Container: "c",
+		Needs: []placement.Need{{Resource: "cpu", Asked: 5, Whole: 2}}}
+	want := "container c: 5 CPUs are no whole number of cores, which have 2 CPUs each; full-pcpus-only wants 4 or 6 (SMTAlignmentError)"
+	if got := r.String(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestDetails: every detail has a name and a meaning of its own, and comes under a reason.
 func TestDetails(t *testing.T) {
 	seen := map[string]bool{}

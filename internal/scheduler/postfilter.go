@@ -49,11 +49,15 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	p.forgetIfGone(pod)
 	if waiting := len(by[0]); waiting > 0 && (p.core.clock.Now().Sub(waitsFrom) < wake.ReportLimit || c.patient && fits(statuses, by[0])) {
 		p.runOutOfPatience(pod, c, waitsFrom)
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-			fmt.Sprintf("Berth: %s for a report that will tell whether the pod fits; nobody is preempted before", nodesWait(waiting)))
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+whatWaits(waiting, fits(statuses, by[0])))
+	}
+	hopeless, err := p.hopeless(c, statuses)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
 	}
 	told, silent := p.sortOut(c, by[2])
-	if text := join(p.explain(c, append(by[1], told...)), p.silence(silent)); text != "" {
+	never := p.explain(c, append(told, hopeless...))
+	if text := join(join(never, p.explain(c, by[1])), p.silence(silent)); text != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "Berth: "+text)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -76,6 +80,35 @@ func (p *Plugin) sortOut(c *cycle, nodes []*node) (refusing, silent []*node) {
 		}
 	}
 	return refusing, silent
+}
+
+// hopeless finds, among nodes that another plugin refused, as when they are full, those whose kubelet
+// would refuse the pod whatever leaves them: that is what a person has to know first.
+func (p *Plugin) hopeless(c *cycle, statuses fwk.NodeToStatusReader) ([]*node, error) {
+	infos, err := statuses.NodesForStatusCode(p.handle.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
+	if err != nil {
+		return nil, err
+	}
+	var out []*node
+	asked := 0
+	for _, info := range infos {
+		name := info.Node().Name
+		if asked == maxExplained {
+			break
+		}
+		if statuses.Get(name).Plugin() == Name {
+			continue
+		}
+		asked++
+		n := p.core.nodes.get(name)
+		if p.unusable(n) != nil || n.misses(c.Request.Rules) != "" {
+			continue
+		}
+		if a := n.Ask(ledger.Question{Candidate: &c.Candidate}); a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Unresolvable {
+			out = append(out, n)
+		}
+	}
+	return out, nil
 }
 
 // silence says how long ago silent agents were last heard: the shortest and the longest time.
@@ -119,6 +152,14 @@ func (p *Plugin) forgetIfGone(pod *corev1.Pod) {
 	if apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || now.Spec.NodeName != "") {
 		p.core.waiters.Done(uidOf(pod))
 	}
+}
+
+// whatWaits says what the pod waits for. Where a node would take it, it waits for certainty alone.
+func whatWaits(nodes int, fits bool) string {
+	if fits {
+		return "the pod fits, and waits to be certain of the CPUs; nobody is preempted"
+	}
+	return nodesWait(nodes) + " for a report that will tell whether the pod fits; nobody is preempted before"
 }
 
 func nodesWait(n int) string {

@@ -277,6 +277,14 @@ func intersect(ps []piece, w *words) (common []piece, size int) {
 	return common, size
 }
 
+// WholeCore returns how many CPUs a core has where full-pcpus-only hands out whole cores alone; else 0.
+func (t *Topology) WholeCore() uint64 {
+	if !t.opts.FullPhysicalCPUsOnly {
+		return 0
+	}
+	return uint64(t.perCore)
+}
+
 // CPUs returns the set of all CPUs of the node.
 func (t *Topology) CPUs() topology.CPUSet { return t.all }
 
