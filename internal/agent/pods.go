@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -53,7 +52,7 @@ func factsOf(pod *corev1.Pod) podFacts {
 	if static := pod.Annotations[mirrorAnnotation]; static != "" {
 		f.uid = static
 	}
-	f.refused = pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Message, "Pod was rejected: ")
+	f.refused = wire.Refused(pod)
 	f.admitted = slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), ran)
 	started := map[string]bool{}
 	for _, s := range pod.Status.InitContainerStatuses {

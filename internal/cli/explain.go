@@ -19,7 +19,8 @@ func NewExplainCommand() *cobra.Command {
 		Short: "Show why pods go where they go or nowhere, NUMA node by NUMA node",
 		Long: `explain POD asks the cluster: of a pod that has a node, what the scheduler promised and what the node's report says it
 holds; of one that is pending, what every node says to it and, for refusals, what was asked and what is there on every NUMA
-node. Exit code 1 says that no node takes the pod.
+node. Of a pod that has a node also what other nodes would say now. Exit code 1 says that no node takes the pod, that its kubelet
+refused it, or that no scheduler has looked at it.
 
 explain -f PODS asks no cluster: it admits the pods of a file one after another on one node, as its kubelet would. For each
 refusal it prints the rule, and for every resource and NUMA node what was asked, what is free and what would be there on an

@@ -16,6 +16,12 @@ import (
 // errNoNode is the answer no of explain; the output has said why.
 var errNoNode = errors.New("no node takes the pod")
 
+// Other answers no of explain.
+var (
+	errUnserved       = errors.New("no scheduler has looked at the pod")
+	errKubeletRefused = errors.New("its kubelet refused the pod")
+)
+
 // liveQuestion is explain about a pod of a cluster.
 type liveQuestion struct {
 	live liveFlags
@@ -40,10 +46,30 @@ func (q *liveQuestion) run(cmd *cobra.Command, name string, o output) error {
 		return err
 	}
 	writeNotes(cmd, e.Notes)
-	if err := printLive(cmd, o, e, func(w io.Writer) error { return explainedText(w, e, q.limit) }); err != nil {
+	if err := printLive(cmd, o, e, func(w io.Writer) error { return explainedText(w, e, q.tables(cmd, e)) }); err != nil {
 		return err
 	}
-	if e.Node == "" && e.Pinnable && !slices.ContainsFunc(e.Nodes, func(a survey.Answer) bool { return a.Answer == survey.Admits }) {
+	return answerNo(e)
+}
+
+// tables is how many nodes are explained in full. Of a pod that is where it should be, the others'
+// refusals are summed up, unless they are asked for.
+func (q *liveQuestion) tables(cmd *cobra.Command, e *survey.Explained) int {
+	if e.Node != "" && !e.Refused && q.only == "" && !cmd.Flags().Changed("nodes") {
+		return 0
+	}
+	return q.limit
+}
+
+// answerNo is the error that stands for the answer no; nil for yes.
+func answerNo(e *survey.Explained) error {
+	admits := slices.ContainsFunc(e.Nodes, func(a survey.Answer) bool { return a.Answer == survey.Admits })
+	switch {
+	case e.Refused:
+		return errKubeletRefused
+	case e.Unserved != nil:
+		return errUnserved
+	case e.Node == "" && e.Pinnable && !admits:
 		return errNoNode
 	}
 	return nil
@@ -59,16 +85,25 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 	if e.Message != "" {
 		fmt.Fprintf(w, "message: %s\n", e.Message)
 	}
+	if t := e.Unserved; t != nil {
+		fmt.Fprintf(w, "%s\n", t.Message)
+		indented(w, "do: "+t.Advice)
+	}
 	for _, a := range e.Asks {
 		fmt.Fprintf(w, "asks: %s\n", a)
+	}
+	if e.Resize != "" {
+		fmt.Fprintf(w, "resize: %s\n", e.Resize)
 	}
 	if !e.Pinnable {
 		fmt.Fprintln(w, "Berth lets it pass: it is not Guaranteed and asks for no devices, so no kubelet pins anything for it.")
 	}
 	if e.Node != "" {
-		return boundText(w, e)
+		if err := boundText(w, e); err != nil {
+			return err
+		}
 	}
-	pendingText(w, e, limit)
+	answersText(w, e, limit)
 	return nil
 }
 
@@ -76,6 +111,9 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 func whereIs(e *survey.Explained) string {
 	if e.Node == "" {
 		return strings.ToLower(e.Phase) + ", on no node"
+	}
+	if e.Refused {
+		return "refused by the kubelet of node " + e.Node
 	}
 	return strings.ToLower(e.Phase) + " on node " + e.Node
 }
@@ -124,9 +162,9 @@ func heldText(h *survey.Holding) string {
 	switch h.State {
 	case survey.StateAbsent:
 		return "not in the report (it has not arrived, or holds nothing any more)"
-	case "ended":
+	case survey.StateEnded:
 		return "ended, and still held by the kubelet"
-	case "rejected":
+	case survey.StateRefused:
 		return "refused by the kubelet"
 	case "unknown":
 		return "held by the kubelet for a pod that its agent does not know"
@@ -143,20 +181,52 @@ func containerRows(what string, containers []survey.Container) [][]string {
 	return rows
 }
 
-func pendingText(w io.Writer, e *survey.Explained, limit int) {
+// answersText prints what nodes say; limit is how many are explained in full.
+func answersText(w io.Writer, e *survey.Explained, limit int) {
 	if len(e.Groups) > 0 {
-		fmt.Fprintf(w, "\n%s:\n", survey.Counted(len(e.Nodes), "node"))
+		fmt.Fprintf(w, "\n%s:\n", whoAnswers(e))
 	}
+	others := 0
 	for i := range e.Groups {
-		groupText(w, &e.Groups[i])
+		if g := &e.Groups[i]; e.Node == "" || len(e.Nodes) == 1 || g.Answer != survey.Unreliable && g.Answer != survey.Excluded {
+			groupText(w, g)
+		} else {
+			others += len(g.Nodes)
+		}
+	}
+	if others > 0 {
+		indented(w, survey.Counted(others, "node")+" excluded or not relied on")
+	}
+	if len(e.Fewer) > 0 {
+		indented(w, fmt.Sprintf("on fewer NUMA nodes than now: %s", someNames(e.Fewer)))
 	}
 	refusals := refusalsOf(e)
 	for _, a := range refusals[:min(len(refusals), limit)] {
 		answerText(w, a)
 	}
-	if more := len(refusals) - limit; more > 0 {
+	if more := len(refusals) - limit; more > 0 && limit > 0 {
 		fmt.Fprintf(w, "\nNot shown: %s. --nodes N shows N of them, --node NAME one.\n", survey.Counted(more, "refusing node"))
 	}
+}
+
+// whoAnswers is the heading above the answers.
+func whoAnswers(e *survey.Explained) string {
+	switch {
+	case e.Node == "":
+		return survey.Counted(len(e.Nodes), "node")
+	case e.Refused:
+		return "asked again now"
+	}
+	return "now, " + survey.Counted(len(e.Nodes), "other node")
+}
+
+// someNames are the first names of a list.
+func someNames(names []string) string {
+	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
+	if len(names) > maxNamed {
+		text += ", ..."
+	}
+	return text
 }
 
 // refusalsOf returns the nodes that refuse, beginning with one of each group.
@@ -177,11 +247,7 @@ func refusalsOf(e *survey.Explained) []*survey.Answer {
 }
 
 func groupText(w io.Writer, g *survey.Group) {
-	names := strings.Join(g.Labels[:min(len(g.Labels), maxNamed)], ", ")
-	if len(g.Nodes) > maxNamed {
-		names += ", ..."
-	}
-	indented(w, fmt.Sprintf("%s %s: %s\n  (%s)", survey.Counted(len(g.Nodes), "node"), groupVerb(g), g.Message, names))
+	indented(w, fmt.Sprintf("%s %s: %s\n  (%s)", survey.Counted(len(g.Nodes), "node"), groupVerb(g), g.Message, someNames(g.Labels)))
 	if g.Advice != "" {
 		indented(w, "  do: "+g.Advice)
 	}

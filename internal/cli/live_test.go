@@ -44,7 +44,7 @@ func TestLiveGolden(t *testing.T) {
 		"explain-bound":    {[]string{"explain", "train"}, ExitOK},
 		"explain-late":     {[]string{"explain", "pod/late"}, ExitOK},
 		"explain-forged":   {[]string{"explain", "forged"}, ExitOK},
-		"explain-failed":   {[]string{"explain", "failed"}, ExitOK},
+		"explain-failed":   {[]string{"explain", "failed"}, ExitFailure},
 		"explain-refused":  {[]string{"explain", "big"}, ExitFailure},
 		"explain-one":      {[]string{"explain", "big", "--node", "n2"}, ExitFailure},
 		"explain-gpus":     {[]string{"explain", "gpus", "--nodes", "1"}, ExitOK},
@@ -220,8 +220,8 @@ func TestPromises(t *testing.T) {
 		"kept":      {wire.Exact, false, "", []string{"promise: kept", "reported: admitted"}},
 		"differs":   {wire.Exact, true, "", []string{"promise: differs"}},
 		"uncertain": {wire.VerdictOnly, true, "", []string{"promise: admitted as promised"}},
-		"refused":   {wire.Exact, false, v1alpha1.PodRejected, []string{"reported: refused by the kubelet"}},
-		"ended":     {wire.Exact, false, v1alpha1.PodEnded, []string{"reported: ended, and still held by the kubelet"}},
+		"refused":   {wire.Exact, false, v1alpha1.PodRejected, []string{"reported: refused by the kubelet", "promise: refused"}},
+		"ended":     {wire.Exact, false, v1alpha1.PodEnded, []string{"reported: ended, and still held by the kubelet", "promise: kept"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{t: t}

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // firstVersion is the resource version of what is there from the beginning.
@@ -40,6 +41,12 @@ func (w *world) tell(path, what string, object metav1.Object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	object.SetResourceVersion(strconv.Itoa(firstVersion + len(w.told) + 1))
+	switch o := object.(type) { // a watch tells what kind its objects are of
+	case *corev1.Pod:
+		o.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
+	case *corev1.Node:
+		o.TypeMeta = metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}
+	}
 	data, err := json.Marshal(object)
 	if err != nil {
 		w.t.Fatal(err)
@@ -247,12 +254,17 @@ func TestWatchPods(t *testing.T) {
 		}
 		pod := w.pods[0].DeepCopy()
 		pod.Spec.NodeName = "n1"
+		annotate(t, pod, reportOf(t, "n1", requestOf(t, pod)), 1, wire.Exact)
 		w.tell(podsPath, "MODIFIED", pod)
 		v.line("first", "n1", "in flight")
 		w.tell(reportsPath, "MODIFIED", reportWith(t, "n1", pod))
 		v.line("first", "n1", "admitted")
+		pod.Status.Phase = corev1.PodSucceeded
+		w.tell(podsPath, "MODIFIED", pod)
+		w.tell(reportsPath, "MODIFIED", reportWith(t, "n1"))
+		v.line("first", "n1", "ended", "kept")
 		w.tell(podsPath, "DELETED", pod)
-		v.line("first", "n1", "gone")
+		v.line("first", "n1", "gone", "kept")
 		if left := v.end(); len(left) > 0 {
 			t.Errorf("brief %t: more was printed than changed: %q", brief, left)
 		}

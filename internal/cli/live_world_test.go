@@ -37,6 +37,8 @@ type world struct {
 	leases     []coordinationv1.Lease
 	topologies []map[string]any
 	classes    []resourcev1.DeviceClass
+	// elections are Leases of schedulers, by path.
+	elections map[string]*coordinationv1.Lease
 	// uninstalled: the kind NodeTopology is not served.
 	uninstalled bool
 	// forbidden are paths that may not be read.
@@ -92,6 +94,8 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		serve(w, out, r, "NodeList", w.nodes, func(n *corev1.Node) [2]string { return [2]string{n.Name} })
 	case path == "/api/v1/pods" || path == "/api/v1/namespaces/default/pods":
 		serve(w, out, r, "PodList", w.pods, func(p *corev1.Pod) [2]string { return [2]string{p.Name, p.Spec.NodeName} })
+	case w.elections[path] != nil:
+		_ = json.NewEncoder(out).Encode(w.elections[path])
 	case strings.HasPrefix(path, "/api/v1/namespaces/default/pods/"):
 		w.servePod(out, strings.TrimPrefix(path, "/api/v1/namespaces/default/pods/"))
 	case path == "/apis/coordination.k8s.io/v1/namespaces/berth-system/leases":
@@ -250,6 +254,7 @@ func (w *world) addPod(name, node string, cpus, gpus int64) *corev1.Pod {
 	p := &w.pods[len(w.pods)-1]
 	if node == "" {
 		p.Status.Phase = corev1.PodPending
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}} // a scheduler has looked
 	}
 	return p
 }

@@ -24,6 +24,9 @@ func (n *node) answer(c *ledger.Candidate, out *Answer) {
 	switch a.Outcome {
 	case ledger.Admitted:
 		out.Answer, out.Message, out.NUMANodes = Admits, "would take the pod", a.Verdict.NUMA.String()
+		if out.NUMACount = a.Verdict.NUMA.Len(); out.NUMACount > 0 {
+			out.Message += " on " + Counted(out.NUMACount, "NUMA node")
+		}
 		if !a.Exact {
 			out.Message += ", but not with certain CPUs"
 		}

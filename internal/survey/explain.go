@@ -31,6 +31,11 @@ type Explained struct {
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
 
+	// Resize says what became of a resize that the kubelet has not carried out.
+	Resize string `json:"resize,omitempty"`
+	// Unserved says that no scheduler has looked at the pod, and whether one of its name is seen.
+	Unserved *Trouble `json:"unserved,omitempty"`
+
 	// Of a pod that is bound.
 	Promise *Promise `json:"promise,omitempty"`
 	// PromiseError says what is wrong with the annotation that should hold the promise.
@@ -39,15 +44,19 @@ type Explained struct {
 	// Outcome says how promise and report compare.
 	Outcome string   `json:"outcome,omitempty"`
 	Trouble *Trouble `json:"trouble,omitempty"`
+	// Refused: the node's kubelet refused the pod. Nodes then has that node, asked again.
+	Refused bool `json:"refused,omitempty"`
+	// Fewer are nodes that would take the pod on fewer NUMA nodes than it has.
+	Fewer []string `json:"fewer,omitempty"`
 
-	// Of a pod that is pending.
+	// What nodes say now: to a pending pod all, to one that is bound the others.
 	Groups []Group  `json:"groups,omitempty"`
 	Nodes  []Answer `json:"nodes,omitempty"`
 
 	Notes []string `json:"notes,omitempty"`
 }
 
-// What a node says to a pending pod.
+// What a node says to a pod.
 const (
 	Admits     = "admits"
 	Waits      = "waits"
@@ -59,7 +68,7 @@ const (
 // answerOrder is that of the output.
 var answerOrder = []string{Admits, Waits, Refuses, Unreliable, Excluded}
 
-// Answer is what one node says to a pending pod.
+// Answer is what one node says to a pod.
 type Answer struct {
 	Node    string `json:"node"`
 	Answer  string `json:"answer"`
@@ -71,7 +80,9 @@ type Answer struct {
 	// SilentSeconds is how long the agent of a node has been silent that is not relied on therefore.
 	SilentSeconds int64 `json:"silentSeconds,omitempty"`
 
-	NUMANodes string             `json:"numaNodes,omitempty"`
+	NUMANodes string `json:"numaNodes,omitempty"`
+	// NUMACount is how many NUMA nodes the pod would get; 0 where nothing would be pinned.
+	NUMACount int                `json:"numaCount,omitempty"`
 	Refusal   *placement.Refusal `json:"refusal,omitempty"`
 }
 
@@ -99,28 +110,49 @@ func (c *Cluster) Explain(ctx context.Context, name, only string) (*Explained, e
 		return nil, err
 	}
 	e := about(pod, &ask.Request)
-	if e.Node != "" {
-		return e, c.explainBound(ctx, e, pod)
+	s, err := c.Survey(ctx, onlyNode(e, only))
+	if err != nil {
+		return nil, err
 	}
-	q := pending{pod: pod, asked: &ask, amounts: amountsOf(pod)}
-	return e, c.explainPending(ctx, e, &q, only)
+	if only != "" && s.nodes[only] == nil {
+		return nil, c.noNode(s, only)
+	}
+	q := question{pod: pod, request: &ask.Request, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: amountsOf(pod), only: only}
+	if q.classes, err = s.classes(ctx, c, q.amounts); err != nil {
+		return nil, err
+	}
+	if e.Node == "" {
+		e.Unserved = c.unserved(ctx, s, pod)
+		e.ask(s, &q)
+	} else {
+		e.bound(pod, s)
+		e.askAgain(s, &q)
+	}
+	e.Notes = s.Notes
+	return e, nil
 }
 
-func (c *Cluster) explainBound(ctx context.Context, e *Explained, pod *corev1.Pod) error {
-	s, err := c.Survey(ctx, e.Node)
-	if err != nil {
-		return err
+// onlyNode is the one node that has to be surveyed; "" for all.
+func onlyNode(e *Explained, only string) string {
+	switch {
+	case e.Node == "" || e.Node == only:
+		return only
+	case only == "" && (e.Refused || e.ended() || !e.Pinnable):
+		return e.Node
 	}
-	e.bound(pod, s)
-	e.Notes = s.Notes
-	return nil
+	return ""
+}
+
+// ended says whether the pod's containers have all ended for good.
+func (e *Explained) ended() bool {
+	return e.Phase == string(corev1.PodSucceeded) || e.Phase == string(corev1.PodFailed)
 }
 
 func about(pod *corev1.Pod, r *placement.Request) *Explained {
 	e := &Explained{
 		Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Phase: cmp.Or(string(pod.Status.Phase), "Pending"),
 		Scheduler: cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName), Node: pod.Spec.NodeName,
-		Asks: asksText(r), Pinnable: r.Pinnable(),
+		Asks: asksText(r), Pinnable: r.Pinnable(), Resize: resizeText(pod), Refused: wire.Refused(pod),
 	}
 	switch pod.Status.Phase {
 	case corev1.PodFailed:
@@ -143,49 +175,88 @@ func (e *Explained) bound(pod *corev1.Pod, s *Survey) {
 		e.PromiseError, found = err.Error(), false
 	}
 	if found {
-		e.Promise = n.promise(&p)
+		e.Promise, e.Outcome = n.promise(&p), n.outcome(pod, &p)
 	}
 	e.Holds = n.holding(e.UID, s.Now)
-	e.Outcome = n.outcome(&p, found)
 	e.Trouble = s.missing(e.Node)
 	if n != nil {
 		e.Trouble = n.trouble
 	}
 }
 
-// pending is a pod without a node, as nodes are asked about it.
-type pending struct {
+// resizeText says why the kubelet has not carried out a resize of the pod; "" where nothing is open.
+func resizeText(pod *corev1.Pod) string {
+	for _, cond := range pod.Status.Conditions {
+		if cond.Type != corev1.PodResizePending || cond.Status != corev1.ConditionTrue {
+			continue
+		}
+		then := "; the kubelet tries again"
+		if cond.Reason == corev1.PodReasonInfeasible {
+			then = "; the pod keeps what it had"
+		}
+		return strings.TrimSuffix(strings.ToLower(cond.Reason)+": "+cond.Message, ": ") + then
+	}
+	return ""
+}
+
+// question is a pod, as nodes are asked about it.
+type question struct {
 	pod     *corev1.Pod
-	asked   *wire.Ask
+	request *placement.Request
+	// rulesErr says why the pod's rules cannot be read.
+	rulesErr error
+	// created is the second of the pod's creation.
+	created int64
 	amounts amounts
 	// classes are the resources that device classes stand for.
 	classes map[corev1.ResourceName]bool
+	// only is the one node to ask; "" for all.
+	only string
 }
 
-func (c *Cluster) explainPending(ctx context.Context, e *Explained, q *pending, only string) error {
-	s, err := c.Survey(ctx, only)
-	if err != nil {
-		return err
+// ask asks the nodes about a pending pod.
+func (e *Explained) ask(s *Survey, q *question) {
+	if !e.Pinnable {
+		return
 	}
-	if q.classes, err = s.classes(ctx, c, q.amounts); err != nil {
-		return err
-	}
-	if only != "" && len(s.nodes) == 0 {
-		return c.noNode(s, only)
-	}
-	if e.Pinnable {
-		e.Nodes = q.ask(s)
-		e.Groups = groupsOf(e.Nodes)
-	}
-	e.Notes = s.Notes
-	return nil
+	e.answered(q.ask(s, s.Names()))
 }
 
-// ask asks every node.
-func (q *pending) ask(s *Survey) []Answer {
+// askAgain asks, about a pod that has a node, what would be possible for one like it that came now.
+// A pod that was refused asks its own node, any other pod the other nodes.
+func (e *Explained) askAgain(s *Survey, q *question) {
+	again := *q.request
+	again.UID = "again/" + again.UID // on its own node, the old one may still hold something
+	if e.Refused && onlyNode(e, q.only) == e.Node {
+		again.Rules = placement.Rules{} // the kubelet that refused it knows none
+	}
+	q.request, q.created = &again, s.Now.Unix()
+	var names []string
+	switch {
+	case !e.Pinnable:
+	case e.Refused && q.only == "":
+		names = []string{e.Node}
+	case e.Refused || !e.ended() || q.only != "":
+		names = slices.DeleteFunc(s.Names(), func(n string) bool { return n == e.Node && !e.Refused })
+	}
+	e.answered(q.ask(s, names))
+	has := s.nodes[e.Node].numaCount(e.UID)
+	for i := range e.Nodes {
+		if a := &e.Nodes[i]; a.Answer == Admits && a.NUMACount < has {
+			e.Fewer = append(e.Fewer, a.Node)
+		}
+	}
+}
+
+func (e *Explained) answered(answers []Answer) {
+	e.Nodes, e.Groups = answers, groupsOf(answers)
+}
+
+// ask asks those of the nodes that the question goes to.
+func (q *question) ask(s *Survey, names []string) []Answer {
 	affinity := nodeaffinity.GetRequiredNodeAffinity(q.pod)
-	candidate := ledger.Candidate{Request: &q.asked.Request, Created: q.pod.CreationTimestamp.Unix()}
-	names := s.Names()
+	candidate := ledger.Candidate{Request: q.request, Created: q.created}
+	names = slices.DeleteFunc(names, func(n string) bool { return s.nodes[n] == nil || q.only != "" && n != q.only })
 	answers := make([]Answer, len(names))
 	inParallel(len(names), func(i int) {
 		n, a := s.nodes[names[i]], &answers[i]
@@ -194,7 +265,11 @@ func (q *pending) ask(s *Survey) []Answer {
 		if n.trouble != nil && n.trouble.Reason == nodestate.Silent && !n.heard.IsZero() {
 			a.SilentSeconds = Seconds(s.Now.Sub(n.heard))
 		}
-		if why := cmp.Or(excluded(q.pod, n.object, affinity), asked.lacking(n.object), q.unmet(n)); why != "" {
+		why := ""
+		if n.name != q.pod.Spec.NodeName { // a pod that was bound by hand has passed by the scheduler
+			why = cmp.Or(excluded(q.pod, n.object, affinity), asked.lacking(n.object), q.unmet(n))
+		}
+		if why != "" {
 			a.Answer, a.Message = Excluded, why
 			return
 		}
@@ -207,19 +282,19 @@ func (q *pending) ask(s *Survey) []Answer {
 		}
 	})
 	slices.SortStableFunc(answers, func(a, b Answer) int {
-		return slices.Index(answerOrder, a.Answer) - slices.Index(answerOrder, b.Answer)
+		return cmp.Or(slices.Index(answerOrder, a.Answer)-slices.Index(answerOrder, b.Answer), a.NUMACount-b.NUMACount)
 	})
 	return answers
 }
 
 // unmet says why a node cannot keep the rules that the pod asks for; "" when it can. Of a kubelet that Berth cannot
 // predict the rules are not known either: its answer says what is wrong.
-func (q *pending) unmet(n *node) string {
+func (q *question) unmet(n *node) string {
 	switch {
-	case q.asked.RulesErr != nil:
-		return "the scheduler cannot read the pod: " + q.asked.RulesErr.Error()
+	case q.rulesErr != nil:
+		return "the scheduler cannot read the pod: " + q.rulesErr.Error()
 	case n.reading == nil || n.reading.Kind == nil || n.reading.Kind.Model == nil:
 		return ""
 	}
-	return wire.Unmet(n.reading.Kind.Model, q.asked.Request.Rules)
+	return wire.Unmet(n.reading.Kind.Model, q.request.Rules)
 }

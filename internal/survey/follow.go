@@ -46,6 +46,10 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 	if err != nil {
 		return err
 	}
+	last := map[string]string{} // outcomes, by pod
+	for i := range p.Pods {
+		last[p.Pods[i].UID] = p.Pods[i].Outcome
+	}
 	return w.run(ctx, func(ch *changes) error {
 		for _, name := range w.refresh(s, ch) {
 			for _, pod := range w.podsOn(name) {
@@ -56,12 +60,22 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 		for key := range ch.pods {
 			if pod := w.pod(key, only); pod != nil {
 				if sum, pinned := s.pod(pod); pinned || only != "" {
+					sum.remember(last)
 					items[key] = &sum
 				}
 			}
 		}
 		return to.Show(slices.Sorted(maps.Keys(ch.pods)), items)
 	}, to.Tell)
+}
+
+// remember keeps the outcome that was seen before the pod ended: no report tells of it later. last is
+// by UID.
+func (p *Pod) remember(last map[string]string) {
+	if before := last[p.UID]; p.Outcome == promisePast && before != "" && before != promiseOpen {
+		p.Outcome = before
+	}
+	last[p.UID] = p.Outcome
 }
 
 // Key tells the pods of a cluster apart.

@@ -18,9 +18,10 @@ import (
 type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
+	UID       string `json:"uid,omitempty"`
 	Node      string `json:"node,omitempty"`
 	// State is pending, in flight (bound and in no report yet), or what the report says: admitted, ended,
-	// rejected, unknown.
+	// refused, unknown.
 	State string `json:"state"`
 	// NUMANodes and CPUs are what the pod holds; of a pod in flight, what it was promised.
 	NUMANodes string `json:"numaNodes,omitempty"`
@@ -104,7 +105,7 @@ func (c *Cluster) allPodsIn(ctx context.Context, only string) ([]corev1.Pod, err
 
 // pod adds a pod up, and says whether it could be pinned.
 func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
-	out := Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, State: statePending}
+	out := Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: pod.Spec.NodeName, State: statePending}
 	ask, err := wire.ReadPod(pod)
 	if err != nil {
 		out.Error = err.Error()
@@ -121,17 +122,20 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 	out.State = stateInFlight
 	if found {
 		promise := n.promise(&p)
-		out.Certainty, out.Guarantee, out.Outcome = promise.Certainty, promise.Guarantee, n.outcome(&p, found)
+		out.Certainty, out.Guarantee, out.Outcome = promise.Certainty, promise.Guarantee, n.outcome(pod, &p)
 		out.hold(promise.NUMANodes, promise.Containers)
 		out.Alignment = n.machine().Spread(n.nodesOf(allocationOf(&p.Decision)))
 	}
 	h := n.holding(string(pod.UID), s.Now)
 	switch {
+	case wire.Refused(pod):
+		out.State, out.Alignment = StateRefused, ""
+		out.hold("", nil)
 	case h != nil && h.State != StateAbsent:
 		out.State, out.Alignment = h.State, h.Alignment
 		out.hold(h.NUMANodes, h.Containers)
 	case wire.Ending(pod):
-		out.State, out.Alignment = "ended", ""
+		out.State, out.Alignment = StateEnded, ""
 		out.hold("", nil)
 	}
 	return out, ask.Request.Pinnable() || err != nil

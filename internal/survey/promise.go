@@ -30,7 +30,7 @@ type Promise struct {
 type Holding struct {
 	Report     int64  `json:"report"`
 	AgeSeconds int64  `json:"ageSeconds"`
-	State      string `json:"state"` // admitted, ended, rejected, unknown or absent
+	State      string `json:"state"` // admitted, ended, refused, unknown or absent
 	NUMANodes  string `json:"numaNodes"`
 	// Alignment is "" when nothing is held.
 	Alignment  topology.Spread `json:"alignment,omitempty"`
@@ -43,18 +43,27 @@ const (
 	promiseOpen    = "not yet reported"
 	promiseBroken  = "differs"
 	promiseVerdict = "admitted as promised" // the CPUs were not promised
+	promiseRefused = "refused"              // the kubelet did not admit the pod
+	// The pod has ended, and no report lists any more what it held.
+	promisePast = "no longer reported"
 )
 
 // What a report says of a pod, beside the words of v1alpha1.PodState in lower case.
 const (
 	StateAdmitted = "admitted"
 	StateAbsent   = "absent"
+	StateEnded    = "ended"
+	// StateRefused is of a pod that its kubelet refused, whatever the report says of it.
+	StateRefused = "refused"
 )
 
 // stateWord is a state of the report in lower case; none is admitted.
 func stateWord(s v1alpha1.PodState) string {
-	if s == "" {
+	switch s {
+	case "":
 		return StateAdmitted
+	case v1alpha1.PodRejected:
+		return StateRefused
 	}
 	return strings.ToLower(string(s))
 }
@@ -127,23 +136,40 @@ func (n *node) nodesOfDevices(d *placement.DeviceAllocation) (out topology.NUMAS
 	return out
 }
 
-// outcome says how the promise turned out; "" where there is none, or no report to compare it with.
-func (n *node) outcome(p *wire.Placement, found bool) string {
-	if !found || n.report() == nil {
+// outcome says how a promise to the pod turned out; "" without a report to compare it with. What a
+// pod held that has ended is compared as long as a report lists all of it.
+func (n *node) outcome(pod *corev1.Pod, p *wire.Placement) string {
+	if n.report() == nil {
 		return ""
 	}
 	held, state := n.reported(p.Decision.UID)
+	ended := wire.Ended(pod) || state == StateEnded
 	switch {
+	case wire.Refused(pod) || state == StateRefused:
+		return promiseRefused
+	case held == nil && ended:
+		return promisePast
 	case held == nil:
 		return promiseOpen
-	case state != StateAdmitted:
+	case state != StateAdmitted && state != StateEnded:
 		return ""
 	case p.Certainty != wire.Exact:
 		return promiseVerdict
 	case ledger.Kept(&p.Decision, held):
 		return promiseKept
+	case ended:
+		return promisePast // the kubelet may have let go of a part
 	}
 	return promiseBroken
+}
+
+// numaCount is how many NUMA nodes a pod has something of; 0 where no report lists it.
+func (n *node) numaCount(uid string) int {
+	p, _ := n.reported(uid)
+	if p == nil {
+		return 0
+	}
+	return n.nodesOf(p).Len()
 }
 
 // asksText says what the pod asks for, container by container, as far as a kubelet could pin it.

@@ -234,6 +234,12 @@ func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
+// Refused says whether the pod's kubelet refused it: no container of it has run. The kubelet says so
+// in the status (kubelet.rejectPod), and the reason there names the rule.
+func Refused(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Message, "Pod was rejected: ")
+}
+
 // Ending says whether the pod has ended or is being deleted: what it holds may be freed at any moment.
 func Ending(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil || Ended(pod) }
 

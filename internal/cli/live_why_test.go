@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// asked is what a command line says about a world.
+type asked struct {
+	args []string
+	code int
+	// want are texts that are said, on stdout or stderr; never are some that are not.
+	want, never []string
+}
+
+func (a *asked) check(t *testing.T, w *world) {
+	t.Helper()
+	code, stdout, stderr := run(t, append(slices.Clone(a.args), "--kubeconfig", w.kubeconfig())...)
+	said := stdout + stderr
+	if code != a.code {
+		t.Errorf("%v: exit code %d, want %d:\n%s", a.args, code, a.code, said)
+	}
+	for _, text := range a.want {
+		if !strings.Contains(said, text) {
+			t.Errorf("%v: want %q in\n%s", a.args, text, said)
+		}
+	}
+	for _, text := range a.never {
+		if strings.Contains(said, text) {
+			t.Errorf("%v: want no %q in\n%s", a.args, text, said)
+		}
+	}
+}
+
+func onePod(t *testing.T, node string) (*world, *corev1.Pod) {
+	w := &world{t: t}
+	w.pods = make([]corev1.Pod, 0, 8)
+	w.addNode("n1", 0)
+	w.addNode("n2", 0)
+	return w, w.addPod("pod", node, 2, 0)
+}
+
+// TestUnserved: a pod that no scheduler has looked at is not said to fit, and it is said who should have looked.
+func TestUnserved(t *testing.T) {
+	const unserved = "no scheduler has looked at this pod in 100s"
+	holder, renewed := "berth-scheduler-0", metav1.NewMicroTime(noon.Add(-time.Second))
+	election := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed}}
+	for name, c := range map[string]struct {
+		spoil func(*world, *corev1.Pod)
+		asked
+	}{
+		"nobody":         {func(*world, *corev1.Pod) {}, asked{code: ExitFailure, want: []string{unserved, "no Lease of a scheduler named bert is seen, and no other pod", "start a scheduler"}}},
+		"another serves": {func(w *world, _ *corev1.Pod) { w.addPod("other", "n1", 1, 0) }, asked{code: ExitFailure, want: []string{unserved, "pods that have a node name berth-scheduler"}}},
+		"it served":      {func(w *world, _ *corev1.Pod) { w.addPod("other", "n1", 1, 0).Spec.SchedulerName = "bert" }, asked{code: ExitFailure, want: []string{unserved, "but 1 other pod of it have a node"}}},
+		"it leads": {func(w *world, _ *corev1.Pod) {
+			w.elections = map[string]*coordinationv1.Lease{"/apis/coordination.k8s.io/v1/namespaces/berth-system/leases/bert-scheduler": election}
+		}, asked{code: ExitFailure, want: []string{unserved, "Lease berth-system/bert-scheduler is held by berth-scheduler-0, which renewed it 1s ago"}}},
+		"young":     {func(_ *world, p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(noon.Add(-time.Second)) }, asked{code: ExitOK, never: []string{unserved}}},
+		"gated":     {func(_ *world, p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} }, asked{code: ExitOK, never: []string{unserved}}},
+		"nominated": {func(_ *world, p *corev1.Pod) { p.Status.NominatedNodeName = "n1" }, asked{code: ExitOK, never: []string{unserved}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, pod := onePod(t, "")
+			w.addTopology(reportOf(t, "n1"), nil)
+			pod.Spec.SchedulerName, pod.Status.Conditions = "bert", nil
+			c.spoil(w, pod)
+			c.args = []string{"explain", "pod"}
+			c.check(t, w)
+		})
+	}
+}
+
+// TestRefused: a pod that its kubelet refused is called so, and its node is asked again.
+func TestRefused(t *testing.T) {
+	refused := corev1.PodStatus{Phase: corev1.PodFailed, QOSClass: corev1.PodQOSGuaranteed, Reason: "TopologyAffinityError", Message: "Pod was rejected: Resources cannot be allocated with Topology locality"}
+	w, pod := onePod(t, "n1")
+	pod.Status = refused
+	w.addTopology(reportOf(t, "n1", requestOf(t, w.addPod("seven", "n1", 7, 0)), requestOf(t, w.addPod("five", "n1", 5, 0))), nil)
+	for _, a := range []asked{
+		{args: []string{"pods"}, want: []string{"n1     refused"}},
+		{args: []string{"explain", "pod"}, code: ExitFailure, want: []string{"refused by the kubelet of node n1", "TopologyAffinityError: Pod was rejected", "asked again now:\n  1 node refuses", "RESOURCE  ASKED  NUMA  FREE"}},
+		{args: []string{"explain", "pod", "--node", "n1"}, code: ExitFailure, want: []string{"RESOURCE  ASKED  NUMA  FREE"}},
+	} {
+		a.check(t, w)
+	}
+
+	w, pod = onePod(t, "n1")
+	pod.Status = refused
+	annotate(t, pod, reportOf(t, "n1", requestOf(t, pod)), 1, wire.Exact)
+	w.addTopology(reportOf(t, "n1"), nil)
+	for _, a := range []asked{
+		{args: []string{"pods"}, want: []string{"refused   -"}},
+		{args: []string{"explain", "pod"}, code: ExitFailure, want: []string{"promise: refused", "1 node admits: would take the pod on 1 NUMA node"}},
+	} {
+		a.check(t, w)
+	}
+}
+
+// TestOutcomeAfterEnd: what became of a promise is not taken back when the pod has ended.
+func TestOutcomeAfterEnd(t *testing.T) {
+	for listed, want := range map[bool]string{true: "promise: kept", false: "promise: no longer reported"} {
+		w, pod := onePod(t, "n1")
+		n := reportOf(t, "n1", requestOf(t, pod))
+		annotate(t, pod, n, 1, wire.Exact)
+		pod.Status.Phase = corev1.PodSucceeded
+		if !listed {
+			n = reportOf(t, "n1")
+		}
+		w.addTopology(n, nil)
+		(&asked{args: []string{"explain", "pod"}, want: []string{want}}).check(t, w)
+	}
+}
+
+// TestExplainElsewhere: a pod that has a node is told what else is possible, and a named node is asked.
+func TestExplainElsewhere(t *testing.T) {
+	w, pod := onePod(t, "n2")
+	*pod = *w.addPod("pod", "n2", 6, 0)
+	w.pods = w.pods[:1]
+	w.addTopology(reportOf(t, "n1"), nil)
+	first := w.addPod("first", "n2", 4, 0)
+	second := w.addPod("second", "n2", 4, 0)
+	n2 := reportOf(t, "n2", requestOf(t, first), requestOf(t, second), requestOf(t, pod))
+	w.addTopology(n2, nil)
+	w.addNode("n3", 0)
+	w.addTopology(reportOf(t, "n3", requestOf(t, w.addPod("third", "n3", 4, 0)), requestOf(t, w.addPod("fourth", "n3", 4, 0))), nil)
+	for _, a := range []asked{
+		{args: []string{"explain", "pod"}, want: []string{"now, 2 other nodes:", "would take the pod on 1 NUMA node", "on fewer NUMA nodes than now: n1"}, never: []string{"RESOURCE  ASKED"}},
+		{args: []string{"explain", "pod", "--nodes", "1"}, want: []string{"node n3 (report 7", "RESOURCE  ASKED"}},
+		{args: []string{"explain", "pod", "--node", "n3"}, want: []string{"now, 1 other node:", "RESOURCE  ASKED"}, never: []string{"(n1)"}},
+		{args: []string{"explain", "pod", "--node", "nope"}, code: ExitFailure, want: []string{"there is no Node nope"}},
+		{args: []string{"explain", "pod", "--node", "n2"}, want: []string{"on node n2"}, never: []string{"(n2)", "(n1)"}},
+	} {
+		a.check(t, w)
+	}
+}
+
+// TestResize: a resize that the kubelet does not carry out is said to be.
+func TestResize(t *testing.T) {
+	for reason, want := range map[string]string{
+		corev1.PodReasonInfeasible: "resize: infeasible: needs 40 CPUs; the pod keeps what it had",
+		corev1.PodReasonDeferred:   "resize: deferred: needs 40 CPUs; the kubelet tries again",
+	} {
+		w, pod := onePod(t, "n1")
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason, Message: "needs 40 CPUs"}}
+		w.addTopology(reportOf(t, "n1", requestOf(t, pod)), nil)
+		(&asked{args: []string{"explain", "pod"}, want: []string{want}}).check(t, w)
+	}
+}
