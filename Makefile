@@ -30,6 +30,8 @@ build: ## Build every command into bin/.
 	@mkdir -p $(BIN)
 	@for c in $(COMMANDS); do echo "   bin/$$c"; $(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/$$c ./cmd/$$c; done
 	@ln -sf berth $(BIN)/kubectl-berth
+	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/kubectl-berth" __complete "$$@"\n' > $(BIN)/kubectl_complete-berth
+	@chmod +x $(BIN)/kubectl_complete-berth
 
 .PHONY: demo
 demo: ## The main job, for real: one workload on hollow nodes under the stock scheduler, then under Berth.

@@ -48,6 +48,7 @@ empty node. Exit code 1 says that a pod was refused.`,
 	q.register(cmd)
 	_ = cmd.Flags().SetAnnotation("filename", cobra.BashCompOneRequiredFlag, []string{"false"})
 	l.live.register(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("node", l.completeNode)
 	cmd.Flags().IntVar(&l.limit, "nodes", defaultExplained, "with POD: how many nodes that refuse are explained in full")
 	cmd.Flags().Lookup("node").Usage = "with POD: the one node to ask; with -f: " + cmd.Flags().Lookup("node").Usage
 	return cmd

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +42,8 @@ func (f *liveFlags) register(cmd *cobra.Command) {
 			_ = fs.MarkHidden(name)
 		}
 	}
+	_ = cmd.RegisterFlagCompletionFunc("namespace", f.completeNames((*survey.Cluster).NamespaceNames))
+	_ = cmd.RegisterFlagCompletionFunc("context", f.completeContexts)
 	fs.StringVar(&f.heartbeats, "heartbeat-namespace", v1alpha1.HeartbeatNamespace, "namespace of the agents' Leases")
 	fs.DurationVar(&f.staleAfter, "stale-after", time.Minute, "how long an agent may be silent, as the scheduler is configured (staleAfter)")
 }
@@ -89,18 +94,42 @@ func (f *liveFlags) tried() string {
 	return "kubeconfig " + strings.Join(files, string(filepath.ListSeparator))
 }
 
+// completer completes an argument or the value of a flag with names.
+type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+
+// completeNames completes with names that the cluster has.
+func (f *liveFlags) completeNames(names func(*survey.Cluster, context.Context) ([]string, error)) completer {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		c, err := f.connect()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		out, err := names(c, cmd.Context())
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // completePods completes the name of a pod.
-func (f *liveFlags) completePods(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (f *liveFlags) completePods(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	c, err := f.connect()
+	return f.completeNames((*survey.Cluster).PodNames)(cmd, args, typed)
+}
+
+// completeNodes completes the names of nodes.
+func (f *liveFlags) completeNodes(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return f.completeNames((*survey.Cluster).NodeNames)(cmd, args, typed)
+}
+
+// completeContexts completes the name of a context of the kubeconfig.
+func (f *liveFlags) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	raw, err := f.config.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	names, err := c.PodNames(cmd.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return slices.Sorted(maps.Keys(raw.Contexts)), cobra.ShellCompDirectiveNoFileComp
 }

@@ -52,6 +52,14 @@ func (q *liveQuestion) run(cmd *cobra.Command, name string, o output) error {
 	return answerNo(e)
 }
 
+// completeNode completes --node: beside a pod of the cluster it is a node of the cluster, else a file.
+func (q *liveQuestion) completeNode(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return q.live.completeNodes(cmd, args, typed)
+}
+
 // tables is how many nodes are explained in full. Of a pod that is where it should be, the others'
 // refusals are summed up, unless they are asked for.
 func (q *liveQuestion) tables(cmd *cobra.Command, e *survey.Explained) int {
@@ -176,7 +184,7 @@ func containerRows(what string, containers []survey.Container) [][]string {
 	var rows [][]string
 	for i := range containers {
 		c := &containers[i]
-		rows = append(rows, []string{c.Label(), what, dash(c.NUMANodes), c.CPUsText(), dash(c.MemoryText()), dash(c.DevicesText())})
+		rows = append(rows, []string{c.Label(), what, dash(c.NUMANodes), cpusText(c), dash(c.MemoryText()), dash(c.DevicesText())})
 	}
 	return rows
 }

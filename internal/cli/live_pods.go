@@ -116,12 +116,21 @@ func podHeader(wide bool) string {
 
 func podRow(p *survey.Pod, wide bool) []string {
 	row := []string{
-		p.Namespace, p.Name, dash(p.Node), p.State, dash(p.NUMANodes), dash(p.CPUs), dash(p.Certainty), dash(p.Outcome), dash(aligned(p)),
+		p.Namespace, p.Name, dash(p.Node), p.State, dash(p.NUMANodes), dash(podCPUs(p)), dash(p.Certainty), dash(p.Outcome), dash(aligned(p)),
 	}
 	if wide {
 		row = append(row, podWide(p)...)
 	}
 	return row
+}
+
+// podCPUs are the CPUs of the containers, with strides where a list is long.
+func podCPUs(p *survey.Pod) string {
+	parts := strings.Split(p.CPUs, ";")
+	for i := range parts {
+		parts[i] = stridesOf(parts[i])
+	}
+	return strings.Join(parts, ";")
 }
 
 // podWide is what -o wide adds.

@@ -94,6 +94,8 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		serve(w, out, r, "NodeList", w.nodes, func(n *corev1.Node) [2]string { return [2]string{n.Name} })
 	case path == "/api/v1/pods" || path == "/api/v1/namespaces/default/pods":
 		serve(w, out, r, "PodList", w.pods, func(p *corev1.Pod) [2]string { return [2]string{p.Name, p.Spec.NodeName} })
+	case path == "/api/v1/namespaces":
+		_ = json.NewEncoder(out).Encode(corev1.NamespaceList{Items: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "training"}}}})
 	case w.elections[path] != nil:
 		_ = json.NewEncoder(out).Encode(w.elections[path])
 	case strings.HasPrefix(path, "/api/v1/namespaces/default/pods/"):

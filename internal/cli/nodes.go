@@ -5,74 +5,153 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/topology"
 )
+
+// nodesQuestion is which nodes are shown, and in what order.
+type nodesQuestion struct {
+	names    []string
+	selector string
+	sortBy   string
+}
 
 // NewNodesCommand returns the verb that shows what the NUMA nodes of a cluster have left.
 func NewNodesCommand() *cobra.Command {
 	var live liveFlags
 	var o output
 	var watch watchFlags
+	var q nodesQuestion
 	cmd := &cobra.Command{
-		Use:     "nodes [NODE]",
+		Use:     "nodes [NODE ...]",
 		Aliases: []string{"node"},
 		Short:   "Show what every NUMA node of a cluster has left, and which nodes Berth can promise for",
 		Long: `For each node of the cluster and each of its NUMA nodes show what pods can still have to themselves of CPUs, memory
 and devices, after everything that is bound: free/total. STATUS is Ready, or says what makes the node unusable or doubtful. Below the
-table stands what that means, and what to do. With the name of one node, its conditions stand there, too.`,
-		Example: "  kubectl berth nodes\n  kubectl berth node n1\n  kubectl berth nodes -w\n  kubectl berth nodes n1 -o yaml",
-		Args:    usageArgs(cobra.MaximumNArgs(1)),
+table stands what that means, and what to do. Of a node that is named, its conditions stand there, too, and who has its CPUs.`,
+		Example: `  kubectl berth nodes
+  kubectl berth nodes -l pool=gpu --sort-by free
+  kubectl berth node n1
+  kubectl berth nodes -w
+  kubectl berth nodes n1 n2 -o yaml`,
+		ValidArgsFunction: live.completeNodes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
 				return err
+			}
+			for _, name := range args {
+				q.names = append(q.names, strings.TrimPrefix(strings.TrimPrefix(name, "node/"), "nodes/"))
+			}
+			if nodeOrders[q.sortBy] == nil {
+				return Usagef("--sort-by %q: want %s", q.sortBy, strings.Join(slices.Sorted(maps.Keys(nodeOrders)), ", "))
 			}
 			c, err := live.connect()
 			if err != nil {
 				return err
 			}
-			only := strings.Join(args, "")
-			s, err := surveyNodes(cmd.Context(), c, only)
+			s, err := q.survey(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
 			writeNotes(cmd, s.Notes)
 			if watch.on() {
-				return watchNodes(cmd, o, c, s, following{only, watch.only})
+				return watchNodes(cmd, o, c, s, following{q.only(), watch.only})
 			}
-			return printNodes(cmd, o, s, only)
+			return q.print(cmd, o, s)
 		},
 	}
+	cmd.Flags().StringVarP(&q.selector, "selector", "l", "", "only nodes with these labels, as kubectl has it")
+	cmd.Flags().StringVar(&q.sortBy, "sort-by", "name", "name; free: most free CPUs first; block: largest free CPUs of one NUMA node first; pods: most first")
+	_ = cmd.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(slices.Sorted(maps.Keys(nodeOrders)), cobra.ShellCompDirectiveNoFileComp))
 	live.register(cmd)
 	watch.register(cmd)
 	o.register(cmd, formatWide, formatName)
 	return cmd
 }
 
-// surveyNodes surveys all nodes, or the one that is named, which has to be there.
-func surveyNodes(ctx context.Context, c *survey.Cluster, only string) (*survey.Survey, error) {
-	if only == "" {
-		return c.Survey(ctx, "")
+// only is the one node that is asked for; "" for several.
+func (q *nodesQuestion) only() string {
+	if len(q.names) != 1 {
+		return ""
 	}
-	return c.SurveyNode(ctx, only)
+	return q.names[0]
 }
 
-// printNodes prints all nodes; more is said of the one that was asked for, if there is one.
-func printNodes(cmd *cobra.Command, o output, s *survey.Survey, only string) error {
+// survey surveys the nodes that are asked for; those that are named have to be there.
+func (q *nodesQuestion) survey(ctx context.Context, c *survey.Cluster) (*survey.Survey, error) {
+	selector, err := labels.Parse(q.selector)
+	if err != nil {
+		return nil, Usagef("--selector %q: %w", q.selector, err)
+	}
+	s, err := c.Survey(ctx, q.only())
+	if err != nil {
+		return nil, err
+	}
+	return s, c.Narrow(s, q.names, selector)
+}
+
+// nodeOrders are the values of --sort-by. Nodes that are equal stay in the order of their names.
+var nodeOrders = map[string]func(a, b *survey.Node) int{
+	"name":  func(a, b *survey.Node) int { return cmp.Compare(a.Name, b.Name) },
+	"free":  func(a, b *survey.Node) int { return cmp.Compare(freeCPUs(b), freeCPUs(a)) },
+	"block": func(a, b *survey.Node) int { return cmp.Compare(freeBlock(b), freeBlock(a)) },
+	"pods":  func(a, b *survey.Node) int { return cmp.Compare(b.Pods+b.InFlight, a.Pods+a.InFlight) },
+}
+
+// freeCPUs counts the CPUs that pods can still have to themselves.
+func freeCPUs(n *survey.Node) (free uint64) {
+	for i := range n.NUMANodes {
+		if c := n.NUMANodes[i].CPUs; c != nil {
+			free += c.Free
+		}
+	}
+	return free
+}
+
+// freeBlock is the most of these CPUs on one NUMA node.
+func freeBlock(n *survey.Node) (most uint64) {
+	for i := range n.NUMANodes {
+		if c := n.NUMANodes[i].CPUs; c != nil {
+			most = max(most, c.Free)
+		}
+	}
+	return most
+}
+
+// print prints the nodes; more is said of those that were asked for by name.
+func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) error {
 	all := s.Nodes()
+	for i := range all {
+		if len(q.names) > 0 {
+			all[i].Holders = s.Holders(all[i].Name)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b survey.Node) int { return nodeOrders[q.sortBy](&a, &b) })
 	return printLive(cmd, o, listing("nodes", all, s.Notes), func(w io.Writer) error {
 		if o.is(formatName) {
 			return printNames(w, "node", len(all), func(i int) string { return all[i].Name })
 		}
-		if err := nodesTable(w, all, o.is(formatWide)); err != nil || only == "" {
+		if err := nodesTable(w, all, o.is(formatWide)); err != nil || len(q.names) == 0 {
 			return err
 		}
-		return conditionsTable(w, s, only)
+		for i := range all {
+			if err := conditionsTable(w, s, all[i].Name); err != nil {
+				return err
+			}
+			if err := holdersTable(w, &all[i]); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
@@ -92,10 +171,12 @@ func watchNodes(cmd *cobra.Command, o output, c *survey.Cluster, s *survey.Surve
 	return c.WatchNodes(cmd.Context(), s, q.only, survey.Follower[survey.Node]{Show: st.show, Tell: teller(cmd)})
 }
 
-// Columns of nodes; the second are only of -o wide.
+// Columns of nodes. The second are those of one line a node; the third, of one line a NUMA node, are
+// only of -o wide.
 const (
-	nodeColumns     = "NODE | STATUS | POLICY | PODS | REPORT | GUARANTEE | NUMA | CPUS | MEMORY | DEVICES"
-	nodeWideColumns = " | KUBELET | MANAGERS | SEQUENCE | CONDITIONS"
+	nodeColumns     = "NODE | STATUS | POLICY | PODS | REPORT | GUARANTEE"
+	nodeColumnsLine = " | CPUS | MEMORY | DEVICES"
+	nodeWideColumns = " | NUMA | CPUS | MEMORY | DEVICES | KUBELET | MANAGERS | SEQUENCE | CONDITIONS"
 )
 
 func nodesTable(w io.Writer, all []survey.Node, wide bool) error {
@@ -106,21 +187,67 @@ func nodesTable(w io.Writer, all []survey.Node, wide bool) error {
 	if err := columns(w, nodeHeader(wide), rows); err != nil {
 		return err
 	}
+	if text := wholeFree(all); text != "" {
+		fmt.Fprintf(w, "\nWhole NUMA nodes free: %s.\n", text)
+	}
 	for i := range all {
 		nodeRemarks(w, &all[i])
 	}
 	return nil
 }
 
+// wholeFree counts the NUMA nodes of which every CPU is free, by size, the largest first. Nodes that
+// nothing can be promised for do not count.
+func wholeFree(all []survey.Node) string {
+	bySize := map[uint64]int{}
+	for i := range all {
+		for j := range all[i].NUMANodes {
+			c := all[i].NUMANodes[j].CPUs
+			if c != nil && c.Total > 0 && all[i].Trouble == nil {
+				bySize[c.Total] += int(c.Free / c.Total)
+			}
+		}
+	}
+	var parts []string
+	for _, size := range slices.Backward(slices.Sorted(maps.Keys(bySize))) {
+		parts = append(parts, fmt.Sprintf("%d of %s", bySize[size], survey.Counted(int(size), "CPU")))
+	}
+	return strings.Join(parts, ", ")
+}
+
 func nodeHeader(wide bool) string {
 	if wide {
 		return nodeColumns + nodeWideColumns
 	}
-	return nodeColumns
+	return nodeColumns + nodeColumnsLine
 }
 
-// nodeRows repeats the node's name, so that lines can be searched for; the rest of the node stands in its first line.
+// nodeRows is one line of a node, or wide, one of each of its NUMA nodes. Each line has the node's name,
+// so that lines can be searched for; the rest of the node stands in its first line.
 func nodeRows(n *survey.Node, wide bool) [][]string {
+	first := nodeCells(n)
+	if !wide {
+		return [][]string{slices.Concat(first, lineCells(n.NUMANodes))}
+	}
+	numa := n.NUMANodes
+	cells := [][]string{{"-", "-", "-", "-"}}
+	if len(numa) > 0 {
+		cells = nil
+	}
+	for i := range numa {
+		cells = append(cells, numaCells(&numa[i]))
+	}
+	last := nodeWide(n)
+	var rows [][]string
+	for _, c := range cells {
+		rows = append(rows, slices.Concat(first, c, last))
+		first, last = []string{n.Name, "", "", "", "", ""}, []string{"", "", "", ""}
+	}
+	return rows
+}
+
+// nodeCells are what is said of the node itself.
+func nodeCells(n *survey.Node) []string {
 	policy := "-"
 	if n.Policy != "" {
 		policy = n.Policy + "/" + n.Scope
@@ -132,25 +259,37 @@ func nodeRows(n *survey.Node, wide bool) [][]string {
 	if n.InFlight > 0 {
 		pods += "+" + strconv.Itoa(n.InFlight)
 	}
-	numa := n.NUMANodes
-	cells := [][]string{{"-", "-", "-", "-"}}
-	if len(numa) > 0 {
-		cells = nil
-	}
+	return []string{n.Name, nodeStatus(n), policy, pods, age, n.Guarantee}
+}
+
+// lineCells are CPUs, memory and devices of all NUMA nodes: "0:6/6 1:8/8". Huge pages are left to -o
+// wide.
+func lineCells(numa []survey.NUMANode) []string {
+	var cpus, memory []string
+	devices := map[string][]string{}
 	for i := range numa {
-		cells = append(cells, numaCells(&numa[i]))
-	}
-	first, last := []string{n.Name, nodeStatus(n), policy, pods, age, n.Guarantee}, nodeWide(n)
-	var rows [][]string
-	for _, c := range cells {
-		row := slices.Concat(first, c)
-		if wide {
-			row = append(row, last...)
+		m := &numa[i]
+		id := strconv.Itoa(int(m.NUMA)) + ":"
+		if m.Anywhere {
+			id = "-:"
 		}
-		rows = append(rows, row)
-		first, last = []string{n.Name, "", "", "", "", ""}, []string{"", "", "", ""}
+		if m.CPUs != nil {
+			cpus = append(cpus, fmt.Sprintf("%s%d/%d", id, m.CPUs.Free, m.CPUs.Total))
+		}
+		for _, a := range m.Memory {
+			if a.Resource == "memory" {
+				memory = append(memory, id+survey.RoughBytes(a.Free)+"/"+survey.RoughBytes(a.Total))
+			}
+		}
+		for _, a := range m.Devices {
+			devices[a.Resource] = append(devices[a.Resource], fmt.Sprintf("%s%d/%d", id, a.Free, a.Total))
+		}
 	}
-	return rows
+	var all []string
+	for _, r := range slices.Sorted(maps.Keys(devices)) {
+		all = append(all, r+" "+strings.Join(devices[r], " "))
+	}
+	return []string{dash(strings.Join(cpus, " ")), dash(strings.Join(memory, " ")), dash(strings.Join(all, ", "))}
 }
 
 // nodeWide is what -o wide adds.
@@ -250,4 +389,31 @@ func conditionsTable(w io.Writer, s *survey.Survey, name string) error {
 	}
 	fmt.Fprintln(w)
 	return columns(w, "SOURCE | CONDITION | STATUS | REASON | SINCE | MESSAGE", rows)
+}
+
+// holdersTable prints who has the node's CPUs, by NUMA node.
+func holdersTable(w io.Writer, n *survey.Node) error {
+	var rows [][]string
+	for i := range n.Holders {
+		h := &n.Holders[i]
+		pod := h.Namespace + "/" + h.Name
+		if h.Name == "" {
+			pod = "unknown (" + h.UID + ")"
+		}
+		rows = append(rows, []string{n.Name, strconv.Itoa(int(h.NUMA)), strconv.Itoa(h.Count), stridesOf(h.CPUs), pod, h.Container})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	return columns(w, "NODE | NUMA | HELD | CPUS | POD | CONTAINER", rows)
+}
+
+// stridesOf is a list of CPUs as topology prints it, with strides where it is long.
+func stridesOf(list string) string {
+	set, err := topology.ParseCPUList(list)
+	if err != nil {
+		return list
+	}
+	return machineview.CPUList(&set)
 }

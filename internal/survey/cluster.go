@@ -98,6 +98,29 @@ func (c *Cluster) PodNames(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
+// NodeNames returns the names of the nodes.
+func (c *Cluster) NodeNames(ctx context.Context) ([]string, error) {
+	nodes, err := c.nodeObjects(ctx, "")
+	names := make([]string, len(nodes))
+	for i := range nodes {
+		names[i] = nodes[i].Name
+	}
+	return names, err
+}
+
+// NamespaceNames returns the names of the namespaces.
+func (c *Cluster) NamespaceNames(ctx context.Context) ([]string, error) {
+	l, err := c.core.Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(l.Items))
+	for i := range l.Items {
+		names[i] = l.Items[i].Name
+	}
+	return names, nil
+}
+
 // failed says what could not be read, and what to do where that is known.
 func (c *Cluster) failed(what string, err error) error {
 	var unreachable *url.Error

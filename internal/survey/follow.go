@@ -29,7 +29,7 @@ func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Fol
 		names := w.refresh(s, ch)
 		items := map[string]*Node{}
 		for _, name := range names {
-			if n := s.nodes[name]; n != nil {
+			if n := s.nodes[name]; n != nil && (s.narrowed == nil || s.narrowed(n)) {
 				sum := n.summary(s.Now)
 				items[name] = &sum
 			}

@@ -33,6 +33,8 @@ type Node struct {
 	// Gone: a watch saw it go.
 	Gone      bool       `json:"gone,omitempty"`
 	NUMANodes []NUMANode `json:"numaNodes,omitempty"`
+	// Holders are who has its CPUs; only of nodes that were asked for by name.
+	Holders []Holder `json:"holders,omitempty"`
 }
 
 // NUMANode is what one NUMA node has, after everything that is on its way. Anywhere holds devices
@@ -81,10 +83,7 @@ func (n *node) summary(now time.Time) Node {
 		return out
 	}
 	out.InFlight = n.inFlight
-	snap, ok := n.account.View().Snapshot()
-	if !ok {
-		snap = n.report().Snapshot // too much is uncertain: what was reported
-	}
+	snap := n.snapshot()
 	out.NUMANodes = n.amounts(&snap)
 	return out
 }

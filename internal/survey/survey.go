@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/berth-dev/berth/internal/nodestate"
 )
@@ -25,6 +26,8 @@ type Survey struct {
 	nodes map[string]*node
 	// bound is the pods by node.
 	bound map[string][]*corev1.Pod
+	// narrowed says which nodes are wanted; nil for all.
+	narrowed func(*node) bool
 }
 
 // missing is the trouble with a node of which there is neither Node nor NodeTopology to be seen.
@@ -42,6 +45,24 @@ func (c *Cluster) noNode(s *Survey, name string) error {
 
 // Names returns the names of the nodes, ascending.
 func (s *Survey) Names() []string { return slices.Sorted(maps.Keys(s.nodes)) }
+
+// Narrow leaves nodes out that are none of those named, where any are, or that the selector does not
+// match, where there is one. A name that no node has is an error.
+func (c *Cluster) Narrow(s *Survey, names []string, selector labels.Selector) error {
+	for _, name := range names {
+		if s.nodes[name] == nil {
+			return c.noNode(s, name)
+		}
+	}
+	s.narrowed = func(n *node) bool {
+		if len(names) > 0 && !slices.Contains(names, n.name) {
+			return false
+		}
+		return selector == nil || selector.Empty() || n.object != nil && selector.Matches(labels.Set(n.object.Labels))
+	}
+	maps.DeleteFunc(s.nodes, func(_ string, n *node) bool { return !s.narrowed(n) })
+	return nil
+}
 
 // SurveyNode surveys the one node, which has to be there.
 func (c *Cluster) SurveyNode(ctx context.Context, name string) (*Survey, error) {

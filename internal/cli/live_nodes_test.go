@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// manyNodes is n1 with 6 and 4 of its CPUs held, n2 and n3 empty; n3 has the label pool=gpu.
+func manyNodes(t *testing.T) *world {
+	w := &world{t: t}
+	w.pods = make([]corev1.Pod, 0, 8)
+	six, four := requestOf(t, w.addPod("six", "n1", 6, 0)), requestOf(t, w.addPod("four", "n1", 4, 0))
+	for _, name := range []string{"n1", "n2", "n3"} {
+		w.addNode(name, 0)
+	}
+	w.nodes[2].Labels["pool"] = "gpu"
+	w.addTopology(reportOf(t, "n1", six, four), nil)
+	w.addTopology(reportOf(t, "n2"), nil)
+	w.addTopology(reportOf(t, "n3"), nil)
+	return w
+}
+
+// TestNodesSelected: names, selector and order choose the lines; one line is one node.
+func TestNodesSelected(t *testing.T) {
+	w := manyNodes(t)
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{nil, []string{"n1", "n2", "n3"}},
+		{[]string{"n3", "node/n1"}, []string{"n1", "n3"}},
+		{[]string{"nodes/n2"}, []string{"n2"}},
+		{[]string{"-l", "pool=gpu"}, []string{"n3"}},
+		{[]string{"-l", "pool!=gpu", "--sort-by", "free"}, []string{"n2", "n1"}},
+		{[]string{"--sort-by", "block"}, []string{"n2", "n3", "n1"}},
+		{[]string{"--sort-by", "pods"}, []string{"n1", "n2", "n3"}},
+	} {
+		code, stdout, stderr := run(t, slices.Concat([]string{"nodes", "--kubeconfig", w.kubeconfig()}, c.args)...)
+		var got []string
+		table, _, _ := strings.Cut(stdout, "\n\n")
+		for line := range strings.Lines(table) {
+			if name, _, _ := strings.Cut(line, " "); name != "NODE" {
+				got = append(got, strings.TrimSpace(name))
+			}
+		}
+		if code != ExitOK || !slices.Equal(got, c.want) {
+			t.Errorf("%v: exit code %d, nodes %v, want %v; stderr %q", c.args, code, got, c.want, stderr)
+		}
+	}
+	for _, a := range []asked{
+		{args: []string{"nodes"}, want: []string{"0:0/6 1:4/8", "Whole NUMA nodes free: 2 of 8 CPUs, 2 of 6 CPUs."}},
+		{args: []string{"nodes", "n1", "nope"}, code: ExitFailure, want: []string{"there is no Node nope"}},
+		{args: []string{"nodes", "-l", "a=="}, code: ExitOK, never: []string{"n1"}},
+		{args: []string{"nodes", "-l", "(a"}, code: ExitUsage, want: []string{`--selector "(a"`}},
+		{args: []string{"nodes", "--sort-by", "colour"}, code: ExitUsage, want: []string{"want block, free, name, pods"}},
+	} {
+		a.check(t, w)
+	}
+}
+
+// TestHolders: of a node that is named, it is said who has its CPUs.
+func TestHolders(t *testing.T) {
+	for _, a := range []asked{
+		{args: []string{"node", "n1"}, want: []string{
+			"n1     0      6      1-3,9-11    default/six    main", "n1     1      4      4-5,12-13   default/four   main"}},
+		{args: []string{"node", "n1", "-o", "jsonpath={.nodes[0].holders[*].name}"}, want: []string{"six four"}},
+		{args: []string{"nodes"}, never: []string{"default/six"}},
+	} {
+		a.check(t, manyNodes(t))
+	}
+}
+
+// TestStrides: CPU lists are printed as topology prints them.
+func TestStrides(t *testing.T) {
+	for list, want := range map[string]string{"1-3,9-11": "1-3,9-11", "": "", "x": "x", "0,2,4,6,8,10,12,14,16,18": "0-18:1/2"} {
+		if got := stridesOf(list); got != want {
+			t.Errorf("%q: got %q, want %q", list, got, want)
+		}
+	}
+}
+
+// TestCompletion: names of the cluster and of the kubeconfig are completed.
+func TestCompletion(t *testing.T) {
+	for want, args := range map[string][]string{
+		"n2\n":        {"nodes", ""},
+		"n3\n":        {"explain", "six", "--node", ""},
+		"training\n":  {"pods", "-n", ""},
+		"c\n":         {"nodes", "--context", ""},
+		"block\nfree": {"nodes", "--sort-by", ""},
+	} {
+		args = slices.Concat([]string{"__complete", args[0], "--kubeconfig", manyNodes(t).kubeconfig()}, args[1:])
+		code, stdout, stderr := run(t, args...)
+		if code != ExitOK || !strings.Contains(stdout, want) {
+			t.Errorf("%v: exit code %d, stdout %q, stderr %q; want %q", args, code, stdout, stderr, want)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package survey
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Holder is a container that has CPUs of a NUMA node to itself.
+type Holder struct {
+	NUMA topology.NUMAID `json:"numa"`
+	// Namespace and Name are "" of a pod that the API does not have.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	UID       string `json:"uid"`
+	Container string `json:"container"`
+	CPUs      string `json:"cpus"`
+	// Count is the number of these CPUs.
+	Count int `json:"count"`
+}
+
+// Holders returns who has CPUs of a node, after everything that is on its way, by NUMA node and CPU.
+func (s *Survey) Holders(name string) []Holder {
+	n := s.nodes[name]
+	if n == nil || n.account == nil {
+		return nil
+	}
+	names := map[string]*corev1.Pod{}
+	for _, pod := range s.bound[name] {
+		names[string(pod.UID)] = pod
+	}
+	snap := n.snapshot()
+	var out []Holder
+	for i := range n.machine().NUMANodes {
+		m := &n.machine().NUMANodes[i]
+		from := len(out)
+		for p := range snap.Pods {
+			out = append(out, holdersOn(m, &snap.Pods[p], names[snap.Pods[p].UID])...)
+		}
+		slices.SortStableFunc(out[from:], func(a, b Holder) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		})
+	}
+	return out
+}
+
+// holdersOn returns the containers of a pod that have CPUs of the NUMA node; pod may be nil.
+func holdersOn(m *topology.NUMANode, p *placement.PodAllocation, pod *corev1.Pod) (out []Holder) {
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		cpus := c.CPUs.And(&m.CPUs)
+		if cpus.IsEmpty() {
+			continue
+		}
+		h := Holder{NUMA: m.ID, UID: p.UID, Container: c.Name, CPUs: cpus.String(), Count: cpus.Len()}
+		if pod != nil {
+			h.Namespace, h.Name = pod.Namespace, pod.Name
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// snapshot is the state after everything on its way, or the reported one where too much is uncertain.
+// The node has an account.
+func (n *node) snapshot() placement.Snapshot {
+	if snap, ok := n.account.View().Snapshot(); ok {
+		return snap
+	}
+	return n.report().Snapshot
+}
