@@ -22,17 +22,21 @@ images: ## Container images, with docker, podman or buildah: IMAGE_REPO=registry
 # Values that switch everything on.
 CHART_EVERYTHING := --set crds.nodeResourceTopology=true,agent.nodeResourceTopology=true,agent.debug=true,agent.kubelet.configDropInDir=/etc/kubernetes/kubelet.conf.d \
   --set scheduler.featureGates.SchedulerAsyncAPICalls=true,scheduler.args.staleAfter=2m \
-  --set monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true
+  --set monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true \
+  --set pool.enabled=true,agent.networkPolicy.enabled=true \
+  --set agent.extraArgs={--rescan=5s},scheduler.extraEnv[0].name=GOGC,scheduler.extraEnv[0].value=off
+# What has no default: the images' place.
+CHART_IMAGES := --set image.repository=$(IMAGE_REPO)
 
 .PHONY: chart-lint
 chart-lint: ## helm lint and helm template, for each way to install (the first time compiles Helm: some minutes).
 	$(call say,helm lint)
-	@$(HELM) lint --strict $(CHART) $(QUIETLY)
-	@$(HELM) lint --strict $(CHART) -f $(CHART)/values-default-scheduler.yaml $(QUIETLY)
-	@$(HELM) lint --strict $(CHART) $(CHART_EVERYTHING) $(QUIETLY)
+	@$(HELM) lint --strict $(CHART) $(CHART_IMAGES) $(QUIETLY)
+	@$(HELM) lint --strict $(CHART) $(CHART_IMAGES) -f $(CHART)/values-default-scheduler.yaml $(QUIETLY)
+	@$(HELM) lint --strict $(CHART) $(CHART_IMAGES) $(CHART_EVERYTHING) $(QUIETLY)
 	$(call say,helm template)
 	@for values in "" "-f $(CHART)/values-default-scheduler.yaml" "$(CHART_EVERYTHING)" "--set scheduler.enabled=false,agent.kubelet.configSource=configz"; do \
-	  rendered=$$($(HELM) template berth $(CHART) -n berth-system --kube-version $(KUBE) $$values $(QUIETLY)); \
+	  rendered=$$($(HELM) template berth $(CHART) $(CHART_IMAGES) -n berth-system --kube-version $(KUBE) --api-versions admissionregistration.k8s.io/v1/MutatingAdmissionPolicy $$values $(QUIETLY)); \
 	  printf '%6d lines with values: %s\n' "$$(wc -l <<<"$$rendered")" "$${values:-as they are}"; done
 
 .PHONY: alerts-check

@@ -46,7 +46,7 @@ func TestChartRuns(t *testing.T) {
 	t.Parallel()
 	c := &chartTest{T: t, helm: helm(t)}
 	cp := startControlPlane(t, controlplane.Options{})
-	if err := cp.Apply(t.Context(), namespaceWith("privileged"), mustRender(t, c.helm, everyCRD), []byte(scraper)); err != nil {
+	if err := cp.Apply(t.Context(), namespaceWith("privileged"), mustRender(t, c.helm, everyCRD, "--skip-tests"), []byte(scraper)); err != nil {
 		t.Fatal(err)
 	}
 	c.cluster = startCluster(t, cp, hollow.Spec{Name: "n1", Machine: twoSockets, KubeletConfig: pinsAll})

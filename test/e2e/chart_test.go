@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +28,7 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 const (
@@ -33,6 +36,7 @@ const (
 	chartFolder  = repository + "/deploy/chart/berth"
 	asDefault    = "--values=" + chartFolder + "/values-default-scheduler.yaml"
 	everyCRD     = "--set=crds.nodeResourceTopology=true"
+	fromRegistry = "--set=image.repository=registry.example/berth"
 	withMonitors = "--set=monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true"
 )
 
@@ -56,7 +60,7 @@ func helm(t *testing.T) string {
 // render returns what helm template makes of the chart; the error holds what Helm has to say.
 func render(t *testing.T, helm string, args ...string) ([]byte, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), helm, append([]string{"template", "berth", chartFolder, "--namespace=berth-system", "--kube-version=v1.36.3"}, args...)...)
+	cmd := exec.CommandContext(t.Context(), helm, append([]string{"template", "berth", chartFolder, "--namespace=berth-system", "--kube-version=v1.36.3", fromRegistry}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -135,6 +139,9 @@ func TestChart(t *testing.T) {
 	t.Run("shows dashboard and alerts", func(t *testing.T) { testChartMonitoring(t, h) })
 	t.Run("sets flags and arguments that there are", func(t *testing.T) { testChartFlags(t, h) })
 	t.Run("mounts the kubelet's folders", func(t *testing.T) { testChartMounts(t, h) })
+	t.Run("asks where the images are", func(t *testing.T) { testChartImages(t, h) })
+	t.Run("adds what it is given", func(t *testing.T) { testChartExtras(t, h) })
+	t.Run("tests with a pinned pod", func(t *testing.T) { testChartHook(t, h) })
 	t.Run("is taken by the API server", func(t *testing.T) { testChartApplies(t, h) })
 }
 
@@ -148,7 +155,7 @@ func testChartSource(t *testing.T, helm string) {
 	byName := func(objects []*object) map[string]*object {
 		out := map[string]*object{}
 		for _, o := range objects {
-			if !slices.Contains([]string{"Namespace", "ConfigMap", "Deployment", "DaemonSet", "Service", "PodDisruptionBudget"}, o.GetKind()) {
+			if !slices.Contains([]string{"Namespace", "ConfigMap", "Deployment", "DaemonSet", "Service", "PodDisruptionBudget", "Pod"}, o.GetKind()) {
 				o.SetLabels(nil)
 				annotations := o.GetAnnotations()
 				delete(annotations, "helm.sh/resource-policy")
@@ -288,6 +295,14 @@ func testChartValues(t *testing.T, helm string) {
 		{`agent.devicePreferences.nvidia\.com/gpu=first`, "devicePreferences"},
 		{"agent.port=80", "port"},
 		{"image.pullPolicy=Sometimes", "pullPolicy"},
+		{"image.digests.agent=latest", "agent"},
+		{"image.digests.scheduler=sha256:12", "scheduler"},
+		{"agent.extraArgs={debug}", "extraArgs"},
+		{"scheduler.extraEnv[0].value=x", "name"},
+		{"scheduler.topologySpreadConstraints[0].maxSkew=1", "topologyKey"},
+		{"agent.networkPolicy.form[0].podSelector.a=b", "form"},
+		{"pool.taint=a b", "taint"},
+		{"pool.nodes=3", "nodes"},
 		{"monitoring.dashboard.enable=true", "enable"},
 	} {
 		if _, err := render(t, helm, "--set="+tc.set); err == nil {
@@ -295,6 +310,136 @@ func testChartValues(t *testing.T, helm string) {
 		} else if text := err.Error(); !strings.Contains(text, "schema") || !strings.Contains(text, tc.want) {
 			t.Errorf("%s: got %v, want a refusal by the schema with %q", tc.set, err, tc.want)
 		}
+	}
+}
+
+// testChartImages: a default that does not exist would end as ImagePullBackOff.
+func testChartImages(t *testing.T, helm string) {
+	if _, err := render(t, helm, "--set=image.repository="); err == nil || !strings.Contains(err.Error(), "image.repository: nothing is published yet") {
+		t.Errorf("without a repository: %v", err)
+	}
+	if _, err := render(t, helm, "--set=image.repository=,scheduler.enabled=false,agent.enabled=false"); err != nil {
+		t.Errorf("without images, no repository is needed: %v", err)
+	}
+	digest := "sha256:" + strings.Repeat("0a", 32)
+	objects := objectsOf(t, mustRender(t, helm, "--set=image.tag=v1,image.digests.agent="+digest))
+	for kind, want := range map[string]string{"DaemonSet": "registry.example/berth/berth-agent@" + digest, "Deployment": "registry.example/berth/berth-scheduler:v1"} {
+		name := map[string]string{"DaemonSet": "berth-agent", "Deployment": "berth-scheduler"}[kind]
+		if got := podTemplate(t, find(t, objects, kind, name)).Spec.Containers[0].Image; got != want {
+			t.Errorf("%s: image %s, want %s", kind, got, want)
+		}
+	}
+}
+
+// extras is one value of each kind that the chart passes on.
+const extras = `
+scheduler:
+  podLabels: {team: hpc, app.kubernetes.io/component: forged}
+  serviceAccount: {annotations: {example.com/role: reader}}
+  extraArgs: [--v=4]
+  extraEnv: [{name: GOGC, value: "50"}]
+  extraVolumes: [{name: more, emptyDir: {}}]
+  extraVolumeMounts: [{name: more, mountPath: /more}]
+  topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
+agent:
+  podLabels: {team: hpc, app.kubernetes.io/component: forged}
+  serviceAccount: {annotations: {example.com/role: reader}}
+  extraArgs: [--v=4]
+  extraEnv: [{name: GOGC, value: "50"}]
+  extraVolumes: [{name: more, emptyDir: {}}]
+  extraVolumeMounts: [{name: more, mountPath: /more}]
+  affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [n1]}]}]}}}
+  networkPolicy: {enabled: true, from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]}
+`
+
+func testChartExtras(t *testing.T, helm string) {
+	file := filepath.Join(t.TempDir(), "extras.yaml")
+	write(t, file, []byte(extras))
+	objects := objectsOf(t, mustRender(t, helm, "--values="+file))
+	for name, kind := range map[string]string{"berth-agent": "DaemonSet", "berth-scheduler": "Deployment"} {
+		pod := podTemplate(t, find(t, objects, kind, name))
+		main := pod.Spec.Containers[0]
+		if pod.Labels["team"] != "hpc" || pod.Labels["app.kubernetes.io/component"] != strings.TrimPrefix(name, "berth-") {
+			t.Errorf("%s: labels %v", name, pod.Labels)
+		}
+		if !slices.Contains(main.Args, "--v=4") || !slices.Contains(main.Env, corev1.EnvVar{Name: "GOGC", Value: "50"}) {
+			t.Errorf("%s: args %q, env %v", name, main.Args, main.Env)
+		}
+		hasMount := slices.ContainsFunc(main.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/more" && m.Name == "more" })
+		hasVolume := slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "more" && v.EmptyDir != nil })
+		if !hasMount || !hasVolume {
+			t.Errorf("%s: mounts %v, volumes %v", name, main.VolumeMounts, pod.Spec.Volumes)
+		}
+		if got := find(t, objects, "ServiceAccount", name).GetAnnotations()["example.com/role"]; got != "reader" {
+			t.Errorf("service account %s: annotation %q", name, got)
+		}
+	}
+	spread := podTemplate(t, find(t, objects, "Deployment", "berth-scheduler")).Spec.TopologySpreadConstraints
+	if len(spread) != 1 || spread[0].TopologyKey != "zone" || spread[0].LabelSelector == nil || spread[0].LabelSelector.MatchLabels["app.kubernetes.io/component"] != "scheduler" {
+		t.Errorf("spread %v", spread)
+	}
+	if a := agentPod(t, objects).Affinity; a == nil || a.NodeAffinity == nil {
+		t.Errorf("affinity of the agent: %v", a)
+	}
+	policy := into[networkingv1.NetworkPolicy](t, find(t, objects, "NetworkPolicy", "berth-agent")).Spec
+	if len(policy.Ingress) != 1 || len(policy.Ingress[0].From) != 1 || policy.PodSelector.MatchLabels["app.kubernetes.io/component"] != "agent" {
+		t.Errorf("network policy %v", policy)
+	}
+	closed := into[networkingv1.NetworkPolicy](t, find(t, objectsOf(t, mustRender(t, helm, "--set=agent.networkPolicy.enabled=true")), "NetworkPolicy", "berth-agent")).Spec
+	if len(closed.Ingress) != 0 || len(closed.PolicyTypes) != 1 {
+		t.Errorf("with nobody named somebody may connect: %v", closed)
+	}
+}
+
+// testChartHook: the pod of helm test is one that a kubelet pins, and no part of an installation.
+func testChartHook(t *testing.T, helm string) {
+	pod := into[corev1.Pod](t, find(t, objectsOf(t, mustRender(t, helm)), "Pod", "berth-test"))
+	ask, err := wire.ReadPod(pod)
+	if err != nil || pod.Spec.SchedulerName != "berth" || pod.Annotations["helm.sh/hook"] != "test" || !ask.Request.Pinnable() {
+		t.Errorf("error %v, pod %+v", err, pod)
+	}
+	for _, values := range []string{"--skip-tests", "--set=scheduler.enabled=false"} {
+		if slices.ContainsFunc(objectsOf(t, mustRender(t, helm, values)), func(o *object) bool { return o.GetKind() == "Pod" }) {
+			t.Errorf("%s: there is a pod", values)
+		}
+	}
+}
+
+// testPool applies the pool's policy and creates pods of each kind: Berth's alone tolerate the taint.
+func testPool(t *testing.T, helm string, g *guarded) {
+	if _, err := render(t, helm, asDefault, "--set=pool.enabled=true"); err == nil || !strings.Contains(err.Error(), "want one of the two") {
+		t.Errorf("a pool of the default scheduler: %v", err)
+	}
+	pool := "--set=pool.enabled=true"
+	if out := mustRender(t, helm, pool); bytes.Contains(out, []byte("kind: MutatingAdmissionPolicy\n")) {
+		t.Error("there is a policy although the API server is not said to know the kind")
+	}
+	out := mustRender(t, helm, "--skip-tests", pool, "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
+	if err := g.cp.Apply(t.Context(), out); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		scheduler string
+		tolerates bool
+	}{{"berth", true}, {"", false}, {"volcano", false}} {
+		pod := plainPod("pooled")
+		pod.Spec.SchedulerName = tc.scheduler
+		eventually(t, fmt.Sprintf("a pod of scheduler %q", tc.scheduler), func() error {
+			got, err := g.admin.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if err != nil {
+				return err
+			}
+			n := 0
+			for _, toleration := range got.Spec.Tolerations {
+				if toleration == (corev1.Toleration{Key: "berth.dev/pool", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}) {
+					n++
+				}
+			}
+			if n > 1 || (n == 1) != tc.tolerates {
+				return fmt.Errorf("tolerations %v", got.Spec.Tolerations)
+			}
+			return nil
+		})
 	}
 }
 
@@ -423,7 +568,7 @@ func testChartApplies(t *testing.T, helm string) {
 	}
 	var objects []*object
 	for _, values := range [][]string{{everyCRD}, {everyCRD, asDefault}, {"--set=scheduler.enabled=false,agent.kubelet.configSource=configz"}} {
-		out := mustRender(t, helm, values...)
+		out := mustRender(t, helm, append(values, "--skip-tests")...)
 		if err := g.cp.Apply(t.Context(), out); err != nil {
 			t.Fatalf("values %q: %v", values, err)
 		}
@@ -451,6 +596,7 @@ func testChartApplies(t *testing.T, helm string) {
 			return nil
 		})
 	}
+	testPool(t, helm, g)
 	testBoundToPods(t, g)
 }
 

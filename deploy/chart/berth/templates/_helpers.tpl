@@ -13,8 +13,12 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
+{{- /* name is the image's, component its key in image.digests. */}}
 {{- define "berth.image" -}}
-{{ .root.Values.image.repository }}/berth-{{ .component }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
+{{- $i := .root.Values.image }}
+{{- $repository := required "image.repository: nothing is published yet: give the registry and folder to which `make images` was pushed, as in registry.example/berth" $i.repository }}
+{{- $image := printf "%s/%s" (trimSuffix "/" $repository) .name }}
+{{- with get ($i.digests | default dict) .component }}{{ $image }}@{{ . }}{{ else }}{{ $image }}:{{ $i.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
 
 {{- /* The documents of a plain manifest, with this release's labels. */}}
@@ -26,6 +30,10 @@ app.kubernetes.io/component: {{ .component }}
 {{- if hasKey $object "Error" }}{{ fail (printf "manifest: %s" $object.Error) }}{{ end }}
 {{- if $object }}
 {{- $_ := set $object.metadata "labels" (merge (dict) ($object.metadata.labels | default dict) (include "berth.labels" $root | fromYaml)) }}
+{{- if and (eq $object.kind "ServiceAccount") (hasPrefix "berth-" $object.metadata.name) }}
+{{- $of := index $root.Values (trimPrefix "berth-" $object.metadata.name) }}
+{{- with $of.serviceAccount.annotations }}{{ $_ := set $object.metadata "annotations" . }}{{ end }}
+{{- end }}
 {{- if $annotations }}
 {{- $_ := set $object.metadata "annotations" (merge (dict) ($object.metadata.annotations | default dict) $annotations) }}
 {{- end }}
