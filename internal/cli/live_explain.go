@@ -75,10 +75,10 @@ func answerNo(e *survey.Explained) error {
 	switch {
 	case e.Refused:
 		return errKubeletRefused
-	case e.Unserved != nil:
-		return errUnserved
 	case e.Node == "" && e.Pinnable && !admits:
 		return errNoNode
+	case e.Unserved != nil:
+		return errUnserved
 	}
 	return nil
 }
