@@ -1,6 +1,9 @@
 package ledger
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // ChangeCounter tells without a lock whether an answer of a Node still holds. It does while the
 // count is the same and the candidate follows every pod in flight. It is a hint: whoever acts on an
@@ -41,3 +44,7 @@ func (c *ChangeCounter) identify(count uint32, id StateID) {
 
 // Follows says whether a pod created in that second comes after all pods in flight in every order.
 func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.Load() }
+
+// Quiet says whether no pod that could be pinned is in flight, as of the last answer. After a change
+// that nobody has asked about yet it is false.
+func (c *ChangeCounter) Quiet() bool { return c.newest.Load() == math.MinInt64 }

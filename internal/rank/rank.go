@@ -76,7 +76,7 @@ func (c Criterion) measure(o *Offer) (bits, value int) {
 	case Devices:
 		return 6, o.Devices
 	default:
-		return 3, int(placement.SingleNUMANode - o.Strictness)
+		return 3, max(0, int(placement.Restricted)-int(o.Strictness))
 	}
 }
 
@@ -90,8 +90,19 @@ func (s *Scoring) score(o *Offer) uint8 {
 	return uint8(sum / (s.Certainty + s.Fit + s.Distance))
 }
 
-// fit says how full, or how empty, the NUMA nodes are with the pod. Fullness with the pod prefers NUMA nodes
-// that are in use, and small ones, so that large free blocks survive.
+// busyLoss is how much of its certainty a node loses while pods are in flight on it, in percent.
+const busyLoss = 75
+
+// Busy returns the score of a node while pods are in flight on it. The next pod may have to wait
+// for them, in the scheduler for its turn and on the node behind their admissions. So a burst
+// spreads over nodes that are as good, and pods that come one by one fill them.
+func (s *Scoring) Busy(score uint8) uint8 {
+	loss := busyLoss * s.Certainty / (s.Certainty + s.Fit + s.Distance)
+	return score - uint8(min(int64(score), loss))
+}
+
+// fit says how full, or how empty, the NUMA nodes are with the pod. Fullness with the pod prefers
+// NUMA nodes that are in use, and small ones, so that large free blocks survive.
 func (s *Scoring) fit(o *Offer) int64 {
 	var room, all int64
 	for id := range o.Reach.All() {

@@ -55,8 +55,7 @@ func TestWhatComesFirst(t *testing.T) {
 		{"the smallest block", false, offer(t, used)},
 		{"a larger block", false, offer(t, nil)},
 		{"not certain", false, offer(t, func(o *Offer) { o.Certain = false })},
-		{"a weaker policy", true, offer(t, func(o *Offer) { o.Strictness = placement.Restricted })},
-		{"a policy that admits everything", true, offer(t, func(o *Offer) { o.Strictness = placement.BestEffort })},
+				{"a policy that admits everything", true, offer(t, func(o *Offer) { o.Strictness = placement.BestEffort })},
 		{"one idle device, however strict", true, offer(t, func(o *Offer) { o.Devices = 1 })},
 		{"many idle devices", true, offer(t, func(o *Offer) { o.Devices = 8 })},
 		{"two close NUMA nodes", true, offer(t, func(o *Offer) { o.Reach = topology.NewNUMASet(0, 1) })},
@@ -85,7 +84,8 @@ func firstDiffers(first []Criterion, a, b *Offer) int {
 		case Devices:
 			x, y = min(a.Devices, 63), min(b.Devices, 63)
 		case Policy:
-			x, y = -int(a.Strictness), -int(b.Strictness)
+			// restricted and single-numa-node both keep together what they admit.
+			x, y = -min(int(a.Strictness), int(placement.Restricted)), -min(int(b.Strictness), int(placement.Restricted))
 		}
 		if x != y {
 			return x - y
@@ -128,6 +128,32 @@ func TestStrategies(t *testing.T) {
 	}
 	if got := most.Rank(offer(t, func(o *Offer) { o.Reach = 0 })); got.Score > MaxScore {
 		t.Errorf("nothing pinned: %+v", got)
+	}
+}
+
+// TestBusyNodesComeLater holds that pods in flight cost a node more than any fit is worth, and
+// never its tier.
+func TestBusyNodesComeLater(t *testing.T) {
+	s := defaults()
+	full := s.Rank(offer(t, func(o *Offer) { take(o, "0-3") }))
+	empty := s.Rank(offer(t, nil))
+	if busy := s.Busy(full.Score); busy >= empty.Score {
+		t.Errorf("%d for a full node with pods in flight, %d for an empty one without", busy, empty.Score)
+	}
+	for score := range MaxScore + 1 {
+		if got := s.Busy(uint8(score)); int(got) > score {
+			t.Errorf("%d becomes %d", score, got)
+		}
+	}
+}
+
+// TestStrictPoliciesAreEqual holds that a pod which fits one NUMA node has no use for a stricter
+// policy than restricted.
+func TestStrictPoliciesAreEqual(t *testing.T) {
+	s := defaults()
+	a, b := s.Rank(offer(t, nil)), s.Rank(offer(t, func(o *Offer) { o.Strictness = placement.Restricted }))
+	if a != b {
+		t.Errorf("%+v on single-numa-node, %+v on restricted", a, b)
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 type Strategy string
 
 const (
-	// MostAllocated prefers the NUMA nodes that the pod fills most, so that large free blocks survive.
+	// MostAllocated prefers the NUMA nodes that the pod fills most, so that large free blocks
+	// survive.
 	MostAllocated Strategy = "MostAllocated"
 	// LeastAllocated prefers the NUMA nodes that the pod leaves emptiest.
 	LeastAllocated Strategy = "LeastAllocated"
@@ -22,10 +23,11 @@ type Criterion string
 const (
 	// NUMANodes is the number of NUMA nodes over which the pod would be spread: fewer are better.
 	NUMANodes Criterion = "numaNodes"
-	// Devices is the number of free devices on these NUMA nodes that the pod does not ask for: fewer are
-	// better, so that a device keeps its CPUs for who needs both.
+	// Devices is the number of free devices on these NUMA nodes that the pod does not ask for:
+	// fewer are better, so that a device keeps its CPUs for who needs both.
 	Devices Criterion = "devices"
-	// Policy is the policy of the node's Topology Manager: stricter is better.
+	// Policy is the policy of the Topology Manager of the node: stricter is better, but restricted
+	// is as good as single-numa-node. Both keep together what they admit.
 	Policy Criterion = "policy"
 )
 
@@ -34,13 +36,13 @@ var criteria = []Criterion{NUMANodes, Devices, Policy}
 
 // Scoring says what makes a node good. The zero value stands for the defaults once filled in.
 type Scoring struct {
-	// First is what puts a node before another, whatever other plugins prefer: the most important first.
-	// Default numaNodes, devices, policy. What is left out does not count.
+	// First is what puts a node before another, whatever other plugins prefer: the most important
+	// first. Default numaNodes, devices, policy. What is left out does not count.
 	First []Criterion `json:"first,omitzero"`
 	// Strategy of the fit. Default MostAllocated.
 	Strategy Strategy `json:"strategy,omitempty"`
-	// Certainty weighs that what the node will do is known to the CPU. Default 1. The weights are relative
-	// to each other; all zero means the defaults.
+	// Certainty weighs that what the node will do is known to the CPU. Default 1. The weights are
+	// relative to each other; all zero means the defaults.
 	Certainty int64 `json:"certainty,omitempty"`
 	// Fit weighs the strategy. Default 2.
 	Fit int64 `json:"fit,omitempty"`
@@ -60,7 +62,7 @@ func (s *Scoring) FillIn() {
 		s.Strategy = MostAllocated
 	}
 	if s.Certainty == 0 && s.Fit == 0 && s.Distance == 0 {
-		s.Certainty, s.Fit, s.Distance = 1, 2, 1
+		s.Certainty, s.Fit, s.Distance = 2, 2, 1
 	}
 }
 

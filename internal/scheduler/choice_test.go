@@ -19,8 +19,8 @@ import (
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
-// cluster is nodes of several kinds whose kubelets are the engine and report at once, and a scheduler's cycle
-// in which the plugin meets others.
+// cluster is nodes of several kinds whose kubelets are the engine and report at once, and a
+// scheduler's cycle in which the plugin meets others.
 type cluster struct {
 	*fixture
 	rng   *rand.Rand
@@ -137,7 +137,8 @@ func (c *cluster) feasible(state fwk.CycleState, pod *corev1.Pod) (found []*clus
 	return found
 }
 
-// hasAmounts is as much of NodeResourcesFit as matters here: Berth leaves a resource that a node has not to it.
+// hasAmounts is as much of NodeResourcesFit as matters here: Berth leaves a resource that a node
+// has not to it.
 func (n *clusterNode) hasAmounts(pod *corev1.Pod) bool {
 	_, asks := pod.Spec.Containers[0].Resources.Limits[gpuName]
 	return !asks || len(n.spec.Machine.Devices) > 0
@@ -160,8 +161,9 @@ func (c *cluster) choose(state fwk.CycleState, pod *corev1.Pod, from []*clusterN
 	return from[best]
 }
 
-// place puts the pod on the node of the cycle's choice and has its kubelet admit it. It fails the test when a node
-// that was looked at would have taken the pod on fewer NUMA nodes. It returns nil when no node takes it.
+// place puts the pod on the node of the cycle's choice and has its kubelet admit it. It fails the
+// test when a node that was looked at would have taken the pod on fewer NUMA nodes. It returns nil
+// when no node takes it.
 func (c *cluster) place(pod *corev1.Pod) *clusterNode {
 	c.Helper()
 	request := requestOf(c.TB, pod)
@@ -193,7 +195,8 @@ func (c *cluster) demandFewest(r *placement.Request, chosen *clusterNode, found 
 	}
 }
 
-// spreadOn counts the NUMA nodes over which the kubelet would spread the pod: all where it does not pin CPUs.
+// spreadOn counts the NUMA nodes over which the kubelet would spread the pod: all where it does not
+// pin CPUs.
 func spreadOn(n *clusterNode, r *placement.Request) int {
 	v := placement.Admit(n.state, r)
 	switch {
@@ -205,7 +208,8 @@ func spreadOn(n *clusterNode, r *placement.Request) int {
 	return v.NUMA.Len()
 }
 
-// admitOn binds the pod to the node: the ledger decides as Reserve and Bind do, the kubelet admits and reports.
+// admitOn binds the pod to the node: the ledger decides as Reserve and Bind do, the kubelet admits
+// and reports.
 func (c *cluster) admitOn(n *clusterNode, r *placement.Request) {
 	c.Helper()
 	var d placement.Decision
@@ -277,8 +281,8 @@ func (c *cluster) churn(placements int) {
 	}
 }
 
-// TestFewestNUMANodes places pods at random beside plugins that prefer anything. No node that was looked at would have
-// taken a pod on fewer NUMA nodes.
+// TestFewestNUMANodes places pods at random beside plugins that prefer anything. No node that was
+// looked at would have taken a pod on fewer NUMA nodes.
 func TestFewestNUMANodes(t *testing.T) {
 	for _, tc := range []struct {
 		name               string
@@ -309,7 +313,8 @@ func TestFewestNUMANodes(t *testing.T) {
 	}
 }
 
-// TestDevicesKeepTheirCPUs fills the cluster with pods that want no device. Afterwards every device still has CPUs.
+// TestDevicesKeepTheirCPUs fills the cluster with pods that want no device. Afterwards every device
+// still has CPUs.
 func TestDevicesKeepTheirCPUs(t *testing.T) {
 	c := newCluster(t, 14, 1)
 	c.others = leastAllocated
@@ -326,7 +331,8 @@ func TestDevicesKeepTheirCPUs(t *testing.T) {
 	}
 }
 
-// TestFewDevicesKeepAwayFromMany: a pod for one GPU goes where one is left, so that four stay together.
+// TestFewDevicesKeepAwayFromMany: a pod for one GPU goes where one is left, so that four stay
+// together.
 func TestFewDevicesKeepAwayFromMany(t *testing.T) {
 	c := newCluster(t, 14, 1)
 	c.others = leastAllocated
@@ -341,8 +347,8 @@ func TestFewDevicesKeepAwayFromMany(t *testing.T) {
 	}
 }
 
-// TestWhatOthersDecide: among nodes that are equal in NUMA nodes, devices and policy the pod's own preference decides, and
-// without one the smaller block is taken, against LeastAllocated.
+// TestWhatOthersDecide: among nodes that are equal in NUMA nodes, devices and policy the pod's own
+// preference decides, and without one the smaller block is taken, against LeastAllocated.
 func TestWhatOthersDecide(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -350,13 +356,16 @@ func TestWhatOthersDecide(t *testing.T) {
 		want     string
 	}{{"fit", 0, "n0"}, {"preferred affinity", 200, "n7"}} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newCluster(t, 14, 1) // n0 and n7 are equal, and the only ones with single-numa-node and no devices
+			c := newCluster(t, 14, 1) // n0 and n7 are equal
 			c.admitOn(c.nodes[0], requestOf(t, c.pod(8, 0)))
 			c.others = func(pod *corev1.Pod, n *clusterNode) int64 {
-				if n.object.Name == "n7" {
+				switch n.object.Name {
+				case "n0":
+					return leastAllocated(pod, n)
+				case "n7":
 					return tc.affinity + leastAllocated(pod, n)
 				}
-				return leastAllocated(pod, n)
+				return -1000
 			}
 			if n := c.place(c.pod(4, 0)); n == nil || n.object.Name != tc.want {
 				t.Errorf("got %s, want %s", n.object.Name, tc.want)

@@ -22,8 +22,8 @@ func skipUntouched(state fwk.CycleState) *fwk.Status {
 	return nil
 }
 
-// Score says how good a node is that takes the pod, beside other plugins. What the pod would get is in the
-// verdict; nothing is decided here. Tiers.Score says what comes first.
+// Score says how good a node is that takes the pod, beside other plugins. What the pod would get is
+// in the verdict; nothing is decided here. Tiers.Score says what comes first.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	c := cycleOf(state)
 	if c == nil {
@@ -35,7 +35,9 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, i
 // ScoreExtensions implements fwk.ScorePlugin: scores are final.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// rankOf returns the rank of a node that took the pod in Filter; the last one if it has changed its mind.
+// rankOf returns the rank of a node that took the pod in Filter; the last one if it has changed its
+// mind. What is in flight is looked at here: nodes with equal states answer for each other,
+// whatever is in flight on them.
 func (p *Plugin) rankOf(c *cycle, info fwk.NodeInfo) rank.Rank {
 	n := p.core.nodes.of(info.Node())
 	w, ok := c.recall(n, p.args.StaleAfter.Duration)
@@ -45,7 +47,11 @@ func (p *Plugin) rankOf(c *cycle, info fwk.NodeInfo) rank.Rank {
 	if !w.admits() {
 		return rank.Rank{Tier: rank.LastTier}
 	}
-	return w.rank()
+	r := w.rank()
+	if !n.Quiet() {
+		r.Score = p.args.Scoring.Busy(r.Score)
+	}
+	return r
 }
 
 // rank computes the rank of a node that admits the pod with the answer.
