@@ -55,7 +55,7 @@ func TestWhatComesFirst(t *testing.T) {
 		{"the smallest block", false, offer(t, used)},
 		{"a larger block", false, offer(t, nil)},
 		{"not certain", false, offer(t, func(o *Offer) { o.Certain = false })},
-				{"a policy that admits everything", true, offer(t, func(o *Offer) { o.Strictness = placement.BestEffort })},
+		{"a policy that admits everything", true, offer(t, func(o *Offer) { o.Strictness = placement.BestEffort })},
 		{"one idle device, however strict", true, offer(t, func(o *Offer) { o.Devices = 1 })},
 		{"many idle devices", true, offer(t, func(o *Offer) { o.Devices = 8 })},
 		{"two close NUMA nodes", true, offer(t, func(o *Offer) { o.Reach = topology.NewNUMASet(0, 1) })},
