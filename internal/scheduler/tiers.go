@@ -75,7 +75,7 @@ func (Tiers) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, 
 	}
 	for i := range scores {
 		at, _ := slices.BinarySearch(tiers, scores[i].Score)
-		scores[i].Score = max(fwk.MinNodeScore, fwk.MaxNodeScore-int64(at))
+		scores[i].Score = max(fwk.MinScore, fwk.MaxScore-int64(at))
 	}
 	return nil
 }
