@@ -9,14 +9,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// admission is one run through a kubelet's admission: copies of the books that it writes to, and room
-// for hints and decisions. Admissions are pooled, so that admitting allocates nothing.
+// admission is one run through a kubelet's admission: copies of the books that it writes to, and
+// room for hints and decisions. Admissions are pooled, so that admitting allocates nothing.
 type admission struct {
 	m *Model
 	s *State
 	r *Request
 	d *Decision
-	// held is what the pod holds already: it is admitted again after a restart of the kubelet. Mostly nil.
+	// held is what the pod holds already: it is admitted again after a restart of the kubelet.
+	// Mostly nil.
 	held *PodAllocation
 	// pods are those on the node; none when it counts as empty.
 	pods []podRef
@@ -25,7 +26,8 @@ type admission struct {
 	memory  memoryAdmission
 	devices deviceAdmission
 
-	// lists is room for hints; the first used are the current container's, each of the resource in of.
+	// lists is room for hints; the first used are the current container's, each of the resource in
+	// of.
 	lists []hint.List
 	of    []string
 	used  int
@@ -75,7 +77,8 @@ func newAdmission(m *Model) *admission {
 	return ad
 }
 
-// begin prepares the admission. With empty set the node counts as empty: only what plugins said remains.
+// begin prepares the admission. With empty set the node counts as empty: only what plugins said
+// remains.
 func (ad *admission) begin(s *State, r *Request, d *Decision, empty bool) {
 	ad.s, ad.r, ad.d, ad.chance = s, r, d, false
 	books := s

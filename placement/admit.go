@@ -15,8 +15,8 @@ func Admit(s *State, r *Request) Verdict {
 	return v
 }
 
-// Decide is Admit, and fills d with what the kubelet will hand out. On refusal d holds what it handed
-// out before it refused: the kubelet keeps that until it next looks for pods that are gone.
+// Decide is Admit, and fills d with what the kubelet will hand out. On refusal d holds what it
+// handed out before it refused: the kubelet keeps that until it next looks for pods that are gone.
 func Decide(s *State, r *Request, d *Decision) Verdict {
 	ad := s.m.admissions.Get().(*admission)
 	v := ad.decide(s, r, d)
@@ -85,9 +85,9 @@ func (d Detail) placed() bool {
 	return false
 }
 
-// atOnce says whether the reason came before anything was given that matters to it. A fuller node has
-// fewer hints and fewer sets of NUMA nodes with enough memory. None of them is preferred that is not
-// preferred on an empty node.
+// atOnce says whether the reason came before anything was given that matters to it. A fuller node
+// has fewer hints and fewer sets of NUMA nodes with enough memory. None of them is preferred that
+// is not preferred on an empty node.
 func (ad *admission) atOnce(d Detail) bool {
 	switch d {
 	case NotPreferred:
@@ -102,8 +102,8 @@ func (ad *admission) monotone() bool { return ad.m.Monotone(ad.r) }
 
 // Monotone says whether a node never admits the request where it would refuse it with less on it.
 // Two rules of the kubelet are not like that. A container is given what init containers before it
-// had, wherever these got it: a full NUMA node keeps them off. And a group of NUMA nodes that memory
-// is handed out from draws later memory to itself.
+// had, wherever these got it: a full NUMA node keeps them off. And a group of NUMA nodes that
+// memory is handed out from draws later memory to itself.
 func (m *Model) Monotone(r *Request) bool {
 	pins := m.pins(r)
 	groups := pins && m.mem != nil && m.space != nil && m.space.Len() > 1

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// machine describes a regular machine: sockets x NUMA nodes per socket x cores x threads, numbered as Linux does on x86: the
-// second threads of all cores come after the first.
+// machine describes a regular machine: sockets x NUMA nodes per socket x cores x threads, numbered
+// as Linux does on x86: the second threads of all cores come after the first.
 type machine struct {
 	sockets, nodes, cores, threads int
 	bytes                          uint64 // per NUMA node
@@ -69,7 +69,8 @@ func (d machine) gpus() placement.DevicePool {
 	return p
 }
 
-// load returns a model and a state in which of every NUMA node half of the CPUs are taken, at random, and a quarter of the memory.
+// load returns a model and a state in which of every NUMA node half of the CPUs are taken, at
+// random, and a quarter of the memory.
 func (d machine) load(t testing.TB, policy string, taken bool) (*placement.Model, *placement.State) {
 	t.Helper()
 	view := d.view()

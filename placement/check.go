@@ -9,8 +9,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Check says what is wrong with the state, as a *StateError: every CPU is shared or held by one pod, every byte is free or
-// reserved and every reserved one in a block, every device is held by one pod at most.
+// Check says what is wrong with the state, as a *StateError: every CPU is shared or held by one
+// pod, every byte is free or reserved and every reserved one in a block, every device is held by
+// one pod at most.
 func (s *State) Check() error {
 	for _, check := range [...]func() error{s.checkCPUs, s.checkMemory, s.checkDevices} {
 		if err := check(); err != nil {
@@ -56,7 +57,8 @@ func wantCPUs(missing, extra topology.CPUSet) string {
 	return strings.Join(want, "; ")
 }
 
-// checkPodCPUs returns all CPUs of a pod. Containers may share CPUs with regular init containers only.
+// checkPodCPUs returns all CPUs of a pod. Containers may share CPUs with regular init containers
+// only.
 func checkPodCPUs(pod *PodAllocation, taken *topology.CPUSet) (own topology.CPUSet, err error) {
 	var running topology.CPUSet
 	for i := range pod.Containers {

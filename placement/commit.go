@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Commit writes down an admission as the kubelet does. r and d must be what Decide was asked and answered for this state;
-// containers that the state knows already keep what they hold.
+// Commit writes down an admission as the kubelet does. r and d must be what Decide was asked and
+// answered for this state; containers that the state knows already keep what they hold.
 func (s *State) Commit(r *Request, d *Decision) {
 	old := s.pod(d.UID)
 	pod := &PodAllocation{UID: d.UID}
@@ -50,8 +50,8 @@ type memoryCommit struct {
 	reuse memory.Reuse
 }
 
-// commit takes from the books what the container asked for: its blocks in the decision may have been shrunk by later
-// containers.
+// commit takes from the books what the container asked for: its blocks in the decision may have
+// been shrunk by later containers.
 func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) []MemoryBlock {
 	m := mc.s.m
 	if m.mem == nil {
@@ -78,7 +78,8 @@ func (mc *memoryCommit) commit(c *ContainerDecision, held *ContainerAllocation) 
 	return append([]MemoryBlock(nil), c.Memory...)
 }
 
-// bytesOf returns what a container asked for of a block's kind; the block's size if the request does not say.
+// bytesOf returns what a container asked for of a block's kind; the block's size if the request
+// does not say.
 func (r *Request) bytesOf(container string, b *MemoryBlock) uint64 {
 	for i := range r.Containers {
 		if r.Containers[i].Name == container {
@@ -108,7 +109,8 @@ func (s *State) commitDevices(c *ContainerDecision, held *ContainerAllocation) [
 	return got
 }
 
-// withHeld adds what the container held before of resources that the decision did not come to: a refused one, say.
+// withHeld adds what the container held before of resources that the decision did not come to: a
+// refused one, say.
 func withHeld(got, held []DeviceAllocation) []DeviceAllocation {
 	for i := range held {
 		if !slices.ContainsFunc(got, func(a DeviceAllocation) bool { return a.Resource == held[i].Resource }) {
@@ -132,7 +134,8 @@ func (s *State) useDevices(a *DeviceAllocation) {
 	}
 }
 
-// Release gives back what a pod holds, as the kubelet does when the pod is gone. An unknown pod is no error.
+// Release gives back what a pod holds, as the kubelet does when the pod is gone. An unknown pod is
+// no error.
 func (s *State) Release(uid string) {
 	i, ok := s.find(uid)
 	if !ok {
@@ -176,8 +179,9 @@ func (s *State) releaseDevices(a *DeviceAllocation) {
 	}
 }
 
-// Start says that containers of a pod have started, in that order; none named means all of them. The memory of the regular
-// init containers before each of them is freed (memorymanager.AddContainer); their CPUs and devices are not.
+// Start says that containers of a pod have started, in that order; none named means all of them.
+// The memory of the regular init containers before each of them is freed
+// (memorymanager.AddContainer); their CPUs and devices are not.
 func (s *State) Start(uid string, containers []string) {
 	i, ok := s.find(uid)
 	if !ok || s.m.mem == nil {
@@ -206,8 +210,8 @@ func (s *State) finishInit(cs []ContainerAllocation) (freed bool) {
 	return freed
 }
 
-// SetPool is a device plugin's update of its pool: what it said before is forgotten. A pool whose plugin is gone is one
-// with all devices unhealthy.
+// SetPool is a device plugin's update of its pool: what it said before is forgotten. A pool whose
+// plugin is gone is one with all devices unhealthy.
 func (s *State) SetPool(p DevicePool) {
 	s.setPool(p, true)
 }

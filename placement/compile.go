@@ -77,8 +77,8 @@ func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
 	return nil
 }
 
-// sumDistances fills the table of distances. The kubelet indexes each row by node id, although sysfs lists online
-// nodes only.
+// sumDistances fills the table of distances. The kubelet indexes each row by node id, although
+// sysfs lists online nodes only.
 func (m *Model) sumDistances(rows [][]uint64) {
 	m.distance = make([]uint64, len(m.space.BySize())+1)
 	for _, mask := range m.space.BySize() {

@@ -5,7 +5,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Version is a kubelet release. Decisions differ between releases; NewModel refuses one that it does not know.
+// Version is a kubelet release. Decisions differ between releases; NewModel refuses one that it
+// does not know.
 type Version = release.Version
 
 // The releases whose decisions are known.
@@ -17,9 +18,9 @@ const (
 	V137 = release.V137
 )
 
-// Config is the part of a KubeletConfiguration that decides about placement. Strings are spelled as in
-// KubeletConfiguration (kubelet.config.k8s.io/v1beta1); NewModel validates them all and never takes
-// an unknown one for a default. The zero value is a kubelet's default: policies none.
+// Config is the part of a KubeletConfiguration that decides about placement. Strings are spelled as
+// in KubeletConfiguration (kubelet.config.k8s.io/v1beta1); NewModel validates them all and never
+// takes an unknown one for a default. The zero value is a kubelet's default: policies none.
 type Config struct {
 	// Version is the kubelet's release; 0 means V136.
 	Version Version
@@ -33,8 +34,9 @@ type Config struct {
 
 	MemoryManagerPolicy string // "", "None", "Static"
 	ReservedMemory      []ReservedMemory
-	// NodeReserved is what reservedMemory must add up to, by resource name ("memory", "hugepages-2Mi"), in bytes:
-	// kubeReserved + systemReserved + the hard eviction threshold. Nil: not known, the sum is not checked.
+	// NodeReserved is what reservedMemory must add up to, by resource name ("memory",
+	// "hugepages-2Mi"), in bytes: kubeReserved + systemReserved + the hard eviction threshold. Nil:
+	// not known, the sum is not checked.
 	NodeReserved map[string]uint64
 
 	TopologyManagerPolicy        string // "", "none", "best-effort", "restricted", "single-numa-node"
@@ -46,13 +48,15 @@ type Config struct {
 	// Authority is who chooses on the node. KubeletConfiguration does not say.
 	Authority Authority
 
-	// GuardDefects refuses, with the reason KubeletDefect, what a scheduler should not do to a node because of a known
-	// defect of the kubelet. Without it the engine does what the kubelet does, as replaying must; only
-	// where the kubelet would hang or crash there is nothing to do, and KubeletDefect is the answer in any case. It also
-	// refuses what the kubelet refuses after all its managers have admitted it (PodLevelOff).
+	// GuardDefects refuses, with the reason KubeletDefect, what a scheduler should not do to a node
+	// because of a known defect of the kubelet. Without it the engine does what the kubelet does,
+	// as replaying must; only where the kubelet would hang or crash there is nothing to do, and
+	// KubeletDefect is the answer in any case. It also refuses what the kubelet refuses after all
+	// its managers have admitted it (PodLevelOff).
 	GuardDefects bool
-	// GuardRestarts refuses pods after which a restart of a kubelet before 1.37 would kill containers: with full-pcpus-only it
-	// asks again for as many free whole cores as each container has already, so that no more than half of the CPUs can be used.
+	// GuardRestarts refuses pods after which a restart of a kubelet before 1.37 would kill
+	// containers: with full-pcpus-only it asks again for as many free whole cores as each container
+	// has already, so that no more than half of the CPUs can be used.
 	GuardRestarts bool
 }
 
@@ -63,13 +67,14 @@ type ReservedMemory struct {
 	Limits map[string]uint64
 }
 
-// ConfigError says which field of a Config, or of a Config together with a KubeletView, keeps the kubelet
-// from starting or the engine from predicting it.
+// ConfigError says which field of a Config, or of a Config together with a KubeletView, keeps the
+// kubelet from starting or the engine from predicting it.
 type ConfigError struct {
 	Field string // as in KubeletConfiguration, "cpuManagerPolicyOptions[full-pcpus-only]"
 	Value string
 	Want  string // what would be right
-	// Unsupported is true when the kubelet would start but its decisions cannot be predicted or are known to be broken.
+	// Unsupported is true when the kubelet would start but its decisions cannot be predicted or are
+	// known to be broken.
 	Unsupported bool
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// TestConfigErrors: with what a kubelet would not start, or cannot be predicted, and by what name it is refused.
+// TestConfigErrors: with what a kubelet would not start, or cannot be predicted, and by what name
+// it is refused.
 func TestConfigErrors(t *testing.T) {
 	type edit func(*placement.KubeletView, *placement.Config)
 	option := func(name, value string) edit {
@@ -150,7 +151,8 @@ func TestPodLevelGate(t *testing.T) {
 	}
 }
 
-// TestPodLevelRefused: which kubelets refuse a pod with resources of its own, though all managers admit it.
+// TestPodLevelRefused: which kubelets refuse a pod with resources of its own, though all managers
+// admit it.
 func TestPodLevelRefused(t *testing.T) {
 	off, allOff := map[string]bool{"PodLevelResources": false}, map[string]bool{"AllBeta": false}
 	for _, test := range []struct {
@@ -179,7 +181,8 @@ func TestPodLevelRefused(t *testing.T) {
 	}
 }
 
-// TestClaimsGate: which kubelets hand out devices that Dynamic Resource Allocation provides already.
+// TestClaimsGate: which kubelets hand out devices that Dynamic Resource Allocation provides
+// already.
 func TestClaimsGate(t *testing.T) {
 	for _, test := range []struct {
 		gates map[string]bool
@@ -208,7 +211,8 @@ func manyNodes(v *placement.KubeletView, n int) {
 	v.NumCores = 2 * n
 }
 
-// TestManyNodes: machines with more NUMA nodes than hints can be made for work where nothing asks for hints.
+// TestManyNodes: machines with more NUMA nodes than hints can be made for work where nothing asks
+// for hints.
 func TestManyNodes(t *testing.T) {
 	v, c := m2.view(), m2.config("none")
 	manyNodes(v, 36)
@@ -254,7 +258,8 @@ func TestRaisedMaximum(t *testing.T) {
 	}
 }
 
-// FuzzModel: whatever machine and configuration, NewModel answers with a model that works or a typed error.
+// FuzzModel: whatever machine and configuration, NewModel answers with a model that works or a
+// typed error.
 func FuzzModel(f *testing.F) {
 	add := func(v *placement.KubeletView, c placement.Config) {
 		text, err := json.Marshal(struct {
@@ -297,7 +302,8 @@ func FuzzModel(f *testing.F) {
 	})
 }
 
-// TestDevicesElsewhere: devices of NUMA nodes that the machine does not have must be aligned and cannot be; those without nodes need not.
+// TestDevicesElsewhere: devices of NUMA nodes that the machine does not have must be aligned and
+// cannot be; those without nodes need not.
 func TestDevicesElsewhere(t *testing.T) {
 	for name, test := range map[string]struct {
 		numa topology.NUMASet
@@ -313,8 +319,8 @@ func TestDevicesElsewhere(t *testing.T) {
 	}
 }
 
-// TestFractionBeforeKind: the kubelet reads all amounts before it looks up any kind of memory, so that it refuses a fraction where it
-// would else crash.
+// TestFractionBeforeKind: the kubelet reads all amounts before it looks up any kind of memory, so
+// that it refuses a fraction where it would else crash.
 func TestFractionBeforeKind(t *testing.T) {
 	for _, scope := range []string{"container", "pod"} {
 		c := m2.config("restricted")

@@ -9,9 +9,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// admit lets the kubelet admit a pod and writes down what came of it.
-// reject writes down a refusal as the kubelet does: what the decision holds was handed out, and is given back
-// when the kubelet next looks for pods that are gone. That can move memory between the NUMA nodes of a group.
+// admit lets the kubelet admit a pod and writes down what came of it. reject writes down a refusal
+// as the kubelet does: what the decision holds was handed out, and is given back when the kubelet
+// next looks for pods that are gone. That can move memory between the NUMA nodes of a group.
 // Whatever the pod held before is given back too.
 func reject(s *placement.State, r *placement.Request, d *placement.Decision) {
 	s.Commit(r, d)
@@ -103,7 +103,8 @@ func TestNoSharedCPU(t *testing.T) {
 	}
 }
 
-// TestRestartKills: with full-pcpus-only a restart before 1.37 refuses a container that has more whole cores than are free.
+// TestRestartKills: with full-pcpus-only a restart before 1.37 refuses a container that has more
+// whole cores than are free.
 func TestRestartKills(t *testing.T) {
 	for _, version := range []placement.Version{placement.V136, placement.V137} {
 		for _, guard := range []bool{false, true} {
@@ -224,7 +225,8 @@ func TestVanishedDevice(t *testing.T) {
 	wantDefect(t, placement.Admit(s, &r), placement.DefectVanishedDevice)
 }
 
-// TestSlowMerge: an empty machine with eight NUMA nodes and four resources would keep the kubelet busy for minutes.
+// TestSlowMerge: an empty machine with eight NUMA nodes and four resources would keep the kubelet
+// busy for minutes.
 func TestSlowMerge(t *testing.T) {
 	for _, test := range []struct {
 		policy       string
@@ -256,8 +258,8 @@ func TestSlowMerge(t *testing.T) {
 	}
 }
 
-// TestForeignCPUs: where cores have unequal numbers of threads the kubelet counts whole cores of average size, and can take CPUs
-// that are not free.
+// TestForeignCPUs: where cores have unequal numbers of threads the kubelet counts whole cores of
+// average size, and can take CPUs that are not free.
 func TestForeignCPUs(t *testing.T) {
 	c := m2.config("none")
 	c.MemoryManagerPolicy, c.ReservedMemory = "None", nil
@@ -292,7 +294,8 @@ func isFree(m *placement.Model, s *placement.State, cpus *topology.CPUSet) bool 
 	return cpus.IsSubsetOf(&free)
 }
 
-// TestMemoryUnderflow: what is kept of a NUMA node's memory exceeds it, and the kubelet takes it for endless.
+// TestMemoryUnderflow: what is kept of a NUMA node's memory exceeds it, and the kubelet takes it
+// for endless.
 func TestMemoryUnderflow(t *testing.T) {
 	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:2Gi,64Gi")
 	if err != nil {

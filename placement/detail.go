@@ -8,7 +8,8 @@ const (
 	// NoDetail is the zero value: not refused.
 	NoDetail Detail = iota
 
-	// NotPreferred: "Resources cannot be allocated with Topology locality": no set of NUMA nodes is preferred by all resources.
+	// NotPreferred: "Resources cannot be allocated with Topology locality": no set of NUMA nodes is
+	// preferred by all resources.
 	NotPreferred
 
 	// NotWholeCores: "requested N cpus not multiple cpus per core".
@@ -23,7 +24,8 @@ const (
 	// CPUAccounting: "accounting error, too many" or "not enough CPUs allocated".
 	CPUAccounting
 
-	// NoDefaultMemory: "failed to get the default NUMA affinity, no NUMA nodes with enough memory is available".
+	// NoDefaultMemory: "failed to get the default NUMA affinity, no NUMA nodes with enough memory
+	// is available".
 	NoDefaultMemory
 	// DefaultMemoryNotPreferred: "failed to find the default preferred hint".
 	DefaultMemoryNotPreferred
@@ -47,50 +49,59 @@ const (
 	// DeviceRequestChanged: "changed request for resource".
 	DeviceRequestChanged
 
-	// PodLevelOff: "PodLevelResources feature gate is disabled". Only with Config.GuardDefects: no manager says so, but the
-	// kubelet, after them all.
+	// PodLevelOff: "PodLevelResources feature gate is disabled". Only with Config.GuardDefects: no
+	// manager says so, but the kubelet, after them all.
 	PodLevelOff
 
-	// DefectHang: the CPU manager would loop for ever with its lock held (full-pcpus-only with distribute-cpus-across-numa
-	// and odd numbers of free CPUs; kubernetes#140730).
+	// DefectHang: the CPU manager would loop for ever with its lock held (full-pcpus-only with
+	// distribute-cpus-across-numa and odd numbers of free CPUs; kubernetes#140730).
 	DefectHang
 	// DefectTooComplex: the kubelet would try more combinations of NUMA nodes than can be awaited.
 	DefectTooComplex
-	// DefectSlowMerge: the kubelet would take minutes to merge the topology hints of so many resources over so many NUMA nodes.
+	// DefectSlowMerge: the kubelet would take minutes to merge the topology hints of so many
+	// resources over so many NUMA nodes.
 	DefectSlowMerge
-	// DefectForeignCPUs: the CPU manager would hand out reserved CPUs or those of others (cores with unequal numbers of
-	// threads; kubernetes#140495, #124066).
+	// DefectForeignCPUs: the CPU manager would hand out reserved CPUs or those of others (cores
+	// with unequal numbers of threads; kubernetes#140495, #124066).
 	DefectForeignCPUs
-	// DefectNoSharedCPU: strict-cpu-reservation would leave no shared CPU and the kubelet could not restart (kubernetes#141196).
+	// DefectNoSharedCPU: strict-cpu-reservation would leave no shared CPU and the kubelet could not
+	// restart (kubernetes#141196).
 	DefectNoSharedCPU
-	// DefectRestartKills: after this the kubelet, when it restarts, would refuse a container that runs (SMTAlignmentError), because
-	// fewer whole cores are free than it has. Only with Config.GuardRestarts.
+	// DefectRestartKills: after this the kubelet, when it restarts, would refuse a container that
+	// runs (SMTAlignmentError), because fewer whole cores are free than it has. Only with
+	// Config.GuardRestarts.
 	DefectRestartKills
-	// DefectMixedGroups: a NUMA node's memory would be in two groups at once, and the kubelet could not restart.
+	// DefectMixedGroups: a NUMA node's memory would be in two groups at once, and the kubelet could
+	// not restart.
 	DefectMixedGroups
-	// DefectUnequalGroup: memory would be handed out from NUMA nodes with different kinds of huge pages, and the kubelet would
-	// crash when it restarts (areMachineStatesEqual).
+	// DefectUnequalGroup: memory would be handed out from NUMA nodes with different kinds of huge
+	// pages, and the kubelet would crash when it restarts (areMachineStatesEqual).
 	DefectUnequalGroup
-	// DefectMissingMemoryKind: the kubelet would crash, because some NUMA node has no row for a kind of memory.
+	// DefectMissingMemoryKind: the kubelet would crash, because some NUMA node has no row for a
+	// kind of memory.
 	DefectMissingMemoryKind
-	// DefectNoRegularMemory: the kubelet would crash, because it looks for hints for ordinary memory that nobody asked for.
+	// DefectNoRegularMemory: the kubelet would crash, because it looks for hints for ordinary
+	// memory that nobody asked for.
 	DefectNoRegularMemory
-	// DefectVanishedDevice: the kubelet would crash, because a device that the pod holds is no longer listed by its plugin.
+	// DefectVanishedDevice: the kubelet would crash, because a device that the pod holds is no
+	// longer listed by its plugin.
 	DefectVanishedDevice
-	// DefectMemoryUnderflow: a NUMA node has less memory than is kept of it for the system and for huge pages, and the
-	// kubelet, which subtracts without a sign (getDefaultMachineState), takes it for endless.
+	// DefectMemoryUnderflow: a NUMA node has less memory than is kept of it for the system and for
+	// huge pages, and the kubelet, which subtracts without a sign (getDefaultMachineState), takes
+	// it for endless.
 	DefectMemoryUnderflow
 
 	// BadRequest: the request holds an amount that no kubelet would see.
 	BadRequest
-	// PolicyUnsupported: the node cannot apply the policy that the request asks for. A kubelet with that policy
-	// would not start.
+	// PolicyUnsupported: the node cannot apply the policy that the request asks for. A kubelet with
+	// that policy would not start.
 	PolicyUnsupported
 
 	details // the number of values
 )
 
-// rules is what each Detail means, in the words of Berth's own messages, with the Reason that it comes under.
+// rules is what each Detail means, in the words of Berth's own messages, with the Reason that it
+// comes under.
 var rules = [details]struct {
 	reason Reason
 	name   string

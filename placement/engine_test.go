@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// live runs a random kubelet for some steps and calls check before each with the state and what will be asked.
+// live runs a random kubelet for some steps and calls check before each with the state and what
+// will be asked.
 func live(t *testing.T, seed uint64, check func(w *world)) {
 	w := newWorld(t, seed, true)
 	if w == nil {
@@ -27,7 +28,8 @@ func live(t *testing.T, seed uint64, check func(w *world)) {
 	}
 }
 
-// TestInvariants: with defects guarded, a node's books always add up, and a kubelet could always restart on them.
+// TestInvariants: with defects guarded, a node's books always add up, and a kubelet could always
+// restart on them.
 func TestInvariants(t *testing.T) {
 	for seed := range uint64(1500) {
 		live(t, seed, func(w *world) {
@@ -38,8 +40,9 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
-// TestReadmission: a kubelet that restarts admits its pods again, and they keep their CPUs and devices. Only full-pcpus-only before
-// 1.37, an init container's memory that others have by now, and devices that are no longer healthy can stop it.
+// TestReadmission: a kubelet that restarts admits its pods again, and they keep their CPUs and
+// devices. Only full-pcpus-only before 1.37, an init container's memory that others have by now,
+// and devices that are no longer healthy can stop it.
 func TestReadmission(t *testing.T) {
 	again := 0
 	for seed := range uint64(800) {
@@ -132,7 +135,8 @@ func sameDecision(a, b *placement.Decision) bool {
 	return norm(x) == norm(y)
 }
 
-// FuzzAgree: in the life of any kubelet, Admit, Decide and Explain agree, and the books add up when defects are guarded.
+// FuzzAgree: in the life of any kubelet, Admit, Decide and Explain agree, and the books add up when
+// defects are guarded.
 func FuzzAgree(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(seed, seed%2 == 0)
@@ -181,8 +185,8 @@ func TestPure(t *testing.T) {
 	}
 }
 
-// TestScarcity: what is unresolvable stays refused, whichever pods go; what is resolvable is admitted when all are gone, but for
-// details that a fuller node may not have.
+// TestScarcity: what is unresolvable stays refused, whichever pods go; what is resolvable is
+// admitted when all are gone, but for details that a fuller node may not have.
 func TestScarcity(t *testing.T) {
 	counts := map[placement.Scarcity]int{}
 	for seed := range uint64(1200) {
@@ -227,8 +231,8 @@ func agrees(t *testing.T, seed uint64, r placement.Refusal, v placement.Verdict)
 	}
 }
 
-// TestExplainNumbers: with single-numa-node and nothing but CPUs, a pod is refused exactly if no NUMA node has as many
-// CPUs as the refusal says are asked.
+// TestExplainNumbers: with single-numa-node and nothing but CPUs, a pod is refused exactly if no
+// NUMA node has as many CPUs as the refusal says are asked.
 func TestExplainNumbers(t *testing.T) {
 	_, s := m8.load(t, "single-numa-node", true)
 	refused := 0
@@ -300,7 +304,8 @@ func TestCloneIsIndependent(t *testing.T) {
 	}
 }
 
-// TestConcurrent: many may ask one model about one state at once. It proves itself under the race detector.
+// TestConcurrent: many may ask one model about one state at once. It proves itself under the race
+// detector.
 func TestConcurrent(t *testing.T) {
 	_, s := m8.load(t, "best-effort", true)
 	requests := []placement.Request{pod1(), pod2(), cpus("wide", 40), cpus("absurd", 900)}

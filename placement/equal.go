@@ -2,8 +2,8 @@ package placement
 
 import "slices"
 
-// Equal says whether two states of one model have equal Snapshots, without making any: states that came of one another
-// share most of what they hold.
+// Equal says whether two states of one model have equal Snapshots, without making any: states that
+// came of one another share most of what they hold.
 func (s *State) Equal(o *State) bool {
 	if s.shared != o.shared || (s.book == nil) != (o.book == nil) || s.book != nil && !s.book.Equal(o.book) {
 		return false
@@ -41,7 +41,8 @@ func (s *State) sameRanks(o *State) bool {
 	return true
 }
 
-// samePools compares the pools of plugins that are there; which devices are in use follows from the pods.
+// samePools compares the pools of plugins that are there; which devices are in use follows from the
+// pods.
 func (s *State) samePools(o *State) bool {
 	i, j := 0, 0
 	for {

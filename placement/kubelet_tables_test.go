@@ -99,7 +99,8 @@ func hintOf(space *hint.Space, h recordedHint) hint.Hint {
 	return hint.Hint{Mask: space.Compact(topology.NewNUMASet(h.NUMA...)), Preferred: h.Preferred}
 }
 
-// listOf is a list of hints. One that holds a nil affinity holds nothing else in the kubelet's tests.
+// listOf is a list of hints. One that holds a nil affinity holds nothing else in the kubelet's
+// tests.
 func listOf(space *hint.Space, hints []recordedHint, single bool) hint.List {
 	l := space.NewList()
 	switch {

@@ -2,14 +2,17 @@ package placement
 
 import "github.com/berth-dev/berth/placement/hint"
 
-// merger finds the hint that the kubelet's HintMerger finds (pkg/kubelet/cm/topologymanager/policy.go), which tries every
-// combination of one hint from each list. The result does not depend on the order, and is one of two:
+// merger finds the hint that the kubelet's HintMerger finds
+// (pkg/kubelet/cm/topologymanager/policy.go), which tries every combination of one hint from each
+// list. The result does not depend on the order, and is one of two:
 //
-//   - If some mask is preferred in every list, the combination of it with itself is preferred: the fittest such mask.
-//   - Otherwise the masks that can be had as intersections count. Of those the kubelet wants one as large as the
-//     smallest hint of the neediest list, else the largest that is smaller, else any.
+//   - If some mask is preferred in every list, the combination of it with itself is preferred: the
+//     fittest such mask.
+//   - Otherwise the masks that can be had as intersections count. Of those the kubelet wants one as
+//     large as the smallest hint of the neediest list, else the largest that is smaller, else any.
 //
-// The first takes one AND of bitmaps, the second a few passes over the 2^n masks: never the product of the lists.
+// The first takes one AND of bitmaps, the second a few passes over the 2^n masks: never the product
+// of the lists.
 type merger struct {
 	space         *hint.Space
 	common, reach hint.Set
@@ -31,7 +34,8 @@ type mergeRules struct {
 	distance []uint64
 }
 
-// preferred returns the fittest mask that all lists prefer, Any standing for all nodes when no list names any.
+// preferred returns the fittest mask that all lists prefer, Any standing for all nodes when no list
+// names any.
 func (g *merger) preferred(lists []hint.List, r mergeRules) (hint.Hint, bool) {
 	named := false
 	for i := range lists {
@@ -79,7 +83,8 @@ func (g *merger) fittest(set hint.Set, size int, distance []uint64) (best hint.M
 	return best, found
 }
 
-// unpreferred returns the mask that the kubelet settles for when none is preferred by all: all nodes if nothing is left.
+// unpreferred returns the mask that the kubelet settles for when none is preferred by all: all
+// nodes if nothing is left.
 func (g *merger) unpreferred(lists []hint.List, r mergeRules) hint.Hint {
 	g.reachable(lists)
 	want := neediest(g.space, lists)
@@ -137,8 +142,9 @@ func (g *merger) reachable(lists []hint.List) {
 	}
 }
 
-// intersect makes g.reach the set of a∩b with a in g.reach and b in o. The number of pairs whose intersection holds m is the
-// number of a that hold m times that of b; inclusion and exclusion give those whose intersection is m.
+// intersect makes g.reach the set of a∩b with a in g.reach and b in o. The number of pairs whose
+// intersection holds m is the number of a that hold m times that of b; inclusion and exclusion give
+// those whose intersection is m.
 func (g *merger) intersect(o hint.Set) {
 	count(g.a, g.reach)
 	count(g.b, o)

@@ -15,7 +15,8 @@ type slowHint struct {
 	preferred bool
 }
 
-// slowMerge is the kubelet's HintMerger word by word: every combination of one hint from each list, compared one by one.
+// slowMerge is the kubelet's HintMerger word by word: every combination of one hint from each list,
+// compared one by one.
 type slowMerge struct {
 	space    *hint.Space
 	distance []uint64

@@ -9,23 +9,26 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Model is a kubelet: its machine and its configuration, compiled. It is immutable and safe for concurrent use.
+// Model is a kubelet: its machine and its configuration, compiled. It is immutable and safe for
+// concurrent use.
 type Model struct {
 	set settings
-	// own is the node's own policy and scope; authority says whether a Request's Rules come before it.
+	// own is the node's own policy and scope; authority says whether a Request's Rules come before
+	// it.
 	own       Rules
 	authority Authority
 	// guard refuses what would run into a known defect of the kubelet.
 	guard bool
 	// guardRestarts refuses what a restart would kill: Config.GuardRestarts where it matters.
 	guardRestarts bool
-	// nodes is every NUMA node that the kubelet sees. space is the same by position; it is nil on machines with
-	// more than hint.MaxNodes nodes, on which nothing may need hints.
+	// nodes is every NUMA node that the kubelet sees. space is the same by position; it is nil on
+	// machines with more than hint.MaxNodes nodes, on which nothing may need hints.
 	nodes topology.NUMASet
 	space *hint.Space
 	// nodeCPUs holds, for each NUMA node with CPUs, what it has of them.
 	nodeCPUs []nodeCPUs
-	// distance[m] is the sum of all ordered pairs' distances in mask m; nil without prefer-closest-numa-nodes.
+	// distance[m] is the sum of all ordered pairs' distances in mask m; nil without
+	// prefer-closest-numa-nodes.
 	distance []uint64
 
 	cpus cpuModel
@@ -52,8 +55,9 @@ type cpuModel struct {
 	initial topology.CPUSet
 }
 
-// NewModel compiles what a kubelet sees of its machine, and its configuration. It fails with a *ConfigError where the
-// kubelet would refuse to start, and where its decisions cannot be predicted (ConfigError.Unsupported).
+// NewModel compiles what a kubelet sees of its machine, and its configuration. It fails with a
+// *ConfigError where the kubelet would refuse to start, and where its decisions cannot be predicted
+// (ConfigError.Unsupported).
 func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 	set, err := readConfig(&cfg)
 	if err != nil {
@@ -77,10 +81,12 @@ func (m *Model) Nodes() topology.NUMASet { return m.nodes }
 // Version returns the kubelet's release.
 func (m *Model) Version() Version { return m.set.version }
 
-// ReservedCPUs returns the CPUs that the kubelet keeps for the system; none without the static CPU manager.
+// ReservedCPUs returns the CPUs that the kubelet keeps for the system; none without the static CPU
+// manager.
 func (m *Model) ReservedCPUs() topology.CPUSet { return m.cpus.reserved }
 
-// expand translates positions to the operating system's numbers; without a space there are no positions.
+// expand translates positions to the operating system's numbers; without a space there are no
+// positions.
 func (m *Model) expand(mask hint.Mask) topology.NUMASet {
 	if m.space == nil {
 		return 0

@@ -12,7 +12,8 @@ import (
 // settings are the strings of a Config, understood.
 type settings struct {
 	version Version
-	// own is the node's policy and scope. Nothing else here, and nothing in a Model, depends on them.
+	// own is the node's policy and scope. Nothing else here, and nothing in a Model, depends on
+	// them.
 	own Rules
 	// cannot holds, for each policy, why the node cannot apply it; nil where it can.
 	cannot   [policies]error
@@ -23,13 +24,15 @@ type settings struct {
 	memory   bool // memory manager is Static
 	// podLevel: the CPU and memory managers leave pods with spec.resources alone.
 	podLevel bool
-	// refusesPodLevel: after all managers the kubelet refuses pods with spec.resources (lifecycle.isPodLevelResourcesSupported).
+	// refusesPodLevel: after all managers the kubelet refuses pods with spec.resources
+	// (lifecycle.isPodLevelResourcesSupported).
 	refusesPodLevel bool
 	// claims: the device manager leaves devices to Dynamic Resource Allocation that it provides.
 	claims bool
 }
 
-// featureGate is a gate of the kubelet with the releases in which it came, became beta, and is on unless somebody switches it off.
+// featureGate is a gate of the kubelet with the releases in which it came, became beta, and is on
+// unless somebody switches it off.
 type featureGate struct {
 	name            string
 	since, beta, on Version
@@ -46,8 +49,8 @@ var (
 	extendedClaims      = featureGate{"DRAExtendedResource", V134, V136, V136}
 )
 
-// gate says whether a feature gate is on: as it is set, else as all of its stage are, else by default (setUnsetAlphaGates and
-// setUnsetBetaGates of k8s.io/component-base/featuregate).
+// gate says whether a feature gate is on: as it is set, else as all of its stage are, else by
+// default (setUnsetAlphaGates and setUnsetBetaGates of k8s.io/component-base/featuregate).
 func (s *settings) gate(c *Config, g featureGate) bool {
 	if on, set := c.FeatureGates[g.name]; set {
 		return on
@@ -62,7 +65,8 @@ func (s *settings) gate(c *Config, g featureGate) bool {
 	return s.version >= g.on
 }
 
-// kubeletMaxNodes is the default of max-allowable-numa-nodes, and its least value (topologymanager.defaultMaxAllowableNUMANodes).
+// kubeletMaxNodes is the default of max-allowable-numa-nodes, and its least value
+// (topologymanager.defaultMaxAllowableNUMANodes).
 const kubeletMaxNodes = 8
 
 func bad(field, value, want string) error {
@@ -83,7 +87,8 @@ func readConfig(c *Config) (s settings, err error) {
 	if s.gate(c, podLevelManagers) {
 		return s, unsupported("featureGates[PodLevelResourceManagers]", "true", "false: its decisions are not known")
 	}
-	// From 1.36 on the managers leave them alone even if the gate is off; the kubelet then refuses such pods after all managers.
+	// From 1.36 on the managers leave them alone even if the gate is off; the kubelet then refuses
+	// such pods after all managers.
 	s.podLevel = s.version >= V136 || s.version >= V134 && s.gate(c, podLevelResources)
 	s.refusesPodLevel = s.version >= V134 && !s.gate(c, podLevelResources)
 	s.claims = s.version >= V136 && s.gate(c, extendedClaims)
@@ -95,8 +100,8 @@ func readConfig(c *Config) (s settings, err error) {
 	return s, nil
 }
 
-// refuse notes why the node cannot apply some policies. It returns the error if the node's own is one of them: the
-// kubelet does not start then.
+// refuse notes why the node cannot apply some policies. It returns the error if the node's own is
+// one of them: the kubelet does not start then.
 func (s *settings) refuse(err error, of ...Policy) error {
 	for _, p := range of {
 		s.cannot[p] = cmp.Or(s.cannot[p], err)
@@ -107,7 +112,8 @@ func (s *settings) refuse(err error, of ...Policy) error {
 	return nil
 }
 
-// hinted are the policies that ask for hints. With the policy none the kubelet does not even look at the scope.
+// hinted are the policies that ask for hints. With the policy none the kubelet does not even look
+// at the scope.
 var hinted = []Policy{PolicyBestEffort, PolicyRestricted, PolicySingleNUMANode}
 
 func (s *settings) readTopologyManager(c *Config) error {
@@ -122,7 +128,8 @@ func (s *settings) readTopologyManager(c *Config) error {
 	return nil
 }
 
-// readTopologyOptions is topologymanager.NewPolicyOptions; with the policy none the kubelet does not look.
+// readTopologyOptions is topologymanager.NewPolicyOptions; with the policy none the kubelet does
+// not look.
 func (s *settings) readTopologyOptions(c *Config) error {
 	s.maxNodes = kubeletMaxNodes
 	if err := s.readEachTopologyOption(c); err != nil {
@@ -131,7 +138,8 @@ func (s *settings) readTopologyOptions(c *Config) error {
 	return nil
 }
 
-// readEachTopologyOption reads the options in the order of their names, up to the first that is wrong.
+// readEachTopologyOption reads the options in the order of their names, up to the first that is
+// wrong.
 func (s *settings) readEachTopologyOption(c *Config) error {
 	for _, name := range sortedKeys(c.TopologyManagerPolicyOptions) {
 		value := c.TopologyManagerPolicyOptions[name]
@@ -184,8 +192,8 @@ func (s *settings) readManagers(c *Config) error {
 	return nil
 }
 
-// isCPUList says whether the kubelet would parse the text (k8s.io/utils/cpuset.Parse), which it does whatever the policy;
-// strides and blanks, which the kernel allows, are errors.
+// isCPUList says whether the kubelet would parse the text (k8s.io/utils/cpuset.Parse), which it
+// does whatever the policy; strides and blanks, which the kernel allows, are errors.
 func isCPUList(text string) bool {
 	if text == "" {
 		return true
@@ -203,8 +211,9 @@ func isCPUList(text string) bool {
 	return true
 }
 
-// cpuOption is an option of the CPU manager's static policy with the release in which it became beta and GA; before beta
-// it needs CPUManagerPolicyAlphaOptions, before GA CPUManagerPolicyBetaOptions.
+// cpuOption is an option of the CPU manager's static policy with the release in which it became
+// beta and GA; before beta it needs CPUManagerPolicyAlphaOptions, before GA
+// CPUManagerPolicyBetaOptions.
 type cpuOption struct {
 	name     string
 	beta, ga Version

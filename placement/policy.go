@@ -13,8 +13,8 @@ func (ad *admission) collect(c int, want hint.Want) Detail {
 	return NoDetail
 }
 
-// affinity is Policy.Merge: the hint for container c, or for the whole pod, and whether the policy admits it. Only
-// best-effort ever needs more than what is preferred.
+// affinity is Policy.Merge: the hint for container c, or for the whole pod, and whether the policy
+// admits it. Only best-effort ever needs more than what is preferred.
 func (ad *admission) affinity(c int) (hint.Hint, Detail) {
 	if d := ad.collect(c, hint.Preferred); d != NoDetail {
 		return hint.Hint{}, d
@@ -44,12 +44,14 @@ func (ad *admission) affinity(c int) (hint.Hint, Detail) {
 	return ad.merge.unpreferred(ad.lists[:ad.used], rules), NoDetail
 }
 
-// maxCombinations is how many combinations of hints a guarded kubelet may have to try. It takes 150 to 200 ns for each (measured
-// with 1.36), and admits no other pod meanwhile: this is the better part of a minute.
+// maxCombinations is how many combinations of hints a guarded kubelet may have to try. It takes 150
+// to 200 ns for each (measured with 1.36), and admits no other pod meanwhile: this is the better
+// part of a minute.
 const maxCombinations = 1 << 28
 
-// guardMerge refuses what the kubelet would take too long to merge: it tries every combination of one hint from each list. That
-// takes complete lists to find out, but mostly one look at how many there are is enough, or at how long those of memory are.
+// guardMerge refuses what the kubelet would take too long to merge: it tries every combination of
+// one hint from each list. That takes complete lists to find out, but mostly one look at how many
+// there are is enough, or at how long those of memory are.
 func (ad *admission) guardMerge(c int) Detail {
 	kept := ad.used
 	defer func() { ad.used = kept }()
@@ -93,8 +95,9 @@ func power(base, n int) int {
 	return min(p, maxCombinations+1)
 }
 
-// run admits the first n containers of the request on the admission's books. On refusal it returns the rule and the container
-// at which the kubelet stopped; what earlier providers and containers got stays in the decision.
+// run admits the first n containers of the request on the admission's books. On refusal it returns
+// the rule and the container at which the kubelet stopped; what earlier providers and containers
+// got stays in the decision.
 func (ad *admission) run(n int) (Detail, int) {
 	if ad.rules.Policy == PolicyNone || ad.rules.Scope != PodScope {
 		return ad.runContainers(n)

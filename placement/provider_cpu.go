@@ -99,8 +99,8 @@ func (ad *admission) cpuHints(n int, available, reusable *topology.CPUSet, want 
 	ad.m.cpus.hinter.Hints(&in, ad.list(cpuResource))
 }
 
-// allocate is Allocate. Before 1.37 a container that has its CPUs already is still held to full-pcpus-only, so that a
-// restart of the kubelet can kill it.
+// allocate is Allocate. Before 1.37 a container that has its CPUs already is still held to
+// full-pcpus-only, so that a restart of the kubelet can kill it.
 func (cpuProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	n := ad.exclusiveCPUs(c)
 	if n == 0 {
@@ -149,7 +149,8 @@ func (ad *admission) guardCPUs(got *topology.CPUSet) Detail {
 	return NoDetail
 }
 
-// guardRestart refuses the pod if, with it, a restart of the kubelet would kill a container of this or another pod.
+// guardRestart refuses the pod if, with it, a restart of the kubelet would kill a container of this
+// or another pod.
 func (ad *admission) guardRestart() Detail {
 	if !ad.m.guardRestarts {
 		return NoDetail

@@ -53,7 +53,8 @@ func (deviceProvider) podHints(ad *admission, want hint.Want) Detail {
 	return NoDetail
 }
 
-// distinct is the number of devices of a resource that the pod holds already: init containers share theirs with others.
+// distinct is the number of devices of a resource that the pod holds already: init containers share
+// theirs with others.
 func (ad *admission) distinct(resource string) int {
 	seen := map[string]bool{}
 	for c := range ad.r.Containers {
@@ -141,8 +142,8 @@ func (deviceProvider) allocate(ad *admission, c int, h hint.Hint) Detail {
 	return NoDetail
 }
 
-// anotherFails says whether a later resource of the container would be refused too: the kubelet goes through them in Go's map
-// order, so that chance decides which refusal it tells.
+// anotherFails says whether a later resource of the container would be refused too: the kubelet
+// goes through them in Go's map order, so that chance decides which refusal it tells.
 func (ad *admission) anotherFails(c, from int, h hint.Hint) bool {
 	devices := ad.r.Containers[c].Devices[from:]
 	for i := range devices {
@@ -200,7 +201,8 @@ func (ad *admission) giveDevices(c int, s *slot, given device.Set) {
 	ad.devices.nodes |= s.pool.pool.Nodes(given)
 }
 
-// extend makes a slice one longer and keeps what the new element holds, so that its memory can be reused.
+// extend makes a slice one longer and keeps what the new element holds, so that its memory can be
+// reused.
 func extend[T any](s []T) []T {
 	if len(s) < cap(s) {
 		return s[:len(s)+1]

@@ -29,7 +29,8 @@ func (ad *admission) containerNeeds(c int) Detail {
 	return NoDetail
 }
 
-// podNeeds sets t.memory.needs to what the pod asks for: only kinds that some app container asks for.
+// podNeeds sets t.memory.needs to what the pod asks for: only kinds that some app container asks
+// for.
 func (ad *admission) podNeeds() Detail {
 	needs := ad.memory.needs[:0]
 	for k, name := range ad.m.mem.Names() {
@@ -50,7 +51,8 @@ func (ad *admission) podNeeds() Detail {
 	return ad.oddMemory()
 }
 
-// oddMemory looks for amounts and kinds that podNeeds cannot sum up. The kubelet reads all amounts before it looks up any kind.
+// oddMemory looks for amounts and kinds that podNeeds cannot sum up. The kubelet reads all amounts
+// before it looks up any kind.
 func (ad *admission) oddMemory() Detail {
 	for c := range ad.r.Containers {
 		if ad.r.Containers[c].fractional() {
@@ -82,8 +84,8 @@ func (r *ContainerRequest) memory(name string) (bytes uint64, asked bool) {
 	return 0, false
 }
 
-// hints is GetTopologyHints and GetPodTopologyHints. An amount that is no whole number of bytes gives no hints; Allocate
-// refuses it.
+// hints is GetTopologyHints and GetPodTopologyHints. An amount that is no whole number of bytes
+// gives no hints; Allocate refuses it.
 func (p memoryProvider) hints(ad *admission, c int, want hint.Want) Detail {
 	if ad.m.mem == nil || !ad.pins() {
 		return NoDetail
@@ -123,7 +125,8 @@ func (ad *admission) needsOf(c int) Detail {
 	return ad.containerNeeds(c)
 }
 
-// heldMemory returns the container whose blocks the kubelet hints at again: for the whole pod the first that has any.
+// heldMemory returns the container whose blocks the kubelet hints at again: for the whole pod the
+// first that has any.
 func (ad *admission) heldMemory(c int) *ContainerAllocation {
 	if ad.held == nil {
 		return nil
@@ -239,8 +242,8 @@ func (m *Model) reuseMemory(r *memory.Reuse, kind ContainerKind, blocks []Memory
 	}
 }
 
-// shrinkInit is updateInitContainersMemoryBlocks: what container c reuses is taken off the blocks of the regular init
-// containers before it, so that the blocks of a pod add up to what it holds.
+// shrinkInit is updateInitContainersMemoryBlocks: what container c reuses is taken off the blocks
+// of the regular init containers before it, so that the blocks of a pod add up to what it holds.
 func shrinkInit(cs []ContainerDecision, c int) {
 	for i := range cs[c].Memory {
 		left := cs[c].Memory[i].Bytes

@@ -101,7 +101,8 @@ func (w *world) container(name string, kind placement.ContainerKind) placement.C
 	return c
 }
 
-// step lets something happen to the kubelet; a request that was decided on is returned with its verdict.
+// step lets something happen to the kubelet; a request that was decided on is returned with its
+// verdict.
 func (w *world) step() (placement.Request, placement.Decision, placement.Verdict) {
 	req := w.request()
 	var d placement.Decision

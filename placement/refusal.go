@@ -12,8 +12,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Refusal says why a node refuses a pod: what was asked, what every NUMA node has, which rule said no. Events, the
-// command line and the page print the same Refusal. Its JSON is stable.
+// Refusal says why a node refuses a pod: what was asked, what every NUMA node has, which rule said
+// no. Events, the command line and the page print the same Refusal. Its JSON is stable.
 type Refusal struct {
 	UID      string `json:"uid"`
 	Reason   Reason `json:"reason"`
@@ -25,7 +25,8 @@ type Refusal struct {
 	// Policy and Scope are the Topology Manager's.
 	Policy string `json:"policy"`
 	Scope  string `json:"scope,omitempty"`
-	// Needs is what the container, or the pod, asks for that NUMA nodes provide, with what was there at that moment.
+	// Needs is what the container, or the pod, asks for that NUMA nodes provide, with what was
+	// there at that moment.
 	Needs []Need `json:"needs,omitempty"`
 }
 
@@ -35,12 +36,14 @@ type Need struct {
 	Asked    uint64 `json:"asked"`
 	// Free is what the whole node has, on any NUMA node or none.
 	Free uint64 `json:"free"`
-	// Fewest is the least number of NUMA nodes that could provide the resource on an empty machine; 0 where that does not matter.
+	// Fewest is the least number of NUMA nodes that could provide the resource on an empty machine;
+	// 0 where that does not matter.
 	Fewest int `json:"fewest,omitempty"`
 	// Whole is how many CPUs a core has, where full-pcpus-only gives whole cores alone; else 0.
 	Whole uint64 `json:"whole,omitempty"`
-	// Preferred is the sets of NUMA nodes from which the resource would best be had, as lists; Anywhere says that it has no preference.
-	// Neither means that nothing is preferred: this resource alone keeps the pod out of policies that insist.
+	// Preferred is the sets of NUMA nodes from which the resource would best be had, as lists;
+	// Anywhere says that it has no preference. Neither means that nothing is preferred: this
+	// resource alone keeps the pod out of policies that insist.
 	Preferred []string `json:"preferred,omitempty"`
 	Anywhere  bool     `json:"anywhere,omitempty"`
 	// Nodes has one entry for each NUMA node that has any of the resource, ascending.
@@ -53,14 +56,17 @@ type NodeAmount struct {
 	// Free can be had now, Total if the node were empty.
 	Free  uint64 `json:"free"`
 	Total uint64 `json:"total"`
-	// Reused is how much of Free the pod's init containers had that have ended: the kubelet wants all of that to be among what it
-	// gives, and so looks only at sets of NUMA nodes that have it. Of CPUs and devices; of memory there is no such rule.
+	// Reused is how much of Free the pod's init containers had that have ended: the kubelet wants
+	// all of that to be among what it gives, and so looks only at sets of NUMA nodes that have it.
+	// Of CPUs and devices; of memory there is no such rule.
 	Reused uint64 `json:"reused,omitempty"`
-	// Group is the NUMA nodes with which the node's memory is handed out, as a list, unless it is on its own.
+	// Group is the NUMA nodes with which the node's memory is handed out, as a list, unless it is
+	// on its own.
 	Group string `json:"group,omitempty"`
 }
 
-// Explain says why the node refuses the request; Reason is Admitted if it does not. It agrees with Admit. It allocates.
+// Explain says why the node refuses the request; Reason is Admitted if it does not. It agrees with
+// Admit. It allocates.
 func Explain(s *State, r *Request) Refusal {
 	m := s.m
 	rules := m.rulesFor(r.Rules)
@@ -155,7 +161,8 @@ func (ad *admission) addCPUNeed(needs []Need, c int) []Need {
 	return append(needs, n)
 }
 
-// fewestForCPUs is the kubelet's minAffinitySize, which counts all CPUs of the NUMA nodes, reserved or not.
+// fewestForCPUs is the kubelet's minAffinitySize, which counts all CPUs of the NUMA nodes, reserved
+// or not.
 func (m *Model) fewestForCPUs(n int) int {
 	sizes := make([]int, len(m.nodeCPUs))
 	for i := range m.nodeCPUs {
@@ -232,8 +239,8 @@ func (s *slot) need(m *Model, asked uint64) Need {
 	return n
 }
 
-// String is the refusal in one line, for an event: "container main: NUMA 0 has 5 free CPUs of 8 asked, NUMA 1 has 3
-// (TopologyAffinityError)".
+// String is the refusal in one line, for an event: "container main: NUMA 0 has 5 free CPUs of 8
+// asked, NUMA 1 has 3 (TopologyAffinityError)".
 func (r Refusal) String() string {
 	if r.Reason == Admitted {
 		return "admitted"
@@ -292,8 +299,8 @@ func (n *Need) scattered() bool {
 	return !enough || grouped
 }
 
-// unaligned says why the policy finds no set of NUMA nodes: resources that need different numbers of them never agree; one may be
-// short everywhere; or each fits somewhere, but nowhere all do.
+// unaligned says why the policy finds no set of NUMA nodes: resources that need different numbers
+// of them never agree; one may be short everywhere; or each fits somewhere, but nowhere all do.
 func (r *Refusal) unaligned() string {
 	if text := r.sizes(); text != "" {
 		return text
@@ -306,7 +313,8 @@ func (r *Refusal) unaligned() string {
 	return r.conflict()
 }
 
-// sizes says how many NUMA nodes resources need, if the policy allows one only, or if they differ and no pod's removal can help.
+// sizes says how many NUMA nodes resources need, if the policy allows one only, or if they differ
+// and no pod's removal can help.
 func (r *Refusal) sizes() string {
 	fewest, most := r.extremes()
 	switch {
@@ -362,7 +370,8 @@ func (n *Need) isMemory() bool {
 	return n.Resource == memory.Regular || strings.HasPrefix(n.Resource, "hugepages-")
 }
 
-// perNode lists what each NUMA node has. Where a single one has enough, its total or its group is the reason.
+// perNode lists what each NUMA node has. Where a single one has enough, its total or its group is
+// the reason.
 func (n *Need) perNode() string {
 	if len(n.Nodes) == 0 {
 		return fmt.Sprintf("no NUMA node has any of %s %s asked", n.amount(n.Asked), n.unit())
@@ -425,7 +434,8 @@ func (n *Need) amount(v uint64) string {
 	return strconv.FormatUint(v, 10)
 }
 
-// bytesText prints bytes in the largest unit that leaves a number from 1 on, with a decimal unless it is 0.
+// bytesText prints bytes in the largest unit that leaves a number from 1 on, with a decimal unless
+// it is 0.
 func bytesText(v uint64) string {
 	const units = "KMGTPE"
 	if v < 1024 {

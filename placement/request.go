@@ -1,22 +1,25 @@
 package placement
 
-// Request is what a pod asks of the kubelet's resource managers: independent of any node, built once.
+// Request is what a pod asks of the kubelet's resource managers: independent of any node, built
+// once.
 type Request struct {
 	// UID names the pod; State keys allocations by it.
 	UID string
-	// Containers are in the order in which the kubelet allocates: init containers as declared, then app containers.
+	// Containers are in the order in which the kubelet allocates: init containers as declared, then
+	// app containers.
 	Containers []ContainerRequest
-	// Guaranteed is the pod's QoS class (status.qosClass, else computed): only then do CPU and memory managers pin.
+	// Guaranteed is the pod's QoS class (status.qosClass, else computed): only then do CPU and
+	// memory managers pin.
 	Guaranteed bool
-	// PodLevel says that spec.resources is set: from 1.34 on, without the PodLevelResourceManagers gate, the CPU and
-	// memory managers then leave the whole pod alone.
+	// PodLevel says that spec.resources is set: from 1.34 on, without the PodLevelResourceManagers
+	// gate, the CPU and memory managers then leave the whole pod alone.
 	PodLevel bool
 	// Rules are how the pod wants to be placed.
 	Rules Rules
 }
 
-// Pinnable says whether some kubelet could pin something for the request: CPU and memory managers look at Guaranteed pods
-// alone, the device manager at all that ask for devices.
+// Pinnable says whether some kubelet could pin something for the request: CPU and memory managers
+// look at Guaranteed pods alone, the device manager at all that ask for devices.
 func (r *Request) Pinnable() bool {
 	if r.Guaranteed {
 		return true
@@ -45,12 +48,13 @@ const (
 type ContainerRequest struct {
 	Name string
 	Kind ContainerKind
-	// MilliCPU is the CPU request in thousandths. Only whole CPUs of a Guaranteed pod are exclusive.
+	// MilliCPU is the CPU request in thousandths. Only whole CPUs of a Guaranteed pod are
+	// exclusive.
 	MilliCPU int64
 	// Memory holds requests of "memory" and "hugepages-*", ascending by resource name, in bytes.
 	Memory []MemoryRequest
-	// Devices holds limits of extended resources, ascending by resource name. Whether a resource is managed by a
-	// device plugin is the node's to say.
+	// Devices holds limits of extended resources, ascending by resource name. Whether a resource is
+	// managed by a device plugin is the node's to say.
 	Devices []DeviceRequest
 }
 
@@ -58,7 +62,8 @@ type ContainerRequest struct {
 type MemoryRequest struct {
 	Resource string // "memory", "hugepages-2Mi", "hugepages-1Gi", ...
 	Bytes    uint64
-	// Fraction says that the quantity is no whole number of bytes ("100m"): the kubelet's memory manager refuses it.
+	// Fraction says that the quantity is no whole number of bytes ("100m"): the kubelet's memory
+	// manager refuses it.
 	Fraction bool
 }
 
@@ -66,7 +71,8 @@ type MemoryRequest struct {
 type DeviceRequest struct {
 	Resource string // "nvidia.com/gpu"
 	Count    int64
-	// Claimed says that Dynamic Resource Allocation provides the devices (status.extendedResourceClaimStatus): from 1.36 on
-	// the device manager still hints at NUMA nodes for them but allocates none, unless the gate DRAExtendedResource is off.
+	// Claimed says that Dynamic Resource Allocation provides the devices
+	// (status.extendedResourceClaimStatus): from 1.36 on the device manager still hints at NUMA
+	// nodes for them but allocates none, unless the gate DRAExtendedResource is off.
 	Claimed bool
 }

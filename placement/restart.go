@@ -19,8 +19,9 @@ type RestartError struct {
 
 func (e *RestartError) Error() string { return e.Manager + " manager: " + e.Problem }
 
-// Restart checks the state as the managers of a kubelet that starts on its checkpoints do (validateState). A kubelet
-// that does start admits its pods again, in their order: Decide, Commit, and Release where it refuses. The error is a *RestartError.
+// Restart checks the state as the managers of a kubelet that starts on its checkpoints do
+// (validateState). A kubelet that does start admits its pods again, in their order: Decide, Commit,
+// and Release where it refuses. The error is a *RestartError.
 func (s *State) Restart() error {
 	m := s.m
 	s.reuse.forget()
@@ -50,9 +51,9 @@ func (s *State) Restart() error {
 	return nil
 }
 
-// Mixed says whether some NUMA node's memory is in blocks of different groups, which the kubelet's best-effort policy can
-// bring about: of a pod's blocks, or with uid "" of all. What the kubelet makes of that when it releases the pod, or restarts,
-// depends on Go's map order.
+// Mixed says whether some NUMA node's memory is in blocks of different groups, which the kubelet's
+// best-effort policy can bring about: of a pod's blocks, or with uid "" of all. What the kubelet
+// makes of that when it releases the pod, or restarts, depends on Go's map order.
 func (s *State) Mixed(uid string) bool {
 	group := map[topology.NUMAID]topology.NUMASet{}
 	for i := range s.pods {

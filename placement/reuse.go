@@ -8,8 +8,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// reuseMemo is what the managers of a kubelet remember of the last pod that they gave something to: what its init containers
-// left over. Each manager forgets it when it comes to another pod, and all do in a restart, but not when the pod goes.
+// reuseMemo is what the managers of a kubelet remember of the last pod that they gave something to:
+// what its init containers left over. Each manager forgets it when it comes to another pod, and all
+// do in a restart, but not when the pod goes.
 type reuseMemo struct {
 	on bool
 
@@ -23,9 +24,10 @@ type reuseMemo struct {
 	devices   []DeviceAllocation // never changed in place
 }
 
-// RememberReuse makes the state remember, as a kubelet does, what the init containers of the last pod left over. It matters only
-// where a UID is admitted twice in a row: the kubelet then hands out again what it has long given back, and miscounts.
-// A replay wants that. A scheduler, which takes pods off a copy of a state and puts them back, must not have it.
+// RememberReuse makes the state remember, as a kubelet does, what the init containers of the last
+// pod left over. It matters only where a UID is admitted twice in a row: the kubelet then hands out
+// again what it has long given back, and miscounts. A replay wants that. A scheduler, which takes
+// pods off a copy of a state and puts them back, must not have it.
 func (s *State) RememberReuse() { s.reuse.on = true }
 
 func (u *reuseMemo) copyFrom(o *reuseMemo) {
@@ -62,7 +64,8 @@ func (ad *admission) recall(u *reuseMemo) {
 	}
 }
 
-// remember follows a decision that was committed, container by container, as the managers did; mem is what memoryCommit ended with.
+// remember follows a decision that was committed, container by container, as the managers did; mem
+// is what memoryCommit ended with.
 func (s *State) remember(d *Decision, mem *memoryCommit) {
 	u := &s.reuse
 	if !u.on {
@@ -112,7 +115,8 @@ func (u *reuseMemo) rememberDevices(uid string, c *ContainerDecision) {
 	}
 }
 
-// dropLost gives back, in the admission, the CPUs and the memory of containers that the pod no longer has: removeStaleState.
+// dropLost gives back, in the admission, the CPUs and the memory of containers that the pod no
+// longer has: removeStaleState.
 func (ad *admission) dropLost() {
 	lost, kept := lostCPUs(ad.held, ad.r.hasContainer)
 	lost = lost.AndNot(&kept)
@@ -145,8 +149,8 @@ func (r *Request) hasContainer(name string) bool {
 	return false
 }
 
-// dropLost does the same on the state's own books. The devices of a lost container stay with the pod: the device manager looks at
-// pods only. It returns the containers that are left for them.
+// dropLost does the same on the state's own books. The devices of a lost container stay with the
+// pod: the device manager looks at pods only. It returns the containers that are left for them.
 func (s *State) dropLost(pod *PodAllocation, r *Request) (rest []ContainerAllocation) {
 	lost, kept := lostCPUs(pod, r.hasContainer)
 	lost = lost.AndNot(&kept)
@@ -165,7 +169,8 @@ func (s *State) dropLost(pod *PodAllocation, r *Request) (rest []ContainerAlloca
 	return rest
 }
 
-// doubled says whether reusable devices are free as well, so that counting them together counts them twice.
+// doubled says whether reusable devices are free as well, so that counting them together counts
+// them twice.
 func doubled(available, reusable device.Set) int {
 	n := 0
 	for i := range reusable {

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestRememberReuse: a kubelet that admits a UID again, right after the pod has gone, counts on what its init container left.
-// A state that was not asked to remember does not.
+// TestRememberReuse: a kubelet that admits a UID again, right after the pod has gone, counts on
+// what its init container left. A state that was not asked to remember does not.
 func TestRememberReuse(t *testing.T) {
 	for _, remember := range []bool{false, true} {
 		s := state(t, machine{2, 1, 4, 1, 8 << 30, 0}.view(), m2.config("best-effort"))
@@ -60,7 +60,8 @@ func TestForgottenReuse(t *testing.T) {
 	}
 }
 
-// TestLostContainers: what containers hold that a pod no longer has is given back when it is admitted again.
+// TestLostContainers: what containers hold that a pod no longer has is given back when it is
+// admitted again.
 func TestLostContainers(t *testing.T) {
 	s := state(t, machine{2, 1, 4, 1, 8 << 30, 0}.view(), m2.config("restricted"))
 	pod := cpus("p", 2)

@@ -31,7 +31,8 @@ func (p Policy) String() string {
 	return policyNames[p]
 }
 
-// ParsePolicy reads a policy as KubeletConfiguration spells it. Other words, and the empty one, are refused.
+// ParsePolicy reads a policy as KubeletConfiguration spells it. Other words, and the empty one, are
+// refused.
 func ParsePolicy(text string) (Policy, bool) {
 	i := slices.Index(policyNames[1:], text)
 	return Policy(i + 1), i >= 0
@@ -59,7 +60,8 @@ func (s Scope) String() string {
 	return scopeNames[s]
 }
 
-// ParseScope reads a scope as KubeletConfiguration spells it. Other words, and the empty one, are refused.
+// ParseScope reads a scope as KubeletConfiguration spells it. Other words, and the empty one, are
+// refused.
 func ParseScope(text string) (Scope, bool) {
 	i := slices.Index(scopeNames[1:], text)
 	return Scope(i + 1), i >= 0
@@ -77,8 +79,9 @@ const (
 
 // Rules are how a pod wants to be placed. The zero value leaves everything to the node.
 //
-// What they mean depends on who decides on the node (Authority). A kubelet goes by its own configuration: there
-// Rules only restrict the choice of nodes (Model.Keeps), and change no verdict. Elsewhere they replace the node's.
+// What they mean depends on who decides on the node (Authority). A kubelet goes by its own
+// configuration: there Rules only restrict the choice of nodes (Model.Keeps), and change no
+// verdict. Elsewhere they replace the node's.
 type Rules struct {
 	Policy Policy
 	Scope  Scope
@@ -88,7 +91,8 @@ type Rules struct {
 // sane says whether the rules hold values that exist.
 func (r Rules) sane() bool { return r.Policy < policies && r.Scope < scopes && r.Match <= Exactly }
 
-// keptBy says whether a node that goes by own, which leaves nothing open, does what the rules ask for.
+// keptBy says whether a node that goes by own, which leaves nothing open, does what the rules ask
+// for.
 func (r Rules) keptBy(own Rules) bool {
 	return own.Policy >= r.Policy && (r.Scope == NodeScope || r.Scope == own.Scope) &&
 		(r.Match == AtLeast || r.Policy == NodePolicy || r.Policy == own.Policy)
@@ -100,15 +104,16 @@ type Authority uint8
 const (
 	// AuthorityKubelet: the kubelet's managers choose, by their own configuration. The zero value.
 	AuthorityKubelet Authority = iota
-	// AuthorityBerth: the scheduler's decision is carried out, so a pod's Rules count before the node's.
+	// AuthorityBerth: the scheduler's decision is carried out, so a pod's Rules count before the
+	// node's.
 	AuthorityBerth
 )
 
 // Rules returns the rules that the node's configuration sets. Policy and scope are always named.
 func (m *Model) Rules() Rules { return m.own }
 
-// Keeps says whether the node does what the rules ask for: where the kubelet decides, its own must be the same or
-// stricter, and the scope the same; elsewhere the node must be able to apply them.
+// Keeps says whether the node does what the rules ask for: where the kubelet decides, its own must
+// be the same or stricter, and the scope the same; elsewhere the node must be able to apply them.
 func (m *Model) Keeps(r Rules) bool {
 	switch {
 	case !r.sane():

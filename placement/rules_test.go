@@ -35,7 +35,8 @@ func obeys(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// fixed compiles the same kubelet for one policy and scope, with the state of w; nil if it would not start.
+// fixed compiles the same kubelet for one policy and scope, with the state of w; nil if it would
+// not start.
 func (w *world) fixed(t *testing.T, p placement.Policy, s placement.Scope) *placement.State {
 	t.Helper()
 	cfg := w.cfg
@@ -52,8 +53,9 @@ func (w *world) fixed(t *testing.T, p placement.Policy, s placement.Scope) *plac
 	return state
 }
 
-// TestRulesLikeModels: where pods' rules decide, one State answers under every policy and scope as a Model compiled for
-// them does, and a Model that does not compile for them stands for a policy that the node cannot apply.
+// TestRulesLikeModels: where pods' rules decide, one State answers under every policy and scope as
+// a Model compiled for them does, and a Model that does not compile for them stands for a policy
+// that the node cannot apply.
 func TestRulesLikeModels(t *testing.T) {
 	var agreed, differing, unsupported int
 	for seed := range uint64(500) {
@@ -164,7 +166,8 @@ func TestRulesOfAKubelet(t *testing.T) {
 	}
 }
 
-// TestKeeps: where the kubelet decides, its policy must be the same or a stricter one, and its scope the same.
+// TestKeeps: where the kubelet decides, its policy must be the same or a stricter one, and its
+// scope the same.
 func TestKeeps(t *testing.T) {
 	for name, test := range map[string]struct {
 		rules placement.Rules

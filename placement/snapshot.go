@@ -2,14 +2,15 @@ package placement
 
 import "github.com/berth-dev/berth/topology"
 
-// Snapshot is the whole of a node's state as plain data: what a kubelet's checkpoints and device plugins say,
-// what a NodeTopology carries, what a test writes down. Model.StateOf turns it into a State and refuses
-// contradictions; State.Snapshot turns it back.
+// Snapshot is the whole of a node's state as plain data: what a kubelet's checkpoints and device
+// plugins say, what a NodeTopology carries, what a test writes down. Model.StateOf turns it into a
+// State and refuses contradictions; State.Snapshot turns it back.
 type Snapshot struct {
-	// SharedCPUs is defaultCpuSet of cpu_manager_state: every CPU that no container has to itself, reserved ones
-	// included (without strict-cpu-reservation).
+	// SharedCPUs is defaultCpuSet of cpu_manager_state: every CPU that no container has to itself,
+	// reserved ones included (without strict-cpu-reservation).
 	SharedCPUs topology.CPUSet
-	// Memory is machineState of memory_manager_state, ascending by NUMA node; nil when the policy is None.
+	// Memory is machineState of memory_manager_state, ascending by NUMA node; nil when the policy
+	// is None.
 	Memory []MemoryTable
 	// Devices are the pools of the device plugins, ascending by resource.
 	Devices []DevicePool
@@ -21,7 +22,8 @@ type Snapshot struct {
 type MemoryTable struct {
 	NUMA        topology.NUMAID
 	Assignments int
-	// Cells is the group of nodes that this node's memory is handed out with; {NUMA} when it is on its own.
+	// Cells is the group of nodes that this node's memory is handed out with; {NUMA} when it is on
+	// its own.
 	Cells topology.NUMASet
 	// Resources is ascending by resource name.
 	Resources []MemoryAmounts
@@ -44,7 +46,8 @@ type ContainerAllocation struct {
 	Name string
 	Kind ContainerKind
 	CPUs topology.CPUSet // exclusive CPUs
-	// Memory is the container's blocks. The kubelet tells an entry without blocks from none: empty, but not nil.
+	// Memory is the container's blocks. The kubelet tells an entry without blocks from none: empty,
+	// but not nil.
 	Memory  []MemoryBlock
 	Devices []DeviceAllocation
 }
@@ -53,7 +56,8 @@ type ContainerAllocation struct {
 type Preference uint8
 
 const (
-	// NoPreference: the plugin has no GetPreferredAllocation; the kubelet takes what Go's map order gives.
+	// NoPreference: the plugin has no GetPreferredAllocation; the kubelet takes what Go's map order
+	// gives.
 	NoPreference Preference = iota
 	// SortedPreference: the required devices, then the first free ones in order of their ids.
 	SortedPreference
@@ -71,8 +75,8 @@ type DevicePool struct {
 // Device is one device of a plugin (deviceplugin/v1beta1.Device).
 type Device struct {
 	ID string
-	// NUMA is the set of nodes in Device.Topology; meaningful if HasTopology. A device with a topology but no
-	// nodes differs, for the kubelet, from one without a topology.
+	// NUMA is the set of nodes in Device.Topology; meaningful if HasTopology. A device with a
+	// topology but no nodes differs, for the kubelet, from one without a topology.
 	NUMA        topology.NUMASet
 	HasTopology bool
 	Unhealthy   bool

@@ -9,11 +9,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// State says what is handed out on a node: the kubelet's checkpoints and what its device plugins said. It belongs to the
-// Model that made it and is not safe for concurrent use while it is changed. Admit, Decide and Explain only read it.
+// State says what is handed out on a node: the kubelet's checkpoints and what its device plugins
+// said. It belongs to the Model that made it and is not safe for concurrent use while it is
+// changed. Admit, Decide and Explain only read it.
 type State struct {
 	m *Model
-	// shared is defaultCpuSet: every CPU that no container has to itself. Empty without the static CPU manager.
+	// shared is defaultCpuSet: every CPU that no container has to itself. Empty without the static
+	// CPU manager.
 	shared topology.CPUSet
 	book   *memory.Book // nil without the static memory manager
 	pools  []devicePool // ascending by resource
@@ -33,7 +35,8 @@ type devicePool struct {
 	inUse      device.Set
 }
 
-// podRef is a pod with its place in the order of admission. What it points to is never changed: a change replaces it.
+// podRef is a pod with its place in the order of admission. What it points to is never changed: a
+// change replaces it.
 type podRef struct {
 	uid   string
 	order uint64
@@ -58,7 +61,8 @@ func (s *State) Clone() *State {
 	return c
 }
 
-// CopyFrom makes s equal to o, reusing the memory of s: between states of one size it allocates nothing.
+// CopyFrom makes s equal to o, reusing the memory of s: between states of one size it allocates
+// nothing.
 func (s *State) CopyFrom(o *State) {
 	if s == o {
 		return
@@ -161,7 +165,8 @@ func (p *PodAllocation) container(name string) *ContainerAllocation {
 	return nil
 }
 
-// devices returns the devices of a resource that the container holds, and whether there is an entry for it.
+// devices returns the devices of a resource that the container holds, and whether there is an entry
+// for it.
 func (c *ContainerAllocation) devices(resource string) ([]string, bool) {
 	if c == nil {
 		return nil, false

@@ -2,9 +2,10 @@ package placement
 
 import "encoding/binary"
 
-// AppendStateKey appends to b everything that a verdict depends on. Two states of one Model with equal keys give the
-// same verdict to every request whose UID neither of them knows, and have the same SharedCPUs. Which pod holds what
-// is not part of it, nor are the names of devices, except for their order.
+// AppendStateKey appends to b everything that a verdict depends on. Two states of one Model with
+// equal keys give the same verdict to every request whose UID neither of them knows, and have the
+// same SharedCPUs. Which pod holds what is not part of it, nor are the names of devices, except for
+// their order.
 //
 // The states of a thousand nodes have few keys, so that most nodes need not be asked.
 func (s *State) AppendStateKey(b []byte) []byte {

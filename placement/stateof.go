@@ -25,7 +25,8 @@ func contradiction(field, value, want string) error {
 
 func compareStrings(a, b string) int { return cmp.Compare(a, b) }
 
-// Snapshot returns the state as plain data that shares nothing with it but the contents of pods, which do not change.
+// Snapshot returns the state as plain data that shares nothing with it but the contents of pods,
+// which do not change.
 func (s *State) Snapshot() Snapshot {
 	snap := Snapshot{SharedCPUs: s.shared}
 	for i := range s.pools {
@@ -71,9 +72,10 @@ func (s *State) byOrder() []*PodAllocation {
 	return pods
 }
 
-// StateOf makes a State of a Snapshot. It refuses contradictions with a *StateError: a CPU or device held twice, CPUs
-// that nobody accounts for, memory that does not add up. An empty SharedCPUs without exclusive CPUs stands
-// for a fresh checkpoint, and so does nil Memory without blocks.
+// StateOf makes a State of a Snapshot. It refuses contradictions with a *StateError: a CPU or
+// device held twice, CPUs that nobody accounts for, memory that does not add up. An empty
+// SharedCPUs without exclusive CPUs stands for a fresh checkpoint, and so does nil Memory without
+// blocks.
 func (m *Model) StateOf(snap *Snapshot) (*State, error) {
 	s := m.NewState()
 	for i := range snap.Pods {

@@ -37,8 +37,8 @@ func (m *Model) Strictness(r *Request) Strictness {
 // floats says whether no pod gets CPUs of its own.
 func (m *Model) floats() bool { return m.authority == AuthorityKubelet && !m.set.static }
 
-// Reach returns the NUMA nodes over which an admitted pod is spread: those of its verdict. A pod that
-// asks for CPUs of its own and gets none is spread over all, because it may run on any CPU.
+// Reach returns the NUMA nodes over which an admitted pod is spread: those of its verdict. A pod
+// that asks for CPUs of its own and gets none is spread over all, because it may run on any CPU.
 func (m *Model) Reach(r *Request, v *Verdict) topology.NUMASet {
 	if m.floats() && r.asksExclusiveCPUs() {
 		return m.nodes
@@ -69,8 +69,9 @@ func (r *Request) CPUs() int {
 	return int((sum.peak() + 999) / 1000)
 }
 
-// SpareDevices returns how many devices of the NUMA nodes would be left over beside the pod: healthy,
-// held by nobody, and not asked for by it. Devices of which no plugin tells the NUMA node do not count.
+// SpareDevices returns how many devices of the NUMA nodes would be left over beside the pod:
+// healthy, held by nobody, and not asked for by it. Devices of which no plugin tells the NUMA node
+// do not count.
 func (s *State) SpareDevices(r *Request, on topology.NUMASet) int {
 	mask, spare := s.m.compact(on), 0
 	for i := range s.pools {

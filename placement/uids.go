@@ -2,8 +2,9 @@ package placement
 
 import "hash/maphash"
 
-// uids is a filter over UIDs. A new pod is on no node. To find that out by comparison costs a visit to the
-// UID of each pod, wherever in memory: on a large cluster that is longer than the rest of an admission.
+// uids is a filter over UIDs. A new pod is on no node. To find that out by comparison costs a visit
+// to the UID of each pod, wherever in memory: on a large cluster that is longer than the rest of an
+// admission.
 type uids [8]uint64
 
 var uidSeed = maphash.MakeSeed()

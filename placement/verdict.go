@@ -2,7 +2,8 @@ package placement
 
 import "github.com/berth-dev/berth/topology"
 
-// Reason says why the kubelet refuses a pod, in its own words where it has them (pod.status.reason).
+// Reason says why the kubelet refuses a pod, in its own words where it has them
+// (pod.status.reason).
 type Reason uint8
 
 const (
@@ -14,9 +15,11 @@ const (
 	SMTAlignmentError
 	// UnexpectedAdmissionError: a manager failed to allocate after the hints were merged.
 	UnexpectedAdmissionError
-	// PodLevelResourcesNotSupported: the pod has spec.resources, and the kubelet's gate for them is off.
+	// PodLevelResourcesNotSupported: the pod has spec.resources, and the kubelet's gate for them is
+	// off.
 	PodLevelResourcesNotSupported
-	// KubeletDefect: the kubelet would hang, crash or corrupt its state; Berth's own reason, never the kubelet's.
+	// KubeletDefect: the kubelet would hang, crash or corrupt its state; Berth's own reason, never
+	// the kubelet's.
 	KubeletDefect
 	// InvalidRequest: the request cannot be evaluated (negative, absurd or unparsable amounts).
 	InvalidRequest
@@ -46,16 +49,18 @@ func (r Reason) String() string {
 // Verdict is the answer of Admit: fixed size, comparable.
 type Verdict struct {
 	Reason Reason
-	// Container is the index in Request.Containers at which the kubelet refused; meaningful unless admitted.
+	// Container is the index in Request.Containers at which the kubelet refused; meaningful unless
+	// admitted.
 	Container int16
 	// Detail refines Reason: which rule said no.
 	Detail Detail
-	// Random is true when the kubelet itself leaves something to chance (device ids without GetPreferredAllocation),
-	// so that CPUs or devices may differ though the verdict does not.
+	// Random is true when the kubelet itself leaves something to chance (device ids without
+	// GetPreferredAllocation), so that CPUs or devices may differ though the verdict does not.
 	Random bool
 	// Scarcity says whether removing pods could change the answer.
 	Scarcity Scarcity
-	// NUMA is the union of the NUMA nodes that hold the pod's exclusive CPUs, memory blocks and devices; 0 when it pins nothing.
+	// NUMA is the union of the NUMA nodes that hold the pod's exclusive CPUs, memory blocks and
+	// devices; 0 when it pins nothing.
 	NUMA topology.NUMASet
 }
 
@@ -74,7 +79,8 @@ const (
 	Unresolvable
 )
 
-// Decision is what the kubelet will do with an admitted pod. Its slices are reused by the next Decide into the same value.
+// Decision is what the kubelet will do with an admitted pod. Its slices are reused by the next
+// Decide into the same value.
 type Decision struct {
 	UID        string
 	Containers []ContainerDecision // as Request.Containers
@@ -91,7 +97,8 @@ type ContainerDecision struct {
 	Devices []DeviceAllocation
 }
 
-// Hint is a topology hint (pkg/kubelet/cm/topologymanager.TopologyHint). The kubelet's nil affinity is Any.
+// Hint is a topology hint (pkg/kubelet/cm/topologymanager.TopologyHint). The kubelet's nil affinity
+// is Any.
 type Hint struct {
 	NUMA topology.NUMASet
 	// Any is the kubelet's nil affinity: no preference for NUMA nodes. NUMA is then 0.

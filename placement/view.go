@@ -2,11 +2,12 @@ package placement
 
 import "github.com/berth-dev/berth/topology"
 
-// KubeletView is what a kubelet sees of its machine: cAdvisor's reading of sysfs (info/v1.MachineInfo),
-// frozen when the kubelet started. It differs from topology.Machine where cAdvisor does, and
-// predictions are made from it.
+// KubeletView is what a kubelet sees of its machine: cAdvisor's reading of sysfs
+// (info/v1.MachineInfo), frozen when the kubelet started. It differs from topology.Machine where
+// cAdvisor does, and predictions are made from it.
 type KubeletView struct {
-	// NumCores is the number of online hardware threads (MachineInfo.NumCores); the kubelet divides by it.
+	// NumCores is the number of online hardware threads (MachineInfo.NumCores); the kubelet divides
+	// by it.
 	NumCores int
 	// NumSockets is MachineInfo.NumSockets, counted from /proc/cpuinfo.
 	NumSockets int
@@ -29,6 +30,7 @@ type ViewCore struct {
 	ID      int // core_id: not unique across sockets
 	Socket  int
 	Threads []topology.CPUID // in cAdvisor's order
-	// Uncore lists the ids of the level-3 caches that cAdvisor calls uncore caches; the kubelet uses the first.
+	// Uncore lists the ids of the level-3 caches that cAdvisor calls uncore caches; the kubelet
+	// uses the first.
 	Uncore []int
 }

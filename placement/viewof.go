@@ -21,11 +21,12 @@ func (e *ViewError) Error() string {
 }
 
 // ViewOf returns what a kubelet would see of a machine: the reading of cAdvisor v0.56.2
-// (utils/sysinfo.GetNodesInfo, machine.GetSockets), which kubelet v1.36 builds its topology from. Nodes, cores
-// and threads are in cAdvisor's order, the lexical one of the folders in /sys (cpu10 before cpu2).
+// (utils/sysinfo.GetNodesInfo, machine.GetSockets), which kubelet v1.36 builds its topology from.
+// Nodes, cores and threads are in cAdvisor's order, the lexical one of the folders in /sys (cpu10
+// before cpu2).
 //
-// A machine without NUMA nodes gets one node for each package, without memory, as in getCPUTopology; cAdvisor
-// lists them in random order, ViewOf in ascending one.
+// A machine without NUMA nodes gets one node for each package, without memory, as in
+// getCPUTopology; cAdvisor lists them in random order, ViewOf in ascending one.
 //
 // The error is a *ViewError: the kubelet's bit masks hold NUMA ids 0 to 63, each once.
 func ViewOf(m *topology.Machine) (*KubeletView, error) {
@@ -61,8 +62,8 @@ func countThreads(cores []ViewCore) (n int) {
 	return n
 }
 
-// sockets counts the physical ids in /proc/cpuinfo, or in sysfs where cpuinfo has none. A platform that
-// numbers no package counts as one: all say -1, or nothing, which cAdvisor reads as 0.
+// sockets counts the physical ids in /proc/cpuinfo, or in sysfs where cpuinfo has none. A platform
+// that numbers no package counts as one: all say -1, or nothing, which cAdvisor reads as 0.
 func sockets(m *topology.Machine) int {
 	if m.UnnumberedPackages {
 		return 1
@@ -113,8 +114,8 @@ func viewNode(m *topology.Machine, n *topology.NUMANode) ViewNode {
 	return node
 }
 
-// viewCores groups the threads of a node by core and package id, as getCoresInfo does: two cores that share
-// both ids are one to the kubelet.
+// viewCores groups the threads of a node by core and package id, as getCoresInfo does: two cores
+// that share both ids are one to the kubelet.
 func viewCores(m *topology.Machine, cpus *topology.CPUSet) []ViewCore {
 	var cores []ViewCore
 	for _, thread := range inFolderOrder(cpus) {
@@ -149,8 +150,9 @@ func coreOf(m *topology.Machine, cpu topology.CPUID) *topology.Core {
 	return nil
 }
 
-// addUncore is addCacheInfo: a level-3 cache is an uncore cache of a core unless exactly as many CPUs share
-// it as the node would have if all its cores had as many threads as this one. Without cache ids, cAdvisor gives up.
+// addUncore is addCacheInfo: a level-3 cache is an uncore cache of a core unless exactly as many
+// CPUs share it as the node would have if all its cores had as many threads as this one. Without
+// cache ids, cAdvisor gives up.
 func addUncore(m *topology.Machine, node *ViewNode) {
 	if m.UnnumberedCaches {
 		return

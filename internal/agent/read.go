@@ -21,7 +21,8 @@ type sighting struct {
 	// is.
 	memory error
 	drift  drift
-	// disagree is why the books cannot have been written under the platform's configuration; nil if they can.
+	// disagree is why the books cannot have been written under the platform's configuration; nil if
+	// they can.
 	disagree error
 	// offline are the CPUs that the books would hand out, or have, and that are offline.
 	offline topology.CPUSet

@@ -31,8 +31,8 @@ var errNotSound = errors.New("not everything is sound")
 // checked is what check found out about one thing.
 type checked struct {
 	Path string `json:"path"`
-	// What it is: cpu_manager_state, memory_manager_state, kubelet_internal_checkpoint, allocated_pods_state, "kubelet
-	// state" for a directory of those, NodeTopology NAME.
+	// What it is: cpu_manager_state, memory_manager_state, kubelet_internal_checkpoint,
+	// allocated_pods_state, "kubelet state" for a directory of those, NodeTopology NAME.
 	What    string `json:"what"`
 	Sound   bool   `json:"sound"`
 	Summary string `json:"summary,omitempty"`

@@ -124,7 +124,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckReadsAgain: what a look between two writes of a kubelet finds is no verdict; what stays is one.
+// TestCheckReadsAgain: what a look between two writes of a kubelet finds is no verdict; what stays
+// is one.
 func TestCheckReadsAgain(t *testing.T) {
 	dir := stateDir(t, goodCPU)
 	path := filepath.Join(dir, "cpu_manager_state")

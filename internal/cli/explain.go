@@ -10,7 +10,8 @@ import (
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
-// NewExplainCommand returns the verb that shows, for every NUMA node and resource, why pods go where they go or nowhere.
+// NewExplainCommand returns the verb that shows, for every NUMA node and resource, why pods go
+// where they go or nowhere.
 func NewExplainCommand() *cobra.Command {
 	var q question
 	var l liveQuestion

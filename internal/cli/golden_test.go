@@ -11,7 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
 
-// twoByTwo has 4 NUMA nodes of 4 cores with 2 threads, numbered as most servers do: siblings half the machine apart.
+// twoByTwo has 4 NUMA nodes of 4 cores with 2 threads, numbered as most servers do: siblings half
+// the machine apart.
 const twoByTwo = "package:2 numa:2 core:4 pu:2 mem:64Gi"
 
 // run executes a command line and returns the exit code and what it printed.

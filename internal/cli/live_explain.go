@@ -52,7 +52,8 @@ func (q *liveQuestion) run(cmd *cobra.Command, name string, o output) error {
 	return answerNo(e)
 }
 
-// completeNode completes --node: beside a pod of the cluster it is a node of the cluster, else a file.
+// completeNode completes --node: beside a pod of the cluster it is a node of the cluster, else a
+// file.
 func (q *liveQuestion) completeNode(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveDefault

@@ -20,8 +20,9 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// largeWorld has many nodes of two kinds, each with a report of two pods and unreported pods that are bound to it: those of
-// even nodes with a placement, which tells their order, those of odd ones without. They ask for the same, unless varied.
+// largeWorld has many nodes of two kinds, each with a report of two pods and unreported pods that
+// are bound to it: those of even nodes with a placement, which tells their order, those of odd ones
+// without. They ask for the same, unless varied.
 func largeWorld(t testing.TB, nodes, unreported int, varied bool) *world {
 	w := &world{t: t}
 	first, second := *w.addPod("first", "", 2, 0), *w.addPod("second", "", 2, 0)
@@ -52,8 +53,8 @@ func largeWorld(t testing.TB, nodes, unreported int, varied bool) *world {
 	return w
 }
 
-// remembered serves what another handler answered when it was first asked, so that what is measured is not the stand-in. Lists of
-// the core kinds come as protobuf, as from an API server.
+// remembered serves what another handler answered when it was first asked, so that what is measured
+// is not the stand-in. Lists of the core kinds come as protobuf, as from an API server.
 type remembered struct {
 	http.Handler
 	mu      sync.Mutex
@@ -91,7 +92,8 @@ func asProtobuf(a *httptest.ResponseRecorder) {
 	a.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
 }
 
-// processorTime is what this process has used of all processors: on a busy machine it says more than the time that passed.
+// processorTime is what this process has used of all processors: on a busy machine it says more
+// than the time that passed.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -100,8 +102,8 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkLive is a question to a cluster of 5,000 nodes with 4 pods each that no report tells of; the stand-in of the API
-// server answers from memory, in pages.
+// BenchmarkLive is a question to a cluster of 5,000 nodes with 4 pods each that no report tells of;
+// the stand-in of the API server answers from memory, in pages.
 func BenchmarkLive(b *testing.B) {
 	file := largeCluster(b, false)
 	for _, args := range [][]string{{"nodes"}, {"explain", "wanting"}, {"pods"}} {

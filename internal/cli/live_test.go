@@ -193,7 +193,8 @@ func TestRoughBytes(t *testing.T) {
 	}
 }
 
-// TestExplainWaits: a pod that was bound by somebody else may or may not have arrived, and the answer depends on it.
+// TestExplainWaits: a pod that was bound by somebody else may or may not have arrived, and the
+// answer depends on it.
 func TestExplainWaits(t *testing.T) {
 	w := &world{t: t}
 	w.pods = make([]corev1.Pod, 0, 8)
@@ -212,7 +213,8 @@ func TestExplainWaits(t *testing.T) {
 func TestPromises(t *testing.T) {
 	for name, c := range map[string]struct {
 		certainty wire.Certainty
-		// other is what took the CPUs before the pod came; state is what the report says of the pod.
+		// other is what took the CPUs before the pod came; state is what the report says of the
+		// pod.
 		other bool
 		state v1alpha1.PodState
 		want  []string
@@ -257,7 +259,8 @@ func amountsText(pairs ...string) corev1.ResourceList {
 	return list
 }
 
-// TestAmountsTaken: what other pods ask for counts, whether anything of theirs is pinned or not, and what has ended does not.
+// TestAmountsTaken: what other pods ask for counts, whether anything of theirs is pinned or not,
+// and what has ended does not.
 func TestAmountsTaken(t *testing.T) {
 	for phase, want := range map[corev1.PodPhase]string{
 		corev1.PodRunning:   "1 node refuses: 1 cpu left beside what its pods ask for, 2 asked",
@@ -296,7 +299,8 @@ func TestNodeFullOfPods(t *testing.T) {
 	}
 }
 
-// TestDeviceClasses: what Dynamic Resource Allocation provides is not looked for among what a node has.
+// TestDeviceClasses: what Dynamic Resource Allocation provides is not looked for among what a node
+// has.
 func TestDeviceClasses(t *testing.T) {
 	const gpu, class = "example.com/dra", "deviceclass.resource.kubernetes.io/fast"
 	lacks := func(name string) string { return "1 node is excluded: the node has 0 " + name + " in all, 1 asked" }

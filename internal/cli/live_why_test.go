@@ -48,7 +48,8 @@ func onePod(t *testing.T, node string) (*world, *corev1.Pod) {
 	return w, w.addPod("pod", node, 2, 0)
 }
 
-// TestUnserved: a pod that no scheduler has looked at is not said to fit, and it is said who should have looked.
+// TestUnserved: a pod that no scheduler has looked at is not said to fit, and it is said who should
+// have looked.
 func TestUnserved(t *testing.T) {
 	const unserved = "no scheduler has looked at this pod in 100s"
 	holder, renewed := "berth-scheduler-0", metav1.NewMicroTime(noon.Add(-time.Second))
@@ -119,7 +120,8 @@ func TestOutcomeAfterEnd(t *testing.T) {
 	}
 }
 
-// TestExplainElsewhere: a pod that has a node is told what else is possible, and a named node is asked.
+// TestExplainElsewhere: a pod that has a node is told what else is possible, and a named node is
+// asked.
 func TestExplainElsewhere(t *testing.T) {
 	w, pod := onePod(t, "n2")
 	*pod = *w.addPod("pod", "n2", 6, 0)

@@ -200,7 +200,8 @@ func (w *world) addTopology(n *wire.Node, spoil func(*v1alpha1.NodeTopology)) {
 // twoSockets is a machine of 2 NUMA nodes with 4 cores of 2 threads.
 const twoSockets = "package:2 numa:1 core:4 pu:2 mem:16Gi"
 
-// reportOf makes a node on which the requests were admitted one after another; n2 makes its best effort, others are restricted.
+// reportOf makes a node on which the requests were admitted one after another; n2 makes its best
+// effort, others are restricted.
 func reportOf(t testing.TB, name string, admitted ...*placement.Request) *wire.Node {
 	t.Helper()
 	m, err := topology.Parse(twoSockets)

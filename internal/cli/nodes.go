@@ -155,7 +155,8 @@ func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) er
 	})
 }
 
-// watchNodes prints nodes, and those again that change. What is wrong with one stands in its STATUS.
+// watchNodes prints nodes, and those again that change. What is wrong with one stands in its
+// STATUS.
 func watchNodes(cmd *cobra.Command, o output, c *survey.Cluster, s *survey.Survey, q following) error {
 	wide := o.is(formatWide)
 	st := stream[survey.Node]{
@@ -171,8 +172,8 @@ func watchNodes(cmd *cobra.Command, o output, c *survey.Cluster, s *survey.Surve
 	return c.WatchNodes(cmd.Context(), s, q.only, survey.Follower[survey.Node]{Show: st.show, Tell: teller(cmd)})
 }
 
-// Columns of nodes. The second are those of one line a node; the third, of one line a NUMA node, are
-// only of -o wide.
+// Columns of nodes. The second are those of one line a node; the third, of one line a NUMA node,
+// are only of -o wide.
 const (
 	nodeColumns     = "NODE | STATUS | POLICY | PODS | REPORT | GUARANTEE"
 	nodeColumnsLine = " | CPUS | MEMORY | DEVICES"
@@ -196,8 +197,8 @@ func nodesTable(w io.Writer, all []survey.Node, wide bool) error {
 	return nil
 }
 
-// wholeFree counts the NUMA nodes of which every CPU is free, by size, the largest first. Nodes that
-// nothing can be promised for do not count.
+// wholeFree counts the NUMA nodes of which every CPU is free, by size, the largest first. Nodes
+// that nothing can be promised for do not count.
 func wholeFree(all []survey.Node) string {
 	bySize := map[uint64]int{}
 	for i := range all {
@@ -222,8 +223,8 @@ func nodeHeader(wide bool) string {
 	return nodeColumns + nodeColumnsLine
 }
 
-// nodeRows is one line of a node, or wide, one of each of its NUMA nodes. Each line has the node's name,
-// so that lines can be searched for; the rest of the node stands in its first line.
+// nodeRows is one line of a node, or wide, one of each of its NUMA nodes. Each line has the node's
+// name, so that lines can be searched for; the rest of the node stands in its first line.
 func nodeRows(n *survey.Node, wide bool) [][]string {
 	first := nodeCells(n)
 	if !wide {
@@ -262,8 +263,8 @@ func nodeCells(n *survey.Node) []string {
 	return []string{n.Name, nodeStatus(n), policy, pods, age, n.Guarantee}
 }
 
-// lineCells are CPUs, memory and devices of all NUMA nodes: "0:6/6 1:8/8". Huge pages are left to -o
-// wide.
+// lineCells are CPUs, memory and devices of all NUMA nodes: "0:6/6 1:8/8". Huge pages are left to
+// -o wide.
 func lineCells(numa []survey.NUMANode) []string {
 	var cpus, memory []string
 	devices := map[string][]string{}
@@ -335,7 +336,8 @@ const (
 	statusNotReady = "NotReady" // the Node, that is the kubelet, whatever its report says
 )
 
-// nodeStatus is the column STATUS: the reason of the trouble, and of everything that is doubtful; Ready where there is nothing.
+// nodeStatus is the column STATUS: the reason of the trouble, and of everything that is doubtful;
+// Ready where there is nothing.
 func nodeStatus(n *survey.Node) string {
 	var words []string
 	if n.Gone {

@@ -16,7 +16,8 @@ import (
 	"github.com/berth-dev/berth/internal/suggest"
 )
 
-// output is the -o flag of a verb: "table" for people, "json" and "yaml" for programs, and kubectl's templates.
+// output is the -o flag of a verb: "table" for people, "json" and "yaml" for programs, and
+// kubectl's templates.
 type output struct {
 	format string
 	// more are the formats that this verb has beside those of all.

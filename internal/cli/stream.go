@@ -45,8 +45,8 @@ type stream[T any] struct {
 	widths []int
 }
 
-// offer takes items in by their keys, nil for one that is gone, and prints those that are different from
-// what was shown last. Quietly, it only takes note.
+// offer takes items in by their keys, nil for one that is gone, and prints those that are different
+// from what was shown last. Quietly, it only takes note.
 func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) error {
 	if s.shown == nil {
 		s.shown = map[string]T{}
@@ -108,7 +108,8 @@ func (s *stream[T]) print(items []T) error {
 	})
 }
 
-// table prints rows under those that stand there already: a column never gets narrower, and the header is printed once.
+// table prints rows under those that stand there already: a column never gets narrower, and the
+// header is printed once.
 func (s *stream[T]) table(w io.Writer, rows [][]string) error {
 	if s.widths == nil {
 		rows = slices.Insert(rows, 0, strings.Split(s.columns, " | "))

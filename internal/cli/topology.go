@@ -73,7 +73,8 @@ ARCHIVE:FOLDER names one.`,
 	return cmd
 }
 
-// machineAt reads the machine that is named by --root, --node or an argument; without any it is this one.
+// machineAt reads the machine that is named by --root, --node or an argument; without any it is
+// this one.
 func machineAt(cmd *cobra.Command, root string, args []string) (*topology.Machine, error) {
 	byRoot, byNode := cmd.Flags().Changed("root"), cmd.Flags().Changed(nodeFlag)
 	switch {

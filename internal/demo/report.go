@@ -24,12 +24,12 @@ type Report struct {
 	// running pods were spread: pods by number of nodes. Pods that hold nothing exclusively are not
 	// in it.
 	NUMANodesPerPod map[string]int `json:"numaNodesPerPod"`
-	// AvoidablySplit is how many running pods were put on more NUMA nodes than another node would have needed for them.
-	// Only room that was free from 3 s before the pod ran until 2 s after counts. Pods that name a node, or ask for
-	// huge pages, are not judged.
+	// AvoidablySplit is how many running pods were put on more NUMA nodes than another node would
+	// have needed for them. Only room that was free from 3 s before the pod ran until 2 s after
+	// counts. Pods that name a node, or ask for huge pages, are not judged.
 	AvoidablySplit int `json:"avoidablySplit"`
-	// StrandedDevices is the most GPUs that were free at one time on NUMA nodes with fewer than 4 free CPUs, which is
-	// what the least demanding pod with a GPU asks for.
+	// StrandedDevices is the most GPUs that were free at one time on NUMA nodes with fewer than 4
+	// free CPUs, which is what the least demanding pod with a GPU asks for.
 	StrandedDevices int `json:"strandedDevices"`
 	// CrossSocket is how many running pods held CPUs of more than one socket.
 	CrossSocket int `json:"crossSocket"`

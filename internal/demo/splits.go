@@ -16,16 +16,19 @@ import (
 )
 
 const (
-	// lookBack is how long room must have been free before a pod ran for a scheduler to have known of it.
+	// lookBack is how long room must have been free before a pod ran for a scheduler to have known
+	// of it.
 	lookBack = 3 * time.Second
-	// lookOn is how long after that the judgement waits, for pods that were placed before and run later.
+	// lookOn is how long after that the judgement waits, for pods that were placed before and run
+	// later.
 	lookOn = 2 * time.Second
 	// cpusPerGPU is what the least demanding training pod asks for beside a GPU.
 	cpusPerGPU = 4
 )
 
-// places follows what pods hold on the nodes, to tell which splits over NUMA nodes were avoidable and which
-// devices lie idle beside CPUs that are used up. Memory is left out: the demo's nodes have plenty.
+// places follows what pods hold on the nodes, to tell which splits over NUMA nodes were avoidable
+// and which devices lie idle beside CPUs that are used up. Memory is left out: the demo's nodes
+// have plenty.
 type places struct {
 	nodes map[string]*placesNode
 	// split are pods over several NUMA nodes that are to be judged.
@@ -136,8 +139,8 @@ func (p *places) at(pod *corev1.Pod) *placed {
 	return nil
 }
 
-// judge judges the split pods whose time has come, and calls avoidable with those that another node had taken on fewer
-// NUMA nodes.
+// judge judges the split pods whose time has come, and calls avoidable with those that another node
+// had taken on fewer NUMA nodes.
 func (p *places) judge(now time.Time, avoidable func(s *splitPod, on string, numa int)) {
 	p.split = slices.DeleteFunc(p.split, func(s splitPod) bool {
 		if now.Sub(s.ran) < lookOn {
@@ -157,7 +160,8 @@ func (p *places) judge(now time.Time, avoidable func(s *splitPod, on string, num
 	}
 }
 
-// better returns a node that would have taken the pod on fewer NUMA nodes, with room that was free all the time.
+// better returns a node that would have taken the pod on fewer NUMA nodes, with room that was free
+// all the time.
 func (p *places) better(s *splitPod) (on string, numa int) {
 	ask, err := wire.ReadPod(s.pod)
 	if err != nil || s.pod.Spec.NodeSelector != nil || asksHugePages(&ask.Request) {
@@ -185,8 +189,8 @@ func asksHugePages(r *placement.Request) bool {
 	})
 }
 
-// fewest returns on how many NUMA nodes the node would take the request beside all pods that were there since; 0 when
-// it would not, or when that is not known.
+// fewest returns on how many NUMA nodes the node would take the request beside all pods that were
+// there since; 0 when it would not, or when that is not known.
 func (n *placesNode) fewest(r *placement.Request, since time.Time) int {
 	state, milliCPU := n.model.NewState(), int64(1000*r.CPUs())
 	for _, pool := range n.pools {

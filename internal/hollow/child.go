@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// Child is a process that dies with its parent: its standard input is a pipe that the parent holds open and never
-// writes to, so that the child reads its end however the parent ends. WithParent is the child's part.
+// Child is a process that dies with its parent: its standard input is a pipe that the parent holds
+// open and never writes to, so that the child reads its end however the parent ends. WithParent is
+// the child's part.
 type Child struct {
 	Name string
 
@@ -33,7 +34,8 @@ func StartChild(name string, argv []string, log string) (*Child, error) {
 	defer out.Close()
 	c := &Child{Name: name, cmd: exec.Command(argv[0], argv[1:]...), log: log, done: make(chan struct{})}
 	c.cmd.Stdout, c.cmd.Stderr = out, out
-	// A group of its own: an interrupt typed at the terminal is for the parent, which stops its children in its order.
+	// A group of its own: an interrupt typed at the terminal is for the parent, which stops its
+	// children in its order.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -48,8 +50,8 @@ func StartChild(name string, argv []string, log string) (*Child, error) {
 	return c, nil
 }
 
-// WithParent returns a context that ends when the parent goes away, that is when stdin does, or when
-// SIGTERM or SIGINT comes.
+// WithParent returns a context that ends when the parent goes away, that is when stdin does, or
+// when SIGTERM or SIGINT comes.
 func WithParent(ctx context.Context, stdin io.Reader) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	ctx, cancel := context.WithCancel(ctx)
@@ -88,8 +90,8 @@ func (c *Child) logTail(limit int) []byte {
 // stopLimit is how long a child may take to end before it is killed.
 const stopLimit = 10 * time.Second
 
-// Stop ends the process and waits for it. Its files stay: they are the caller's. A process that does not end is made to
-// say what it is doing, and killed.
+// Stop ends the process and waits for it. Its files stay: they are the caller's. A process that
+// does not end is made to say what it is doing, and killed.
 func (c *Child) Stop() error {
 	c.stdin.Close()
 	if c.wait(stopLimit) {

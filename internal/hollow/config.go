@@ -19,8 +19,9 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/kubeletconfig/util/codec"
 )
 
-// loadConfig decodes the user's KubeletConfiguration, applies the kubelet's defaults, takes away what
-// a node without a machine cannot do, sets feature gates and validates the result as the kubelet does.
+// loadConfig decodes the user's KubeletConfiguration, applies the kubelet's defaults, takes away
+// what a node without a machine cannot do, sets feature gates and validates the result as the
+// kubelet does.
 func loadConfig(ctx context.Context, dir Dir, spec *Spec) (*kubeletconfig.KubeletConfiguration, error) {
 	_, codecs, err := kubeletscheme.NewSchemeAndCodecs()
 	if err != nil {
@@ -48,8 +49,8 @@ func loadConfig(ctx context.Context, dir Dir, spec *Spec) (*kubeletconfig.Kubele
 	return cfg, nil
 }
 
-// defaultEviction completes evictionHard as cmd/kubelet/app.loadConfigFile does; it counts towards what reservedMemory
-// must add up to.
+// defaultEviction completes evictionHard as cmd/kubelet/app.loadConfigFile does; it counts towards
+// what reservedMemory must add up to.
 func defaultEviction(c *kubeletconfig.KubeletConfiguration) {
 	if c.EvictionHard == nil {
 		c.EvictionHard = maps.Clone(eviction.DefaultEvictionHard)
@@ -86,8 +87,8 @@ func hollowOut(c *kubeletconfig.KubeletConfiguration, dir Dir) {
 	c.RuntimeRequestTimeout.Duration = time.Minute
 }
 
-// writeConfig writes the effective configuration: what /configz would answer, which the kubelet fills before
-// reservedSystemCPUs overrules other fields.
+// writeConfig writes the effective configuration: what /configz would answer, which the kubelet
+// fills before reservedSystemCPUs overrules other fields.
 func writeConfig(dir Dir, cfg *kubeletconfig.KubeletConfiguration) error {
 	data, err := codec.EncodeKubeletConfig(cfg, kubeletconfigv1beta1.SchemeGroupVersion)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	memorystate "k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
 )
 
-// containerLifecycle is pkg/kubelet/cm.internalContainerLifecycleImpl: at a container's start the managers learn of
-// it, and the Memory Manager frees what finished init containers held.
+// containerLifecycle is pkg/kubelet/cm.internalContainerLifecycleImpl: at a container's start the
+// managers learn of it, and the Memory Manager frees what finished init containers held.
 type containerLifecycle struct{ m *manager }
 
 var _ cm.InternalContainerLifecycle = containerLifecycle{}
@@ -95,7 +95,8 @@ func (m *manager) GetAllocatableDevices() []*podresourcesapi.ContainerDevices {
 	return containerDevices(m.devices.GetAllocatableDevices())
 }
 
-// containerDevices gives one entry per device and NUMA node; a device whose list of nodes is empty has none.
+// containerDevices gives one entry per device and NUMA node; a device whose list of nodes is empty
+// has none.
 func containerDevices(all devicemanager.ResourceDeviceInstances) []*podresourcesapi.ContainerDevices {
 	var out []*podresourcesapi.ContainerDevices
 	for name, devices := range all {

@@ -57,8 +57,8 @@ func hugePages(h topology.HugePages) cadvisorapi.HugePagesInfo {
 	return cadvisorapi.HugePagesInfo{PageSize: h.PageBytes / 1024, NumPages: h.Count}
 }
 
-// fsBytes is the size of the file systems that the node pretends to have. The node is not Ready before
-// it knows a capacity of ephemeral storage, and nothing here is about disks.
+// fsBytes is the size of the file systems that the node pretends to have. The node is not Ready
+// before it knows a capacity of ephemeral storage, and nothing here is about disks.
 const fsBytes = 1 << 40
 
 // cadvisor is a cAdvisor that reports the described machine and nothing measured.

@@ -36,8 +36,8 @@ import (
 )
 
 // manager is the container manager of a hollow node: the genuine Topology, Device, CPU and Memory
-// Managers, built, ordered and started as pkg/kubelet/cm.containerManagerImpl does, without the cgroups.
-// What it does not override comes from the kubelet's stub.
+// Managers, built, ordered and started as pkg/kubelet/cm.containerManagerImpl does, without the
+// cgroups. What it does not override comes from the kubelet's stub.
 type manager struct {
 	cm.ContainerManager // the stub
 
@@ -74,8 +74,8 @@ func newManager(dir Dir, name string, cfg *kubeletconfig.KubeletConfiguration, i
 	return m, m.build(dir, info)
 }
 
-// build makes the managers in the order of cm.NewContainerManager: topology, devices, CPUs, memory. It is the order in
-// which the Topology Manager asks for hints.
+// build makes the managers in the order of cm.NewContainerManager: topology, devices, CPUs, memory.
+// It is the order in which the Topology Manager asks for hints.
 func (m *manager) build(dir Dir, info *cadvisorapi.MachineInfo) (err error) {
 	logger, node := klog.Background(), &m.node
 	m.topology, err = topologymanager.NewManager(info.Topology, node.TopologyManagerPolicy, node.TopologyManagerScope, node.TopologyManagerPolicyOptions)
@@ -160,8 +160,8 @@ func reservedCPUs(list string, info *cadvisorapi.MachineInfo) (cpuset.CPUSet, er
 	return set, nil
 }
 
-// Start starts the managers in the order of containerManagerImpl.Start. The runtime is new with the process, so
-// there are no containers from before to tell the managers of.
+// Start starts the managers in the order of containerManagerImpl.Start. The runtime is new with the
+// process, so there are no containers from before to tell the managers of.
 func (m *manager) Start(ctx context.Context, _ *v1.Node, active cm.ActivePodsFunc, _ cm.GetNodeFunc, ready config.SourcesReady,
 	statuses status.PodStatusProvider, runtime internalapi.RuntimeService, _ bool) error {
 	containers := containermap.NewContainerMap()
@@ -234,8 +234,8 @@ func (m *manager) ContainerHasExclusiveCPUs(pod *v1.Pod, c *v1.Container) bool {
 
 func (m *manager) GetCapacity(bool) v1.ResourceList { return m.capacity }
 
-// GetNodeAllocatableReservation returns kubeReserved + systemReserved + the hard eviction threshold for each
-// resource of the node, as containerManagerImpl does.
+// GetNodeAllocatableReservation returns kubeReserved + systemReserved + the hard eviction threshold
+// for each resource of the node, as containerManagerImpl does.
 func (m *manager) GetNodeAllocatableReservation() v1.ResourceList {
 	evictions := m.evictionReservation()
 	result := v1.ResourceList{}

@@ -26,9 +26,9 @@ import (
 // startLimit is how long the kubelet may take until its managers run.
 const startLimit = 2 * time.Minute
 
-// Run runs the node described in dir until ctx ends or its standard input, which Launch holds open, is
-// closed. It must be called at most once in a process. The kubelet's goroutines cannot all be stopped: end the process when
-// Run returns. The kubelet logs to standard error.
+// Run runs the node described in dir until ctx ends or its standard input, which Launch holds open,
+// is closed. It must be called at most once in a process. The kubelet's goroutines cannot all be
+// stopped: end the process when Run returns. The kubelet logs to standard error.
 func Run(ctx context.Context, dir Dir) error {
 	spec, err := dir.ReadSpec()
 	if err != nil {
@@ -99,7 +99,8 @@ func flags(dir Dir, spec *Spec) *options.KubeletFlags {
 	return f
 }
 
-// clients returns the kubelet's two clients: heartbeats have one of their own, so that they never wait for others.
+// clients returns the kubelet's two clients: heartbeats have one of their own, so that they never
+// wait for others.
 func clients(dir Dir, cfg *kubeletconfig.KubeletConfiguration) (client, heartbeat *clientset.Clientset, err error) {
 	rc, err := clientcmd.BuildConfigFromFlags("", dir.Kubeconfig())
 	if err != nil {

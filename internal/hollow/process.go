@@ -27,8 +27,8 @@ func setVerbosity(level int) {
 	}
 }
 
-// Main is the whole main function of a node's process: it runs the node in dir until a signal comes or the
-// parent goes away, and returns the exit code.
+// Main is the whole main function of a node's process: it runs the node in dir until a signal comes
+// or the parent goes away, and returns the exit code.
 func Main(dir Dir, stdin io.Reader, stderr io.Writer) int {
 	ctx, cancel := WithParent(context.Background(), stdin)
 	defer cancel()
@@ -45,8 +45,8 @@ type Process struct {
 	Dir Dir
 }
 
-// Launch writes spec and kubeconfig into dir and starts the node: argv, with the directory appended,
-// must be a program that calls Main with it. The node dies with the calling process.
+// Launch writes spec and kubeconfig into dir and starts the node: argv, with the directory
+// appended, must be a program that calls Main with it. The node dies with the calling process.
 func Launch(dir Dir, spec *Spec, kubeconfig []byte, argv []string) (*Process, error) {
 	if err := dir.Write(spec, kubeconfig); err != nil {
 		return nil, err
@@ -61,8 +61,8 @@ func Launch(dir Dir, spec *Spec, kubeconfig []byte, argv []string) (*Process, er
 // readyPoll is how often the Node object is looked at while waiting for it.
 const readyPoll = 50 * time.Millisecond
 
-// WaitReady waits until the Node object is Ready and offers every resource of the node's device plugins. When the
-// process ends instead, the error holds the end of its log.
+// WaitReady waits until the Node object is Ready and offers every resource of the node's device
+// plugins. When the process ends instead, the error holds the end of its log.
 func (p *Process) WaitReady(ctx context.Context, client clientset.Interface) error {
 	spec, err := p.Dir.ReadSpec()
 	if err != nil {

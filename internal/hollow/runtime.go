@@ -27,7 +27,8 @@ func exitAfter(image string) (d time.Duration, ok bool) {
 	return d, err == nil
 }
 
-// fakeRuntime is cri-api's fake runtime, called directly rather than through a socket, in which containers can end.
+// fakeRuntime is cri-api's fake runtime, called directly rather than through a socket, in which
+// containers can end.
 type fakeRuntime struct {
 	*critest.FakeRuntimeService
 	stopTime time.Duration
@@ -60,8 +61,8 @@ func (r *fakeRuntime) StartContainer(ctx context.Context, id string) error {
 	return nil
 }
 
-// StopContainer takes the time that real containers take to end: a signal, an exit, the runtime's cleaning up. A kill, which is what
-// no grace period means, takes less.
+// StopContainer takes the time that real containers take to end: a signal, an exit, the runtime's
+// cleaning up. A kill, which is what no grace period means, takes less.
 func (r *fakeRuntime) StopContainer(ctx context.Context, id string, grace int64) error {
 	d := min(r.stopTime, time.Duration(grace)*time.Second)
 	select {

@@ -18,9 +18,10 @@ type Spec struct {
 	Name string
 	// Machine is the hardware, as topology.Parse reads it.
 	Machine string
-	// KubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) in YAML, decoded as the kubelet
-	// decodes its file (unknown fields are logged, not refused). Policies, options, reservations, eviction thresholds and feature gates are taken from it; what
-	// a node without a machine cannot do (cgroups, servers, certificates) is overridden.
+	// KubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) in YAML, decoded as
+	// the kubelet decodes its file (unknown fields are logged, not refused). Policies, options,
+	// reservations, eviction thresholds and feature gates are taken from it; what a node without a
+	// machine cannot do (cgroups, servers, certificates) is overridden.
 	KubeletConfig string
 	// Labels are put on the Node object.
 	Labels map[string]string
@@ -28,8 +29,9 @@ type Spec struct {
 	Plugins []Plugin
 	// MaxPods is the node's capacity for pods; 0 means the kubelet's default, 110.
 	MaxPods int32
-	// StopTime is how long a container takes to end when it is stopped; 0 means DefaultStopTime. With a fake runtime's
-	// own speed, no time at all, a pod would be gone before a Binding that was already under way when it was deleted.
+	// StopTime is how long a container takes to end when it is stopped; 0 means DefaultStopTime.
+	// With a fake runtime's own speed, no time at all, a pod would be gone before a Binding that
+	// was already under way when it was deleted.
 	StopTime time.Duration
 	// Verbosity is klog's level in the node's log.
 	Verbosity int
@@ -44,8 +46,8 @@ type (
 	Device = sampleplugin.Device
 )
 
-// Dir is the directory of a node. Its methods name what is in it; the layout below the kubelet's root is
-// the kubelet's own (by default /var/lib/kubelet).
+// Dir is the directory of a node. Its methods name what is in it; the layout below the kubelet's
+// root is the kubelet's own (by default /var/lib/kubelet).
 type Dir string
 
 // Root is the kubelet's root directory (--root-dir).
@@ -118,7 +120,8 @@ func (d Dir) ReadSpec() (*Spec, error) {
 	return spec, spec.Check()
 }
 
-// Check says what is wrong with the Spec, short of the kubelet's own validation of its configuration.
+// Check says what is wrong with the Spec, short of the kubelet's own validation of its
+// configuration.
 func (s *Spec) Check() error {
 	if s.Name == "" {
 		return errors.New("node: field Name is empty: want the Node object's name")

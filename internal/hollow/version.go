@@ -6,12 +6,13 @@ import (
 	_ "unsafe" // go:linkname
 )
 
-// KubeletVersion is the release of k8s.io/kubernetes that go.mod requires. Binaries of tests do not carry the versions of
-// their modules, so it cannot be read from the binary.
+// KubeletVersion is the release of k8s.io/kubernetes that go.mod requires. Binaries of tests do not
+// carry the versions of their modules, so it cannot be read from the binary.
 const KubeletVersion = "v1.36.3"
 
-// dynamicGitVersion is what component-base/version.Get answers. A kubelet that is built as a dependency calls itself
-// v0.0.0-master, which readers of Node.status.nodeInfo rightly refuse, and SetDynamicVersion admits no other release.
+// dynamicGitVersion is what component-base/version.Get answers. A kubelet that is built as a
+// dependency calls itself v0.0.0-master, which readers of Node.status.nodeInfo rightly refuse, and
+// SetDynamicVersion admits no other release.
 //
 //go:linkname dynamicGitVersion k8s.io/component-base/version.dynamicGitVersion
 var dynamicGitVersion atomic.Value

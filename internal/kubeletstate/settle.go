@@ -2,9 +2,9 @@ package kubeletstate
 
 import "time"
 
-// A kubelet writes cpu_manager_state twice for each admission (state_checkpoint.go: the shared CPUs,
-// then the container's), and the files of its managers one after the other. A look in between finds a
-// contradiction that is none.
+// A kubelet writes cpu_manager_state twice for each admission (state_checkpoint.go: the shared
+// CPUs, then the container's), and the files of its managers one after the other. A look in between
+// finds a contradiction that is none.
 const (
 	// SameLooks in a row make a contradiction one, out of at most maxLooks.
 	SameLooks = 3
@@ -13,8 +13,8 @@ const (
 	LookPause = 100 * time.Millisecond
 )
 
-// Settle looks at something that a kubelet may be writing, and again until what it finds is sound or
-// stays the same. It returns the last finding. An error of look ends it at once.
+// Settle looks at something that a kubelet may be writing, and again until what it finds is sound
+// or stays the same. It returns the last finding. An error of look ends it at once.
 func Settle[T any](look func() (found T, sound bool, err error), same func(a, b T) bool, pause func()) (T, error) {
 	last, sound, err := look()
 	for looked, row := 1, 1; err == nil && !sound && row < SameLooks && looked < maxLooks; looked++ {

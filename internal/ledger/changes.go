@@ -45,6 +45,6 @@ func (c *ChangeCounter) identify(count uint32, id StateID) {
 // Follows says whether a pod created in that second comes after all pods in flight in every order.
 func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.Load() }
 
-// Quiet says whether no pod that could be pinned is in flight, as of the last answer. After a change
-// that nobody has asked about yet it is false.
+// Quiet says whether no pod that could be pinned is in flight, as of the last answer. After a
+// change that nobody has asked about yet it is false.
 func (c *ChangeCounter) Quiet() bool { return c.newest.Load() == math.MinInt64 }

@@ -191,8 +191,8 @@ func (l *lives) appear(s *Sighting, listed bool) {
 	}
 }
 
-// hasEnding says whether the API has shown another pod of the node to be ending before it shows this
-// one bound. Whoever decided need not have known: its own ledger tells (excuseUnseen).
+// hasEnding says whether the API has shown another pod of the node to be ending before it shows
+// this one bound. Whoever decided need not have known: its own ledger tells (excuseUnseen).
 func (l *lives) hasEnding(but *pod) bool {
 	for _, p := range l.pods {
 		if p != but && p.ending {

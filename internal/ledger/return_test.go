@@ -98,8 +98,9 @@ func TestWhatIsHalfReleasedIsJudgedLater(t *testing.T) {
 	}
 }
 
-// TestAStandbyBlamesNobodyForWhatItsLeaderCouldNotKnow: a pod leaves between a decision and its Binding, as the API tells. The leader
-// excuses what it had promised by then, and who merely watches meets that only after.
+// TestAStandbyBlamesNobodyForWhatItsLeaderCouldNotKnow: a pod leaves between a decision and its
+// Binding, as the API tells. The leader excuses what it had promised by then, and who merely
+// watches meets that only after.
 func TestAStandbyBlamesNobodyForWhatItsLeaderCouldNotKnow(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	leader, standby := open(t, k), open(t, k)

@@ -17,8 +17,8 @@ type Spare struct {
 	Strictness placement.Strictness
 }
 
-// Spare says what would surround a pod that was admitted with the verdict. It returns false where the
-// state is not known: the Spare is zero then.
+// Spare says what would surround a pod that was admitted with the verdict. It returns false where
+// the state is not known: the Spare is zero then.
 func (v View) Spare(r *placement.Request, verdict *placement.Verdict) (Spare, bool) {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()

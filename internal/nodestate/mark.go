@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// Mark tells the reports of a node apart, and says which of them is newer. It is comparable; the zero
-// Mark is of no report.
+// Mark tells the reports of a node apart, and says which of them is newer. It is comparable; the
+// zero Mark is of no report.
 type Mark struct {
 	uid types.UID
 	// created is the second of the object's creation, by the API server's clock.
@@ -28,11 +28,13 @@ func markOf(nt *v1alpha1.NodeTopology) Mark {
 // Sequence is the number that the agent gave the report.
 func (m Mark) Sequence() int64 { return m.sequence }
 
-// SameObject says whether the reports were written into one object: it was not deleted between them.
+// SameObject says whether the reports were written into one object: it was not deleted between
+// them.
 func (m Mark) SameObject(o Mark) bool { return m.uid == o.uid }
 
-// Follows says whether a report can come after that one: it is of an object made later, has a higher
-// number, or is the same again. An agent that goes on from an older report gives a number twice.
+// Follows says whether a report can come after that one: it is of an object made later, has a
+// higher number, or is the same again. An agent that goes on from an older report gives a number
+// twice.
 func (m Mark) Follows(last Mark) bool {
 	switch {
 	case last == Mark{}:
@@ -46,9 +48,9 @@ func (m Mark) Follows(last Mark) bool {
 	}
 }
 
-// WentBack returns what is wrong with a report that does not follow the newest, as after a restore of
-// the API server's data; nil where it follows. What the agent wrote in between is lost, and what the
-// report says may long be over.
+// WentBack returns what is wrong with a report that does not follow the newest, as after a restore
+// of the API server's data; nil where it follows. What the agent wrote in between is lost, and what
+// the report says may long be over.
 func (r *Reading) WentBack(newest Mark) *Unusable {
 	now := r.Mark
 	if now == (Mark{}) || now.Follows(newest) {

@@ -17,7 +17,8 @@ type Reading struct {
 	Node string
 	// Source is what the report was read from, for events about it.
 	Source Source
-	// Mark says which of two readings of a node is newer. It is zero where the report does not tell.
+	// Mark says which of two readings of a node is newer. It is zero where the report does not
+	// tell.
 	Mark Mark
 	// Kind is the node's machine and configuration; nil where they could not be read.
 	Kind *Kind
@@ -48,8 +49,8 @@ func (r *Reading) Authority() v1alpha1.Authority {
 // NewObject returns an empty object of the kind that reports are read from, as a watch wants it.
 func NewObject() runtime.Object { return new(v1alpha1.NodeTopology) }
 
-// ReadObject reads the object of a report, whatever its kind. The error says that it is of none that
-// reports are read from; what is wrong with the report is in the Reading.
+// ReadObject reads the object of a report, whatever its kind. The error says that it is of none
+// that reports are read from; what is wrong with the report is in the Reading.
 func (k *Kinds) ReadObject(o metav1.Object, last *Kind) (*Reading, error) {
 	nt, ok := o.(*v1alpha1.NodeTopology)
 	if !ok {

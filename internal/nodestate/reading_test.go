@@ -60,7 +60,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestUnusable holds all that can be wrong with a report to one reason each, and to what is known all the same.
+// TestUnusable holds all that can be wrong with a report to one reason each, and to what is known
+// all the same.
 func TestUnusable(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -104,7 +105,8 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// TestKindsAreShared: nodes of one kind have one model, whoever asks first, and what is wrong names its own node.
+// TestKindsAreShared: nodes of one kind have one model, whoever asks first, and what is wrong names
+// its own node.
 func TestKindsAreShared(t *testing.T) {
 	var kinds Kinds
 	const readers = 8
@@ -135,7 +137,8 @@ func TestKindsAreShared(t *testing.T) {
 	}
 }
 
-// TestLastKindIsKept: a node keeps its kind when so many others have come that it is no longer remembered.
+// TestLastKindIsKept: a node keeps its kind when so many others have come that it is no longer
+// remembered.
 func TestLastKindIsKept(t *testing.T) {
 	first := new(Kinds).Read(sample(t), nil)
 	if again := new(Kinds).Read(sample(t), first.Kind); again.Kind != first.Kind {

@@ -21,13 +21,14 @@ var ErrNotPinnable = errors.New("no kubelet pins anything for the pod")
 // Sighting is a pod that is bound to a node, read.
 type Sighting struct {
 	ledger.Sighting
-	// Ignored says why the placement that came with the pod's Binding is not believed; nil where it is
-	// believed, or where there is none.
+	// Ignored says why the placement that came with the pod's Binding is not believed; nil where it
+	// is believed, or where there is none.
 	Ignored error
 }
 
-// SightingOf reads a pod that is bound to a node. The error is ErrNotPinnable, or a *wire.FieldError
-// where the pod cannot be read: the kubelet's report will tell what such a pod got.
+// SightingOf reads a pod that is bound to a node. The error is ErrNotPinnable, or a
+// *wire.FieldError where the pod cannot be read: the kubelet's report will tell what such a pod
+// got.
 func SightingOf(pod *corev1.Pod) (Sighting, error) {
 	ask, err := wire.ReadPod(pod)
 	if err != nil {
@@ -64,8 +65,8 @@ type Heartbeat struct {
 // ErrNoHeartbeat says that a Lease is not the heartbeat of a node's agent.
 var ErrNoHeartbeat = errors.New("not the heartbeat of a node")
 
-// HeartbeatOf reads the Lease that an agent renews. The error is ErrNoHeartbeat, or a *wire.FieldError
-// where the Lease is a heartbeat that says nothing.
+// HeartbeatOf reads the Lease that an agent renews. The error is ErrNoHeartbeat, or a
+// *wire.FieldError where the Lease is a heartbeat that says nothing.
 func HeartbeatOf(lease *coordinationv1.Lease) (Heartbeat, error) {
 	node, ok := strings.CutPrefix(lease.Name, v1alpha1.HeartbeatName(""))
 	if !ok {

@@ -9,7 +9,8 @@ import (
 
 // Unusable says why a node's word cannot be taken for pods that could be pinned.
 type Unusable struct {
-	// Reason is one word: one of the constants below, or the reason of the report's condition Ready.
+	// Reason is one word: one of the constants below, or the reason of the report's condition
+	// Ready.
 	Reason string
 	// Text says it to people. It is the same wherever the node is spoken of.
 	Text string

@@ -16,7 +16,8 @@ const small = `{"id":"small","machine":{"nodes":[{"id":0,"memory":8589934592,"hu
 	`"events":[{"type":"admit","pod":{"metadata":{"uid":"a"},"spec":{"initContainers":[{"name":"i","resources":{"limits":{"cpu":"2","memory":"1Gi"}}}],"containers":[{"name":"c","resources":{"limits":{"cpu":"2","memory":"2Gi","hugepages-1Gi":"1Gi","x.y/z":"1"}}}]}}},` +
 	`{"type":"start","uid":"a"},{"type":"devices","pool":{"resource":"x.y/z","preferred":"sorted","devices":[{"id":"b","numa":[0]}]}},{"type":"restart"},{"type":"remove","uid":"a"}]}`
 
-// FuzzRun: every case that can be read is answered, with as many events as it has unless the kubelet dies, and the same way twice.
+// FuzzRun: every case that can be read is answered, with as many events as it has unless the
+// kubelet dies, and the same way twice.
 func FuzzRun(f *testing.F) {
 	f.Add([]byte(small))
 	f.Fuzz(func(t *testing.T, line []byte) {

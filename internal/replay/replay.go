@@ -1,5 +1,6 @@
-// Package replay runs cases through the engine: what would a kubelet with this machine and configuration do with
-// these events? Its results have the form in which the genuine kubelet's were recorded (internal/cases).
+// Package replay runs cases through the engine: what would a kubelet with this machine and
+// configuration do with these events? Its results have the form in which the genuine kubelet's were
+// recorded (internal/cases).
 package replay
 
 import (
@@ -13,8 +14,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Run answers a case as a kubelet of the given release would (0: placement.V136). A configuration with which the kubelet would
-// not start is an answer (Result.StartupError); an error says that the case itself makes no sense.
+// Run answers a case as a kubelet of the given release would (0: placement.V136). A configuration
+// with which the kubelet would not start is an answer (Result.StartupError); an error says that the
+// case itself makes no sense.
 func Run(c *cases.Case, version placement.Version) (*cases.Result, error) {
 	r := &cases.Result{ID: c.ID, Events: []cases.EventResult{}}
 	k, err := boot(c, version)
@@ -49,7 +51,8 @@ type kubelet struct {
 	pods []*pod
 	// pools tells devices' nodes as the case gave them.
 	pools map[string]map[string]cases.Device
-	// random says that chance has decided something in the event at hand, so that it and all that follow may differ.
+	// random says that chance has decided something in the event at hand, so that it and all that
+	// follow may differ.
 	random bool
 }
 
@@ -82,7 +85,8 @@ func boot(c *cases.Case, version placement.Version) (*kubelet, error) {
 	return k, nil
 }
 
-// Declined says whether the engine knows that the case's kubelet would start, but not what it would do.
+// Declined says whether the engine knows that the case's kubelet would start, but not what it would
+// do.
 func Declined(c *cases.Case, version placement.Version) bool {
 	_, err := boot(c, version)
 	var refused *placement.ConfigError
@@ -149,7 +153,8 @@ func (k *kubelet) admit(e *cases.Event, out *cases.EventResult) error {
 	return nil
 }
 
-// decide lets the kubelet admit an active pod, for the first time or again. A refused one is no longer active.
+// decide lets the kubelet admit an active pod, for the first time or again. A refused one is no
+// longer active.
 func (k *kubelet) decide(p *pod, out *cases.EventResult) {
 	out.Type, out.UID = cases.Admit, p.request.UID
 	v := placement.Decide(k.state, &p.request, &p.decision)
@@ -178,7 +183,8 @@ func (k *kubelet) remove(uid string) {
 	}
 }
 
-// restart starts the kubelet again on its checkpoints and admits its pods in the order of their first admission.
+// restart starts the kubelet again on its checkpoints and admits its pods in the order of their
+// first admission.
 func (k *kubelet) restart(out *cases.EventResult) {
 	k.random = k.random || k.state.Mixed("")
 	if err := k.state.Restart(); err != nil {

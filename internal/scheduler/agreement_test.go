@@ -58,8 +58,8 @@ func (w *answers) survey(t *testing.T) survey.Node {
 	return all.Nodes()[0]
 }
 
-// TestCommandLineAndSchedulerAgree feeds the same objects to both: what the one calls Ready the other
-// places on, and both say the same of a node that cannot be relied on.
+// TestCommandLineAndSchedulerAgree feeds the same objects to both: what the one calls Ready the
+// other places on, and both say the same of a node that cannot be relied on.
 func TestCommandLineAndSchedulerAgree(t *testing.T) {
 	heartbeat := func(sequence string) func(*coordinationv1.Lease) {
 		return func(l *coordinationv1.Lease) { l.Annotations[v1alpha1.SequenceAnnotation] = sequence }

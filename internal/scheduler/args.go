@@ -14,28 +14,29 @@ import (
 	"github.com/berth-dev/berth/internal/rank"
 )
 
-// Args are the arguments of the plugin, pluginConfig[].args of a KubeSchedulerConfiguration. The zero value stands
-// for the defaults.
+// Args are the arguments of the plugin, pluginConfig[].args of a KubeSchedulerConfiguration. The
+// zero value stands for the defaults.
 type Args struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// StaleAfter is how long after the last sign of life of a node's agent the node is refused for pods that could be
-	// pinned. Default 60s.
+	// StaleAfter is how long after the last sign of life of a node's agent the node is refused for
+	// pods that could be pinned. Default 60s.
 	StaleAfter metav1.Duration `json:"staleAfter,omitempty"`
 	// HeartbeatNamespace is where the agents keep their Leases. Default "berth-system".
 	HeartbeatNamespace string `json:"heartbeatNamespace,omitempty"`
-	// SettleAfter is how long after a pod has left the API an agent that is alive and does not list it is believed.
-	// Default 5s.
+	// SettleAfter is how long after a pod has left the API an agent that is alive and does not list
+	// it is believed. Default 5s.
 	SettleAfter metav1.Duration `json:"settleAfter,omitempty"`
-	// Patience is how long a pod that fits waits for a node on which it is certain what it gets, before it takes one
-	// that admits it in every outcome but may give it other CPUs than predicted. Default 1s; negative means not at all.
+	// Patience is how long a pod that fits waits for a node on which it is certain what it gets,
+	// before it takes one that admits it in every outcome but may give it other CPUs than
+	// predicted. Default 1s; negative means not at all.
 	Patience metav1.Duration `json:"patience,omitempty"`
 	// Scoring says which of the nodes that take a pod is best.
 	Scoring rank.Scoring `json:"scoring,omitempty"`
 }
 
-// ParseArgs reads the plugin's arguments, fills in the defaults and refuses what cannot be right. The error names
-// field, value and what would be right.
+// ParseArgs reads the plugin's arguments, fills in the defaults and refuses what cannot be right.
+// The error names field, value and what would be right.
 func ParseArgs(obj runtime.Object) (Args, error) {
 	var a Args
 	if err := decodeArgs(obj, &a); err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// quick is more than anything here may take, on a busy machine, and less than what depends on the size of an input.
+// quick is more than anything here may take, on a busy machine, and less than what depends on the
+// size of an input.
 const quick = 5 * time.Second
 
 func (f *fixture) wantEvent(reason string) {
@@ -88,7 +89,8 @@ func TestReportsThatAreTooMuch(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfPodsThatDoNotExist: what the kubelet holds for pods that nobody knows is held, and not for ever.
+// TestAllocationsOfPodsThatDoNotExist: what the kubelet holds for pods that nobody knows is held,
+// and not for ever.
 func TestAllocationsOfPodsThatDoNotExist(t *testing.T) {
 	f := newFixture(t)
 	for i := range 7 {
@@ -151,7 +153,8 @@ func TestPodsThatCannotBeUnderstood(t *testing.T) {
 	}
 }
 
-// TestContendedIsLogged holds the words by which the demo counts contended promises in the scheduler's log.
+// TestContendedIsLogged holds the words by which the demo counts contended promises in the
+// scheduler's log.
 func TestContendedIsLogged(t *testing.T) {
 	f := newFixture(t)
 	var log bytes.Buffer

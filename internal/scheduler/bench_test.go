@@ -30,7 +30,8 @@ func fleet(b *testing.B, count int) (*fixture, []infoOf) {
 	return f, list
 }
 
-// BenchmarkFilter5000New asks 5,000 nodes about a pod of a shape that none was asked about before, one after the other.
+// BenchmarkFilter5000New asks 5,000 nodes about a pod of a shape that none was asked about before,
+// one after the other.
 func BenchmarkFilter5000New(b *testing.B) {
 	f, infos := fleet(b, 5000)
 	i := int64(0)
@@ -102,8 +103,9 @@ func BenchmarkNodeMemory(b *testing.B) {
 	runtime.KeepAlive(list)
 }
 
-// BenchmarkBurst places pods that are created in the same second, each on the best of 500 nodes; a node reports when the
-// scheduler has placed 100 others since. It is what the plugin costs a scheduler per pod, but for the Binding.
+// BenchmarkBurst places pods that are created in the same second, each on the best of 500 nodes; a
+// node reports when the scheduler has placed 100 others since. It is what the plugin costs a
+// scheduler per pod, but for the Binding.
 func BenchmarkBurst(b *testing.B) {
 	f, infos := fleet(b, 500)
 	base, sizes := f.topology(), []int64{2, 1, 4, 2, 3, 1}

@@ -12,16 +12,19 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// board is what the nodes last said to pods of one shape, a word for each node, so that Filter and Score of a large
-// cluster read along a few pages of memory, without a lock. A word holds while the node's counter has not moved on.
+// board is what the nodes last said to pods of one shape, a word for each node, so that Filter and
+// Score of a large cluster read along a few pages of memory, without a lock. A word holds while the
+// node's counter has not moved on.
 //
-// Before that it holds what one of the nodes with the same standing said, so that a shape that is new is put to a few nodes
-// only. A node of a standing that is not there, or is none, has a word of its own.
+// Before that it holds what one of the nodes with the same standing said, so that a shape that is
+// new is put to a few nodes only. A node of a standing that is not there, or is none, has a word of
+// its own.
 type board struct {
 	// words are by the nodes' numbers. Nodes that came later have none.
 	words []atomic.Uint64
-	// common is a direct-mapped cache. The slot is the low bits of the state's id; the entry holds the id
-	// where others hold the change count. Its length is a power of two, and a collision overwrites.
+	// common is a direct-mapped cache. The slot is the low bits of the state's id; the entry holds
+	// the id where others hold the change count. Its length is a power of two, and a collision
+	// overwrites.
 	common []atomic.Uint64
 }
 
@@ -67,8 +70,9 @@ const (
 	saysNever
 )
 
-// word is an answer in 64 bits: beat 32, saying 8, score 8, reason 8, detail 8. The score of saysWait is its ledger.Wait. An
-// admission has the rank of the node: its tier in place of reason and detail.
+// word is an answer in 64 bits: beat 32, saying 8, score 8, reason 8, detail 8. The score of
+// saysWait is its ledger.Wait. An admission has the rank of the node: its tier in place of reason
+// and detail.
 type word uint64
 
 func newWord(beat uint32, s saying, score int64, v *placement.Verdict) word {
@@ -130,7 +134,8 @@ func sayingOf(a *ledger.Answer) saying {
 	}
 }
 
-// boards holds the boards of the shapes that were asked about last. The zero value is empty and ready.
+// boards holds the boards of the shapes that were asked about last. The zero value is empty and
+// ready.
 type boards struct {
 	mu      sync.Mutex
 	byShape map[ledger.Shape]*board
@@ -157,15 +162,18 @@ func (b *boards) of(shape ledger.Shape, count int) *board {
 // front is what is read of a node for every pod. All of it lies side by side.
 type front struct {
 	ledger.ChangeCounter
-	// heard is when the last sign of life of the agent was received, since the beginning of our clock.
+	// heard is when the last sign of life of the agent was received, since the beginning of our
+	// clock.
 	heard atomic.Int64
-	// troubled says that the node cannot be predicted, whatever its counter shows: node.trouble has the reason.
+	// troubled says that the node cannot be predicted, whatever its counter shows: node.trouble has
+	// the reason.
 	troubled atomic.Bool
 	// number is the node's place on boards.
 	number int
 }
 
-// began is the beginning of our clock: Time.Sub of two readings of this process is steady when the wall clock jumps.
+// began is the beginning of our clock: Time.Sub of two readings of this process is steady when the
+// wall clock jumps.
 var began = time.Now()
 
 // since is the time on our clock.

@@ -25,7 +25,8 @@ type cycle struct {
 	// patient says that the pod still waits for certainty, until patientUntil.
 	patient      bool
 	patientUntil time.Time
-	// refused: it is the node that refused in Reserve or Bind, and not something that may do so for ever.
+	// refused: it is the node that refused in Reserve or Bind, and not something that may do so for
+	// ever.
 	refused bool
 	// again: Reserve refused what Filter had merely estimated; another node may do at once.
 	again bool
@@ -65,7 +66,8 @@ func (c *cycle) change(nodeName string, edit func(*ledger.Trial)) {
 	c.trials[nodeName] = t
 }
 
-// recall returns what the node said to the pod's shape, or another of the same standing did, if it still holds.
+// recall returns what the node said to the pod's shape, or another of the same standing did, if it
+// still holds.
 func (c *cycle) recall(n *node, staleAfter time.Duration) (word, bool) {
 	if c.board == nil || c.dry() || !n.trusted(c.begun, staleAfter) {
 		return 0, false

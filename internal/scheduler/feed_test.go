@@ -131,8 +131,8 @@ func (heldLease) Update(_ context.Context, l *coordinationv1.Lease, _ metav1.Upd
 	return l, nil
 }
 
-// lead brings the plugin to where it places pods. The Lease has a clock of its own: tests ask whether theirs has anything to
-// do.
+// lead brings the plugin to where it places pods. The Lease has a clock of its own: tests ask
+// whether theirs has anything to do.
 func (f *fixture) lead() {
 	done := make(chan struct{})
 	f.takeOverBy(handover.Options{Leases: heldLease{}, Clock: testingclock.NewFakeClock(f.clock.Now()), Logger: klog.Background(), SettleAfter: f.args.SettleAfter.Duration})

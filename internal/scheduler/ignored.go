@@ -20,7 +20,8 @@ func (f *feed) tellIgnored(pod *corev1.Pod) {
 	}
 }
 
-// attempted says whether a scheduler has tried the pod before. A gate that kept it off is no attempt.
+// attempted says whether a scheduler has tried the pod before. A gate that kept it off is no
+// attempt.
 func attempted(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Reason != corev1.PodReasonSchedulingGated

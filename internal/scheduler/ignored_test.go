@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestIgnoredAnnotationsAreTold: once a pod, on the first attempt, also of pods that Berth leaves to
-// others.
+// TestIgnoredAnnotationsAreTold: once a pod, on the first attempt, also of pods that Berth leaves
+// to others.
 func TestIgnoredAnnotationsAreTold(t *testing.T) {
 	condition := func(reason string) []corev1.PodCondition {
 		return []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason}}

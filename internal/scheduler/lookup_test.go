@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestNodesGet looks nodes up from many goroutines while they are made and settled: a name is one node for ever.
+// TestNodesGet looks nodes up from many goroutines while they are made and settled: a name is one
+// node for ever.
 func TestNodesGet(t *testing.T) {
 	const count = 200
 	var n nodes

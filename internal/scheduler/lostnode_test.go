@@ -23,7 +23,8 @@ func (f *fixture) sweepTwice() {
 	}
 }
 
-// TestALostNodeIsForgotten: its Node is deleted, then its pods as there is no kubelet to end them, and then its NodeTopology.
+// TestALostNodeIsForgotten: its Node is deleted, then its pods as there is no kubelet to end them,
+// and then its NodeTopology.
 func TestALostNodeIsForgotten(t *testing.T) {
 	f := newFixture(t)
 	one, two := f.fill()
@@ -48,7 +49,8 @@ func (f *fixture) goneUnreported() {
 	f.feed.podGone(p)
 }
 
-// TestALostNodeForgetsWhatNeverLanded: a pod that no report has listed, of a node that may come back.
+// TestALostNodeForgetsWhatNeverLanded: a pod that no report has listed, of a node that may come
+// back.
 func TestALostNodeForgetsWhatNeverLanded(t *testing.T) {
 	f := newFixture(t)
 	f.goneUnreported()

@@ -169,8 +169,9 @@ func (n *node) still(s *ledger.Stamp) bool {
 func (n *node) hear(now time.Time) { n.heard.Store(int64(since(now))) }
 
 // doubtSilent is for the start: what was there then was heard of at that moment, whenever its agent
-// last lived. Where the newest heartbeat is older than staleAfter it counts from its own time, which
-// is by the agent's clock; an agent that lives, and whose clock is behind, is heard again shortly.
+// last lived. Where the newest heartbeat is older than staleAfter it counts from its own time,
+// which is by the agent's clock; an agent that lives, and whose clock is behind, is heard again
+// shortly.
 func (n *nodes) doubtSilent(now time.Time, staleAfter time.Duration) {
 	for each := range n.all {
 		each.mu.RLock()

@@ -49,7 +49,8 @@ func (f *fixture) try(pod *corev1.Pod) *cycleData {
 	return state
 }
 
-// TestANominationThatEndsWakes those who had left a place to the pod: the node itself does not change.
+// TestANominationThatEndsWakes those who had left a place to the pod: the node itself does not
+// change.
 func TestANominationThatEndsWakes(t *testing.T) {
 	f := newFixture(t)
 	f.feed.topologySeen(f.topology())
@@ -74,7 +75,8 @@ func TestANominationThatEndsWakes(t *testing.T) {
 	}
 }
 
-// TestADeletionWakesWhoMayEvict: what is free now need not be enough, but fewer have to go than before.
+// TestADeletionWakesWhoMayEvict: what is free now need not be enough, but fewer have to go than
+// before.
 func TestADeletionWakesWhoMayEvict(t *testing.T) {
 	f := newFixture(t)
 	f.fill()
@@ -109,7 +111,8 @@ func TestATakeoverTakesNoNomination(t *testing.T) {
 	}
 }
 
-// TestAVictimThatCannotBeReadComesBack in a dry run like any other: else its place is taken for free, and others are evicted in vain.
+// TestAVictimThatCannotBeReadComesBack in a dry run like any other: else its place is taken for
+// free, and others are evicted in vain.
 func TestAVictimThatCannotBeReadComesBack(t *testing.T) {
 	f := newFixture(t)
 	odd, plain := on(pinned("odd", 4), "n"), on(pinned("plain", 4), "n")
@@ -154,7 +157,8 @@ func TestANodeThatIsLeftToOthersIsNotSaidToRefuse(t *testing.T) {
 	}
 }
 
-// TestPatienceEvictsNobody: a pod that fits, and waits to be certain of its CPUs, does so however long it is told to.
+// TestPatienceEvictsNobody: a pod that fits, and waits to be certain of its CPUs, does so however
+// long it is told to.
 func TestPatienceEvictsNobody(t *testing.T) {
 	pod := pinned("x", 4)
 	for text, want := range map[string]fwk.Code{waitCertainty: fwk.UnschedulableAndUnresolvable, "for a report": fwk.Unschedulable} {
@@ -196,7 +200,8 @@ func TestTheNominatedNodeIsNotEstimated(t *testing.T) {
 	}
 }
 
-// TestAPodThatGoesElsewhereWakes those who had left it a place where it was nominated: no event tells of that.
+// TestAPodThatGoesElsewhereWakes those who had left it a place where it was nominated: no event
+// tells of that.
 func TestAPodThatGoesElsewhereWakes(t *testing.T) {
 	f := newFixture(t)
 	f.feed.topologySeen(f.topology())
@@ -244,8 +249,8 @@ func TestANewNodeThatWaitsWakes(t *testing.T) {
 	}
 }
 
-// TestPreemptorsDoNotWaitForEachOther: what a victim leaves is for the pod that is nominated there. Another one is to look for
-// victims of its own at once, and not to wait for the report.
+// TestPreemptorsDoNotWaitForEachOther: what a victim leaves is for the pod that is nominated there.
+// Another one is to look for victims of its own at once, and not to wait for the report.
 func TestPreemptorsDoNotWaitForEachOther(t *testing.T) {
 	f := newFixture(t)
 	_, two := f.fill()
@@ -265,8 +270,8 @@ func TestPreemptorsDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// TestADryRunThatWaitsWakes: whether evictions help shows once the node's report tells of a pod on its way there. The node itself
-// refuses the pod before and after.
+// TestADryRunThatWaitsWakes: whether evictions help shows once the node's report tells of a pod on
+// its way there. The node itself refuses the pod before and after.
 func TestADryRunThatWaitsWakes(t *testing.T) {
 	f := newFixture(t)
 	seven, victim, stranger := pinned("seven", 7), pinned("victim", 4), pinned("stranger", 4)

@@ -18,7 +18,8 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 )
 
-// Objects that this release would not write: the pods of a report as objects, as the first agents wrote them, and nonsense.
+// Objects that this release would not write: the pods of a report as objects, as the first agents
+// wrote them, and nonsense.
 const (
 	oldForm  = `{"apiVersion":"berth.dev/v1alpha1","kind":"NodeTopology","metadata":{"name":%q,"uid":"u","resourceVersion":"2"},"spec":{"machine":"package:1"},"status":{"sequence":4,"pods":[{"uid":"p","containers":[{"name":"main","cpus":"1"}]}]}}`
 	nonsense = `{"apiVersion":"berth.dev/v1alpha1","kind":"NodeTopology","metadata":{"name":%q,"uid":"u","resourceVersion":"2"},"spec":["x"]}`

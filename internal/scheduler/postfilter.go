@@ -82,8 +82,8 @@ func (p *Plugin) sortOut(c *cycle, nodes []*node) (refusing, silent []*node) {
 	return refusing, silent
 }
 
-// hopeless finds, among nodes that another plugin refused, as when they are full, those whose kubelet
-// would refuse the pod whatever leaves them: that is what a person has to know first.
+// hopeless finds, among nodes that another plugin refused, as when they are full, those whose
+// kubelet would refuse the pod whatever leaves them: that is what a person has to know first.
 func (p *Plugin) hopeless(c *cycle, statuses fwk.NodeToStatusReader) ([]*node, error) {
 	infos, err := statuses.NodesForStatusCode(p.handle.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
 	if err != nil {

@@ -22,7 +22,8 @@ func vouched(sequence string) *coordinationv1.Lease {
 	}
 }
 
-// settleDown lets time pass, with reports and heartbeats, until whoever has left the API is forgotten.
+// settleDown lets time pass, with reports and heartbeats, until whoever has left the API is
+// forgotten.
 func (f *fixture) settleDown() {
 	for range 3 {
 		f.clock.Step(10 * time.Second)
@@ -46,7 +47,8 @@ func (f *fixture) postOn(n *node, pod *corev1.Pod) placement.Decision {
 	return d
 }
 
-// TestPodThatCameBackUnderItsName: a list tells of it as of a change, and the pod before holds nothing once its kubelet says so.
+// TestPodThatCameBackUnderItsName: a list tells of it as of a change, and the pod before holds
+// nothing once its kubelet says so.
 func TestPodThatCameBackUnderItsName(t *testing.T) {
 	f := newFixture(t)
 	h := f.feed.podHandler()
@@ -96,7 +98,8 @@ func TestPodThatWasBoundAndLeftUnheard(t *testing.T) {
 	}
 }
 
-// TestHeartbeatForAReportThatHasNotCome: it says nothing of the report that is there, which may be long out of date.
+// TestHeartbeatForAReportThatHasNotCome: it says nothing of the report that is there, which may be
+// long out of date.
 func TestHeartbeatForAReportThatHasNotCome(t *testing.T) {
 	f := newFixture(t)
 	h := f.feed.podHandler()

@@ -19,8 +19,9 @@ func beatOf(sequence string, second int64) *coordinationv1.Lease {
 	return lease
 }
 
-// TestRestored: the API server's data are those of an hour ago. The report in them says what was then, and nothing is placed by it, nor
-// by the one that was lost, until the agent has found out and vouches for one.
+// TestRestored: the API server's data are those of an hour ago. The report in them says what was
+// then, and nothing is placed by it, nor by the one that was lost, until the agent has found out
+// and vouches for one.
 func TestRestored(t *testing.T) {
 	f := newFixture(t)
 	n := f.nodes.get("n")
@@ -109,7 +110,8 @@ func TestRestoredAfterATrouble(t *testing.T) {
 	}
 }
 
-// TestMalformedIsNotOlder: an object of another form has no number that could be read, and says what is wrong with it.
+// TestMalformedIsNotOlder: an object of another form has no number that could be read, and says
+// what is wrong with it.
 func TestMalformedIsNotOlder(t *testing.T) {
 	f := newFixture(t)
 	refusal := func() string { return f.refusal("n") }
@@ -125,8 +127,9 @@ func TestMalformedIsNotOlder(t *testing.T) {
 	}
 }
 
-// TestNumberGivenTwice: an agent that has been restarted goes on from the report that was restored, and comes to the number of one that
-// was lost. What it says now counts, as soon as it vouches for it.
+// TestNumberGivenTwice: an agent that has been restarted goes on from the report that was restored,
+// and comes to the number of one that was lost. What it says now counts, as soon as it vouches for
+// it.
 func TestNumberGivenTwice(t *testing.T) {
 	f := newFixture(t)
 	refusal := func() string { return f.refusal("n") }
@@ -159,7 +162,8 @@ func TestNumberGivenTwice(t *testing.T) {
 	}
 }
 
-// TestRestoredObjectOfBefore: the object was made anew since the backup, and has begun to count anew.
+// TestRestoredObjectOfBefore: the object was made anew since the backup, and has begun to count
+// anew.
 func TestRestoredObjectOfBefore(t *testing.T) {
 	f := newFixture(t)
 	refusal := func() string { return f.refusal("n") }

@@ -17,11 +17,11 @@ const (
 // askWithoutSome is ask, and takes an answer for the better one that the node gives without only
 // some of the pods that are assumed to be gone.
 //
-// The framework's dry run removes all pods of lower priority, gives up unless the pod fits then, and
-// brings back what it can. A kubelet may admit a pod on a fuller node alone (placement.Monotone). To
-// say here that it fits if any set of these pods can go makes the dry run end with such a set: it is
-// left when every other pod is back. All sets are gone through, whatever else is gone: were one
-// overlooked, a pod might be evicted in vain.
+// The framework's dry run removes all pods of lower priority, gives up unless the pod fits then,
+// and brings back what it can. A kubelet may admit a pod on a fuller node alone
+// (placement.Monotone). To say here that it fits if any set of these pods can go makes the dry run
+// end with such a set: it is left when every other pod is back. All sets are gone through, whatever
+// else is gone: were one overlooked, a pod might be evicted in vain.
 func (c *cycle) askWithoutSome(n *node) ledger.Answer {
 	t := c.trials[n.name]
 	a := c.ask(n)

@@ -69,8 +69,8 @@ func reusing() *corev1.Pod {
 	return pod
 }
 
-// TestOneEvictionHelpsWhereAllDoNot: on the empty machine the init container has a CPU of NUMA node 0,
-// where the main container has no room; with that node full it has.
+// TestOneEvictionHelpsWhereAllDoNot: on the empty machine the init container has a CPU of NUMA node
+// 0, where the main container has no room; with that node full it has.
 func TestOneEvictionHelpsWhereAllDoNot(t *testing.T) {
 	f := newFixture(t)
 	fillers := f.unequal()

@@ -2,8 +2,8 @@ package scheduler
 
 import "testing"
 
-// TestSweep forgets a node that has been idle from one sweep to the next and is no Node any more, and nothing else. A new
-// node takes its number and believes none of its words.
+// TestSweep forgets a node that has been idle from one sweep to the next and is no Node any more,
+// and nothing else. A new node takes its number and believes none of its words.
 func TestSweep(t *testing.T) {
 	f := newFixture(t)
 	f.feed.topologySeen(f.topology()) // n has a report

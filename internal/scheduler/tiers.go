@@ -19,14 +19,14 @@ const TiersName = "BerthTiers"
 // NodeResourcesBalancedAllocation together, and as much as a pod's own preferred affinity.
 const Weight = 2
 
-// TiersWeight is the weight that Tiers needs. One tier then outvotes plugins whose weights add up to less
-// than a hundredth of it.
+// TiersWeight is the weight that Tiers needs. One tier then outvotes plugins whose weights add up
+// to less than a hundredth of it.
 const TiersWeight = 1_000_000
 
 // Tiers is the part of the choice among nodes that outvotes all other plugins: the rank.Tier.
 //
-// It is a plugin of its own because the framework gives a plugin one weight and whole scores from 0 to 100.
-// With a weight that outvotes the others, Plugin.Score could not count beside them.
+// It is a plugin of its own because the framework gives a plugin one weight and whole scores from 0
+// to 100. With a weight that outvotes the others, Plugin.Score could not count beside them.
 type Tiers struct{}
 
 var (
@@ -35,8 +35,8 @@ var (
 	_ fwk.ScoreExtensions = Tiers{}
 )
 
-// NewTiers makes the plugin; it has the signature of frameworkruntime.PluginFactory. There are no arguments:
-// scoring.first of the plugin Berth says what makes a tier.
+// NewTiers makes the plugin; it has the signature of frameworkruntime.PluginFactory. There are no
+// arguments: scoring.first of the plugin Berth says what makes a tier.
 func NewTiers(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
 	if err := decodeArgs(obj, &struct{}{}); err != nil {
 		return nil, fmt.Errorf("arguments of plugin %s: %w: want none; scoring.first of plugin %s says what makes a tier", TiersName, err, Name)
@@ -64,8 +64,8 @@ func (Tiers) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info 
 // ScoreExtensions implements fwk.ScorePlugin.
 func (t Tiers) ScoreExtensions() fwk.ScoreExtensions { return t }
 
-// NormalizeScore gives the nodes of the best tier that is there the best score, those of the next one
-// less, and so on. Whatever comes after a hundred tiers has 0.
+// NormalizeScore gives the nodes of the best tier that is there the best score, those of the next
+// one less, and so on. Whatever comes after a hundred tiers has 0.
 func (Tiers) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	var tiers []int64 // ascending; there are few
 	for i := range scores {

@@ -12,7 +12,8 @@ import (
 	"github.com/berth-dev/berth/internal/rank"
 )
 
-// TestTiersAreScores holds NormalizeScore against counting, for each node, the tiers that are better.
+// TestTiersAreScores holds NormalizeScore against counting, for each node, the tiers that are
+// better.
 func TestTiersAreScores(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestAPodRefusedByTheWordOfAnotherNodeIsWoken: n has been asked when it had room, another node answers for it when it has
-// none, and then there is room again.
+// TestAPodRefusedByTheWordOfAnotherNodeIsWoken: n has been asked when it had room, another node
+// answers for it when it has none, and then there is room again.
 func TestAPodRefusedByTheWordOfAnotherNodeIsWoken(t *testing.T) {
 	f := newFixture(t)
 	seven := pinned("seven", 7)

@@ -140,7 +140,8 @@ func TestAHeartbeatThatDropsAPodWakesWhomItHelps(t *testing.T) {
 	}
 }
 
-// TestTheStartBelievesNoOldHeartbeat: what a scheduler finds when it starts was written at some time.
+// TestTheStartBelievesNoOldHeartbeat: what a scheduler finds when it starts was written at some
+// time.
 func TestTheStartBelievesNoOldHeartbeat(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

@@ -27,8 +27,8 @@ func (a amounts) names() []corev1.ResourceName {
 	return slices.DeleteFunc(names, func(r corev1.ResourceName) bool { q := a[r]; return q.IsZero() })
 }
 
-// lacking says what the node will never have enough of; "" where there is nothing like that, or where
-// the node does not say.
+// lacking says what the node will never have enough of; "" where there is nothing like that, or
+// where the node does not say.
 func (a amounts) lacking(node *corev1.Node) string {
 	if node == nil || len(node.Status.Allocatable) == 0 {
 		return ""
@@ -42,9 +42,9 @@ func (a amounts) lacking(node *corev1.Node) string {
 	return ""
 }
 
-// beside leaves out what Dynamic Resource Allocation provides in the node's stead: an extended resource
-// that a device class stands for and no device plugin of the node offers (NodeResourcesFit,
-// shouldDelegateResourceToDRA).
+// beside leaves out what Dynamic Resource Allocation provides in the node's stead: an extended
+// resource that a device class stands for and no device plugin of the node offers
+// (NodeResourcesFit, shouldDelegateResourceToDRA).
 func (a amounts) beside(classes map[corev1.ResourceName]bool, node *corev1.Node) amounts {
 	if len(classes) == 0 || node == nil {
 		return a
@@ -58,13 +58,14 @@ func (a amounts) beside(classes map[corev1.ResourceName]bool, node *corev1.Node)
 	return out
 }
 
-// foreign says whether there is a resource among the amounts that is none of Kubernetes' own, be it a
-// device plugin's or one that a device class stands for.
+// foreign says whether there is a resource among the amounts that is none of Kubernetes' own, be it
+// a device plugin's or one that a device class stands for.
 func (a amounts) foreign() bool {
 	return slices.ContainsFunc(a.names(), func(r corev1.ResourceName) bool { return strings.Contains(string(r), "/") })
 }
 
-// short says what the node has not enough of beside the pods that are bound to it; "" as in lacking.
+// short says what the node has not enough of beside the pods that are bound to it; "" as in
+// lacking.
 func (a amounts) short(node *corev1.Node, bound []*corev1.Pod) string {
 	if node == nil || len(node.Status.Allocatable) == 0 {
 		return ""

@@ -56,8 +56,8 @@ func (n *node) openText(why ledger.Wait) string {
 	return ": " + text + why.Text()
 }
 
-// excluded says why node and pod do not go together whatever is free; "" where they do. The scheduler's other plugins have
-// more reasons; its event names them.
+// excluded says why node and pod do not go together whatever is free; "" where they do. The
+// scheduler's other plugins have more reasons; its event names them.
 func excluded(pod *corev1.Pod, node *corev1.Node, affinity nodeaffinity.RequiredNodeAffinity) string {
 	if node == nil {
 		return ""

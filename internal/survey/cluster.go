@@ -136,7 +136,8 @@ func (c *Cluster) failed(what string, err error) error {
 // pageSize is how many objects a list asks for at a time.
 const pageSize = 500
 
-// pages reads a list page by page. Where the next page is no longer to be had, it reads all at once.
+// pages reads a list page by page. Where the next page is no longer to be had, it reads all at
+// once.
 func pages[T any](list func(metav1.ListOptions) ([]T, string, error), opts metav1.ListOptions) ([]T, error) {
 	var read [][]T // joined at the end: pods are large
 	opts.Limit = pageSize
@@ -158,7 +159,8 @@ func pages[T any](list func(metav1.ListOptions) ([]T, string, error), opts metav
 	}
 }
 
-// serverClock tells the API server's time, which is what the times in managedFields are measured by.
+// serverClock tells the API server's time, which is what the times in managedFields are measured
+// by.
 type serverClock struct{ seconds atomic.Int64 }
 
 // now is the time of the last answer; that of this machine before the first.
@@ -185,7 +187,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// written is when the API server last took in a change of the object: the newest time of its managed fields, or else.
+// written is when the API server last took in a change of the object: the newest time of its
+// managed fields, or else.
 func written(o *metav1.ObjectMeta, or time.Time) time.Time {
 	var newest time.Time
 	for i := range o.ManagedFields {

@@ -14,7 +14,8 @@ import (
 )
 
 // warnings say what makes a node doubtful though nothing need be wrong with its report: the kubelet
-// does not know its machine as it is now, or is not ready, or more is open than can be gone through.
+// does not know its machine as it is now, or is not ready, or more is open than can be gone
+// through.
 func (n *node) warnings() (out []Trouble) {
 	if r := n.report(); r != nil {
 		for _, c := range r.Conditions {

@@ -77,7 +77,8 @@ type Answer struct {
 	Report  int64  `json:"report,omitempty"`
 	// InFlight counts pods that are bound to the node and in no report yet.
 	InFlight int `json:"inFlight,omitempty"`
-	// SilentSeconds is how long the agent of a node has been silent that is not relied on therefore.
+	// SilentSeconds is how long the agent of a node has been silent that is not relied on
+	// therefore.
 	SilentSeconds int64 `json:"silentSeconds,omitempty"`
 
 	NUMANodes string `json:"numaNodes,omitempty"`
@@ -184,7 +185,8 @@ func (e *Explained) bound(pod *corev1.Pod, s *Survey) {
 	}
 }
 
-// resizeText says why the kubelet has not carried out a resize of the pod; "" where nothing is open.
+// resizeText says why the kubelet has not carried out a resize of the pod; "" where nothing is
+// open.
 func resizeText(pod *corev1.Pod) string {
 	for _, cond := range pod.Status.Conditions {
 		if cond.Type != corev1.PodResizePending || cond.Status != corev1.ConditionTrue {
@@ -287,8 +289,8 @@ func (q *question) ask(s *Survey, names []string) []Answer {
 	return answers
 }
 
-// unmet says why a node cannot keep the rules that the pod asks for; "" when it can. Of a kubelet that Berth cannot
-// predict the rules are not known either: its answer says what is wrong.
+// unmet says why a node cannot keep the rules that the pod asks for; "" when it can. Of a kubelet
+// that Berth cannot predict the rules are not known either: its answer says what is wrong.
 func (q *question) unmet(n *node) string {
 	switch {
 	case q.rulesErr != nil:

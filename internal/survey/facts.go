@@ -39,9 +39,9 @@ type beat struct {
 	written time.Time
 }
 
-// facts reads what there is of one node, or of all where only is "". Heartbeats are read before reports:
-// no heartbeat then vouches for a report that came too late to be read. Pods are read last: what comes
-// in between counts as on its way, never as gone.
+// facts reads what there is of one node, or of all where only is "". Heartbeats are read before
+// reports: no heartbeat then vouches for a report that came too late to be read. Pods are read
+// last: what comes in between counts as on its way, never as gone.
 func (c *Cluster) facts(ctx context.Context, only string) (*facts, error) {
 	var f facts
 	var readErr, nodesErr, beatsErr, podsErr error
@@ -82,7 +82,8 @@ func (c *Cluster) facts(ctx context.Context, only string) (*facts, error) {
 	return &f, nil
 }
 
-// tolerate makes a note of a list that the user may not read, and of what is missing therefore; other errors stay.
+// tolerate makes a note of a list that the user may not read, and of what is missing therefore;
+// other errors stay.
 func (f *facts) tolerate(what, then string, c *Cluster, err error) error {
 	switch {
 	case err == nil:
@@ -128,8 +129,9 @@ func readTopologies(raw []json.RawMessage) ([]v1alpha1.NodeTopology, error) {
 	return out, errors.Join(errs...)
 }
 
-// deviceClasses returns the extended resources that device classes stand for, each under the name that it gives itself and the one
-// that it always has. Where the API server knows no device classes there are none.
+// deviceClasses returns the extended resources that device classes stand for, each under the name
+// that it gives itself and the one that it always has. Where the API server knows no device classes
+// there are none.
 func (c *Cluster) deviceClasses(ctx context.Context) (map[corev1.ResourceName]bool, error) {
 	classes, err := pages(func(o metav1.ListOptions) ([]resourcev1.DeviceClass, string, error) {
 		answer := c.reports.Get().AbsPath("/apis", resourcev1.SchemeGroupVersion.String(), "deviceclasses").VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
@@ -167,7 +169,8 @@ func (c *Cluster) nodeObjects(ctx context.Context, only string) ([]corev1.Node, 
 	}, named("metadata.name", only))
 }
 
-// podsIn reads the pods of a namespace; with all namespaces, those that are bound, to one node where it is named.
+// podsIn reads the pods of a namespace; with all namespaces, those that are bound, to one node
+// where it is named.
 func (c *Cluster) podsIn(ctx context.Context, namespace, node string) ([]corev1.Pod, error) {
 	opts := named("spec.nodeName", node)
 	if namespace == metav1.NamespaceAll && node == "" {

@@ -11,15 +11,15 @@ import (
 
 // Follower is told what a watch finds.
 type Follower[T any] struct {
-	// Show is given items that may have changed, by their keys; nil stands for one that is gone. An error
-	// of it ends the watch.
+	// Show is given items that may have changed, by their keys; nil stands for one that is gone. An
+	// error of it ends the watch.
 	Show func(keys []string, items map[string]*T) error
 	// Tell is told what is wrong with the watch, which is tried again.
 	Tell func(string)
 }
 
-// WatchNodes follows the nodes of a survey until ctx ends; keys are their names. With only, it follows
-// one.
+// WatchNodes follows the nodes of a survey until ctx ends; keys are their names. With only, it
+// follows one.
 func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Follower[Node]) error {
 	w, err := c.watch(s.facts, only, false)
 	if err != nil {
@@ -38,8 +38,8 @@ func (c *Cluster) WatchNodes(ctx context.Context, s *Survey, only string, to Fol
 	}, to.Tell)
 }
 
-// WatchPods follows pods that could be pinned until ctx ends; keys are their Keys. With only, it follows
-// those of one name.
+// WatchPods follows pods that could be pinned until ctx ends; keys are their Keys. With only, it
+// follows those of one name.
 func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follower[Pod]) error {
 	s := p.survey
 	w, err := c.watch(s.facts, "", true)
@@ -69,8 +69,8 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 	}, to.Tell)
 }
 
-// remember keeps the outcome that was seen before the pod ended: no report tells of it later. last is
-// by UID.
+// remember keeps the outcome that was seen before the pod ended: no report tells of it later. last
+// is by UID.
 func (p *Pod) remember(last map[string]string) {
 	if before := last[p.UID]; p.Outcome == promisePast && before != "" && before != promiseOpen {
 		p.Outcome = before

@@ -23,7 +23,8 @@ type Holder struct {
 	Count int `json:"count"`
 }
 
-// Holders returns who has CPUs of a node, after everything that is on its way, by NUMA node and CPU.
+// Holders returns who has CPUs of a node, after everything that is on its way, by NUMA node and
+// CPU.
 func (s *Survey) Holders(name string) []Holder {
 	n := s.nodes[name]
 	if n == nil || n.account == nil {
@@ -65,8 +66,8 @@ func holdersOn(m *topology.NUMANode, p *placement.PodAllocation, pod *corev1.Pod
 	return out
 }
 
-// snapshot is the state after everything on its way, or the reported one where too much is uncertain.
-// The node has an account.
+// snapshot is the state after everything on its way, or the reported one where too much is
+// uncertain. The node has an account.
 func (n *node) snapshot() placement.Snapshot {
 	if snap, ok := n.account.View().Snapshot(); ok {
 		return snap

@@ -24,11 +24,12 @@ type node struct {
 	heard time.Time
 	// reading is the node's report; nil without one.
 	reading *nodestate.Reading
-	// account is what the ledger makes of report and pods; nil where there is no report to be relied on.
+	// account is what the ledger makes of report and pods; nil where there is no report to be
+	// relied on.
 	account *ledger.Node
 	trouble *Trouble
-	// inFlight counts pods that are bound and in no report yet; lingering those of them that have ended
-	// or are being deleted.
+	// inFlight counts pods that are bound and in no report yet; lingering those of them that have
+	// ended or are being deleted.
 	inFlight, lingering int
 	// notes say which of its pods could not be understood.
 	notes []string

@@ -20,8 +20,8 @@ type Pod struct {
 	Name      string `json:"name"`
 	UID       string `json:"uid,omitempty"`
 	Node      string `json:"node,omitempty"`
-	// State is pending, in flight (bound and in no report yet), or what the report says: admitted, ended,
-	// refused, unknown.
+	// State is pending, in flight (bound and in no report yet), or what the report says: admitted,
+	// ended, refused, unknown.
 	State string `json:"state"`
 	// NUMANodes and CPUs are what the pod holds; of a pod in flight, what it was promised.
 	NUMANodes string `json:"numaNodes,omitempty"`
@@ -74,7 +74,8 @@ func (c *Cluster) noPod(name string) error {
 	return fmt.Errorf("no pod %s in namespace %s at %s", name, c.Namespace, c.Where)
 }
 
-// podsOf adds up those pods that could be pinned, and one that was asked for, by namespace and name.
+// podsOf adds up those pods that could be pinned, and one that was asked for, by namespace and
+// name.
 func (s *Survey) podsOf(pods []corev1.Pod, only string) []Pod {
 	all := []Pod{}
 	for i := range pods {

@@ -17,7 +17,8 @@ import (
 
 // Promise is the placement that came with a pod's Binding, in words.
 type Promise struct {
-	// Sequence is the number of the Binding among the node's; Report that of the report it was decided on.
+	// Sequence is the number of the Binding among the node's; Report that of the report it was
+	// decided on.
 	Sequence   uint64      `json:"sequence"`
 	Report     int64       `json:"report"`
 	Certainty  string      `json:"certainty"`

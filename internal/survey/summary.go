@@ -19,7 +19,8 @@ type Node struct {
 	Scope          string `json:"scope,omitempty"`
 	// Guarantee is what the scheduler can promise there: full, amounts or none.
 	Guarantee string `json:"guarantee"`
-	// Pods are those in the report that have not ended; InFlight those that are bound and in no report yet.
+	// Pods are those in the report that have not ended; InFlight those that are bound and in no
+	// report yet.
 	Pods     int   `json:"pods"`
 	InFlight int   `json:"inFlight"`
 	Report   int64 `json:"report,omitempty"`
@@ -28,7 +29,8 @@ type Node struct {
 	Trouble    *Trouble `json:"trouble,omitempty"`
 	// Warnings say what is doubtful about a node, whether or not it is in trouble.
 	Warnings []Trouble `json:"warnings,omitempty"`
-	// Conditions are those of the report and of the Node that say something is wrong: TYPE=STATUS(REASON).
+	// Conditions are those of the report and of the Node that say something is wrong:
+	// TYPE=STATUS(REASON).
 	Conditions []string `json:"conditions,omitempty"`
 	// Gone: a watch saw it go.
 	Gone      bool       `json:"gone,omitempty"`

@@ -1,5 +1,6 @@
-// Package survey reads a live cluster: what its nodes have left, what its pods have, and why. It makes
-// data of it, with JSON tags, for whoever prints or shows them. It writes nothing to the cluster.
+// Package survey reads a live cluster: what its nodes have left, what its pods have, and why. It
+// makes data of it, with JSON tags, for whoever prints or shows them. It writes nothing to the
+// cluster.
 package survey
 
 import (
@@ -46,8 +47,8 @@ func (c *Cluster) noNode(s *Survey, name string) error {
 // Names returns the names of the nodes, ascending.
 func (s *Survey) Names() []string { return slices.Sorted(maps.Keys(s.nodes)) }
 
-// Narrow leaves nodes out that are none of those named, where any are, or that the selector does not
-// match, where there is one. A name that no node has is an error.
+// Narrow leaves nodes out that are none of those named, where any are, or that the selector does
+// not match, where there is one. A name that no node has is an error.
 func (c *Cluster) Narrow(s *Survey, names []string, selector labels.Selector) error {
 	for _, name := range names {
 		if s.nodes[name] == nil {
@@ -123,7 +124,8 @@ func (c *Cluster) glance(f *facts, now time.Time) glance {
 	}
 }
 
-// classes returns the resources that device classes stand for, if the pod asks for any that could be one.
+// classes returns the resources that device classes stand for, if the pod asks for any that could
+// be one.
 func (s *Survey) classes(ctx context.Context, c *Cluster, asked amounts) (map[corev1.ResourceName]bool, error) {
 	if !asked.foreign() {
 		return nil, nil

@@ -18,7 +18,8 @@ const NoScheduler = "NoScheduler"
 const unservedAfter = 10 * time.Second
 
 // unserved says that no scheduler has looked at a pending pod, and whether one of its name is seen;
-// nil where one has looked. Every scheduler writes the condition PodScheduled when it finds no node.
+// nil where one has looked. Every scheduler writes the condition PodScheduled when it finds no
+// node.
 func (c *Cluster) unserved(ctx context.Context, s *Survey, pod *corev1.Pod) *Trouble {
 	looked := slices.ContainsFunc(pod.Status.Conditions, func(cond corev1.PodCondition) bool { return cond.Type == corev1.PodScheduled })
 	age := s.Now.Sub(pod.CreationTimestamp.Time)
@@ -62,8 +63,8 @@ func servedBy(s *Survey) map[string]int {
 	return out
 }
 
-// schedulerLease says of a Lease by which a scheduler of that name leads; "" where none is seen or may
-// be read. The names are those of kube-scheduler and of Berth's chart, and the profile's own.
+// schedulerLease says of a Lease by which a scheduler of that name leads; "" where none is seen or
+// may be read. The names are those of kube-scheduler and of Berth's chart, and the profile's own.
 func (c *Cluster) schedulerLease(ctx context.Context, s *Survey, name string) string {
 	names := []string{name, name + "-scheduler"}
 	if name == corev1.DefaultSchedulerName {

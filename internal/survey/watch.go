@@ -25,7 +25,8 @@ import (
 
 // How a watch goes about it.
 const (
-	// watchSettle is for how long changes are gathered: a pod and the report that tells of it come close together.
+	// watchSettle is for how long changes are gathered: a pod and the report that tells of it come
+	// close together.
 	watchSettle = 100 * time.Millisecond
 	// watchTick is how often it looks whether an agent has fallen silent, of which nobody tells.
 	watchTick = 5 * time.Second
@@ -33,7 +34,8 @@ const (
 
 const byNodeIndex = "node"
 
-// watcher follows what a survey is made of, through client-go's informers: they list and watch again by themselves when a watch breaks.
+// watcher follows what a survey is made of, through client-go's informers: they list and watch
+// again by themselves when a watch breaks.
 type watcher struct {
 	c *Cluster
 	// What may not be read is nil; reports are always there.
@@ -53,7 +55,8 @@ type changes struct{ nodes, pods map[string]bool }
 
 func (c *changes) clear() { c.nodes, c.pods = map[string]bool{}, map[string]bool{} }
 
-// watch prepares to follow what the facts are of; it speaks to nobody yet. With allPods it also follows pods that have no node.
+// watch prepares to follow what the facts are of; it speaks to nobody yet. With allPods it also
+// follows pods that have no node.
 func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 	w := &watcher{c: c, begun: time.Now(), ping: make(chan struct{}, 1), notes: make(chan string, 16), fatal: make(chan error, 1)}
 	w.changed.clear()
@@ -157,7 +160,8 @@ func last(obj any) any {
 	return obj
 }
 
-// failed ends the watch where it is not allowed, and says what else is wrong; informers try again by themselves.
+// failed ends the watch where it is not allowed, and says what else is wrong; informers try again
+// by themselves.
 func (w *watcher) failed(resource string) cache.WatchErrorHandlerWithContext {
 	said := ""
 	return func(_ context.Context, _ *cache.Reflector, err error) {
@@ -181,7 +185,8 @@ func (w *watcher) failed(resource string) cache.WatchErrorHandlerWithContext {
 // now is the API server's time.
 func (w *watcher) now() time.Time { return w.look.silence.now.Add(time.Since(w.begun)) }
 
-// run follows until ctx ends. It calls each with what may have changed, the first time with everything; tell with what is wrong.
+// run follows until ctx ends. It calls each with what may have changed, the first time with
+// everything; tell with what is wrong.
 func (w *watcher) run(ctx context.Context, each func(*changes) error, tell func(string)) error {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FieldError says which value of which object cannot be used, and what would be right. Every error about the
-// content of an object that this package returns is one, or wraps one.
+// FieldError says which value of which object cannot be used, and what would be right. Every error
+// about the content of an object that this package returns is one, or wraps one.
 type FieldError struct {
 	Object string // kind and name, "NodeTopology n1" or "Pod ns/name"
 	Field  string // path inside the object, "status.pods[3].uid"
@@ -36,8 +36,8 @@ func (o fieldErrors) at(field fmt.Stringer, value any, want string) *FieldError 
 	return &FieldError{Object: string(o), Field: field.String(), Value: fmt.Sprint(value), Want: want}
 }
 
-// OtherFormError says that a NodeTopology was stored by a release of Berth that writes it otherwise. It does not name the node, so
-// that those of many nodes add up.
+// OtherFormError says that a NodeTopology was stored by a release of Berth that writes it
+// otherwise. It does not name the node, so that those of many nodes add up.
 type OtherFormError struct {
 	// Why is what could not be read.
 	Why string

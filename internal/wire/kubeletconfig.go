@@ -18,16 +18,17 @@ import (
 type KubeletFacts struct {
 	// Version is its release; 0 means placement.V136.
 	Version placement.Version
-	// MemoryBytes is the machine's memory (MachineInfo.MemoryCapacity), of which an eviction threshold may be a percentage; 0: not known.
+	// MemoryBytes is the machine's memory (MachineInfo.MemoryCapacity), of which an eviction
+	// threshold may be a percentage; 0: not known.
 	MemoryBytes uint64
 }
 
-// DefaultEviction is the kubelet's evictionHard[memory.available] where the configuration has no evictionHard
-// (pkg/kubelet/eviction/defaults_linux.go).
+// DefaultEviction is the kubelet's evictionHard[memory.available] where the configuration has no
+// evictionHard (pkg/kubelet/eviction/defaults_linux.go).
 const DefaultEviction = "100Mi"
 
-// ReadConfig returns the part of a KubeletConfiguration that decides about placement. The error is a *FieldError. Whether the
-// kubelet would start with it is for placement.NewModel to say.
+// ReadConfig returns the part of a KubeletConfiguration that decides about placement. The error is
+// a *FieldError. Whether the kubelet would start with it is for placement.NewModel to say.
 func ReadConfig(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts) (placement.Config, error) {
 	r := configReader{fieldErrors: "KubeletConfiguration", c: c}
 	out := placement.Config{
@@ -54,7 +55,8 @@ func ReadConfig(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts) (placeme
 	return out, nil
 }
 
-// reservable is what kubeReserved and systemReserved may hold (parseResourceList of cmd/kubelet/app).
+// reservable is what kubeReserved and systemReserved may hold (parseResourceList of
+// cmd/kubelet/app).
 var reservable = []string{string(corev1.ResourceCPU), string(corev1.ResourceMemory), string(corev1.ResourceEphemeralStorage), "pid"}
 
 type configReader struct {
@@ -90,8 +92,8 @@ func (r configReader) reserved() (map[string]resource.Quantity, error) {
 	return sums, nil
 }
 
-// reservations is what is kept for the system, with the eviction threshold as cm.GetNodeAllocatableReservation
-// counts it.
+// reservations is what is kept for the system, with the eviction threshold as
+// cm.GetNodeAllocatableReservation counts it.
 func (r configReader) reservations(out *placement.Config, capacity uint64) error {
 	sums, err := r.reserved()
 	if err != nil {
@@ -119,7 +121,8 @@ func (r configReader) quantity(at *field.Path, text string) (resource.Quantity, 
 	return q, nil
 }
 
-// eviction is the hard threshold of memory.available in bytes; unknown if it is a percentage of an unknown amount.
+// eviction is the hard threshold of memory.available in bytes; unknown if it is a percentage of an
+// unknown amount.
 func (r configReader) eviction(capacity uint64) (bytes uint64, known bool, err error) {
 	text, ok := r.c.EvictionHard["memory.available"]
 	merged := r.c.MergeDefaultEvictionSettings != nil && *r.c.MergeDefaultEvictionSettings

@@ -48,7 +48,8 @@ type Report struct {
 
 // ReportedPod is what a report tells of a pod besides what it holds.
 type ReportedPod struct {
-	// Namespace and Name are known where State is not PodUnknown, and left out for pods that hold nothing.
+	// Namespace and Name are known where State is not PodUnknown, and left out for pods that hold
+	// nothing.
 	Namespace, Name string
 	// State is "" for an admitted pod that has not ended.
 	State v1alpha1.PodState
@@ -84,8 +85,8 @@ func ReadNodeTopology(nt *v1alpha1.NodeTopology) (Node, error) {
 	return Node{Name: nt.Name, Spec: spec, Report: report}, nil
 }
 
-// ReadNodeSpec translates the spec alone; it changes rarely, so the result is worth keeping. The error is a
-// *FieldError, or an *OtherFormError about the whole object.
+// ReadNodeSpec translates the spec alone; it changes rarely, so the result is worth keeping. The
+// error is a *FieldError, or an *OtherFormError about the whole object.
 func ReadNodeSpec(nt *v1alpha1.NodeTopology) (NodeSpec, error) {
 	if err := checkForm(nt); err != nil {
 		return NodeSpec{}, err
@@ -94,7 +95,8 @@ func ReadNodeSpec(nt *v1alpha1.NodeTopology) (NodeSpec, error) {
 	return r.spec(&nt.Spec)
 }
 
-// checkForm says whether this release could have written the object. The first agents wrote the pods of a report as objects.
+// checkForm says whether this release could have written the object. The first agents wrote the
+// pods of a report as objects.
 func checkForm(nt *v1alpha1.NodeTopology) error {
 	if nt.Malformed != "" {
 		return &OtherFormError{nt.Malformed}
@@ -107,8 +109,8 @@ func checkForm(nt *v1alpha1.NodeTopology) error {
 	return nil
 }
 
-// WriteNodeTopology translates a Node. It fails where the object cannot carry what the Node says: a view
-// that differs from its machine in more than memory and counts, amounts beyond an int64.
+// WriteNodeTopology translates a Node. It fails where the object cannot carry what the Node says: a
+// view that differs from its machine in more than memory and counts, amounts beyond an int64.
 func WriteNodeTopology(n *Node) (*v1alpha1.NodeTopology, error) {
 	w := writer{fieldErrors("NodeTopology " + n.Name)}
 	spec, err := w.spec(&n.Spec)
@@ -163,8 +165,9 @@ func (r specReader) spec(s *v1alpha1.NodeTopologySpec) (NodeSpec, error) {
 
 var releasePattern = regexp.MustCompile(`^v1\.([0-9]{1,3})(\.[0-9]{1,4})?([-+].{0,60})?$`)
 
-// ReadKubeletVersion reads a kubelet's release as Node.status.nodeInfo.kubeletVersion spells it ("v1.36.3",
-// "v1.35.1-eks-1a2b3c"). Whether the engine knows the release is for placement.NewModel to say.
+// ReadKubeletVersion reads a kubelet's release as Node.status.nodeInfo.kubeletVersion spells it
+// ("v1.36.3", "v1.35.1-eks-1a2b3c"). Whether the engine knows the release is for placement.NewModel
+// to say.
 func ReadKubeletVersion(text string) (placement.Version, error) {
 	m := releasePattern.FindStringSubmatch(text)
 	if m == nil {

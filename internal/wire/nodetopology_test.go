@@ -114,8 +114,8 @@ func TestNodeTopologyRoundTrip(t *testing.T) {
 	}
 }
 
-// TestViewIsLeftOutWhereItIsTheMachines: the common case costs no bytes.
-// TestManyDevices: a plugin that offers more devices than a group may have does not cost the node its report.
+// TestViewIsLeftOutWhereItIsTheMachines: the common case costs no bytes. TestManyDevices: a plugin
+// that offers more devices than a group may have does not cost the node its report.
 func TestManyDevices(t *testing.T) {
 	n := sampleNode(t)
 	pool := placement.DevicePool{Resource: "example.com/shared"}
@@ -237,7 +237,8 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// largeNode is a machine of 256 CPUs on 8 NUMA nodes with 60 pods, all pinned: what the size limit is for.
+// largeNode is a machine of 256 CPUs on 8 NUMA nodes with 60 pods, all pinned: what the size limit
+// is for.
 func largeNode(t testing.TB) Node {
 	t.Helper()
 	m, err := topology.Parse("package:2 numa:4 l3:4 core:4 pu:2 number:interleaved mem:128Gi dist:10,12,32")

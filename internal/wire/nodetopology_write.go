@@ -86,8 +86,8 @@ func (w writer) amounts(at *field.Path, m map[string]uint64) (map[string]v1alpha
 	return out, nil
 }
 
-// bytes refuses what an int64 cannot hold: such an amount is the kubelet's own underflow (allocatable memory
-// below zero, pkg/kubelet/cm/memorymanager/policy_static.go).
+// bytes refuses what an int64 cannot hold: such an amount is the kubelet's own underflow
+// (allocatable memory below zero, pkg/kubelet/cm/memorymanager/policy_static.go).
 func (w writer) bytes(at *field.Path, v uint64) (v1alpha1.Bytes, error) {
 	if v > math.MaxInt64 {
 		return 0, w.at(at, v, "an amount below 2^63 bytes")
@@ -192,7 +192,8 @@ func (w writer) table(at *field.Path, t *placement.MemoryTable) (v1alpha1.Memory
 	return out, nil
 }
 
-// maxGroup is how many devices the schema allows in one group; plugins of things that are only shared offer thousands.
+// maxGroup is how many devices the schema allows in one group; plugins of things that are only
+// shared offer thousands.
 const maxGroup = 1024
 
 func writePools(pools []placement.DevicePool) []v1alpha1.DevicePool {

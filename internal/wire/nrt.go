@@ -19,8 +19,8 @@ import (
 // PodName is a pod's namespace and name.
 type PodName struct{ Namespace, Name string }
 
-// Names of the attributes of a NodeResourceTopology that Node Feature Discovery and resource-topology-exporter write
-// and the NodeResourceTopologyMatch plugin reads.
+// Names of the attributes of a NodeResourceTopology that Node Feature Discovery and
+// resource-topology-exporter write and the NodeResourceTopologyMatch plugin reads.
 const (
 	nrtPolicy      = "topologyManagerPolicy"
 	nrtScope       = "topologyManagerScope"
@@ -39,10 +39,11 @@ var legacyPolicies = map[[2]string]string{
 	{"single-numa-node", "pod"}:       "SingleNUMANodePodLevel",
 }
 
-// WriteNodeResourceTopology says per NUMA node what a Node has and has left, as Node Feature Discovery and
-// resource-topology-exporter do: CPUs under the static policy, memory under the Static policy, devices with a topology;
-// exclusive CPUs alone count as used. running are the pods on the node that have not ended: readers compare their
-// fingerprint to know whether the object is recent.
+// WriteNodeResourceTopology says per NUMA node what a Node has and has left, as Node Feature
+// Discovery and resource-topology-exporter do: CPUs under the static policy, memory under the
+// Static policy, devices with a topology; exclusive CPUs alone count as used. running are the pods
+// on the node that have not ended: readers compare their fingerprint to know whether the object is
+// recent.
 func WriteNodeResourceTopology(n *Node, running []PodName) *nrt.NodeResourceTopology {
 	policy, scope := cmp.Or(n.Spec.Config.TopologyManagerPolicy, "none"), cmp.Or(n.Spec.Config.TopologyManagerScope, "container")
 	out := &nrt.NodeResourceTopology{
@@ -168,8 +169,9 @@ func heldDevices(s *placement.Snapshot) map[[2]string]bool {
 	return out
 }
 
-// PodFingerprint is the fingerprint of a set of pods, format 001 of the podfingerprint library: the 64-bit xxHash of the
-// pods' hashes in ascending order, each the xxHash of the name, seeded with that of the namespace.
+// PodFingerprint is the fingerprint of a set of pods, format 001 of the podfingerprint library: the
+// 64-bit xxHash of the pods' hashes in ascending order, each the xxHash of the name, seeded with
+// that of the namespace.
 func PodFingerprint(pods []PodName) string {
 	hashes := make([]uint64, 0, len(pods))
 	for _, p := range pods {

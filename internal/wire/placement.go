@@ -17,12 +17,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// PlacementAnnotation carries the scheduler's decision on a Pod. It arrives with the Binding, in the same
-// write that binds the pod, and is admitted by no other way (deploy/policies).
+// PlacementAnnotation carries the scheduler's decision on a Pod. It arrives with the Binding, in
+// the same write that binds the pod, and is admitted by no other way (deploy/policies).
 const PlacementAnnotation = "berth.dev/placement"
 
-// MaxPlacementBytes bounds the annotation's value. The API server's own limit is 256 KiB for all annotations
-// of an object together; the decision for 100 containers with 16 devices each needs half of this.
+// MaxPlacementBytes bounds the annotation's value. The API server's own limit is 256 KiB for all
+// annotations of an object together; the decision for 100 containers with 16 devices each needs
+// half of this.
 const MaxPlacementBytes = 128 << 10
 
 const (
@@ -36,8 +37,8 @@ const (
 type Certainty uint8
 
 const (
-	// VerdictOnly: the kubelet admits the pod in every outcome that is still open, but its CPUs, memory nodes or
-	// devices may differ from the decision.
+	// VerdictOnly: the kubelet admits the pod in every outcome that is still open, but its CPUs,
+	// memory nodes or devices may differ from the decision.
 	VerdictOnly Certainty = iota
 	// Exact: the kubelet does exactly what the decision says.
 	Exact
@@ -76,15 +77,16 @@ func nameOf(names []string, i int) string {
 type Placement struct {
 	// Sequence counts the node's Bindings by the scheduler, from 1.
 	Sequence uint64
-	// Report is the sequence number of the NodeTopology that was decided on; 0 where there was none.
+	// Report is the sequence number of the NodeTopology that was decided on; 0 where there was
+	// none.
 	Report    int64
 	Certainty Certainty
 	Guarantee Guarantee
 	Decision  placement.Decision
 }
 
-// The annotation's JSON. A change of meaning or a new required field needs a new version number; readers
-// refuse versions that they do not know.
+// The annotation's JSON. A change of meaning or a new required field needs a new version number;
+// readers refuse versions that they do not know.
 type placementJSON struct {
 	Version    int             `json:"v"`
 	Sequence   uint64          `json:"seq"`
@@ -144,8 +146,9 @@ func WritePlacement(p *Placement) (string, error) {
 	return text, nil
 }
 
-// CheckPlacement says whether WritePlacement can write the decision, whatever else the placement says, and whether the pod's other
-// annotations leave room for it. The error names the pod. It is cheap for all but large decisions and large annotations.
+// CheckPlacement says whether WritePlacement can write the decision, whatever else the placement
+// says, and whether the pod's other annotations leave room for it. The error names the pod. It is
+// cheap for all but large decisions and large annotations.
 func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error {
 	if rough := roughBytes(d); len(d.Containers) <= maxContainers && rough <= MaxPlacementBytes && CheckAnnotations(pod, rough) == nil {
 		return nil
@@ -159,9 +162,10 @@ func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error {
 	return CheckAnnotations(pod, len(text))
 }
 
-// CheckAnnotations says whether the pod has room for a placement of so many bytes beside its other annotations. The API server limits
-// their sum at every write but that of a Binding (BindingREST.setPodNodeAndMetadata): a pod bound with more runs, and its kubelet can
-// never write its status. The error is a *FieldError.
+// CheckAnnotations says whether the pod has room for a placement of so many bytes beside its other
+// annotations. The API server limits their sum at every write but that of a Binding
+// (BindingREST.setPodNodeAndMetadata): a pod bound with more runs, and its kubelet can never write
+// its status. The error is a *FieldError.
 func CheckAnnotations(pod *corev1.Pod, bytes int) error {
 	total := len(PlacementAnnotation) + bytes
 	for name, value := range pod.Annotations {
@@ -176,7 +180,8 @@ func CheckAnnotations(pod *corev1.Pod, bytes int) error {
 		fmt.Sprint("at most ", validation.TotalAnnotationSizeLimitB, ", which the API server allows in all"))
 }
 
-// roughBytes is no less than WritePlacement's text for the decision has, and found without writing it.
+// roughBytes is no less than WritePlacement's text for the decision has, and found without writing
+// it.
 func roughBytes(d *placement.Decision) int {
 	const (
 		frame  = 256 // names, brackets and numbers of one thing
@@ -218,8 +223,9 @@ func writeContainer(c *placement.ContainerDecision) containerJSON {
 	return out
 }
 
-// ReadPlacement reads the placement annotation of a pod; found is false when there is none. A placement made
-// out for another pod is an error, like any other that cannot be right. The error is a *FieldError.
+// ReadPlacement reads the placement annotation of a pod; found is false when there is none. A
+// placement made out for another pod is an error, like any other that cannot be right. The error is
+// a *FieldError.
 func ReadPlacement(pod *corev1.Pod) (p Placement, found bool, err error) {
 	text, ok := pod.Annotations[PlacementAnnotation]
 	if !ok {
@@ -245,8 +251,8 @@ func podName(pod *corev1.Pod) string {
 
 func annotation(name string) *field.Path { return field.NewPath("metadata", "annotations").Key(name) }
 
-// parsePlacement reads the annotation's value as WritePlacement writes it; object is for the error, which is
-// a *FieldError. Unknown and repeated fields are refused.
+// parsePlacement reads the annotation's value as WritePlacement writes it; object is for the error,
+// which is a *FieldError. Unknown and repeated fields are refused.
 func parsePlacement(object, text string) (Placement, error) {
 	r := placementReader{fieldErrors(object), annotation(PlacementAnnotation)}
 	if len(text) > MaxPlacementBytes {

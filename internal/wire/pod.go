@@ -12,25 +12,28 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Ask is what a pod asks for, whatever the dialect that it asks in. Two pods with equal Asks are interchangeable.
+// Ask is what a pod asks for, whatever the dialect that it asks in. Two pods with equal Asks are
+// interchangeable.
 type Ask struct {
 	// Request holds the amounts, and the Rules by which the pod wants to be placed.
 	Request placement.Request
-	// RulesErr says why the rules cannot be read: a *FieldError, nil where they can. Whoever places the pod has to
-	// refuse it then. A node that runs the pod runs it by the amounts alone, so they are understood all the same.
+	// RulesErr says why the rules cannot be read: a *FieldError, nil where they can. Whoever places
+	// the pod has to refuse it then. A node that runs the pod runs it by the amounts alone, so they
+	// are understood all the same.
 	RulesErr error
 }
 
-// Equal says whether both ask for the same. The UID of a pod is its name, and nothing that it asks for.
+// Equal says whether both ask for the same. The UID of a pod is its name, and nothing that it asks
+// for.
 func (a *Ask) Equal(b *Ask) bool {
 	x, y := *a, *b
 	x.Request.UID, y.Request.UID = "", ""
 	return reflect.DeepEqual(x, y)
 }
 
-// ReadPod translates a pod; nothing else does. Requests are defaulted from limits as the API server does. Ephemeral
-// containers count for nothing. The error is a *FieldError naming an amount that no kubelet would see: negative, or
-// absurdly large.
+// ReadPod translates a pod; nothing else does. Requests are defaulted from limits as the API server
+// does. Ephemeral containers count for nothing. The error is a *FieldError naming an amount that no
+// kubelet would see: negative, or absurdly large.
 func ReadPod(pod *corev1.Pod) (Ask, error) {
 	r, err := readRequest(pod)
 	if err != nil {
@@ -81,7 +84,8 @@ type podReader struct {
 	pod *corev1.Pod
 }
 
-// The largest amounts taken for meant. Some extended resources are counted in bytes, as sgx.intel.com/epc.
+// The largest amounts taken for meant. Some extended resources are counted in bytes, as
+// sgx.intel.com/epc.
 var (
 	maxCPUs   = resource.MustParse("1000000")
 	maxMemory = resource.MustParse("1Ei")
@@ -159,9 +163,9 @@ func isMemory(name corev1.ResourceName) bool {
 	return name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// IsExtended says whether a device plugin could offer the resource. The kubelet registers none whose
-// domain ends in kubernetes.io (pkg/apis/core/v1/helper, IsExtendedResourceName): such names are, for
-// one, those that Dynamic Resource Allocation gives to its device classes.
+// IsExtended says whether a device plugin could offer the resource. The kubelet registers none
+// whose domain ends in kubernetes.io (pkg/apis/core/v1/helper, IsExtendedResourceName): such names
+// are, for one, those that Dynamic Resource Allocation gives to its device classes.
 func IsExtended(name corev1.ResourceName) bool {
 	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix) &&
 		!strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
@@ -186,8 +190,9 @@ func hasPodLevelResources(pod *corev1.Pod) bool {
 	})
 }
 
-// isGuaranteed is the kubelet's GetPodQOS: the status if it says, else what the resources make of it. With resources of the
-// pod itself the containers count: a kubelet 1.33 knows only them, and later ones pin nothing of such a pod.
+// isGuaranteed is the kubelet's GetPodQOS: the status if it says, else what the resources make of
+// it. With resources of the pod itself the containers count: a kubelet 1.33 knows only them, and
+// later ones pin nothing of such a pod.
 func isGuaranteed(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSGuaranteed
@@ -204,7 +209,8 @@ func isGuaranteed(pod *corev1.Pod) bool {
 	return guaranteedBy(all)
 }
 
-// guaranteedBy says whether everything has limits for CPU and memory, and the sums of requests are those of limits.
+// guaranteedBy says whether everything has limits for CPU and memory, and the sums of requests are
+// those of limits.
 func guaranteedBy(all []corev1.ResourceRequirements) bool {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		var requests, limits resource.Quantity
@@ -234,17 +240,19 @@ func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Refused says whether the pod's kubelet refused it: no container of it has run. The kubelet says so
-// in the status (kubelet.rejectPod), and the reason there names the rule.
+// Refused says whether the pod's kubelet refused it: no container of it has run. The kubelet says
+// so in the status (kubelet.rejectPod), and the reason there names the rule.
 func Refused(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed && strings.HasPrefix(pod.Status.Message, "Pod was rejected: ")
 }
 
-// Ending says whether the pod has ended or is being deleted: what it holds may be freed at any moment.
+// Ending says whether the pod has ended or is being deleted: what it holds may be freed at any
+// moment.
 func Ending(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil || Ended(pod) }
 
-// Mortal says whether the pod can end by itself: its containers are not all started again whatever they end with, or a
-// deadline ends it (spec.activeDeadlineSeconds). A container's own restart policy comes before the pod's.
+// Mortal says whether the pod can end by itself: its containers are not all started again whatever
+// they end with, or a deadline ends it (spec.activeDeadlineSeconds). A container's own restart
+// policy comes before the pod's.
 func Mortal(pod *corev1.Pod) bool {
 	ends := func(c corev1.Container) bool {
 		return c.RestartPolicy != nil && *c.RestartPolicy != corev1.ContainerRestartPolicyAlways

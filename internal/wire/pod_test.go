@@ -95,7 +95,8 @@ func TestGuaranteed(t *testing.T) {
 	}
 }
 
-// TestExtendedResourceInBytes: a node says how much of it there is, and no device plugin; the kubelet's managers leave it alone.
+// TestExtendedResourceInBytes: a node says how much of it there is, and no device plugin; the
+// kubelet's managers leave it alone.
 func TestExtendedResourceInBytes(t *testing.T) {
 	r, err := readRequest(podOf(t, `spec: {containers: [{name: main, resources: {limits: {sgx.intel.com/epc: 512Gi, cpu: "2", memory: 1Gi}}}]}`))
 	if err != nil {
@@ -179,7 +180,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// TestNamesThatNoPluginOffers: a kubelet pins nothing for a device class, so such a pod need not wait for a report.
+// TestNamesThatNoPluginOffers: a kubelet pins nothing for a device class, so such a pod need not
+// wait for a report.
 func TestNamesThatNoPluginOffers(t *testing.T) {
 	for name, offered := range map[string]bool{
 		"example.com/gpu": true, "kubernetes.example/gpu": true, "deviceclass.resource.kubernetes.io/gpu": false, "node.kubernetes.io/gpu": false,

@@ -9,9 +9,10 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// PolicyAnnotation asks for a policy of the pod's own: POLICY or POLICY,scope=SCOPE, in the words of the
-// kubelet's Topology Manager ("single-numa-node,scope=pod"). A node with authority berth keeps it. On a node
-// with authority kubelet the kubelet's own policy counts, and must be the same or a stricter one.
+// PolicyAnnotation asks for a policy of the pod's own: POLICY or POLICY,scope=SCOPE, in the words
+// of the kubelet's Topology Manager ("single-numa-node,scope=pod"). A node with authority berth
+// keeps it. On a node with authority kubelet the kubelet's own policy counts, and must be the same
+// or a stricter one.
 const PolicyAnnotation = "berth.dev/policy"
 
 // Unmet says why a node cannot keep the rules that a pod asks for; "" when it can.
@@ -24,8 +25,8 @@ func Unmet(m *placement.Model, r placement.Rules) string {
 		own.Policy, own.Scope, PolicyAnnotation, writePolicy(r))
 }
 
-// ReadRules reads how a pod wants to be placed: its policy annotation, as ReadPod does. Words that the
-// kubelet does not know are refused, never taken for a default. The error is a *FieldError.
+// ReadRules reads how a pod wants to be placed: its policy annotation, as ReadPod does. Words that
+// the kubelet does not know are refused, never taken for a default. The error is a *FieldError.
 func ReadRules(pod *corev1.Pod) (placement.Rules, error) {
 	text, ok := pod.Annotations[PolicyAnnotation]
 	if !ok {

@@ -62,7 +62,8 @@ func FuzzParsePolicy(f *testing.F) {
 	})
 }
 
-// TestUnmet: where a kubelet decides, its policy must be the same or a stricter one, and the reason says both.
+// TestUnmet: where a kubelet decides, its policy must be the same or a stricter one, and the reason
+// says both.
 func TestUnmet(t *testing.T) {
 	machine, err := topology.Parse("package:1 numa:2 core:2 pu:1 mem:8Gi dist:10,21")
 	if err != nil {

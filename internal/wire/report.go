@@ -14,9 +14,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// ReadReport translates the status alone, and refuses one that contradicts itself: CPUs held twice, or held
-// and shared at once, lists out of order, rows that do not add up. Whether it fits the machine is for
-// CheckReport and placement.Model.StateOf to say. The error is a *FieldError or an *OtherFormError.
+// ReadReport translates the status alone, and refuses one that contradicts itself: CPUs held twice,
+// or held and shared at once, lists out of order, rows that do not add up. Whether it fits the
+// machine is for CheckReport and placement.Model.StateOf to say. The error is a *FieldError or an
+// *OtherFormError.
 func ReadReport(nt *v1alpha1.NodeTopology) (Report, error) {
 	if err := checkForm(nt); err != nil {
 		return Report{}, err
@@ -44,7 +45,8 @@ func ReadReport(nt *v1alpha1.NodeTopology) (Report, error) {
 	return out, nil
 }
 
-// CheckReport says whether a report can be of the machine that a spec describes. The error is a *FieldError.
+// CheckReport says whether a report can be of the machine that a spec describes. The error is a
+// *FieldError.
 func CheckReport(spec *NodeSpec, report *Report, name string) error {
 	e := fieldErrors("NodeTopology " + name)
 	at := field.NewPath("status")

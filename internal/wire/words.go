@@ -1,6 +1,7 @@
 package wire
 
-// What the scheduler's events and the command line say of nodes. The texts are constant, so that equal ones add up.
+// What the scheduler's events and the command line say of nodes. The texts are constant, so that
+// equal ones add up.
 const (
 	// NoReport: the node has no NodeTopology.
 	NoReport = "no NodeTopology: is berth-agent running there?"

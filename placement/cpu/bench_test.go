@@ -8,7 +8,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// m8 is a machine with 2 sockets of 4 NUMA nodes of 16 cores of 2 threads, siblings apart, four cores to an L3.
+// m8 is a machine with 2 sockets of 4 NUMA nodes of 16 cores of 2 threads, siblings apart, four
+// cores to an L3.
 func m8() Node {
 	n := Node{NumCPUs: 256, NumCores: 128, NumSockets: 2}
 	for i := range 256 {

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// maxTrials bounds the combinations of NUMA nodes that are tried. The kubelet has no bound; at some tens of
-// microseconds for each it would hold its lock for half a minute.
+// maxTrials bounds the combinations of NUMA nodes that are tried. The kubelet has no bound; at some
+// tens of microseconds for each it would hold its lock for half a minute.
 const maxTrials = 1 << 20
 
 // distributor is the state of one takeByTopologyNUMADistributed.
@@ -22,7 +22,8 @@ type distributor struct {
 	avail  words // what one nested pack may use
 
 	trials int
-	// list is the NUMA nodes with free CPUs in the kubelet's order; a node that spans sockets can be there twice.
+	// list is the NUMA nodes with free CPUs in the kubelet's order; a node that spans sockets can
+	// be there twice.
 	list []uint8
 	// nodes is the same without repetition, ascending.
 	nodes  []uint8
@@ -43,9 +44,10 @@ type distributor struct {
 	nodesBuf                                                           [topology.MaxNUMANodes]uint8
 }
 
-// score is the kubelet's balance score, the standard deviation of the free CPUs that would be left on the nodes.
-// The number of nodes and the sum of their CPUs are the same for all that is compared in one take, so the
-// sum of squares orders them too; sd only decides whether a difference survives the kubelet's rounding.
+// score is the kubelet's balance score, the standard deviation of the free CPUs that would be left
+// on the nodes. The number of nodes and the sum of their CPUs are the same for all that is compared
+// in one take, so the sum of squares orders them too; sd only decides whether a difference survives
+// the kubelet's rounding.
 type score struct {
 	squares int
 	sd      float64
@@ -130,7 +132,8 @@ func (d *distributor) search(k int) error {
 	d.combo = d.comboBuf[:k]
 	for d.combos.start(len(d.list), k); d.combos.next(); {
 		d.combos.load(d.combo, d.list)
-		// The kubelet remembers a slice whose array later combinations still write to (kubernetes#141237).
+		// The kubelet remembers a slice whose array later combinations still write to
+		// (kubernetes#141237).
 		if d.best.found && d.best.array == d.combos.array {
 			copy(d.best.nodes, d.combo)
 		}
@@ -181,8 +184,8 @@ func (d *distributor) try() error {
 	return nil
 }
 
-// evenShare is the number of CPUs that each node of d.combo gives before the remainder is placed; false if
-// the combination cannot serve.
+// evenShare is the number of CPUs that each node of d.combo gives before the remainder is placed;
+// false if the combination cannot serve.
 func (d *distributor) evenShare() (share int, ok bool) {
 	free, portions := 0, 0
 	var seen uint64
@@ -207,7 +210,8 @@ func (d *distributor) evenShare() (share int, ok bool) {
 	return share, true
 }
 
-// bestRemainder fills d.local with the best way to take the remainder from nodes of d.combo, given d.after.
+// bestRemainder fills d.local with the best way to take the remainder from nodes of d.combo, given
+// d.after.
 func (d *distributor) bestRemainder(left int) error {
 	d.local = remainder{score: worst}
 	if left == 0 {
@@ -251,9 +255,9 @@ func (d *distributor) trySubsets(k, left, squares int) error {
 	return nil
 }
 
-// givers is the number of nodes of a subset of k that take part in the remainder, where it can be told beforehand: each
-// of the first ones gives one portion. What follows them does not matter then, nor what the kubelet overwrites
-// it with. 0 means that it must be tried out.
+// givers is the number of nodes of a subset of k that take part in the remainder, where it can be
+// told beforehand: each of the first ones gives one portion. What follows them does not matter
+// then, nor what the kubelet overwrites it with. 0 means that it must be tried out.
 func (d *distributor) givers(k, left int) int {
 	n := left / d.g
 	if n > k || n > d.subs.fork+1 || !d.t.regular {
@@ -291,8 +295,9 @@ func (d *distributor) trySubset(left, squares int) error {
 	return nil
 }
 
-// byTurns takes left CPUs from d.after, a portion from each node of d.subset in turn, and keeps the sum of squares.
-// It is false where the kubelet's loop would never end: the nodes have enough CPUs, but not in portions.
+// byTurns takes left CPUs from d.after, a portion from each node of d.subset in turn, and keeps the
+// sum of squares. It is false where the kubelet's loop would never end: the nodes have enough CPUs,
+// but not in portions.
 func (d *distributor) byTurns(left, squares int) (int, bool) {
 	for left > 0 {
 		stuck := true
@@ -324,7 +329,8 @@ func (d *distributor) squares() int {
 	return sum
 }
 
-// scoreOf is the kubelet's standardDeviation of d.after, with its rounding of mean and result to three decimals.
+// scoreOf is the kubelet's standardDeviation of d.after, with its rounding of mean and result to
+// three decimals.
 func (d *distributor) scoreOf(squares int) score {
 	n := float64(len(d.nodes))
 	mean := thousandths(float64(d.total) / n)
@@ -338,8 +344,8 @@ func (d *distributor) scoreOf(squares int) score {
 
 func thousandths(x float64) float64 { return math.Round(x*1000) / 1000 }
 
-// carryOut takes the CPUs from the chosen nodes. Failures to pack are passed over, as in the kubelet; the count
-// at the end finds them.
+// carryOut takes the CPUs from the chosen nodes. Failures to pack are passed over, as in the
+// kubelet; the count at the end finds them.
 func (d *distributor) carryOut(p *packer) error {
 	even := d.n / len(d.best.nodes) / d.g * d.g
 	if d.t.opts.Version >= release.V137 {
@@ -388,12 +394,12 @@ func (d *distributor) packFrom(p *packer, node uint8, n int) {
 	}
 }
 
-// combinations walks through the k-element combinations of n positions in lexicographic order, as the kubelet's
-// iterateCombinations, and says which of them share a backing array there.
+// combinations walks through the k-element combinations of n positions in lexicographic order, as
+// the kubelet's iterateCombinations, and says which of them share a backing array there.
 type combinations struct {
 	n, k int
-	// fork is the last position whose append makes Go allocate a new array (capacities 1, 2, 4, 8, ...).
-	// Combinations that agree up to and including it are written to the same array.
+	// fork is the last position whose append makes Go allocate a new array (capacities 1, 2, 4, 8,
+	// ...). Combinations that agree up to and including it are written to the same array.
 	fork  int
 	array int
 	begun bool
@@ -443,8 +449,8 @@ func (c *combinations) load(out, items []uint8) {
 	}
 }
 
-// skip goes to the last combination that begins with the same m positions. It is true if a larger combination could
-// begin with them too.
+// skip goes to the last combination that begins with the same m positions. It is true if a larger
+// combination could begin with them too.
 func (c *combinations) skip(m int) bool {
 	for j := m; j < c.k; j++ {
 		c.pos[j] = uint16(c.n - c.k + j)

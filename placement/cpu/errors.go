@@ -5,15 +5,17 @@ import (
 	"fmt"
 )
 
-// The ways in which the kubelet fails to take CPUs. ErrNotEnough, ErrFailed and ErrAccounting surface as
-// UnexpectedAdmissionError, ErrSMTSize and ErrSMTCores as SMTAlignmentError. ErrWouldHang and
-// ErrTooComplex are ours: the kubelet would not come back with an answer, or not in useful time.
+// The ways in which the kubelet fails to take CPUs. ErrNotEnough, ErrFailed and ErrAccounting
+// surface as UnexpectedAdmissionError, ErrSMTSize and ErrSMTCores as SMTAlignmentError.
+// ErrWouldHang and ErrTooComplex are ours: the kubelet would not come back with an answer, or not
+// in useful time.
 var (
 	// ErrNotEnough is the kubelet's "not enough cpus available to satisfy request".
 	ErrNotEnough = errors.New("not enough cpus available to satisfy request")
 	// ErrFailed is the kubelet's "failed to allocate cpus".
 	ErrFailed = errors.New("failed to allocate cpus")
-	// ErrAccounting is the kubelet's "accounting error": distribute-cpus-across-numa took too many or too few CPUs.
+	// ErrAccounting is the kubelet's "accounting error": distribute-cpus-across-numa took too many
+	// or too few CPUs.
 	ErrAccounting = errors.New("accounting error: too many or too few CPUs taken")
 	// ErrSMTSize is SMTAlignmentError because the request is no multiple of the CPUs per core.
 	ErrSMTSize = errors.New("SMT alignment: the request is not a multiple of the CPUs per core")
@@ -22,13 +24,15 @@ var (
 	// ErrWouldHang says that the kubelet would loop for ever with its CPU manager locked
 	// (takeByTopologyNUMADistributed, kubernetes#140730).
 	ErrWouldHang = errors.New("the kubelet would loop for ever: distribute-cpus-across-numa cannot place the remainder")
-	// ErrTooComplex says that the kubelet would try more combinations of NUMA nodes than can be awaited.
+	// ErrTooComplex says that the kubelet would try more combinations of NUMA nodes than can be
+	// awaited.
 	ErrTooComplex = errors.New("the kubelet would try too many combinations of NUMA nodes")
 	// ErrReserve says that the kubelet would not start: it cannot pick the number of reserved CPUs.
 	ErrReserve = errors.New("unable to reserve the required amount of CPUs")
 )
 
-// NodeError says what in a Node keeps the kubelet's CPU manager from working, or us from predicting it.
+// NodeError says what in a Node keeps the kubelet's CPU manager from working, or us from predicting
+// it.
 type NodeError struct {
 	Field string // of Node, "NumSockets", "Threads[3].NUMA"
 	Value int

@@ -9,7 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Hinter makes the CPU manager's topology hints over the NUMA nodes of one machine. It is immutable.
+// Hinter makes the CPU manager's topology hints over the NUMA nodes of one machine. It is
+// immutable.
 type Hinter struct {
 	t     *Topology
 	place []uint8 // position in the space, by index of NUMA node
@@ -25,17 +26,18 @@ type Hinter struct {
 type HintInput struct {
 	// N is the number of CPUs asked for; at least 1.
 	N int
-	// Available is the shared CPUs without the reserved ones; or the CPUs of a container that has N CPUs already.
+	// Available is the shared CPUs without the reserved ones; or the CPUs of a container that has N
+	// CPUs already.
 	Available *topology.CPUSet
-	// Reusable is the CPUs of earlier init containers; with pod scope also those that containers of the pod hold.
-	// nil for none.
+	// Reusable is the CPUs of earlier init containers; with pod scope also those that containers of
+	// the pod hold. nil for none.
 	Reusable *topology.CPUSet
 	// Want says whether List.Offered is to be filled.
 	Want hint.Want
 }
 
-// NewHinter relates the topology to a space, which may have nodes without CPUs. The error is a *NodeError that
-// names a node with CPUs which the space does not have.
+// NewHinter relates the topology to a space, which may have nodes without CPUs. The error is a
+// *NodeError that names a node with CPUs which the space does not have.
 func NewHinter(t *Topology, space *hint.Space) (*Hinter, error) {
 	h := &Hinter{t: t, masks: space.NewSet()}
 	var withCPUs hint.Mask
@@ -130,8 +132,8 @@ func (h *Hinter) Hints(in *HintInput, l *hint.List) {
 	}
 }
 
-// smallest is the kubelet's minAffinitySize: the size of the smallest mask that has n CPUs, free or not; all
-// nodes if there is none.
+// smallest is the kubelet's minAffinitySize: the size of the smallest mask that has n CPUs, free or
+// not; all nodes if there is none.
 func (h *Hinter) smallest(n int) int {
 	for k, cpus := range h.cover {
 		if cpus >= n {
@@ -172,7 +174,8 @@ func (f *free) offers(m hint.Mask) bool {
 	return sum >= f.need
 }
 
-// Four sums are compared at a time, each in 16 bits of a word, the highest of which is kept for the answer.
+// Four sums are compared at a time, each in 16 bits of a word, the highest of which is kept for the
+// answer.
 const (
 	lanes   = 0x0001000100010001
 	answers = 0x8000800080008000
@@ -186,8 +189,8 @@ var lowMasks = [6]uint64{
 	0xff00ff00ff00ff00, 0xffff0000ffff0000, 0xffffffff00000000,
 }
 
-// offered sets the words of all masks that bring enough and have the nodes they must have; word i of a Set is
-// the masks that agree in the positions from the sixth on.
+// offered sets the words of all masks that bring enough and have the nodes they must have; word i
+// of a Set is the masks that agree in the positions from the sixth on.
 func (f *free) offered(set hint.Set) {
 	var sums [16]uint64
 	for i := range sums {

@@ -7,7 +7,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// randomNode draws a machine: mostly one that could be bought, sometimes one with holes, now and then nonsense.
+// randomNode draws a machine: mostly one that could be bought, sometimes one with holes, now and
+// then nonsense.
 func randomNode(r *rand.Rand) Node {
 	if r.IntN(6) == 0 {
 		return nonsense(r)
@@ -100,7 +101,8 @@ func nonsense(r *rand.Rand) Node {
 	return n
 }
 
-// wideNode draws a machine with many NUMA nodes, where distribution over them has much to choose from.
+// wideNode draws a machine with many NUMA nodes, where distribution over them has much to choose
+// from.
 func wideNode(r *rand.Rand) Node {
 	sockets := 1 + r.IntN(2)
 	nodes := sockets * (6/sockets + r.IntN(3))

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// slow is the static CPU manager said as plainly as possible, with maps and slices: the twin that the fast one
-// is compared with. It knows CPUs by number and nothing of words or tables.
+// slow is the static CPU manager said as plainly as possible, with maps and slices: the twin that
+// the fast one is compared with. It knows CPUs by number and nothing of words or tables.
 type slow struct {
 	node Node
 	o    Options

@@ -12,18 +12,20 @@ type AllocateInput struct {
 	N int
 	// Shared is the kubelet's default CPU set: every CPU that no container has to itself.
 	Shared *topology.CPUSet
-	// Reserved is the CPUs kept for the system; Siblings is all CPUs of their cores (Topology.Siblings).
+	// Reserved is the CPUs kept for the system; Siblings is all CPUs of their cores
+	// (Topology.Siblings).
 	Reserved, Siblings *topology.CPUSet
 	// Reusable is what earlier init containers of the pod hold and may hand on; nil for none.
 	Reusable *topology.CPUSet
-	// Aligned says that the merged hint names NUMA nodes, and NUMA is then those nodes; false is the kubelet's
-	// nil affinity.
+	// Aligned says that the merged hint names NUMA nodes, and NUMA is then those nodes; false is
+	// the kubelet's nil affinity.
 	Aligned bool
 	NUMA    topology.NUMASet
 }
 
-// CheckSMT returns ErrSMTSize or ErrSMTCores where full-pcpus-only refuses n CPUs (enforceSMTAlignment), else nil.
-// Reusable CPUs do not count. Kubelets before 1.37 also ask this of a container that has its CPUs already.
+// CheckSMT returns ErrSMTSize or ErrSMTCores where full-pcpus-only refuses n CPUs
+// (enforceSMTAlignment), else nil. Reusable CPUs do not count. Kubelets before 1.37 also ask this
+// of a container that has its CPUs already.
 func (t *Topology) CheckSMT(n int, shared, siblings *topology.CPUSet) error {
 	if !t.opts.FullPhysicalCPUsOnly {
 		return nil
@@ -41,9 +43,10 @@ func (t *Topology) CheckSMT(n int, shared, siblings *topology.CPUSet) error {
 	return nil
 }
 
-// Allocate stores in out the CPUs that a container gets which has none yet: Allocate and allocateCPUs of
-// policy_static.go. On error out is left alone. The caller removes out from the shared CPUs. Unless the
-// node is Regular, out may hold CPUs that were not available, and differ in number from N.
+// Allocate stores in out the CPUs that a container gets which has none yet: Allocate and
+// allocateCPUs of policy_static.go. On error out is left alone. The caller removes out from the
+// shared CPUs. Unless the node is Regular, out may hold CPUs that were not available, and differ in
+// number from N.
 func (t *Topology) Allocate(in *AllocateInput, out *topology.CPUSet) error {
 	if err := t.CheckSMT(in.N, in.Shared, in.Siblings); err != nil {
 		return err
@@ -57,7 +60,8 @@ func (t *Topology) Allocate(in *AllocateInput, out *topology.CPUSet) error {
 	return err
 }
 
-// allocate takes CPUs from the hinted nodes as far as there are any, then from anywhere, into s.picked.
+// allocate takes CPUs from the hinted nodes as far as there are any, then from anywhere, into
+// s.picked.
 func (s *scratch) allocate(t *Topology, in *AllocateInput) error {
 	t.pool(in, &s.pool)
 	s.picked = words{}
@@ -96,7 +100,8 @@ func (t *Topology) pool(in *AllocateInput, pool *words) {
 	}
 }
 
-// alignedPart is getAlignedCPUs: the CPUs of the pool on the nodes, or with align-by-socket on their sockets.
+// alignedPart is getAlignedCPUs: the CPUs of the pool on the nodes, or with align-by-socket on
+// their sockets.
 func (t *Topology) alignedPart(nodes topology.NUMASet, pool, aligned *words) (n int) {
 	*aligned = words{}
 	for i := range t.numa {

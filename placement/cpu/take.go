@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// element is a group with its number of free CPUs in the upper half and its index in the lower: the kubelet's
-// order (free CPUs, then id) is the order of numbers.
+// element is a group with its number of free CPUs in the upper half and its index in the lower: the
+// kubelet's order (free CPUs, then id) is the order of numbers.
 type element uint32
 
 func (e element) index() int { return int(e & 0xffff) }
@@ -18,8 +18,9 @@ func (e element) free() int  { return int(e >> 16) }
 
 func elementOf(free, index int) element { return element(free<<16 | index) }
 
-// packer is the kubelet's cpuAccumulator. The CPUs that it claims are the whole of a group even where some of
-// them are not free, and count as often as they are claimed: that is how the kubelet counts.
+// packer is the kubelet's cpuAccumulator. The CPUs that it claims are the whole of a group even
+// where some of them are not free, and count as often as they are claimed: that is how the kubelet
+// counts.
 type packer struct {
 	t      *Topology
 	free   words
@@ -39,8 +40,9 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// Take picks n CPUs from avail as the kubelet's takeByTopology does and stores them in out, which is left alone
-// on error. Unless the node is Regular, out may be of another size and hold CPUs outside avail.
+// Take picks n CPUs from avail as the kubelet's takeByTopology does and stores them in out, which
+// is left alone on error. Unless the node is Regular, out may be of another size and hold CPUs
+// outside avail.
 func (t *Topology) Take(avail *topology.CPUSet, n int, out *topology.CPUSet) error {
 	s := scratches.Get().(*scratch)
 	err := s.take(t, avail.Words(), n)
@@ -58,8 +60,8 @@ func (t *Topology) store(from *words, out *topology.CPUSet) {
 }
 
 // Reserve returns the CPUs that the kubelet keeps for the system when told only their number
-// (ceil(kubeReserved + systemReserved)). With ErrReserve, the kubelet does not start; with ErrWouldHang or
-// ErrTooComplex, it does not come so far.
+// (ceil(kubeReserved + systemReserved)). With ErrReserve, the kubelet does not start; with
+// ErrWouldHang or ErrTooComplex, it does not come so far.
 func (t *Topology) Reserve(n int) (topology.CPUSet, error) {
 	var out topology.CPUSet
 	switch err := t.Take(&t.all, n, &out); {
@@ -127,8 +129,8 @@ func (p *packer) pack(t *Topology, avail *words, n int, uncore bool) error {
 	return nil
 }
 
-// claim takes the whole of a group. The CPUs stay in p.free until settle, because the kubelet makes each list
-// once and then walks it.
+// claim takes the whole of a group. The CPUs stay in p.free until settle, because the kubelet makes
+// each list once and then walks it.
 func (p *packer) claim(g *group) {
 	add(g.pieces, &p.result)
 	p.need -= g.size
@@ -153,8 +155,8 @@ func (p *packer) outerOrder() []element {
 	return order
 }
 
-// innerOrder lists, outer group by outer group, the inner groups with a free CPU in it; one that spans
-// outer groups is listed under each.
+// innerOrder lists, outer group by outer group, the inner groups with a free CPU in it; one that
+// spans outer groups is listed under each.
 func (p *packer) innerOrder() []element {
 	order := p.inner[:0]
 	for _, o := range p.outerOrder() {
@@ -163,8 +165,8 @@ func (p *packer) innerOrder() []element {
 	return order
 }
 
-// children appends, in order, the linked groups that have a free CPU in their parent. They are ordered by all
-// their free CPUs, in the parent or not.
+// children appends, in order, the linked groups that have a free CPU in their parent. They are
+// ordered by all their free CPUs, in the parent or not.
 func (p *packer) children(order []element, ls []link, groups []group) []element {
 	start := len(order)
 	for i := range ls {
@@ -196,8 +198,8 @@ func (p *packer) socketOrder() []element {
 	return p.outerOrder()
 }
 
-// whole says with how many free CPUs the kubelet calls a group free: NUMA nodes and uncore caches by their own
-// size, sockets by the average.
+// whole says with how many free CPUs the kubelet calls a group free: NUMA nodes and uncore caches
+// by their own size, sockets by the average.
 func (t *Topology) whole(g *group, isNUMA bool) int {
 	if isNUMA {
 		return g.size
@@ -228,8 +230,8 @@ func (p *packer) takeWhole(order []element, groups []group, isNUMA bool) {
 	p.settle()
 }
 
-// takeCores claims free cores. All of them have the same number of free CPUs, so that within an inner group
-// their order is that of their ids.
+// takeCores claims free cores. All of them have the same number of free CPUs, so that within an
+// inner group their order is that of their ids.
 func (p *packer) takeCores() {
 	t := p.t
 	if p.need < t.smallestCore {
@@ -286,8 +288,9 @@ func (p *packer) takeLowest(part piece) {
 	}
 }
 
-// takeUncores is the kubelet's takeUncoreCache. It runs the search for whole caches once, the kubelet once for each
-// cache of the list: the later runs find nothing new, because the need only shrinks.
+// takeUncores is the kubelet's takeUncoreCache. It runs the search for whole caches once, the
+// kubelet once for each cache of the list: the later runs find nothing new, because the need only
+// shrinks.
 func (p *packer) takeUncores() {
 	t := p.t
 	// The list is made before anything is claimed.
@@ -318,8 +321,8 @@ func (p *packer) uncoreOrder() []element {
 	return order
 }
 
-// takePartOfUncore is the kubelet's takePartialUncore: the free CPUs of the lowest cores, if they are exactly
-// as many as needed. ls is the cores of the cache.
+// takePartOfUncore is the kubelet's takePartialUncore: the free CPUs of the lowest cores, if they
+// are exactly as many as needed. ls is the cores of the cache.
 func (p *packer) takePartOfUncore(ls []link) {
 	t := p.t
 	want := p.need / t.perCore

@@ -9,8 +9,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Options are the CPU manager's policy options (KubeletConfiguration.cpuManagerPolicyOptions) and the release
-// that interprets them. Which combinations the kubelet accepts is the caller's to check.
+// Options are the CPU manager's policy options (KubeletConfiguration.cpuManagerPolicyOptions) and
+// the release that interprets them. Which combinations the kubelet accepts is the caller's to
+// check.
 type Options struct {
 	FullPhysicalCPUsOnly  bool // full-pcpus-only
 	DistributeAcrossNUMA  bool // distribute-cpus-across-numa
@@ -18,8 +19,8 @@ type Options struct {
 	DistributeAcrossCores bool // distribute-cpus-across-cores
 	StrictReservation     bool // strict-cpu-reservation
 	PreferAlignByUncore   bool // prefer-align-cpus-by-uncorecache
-	// Version is the kubelet's release, the minor number of 1.x; 0 means 36. Up to 33, between, and from 37 on
-	// CPUs are taken differently.
+	// Version is the kubelet's release, the minor number of 1.x; 0 means 36. Up to 33, between, and
+	// from 37 on CPUs are taken differently.
 	Version release.Version
 }
 
@@ -32,8 +33,8 @@ type Thread struct {
 	Uncore int // the first uncore cache of the core, else Socket
 }
 
-// Node is the kubelet's cpumanager/topology.CPUTopology. The counts are not derived from Threads because the
-// kubelet does not derive them either, and divides by them.
+// Node is the kubelet's cpumanager/topology.CPUTopology. The counts are not derived from Threads
+// because the kubelet does not derive them either, and divides by them.
 type Node struct {
 	NumCPUs    int // MachineInfo.NumCores: online threads
 	NumCores   int // sum of len(MachineInfo.Topology[i].Cores)
@@ -51,8 +52,8 @@ type piece struct {
 	word uint8
 }
 
-// group is the CPUs of a NUMA node, socket, core or uncore cache. Groups of a kind are held in ascending order
-// of id, so that an index orders as the id does.
+// group is the CPUs of a NUMA node, socket, core or uncore cache. Groups of a kind are held in
+// ascending order of id, so that an index orders as the id does.
 type group struct {
 	id     int
 	size   int
@@ -79,8 +80,8 @@ type Topology struct {
 	regular                       bool
 
 	numa, sockets, cores, uncores []group
-	// numaFirst is the kubelet's choice of hierarchy: outer groups are NUMA nodes and inner ones sockets, else
-	// the reverse.
+	// numaFirst is the kubelet's choice of hierarchy: outer groups are NUMA nodes and inner ones
+	// sockets, else the reverse.
 	numaFirst    bool
 	outer, inner []group
 	// smallest is the least size of each kind of group: a smaller need cannot take a whole one.
@@ -91,8 +92,8 @@ type Topology struct {
 	uncoresOf   [][]link // by NUMA node
 	uncoreCores [][]link // by uncore cache
 
-	// reach is, by NUMA node, the CPUs that a hint for the node lets the kubelet take first: its own, with
-	// align-by-socket all of its sockets'.
+	// reach is, by NUMA node, the CPUs that a hint for the node lets the kubelet take first: its
+	// own, with align-by-socket all of its sockets'.
 	reach [][]piece
 	// socketsOf is, by NUMA node, the indices of the sockets that have CPUs on it.
 	socketsOf []words
@@ -191,8 +192,8 @@ func piecesOf(w *words) []piece {
 	return ps
 }
 
-// linkUp chooses the hierarchy and relates the kinds of groups. As in the kubelet, the number of sockets is the
-// one that the machine claims, the number of NUMA nodes that of the nodes with CPUs.
+// linkUp chooses the hierarchy and relates the kinds of groups. As in the kubelet, the number of
+// sockets is the one that the machine claims, the number of NUMA nodes that of the nodes with CPUs.
 func (t *Topology) linkUp() {
 	t.numaFirst = t.numSockets >= len(t.numa)
 	t.outer, t.inner = t.sockets, t.numa
@@ -277,7 +278,8 @@ func intersect(ps []piece, w *words) (common []piece, size int) {
 	return common, size
 }
 
-// WholeCore returns how many CPUs a core has where full-pcpus-only hands out whole cores alone; else 0.
+// WholeCore returns how many CPUs a core has where full-pcpus-only hands out whole cores alone;
+// else 0.
 func (t *Topology) WholeCore() uint64 {
 	if !t.opts.FullPhysicalCPUsOnly {
 		return 0
@@ -288,9 +290,10 @@ func (t *Topology) WholeCore() uint64 {
 // CPUs returns the set of all CPUs of the node.
 func (t *Topology) CPUs() topology.CPUSet { return t.all }
 
-// Regular says that every core and every socket has as many CPUs as the average and that no group spans two of
-// those above it. CPUs are then only taken from those available, and as many as asked for. On other nodes
-// (offline siblings, hybrid processors) the kubelet may hand out CPUs that others hold: kubernetes#140495, #124066.
+// Regular says that every core and every socket has as many CPUs as the average and that no group
+// spans two of those above it. CPUs are then only taken from those available, and as many as asked
+// for. On other nodes (offline siblings, hybrid processors) the kubelet may hand out CPUs that
+// others hold: kubernetes#140495, #124066.
 func (t *Topology) Regular() bool { return t.regular }
 
 func (t *Topology) isRegular() bool {
@@ -319,8 +322,8 @@ func spans(all [][]link) bool {
 	return false
 }
 
-// Siblings returns every CPU of every core that has a CPU in set: the kubelet's reservedPhysicalCPUs. The error is
-// a *NodeError that names a CPU which the node does not have.
+// Siblings returns every CPU of every core that has a CPU in set: the kubelet's
+// reservedPhysicalCPUs. The error is a *NodeError that names a CPU which the node does not have.
 func (t *Topology) Siblings(set topology.CPUSet) (topology.CPUSet, error) {
 	if foreign := set.AndNot(&t.all); !foreign.IsEmpty() {
 		id, _ := foreign.Lowest()

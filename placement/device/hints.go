@@ -9,15 +9,15 @@ const maxInline = 64
 type HintInput struct {
 	// N is the number of devices asked for.
 	N int
-	// Available are free, or what a container holds that has N devices already. Reusable are those of finished init
-	// containers of the pod; nil counts as empty.
+	// Available are free, or what a container holds that has N devices already. Reusable are those
+	// of finished init containers of the pod; nil counts as empty.
 	Available, Reusable Set
 	// Want says whether List.Offered is to be filled.
 	Want hint.Want
 }
 
-// Hints fills the list (generateDeviceTopologyHints). Reusable devices must have a node in every mask, unless they have no
-// topology; available ones count where they have one.
+// Hints fills the list (generateDeviceTopologyHints). Reusable devices must have a node in every
+// mask, unless they have no topology; available ones count where they have one.
 func (p *Pool) Hints(in *HintInput, out *hint.List) {
 	if !p.aligned {
 		out.Reset(hint.NoPreference)
@@ -66,7 +66,8 @@ func (p *Pool) count(available, reusable Set, buf []counted) []counted {
 	return buf
 }
 
-// MinSize is the size of the smallest set of nodes that touches n devices, free or not; all nodes if none does.
+// MinSize is the size of the smallest set of nodes that touches n devices, free or not; all nodes
+// if none does.
 func (p *Pool) MinSize(n int) int {
 	for k := 1; k < p.nodes.Len(); k++ {
 		if p.most[k] >= n {

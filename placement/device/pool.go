@@ -1,9 +1,10 @@
-// Package device knows what the kubelet's device manager does: which NUMA nodes it hints at for a number of
-// devices of a resource, and which devices it then takes.
+// Package device knows what the kubelet's device manager does: which NUMA nodes it hints at for a
+// number of devices of a resource, and which devices it then takes.
 //
-// A Pool is what a plugin said last; it is compiled once and immutable. A Set says which of its devices are meant.
-// Everything reproduces pkg/kubelet/cm/devicemanager (topology_hints.go, manager.go). Where the kubelet leaves the
-// choice to Go's map order, the lowest ids are taken and Chance is reported.
+// A Pool is what a plugin said last; it is compiled once and immutable. A Set says which of its
+// devices are meant. Everything reproduces pkg/kubelet/cm/devicemanager (topology_hints.go,
+// manager.go). Where the kubelet leaves the choice to Go's map order, the lowest ids are taken and
+// Chance is reported.
 package device
 
 import (
@@ -120,12 +121,13 @@ type Pool struct {
 
 // Options say how hints are made.
 type Options struct {
-	// AllNodes: hints range over all nodes of the machine, not only those with devices (before kubelet 1.36).
+	// AllNodes: hints range over all nodes of the machine, not only those with devices (before
+	// kubelet 1.36).
 	AllNodes bool
 }
 
-// NewPool compiles a plugin's devices. Of two with the same id the later counts. space may be nil where no hints will
-// be asked for.
+// NewPool compiles a plugin's devices. Of two with the same id the later counts. space may be nil
+// where no hints will be asked for.
 func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
 	devices = unique(devices)
 	p := &Pool{space: space}
@@ -152,7 +154,8 @@ func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
 	return p
 }
 
-// gather moves the sets into one piece of memory: on a large cluster an admission waits for memory more than it computes.
+// gather moves the sets into one piece of memory: on a large cluster an admission waits for memory
+// more than it computes.
 func (p *Pool) gather(words int) {
 	all := make(Set, words*(len(p.classes)+1))
 	move := func(s *Set) {

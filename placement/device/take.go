@@ -7,7 +7,8 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// The ways in which the kubelet fails to give devices to a container; all surface as UnexpectedAdmissionError.
+// The ways in which the kubelet fails to give devices to a container; all surface as
+// UnexpectedAdmissionError.
 var (
 	// ErrUnregistered is "cannot allocate unregistered device".
 	ErrUnregistered = errors.New("no plugin has registered the resource")
@@ -36,14 +37,15 @@ const (
 // Taking is what Take decides from.
 type Taking struct {
 	N int
-	// InUse holds the devices of all containers, Reusable those that finished init containers of the pod hand on; nil counts as empty.
+	// InUse holds the devices of all containers, Reusable those that finished init containers of
+	// the pod hand on; nil counts as empty.
 	InUse, Reusable Set
 	Hint            hint.Hint
 	Prefer          Preference
 }
 
-// Take adds to out, which must be empty, the devices that the kubelet gives a container which holds none yet. InUse is
-// only read. Chance says that the kubelet could as well take others.
+// Take adds to out, which must be empty, the devices that the kubelet gives a container which holds
+// none yet. InUse is only read. Chance says that the kubelet could as well take others.
 func (p *Pool) Take(t *Taking, out Set) (chance bool, err error) {
 	if p.healthy.Len() == 0 {
 		return false, ErrNoneHealthy
@@ -88,14 +90,15 @@ func (p *Pool) alignedWord(h hint.Hint, w int) uint64 {
 	return word
 }
 
-// takeSome takes need out of more aligned devices. The plugin is offered those and what was reused, and asked for all.
+// takeSome takes need out of more aligned devices. The plugin is offered those and what was reused,
+// and asked for all.
 func (p *Pool) takeSome(t *Taking, need int, from func(int) uint64, out Set) (chance bool) {
 	fill(out, need, from)
 	return t.Prefer != Sorted
 }
 
-// takeRest takes what the aligned devices did not cover. A plugin that sorts sees all free devices alike; without one the
-// kubelet takes devices of other nodes before those without any.
+// takeRest takes what the aligned devices did not cover. A plugin that sorts sees all free devices
+// alike; without one the kubelet takes devices of other nodes before those without any.
 func (p *Pool) takeRest(t *Taking, need int, free func(int) uint64, out Set) (chance bool) {
 	if t.Prefer == Sorted {
 		fill(out, need, free)
@@ -136,8 +139,8 @@ func (p *Pool) total(word func(int) uint64) int {
 	return n
 }
 
-// fill adds up to need devices to out, lowest first, and returns how many. from may read out: each word is read once,
-// before it changes.
+// fill adds up to need devices to out, lowest first, and returns how many. from may read out: each
+// word is read once, before it changes.
 func fill(out Set, need int, from func(int) uint64) int {
 	left := need
 	for w := range out {

@@ -11,7 +11,8 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// slow is the device manager as the kubelet writes it down: sets of names, and every set of nodes tried.
+// slow is the device manager as the kubelet writes it down: sets of names, and every set of nodes
+// tried.
 type slow struct {
 	space   *hint.Space
 	devices map[string]Device
@@ -185,7 +186,8 @@ func TestTwin(t *testing.T) {
 	}
 }
 
-// chanceOfOthers: a plugin without a preference gets as many devices, the aligned ones first, and says when chance decides.
+// chanceOfOthers: a plugin without a preference gets as many devices, the aligned ones first, and
+// says when chance decides.
 func chanceOfOthers(t *testing.T, seed uint64, p *Pool, taking *Taking, wantErr error) {
 	t.Helper()
 	sorted, other := make(Set, p.Words()), make(Set, p.Words())

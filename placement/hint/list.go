@@ -64,15 +64,16 @@ const (
 
 // List is the hints of one resource.
 //
-// A provider asked for Preferred may leave Offered empty and Kind at Masks even if nothing is offered: Preferred is
-// empty then, which says enough.
+// A provider asked for Preferred may leave Offered empty and Kind at Masks even if nothing is
+// offered: Preferred is empty then, which says enough.
 type List struct {
 	Kind Kind
 	// Preferred is the preferred masks, a subset of those offered.
 	Preferred Set
 	// Offered is all masks that could serve; filled only when the reader wants it.
 	Offered Set
-	// Times is the number of resources that gave this same list (regular memory and huge pages do); 0 means 1.
+	// Times is the number of resources that gave this same list (regular memory and huge pages do);
+	// 0 means 1.
 	Times int
 }
 

@@ -14,13 +14,14 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// MaxNodes is the largest number of NUMA nodes over which hints are computed. The kubelet itself stops
-// at 8 unless max-allowable-numa-nodes is raised, and enumerates 2^n sets per resource and container:
-// with 16 nodes and two resources its merge would take hours.
+// MaxNodes is the largest number of NUMA nodes over which hints are computed. The kubelet itself
+// stops at 8 unless max-allowable-numa-nodes is raised, and enumerates 2^n sets per resource and
+// container: with 16 nodes and two resources its merge would take hours.
 const MaxNodes = 16
 
-// Mask is a set of NUMA nodes by position: bit i stands for the i-th node of a Space. Positions ascend with
-// the nodes' ids, so that comparing two masks as numbers is the kubelet's last tie-break.
+// Mask is a set of NUMA nodes by position: bit i stands for the i-th node of a Space. Positions
+// ascend with the nodes' ids, so that comparing two masks as numbers is the kubelet's last
+// tie-break.
 type Mask uint16
 
 // Len returns the number of nodes.
@@ -43,7 +44,8 @@ func (m Mask) All() iter.Seq[int] {
 	}
 }
 
-// Space is the NUMA nodes of one machine in ascending order of id, and all their subsets. It is immutable.
+// Space is the NUMA nodes of one machine in ascending order of id, and all their subsets. It is
+// immutable.
 type Space struct {
 	ids   []topology.NUMAID
 	dense bool // the ids are 0..n-1: positions and ids are the same
@@ -51,7 +53,8 @@ type Space struct {
 	start []int // order[start[k]:start[k+1]] are the masks with k nodes
 }
 
-// NewSpace returns the space over the given nodes. It fails when there are none or more than MaxNodes.
+// NewSpace returns the space over the given nodes. It fails when there are none or more than
+// MaxNodes.
 func NewSpace(nodes topology.NUMASet) (*Space, error) {
 	n := nodes.Len()
 	if n == 0 || n > MaxNodes {
@@ -89,7 +92,8 @@ func (s *Space) ID(i int) topology.NUMAID { return s.ids[i] }
 // Position returns the position of a node, and whether the space has it.
 func (s *Space) Position(id topology.NUMAID) (int, bool) { return slices.BinarySearch(s.ids, id) }
 
-// OfSize returns the masks with k nodes in ascending order, none when k is out of range. The caller must not change them.
+// OfSize returns the masks with k nodes in ascending order, none when k is out of range. The caller
+// must not change them.
 func (s *Space) OfSize(k int) []Mask {
 	if k < 0 || k > len(s.ids) {
 		return nil
@@ -97,7 +101,8 @@ func (s *Space) OfSize(k int) []Mask {
 	return s.order[s.start[k]:s.start[k+1]]
 }
 
-// BySize returns all masks but the empty one, by size and then in ascending order. The caller must not change them.
+// BySize returns all masks but the empty one, by size and then in ascending order. The caller must
+// not change them.
 func (s *Space) BySize() []Mask { return s.order[1:] }
 
 // Expand translates positions to the operating system's numbers.
@@ -112,7 +117,8 @@ func (s *Space) Expand(m Mask) topology.NUMASet {
 	return set
 }
 
-// Compact translates the operating system's numbers to positions; nodes that the space does not know are left out.
+// Compact translates the operating system's numbers to positions; nodes that the space does not
+// know are left out.
 func (s *Space) Compact(set topology.NUMASet) Mask {
 	if s.dense {
 		return Mask(set) & s.All()

@@ -8,17 +8,20 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// Book says what is handed out: the kubelet's NUMANodeMap. Its zero value is not usable; see Model.NewBook.
+// Book says what is handed out: the kubelet's NUMANodeMap. Its zero value is not usable; see
+// Model.NewBook.
 type Book struct {
 	nodes []node
-	// free and reserved are by kind, then node; together they are allocatable unless the kubelet lost bytes.
+	// free and reserved are by kind, then node; together they are allocatable unless the kubelet
+	// lost bytes.
 	free, reserved []uint64
 }
 
 // node is the part of state.NUMANodeState that is not by kind.
 type node struct {
 	assignments int32
-	// cells is the group of nodes with which the node's memory is handed out, itself when it is on its own.
+	// cells is the group of nodes with which the node's memory is handed out, itself when it is on
+	// its own.
 	cells hint.Mask
 }
 
@@ -54,7 +57,8 @@ func (b *Book) Equal(o *Book) bool {
 	return slices.Equal(b.nodes, o.nodes) && slices.Equal(b.free, o.free) && slices.Equal(b.reserved, o.reserved)
 }
 
-// Append writes the book down: books of one Model that say the same, and no others, are written the same.
+// Append writes the book down: books of one Model that say the same, and no others, are written the
+// same.
 func (b *Book) Append(to []byte) []byte {
 	for _, n := range b.nodes {
 		to = binary.AppendVarint(to, int64(n.assignments))
@@ -98,8 +102,8 @@ type Need struct {
 	Bytes uint64
 }
 
-// Reuse is what the finished init containers of a pod leave to its later containers, by exact set of nodes
-// (initContainersReusableMemory). The zero value is empty.
+// Reuse is what the finished init containers of a pod leave to its later containers, by exact set
+// of nodes (initContainersReusableMemory). The zero value is empty.
 type Reuse struct{ entries []reuse }
 
 type reuse struct {
@@ -147,8 +151,9 @@ func (r *Reuse) Spend(mask hint.Mask, n Need) {
 	}
 }
 
-// Assign takes memory for a container from the nodes of a mask, lowest first (updateMachineState). What can be reused
-// is not taken again. Every node of the mask counts one assignment for each need, even of 0 bytes.
+// Assign takes memory for a container from the nodes of a mask, lowest first (updateMachineState).
+// What can be reused is not taken again. Every node of the mask counts one assignment for each
+// need, even of 0 bytes.
 func (m *Model) Assign(b *Book, mask hint.Mask, n Need, r *Reuse) {
 	m.Take(b, mask, Need{n.Kind, n.Bytes - min(n.Bytes, r.Bytes(mask, n.Kind))})
 }
@@ -184,8 +189,9 @@ func (m *Model) Release(b *Book, mask hint.Mask, n Need) {
 	}
 }
 
-// Restart says whether a kubelet would start on this book, given one that was made from the blocks alone: it compares
-// assignments and groups node by node, and free and reserved memory group by group (areMachineStatesEqual).
+// Restart says whether a kubelet would start on this book, given one that was made from the blocks
+// alone: it compares assignments and groups node by node, and free and reserved memory group by
+// group (areMachineStatesEqual).
 func (m *Model) Restart(b, expected *Book) error {
 	for pos := range b.nodes {
 		if got, want := b.nodes[pos], expected.nodes[pos]; got != want {
@@ -223,8 +229,9 @@ func (m *Model) compareGroup(b, expected *Book, k Kind, cells hint.Mask) error {
 	return nil
 }
 
-// Uniform says whether the nodes of a mask have the same kinds of memory. A kubelet that restarts with others in one
-// group crashes: areMachineStatesEqual looks up each kind of a node on all nodes of its group.
+// Uniform says whether the nodes of a mask have the same kinds of memory. A kubelet that restarts
+// with others in one group crashes: areMachineStatesEqual looks up each kind of a node on all nodes
+// of its group.
 func (m *Model) Uniform(mask hint.Mask) bool {
 	for k := range m.has {
 		if some := m.has[k] & mask; some != 0 && some != mask {

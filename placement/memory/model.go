@@ -1,8 +1,9 @@
-// Package memory knows what the kubelet's static memory manager does: which NUMA nodes it hints at for
-// amounts of memory and huge pages, from which it then takes them, and how it gives them back.
+// Package memory knows what the kubelet's static memory manager does: which NUMA nodes it hints at
+// for amounts of memory and huge pages, from which it then takes them, and how it gives them back.
 //
 // A Model is compiled once and immutable. A Book says what is handed out. Everything reproduces
-// pkg/kubelet/cm/memorymanager/policy_static.go, the groups of nodes and the arithmetic of uint64 included.
+// pkg/kubelet/cm/memorymanager/policy_static.go, the groups of nodes and the arithmetic of uint64
+// included.
 package memory
 
 import (
@@ -36,7 +37,8 @@ type Model struct {
 	has   []hint.Mask
 	// allocatable and total are by kind, then node.
 	allocatable, total, reserved []uint64
-	// endless says of a kind that some node keeps more of it for the system, or for huge pages, than it has.
+	// endless says of a kind that some node keeps more of it for the system, or for huge pages,
+	// than it has.
 	endless []bool
 	// most[kind][k] is the most that k nodes can have of the kind; nil where sums may overflow.
 	most [][]uint64
@@ -69,7 +71,8 @@ func namesOf(nodes []Node) []string {
 	return slices.Compact(names)
 }
 
-// addNode is getDefaultMachineState for one node: all huge pages, reserved or not, are no ordinary memory.
+// addNode is getDefaultMachineState for one node: all huge pages, reserved or not, are no ordinary
+// memory.
 func (m *Model) addNode(pos int, n *Node) {
 	var huge uint64
 	for _, h := range n.HugePages {
@@ -84,8 +87,8 @@ func (m *Model) addNode(pos int, n *Node) {
 	m.allocatable[at] -= huge
 }
 
-// Underflows says whether the kubelet takes some node for endless that is asked for one of these kinds: it subtracts
-// what is kept, and huge pages, from the memory of the node as uint64.
+// Underflows says whether the kubelet takes some node for endless that is asked for one of these
+// kinds: it subtracts what is kept, and huge pages, from the memory of the node as uint64.
 func (m *Model) Underflows(needs []Need) bool {
 	for i := range needs {
 		if m.endless[needs[i].Kind] {
@@ -127,7 +130,8 @@ func (m *Model) row(table []uint64, k Kind) []uint64 {
 	return table[int(k)*n : int(k)*n+n]
 }
 
-// Names returns the resource names of all kinds, ascending; a Kind is an index into it. The caller must not change it.
+// Names returns the resource names of all kinds, ascending; a Kind is an index into it. The caller
+// must not change it.
 func (m *Model) Names() []string { return m.names }
 
 // Kind returns the kind with the given resource name.
@@ -173,8 +177,8 @@ func (e *ReservedError) Error() string {
 	return fmt.Sprintf("%s: reservedMemory adds up to %d bytes, the node's reservation is %d", e.Resource, e.Sum, e.Want)
 }
 
-// CheckReserved says whether what is reserved per node adds up to what the kubelet keeps for the system, as
-// validateReservedMemory demands. The error is a *ReservedError.
+// CheckReserved says whether what is reserved per node adds up to what the kubelet keeps for the
+// system, as validateReservedMemory demands. The error is a *ReservedError.
 func CheckReserved(nodes []Node, want map[string]uint64) error {
 	sums := map[string]uint64{}
 	for i := range nodes {

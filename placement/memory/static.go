@@ -6,10 +6,11 @@ import (
 	"github.com/berth-dev/berth/placement/hint"
 )
 
-// The ways in which the kubelet fails to give memory to a container; all surface as UnexpectedAdmissionError but
-// ErrCrash and ErrNoRegular, which are ours.
+// The ways in which the kubelet fails to give memory to a container; all surface as
+// UnexpectedAdmissionError but ErrCrash and ErrNoRegular, which are ours.
 var (
-	// ErrNoDefault is "failed to get the default NUMA affinity, no NUMA nodes with enough memory is available".
+	// ErrNoDefault is "failed to get the default NUMA affinity, no NUMA nodes with enough memory is
+	// available".
 	ErrNoDefault = errors.New("no NUMA nodes with enough memory")
 	// ErrDefaultNotPreferred is "failed to find the default preferred hint".
 	ErrDefaultNotPreferred = errors.New("the merged hint is preferred, but no NUMA nodes with enough memory are")
@@ -19,9 +20,11 @@ var (
 	ErrExtensionNotPreferred = errors.New("the NUMA nodes of the hint have too little memory and larger sets are not preferred")
 	// ErrGroup is "preferred hint violates NUMA node allocation".
 	ErrGroup = errors.New("the NUMA nodes are handed out in other groups")
-	// ErrCrash says that the kubelet would crash: it looks up a kind of memory that a node's table does not have.
+	// ErrCrash says that the kubelet would crash: it looks up a kind of memory that a node's table
+	// does not have.
 	ErrCrash = errors.New("the kubelet would crash: a NUMA node has no row for this kind of memory")
-	// ErrNoRegular says that the kubelet would crash: it looks for the hints of ordinary memory, which is not asked for.
+	// ErrNoRegular says that the kubelet would crash: it looks for the hints of ordinary memory,
+	// which is not asked for.
 	ErrNoRegular = errors.New("the kubelet would crash: no ordinary memory is asked for")
 )
 
@@ -86,7 +89,8 @@ func violates(b *Book, mask hint.Mask) bool {
 	return false
 }
 
-// MinSize is the size of the smallest set of nodes that could serve the needs if nothing were handed out; all nodes if none could.
+// MinSize is the size of the smallest set of nodes that could serve the needs if nothing were
+// handed out; all nodes if none could.
 func (m *Model) MinSize(needs []Need) int {
 	for k := m.lowerBound(needs); k < m.space.Len(); k++ {
 		for _, mask := range m.space.OfSize(k) {
@@ -98,7 +102,8 @@ func (m *Model) MinSize(needs []Need) int {
 	return m.space.Len()
 }
 
-// lowerBound is the number of nodes that each need wants by itself. It is beyond the machine if there is too little memory.
+// lowerBound is the number of nodes that each need wants by itself. It is beyond the machine if
+// there is too little memory.
 func (m *Model) lowerBound(needs []Need) int {
 	low := 1
 	for _, n := range needs {
@@ -125,8 +130,8 @@ func (m *Model) covers(mask hint.Mask, needs []Need) bool {
 	return true
 }
 
-// Hints fills the list that the kubelet would give for each of the needs: always the same (calculateHints). No mask
-// at all means no preference: lack of memory shows at Allocate only.
+// Hints fills the list that the kubelet would give for each of the needs: always the same
+// (calculateHints). No mask at all means no preference: lack of memory shows at Allocate only.
 func (m *Model) Hints(q *Query, want hint.Want, out *hint.List) {
 	out.Reset(hint.Masks)
 	out.Times = len(q.Needs)
@@ -172,7 +177,8 @@ func (b *Book) alone() (nodes hint.Mask) {
 	return nodes
 }
 
-// best is findBestHint over the hints whose masks hold the given nodes: preferred ones are the smallest.
+// best is findBestHint over the hints whose masks hold the given nodes: preferred ones are the
+// smallest.
 func (m *Model) best(q *Query, holding hint.Mask) (best hint.Hint, found bool) {
 	size := m.MinSize(q.Needs)
 	for k := size; k <= m.space.Len(); k++ {
@@ -188,8 +194,9 @@ func (m *Model) best(q *Query, holding hint.Mask) (best hint.Hint, found bool) {
 	return hint.Hint{}, false
 }
 
-// Choose is the first half of Allocate: from which nodes the kubelet takes the needs, given the merged hint. Where
-// ordinary memory is not among the needs it looks for a list of hints that is not there.
+// Choose is the first half of Allocate: from which nodes the kubelet takes the needs, given the
+// merged hint. Where ordinary memory is not among the needs it looks for a list of hints that is
+// not there.
 func (m *Model) Choose(q *Query, h hint.Hint) (hint.Mask, error) {
 	needs := q.Needs
 	crash := m.Crashes(needs)
@@ -239,8 +246,8 @@ func (m *Model) regular(needs []Need) bool {
 	return false
 }
 
-// Mixes says whether taking memory from the mask would put a node into two groups at once, which the kubelet
-// allows for single nodes and then cannot account for.
+// Mixes says whether taking memory from the mask would put a node into two groups at once, which
+// the kubelet allows for single nodes and then cannot account for.
 func Mixes(b *Book, mask hint.Mask) bool {
 	for w := mask; w != 0; w &= w - 1 {
 		if n := b.nodes[w.Lowest()]; n.assignments > 0 && n.cells != mask {

@@ -20,7 +20,8 @@ type slowNode struct {
 	allocatable map[string]uint64
 }
 
-// slow is the memory manager as the kubelet writes it down: a map of nodes, and every set of nodes tried.
+// slow is the memory manager as the kubelet writes it down: a map of nodes, and every set of nodes
+// tried.
 type slow struct {
 	nodes map[int]*slowNode
 	reuse map[hint.Mask]map[string]uint64
@@ -308,7 +309,8 @@ func TestHugePages(t *testing.T) {
 	}
 }
 
-// TestOverflow: sums of uint64 wrap around, as the kubelet's do where more huge pages are reserved than there is memory.
+// TestOverflow: sums of uint64 wrap around, as the kubelet's do where more huge pages are reserved
+// than there is memory.
 func TestOverflow(t *testing.T) {
 	space, _ := hint.NewSpace(3)
 	m := NewModel(space, []Node{{Bytes: 10, Reserved: map[string]uint64{Regular: 20}}, {Bytes: 10}})

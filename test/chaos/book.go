@@ -54,7 +54,8 @@ func (b *book) did(o *Op, leading string) {
 	}
 }
 
-// lastKill returns when the process was last killed, and when it was started again, or is going to be; zero: never.
+// lastKill returns when the process was last killed, and when it was started again, or is going to
+// be; zero: never.
 func (b *book) lastKill(target string) (died, back time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,7 +67,8 @@ func (b *book) lastKill(target string) (died, back time.Time) {
 	return died, back
 }
 
-// targets tells what the operations were done to, by sort: "agent 3, etcd 1"; "" for operations on pods. The caller holds mu.
+// targets tells what the operations were done to, by sort: "agent 3, etcd 1"; "" for operations on
+// pods. The caller holds mu.
 func (b *book) targets(k Kind) string {
 	sorts := map[string]int{}
 	for _, s := range b.faults {
@@ -85,8 +87,9 @@ func (b *book) targets(k Kind) string {
 // recovery is how long a fault may be felt: clients connect again with a back-off.
 const recovery = 4 * time.Second
 
-// disturbed returns the fault that may have broken, at the moment, what exact placements on the node assume about speed:
-// that the scheduler hears of a deletion, and the kubelet of a Binding, before the containers have stopped; nil: none.
+// disturbed returns the fault that may have broken, at the moment, what exact placements on the
+// node assume about speed: that the scheduler hears of a deletion, and the kubelet of a Binding,
+// before the containers have stopped; nil: none.
 func (b *book) disturbed(node string, at time.Time) (by *span) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,8 +112,8 @@ func isScheduler(target string) bool {
 	return target == leader || strings.HasPrefix(target, "scheduler-")
 }
 
-// deafens says whether the fault may keep the scheduler from hearing. One that is killed does not place pods behind the times:
-// its successor reads everything first.
+// deafens says whether the fault may keep the scheduler from hearing. One that is killed does not
+// place pods behind the times: its successor reads everything first.
 func (s *span) deafens() bool {
 	if isScheduler(s.target) {
 		return s.kind != Kill && s.kind != Jump && !s.idle
@@ -118,7 +121,8 @@ func (s *span) deafens() bool {
 	return s.target == apiServerName || s.target == storageName
 }
 
-// deafened says whether a fault may have kept the scheduler from hearing what happened at some moment until another.
+// deafened says whether a fault may have kept the scheduler from hearing what happened at some
+// moment until another.
 func (b *book) deafened(from, to time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,7 +158,8 @@ const (
 	shownInFull = 2
 )
 
-// violate prints a violation with seed, time, objects, the last operations and the tails of the logs that concern the node.
+// violate prints a violation with seed, time, objects, the last operations and the tails of the
+// logs that concern the node.
 func (b *book) violate(text, node string, objects ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

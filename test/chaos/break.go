@@ -11,18 +11,21 @@ import (
 	"time"
 )
 
-// A fraud makes a scheduler break its promises on purpose, on its way to the API server: a suite that cannot fail proves nothing.
+// A fraud makes a scheduler break its promises on purpose, on its way to the API server: a suite
+// that cannot fail proves nothing.
 type fraud string
 
 const (
 	// fraudPromise: Bindings promise other CPUs than were decided on.
 	fraudPromise fraud = "promise"
-	// fraudOrder: Bindings that the scheduler takes for written are written later, in an order that nobody knows, so that
-	// pods are decided on without some of their predecessors.
+	// fraudOrder: Bindings that the scheduler takes for written are written later, in an order that
+	// nobody knows, so that pods are decided on without some of their predecessors.
 	fraudOrder fraud = "order"
-	// fraudDeaf: the scheduler hears of no report after its start, but goes on hearing of heartbeats.
+	// fraudDeaf: the scheduler hears of no report after its start, but goes on hearing of
+	// heartbeats.
 	fraudDeaf fraud = "deaf"
-	// fraudStock: kube-scheduler itself, which promises nothing and puts pods where kubelets refuse them.
+	// fraudStock: kube-scheduler itself, which promises nothing and puts pods where kubelets refuse
+	// them.
 	fraudStock fraud = "stock"
 )
 
@@ -52,7 +55,8 @@ func (w *line) cheat(out http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// alter changes the first digit of each list of CPUs. The length stays, whatever the encoding around the annotation is.
+// alter changes the first digit of each list of CPUs. The length stays, whatever the encoding
+// around the annotation is.
 func (w *line) alter(r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// wrongClock is a process's clock that is wrong by as much as a file says. It lives in children alone.
+// wrongClock is a process's clock that is wrong by as much as a file says. It lives in children
+// alone.
 type wrongClock struct {
 	clock.RealClock
 	by   atomic.Int64 // nanoseconds
@@ -20,7 +21,8 @@ type wrongClock struct {
 
 var _ clock.WithDelayedExecution = (*wrongClock)(nil)
 
-// clockPoll is how often the file is read. A signal would be prompter and would end a child that does not listen yet.
+// clockPoll is how often the file is read. A signal would be prompter and would end a child that
+// does not listen yet.
 const clockPoll = 100 * time.Millisecond
 
 // followClock returns a clock that follows the file. One that is not there says nothing.
@@ -45,8 +47,9 @@ func (c *wrongClock) read() {
 	}
 }
 
-// Now implements clock.PassiveClock. All durations between its moments are as wrong as the clock: a process that is
-// given this one has no other to turn to, such as the monotonic one of Go's time package.
+// Now implements clock.PassiveClock. All durations between its moments are as wrong as the clock: a
+// process that is given this one has no other to turn to, such as the monotonic one of Go's time
+// package.
 func (c *wrongClock) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.by.Load())) }
 
 // Since implements clock.PassiveClock.
@@ -54,7 +57,8 @@ func (c *wrongClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 func clockFile(dir, process string) string { return filepath.Join(dir, process+".clock") }
 
-// jump sets the clock of a process forward, or with a negative duration back. One that is down has it wrong when it is up.
+// jump sets the clock of a process forward, or with a negative duration back. One that is down has
+// it wrong when it is up.
 func (c *cluster) jump(p *process, by time.Duration) error {
 	p.wrong += by
 	return writeWhole(clockFile(c.dir, p.name), fmt.Append(nil, int64(p.wrong)))

@@ -299,7 +299,8 @@ func (c *cluster) startScheduler(i int) error {
 	return c.add(p)
 }
 
-// rivalName is the name of the other scheduler: kube-scheduler as it comes, for the pods that name it.
+// rivalName is the name of the other scheduler: kube-scheduler as it comes, for the pods that name
+// it.
 const rivalName = "rival"
 
 // startRival starts a scheduler that puts pods on the same nodes and knows nothing of NUMA nodes.
@@ -329,7 +330,8 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// stop ends all processes, the control plane last, makes sure that none is left, and removes their files unless they are to be kept.
+// stop ends all processes, the control plane last, makes sure that none is left, and removes their
+// files unless they are to be kept.
 func (c *cluster) stop(keep bool) error {
 	var errs []error
 	for _, name := range slices.Backward(c.order) {

@@ -23,13 +23,15 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Limits of the end of a run. A new leader waits a minute for what its predecessor may have written.
+// Limits of the end of a run. A new leader waits a minute for what its predecessor may have
+// written.
 const (
 	settleLimit = 100 * time.Second
 	goneLimit   = 60 * time.Second
 )
 
-// finish checks what must hold when faults are over: what fits runs, and what is gone leaves nothing behind.
+// finish checks what must hold when faults are over: what fits runs, and what is gone leaves
+// nothing behind.
 func (d *driver) finish(ctx context.Context) error {
 	fmt.Fprintln(d.out, "faults are over: every pod that fits must run")
 	d.until(ctx, settleLimit, "", func() string { return d.unsettled(ctx) })
@@ -49,7 +51,8 @@ func (d *driver) finish(ctx context.Context) error {
 	return d.ledger(ctx)
 }
 
-// until waits until wrong returns "", and notes a violation with its last answer when that takes longer than limit.
+// until waits until wrong returns "", and notes a violation with its last answer when that takes
+// longer than limit.
 func (d *driver) until(ctx context.Context, limit time.Duration, node string, wrong func() string) {
 	clock := time.NewTicker(500 * time.Millisecond)
 	defer clock.Stop()
@@ -242,7 +245,8 @@ func (d *driver) leaked(ctx context.Context, node string) string {
 	return ""
 }
 
-// ledger asks the one scheduler that is left what it still counts. The other is stopped first: only a leader knows.
+// ledger asks the one scheduler that is left what it still counts. The other is stopped first: only
+// a leader knows.
 func (d *driver) ledger(ctx context.Context) error {
 	other := d.procs["scheduler-1"]
 	if other.child != nil {

@@ -99,7 +99,8 @@ func (d *driver) later(after time.Duration, name string, do func() error) {
 	d.due = slices.Insert(d.due, i, deed{at, name, do})
 }
 
-// revive starts what has ended by itself, as a deployment would: a scheduler that has lost its lease ends.
+// revive starts what has ended by itself, as a deployment would: a scheduler that has lost its
+// lease ends.
 func (d *driver) revive() error {
 	for _, name := range d.order {
 		p := d.procs[name]
@@ -128,8 +129,8 @@ func (d *driver) ask(f func(context.Context) error) {
 	d.asks <- f
 }
 
-// askAll makes the requests, in order, each until it is answered. It is a goroutine of its own: what ends a fault must not
-// wait for the API server.
+// askAll makes the requests, in order, each until it is answered. It is a goroutine of its own:
+// what ends a fault must not wait for the API server.
 func (d *driver) askAll(ctx context.Context) {
 	for f := range d.asks {
 		for ctx.Err() == nil && !d.answered(ctx, f) {

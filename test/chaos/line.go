@@ -35,8 +35,8 @@ type way interface {
 
 var _, _ way = (*line)(nil), (*storageLine)(nil)
 
-// line stands between one client and the API server, with the client's credentials, and does to its requests what it
-// is told.
+// line stands between one client and the API server, with the client's credentials, and does to its
+// requests what it is told.
 type line struct {
 	server   http.Server
 	addr     string
@@ -122,7 +122,8 @@ func (w *line) set(f Kind) {
 	w.fault = f
 }
 
-// next returns the fault that hits the request, and of a lost one whether it is carried out all the same.
+// next returns the fault that hits the request, and of a lost one whether it is carried out all the
+// same.
 func (w *line) next(r *http.Request) (fault Kind, arrives bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

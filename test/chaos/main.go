@@ -32,7 +32,8 @@ type options struct {
 	dir      string
 }
 
-// run is the program; the result is the exit code: 0, 1 for a violation or a failure, 2 for bad usage.
+// run is the program; the result is the exit code: 0, 1 for a violation or a failure, 2 for bad
+// usage.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if code, ok := demo.Role(args[1:], stdin, stderr); ok {
 		return code

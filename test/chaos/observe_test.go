@@ -217,7 +217,8 @@ func TestHoldingsMayNotChange(t *testing.T) {
 	}
 }
 
-// TestAKubeletKilledBetweenTwoWrites is told from one whose checkpoints are wrong by its own doing, and its node is mended.
+// TestAKubeletKilledBetweenTwoWrites is told from one whose checkpoints are wrong by its own doing,
+// and its node is mended.
 func TestAKubeletKilledBetweenTwoWrites(t *testing.T) {
 	o, _ := scene(t)
 	o.book.faults = []span{{Kill, "node-n0", after(time.Minute), after(time.Minute + time.Second), false}}

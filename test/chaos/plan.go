@@ -12,8 +12,8 @@ type Kind string
 
 // Operations. Faults on a process name it; see Op.Target.
 //
-// Of a way (from a client to the API server, from the API server to etcd) requests and answers are lost or late; from the
-// API server to etcd it is bytes, of which none is lost.
+// Of a way (from a client to the API server, from the API server to etcd) requests and answers are
+// lost or late; from the API server to etcd it is bytes, of which none is lost.
 const (
 	Create      Kind = "create"       // a pod
 	Delete      Kind = "delete"       // a pod, with its grace period
@@ -32,8 +32,8 @@ const (
 type Op struct {
 	At   time.Duration
 	Kind Kind
-	// Target is a pod's number, or the name of a process: etcd, apiserver, scheduler-N, agent-NODE, node-NODE; or leader, which is
-	// whatever scheduler leads by then.
+	// Target is a pod's number, or the name of a process: etcd, apiserver, scheduler-N, agent-NODE,
+	// node-NODE; or leader, which is whatever scheduler leads by then.
 	Target string
 	Pod    *PodPlan // of Create
 	For    time.Duration
@@ -66,7 +66,8 @@ type PodPlan struct {
 	Shared   bool
 	MemoryMi int64
 	GPUs     int64
-	// Node: the pod is created on this node, past every scheduler, as a static pod is. Rival: the other scheduler places it.
+	// Node: the pod is created on this node, past every scheduler, as a static pod is. Rival: the
+	// other scheduler places it.
 	Node  string
 	Rival bool
 	// Ends is after how long its containers exit; 0: they run until stopped.

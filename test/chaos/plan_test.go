@@ -23,8 +23,8 @@ func TestSeedDeterminesThePlan(t *testing.T) {
 	}
 }
 
-// TestPlanHasEverything: each kind of operation occurs, pods are deleted once and after they were created, and
-// no process has two faults at a time.
+// TestPlanHasEverything: each kind of operation occurs, pods are deleted once and after they were
+// created, and no process has two faults at a time.
 func TestPlanHasEverything(t *testing.T) {
 	foreign, targets := map[bool]int{}, map[string]bool{}
 	kinds, alive, until := map[Kind]int{}, map[string]bool{}, map[string]time.Duration{}

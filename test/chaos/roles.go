@@ -25,11 +25,14 @@ import (
 const (
 	// verbStorage runs etcd; arguments: the control plane's directory, and the file for its URL.
 	verbStorage = "etcd"
-	// verbAPIServer runs an API server; arguments: the cluster's directory, the control plane's, the URL of etcd, then the names of the nodes.
+	// verbAPIServer runs an API server; arguments: the cluster's directory, the control plane's,
+	// the URL of etcd, then the names of the nodes.
 	verbAPIServer = "apiserver"
-	// verbAgent runs an agent; arguments: a kubeconfig, the directory of its node, and the file that its clock follows.
+	// verbAgent runs an agent; arguments: a kubeconfig, the directory of its node, and the file
+	// that its clock follows.
 	verbAgent = "agent"
-	// verbScheduler runs Berth's scheduler; arguments: the file that its clock follows, then those of kube-scheduler.
+	// verbScheduler runs Berth's scheduler; arguments: the file that its clock follows, then those
+	// of kube-scheduler.
 	verbScheduler = "scheduler"
 )
 
@@ -88,8 +91,8 @@ func writeWhole(file string, data []byte) error {
 	return os.Rename(file+".new", file)
 }
 
-// serveAPIServer runs an API server with Berth's manifests. The first one of a cluster applies them, hands out credentials,
-// and writes a file when it is ready; those after it continue.
+// serveAPIServer runs an API server with Berth's manifests. The first one of a cluster applies
+// them, hands out credentials, and writes a file when it is ready; those after it continue.
 func serveAPIServer(ctx context.Context, args []string, log io.Writer) (err error) {
 	dir, nodes := args[0], args[3:]
 	cp, err := controlplane.Start(ctx, controlplane.Options{Keep: args[1], Etcd: args[2], Log: log})

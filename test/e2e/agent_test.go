@@ -256,7 +256,8 @@ func testAgent(t *testing.T, cp *controlplane.ControlPlane) {
 		}
 		wantState(t, n, node.Dir)
 
-		// The kubelet writes the checkpoint without a lock: what was gathered before the pod can come last.
+		// The kubelet writes the checkpoint without a lock: what was gathered before the pod can
+		// come last.
 		write(t, node.Dir.DeviceState()+".late", before)
 		if err := os.Rename(node.Dir.DeviceState()+".late", node.Dir.DeviceState()); err != nil {
 			t.Fatal(err)
@@ -356,7 +357,8 @@ func churnPod(node string, i int) *corev1.Pod {
 	return pod
 }
 
-// testAgentUnderChurn: pods of all shapes come and go, some are refused; every report on the way is one that the engine takes.
+// testAgentUnderChurn: pods of all shapes come and go, some are refused; every report on the way is
+// one that the engine takes.
 func testAgentUnderChurn(t *testing.T, cp *controlplane.ControlPlane) {
 	const node = "churned"
 	spec := hollow.Spec{Name: node, Machine: twoSockets, KubeletConfig: pinsAll, Plugins: []hollow.Plugin{{
@@ -388,7 +390,8 @@ func testAgentUnderChurn(t *testing.T, cp *controlplane.ControlPlane) {
 	}
 }
 
-// startAudit checks every report of the node from now on; the returned function ends that and tells how many there were.
+// startAudit checks every report of the node from now on; the returned function ends that and tells
+// how many there were.
 func startAudit(t *testing.T, c *cluster, node string) func() int {
 	t.Helper()
 	dyn, err := dynamic.NewForConfig(c.ControlPlane.RESTConfig())
@@ -441,7 +444,8 @@ func auditReport(object runtime.Object) error {
 	return err
 }
 
-// testAgentSeesKubeletRestart: pods keep what they hold, and a changed configuration shows only once the kubelet runs with it.
+// testAgentSeesKubeletRestart: pods keep what they hold, and a changed configuration shows only
+// once the kubelet runs with it.
 func testAgentSeesKubeletRestart(t *testing.T, cp *controlplane.ControlPlane) {
 	const name = "reborn"
 	c := startCluster(t, cp, hollow.Spec{Name: name, Machine: twoSockets, KubeletConfig: singleNUMA})

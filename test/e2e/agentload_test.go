@@ -112,7 +112,8 @@ func (l *load) apply(ctx context.Context, n *wire.Node) {
 	l.took = append(l.took, time.Since(begun))
 }
 
-// run does n pieces of work with the flag's number of writers and logs how long and how much CPU they took.
+// run does n pieces of work with the flag's number of writers and logs how long and how much CPU
+// they took.
 func (l *load) run(what string, n int, work func(i int)) {
 	l.took = nil
 	var next atomic.Int64
@@ -145,8 +146,9 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// testReportLoad is the write generator: full reports of many nodes, created, then changed one pod at a time.
-// For the figures of 5,000 nodes: -run TestInstalled/load -load-nodes 5000 -load-writes 20000.
+// testReportLoad is the write generator: full reports of many nodes, created, then changed one pod
+// at a time. For the figures of 5,000 nodes: -run TestInstalled/load -load-nodes 5000 -load-writes
+// 20000.
 func testReportLoad(t *testing.T, cp *controlplane.ControlPlane) {
 	l := &load{t: t, client: dynamic.NewForConfigOrDie(cp.RESTConfig())}
 	nodes := make([]*wire.Node, *loadNodes)
@@ -211,7 +213,8 @@ func (l *load) heartbeats(cp *controlplane.ControlPlane, nodes int) {
 	l.run("heartbeats", 2*nodes, beat)
 }
 
-// wantStoredSize measures what the API server keeps and sends, owner and field bookkeeping included.
+// wantStoredSize measures what the API server keeps and sends, owner and field bookkeeping
+// included.
 func wantStoredSize(t *testing.T, client dynamic.Interface, name string) {
 	t.Helper()
 	u, err := client.Resource(v1alpha1.NodeTopologies).Get(t.Context(), name, metav1.GetOptions{})

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestDockerfile follows the Dockerfile's first stage without an engine: what it copies is there, and suffices for the
-// commands that it builds and that the images and the chart start.
+// TestDockerfile follows the Dockerfile's first stage without an engine: what it copies is there,
+// and suffices for the commands that it builds and that the images and the chart start.
 func TestDockerfile(t *testing.T) {
 	t.Parallel()
 	text := chartFile(t, "Dockerfile")

@@ -33,7 +33,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// chartTest is a cluster with the chart's objects, and agent and scheduler as its workloads run them.
+// chartTest is a cluster with the chart's objects, and agent and scheduler as its workloads run
+// them.
 type chartTest struct {
 	*testing.T
 	helm    string
@@ -94,7 +95,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: scraper}
 subjects: [{kind: ServiceAccount, name: prometheus, namespace: berth-system}]
 `
 
-// startScheduler runs the command line of the rendered Deployment with the token of its service account.
+// startScheduler runs the command line of the rendered Deployment with the token of its service
+// account.
 func (c *chartTest) startScheduler(t *testing.T, values ...string) *schedulerProcess {
 	t.Helper()
 	objects := objectsOf(t, mustRender(t, c.helm, values...))
@@ -117,7 +119,8 @@ func (c *chartTest) startScheduler(t *testing.T, values ...string) *schedulerPro
 		a = strings.Replace(a, "/etc/berth", dir, 1)
 		args = append(args, strings.Replace(a, "--secure-port=10259", "--secure-port="+strconv.Itoa(p.port), 1))
 	}
-	// What a cluster gives a pod by itself: an address of its own, and the API server's for the checks of tokens.
+	// What a cluster gives a pod by itself: an address of its own, and the API server's for the
+	// checks of tokens.
 	args = append(args, "--bind-address=127.0.0.1", "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
 	p.start(t, args)
 	return p
@@ -264,8 +267,9 @@ func grep(text, word string) string {
 // metricName finds names of Berth's and the scheduler's metrics in expressions.
 var metricName = regexp.MustCompile(`\b(?:berth|scheduler)_[a-z0-9_]+`)
 
-// wantMetrics checks that every metric that dashboards and alerts mention exists: on the scheduler's page, in what the
-// agent registers, or, where a metric has no value yet, in the source that declares it.
+// wantMetrics checks that every metric that dashboards and alerts mention exists: on the
+// scheduler's page, in what the agent registers, or, where a metric has no value yet, in the source
+// that declares it.
 func (c *chartTest) wantMetrics(t *testing.T, page string) {
 	t.Helper()
 	exist := map[string]bool{}

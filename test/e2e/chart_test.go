@@ -40,7 +40,8 @@ const (
 	withMonitors = "--set=monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true"
 )
 
-// helm returns the path of Helm, built from tools/helm. Where its module cannot be fetched the test is skipped.
+// helm returns the path of Helm, built from tools/helm. Where its module cannot be fetched the test
+// is skipped.
 func helm(t *testing.T) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "tool", "-n", "-modfile="+repository+"/tools/helm/go.mod", "helm")
@@ -145,8 +146,8 @@ func TestChart(t *testing.T) {
 	t.Run("is taken by the API server", func(t *testing.T) { testChartApplies(t, h) })
 }
 
-// testChartSource compares roles, policies and definitions with deploy/: what differs is labels, and that definitions
-// outlive the release.
+// testChartSource compares roles, policies and definitions with deploy/: what differs is labels,
+// and that definitions outlive the release.
 func testChartSource(t *testing.T, helm string) {
 	objects := objectsOf(t, mustRender(t, helm, everyCRD))
 	if find(t, objects, "ClusterRole", "berth-viewer").GetLabels()["rbac.authorization.k8s.io/aggregate-to-view"] != "true" {
@@ -405,7 +406,8 @@ func testChartHook(t *testing.T, helm string) {
 	}
 }
 
-// testPool applies the pool's policy and creates pods of each kind: Berth's alone tolerate the taint.
+// testPool applies the pool's policy and creates pods of each kind: Berth's alone tolerate the
+// taint.
 func testPool(t *testing.T, helm string, g *guarded) {
 	if _, err := render(t, helm, asDefault, "--set=pool.enabled=true"); err == nil || !strings.Contains(err.Error(), "want one of the two") {
 		t.Errorf("a pool of the default scheduler: %v", err)
@@ -472,7 +474,8 @@ func testChartMounts(t *testing.T, helm string) {
 	}
 }
 
-// testChartMonitoring shows that dashboard and alerts arrive whole, and that every alert is explained.
+// testChartMonitoring shows that dashboard and alerts arrive whole, and that every alert is
+// explained.
 func testChartMonitoring(t *testing.T, helm string) {
 	objects := objectsOf(t, mustRender(t, helm, withMonitors))
 	if got := into[corev1.ConfigMap](t, find(t, objects, "ConfigMap", "berth-dashboard")).Data["berth.json"]; strings.TrimSpace(got) != strings.TrimSpace(chartFile(t, "deploy/dashboards/berth.json")) {
@@ -507,7 +510,8 @@ func testChartMonitoring(t *testing.T, helm string) {
 	}
 }
 
-// testChartFlags looks for the agent's flags in its source, and for the plugin's arguments in the schema.
+// testChartFlags looks for the agent's flags in its source, and for the plugin's arguments in the
+// schema.
 func testChartFlags(t *testing.T, helm string) {
 	source := chartFile(t, "cmd/berth-agent/main.go")
 	everything := "--set=agent.debug=true,agent.nodeResourceTopology=true,agent.kubelet.podResources=false,agent.kubelet.configDropInDir=/etc/d,agent.devicePreferences.nvidia\\.com/gpu=sorted"
@@ -558,8 +562,8 @@ func podTemplate(t *testing.T, workload *object) corev1.PodTemplateSpec {
 	return *into[corev1.PodTemplateSpec](t, &object{Object: template})
 }
 
-// testChartApplies applies everything that is rendered, then the other way to install over it, as an upgrade does, and
-// makes pods of the templates, since only pods meet all of admission.
+// testChartApplies applies everything that is rendered, then the other way to install over it, as
+// an upgrade does, and makes pods of the templates, since only pods meet all of admission.
 func testChartApplies(t *testing.T, helm string) {
 	g := &guarded{t: t, cp: startControlPlane(t, controlplane.Options{})}
 	g.admin = kubernetes.NewForConfigOrDie(g.cp.RESTConfig())
@@ -606,7 +610,8 @@ func podOf(template corev1.PodTemplateSpec) *corev1.Pod {
 	return pod
 }
 
-// testBoundToPods shows that the token of a pod, as the kubelet mounts it into the DaemonSet's pods, says where the pod is.
+// testBoundToPods shows that the token of a pod, as the kubelet mounts it into the DaemonSet's
+// pods, says where the pod is.
 func testBoundToPods(t *testing.T, g *guarded) {
 	for _, node := range []string{"n1", "n2"} {
 		if _, err := g.admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{}); err != nil {

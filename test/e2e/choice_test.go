@@ -11,7 +11,8 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 )
 
-// choose plays pods one after the other on a cluster of the demo's nodes and demands that all of them run on one NUMA node.
+// choose plays pods one after the other on a cluster of the demo's nodes and demands that all of
+// them run on one NUMA node.
 func choose(t *testing.T, nodes int, pods []demo.Pod) *demo.Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
@@ -56,8 +57,9 @@ func guaranteed(name string, cpus, gib, gpus int64) demo.Pod {
 	return demo.Pod{Name: name, Containers: []demo.Container{c}}
 }
 
-// TestWholeNUMANodesFirst puts a load on the servers with large NUMA nodes that leaves these wholly free. Pods of 16 CPUs take
-// them one by one: the stock plugins prefer the empty servers, where a pod lies on two or three NUMA nodes.
+// TestWholeNUMANodesFirst puts a load on the servers with large NUMA nodes that leaves these wholly
+// free. Pods of 16 CPUs take them one by one: the stock plugins prefer the empty servers, where a
+// pod lies on two or three NUMA nodes.
 func TestWholeNUMANodesFirst(t *testing.T) {
 	t.Parallel()
 	shared := func(node string) demo.Pod {
@@ -70,8 +72,8 @@ func TestWholeNUMANodesFirst(t *testing.T) {
 	choose(t, demo.MinNodes, pods)
 }
 
-// TestGPUsKeepTheirCPUs has pods without GPUs come first, more than the NUMA nodes beside GPUs could take. Those with GPUs all run
-// all the same.
+// TestGPUsKeepTheirCPUs has pods without GPUs come first, more than the NUMA nodes beside GPUs
+// could take. Those with GPUs all run all the same.
 func TestGPUsKeepTheirCPUs(t *testing.T) {
 	t.Parallel()
 	var pods []demo.Pod

@@ -188,7 +188,8 @@ func (n *cliNode) next() {
 	n.Report.Pods = make([]wire.ReportedPod, len(n.Report.Snapshot.Pods))
 }
 
-// admit decides for a pod, hands out what it gets, and returns the promise that its Binding carries.
+// admit decides for a pod, hands out what it gets, and returns the promise that its Binding
+// carries.
 func (n *cliNode) admit(t *testing.T, pod *corev1.Pod, seq uint64) *wire.Placement {
 	t.Helper()
 	ask, err := wire.ReadPod(pod)
@@ -203,8 +204,8 @@ func (n *cliNode) admit(t *testing.T, pod *corev1.Pod, seq uint64) *wire.Placeme
 	return p
 }
 
-// TestCLI asks a real API server while Berth is not installed; then about pods that are promised, reported, on their way and
-// refused, and about nodes whose word cannot be taken.
+// TestCLI asks a real API server while Berth is not installed; then about pods that are promised,
+// reported, on their way and refused, and about nodes whose word cannot be taken.
 func TestCLI(t *testing.T) {
 	t.Parallel()
 	c := newCLICluster(t, "reader", append(rbacManifests(t), []byte(asReader))...)
@@ -224,7 +225,8 @@ func TestCLI(t *testing.T) {
 	c.report(&odd.Node)
 
 	first, second := c.pod("first", "4"), c.pod("second", "4")
-	// A kubelet that hears of pods of one second all at once takes them in any order, and the scheduler would wait.
+	// A kubelet that hears of pods of one second all at once takes them in any order, and the
+	// scheduler would wait.
 	eventually(t, "a later second", func() error {
 		if now := time.Now().Unix(); now <= second.CreationTimestamp.Unix() {
 			return fmt.Errorf("it is still %d", now)

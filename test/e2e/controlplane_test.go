@@ -43,7 +43,8 @@ func startControlPlane(t *testing.T, opts controlplane.Options) *controlplane.Co
 	return cp
 }
 
-// client returns a clientset with the credentials of a kubeconfig file, as another process would use it.
+// client returns a clientset with the credentials of a kubeconfig file, as another process would
+// use it.
 func client(t *testing.T, cp *controlplane.ControlPlane, user string, groups ...string) *kubernetes.Clientset {
 	t.Helper()
 	kubeconfig, err := cp.Kubeconfig(user, groups)
@@ -262,7 +263,8 @@ func eventually(t *testing.T, what string, f func() error) {
 // aloneVariable is in the environment of a test that runs in a process of its own.
 const aloneVariable = "BERTH_TEST_ALONE"
 
-// alone runs a test that looks at the whole process in another one, beside the other tests; it returns true in there.
+// alone runs a test that looks at the whole process in another one, beside the other tests; it
+// returns true in there.
 func alone(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(aloneVariable) != "" {
@@ -279,8 +281,9 @@ func alone(t *testing.T) bool {
 	return false
 }
 
-// TestControlPlaneLeavesNothingBehind starts and stops twice: the directory is gone, the port is closed, and the second
-// round does not add goroutines to the few process-wide ones that the first leaves.
+// TestControlPlaneLeavesNothingBehind starts and stops twice: the directory is gone, the port is
+// closed, and the second round does not add goroutines to the few process-wide ones that the first
+// leaves.
 func TestControlPlaneLeavesNothingBehind(t *testing.T) {
 	if !alone(t) {
 		return
@@ -403,8 +406,8 @@ func deep(t *testing.T) string {
 	return dir
 }
 
-// TestControlPlaneContinues starts again on what an earlier one has kept: objects, URL, authorities and service account
-// tokens are the same, and a kubeconfig of then works.
+// TestControlPlaneContinues starts again on what an earlier one has kept: objects, URL, authorities
+// and service account tokens are the same, and a kubeconfig of then works.
 func TestControlPlaneContinues(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -445,7 +448,8 @@ func TestControlPlaneContinues(t *testing.T) {
 	}
 }
 
-// TestControlPlaneWithEtcdElsewhere stops the API server alone, and etcd alone under the API server.
+// TestControlPlaneWithEtcdElsewhere stops the API server alone, and etcd alone under the API
+// server.
 func TestControlPlaneWithEtcdElsewhere(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

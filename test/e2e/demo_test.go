@@ -88,7 +88,8 @@ func (nobody) Start(context.Context, *demo.Cluster, []string) (func() error, err
 	return func() error { return nil }, nil
 }
 
-// startOn starts the scheduler on a cluster that runs; the test's end stops it and deletes the pods.
+// startOn starts the scheduler on a cluster that runs; the test's end stops it and deletes the
+// pods.
 func startOn(t *testing.T, c *demo.Cluster, s demo.Scheduler) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
@@ -127,7 +128,8 @@ func testStockIsRefused(t *testing.T, c *demo.Cluster) {
 	}
 }
 
-// TestBerthKeepsItsPromise plays a part of the demo's workload under Berth, with a seed that nobody has chosen.
+// TestBerthKeepsItsPromise plays a part of the demo's workload under Berth, with a seed that nobody
+// has chosen.
 func TestBerthKeepsItsPromise(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano()) % 10000
@@ -138,13 +140,15 @@ func TestBerthKeepsItsPromise(t *testing.T) {
 	if report.Pods != 70 || report.Running < 45 || report.Predicted < 35 || report.Pending > 20 {
 		t.Errorf("%d pods, %d ran, %d predicted, %d pending: want most to run, with a decision", report.Pods, report.Running, report.Predicted, report.Pending)
 	}
-	// On an idle machine it is nearly all; where the API server is slow, more pods are ending while others are placed.
+	// On an idle machine it is nearly all; where the API server is slow, more pods are ending while
+	// others are placed.
 	if 2*report.Exact < report.Predicted {
 		t.Errorf("%d of %d decisions exact: want most", report.Exact, report.Predicted)
 	}
 }
 
-// TestAllNodes holds the demo at full width to what it promises to have, and to what the genuine kubelet can take.
+// TestAllNodes holds the demo at full width to what it promises to have, and to what the genuine
+// kubelet can take.
 func TestAllNodes(t *testing.T) {
 	nodes, err := demo.Nodes(demo.AllNodes)
 	if err != nil {
@@ -201,7 +205,8 @@ func TestWorkloadAsksForEverything(t *testing.T) {
 	}
 }
 
-// liar binds every pod at once and attaches a decision that is never right: CPU 0 is reserved on every node.
+// liar binds every pod at once and attaches a decision that is never right: CPU 0 is reserved on
+// every node.
 type liar struct{ demo.Stock }
 
 func (liar) Predicts() bool { return true }
@@ -258,8 +263,9 @@ func TestWorkloadComesFromTheSeed(t *testing.T) {
 	}
 }
 
-// TestWedge proves by counting, for any seed, that a scheduler which adds up amounts is refused: the first three pods
-// fit their node's free CPUs, but no two of them fit one of its two NUMA nodes.
+// TestWedge proves by counting, for any seed, that a scheduler which adds up amounts is refused:
+// the first three pods fit their node's free CPUs, but no two of them fit one of its two NUMA
+// nodes.
 func TestWedge(t *testing.T) {
 	nodes, err := demo.Nodes(demo.MinNodes)
 	if err != nil {
@@ -285,7 +291,8 @@ func TestWedge(t *testing.T) {
 	}
 }
 
-// freeCPUs returns the CPUs of a node that are not reserved, and how many of them the largest NUMA node has.
+// freeCPUs returns the CPUs of a node that are not reserved, and how many of them the largest NUMA
+// node has.
 func freeCPUs(t *testing.T, n hollow.Spec) (total, largest int64) {
 	t.Helper()
 	m, err := topology.Parse(n.Machine)
@@ -376,8 +383,9 @@ func buildDemo(t *testing.T) string {
 	return bin
 }
 
-// TestDemoCommand starts `berth-demo up`, uses the cluster through the kubeconfig that it writes, and ends it by an interrupt and by
-// a kill: no process outlives it, and after the interrupt no file.
+// TestDemoCommand starts `berth-demo up`, uses the cluster through the kubeconfig that it writes,
+// and ends it by an interrupt and by a kill: no process outlives it, and after the interrupt no
+// file.
 func TestDemoCommand(t *testing.T) {
 	t.Parallel()
 	bin := buildDemo(t)

@@ -13,11 +13,13 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// maxEventNote is what the API takes of an event's note (k8s.io/kubernetes/pkg/apis/core/validation, NoteLengthLimit).
+// maxEventNote is what the API takes of an event's note
+// (k8s.io/kubernetes/pkg/apis/core/validation, NoteLengthLimit).
 const maxEventNote = 1024
 
-// testEventOfAMixedCluster shows what a person reads on a pod that fits nowhere: on one line, which nodes refuse and why, with
-// amounts, and which nodes' word could not be taken, with the time since they were last heard.
+// testEventOfAMixedCluster shows what a person reads on a pod that fits nowhere: on one line, which
+// nodes refuse and why, with amounts, and which nodes' word could not be taken, with the time since
+// they were last heard.
 func testEventOfAMixedCluster(t *testing.T, p *schedulerPlane) {
 	s := newFleetTest(t, p, pinnedNodes(3))
 	bare, err := topology.Parse(pinnedMachine)

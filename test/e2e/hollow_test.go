@@ -28,7 +28,8 @@ import (
 // twoSockets is a Xeon whose CPU numbers alternate between the sockets.
 const twoSockets = "package:2 numa:1 core:4 pu:2 number:interleaved mem:16Gi dist:10,21"
 
-// singleNUMA pins CPUs and admits only what fits one NUMA node; CPUs 0 and 8, one core of socket 0, are reserved.
+// singleNUMA pins CPUs and admits only what fits one NUMA node; CPUs 0 and 8, one core of socket 0,
+// are reserved.
 const singleNUMA = `
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -142,7 +143,8 @@ func testHollowNode(t *testing.T, cp *controlplane.ControlPlane) {
 		create(t, c, pinnedPod("four", node, "4"))
 		pod := waitPod(t, c, "four", running)
 		t.Logf("running after %v", time.Since(begun).Round(time.Millisecond))
-		// Socket 0 has 6 free CPUs, socket 1 has 8; both fit, and the lowest mask wins: cores 2/10 and 4/12.
+		// Socket 0 has 6 free CPUs, socket 1 has 8; both fit, and the lowest mask wins: cores 2/10
+		// and 4/12.
 		if got := checkpointCPUs(t, dir, string(pod.UID), "main"); got != "2,4,10,12" {
 			t.Errorf("CPUs are %q, want 2,4,10,12", got)
 		}
@@ -277,7 +279,8 @@ func testHollowNodeContainersEnd(t *testing.T, cp *controlplane.ControlPlane) {
 	waitPod(t, c, "job", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
 }
 
-// testHollowNodeRefusesToStart shows that the kubelet's own validation decides, and that its words arrive.
+// testHollowNodeRefusesToStart shows that the kubelet's own validation decides, and that its words
+// arrive.
 func testHollowNodeRefusesToStart(t *testing.T, cp *controlplane.ControlPlane) {
 	c := startCluster(t, cp)
 	for _, tc := range []struct{ name, config, want string }{

@@ -29,12 +29,12 @@ func TestMain(m *testing.M) {
 // startLimit bounds the start of a cluster on a busy machine.
 const startLimit = 3 * time.Minute
 
-// patience is how long a test waits for what must come: so long that only what never comes is missed, however busy the
-// machine is.
+// patience is how long a test waits for what must come: so long that only what never comes is
+// missed, however busy the machine is.
 const patience = 3 * time.Minute
 
-// cluster is the hollow nodes of one test, and a namespace for its pods, on a control plane that other tests may use at the
-// same time: names of nodes are the test's own.
+// cluster is the hollow nodes of one test, and a namespace for its pods, on a control plane that
+// other tests may use at the same time: names of nodes are the test's own.
 type cluster struct {
 	ControlPlane *controlplane.ControlPlane
 	// Client is an administrator's.
@@ -69,7 +69,8 @@ func startCluster(t *testing.T, cp *controlplane.ControlPlane, nodes ...hollow.S
 	return c
 }
 
-// shortDir makes a directory with a path that is short enough for sockets, unlike those of t.TempDir.
+// shortDir makes a directory with a path that is short enough for sockets, unlike those of
+// t.TempDir.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "berth-")

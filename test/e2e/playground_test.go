@@ -54,8 +54,8 @@ func startPlayground(t *testing.T, s demo.Scheduler, nodes ...string) *demo.Clus
 }
 
 // TestPlayground runs what the playground tells a person to try, on a node of the user's own: the
-// examples come to run, whichever of its names the scheduler is asked by, and what a Deployment made
-// goes with it.
+// examples come to run, whichever of its names the scheduler is asked by, and what a Deployment
+// made goes with it.
 func TestPlayground(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "kubelet.yaml")
 	if err := os.WriteFile(config, []byte(ownConfig), 0o600); err != nil {

@@ -29,7 +29,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// guarded is a control plane with everything that an installation applies, and clients of it; nodes n0 to n3 are its own.
+// guarded is a control plane with everything that an installation applies, and clients of it; nodes
+// n0 to n3 are its own.
 type guarded struct {
 	t     *testing.T
 	cp    *controlplane.ControlPlane
@@ -352,8 +353,8 @@ func (g *guarded) testSchema(t *testing.T) {
 	want(t, "report 6", g.writeTopology(g.cp.RESTConfig(), "n3", sequence(6)), true, "")
 }
 
-// testViewer shows that the cluster's role view takes berth-viewer in, which the controller manager does by the label, and
-// that it reads and no more.
+// testViewer shows that the cluster's role view takes berth-viewer in, which the controller manager
+// does by the label, and that it reads and no more.
 func (g *guarded) testViewer(t *testing.T) {
 	roles := g.admin.RbacV1().ClusterRoles()
 	view, err := roles.Get(t.Context(), "view", metav1.GetOptions{})

@@ -15,8 +15,9 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
-// TestRestore takes the API server's data back to a backup under a scheduler, an agent and a kubelet that run on. What was bound
-// since is gone for everybody, and its kubelet takes a while to let go of it. Until the agent has told of that, nobody is placed there.
+// TestRestore takes the API server's data back to a backup under a scheduler, an agent and a
+// kubelet that run on. What was bound since is gone for everybody, and its kubelet takes a while to
+// let go of it. Until the agent has told of that, nobody is placed there.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	c := newHollowClusterOn(t, 1, controlplane.Options{Keep: shortDir(t)})
@@ -73,8 +74,9 @@ func (c *hollowCluster) backUp() (dir string) {
 	return dir
 }
 
-// restore puts a copy back. As after etcdutl snapshot restore --bump-revision --mark-compacted revisions go on beyond all that were
-// given out, and those before are compacted: who watches lists anew.
+// restore puts a copy back. As after etcdutl snapshot restore --bump-revision --mark-compacted
+// revisions go on beyond all that were given out, and those before are compacted: who watches lists
+// anew.
 func (c *hollowCluster) restore(backup string) {
 	c.Helper()
 	list, err := c.client.CoreV1().ConfigMaps("default").List(c.Context(), metav1.ListOptions{})

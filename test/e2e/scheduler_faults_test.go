@@ -270,7 +270,8 @@ func testSchedulerEvictsSlowly(t *testing.T, p *schedulerPlane) {
 	}
 }
 
-// testSchedulerRecreatesAtOnce deletes pods and creates them again under the same name in the same moment.
+// testSchedulerRecreatesAtOnce deletes pods and creates them again under the same name in the same
+// moment.
 func testSchedulerRecreatesAtOnce(t *testing.T, p *schedulerPlane) {
 	s := newSchedulerTest(t, p, pinnedNodes(1), nil)
 	for i := range 3 {

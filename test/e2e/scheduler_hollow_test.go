@@ -37,8 +37,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// hollowCluster is a real API server, hollow nodes with the kubelet's own managers, an agent for each, and a scheduler, each
-// behind a wire of its own that can be made faulty. What kubelets do with pods is noted.
+// hollowCluster is a real API server, hollow nodes with the kubelet's own managers, an agent for
+// each, and a scheduler, each behind a wire of its own that can be made faulty. What kubelets do
+// with pods is noted.
 type hollowCluster struct {
 	*testing.T
 	// root is the test that the cluster belongs to; T may be a subtest.
@@ -78,8 +79,8 @@ type noted struct {
 	excused bool
 }
 
-// deafFor is for how long a scheduler whose watches were cut may not have heard of a deletion: longer than a container takes to
-// stop, which is what exact placements rest on (package ledger).
+// deafFor is for how long a scheduler whose watches were cut may not have heard of a deletion:
+// longer than a container takes to stop, which is what exact placements rest on (package ledger).
 const deafFor = 15 * time.Second
 
 // hollowStop is how long containers take to stop: longer than a fault delays anything.
@@ -235,7 +236,8 @@ func (c *hollowCluster) judge(n *noted, pod *corev1.Pod) {
 	}
 }
 
-// held returns what the kubelet's checkpoint says that containers hold, by pod UID; it fails the test when two hold the same CPU.
+// held returns what the kubelet's checkpoint says that containers hold, by pod UID; it fails the
+// test when two hold the same CPU.
 func (n *hollowNode) held() map[string]map[string]topology.CPUSet {
 	state, err := kubeletstate.Read(os.DirFS(n.dir.Root()))
 	if err != nil || state.CPU == nil {
@@ -256,7 +258,8 @@ func (n *hollowNode) held() map[string]map[string]topology.CPUSet {
 	return out
 }
 
-// demandKept fails the test when a kubelet refused a pod that Berth placed, or gave it other CPUs than were promised.
+// demandKept fails the test when a kubelet refused a pod that Berth placed, or gave it other CPUs
+// than were promised.
 func (c *hollowCluster) demandKept() (sum tally) {
 	c.Helper()
 	c.mu.Lock()
@@ -355,7 +358,8 @@ func (c *hollowCluster) awaitBound(name string) {
 	})
 }
 
-// clean deletes everything and demands that nothing is left: of pods, in the kubelets' books, in the scheduler's gauges.
+// clean deletes everything and demands that nothing is left: of pods, in the kubelets' books, in
+// the scheduler's gauges.
 func (c *hollowCluster) clean() {
 	c.Helper()
 	c.must(c.client.CoreV1().Pods("default").DeleteCollection(c.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))

@@ -24,13 +24,15 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// fleet is nodes whose kubelets are the engine: they admit what the API server's watch delivers, in its order, one pod
-// after the other, and report late. Cheaper than hollow nodes, and slow or dead at will.
+// fleet is nodes whose kubelets are the engine: they admit what the API server's watch delivers, in
+// its order, one pod after the other, and report late. Cheaper than hollow nodes, and slow or dead
+// at will.
 type fleet struct {
 	t      *testing.T
 	client kubernetes.Interface
 	crs    ctrl.Client
-	// reportDelay is how long after a change a report is made; stopTime is how long containers take to stop.
+	// reportDelay is how long after a change a report is made; stopTime is how long containers take
+	// to stop.
 	reportDelay, stopTime time.Duration
 
 	mu       sync.Mutex

@@ -22,8 +22,8 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/command"
 )
 
-// schedulerVerb makes the test binary a berth-scheduler that ends on signals only, unlike the role of the demo. In a
-// process of its own it can be killed, and its feature gates are its own.
+// schedulerVerb makes the test binary a berth-scheduler that ends on signals only, unlike the role
+// of the demo. In a process of its own it can be killed, and its feature gates are its own.
 const schedulerVerb = "bare-berth-scheduler"
 
 // The verb is looked for before TestMain, which belongs to the hollow nodes.
@@ -99,11 +99,12 @@ func write(t *testing.T, name string, data []byte) {
 	}
 }
 
-// Ports that Linux does not give to clients by itself (ip_local_port_range begins at 32768, ip(7)), so that none takes a port
-// before the scheduler listens.
+// Ports that Linux does not give to clients by itself (ip_local_port_range begins at 32768, ip(7)),
+// so that none takes a port before the scheduler listens.
 const firstPort, endPort = 20000, 32768
 
-// lastPort is the last one that was given away; test binaries beside each other begin at different ones.
+// lastPort is the last one that was given away; test binaries beside each other begin at different
+// ones.
 var lastPort atomic.Uint32
 
 func init() { lastPort.Store(rand.Uint32N(endPort - firstPort)) }

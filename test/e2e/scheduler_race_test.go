@@ -16,8 +16,8 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
-// TestRace goes through cases in which a pod could be promised what another one gets, one after the other on a real API
-// server and hollow nodes.
+// TestRace goes through cases in which a pod could be promised what another one gets, one after the
+// other on a real API server and hollow nodes.
 func TestRace(t *testing.T) {
 	t.Parallel()
 	c := newHollowCluster(t, 1)
@@ -60,7 +60,8 @@ func (c *hollowCluster) holdBindings() {
 
 func (c *hollowCluster) soundWire() { c.wire.set(func(*http.Request) fault { return noFault }) }
 
-// dieBinding has the scheduler die while its Binding of the pod first, to all CPUs that are left, is on its way.
+// dieBinding has the scheduler die while its Binding of the pod first, to all CPUs that are left,
+// is on its way.
 func (c *hollowCluster) dieBinding() {
 	c.Helper()
 	c.create(pinnedPod("full0", "", "6")) // fills NUMA node 0; 8 CPUs of node 1 are left
@@ -72,8 +73,8 @@ func (c *hollowCluster) dieBinding() {
 	c.soundWire()
 }
 
-// lateBindingOfADeadLeader: the scheduler dies while its Binding is on its way; the next one places another pod on the same
-// CPUs; then the Binding arrives.
+// lateBindingOfADeadLeader: the scheduler dies while its Binding is on its way; the next one places
+// another pod on the same CPUs; then the Binding arrives.
 func lateBindingOfADeadLeader(c *hollowCluster) {
 	c.dieBinding()
 	c.createUrgent(pinnedPod("second", "", "8")) // comes before the first in the next scheduler's queue
@@ -106,7 +107,8 @@ func (c *hollowCluster) createUrgent(p *corev1.Pod) {
 	})
 }
 
-// earlyBindingOfADeadLeader is the same with a Binding that arrives while the next scheduler starts.
+// earlyBindingOfADeadLeader is the same with a Binding that arrives while the next scheduler
+// starts.
 func earlyBindingOfADeadLeader(c *hollowCluster) {
 	c.dieBinding()
 	c.create(pinnedPod("second", "", "8"))
@@ -119,8 +121,8 @@ func earlyBindingOfADeadLeader(c *hollowCluster) {
 	c.awaitRunning("second")
 }
 
-// deletedBeforeAnyReport: the kubelet stands still while a pod is bound to it and deleted by force. Its CPUs are not free
-// before it is known that the kubelet will not admit it.
+// deletedBeforeAnyReport: the kubelet stands still while a pod is bound to it and deleted by force.
+// Its CPUs are not free before it is known that the kubelet will not admit it.
 func deletedBeforeAnyReport(c *hollowCluster) {
 	c.create(pinnedPod("full0", "", "6"))
 	c.awaitRunning("full0")
@@ -163,8 +165,9 @@ func listedAgain(c *hollowCluster) {
 	c.awaitRunning(names...)
 }
 
-// kubeletRestarted: the books must hold nothing of pods that have ended when the kubelet dies, as the next one admits its
-// first pods before it clears that away (docs/kubelet-defects.md); the admission of a pod that stays clears it.
+// kubeletRestarted: the books must hold nothing of pods that have ended when the kubelet dies, as
+// the next one admits its first pods before it clears that away (docs/kubelet-defects.md); the
+// admission of a pod that stays clears it.
 func kubeletRestarted(c *hollowCluster) {
 	n := c.nodes[0]
 	c.create(pinnedPod("stays", "", "1"))
@@ -202,8 +205,8 @@ func endedByThemselves(c *hollowCluster) {
 	c.await("the short ones to end", func(pods []corev1.Pod) bool { return phaseOf(pods, "short0") == corev1.PodSucceeded })
 }
 
-// contendedPod: a pod that another scheduler binds, or a static one, comes where the scheduler has promised something. The
-// collision is counted as contended.
+// contendedPod: a pod that another scheduler binds, or a static one, comes where the scheduler has
+// promised something. The collision is counted as contended.
 func contendedPod(c *hollowCluster) {
 	n := c.nodes[0]
 	c.create(pinnedPod("full0", "", "6"))

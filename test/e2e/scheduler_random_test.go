@@ -19,9 +19,10 @@ var (
 	raceSeed       = flag.Uint64("race-seed", 1, "seed of TestRaceAtRandom")
 )
 
-// TestRaceAtRandom creates and deletes pods on a real API server and hollow nodes while watches are cut, requests and
-// answers lost, repeated and late, pods changed under a Binding, and schedulers killed. No pod is refused, no exact promise
-// broken, no CPU held twice; in the end every pod runs, as they all fit, and nothing is left behind.
+// TestRaceAtRandom creates and deletes pods on a real API server and hollow nodes while watches are
+// cut, requests and answers lost, repeated and late, pods changed under a Binding, and schedulers
+// killed. No pod is refused, no exact promise broken, no CPU held twice; in the end every pod runs,
+// as they all fit, and nothing is left behind.
 func TestRaceAtRandom(t *testing.T) {
 	t.Parallel()
 	t.Logf("%d operations of seed %d: repeat with -race-operations=%d -race-seed=%d", *raceOperations, *raceSeed, *raceOperations, *raceSeed)
@@ -136,8 +137,8 @@ func (c *hollowCluster) meddle(r *http.Request) {
 	_, _ = c.client.CoreV1().Pods("default").Patch(r.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}) // it may be gone
 }
 
-// demandNoneBroken fails the test when the scheduler that runs counts a promise that was not kept, and for which nothing else is
-// to blame.
+// demandNoneBroken fails the test when the scheduler that runs counts a promise that was not kept,
+// and for which nothing else is to blame.
 func (c *hollowCluster) demandNoneBroken() {
 	c.Helper()
 	m, err := c.sched.metrics()

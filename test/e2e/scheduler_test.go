@@ -111,7 +111,8 @@ func pinnedNodes(n int) map[string]nodeSpec {
 	return specs
 }
 
-// newSchedulerTest makes nodes and starts a scheduler; what it leaves behind is deleted when the test ends.
+// newSchedulerTest makes nodes and starts a scheduler; what it leaves behind is deleted when the
+// test ends.
 func newSchedulerTest(t *testing.T, p *schedulerPlane, nodes map[string]nodeSpec, args *scheduler.Args) *schedulerTest {
 	t.Helper()
 	s := newFleetTest(t, p, nodes)
@@ -279,7 +280,8 @@ func (s *schedulerTest) churn(rng *rand.Rand, steps int, between func(int)) {
 	sizes := map[string]int{}
 	for i := range steps {
 		between(i)
-		// Two thirds full: whatever order they come in, single NUMA nodes with room for 4 CPUs remain.
+		// Two thirds full: whatever order they come in, single NUMA nodes with room for 4 CPUs
+		// remain.
 		if cpus := 1 + rng.IntN(4); load+cpus <= len(s.fleet.nodes)*9 && rng.IntN(5) > 0 {
 			name := fmt.Sprint("c", i)
 			s.create(pod(name, cpus))
@@ -343,7 +345,8 @@ func testSchedulerPreempts(t *testing.T, p *schedulerPlane) {
 	newSchedulerTest(t, p, pinnedNodes(1), nil).demandPreemption()
 }
 
-// demandPreemption fills the node n0 and demands that an important pod costs two others their place, and one that never fits none.
+// demandPreemption fills the node n0 and demands that an important pod costs two others their
+// place, and one that never fits none.
 func (s *schedulerTest) demandPreemption() {
 	s.Helper()
 	for name, value := range map[string]int32{"high": 1000, "low": 10} {
@@ -364,7 +367,8 @@ func (s *schedulerTest) demandPreemption() {
 	high.Spec.PriorityClassName = "high"
 	s.createKnowing(high)
 	s.await("the important pod", func(p []corev1.Pod) bool { return phaseOf(p, "high") == corev1.PodRunning })
-	// Of one NUMA node, and of no other even while the kubelet still holds what the first victim had.
+	// Of one NUMA node, and of no other even while the kubelet still holds what the first victim
+	// had.
 	var low [4]bool
 	s.await("two victims", func(p []corev1.Pod) bool {
 		for i := range low {
@@ -416,7 +420,8 @@ func testSchedulerDistrustsSilence(t *testing.T, p *schedulerPlane) {
 	s.fleet.demandNoSurprise()
 }
 
-// testSchedulerSharesNodes has another scheduler put pods on the same nodes: what it does is contended, and never hidden.
+// testSchedulerSharesNodes has another scheduler put pods on the same nodes: what it does is
+// contended, and never hidden.
 func testSchedulerSharesNodes(t *testing.T, p *schedulerPlane) {
 	s := newSchedulerTest(t, p, pinnedNodes(2), nil)
 	for i := range 6 {

@@ -106,7 +106,8 @@ func (h *Handover) patch(ctx context.Context, pod *corev1.Pod, patch []byte) (bo
 	pods := h.Pods.Pods(pod.Namespace)
 	_, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	another := false
-	// In conflict with another pod of this name, or with writes that came before ours several times.
+	// In conflict with another pod of this name, or with writes that came before ours several
+	// times.
 	if apierrors.IsConflict(err) {
 		var now *corev1.Pod
 		if now, err = pods.Get(ctx, pod.Name, metav1.GetOptions{}); err == nil && now.UID == pod.UID {

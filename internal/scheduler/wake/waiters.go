@@ -160,8 +160,8 @@ func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	return since
 }
 
-// BlameToo notes that a node which refuses the pod merely waits when it is asked what evictions would
-// do. It wakes the pod once it has made up its mind.
+// BlameToo notes that a node which refuses the pod merely waits when it is asked what evictions
+// would do. It wakes the pod once it has made up its mind.
 func (w *Waiters) BlameToo(uid string, n Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
