@@ -61,6 +61,7 @@ func guaranteed(name string, cpus, gib, gpus int64) demo.Pod {
 // free. Pods of 16 CPUs take them one by one: the stock plugins prefer the empty servers, where a
 // pod lies on two or three NUMA nodes.
 func TestWholeNUMANodesFirst(t *testing.T) {
+	slowScene(t)
 	t.Parallel()
 	shared := func(node string) demo.Pod {
 		return demo.Pod{Name: "load-" + node, Node: node, Containers: []demo.Container{{MilliCPU: 30000, MemoryBytes: 60 << 30, Burstable: true}}}
@@ -75,6 +76,7 @@ func TestWholeNUMANodesFirst(t *testing.T) {
 // TestGPUsKeepTheirCPUs has pods without GPUs come first, more than the NUMA nodes beside GPUs
 // could take. Those with GPUs all run all the same.
 func TestGPUsKeepTheirCPUs(t *testing.T) {
+	slowScene(t)
 	t.Parallel()
 	var pods []demo.Pod
 	for i := range 30 {
@@ -84,4 +86,12 @@ func TestGPUsKeepTheirCPUs(t *testing.T) {
 		pods = append(pods, guaranteed("gpu-"+string(rune('a'+i)), 12, 32, 1))
 	}
 	choose(t, demo.AllNodes, pods)
+}
+
+// slowScene skips a scene that takes minutes, unless make e2e-choice asks for it.
+func slowScene(t *testing.T) {
+	t.Helper()
+	if os.Getenv("BERTH_SLOW_SCENES") == "" {
+		t.Skip("takes two minutes: make e2e-choice runs it")
+	}
 }
