@@ -108,7 +108,7 @@ func allSound(found []checked) bool {
 }
 
 func (c *checker) answer(cmd *cobra.Command, out output) error {
-	if err := printLive(cmd, out, c.found, func(w io.Writer) error { return checkTable(w, c.found) }); err != nil {
+	if err := printCleaned(cmd, out, c.found, func(w io.Writer) error { return checkTable(w, c.found) }); err != nil {
 		return err
 	}
 	if !allSound(c.found) {

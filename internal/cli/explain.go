@@ -1,20 +1,33 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/whatif"
+	"github.com/berth-dev/berth/topology"
+)
+
+// errNoNode is the answer no of explain; the output has said why.
+var errNoNode = errors.New("no node takes the pod")
+
+// Other answers no of explain.
+var (
+	errUnserved       = errors.New("no scheduler has looked at the pod")
+	errKubeletRefused = errors.New("its kubelet refused the pod")
 )
 
 // NewExplainCommand returns the verb that shows, for every NUMA node and resource, why pods go
 // where they go or nowhere.
 func NewExplainCommand() *cobra.Command {
 	var q question
-	var l liveQuestion
+	var l podQuestion
 	cmd := &cobra.Command{
 		Use:   "explain POD | -f PODS [--node MACHINE|CAPTURE]",
 		Short: "Show why pods go where they go or nowhere, NUMA node by NUMA node",
@@ -30,7 +43,7 @@ empty node. Exit code 1 says that a pod was refused.`,
   kubectl berth explain train-0 -n training --node n7
   berth explain -f pod.yaml --node capture.tgz --kubelet-config kubelet.yaml --state /var/lib/kubelet`,
 		Args:              usageArgs(cobra.MaximumNArgs(1)),
-		ValidArgsFunction: l.live.completePods,
+		ValidArgsFunction: l.cluster.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 1 && len(q.files) > 0:
@@ -48,7 +61,7 @@ empty node. Exit code 1 says that a pod was refused.`,
 	}
 	q.register(cmd)
 	_ = cmd.Flags().SetAnnotation("filename", cobra.BashCompOneRequiredFlag, []string{"false"})
-	l.live.register(cmd)
+	l.cluster.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("node", l.completeNode)
 	cmd.Flags().IntVar(&l.limit, "nodes", defaultExplained, "with POD: how many nodes that refuse are explained in full")
 	cmd.Flags().Lookup("node").Usage = "with POD: the one node to ask; with -f: " + cmd.Flags().Lookup("node").Usage
@@ -74,4 +87,261 @@ func explainText(w io.Writer, answers []whatif.Placed) error {
 		}
 	}
 	return nil
+}
+
+// podQuestion is explain about a pod of a cluster.
+type podQuestion struct {
+	cluster clusterFlags
+	// limit is how many nodes are explained in full; only names one.
+	limit int
+	only  string
+}
+
+func (q *podQuestion) run(cmd *cobra.Command, name string, o output) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if q.limit < 0 {
+		return Usagef("--nodes %d: want 0 or more", q.limit)
+	}
+	c, err := q.cluster.connect()
+	if err != nil {
+		return err
+	}
+	e, err := c.Explain(cmd.Context(), name, q.only)
+	if err != nil {
+		return err
+	}
+	writeNotes(cmd, e.Notes)
+	if err := printCleaned(cmd, o, e, func(w io.Writer) error { return explainedText(w, e, q.tables(cmd, e)) }); err != nil {
+		return err
+	}
+	return answerNo(e)
+}
+
+// completeNode completes --node: beside a pod of the cluster it is a node of the cluster, else a
+// file.
+func (q *podQuestion) completeNode(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return q.cluster.completeNodes(cmd, args, typed)
+}
+
+// tables is how many nodes are explained in full. Of a pod that is where it should be, the others'
+// refusals are summed up, unless they are asked for.
+func (q *podQuestion) tables(cmd *cobra.Command, e *survey.Explained) int {
+	if e.Node != "" && !e.Refused && q.only == "" && !cmd.Flags().Changed("nodes") {
+		return 0
+	}
+	return q.limit
+}
+
+// answerNo is the error that stands for the answer no; nil for yes.
+func answerNo(e *survey.Explained) error {
+	admits := slices.ContainsFunc(e.Nodes, func(a survey.Answer) bool { return a.Answer == survey.Admits })
+	switch {
+	case e.Refused:
+		return errKubeletRefused
+	case e.Node == "" && e.Pinnable && !admits:
+		return errNoNode
+	case e.Unserved != nil:
+		return errUnserved
+	}
+	return nil
+}
+
+// maxNamed bounds how many nodes of a group are named.
+const maxNamed = 6
+
+// explainedText prints for people; limit is how many nodes are explained in full.
+func explainedText(w io.Writer, e *survey.Explained, limit int) error {
+	fmt.Fprintf(w, "pod %s/%s: %s\n", e.Namespace, e.Name, whereIs(e))
+	fmt.Fprintf(w, "scheduler: %s\n", e.Scheduler)
+	if e.Message != "" {
+		fmt.Fprintf(w, "message: %s\n", e.Message)
+	}
+	if t := e.Unserved; t != nil {
+		fmt.Fprintf(w, "%s\n", t.Message)
+		indented(w, "do: "+t.Advice)
+	}
+	for _, a := range e.Asks {
+		fmt.Fprintf(w, "asks: %s\n", a)
+	}
+	if e.Resize != "" {
+		fmt.Fprintf(w, "resize: %s\n", e.Resize)
+	}
+	if !e.Pinnable {
+		fmt.Fprintln(w, "Berth lets it pass: it is not Guaranteed and asks for no devices, so no kubelet pins anything for it.")
+	}
+	if e.Node != "" {
+		if err := boundText(w, e); err != nil {
+			return err
+		}
+	}
+	answersText(w, e, limit)
+	return nil
+}
+
+// whereIs says where the pod is, in half a sentence.
+func whereIs(e *survey.Explained) string {
+	if e.Node == "" {
+		return strings.ToLower(e.Phase) + ", on no node"
+	}
+	if e.Refused {
+		return "refused by the kubelet of node " + e.Node
+	}
+	return strings.ToLower(e.Phase) + " on node " + e.Node
+}
+
+func boundText(w io.Writer, e *survey.Explained) error {
+	var rows [][]string
+	switch p := e.Promise; {
+	case p != nil:
+		fmt.Fprintf(w, "promised: NUMA nodes %s, %s, guarantee %s, Binding %d, decided on report %d\n", dash(p.NUMANodes), p.Certainty, p.Guarantee, p.Sequence, p.Report)
+		rows = append(rows, containerRows("promise", p.Containers)...)
+	case e.PromiseError != "":
+		fmt.Fprintf(w, "promised: ignored, because it cannot be right: %s\n", e.PromiseError)
+	case e.Pinnable:
+		fmt.Fprintln(w, "promised: nothing; no placement came with its Binding (another scheduler, a static pod, or one bound by hand)")
+	}
+	if h := e.Holds; h != nil {
+		fmt.Fprintf(w, "reported: %s, report %d, %s ago", heldText(h), h.Report, survey.AgeText(h.AgeSeconds))
+		if h.Alignment != "" {
+			fmt.Fprintf(w, ", NUMA nodes %s (%s)", h.NUMANodes, alignmentWords[h.Alignment])
+		}
+		fmt.Fprintln(w)
+		rows = append(rows, containerRows("report", h.Containers)...)
+	}
+	if e.Outcome != "" {
+		fmt.Fprintf(w, "promise: %s\n", e.Outcome)
+	}
+	if e.Trouble != nil {
+		fmt.Fprintf(w, "node %s: %s\n", e.Node, e.Trouble.Message)
+		if e.Trouble.Advice != "" {
+			indented(w, "do: "+e.Trouble.Advice)
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	return columns(w, "CONTAINER | SOURCE | NUMA | CPUS | MEMORY | DEVICES", rows)
+}
+
+var alignmentWords = map[topology.Spread]string{
+	topology.WithinNode: "one NUMA node", topology.WithinPackage: "one package", topology.WithinMachine: "across packages",
+}
+
+// heldText is what the report says of the pod, in words.
+func heldText(h *survey.Holding) string {
+	switch h.State {
+	case survey.StateAbsent:
+		return "not in the report (it has not arrived, or holds nothing any more)"
+	case survey.StateEnded:
+		return "ended, and still held by the kubelet"
+	case survey.StateRefused:
+		return "refused by the kubelet"
+	case "unknown":
+		return "held by the kubelet for a pod that its agent does not know"
+	}
+	return h.State
+}
+
+func containerRows(what string, containers []survey.Container) [][]string {
+	var rows [][]string
+	for i := range containers {
+		c := &containers[i]
+		rows = append(rows, []string{c.Label(), what, dash(c.NUMANodes), cpusText(c), dash(c.MemoryText()), dash(c.DevicesText())})
+	}
+	return rows
+}
+
+// answersText prints what nodes say; limit is how many are explained in full.
+func answersText(w io.Writer, e *survey.Explained, limit int) {
+	if len(e.Groups) > 0 {
+		fmt.Fprintf(w, "\n%s:\n", whoAnswers(e))
+	}
+	others := 0
+	for i := range e.Groups {
+		if g := &e.Groups[i]; e.Node == "" || len(e.Nodes) == 1 || g.Answer != survey.Unreliable && g.Answer != survey.Excluded {
+			groupText(w, g)
+		} else {
+			others += len(g.Nodes)
+		}
+	}
+	if others > 0 {
+		indented(w, survey.Counted(others, "node")+" excluded or not relied on")
+	}
+	if len(e.Fewer) > 0 {
+		indented(w, fmt.Sprintf("on fewer NUMA nodes than now: %s", someNames(e.Fewer)))
+	}
+	refusals := refusalsOf(e)
+	for _, a := range refusals[:min(len(refusals), limit)] {
+		answerText(w, a)
+	}
+	if more := len(refusals) - limit; more > 0 && limit > 0 {
+		fmt.Fprintf(w, "\nNot shown: %s. --nodes N shows N of them, --node NAME one.\n", survey.Counted(more, "refusing node"))
+	}
+}
+
+// whoAnswers is the heading above the answers.
+func whoAnswers(e *survey.Explained) string {
+	switch {
+	case e.Node == "":
+		return survey.Counted(len(e.Nodes), "node")
+	case e.Refused:
+		return "asked again now"
+	}
+	return "now, " + survey.Counted(len(e.Nodes), "other node")
+}
+
+// someNames are the first names of a list.
+func someNames(names []string) string {
+	text := strings.Join(names[:min(len(names), maxNamed)], ", ")
+	if len(names) > maxNamed {
+		text += ", ..."
+	}
+	return text
+}
+
+// refusalsOf returns the nodes that refuse, beginning with one of each group.
+func refusalsOf(e *survey.Explained) []*survey.Answer {
+	var first, others []*survey.Answer
+	seen := map[string]bool{}
+	for i := range e.Nodes {
+		switch a := &e.Nodes[i]; {
+		case a.Refusal == nil:
+		case seen[a.Message]:
+			others = append(others, a)
+		default:
+			seen[a.Message] = true
+			first = append(first, a)
+		}
+	}
+	return append(first, others...)
+}
+
+func groupText(w io.Writer, g *survey.Group) {
+	indented(w, fmt.Sprintf("%s %s: %s\n  (%s)", survey.Counted(len(g.Nodes), "node"), groupVerb(g), g.Message, someNames(g.Labels)))
+	if g.Advice != "" {
+		indented(w, "  do: "+g.Advice)
+	}
+}
+
+// groupVerb says what the nodes of a group do.
+func groupVerb(g *survey.Group) string {
+	if len(g.Nodes) == 1 {
+		return map[string]string{survey.Admits: "admits", survey.Waits: "waits", survey.Refuses: "refuses", survey.Unreliable: "is not relied on", survey.Excluded: "is excluded"}[g.Answer]
+	}
+	return map[string]string{survey.Admits: "admit", survey.Waits: "wait", survey.Refuses: "refuse", survey.Unreliable: "are not relied on", survey.Excluded: "are excluded"}[g.Answer]
+}
+
+func answerText(w io.Writer, a *survey.Answer) {
+	fmt.Fprintf(w, "\nnode %s (report %d", a.Node, a.Report)
+	if a.InFlight > 0 {
+		fmt.Fprintf(w, ", and %s bound since", survey.Counted(a.InFlight, "pod"))
+	}
+	fmt.Fprintln(w, "):")
+	indented(w, a.Refusal.Table())
 }

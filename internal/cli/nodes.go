@@ -27,7 +27,7 @@ type nodesQuestion struct {
 
 // NewNodesCommand returns the verb that shows what the NUMA nodes of a cluster have left.
 func NewNodesCommand() *cobra.Command {
-	var live liveFlags
+	var cluster clusterFlags
 	var o output
 	var watch watchFlags
 	var q nodesQuestion
@@ -43,7 +43,7 @@ table stands what that means, and what to do. Of a node that is named, its condi
   kubectl berth node n1
   kubectl berth nodes -w
   kubectl berth nodes n1 n2 -o yaml`,
-		ValidArgsFunction: live.completeNodes,
+		ValidArgsFunction: cluster.completeNodes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
 				return err
@@ -54,7 +54,7 @@ table stands what that means, and what to do. Of a node that is named, its condi
 			if nodeOrders[q.sortBy] == nil {
 				return Usagef("--sort-by %q: want %s", q.sortBy, strings.Join(slices.Sorted(maps.Keys(nodeOrders)), ", "))
 			}
-			c, err := live.connect()
+			c, err := cluster.connect()
 			if err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ table stands what that means, and what to do. Of a node that is named, its condi
 	cmd.Flags().StringVarP(&q.selector, "selector", "l", "", "only nodes with these labels, as kubectl has it")
 	cmd.Flags().StringVar(&q.sortBy, "sort-by", "name", "name; free: most free CPUs first; block: largest free CPUs of one NUMA node first; pods: most first")
 	_ = cmd.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(slices.Sorted(maps.Keys(nodeOrders)), cobra.ShellCompDirectiveNoFileComp))
-	live.register(cmd)
+	cluster.register(cmd)
 	watch.register(cmd)
 	o.register(cmd, formatWide, formatName)
 	return cmd
@@ -136,7 +136,7 @@ func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) er
 		}
 	}
 	slices.SortStableFunc(all, func(a, b survey.Node) int { return nodeOrders[q.sortBy](&a, &b) })
-	return printLive(cmd, o, listing("nodes", all, s.Notes), func(w io.Writer) error {
+	return printCleaned(cmd, o, listing("nodes", all, s.Notes), func(w io.Writer) error {
 		if o.is(formatName) {
 			return printNames(w, "node", len(all), func(i int) string { return all[i].Name })
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// printLive prints as output.print does. Tables are cleaned: names of devices and messages come
+// printCleaned prints as output.print does. Tables are cleaned: names of devices and messages come
 // from other people, and must not move the cursor.
-func printLive(cmd *cobra.Command, o output, value any, table func(io.Writer) error) error {
+func printCleaned(cmd *cobra.Command, o output, value any, table func(io.Writer) error) error {
 	return o.print(cmd.OutOrStdout(), value, func(w io.Writer) error {
 		var b bytes.Buffer
 		if err := table(&b); err != nil {

@@ -96,7 +96,7 @@ func (s *stream[T]) print(items []T) error {
 			return err
 		}
 	}
-	return printLive(s.cmd, s.o, listing(s.list, items, nil), func(w io.Writer) error {
+	return printCleaned(s.cmd, s.o, listing(s.list, items, nil), func(w io.Writer) error {
 		if s.o.is(formatName) {
 			return printNames(w, s.kind, len(items), func(i int) string { return s.name(&items[i]) })
 		}

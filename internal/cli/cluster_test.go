@@ -20,8 +20,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestLiveGolden holds what people and programs see of a cluster against testdata/live-NAME.txt.
-func TestLiveGolden(t *testing.T) {
+// TestClusterGolden holds what people and programs see of a cluster against
+// testdata/cluster-NAME.txt.
+func TestClusterGolden(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		code int
@@ -62,7 +63,7 @@ func TestLiveGolden(t *testing.T) {
 			if strings.ContainsRune(stdout+stderr, 0x1b) {
 				t.Errorf("an escape sequence came through: %q", stdout+stderr)
 			}
-			golden(t, "live-"+name, stdout+"---- stderr\n"+stderr)
+			golden(t, "cluster-"+name, stdout+"---- stderr\n"+stderr)
 			for _, r := range w.requests {
 				if !strings.HasPrefix(r, http.MethodGet+" ") {
 					t.Errorf("a verb that reads wrote: %s", r)
@@ -72,8 +73,8 @@ func TestLiveGolden(t *testing.T) {
 	}
 }
 
-// TestLiveRights shows that what may not be read is said and, where possible, done without.
-func TestLiveRights(t *testing.T) {
+// TestClusterRights shows that what may not be read is said and, where possible, done without.
+func TestClusterRights(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, want string
 		code       int
@@ -115,8 +116,8 @@ func TestWithoutNodes(t *testing.T) {
 	}
 }
 
-// TestLivePages: a list that comes in pages is the same list, also when a page has expired.
-func TestLivePages(t *testing.T) {
+// TestClusterPages: a list that comes in pages is the same list, also when a page has expired.
+func TestClusterPages(t *testing.T) {
 	whole := busyWorld(t)
 	_, want, _ := run(t, "nodes", "--kubeconfig", whole.kubeconfig())
 	for _, expires := range []bool{false, true} {
@@ -136,8 +137,8 @@ func count(list []string, s string) int {
 	return len(slices.DeleteFunc(slices.Clone(list), func(v string) bool { return v != s }))
 }
 
-// TestLiveErrors shows that every wrong thing gets its exit code and an error that says what to do.
-func TestLiveErrors(t *testing.T) {
+// TestClusterErrors: every wrong thing gets its exit code, and an error that says what to do.
+func TestClusterErrors(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "nowhere"))
 	good := busyWorld(t).kubeconfig()

@@ -14,7 +14,7 @@ import (
 
 // NewPodsCommand returns the verb that shows where pods have their CPUs, memory and devices.
 func NewPodsCommand() *cobra.Command {
-	var live liveFlags
+	var cluster clusterFlags
 	var o output
 	var everywhere bool
 	var watch watchFlags
@@ -25,12 +25,12 @@ func NewPodsCommand() *cobra.Command {
 apart these are, and whether its node kept what the scheduler promised. Ordinary pods are left out.`,
 		Example:           "  kubectl berth pods -A\n  kubectl berth pods -w\n  kubectl berth pods -n training -o json",
 		Args:              usageArgs(cobra.MaximumNArgs(1)),
-		ValidArgsFunction: live.completePods,
+		ValidArgsFunction: cluster.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
 				return err
 			}
-			c, err := live.connect()
+			c, err := cluster.connect()
 			if err != nil {
 				return err
 			}
@@ -50,14 +50,14 @@ apart these are, and whether its node kept what the scheduler promised. Ordinary
 		},
 	}
 	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "the pods of all namespaces")
-	live.register(cmd)
+	cluster.register(cmd)
 	watch.register(cmd)
 	o.register(cmd, formatWide, formatName)
 	return cmd
 }
 
 func printPods(cmd *cobra.Command, o output, p *survey.Pods) error {
-	return printLive(cmd, o, listing("pods", p.Pods, p.Notes), func(w io.Writer) error {
+	return printCleaned(cmd, o, listing("pods", p.Pods, p.Notes), func(w io.Writer) error {
 		if o.is(formatName) {
 			return printNames(w, "pod", len(p.Pods), func(i int) string { return p.Pods[i].Name })
 		}

@@ -102,9 +102,9 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkLive is a question to a cluster of 5,000 nodes with 4 pods each that no report tells of;
+// BenchmarkCluster asks a cluster of 5,000 nodes, each with 4 pods that no report tells of;
 // the stand-in of the API server answers from memory, in pages.
-func BenchmarkLive(b *testing.B) {
+func BenchmarkCluster(b *testing.B) {
 	file := largeCluster(b, false)
 	for _, args := range [][]string{{"nodes"}, {"explain", "wanting"}, {"pods"}} {
 		b.Run(args[0], func(b *testing.B) { benchmarkVerb(b, file, args...) })

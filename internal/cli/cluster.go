@@ -20,8 +20,8 @@ import (
 	"github.com/berth-dev/berth/internal/survey"
 )
 
-// liveFlags say which cluster a verb reads, in kubectl's words, and what counts as silence.
-type liveFlags struct {
+// clusterFlags say which cluster a verb reads, in kubectl's words, and what counts as silence.
+type clusterFlags struct {
 	config     *genericclioptions.ConfigFlags
 	heartbeats string
 	staleAfter time.Duration
@@ -33,7 +33,7 @@ var rareFlags = []string{
 	"disable-compression", "insecure-skip-tls-verify", "server", "tls-server-name", "token",
 }
 
-func (f *liveFlags) register(cmd *cobra.Command) {
+func (f *clusterFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	f.config = genericclioptions.NewConfigFlags(true)
 	f.config.AddFlags(fs)
@@ -49,7 +49,7 @@ func (f *liveFlags) register(cmd *cobra.Command) {
 }
 
 // connect makes a cluster of the flags. It speaks to nobody yet.
-func (f *liveFlags) connect() (*survey.Cluster, error) {
+func (f *clusterFlags) connect() (*survey.Cluster, error) {
 	config, err := f.restConfig()
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (f *liveFlags) connect() (*survey.Cluster, error) {
 }
 
 // restConfig is ToRESTConfig without its guess of localhost:8080 where nothing is configured.
-func (f *liveFlags) restConfig() (*rest.Config, error) {
+func (f *clusterFlags) restConfig() (*rest.Config, error) {
 	raw, err := f.config.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.tried(), err)
@@ -82,7 +82,7 @@ func (f *liveFlags) restConfig() (*rest.Config, error) {
 }
 
 // tried names the kubeconfig files that count.
-func (f *liveFlags) tried() string {
+func (f *clusterFlags) tried() string {
 	access := f.config.ToRawKubeConfigLoader().ConfigAccess()
 	if access.IsExplicitFile() {
 		return "kubeconfig " + access.GetExplicitFile()
@@ -98,7 +98,7 @@ func (f *liveFlags) tried() string {
 type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
 // completeNames completes with names that the cluster has.
-func (f *liveFlags) completeNames(names func(*survey.Cluster, context.Context) ([]string, error)) completer {
+func (f *clusterFlags) completeNames(names func(*survey.Cluster, context.Context) ([]string, error)) completer {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		c, err := f.connect()
 		if err != nil {
@@ -113,7 +113,7 @@ func (f *liveFlags) completeNames(names func(*survey.Cluster, context.Context) (
 }
 
 // completePods completes the name of a pod.
-func (f *liveFlags) completePods(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (f *clusterFlags) completePods(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -121,12 +121,12 @@ func (f *liveFlags) completePods(cmd *cobra.Command, args []string, typed string
 }
 
 // completeNodes completes the names of nodes.
-func (f *liveFlags) completeNodes(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+func (f *clusterFlags) completeNodes(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return f.completeNames((*survey.Cluster).NodeNames)(cmd, args, typed)
 }
 
 // completeContexts completes the name of a context of the kubeconfig.
-func (f *liveFlags) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func (f *clusterFlags) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	raw, err := f.config.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
