@@ -39,6 +39,8 @@ internal/capture          :
 internal/machineview      : topology
 internal/kubeletstate     : topology placement
 internal/protocol         :
+internal/protocol/obey    :
+internal/protocol/page    :
 internal/version          :
 internal/ledger           : topology placement
 internal/sim              : topology placement internal/ledger

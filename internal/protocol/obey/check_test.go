@@ -1,0 +1,128 @@
+package obey
+
+import (
+	"strings"
+	"testing"
+)
+
+// The workloads: two pods that cannot run at the same time, beside somebody else's; two that leave
+// nothing to a third; and one whose CPUs somebody else claims.
+var (
+	rivals = [Pods]Pod{{N: 2}, {N: 2}, {Kind: Shared}}
+	full   = [Pods]Pod{{N: 2}, {N: 1}, {Kind: Shared}}
+	forged = [Pods]Pod{{N: 2}, {Kind: Forged, Says: 0b010}, {Kind: Shared}}
+)
+
+var searches = []struct {
+	name string
+	Config
+}{
+	{"rivals", Config{Pods: rivals, Budget: Budget{Restarts: 1, Reboots: 1, Crashes: 1, Deletions: 2}}},
+	{"full", Config{Pods: full, Budget: Budget{Restarts: 1, Reboots: 1, Crashes: 1, Deletions: 1}}},
+	{"forged", Config{Pods: forged, Budget: Budget{Restarts: 1, Reboots: 1, Crashes: 1, Deletions: 1}}},
+	{"by-hand", Config{Pods: rivals, Budget: Budget{Restarts: 1, Deletions: 1, Hands: 1}}},
+}
+
+func explore(t *testing.T, c Config) Result {
+	t.Helper()
+	r, err := Check(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestAllRulesKeepEveryPromise is the claim of docs/protocol.md for nodes that obey.
+func TestAllRulesKeepEveryPromise(t *testing.T) {
+	var steps [actions]uint64
+	for _, c := range searches {
+		c.Rules = AllRules
+		r := explore(t, c.Config)
+		if r.Breach != Kept || !r.Complete {
+			t.Errorf("%s: after %d states:\n%v", c.name, r.States, r)
+		}
+		if r.Quiet == 0 || r.Running == 0 {
+			t.Errorf("%s: %d states at rest, %d with two containers running: the search shows nothing", c.name, r.Quiet, r.Running)
+		}
+		for a := range steps {
+			steps[a] += r.Steps[a]
+		}
+		t.Logf("%s: %d states, %d with two containers running, %d at rest", c.name, r.States, r.Running, r.Quiet)
+	}
+	for a, n := range steps {
+		if by := Action(a); n == 0 && by != Hold && by != UpdateShared && by != FreeEarly {
+			t.Errorf("no run has the step %q", by)
+		}
+	}
+}
+
+// off is a rule switched off, and the promise that is broken for that.
+type off struct {
+	id     string // the section of docs/protocol.md
+	rule   Rule
+	breach Breach
+	pods   [Pods]Pod
+	budget Budget
+}
+
+var rulesOff = []off{
+	{"decision-binds", DecisionBinds, Beside, full, Budget{}},
+	{"promise-holds", PromiseHolds, MadeToWait, rivals, Budget{Reboots: 1}},
+	{"obey-release-by-evidence", ReleaseByEvidence, MadeToWait, rivals, Budget{Deletions: 1}},
+	{"shrink-first", ShrinkFirst, Overrun, rivals, Budget{}},
+	{"grow-after-stop", GrowAfterStop, Overrun, rivals, Budget{Deletions: 1}},
+	{"synchronize", Synchronize, Overrun, rivals, Budget{Restarts: 1}},
+	{"pinned-need-agent", PinnedNeedAgent, Beside, rivals, Budget{Reboots: 1}},
+	{"others-need-agent", OthersNeedAgent, Overrun, rivals, Budget{Restarts: 1}},
+	{"collisions-wait", CollisionsWait, TwiceGiven, forged, Budget{}},
+	{"empty-pool-waits", EmptyPoolWaits, Overrun, full, Budget{}},
+	{"obey-read-back", ReadBack, Unnoticed, rivals, Budget{Hands: 1}},
+}
+
+func (o off) check(t *testing.T) Result {
+	t.Helper()
+	return explore(t, Config{Pods: o.pods, Rules: AllRules.Without(o.rule), Budget: o.budget})
+}
+
+func TestEachRuleIsNeeded(t *testing.T) {
+	var tested Rule
+	for _, o := range rulesOff {
+		tested |= o.rule
+		if r := o.check(t); r.Breach != o.breach {
+			t.Errorf("without %v: %v after %d states, want %v\n%v", o.rule, r.Breach, r.States, o.breach, r)
+		}
+	}
+	if tested != AllRules {
+		t.Errorf("switched off alone: %v; want %v", tested, AllRules)
+	}
+	if len(strings.Split(AllRules.String(), "+")) != len(ruleNames) {
+		t.Errorf("%d names for %b", len(ruleNames), AllRules)
+	}
+}
+
+func TestTraceIsARun(t *testing.T) {
+	for _, o := range rulesOff {
+		r := o.check(t)
+		for i := 1; i < len(r.Trace); i++ {
+			if r.Trace[i].before != r.Trace[i-1].after || r.Trace[i].before == r.Trace[i].after {
+				t.Errorf("%s: step %d does not follow from the one before", o.id, i+1)
+			}
+		}
+		if len(r.Trace) == 0 {
+			t.Errorf("%s: no trace", o.id)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for want, pods := range map[string][Pods]Pod{
+		"Pods[0].N is 0":        {{}, {N: 1}, {N: 1}},
+		"Pods[1].N is 4":        {{N: 1}, {N: 4}, {N: 1}},
+		"Pods[2].Says is {}":    {{N: 1}, {N: 1}, {Kind: Forged}},
+		"Pods[2].Says is {0,1}": {{N: 1}, {N: 1}, {Kind: Forged, Says: 0b1011}},
+	} {
+		if _, err := Check(Config{Pods: pods, Rules: AllRules}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Check: %v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package obey
+
+import "strings"
+
+// Rule is one thing that scheduler, agent or cluster does, and that can be switched off alone.
+type Rule uint16
+
+// The rules.
+const (
+	// DecisionBinds: the agent pins a container to the CPUs of its Binding. Off: to the lowest that
+	// the agent finds free.
+	DecisionBinds Rule = 1 << iota
+	// PromiseHolds: a bound pod keeps its CPUs for the scheduler, whether or not a report shows it.
+	// Off: what the newest report does not show is free.
+	PromiseHolds
+	// ReleaseByEvidence: CPUs of a pod that is gone are free when a report says that the node is
+	// through with it. Off: when the API says that it is gone.
+	ReleaseByEvidence
+	// ShrinkFirst: shared containers leave the CPUs before the pinned one begins, in the same reply
+	// to the runtime. Off: some time after it.
+	ShrinkFirst
+	// GrowAfterStop: shared containers come back when the pinned one has stopped. Off: when the
+	// agent hears that its pod is gone.
+	GrowAfterStop
+	// Synchronize: an agent that starts learns from the runtime what runs, before it answers
+	// anything, and confines what nobody adjusted. Off: it begins with nothing.
+	Synchronize
+	// PinnedNeedAgent: the Binding demands the plugin, so that the runtime starts no pinned
+	// container without the agent.
+	PinnedNeedAgent
+	// OthersNeedAgent: the runtime starts no other container without the agent.
+	OthersNeedAgent
+	// CollisionsWait: a container whose CPUs another one holds is not created. Off: it is pinned
+	// beside the other.
+	CollisionsWait
+	// EmptyPoolWaits: a shared container is not created while there is no CPU for it. Off: it is
+	// given an empty set, which the kernel takes for all CPUs.
+	EmptyPoolWaits
+	// ReadBack: a report says what the cgroup says. Off: what was decided.
+	ReadBack
+
+	endOfRules
+)
+
+// AllRules is what nodes that obey, and their scheduler, must do.
+const AllRules Rule = endOfRules - 1
+
+// Has reports whether every rule of q is in r.
+func (r Rule) Has(q Rule) bool { return r&q == q }
+
+// Without returns r less the rules of q.
+func (r Rule) Without(q Rule) Rule { return r &^ q }
+
+var ruleNames = []string{
+	"decision-binds", "promise-holds", "release-by-evidence", "shrink-first", "grow-after-stop", "synchronize",
+	"pinned-need-agent", "others-need-agent", "collisions-wait", "empty-pool-waits", "read-back",
+}
+
+// String names the rules in r, joined by "+".
+func (r Rule) String() string {
+	var names []string
+	for i, name := range ruleNames {
+		if r&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, "+")
+}

@@ -1,0 +1,189 @@
+package obey
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// Pods is the number of pods in the model.
+const Pods = 3
+
+// PodID is a pod's index.
+type PodID uint8
+
+type podSet uint8
+
+func (s podSet) has(p PodID) bool { return s&(1<<p) != 0 }
+func (s *podSet) add(p PodID)     { *s |= 1 << p }
+func (s *podSet) drop(p PodID)    { *s &^= 1 << p }
+
+// CPUs is a set of the node's three CPUs.
+type CPUs uint8
+
+const allCPUs CPUs = 0b111
+
+func (c CPUs) len() int { return bits.OnesCount8(uint8(c)) }
+
+func lowest(free CPUs, n int) CPUs {
+	var got CPUs
+	for ; n > 0; n-- {
+		bit := free & -free
+		got, free = got|bit, free&^bit
+	}
+	return got
+}
+
+// Kind says how a pod comes to the node.
+type Kind uint8
+
+// The kinds of pods.
+const (
+	Decided Kind = iota // by Berth's Binding, with CPUs
+	Shared              // by somebody else, without CPUs: it runs in the shared pool
+	Forged              // by somebody who wrote CPUs on it himself
+)
+
+// Pod is one pod of a Config.
+type Pod struct {
+	Kind Kind
+	N    int  // Decided: how many CPUs it asks for
+	Says CPUs // Forged: the CPUs that it says were decided
+}
+
+// Budget counts what the world may still do.
+type Budget struct {
+	Restarts  uint8 // of the agent
+	Reboots   uint8
+	Crashes   uint8 // of containers, each begun again by the kubelet
+	Deletions uint8 // by force: the API forgets the pod at once
+	Hands     uint8 // somebody writes a cgroup by hand
+}
+
+// Config is one model.
+type Config struct {
+	Pods   [Pods]Pod
+	Rules  Rule
+	Budget Budget
+}
+
+// Validate returns an error that names the first field outside of what the model can hold.
+func (c *Config) Validate() error {
+	for p, pod := range c.Pods {
+		if pod.Kind == Decided && (pod.N < 1 || pod.N > allCPUs.len()) {
+			return fmt.Errorf("obey: Pods[%d].N is %d, want 1 to %d", p, pod.N, allCPUs.len())
+		}
+		if pod.Kind == Forged && (pod.Says == 0 || pod.Says&^allCPUs != 0) {
+			return fmt.Errorf("obey: Pods[%d].Says is %v, want CPUs that the node has", p, pod.Says)
+		}
+	}
+	return nil
+}
+
+// phase is a pod as the API has it.
+type phase uint8
+
+const (
+	pending phase = iota
+	bound
+	gone
+)
+
+// life is a pod as the kubelet has it.
+type life uint8
+
+const (
+	unseen   life = iota
+	wanted        // its container is to run, and is begun again when it ends
+	stopping      // it is to go
+	over          // the kubelet is through with it
+)
+
+// report is what the agent says of the node: the CPUs on which each pinned container runs, and the
+// pods that the kubelet is through with.
+type report struct {
+	on     [Pods]CPUs
+	passed podSet
+}
+
+// State is everything that the actors remember. It is comparable: equal states are one state.
+type State struct {
+	api  [Pods]phase
+	rec  [Pods]CPUs // the decision on the pod
+	life [Pods]life
+
+	runs    [Pods]CPUs // the cgroup of the running container, 0 without one
+	touched podSet     // containers whose cgroup somebody wrote by hand
+	down    bool       // the agent is not there
+	holds   [Pods]CPUs // pinned CPUs, as the agent remembers them
+	stale   bool       // the shared containers do not know the newest pool yet
+
+	posted, seen report
+	showed       podSet      // pods that some report that was seen has shown
+	view         [Pods]phase // as the scheduler has heard
+
+	left   Budget
+	broken Breach
+}
+
+// Breach is a broken promise.
+type Breach uint8
+
+// The breaches that Check looks for.
+const (
+	Kept         Breach = iota
+	TwiceGiven          // two pinned containers on one CPU
+	Overrun             // a shared container on a pinned CPU
+	Beside              // a container runs on other CPUs than those of its decision
+	MadeToWait          // a genuine decision finds its CPUs with another genuine one
+	Unnoticed           // a cgroup differs from the decision, and no report says so
+	LeftStanding        // nothing is left to happen, and a pod that fits does not run
+)
+
+var breachNames = [...]string{"kept", "given twice", "overrun", "beside its decision", "made to wait", "unnoticed", "left standing"}
+
+func (b Breach) String() string { return breachNames[b] }
+
+func initial(c *Config) State {
+	s := State{left: c.Budget}
+	for p, pod := range c.Pods {
+		if pod.Kind != Decided {
+			s.api[p], s.view[p], s.rec[p] = bound, bound, pod.Says
+		}
+	}
+	return s
+}
+
+// pinned reports whether the pod's containers are pinned.
+func (m *Model) pinned(p PodID) bool { return m.Pods[p].Kind != Shared }
+
+// heldBy returns the CPUs that the agent remembers for all pods but one.
+func (s *State) heldBut(p PodID) CPUs {
+	var used CPUs
+	for o := PodID(0); o < Pods; o++ {
+		if o != p {
+			used |= s.holds[o]
+		}
+	}
+	return used
+}
+
+// pool is what the agent leaves to shared containers.
+func (s *State) pool() CPUs { return allCPUs &^ s.heldBut(Pods) }
+
+// capture is what the agent would report now.
+func (m *Model) capture(s *State) report {
+	var r report
+	for p := PodID(0); p < Pods; p++ {
+		if s.life[p] == over {
+			r.passed.add(p)
+		}
+		if !m.pinned(p) || s.holds[p] == 0 {
+			continue
+		}
+		r.on[p] = s.holds[p]
+		if m.Rules.Has(ReadBack) && s.runs[p] != 0 {
+			r.on[p] = s.runs[p]
+		}
+	}
+	return r
+}

@@ -1,0 +1,342 @@
+package obey
+
+// Action is one kind of step.
+type Action uint8
+
+// The steps.
+const (
+	Place Action = iota
+	SeeReport
+	SeeGone
+	KubeletSees
+	KubeletDrops
+	Create
+	Hold
+	Stop
+	Remove
+	UpdateShared
+	FreeEarly
+	AgentStarts
+	AgentReports
+	PodGone
+	AgentStops
+	Reboot
+	ContainerEnds
+	HandWrites
+	actions
+)
+
+var actionNames = [actions]string{
+	"place", "see report", "see gone", "kubelet sees", "kubelet drops", "create", "hold", "stop", "remove",
+	"update shared", "free early", "agent starts", "agent reports", "delete by force", "agent stops", "reboot",
+	"container ends", "hand writes",
+}
+
+func (a Action) String() string { return actionNames[a] }
+
+// world reports whether the step need never happen.
+func (a Action) world() bool { return a >= PodGone }
+
+// Step is one step of a run.
+type Step struct {
+	Action Action
+	Pod    PodID
+}
+
+// Model is a Config that can be walked.
+type Model struct{ Config }
+
+// successors emits every step that can follow.
+func (m *Model) successors(s *State, emit func(Step, *State)) {
+	for p := PodID(0); p < Pods; p++ {
+		m.schedulerSteps(s, p, emit)
+		m.kubeletSteps(s, p, emit)
+		m.runtimeSteps(s, p, emit)
+		m.worldPodSteps(s, p, emit)
+	}
+	m.agentSteps(s, emit)
+	m.worldSteps(s, emit)
+}
+
+func (m *Model) schedulerSteps(s *State, p PodID, emit func(Step, *State)) {
+	if s.api[p] == pending {
+		if free := allCPUs &^ m.counted(s); free.len() >= m.Pods[p].N {
+			t := *s
+			t.rec[p] = lowest(free, m.Pods[p].N)
+			t.api[p], t.view[p] = bound, bound
+			emit(Step{Place, p}, &t)
+		}
+	}
+	if s.api[p] == gone && s.view[p] != gone {
+		t := *s
+		t.view[p] = gone
+		emit(Step{SeeGone, p}, &t)
+	}
+}
+
+// counted is what the scheduler takes to be used: what it has promised, and what reports show.
+func (m *Model) counted(s *State) CPUs {
+	var used CPUs
+	for p := PodID(0); p < Pods; p++ {
+		if !m.pinned(p) || s.api[p] == pending {
+			continue
+		}
+		evidence := s.seen.passed.has(p)
+		switch {
+		case s.view[p] == gone && (evidence || !m.Rules.Has(ReleaseByEvidence)):
+		case s.view[p] == bound && !m.Rules.Has(PromiseHolds) && s.showed.has(p):
+			used |= s.seen.on[p]
+		case m.Pods[p].Kind == Forged:
+			used |= s.seen.on[p] // nobody promised it anything
+		default:
+			used |= s.rec[p] | s.seen.on[p]
+		}
+	}
+	return used
+}
+
+func (m *Model) kubeletSteps(s *State, p PodID, emit func(Step, *State)) {
+	t := *s
+	switch {
+	case s.life[p] == unseen && s.api[p] != pending:
+		t.life[p] = wanted
+		emit(Step{KubeletSees, p}, &t)
+	case s.life[p] == wanted && s.api[p] == gone:
+		t.life[p] = stopping
+		emit(Step{KubeletDrops, p}, &t)
+	}
+}
+
+// runtimeSteps are the calls of the container runtime. It asks the agent before it creates a
+// container, and tells it when one has stopped and when a pod's sandbox is removed.
+func (m *Model) runtimeSteps(s *State, p PodID, emit func(Step, *State)) {
+	switch {
+	case s.life[p] == wanted && s.runs[p] == 0:
+		m.create(s, p, emit)
+	case s.life[p] == stopping && s.runs[p] != 0:
+		t := *s
+		t.runs[p] = 0
+		t.touched.drop(p)
+		emit(Step{Stop, p}, &t)
+	case s.life[p] == stopping:
+		t := *s
+		t.life[p] = over
+		if !s.down && s.holds[p] != 0 {
+			t.holds[p] = 0
+			m.spread(&t)
+		}
+		emit(Step{Remove, p}, &t)
+	}
+}
+
+// create asks the agent for the container's CPUs; without the agent the container begins
+// unadjusted, unless it demands the agent.
+func (m *Model) create(s *State, p PodID, emit func(Step, *State)) {
+	t := *s
+	if s.down {
+		needs := OthersNeedAgent
+		if m.pinned(p) {
+			needs = PinnedNeedAgent
+		}
+		if !m.Rules.Has(needs) {
+			t.runs[p] = allCPUs
+			m.judge(&t)
+			emit(Step{Create, p}, &t)
+		}
+		return
+	}
+	if !m.pinned(p) {
+		m.createShared(t, p, emit)
+		return
+	}
+	got := s.rec[p]
+	if !m.Rules.Has(DecisionBinds) {
+		got = lowest(allCPUs&^s.heldBut(p), m.Pods[p].N)
+	}
+	if got&s.heldBut(p) != 0 && m.Rules.Has(CollisionsWait) {
+		if m.genuineRival(s, p, got) {
+			t.broken = MadeToWait
+			emit(Step{Hold, p}, &t)
+		}
+		return
+	}
+	t.runs[p], t.holds[p] = got, got
+	m.spread(&t)
+	m.judge(&t)
+	emit(Step{Create, p}, &t)
+}
+
+func (m *Model) createShared(t State, p PodID, emit func(Step, *State)) {
+	t.runs[p] = t.pool()
+	if t.runs[p] == 0 {
+		if m.Rules.Has(EmptyPoolWaits) {
+			return
+		}
+		t.runs[p] = allCPUs
+	}
+	m.judge(&t)
+	emit(Step{Create, p}, &t)
+}
+
+// genuineRival reports whether the CPUs that keep a decision from being carried out are those of
+// another genuine one, and nobody forged anything.
+func (m *Model) genuineRival(s *State, p PodID, got CPUs) bool {
+	if m.Pods[p].Kind != Decided {
+		return false
+	}
+	for o := PodID(0); o < Pods; o++ {
+		if o != p && s.holds[o]&got != 0 {
+			return m.Pods[o].Kind == Decided
+		}
+	}
+	return false
+}
+
+// spread tells the running shared containers what is left to them: at once, or some time later.
+func (m *Model) spread(s *State) {
+	if !m.Rules.Has(ShrinkFirst) {
+		s.stale = true
+		return
+	}
+	m.updateShared(s)
+}
+
+// updateShared keeps a container that is running where it is when nothing is left: it cannot be
+// held any more, and an empty set would let it loose. The scheduler's reserved CPUs keep that from
+// happening; the model has none, and lets such a container be.
+func (m *Model) updateShared(s *State) {
+	s.stale = false
+	for p := PodID(0); p < Pods; p++ {
+		if !m.pinned(p) && s.runs[p] != 0 {
+			s.runs[p] = s.pool()
+			if s.runs[p] == 0 {
+				s.life[p], s.runs[p] = wanted, 0 // evicted, and held until there is room
+			}
+		}
+	}
+}
+
+func (m *Model) agentSteps(s *State, emit func(Step, *State)) {
+	if s.down {
+		t := *s
+		t.down = false
+		if m.Rules.Has(Synchronize) {
+			m.synchronize(&t)
+		}
+		emit(Step{Action: AgentStarts}, &t)
+		return
+	}
+	if s.stale {
+		t := *s
+		m.updateShared(&t)
+		emit(Step{Action: UpdateShared}, &t)
+	}
+	if r := m.capture(s); r != s.posted {
+		t := *s
+		t.posted = r
+		emit(Step{Action: AgentReports}, &t)
+	}
+	if s.seen != s.posted {
+		t := *s
+		t.seen = s.posted
+		for p := PodID(0); p < Pods; p++ {
+			if t.seen.on[p] != 0 {
+				t.showed.add(p)
+			}
+		}
+		emit(Step{Action: SeeReport}, &t)
+	}
+}
+
+// synchronize rebuilds the agent's memory from the pods that the runtime has, and brings everything
+// that runs to where it belongs.
+func (m *Model) synchronize(s *State) {
+	for p := PodID(0); p < Pods; p++ {
+		if !m.pinned(p) || s.runs[p] == 0 {
+			continue
+		}
+		s.holds[p] = s.rec[p]
+		if !s.touched.has(p) {
+			s.runs[p] = s.rec[p]
+		}
+	}
+	m.updateShared(s)
+}
+
+func (m *Model) worldPodSteps(s *State, p PodID, emit func(Step, *State)) {
+	if s.left.Deletions > 0 && s.api[p] != gone {
+		t := *s
+		t.left.Deletions--
+		t.api[p] = gone
+		if s.api[p] == pending {
+			t.view[p], t.life[p] = gone, over
+		}
+		emit(Step{PodGone, p}, &t)
+	}
+	if s.left.Crashes > 0 && s.life[p] == wanted && s.runs[p] != 0 {
+		t := *s
+		t.left.Crashes--
+		t.runs[p] = 0
+		t.touched.drop(p)
+		emit(Step{ContainerEnds, p}, &t)
+	}
+	if s.left.Hands > 0 && m.Pods[p].Kind == Decided && s.runs[p] != 0 && s.runs[p] != allCPUs {
+		t := *s
+		t.left.Hands--
+		t.runs[p] = allCPUs
+		t.touched.add(p)
+		emit(Step{HandWrites, p}, &t)
+	}
+	if !m.Rules.Has(GrowAfterStop) && !s.down && s.holds[p] != 0 && s.api[p] == gone {
+		t := *s
+		t.holds[p] = 0
+		m.spread(&t)
+		m.judge(&t)
+		emit(Step{FreeEarly, p}, &t)
+	}
+}
+
+func (m *Model) worldSteps(s *State, emit func(Step, *State)) {
+	if s.left.Restarts > 0 && !s.down {
+		t := *s
+		t.left.Restarts--
+		t.down, t.holds, t.stale = true, [Pods]CPUs{}, false
+		emit(Step{Action: AgentStops}, &t)
+	}
+	if s.left.Reboots > 0 {
+		t := *s
+		t.left.Reboots--
+		t.down, t.holds, t.stale = true, [Pods]CPUs{}, false
+		t.runs, t.touched = [Pods]CPUs{}, 0
+		for p := PodID(0); p < Pods; p++ { // the kubelet lists: what is gone it never sees
+			switch {
+			case s.api[p] == gone:
+				t.life[p] = over
+			case s.life[p] == wanted:
+				t.life[p] = unseen
+			}
+		}
+		emit(Step{Action: Reboot}, &t)
+	}
+}
+
+// judge looks for containers where they must not be.
+func (m *Model) judge(s *State) {
+	for p := PodID(0); p < Pods; p++ {
+		if s.runs[p] == 0 || !m.pinned(p) || s.touched.has(p) {
+			continue
+		}
+		for o := PodID(0); o < Pods; o++ {
+			switch {
+			case o == p || s.runs[o]&s.runs[p] == 0 || s.touched.has(o):
+			case !m.pinned(o):
+				s.broken = Overrun
+			case s.broken == Kept:
+				s.broken = TwiceGiven
+			}
+		}
+		if s.runs[p] != s.rec[p] {
+			s.broken = Beside
+		}
+	}
+}

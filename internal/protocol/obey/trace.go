@@ -1,0 +1,111 @@
+package obey
+
+import (
+	"fmt"
+	"strings"
+)
+
+func (p PodID) String() string { return string('a' + rune(p)) }
+
+// String lists the CPUs, as in {0,1}.
+func (c CPUs) String() string {
+	var ids []string
+	for i := range allCPUs.len() {
+		if c&(1<<i) != 0 {
+			ids = append(ids, fmt.Sprint(i))
+		}
+	}
+	return "{" + strings.Join(ids, ",") + "}"
+}
+
+// String tells the run to the breach, one step a line.
+func (r Result) String() string {
+	var b strings.Builder
+	for i, m := range r.Trace {
+		fmt.Fprintf(&b, "%3d. %-9s %s\n", i+1, m.actor(), m.deed())
+	}
+	fmt.Fprintf(&b, "     => %v\n", r.Breach)
+	return b.String()
+}
+
+var actors = [actions]string{
+	Place: "scheduler", SeeReport: "scheduler", SeeGone: "scheduler", KubeletSees: "kubelet", KubeletDrops: "kubelet",
+	Create: "runtime", Hold: "agent", Stop: "runtime", Remove: "runtime", UpdateShared: "agent", FreeEarly: "agent",
+	AgentStarts: "agent", AgentReports: "agent", PodGone: "world", AgentStops: "world", Reboot: "world",
+	ContainerEnds: "world", HandWrites: "world",
+}
+
+func (m Moment) actor() string { return actors[m.Step.Action] }
+
+func (m Moment) deed() string {
+	p := m.Step.Pod
+	switch m.Step.Action {
+	case Place:
+		return fmt.Sprintf("binds %v, decided: %v", p, m.after.rec[p])
+	case SeeReport:
+		return "sees the report: " + m.after.seen.String()
+	case SeeGone:
+		return fmt.Sprintf("sees that %v is gone", p)
+	case KubeletSees:
+		return fmt.Sprintf("sees %v", p)
+	case KubeletDrops:
+		return fmt.Sprintf("sees that %v is gone, and begins to stop it", p)
+	case Create:
+		return m.create()
+	case Hold:
+		return fmt.Sprintf("does not let %v begin: %v is not free", p, m.after.rec[p])
+	case Stop:
+		return fmt.Sprintf("has stopped %v", p)
+	case Remove:
+		return fmt.Sprintf("removes the sandbox of %v", p)
+	}
+	return m.more()
+}
+
+func (m Moment) create() string {
+	p := m.Step.Pod
+	if m.before.down {
+		return fmt.Sprintf("begins %v on %v: the agent is not there to adjust it", p, m.after.runs[p])
+	}
+	return fmt.Sprintf("begins %v on %v", p, m.after.runs[p])
+}
+
+func (m Moment) more() string {
+	p := m.Step.Pod
+	switch m.Step.Action {
+	case UpdateShared:
+		return "moves the shared containers out of the way"
+	case FreeEarly:
+		return fmt.Sprintf("hears that %v is gone, and gives its CPUs to the shared containers", p)
+	case AgentStarts:
+		return "starts again"
+	case AgentReports:
+		return "reports " + m.after.posted.String()
+	case PodGone:
+		return fmt.Sprintf("%v is deleted by force", p)
+	case AgentStops:
+		return "the agent stops"
+	case Reboot:
+		return "the machine is restarted"
+	case ContainerEnds:
+		return fmt.Sprintf("%v ends on its own, to be begun again", p)
+	}
+	return fmt.Sprintf("somebody writes the cgroup of %v: %v", p, m.after.runs[p])
+}
+
+// String says what the report shows.
+func (r report) String() string {
+	var parts []string
+	for p := PodID(0); p < Pods; p++ {
+		if r.on[p] != 0 {
+			parts = append(parts, fmt.Sprintf("%v on %v", p, r.on[p]))
+		}
+		if r.passed.has(p) {
+			parts = append(parts, fmt.Sprintf("through with %v", p))
+		}
+	}
+	if parts == nil {
+		return "nothing pinned"
+	}
+	return strings.Join(parts, ", ")
+}
