@@ -36,7 +36,7 @@ api/nrt/v1alpha2          :
 deploy                    :
 
 internal/capture          :
-internal/machineview      : topology
+internal/machineview      : topology placement
 internal/kubeletstate     : topology placement
 internal/protocol         :
 internal/protocol/obey    :
@@ -53,9 +53,9 @@ internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/strict internal/wire
 internal/nodestate        : topology placement api/... internal/ledger internal/wire
-internal/survey           : topology placement api/... internal/ledger internal/wire internal/nodestate
+internal/survey           : topology placement api/... internal/machineview internal/ledger internal/wire internal/nodestate
 internal/manifest         : internal/strict internal/suggest internal/wire
-internal/whatif           : topology placement sysfs internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/suggest internal/survey internal/wire
+internal/whatif           : topology placement sysfs internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/suggest internal/survey internal/wire
 internal/replay           : topology placement/... internal/cases internal/wire
 
 internal/scheduler/wake   : placement internal/ledger

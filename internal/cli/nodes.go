@@ -37,10 +37,12 @@ func NewNodesCommand() *cobra.Command {
 		Short:   "Show what every NUMA node of a cluster has left, and which nodes Berth can promise for",
 		Long: `For each node of the cluster and each of its NUMA nodes show what pods can still have to themselves of CPUs, memory
 and devices, after everything that is bound: free/total. STATUS is Ready, or says what makes the node unusable or doubtful. Below the
-table stands what that means, and what to do. Of a node that is named, its conditions stand there, too, and who has its CPUs.`,
+table stands what that means, and what to do. Of a node that is named, its conditions stand there, too, and who has its CPUs;
+-o svg draws it with its pods in their berths.`,
 		Example: `  kubectl berth nodes
   kubectl berth nodes -l pool=gpu --sort-by free
   kubectl berth node n1
+  kubectl berth node n1 -o svg > n1.svg
   kubectl berth nodes -w
   kubectl berth nodes n1 n2 -o yaml`,
 		ValidArgsFunction: cluster.completeNodes,
@@ -63,6 +65,9 @@ table stands what that means, and what to do. Of a node that is named, its condi
 				return err
 			}
 			writeNotes(cmd, s.Notes)
+			if o.is(formatSVG) {
+				return q.draw(cmd, s, watch)
+			}
 			if watch.on() {
 				return watchNodes(cmd, o, c, s, following{q.only(), watch.only})
 			}
@@ -74,7 +79,7 @@ table stands what that means, and what to do. Of a node that is named, its condi
 	_ = cmd.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(slices.Sorted(maps.Keys(nodeOrders)), cobra.ShellCompDirectiveNoFileComp))
 	cluster.register(cmd)
 	watch.register(cmd)
-	o.register(cmd, formatWide, formatName)
+	o.register(cmd, formatWide, formatName, formatSVG)
 	return cmd
 }
 

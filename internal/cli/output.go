@@ -28,6 +28,7 @@ type output struct {
 const (
 	formatWide = "wide"
 	formatName = "name"
+	formatSVG  = "svg"
 )
 
 var (

@@ -22,9 +22,11 @@ func NewPlaceCommand() *cobra.Command {
 		Short: "Say where pods go on a node, or why its kubelet refuses them",
 		Long: `Admit pods one after another on a node, as its kubelet would, and print CPUs, memory, devices and NUMA
 nodes of every container. What the node has in all counts too (allocatable: the machine less what the configuration
-keeps for the system), and so do the pods' own policies. Exit code 1 says that a pod was refused.`,
+keeps for the system), and so do the pods' own policies. -o svg draws the machine with the pods in their berths.
+Exit code 1 says that a pod was refused.`,
 		Example: `  berth place -f pod.yaml --node 'package:2 numa:2 core:8 pu:2 mem:64Gi' --kubelet-config kubelet.yaml
   berth place -f pods.yaml --node sysinfo.tgz --kubelet-config kubelet.yaml --state /var/lib/kubelet --device nvidia.com/gpu=0:4,1:4
+  berth place -f pods.yaml sysinfo.tgz --kubelet-config kubelet.yaml -o svg > node.svg
   helm template chart | berth place -f - sysinfo.tgz --kubelet-config kubelet.yaml`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -34,7 +36,7 @@ keeps for the system), and so do the pods' own policies. Exit code 1 says that a
 			return q.ask(cmd, placeTable)
 		},
 	}
-	q.register(cmd)
+	q.register(cmd, formatSVG)
 	return cmd
 }
 
@@ -57,6 +59,9 @@ func (q *question) ask(cmd *cobra.Command, print func(io.Writer, []whatif.Placed
 		}
 	}
 	notes(cmd, n)
+	if q.output.is(formatSVG) {
+		return drawAnswers(cmd, n, answers)
+	}
 	asTable := func(w io.Writer) error { return print(w, answers) }
 	if err := q.output.print(cmd.OutOrStdout(), map[string]any{"pods": answers}, asTable); err != nil {
 		return err

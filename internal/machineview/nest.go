@@ -29,6 +29,7 @@ type box struct {
 	children []*box
 	cores    []topology.Core // that no child holds
 	devices  []*topology.Device
+	node     *topology.NUMANode // of a NUMA node
 }
 
 // nest arranges the objects of a machine by what contains what. A NUMA node may hold several
@@ -76,7 +77,7 @@ func containers(m *topology.Machine) []*box {
 		if pools := hugePages(n.HugePages); pools != "" {
 			detail += ", " + pools
 		}
-		out = append(out, &box{kind: boxNode, title: fmt.Sprintf("NUMA node %d", n.ID), detail: detail, cpus: n.CPUs})
+		out = append(out, &box{kind: boxNode, title: fmt.Sprintf("NUMA node %d", n.ID), detail: detail, cpus: n.CPUs, node: n})
 	}
 	for _, l := range m.L3s {
 		out = append(out, &box{kind: boxL3, title: fmt.Sprintf("L3 %d", l.ID), cpus: l.CPUs})

@@ -1,6 +1,7 @@
 package machineview
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"io"
@@ -32,21 +33,6 @@ const (
 	raggedBy = 5.0 // what an unfilled last row costs
 )
 
-// style is the look; every class is a kind of thing in the picture. Colours differ in lightness
-// too, for those who cannot tell hues apart, and follow the reader's dark mode.
-const style = `
-text{font:12px system-ui,"Segoe UI","Noto Sans","DejaVu Sans",sans-serif;fill:#1f2933}
-.h{font-weight:600}.d{fill:#52606d}.big{font-size:20px;font-weight:650}.sub{font-size:13px;fill:#52606d}
-.pu{font-size:10.5px;text-anchor:middle;font-variant-numeric:tabular-nums}.num{font-size:11px;text-anchor:middle;font-variant-numeric:tabular-nums}
-.page{fill:#fff}.package{fill:#f3f5f8;stroke:#c3ccd6}.die{fill:#eceff4;stroke:#c3ccd6;stroke-dasharray:4 3}
-.node{fill:#e4effc;stroke:#6ea3dc}.memory{fill:#efe7fb;stroke:#a98bd6}.l3{fill:#fff3d6;stroke:#ddb255}
-.core{fill:#fff;stroke:#b8c2cc}.cpu{fill:#d3eedd}.device{fill:#fff;stroke:#8895a3}.gpu{fill:#d9f2c8;stroke:#74ac3e}.net{fill:#fde3d0;stroke:#d98b4a}.disk{fill:#e6e9ee;stroke:#8895a3}
-.far{fill:#4d8fd6;stroke:none}.switch{fill:none;stroke:#8895a3;stroke-dasharray:3 3}
-@media (prefers-color-scheme:dark){text{fill:#e6eaf0}.d,.sub{fill:#9aa7b5}.page{fill:#14181d}.package{fill:#1c2229;stroke:#3c4753}.die{fill:#20272f;stroke:#3c4753}
-.node{fill:#16304d;stroke:#3f76b3}.memory{fill:#2f2347;stroke:#7a5bb0}.l3{fill:#42351a;stroke:#8c6d2a}.core{fill:#14181d;stroke:#4b5763}.cpu{fill:#1f4d33}
-.device{fill:#1c2229;stroke:#6b7885}.gpu{fill:#2a441a;stroke:#5f9133}.net{fill:#4a2d18;stroke:#b06c33}.disk{fill:#2a3038;stroke:#6b7885}}
-`
-
 // shape is a thing with a size that draws itself at a place.
 type shape struct {
 	w, h float64
@@ -56,17 +42,34 @@ type shape struct {
 // SVG draws a machine: what contains what, from packages to CPUs, with memory, devices and
 // distances.
 func SVG(w io.Writer, m *topology.Machine) error {
-	picture := column([]shape{title(m), root(m), below(m)}, 16)
+	_, err := io.WriteString(w, new(painter).page(m))
+	return err
+}
+
+// BerthsSVG draws a machine with its pods in their berths.
+func BerthsSVG(w io.Writer, m *topology.Machine, b *Berths) error {
+	_, err := io.WriteString(w, (&painter{occupied: newOccupancy(b)}).page(m))
+	return err
+}
+
+// page is a drawing that stands by itself.
+func (p *painter) page(m *topology.Machine) string {
+	body := p.root(m)
+	picture := column([]shape{p.title(m), body, p.legend(body.w), below(m)}, 16)
 	var b strings.Builder
 	width, height := picture.w+2*margin, picture.h+2*margin
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`,
-		width, height, width, height, escape(summary(m)))
-	fmt.Fprintf(&b, "<style>%s</style>\n", style)
+	class, defs := "machine", ""
+	if p.occupied != nil {
+		class, defs = "machine berths", textures
+	}
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="%s" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`,
+		class, width, height, width, height, escape(summary(m)))
+	fmt.Fprintf(&b, "<style>%s</style>\n", Style)
+	b.WriteString(defs)
 	fmt.Fprintf(&b, `<rect class="page" width="%.0f" height="%.0f"/>`+"\n", width, height)
 	picture.draw(&b, margin, margin)
 	b.WriteString("</svg>\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 func escape(text string) string { return html.EscapeString(printable(text)) }
@@ -87,9 +90,13 @@ func text(class, words string) shape {
 	}}
 }
 
-func title(m *topology.Machine) shape {
-	big, sub := text("big", headline(m)), text("sub", summary(m))
-	return column([]shape{{big.w, 24, func(b *strings.Builder, x, y float64) { big.draw(b, x, y+5) }}, sub}, 2)
+func (p *painter) title(m *topology.Machine) shape {
+	head, facts := headline(m), ""
+	if p.occupied != nil {
+		head, facts = cmp.Or(p.occupied.Title, head), p.occupied.Facts
+	}
+	big := text("big", head)
+	return column([]shape{{big.w, 24, func(b *strings.Builder, x, y float64) { big.draw(b, x, y+5) }}, text("sub", summary(m)), text("sub", facts)}, 2)
 }
 
 // headline is what one would call the machine in a word: by its devices that matter most, else by
@@ -210,74 +217,85 @@ func framed(class, head, detail string, inner shape) shape {
 }
 
 // root draws the outermost boxes and, beside them, devices that hang from no node.
-func root(m *topology.Machine) shape {
+func (p *painter) root(m *topology.Machine) shape {
 	b := nest(m)
 	var memory, processors []shape
 	for _, child := range b.children {
 		if child.cpus.IsEmpty() {
-			memory = append(memory, child.shape())
+			memory = append(memory, p.box(child))
 		} else {
-			processors = append(processors, child.shape())
+			processors = append(processors, p.box(child))
 		}
 	}
-	processors = append(processors, looseCores(b)...)
+	processors = append(processors, p.looseCores(b)...)
 	parts := []shape{grid(processors, 14, boxes), grid(memory, gap, stripes)}
 	if len(b.devices) > 0 {
-		parts = append(parts, framed("package", "Devices without a NUMA node", "", devices(b.devices)))
+		parts = append(parts, framed("package", "Devices without a NUMA node", "", p.devices(b.devices)))
 	}
-	return column(parts, 14)
+	return column(append(parts, p.nowhere()), 14)
 }
 
-func looseCores(b *box) []shape {
+func (p *painter) looseCores(b *box) []shape {
 	if len(b.cores) == 0 {
 		return nil
 	}
-	return []shape{cores(b.cores)}
+	return []shape{p.cores(b.cores)}
 }
 
-// shape draws a box with everything in it.
-func (b *box) shape() shape {
+// box draws a box with everything in it.
+func (p *painter) box(b *box) shape {
 	var inner []shape
 	for _, child := range b.children {
-		inner = append(inner, child.shape())
+		inner = append(inner, p.box(child))
 	}
 	class := [...]string{"package", "package", "die", "node", "l3"}[b.kind]
-	detail := b.detail
+	detail := ""
+	if b.kind == boxNode {
+		detail = p.detail(b)
+	}
 	if b.kind == boxNode && b.cpus.IsEmpty() {
 		class = "memory"
 	}
-	if b.kind == boxL3 || b.kind == boxDie {
-		detail = ""
+	body := column([]shape{grid(inner, gap, boxes), p.cores(b.cores), p.devices(b.devices)}, gap)
+	return framed(class, b.title, detail, column([]shape{body, p.holdings(b.node, body.w)}, gap))
+}
+
+// detail stands beside a NUMA node's name.
+func (p *painter) detail(b *box) string {
+	text := b.detail
+	if p.occupied != nil && b.node != nil {
+		text = p.occupied.free(b.node)
 	}
-	return framed(class, b.title, detail, column([]shape{grid(inner, gap, boxes), cores(b.cores), devices(b.devices)}, gap))
+	if b.cpus.IsEmpty() {
+		return strings.TrimSuffix("no CPUs, "+text, ", ")
+	}
+	return text
 }
 
 // cores draws cores as cells that hold their CPUs.
-func cores(list []topology.Core) shape {
+func (p *painter) cores(list []topology.Core) shape {
 	var cells []shape
 	for i := range list {
-		cells = append(cells, core(&list[i]))
+		cells = append(cells, p.core(&list[i]))
 	}
 	return grid(cells, 4, boxes)
 }
 
-func core(c *topology.Core) shape {
+func (p *painter) core(c *topology.Core) shape {
 	threads := c.CPUs.Len()
 	columns := threads
 	if threads > 2 {
 		columns = (threads + 1) / 2
 	}
 	rows := (threads + columns - 1) / columns
-	w := float64(columns)*(pillWide+2) - 2 + 2*coreInset
+	pill := p.pill() + 2
+	w := float64(columns)*pill - 2 + 2*coreInset
 	h := float64(rows)*(pillHigh+2) - 2 + 2*coreInset
 	return shape{w, h, func(b *strings.Builder, x, y float64) {
 		fmt.Fprintf(b, `<g><title>%s</title><rect class="core" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="3"/>`, coreTitle(c), x, y, w, h)
 		i := 0
 		for id := range c.CPUs.All() {
-			px := x + coreInset + float64(i%columns)*(pillWide+2)
-			py := y + coreInset + float64(i/columns)*(pillHigh+2)
-			fmt.Fprintf(b, `<rect class="cpu" x="%.1f" y="%.1f" width="%d" height="%d" rx="2"/><text class="pu" x="%.1f" y="%.1f">%d</text>`,
-				px, py, pillWide, pillHigh, px+pillWide/2, py+12.5, id)
+			p.cpu(b, id, x+coreInset+float64(i%columns)*pill, y+coreInset+float64(i/columns)*(pillHigh+2))
 			i++
 		}
 		b.WriteString("</g>\n")
@@ -292,28 +310,28 @@ func coreTitle(c *topology.Core) string {
 }
 
 // devices draws devices as chips, those behind one switch in a dashed frame.
-func devices(list []*topology.Device) shape {
+func (p *painter) devices(list []*topology.Device) shape {
 	var groups []shape
 	for i := 0; i < len(list); {
 		n := 1
 		for i+n < len(list) && list[i+n].Switch == list[i].Switch && list[i+n].Root == list[i].Root {
 			n++
 		}
-		groups = append(groups, behind(list[i:i+n]))
+		groups = append(groups, p.behind(list[i:i+n]))
 		i += n
 	}
 	return grid(groups, gap, shelves)
 }
 
 // behind draws devices of one root complex and switch.
-func behind(list []*topology.Device) shape {
+func (p *painter) behind(list []*topology.Device) shape {
 	var chips []shape
 	wide := 0.0
 	for _, d := range list {
 		wide = max(wide, chipWidth(d))
 	}
 	for _, d := range list {
-		chips = append(chips, chip(d, wide))
+		chips = append(chips, p.chip(d, wide))
 	}
 	where := list[0].Root
 	if list[0].Switch != "" {
@@ -338,7 +356,7 @@ func chipWidth(d *topology.Device) float64 {
 	return float64(len([]rune(words))+len(address)+1)*charWide + 14
 }
 
-func chip(d *topology.Device, w float64) shape {
+func (p *painter) chip(d *topology.Device, w float64) shape {
 	class := "device"
 	switch {
 	case strings.HasPrefix(d.Class, "03"), strings.HasPrefix(d.Class, "12"), strings.HasPrefix(d.Class, "0b40"):
@@ -349,11 +367,24 @@ func chip(d *topology.Device, w float64) shape {
 		class = "disk"
 	}
 	words, address := chipWords(d)
+	one := p.tenant(d)
+	if one != nil {
+		class = "device own " + one.class
+	}
 	return shape{w, chipHigh, func(b *strings.Builder, x, y float64) {
-		fmt.Fprintf(b, `<g><title>%s %s:%s %s</title><rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%d" rx="4"/>`,
+		one.open(b)
+		fmt.Fprintf(b, `<title>%s %s:%s %s</title><rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%d" rx="4"/>`,
 			d.Address, d.Vendor, d.Product, escape(d.Driver), class, x, y, w, chipHigh)
 		fmt.Fprintf(b, `<text x="%.1f" y="%.1f">%s <tspan class="d">%s</tspan></text></g>`+"\n", x+7, y+14, escape(words), escape(address))
 	}}
+}
+
+// tenant is the pod that has a PCI device, where the device's plugin calls it by its address.
+func (p *painter) tenant(d *topology.Device) *berth {
+	if p.occupied == nil {
+		return nil
+	}
+	return p.occupied.pci[d.Address]
 }
 
 // maxMatrix is the number of nodes up to which distances are drawn.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/berth-dev/berth/topology"
 )
@@ -65,10 +66,11 @@ func dash(text string) string {
 	return printable(text)
 }
 
-// printable keeps what a capture says from moving the cursor.
+// printable keeps what a capture says from moving the cursor, and from turning the direction of the
+// text around it.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' {
 			return '?'
 		}
 		return r

@@ -82,6 +82,7 @@ func (n *Node) admit(a *ask) Placed {
 	}
 	n.state.Commit(&a.request, &d)
 	n.totals.Add(a.amounts)
+	n.named(a)
 	out.Admitted, out.NUMANodes, out.Random = true, v.NUMA.String(), v.Random
 	for i := range d.Containers {
 		out.Containers = append(out.Containers, survey.ContainerOf(n.machine, &d.Containers[i]))

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/featuregates"
 	"github.com/berth-dev/berth/internal/kubeletconfig"
 	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -46,6 +47,8 @@ type Node struct {
 	state   *placement.State
 	totals  *amounts.Node
 	spec    Spec
+	// tenants are the pods that were admitted.
+	tenants []machineview.Tenant
 	// Notes say what was assumed, once each.
 	Notes []string
 }

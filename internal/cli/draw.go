@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/whatif"
+)
+
+// drawAnswers draws the node with the pods that it admitted. Refusals stand on stderr, and make the
+// exit code.
+func drawAnswers(cmd *cobra.Command, n *whatif.Node, answers []whatif.Placed) error {
+	if err := machineview.BerthsSVG(cmd.OutOrStdout(), n.Machine(), n.Berths()); err != nil {
+		return err
+	}
+	refused := false
+	for i := range answers {
+		if a := &answers[i]; !a.Admitted {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s\n", clean(a.Name+": "+a.Refusal.String()))
+			refused = true
+		}
+	}
+	if refused {
+		return errRefused
+	}
+	return nil
+}
+
+// draw draws the one node that was asked for.
+func (q *nodesQuestion) draw(cmd *cobra.Command, s *survey.Survey, watch watchFlags) error {
+	switch {
+	case q.only() == "":
+		return Usagef("-o svg: want the name of one node, got %d", len(q.names))
+	case watch.on():
+		return Usagef("-o svg --watch: a drawing stands still; berth serve shows a live one")
+	}
+	b, err := s.Berths(q.only())
+	if err != nil {
+		return err
+	}
+	return machineview.BerthsSVG(cmd.OutOrStdout(), s.Machine(q.only()), b)
+}

@@ -1,0 +1,228 @@
+package machineview
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Berths is who has what of a machine: the state of its kubelet's managers, with names.
+type Berths struct {
+	// Title is what the drawing is called, and Facts what stands below it beside the machine's
+	// summary; "" for nothing of the kind.
+	Title, Facts string
+	// Snapshot is what is handed out.
+	Snapshot placement.Snapshot
+	// Reserved are the CPUs that the kubelet keeps for the system.
+	Reserved topology.CPUSet
+	// Pinning says that the node's CPU manager hands out CPUs at all.
+	Pinning bool
+	// Tenants name the pods of the snapshot; a pod that has none here is called by its UID.
+	Tenants []Tenant
+}
+
+// Tenant is a pod as people know it.
+type Tenant struct {
+	UID string
+	// Name is "namespace/name".
+	Name string
+	// Note is a word about it, like "in flight"; "" for none.
+	Note string
+}
+
+// berth is what one pod has to itself.
+type berth struct {
+	tag        string // "A", "B", ..., "AA"
+	class      string // its colour and texture
+	uid        string
+	name, note string
+	cpus       topology.CPUSet
+	memory     []placement.MemoryBlock
+	devices    []placement.DeviceAllocation
+	containers map[topology.CPUID]string // the container of each CPU
+}
+
+// Colours and textures of berths: with each round through the colours another texture.
+const (
+	berthColours  = 8
+	berthTextures = 3
+)
+
+// occupancy is Berths, ready to be drawn.
+type occupancy struct {
+	*Berths
+	berths []*berth
+	// sharing counts the pods that have nothing to themselves.
+	sharing int
+	cpu     map[topology.CPUID]*berth
+	device  map[[2]string]*berth // by resource and id
+	// pci finds devices whose plugin calls them by their address.
+	pci map[string]*berth
+}
+
+func newOccupancy(b *Berths) *occupancy {
+	o := &occupancy{Berths: b, cpu: map[topology.CPUID]*berth{}, device: map[[2]string]*berth{}, pci: map[string]*berth{}}
+	for i := range b.Snapshot.Pods {
+		one := berthOf(&b.Snapshot.Pods[i])
+		if one.cpus.IsEmpty() && len(one.memory) == 0 && len(one.devices) == 0 {
+			o.sharing++
+			continue
+		}
+		n := len(o.berths)
+		one.tag, one.class = tagOf(n), fmt.Sprintf("p%d", n%berthColours)
+		if texture := n / berthColours % berthTextures; texture > 0 {
+			one.class += fmt.Sprintf(" t%d", texture)
+		}
+		one.name = one.uid
+		if i := slices.IndexFunc(b.Tenants, func(t Tenant) bool { return t.UID == one.uid }); i >= 0 {
+			one.name, one.note = b.Tenants[i].Name, b.Tenants[i].Note
+		}
+		o.add(one)
+	}
+	return o
+}
+
+func (o *occupancy) add(one *berth) {
+	o.berths = append(o.berths, one)
+	for id := range one.cpus.All() {
+		o.cpu[id] = one
+	}
+	for _, d := range one.devices {
+		for _, id := range d.IDs {
+			o.device[[2]string{d.Resource, id}] = one
+			o.pci[id] = one
+		}
+	}
+}
+
+// berthOf adds up what the containers of a pod hold.
+func berthOf(p *placement.PodAllocation) *berth {
+	out := &berth{uid: p.UID, containers: map[topology.CPUID]string{}}
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		out.cpus = out.cpus.Or(&c.CPUs)
+		for id := range c.CPUs.All() {
+			out.containers[id] = c.Name
+		}
+		for _, m := range c.Memory {
+			out.addMemory(m)
+		}
+		for _, d := range c.Devices {
+			if len(d.IDs) > 0 {
+				out.devices = append(out.devices, d)
+			}
+		}
+	}
+	return out
+}
+
+// addMemory joins blocks of one kind on the same NUMA nodes; a block that was handed on to a later
+// container is empty.
+func (b *berth) addMemory(m placement.MemoryBlock) {
+	if m.Bytes == 0 {
+		return
+	}
+	for i := range b.memory {
+		if b.memory[i].Resource == m.Resource && b.memory[i].NUMA == m.NUMA {
+			b.memory[i].Bytes += m.Bytes
+			return
+		}
+	}
+	b.memory = append(b.memory, m)
+}
+
+// tagOf is the n-th of A, B, ..., Z, AA, AB, ...
+func tagOf(n int) string {
+	tag := string(rune('A' + n%26))
+	for n = n/26 - 1; n >= 0; n = n/26 - 1 {
+		tag = string(rune('A'+n%26)) + tag
+	}
+	return tag
+}
+
+// words say what a pod has: "8 CPUs, 16 GiB on 0, 2 nvidia.com/gpu".
+func (b *berth) words() string {
+	var parts []string
+	if n := b.cpus.Len(); n > 0 {
+		parts = append(parts, count(n, "CPU"))
+	}
+	for _, m := range slices.SortedStableFunc(slices.Values(b.memory), func(x, y placement.MemoryBlock) int {
+		return cmp.Compare(rankOf(x.Resource), rankOf(y.Resource))
+	}) {
+		text := size(m.Bytes)
+		if m.Resource != "memory" {
+			text += " of " + m.Resource
+		}
+		parts = append(parts, text+" on "+m.NUMA.String())
+	}
+	held := map[string]int{}
+	var resources []string
+	for _, d := range b.devices {
+		if held[d.Resource] == 0 {
+			resources = append(resources, d.Resource)
+		}
+		held[d.Resource] += len(d.IDs)
+	}
+	slices.Sort(resources)
+	for _, r := range resources {
+		parts = append(parts, fmt.Sprintf("%d %s", held[r], r))
+	}
+	if b.note != "" {
+		parts = append(parts, b.note)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// free says what pods could still have of a NUMA node: "12 of 30 CPUs free, 100 of 128 GiB free".
+func (o *occupancy) free(node *topology.NUMANode) string {
+	var parts []string
+	if o.Pinning && !node.CPUs.IsEmpty() {
+		all := node.CPUs.AndNot(&o.Reserved)
+		parts = append(parts, fmt.Sprintf("%d of %d CPUs free", all.AndLen(&o.Snapshot.SharedCPUs), all.Len()))
+	}
+	if node.MemoryBytes > 0 {
+		parts = append(parts, size(node.MemoryBytes))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// amounts are the memory manager's books of a NUMA node, ordinary memory first, what there is none
+// of left out.
+func (o *occupancy) amounts(id topology.NUMAID) (out []placement.MemoryAmounts) {
+	for i := range o.Snapshot.Memory {
+		if o.Snapshot.Memory[i].NUMA != id {
+			continue
+		}
+		for _, m := range o.Snapshot.Memory[i].Resources {
+			if m.Allocatable > 0 {
+				out = append(out, m)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b placement.MemoryAmounts) int {
+		return cmp.Compare(rankOf(a.Resource), rankOf(b.Resource))
+	})
+	return out
+}
+
+func rankOf(resource string) int {
+	if resource == "memory" {
+		return 0
+	}
+	return 1
+}
+
+// offered are the devices of a pool that are on a NUMA node; with nowhere, those that are on none.
+func offered(pool *placement.DevicePool, id topology.NUMAID, nowhere bool) (out []*placement.Device) {
+	for i := range pool.Devices {
+		d := &pool.Devices[i]
+		if nowhere && d.NUMA == 0 || !nowhere && d.NUMA.Has(id) {
+			out = append(out, d)
+		}
+	}
+	return out
+}

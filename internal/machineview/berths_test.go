@@ -1,0 +1,168 @@
+package machineview
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
+)
+
+func mustCPUs(t testing.TB, list string) topology.CPUSet {
+	t.Helper()
+	set, err := topology.ParseCPUList(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// holding is a pod that has these CPUs.
+func holding(t testing.TB, uid, cpus string) placement.PodAllocation {
+	t.Helper()
+	return placement.PodAllocation{UID: uid, Containers: []placement.ContainerAllocation{{Name: "main", CPUs: mustCPUs(t, cpus)}}}
+}
+
+func drawnBerths(t testing.TB, m *topology.Machine, b *Berths) string {
+	t.Helper()
+	var out strings.Builder
+	if err := BerthsSVG(&out, m, b); err != nil {
+		t.Fatal(err)
+	}
+	decoder := xml.NewDecoder(strings.NewReader(out.String()))
+	for {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			return out.String()
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestEveryCPUIsDrawnOnce in the berth of its pod, kept or free, whatever the machine.
+func TestEveryCPUIsDrawnOnce(t *testing.T) {
+	for name, text := range shapes.All() {
+		m := shapes.Machine(text)
+		first, _ := m.Online.Lowest()
+		own := topology.NewCPUSet()
+		for id := range m.Online.All() {
+			if id%3 == 1 {
+				own.Add(id)
+			}
+		}
+		b := &Berths{Pinning: true, Reserved: topology.NewCPUSet(first)}
+		b.Reserved = b.Reserved.AndNot(&own)
+		b.Snapshot.SharedCPUs = m.Online.AndNot(&own)
+		b.Snapshot.Pods = []placement.PodAllocation{{UID: "u", Containers: []placement.ContainerAllocation{{Name: "main", CPUs: own}}}}
+		svg := drawnBerths(t, m, b)
+		for what, want := range map[string]int{
+			": u, container main<": own.Len(), ": kept for the system<": b.Reserved.Len(),
+			": free<": m.Online.Len() - own.Len() - b.Reserved.Len(),
+		} {
+			if got := strings.Count(svg, what); got != want {
+				t.Errorf("%s: %d times %q, want %d", name, got, what, want)
+			}
+		}
+		for i := range m.NUMANodes {
+			n := &m.NUMANodes[i]
+			marked := strings.Contains(svg, fmt.Sprintf(`>NUMA node %d</text>`+"\n"+`<text class="d" text-anchor="end"`, n.ID))
+			if n.CPUs.IsEmpty() && !marked {
+				t.Errorf("%s: NUMA node %d has no words beside its name", name, n.ID)
+			}
+		}
+		if n := strings.Count(svg, ">no CPUs"); n != len(m.NUMANodes)-withCPUs(m) {
+			t.Errorf("%s: %d NUMA nodes are marked to have no CPUs", name, n)
+		}
+	}
+}
+
+func withCPUs(m *topology.Machine) (n int) {
+	for i := range m.NUMANodes {
+		if !m.NUMANodes[i].CPUs.IsEmpty() {
+			n++
+		}
+	}
+	return n
+}
+
+// TestMemoryAndDevicesHaveTheirPods draws blocks on one and on two NUMA nodes, huge pages, devices
+// that are free, taken, unhealthy, and on no NUMA node, and one that its plugin calls by its
+// address.
+func TestMemoryAndDevicesHaveTheirPods(t *testing.T) {
+	m := shapes.Machine("package:2 numa:1 core:4 pu:1 mem:64Gi dev:18:00.0,020000,15b3:1021,numa=0,name=eth0")
+	amounts := func(free uint64) []placement.MemoryAmounts {
+		return []placement.MemoryAmounts{{Resource: "hugepages-1Gi", Allocatable: 4 << 30, Free: 4 << 30}, {Resource: "memory", Allocatable: 60 << 30, Free: free}}
+	}
+	one, both := topology.NewNUMASet(0), topology.NewNUMASet(0, 1)
+	b := &Berths{Title: "n1", Snapshot: placement.Snapshot{
+		Memory: []placement.MemoryTable{{NUMA: 0, Resources: amounts(20 << 30)}, {NUMA: 1, Resources: amounts(50 << 30)}},
+		Devices: []placement.DevicePool{
+			{Resource: "example.com/gpu", Devices: []placement.Device{{ID: "g0", NUMA: one}, {ID: "g1", NUMA: one}, {ID: "g2", NUMA: one, Unhealthy: true}, {ID: "g3"}}},
+			{Resource: "example.com/nic", Devices: []placement.Device{{ID: "0000:18:00.0", NUMA: one}}},
+		},
+		Pods: []placement.PodAllocation{
+			{UID: "u", Containers: []placement.ContainerAllocation{{Name: "main",
+				Memory:  []placement.MemoryBlock{{Resource: "memory", NUMA: one, Bytes: 30 << 30}, {Resource: "memory", NUMA: both, Bytes: 20 << 30}},
+				Devices: []placement.DeviceAllocation{{Resource: "example.com/gpu", IDs: []string{"g0"}}, {Resource: "example.com/nic", IDs: []string{"0000:18:00.0"}}}}}},
+			{UID: "idle"},
+		},
+	}}
+	svg := drawnBerths(t, m, b)
+	for text, want := range map[string]int{
+		">n1</text>": 1, ">u: 30 GiB on 0<": 1, ">u: 20 GiB on 0-1<": 2, ">memory: 20 GiB of 60 GiB free<": 1, ">hugepages-1Gi: 4 GiB of 4 GiB free<": 2,
+		">device g0: u<": 1, ">device g1: free<": 1, ">device g2: unhealthy<": 1, ">device g3: free<": 1, ">example.com/gpu: 1 of 3 free<": 1,
+		">Devices of plugins without a NUMA node<": 1, `<rect class="device own p0"`: 1, ">1 pod with a berth<": 1, ">1 more pod without a berth<": 1,
+		">30 GiB on 0, 20 GiB on 0-1, 1 example.com/gpu, 1 example.com/nic<": 1,
+		": shared<": 8, // nothing is pinned
+	} {
+		if got := strings.Count(svg, text); got != want {
+			t.Errorf("%d times %s, want %d", got, text, want)
+		}
+	}
+}
+
+// TestHostileNames draws markup, right-to-left marks and very long names as what they are.
+func TestHostileNames(t *testing.T) {
+	m := shapes.Machine("package:1 numa:1 core:4 pu:1 mem:64Gi")
+	hostile := "</text><script>alert(1)</script>\u202e\u2066\x1b[2J\"'" + strings.Repeat("x", 300)
+	b := &Berths{Title: hostile, Facts: hostile, Pinning: true, Tenants: []Tenant{{UID: "u", Name: hostile, Note: hostile}}}
+	b.Snapshot.Pods = []placement.PodAllocation{holding(t, "u", "0-1"), holding(t, hostile, "2")}
+	b.Snapshot.Devices = []placement.DevicePool{{Resource: hostile, Devices: []placement.Device{{ID: hostile}}}}
+	svg := drawnBerths(t, m, b)
+	if strings.Contains(svg, "<script") || strings.ContainsAny(svg, "\u202e\u2066\x1b") {
+		t.Errorf("something of the name is left as it was: %.3000s", svg)
+	}
+}
+
+// TestTags never come twice, and say which round it is by a texture.
+func TestTags(t *testing.T) {
+	seen := map[string]bool{}
+	for n := range 2000 {
+		tag := tagOf(n)
+		if seen[tag] {
+			t.Fatalf("%s comes twice", tag)
+		}
+		seen[tag] = true
+	}
+	for n, want := range map[int]string{0: "A", 25: "Z", 26: "AA", 27: "AB", 701: "ZZ", 702: "AAA"} {
+		if got := tagOf(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+	m := shapes.Machine("package:1 numa:1 core:32 pu:1 mem:64Gi")
+	b := &Berths{Pinning: true}
+	for i := range 26 {
+		b.Snapshot.Pods = append(b.Snapshot.Pods, holding(t, fmt.Sprint("u", i), fmt.Sprint(i)))
+	}
+	svg := drawnBerths(t, m, b)
+	for class, want := range map[string]int{`"cpu own p0"`: 4, `"cpu own p0 t1"`: 2, `"cpu own p0 t2"`: 2, `"cpu own p1 t2"`: 2, `"cpu own p1"`: 4} {
+		if got := strings.Count(svg, class); got != want { // a CPU and a line of the legend each
+			t.Errorf("%d times %s, want %d", got, class, want)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package survey
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Machine is a node's hardware; an empty one where it is not known.
+func (s *Survey) Machine(name string) *topology.Machine {
+	if n := s.nodes[name]; n != nil {
+		return n.machine()
+	}
+	return new(topology.Machine)
+}
+
+// Berths says who has what of a node, after everything that is on its way. The error says why
+// nothing is known of it.
+func (s *Survey) Berths(name string) (*machineview.Berths, error) {
+	n := s.nodes[name]
+	if n == nil {
+		return nil, fmt.Errorf("node %s: %s", name, s.missing(name).Message)
+	}
+	if n.account == nil {
+		return nil, fmt.Errorf("node %s: %s", name, n.trouble.Message)
+	}
+	config := &n.spec().Config
+	out := &machineview.Berths{
+		Title: name, Snapshot: n.snapshot(),
+		Pinning: config.CPUManagerPolicy == "static", Reserved: n.reading.Kind.Model.ReservedCPUs(),
+	}
+	sum := n.summary(s.Now)
+	out.Facts = fmt.Sprintf("%s, scope %s, CPU manager %s, memory manager %s", sum.Policy, sum.Scope, sum.CPUManager, sum.MemoryManager)
+	if n.trouble != nil {
+		out.Facts += "; " + n.trouble.Message
+	}
+	for _, pod := range s.bound[name] {
+		out.Tenants = append(out.Tenants, machineview.Tenant{UID: string(pod.UID), Name: keyOf(pod.Namespace, pod.Name), Note: n.note(pod)})
+	}
+	return out, nil
+}
+
+// note is a word about a pod that is bound to the node; "" where its report says that it runs.
+func (n *node) note(pod *corev1.Pod) string {
+	_, state := n.reported(string(pod.UID))
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return "ending"
+	case wire.Ended(pod):
+		return StateEnded
+	case state == StateAbsent:
+		return stateInFlight
+	case state != StateAdmitted:
+		return state
+	}
+	return ""
+}

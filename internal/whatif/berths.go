@@ -1,0 +1,33 @@
+package whatif
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Machine is the node's hardware.
+func (n *Node) Machine() *topology.Machine { return n.machine }
+
+// Berths says who has what of the node.
+func (n *Node) Berths() *machineview.Berths {
+	c := &n.config
+	return &machineview.Berths{
+		Facts: fmt.Sprintf("%s, scope %s, CPU manager %s, memory manager %s",
+			cmp.Or(c.TopologyManagerPolicy, "none"), cmp.Or(c.TopologyManagerScope, "container"),
+			cmp.Or(c.CPUManagerPolicy, "none"), cmp.Or(c.MemoryManagerPolicy, "None")),
+		Snapshot: n.state.Snapshot(), Reserved: n.model.ReservedCPUs(),
+		Pinning: c.CPUManagerPolicy == "static", Tenants: n.tenants,
+	}
+}
+
+// named remembers what people call a pod.
+func (n *Node) named(a *ask) {
+	name := a.pod.Name
+	if a.pod.Namespace != "" {
+		name = a.pod.Namespace + "/" + name
+	}
+	n.tenants = append(n.tenants, machineview.Tenant{UID: a.request.UID, Name: name})
+}
