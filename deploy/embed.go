@@ -5,13 +5,14 @@ package deploy
 import (
 	"embed"
 	"io/fs"
+	"slices"
 )
 
 //go:embed crds/*.yaml rbac/*.yaml policies/*.yaml
 var manifests embed.FS
 
 // CRDs are the custom resource definitions: of NodeTopology, and, for clusters in which nobody else
-// has installed it, of NodeResourceTopology.
+// has installed them, those of other projects.
 func CRDs() fs.FS { return sub("crds") }
 
 // RBAC is the namespace, the service accounts and the roles of agent and scheduler.
@@ -29,12 +30,18 @@ func sub(dir string) fs.FS {
 	return f
 }
 
-// Manifests returns every file, in an order in which they can be applied.
+// optional are files that serve those alone who want the controller of batch Jobs.
+var optional = []string{"crds/batch.volcano.sh_jobs.yaml"}
+
+// Manifests returns every file that Berth needs, in an order in which they can be applied.
 func Manifests() [][]byte {
 	var out [][]byte
 	for _, pattern := range []string{"crds/*.yaml", "rbac/namespace.yaml", "rbac/*.yaml", "policies/*.yaml"} {
 		names, _ := fs.Glob(manifests, pattern) // the patterns are well formed
 		for _, name := range names {
+			if slices.Contains(optional, name) {
+				continue
+			}
 			data, _ := manifests.ReadFile(name) // and what matches can be read
 			out = append(out, data)
 		}

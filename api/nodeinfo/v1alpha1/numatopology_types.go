@@ -1,0 +1,105 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Numatopology is the CPUs of one node, by NUMA node, and which of them are free. It is
+// cluster-scoped and has its Node's name.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,path=numatopologies,singular=numatopology,shortName=numatopo
+// +kubebuilder:printcolumn:name="POLICY",type=string,priority=1,JSONPath=`.spec.policies.TopologyManagerPolicy`
+// +kubebuilder:printcolumn:name="CPUS",type=string,priority=1,JSONPath=`.spec.numares.cpu.capacity`
+// +kubebuilder:printcolumn:name="FREE",type=string,priority=1,JSONPath=`.spec.numares.cpu.allocatable`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+type Numatopology struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec NumatopologySpec `json:"spec,omitempty"`
+}
+
+// NumatopologyList is a list of Numatopology objects.
+//
+// +kubebuilder:object:root=true
+type NumatopologyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Numatopology `json:"items"`
+}
+
+// Keys of spec.policies, and the annotation that says when the object was written.
+const (
+	CPUManagerPolicy      = "CPUManagerPolicy"
+	MemoryManagerPolicy   = "MemoryManagerPolicy"
+	TopologyManagerPolicy = "TopologyManagerPolicy"
+
+	// TimestampAnnotation is the exporter's time of writing, in seconds since 1970.
+	TimestampAnnotation = "timestamp"
+)
+
+// NumatopologySpec is what the exporter saw.
+type NumatopologySpec struct {
+	// Policies are the kubelet's, by the keys above; "" or absent where its configuration names
+	// none.
+	// +optional
+	Policies map[string]string `json:"policies,omitempty"`
+	// ResReserved is what the kubelet reserves, as quantities by resource.
+	// +optional
+	ResReserved map[string]string `json:"resReserved,omitempty"`
+	// Resources are amounts by resource; the exporter writes "cpu".
+	// +optional
+	Resources map[string]ResourceInfo `json:"numares,omitempty"`
+	// CPUDetail is where each CPU is, by its id.
+	// +optional
+	CPUDetail map[string]CPUInfo `json:"cpuDetail,omitempty"`
+	// PodAllocations says which CPUs pods have to themselves. Exporters before v1.16 write none.
+	// +optional
+	PodAllocations []PodAllocation `json:"podAllocations,omitempty"`
+}
+
+// ResourceInfo is a resource of the node. Zeros are left out.
+type ResourceInfo struct {
+	// Allocatable is the list of CPUs that no container has to itself, those that the kubelet
+	// reserves among them.
+	// +optional
+	Allocatable string `json:"allocatable,omitempty"`
+	// Capacity is how many there are.
+	// +optional
+	Capacity int `json:"capacity,omitempty"`
+}
+
+// CPUInfo is where a CPU is. Zeros are left out.
+type CPUInfo struct {
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	NUMANodeID int `json:"numa,omitempty"`
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	SocketID int `json:"socket,omitempty"`
+	// CoreID is the operating system's: two sockets may use the same.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	CoreID int `json:"core,omitempty"`
+}
+
+// PodAllocation is what a pod has to itself. An exporter knows the UID or the name.
+type PodAllocation struct {
+	// +optional
+	UID string `json:"uid,omitempty"`
+	// +optional
+	Name string `json:"name,omitempty"`
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// +optional
+	ContainerAllocations []ContainerAllocation `json:"containerAllocations,omitempty"`
+}
+
+// ContainerAllocation is what a container has to itself.
+type ContainerAllocation struct {
+	// +optional
+	Name string `json:"name,omitempty"`
+	// Allocations are lists of ids by resource; the exporter writes "cpu".
+	// +optional
+	Allocations map[string]string `json:"allocations,omitempty"`
+}
