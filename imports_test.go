@@ -32,6 +32,8 @@ sysfs                     : topology
 sysfs/sysfstest           : topology
 
 api/berth/v1alpha1        :
+api/batch/v1alpha1        :
+api/nodeinfo/v1alpha1     :
 api/nrt/v1alpha2          :
 deploy                    :
 

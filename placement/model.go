@@ -64,6 +64,7 @@ func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{set: set, own: set.own, authority: cfg.Authority, guard: cfg.GuardDefects}
+	m.own.OwnCPUs = set.static
 	m.guardRestarts = cfg.GuardRestarts && set.static && set.cpu.FullPhysicalCPUsOnly && set.version < V137
 	for _, compile := range [...]func(*KubeletView, *Config) error{m.compileNodes, m.compileDistances, m.compileCPUs, m.compileMemory} {
 		if err := compile(view, &cfg); err != nil {

@@ -75,6 +75,11 @@ const (
 	AtLeast Match = iota
 	// Exactly: the node's policy is the same.
 	Exactly
+	// Whatever: any policy of the node will do. Where the node's does not count, the one that is
+	// asked for is applied all the same.
+	Whatever
+
+	matches // the number of values
 )
 
 // Rules are how a pod wants to be placed. The zero value leaves everything to the node.
@@ -86,16 +91,28 @@ type Rules struct {
 	Policy Policy
 	Scope  Scope
 	Match  Match
+	// OwnCPUs asks for a node on which containers have whole CPUs to themselves: a kubelet's CPU
+	// manager must be static. Else one without that is as good.
+	OwnCPUs bool
 }
 
 // sane says whether the rules hold values that exist.
-func (r Rules) sane() bool { return r.Policy < policies && r.Scope < scopes && r.Match <= Exactly }
+func (r Rules) sane() bool { return r.Policy < policies && r.Scope < scopes && r.Match < matches }
 
 // keptBy says whether a node that goes by own, which leaves nothing open, does what the rules ask
 // for.
 func (r Rules) keptBy(own Rules) bool {
-	return own.Policy >= r.Policy && (r.Scope == NodeScope || r.Scope == own.Scope) &&
-		(r.Match == AtLeast || r.Policy == NodePolicy || r.Policy == own.Policy)
+	if r.Scope != NodeScope && r.Scope != own.Scope || r.OwnCPUs && !own.OwnCPUs {
+		return false
+	}
+	switch r.Match {
+	case Whatever:
+		return true
+	case Exactly:
+		return r.Policy == NodePolicy || r.Policy == own.Policy
+	default:
+		return own.Policy >= r.Policy
+	}
 }
 
 // Authority is who chooses CPUs, memory and devices on a node.
@@ -109,7 +126,8 @@ const (
 	AuthorityBerth
 )
 
-// Rules returns the rules that the node's configuration sets. Policy and scope are always named.
+// Rules returns the rules that the node's configuration sets. Policy and scope are always named,
+// and OwnCPUs says whether the CPU manager is static.
 func (m *Model) Rules() Rules { return m.own }
 
 // Keeps says whether the node does what the rules ask for: where the kubelet decides, its own must

@@ -179,6 +179,9 @@ func TestKeeps(t *testing.T) {
 		"stricter":           {placement.Rules{Policy: placement.PolicySingleNUMANode}, false},
 		"exactly":            {placement.Rules{Policy: placement.PolicyRestricted, Match: placement.Exactly}, true},
 		"exactly the weaker": {placement.Rules{Policy: placement.PolicyBestEffort, Match: placement.Exactly}, false},
+		"whatever":           {placement.Rules{Policy: placement.PolicySingleNUMANode, Match: placement.Whatever}, true},
+		"own CPUs":           {placement.Rules{OwnCPUs: true}, true},
+		"an unknown match":   {placement.Rules{Match: 200}, false},
 		"exactly nothing":    {placement.Rules{Match: placement.Exactly}, true},
 		"its scope":          {placement.Rules{Policy: placement.PolicyRestricted, Scope: placement.PodScope}, true},
 		"another scope":      {placement.Rules{Policy: placement.PolicyRestricted, Scope: placement.ContainerScope}, false},
@@ -192,6 +195,24 @@ func TestKeeps(t *testing.T) {
 		}
 		if got := m.Keeps(test.rules); got != test.want {
 			t.Errorf("%s: the node keeps %+v: %v", name, test.rules, got)
+		}
+	}
+}
+
+// TestKeepsOwnCPUs: a kubelet whose CPU manager is none has no CPUs for a container alone, whatever
+// its policy; where Berth decides, that manager does not matter.
+func TestKeepsOwnCPUs(t *testing.T) {
+	for authority, want := range map[placement.Authority]bool{placement.AuthorityKubelet: false, placement.AuthorityBerth: true} {
+		cfg := placement.Config{TopologyManagerPolicy: "restricted", Authority: authority}
+		m, err := placement.NewModel(m2.view(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Keeps(placement.Rules{OwnCPUs: true}); got != want {
+			t.Errorf("authority %v: %v", authority, got)
+		}
+		if !m.Keeps(placement.Rules{}) {
+			t.Errorf("authority %v: nothing asked and refused", authority)
 		}
 	}
 }

@@ -40,15 +40,15 @@ func (m *Model) floats() bool { return m.authority == AuthorityKubelet && !m.set
 // Reach returns the NUMA nodes over which an admitted pod is spread: those of its verdict. A pod
 // that asks for CPUs of its own and gets none is spread over all, because it may run on any CPU.
 func (m *Model) Reach(r *Request, v *Verdict) topology.NUMASet {
-	if m.floats() && r.asksExclusiveCPUs() {
+	if m.floats() && r.AsksExclusiveCPUs() {
 		return m.nodes
 	}
 	return v.NUMA
 }
 
-// asksExclusiveCPUs says whether a static CPU manager would pin a container
+// AsksExclusiveCPUs says whether a static CPU manager would pin a container
 // (cpumanager.staticPolicy.guaranteedCPUs).
-func (r *Request) asksExclusiveCPUs() bool {
+func (r *Request) AsksExclusiveCPUs() bool {
 	if !r.Guaranteed || r.PodLevel {
 		return false
 	}

@@ -34,7 +34,7 @@ type Dialect struct {
 var unspoken = []Dialect{
 	{
 		Name: "Volcano", Scheduler: "volcano",
-		Keys:     []string{"volcano.sh/numa-topology-policy", "scheduling.k8s.io/group-name"},
+		Keys:     []string{"scheduling.k8s.io/group-name"},
 		Prefixes: []string{"scheduling.volcano.sh/"},
 	},
 	{

@@ -26,7 +26,7 @@ func TestIgnoredAnnotations(t *testing.T) {
 		{"misspelt", "berth", []string{"berth.dev/polcy"}, []string{unknown("berth.dev/polcy")}},
 		{"another case", "berth", []string{"berth.dev/Policy"}, []string{unknown("berth.dev/Policy")}},
 		{"three, sorted", "berth", []string{"berth.dev/c", "berth.dev/a", "berth.dev/b"}, []string{unknown("berth.dev/a, berth.dev/b and 1 more")}},
-		{"Volcano", "berth", []string{"volcano.sh/numa-topology-policy"}, []string{volcano + "volcano.sh/numa-topology-policy"}},
+		{"Volcano's policy is read", "berth", []string{VolcanoPolicyAnnotation}, nil},
 		{"a gang", "", []string{"scheduling.k8s.io/group-name"}, []string{volcano + "scheduling.k8s.io/group-name"}},
 		{"Volcano at its own scheduler", "volcano", []string{"volcano.sh/numa-topology-policy", "scheduling.volcano.sh/x"}, nil},
 		{"Koordinator at its own scheduler", "koord-scheduler", []string{"scheduling.koordinator.sh/resource-spec"}, nil},

@@ -41,6 +41,9 @@ func ReadPod(pod *corev1.Pod) (Ask, error) {
 	}
 	ask := Ask{Request: r}
 	ask.Request.Rules, ask.RulesErr = ReadRules(pod)
+	if isVolcano(ask.Request.Rules) && !ask.Request.AsksExclusiveCPUs() {
+		ask.Request.Rules = placement.Rules{}
+	}
 	return ask, nil
 }
 

@@ -20,21 +20,30 @@ func Unmet(m *placement.Model, r placement.Rules) string {
 	if m.Keeps(r) {
 		return ""
 	}
-	own := m.Rules()
-	return fmt.Sprintf("its kubelet's policy is %s with scope %s, the pod's %s asks for %s",
-		own.Policy, own.Scope, PolicyAnnotation, writePolicy(r))
+	own, asks := m.Rules(), "the pod's "+PolicyAnnotation+" asks for "
+	if isVolcano(r) {
+		asks = "the pod's " + VolcanoPolicyAnnotation + " asks for exactly "
+	}
+	if r.OwnCPUs && !own.OwnCPUs {
+		return "its kubelet's CPU manager is not static, " + asks + writePolicy(r) + " with CPUs of its own"
+	}
+	return fmt.Sprintf("its kubelet's policy is %s with scope %s, %s%s", own.Policy, own.Scope, asks, writePolicy(r))
 }
 
-// ReadRules reads how a pod wants to be placed: its policy annotation, as ReadPod does. Words that
-// the kubelet does not know are refused, never taken for a default. The error is a *FieldError.
+// ReadRules reads how a pod wants to be placed: its policy annotations, of every dialect, as
+// ReadPod does. Words that the kubelet does not know are refused, never taken for a default. The
+// error is a *FieldError.
 func ReadRules(pod *corev1.Pod) (placement.Rules, error) {
-	text, ok := pod.Annotations[PolicyAnnotation]
-	if !ok {
-		return placement.Rules{}, nil
+	text, asks := pod.Annotations[PolicyAnnotation]
+	if !asks {
+		return readVolcanoRules(pod)
 	}
 	r, want := parsePolicy(text)
 	if want != "" {
 		return placement.Rules{}, fieldErrors(podName(pod)).at(annotation(PolicyAnnotation), text, want)
+	}
+	if other, err := readVolcanoRules(pod); err != nil || other != (placement.Rules{}) {
+		return both(pod, r, other, err)
 	}
 	return r, nil
 }

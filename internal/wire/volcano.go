@@ -1,0 +1,60 @@
+package wire
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// VolcanoPolicyAnnotation asks for a node whose kubelet has exactly this policy, and whose CPU
+// manager is static: the design of Volcano's numa-aware plugin. Volcano's controller writes it on
+// the pods of a task with a topologyPolicy; on other pods their authors do. It means something for
+// pods alone that get CPUs of their own: Guaranteed, with whole CPUs.
+const VolcanoPolicyAnnotation = "volcano.sh/numa-topology-policy"
+
+// readVolcanoRules reads the annotation. "none" and "" ask for nothing, as absence does: the node's
+// own policy holds. The error is a *FieldError.
+func readVolcanoRules(pod *corev1.Pod) (placement.Rules, error) {
+	text, ok := pod.Annotations[VolcanoPolicyAnnotation]
+	if !ok || text == "" {
+		return placement.Rules{}, nil
+	}
+	policy, ok := placement.ParsePolicy(text)
+	switch {
+	case !ok:
+		return placement.Rules{}, fieldErrors(podName(pod)).at(annotation(VolcanoPolicyAnnotation), text,
+			"none, best-effort, restricted or single-numa-node")
+	case policy == placement.PolicyNone:
+		return placement.Rules{}, nil
+	}
+	return placement.Rules{Policy: policy, Match: placement.Exactly, OwnCPUs: true}, nil
+}
+
+// isVolcano says whether the rules were read from Volcano's annotation: nobody else asks for
+// exactly one policy.
+func isVolcano(r placement.Rules) bool { return r.Match == placement.Exactly && r.OwnCPUs }
+
+// both joins the rules of a pod that carries Berth's own annotation and Volcano's. They must ask
+// for one policy; Berth's may add a scope.
+func both(pod *corev1.Pod, own, volcano placement.Rules, err error) (placement.Rules, error) {
+	if err != nil {
+		return placement.Rules{}, err
+	}
+	if own.Policy != volcano.Policy {
+		return placement.Rules{}, fieldErrors(podName(pod)).at(annotation(VolcanoPolicyAnnotation), volcano.Policy,
+			own.Policy.String()+", as "+PolicyAnnotation+" says, or one of the two annotations alone")
+	}
+	volcano.Scope = own.Scope
+	return volcano, nil
+}
+
+// BestEffortAnywhere loosens the rules of a pod that asks for best-effort in Volcano's way: it may
+// go to any node, and gets the fewest NUMA nodes that the node's own policy gives it. Volcano's
+// design, and its code, want a node with the same policy; one reading of them says any node will
+// do.
+func BestEffortAnywhere(r placement.Rules) placement.Rules {
+	if isVolcano(r) && r.Policy == placement.PolicyBestEffort {
+		r.Match, r.OwnCPUs = placement.Whatever, false
+	}
+	return r
+}

@@ -1,0 +1,204 @@
+package wire
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// volcanoPod is a pod that asks for a policy in Volcano's way, with one container of so many CPUs.
+func volcanoPod(t *testing.T, policy, cpus string) *corev1.Pod {
+	t.Helper()
+	pod := podOf(t, `{metadata: {uid: p}, spec: {containers: [{name: c, resources: {limits: {cpu: "`+cpus+`", memory: 1Gi}}}]}}`)
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, VolcanoPolicyAnnotation, policy)
+	return pod
+}
+
+func TestVolcanoRules(t *testing.T) {
+	exactly := func(p placement.Policy) placement.Rules {
+		return placement.Rules{Policy: p, Match: placement.Exactly, OwnCPUs: true}
+	}
+	scoped := exactly(placement.PolicyRestricted)
+	scoped.Scope = placement.PodScope
+	for _, c := range []struct {
+		name, policy, cpus, own string
+		want                    placement.Rules
+		wrong                   string
+	}{
+		{name: "best-effort", policy: "best-effort", cpus: "2", want: exactly(placement.PolicyBestEffort)},
+		{name: "restricted", policy: "restricted", cpus: "2", want: exactly(placement.PolicyRestricted)},
+		{name: "single-numa-node", policy: "single-numa-node", cpus: "2", want: exactly(placement.PolicySingleNUMANode)},
+		{name: "none", policy: "none", cpus: "2"},
+		{name: "empty", policy: "", cpus: "2"},
+		{name: "part of a CPU", policy: "single-numa-node", cpus: "1500m"},
+		{name: "misspelt", policy: "single-numa", cpus: "2", wrong: VolcanoPolicyAnnotation},
+		{name: "in another case", policy: "Restricted", cpus: "2", wrong: VolcanoPolicyAnnotation},
+		{name: "both the same", policy: "restricted", cpus: "2", own: "restricted,scope=pod", want: scoped},
+		{name: "both, and not the same", policy: "restricted", cpus: "2", own: "best-effort", wrong: VolcanoPolicyAnnotation},
+		{name: "none beside Berth's", policy: "none", cpus: "2", own: "best-effort", want: placement.Rules{Policy: placement.PolicyBestEffort}},
+	} {
+		pod := volcanoPod(t, c.policy, c.cpus)
+		if c.own != "" {
+			pod.Annotations[PolicyAnnotation] = c.own
+		}
+		ask, err := ReadPod(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wrong *FieldError
+		switch {
+		case c.wrong == "" && ask.RulesErr != nil, c.wrong != "" && !errors.As(ask.RulesErr, &wrong):
+			t.Errorf("%s: %v", c.name, ask.RulesErr)
+		case c.wrong != "" && !strings.Contains(wrong.Field, c.wrong):
+			t.Errorf("%s: %v, want a word about %s", c.name, wrong, c.wrong)
+		case ask.Request.Rules != c.want:
+			t.Errorf("%s: read %+v, want %+v", c.name, ask.Request.Rules, c.want)
+		}
+	}
+}
+
+// TestVolcanoPassesOverOthers: the annotation means nothing for a pod that gets no CPUs of its own.
+func TestVolcanoPassesOverOthers(t *testing.T) {
+	pod := podOf(t, `{metadata: {annotations: {volcano.sh/numa-topology-policy: single-numa-node}},
+		spec: {containers: [{name: c, resources: {requests: {cpu: 1}, limits: {cpu: 2, memory: 1Gi, example.com/gpu: 1}}}]}}`)
+	ask, err := ReadPod(pod)
+	if err != nil || ask.RulesErr != nil || ask.Request.Rules != (placement.Rules{}) {
+		t.Errorf("a Burstable pod: %+v, %v, %v", ask.Request.Rules, ask.RulesErr, err)
+	}
+}
+
+func volcanoNode(t *testing.T, machine string, cfg placement.Config) *placement.Model {
+	t.Helper()
+	m, err := topology.Parse(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := placement.NewModel(view, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return model
+}
+
+// TestVolcanoNodes is the table "Scheduling Prediction" of the product's page, and the conditions
+// of the document's filterNodeByPolicy: which nodes a pod with a policy may go to.
+func TestVolcanoNodes(t *testing.T) {
+	policies := []string{"none", "best-effort", "restricted", "single-numa-node"}
+	for _, asked := range policies {
+		for _, has := range policies {
+			node := volcanoNode(t, "package:2 numa:1 core:4 pu:1", placement.Config{
+				CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: has,
+			})
+			ask, err := ReadPod(volcanoPod(t, asked, "2"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			why := Unmet(node, ask.Request.Rules)
+			if fits := asked == "none" || asked == has; fits != (why == "") {
+				t.Errorf("%s on a node with %s: %q", asked, has, why)
+			}
+			anywhere := BestEffortAnywhere(ask.Request.Rules)
+			if why := Unmet(node, anywhere); asked == "best-effort" && why != "" || asked != "best-effort" && anywhere != ask.Request.Rules {
+				t.Errorf("%s anywhere on a node with %s: %q, %+v", asked, has, why, anywhere)
+			}
+		}
+		idle := volcanoNode(t, "package:2 numa:1 core:4 pu:1", placement.Config{TopologyManagerPolicy: asked})
+		ask, _ := ReadPod(volcanoPod(t, asked, "2"))
+		if why := Unmet(idle, ask.Request.Rules); asked != "none" && !strings.Contains(why, "CPU manager is not static") {
+			t.Errorf("%s on a node without static: %q", asked, why)
+		}
+	}
+}
+
+// TestVolcanoExample is the example of section 11 of the document: two NUMA nodes of four CPUs,
+// CPUs 0 and 1 in use, a task of three CPUs.
+func TestVolcanoExample(t *testing.T) {
+	for _, c := range []struct {
+		policy, taken string
+		want          string // "" for a refusal
+	}{
+		{"best-effort", "0-1", "4-6"},
+		{"single-numa-node", "0-1", "4-6"},
+		{"single-numa-node", "0-1,4-5", ""},
+		{"best-effort", "0-1,4-5", "2-3,6"},
+		{"restricted", "0-1,4-5", ""},
+	} {
+		node := volcanoNode(t, "package:2 numa:1 core:4 pu:1", placement.Config{
+			CPUManagerPolicy: "static", ReservedSystemCPUs: c.taken, TopologyManagerPolicy: c.policy,
+		})
+		ask, err := ReadPod(volcanoPod(t, c.policy, "3"))
+		if err != nil || Unmet(node, ask.Request.Rules) != "" {
+			t.Fatal(err, Unmet(node, ask.Request.Rules))
+		}
+		var d placement.Decision
+		v := placement.Decide(node.NewState(), &ask.Request, &d)
+		got := ""
+		if v.OK() {
+			got = d.Containers[0].CPUs.String()
+		}
+		if got != c.want {
+			t.Errorf("%s with %s in use: CPUs %q (%v), want %q", c.policy, c.taken, got, v, c.want)
+		}
+	}
+}
+
+// TestVolcanoProductPage has the amounts of the product's page on the machine that it shows: 32
+// CPUs, the first 16 on NUMA node 0.
+func TestVolcanoProductPage(t *testing.T) {
+	const machine = "package:2 numa:1 core:16 pu:1"
+	var deployment appsv1.Deployment
+	data, err := os.ReadFile(filepath.Join("..", "..", "test", "volcano", "documents", "deployment.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(data, &deployment); err != nil {
+		t.Fatal(err)
+	}
+	single := &corev1.Pod{ObjectMeta: deployment.Spec.Template.ObjectMeta, Spec: deployment.Spec.Template.Spec}
+	for _, c := range []struct {
+		policy string
+		pod    *corev1.Pod
+		nodes  int // 0 for a refusal
+	}{
+		{"single-numa-node", single, 1},
+		{"best-effort", volcanoPod(t, "best-effort", "20"), 2},
+		{"single-numa-node", volcanoPod(t, "single-numa-node", "20"), 0},
+		{"restricted", volcanoPod(t, "restricted", "20"), 2},
+	} {
+		node := volcanoNode(t, machine, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: c.policy})
+		ask, err := ReadPod(c.pod)
+		if err != nil || ask.RulesErr != nil || Unmet(node, ask.Request.Rules) != "" {
+			t.Fatal(err, ask.RulesErr, Unmet(node, ask.Request.Rules))
+		}
+		var d placement.Decision
+		v := placement.Decide(node.NewState(), &ask.Request, &d)
+		nodes := 0
+		if v.OK() {
+			cpus := d.Containers[0].CPUs
+			first, _ := topology.ParseCPUList("0-15")
+			if cpus.Intersects(&first) {
+				nodes++
+			}
+			if rest := cpus.AndNot(&first); !rest.IsEmpty() {
+				nodes++
+			}
+		}
+		if nodes != c.nodes {
+			t.Errorf("%s: on %d NUMA nodes (%v), want %d", c.policy, nodes, v, c.nodes)
+		}
+	}
+}

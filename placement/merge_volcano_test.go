@@ -1,0 +1,59 @@
+package placement
+
+import (
+	"testing"
+
+	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// hintsOf is a provider's list: the masks that it offers, and those of them that it prefers.
+func hintsOf(space *hint.Space, offered, preferred []hint.Mask) hint.List {
+	l := space.NewList()
+	l.Reset(hint.Masks)
+	for _, m := range offered {
+		l.Offered.Add(m)
+	}
+	for _, m := range preferred {
+		l.Preferred.Add(m)
+	}
+	return l
+}
+
+// TestVolcanoHintTable is the table of section 6.3 of the document on Volcano's plugin: a CPU
+// provider and a GPU provider on two NUMA nodes. The rows after the first leave hints out, so that
+// each of the table's other combinations becomes the best.
+func TestVolcanoHintTable(t *testing.T) {
+	const first, second, all = 0b01, 0b10, 0b11
+	space, err := hint.NewSpace(topology.NewNUMASet(0, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type masks = []hint.Mask
+	for _, c := range []struct {
+		name                 string
+		cpus, cpusBest, gpus masks
+		want                 hint.Mask
+		preferred            bool
+	}{
+		{name: "P1: all on NUMA node 0", cpus: masks{first, all}, cpusBest: masks{first}, gpus: masks{first, second}, want: first, preferred: true},
+		{name: "P2: nothing in common", cpus: masks{first}, cpusBest: masks{first}, gpus: masks{second}, want: all},
+		{name: "P3: the CPUs not as preferred", cpus: masks{all}, gpus: masks{first}, want: first},
+		{name: "P4: the same on NUMA node 1", cpus: masks{all}, gpus: masks{second}, want: second},
+	} {
+		lists := []hint.List{hintsOf(space, c.cpus, c.cpusBest), hintsOf(space, c.gpus, c.gpus)}
+		var g merger
+		g.init(space)
+		got, ok := g.preferred(lists, mergeRules{})
+		if !ok {
+			got = g.unpreferred(lists, mergeRules{})
+		}
+		slow := slowMerge{space: space}
+		if twin := slow.run(slowLists(space, lists)); got.Mask != c.want || got.Preferred != c.preferred || twin.mask != c.want {
+			t.Errorf("%s: %b, preferred %v (slowly %b); want %b, %v", c.name, got.Mask, got.Preferred, twin.mask, c.want, c.preferred)
+		}
+		if _, admitted := g.preferred(lists, mergeRules{single: true}); admitted != c.preferred {
+			t.Errorf("%s under single-numa-node: admitted %v", c.name, admitted)
+		}
+	}
+}
