@@ -27,6 +27,7 @@ placement/release         :
 placement/cpu             : topology placement/hint placement/release
 placement/memory          : topology placement/hint
 placement/device          : topology placement/hint
+placement/joint           : topology placement/hint
 placement                 : topology placement/hint placement/release placement/cpu placement/memory placement/device
 sysfs                     : topology
 sysfs/sysfstest           : topology

@@ -1,0 +1,243 @@
+package joint
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+func ones(m uint8) int { return bits.OnesCount8(m) }
+
+// Book says what is handed out of a machine. It belongs to the Model that made it.
+type Book struct {
+	// free holds, for each core, the threads that may be pinned and that nobody has.
+	free []uint8
+	// used is what is handed out of each kind, by kind and node. Pinned CPUs and those that stay
+	// idle for somebody count 1000 each in kind CPU.
+	used []uint64
+	// nodes and groups sum up free; they follow from it.
+	nodes, groups []stat
+}
+
+// stat sums up the free threads of some cores.
+type stat struct {
+	free  int32 // threads
+	whole int32 // cores with all their threads free
+	some  int32 // cores with a free thread
+}
+
+func (s *stat) add(k *core, free uint8, sign int32) {
+	if free == 0 {
+		return
+	}
+	s.free += sign * int32(ones(free))
+	s.some += sign
+	if free == k.full {
+		s.whole += sign
+	}
+}
+
+// setFree says which threads of a core are free.
+func (m *Model) setFree(b *Book, i int, free uint8) {
+	k := &m.cores[i]
+	for _, s := range [...]*stat{&b.nodes[k.node], &b.groups[k.group]} {
+		s.add(k, b.free[i], -1)
+		s.add(k, free, 1)
+	}
+	b.free[i] = free
+}
+
+// CopyFrom makes b equal to o, reusing its memory.
+func (b *Book) CopyFrom(o *Book) {
+	b.free = append(b.free[:0], o.free...)
+	b.used = append(b.used[:0], o.used...)
+	b.nodes = append(b.nodes[:0], o.nodes...)
+	b.groups = append(b.groups[:0], o.groups...)
+}
+
+// Equal says whether the same is handed out.
+func (b *Book) Equal(o *Book) bool {
+	return slices.Equal(b.free, o.free) && slices.Equal(b.used, o.used)
+}
+
+// Append adds to buf everything that an answer depends on.
+func (b *Book) Append(buf []byte) []byte {
+	buf = append(buf, b.free...)
+	for _, n := range b.used {
+		buf = binary.AppendUvarint(buf, n)
+	}
+	return buf
+}
+
+// FreeCPUs returns the CPUs that may be pinned and that nobody has.
+func (m *Model) FreeCPUs(b *Book) topology.CPUSet { return m.cpusOf(b.free) }
+
+// SharedCPUs returns the CPUs on which shared containers run: those that nobody has, and the
+// reserved ones.
+func (m *Model) SharedCPUs(b *Book) topology.CPUSet {
+	s := m.cpusOf(b.free)
+	return s.Or(&m.reserved).And(&m.all)
+}
+
+// cpusOf translates threads by core to CPUs.
+func (m *Model) cpusOf(threads []uint8) topology.CPUSet {
+	var s topology.CPUSet
+	for i, w := range threads {
+		for ; w != 0; w &= w - 1 {
+			s.Add(m.cores[i].cpus[bits.TrailingZeros8(w)])
+		}
+	}
+	return s
+}
+
+// room returns what is left of a kind on the node at a position, 0 if more is used than there is.
+func (m *Model) room(b *Book, k Kind, node int) uint64 {
+	i := int(k)*len(m.nodes) + node
+	if b.used[i] >= m.capacity[i] {
+		return 0
+	}
+	return m.capacity[i] - b.used[i]
+}
+
+// Room returns what is left of a kind on the NUMA node at a position.
+func (m *Model) Room(b *Book, k Kind, node int) uint64 { return m.room(b, k, node) }
+
+// Used says on how many NUMA nodes something is handed out.
+func (m *Model) Used(b *Book) (n int) {
+	for v := range m.nodes {
+		for k := range m.kinds {
+			if b.used[k*len(m.nodes)+v] > 0 {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// Held is what a pod holds as a whole: the union of its containers' CPUs, and on each NUMA node the
+// most that it has at one time.
+type Held struct {
+	CPUs      topology.CPUSet
+	Exclusive Exclusive
+	Amounts   []NodeAmount
+}
+
+// NodeAmount is an amount on the NUMA node at a position.
+type NodeAmount struct {
+	Kind Kind
+	Node uint8
+	N    uint64
+}
+
+// Take writes down what a pod holds. CPUs and nodes that the machine does not have are left out:
+// Problem finds them.
+func (m *Model) Take(b *Book, h *Held) { m.enter(b, h, true) }
+
+// Give takes back what Take wrote down.
+func (m *Model) Give(b *Book, h *Held) { m.enter(b, h, false) }
+
+func (m *Model) enter(b *Book, h *Held, take bool) {
+	shut := m.shut(h)
+	for i, w := range shut.Words() {
+		for ; w != 0; w &= w - 1 {
+			at := m.place[i*64+bits.TrailingZeros64(w)]
+			k := &m.cores[at.core]
+			if at.bit&k.own == 0 {
+				continue
+			}
+			if was := b.free[at.core]; take {
+				m.setFree(b, int(at.core), was&^at.bit)
+			} else {
+				m.setFree(b, int(at.core), was|at.bit)
+			}
+			b.charge(int(k.node), 1000, take)
+		}
+	}
+	for _, a := range h.Amounts {
+		if int(a.Kind) < len(m.kinds) && int(a.Node) < len(m.nodes) {
+			b.charge(int(a.Kind)*len(m.nodes)+int(a.Node), a.N, take)
+		}
+	}
+}
+
+// shutCores takes threads by core, with those that stay idle for them.
+func (m *Model) shutCores(b *Book, got []uint8, e Exclusive) {
+	for i, w := range got {
+		if w == 0 {
+			continue
+		}
+		switch k := &m.cores[i]; e {
+		case ExclusiveNUMA:
+			for j := m.nodes[k.node].cores.from; j < m.nodes[k.node].cores.to; j++ {
+				m.shutThreads(b, int(j), b.free[j])
+			}
+		case ExclusiveCore:
+			m.shutThreads(b, i, k.own)
+		default:
+			m.shutThreads(b, i, w)
+		}
+	}
+}
+
+func (m *Model) shutThreads(b *Book, i int, threads uint8) {
+	if threads != 0 {
+		b.used[m.cores[i].node] += 1000 * uint64(ones(threads))
+		m.setFree(b, i, b.free[i]&^threads)
+	}
+}
+
+func (b *Book) charge(i int, n uint64, take bool) {
+	if take {
+		b.used[i] += n
+	} else {
+		b.used[i] -= min(n, b.used[i])
+	}
+}
+
+// shut is the CPUs that nobody else gets: those of the pod, and those that stay idle for it.
+func (m *Model) shut(h *Held) topology.CPUSet {
+	out := h.CPUs.And(&m.all)
+	if h.Exclusive == Shareable {
+		return out
+	}
+	pinned := out
+	for i, w := range pinned.Words() {
+		for ; w != 0; w &= w - 1 {
+			at := m.place[i*64+bits.TrailingZeros64(w)]
+			s := span{at.core, at.core + 1}
+			if h.Exclusive == ExclusiveNUMA {
+				s = m.nodes[m.cores[at.core].node].cores
+			}
+			for c := s.from; c < s.to; c++ {
+				m.addThreads(&out, &m.cores[c])
+			}
+		}
+	}
+	return out
+}
+
+func (m *Model) addThreads(s *topology.CPUSet, k *core) {
+	for w := k.own; w != 0; w &= w - 1 {
+		s.Add(k.cpus[bits.TrailingZeros8(w)])
+	}
+}
+
+// Problem says what keeps a pod from holding h in this book: CPUs that the machine does not have,
+// that are reserved, or that somebody else has. An empty text means none.
+func (m *Model) Problem(b *Book, h *Held) string {
+	if extra := h.CPUs.AndNot(&m.all); !extra.IsEmpty() {
+		return "the machine has no CPUs " + extra.String()
+	}
+	if extra := h.CPUs.And(&m.reserved); !extra.IsEmpty() {
+		return "CPUs " + extra.String() + " are reserved"
+	}
+	free := m.FreeCPUs(b)
+	shut := m.shut(h)
+	if extra := shut.AndNot(&free); !extra.IsEmpty() {
+		return "somebody else has CPUs " + extra.String()
+	}
+	return ""
+}

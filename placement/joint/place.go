@@ -1,0 +1,579 @@
+package joint
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Want is what a container, or a pod as a whole, asks for.
+type Want struct {
+	CPUs    int      // pinned
+	Amounts []Amount // each kind once
+	Width   Width
+	Rules   Rules
+}
+
+// Amount is an amount of one kind.
+type Amount struct {
+	Kind Kind
+	N    uint64
+}
+
+// Grant is what a Try gave.
+type Grant struct {
+	CPUs topology.CPUSet
+	// Nodes is the set of NUMA nodes that was chosen.
+	Nodes   hint.Mask
+	Amounts []NodeAmount // by kind as in Want.Amounts, then by node
+	// Exclusive is the level that is kept: that of the rules, or Shareable if it was given up.
+	Exclusive Exclusive
+}
+
+// Outcome is the answer of Place.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Placed Outcome = iota
+	// OddCPUs: full cores are insisted on, and the CPUs are no whole number of cores.
+	OddCPUs
+	// UnequalCores: the rules need cores that all have as many threads.
+	UnequalCores
+	// NoCPUs: the machine has too few free CPUs, on whatever NUMA nodes.
+	NoCPUs
+	// NoCores: it has enough free CPUs, but not as the rules want them.
+	NoCores
+	// NoAmount: it has too little left of some amount.
+	NoAmount
+	// TooWide: it has room, but only on more NUMA nodes than the width allows.
+	TooWide
+)
+
+// Try is a copy of a Book on which things are placed one after another. It is not safe for
+// concurrent use, and is reused.
+type Try struct {
+	m    *Model
+	Book Book
+	got  []uint8 // threads taken by the last Place, by core
+	open []int32 // by node: CPUs that may still be taken by the current pick
+	done []bool  // by group: taken from
+	// asks, empty and probe are room for queries: of the book, of an empty machine, and of what
+	// either needs to know of one.
+	asks, empty, probe query
+}
+
+// NewTry returns a Try for books of the model.
+func (m *Model) NewTry() *Try {
+	t := &Try{m: m, got: make([]uint8, len(m.cores)), open: make([]int32, len(m.nodes)), done: make([]bool, max(len(m.groups), len(m.nodes)))}
+	t.Book.CopyFrom(m.empty)
+	return t
+}
+
+// Begin copies a book.
+func (t *Try) Begin(b *Book) { t.Book.CopyFrom(b) }
+
+// BeginEmpty begins with a machine on which nothing is handed out.
+func (t *Try) BeginEmpty() { t.Book.CopyFrom(t.m.empty) }
+
+// Place finds the best place for w, takes it, and fills g. If there is none it says why, and takes
+// nothing.
+func (t *Try) Place(w *Want, g *Grant) Outcome {
+	g.CPUs, g.Nodes, g.Amounts, g.Exclusive = topology.CPUSet{}, 0, g.Amounts[:0], Shareable
+	q := &t.asks
+	if refused := q.compile(t, w, &t.Book); refused != Placed {
+		return refused
+	}
+	if !q.find(w.Width) {
+		return TooWide
+	}
+	t.take(q, g)
+	return Placed
+}
+
+// query is a Want asked of a book.
+type query struct {
+	m *Model
+	t *Try
+	b *Book
+	w *Want
+
+	levels int // of terms that some set of nodes could meet, in front of terms
+	terms  [maxLevels]asked
+
+	best hint.Mask // the answer
+	by   *asked
+}
+
+// asked is one level of terms.
+type asked struct {
+	terms
+	eligible hint.Mask
+	most     int                  // level-3 caches, where that is insisted on
+	units    [hint.MaxNodes]int32 // CPUs that can be pinned, by node
+	floor    int                  // no fewer nodes can do; 0: not known yet
+}
+
+// compile prepares what is asked of a book, level by level. The outcome says why no level can be
+// met, on whatever NUMA nodes.
+func (q *query) compile(t *Try, w *Want, b *Book) Outcome {
+	q.m, q.t, q.b, q.w, q.levels = t.m, t, b, w, 0
+	why := NoCPUs
+	var last terms
+	for level := range maxLevels {
+		next := w.Rules.at(level)
+		if w.CPUs == 0 {
+			next = terms{}
+		}
+		if level > 0 && next == last {
+			continue
+		}
+		last = next
+		a := &q.terms[q.levels]
+		a.terms, a.floor = next, 0
+		if why = q.admit(a); why == Placed {
+			q.levels++
+		}
+	}
+	if q.levels > 0 {
+		return Placed
+	}
+	return why
+}
+
+// admit says whether all eligible NUMA nodes together meet the terms.
+func (q *query) admit(a *asked) Outcome {
+	m := q.m
+	a.eligible = m.space.All()
+	if a.bind != BindAny || a.excl == ExclusiveCore {
+		if m.threads == 0 {
+			return UnequalCores
+		}
+		if a.bind == FullCores && q.w.CPUs%m.threads != 0 {
+			return OddCPUs
+		}
+	}
+	if a.excl == ExclusiveNUMA {
+		for v := range m.nodes {
+			if q.b.used[v] > 0 {
+				a.eligible &^= 1 << v
+			}
+		}
+	}
+	if a.l3 {
+		e := &q.t.probe
+		e.m, e.t, e.b, e.w = m, q.t, m.empty, q.w
+		a.most = e.caches(a, m.space.All())
+	}
+	for v := range m.nodes {
+		a.units[v] = int32(min(q.of(a, &q.b.nodes[v]), q.cap(a, v)))
+	}
+	if q.fits(a, a.eligible) {
+		return Placed
+	}
+	return q.reason(a)
+}
+
+// reason says why the terms cannot be met.
+func (q *query) reason(a *asked) Outcome {
+	free := 0
+	for v := range q.m.nodes {
+		free += int(min(uint64(q.b.nodes[v].free), q.m.room(q.b, CPU, v)/1000))
+	}
+	switch {
+	case free < q.w.CPUs:
+		return NoCPUs
+	case a.sum(q.m.space.All()) < q.w.CPUs || a.eligible != q.m.space.All() || a.l3:
+		return NoCores
+	}
+	return NoAmount
+}
+
+// find sets best and by to the answer, if the width allows one.
+func (q *query) find(width Width) bool {
+	limit := q.m.space.Len()
+	for k := 1; k <= limit; k++ {
+		for level := range q.levels {
+			if a := &q.terms[level]; q.scan(a, k) {
+				q.by = a
+				return true
+			}
+		}
+		switch {
+		case width == One:
+			return false
+		case width == Fewest && k == 1:
+			limit = q.narrowest()
+		}
+	}
+	return false
+}
+
+// narrowest returns the least number of NUMA nodes that an empty machine needs, 0 if it has no
+// room either.
+func (q *query) narrowest() int {
+	e := &q.t.empty
+	if e.compile(q.t, q.w, q.m.empty) != Placed {
+		return 0
+	}
+	for k := 1; k <= q.m.space.Len(); k++ {
+		if e.scan(&e.terms[e.levels-1], k) {
+			return k
+		}
+	}
+	return 0
+}
+
+// scan looks for the best set of k nodes that meets the terms.
+func (q *query) scan(a *asked, k int) bool {
+	if k > 1 && a.floor == 0 {
+		a.floor = q.floor(a)
+	}
+	if k < a.floor {
+		return false
+	}
+	found := false
+	var best [2]uint64
+	for _, mask := range q.m.space.OfSize(k) {
+		if mask&^a.eligible != 0 || !q.fits(a, mask) {
+			continue
+		}
+		rank := q.rank(mask)
+		if !found || rank[0] < best[0] || rank[0] == best[0] && rank[1] < best[1] {
+			q.best, best, found = mask, rank, true
+		}
+	}
+	return found
+}
+
+// floor is how many nodes are needed if the roomiest are taken, for each resource on its own.
+func (q *query) floor(a *asked) int {
+	var room [hint.MaxNodes]uint64
+	for v := range q.m.nodes {
+		room[v] = uint64(a.units[v])
+	}
+	n := atLeast(room[:len(q.m.nodes)], uint64(q.w.CPUs))
+	for _, want := range q.w.Amounts {
+		for v := range q.m.nodes {
+			room[v] = q.m.room(q.b, want.Kind, v)
+		}
+		n = max(n, atLeast(room[:len(q.m.nodes)], q.m.whole(want)))
+	}
+	return n
+}
+
+// atLeast is how many of the largest numbers add up to need. It sorts them.
+func atLeast(room []uint64, need uint64) int {
+	slices.Sort(room)
+	n := 0
+	for i := len(room) - 1; i >= 0 && need > 0; i-- {
+		need -= min(need, room[i])
+		n++
+	}
+	return max(n, 1)
+}
+
+// rank orders sets of nodes that are as wide: by distance, then by what is left.
+func (q *query) rank(mask hint.Mask) [2]uint64 {
+	var r [2]uint64
+	if q.m.distance != nil {
+		r[0] = q.m.distance[mask]
+	}
+	for w := mask; w != 0; w &= w - 1 {
+		r[1] += q.m.room(q.b, CPU, w.Lowest())
+	}
+	if q.m.strategy == LeastAllocated {
+		r[1] = ^r[1]
+	}
+	return r
+}
+
+// fits says whether the nodes of the mask have room on these terms.
+func (q *query) fits(a *asked, mask hint.Mask) bool {
+	if q.w.CPUs > 0 && (a.sum(mask) < q.w.CPUs || a.l3 && q.caches(a, mask) > a.most) {
+		return false
+	}
+	for _, want := range q.w.Amounts {
+		need := q.m.whole(want)
+		if want.Kind == CPU {
+			need += q.cost(a)
+		}
+		for w := mask; w != 0 && need > 0; w &= w - 1 {
+			need -= min(need, q.m.room(q.b, want.Kind, w.Lowest()))
+		}
+		if need > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// whole rounds an amount up to whole units.
+func (m *Model) whole(a Amount) uint64 {
+	unit := m.kinds[a.Kind].Unit
+	return (a.N + unit - 1) / unit * unit
+}
+
+// cost is what the pinned CPUs take of kind CPU, idle threads included.
+func (q *query) cost(a *asked) uint64 {
+	n, t := q.w.CPUs, q.m.threads
+	switch {
+	case a.excl != ExclusiveCore:
+	case a.bind == Spread:
+		n *= t
+	default:
+		n = (n + t - 1) / t * t
+	}
+	return 1000 * uint64(n)
+}
+
+// sum is how many CPUs can be pinned on the nodes of the mask.
+func (a *asked) sum(mask hint.Mask) int {
+	n := int32(0)
+	for w := mask; w != 0; w &= w - 1 {
+		n += a.units[w.Lowest()]
+	}
+	return int(n)
+}
+
+// of is how many CPUs the terms allow to be taken of some cores.
+func (q *query) of(a *asked, s *stat) int {
+	switch {
+	case a.bind == Spread && a.excl == ExclusiveCore:
+		return int(s.whole)
+	case a.bind == Spread:
+		return int(s.some)
+	case a.bind == FullCores || a.excl == ExclusiveCore:
+		return int(s.whole) * q.m.threads
+	}
+	return int(s.free)
+}
+
+// cap is how many CPUs may be pinned on a node before its shares have too few.
+func (q *query) cap(a *asked, v int) int {
+	cpus := int(q.m.room(q.b, CPU, v) / 1000)
+	switch {
+	case a.bind == Spread && a.excl == ExclusiveCore:
+		return cpus / q.m.threads
+	case a.bind == FullCores || a.excl == ExclusiveCore:
+		return cpus - cpus%q.m.threads
+	}
+	return cpus
+}
+
+// caches is the least number of level-3 caches of the mask's nodes that have the CPUs, or more than
+// there are.
+func (q *query) caches(a *asked, mask hint.Mask) int {
+	p := pick{q: q, a: a, mask: mask, byL3: true}
+	p.begin()
+	n := 0
+	for left := q.w.CPUs; left > 0; n++ {
+		g, gain := p.next(left)
+		if gain == 0 {
+			return len(q.m.groups) + 1
+		}
+		left -= min(left, gain)
+		p.close(g, gain)
+	}
+	return n
+}
+
+// pick takes CPUs group by group: from the smallest group that has what is left, else from the
+// largest. That takes as few groups as can be.
+type pick struct {
+	q    *query
+	a    *asked
+	mask hint.Mask
+	byL3 bool
+}
+
+func (p *pick) begin() {
+	clear(p.q.t.done)
+	for w := p.mask; w != 0; w &= w - 1 {
+		v := w.Lowest()
+		p.q.t.open[v] = int32(p.q.cap(p.a, v))
+	}
+}
+
+// next returns the group to take from, and how many CPUs it has at most.
+func (p *pick) next(left int) (group, gain int) {
+	m, t := p.q.m, p.q.t
+	fit := false
+	for w := p.mask; w != 0; w &= w - 1 {
+		v := w.Lowest()
+		from, to := v, v+1
+		if p.byL3 {
+			from, to = int(m.nodes[v].groups.from), int(m.nodes[v].groups.to)
+		}
+		for g := from; g < to; g++ {
+			if t.done[g] {
+				continue
+			}
+			n := min(p.q.of(p.a, p.stat(g)), int(t.open[v]))
+			switch {
+			case n >= left && (!fit || n < gain):
+				group, gain, fit = g, n, true
+			case !fit && n > gain:
+				group, gain = g, n
+			}
+		}
+	}
+	return group, gain
+}
+
+func (p *pick) stat(g int) *stat {
+	if p.byL3 {
+		return &p.q.b.groups[g]
+	}
+	return &p.q.b.nodes[g]
+}
+
+// close takes n CPUs of a group off what may be taken.
+func (p *pick) close(g, n int) {
+	p.q.t.done[g] = true
+	p.q.t.open[p.q.m.cores[p.span(g).from].node] -= int32(n)
+}
+
+func (p *pick) span(g int) span {
+	if p.byL3 {
+		return p.q.m.groups[g]
+	}
+	return p.q.m.nodes[g].cores
+}
+
+// take carries the answer out.
+func (t *Try) take(q *query, g *Grant) {
+	g.Nodes, g.Exclusive = q.best, q.by.excl
+	if q.w.CPUs > 0 {
+		clear(t.got)
+		p := pick{q: q, a: q.by, mask: q.best, byL3: q.by.byL3}
+		p.begin()
+		for left := q.w.CPUs; left > 0; {
+			i, gain := p.next(left)
+			n := min(left, gain)
+			t.takeFrom(q.by, p.span(i), n)
+			p.close(i, n)
+			left -= n
+		}
+		g.CPUs = t.m.cpusOf(t.got)
+		t.m.shutCores(&t.Book, t.got, g.Exclusive)
+	}
+	for _, a := range q.w.Amounts {
+		t.split(a, g)
+	}
+}
+
+// takeFrom takes n CPUs of a range of cores.
+func (t *Try) takeFrom(a *asked, s span, n int) {
+	switch {
+	case a.bind == Spread || a.like == Spread && a.excl != ExclusiveCore:
+		t.takeSpread(a, s, n)
+	case a.excl == ExclusiveCore || a.bind == FullCores:
+		t.takeWhole(s, n)
+	default:
+		t.takePacked(s, n)
+	}
+}
+
+// takeWhole takes free cores, of the last one as many threads as are left to take.
+func (t *Try) takeWhole(s span, n int) int {
+	for i := s.from; i < s.to && n > 0; i++ {
+		if free := t.Book.free[i]; free == t.m.cores[i].full && t.got[i] == 0 {
+			t.got[i] = lowestOf(free, n)
+			n -= ones(t.got[i])
+		}
+	}
+	return n
+}
+
+// takeSpread takes one thread of each core, emptier cores first; then, unless that is insisted on,
+// a second one, and so on.
+func (t *Try) takeSpread(a *asked, s span, n int) {
+	for round := 0; n > 0 && round < maxThreads; round++ {
+		for idle := maxThreads; idle > 0 && n > 0; idle-- {
+			for i := s.from; i < s.to && n > 0; i++ {
+				free := t.Book.free[i]
+				if ones(free) != idle || a.excl == ExclusiveCore && free != t.m.cores[i].full || ones(t.got[i]) > round {
+					continue
+				}
+				if bit := lowestOf(free&^t.got[i], 1); bit != 0 {
+					t.got[i] |= bit
+					n--
+				}
+			}
+		}
+	}
+}
+
+// takePacked takes whole cores while it can, then cores that are begun already, the fittest first,
+// then what there is.
+func (t *Try) takePacked(s span, n int) {
+	for i := s.from; i < s.to && n > 0; i++ {
+		if free := t.Book.free[i]; free == t.m.cores[i].full && ones(free) <= n {
+			t.got[i] = free
+			n -= ones(free)
+		}
+	}
+	for size := n; n > 0 && size <= maxThreads; size++ {
+		for i := s.from; i < s.to && n > 0; i++ {
+			if free := t.Book.free[i] &^ t.got[i]; ones(free) == size {
+				t.got[i] |= lowestOf(free, n)
+				n = 0
+			}
+		}
+	}
+	for i := s.from; i < s.to && n > 0; i++ {
+		bits := lowestOf(t.Book.free[i]&^t.got[i], n)
+		t.got[i] |= bits
+		n -= ones(bits)
+	}
+}
+
+// lowestOf returns the lowest n bits of w, or all.
+func lowestOf(w uint8, n int) uint8 {
+	var out uint8
+	for ; w != 0 && n > 0; n-- {
+		out |= w & -w
+		w &= w - 1
+	}
+	return out
+}
+
+// split gives an amount evenly to the nodes of the grant: those with the least room first, so that
+// what they lack is left to the others.
+func (t *Try) split(a Amount, g *Grant) {
+	unit := t.m.kinds[a.Kind].Unit
+	need := t.m.whole(a)
+	first := len(g.Amounts)
+	for rest := g.Nodes; rest != 0; {
+		v := t.tightest(a.Kind, rest)
+		share := need / uint64(rest.Len())
+		n := min(share-share%unit, t.m.room(&t.Book, a.Kind, v))
+		if rest &^= 1 << v; rest == 0 {
+			n = need
+		}
+		need -= n
+		t.Book.used[int(a.Kind)*len(t.m.nodes)+v] += n
+		if n > 0 {
+			g.Amounts = append(g.Amounts, NodeAmount{Kind: a.Kind, Node: uint8(v), N: n})
+		}
+	}
+	for i := first + 1; i < len(g.Amounts); i++ {
+		for j := i; j > first && g.Amounts[j].Node < g.Amounts[j-1].Node; j-- {
+			g.Amounts[j], g.Amounts[j-1] = g.Amounts[j-1], g.Amounts[j]
+		}
+	}
+}
+
+// tightest returns the node with the least room, the lowest of equals.
+func (t *Try) tightest(k Kind, mask hint.Mask) int {
+	best, least := 0, uint64(1<<64-1)
+	for w := uint16(mask); w != 0; w &= w - 1 {
+		if v := bits.TrailingZeros16(w); t.m.room(&t.Book, k, v) < least {
+			best, least = v, t.m.room(&t.Book, k, v)
+		}
+	}
+	return best
+}

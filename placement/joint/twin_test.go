@@ -1,0 +1,384 @@
+package joint
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// The twin answers what Try.Place answers by trying every set of CPUs of every set of NUMA nodes.
+// It knows nothing of units, caps and picks.
+
+// twin is a question to a book.
+type twin struct {
+	m *Model
+	b *Book
+	w *Want
+}
+
+// answer is what the twin says of the best set of nodes.
+type answer struct {
+	nodes hint.Mask
+	terms terms
+	most  int
+}
+
+// levels are the terms that can be met somewhere, most preferences first.
+func (t twin) levels() (out []answer) {
+	for level := range maxLevels {
+		a := answer{terms: t.w.Rules.at(level)}
+		if t.w.CPUs == 0 {
+			a.terms = terms{}
+		}
+		a.most = 1 << 20
+		if a.terms.l3 {
+			a.most = twin{t.m, t.m.empty, t.w}.fewestCaches(a)
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func (t twin) fewestCaches(a answer) int {
+	least := 1 << 20
+	t.sets(t.m.space.All(), func(c topology.CPUSet) {
+		if t.keeps(a, c, t.m.space.All()) {
+			least = min(least, len(t.caches(c)))
+		}
+	})
+	return least
+}
+
+// place returns the answer for the width.
+func (t twin) place(width Width) (answer, bool) {
+	limit := t.m.space.Len()
+	switch width {
+	case One:
+		limit = 1
+	case Fewest:
+		limit = 0
+		levels := twin{t.m, t.m.empty, t.w}.levels()
+		if best, ok := (twin{t.m, t.m.empty, t.w}).narrowest(levels[len(levels)-1:], t.m.space.Len()); ok {
+			limit = best.nodes.Len()
+		}
+	}
+	return t.narrowest(t.levels(), limit)
+}
+
+func (t twin) narrowest(levels []answer, limit int) (answer, bool) {
+	for k := 1; k <= limit; k++ {
+		for _, a := range levels {
+			found := false
+			for _, mask := range t.m.space.OfSize(k) {
+				if t.fits(a, mask) && (!found || t.better(mask, a.nodes)) {
+					a.nodes, found = mask, true
+				}
+			}
+			if found {
+				return a, true
+			}
+		}
+	}
+	return answer{}, false
+}
+
+func (t twin) better(x, y hint.Mask) bool {
+	if t.m.distance[x] != t.m.distance[y] {
+		return t.m.distance[x] < t.m.distance[y]
+	}
+	left := func(mask hint.Mask) (n uint64) {
+		for v := range mask.All() {
+			n += t.m.Room(t.b, CPU, v)
+		}
+		return n
+	}
+	if left(x) != left(y) {
+		return (left(x) < left(y)) == (t.m.strategy == MostAllocated)
+	}
+	return x < y
+}
+
+func (t twin) fits(a answer, mask hint.Mask) (ok bool) {
+	t.sets(mask, func(c topology.CPUSet) { ok = ok || t.keeps(a, c, mask) })
+	return ok
+}
+
+// sets calls f with every set of as many free CPUs as are wanted.
+func (t twin) sets(mask hint.Mask, f func(topology.CPUSet)) {
+	var ids []topology.CPUID
+	free := t.m.FreeCPUs(t.b)
+	for id := range free.All() {
+		if mask.Has(t.node(id)) {
+			ids = append(ids, id)
+		}
+	}
+	for w := range 1 << len(ids) {
+		if bits.OnesCount(uint(w)) != t.w.CPUs {
+			continue
+		}
+		var c topology.CPUSet
+		for i, id := range ids {
+			if w>>i&1 == 1 {
+				c.Add(id)
+			}
+		}
+		f(c)
+	}
+}
+
+func (t twin) node(id topology.CPUID) int { return int(t.m.cores[t.m.place[id].core].node) }
+
+func (t twin) caches(c topology.CPUSet) map[uint16]bool {
+	out := map[uint16]bool{}
+	for id := range c.All() {
+		out[t.m.cores[t.m.place[id].core].group] = true
+	}
+	return out
+}
+
+// keeps says whether CPUs c on the nodes of the mask keep the terms and leave room for the amounts.
+func (t twin) keeps(a answer, c topology.CPUSet, mask hint.Mask) bool {
+	free := t.m.FreeCPUs(t.b)
+	cost := make([]uint64, len(t.m.nodes))
+	for i := range t.m.cores {
+		k := &t.m.cores[i]
+		var all, mine int
+		whole := true
+		for s := range ones(k.full) {
+			all++
+			mine += b2i(c.Has(k.cpus[s]))
+			whole = whole && free.Has(k.cpus[s])
+		}
+		if mine == 0 {
+			continue
+		}
+		switch {
+		case (a.terms.bind == FullCores || a.terms.excl == ExclusiveCore) && t.m.threads == 0,
+			a.terms.bind == Spread && t.m.threads == 0,
+			a.terms.bind == FullCores && mine != all,
+			a.terms.bind == Spread && mine > 1,
+			a.terms.excl == ExclusiveCore && !whole:
+			return false
+		}
+		if a.terms.excl == ExclusiveCore {
+			mine = all
+		}
+		cost[k.node] += 1000 * uint64(mine)
+	}
+	if a.terms.l3 && len(t.caches(c)) > a.most {
+		return false
+	}
+	return t.affords(a, cost, mask)
+}
+
+func (t twin) affords(a answer, cost []uint64, mask hint.Mask) bool {
+	for v := range mask.All() {
+		if cost[v] > t.m.Room(t.b, CPU, v) || a.terms.excl == ExclusiveNUMA && t.b.used[v] > 0 {
+			return false
+		}
+	}
+	for _, want := range t.w.Amounts {
+		var room uint64
+		for v := range mask.All() {
+			room += t.m.Room(t.b, want.Kind, v)
+			if want.Kind == CPU {
+				room -= cost[v]
+			}
+		}
+		if room < t.m.whole(want) {
+			return false
+		}
+	}
+	return true
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+var smallMachines = []string{
+	"package:2 numa:1 l3:2 core:1 pu:2 mem:8Gi huge:2Mi=4 dist:10,21",
+	"package:1 numa:1 l3:2 core:2 pu:2 number:packed mem:8Gi huge:2Mi=4 dist:10",
+	"package:2 numa:2 l3:1 core:1 pu:2 mem:8Gi huge:2Mi=4 dist:10,12,32",
+	"package:3 numa:1 l3:1 core:2 pu:1 mem:8Gi huge:2Mi=4 dist:10,20",
+	"package:1 numa:2 l3:1 core:2 pu:2 number:packed mem:4Gi huge:2Mi=4 dist:10,12",
+	"package:2 numa:1 l3:1 core:1 pu:4 mem:8Gi huge:2Mi=4 dist:10,21",
+}
+
+// hybrid is two cores of two threads and three of one.
+const hybridCores = "package:1 numa:1 l3:1 pu:7 core:0/0-1=0-2/2+1-3/2;0/2-4=4-6 mem:8Gi dist:10"
+
+func TestAgainstTheTwin(t *testing.T) {
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	rounds := 400
+	if testing.Short() {
+		rounds = 100
+	}
+	var outcomes [len(outcomeNames)]int
+	for i := range rounds * len(smallMachines) {
+		text := smallMachines[i%len(smallMachines)]
+		m := randomModel(t, rng, text)
+		if m == nil {
+			continue
+		}
+		b := randomBook(rng, m)
+		w := randomWant(rng, m)
+		outcomes[compare(t, m, b, &w, fmt.Sprintf("seed %d, round %d, %s", seed, i, text))]++
+	}
+	for o, n := range outcomes {
+		if n == 0 && Outcome(o) != UnequalCores {
+			t.Errorf("no case ended with %q", Outcome(o))
+		}
+	}
+	t.Logf("seed %d: %v", seed, outcomes)
+}
+
+func TestUnequalCores(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	seen := 0
+	for i := range 300 {
+		m := modelOf(t, hybridCores, "", MostAllocated)
+		b := randomBook(rng, m)
+		w := randomWant(rng, m)
+		seen += b2i(compare(t, m, b, &w, fmt.Sprintf("round %d", i)) == UnequalCores)
+	}
+	if seen == 0 {
+		t.Error("no case was refused for unequal cores")
+	}
+}
+
+func randomModel(t *testing.T, rng *rand.Rand, text string) *Model {
+	var reserved topology.CPUSet
+	if rng.IntN(3) == 0 {
+		reserved.Add(topology.CPUID(rng.IntN(6)))
+	}
+	c := configOf(text, reserved)
+	c.Strategy = Strategy(rng.IntN(2))
+	m, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func randomBook(rng *rand.Rand, m *Model) *Book {
+	b := m.NewBook()
+	for range rng.IntN(3) {
+		var h Held
+		free := m.FreeCPUs(b)
+		for id := range free.All() {
+			if rng.IntN(4) == 0 {
+				h.CPUs.Add(id)
+			}
+		}
+		h.Exclusive = Exclusive(rng.IntN(4) % 3)
+		if m.Problem(b, &h) == "" {
+			m.Take(b, &h)
+		}
+	}
+	for v := range m.nodes {
+		for k := range m.kinds {
+			if room := m.Room(b, Kind(k), v); rng.IntN(3) == 0 && room > 0 {
+				n := rng.Uint64N(room + 1)
+				m.Take(b, &Held{Amounts: []NodeAmount{{Kind: Kind(k), Node: uint8(v), N: n / m.kinds[k].Unit * m.kinds[k].Unit}}})
+			}
+		}
+	}
+	return b
+}
+
+func randomWant(rng *rand.Rand, m *Model) Want {
+	w := Want{Width: Width(rng.IntN(3))}
+	if rng.IntN(5) > 0 {
+		w.CPUs = 1 + rng.IntN(4)
+	}
+	for k := range m.kinds {
+		if rng.IntN(3) == 0 {
+			w.Amounts = append(w.Amounts, Amount{Kind: Kind(k), N: 1 + rng.Uint64N(m.Capacity(Kind(k), 0)+2)})
+		}
+	}
+	r := &w.Rules
+	if r.Bind = Bind(rng.IntN(int(binds))); r.Bind != BindAny {
+		r.BindHow = Strength(1 + rng.IntN(2))
+	}
+	if r.Exclusive = Exclusive(rng.IntN(5) % int(exclusives)); r.Exclusive != Shareable {
+		r.ExclusiveHow = Strength(1 + rng.IntN(2))
+	}
+	r.L3 = Strength(rng.IntN(int(strengths)))
+	return w
+}
+
+// compare asks both, and looks at what Place took.
+func compare(t *testing.T, m *Model, b *Book, w *Want, what string) Outcome {
+	t.Helper()
+	try := m.NewTry()
+	try.Begin(b)
+	var g Grant
+	got := try.Place(w, &g)
+	tw := twin{m, b, w}
+	want, ok := tw.place(w.Width)
+	say := func(format string, args ...any) {
+		t.Helper()
+		t.Fatalf("%s: %+v, free %v, used %v, reserved %v: %s", what, *w, m.FreeCPUs(b), b.used, m.reserved, fmt.Sprintf(format, args...))
+	}
+	if (got == Placed) != ok {
+		say("%v, the twin says %v %b", got, ok, want.nodes)
+	}
+	if !ok {
+		if _, room := tw.place(AnyWidth); room != (got == TooWide) {
+			say("%v, the twin finds room if the width does not matter: %v", got, room)
+		}
+		if !try.Book.Equal(b) {
+			say("refused, and something was taken")
+		}
+		return got
+	}
+	if g.Nodes != want.nodes {
+		say("nodes %b, the twin says %b", g.Nodes, want.nodes)
+	}
+	free := m.FreeCPUs(b)
+	if g.CPUs.Len() != w.CPUs || !g.CPUs.IsSubsetOf(&free) || !tw.keeps(want, g.CPUs, want.nodes) || g.Exclusive != want.terms.excl {
+		say("CPUs %v, exclusive %d: do not keep %+v", g.CPUs, g.Exclusive, want)
+	}
+	checkAmounts(m, b, w, &g, say)
+	again := m.NewBook()
+	again.CopyFrom(b)
+	m.Take(again, &Held{CPUs: g.CPUs, Exclusive: g.Exclusive, Amounts: g.Amounts})
+	if !again.Equal(&try.Book) {
+		say("Take comes to another book")
+	}
+	m.Give(again, &Held{CPUs: g.CPUs, Exclusive: g.Exclusive, Amounts: g.Amounts})
+	if !again.Equal(b) {
+		say("Give does not give back")
+	}
+	return got
+}
+
+func checkAmounts(m *Model, b *Book, w *Want, g *Grant, say func(string, ...any)) {
+	for _, want := range w.Amounts {
+		var sum uint64
+		for _, a := range g.Amounts {
+			if a.Kind != want.Kind {
+				continue
+			}
+			sum += a.N
+			if !g.Nodes.Has(int(a.Node)) || a.N%m.kinds[a.Kind].Unit != 0 {
+				say("amount %+v: on nodes that were not chosen, or a broken unit", a)
+			}
+			if a.N > m.Room(b, a.Kind, int(a.Node)) {
+				say("amount %+v: more than there is", a)
+			}
+		}
+		if sum != m.whole(want) {
+			say("kind %d: %d in all, want %d", want.Kind, sum, m.whole(want))
+		}
+	}
+}
