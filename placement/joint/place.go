@@ -448,60 +448,88 @@ func (t *Try) take(q *query, g *Grant) {
 	g.Nodes, g.Exclusive = q.best, q.by.excl
 	if q.w.CPUs > 0 {
 		clear(t.got)
-		p := pick{q: q, a: q.by, mask: q.best, byL3: q.by.byL3}
-		p.begin()
-		for left := q.w.CPUs; left > 0; {
-			i, gain := p.next(left)
-			n := min(left, gain)
-			t.takeFrom(q.by, p.span(i), n)
-			p.close(i, n)
-			left -= n
-		}
+		t.takeCPUs(q)
 		g.CPUs = t.m.cpusOf(t.got)
-		t.m.shutCores(&t.Book, t.got, g.Exclusive)
+		e := g.Exclusive
+		if e == ExclusiveNUMA {
+			e = Shareable // what stays idle is the pod's own: its shares may use it
+		}
+		t.m.shutCores(&t.Book, t.got, e)
 	}
 	for _, a := range q.w.Amounts {
 		t.split(a, g)
 	}
+	if g.Exclusive == ExclusiveNUMA {
+		t.m.shutCores(&t.Book, t.got, ExclusiveNUMA)
+	}
 }
 
-// takeFrom takes n CPUs of a range of cores.
-func (t *Try) takeFrom(a *asked, s span, n int) {
-	switch {
-	case a.bind == Spread || a.like == Spread && a.excl != ExclusiveCore:
-		t.takeSpread(a, s, n)
-	case a.excl == ExclusiveCore || a.bind == FullCores:
-		t.takeWhole(s, n)
-	default:
-		t.takePacked(s, n)
+// takeCPUs fills got with the CPUs that the answer stands for.
+func (t *Try) takeCPUs(q *query) {
+	p := pick{q: q, a: q.by, mask: q.best, byL3: q.by.byL3}
+	p.begin()
+	if q.by.like == Spread && q.by.bind != Spread && q.by.excl != ExclusiveCore && !q.by.l3 {
+		for round := 0; round < maxThreads; round++ {
+			t.spread(q, round)
+		}
+		return
+	}
+	for left := q.w.CPUs; left > 0; {
+		i, gain := p.next(left)
+		n := min(left, gain)
+		switch {
+		case q.by.bind == Spread:
+			t.takeSpread(q.by, p.span(i), n)
+		case q.by.excl == ExclusiveCore || q.by.bind == FullCores:
+			t.takeWhole(p.span(i), n)
+		default:
+			t.takePacked(p.span(i), n)
+		}
+		p.close(i, n)
+		left -= n
 	}
 }
 
 // takeWhole takes free cores, of the last one as many threads as are left to take.
-func (t *Try) takeWhole(s span, n int) int {
+func (t *Try) takeWhole(s span, n int) {
 	for i := s.from; i < s.to && n > 0; i++ {
 		if free := t.Book.free[i]; free == t.m.cores[i].full && t.got[i] == 0 {
 			t.got[i] = lowestOf(free, n)
 			n -= ones(t.got[i])
 		}
 	}
-	return n
 }
 
-// takeSpread takes one thread of each core, emptier cores first; then, unless that is insisted on,
-// a second one, and so on.
+// takeSpread takes one thread of each core, emptier cores first.
 func (t *Try) takeSpread(a *asked, s span, n int) {
-	for round := 0; n > 0 && round < maxThreads; round++ {
-		for idle := maxThreads; idle > 0 && n > 0; idle-- {
-			for i := s.from; i < s.to && n > 0; i++ {
-				free := t.Book.free[i]
-				if ones(free) != idle || a.excl == ExclusiveCore && free != t.m.cores[i].full || ones(t.got[i]) > round {
-					continue
-				}
-				if bit := lowestOf(free&^t.got[i], 1); bit != 0 {
-					t.got[i] |= bit
-					n--
-				}
+	for idle := maxThreads; idle > 0; idle-- {
+		for i := s.from; i < s.to && n > 0; i++ {
+			free := t.Book.free[i]
+			if ones(free) == idle && (a.excl != ExclusiveCore || free == t.m.cores[i].full) {
+				t.got[i] = lowestOf(free, 1)
+				n--
+			}
+		}
+	}
+}
+
+// spread takes one more thread of every core of the answer's nodes, emptier cores first, until the
+// CPUs are complete. It is what is left of a wish for one thread a core when there are too few.
+func (t *Try) spread(q *query, round int) {
+	left := q.w.CPUs
+	for _, w := range t.got {
+		left -= ones(w)
+	}
+	for idle := maxThreads; idle > 0; idle-- {
+		for i := range t.got {
+			k, free := &t.m.cores[i], t.Book.free[i]
+			if left == 0 || !q.best.Has(int(k.node)) || ones(free) != idle || ones(t.got[i]) > round || t.open[k.node] == 0 {
+				continue
+			}
+			if bit := lowestOf(free&^t.got[i], 1); bit != 0 {
+				t.got[i] |= bit
+				t.open[k.node]--
+				left--
 			}
 		}
 	}

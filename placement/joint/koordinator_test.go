@@ -1,0 +1,85 @@
+package joint
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// TestKoordinator holds the published facts of Koordinator's CPU accumulator: Berth gives the same,
+// or what the line says, which then says why.
+func TestKoordinator(t *testing.T) {
+	f, err := os.Open("testdata/koordinator.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cases, same := 0, 0
+	for s := bufio.NewScanner(f); s.Scan(); {
+		fields := strings.Fields(s.Text())
+		if len(fields) == 0 || fields[0] == "#" {
+			continue
+		}
+		if len(fields) != 7 && len(fields) < 9 {
+			t.Fatalf("%q: want 7 fields, or ours and why", s.Text())
+		}
+		want := fields[6]
+		if len(fields) > 7 {
+			want = fields[7]
+		}
+		cases++
+		same += b2i(want == fields[6])
+		if got := koordinatorCase(t, fields); got != want {
+			t.Errorf("%s\n  got %s", s.Text(), got)
+		}
+	}
+	t.Logf("%d cases, %d the same", cases, same)
+	if cases < 38 {
+		t.Errorf("%d cases, want 38", cases)
+	}
+}
+
+func koordinatorCase(t *testing.T, fields []string) string {
+	t.Helper()
+	var packages, nodes, cores, threads, need int
+	if _, err := fmt.Sscanf(fields[0], "%dx%dx%dx%d", &packages, &nodes, &cores, &threads); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(fields[5], &need); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("package:%d numa:%d l3:1 core:%d pu:%d number:packed mem:1Gi dist:10,12,21", packages, nodes, cores, threads)
+	switch {
+	case packages == 1:
+		text = strings.Replace(text, "10,12,21", "10", 1)
+	case nodes == 1:
+		text = strings.Replace(text, "10,12,21", "10,21", 1)
+	}
+	c := configOf(text, topology.CPUSet{})
+	if fields[1] == "least" {
+		c.Strategy = LeastAllocated
+	}
+	m, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := Want{CPUs: need, Rules: Rules{Bind: map[string]Bind{"full": FullCores, "spread": Spread}[fields[2]], BindHow: Preferred}}
+	if w.Rules.Exclusive = map[string]Exclusive{"core": ExclusiveCore, "numa": ExclusiveNUMA}[fields[3]]; w.Rules.Exclusive != Shareable {
+		w.Rules.ExclusiveHow = Preferred
+	}
+	b := m.NewBook()
+	if list := strings.Trim(fields[4], "-!"); list != "" {
+		m.Take(b, &Held{CPUs: cpuSet(t, list)})
+	}
+	try := m.NewTry()
+	try.Begin(b)
+	var g Grant
+	if o := try.Place(&w, &g); o != Placed {
+		return o.String()
+	}
+	return g.CPUs.String()
+}
