@@ -12,8 +12,15 @@ import (
 // Points have the names of a KubeSchedulerConfiguration.
 type Points map[string][]string
 
-// needed are the extension points that Berth keeps its promise with.
-var needed = []string{"preFilter", "filter", "postFilter", "preScore", "score", "reserve", "bind"}
+// needed are the extension points that Berth keeps its promise with, and the plugins that each of
+// them has to have.
+var needed = []struct {
+	point   string
+	plugins []string
+}{
+	{"preFilter", []string{Name}}, {"filter", []string{Name}}, {"postFilter", []string{Name}}, {"preScore", []string{Name, TiersName}},
+	{"score", []string{Name, TiersName}}, {"reserve", []string{Name}}, {"bind", []string{Name}},
+}
 
 // first says which plugins would do harm before Berth, by extension point.
 var first = map[string]struct{ before, because string }{
@@ -33,16 +40,18 @@ func (p Points) Has() bool {
 
 // Check says what a profile that has the plugin lacks, and what to write. Without one of its
 // points, or with another plugin before it, the plugin would place pods in silence and promise
-// nothing.
+// nothing. Without Tiers, other plugins would outvote it and split pods over NUMA nodes.
 func (p Points) Check(profile string) error {
 	var wrong []string
-	for _, point := range needed {
-		at := slices.Index(p[point], Name)
-		switch rival := slices.Index(p[point], first[point].before); {
-		case at < 0:
-			wrong = append(wrong, fmt.Sprintf("%s lacks %s", point, Name))
-		case rival >= 0 && rival < at:
-			wrong = append(wrong, fmt.Sprintf("%s has %s before %s: %s", point, first[point].before, Name, first[point].because))
+	for _, n := range needed {
+		for _, plugin := range n.plugins {
+			if !slices.Contains(p[n.point], plugin) {
+				wrong = append(wrong, fmt.Sprintf("%s lacks %s", n.point, plugin))
+			}
+		}
+		at, rival := slices.Index(p[n.point], Name), slices.Index(p[n.point], first[n.point].before)
+		if rival >= 0 && rival < at {
+			wrong = append(wrong, fmt.Sprintf("%s has %s before %s: %s", n.point, first[n.point].before, Name, first[n.point].because))
 		}
 	}
 	if len(wrong) == 0 {

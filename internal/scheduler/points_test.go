@@ -10,7 +10,7 @@ import (
 
 // complete are the points of the configuration that this package writes.
 func complete() Points {
-	p := Points{"preFilter": {"NodeResourcesFit", Name}, "filter": {"NodeName", Name}, "preScore": {Name}, "score": {"ImageLocality", Name},
+	p := Points{"preFilter": {"NodeResourcesFit", Name}, "filter": {"NodeName", Name}, "preScore": {Name, TiersName}, "score": {"ImageLocality", Name, TiersName},
 		"reserve": {"VolumeBinding", Name}, "bind": {Name, "DefaultBinder"}, "postFilter": {Name, "DefaultPreemption"}}
 	return p
 }
@@ -25,10 +25,14 @@ func TestPoints(t *testing.T) {
 	}{
 		"only multiPoint": {func(p Points) { p["bind"] = []string{"DefaultBinder", Name} }, "bind has DefaultBinder before Berth: it binds without the decision"},
 		"no bind":         {func(p Points) { p["bind"] = []string{"DefaultBinder"} }, "bind lacks Berth"},
+		"no tiers": {func(p Points) {
+			p["preScore"], p["score"] = []string{Name}, []string{Name}
+		}, "preScore lacks BerthTiers; score lacks BerthTiers; want"},
+		"tiers at one point": {func(p Points) { p["preScore"] = []string{Name} }, `"main": preScore lacks BerthTiers; want`},
 		"only bind": {func(p Points) {
 			clear(p)
 			p["bind"] = []string{Name}
-		}, "preFilter lacks Berth; filter lacks Berth; postFilter lacks Berth; preScore lacks Berth; score lacks Berth; reserve lacks Berth; want"},
+		}, "preFilter lacks Berth; filter lacks Berth; postFilter lacks Berth; preScore lacks Berth; preScore lacks BerthTiers; score lacks Berth; score lacks BerthTiers; reserve lacks Berth; want"},
 		"preemption first": {func(p Points) { slices.Reverse(p["postFilter"]) }, "postFilter has DefaultPreemption before Berth"},
 	} {
 		p := complete()

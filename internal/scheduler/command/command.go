@@ -20,6 +20,7 @@ import (
 	kubeversion "k8s.io/component-base/version"
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -104,14 +105,33 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 func checkProfiles(logger klog.Logger, profiles map[string]framework.Framework) error {
 	var wrong []error
 	for name, profile := range profiles {
-		points := pointsOf(profile.ListPlugins())
+		plugins := profile.ListPlugins()
+		points := pointsOf(plugins)
 		if !points.Has() {
 			logger.Info("This profile does not have the plugin: its pods are placed as by kube-scheduler, with no promise", "profile", name, "plugin", scheduler.Name)
 			continue
 		}
 		wrong = append(wrong, points.Check(name))
+		if rivals, outvoted := outvotes(plugins.Score.Enabled); outvoted {
+			logger.Info("Other score plugins can outvote this one and split pods over NUMA nodes", "profile", name,
+				"plugin", scheduler.TiersName, "weightsOfOthers", rivals, "want", "a weight above 100 times theirs")
+		}
 	}
 	return errors.Join(wrong...)
+}
+
+// outvotes says whether plugins beside scheduler.Tiers can outvote one of its steps, and what their
+// weights add up to. A weight that a chart or a user has chosen on purpose is lawful.
+func outvotes(scored []config.Plugin) (rivals int64, outvoted bool) {
+	var tiers int64
+	for _, p := range scored {
+		if p.Name == scheduler.TiersName {
+			tiers = int64(p.Weight)
+		} else {
+			rivals += int64(p.Weight)
+		}
+	}
+	return rivals, tiers > 0 && tiers <= fwk.MaxScore*rivals
 }
 
 // pointsOf returns the plugins that a profile really has: defaults and multiPoint are resolved.
