@@ -73,6 +73,7 @@ internal/controlplane     : deploy
 internal/controlplane/controllers :
 internal/sampleplugin     : topology
 internal/hollow           : topology/... internal/sampleplugin placement sysfs internal/kubeletstate internal/wire
+internal/demo/places      : topology placement internal/sampleplugin internal/wire
 internal/demo             : ...
 
 cmd/...                   : ...

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/internal/demo/places"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/wire"
@@ -82,6 +83,16 @@ func (h *holding) addDevices(e *kubeletstate.DeviceEntry) {
 		h.deviceNUMA |= d.NUMA
 	}
 	h.devices = append(h.devices, a)
+}
+
+// together is what the containers hold together.
+func together(all map[string]*holding) *places.Held {
+	h := &places.Held{}
+	for _, c := range all {
+		h.CPUs = h.CPUs.Or(&c.cpus)
+		h.Devices = append(h.Devices, c.devices...)
+	}
+	return h
 }
 
 // spread returns the NUMA nodes and the number of sockets that the holdings touch.

@@ -28,9 +28,9 @@ type Report struct {
 	// have needed for them. Only room that was free from 3 s before the pod ran until 2 s after
 	// counts. Pods that name a node, or ask for huge pages, are not judged.
 	AvoidablySplit int `json:"avoidablySplit"`
-	// StrandedDevices is the most GPUs that were free at one time on NUMA nodes with fewer than 4
-	// free CPUs, which is what the least demanding pod with a GPU asks for.
-	StrandedDevices int `json:"strandedDevices"`
+	// StrandedDevices is how many GPUs were free on NUMA nodes with fewer than 4 free CPUs: the
+	// mean over the time in which pods were created. The least demanding pod with a GPU asks for 4.
+	StrandedDevices float64 `json:"strandedDevices"`
 	// CrossSocket is how many running pods held CPUs of more than one socket.
 	CrossSocket int `json:"crossSocket"`
 	// Predicted is how many running pods carried a decision; Exact how many of those were marked
@@ -46,6 +46,12 @@ type Report struct {
 	Contended int `json:"contended"`
 	// Pending is how many were neither running nor refused in the end.
 	Pending int `json:"pending"`
+	// Stalled is how many of these waited although a node had room for them and nothing had
+	// happened for 15 s. Pods that ask for huge pages are not judged.
+	Stalled int `json:"stalled"`
+	// OutOfTime says that the end came while pods were still getting their turn: the machine was
+	// too slow for the time that a run may take. Numbers of such a run say little.
+	OutOfTime bool `json:"outOfTime"`
 	// SecondsToRunning is the time from creation until the API showed the pod Running.
 	SecondsToRunning Quantiles `json:"secondsToRunning"`
 
@@ -101,6 +107,10 @@ func (c *Comparison) Kept() bool { return c.Berth.Refused() == 0 && c.Berth.Misp
 // WriteJSON writes the comparison as one line.
 func (c *Comparison) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(c) }
 
+// outOfTime warns of a half that was cut short.
+const outOfTime = "%s: the time was up while pods were still getting their turn; " +
+	"this machine was too slow or too busy, and the numbers say little\n"
+
 // WriteTable writes the comparison side by side, names to the left and numbers to the right.
 func (c *Comparison) WriteTable(w io.Writer) error {
 	rows := append([]row{{"", Stock{}.Title(), Berth{}.Title()}}, c.rows()...)
@@ -111,6 +121,16 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 	for _, r := range rows {
 		if _, err := fmt.Fprintf(w, "%-*s   %*s   %*s\n", name, r.name, stock, r.stock, berth, r.berth); err != nil {
 			return err
+		}
+	}
+	for _, half := range []struct {
+		title string
+		*Report
+	}{{Stock{}.Title(), c.Stock}, {Berth{}.Title(), c.Berth}} {
+		if half.OutOfTime {
+			if _, err := fmt.Fprintf(w, outOfTime, half.title); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -133,12 +153,13 @@ func (c *Comparison) rows() []row {
 		number("  "+reason, func(r *Report) int { return r.Rejected[reason] })
 	}
 	number("waiting in the end", func(r *Report) int { return r.Pending })
+	number("  although a node had room", func(r *Report) int { return r.Stalled })
 	for _, n := range keys(c.Stock.NUMANodesPerPod, c.Berth.NUMANodesPerPod) {
 		number("pods on "+n+" NUMA node"+plural(n), func(r *Report) int { return r.NUMANodesPerPod[n] })
 	}
 	number("  avoidably split", func(r *Report) int { return r.AvoidablySplit })
 	number("pods across sockets", func(r *Report) int { return r.CrossSocket })
-	number("GPUs without CPUs, most", func(r *Report) int { return r.StrandedDevices })
+	text("GPUs without CPUs, mean", func(r *Report) string { return fmt.Sprintf("%.2f", r.StrandedDevices) })
 	number("decisions before binding", func(r *Report) int { return r.Predicted })
 	text("  exact", (*Report).exactness)
 	number("  wrong", func(r *Report) int { return r.Mispredicted })

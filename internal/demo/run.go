@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/demo/places"
 )
 
 // Namespace is where the demo's pods are.
@@ -27,6 +27,9 @@ const (
 	againAfter = time.Second
 	// quiet is how long nothing may happen before a run is taken to have settled.
 	quiet = 4 * time.Second
+	// patience is how long nothing may happen while a pod waits that a node has room for. A
+	// scheduler's back-off ends after 10 s.
+	patience = 15 * time.Second
 	// settleLimit is how long a run may take to settle after its last operation.
 	settleLimit = time.Minute
 	// tick is how often the runner looks at the clock.
@@ -46,7 +49,8 @@ type Runner struct {
 
 	ctx     context.Context
 	nodes   map[string]*nodeReader
-	places  *places
+	places  *places.Places
+	idle    places.Mean // of stranded devices
 	events  chan podEvent
 	report  *Report
 	begun   time.Time
@@ -132,16 +136,18 @@ func (r *Runner) prepare(ctx context.Context) error {
 // readNodes learns the nodes' machines and configurations.
 func (r *Runner) readNodes() (err error) {
 	r.nodes = map[string]*nodeReader{}
-	specs := map[string]*hollow.Spec{}
+	nodes := map[string]places.Node{}
 	for _, p := range r.Cluster.Nodes {
 		if r.nodes[p.Name], err = newNodeReader(p); err != nil {
 			return err
 		}
-		if specs[p.Name], err = p.Dir.ReadSpec(); err != nil {
+		spec, err := p.Dir.ReadSpec()
+		if err != nil {
 			return err
 		}
+		nodes[p.Name] = places.Node{Machine: spec.Machine, KubeletConfig: spec.KubeletConfig, Plugins: spec.Plugins}
 	}
-	r.places, err = newPlaces(specs)
+	r.places, err = places.New(gpuResource, nodes)
 	return err
 }
 
@@ -196,7 +202,7 @@ func (r *Runner) step(next int) (int, error) {
 			}
 		}
 	}
-	r.places.judge(now, r.avoidable)
+	r.avoidable(r.places.Judge(now, false))
 	if r.Progress != nil {
 		r.Progress(elapsed, r.report, r.pending())
 	}
@@ -249,13 +255,14 @@ func (r *Runner) handle(ev podEvent) error {
 		return nil
 	}
 	if ev.deleted {
-		r.places.gone(ev.pod, time.Now())
+		r.places.Gone(ev.pod, time.Now())
+		r.strand()
 		delete(r.live, ev.pod.Name)
 		r.touched = time.Now()
 		return nil
 	}
 	p.last = ev.pod
-	r.places.bound(ev.pod, p.want)
+	r.places.Bound(ev.pod, p.want.milliCPU())
 	if p.settled {
 		return nil
 	}
@@ -283,8 +290,8 @@ func (r *Runner) ran(p *livePod) error {
 		return fmt.Errorf("node %s: %w", p.last.Spec.NodeName, err)
 	}
 	numa, sockets := node.spread(all)
-	r.places.ran(p.last, all, numa.Len(), r.touched)
-	r.report.StrandedDevices = max(r.report.StrandedDevices, r.places.stranded())
+	r.places.Ran(p.last, together(all), numa.Len(), r.touched)
+	r.strand()
 	if p.deleting {
 		return nil // what it held may have been taken back already
 	}
@@ -316,11 +323,13 @@ func (r *Runner) judge(p *livePod, all map[string]*holding, holds bool) {
 	}
 }
 
-// avoidable counts a pod that another node would have taken on fewer NUMA nodes.
-func (r *Runner) avoidable(s *splitPod, on string, numa int) {
-	r.report.AvoidablySplit++
-	if r.Predicts {
-		r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: %d NUMA nodes, %s had room for it on %d", s.pod.Name, s.pod.Spec.NodeName, s.numa, on, numa))
+// avoidable counts pods that another node would have taken on fewer NUMA nodes.
+func (r *Runner) avoidable(split []places.Split) {
+	r.report.AvoidablySplit += len(split)
+	for _, s := range split {
+		if r.Predicts {
+			r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: %d NUMA nodes, %s had room for it on %d", s.Pod.Name, s.Pod.Spec.NodeName, s.NUMA, s.On, s.Fewer))
+		}
 	}
 }
 
@@ -328,7 +337,7 @@ func (r *Runner) avoidable(s *splitPod, on string, numa int) {
 func (r *Runner) failed(p *livePod) error {
 	p.settled = true
 	r.touched = time.Now()
-	r.places.gone(p.last, r.touched)
+	r.places.Gone(p.last, r.touched)
 	r.report.Rejected[p.last.Status.Reason]++
 	if r.Predicts {
 		r.report.Notes = append(r.report.Notes, fmt.Sprintf("%s on %s: refused: %s: %s", p.last.Name, p.last.Spec.NodeName, p.last.Status.Reason, p.last.Status.Message))
@@ -352,9 +361,11 @@ func (r *Runner) pending() (n int) {
 // settled says whether nothing more is expected to happen.
 func (r *Runner) settled() bool {
 	over := time.Since(r.begun) - r.Workload.Length()
-	if over > settleLimit {
-		return true
-	}
+	return over > settleLimit || r.calm()
+}
+
+// calm says whether nothing is under way any more.
+func (r *Runner) calm() bool {
 	if len(r.due) > 0 || time.Since(r.touched) < quiet {
 		return false
 	}
@@ -362,15 +373,73 @@ func (r *Runner) settled() bool {
 		if !p.expires.IsZero() && !p.deleting || p.last != nil && p.last.Spec.NodeName != "" && !p.settled {
 			return false
 		}
+		if time.Since(r.touched) < patience && p.waits() && r.places.Room(p.last, p.want.milliCPU(), r.touched) != "" {
+			return false
+		}
 	}
 	return true
 }
 
-func (r *Runner) conclude() (err error) {
-	r.places.judge(time.Now().Add(lookOn), r.avoidable)
+// waits says whether the pod has been seen and has no node.
+func (p *livePod) waits() bool {
+	return !p.settled && !p.deleting && p.last != nil && p.last.Spec.NodeName == ""
+}
+
+// strand counts the devices that have been stranded up to now.
+func (r *Runner) strand() {
+	if at := time.Since(r.begun); at < r.creation() {
+		r.idle.Set(r.places.Stranded(cpusPerGPU), at)
+	}
+}
+
+// creation is the time in which pods are created, and a moment more, for a single one to run.
+func (r *Runner) creation() time.Duration { return r.Workload.Length() + againAfter }
+
+// maxWaitNotes bounds the words about pods that wait in the end.
+const maxWaitNotes = 10
+
+// wait counts the pods that wait in the end, and says of some of them why. Once nothing happens any
+// more, a pod that a node has room for waits for ever; before that its turn may yet come.
+func (r *Runner) wait() {
 	r.report.Pending = r.pending()
-	r.report.finish()
+	r.report.OutOfTime = !r.calm()
+	var notes []string
+	for name, p := range r.live {
+		if !p.settled && !p.deleting && p.last != nil {
+			notes = append(notes, name+" waits: "+r.whyWaiting(p))
+		}
+	}
+	slices.Sort(notes)
+	if more := len(notes) - maxWaitNotes; more > 0 {
+		notes = append(notes[:maxWaitNotes], fmt.Sprintf("and %d more wait", more))
+	}
+	r.report.Notes = append(r.report.Notes, notes...)
+}
+
+// whyWaiting counts a pod that waits as stalled if it is, and gives the scheduler's words.
+func (r *Runner) whyWaiting(p *livePod) string {
+	if on := p.last.Spec.NodeName; on != "" {
+		return "it is bound to " + on + ", and does not run yet"
+	}
+	why := "no scheduler has looked at it"
+	for _, c := range p.last.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Message != "" {
+			why = c.Message
+		}
+	}
+	if on := r.places.Room(p.last, p.want.milliCPU(), r.touched); on != "" && !r.report.OutOfTime {
+		r.report.Stalled++
+		why = "although " + on + " has room: " + why
+	}
+	return why
+}
+
+func (r *Runner) conclude() (err error) {
+	r.avoidable(r.places.Judge(time.Now(), true))
+	r.report.StrandedDevices = r.idle.Over(r.creation())
 	slices.Sort(r.report.Notes)
+	r.wait()
+	r.report.finish()
 	if r.Predicts && r.Cluster.scheduler != nil {
 		r.report.Contended, err = r.Cluster.contended()
 	}

@@ -154,6 +154,9 @@ var special = []podKind{
 	}},
 }
 
+// cpusPerGPU is what the least demanding training pod asks for beside a GPU.
+const cpusPerGPU = 4
+
 // pod makes a pod of some kind.
 func (g generator) pod(at time.Duration) Pod {
 	p := Pod{At: at, Life: g.life()}
@@ -270,4 +273,20 @@ func (c *Container) resources() corev1.ResourceRequirements {
 		r.Limits = list(2 * c.MilliCPU)
 	}
 	return r
+}
+
+// milliCPU is what the scheduler counts for the pod.
+func (p *Pod) milliCPU() int64 {
+	var apps, sidecars, init int64
+	for i := range p.Init {
+		if p.Init[i].Sidecar {
+			sidecars += p.Init[i].MilliCPU
+		} else {
+			init = max(init, sidecars+p.Init[i].MilliCPU)
+		}
+	}
+	for i := range p.Containers {
+		apps += p.Containers[i].MilliCPU
+	}
+	return max(init, apps+sidecars)
 }

@@ -44,7 +44,7 @@ func choose(t *testing.T, nodes int, pods []demo.Pod) *demo.Report {
 		}
 	}
 	if report.AvoidablySplit != 0 || report.StrandedDevices != 0 {
-		t.Errorf("%d avoidably split, %d devices stranded: want none", report.AvoidablySplit, report.StrandedDevices)
+		t.Errorf("%d avoidably split, %v devices stranded: want none", report.AvoidablySplit, report.StrandedDevices)
 	}
 	return report
 }

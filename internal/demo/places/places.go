@@ -1,0 +1,322 @@
+// Package places judges what became of pods on nodes: whether a split over NUMA nodes was
+// avoidable, which devices lie idle beside CPUs that are used up, and whether a pod that waits
+// would fit. It follows what pods hold, and asks the engine.
+package places
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/sampleplugin"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+const (
+	// lookBack is how long room must have been free before a pod ran for a scheduler to have known
+	// of it.
+	lookBack = 3 * time.Second
+	// lookOn is how long after that the judgement waits, for pods that were placed before and run
+	// later.
+	lookOn = 2 * time.Second
+)
+
+// Node is what a node is before any pod comes.
+type Node struct {
+	// Machine is the hardware, as topology.Parse reads it.
+	Machine string
+	// KubeletConfig is a KubeletConfiguration in YAML.
+	KubeletConfig string
+	Plugins       []sampleplugin.Plugin
+}
+
+// Places follows what pods hold on the nodes. Memory is left out: the nodes are taken to have
+// plenty.
+type Places struct {
+	resource string
+	nodes    map[string]*node
+	// split are pods over several NUMA nodes that are to be judged.
+	split []Split
+}
+
+// Held is what the containers of a pod hold together.
+type Held struct {
+	CPUs    topology.CPUSet
+	Devices []placement.DeviceAllocation
+}
+
+type node struct {
+	model *placement.Model
+	pools []placement.DevicePool
+	// milliCPU is what pods may ask for in all.
+	milliCPU int64
+	machine  *topology.Machine
+	reserved topology.CPUSet
+	pods     map[string]*placed
+}
+
+// placed is a pod on a node, also for some time after it is gone.
+type placed struct {
+	milliCPU int64
+	// held is what it holds; nil before it runs.
+	held *Held
+	gone time.Time // zero: it is there
+}
+
+// Split is a pod that holds something of several NUMA nodes.
+type Split struct {
+	Pod *corev1.Pod
+	// NUMA is on how many it runs.
+	NUMA int
+	// On would have taken it on Fewer NUMA nodes.
+	On    string
+	Fewer int
+
+	ran time.Time
+}
+
+// New follows nodes, by name. resource is that of the devices that may be stranded.
+func New(resource string, specs map[string]Node) (*Places, error) {
+	p := &Places{resource: resource, nodes: map[string]*node{}}
+	for name, spec := range specs {
+		n, err := newNode(&spec)
+		if err != nil {
+			return nil, fmt.Errorf("node %s: %w", name, err)
+		}
+		p.nodes[name] = n
+	}
+	return p, nil
+}
+
+func newNode(spec *Node) (*node, error) {
+	m, err := topology.Parse(spec.Machine)
+	if err != nil {
+		return nil, err
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		return nil, err
+	}
+	var kubelet kubeletv1beta1.KubeletConfiguration
+	if err := yaml.Unmarshal([]byte(spec.KubeletConfig), &kubelet); err != nil {
+		return nil, err
+	}
+	kubelet.MemoryManagerPolicy, kubelet.ReservedMemory = "", nil
+	config, err := wire.ReadConfig(&kubelet, wire.KubeletFacts{Version: placement.V136})
+	if err != nil {
+		return nil, err
+	}
+	model, err := placement.NewModel(view, config)
+	if err != nil {
+		return nil, err
+	}
+	n := &node{model: model, machine: m, reserved: model.ReservedCPUs(), pods: map[string]*placed{}}
+	n.milliCPU = 1000 * int64(m.Online.Len()-n.reserved.Len())
+	for _, p := range spec.Plugins {
+		pool := placement.DevicePool{Resource: p.Resource, Preference: placement.SortedPreference}
+		for _, d := range p.Devices {
+			pool.Devices = append(pool.Devices, placement.Device{ID: d.ID, HasTopology: true, NUMA: topology.NewNUMASet(d.NUMA...)})
+		}
+		n.pools = append(n.pools, pool)
+	}
+	return n, nil
+}
+
+// Bound notes a pod that has a node, and that the scheduler counts as milliCPU.
+func (p *Places) Bound(pod *corev1.Pod, milliCPU int64) {
+	n := p.nodes[pod.Spec.NodeName]
+	if n == nil || n.pods[string(pod.UID)] != nil {
+		return
+	}
+	n.pods[string(pod.UID)] = &placed{milliCPU: milliCPU}
+}
+
+// Ran notes what a pod holds, over how many NUMA nodes.
+func (p *Places) Ran(pod *corev1.Pod, held *Held, numa int, now time.Time) {
+	if at := p.at(pod); at != nil {
+		at.held = held
+	}
+	if numa > 1 {
+		p.split = append(p.split, Split{Pod: pod, NUMA: numa, ran: now})
+	}
+}
+
+// Gone notes that a pod is no more, or that its kubelet has refused it.
+func (p *Places) Gone(pod *corev1.Pod, now time.Time) {
+	if at := p.at(pod); at != nil && at.gone.IsZero() {
+		at.gone = now
+	}
+}
+
+func (p *Places) at(pod *corev1.Pod) *placed {
+	if n := p.nodes[pod.Spec.NodeName]; n != nil {
+		return n.pods[string(pod.UID)]
+	}
+	return nil
+}
+
+// Judge judges the split pods whose time has come, all of them at the end, and returns those that
+// another node had taken on fewer NUMA nodes.
+func (p *Places) Judge(now time.Time, end bool) (avoidable []Split) {
+	p.split = slices.DeleteFunc(p.split, func(s Split) bool {
+		if now.Sub(s.ran) < lookOn && !end {
+			return false
+		}
+		if s.On, s.Fewer = p.better(&s); s.On != "" {
+			avoidable = append(avoidable, s)
+		}
+		return true
+	})
+	for _, n := range p.nodes {
+		for uid, at := range n.pods {
+			if !at.gone.IsZero() && now.Sub(at.gone) > lookBack+lookOn+time.Second {
+				delete(n.pods, uid)
+			}
+		}
+	}
+	return avoidable
+}
+
+// better returns a node that would have taken the pod on fewer NUMA nodes, with room that was free
+// all the time.
+func (p *Places) better(s *Split) (on string, numa int) {
+	ask, err := wire.ReadPod(s.Pod)
+	if err != nil || s.Pod.Spec.NodeSelector != nil || asksHugePages(&ask.Request) {
+		return "", 0
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.nodes)) {
+		if name == s.Pod.Spec.NodeName {
+			continue
+		}
+		if k := p.nodes[name].fewest(&ask.Request, s.ran.Add(-lookBack)); k > 0 && k < s.NUMA {
+			return name, k
+		}
+	}
+	return "", 0
+}
+
+func asksHugePages(r *placement.Request) bool {
+	return slices.ContainsFunc(r.Containers, func(c placement.ContainerRequest) bool {
+		return slices.ContainsFunc(c.Memory, func(m placement.MemoryRequest) bool { return m.Resource != string(corev1.ResourceMemory) })
+	})
+}
+
+// fewest returns on how many NUMA nodes the node would take the request beside all pods that were
+// there since; 0 when it would not, or when that is not known.
+func (n *node) fewest(r *placement.Request, since time.Time) int {
+	v, ok := n.admit(r, int64(1000*r.CPUs()), since)
+	if !ok {
+		return 0
+	}
+	return n.model.Reach(r, &v).Len()
+}
+
+// admit says whether the node would take the request, which the scheduler counts as milliCPU,
+// beside all pods that were there since; false also when that is not known.
+func (n *node) admit(r *placement.Request, milliCPU int64, since time.Time) (v placement.Verdict, ok bool) {
+	state := n.model.NewState()
+	for _, pool := range n.pools {
+		state.SetPool(pool)
+	}
+	for uid, at := range n.pods {
+		if !at.gone.IsZero() && at.gone.Before(since) {
+			continue
+		}
+		if at.held == nil {
+			return v, false // it has been bound, and does not run yet
+		}
+		milliCPU += at.milliCPU
+		state.Commit(&placement.Request{UID: uid}, at.decision(uid))
+	}
+	if milliCPU > n.milliCPU || !n.hasResources(r) {
+		return v, false
+	}
+	v = placement.Admit(state, r)
+	return v, v.OK()
+}
+
+// Room returns a node that has had room since then for a pod that waits, or "". The scheduler
+// counts the pod as milliCPU. Pods that ask for huge pages are not judged.
+func (p *Places) Room(pod *corev1.Pod, milliCPU int64, since time.Time) string {
+	ask, err := wire.ReadPod(pod)
+	if err != nil || asksHugePages(&ask.Request) {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.nodes)) {
+		if only := pod.Spec.NodeSelector[corev1.LabelHostname]; only != "" && only != name {
+			continue
+		}
+		if _, ok := p.nodes[name].admit(&ask.Request, milliCPU, since); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// decision is what the pod holds, as one container's.
+func (p *placed) decision(uid string) *placement.Decision {
+	c := placement.ContainerDecision{Name: "c", CPUs: p.held.CPUs, Devices: p.held.Devices}
+	return &placement.Decision{UID: uid, Containers: []placement.ContainerDecision{c}}
+}
+
+// hasResources says whether the node has plugins for all devices that are asked for.
+func (n *node) hasResources(r *placement.Request) bool {
+	for i := range r.Containers {
+		for _, d := range r.Containers[i].Devices {
+			if !slices.ContainsFunc(n.pools, func(p placement.DevicePool) bool { return p.Resource == d.Resource }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Stranded counts the free devices on NUMA nodes with fewer free CPUs than that.
+func (p *Places) Stranded(cpus int) (count int) {
+	for _, n := range p.nodes {
+		count += n.stranded(p.resource, cpus)
+	}
+	return count
+}
+
+func (n *node) stranded(resource string, fewest int) (count int) {
+	var cpus topology.CPUSet
+	taken := map[string]bool{}
+	for _, at := range n.pods {
+		if !at.gone.IsZero() || at.held == nil {
+			continue
+		}
+		cpus = cpus.Or(&at.held.CPUs)
+		for _, d := range at.held.Devices {
+			for _, id := range d.IDs {
+				taken[id] = taken[id] || d.Resource == resource
+			}
+		}
+	}
+	free := n.machine.Online.AndNot(&cpus)
+	free = free.AndNot(&n.reserved)
+	for _, pool := range n.pools {
+		for _, d := range pool.Devices {
+			if pool.Resource == resource && !taken[d.ID] && n.cpusOf(d.NUMA, &free) < fewest {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+func (n *node) cpusOf(nodes topology.NUMASet, free *topology.CPUSet) (count int) {
+	for id := range nodes.All() {
+		if node := n.machine.NUMANode(id); node != nil {
+			count += node.CPUs.AndLen(free)
+		}
+	}
+	return count
+}

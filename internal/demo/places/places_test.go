@@ -1,0 +1,149 @@
+package places
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/internal/sampleplugin"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+const (
+	small  = "package:2 numa:1 core:4 pu:1 mem:16Gi" // CPUs 1-3 and 4-7 are free
+	strict = "cpuManagerPolicy: static\ntopologyManagerPolicy: single-numa-node\nreservedSystemCPUs: \"0\"\n"
+	gpu    = "example.com/gpu"
+)
+
+// moment is some seconds after the beginning.
+func moment(seconds int) time.Time { return time.Unix(1000+int64(seconds), 0) }
+
+func follow(t *testing.T, nodes map[string]Node) *Places {
+	t.Helper()
+	p, err := New(gpu, nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// asking is a pod with CPUs of its own.
+func asking(cpus int64) *corev1.Pod {
+	list := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: list, Limits: list}}}},
+	}
+}
+
+// run has a pod run on the node with these CPUs and devices, on as many NUMA nodes, from then on.
+func (p *Places) run(t *testing.T, node, cpus string, at time.Time, numa int, devices ...string) *corev1.Pod {
+	t.Helper()
+	set, err := topology.ParseCPUList(cpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := asking(int64(set.Len()))
+	pod.UID, pod.Spec.NodeName = types.UID(node+cpus), node
+	p.Bound(pod, 1000*int64(set.Len()))
+	held := &Held{CPUs: set}
+	if len(devices) > 0 {
+		held.Devices = []placement.DeviceAllocation{{Resource: gpu, IDs: devices}}
+	}
+	p.Ran(pod, held, numa, at)
+	return pod
+}
+
+// TestRoom: whether a pod that waits could run is judged by what pods hold, not by amounts alone.
+func TestRoom(t *testing.T) {
+	p := follow(t, map[string]Node{"n": {Machine: small, KubeletConfig: strict}})
+	p.run(t, "n", "1-2", moment(0), 1)
+	three := p.run(t, "n", "4-6", moment(0), 1)
+	room := func(cpus int64, since time.Time) string { return p.Room(asking(cpus), 1000*cpus, since) }
+	if on := room(2, moment(1)); on != "" {
+		t.Errorf("2 CPUs fit on %s, where each NUMA node has 1", on)
+	}
+	if on := room(1, moment(1)); on != "n" {
+		t.Errorf("1 CPU fits on %q, want n", on)
+	}
+	p.Gone(three, moment(5))
+	if on := room(3, moment(4)); on != "" {
+		t.Errorf("3 CPUs have fitted on %s since before the pod was gone", on)
+	}
+	if on := room(3, moment(6)); on != "n" {
+		t.Errorf("3 CPUs fit on %q, want n", on)
+	}
+	elsewhere := asking(1)
+	elsewhere.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "m"}
+	if on := p.Room(elsewhere, 1000, moment(6)); on != "" {
+		t.Errorf("a pod that names another node fits on %s", on)
+	}
+	bound := asking(1)
+	bound.UID, bound.Spec.NodeName = "bound", "n"
+	p.Bound(bound, 1000)
+	if on := room(1, moment(6)); on != "" {
+		t.Errorf("it fits on %s, where nobody knows what a bound pod will have", on)
+	}
+}
+
+// TestAvoidable: a split counts when another node had the room before the pod ran, until after.
+func TestAvoidable(t *testing.T) {
+	nodes := map[string]Node{"n": {Machine: small, KubeletConfig: "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n"}, "whole": {Machine: small, KubeletConfig: strict}}
+	for what, tc := range map[string]struct {
+		taken   string
+		gone    int
+		on      string
+		fewerOn int
+	}{
+		"the other was free":      {"1-2", 0, "whole", 1},
+		"the other was full":      {"1-2,4-7", 0, "", 0},
+		"it became free too late": {"1-2,4-7", 19, "", 0},
+		"it became free in time":  {"1-2,4-7", 10, "whole", 1},
+	} {
+		p := follow(t, nodes)
+		other := p.run(t, "whole", tc.taken, moment(0), 1)
+		if tc.gone > 0 {
+			p.Gone(other, moment(tc.gone))
+		}
+		p.run(t, "n", "2-5", moment(20), 2)
+		if early := p.Judge(moment(21), false); len(early) > 0 {
+			t.Errorf("%s: judged after 1 s: %+v", what, early)
+		}
+		all := p.Judge(moment(23), false)
+		if tc.on == "" {
+			if len(all) > 0 {
+				t.Errorf("%s: avoidable: %+v", what, all)
+			}
+			continue
+		}
+		if len(all) != 1 || all[0].On != tc.on || all[0].Fewer != tc.fewerOn || all[0].NUMA != 2 {
+			t.Errorf("%s: %+v, want one that %s takes on %d", what, all, tc.on, tc.fewerOn)
+		}
+	}
+}
+
+func TestStranded(t *testing.T) {
+	device := func(id string, numa topology.NUMAID) sampleplugin.Device {
+		return sampleplugin.Device{ID: id, NUMA: []topology.NUMAID{numa}}
+	}
+	p := follow(t, map[string]Node{"n": {Machine: small, KubeletConfig: strict, Plugins: []sampleplugin.Plugin{
+		{Resource: gpu, Devices: []sampleplugin.Device{device("a", 1), device("b", 1), device("c", 0)}}}}})
+	stranded := func(want int, when string) {
+		t.Helper()
+		if got := p.Stranded(3); got != want {
+			t.Errorf("%s: %d stranded, want %d", when, got, want)
+		}
+	}
+	stranded(0, "empty")
+	two := p.run(t, "n", "4-5", moment(0), 1)
+	stranded(2, "2 of 4 CPUs beside a and b are taken")
+	p.run(t, "n", "1", moment(0), 1, "b")
+	stranded(2, "b is taken, and a CPU beside c")
+	p.Gone(two, moment(1))
+	stranded(1, "the CPUs beside a are free")
+}
