@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
-	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/nodestate"
@@ -118,7 +117,7 @@ func (c *checker) answer(cmd *cobra.Command, out output) error {
 }
 
 func checkTable(w io.Writer, found []checked) error {
-	rows := [][]string{{"PATH", "WHAT", "SOUND", "DETAIL"}}
+	var rows [][]string
 	for _, f := range found {
 		sound := "yes"
 		if !f.Sound {
@@ -126,7 +125,7 @@ func checkTable(w io.Writer, found []checked) error {
 		}
 		rows = append(rows, []string{f.Path, f.What, sound, f.Summary + f.Problem})
 	}
-	return table.Write(w, rows)
+	return columns(w, "PATH | WHAT | SOUND | DETAIL", rows)
 }
 
 // add notes a finding; err nil means sound.

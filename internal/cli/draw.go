@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/whatif"
@@ -19,7 +20,7 @@ func drawAnswers(cmd *cobra.Command, n *whatif.Node, answers []whatif.Placed) er
 	refused := false
 	for i := range answers {
 		if a := &answers[i]; !a.Admitted {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s\n", clean(a.Name+": "+a.Refusal.String()))
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s\n", table.Text(a.Name+": "+a.Refusal.String()))
 			refused = true
 		}
 	}

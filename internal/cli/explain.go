@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/whatif"
 	"github.com/berth-dev/berth/topology"
@@ -214,7 +215,7 @@ func boundText(w io.Writer, e *survey.Explained) error {
 		rows = append(rows, containerRows("report", h.Containers)...)
 	}
 	if e.Outcome != "" {
-		fmt.Fprintf(w, "promise: %s\n", e.Outcome)
+		fmt.Fprintf(w, "promise: %s\n", promiseStyles[e.Outcome].Mark(e.Outcome))
 	}
 	if e.Trouble != nil {
 		fmt.Fprintf(w, "node %s: %s\n", e.Node, e.Trouble.Message)
@@ -323,11 +324,14 @@ func refusalsOf(e *survey.Explained) []*survey.Answer {
 }
 
 func groupText(w io.Writer, g *survey.Group) {
-	indented(w, fmt.Sprintf("%s %s: %s\n  (%s)", survey.Counted(len(g.Nodes), "node"), groupVerb(g), g.Message, someNames(g.Labels)))
+	indented(w, fmt.Sprintf("%s %s: %s\n  (%s)", survey.Counted(len(g.Nodes), "node"), answerStyles[g.Answer].Mark(groupVerb(g)), g.Message, someNames(g.Labels)))
 	if g.Advice != "" {
 		indented(w, "  do: "+g.Advice)
 	}
 }
+
+// answerStyles are those of what nodes say.
+var answerStyles = map[string]table.Style{survey.Admits: table.Good, survey.Waits: table.Doubtful, survey.Refuses: table.Bad, survey.Unreliable: table.Doubtful, survey.Excluded: table.Aside}
 
 // groupVerb says what the nodes of a group do.
 func groupVerb(g *survey.Group) string {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
@@ -61,7 +60,7 @@ func (q *question) fit(cmd *cobra.Command, limit int) error {
 	}
 	notes(cmd, n)
 	asTable := func(w io.Writer) error { return fitTable(w, all) }
-	if err := q.output.print(cmd.OutOrStdout(), map[string]any{"pods": all}, asTable); err != nil {
+	if err := printCleaned(cmd, q.output, map[string]any{"pods": all}, asTable); err != nil {
 		return err
 	}
 	if none {
@@ -71,7 +70,7 @@ func (q *question) fit(cmd *cobra.Command, limit int) error {
 }
 
 func fitTable(w io.Writer, all []whatif.Fitted) error {
-	rows := [][]string{{"POD", "COPIES", "BY NUMA NODES", "THE NEXT IS REFUSED BECAUSE"}}
+	var rows [][]string
 	for i := range all {
 		f := &all[i]
 		because := "the limit was reached"
@@ -83,7 +82,7 @@ func fitTable(w io.Writer, all []whatif.Fitted) error {
 		}
 		rows = append(rows, []string{f.Name, fmt.Sprint(f.Copies), dash(countsText(f.PerNUMA)), because})
 	}
-	return table.Write(w, rows)
+	return columns(w, "POD | COPIES | BY NUMA NODES | THE NEXT IS REFUSED BECAUSE", rows)
 }
 
 // countsText prints counts by key in order: "0: 3, 1: 2".

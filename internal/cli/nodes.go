@@ -80,6 +80,7 @@ table stands what that means, and what to do. Of a node that is named, its condi
 	cluster.register(cmd)
 	watch.register(cmd)
 	o.register(cmd, formatWide, formatName, formatSVG)
+	o.registerNoHeaders(cmd)
 	return cmd
 }
 
@@ -145,7 +146,7 @@ func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) er
 		if o.is(formatName) {
 			return printNames(w, "node", len(all), func(i int) string { return all[i].Name })
 		}
-		if err := nodesTable(w, all, o.is(formatWide)); err != nil || len(q.names) == 0 {
+		if err := nodesTable(w, o, all); err != nil || len(q.names) == 0 || o.noHeaders {
 			return err
 		}
 		for i := range all {
@@ -180,17 +181,22 @@ func watchNodes(cmd *cobra.Command, o output, c *survey.Cluster, s *survey.Surve
 // Columns of nodes. The second are those of one line a node; the third, of one line a NUMA node,
 // are only of -o wide.
 const (
-	nodeColumns     = "NODE | STATUS | POLICY | PODS | REPORT | GUARANTEE"
+	nodeColumns     = "NODE | STATUS | POLICY | PODS | " + ageColumn + " | GUARANTEE"
 	nodeColumnsLine = " | CPUS | MEMORY | DEVICES"
 	nodeWideColumns = " | NUMA | CPUS | MEMORY | DEVICES | KUBELET | MANAGERS | SEQUENCE | CONDITIONS"
 )
 
-func nodesTable(w io.Writer, all []survey.Node, wide bool) error {
+// ageColumn is how old a node's report is.
+const ageColumn = "REPORT"
+
+// nodesTable prints nodes, and below them what is wrong; without headers the rows alone.
+func nodesTable(w io.Writer, o output, all []survey.Node) error {
+	wide := o.is(formatWide)
 	var rows [][]string
 	for i := range all {
 		rows = append(rows, nodeRows(&all[i], wide)...)
 	}
-	if err := columns(w, nodeHeader(wide), rows); err != nil {
+	if err := o.rows(w, nodeHeader(wide), rows); err != nil || o.noHeaders {
 		return err
 	}
 	if text := wholeFree(all); text != "" {

@@ -22,6 +22,8 @@ type output struct {
 	format string
 	// more are the formats that this verb has beside those of all.
 	more []string
+	// noHeaders leaves a table nothing but its rows.
+	noHeaders bool
 }
 
 // Formats of the verbs that list what a cluster has.
@@ -40,6 +42,20 @@ func (o *output) register(cmd *cobra.Command, more ...string) {
 	o.format, o.more = "table", more
 	cmd.Flags().StringVarP(&o.format, "output", "o", o.format, strings.Join(slices.Concat(outputs, more, templates), "|"))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(slices.Concat(outputs, more), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// registerNoHeaders adds kubectl's flag to a verb that lists.
+func (o *output) registerNoHeaders(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print the rows of the table alone: no header, and nothing below")
+}
+
+// rows prints rows of a table, with the header unless it is not wanted.
+func (o *output) rows(w io.Writer, header string, rows [][]string) error {
+	if o.noHeaders {
+		grid := gridOf(header)
+		return grid.Print(w, rows)
+	}
+	return columns(w, header, rows)
 }
 
 // is says whether the verb shall print in one of its own formats.

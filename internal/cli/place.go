@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/whatif"
 )
 
@@ -63,7 +62,7 @@ func (q *question) ask(cmd *cobra.Command, print func(io.Writer, []whatif.Placed
 		return drawAnswers(cmd, n, answers)
 	}
 	asTable := func(w io.Writer) error { return print(w, answers) }
-	if err := q.output.print(cmd.OutOrStdout(), map[string]any{"pods": answers}, asTable); err != nil {
+	if err := printCleaned(cmd, q.output, map[string]any{"pods": answers}, asTable); err != nil {
 		return err
 	}
 	if refused {
@@ -72,15 +71,18 @@ func (q *question) ask(cmd *cobra.Command, print func(io.Writer, []whatif.Placed
 	return nil
 }
 
+// refusedWord stands where the NUMA nodes of an admitted pod would stand.
+const refusedWord = "refused"
+
 // placeTable prints a row for each container. Why pods are refused follows below, where it pushes
 // no column away.
 func placeTable(w io.Writer, answers []whatif.Placed) error {
-	rows := [][]string{{"POD", "CONTAINER", "NUMA", "CPUS", "MEMORY", "DEVICES"}}
+	var rows [][]string
 	refused := ""
 	for i := range answers {
 		a := &answers[i]
 		if !a.Admitted {
-			rows = append(rows, []string{a.Name, "-", "refused", "-", "-", "-"})
+			rows = append(rows, []string{a.Name, "-", refusedWord, "-", "-", "-"})
 			refused += fmt.Sprintf("%s: %s\n", a.Name, a.Refusal)
 			continue
 		}
@@ -89,7 +91,7 @@ func placeTable(w io.Writer, answers []whatif.Placed) error {
 			rows = append(rows, []string{a.Name, c.Label(), dash(c.NUMANodes), cpusText(c), dash(c.MemoryText()), dash(c.DevicesText())})
 		}
 	}
-	if err := table.Write(w, rows); err != nil {
+	if err := columns(w, "POD | CONTAINER | NUMA | CPUS | MEMORY | DEVICES", rows); err != nil {
 		return err
 	}
 	if refused != "" {

@@ -53,6 +53,7 @@ apart these are, and whether its node kept what the scheduler promised. Ordinary
 	cluster.register(cmd)
 	watch.register(cmd)
 	o.register(cmd, formatWide, formatName)
+	o.registerNoHeaders(cmd)
 	return cmd
 }
 
@@ -61,7 +62,7 @@ func printPods(cmd *cobra.Command, o output, p *survey.Pods) error {
 		if o.is(formatName) {
 			return printNames(w, "pod", len(p.Pods), func(i int) string { return p.Pods[i].Name })
 		}
-		return podsTable(w, p.Pods, o.is(formatWide))
+		return podsTable(w, o, p.Pods)
 	})
 }
 
@@ -87,16 +88,16 @@ const (
 	podWideColumns = " | GUARANTEE | MEMORY | DEVICES"
 )
 
-func podsTable(w io.Writer, all []survey.Pod, wide bool) error {
-	if len(all) == 0 {
+func podsTable(w io.Writer, o output, all []survey.Pod) error {
+	if len(all) == 0 && !o.noHeaders {
 		_, err := fmt.Fprintln(w, "No pods that could be pinned.")
 		return err
 	}
 	var rows [][]string
 	for i := range all {
-		rows = append(rows, podRow(&all[i], wide))
+		rows = append(rows, podRow(&all[i], o.is(formatWide)))
 	}
-	if err := columns(w, podHeader(wide), rows); err != nil {
+	if err := o.rows(w, podHeader(o.is(formatWide)), rows); err != nil || o.noHeaders {
 		return err
 	}
 	for i := range all {

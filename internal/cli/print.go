@@ -4,25 +4,26 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/topology"
 )
 
-// printCleaned prints as output.print does. Tables are cleaned: names of devices and messages come
-// from other people, and must not move the cursor.
-func printCleaned(cmd *cobra.Command, o output, value any, table func(io.Writer) error) error {
+// printCleaned prints as output.print does. What is for people is cleaned: names of devices and
+// messages come from other people, and must not move the cursor. Styles are shown on a terminal.
+func printCleaned(cmd *cobra.Command, o output, value any, text func(io.Writer) error) error {
 	return o.print(cmd.OutOrStdout(), value, func(w io.Writer) error {
 		var b bytes.Buffer
-		if err := table(&b); err != nil {
+		if err := text(&b); err != nil {
 			return err
 		}
-		_, err := io.WriteString(w, clean(b.String()))
+		_, err := io.WriteString(w, table.Render(b.String(), table.Coloured(w)))
 		return err
 	})
 }
@@ -36,32 +37,50 @@ func listing(name string, items any, notes []string) map[string]any {
 	return out
 }
 
-func clean(text string) string {
-	lines := strings.Split(strings.Map(func(r rune) rune {
-		if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e) {
-			return '?'
-		}
-		return r
-	}, text), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	return strings.Join(lines, "\n")
-}
+// separator stands between the names of columns.
+const separator = " | "
 
-var oneLine = strings.NewReplacer("\t", " ", "\n", " ")
+// gridOf is a grid for columns with these names.
+func gridOf(header string) table.Grid {
+	return table.Grid{Style: styleOf(strings.Split(header, separator))}
+}
 
 // columns prints rows under a header, aligned.
 func columns(w io.Writer, header string, rows [][]string) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tw, strings.ReplaceAll(header, " | ", "\t"))
-	for _, row := range rows {
-		for i, cell := range row {
-			row[i] = oneLine.Replace(cell)
+	grid := gridOf(header)
+	return grid.Print(w, slices.Insert(rows, 0, strings.Split(header, separator)))
+}
+
+// styles say what words in a column mean. The style under "" is that of all other words; where
+// there is none they are plain.
+var styles = map[string]map[string]table.Style{
+	"STATUS": {statusReady: table.Good, statusGone: table.Aside, "": table.Doubtful,
+		"True": table.Plain, "False": table.Plain, "Unknown": table.Plain}, // of conditions
+	"GUARANTEE": {"none": table.Bad},
+	"STATE": {survey.StateAdmitted: table.Good, survey.StateRefused: table.Bad, survey.StatePending: table.Doubtful,
+		survey.StateGone: table.Aside, survey.StateEnded: table.Aside},
+	"PROMISE": promiseStyles,
+	"ALIGNED": {"yes": table.Good, "-": table.Plain, "": table.Doubtful},
+	"SOUND":   {"yes": table.Good, "NO": table.Bad},
+	"NUMA":    {refusedWord: table.Bad},
+}
+
+// promiseStyles are those of what became of a promise.
+var promiseStyles = map[string]table.Style{survey.PromiseKept: table.Good, survey.PromiseVerdict: table.Good,
+	survey.PromiseBroken: table.Bad, survey.PromiseRefused: table.Bad}
+
+// styleOf is the style of the words in columns of these names.
+func styleOf(names []string) func(int, string) table.Style {
+	return func(column int, cell string) table.Style {
+		words := styles[names[column]]
+		if cell == names[column] {
+			return table.Plain // the header itself
 		}
-		fmt.Fprintln(tw, strings.Join(row, "\t"))
+		if style, ok := words[strings.TrimSuffix(cell, changedMark)]; ok {
+			return style
+		}
+		return words[""]
 	}
-	return tw.Flush()
 }
 
 // printNames prints as kubectl's -o name does, one a line.
@@ -84,7 +103,7 @@ func indented(w io.Writer, text string) {
 // writeNotes prints what could not be read or understood.
 func writeNotes(cmd *cobra.Command, notes []string) {
 	for _, n := range notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), "note:", clean(n))
+		fmt.Fprintln(cmd.ErrOrStderr(), "note:", table.Text(n))
 	}
 }
 

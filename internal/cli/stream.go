@@ -6,8 +6,11 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/cli/table"
 )
 
 // watchFlags are kubectl's.
@@ -41,8 +44,20 @@ type stream[T any] struct {
 	steady func(T) T
 	gone   func(T) T
 
-	shown  map[string]T
-	widths []int
+	// now is the time of day; nil means time.Now.
+	now func() time.Time
+
+	shown map[string]T
+	grid  *table.Grid
+	// rowsShown are what stands in the table of each item, without marks.
+	rowsShown map[string][][]string
+}
+
+// news is an item that is new, or different.
+type news[T any] struct {
+	key  string
+	item T
+	gone bool
 }
 
 // offer takes items in by their keys, nil for one that is gone, and prints those that are different
@@ -51,22 +66,26 @@ func (s *stream[T]) offer(keys []string, items map[string]*T, quietly bool) erro
 	if s.shown == nil {
 		s.shown = map[string]T{}
 	}
-	var news []T
+	var found []news[T]
 	for _, key := range keys {
 		before, known := s.shown[key]
 		switch now := items[key]; {
 		case now == nil && known:
 			delete(s.shown, key)
-			news = append(news, s.gone(before))
+			found = append(found, news[T]{key, s.gone(before), true})
 		case now != nil && (!known || !reflect.DeepEqual(s.steady(before), s.steady(*now))):
 			s.shown[key] = *now
-			news = append(news, *now)
+			found = append(found, news[T]{key, *now, false})
 		}
 	}
-	if quietly || len(news) == 0 {
+	if quietly {
+		s.tableRows(found) // what is marked later is what is different from now
 		return nil
 	}
-	return s.print(news)
+	if len(found) == 0 {
+		return nil
+	}
+	return s.print(found)
 }
 
 // offerAll is offer for everything that there is.
@@ -89,46 +108,73 @@ func teller(cmd *cobra.Command) func(string) {
 	return func(text string) { writeNotes(cmd, []string{text}) }
 }
 
-func (s *stream[T]) print(items []T) error {
+func (s *stream[T]) print(found []news[T]) error {
 	out := s.cmd.OutOrStdout()
 	if s.o.format == "yaml" {
 		if _, err := fmt.Fprintln(out, "---"); err != nil {
 			return err
 		}
 	}
+	items := make([]T, len(found))
+	for i := range found {
+		items[i] = found[i].item
+	}
 	return printCleaned(s.cmd, s.o, listing(s.list, items, nil), func(w io.Writer) error {
 		if s.o.is(formatName) {
 			return printNames(w, s.kind, len(items), func(i int) string { return s.name(&items[i]) })
 		}
-		var rows [][]string
-		for i := range items {
-			rows = append(rows, s.rows(&items[i])...)
+		rows := s.tableRows(found)
+		if s.grid == nil {
+			grid := gridOf(timeColumn + s.columns)
+			if s.grid = &grid; !s.o.noHeaders {
+				rows = slices.Insert(rows, 0, strings.Split(timeColumn+s.columns, separator))
+			}
 		}
-		return s.table(w, rows)
+		return s.grid.Print(w, rows)
 	})
 }
 
-// table prints rows under those that stand there already: a column never gets narrower, and the
-// header is printed once.
-func (s *stream[T]) table(w io.Writer, rows [][]string) error {
-	if s.widths == nil {
-		rows = slices.Insert(rows, 0, strings.Split(s.columns, " | "))
-		s.widths = make([]int, len(rows[0]))
+// timeColumn is the first column of what is watched: when it was seen.
+const timeColumn = "TIME" + separator
+
+// changedMark ends a cell that is not as it was in the line that was printed last.
+const changedMark = "*"
+
+// tableRows are the rows of items, with the time. Of an item that was printed before, only those
+// that are different, with marks.
+func (s *stream[T]) tableRows(found []news[T]) (rows [][]string) {
+	if s.rowsShown == nil {
+		s.rowsShown = map[string][][]string{}
 	}
-	for _, row := range rows {
-		for i, cell := range row {
-			s.widths[i] = max(s.widths[i], len([]rune(cell)))
+	if s.now == nil {
+		s.now = time.Now
+	}
+	at := s.now().Format(time.TimeOnly)
+	for i := range found {
+		key, now := found[i].key, s.rows(&found[i].item)
+		before := s.rowsShown[key]
+		if s.rowsShown[key] = now; found[i].gone {
+			delete(s.rowsShown, key)
+		}
+		for j, row := range now {
+			if len(before) != len(now) {
+				rows = append(rows, slices.Insert(slices.Clone(row), 0, at))
+			} else if marked, differs := s.marked(before[j], row); differs || len(now) == 1 {
+				rows = append(rows, slices.Insert(marked, 0, at))
+			}
 		}
 	}
-	const gap = 3
-	for _, row := range rows {
-		var b strings.Builder
-		for i, cell := range row {
-			b.WriteString(oneLine.Replace(cell) + strings.Repeat(" ", s.widths[i]-len([]rune(cell))+gap))
-		}
-		if _, err := fmt.Fprintln(w, b.String()); err != nil {
-			return err
+	return rows
+}
+
+// marked marks the cells that differ from the same row before. Ages differ by themselves.
+func (s *stream[T]) marked(before, now []string) (out []string, differs bool) {
+	out = slices.Clone(now)
+	for i, name := range strings.Split(s.columns, separator) {
+		if now[i] != before[i] && name != ageColumn {
+			out[i] += changedMark
+			differs = true
 		}
 	}
-	return nil
+	return out, differs
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -286,6 +287,45 @@ func TestWatchNodes(t *testing.T) {
 	v.line("n1", statusGone)
 	if left := v.end(); len(left) > 0 {
 		t.Errorf("what did not change was printed again: %q", left)
+	}
+}
+
+// TestWatchTellsWhatChanged: each line says when, and marks what is not as in the line before. Of a
+// node with a line for each NUMA node only the lines come that differ.
+func TestWatchTellsWhatChanged(t *testing.T) {
+	w := smallWorld(t)
+	v := watch(t, w, "pods", "-w")
+	if header := v.line("NAMESPACE"); !strings.HasPrefix(header, "TIME       NAMESPACE") {
+		t.Errorf("header %q", header)
+	}
+	first := v.line("first", "pending")
+	if _, err := time.Parse(time.TimeOnly, strings.Fields(first)[0]); err != nil || strings.Contains(first, "*") {
+		t.Errorf("first line %q: %v", first, err)
+	}
+	pod := w.pods[0].DeepCopy()
+	pod.Spec.NodeName = "n1"
+	annotate(t, pod, reportOf(t, "n1", requestOf(t, pod)), 1, wire.Exact)
+	w.tell(podsPath, "MODIFIED", pod)
+	bound := strings.Fields(v.line("first", "in flight"))
+	if got := strings.Join(bound[1:6], " "); got != "default first n1* in flight*" {
+		t.Errorf("of a pod that was bound: %q", bound)
+	}
+	v.end()
+
+	w = smallWorld(t)
+	v = watch(t, w, "nodes", "--watch-only", "-o", "wide")
+	w.waitForWatch(reportsPath)
+	w.waitForWatch(podsPath)
+	pod = w.pods[0].DeepCopy()
+	pod.Spec.NodeName = "n1"
+	w.tell(podsPath, "ADDED", pod)
+	w.tell(reportsPath, "MODIFIED", reportWith(t, "n1", pod))
+	line := v.line("n1", "/")
+	if !strings.Contains(line, "*") {
+		t.Errorf("no mark in %q", line)
+	}
+	if left := v.end(); len(left) > 1 {
+		t.Errorf("lines that do not differ were printed: %q", left)
 	}
 }
 

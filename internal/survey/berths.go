@@ -53,7 +53,7 @@ func (n *node) note(pod *corev1.Pod) string {
 	case wire.Ended(pod):
 		return StateEnded
 	case state == StateAbsent:
-		return stateInFlight
+		return StateInFlight
 	case state != StateAdmitted:
 		return state
 	}

@@ -72,7 +72,7 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 // remember keeps the outcome that was seen before the pod ended: no report tells of it later. last
 // is by UID.
 func (p *Pod) remember(last map[string]string) {
-	if before := last[p.UID]; p.Outcome == promisePast && before != "" && before != promiseOpen {
+	if before := last[p.UID]; p.Outcome == PromisePast && before != "" && before != PromiseOpen {
 		p.Outcome = before
 	}
 	last[p.UID] = p.Outcome

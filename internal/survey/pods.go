@@ -37,9 +37,10 @@ type Pod struct {
 	Error      string      `json:"error,omitempty"`
 }
 
+// States of a pod beside those of a report.
 const (
-	statePending  = "pending"
-	stateInFlight = "in flight"
+	StatePending  = "pending"
+	StateInFlight = "in flight"
 	// StateGone is of a pod that a watch saw go.
 	StateGone = "gone"
 )
@@ -106,7 +107,7 @@ func (c *Cluster) allPodsIn(ctx context.Context, only string) ([]corev1.Pod, err
 
 // pod adds a pod up, and says whether it could be pinned.
 func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
-	out := Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: pod.Spec.NodeName, State: statePending}
+	out := Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: pod.Spec.NodeName, State: StatePending}
 	ask, err := wire.ReadPod(pod)
 	if err != nil {
 		out.Error = err.Error()
@@ -120,7 +121,7 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 	if pod.Spec.NodeName == "" {
 		return out, ask.Request.Pinnable()
 	}
-	out.State = stateInFlight
+	out.State = StateInFlight
 	if found {
 		promise := n.promise(&p)
 		out.Certainty, out.Guarantee, out.Outcome = promise.Certainty, promise.Guarantee, n.outcome(pod, &p)

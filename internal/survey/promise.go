@@ -40,13 +40,13 @@ type Holding struct {
 
 // How a promise and a report compare.
 const (
-	promiseKept    = "kept"
-	promiseOpen    = "not yet reported"
-	promiseBroken  = "differs"
-	promiseVerdict = "admitted as promised" // the CPUs were not promised
-	promiseRefused = "refused"              // the kubelet did not admit the pod
+	PromiseKept    = "kept"
+	PromiseOpen    = "not yet reported"
+	PromiseBroken  = "differs"
+	PromiseVerdict = "admitted as promised" // the CPUs were not promised
+	PromiseRefused = "refused"              // the kubelet did not admit the pod
 	// The pod has ended, and no report lists any more what it held.
-	promisePast = "no longer reported"
+	PromisePast = "no longer reported"
 )
 
 // What a report says of a pod, beside the words of v1alpha1.PodState in lower case.
@@ -147,21 +147,21 @@ func (n *node) outcome(pod *corev1.Pod, p *wire.Placement) string {
 	ended := wire.Ended(pod) || state == StateEnded
 	switch {
 	case wire.Refused(pod) || state == StateRefused:
-		return promiseRefused
+		return PromiseRefused
 	case held == nil && ended:
-		return promisePast
+		return PromisePast
 	case held == nil:
-		return promiseOpen
+		return PromiseOpen
 	case state != StateAdmitted && state != StateEnded:
 		return ""
 	case p.Certainty != wire.Exact:
-		return promiseVerdict
+		return PromiseVerdict
 	case ledger.Kept(&p.Decision, held):
-		return promiseKept
+		return PromiseKept
 	case ended:
-		return promisePast // the kubelet may have let go of a part
+		return PromisePast // the kubelet may have let go of a part
 	}
-	return promiseBroken
+	return PromiseBroken
 }
 
 // numaCount is how many NUMA nodes a pod has something of; 0 where no report lists it.

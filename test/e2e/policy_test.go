@@ -382,7 +382,8 @@ func (g *guarded) testViewer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := dynamic.NewForConfigOrDie(g.user("onlooker"))
-	for _, resource := range []schema.GroupVersionResource{v1alpha1.NodeTopologies, nrt.NodeResourceTopologies} {
+	leases := schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+	for _, resource := range []schema.GroupVersionResource{v1alpha1.NodeTopologies, nrt.NodeResourceTopologies, leases} {
 		eventually(t, "an onlooker's rights", func() error {
 			_, err := c.Resource(resource).List(t.Context(), metav1.ListOptions{})
 			return err

@@ -1,48 +1,88 @@
-// Package table prints rows in columns, safe to show on a terminal.
+// Package table prints rows in columns, safe to show on a terminal, and coloured where it is one.
 package table
 
 import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
+	"unicode/utf8"
 )
 
 const gap = 3 // blanks between columns
 
-// Write prints rows, the first of them a header, in aligned columns. Cells come from other people:
-// what would move the cursor, or break the row, is replaced.
-func Write(w io.Writer, rows [][]string) error {
-	var b strings.Builder
-	tw := tabwriter.NewWriter(&b, 0, 0, gap, ' ', 0)
-	for _, row := range rows {
-		cells := make([]string, len(row))
-		for i := range row {
-			cells[i] = Cell(row[i])
+// Grid prints rows in aligned columns. Rows that come later stand under those before: a column never
+// gets narrower.
+type Grid struct {
+	// Style says what the cells of a column look like; nil means plain.
+	Style func(column int, cell string) Style
+
+	widths []int
+}
+
+// Print prints rows. Cells come from other people: what would move the cursor, or break the row, is
+// replaced.
+func (g *Grid) Print(w io.Writer, rows [][]string) error {
+	clean := make([][]string, len(rows))
+	for i, row := range rows {
+		clean[i] = make([]string, len(row))
+		for j, cell := range row {
+			clean[i][j] = Cell(cell)
+			if j == len(g.widths) {
+				g.widths = append(g.widths, 0)
+			}
+			g.widths[j] = max(g.widths[j], utf8.RuneCountInString(clean[i][j]))
 		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	for line := range strings.Lines(b.String()) {
-		if _, err := io.WriteString(w, strings.TrimRight(line, " \n")+"\n"); err != nil {
+	for _, row := range clean {
+		if _, err := fmt.Fprintln(w, g.line(row)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// line aligns a row; nothing blank ends it.
+func (g *Grid) line(row []string) string {
+	var b strings.Builder
+	pad := 0
+	for i, cell := range row {
+		if cell != "" {
+			b.WriteString(strings.Repeat(" ", pad))
+			pad = 0
+			b.WriteString(g.styled(i, cell))
+		}
+		pad += g.widths[i] - utf8.RuneCountInString(cell) + gap
+	}
+	return b.String()
+}
+
+func (g *Grid) styled(column int, cell string) string {
+	if g.Style == nil {
+		return cell
+	}
+	return g.Style(column, cell).Mark(cell)
+}
+
 // Cell makes one line of a text that a terminal shows as it is: blanks for breaks, question marks
-// for control characters and for those that turn the direction of writing.
+// for what Text replaces.
 func Cell(text string) string {
+	return Text(strings.NewReplacer("\n", " ", "\t", " ").Replace(text))
+}
+
+// Text replaces, by question marks, control characters but for the ends of lines, those that turn
+// the direction of writing, and marks of styles.
+func Text(text string) string {
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069:
+		if isMark(r) {
 			return '?'
 		}
-		return r
+		return printable(r)
 	}, text)
+}
+
+func printable(r rune) rune {
+	if r != '\n' && r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+		return '?'
+	}
+	return r
 }

@@ -1,0 +1,72 @@
+package table
+
+import (
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// Style is what a word looks like on a terminal that has colours. Everywhere else it looks plain.
+type Style int
+
+// Styles, by what a word means.
+const (
+	Plain Style = iota
+	Good
+	Doubtful
+	Bad
+	Aside // of less interest than the rest
+)
+
+// sequences are what switches styles on (ECMA-48, select graphic rendition).
+var sequences = [...]string{Plain: "", Good: "\x1b[32m", Doubtful: "\x1b[33m", Bad: "\x1b[31m", Aside: "\x1b[2m"}
+
+const plainAgain = "\x1b[0m"
+
+// Marks stand for styles in a text until it is rendered: the text can be aligned and cleaned before
+// anybody knows what it is shown on. They are private characters that nobody prints.
+const firstMark = '\U000F0000'
+
+func isMark(r rune) bool { return r >= firstMark && r < firstMark+rune(len(sequences)) }
+
+// Mark marks a text; plain text stays as it is.
+func (s Style) Mark(text string) string {
+	if s == Plain {
+		return text
+	}
+	return string(firstMark+rune(s)) + text + string(firstMark)
+}
+
+// Render makes a text with marks ready to be shown: with colours, or without. It replaces whatever
+// else could move the cursor. A style ends with its line.
+func Render(text string, colours bool) string {
+	var b strings.Builder
+	open := false
+	for _, r := range text {
+		switch {
+		case isMark(r) && colours && r != firstMark:
+			b.WriteString(sequences[r-firstMark])
+			open = true
+		case isMark(r) && r != firstMark:
+		case (isMark(r) || r == '\n') && open:
+			b.WriteString(plainAgain)
+			open = false
+		}
+		if !isMark(r) {
+			b.WriteRune(printable(r))
+		}
+	}
+	if open {
+		b.WriteString(plainAgain)
+	}
+	return b.String()
+}
+
+// Coloured says whether w shows colours: a terminal that can, and nobody has asked for none
+// (no-color.org).
+func Coloured(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+}
