@@ -10,8 +10,8 @@ import (
 
 const gap = 3 // blanks between columns
 
-// Grid prints rows in aligned columns. Rows that come later stand under those before: a column never
-// gets narrower.
+// Grid prints rows in aligned columns. Rows that come later stand under those before: a column
+// never gets narrower.
 type Grid struct {
 	// Style says what the cells of a column look like; nil means plain.
 	Style func(column int, cell string) Style
