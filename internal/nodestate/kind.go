@@ -44,14 +44,14 @@ func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *Kind) (*Kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found := k.compile(string(key), nt)(); found != nil {
+	if found := k.compile(string(key), func() (*Kind, error) { return newKind(nt) })(); found != nil {
 		return found, nil
 	}
 	return newKind(nt)
 }
 
 // compile returns what makes the kind, or returns the one that was made; nil where there is none.
-func (k *Kinds) compile(key string, nt *v1alpha1.NodeTopology) func() *Kind {
+func (k *Kinds) compile(key string, compiled func() (*Kind, error)) func() *Kind {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if found, ok := k.bySpec[key]; ok {
@@ -61,7 +61,7 @@ func (k *Kinds) compile(key string, nt *v1alpha1.NodeTopology) func() *Kind {
 		k.bySpec = map[string]func() *Kind{}
 	}
 	made := sync.OnceValue(func() *Kind {
-		kind, err := newKind(nt)
+		kind, err := compiled()
 		if err != nil {
 			return nil
 		}
@@ -76,15 +76,23 @@ func newKind(nt *v1alpha1.NodeTopology) (*Kind, error) {
 	if err != nil {
 		return nil, err
 	}
+	kind, err := kindOf(spec)
+	kind.source = nt.Spec.DeepCopy()
+	return kind, err
+}
+
+// kindOf compiles a spec. A kind without a model comes with the reason.
+func kindOf(spec wire.NodeSpec) (*Kind, error) {
 	// A scheduler does not do to a node what the kubelet is known to break over.
 	spec.Config.GuardDefects = true
-	kind := &Kind{Spec: spec, source: nt.Spec.DeepCopy()}
+	kind := &Kind{Spec: spec}
 	if spec.Authority != v1alpha1.AuthorityKubelet {
 		return kind, &placement.ConfigError{
 			Field: "spec.authority", Value: string(spec.Authority),
 			Want: string(v1alpha1.AuthorityKubelet) + ", the one that this release places on", Unsupported: true,
 		}
 	}
+	var err error
 	kind.Model, err = placement.NewModel(spec.View, spec.Config)
 	return kind, err
 }

@@ -1,0 +1,115 @@
+package nodestate
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
+	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// ReadCoarse reads a report that tells amounts alone: a Numatopology or a NodeResourceTopology. Its
+// guarantee is amounts, never full. Such a report does not say in so many words which pods it
+// counts, so what is bound to the node is read beside it. The error says that the object is of
+// neither kind; what is wrong with the report is in the Reading.
+func (k *Kinds) ReadCoarse(o metav1.Object, beside *wire.Beside, last *Kind) (*Reading, error) {
+	r := &Reading{Node: o.GetName(), Mark: Mark{
+		uid: o.GetUID(), created: o.GetCreationTimestamp().Unix(), sequence: o.GetGeneration(),
+	}}
+	r.Source = Source{Name: o.GetName(), UID: string(o.GetUID())}
+	var node wire.Node
+	var err error
+	switch o := o.(type) {
+	case *nodeinfo.Numatopology:
+		r.Source.APIVersion, r.Source.Kind = nodeinfo.GroupVersion.String(), "Numatopology"
+		node, err = wire.ReadNumatopology(o, beside)
+	case *nrt.NodeResourceTopology:
+		r.Source.APIVersion, r.Source.Kind = nrt.GroupVersion.String(), "NodeResourceTopology"
+		node, err = wire.ReadNodeResourceTopology(o, beside)
+	default:
+		return nil, fmt.Errorf("%s: %T: want a Numatopology or a NodeResourceTopology", o.GetName(), o)
+	}
+	if err == nil {
+		r.Report = &node.Report
+		err = r.readCoarse(&node, k, last)
+	}
+	if err != nil {
+		r.Unusable, r.State = unusable(err), nil
+		return r, nil
+	}
+	r.Guarantee = wire.GuaranteeAmounts
+	return r, nil
+}
+
+func (r *Reading) readCoarse(node *wire.Node, kinds *Kinds, last *Kind) error {
+	var err error
+	if r.Kind, err = kinds.ofSpec(node.Spec, last); err != nil {
+		return err
+	}
+	r.State, err = ledger.NewReport(node.Report.Sequence, r.Kind.Model, &node.Report.Snapshot, fates(&node.Report))
+	return err
+}
+
+// ofSpec is of for a spec that was made up from a coarse report.
+func (k *Kinds) ofSpec(spec wire.NodeSpec, last *Kind) (*Kind, error) {
+	guarded := spec
+	guarded.Config.GuardDefects = true
+	if last != nil && last.Model != nil && reflect.DeepEqual(last.Spec, guarded) {
+		return last, nil
+	}
+	key, err := json.Marshal(struct {
+		Machine, Version string
+		Config           any
+	}{spec.Machine.String(), spec.KubeletVersion, spec.Config})
+	if err != nil {
+		return nil, err
+	}
+	if found := k.compile("coarse "+string(key), func() (*Kind, error) { return kindOf(spec) })(); found != nil {
+		return found, nil
+	}
+	return kindOf(spec)
+}
+
+// BesideOf says what is known of a node besides a coarse report: its pods that have not ended, and
+// its kubelet's release. node is nil where it is not known.
+func BesideOf(node *corev1.Node, pods []*corev1.Pod) *wire.Beside {
+	b := new(wire.Beside)
+	if node != nil {
+		b.KubeletVersion = node.Status.NodeInfo.KubeletVersion
+	}
+	for _, pod := range pods {
+		if wire.Ended(pod) {
+			continue
+		}
+		one := wire.BoundPod{UID: string(pod.UID), PodName: wire.PodName{Namespace: pod.Namespace, Name: pod.Name}}
+		if pod.Status.StartTime != nil {
+			one.Started = pod.Status.StartTime.Time
+		}
+		ask, err := wire.ReadPod(pod)
+		one.Exclusive = err == nil && ask.Request.Pinnable()
+		b.Pods = append(b.Pods, one)
+	}
+	return b
+}
+
+// Prefer chooses among the readings of one node, nil for none: the full report of an agent wins,
+// also where it cannot be relied on, since what is coarser cannot know better. Of the others the
+// first that can be relied on wins.
+func Prefer(full *Reading, coarse ...*Reading) *Reading {
+	if full != nil {
+		return full
+	}
+	var chosen *Reading
+	for _, r := range coarse {
+		if r != nil && (chosen == nil || chosen.Unusable != nil && r.Unusable == nil) {
+			chosen = r
+		}
+	}
+	return chosen
+}

@@ -1,0 +1,186 @@
+package wire
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// BoundPod is what the API says of a pod that is bound to a node, as far as a coarse report can be
+// compared with it.
+type BoundPod struct {
+	UID string
+	PodName
+	// Started is when the kubelet took the pod in (status.startTime); zero before that.
+	Started time.Time
+	// Exclusive says that the kubelet may give it something of its own.
+	Exclusive bool
+}
+
+// Beside is what is known of a node besides a coarse report of it.
+type Beside struct {
+	// Pods are those that are bound to the node and have not ended.
+	Pods []BoundPod
+	// KubeletVersion is the Node's; "" where it is not known: the newest that is understood.
+	KubeletVersion string
+}
+
+// Others is the UID under which a coarse report is charged for everything that it does not name:
+// CPUs, memory and devices that somebody holds.
+const Others = "others.berth.dev"
+
+// coarse gathers what a coarse report says, and makes a Node of it.
+type coarse struct {
+	fieldErrors
+	version string
+	config  placement.Config
+	machine topology.Machine
+	// free are CPUs that no container has to itself.
+	free topology.CPUSet
+	pods []placement.PodAllocation
+	// named are the pods' names, index by index.
+	named  []PodName
+	others placement.ContainerAllocation
+	pools  []placement.DevicePool
+	memory []placement.MemoryTable
+}
+
+// node makes the Node. Sequence numbers the report.
+func (c *coarse) node(name string, sequence int64, written time.Time) (Node, error) {
+	machine := field.NewPath("machine")
+	if err := c.machine.Check(); err != nil {
+		return Node{}, c.at(machine, "", "a machine that can be: "+err.Error())
+	}
+	view, err := placement.ViewOf(&c.machine)
+	if err != nil {
+		return Node{}, c.at(machine, "", "a machine that a kubelet can run on: "+err.Error())
+	}
+	if c.version != "" {
+		if c.config.Version, err = ReadKubeletVersion(c.version); err != nil {
+			return Node{}, c.at(field.NewPath("kubeletVersion"), c.version, `a release like "v1.36.3"`)
+		}
+	}
+	c.charge()
+	n := Node{Name: name, Spec: NodeSpec{
+		Machine: &c.machine, View: view, Config: c.config, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: c.version,
+	}}
+	n.Report = Report{Sequence: max(1, sequence), Observed: written, Snapshot: placement.Snapshot{
+		SharedCPUs: c.free, Memory: c.memory, Devices: c.pools, Pods: c.pods,
+	}}
+	for i := range c.pods {
+		one := ReportedPod{}
+		if i < len(c.named) {
+			one.Namespace, one.Name = c.named[i].Namespace, c.named[i].Name
+		}
+		n.Report.Pods = append(n.Report.Pods, one)
+	}
+	return n, nil
+}
+
+// charge books what nobody is named for: CPUs that are neither free nor held by a pod, and what was
+// gathered of memory and devices.
+func (c *coarse) charge() {
+	if c.config.CPUManagerPolicy == "static" {
+		rest := c.machine.Online.AndNot(&c.free)
+		for _, p := range c.pods {
+			for _, held := range p.Containers {
+				rest = rest.AndNot(&held.CPUs)
+			}
+		}
+		c.others.CPUs = rest
+	} else {
+		c.free = topology.CPUSet{}
+	}
+	if o := &c.others; !o.CPUs.IsEmpty() || len(o.Memory) > 0 || len(o.Devices) > 0 {
+		o.Name = "others"
+		c.pods = append(c.pods, placement.PodAllocation{UID: Others, Containers: []placement.ContainerAllocation{*o}})
+	}
+}
+
+// list takes pods into the report that hold nothing by name: what they have is among the others'.
+func (c *coarse) list(pods []BoundPod) {
+	for _, p := range pods {
+		if !slices.ContainsFunc(c.pods, func(o placement.PodAllocation) bool { return o.UID == p.UID }) {
+			c.pods = append(c.pods, placement.PodAllocation{UID: p.UID})
+			c.named = append(c.named, p.PodName)
+		}
+	}
+}
+
+// startedBy are the pods that the kubelet had taken in when a report was written: what they hold is
+// in it. Both times are of the node's clock, to the second.
+func startedBy(pods []BoundPod, written time.Time) (out []BoundPod) {
+	for _, p := range pods {
+		if !p.Started.IsZero() && !p.Started.After(written) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// policies reads the policies of the Topology Manager.
+func (c *coarse) policies(at *field.Path, policy, scope string) error {
+	if _, ok := placement.ParsePolicy(cmp.Or(policy, "none")); !ok {
+		return c.at(at, policy, "none, best-effort, restricted or single-numa-node")
+	}
+	if _, ok := placement.ParseScope(cmp.Or(scope, "container")); !ok {
+		return c.at(at, scope, "container or pod")
+	}
+	c.config.TopologyManagerPolicy, c.config.TopologyManagerScope = policy, scope
+	return nil
+}
+
+// addCPU puts a CPU into the machine.
+func (c *coarse) addCPU(id topology.CPUID, numa topology.NUMAID, pkg topology.PackageID, core topology.CoreID) {
+	m := &c.machine
+	m.Online.Add(id)
+	p := slices.IndexFunc(m.Packages, func(p topology.Package) bool { return p.ID == pkg })
+	if p < 0 {
+		p, m.Packages = len(m.Packages), append(m.Packages, topology.Package{ID: pkg})
+	}
+	m.Packages[p].CPUs.Add(id)
+	k := slices.IndexFunc(m.Cores, func(k topology.Core) bool { return k.Package == pkg && k.ID == core })
+	if k < 0 {
+		k, m.Cores = len(m.Cores), append(m.Cores, topology.Core{Package: pkg, ID: core})
+	}
+	m.Cores[k].CPUs.Add(id)
+	c.numaNode(numa).CPUs.Add(id)
+}
+
+// numaNode returns the node of the machine, a new one where it has none of that id.
+func (c *coarse) numaNode(id topology.NUMAID) *topology.NUMANode {
+	if n := c.machine.NUMANode(id); n != nil {
+		return n
+	}
+	c.machine.NUMANodes = append(c.machine.NUMANodes, topology.NUMANode{ID: id})
+	return &c.machine.NUMANodes[len(c.machine.NUMANodes)-1]
+}
+
+// sort brings the machine into the order that it is kept in.
+func (c *coarse) sort() {
+	m := &c.machine
+	slices.SortFunc(m.Packages, func(a, b topology.Package) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(m.NUMANodes, func(a, b topology.NUMANode) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(m.Cores, func(a, b topology.Core) int {
+		la, _ := a.CPUs.Lowest()
+		lb, _ := b.CPUs.Lowest()
+		return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(la, lb))
+	})
+}
+
+// wholeNumber reads an id or a count from 0 to below limit.
+func wholeNumber(text string, limit int) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n >= limit || strconv.Itoa(n) != text {
+		return 0, fmt.Errorf("want a number from 0 to %d", limit-1)
+	}
+	return n, nil
+}

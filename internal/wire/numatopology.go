@@ -1,0 +1,194 @@
+package wire
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// ReadNumatopology makes a Node of what Volcano's exporter says of one. The CPUs are real; which
+// options the kubelet's managers have, its scope and its memory are not told: the defaults are
+// taken, and nothing is said of memory. The error is a *FieldError.
+//
+// Exporters from v1.16 on name the pods that hold CPUs. Those before name none: a pod counts as
+// seen that the kubelet had taken in when the object was written.
+func ReadNumatopology(nt *nodeinfo.Numatopology, b *Beside) (Node, error) {
+	r := numatopologyReader{coarse{fieldErrors: fieldErrors("Numatopology " + nt.Name), version: b.KubeletVersion}}
+	s, at := &nt.Spec, field.NewPath("spec")
+	r.config.CPUManagerPolicy = s.Policies[nodeinfo.CPUManagerPolicy]
+	policies := at.Child("policies")
+	if p := r.config.CPUManagerPolicy; p != "" && p != "none" && p != "static" {
+		return Node{}, r.at(policies.Key(nodeinfo.CPUManagerPolicy), p, "none or static")
+	}
+	if err := r.policies(policies.Key(nodeinfo.TopologyManagerPolicy), s.Policies[nodeinfo.TopologyManagerPolicy], ""); err != nil {
+		return Node{}, err
+	}
+	if err := r.cpus(at.Child("cpuDetail"), s.CPUDetail); err != nil {
+		return Node{}, err
+	}
+	if err := r.freeCPUs(at.Child("numares").Key("cpu"), s.Resources["cpu"]); err != nil {
+		return Node{}, err
+	}
+	if err := r.allocations(at.Child("podAllocations"), s.PodAllocations, b.Pods); err != nil {
+		return Node{}, err
+	}
+	written := writtenAt(nt)
+	if len(s.PodAllocations) == 0 {
+		r.list(startedBy(b.Pods, written))
+	}
+	if err := r.reserved(at.Child("resReserved").Key("cpu"), s.ResReserved["cpu"]); err != nil {
+		return Node{}, err
+	}
+	return r.node(nt.Name, nt.Generation, written)
+}
+
+type numatopologyReader struct{ coarse }
+
+// writtenAt is the exporter's time; that of the API server where it is not told.
+func writtenAt(nt *nodeinfo.Numatopology) time.Time {
+	if seconds, err := strconv.ParseInt(nt.Annotations[nodeinfo.TimestampAnnotation], 10, 64); err == nil && seconds > 0 {
+		return time.Unix(seconds, 0)
+	}
+	written := nt.CreationTimestamp.Time
+	for i := range nt.ManagedFields {
+		if t := nt.ManagedFields[i].Time; t != nil && t.After(written) {
+			written = t.Time
+		}
+	}
+	return written
+}
+
+func (r *numatopologyReader) cpus(at *field.Path, detail map[string]nodeinfo.CPUInfo) error {
+	if len(detail) == 0 {
+		return r.at(at, "none", "the CPUs of the node: its exporter could not read them")
+	}
+	ids := make([]int, 0, len(detail))
+	for text := range detail {
+		id, err := wholeNumber(text, topology.MaxCPUs)
+		if err != nil {
+			return r.at(at.Key(text), text, "the id of a CPU, from 0 to "+strconv.Itoa(topology.MaxCPUs-1))
+		}
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		info, at := detail[strconv.Itoa(id)], at.Key(strconv.Itoa(id))
+		switch {
+		case info.NUMANodeID < 0 || info.NUMANodeID >= topology.MaxNUMANodes:
+			return r.at(at.Child("numa"), info.NUMANodeID, "a NUMA node from 0 to "+strconv.Itoa(topology.MaxNUMANodes-1))
+		case info.SocketID < 0 || info.SocketID > maxID:
+			return r.at(at.Child("socket"), info.SocketID, "0 or more")
+		case info.CoreID < 0 || info.CoreID > maxID:
+			return r.at(at.Child("core"), info.CoreID, "0 or more")
+		}
+		r.addCPU(topology.CPUID(id), topology.NUMAID(info.NUMANodeID), topology.PackageID(info.SocketID), topology.CoreID(info.CoreID))
+	}
+	r.sort()
+	return nil
+}
+
+// maxID bounds what the hardware's numbers can be.
+const maxID = 1 << 20
+
+func (r *numatopologyReader) freeCPUs(at *field.Path, info nodeinfo.ResourceInfo) error {
+	var err error
+	if r.free, err = topology.ParseCPUList(info.Allocatable); err != nil {
+		return r.at(at.Child("allocatable"), info.Allocatable, "a CPU list: "+err.Error())
+	}
+	if strange := r.free.AndNot(&r.machine.Online); !strange.IsEmpty() {
+		return r.at(at.Child("allocatable"), info.Allocatable, "CPUs that spec.cpuDetail has: "+r.machine.Online.String())
+	}
+	return nil
+}
+
+func (r *numatopologyReader) allocations(at *field.Path, list []nodeinfo.PodAllocation, bound []BoundPod) error {
+	var taken topology.CPUSet
+	for i := range list {
+		p, at := &list[i], at.Index(i)
+		out := placement.PodAllocation{UID: uidOf(p, bound)}
+		if out.UID == "" {
+			continue // it is gone from the API: its CPUs are charged to the others
+		}
+		for j, c := range p.ContainerAllocations {
+			at := at.Child("containerAllocations").Index(j).Child("allocations").Key("cpu")
+			cpus, err := topology.ParseCPUList(c.Allocations["cpu"])
+			if err != nil {
+				return r.at(at, c.Allocations["cpu"], "a CPU list: "+err.Error())
+			}
+			if !cpus.IsSubsetOf(&r.machine.Online) || cpus.Intersects(&r.free) || cpus.Intersects(&taken) {
+				return r.at(at, cpus, "CPUs of the node that are not free, and that no other container holds")
+			}
+			taken = taken.Or(&cpus)
+			out.Containers = append(out.Containers, placement.ContainerAllocation{Name: c.Name, CPUs: cpus})
+		}
+		if slices.ContainsFunc(r.pods, func(o placement.PodAllocation) bool { return o.UID == out.UID }) {
+			return r.at(at, out.UID, "each pod once")
+		}
+		r.pods = append(r.pods, out)
+		r.named = append(r.named, PodName{p.Namespace, p.Name})
+	}
+	return nil
+}
+
+// uidOf finds the pod. Its name is not enough where the pod came after the record: a successor of
+// the same name waits until the kubelet has taken it in.
+func uidOf(p *nodeinfo.PodAllocation, bound []BoundPod) string {
+	for i := range bound {
+		b := &bound[i]
+		if p.UID != "" && p.UID == b.UID || p.UID == "" && (PodName{p.Namespace, p.Name}) == b.PodName && !b.Started.IsZero() {
+			return b.UID
+		}
+	}
+	return ""
+}
+
+// reserved says which CPUs are never exclusive: as many as the exporter read from the kubelet's
+// configuration, at least one, where the static policy would take them. The exporter does not read
+// reservedSystemCPUs: where somebody holds one of those, the lowest free CPUs stand in for them.
+func (r *numatopologyReader) reserved(at *field.Path, text string) error {
+	if r.config.CPUManagerPolicy != "static" {
+		return nil
+	}
+	if r.free.IsEmpty() {
+		return r.at(field.NewPath("spec", "numares").Key("cpu").Child("allocatable"), "", "at least the CPUs of the system: no CPU of the node is free")
+	}
+	milli := int64(1000)
+	if text != "" {
+		q, err := resource.ParseQuantity(text)
+		if err != nil || q.Sign() < 0 || q.CmpInt64(topology.MaxCPUs) > 0 {
+			return r.at(at, text, "a number of CPUs")
+		}
+		milli = max(1000, q.MilliValue())
+	}
+	r.config.ReservedMilliCPU = milli
+	view, err := placement.ViewOf(&r.machine)
+	if err != nil {
+		return r.at(field.NewPath("spec", "cpuDetail"), "", err.Error())
+	}
+	m, err := placement.NewModel(view, r.config)
+	if err != nil {
+		return nil // said when the kind is made
+	}
+	if want := m.ReservedCPUs(); !want.IsSubsetOf(&r.free) {
+		r.config.ReservedMilliCPU, r.config.ReservedSystemCPUs = 0, lowest(r.free, want.Len()).String()
+	}
+	return nil
+}
+
+// lowest returns the first CPUs of a set, all where there are not so many.
+func lowest(of topology.CPUSet, count int) (out topology.CPUSet) {
+	for id := range of.All() {
+		if out.Len() == count {
+			break
+		}
+		out.Add(id)
+	}
+	return out
+}
