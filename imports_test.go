@@ -69,10 +69,11 @@ internal/scheduler/command: internal/scheduler internal/version
 internal/agent            : topology placement sysfs internal/wire internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
 internal/cli              : topology/... placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/wire internal/version
-internal/controlplane     : deploy
+internal/child            :
+internal/controlplane     : deploy internal/child
 internal/controlplane/controllers :
 internal/sampleplugin     : topology
-internal/hollow           : topology/... internal/sampleplugin placement sysfs internal/kubeletstate internal/wire
+internal/hollow           : topology/... internal/child internal/sampleplugin placement sysfs internal/kubeletstate internal/wire
 internal/demo/places      : topology placement internal/sampleplugin internal/wire
 internal/demo             : ...
 
@@ -82,7 +83,7 @@ build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
-const pure = "topology placement sysfs internal/amounts internal/suggest internal/ledger internal/rank internal/sim internal/protocol internal/capture"
+const pure = "topology placement sysfs internal/amounts internal/suggest internal/ledger internal/rank internal/sim internal/protocol internal/capture internal/child"
 
 // strangers never import one another: each talks to the others through the API server alone.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/admission internal/web"

@@ -5,20 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/berth-dev/berth/internal/child"
 )
 
 // listen returns a listener on a free port of 127.0.0.1; for a control plane that is kept, on the
 // port that it had.
 func (cp *ControlPlane) listen(ctx context.Context) (net.Listener, error) {
 	if !cp.kept {
-		return net.Listen("tcp4", "127.0.0.1:0")
+		return child.Listen()
 	}
 	file := filepath.Join(cp.dir, "address")
 	data, err := os.ReadFile(file)
@@ -28,7 +29,7 @@ func (cp *ControlPlane) listen(ctx context.Context) (net.Listener, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	l, err := listenBelow()
+	l, err := child.Listen()
 	if err != nil {
 		return nil, err
 	}
@@ -54,23 +55,4 @@ func listenAgain(ctx context.Context, addr string) (net.Listener, error) {
 			return nil, fmt.Errorf("%w: %w", err, ctx.Err())
 		}
 	}
-}
-
-// Ports that Linux does not give away by itself (ip_local_port_range begins at 32768, ip(7)): while
-// a server is away, no connection of another program gets its port, and no client that tries to
-// reach it is connected to itself.
-const firstPort, endPort = 20000, 32768
-
-// listenBelow listens on a random one of these ports.
-func listenBelow() (net.Listener, error) {
-	const tries = 100
-	var last error
-	for range tries {
-		l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(endPort-firstPort)))
-		if err == nil {
-			return l, nil
-		}
-		last = err
-	}
-	return nil, last
 }

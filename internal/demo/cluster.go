@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
 )
@@ -43,7 +44,7 @@ type Cluster struct {
 
 	dir       string
 	keep      bool
-	scheduler *hollow.Child // nil before one is started
+	scheduler *child.Process // nil before one is started
 	// agents are those that run, by node.
 	agents map[string]runningAgent
 }

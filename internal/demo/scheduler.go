@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/child"
 )
 
 // Scheduler is one of the contestants.
@@ -69,21 +69,21 @@ func (c *Cluster) startScheduler(ctx context.Context, argv []string) (func() err
 	// cannot renew its lease ends, and with it the demo: the machine may be so busy that the API
 	// server takes seconds.
 	argv = append(argv, "--secure-port=0", "--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s", "--leader-elect-retry-period=1s")
-	child, err := hollow.StartChild("scheduler", argv, filepath.Join(c.dir, schedulerLog))
+	p, err := child.Start(child.Spec{Name: "scheduler", Argv: argv, Log: filepath.Join(c.dir, schedulerLog)})
 	if err != nil {
 		return nil, err
 	}
-	c.scheduler = child
+	c.scheduler = p
 	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		if err := child.Ended(); err != nil {
+		if err := p.Ended(); err != nil {
 			return false, err
 		}
 		l, err := c.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})
 		return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "", nil
 	})
 	if err != nil {
-		child.Stop()
+		p.Stop()
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
-	return child.Stop, nil
+	return p.Stop, nil
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+
+	"github.com/berth-dev/berth/internal/child"
 )
 
 // setVerbosity sends klog to standard error at the level.
@@ -30,7 +32,7 @@ func setVerbosity(level int) {
 // Main is the whole main function of a node's process: it runs the node in dir until a signal comes
 // or the parent goes away, and returns the exit code.
 func Main(dir Dir, stdin io.Reader, stderr io.Writer) int {
-	ctx, cancel := WithParent(context.Background(), stdin)
+	ctx, cancel := child.WithParent(context.Background(), stdin)
 	defer cancel()
 	if err := Run(ctx, dir); err != nil {
 		fmt.Fprintln(stderr, err)
@@ -41,7 +43,7 @@ func Main(dir Dir, stdin io.Reader, stderr io.Writer) int {
 
 // Process is a node that runs in a process of its own.
 type Process struct {
-	*Child
+	*child.Process
 	Dir Dir
 }
 
@@ -51,11 +53,11 @@ func Launch(dir Dir, spec *Spec, kubeconfig []byte, argv []string) (*Process, er
 	if err := dir.Write(spec, kubeconfig); err != nil {
 		return nil, err
 	}
-	child, err := StartChild(spec.Name, append(slices.Clone(argv), string(dir)), dir.Log())
+	p, err := child.Start(child.Spec{Name: spec.Name, Argv: append(slices.Clone(argv), string(dir)), Log: dir.Log()})
 	if err != nil {
 		return nil, err
 	}
-	return &Process{child, dir}, nil
+	return &Process{p, dir}, nil
 }
 
 // readyPoll is how often the Node object is looked at while waiting for it.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
+	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/scheduler"
@@ -30,10 +30,10 @@ import (
 type process struct {
 	name  string
 	log   string
-	start func() (*hollow.Child, error)
-	child *hollow.Child // nil while it is down on purpose
-	way   way           // nil: it is no client of anybody
-	wrong time.Duration // by which its clock is wrong
+	start func() (*child.Process, error)
+	child *child.Process // nil while it is down on purpose
+	way   way            // nil: it is no client of anybody
+	wrong time.Duration  // by which its clock is wrong
 }
 
 func (p *process) up() (err error) {
@@ -43,8 +43,8 @@ func (p *process) up() (err error) {
 
 // signal sends a signal to a process that is up.
 func (p *process) signal(s syscall.Signal) {
-	if p.child != nil && p.child.Ended() == nil {
-		_ = syscall.Kill(p.child.PID(), s) // it may end in this moment
+	if p.child != nil {
+		p.child.Signal(s)
 	}
 }
 
@@ -111,9 +111,9 @@ func (c *cluster) add(p *process) error {
 }
 
 // run returns a start function for this program in another role.
-func (c *cluster) run(name string, args ...string) func() (*hollow.Child, error) {
-	return func() (*hollow.Child, error) {
-		return hollow.StartChild(name, append([]string{c.self}, args...), filepath.Join(c.dir, name+".log"))
+func (c *cluster) run(name string, args ...string) func() (*child.Process, error) {
+	return func() (*child.Process, error) {
+		return child.Start(child.Spec{Name: name, Argv: append([]string{c.self}, args...), Log: filepath.Join(c.dir, name+".log")})
 	}
 }
 
@@ -212,12 +212,12 @@ func (c *cluster) startNode(spec *hollow.Spec) error {
 		return err
 	}
 	dir := c.nodeDir(spec.Name)
-	p.start = func() (*hollow.Child, error) {
+	p.start = func() (*child.Process, error) {
 		n, err := hollow.Launch(dir, spec, kubeconfig, []string{c.self, demo.VerbNode})
 		if err != nil {
 			return nil, err
 		}
-		return n.Child, nil
+		return n.Process, nil
 	}
 	err = c.add(p)
 	p.log = dir.Log()
@@ -225,8 +225,8 @@ func (c *cluster) startNode(spec *hollow.Spec) error {
 }
 
 func (c *cluster) waitNode(ctx context.Context, name string) error {
-	n := &hollow.Process{Child: c.procs["node-"+name].child, Dir: c.nodeDir(name)}
-	n.Child.Name = name
+	n := &hollow.Process{Process: c.procs["node-"+name].child, Dir: c.nodeDir(name)}
+	n.Process.Name = name
 	return n.WaitReady(ctx, c.client)
 }
 
@@ -284,7 +284,7 @@ func (c *cluster) startScheduler(i int) error {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return err
 	}
-	port, err := freePort()
+	port, err := child.FreePort()
 	if err != nil {
 		return err
 	}
@@ -319,15 +319,6 @@ func (c *cluster) startRival() error {
 		return err
 	}
 	return c.add(&process{name: rivalName, start: c.run(rivalName, demo.VerbKubeScheduler, "--config="+file, "--secure-port=0")})
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // stop ends all processes, the control plane last, makes sure that none is left, and removes their

@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/berth-dev/berth/internal/child"
 )
 
 // way is where a process's connections lead through, so that they can be broken.
@@ -64,7 +66,7 @@ func newLine(config *rest.Config) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := child.Listen()
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/agent"
+	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
@@ -59,7 +60,7 @@ func role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) 
 	if len(args) == 0 || roles[args[0]].do == nil || len(args) <= roles[args[0]].args {
 		return 0, false
 	}
-	ctx, cancel := hollow.WithParent(context.Background(), stdin)
+	ctx, cancel := child.WithParent(context.Background(), stdin)
 	defer cancel()
 	if err := roles[args[0]].do(ctx, args[1:], stderr); err != nil {
 		fmt.Fprintln(stderr, err)

@@ -110,7 +110,9 @@ func (b *bench) simulate(kinds []*nodeKind) error {
 // renew begins anew on another control plane, with so many nodes.
 func (b *bench) renew(kinds []*nodeKind, nodes int) error {
 	b.leave()
-	b.plane.stop()
+	if err := b.plane.Stop(); err != nil {
+		return err
+	}
 	if err := b.start(); err != nil {
 		return err
 	}
@@ -137,7 +139,9 @@ func (b *bench) say(format string, args ...any) {
 func (b *bench) close() {
 	b.cancel()
 	if b.plane != nil {
-		b.plane.stop()
+		if err := b.plane.Stop(); err != nil {
+			b.say("%v", err)
+		}
 	}
 	if b.dir != "" {
 		_ = os.RemoveAll(b.dir)

@@ -62,7 +62,7 @@ func (b *bench) fill(pods int) error {
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	defer s.Stop()
 	b.fleet.tally.reset()
 	if err := b.fleet.await(b.ctx, runLimit, func(t *tally) bool { return len(t.bound) >= pods }); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (b *bench) lead(who contestant, percentage int) (*sched, error) {
 		err = b.hold(false)
 	}
 	if err != nil {
-		s.stop()
+		s.Stop()
 		return nil, err
 	}
 	return s, nil
@@ -99,7 +99,7 @@ func (b *bench) filterRun(nodes int, who contestant) error {
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	defer s.Stop()
 	fresh, again := b.filterOf(nodes, who, "new"), b.filterOf(nodes, who, "repeated")
 	for i := range b.options.filterPods {
 		b.runs++ // makes names and amounts that have not been before

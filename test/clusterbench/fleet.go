@@ -280,8 +280,8 @@ func (f *fleet) await(ctx context.Context, limit time.Duration, done func(*tally
 			return errTimeout
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-f.plane.done:
-			return f.plane.ended()
+		case <-f.plane.Done():
+			return f.plane.Ended()
 		}
 	}
 }

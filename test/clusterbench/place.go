@@ -42,7 +42,7 @@ func (s *split) first() error {
 	s.rest.nice = min(s.rest.nice+behind, 19)
 	err := eachThread(func(id int) error { return unix.Setpriority(unix.PRIO_PROCESS, id, s.rest.nice) })
 	if err == nil {
-		err = at(s.scheduler, func() error { return nil }) // only root may have its precedence back
+		err = s.scheduler.start(func() error { return nil }) // only root may have its precedence back
 	}
 	return err
 }
@@ -91,9 +91,9 @@ func eachThread(do func(id int) error) error {
 	return nil
 }
 
-// at calls start in the place, so that the process it starts is there, and finds as many processors
-// when it looks.
-func at(p place, start func() error) (err error) {
+// start calls do in the place, so that the process that it starts is there, and finds as many
+// processors when it looks.
+func (p place) start(do func() error) (err error) {
 	runtime.LockOSThread()
 	rank, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	if err != nil {
@@ -115,7 +115,7 @@ func at(p place, start func() error) (err error) {
 		}
 		err = errors.Join(err, back)
 	}()
-	return start()
+	return do()
 }
 
 // take moves the calling thread to the place.

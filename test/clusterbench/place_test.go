@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-dev/berth/internal/child"
 )
 
 // TestPlace has nice(1) and nproc(1) say where they run.
@@ -30,11 +33,11 @@ func TestPlace(t *testing.T) {
 	}
 	says := func(p place, argv ...string) int {
 		var out bytes.Buffer
-		c, err := startChild(childSpec{dir: t.TempDir(), name: argv[0], stdout: &out, place: p}, argv...)
+		c, err := child.Start(child.Spec{Name: argv[0], Argv: argv, Log: filepath.Join(t.TempDir(), "log"), Stdout: &out, At: p.start})
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-c.done
+		<-c.Done()
 		n, err := strconv.Atoi(strings.TrimSpace(out.String()))
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
 )
 
@@ -80,7 +81,7 @@ func writeCredentials(cp *controlplane.ControlPlane, dir string) error {
 
 // plane is the control plane's process, with an administrator's clients.
 type plane struct {
-	*child
+	*child.Process
 	dir  string
 	core kubernetes.Interface // protobuf
 	raw  rest.Interface       // JSON, for objects that are made here
@@ -92,7 +93,7 @@ func startPlane(ctx context.Context, dir string, at place) (*plane, error) {
 		return nil, err
 	}
 	out, in := io.Pipe()
-	c, err := startChild(childSpec{dir: dir, name: verbPlane, stdout: in, place: at}, self, verbPlane, dir)
+	c, err := child.Start(child.Spec{Name: verbPlane, Argv: []string{self, verbPlane, dir}, Log: filepath.Join(dir, verbPlane+".log"), Stdout: in, At: at.start})
 	if err != nil {
 		return nil, err
 	}
@@ -102,20 +103,19 @@ func startPlane(ctx context.Context, dir string, at place) (*plane, error) {
 		ready <- line == readyLine
 		_, _ = io.Copy(io.Discard, out)
 	}()
-	p := &plane{child: c, dir: dir}
+	p := &plane{Process: c, dir: dir}
 	select {
 	case <-ready:
 		err = p.connect()
-	case <-c.done:
-		err = c.ended()
+	case <-c.Done():
+		err = c.Ended()
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-time.After(3 * time.Minute):
 		err = errors.New("control plane: not ready after 3m")
 	}
 	if err != nil {
-		c.stop()
-		return nil, err
+		return nil, errors.Join(err, c.Stop())
 	}
 	return p, nil
 }
@@ -142,14 +142,14 @@ func (p *plane) calm(ctx context.Context) error {
 	const little = 600 * time.Millisecond // in a second
 	clock := time.NewTicker(time.Second)
 	defer clock.Stop()
-	last, calm := p.cpu(), 0
+	last, calm := p.CPU(), 0
 	for range 10 {
 		select {
 		case <-clock.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		now := p.cpu()
+		now := p.CPU()
 		if calm++; now-last > little {
 			calm = 0
 		}

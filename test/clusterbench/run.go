@@ -86,7 +86,7 @@ func (b *bench) run(key runKey, pods int) (runResult, error) {
 	if err != nil {
 		return r, err
 	}
-	defer s.stop()
+	defer s.Stop()
 	if err := s.settle(b.ctx); err != nil {
 		return r, err
 	}
@@ -97,7 +97,7 @@ func (b *bench) run(key runKey, pods int) (runResult, error) {
 	if err := b.measure(s, &r); err != nil {
 		return r, err
 	}
-	s.stop()
+	s.Stop()
 	if err := b.hold(true); err != nil {
 		return r, err
 	}
@@ -117,8 +117,8 @@ func (b *bench) forgetLeader() error {
 // measure lets the scheduler begin and waits for its last pod.
 func (b *bench) measure(s *sched, r *runResult) error {
 	b.fleet.tally.reset()
-	r.IdleMemory = s.memory("VmRSS")
-	cpu, server := s.cpu(), b.plane.cpu()
+	r.IdleMemory = s.Memory("VmRSS")
+	cpu, server := s.CPU(), b.plane.CPU()
 	profiled := b.profile(s, r)
 	if err := b.hold(false); err != nil {
 		return err
@@ -131,11 +131,11 @@ func (b *bench) measure(s *sched, r *runResult) error {
 		return err
 	}
 	settled := time.Now()
-	if err := s.ended(); err != nil {
+	if err := s.Ended(); err != nil {
 		return err
 	}
-	cpu, server = s.cpu()-cpu, b.plane.cpu()-server
-	r.PeakMemory, r.LoadAverage = s.memory("VmHWM"), loadAverage()
+	cpu, server = s.CPU()-cpu, b.plane.CPU()-server
+	r.PeakMemory, r.LoadAverage = s.Memory("VmHWM"), loadAverage()
 	b.count(r, settled)
 	r.SchedulerCPU, r.ServerCPU = perPod(cpu, r.Bound), perPod(server, r.Bound)
 	<-profiled

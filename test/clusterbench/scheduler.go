@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
@@ -30,7 +30,7 @@ const (
 
 // sched is a running scheduler.
 type sched struct {
-	*child
+	*child.Process
 	port int
 	http *http.Client
 }
@@ -51,11 +51,12 @@ func (b *bench) startScheduler(who contestant, percentage int) (*sched, error) {
 		return nil, err
 	}
 	s := &sched{http: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
-	if s.port, err = freePort(); err != nil {
+	if s.port, err = child.FreePort(); err != nil {
 		return nil, err
 	}
-	s.child, err = startChild(childSpec{dir: dir, name: string(who), place: b.places.scheduler}, b.options.scheduler, "--config="+file, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(s.port),
-		"--cert-dir="+dir, "--authorization-always-allow-paths=/metrics,/healthz,/readyz,/debug/*")
+	argv := []string{b.options.scheduler, "--config=" + file, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(s.port),
+		"--cert-dir=" + dir, "--authorization-always-allow-paths=/metrics,/healthz,/readyz,/debug/*"}
+	s.Process, err = child.Start(child.Spec{Name: string(who), Argv: argv, Log: filepath.Join(dir, string(who)+".log"), Foreign: true, At: b.places.scheduler.start})
 	return s, err
 }
 
@@ -97,15 +98,6 @@ func configuration(o configure) ([]byte, error) {
 	return yaml.Marshal(c)
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
 // get reads a path of the scheduler's own server.
 func (s *sched) get(ctx context.Context, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d%s", s.port, path), nil)
@@ -135,16 +127,16 @@ func (s *sched) settle(ctx context.Context) error {
 	const little = 250 * time.Millisecond // in a second
 	clock := time.NewTicker(time.Second)
 	defer clock.Stop()
-	last, calm, synced := s.cpu(), 0, false
+	last, calm, synced := s.CPU(), 0, false
 	for range 180 {
 		select {
 		case <-clock.C:
-		case <-s.done:
-			return s.ended()
+		case <-s.Done():
+			return s.Ended()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		now := s.cpu()
+		now := s.CPU()
 		if !synced {
 			_, err := s.get(ctx, "/readyz?exclude=leaderElection")
 			synced = err == nil
@@ -156,7 +148,7 @@ func (s *sched) settle(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: still busy with reading the cluster after 3m", s.name)
+	return fmt.Errorf("%s: still busy with reading the cluster after 3m", s.Name)
 }
 
 // leaseName is that of the schedulers' leader election.

@@ -86,7 +86,7 @@ func (b *bench) ways() error {
 
 func (b *bench) turn(w *way) error {
 	took := make([]time.Duration, waysNodes*waysWrites)
-	before := b.plane.cpu()
+	before := b.plane.CPU()
 	err := each(b.ctx, waysWidth, waysNodes, func(ctx context.Context, i int) error {
 		for k := range waysWrites {
 			var err error
@@ -96,7 +96,7 @@ func (b *bench) turn(w *way) error {
 		}
 		return nil
 	})
-	w.PerWrite = append(w.PerWrite, float64((b.plane.cpu()-before).Microseconds())/float64(len(took)))
+	w.PerWrite = append(w.PerWrite, float64((b.plane.CPU()-before).Microseconds())/float64(len(took)))
 	w.Latency = append(w.Latency, newLatencies(took, 1).P50)
 	return err
 }

@@ -129,7 +129,7 @@ func (b *bench) phaseOfWrites(name string, beats, changes bool, received *atomic
 	defer cancel()
 	b.fleet.beats.taken()
 	b.fleet.tally.reset()
-	cpu, bytes, begun := b.plane.cpu(), received.Load(), time.Now()
+	cpu, bytes, begun := b.plane.CPU(), received.Load(), time.Now()
 	var wg sync.WaitGroup
 	if beats {
 		wg.Go(func() { b.fleet.pulse(ctx, b.options.heartbeat) })
@@ -144,8 +144,8 @@ func (b *bench) phaseOfWrites(name string, beats, changes bool, received *atomic
 	}
 	wg.Wait()
 	p := writesPhase{Name: name, Seconds: time.Since(begun).Seconds(), LoadAverage: loadAverage()}
-	p.Cores = (b.plane.cpu() - cpu).Seconds() / p.Seconds
-	p.WatchedBytes, p.ServerMemory = received.Load()-bytes, b.plane.memory("VmRSS")
+	p.Cores = (b.plane.CPU() - cpu).Seconds() / p.Seconds
+	p.WatchedBytes, p.ServerMemory = received.Load()-bytes, b.plane.Memory("VmRSS")
 	p.Heartbeats = newLatencies(b.fleet.beats.taken(), p.Seconds)
 	b.fleet.tally.mu.Lock()
 	p.Reports = newLatencies(b.fleet.tally.reports, p.Seconds)

@@ -9,13 +9,11 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/agent"
+	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
@@ -113,39 +112,19 @@ func (c *chartTest) startScheduler(t *testing.T, values ...string) *schedulerPro
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "scheduler.yaml"), text)
-	p := &schedulerProcess{log: filepath.Join(dir, "log"), port: freePort(t)}
-	args := []string{schedulerVerb}
+	port, err := child.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var args []string
 	for _, a := range podTemplate(t, find(t, objects, "Deployment", "berth-scheduler")).Spec.Containers[0].Args {
 		a = strings.Replace(a, "/etc/berth", dir, 1)
-		args = append(args, strings.Replace(a, "--secure-port=10259", "--secure-port="+strconv.Itoa(p.port), 1))
+		args = append(args, strings.Replace(a, "--secure-port=10259", "--secure-port="+strconv.Itoa(port), 1))
 	}
 	// What a cluster gives a pod by itself: an address of its own, and the API server's for the
 	// checks of tokens.
 	args = append(args, "--bind-address=127.0.0.1", "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
-	p.start(t, args)
-	return p
-}
-
-func (p *schedulerProcess) start(t *testing.T, args []string) {
-	t.Helper()
-	log, err := os.Create(p.log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	p.cmd = exec.Command(os.Args[0], args...)
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.kill()
-		if t.Failed() {
-			text, _ := os.ReadFile(p.log)
-			t.Logf("log of the scheduler:\n%s", text[max(0, len(text)-6000):])
-		}
-	})
+	return runScheduler(t, port, args...)
 }
 
 // kubeconfig has a token of a service account of the chart.
@@ -242,7 +221,7 @@ func (c *chartTest) second(t *testing.T) {
 		t.Fatalf("metrics: %d, %v", code, err)
 	}
 	c.wantMetrics(t, text)
-	if log, err := os.ReadFile(p.log); err != nil || strings.Contains(string(log), "forbidden") {
+	if log, err := os.ReadFile(p.Log); err != nil || strings.Contains(string(log), "forbidden") {
 		t.Errorf("the scheduler lacks a right (%v):\n%s", err, grep(string(log), "forbidden"))
 	}
 }
@@ -254,7 +233,7 @@ func (c *chartTest) asDefault(t *testing.T) {
 	if c.holder("kube-system", "kube-scheduler") == "" {
 		t.Error("the lease is not kube-system/kube-scheduler")
 	}
-	if log, err := os.ReadFile(p.log); err != nil || strings.Contains(string(log), "forbidden") {
+	if log, err := os.ReadFile(p.Log); err != nil || strings.Contains(string(log), "forbidden") {
 		t.Errorf("the scheduler lacks a right (%v):\n%s", err, grep(string(log), "forbidden"))
 	}
 }

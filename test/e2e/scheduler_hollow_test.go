@@ -418,6 +418,6 @@ func (p *schedulerProcess) metrics() (map[string]float64, error) {
 // restartScheduler has the scheduler die and another one take over.
 func (c *hollowCluster) restartScheduler(args *scheduler.Args) {
 	c.Helper()
-	c.sched.kill()
+	c.sched.Kill()
 	c.sched = startSchedulerWith(c.root, c.wire.kubeconfig(c.T), args)
 }

@@ -3,20 +3,16 @@ package e2e
 import (
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"k8s.io/component-base/cli"
 
 	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/scheduler/command"
@@ -36,8 +32,7 @@ func init() {
 
 // schedulerProcess is a berth-scheduler that runs.
 type schedulerProcess struct {
-	cmd  *exec.Cmd
-	log  string
+	*child.Process
 	port int
 }
 
@@ -60,36 +55,30 @@ func startSchedulerWith(t *testing.T, kubeconfig []byte, args *scheduler.Args) *
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "config.yaml"), config)
-	p := &schedulerProcess{log: filepath.Join(dir, "log"), port: freePort(t)}
-	log, err := os.Create(p.log)
+	port, err := child.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer log.Close()
-	p.cmd = exec.Command(os.Args[0], schedulerVerb, "--config="+filepath.Join(dir, "config.yaml"),
-		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(p.port), "--cert-dir="+dir,
+	return runScheduler(t, port, "--config="+filepath.Join(dir, "config.yaml"),
+		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port), "--cert-dir="+dir,
 		"--authorization-always-allow-paths=/metrics,/healthz,/readyz", "-v=2")
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
+}
+
+// runScheduler runs a berth-scheduler that listens on the port until the test's end.
+func runScheduler(t *testing.T, port int, args ...string) *schedulerProcess {
+	t.Helper()
+	argv := append([]string{os.Args[0], schedulerVerb}, args...)
+	p, err := child.Start(child.Spec{Name: "berth-scheduler", Argv: argv, Log: filepath.Join(t.TempDir(), "log"), Foreign: true})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		p.kill()
+		p.Kill()
 		if t.Failed() {
-			text, _ := os.ReadFile(p.log)
-			t.Logf("log of the scheduler:\n%s", text[max(0, len(text)-6000):])
+			t.Logf("log of the scheduler:\n%s", p.LogTail(6000))
 		}
 	})
-	return p
-}
-
-// kill ends the process at once, as a crash would.
-func (p *schedulerProcess) kill() {
-	if p.cmd.ProcessState == nil {
-		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
-	}
+	return &schedulerProcess{p, port}
 }
 
 func write(t *testing.T, name string, data []byte) {
@@ -97,30 +86,6 @@ func write(t *testing.T, name string, data []byte) {
 	if err := os.WriteFile(name, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Ports that Linux does not give to clients by itself (ip_local_port_range begins at 32768, ip(7)),
-// so that none takes a port before the scheduler listens.
-const firstPort, endPort = 20000, 32768
-
-// lastPort is the last one that was given away; test binaries beside each other begin at different
-// ones.
-var lastPort atomic.Uint32
-
-func init() { lastPort.Store(rand.Uint32N(endPort - firstPort)) }
-
-// freePort returns a port that nobody listens on, and never the same one twice.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for range endPort - firstPort {
-		port := int(firstPort + lastPort.Add(1)%(endPort-firstPort))
-		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return 0
 }
 
 // startBerthControlPlane starts a control plane that knows Berth's kinds.

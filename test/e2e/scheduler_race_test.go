@@ -69,7 +69,7 @@ func (c *hollowCluster) dieBinding() {
 	c.holdBindings()
 	c.create(pinnedPod("first", "", "8"))
 	c.await("a Binding that is held back", func([]corev1.Pod) bool { return c.wire.waiting() > 0 })
-	c.sched.kill()
+	c.sched.Kill()
 	c.soundWire()
 }
 

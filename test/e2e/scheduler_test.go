@@ -265,7 +265,7 @@ func testSchedulerRestarts(t *testing.T, p *schedulerPlane) {
 	s := newSchedulerTest(t, p, pinnedNodes(3), nil)
 	s.churn(rand.New(rand.NewPCG(3, 4)), 120, func(i int) {
 		if i%40 == 20 {
-			s.sched.kill()
+			s.sched.Kill()
 			s.sched = startScheduler(t, p.ControlPlane, nil)
 		}
 	})

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
-	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -37,7 +37,7 @@ type cluster struct {
 	// kernelArgs and plugins go to the machines booted from now on; plugins holds the flags of a
 	// device plugin in each line, and preferences what the agent is told of how they choose.
 	kernelArgs, plugins, preferences string
-	schedulers                       []*hollow.Child
+	schedulers                       []*child.Process
 }
 
 // newCluster starts a control plane; what it and its machines leave is kept when the test fails.

@@ -7,12 +7,11 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
+
+	"github.com/berth-dev/berth/internal/child"
 )
 
 // Config says what to boot.
@@ -34,10 +33,7 @@ type Machine struct {
 	Config
 	Guest   Guest
 	console string
-	cmd     *exec.Cmd
-	done    chan struct{}
-	exit    error
-	stop    sync.Once
+	qemu    *child.Process
 }
 
 // kernelArgs are chosen for software emulation: nothing that waits for timers or verifies what
@@ -70,11 +66,11 @@ func (a *Artifacts) Boot(ctx context.Context, c Config) (*Machine, error) {
 }
 
 func (a *Artifacts) boot(ctx context.Context, c Config, seed string) (*Machine, error) {
-	shell, err := freePort()
+	shell, err := child.FreePort()
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{Config: c, Guest: Guest{addr: fmt.Sprintf("127.0.0.1:%d", shell)}, console: filepath.Join(c.Dir, c.Name+".console"), done: make(chan struct{})}
+	m := &Machine{Config: c, Guest: Guest{addr: fmt.Sprintf("127.0.0.1:%d", shell)}, console: filepath.Join(c.Dir, c.Name+".console")}
 	if err := m.start(a, seed, shell); err != nil {
 		return nil, err
 	}
@@ -85,26 +81,15 @@ func (a *Artifacts) boot(ctx context.Context, c Config, seed string) (*Machine, 
 	return m, nil
 }
 
-func (m *Machine) start(a *Artifacts, seed string, shell int) error {
-	console, err := os.Create(m.console)
-	if err != nil {
+func (m *Machine) start(a *Artifacts, seed string, shell int) (err error) {
+	if err := os.RemoveAll(m.console); err != nil {
 		return err
 	}
-	defer console.Close()
 	// Every emulated processor is a thread: without a lower priority they leave the control plane
 	// no time on a small host.
-	m.cmd = exec.Command("nice", append([]string{"-n", "5", "qemu-system-x86_64"}, m.args(a, seed, shell)...)...)
-	m.cmd.Stdout, m.cmd.Stderr = console, console
-	// Should the test be killed, the machine goes with it.
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := m.cmd.Start(); err != nil {
-		return err
-	}
-	go func() {
-		m.exit = m.cmd.Wait()
-		close(m.done)
-	}()
-	return nil
+	argv := append([]string{"nice", "-n", "5", "qemu-system-x86_64"}, m.args(a, seed, shell)...)
+	m.qemu, err = child.Start(child.Spec{Name: "QEMU of machine " + m.Name, Argv: argv, Log: m.console, Foreign: true})
+	return err
 }
 
 func (m *Machine) args(a *Artifacts, seed string, shell int) []string {
@@ -140,8 +125,8 @@ func (m *Machine) awaitShell(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("machine %s: its shell does not answer: %w", m.Name, ctx.Err())
-		case <-m.done:
-			return fmt.Errorf("machine %s: QEMU ended: %v", m.Name, m.exit)
+		case <-m.qemu.Done():
+			return m.qemu.Ended()
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -157,22 +142,7 @@ func (m *Machine) Console(n int) string {
 }
 
 // Stop ends the machine; it may be called twice.
-func (m *Machine) Stop() {
-	m.stop.Do(func() {
-		_ = m.cmd.Process.Kill()
-		<-m.done
-	})
-}
-
-// freePort asks the kernel for a loopback port that nobody uses.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
+func (m *Machine) Stop() { m.qemu.Kill() }
 
 // Guest runs commands inside a machine.
 type Guest struct{ addr string }

@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/demo"
-	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
@@ -61,24 +61,24 @@ func (c *cluster) write(name string, data []byte) string {
 // startScheduler starts a process that ends with the test, and not before.
 func (c *cluster) startScheduler(args ...string) {
 	args = append([]string{os.Args[0]}, append(args, "--secure-port=0")...)
-	child, err := hollow.StartChild("scheduler", args, filepath.Join(c.dir, args[1]+".log"))
+	p, err := child.Start(child.Spec{Name: "scheduler", Argv: args, Log: filepath.Join(c.dir, args[1]+".log")})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() {
-		if err := child.Stop(); err != nil {
+		if err := p.Stop(); err != nil {
 			c.t.Errorf("%s: %v", args[1], err)
 		}
 	})
-	c.schedulers = append(c.schedulers, child)
+	c.schedulers = append(c.schedulers, p)
 }
 
 // schedulersRun fails the test when a scheduler has ended by itself: nothing that is waited for
 // would come.
 func (c *cluster) schedulersRun() {
 	c.t.Helper()
-	for _, child := range c.schedulers {
-		if err := child.Ended(); err != nil {
+	for _, p := range c.schedulers {
+		if err := p.Ended(); err != nil {
 			c.t.Fatalf("a scheduler has ended: %v", err)
 		}
 	}

@@ -1,0 +1,147 @@
+package child
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func start(t *testing.T, s Spec, script string) *Process {
+	t.Helper()
+	s.Name, s.Argv = "c", []string{"/bin/sh", "-c", script}
+	if s.Log == "" {
+		s.Log = filepath.Join(t.TempDir(), "log")
+	}
+	p, err := Start(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	return p
+}
+
+func TestStop(t *testing.T) {
+	for what, c := range map[string]struct {
+		spec   Spec
+		script string
+		want   string // of the error; "" for none
+	}{
+		"ends with its standard input": {script: "echo up; cat"},
+		"ends with an error":           {script: "echo up; cat; exit 3", want: "c: exit status 3"},
+		"does not look at its input":   {spec: Spec{Foreign: true}, script: "echo up; exec sleep 1000"},
+		"ends by itself when told to":  {spec: Spec{Foreign: true}, script: "trap 'exit 4' TERM; echo up; cat; sleep 1000 & wait", want: "c: exit status 4"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := start(t, c.spec, c.script)
+			for string(p.LogTail(3)) != "up" {
+				if err := p.Ended(); err != nil {
+					t.Fatalf("before Stop: %v", err)
+				}
+				time.Sleep(time.Millisecond)
+			}
+			err := p.Stop()
+			if (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if err := syscall.Kill(p.PID(), 0); err == nil {
+				t.Errorf("process %d is still there", p.PID())
+			}
+		})
+	}
+}
+
+// TestEnded: who ends too early says why, in the words of its log.
+func TestEnded(t *testing.T) {
+	p := start(t, Spec{}, "echo out of memory >&2; exit 7")
+	<-p.Done()
+	if err := p.Ended(); err == nil || !strings.Contains(err.Error(), "exit status 7: out of memory") {
+		t.Errorf("got %v, want the exit code and the log", err)
+	}
+}
+
+// TestOutput: the log is appended to, and standard output goes elsewhere where it is wanted.
+func TestOutput(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	var out bytes.Buffer
+	<-start(t, Spec{Log: log}, "echo one; echo two >&2").Done()
+	<-start(t, Spec{Log: log, Stdout: &out}, "echo three; echo four >&2").Done()
+	got, err := os.ReadFile(log)
+	if err != nil || string(got) != "one\ntwo\nfour\n" || out.String() != "three\n" {
+		t.Errorf("log %q, output %q, %v", got, &out, err)
+	}
+}
+
+// TestAt: the process is started from inside At, and an error of At is that of Start.
+func TestAt(t *testing.T) {
+	inside := false
+	p := start(t, Spec{At: func(start func() error) error { inside = true; return start() }}, "cat")
+	if !inside || p.Ended() != nil {
+		t.Errorf("called: %v, ended: %v", inside, p.Ended())
+	}
+	_, err := Start(Spec{Name: "c", Argv: []string{"/bin/sh"}, Log: filepath.Join(t.TempDir(), "log"), At: func(func() error) error { return os.ErrPermission }})
+	if err == nil || !strings.HasPrefix(err.Error(), "c: ") {
+		t.Errorf("got %v, want the error of At with the name", err)
+	}
+}
+
+// TestWithParent: the context of a child ends with its standard input.
+func TestWithParent(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	ctx, cancel := WithParent(t.Context(), r)
+	defer cancel()
+	if ctx.Err() != nil {
+		t.Fatal("ended while the parent lives")
+	}
+	w.Close()
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Minute):
+		t.Error("goes on without a parent")
+	}
+}
+
+func TestUsage(t *testing.T) {
+	p := start(t, Spec{}, "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo; cat")
+	for p.CPU() == 0 && p.Ended() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	if p.CPU() <= 0 || p.Memory("VmRSS") <= 0 || p.Memory("VmHWM") < p.Memory("VmRSS") {
+		t.Errorf("CPU %v, memory %d of at most %d", p.CPU(), p.Memory("VmRSS"), p.Memory("VmHWM"))
+	}
+	p.Kill()
+	if p.CPU() != 0 || p.Memory("VmRSS") != 0 {
+		t.Errorf("after its end: CPU %v, memory %d", p.CPU(), p.Memory("VmRSS"))
+	}
+}
+
+// TestFreePort: every port is another one, and clients do not get them by themselves.
+func TestFreePort(t *testing.T) {
+	seen := map[int]bool{}
+	for range 50 {
+		port, err := FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[port] || port < firstPort || port >= firstPort+ports {
+			t.Errorf("port %d, after %v", port, seen)
+		}
+		seen[port] = true
+	}
+	l, err := Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Error(err)
+	}
+}

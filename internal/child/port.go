@@ -1,0 +1,42 @@
+package child
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+)
+
+// Ports that Linux does not give to clients by itself (ip_local_port_range begins at 32768, ip(7)).
+// While a server is away, no connection of another program gets its port, and no client that tries
+// to reach it is connected to itself.
+const firstPort, ports = 20000, 32768 - 20000
+
+// begin is where this process begins to look, since others look too; tried counts the ports that it
+// has tried since.
+var (
+	begin = rand.Uint32N(ports)
+	tried atomic.Uint32
+)
+
+// Listen listens on a free port of 127.0.0.1, another one each time.
+func Listen() (net.Listener, error) {
+	var last error
+	for range ports {
+		l, err := net.Listen("tcp4", fmt.Sprint("127.0.0.1:", firstPort+(begin+tried.Add(1))%ports))
+		if err == nil {
+			return l, nil
+		}
+		last = err
+	}
+	return nil, fmt.Errorf("no port from %d to %d is free: %w", firstPort, firstPort+ports-1, last)
+}
+
+// FreePort returns a port of 127.0.0.1 on which nobody listens, another one each time.
+func FreePort() (int, error) {
+	l, err := Listen()
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}

@@ -1,0 +1,173 @@
+package child
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// Spec says what is started, and how.
+type Spec struct {
+	// Name is how errors call the process.
+	Name string
+	// Argv is the program with its arguments.
+	Argv []string
+	// Log is the file to which standard output and standard error are appended.
+	Log string
+	// Stdout receives standard output in the log's place; nil means the log.
+	Stdout io.Writer
+	// Foreign says that the program pays no attention to its standard input. SIGTERM ends it, and
+	// the kernel kills it when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG).
+	Foreign bool
+	// At calls start from where the process is to run; nil stands for here.
+	At func(start func() error) error
+}
+
+// Process is a running child. Its standard input is a pipe that the parent holds open and never
+// writes to, so that the child reads its end however the parent ends. WithParent is the child's
+// part.
+type Process struct {
+	Name string
+	Log  string // the file to which it writes
+
+	cmd     *exec.Cmd
+	foreign bool
+	stdin   io.Closer
+	done    chan struct{}
+	err     error // set before done is closed
+}
+
+// Start starts the program.
+func Start(s Spec) (*Process, error) {
+	p := &Process{Name: s.Name, cmd: exec.Command(s.Argv[0], s.Argv[1:]...), Log: s.Log, foreign: s.Foreign, done: make(chan struct{})}
+	if err := p.start(&s); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Name, err)
+	}
+	go func() {
+		defer close(p.done)
+		p.err = p.cmd.Wait()
+	}()
+	return p, nil
+}
+
+func (p *Process) start(s *Spec) error {
+	log, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.cmd.Stdout, p.cmd.Stderr = s.Stdout, log
+	if s.Stdout == nil {
+		p.cmd.Stdout = log
+	}
+	// A group of its own: an interrupt typed at the terminal is for the parent, which stops its
+	// children in its order.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if s.Foreign {
+		p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if s.At != nil {
+		return s.At(p.cmd.Start)
+	}
+	return p.cmd.Start()
+}
+
+// WithParent returns a context that ends when the parent goes away, that is when stdin does, or
+// when SIGTERM or SIGINT comes.
+func WithParent(ctx context.Context, stdin io.Reader) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		io.Copy(io.Discard, stdin)
+		cancel()
+	}()
+	return ctx, func() { cancel(); stop() }
+}
+
+// PID returns the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Signal sends a signal to the process, unless it has ended.
+func (p *Process) Signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// Ended returns nil while the process runs, then an error with the last lines of its log.
+func (p *Process) Ended() error {
+	select {
+	case <-p.done:
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s ended by itself: %v: %s", p.Name, p.err, p.LogTail(2000))
+}
+
+// LogTail returns the last bytes of the log.
+func (p *Process) LogTail(limit int) []byte {
+	log, err := os.ReadFile(p.Log)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return bytes.TrimSpace(log[max(0, len(log)-limit):])
+}
+
+// stopLimit is how long a child may take to end before it is killed.
+const stopLimit = 20 * time.Second
+
+// Stop ends the process and waits for it. Its files stay: they are the caller's. A process that
+// does not end is made to say what it is doing, and killed.
+func (p *Process) Stop() error {
+	p.stdin.Close()
+	if p.foreign {
+		p.Signal(syscall.SIGTERM)
+	}
+	if p.wait(stopLimit) {
+		if p.err != nil && !p.terminated() {
+			return fmt.Errorf("%s: %w", p.Name, p.err)
+		}
+		return nil
+	}
+	p.Signal(syscall.SIGQUIT) // a Go program prints its goroutines
+	if !p.wait(time.Second) {
+		p.Kill()
+	}
+	return fmt.Errorf("%s did not end within %v: %s", p.Name, stopLimit, p.LogTail(10000))
+}
+
+// terminated reports whether the signal that Stop sends is what ended the process.
+func (p *Process) terminated() bool {
+	var exit *exec.ExitError
+	if !p.foreign || !errors.As(p.err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGTERM
+}
+
+// wait reports whether the process has ended within d.
+func (p *Process) wait(d time.Duration) bool {
+	select {
+	case <-p.done:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// Kill ends the process as a power failure would, and waits for it. It may be called twice.
+func (p *Process) Kill() {
+	p.Signal(syscall.SIGKILL)
+	<-p.done
+	p.stdin.Close()
+}
