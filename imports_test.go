@@ -46,7 +46,7 @@ internal/protocol/obey    :
 internal/protocol/page    :
 internal/version          :
 internal/ledger           : topology placement
-internal/sim              : topology placement internal/ledger
+internal/sim              : placement
 internal/rank             : topology placement internal/ledger
 internal/cases            : topology placement
 internal/wire             : topology placement api/... internal/amounts internal/kubeletstate
@@ -58,8 +58,8 @@ internal/kubeletconfig    : internal/strict internal/wire
 internal/nodestate        : topology placement api/... internal/ledger internal/wire
 internal/survey           : topology placement api/... internal/machineview internal/ledger internal/wire internal/nodestate
 internal/manifest         : internal/strict internal/suggest internal/wire
-internal/whatif           : topology placement sysfs internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/suggest internal/survey internal/wire
-internal/replay           : topology placement/... internal/cases internal/wire
+internal/whatif           : topology placement sysfs internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/survey internal/wire
+internal/replay           : topology placement/... internal/cases internal/sim internal/wire
 
 internal/scheduler/wake   : placement internal/ledger
 internal/scheduler/later  :

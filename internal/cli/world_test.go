@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -223,7 +224,8 @@ func reportOf(t testing.TB, name string, admitted ...*placement.Request) *wire.N
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := model.NewState()
+	k := sim.NewKubelet(model)
+	s := k.State
 	s.SetPool(placement.DevicePool{Resource: "example.com/gpu", Preference: placement.SortedPreference, Devices: []placement.Device{
 		{ID: "g0", NUMA: topology.NewNUMASet(0), HasTopology: true}, {ID: "g1", NUMA: topology.NewNUMASet(1), HasTopology: true},
 		{ID: "g2", NUMA: topology.NewNUMASet(1), HasTopology: true, Unhealthy: true}, {ID: "gx"},
@@ -231,11 +233,9 @@ func reportOf(t testing.TB, name string, admitted ...*placement.Request) *wire.N
 	n.Report = wire.Report{Sequence: 7, Observed: noon.Add(-5 * time.Minute), Conditions: []metav1.Condition{{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConsistent, LastTransitionTime: metav1.NewTime(noon)}}}
 	for _, r := range admitted {
-		var d placement.Decision
-		if v := placement.Decide(s, r, &d); !v.OK() {
-			t.Fatalf("%s on %s: %s", r.UID, name, v.Detail)
+		if a := k.Admit(r); !a.Verdict.OK() {
+			t.Fatalf("%s on %s: %s", r.UID, name, a.Verdict.Detail)
 		}
-		s.Commit(r, &d)
 		n.Report.Pods = append(n.Report.Pods, wire.ReportedPod{Namespace: "default", Name: strings.TrimPrefix(r.UID, "uid-")})
 	}
 	n.Report.Snapshot = s.Snapshot()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
@@ -50,44 +51,41 @@ func cand(r *placement.Request) *Candidate {
 
 // kubelet is a node as it is, not as the scheduler sees it.
 type kubelet struct {
+	*sim.Kubelet
 	t     testing.TB
 	m     *placement.Model
-	s     *placement.State
 	seq   int64
-	over  map[string]Fate
-	found map[string]placement.Decision
+	found map[string]placement.Decision // what pods got, also those that are gone
 }
 
 func newKubelet(t testing.TB, m *placement.Model) *kubelet {
-	return &kubelet{t: t, m: m, s: m.NewState(), over: map[string]Fate{}, found: map[string]placement.Decision{}}
+	return &kubelet{Kubelet: sim.NewKubelet(m), t: t, m: m, found: map[string]placement.Decision{}}
 }
 
-// admit releases what has ended, as the kubelet does first, and admits the pod.
 func (k *kubelet) admit(r *placement.Request) placement.Verdict {
-	k.sweep()
-	var d placement.Decision
-	v := placement.Decide(k.s, r, &d)
-	if v.OK() {
-		k.s.Commit(r, &d)
-		k.found[r.UID] = copyDecision(&d)
+	a := k.Admit(r)
+	if a.Verdict.OK() {
+		k.found[r.UID] = a.Decision
 	}
-	return v
+	return a.Verdict
 }
 
-func (k *kubelet) sweep() {
-	for uid := range k.over {
-		k.s.Release(uid)
+// fates are what a report says of pods that are over.
+func (k *kubelet) fates() map[string]Fate {
+	over := map[string]Fate{}
+	for uid := range k.found {
+		if k.Ended(uid) {
+			over[uid] = Over
+		}
 	}
-	clear(k.over)
+	return over
 }
-
-func (k *kubelet) end(uid string) { k.over[uid] = Over }
 
 func (k *kubelet) report() *Report {
 	k.t.Helper()
 	k.seq++
-	snap := k.s.Snapshot()
-	r, err := NewReport(k.seq, k.m, &snap, k.over)
+	snap := k.State.Snapshot()
+	r, err := NewReport(k.seq, k.m, &snap, k.fates())
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -276,7 +274,7 @@ func TestAPodThatEndsMakesOthersWait(t *testing.T) {
 	wantOutcome(t, "while big ends", n.Ask(Question{Candidate: cand(cpus("x", 6))}), Waiting)
 	n.Gone("big", time.Time{})
 	wantOutcome(t, "big is gone from the API", n.Ask(Question{Candidate: cand(cpus("x", 6))}), Waiting)
-	k.end("big")
+	k.End("big")
 	n.Accept(k.report())
 	wantOutcome(t, "the report says that it has ended", n.Ask(Question{Candidate: cand(cpus("x", 6))}), Admitted)
 	check(t, n)
@@ -330,7 +328,7 @@ func TestAPodOfOthersIsNobodysMistake(t *testing.T) {
 		{"from the report before", func(n *Node, k *kubelet) { k.must(foreign.Request); n.Accept(k.report()); n.See(foreign) }, nil, true},
 		{"from the pod, which has left again", func(n *Node, k *kubelet) { k.must(foreign.Request); n.See(foreign) },
 			func(n *Node, k *kubelet) {
-				k.end("foreign")
+				k.End("foreign")
 				n.Gone("foreign", time.Time{})
 				n.ForgetGone(time.Unix(9, 0), time.Second)
 			}, true},
@@ -365,7 +363,7 @@ func TestWhatHoldsNothingIsJudgedLater(t *testing.T) {
 		n.See(Sighting{UID: "a", Request: cpus("a", 2), Turn: 1})
 		for i := range 3 {
 			k.seq++
-			snap := k.s.Snapshot()
+			snap := k.State.Snapshot()
 			snap.Pods = append(snap.Pods, placement.PodAllocation{UID: "a"})
 			r, err := NewReport(k.seq, k.m, &snap, nil)
 			if err != nil {

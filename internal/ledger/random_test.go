@@ -129,7 +129,7 @@ func (h *history) step() {
 		{"place", h.place}, {"place", h.place}, {"reserve", func() { h.reserveOne(h.request()) }}, {"post", h.postOne},
 		{"forget", h.forgetOne}, {"delete", h.deleteOne}, {"end", h.endOne}, {"kubelet", h.kubeletReads}, {"kubelet", h.kubeletReads},
 		{"scheduler", h.schedulerReads}, {"scheduler", h.schedulerReads}, {"report", h.reportOne}, {"hear", h.hearOne},
-		{"hear", h.hearOne}, {"sweep", h.k.sweep}, {"start", h.startOne}, {"restart", h.restart}, {"trial", h.trial}, {"foreign", h.foreignOne},
+		{"hear", h.hearOne}, {"sweep", h.k.ReleaseEnded}, {"start", h.startOne}, {"restart", h.restart}, {"trial", h.trial}, {"foreign", h.foreignOne},
 		{"relist", h.relist}, {"relist", h.relist},
 	}
 	s := steps[h.rng.IntN(len(steps))]
@@ -309,7 +309,7 @@ func (h *history) endOne() {
 	h.ending = slices.Delete(h.ending, i, i+1)
 	if at := slices.Index(h.alive, uid); at >= 0 {
 		h.alive = slices.Delete(h.alive, at, at+1)
-		h.k.end(uid)
+		h.k.End(uid)
 	}
 	h.log = append(h.log, write{"gone", uid})
 }
@@ -321,7 +321,7 @@ func (h *history) startOne() {
 	}
 	uid := h.alive[h.rng.IntN(len(h.alive))]
 	for _, c := range requestedStarts(h.requests[uid]) {
-		h.k.s.Start(uid, []string{c})
+		h.k.State.Start(uid, []string{c})
 	}
 }
 
@@ -432,10 +432,10 @@ func (h *history) settle() {
 			h.endOne()
 		}
 	}
-	h.k.sweep()
+	h.k.ReleaseEnded()
 	for _, uid := range h.alive {
 		for _, c := range requestedStarts(h.requests[uid]) {
-			h.k.s.Start(uid, []string{c})
+			h.k.State.Start(uid, []string{c})
 		}
 	}
 	h.reportOne()
@@ -493,7 +493,7 @@ func (h *history) compare() {
 		h.fail("left over: %+v", c)
 	}
 	got, ok := h.n.View().Snapshot()
-	want := h.k.s.Snapshot()
+	want := h.k.State.Snapshot()
 	if !ok || got.SharedCPUs != want.SharedCPUs || len(got.Pods) != len(want.Pods) {
 		h.fail("in the end the ledger has %+v, the node %+v", got, want)
 	}

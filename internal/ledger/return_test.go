@@ -18,11 +18,11 @@ func (k *kubelet) listing(uid, cpuList string, devices ...placement.DeviceAlloca
 	if !set.IsEmpty() || len(devices) > 0 {
 		pod.Containers = []placement.ContainerAllocation{{Name: "c", CPUs: set, Devices: devices}}
 	}
-	snap := k.s.Snapshot()
+	snap := k.State.Snapshot()
 	snap.Pods = append(snap.Pods, pod)
 	snap.Devices = []placement.DevicePool{{Resource: "gpu", Devices: []placement.Device{{ID: "g0"}, {ID: "g1"}}}}
 	snap.SharedCPUs = snap.SharedCPUs.AndNot(&set)
-	r, err := NewReport(k.seq, k.m, &snap, k.over)
+	r, err := NewReport(k.seq, k.m, &snap, k.fates())
 	if err != nil {
 		k.t.Fatal(err)
 	}

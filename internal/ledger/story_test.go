@@ -225,8 +225,8 @@ func (s *story) kubeletAdmits(a *args) string {
 }
 
 func (s *story) kubeletEnds(a *args) string {
-	s.k.end(a.name)
-	s.k.sweep()
+	s.k.End(a.name)
+	s.k.ReleaseEnded()
 	return "the kubelet releases " + a.name
 }
 

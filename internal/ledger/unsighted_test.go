@@ -24,7 +24,7 @@ func TestPodsThatOnlyAReportNames(t *testing.T) {
 		for range 8 {
 			r := h.request()
 			var d placement.Decision
-			v := placement.Decide(h.k.s, r, &d)
+			v := placement.Decide(h.k.State, r, &d)
 			a := h.n.Ask(Question{Candidate: cand(r)})
 			if refusal, ok := h.n.View().Explain(r); ok && refusal.Reason != v.Reason {
 				t.Fatalf("seed %d: explained as %v, refused as %v", seed, refusal.Reason, v.Reason)
@@ -43,7 +43,7 @@ func TestPodsThatOnlyAReportNames(t *testing.T) {
 func (h *history) outcomeOverSubsets(names []string, r *placement.Request, v *placement.Verdict, d *placement.Decision, exact bool) Outcome {
 	yes, no := 0, 0
 	for set := range 1 << len(names) {
-		s := h.k.s.Clone()
+		s := h.k.State.Clone()
 		for _, uid := range subset(names, set) {
 			s.Release(uid)
 		}

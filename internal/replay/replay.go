@@ -6,9 +6,9 @@ package replay
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -43,22 +43,14 @@ func Run(c *cases.Case, version placement.Version) (*cases.Result, error) {
 	return r, nil
 }
 
-// kubelet is a simulated kubelet in the middle of a case.
+// kubelet is a kubelet in the middle of a case.
 type kubelet struct {
-	model *placement.Model
-	state *placement.State
-	// pods are the active ones in the order of their first admission.
-	pods []*pod
+	*sim.Kubelet
 	// pools tells devices' nodes as the case gave them.
 	pools map[string]map[string]cases.Device
 	// random says that chance has decided something in the event at hand, so that it and all that
 	// follow may differ.
 	random bool
-}
-
-type pod struct {
-	request  placement.Request
-	decision placement.Decision
 }
 
 // boot starts the kubelet and registers the plugins.
@@ -71,12 +63,12 @@ func boot(c *cases.Case, version placement.Version) (*kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &kubelet{pools: map[string]map[string]cases.Device{}}
-	if k.model, err = placement.NewModel(view, cfg); err != nil {
+	model, err := placement.NewModel(view, cfg)
+	if err != nil {
 		return nil, err
 	}
-	k.state = k.model.NewState()
-	k.state.RememberReuse()
+	k := &kubelet{Kubelet: sim.NewKubelet(model), pools: map[string]map[string]cases.Device{}}
+	k.State.RememberReuse()
 	for i := range c.Devices {
 		if err := k.setPool(&c.Devices[i]); err != nil {
 			return nil, err
@@ -98,7 +90,7 @@ func (k *kubelet) setPool(p *cases.Pool) error {
 	if err != nil {
 		return err
 	}
-	k.state.SetPool(pool)
+	k.State.SetPool(pool)
 	devices := map[string]cases.Device{}
 	for _, d := range p.Devices {
 		devices[d.ID] = d
@@ -114,11 +106,11 @@ func (k *kubelet) event(e *cases.Event) (out cases.EventResult, err error) {
 	case cases.Admit:
 		err = k.admit(e, &out)
 	case cases.Remove:
-		k.remove(e.UID)
+		k.random = k.Remove(e.UID)
 	case cases.Start:
-		k.state.Start(e.UID, e.Containers)
-		if i := k.find(e.UID); i >= 0 {
-			out.Containers = k.containers(k.pods[i])
+		k.Start(e.UID, e.Containers)
+		if a := k.Active(e.UID); a != nil {
+			out.Containers = k.containers(a)
 		}
 	case cases.Restart:
 		k.restart(&out)
@@ -142,72 +134,47 @@ func (k *kubelet) admit(e *cases.Event, out *cases.EventResult) error {
 	if ask.Request.UID == "" {
 		return errors.New(`pod.metadata.uid: "": want a UID`)
 	}
-	p := &pod{request: ask.Request}
-	if i := k.find(ask.Request.UID); i >= 0 {
-		p = k.pods[i]
-		p.request = ask.Request
-	} else {
-		k.pods = append(k.pods, p)
-	}
-	k.decide(p, out)
+	a := k.Admit(&ask.Request)
+	k.random = a.Random
+	*out = k.result(a)
 	return nil
 }
 
-// decide lets the kubelet admit an active pod, for the first time or again. A refused one is no
-// longer active.
-func (k *kubelet) decide(p *pod, out *cases.EventResult) {
-	out.Type, out.UID = cases.Admit, p.request.UID
-	v := placement.Decide(k.state, &p.request, &p.decision)
-	k.random = k.random || v.Random
-	admitted := v.OK()
-	out.Admitted = &admitted
+// result is an admission as results spell it.
+func (k *kubelet) result(a *sim.Admission) cases.EventResult {
+	admitted := a.Verdict.OK()
+	out := cases.EventResult{Type: cases.Admit, UID: a.Request.UID, Admitted: &admitted}
 	if !admitted {
-		out.Reason, out.Message = v.Reason.String(), v.Detail.Text()
-		k.state.Commit(&p.request, &p.decision)
-		k.remove(p.request.UID)
-		return
+		out.Reason, out.Message = a.Verdict.Reason.String(), a.Verdict.Detail.Text()
+		return out
 	}
-	k.state.Commit(&p.request, &p.decision)
-	out.Containers = k.containers(p)
+	out.Containers = k.containers(a)
+	return out
 }
 
-func (k *kubelet) find(uid string) int {
-	return slices.IndexFunc(k.pods, func(p *pod) bool { return p.request.UID == uid })
-}
-
-func (k *kubelet) remove(uid string) {
-	k.random = k.random || k.state.Mixed(uid)
-	k.state.Release(uid)
-	if i := k.find(uid); i >= 0 {
-		k.pods = slices.Delete(k.pods, i, i+1)
-	}
-}
-
-// restart starts the kubelet again on its checkpoints and admits its pods in the order of their
-// first admission.
+// restart starts the kubelet again.
 func (k *kubelet) restart(out *cases.EventResult) {
-	k.random = k.random || k.state.Mixed("")
-	if err := k.state.Restart(); err != nil {
+	again, random, err := k.Restart()
+	k.random = random
+	if err != nil {
 		out.Panic = "restart failed: " + err.Error()
 		if wrong := new(placement.RestartError); errors.As(err, &wrong) && wrong.Crash {
 			out.Reason = placement.KubeletDefect.String()
 		}
 		return
 	}
-	for _, p := range slices.Clone(k.pods) {
-		var again cases.EventResult
-		k.decide(p, &again)
-		out.Readmit = append(out.Readmit, again)
+	for _, a := range again {
+		out.Readmit = append(out.Readmit, k.result(a))
 	}
 }
 
 // containers is what the containers of a pod hold, with the hints that they were admitted with.
-func (k *kubelet) containers(p *pod) []cases.ContainerResult {
-	held, _ := k.state.Pod(p.request.UID)
+func (k *kubelet) containers(a *sim.Admission) []cases.ContainerResult {
+	held, _ := k.State.Pod(a.Request.UID)
 	var out []cases.ContainerResult
-	for i := range min(len(held.Containers), len(p.decision.Containers)) {
+	for i := range min(len(held.Containers), len(a.Decision.Containers)) {
 		c := &held.Containers[i]
-		r := cases.ContainerResult{Name: c.Name, Hint: cases.HintOf(p.decision.Containers[i].Hint), CPUs: c.CPUs.String()}
+		r := cases.ContainerResult{Name: c.Name, Hint: cases.HintOf(a.Decision.Containers[i].Hint), CPUs: c.CPUs.String()}
 		for _, b := range c.Memory {
 			r.Memory = append(r.Memory, cases.MemoryBlock{Type: b.Resource, NUMA: cases.NUMAIDs(b.NUMA), Size: b.Bytes})
 		}
@@ -226,7 +193,7 @@ func (k *kubelet) containers(p *pod) []cases.ContainerResult {
 
 // books is the kubelet's state as results spell it.
 func (k *kubelet) books() *cases.State {
-	snap := k.state.Snapshot()
+	snap := k.State.Snapshot()
 	out := &cases.State{DefaultCPUs: snap.SharedCPUs.String()}
 	for _, t := range snap.Memory {
 		if out.Memory == nil {

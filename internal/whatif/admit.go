@@ -70,22 +70,21 @@ func (n *Node) admit(a *ask) Placed {
 	if out.Refusal = n.refusedBefore(a); out.Refusal != nil {
 		return out
 	}
-	var d placement.Decision
-	v := placement.Decide(n.state, &a.request, &d)
-	if !v.OK() {
-		out.Refusal = &Refused{Refusal: placement.Explain(n.state, &a.request)}
+	got := n.kubelet.Admit(&a.request)
+	if !got.Verdict.OK() {
+		out.Refusal = &Refused{Refusal: placement.Explain(n.kubelet.State, &a.request)}
 		out.Refusal.fill()
 		return out
 	}
 	if out.Refusal = n.refusedAfter(a); out.Refusal != nil {
+		n.kubelet.Remove(a.request.UID)
 		return out
 	}
-	n.state.Commit(&a.request, &d)
 	n.totals.Add(a.amounts)
 	n.named(a)
-	out.Admitted, out.NUMANodes, out.Random = true, v.NUMA.String(), v.Random
-	for i := range d.Containers {
-		out.Containers = append(out.Containers, survey.ContainerOf(n.machine, &d.Containers[i]))
+	out.Admitted, out.NUMANodes, out.Random = true, got.Verdict.NUMA.String(), got.Random
+	for i := range got.Decision.Containers {
+		out.Containers = append(out.Containers, survey.ContainerOf(n.machine, &got.Decision.Containers[i]))
 	}
 	return out
 }
@@ -104,7 +103,7 @@ func (n *Node) refusedBefore(a *ask) *Refused {
 
 // missing names the first resource that no plugin of the node offers; its kubelet would ignore it.
 func (n *Node) missing(r *placement.Request) string {
-	pools := n.state.Snapshot().Devices
+	pools := n.kubelet.State.Snapshot().Devices
 	for i := range r.Containers {
 		for _, d := range r.Containers[i].Devices {
 			offered := slices.ContainsFunc(pools, func(p placement.DevicePool) bool { return p.Resource == d.Resource })

@@ -70,7 +70,7 @@ func (n *Node) setPools(pools []placement.DevicePool) error {
 					pool.Resource, strange, n.model.Nodes())
 			}
 		}
-		n.state.SetPool(pool)
+		n.kubelet.State.SetPool(pool)
 	}
 	return nil
 }

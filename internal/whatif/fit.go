@@ -28,7 +28,7 @@ func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	}
 	n.doubts(&a)
 	trial := *n
-	trial.state, trial.totals = n.state.Clone(), n.totals.Clone()
+	trial.kubelet, trial.totals = n.kubelet.Clone(), n.totals.Clone()
 	out.Unlimited = len(a.amounts) == 0
 	for uid := a.request.UID; out.Copies < limit; {
 		a.request.UID = fmt.Sprintf("%s/copy-%d", uid, out.Copies+1)

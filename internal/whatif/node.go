@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletconfig"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -44,7 +45,7 @@ type Node struct {
 	machine *topology.Machine
 	config  placement.Config
 	model   *placement.Model
-	state   *placement.State
+	kubelet *sim.Kubelet
 	totals  *amounts.Node
 	spec    Spec
 	// tenants are the pods that were admitted.
@@ -68,7 +69,7 @@ func (s Spec) Load() (*Node, error) {
 		return nil, err
 	}
 	n.assumptions()
-	n.state = n.model.NewState()
+	n.kubelet = sim.NewKubelet(n.model)
 	if s.State != "" {
 		if err := n.ReadState(s.State); err != nil {
 			return nil, err
@@ -142,7 +143,7 @@ func (n *Node) note(text string) {
 }
 
 // Pods returns how many pods hold something.
-func (n *Node) Pods() int { return n.state.Pods() }
+func (n *Node) Pods() int { return n.kubelet.State.Pods() }
 
 // ReadState replaces the state by that of a kubelet's checkpoints.
 func (n *Node) ReadState(dir string) error {
@@ -171,7 +172,7 @@ func (n *Node) readState(dir string) error {
 	if read.CPU == nil || read.CPU.Policy != "static" {
 		snap.SharedCPUs = n.model.NewState().SharedCPUs()
 	}
-	if n.state, err = n.model.StateOf(&snap); err != nil {
+	if n.kubelet.State, err = n.model.StateOf(&snap); err != nil {
 		return err
 	}
 	if len(snap.Devices) > 0 {

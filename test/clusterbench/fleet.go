@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/berth-dev/berth/internal/sim"
 )
 
 // How long after a Binding its pod runs and the agent reports it, in a random place between; all
@@ -75,7 +77,7 @@ func (f *fleet) grow(ctx context.Context, count int) error {
 	added := make([]*simNode, max(0, count-from))
 	for i := range added {
 		k := f.kinds[(from+i)%len(f.kinds)]
-		added[i] = &simNode{name: fmt.Sprintf("node-%05d", from+i), kind: k, state: k.model.NewState(), pods: map[types.UID]*simPod{}}
+		added[i] = &simNode{name: fmt.Sprintf("node-%05d", from+i), kind: k, kubelet: sim.NewKubelet(k.model), pods: map[types.UID]*simPod{}}
 	}
 	err := each(ctx, writers, len(added), func(ctx context.Context, i int) error {
 		n := added[i]

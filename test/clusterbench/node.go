@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -23,9 +24,9 @@ type simNode struct {
 	name string
 	kind *nodeKind
 
-	mu    sync.Mutex
-	state *placement.State
-	pods  map[types.UID]*simPod
+	mu      sync.Mutex
+	kubelet *sim.Kubelet
+	pods    map[types.UID]*simPod
 	// next numbers the pods of the write generator.
 	next int
 	// due: a report is on its way.
@@ -63,13 +64,9 @@ func (n *simNode) admit(pod *corev1.Pod) (fresh, refused bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	var d placement.Decision
-	v := placement.Decide(n.state, &ask.Request, &d)
-	if v.OK() {
-		n.state.Commit(&ask.Request, &d)
-	}
-	n.pods[pod.UID] = &simPod{name: pod.Name, refused: !v.OK(), seen: time.Now()}
-	return true, !v.OK(), nil
+	refused = !n.kubelet.Admit(&ask.Request).Verdict.OK()
+	n.pods[pod.UID] = &simPod{name: pod.Name, refused: refused, seen: time.Now()}
+	return true, refused, nil
 }
 
 // remove does what a kubelet does when a pod is gone. It says whether the node knew it.
@@ -79,7 +76,7 @@ func (n *simNode) remove(uid types.UID) bool {
 	if n.pods[uid] == nil {
 		return false
 	}
-	n.state.Release(string(uid))
+	n.kubelet.Remove(string(uid))
 	delete(n.pods, uid)
 	return true
 }
@@ -101,7 +98,7 @@ func (n *simNode) untold() (out []simPod) {
 func (n *simNode) snapshot() (placement.Snapshot, []wire.ReportedPod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := n.state.Snapshot()
+	s := n.kubelet.State.Snapshot()
 	more := make([]wire.ReportedPod, len(s.Pods))
 	for i := range s.Pods {
 		p := n.pods[types.UID(s.Pods[i].UID)]

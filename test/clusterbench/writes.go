@@ -174,7 +174,7 @@ func (n *simNode) turnOver() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	oldest := n.next - writtenPods
-	n.state.Release(uidOf(n, oldest))
+	n.kubelet.Remove(uidOf(n, oldest))
 	delete(n.pods, types.UID(uidOf(n, oldest)))
 	return n.put()
 }
@@ -210,11 +210,9 @@ func (n *simNode) put() error {
 	r := placement.Request{UID: uidOf(n, n.next), Guaranteed: true, Containers: []placement.ContainerRequest{{
 		Name: "main", MilliCPU: 1000 * cpus, Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 2 * gib}},
 	}}}
-	var d placement.Decision
-	if v := placement.Decide(n.state, &r, &d); !v.OK() {
-		return fmt.Errorf("%s: pod %d does not fit: %s", n.name, n.next, v.Reason)
+	if a := n.kubelet.Admit(&r); !a.Verdict.OK() {
+		return fmt.Errorf("%s: pod %d does not fit: %s", n.name, n.next, a.Verdict.Reason)
 	}
-	n.state.Commit(&r, &d)
 	n.pods[types.UID(r.UID)] = &simPod{name: fmt.Sprintf("inference-server-7d9c5b6f8d-%05d", n.next), told: true}
 	n.next++
 	return nil

@@ -25,6 +25,7 @@ import (
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/cli"
 	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -156,8 +157,7 @@ func (c *cliCluster) bind(pod *corev1.Pod, node string, p *wire.Placement) {
 // cliNode is a node of 2 NUMA nodes with 8 CPUs each, 2 of them reserved.
 type cliNode struct {
 	wire.Node
-	model *placement.Model
-	state *placement.State
+	kubelet *sim.Kubelet
 }
 
 func newCLINode(t *testing.T, name string) *cliNode {
@@ -171,10 +171,11 @@ func newCLINode(t *testing.T, name string) *cliNode {
 	if n.Spec.View, err = placement.ViewOf(m); err != nil {
 		t.Fatal(err)
 	}
-	if n.model, err = placement.NewModel(n.Spec.View, n.Spec.Config); err != nil {
+	model, err := placement.NewModel(n.Spec.View, n.Spec.Config)
+	if err != nil {
 		t.Fatal(err)
 	}
-	n.state = n.model.NewState()
+	n.kubelet = sim.NewKubelet(model)
 	n.Report.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConsistent, LastTransitionTime: metav1.Now()}}
 	n.next()
 	return n
@@ -184,7 +185,7 @@ func newCLINode(t *testing.T, name string) *cliNode {
 func (n *cliNode) next() {
 	n.Report.Sequence++
 	n.Report.Observed = time.Now()
-	n.Report.Snapshot = n.state.Snapshot()
+	n.Report.Snapshot = n.kubelet.State.Snapshot()
 	n.Report.Pods = make([]wire.ReportedPod, len(n.Report.Snapshot.Pods))
 }
 
@@ -196,12 +197,11 @@ func (n *cliNode) admit(t *testing.T, pod *corev1.Pod, seq uint64) *wire.Placeme
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &wire.Placement{Sequence: seq, Report: n.Report.Sequence, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull}
-	if v := placement.Decide(n.state, &ask.Request, &p.Decision); !v.OK() {
-		t.Fatalf("pod %s: %s", pod.Name, v.Detail)
+	a := n.kubelet.Admit(&ask.Request)
+	if !a.Verdict.OK() {
+		t.Fatalf("pod %s: %s", pod.Name, a.Verdict.Detail)
 	}
-	n.state.Commit(&ask.Request, &p.Decision)
-	return p
+	return &wire.Placement{Sequence: seq, Report: n.Report.Sequence, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull, Decision: a.Decision}
 }
 
 // TestCLI asks a real API server while Berth is not installed; then about pods that are promised,

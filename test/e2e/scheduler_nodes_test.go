@@ -19,6 +19,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -53,18 +54,15 @@ type outcome struct {
 
 // simNode is one node; its goroutine owns everything but inbox and dirty.
 type simNode struct {
-	f     *fleet
-	name  string
-	spec  wire.NodeSpec
-	model *placement.Model
-	state *placement.State
-	inbox chan podEvent
-	seq   int64
+	f       *fleet
+	name    string
+	spec    wire.NodeSpec
+	kubelet *sim.Kubelet
+	inbox   chan podEvent
+	seq     int64
 
-	known map[string]*corev1.Pod // admitted, by UID
-	over  map[string]bool        // ended, not yet released
-	fails map[string]bool        // refused
-	mute  chan bool              // agent is dead; who has sent knows that nothing is being published
+	fails map[string]bool // refused, by UID
+	mute  chan bool       // agent is dead; who has sent knows that nothing is being published
 }
 
 type podEvent struct {
@@ -100,9 +98,9 @@ func (f *fleet) addNode(ctx context.Context, name string, s nodeSpec) {
 	f.must(err)
 	model, err := placement.NewModel(view, s.config)
 	f.must(err)
-	n := &simNode{f: f, name: name, model: model, state: model.NewState(), inbox: make(chan podEvent, 4096),
+	n := &simNode{f: f, name: name, kubelet: sim.NewKubelet(model), inbox: make(chan podEvent, 4096),
 		spec:  wire.NodeSpec{Machine: m, View: view, Config: s.config, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3"},
-		known: map[string]*corev1.Pod{}, over: map[string]bool{}, fails: map[string]bool{}, mute: make(chan bool)}
+		fails: map[string]bool{}, mute: make(chan bool)}
 	f.createNode(name, m)
 	f.nodes[name] = n
 	f.must(n.publish(ctx))
@@ -205,19 +203,19 @@ func (n *simNode) take(ctx context.Context, e podEvent) bool {
 	uid := string(e.pod.UID)
 	switch {
 	case e.stopped:
-		if n.known[uid] != nil && !n.over[uid] {
-			n.over[uid] = true
+		if n.kubelet.Active(uid) != nil && !n.kubelet.Ended(uid) {
+			n.kubelet.End(uid)
 			n.remove(ctx, e.pod)
 			return true
 		}
 	case e.pod.DeletionTimestamp != nil:
-		if n.known[uid] == nil {
+		if n.kubelet.Active(uid) == nil {
 			n.remove(ctx, e.pod)
-		} else if !n.over[uid] {
+		} else if !n.kubelet.Ended(uid) {
 			pod := e.pod
 			time.AfterFunc(n.f.stopTime, func() { n.inbox <- podEvent{pod: pod, stopped: true} })
 		}
-	case n.known[uid] == nil && !n.fails[uid] && e.pod.Status.Phase == corev1.PodPending:
+	case n.kubelet.Active(uid) == nil && !n.fails[uid] && e.pod.Status.Phase == corev1.PodPending:
 		n.admit(ctx, e.pod)
 		return true
 	}
@@ -225,23 +223,14 @@ func (n *simNode) take(ctx context.Context, e podEvent) bool {
 }
 
 func (n *simNode) admit(ctx context.Context, pod *corev1.Pod) {
-	for uid := range n.over {
-		n.state.Release(uid)
-		delete(n.over, uid)
-		delete(n.known, uid)
-	}
 	ask, err := wire.ReadPod(pod)
 	n.complain(ctx, err)
-	var d placement.Decision
-	v := placement.Decide(n.state, &ask.Request, &d)
-	n.record(pod, v, &d)
+	a := n.kubelet.Admit(&ask.Request)
+	n.record(pod, a.Verdict, &a.Decision)
 	phase, reason := corev1.PodRunning, ""
-	if v.OK() {
-		n.state.Commit(&ask.Request, &d)
-		n.known[ask.Request.UID] = pod
-	} else {
+	if !a.Verdict.OK() {
 		n.fails[ask.Request.UID] = true
-		phase, reason = corev1.PodFailed, v.Reason.String()
+		phase, reason = corev1.PodFailed, a.Verdict.Reason.String()
 	}
 	n.setPhase(ctx, pod, phase, reason)
 }
@@ -281,11 +270,11 @@ func (n *simNode) remove(ctx context.Context, pod *corev1.Pod) {
 
 func (n *simNode) publish(ctx context.Context) error {
 	n.seq++
-	report := wire.Report{Sequence: n.seq, Observed: time.Now(), Snapshot: n.state.Snapshot(), Conditions: []metav1.Condition{{
+	report := wire.Report{Sequence: n.seq, Observed: time.Now(), Snapshot: n.kubelet.State.Snapshot(), Conditions: []metav1.Condition{{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Reported", LastTransitionTime: metav1.Now()}}}
 	report.Pods = make([]wire.ReportedPod, len(report.Snapshot.Pods))
 	for i, p := range report.Snapshot.Pods {
-		if n.over[p.UID] {
+		if n.kubelet.Ended(p.UID) {
 			report.Pods[i].State = v1alpha1.PodEnded
 		}
 	}

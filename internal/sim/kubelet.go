@@ -1,0 +1,119 @@
+// Package sim plays nodes without machines: the engine in a kubelet's place. `berth replay`, `berth
+// place` and the tests of everything that is told by kubelets play theirs with it.
+//
+// It knows no ledger, so that the ledger's own tests can play nodes too.
+package sim
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// Kubelet admits pods one after another, in the order in which it hears of them, and releases what
+// a pod holds when the pod is over. It is not safe for concurrent use.
+type Kubelet struct {
+	// State is what is handed out. Whoever changes it changes the kubelet's books.
+	State *placement.State
+
+	active []*Admission // in the order of their first admission
+	ended  []string     // UIDs of pods whose containers are gone, and that are not yet released
+}
+
+// Admission is what the kubelet did with a pod. It never changes.
+type Admission struct {
+	Request placement.Request
+	Verdict placement.Verdict
+	// Decision is what the pod got; of a refused one, what it had got until then.
+	Decision placement.Decision
+	// Random says that chance had a part in it: another kubelet may hand out something else.
+	Random bool
+}
+
+// NewKubelet starts a kubelet on which nothing runs.
+func NewKubelet(m *placement.Model) *Kubelet { return &Kubelet{State: m.NewState()} }
+
+// Clone returns a kubelet that goes on from here for itself.
+func (k *Kubelet) Clone() *Kubelet {
+	return &Kubelet{State: k.State.Clone(), active: slices.Clone(k.active), ended: slices.Clone(k.ended)}
+}
+
+// Admit decides about a pod, after what ended has been released, and writes down what it gets. A
+// pod that is active is admitted again, as after a restart. A refused pod keeps nothing and is no
+// longer active. What it got until then is handed out and taken back, as the kubelet does it:
+// devices and init containers leave their mark on what comes next.
+func (k *Kubelet) Admit(r *placement.Request) *Admission {
+	k.ReleaseEnded()
+	a := &Admission{Request: *r}
+	if i := k.find(r.UID); i >= 0 {
+		k.active[i] = a
+	} else {
+		k.active = append(k.active, a)
+	}
+	a.Verdict = placement.Decide(k.State, &a.Request, &a.Decision)
+	a.Random = a.Verdict.Random
+	k.State.Commit(&a.Request, &a.Decision)
+	if !a.Verdict.OK() {
+		a.Random = k.Remove(r.UID) || a.Random
+	}
+	return a
+}
+
+// Active returns the last admission of a pod that is active, or nil.
+func (k *Kubelet) Active(uid string) *Admission {
+	if i := k.find(uid); i >= 0 {
+		return k.active[i]
+	}
+	return nil
+}
+
+func (k *Kubelet) find(uid string) int {
+	return slices.IndexFunc(k.active, func(a *Admission) bool { return a.Request.UID == uid })
+}
+
+// Start says that containers of a pod have started, in that order; none named means all of them.
+func (k *Kubelet) Start(uid string, containers []string) { k.State.Start(uid, containers) }
+
+// End says that the containers of a pod are gone. The kubelet releases what they hold before it
+// admits the next pod, and not earlier.
+func (k *Kubelet) End(uid string) {
+	if !k.Ended(uid) {
+		k.ended = append(k.ended, uid)
+	}
+}
+
+// Ended reports whether the pod has ended and still holds what it held.
+func (k *Kubelet) Ended(uid string) bool { return slices.Contains(k.ended, uid) }
+
+// ReleaseEnded releases what ended pods hold.
+func (k *Kubelet) ReleaseEnded() {
+	for _, uid := range k.ended {
+		k.Remove(uid)
+	}
+	k.ended = k.ended[:0]
+}
+
+// Remove releases a pod at once. It reports whether chance had a part in it.
+func (k *Kubelet) Remove(uid string) (random bool) {
+	random = k.State.Mixed(uid)
+	k.State.Release(uid)
+	if i := k.find(uid); i >= 0 {
+		k.active = slices.Delete(k.active, i, i+1)
+	}
+	return random
+}
+
+// Restart starts the kubelet again on its checkpoints and admits its pods in the order of their
+// first admission. It returns what it did with each, and whether chance had a part in it. The error
+// says why the kubelet does not come up (placement.RestartError).
+func (k *Kubelet) Restart() (again []*Admission, random bool, err error) {
+	random = k.State.Mixed("")
+	if err := k.State.Restart(); err != nil {
+		return nil, random, err
+	}
+	for _, before := range slices.Clone(k.active) {
+		a := k.Admit(&before.Request)
+		again, random = append(again, a), random || a.Random
+	}
+	return again, random, nil
+}
