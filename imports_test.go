@@ -70,6 +70,7 @@ internal/agent            : topology placement sysfs internal/wire internal/kube
 internal/cli/table        :
 internal/cli              : topology/... placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/wire internal/version
 internal/child            :
+internal/golden           :
 internal/controlplane     : deploy internal/child
 internal/controlplane/controllers :
 internal/sampleplugin     : topology

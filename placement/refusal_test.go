@@ -2,16 +2,12 @@ package placement_test
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/placement"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
 // TestRefusals compares refusals, in one line, as a table and as JSON, with testdata/refusals.txt.
 func TestRefusals(t *testing.T) {
@@ -48,24 +44,7 @@ func TestRefusals(t *testing.T) {
 		}
 		b.WriteString("== " + test.name + "\n" + refusal.String() + "\n\n" + refusal.Table() + "\n" + string(text) + "\n\n")
 	}
-	golden(t, "refusals.txt", b.String())
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; run go test ./placement -run %s -rewrite and look at the change:\n%s", file, t.Name(), got)
-	}
+	golden.File(t, "testdata/refusals.txt", b.String())
 }
 
 // TestBrokenCoresHaveNumbers: the event says what a core has, and what would be right.

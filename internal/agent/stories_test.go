@@ -1,82 +1,28 @@
 package agent
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the agent says into the stories of testdata")
-
-// TestStories plays testdata/*.txt. A story is what happens on a node, block by block; below a line
-// of dashes stands what the agent publishes then, until the next blank line. testdata/README.md has
-// the words.
+// TestStories plays testdata/*.txt: what happens on a node, and what the agent publishes then.
+// testdata/README.md has the words.
 func TestStories(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d stories, error %v", len(files), err)
-	}
-	for _, path := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) { playFile(t, path) })
-	}
-}
-
-func playFile(t *testing.T, path string) {
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	after := play(t, before)
-	switch {
-	case bytes.Equal(before, after):
-	case *rewrite:
-		if err := os.WriteFile(path, after, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("go test -run TestStories -rewrite would make %s:\n%s", path, after)
-	}
-}
-
-// play returns the story with what the agent says now.
-func play(t *testing.T, story []byte) []byte {
-	s := &stage{world: newWorld(t)}
-	s.m.presence.is(true)
-	s.begun = s.clock
-	var out bytes.Buffer
-	answer := false // between dashes and the next blank line
-	for lines := bufio.NewScanner(bytes.NewReader(story)); lines.Scan(); {
-		line := lines.Text()
-		switch {
-		case line == "----":
-			fmt.Fprintln(&out, line)
-			out.WriteString(s.run())
-			answer = true
-			continue
-		case answer && line != "":
-			continue
-		}
-		answer = false
-		fmt.Fprintln(&out, line)
-		if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
-			if err := s.happen(words[0], words[1:]); err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
-		}
-	}
-	return out.Bytes()
+	golden.Stories(t, func(t *testing.T) golden.Stage {
+		s := &stage{world: newWorld(t)}
+		s.m.presence.is(true)
+		s.begun = s.clock
+		return s
+	})
 }
 
 // stage is a world in which a story is played.
@@ -87,8 +33,8 @@ type stage struct {
 	told    int           // writes that were told of
 }
 
-// happen has one thing happen on the node.
-func (s *stage) happen(word string, args []string) error {
+// Do has one thing happen on the node.
+func (s *stage) Do(word string, args []string) error {
 	switch word {
 	case "kubelet":
 		return s.kubeletIs(args[0])
@@ -180,9 +126,9 @@ func (s *stage) podIs(uid, what string) error {
 	return nil
 }
 
-// run lets the agent work until nothing is under way, or for as long as the story waits, and tells
+// Tell lets the agent work until nothing is under way, or for as long as the story waits, and tells
 // what it published.
-func (s *stage) run() string {
+func (s *stage) Tell() string {
 	var out strings.Builder
 	until := s.clock.Add(30 * time.Second)
 	if s.stretch > 0 {

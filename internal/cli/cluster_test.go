@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -63,7 +64,7 @@ func TestClusterGolden(t *testing.T) {
 			if strings.ContainsRune(stdout+stderr, 0x1b) {
 				t.Errorf("an escape sequence came through: %q", stdout+stderr)
 			}
-			golden(t, "cluster-"+name, stdout+"---- stderr\n"+stderr)
+			golden.File(t, "testdata/cluster-"+name+".txt", stdout+"---- stderr\n"+stderr)
 			for _, r := range w.requests {
 				if !strings.HasPrefix(r, http.MethodGet+" ") {
 					t.Errorf("a verb that reads wrote: %s", r)

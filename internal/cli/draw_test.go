@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
@@ -21,20 +22,11 @@ func drawArgs(pods string) []string {
 
 // TestDocumentedBerths keeps the README's picture as it is drawn.
 func TestDocumentedBerths(t *testing.T) {
-	const file = "../../docs/images/berths.svg"
 	code, got, stderr := run(t, drawArgs("testdata/berths/pods.yaml")...)
 	if code != ExitOK || stderr != "" {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil || got != string(want) {
-		t.Errorf("%s is not what would be drawn (rewrite with -update): %v", file, err)
-	}
+	golden.File(t, "../../docs/images/berths.svg", got)
 	for text, want := range map[string]int{"research/train-0": 1 + 16 + 2 + 2, `class="tag" `: 16 + 16 + 26 + 12 + 6 + 4 + 1 + 2} {
 		if n := strings.Count(got, text); n != want {
 			t.Errorf("%d times %s, want %d", n, text, want)

@@ -2,14 +2,13 @@ package cli
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files in testdata")
+	"github.com/berth-dev/berth/internal/golden"
+)
 
 // twoByTwo has 4 NUMA nodes of 4 cores with 2 threads, numbered as most servers do: siblings half
 // the machine apart.
@@ -43,26 +42,8 @@ func TestGolden(t *testing.T) {
 			if code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
-			golden(t, name, stdout+"---- stderr\n"+stderr)
+			golden.File(t, "testdata/"+name+".txt", stdout+"---- stderr\n"+stderr)
 		})
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".txt")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (rewrite with -update):\n--- got\n%s--- want\n%s", path, got, want)
 	}
 }
 

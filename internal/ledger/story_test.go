@@ -1,43 +1,23 @@
 package ledger
 
 import (
-	"flag"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/placement"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the stories in testdata come to")
-
-// TestStories plays the scenarios in testdata. Each block is commands, a line of dashes, and what
-// the commands come to; testdata/README.md says what each command means. With -rewrite the files
-// are written anew.
+// TestStories plays testdata/*.txt: what happens on a node, and what the ledger makes of it.
+// testdata/README.md says what each command means.
 func TestStories(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := newStory(t).play(string(text))
-			if *rewrite {
-				err = os.WriteFile(file, []byte(got), 0o644)
-			}
-			if err != nil || !*rewrite && got != string(text) {
-				t.Errorf("%s: %v, the story comes to\n%s", file, err, got)
-			}
-		})
-	}
+	golden.Stories(t, func(t *testing.T) golden.Stage {
+		return &story{t: t, pods: map[string]*placement.Request{}, created: map[string]int64{}, sent: map[int64]*Promise{}}
+	})
 }
 
 // story is a node as it is, beside what the ledger makes of it.
@@ -50,51 +30,25 @@ type story struct {
 	pods    map[string]*placement.Request
 	created map[string]int64
 	sent    map[int64]*Promise
+	told    string // what the commands since the last dashes came to
 }
 
-func newStory(t *testing.T) *story {
-	return &story{
-		t: t, pods: map[string]*placement.Request{}, created: map[string]int64{}, sent: map[int64]*Promise{},
-	}
-}
-
-// play returns the text with what its commands come to.
-func (s *story) play(text string) string {
-	var out strings.Builder
-	expected, results := false, ""
-	for line := range strings.Lines(text) {
-		switch line = strings.TrimRight(line, " \n"); {
-		case line == "----":
-			expected = true
-			fmt.Fprintf(&out, "----\n%s", results)
-			results = ""
-		case line == "":
-			expected = false
-			out.WriteString("\n")
-		case expected: // what it came to the last time
-		default:
-			fmt.Fprintln(&out, line)
-			if !strings.HasPrefix(line, "#") {
-				results += s.do(line) + "\n"
-			}
-		}
-	}
-	if results != "" {
-		s.t.Errorf("no line of dashes follows the commands that came to %q", results)
-	}
-	return out.String()
-}
-
-// do carries one command out, checks the node, and says what it came to.
-func (s *story) do(line string) string {
-	fields := strings.Fields(line)
-	do := s.commands()[fields[0]]
+// Do carries one command out and checks the node.
+func (s *story) Do(word string, words []string) error {
+	do := s.commands()[word]
 	if do == nil {
-		s.t.Fatalf("%q: no such command", line)
+		return errors.New("no such command")
 	}
-	result := do(s.parse(fields[1:]))
+	s.told += do(s.parse(words)) + "\n"
 	check(s.t, s.n)
-	return result
+	return nil
+}
+
+// Tell says what the commands came to.
+func (s *story) Tell() string {
+	told := s.told
+	s.told = ""
+	return told
 }
 
 // args are the words of a command: what it is about, and what was said of it.

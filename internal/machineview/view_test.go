@@ -4,18 +4,14 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/topology"
 	"github.com/berth-dev/berth/topology/shapes"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files in testdata")
 
 func printed(t *testing.T, print func(io.Writer, *topology.Machine) error, m *topology.Machine) string {
 	t.Helper()
@@ -38,34 +34,14 @@ func TestGolden(t *testing.T) {
 			"gpuserver": shapes.GPUServer, "xeonpmem": shapes.XeonPMEM, "hybrid": shapes.Hybrid,
 			"nonuma": "package:2 core:2 pu:2 offline:7 number:packed packageid:none", "nocores": "cpu:0-2,9 numa:1=0-1 memonly:65000",
 		} {
-			got := printed(t, print, shapes.Machine(text))
-			file := filepath.Join("testdata", shape+"."+name)
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil || got != string(want) {
-				t.Errorf("%s (rewrite with -update): %v\n%s", file, err, got)
-			}
+			golden.File(t, "testdata/"+shape+"."+name, printed(t, print, shapes.Machine(text)))
 		}
 	}
 }
 
 // TestDocumentedDrawing keeps the drawing in the documentation as it is drawn.
 func TestDocumentedDrawing(t *testing.T) {
-	const file = "../../docs/images/gpu-server.svg"
-	got := printed(t, SVG, shapes.Machine(shapes.GPUServer))
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil || got != string(want) {
-		t.Errorf("%s is not what would be drawn (rewrite with -update): %v", file, err)
-	}
+	golden.File(t, "../../docs/images/gpu-server.svg", printed(t, SVG, shapes.Machine(shapes.GPUServer)))
 }
 
 // TestSVGShowsEverything counts what is in the drawing of every shape.

@@ -1,19 +1,17 @@
 package obey
 
 import (
-	"flag"
 	"os"
 	"testing"
 
+	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/protocol/page"
 )
-
-var update = flag.Bool("update", false, "write the traces into docs/protocol.md")
 
 const document = "../../../docs/protocol.md"
 
 // TestPageCarriesTheTraces holds docs/protocol.md to the shortest runs that the model finds without
-// each rule. -update writes them.
+// each rule. -rewrite writes them.
 func TestPageCarriesTheTraces(t *testing.T) {
 	data, err := os.ReadFile(document)
 	if err != nil {
@@ -25,13 +23,5 @@ func TestPageCarriesTheTraces(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if *update {
-		if err := os.WriteFile(document, []byte(now), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if now != string(data) {
-		t.Errorf("%s does not show what the model finds; run: go test ./internal/protocol/obey -run Page -update", document)
-	}
+	golden.File(t, document, now)
 }

@@ -1,81 +1,26 @@
 package wake
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/placement"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what happens now into the stories of testdata")
-
-// TestStories plays testdata/*.txt; testdata/README.md has the words. Below a line of dashes stands
-// what comes of the lines above it, until the next blank line.
+// TestStories plays testdata/*.txt: what happens in a cluster, and who is woken by it.
+// testdata/README.md has the words.
 func TestStories(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d stories, error %v", len(files), err)
-	}
-	for _, path := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) { playFile(t, path) })
-	}
-}
-
-func playFile(t *testing.T, path string) {
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	after := play(t, before)
-	switch {
-	case bytes.Equal(before, after):
-	case *rewrite:
-		if err := os.WriteFile(path, after, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("go test -run TestStories -rewrite would make %s:\n%s", path, after)
-	}
-}
-
-// play returns the story with what comes of it now.
-func play(t *testing.T, story []byte) []byte {
-	s := &stage{cluster: newCluster(t), on: map[string]*ledger.Node{}}
-	var out bytes.Buffer
-	answer := false // between dashes and the next blank line
-	for lines := bufio.NewScanner(bytes.NewReader(story)); lines.Scan(); {
-		line := lines.Text()
-		switch {
-		case line == "----":
-			fmt.Fprintln(&out, line)
-			s.tell(&out)
-			answer = true
-			continue
-		case answer && line != "":
-			continue
-		}
-		answer = false
-		fmt.Fprintln(&out, line)
-		if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
-			if err := s.happen(words[0], words[1:]); err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
-			s.note()
-		}
-	}
-	return out.Bytes()
+	golden.Stories(t, func(t *testing.T) golden.Stage {
+		return &stage{cluster: newCluster(t), on: map[string]*ledger.Node{}}
+	})
 }
 
 // stage is a cluster in which a story is played.
@@ -93,15 +38,20 @@ func (s *stage) note() {
 	}
 }
 
-// tell says what came of the lines before.
-func (s *stage) tell(out *bytes.Buffer) {
-	if len(s.said) == 0 {
-		s.said = []string{"nobody is woken"}
+// Tell says what came of the lines before.
+func (s *stage) Tell() string {
+	said := s.said
+	if s.said = nil; len(said) == 0 {
+		return "nobody is woken\n"
 	}
-	for _, line := range s.said {
-		fmt.Fprintln(out, line)
-	}
-	s.said = nil
+	return strings.Join(said, "\n") + "\n"
+}
+
+// Do has one thing happen, and notes whom it wakes.
+func (s *stage) Do(word string, args []string) error {
+	err := s.happen(word, args)
+	s.note()
+	return err
 }
 
 // happen has one thing happen.

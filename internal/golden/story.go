@@ -1,0 +1,71 @@
+package golden
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Stage is where a story is played.
+type Stage interface {
+	// Do has happen what a line says: its first word, and the others.
+	Do(word string, args []string) error
+	// Tell says what came of the lines since it was last asked, each line ending in a line break.
+	Tell() string
+}
+
+// Stories plays testdata/*.txt, each on a stage of its own. A story is made of blocks: lines, a
+// line of four dashes, and what came of them until the next blank line. Lines that begin with # are
+// for readers.
+func Stories(t *testing.T, stage func(*testing.T) Stage) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d stories, error %v", len(files), err)
+	}
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now, err := play(stage(t), string(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			File(t, path, now)
+		})
+	}
+}
+
+// play returns the story with what comes of its lines now.
+func play(s Stage, story string) (string, error) {
+	var out strings.Builder
+	told, open := false, "" // told: between dashes and a blank line; open: a line of which nothing was told
+	for line := range strings.Lines(story) {
+		line = strings.TrimRight(line, " \n")
+		words := strings.Fields(line)
+		switch {
+		case line == "----":
+			told, open = true, ""
+			fmt.Fprintf(&out, "----\n%s", s.Tell())
+			continue
+		case told && line != "":
+			continue // what came of it the last time
+		}
+		told = false
+		fmt.Fprintln(&out, line)
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		open = line
+		if err := s.Do(words[0], words[1:]); err != nil {
+			return "", fmt.Errorf("%s: %w", line, err)
+		}
+	}
+	if open != "" {
+		return "", fmt.Errorf("%s: no line of dashes follows", open)
+	}
+	return out.String(), nil
+}
