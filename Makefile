@@ -8,7 +8,9 @@ BIN      := $(CURDIR)/bin
 CACHE    := $(CURDIR)/.cache
 TOOL     := $(GO) tool -modfile=tools/go.mod
 KUBE     := v1.36.3
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+ifndef VERSION
+VERSION  := $(shell build/version.sh)
+endif
 LDFLAGS  := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE) -X github.com/berth-dev/berth/internal/version.Version=$(VERSION)
 COMMANDS := $(notdir $(wildcard cmd/*))
 export CGO_ENABLED ?= 1
@@ -30,8 +32,7 @@ build: ## Build every command into bin/.
 	@mkdir -p $(BIN)
 	@for c in $(COMMANDS); do echo "   bin/$$c"; $(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/$$c ./cmd/$$c; done
 	@ln -sf berth $(BIN)/kubectl-berth
-	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/kubectl-berth" __complete "$$@"\n' > $(BIN)/kubectl_complete-berth
-	@chmod +x $(BIN)/kubectl_complete-berth
+	@install -m 755 tools/release/kubectl_complete-berth $(BIN)/kubectl_complete-berth
 
 .PHONY: demo
 demo: ## The main job, for real: one workload on hollow nodes under the stock scheduler, then under Berth.

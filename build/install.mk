@@ -1,23 +1,9 @@
-# Images, and the Helm chart of deploy/chart/berth. Helm is a tool in a module of its own, tools/helm.
+# The Helm chart of deploy/chart/berth. Helm is a tool in a module of its own, tools/helm.
 HELM       = $(GO) tool -modfile=tools/helm/go.mod helm
 CHART     := deploy/chart/berth
 # The chart's files/ are links to the plain manifests, which Helm remarks upon each time.
 QUIETLY    = 2> >(grep -v 'found symbolic link' >&2 || true)
-IMAGES    := berth-scheduler berth-agent berth
 IMAGE_REPO ?= berth-dev
-IMAGE_TAG  ?= $(VERSION)
-
-# An installed client without a daemon is no engine.
-engine = $(firstword $(foreach e,docker podman buildah,$(shell $(e) info >/dev/null 2>&1 && echo $(e))))
-
-.PHONY: images
-images: ## Container images, with docker, podman or buildah: IMAGE_REPO=registry.example/berth IMAGE_TAG=v1.
-	@engine='$(engine)'; if [ -z "$$engine" ]; then \
-	  echo "no container engine works here: install docker (with its daemon running), podman or buildah" >&2; exit 1; fi; \
-	for image in $(IMAGES); do \
-	  printf '\n== %s builds %s/%s:%s\n' "$$engine" '$(IMAGE_REPO)' "$$image" '$(IMAGE_TAG)'; \
-	  DOCKER_BUILDKIT=1 "$$engine" build --target "$$image" --build-arg LDFLAGS='$(LDFLAGS)' -t '$(IMAGE_REPO)'/"$$image":'$(IMAGE_TAG)' .; \
-	done
 
 # Values that switch everything on.
 CHART_EVERYTHING := --set crds.nodeResourceTopology=true,agent.nodeResourceTopology=true,agent.debug=true,agent.kubelet.configDropInDir=/etc/kubernetes/kubelet.conf.d \
@@ -43,8 +29,3 @@ chart-lint: ## helm lint and helm template, for each way to install (the first t
 alerts-check: ## Alert rules and dashboard, with Prometheus's own parser.
 	$(call say,PromQL)
 	@$(GO) -C tools/promql run . $(CURDIR)/deploy/alerts/berth.yaml $(CURDIR)/deploy/dashboards/berth.json
-
-.PHONY: chart
-chart: ## The chart as a package in bin/.
-	@mkdir -p $(BIN)
-	@$(HELM) package $(CHART) -d $(BIN) $(QUIETLY)

@@ -49,12 +49,13 @@ func setLog(w io.Writer) {
 	klog.SetOutput(w)
 }
 
+// apiServer is a server that runs, in this process or in one of its own.
 type apiServer struct {
-	addr     string
-	listener *trackingListener
-	cancel   context.CancelFunc
-	done     chan struct{}
-	err      error // set before done is closed
+	addr   string
+	cancel func() // asks it to end
+	cut    func() // cuts off what it waits for
+	done   chan struct{}
+	err    error // set before done is closed
 }
 
 // startAPIServer builds the whole chain of servers (aggregator, core, apiextensions) as
@@ -80,7 +81,7 @@ func startAPIServer(ctx context.Context, cp *ControlPlane, storage string, flags
 	if err != nil {
 		return nil, err
 	}
-	s := &apiServer{addr: listener.Addr().String(), listener: listener, cancel: cancel, done: make(chan struct{})}
+	s := &apiServer{addr: listener.Addr().String(), cut: listener.cut, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		s.err = prepared.Run(ctx)
@@ -223,7 +224,7 @@ func (s *apiServer) stop() error {
 	select {
 	case <-s.done:
 	case <-time.After(grace):
-		s.listener.cut()
+		s.cut()
 		<-s.done
 	}
 	return s.err

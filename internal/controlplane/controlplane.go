@@ -25,6 +25,9 @@ type Options struct {
 	// Etcd is the URL of an etcd that runs elsewhere ("unix:///path"), as Etcd.URL returns it; ""
 	// starts one.
 	Etcd string
+	// Server is the program of a kube-apiserver, of this release of Kubernetes or another; it runs as a
+	// process that ends with this one. "" runs the server that is linked in, in this process.
+	Server string
 	// Log receives what etcd and the API server have to say; nil discards it. The logger of the API
 	// server is global to the process: the last Start decides.
 	Log io.Writer
@@ -70,7 +73,7 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 		}
 		storage = cp.etcd.URL()
 	}
-	if cp.api, err = startAPIServer(ctx, cp, storage, opts.Flags); err != nil {
+	if cp.api, err = opts.startServer(ctx, cp, storage); err != nil {
 		return nil, fmt.Errorf("control plane: kube-apiserver: %w", err)
 	}
 	if cp.admin, err = cp.config("berth-admin", []string{"system:masters"}); err != nil {
@@ -80,6 +83,13 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 		return nil, fmt.Errorf("control plane: not ready: %w", err)
 	}
 	return cp, nil
+}
+
+func (o *Options) startServer(ctx context.Context, cp *ControlPlane, storage string) (*apiServer, error) {
+	if o.Server != "" {
+		return startServerProcess(ctx, cp, storage, o)
+	}
+	return startAPIServer(ctx, cp, storage, o.Flags)
 }
 
 // directory makes the directory.

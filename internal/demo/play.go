@@ -25,6 +25,8 @@ type Options struct {
 	Keep bool
 	// Log receives the control plane's log; nil discards it.
 	Log io.Writer
+	// Server is the program of a kube-apiserver; "" means the one that is linked in.
+	Server string
 }
 
 // Compare plays the same workload on two fresh clusters, one under each scheduler.
@@ -101,7 +103,8 @@ func Up(ctx context.Context, opts Options, s Scheduler) (_ *Cluster, stop func()
 		return nil, nil, err
 	}
 	c, err := StartCluster(ctx, ClusterOptions{
-		Nodes: nodes, NodeCommand: append(opts.Self[:len(opts.Self):len(opts.Self)], VerbNode), Manifests: manifests, Log: opts.Log, Keep: opts.Keep,
+		Nodes: nodes, NodeCommand: append(opts.Self[:len(opts.Self):len(opts.Self)], VerbNode), Manifests: manifests,
+		Server: opts.Server, Log: opts.Log, Keep: opts.Keep,
 	})
 	if err != nil {
 		return nil, nil, err

@@ -316,7 +316,7 @@ func testChartValues(t *testing.T, helm string) {
 
 // testChartImages: a default that does not exist would end as ImagePullBackOff.
 func testChartImages(t *testing.T, helm string) {
-	if _, err := render(t, helm, "--set=image.repository="); err == nil || !strings.Contains(err.Error(), "image.repository: nothing is published yet") {
+	if _, err := render(t, helm, "--set=image.repository="); err == nil || !strings.Contains(err.Error(), "image.repository: there is no public registry") {
 		t.Errorf("without a repository: %v", err)
 	}
 	if _, err := render(t, helm, "--set=image.repository=,scheduler.enabled=false,agent.enabled=false"); err != nil {

@@ -17,7 +17,7 @@ func choose(t *testing.T, nodes int, pods []demo.Pod) *demo.Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
-	c, stop, err := demo.Up(ctx, demo.Options{Nodes: nodes, Self: []string{os.Args[0]}, Progress: lineWriter{t}}, demo.Berth{})
+	c, stop, err := demo.Up(ctx, demo.Options{Nodes: nodes, Self: []string{os.Args[0]}, Progress: lineWriter{t}, Server: otherServer}, demo.Berth{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ import (
 
 func startControlPlane(t *testing.T, opts controlplane.Options) *controlplane.ControlPlane {
 	t.Helper()
+	opts.Server = otherServer
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
 	begun := time.Now()
@@ -42,6 +43,10 @@ func startControlPlane(t *testing.T, opts controlplane.Options) *controlplane.Co
 	})
 	return cp
 }
+
+// otherServer is the program of a kube-apiserver of another release, for make e2e-versions; "" is the
+// one that is linked in.
+var otherServer = os.Getenv("BERTH_APISERVER")
 
 // client returns a clientset with the credentials of a kubeconfig file, as another process would
 // use it.

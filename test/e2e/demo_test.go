@@ -35,7 +35,7 @@ func (w lineWriter) Write(b []byte) (int, error) {
 }
 
 func demoOptions(t *testing.T, seed uint64) demo.Options {
-	return demo.Options{Seed: seed, Nodes: demo.MinNodes, Self: []string{os.Args[0]}, Progress: lineWriter{t}}
+	return demo.Options{Seed: seed, Nodes: demo.MinNodes, Self: []string{os.Args[0]}, Progress: lineWriter{t}, Server: otherServer}
 }
 
 // upDemo starts the demo's cluster with a scheduler at work; the test's end stops both.

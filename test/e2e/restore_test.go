@@ -20,7 +20,7 @@ import (
 // let go of it. Until the agent has told of that, nobody is placed there.
 func TestRestore(t *testing.T) {
 	t.Parallel()
-	c := newHollowClusterOn(t, 1, controlplane.Options{Keep: shortDir(t)})
+	c := newHollowClusterOn(t, 1, controlplane.Options{Server: otherServer, Keep: shortDir(t)})
 	c.create(pinnedPod("before", "", "6")) // fills NUMA node 0; 8 CPUs of node 1 are left
 	c.awaitRunning("before")
 	c.awaitGauges() // the report that lists it has been read

@@ -92,7 +92,7 @@ func write(t *testing.T, name string, data []byte) {
 func startBerthControlPlane(t *testing.T) *controlplane.ControlPlane {
 	t.Helper()
 	begun := time.Now()
-	cp, err := controlplane.Start(t.Context(), controlplane.Options{})
+	cp, err := controlplane.Start(t.Context(), controlplane.Options{Server: otherServer})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- /* name is the image's, component its key in image.digests. */}}
 {{- define "berth.image" -}}
 {{- $i := .root.Values.image }}
-{{- $repository := required "image.repository: nothing is published yet: give the registry and folder to which `make images` was pushed, as in registry.example/berth" $i.repository }}
+{{- $repository := required "image.repository: there is no public registry of these images: give the registry and folder to which `make push` copied the images, as in registry.example/berth" $i.repository }}
 {{- $image := printf "%s/%s" (trimSuffix "/" $repository) .name }}
 {{- with get ($i.digests | default dict) .component }}{{ $image }}@{{ . }}{{ else }}{{ $image }}:{{ $i.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}

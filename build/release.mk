@@ -1,0 +1,39 @@
+# What a release has, from this tree: nothing is needed but Go and its module proxy. RELEASES names releases and their
+# commits. A release is built at the commit that is named: git checkout COMMIT && make release VERSION=v0.1.0.
+PLATFORMS    ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
+RELEASE      := $(BIN)/release/$(VERSION)
+RELEASE_TOOL := $(GO) -C tools/release run .
+
+.PHONY: release release-verify push release-check
+release: ## Static binaries, images (OCI archives, no engine needed), chart, checksums, SBOM in bin/release: PLATFORMS=linux/amd64 for fewer.
+	$(call say,building $(VERSION) for $(PLATFORMS) into bin/release/$(VERSION) (compiles Kubernetes once for each Linux: some 10 minutes on 2 cores))
+	@$(RELEASE_TOOL) build -source $(CURDIR) -out $(RELEASE) -version $(VERSION) -platforms $(PLATFORMS) -ldflags '$(LDFLAGS)' \
+	  -commit "$$(git rev-parse HEAD)" -time "$$(git log -1 --format=%ct)"
+	@cd $(RELEASE) && ls -sh1
+
+release-verify: ## Check that the files of a release are whole: RELEASE=folder.
+	@$(RELEASE_TOOL) verify $(RELEASE)
+
+push: ## Copy the images of make release to a registry: IMAGE_REPO=registry.example/berth (credentials as docker login leaves them).
+	@$(RELEASE_TOOL) push $(if $(INSECURE),-insecure) -to '$(IMAGE_REPO)' $(RELEASE)
+
+release-check: ## Test what makes releases.
+	$(call say,tools/release)
+	@$(GO) -C tools/release vet ./...
+	@$(GO) -C tools/release test ./...
+
+# The last release, which upgrades are tested from: its sources, and the programs that make e2e-upgrade starts.
+LAST_VERSION  := $(shell awk '/^v/ {version = $$1} END {print version}' RELEASES)
+LAST_COMMIT   := $(shell awk '/^v/ {commit = $$2} END {print commit}' RELEASES)
+LAST          := $(CACHE)/last/$(LAST_VERSION)
+
+$(LAST)/source/go.mod:
+	@[ -n '$(LAST_COMMIT)' ] || { echo 'RELEASES names no release' >&2; exit 1; }
+	@git cat-file -e '$(LAST_COMMIT)^{commit}' 2>/dev/null || { echo 'commit $(LAST_COMMIT), which RELEASES names, is not in this copy of the repository: fetch its whole history' >&2; exit 1; }
+	@mkdir -p $(LAST)/source.new
+	@git archive $(LAST_COMMIT) | tar -x -m -C $(LAST)/source.new
+	@mv -T $(LAST)/source.new $(LAST)/source
+
+$(LAST)/bin/%: $(LAST)/source/go.mod
+	$(call say,building $* of $(LAST_VERSION))
+	@cd $(LAST)/source && $(GO) build -ldflags '-s -w -X github.com/berth-dev/berth/internal/version.Version=$(LAST_VERSION)' -o $@ ./cmd/$*

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	_ "embed" // completion
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// entry is a file of an archive: from a file, or, where link is not empty, a symbolic link.
+type entry struct {
+	name, from, link string
+	mode             int64
+	text             string // contents, where from is empty
+}
+
+// completion lets kubectl complete `kubectl berth`: it calls kubectl_complete-PLUGIN.
+//
+//go:embed kubectl_complete-berth
+var completion string
+
+// archives writes berth-VERSION-OS-ARCH.tar.gz for each platform.
+func (r *release) archives(binaries []binary) error {
+	for _, p := range r.platforms {
+		entries := []entry{
+			{name: "LICENSE", from: filepath.Join(r.source, "LICENSE"), mode: 0o644},
+			{name: "kubectl-berth", link: "berth", mode: 0o777},
+			{name: "kubectl_complete-berth", text: completion, mode: 0o755},
+		}
+		for _, b := range binaries {
+			if b.platform == p {
+				entries = append(entries, entry{name: b.command, from: b.path, mode: 0o755})
+			}
+		}
+		folder := fmt.Sprintf("berth-%s-%s-%s", r.version, p.os, p.arch)
+		for i := range entries {
+			entries[i].name = path.Join(folder, entries[i].name)
+		}
+		err := r.create(folder+".tar.gz", func(w io.Writer) error {
+			zip := gzip.NewWriter(w)
+			return errors.Join(writeTar(zip, entries, r.time), zip.Close())
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// create writes a file of the release.
+func (r *release) create(name string, write func(io.Writer) error) error {
+	file, err := os.Create(filepath.Join(r.out, name))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(write(file), file.Close()); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// writeTar writes the entries by name, owned by root and with one time for all: nothing in it depends
+// on where and when it is written.
+func writeTar(w io.Writer, entries []entry, stamp time.Time) error {
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	out := tar.NewWriter(w)
+	for _, e := range entries {
+		if err := writeEntry(out, e, stamp); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+func writeEntry(out *tar.Writer, e entry, stamp time.Time) error {
+	h := &tar.Header{Name: e.name, Mode: e.mode, ModTime: stamp, Format: tar.FormatPAX, Typeflag: tar.TypeReg}
+	if e.link != "" {
+		h.Typeflag, h.Linkname = tar.TypeSymlink, e.link
+		return out.WriteHeader(h)
+	}
+	if e.from == "" {
+		h.Size = int64(len(e.text))
+		if err := out.WriteHeader(h); err != nil {
+			return err
+		}
+		_, err := io.WriteString(out, e.text)
+		return err
+	}
+	file, err := os.Open(e.from)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	h.Size = info.Size()
+	if err := out.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err = io.Copy(out, file)
+	return err
+}
+
+// restamp copies a packed tar with the release's time in place of each file's.
+func (r *release) restamp(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	zipped, err := gzip.NewReader(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	return r.create(filepath.Base(to), func(w io.Writer) error {
+		zip := gzip.NewWriter(w)
+		return errors.Join(copyTar(zip, tar.NewReader(zipped), r.time), zip.Close())
+	})
+}
+
+func copyTar(w io.Writer, in *tar.Reader, stamp time.Time) error {
+	out := tar.NewWriter(w)
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return out.Close()
+		}
+		if err != nil {
+			return err
+		}
+		h.ModTime, h.AccessTime, h.ChangeTime = stamp, time.Time{}, time.Time{}
+		if err := out.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := io.Copy(out, in); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// The images: one command each, and nothing else in it. What Berth talks to is the API server, whose
+// authority a pod is given, so there is no bundle of the world's authorities.
+var imageNames = []string{"berth", "berth-agent", "berth-scheduler"}
+
+// users run the images. The agent is root, without capabilities: the kubelet's checkpoints are
+// readable by their owner alone.
+var users = map[string]string{"berth": "65532:65532", "berth-agent": "0:0", "berth-scheduler": "65532:65532"}
+
+// refName is the annotation by which an OCI layout names what is in it
+// (image-spec/annotations.md).
+const refName = "org.opencontainers.image.ref.name"
+
+// archiveSuffix ends the names of images.
+const archiveSuffix = ".oci.tar"
+
+// images writes NAME-VERSION.oci.tar for each image: an OCI layout with an index of all platforms.
+func (r *release) images(binaries []binary) error {
+	for _, name := range imageNames {
+		fmt.Fprintf(r.progress, "   image %s\n", name)
+		index, err := r.index(name, binaries)
+		if err != nil {
+			return fmt.Errorf("image %s: %w", name, err)
+		}
+		if err := r.archive(name, index); err != nil {
+			return fmt.Errorf("image %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (r *release) index(name string, binaries []binary) (v1.ImageIndex, error) {
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, b := range binaries {
+		if b.command != name || b.platform.os != "linux" {
+			continue
+		}
+		image, err := r.image(b)
+		if err != nil {
+			return nil, err
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: b.platform.os, Architecture: b.platform.arch}},
+		})
+	}
+	annotated, ok := mutate.Annotations(index, r.labels(name)).(v1.ImageIndex)
+	if !ok {
+		return nil, fmt.Errorf("annotations make no index")
+	}
+	return annotated, nil
+}
+
+func (r *release) labels(name string) map[string]string {
+	return map[string]string{
+		"org.opencontainers.image.title":    name,
+		"org.opencontainers.image.version":  r.version,
+		"org.opencontainers.image.revision": r.commit,
+		"org.opencontainers.image.created":  r.time.Format("2006-01-02T15:04:05Z"),
+		"org.opencontainers.image.licenses": "Apache-2.0",
+	}
+}
+
+// image is the binary in one layer.
+func (r *release) image(b binary) (v1.Image, error) {
+	var packed bytes.Buffer
+	if err := writeTar(&packed, []entry{{name: b.command, from: b.path, mode: 0o755}}, r.time); err != nil {
+		return nil, err
+	}
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil }
+	layer, err := tarball.LayerFromOpener(open, tarball.WithCompressedCaching, tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		return nil, err
+	}
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image, err := mutate.Append(base, mutate.Addendum{
+		Layer: layer, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: r.time}, CreatedBy: "make release"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Created = b.platform.os, b.platform.arch, v1.Time{Time: r.time}
+	config.Config = v1.Config{Entrypoint: []string{"/" + b.command}, User: users[b.command], Labels: r.labels(b.command)}
+	return mutate.ConfigFile(image, config)
+}
+
+// archive writes the index as an OCI layout in a tar.
+func (r *release) archive(name string, index v1.ImageIndex) error {
+	dir, err := os.MkdirTemp("", "berth-layout-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	into, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return err
+	}
+	if err := into.AppendIndex(index, layout.WithAnnotations(map[string]string{refName: r.version})); err != nil {
+		return err
+	}
+	entries, err := filesOf(dir)
+	if err != nil {
+		return err
+	}
+	return r.create(name+"-"+r.version+archiveSuffix, func(w io.Writer) error { return writeTar(w, entries, r.time) })
+}
+
+// filesOf lists the files below a folder.
+func filesOf(dir string) (entries []entry, err error) {
+	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		entries = append(entries, entry{name: filepath.ToSlash(name), from: path, mode: 0o644})
+		return err
+	})
+	return slices.Clip(entries), err
+}

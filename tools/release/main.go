@@ -1,0 +1,100 @@
+// Command release makes what a release of Berth has, from a tree of its sources: static binaries,
+// images as OCI archives, the chart, checksums and a list of what is in the binaries. It needs the Go
+// toolchain and its module proxy, and no container engine. Equal sources give equal files.
+//
+//	go -C tools/release run . build -source ../.. -version v0.1.0 -out ../../bin/release/v0.1.0
+//	go -C tools/release run . verify ../../bin/release/v0.1.0
+//	go -C tools/release run . push -to registry.example/berth ../../bin/release/v0.1.0
+//
+// make release, make release-verify and make push call it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "release:", err)
+		}
+		os.Exit(1)
+	}
+}
+
+// verbs are what the program can do.
+var verbs = map[string]func(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error{
+	"build": buildVerb, "verify": verifyVerb, "push": pushVerb,
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) == 0 || verbs[args[0]] == nil {
+		return fmt.Errorf("want one of build, verify, push, got %q", args)
+	}
+	f := flag.NewFlagSet("release "+args[0], flag.ContinueOnError)
+	f.SetOutput(stderr)
+	return verbs[args[0]](ctx, f, args[1:], stdout)
+}
+
+func buildVerb(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
+	r := release{progress: out}
+	f.StringVar(&r.source, "source", "../..", "tree of Berth's sources")
+	f.StringVar(&r.out, "out", "", "folder to write to; what is in it goes")
+	f.StringVar(&r.version, "version", "", "version of the release, like v0.1.0")
+	f.StringVar(&r.commit, "commit", "", "commit of the sources, for the images' labels")
+	f.StringVar(&r.ldflags, "ldflags", "-s -w", "flags of the linker: they tell the binaries their version")
+	epoch := f.Int64("time", 0, "seconds since 1970 that every file in an archive carries: the commit's")
+	f.Var(&r.platforms, "platforms", "what to build for, separated by commas: all that a release has, or fewer to try it")
+	if err := parse(f, args, 0); err != nil {
+		return err
+	}
+	r.setTime(*epoch)
+	if err := r.check(); err != nil {
+		return err
+	}
+	return r.build(ctx)
+}
+
+func verifyVerb(_ context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
+	if err := parse(f, args, 1); err != nil {
+		return err
+	}
+	count, err := verify(f.Arg(0))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s: %d files are whole\n", f.Arg(0), count)
+	return nil
+}
+
+func pushVerb(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
+	to := f.String("to", "", "registry and folder, like registry.example/berth")
+	plain := f.Bool("insecure", false, "allow a registry without TLS")
+	if err := parse(f, args, 1); err != nil {
+		return err
+	}
+	if *to == "" {
+		return errors.New("-to: want the registry and folder to push to, like registry.example/berth")
+	}
+	return push(ctx, f.Arg(0), target{*to, *plain}, out)
+}
+
+// parse wants this many arguments beside flags.
+func parse(f *flag.FlagSet, args []string, want int) error {
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() != want {
+		return fmt.Errorf("%s: %d arguments %q: want %d", f.Name(), f.NArg(), f.Args(), want)
+	}
+	return nil
+}

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// made writes everything of a release but what needs a compiler. A few bytes stand for each command,
+// and the test program where its modules are asked for.
+func made(t *testing.T) *release {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &release{
+		source: filepath.Join("..", ".."), out: t.TempDir(), version: "v0.1.0", commit: "abc",
+		time: time.Unix(1_700_000_000, 0).UTC(), platforms: known, progress: io.Discard,
+	}
+	small := filepath.Join(t.TempDir(), "command")
+	spoil(t, small, []byte("a command"))
+	for _, step := range []struct {
+		do   func([]binary) error
+		path string
+	}{{r.archives, small}, {r.images, small}, {r.inventory, self}} {
+		if err := step.do(standIns(step.path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writeSums(r.out); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func standIns(path string) (all []binary) {
+	for _, p := range known {
+		for _, c := range commandsOf(p) {
+			all = append(all, binary{c, p, path})
+		}
+	}
+	return all
+}
+
+func TestEqualSourcesGiveEqualFiles(t *testing.T) {
+	a := made(t)
+	b := made(t)
+	one, err := os.ReadFile(filepath.Join(a.out, sumsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := os.ReadFile(filepath.Join(b.out, sumsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(one, two) {
+		t.Errorf("two builds differ:\n%s\n%s", one, two)
+	}
+	if got := strings.Count(string(one), "\n"); got != 8 {
+		t.Errorf("%d files, want 4 archives, 3 images, 1 inventory:\n%s", got, one)
+	}
+}
+
+func TestVerifyWholeRelease(t *testing.T) {
+	r := made(t)
+	if n, err := verify(r.out); err != nil || n != 8 {
+		t.Errorf("%d files, %v", n, err)
+	}
+}
+
+func TestVerifyNamesWhatIsWrong(t *testing.T) {
+	image := "berth-agent-v0.1.0.oci.tar"
+	for _, tc := range []struct {
+		name  string
+		spoil func(t *testing.T, dir string)
+		want  string
+	}{
+		{"cut short", func(t *testing.T, dir string) { cut(t, filepath.Join(dir, image), 2) }, image + ": the archive is cut short"},
+		{"empty", func(t *testing.T, dir string) { spoil(t, filepath.Join(dir, image), nil) }, image + ": the archive is cut short"},
+		{"no archive", func(t *testing.T, dir string) { spoil(t, filepath.Join(dir, image), make([]byte, 4096)) }, image},
+		{"no tar", func(t *testing.T, dir string) {
+			spoil(t, filepath.Join(dir, image), []byte(strings.Repeat("x", 2000)))
+		}, "want an OCI archive"},
+		{"climbs out", func(t *testing.T, dir string) { spoil(t, filepath.Join(dir, image), climber(t)) }, "escapes"},
+		{"another inventory", func(t *testing.T, dir string) { cut(t, filepath.Join(dir, "berth-v0.1.0.cdx.json"), 2) }, "SHA256SUMS says"},
+		{"a file too many", func(t *testing.T, dir string) { spoil(t, filepath.Join(dir, "extra"), nil) }, "extra is not listed"},
+		{"a file too few", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "berth-v0.1.0.cdx.json")) }, "no such file"},
+		{"no sums", func(t *testing.T, dir string) { remove(t, filepath.Join(dir, sumsFile)) }, "want the folder of a release"},
+		{"empty sums", func(t *testing.T, dir string) { spoil(t, filepath.Join(dir, sumsFile), nil) }, "SHA256SUMS: empty"},
+		{"garbled sums", func(t *testing.T, dir string) { spoil(t, filepath.Join(dir, sumsFile), []byte("abc  x\n")) }, "SHA256SUMS:1"},
+		{"sums of elsewhere", func(t *testing.T, dir string) {
+			spoil(t, filepath.Join(dir, sumsFile), []byte(strings.Repeat("0", 64)+"  ../x\n"))
+		}, "SHA256SUMS:1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := made(t)
+			tc.spoil(t, r.out)
+			_, err := verify(r.out)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v, want one sentence with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func cut(t *testing.T, path string, parts int) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoil(t, path, data[:len(data)/parts])
+}
+
+func spoil(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// climber is a tar with a file outside of its folder.
+func climber(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := w.WriteHeader(&tar.Header{Name: "../../x", Typeflag: tar.TypeReg, Mode: 0o644}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestPush copies the images to a registry and reads them back as a node would.
+func TestPush(t *testing.T) {
+	r := made(t)
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	to := target{strings.TrimPrefix(server.URL, "http://") + "/berth/", true}
+	var out strings.Builder
+	if err := push(context.Background(), r.out, to, &out); err != nil {
+		t.Fatal(err)
+	}
+	for image, want := range users {
+		for _, arch := range []string{"amd64", "arm64"} {
+			got := pulled(t, to, image, arch)
+			config, err := got.ConfigFile()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if config.Config.User != want || !slices.Equal(config.Config.Entrypoint, []string{"/" + image}) || config.Architecture != arch {
+				t.Errorf("%s for %s: %+v", image, arch, config)
+			}
+			if names := filesOfImage(t, got); !slices.Equal(names, []string{image}) {
+				t.Errorf("%s for %s holds %q", image, arch, names)
+			}
+		}
+		if !strings.Contains(out.String(), "/berth/"+image+":v0.1.0@sha256:") {
+			t.Errorf("%s: no digest in %q", image, out.String())
+		}
+	}
+}
+
+func pulled(t *testing.T, from target, image, arch string) v1.Image {
+	t.Helper()
+	ref, err := name.ParseReference(from.repository+image+":v0.1.0", name.Insecure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := remote.Image(ref, remote.WithPlatform(v1.Platform{OS: "linux", Architecture: arch}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func filesOfImage(t *testing.T, image v1.Image) (names []string) {
+	t.Helper()
+	layers, err := image.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range layers {
+		content, err := l.Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := tar.NewReader(content)
+		for h, err := in.Next(); err == nil; h, err = in.Next() {
+			names = append(names, h.Name)
+		}
+	}
+	return names
+}
+
+func TestPushOfWhatIsNotWhole(t *testing.T) {
+	r := made(t)
+	cut(t, filepath.Join(r.out, "berth-agent-v0.1.0.oci.tar"), 3)
+	err := push(context.Background(), r.out, target{"127.0.0.1:1/berth", true}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "cut short") {
+		t.Errorf("%v: want that the archive is cut short, before anything is sent", err)
+	}
+}
+
+func TestInventory(t *testing.T) {
+	r := made(t)
+	file, err := os.Open(filepath.Join(r.out, "berth-v0.1.0.cdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var bom cdx.BOM
+	if err := cdx.NewBOMDecoder(file, cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
+		t.Fatal(err)
+	}
+	refs := map[string]int{}
+	for _, c := range *bom.Components {
+		refs[c.BOMRef]++
+	}
+	for ref, n := range refs {
+		if n != 1 {
+			t.Errorf("%s stands there %d times", ref, n)
+		}
+	}
+	if refs["berth-scheduler-linux-arm64"] != 1 || refs["berth-darwin-amd64"] != 1 {
+		t.Errorf("no binaries in %v", refs)
+	}
+	used := 0
+	for _, d := range *bom.Dependencies {
+		for _, ref := range *d.Dependencies {
+			if used++; refs[ref] != 1 {
+				t.Errorf("%s uses %s, which is not listed", d.Ref, ref)
+			}
+		}
+	}
+	if used == 0 {
+		t.Error("no binary uses anything")
+	}
+}
+
+func TestBadFlags(t *testing.T) {
+	for _, tc := range []struct{ args, want string }{
+		{"", "want one of build, verify, push"},
+		{"make", "want one of build, verify, push"},
+		{"build", "-version"},
+		{"build -version 0.1.0", "want a version like v0.1.0"},
+		{"build -version v0.1.0", "-out"},
+		{"build -version v0.1.0 -out x -source /nonexistent", "want the root of Berth's sources"},
+		{"build -platforms linux/mips", "want some of"},
+		{"build -platforms linux/amd64,linux/amd64", "each once"},
+		{"build x", "want 0"},
+		{"verify", "want 1"},
+		{"push x", "-to: want the registry"},
+	} {
+		err := run(context.Background(), strings.Fields(tc.args), io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%q: %v, want %q", tc.args, err, tc.want)
+		}
+	}
+}
