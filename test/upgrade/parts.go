@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/hollow"
+)
+
+// namespace is where the chart is installed.
+const namespace = "berth-system"
+
+// parts are the processes of Berth on a cluster.
+type parts struct {
+	cluster   *demo.Cluster
+	dir       string
+	count     int
+	scheduler *child.Process
+	agents    map[string]*child.Process // by node
+}
+
+// replaceScheduler starts a release's scheduler, and ends the one before it once the new one is
+// ready, as a Deployment does.
+func (p *parts) replaceScheduler(ctx context.Context, r *release) error {
+	kubeconfig, err := p.cluster.ControlPlane.Kubeconfig("system:kube-scheduler", nil)
+	if err != nil {
+		return err
+	}
+	dir, err := p.folder("scheduler")
+	if err != nil {
+		return err
+	}
+	access, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "scheduler.yaml")
+	if err := errors.Join(os.WriteFile(access, kubeconfig, 0o600), r.writeConfig(config, access)); err != nil {
+		return err
+	}
+	port, err := child.FreePort()
+	if err != nil {
+		return err
+	}
+	next, err := start("scheduler "+r.version, dir, r.scheduler, "--config="+config, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", port),
+		"--cert-dir="+dir, "--authorization-always-allow-paths=/readyz", "-v=2")
+	if err != nil {
+		return err
+	}
+	before := p.scheduler
+	p.scheduler = next
+	err = waitReady(ctx, next, fmt.Sprintf("https://127.0.0.1:%d/readyz", port))
+	if before != nil {
+		err = errors.Join(err, before.Stop())
+	}
+	return err
+}
+
+// replaceAgents replaces one node's agent after the other, as a DaemonSet does.
+func (p *parts) replaceAgents(ctx context.Context, r *release) error {
+	for _, node := range p.cluster.Nodes {
+		if before := p.agents[node.Name]; before != nil {
+			if err := before.Stop(); err != nil {
+				return err
+			}
+		}
+		if err := p.startAgent(ctx, r, node); err != nil {
+			return fmt.Errorf("agent of node %s: %w", node.Name, err)
+		}
+	}
+	return nil
+}
+
+func (p *parts) startAgent(ctx context.Context, r *release, node *hollow.Process) error {
+	spec, err := node.Dir.ReadSpec()
+	if err != nil {
+		return err
+	}
+	dir, err := p.folder("agent-" + node.Name)
+	if err != nil {
+		return err
+	}
+	access := filepath.Join(dir, "kubeconfig")
+	if err := p.writeToken(ctx, node.Name, access); err != nil {
+		return err
+	}
+	port, err := child.FreePort()
+	if err != nil {
+		return err
+	}
+	address := fmt.Sprint("127.0.0.1:", port)
+	agent, err := start("agent "+r.version, dir, r.agent, "--node-name="+node.Name, "--kubeconfig="+access, "--kubelet-root-dir="+node.Dir.Root(),
+		"--machine="+spec.Machine, "--device-preferences="+preferences(spec), "--listen="+address)
+	if err != nil {
+		return err
+	}
+	p.agents[node.Name] = agent
+	return waitReady(ctx, agent, "http://"+address+"/readyz")
+}
+
+// preferences says how the node's plugins choose.
+func preferences(spec *hollow.Spec) string {
+	var out []string
+	for i := range spec.Plugins {
+		word := "none"
+		if spec.Plugins[i].Prefer {
+			word = "sorted"
+		}
+		out = append(out, spec.Plugins[i].Resource+"="+word)
+	}
+	return strings.Join(out, ",")
+}
+
+// writeToken writes credentials with a token that is bound to the node, as a pod on it has.
+func (p *parts) writeToken(ctx context.Context, node, path string) error {
+	token, err := p.cluster.ControlPlane.TokenConfig(ctx, namespace, "berth-agent", node)
+	if err != nil {
+		return err
+	}
+	const name = "berth"
+	c := clientcmdapi.NewConfig()
+	c.Clusters[name] = &clientcmdapi.Cluster{Server: token.Host, CertificateAuthorityData: token.CAData}
+	c.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token.BearerToken}
+	c.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	c.CurrentContext = name
+	return clientcmd.WriteToFile(*c, path)
+}
+
+// folder makes a folder for one process.
+func (p *parts) folder(name string) (string, error) {
+	p.count++
+	dir := filepath.Join(p.dir, fmt.Sprintf("%02d-%s", p.count, name))
+	return dir, os.Mkdir(dir, 0o700)
+}
+
+func start(name, dir string, argv ...string) (*child.Process, error) {
+	return child.Start(child.Spec{Name: name, Argv: argv, Log: filepath.Join(dir, "log"), Foreign: true})
+}
+
+// readyLimit is how long a process may take to become ready on a busy machine.
+const readyLimit = 2 * time.Minute
+
+// waitReady waits until the process answers there with 200.
+func waitReady(ctx context.Context, p *child.Process, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	clock := time.NewTicker(100 * time.Millisecond)
+	defer clock.Stop()
+	var last error
+	for {
+		if err := p.Ended(); err != nil {
+			return err
+		}
+		resp, err := client.Get(url)
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = errors.New(resp.Status)
+		}
+		last = err
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready: %w", p.Name, errors.Join(ctx.Err(), last))
+		case <-clock.C:
+		}
+	}
+}
+
+// ended returns an error when a process has ended by itself.
+func (p *parts) ended() error {
+	errs := []error{p.scheduler.Ended()}
+	for _, a := range p.agents {
+		errs = append(errs, a.Ended())
+	}
+	return errors.Join(errs...)
+}
+
+func (p *parts) stop() error {
+	var errs []error
+	if p.scheduler != nil {
+		errs = append(errs, p.scheduler.Stop())
+	}
+	for _, a := range p.agents {
+		errs = append(errs, a.Stop())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/demo"
+)
+
+// ride is what came of one direction.
+type ride struct {
+	From   string       `json:"from"`
+	To     string       `json:"to"`
+	Stages []stage      `json:"stages"`
+	Report *demo.Report `json:"report"`
+	// Wrong is what must not be; empty is well.
+	Wrong []string `json:"wrong"`
+}
+
+// stage is the time during which one pair of releases works together.
+type stage struct {
+	Scheduler string `json:"scheduler"`
+	Agents    string `json:"agents"`
+	// Running is how many pods began to run in it.
+	Running int `json:"running"`
+}
+
+// How long the first two pairs work together: pods come for 76 s (internal/demo).
+const stageTime = 24 * time.Second
+
+// leastRunning is how many pods each pair must bring to run, for the ride to say anything.
+const leastRunning = 10
+
+// startLimit bounds the start of a cluster on a busy machine.
+const startLimit = 5 * time.Minute
+
+const namespaceManifest = "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + namespace + "}\n"
+
+// travel goes from one release to another on a fresh cluster, under load.
+func travel(ctx context.Context, o *options, from, to *release, out io.Writer) (_ *ride, err error) {
+	nodes, err := demo.Nodes(o.nodes)
+	if err != nil {
+		return nil, err
+	}
+	starting, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	c, err := demo.StartCluster(starting, demo.ClusterOptions{
+		Nodes: nodes, NodeCommand: []string{os.Args[0], demo.VerbNode}, Manifests: [][]byte{[]byte(namespaceManifest), from.manifests}, Keep: o.keep,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Stop()) }()
+	p, err := startParts(starting, c, from)
+	defer func() { err = errors.Join(err, p.end(o.keep, out)) }()
+	if err != nil {
+		return nil, err
+	}
+	return (&journey{parts: p, from: from, to: to, out: out, o: o}).run(ctx)
+}
+
+func startParts(ctx context.Context, c *demo.Cluster, r *release) (*parts, error) {
+	p := &parts{cluster: c, agents: map[string]*child.Process{}}
+	var err error
+	if p.dir, err = os.MkdirTemp("", "berth-up-"); err != nil {
+		return p, err
+	}
+	if err := p.replaceAgents(ctx, r); err != nil {
+		return p, err
+	}
+	return p, p.replaceScheduler(ctx, r)
+}
+
+// end stops the processes and removes what they wrote.
+func (p *parts) end(keep bool, out io.Writer) error {
+	err := p.stop()
+	if keep {
+		fmt.Fprintln(out, "  logs stay in", p.dir)
+		return err
+	}
+	return errors.Join(err, os.RemoveAll(p.dir))
+}
+
+// journey is a ride that is under way.
+type journey struct {
+	parts    *parts
+	from, to *release
+	out      io.Writer
+	o        *options
+
+	mu      sync.Mutex
+	running int // pods that have ever run
+	stages  []stage
+}
+
+func (j *journey) run(ctx context.Context) (*ride, error) {
+	before, err := j.reports(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	moved := make(chan error, 1)
+	go func() {
+		err := j.move(ctx)
+		if err != nil {
+			cancel(err)
+		}
+		moved <- err
+	}()
+	runner := &demo.Runner{Cluster: j.parts.cluster, Workload: demo.Generate(j.o.seed, j.o.nodes), Predicts: true, Progress: j.progress}
+	report, err := runner.Run(ctx)
+	if err != nil {
+		return nil, errors.Join(err, context.Cause(ctx))
+	}
+	if err := <-moved; err != nil {
+		return nil, err
+	}
+	j.close(j.to, j.to)
+	r := &ride{From: j.from.version, To: j.to.version, Stages: j.stages, Report: report, Wrong: []string{}}
+	for _, note := range report.Notes {
+		fmt.Fprintln(j.out, "  "+note)
+	}
+	after, err := j.reports(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.judge(before, after, j.parts.ended())
+	return r, nil
+}
+
+// progress is told how many pods have run.
+func (j *journey) progress(_ time.Duration, r *demo.Report, _ int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.running = r.Running
+}
+
+// move replaces the parts while the pods come.
+func (j *journey) move(ctx context.Context) error {
+	if err := pause(ctx, stageTime); err != nil {
+		return err
+	}
+	j.close(j.from, j.from)
+	if err := j.parts.cluster.ControlPlane.Apply(ctx, j.to.manifests); err != nil {
+		return err
+	}
+	if err := j.parts.replaceScheduler(ctx, j.to); err != nil {
+		return err
+	}
+	if err := pause(ctx, stageTime); err != nil {
+		return err
+	}
+	j.close(j.to, j.from)
+	return j.parts.replaceAgents(ctx, j.to)
+}
+
+// pause lets a pair work for a while.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// close ends a stage.
+func (j *journey) close(scheduler, agents *release) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := stage{scheduler.version, agents.version, j.running}
+	for _, before := range j.stages {
+		s.Running -= before.Running
+	}
+	j.stages = append(j.stages, s)
+	fmt.Fprintf(j.out, "  scheduler %s, agents %s: %d pods ran\n", s.Scheduler, s.Agents, s.Running)
+}
+
+// report is what is looked at of a NodeTopology.
+type report struct {
+	uid   types.UID
+	ready bool
+}
+
+// reports reads the NodeTopologies.
+func (j *journey) reports(ctx context.Context) (map[string]report, error) {
+	client, err := dynamic.NewForConfig(j.parts.cluster.ControlPlane.RESTConfig())
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.Resource(v1alpha1.NodeTopologies).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]report{}
+	for i := range list.Items {
+		nt := &v1alpha1.NodeTopology{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, nt); err != nil {
+			return nil, err
+		}
+		out[nt.Name] = report{nt.UID, meta.IsStatusConditionTrue(nt.Status.Conditions, v1alpha1.ConditionReady)}
+	}
+	return out, nil
+}
+
+// judge adds what must not be.
+func (r *ride) judge(before, after map[string]report, ended error) {
+	add := func(format string, args ...any) { r.Wrong = append(r.Wrong, fmt.Sprintf(format, args...)) }
+	if n := r.Report.Refused(); n > 0 {
+		add("%d pods were refused by their kubelets", n)
+	}
+	if n := r.Report.Mispredicted; n > 0 {
+		add("%d pods got something else than was promised", n)
+	}
+	for _, s := range r.Stages {
+		if s.Running < leastRunning {
+			add("scheduler %s with agents %s: %d pods ran: want at least %d", s.Scheduler, s.Agents, s.Running, leastRunning)
+		}
+	}
+	if len(before) == 0 {
+		add("there was no NodeTopology in the beginning")
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		switch {
+		case after[name].uid != before[name].uid:
+			add("NodeTopology %s is another object than before", name)
+		case !after[name].ready:
+			add("NodeTopology %s is not Ready", name)
+		}
+	}
+	if ended != nil {
+		add("%v", ended)
+	}
+}
