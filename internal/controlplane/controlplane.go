@@ -25,8 +25,8 @@ type Options struct {
 	// Etcd is the URL of an etcd that runs elsewhere ("unix:///path"), as Etcd.URL returns it; ""
 	// starts one.
 	Etcd string
-	// Server is the program of a kube-apiserver, of this release of Kubernetes or another; it runs as a
-	// process that ends with this one. "" runs the server that is linked in, in this process.
+	// Server is the program of a kube-apiserver, of this release of Kubernetes or another; it runs
+	// as a process that ends with this one. "" runs the server that is linked in, in this process.
 	Server string
 	// Log receives what etcd and the API server have to say; nil discards it. The logger of the API
 	// server is global to the process: the last Start decides.

@@ -41,8 +41,8 @@ func startServerProcess(ctx context.Context, cp *ControlPlane, storage string, o
 	return s, nil
 }
 
-// reserve returns an address at which nobody listens; for a control plane that is kept, the one that
-// it had.
+// reserve returns an address at which nobody listens; for a control plane that is kept, the one
+// that it had.
 func (cp *ControlPlane) reserve(ctx context.Context) (string, error) {
 	l, err := cp.listen(ctx)
 	if err != nil {

@@ -44,8 +44,8 @@ func startControlPlane(t *testing.T, opts controlplane.Options) *controlplane.Co
 	return cp
 }
 
-// otherServer is the program of a kube-apiserver of another release, for make e2e-versions; "" is the
-// one that is linked in.
+// otherServer is the program of a kube-apiserver of another release, for make e2e-versions; "" is
+// the one that is linked in.
 var otherServer = os.Getenv("BERTH_APISERVER")
 
 // client returns a clientset with the credentials of a kubeconfig file, as another process would

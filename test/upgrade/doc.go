@@ -7,7 +7,8 @@
 // scheduler are replaced, later the agents one after the other. So this scheduler works with the
 // last release's agents, and the last release's scheduler with these agents. Nothing may be refused
 // by a kubelet or placed otherwise than promised, and every NodeTopology stays the object that it
-// was. The last line of the output is JSON; the exit code is 1 when something was not as it must be.
+// was. The last line of the output is JSON; the exit code is 1 when something was not as it must
+// be.
 //
 // make e2e-upgrade builds both and runs it.
 package main

@@ -26,8 +26,8 @@ type options struct {
 	keep     bool
 }
 
-// run is the program; the result is the exit code: 0, 1 for what must not be or a failure, 2 for bad
-// usage.
+// run is the program; the result is the exit code: 0, 1 for what must not be or a failure, 2 for
+// bad usage.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if code, ok := demo.Role(args[1:], stdin, stderr); ok {
 		return code
