@@ -28,7 +28,7 @@ placement/cpu             : topology placement/hint placement/release
 placement/memory          : topology placement/hint
 placement/device          : topology placement/hint
 placement/joint           : topology placement/hint
-placement                 : topology placement/hint placement/release placement/cpu placement/memory placement/device
+placement                 : topology placement/hint placement/release placement/cpu placement/memory placement/device placement/joint
 sysfs                     : topology
 sysfs/sysfstest           : topology
 

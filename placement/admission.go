@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-dev/berth/placement/device"
 	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/placement/memory"
 	"github.com/berth-dev/berth/topology"
 )
@@ -36,6 +37,7 @@ type admission struct {
 	chance bool
 	// rules are those that the node goes by for the request; set before begin.
 	rules Rules
+	joint jointAdmission
 	own   Decision // for Admit, which is not asked for one
 	empty Decision // for the admission to an empty node
 }
@@ -67,7 +69,7 @@ type slot struct {
 }
 
 func newAdmission(m *Model) *admission {
-	ad := &admission{m: m}
+	ad := &admission{m: m, joint: m.newJointAdmission()}
 	if m.mem != nil {
 		ad.memory.book = m.mem.NewBook()
 	}
@@ -121,6 +123,7 @@ func (ad *admission) resetDecision() {
 		c.Name, c.Kind, c.Hint = r.Name, r.Kind, Hint{Any: true}
 		c.CPUs = topology.CPUSet{}
 		c.Memory, c.Devices = c.Memory[:0], c.Devices[:0]
+		c.Shares, c.Exclusive = c.Shares[:0], joint.Shareable
 	}
 }
 

@@ -30,6 +30,9 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 		return Verdict{Reason: InvalidRequest, Detail: BadRequest, Scarcity: Unresolvable}
 	}
 	ad.rules = ad.m.rulesFor(r.Rules)
+	if ad.m.joint != nil {
+		return ad.decideJointly(s, r, d)
+	}
 	if ad.m.set.cannot[ad.rules.Policy] != nil {
 		d.UID, d.Containers = r.UID, d.Containers[:0]
 		return Verdict{Reason: InvalidRequest, Detail: PolicyUnsupported, Scarcity: Unresolvable}
@@ -101,10 +104,17 @@ func (ad *admission) atOnce(d Detail) bool {
 func (ad *admission) monotone() bool { return ad.m.Monotone(ad.r) }
 
 // Monotone says whether a node never admits the request where it would refuse it with less on it.
+// Where Berth decides this holds for whatever is placed as one; containers that are placed one
+// after another may stand in one another's way on one set of free CPUs and not on another.
+//
 // Two rules of the kubelet are not like that. A container is given what init containers before it
 // had, wherever these got it: a full NUMA node keeps them off. And a group of NUMA nodes that
 // memory is handed out from draws later memory to itself.
 func (m *Model) Monotone(r *Request) bool {
+	if m.joint != nil {
+		rules := m.rulesFor(r.Rules)
+		return len(r.Containers) <= 1 || rules.Scope == PodScope && rules.Policy != PolicyNone
+	}
 	pins := m.pins(r)
 	groups := pins && m.mem != nil && m.space != nil && m.space.Len() > 1
 	if groups && m.rulesFor(r.Rules).Policy != PolicySingleNUMANode {

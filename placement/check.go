@@ -22,6 +22,9 @@ func (s *State) Check() error {
 }
 
 func (s *State) checkCPUs() error {
+	if s.m.joint != nil {
+		return s.checkAccount()
+	}
 	if s.m.cpus.topology == nil {
 		return nil
 	}

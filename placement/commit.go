@@ -11,6 +11,10 @@ import (
 // Commit writes down an admission as the kubelet does. r and d must be what Decide was asked and
 // answered for this state; containers that the state knows already keep what they hold.
 func (s *State) Commit(r *Request, d *Decision) {
+	if s.m.joint != nil {
+		s.commitJointly(d)
+		return
+	}
 	old := s.pod(d.UID)
 	pod := &PodAllocation{UID: d.UID}
 	mem := memoryCommit{s: s, r: r}
@@ -143,6 +147,10 @@ func (s *State) Release(uid string) {
 	}
 	pod := s.pods[i].pod
 	s.drop(i)
+	if s.m.joint != nil {
+		s.enterJointly(s.m.joint.Give, pod)
+		return
+	}
 	for j := range pod.Containers {
 		c := &pod.Containers[j]
 		s.shared = s.shared.Or(&c.CPUs)

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/placement/release"
 	"github.com/berth-dev/berth/topology"
 )
@@ -47,6 +48,9 @@ type Config struct {
 
 	// Authority is who chooses on the node. KubeletConfiguration does not say.
 	Authority Authority
+
+	// Strategy says which NUMA nodes are filled first where Berth decides.
+	Strategy joint.Strategy
 
 	// GuardDefects refuses, with the reason KubeletDefect, what a scheduler should not do to a node
 	// because of a known defect of the kubelet. Without it the engine does what the kubelet does,

@@ -93,6 +93,23 @@ const (
 
 	// BadRequest: the request holds an amount that no kubelet would see.
 	BadRequest
+	// TooWide: there is room, but only on more NUMA nodes than the policy allows. This and the
+	// following are Berth's own, where it decides.
+	TooWide
+	// OddCPUs: full cores are asked for, and the CPUs are no whole number of cores.
+	OddCPUs
+	// UnequalCores: the pod's wishes need cores that all have as many threads.
+	UnequalCores
+	// NoSuchCores: enough CPUs are free, but not on cores, caches or NUMA nodes as the pod wants
+	// them.
+	NoSuchCores
+	// NoRoom: too little is left of CPU shares or memory.
+	NoRoom
+	// PodLevelUndecided: pod-level resources (spec.resources) are not decided yet.
+	PodLevelUndecided
+	// DevicesUndecided: devices are not decided yet, and the policy wants them aligned.
+	DevicesUndecided
+
 	// PolicyUnsupported: the node cannot apply the policy that the request asks for. A kubelet with
 	// that policy would not start.
 	PolicyUnsupported
@@ -146,6 +163,14 @@ var rules = [details]struct {
 	DefectMemoryUnderflow:   {KubeletDefect, "DefectMemoryUnderflow", "reservedMemory or huge pages exceed what a NUMA node has, and the kubelet takes it for endless"},
 
 	BadRequest: {InvalidRequest, "BadRequest", "the request holds an impossible amount"},
+
+	TooWide:           {TopologyAffinityError, "TooWide", "there is room only on more NUMA nodes than the policy allows"},
+	OddCPUs:           {SMTAlignmentError, "OddCPUs", "full cores are asked for, and the CPUs are no whole number of cores"},
+	UnequalCores:      {SMTAlignmentError, "UnequalCores", "the pod's wishes need cores with as many threads each, and these differ"},
+	NoSuchCores:       {SMTAlignmentError, "NoSuchCores", "enough CPUs are free, but not on cores, caches and NUMA nodes as the pod wants them"},
+	NoRoom:            {UnexpectedAdmissionError, "NoRoom", "too little is left of CPU shares or memory"},
+	PodLevelUndecided: {InvalidRequest, "PodLevelUndecided", "pod-level resources are not placed on nodes with authority berth yet"},
+	DevicesUndecided:  {InvalidRequest, "DevicesUndecided", "devices are not aligned on nodes with authority berth yet"},
 
 	PolicyUnsupported: {InvalidRequest, "PolicyUnsupported", "the node cannot apply the policy that is asked for"},
 }

@@ -15,6 +15,9 @@
 // tables and algorithms live in placement/cpu, placement/memory and placement/device, the lists of
 // sets in placement/hint. A new resource joins by implementing provider.
 //
+// Where Berth decides (AuthorityBerth) nothing is predicted: the same functions ask
+// placement/joint, which finds the narrowest place for everything at once, by the rules of the pod.
+//
 // # What it answers
 //
 // The kubelet's own words where it has them (Reason), and a Detail for each distinct rule behind

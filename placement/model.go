@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-dev/berth/placement/cpu"
 	"github.com/berth-dev/berth/placement/hint"
+	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/placement/memory"
 	"github.com/berth-dev/berth/topology"
 )
@@ -33,6 +34,8 @@ type Model struct {
 
 	cpus cpuModel
 	mem  *memory.Model // nil without the static memory manager
+	// joint decides where Berth does, in the kubelet's place; nil where the kubelet does.
+	joint *joint.Model
 
 	// empty is the state of a kubelet without pods or plugins.
 	empty *State
@@ -66,7 +69,7 @@ func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 	m := &Model{set: set, own: set.own, authority: cfg.Authority, guard: cfg.GuardDefects}
 	m.own.OwnCPUs = set.static
 	m.guardRestarts = cfg.GuardRestarts && set.static && set.cpu.FullPhysicalCPUsOnly && set.version < V137
-	for _, compile := range [...]func(*KubeletView, *Config) error{m.compileNodes, m.compileDistances, m.compileCPUs, m.compileMemory} {
+	for _, compile := range [...]func(*KubeletView, *Config) error{m.compileNodes, m.compileDistances, m.compileCPUs, m.compileMemory, m.compileJoint} {
 		if err := compile(view, &cfg); err != nil {
 			return nil, err
 		}
@@ -82,8 +85,8 @@ func (m *Model) Nodes() topology.NUMASet { return m.nodes }
 // Version returns the kubelet's release.
 func (m *Model) Version() Version { return m.set.version }
 
-// ReservedCPUs returns the CPUs that the kubelet keeps for the system; none without the static CPU
-// manager.
+// ReservedCPUs returns the CPUs that are kept for the system: none where the kubelet decides
+// without the static CPU manager.
 func (m *Model) ReservedCPUs() topology.CPUSet { return m.cpus.reserved }
 
 // expand translates positions to the operating system's numbers; without a space there are no

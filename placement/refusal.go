@@ -80,6 +80,9 @@ func Explain(s *State, r *Request) Refusal {
 		return out
 	}
 	out.Scarcity = v.Scarcity.String()
+	if m.joint != nil {
+		return explainJointly(s, r, out, &v)
+	}
 	if v.Detail == PodLevelOff {
 		return out
 	}
@@ -271,7 +274,7 @@ func (r *Refusal) shortage() string {
 		}
 	}
 	for i := range r.Needs {
-		if n := &r.Needs[i]; r.about(n) && n.isMemory() && n.scattered() {
+		if n := &r.Needs[i]; r.about(n) && (n.isMemory() || r.Detail == TooWide) && n.scattered() {
 			return n.perNode()
 		}
 	}
@@ -358,6 +361,10 @@ func (r *Refusal) about(n *Need) bool {
 	switch r.Detail {
 	case TooFewCPUs, CPUsNotFound:
 		return n.Resource == cpuResource
+	case TooWide:
+		return true
+	case NoRoom:
+		return n.isMemory() || n.Resource == shareResource
 	case NoDefaultMemory, NoMemoryExtension, DefaultMemoryNotPreferred, MemoryExtensionNotPreferred, MemoryGroup:
 		return n.isMemory()
 	case TooFewDevices, NoHealthyDevice:

@@ -3,6 +3,8 @@ package placement
 import (
 	"cmp"
 	"slices"
+
+	"github.com/berth-dev/berth/placement/joint"
 )
 
 // Policy is a policy of the Topology Manager. Each promises what those before it do.
@@ -94,10 +96,17 @@ type Rules struct {
 	// OwnCPUs asks for a node on which containers have whole CPUs to themselves: a kubelet's CPU
 	// manager must be static. Else one without that is as good.
 	OwnCPUs bool
+	// CPUs are how pinned CPUs lie on cores, caches and beside others. Asking for any of it asks
+	// for whole CPUs to be pinned, whatever the pod's QoS class.
+	CPUs joint.Rules
+	// PinMemory keeps memory to its NUMA nodes, not only accounted there.
+	PinMemory bool
 }
 
 // sane says whether the rules hold values that exist.
-func (r Rules) sane() bool { return r.Policy < policies && r.Scope < scopes && r.Match < matches }
+func (r Rules) sane() bool {
+	return r.Policy < policies && r.Scope < scopes && r.Match < matches && r.CPUs.Sane()
+}
 
 // keptBy says whether a node that goes by own, which leaves nothing open, does what the rules ask
 // for.
@@ -131,15 +140,57 @@ const (
 func (m *Model) Rules() Rules { return m.own }
 
 // Keeps says whether the node does what the rules ask for: where the kubelet decides, its own must
-// be the same or stricter, and the scope the same; elsewhere the node must be able to apply them.
+// be the same or stricter, the scope the same, and no wish left over; elsewhere the pod's count.
 func (m *Model) Keeps(r Rules) bool {
 	switch {
 	case !r.sane():
 		return false
 	case m.authority == AuthorityKubelet:
-		return r.keptBy(m.own)
+		return r.keptBy(m.own) && m.Misses(r) == NoWish
 	}
-	return m.set.cannot[m.rulesFor(r).Policy] == nil
+	return true
+}
+
+// Wish is something that a pod may insist on and that a kubelet's configuration may not imply.
+type Wish uint8
+
+// The wishes.
+const (
+	NoWish Wish = iota
+	// WishFullCores is implied by full-pcpus-only.
+	WishFullCores
+	// WishSpread is implied by distribute-cpus-across-cores.
+	WishSpread
+	// WishExclusiveCore is implied by full-pcpus-only: no core is shared then.
+	WishExclusiveCore
+	// WishExclusiveNUMA and WishL3 are implied by nothing.
+	WishExclusiveNUMA
+	WishL3
+	// WishPinnedMemory is implied by the memory manager Static.
+	WishPinnedMemory
+)
+
+// Misses returns the first wish that the rules insist on and that the kubelet's configuration does
+// not imply. What is merely preferred needs nothing.
+func (m *Model) Misses(r Rules) Wish {
+	c, o := r.CPUs, m.set.cpu
+	whole := m.set.static && o.FullPhysicalCPUsOnly
+	switch {
+	case m.authority != AuthorityKubelet:
+	case c.BindHow == joint.Required && c.Bind == joint.FullCores && !whole:
+		return WishFullCores
+	case c.BindHow == joint.Required && c.Bind == joint.Spread && !(m.set.static && o.DistributeAcrossCores):
+		return WishSpread
+	case c.ExclusiveHow == joint.Required && c.Exclusive == joint.ExclusiveCore && !whole:
+		return WishExclusiveCore
+	case c.ExclusiveHow == joint.Required && c.Exclusive == joint.ExclusiveNUMA:
+		return WishExclusiveNUMA
+	case c.L3 == joint.Required:
+		return WishL3
+	case r.PinMemory && !m.set.memory:
+		return WishPinnedMemory
+	}
+	return NoWish
 }
 
 // rulesFor returns what the node goes by for a pod that asks for r.
@@ -152,5 +203,5 @@ func (m *Model) rulesFor(r Rules) Rules {
 
 // over returns the rules, and own where they leave something open.
 func (r Rules) over(own Rules) Rules {
-	return Rules{Policy: cmp.Or(r.Policy, own.Policy), Scope: cmp.Or(r.Scope, own.Scope)}
+	return Rules{Policy: cmp.Or(r.Policy, own.Policy), Scope: cmp.Or(r.Scope, own.Scope), CPUs: r.CPUs, PinMemory: r.PinMemory}
 }

@@ -1,6 +1,9 @@
 package placement
 
-import "github.com/berth-dev/berth/topology"
+import (
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
 
 // Snapshot is the whole of a node's state as plain data: what a kubelet's checkpoints and device
 // plugins say, what a NodeTopology carries, what a test writes down. Model.StateOf turns it into a
@@ -50,6 +53,9 @@ type ContainerAllocation struct {
 	// but not nil.
 	Memory  []MemoryBlock
 	Devices []DeviceAllocation
+	// Shares and Exclusive are there where Berth decides alone.
+	Shares    []CPUShare
+	Exclusive joint.Exclusive
 }
 
 // Preference says how a device plugin chooses among devices (GetPreferredAllocation).

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/placement/device"
+	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/placement/memory"
 	"github.com/berth-dev/berth/topology"
 )
@@ -18,11 +19,14 @@ type State struct {
 	// CPU manager.
 	shared topology.CPUSet
 	book   *memory.Book // nil without the static memory manager
-	pools  []devicePool // ascending by resource
-	pods   []podRef     // ascending by uid
-	uids   uids         // of pods
-	last   uint64       // the highest podRef.order so far
-	reuse  reuseMemo
+	// account is what Berth has handed out where it decides; it follows from pods. Nil where the
+	// kubelet does.
+	account *joint.Book
+	pools   []devicePool // ascending by resource
+	pods    []podRef     // ascending by uid
+	uids    uids         // of pods
+	last    uint64       // the highest podRef.order so far
+	reuse   reuseMemo
 }
 
 // devicePool is what a plugin said last, and which of its devices containers hold.
@@ -51,6 +55,10 @@ func (m *Model) newEmpty() *State {
 	if m.mem != nil {
 		s.book = m.mem.NewBook()
 	}
+	if m.joint != nil {
+		s.account = m.joint.NewBook()
+		s.shared = m.joint.SharedCPUs(s.account)
+	}
 	return s
 }
 
@@ -74,6 +82,12 @@ func (s *State) CopyFrom(o *State) {
 			s.book = new(memory.Book)
 		}
 		s.book.CopyFrom(o.book)
+	}
+	if o.account != nil {
+		if s.account == nil {
+			s.account = new(joint.Book)
+		}
+		s.account.CopyFrom(o.account)
 	}
 	s.copyPools(o.pools)
 	s.reuse.copyFrom(&o.reuse)

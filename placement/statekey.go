@@ -21,6 +21,9 @@ func (s *State) AppendStateKey(b []byte) []byte {
 	if s.book != nil {
 		b = s.book.Append(b)
 	}
+	if s.account != nil {
+		b = s.account.Append(b)
+	}
 	if s.m.guardRestarts {
 		b = binary.AppendUvarint(b, uint64(widestOf(s.pods)))
 	}

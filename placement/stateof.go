@@ -110,7 +110,7 @@ func (s *State) restorePod(p *PodAllocation) error {
 		if c.Kind > Sidecar {
 			return contradiction(containerField(pod, c, "kind"), strconv.Itoa(int(c.Kind)), "App, Init or Sidecar")
 		}
-		c.Memory, c.Devices = slices.Clone(c.Memory), slices.Clone(c.Devices)
+		c.Memory, c.Devices, c.Shares = slices.Clone(c.Memory), slices.Clone(c.Devices), slices.Clone(c.Shares)
 		for j := range c.Devices {
 			c.Devices[j].IDs = slices.Clone(c.Devices[j].IDs)
 			slices.Sort(c.Devices[j].IDs)
@@ -125,6 +125,9 @@ func containerField(p *PodAllocation, c *ContainerAllocation, field string) stri
 }
 
 func (s *State) restoreCPUs(snap *Snapshot) error {
+	if s.m.joint != nil {
+		return s.restoreJointly()
+	}
 	held, _ := s.heldCPUs()
 	if s.m.cpus.topology == nil {
 		if !held.IsEmpty() {
@@ -140,6 +143,9 @@ func (s *State) restoreCPUs(snap *Snapshot) error {
 
 func (s *State) restoreMemory(snap *Snapshot) error {
 	m := s.m
+	if m.joint != nil {
+		return nil
+	}
 	if m.mem == nil {
 		for i := range s.pods {
 			for _, c := range s.pods[i].pod.Containers {

@@ -1,6 +1,9 @@
 package placement
 
-import "github.com/berth-dev/berth/topology"
+import (
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
 
 // Reason says why the kubelet refuses a pod, in its own words where it has them
 // (pod.status.reason).
@@ -95,6 +98,15 @@ type ContainerDecision struct {
 	CPUs    topology.CPUSet
 	Memory  []MemoryBlock
 	Devices []DeviceAllocation
+	// Shares and Exclusive are there where Berth decides alone.
+	Shares    []CPUShare
+	Exclusive joint.Exclusive
+}
+
+// CPUShare is CPU time on a NUMA node, without CPUs of its own.
+type CPUShare struct {
+	NUMA     topology.NUMAID
+	MilliCPU int64
 }
 
 // Hint is a topology hint (pkg/kubelet/cm/topologymanager.TopologyHint). The kubelet's nil affinity

@@ -49,6 +49,15 @@ func (m *Model) setFree(b *Book, i int, free uint8) {
 	b.free[i] = free
 }
 
+// BeginFull begins with a machine of which everything is handed out, so that what is given back to
+// it is all there is.
+func (t *Try) BeginFull() {
+	clear(t.Book.free)
+	clear(t.Book.nodes)
+	clear(t.Book.groups)
+	copy(t.Book.used, t.m.capacity)
+}
+
 // CopyFrom makes b equal to o, reusing its memory.
 func (b *Book) CopyFrom(o *Book) {
 	b.free = append(b.free[:0], o.free...)
@@ -101,6 +110,11 @@ func (m *Model) room(b *Book, k Kind, node int) uint64 {
 	return m.capacity[i] - b.used[i]
 }
 
+// FreeOn returns how many CPUs of the NUMA node at a position can still be pinned.
+func (m *Model) FreeOn(b *Book, node int) int {
+	return int(min(uint64(b.nodes[node].free), m.room(b, CPU, node)/1000))
+}
+
 // Room returns what is left of a kind on the NUMA node at a position.
 func (m *Model) Room(b *Book, k Kind, node int) uint64 { return m.room(b, k, node) }
 
@@ -120,7 +134,9 @@ func (m *Model) Used(b *Book) (n int) {
 // Held is what a pod holds as a whole: the union of its containers' CPUs, and on each NUMA node the
 // most that it has at one time.
 type Held struct {
-	CPUs      topology.CPUSet
+	CPUs topology.CPUSet
+	// Alone is those of the CPUs that are exclusive at the level Exclusive.
+	Alone     topology.CPUSet
 	Exclusive Exclusive
 	Amounts   []NodeAmount
 }
@@ -157,8 +173,25 @@ func (m *Model) enter(b *Book, h *Held, take bool) {
 		}
 	}
 	for _, a := range h.Amounts {
-		if int(a.Kind) < len(m.kinds) && int(a.Node) < len(m.nodes) {
-			b.charge(int(a.Kind)*len(m.nodes)+int(a.Node), a.N, take)
+		m.enterAmount(b, a, take)
+	}
+}
+
+func (m *Model) enterAmount(b *Book, a NodeAmount, take bool) {
+	if int(a.Kind) < len(m.kinds) && int(a.Node) < len(m.nodes) {
+		b.charge(int(a.Kind)*len(m.nodes)+int(a.Node), a.N, take)
+	}
+}
+
+// TakeAmount writes down an amount alone.
+func (m *Model) TakeAmount(b *Book, a NodeAmount) { m.enterAmount(b, a, true) }
+
+// TakeCPUs writes down CPUs alone, that may be shared at any level.
+func (m *Model) TakeCPUs(b *Book, cpus topology.CPUSet) {
+	for i, w := range cpus.Words() {
+		for ; w != 0; w &= w - 1 {
+			at := m.place[i*64+bits.TrailingZeros64(w)]
+			m.shutThreads(b, int(at.core), at.bit&m.cores[at.core].own)
 		}
 	}
 }
@@ -203,8 +236,8 @@ func (m *Model) shut(h *Held) topology.CPUSet {
 	if h.Exclusive == Shareable {
 		return out
 	}
-	pinned := out
-	for i, w := range pinned.Words() {
+	alone := h.Alone.And(&m.all)
+	for i, w := range alone.Words() {
 		for ; w != 0; w &= w - 1 {
 			at := m.place[i*64+bits.TrailingZeros64(w)]
 			s := span{at.core, at.core + 1}

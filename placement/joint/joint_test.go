@@ -191,8 +191,8 @@ func TestAmountsAreSplitEvenly(t *testing.T) {
 func TestIdleThreadsStayIdle(t *testing.T) {
 	m := modelOf(t, smt, "", MostAllocated)
 	b := m.NewBook()
-	core := Held{CPUs: cpuSet(t, "0"), Exclusive: ExclusiveCore}
-	node := Held{CPUs: cpuSet(t, "16"), Exclusive: ExclusiveNUMA}
+	core := Held{CPUs: cpuSet(t, "0"), Alone: cpuSet(t, "0"), Exclusive: ExclusiveCore}
+	node := Held{CPUs: cpuSet(t, "16"), Alone: cpuSet(t, "16"), Exclusive: ExclusiveNUMA}
 	m.Take(b, &core)
 	m.Take(b, &node)
 	if got := m.FreeCPUs(b); got != cpuSet(t, "2-15") {
@@ -220,7 +220,7 @@ func TestProblem(t *testing.T) {
 		{"4-5", 0, ""}, {"1", 0, ""}, {"99", 0, "the machine has no CPUs 99"}, {"0-1", 0, "CPUs 0 are reserved"},
 		{"3-4", 0, "somebody else has CPUs 3"}, {"4", ExclusiveNUMA, "somebody else has CPUs 2-3"},
 	} {
-		if got := m.Problem(b, &Held{CPUs: cpuSet(t, c.cpus), Exclusive: c.excl}); got != c.want {
+		if got := m.Problem(b, &Held{CPUs: cpuSet(t, c.cpus), Alone: cpuSet(t, c.cpus), Exclusive: c.excl}); got != c.want {
 			t.Errorf("%s: %q, want %q", c.cpus, got, c.want)
 		}
 	}

@@ -232,6 +232,9 @@ func (m *Model) Kind(name string) (Kind, bool) {
 // KindName returns the name of a kind.
 func (m *Model) KindName(k Kind) string { return m.kinds[k].Name }
 
+// Kinds returns how many kinds there are; they count from 0.
+func (m *Model) Kinds() Kind { return Kind(len(m.kinds)) }
+
 // Space returns the NUMA nodes.
 func (m *Model) Space() *hint.Space { return m.space }
 

@@ -180,7 +180,7 @@ func (q *query) admit(a *asked) Outcome {
 func (q *query) reason(a *asked) Outcome {
 	free := 0
 	for v := range q.m.nodes {
-		free += int(min(uint64(q.b.nodes[v].free), q.m.room(q.b, CPU, v)/1000))
+		free += q.m.FreeOn(q.b, v)
 	}
 	switch {
 	case free < q.w.CPUs:
@@ -259,7 +259,7 @@ func (q *query) floor(a *asked) int {
 		for v := range q.m.nodes {
 			room[v] = q.m.room(q.b, want.Kind, v)
 		}
-		n = max(n, atLeast(room[:len(q.m.nodes)], q.m.whole(want)))
+		n = max(n, atLeast(room[:len(q.m.nodes)], q.m.Whole(want)))
 	}
 	return n
 }
@@ -296,7 +296,7 @@ func (q *query) fits(a *asked, mask hint.Mask) bool {
 		return false
 	}
 	for _, want := range q.w.Amounts {
-		need := q.m.whole(want)
+		need := q.m.Whole(want)
 		if want.Kind == CPU {
 			need += q.cost(a)
 		}
@@ -310,8 +310,8 @@ func (q *query) fits(a *asked, mask hint.Mask) bool {
 	return true
 }
 
-// whole rounds an amount up to whole units.
-func (m *Model) whole(a Amount) uint64 {
+// Whole rounds an amount up to whole units.
+func (m *Model) Whole(a Amount) uint64 {
 	unit := m.kinds[a.Kind].Unit
 	return (a.N + unit - 1) / unit * unit
 }
@@ -573,7 +573,7 @@ func lowestOf(w uint8, n int) uint8 {
 // what they lack is left to the others.
 func (t *Try) split(a Amount, g *Grant) {
 	unit := t.m.kinds[a.Kind].Unit
-	need := t.m.whole(a)
+	need := t.m.Whole(a)
 	first := len(g.Amounts)
 	for rest := g.Nodes; rest != 0; {
 		v := t.tightest(a.Kind, rest)

@@ -189,7 +189,7 @@ func (t twin) affords(a answer, cost []uint64, mask hint.Mask) bool {
 				room -= cost[v]
 			}
 		}
-		if room < t.m.whole(want) {
+		if room < t.m.Whole(want) {
 			return false
 		}
 	}
@@ -279,7 +279,7 @@ func randomBook(rng *rand.Rand, m *Model) *Book {
 				h.CPUs.Add(id)
 			}
 		}
-		h.Exclusive = Exclusive(rng.IntN(4) % 3)
+		h.Exclusive, h.Alone = Exclusive(rng.IntN(4)%3), h.CPUs
 		if m.Problem(b, &h) == "" {
 			m.Take(b, &h)
 		}
@@ -351,11 +351,11 @@ func compare(t *testing.T, m *Model, b *Book, w *Want, what string) Outcome {
 	checkAmounts(m, b, w, &g, say)
 	again := m.NewBook()
 	again.CopyFrom(b)
-	m.Take(again, &Held{CPUs: g.CPUs, Exclusive: g.Exclusive, Amounts: g.Amounts})
+	m.Take(again, &Held{CPUs: g.CPUs, Alone: g.CPUs, Exclusive: g.Exclusive, Amounts: g.Amounts})
 	if !again.Equal(&try.Book) {
 		say("Take comes to another book")
 	}
-	m.Give(again, &Held{CPUs: g.CPUs, Exclusive: g.Exclusive, Amounts: g.Amounts})
+	m.Give(again, &Held{CPUs: g.CPUs, Alone: g.CPUs, Exclusive: g.Exclusive, Amounts: g.Amounts})
 	if !again.Equal(b) {
 		say("Give does not give back")
 	}
@@ -377,8 +377,8 @@ func checkAmounts(m *Model, b *Book, w *Want, g *Grant, say func(string, ...any)
 				say("amount %+v: more than there is", a)
 			}
 		}
-		if sum != m.whole(want) {
-			say("kind %d: %d in all, want %d", want.Kind, sum, m.whole(want))
+		if sum != m.Whole(want) {
+			say("kind %d: %d in all, want %d", want.Kind, sum, m.Whole(want))
 		}
 	}
 }

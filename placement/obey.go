@@ -1,0 +1,552 @@
+package placement
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// jointAdmission is an admission where Berth decides: room for it, in the admission that is pooled.
+type jointAdmission struct {
+	// try is the node, with the pod's containers placed one after another. pool is what the pod has
+	// already, from which its containers take turns.
+	try, pool *joint.Try
+	want      joint.Want
+	grant     joint.Grant
+	held      joint.Held
+	peak      []uint64 // by kind and node
+}
+
+func (m *Model) newJointAdmission() jointAdmission {
+	if m.joint == nil {
+		return jointAdmission{}
+	}
+	return jointAdmission{try: m.joint.NewTry(), pool: m.joint.NewTry()}
+}
+
+// decideJointly is an admission on a node where Berth decides. A pod that is there keeps what it
+// has: a decision binds.
+func (ad *admission) decideJointly(s *State, r *Request, d *Decision) Verdict {
+	ad.s, ad.r, ad.d = s, r, d
+	ad.resetDecision()
+	if p := s.pod(r.UID); p != nil {
+		ad.keepHeld(p)
+		v := Verdict{NUMA: ad.jointNodes()}
+		ad.end()
+		return v
+	}
+	ad.joint.try.Begin(s.account)
+	detail, c := ad.runJointly()
+	v := Verdict{Reason: detail.Reason(), Detail: detail}
+	if detail == NoDetail {
+		v.NUMA = ad.jointNodes()
+		ad.end()
+		return v
+	}
+	v.Container, v.Scarcity = int16(c), Resolvable
+	ad.joint.try.Begin(ad.m.empty.account)
+	ad.d = &ad.empty
+	ad.resetDecision()
+	if again, _ := ad.runJointly(); again != NoDetail && ad.m.Monotone(r) {
+		v.Scarcity = Unresolvable
+	}
+	ad.end()
+	return v
+}
+
+func (ad *admission) keepHeld(p *PodAllocation) {
+	for i := range ad.d.Containers {
+		c := &ad.d.Containers[i]
+		h := p.container(c.Name)
+		if h == nil {
+			continue
+		}
+		c.CPUs, c.Exclusive = h.CPUs, h.Exclusive
+		c.Memory, c.Shares = append(c.Memory, h.Memory...), append(c.Shares, h.Shares...)
+		c.Devices = append(c.Devices, h.Devices...)
+		if nodes := ad.m.nodesHeld(c); nodes != 0 {
+			c.Hint = Hint{NUMA: nodes, Preferred: true}
+		}
+	}
+}
+
+// nodesHeld is every NUMA node on which the container has something.
+func (m *Model) nodesHeld(c *ContainerDecision) topology.NUMASet {
+	nodes := m.nodesOf(&c.CPUs)
+	for i := range c.Memory {
+		nodes |= c.Memory[i].NUMA
+	}
+	for i := range c.Shares {
+		nodes = nodes.With(c.Shares[i].NUMA)
+	}
+	return nodes
+}
+
+func (ad *admission) jointNodes() (nodes topology.NUMASet) {
+	for i := range ad.d.Containers {
+		nodes |= ad.m.nodesHeld(&ad.d.Containers[i])
+	}
+	return nodes
+}
+
+// runJointly places the pod on the books of try, and says at which container it stopped.
+func (ad *admission) runJointly() (Detail, int) {
+	if ad.r.PodLevel {
+		return PodLevelUndecided, 0
+	}
+	aligned := ad.rules.Policy == PolicyRestricted || ad.rules.Policy == PolicySingleNUMANode
+	for c := range ad.r.Containers {
+		if aligned && len(ad.r.Containers[c].Devices) > 0 {
+			return DevicesUndecided, c
+		}
+		if d := ad.knowsMemory(c); d != NoDetail {
+			return d, c
+		}
+	}
+	if ad.rules.Scope == PodScope && ad.rules.Policy != PolicyNone {
+		return ad.runPod()
+	}
+	return ad.runEach()
+}
+
+// knowsMemory says what is wrong with a container's memory, whatever is free.
+func (ad *admission) knowsMemory(c int) Detail {
+	for _, q := range ad.r.Containers[c].Memory {
+		if _, known := ad.m.joint.Kind(q.Resource); !known && q.Bytes > 0 {
+			return NoDefaultMemory
+		}
+		if q.Fraction {
+			return MemoryNotInteger
+		}
+	}
+	return NoDetail
+}
+
+// runPod places the pod's peak as one, then deals it out to the containers.
+func (ad *admission) runPod() (Detail, int) {
+	j := &ad.joint
+	ad.wantPod()
+	if j.want.CPUs == 0 && len(j.want.Amounts) == 0 {
+		return NoDetail, 0
+	}
+	if o := j.try.Place(&j.want, &j.grant); o != joint.Placed {
+		return detailOf(o), 0
+	}
+	nodes, exclusive := ad.m.expand(j.grant.Nodes), j.grant.Exclusive
+	j.held = joint.Held{CPUs: j.grant.CPUs, Amounts: append(j.held.Amounts[:0], j.grant.Amounts...)}
+	if d, c := ad.deal(); d != NoDetail {
+		return d, c
+	}
+	for c := range ad.d.Containers {
+		got := &ad.d.Containers[c]
+		if !got.CPUs.IsEmpty() || len(got.Memory) > 0 || len(got.Shares) > 0 {
+			got.Hint = Hint{NUMA: nodes, Preferred: true}
+		}
+		if !got.CPUs.IsEmpty() {
+			got.Exclusive = exclusive
+		}
+	}
+	return NoDetail, 0
+}
+
+// deal gives each container of what the pod holds (held) what no other container that runs beside
+// it has. Containers with CPUs of their own come before those with shares, which could crowd them
+// out; init containers come last, and take turns with the containers after them.
+func (ad *admission) deal() (Detail, int) {
+	for pass := range 3 {
+		for c := range ad.r.Containers {
+			turn := 1
+			switch {
+			case ad.r.Containers[c].Kind == Init:
+				turn = 2
+			case ad.pinsWhole(c):
+				turn = 0
+			}
+			if turn != pass {
+				continue
+			}
+			if d := ad.turn(c); d != NoDetail {
+				return d, c
+			}
+		}
+	}
+	return NoDetail, 0
+}
+
+// turn places container c on what the pod holds, less what runs beside it.
+func (ad *admission) turn(c int) Detail {
+	j := &ad.joint
+	ad.wantContainer(c)
+	if j.want.CPUs == 0 && len(j.want.Amounts) == 0 {
+		return NoDetail
+	}
+	j.want.Width, j.want.Rules = joint.AnyWidth, joint.Rules{}
+	j.pool.BeginFull()
+	ad.m.joint.Give(&j.pool.Book, &j.held)
+	for o := range ad.r.Containers {
+		if ad.beside(c, o) {
+			ad.m.takeContainer(&j.pool.Book, &ad.d.Containers[o])
+		}
+	}
+	if o := j.pool.Place(&j.want, &j.grant); o != joint.Placed {
+		return detailOf(o)
+	}
+	ad.record(c)
+	return NoDetail
+}
+
+// beside says whether container o runs while container c does, or holds what it has while c begins:
+// app containers and sidecars run together, an init container beside the sidecars before it.
+func (ad *admission) beside(c, o int) bool {
+	if c == o {
+		return false
+	}
+	kind, other := ad.r.Containers[c].Kind, ad.r.Containers[o].Kind
+	if kind == Init {
+		return other == Sidecar && o < c
+	}
+	return other != Init
+}
+
+// runEach places container after container: first those that run together, then each init container
+// where the pod has something already, and elsewhere only if it does not fit there.
+func (ad *admission) runEach() (Detail, int) {
+	j := &ad.joint
+	for c := range ad.r.Containers {
+		if ad.r.Containers[c].Kind == Init {
+			continue
+		}
+		ad.wantContainer(c)
+		if j.want.CPUs == 0 && len(j.want.Amounts) == 0 {
+			continue
+		}
+		if o := j.try.Place(&j.want, &j.grant); o != joint.Placed {
+			return detailOf(o), c
+		}
+		ad.record(c)
+	}
+	for c := range ad.r.Containers {
+		if ad.r.Containers[c].Kind != Init {
+			continue
+		}
+		if d := ad.runInit(c); d != NoDetail {
+			return d, c
+		}
+	}
+	return NoDetail, 0
+}
+
+func (ad *admission) runInit(c int) Detail {
+	j := &ad.joint
+	ad.wantContainer(c)
+	if j.want.CPUs == 0 && len(j.want.Amounts) == 0 {
+		return NoDetail
+	}
+	ad.heldSoFar()
+	j.pool.BeginFull()
+	ad.m.joint.Give(&j.pool.Book, &j.held)
+	ad.takeSidecars(c)
+	if j.pool.Place(&j.want, &j.grant) != joint.Placed {
+		j.pool.Begin(&j.try.Book)
+		ad.m.joint.Give(&j.pool.Book, &j.held)
+		ad.takeSidecars(c)
+		if o := j.pool.Place(&j.want, &j.grant); o != joint.Placed {
+			return detailOf(o)
+		}
+	}
+	ad.m.joint.Give(&j.try.Book, &j.held)
+	ad.record(c)
+	ad.heldSoFar()
+	ad.m.joint.Take(&j.try.Book, &j.held)
+	return NoDetail
+}
+
+func (ad *admission) takeSidecars(c int) {
+	for o := range c {
+		if ad.r.Containers[o].Kind == Sidecar {
+			ad.m.takeContainer(&ad.joint.pool.Book, &ad.d.Containers[o])
+		}
+	}
+}
+
+// pinsWhole says whether container c gets CPUs of its own: whole CPUs of a Guaranteed pod, as with
+// the kubelet, and of any pod that says how its CPUs are to lie.
+func (ad *admission) pinsWhole(c int) bool {
+	milli := ad.r.Containers[c].MilliCPU
+	return milli > 0 && milli%1000 == 0 && (ad.r.Guaranteed || ad.rules.CPUs != joint.Rules{})
+}
+
+func (ad *admission) width() joint.Width {
+	switch ad.rules.Policy {
+	case PolicyRestricted:
+		return joint.Fewest
+	case PolicySingleNUMANode:
+		return joint.One
+	}
+	return joint.AnyWidth
+}
+
+// wantContainer fills want with what container c asks for.
+func (ad *admission) wantContainer(c int) {
+	w, r := &ad.joint.want, &ad.r.Containers[c]
+	w.CPUs, w.Amounts, w.Width, w.Rules = 0, w.Amounts[:0], ad.width(), ad.rules.CPUs
+	switch {
+	case ad.pinsWhole(c):
+		w.CPUs = int(r.MilliCPU / 1000)
+	case r.MilliCPU > 0:
+		w.Amounts = append(w.Amounts, joint.Amount{Kind: joint.CPU, N: uint64(r.MilliCPU)})
+	}
+	for i := range r.Memory {
+		if k, ok := ad.m.joint.Kind(r.Memory[i].Resource); ok && r.Memory[i].Bytes > 0 {
+			w.Amounts = append(w.Amounts, joint.Amount{Kind: k, N: r.Memory[i].Bytes})
+		}
+	}
+}
+
+// wantPod fills want with the most that the pod's containers hold at one time, of each resource.
+func (ad *admission) wantPod() {
+	w := &ad.joint.want
+	w.CPUs, w.Amounts, w.Width, w.Rules = 0, w.Amounts[:0], ad.width(), ad.rules.CPUs
+	var cpus podSum[int]
+	var shares podSum[uint64]
+	for c := range ad.r.Containers {
+		r := &ad.r.Containers[c]
+		if ad.pinsWhole(c) {
+			cpus.add(r.Kind, int(r.MilliCPU/1000))
+		} else {
+			shares.add(r.Kind, uint64(r.MilliCPU))
+		}
+	}
+	w.CPUs = cpus.peak()
+	if n := shares.peak(); n > 0 {
+		w.Amounts = append(w.Amounts, joint.Amount{Kind: joint.CPU, N: n})
+	}
+	for k := joint.CPU + 1; k < ad.m.joint.Kinds(); k++ {
+		var sum podSum[uint64]
+		for c := range ad.r.Containers {
+			bytes, _ := ad.r.Containers[c].memory(ad.m.joint.KindName(k))
+			sum.add(ad.r.Containers[c].Kind, ad.m.joint.Whole(joint.Amount{Kind: k, N: bytes}))
+		}
+		if n := sum.peak(); n > 0 {
+			w.Amounts = append(w.Amounts, joint.Amount{Kind: k, N: n})
+		}
+	}
+}
+
+// record writes the grant down as container c's.
+func (ad *admission) record(c int) {
+	g, got := &ad.joint.grant, &ad.d.Containers[c]
+	got.CPUs, got.Exclusive = g.CPUs, joint.Shareable
+	if ad.joint.want.CPUs > 0 {
+		got.Exclusive = g.Exclusive
+	}
+	got.Hint = Hint{NUMA: ad.m.expand(g.Nodes), Preferred: true}
+	got.Memory, got.Shares = got.Memory[:0], got.Shares[:0]
+	for _, a := range g.Amounts {
+		id := ad.m.space.ID(int(a.Node))
+		if a.Kind == joint.CPU {
+			got.Shares = append(got.Shares, CPUShare{NUMA: id, MilliCPU: int64(a.N)})
+		} else {
+			got.Memory = append(got.Memory, MemoryBlock{Resource: ad.m.joint.KindName(a.Kind), NUMA: topology.NUMASet(0).With(id), Bytes: a.N})
+		}
+	}
+}
+
+// heldSoFar fills held with what the containers hold that are recorded.
+func (ad *admission) heldSoFar() {
+	j := &ad.joint
+	p := peakOf{m: ad.m, held: &j.held, peak: j.peak}
+	p.begin()
+	for c := range ad.d.Containers {
+		p.add(&ad.d.Containers[c])
+	}
+	p.end()
+	j.peak = p.peak
+}
+
+// takeContainer writes down one container, without what stays idle for it.
+func (m *Model) takeContainer(b *joint.Book, c *ContainerDecision) {
+	m.joint.TakeCPUs(b, c.CPUs)
+	for _, a := range c.Shares {
+		if pos, ok := m.space.Position(a.NUMA); ok {
+			m.joint.TakeAmount(b, joint.NodeAmount{Kind: joint.CPU, Node: uint8(pos), N: uint64(a.MilliCPU)})
+		}
+	}
+	for i := range c.Memory {
+		k, known := m.joint.Kind(c.Memory[i].Resource)
+		if mask := m.compact(c.Memory[i].NUMA); known && mask != 0 {
+			m.joint.TakeAmount(b, joint.NodeAmount{Kind: k, Node: uint8(mask.Lowest()), N: c.Memory[i].Bytes})
+		}
+	}
+}
+
+// peakOf adds up what a pod holds at its peak, container by container: CPUs are those of all, and
+// of each amount on each NUMA node the most that is held at one time.
+type peakOf struct {
+	m    *Model
+	held *joint.Held
+	// peak holds three rows by kind and node: sidecars, the most of init containers, apps.
+	peak []uint64
+	n    int
+}
+
+func (p *peakOf) begin() {
+	p.n = int(p.m.joint.Kinds()) * p.m.space.Len()
+	if cap(p.peak) < 3*p.n {
+		p.peak = make([]uint64, 3*p.n)
+	}
+	p.peak = p.peak[:3*p.n]
+	clear(p.peak)
+	*p.held = joint.Held{Amounts: p.held.Amounts[:0]}
+}
+
+func (p *peakOf) add(c *ContainerDecision) {
+	p.held.CPUs = p.held.CPUs.Or(&c.CPUs)
+	if c.Exclusive != joint.Shareable {
+		p.held.Exclusive = c.Exclusive
+		p.held.Alone = p.held.Alone.Or(&c.CPUs)
+	}
+	for _, a := range c.Shares {
+		if pos, ok := p.m.space.Position(a.NUMA); ok {
+			p.amount(c.Kind, pos, uint64(max(a.MilliCPU, 0)))
+		}
+	}
+	for i := range c.Memory {
+		k, known := p.m.joint.Kind(c.Memory[i].Resource)
+		if mask := p.m.compact(c.Memory[i].NUMA); known && mask != 0 {
+			p.amount(c.Kind, int(k)*p.m.space.Len()+mask.Lowest(), c.Memory[i].Bytes)
+		}
+	}
+}
+
+func (p *peakOf) amount(kind ContainerKind, i int, n uint64) {
+	switch kind {
+	case Sidecar:
+		p.peak[i] += n
+	case Init:
+		p.peak[p.n+i] = max(p.peak[p.n+i], p.peak[i]+n)
+	default:
+		p.peak[2*p.n+i] += n
+	}
+}
+
+func (p *peakOf) end() {
+	nodes := p.m.space.Len()
+	for i := range p.n {
+		if n := max(p.peak[p.n+i], p.peak[i]+p.peak[2*p.n+i]); n > 0 {
+			p.held.Amounts = append(p.held.Amounts, joint.NodeAmount{Kind: joint.Kind(i / nodes), Node: uint8(i % nodes), N: n})
+		}
+	}
+}
+
+// heldBy returns what a pod holds.
+func (m *Model) heldBy(pod *PodAllocation) *joint.Held {
+	h := new(joint.Held)
+	p := peakOf{m: m, held: h}
+	p.begin()
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		p.add(&ContainerDecision{Kind: c.Kind, CPUs: c.CPUs, Memory: c.Memory, Shares: c.Shares, Exclusive: c.Exclusive})
+	}
+	p.end()
+	return h
+}
+
+// commitJointly writes down an admission. A pod that is there keeps what it has.
+func (s *State) commitJointly(d *Decision) {
+	if s.pod(d.UID) != nil {
+		return
+	}
+	pod := &PodAllocation{UID: d.UID, Containers: make([]ContainerAllocation, 0, len(d.Containers))}
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		pod.Containers = append(pod.Containers, ContainerAllocation{Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Exclusive: c.Exclusive,
+			Memory: slices.Clone(c.Memory), Shares: slices.Clone(c.Shares), Devices: cloneDevices(c.Devices)})
+	}
+	s.put(pod)
+	s.enterJointly(s.m.joint.Take, pod)
+}
+
+func cloneDevices(ds []DeviceAllocation) []DeviceAllocation {
+	ds = slices.Clone(ds)
+	for i := range ds {
+		ds[i].IDs = slices.Clone(ds[i].IDs)
+	}
+	return ds
+}
+
+func (s *State) enterJointly(enter func(*joint.Book, *joint.Held), pod *PodAllocation) {
+	enter(s.account, s.m.heldBy(pod))
+	s.shared = s.m.joint.SharedCPUs(s.account)
+}
+
+// restoreJointly rebuilds the account from the pods. It refuses CPUs that two pods hold, that are
+// reserved, or that the machine does not have, and amounts on NUMA nodes that it does not have.
+func (s *State) restoreJointly() error {
+	s.account.CopyFrom(s.m.empty.account)
+	for _, p := range s.byOrder() {
+		h := s.m.heldBy(p)
+		if problem := s.m.joint.Problem(s.account, h); problem != "" {
+			return contradiction("pods["+p.UID+"].containers[*].cpus", h.CPUs.String(), "CPUs that the pod can have: "+problem)
+		}
+		for i := range p.Containers {
+			if err := s.m.checkAmounts(p, &p.Containers[i]); err != nil {
+				return err
+			}
+		}
+		s.m.joint.Take(s.account, h)
+	}
+	s.shared = s.m.joint.SharedCPUs(s.account)
+	return nil
+}
+
+// checkAmounts says which amount of a container lies nowhere.
+func (m *Model) checkAmounts(p *PodAllocation, c *ContainerAllocation) error {
+	for _, a := range c.Shares {
+		if _, ok := m.space.Position(a.NUMA); !ok || a.MilliCPU < 0 {
+			return contradiction(containerField(p, c, "shares"), strconv.FormatInt(a.MilliCPU, 10)+"m on NUMA node "+strconv.Itoa(int(a.NUMA)),
+				"0 or more on NUMA nodes "+m.nodes.String())
+		}
+	}
+	for i := range c.Memory {
+		b := &c.Memory[i]
+		if _, known := m.joint.Kind(b.Resource); !known || b.NUMA.Len() != 1 || b.NUMA&^m.nodes != 0 {
+			return contradiction(containerField(p, c, "memory"), b.Resource+" on NUMA nodes {"+b.NUMA.String()+"}",
+				"a kind of memory that the machine has, on one of the NUMA nodes "+m.nodes.String())
+		}
+	}
+	return nil
+}
+
+// detailOf translates an outcome.
+func detailOf(o joint.Outcome) Detail {
+	switch o {
+	case joint.Placed:
+		return NoDetail
+	case joint.OddCPUs:
+		return OddCPUs
+	case joint.UnequalCores:
+		return UnequalCores
+	case joint.NoCPUs:
+		return TooFewCPUs
+	case joint.NoCores:
+		return NoSuchCores
+	case joint.NoAmount:
+		return NoRoom
+	}
+	return TooWide
+}
+
+// checkAccount says whether the account is what the pods hold.
+func (s *State) checkAccount() error {
+	again := s.Clone()
+	if err := again.restoreJointly(); err != nil {
+		return err
+	}
+	if !again.account.Equal(s.account) || again.shared != s.shared {
+		return contradiction("sharedCPUs", s.shared.String(), again.shared.String()+", by what the pods hold")
+	}
+	return nil
+}

@@ -1,0 +1,384 @@
+package placement_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// obeying is the configuration of a node on which Berth decides.
+func obeying() placement.Config {
+	return placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000}
+}
+
+func app(name string, milli int64, gib uint64) placement.ContainerRequest {
+	c := placement.ContainerRequest{Name: name, MilliCPU: milli}
+	if gib > 0 {
+		c.Memory = []placement.MemoryRequest{{Resource: "memory", Bytes: gib << 30}}
+	}
+	return c
+}
+
+func guaranteed(uid string, rules placement.Rules, cs ...placement.ContainerRequest) placement.Request {
+	return placement.Request{UID: uid, Guaranteed: true, Rules: rules, Containers: cs}
+}
+
+// two8 is two NUMA nodes of 8 CPUs without SMT; CPU 0 is reserved.
+var two8 = machine{1, 2, 8, 1, 16 << 30, 0}
+
+// commit decides and writes down, or fails the test.
+func commit(t *testing.T, s *placement.State, r *placement.Request) placement.Decision {
+	t.Helper()
+	var d placement.Decision
+	if v := placement.Decide(s, r, &d); !v.OK() {
+		t.Fatalf("%s: %v %v", r.UID, v.Reason, v.Detail)
+	}
+	s.Commit(r, &d)
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestObeyExamples are decisions worth reading.
+func TestObeyExamples(t *testing.T) {
+	single := placement.Rules{Policy: placement.PolicySingleNUMANode}
+	pod := placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope}
+	restricted := placement.Rules{Policy: placement.PolicyRestricted, Scope: placement.PodScope}
+	init8 := placement.ContainerRequest{Name: "i", Kind: placement.Init, MilliCPU: 8000}
+	side2 := placement.ContainerRequest{Name: "s", Kind: placement.Sidecar, MilliCPU: 2000}
+	for _, c := range []struct {
+		name string
+		r    placement.Request
+		want string // container:cpus or container:shares, @ NUMA nodes; or the detail
+	}{
+		{"one container", guaranteed("x", single, app("a", 8000, 4)), "a:8-15@1"},
+		{"more than a node has", guaranteed("x", single, app("a", 9000, 4)), "TooWide"},
+		{"two nodes, as an empty machine needs them", guaranteed("x", restricted, app("a", 15000, 4)), "a:1-15@0-1"},
+		{"more than there is", guaranteed("x", single, app("a", 16000, 4)), "TooFewCPUs"},
+		{"a node for each container", guaranteed("x", single, app("a", 7000, 1), app("b", 8000, 1)), "a:1-7@0 b:8-15@1"},
+		{"one node for the pod", guaranteed("x", pod, app("a", 3000, 1), app("b", 4000, 1)), "a:1-3@0 b:4-7@0"},
+		{"one node is too small for the pod", guaranteed("x", pod, app("a", 7000, 1), app("b", 8000, 1)), "TooWide"},
+		{"memory decides", guaranteed("x", single, app("a", 4000, 16), app("b", 2000, 10)), "a:1-4@0 b:8-9@1"},
+		{"init takes turns", guaranteed("x", pod, init8, app("a", 6000, 1)), "i:8-15@1 a:8-13@1"},
+		{"init beside a sidecar", guaranteed("x", pod, side2, placement.ContainerRequest{Name: "i", Kind: placement.Init, MilliCPU: 6000}, app("a", 4000, 1)),
+			"s:8-9@1 i:10-15@1 a:10-13@1"},
+		{"init where the pod is", guaranteed("x", single, placement.ContainerRequest{Name: "i", Kind: placement.Init, MilliCPU: 2000}, app("a", 4000, 1)),
+			"i:1-2@0 a:1-4@0"},
+		{"init needs more", guaranteed("x", single, init8, app("a", 4000, 1)), "i:8-15@1 a:1-4@0"},
+		{"shares", placement.Request{UID: "x", Rules: single, Containers: []placement.ContainerRequest{app("a", 2500, 1)}}, "a:0=2500@0"},
+		{"shares beside CPUs", guaranteed("x", pod, app("a", 6000, 1), app("b", 1500, 0)), "a:8-13@1 b:1=1500@1"},
+		{"whole CPUs of a Burstable pod that says how", placement.Request{UID: "x", Containers: []placement.ContainerRequest{app("a", 2000, 0)},
+			Rules: placement.Rules{CPUs: joint.Rules{Bind: joint.Spread, BindHow: joint.Preferred}}}, "a:1-2@0"},
+		{"nothing", placement.Request{UID: "x", Containers: []placement.ContainerRequest{app("a", 0, 0)}}, "a:@"},
+		{"pod-level resources", placement.Request{UID: "x", PodLevel: true, Containers: []placement.ContainerRequest{app("a", 0, 0)}}, "PodLevelUndecided"},
+		{"devices", guaranteed("x", single, placement.ContainerRequest{Name: "a", Devices: []placement.DeviceRequest{{Resource: "x/y", Count: 1}}}), "DevicesUndecided"},
+		{"devices, wherever", guaranteed("x", placement.Rules{}, placement.ContainerRequest{Name: "a", MilliCPU: 1000, Devices: []placement.DeviceRequest{{Resource: "x/y", Count: 1}}}), "a:1@0"},
+		{"unknown memory", guaranteed("x", single, placement.ContainerRequest{Name: "a", Memory: []placement.MemoryRequest{{Resource: "hugepages-64Ki", Bytes: 1}}}), "NoDefaultMemory"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := state(t, two8.view(), obeying())
+			var d placement.Decision
+			v := placement.Decide(s, &c.r, &d)
+			got := v.Detail.String()
+			if v.OK() {
+				got = tell(&d)
+			}
+			if got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+			if e := placement.Explain(s, &c.r); e.Reason != v.Reason || e.String() == "" {
+				t.Errorf("explained as %s", e)
+			}
+		})
+	}
+}
+
+// tell writes a decision down, container by container.
+func tell(d *placement.Decision) (text string) {
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		text += fmt.Sprintf(" %s:%v", c.Name, c.CPUs)
+		for _, s := range c.Shares {
+			text += fmt.Sprintf("%d=%d", s.NUMA, s.MilliCPU)
+		}
+		text += "@" + c.Hint.NUMA.String()
+	}
+	return text[1:]
+}
+
+// TestObeyNeedsOneDecider refuses managers of the kubelet beside Berth's, and a node without CPUs
+// for shared containers.
+func TestObeyNeedsOneDecider(t *testing.T) {
+	for field, change := range map[string]func(*placement.Config){
+		"cpuManagerPolicy": func(c *placement.Config) { c.CPUManagerPolicy = "static" },
+		"memoryManagerPolicy": func(c *placement.Config) {
+			c.MemoryManagerPolicy = "Static"
+			c.ReservedMemory = []placement.ReservedMemory{{Limits: map[string]uint64{"memory": 1}}}
+		},
+		"kubeReserved[cpu]":  func(c *placement.Config) { c.ReservedMilliCPU = 0 },
+		"reservedSystemCPUs": func(c *placement.Config) { c.ReservedSystemCPUs = "0,99" },
+	} {
+		cfg := obeying()
+		change(&cfg)
+		_, err := placement.NewModel(two8.view(), cfg)
+		wrong, ok := err.(*placement.ConfigError)
+		if !ok || wrong.Field != field {
+			t.Errorf("%v, want an error about %s", err, field)
+		}
+	}
+	cfg := obeying()
+	cfg.ReservedSystemCPUs = "3,9"
+	m, err := placement.NewModel(two8.view(), cfg)
+	if err != nil || m.ReservedCPUs().String() != "3,9" {
+		t.Errorf("reserved %v, %v", m.ReservedCPUs(), err)
+	}
+}
+
+// TestMisses: what a pod insists on, a kubelet's configuration implies or the node is not for it.
+func TestMisses(t *testing.T) {
+	must := func(r joint.Rules) placement.Rules { return placement.Rules{CPUs: r} }
+	full := must(joint.Rules{Bind: joint.FullCores, BindHow: joint.Required})
+	core := must(joint.Rules{Exclusive: joint.ExclusiveCore, ExclusiveHow: joint.Required})
+	spread := must(joint.Rules{Bind: joint.Spread, BindHow: joint.Required})
+	for _, c := range []struct {
+		name    string
+		options map[string]string
+		rules   placement.Rules
+		want    placement.Wish
+	}{
+		{"full cores", nil, full, placement.WishFullCores},
+		{"full cores, implied", map[string]string{"full-pcpus-only": "true"}, full, placement.NoWish},
+		{"a core alone", nil, core, placement.WishExclusiveCore},
+		{"a core alone, implied", map[string]string{"full-pcpus-only": "true"}, core, placement.NoWish},
+		{"spread", nil, spread, placement.WishSpread},
+		{"spread, implied", map[string]string{"distribute-cpus-across-cores": "true"}, spread, placement.NoWish},
+		{"a NUMA node alone", nil, must(joint.Rules{Exclusive: joint.ExclusiveNUMA, ExclusiveHow: joint.Required}), placement.WishExclusiveNUMA},
+		{"one cache", nil, must(joint.Rules{L3: joint.Required}), placement.WishL3},
+		{"preferred", nil, must(joint.Rules{Bind: joint.Spread, BindHow: joint.Preferred, L3: joint.Preferred}), placement.NoWish},
+		{"pinned memory, implied", nil, placement.Rules{PinMemory: true}, placement.NoWish},
+	} {
+		cfg := m2.config("restricted")
+		cfg.CPUManagerPolicyOptions = c.options
+		if len(c.options) > 0 {
+			cfg.FeatureGates = map[string]bool{"CPUManagerPolicyAlphaOptions": true}
+		}
+		m, err := placement.NewModel(m2.view(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Misses(c.rules); got != c.want || m.Keeps(c.rules) != (c.want == placement.NoWish) {
+			t.Errorf("%s: misses %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestObeyWorlds admits, releases and restores random pods on random nodes that obey.
+func TestObeyWorlds(t *testing.T) {
+	var admitted, refused, hopeless int
+	for seed := range uint64(150) {
+		w := obeyWorld(t, seed)
+		var live []string
+		for range 25 {
+			if len(live) > 0 && w.r.IntN(3) == 0 {
+				i := w.r.IntN(len(live))
+				w.state.Release(live[i])
+				live = append(live[:i], live[i+1:]...)
+				w.sound(t, seed)
+				continue
+			}
+			r := w.obeyRequest()
+			var d placement.Decision
+			v := placement.Decide(w.state, &r, &d)
+			if placement.Admit(w.state, &r) != v || placement.Explain(w.state, &r).Reason != v.Reason {
+				t.Fatalf("seed %d: Admit %+v, Decide %+v, Explain %v for %+v", seed, placement.Admit(w.state, &r), v, placement.Explain(w.state, &r), r)
+			}
+			if !v.OK() {
+				refused++
+				if v.Scarcity == placement.Unresolvable {
+					hopeless++
+					if again := placement.Admit(w.model.NewState(), &r); again.OK() {
+						t.Fatalf("seed %d: %+v unresolvable, and an empty node takes it", seed, r)
+					}
+				}
+				continue
+			}
+			admitted++
+			w.checkDecision(t, seed, &r, &d)
+			w.state.Commit(&r, &d)
+			live = append(live, r.UID)
+			w.sound(t, seed)
+			var again placement.Decision
+			if v := placement.Decide(w.state, &r, &again); !v.OK() || !sameHolding(&d, &again) {
+				t.Fatalf("seed %d: asked again: %v, %s instead of %s", seed, v, tell(&again), tell(&d))
+			}
+		}
+		for _, uid := range live {
+			w.state.Release(uid)
+		}
+		if string(w.state.AppendStateKey(nil)) != string(w.model.NewState().AppendStateKey(nil)) {
+			t.Fatalf("seed %d: something is left after all pods have gone", seed)
+		}
+	}
+	if admitted < 1000 || refused < 300 || hopeless < 30 {
+		t.Errorf("%d admitted, %d refused, %d of these for good: want more", admitted, refused, hopeless)
+	}
+}
+
+func sameHolding(a, b *placement.Decision) bool {
+	for i := range a.Containers {
+		x, y := &a.Containers[i], &b.Containers[i]
+		if x.CPUs != y.CPUs || fmt.Sprint(x.Memory, x.Shares) != fmt.Sprint(y.Memory, y.Shares) {
+			return false
+		}
+	}
+	return len(a.Containers) == len(b.Containers)
+}
+
+func obeyWorld(t *testing.T, seed uint64) *world {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 5))
+	d := machine{1 + r.IntN(2), 1 + r.IntN(3), 2 + r.IntN(4), 1 + r.IntN(2), uint64(4+r.IntN(8)) << 30, uint64(r.IntN(3))}
+	cfg := obeying()
+	cfg.TopologyManagerPolicy = pick(r, "none", "best-effort", "restricted", "single-numa-node")
+	cfg.Strategy = pick(r, joint.MostAllocated, joint.LeastAllocated)
+	m, err := placement.NewModel(d.view(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{r: r, view: d.view(), cfg: cfg, model: m, state: m.NewState(), asked: map[string]placement.Request{}}
+}
+
+func (w *world) obeyRequest() placement.Request {
+	r := w.request()
+	r.PodLevel = false
+	for i := range r.Containers {
+		r.Containers[i].Devices = nil
+		r.Containers[i].MilliCPU = pick[int64](w.r, 0, 500, 1000, 1000, 2000, 3500, 4000)
+		if w.r.IntN(2) == 0 {
+			r.Containers[i].Memory = nil
+		}
+	}
+	r.Rules = placement.Rules{Policy: placement.Policy(w.r.IntN(5)), Scope: placement.Scope(w.r.IntN(3))}
+	c := &r.Rules.CPUs
+	if c.Bind = joint.Bind(w.r.IntN(3)); c.Bind != joint.BindAny {
+		c.BindHow = joint.Strength(1 + w.r.IntN(2))
+	}
+	if c.Exclusive = joint.Exclusive(w.r.IntN(6) % 3); c.Exclusive != joint.Shareable {
+		c.ExclusiveHow = joint.Strength(1 + w.r.IntN(2))
+	}
+	c.L3 = joint.Strength(w.r.IntN(3))
+	return r
+}
+
+// sound holds the state against itself, and against its own snapshot.
+func (w *world) sound(t *testing.T, seed uint64) {
+	t.Helper()
+	if err := w.state.Check(); err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	snap := w.state.Snapshot()
+	again, err := w.model.StateOf(&snap)
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	if !again.Equal(w.state) || !reflect.DeepEqual(again.AppendStateKey(nil), w.state.AppendStateKey(nil)) {
+		t.Fatalf("seed %d: the snapshot is another state", seed)
+	}
+}
+
+// checkDecision holds a decision against what was asked.
+func (w *world) checkDecision(t *testing.T, seed uint64, r *placement.Request, d *placement.Decision) {
+	t.Helper()
+	policy := r.Rules.Policy
+	if policy == placement.NodePolicy {
+		policy, _ = placement.ParsePolicy(w.cfg.TopologyManagerPolicy)
+	}
+	shared := w.state.SharedCPUs()
+	reserved := w.model.ReservedCPUs()
+	var apps topology.CPUSet
+	var pod topology.NUMASet
+	for i := range r.Containers {
+		q, c := &r.Containers[i], &d.Containers[i]
+		own := q.MilliCPU > 0 && q.MilliCPU%1000 == 0 && (r.Guaranteed || r.Rules.CPUs != joint.Rules{})
+		wantCPUs, wantShares := 0, q.MilliCPU
+		if own {
+			wantCPUs, wantShares = int(q.MilliCPU/1000), 0
+		}
+		var shares int64
+		for _, s := range c.Shares {
+			shares += s.MilliCPU
+		}
+		switch {
+		case c.CPUs.Len() != wantCPUs || shares != wantShares:
+			t.Fatalf("seed %d: %+v got %v and %dm", seed, q, c.CPUs, shares)
+		case !c.CPUs.IsSubsetOf(&shared) || c.CPUs.Intersects(&reserved):
+			t.Fatalf("seed %d: %v are not free: %v", seed, c.CPUs, shared)
+		case q.Kind != placement.Init && c.CPUs.Intersects(&apps):
+			t.Fatalf("seed %d: %v twice in one pod", seed, c.CPUs)
+		case policy == placement.PolicySingleNUMANode && c.Hint.NUMA.Len() > 1:
+			t.Fatalf("seed %d: on NUMA nodes %v with single-numa-node", seed, c.Hint.NUMA)
+		}
+		if q.Kind != placement.Init {
+			apps = apps.Or(&c.CPUs)
+		}
+		pod |= c.Hint.NUMA
+	}
+	if policy == placement.PolicySingleNUMANode && r.Rules.Scope == placement.PodScope && pod.Len() > 1 {
+		t.Fatalf("seed %d: the pod is on NUMA nodes %v", seed, pod)
+	}
+}
+
+func TestObeyAllocatesNothing(t *testing.T) {
+	if raceDetector {
+		t.Skip("with the race detector sync.Pool forgets on purpose: run without -race, as make test does once more")
+	}
+	s := state(t, m8.view(), obeying())
+	r := guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope}, app("a", 8000, 4), app("b", 500, 1))
+	ask := func() { placement.Admit(s, &r) }
+	for range 20 {
+		ask()
+	}
+	if n := testing.AllocsPerRun(200, ask); n >= 1 {
+		t.Errorf("Admit allocates %v times", n)
+	}
+}
+
+func BenchmarkObey(b *testing.B) {
+	for _, scope := range []placement.Scope{placement.ContainerScope, placement.PodScope} {
+		b.Run(scope.String(), func(b *testing.B) {
+			m, err := placement.NewModel(m8.view(), obeying())
+			if err != nil {
+				b.Fatal(err)
+			}
+			s := m.NewState()
+			r := guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: scope}, app("a", 8000, 4))
+			b.ReportAllocs()
+			for b.Loop() {
+				placement.Admit(s, &r)
+			}
+		})
+	}
+}
+
+// TestObeyRefusalsSayWhatIsMissing holds the sentences that people read.
+func TestObeyRefusalsSayWhatIsMissing(t *testing.T) {
+	s := state(t, two8.view(), obeying())
+	single := placement.Rules{Policy: placement.PolicySingleNUMANode}
+	for want, r := range map[string]placement.Request{
+		"NUMA 0 has 7 free CPUs of 9 asked, NUMA 1 has 8":                    guaranteed("x", single, app("a", 9000, 4)),
+		"the node has 15 free CPUs of 16 asked":                              guaranteed("x", single, app("a", 16000, 4)),
+		"NUMA 0 has 16Gi free memory of 17Gi asked, NUMA 1 has 16Gi":         guaranteed("x", single, app("a", 1000, 17)),
+		"NUMA 0 has 7000 free cpu shares (m) of 9500 asked, NUMA 1 has 8000": guaranteed("x", single, app("a", 9500, 0)),
+	} {
+		if got := placement.Explain(s, &r).String(); !strings.Contains(got, want) {
+			t.Errorf("%q, want %q in it", got, want)
+		}
+	}
+}
