@@ -51,6 +51,7 @@ internal/rank             : topology placement internal/ledger
 internal/cases            : topology placement
 internal/wire             : topology placement api/... internal/amounts internal/kubeletstate
 internal/suggest          :
+internal/convert          : internal/suggest
 internal/amounts          : placement placement/memory
 internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
@@ -68,7 +69,7 @@ internal/scheduler        : topology placement internal/ledger internal/rank int
 internal/scheduler/command: internal/scheduler internal/version
 internal/agent            : topology placement sysfs internal/wire internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
-internal/cli              : topology/... placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/wire internal/version
+internal/cli              : topology/... internal/convert placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/wire internal/version
 internal/child            :
 internal/golden           :
 internal/controlplane     : deploy internal/child

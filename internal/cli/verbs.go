@@ -14,6 +14,7 @@ func verbs() []*cobra.Command {
 		NewTopologyCommand(),
 		NewCheckCommand(),
 		NewReplayCommand(),
+		NewConvertCommand(),
 		NewVersionCommand(),
 	}
 }

@@ -36,6 +36,8 @@ var criteria = []Criterion{NUMANodes, Devices, Policy}
 
 // Scoring says what makes a node good. The zero value stands for the defaults once filled in.
 type Scoring struct {
+	// Formula replaces all else: "volcano". Default none.
+	Formula Formula `json:"formula,omitempty"`
 	// First is what puts a node before another, whatever other plugins prefer: the most important
 	// first. Default numaNodes, devices, policy. What is left out does not count.
 	First []Criterion `json:"first,omitzero"`
@@ -68,6 +70,9 @@ func (s *Scoring) FillIn() {
 
 // Validate says which field cannot be right, with its value and what would be right.
 func (s *Scoring) Validate() error {
+	if s.Formula != "" && s.Formula != Volcano {
+		return fmt.Errorf("scoring.formula: %.40q: want %s, or none", s.Formula, Volcano)
+	}
 	for i, c := range s.First {
 		if !slices.Contains(criteria, c) {
 			return fmt.Errorf("scoring.first[%d]: %.40q: want %s", i, c, allCriteria())

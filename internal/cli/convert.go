@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/convert"
+)
+
+// NewConvertCommand returns the verb that turns a configuration of Volcano's scheduler into one of
+// berth-scheduler's.
+func NewConvertCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "convert -f FILE",
+		Short: "Turn a configuration of Volcano's scheduler into one of berth-scheduler's",
+		Long: `Read volcano-scheduler.conf, the ConfigMap that holds it, or the parameters of a product's add-on, also as a page
+prints them, and write a KubeSchedulerConfiguration with a profile "volcano": the same pods, under the same scheduler's name.
+For everything without a counterpart, standard error says in one line what to do instead. Exit code 1 says that something was
+not understood; the configuration then does without it.`,
+		Example: `  berth convert -f volcano-scheduler.conf > berth-scheduler.yaml
+  kubectl get configmap -n volcano-system volcano-scheduler-configmap -o yaml | berth convert -f - > berth-scheduler.yaml`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file == "" {
+				return Usagef("required flag -f: want volcano-scheduler.conf, its ConfigMap, or - for standard input")
+			}
+			return convertVolcano(cmd, file)
+		},
+	}
+	cmd.Flags().StringVarP(&file, "filename", "f", "", "the configuration, or its ConfigMap; - for standard input")
+	return cmd
+}
+
+func convertVolcano(cmd *cobra.Command, file string) error {
+	text, err := readBounded(cmd, file, convert.MaxInput)
+	if err != nil {
+		return err
+	}
+	r, err := convert.Volcano(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, note := range r.Notes {
+		cmd.PrintErrln("note: " + note)
+	}
+	for _, unknown := range r.Unknown {
+		cmd.PrintErrln("not understood: " + unknown)
+	}
+	if _, err := cmd.OutOrStdout().Write(r.Config); err != nil {
+		return err
+	}
+	if n := len(r.Unknown); n > 0 {
+		return fmt.Errorf("%s: %d of its settings were not understood", file, n)
+	}
+	return nil
+}
+
+// readBounded reads a file, or standard input for "-", and one byte more than the limit at most.
+func readBounded(cmd *cobra.Command, file string, limit int64) ([]byte, error) {
+	in := cmd.InOrStdin()
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	return io.ReadAll(io.LimitReader(in, limit+1))
+}

@@ -1,0 +1,227 @@
+package convert
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/suggest"
+)
+
+// Result is a configuration, and what is to be said about it.
+type Result struct {
+	// Config is a KubeSchedulerConfiguration, as YAML.
+	Config []byte
+	// Notes are one for each thing that has no counterpart, in the order of the input.
+	Notes []string
+	// Unknown are things that nobody understands: the configuration does without.
+	Unknown []string
+}
+
+// Volcano converts a configuration of Volcano's scheduler. The error says that the text is none.
+func Volcano(text []byte) (Result, error) {
+	s, err := read(text)
+	if err != nil {
+		return Result{}, err
+	}
+	c := converter{weights: map[string]int64{}}
+	if s.ByLine {
+		c.note("the text is no YAML: it was read line by line, as a page prints it")
+	}
+	for _, key := range s.Others {
+		c.explain("", key, others)
+	}
+	for _, action := range s.Actions {
+		c.explain("action ", action, actions)
+	}
+	for i := range s.Plugins {
+		c.plugin(&s.Plugins[i])
+	}
+	c.Config, err = yaml.Marshal(c.configuration())
+	return c.Result, err
+}
+
+type converter struct {
+	Result
+	// weights are of plugins by name.
+	weights map[string]int64
+	// strategy is that of NodeResourcesFit; "" for its own, with the weight of each resource.
+	strategy  string
+	resources map[string]int64
+}
+
+func (c *converter) note(format string, args ...any) {
+	c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
+}
+
+// explain says what becomes of a thing by a table.
+func (c *converter) explain(what, name string, known map[string]string) {
+	why, ok := known[name]
+	if !ok && what == "plugin " {
+		why, ok = inFamily(name)
+	}
+	switch {
+	case !ok:
+		c.Unknown = append(c.Unknown, fmt.Sprintf("%s%.80q: nobody here knows it%s; if it is your own, run it as a plugin of kube-scheduler",
+			what, name, suggest.DidYouMean(name, sortedKeys(known))))
+	case why != "":
+		c.note("%s%s: %s", what, name, why)
+	}
+}
+
+func (c *converter) plugin(p *plugin) {
+	c.explain("plugin ", p.Name, plugins)
+	left := p.Arguments
+	switch p.Name {
+	case "numa-aware":
+		c.weigh(p, "weight", "Berth", "1")
+	case "nodeorder":
+		c.nodeorder(p)
+	case "binpack":
+		c.binpack(p)
+	case "predicates":
+		c.predicates(p)
+	}
+	for _, key := range sortedKeys(left) {
+		switch {
+		case strings.HasPrefix(key, "enable"):
+			c.note("plugin %s: %s %s: a plugin of kube-scheduler is switched off whole, below disabled", p.Name, key, left[key])
+		case plugins[p.Name] != "":
+			// said of the plugin
+		default:
+			c.note("plugin %s: argument %s %.40s: it has no counterpart", p.Name, key, left[key])
+		}
+	}
+}
+
+// weigh takes a weight out of the arguments.
+func (c *converter) weigh(p *plugin, argument, plugin, standard string) {
+	weight, ok := c.take(p, argument, standard)
+	if ok {
+		c.weights[plugin] = weight
+	}
+}
+
+// take takes a number out of the arguments, the standard one where there is none.
+func (c *converter) take(p *plugin, argument, standard string) (int64, bool) {
+	text, told := p.Arguments[argument]
+	if !told {
+		text = standard
+	}
+	delete(p.Arguments, argument)
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil || n < 0 || n > maxWeight {
+		c.Unknown = append(c.Unknown, fmt.Sprintf("plugin %s: argument %s %.40q: want a whole number from 0 to %d", p.Name, argument, text, maxWeight))
+		return 0, false
+	}
+	return n, true
+}
+
+// maxWeight keeps a plugin from outvoting BerthTiers.
+const maxWeight = 1000
+
+func (c *converter) nodeorder(p *plugin) {
+	for _, n := range nodeorder {
+		c.weigh(p, n.argument, n.plugin, n.standard)
+	}
+	for _, s := range strategies {
+		standard := "0"
+		if s.strategy == "LeastAllocated" {
+			standard = "1"
+		}
+		if weight, ok := c.take(p, s.argument, standard); ok && weight > 0 && c.strategy == "" {
+			c.strategy, c.weights["NodeResourcesFit"] = s.strategy, weight
+		}
+	}
+}
+
+// binpack is NodeResourcesFit with MostAllocated.
+func (c *converter) binpack(p *plugin) {
+	if c.strategy == "LeastAllocated" {
+		c.note("plugin binpack: it fills nodes, leastrequested.weight of nodeorder empties them; only one of them can be: binpack")
+	}
+	c.strategy, c.resources = "MostAllocated", map[string]int64{}
+	if weight, ok := c.take(p, "binpack.weight", "1"); ok {
+		c.weights["NodeResourcesFit"] = weight
+	}
+	for _, name := range []string{"cpu", "memory"} {
+		if weight, ok := c.take(p, "binpack."+name, "1"); ok {
+			c.resources[name] = weight
+		}
+	}
+	for _, name := range namesIn(p.Arguments["binpack.resources"]) {
+		if weight, ok := c.take(p, "binpack.resources."+name, "1"); ok {
+			c.resources[name] = weight
+		}
+	}
+	delete(p.Arguments, "binpack.resources")
+}
+
+// predicates are always on in kube-scheduler.
+func (c *converter) predicates(p *plugin) {
+	for _, key := range sortedKeys(p.Arguments) {
+		if !strings.HasPrefix(key, "predicate.") {
+			continue
+		}
+		if on := strings.EqualFold(p.Arguments[key], "true"); on && !strings.Contains(key, "GPUSharing") && !strings.Contains(key, "Cache") {
+			delete(p.Arguments, key) // it is
+		}
+	}
+}
+
+// configuration is what berth-scheduler is started with.
+func (c *converter) configuration() map[string]any {
+	enabled := []any{map[string]any{"name": "Berth", "weight": max(1, c.weights["Berth"])}}
+	enabled = append(enabled, map[string]any{"name": "BerthTiers", "weight": tiersWeight})
+	var disabled []any
+	for _, name := range sortedKeys(c.weights) {
+		switch weight := c.weights[name]; {
+		case name == "Berth":
+		case weight == 0:
+			disabled = append(disabled, map[string]any{"name": name})
+		default:
+			enabled = append(enabled, map[string]any{"name": name, "weight": weight})
+		}
+	}
+	berth := []any{map[string]any{"name": "Berth"}}
+	plugins := map[string]any{
+		"multiPoint": map[string]any{"enabled": enabled},
+		"bind":       map[string]any{"enabled": berth},
+		"postFilter": map[string]any{"enabled": berth},
+	}
+	if len(disabled) > 0 {
+		plugins["score"] = map[string]any{"disabled": disabled}
+	}
+	config := []any{map[string]any{"name": "Berth", "args": map[string]any{"scoring": map[string]any{"formula": "volcano"}}}}
+	if c.strategy != "" {
+		config = append(config, map[string]any{"name": "NodeResourcesFit", "args": c.fit()})
+	}
+	return map[string]any{
+		"apiVersion":     "kubescheduler.config.k8s.io/v1",
+		"kind":           "KubeSchedulerConfiguration",
+		"leaderElection": map[string]any{"leaderElect": true, "resourceName": "berth-scheduler-volcano", "resourceNamespace": "berth-system"},
+		"profiles":       []any{map[string]any{"schedulerName": "volcano", "plugins": plugins, "pluginConfig": config}},
+	}
+}
+
+// tiersWeight is what BerthTiers has everywhere; under Volcano's formula it scores nothing.
+const tiersWeight = 1_000_000
+
+// fit are the arguments of NodeResourcesFit, whose weights are from 1 to 100.
+func (c *converter) fit() map[string]any {
+	resources := []any{}
+	for _, name := range sortedKeys(c.resources) {
+		if weight := c.resources[name]; weight > 0 {
+			resources = append(resources, map[string]any{"name": name, "weight": min(weight, 100)})
+		}
+	}
+	if len(resources) == 0 {
+		resources = []any{map[string]any{"name": "cpu", "weight": 1}, map[string]any{"name": "memory", "weight": 1}}
+	}
+	return map[string]any{
+		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "NodeResourcesFitArgs",
+		"scoringStrategy": map[string]any{"type": c.strategy, "resources": resources},
+	}
+}

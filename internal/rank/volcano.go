@@ -1,0 +1,36 @@
+package rank
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Formula is a way to score that replaces Berth's own order.
+type Formula string
+
+// Volcano is the formula of Volcano's numa-aware plugin: see VolcanoScore. Tiers do not count then,
+// nor do strategy and weights. Berth's own order has no name: "".
+const Volcano Formula = "volcano"
+
+// UnmarshalJSON reads an object, or the name of a formula alone.
+func (s *Scoring) UnmarshalJSON(data []byte) error {
+	if data = bytes.TrimSpace(data); len(data) > 0 && data[0] == '"' {
+		*s = Scoring{}
+		return json.Unmarshal(data, &s.Formula)
+	}
+	type plain Scoring // without this method
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	return d.Decode((*plain)(s))
+}
+
+// VolcanoScore returns 100 - 100*spans/most, rounded as Volcano rounds it: spans is the number of
+// NUMA nodes on which the pod would be spread on one node, most the largest number among the nodes
+// that are scored together. Fewer are better, and a node with as many as the worst gets 0. The
+// weight of the formula is that of the plugin in the scheduler's profile.
+func VolcanoScore(spans, most int64) int64 {
+	if spans < 1 || most < 1 {
+		return 0
+	}
+	return MaxScore - MaxScore*min(spans, most)/most
+}
