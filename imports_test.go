@@ -57,7 +57,7 @@ internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/strict internal/wire
 internal/nodestate        : topology placement api/... internal/ledger internal/wire
-internal/survey           : topology placement api/... internal/machineview internal/ledger internal/wire internal/nodestate
+internal/survey           : topology placement api/... internal/apiclient internal/machineview internal/ledger internal/wire internal/nodestate
 internal/manifest         : internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/survey internal/wire
 internal/replay           : topology placement/... internal/cases internal/sim internal/wire
@@ -72,6 +72,7 @@ internal/cli/table        :
 internal/cli              : topology/... internal/convert placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/wire internal/version
 internal/child            :
 internal/golden           :
+internal/apiclient        : api/...
 internal/controlplane     : deploy internal/child
 internal/controlplane/controllers :
 internal/sampleplugin     : topology
@@ -130,9 +131,8 @@ func TestStrangersStayStrangers(t *testing.T) {
 }
 
 // reportReaders are the packages that know how a NodeTopology is stored. Everybody else takes a
-// nodestate.Reading, whatever it was read from. The demo waits for reports and reads none; `berth
-// check` takes them from files.
-const reportReaders = "api internal/wire internal/nodestate internal/survey internal/agent internal/demo internal/cli test cmd"
+// nodestate.Reading, whatever it was read from.
+const reportReaders = "api internal/wire internal/nodestate internal/survey internal/agent test cmd"
 
 func TestReportsAreReadInOnePlace(t *testing.T) {
 	object := regexp.MustCompile(`\bv1alpha1\.NodeTopology\b`)

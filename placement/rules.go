@@ -26,19 +26,11 @@ var policyNames = [policies]string{
 }
 
 // String returns the policy as KubeletConfiguration spells it, "" for NodePolicy.
-func (p Policy) String() string {
-	if p >= policies {
-		return "Policy(?)"
-	}
-	return policyNames[p]
-}
+func (p Policy) String() string { return spell(p, policyNames[:]) }
 
 // ParsePolicy reads a policy as KubeletConfiguration spells it. Other words, and the empty one, are
 // refused.
-func ParsePolicy(text string) (Policy, bool) {
-	i := slices.Index(policyNames[1:], text)
-	return Policy(i + 1), i >= 0
-}
+func ParsePolicy(text string) (Policy, bool) { return parse[Policy](text, policyNames[:]) }
 
 // Scope is a scope of the Topology Manager: what the policy is applied to.
 type Scope uint8
@@ -55,18 +47,24 @@ const (
 var scopeNames = [scopes]string{NodeScope: "", ContainerScope: "container", PodScope: "pod"}
 
 // String returns the scope as KubeletConfiguration spells it, "" for NodeScope.
-func (s Scope) String() string {
-	if s >= scopes {
-		return "Scope(?)"
-	}
-	return scopeNames[s]
-}
+func (s Scope) String() string { return spell(s, scopeNames[:]) }
 
 // ParseScope reads a scope as KubeletConfiguration spells it. Other words, and the empty one, are
 // refused.
-func ParseScope(text string) (Scope, bool) {
-	i := slices.Index(scopeNames[1:], text)
-	return Scope(i + 1), i >= 0
+func ParseScope(text string) (Scope, bool) { return parse[Scope](text, scopeNames[:]) }
+
+// spell returns the name of a value; there is none for values that do not exist.
+func spell[T ~uint8](v T, names []string) string {
+	if int(v) >= len(names) {
+		return "?"
+	}
+	return names[v]
+}
+
+// parse returns the value of a name. The zero value's is none.
+func parse[T ~uint8](name string, names []string) (T, bool) {
+	i := slices.Index(names[1:], name)
+	return T(i + 1), i >= 0
 }
 
 // Match says how a node's policy compares with the one that is asked for, where the node's counts.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,14 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
-	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/nodestate"
@@ -154,7 +149,7 @@ func (c *checker) path(path string) error {
 	}
 	what := kindOf(path, data)
 	if what == "" {
-		return c.objects(path, data)
+		return c.reports(path, data)
 	}
 	summary, err := checkFile(what, path, data)
 	c.add(path, what, summary, err)
@@ -264,67 +259,31 @@ func unverified(verified bool) string {
 	return ", no checksum"
 }
 
-// objects checks NodeTopology objects, one or many.
-func (c *checker) objects(path string, data []byte) error {
-	docs := utilyaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(data)))
-	defer docs.Close()
-	buf := make([]byte, len(data)+1)
-	any := false
-	for {
-		n, err := docs.Read(buf)
-		if errors.Is(err, io.EOF) {
-			break
+// reports checks NodeTopology objects, one or many.
+func (c *checker) reports(path string, data []byte) error {
+	var kinds nodestate.Kinds
+	mark := len(c.found)
+	for doc, err := range manifest.Documents(data) {
+		var found []*nodestate.Reading
+		if err == nil && len(doc) > 0 {
+			found, err = kinds.ReadDocument(doc)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return fmt.Errorf("%s: no checkpoint of a kubelet, and as a report: %w", path, err)
 		}
-		if manifest.OnlyComments(buf[:n]) {
-			continue
+		for _, r := range found {
+			summary, err := checkReading(r)
+			c.add(path, r.Source.Kind+" "+r.Node, summary, err)
 		}
-		if err := c.document(path, buf[:n]); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		any = true
 	}
-	if !any {
+	if len(c.found) == mark {
 		return fmt.Errorf("%s: empty: want a kubelet's checkpoint or NodeTopology objects", path)
 	}
 	return nil
 }
 
-func (c *checker) document(path string, doc []byte) error {
-	var list struct {
-		Kind  string                  `json:"kind"`
-		Items []v1alpha1.NodeTopology `json:"items"`
-	}
-	if err := yaml.Unmarshal(doc, &list); err != nil {
-		return err
-	}
-	switch {
-	case list.Kind == "NodeTopology":
-		list.Items = make([]v1alpha1.NodeTopology, 1)
-		if err := yaml.Unmarshal(doc, &list.Items[0]); err != nil {
-			return err
-		}
-	case !strings.HasSuffix(list.Kind, "List"):
-		return fmt.Errorf("kind %q: want NodeTopology, or a kubelet's checkpoint", list.Kind)
-	case len(list.Items) == 0:
-		return fmt.Errorf("kind %q: no items: want NodeTopology objects", list.Kind)
-	}
-	for i := range list.Items {
-		nt := &list.Items[i]
-		if nt.Kind != "" && nt.Kind != "NodeTopology" {
-			return fmt.Errorf("items[%d]: kind %q: want NodeTopology", i, nt.Kind)
-		}
-		summary, err := checkTopology(nt)
-		c.add(path, "NodeTopology "+nt.Name, summary, err)
-	}
-	return nil
-}
-
-// checkTopology says whether a scheduler could rely on the object.
-func checkTopology(nt *v1alpha1.NodeTopology) (string, error) {
-	read := new(nodestate.Kinds).Read(nt, nil)
+// checkReading says whether a scheduler could rely on the report.
+func checkReading(read *nodestate.Reading) (string, error) {
 	if why := read.Unusable; why != nil {
 		var ready *wire.NotReadyError
 		if errors.As(why, &ready) {

@@ -11,17 +11,14 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -181,30 +178,31 @@ func preferences(spec *hollow.Spec) map[string]placement.Preference {
 	return known
 }
 
-// waitReports waits until every node's NodeTopology is ready.
+// waitReports waits until every node can be relied on, as `berth nodes` judges it.
 func (c *Cluster) waitReports(ctx context.Context) error {
-	client, err := dynamic.NewForConfig(c.ControlPlane.RESTConfig())
+	cluster, err := survey.Connect(survey.Options{
+		Config: c.ControlPlane.RESTConfig(), Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Where: c.ControlPlane.Addr(),
+	})
 	if err != nil {
 		return err
 	}
 	var missing string
-	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		missing = ""
-		for _, p := range c.Nodes {
-			u, err := client.Resource(v1alpha1.NodeTopologies).Get(ctx, p.Name, metav1.GetOptions{})
-			nt := &v1alpha1.NodeTopology{}
-			if err == nil {
-				err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, nt)
-			}
-			if err != nil || !meta.IsStatusConditionTrue(nt.Status.Conditions, v1alpha1.ConditionReady) {
-				missing = fmt.Sprintf("%s: %v %v", p.Name, err, nt.Status.Conditions)
+	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		found, err := cluster.Survey(ctx, "")
+		if err != nil {
+			missing = err.Error()
+			return false, nil
+		}
+		for _, n := range found.Nodes() {
+			if n.Trouble != nil {
+				missing = n.Name + ": " + n.Trouble.Message
 				return false, nil
 			}
 		}
 		return true, nil
 	})
 	if err != nil {
-		return fmt.Errorf("NodeTopology of %s: %w", missing, err)
+		return fmt.Errorf("nodes: %w: %s", err, missing)
 	}
 	return nil
 }

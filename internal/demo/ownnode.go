@@ -5,19 +5,16 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"strconv"
-	"strings"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/berth-dev/berth/internal/capture"
 	"github.com/berth-dev/berth/internal/hollow"
-	"github.com/berth-dev/berth/sysfs"
+	"github.com/berth-dev/berth/internal/kubeletconfig"
+	"github.com/berth-dev/berth/internal/manifest"
+	"github.com/berth-dev/berth/internal/whatif"
 	"github.com/berth-dev/berth/topology"
 )
-
-// maxNodeConfig bounds a file with a KubeletConfiguration, in bytes.
-const maxNodeConfig = 1 << 20
 
 // nodeKey finds the keys of a node's description. A machine string and a list of devices have
 // commas of their own, so a comma ends a value only before a key.
@@ -44,9 +41,11 @@ func ParseNode(text string) (hollow.Spec, error) {
 		case "machine":
 			machine, err = topology.Parse(f.value)
 		case "capture":
-			machine, err = readCapture(f.value)
+			machine, err = whatif.ReadCapture(f.value)
 		case "config":
-			spec.KubeletConfig, err = readConfig(f.value)
+			var data []byte
+			data, err = manifest.ReadInput(f.value, os.Stdin, kubeletconfig.MaxBytes)
+			spec.KubeletConfig = string(data)
 		case "device":
 			var p hollow.Plugin
 			p, err = parsePlugin(f.value)
@@ -124,54 +123,14 @@ func parseNodeName(name string) (string, error) {
 	return name, nil
 }
 
-func readCapture(path string) (*topology.Machine, error) {
-	c, err := capture.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	return sysfs.Read(c.FS)
-}
-
-func readConfig(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxNodeConfig {
-		return "", fmt.Errorf("%d bytes: want a file of at most %d", info.Size(), maxNodeConfig)
-	}
-	data, err := os.ReadFile(path)
-	return string(data), err
-}
-
-// maxPlugin bounds the devices of a plugin.
-const maxPlugin = 4096
-
-// parsePlugin reads RESOURCE=NUMA:COUNT[,NUMA:COUNT...]; - stands for no NUMA node.
+// parsePlugin reads the devices of a plugin as `berth place --device` does. The plugin prefers
+// ascending ids, as without a preference the kubelet picks by chance.
 func parsePlugin(text string) (hollow.Plugin, error) {
-	resource, list, ok := strings.Cut(text, "=")
-	if !ok || !strings.Contains(resource, "/") {
-		return hollow.Plugin{}, errors.New("want RESOURCE=NUMA:COUNT, like nvidia.com/gpu=0:4,1:4")
+	pool, err := whatif.ParsePool(text)
+	p := hollow.Plugin{Resource: pool.Resource, Prefer: true}
+	for i := range pool.Devices {
+		d := &pool.Devices[i]
+		p.Devices = append(p.Devices, hollow.Device{ID: d.ID, NUMA: slices.Collect(d.NUMA.All())})
 	}
-	p := hollow.Plugin{Resource: resource, Prefer: true}
-	for item := range strings.SplitSeq(list, ",") {
-		numa, count, _ := strings.Cut(item, ":")
-		n, err := strconv.ParseUint(count, 10, 16)
-		if err != nil || len(p.Devices)+int(n) > maxPlugin {
-			return p, fmt.Errorf("%q: want NUMA:COUNT with at most %d devices in all", item, maxPlugin)
-		}
-		var near []topology.NUMAID
-		if numa != "-" {
-			id, err := strconv.ParseUint(numa, 10, 16)
-			if err != nil {
-				return p, fmt.Errorf("%q: want a NUMA node's number, or -, before the colon", item)
-			}
-			near = []topology.NUMAID{topology.NUMAID(id)}
-		}
-		for i := range n {
-			p.Devices = append(p.Devices, hollow.Device{ID: fmt.Sprintf("%s-%d", numa, i), NUMA: near})
-		}
-	}
-	return p, nil
+	return p, err
 }

@@ -54,7 +54,7 @@ func (h *head) object() string {
 
 // document reads one object; listed is the kind of a typed list's items, which need not repeat it.
 func (r *reader) document(doc []byte, listed string) error {
-	if OnlyComments(doc) {
+	if len(doc) == 0 {
 		return nil
 	}
 	h, err := headOf(doc)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -140,17 +141,35 @@ func (r *reader) file(path string, stdin io.Reader) error {
 	if path == "-" {
 		path = "stdin"
 	}
-	docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for n := 1; ; n++ {
-		doc, err := docs.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	n := 0
+	for doc, err := range Documents(data) {
+		n++
 		if err == nil {
 			err = r.document(doc, "")
 		}
 		if err != nil {
 			return fmt.Errorf("%s: document %d: %w", path, n, err)
+		}
+	}
+	return nil
+}
+
+// Documents returns the documents of YAML or JSON. A document in which there are only comments is
+// empty. After an error comes no other.
+func Documents(data []byte) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+		for {
+			doc, err := docs.Read()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if onlyComments(doc) {
+				doc = nil
+			}
+			if !yield(doc, err) || err != nil {
+				return
+			}
 		}
 	}
 }
@@ -173,8 +192,8 @@ func ReadInput(path string, stdin io.Reader, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// OnlyComments says whether a document has nothing in it.
-func OnlyComments(doc []byte) bool {
+// onlyComments says whether a document has nothing in it.
+func onlyComments(doc []byte) bool {
 	for line := range bytes.Lines(doc) {
 		if l := bytes.TrimSpace(line); len(l) > 0 && l[0] != '#' && !bytes.Equal(l, []byte("---")) {
 			return false

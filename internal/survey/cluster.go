@@ -13,12 +13,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/apiclient"
 )
 
 // ErrNotInstalled says that the cluster does not know the kind NodeTopology.
@@ -61,7 +60,7 @@ func Connect(o Options) (*Cluster, error) {
 	config.QPS, config.Burst = clientQPS, clientBurst
 	config.Wrap(c.clock.listen)
 	var err error
-	if c.reports, err = ReportClient(config); err != nil {
+	if c.reports, err = apiclient.New(config); err != nil {
 		return nil, err
 	}
 	// A list of pods is read in a fraction of the time.
@@ -73,19 +72,6 @@ func Connect(o Options) (*Cluster, error) {
 		return nil, err
 	}
 	return c, nil
-}
-
-// ReportClient returns a client that knows the group berth.dev, and speaks JSON as that does.
-func ReportClient(config *rest.Config) (rest.Interface, error) {
-	known := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(known); err != nil {
-		return nil, err
-	}
-	metav1.AddToGroupVersion(known, v1alpha1.GroupVersion)
-	c := rest.CopyConfig(config)
-	c.APIPath, c.GroupVersion = "/apis", &v1alpha1.GroupVersion
-	c.NegotiatedSerializer = serializer.NewCodecFactory(known).WithoutConversion()
-	return rest.RESTClientFor(c)
 }
 
 // PodNames returns the names of the pods of the namespace.

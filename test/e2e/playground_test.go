@@ -175,7 +175,7 @@ func TestWrongNodes(t *testing.T) {
 		{"name=a,machine=package:two", "machine=package:two: "},
 		{"name=a,capture=" + cut, "capture=" + cut + ": "},
 		{"name=a,capture=" + filepath.Join(dir, "none"), "no such file"},
-		{"name=a,machine=package:1 numa:1 core:1 pu:1,config=" + dir, "want a file of at most"},
+		{"name=a,machine=package:1 numa:1 core:1 pu:1,config=" + dir, "is a directory"},
 		{"name=a,machine=package:1 numa:1 core:1 pu:1,device=gpu", "want RESOURCE=NUMA:COUNT"},
 		{"name=a,machine=package:1 numa:1 core:1 pu:1,device=x/gpu=0:many", `"0:many": want NUMA:COUNT`},
 		{"name=a,machine=package:1 numa:1 core:1 pu:1,device=x/gpu=0:5000", "at most 4096"},
