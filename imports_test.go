@@ -49,7 +49,7 @@ internal/ledger           : topology placement
 internal/sim              : placement
 internal/rank             : topology placement internal/ledger
 internal/cases            : topology placement
-internal/wire             : topology placement api/... internal/amounts internal/kubeletstate
+internal/wire             : topology placement placement/joint api/... internal/amounts internal/kubeletstate
 internal/suggest          :
 internal/convert          : internal/suggest
 internal/amounts          : placement placement/memory

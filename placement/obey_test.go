@@ -76,6 +76,7 @@ func TestObeyExamples(t *testing.T) {
 		{"shares beside CPUs", guaranteed("x", pod, app("a", 6000, 1), app("b", 1500, 0)), "a:8-13@1 b:1=1500@1"},
 		{"whole CPUs of a Burstable pod that says how", placement.Request{UID: "x", Containers: []placement.ContainerRequest{app("a", 2000, 0)},
 			Rules: placement.Rules{CPUs: joint.Rules{Bind: joint.Spread, BindHow: joint.Preferred}}}, "a:1-2@0"},
+		{"shares of a Guaranteed pod", guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode, SharesOnly: true}, app("a", 3000, 0)), "a:0=3000@0"},
 		{"nothing", placement.Request{UID: "x", Containers: []placement.ContainerRequest{app("a", 0, 0)}}, "a:@"},
 		{"pod-level resources", placement.Request{UID: "x", PodLevel: true, Containers: []placement.ContainerRequest{app("a", 0, 0)}}, "PodLevelUndecided"},
 		{"devices", guaranteed("x", single, placement.ContainerRequest{Name: "a", Devices: []placement.DeviceRequest{{Resource: "x/y", Count: 1}}}), "DevicesUndecided"},
@@ -162,6 +163,7 @@ func TestMisses(t *testing.T) {
 		{"a NUMA node alone", nil, must(joint.Rules{Exclusive: joint.ExclusiveNUMA, ExclusiveHow: joint.Required}), placement.WishExclusiveNUMA},
 		{"one cache", nil, must(joint.Rules{L3: joint.Required}), placement.WishL3},
 		{"preferred", nil, must(joint.Rules{Bind: joint.Spread, BindHow: joint.Preferred, L3: joint.Preferred}), placement.NoWish},
+		{"shares", nil, placement.Rules{SharesOnly: true}, placement.WishShares},
 		{"pinned memory, implied", nil, placement.Rules{PinMemory: true}, placement.NoWish},
 	} {
 		cfg := m2.config("restricted")

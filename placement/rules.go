@@ -97,6 +97,8 @@ type Rules struct {
 	// CPUs are how pinned CPUs lie on cores, caches and beside others. Asking for any of it asks
 	// for whole CPUs to be pinned, whatever the pod's QoS class.
 	CPUs joint.Rules
+	// SharesOnly gives CPU time instead of CPUs, also to a Guaranteed pod that asks for whole ones.
+	SharesOnly bool
 	// PinMemory keeps memory to its NUMA nodes, not only accounted there.
 	PinMemory bool
 }
@@ -166,6 +168,8 @@ const (
 	WishL3
 	// WishPinnedMemory is implied by the memory manager Static.
 	WishPinnedMemory
+	// WishShares is implied by the CPU manager none.
+	WishShares
 )
 
 // Misses returns the first wish that the rules insist on and that the kubelet's configuration does
@@ -185,6 +189,8 @@ func (m *Model) Misses(r Rules) Wish {
 		return WishExclusiveNUMA
 	case c.L3 == joint.Required:
 		return WishL3
+	case r.SharesOnly && m.set.static:
+		return WishShares
 	case r.PinMemory && !m.set.memory:
 		return WishPinnedMemory
 	}
@@ -201,5 +207,5 @@ func (m *Model) rulesFor(r Rules) Rules {
 
 // over returns the rules, and own where they leave something open.
 func (r Rules) over(own Rules) Rules {
-	return Rules{Policy: cmp.Or(r.Policy, own.Policy), Scope: cmp.Or(r.Scope, own.Scope), CPUs: r.CPUs, PinMemory: r.PinMemory}
+	return Rules{Policy: cmp.Or(r.Policy, own.Policy), Scope: cmp.Or(r.Scope, own.Scope), CPUs: r.CPUs, SharesOnly: r.SharesOnly, PinMemory: r.PinMemory}
 }

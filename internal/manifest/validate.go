@@ -58,11 +58,11 @@ func (v *validator) metadata(pod *corev1.Pod) {
 	meta := field.NewPath("metadata")
 	v.take(metavalidation.ValidateLabels(pod.Labels, meta.Child("labels")))
 	v.take(apivalidation.ValidateAnnotations(pod.Annotations, meta.Child("annotations")))
-	known := []string{wire.PolicyAnnotation, wire.PlacementAnnotation}
+	known := wire.PodKeys()
 	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
 		if strings.HasPrefix(key, "berth.dev/") && !slices.Contains(known, key) {
 			v.fail("metadata.annotations["+key+"]", pod.Annotations[key],
-				"a key that Berth reads: "+wire.PolicyAnnotation+suggest.DidYouMean(key, known))
+				"a key that Berth reads: "+wire.AskKeys()+suggest.DidYouMean(key, known))
 		}
 	}
 	_, err := wire.ReadRules(pod)

@@ -12,7 +12,7 @@ import (
 const OwnPrefix = "berth.dev/"
 
 // askKeys are the annotations by which pods ask something of Berth.
-var askKeys = []string{PolicyAnnotation}
+var askKeys = append([]string{PolicyAnnotation}, WishKeys...)
 
 // podKeys are the annotations of Berth's that a pod may carry.
 var podKeys = append([]string{PlacementAnnotation}, askKeys...)
@@ -49,6 +49,17 @@ func UnspokenDialects() []Dialect { return slices.Clone(unspoken) }
 // PodKeys returns the annotations of Berth's that a pod may carry, sorted.
 func PodKeys() []string { return slices.Sorted(slices.Values(podKeys)) }
 
+// AskKeys lists the annotations by which pods ask something of Berth, in words: "berth.dev/policy,
+// cpus or memory".
+func AskKeys() string {
+	names := make([]string, len(askKeys))
+	for i, key := range askKeys {
+		names[i] = strings.TrimPrefix(key, OwnPrefix)
+	}
+	last := len(names) - 1
+	return OwnPrefix + strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
 // Has says whether the annotation key belongs to the dialect.
 func (d *Dialect) Has(key string) bool {
 	for _, p := range d.Prefixes {
@@ -67,7 +78,7 @@ func (d *Dialect) Warning(keys string) string {
 
 // UnknownWarning says that there are no such annotations of Berth's, and which there are.
 func UnknownWarning(keys string) string {
-	return fmt.Sprintf("Berth knows no annotation %s and ignores it: want %s", keys, strings.Join(askKeys, " or "))
+	return fmt.Sprintf("Berth knows no annotation %s and ignores it: want %s", keys, AskKeys())
 }
 
 // isUnknown says whether the key is taken for Berth's and is not.

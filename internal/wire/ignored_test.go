@@ -13,7 +13,7 @@ import (
 func TestIgnoredAnnotations(t *testing.T) {
 	const volcano, koordinator = "Berth does not read the annotations of Volcano yet and ignores ", "Berth does not read the annotations of Koordinator yet and ignores "
 	unknown := func(key string) string {
-		return "Berth knows no annotation " + key + " and ignores it: want berth.dev/policy"
+		return "Berth knows no annotation " + key + " and ignores it: want berth.dev/policy, cpus, exclusive, l3 or memory"
 	}
 	for _, tc := range []struct {
 		name, scheduler string

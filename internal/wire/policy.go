@@ -20,6 +20,9 @@ func Unmet(m *placement.Model, r placement.Rules) string {
 	if m.Keeps(r) {
 		return ""
 	}
+	if w := m.Misses(r); w != placement.NoWish {
+		return unmetWish(w)
+	}
 	own, asks := m.Rules(), "the pod's "+PolicyAnnotation+" asks for "
 	if isVolcano(r) {
 		asks = "the pod's " + VolcanoPolicyAnnotation + " asks for exactly "
@@ -30,10 +33,22 @@ func Unmet(m *placement.Model, r placement.Rules) string {
 	return fmt.Sprintf("its kubelet's policy is %s with scope %s, %s%s", own.Policy, own.Scope, asks, writePolicy(r))
 }
 
-// ReadRules reads how a pod wants to be placed: its policy annotations, of every dialect, as
-// ReadPod does. Words that the kubelet does not know are refused, never taken for a default. The
-// error is a *FieldError.
+// ReadRules reads how a pod wants to be placed: its policy annotations, of every dialect, and its
+// wishes for CPUs and memory, as ReadPod does. Words that nobody knows are refused, never taken for
+// a default. The error is a *FieldError.
 func ReadRules(pod *corev1.Pod) (placement.Rules, error) {
+	r, err := readPolicies(pod)
+	if err == nil {
+		err = readWishes(pod, &r)
+	}
+	if err != nil {
+		return placement.Rules{}, err
+	}
+	return r, nil
+}
+
+// readPolicies reads the policy annotations.
+func readPolicies(pod *corev1.Pod) (placement.Rules, error) {
 	text, asks := pod.Annotations[PolicyAnnotation]
 	if !asks {
 		return readVolcanoRules(pod)

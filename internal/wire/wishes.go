@@ -1,0 +1,130 @@
+package wire
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
+)
+
+// How a pod wants its CPUs and memory to lie, in Berth's own annotations. Each may be followed by
+// ",required", which is meant without it, or ",preferred".
+const (
+	// CPUsAnnotation: "full-cores" gives all threads of each core, "spread" one thread of each;
+	// "shares" gives CPU time on NUMA nodes, and no CPUs of the pod's own.
+	CPUsAnnotation = "berth.dev/cpus"
+	// ExclusiveAnnotation: "core" leaves the other threads of its cores idle, "numa" the other CPUs
+	// of its NUMA nodes.
+	ExclusiveAnnotation = "berth.dev/exclusive"
+	// L3Annotation: "required" or "preferred": as few level-3 caches as can be.
+	L3Annotation = "berth.dev/l3"
+	// MemoryAnnotation: "pinned" keeps memory to its NUMA nodes (cpuset.mems).
+	MemoryAnnotation = "berth.dev/memory"
+)
+
+// WishKeys are the annotations that say how CPUs and memory are to lie.
+var WishKeys = []string{CPUsAnnotation, ExclusiveAnnotation, L3Annotation, MemoryAnnotation}
+
+const strengthsWanted = `, then nothing, ",required" or ",preferred"`
+
+// readWishes adds to r what the pod says about its CPUs and memory. The error is a *FieldError.
+func readWishes(pod *corev1.Pod, r *placement.Rules) error {
+	for _, wish := range []struct {
+		key  string
+		read func(string, *placement.Rules) string
+	}{
+		{CPUsAnnotation, readCPUsWish}, {ExclusiveAnnotation, readExclusiveWish}, {L3Annotation, readL3Wish}, {MemoryAnnotation, readMemoryWish},
+	} {
+		text, asks := pod.Annotations[wish.key]
+		if !asks {
+			continue
+		}
+		if want := wish.read(text, r); want != "" {
+			return fieldErrors(podName(pod)).at(annotation(wish.key), text, want)
+		}
+	}
+	if r.SharesOnly && (r.CPUs != joint.Rules{} || r.OwnCPUs) {
+		return fieldErrors(podName(pod)).at(annotation(CPUsAnnotation), pod.Annotations[CPUsAnnotation],
+			"full-cores or spread beside annotations that want CPUs of the pod's own, or none of them: shares are time, not CPUs")
+	}
+	return nil
+}
+
+// strengthOf cuts the strength off a wish.
+func strengthOf(text string) (word string, s joint.Strength) {
+	word, how, said := strings.Cut(text, ",")
+	switch {
+	case !said || how == "required":
+		return word, joint.Required
+	case how == "preferred":
+		return word, joint.Preferred
+	}
+	return text, joint.Unset
+}
+
+func readCPUsWish(text string, r *placement.Rules) (want string) {
+	word, how := strengthOf(text)
+	switch {
+	case text == "shares":
+		r.SharesOnly = true
+	case word == "full-cores" && how != joint.Unset:
+		r.CPUs.Bind, r.CPUs.BindHow = joint.FullCores, how
+	case word == "spread" && how != joint.Unset:
+		r.CPUs.Bind, r.CPUs.BindHow = joint.Spread, how
+	default:
+		return "shares, or full-cores or spread" + strengthsWanted
+	}
+	return ""
+}
+
+func readExclusiveWish(text string, r *placement.Rules) (want string) {
+	word, how := strengthOf(text)
+	switch {
+	case word == "core" && how != joint.Unset:
+		r.CPUs.Exclusive, r.CPUs.ExclusiveHow = joint.ExclusiveCore, how
+	case word == "numa" && how != joint.Unset:
+		r.CPUs.Exclusive, r.CPUs.ExclusiveHow = joint.ExclusiveNUMA, how
+	default:
+		return "core or numa" + strengthsWanted
+	}
+	return ""
+}
+
+func readL3Wish(text string, r *placement.Rules) (want string) {
+	switch text {
+	case "required":
+		r.CPUs.L3 = joint.Required
+	case "preferred":
+		r.CPUs.L3 = joint.Preferred
+	default:
+		return "required or preferred"
+	}
+	return ""
+}
+
+func readMemoryWish(text string, r *placement.Rules) (want string) {
+	if text != "pinned" {
+		return "pinned"
+	}
+	r.PinMemory = true
+	return ""
+}
+
+// missing says what a kubelet's configuration lacks for a wish.
+var missing = map[placement.Wish]struct{ key, lack string }{
+	placement.WishFullCores:     {CPUsAnnotation, "the option full-pcpus-only of a static CPU manager"},
+	placement.WishSpread:        {CPUsAnnotation, "the option distribute-cpus-across-cores of a static CPU manager"},
+	placement.WishShares:        {CPUsAnnotation, "a CPU manager that is none"},
+	placement.WishExclusiveCore: {ExclusiveAnnotation, "the option full-pcpus-only of a static CPU manager"},
+	placement.WishExclusiveNUMA: {ExclusiveAnnotation, "a way to keep a NUMA node for one pod: it needs a node with authority berth"},
+	placement.WishL3:            {L3Annotation, "a way to insist on level-3 caches: it needs a node with authority berth"},
+	placement.WishPinnedMemory:  {MemoryAnnotation, "the memory manager Static"},
+}
+
+// unmetWish says why a node whose kubelet decides is not for the pod.
+func unmetWish(w placement.Wish) string {
+	m := missing[w]
+	return "its kubelet lacks " + m.lack + ", which the pod's " + m.key + " insists on"
+}

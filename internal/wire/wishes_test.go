@@ -1,0 +1,117 @@
+package wire
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology/shapes"
+)
+
+func podAsking(annotations map[string]string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", Annotations: annotations}}
+}
+
+// wishes lists every word of every annotation, and some that are none: what placement-wishes.yaml
+// admits as well.
+var wishes = []struct {
+	key, text string
+	want      placement.Rules
+	ok        bool
+}{
+	{CPUsAnnotation, "full-cores", placement.Rules{CPUs: joint.Rules{Bind: joint.FullCores, BindHow: joint.Required}}, true},
+	{CPUsAnnotation, "full-cores,required", placement.Rules{CPUs: joint.Rules{Bind: joint.FullCores, BindHow: joint.Required}}, true},
+	{CPUsAnnotation, "spread,preferred", placement.Rules{CPUs: joint.Rules{Bind: joint.Spread, BindHow: joint.Preferred}}, true},
+	{CPUsAnnotation, "shares", placement.Rules{SharesOnly: true}, true},
+	{CPUsAnnotation, "shares,preferred", placement.Rules{}, false},
+	{CPUsAnnotation, "full-cores ", placement.Rules{}, false},
+	{CPUsAnnotation, "full-cores,", placement.Rules{}, false},
+	{CPUsAnnotation, "full-cores,required,required", placement.Rules{}, false},
+	{CPUsAnnotation, "FullPCPUs", placement.Rules{}, false},
+	{CPUsAnnotation, "", placement.Rules{}, false},
+	{CPUsAnnotation, strings.Repeat("x", 256<<10), placement.Rules{}, false},
+	{ExclusiveAnnotation, "core", placement.Rules{CPUs: joint.Rules{Exclusive: joint.ExclusiveCore, ExclusiveHow: joint.Required}}, true},
+	{ExclusiveAnnotation, "numa,preferred", placement.Rules{CPUs: joint.Rules{Exclusive: joint.ExclusiveNUMA, ExclusiveHow: joint.Preferred}}, true},
+	{ExclusiveAnnotation, "node", placement.Rules{}, false},
+	{ExclusiveAnnotation, "core,maybe", placement.Rules{}, false},
+	{L3Annotation, "required", placement.Rules{CPUs: joint.Rules{L3: joint.Required}}, true},
+	{L3Annotation, "preferred", placement.Rules{CPUs: joint.Rules{L3: joint.Preferred}}, true},
+	{L3Annotation, "true", placement.Rules{}, false},
+	{MemoryAnnotation, "pinned", placement.Rules{PinMemory: true}, true},
+	{MemoryAnnotation, "pinned,preferred", placement.Rules{}, false},
+	{MemoryAnnotation, "Pinned", placement.Rules{}, false},
+}
+
+func TestReadWishes(t *testing.T) {
+	for _, c := range wishes {
+		r, err := ReadRules(podAsking(map[string]string{c.key: c.text}))
+		if (err == nil) != c.ok || r != c.want {
+			t.Errorf("%s: %.40q: %+v, %v", c.key, c.text, r, err)
+		}
+		wrong := new(FieldError)
+		if err != nil && (!errors.As(err, &wrong) || wrong.Field != "metadata.annotations["+c.key+"]" || len(err.Error()) > 1000) {
+			t.Errorf("%s: %.40q: error %v", c.key, c.text, err)
+		}
+	}
+	all := map[string]string{PolicyAnnotation: "restricted,scope=pod", CPUsAnnotation: "spread", ExclusiveAnnotation: "core", L3Annotation: "preferred", MemoryAnnotation: "pinned"}
+	want := placement.Rules{Policy: placement.PolicyRestricted, Scope: placement.PodScope, PinMemory: true, CPUs: joint.Rules{Bind: joint.Spread, BindHow: joint.Required,
+		Exclusive: joint.ExclusiveCore, ExclusiveHow: joint.Required, L3: joint.Preferred}}
+	if r, err := ReadRules(podAsking(all)); err != nil || r != want {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, beside := range []map[string]string{{ExclusiveAnnotation: "core"}, {L3Annotation: "preferred"}, {VolcanoPolicyAnnotation: "restricted"}} {
+		beside[CPUsAnnotation] = "shares"
+		if _, err := ReadRules(podAsking(beside)); err == nil {
+			t.Errorf("%v: shares beside CPUs of its own", beside)
+		}
+	}
+}
+
+// TestUnmetWishes names what a kubelet lacks.
+func TestUnmetWishes(t *testing.T) {
+	view, err := placement.ViewOf(shapes.Machine(shapes.Xeon6130))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		CPUsAnnotation + "=full-cores":       "its kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/cpus insists on",
+		CPUsAnnotation + "=spread":           "its kubelet lacks the option distribute-cpus-across-cores of a static CPU manager, which the pod's berth.dev/cpus insists on",
+		CPUsAnnotation + "=shares":           "its kubelet lacks a CPU manager that is none, which the pod's berth.dev/cpus insists on",
+		ExclusiveAnnotation + "=core":        "its kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/exclusive insists on",
+		ExclusiveAnnotation + "=numa":        "its kubelet lacks a way to keep a NUMA node for one pod: it needs a node with authority berth, which the pod's berth.dev/exclusive insists on",
+		L3Annotation + "=required":           "its kubelet lacks a way to insist on level-3 caches: it needs a node with authority berth, which the pod's berth.dev/l3 insists on",
+		MemoryAnnotation + "=pinned":         "its kubelet lacks the memory manager Static, which the pod's berth.dev/memory insists on",
+		CPUsAnnotation + "=spread,preferred": "",
+		L3Annotation + "=preferred":          "",
+	} {
+		key, value, _ := strings.Cut(text, "=")
+		r, err := ReadRules(podAsking(map[string]string{key: value}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Unmet(m, r); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func FuzzReadWishes(f *testing.F) {
+	for _, c := range wishes {
+		f.Add(c.text, c.text)
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		r, err := ReadRules(podAsking(map[string]string{CPUsAnnotation: a, ExclusiveAnnotation: b, L3Annotation: a, MemoryAnnotation: b}))
+		if err != nil && r != (placement.Rules{}) || !r.CPUs.Sane() {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	})
+}
