@@ -58,6 +58,7 @@ internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/strict internal/wire
 internal/nodestate        : topology placement api/... internal/ledger internal/wire
 internal/survey           : topology placement api/... internal/apiclient internal/machineview internal/ledger internal/wire internal/nodestate
+internal/web              : topology internal/machineview internal/survey internal/version internal/wire
 internal/manifest         : internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/survey internal/wire
 internal/replay           : topology placement/... internal/cases internal/sim internal/wire
@@ -69,7 +70,7 @@ internal/scheduler        : topology placement internal/ledger internal/rank int
 internal/scheduler/command: internal/scheduler internal/version
 internal/agent            : topology placement sysfs internal/wire internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
-internal/cli              : topology/... internal/convert placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/wire internal/version
+internal/cli              : topology/... internal/convert placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/web internal/wire internal/version
 internal/child            :
 internal/golden           :
 internal/apiclient        : api/...

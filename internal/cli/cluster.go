@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // whatever a kubeconfig may ask for
 	"k8s.io/client-go/rest"
@@ -25,6 +27,7 @@ type clusterFlags struct {
 	config     *genericclioptions.ConfigFlags
 	heartbeats string
 	staleAfter time.Duration
+	snapshot   string
 }
 
 // rareFlags of kubectl work here too, but are left out of the help.
@@ -45,11 +48,15 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("namespace", f.completeNames((*survey.Cluster).NamespaceNames))
 	_ = cmd.RegisterFlagCompletionFunc("context", f.completeContexts)
 	fs.StringVar(&f.heartbeats, "heartbeat-namespace", v1alpha1.HeartbeatNamespace, "namespace of the agents' Leases")
+	fs.StringVar(&f.snapshot, "snapshot", "", "read a file that berth snapshot wrote, in place of a cluster")
 	fs.DurationVar(&f.staleAfter, "stale-after", time.Minute, "how long an agent may be silent, as the scheduler is configured (staleAfter)")
 }
 
 // connect makes a cluster of the flags. It speaks to nobody yet.
 func (f *clusterFlags) connect() (*survey.Cluster, error) {
+	if f.snapshot != "" {
+		return openSnapshot(f.snapshot, cmp.Or(*f.config.Namespace, metav1.NamespaceDefault))
+	}
 	config, err := f.restConfig()
 	if err != nil {
 		return nil, err

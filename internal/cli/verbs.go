@@ -11,6 +11,8 @@ func verbs() []*cobra.Command {
 		NewNodesCommand(),
 		NewPodsCommand(),
 		NewFitCommand(),
+		NewServeCommand(),
+		NewSnapshotCommand(),
 		NewTopologyCommand(),
 		NewCheckCommand(),
 		NewReplayCommand(),

@@ -52,6 +52,34 @@ func BerthsSVG(w io.Writer, m *topology.Machine, b *Berths) error {
 	return err
 }
 
+// BerthsInline draws as BerthsSVG does, for a page that has Style, and a title and a legend of its
+// own.
+func BerthsInline(m *topology.Machine, b *Berths) (svg string, legend []Legend) {
+	p := &painter{occupied: newOccupancy(b)}
+	picture := column([]shape{p.root(m), below(m)}, 16)
+	var out strings.Builder
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" class="machine berths" width="%.0f" height="%.0f" viewBox="-1 -1 %.0f %.0f" role="img" aria-label="%s">`,
+		picture.w+2, picture.h+2, picture.w+2, picture.h+2, escape(summary(m)))
+	out.WriteString(textures)
+	picture.draw(&out, 0, 0)
+	out.WriteString("</svg>\n")
+	for _, one := range p.occupied.berths {
+		legend = append(legend, Legend{Tag: one.tag, Class: one.class, UID: one.uid, Name: one.name, Words: one.words()})
+	}
+	return out.String(), legend
+}
+
+// Legend says which pod is drawn by a letter.
+type Legend struct {
+	Tag string `json:"tag"`
+	// Class is the colour's, in Style.
+	Class string `json:"class"`
+	UID   string `json:"uid"`
+	Name  string `json:"name"`
+	// Words say what it has.
+	Words string `json:"words"`
+}
+
 // page is a drawing that stands by itself.
 func (p *painter) page(m *topology.Machine) string {
 	body := p.root(m)

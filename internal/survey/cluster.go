@@ -45,6 +45,10 @@ type Cluster struct {
 	// reports knows the group berth.dev.
 	reports rest.Interface
 	clock   *serverClock
+	// still is what is read in place of a live cluster; nil for a live one.
+	still *still
+	// keepRaw has facts keep reports as they came.
+	keepRaw bool
 }
 
 // The client's own limits; the API server has its own.
@@ -76,7 +80,7 @@ func Connect(o Options) (*Cluster, error) {
 
 // PodNames returns the names of the pods of the namespace.
 func (c *Cluster) PodNames(ctx context.Context) ([]string, error) {
-	pods, err := c.podsIn(ctx, c.Namespace, "")
+	pods, err := c.allPodsIn(ctx, "")
 	names := make([]string, len(pods))
 	for i := range pods {
 		names[i] = pods[i].Name
@@ -86,6 +90,9 @@ func (c *Cluster) PodNames(ctx context.Context) ([]string, error) {
 
 // NodeNames returns the names of the nodes.
 func (c *Cluster) NodeNames(ctx context.Context) ([]string, error) {
+	if c.still != nil {
+		return c.surveyOf(c.still.facts("")).Names(), nil
+	}
 	nodes, err := c.nodeObjects(ctx, "")
 	names := make([]string, len(nodes))
 	for i := range nodes {
@@ -96,6 +103,9 @@ func (c *Cluster) NodeNames(ctx context.Context) ([]string, error) {
 
 // NamespaceNames returns the names of the namespaces.
 func (c *Cluster) NamespaceNames(ctx context.Context) ([]string, error) {
+	if c.still != nil {
+		return c.still.namespaces(), nil
+	}
 	l, err := c.core.Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err

@@ -99,6 +99,21 @@ type Group struct {
 
 // Explain says why the named pod is where it is, or nowhere. With only, no other node is asked.
 func (c *Cluster) Explain(ctx context.Context, name, only string) (*Explained, error) {
+	pod, err := c.podNamed(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return c.explain(ctx, pod, func(one string) (*Survey, error) { return c.Survey(ctx, one) }, only)
+}
+
+// podNamed reads one pod of the namespace.
+func (c *Cluster) podNamed(ctx context.Context, name string) (*corev1.Pod, error) {
+	if c.still != nil {
+		if pods := c.still.podsIn(c.Namespace, name); len(pods) > 0 {
+			return &pods[0], nil
+		}
+		return nil, c.noPod(name)
+	}
 	pod, err := c.core.Pods(c.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, c.noPod(name)
@@ -106,12 +121,17 @@ func (c *Cluster) Explain(ctx context.Context, name, only string) (*Explained, e
 	if err != nil {
 		return nil, c.failed("pod "+c.Namespace+"/"+name, err)
 	}
+	return pod, nil
+}
+
+// explain explains a pod by a survey of one node, or of all where it is asked for "".
+func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, survey func(one string) (*Survey, error), only string) (*Explained, error) {
 	ask, err := wire.ReadPod(pod)
 	if err != nil {
 		return nil, err
 	}
 	e := about(pod, &ask.Request)
-	s, err := c.Survey(ctx, onlyNode(e, only))
+	s, err := survey(onlyNode(e, only))
 	if err != nil {
 		return nil, err
 	}

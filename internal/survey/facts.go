@@ -22,6 +22,7 @@ import (
 // facts are what the API server answered.
 type facts struct {
 	reports []v1alpha1.NodeTopology
+	raw     []json.RawMessage // reports as they came, where they are kept
 	nodes   []corev1.Node
 	// beats are the last heartbeats of agents, by node.
 	beats map[string]beat
@@ -43,6 +44,9 @@ type beat struct {
 // reports: no heartbeat then vouches for a report that came too late to be read. Pods are read
 // last: what comes in between counts as on its way, never as gone.
 func (c *Cluster) facts(ctx context.Context, only string) (*facts, error) {
+	if c.still != nil {
+		return c.still.facts(only), nil
+	}
 	var f facts
 	var readErr, nodesErr, beatsErr, podsErr error
 	var side errgroup.Group
@@ -52,6 +56,9 @@ func (c *Cluster) facts(ctx context.Context, only string) (*facts, error) {
 	})
 	f.beats, beatsErr = c.beats(ctx)
 	raw, reportsErr := c.topologies(ctx, only)
+	if c.keepRaw {
+		f.raw = raw
+	}
 	if reportsErr == nil {
 		side.Go(func() error {
 			f.reports, readErr = readTopologies(raw)
@@ -66,6 +73,12 @@ func (c *Cluster) facts(ctx context.Context, only string) (*facts, error) {
 	if readErr != nil {
 		return nil, c.failed("nodetopologies.berth.dev", readErr)
 	}
+	return &f, f.judge(c, nodesErr, beatsErr, podsErr)
+}
+
+// judge says what may be read, given the errors of the lists, and makes notes of the rest; other
+// errors stay.
+func (f *facts) judge(c *Cluster, nodesErr, beatsErr, podsErr error) error {
 	f.nodesKnown, f.beatsKnown, f.podsKnown = nodesErr == nil, beatsErr == nil, podsErr == nil
 	for _, l := range []struct {
 		what, then string
@@ -76,10 +89,10 @@ func (c *Cluster) facts(ctx context.Context, only string) (*facts, error) {
 		{"pods of all namespaces", "pods that are bound and not yet reported are not counted", podsErr},
 	} {
 		if err := f.tolerate(l.what, l.then, c, l.err); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return &f, nil
+	return nil
 }
 
 // tolerate makes a note of a list that the user may not read, and of what is missing therefore;
@@ -113,13 +126,18 @@ func (c *Cluster) topologies(ctx context.Context, only string) ([]json.RawMessag
 		err = json.Unmarshal(data, &page)
 		return page.Items, page.Metadata.Continue, err
 	}, named("metadata.name", only))
-	if apierrors.IsNotFound(err) {
-		return nil, ErrNotInstalled
+	return raw, c.reportsFailed(err)
+}
+
+// reportsFailed says why reports could not be read; nil where they could.
+func (c *Cluster) reportsFailed(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsNotFound(err):
+		return ErrNotInstalled
 	}
-	if err != nil {
-		return nil, c.failed("nodetopologies.berth.dev", err)
-	}
-	return raw, nil
+	return c.failed("nodetopologies.berth.dev", err)
 }
 
 // readTopologies takes reports apart on every CPU, while pods are listed.
@@ -133,6 +151,9 @@ func readTopologies(raw []json.RawMessage) ([]v1alpha1.NodeTopology, error) {
 // that it gives itself and the one that it always has. Where the API server knows no device classes
 // there are none.
 func (c *Cluster) deviceClasses(ctx context.Context) (map[corev1.ResourceName]bool, error) {
+	if c.still != nil {
+		return nil, nil
+	}
 	classes, err := pages(func(o metav1.ListOptions) ([]resourcev1.DeviceClass, string, error) {
 		answer := c.reports.Get().AbsPath("/apis", resourcev1.SchemeGroupVersion.String(), "deviceclasses").VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
 		if err := answer.Error(); err != nil {

@@ -92,6 +92,9 @@ func (s *Survey) podsOf(pods []corev1.Pod, only string) []Pod {
 
 // allPodsIn reads the pods of the namespace, bound or not.
 func (c *Cluster) allPodsIn(ctx context.Context, only string) ([]corev1.Pod, error) {
+	if c.still != nil {
+		return c.still.podsIn(c.Namespace, only), nil
+	}
 	pods, err := pages(func(o metav1.ListOptions) ([]corev1.Pod, string, error) {
 		l, err := c.core.Pods(c.Namespace).List(ctx, o)
 		if err != nil {

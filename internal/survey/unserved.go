@@ -21,6 +21,9 @@ const unservedAfter = 10 * time.Second
 // nil where one has looked. Every scheduler writes the condition PodScheduled when it finds no
 // node.
 func (c *Cluster) unserved(ctx context.Context, s *Survey, pod *corev1.Pod) *Trouble {
+	if c.still != nil {
+		return nil // nobody keeps the Leases of schedulers
+	}
 	looked := slices.ContainsFunc(pod.Status.Conditions, func(cond corev1.PodCondition) bool { return cond.Type == corev1.PodScheduled })
 	age := s.Now.Sub(pod.CreationTimestamp.Time)
 	if looked || len(pod.Spec.SchedulingGates) > 0 || pod.Status.NominatedNodeName != "" || age < unservedAfter {
@@ -57,8 +60,10 @@ func nameOfScheduler(pod *corev1.Pod) string {
 // servedBy counts, by scheduler, the pods that have a node.
 func servedBy(s *Survey) map[string]int {
 	out := map[string]int{}
-	for i := range s.facts.pods {
-		out[nameOfScheduler(&s.facts.pods[i])]++
+	for _, pods := range s.bound {
+		for _, pod := range pods {
+			out[nameOfScheduler(pod)]++
+		}
 	}
 	return out
 }

@@ -95,6 +95,9 @@ func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 		}
 		informer := cache.NewSharedIndexInformer(cache.NewListWatchFromClient(s.client, s.resource, s.namespace, s.selector), s.object, 0, cache.Indexers{byNodeIndex: nodeOf})
 		*s.into = informer
+		if err := informer.SetTransform(slim); err != nil {
+			return nil, err
+		}
 		if err := informer.SetWatchErrorHandlerWithContext(w.failed(s.resource)); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// NewSnapshotCommand returns the verb that writes a cluster to a file.
+func NewSnapshotCommand() *cobra.Command {
+	var live clusterFlags
+	cmd := &cobra.Command{
+		Use:   "snapshot FILE",
+		Short: "Write what Berth reads of a cluster to one file, without secrets",
+		Long: `Write nodes, their reports and heartbeats, and pods to one file, which the other verbs read with --snapshot: for a bug
+report, for later, or for those who may not reach the cluster. Of pods it holds names, labels, amounts, affinities, ports
+and status; no environment, command, volume or annotation but those that say how a pod is to be placed. FILE - is stdout.`,
+		Example: `  kubectl berth snapshot cluster.berth
+  berth serve --snapshot cluster.berth
+  berth explain train-0 -n training --snapshot cluster.berth`,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := live.connect()
+			if err != nil {
+				return err
+			}
+			write := func(w io.Writer) error { return c.Snapshot(cmd.Context(), w) }
+			if args[0] == "-" {
+				return write(cmd.OutOrStdout())
+			}
+			return writeFile(args[0], write)
+		},
+	}
+	live.register(cmd)
+	return cmd
+}
+
+// writeFile writes a file whole or not at all. It may hold names that are nobody else's business.
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".berth-snapshot-")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(f), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// openSnapshot makes a cluster of a file.
+func openSnapshot(path, namespace string) (*survey.Cluster, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("--snapshot: %w", err)
+	}
+	defer f.Close()
+	c, err := survey.Open(f, path)
+	if err != nil {
+		return nil, fmt.Errorf("--snapshot %w", err)
+	}
+	c.Namespace = namespace
+	return c, nil
+}

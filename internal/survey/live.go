@@ -1,0 +1,298 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Live is a survey that many readers share while it is kept up to date. It is safe for concurrent
+// use.
+type Live struct {
+	c *Cluster
+	// w is nil where nothing ever changes.
+	w *watcher
+	// still are the pods of a Live that never changes, by key.
+	still map[string]*corev1.Pod
+
+	mu   sync.RWMutex
+	s    *Survey
+	rows map[string]*Row // of s, by name
+	// ready is closed when there is something to read.
+	ready chan struct{}
+	once  sync.Once
+	// trouble is what was last wrong with the watch.
+	trouble string
+	told    func(nodes, pods []string)
+}
+
+// NewLive makes a Live of a cluster, which belongs to it from then on. Nothing is read before Run.
+func (c *Cluster) NewLive() *Live {
+	if c.still != nil {
+		return c.still.liveOf(c)
+	}
+	return &Live{c: c, s: &Survey{nodes: map[string]*node{}, facts: &facts{}, Now: time.Now()}, rows: map[string]*Row{}, ready: make(chan struct{})}
+}
+
+// Ready is closed when there is something to read.
+func (l *Live) Ready() <-chan struct{} { return l.ready }
+
+// Where says what is read.
+func (l *Live) Where() string { return l.c.Where }
+
+// Moves says whether anything may change.
+func (l *Live) Moves() bool { return l.still == nil }
+
+// Run follows the cluster until ctx ends. It calls told, where that is not nil, with names of nodes
+// and keys of pods that may be different.
+func (l *Live) Run(ctx context.Context, told func(nodes, pods []string)) error {
+	if !l.Moves() {
+		<-ctx.Done()
+		return nil
+	}
+	f, err := l.c.readable(ctx)
+	if err != nil {
+		return err
+	}
+	if f.podsKnown {
+		l.c.Namespace = metav1.NamespaceAll
+	}
+	w, err := l.c.watch(f, "", true)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.w, l.told = w, told
+	l.s.facts, l.s.Notes, l.s.bound = f, f.notes, map[string][]*corev1.Pod{}
+	l.mu.Unlock()
+	return w.run(ctx, l.changed, l.wrong)
+}
+
+// readable asks what may be read, and reads next to nothing.
+func (c *Cluster) readable(ctx context.Context) (*facts, error) {
+	one := metav1.ListOptions{Limit: 1}
+	var f facts
+	if err := c.reports.Get().Resource("nodetopologies").Param("limit", "1").Do(ctx).Error(); err != nil {
+		return nil, c.reportsFailed(err)
+	}
+	_, nodesErr := c.core.Nodes().List(ctx, one)
+	_, beatsErr := c.leases.Leases(c.Heartbeats).List(ctx, one)
+	_, podsErr := c.core.Pods(metav1.NamespaceAll).List(ctx, one)
+	return &f, f.judge(c, nodesErr, beatsErr, podsErr)
+}
+
+// changed takes in what a watch found.
+func (l *Live) changed(ch *changes) error {
+	names := slices.Sorted(maps.Keys(ch.nodes))
+	nodes, rows := make([]*node, len(names)), make([]*Row, len(names))
+	now := l.w.now()
+	inParallel(len(names), func(i int) {
+		if nodes[i] = l.w.at(names[i]); nodes[i] != nil {
+			rows[i] = nodes[i].row(now, l.w.podsOn(names[i]))
+		}
+	})
+	l.mu.Lock()
+	l.s.Now, l.trouble = now, ""
+	for i, name := range names {
+		if nodes[i] == nil {
+			delete(l.s.nodes, name)
+			delete(l.rows, name)
+			delete(l.s.bound, name)
+			continue
+		}
+		l.s.nodes[name], l.rows[name] = nodes[i], rows[i]
+		l.s.bound[name] = l.w.podsOn(name)
+	}
+	l.mu.Unlock()
+	l.once.Do(func() { close(l.ready) })
+	if l.told != nil {
+		l.told(names, slices.Sorted(maps.Keys(ch.pods)))
+	}
+	return nil
+}
+
+func (l *Live) wrong(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.trouble = text
+}
+
+// Notes say what could not be read, and what is wrong with the watch.
+func (l *Live) Notes() []string {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	out := slices.Clone(l.s.Notes)
+	if l.trouble != "" {
+		out = append(out, l.trouble)
+	}
+	return out
+}
+
+// Now is the cluster's time.
+func (l *Live) Now() time.Time {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.w != nil {
+		return l.w.now()
+	}
+	return l.s.Now
+}
+
+// Rows are the summaries of all nodes, by name. They are shared: nobody changes them.
+func (l *Live) Rows() []*Row {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	out := make([]*Row, 0, len(l.rows))
+	for _, name := range slices.Sorted(maps.Keys(l.rows)) {
+		out = append(out, l.rows[name])
+	}
+	return out
+}
+
+// Row is the summary of one node; nil where there is none.
+func (l *Live) Row(name string) *Row {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.rows[name]
+}
+
+// Row is what a list says of a node.
+type Row struct {
+	Node
+	// Pool is what the cluster's owner calls its group of nodes; "" where no label tells.
+	Pool string `json:"pool,omitempty"`
+	// Namespaces are those of its pods that could be pinned, ascending.
+	Namespaces []string `json:"namespaces,omitempty"`
+}
+
+// poolLabels say to which pool a node belongs: Berth's own first, then those of providers.
+var poolLabels = []string{
+	"berth.dev/pool", "pool", "cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool",
+	"karpenter.sh/nodepool", "node.kubernetes.io/instance-type",
+}
+
+// row adds a node up for a list.
+func (n *node) row(now time.Time, pods []*corev1.Pod) *Row {
+	out := &Row{Node: n.summary(now)}
+	for _, label := range poolLabels {
+		if n.object != nil && out.Pool == "" {
+			out.Pool = n.object.Labels[label]
+		}
+	}
+	seen := map[string]bool{}
+	for _, pod := range pods {
+		if seen[pod.Namespace] {
+			continue
+		}
+		if ask, err := wire.ReadPod(pod); err == nil && ask.Request.Pinnable() {
+			seen[pod.Namespace] = true
+		}
+	}
+	out.Namespaces = slices.Sorted(maps.Keys(seen))
+	return out
+}
+
+// Standing is everything of one node.
+type Standing struct {
+	Machine    *topology.Machine
+	Berths     *machineview.Berths // nil where nothing is known of it; Problem then says why
+	Problem    string
+	Conditions []Condition
+	// Pods are those bound to it that could be pinned.
+	Pods   []Pod
+	Labels map[string]string
+}
+
+// Standing returns everything of one node; false where there is none.
+func (l *Live) Standing(name string) (Standing, bool) {
+	s := l.survey()
+	n := s.nodes[name]
+	if n == nil {
+		return Standing{}, false
+	}
+	out := Standing{Machine: n.machine(), Conditions: s.Conditions(name)}
+	if n.object != nil {
+		out.Labels = n.object.Labels
+	}
+	var err error
+	if out.Berths, err = s.Berths(name); err != nil {
+		out.Problem = err.Error()
+	}
+	for _, pod := range s.bound[name] {
+		if sum, pinned := s.pod(pod); pinned {
+			out.Pods = append(out.Pods, sum)
+		}
+	}
+	slices.SortFunc(out.Pods, func(a, b Pod) int { return strings.Compare(a.Key(), b.Key()) })
+	return out, true
+}
+
+// survey is a copy that may be read without the lock: its nodes and pods never change, they are
+// replaced.
+func (l *Live) survey() *Survey {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	s := *l.s
+	s.nodes, s.bound = maps.Clone(l.s.nodes), maps.Clone(l.s.bound)
+	return &s
+}
+
+// Pod summarises a pod; false where there is none.
+func (l *Live) Pod(namespace, name string) (Pod, bool) {
+	pod := l.pod(keyOf(namespace, name))
+	if pod == nil {
+		return Pod{}, false
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	sum, _ := l.s.pod(pod)
+	return sum, true
+}
+
+// Explain says why a pod is where it is, or nowhere.
+func (l *Live) Explain(ctx context.Context, namespace, name string) (*Explained, error) {
+	pod := l.pod(keyOf(namespace, name))
+	if pod == nil {
+		return nil, fmt.Errorf("no pod %s in namespace %s at %s", name, namespace, l.c.Where)
+	}
+	s := l.survey()
+	if l.w != nil {
+		s.Now = l.w.now()
+	}
+	s.Notes = nil
+	return l.c.explain(ctx, pod, func(string) (*Survey, error) { return s, nil }, "")
+}
+
+func (l *Live) pod(key string) *corev1.Pod {
+	if l.w == nil {
+		return l.still[key]
+	}
+	return l.w.pod(key, "")
+}
+
+// Pods are all pods that are known, in no order. They are shared: nobody changes them.
+func (l *Live) Pods() []*corev1.Pod {
+	if l.w == nil {
+		return slices.Collect(maps.Values(l.still))
+	}
+	if l.w.pods == nil {
+		return nil
+	}
+	list := l.w.pods.GetStore().List()
+	out := make([]*corev1.Pod, len(list))
+	for i := range list {
+		out[i] = list[i].(*corev1.Pod)
+	}
+	return out
+}

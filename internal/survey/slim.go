@@ -1,0 +1,86 @@
+package survey
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// slimPod leaves of a pod what a survey reads: who it is, what it asks for, what holds it to nodes,
+// and what became of it. Commands, environments, volumes and other people's annotations go: they
+// are most of a pod, and may hold secrets.
+func slimPod(pod *corev1.Pod) *corev1.Pod {
+	s := &pod.Spec
+	out := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, Labels: pod.Labels, ResourceVersion: pod.ResourceVersion,
+			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp, Annotations: berthAnnotations(pod.Annotations),
+		},
+		Spec: corev1.PodSpec{
+			NodeName: s.NodeName, SchedulerName: s.SchedulerName, NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations,
+			Priority: s.Priority, PriorityClassName: s.PriorityClassName, PreemptionPolicy: s.PreemptionPolicy, Overhead: s.Overhead, OS: s.OS, Resources: s.Resources,
+			RestartPolicy: s.RestartPolicy, SchedulingGates: s.SchedulingGates, ResourceClaims: s.ResourceClaims, SchedulingGroup: s.SchedulingGroup,
+			ActiveDeadlineSeconds: s.ActiveDeadlineSeconds, TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds,
+		},
+		Status: pod.Status,
+	}
+	for _, ref := range pod.OwnerReferences {
+		out.OwnerReferences = append(out.OwnerReferences, metav1.OwnerReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name, UID: ref.UID, Controller: ref.Controller})
+	}
+	out.Spec.Containers, out.Spec.InitContainers = slimContainers(s.Containers), slimContainers(s.InitContainers)
+	return out
+}
+
+// slimContainers leaves names, amounts and what decides about restarts.
+func slimContainers(all []corev1.Container) []corev1.Container {
+	var out []corev1.Container
+	for i := range all {
+		c := &all[i]
+		out = append(out, corev1.Container{
+			Name: c.Name, Resources: c.Resources, ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules, Ports: c.Ports,
+		})
+	}
+	return out
+}
+
+// berthAnnotations are those that a dialect may read.
+func berthAnnotations(all map[string]string) map[string]string {
+	var out map[string]string
+	for key, value := range all {
+		if domain, _, _ := strings.Cut(key, "/"); !dialectDomains[domain] {
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[key] = value
+	}
+	return out
+}
+
+// dialectDomains are where the annotations of dialects live.
+var dialectDomains = map[string]bool{
+	"berth.dev": true, "volcano.sh": true, "scheduling.volcano.sh": true, "scheduling.k8s.io": true, "scheduling.koordinator.sh": true, "node.koordinator.sh": true,
+}
+
+// slimNode leaves of a node what a survey reads.
+func slimNode(node *corev1.Node) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, Labels: node.Labels, ResourceVersion: node.ResourceVersion, CreationTimestamp: node.CreationTimestamp},
+		Spec:       corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints},
+		Status: corev1.NodeStatus{Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable, Conditions: node.Status.Conditions,
+			NodeInfo: corev1.NodeSystemInfo{KubeletVersion: node.Status.NodeInfo.KubeletVersion}},
+	}
+}
+
+// slim is for informers.
+func slim(obj any) (any, error) {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		return slimPod(o), nil
+	case *corev1.Node:
+		return slimNode(o), nil
+	}
+	return obj, nil
+}

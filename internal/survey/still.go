@@ -1,0 +1,237 @@
+package survey
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+)
+
+// stillKind and stillVersion mark a file with a cluster in it. The version changes with whatever a
+// reader must know.
+const (
+	stillKind    = "BerthSnapshot"
+	stillVersion = 1
+	// maxStill bounds what is unpacked of a file, in bytes.
+	maxStill = 4 << 30
+)
+
+// still is a cluster as it was at one moment: what a survey reads, and nothing else of it.
+type still struct {
+	Kind       string         `json:"kind"`
+	Version    int            `json:"version"`
+	Taken      time.Time      `json:"taken"`
+	Where      string         `json:"where"`
+	StaleAfter string         `json:"staleAfter"`
+	Notes      []string       `json:"notes,omitempty"`
+	Unknown    []string       `json:"unknown,omitempty"` // "nodes", "leases", "pods" that could not be read
+	Nodes      []*corev1.Node `json:"nodes"`
+	// Reports are as they came: those that cannot be read are part of the picture.
+	Reports []json.RawMessage       `json:"nodeTopologies"`
+	Leases  []*coordinationv1.Lease `json:"leases"`
+	Pods    []*corev1.Pod           `json:"pods"`
+
+	reports []v1alpha1.NodeTopology // Reports, read
+}
+
+// Snapshot writes to a file what a survey reads of a live cluster: nodes, reports, heartbeats, and
+// pods without commands, environments, volumes and other people's annotations. It is JSON, packed
+// with gzip.
+func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
+	if c.still != nil {
+		return fmt.Errorf("%s: is a snapshot already", c.Where)
+	}
+	reader := *c
+	reader.keepRaw = true
+	f, err := reader.facts(ctx, "")
+	if err != nil {
+		return err
+	}
+	out := still{Kind: stillKind, Version: stillVersion, Taken: c.clock.now().UTC(), Where: c.Where, StaleAfter: c.StaleAfter.String(), Notes: f.notes}
+	for _, u := range []struct {
+		known bool
+		what  string
+	}{{f.nodesKnown, "nodes"}, {f.beatsKnown, "leases"}, {f.podsKnown, "pods"}} {
+		if !u.known {
+			out.Unknown = append(out.Unknown, u.what)
+		}
+	}
+	for i := range f.nodes {
+		out.Nodes = append(out.Nodes, slimNode(&f.nodes[i]))
+	}
+	out.Reports = f.raw
+	if out.Leases, err = c.heartbeatLeases(ctx, f); err != nil {
+		return err
+	}
+	waiting, err := c.waitingPods(ctx, f)
+	if err != nil {
+		return err
+	}
+	for _, list := range [][]corev1.Pod{f.pods, waiting} {
+		for i := range list {
+			out.Pods = append(out.Pods, slimPod(&list[i]))
+		}
+	}
+	packed := gzip.NewWriter(w)
+	return errors.Join(json.NewEncoder(packed).Encode(&out), packed.Close())
+}
+
+// heartbeatLeases writes heartbeats down again, as readable facts.
+func (c *Cluster) heartbeatLeases(ctx context.Context, f *facts) (out []*coordinationv1.Lease, err error) {
+	if !f.beatsKnown {
+		return nil, nil
+	}
+	l, err := c.leases.Leases(c.Heartbeats).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, c.failed("leases in "+c.Heartbeats, err)
+	}
+	for i := range l.Items {
+		if one := &l.Items[i]; beatOf(one).Node != "" {
+			out = append(out, one)
+		}
+	}
+	return out, nil
+}
+
+// waitingPods reads the pods that have no node, of all namespaces where that is allowed.
+func (c *Cluster) waitingPods(ctx context.Context, f *facts) ([]corev1.Pod, error) {
+	namespace := metav1.NamespaceAll
+	if !f.podsKnown {
+		namespace = c.Namespace
+	}
+	pods, err := pages(func(o metav1.ListOptions) ([]corev1.Pod, string, error) {
+		l, err := c.core.Pods(namespace).List(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		return l.Items, l.Continue, nil
+	}, metav1.ListOptions{FieldSelector: "spec.nodeName="})
+	if err != nil {
+		return nil, c.failed("pods", err)
+	}
+	return pods, nil
+}
+
+// Open reads a snapshot, and makes a Cluster of it that never changes. name is what errors call it.
+func Open(r io.Reader, name string) (*Cluster, error) {
+	unpacked, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: want a file that berth snapshot wrote: %w", name, err)
+	}
+	limited := &io.LimitedReader{R: unpacked, N: maxStill}
+	var s still
+	if err := json.NewDecoder(limited).Decode(&s); err != nil {
+		if limited.N == 0 {
+			return nil, fmt.Errorf("%s: is larger than %s: want a snapshot of one cluster", name, ExactBytes(maxStill))
+		}
+		return nil, fmt.Errorf("%s: want a file that berth snapshot wrote, whole: %w", name, err)
+	}
+	if _, err := io.Copy(io.Discard, limited); err != nil {
+		return nil, fmt.Errorf("%s: want a file that berth snapshot wrote, whole: %w", name, err)
+	}
+	switch {
+	case s.Kind != stillKind:
+		return nil, fmt.Errorf("%s: kind %q: want %s, a file that berth snapshot wrote", name, s.Kind, stillKind)
+	case s.Version != stillVersion:
+		return nil, fmt.Errorf("%s: version %d: want %d; take the snapshot with this release of berth, or open it with the one that took it", name, s.Version, stillVersion)
+	}
+	after, err := time.ParseDuration(s.StaleAfter)
+	if err != nil {
+		return nil, fmt.Errorf("%s: staleAfter %q: want a duration like 1m0s", name, s.StaleAfter)
+	}
+	if err := s.check(name); err != nil {
+		return nil, err
+	}
+	if s.reports, err = readTopologies(s.Reports); err != nil {
+		return nil, fmt.Errorf("%s: nodeTopologies: %w", name, err)
+	}
+	s.Reports = nil
+	c := &Cluster{Options: Options{StaleAfter: after, Where: s.Where + ", snapshot " + name}, clock: new(serverClock), still: &s}
+	c.clock.seconds.Store(s.Taken.Unix())
+	return c, nil
+}
+
+// check refuses entries that are nothing.
+func (s *still) check(name string) error {
+	for what, missing := range map[string]bool{
+		"nodes": slices.Contains(s.Nodes, nil), "leases": slices.Contains(s.Leases, nil), "pods": slices.Contains(s.Pods, nil),
+	} {
+		if missing {
+			return fmt.Errorf("%s: %s: an entry is null: want objects", name, what)
+		}
+	}
+	return nil
+}
+
+// facts are what the API server would have answered.
+func (s *still) facts(only string) *facts {
+	f := &facts{
+		beats: map[string]beat{}, notes: slices.Clone(s.Notes), nodesKnown: !slices.Contains(s.Unknown, "nodes"),
+		beatsKnown: !slices.Contains(s.Unknown, "leases"), podsKnown: !slices.Contains(s.Unknown, "pods"),
+	}
+	wanted := func(node string) bool { return only == "" || node == only }
+	for _, n := range s.Nodes {
+		if wanted(n.Name) {
+			f.nodes = append(f.nodes, *n)
+		}
+	}
+	for i := range s.reports {
+		if wanted(s.reports[i].Name) {
+			f.reports = append(f.reports, s.reports[i])
+		}
+	}
+	for _, l := range s.Leases {
+		if b := beatOf(l); b.Node != "" {
+			f.beats[b.Node] = b
+		}
+	}
+	for _, p := range s.Pods {
+		if p.Spec.NodeName != "" && wanted(p.Spec.NodeName) {
+			f.pods = append(f.pods, *p)
+		}
+	}
+	return f
+}
+
+// podsIn are the pods of a namespace, or with a name only that one.
+func (s *still) podsIn(namespace, only string) (out []corev1.Pod) {
+	for _, p := range s.Pods {
+		if (namespace == metav1.NamespaceAll || p.Namespace == namespace) && (only == "" || p.Name == only) {
+			out = append(out, *p)
+		}
+	}
+	return out
+}
+
+// liveOf makes a Live that never changes.
+func (s *still) liveOf(c *Cluster) *Live {
+	l := &Live{c: c, s: c.surveyOf(s.facts("")), rows: map[string]*Row{}, ready: make(chan struct{}), still: map[string]*corev1.Pod{}}
+	for _, p := range s.Pods {
+		l.still[keyOf(p.Namespace, p.Name)] = p
+	}
+	for name, n := range l.s.nodes {
+		l.rows[name] = n.row(l.s.Now, l.s.bound[name])
+	}
+	close(l.ready)
+	return l
+}
+
+// names are those of the pods' namespaces.
+func (s *still) namespaces() []string {
+	seen := map[string]bool{}
+	for _, p := range s.Pods {
+		seen[p.Namespace] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}

@@ -1,0 +1,286 @@
+package web
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/version"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Changed takes in names of nodes and keys of pods that may be different, and tells the pages.
+func (s *Server) Changed(nodes, _ []string) {
+	s.streams.tell(s.rows.note(nodes, func(name string) bool { return s.Live.Row(name) != nil }))
+}
+
+// cluster says what is shown, and to whom.
+func (s *Server) cluster(_ *http.Request, v Viewer) (any, error) {
+	return map[string]any{
+		"where": s.Live.Where(), "moves": s.Live.Moves(), "ready": s.isReady(), "now": s.Live.Now().Unix(),
+		"notes": s.Live.Notes(), "version": version.Text(), "viewer": v.Name(),
+	}, nil
+}
+
+func (s *Server) isReady() bool {
+	select {
+	case <-s.Live.Ready():
+		return true
+	default:
+		return false
+	}
+}
+
+// changedRows are the nodes that changed since the number that the page has seen.
+func (s *Server) changedRows(r *http.Request, v Viewer) (any, error) {
+	since, err := strconv.ParseUint(cmp.Or(r.URL.Query().Get("since"), "0"), 10, 64)
+	if err != nil {
+		return nil, &failure{http.StatusBadRequest, "since=" + quoted(r.URL.Query().Get("since")) + ": want a number that an earlier answer gave"}
+	}
+	number, names, went, anew := s.rows.since(since)
+	out := make([]*survey.Row, 0, len(names))
+	for _, name := range names {
+		if row := s.Live.Row(name); row != nil {
+			out = append(out, shown(row, v))
+		}
+	}
+	return map[string]any{"number": number, "anew": anew, "gone": went, "rows": out, "ready": s.isReady()}, nil
+}
+
+// shown is a row without the namespaces that the viewer does not see.
+func shown(row *survey.Row, v Viewer) *survey.Row {
+	if !slices.ContainsFunc(row.Namespaces, func(n string) bool { return !v.Sees(n) }) {
+		return row
+	}
+	out := *row
+	out.Namespaces = slices.DeleteFunc(slices.Clone(row.Namespaces), func(n string) bool { return !v.Sees(n) })
+	return &out
+}
+
+// hidden is what a pod is called whose namespace the viewer does not see.
+const hidden = "a pod of another namespace"
+
+// nodePage is all that the page of a node shows.
+type nodePage struct {
+	Row        *survey.Row          `json:"row"`
+	Machine    string               `json:"machine"` // the machine string
+	SVG        string               `json:"svg,omitempty"`
+	Legend     []machineview.Legend `json:"legend,omitempty"`
+	Problem    string               `json:"problem,omitempty"`
+	Conditions []condition          `json:"conditions,omitempty"`
+	Pods       []survey.Pod         `json:"pods"`
+	Labels     map[string]string    `json:"labels,omitempty"`
+}
+
+type condition struct {
+	Source  string `json:"source"`
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	Since   int64  `json:"since,omitempty"`
+}
+
+func (s *Server) node(r *http.Request, v Viewer) (any, error) {
+	name := r.PathValue("name")
+	st, ok := s.Live.Standing(name)
+	row := s.Live.Row(name)
+	if !ok || row == nil {
+		return nil, missing("there is no node " + name + " any more, or there never was")
+	}
+	out := nodePage{Row: shown(row, v), Machine: st.Machine.String(), Problem: st.Problem, Labels: st.Labels, Pods: []survey.Pod{}}
+	if st.Berths != nil {
+		hideTenants(st.Berths, v)
+		out.SVG, out.Legend = machineview.BerthsInline(st.Machine, st.Berths)
+	}
+	for _, c := range st.Conditions {
+		one := condition{Source: c.Source, Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message}
+		if !c.Since.IsZero() {
+			one.Since = c.Since.Unix()
+		}
+		out.Conditions = append(out.Conditions, one)
+	}
+	for _, p := range st.Pods {
+		if v.Sees(p.Namespace) {
+			out.Pods = append(out.Pods, p)
+		}
+	}
+	return out, nil
+}
+
+// hideTenants takes names, UIDs and containers of pods away that the viewer does not see.
+func hideTenants(b *machineview.Berths, v Viewer) {
+	seen := map[string]bool{}
+	b.Tenants = slices.DeleteFunc(b.Tenants, func(t machineview.Tenant) bool {
+		namespace, _, _ := strings.Cut(t.Name, "/")
+		seen[t.UID] = v.Sees(namespace)
+		return !seen[t.UID]
+	})
+	if _, all := v.(everything); all {
+		return
+	}
+	b.Snapshot.Pods = slices.Clone(b.Snapshot.Pods)
+	for i := range b.Snapshot.Pods {
+		p := &b.Snapshot.Pods[i]
+		if seen[p.UID] {
+			continue
+		}
+		p.UID = hidden + " " + strconv.Itoa(i+1)
+		p.Containers = slices.Clone(p.Containers)
+		for j := range p.Containers {
+			p.Containers[j].Name = "-"
+		}
+	}
+}
+
+func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
+	namespace, name := r.PathValue("namespace"), r.PathValue("name")
+	none := missing("there is no pod " + namespace + "/" + name + " any more, or there never was")
+	if !v.Sees(namespace) {
+		return nil, none
+	}
+	sum, ok := s.Live.Pod(namespace, name)
+	if !ok {
+		return nil, none
+	}
+	e, err := s.Live.Explain(r.Context(), namespace, name)
+	if err != nil {
+		return map[string]any{"pod": sum, "problem": err.Error()}, nil
+	}
+	e.Nodes = shortened(e.Nodes)
+	return map[string]any{"pod": sum, "explained": e}, nil
+}
+
+// maxAnswers bounds how many nodes are explained in full; groups have all.
+const maxAnswers = 24
+
+// shortened leaves one node of each thing that is said, then others, as many as are shown.
+func shortened(all []survey.Answer) []survey.Answer {
+	var first, others []survey.Answer
+	said := map[string]bool{}
+	for i := range all {
+		if a := &all[i]; said[a.Answer+a.Message] {
+			others = append(others, *a)
+		} else {
+			said[a.Answer+a.Message] = true
+			first = append(first, *a)
+		}
+	}
+	return append(first, others...)[:min(len(all), maxAnswers)]
+}
+
+// found is a pod in a list.
+type found struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Node      string `json:"node,omitempty"`
+	Phase     string `json:"phase"`
+	Created   int64  `json:"created"`
+}
+
+func foundPod(p *corev1.Pod) found {
+	return found{p.Namespace, p.Name, p.Spec.NodeName, cmp.Or(string(p.Status.Phase), "Pending"), p.CreationTimestamp.Unix()}
+}
+
+// maxFound bounds a list of pods.
+const maxFound = 200
+
+// pods searches: every word of q is in "namespace/name" or the node's name.
+func (s *Server) pods(r *http.Request, v Viewer) (any, error) {
+	words := strings.Fields(strings.ToLower(r.URL.Query().Get("q")))
+	namespace := r.URL.Query().Get("namespace")
+	var out []found
+	total := 0
+	for _, p := range s.Live.Pods() {
+		if namespace != "" && p.Namespace != namespace || !v.Sees(p.Namespace) {
+			continue
+		}
+		text := strings.ToLower(p.Namespace + "/" + p.Name + " " + p.Spec.NodeName)
+		if slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
+			continue
+		}
+		total++
+		out = append(out, foundPod(p))
+	}
+	slices.SortFunc(out, func(a, b found) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return map[string]any{"pods": out[:min(len(out), maxFound)], "total": total}, nil
+}
+
+// waitingGroup is pending pods that wait for the same.
+type waitingGroup struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Count is of all; Pods are the oldest of them.
+	Count int     `json:"count"`
+	Pods  []found `json:"pods"`
+}
+
+// maxOfGroup bounds how many pods of a group are named.
+const maxOfGroup = 50
+
+// waiting are the pods that have no node, and those that their kubelet refused.
+func (s *Server) waiting(v Viewer) (out []*corev1.Pod) {
+	for _, p := range s.Live.Pods() {
+		if (p.Spec.NodeName == "" && !wire.Ended(p) || wire.Refused(p)) && v.Sees(p.Namespace) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (s *Server) pending(_ *http.Request, v Viewer) (any, error) {
+	waiting := s.waiting(v)
+	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	var groups []*waitingGroup
+	by := map[[2]string]*waitingGroup{}
+	for _, p := range waiting {
+		reason, message := whyWaiting(p)
+		g := by[[2]string{reason, message}]
+		if g == nil {
+			g = &waitingGroup{Reason: reason, Message: message}
+			by[[2]string{reason, message}] = g
+			groups = append(groups, g)
+		}
+		if g.Count++; len(g.Pods) < maxOfGroup {
+			g.Pods = append(g.Pods, foundPod(p))
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b *waitingGroup) int { return cmp.Compare(b.Count, a.Count) })
+	return map[string]any{"total": len(waiting), "groups": groups}, nil
+}
+
+// whyWaiting says in a scheduler's or kubelet's words why a pod does not run.
+func whyWaiting(p *corev1.Pod) (reason, message string) {
+	if wire.Refused(p) {
+		return "Refused by its kubelet: " + p.Status.Reason, p.Status.Message
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Reason, withoutPreemption(c.Message)
+		}
+	}
+	if len(p.Spec.SchedulingGates) > 0 {
+		return corev1.PodReasonSchedulingGated, "gate " + p.Spec.SchedulingGates[0].Name
+	}
+	return "NotLookedAt", "no scheduler has said anything about it yet (" + cmp.Or(p.Spec.SchedulerName, corev1.DefaultSchedulerName) + ")"
+}
+
+// withoutPreemption leaves out what kube-scheduler adds to every refusal: that no claim is to be
+// deallocated, and what became of preemption.
+func withoutPreemption(message string) string {
+	message, _, _ = strings.Cut(message, " preemption: ")
+	for _, noise := range []string{",", "no new claims to deallocate", ",", "."} {
+		message = strings.TrimSuffix(strings.TrimSpace(message), noise)
+	}
+	return message
+}

@@ -1,0 +1,125 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// How much of the past is kept: a point a minute, for twelve hours.
+const (
+	historyEvery  = time.Minute
+	historyPoints = 12 * 60
+	maxResources  = 32
+)
+
+// point is what the whole cluster had at one moment.
+type point struct {
+	At int64 `json:"at"` // seconds since 1970
+	// Free and Total are by resource: CPUs, bytes and devices that pods can have to themselves.
+	Free  map[string]uint64 `json:"free"`
+	Total map[string]uint64 `json:"total"`
+	// Whole is how many NUMA nodes have every CPU free.
+	Whole    int `json:"whole"`
+	Nodes    int `json:"nodes"`
+	Troubled int `json:"troubled"`
+	Pods     int `json:"pods"`
+	InFlight int `json:"inFlight"`
+	Pending  int `json:"pending"`
+}
+
+// history is the points of the last hours, oldest first.
+type history struct {
+	mu     sync.Mutex
+	points []point
+}
+
+func (h *history) add(p point) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.points) == historyPoints {
+		h.points = append(h.points[:0], h.points[1:]...)
+	}
+	h.points = append(h.points, p)
+}
+
+func (h *history) all() []point {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]point{}, h.points...)
+}
+
+// pointOf adds a cluster up. Nodes that nothing can be promised for have nothing free.
+func pointOf(at time.Time, all []*survey.Row, pending int) point {
+	p := point{At: at.Unix(), Free: map[string]uint64{}, Total: map[string]uint64{}, Nodes: len(all), Pending: pending}
+	for _, row := range all {
+		p.Pods += row.Pods
+		p.InFlight += row.InFlight
+		if row.Trouble != nil {
+			p.Troubled++
+		}
+		for i := range row.NUMANodes {
+			n := &row.NUMANodes[i]
+			if c := n.CPUs; c != nil {
+				p.count("cpu", survey.Amount{Free: c.Free, Total: c.Total}, row.Trouble == nil)
+				if c.Total > 0 && c.Free == c.Total && row.Trouble == nil {
+					p.Whole++
+				}
+			}
+			for _, a := range n.Memory {
+				p.count(a.Resource, a, row.Trouble == nil)
+			}
+			for _, a := range n.Devices {
+				p.count(a.Resource, a, row.Trouble == nil)
+			}
+		}
+	}
+	return p
+}
+
+func (p *point) count(resource string, a survey.Amount, usable bool) {
+	if _, known := p.Total[resource]; !known && len(p.Total) >= maxResources {
+		return
+	}
+	p.Total[resource] += a.Total
+	if usable {
+		p.Free[resource] += a.Free
+	}
+}
+
+// Run keeps the history until ctx ends.
+func (s *Server) Run(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-s.Live.Ready():
+	}
+	if !s.Live.Moves() {
+		var names []string
+		for _, row := range s.Live.Rows() {
+			names = append(names, row.Name)
+		}
+		s.Changed(names, nil)
+	}
+	tick := time.NewTicker(historyEvery)
+	defer tick.Stop()
+	for {
+		s.history.add(s.present())
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Server) present() point {
+	return pointOf(s.Live.Now(), s.Live.Rows(), len(s.waiting(everything{})))
+}
+
+func (s *Server) past(*http.Request, Viewer) (any, error) {
+	return map[string]any{"points": append(s.history.all(), s.present())}, nil
+}

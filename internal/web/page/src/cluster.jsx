@@ -1,0 +1,199 @@
+// The cluster: every node a line, every NUMA node a cell.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useAsk, useStore } from './data.js'
+import { link, setQuery, useRoute } from './route.js'
+import { Choice, Spark, Status, Waiting } from './parts.jsx'
+import { amount, amountOf, plural, resourceName, resourcesOf, status } from './words.js'
+
+const rowHigh = 36
+
+const free = (row, r) => (row.numaNodes || []).reduce((sum, n) => sum + (amountOf(n, r)?.free || 0), 0)
+const block = (row, r) => (row.numaNodes || []).reduce((most, n) => Math.max(most, amountOf(n, r)?.free || 0), 0)
+const usedShare = (row, r) => {
+  const all = (row.numaNodes || []).reduce((sum, n) => sum + (amountOf(n, r)?.total || 0), 0)
+  return all ? 1 - free(row, r) / all : -1
+}
+const badness = { bad: 0, doubt: 1, good: 2 }
+
+const orders = {
+  name: ['Name', (a, b) => a.name.localeCompare(b.name, 'en', { numeric: true })],
+  free: ['Most free', (a, b, r) => free(b, r) - free(a, r)],
+  block: ['Largest free on one NUMA node', (a, b, r) => block(b, r) - block(a, r)],
+  used: ['Most used', (a, b, r) => usedShare(b, r) - usedShare(a, r)],
+  pods: ['Most pods', (a, b) => b.pods + b.inFlight - a.pods - a.inFlight],
+  status: ['Trouble first', (a, b) => badness[status(a).level] - badness[status(b).level]],
+}
+
+function wanted(row, query) {
+  const has = (key, values) => !query.get(key) || values.includes(query.get(key))
+  const words = (query.get('q') || '').toLowerCase().split(/\s+/).filter(Boolean)
+  const text = [row.name, row.pool, row.policy, status(row).word, ...(row.namespaces || [])].join(' ').toLowerCase()
+  return words.every((w) => text.includes(w)) && has('pool', [row.pool]) && has('policy', [row.policy || 'none']) &&
+    has('namespace', row.namespaces || []) && has('guarantee', [row.guarantee]) && has('status', [status(row).level])
+}
+
+export function Cluster() {
+  const { rows, ready, number } = useStore()
+  const { query } = useRoute()
+  const all = useMemo(() => [...rows.values()], [number, rows])
+  const resources = useMemo(() => resourcesOf(all), [all])
+  const resource = resources.includes(query.get('r')) ? query.get('r') : resources[0] || 'cpu'
+  const order = orders[query.get('sort')] ? query.get('sort') : 'name'
+  const shown = useMemo(() => {
+    const list = all.filter((row) => wanted(row, query))
+    return list.sort((a, b) => orders[order][1](a, b, resource) || orders.name[1](a, b))
+  }, [all, query, order, resource])
+  if (!ready && !all.length) return <Waiting what="Reading the cluster…" />
+  return (
+    <main class="cluster">
+      <h1 class="hidden">Cluster</h1>
+      <Totals />
+      <Tools all={all} resources={resources} resource={resource} order={order} query={query} shown={shown.length} />
+      <Heatmap rows={shown} resource={resource} />
+    </main>
+  )
+}
+
+// Totals are the sums of the cluster, each with how it went.
+function Totals() {
+  const { data } = useAsk('api/history')
+  if (!data) return <div class="totals" />
+  const points = data.points
+  const now = points[points.length - 1]
+  const names = Object.keys(now.total)
+  const resources = ['cpu', 'memory', ...names.filter((r) => r.includes('/')).sort()].filter((r) => now.total[r]).slice(0, 4)
+  return (
+    <div class="totals">
+      {resources.map((r) => (
+        <Total key={r} name={resourceName(r) + ' free'} value={amount(r, now.free[r] || 0)} of={amount(r, now.total[r])} values={points.map((p) => p.free[r] || 0)} />
+      ))}
+      <Total name="Whole NUMA nodes free" value={now.whole} values={points.map((p) => p.whole)} />
+      <Total name="Nodes in trouble" value={now.troubled} of={now.nodes} values={points.map((p) => p.troubled)} href={link() + '?status=bad'} />
+      <Total name="Pods that wait" value={now.pending} values={points.map((p) => p.pending)} href={link('pending')} />
+    </div>
+  )
+}
+
+function Total({ name, value, of, values, href }) {
+  const body = [
+    <span class="name" key="n">{name}</span>,
+    <span class="value" key="v">{value}{of !== undefined && <small> of {of}</small>}</span>,
+    <Spark key="s" values={values} label={`${name} in the last hours`} />,
+  ]
+  return href ? <a class="total" href={href}>{body}</a> : <div class="total">{body}</div>
+}
+
+const distinct = (all, of) => [...new Set(all.flatMap(of).filter(Boolean))].sort()
+
+function Tools({ all, resources, resource, order, query, shown }) {
+  const pick = (key) => (value) => setQuery({ [key]: value })
+  const options = (values, text = (v) => v) => [['', 'all'], ...values.map((v) => [v, text(v)])]
+  const pools = distinct(all, (r) => r.pool)
+  const filtered = shown !== all.length
+  return (
+    <div class="tools" role="search">
+      <label class="choice grow">
+        <span>Filter</span>
+        <input id="filter" type="search" placeholder="name, pool, namespace…  ( / )" value={query.get('q') || ''} onInput={(e) => setQuery({ q: e.currentTarget.value })} />
+      </label>
+      <Choice label="Resource" value={resource} options={resources.map((r) => [r, resourceName(r)])} onChange={pick('r')} />
+      <Choice label="Order" value={order} options={Object.entries(orders).map(([k, [text]]) => [k, text])} onChange={pick('sort')} />
+      {pools.length > 1 && <Choice label="Pool" value={query.get('pool') || ''} options={options(pools)} onChange={pick('pool')} />}
+      <Choice label="Policy" value={query.get('policy') || ''} options={options(distinct(all, (r) => r.policy || 'none'))} onChange={pick('policy')} />
+      <Choice label="Namespace" value={query.get('namespace') || ''} options={options(distinct(all, (r) => r.namespaces || []))} onChange={pick('namespace')} />
+      <Choice label="Guarantee" value={query.get('guarantee') || ''} options={options(distinct(all, (r) => r.guarantee))} onChange={pick('guarantee')} />
+      <Choice label="State" value={query.get('status') || ''} options={options(['good', 'doubt', 'bad'], (v) => ({ good: 'ready', doubt: 'doubtful', bad: 'in trouble' })[v])} onChange={pick('status')} />
+      <p class="count" role="status">{filtered ? `${shown.toLocaleString('en')} of ${plural(all.length, 'node')}` : plural(all.length, 'node')}</p>
+    </div>
+  )
+}
+
+// Heatmap draws the lines that can be seen, of however many there are.
+function Heatmap({ rows, resource }) {
+  const box = useRef(null)
+  const [view, setView] = useState({ from: 0, count: 30 })
+  const [at, setAt] = useState(0)
+  const measure = () => {
+    const el = box.current
+    if (!el) return
+    const top = Math.max(0, -el.getBoundingClientRect().top)
+    setView({ from: Math.max(0, Math.floor(top / rowHigh) - 10), count: Math.ceil(innerHeight / rowHigh) + 20 })
+  }
+  useLayoutEffect(measure, [rows.length])
+  useEffect(() => {
+    addEventListener('scroll', measure, { passive: true })
+    addEventListener('resize', measure)
+    return () => {
+      removeEventListener('scroll', measure)
+      removeEventListener('resize', measure)
+    }
+  }, [])
+  const here = Math.min(at, rows.length - 1)
+  const go = (to) => {
+    const next = Math.max(0, Math.min(rows.length - 1, to))
+    setAt(next)
+    const y = box.current.getBoundingClientRect().top + next * rowHigh
+    if (y < 120) scrollBy(0, y - 120)
+    else if (y + rowHigh > innerHeight) scrollBy(0, y + rowHigh - innerHeight + 8)
+  }
+  const key = (e) => {
+    const page = Math.floor(innerHeight / rowHigh) - 4
+    const to = { ArrowDown: here + 1, j: here + 1, ArrowUp: here - 1, k: here - 1, PageDown: here + page, PageUp: here - page, Home: 0, End: rows.length - 1 }[e.key]
+    if (to !== undefined) {
+      e.preventDefault()
+      go(to)
+    } else if (e.key === 'Enter' && rows[here]) location.hash = link('nodes', rows[here].name)
+  }
+  if (!rows.length) return <p class="waiting">No node is like that.</p>
+  const visible = rows.slice(view.from, view.from + view.count)
+  const widest = rows.reduce((most, r) => Math.max(most, r.numaNodes?.length || 0), 1)
+  return (
+    <div class="heat" role="grid" tabIndex={0} aria-label={`Nodes by NUMA node: ${resourceName(resource)} free of all`} aria-rowcount={rows.length + 1} aria-activedescendant={rows[here] && 'row-' + here} onKeyDown={key}>
+      <div role="rowgroup">
+        <div class="line head" role="row" aria-rowindex={1}>
+          <span role="columnheader">Node</span>
+          <span role="columnheader">State</span>
+          <span role="columnheader" class="wide">Policy</span>
+          <span role="columnheader" class="num">Pods</span>
+          <span role="columnheader" class="cells-head">
+            {resourceName(resource)}: free of all, NUMA node by NUMA node
+            <span class="scale" aria-hidden="true">free<i class="h0" /><i class="h1" /><i class="h2" /><i class="h3" /><i class="h4" /><i class="h5" />taken</span>
+          </span>
+        </div>
+      </div>
+      <div role="rowgroup" ref={box} style={{ height: rows.length * rowHigh + 'px', position: 'relative' }}>
+        {visible.map((row, i) => (
+          <Line key={row.name} row={row} index={view.from + i} here={view.from + i === here} resource={resource} widest={widest} pick={() => setAt(view.from + i)} />
+        ))}
+      </div>
+    </div>
+  )
+}
+
+const heat = (a) => 'h' + (a.total ? Math.min(5, Math.floor((1 - a.free / a.total) * 5.001)) : 0)
+
+function Line({ row, index, here, resource, widest, pick }) {
+  const state = status(row)
+  return (
+    <div class={'line ' + state.level + (here ? ' here' : '')} role="row" id={'row-' + index} aria-rowindex={index + 2} aria-selected={here} style={{ top: index * rowHigh + 'px' }} onMouseDown={pick}>
+      <span role="rowheader"><a href={link('nodes', row.name)} tabIndex={-1}>{row.name}</a></span>
+      <span role="gridcell"><Status row={row} /></span>
+      <span role="gridcell" class="wide muted">{row.policy ? `${row.policy}/${row.scope}` : '–'}</span>
+      <span role="gridcell" class="num">{row.pods}{row.inFlight > 0 && <b title="bound, in no report yet">+{row.inFlight}</b>}</span>
+      <span role="gridcell" class={'cells' + (widest > 8 ? ' many' : '')}>
+        {(row.numaNodes || []).map((n) => <Cell key={n.anywhere ? 'any' : n.numa} numa={n} resource={resource} small={widest > 8} />)}
+      </span>
+    </div>
+  )
+}
+
+function Cell({ numa, resource, small }) {
+  const a = amountOf(numa, resource)
+  const name = numa.anywhere ? 'on no NUMA node' : 'NUMA node ' + numa.numa
+  if (!a?.total) return numa.anywhere ? null : <span class="cell none" title={name + ': nothing of that'}>–</span>
+  return (
+    <span class={'cell ' + heat(a)} title={`${name}: ${amount(resource, a.free)} of ${amount(resource, a.total)} free`}>
+      {amount(resource, a.free)}{!small && <small>/{amount(resource, a.total)}</small>}
+    </span>
+  )
+}

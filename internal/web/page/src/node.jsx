@@ -1,0 +1,125 @@
+// One node: its machine with the pods in their berths.
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { useAsk, useStore } from './data.js'
+import { link } from './route.js'
+import { Notice, Status, Waiting } from './parts.jsx'
+import { age } from './words.js'
+
+export function NodeView({ name }) {
+  const { data, error } = useAsk('api/nodes/' + encodeURIComponent(name))
+  const { cluster } = useStore()
+  const [lit, setLit] = useState('')
+  if (error) return <main><h1>{name}</h1><Notice title="Nothing to show. ">{error}</Notice></main>
+  if (!data) return <Waiting what={`Reading node ${name}…`} />
+  const row = data.row
+  const legend = data.legend || []
+  return (
+    <main class="node-page">
+      <header class="title">
+        <h1>{name}</h1>
+        <Status row={row} />
+        <p class="muted">
+          {[row.policy && `${row.policy}, scope ${row.scope}`, row.cpuManager && `CPU manager ${row.cpuManager}`, row.memoryManager && `memory manager ${row.memoryManager}`,
+            row.kubeletVersion && 'kubelet ' + row.kubeletVersion, row.pool && 'pool ' + row.pool, 'guarantee ' + row.guarantee].filter(Boolean).join(' · ')}
+        </p>
+      </header>
+      {[row.trouble, ...(row.warnings || [])].filter(Boolean).map((t, i) => (
+        <Notice key={i} kind={t === row.trouble ? 'bad' : 'doubt'} title={t.reason + ': '}>{t.message}{t.advice && <code class="advice">{t.advice}</code>}</Notice>
+      ))}
+      {data.problem && !row.trouble && <Notice title="Nothing is known of its berths. ">{data.problem}</Notice>}
+      <div class="split">
+        {data.svg && <Drawing svg={data.svg} lit={lit} setLit={setLit} legend={legend} pods={data.pods} />}
+        <Berths legend={legend} pods={data.pods} lit={lit} setLit={setLit} />
+      </div>
+      <Conditions list={data.conditions} now={cluster?.now} />
+      <details>
+        <summary>Machine string and labels</summary>
+        <pre class="wrap">{data.machine}</pre>
+        <ul class="labels">{Object.entries(data.labels || {}).map(([k, v]) => <li key={k}><code>{k}={v}</code></li>)}</ul>
+      </details>
+    </main>
+  )
+}
+
+// Drawing shows what the server drew. Pointing at something of a pod lights everything of it.
+export function Drawing({ svg, lit, setLit, legend, pods }) {
+  const box = useRef(null)
+  useEffect(() => {
+    const drawn = new DOMParser().parseFromString(svg, 'image/svg+xml').documentElement
+    box.current.replaceChildren(document.importNode(drawn, true))
+  }, [svg])
+  useEffect(() => {
+    box.current.classList.toggle('focus', lit !== '')
+    for (const el of box.current.querySelectorAll('[data-pod]')) el.classList.toggle('lit', el.dataset.pod === lit)
+  }, [lit, svg])
+  const over = (e) => setLit(e.target.closest('[data-pod]')?.dataset.pod || '')
+  const open = (e) => {
+    const tag = e.target.closest('[data-pod]')?.dataset.pod
+    const pod = pods.find((p) => p.uid === legend.find((l) => l.tag === tag)?.uid)
+    if (pod) location.hash = link('pods', pod.namespace, pod.name)
+  }
+  return <section class="stage" aria-label="The machine and its berths" tabIndex={0} ref={box} onMouseOver={over} onMouseLeave={() => setLit('')} onClick={open} />
+}
+
+function Swatch({ entry }) {
+  return (
+    <svg class="machine berths swatch" width="28" height="20" aria-hidden="true">
+      <rect class={'cpu own ' + entry.class.split(' ')[0]} x="0" y="0" width="28" height="20" rx="3" />
+      {entry.class.includes(' t') && <rect fill={`url(#${entry.class.split(' ')[1]})`} width="28" height="20" rx="3" />}
+      <text class="tag mid" x="14" y="14">{entry.tag}</text>
+    </svg>
+  )
+}
+
+// Berths lists the pods that have something, then those that are on their way or hold nothing.
+function Berths({ legend, pods, lit, setLit }) {
+  const byUID = new Map(pods.map((p) => [p.uid, p]))
+  const rest = pods.filter((p) => !legend.some((l) => l.uid === p.uid))
+  return (
+    <section class="berths-list" aria-labelledby="berths-head">
+      <h2 id="berths-head">{legend.length ? 'Pods in their berths' : 'No pod has a berth here'}</h2>
+      <ul>
+        {legend.map((l) => {
+          const pod = byUID.get(l.uid)
+          const point = { onMouseEnter: () => setLit(l.tag), onMouseLeave: () => setLit(''), onFocusCapture: () => setLit(l.tag), onBlurCapture: () => setLit('') }
+          return (
+            <li key={l.tag} class={lit === l.tag ? 'lit' : ''} {...point}>
+              <Swatch entry={l} />
+              <span>
+                {pod ? <a href={link('pods', pod.namespace, pod.name)}><bdi>{l.name}</bdi></a> : <bdi>{l.name}</bdi>}
+                <small>{l.words}</small>
+                {pod?.cpus && <small class="mono">CPUs {pod.cpus}</small>}
+                {pod && pod.outcome === 'differs' && <small class="warn">has other CPUs than it was promised</small>}
+              </span>
+            </li>
+          )
+        })}
+      </ul>
+      {rest.length > 0 && <h3>Without a berth</h3>}
+      <ul>
+        {rest.map((p) => (
+          <li key={p.uid}><span><a href={link('pods', p.namespace, p.name)}><bdi>{p.namespace}/{p.name}</bdi></a><small>{p.state}</small></span></li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+function Conditions({ list, now }) {
+  if (!list?.length) return null
+  return (
+    <section>
+      <h2>Conditions</h2>
+      <table>
+        <thead><tr><th>Source</th><th>Condition</th><th>Status</th><th>Reason</th><th>Since</th><th>Message</th></tr></thead>
+        <tbody>
+          {list.map((c) => (
+            <tr key={c.source + c.type}>
+              <td>{c.source}</td><td>{c.type}</td><td>{c.status}</td><td>{c.reason}</td><td>{c.since && now ? age(now - c.since) : '–'}</td><td>{c.message}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  )
+}

@@ -1,0 +1,156 @@
+// One pod: where it is and what it was promised, or why it fits nowhere.
+import { useState } from 'preact/hooks'
+import { useAsk } from './data.js'
+import { Drawing } from './node.jsx'
+import { link } from './route.js'
+import { Notice, Waiting } from './parts.jsx'
+import { amount, plural } from './words.js'
+
+export function PodView({ namespace, name }) {
+  const { data, error } = useAsk(`api/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`)
+  if (error) return <main><h1><bdi>{namespace}/{name}</bdi></h1><Notice title="Nothing to show. ">{error}</Notice></main>
+  if (!data) return <Waiting what={`Asking the nodes about ${namespace}/${name}…`} />
+  const { pod, explained: e, problem } = data
+  return (
+    <main>
+      <header class="title">
+        <h1><bdi>{namespace}/{name}</bdi></h1>
+        <p class="where">
+          {pod.node ? <>{pod.state} on <a href={link('nodes', pod.node)}>{pod.node}</a></> : pod.state}
+          {pod.numaNodes && <> · NUMA node {pod.numaNodes}</>}
+          {e && <> · scheduler {e.scheduler}</>}
+        </p>
+      </header>
+      {problem && <Notice title="It cannot be explained. ">{problem}</Notice>}
+      {e && <Explained e={e} />}
+      {pod.node && <Where pod={pod} />}
+    </main>
+  )
+}
+
+// Where lights the pod on its node. What others have there is one click away.
+function Where({ pod }) {
+  const { data } = useAsk('api/nodes/' + encodeURIComponent(pod.node))
+  const [pointed, point] = useState('')
+  if (!data?.svg) return null
+  const own = (data.legend || []).find((l) => l.uid === pod.uid)
+  if (!own) return null
+  return (
+    <section class="pod-stage">
+      <h2>Its berth on {pod.node} <small class="muted">letter {own.tag}: {own.words}</small></h2>
+      <Drawing svg={data.svg} lit={pointed || own.tag} setLit={point} legend={data.legend} pods={data.pods} />
+    </section>
+  )
+}
+
+export function Explained({ e }) {
+  return (
+    <>
+      {e.message && <Notice kind="doubt" title={e.refused ? 'Its kubelet: ' : 'The scheduler: '}>{e.message}</Notice>}
+      {e.unserved && <Notice title="Nobody looks at it: ">{e.unserved.message}<code class="advice">{e.unserved.advice}</code></Notice>}
+      {e.trouble && <Notice title={`Node ${e.node}: `}>{e.trouble.message}{e.trouble.advice && <code class="advice">{e.trouble.advice}</code>}</Notice>}
+      {!e.pinnable && <Notice kind="note" title="Berth lets it pass. ">It is not Guaranteed and asks for no devices, so no kubelet pins anything for it.</Notice>}
+      <section>
+        <h2>It asks for</h2>
+        <ul class="asks">{(e.asks || []).map((a) => <li key={a}>{a}</li>)}</ul>
+      </section>
+      {(e.promise || e.holds) && <Promise_ e={e} />}
+      {e.groups?.length > 0 && <Groups e={e} />}
+      {(e.nodes || []).filter((n) => n.refusal?.needs?.length).length > 0 && (
+        <section>
+          <h2>NUMA node by NUMA node</h2>
+          <div class="refusals">{e.nodes.filter((n) => n.refusal?.needs?.length).slice(0, 12).map((n) => <Refusal key={n.node} answer={n} />)}</div>
+        </section>
+      )}
+    </>
+  )
+}
+
+const outcomes = {
+  kept: ['good', 'The node gave exactly what was promised.'],
+  differs: ['bad', 'The node gave something else than was promised.'],
+  'not yet reported': ['note', 'The node has not reported it yet.'],
+  'admitted as promised': ['good', 'It was admitted; its CPUs were not promised.'],
+  refused: ['bad', 'The kubelet refused it.'],
+}
+
+function Promise_({ e }) {
+  const rows = [...(e.promise?.containers || []).map((c) => ['promised', c]), ...(e.holds?.containers || []).map((c) => ['reported', c])]
+  const [kind, text] = outcomes[e.outcome] || []
+  return (
+    <section>
+      <h2>Promised, and reported</h2>
+      {text && <Notice kind={kind} title="">{text}</Notice>}
+      <div class="scroll" tabIndex={0} role="region" aria-label="Promised, and reported">
+        <table>
+          <thead><tr><th>Container</th><th>Source</th><th>NUMA</th><th>CPUs</th><th>Memory</th><th>Devices</th></tr></thead>
+          <tbody>
+            {rows.map(([what, c], i) => (
+              <tr key={i}>
+                <td>{c.name}{c.kind !== 'app' && ` (${c.kind})`}</td><td>{what}</td><td>{c.numaNodes || '–'}</td><td class="mono">{c.cpus || 'shared'}</td>
+                <td>{(c.memory || []).map((m) => `${amount(m.resource, m.bytes)}${m.resource === 'memory' ? '' : ' ' + m.resource} on ${m.numaNodes}`).join(', ') || '–'}</td>
+                <td>{Object.entries(c.devices || {}).map(([r, ids]) => `${r} ${ids.join(',')}`).join('; ') || '–'}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {e.promise && <p class="muted">{e.promise.certainty}, guarantee {e.promise.guarantee}, Binding {e.promise.sequence}, decided on report {e.promise.report}</p>}
+    </section>
+  )
+}
+
+const verbs = {
+  admits: ['would take it', 'would take it'], waits: ['waits for its next report', 'wait for their next report'], refuses: ['refuses it', 'refuse it'],
+  unreliable: ['is not relied on', 'are not relied on'], excluded: ['is excluded', 'are excluded'],
+}
+
+function Groups({ e }) {
+  return (
+    <section>
+      <h2>{e.node ? (e.refused ? 'Asked again now' : 'What other nodes would say now') : 'What the nodes say'}</h2>
+      <ul class="groups">
+        {e.groups.map((g) => (
+          <li key={g.answer + g.message} class={g.answer}>
+            <strong>{plural(g.nodes.length, 'node')} {verbs[g.answer][g.nodes.length === 1 ? 0 : 1]}</strong>
+            <span>{g.message}</span>
+            {g.advice && <code class="advice">{g.advice}</code>}
+            <span class="names">
+              {g.nodes.slice(0, 12).map((n) => <a key={n} href={link('nodes', n)}>{n}</a>)}
+              {g.nodes.length > 12 && <em>and {g.nodes.length - 12} more</em>}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+// Refusal shows for each resource what was asked, and what every NUMA node has.
+function Refusal({ answer }) {
+  const r = answer.refusal
+  const ids = [...new Set(r.needs.flatMap((n) => (n.nodes || []).map((x) => x.numa)))].sort((a, b) => a - b)
+  return (
+    <div class="refusal scroll" tabIndex={0} role="region" aria-label={'Why ' + answer.node + ' refuses'}>
+      <h3><a href={link('nodes', answer.node)}>{answer.node}</a></h3>
+      <p class="muted">{r.rule}{r.scarcity && `, ${r.scarcity} by removing pods`} · {r.policy}{r.scope && ', scope ' + r.scope}{r.container && `, container ${r.container}`}</p>
+      <table class="needs">
+        <thead><tr><th>Resource</th><th class="num">Asked</th>{ids.map((i) => <th class="num" key={i}>NUMA {i}</th>)}</tr></thead>
+        <tbody>
+          {r.needs.map((n) => (
+            <tr key={n.resource}>
+              <td>{n.resource}</td>
+              <td class="num">{amount(n.resource, n.asked)}</td>
+              {ids.map((i) => {
+                const a = (n.nodes || []).find((x) => x.numa === i)
+                if (!a) return <td key={i} class="num">–</td>
+                const enough = a.free >= n.asked
+                return <td key={i} class={'num ' + (enough ? 'enough' : 'short')} title={enough ? 'enough' : 'too little'}><span aria-hidden="true">{enough ? '✓' : '✗'} </span>{amount(n.resource, a.free)}<small>/{amount(n.resource, a.total)}</small></td>
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}

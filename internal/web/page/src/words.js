@@ -1,0 +1,52 @@
+// How amounts and names are written.
+const units = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi']
+
+export function bytes(n) {
+  let i = 0
+  while (n >= 1024 && i < units.length - 1) {
+    n /= 1024
+    i++
+  }
+  return (n >= 100 || Number.isInteger(n) ? Math.round(n) : n.toFixed(1)) + units[i]
+}
+
+export const isBytes = (resource) => resource === 'memory' || resource.startsWith('hugepages-')
+export const amount = (resource, n) => (isBytes(resource) ? bytes(n) : String(n))
+export const resourceName = (r) => ({ cpu: 'CPUs', memory: 'Memory' })[r] || r.replace('hugepages-', 'huge pages ')
+export const plural = (n, one) => `${n.toLocaleString('en')} ${one}${n === 1 ? '' : 's'}`
+
+export function age(seconds) {
+  if (seconds < 120) return Math.max(0, Math.round(seconds)) + 's'
+  if (seconds < 7200) return Math.round(seconds / 60) + 'm'
+  if (seconds < 172800) return Math.round(seconds / 3600) + 'h'
+  return Math.round(seconds / 86400) + 'd'
+}
+
+// amountOf is what a NUMA node has of a resource.
+export function amountOf(numa, resource) {
+  if (resource === 'cpu') return numa.cpus
+  return (numa.memory || []).find((a) => a.resource === resource) || (numa.devices || []).find((a) => a.resource === resource)
+}
+
+// resourcesOf are all resources of the rows: CPUs, memory, huge pages, then devices.
+export function resourcesOf(rows) {
+  const seen = new Set()
+  for (const row of rows) {
+    for (const numa of row.numaNodes || []) {
+      if (numa.cpus) seen.add('cpu')
+      for (const a of numa.memory || []) seen.add(a.resource)
+      for (const a of numa.devices || []) seen.add(a.resource)
+    }
+  }
+  const rank = (r) => (r === 'cpu' ? 0 : r === 'memory' ? 1 : isBytes(r) ? 2 : 3)
+  return [...seen].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b))
+}
+
+// status is the state of a node in one word, and how bad it is.
+export function status(row) {
+  const cordoned = (row.conditions || []).includes('Unschedulable')
+  if (row.trouble) return { word: row.trouble.reason, level: 'bad' }
+  if (row.warnings?.length) return { word: row.warnings[0].reason, level: 'doubt' }
+  if (cordoned) return { word: 'Cordoned', level: 'doubt' }
+  return { word: 'Ready', level: 'good' }
+}

@@ -1,0 +1,74 @@
+package web
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+)
+
+// maxGone bounds how many nodes that went are remembered by name. Who has missed more is told to
+// begin anew.
+const maxGone = 4096
+
+// rows numbers the changes of nodes, so that a page can ask for what it has not seen.
+type rows struct {
+	mu      sync.Mutex
+	number  uint64 // of the last change
+	changed map[string]uint64
+	gone    []gone // ascending by number
+	// forgotten is the number up to which nodes that went are not remembered.
+	forgotten uint64
+}
+
+type gone struct {
+	name   string
+	number uint64
+}
+
+func newRows() *rows { return &rows{number: 1, changed: map[string]uint64{}} }
+
+// note takes in that nodes may be different; there says which of them still exist. It returns the
+// number of the change.
+func (r *rows) note(names []string, there func(string) bool) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.number++
+	for _, name := range names {
+		if there(name) {
+			r.changed[name] = r.number
+			continue
+		}
+		if _, known := r.changed[name]; known {
+			delete(r.changed, name)
+			r.gone = append(r.gone, gone{name, r.number})
+		}
+	}
+	if over := len(r.gone) - maxGone; over > 0 {
+		r.forgotten = r.gone[over-1].number
+		r.gone = slices.Delete(r.gone, 0, over)
+	}
+	return r.number
+}
+
+// since says which nodes changed or went after a number. anew says that this cannot be known: the
+// caller begins with nothing, and names are all there are.
+func (r *rows) since(number uint64) (now uint64, names, went []string, anew bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if number < r.forgotten || number > r.number {
+		number, anew = 0, true
+	}
+	for name, at := range r.changed {
+		if at > number {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	from, _ := slices.BinarySearchFunc(r.gone, number+1, func(g gone, n uint64) int { return cmp.Compare(g.number, n) })
+	for _, g := range r.gone[from:] {
+		if _, back := r.changed[g.name]; !back && number > 0 {
+			went = append(went, g.name)
+		}
+	}
+	return r.number, names, went, anew || number == 0
+}

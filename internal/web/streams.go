@@ -1,0 +1,110 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Bounds of the streams of events.
+const (
+	maxStreams = 1000
+	// heartbeat is how often a stream says that it lives: proxies close what is silent.
+	heartbeat = 20 * time.Second
+	// patience is for how long a browser may leave what is sent to it unread.
+	patience = 10 * time.Second
+)
+
+// streams tells pages that something has changed: a number, and not what. A page that is slow
+// misses numbers, and nothing else.
+type streams struct {
+	mu   sync.Mutex
+	open map[chan struct{}]bool
+	last uint64
+}
+
+func newStreams() *streams { return &streams{open: map[chan struct{}]bool{}, last: 1} }
+
+// tell has every stream send the number.
+func (s *streams) tell(number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = number
+	for ping := range s.open {
+		select {
+		case ping <- struct{}{}:
+		default: // it has one to come
+		}
+	}
+}
+
+func (s *streams) number() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// join opens a stream; false where there are too many.
+func (s *streams) join() (chan struct{}, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) >= maxStreams {
+		return nil, false
+	}
+	ping := make(chan struct{}, 1)
+	s.open[ping] = true
+	return ping, true
+}
+
+func (s *streams) leave(ping chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, ping)
+}
+
+// count is how many streams are open.
+func (s *streams) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
+}
+
+// events is a stream of server-sent events: the number of the last change, now and whenever it
+// grows.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	if _, err := s.Gate.Admit(r); err != nil {
+		http.Error(w, err.Error(), http.StatusUnauthorized)
+		return
+	}
+	ping, ok := s.streams.join()
+	if !ok {
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, "too many pages are open: "+strconv.Itoa(maxStreams), http.StatusServiceUnavailable)
+		return
+	}
+	defer s.streams.leave(ping)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	out := http.NewResponseController(w)
+	send := func(text string) bool {
+		_ = out.SetWriteDeadline(time.Now().Add(patience)) // where that is not known, a page that reads nothing stays longer
+		if _, err := fmt.Fprint(w, text); err != nil {
+			return false
+		}
+		return out.Flush() == nil
+	}
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for ok := send(fmt.Sprintf("retry: 2000\ndata: %d\n\n", s.streams.number())); ok; {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-beat.C:
+			ok = send(": here\n\n")
+		case <-ping:
+			ok = send(fmt.Sprintf("data: %d\n\n", s.streams.number()))
+		}
+	}
+}

@@ -1,0 +1,360 @@
+package web
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+const fixture = "../../test/web/testdata/cluster.berth"
+
+// change is a snapshot, as JSON, with some of its text replaced.
+func change(t testing.TB, replace ...string) *survey.Live {
+	t.Helper()
+	f, err := os.Open(fixture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	unpacked, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(unpacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	packer := gzip.NewWriter(&out)
+	if _, err := io.WriteString(packer, strings.NewReplacer(replace...).Replace(string(text))); err != nil {
+		t.Fatal(err)
+	}
+	if err := packer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := survey.Open(strings.NewReader(out.String()), "changed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.NewLive()
+}
+
+// served is a server over a snapshot that tells of all its nodes.
+func served(t testing.TB, o Options) *Server {
+	t.Helper()
+	s := New(o)
+	var names []string
+	for _, row := range s.Live.Rows() {
+		names = append(names, row.Name)
+	}
+	s.Changed(names, nil)
+	return s
+}
+
+// get asks, and returns status, body and headers.
+func get(s http.Handler, path string) (int, string, http.Header) {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Code, w.Body.String(), w.Header()
+}
+
+// TestAnswers asks for every view's data.
+func TestAnswers(t *testing.T) {
+	s := served(t, Options{Live: change(t)})
+	for _, c := range []struct {
+		path   string
+		status int
+		want   []string
+	}{
+		{"/", 200, []string{`<div id="page">`, `src="app.js"`}},
+		{"/app.js", 200, []string{"api/rows?since="}},
+		{"/app.css", 200, []string{"prefers-color-scheme"}},
+		{"/machine.css", 200, []string{".berths .p0"}},
+		{"/healthz", 200, []string{"ok"}},
+		{"/api/cluster", 200, []string{`"moves":false`, `"ready":true`, `"where":"the playground, snapshot changed"`}},
+		{"/api/rows", 200, []string{`"anew":true`, `"name":"gpu-1"`, `"pool":"gpu"`, `"namespaces":["data","research","telco"]`}},
+		{"/api/rows?since=2", 200, []string{`"anew":false`, `"rows":[]`}},
+		{"/api/rows?since=99", 200, []string{`"anew":true`, `"name":"gpu-1"`}},
+		{"/api/rows?since=x", 400, []string{`since=\"x\": want a number`}},
+		{"/api/nodes/gpu-2", 200, []string{`data-pod=\"A\"`, `"tag":"A"`, `"name":"research/train-1"`, `"words":"16 CPUs, 128 GiB on 0, 2 nvidia.com/gpu"`, `"type":"Ready"`}},
+		{"/api/nodes/nobody", 404, []string{"there is no node nobody any more, or there never was"}},
+		{"/api/pods/research/train-1", 200, []string{`"outcome":"kept"`, `"node":"gpu-2"`}},
+		{"/api/pods/inference/wide-0", 200, []string{"70 CPUs need 2 NUMA nodes", `"refusal"`}},
+		{"/api/pods/research/nobody", 404, []string{"there is no pod research/nobody"}},
+		{"/api/pods?q=train+gpu-2", 200, []string{`"total":3`, `"name":"train-1"`}},
+		{"/api/pods?namespace=telco", 200, []string{`"name":"upf-0"`}},
+		{"/api/pending", 200, []string{`"total":7`, `"count":2`, "Berth: 1 node: container main: 70 CPUs need 2 NUMA nodes, and single-numa-node allows 1 (TopologyAffinityError)\""}},
+		{"/api/history", 200, []string{`"nvidia.com/gpu":16`, `"pending":7`, `"troubled":`}},
+		{"/nothing", 404, nil},
+	} {
+		status, body, header := get(s, c.path)
+		if status != c.status {
+			t.Errorf("%s: status %d, want %d: %.300s", c.path, status, c.status, body)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: no %s in %.2000s", c.path, want, body)
+			}
+		}
+		if !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'") {
+			t.Errorf("%s: policy %q", c.path, header.Get("Content-Security-Policy"))
+		}
+	}
+}
+
+// TestPackedAnswersAreTheSame for those who take them packed.
+func TestPackedAnswersAreTheSame(t *testing.T) {
+	s := served(t, Options{Live: change(t)})
+	_, plain, _ := get(s, "/api/rows")
+	r := httptest.NewRequest(http.MethodGet, "/api/rows", nil)
+	r.Header.Set("Accept-Encoding", "br, gzip")
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	unpacked, err := gzip.NewReader(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(unpacked)
+	if err != nil || string(got) != plain {
+		t.Errorf("%v: %.200s, want %.200s", err, got, plain)
+	}
+}
+
+// TestOnlyOwnNames: a page of somebody else that has a name for this address is not answered.
+func TestOnlyOwnNames(t *testing.T) {
+	s := served(t, Options{Live: change(t), Hosts: []string{"localhost", "127.0.0.1", "::1"}})
+	for host, want := range map[string]int{
+		"localhost:8270": 200, "LOCALHOST": 200, "127.0.0.1:1": 200, "[::1]:8270": 200,
+		"evil.example": 421, "localhost.evil.example:8270": 421, "": 421, "127.0.0.1.evil.example": 421,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/api/cluster", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("host %q: status %d, want %d", host, w.Code, want)
+		}
+	}
+}
+
+// TestNothingIsWritten: the server takes no method that could change anything.
+func TestNothingIsWritten(t *testing.T) {
+	s := served(t, Options{Live: change(t)})
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		for _, path := range []string{"/api/rows", "/api/nodes/gpu-1", "/api/pods/research/train-1", "/"} {
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader("{}")))
+			if w.Code != http.StatusMethodNotAllowed {
+				t.Errorf("%s %s: status %d", method, path, w.Code)
+			}
+		}
+	}
+}
+
+// onlyNamespace lets everybody see one namespace.
+type onlyNamespace string
+
+func (o onlyNamespace) Admit(*http.Request) (Viewer, error) { return o, nil }
+func (o onlyNamespace) Sees(namespace string) bool          { return namespace == string(o) }
+func (o onlyNamespace) Name() string                        { return "somebody" }
+
+// TestOneNamespace: who may see one namespace finds no name, UID or container of another in any
+// answer.
+func TestOneNamespace(t *testing.T) {
+	live := change(t)
+	s := served(t, Options{Live: live, Gate: onlyNamespace("telco")})
+	var secrets []string
+	for _, p := range live.Pods() {
+		if p.Namespace != "telco" {
+			secrets = append(secrets, string(p.UID), p.Namespace+"/"+p.Name, `"`+p.Namespace+`"`)
+		}
+	}
+	paths := []string{"/api/cluster", "/api/rows", "/api/pods", "/api/pending", "/api/history", "/api/pods?namespace=research", "/api/pods/telco/upf-0", "/api/pods/telco/cu-3"}
+	for _, row := range live.Rows() {
+		paths = append(paths, "/api/nodes/"+row.Name)
+	}
+	for _, path := range paths {
+		_, body, _ := get(s, path)
+		for _, secret := range secrets {
+			if strings.Contains(body, secret) {
+				t.Errorf("%s tells %s", path, secret)
+			}
+		}
+	}
+	_, body, _ := get(s, "/api/nodes/gpu-1")
+	if !strings.Contains(body, "telco/upf-0") || !strings.Contains(body, hidden) {
+		t.Errorf("its own pod and a hidden one are not drawn: %.500s", body)
+	}
+	if n := strings.Count(body, "container main"); n != 6 { // the CPUs of upf-0
+		t.Errorf("%d CPUs name a container, want 6", n)
+	}
+	if status, _, _ := get(s, "/api/pods/research/train-1"); status != 404 {
+		t.Errorf("a pod of another namespace: status %d, want 404 as for one that is not there", status)
+	}
+}
+
+// TestHostileText: names and messages with markup and marks that turn the direction of text stay
+// text.
+func TestHostileText(t *testing.T) {
+	hostile := `\u202e</script><script>alert(1)</script><img src=x onerror=alert(1)>`
+	s := served(t, Options{Live: change(t, `"namespace":"research"`, `"namespace":"`+hostile+`"`, "0/6 nodes", hostile)})
+	for _, path := range []string{"/api/rows", "/api/nodes/gpu-2", "/api/pods", "/api/pending"} {
+		status, body, header := get(s, path)
+		if status != 200 || strings.Contains(body, "<script") || strings.Contains(body, "<img") || header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: status %d, type %s: %.500s", path, status, header.Get("Content-Type"), body)
+		}
+		var out struct{ SVG string }
+		if err := json.Unmarshal([]byte(body), &out); err != nil || strings.Contains(out.SVG, "<script") || strings.Contains(out.SVG, "\u202e") {
+			t.Errorf("%s: %v: markup in the drawing", path, err)
+		}
+	}
+}
+
+// TestRowsAgainstTwin: a page that asks now and then, and misses much, ends with the same names as
+// one that is told everything.
+func TestRowsAgainstTwin(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		r := newRows()
+		exists, page, last := map[string]bool{}, map[string]bool{}, uint64(0)
+		for range 400 {
+			var names []string
+			for range random.IntN(40) {
+				name := fmt.Sprint("n", random.IntN(6000))
+				exists[name] = random.IntN(3) > 0
+				names = append(names, name)
+			}
+			r.note(names, func(n string) bool { return exists[n] })
+			if random.IntN(20) > 0 {
+				continue
+			}
+			number, changed, went, anew := r.since(last)
+			if anew {
+				clear(page)
+			}
+			for _, n := range changed {
+				page[n] = true
+			}
+			for _, n := range went {
+				delete(page, n)
+			}
+			last = number
+			maps.DeleteFunc(exists, func(_ string, there bool) bool { return !there })
+			if !maps.Equal(page, exists) {
+				t.Fatalf("seed %d: the page has %d nodes, %d exist", seed, len(page), len(exists))
+			}
+		}
+	}
+}
+
+// TestRowsForgetTheGone: who has missed more than is remembered begins anew.
+func TestRowsForgetTheGone(t *testing.T) {
+	r := newRows()
+	for i := range maxGone + 10 {
+		name := fmt.Sprint("n", i)
+		r.note([]string{name}, func(string) bool { return true })
+		r.note([]string{name}, func(string) bool { return false })
+	}
+	if _, names, _, anew := r.since(2); !anew || len(names) > 0 {
+		t.Errorf("anew %v, names %v", anew, names)
+	}
+	if number, _, went, anew := r.since(r.number - 4); anew || len(went) != 2 {
+		t.Errorf("at %d: anew %v, %d went, want 2", number, anew, len(went))
+	}
+}
+
+// stream opens a stream of events, and returns its lines; stop closes it.
+func stream(t *testing.T, url string) (lines *bufio.Scanner, status int, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/api/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bufio.NewScanner(answer.Body), answer.StatusCode, func() {
+		cancel()
+		_ = answer.Body.Close()
+	}
+}
+
+// next is the next number that a stream tells.
+func next(lines *bufio.Scanner) string {
+	for lines.Scan() {
+		if number, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+			return number
+		}
+	}
+	return "nothing"
+}
+
+// TestStreams tell of every change, and leave nothing behind when a browser goes a thousand times.
+func TestStreams(t *testing.T) {
+	s := served(t, Options{Live: change(t)})
+	server := httptest.NewServer(s)
+	defer server.Close()
+	lines, _, stop := stream(t, server.URL)
+	if first := next(lines); first != "2" {
+		t.Errorf("a stream begins with %s, want 2", first)
+	}
+	s.Changed([]string{"gpu-1"}, nil)
+	if second := next(lines); second != "3" {
+		t.Errorf("after a change it tells %s, want 3", second)
+	}
+	for range 1000 {
+		_, _, leave := stream(t, server.URL)
+		leave()
+	}
+	stop()
+	for deadline := time.Now().Add(10 * time.Second); s.streams.count() > 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d streams are left", s.streams.count())
+		}
+		s.Changed([]string{"gpu-1"}, nil)
+	}
+}
+
+// TestTooManyStreams are answered with when to come again.
+func TestTooManyStreams(t *testing.T) {
+	s := served(t, Options{Live: change(t)})
+	for range maxStreams {
+		if _, ok := s.streams.join(); !ok {
+			t.Fatal("full too early")
+		}
+	}
+	status, body, header := get(s, "/api/events")
+	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+		t.Errorf("status %d: %s", status, body)
+	}
+	s.Changed([]string{"gpu-1"}, nil) // nobody reads, and nobody is waited for
+}
+
+// TestHistoryIsBounded keeps the last hours.
+func TestHistoryIsBounded(t *testing.T) {
+	var h history
+	for i := range historyPoints + 5 {
+		h.add(point{At: int64(i)})
+	}
+	all := h.all()
+	if len(all) != historyPoints || all[0].At != 5 || !slices.IsSortedFunc(all, func(a, b point) int { return int(a.At - b.At) }) {
+		t.Errorf("%d points from %d", len(all), all[0].At)
+	}
+}

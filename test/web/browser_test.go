@@ -1,0 +1,152 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// limit bounds one step in the browser.
+const limit = 30 * time.Second
+
+// berth starts the command, and returns the address of the page that it serves.
+func berth(t testing.TB, args ...string) string {
+	t.Helper()
+	program := os.Getenv("BERTH")
+	if program == "" {
+		t.Skip("BERTH names no berth command: make e2e-web builds one and calls these tests")
+	}
+	cmd := exec.Command(program, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	_, address, ok := strings.Cut(strings.TrimSpace(line), " is at ")
+	if !ok {
+		t.Fatalf("berth said %q: %v", line, err)
+	}
+	return address
+}
+
+// tab is a page in a browser, with what went wrong in it.
+type tab struct {
+	testing.TB
+	ctx    context.Context
+	faults []string
+}
+
+// browse opens a browser with one tab of a size and in light or dark.
+func browse(t testing.TB, width, height int64, scheme string) *tab {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(int(width), int(height)))
+	if path := os.Getenv("CHROMIUM"); path != "" {
+		options = append(options, chromedp.ExecPath(path))
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stop)
+	ctx, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(cancel)
+	b := &tab{TB: t, ctx: ctx}
+	chromedp.ListenTarget(ctx, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			b.faults = append(b.faults, e.ExceptionDetails.Error())
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning {
+				b.faults = append(b.faults, fmt.Sprint(e.Args))
+			}
+		}
+	})
+	// The first Run starts the browser, which lives as long as its context: no deadline here.
+	if err := chromedp.Run(ctx, emulation.SetDeviceMetricsOverride(width, height, 1, false), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	})); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, f := range b.faults {
+			t.Errorf("the page complains: %s", f)
+		}
+	})
+	return b
+}
+
+// do goes through steps, each within its time.
+func (b *tab) do(what string, steps ...chromedp.Action) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, limit)
+	defer cancel()
+	if err := chromedp.Run(ctx, steps...); err != nil {
+		b.shoot("failed")
+		b.Fatalf("%s: %v", what, err)
+	}
+}
+
+// see waits for an element.
+func (b *tab) see(selector string) {
+	b.Helper()
+	b.do("waiting for "+selector, chromedp.WaitVisible(selector, chromedp.ByQuery))
+}
+
+// text reads an element.
+func (b *tab) text(selector string) (text string) {
+	b.Helper()
+	b.do("reading "+selector, chromedp.Text(selector, &text, chromedp.ByQuery))
+	return text
+}
+
+// eval evaluates JavaScript, outside of the page's policy.
+func (b *tab) eval(script string, into any) {
+	b.Helper()
+	b.do("evaluating "+script[:min(len(script), 60)], chromedp.Evaluate(script, into, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+}
+
+// artifacts is where pictures go.
+func artifacts(t testing.TB) string {
+	dir := os.Getenv("ARTIFACTS")
+	if dir == "" {
+		return t.TempDir()
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// shoot keeps a picture of the tab, as high as the page is.
+func (b *tab) shoot(name string) {
+	b.Helper()
+	var data []byte
+	ctx, cancel := context.WithTimeout(b.ctx, limit)
+	defer cancel()
+	err := chromedp.Run(ctx, chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		data, err = page.CaptureScreenshot().WithCaptureBeyondViewport(true).Do(ctx)
+		return err
+	}))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(artifacts(b), name+".png"), data, 0o644)
+	}
+	if err != nil {
+		b.Errorf("picture %s: %v", name, err)
+	}
+}

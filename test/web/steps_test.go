@@ -1,0 +1,7 @@
+package web
+
+import (
+	"github.com/chromedp/chromedp"
+)
+
+func navigate(address string) chromedp.Action { return chromedp.Navigate(address) }

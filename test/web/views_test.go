@@ -1,0 +1,89 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// view is a page of the map, with what is there when it is complete.
+type view struct {
+	name, address string
+	wait          []string
+}
+
+var views = []view{
+	{"cluster", "#/", []string{".total .value", ".line [role=rowheader]"}},
+	{"memory", "#/?r=memory&sort=used", []string{".total .value", ".line [role=rowheader]"}},
+	{"node", "#/nodes/gpu-2", []string{".stage svg", ".berths-list li"}},
+	{"node-2", "#/nodes/pmem-1", []string{".stage svg", ".berths-list li"}},
+	{"pod", "#/pods/research/train-0", []string{".asks li", "table td", ".stage svg"}},
+	{"wide", "#/pods/inference/wide-0", []string{".groups li", ".refusal td"}},
+	{"toolarge", "#/pods/data/mammoth", []string{".groups li"}},
+	{"pods", "#/pods", []string{"table td"}},
+	{"waiting", "#/pending", []string{".card td"}},
+	{"gone", "#/nodes/nobody", []string{".notice"}},
+}
+
+// TestViews opens every view at both widths, in light and dark, keeps a picture, and lets axe look
+// for what keeps people out.
+func TestViews(t *testing.T) {
+	address := berth(t, "--snapshot", "testdata/cluster.berth")
+	axe, err := os.ReadFile("../../internal/web/page/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		t.Fatalf("%v: make e2e-web installs it", err)
+	}
+	for _, width := range []int64{1280, 800} {
+		for _, scheme := range []string{"light", "dark"} {
+			b := browse(t, width, 900, scheme)
+			for _, v := range views {
+				b.open(address, v)
+				b.shoot(fmt.Sprintf("%s-%d-%s", v.name, width, scheme))
+				b.accessible(string(axe), fmt.Sprintf("%s at %d, %s", v.name, width, scheme))
+				b.fits(v.name, width)
+			}
+		}
+	}
+}
+
+// open loads a view anew.
+func (b *tab) open(address string, v view) {
+	b.Helper()
+	var ignored any
+	b.do("opening "+v.name, navigate("about:blank"), navigate(address+v.address))
+	b.eval("document.fonts.ready.then(() => null)", &ignored)
+	for _, selector := range v.wait {
+		b.see(selector)
+	}
+}
+
+// accessible lets axe look.
+func (b *tab) accessible(axe, what string) {
+	b.Helper()
+	var ignored any
+	b.eval(axe+";null", &ignored)
+	var found string
+	b.eval(`axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations.map(v => ({id: v.id, help: v.help, where: v.nodes.slice(0, 4).map(n => n.html.slice(0, 160) + ' | ' + (n.any[0]?.message || n.failureSummary))}))))`, &found)
+	var violations []struct {
+		ID, Help string
+		Where    []string
+	}
+	if err := json.Unmarshal([]byte(found), &violations); err != nil {
+		b.Fatal(err)
+	}
+	for _, v := range violations {
+		b.Errorf("%s: %s: %s\n  %s", what, v.ID, v.Help, strings.Join(v.Where, "\n  "))
+	}
+}
+
+// fits demands that nobody has to scroll sideways.
+func (b *tab) fits(what string, width int64) {
+	b.Helper()
+	var wide int64
+	b.eval("document.documentElement.scrollWidth", &wide)
+	if wide > width {
+		b.Errorf("%s is %d pixels wide, of %d", what, wide, width)
+	}
+}
