@@ -44,7 +44,8 @@ type Sample struct {
 }
 
 // Ask answers in full. Answers are remembered until something changes, but for those under a Trial.
-func (n *Node) Ask(q Question) Answer {
+func (v View) Ask(q Question) Answer {
+	n := v.n
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if q.Trial.IsZero() {
@@ -54,7 +55,8 @@ func (n *Node) Ask(q Question) Answer {
 }
 
 // Sample is Ask for those who remember the answer, or for whom an estimate is enough.
-func (n *Node) Sample(q Question) Sample {
+func (v View) Sample(q Question) Sample {
+	n := v.n
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	c := q.Candidate

@@ -7,7 +7,8 @@ import (
 
 // Check says which invariant of the account does not hold: lists and stages agree, turns ascend,
 // every possible state is sound, and what was cached equals what is computed anew.
-func (n *Node) Check() error {
+func (v View) Check() error {
+	n := v.n
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.checkStages(); err != nil {

@@ -21,14 +21,14 @@ func TestAPodInDoubtIsAnsweredForItselfAlone(t *testing.T) {
 	n.Doubt("x", time.Unix(0, 0))
 	itself := &Candidate{Request: cpus("x", 7), Created: 8, Shape: 2}
 	other := &Candidate{Request: cpus("y", 7), Created: 9, Shape: 2}
-	if n.Sample(Question{Candidate: itself}).Lasts {
+	if n.View().Sample(Question{Candidate: itself}).Lasts {
 		t.Error("an answer to a pod that the node may have is told to others")
 	}
-	if n.Sample(Question{Candidate: itself, Estimate: true}).Lasts {
+	if n.View().Sample(Question{Candidate: itself, Estimate: true}).Lasts {
 		t.Error("an estimate for a pod that the node may have is told to others")
 	}
-	wantOutcome(t, "the pod in doubt", n.Ask(Question{Candidate: itself}), Admitted)
-	wantOutcome(t, "another in its place", n.Ask(Question{Candidate: other}), Waiting)
+	wantOutcome(t, "the pod in doubt", n.View().Ask(Question{Candidate: itself}), Admitted)
+	wantOutcome(t, "another in its place", n.View().Ask(Question{Candidate: other}), Waiting)
 	check(t, n)
 }
 
@@ -79,13 +79,13 @@ func TestTheBindingThatWasWritten(t *testing.T) {
 	}
 	post(t, n, "x")
 	next := &Candidate{Request: cpus("next", 4), Created: 503}
-	wantOutcome(t, "x comes last and leaves room", n.Ask(Question{Candidate: next}), Admitted)
+	wantOutcome(t, "x comes last and leaves room", n.View().Ask(Question{Candidate: next}), Admitted)
 	if n.Glance("x", false, false) {
 		t.Error("there is nothing to be learned of which Binding it was")
 	}
 	n.See(Sighting{UID: "x", Request: x.Request, Created: 502, Turn: first.Turn})
 	check(t, n)
-	if a := n.Ask(Question{Candidate: next}); a.OK() {
+	if a := n.View().Ask(Question{Candidate: next}); a.OK() {
 		t.Errorf("%v: x came first, and no NUMA node has 4 CPUs left", a)
 	}
 }

@@ -38,7 +38,7 @@ func copyOf(n *Node, apart bool) *Node {
 // have an answer.
 func sameAnswers(n *Node, c *Candidate, t *Trial) (got, want Answer, same bool) {
 	n, o := copyOf(n, false), apart(n)
-	got, want = n.Ask(Question{Candidate: c, Trial: t}), o.Ask(Question{Candidate: c, Trial: t})
+	got, want = n.View().Ask(Question{Candidate: c, Trial: t}), o.View().Ask(Question{Candidate: c, Trial: t})
 	flight := append(o.flight(true), &pod{req: c.Request, created: c.Created})
 	tooMuch := o.full.uncertain() || arrivalOrders(flight, interchangeable) == nil
 	return got, want, got.Outcome == want.Outcome && got.Verdict == want.Verdict && (got.Exact || !want.Exact) || want.Outcome == Waiting && tooMuch
@@ -53,11 +53,11 @@ func TestPodsThatAreAlike(t *testing.T) {
 	if got := len(n.full.all); got != 1 {
 		t.Errorf("%d states of 5 pods that are alike, want 1", got)
 	}
-	if o := apart(n); o.Ask(Question{Candidate: cand(cpus("x", 1))}).Outcome != Waiting {
+	if o := apart(n); o.View().Ask(Question{Candidate: cand(cpus("x", 1))}).Outcome != Waiting {
 		t.Error("this test means to have more orders than are gone through one by one")
 	}
-	wantOutcome(t, "2 CPUs, 7 and 3 free", n.Ask(Question{Candidate: &Candidate{Request: cpus("x", 2), Created: 7}}), Admitted)
-	wantOutcome(t, "one of them gone", n.Ask(Question{Candidate: &Candidate{Request: cpus("x", 7), Created: 8}, Trial: &Trial{Without: []string{"posted1"}}}), Admitted)
+	wantOutcome(t, "2 CPUs, 7 and 3 free", n.View().Ask(Question{Candidate: &Candidate{Request: cpus("x", 2), Created: 7}}), Admitted)
+	wantOutcome(t, "one of them gone", n.View().Ask(Question{Candidate: &Candidate{Request: cpus("x", 7), Created: 8}, Trial: &Trial{Without: []string{"posted1"}}}), Admitted)
 }
 
 func TestStrangersThatAreAlike(t *testing.T) {
@@ -69,11 +69,11 @@ func TestStrangersThatAreAlike(t *testing.T) {
 	if got := len(n.full.all); got != maxEvents+1 {
 		t.Errorf("%d states, want %d: any number of them may have come", got, maxEvents+1)
 	}
-	if o := apart(n); o.Ask(Question{Candidate: cand(cpus("x", 1))}).Outcome != Waiting {
+	if o := apart(n); o.View().Ask(Question{Candidate: cand(cpus("x", 1))}).Outcome != Waiting {
 		t.Error("this test means to have more states than are gone through one by one")
 	}
-	wantOutcome(t, "8 CPUs", n.Ask(Question{Candidate: &Candidate{Request: cpus("x", 8), Created: 8}}), Admitted)
-	wantOutcome(t, "8 CPUs twice", n.Ask(Question{Candidate: &Candidate{Request: cpus("x", 7), Created: 8}, Trial: &Trial{With: []*placement.Request{cpus("y", 8)}}}), Waiting)
+	wantOutcome(t, "8 CPUs", n.View().Ask(Question{Candidate: &Candidate{Request: cpus("x", 8), Created: 8}}), Admitted)
+	wantOutcome(t, "8 CPUs twice", n.View().Ask(Question{Candidate: &Candidate{Request: cpus("x", 7), Created: 8}, Trial: &Trial{With: []*placement.Request{cpus("y", 8)}}}), Waiting)
 }
 
 func TestPodsThatAreNotAlike(t *testing.T) {

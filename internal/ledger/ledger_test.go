@@ -120,7 +120,7 @@ func post(t *testing.T, n *Node, uid string) (Posting, placement.Decision) {
 
 func check(t testing.TB, n *Node) {
 	t.Helper()
-	if err := n.Check(); err != nil {
+	if err := n.View().Check(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -141,7 +141,7 @@ func open(t *testing.T, k *kubelet) *Node {
 
 func TestNothingIsKnownWithoutAReport(t *testing.T) {
 	n := new(Ledger).Open(nil)
-	wantOutcome(t, "Admit", n.Ask(Question{Candidate: cand(cpus("a", 1))}), Unreported)
+	wantOutcome(t, "Admit", n.View().Ask(Question{Candidate: cand(cpus("a", 1))}), Unreported)
 	wantOutcome(t, "Reserve", reserve(t, n, cpus("a", 1)), Unreported)
 }
 
@@ -152,7 +152,7 @@ func TestPodsInFlightAreCounted(t *testing.T) {
 		wantOutcome(t, fmt.Sprint("pod ", i), reserve(t, n, cpus(fmt.Sprint("p", i), 6)), want)
 	}
 	n.Forget("p0")
-	wantOutcome(t, "after Forget", n.Ask(Question{Candidate: cand(cpus("x", 6))}), Admitted)
+	wantOutcome(t, "after Forget", n.View().Ask(Question{Candidate: cand(cpus("x", 6))}), Admitted)
 	n.Forget("p0")
 	check(t, n)
 }
@@ -200,11 +200,11 @@ func TestEstimate(t *testing.T) {
 	post(t, n, "b")
 	ask := func(r *placement.Request, shape Shape) (Answer, bool) {
 		c := &Candidate{Request: r, Shape: shape, Created: before}
-		s := n.Sample(Question{Candidate: c, Estimate: true})
+		s := n.View().Sample(Question{Candidate: c, Estimate: true})
 		if s.Lasts && s.Estimated {
 			t.Fatal("an estimate lasts")
 		}
-		if full := n.Ask(Question{Candidate: c}); !s.Estimated && s.Answer != full {
+		if full := n.View().Ask(Question{Candidate: c}); !s.Estimated && s.Answer != full {
 			t.Fatalf("%+v is sure, and Ask says %+v", s.Answer, full)
 		}
 		return s.Answer, !s.Estimated
@@ -269,14 +269,14 @@ func TestAPodThatEndsMakesOthersWait(t *testing.T) {
 	k.must(cpus("other", 8))
 	n.See(Sighting{UID: "other", Request: cpus("other", 8)})
 	n.Accept(k.report())
-	wantOutcome(t, "full", n.Ask(Question{Candidate: cand(cpus("x", 6))}), Refused)
+	wantOutcome(t, "full", n.View().Ask(Question{Candidate: cand(cpus("x", 6))}), Refused)
 	n.See(Sighting{UID: "big", Request: big, Ending: true})
-	wantOutcome(t, "while big ends", n.Ask(Question{Candidate: cand(cpus("x", 6))}), Waiting)
+	wantOutcome(t, "while big ends", n.View().Ask(Question{Candidate: cand(cpus("x", 6))}), Waiting)
 	n.Gone("big", time.Time{})
-	wantOutcome(t, "big is gone from the API", n.Ask(Question{Candidate: cand(cpus("x", 6))}), Waiting)
+	wantOutcome(t, "big is gone from the API", n.View().Ask(Question{Candidate: cand(cpus("x", 6))}), Waiting)
 	k.End("big")
 	n.Accept(k.report())
-	wantOutcome(t, "the report says that it has ended", n.Ask(Question{Candidate: cand(cpus("x", 6))}), Admitted)
+	wantOutcome(t, "the report says that it has ended", n.View().Ask(Question{Candidate: cand(cpus("x", 6))}), Admitted)
 	check(t, n)
 }
 
@@ -417,7 +417,7 @@ func TestTooManyPossibilitiesWait(t *testing.T) {
 		n.See(Sighting{UID: r.UID, Request: r, Ending: true})
 	}
 	n.Accept(k.report())
-	wantOutcome(t, "Admit", n.Ask(Question{Candidate: cand(cpus("x", 1))}), Waiting)
+	wantOutcome(t, "Admit", n.View().Ask(Question{Candidate: cand(cpus("x", 1))}), Waiting)
 	check(t, n)
 }
 
@@ -432,11 +432,11 @@ func TestAnUnknownOutcomeIsKeptInMind(t *testing.T) {
 	n.Forget("a") // Unreserve follows a failed Bind
 	n.Forget("b")
 	check(t, n)
-	wantOutcome(t, "it may have been written", n.Ask(Question{Candidate: cand(cpus("x", 8))}), Waiting)
+	wantOutcome(t, "it may have been written", n.View().Ask(Question{Candidate: cand(cpus("x", 8))}), Waiting)
 	n.ForgetGone(now.Add(time.Second), 5*time.Second)
-	wantOutcome(t, "too early", n.Ask(Question{Candidate: cand(cpus("x", 8))}), Waiting)
+	wantOutcome(t, "too early", n.View().Ask(Question{Candidate: cand(cpus("x", 8))}), Waiting)
 	n.ForgetGone(now.Add(6*time.Second), 5*time.Second)
-	wantOutcome(t, "it was not", n.Ask(Question{Candidate: cand(cpus("x", 8))}), Admitted)
+	wantOutcome(t, "it was not", n.View().Ask(Question{Candidate: cand(cpus("x", 8))}), Admitted)
 	check(t, n)
 }
 
@@ -474,11 +474,11 @@ func TestWhatIsInheritedIsWaitedFor(t *testing.T) {
 	n.Accept(k.report())
 	check(t, n)
 	x := &Candidate{Request: cpus("x", 2), Created: 2}
-	wantOutcome(t, "where a lands is not known", n.Ask(Question{Candidate: x}), Waiting)
+	wantOutcome(t, "where a lands is not known", n.View().Ask(Question{Candidate: x}), Waiting)
 	k.must(cpus("a", 2))
 	n.Accept(k.report())
 	check(t, n)
-	wantOutcome(t, "a has landed", n.Ask(Question{Candidate: x}), Admitted)
+	wantOutcome(t, "a has landed", n.View().Ask(Question{Candidate: x}), Admitted)
 }
 
 func TestTrialsChangeNothing(t *testing.T) {
@@ -501,10 +501,10 @@ func TestTrialsChangeNothing(t *testing.T) {
 		{Trial{Without: []string{"a"}, With: []*placement.Request{cpus("nominated", 6)}}, 1, Admitted},
 		{Trial{With: []*placement.Request{cpus("nominated", 6)}}, 1, Refused},
 	} {
-		wantOutcome(t, fmt.Sprintf("%+v", c.trial), n.Ask(Question{Candidate: cand(cpus("x", c.asked)), Trial: &c.trial}), c.want)
+		wantOutcome(t, fmt.Sprintf("%+v", c.trial), n.View().Ask(Question{Candidate: cand(cpus("x", c.asked)), Trial: &c.trial}), c.want)
 		check(t, n)
 	}
-	wantOutcome(t, "afterwards", n.Ask(Question{Candidate: cand(cpus("x", 1))}), Refused)
+	wantOutcome(t, "afterwards", n.View().Ask(Question{Candidate: cand(cpus("x", 1))}), Refused)
 }
 
 // TestNobodyIsEvictedForWhatIsLeavingAnyway: while a victim that the API has forgotten still holds
@@ -519,12 +519,12 @@ func TestNobodyIsEvictedForWhatIsLeavingAnyway(t *testing.T) {
 		n.See(Sighting{UID: r.UID, Request: r})
 	}
 	high := cand(cpus("high", 8))
-	wantOutcome(t, "c is there", n.Ask(Question{Candidate: high, Trial: &Trial{Without: []string{"d"}}}), Refused)
+	wantOutcome(t, "c is there", n.View().Ask(Question{Candidate: high, Trial: &Trial{Without: []string{"d"}}}), Refused)
 	n.Gone("c", time.Time{})
-	wantOutcome(t, "c is leaving", n.Ask(Question{Candidate: high, Trial: &Trial{Without: []string{"d"}}}), Admitted)
-	wantOutcome(t, "d stays", n.Ask(Question{Candidate: high, Trial: &Trial{Without: []string{"a", "b"}}}), Refused)
-	wantOutcome(t, "nobody evicted", n.Ask(Question{Candidate: high}), Refused)
-	wantOutcome(t, "c still holds its CPUs", n.Ask(Question{Candidate: cand(cpus("x", 4))}), Waiting)
+	wantOutcome(t, "c is leaving", n.View().Ask(Question{Candidate: high, Trial: &Trial{Without: []string{"d"}}}), Admitted)
+	wantOutcome(t, "d stays", n.View().Ask(Question{Candidate: high, Trial: &Trial{Without: []string{"a", "b"}}}), Refused)
+	wantOutcome(t, "nobody evicted", n.View().Ask(Question{Candidate: high}), Refused)
+	wantOutcome(t, "c still holds its CPUs", n.View().Ask(Question{Candidate: cand(cpus("x", 4))}), Waiting)
 	check(t, n)
 }
 
@@ -556,7 +556,7 @@ func BenchmarkAdmitRepeated(b *testing.B) {
 	r := cpus("x", 4)
 	c := &Candidate{Request: r, Shape: l.Shape(r)}
 	for b.Loop() {
-		if a := n.Ask(Question{Candidate: c}); !a.OK() {
+		if a := n.View().Ask(Question{Candidate: c}); !a.OK() {
 			b.Fatal(a)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 //	reported            afloat    a report lists it no more, the API has it    was settled before
 //	any                 reported  a report lists it                            is settled
 //	reserved, posted    -         Forget: its Binding was not written          is dropped
-//	afloat              -         Dismiss: it is on another node               is dropped
+//	afloat              -         See shows it on another node                 is dropped
 //	all but reported    -         ForgetGone                                   is dropped
 //	all                 -         a report says that the kubelet refused it    is broken
 //	posted, reported    -         gone from the API, and from the report       is dropped

@@ -8,11 +8,11 @@ import (
 
 // Node is the ledger's account of one node. It is safe for concurrent use.
 //
-//	before a Binding   Ask, Sample: would the node take the pod? Reserve, Post, Reconsider: decide
-//	after it failed    Forget: it was not written. Doubt: was it? Dismiss: for another node
+//	the scheduler      Reserve, Post, Reconsider: decide. Forget: it was not written. Doubt: was it?
 //	the API tells      See, Glance, Gone
-//	the agent tells    Accept, Replace, Withdraw, and ForgetGone at each sign of life
-//	whoever waits      Stamp, Shift: is the answer another? View: what would it say, and why?
+//	the agent tells    Accept, Withdraw, and ForgetGone at each sign of life
+//	whoever waits      Shift: is the answer another than it was?
+//	everybody          View: what would it answer, and why?
 type Node struct {
 	mu sync.Mutex
 	// newest is the latest second of creation among the pods in flight. It and answers stay beside

@@ -32,24 +32,24 @@ type PromiseOutcome struct {
 	Found    placement.PodAllocation
 }
 
-// Accept takes a newer report in and says how the promises turned out that it settles, by UID. An
-// older one, and the same one again, is ignored. The first one settles what was bound before we
-// began and tells nothing: nobody knows what came between.
+// Accept takes a report in, whatever its sequence, and says how the promises turned out that it
+// settles, by UID. The first one settles what was bound before we began and tells nothing: nobody
+// knows what came between. That it is newer than the one before is for the caller to judge.
 func (n *Node) Accept(r *Report) []PromiseOutcome {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.report != nil && r.Sequence <= n.report.Sequence {
-		return nil
+	if len(n.afloat()) > 0 || n.hasStrangers(r) {
+		n.contend()
 	}
-	return n.accept(r)
-}
-
-// Replace takes a report in whatever its sequence: the object was deleted and made anew, or its
-// spec changed.
-func (n *Node) Replace(r *Report) []PromiseOutcome {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.accept(r)
+	outcomes := append(n.settleListed(r), n.settleRejected(r)...)
+	if !n.begun {
+		outcomes = nil
+	}
+	n.report, n.begun = r, true
+	n.concludeUnlisted()
+	n.changed()
+	slices.SortFunc(outcomes, func(a, b PromiseOutcome) int { return cmp.Compare(a.UID, b.UID) })
+	return outcomes
 }
 
 // Withdraw says that there is no report that can be relied on. Pods that it listed, and that the
@@ -65,21 +65,6 @@ func (n *Node) Withdraw() {
 		}
 	}
 	n.changed()
-}
-
-func (n *Node) accept(r *Report) []PromiseOutcome {
-	if len(n.afloat()) > 0 || n.hasStrangers(r) {
-		n.contend()
-	}
-	outcomes := append(n.settleListed(r), n.settleRejected(r)...)
-	if !n.begun {
-		outcomes = nil
-	}
-	n.report, n.begun = r, true
-	n.concludeUnlisted()
-	n.changed()
-	slices.SortFunc(outcomes, func(a, b PromiseOutcome) int { return cmp.Compare(a.UID, b.UID) })
-	return outcomes
 }
 
 // hasStrangers says whether a pod holds something that the report before did not tell of. Nobody

@@ -143,7 +143,7 @@ func (h *history) step() {
 			s.name, h.log[logged:], h.log[read:h.seen], h.log[heard:h.kubeletAt], seq, h.n.report.Sequence, h.k.seq, h.n.View().Census()))
 	}()
 	s.do()
-	if err := h.n.Check(); err != nil {
+	if err := h.n.View().Check(); err != nil {
 		h.fail("after %s: %v", s.name, err)
 	}
 }
@@ -413,7 +413,7 @@ func (h *history) trial() {
 		t.With = append(t.With, h.request())
 	}
 	before := h.n.View().Census()
-	h.n.Ask(Question{Candidate: &Candidate{Request: h.request()}, Trial: &t})
+	h.n.View().Ask(Question{Candidate: &Candidate{Request: h.request()}, Trial: &t})
 	if h.n.View().Census() != before {
 		h.t.Fatal("a trial changed the node")
 	}
@@ -486,7 +486,7 @@ func TestRandomHistories(t *testing.T) {
 }
 
 func (h *history) compare() {
-	if err := h.n.Check(); err != nil {
+	if err := h.n.View().Check(); err != nil {
 		h.t.Fatal(err)
 	}
 	if c := h.n.View().Census(); c.Reserved+c.Posted+c.Afloat+c.Ending > 0 {

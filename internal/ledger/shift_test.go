@@ -11,7 +11,7 @@ import (
 func TestShiftForgetsWhatIsOlderThanTheLastChange(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	c := &Candidate{Request: cpus("x", 8), Created: 1 << 40, Shape: 1}
-	wantOutcome(t, "an empty node", n.Ask(Question{Candidate: c}), Admitted)
+	wantOutcome(t, "an empty node", n.View().Ask(Question{Candidate: c}), Admitted)
 	if a := reserve(t, n, cpus("one", 8)); !a.OK() {
 		t.Fatal(a)
 	}
@@ -36,11 +36,11 @@ func TestShiftTakesNoAnswerToAnotherQuestion(t *testing.T) {
 		t.Fatal(a)
 	}
 	same, later := &Candidate{Request: cpus("x", 2), Created: 7, Shape: 1}, &Candidate{Request: cpus("y", 2), Created: 8, Shape: 1}
-	wantOutcome(t, "in the same second", n.Ask(Question{Candidate: same}), Waiting)
+	wantOutcome(t, "in the same second", n.View().Ask(Question{Candidate: same}), Waiting)
 	_, told := n.Shift(later)
 	wantOutcome(t, "later", told, Admitted)
 	for i := range maxAnswers - 1 {
-		n.Ask(Question{Candidate: &Candidate{Request: cpus("z", 1), Created: 8, Shape: Shape(2 + i)}})
+		n.View().Ask(Question{Candidate: &Candidate{Request: cpus("z", 1), Created: 8, Shape: Shape(2 + i)}})
 	}
 	n.changed()
 	before, _ := n.Shift(same)

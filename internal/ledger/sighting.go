@@ -6,7 +6,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// Sighting is what the API says of a pod bound to the node.
+// Sighting is what the API says of a bound pod.
 type Sighting struct {
 	UID     string
 	Request *placement.Request
@@ -24,9 +24,12 @@ type Sighting struct {
 	// of may have been bound before it, and have left since. Until a report lists it, other pods
 	// wait.
 	Inherited bool
+	// Elsewhere says that it is bound to another node; only the UID matters then. A pod whose
+	// Binding to this node was in doubt is forgotten.
+	Elsewhere bool
 }
 
-// See takes in what the API says of a pod bound to the node. It says whether anything changed, and
+// See takes in what the API says of a bound pod. It says whether anything changed, and
 // how its promise turned out if only this was missing to know it.
 func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
 	n.mu.Lock()
@@ -41,6 +44,13 @@ func (n *Node) See(s Sighting) (changed bool, outcome *PromiseOutcome) {
 // see says whether anything follows from the sighting.
 func (n *Node) see(s *Sighting) bool {
 	p := n.pods[s.UID]
+	if s.Elsewhere {
+		if p == nil || p.stage != afloat {
+			return false
+		}
+		n.leave(p)
+		return true
+	}
 	if s.Ending && (p == nil || !p.ending) {
 		n.excuseUnseen(s.UID)
 	}
@@ -92,16 +102,6 @@ func (n *Node) Gone(uid string, now time.Time) (outcome *PromiseOutcome) {
 	}
 	n.changed()
 	return outcome
-}
-
-// Dismiss forgets a pod that is afloat: the API has shown that it is not on this node.
-func (n *Node) Dismiss(uid string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if p := n.pods[uid]; p != nil && p.stage == afloat {
-		n.leave(p)
-		n.changed()
-	}
 }
 
 // ForgetGone forgets the pods in flight that the API has not had for that long, and says whether

@@ -7,7 +7,7 @@ import (
 )
 
 // StateID is a number for everything that decides what a node answers to candidates that follow its
-// pods in flight. Nodes with one StateID give the same Answer, and have the same FreeCPUs. Most
+// pods in flight. Nodes with one StateID give the same Answer, and have the same Spare. Most
 // nodes of a large cluster share theirs with many others, so the answer of one is the answer of
 // all. Zero is none: ask the node.
 type StateID uint32
@@ -24,7 +24,8 @@ type Stamp struct {
 }
 
 // Stamp finds out the state of the node, and shows it in its ChangeCounter.
-func (n *Node) Stamp() Stamp {
+func (v View) Stamp() Stamp {
+	n := v.n
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.report == nil {

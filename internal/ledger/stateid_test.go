@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // TestStateID: nodes with one id give the same answers to whoever follows what is in flight, and
@@ -30,17 +31,17 @@ func TestStateID(t *testing.T) {
 		}
 		c := &Candidate{Request: cpus("asks", 1+rng.Int64N(8)), Shape: 1, Created: 20}
 		for i, n := range nodes {
-			s := n.Stamp()
+			s := n.View().Stamp()
 			if s.State == 0 {
 				own++
 				continue
 			}
 			for _, o := range nodes[:i] {
-				if o.Stamp().State != s.State {
+				if o.View().Stamp().State != s.State {
 					continue
 				}
 				shared++
-				if a, b := n.Ask(Question{Candidate: c}), o.Ask(Question{Candidate: c}); a != b || n.View().FreeCPUs() != o.View().FreeCPUs() {
+				if a, b := n.View().Ask(Question{Candidate: c}), o.View().Ask(Question{Candidate: c}); a != b || spareCPUs(n, c, &a) != spareCPUs(o, c, &b) {
 					t.Fatalf("state id %d: %+v and %+v", s.State, a, b)
 				}
 			}
@@ -58,10 +59,10 @@ func TestAStateIDIsGivenUp(t *testing.T) {
 	changes := new(ChangeCounter)
 	n := new(Ledger).Open(changes)
 	n.Accept(k.report())
-	if s := new(Ledger).Open(nil).Stamp(); s.State != 0 {
+	if s := new(Ledger).Open(nil).View().Stamp(); s.State != 0 {
 		t.Errorf("without a report: %+v", s)
 	}
-	empty := n.Stamp()
+	empty := n.View().Stamp()
 	if _, s := changes.Load(); s != empty.State || s == 0 {
 		t.Errorf("the counter tells %d, want %d", s, empty.State)
 	}
@@ -69,15 +70,20 @@ func TestAStateIDIsGivenUp(t *testing.T) {
 	if count, s := changes.Load(); s != 0 || count == empty.Count {
 		t.Errorf("a pod is reserved, and the counter tells %d at count %d", s, count)
 	}
-	if s := n.Stamp(); s.State == empty.State {
+	if s := n.View().Stamp(); s.State == empty.State {
 		t.Errorf("got %+v both with and without the pod", s)
 	}
 	n.Forget("a")
-	if s := n.Stamp(); s.State != empty.State {
+	if s := n.View().Stamp(); s.State != empty.State {
 		t.Errorf("got %+v, want %+v back", s, empty)
 	}
 	changes.identify(empty.Count, 99)
 	if _, s := changes.Load(); s == 99 {
 		t.Error("an id of the past is shown")
 	}
+}
+
+func spareCPUs(n *Node, c *Candidate, a *Answer) topology.CPUSet {
+	s, _ := n.View().Spare(c.Request, &a.Verdict)
+	return s.CPUs
 }

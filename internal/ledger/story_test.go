@@ -92,8 +92,11 @@ func (s *story) commands() map[string]func(*args) string {
 		"reserve": s.reserve, "post": s.post, "reconsider": s.reconsider, "ask": s.ask,
 		"see": s.see, "gone": s.gone, "heartbeat": s.heartbeat,
 		"kubelet-admits": s.kubeletAdmits, "kubelet-ends": s.kubeletEnds,
-		"forget":  func(a *args) string { s.n.Forget(a.name); return a.name + ": forgotten" },
-		"dismiss": func(a *args) string { s.n.Dismiss(a.name); return a.name + ": dismissed" },
+		"forget": func(a *args) string { s.n.Forget(a.name); return a.name + ": forgotten" },
+		"elsewhere": func(a *args) string {
+			s.n.See(Sighting{UID: a.name, Elsewhere: true})
+			return a.name + ": on another node"
+		},
 		"doubt": func(a *args) string {
 			s.n.Doubt(a.name, time.Unix(a.number("until"), 0))
 			return a.name + ": nobody knows"
@@ -140,7 +143,7 @@ func (s *story) ask(a *args) string {
 	if first := a.said["after"]; first != "" {
 		trial.Add(s.pods[first])
 	}
-	return a.name + ": " + told(s.n.Ask(Question{Candidate: s.candidate(a), Trial: &trial}), nil)
+	return a.name + ": " + told(s.n.View().Ask(Question{Candidate: s.candidate(a), Trial: &trial}), nil)
 }
 
 func (s *story) see(a *args) string {

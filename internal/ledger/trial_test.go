@@ -30,13 +30,13 @@ func TestATrialLeavesNoPodApart(t *testing.T) {
 		post(t, n, r.UID)
 	}
 	c := &Candidate{Request: cpus("x", 1), Created: 8, Shape: 1}
-	said := n.Sample(Question{Candidate: c})
+	said := n.View().Sample(Question{Candidate: c})
 	wantOutcome(t, "before the trial", said.Answer, Admitted)
-	if a := n.Ask(Question{Candidate: cand(cpus("v", 8)), Trial: &Trial{Without: without}}); a.Outcome != Waiting || a.Wait != ManyOrders {
+	if a := n.View().Ask(Question{Candidate: cand(cpus("v", 8)), Trial: &Trial{Without: without}}); a.Outcome != Waiting || a.Wait != ManyOrders {
 		t.Errorf("this test means to have more orders than are gone through one by one: %v", a)
 	}
 	check(t, n)
-	if again := n.Sample(Question{Candidate: c}); again != said {
+	if again := n.View().Sample(Question{Candidate: c}); again != said {
 		t.Errorf("%+v, and after the trial %+v", said, again)
 	}
 	wantOutcome(t, "Reserve says what the board says", n.Reserve(c, new(placement.Decision)), Admitted)
@@ -84,7 +84,7 @@ func TestNominatedPodsComeFirst(t *testing.T) {
 		for i, count := range tc.nominated {
 			trial.With = append(trial.With, cpus(fmt.Sprint("nominated", i), count))
 		}
-		a := n.Ask(Question{Candidate: cand(cpus("x", tc.asks)), Trial: trial})
+		a := n.View().Ask(Question{Candidate: cand(cpus("x", tc.asks)), Trial: trial})
 		if a.Outcome != tc.want || a.Outcome == Refused && (a.Verdict.OK() || (a.Verdict.Scarcity == placement.Resolvable) != (tc.asks <= 8)) {
 			t.Errorf("%s: %+v, want %v", tc.name, a, tc.want)
 		}

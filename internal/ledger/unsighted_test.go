@@ -25,7 +25,7 @@ func TestPodsThatOnlyAReportNames(t *testing.T) {
 			r := h.request()
 			var d placement.Decision
 			v := placement.Decide(h.k.State, r, &d)
-			a := h.n.Ask(Question{Candidate: cand(r)})
+			a := h.n.View().Ask(Question{Candidate: cand(r)})
 			if refusal, ok := h.n.View().Explain(r); ok && refusal.Reason != v.Reason {
 				t.Fatalf("seed %d: explained as %v, refused as %v", seed, refusal.Reason, v.Reason)
 			}

@@ -4,11 +4,10 @@ import (
 	"strconv"
 
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
 )
 
-// View reads a node and changes nothing. Each method sees the node at one moment, and two may see
-// two.
+// View asks and reads a node, and changes nothing. Each method sees the node at one moment, and two
+// may see two.
 type View struct{ n *Node }
 
 // View returns the reading side of the node.
@@ -49,18 +48,6 @@ func (v View) Snapshot() (placement.Snapshot, bool) {
 		return placement.Snapshot{}, false
 	}
 	return s.Snapshot(), true
-}
-
-// FreeCPUs returns the CPUs that the likeliest state could give away exclusively.
-func (v View) FreeCPUs() topology.CPUSet {
-	v.n.mu.Lock()
-	defer v.n.mu.Unlock()
-	s := v.n.likeliest()
-	if s == nil {
-		return topology.CPUSet{}
-	}
-	shared, reserved := s.SharedCPUs(), v.n.full.model.ReservedCPUs()
-	return shared.AndNot(&reserved)
 }
 
 // Room returns how many pods like the candidate the node takes one after the other, at most limit.

@@ -55,7 +55,7 @@ func TestWhyPodsWait(t *testing.T) {
 		if c.want == Undecided {
 			c.n.See(Sighting{UID: "y", Request: cpus("y", 8)})
 		}
-		wantWait(t, c.what, c.n.Ask(Question{Candidate: x}), c.want)
+		wantWait(t, c.what, c.n.View().Ask(Question{Candidate: x}), c.want)
 		if got := c.n.View().Flooded(); got.Flood() != c.flood || c.flood && got != c.want {
 			t.Errorf("%s: flooded %q, want %q: %t", c.what, got, c.want, c.flood)
 		}
@@ -64,17 +64,17 @@ func TestWhyPodsWait(t *testing.T) {
 
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	n.See(Sighting{UID: "old", Request: cpus("old", 1), Turn: 1, Inherited: true})
-	wantWait(t, "what a scheduler inherits", n.Ask(Question{Candidate: x}), Inherited)
+	wantWait(t, "what a scheduler inherits", n.View().Ask(Question{Candidate: x}), Inherited)
 
 	n = open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	first := cpus("first", 1)
 	reserve(t, n, first)
 	post(t, n, "first")
-	wantWait(t, "a pod of an earlier second", n.Ask(Question{Candidate: &Candidate{Request: cpus("x", 1), Created: -1}}), PromiseAtRisk)
+	wantWait(t, "a pod of an earlier second", n.View().Ask(Question{Candidate: &Candidate{Request: cpus("x", 1), Created: -1}}), PromiseAtRisk)
 
 	n = open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	nominated := &Trial{With: []*placement.Request{cpus("a", 8), cpus("b", 8)}}
-	wantWait(t, "nominated pods that do not all fit", n.Ask(Question{Candidate: x, Trial: nominated}), AfterOthers)
+	wantWait(t, "nominated pods that do not all fit", n.View().Ask(Question{Candidate: x, Trial: nominated}), AfterOthers)
 	if n.View().Flooded() != WaitsForNothing {
 		t.Error("a node with nothing open is flooded")
 	}

@@ -24,15 +24,15 @@ func TestWithdrawForgetsWhatIsGone(t *testing.T) {
 	if len(n.pods) != 1 || n.pods["there"] == nil {
 		t.Fatalf("%d pods are left, want the one that the API has", len(n.pods))
 	}
-	n.Replace(k.report()) // the kubelet still has it
+	n.Accept(k.report()) // the kubelet still has it
 	check(t, n)
-	wantOutcome(t, "its CPUs may be free", n.Ask(Question{Candidate: cand(cpus("x", 8))}), Waiting)
-	wantOutcome(t, "CPUs that are free", n.Ask(Question{Candidate: cand(cpus("y", 2))}), Admitted)
+	wantOutcome(t, "its CPUs may be free", n.View().Ask(Question{Candidate: cand(cpus("x", 8))}), Waiting)
+	wantOutcome(t, "CPUs that are free", n.View().Ask(Question{Candidate: cand(cpus("y", 2))}), Admitted)
 	k.End("gone")
 	k.ReleaseEnded()
-	n.Replace(k.report())
+	n.Accept(k.report())
 	check(t, n)
-	wantOutcome(t, "it has left", n.Ask(Question{Candidate: cand(cpus("x", 8))}), Admitted)
+	wantOutcome(t, "it has left", n.View().Ask(Question{Candidate: cand(cpus("x", 8))}), Admitted)
 	n.Gone("there", time.Unix(0, 0))
 	n.Withdraw()
 	if !n.View().Idle() {

@@ -57,7 +57,7 @@ func TestCoarseCountsPodsOnce(t *testing.T) {
 		t.Errorf("the report lists %v", r.Report.Snapshot.Pods)
 	}
 	account := new(ledger.Ledger).Open(nil)
-	account.Replace(r.State)
+	account.Accept(r.State)
 	for _, pod := range pods[:2] {
 		s, err := SightingOf(pod)
 		if err != nil {
@@ -67,7 +67,7 @@ func TestCoarseCountsPodsOnce(t *testing.T) {
 	}
 	for cpus, want := range map[int64]bool{3: true, 4: false} {
 		q := placement.Request{UID: "q", Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: cpus * 1000}}}
-		a := account.Ask(ledger.Question{Candidate: &ledger.Candidate{Request: &q}})
+		a := account.View().Ask(ledger.Question{Candidate: &ledger.Candidate{Request: &q}})
 		if a.OK() != want {
 			t.Errorf("%d CPUs, of which 3 and 7 or 3 are left: %+v", cpus, a)
 		}

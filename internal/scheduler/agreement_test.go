@@ -107,13 +107,13 @@ func TestCommandLineAndSchedulerAgree(t *testing.T) {
 			}
 			var nt v1alpha1.NodeTopology
 			f.decode(w.report, &nt)
-			f.feed.topologySeen(&nt)
+			f.feed.ReportSeen(&nt)
 			f.clock.Step(2 * time.Minute)
 			if c.lease != nil {
 				w.lease = f.beat(c.lease)
 				var lease coordinationv1.Lease
 				f.decode(w.lease, &lease)
-				f.feed.leaseSeen(&lease)
+				f.feed.HeartbeatSeen(&lease)
 			}
 			w.now = f.clock.Now()
 			node, refusal := w.survey(t), f.refusal("n")

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,7 +8,6 @@ import (
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/testutil"
-	"k8s.io/klog/v2/textlogger"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
@@ -70,11 +68,11 @@ func TestReportsThatAreTooMuch(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			f := newFixture(t)
-			f.feed.topologySeen(f.topology())
+			f.feed.ReportSeen(f.topology())
 			bad := f.topology()
 			spoil(bad)
 			before, begun := count(t, reportsRefused), time.Now()
-			f.feed.topologySeen(bad)
+			f.feed.ReportSeen(bad)
 			if took := time.Since(begun); took > quick {
 				t.Errorf("took %v", took)
 			}
@@ -96,7 +94,7 @@ func TestAllocationsOfPodsThatDoNotExist(t *testing.T) {
 	for i := range 7 {
 		f.admit(pinned(fmt.Sprint("ghost", i), 2))
 	}
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	begun := time.Now()
 	f.want("more pods that may leave than are gone through", pinned("x", 4), ledger.Waiting)
 	if took := time.Since(begun); took > quick {
@@ -105,9 +103,9 @@ func TestAllocationsOfPodsThatDoNotExist(t *testing.T) {
 	for i := range 7 {
 		f.state.Release(fmt.Sprint("uid-ghost", i))
 	}
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	f.want("they are gone", pinned("x", 4), ledger.Admitted)
-	if err := f.nodes.get("n").Check(); err != nil {
+	if err := f.table.Named("n").Account().View().Check(); err != nil {
 		t.Error(err)
 	}
 }
@@ -135,11 +133,11 @@ func TestPodsThatCannotBeUnderstood(t *testing.T) {
 	}
 	for _, placement := range []string{strings.Repeat("x", 256<<10), strings.Repeat("[", 100<<10), "{}", ""} {
 		f := newFixture(t)
-		f.feed.topologySeen(f.topology())
+		f.feed.ReportSeen(f.topology())
 		p := on(pinned("x", 2), "n")
 		p.Annotations = map[string]string{wire.PlacementAnnotation: placement}
 		before, begun := count(t, podsRefused.WithLabelValues("placement")), time.Now()
-		f.feed.podSeen(p, false)
+		f.feed.PodSeen(p, false)
 		if took := time.Since(begun); took > quick {
 			t.Errorf("%.20q took %v", placement, took)
 		}
@@ -147,22 +145,8 @@ func TestPodsThatCannotBeUnderstood(t *testing.T) {
 			t.Errorf("%.20q: the metric went from %v to %v", placement, before, now)
 		}
 		f.wantEvent("PlacementIgnored")
-		if c := f.nodes.get("n").View().Census(); c.Afloat != 1 {
+		if c := f.table.Named("n").Account().View().Census(); c.Afloat != 1 {
 			t.Errorf("%.20q: %+v, want a pod whose order is not known", placement, c)
 		}
-	}
-}
-
-// TestContendedIsLogged holds the words by which the demo counts contended promises in the
-// scheduler's log.
-func TestContendedIsLogged(t *testing.T) {
-	f := newFixture(t)
-	var log bytes.Buffer
-	f.feed.logger = textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
-	for _, l := range []*ledger.PromiseOutcome{nil, {UID: "x", Exact: true, Contended: true}, {UID: "y", Exact: true, Kept: true}} {
-		f.feed.account("n", l)
-	}
-	if got := strings.Count(log.String(), ` outcome="contended"`); got != 1 {
-		t.Errorf("%d lines say outcome=\"contended\", want 1:\n%s", got, log.String())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -24,7 +25,7 @@ func fleet(b *testing.B, count int) (*fixture, []infoOf) {
 	for i := range count {
 		nt := base.DeepCopy()
 		nt.Name, nt.UID = fmt.Sprint("n", i), types.UID(fmt.Sprint("nt", i))
-		f.feed.topologySeen(nt)
+		f.feed.ReportSeen(nt)
 		list = append(list, nodeObject(nt.Name))
 	}
 	return f, list
@@ -48,17 +49,17 @@ func BenchmarkFilter5000Mixed(b *testing.B) {
 	f, infos := fleet(b, 5000)
 	rng, sizes := rand.New(rand.NewPCG(1, 1)), []int64{2, 1, 4, 2, 3, 1}
 	for i := range infos {
-		n := f.nodes.of(infos[i].Node())
+		n := f.table.Of(infos[i].Node())
 		for j := range rng.IntN(6) {
 			pod := pinned(fmt.Sprint("p", i, "-", j), sizes[rng.IntN(len(sizes))])
-			c := f.candidate(pod, requestOf(b, pod))
+			c := f.table.Candidate(pod, requestOf(b, pod))
 			c.Created = int64(j)
-			n.Node.Reserve(&c, new(placement.Decision))
+			n.Account().Reserve(&c, new(placement.Decision))
 		}
 	}
-	stands := map[ledger.StateID]bool{}
+	states := map[ledger.StateID]bool{}
 	for i := range infos {
-		stands[f.nodes.of(infos[i].Node()).Stamp().State] = true
+		states[f.table.Of(infos[i].Node()).Account().View().Stamp().State] = true
 	}
 	i := int64(0)
 	for b.Loop() {
@@ -66,7 +67,7 @@ func BenchmarkFilter5000Mixed(b *testing.B) {
 		f.filter(b, infos, &placement.Request{Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: 1000,
 			Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: uint64(i) << 10}}}}})
 	}
-	b.ReportMetric(float64(len(stands)), "standings")
+	b.ReportMetric(float64(len(states)), "states")
 }
 
 // BenchmarkFilter5000Same asks again about a shape that all nodes have answered for.
@@ -110,7 +111,7 @@ func BenchmarkBurst(b *testing.B) {
 	f, infos := fleet(b, 500)
 	base, sizes := f.topology(), []int64{2, 1, 4, 2, 3, 1}
 	const lag = 100
-	var under []landing
+	var under []landed
 	placed := 0
 	for b.Loop() {
 		pod := pinned(fmt.Sprint("p", placed), sizes[placed%len(sizes)])
@@ -118,31 +119,31 @@ func BenchmarkBurst(b *testing.B) {
 		at := f.place(b, pod, infos)
 		placed++
 		if at != nil {
-			under = append(under, landing{at, pod.UID})
+			under = append(under, landed{at, pod.UID})
 		}
 		if len(under) < lag && at != nil {
 			continue
 		}
 		for _, l := range under[:(len(under)+1)/2] {
 			nt := base.DeepCopy()
-			nt.Name, nt.UID = l.node.name, types.UID("nt"+l.node.name[1:])
+			nt.Name, nt.UID = l.node.Name(), types.UID("nt"+l.node.Name()[1:])
 			f.seq++
 			nt.Status.Sequence = f.seq
-			f.feed.topologySeen(nt) // the pod has ended meanwhile
-			l.node.Gone(string(l.uid), f.clock.Now())
-			l.node.ForgetGone(f.clock.Now().Add(f.args.SettleAfter.Duration), f.args.SettleAfter.Duration)
+			f.feed.ReportSeen(nt) // the pod has ended meanwhile
+			l.node.Account().Gone(string(l.uid), f.clock.Now())
+			l.node.Account().ForgetGone(f.clock.Now().Add(f.args.SettleAfter.Duration), f.args.SettleAfter.Duration)
 		}
 		under = under[(len(under)+1)/2:]
 	}
 }
 
-type landing struct {
-	node *node
+type landed struct {
+	node *nodes.Node
 	uid  types.UID
 }
 
 // place filters and scores all nodes and reserves the best; nil when there is none.
-func (f *fixture) place(b *testing.B, pod *corev1.Pod, infos []infoOf) *node {
+func (f *fixture) place(b *testing.B, pod *corev1.Pod, infos []infoOf) *nodes.Node {
 	state := newCycleData()
 	c := f.attempt(pod, requestOf(b, pod))
 	c.patient = false
@@ -159,13 +160,13 @@ func (f *fixture) place(b *testing.B, pod *corev1.Pod, infos []infoOf) *node {
 	if best < 0 {
 		return nil
 	}
-	n := f.nodes.of(infos[best].Node())
+	n := f.table.Of(infos[best].Node())
 	var d placement.Decision
-	if a := n.Node.Reserve(&c.Candidate, &d); !a.OK() {
+	if a := n.Account().Reserve(&c.query.Candidate, &d); !a.OK() {
 		return nil
 	}
 	f.waiters.Done(uidOf(pod))
-	if _, err := n.Post(string(pod.UID), &d); err != nil {
+	if _, err := n.Account().Post(string(pod.UID), &d); err != nil {
 		b.Fatal(err)
 	}
 	return n

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/scheduler/handover"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -25,12 +26,12 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	if c == nil {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	n := p.core.nodes.get(nodeName)
-	if err := n.gate.enter(ctx, c.number); err != nil {
+	n := p.core.table.Named(nodeName)
+	if err := n.Enter(ctx, c.number); err != nil {
 		return fwk.AsStatus(err)
 	}
-	defer n.gate.leave()
-	if why := p.unusable(n); why != nil {
+	defer n.Leave()
+	if why := p.core.table.Unusable(n); why != nil {
 		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
 	}
 	// Before the decision: nothing may come between that and the Binding which takes time.
@@ -46,19 +47,19 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 }
 
 // decideAndWrite returns, beside the status, how the write went.
-func (p *Plugin) decideAndWrite(ctx context.Context, pod *corev1.Pod, n *node) (*fwk.Status, error) {
+func (p *Plugin) decideAndWrite(ctx context.Context, pod *corev1.Pod, n *nodes.Node) (*fwk.Status, error) {
 	var d placement.Decision
-	posting, err := n.Post(string(pod.UID), &d)
+	posting, err := n.Account().Post(uidOf(pod), &d)
 	if err != nil {
 		return fwk.AsStatus(err), nil
 	}
 	verdicts.WithLabelValues("Bind", posting.Answer.Outcome.String(), reasonOf(&posting.Answer)).Inc()
-	if status := statusOf(&posting.Answer); status != nil {
+	if status := statusOf(nodes.Pack(0, &posting.Answer), false); status != nil {
 		return status, nil
 	}
-	p.core.feed.posted.Store(pod.UID, n)
+	p.core.feed.Posted(pod.UID, n)
 	b := &binding{plugin: p, node: n, pod: pod, decision: &d, turn: posting.Turn, report: posting.Report, exact: posting.Answer.Exact}
-	err = handover.Write(ctx, b, p.newest(pod), n.name)
+	err = handover.Write(ctx, b, p.newest(pod), n.Name())
 	return p.conclude(pod, n, err), err
 }
 
@@ -92,15 +93,15 @@ func (p *Plugin) cannotBind(then, now *corev1.Pod) string {
 }
 
 // conclude draws the ledger's conclusion from how the write went.
-func (p *Plugin) conclude(pod *corev1.Pod, n *node, err error) *fwk.Status {
+func (p *Plugin) conclude(pod *corev1.Pod, n *nodes.Node, err error) *fwk.Status {
 	if errors.Is(err, handover.ErrInDoubt) {
-		n.Doubt(string(pod.UID), p.core.clock.Now().Add(bindTimeout))
+		n.Account().Doubt(uidOf(pod), p.core.clock.Now().Add(bindTimeout))
 		bindings.WithLabelValues(bindingDoubt).Inc()
 		return fwk.AsStatus(err)
 	}
 	if err != nil {
-		p.core.feed.posted.Delete(pod.UID)
-		n.Forget(string(pod.UID))
+		p.core.feed.TakenBack(pod.UID)
+		n.Account().Forget(uidOf(pod))
 		bindings.WithLabelValues(bindingFailed).Inc()
 		return fwk.AsStatus(err)
 	}
@@ -111,7 +112,7 @@ func (p *Plugin) conclude(pod *corev1.Pod, n *node, err error) *fwk.Status {
 // binding is the decision for one pod, for handover.Write.
 type binding struct {
 	plugin   *Plugin
-	node     *node
+	node     *nodes.Node
 	pod      *corev1.Pod
 	decision *placement.Decision
 	turn     int64
@@ -139,7 +140,7 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 			Namespace: b.pod.Namespace, Name: b.pod.Name, UID: b.pod.UID, ResourceVersion: now.ResourceVersion,
 			Annotations: map[string]string{wire.PlacementAnnotation: text},
 		},
-		Target: corev1.ObjectReference{Kind: "Node", Name: b.node.name},
+		Target: corev1.ObjectReference{Kind: "Node", Name: b.node.Name()},
 	}, nil
 }
 
@@ -167,7 +168,7 @@ var errChanged = errors.New("the node is not certain to take the pod any more")
 
 // Reconsider implements handover.Binding.
 func (b *binding) Reconsider() error {
-	a := b.node.Reconsider(uidOf(b.pod))
+	a := b.node.Account().Reconsider(uidOf(b.pod))
 	if !a.OK() {
 		return errChanged
 	}

@@ -121,7 +121,7 @@ func (c *cluster) report(n *clusterNode) {
 		c.Fatal(err)
 	}
 	nt.UID = types.UID("nt-" + n.object.Name)
-	c.feed.topologySeen(nt)
+	c.feed.ReportSeen(nt)
 }
 
 // feasible goes round the nodes, as kube-scheduler does, until enough of them pass Filter.
@@ -213,8 +213,8 @@ func spreadOn(n *clusterNode, r *placement.Request) int {
 func (c *cluster) admitOn(n *clusterNode, r *placement.Request) {
 	c.Helper()
 	var d placement.Decision
-	own := c.feed.nodes.get(n.object.Name)
-	candidate := c.candidate(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Unix(500, 0)}}, r)
+	own := c.table.Named(n.object.Name).Account()
+	candidate := c.table.Candidate(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Unix(500, 0)}}, r)
 	if a := own.Reserve(&candidate, &d); !a.OK() {
 		c.Fatalf("%s: %+v", r.UID, a)
 	}
@@ -233,7 +233,7 @@ func (c *cluster) admitOn(n *clusterNode, r *placement.Request) {
 
 // end takes a pod away.
 func (c *cluster) end(n *clusterNode, i int, cpus int64) {
-	c.feed.nodes.get(n.object.Name).Gone(n.pods[i], c.clock.Now())
+	c.table.Named(n.object.Name).Account().Gone(n.pods[i], c.clock.Now())
 	n.state.Release(n.pods[i])
 	n.pods, n.used = slices.Delete(n.pods, i, i+1), n.used-cpus
 	c.report(n)

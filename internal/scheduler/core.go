@@ -8,21 +8,26 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/internal/scheduler/handover"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // core is what all profiles of a scheduler share. A node has one account, whichever profile puts
 // pods on it.
 type core struct {
 	clock   clock.WithDelayedExecution
-	nodes   *nodes
+	table   *nodes.Table
 	waiters *wake.Waiters
-	feed    *feed
+	feed    *nodes.Feed
+	events  events.EventRecorder
 	// reserved numbers the calls of Reserve.
 	reserved atomic.Uint64
 	// ready: everything that was there at the start has been taken in.
@@ -81,12 +86,12 @@ func sharedCore(ctx context.Context, args Args, handle fwk.Handle, clk clock.Wit
 
 func newCore(ctx context.Context, args Args, handle fwk.Handle, c clock.WithDelayedExecution) *core {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
-	n := &nodes{}
 	w := wake.New(&wakeEdge{clock: c, activator: handle, logger: logger})
-	made := &core{
-		clock: c, nodes: n, waiters: w, common: commonOf(&args),
-		feed: &feed{nodes: n, waiters: w, clock: c, settle: args.SettleAfter.Duration, stale: args.StaleAfter.Duration, logger: logger, events: handle.EventRecorder()},
-	}
+	table := nodes.NewTable(c, args.StaleAfter.Duration)
+	made := &core{clock: c, table: table, waiters: w, events: handle.EventRecorder(), common: commonOf(&args)}
+	made.feed = nodes.NewFeed(nodes.FeedOptions{
+		Table: table, Waiters: w, SettleAfter: args.SettleAfter.Duration, Logger: logger, Events: made.events, Metrics: feedMetrics{},
+	})
 	made.takeOverBy(handover.Options{
 		Leases: handle.ClientSet().CoordinationV1().Leases(args.HeartbeatNamespace), Pods: handle.ClientSet().CoreV1(),
 		Clock: c, Logger: logger, SettleAfter: args.SettleAfter.Duration,
@@ -98,13 +103,12 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, c clock.WithDela
 func (c *core) takeOverBy(o handover.Options) {
 	o.BindTimeout, o.Ours, o.Done = bindTimeout, c.couldBind, c.waiters.WakeAll
 	c.handover = handover.New(o)
-	c.feed.handover = c.handover
 }
 
 // couldBind says whether a scheduler like this one could be binding a pod that has no node.
 func (c *core) couldBind(pod *corev1.Pod) bool {
 	_, ours := c.profiles.Load(pod.Spec.SchedulerName)
-	return ours && mightPin(pod)
+	return ours && wire.MightPin(pod)
 }
 
 const (
@@ -127,19 +131,19 @@ func (c *core) notYet(ctx context.Context) string {
 
 // start begins to watch, until ctx ends.
 func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
-	sources, err := newSources(handle.KubeConfig(), handle.ClientSet(), &args)
+	sources, err := nodes.NewSources(handle.KubeConfig(), handle.ClientSet(), args.HeartbeatNamespace)
 	if err != nil {
 		return err
 	}
-	pods, err := handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(c.feed.podHandler())
+	pods, err := handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(c)
 	if err != nil {
 		return err
 	}
-	sources.podsSynced = pods.HasSynced
-	nodes := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
-	go c.begin(c.feed.start(ctx, sources))
-	go c.sweep(ctx, func(name string) bool {
-		_, err := nodes.Get(name)
+	reports := c.feed.Watch(ctx, sources)
+	go c.begin(func() bool { return cache.WaitForCacheSync(ctx.Done(), pods.HasSynced, reports) })
+	lister := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
+	go c.feed.Sweep(ctx, func(name string) bool {
+		_, err := lister.Get(name)
 		return err == nil
 	})
 	return nil
@@ -148,9 +152,39 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 // begin lets pods through once everything that was there has been taken in.
 func (c *core) begin(synced func() bool) {
 	if synced() {
-		c.nodes.doubtSilent(c.clock.Now(), c.feed.stale)
+		c.table.DoubtSilent()
 		c.handover.Synced()
 		c.ready.Store(true)
 		c.waiters.WakeAll()
+	}
+}
+
+var _ cache.ResourceEventHandler = (*core)(nil)
+
+// OnAdd takes a pod in, in the order of the API server's writes. The handover is told of pods after
+// the feed has taken them in.
+func (c *core) OnAdd(obj any, initial bool) {
+	pod := obj.(*corev1.Pod)
+	c.feed.PodSeen(pod, initial)
+	c.handover.Seen(pod)
+}
+
+// OnUpdate takes a change in. A list that comes after a break may tell of a pod that was deleted
+// and created again under its name as of one that has changed (cache.ResourceEventHandler).
+func (c *core) OnUpdate(old, obj any) {
+	if old.(*corev1.Pod).UID != obj.(*corev1.Pod).UID {
+		c.OnDelete(old)
+	}
+	c.OnAdd(obj, false)
+}
+
+// OnDelete takes a deletion in.
+func (c *core) OnDelete(obj any) {
+	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = last.Obj
+	}
+	if pod, ok := obj.(*corev1.Pod); ok {
+		c.feed.PodGone(pod)
+		c.handover.Gone(pod.UID)
 	}
 }

@@ -1,7 +1,7 @@
 // Package scheduler is Berth's plugin for kube-scheduler: extension points, arguments and metrics.
 // It holds no placement logic. Package placement knows what a kubelet decides, package ledger which
-// states a node may be in, package wake who is woken by what, package handover how leaders follow
-// one another.
+// states a node may be in, package nodes what each of them answered, package wake who is woken by
+// what, package handover how leaders follow one another.
 //
 // The way of a pod: PreFilter translates it once. Filter asks every node's ledger for a verdict.
 // Reserve decides and takes the pod in. Bind decides again when its turn has come, and writes

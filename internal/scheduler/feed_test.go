@@ -23,6 +23,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/handover"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -47,7 +48,7 @@ const (
 
 // refusal says why the named node cannot be predicted now; "" when it can.
 func (f *fixture) refusal(name string) string {
-	if why := f.nodes.get(name).unusable(f.clock.Now(), f.args.StaleAfter.Duration); why != nil {
+	if why := f.table.Unusable(f.table.Named(name)); why != nil {
 		return why.Text
 	}
 	return ""
@@ -76,12 +77,11 @@ func newFixture(t testing.TB) *fixture {
 		t.Fatal(err)
 	}
 	f := &fixture{TB: t, clock: testingclock.NewFakeClock(time.Unix(1000, 0)), woken: activations{}, events: events.NewFakeRecorder(100)}
-	n := &nodes{}
 	f.wakeEdge = &wakeEdge{clock: f.clock, activator: f.woken, logger: klog.Background()}
-	w := wake.New(f.wakeEdge)
-	f.core = &core{clock: f.clock, nodes: n, waiters: w, feed: &feed{
-		nodes: n, waiters: w, clock: f.clock, settle: args.SettleAfter.Duration, stale: args.StaleAfter.Duration, logger: klog.Background(), events: f.events}}
-	f.Plugin = &Plugin{args: args, pods: unknownPods{}, core: f.core}
+	table, w := nodes.NewTable(f.clock, args.StaleAfter.Duration), wake.New(f.wakeEdge)
+	f.core = &core{clock: f.clock, events: f.events, table: table, waiters: w, feed: nodes.NewFeed(nodes.FeedOptions{
+		Table: table, Waiters: w, SettleAfter: args.SettleAfter.Duration, Logger: klog.Background(), Events: f.events, Metrics: feedMetrics{}})}
+	f.Plugin = &Plugin{args: args, pods: unknownPods{}, core: f.core, profile: &nodes.Profile{Table: table, Scoring: args.Scoring}}
 	f.lead()
 	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")
 	if err != nil {
@@ -193,7 +193,7 @@ func (f *fixture) wait(pod *corev1.Pod) *ledger.Candidate {
 	if err != nil {
 		f.Fatal(err)
 	}
-	c := f.candidate(pod, &ask.Request)
+	c := f.table.Candidate(pod, &ask.Request)
 	f.waiters.Add(waiterOf(pod), &c)
 	return &c
 }
@@ -204,15 +204,15 @@ func (f *fixture) fill() (one, two *corev1.Pod) {
 	one, two = pinned("one", 7), pinned("two", 8)
 	f.admit(one)
 	f.admit(two)
-	f.feed.topologySeen(f.topology())
-	f.feed.podSeen(on(one, "n"), false)
-	f.feed.podSeen(on(two, "n"), false)
+	f.feed.ReportSeen(f.topology())
+	f.feed.PodSeen(on(one, "n"), false)
+	f.feed.PodSeen(on(two, "n"), false)
 	return one, two
 }
 
 func (f *fixture) want(what string, pod *corev1.Pod, want ledger.Outcome) {
 	f.Helper()
-	if a := f.nodes.get("n").Ask(ledger.Question{Candidate: f.wait(pod)}); a.Outcome != want {
+	if a := f.table.Named("n").Account().View().Ask(ledger.Question{Candidate: f.wait(pod)}); a.Outcome != want {
 		f.Fatalf("%s: %v, want %v", what, a.Outcome, want)
 	}
 }
@@ -225,15 +225,15 @@ func TestFeedWakesWhenAReportMakesRoom(t *testing.T) {
 
 	one = one.DeepCopy()
 	one.DeletionTimestamp = &metav1.Time{}
-	f.feed.podSeen(one, false)
+	f.feed.PodSeen(one, false)
 	f.want("one is ending", pinned("x", 4), ledger.Waiting)
-	f.feed.podGone(one)
+	f.feed.PodGone(one)
 	f.want("one is gone from the API, not from the node", pinned("x", 4), ledger.Waiting)
 	if len(f.woken) > 0 {
 		t.Errorf("woken for nothing: %v", f.woken)
 	}
 	f.state.Release(string(one.UID))
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	f.want("the report has it no more", pinned("x", 4), ledger.Admitted)
 	if f.woken["x"] == 0 {
 		t.Error("x sleeps on")
@@ -242,11 +242,11 @@ func TestFeedWakesWhenAReportMakesRoom(t *testing.T) {
 
 func TestFeedTakesNobodysWordForAPlacement(t *testing.T) {
 	f := newFixture(t)
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	forged := on(pinned("forged", 2), "n")
 	forged.Annotations = map[string]string{wire.PlacementAnnotation: `{"v":1,"seq":1,"uid":"somebody","certainty":"exact","guarantee":"full","containers":[]}`}
-	f.feed.podSeen(forged, false)
-	if c := f.nodes.get("n").View().Census(); c.Afloat != 1 || c.Posted != 0 {
+	f.feed.PodSeen(forged, false)
+	if c := f.table.Named("n").Account().View().Census(); c.Afloat != 1 || c.Posted != 0 {
 		t.Errorf("%+v: want a pod whose order is not known", c)
 	}
 	select {
@@ -272,18 +272,18 @@ func TestFeedRefusesReports(t *testing.T) {
 	} {
 		f := newFixture(t)
 		good := f.topology()
-		f.feed.topologySeen(good)
+		f.feed.ReportSeen(good)
 		if why := f.refusal("n"); why != "" {
 			t.Fatalf("a good report: %s", why)
 		}
 		bad := f.topology()
 		spoil(bad)
-		f.feed.topologySeen(bad)
+		f.feed.ReportSeen(bad)
 		why := f.refusal("n")
 		if why == "" || want != "shared pool" && want != "1.99" && !strings.Contains(why, want) {
 			t.Errorf("%s: refused with %q", want, why)
 		}
-		f.feed.topologySeen(f.topology())
+		f.feed.ReportSeen(f.topology())
 		if why := f.refusal("n"); why != "" {
 			t.Errorf("%s: not trusted again: %s", want, why)
 		}
@@ -292,43 +292,43 @@ func TestFeedRefusesReports(t *testing.T) {
 
 func TestFeedListensForSignsOfLife(t *testing.T) {
 	f := newFixture(t)
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	f.wait(pinned("x", 1))
 	f.clock.Step(2 * time.Minute)
-	n := f.nodes.get("n")
-	if why := f.refusal(n.name); why != noHeartbeat {
+	n := f.table.Named("n")
+	if why := f.refusal(n.Name()); why != noHeartbeat {
 		t.Fatalf("after two minutes: %q", why)
 	}
-	f.feed.leaseSeen(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "somebody-else"}})
-	f.feed.leaseSeen(vouched(""))
-	if why := f.refusal(n.name); why != "" {
+	f.feed.HeartbeatSeen(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "somebody-else"}})
+	f.feed.HeartbeatSeen(vouched(""))
+	if why := f.refusal(n.Name()); why != "" {
 		t.Errorf("after a heartbeat: %q", why)
 	}
 	if f.woken["x"] == 0 {
 		t.Error("x sleeps on")
 	}
-	f.feed.topologyGone("n")
-	if why := f.refusal(n.name); why != noReport {
+	f.feed.ReportGone("n")
+	if why := f.refusal(n.Name()); why != noReport {
 		t.Errorf("without a NodeTopology: %q", why)
 	}
 }
 
 func TestWaitersAreWokenByWhomTheyBlame(t *testing.T) {
 	f := newFixture(t)
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	pod := pinned("x", 4)
 	f.wait(pod)
-	f.blame(pod, nil, []*node{f.nodes.get("other")})
+	f.blame(pod, nil, []*nodes.Node{f.table.Named("other")})
 	f.admit(pinned("y", 8))
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	f.state.Release("uid-y")
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	if f.woken["x"] > 0 {
 		t.Error("woken by a node that somebody else keeps it from")
 	}
-	f.blame(pod, nil, []*node{f.nodes.get("n")})
-	f.feed.topologyGone("n")
-	f.feed.topologySeen(f.topology())
+	f.blame(pod, nil, []*nodes.Node{f.table.Named("n")})
+	f.feed.ReportGone("n")
+	f.feed.ReportSeen(f.topology())
 	if f.woken["x"] == 0 {
 		t.Error("not woken by the node it waits for")
 	}

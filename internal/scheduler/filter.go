@@ -8,14 +8,15 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
 // PreFilter translates the pod. Pods for which no kubelet pins anything are skipped.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	p.core.feed.tellIgnored(pod)
-	if !mightPin(pod) {
+	p.tellIgnored(pod)
+	if !wire.MightPin(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	ask, err := wire.ReadPod(pod)
@@ -39,20 +40,11 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 
 // attempt begins an attempt to place a pod.
 func (p *Plugin) attempt(pod *corev1.Pod, r *placement.Request) *cycle {
-	now := p.core.clock.Now()
-	c := &cycle{Candidate: p.candidate(pod, r), plugin: p, begun: since(now), nominated: pod.Status.NominatedNodeName}
-	c.patientUntil = p.core.waiters.Add(waiterOf(pod), &c.Candidate).Add(p.args.Patience.Duration)
+	c := &cycle{plugin: p, query: p.profile.Begin(p.core.table.Candidate(pod, r), pod.Status.NominatedNodeName)}
+	c.patientUntil = p.core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(p.args.Patience.Duration)
 	p.forgetIfGone(pod)
-	c.patient = now.Before(c.patientUntil)
-	if r.Rules == (placement.Rules{}) && c.Shape != 0 {
-		c.board = p.boards.of(c.Shape, int(p.core.nodes.count.Load()))
-	}
+	c.patient = p.core.clock.Now().Before(c.patientUntil)
 	return c
-}
-
-// candidate says of a pod what a ledger wants to know.
-func (p *Plugin) candidate(pod *corev1.Pod, r *placement.Request) ledger.Candidate {
-	return ledger.Candidate{Request: r, Shape: p.core.nodes.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: wire.Mortal(pod)}
 }
 
 // PreFilterExtensions returns the plugin: dry runs of preemption and nominated pods are trials.
@@ -62,7 +54,7 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, add fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
 	pod := add.GetPod()
 	c := cycleOf(state)
-	if c == nil || !mightPin(pod) {
+	if c == nil || !wire.MightPin(pod) {
 		return nil
 	}
 	name := n.Node().Name
@@ -83,7 +75,7 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, remove fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
 	pod := remove.GetPod()
 	c := cycleOf(state)
-	if c == nil || !mightPin(pod) {
+	if c == nil || !wire.MightPin(pod) {
 		return nil
 	}
 	c.change(n.Node().Name, func(t *ledger.Trial) { t.Remove(uidOf(pod)) })
@@ -96,67 +88,29 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	if c == nil {
 		return nil
 	}
-	n := p.core.nodes.of(info.Node())
-	if w, ok := c.recall(n, p.args.StaleAfter.Duration); ok {
-		return w.status(c.patient)
+	n := p.core.table.Of(info.Node())
+	if !c.dry() {
+		if a, ok := c.query.Recall(n); ok {
+			return statusOf(a, c.patient)
+		}
 	}
-	if why := p.unusable(n); why != nil {
+	if why := p.core.table.Unusable(n); why != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
 	}
-	if why := n.misses(c.Request.Rules); why != "" {
+	if why := n.Unmet(c.query.Candidate.Request.Rules); why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
-	return p.consult(c, n).status(c.patient && !c.dry())
-}
-
-// consult asks the node, unless one of the same standing has answered, and notes an answer that
-// will hold for others.
-func (p *Plugin) consult(c *cycle, n *node) word {
 	if c.dry() {
-		a := c.askWithoutSome(n)
-		if a.Outcome == ledger.Waiting {
-			p.core.waiters.BlameToo(c.Request.UID, n)
-		}
-		return newWord(0, sayingOf(&a), int64(a.Wait), &a.Verdict)
+		return p.suppose(c, n)
 	}
-	var stamp ledger.Stamp
-	if c.board != nil {
-		stamp = n.Stamp()
-		if w, ok := c.common(n, stamp.Count, stamp.State); ok {
-			return w
-		}
-	}
-	s := p.sample(c, n)
-	w := p.wordOf(c, n, &s)
-	if s.Lasts && c.board != nil {
-		c.note(n, w)
-		if n.still(&stamp) {
-			c.board.noteCommon(stamp.State, w)
-		}
-	}
-	return w
+	return statusOf(c.query.Ask(n), c.patient)
 }
 
-// wordOf puts the node's answer into a word.
-func (p *Plugin) wordOf(c *cycle, n *node, s *ledger.Sample) word {
-	a, said := &s.Answer, sayingOf(&s.Answer)
-	if s.Estimated {
-		said = saysYes
+// suppose asks the node under the cycle's assumptions. In a dry run nobody is patient.
+func (p *Plugin) suppose(c *cycle, n *nodes.Node) *fwk.Status {
+	a := c.askWithoutSome(n)
+	if a.Outcome == ledger.Waiting {
+		p.core.waiters.BlameToo(c.query.Candidate.Request.UID, n.Account())
 	}
-	if !a.OK() {
-		return newWord(s.Count, said, int64(a.Wait), &a.Verdict)
-	}
-	return newAdmission(s.Count, said, p.rank(c, n, a))
-}
-
-// manyNodes makes a large cluster. There Filter estimates: it asks for the order of Reserve alone.
-// If Reserve then refuses, the pod tries another node at once. The nominated node is always asked
-// in full, because failing there costs the nomination.
-const manyNodes = 256
-
-func (p *Plugin) many() bool { return p.core.nodes.count.Load() >= manyNodes }
-
-// sample asks the node for its answer, for an estimate where there are many.
-func (p *Plugin) sample(c *cycle, n *node) ledger.Sample {
-	return n.Sample(ledger.Question{Candidate: &c.Candidate, Estimate: p.many() && n.name != c.nominated})
+	return statusOf(nodes.Pack(0, &a), false)
 }

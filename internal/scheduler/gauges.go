@@ -81,20 +81,19 @@ type counts struct {
 
 func (p *Plugin) count() counts {
 	c := counts{nodes: map[string]int{}, flooded: map[ledger.Wait]int{}}
-	now := p.core.clock.Now()
-	for n := range p.core.nodes.all {
-		census := n.View().Census()
+	for n := range p.core.table.All {
+		census := n.Account().View().Census()
 		c.pods.Reserved += census.Reserved
 		c.pods.Posted += census.Posted
 		c.pods.Afloat += census.Afloat
 		c.pods.Ending += census.Ending
-		state := stateOf(p.unusable(n))
+		state := stateOf(p.core.table.Unusable(n))
 		c.nodes[state]++
 		if state == nodeTrusted {
-			c.flooded[n.View().Flooded()]++
+			c.flooded[n.Account().View().Flooded()]++
 		}
 		if state != nodeUnreported {
-			c.silence = max(c.silence, n.silence(now))
+			c.silence = max(c.silence, p.core.table.Silence(n))
 		}
 	}
 	return c

@@ -10,13 +10,13 @@ import (
 
 // tellIgnored tells of annotations that nobody reads, in events of the pod. It does so on the first
 // attempt alone: every attempt that fails leaves a condition behind.
-func (f *feed) tellIgnored(pod *corev1.Pod) {
+func (p *Plugin) tellIgnored(pod *corev1.Pod) {
 	warnings := wire.IgnoredAnnotations(pod)
 	if len(warnings) == 0 || attempted(pod) {
 		return
 	}
 	for _, text := range warnings {
-		f.events.Eventf(pod, nil, corev1.EventTypeWarning, "AnnotationIgnored", "Scheduling", "%s", text)
+		p.core.events.Eventf(pod, nil, corev1.EventTypeWarning, "AnnotationIgnored", "Scheduling", "%s", text)
 	}
 }
 

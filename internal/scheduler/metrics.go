@@ -5,14 +5,8 @@ import (
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
-)
 
-// What became of a promise.
-const (
-	outcomeKept         = "kept"
-	outcomeRefused      = "refused"
-	outcomeMispredicted = "mispredicted"
-	outcomeContended    = "contended"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 )
 
 const (
@@ -57,8 +51,8 @@ func register() {
 	registerOnce.Do(func() {
 		legacyregistry.MustRegister(verdicts, bindings, promises, reportsRefused, podsRefused)
 		legacyregistry.CustomMustRegister(&nodeGauges)
-		for _, outcome := range []string{outcomeKept, outcomeRefused, outcomeMispredicted, outcomeContended} {
-			promises.WithLabelValues(outcome)
+		for _, r := range nodes.PromiseResults {
+			promises.WithLabelValues(string(r))
 		}
 		for _, result := range []string{bindingWritten, bindingFailed, bindingDoubt} {
 			// An alert on the increase does not see a series that begins at 1.
@@ -66,3 +60,17 @@ func register() {
 		}
 	})
 }
+
+// feedMetrics counts what the feed comes upon.
+type feedMetrics struct{}
+
+var _ nodes.Metrics = feedMetrics{}
+
+// PromiseSettled implements nodes.Metrics.
+func (feedMetrics) PromiseSettled(r nodes.PromiseResult) { promises.WithLabelValues(string(r)).Inc() }
+
+// ReportRefused implements nodes.Metrics.
+func (feedMetrics) ReportRefused() { reportsRefused.Inc() }
+
+// PlacementIgnored implements nodes.Metrics.
+func (feedMetrics) PlacementIgnored() { podsRefused.WithLabelValues("placement").Inc() }

@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
@@ -53,7 +54,7 @@ func (f *fixture) try(pod *corev1.Pod) *cycleData {
 // change.
 func TestANominationThatEndsWakes(t *testing.T) {
 	f := newFixture(t)
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	nominated := pinned("nominated", 8)
 	nominated.Status.NominatedNodeName = "n"
 	for what, c := range map[string]struct {
@@ -93,7 +94,7 @@ func TestADeletionWakesWhoMayEvict(t *testing.T) {
 	}
 	low := on(pinned("low", 1), "n")
 	low.Spec.Priority = new(int32(-1))
-	f.feed.podSeen(low, false)
+	f.feed.PodSeen(low, false)
 	if got, _ := f.afterPodDelete(klog.Background(), equal, gone, nil); got != fwk.Queue {
 		t.Error("somebody with a lower priority is there")
 	}
@@ -102,7 +103,7 @@ func TestADeletionWakesWhoMayEvict(t *testing.T) {
 // TestATakeoverTakesNoNomination: preemption, which would find no node that may help, is not asked.
 func TestATakeoverTakesNoNomination(t *testing.T) {
 	f := newFixture(t)
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	state := f.try(pinned("x", 4))
 	f.ready.Store(false)
 	result, s := f.PostFilter(t.Context(), state, pinned("x", 4), statuses{})
@@ -121,9 +122,9 @@ func TestAVictimThatCannotBeReadComesBack(t *testing.T) {
 		f.admit(pod)
 	}
 	odd.Spec.Containers[0].Resources.Limits["example.com/odd"] = resource.MustParse("1E")
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	for _, pod := range []*corev1.Pod{filler, odd, plain} {
-		f.feed.podSeen(pod, false)
+		f.feed.PodSeen(pod, false)
 	}
 	pod, info := pinned("x", 8), nodeObject("n")
 	state := f.try(pod)
@@ -182,21 +183,20 @@ func TestPatienceEvictsNobody(t *testing.T) {
 // TestTheNominatedNodeIsNotEstimated: a refusal by Reserve would cost the pod its nomination.
 func TestTheNominatedNodeIsNotEstimated(t *testing.T) {
 	f := newFixture(t)
-	f.feed.topologySeen(f.topology())
-	for i := range manyNodes {
-		f.nodes.get(fmt.Sprint("other", i))
+	f.feed.ReportSeen(f.topology())
+	for i := 0; !f.table.Large(); i++ {
+		f.table.Named(fmt.Sprint("other", i))
 	}
-	f.postOn(f.nodes.get("n"), pinned("b", 4))
-	pod := pinned("a", 4)
-	for _, test := range []struct {
+	f.postOn(f.table.Named("n"), pinned("b", 4))
+	for i, test := range []struct {
 		nominated string
 		want      fwk.Code
 	}{{"", fwk.Success}, {"other1", fwk.Success}, {"n", fwk.Pending}} { // the last answer is remembered
+		pod := pinned("a", int64(4-i)) // each asks for something that nobody has asked for
 		pod.Status.NominatedNodeName = test.nominated
 		if s := f.Filter(t.Context(), f.try(pod), pod, nodeObject("n")); s.Code() != test.want {
 			t.Errorf("nominated to %q: %v, want %v", test.nominated, s, test.want)
 		}
-		f.nodes.get("n").Bump()
 	}
 }
 
@@ -204,11 +204,11 @@ func TestTheNominatedNodeIsNotEstimated(t *testing.T) {
 // tells of that.
 func TestAPodThatGoesElsewhereWakes(t *testing.T) {
 	f := newFixture(t)
-	f.feed.topologySeen(f.topology())
-	f.feed.topologySeen(f.reportOf("m"))
+	f.feed.ReportSeen(f.topology())
+	f.feed.ReportSeen(f.reportOf("m"))
 	behind, pod := pinned("behind", 4), pinned("x", 8)
 	f.wait(behind)
-	f.blame(behind, nil, []*node{f.nodes.get("n")})
+	f.blame(behind, nil, []*nodes.Node{f.table.Named("n")})
 	pod.Status.NominatedNodeName = "n"
 	woken := f.wakes()
 	if s := f.Reserve(t.Context(), f.try(pod), pod, "m"); !s.IsSuccess() {
@@ -226,24 +226,24 @@ func TestANewNodeThatWaitsWakes(t *testing.T) {
 	pod := pinned("x", 4)
 	strangers := []*corev1.Pod{on(pinned("a", 7), "m"), on(pinned("b", 8), "m")}
 	for _, s := range strangers {
-		f.feed.podSeen(s, false)
+		f.feed.PodSeen(s, false)
 	}
 	f.wait(pod)
-	f.blame(pod, nil, []*node{f.nodes.get("n")})
-	f.feed.topologySeen(other.reportOf("m"))
-	if a := f.nodes.get("m").Ask(ledger.Question{Candidate: f.wait(pinned("y", 4))}); a.Outcome != ledger.Waiting {
+	f.blame(pod, nil, []*nodes.Node{f.table.Named("n")})
+	f.feed.ReportSeen(other.reportOf("m"))
+	if a := f.table.Named("m").Account().View().Ask(ledger.Question{Candidate: f.wait(pinned("y", 4))}); a.Outcome != ledger.Waiting {
 		t.Fatalf("%v, want that it waits", a)
 	}
 	if got, _ := f.afterNodeAdd(klog.Background(), pod, nil, nodeObject("m").object); got != fwk.Queue {
 		t.Error("a pod that it may take is not to ask it")
 	}
 	for _, s := range strangers {
-		f.feed.podGone(s)
+		f.feed.PodGone(s)
 	}
 	f.clock.Step(10 * time.Second)
 	f.waiters.Done("uid-y")
 	woken := f.wakes()
-	f.feed.topologySeen(other.reportOf("m"))
+	f.feed.ReportSeen(other.reportOf("m"))
 	if len(woken) != 1 {
 		t.Errorf("woken %d times", len(woken))
 	}
@@ -259,7 +259,7 @@ func TestPreemptorsDoNotWaitForEachOther(t *testing.T) {
 	first, info := pinned("first", 8), nodeObject("n")
 	for _, ends := range []bool{false, true} {
 		if ends {
-			f.feed.podSeen(leaving, false)
+			f.feed.PodSeen(leaving, false)
 		}
 		pod := pinned("second", 8)
 		state := f.try(pod)
@@ -278,16 +278,16 @@ func TestADryRunThatWaitsWakes(t *testing.T) {
 	for _, pod := range []*corev1.Pod{seven, victim} {
 		f.admit(pod)
 	}
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	for _, pod := range []*corev1.Pod{seven, victim, stranger} {
-		f.feed.podSeen(on(pod, "n"), false)
+		f.feed.PodSeen(on(pod, "n"), false)
 	}
 	pod, info := pinned("x", 8), nodeObject("n")
 	state := f.try(pod)
 	if s := f.Filter(t.Context(), state, pod, info); s.Code() != fwk.Unschedulable {
 		t.Fatalf("%v where the victim is, want that it is refused", s)
 	}
-	f.blame(pod, nil, []*node{f.nodes.get("n")})
+	f.blame(pod, nil, []*nodes.Node{f.table.Named("n")})
 	f.RemovePod(t.Context(), state, pod, podInfo{pod: victim}, info)
 	if s := f.Filter(t.Context(), state, pod, info); s.Code() != fwk.Pending {
 		t.Fatalf("%v without the victim, want that it waits for the stranger", s)
@@ -295,7 +295,7 @@ func TestADryRunThatWaitsWakes(t *testing.T) {
 	f.woken = activations{}
 	f.wakeEdge.activator = f.woken
 	f.admit(stranger)
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	if f.woken["x"] != 1 {
 		t.Errorf("woken %v, want that it thinks of preemption again", f.woken)
 	}

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,12 +9,12 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 )
 
 // Objects that this release would not write: the pods of a report as objects, as the first agents
@@ -31,6 +30,8 @@ func stored(t *testing.T, listed, told []string) *rest.Config {
 		w.Header().Set("Content-Type", "application/json")
 		q := r.URL.Query()
 		switch {
+		case !strings.HasSuffix(r.URL.Path, "/nodetopologies"):
+			w.WriteHeader(http.StatusNotFound)
 		case q.Get("sendInitialEvents") != "": // an API server without streaming lists
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity})
@@ -60,32 +61,26 @@ func TestObjectsOfAnotherForm(t *testing.T) {
 	}
 	config := stored(t, []string{fmt.Sprintf(oldForm, "old"), fmt.Sprintf(nonsense, "bad"), string(good)},
 		[]string{fmt.Sprintf(oldForm, "old-later"), fmt.Sprintf(nonsense, "bad-later"), fmt.Sprintf(oldForm, "last")})
-	client, err := reportClient(config)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources, err := nodes.NewSources(config, client, v1alpha1.HeartbeatNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := count(t, reportsRefused)
-	seen := make(chan string, 10)
-	reports := newSink(func(nt *v1alpha1.NodeTopology) {
-		f.feed.topologySeen(nt)
-		seen <- nt.Name
-	}, func(string) {})
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		reports.run(ctx, cache.NewListWatchFromClient(client, "nodetopologies", metav1.NamespaceAll, fields.Everything()), &v1alpha1.NodeTopology{})
-	}()
-	for name := ""; name != "last"; name = <-seen {
+	f.feed.Watch(t.Context(), sources)
+	for range 5 {
+		if e := <-f.events.Events; !strings.Contains(e, "ReportRefused") || len(e) > 2000 {
+			t.Errorf("event %.200q, want a short ReportRefused", e)
+		}
 	}
-	stop()
-	<-ended
 	for _, name := range []string{"old", "bad", "old-later", "bad-later", "last"} {
 		why := f.refusal(name)
 		if want := "another release of berth-agent wrote its NodeTopology: delete that"; !strings.Contains(why, want) {
 			t.Errorf("node %s is refused with %q, want %q", name, why, want)
 		}
-		f.wantEvent("ReportRefused")
 	}
 	if now := count(t, reportsRefused); now != before+5 {
 		t.Errorf("the metric went from %v to %v, want 5 more", before, now)

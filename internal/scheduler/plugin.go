@@ -10,7 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
-	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/version"
 )
 
@@ -19,10 +19,10 @@ const Name = "Berth"
 
 // Plugin is Berth in one profile of the scheduler.
 type Plugin struct {
-	core   *core
-	args   Args
-	boards boards
-	handle fwk.Handle
+	core    *core
+	args    Args
+	profile *nodes.Profile
+	handle  fwk.Handle
 	// pods are the pods as the scheduler's own watch has shown them.
 	pods corelisters.PodLister
 }
@@ -67,14 +67,9 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, clk c
 	if err != nil {
 		return nil, err
 	}
-	p := &Plugin{core: c, args: args, handle: handle, pods: handle.SharedInformerFactory().Core().V1().Pods().Lister()}
+	p := &Plugin{core: c, args: args, profile: &nodes.Profile{Table: c.table, Scoring: args.Scoring}, handle: handle, pods: handle.SharedInformerFactory().Core().V1().Pods().Lister()}
 	nodeGauges.plugin.Store(p)
 	return p, nil
-}
-
-// unusable says why the node cannot be predicted now; nil when it can.
-func (p *Plugin) unusable(n *node) *nodestate.Unusable {
-	return n.unusable(p.core.clock.Now(), p.args.StaleAfter.Duration)
 }
 
 // Name implements fwk.Plugin.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/placement"
 )
@@ -38,7 +39,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		// Preemption would find no node that helps, and take the pod's nomination from it.
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	}
-	var by [3][]*node
+	var by [3][]*nodes.Node
 	for i, code := range []fwk.Code{fwk.Pending, fwk.Unschedulable, fwk.UnschedulableAndUnresolvable} {
 		var err error
 		if by[i], err = p.withStatus(statuses, code); err != nil {
@@ -64,16 +65,16 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 }
 
 // fits says whether one of the nodes that wait would take the pod, were it not patient.
-func fits(statuses fwk.NodeToStatusReader, waiting []*node) bool {
-	return slices.ContainsFunc(waiting, func(n *node) bool { return statuses.Get(n.name).Message() == waitCertainty })
+func fits(statuses fwk.NodeToStatusReader, waiting []*nodes.Node) bool {
+	return slices.ContainsFunc(waiting, func(n *nodes.Node) bool { return statuses.Get(n.Name()).Message() == waitCertainty })
 }
 
 // sortOut finds, among nodes that no eviction helps, those whose kubelet would refuse the pod, and
 // those whose agent is silent.
-func (p *Plugin) sortOut(c *cycle, nodes []*node) (refusing, silent []*node) {
-	for _, n := range nodes {
-		switch why := p.unusable(n); {
-		case why == nil && n.misses(c.Request.Rules) == "":
+func (p *Plugin) sortOut(c *cycle, list []*nodes.Node) (refusing, silent []*nodes.Node) {
+	for _, n := range list {
+		switch why := p.core.table.Unusable(n); {
+		case why == nil && n.Unmet(c.query.Candidate.Request.Rules) == "":
 			refusing = append(refusing, n)
 		case why != nil && why.Reason == nodestate.Silent:
 			silent = append(silent, n)
@@ -84,12 +85,12 @@ func (p *Plugin) sortOut(c *cycle, nodes []*node) (refusing, silent []*node) {
 
 // hopeless finds, among nodes that another plugin refused, as when they are full, those whose
 // kubelet would refuse the pod whatever leaves them: that is what a person has to know first.
-func (p *Plugin) hopeless(c *cycle, statuses fwk.NodeToStatusReader) ([]*node, error) {
+func (p *Plugin) hopeless(c *cycle, statuses fwk.NodeToStatusReader) ([]*nodes.Node, error) {
 	infos, err := statuses.NodesForStatusCode(p.handle.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
 	if err != nil {
 		return nil, err
 	}
-	var out []*node
+	var out []*nodes.Node
 	asked := 0
 	for _, info := range infos {
 		name := info.Node().Name
@@ -100,11 +101,11 @@ func (p *Plugin) hopeless(c *cycle, statuses fwk.NodeToStatusReader) ([]*node, e
 			continue
 		}
 		asked++
-		n := p.core.nodes.get(name)
-		if p.unusable(n) != nil || n.misses(c.Request.Rules) != "" {
+		n := p.core.table.Named(name)
+		if p.core.table.Unusable(n) != nil || n.Unmet(c.query.Candidate.Request.Rules) != "" {
 			continue
 		}
-		if a := n.Ask(ledger.Question{Candidate: &c.Candidate}); a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Unresolvable {
+		if a := c.askUnder(n, nil); a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Unresolvable {
 			out = append(out, n)
 		}
 	}
@@ -112,20 +113,20 @@ func (p *Plugin) hopeless(c *cycle, statuses fwk.NodeToStatusReader) ([]*node, e
 }
 
 // silence says how long ago silent agents were last heard: the shortest and the longest time.
-func (p *Plugin) silence(nodes []*node) string {
-	if len(nodes) == 0 {
+func (p *Plugin) silence(list []*nodes.Node) string {
+	if len(list) == 0 {
 		return ""
 	}
-	now := p.core.clock.Now()
-	shortest, longest := nodes[0].silence(now), time.Duration(0)
-	for _, n := range nodes {
-		shortest, longest = min(shortest, n.silence(now)), max(longest, n.silence(now))
+	shortest, longest := p.core.table.Silence(list[0]), time.Duration(0)
+	for _, n := range list {
+		silence := p.core.table.Silence(n)
+		shortest, longest = min(shortest, silence), max(longest, silence)
 	}
 	text := duration.HumanDuration(shortest)
 	if long := duration.HumanDuration(longest); long != text {
 		text += " to " + long
 	}
-	return fmt.Sprintf("%s: last sign of life %s ago", nodeCount(len(nodes)), text)
+	return fmt.Sprintf("%s: last sign of life %s ago", nodeCount(len(list)), text)
 }
 
 func join(a, b string) string {
@@ -170,29 +171,29 @@ func nodesWait(n int) string {
 }
 
 // withStatus returns the nodes that this plugin gave a status of the code.
-func (p *Plugin) withStatus(statuses fwk.NodeToStatusReader, code fwk.Code) ([]*node, error) {
+func (p *Plugin) withStatus(statuses fwk.NodeToStatusReader, code fwk.Code) ([]*nodes.Node, error) {
 	infos, err := statuses.NodesForStatusCode(p.handle.SnapshotSharedLister().NodeInfos(), code)
 	if err != nil {
 		return nil, err
 	}
-	var out []*node
+	var out []*nodes.Node
 	for _, info := range infos {
 		name := info.Node().Name
 		if statuses.Get(name).Plugin() == Name {
-			out = append(out, p.core.nodes.get(name))
+			out = append(out, p.core.table.Named(name))
 		}
 	}
 	return out, nil
 }
 
 // explain says in one line why nodes refuse, the most frequent reason first.
-func (p *Plugin) explain(c *cycle, refusing []*node) string {
+func (p *Plugin) explain(c *cycle, refusing []*nodes.Node) string {
 	count := map[string]int{}
 	for _, n := range refusing[:min(len(refusing), maxExplained)] {
-		switch refusal, ok := n.View().Explain(c.Request); {
+		switch refusal, ok := n.Account().View().Explain(c.query.Candidate.Request); {
 		case ok && refusal.Reason != placement.Admitted:
 			count[refusal.String()]++
-		case ok && len(p.handle.NominatedPodsForNode(n.name)) > 0:
+		case ok && len(p.handle.NominatedPodsForNode(n.Name())) > 0:
 			count[ledger.AfterOthers.Text()]++
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -32,7 +33,7 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 		return fwk.QueueSkip, nil
 	case left.Spec.NodeName == "":
 		return p.hint(pod, left.Status.NominatedNodeName, admitsOrEvicts)
-	case mightPin(left) && p.mayEvict(pod):
+	case wire.MightPin(left) && p.mayEvict(pod):
 		return p.hint(pod, left.Spec.NodeName, admitsOrEvicts)
 	default:
 		return p.hint(pod, left.Spec.NodeName, (*ledger.Answer).OK)
@@ -42,7 +43,7 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 // mayEvict says whether the pod could have to evict anybody.
 func (p *Plugin) mayEvict(pod *corev1.Pod) bool {
 	policy := pod.Spec.PreemptionPolicy
-	return (policy == nil || *policy != corev1.PreemptNever) && priorityOf(pod) > p.core.feed.lowest.Load()
+	return (policy == nil || *policy != corev1.PreemptNever) && corev1helpers.PodPriority(pod) > p.core.feed.LowestPriority()
 }
 
 // admitsOrEvicts says whether the node takes the pod, or would without others.
@@ -78,12 +79,12 @@ func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answe
 	if err != nil {
 		return fwk.QueueSkip, nil
 	}
-	n := p.core.nodes.get(nodeName)
-	if p.unusable(n) != nil {
+	n := p.core.table.Named(nodeName)
+	if p.core.table.Unusable(n) != nil {
 		return fwk.QueueSkip, nil
 	}
-	c := p.candidate(pod, &ask.Request)
-	if a := n.Ask(ledger.Question{Candidate: &c}); worth(&a) {
+	c := p.core.table.Candidate(pod, &ask.Request)
+	if a := n.Account().View().Ask(ledger.Question{Candidate: &c}); worth(&a) {
 		return fwk.Queue, nil
 	}
 	return fwk.QueueSkip, nil
@@ -92,7 +93,7 @@ func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answe
 // SignPod leaves pods that pass untouched to opportunistic batching. Whether a node takes another
 // pod depends on more than the pod's spec, so the others are not signed.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if !mightPin(pod) {
+	if !wire.MightPin(pod) {
 		return nil, nil
 	}
 	if ask, err := wire.ReadPod(pod); err == nil && !ask.Request.Pinnable() {

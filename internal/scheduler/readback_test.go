@@ -36,7 +36,7 @@ func (h apiHandle) NominatedPodsForNode(name string) []fwk.PodInfo         { ret
 func attached(t *testing.T, pods ...runtime.Object) (*fixture, apiHandle) {
 	register()
 	f := newFixture(t)
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	h := apiHandle{client: fake.NewClientset(pods...), nominated: map[string][]fwk.PodInfo{}}
 	h.informers = informers.NewSharedInformerFactory(h.client, 0)
 	f.handle, f.pods = h, h.informers.Core().V1().Pods().Lister()
@@ -105,11 +105,11 @@ func TestReadBackThatFails(t *testing.T) {
 				t.Errorf("%v, want a doubt", s)
 			}
 			f.Unreserve(t.Context(), state, pod, "n")
-			if c := f.nodes.get("n").View().Census(); c.Afloat != 1 {
+			if c := f.table.Named("n").Account().View().Census(); c.Afloat != 1 {
 				t.Errorf("%+v, want a pod that may be on the node", c)
 			}
 			next := pinned("next", 8)
-			if a := f.nodes.get("n").Ask(ledger.Question{Candidate: f.wait(next)}); a.OK() {
+			if a := f.table.Named("n").Account().View().Ask(ledger.Question{Candidate: f.wait(next)}); a.OK() {
 				t.Errorf("%v: the place is given away", a.Outcome)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -27,22 +28,22 @@ func vouched(sequence string) *coordinationv1.Lease {
 func (f *fixture) settleDown() {
 	for range 3 {
 		f.clock.Step(10 * time.Second)
-		f.feed.topologySeen(f.topology())
-		f.feed.leaseSeen(vouched(""))
+		f.feed.ReportSeen(f.topology())
+		f.feed.HeartbeatSeen(vouched(""))
 	}
 }
 
 // postOn decides for a pod and writes its Binding.
-func (f *fixture) postOn(n *node, pod *corev1.Pod) placement.Decision {
+func (f *fixture) postOn(n *nodes.Node, pod *corev1.Pod) placement.Decision {
 	f.Helper()
 	var d placement.Decision
-	if a := n.Node.Reserve(f.wait(pod), &d); !a.OK() {
+	if a := n.Account().Reserve(f.wait(pod), &d); !a.OK() {
 		f.Fatalf("%s: %+v", pod.Name, a)
 	}
-	if _, err := n.Post(uidOf(pod), &d); err != nil {
+	if _, err := n.Account().Post(uidOf(pod), &d); err != nil {
 		f.Fatal(err)
 	}
-	f.feed.posted.Store(pod.UID, n)
+	f.feed.Posted(pod.UID, n)
 	f.waiters.Done(uidOf(pod))
 	return d
 }
@@ -51,17 +52,17 @@ func (f *fixture) postOn(n *node, pod *corev1.Pod) placement.Decision {
 // nothing once its kubelet says so.
 func TestPodThatCameBackUnderItsName(t *testing.T) {
 	f := newFixture(t)
-	h := f.feed.podHandler()
+	h := f.core
 	old := on(pinned("web-0", 4), "n")
 	f.admit(old)
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	h.OnAdd(old, false)
 	again := pinned("web-0", 4)
 	again.UID = "uid-web-0-again"
 	h.OnUpdate(old, again)
 	f.state.Release(uidOf(old))
 	f.settleDown()
-	if c := f.nodes.get("n").View().Census(); c != (ledger.Census{}) {
+	if c := f.table.Named("n").Account().View().Census(); c != (ledger.Census{}) {
 		t.Errorf("left behind: %+v", c)
 	}
 	f.want("the node is empty", pinned("x", 8), ledger.Admitted)
@@ -72,25 +73,25 @@ func TestPodThatWasBoundAndLeftUnheard(t *testing.T) {
 	for name, reported := range map[string]bool{"its kubelet had it": true, "its kubelet never had it": false} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			h := f.feed.podHandler()
-			f.feed.topologySeen(f.topology())
-			n := f.nodes.get("n")
+			h := f.core
+			f.feed.ReportSeen(f.topology())
+			n := f.table.Named("n")
 			pod := pinned("x", 8)
 			h.OnAdd(pod, false)
 			f.postOn(n, pod)
 			h.OnDelete(cache.DeletedFinalStateUnknown{Key: "default/x", Obj: pod})
 			later := pinned("y", 8)
 			later.CreationTimestamp = metav1.Unix(900, 0)
-			if a := n.Ask(ledger.Question{Candidate: f.wait(later)}); a.Exact {
+			if a := n.Account().View().Ask(ledger.Question{Candidate: f.wait(later)}); a.Exact {
 				t.Errorf("certain of the CPUs that the pod may hold: %+v", a)
 			}
 			if reported {
 				f.admit(pod)
-				f.feed.topologySeen(f.topology())
+				f.feed.ReportSeen(f.topology())
 				f.state.Release(uidOf(pod))
 			}
 			f.settleDown()
-			if c := n.View().Census(); c != (ledger.Census{}) {
+			if c := n.Account().View().Census(); c != (ledger.Census{}) {
 				t.Errorf("left behind: %+v", c)
 			}
 			f.want("the node is empty", later, ledger.Admitted)
@@ -102,9 +103,9 @@ func TestPodThatWasBoundAndLeftUnheard(t *testing.T) {
 // long out of date.
 func TestHeartbeatForAReportThatHasNotCome(t *testing.T) {
 	f := newFixture(t)
-	h := f.feed.podHandler()
-	f.feed.topologySeen(f.topology()) // report 1
-	n := f.nodes.get("n")
+	h := f.core
+	f.feed.ReportSeen(f.topology()) // report 1
+	n := f.table.Named("n")
 	pod := pinned("x", 8)
 	f.postOn(n, pod)
 	bound := on(pod.DeepCopy(), "n")
@@ -114,23 +115,23 @@ func TestHeartbeatForAReportThatHasNotCome(t *testing.T) {
 	h.OnDelete(bound)        // by force
 	for range 4 {
 		f.clock.Step(10 * time.Second)
-		f.feed.leaseSeen(vouched("2"))
+		f.feed.HeartbeatSeen(vouched("2"))
 	}
-	if c := n.View().Census(); c.Posted != 1 {
+	if c := n.Account().View().Census(); c.Posted != 1 {
 		t.Errorf("forgot the pod that the report on its way lists: %+v", c)
 	}
 	f.clock.Step(f.args.StaleAfter.Duration)
-	f.feed.leaseSeen(vouched("2"))
-	if why := f.refusal(n.name); why != noHeartbeat {
+	f.feed.HeartbeatSeen(vouched("2"))
+	if why := f.refusal(n.Name()); why != noHeartbeat {
 		t.Errorf("relied on (%q)", why)
 	}
-	f.feed.topologySeen(onItsWay)
-	if why := f.refusal(n.name); why != "" {
+	f.feed.ReportSeen(onItsWay)
+	if why := f.refusal(n.Name()); why != "" {
 		t.Errorf("not relied on: %s", why)
 	}
 	f.clock.Step(f.args.StaleAfter.Duration)
-	f.feed.leaseSeen(vouched("2"))
-	if why := f.refusal(n.name); why != "" {
+	f.feed.HeartbeatSeen(vouched("2"))
+	if why := f.refusal(n.Name()); why != "" {
 		t.Errorf("a heartbeat for the report that is there counts for nothing: %s", why)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -17,15 +18,15 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	if c == nil {
 		return nil
 	}
-	n := p.core.nodes.get(nodeName)
-	if why := p.unusable(n); why != nil {
+	n := p.core.table.Named(nodeName)
+	if why := p.core.table.Unusable(n); why != nil {
 		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
 	}
 	var d placement.Decision
-	a := n.Node.Reserve(&c.Candidate, &d)
+	a := n.Account().Reserve(&c.query.Candidate, &d)
 	verdicts.WithLabelValues("Reserve", a.Outcome.String(), reasonOf(&a)).Inc()
-	if status := statusOf(&a); status != nil {
-		c.again = p.many()
+	if status := statusOf(nodes.Pack(0, &a), false); status != nil {
+		c.again = p.core.table.Large()
 		return c.refuse(status)
 	}
 	// Bind would be too late: plugins before it may tie the pod to the node, as its volumes do.
@@ -36,7 +37,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	p.core.waiters.Done(uidOf(pod))
 	if left := pod.Status.NominatedNodeName; left != "" && left != nodeName {
 		// What was kept for it there is free, and no event says so.
-		p.core.waiters.NodeReturned(p.core.nodes.get(left))
+		p.core.waiters.NodeReturned(p.core.table.Named(left).Account())
 	}
 	return nil
 }
@@ -55,16 +56,16 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 	if c == nil {
 		return
 	}
-	n := p.core.nodes.get(nodeName)
-	n.Forget(string(pod.UID))
+	n := p.core.table.Named(nodeName)
+	n.Account().Forget(uidOf(pod))
 	if !c.refused {
 		p.core.waiters.Done(uidOf(pod))
 	}
-	p.core.waiters.NodeChanged(n) // before the pod waits too: it would be woken for its own place
+	p.core.waiters.NodeChanged(n.Account()) // before the pod waits too: it would be woken for its own place
 	if !c.refused {
 		return
 	}
-	p.core.waiters.Add(waiterOf(pod), &c.Candidate)
+	p.core.waiters.Add(waiterOf(pod), &c.query.Candidate)
 	p.core.waiters.Tried(uidOf(pod))
 	p.forgetIfGone(pod)
 	p.tryAgain(pod, c)

@@ -26,8 +26,8 @@ func TestAPodThatSomethingElseFailsKeepsItsBackOff(t *testing.T) {
 	})
 	one := on(pinned("one", 7), "n")
 	f.admit(one)
-	f.feed.topologySeen(f.topology())
-	f.feed.podSeen(one, false)
+	f.feed.ReportSeen(f.topology())
+	f.feed.PodSeen(one, false)
 	woken := f.wakes()
 	state := f.reserve(pod)
 	other.CreationTimestamp.Time = other.CreationTimestamp.AddDate(0, 0, 1) // nobody asks whether it comes first
@@ -40,7 +40,7 @@ func TestAPodThatSomethingElseFailsKeepsItsBackOff(t *testing.T) {
 		t.Errorf("%v woken, want the one that waits for the place", names)
 	}
 	f.waiters.Done(uidOf(other))
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	if len(woken) > 0 {
 		t.Errorf("%v woken", <-woken)
 	}
@@ -74,7 +74,7 @@ func TestAPodThatReserveCannotWrite(t *testing.T) {
 			t.Errorf("%s: %v %.300q", pod.Name, s.Code(), s.Message())
 		}
 		f.Unreserve(t.Context(), state, pod, "n")
-		if c := f.nodes.get("n").View().Census(); c.Reserved > 0 {
+		if c := f.table.Named("n").Account().View().Census(); c.Reserved > 0 {
 			t.Errorf("%s: %+v", pod.Name, c)
 		}
 		if len(woken) > 0 || f.clock.HasWaiters() || f.waiters.Len() > 0 {
@@ -86,12 +86,12 @@ func TestAPodThatReserveCannotWrite(t *testing.T) {
 // TestAPodThatBindRefusesWaits: it has a back-off, and a report need not wait for it.
 func TestAPodThatBindRefusesWaits(t *testing.T) {
 	f := newFixture(t)
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	woken := f.wakes()
 	p := pinned("x", 4)
 	state := newCycleData()
 	c := f.wait(p)
-	state.Write(cycleKey, &cycle{Candidate: *c})
+	state.Write(cycleKey, &cycle{query: f.profile.Begin(*c, "")})
 	if s := f.Plugin.Reserve(t.Context(), state, p, "n"); !s.IsSuccess() {
 		t.Fatal(s)
 	}
@@ -107,7 +107,7 @@ func TestAPodThatBindRefusesWaits(t *testing.T) {
 	if names := <-woken; fmt.Sprint(names) != "[x]" {
 		t.Errorf("%v woken", names)
 	}
-	if c := f.nodes.get("n").View().Census(); f.waiters.Len() != 1 || c.Reserved != 0 {
+	if c := f.table.Named("n").Account().View().Census(); f.waiters.Len() != 1 || c.Reserved != 0 {
 		t.Errorf("%d pods wait, %+v", f.waiters.Len(), c)
 	}
 }
@@ -116,18 +116,18 @@ func TestAPodThatBindRefusesWaits(t *testing.T) {
 // is to come.
 func TestAPodThatReserveRefusesIsTriedAgain(t *testing.T) {
 	f := newFixture(t)
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	woken := f.wakes()
-	n := f.nodes.get("n")
+	n := f.table.Named("n")
 	for i, full := 0, false; !full; i++ { // others are faster
 		other := pinned(fmt.Sprintf("fast%d", i), 4)
-		a := n.Reserve(f.wait(other), new(placement.Decision))
+		a := n.Account().Reserve(f.wait(other), new(placement.Decision))
 		f.waiters.Done(uidOf(other))
 		full = !a.OK()
 	}
 	p := pinned("x", 4)
 	state := newCycleData()
-	state.Write(cycleKey, &cycle{Candidate: *f.wait(p)})
+	state.Write(cycleKey, &cycle{query: f.profile.Begin(*f.wait(p), "")})
 	if s := f.Plugin.Reserve(t.Context(), state, p, "n"); s.IsSuccess() {
 		t.Fatal("a full node takes it")
 	}

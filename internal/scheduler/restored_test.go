@@ -24,40 +24,40 @@ func beatOf(sequence string, second int64) *coordinationv1.Lease {
 // and vouches for one.
 func TestRestored(t *testing.T) {
 	f := newFixture(t)
-	n := f.nodes.get("n")
-	refusal := func() string { return f.refusal(n.name) }
+	n := f.table.Named("n")
+	refusal := func() string { return f.refusal(n.Name()) }
 	empty := f.topology() // report 1
-	f.feed.topologySeen(empty)
-	f.feed.leaseSeen(beatOf("1", 100))
+	f.feed.ReportSeen(empty)
+	f.feed.HeartbeatSeen(beatOf("1", 100))
 	a := on(pinned("a", 8), "n")
-	f.feed.podHandler().OnAdd(a, false)
+	f.core.OnAdd(a, false)
 	f.admit(a)
 	full := f.topology() // report 2
-	f.feed.topologySeen(full)
-	f.feed.leaseSeen(beatOf("2", 200))
+	f.feed.ReportSeen(full)
+	f.feed.HeartbeatSeen(beatOf("2", 200))
 	f.want("a has the NUMA node that is whole", pinned("b", 8), ledger.Refused)
 
-	f.feed.podHandler().OnDelete(a) // it was created in that hour
-	f.feed.topologySeen(empty)
+	f.core.OnDelete(a) // it was created in that hour
+	f.feed.ReportSeen(empty)
 	if refusal() != wentBack {
 		t.Errorf("the node is refused because of %q, want %q", refusal(), wentBack)
 	}
 	if e := <-f.events.Events; !strings.Contains(e, `status.sequence: "1": want 2 or more`) {
 		t.Errorf("the event is %s", e)
 	}
-	f.feed.topologySeen(empty) // once more, as after a break of the watch
+	f.feed.ReportSeen(empty) // once more, as after a break of the watch
 	select {
 	case e := <-f.events.Events:
 		t.Errorf("told twice: %s", e)
 	default:
 	}
 	for _, lease := range []*coordinationv1.Lease{vouched("1"), beatOf("1", 100), beatOf("1", 200), beatOf("2", 300)} {
-		f.feed.leaseSeen(lease)
+		f.feed.HeartbeatSeen(lease)
 		if refusal() != wentBack {
 			t.Errorf("heartbeat %v, %v confirms the report: %q", lease.Annotations, lease.Spec.RenewTime, refusal())
 		}
 	}
-	f.feed.leaseSeen(beatOf("1", 400)) // the agent has read what there is, and finds that it holds
+	f.feed.HeartbeatSeen(beatOf("1", 400)) // the agent has read what there is, and finds that it holds
 	if refusal() != "" {
 		t.Errorf("refused though its agent vouches for the report: %s", refusal())
 	}
@@ -67,21 +67,21 @@ func TestRestored(t *testing.T) {
 // TestRestoredAndPassed: an agent that still knows its number goes on from there.
 func TestRestoredAndPassed(t *testing.T) {
 	f := newFixture(t)
-	n := f.nodes.get("n")
+	n := f.table.Named("n")
 	first, second, third := f.topology(), f.topology(), f.topology()
-	f.feed.topologySeen(second)
-	f.feed.topologySeen(first)
-	if why := f.refusal(n.name); why != wentBack {
+	f.feed.ReportSeen(second)
+	f.feed.ReportSeen(first)
+	if why := f.refusal(n.Name()); why != wentBack {
 		t.Errorf("refused because of %q", why)
 	}
-	f.feed.topologySeen(third)
-	if why := f.refusal(n.name); why != "" {
+	f.feed.ReportSeen(third)
+	if why := f.refusal(n.Name()); why != "" {
 		t.Errorf("refused because of %q", why)
 	}
-	f.feed.topologySeen(first)
-	f.feed.topologyGone("n")
-	f.feed.leaseSeen(beatOf("1", 100)) // vouches for an object that is no more
-	if why := f.refusal(n.name); why != noReport {
+	f.feed.ReportSeen(first)
+	f.feed.ReportGone("n")
+	f.feed.HeartbeatSeen(beatOf("1", 100)) // vouches for an object that is no more
+	if why := f.refusal(n.Name()); why != noReport {
 		t.Errorf("refused because of %q", why)
 	}
 }
@@ -90,21 +90,21 @@ func TestRestoredAndPassed(t *testing.T) {
 func TestRestoredAfterATrouble(t *testing.T) {
 	f := newFixture(t)
 	refusal := func() string { return f.refusal("n") }
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	second, third := f.topology(), f.topology()
 	third.Status.Conditions[0].Status = metav1.ConditionFalse
-	f.feed.topologySeen(third)
-	f.feed.topologySeen(second)
+	f.feed.ReportSeen(third)
+	f.feed.ReportSeen(second)
 	if refusal() != wentBack {
 		t.Errorf("refused because of %q, want %q", refusal(), wentBack)
 	}
 	// A report that is confirmed and cannot be relied on either does not keep those after it away.
 	second.Status.Conditions[0].Status = metav1.ConditionFalse
-	f.feed.topologySeen(second)
-	f.feed.leaseSeen(beatOf("2", 100))
+	f.feed.ReportSeen(second)
+	f.feed.HeartbeatSeen(beatOf("2", 100))
 	again := third.DeepCopy()
 	again.Status.Conditions[0].Status = metav1.ConditionTrue
-	f.feed.topologySeen(again)
+	f.feed.ReportSeen(again)
 	if refusal() != "" {
 		t.Errorf("refused because of %q", refusal())
 	}
@@ -116,12 +116,12 @@ func TestMalformedIsNotOlder(t *testing.T) {
 	f := newFixture(t)
 	refusal := func() string { return f.refusal("n") }
 	first, second := f.topology(), f.topology()
-	f.feed.topologySeen(second)
-	f.feed.topologySeen(&v1alpha1.NodeTopology{ObjectMeta: second.ObjectMeta, Malformed: "status holds a text"})
+	f.feed.ReportSeen(second)
+	f.feed.ReportSeen(&v1alpha1.NodeTopology{ObjectMeta: second.ObjectMeta, Malformed: "status holds a text"})
 	if !strings.Contains(refusal(), "delete that once") {
 		t.Errorf("refused because of %q", refusal())
 	}
-	f.feed.topologySeen(first)
+	f.feed.ReportSeen(first)
 	if refusal() != wentBack {
 		t.Errorf("refused because of %q, want %q", refusal(), wentBack)
 	}
@@ -134,30 +134,30 @@ func TestNumberGivenTwice(t *testing.T) {
 	f := newFixture(t)
 	refusal := func() string { return f.refusal("n") }
 	first, lost := f.topology(), f.topology()
-	f.feed.topologySeen(first)
-	f.feed.topologySeen(lost)
-	f.feed.leaseSeen(beatOf("2", 100))
-	f.feed.topologySeen(first)
+	f.feed.ReportSeen(first)
+	f.feed.ReportSeen(lost)
+	f.feed.HeartbeatSeen(beatOf("2", 100))
+	f.feed.ReportSeen(first)
 	a := on(pinned("a", 8), "n")
-	f.feed.podHandler().OnAdd(a, false)
+	f.core.OnAdd(a, false)
 	f.admit(a)
 	f.seq = 1
 	now := f.topology()
 	now.Status.ObservedTime = metav1.NewMicroTime(time.Unix(200, 0))
-	f.feed.topologySeen(now)
+	f.feed.ReportSeen(now)
 	if refusal() != wentBack {
 		t.Errorf("refused because of %q, want %q", refusal(), wentBack)
 	}
-	f.feed.leaseSeen(beatOf("2", 200))
+	f.feed.HeartbeatSeen(beatOf("2", 200))
 	if refusal() != "" {
 		t.Errorf("refused because of %q", refusal())
 	}
-	if r := f.nodes.get("n").View().Report(); !r.Has("uid-a") {
+	if r := f.table.Named("n").Account().View().Report(); !r.Has("uid-a") {
 		t.Error("the report that was lost still counts")
 	}
 	f.admit(on(pinned("b", 2), "n"))
-	f.feed.topologySeen(f.topology())
-	if r := f.nodes.get("n").View().Report(); r.Sequence != 3 || refusal() != "" {
+	f.feed.ReportSeen(f.topology())
+	if r := f.table.Named("n").Account().View().Report(); r.Sequence != 3 || refusal() != "" {
 		t.Errorf("report %d, refused because of %q, after the one before was confirmed", r.Sequence, refusal())
 	}
 }
@@ -173,23 +173,23 @@ func TestRestoredObjectOfBefore(t *testing.T) {
 	f.seq = 0
 	anew := f.topology()
 	anew.UID, anew.CreationTimestamp = "anew", metav1.Unix(200, 0)
-	f.feed.topologySeen(before)
-	f.feed.topologySeen(anew)
-	f.feed.leaseSeen(beatOf("1", 300))
+	f.feed.ReportSeen(before)
+	f.feed.ReportSeen(anew)
+	f.feed.HeartbeatSeen(beatOf("1", 300))
 	if refusal() != "" {
 		t.Errorf("refused because of %q", refusal())
 	}
-	f.feed.topologySeen(before)
-	f.feed.leaseSeen(beatOf("1", 310))
+	f.feed.ReportSeen(before)
+	f.feed.HeartbeatSeen(beatOf("1", 310))
 	if refusal() != wentBack {
 		t.Errorf("refused because of %q, want %q", refusal(), wentBack)
 	}
-	f.feed.leaseSeen(beatOf("70", 320))
+	f.feed.HeartbeatSeen(beatOf("70", 320))
 	if refusal() != "" {
 		t.Errorf("refused because of %q", refusal())
 	}
-	f.feed.topologyGone("n")
-	f.feed.topologySeen(anew)
+	f.feed.ReportGone("n")
+	f.feed.ReportSeen(anew)
 	if refusal() != "" {
 		t.Errorf("refused because of %q", refusal())
 	}
@@ -199,10 +199,10 @@ func TestRestoredObjectOfBefore(t *testing.T) {
 func TestHeartbeatForAReportBefore(t *testing.T) {
 	f := newFixture(t)
 	f.topology()
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	f.clock.Step(f.args.StaleAfter.Duration + time.Second)
 	for _, tc := range []struct{ sequence, want string }{{"1", noHeartbeat}, {"3", noHeartbeat}, {"2", ""}} {
-		f.feed.leaseSeen(vouched(tc.sequence))
+		f.feed.HeartbeatSeen(vouched(tc.sequence))
 		if why := f.refusal("n"); why != tc.want {
 			t.Errorf("after a heartbeat for report %s the node is refused because of %q, want %q", tc.sequence, why, tc.want)
 		}
@@ -212,12 +212,12 @@ func TestHeartbeatForAReportBefore(t *testing.T) {
 // TestHeartbeatForARefusedReport: the agent lives, and is not counted as silent.
 func TestHeartbeatForARefusedReport(t *testing.T) {
 	f := newFixture(t)
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	refused := f.topology()
 	refused.Status.Conditions[0].Status = metav1.ConditionFalse
-	f.feed.topologySeen(refused)
+	f.feed.ReportSeen(refused)
 	f.clock.Step(time.Hour)
-	f.feed.leaseSeen(vouched("2"))
+	f.feed.HeartbeatSeen(vouched("2"))
 	if c := f.Plugin.count(); c.silence != 0 || c.nodes[nodeUntrusted] != 1 {
 		t.Errorf("%v of silence, nodes %v", c.silence, c.nodes)
 	}

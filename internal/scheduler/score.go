@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/rank"
 )
 
@@ -35,27 +34,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, i
 // ScoreExtensions implements fwk.ScorePlugin: scores are final.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// rankOf returns the rank of a node that took the pod in Filter; the last one if it has changed its
-// mind. What is in flight is looked at here: nodes with equal states answer for each other,
-// whatever is in flight on them.
+// rankOf returns the rank of a node that took the pod in Filter.
 func (p *Plugin) rankOf(c *cycle, info fwk.NodeInfo) rank.Rank {
-	n := p.core.nodes.of(info.Node())
-	w, ok := c.recall(n, p.args.StaleAfter.Duration)
-	if !ok {
-		w = p.consult(c, n)
-	}
-	if !w.admits() {
-		return rank.Rank{Tier: rank.LastTier}
-	}
-	r := w.rank()
-	if !n.Quiet() {
-		r.Score = p.args.Scoring.Busy(r.Score)
-	}
-	return r
-}
-
-// rank computes the rank of a node that admits the pod with the answer.
-func (p *Plugin) rank(c *cycle, n *node, a *ledger.Answer) rank.Rank {
-	o := rank.OfferOf(n.Node, c.Request, a, n.machine())
-	return p.args.Scoring.Rank(&o)
+	return c.query.Rank(p.profile.Table.Of(info.Node()))
 }

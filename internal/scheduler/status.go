@@ -4,8 +4,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/placement"
 )
 
 // waitCertainty is said by a node that takes the pod for certain, but not with certain CPUs.
@@ -23,31 +23,31 @@ var waitTexts = func() (out [256]string) {
 	return out
 }()
 
-// waits is the status of a node that answers Waiting.
-func waits(why ledger.Wait) *fwk.Status { return fwk.NewStatus(fwk.Pending, waitTexts[why]) }
-
-// refuses is the status of a node whose kubelet would refuse the pod; never says that it would even
-// when the node is empty. Nodes with the same cause say the same.
-func refuses(reason placement.Reason, detail placement.Detail, never bool) *fwk.Status {
-	text := "its kubelet would refuse the pod: " + reason.String() + ": " + detail.Text()
-	if never {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text+", even when empty")
+// statusOf says an answer in the framework's words; nil for an admission. A patient pod waits for
+// one that is certain. Nodes with the same cause say the same.
+func statusOf(a nodes.PackedAnswer, patient bool) *fwk.Status {
+	switch a.Kind() {
+	case nodes.Takes:
+		return nil
+	case nodes.TakesRoughly:
+		if patient {
+			return fwk.NewStatus(fwk.Pending, waitCertainty)
+		}
+		return nil
+	case nodes.Waits:
+		return fwk.NewStatus(fwk.Pending, waitTexts[a.Wait()])
+	case nodes.Refuses:
+		return fwk.NewStatus(fwk.Unschedulable, refusal(a))
+	case nodes.RefusesEmpty:
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, refusal(a)+", even when empty")
+	default:
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, wire.NoReport)
 	}
-	return fwk.NewStatus(fwk.Unschedulable, text)
 }
 
-// statusOf says an answer in the framework's words; nil for an admission.
-func statusOf(a *ledger.Answer) *fwk.Status {
-	switch a.Outcome {
-	case ledger.Admitted:
-		return nil
-	case ledger.Waiting:
-		return waits(a.Wait)
-	case ledger.Refused:
-		return refuses(a.Verdict.Reason, a.Verdict.Detail, a.Verdict.Scarcity == placement.Unresolvable)
-	default:
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, unreported.Text)
-	}
+func refusal(a nodes.PackedAnswer) string {
+	reason, detail := a.Why()
+	return "its kubelet would refuse the pod: " + reason.String() + ": " + detail.Text()
 }
 
 // reasonOf is the label of an answer in a metric.

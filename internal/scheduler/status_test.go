@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -18,7 +19,7 @@ func TestEveryWaitIsSaid(t *testing.T) {
 	seen := map[string]bool{}
 	for w := range ledger.Waits {
 		a := ledger.Answer{Outcome: ledger.Waiting, Wait: w}
-		s := statusOf(&a)
+		s := statusOf(nodes.Pack(0, &a), false)
 		if s.Code() != fwk.Pending || !strings.Contains(s.Message(), w.Text()) || seen[s.Message()] {
 			t.Errorf("%s: %s %q, want Pending and %q", w, s.Code(), s.Message(), w.Text())
 		}
@@ -36,21 +37,23 @@ func TestEveryWaitIsSaid(t *testing.T) {
 // TestANodeWithTooMuchOpen: seven pods that others have bound since the last report.
 func TestANodeWithTooMuchOpen(t *testing.T) {
 	f := newFixture(t)
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	for i := range 7 {
 		pod := pinned(fmt.Sprint("stranger", i), 1)
 		pod.Spec.NodeName = "n"
-		f.feed.podSeen(pod, false)
+		f.feed.PodSeen(pod, false)
 	}
-	n := f.nodes.get("n")
+	n := f.table.Named("n")
 	next := pinned("next", 1)
 	ask, err := wire.ReadPod(next)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := f.attempt(next, &ask.Request)
-	for _, w := range []word{f.consult(c, n), word(c.board.words[n.number].Load())} {
-		if s := w.status(false); s.Code() != fwk.Pending || !strings.Contains(s.Message(), ledger.ManyEvents.Text()) {
+	asked := c.query.Ask(n)
+	remembered, _ := c.query.Recall(n)
+	for _, a := range []nodes.PackedAnswer{asked, remembered} {
+		if s := statusOf(a, false); s.Code() != fwk.Pending || !strings.Contains(s.Message(), ledger.ManyEvents.Text()) {
 			t.Errorf("%s %q, want Pending and why", s.Code(), s.Message())
 		}
 	}
@@ -60,7 +63,7 @@ func TestANodeWithTooMuchOpen(t *testing.T) {
 	for i := range 7 {
 		f.admit(pinned(fmt.Sprint("stranger", i), 1))
 	}
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	if got := f.count().flooded; got[ledger.ManyEvents] != 0 {
 		t.Errorf("after the next report the gauge counts %v", got)
 	}

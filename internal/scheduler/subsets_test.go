@@ -33,9 +33,9 @@ func (f *fixture) unequal() []*corev1.Pod {
 		f.admit(pod)
 		pods = append(pods, pod)
 	}
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	for _, pod := range pods {
-		f.feed.podSeen(on(pod, "n"), false)
+		f.feed.PodSeen(on(pod, "n"), false)
 	}
 	return pods
 }

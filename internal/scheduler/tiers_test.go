@@ -45,16 +45,6 @@ func TestTiersAreScores(t *testing.T) {
 	}
 }
 
-// TestWordKeepsRank packs every part of a rank.
-func TestWordKeepsRank(t *testing.T) {
-	for _, r := range []rank.Rank{{}, {Tier: rank.LastTier}, {Score: rank.MaxScore}, {Tier: 0x1234, Score: 77}} {
-		w := newAdmission(1<<32-1, saysYesRoughly, r)
-		if w.rank() != r || !w.admits() || w.saying() != saysYesRoughly || w.beat() != 1<<32-1 || w.at(7).rank() != r {
-			t.Errorf("%+v became %#x", r, uint64(w))
-		}
-	}
-}
-
 func TestTiersTakeNoArguments(t *testing.T) {
 	for text, ok := range map[string]bool{"": true, "{}": true, `{"first":["numaNodes"]}`: false} {
 		_, err := NewTiers(t.Context(), &runtime.Unknown{Raw: []byte(text)}, nil)

@@ -7,50 +7,51 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/placement"
 )
 
-// TestAPodRefusedByTheWordOfAnotherNodeIsWoken: n has been asked when it had room, another node
+// TestAPodRefusedByTheAnswerOfAnotherNodeIsWoken: n has been asked when it had room, another node
 // answers for it when it has none, and then there is room again.
-func TestAPodRefusedByTheWordOfAnotherNodeIsWoken(t *testing.T) {
+func TestAPodRefusedByTheAnswerOfAnotherNodeIsWoken(t *testing.T) {
 	f := newFixture(t)
 	seven := pinned("seven", 7)
 	f.admit(seven) // of either node; the other socket has 8
 	for _, name := range []string{"n", "m"} {
-		f.feed.topologySeen(f.reportOf(name))
-		f.feed.podSeen(on(seven.DeepCopy(), name), false)
+		f.feed.ReportSeen(f.reportOf(name))
+		f.feed.PodSeen(on(seven.DeepCopy(), name), false)
 	}
 	woken := f.wakes()
-	n, m := f.nodes.get("n"), f.nodes.get("m")
+	n, m := f.table.Named("n"), f.table.Named("m")
 	eight := func(name string, created int64) *corev1.Pod {
 		p := pinned(name, 8)
 		p.CreationTimestamp = metav1.Unix(created, 0)
 		return p
 	}
-	filter := func(p *corev1.Pod) (words []word) {
+	filter := func(p *corev1.Pod) (takes []bool) {
 		state := newCycleData()
 		f.PreFilter(t.Context(), state, p, nil)
-		for _, each := range []*node{m, n} {
-			words = append(words, f.consult(cycleOf(state), each))
+		for _, each := range []*nodes.Node{m, n} {
+			takes = append(takes, statusOf(cycleOf(state).query.Ask(each), false).IsSuccess())
 		}
-		return words
+		return takes
 	}
 	first, second := eight("first", 600), eight("second", 601)
-	if got := filter(first); !got[0].admits() || !got[1].admits() {
-		t.Fatalf("empty sockets: %x", got)
+	if got := filter(first); !got[0] || !got[1] {
+		t.Fatalf("empty sockets: %v", got)
 	}
-	m.Node.Reserve(f.wait(first), new(placement.Decision))
+	m.Account().Reserve(f.wait(first), new(placement.Decision))
 	f.waiters.Done(uidOf(first))
-	n.Ask(ledger.Question{Candidate: f.wait(second)})
-	n.Node.Reserve(f.wait(second), new(placement.Decision))
+	n.Account().View().Ask(ledger.Question{Candidate: f.wait(second)})
+	n.Account().Reserve(f.wait(second), new(placement.Decision))
 	f.waiters.Done(uidOf(second))
 	third := eight("third", 700)
-	if got := filter(third); got[0].admits() || got[1].admits() {
-		t.Fatalf("full nodes: %x", got)
+	if got := filter(third); got[0] || got[1] {
+		t.Fatalf("full nodes: %v", got)
 	}
-	f.blame(third, nil, []*node{n, m})
-	n.Forget(uidOf(second))
-	f.waiters.NodeChanged(n)
+	f.blame(third, nil, []*nodes.Node{n, m})
+	n.Account().Forget(uidOf(second))
+	f.waiters.NodeChanged(n.Account())
 	f.waiters.WakeOne(uidOf(third)) // comes after
 	if <-woken; len(woken) != 1 {
 		t.Error("nobody was woken although n has room")
@@ -58,7 +59,7 @@ func TestAPodRefusedByTheWordOfAnotherNodeIsWoken(t *testing.T) {
 	for len(woken) > 0 {
 		<-woken
 	}
-	f.feed.topologySeen(f.reportOf("n"))
+	f.feed.ReportSeen(f.reportOf("n"))
 	if len(woken) > 0 {
 		t.Errorf("%v woken by a report that has nothing new", <-woken)
 	}

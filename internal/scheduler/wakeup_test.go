@@ -10,7 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
-	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -33,7 +33,7 @@ func (f *fixture) wakes() calls {
 }
 
 // blame says that an attempt has failed: nodes wait for a report, others refuse.
-func (f *fixture) blame(pod *corev1.Pod, waiting, refusing []*node) {
+func (f *fixture) blame(pod *corev1.Pod, waiting, refusing []*nodes.Node) {
 	f.waiters.Blame(uidOf(pod), wakeNodes(waiting), wakeNodes(refusing))
 }
 
@@ -43,9 +43,9 @@ func TestNewNodeWakes(t *testing.T) {
 	f.fill()
 	pod := pinned("x", 4)
 	f.wait(pod)
-	f.blame(pod, nil, []*node{f.nodes.get("n")})
+	f.blame(pod, nil, []*nodes.Node{f.table.Named("n")})
 	woken := f.wakes()
-	f.feed.topologySeen(newFixture(t).reportOf("m"))
+	f.feed.ReportSeen(newFixture(t).reportOf("m"))
 	if len(woken) != 1 {
 		t.Errorf("woken %d times", len(woken))
 	}
@@ -55,16 +55,16 @@ func TestNewNodeWakes(t *testing.T) {
 func TestNodeThatComesBackWakesForPreemption(t *testing.T) {
 	f := newFixture(t)
 	f.fill()
-	n := f.nodes.get("n")
+	n := f.table.Named("n")
 	f.clock.Step(2 * time.Minute)
-	if why := f.refusal(n.name); why != noHeartbeat {
+	if why := f.refusal(n.Name()); why != noHeartbeat {
 		t.Fatalf("not silent: %q", why)
 	}
 	pod := pinned("urgent", 4)
 	f.wait(pod)
-	f.blame(pod, nil, []*node{n})
+	f.blame(pod, nil, []*nodes.Node{n})
 	woken := f.wakes()
-	f.feed.leaseSeen(vouched(""))
+	f.feed.HeartbeatSeen(vouched(""))
 	if len(woken) != 1 {
 		t.Errorf("woken %d times", len(woken))
 	}
@@ -74,20 +74,20 @@ func TestNodeThatComesBackWakesForPreemption(t *testing.T) {
 func TestPolicyOfAKubeletChanges(t *testing.T) {
 	f := newFixture(t)
 	f.spec.Config.TopologyManagerPolicy = "best-effort"
-	f.feed.topologySeen(f.topology())
-	n := f.nodes.get("n")
+	f.feed.ReportSeen(f.topology())
+	n := f.table.Named("n")
 	pod := pinned("x", 4)
 	pod.Annotations = map[string]string{wire.PolicyAnnotation: "single-numa-node"}
 	c := f.wait(pod)
-	f.blame(pod, nil, []*node{n})
-	n.Shift(c)
+	f.blame(pod, nil, []*nodes.Node{n})
+	n.Account().Shift(c)
 	woken := f.wakes()
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	if len(woken) != 0 {
 		t.Fatalf("woken %d times by a report that says nothing new", len(woken))
 	}
 	f.spec.Config.TopologyManagerPolicy = "single-numa-node"
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	if len(woken) != 1 {
 		t.Errorf("woken %d times", len(woken))
 	}
@@ -121,20 +121,20 @@ func TestAHeartbeatThatDropsAPodWakesWhomItHelps(t *testing.T) {
 	for _, pod := range stay {
 		f.admit(pod)
 	}
-	f.feed.topologySeen(f.topology())
+	f.feed.ReportSeen(f.topology())
 	lost := pinned("lost", 4)
 	for _, pod := range append(stay, lost) {
-		f.feed.podSeen(on(pod, "n"), false)
+		f.feed.PodSeen(on(pod, "n"), false)
 	}
-	f.feed.podGone(lost) // no report has listed it
-	n := f.nodes.get("n")
+	f.feed.PodGone(lost) // no report has listed it
+	n := f.table.Named("n")
 	small, large := pinned("small", 6), pinned("large", 7)
 	f.want("it may be there or not", small, ledger.Waiting)
-	f.blame(small, []*node{n}, nil)
+	f.blame(small, []*nodes.Node{n}, nil)
 	f.want("it does not matter", large, ledger.Refused)
-	f.blame(large, nil, []*node{n})
+	f.blame(large, nil, []*nodes.Node{n})
 	f.clock.Step(f.args.SettleAfter.Duration)
-	f.feed.leaseSeen(vouched(""))
+	f.feed.HeartbeatSeen(vouched(""))
 	if f.woken["small"] != 1 || f.woken["large"] != 0 {
 		t.Errorf("woken: %v", f.woken)
 	}
@@ -146,28 +146,27 @@ func TestTheStartBelievesNoOldHeartbeat(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		before time.Duration // that the last heartbeat was renewed; 0: there is none
-		want   *nodestate.Unusable
+		want   string
 	}{
-		{"no heartbeat yet", 0, nil},
-		{"a fresh one", 50 * time.Second, nil},
-		{"an old one", 61 * time.Second, silent},
-		{"one of a clock that is ahead", -time.Hour, nil},
+		{"no heartbeat yet", 0, ""},
+		{"a fresh one", 50 * time.Second, ""},
+		{"an old one", 61 * time.Second, noHeartbeat},
+		{"one of a clock that is ahead", -time.Hour, ""},
 	} {
 		f := newFixture(t)
 		f.ready.Store(false)
 		renewed := f.clock.Now().Add(-tc.before).Unix()
-		f.feed.topologySeen(f.topology())
+		f.feed.ReportSeen(f.topology())
 		if tc.before != 0 {
-			f.feed.leaseSeen(beatOf("1", renewed))
+			f.feed.HeartbeatSeen(beatOf("1", renewed))
 		}
 		f.begin(func() bool { return true })
-		n := f.nodes.get("n")
-		if why := n.unusable(f.clock.Now(), f.args.StaleAfter.Duration); why != tc.want {
-			t.Errorf("%s: unusable because of %v, want %v", tc.name, why, tc.want)
+		if why := f.refusal("n"); why != tc.want {
+			t.Errorf("%s: unusable because of %q, want %q", tc.name, why, tc.want)
 		}
-		f.feed.leaseSeen(beatOf("1", renewed+1)) // whatever it says, it is given now
-		if why := n.unusable(f.clock.Now(), f.args.StaleAfter.Duration); why != nil {
-			t.Errorf("%s: unusable because of %v after a heartbeat", tc.name, why)
+		f.feed.HeartbeatSeen(beatOf("1", renewed+1)) // whatever it says, it is given now
+		if why := f.refusal("n"); why != "" {
+			t.Errorf("%s: unusable because of %q after a heartbeat", tc.name, why)
 		}
 	}
 }

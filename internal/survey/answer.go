@@ -20,7 +20,7 @@ func (n *node) answer(c *ledger.Candidate, out *Answer) {
 		out.Answer, out.Message, out.Advice = Unreliable, n.trouble.Message, n.trouble.Advice
 		return
 	}
-	a := n.account.Ask(ledger.Question{Candidate: c})
+	a := n.account.View().Ask(ledger.Question{Candidate: c})
 	switch a.Outcome {
 	case ledger.Admitted:
 		out.Answer, out.Message, out.NUMANodes = Admits, "would take the pod", a.Verdict.NUMA.String()

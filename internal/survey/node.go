@@ -72,7 +72,7 @@ func (g *glance) at(name string, s *source) *node {
 		return n
 	}
 	n.account = new(ledger.Ledger).Open(nil)
-	n.account.Replace(n.reading.State)
+	n.account.Accept(n.reading.State)
 	for _, pod := range s.pods {
 		if err := n.see(pod); err != nil {
 			n.notes = append(n.notes, fmt.Sprintf("node %s: %v", n.name, err))

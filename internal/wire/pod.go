@@ -263,3 +263,23 @@ func Mortal(pod *corev1.Pod) bool {
 	return pod.Spec.RestartPolicy != corev1.RestartPolicyAlways || pod.Spec.ActiveDeadlineSeconds != nil ||
 		slices.ContainsFunc(pod.Spec.Containers, ends) || slices.ContainsFunc(pod.Spec.InitContainers, ends)
 }
+
+// MightPin is placement.Request.Pinnable of the pod's request without translating the pod: cheap,
+// and never false where that is true.
+func MightPin(pod *corev1.Pod) bool {
+	if pod.Status.QOSClass == corev1.PodQOSGuaranteed || pod.Status.QOSClass == "" || pod.Spec.Resources != nil {
+		return true
+	}
+	return asksDevices(pod.Spec.InitContainers) || asksDevices(pod.Spec.Containers)
+}
+
+func asksDevices(containers []corev1.Container) bool {
+	for i := range containers {
+		for name := range containers[i].Resources.Limits {
+			if IsExtended(name) {
+				return true
+			}
+		}
+	}
+	return false
+}

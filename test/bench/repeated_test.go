@@ -27,7 +27,7 @@ func newAccounts(t testing.TB, e *engine, n int) *accounts {
 	for range n {
 		node := l.Open(nil)
 		node.Accept(report)
-		if answer := node.Ask(ledger.Question{Candidate: &a.candidate}); !answer.OK() {
+		if answer := node.View().Ask(ledger.Question{Candidate: &a.candidate}); !answer.OK() {
 			t.Fatal(answer)
 		}
 		a.nodes = append(a.nodes, node)
@@ -37,7 +37,7 @@ func newAccounts(t testing.TB, e *engine, n int) *accounts {
 
 // ask asks the next node.
 func (a *accounts) ask() {
-	a.nodes[a.next].Ask(ledger.Question{Candidate: &a.candidate})
+	a.nodes[a.next].View().Ask(ledger.Question{Candidate: &a.candidate})
 	if a.next++; a.next == len(a.nodes) {
 		a.next = 0
 	}

@@ -246,7 +246,7 @@ func (w *Waiters) roomOf(r *wakeRound) int {
 		if key.shape != r.shape {
 			continue
 		}
-		if a := r.node.Ask(ledger.Question{Candidate: m.candidate}); a.OK() {
+		if a := r.node.View().Ask(ledger.Question{Candidate: m.candidate}); a.OK() {
 			return max(1, r.node.View().Room(m.candidate, maxRoom))
 		}
 	}

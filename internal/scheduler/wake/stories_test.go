@@ -143,7 +143,7 @@ func (s *stage) try(p *pod) {
 	var why []string
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
 		n := s.nodes[name]
-		switch a := n.Ask(ledger.Question{Candidate: &p.Candidate}); a.Outcome {
+		switch a := n.View().Ask(ledger.Question{Candidate: &p.Candidate}); a.Outcome {
 		case ledger.Admitted:
 			n.Reserve(&p.Candidate, new(placement.Decision))
 			s.waiters.Done(p.UID)

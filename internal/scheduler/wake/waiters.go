@@ -11,9 +11,7 @@ import (
 type Node interface {
 	// Shift answers for the pod, and says what the answer was before the last change.
 	Shift(c *ledger.Candidate) (before, now ledger.Answer)
-	// Ask answers for the pod.
-	Ask(q ledger.Question) ledger.Answer
-	// View counts how many such pods the node would take.
+	// View answers for the pod, and counts how many such pods the node would take.
 	View() ledger.View
 }
 

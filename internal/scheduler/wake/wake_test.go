@@ -17,7 +17,7 @@ func crowd(t *testing.T, count int) (*cluster, *ledger.Node) {
 	_, two := c.fill(n)
 	for i := range count {
 		p := c.addPod(fmt.Sprintf("p%03d", i), 4, 500)
-		if a := n.Ask(ledger.Question{Candidate: &p.Candidate}); a.Outcome != ledger.Refused {
+		if a := n.View().Ask(ledger.Question{Candidate: &p.Candidate}); a.Outcome != ledger.Refused {
 			t.Fatalf("a full node says %v", a.Outcome)
 		}
 		c.fail(n, p)
@@ -133,7 +133,7 @@ func TestAWakeUpThatComesLate(t *testing.T) {
 	c.fail(n, pod)
 	c.end(n, two)
 	c.accept(n)
-	n.Ask(ledger.Question{Candidate: &fast.Candidate})
+	n.View().Ask(ledger.Question{Candidate: &fast.Candidate})
 	if a := n.Reserve(&fast.Candidate, new(placement.Decision)); !a.OK() {
 		t.Fatal(a)
 	}

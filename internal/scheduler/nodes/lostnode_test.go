@@ -1,4 +1,4 @@
-package scheduler
+package nodes
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 
 // left counts the nodes that are known.
 func (f *fixture) left() (count int) {
-	for range f.nodes.all {
+	for range f.table.All {
 		count++
 	}
 	return count
@@ -16,10 +16,10 @@ func (f *fixture) left() (count int) {
 // sweepTwice looks for nodes that are no more, as the sweep does, when every Node has been deleted.
 func (f *fixture) sweepTwice() {
 	none := func(string) bool { return false }
-	var found map[*node]bool
+	var found map[*Node]bool
 	for range 2 {
-		f.nodes.expire(f.clock.Now())
-		found = f.nodes.sweep(found, none)
+		f.table.expire(f.clock.Now())
+		found = f.table.sweep(found, none)
 	}
 }
 
@@ -27,26 +27,31 @@ func (f *fixture) sweepTwice() {
 // and then its NodeTopology.
 func TestALostNodeIsForgotten(t *testing.T) {
 	f := newFixture(t)
-	one, two := f.fill()
-	n := f.nodes.get("n")
-	f.feed.podGone(one)
-	f.feed.topologyGone("n")
-	f.feed.podGone(two)
+	one, two := pinned("one", 7), pinned("two", 8)
+	f.admit(one)
+	f.admit(two)
+	f.ReportSeen(f.reportOf("n"))
+	f.PodSeen(on(one, "n"), false)
+	f.PodSeen(on(two, "n"), false)
+	n := f.table.Named("n")
+	f.PodGone(one)
+	f.ReportGone("n")
+	f.PodGone(two)
 	f.sweepTwice()
 	if f.left() != 0 {
-		t.Fatalf("%+v is left", n.View().Census())
+		t.Fatalf("%+v is left", n.account.View().Census())
 	}
-	if fresh := f.nodes.get("fresh"); fresh.number != n.number {
-		t.Errorf("number %d, want that of the node before, %d", fresh.number, n.number)
+	if fresh := f.table.Named("fresh"); fresh.hot.number != n.hot.number {
+		t.Errorf("number %d, want that of the node before, %d", fresh.hot.number, n.hot.number)
 	}
 }
 
 // goneUnreported has a pod be bound to node n and leave the API before a report lists it.
 func (f *fixture) goneUnreported() {
-	f.feed.topologySeen(f.topology())
+	f.ReportSeen(f.reportOf("n"))
 	p := on(pinned("x", 8), "n")
-	f.feed.podSeen(p, false)
-	f.feed.podGone(p)
+	f.PodSeen(p, false)
+	f.PodGone(p)
 }
 
 // TestALostNodeForgetsWhatNeverLanded: a pod that no report has listed, of a node that may come
@@ -54,10 +59,10 @@ func (f *fixture) goneUnreported() {
 func TestALostNodeForgetsWhatNeverLanded(t *testing.T) {
 	f := newFixture(t)
 	f.goneUnreported()
-	f.feed.topologyGone("n")
+	f.ReportGone("n")
 	f.clock.Step(sweepEvery - time.Second)
 	f.sweepTwice()
-	if c := f.nodes.get("n").View().Census(); f.left() != 1 || c.Afloat != 1 {
+	if c := f.table.Named("n").account.View().Census(); f.left() != 1 || c.Afloat != 1 {
 		t.Fatalf("forgotten too early: %+v", c)
 	}
 	f.clock.Step(time.Second)
@@ -73,7 +78,7 @@ func TestWithAReportNothingExpires(t *testing.T) {
 	f.goneUnreported()
 	f.clock.Step(2 * sweepEvery)
 	f.sweepTwice()
-	if c := f.nodes.get("n").View().Census(); c.Afloat != 1 {
+	if c := f.table.Named("n").account.View().Census(); c.Afloat != 1 {
 		t.Errorf("%+v: want the pod that is gone", c)
 	}
 }

@@ -1,4 +1,4 @@
-package scheduler
+package nodes
 
 import (
 	"context"
@@ -9,34 +9,40 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"k8s.io/apimachinery/pkg/fields"
-
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/nodestate"
 )
 
-// sources are what a feed lives on.
-type sources struct {
-	topologies, leases cache.ListerWatcher
-	podsSynced         cache.InformerSynced
-}
+// Sources are what a Feed is fed from, beside pods.
+type Sources struct{ reports, heartbeats cache.ListerWatcher }
 
-// newSources makes the sources of reports and heartbeats. They retry by themselves while their kind
-// is not served.
-func newSources(config *rest.Config, client kubernetes.Interface, args *Args) (sources, error) {
+// NewSources makes sources of reports and heartbeats, which are in the namespace. They retry by
+// themselves while their kind is not served.
+func NewSources(config *rest.Config, client kubernetes.Interface, namespace string) (Sources, error) {
 	reports, err := reportClient(config)
 	if err != nil {
-		return sources{}, fmt.Errorf("client for NodeTopology: %w", err)
+		return Sources{}, fmt.Errorf("client for NodeTopology: %w", err)
 	}
-	return sources{
-		topologies: cache.NewListWatchFromClient(reports, "nodetopologies", metav1.NamespaceAll, fields.Everything()),
-		leases:     leaseSource(client, args.HeartbeatNamespace),
+	return Sources{
+		reports:    cache.NewListWatchFromClient(reports, "nodetopologies", metav1.NamespaceAll, fields.Everything()),
+		heartbeats: cache.NewListWatchFromClient(client.CoordinationV1().RESTClient(), "leases", namespace, fields.Everything()),
 	}, nil
+}
+
+// Watch feeds reports and heartbeats until ctx ends. The result says whether all reports that were
+// there have been taken in.
+func (f *Feed) Watch(ctx context.Context, s Sources) cache.InformerSynced {
+	reports, heartbeats := newReflectorStore(f.ReportSeen, f.ReportGone), newReflectorStore(f.HeartbeatSeen, func(string) {})
+	go reports.run(ctx, s.reports, nodestate.NewObject())
+	go heartbeats.run(ctx, s.heartbeats, &coordinationv1.Lease{})
+	return reports.synced.Load
 }
 
 // reportClient returns a client that knows the group berth.dev.
@@ -54,13 +60,9 @@ func reportClient(config *rest.Config) (*rest.RESTClient, error) {
 	return rest.RESTClientFor(c)
 }
 
-func leaseSource(client kubernetes.Interface, namespace string) cache.ListerWatcher {
-	return cache.NewListWatchFromClient(client.CoordinationV1().RESTClient(), "leases", namespace, fields.Everything())
-}
-
-// sink is the end of a watch: it hands every object on and keeps only what tells a change from a
-// repetition.
-type sink[T metav1.Object] struct {
+// reflectorStore is the end of a watch: it hands every object on and keeps only what tells a change
+// from a repetition.
+type reflectorStore[T metav1.Object] struct {
 	seen func(T)
 	gone func(name string)
 
@@ -69,24 +71,22 @@ type sink[T metav1.Object] struct {
 	synced   atomic.Bool
 }
 
-var _ cache.ReflectorStore = (*sink[*coordinationv1.Lease])(nil)
+var _ cache.ReflectorStore = (*reflectorStore[*coordinationv1.Lease])(nil)
 
-func newSink[T metav1.Object](seen func(T), gone func(string)) *sink[T] {
-	return &sink[T]{seen: seen, gone: gone, versions: map[string]string{}}
+func newReflectorStore[T metav1.Object](seen func(T), gone func(string)) *reflectorStore[T] {
+	return &reflectorStore[T]{seen: seen, gone: gone, versions: map[string]string{}}
 }
 
 // run watches until ctx ends.
-func (s *sink[T]) run(ctx context.Context, source cache.ListerWatcher, expected runtime.Object) {
+func (s *reflectorStore[T]) run(ctx context.Context, source cache.ListerWatcher, expected runtime.Object) {
 	cache.NewReflector(source, expected, s, 0).RunWithContext(ctx)
 }
 
-func (s *sink[T]) hasSynced() bool { return s.synced.Load() }
-
 // Add implements cache.ReflectorStore.
-func (s *sink[T]) Add(obj any) error { return s.Update(obj) }
+func (s *reflectorStore[T]) Add(obj any) error { return s.Update(obj) }
 
 // Update implements cache.ReflectorStore.
-func (s *sink[T]) Update(obj any) error {
+func (s *reflectorStore[T]) Update(obj any) error {
 	o, ok := obj.(T)
 	if !ok {
 		return fmt.Errorf("got %T", obj)
@@ -97,7 +97,7 @@ func (s *sink[T]) Update(obj any) error {
 	return nil
 }
 
-func (s *sink[T]) take(o T) {
+func (s *reflectorStore[T]) take(o T) {
 	if s.versions[o.GetName()] == o.GetResourceVersion() {
 		return
 	}
@@ -106,7 +106,7 @@ func (s *sink[T]) take(o T) {
 }
 
 // Delete implements cache.ReflectorStore.
-func (s *sink[T]) Delete(obj any) error {
+func (s *reflectorStore[T]) Delete(obj any) error {
 	o, err := meta.Accessor(obj)
 	if err != nil {
 		return err
@@ -117,13 +117,13 @@ func (s *sink[T]) Delete(obj any) error {
 	return nil
 }
 
-func (s *sink[T]) drop(name string) {
+func (s *reflectorStore[T]) drop(name string) {
 	delete(s.versions, name)
 	s.gone(name)
 }
 
 // Replace implements cache.ReflectorStore.
-func (s *sink[T]) Replace(list []any, _ string) error {
+func (s *reflectorStore[T]) Replace(list []any, _ string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	present := make(map[string]bool, len(list))
@@ -145,4 +145,4 @@ func (s *sink[T]) Replace(list []any, _ string) error {
 }
 
 // Resync implements cache.ReflectorStore.
-func (s *sink[T]) Resync() error { return nil }
+func (s *reflectorStore[T]) Resync() error { return nil }

@@ -6,11 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/internal/scheduler/later"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
@@ -40,15 +42,15 @@ func (e *wakeEdge) Activate(pods []wake.Pod) {
 
 // waiterOf names a pod to package wake.
 func waiterOf(pod *corev1.Pod) wake.Pod {
-	return wake.Pod{UID: uidOf(pod), Namespace: pod.Namespace, Name: pod.Name, Priority: priorityOf(pod)}
+	return wake.Pod{UID: uidOf(pod), Namespace: pod.Namespace, Name: pod.Name, Priority: corev1helpers.PodPriority(pod)}
 }
 
 // wakeNodes names nodes to package wake.
-func wakeNodes(lists ...[]*node) []wake.Node {
+func wakeNodes(lists ...[]*nodes.Node) []wake.Node {
 	var out []wake.Node
 	for _, list := range lists {
 		for _, n := range list {
-			out = append(out, n)
+			out = append(out, n.Account())
 		}
 	}
 	return out

@@ -1,0 +1,92 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// cycleData is as much of a cycle's state as a plugin without a framework needs.
+type cycleData struct {
+	fwk.CycleState
+	held map[fwk.StateKey]fwk.StateData
+}
+
+func newCycleData() *cycleData { return &cycleData{held: map[fwk.StateKey]fwk.StateData{}} }
+
+func (c *cycleData) Write(key fwk.StateKey, d fwk.StateData) { c.held[key] = d }
+func (c *cycleData) Read(key fwk.StateKey) (fwk.StateData, error) {
+	if d, ok := c.held[key]; ok {
+		return d, nil
+	}
+	return nil, fwk.ErrNotFound
+}
+
+// infoOf is as much of a NodeInfo as the plugin needs.
+type infoOf struct {
+	fwk.NodeInfo
+	object *corev1.Node
+}
+
+func (i infoOf) Node() *corev1.Node { return i.object }
+
+func nodeObject(name string) infoOf {
+	return infoOf{object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}}
+}
+
+// reportOf is a report of a node by that name.
+func (f *fixture) reportOf(name string) *v1alpha1.NodeTopology {
+	nt := f.topology()
+	nt.Name, nt.UID = name, types.UID(name)
+	return nt
+}
+
+// TestReserveHasTheLastWord: on a large cluster Filter only estimates where pods of the same second
+// are in flight. A pod that Reserve refuses tries again at once, and then Filter knows.
+func TestReserveHasTheLastWord(t *testing.T) {
+	f := newFixture(t)
+	f.feed.ReportSeen(f.topology())
+	for i := 0; !f.table.Large(); i++ {
+		f.table.Named(fmt.Sprint("other", i))
+	}
+	first, second, info := pinned("b", 4), pinned("a", 4), nodeObject("n")
+	n := f.table.Named("n").Account()
+	c := f.table.Candidate(first, requestOf(t, first))
+	n.Reserve(&c, new(placement.Decision))
+	if _, err := n.Post(uidOf(first), new(placement.Decision)); err != nil {
+		t.Fatal(err)
+	}
+	try := func() (filtered, reserved *fwk.Status) {
+		state := newCycleData()
+		state.Write(cycleKey, f.attempt(second, requestOf(t, second)))
+		if filtered = f.Filter(t.Context(), state, second, info); filtered.IsSuccess() {
+			if reserved = f.Reserve(t.Context(), state, second, "n"); !reserved.IsSuccess() {
+				f.Unreserve(t.Context(), state, second, "n")
+			}
+		}
+		return filtered, reserved
+	}
+	if filtered, reserved := try(); !filtered.IsSuccess() || reserved.Code() != fwk.Pending || f.woken["a"] == 0 {
+		t.Fatalf("Filter says %v, Reserve %v, woken %v: want an estimate, Pending and another try", filtered, reserved, f.woken)
+	}
+	if filtered, _ := try(); filtered.Code() != fwk.Pending {
+		t.Errorf("Filter says %v the second time, want Pending", filtered)
+	}
+}
+
+func requestOf(t testing.TB, pod *corev1.Pod) *placement.Request {
+	t.Helper()
+	ask, err := wire.ReadPod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &ask.Request
+}

@@ -1,0 +1,87 @@
+package nodes
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/berth-dev/berth/internal/ledger"
+)
+
+// Answers remembers what nodes answered to the shapes that were asked about last.
+type Answers struct {
+	mu      sync.Mutex
+	byShape map[ledger.Shape]*answerTable
+}
+
+// maxShapes bounds how many shapes have tables. With more, all begin anew.
+const maxShapes = 64
+
+// of returns the table of a shape, with room for count nodes.
+func (a *Answers) of(shape ledger.Shape, count int) *answerTable {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if found := a.byShape[shape]; found != nil && len(found.byNumber) >= count {
+		return found
+	}
+	if a.byShape == nil || len(a.byShape) >= maxShapes {
+		a.byShape = map[ledger.Shape]*answerTable{}
+	}
+	made := newAnswerTable(count)
+	a.byShape[shape] = made
+	return made
+}
+
+// answerTable is what the nodes last answered to pods of one shape, so that Filter and Score of a
+// large cluster read along a few pages of memory, without a lock. An answer holds while the node's
+// counter has not moved on.
+//
+// Before that it holds what one of the nodes with the same StateID answered, so that a shape that
+// is new is put to a few nodes only. A node whose StateID is not there, or that has none, has an
+// answer of its own.
+type answerTable struct {
+	// byNumber is by the nodes' numbers. Nodes that came later have no place.
+	byNumber []atomic.Uint64
+	// byState is a direct-mapped cache. The slot is the low bits of the StateID; the entry holds
+	// the id where others hold the count. Its length is a power of two, and a collision overwrites.
+	byState []atomic.Uint64
+}
+
+// minStates is the least number of places for StateIDs.
+const minStates = 64
+
+func newAnswerTable(count int) *answerTable {
+	states := minStates
+	for states < count/2 {
+		states *= 2
+	}
+	return &answerTable{byNumber: make([]atomic.Uint64, count+count/8), byState: make([]atomic.Uint64, states)}
+}
+
+// ofNode returns what the node of that number answered, at whatever count.
+func (t *answerTable) ofNode(number int) PackedAnswer {
+	if number >= len(t.byNumber) {
+		return 0
+	}
+	return PackedAnswer(t.byNumber[number].Load())
+}
+
+// noteNode notes what the node of that number answers.
+func (t *answerTable) noteNode(number int, p PackedAnswer) {
+	if number < len(t.byNumber) {
+		t.byNumber[number].Store(uint64(p))
+	}
+}
+
+// ofState returns what nodes in that state answer; nothing for none.
+func (t *answerTable) ofState(id ledger.StateID) PackedAnswer {
+	p := PackedAnswer(t.byState[int(id)&(len(t.byState)-1)].Load())
+	if id == 0 || ledger.StateID(p.count()) != id {
+		return 0
+	}
+	return p
+}
+
+// noteState notes what nodes in that state answer.
+func (t *answerTable) noteState(id ledger.StateID, p PackedAnswer) {
+	t.byState[int(id)&(len(t.byState)-1)].Store(uint64(p.at(uint32(id))))
+}

@@ -1,0 +1,187 @@
+package nodes
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/rank"
+	"github.com/berth-dev/berth/placement"
+)
+
+// TestRememberedAnswersAgreeWithNodes goes through random changes of nodes of one kind. After each
+// it asks what a Query says, remembered or not, and what the node itself says.
+func TestRememberedAnswersAgreeWithNodes(t *testing.T) {
+	var sum told
+	for seed := range uint64(30) {
+		played := playAnswers(t, rand.New(rand.NewPCG(seed, 1)))
+		sum.recalled += played.recalled
+		sum.ofState += played.ofState
+	}
+	if sum.recalled < 1000 || sum.ofState < 200 {
+		t.Errorf("only %d answers were remembered, and %d that the node had not given since it changed", sum.recalled, sum.ofState)
+	}
+}
+
+// told counts answers that were remembered, and those of another node.
+type told struct{ recalled, ofState int }
+
+type playedNode struct {
+	*Node
+	object   *corev1.Node
+	reserved []*corev1.Pod
+}
+
+func playAnswers(t *testing.T, rng *rand.Rand) (sum told) {
+	f := newFixture(t)
+	profile := &Profile{Table: f.table, Scoring: defaultScoring()}
+	var all []*playedNode
+	for i := range 4 {
+		name := fmt.Sprint("n", i)
+		f.ReportSeen(f.reportOf(name))
+		all = append(all, &playedNode{Node: f.table.Named(name), object: nodeObject(name)})
+	}
+	for step := range 60 {
+		f.change(t, rng, all[rng.IntN(len(all))], fmt.Sprint("r", step))
+		for range 2 {
+			pod := randomPod(rng, "asked")
+			for _, n := range all {
+				got := f.askTwice(t, profile, pod, n)
+				sum.recalled += got.recalled
+				sum.ofState += got.ofState
+			}
+		}
+	}
+	return sum
+}
+
+func defaultScoring() rank.Scoring {
+	var s rank.Scoring
+	s.FillIn()
+	return s
+}
+
+// change lets something happen to a node.
+func (f *fixture) change(t *testing.T, rng *rand.Rand, n *playedNode, name string) {
+	switch rng.IntN(8) {
+	case 0:
+		f.ReportSeen(f.reportOf(n.name))
+	case 1:
+		f.clock.Step(time.Duration(rng.IntN(20)) * time.Second)
+	case 2:
+		n.noteHeartbeat(f.clock.Now())
+	case 3:
+		n.distrust(unreported)
+	case 4:
+		n.object = nodeObject(n.name) // the snapshot has another object
+	case 5:
+		if len(n.reserved) > 0 {
+			n.account.Forget(string(n.reserved[0].UID))
+			n.reserved = n.reserved[1:]
+		}
+	default:
+		pod := randomPod(rng, name)
+		c := f.table.Candidate(pod, requestOf(t, pod))
+		if a := n.account.Reserve(&c, new(placement.Decision)); a.OK() {
+			n.reserved = append(n.reserved, pod)
+		}
+	}
+}
+
+// askTwice compares a query's answer and rank with the node's own, and says whether the answer was
+// remembered.
+func (f *fixture) askTwice(t *testing.T, profile *Profile, pod *corev1.Pod, played *playedNode) (what told) {
+	t.Helper()
+	n := f.table.Of(played.object)
+	if n != played.Node {
+		t.Fatalf("the object of %s is that of %s", played.name, n.name)
+	}
+	q := profile.Begin(f.table.Candidate(pod, requestOf(t, pod)), "")
+	got, had := q.Recall(n)
+	own := q.answers.ofNode(n.hot.number)
+	if why := f.table.Unusable(n); why != nil {
+		if had {
+			t.Fatalf("a node that cannot be relied on, %s, is remembered to say %x", why.Text, got)
+		}
+		return what
+	}
+	if !had {
+		got = q.Ask(n)
+	}
+	a := n.account.View().Ask(ledger.Question{Candidate: &q.Candidate})
+	want := Pack(n.hot.changes.Count(), &a)
+	if want.admits() {
+		want = packAdmission(want.count(), want.Kind(), q.rankBy(n, &a))
+	}
+	if got != want {
+		t.Fatalf("the query says %x (remembered: %t), the node %x", got, had, want)
+	}
+	if rank, want := q.Rank(n), rankOf(&q, n, want); rank != want {
+		t.Fatalf("rank %v (remembered: %t), want %v", rank, had, want)
+	}
+	if had {
+		what.recalled = 1
+		if own.Kind() == NoAnswer || own.count() != n.hot.changes.Count() {
+			what.ofState = 1
+		}
+	}
+	return what
+}
+
+func rankOf(q *Query, n *Node, p PackedAnswer) rank.Rank {
+	if !p.admits() {
+		return rank.Rank{Tier: rank.LastTier}
+	}
+	r := p.rank()
+	if !n.hot.changes.Quiet() {
+		r.Score = q.scoring.Busy(r.Score)
+	}
+	return r
+}
+
+func randomPod(rng *rand.Rand, name string) *corev1.Pod {
+	pod := pinned(name, []int64{1, 2, 4, 7, 9, 40}[rng.IntN(6)])
+	pod.CreationTimestamp = metav1.Unix(500+int64(rng.IntN(3)), 0)
+	return pod
+}
+
+// TestPackedAnswersKeepTheirParts: every part of an answer is what it was, whatever the others are.
+func TestPackedAnswersKeepTheirParts(t *testing.T) {
+	for k := NoAnswer; k <= RefusesEmpty; k++ {
+		p := packed(1<<32-1, k, 100, uint16(placement.TopologyAffinityError)<<8|0xff)
+		reason, detail := p.Why()
+		if p.count() != 1<<32-1 || p.Kind() != k || p.Wait() != 100 || reason != placement.TopologyAffinityError || detail != 0xff {
+			t.Errorf("%d became %#x", k, uint64(p))
+		}
+		if p := packed(0, k, 0, 0); p.count() != 0 || p.Wait() != 0 || p.Kind() != k {
+			t.Errorf("%d became %#x", k, uint64(p))
+		}
+		r := rank.Rank{Tier: rank.LastTier, Score: 100}
+		if p := packAdmission(7, k, r).at(9); p.count() != 9 || p.Kind() != k || p.rank() != r {
+			t.Errorf("%d became %#x", k, uint64(p))
+		}
+	}
+}
+
+// TestAnswersGrow gives nodes that come later a place, and forgets shapes when there are too many.
+func TestAnswersGrow(t *testing.T) {
+	var all Answers
+	first := all.of(1, 10)
+	if again := all.of(1, len(first.byNumber)); again != first {
+		t.Error("a table that is large enough is made anew")
+	}
+	if more := all.of(1, len(first.byNumber)+1); len(more.byNumber) <= len(first.byNumber) {
+		t.Error("a table does not grow")
+	}
+	for i := range 3 * maxShapes {
+		all.of(ledger.Shape(i+1), 10)
+	}
+	if len(all.byShape) > maxShapes {
+		t.Errorf("%d tables, want at most %d", len(all.byShape), maxShapes)
+	}
+}

@@ -1,0 +1,289 @@
+package nodes
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/scheduler/wake"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// FeedOptions are what a Feed works on and tells.
+type FeedOptions struct {
+	Table   *Table
+	Waiters *wake.Waiters
+	// SettleAfter is how long after a pod has left the API an agent that is alive and does not list
+	// it is believed.
+	SettleAfter time.Duration
+	Logger      klog.Logger
+	Events      events.EventRecorder
+	Metrics     Metrics
+}
+
+// Metrics counts what a Feed comes upon.
+type Metrics interface {
+	// PromiseSettled counts a decision of which a report has told.
+	PromiseSettled(PromiseResult)
+	// ReportRefused counts a report that cannot be relied on.
+	ReportRefused()
+	// PlacementIgnored counts a bound pod whose decision cannot be read.
+	PlacementIgnored()
+}
+
+// Feed turns what the API tells into changes of the nodes, and wakes pods for which they could make
+// a difference. It is safe for concurrent use.
+type Feed struct {
+	FeedOptions
+	// reports is held while a report is taken in or leaves.
+	reports sync.Mutex
+	// posted are pods whose Binding may have been written and that the API has not shown on a node
+	// yet, by UID: *Node.
+	posted sync.Map
+	// lowest is the lowest priority ever seen on a node, or 0.
+	lowest atomic.Int32
+}
+
+// NewFeed returns a feed that has heard nothing yet.
+func NewFeed(o FeedOptions) *Feed { return &Feed{FeedOptions: o} }
+
+// Posted says that the Binding of a pod to the node may be written from now on.
+func (f *Feed) Posted(uid types.UID, n *Node) { f.posted.Store(uid, n) }
+
+// TakenBack says that the Binding of a pod was not written.
+func (f *Feed) TakenBack(uid types.UID) { f.posted.Delete(uid) }
+
+// LowestPriority is the lowest priority ever seen on a node, or 0. A pod that is not above it has
+// nobody to evict.
+func (f *Feed) LowestPriority() int32 { return f.lowest.Load() }
+
+// PodGone takes a deletion in. Where the watch had broken, the pod is as it was told of last: it
+// may have been bound since.
+func (f *Feed) PodGone(pod *corev1.Pod) {
+	f.Waiters.Done(string(pod.UID))
+	name := pod.Spec.NodeName
+	if v, ok := f.posted.LoadAndDelete(pod.UID); ok && name == "" {
+		name = v.(*Node).name
+	}
+	if name == "" || !wire.MightPin(pod) {
+		return
+	}
+	n := f.Table.Named(name)
+	f.settle(n, n.account.Gone(string(pod.UID), f.Table.clock.Now()))
+	f.Waiters.NodeChanged(n.account)
+}
+
+// PodSeen takes a pod in; initial says that it was there when the watch began.
+func (f *Feed) PodSeen(pod *corev1.Pod, initial bool) {
+	if pod.Spec.NodeName == "" || !wire.MightPin(pod) {
+		return
+	}
+	f.Waiters.Done(string(pod.UID))
+	f.lower(corev1helpers.PodPriority(pod))
+	f.resolve(pod, pod.Spec.NodeName)
+	n := f.Table.Named(pod.Spec.NodeName)
+	if n.account.Glance(string(pod.UID), wire.Ending(pod), wire.Mortal(pod)) {
+		return
+	}
+	s, err := nodestate.SightingOf(pod)
+	switch {
+	case errors.Is(err, nodestate.ErrNotPinnable):
+		return
+	case err != nil:
+		// The API server admitted what we cannot read: the kubelet's report will tell what it got.
+		f.Logger.Error(err, "Pod is on a node but cannot be understood", "pod", klog.KObj(pod), "node", n.name)
+		return
+	case s.Ignored != nil:
+		f.Metrics.PlacementIgnored()
+		f.Events.Eventf(pod, nil, corev1.EventTypeWarning, "PlacementIgnored", "Scheduling", "%s", s.Ignored)
+	}
+	s.Inherited = initial
+	changed, broken := n.account.See(s.Sighting)
+	f.settle(n, broken)
+	if changed {
+		f.Waiters.NodeChanged(n.account)
+	}
+}
+
+// lower notes the priority of a pod that is on a node.
+func (f *Feed) lower(priority int32) {
+	for {
+		old := f.lowest.Load()
+		if priority >= old || f.lowest.CompareAndSwap(old, priority) {
+			return
+		}
+	}
+}
+
+// resolve ends the doubt about a pod's Binding: the API shows the pod on the named node.
+func (f *Feed) resolve(pod *corev1.Pod, nodeName string) {
+	v, ok := f.posted.LoadAndDelete(pod.UID)
+	if !ok {
+		return
+	}
+	if n := v.(*Node); n.name != nodeName {
+		n.account.See(ledger.Sighting{UID: string(pod.UID), Elsewhere: true})
+		f.Waiters.NodeChanged(n.account)
+	}
+}
+
+// ReportSeen takes the object of a report in.
+func (f *Feed) ReportSeen(o metav1.Object) {
+	r, err := f.Table.kinds.ReadObject(o, f.Table.Named(o.GetName()).lastKind())
+	if err != nil {
+		f.Logger.Error(err, "Not a report")
+		return
+	}
+	f.readingSeen(r)
+}
+
+// readingSeen takes a report in, whatever it was read from.
+func (f *Feed) readingSeen(r *nodestate.Reading) {
+	f.reports.Lock()
+	defer f.reports.Unlock()
+	n := f.Table.Named(r.Node)
+	if wrong := n.older(r); wrong != nil {
+		f.refuse(n, r, wrong)
+		return
+	}
+	f.take(n, r)
+}
+
+// take takes a report in that is newer than the one before, whatever their numbers. The caller
+// holds the lock.
+func (f *Feed) take(n *Node, r *nodestate.Reading) {
+	wasRefused, before := f.Table.Unusable(n) != nil, n.lastKind()
+	n.noteHeartbeat(f.Table.clock.Now())
+	outcomes, wrong := n.accept(r)
+	if wrong != nil {
+		f.refuse(n, r, wrong)
+		return
+	}
+	for i := range outcomes {
+		f.settle(n, &outcomes[i])
+	}
+	n.account.ForgetGone(f.Table.clock.Now(), f.SettleAfter)
+	if wasRefused || r.Kind != before {
+		f.Waiters.NodeReturned(n.account)
+		return
+	}
+	f.Waiters.NodeChanged(n.account)
+}
+
+// refuse notes why a report is not relied on, and tells if that is news.
+func (f *Feed) refuse(n *Node, r *nodestate.Reading, why *nodestate.Unusable) {
+	if !n.distrust(why) {
+		return
+	}
+	f.Metrics.ReportRefused()
+	f.Events.Eventf(refTo(&r.Source), nil, corev1.EventTypeWarning, "ReportRefused", "Reporting", "%s", why.Cause)
+	f.Logger.Info("Report refused", "node", n.name, "kind", r.Source.Kind, "err", why.Cause)
+}
+
+// refTo refers to a report: the scheduler's recorder knows the kinds of Kubernetes alone.
+func refTo(s *nodestate.Source) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: s.APIVersion, Kind: s.Kind, Name: s.Name, UID: types.UID(s.UID)}
+}
+
+// PromiseResult is what became of a promise.
+type PromiseResult string
+
+const (
+	// PromiseKept: the node handed out what was promised.
+	PromiseKept PromiseResult = "kept"
+	// PromiseContended: somebody else's pod came between.
+	PromiseContended PromiseResult = "contended"
+	// PromiseRefused: the kubelet refused the pod.
+	PromiseRefused PromiseResult = "refused"
+	// PromiseMispredicted: the node handed out something else.
+	PromiseMispredicted PromiseResult = "mispredicted"
+)
+
+// PromiseResults are all of them.
+var PromiseResults = []PromiseResult{PromiseKept, PromiseContended, PromiseRefused, PromiseMispredicted}
+
+func resultOf(o *ledger.PromiseOutcome) PromiseResult {
+	switch {
+	case !o.Refused && (o.Kept || !o.Exact):
+		return PromiseKept
+	case o.Contended:
+		return PromiseContended
+	case o.Refused:
+		return PromiseRefused
+	default:
+		return PromiseMispredicted
+	}
+}
+
+// settle tells how a promise turned out; nil stands for none.
+func (f *Feed) settle(n *Node, o *ledger.PromiseOutcome) {
+	if o == nil {
+		return
+	}
+	result := resultOf(o)
+	f.Metrics.PromiseSettled(result)
+	if result != PromiseKept {
+		f.Logger.Info("A promise was not kept", "node", n.name, "uid", o.UID, "outcome", result,
+			"promised", fmt.Sprintf("%+v", o.Promised), "found", fmt.Sprintf("%+v", o.Found))
+	}
+}
+
+// ReportGone says that a node's report is no more.
+func (f *Feed) ReportGone(name string) {
+	f.reports.Lock()
+	defer f.reports.Unlock()
+	f.Table.Named(name).lose()
+}
+
+// HeartbeatSeen takes a sign of life in.
+func (f *Feed) HeartbeatSeen(lease *coordinationv1.Lease) {
+	heartbeat, err := nodestate.HeartbeatOf(lease)
+	if err != nil {
+		if !errors.Is(err, nodestate.ErrNoHeartbeat) {
+			f.Logger.V(2).Info("Heartbeat cannot be read", "err", err)
+		}
+		return
+	}
+	n := f.Table.Named(heartbeat.Node)
+	if f.confirm(n, &heartbeat) {
+		return
+	}
+	now := f.Table.clock.Now()
+	if r := n.account.View().Report(); r != nil && !heartbeat.VouchesFor(r.Sequence) {
+		if n.refused(heartbeat.Sequence) {
+			n.noteHeartbeat(now) // its agent lives, and says itself why the node cannot be relied on
+		}
+		return
+	}
+	wasStale := f.Table.Unusable(n) == silent
+	n.noteHeartbeat(now)
+	switch dropped := n.account.ForgetGone(now, f.SettleAfter); {
+	case wasStale:
+		f.Waiters.NodeReturned(n.account)
+	case dropped:
+		f.Waiters.NodeChanged(n.account)
+	}
+}
+
+// confirm takes in the report that was put aside, if there is one and the heartbeat vouches for it.
+func (f *Feed) confirm(n *Node, heartbeat *nodestate.Heartbeat) bool {
+	f.reports.Lock()
+	defer f.reports.Unlock()
+	r := n.confirmed(heartbeat)
+	if r != nil {
+		f.take(n, r)
+	}
+	return r != nil
+}

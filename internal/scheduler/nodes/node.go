@@ -1,0 +1,222 @@
+package nodes
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// What is wrong with most of the nodes that cannot be relied on. The texts are constant, so that
+// equal ones add up in an event.
+var (
+	unreported = nodestate.NotReported()
+	silent     = nodestate.FellSilent()
+)
+
+// hotFields are what is read of a node for every pod. All of them lie side by side.
+type hotFields struct {
+	changes ledger.ChangeCounter
+	// heard is when the last sign of life of the agent was received, since the beginning of our
+	// clock.
+	heard atomic.Int64
+	// troubled says that the node cannot be predicted, whatever its counter shows: Node.trouble has
+	// the reason.
+	troubled atomic.Bool
+	// number is the node's place in answer tables.
+	number int
+}
+
+// trusted says whether the node can be predicted.
+func (h *hotFields) trusted(now, staleAfter time.Duration) bool {
+	return !h.troubled.Load() && now-time.Duration(h.heard.Load()) <= staleAfter
+}
+
+// began is the beginning of our clock: Time.Sub of two readings of this process is steady when the
+// wall clock jumps.
+var began = time.Now()
+
+// since is the time on our clock.
+func since(now time.Time) time.Duration { return now.Sub(began) }
+
+// Node is what a scheduler keeps of one node. It is safe for concurrent use.
+type Node struct {
+	hot     hotFields
+	name    string
+	account *ledger.Node
+	// turnstile lets one Binding of the node pass at a time.
+	turnstile turnstile
+	// object is the node's Node object as the scheduler's snapshot held it last.
+	object atomic.Pointer[corev1.Node]
+
+	mu sync.RWMutex
+	// trouble says why the node's report cannot be relied on; nil when it can.
+	trouble *nodestate.Unusable
+	// newest is the last report that was taken in, accepted the last of these that could be relied
+	// on.
+	newest, accepted nodestate.Mark
+	// kind is that of the last report of which it could be read; nil before.
+	kind *nodestate.Kind
+	// restored is a report that is older than the newest; nil where there is none.
+	restored *nodestate.Reading
+	// renewed is the newest heartbeat's time, by the agent's clock.
+	renewed time.Time
+}
+
+// Name returns the name of the node.
+func (n *Node) Name() string { return n.name }
+
+// Account returns the ledger's account of the node.
+func (n *Node) Account() *ledger.Node { return n.account }
+
+// Enter waits until a Binding of the node may be written: one at a time, the lowest number first.
+// The error is that of ctx. Leave lets the next one through.
+func (n *Node) Enter(ctx context.Context, number uint64) error { return n.turnstile.enter(ctx, number) }
+
+// Leave ends what Enter began.
+func (n *Node) Leave() { n.turnstile.leave() }
+
+// Unmet says why the node cannot keep the rules that a pod asks for; "" when it can.
+func (n *Node) Unmet(r placement.Rules) string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.kind == nil || n.kind.Model == nil {
+		return ""
+	}
+	return wire.Unmet(n.kind.Model, r)
+}
+
+// machine returns the node's hardware; nil when it is not known.
+func (n *Node) machine() *topology.Machine {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.kind == nil {
+		return nil
+	}
+	return n.kind.Spec.Machine
+}
+
+// still reports whether the node is unchanged since s was taken.
+func (n *Node) still(s *ledger.Stamp) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return s.State != 0 && n.kind != nil && n.kind.Model == s.Model && n.hot.changes.Count() == s.Count
+}
+
+// noteHeartbeat notes a sign of life.
+func (n *Node) noteHeartbeat(now time.Time) { n.hot.heard.Store(int64(since(now))) }
+
+// distrust notes why the node cannot be predicted, and says whether that is news.
+func (n *Node) distrust(why *nodestate.Unusable) bool {
+	why = shortened(why)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	news := n.trouble == nil || n.trouble.Text != why.Text
+	n.trouble = why
+	n.hot.troubled.Store(true)
+	n.hot.changes.Bump()
+	return news
+}
+
+// shortened cuts the text to what a person will read in the events of a pod.
+func shortened(u *nodestate.Unusable) *nodestate.Unusable {
+	const limit = 200
+	if len(u.Text) <= limit {
+		return u
+	}
+	short := *u
+	short.Text = u.Text[:limit] + "..."
+	return &short
+}
+
+// lastKind returns the kind of the last report that could be read; nil for none.
+func (n *Node) lastKind() *nodestate.Kind {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.kind
+}
+
+// accept takes a report in, and says how the promises turned out that it settles. The error says
+// what is wrong with it; the node is then not to be trusted. That it is no older than the one
+// before has been judged. The ledger does not hear of the accepted one again.
+func (n *Node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate.Unusable) {
+	same := n.noteNewest(r)
+	if r.Unusable != nil {
+		return nil, r.Unusable
+	}
+	var outcomes []ledger.PromiseOutcome
+	if !same {
+		outcomes = n.account.Accept(r.State)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.trouble, n.accepted = nil, n.newest
+	n.hot.troubled.Store(false) // not before: nobody is to decide by the report before
+	return outcomes, nil
+}
+
+// noteNewest notes the newest report, and says whether it is the accepted one again.
+func (n *Node) noteNewest(r *nodestate.Reading) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.restored = nil
+	if r.Mark != (nodestate.Mark{}) {
+		n.newest = r.Mark
+	}
+	same := n.accepted != (nodestate.Mark{}) && n.newest == n.accepted && n.kind == r.Kind
+	n.kind = r.Kind
+	return same
+}
+
+// older says what is wrong with a report that is older than the newest, or another of its number,
+// and puts it aside; nil where it is not. The API server does not let a report go back, but the
+// whole of its data can.
+func (n *Node) older(r *nodestate.Reading) *nodestate.Unusable {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.restored = nil
+	wrong := r.WentBack(n.newest)
+	if wrong != nil {
+		n.restored = r
+	}
+	return wrong
+}
+
+// confirmed returns the report that was put aside if this heartbeat vouches for it; else nil. A
+// heartbeat that was restored as well does not: it is older than one that was seen.
+func (n *Node) confirmed(b *nodestate.Heartbeat) *nodestate.Reading {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !b.Renewed.After(n.renewed) {
+		return nil
+	}
+	n.renewed = b.Renewed
+	if n.restored == nil || n.restored.Mark.Sequence() != b.Sequence {
+		return nil
+	}
+	return n.restored
+}
+
+// refused says whether the newest report has that number and could not be relied on.
+func (n *Node) refused(sequence int64) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.newest.Sequence() == sequence && n.newest != n.accepted
+}
+
+// lose notes that the node has no report any more.
+func (n *Node) lose() {
+	n.mu.Lock()
+	n.restored, n.accepted = nil, nodestate.Mark{}
+	n.mu.Unlock()
+	n.distrust(unreported)
+	n.account.Withdraw()
+}

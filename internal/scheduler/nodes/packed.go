@@ -1,0 +1,84 @@
+package nodes
+
+import (
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/rank"
+	"github.com/berth-dev/berth/placement"
+)
+
+// AnswerKind is how a node answers.
+type AnswerKind uint8
+
+const (
+	// NoAnswer is that of the zero PackedAnswer: nothing is known.
+	NoAnswer AnswerKind = iota
+	// Takes admits the pod and leaves nothing to wait for.
+	Takes
+	// TakesRoughly admits the pod, but a patient one waits to be certain of the CPUs.
+	TakesRoughly
+	// Waits for the node's next report.
+	Waits
+	// Refuses, and evictions may help.
+	Refuses
+	// RefusesEmpty refuses even when the node is empty.
+	RefusesEmpty
+)
+
+// PackedAnswer is a node's answer in 64 bits: count of the node's changes 32, kind 8, score 8,
+// reason 8, detail 8. The score of Waits is its ledger.Wait. An admission has the rank of the node:
+// its tier in place of reason and detail.
+type PackedAnswer uint64
+
+// Pack returns the answer that a node gave at that count of its changes. An admission has no rank.
+func Pack(count uint32, a *ledger.Answer) PackedAnswer {
+	return packed(count, kindOf(a), uint8(a.Wait), uint16(a.Verdict.Reason)<<8|uint16(a.Verdict.Detail))
+}
+
+func packAdmission(count uint32, k AnswerKind, r rank.Rank) PackedAnswer {
+	return packed(count, k, r.Score, uint16(r.Tier))
+}
+
+func packed(count uint32, k AnswerKind, score uint8, rest uint16) PackedAnswer {
+	return PackedAnswer(count)<<32 | PackedAnswer(k)<<24 | PackedAnswer(score)<<16 | PackedAnswer(rest)
+}
+
+// at returns the answer with another count.
+func (p PackedAnswer) at(count uint32) PackedAnswer { return p&(1<<32-1) | PackedAnswer(count)<<32 }
+
+func (p PackedAnswer) count() uint32 { return uint32(p >> 32) }
+
+// Kind returns how the node answers.
+func (p PackedAnswer) Kind() AnswerKind { return AnswerKind(p >> 24) }
+
+// Wait says why the node Waits.
+func (p PackedAnswer) Wait() ledger.Wait { return ledger.Wait(p >> 16) }
+
+// Why says why the node refuses.
+func (p PackedAnswer) Why() (placement.Reason, placement.Detail) {
+	return placement.Reason(p >> 8), placement.Detail(p)
+}
+
+// rank is that of a node that admits the pod.
+func (p PackedAnswer) rank() rank.Rank {
+	return rank.Rank{Tier: rank.Tier(uint16(p)), Score: uint8(p >> 16)}
+}
+
+// admits says whether the node takes the pod.
+func (p PackedAnswer) admits() bool { return p.Kind() == Takes || p.Kind() == TakesRoughly }
+
+func kindOf(a *ledger.Answer) AnswerKind {
+	switch {
+	case a.OK() && !a.Exact && !a.Verdict.Random:
+		return TakesRoughly
+	case a.OK():
+		return Takes
+	case a.Outcome == ledger.Waiting:
+		return Waits
+	case a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Unresolvable:
+		return RefusesEmpty
+	case a.Outcome == ledger.Refused:
+		return Refuses
+	default:
+		return NoAnswer
+	}
+}

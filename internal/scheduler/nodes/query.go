@@ -1,0 +1,122 @@
+package nodes
+
+import (
+	"time"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/rank"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Query puts one pod to nodes, in one attempt to place it.
+type Query struct {
+	Candidate ledger.Candidate
+
+	table   *Table
+	scoring *rank.Scoring
+	// answers is what nodes answered to the pod's shape; nil when the pod is to be asked for by
+	// itself.
+	answers *answerTable
+	// begun is when the attempt began, as since has it.
+	begun time.Duration
+	// nominated is the node that is kept for the pod; "" for none.
+	nominated string
+}
+
+// Profile is what queries of one profile of a scheduler share: admissions are remembered with their
+// ranks.
+type Profile struct {
+	Table   *Table
+	Scoring rank.Scoring
+	answers Answers
+}
+
+// Begin begins an attempt to place the candidate. nominated is the node that is kept for it; "" for
+// none.
+func (p *Profile) Begin(c ledger.Candidate, nominated string) Query {
+	q := Query{Candidate: c, table: p.Table, scoring: &p.Scoring, begun: since(p.Table.clock.Now()), nominated: nominated}
+	if c.Request.Rules == (placement.Rules{}) {
+		q.answers = p.answers.of(c.Shape, int(p.Table.numbers.Load()))
+	}
+	return q
+}
+
+// Recall returns what the node answered to the pod's shape, or another in the same state did, if it
+// still holds. It changes nothing.
+func (q *Query) Recall(n *Node) (PackedAnswer, bool) {
+	if q.answers == nil || !n.hot.trusted(q.begun, q.table.staleAfter) {
+		return 0, false
+	}
+	count, id := n.hot.changes.Load()
+	if p, ok := q.recallState(n, count, id); ok {
+		return p, true
+	}
+	p := q.answers.ofNode(n.hot.number)
+	return p, p.Kind() != NoAnswer && p.count() == count && n.hot.changes.Follows(q.Candidate.Created)
+}
+
+// recallState returns what a node in the same state answered to the pod's shape.
+func (q *Query) recallState(n *Node, count uint32, id ledger.StateID) (PackedAnswer, bool) {
+	p := q.answers.ofState(id)
+	if p.Kind() == NoAnswer || !n.hot.changes.Follows(q.Candidate.Created) || n.hot.changes.Count() != count {
+		return 0, false
+	}
+	return p.at(count), true
+}
+
+// Ask asks the node, unless one in the same state has answered, and notes an answer that will hold
+// for others.
+func (q *Query) Ask(n *Node) PackedAnswer {
+	var stamp ledger.Stamp
+	if q.answers != nil {
+		stamp = n.account.View().Stamp()
+		if p, ok := q.recallState(n, stamp.Count, stamp.State); ok {
+			return p
+		}
+	}
+	s := n.account.View().Sample(ledger.Question{Candidate: &q.Candidate, Estimate: q.table.Large() && n.name != q.nominated})
+	p := q.pack(n, &s)
+	if s.Lasts && q.answers != nil {
+		q.answers.noteNode(n.hot.number, p)
+		if n.still(&stamp) {
+			q.answers.noteState(stamp.State, p)
+		}
+	}
+	return p
+}
+
+func (q *Query) pack(n *Node, s *ledger.Sample) PackedAnswer {
+	p := Pack(s.Count, &s.Answer)
+	if !p.admits() {
+		return p
+	}
+	kind := p.Kind()
+	if s.Estimated {
+		kind = Takes
+	}
+	return packAdmission(s.Count, kind, q.rankBy(n, &s.Answer))
+}
+
+// rankBy computes the rank of a node that admits the pod with the answer.
+func (q *Query) rankBy(n *Node, a *ledger.Answer) rank.Rank {
+	o := rank.OfferOf(n.account, q.Candidate.Request, a, n.machine())
+	return q.scoring.Rank(&o)
+}
+
+// Rank returns the rank of a node that took the pod; the last one if it has changed its mind. What
+// is in flight is looked at here: nodes with equal states answer for each other, whatever is in
+// flight on them.
+func (q *Query) Rank(n *Node) rank.Rank {
+	p, ok := q.Recall(n)
+	if !ok {
+		p = q.Ask(n)
+	}
+	if !p.admits() {
+		return rank.Rank{Tier: rank.LastTier}
+	}
+	r := p.rank()
+	if !n.hot.changes.Quiet() {
+		r.Score = q.scoring.Busy(r.Score)
+	}
+	return r
+}

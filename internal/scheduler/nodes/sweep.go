@@ -1,0 +1,72 @@
+package nodes
+
+import (
+	"context"
+	"time"
+)
+
+// sweepEvery is how often nodes that are no more are looked for. One is forgotten when it is found
+// twice.
+const sweepEvery = 10 * time.Minute
+
+// Sweep forgets nodes that are no more, until ctx ends: a cluster that grows and shrinks gives
+// every machine a new name. exists says whether there is a Node of that name.
+func (f *Feed) Sweep(ctx context.Context, exists func(name string) bool) {
+	found := map[*Node]bool{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.Table.clock.After(sweepEvery):
+		}
+		f.Table.expire(f.Table.clock.Now())
+		f.reports.Lock() // a report is taken in by a node that stays
+		found = f.Table.sweep(found, exists)
+		f.reports.Unlock()
+	}
+}
+
+// expire forgets pods that are gone from nodes without a report: of a node that is no more, or that
+// has no agent, nobody tells what has become of them.
+func (t *Table) expire(now time.Time) {
+	for each := range t.All {
+		if each.account.View().Report() == nil {
+			each.account.ForgetGone(now, sweepEvery)
+		}
+	}
+}
+
+// sweep forgets the nodes that are no more and were none the last time either, and returns those
+// found for the first time. Nothing can refer to a node that has been idle from one sweep to the
+// next: a pod that is on its way to it, or that a report or the API knows there, keeps it.
+func (t *Table) sweep(before map[*Node]bool, exists func(name string) bool) map[*Node]bool {
+	now, drop := map[*Node]bool{}, map[string]bool{}
+	for each := range t.All {
+		switch {
+		case !each.account.View().Idle() || exists(each.name):
+		case before[each]:
+			drop[each.name] = true
+		default:
+			now[each] = true
+		}
+	}
+	if len(drop) > 0 {
+		t.drop(drop)
+	}
+	return now
+}
+
+// drop forgets nodes.
+func (t *Table) drop(names map[string]bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name := range names {
+		gone := t.byName[name]
+		if !gone.account.View().Idle() {
+			continue // it has come back meanwhile
+		}
+		delete(t.byName, name)
+		gone.object.Store(nil)
+		t.vacant = append(t.vacant, place{gone.hot.number, gone.hot.changes.Count()})
+	}
+}

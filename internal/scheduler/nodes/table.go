@@ -1,0 +1,151 @@
+package nodes
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Table is every node that has been heard of. It is safe for concurrent use.
+type Table struct {
+	clock clock.WithDelayedExecution
+	// staleAfter is after how long without a sign of life a node is not relied on.
+	staleAfter time.Duration
+
+	ledger ledger.Ledger
+	kinds  nodestate.Kinds
+
+	// byObject spares Filter and Score, which ask thousands of times per pod, the lock and the
+	// hashing of names.
+	byObject byObject
+	// numbers is how many numbers have been given to nodes.
+	numbers atomic.Int64
+
+	mu     sync.RWMutex
+	byName map[string]*Node
+	vacant []place // of nodes that are no more
+}
+
+// place is a number in answer tables, with the last count of the node that had it: answers of that
+// node may still be there.
+type place struct {
+	number int
+	count  uint32
+}
+
+// NewTable returns a table without nodes. A node is not relied on when its agent gave no sign of
+// life for longer than staleAfter.
+func NewTable(c clock.WithDelayedExecution, staleAfter time.Duration) *Table {
+	return &Table{clock: c, staleAfter: staleAfter, byName: map[string]*Node{}}
+}
+
+// Named returns the named node, making one if there is none.
+func (t *Table) Named(name string) *Node {
+	t.mu.RLock()
+	found := t.byName[name]
+	t.mu.RUnlock()
+	if found != nil {
+		return found
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if found = t.byName[name]; found == nil {
+		found = t.open(name)
+		t.byName[name] = found
+	}
+	return found
+}
+
+// Of returns the node of an object that the scheduler's snapshot holds. It is Named, and faster.
+func (t *Table) Of(object *corev1.Node) *Node {
+	if found := t.byObject.find(object); found != nil {
+		return found
+	}
+	found := t.Named(object.Name)
+	t.byObject.add(object, found)
+	return found
+}
+
+// open makes a node. The caller holds the lock.
+func (t *Table) open(name string) *Node {
+	made := &Node{name: name, trouble: unreported}
+	if last := len(t.vacant) - 1; last >= 0 {
+		made.hot.number = t.vacant[last].number
+		made.hot.changes.StartAt(t.vacant[last].count + 1)
+		t.vacant = t.vacant[:last]
+	} else {
+		made.hot.number = int(t.numbers.Add(1)) - 1
+	}
+	made.hot.troubled.Store(true)
+	made.account = t.ledger.Open(&made.hot.changes)
+	return made
+}
+
+// All yields every node that was there when it was called.
+func (t *Table) All(yield func(*Node) bool) {
+	t.mu.RLock()
+	all := make([]*Node, 0, len(t.byName))
+	for _, n := range t.byName {
+		all = append(all, n)
+	}
+	t.mu.RUnlock()
+	for _, n := range all {
+		if !yield(n) {
+			return
+		}
+	}
+}
+
+// largeTable makes a large cluster.
+const largeTable = 256
+
+// Large says whether the cluster is so large that a Query estimates: it asks nodes for the order of
+// Reserve alone. If Reserve then refuses, the pod is to try another node at once.
+func (t *Table) Large() bool { return t.numbers.Load() >= largeTable }
+
+// Candidate says of a pod what a ledger wants to know.
+func (t *Table) Candidate(pod *corev1.Pod, r *placement.Request) ledger.Candidate {
+	return ledger.Candidate{Request: r, Shape: t.ledger.Shape(r), Created: pod.CreationTimestamp.Unix(), Mortal: wire.Mortal(pod)}
+}
+
+// Unusable says why the node cannot be predicted now; nil when it can.
+func (t *Table) Unusable(n *Node) *nodestate.Unusable {
+	if n.hot.trusted(since(t.clock.Now()), t.staleAfter) {
+		return nil
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.trouble != nil {
+		return n.trouble
+	}
+	return silent
+}
+
+// Silence is how long the node's agent has given no sign of life.
+func (t *Table) Silence(n *Node) time.Duration {
+	return since(t.clock.Now()) - time.Duration(n.hot.heard.Load())
+}
+
+// DoubtSilent is for the start: what was there then was heard of at that moment, whenever its agent
+// last lived. Where the newest heartbeat is older than staleAfter it counts from its own time,
+// which is by the agent's clock; an agent that lives, and whose clock is behind, is heard again
+// shortly.
+func (t *Table) DoubtSilent() {
+	now := t.clock.Now()
+	for n := range t.All {
+		n.mu.RLock()
+		renewed := n.renewed
+		n.mu.RUnlock()
+		if !renewed.IsZero() && now.Sub(renewed) > t.staleAfter {
+			n.noteHeartbeat(renewed)
+		}
+	}
+}

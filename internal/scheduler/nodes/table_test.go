@@ -1,0 +1,77 @@
+package nodes
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+// TestTableNamed looks nodes up from many goroutines while they are made: a name is one node for
+// ever.
+func TestTableNamed(t *testing.T) {
+	const count = 200
+	table := NewTable(testingclock.NewFakeClock(time.Unix(1000, 0)), time.Minute)
+	found := make([][count]*Node, 8)
+	var wg sync.WaitGroup
+	for g := range found {
+		wg.Go(func() {
+			for round := range 3 {
+				for i := range count {
+					at := (i*7 + g*13) % count
+					got := table.Named(fmt.Sprint("n", at))
+					if round > 0 && got != found[g][at] {
+						t.Errorf("n%d is another node the second time", at)
+					}
+					found[g][at] = got
+				}
+			}
+		})
+	}
+	wg.Wait()
+	seen := map[string]*Node{}
+	table.All(func(each *Node) bool { seen[each.name] = each; return true })
+	if len(seen) != count {
+		t.Errorf("%d nodes, want %d", len(seen), count)
+	}
+	for g := range found {
+		for i, got := range found[g] {
+			if want := fmt.Sprint("n", i); got != seen[want] || got.name != want {
+				t.Fatalf("goroutine %d got %q for %s, or another node than the others", g, got.name, want)
+			}
+		}
+	}
+}
+
+// TestTableOf finds nodes by objects that come and go, from many goroutines.
+func TestTableOf(t *testing.T) {
+	const count = 300
+	table := NewTable(testingclock.NewFakeClock(time.Unix(1000, 0)), time.Minute)
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for round := range 20 {
+				objects := make([]*corev1.Node, count)
+				for i := range objects {
+					objects[i] = nodeObject(fmt.Sprint("n", i))
+				}
+				for i := range 2 * count {
+					o := objects[(i*7+g)%count]
+					if got := table.Of(o); got.name != o.Name {
+						t.Errorf("round %d: %s is %s", round, o.Name, got.name)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if slots := len(*table.byObject.slots.Load()); slots > 16*count {
+		t.Errorf("%d slots for %d nodes", slots, count)
+	}
+	if got := table.numbers.Load(); got != count {
+		t.Errorf("%d nodes, want %d", got, count)
+	}
+}
