@@ -21,7 +21,7 @@ func TestIgnoredAnnotationsAreTold(t *testing.T) {
 	}{
 		{name: "first attempt", key: "berth.dev/polcy", told: true},
 		{name: "another dialect", key: "scheduling.koordinator.sh/resource-spec", told: true},
-		{name: "a pod that shares CPUs", key: "volcano.sh/numa-topology-policy", shares: true, told: true},
+		{name: "a pod that shares CPUs", key: "scheduling.koordinator.sh/resource-spec", shares: true, told: true},
 		{name: "second attempt", key: "berth.dev/polcy", conditions: condition(corev1.PodReasonUnschedulable)},
 		{name: "after its gate", key: "berth.dev/polcy", conditions: condition(corev1.PodReasonSchedulingGated), told: true},
 		{name: "what is read", key: "berth.dev/policy"},
