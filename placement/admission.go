@@ -124,6 +124,7 @@ func (ad *admission) resetDecision() {
 		c.CPUs = topology.CPUSet{}
 		c.Memory, c.Devices = c.Memory[:0], c.Devices[:0]
 		c.Shares, c.Exclusive = c.Shares[:0], joint.Shareable
+		c.Bounds = 0
 	}
 }
 

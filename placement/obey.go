@@ -42,6 +42,9 @@ func (ad *admission) decideJointly(s *State, r *Request, d *Decision) Verdict {
 	v := Verdict{Reason: detail.Reason(), Detail: detail}
 	if detail == NoDetail {
 		v.NUMA = ad.jointNodes()
+		for i := range d.Containers {
+			ad.bind(i)
+		}
 		ad.end()
 		return v
 	}
@@ -66,6 +69,7 @@ func (ad *admission) keepHeld(p *PodAllocation) {
 		c.CPUs, c.Exclusive = h.CPUs, h.Exclusive
 		c.Memory, c.Shares = append(c.Memory, h.Memory...), append(c.Shares, h.Shares...)
 		c.Devices = append(c.Devices, h.Devices...)
+		ad.bind(i)
 		if nodes := ad.m.nodesHeld(c); nodes != 0 {
 			c.Hint = Hint{NUMA: nodes, Preferred: true}
 		}
@@ -351,6 +355,18 @@ func (ad *admission) record(c int) {
 		} else {
 			got.Memory = append(got.Memory, MemoryBlock{Resource: ad.m.joint.KindName(a.Kind), NUMA: topology.NUMASet(0).With(id), Bytes: a.N})
 		}
+	}
+}
+
+// bind says what the node keeps container c to.
+func (ad *admission) bind(c int) {
+	got := &ad.d.Containers[c]
+	got.Bounds = 0
+	if len(got.Shares) > 0 && ad.width() != joint.AnyWidth {
+		got.Bounds |= BoundCPUs
+	}
+	if len(got.Memory) > 0 && ad.rules.PinMemory {
+		got.Bounds |= BoundMemory
 	}
 }
 

@@ -98,10 +98,25 @@ type ContainerDecision struct {
 	CPUs    topology.CPUSet
 	Memory  []MemoryBlock
 	Devices []DeviceAllocation
-	// Shares and Exclusive are there where Berth decides alone.
+	// Shares, Exclusive and Bounds are there where Berth decides alone.
 	Shares    []CPUShare
 	Exclusive joint.Exclusive
+	Bounds    Bounds
 }
+
+// Bounds say what of a container the node keeps to NUMA nodes, beyond CPUs of its own.
+type Bounds uint8
+
+// The bounds.
+const (
+	// BoundCPUs: it runs on the shared CPUs of the NUMA nodes of its Shares, and on no others.
+	BoundCPUs Bounds = 1 << iota
+	// BoundMemory: its memory comes from the NUMA nodes of Memory, and from no others.
+	BoundMemory
+
+	// AllBounds is every bound there is.
+	AllBounds = BoundCPUs | BoundMemory
+)
 
 // CPUShare is CPU time on a NUMA node, without CPUs of its own.
 type CPUShare struct {

@@ -14,6 +14,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -104,6 +105,15 @@ type containerJSON struct {
 	CPUs    string       `json:"cpus,omitempty"` // kernel list; absent: the shared pool
 	Memory  []blockJSON  `json:"memory,omitempty"`
 	Devices []deviceJSON `json:"devices,omitempty"`
+	// The following are written for nodes with authority berth alone.
+	Shares    []shareJSON `json:"shares,omitempty"`
+	Exclusive string      `json:"exclusive,omitempty"` // "", "core", "numa"
+	Bounds    []string    `json:"bounds,omitempty"`    // "cpus", "memory"
+}
+
+type shareJSON struct {
+	NUMA     topology.NUMAID `json:"numa"`
+	MilliCPU int64           `json:"milliCPU"`
 }
 
 // hintJSON has no numa when the kubelet's affinity is nil.
@@ -195,6 +205,7 @@ func roughBytes(d *placement.Decision) int {
 		for j := range c.Memory {
 			n += frame + escape*len(c.Memory[j].Resource) + number*c.Memory[j].NUMA.Len()
 		}
+		n += frame * len(c.Shares)
 		for j := range c.Devices {
 			n += frame + escape*len(c.Devices[j].Resource)
 			for _, id := range c.Devices[j].IDs {
@@ -219,6 +230,17 @@ func writeContainer(c *placement.ContainerDecision) containerJSON {
 	}
 	for _, d := range c.Devices {
 		out.Devices = append(out.Devices, deviceJSON{d.Resource, d.IDs})
+	}
+	for _, s := range c.Shares {
+		out.Shares = append(out.Shares, shareJSON{s.NUMA, s.MilliCPU})
+	}
+	if int(c.Exclusive) < len(exclusiveNames) {
+		out.Exclusive = exclusiveNames[c.Exclusive]
+	}
+	for i, name := range boundNames {
+		if c.Bounds>>i&1 == 1 {
+			out.Bounds = append(out.Bounds, name)
+		}
 	}
 	return out
 }
@@ -335,8 +357,44 @@ func (r placementReader) container(at *field.Path, in *containerJSON) (placement
 	if out.Memory, err = r.memory(at.Child("memory"), in.Memory); err != nil {
 		return out, err
 	}
-	out.Devices, err = r.devices(at.Child("devices"), in.Devices)
-	return out, err
+	if out.Devices, err = r.devices(at.Child("devices"), in.Devices); err != nil {
+		return out, err
+	}
+	return out, r.ownDecision(at, in, &out)
+}
+
+var (
+	exclusiveNames = [...]string{joint.Shareable: "", joint.ExclusiveCore: "core", joint.ExclusiveNUMA: "numa"}
+	boundNames     = [...]string{"cpus", "memory"} // bit by bit
+)
+
+// ownDecision reads what only Berth's own decisions have.
+func (r placementReader) ownDecision(at *field.Path, in *containerJSON, out *placement.ContainerDecision) error {
+	if len(in.Shares) > topology.MaxNUMANodes {
+		return r.at(at.Child("shares"), len(in.Shares), fmt.Sprint("at most ", topology.MaxNUMANodes))
+	}
+	for i, s := range in.Shares {
+		if s.NUMA >= topology.MaxNUMANodes || i > 0 && in.Shares[i-1].NUMA >= s.NUMA {
+			return r.at(at.Child("shares").Index(i).Child("numa"), s.NUMA, "NUMA nodes below 64 in ascending order, each once")
+		}
+		if s.MilliCPU <= 0 || s.MilliCPU > 1000*topology.MaxCPUs {
+			return r.at(at.Child("shares").Index(i).Child("milliCPU"), s.MilliCPU, fmt.Sprint("1 to ", 1000*topology.MaxCPUs))
+		}
+		out.Shares = append(out.Shares, placement.CPUShare{NUMA: s.NUMA, MilliCPU: s.MilliCPU})
+	}
+	level := slices.Index(exclusiveNames[:], in.Exclusive)
+	if level < 0 {
+		return r.at(at.Child("exclusive"), in.Exclusive, "none, core or numa")
+	}
+	out.Exclusive = joint.Exclusive(level)
+	for i, name := range in.Bounds {
+		bit := slices.Index(boundNames[:], name)
+		if bit < 0 || out.Bounds>>bit != 0 {
+			return r.at(at.Child("bounds").Index(i), name, "cpus, then memory, each once")
+		}
+		out.Bounds |= 1 << bit
+	}
+	return nil
 }
 
 func (r placementReader) numa(at *field.Path, list string) (topology.NUMASet, error) {

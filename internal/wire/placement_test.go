@@ -159,6 +159,7 @@ func TestLargestPlacementFits(t *testing.T) {
 
 func FuzzParsePlacement(f *testing.F) {
 	f.Add(sampleText)
+	f.Add(ownText)
 	f.Add(`{"v":1,"seq":1,"uid":"u","certainty":"verdict","guarantee":"none","containers":[]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := parsePlacement("Pod ns/a", text)
