@@ -2,6 +2,8 @@ package child
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -61,6 +63,26 @@ func TestEnded(t *testing.T) {
 	<-p.Done()
 	if err := p.Ended(); err == nil || !strings.Contains(err.Error(), "exit status 7: out of memory") {
 		t.Errorf("got %v, want the exit code and the log", err)
+	}
+}
+
+// TestAwait: what a process writes is awaited, as long as it may still come.
+func TestAwait(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "told")
+	p := start(t, Spec{}, "echo told > "+file+".new; mv "+file+".new "+file+"; cat")
+	if data, err := p.Await(t.Context(), file); err != nil || string(data) != "told\n" {
+		t.Errorf("got %q, %v", data, err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Await(over, file+".never"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that it was cancelled", err)
+	}
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Await(t.Context(), file+".never"); err == nil || !strings.Contains(err.Error(), "c ended by itself") {
+		t.Errorf("got %v, want that it ended", err)
 	}
 }
 

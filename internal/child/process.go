@@ -113,6 +113,29 @@ func (p *Process) Ended() error {
 	return fmt.Errorf("%s ended by itself: %v: %s", p.Name, p.err, p.LogTail(2000))
 }
 
+// awaitPoll is how often Await looks.
+const awaitPoll = 50 * time.Millisecond
+
+// Await returns the content of a file as soon as it is there: a process that has something to tell
+// writes one. When the process ends instead, the error holds the end of its log.
+func (p *Process) Await(ctx context.Context, file string) ([]byte, error) {
+	clock := time.NewTicker(awaitPoll)
+	defer clock.Stop()
+	for {
+		data, err := os.ReadFile(file)
+		if err == nil {
+			return data, nil
+		}
+		select {
+		case <-p.done:
+			return nil, p.Ended()
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s: %w: %w", p.Name, ctx.Err(), err)
+		case <-clock.C:
+		}
+	}
+}
+
 // LogTail returns the last bytes of the log.
 func (p *Process) LogTail(limit int) []byte {
 	log, err := os.ReadFile(p.Log)

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -13,14 +14,34 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
+// User is somebody with credentials.
+type User struct {
+	Name   string
+	Groups []string
+}
+
+// Users of every cluster.
+var (
+	Admin     = User{"berth-admin", []string{"system:masters"}}
+	Scheduler = User{"system:kube-scheduler", nil}
+)
+
+// Kubelet is the kubelet of the node.
+func Kubelet(node string) User { return User{"system:node:" + node, []string{"system:nodes"}} }
+
+// WriteKubeconfig writes the user's kubeconfig into a file.
+func (cp *ControlPlane) WriteKubeconfig(path string, u User) error {
+	data, err := cp.Kubeconfig(u.Name, u.Groups)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o600)
+}
+
 // UserConfig returns a client configuration that authenticates, by certificate, as the user with
 // the groups. Authorisation is by RBAC (and the Node authorizer for "system:node:NAME" in group
 // "system:nodes"): a user without a binding may do next to nothing.
 func (cp *ControlPlane) UserConfig(user string, groups []string) (*rest.Config, error) {
-	return cp.config(user, groups)
-}
-
-func (cp *ControlPlane) config(user string, groups []string) (*rest.Config, error) {
 	pair, err := cp.pki.client.client(user, groups)
 	if err != nil {
 		return nil, err

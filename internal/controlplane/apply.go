@@ -26,21 +26,6 @@ import (
 // fieldManager is the owner of fields that Apply writes.
 const fieldManager = "berth-controlplane"
 
-// InstallCRDs applies CustomResourceDefinitions and waits until each is established. A manifest may
-// hold several YAML documents; any other kind is refused.
-func (cp *ControlPlane) InstallCRDs(ctx context.Context, manifests ...[]byte) error {
-	objs, err := decode(manifests)
-	if err != nil {
-		return err
-	}
-	for _, o := range objs {
-		if o.GetKind() != "CustomResourceDefinition" {
-			return fmt.Errorf("install CRDs: %s %q is no CustomResourceDefinition", o.GetKind(), o.GetName())
-		}
-	}
-	return cp.apply(ctx, objs)
-}
-
 // Apply applies objects of any kind in their order, as the administrator, by server-side apply, and
 // waits for each CustomResourceDefinition among them to be established. A manifest may hold several
 // YAML documents.
@@ -49,7 +34,21 @@ func (cp *ControlPlane) Apply(ctx context.Context, manifests ...[]byte) error {
 	if err != nil {
 		return err
 	}
-	return cp.apply(ctx, objs)
+	disco, err := discovery.NewDiscoveryClientForConfig(cp.admin)
+	if err != nil {
+		return err
+	}
+	dyn, err := dynamic.NewForConfig(cp.admin)
+	if err != nil {
+		return err
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))
+	for _, o := range objs {
+		if err := cp.applyOne(ctx, dyn, mapper, o); err != nil {
+			return fmt.Errorf("apply %s %q: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	return nil
 }
 
 func decode(manifests [][]byte) ([]*unstructured.Unstructured, error) {
@@ -78,24 +77,6 @@ func decode(manifests [][]byte) ([]*unstructured.Unstructured, error) {
 		}
 	}
 	return objs, nil
-}
-
-func (cp *ControlPlane) apply(ctx context.Context, objs []*unstructured.Unstructured) error {
-	disco, err := discovery.NewDiscoveryClientForConfig(cp.admin)
-	if err != nil {
-		return err
-	}
-	dyn, err := dynamic.NewForConfig(cp.admin)
-	if err != nil {
-		return err
-	}
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))
-	for _, o := range objs {
-		if err := cp.applyOne(ctx, dyn, mapper, o); err != nil {
-			return fmt.Errorf("apply %s %q: %w", o.GetKind(), o.GetName(), err)
-		}
-	}
-	return nil
 }
 
 func (cp *ControlPlane) applyOne(ctx context.Context, dyn dynamic.Interface, mapper meta.ResettableRESTMapper, o *unstructured.Unstructured) error {

@@ -76,7 +76,7 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	if cp.api, err = opts.startServer(ctx, cp, storage); err != nil {
 		return nil, fmt.Errorf("control plane: kube-apiserver: %w", err)
 	}
-	if cp.admin, err = cp.config("berth-admin", []string{"system:masters"}); err != nil {
+	if cp.admin, err = cp.UserConfig(Admin.Name, Admin.Groups); err != nil {
 		return nil, fmt.Errorf("control plane: administrator's credentials: %w", err)
 	}
 	if err = cp.api.waitReady(ctx, cp.admin); err != nil {

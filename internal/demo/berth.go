@@ -63,7 +63,7 @@ func (b Berth) Start(ctx context.Context, c *Cluster, self []string) (func() err
 
 // command writes credentials and configuration and returns the scheduler's command line.
 func (b Berth) command(c *Cluster, self []string) ([]string, error) {
-	kubeconfig, err := c.credentials("system:kube-scheduler", nil)
+	kubeconfig, err := c.credentials()
 	if err != nil {
 		return nil, err
 	}

@@ -98,7 +98,8 @@ func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err err
 
 // AddNode starts a node with credentials of its own: user system:node:NAME in group system:nodes.
 func (c *Cluster) AddNode(spec *hollow.Spec, command []string) error {
-	kubeconfig, err := c.ControlPlane.Kubeconfig("system:node:"+spec.Name, []string{"system:nodes"})
+	user := controlplane.Kubelet(spec.Name)
+	kubeconfig, err := c.ControlPlane.Kubeconfig(user.Name, user.Groups)
 	if err != nil {
 		return err
 	}

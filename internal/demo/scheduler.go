@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/controlplane"
 )
 
 // Scheduler is one of the contestants.
@@ -40,21 +40,17 @@ func (Stock) Manifests() ([][]byte, error) { return nil, nil }
 
 // Start implements Scheduler.
 func (Stock) Start(ctx context.Context, c *Cluster, self []string) (func() error, error) {
-	kubeconfig, err := c.credentials("system:kube-scheduler", nil)
+	kubeconfig, err := c.credentials()
 	if err != nil {
 		return nil, err
 	}
 	return c.startScheduler(ctx, append(self[:len(self):len(self)], VerbKubeScheduler, "--kubeconfig="+kubeconfig, "--leader-elect=true"))
 }
 
-// credentials writes a kubeconfig for the user into the cluster's directory and returns its path.
-func (c *Cluster) credentials(user string, groups []string) (string, error) {
-	data, err := c.ControlPlane.Kubeconfig(user, groups)
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(c.dir, filepath.Base(user)+".kubeconfig")
-	return path, os.WriteFile(path, data, 0o600)
+// credentials writes the scheduler's kubeconfig into the cluster's directory and returns its path.
+func (c *Cluster) credentials() (string, error) {
+	path := filepath.Join(c.dir, "scheduler.kubeconfig")
+	return path, c.ControlPlane.WriteKubeconfig(path, controlplane.Scheduler)
 }
 
 // lease is where kube-scheduler says that it leads.

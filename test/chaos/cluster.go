@@ -14,13 +14,13 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/scheduler"
@@ -131,29 +131,15 @@ func (c *cluster) startStorage(ctx context.Context) error {
 	if err := c.add(p); err != nil {
 		return err
 	}
-	url, err := c.await(ctx, p, storageURLFile)
+	url, err := p.child.Await(ctx, filepath.Join(c.dir, storageURLFile))
 	if err != nil {
 		return err
 	}
-	p.way, err = newStorageLine(c.storageSocket(), strings.TrimPrefix(url, "unix://"))
+	p.way, err = newStorageLine(c.storageSocket(), strings.TrimPrefix(string(url), "unix://"))
 	return err
 }
 
 func (c *cluster) storageSocket() string { return filepath.Join(c.dir, "etcd.sock") }
-
-// await returns the content of a file in the directory once the process has written it.
-func (c *cluster) await(ctx context.Context, p *process, file string) (string, error) {
-	var data []byte
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) {
-		var err error
-		data, err = os.ReadFile(filepath.Join(c.dir, file))
-		return err == nil, p.child.Ended()
-	})
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", p.name, err)
-	}
-	return string(data), nil
-}
 
 func (c *cluster) startAPIServer(ctx context.Context) error {
 	args := []string{verbAPIServer, c.dir, c.planeDir(), "unix://" + c.storageSocket()}
@@ -164,7 +150,7 @@ func (c *cluster) startAPIServer(ctx context.Context) error {
 	if err := c.add(p); err != nil {
 		return err
 	}
-	if _, err := c.await(ctx, p, readyFile); err != nil {
+	if _, err := p.child.Await(ctx, filepath.Join(c.dir, controlplane.ReadyFile)); err != nil {
 		return err
 	}
 	var err error

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -41,7 +39,6 @@ const (
 const (
 	adminConfig     = "admin.kubeconfig"
 	schedulerConfig = "scheduler.kubeconfig"
-	readyFile       = "ready"
 	storageURLFile  = "etcd.url"
 )
 
@@ -92,51 +89,16 @@ func writeWhole(file string, data []byte) error {
 	return os.Rename(file+".new", file)
 }
 
-// serveAPIServer runs an API server with Berth's manifests. The first one of a cluster applies
-// them, hands out credentials, and writes a file when it is ready; those after it continue.
-func serveAPIServer(ctx context.Context, args []string, log io.Writer) (err error) {
-	dir, nodes := args[0], args[3:]
-	cp, err := controlplane.Start(ctx, controlplane.Options{Keep: args[1], Etcd: args[2], Log: log})
-	if err != nil {
-		return err
+// serveAPIServer runs an API server with Berth's manifests, and hands out everybody's credentials.
+func serveAPIServer(ctx context.Context, args []string, log io.Writer) error {
+	s := controlplane.Service{
+		Options: controlplane.Options{Keep: args[1], Etcd: args[2], Log: log}, Out: args[0], Manifests: deploy.Manifests(),
+		Users: map[string]controlplane.User{adminConfig: controlplane.Admin, schedulerConfig: controlplane.Scheduler},
 	}
-	defer func() { err = errors.Join(err, cp.Stop()) }()
-	ready := filepath.Join(dir, readyFile)
-	if _, err := os.Stat(ready); err != nil {
-		if err := furnish(ctx, cp, dir, nodes); err != nil {
-			return err
-		}
-		if err := writeWhole(ready, nil); err != nil {
-			return err
-		}
+	for _, n := range args[3:] {
+		s.Users[nodeConfig(n)] = controlplane.Kubelet(n)
 	}
-	<-ctx.Done()
-	return nil
-}
-
-// furnish installs Berth's manifests and writes everybody's credentials.
-func furnish(ctx context.Context, cp *controlplane.ControlPlane, dir string, nodes []string) error {
-	if err := cp.Apply(ctx, deploy.Manifests()...); err != nil {
-		return err
-	}
-	type user struct {
-		file, name string
-		groups     []string
-	}
-	users := []user{{adminConfig, "chaos", []string{"system:masters"}}, {schedulerConfig, "system:kube-scheduler", nil}}
-	for _, n := range nodes {
-		users = append(users, user{nodeConfig(n), "system:node:" + n, []string{"system:nodes"}})
-	}
-	for _, u := range users {
-		data, err := cp.Kubeconfig(u.name, u.groups)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, u.file), data, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.Serve(ctx)
 }
 
 // serveAgent runs the agent of a hollow node.

@@ -32,7 +32,7 @@ const (
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	verbs := map[string]func(*bench) error{verbCluster: (*bench).cluster, "writes": (*bench).writes, "ways": (*bench).ways}
 	if len(args) == 2 && args[0] == verbPlane {
-		return servePlane(ctx, args[1], os.Stdin, stdout)
+		return servePlane(ctx, args[1], os.Stdin)
 	}
 	if len(args) == 0 || verbs[args[0]] == nil {
 		return fmt.Errorf("%q: want the verb cluster, writes or ways", args)

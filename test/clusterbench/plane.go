@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -25,58 +24,23 @@ const (
 	schedulerKubeconfig = "scheduler.kubeconfig"
 )
 
-// schedulerUser is the stock scheduler's; deploy/rbac lets it read what Berth reads.
-const schedulerUser = "system:kube-scheduler"
-
-const readyLine = "ready\n"
-
-// servePlane runs a control plane with Berth's manifests until stdin ends, and says so on stdout
-// when it is ready.
-func servePlane(ctx context.Context, dir string, stdin io.Reader, stdout io.Writer) (err error) {
+// servePlane runs a control plane with Berth's manifests until the parent goes away.
+func servePlane(ctx context.Context, dir string, stdin io.Reader) error {
+	ctx, cancel := child.WithParent(ctx, stdin)
+	defer cancel()
 	log, err := os.Create(filepath.Join(dir, "kube-apiserver.log"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: dir, Log: log, Flags: []string{
-		"--etcd-compaction-interval=1m", // the database's size is bounded
-	}})
-	if err != nil {
-		return err
+	s := controlplane.Service{
+		Options: controlplane.Options{Dir: dir, Log: log, Flags: []string{
+			"--etcd-compaction-interval=1m", // the database's size is bounded
+		}},
+		Out: dir, Manifests: deploy.Manifests(),
+		Users: map[string]controlplane.User{adminKubeconfig: controlplane.Admin, schedulerKubeconfig: controlplane.Scheduler},
 	}
-	defer func() { err = errors.Join(err, cp.Stop()) }()
-	if err := cp.Apply(ctx, deploy.Manifests()...); err != nil {
-		return err
-	}
-	if err := writeCredentials(cp, dir); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(stdout, readyLine); err != nil {
-		return err
-	}
-	gone := make(chan struct{})
-	go func() { _, _ = io.Copy(io.Discard, stdin); close(gone) }()
-	select {
-	case <-gone:
-	case <-ctx.Done():
-	}
-	return nil
-}
-
-func writeCredentials(cp *controlplane.ControlPlane, dir string) error {
-	for _, c := range []struct {
-		file, user string
-		groups     []string
-	}{{adminKubeconfig, "clusterbench", []string{"system:masters"}}, {schedulerKubeconfig, schedulerUser, nil}} {
-		data, err := cp.Kubeconfig(c.user, c.groups)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, c.file), data, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.Serve(ctx)
 }
 
 // plane is the control plane's process, with an administrator's clients.
@@ -92,27 +56,15 @@ func startPlane(ctx context.Context, dir string, at place) (*plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, in := io.Pipe()
-	c, err := child.Start(child.Spec{Name: verbPlane, Argv: []string{self, verbPlane, dir}, Log: filepath.Join(dir, verbPlane+".log"), Stdout: in, At: at.start})
+	c, err := child.Start(child.Spec{Name: verbPlane, Argv: []string{self, verbPlane, dir}, Log: filepath.Join(dir, verbPlane+".log"), At: at.start})
 	if err != nil {
 		return nil, err
 	}
-	ready := make(chan bool, 1)
-	go func() {
-		line, _ := bufio.NewReader(out).ReadString('\n')
-		ready <- line == readyLine
-		_, _ = io.Copy(io.Discard, out)
-	}()
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
 	p := &plane{Process: c, dir: dir}
-	select {
-	case <-ready:
+	if _, err = c.Await(ctx, filepath.Join(dir, controlplane.ReadyFile)); err == nil {
 		err = p.connect()
-	case <-c.Done():
-		err = c.Ended()
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-time.After(3 * time.Minute):
-		err = errors.New("control plane: not ready after 3m")
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Stop())

@@ -91,7 +91,8 @@ var nodeCommand = []string{os.Args[0], demo.VerbNode}
 // launch starts a node with credentials of its own.
 func (c *cluster) launch(t *testing.T, spec *hollow.Spec) *hollow.Process {
 	t.Helper()
-	kubeconfig, err := c.ControlPlane.Kubeconfig("system:node:"+spec.Name, []string{"system:nodes"})
+	user := controlplane.Kubelet(spec.Name)
+	kubeconfig, err := c.ControlPlane.Kubeconfig(user.Name, user.Groups)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func startBerthControlPlane(t *testing.T) *controlplane.ControlPlane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cp.InstallCRDs(t.Context(), crds...); err != nil {
+	if err := cp.Apply(t.Context(), crds...); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("control plane ready after %v", time.Since(begun).Round(10*time.Millisecond))

@@ -1,0 +1,56 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Service is a control plane in a process of its own, for which Serve runs it.
+type Service struct {
+	Options
+	// Manifests are applied before anybody is let in.
+	Manifests [][]byte
+	// Users get kubeconfigs: the name of the file in Out, and whose it is.
+	Users map[string]User
+	// Out receives the kubeconfigs, and last the file ReadyFile.
+	Out string
+}
+
+// ReadyFile is the file that says that a Service is ready and everything else is there.
+const ReadyFile = "ready"
+
+// Serve runs the control plane until ctx ends. One that continues another (Options.Keep) finds
+// manifests and users in place.
+func (s *Service) Serve(ctx context.Context) (err error) {
+	cp, err := Start(ctx, s.Options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cp.Stop()) }()
+	ready := filepath.Join(s.Out, ReadyFile)
+	if _, err := os.Stat(ready); errors.Is(err, fs.ErrNotExist) {
+		if err := s.furnish(ctx, cp); err != nil {
+			return err
+		}
+		if err := os.WriteFile(ready, nil, 0o600); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (s *Service) furnish(ctx context.Context, cp *ControlPlane) error {
+	if err := cp.Apply(ctx, s.Manifests...); err != nil {
+		return err
+	}
+	for file, u := range s.Users {
+		if err := cp.WriteKubeconfig(filepath.Join(s.Out, file), u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
