@@ -28,10 +28,6 @@ func markOf(nt *v1alpha1.NodeTopology) Mark {
 // Sequence is the number that the agent gave the report.
 func (m Mark) Sequence() int64 { return m.sequence }
 
-// SameObject says whether the reports were written into one object: it was not deleted between
-// them.
-func (m Mark) SameObject(o Mark) bool { return m.uid == o.uid }
-
 // Follows says whether a report can come after that one: it is of an object made later, has a
 // higher number, or is the same again. An agent that goes on from an older report gives a number
 // twice.

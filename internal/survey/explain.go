@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
@@ -138,7 +139,7 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, survey func(one 
 	if only != "" && s.nodes[only] == nil {
 		return nil, c.noNode(s, only)
 	}
-	q := question{pod: pod, request: &ask.Request, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: amountsOf(pod), only: only}
+	q := question{pod: pod, request: &ask.Request, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod), only: only}
 	if q.classes, err = s.classes(ctx, c, q.amounts); err != nil {
 		return nil, err
 	}
@@ -229,7 +230,7 @@ type question struct {
 	rulesErr error
 	// created is the second of the pod's creation.
 	created int64
-	amounts amounts
+	amounts amounts.List
 	// classes are the resources that device classes stand for.
 	classes map[corev1.ResourceName]bool
 	// only is the one node to ask; "" for all.
@@ -282,14 +283,14 @@ func (q *question) ask(s *Survey, names []string) []Answer {
 	answers := make([]Answer, len(names))
 	inParallel(len(names), func(i int) {
 		n, a := s.nodes[names[i]], &answers[i]
-		asked := q.amounts.beside(q.classes, n.object)
+		asked := beside(q.amounts, q.classes, n.object)
 		a.Node, a.Report, a.InFlight = n.name, n.sequence(), n.inFlight
 		if n.trouble != nil && n.trouble.Reason == nodestate.Silent && !n.heard.IsZero() {
 			a.SilentSeconds = Seconds(s.Now.Sub(n.heard))
 		}
 		why := ""
 		if n.name != q.pod.Spec.NodeName { // a pod that was bound by hand has passed by the scheduler
-			why = cmp.Or(excluded(q.pod, n.object, affinity), asked.lacking(n.object), q.unmet(n))
+			why = cmp.Or(excluded(q.pod, n.object, affinity), lacking(asked, n.object), q.unmet(n))
 		}
 		if why != "" {
 			a.Answer, a.Message = Excluded, why
@@ -299,7 +300,7 @@ func (q *question) ask(s *Survey, names []string) []Answer {
 		if a.Answer != Admits {
 			return
 		}
-		if why := asked.short(n.object, s.bound[n.name]); why != "" {
+		if why := short(asked, n.object, s.bound[n.name]); why != "" {
 			a.Answer, a.Message = Refuses, why
 		}
 	})

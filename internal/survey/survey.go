@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/nodestate"
 )
 
@@ -63,15 +64,6 @@ func (c *Cluster) Narrow(s *Survey, names []string, selector labels.Selector) er
 	}
 	maps.DeleteFunc(s.nodes, func(_ string, n *node) bool { return !s.narrowed(n) })
 	return nil
-}
-
-// SurveyNode surveys the one node, which has to be there.
-func (c *Cluster) SurveyNode(ctx context.Context, name string) (*Survey, error) {
-	s, err := c.Survey(ctx, name)
-	if err == nil && len(s.nodes) == 0 {
-		return nil, c.noNode(s, name)
-	}
-	return s, err
 }
 
 // Survey surveys one node, or all of them where only is "".
@@ -126,8 +118,8 @@ func (c *Cluster) glance(f *facts, now time.Time) glance {
 
 // classes returns the resources that device classes stand for, if the pod asks for any that could
 // be one.
-func (s *Survey) classes(ctx context.Context, c *Cluster, asked amounts) (map[corev1.ResourceName]bool, error) {
-	if !asked.foreign() {
+func (s *Survey) classes(ctx context.Context, c *Cluster, asked amounts.List) (map[corev1.ResourceName]bool, error) {
+	if !foreign(asked) {
 		return nil, nil
 	}
 	classes, err := c.deviceClasses(ctx)

@@ -20,9 +20,13 @@ import (
 // (framework.PodRequests): the kubelet's admission and the scheduler do. Requests that are left out
 // are the limits, as the API server has it.
 func ReadAmounts(pod *corev1.Pod) amounts.List {
-	asked := corehelpers.PodRequests(withRequests(pod), corehelpers.PodResourcesOptions{UseStatusResources: true})
+	return ReadResources(corehelpers.PodRequests(withRequests(pod), corehelpers.PodResourcesOptions{UseStatusResources: true}))
+}
+
+// ReadResources returns the amounts of a list of resources.
+func ReadResources(list corev1.ResourceList) amounts.List {
 	out := amounts.List{}
-	for name, q := range asked {
+	for name, q := range list {
 		out[string(name)] = countOf(name, q)
 	}
 	return out
