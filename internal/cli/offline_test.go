@@ -87,6 +87,39 @@ func TestOperatingSystem(t *testing.T) {
 	expect(t, ExitOK, "note: pod c: spec.resourceClaims are not looked at", "place", "-f", claims, oneByTwo)
 }
 
+// TestWhatIsNotLookedAt: whatever of a pod is not asked is named.
+func TestWhatIsNotLookedAt(t *testing.T) {
+	in := newInputs(t)
+	for spec, want := range map[string]string{
+		"{volumes: [{name: d, persistentVolumeClaim: {claimName: d}}], containers: [{name: x}]}": "note: pod p: volumes are not looked at, and may tie it to certain nodes: d",
+		"{nodeSelector: {a: b}, containers: [{name: x}]}":                                        "note: pod p: node selectors and affinity are not looked at",
+		"{affinity: {podAntiAffinity: {}}, containers: [{name: x}]}":                             "note: pod p: affinity to other pods and spreading are not looked at",
+		"{topologySpreadConstraints: [{maxSkew: 1}], containers: [{name: x}]}":                   "note: pod p: affinity to other pods and spreading are not looked at",
+		"{containers: [{name: x}, {name: z, image: i}]}":                                         "note: there are containers without an image",
+	} {
+		file := in.file("p.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: "+spec)
+		expect(t, ExitOK, want, "place", "-f", file, oneByTwo)
+	}
+	quiet := in.file("q.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: q}\nspec: {volumes: [{name: e, emptyDir: {}}], containers: [{name: x, image: i}]}")
+	if _, _, stderr := run(t, "place", "-f", quiet, oneByTwo); strings.Contains(stderr, "pod q") || strings.Contains(stderr, "image") {
+		t.Errorf("nothing is to be said of an ordinary pod: %s", stderr)
+	}
+}
+
+// TestHostPorts: the kubelet gives each port of the node once.
+func TestHostPorts(t *testing.T) {
+	in := newInputs(t)
+	pod := func(name, spec string) string {
+		return in.file(name+".yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: "+name+"}\nspec: "+spec)
+	}
+	a := pod("a", "{containers: [{name: x, image: i, ports: [{containerPort: 80, hostPort: 8080}]}]}")
+	expect(t, ExitFailure, "requested pod ports: 127.0.0.1:8080/TCP (NodePorts)", "place", "-f", a,
+		"-f", pod("b", "{containers: [{name: x, image: i, ports: [{containerPort: 80, hostPort: 8080, hostIP: 127.0.0.1}]}]}"), oneByTwo)
+	expect(t, ExitOK, "\nc ", "place", "-f", a, "-f", pod("c", "{containers: [{name: x, image: i, ports: [{containerPort: 80, hostPort: 8080, protocol: UDP}]}]}"), oneByTwo)
+	expect(t, ExitFailure, "0.0.0.0:8080/TCP (NodePorts)", "place", "-f", a, "-f", pod("d", "{hostNetwork: true, containers: [{name: x, image: i, ports: [{containerPort: 8080}]}]}"), oneByTwo)
+	expect(t, ExitOK, "-: 1            Predicate NodePorts failed", "fit", "-f", a, oneByTwo)
+}
+
 // TestImpossibleMachines: what cannot be is said to be.
 func TestImpossibleMachines(t *testing.T) {
 	in := newInputs(t)
@@ -163,6 +196,8 @@ func TestKubelet(t *testing.T) {
 	expect(t, ExitOK, "note: the decisions of kubelet 1.37 are written from its source", place(staticCPUs, "--kubelet-version", "1.37")...)
 	expect(t, ExitFailure, "NUMA node 9: want a NUMA node of the machine, which has 0-1", place(staticCPUs, "--device", "nvidia.com/gpu=0:4,9:4")...)
 	expect(t, ExitFailure, `unrecognized feature gate: CPUManagr`, place(staticCPUs+"featureGates: {CPUManagr: false}\n")...)
+	expect(t, ExitFailure, `cannot set feature gate CPUManagerPolicyOptions to false, feature is locked to true`,
+		place(staticCPUs+"featureGates: {CPUManagerPolicyOptions: false}\n")...)
 	expect(t, ExitFailure, `full-pcpus-only`, place(staticCPUs+"cpuManagerPolicyOptions: {full-pcpu-only: \"true\"}\n")...)
 	expect(t, ExitFailure, `put quotes around it, "true"`, place(staticCPUs+"cpuManagerPolicyOptions: {full-pcpus-only: true}\n")...)
 	expect(t, ExitFailure, "104857600", place(staticCPUs+"memoryManagerPolicy: Static\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n")...)

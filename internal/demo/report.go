@@ -28,8 +28,9 @@ type Report struct {
 	// have needed for them. Only room that was free from 3 s before the pod ran until 2 s after
 	// counts. Pods that name a node, or ask for huge pages, are not judged.
 	AvoidablySplit int `json:"avoidablySplit"`
-	// StrandedDevices is how many GPUs were free on NUMA nodes with fewer than 4 free CPUs: the
-	// mean over the time in which pods were created. The least demanding pod with a GPU asks for 4.
+	// StrandedDevices is how many GPUs were free and had not 4 CPUs each left on their NUMA node,
+	// as the least demanding pod with a GPU asks for: the mean over the time in which pods were
+	// created.
 	StrandedDevices float64 `json:"strandedDevices"`
 	// CrossSocket is how many running pods held CPUs of more than one socket.
 	CrossSocket int `json:"crossSocket"`

@@ -142,6 +142,8 @@ func TestReadRefuses(t *testing.T) {
 		"misspelt memory":  {resources("{limits: {memroy: 1Gi}}"), `limits[memroy]: "1Gi": want cpu, memory, ephemeral-storage, hugepages-SIZE or a name with a domain, like nvidia.com/gpu (did you mean "memory"?)`},
 		"negative":         {resources("{limits: {cpu: -1}}"), `limits[cpu]: "-1": want 0 or more`},
 		"unclaimed":        {resources("{claims: [{name: gpu}]}"), `spec.containers[0].resources.claims[0].name: "gpu": want a name of spec.resourceClaims`},
+		"unknown volume":   {pod("{volumes: [{name: data}], containers: [{name: x, volumeMounts: [{name: dta, mountPath: /d}]}]}"), `spec.containers[0].volumeMounts[0].name: "dta": want a name of spec.volumes (did you mean "data"?)`},
+		"twice a volume":   {pod("{volumes: [{name: a}, {name: a}], containers: [{name: x}]}"), `spec.volumes[1].name: "a": want a name that no other`},
 		"bad name":         {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: P_1", 1), `Pod P_1: metadata.name: "P_1"`},
 		"misspelt policy":  {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {berth.dev/policy: singel}", 1), `Pod p: metadata.annotations[berth.dev/policy]: "singel": want none, best-effort`},
 		"misspelt key":     {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {berth.dev/polcy: none}", 1), `Pod p: metadata.annotations[berth.dev/polcy]: "none": want a key that Berth reads: berth.dev/policy, cpus, exclusive, l3 or memory (did you mean "berth.dev/policy"?)`},

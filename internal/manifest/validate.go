@@ -19,12 +19,13 @@ import (
 )
 
 // validate refuses what ValidatePodCreate (pkg/apis/core/validation) refuses and this package's
-// readers rely on: names, labels, annotations, containers and their resources. Images and volumes
-// may be anything.
+// readers rely on: names, labels, annotations, containers, their resources and volumes by name.
+// Images and what a volume is may be anything.
 func validate(object, at string, pod *corev1.Pod) error {
 	v := validator{object: object, at: at}
 	v.metadata(pod)
 	v.containers(pod)
+	v.volumes(pod)
 	if r := pod.Spec.Resources; r != nil {
 		v.amounts("spec.resources", r.Requests, r.Limits)
 	}
@@ -92,6 +93,34 @@ func (v *validator) containers(pod *corev1.Pod) {
 			}
 			v.amounts(at+".resources", c.Resources.Requests, c.Resources.Limits)
 			v.claims(at, c, pod)
+		}
+	}
+}
+
+// volumes checks that they have names, and that what containers mount is there.
+func (v *validator) volumes(pod *corev1.Pod) {
+	var names []string
+	for i := range pod.Spec.Volumes {
+		name, at := pod.Spec.Volumes[i].Name, fmt.Sprintf("spec.volumes[%d].name", i)
+		for _, want := range validation.IsDNS1123Label(name) {
+			v.fail(at, name, want)
+		}
+		if slices.Contains(names, name) {
+			v.fail(at, name, "a name that no other volume of the pod has")
+		}
+		names = append(names, name)
+	}
+	for _, list := range []struct {
+		path       string
+		containers []corev1.Container
+	}{{"spec.initContainers", pod.Spec.InitContainers}, {"spec.containers", pod.Spec.Containers}} {
+		for i := range list.containers {
+			for j, mount := range list.containers[i].VolumeMounts {
+				if !slices.Contains(names, mount.Name) {
+					v.fail(fmt.Sprintf("%s[%d].volumeMounts[%d].name", list.path, i, j), mount.Name,
+						"a name of spec.volumes"+suggest.DidYouMean(mount.Name, names))
+				}
+			}
 		}
 	}
 }

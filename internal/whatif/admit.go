@@ -81,6 +81,7 @@ func (n *Node) admit(a *ask) Placed {
 		return out
 	}
 	n.totals.Add(a.amounts)
+	n.ports.take(a.pod)
 	n.named(a)
 	out.Admitted, out.NUMANodes, out.Random = true, got.Verdict.NUMA.String(), got.Random
 	for i := range got.Decision.Containers {
@@ -137,6 +138,9 @@ func (n *Node) refusedAfter(a *ask) *Refused {
 	if asked, set := pod.Spec.NodeSelector[label]; set && asked != linux {
 		return n.refuse(a, "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector")
 	}
+	if taken := n.ports.taken(a.pod); taken != "" {
+		return n.refuse(a, "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports: "+taken)
+	}
 	return nil
 }
 
@@ -151,9 +155,34 @@ func (n *Node) doubts(a *ask) {
 	if _, system := spec.NodeSelector[corev1.LabelOSStable]; selects && !(system && len(spec.NodeSelector) == 1) {
 		n.note(who + "node selectors and affinity are not looked at: the node's labels are not known")
 	}
+	noImage := func(c corev1.Container) bool { return c.Image == "" }
+	if slices.ContainsFunc(spec.InitContainers, noImage) || slices.ContainsFunc(spec.Containers, noImage) {
+		n.note("there are containers without an image: they are asked about, but the API server refuses them")
+	}
+	for _, what := range unseen(a.pod) {
+		n.note(who + what)
+	}
 	for _, name := range a.unlooked(n.totals) {
 		n.note(who + name + " is not looked at: nobody said how much of it the node has")
 	}
+}
+
+// unseen says what else of a pod may keep it from a node, or from starting there, and is not looked
+// at here.
+func unseen(pod *corev1.Pod) (notes []string) {
+	var volumes []string
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil {
+			volumes = append(volumes, v.Name)
+		}
+	}
+	if len(volumes) > 0 {
+		notes = append(notes, "volumes are not looked at, and may tie it to certain nodes: "+strings.Join(volumes, ", "))
+	}
+	if affinity := pod.Spec.Affinity; affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) || len(pod.Spec.TopologySpreadConstraints) > 0 {
+		notes = append(notes, "affinity to other pods and spreading are not looked at: there is one node")
+	}
+	return notes
 }
 
 // unlooked are resources that the pod asks for and nobody counts. That memory is one of them is

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -19,7 +20,7 @@ type Fitted struct {
 }
 
 // Fit admits copy after copy, at most limit, into a copy of the node. Copies that pin nothing are
-// all alike: they are counted by division.
+// all alike, unless they want ports of the node: they are counted by division.
 func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	out := Fitted{Name: pod.Name, PerNUMA: map[string]int{}}
 	a, err := read(pod)
@@ -28,8 +29,8 @@ func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	}
 	n.doubts(&a)
 	trial := *n
-	trial.kubelet, trial.totals = n.kubelet.Clone(), n.totals.Clone()
-	out.Unlimited = len(a.amounts) == 0
+	trial.kubelet, trial.totals, trial.ports = n.kubelet.Clone(), n.totals.Clone(), slices.Clone(n.ports)
+	out.Unlimited = len(a.amounts) == 0 && len(portsOf(pod)) == 0
 	for uid := a.request.UID; out.Copies < limit; {
 		a.request.UID = fmt.Sprintf("%s/copy-%d", uid, out.Copies+1)
 		p := trial.admit(&a)
@@ -39,7 +40,7 @@ func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 		}
 		out.Copies++
 		out.PerNUMA[p.NUMANodes]++
-		if !p.pins() {
+		if !p.pins() && len(portsOf(pod)) == 0 {
 			more := trial.totals.Copies(a.amounts, limit-out.Copies)
 			out.Copies += more
 			out.PerNUMA[p.NUMANodes] += more

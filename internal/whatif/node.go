@@ -47,6 +47,7 @@ type Node struct {
 	model   *placement.Model
 	kubelet *sim.Kubelet
 	totals  *amounts.Node
+	ports   hostPorts
 	spec    Spec
 	// tenants are the pods that were admitted.
 	tenants []machineview.Tenant
@@ -100,9 +101,9 @@ func (n *Node) compile(view *placement.KubeletView, c *kubeletv1beta1.KubeletCon
 	if n.config, err = wire.ReadConfig(c, kubelet); err != nil {
 		return err
 	}
-	if gate, why := featuregates.Unknown(c.FeatureGates, uint8(n.spec.Version)); gate != "" {
+	if gate, why := featuregates.Wrong(c.FeatureGates, uint8(n.spec.Version)); gate != "" {
 		return &wire.FieldError{Object: "KubeletConfiguration", Field: "featureGates[" + gate + "]",
-			Value: fmt.Sprint(c.FeatureGates[gate]), Want: "a gate of this release: the kubelet does not start: " + why}
+			Value: fmt.Sprint(c.FeatureGates[gate]), Want: "what this release lets be set: the kubelet does not start: " + why}
 	}
 	n.config.GuardDefects = !n.spec.NoGuard
 	if n.model, err = placement.NewModel(view, n.config); err != nil {

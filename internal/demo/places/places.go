@@ -278,7 +278,7 @@ func (n *node) hasResources(r *placement.Request) bool {
 	return true
 }
 
-// Stranded counts the free devices on NUMA nodes with fewer free CPUs than that.
+// Stranded counts the free devices that have not so many CPUs each left on their NUMA node.
 func (p *Places) Stranded(cpus int) (count int) {
 	for _, n := range p.nodes {
 		count += n.stranded(p.resource, cpus)
@@ -286,9 +286,27 @@ func (p *Places) Stranded(cpus int) (count int) {
 	return count
 }
 
-func (n *node) stranded(resource string, fewest int) (count int) {
+func (n *node) stranded(resource string, each int) (count int) {
+	free, taken := n.free(resource)
+	devices := map[topology.NUMASet]int{} // that are free, by where they are
+	for _, pool := range n.pools {
+		for _, d := range pool.Devices {
+			if pool.Resource == resource && !taken[d.ID] {
+				devices[d.NUMA]++
+			}
+		}
+	}
+	for where, idle := range devices {
+		count += max(0, idle-n.cpusOf(where, &free)/each)
+	}
+	return count
+}
+
+// free returns the CPUs that nobody has to itself, and the devices of the resource that somebody
+// has.
+func (n *node) free(resource string) (free topology.CPUSet, taken map[string]bool) {
 	var cpus topology.CPUSet
-	taken := map[string]bool{}
+	taken = map[string]bool{}
 	for _, at := range n.pods {
 		if !at.gone.IsZero() || at.held == nil {
 			continue
@@ -300,16 +318,8 @@ func (n *node) stranded(resource string, fewest int) (count int) {
 			}
 		}
 	}
-	free := n.machine.Online.AndNot(&cpus)
-	free = free.AndNot(&n.reserved)
-	for _, pool := range n.pools {
-		for _, d := range pool.Devices {
-			if pool.Resource == resource && !taken[d.ID] && n.cpusOf(d.NUMA, &free) < fewest {
-				count++
-			}
-		}
-	}
-	return count
+	free = n.machine.Online.AndNot(&cpus)
+	return free.AndNot(&n.reserved), taken
 }
 
 func (n *node) cpusOf(nodes topology.NUMASet, free *topology.CPUSet) (count int) {

@@ -139,7 +139,7 @@ func TestStranded(t *testing.T) {
 			t.Errorf("%s: %d stranded, want %d", when, got, want)
 		}
 	}
-	stranded(0, "empty")
+	stranded(1, "empty: 4 CPUs serve one of a and b")
 	two := p.run(t, "n", "4-5", moment(0), 1)
 	stranded(2, "2 of 4 CPUs beside a and b are taken")
 	p.run(t, "n", "1", moment(0), 1, "b")
