@@ -67,7 +67,7 @@ internal/scheduler/wake   : placement internal/ledger
 internal/scheduler/later  :
 internal/scheduler/handover: internal/scheduler/later
 internal/scheduler/nodes  : topology placement internal/ledger internal/rank internal/wire internal/scheduler/wake api/... internal/nodestate
-internal/scheduler        : placement internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover api/... internal/nodestate
+internal/scheduler        : placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover api/... internal/nodestate
 internal/scheduler/command: internal/scheduler internal/version
 internal/agent            : topology placement sysfs internal/wire internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :

@@ -4,10 +4,13 @@ import (
 	"maps"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 const cycleKey fwk.StateKey = Name
@@ -19,6 +22,10 @@ type cycle struct {
 	plugin *Plugin
 	// trials are the assumptions of a dry run, by node.
 	trials map[string]ledger.Trial
+	// removed are the pods that a dry run has taken away, by UID. Some of them may be back.
+	removed map[string]*corev1.Pod
+	// amounts are what the pod asks for in all; nil before a dry run.
+	amounts amounts.List
 	// patient says that the pod still waits for certainty, until patientUntil.
 	patient      bool
 	patientUntil time.Time
@@ -34,7 +41,7 @@ type cycle struct {
 // Clone implements fwk.StateData: what AddPod and RemovePod change is copied.
 func (c *cycle) Clone() fwk.StateData {
 	copied := *c
-	copied.trials = maps.Clone(c.trials)
+	copied.trials, copied.removed = maps.Clone(c.trials), maps.Clone(c.removed)
 	for name, t := range copied.trials {
 		copied.trials[name] = t.Clone()
 	}
@@ -59,6 +66,15 @@ func (c *cycle) change(nodeName string, edit func(*ledger.Trial)) {
 	t := c.trials[nodeName]
 	edit(&t)
 	c.trials[nodeName] = t
+}
+
+// take takes a pod from a node, to make room for the one that is to be placed.
+func (c *cycle) take(pod, from *corev1.Pod, nodeName string) {
+	if c.removed == nil {
+		c.removed, c.amounts = map[string]*corev1.Pod{}, wire.ReadAmounts(pod)
+	}
+	c.removed[uidOf(from)] = from
+	c.change(nodeName, func(t *ledger.Trial) { t.Remove(uidOf(from)) })
 }
 
 // dry says whether the cycle makes assumptions.

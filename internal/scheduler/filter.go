@@ -72,13 +72,13 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 }
 
 // RemovePod assumes that a pod is not on the node.
-func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, remove fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
+func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, toPlace *corev1.Pod, remove fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
 	pod := remove.GetPod()
 	c := cycleOf(state)
 	if c == nil || !wire.MightPin(pod) {
 		return nil
 	}
-	c.change(n.Node().Name, func(t *ledger.Trial) { t.Remove(uidOf(pod)) })
+	c.take(toPlace, pod, n.Node().Name)
 	return nil
 }
 
@@ -101,14 +101,14 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	if c.dry() {
-		return p.suppose(c, n)
+		return p.suppose(c, n, info)
 	}
 	return statusOf(c.query.Ask(n), c.patient)
 }
 
 // suppose asks the node under the cycle's assumptions. In a dry run nobody is patient.
-func (p *Plugin) suppose(c *cycle, n *nodes.Node) *fwk.Status {
-	a := c.askWithoutSome(n)
+func (p *Plugin) suppose(c *cycle, n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
+	a := c.askWithoutSome(n, info)
 	if a.Outcome == ledger.Waiting {
 		p.core.waiters.BlameToo(c.query.Candidate.Request.UID, n.Account())
 	}

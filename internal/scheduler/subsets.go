@@ -1,10 +1,16 @@
 package scheduler
 
 import (
+	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // Bounds of the search for victims whose removal helps where the removal of all does not.
@@ -23,7 +29,11 @@ const (
 // (placement.Monotone). To say here that it fits if any set of these pods can go makes the dry run
 // end with such a set: it is left when every other pod is back. All sets are gone through, whatever
 // else is gone: were one overlooked, a pod might be evicted in vain.
-func (c *cycle) askWithoutSome(n *nodes.Node) ledger.Answer {
+//
+// For the same reason a set counts only where the node has the amounts, too, when the others are
+// back: else NodeResourcesFit has more pods evicted than the set, without all of which the node may
+// refuse. What other plugins want to be gone (ports, affinity to pods) is not foreseen.
+func (c *cycle) askWithoutSome(n *nodes.Node, info fwk.NodeInfo) ledger.Answer {
 	t := c.trials[n.Name()]
 	a := c.askUnder(n, &t)
 	if a.Outcome != ledger.Refused || len(t.Without) < 2 || len(t.Without) > maxVictims {
@@ -32,26 +42,66 @@ func (c *cycle) askWithoutSome(n *nodes.Node) ledger.Answer {
 	if r := n.Account().View().Report(); r == nil || r.Model.Monotone(c.query.Candidate.Request) {
 		return a
 	}
-	some := ledger.Trial{With: t.With}
+	search := victims{cycle: c, node: n, info: info, all: t.Without}
 	for size := 1; size <= min(maxChosen, len(t.Without)-1); size++ {
-		if found, ok := c.askWithout(n, &some, t.Without, size); ok {
+		if found, ok := search.without(&ledger.Trial{With: t.With}, 0, size); ok {
 			return found
 		}
 	}
 	return a
 }
 
-// askWithout asks for every set of that many more pods to be without, until the node admits.
-func (c *cycle) askWithout(n *nodes.Node, t *ledger.Trial, pods []string, size int) (ledger.Answer, bool) {
+// victims is a search for pods whose eviction makes room.
+type victims struct {
+	*cycle
+	node *nodes.Node
+	info fwk.NodeInfo
+	// all are those that may go, by UID; info is of the node without all of them.
+	all []string
+}
+
+// without asks for every set of that many more pods, from the given one on, until the node admits.
+func (v *victims) without(t *ledger.Trial, from, size int) (ledger.Answer, bool) {
 	if size == 0 {
-		a := c.askUnder(n, t)
+		if !v.enough(t.Without) {
+			return ledger.Answer{}, false
+		}
+		a := v.askUnder(v.node, t)
 		return a, a.OK()
 	}
-	for i, uid := range pods {
+	for i, uid := range v.all[from:] {
 		with := ledger.Trial{With: t.With, Without: append(slices.Clip(t.Without), uid)}
-		if a, ok := c.askWithout(n, &with, pods[i+1:], size-1); ok {
+		if a, ok := v.without(&with, from+i+1, size-1); ok {
 			return a, true
 		}
 	}
 	return ledger.Answer{}, false
+}
+
+// enough says whether the node has what the pod asks for in all, once only these are gone.
+func (v *victims) enough(gone []string) bool {
+	asked := maps.Clone(v.amounts)
+	for _, uid := range v.all {
+		if pod := v.removed[uid]; pod != nil && !slices.Contains(gone, uid) {
+			for name, amount := range wire.ReadAmounts(pod) {
+				asked[name] += amount
+			}
+		}
+	}
+	has, used := v.info.GetAllocatable(), v.info.GetRequested()
+	for name, amount := range asked {
+		left := has.GetScalarResources()[corev1.ResourceName(name)] - used.GetScalarResources()[corev1.ResourceName(name)]
+		switch name {
+		case amounts.CPU:
+			left = has.GetMilliCPU() - used.GetMilliCPU()
+		case amounts.Memory:
+			left = has.GetMemory() - used.GetMemory()
+		case amounts.EphemeralStorage:
+			left = has.GetEphemeralStorage() - used.GetEphemeralStorage()
+		}
+		if amount > left {
+			return false
+		}
+	}
+	return true
 }

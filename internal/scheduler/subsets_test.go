@@ -4,8 +4,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
@@ -40,24 +42,57 @@ func (f *fixture) unequal() []*corev1.Pod {
 	return pods
 }
 
-// dryRun is that of kube-scheduler's DefaultPreemption: all victims go, and come back one by one
-// where the pod fits all the same.
+// room is a node with amounts.
+type room struct {
+	infoOf
+	has, used sums
+}
+
+func (r room) GetAllocatable() fwk.Resource { return r.has }
+func (r room) GetRequested() fwk.Resource   { return r.used }
+
+// sums are amounts of a node, or of its pods.
+type sums struct {
+	fwk.Resource
+	cpus, memory int64
+}
+
+func (a sums) GetMilliCPU() int64                                { return 1000 * a.cpus }
+func (a sums) GetMemory() int64                                  { return a.memory }
+func (a sums) GetScalarResources() map[corev1.ResourceName]int64 { return nil }
+
+// add adds, or takes away, what a pod asks for.
+func (a *sums) add(pod *corev1.Pod, times int64) {
+	asked := wire.ReadAmounts(pod)
+	a.cpus += times * asked["cpu"] / 1000
+	a.memory += times * asked["memory"]
+}
+
+// dryRun is that of kube-scheduler's DefaultPreemption on node n with 14 CPUs and 16 GiB for pods:
+// all victims go, and come back one by one where the pod fits all the same. Beside the plugin it
+// asks for amounts, as NodeResourcesFit does.
 func (f *fixture) dryRun(pod *corev1.Pod, victims []*corev1.Pod) (evicted []string, fits bool) {
-	state, info := f.try(pod), nodeObject("n")
+	state, info := f.try(pod), room{infoOf: nodeObject("n"), has: sums{cpus: 14, memory: 16 << 30}}
+	passes := func() bool {
+		with := info.used
+		with.add(pod, 1)
+		return with.cpus <= info.has.cpus && with.memory <= info.has.memory && f.Filter(f.Context(), state, pod, info).IsSuccess()
+	}
 	for _, v := range victims {
 		f.RemovePod(f.Context(), state, pod, podInfo{pod: v}, info)
 	}
-	if s := f.Filter(f.Context(), state, pod, info); !s.IsSuccess() {
+	if !passes() {
 		return nil, false
 	}
 	for _, v := range victims {
 		f.AddPod(f.Context(), state, pod, podInfo{pod: v}, info)
-		if s := f.Filter(f.Context(), state, pod, info); !s.IsSuccess() {
+		if info.used.add(v, 1); !passes() {
 			f.RemovePod(f.Context(), state, pod, podInfo{pod: v}, info)
+			info.used.add(v, -1)
 			evicted = append(evicted, v.Name)
 		}
 	}
-	return evicted, f.Filter(f.Context(), state, pod, info).IsSuccess()
+	return evicted, passes()
 }
 
 // reusing is a pod whose main container is given the CPU that its init container had.
@@ -84,6 +119,34 @@ func TestOneEvictionHelpsWhereAllDoNot(t *testing.T) {
 	}
 	f.state.Release("uid-" + evicted[0])
 	f.admit(pod)
+}
+
+// TestNoEvictionInVain: where other plugins want more pods to go than the set with which the node
+// admits the pod, it may refuse without all of them. Here memory wants three of four to go. If that
+// of NUMA node 0 is among them, the init container goes there, and the main container nowhere.
+func TestNoEvictionInVain(t *testing.T) {
+	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}} {
+		f := newFixture(t)
+		var fillers []*corev1.Pod
+		for _, pod := range f.unequal() {
+			pod.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("4Gi")
+			fillers = append(fillers, pod)
+		}
+		pod := reusing()
+		pod.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("10Gi")
+		var victims []*corev1.Pod
+		for _, i := range order {
+			victims = append(victims, fillers[i])
+		}
+		evicted, fits := f.dryRun(pod, victims)
+		if !fits {
+			continue // nobody is evicted
+		}
+		for _, name := range evicted {
+			f.state.Release("uid-" + name)
+		}
+		f.admit(pod) // fails the test when the node refuses
+	}
 }
 
 // TestNoEvictionHelpsAPodThatIsTooLarge for every NUMA node, and none is searched for.

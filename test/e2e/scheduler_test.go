@@ -149,6 +149,7 @@ func TestScheduler(t *testing.T) {
 		{"restarts", testSchedulerRestarts},
 		{"refuses what it cannot predict", testSchedulerRefusesWhatItCannotPredict},
 		{"preempts", testSchedulerPreempts},
+		{"evicts one where all do not help", testSchedulerEvictsOne},
 		{"distrusts silence", testSchedulerDistrustsSilence},
 		{"shares nodes", testSchedulerSharesNodes},
 		{"event of a mixed cluster", testEventOfAMixedCluster},
@@ -383,6 +384,32 @@ func (s *schedulerTest) demandPreemption() {
 		return strings.Contains(unschedulable(p, "toobig"), "even when empty")
 	})
 	s.await("nobody evicted in vain", func(p []corev1.Pod) bool { return runningPods(p) == 3 })
+	s.fleet.demandNoSurprise()
+}
+
+// testSchedulerEvictsOne has NUMA nodes with 3, 4, 4 and 3 CPUs for pods, all of them taken. On the
+// empty machine the important pod's init container has a CPU of NUMA node 0, and its main container
+// no room beside it. It needs one of the two pods with 4 CPUs to go, and no more.
+func testSchedulerEvictsOne(t *testing.T, p *schedulerPlane) {
+	config := placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0,13", TopologyManagerPolicy: "restricted"}
+	s := newSchedulerTest(t, p, map[string]nodeSpec{"n0": {"package:4 numa:1 core:4 pu:1 mem:16Gi", config}}, nil)
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}
+	_, err := s.api.client.SchedulingV1().PriorityClasses().Create(s.Context(), class, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	for i, cpus := range []int{4, 4, 3, 3} {
+		s.create(pod(fmt.Sprint("f", i), cpus))
+		s.awaitRunning(i + 1)
+	}
+	reuse := pod("reuse", 4)
+	reuse.Spec.PriorityClassName = class.Name
+	reuse.Spec.InitContainers = pod("init", 1).Spec.Containers
+	reuse.Spec.InitContainers[0].Name = "init"
+	s.createKnowing(reuse)
+	s.await("the pod runs in place of one other", func(p []corev1.Pod) bool {
+		return phaseOf(p, "reuse") == corev1.PodRunning && alive(p, "f0") != alive(p, "f1") && alive(p, "f2") && alive(p, "f3")
+	})
 	s.fleet.demandNoSurprise()
 }
 
