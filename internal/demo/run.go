@@ -262,7 +262,7 @@ func (r *Runner) handle(ev podEvent) error {
 		return nil
 	}
 	p.last = ev.pod
-	r.places.Bound(ev.pod, p.want.milliCPU())
+	r.places.Bound(ev.pod, p.want.milliCPU(), time.Now())
 	if p.settled {
 		return nil
 	}

@@ -46,8 +46,7 @@ type Workload struct {
 	Pods []Pod // ascending by At
 }
 
-// The load is sized to keep the CPUs of the nodes nearly all asked for, so that NUMA nodes are
-// scarce.
+// The load is sized to keep about half of the CPUs asked for, and two thirds where there are GPUs.
 const (
 	// burstPerNode is how many pods are created at once in the beginning, for each node.
 	burstPerNode = 6
@@ -59,6 +58,14 @@ const (
 	meanLife = 11 * time.Second
 	// minLife leaves a pod time to be started and looked at.
 	minLife = 2 * time.Second
+	// batch pods that want nothing but CPUs come where there are GPUs, soon after the burst. They
+	// stay for most of the run. A scheduler that puts them beside GPUs leaves these without CPUs.
+	batch     = 30
+	batchCPUs = 16
+	batchFrom = 500 * time.Millisecond
+	// batchEvery is short enough for all of them to come before the first of the churn.
+	batchEvery = 15 * time.Millisecond
+	batchLife  = time.Minute
 	// maxLife keeps the end of a run from dragging on.
 	maxLife = 25 * time.Second
 )
@@ -87,6 +94,11 @@ func Generate(seed uint64, count int) Workload {
 	}
 	for range burstPerNode * count {
 		w.add(g.pod(0))
+	}
+	if count >= len(nodeShapes) {
+		for i := range batch {
+			w.add(Pod{At: batchFrom + batchEvery*time.Duration(i), Life: batchLife, Containers: []Container{g.pinned(batchCPUs)}})
+		}
 	}
 	churn := churnPerNode * count
 	for i := range churn {

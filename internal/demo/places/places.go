@@ -20,12 +20,15 @@ import (
 )
 
 const (
-	// lookBack is how long room must have been free before a pod ran for a scheduler to have known
-	// of it.
+	// lookBack is how long room must have been free before a pod was bound for a scheduler to
+	// have known of it.
 	lookBack = 3 * time.Second
-	// lookOn is how long after that the judgement waits, for pods that were placed before and run
+	// lookOn is how long after the pod ran the judgement waits, for pods that were placed before and run
 	// later.
 	lookOn = 2 * time.Second
+	// keepGone is how long pods that are gone are remembered: a pod may take a while from its
+	// Binding until it runs.
+	keepGone = time.Minute
 )
 
 // Node is what a node is before any pod comes.
@@ -67,7 +70,8 @@ type placed struct {
 	milliCPU int64
 	// held is what it holds; nil before it runs.
 	held *Held
-	gone time.Time // zero: it is there
+	// bound is when it was seen to have a node.
+	bound, gone time.Time // gone zero: it is there
 }
 
 // Split is a pod that holds something of several NUMA nodes.
@@ -79,7 +83,7 @@ type Split struct {
 	On    string
 	Fewer int
 
-	ran time.Time
+	bound, ran time.Time
 }
 
 // New follows nodes, by name. resource is that of the devices that may be stranded.
@@ -129,22 +133,24 @@ func newNode(spec *Node) (*node, error) {
 	return n, nil
 }
 
-// Bound notes a pod that has a node, and that the scheduler counts as milliCPU.
-func (p *Places) Bound(pod *corev1.Pod, milliCPU int64) {
+// Bound notes a pod that has a node by now, and that the scheduler counts as milliCPU.
+func (p *Places) Bound(pod *corev1.Pod, milliCPU int64, now time.Time) {
 	n := p.nodes[pod.Spec.NodeName]
 	if n == nil || n.pods[string(pod.UID)] != nil {
 		return
 	}
-	n.pods[string(pod.UID)] = &placed{milliCPU: milliCPU}
+	n.pods[string(pod.UID)] = &placed{milliCPU: milliCPU, bound: now}
 }
 
 // Ran notes what a pod holds, over how many NUMA nodes.
 func (p *Places) Ran(pod *corev1.Pod, held *Held, numa int, now time.Time) {
-	if at := p.at(pod); at != nil {
-		at.held = held
+	at := p.at(pod)
+	if at == nil {
+		return
 	}
+	at.held = held
 	if numa > 1 {
-		p.split = append(p.split, Split{Pod: pod, NUMA: numa, ran: now})
+		p.split = append(p.split, Split{Pod: pod, NUMA: numa, bound: at.bound, ran: now})
 	}
 }
 
@@ -176,7 +182,7 @@ func (p *Places) Judge(now time.Time, end bool) (avoidable []Split) {
 	})
 	for _, n := range p.nodes {
 		for uid, at := range n.pods {
-			if !at.gone.IsZero() && now.Sub(at.gone) > lookBack+lookOn+time.Second {
+			if !at.gone.IsZero() && now.Sub(at.gone) > keepGone {
 				delete(n.pods, uid)
 			}
 		}
@@ -195,7 +201,7 @@ func (p *Places) better(s *Split) (on string, numa int) {
 		if name == s.Pod.Spec.NodeName {
 			continue
 		}
-		if k := p.nodes[name].fewest(&ask.Request, s.ran.Add(-lookBack)); k > 0 && k < s.NUMA {
+		if k := p.nodes[name].fewest(&ask.Request, s.bound.Add(-lookBack)); k > 0 && k < s.NUMA {
 			return name, k
 		}
 	}

@@ -50,7 +50,7 @@ func (p *Places) run(t *testing.T, node, cpus string, at time.Time, numa int, de
 	}
 	pod := asking(int64(set.Len()))
 	pod.UID, pod.Spec.NodeName = types.UID(node+cpus), node
-	p.Bound(pod, 1000*int64(set.Len()))
+	p.Bound(pod, 1000*int64(set.Len()), at)
 	held := &Held{CPUs: set}
 	if len(devices) > 0 {
 		held.Devices = []placement.DeviceAllocation{{Resource: gpu, IDs: devices}}
@@ -85,7 +85,7 @@ func TestRoom(t *testing.T) {
 	}
 	bound := asking(1)
 	bound.UID, bound.Spec.NodeName = "bound", "n"
-	p.Bound(bound, 1000)
+	p.Bound(bound, 1000, moment(6))
 	if on := room(1, moment(6)); on != "" {
 		t.Errorf("it fits on %s, where nobody knows what a bound pod will have", on)
 	}
