@@ -23,10 +23,10 @@ const (
 	// lookBack is how long room must have been free before a pod was bound for a scheduler to
 	// have known of it.
 	lookBack = 3 * time.Second
-	// lookOn is how long after the pod ran the judgement waits, for pods that were placed before and run
-	// later.
+	// lookOn is how long after the pod ran the judgement waits, for pods that were placed before
+	// and run later.
 	lookOn = 2 * time.Second
-	// keepGone is how long pods that are gone are remembered: a pod may take a while from its
+	// keepGone is how long pods that are gone are remembered. A pod may take a while from its
 	// Binding until it runs.
 	keepGone = time.Minute
 )
