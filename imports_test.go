@@ -69,6 +69,7 @@ internal/scheduler/handover: internal/scheduler/later
 internal/scheduler/nodes  : topology placement internal/ledger internal/rank internal/wire internal/scheduler/wake api/... internal/nodestate
 internal/scheduler        : placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover api/... internal/nodestate
 internal/scheduler/command: internal/scheduler internal/version
+internal/enforce          : topology placement placement/joint internal/wire
 internal/agent            : topology placement sysfs internal/wire internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
 internal/cli              : topology/... internal/convert placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/web internal/wire internal/version

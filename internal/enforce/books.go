@@ -1,0 +1,346 @@
+package enforce
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Container is a container as the runtime has it.
+type Container struct {
+	ID   string
+	Pod  string // the id of its sandbox
+	Name string // for people: namespace/pod/container
+	// Decision is what the Binding says of it; nil without one. Fault says what is wrong with an
+	// annotation that cannot be believed.
+	Decision *placement.ContainerDecision
+	Fault    string
+	Created  int64 // nanoseconds; orders what Synchronize finds
+	Now      Set   // what it runs on, as the runtime says
+}
+
+// Set is where a container runs.
+type Set struct {
+	CPUs topology.CPUSet
+	// Mems is the memory nodes; 0 leaves them alone.
+	Mems topology.NUMASet
+	// Pinned says that the CPUs are its own.
+	Pinned bool
+}
+
+// Update moves a container.
+type Update struct {
+	ID  string
+	Set Set
+}
+
+// Mode says what becomes of a container whose decision cannot be carried out.
+type Mode uint8
+
+// The modes.
+const (
+	// Hold does not let it begin: the kubelet tries again, and the CPUs may be free then. The zero
+	// value.
+	Hold Mode = iota
+	// Confine lets it run in the shared pool.
+	Confine
+)
+
+// HeldError says why a container does not begin.
+type HeldError struct {
+	Container string
+	Why       string
+}
+
+func (e *HeldError) Error() string { return "berth holds container " + e.Container + ": " + e.Why }
+
+// Complaint is a container that does not run as it was decided, or that came without a decision
+// that can be believed.
+type Complaint struct{ Container, Why string }
+
+// Books remembers which container holds which CPUs of a node. It is not safe for concurrent use.
+type Books struct {
+	machine  *topology.Machine
+	reserved topology.CPUSet
+	mode     Mode
+	all      map[string]*entry // by container
+}
+
+// entry is a container in the books. Its CPUs are its pod's until the sandbox is removed, also
+// while it does not run; meanwhile shared containers may use them.
+type entry struct {
+	Container
+	running bool
+	set     Set
+	// shut is the CPUs that nobody else may be pinned to: its own, and those that stay idle for it.
+	shut      topology.CPUSet
+	complaint string
+}
+
+// NewBooks returns books in which nothing runs. The reserved CPUs are never pinned, and must not be
+// empty: they are what is left to shared containers when everything else is pinned.
+func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books, error) {
+	if reserved.IsEmpty() || !reserved.IsSubsetOf(&m.Online) {
+		return nil, fmt.Errorf("reserved CPUs %q: want CPUs of %s, at least one", reserved, m.Online)
+	}
+	return &Books{machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}}, nil
+}
+
+// Create says on what a new container is to run, and which others have to be moved first. A
+// *HeldError says that it must not begin.
+func (b *Books) Create(c Container) (Set, []Update, error) {
+	e, err := b.admit(c, b.mode)
+	if err != nil {
+		return Set{}, nil, err
+	}
+	for id, o := range b.all { // an earlier life of the same container
+		if o.Pod == c.Pod && o.Name == c.Name && !o.running {
+			delete(b.all, id)
+		}
+	}
+	b.all[c.ID] = e
+	e.running = true
+	if !e.set.Pinned {
+		if e.set.CPUs = b.poolFor(e); e.set.CPUs.IsEmpty() {
+			delete(b.all, c.ID)
+			return Set{}, nil, &HeldError{c.Name, "no CPU is left for it on the NUMA nodes of its shares"}
+		}
+	}
+	return e.set, b.spread(c.ID), nil
+}
+
+// admit makes an entry of a container, pinned if its decision can be carried out.
+func (b *Books) admit(c Container, mode Mode) (*entry, error) {
+	e := &entry{Container: c}
+	why := c.Fault
+	if why == "" && c.Decision != nil && !c.Decision.CPUs.IsEmpty() {
+		e.shut = b.shutFor(c.Decision)
+		if why = b.problem(e); why == "" {
+			e.set = Set{CPUs: c.Decision.CPUs, Mems: memsOf(c.Decision), Pinned: true}
+			return e, nil
+		}
+	}
+	if why != "" && mode == Hold {
+		return nil, &HeldError{c.Name, why}
+	}
+	e.complaint, e.shut = why, topology.CPUSet{}
+	if why == "" && c.Decision != nil {
+		e.set.Mems = memsOf(c.Decision)
+	}
+	return e, nil
+}
+
+// memsOf returns the memory nodes that the decision binds the container to, 0 for none.
+func memsOf(d *placement.ContainerDecision) (nodes topology.NUMASet) {
+	if d.Bounds&placement.BoundMemory == 0 {
+		return 0
+	}
+	for i := range d.Memory {
+		nodes |= d.Memory[i].NUMA
+	}
+	return nodes
+}
+
+// problem says what keeps the container from its CPUs, "" for nothing. Containers of one pod may
+// have the same: they take turns.
+func (b *Books) problem(e *entry) string {
+	if extra := e.Decision.CPUs.AndNot(&b.machine.Online); !extra.IsEmpty() {
+		return "its decision names CPUs " + extra.String() + ", which the machine does not have"
+	}
+	if extra := e.Decision.CPUs.And(&b.reserved); !extra.IsEmpty() {
+		return "its decision names CPUs " + extra.String() + ", which are reserved"
+	}
+	for _, id := range b.ids() {
+		o := b.all[id]
+		if o.Pod == e.Pod || o.ID == e.ID {
+			continue
+		}
+		if both := e.shut.And(&o.shut); !both.IsEmpty() {
+			return "CPUs " + both.String() + " are held by " + o.Name
+		}
+	}
+	return ""
+}
+
+// shutFor returns the CPUs of a decision with those that stay idle for it. Reserved ones are not
+// among these: the system runs there.
+func (b *Books) shutFor(d *placement.ContainerDecision) topology.CPUSet {
+	out := d.CPUs
+	switch d.Exclusive {
+	case joint.ExclusiveCore:
+		for i := range b.machine.Cores {
+			if k := &b.machine.Cores[i]; k.CPUs.Intersects(&d.CPUs) {
+				out = out.Or(&k.CPUs)
+			}
+		}
+	case joint.ExclusiveNUMA:
+		for i := range b.machine.NUMANodes {
+			if n := &b.machine.NUMANodes[i]; n.CPUs.Intersects(&d.CPUs) {
+				out = out.Or(&n.CPUs)
+			}
+		}
+	}
+	return out.AndNot(&b.reserved)
+}
+
+// pool is what is left to shared containers: every CPU that no running container has to itself.
+func (b *Books) pool() topology.CPUSet {
+	p := b.machine.Online
+	for _, e := range b.all {
+		if e.running && e.set.Pinned {
+			p = p.AndNot(&e.shut)
+		}
+	}
+	return p
+}
+
+// poolFor is the part of the pool that a shared container may use.
+func (b *Books) poolFor(e *entry) topology.CPUSet {
+	p := b.pool()
+	if e.complaint != "" || e.Decision == nil || e.Decision.Bounds&placement.BoundCPUs == 0 {
+		return p
+	}
+	var nodes topology.CPUSet
+	for _, s := range e.Decision.Shares {
+		if n := b.machine.NUMANode(s.NUMA); n != nil {
+			nodes = nodes.Or(&n.CPUs)
+		}
+	}
+	return p.And(&nodes)
+}
+
+// spread returns the moves of running shared containers whose pool has changed, all but one. One
+// that is left without a CPU keeps to the reserved ones: it runs already, and an empty set would
+// let it loose.
+func (b *Books) spread(but string) []Update {
+	var out []Update
+	for _, id := range b.ids() {
+		e := b.all[id]
+		if id == but || !e.running || e.set.Pinned {
+			continue
+		}
+		cpus := b.poolFor(e)
+		if cpus.IsEmpty() {
+			cpus = b.reserved
+		}
+		if cpus != e.set.CPUs {
+			e.set.CPUs = cpus
+			out = append(out, Update{id, e.set})
+		}
+	}
+	return out
+}
+
+// ids returns the containers in a fixed order, so that equal books give equal answers.
+func (b *Books) ids() []string {
+	ids := make([]string, 0, len(b.all))
+	for id := range b.all {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Stop says that a container has stopped, and returns the moves that follow. Its CPUs stay its
+// pod's: it may begin again.
+func (b *Books) Stop(id string) []Update {
+	e := b.all[id]
+	if e == nil || !e.running {
+		return nil
+	}
+	e.running = false
+	return b.spread(id)
+}
+
+// Remove forgets a container that has been removed. Its CPUs stay its pod's until that is removed.
+func (b *Books) Remove(id string) {
+	if e := b.all[id]; e != nil && !e.set.Pinned {
+		delete(b.all, id)
+	} else if e != nil {
+		e.running = false
+	}
+}
+
+// RemovePod forgets a pod whose sandbox has been removed.
+func (b *Books) RemovePod(pod string) {
+	for id, e := range b.all {
+		if e.Pod == pod {
+			delete(b.all, id)
+		}
+	}
+}
+
+// Synchronize begins anew with what the runtime has, and returns the moves that bring everything to
+// where it belongs. What runs cannot be held: of two that collide, the older one keeps its CPUs and
+// the other is confined.
+func (b *Books) Synchronize(running []Container) []Update {
+	b.all = map[string]*entry{}
+	running = slices.Clone(running)
+	slices.SortFunc(running, func(x, y Container) int { return cmp.Or(cmp.Compare(x.Created, y.Created), cmp.Compare(x.ID, y.ID)) })
+	for _, c := range running {
+		e, _ := b.admit(c, Confine)
+		e.running = true
+		b.all[c.ID] = e
+	}
+	b.spread("")
+	var out []Update
+	for _, id := range b.ids() {
+		if e := b.all[id]; e.set != (Set{CPUs: e.Now.CPUs, Mems: e.wantedMems(), Pinned: e.set.Pinned}) {
+			out = append(out, Update{id, e.set})
+		}
+	}
+	return out
+}
+
+// wantedMems is what the runtime says of the memory nodes, where that matters.
+func (e *entry) wantedMems() topology.NUMASet {
+	if e.set.Mems == 0 {
+		return 0
+	}
+	return e.Now.Mems
+}
+
+// Wanted returns where a running container is to run.
+func (b *Books) Wanted(id string) (Set, bool) {
+	if e := b.all[id]; e != nil && e.running {
+		return e.set, true
+	}
+	return Set{}, false
+}
+
+// Complaints lists what does not run as decided, by container.
+func (b *Books) Complaints() []Complaint {
+	var out []Complaint
+	for _, id := range b.ids() {
+		if e := b.all[id]; e.complaint != "" {
+			out = append(out, Complaint{e.Name, e.complaint})
+		}
+	}
+	return out
+}
+
+// Check says what is wrong with the books: CPUs that two pods hold, a shared container on a CPU
+// that somebody has to itself, or one without any.
+func (b *Books) Check() error {
+	pool := b.pool()
+	for _, id := range b.ids() {
+		e := b.all[id]
+		for _, other := range b.ids() {
+			if o := b.all[other]; o.Pod != e.Pod && e.shut.Intersects(&o.shut) {
+				return fmt.Errorf("%s and %s hold the same CPUs", e.Name, o.Name)
+			}
+		}
+		switch {
+		case !e.running:
+		case e.set.CPUs.IsEmpty():
+			return fmt.Errorf("%s runs without a CPU set", e.Name)
+		case !e.set.Pinned && !e.set.CPUs.IsSubsetOf(&pool):
+			return fmt.Errorf("%s runs on %s, and %s are shared", e.Name, e.set.CPUs, pool)
+		}
+	}
+	return nil
+}

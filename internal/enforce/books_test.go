@@ -1,0 +1,317 @@
+package enforce
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
+)
+
+// twoNodes is two NUMA nodes of four cores of two threads: 0-7 and 8-15. CPU 0 is reserved.
+const twoNodes = "package:2 numa:1 l3:1 core:4 pu:2 number:packed mem:8Gi dist:10,21"
+
+func cpus(t testing.TB, list string) topology.CPUSet {
+	t.Helper()
+	s, err := topology.ParseCPUList(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func newBooks(t testing.TB, mode Mode) *Books {
+	t.Helper()
+	b, err := NewBooks(shapes.Machine(twoNodes), cpus(t, "0"), mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// pinnedTo is a container with CPUs of its own, alone in its pod.
+func pinnedTo(t testing.TB, id, list string) Container {
+	return Container{ID: id, Pod: "pod-" + id, Name: id, Decision: &placement.ContainerDecision{Name: id, CPUs: cpus(t, list)}}
+}
+
+func shared(id string) Container { return Container{ID: id, Pod: "pod-" + id, Name: id} }
+
+func tellSet(s Set) string {
+	text := s.CPUs.String()
+	if s.Mems != 0 {
+		text += " mems " + s.Mems.String()
+	}
+	return text
+}
+
+func tellUpdates(us []Update) string {
+	var parts []string
+	for _, u := range us {
+		parts = append(parts, u.ID+"="+tellSet(u.Set))
+	}
+	return strings.Join(parts, " ")
+}
+
+// create tells what Create answers.
+func create(b *Books, c Container) string {
+	set, updates, err := b.Create(c)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(tellSet(set) + "; " + tellUpdates(updates))
+}
+
+func TestBooksStory(t *testing.T) {
+	b := newBooks(t, Hold)
+	alone := pinnedTo(t, "alone", "2")
+	alone.Decision.Exclusive = joint.ExclusiveCore
+	bound := shared("bound")
+	bound.Decision = &placement.ContainerDecision{Name: "bound", Shares: []placement.CPUShare{{NUMA: 1, MilliCPU: 500}}, Bounds: placement.BoundCPUs | placement.BoundMemory,
+		Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 2, Bytes: 1}}}
+	forged := shared("forged")
+	forged.Fault = "it is a copy"
+	for i, step := range []struct {
+		do   func() string
+		want string
+	}{
+		{func() string { return create(b, shared("s")) }, "0-15;"},
+		{func() string { return create(b, pinnedTo(t, "a", "4-5")) }, "4-5; s=0-3,6-15"},
+		{func() string { return create(b, alone) }, "2; s=0-1,6-15"},
+		{func() string { return create(b, bound) }, "8-15 mems 1;"},
+		{func() string { return create(b, pinnedTo(t, "b", "8-11")) }, "8-11; bound=12-15 mems 1 s=0-1,6-7,12-15"},
+		{func() string { return create(b, pinnedTo(t, "late", "5-6")) }, "berth holds container late: CPUs 5 are held by a"},
+		{func() string { return create(b, pinnedTo(t, "late", "3")) }, "berth holds container late: CPUs 3 are held by alone"},
+		{func() string { return create(b, pinnedTo(t, "late", "0-1")) }, "berth holds container late: its decision names CPUs 0, which are reserved"},
+		{func() string { return create(b, pinnedTo(t, "late", "99")) }, "berth holds container late: its decision names CPUs 99, which the machine does not have"},
+		{func() string { return create(b, forged) }, "berth holds container forged: it is a copy"},
+		{func() string { return create(b, pinnedTo(t, "rest", "12-15")) }, "12-15; bound=0 mems 1 s=0-1,6-7"},
+		{func() string {
+			return create(b, func() Container { c := bound; c.ID, c.Pod = "bound2", "p2"; return c }())
+		},
+			"berth holds container bound: no CPU is left for it on the NUMA nodes of its shares"},
+		{func() string { return tellUpdates(b.Stop("a")) }, "s=0-1,4-7"},
+		{func() string { return create(b, pinnedTo(t, "late", "4-5")) }, "berth holds container late: CPUs 4-5 are held by a"},
+		{func() string { return tellUpdates(b.Stop("a")) }, ""},
+		{func() string { b.Remove("a"); return create(b, pinnedTo(t, "late", "4-5")) }, "berth holds container late: CPUs 4-5 are held by a"},
+		{func() string { b.RemovePod("pod-a"); return create(b, pinnedTo(t, "late", "4-5")) }, "4-5; s=0-1,6-7"},
+		{func() string { return tellUpdates(b.Stop("nobody")) }, ""},
+	} {
+		if got := step.do(); got != step.want {
+			t.Fatalf("step %d: %q, want %q", i+1, got, step.want)
+		}
+	}
+}
+
+// TestConfine lets what cannot be believed run in the shared pool, and says so.
+func TestConfine(t *testing.T) {
+	b := newBooks(t, Confine)
+	create(b, pinnedTo(t, "a", "4-5"))
+	if got := create(b, pinnedTo(t, "b", "5-6")); got != "0-3,6-15;" {
+		t.Errorf("collides: %q", got)
+	}
+	if got := fmt.Sprint(b.Complaints()); got != "[{b CPUs 5 are held by a}]" {
+		t.Errorf("complaints %s", got)
+	}
+}
+
+// TestPodsTakeTurns: containers of one pod may have the same CPUs, and keep them while none runs.
+func TestPodsTakeTurns(t *testing.T) {
+	b := newBooks(t, Hold)
+	init, app := pinnedTo(t, "init", "4-7"), pinnedTo(t, "app", "4-5")
+	app.Pod = init.Pod
+	create(b, shared("s"))
+	create(b, init)
+	b.Stop("init")
+	if got := create(b, app); got != "4-5; s=0-3,6-15" {
+		t.Errorf("app: %q", got)
+	}
+	if got := create(b, pinnedTo(t, "x", "6-7")); !strings.Contains(got, "held by init") {
+		t.Errorf("CPUs of a pod that is there: %q", got)
+	}
+	for i := range 5 {
+		b.Stop(app.ID)
+		app.ID = fmt.Sprint("app", i)
+		create(b, app)
+	}
+	if len(b.all) != 3 {
+		t.Errorf("%d containers remembered, want 3: earlier lives are forgotten", len(b.all))
+	}
+}
+
+// TestSynchronize brings what runs to where it belongs, whatever happened meanwhile.
+func TestSynchronize(t *testing.T) {
+	b := newBooks(t, Hold)
+	right, loose, late := pinnedTo(t, "right", "4-5"), shared("loose"), pinnedTo(t, "late", "5-6")
+	right.Created, right.Now.CPUs = 1, cpus(t, "4-5")
+	loose.Created, loose.Now.CPUs = 2, cpus(t, "0-15")
+	late.Created, late.Now.CPUs = 3, cpus(t, "5-6")
+	moved := pinnedTo(t, "moved", "8-9")
+	moved.Decision.Bounds, moved.Decision.Memory = placement.BoundMemory, []placement.MemoryBlock{{NUMA: 2}}
+	got := tellUpdates(b.Synchronize([]Container{late, loose, moved, right}))
+	if want := "late=0-3,6-7,10-15 loose=0-3,6-7,10-15 moved=8-9 mems 1"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := fmt.Sprint(b.Complaints()); got != "[{late CPUs 5 are held by right}]" {
+		t.Errorf("complaints %s", got)
+	}
+	if err := b.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBooksNeverOverlap plays random lives against a machine on which every container's CPU set is
+// kept as a runtime would: no CPU of a running pinned container is ever in another's set.
+func TestBooksNeverOverlap(t *testing.T) {
+	held := 0
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 9))
+		b := newBooks(t, Mode(rng.IntN(2)))
+		runs, kinds, known := map[string]topology.CPUSet{}, map[string]bool{}, map[string]Container{}
+		apply := func(us []Update) {
+			for _, u := range us {
+				if _, ok := runs[u.ID]; !ok {
+					t.Fatalf("seed %d: an update for %s, which does not run", seed, u.ID)
+				}
+				runs[u.ID] = u.Set.CPUs
+			}
+		}
+		for i := range 60 {
+			switch rng.IntN(5) {
+			case 0, 1:
+				c := randomContainer(rng, i)
+				set, updates, err := b.Create(c)
+				if err != nil {
+					held++
+					break
+				}
+				apply(updates)
+				runs[c.ID], kinds[c.ID], known[c.ID] = set.CPUs, set.Pinned, c
+			case 2:
+				for id := range runs {
+					delete(runs, id)
+					apply(b.Stop(id))
+					break
+				}
+			case 3:
+				for id := range runs {
+					delete(runs, id)
+					apply(b.Stop(id))
+					b.Remove(id)
+					b.RemovePod(known[id].Pod)
+					break
+				}
+			case 4:
+				var all []Container
+				for id, set := range runs {
+					c := known[id]
+					c.Now.CPUs, c.Created = set, int64(len(id))
+					all = append(all, c)
+				}
+				apply(b.Synchronize(all))
+				for id := range runs {
+					kinds[id] = b.all[id].set.Pinned
+				}
+			}
+			if err := b.Check(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			for id, set := range runs {
+				if set.IsEmpty() {
+					t.Fatalf("seed %d: %s runs anywhere", seed, id)
+				}
+				for other, theirs := range runs {
+					if id != other && kinds[id] && set.Intersects(&theirs) {
+						t.Fatalf("seed %d: %s is pinned to %s, and %s runs on %s", seed, id, set, other, theirs)
+					}
+				}
+			}
+		}
+	}
+	if held < 100 {
+		t.Errorf("%d containers held: want more", held)
+	}
+}
+
+func randomContainer(rng *rand.Rand, i int) Container {
+	c := shared(fmt.Sprint("c", i))
+	if rng.IntN(2) == 0 {
+		return c
+	}
+	c.Decision = &placement.ContainerDecision{Name: c.Name, Exclusive: joint.Exclusive(rng.IntN(6) % 3)}
+	first := rng.IntN(16)
+	for n := range 1 + rng.IntN(4) {
+		c.Decision.CPUs.Add(topology.CPUID(first + n))
+	}
+	if rng.IntN(10) == 0 {
+		c.Fault = "forged"
+	}
+	return c
+}
+
+func TestNewBooksNeedsReservedCPUs(t *testing.T) {
+	for _, list := range []string{"", "0,99"} {
+		if _, err := NewBooks(shapes.Machine(twoNodes), cpus(t, list), Hold); err == nil {
+			t.Errorf("reserved %q: no error", list)
+		}
+	}
+}
+
+func TestCgroupDir(t *testing.T) {
+	for path, want := range map[string]string{
+		"/kubepods/burstable/podabc/0123":                     "kubepods/burstable/podabc/0123",
+		"kubepods-burstable-podabc.slice:cri-containerd:0123": "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podabc.slice/cri-containerd-0123.scope",
+		"/a/../../b": "b",
+		"":           "", "/": "", "x:y": "", "x.slice:y": "", "a--b.slice:c:d": "", "../a.slice:c:d": "", "a.slice:c:../../d": "",
+	} {
+		got, err := CgroupDir(path)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v; want %q", path, got, err, want)
+		}
+	}
+}
+
+func TestReadBack(t *testing.T) {
+	files := fstest.MapFS{
+		"a/cpuset.cpus.effective": {Data: []byte("4-5\n")}, "a/cpuset.mems.effective": {Data: []byte("0-1\n")},
+		"bad/cpuset.cpus.effective": {Data: []byte("x\n")}, "bad/cpuset.mems.effective": {Data: []byte("0\n")},
+	}
+	s, err := ReadBack(files, "a")
+	if err != nil || s.CPUs != cpus(t, "4-5") || s.Mems != 3 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := ReadBack(files, "gone"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("gone: %v", err)
+	}
+	if _, err := ReadBack(files, "bad"); err == nil || !strings.Contains(err.Error(), "bad/cpuset.cpus.effective") {
+		t.Errorf("bad: %v", err)
+	}
+	want := Set{CPUs: cpus(t, "4-5")}
+	if got := want.Differs(s); got != "" {
+		t.Errorf("differs: %s", got)
+	}
+	want.Mems = 1
+	if got := want.Differs(s); got != `has memory of NUMA nodes "0-1", decided were "0"` {
+		t.Errorf("differs: %s", got)
+	}
+	want.CPUs = cpus(t, "4")
+	if got := want.Differs(s); got != `runs on CPUs "4-5", decided were "4"` {
+		t.Errorf("differs: %s", got)
+	}
+}
+
+func FuzzCgroupDir(f *testing.F) {
+	f.Add("kubepods-burstable-podabc.slice:cri-containerd:0123")
+	f.Add("/kubepods/podabc/0123")
+	f.Fuzz(func(t *testing.T, path string) {
+		if dir, err := CgroupDir(path); err == nil && !fs.ValidPath(dir) && !strings.ContainsAny(path, "\\\x00") {
+			t.Fatalf("%q: %q is no path of a file system", path, dir)
+		}
+	})
+}

@@ -1,0 +1,281 @@
+package enforce
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/nri/pkg/adaptation"
+	"github.com/containerd/nri/pkg/api"
+	validator "github.com/containerd/nri/plugins/default-validator/builtin"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// runtime is a container runtime as far as NRI sees one: the genuine adaptation over containers
+// that are only a CPU set.
+type runtime struct {
+	t    *testing.T
+	nri  *adaptation.Adaptation
+	mu   sync.Mutex
+	pods map[string]*api.PodSandbox
+	ctrs map[string]*api.Container
+	sock string
+}
+
+// newRuntime starts the adaptation, with the validator that keeps containers from beginning without
+// the plugins that they need.
+func newRuntime(t *testing.T, required ...string) *runtime {
+	t.Helper()
+	dir := t.TempDir()
+	r := &runtime{t: t, pods: map[string]*api.PodSandbox{}, ctrs: map[string]*api.Container{}, sock: filepath.Join(dir, "nri.sock")}
+	var err error
+	r.nri, err = adaptation.New("test", "0", r.synchronize, r.update, adaptation.WithSocketPath(r.sock), adaptation.WithPluginPath(filepath.Join(dir, "plugins")),
+		adaptation.WithPluginConfigPath(filepath.Join(dir, "conf.d")),
+		adaptation.WithDefaultValidator(&validator.DefaultValidatorConfig{Enable: true, RequiredPlugins: required, TolerateMissingAnnotation: "tolerate.example.com"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.nri.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.nri.Stop)
+	return r
+}
+
+func (r *runtime) synchronize(ctx context.Context, cb adaptation.SyncCB) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var pods []*api.PodSandbox
+	var ctrs []*api.Container
+	for _, p := range r.pods {
+		pods = append(pods, p)
+	}
+	for _, c := range r.ctrs {
+		ctrs = append(ctrs, c)
+	}
+	updates, err := cb(ctx, pods, ctrs)
+	r.apply(updates)
+	return err
+}
+
+func (r *runtime) update(context.Context, []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
+	return nil, fmt.Errorf("an update that nobody asked for")
+}
+
+// apply writes cgroups.
+func (r *runtime) apply(updates []*api.ContainerUpdate) {
+	for _, u := range updates {
+		c := r.ctrs[u.GetContainerId()]
+		if c == nil {
+			r.t.Errorf("an update for container %s, which is not there", u.GetContainerId())
+			continue
+		}
+		if cpus := u.GetLinux().GetResources().GetCpu().GetCpus(); cpus != "" {
+			c.Linux.Resources.Cpu.Cpus = cpus
+		}
+		if mems := u.GetLinux().GetResources().GetCpu().GetMems(); mems != "" {
+			c.Linux.Resources.Cpu.Mems = mems
+		}
+	}
+}
+
+// connect starts a plugin and waits until it knows what runs; stop ends it and waits until the
+// runtime has noticed.
+func (r *runtime) connect(p *Plugin) (stop func()) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(r.t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = p.Run(ctx, r.sock)
+	}()
+	select {
+	case <-p.Synchronized():
+	case <-time.After(20 * time.Second):
+		r.t.Fatal("the plugin does not come up")
+	}
+	r.nri.BlockPluginSync().Unblock() // it is registered when this returns
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// pod makes a sandbox with a decision, if there is one.
+func (r *runtime) pod(name string, annotations map[string]string, d *placement.ContainerDecision) *api.PodSandbox {
+	r.t.Helper()
+	p := &api.PodSandbox{Id: "sandbox-" + name, Name: name, Namespace: "ns", Uid: "uid-" + name, Annotations: map[string]string{}}
+	for k, v := range annotations {
+		p.Annotations[k] = v
+	}
+	if d != nil {
+		text, err := wire.WritePlacement(&wire.Placement{Sequence: 1, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull,
+			Decision: placement.Decision{UID: p.Uid, Containers: []placement.ContainerDecision{*d}}})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		p.Annotations[wire.PlacementAnnotation] = text
+	}
+	r.pods[p.Id] = p
+	return p
+}
+
+// create asks the plugins, as a runtime does, and begins the container.
+func (r *runtime) create(p *api.PodSandbox, name string) error {
+	b := r.nri.BlockPluginSync()
+	defer b.Unblock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := &api.Container{Id: "ctr-" + p.Name, PodSandboxId: p.Id, Name: name, State: api.ContainerState_CONTAINER_RUNNING, CreatedAt: int64(len(r.ctrs)),
+		Linux: &api.LinuxContainer{CgroupsPath: "/kubepods/" + p.Uid, Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{}}}}
+	answer, err := r.nri.CreateContainer(r.t.Context(), &api.CreateContainerRequest{Pod: p, Container: c})
+	if err != nil {
+		return err
+	}
+	r.apply(answer.GetUpdate())
+	cpu := answer.GetAdjust().GetLinux().GetResources().GetCpu()
+	c.Linux.Resources.Cpu.Cpus, c.Linux.Resources.Cpu.Mems, c.Linux.Resources.Cpu.Quota = cpu.GetCpus(), cpu.GetMems(), cpu.GetQuota()
+	r.ctrs[c.Id] = c
+	return nil
+}
+
+func (r *runtime) stopPod(p *api.PodSandbox) {
+	r.t.Helper()
+	c := r.ctrs["ctr-"+p.Name]
+	delete(r.ctrs, c.Id)
+	answer, err := r.nri.StopContainer(r.t.Context(), &api.StopContainerRequest{Pod: p, Container: c})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.apply(answer.GetUpdate())
+	if err := r.nri.RemoveContainer(r.t.Context(), &api.RemoveContainerRequest{Pod: p, Container: c}); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.nri.RemovePodSandbox(r.t.Context(), &api.RemovePodSandboxRequest{Pod: p}); err != nil {
+		r.t.Fatal(err)
+	}
+	delete(r.pods, p.Id)
+}
+
+// want holds the cgroups against a list "name=cpus".
+func (r *runtime) want(lines ...string) {
+	r.t.Helper()
+	if len(lines) != len(r.ctrs) {
+		r.t.Errorf("%d containers, want %d", len(r.ctrs), len(lines))
+	}
+	for _, line := range lines {
+		name, cpus, _ := strings.Cut(line, "=")
+		if got := r.ctrs["ctr-"+name].GetLinux().GetResources().GetCpu().GetCpus(); got != cpus {
+			r.t.Errorf("%s runs on %q, want %q", name, got, cpus)
+		}
+	}
+}
+
+func newPlugin(t *testing.T) *Plugin { return NewPlugin(newBooks(t, Hold), t.Logf) }
+
+func appOn(t *testing.T, list string) *placement.ContainerDecision {
+	return &placement.ContainerDecision{Name: "app", Hint: placement.Hint{Any: true}, CPUs: cpus(t, list)}
+}
+
+// TestNRI plays pods through NRI's own runtime adaptation.
+func TestNRI(t *testing.T) {
+	r := newRuntime(t)
+	p := newPlugin(t)
+	p.LiftQuota = true
+	defer r.connect(p)()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(r.create(r.pod("web", nil, nil), "app"))
+	a := r.pod("a", nil, appOn(t, "4-5"))
+	must(r.create(a, "app"))
+	r.want("web=0-3,6-15", "a=4-5")
+	if quota := r.ctrs["ctr-a"].GetLinux().GetResources().GetCpu().GetQuota().GetValue(); quota != -1 {
+		t.Errorf("quota %d, want -1", quota)
+	}
+	mems := appOn(t, "8-9")
+	mems.Bounds, mems.Memory = placement.BoundMemory, []placement.MemoryBlock{{Resource: "memory", NUMA: 2, Bytes: 1}}
+	must(r.create(r.pod("b", nil, mems), "app"))
+	if got := r.ctrs["ctr-b"].GetLinux().GetResources().GetCpu().GetMems(); got != "1" {
+		t.Errorf("memory nodes %q, want 1", got)
+	}
+	if err := r.create(r.pod("thief", nil, appOn(t, "5-6")), "app"); err == nil || !strings.Contains(err.Error(), "CPUs 5 are held by ns/a/app") {
+		t.Errorf("a decision for somebody else's CPUs: %v", err)
+	}
+	copied := r.pod("copy", map[string]string{wire.PlacementAnnotation: a.Annotations[wire.PlacementAnnotation]}, nil)
+	if err := r.create(copied, "app"); err == nil || !strings.Contains(err.Error(), "a placement cannot be copied") {
+		t.Errorf("a copied decision: %v", err)
+	}
+	r.want("web=0-3,6-7,10-15", "a=4-5", "b=8-9")
+	r.stopPod(a)
+	r.want("web=0-7,10-15", "b=8-9")
+}
+
+// TestNRIRestart: while the agent is away nothing begins that demands it, and when it is back it
+// knows what runs and brings back what somebody has changed.
+func TestNRIRestart(t *testing.T) {
+	r := newRuntime(t)
+	stop := r.connect(newPlugin(t))
+	if err := r.create(r.pod("web", nil, nil), "app"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.create(r.pod("a", nil, appOn(t, "4-5")), "app"); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	key, value := RequiredPlugin("app")
+	needy := r.pod("needy", map[string]string{key: value}, appOn(t, "6-7"))
+	wait(t, "a container begins without the plugin that it demands", func() bool {
+		err := r.create(needy, "app")
+		delete(r.ctrs, "ctr-needy")
+		return err != nil && strings.Contains(err.Error(), PluginName)
+	})
+	if err := r.create(r.pod("loose", nil, nil), "app"); err != nil { // nobody demands the agent for it
+		t.Fatal(err)
+	}
+	r.ctrs["ctr-a"].Linux.Resources.Cpu.Cpus = "0-15"
+	defer r.connect(newPlugin(t))()
+	r.want("web=0-3,6-15", "a=4-5", "loose=0-3,6-15")
+	if err := r.create(needy, "app"); err != nil {
+		t.Fatal(err)
+	}
+	r.want("web=0-3,8-15", "a=4-5", "loose=0-3,8-15", "needy=6-7")
+}
+
+// TestNRIRequiredOfAll: where the runtime demands the plugin of every container, none begins
+// without it but those that the administrator tolerates.
+func TestNRIRequiredOfAll(t *testing.T) {
+	r := newRuntime(t, PluginName)
+	if err := r.create(r.pod("web", nil, nil), "app"); err == nil {
+		t.Error("a container began without the plugin that all need")
+	}
+	if err := r.create(r.pod("agent", map[string]string{"tolerate.example.com": "true"}, nil), "app"); err != nil {
+		t.Errorf("a container that may begin without it: %v", err)
+	}
+	defer r.connect(newPlugin(t))()
+	r.want("agent=0-15")
+	if err := r.create(r.pod("web", nil, nil), "app"); err != nil {
+		t.Error(err)
+	}
+}
+
+// wait tries until ok: the runtime notices the end of a connection when it next looks.
+func wait(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 1000 {
+		if ok() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal(what)
+}

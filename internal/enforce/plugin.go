@@ -1,0 +1,218 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
+)
+
+// PluginName is what a pod's required-plugins annotation names.
+const PluginName = "berth"
+
+// pluginIndex orders plugins in the runtime: late, so that others have had their say.
+const pluginIndex = "90"
+
+// Plugin answers the container runtime. It implements the interfaces of NRI's stub, and is safe for
+// concurrent use.
+type Plugin struct {
+	// LiftQuota takes the CFS quota off pinned containers. The quota of the pod's slice stays: NRI
+	// cannot reach it.
+	LiftQuota bool
+	// Log is told what is held, confined, or cannot be read; it must not be nil.
+	Log func(format string, args ...any)
+
+	mu    sync.Mutex
+	books *Books
+	paths map[string]string // cgroup path by container
+	// synchronized is closed when the runtime has said what runs.
+	synchronized chan struct{}
+	once         sync.Once
+}
+
+// NewPlugin returns a plugin over the books, which are its own from now on.
+func NewPlugin(b *Books, log func(string, ...any)) *Plugin {
+	return &Plugin{books: b, Log: log, paths: map[string]string{}, synchronized: make(chan struct{})}
+}
+
+var (
+	_ stub.SynchronizeInterface     = (*Plugin)(nil)
+	_ stub.CreateContainerInterface = (*Plugin)(nil)
+	_ stub.UpdateContainerInterface = (*Plugin)(nil)
+	_ stub.StopContainerInterface   = (*Plugin)(nil)
+	_ stub.RemoveContainerInterface = (*Plugin)(nil)
+	_ stub.RemovePodInterface       = (*Plugin)(nil)
+)
+
+// reconnectAfter is how long the plugin waits for a runtime that is not there.
+const reconnectAfter = time.Second
+
+// Run serves the runtime at the socket until the context ends, and connects again when the runtime
+// goes away. NRI's own default socket is meant by "".
+func (p *Plugin) Run(ctx context.Context, socket string) error {
+	options := []stub.Option{stub.WithPluginName(PluginName), stub.WithPluginIdx(pluginIndex)}
+	if socket != "" {
+		options = append(options, stub.WithSocketPath(socket))
+	}
+	for {
+		s, err := stub.New(p, append(options[:len(options):len(options)], stub.WithOnClose(func() {}))...)
+		if err != nil {
+			return fmt.Errorf("NRI plugin: %w", err)
+		}
+		if err := s.Run(ctx); ctx.Err() == nil {
+			p.Log("the runtime's NRI at %q has gone (%v): nothing is pinned until it is back", socket, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(reconnectAfter):
+		}
+	}
+}
+
+// Synchronized is closed when the runtime has said, for the first time, what runs.
+func (p *Plugin) Synchronized() <-chan struct{} { return p.synchronized }
+
+// Synchronize learns what runs, and brings it to where it belongs.
+func (p *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	byID := make(map[string]*api.PodSandbox, len(pods))
+	for _, pod := range pods {
+		byID[pod.GetId()] = pod
+	}
+	p.paths = map[string]string{}
+	var running []Container
+	for _, c := range containers {
+		if s := c.GetState(); s == api.ContainerState_CONTAINER_STOPPED {
+			continue
+		}
+		running = append(running, p.read(byID[c.GetPodSandboxId()], c))
+	}
+	updates := p.books.Synchronize(running)
+	for _, c := range p.books.Complaints() {
+		p.Log("container %s is confined: %s", c.Container, c.Why)
+	}
+	p.once.Do(func() { close(p.synchronized) })
+	return writeUpdates(updates), nil
+}
+
+// CreateContainer says where a container is to run, or that it must not begin.
+func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	set, updates, err := p.books.Create(p.read(pod, c))
+	if held := new(HeldError); errors.As(err, &held) {
+		delete(p.paths, c.GetId())
+		p.Log("%v", err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &api.ContainerAdjustment{}
+	a.SetLinuxCPUSetCPUs(set.CPUs.String())
+	if set.Mems != 0 {
+		a.SetLinuxCPUSetMems(set.Mems.String())
+	}
+	if set.Pinned && p.LiftQuota {
+		a.SetLinuxCPUQuota(-1)
+	}
+	return a, writeUpdates(updates), nil
+}
+
+// UpdateContainer is somebody's change of a container's resources, such as a resize in place: its
+// CPUs stay what they are.
+func (p *Plugin) UpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Container, _ *api.LinuxResources) ([]*api.ContainerUpdate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	set, ok := p.books.Wanted(c.GetId())
+	if !ok {
+		return nil, nil
+	}
+	return writeUpdates([]Update{{c.GetId(), set}}), nil
+}
+
+// StopContainer gives shared containers what a container has left.
+func (p *Plugin) StopContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return writeUpdates(p.books.Stop(c.GetId())), nil
+}
+
+// RemoveContainer forgets a container.
+func (p *Plugin) RemoveContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.books.Remove(c.GetId())
+	delete(p.paths, c.GetId())
+	return nil
+}
+
+// RemovePodSandbox forgets a pod: only now are its CPUs free.
+func (p *Plugin) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.books.RemovePod(pod.GetId())
+	return nil
+}
+
+// Complaints lists what does not run as decided.
+func (p *Plugin) Complaints() []Complaint {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.books.Complaints()
+}
+
+// read makes a Container of what the runtime says, and notes its cgroup.
+func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
+	p.paths[c.GetId()] = c.GetLinux().GetCgroupsPath()
+	out := Container{ID: c.GetId(), Pod: c.GetPodSandboxId(), Created: c.GetCreatedAt(),
+		Name: pod.GetNamespace() + "/" + pod.GetName() + "/" + c.GetName()}
+	cpu := c.GetLinux().GetResources().GetCpu()
+	out.Now.CPUs, _ = topology.ParseCPUList(cpu.GetCpus()) // what is not a list is another one than ours
+	out.Now.Mems, _ = topology.ParseNUMAList(cpu.GetMems())
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: types.UID(pod.GetUid()),
+		Annotations: pod.GetAnnotations()}}
+	placed, found, err := wire.ReadPlacement(object)
+	switch {
+	case err != nil:
+		out.Fault = err.Error()
+	case found:
+		for i := range placed.Decision.Containers {
+			if placed.Decision.Containers[i].Name == c.GetName() {
+				out.Decision = &placed.Decision.Containers[i]
+			}
+		}
+	}
+	return out
+}
+
+func writeUpdates(updates []Update) []*api.ContainerUpdate {
+	var out []*api.ContainerUpdate
+	for _, u := range updates {
+		w := &api.ContainerUpdate{}
+		w.SetContainerId(u.ID)
+		w.SetLinuxCPUSetCPUs(u.Set.CPUs.String())
+		if u.Set.Mems != 0 {
+			w.SetLinuxCPUSetMems(u.Set.Mems.String())
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// RequiredPlugin returns the annotation by which the runtime's validator keeps the container from
+// beginning without this plugin; it comes with the Binding.
+func RequiredPlugin(container string) (key, value string) {
+	return "required-plugins.noderesource.dev/container." + container, "[ \"" + PluginName + "\" ]"
+}

@@ -1,0 +1,70 @@
+package enforce
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// CgroupDir translates the cgroup path that the runtime gives a container to a folder below
+// /sys/fs/cgroup (cgroup v2). A path of systemd's form, "kubepods-podUID.slice:cri-containerd:ID",
+// is a chain of slices.
+func CgroupDir(runtimePath string) (string, error) {
+	slice, rest, systemd := strings.Cut(runtimePath, ":")
+	if !systemd {
+		dir := strings.TrimPrefix(path.Clean("/"+runtimePath), "/")
+		if dir == "" || dir == "." {
+			return "", fmt.Errorf("cgroup path %.200q: want a path below the root", runtimePath)
+		}
+		return dir, nil
+	}
+	prefix, id, ok := strings.Cut(rest, ":")
+	name, isSlice := strings.CutSuffix(slice, ".slice")
+	if !ok || !isSlice || name == "" || strings.ContainsAny(runtimePath, "/\x00") {
+		return "", fmt.Errorf("cgroup path %.200q: want SLICE.slice:PREFIX:ID", runtimePath)
+	}
+	dir, sofar := "", ""
+	for part := range strings.SplitSeq(name, "-") {
+		if part == "" {
+			return "", fmt.Errorf("cgroup path %.200q: want a slice without empty parts", runtimePath)
+		}
+		sofar = strings.TrimPrefix(sofar+"-"+part, "-")
+		dir = path.Join(dir, sofar+".slice")
+	}
+	return path.Join(dir, prefix+"-"+id+".scope"), nil
+}
+
+// ReadBack reads on which CPUs and memory nodes a container runs, from its folder of cgroup v2. The
+// error wraps fs.ErrNotExist when the cgroup is gone.
+func ReadBack(cgroups fs.FS, dir string) (Set, error) {
+	cpus, err := fs.ReadFile(cgroups, path.Join(dir, "cpuset.cpus.effective"))
+	if err != nil {
+		return Set{}, err
+	}
+	mems, err := fs.ReadFile(cgroups, path.Join(dir, "cpuset.mems.effective"))
+	if err != nil {
+		return Set{}, err
+	}
+	var s Set
+	if s.CPUs, err = topology.ParseCPUList(strings.TrimSpace(string(cpus))); err != nil {
+		return Set{}, fmt.Errorf("%s/cpuset.cpus.effective: %w", dir, err)
+	}
+	if s.Mems, err = topology.ParseNUMAList(strings.TrimSpace(string(mems))); err != nil {
+		return Set{}, fmt.Errorf("%s/cpuset.mems.effective: %w", dir, err)
+	}
+	return s, nil
+}
+
+// Differs says how what runs differs from what is wanted, "" where it does not.
+func (s Set) Differs(runs Set) string {
+	switch {
+	case s.CPUs != runs.CPUs:
+		return fmt.Sprintf("runs on CPUs %q, decided were %q", runs.CPUs, s.CPUs)
+	case s.Mems != 0 && s.Mems != runs.Mems:
+		return fmt.Sprintf("has memory of NUMA nodes %q, decided were %q", runs.Mems, s.Mems)
+	}
+	return ""
+}
