@@ -131,13 +131,22 @@ func (p *playground) up(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	err = writeKubeconfig(c, kubeconfig)
 	if err == nil {
-		err = p.welcome(stdout, s, kubeconfig)
-	}
-	if err == nil {
-		err = c.Wait(ctx)
+		err = p.show(ctx, c, s, stdout, kubeconfig)
 	}
 	fmt.Fprintln(stderr, "Ending the cluster.")
 	return errors.Join(err, stop(), os.Remove(kubeconfig))
+}
+
+// show serves the map, says what is there, and keeps it until ctx ends.
+func (p *playground) show(ctx context.Context, c *demo.Cluster, s demo.Scheduler, stdout io.Writer, kubeconfig string) error {
+	page, stop, err := demo.ServeMap(ctx, c.ControlPlane.RESTConfig())
+	if err != nil {
+		return err
+	}
+	if err = p.welcome(stdout, s, kubeconfig, page); err == nil {
+		err = c.Wait(ctx)
+	}
+	return errors.Join(err, stop())
 }
 
 func writeKubeconfig(c *demo.Cluster, path string) error {
@@ -149,11 +158,12 @@ func writeKubeconfig(c *demo.Cluster, path string) error {
 }
 
 // welcome says what is there, three things to try, and how to end it.
-func (p *playground) welcome(w io.Writer, s demo.Scheduler, kubeconfig string) error {
+func (p *playground) welcome(w io.Writer, s demo.Scheduler, kubeconfig, page string) error {
 	fmt.Fprintf(w, "\nA cluster is up, with %s. Its nodes:\n\n", s.Title())
 	if err := demo.DescribeNodes(w, &p.Options); err != nil {
 		return err
 	}
+	fmt.Fprintf(w, "\nIts map, live: %s\n", page)
 	self, bin := p.Self[0], filepath.Dir(p.Self[0])
 	fmt.Fprintf(w, "\nIn another terminal:\n\n  export KUBECONFIG=%s PATH=%s:$PATH\n", kubeconfig, bin)
 	if note := missingKubectl(bin); note != "" {

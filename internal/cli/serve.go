@@ -1,17 +1,10 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/web"
@@ -24,7 +17,14 @@ const defaultListen = "127.0.0.1:8270"
 type serveFlags struct {
 	listen string
 	hosts  []string
+	auth   string
 }
+
+// Values of --auth.
+const (
+	authNone    = "none"
+	authCluster = "cluster"
+)
 
 // NewServeCommand returns the verb that serves the map.
 func NewServeCommand() *cobra.Command {
@@ -48,81 +48,52 @@ follows the cluster until interrupted. With --snapshot it shows a file that bert
 			if err != nil {
 				return err
 			}
-			return f.serve(cmd, c.NewLive())
+			return f.serve(cmd, c)
 		},
 	}
 	cmd.Flags().StringVar(&f.listen, "listen", defaultListen, "address and port to serve on; port 0 takes a free one")
 	cmd.Flags().StringArrayVar(&f.hosts, "host", nil, "a name by which browsers may call the page, beside localhost; may be repeated")
+	cmd.Flags().StringVar(&f.auth, "auth", authNone, "who sees what: none shows what you may see to whoever uses this machine; cluster asks for a token, and the API server whose it is and what they may see")
+	_ = cmd.RegisterFlagCompletionFunc("auth", cobra.FixedCompletions([]string{authNone, authCluster}, cobra.ShellCompDirectiveNoFileComp))
 	live.register(cmd)
 	return cmd
 }
 
-// check refuses addresses that others can reach: whoever does would see what the user may see.
+// check refuses addresses that others can reach, where nobody is asked who they are: whoever does
+// would see what the user may see.
 func (f *serveFlags) check() error {
+	if f.auth != authNone && f.auth != authCluster {
+		return Usagef("--auth %q: want %s, %s", f.auth, authNone, authCluster)
+	}
 	host, _, err := net.SplitHostPort(f.listen)
 	if err != nil {
 		return Usagef("--listen %q: want ADDRESS:PORT, like %s", f.listen, defaultListen)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return Usagef("--listen %q: everybody who reaches it would see what you may see: want an address of this machine alone, like %s", f.listen, defaultListen)
+	if ip := net.ParseIP(host); f.auth == authNone && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return Usagef("--listen %q: everybody who reaches it would see what you may see: want an address of this machine alone, like %s, or --auth cluster", f.listen, defaultListen)
 	}
 	return nil
 }
 
 // serve serves until interrupted.
-func (f *serveFlags) serve(cmd *cobra.Command, l *survey.Live) error {
+func (f *serveFlags) serve(cmd *cobra.Command, c *survey.Cluster) error {
+	options := web.Options{Live: c.NewLive()}
+	if f.auth == authCluster {
+		if c.Config == nil {
+			return Usagef("--auth %s: a snapshot has nobody to ask: want --auth %s", authCluster, authNone)
+		}
+		var err error
+		if options.Gate, err = web.Reviews(c.Config); err != nil {
+			return err
+		}
+	}
 	listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", f.listen)
 	if err != nil {
 		return fmt.Errorf("--listen %s: %w (port 0 takes a free one)", f.listen, err)
 	}
-	server := web.New(web.Options{Live: l, Hosts: f.names(listener)})
-	fmt.Fprintf(cmd.OutOrStdout(), "The map of %s is at http://%s/\n", l.Where(), listener.Addr())
-	group, ctx := errgroup.WithContext(cmd.Context())
-	group.Go(func() error { return l.Run(ctx, server.Changed) })
-	group.Go(func() error {
-		server.Run(ctx)
-		return nil
-	})
-	group.Go(func() error { return serveUntil(ctx, listener, server) })
-	return group.Wait()
-}
-
-// names are those by which browsers call a server on this machine.
-func (f *serveFlags) names(l net.Listener) []string {
-	names := []string{"localhost", "127.0.0.1", "::1"}
-	if host, _, err := net.SplitHostPort(l.Addr().String()); err == nil && !slices.Contains(names, host) {
-		names = append(names, host)
+	if f.auth == authNone {
+		options.Hosts = append(web.LocalNames(listener), f.hosts...)
 	}
-	for _, h := range f.hosts {
-		names = append(names, strings.ToLower(h))
-	}
-	return names
-}
-
-// How a server treats browsers that are slow.
-const (
-	headerPatience = 10 * time.Second
-	idlePatience   = 2 * time.Minute
-	stopPatience   = 2 * time.Second
-)
-
-// serveUntil serves until ctx ends; streams that are open then are cut.
-func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
-	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: headerPatience, IdleTimeout: idlePatience, MaxHeaderBytes: 64 << 10,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
-	defer cancel()
-	if err := server.Shutdown(late); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return server.Close()
+	fmt.Fprintf(cmd.OutOrStdout(), "The map of %s is at http://%s/\n", c.Where, listener.Addr())
+	return web.New(options).Serve(cmd.Context(), listener)
 }

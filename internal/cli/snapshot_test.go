@@ -114,4 +114,11 @@ func TestServeRefusesOthers(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", listen, code, stderr)
 		}
 	}
+	if code, _, stderr := run(t, "serve", "--auth", "proxy"); code != ExitUsage || !strings.Contains(stderr, `--auth "proxy": want none, cluster`) {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if code, _, stderr := run(t, "serve", "--auth", "cluster", "--listen", "0.0.0.0:0", "--snapshot", "../../test/web/testdata/cluster.berth"); code != ExitUsage ||
+		!strings.Contains(stderr, "a snapshot has nobody to ask") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
 }

@@ -2,6 +2,7 @@ package survey
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -174,6 +175,16 @@ type Row struct {
 	Pool string `json:"pool,omitempty"`
 	// Namespaces are those of its pods that could be pinned, ascending.
 	Namespaces []string `json:"namespaces,omitempty"`
+
+	once    sync.Once
+	text    []byte
+	textErr error
+}
+
+// JSON is the row as JSON, written once. Nobody changes it.
+func (r *Row) JSON() ([]byte, error) {
+	r.once.Do(func() { r.text, r.textErr = json.Marshal(r) })
+	return r.text, r.textErr
 }
 
 // poolLabels say to which pool a node belongs: Berth's own first, then those of providers.

@@ -1,7 +1,9 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -44,13 +46,36 @@ func (s *Server) changedRows(r *http.Request, v Viewer) (any, error) {
 		return nil, &failure{http.StatusBadRequest, "since=" + quoted(r.URL.Query().Get("since")) + ": want a number that an earlier answer gave"}
 	}
 	number, names, went, anew := s.rows.since(since)
-	out := make([]*survey.Row, 0, len(names))
-	for _, name := range names {
-		if row := s.Live.Row(name); row != nil {
-			out = append(out, shown(row, v))
-		}
+	head, err := json.Marshal(map[string]any{"number": number, "anew": anew, "gone": went, "ready": s.isReady()})
+	if err != nil {
+		return nil, err
 	}
-	return map[string]any{"number": number, "anew": anew, "gone": went, "rows": out, "ready": s.isReady()}, nil
+	out := bytes.NewBuffer(append(head[:len(head)-1], `,"rows":[`...))
+	for _, name := range names {
+		text, err := s.rowText(name, v)
+		if err != nil {
+			return nil, err
+		}
+		if text != nil && !bytes.HasSuffix(out.Bytes(), []byte("[")) {
+			out.WriteByte(',')
+		}
+		out.Write(text)
+	}
+	out.WriteString("]}\n")
+	return text(out.Bytes()), nil
+}
+
+// rowText is a row as the viewer sees it, in JSON; nil of a node that is gone. What everybody sees
+// is written once.
+func (s *Server) rowText(name string, v Viewer) ([]byte, error) {
+	row := s.Live.Row(name)
+	if row == nil {
+		return nil, nil
+	}
+	if seen := shown(row, v); seen != row {
+		return json.Marshal(seen)
+	}
+	return row.JSON()
 }
 
 // shown is a row without the namespaces that the viewer does not see.
@@ -58,9 +83,9 @@ func shown(row *survey.Row, v Viewer) *survey.Row {
 	if !slices.ContainsFunc(row.Namespaces, func(n string) bool { return !v.Sees(n) }) {
 		return row
 	}
-	out := *row
+	out := &survey.Row{Node: row.Node, Pool: row.Pool}
 	out.Namespaces = slices.DeleteFunc(slices.Clone(row.Namespaces), func(n string) bool { return !v.Sees(n) })
-	return &out
+	return out
 }
 
 // hidden is what a pod is called whose namespace the viewer does not see.

@@ -43,6 +43,10 @@ func New(o Options) *Server {
 	if s.Gate == nil {
 		s.Gate = open{}
 	}
+	s.Hosts = slices.Clone(o.Hosts)
+	for i := range s.Hosts {
+		s.Hosts[i] = strings.ToLower(s.Hosts[i])
+	}
 	files, err := fs.Sub(static, "static")
 	if err != nil {
 		panic(err) // the folder is embedded above
@@ -118,6 +122,9 @@ func (f *failure) Error() string { return f.text }
 
 func missing(text string) error { return &failure{http.StatusNotFound, text} }
 
+// text is an answer that is JSON already.
+type text []byte
+
 // answer answers with JSON, to those whom the gate lets in.
 func (s *Server) answer(make func(*http.Request, Viewer) (any, error)) http.Handler {
 	return packed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -136,6 +143,10 @@ func (s *Server) answer(make func(*http.Request, Viewer) (any, error)) http.Hand
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
+		if data, ready := out.(text); ready {
+			_, _ = w.Write(data)
+			return
+		}
 		_ = json.NewEncoder(w).Encode(out)
 	}))
 }

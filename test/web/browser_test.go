@@ -2,12 +2,16 @@ package web
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,12 +27,21 @@ const limit = 30 * time.Second
 // berth starts the command, and returns the address of the page that it serves.
 func berth(t testing.TB, args ...string) string {
 	t.Helper()
+	address, _ := berthProcess(t, args...)
+	return address
+}
+
+// berthProcess is berth, with the garbage collections of its process.
+func berthProcess(t testing.TB, args ...string) (address string, heap *gcTrace) {
+	t.Helper()
 	program := os.Getenv("BERTH")
 	if program == "" {
 		t.Skip("BERTH names no berth command: make e2e-web builds one and calls these tests")
 	}
 	cmd := exec.Command(program, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
-	cmd.Stderr = os.Stderr
+	cmd.Env = append(os.Environ(), "GODEBUG=gctrace=1")
+	collections := &gcTrace{}
+	cmd.Stderr = collections
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -45,7 +58,44 @@ func berth(t testing.TB, args ...string) string {
 	if !ok {
 		t.Fatalf("berth said %q: %v", line, err)
 	}
-	return address
+	return address, collections
+}
+
+// gcTrace reads what Go's garbage collector tells of a process, and passes the rest on.
+type gcTrace struct {
+	mu    sync.Mutex
+	rest  []byte
+	count int
+	live  int // MiB that the last collection left
+}
+
+func (g *gcTrace) Write(data []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.rest = append(g.rest, data...)
+	for {
+		line, rest, whole := bytes.Cut(g.rest, []byte("\n"))
+		if !whole {
+			return len(data), nil
+		}
+		g.rest = rest
+		if m := gcLine.FindSubmatch(line); m != nil {
+			g.count++
+			g.live, _ = strconv.Atoi(string(m[1]))
+		} else {
+			fmt.Fprintf(os.Stderr, "%s\n", line)
+		}
+	}
+}
+
+// gcLine is "gc 7 @1.2s 3%: ... 100->110->60 MB, ...".
+var gcLine = regexp.MustCompile(`^gc \d+ @.* \d+->\d+->(\d+) MB`)
+
+// last says how many collections there were, and what the last one left, in MiB.
+func (g *gcTrace) last() (count, live int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.count, g.live
 }
 
 // tab is a page in a browser, with what went wrong in it.
@@ -133,14 +183,16 @@ func artifacts(t testing.TB) string {
 	return dir
 }
 
-// shoot keeps a picture of the tab, as high as the page is.
+// shoot keeps a picture of the tab, as high as the page is where that is not too much.
 func (b *tab) shoot(name string) {
 	b.Helper()
+	const highest = 6000
+	var height int64
 	var data []byte
 	ctx, cancel := context.WithTimeout(b.ctx, limit)
 	defer cancel()
-	err := chromedp.Run(ctx, chromedp.ActionFunc(func(ctx context.Context) (err error) {
-		data, err = page.CaptureScreenshot().WithCaptureBeyondViewport(true).Do(ctx)
+	err := chromedp.Run(ctx, chromedp.Evaluate("document.documentElement.scrollHeight", &height), chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		data, err = page.CaptureScreenshot().WithCaptureBeyondViewport(height < highest).Do(ctx)
 		return err
 	}))
 	if err == nil {

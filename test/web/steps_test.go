@@ -1,7 +1,103 @@
 package web
 
 import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 func navigate(address string) chromedp.Action { return chromedp.Navigate(address) }
+
+func scrollTo(y int) chromedp.Action {
+	return chromedp.Evaluate(fmt.Sprintf("scrollTo(0, %d)", y), nil)
+}
+
+// until waits for a condition of the page.
+func (b *tab) until(what, condition string) {
+	b.Helper()
+	b.do(what, chromedp.Poll(condition, nil, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(limit)))
+}
+
+// press types keys into whatever has the focus.
+func (b *tab) press(keys string) {
+	b.Helper()
+	b.do("pressing "+keys, chromedp.KeyEvent(keys))
+}
+
+// TestByKeyboardAlone goes through every view without a mouse.
+func TestByKeyboardAlone(t *testing.T) {
+	address := berth(t, "--snapshot", "testdata/cluster.berth")
+	b := browse(t, 1280, 900, "light")
+	b.open(address, views[0])
+	b.do("pressing /", input.DispatchKeyEvent(input.KeyRawDown).WithKey("/"), input.DispatchKeyEvent(input.KeyUp).WithKey("/")) // KeyEvent would type it, too
+	b.until("the filter has the focus", `document.activeElement.id === 'filter'`)
+	b.press("gpu")
+	b.until("two nodes are left", `document.querySelectorAll('.line:not(.head)').length === 2 && location.hash.includes('q=gpu')`)
+	b.press(kb.Escape)
+	b.do("going to the list", chromedp.Focus(".heat", chromedp.ByQuery))
+	b.press(kb.ArrowDown)
+	b.until("the second line is chosen", `document.querySelector('.line.here').id === 'row-1'`)
+	b.press(kb.Enter)
+	b.until("its node is shown", `location.hash === '#/nodes/gpu-2' && document.querySelector('.stage svg')`)
+	b.do("going to a pod", chromedp.Focus(".berths-list a", chromedp.ByQuery))
+	b.until("its berth is lit", `document.querySelectorAll('.stage .lit').length > 10 && document.querySelector('.stage.focus')`)
+	b.shoot("lit-1280-light")
+	b.press(kb.Enter)
+	b.until("the pod is shown", `location.hash.startsWith('#/pods/') && document.querySelector('.asks li')`)
+	for key, want := range map[string]string{"w": "#/pending", "p": "#/pods", "c": "#/"} {
+		b.press(key)
+		b.until("after "+key, fmt.Sprintf("location.hash === %q", want))
+	}
+	b.press("?")
+	b.until("the keys are shown", `document.querySelector('dialog').open`)
+	b.shoot("keys-1280-light")
+	b.press(kb.Escape)
+	b.until("the keys are gone", `!document.querySelector('dialog').open`)
+}
+
+// TestClicks filters, sorts and follows links with a mouse.
+func TestClicks(t *testing.T) {
+	address := berth(t, "--snapshot", "testdata/cluster.berth")
+	b := browse(t, 1280, 900, "dark")
+	b.open(address, view{"gpus", "#/?r=nvidia.com%2Fgpu&sort=free", []string{".line [role=rowheader]"}})
+	b.until("the node with most free GPUs is first", `document.querySelector('#row-0').textContent.startsWith('gpu-')`)
+	b.open(address, view{"pool", "#/?pool=cpu", []string{".line [role=rowheader]"}})
+	if got := b.text(".count"); got != "3 of 6 nodes" {
+		t.Errorf("the pool cpu: %q", got)
+	}
+	b.do("opening a node", chromedp.Click("#row-0 a", chromedp.ByQuery))
+	b.until("the node is shown", `document.querySelector('.stage svg [data-pod]')`)
+	b.do("opening a pod from the drawing", chromedp.Evaluate(`document.querySelector('.stage [data-pod] rect.own').dispatchEvent(new MouseEvent('click', {bubbles: true}))`, nil))
+	b.until("its pod is shown", `location.hash.startsWith('#/pods/')`)
+	if title := b.text("h1"); !strings.Contains(title, "/") {
+		t.Errorf("the pod's title is %q", title)
+	}
+}
+
+// TestLive: what changes in the cluster changes on the page, without anybody touching it.
+func TestLive(t *testing.T) {
+	s := newAPIServer(t)
+	address := berth(t, "--kubeconfig", s.start(t), "--stale-after", "1000000h")
+	b := browse(t, 1280, 900, "light")
+	b.open(address, views[0])
+	b.until("it is live", `document.querySelector('.pulse.alive')`)
+	pod := named(t, s.find(t, podsPath, "upf-0"), "late")
+	pod["metadata"].(object)["uid"] = "late"
+	delete(pod["metadata"].(object), "annotations")
+	s.tell(t, podsPath, "ADDED", "Pod", pod)
+	b.until("a pod is on its way", `[...document.querySelectorAll('.line')].some(l => l.textContent.startsWith('gpu-1') && l.querySelector('b')?.textContent === '+1')`)
+	b.shoot("live-1280-light")
+	s.tell(t, podsPath, "DELETED", "Pod", pod)
+	b.until("it is gone", `![...document.querySelectorAll('.line')].some(l => l.querySelector('b'))`)
+	node := named(t, s.find(t, nodesPath, "xeon-1"), "xeon-1")
+	node["spec"] = object{"unschedulable": true}
+	s.tell(t, nodesPath, "MODIFIED", "Node", node)
+	b.until("the node is cordoned", `[...document.querySelectorAll('.line')].some(l => l.textContent.startsWith('xeon-1') && l.textContent.includes('Cordoned'))`)
+	s.tell(t, nodesPath, "DELETED", "Node", node)
+	b.until("the node's report is a stray", `[...document.querySelectorAll('.line.bad')].some(l => l.textContent.startsWith('xeon-1'))`)
+}

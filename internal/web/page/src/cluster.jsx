@@ -15,8 +15,9 @@ const usedShare = (row, r) => {
 }
 const badness = { bad: 0, doubt: 1, good: 2 }
 
+const collator = new Intl.Collator('en', { numeric: true })
 const orders = {
-  name: ['Name', (a, b) => a.name.localeCompare(b.name, 'en', { numeric: true })],
+  name: ['Name', (a, b) => collator.compare(a.name, b.name)],
   free: ['Most free', (a, b, r) => free(b, r) - free(a, r)],
   block: ['Largest free on one NUMA node', (a, b, r) => block(b, r) - block(a, r)],
   used: ['Most used', (a, b, r) => usedShare(b, r) - usedShare(a, r)],

@@ -95,8 +95,10 @@ async function readRows() {
 export async function follow() {
   for (;;) {
     try {
+      const rows = readRows()
+      rows.catch(() => {}) // waited for below
       store.cluster = await ask('api/cluster')
-      await readRows()
+      await rows
       store.problem = ''
       tell()
       await stream()

@@ -40,7 +40,7 @@ export function Spark({ values, label }) {
   return (
     <svg class="spark" width={w} height={h} viewBox={`0 0 ${w} ${h}`} role="img" aria-label={label}>
       <path class="area" d={`M0 ${h}L${line}L${w} ${h}Z`} />
-      <path class="line" d={'M' + line} />
+      <path class="trace" d={'M' + line} />
     </svg>
   )
 }

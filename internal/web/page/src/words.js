@@ -45,8 +45,9 @@ export function resourcesOf(rows) {
 // status is the state of a node in one word, and how bad it is.
 export function status(row) {
   const cordoned = (row.conditions || []).includes('Unschedulable')
-  if (row.trouble) return { word: row.trouble.reason, level: 'bad' }
-  if (row.warnings?.length) return { word: row.warnings[0].reason, level: 'doubt' }
+  const also = cordoned ? ', cordoned' : ''
+  if (row.trouble) return { word: row.trouble.reason + also, level: 'bad' }
+  if (row.warnings?.length) return { word: row.warnings[0].reason + also, level: 'doubt' }
   if (cordoned) return { word: 'Cordoned', level: 'doubt' }
   return { word: 'Ready', level: 'good' }
 }

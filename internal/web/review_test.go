@@ -1,0 +1,152 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/rest"
+)
+
+// authority stands in for the API server's reviews. A token is a user's name; may holds what users
+// may do, as "user verb resource namespace".
+type authority struct {
+	mu   sync.Mutex
+	may  map[string]bool
+	down bool
+	asks int
+}
+
+func (a *authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asks++
+	w.Header().Set("Content-Type", "application/json")
+	if a.down {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
+		var review authenticationv1.TokenReview
+		_ = json.NewDecoder(r.Body).Decode(&review)
+		if name, ok := strings.CutPrefix(review.Spec.Token, "token-of-"); ok {
+			review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: name}}
+		}
+		_ = json.NewEncoder(w).Encode(review)
+		return
+	}
+	var review authorizationv1.SubjectAccessReview
+	_ = json.NewDecoder(r.Body).Decode(&review)
+	what := review.Spec.ResourceAttributes
+	review.Status.Allowed = a.may[strings.TrimSpace(strings.Join([]string{review.Spec.User, what.Verb, what.Resource, what.Namespace}, " "))]
+	_ = json.NewEncoder(w).Encode(review)
+}
+
+// gated is a server whose gate asks the authority, with a clock that the test turns.
+func gated(t *testing.T, a *authority) (s *Server, clock *time.Time) {
+	t.Helper()
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	gate, err := Reviews(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	gate.(*reviews).now = func() time.Time { return now }
+	return served(t, Options{Live: change(t), Gate: gate}), &now
+}
+
+// as asks with headers.
+func as(s *Server, path string, headers ...string) (int, string) {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// TestReviews: strangers see nothing, users what the API server lets them see, and headers of a
+// proxy count for nothing.
+func TestReviews(t *testing.T) {
+	a := &authority{may: map[string]bool{
+		"admin list nodetopologies": true, "admin list pods": true,
+		"dev list nodetopologies": true, "dev list pods telco": true,
+		"podsonly list pods": true,
+	}}
+	s, _ := gated(t, a)
+	for _, c := range []struct {
+		headers     []string
+		status      int
+		want, never string
+	}{
+		{nil, 401, "give it a token", "research"},
+		{[]string{"Authorization", "Basic YTpi"}, 401, "give it a token", "research"},
+		{[]string{"Authorization", "Bearer " + strings.Repeat("x", maxTokenBytes+1)}, 401, "give it a token", "research"},
+		{[]string{"Authorization", "Bearer nonsense"}, 401, "does not know this token", "research"},
+		{[]string{"X-Remote-User", "admin", "X-Forwarded-User", "admin", "Impersonate-User", "admin"}, 401, "give it a token", "research"},
+		{[]string{"Authorization", "Bearer token-of-podsonly"}, 403, "podsonly may not list nodetopologies.berth.dev", "research"},
+		{[]string{"Authorization", "Bearer token-of-dev", "X-Remote-User", "admin"}, 200, `"total":5`, "research"},
+		{[]string{"Authorization", "Bearer token-of-admin"}, 200, "research", ""},
+	} {
+		status, body := as(s, "/api/pods", c.headers...)
+		if status != c.status || !strings.Contains(body, c.want) || c.never != "" && strings.Contains(body, c.never) {
+			t.Errorf("%.80v: status %d, want %d with %q: %.300s", c.headers, status, c.status, c.want, body)
+		}
+		if c.status == 200 {
+			continue
+		}
+		for _, path := range []string{"/api/events", "/api/rows", "/api/cluster", "/api/nodes/gpu-1", "/api/pods/telco/upf-0", "/api/pending", "/api/history"} {
+			if status, body := as(s, path, c.headers...); status == 200 || strings.Contains(body, "gpu-1") {
+				t.Errorf("%.80v: %s: status %d: %.200s", c.headers, path, status, body)
+			}
+		}
+	}
+	if status, body := as(s, "/"); status != 200 || strings.Contains(body, "gpu") {
+		t.Errorf("the page itself, which shows nothing: status %d: %s", status, body)
+	}
+}
+
+// TestReviewsAreRepeated: what was allowed is asked again after a while, and not before.
+func TestReviewsAreRepeated(t *testing.T) {
+	a := &authority{may: map[string]bool{"dev list nodetopologies": true, "dev list pods": true}}
+	s, clock := gated(t, a)
+	ask := func() int {
+		status, _ := as(s, "/api/pods", "Authorization", "Bearer token-of-dev")
+		return status
+	}
+	if status := ask(); status != 200 || a.asks != 3 {
+		t.Fatalf("status %d after %d questions, want 3: token, reports, pods", status, a.asks)
+	}
+	a.may = nil
+	if status := ask(); status != 200 || a.asks != 3 {
+		t.Errorf("within the minute: status %d after %d questions", status, a.asks)
+	}
+	*clock = clock.Add(reviewLasts)
+	if status := ask(); status != 403 {
+		t.Errorf("after the minute: status %d, want 403", status)
+	}
+	a.down = true
+	*clock = clock.Add(reviewLasts)
+	if status, body := as(s, "/api/pods", "Authorization", "Bearer token-of-dev"); status != 503 || !strings.Contains(body, "does not say who asks") {
+		t.Errorf("where nobody answers: status %d: %s", status, body)
+	}
+}
+
+// TestReviewsAreBounded: a thousand tokens leave no thousand users behind for ever.
+func TestReviewsAreBounded(t *testing.T) {
+	g := &reviews{now: time.Now, viewers: map[[32]byte]*reviewed{}}
+	for i := range maxReviews {
+		g.viewers[[32]byte{byte(i), byte(i >> 8)}] = &reviewed{}
+	}
+	if g.remembered([32]byte{1}) != nil || len(g.viewers) != maxReviews-1 {
+		t.Errorf("%d users are remembered", len(g.viewers))
+	}
+}
