@@ -137,6 +137,8 @@ func TestChart(t *testing.T) {
 	t.Run("configures the scheduler as the demo does", func(t *testing.T) { testChartWiring(t, h) })
 	t.Run("knows no other namespace than its own", func(t *testing.T) { testChartNamespace(t, h) })
 	t.Run("refuses wrong values", func(t *testing.T) { testChartValues(t, h) })
+	t.Run("refuses values that contradict each other", func(t *testing.T) { testChartContradictions(t, h) })
+	t.Run("says which Kubernetes it needs", func(t *testing.T) { testChartKubernetes(t, h) })
 	t.Run("shows dashboard and alerts", func(t *testing.T) { testChartMonitoring(t, h) })
 	t.Run("sets flags and arguments that there are", func(t *testing.T) { testChartFlags(t, h) })
 	t.Run("mounts the kubelet's folders", func(t *testing.T) { testChartMounts(t, h) })
@@ -304,12 +306,45 @@ func testChartValues(t *testing.T, helm string) {
 		{"agent.networkPolicy.form[0].podSelector.a=b", "form"},
 		{"pool.taint=a b", "taint"},
 		{"pool.nodes=3", "nodes"},
+		{"pool.namespaceSelector.matchLabel.a=b", "matchLabel"},
 		{"monitoring.dashboard.enable=true", "enable"},
 	} {
 		if _, err := render(t, helm, "--set="+tc.set); err == nil {
 			t.Errorf("%s: taken", tc.set)
 		} else if text := err.Error(); !strings.Contains(text, "schema") || !strings.Contains(text, tc.want) {
 			t.Errorf("%s: got %v, want a refusal by the schema with %q", tc.set, err, tc.want)
+		}
+	}
+}
+
+// testChartContradictions: values that are right each by itself, and cannot be together.
+func testChartContradictions(t *testing.T, helm string) {
+	for _, tc := range []struct{ set, want string }{
+		{"pool.enabled=true,scheduler.name=default-scheduler", "pool.enabled: true with scheduler.name"},
+		{"pool.namespaceSelector.matchLabels.numa=here", "pool.namespaceSelector: is part of the pool"},
+		{"scheduler.profiles[0].schedulerName=berth", "scheduler.profiles[0].schedulerName: berth is scheduler.name"},
+		{"scheduler.pluginConfig[0].name=Berth,scheduler.pluginConfig[0].args.staleAfter=2m", "scheduler.pluginConfig[0].name: Berth"},
+		{"agent.kubelet.configSource=configz,agent.kubelet.configDropInDir=/etc/k.d", "agent.kubelet.configDropInDir: /etc/k.d"},
+		{"agent.heartbeat=1m", "scheduler.args.staleAfter: 60s with agent.heartbeat: 1m"},
+		{"scheduler.args.staleAfter=1500ms,agent.heartbeat=1s", "scheduler.args.staleAfter: 1500ms"},
+	} {
+		_, err := render(t, helm, "--set="+tc.set)
+		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "want ") {
+			t.Errorf("%s: got %v, want %q", tc.set, err, tc.want)
+		}
+	}
+	for _, set := range []string{"agent.heartbeat=30s", "agent.heartbeat=1m,scheduler.args.staleAfter=5m", "agent.heartbeat=0.5m,scheduler.args.staleAfter=1m30s"} {
+		mustRender(t, helm, "--set="+set)
+	}
+}
+
+// testChartKubernetes: the oldest API server that the chart is installed on is the oldest that it
+// is tested on (make e2e-versions).
+func testChartKubernetes(t *testing.T, helm string) {
+	for version, ok := range map[string]bool{"v1.33.13": false, "v1.34.0": true, "v1.35.4-gke.1": true, "v1.37.0": true} {
+		_, err := render(t, helm, "--kube-version="+version)
+		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "kubeVersion") {
+			t.Errorf("Kubernetes %s: %v", version, err)
 		}
 	}
 }
@@ -416,10 +451,17 @@ func testPool(t *testing.T, helm string, g *guarded) {
 	if out := mustRender(t, helm, pool); bytes.Contains(out, []byte("kind: MutatingAdmissionPolicy\n")) {
 		t.Error("there is a policy although the API server is not said to know the kind")
 	}
+	if !g.serves(t, "admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy") {
+		if otherServer == "" {
+			t.Error("this API server has no MutatingAdmissionPolicy v1")
+		}
+		return // Helm asks the API server, and leaves the policy out
+	}
 	out := mustRender(t, helm, "--skip-tests", pool, "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
 	if err := g.cp.Apply(t.Context(), out); err != nil {
 		t.Fatal(err)
 	}
+	testPoolNamespaces(t, helm, g)
 	for _, tc := range []struct {
 		scheduler string
 		tolerates bool
@@ -443,6 +485,49 @@ func testPool(t *testing.T, helm string, g *guarded) {
 			return nil
 		})
 	}
+}
+
+// testPoolNamespaces: pods of the chosen namespaces are Berth's where they name no scheduler, and
+// tolerate the taint then; nobody else's are changed.
+func testPoolNamespaces(t *testing.T, helm string, g *guarded) {
+	out := mustRender(t, helm, "--skip-tests", "--set=pool.enabled=true,pool.namespaceSelector.matchLabels.numa=here",
+		"--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
+	if err := g.cp.Apply(t.Context(), out, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: pinned, labels: {numa: here}}\n")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		namespace, scheduler, node, want string
+	}{
+		{"pinned", "", "", "berth"},
+		{"pinned", "default-scheduler", "", "berth"},
+		{"pinned", "volcano", "", "volcano"},
+		{"pinned", "", "n1", "default-scheduler"}, // a static pod's mirror: nobody schedules it
+		{"default", "", "", "default-scheduler"},
+	} {
+		pod := plainPod("of-a-namespace")
+		pod.Spec.SchedulerName, pod.Spec.NodeName = tc.scheduler, tc.node
+		eventually(t, fmt.Sprintf("a pod of %s that names scheduler %q", tc.namespace, tc.scheduler), func() error {
+			got, err := g.admin.CoreV1().Pods(tc.namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if err != nil {
+				return err
+			}
+			tolerates := slices.ContainsFunc(got.Spec.Tolerations, func(tol corev1.Toleration) bool { return tol.Key == "berth.dev/pool" })
+			if got.Spec.SchedulerName != tc.want || tolerates != (tc.want == "berth") {
+				return fmt.Errorf("scheduler %q, tolerations %v, want %q", got.Spec.SchedulerName, got.Spec.Tolerations, tc.want)
+			}
+			return nil
+		})
+	}
+}
+
+// serves says whether the API server has the kind.
+func (g *guarded) serves(t *testing.T, group, kind string) bool {
+	t.Helper()
+	list, err := g.admin.Discovery().ServerResourcesForGroupVersion(group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind })
 }
 
 // testChartMounts looks for what the agent reads among its mounts, and for what it must not see.

@@ -86,6 +86,13 @@ func testVersion(t *testing.T, cp *controlplane.ControlPlane) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if otherServer != "" {
+		want, err := exec.CommandContext(t.Context(), otherServer, "--version").Output()
+		if err != nil || strings.TrimSpace(string(want)) != "Kubernetes "+v.GitVersion {
+			t.Errorf("server is %s, its program %q (%v)", v.GitVersion, want, err)
+		}
+		return
+	}
 	if v.Major != "1" || v.Minor != "36" {
 		t.Errorf("server is %s.%s, want 1.36", v.Major, v.Minor)
 	}

@@ -171,7 +171,7 @@ func (g *guarded) testWarnings(t *testing.T) {
 		}
 		return got
 	}
-	const misspelt, volcano = "berth.dev/polcy", "volcano.sh/numa-topology-policy"
+	const misspelt, volcano = "berth.dev/polcy", "scheduling.k8s.io/group-name"
 	eventually(t, "a warning of "+misspelt, func() error {
 		text := strings.Join(create("berth", misspelt), "; ")
 		if !strings.Contains(text, misspelt) || !strings.Contains(text, "want "+wire.PolicyAnnotation) {

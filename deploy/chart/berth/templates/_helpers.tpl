@@ -55,3 +55,14 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
+
+{{- /* The seconds of a duration like 1m30s, as the schema lets it through. */}}
+{{- define "berth.seconds" -}}
+{{- $units := dict "ms" 0.001 "s" 1.0 "m" 60.0 "h" 3600.0 }}
+{{- $sum := 0.0 }}
+{{- range regexFindAll "[0-9.]+(ms|s|m|h)" . -1 }}
+{{- $unit := regexFind "[a-z]+" . }}
+{{- $sum = addf $sum (mulf (trimSuffix $unit . | float64) (get $units $unit)) }}
+{{- end }}
+{{- $sum }}
+{{- end }}

@@ -1,0 +1,20 @@
+# API servers of other releases, built from their own modules, under this scheduler, these agents and the chart's objects. The
+# hollow nodes are kubelets of this release.
+APISERVER_VERSIONS ?= 1.35 1.34
+APISERVER_TESTS    := ^(TestControlPlane|TestInstalled|TestChart|TestChartRuns|TestScheduler|TestBerthKeepsItsPromise)$$
+
+.PHONY: e2e-versions apiservers
+e2e-versions: apiservers ## Scheduler, agents and policies against the API servers of 1.35 and 1.34 (each compiled once: some 7 minutes on 2 cores).
+	@for v in $(APISERVER_VERSIONS); do \
+	  printf '\n\033[1m== %s\033[0m\n' "API server $$v"; \
+	  BERTH_APISERVER=$(BIN)/kube-apiserver-$$v $(GO) test -count=1 -timeout 30m -parallel 4 -run '$(APISERVER_TESTS)' ./test/e2e; \
+	done
+
+apiservers:
+	@mkdir -p $(BIN)
+	@for v in $(APISERVER_VERSIONS); do \
+	  mod=test/conformance/versions/v$$v/go.mod; kube=$$(awk '$$1 == "k8s.io/kubernetes" {print $$2}' $$mod); \
+	  printf '\n\033[1m== %s\033[0m\n' "building kube-apiserver $$kube"; \
+	  $(GO) build -modfile=$$mod -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$kube -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=$${v#1.}" \
+	    -o $(BIN)/kube-apiserver-$$v k8s.io/kubernetes/cmd/kube-apiserver; \
+	done

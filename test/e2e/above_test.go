@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/berth-dev/berth/internal/controlplane"
+)
+
+// TestAbove places pods of the shape that those make who decide above a scheduler which pods there
+// are (docs/above.md). Each gets the CPUs that it was promised.
+func TestAbove(t *testing.T) {
+	t.Parallel()
+	c := newHollowClusterOn(t, 2, controlplane.Options{Server: otherServer, Dir: shortDir(t)})
+	for _, step := range []struct {
+		name string
+		do   func(*hollowCluster)
+	}{{"Kueue", queued}, {"JobSet", exclusiveJobs}, {"LeaderWorkerSet", leaderAndWorker}, {"KubeRay", headAndWorker}} {
+		t.Run(step.name, func(t *testing.T) {
+			c.T = t
+			defer func() { c.T = c.root }()
+			step.do(c)
+		})
+	}
+	if sum := c.demandKept(); sum.exact < 5 {
+		t.Errorf("%d pods were compared with what was promised, want 5 at least", sum.exact)
+	}
+}
+
+// queued: a pod behind a gate takes nothing, and goes where its queue sends it once it is let
+// through, by a node selector that came with the admission.
+func queued(c *hollowCluster) {
+	c.createAbove("kueue")
+	c.await("the gated pod to wait", func(pods []corev1.Pod) bool {
+		return slices.ContainsFunc(pods, func(p corev1.Pod) bool {
+			return p.Name == "kueue" && slices.ContainsFunc(p.Status.Conditions, func(cond corev1.PodCondition) bool {
+				return cond.Reason == corev1.PodReasonSchedulingGated
+			})
+		})
+	})
+	// All CPUs of both nodes: a gated pod holds none of them.
+	full := []string{"h0-a", "h0-b", "h1-a", "h1-b"}
+	for _, name := range full {
+		cpus := map[bool]string{true: "6", false: "8"}[strings.HasSuffix(name, "a")]
+		c.create(onNode(pinnedPod(name, "", cpus), name[:2]))
+	}
+	c.awaitRunning(full...)
+	c.delete("h1-a", nil)
+	admit := `{"spec":{"schedulingGates":[],"nodeSelector":{"kubernetes.io/hostname":"h1"}}}`
+	_, err := c.client.CoreV1().Pods("default").Patch(c.Context(), "kueue", types.MergePatchType, []byte(admit), metav1.PatchOptions{})
+	c.must(err)
+	c.awaitRunning("kueue")
+	if got := c.nodeOf("kueue"); got != "h1" {
+		c.Errorf("the pod runs on %s, its queue wanted h1", got)
+	}
+	for _, name := range []string{"h0-a", "h0-b", "h1-b"} {
+		c.delete(name, nil)
+	}
+	// Kueue takes its finalizer away when the pod has ended.
+	_, err = c.client.CoreV1().Pods("default").Patch(c.Context(), "kueue", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	c.must(err)
+	c.delete("kueue", nil)
+}
+
+// exclusiveJobs: jobs that exclude one another from their nodes get one each.
+func exclusiveJobs(c *hollowCluster) {
+	names := c.createAbove("jobset")
+	c.awaitRunning(names...)
+	if a, b := c.nodeOf("jobset-a"), c.nodeOf("jobset-b"); a == b {
+		c.Errorf("both jobs run on %s", a)
+	}
+	c.deleteAll(names)
+}
+
+func leaderAndWorker(c *hollowCluster) {
+	names := c.createAbove("leaderworkerset")
+	c.awaitRunning(names...)
+	c.deleteAll(names)
+}
+
+func headAndWorker(c *hollowCluster) {
+	names := c.createAbove("kuberay")
+	c.awaitRunning(names...)
+	c.deleteAll(names)
+}
+
+// createAbove creates the pods of a file and returns their names.
+func (c *hollowCluster) createAbove(file string) (names []string) {
+	c.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "above", file+".yaml"))
+	c.must(err)
+	for _, text := range strings.Split(string(data), "\n---\n") {
+		pod := &corev1.Pod{}
+		c.must(yaml.UnmarshalStrict([]byte(text), pod))
+		c.create(pod)
+		names = append(names, pod.Name)
+	}
+	return names
+}
+
+func (c *hollowCluster) nodeOf(name string) string {
+	c.Helper()
+	pod, err := c.client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
+	c.must(err)
+	return pod.Spec.NodeName
+}
+
+func (c *hollowCluster) deleteAll(names []string) {
+	c.Helper()
+	for _, name := range names {
+		c.delete(name, nil)
+	}
+}
