@@ -47,6 +47,7 @@ test: ## All tests, but for the slow suites that have targets of their own.
 	$(call say,with the race detector: every package that does not link Kubernetes itself)
 	@$(GO) test -race -timeout 20m $(LIGHT)
 	@$(GO) test -run NoAlloc ./placement/...
+	@$(MAKE) --no-print-directory release-check
 	$(call say,against the genuine kubelet and API server (the first time compiles Kubernetes: about 6 minutes on 2 cores))
 	@$(GO) test -timeout 40m -p 1 -parallel 4 $(HEAVY)
 	$(call say,all tests passed)

@@ -33,6 +33,9 @@ const archiveSuffix = ".oci.tar"
 
 // images writes NAME-VERSION.oci.tar for each image: an OCI layout with an index of all platforms.
 func (r *release) images(binaries []binary) error {
+	if !slices.ContainsFunc(binaries, func(b binary) bool { return b.platform.os == "linux" }) {
+		return nil // images are Linux
+	}
 	for _, name := range imageNames {
 		fmt.Fprintf(r.progress, "   image %s\n", name)
 		index, err := r.index(name, binaries)

@@ -77,6 +77,16 @@ func TestEqualSourcesGiveEqualFiles(t *testing.T) {
 	}
 }
 
+func TestNoImagesWithoutLinux(t *testing.T) {
+	r := &release{out: t.TempDir(), version: "v0.1.0", progress: io.Discard}
+	if err := r.images([]binary{{"berth", platform{"darwin", "arm64"}, "/nonexistent"}}); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := filesIn(r.out); err != nil || len(names) > 0 {
+		t.Errorf("%q, %v: want no image", names, err)
+	}
+}
+
 func TestVerifyWholeRelease(t *testing.T) {
 	r := made(t)
 	if n, err := verify(r.out); err != nil || n != 8 {
