@@ -386,6 +386,8 @@ func TestControlPlaneBadOptions(t *testing.T) {
 		{"unknown flag", controlplane.Options{Flags: []string{"--no-such-flag"}}, "no-such-flag"},
 		{"no directory", controlplane.Options{Dir: "/nonexistent"}, "temporary directory"},
 		{"kept key material that is not whole", controlplane.Options{Keep: halfKept(t)}, "-ca.crt"},
+		{"a server that is not there", controlplane.Options{Server: "/nonexistent"}, "/nonexistent"},
+		{"a server that is none", controlplane.Options{Server: "/bin/false"}, "kube-apiserver ended by itself: exit status 1"},
 		{"a file where a directory is to be kept", controlplane.Options{Keep: "/dev/null"}, "directory to be kept"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
