@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/hollow"
 )
 
 // TestAbove places pods of the shape that those make who decide above a scheduler which pods there
@@ -92,7 +94,7 @@ func headAndWorker(c *hollowCluster) {
 	c.deleteAll(names)
 }
 
-// createAbove creates the pods of a file and returns their names.
+// createAbove creates the pods of a file, whose init containers end, and returns their names.
 func (c *hollowCluster) createAbove(file string) (names []string) {
 	c.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", "above", file+".yaml"))
@@ -100,6 +102,9 @@ func (c *hollowCluster) createAbove(file string) (names []string) {
 	for _, text := range strings.Split(string(data), "\n---\n") {
 		pod := &corev1.Pod{}
 		c.must(yaml.UnmarshalStrict([]byte(text), pod))
+		for i := range pod.Spec.InitContainers {
+			pod.Spec.InitContainers[i].Image = hollow.ExitImage(100 * time.Millisecond)
+		}
 		c.create(pod)
 		names = append(names, pod.Name)
 	}

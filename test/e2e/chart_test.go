@@ -158,6 +158,9 @@ func testChartSource(t *testing.T, helm string) {
 	byName := func(objects []*object) map[string]*object {
 		out := map[string]*object{}
 		for _, o := range objects {
+			if strings.HasSuffix(o.GetName(), ".volcano.sh") {
+				continue // definitions of Volcano's, which the chart does not bring
+			}
 			if !slices.Contains([]string{"Namespace", "ConfigMap", "Deployment", "DaemonSet", "Service", "PodDisruptionBudget", "Pod"}, o.GetKind()) {
 				o.SetLabels(nil)
 				annotations := o.GetAnnotations()
@@ -323,7 +326,6 @@ func testChartContradictions(t *testing.T, helm string) {
 		{"pool.enabled=true,scheduler.name=default-scheduler", "pool.enabled: true with scheduler.name"},
 		{"pool.namespaceSelector.matchLabels.numa=here", "pool.namespaceSelector: is part of the pool"},
 		{"scheduler.profiles[0].schedulerName=berth", "scheduler.profiles[0].schedulerName: berth is scheduler.name"},
-		{"scheduler.pluginConfig[0].name=Berth,scheduler.pluginConfig[0].args.staleAfter=2m", "scheduler.pluginConfig[0].name: Berth"},
 		{"agent.kubelet.configSource=configz,agent.kubelet.configDropInDir=/etc/k.d", "agent.kubelet.configDropInDir: /etc/k.d"},
 		{"agent.heartbeat=1m", "scheduler.args.staleAfter: 60s with agent.heartbeat: 1m"},
 		{"scheduler.args.staleAfter=1500ms,agent.heartbeat=1s", "scheduler.args.staleAfter: 1500ms"},
