@@ -1,0 +1,274 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Koordinator's words, as of July 2026. Values that it does not know are errors here; the original
+// panics at an unknown policy.
+const (
+	koordinatorQoS     = "koordinator.sh/qosClass"
+	koordinatorNUMA    = "scheduling.koordinator.sh/numa-topology-spec"
+	koordinatorCPUs    = "scheduling.koordinator.sh/resource-spec"
+	koordinatorLabels  = "node.koordinator.sh/"
+	koordinatorPolicy  = koordinatorLabels + "numa-topology-policy"
+	koordinatorBind    = koordinatorLabels + "cpu-bind-policy"
+	koordinatorFill    = koordinatorLabels + "numa-allocate-strategy"
+	koordinatorMemory  = koordinatorLabels + "numa-memory-policy"
+	maxKoordinatorText = 4 << 10
+)
+
+// KoordinatorStatusAnnotation is where a decision is written for koordlet.
+const KoordinatorStatusAnnotation = "scheduling.koordinator.sh/resource-status"
+
+// koordinatorPolicies are the policies by which pods, node labels and NodeResourceTopologies name
+// them. Koordinator places whole pods; the kubelet's scope, where it is named, is another matter.
+var koordinatorPolicies = map[string]placement.Rules{
+	"":                             {},
+	"None":                         {Policy: placement.PolicyNone},
+	"BestEffort":                   {Policy: placement.PolicyBestEffort, Scope: placement.PodScope},
+	"BestEffortPodLevel":           {Policy: placement.PolicyBestEffort, Scope: placement.PodScope},
+	"BestEffortContainerLevel":     {Policy: placement.PolicyBestEffort, Scope: placement.ContainerScope},
+	"Restricted":                   {Policy: placement.PolicyRestricted, Scope: placement.PodScope},
+	"RestrictedPodLevel":           {Policy: placement.PolicyRestricted, Scope: placement.PodScope},
+	"RestrictedContainerLevel":     {Policy: placement.PolicyRestricted, Scope: placement.ContainerScope},
+	"SingleNUMANode":               {Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope},
+	"SingleNUMANodePodLevel":       {Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope},
+	"SingleNUMANodeContainerLevel": {Policy: placement.PolicySingleNUMANode, Scope: placement.ContainerScope},
+}
+
+const koordinatorPoliciesWanted = "None, BestEffort, Restricted or SingleNUMANode"
+
+// koordinatorNUMASpec is the value of numa-topology-spec, koordinatorCPUSpec that of resource-spec.
+type koordinatorNUMASpec struct {
+	Policy    string `json:"numaTopologyPolicy"`
+	Exclusive string `json:"singleNUMANodeExclusive"`
+}
+
+type koordinatorCPUSpec struct {
+	Required  string `json:"requiredCPUBindPolicy"`
+	Preferred string `json:"preferredCPUBindPolicy"`
+	Exclusive string `json:"preferredCPUExclusivePolicy"`
+}
+
+// ReadKoordinatorRules reads how a pod wants to be placed in Koordinator's words. Pods of the
+// classes LSE and LSR get CPUs of their own; those of LS and BE shares, whatever they ask for. What
+// resource-spec says counts for the former alone, as in Koordinator, and is checked for all. The
+// error is a *FieldError.
+func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
+	r := koordinatorReader{fieldErrors(podName(pod)), pod}
+	rules, err := r.policy()
+	if err != nil {
+		return placement.Rules{}, err
+	}
+	cpus, err := r.cpus()
+	if err != nil {
+		return placement.Rules{}, err
+	}
+	switch class := pod.Labels[koordinatorQoS]; class {
+	case "", "SYSTEM":
+	case "LSE", "LSR":
+		rules.CPUs = cpus
+	case "LS", "BE":
+		rules.SharesOnly = true
+	default:
+		return placement.Rules{}, r.at(field.NewPath("metadata", "labels").Key(koordinatorQoS), class, "LSE, LSR, LS, BE or SYSTEM")
+	}
+	return rules, nil
+}
+
+// koordinatorReader makes errors about one pod.
+type koordinatorReader struct {
+	fieldErrors
+	pod *corev1.Pod
+}
+
+// parse reads the JSON of an annotation; found is false where there is none.
+func (r koordinatorReader) parse(key string, into any) (found bool, err error) {
+	text, ok := r.pod.Annotations[key]
+	if !ok {
+		return false, nil
+	}
+	if len(text) > maxKoordinatorText {
+		return true, r.at(annotation(key), text, fmt.Sprintf("at most %d bytes, not %d", maxKoordinatorText, len(text)))
+	}
+	strict, err := kjson.UnmarshalStrict([]byte(text), into)
+	if err == nil && len(strict) > 0 {
+		err = strict[0]
+	}
+	if err != nil {
+		return true, r.at(annotation(key), text, "JSON as Koordinator documents it: "+err.Error())
+	}
+	return true, nil
+}
+
+func (r koordinatorReader) policy() (placement.Rules, error) {
+	var spec koordinatorNUMASpec
+	if found, err := r.parse(koordinatorNUMA, &spec); !found || err != nil {
+		return placement.Rules{}, err
+	}
+	at := annotation(koordinatorNUMA)
+	rules, ok := koordinatorPolicies[spec.Policy]
+	if !ok {
+		return placement.Rules{}, r.at(at.Child("numaTopologyPolicy"), spec.Policy, koordinatorPoliciesWanted)
+	}
+	switch spec.Exclusive {
+	case "", "Preferred":
+	case "Required":
+		return placement.Rules{}, r.at(at.Child("singleNUMANodeExclusive"), spec.Exclusive,
+			"Preferred or nothing: Berth does not keep pods of one NUMA node from those of several")
+	default:
+		return placement.Rules{}, r.at(at.Child("singleNUMANodeExclusive"), spec.Exclusive, "Preferred or nothing")
+	}
+	return rules, nil
+}
+
+// cpus reads resource-spec. Without one, and with the policy Default, whole cores are preferred:
+// the default of Koordinator's scheduler.
+func (r koordinatorReader) cpus() (joint.Rules, error) {
+	var spec koordinatorCPUSpec
+	rules := joint.Rules{Bind: joint.FullCores, BindHow: joint.Preferred}
+	if found, err := r.parse(koordinatorCPUs, &spec); !found || err != nil {
+		return rules, err
+	}
+	at := annotation(koordinatorCPUs)
+	for _, wish := range []struct {
+		name, value string
+		how         joint.Strength
+	}{{"preferredCPUBindPolicy", spec.Preferred, joint.Preferred}, {"requiredCPUBindPolicy", spec.Required, joint.Required}} {
+		switch wish.value {
+		case "", "Default":
+		case "FullPCPUs":
+			rules.Bind, rules.BindHow = joint.FullCores, wish.how
+		case "SpreadByPCPUs":
+			rules.Bind, rules.BindHow = joint.Spread, wish.how
+		default:
+			return joint.Rules{}, r.at(at.Child(wish.name), wish.value, "Default, FullPCPUs or SpreadByPCPUs")
+		}
+	}
+	switch spec.Exclusive {
+	case "", "None":
+	case "PCPULevel":
+		rules.Exclusive, rules.ExclusiveHow = joint.ExclusiveCore, joint.Preferred
+	case "NUMANodeLevel":
+		rules.Exclusive, rules.ExclusiveHow = joint.ExclusiveNUMA, joint.Preferred
+	default:
+		return joint.Rules{}, r.at(at.Child("preferredCPUExclusivePolicy"), spec.Exclusive, "None, PCPULevel or NUMANodeLevel")
+	}
+	return rules, nil
+}
+
+// KoordinatorNode is what Koordinator's labels say of a node.
+type KoordinatorNode struct {
+	Rules    placement.Rules // policy and scope; what pods leave open
+	CPUs     joint.Rules     // how CPUs are bound on the node
+	Strategy joint.Strategy
+	// Memory says that memory is accounted by NUMA node (numa-memory-policy, with any value).
+	Memory bool
+}
+
+// ReadKoordinatorNode reads the labels of a node. Where the kubelet has a policy of its own
+// (NodeResourceTopology.topologyPolicies, "" and None for none) it comes before the label's: the
+// pod would be refused otherwise. The error is a *FieldError.
+func ReadKoordinatorNode(node *corev1.Node, kubelet string) (KoordinatorNode, error) {
+	e := fieldErrors("Node " + node.Name)
+	label := func(key string) *field.Path { return field.NewPath("metadata", "labels").Key(key) }
+	var n KoordinatorNode
+	text := node.Labels[koordinatorPolicy]
+	rules, ok := koordinatorPolicies[text]
+	if !ok {
+		return n, e.at(label(koordinatorPolicy), text, koordinatorPoliciesWanted)
+	}
+	own, ok := koordinatorPolicies[kubelet]
+	if !ok {
+		return n, e.at(field.NewPath("topologyPolicies"), kubelet, "a policy of the kubelet as NodeResourceTopology spells it")
+	}
+	if n.Rules = rules; own.Policy > placement.PolicyNone {
+		n.Rules = own
+	}
+	switch text := node.Labels[koordinatorFill]; text {
+	case "", "MostAllocated":
+	case "LeastAllocated":
+		n.Strategy = joint.LeastAllocated
+	default:
+		return KoordinatorNode{}, e.at(label(koordinatorFill), text, "MostAllocated or LeastAllocated")
+	}
+	switch text := node.Labels[koordinatorBind]; text {
+	case "", "None":
+	case "FullPCPUsOnly":
+		n.CPUs = joint.Rules{Bind: joint.FullCores, BindHow: joint.Required}
+	case "SpreadByPCPUs":
+		n.CPUs = joint.Rules{Bind: joint.Spread, BindHow: joint.Required}
+	default:
+		return KoordinatorNode{}, e.at(label(koordinatorBind), text, "None, FullPCPUsOnly or SpreadByPCPUs")
+	}
+	_, n.Memory = node.Labels[koordinatorMemory]
+	return n, nil
+}
+
+// resourceStatus is the value of resource-status.
+type resourceStatus struct {
+	CPUSet string              `json:"cpuset,omitempty"`
+	NUMA   []numaNodeResources `json:"numaNodeResources,omitempty"`
+}
+
+type numaNodeResources struct {
+	Node      int                          `json:"node"`
+	Resources map[string]resource.Quantity `json:"resources"`
+}
+
+// WriteKoordinatorStatus returns a decision as koordlet carries it out: one CPU set for the pod,
+// and what it has of each NUMA node. Init containers take turns with the others and are not
+// counted.
+func WriteKoordinatorStatus(d *placement.Decision, m *topology.Machine) (string, error) {
+	var cpus topology.CPUSet
+	milli, bytes := map[topology.NUMAID]int64{}, map[topology.NUMAID]map[string]int64{}
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		if c.Kind == placement.Init {
+			continue
+		}
+		cpus = cpus.Or(&c.CPUs)
+		for _, s := range c.Shares {
+			milli[s.NUMA] += s.MilliCPU
+		}
+		for _, b := range c.Memory {
+			if b.NUMA == 0 {
+				continue
+			}
+			if bytes[b.NUMA.Lowest()] == nil {
+				bytes[b.NUMA.Lowest()] = map[string]int64{}
+			}
+			bytes[b.NUMA.Lowest()][b.Resource] += int64(min(b.Bytes, 1<<62))
+		}
+	}
+	out := resourceStatus{CPUSet: cpus.String()}
+	for i := range m.NUMANodes {
+		n := &m.NUMANodes[i]
+		amounts := map[string]resource.Quantity{}
+		if total := milli[n.ID] + 1000*int64(n.CPUs.AndLen(&cpus)); total > 0 {
+			amounts["cpu"] = *resource.NewMilliQuantity(total, resource.DecimalSI)
+		}
+		for name, b := range bytes[n.ID] {
+			amounts[name] = *resource.NewQuantity(b, resource.BinarySI)
+		}
+		if len(amounts) > 0 {
+			out.NUMA = append(out.NUMA, numaNodeResources{int(n.ID), amounts})
+		}
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		return "", fmt.Errorf("resource-status of pod %s: %w", d.UID, err)
+	}
+	return string(text), nil
+}

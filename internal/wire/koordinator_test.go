@@ -1,0 +1,132 @@
+package wire
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+func koordinatorPod(class, numa, cpus string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", Labels: map[string]string{}, Annotations: map[string]string{}}}
+	for _, set := range []struct {
+		in       map[string]string
+		key, val string
+	}{{pod.Labels, koordinatorQoS, class}, {pod.Annotations, koordinatorNUMA, numa}, {pod.Annotations, koordinatorCPUs, cpus}} {
+		if set.val != "" {
+			set.in[set.key] = set.val
+		}
+	}
+	return pod
+}
+
+func TestReadKoordinatorRules(t *testing.T) {
+	likeFull := joint.Rules{Bind: joint.FullCores, BindHow: joint.Preferred}
+	for _, c := range []struct {
+		name, class, numa, cpus string
+		want                    placement.Rules
+		wrong                   string // the field of the error
+	}{
+		{name: "nothing"},
+		{name: "LSR", class: "LSR", want: placement.Rules{CPUs: likeFull}},
+		{name: "LSE, spread", class: "LSE", cpus: `{"requiredCPUBindPolicy":"SpreadByPCPUs"}`,
+			want: placement.Rules{CPUs: joint.Rules{Bind: joint.Spread, BindHow: joint.Required}}},
+		{name: "required comes before preferred", class: "LSR", cpus: `{"requiredCPUBindPolicy":"FullPCPUs","preferredCPUBindPolicy":"SpreadByPCPUs"}`,
+			want: placement.Rules{CPUs: joint.Rules{Bind: joint.FullCores, BindHow: joint.Required}}},
+		{name: "Default", class: "LSR", cpus: `{"preferredCPUBindPolicy":"Default"}`, want: placement.Rules{CPUs: likeFull}},
+		{name: "cores alone", class: "LSR", cpus: `{"preferredCPUExclusivePolicy":"PCPULevel"}`, want: placement.Rules{CPUs: joint.Rules{Bind: joint.FullCores, BindHow: joint.Preferred,
+			Exclusive: joint.ExclusiveCore, ExclusiveHow: joint.Preferred}}},
+		{name: "nodes alone", class: "LSR", cpus: `{"preferredCPUExclusivePolicy":"NUMANodeLevel"}`, want: placement.Rules{CPUs: joint.Rules{Bind: joint.FullCores,
+			BindHow: joint.Preferred, Exclusive: joint.ExclusiveNUMA, ExclusiveHow: joint.Preferred}}},
+		{name: "LS has shares", class: "LS", cpus: `{"requiredCPUBindPolicy":"FullPCPUs"}`, want: placement.Rules{SharesOnly: true}},
+		{name: "BE has shares", class: "BE", want: placement.Rules{SharesOnly: true}},
+		{name: "single", numa: `{"numaTopologyPolicy":"SingleNUMANode"}`, want: placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope}},
+		{name: "single by container", numa: `{"numaTopologyPolicy":"SingleNUMANodeContainerLevel"}`, want: placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.ContainerScope}},
+		{name: "restricted", numa: `{"numaTopologyPolicy":"Restricted","singleNUMANodeExclusive":"Preferred"}`, want: placement.Rules{Policy: placement.PolicyRestricted, Scope: placement.PodScope}},
+		{name: "None", numa: `{"numaTopologyPolicy":"None"}`, want: placement.Rules{Policy: placement.PolicyNone}},
+
+		{name: "policy with a blank", numa: `{"numaTopologyPolicy":"None "}`, wrong: ".numaTopologyPolicy"},
+		{name: "misspelt policy", numa: `{"numaTopologyPolicy":"restrictd"}`, wrong: ".numaTopologyPolicy"},
+		{name: "exclusive", numa: `{"numaTopologyPolicy":"Restricted","singleNUMANodeExclusive":"Required"}`, wrong: ".singleNUMANodeExclusive"},
+		{name: "misspelt exclusive", numa: `{"singleNUMANodeExclusive":"yes"}`, wrong: ".singleNUMANodeExclusive"},
+		{name: "unknown field", numa: `{"policy":"Restricted"}`, wrong: "[" + koordinatorNUMA + "]"},
+		{name: "no JSON", numa: `Restricted`, wrong: "[" + koordinatorNUMA + "]"},
+		{name: "256 KiB", numa: strings.Repeat("x", 256<<10), wrong: "[" + koordinatorNUMA + "]"},
+		{name: "without meaning", class: "LSR", cpus: `{"requiredCPUBindPolicy":"ConstrainedBurst"}`, wrong: ".requiredCPUBindPolicy"},
+		{name: "checked for all classes", class: "LS", cpus: `{"preferredCPUBindPolicy":"fullpcpus"}`, wrong: ".preferredCPUBindPolicy"},
+		{name: "misspelt level", class: "LSR", cpus: `{"preferredCPUExclusivePolicy":"CoreLevel"}`, wrong: ".preferredCPUExclusivePolicy"},
+		{name: "class", class: "lsr", wrong: "metadata.labels[" + koordinatorQoS + "]"},
+	} {
+		r, err := ReadKoordinatorRules(koordinatorPod(c.class, c.numa, c.cpus))
+		if r != c.want || (err == nil) != (c.wrong == "") {
+			t.Errorf("%s: %+v, %v; want %+v", c.name, r, err, c.want)
+		}
+		wrong := new(FieldError)
+		if c.wrong != "" && (!errors.As(err, &wrong) || !strings.HasSuffix(wrong.Field, c.wrong) || len(err.Error()) > 1000) {
+			t.Errorf("%s: %v, want an error about %s", c.name, err, c.wrong)
+		}
+	}
+}
+
+func TestReadKoordinatorNode(t *testing.T) {
+	single := placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope}
+	for _, c := range []struct {
+		name    string
+		labels  map[string]string
+		kubelet string
+		want    KoordinatorNode
+		wrong   string
+	}{
+		{name: "nothing"},
+		{name: "label", labels: map[string]string{koordinatorPolicy: "SingleNUMANode"}, want: KoordinatorNode{Rules: single}},
+		{name: "the kubelet's comes first", labels: map[string]string{koordinatorPolicy: "BestEffort"}, kubelet: "SingleNUMANodePodLevel", want: KoordinatorNode{Rules: single}},
+		{name: "unless it is none", labels: map[string]string{koordinatorPolicy: "SingleNUMANode"}, kubelet: "None", want: KoordinatorNode{Rules: single}},
+		{name: "the rest", labels: map[string]string{koordinatorFill: "LeastAllocated", koordinatorBind: "FullPCPUsOnly", koordinatorMemory: ""},
+			want: KoordinatorNode{Strategy: joint.LeastAllocated, Memory: true, CPUs: joint.Rules{Bind: joint.FullCores, BindHow: joint.Required}}},
+		{name: "spread", labels: map[string]string{koordinatorBind: "SpreadByPCPUs"}, want: KoordinatorNode{CPUs: joint.Rules{Bind: joint.Spread, BindHow: joint.Required}}},
+		{name: "misspelt policy", labels: map[string]string{koordinatorPolicy: "None "}, wrong: koordinatorPolicy},
+		{name: "misspelt strategy", labels: map[string]string{koordinatorFill: "DistributeEvenly"}, wrong: koordinatorFill},
+		{name: "misspelt binding", labels: map[string]string{koordinatorBind: "FullPCPUs"}, wrong: koordinatorBind},
+		{name: "unknown policy of the kubelet", kubelet: "strict", wrong: "topologyPolicies"},
+	} {
+		n, err := ReadKoordinatorNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: c.labels}}, c.kubelet)
+		if c.wrong == "" && (err != nil || n != c.want) {
+			t.Errorf("%s: %+v, %v; want %+v", c.name, n, err, c.want)
+		}
+		if c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
+			t.Errorf("%s: %v, want an error about %s", c.name, err, c.wrong)
+		}
+	}
+}
+
+func TestWriteKoordinatorStatus(t *testing.T) {
+	m, err := topology.Parse("package:2 numa:1 core:4 pu:1 mem:8Gi dist:10,21")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := placement.Decision{UID: "u", Containers: []placement.ContainerDecision{
+		{Name: "i", Kind: placement.Init, CPUs: topology.NewCPUSet(0, 1, 2, 3)},
+		{Name: "a", CPUs: topology.NewCPUSet(2, 3, 4), Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 8 << 30}, {Resource: "memory", NUMA: 2, Bytes: 1 << 30}}},
+		{Name: "b", Shares: []placement.CPUShare{{NUMA: 1, MilliCPU: 1500}}},
+	}}
+	const want = `{"cpuset":"2-4","numaNodeResources":[{"node":0,"resources":{"cpu":"2","memory":"8Gi"}},{"node":1,"resources":{"cpu":"2500m","memory":"1Gi"}}]}`
+	if got, err := WriteKoordinatorStatus(&d, m); err != nil || got != want {
+		t.Errorf("%s, %v; want %s", got, err, want)
+	}
+}
+
+func FuzzReadKoordinator(f *testing.F) {
+	f.Add("LSR", `{"numaTopologyPolicy":"Restricted","singleNUMANodeExclusive":"Preferred"}`, `{"requiredCPUBindPolicy":"FullPCPUs"}`)
+	f.Fuzz(func(t *testing.T, class, numa, cpus string) {
+		r, err := ReadKoordinatorRules(koordinatorPod(class, numa, cpus))
+		if err != nil && r != (placement.Rules{}) || !r.CPUs.Sane() {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	})
+}
