@@ -11,6 +11,7 @@ func verbs() []*cobra.Command {
 		NewNodesCommand(),
 		NewPodsCommand(),
 		NewFitCommand(),
+		NewFragCommand(),
 		NewServeCommand(),
 		NewSnapshotCommand(),
 		NewTopologyCommand(),

@@ -64,7 +64,7 @@ func BerthsInline(m *topology.Machine, b *Berths) (svg string, legend []Legend) 
 	picture.draw(&out, 0, 0)
 	out.WriteString("</svg>\n")
 	for _, one := range p.occupied.berths {
-		legend = append(legend, Legend{Tag: one.tag, Class: one.class, UID: one.uid, Name: one.name, Words: one.words()})
+		legend = append(legend, Legend{Tag: one.tag, Class: one.class, UID: one.uid, Name: one.name, Words: one.words(), CPUs: CPUList(&one.cpus)})
 	}
 	return out.String(), legend
 }
@@ -76,8 +76,9 @@ type Legend struct {
 	Class string `json:"class"`
 	UID   string `json:"uid"`
 	Name  string `json:"name"`
-	// Words say what it has.
+	// Words say what it has, CPUs which; "" where they are shared.
 	Words string `json:"words"`
+	CPUs  string `json:"cpus,omitempty"`
 }
 
 // page is a drawing that stands by itself.

@@ -88,7 +88,7 @@ function Berths({ legend, pods, lit, setLit }) {
               <span>
                 {pod ? <a href={link('pods', pod.namespace, pod.name)}><bdi>{l.name}</bdi></a> : <bdi>{l.name}</bdi>}
                 <small>{l.words}</small>
-                {pod?.cpus && <small class="mono">CPUs {pod.cpus}</small>}
+                {l.cpus && <small class="mono">CPUs {l.cpus}</small>}
                 {pod && pod.outcome === 'differs' && <small class="warn">has other CPUs than it was promised</small>}
               </span>
             </li>

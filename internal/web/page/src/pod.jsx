@@ -22,8 +22,8 @@ export function PodView({ namespace, name }) {
         </p>
       </header>
       {problem && <Notice title="It cannot be explained. ">{problem}</Notice>}
-      {e && <Explained e={e} />}
       {pod.node && <Where pod={pod} />}
+      {e && <Explained e={e} />}
     </main>
   )
 }

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// defaultStranded is how many NUMA nodes are listed.
+const defaultStranded = 20
+
+// NewFragCommand returns the verb that says what is free and of little use.
+func NewFragCommand() *cobra.Command {
+	var live clusterFlags
+	var o output
+	var q nodesQuestion
+	limit := defaultStranded
+	cmd := &cobra.Command{
+		Use:   "frag [NODE ...]",
+		Short: "Show what is free in a cluster and of little use, and why",
+		Long: `For each resource show how much is free, and how much of that is stranded: on nodes in trouble or cordoned, or on a NUMA
+node that has too few free CPUs, or too little free memory, beside it. What goes with what is the NUMA node's own proportion:
+where 4 GPUs and 60 CPUs belong together, 2 free GPUs want 30 free CPUs. Below stand the NUMA nodes, most stranded first.`,
+		Example: `  kubectl berth frag
+  kubectl berth frag -l pool=gpu --limit 5
+  kubectl berth frag gpu-1 -o json`,
+		ValidArgsFunction: live.completeNodes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			if limit < 0 {
+				return Usagef("--limit %d: want 0 or more", limit)
+			}
+			q.names = args
+			c, err := live.connect()
+			if err != nil {
+				return err
+			}
+			s, err := q.survey(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			writeNotes(cmd, s.Notes)
+			all := s.Stranded()
+			return printCleaned(cmd, o, listing("stranded", all, s.Notes), func(w io.Writer) error {
+				return fragTable(w, s.Nodes(), all, limit)
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&q.selector, "selector", "l", "", "only nodes with these labels, as kubectl has it")
+	cmd.Flags().IntVar(&limit, "limit", limit, "how many NUMA nodes are listed of each resource; 0 lists none")
+	live.register(cmd)
+	o.register(cmd)
+	return cmd
+}
+
+// fragSum is one resource of the whole cluster.
+type fragSum struct {
+	free, total, stranded uint64
+	reasons               map[string]uint64
+}
+
+// fragTable prints the sums, then the NUMA nodes.
+func fragTable(w io.Writer, nodes []survey.Node, all []survey.Stranded, limit int) error {
+	sums := fragSums(nodes, all)
+	var rows [][]string
+	for _, r := range slices.Sorted(maps.Keys(sums)) {
+		f := sums[r]
+		share := "-"
+		if f.free > 0 {
+			share = strconv.FormatUint(100*f.stranded/f.free, 10) + "%"
+		}
+		rows = append(rows, []string{r, survey.AmountText(r, f.total), survey.AmountText(r, f.free), survey.AmountText(r, f.stranded), share, dash(f.mostly())})
+	}
+	if err := columns(w, "RESOURCE | TOTAL | FREE | STRANDED | OF FREE | MOSTLY", rows); err != nil || len(all) == 0 || limit == 0 {
+		return err
+	}
+	rows = nil
+	listed := map[string]int{}
+	for i := range all {
+		s := &all[i]
+		if listed[s.Resource]++; listed[s.Resource] <= limit {
+			rows = append(rows, []string{s.Resource, s.Node, strconv.Itoa(int(s.NUMA)), survey.AmountText(s.Resource, s.Stranded), s.Reason, s.Message})
+		}
+	}
+	fmt.Fprintln(w)
+	if err := columns(w, "RESOURCE | NODE | NUMA | STRANDED | REASON | WHY", rows); err != nil {
+		return err
+	}
+	if more := len(all) - len(rows); more > 0 {
+		fmt.Fprintf(w, "\nNot shown: %s. --limit N shows N of each resource.\n", survey.Counted(more, "line"))
+	}
+	return nil
+}
+
+// fragSums adds up what there is, by resource.
+func fragSums(nodes []survey.Node, all []survey.Stranded) map[string]*fragSum {
+	sums := map[string]*fragSum{}
+	of := func(resource string) *fragSum {
+		if sums[resource] == nil {
+			sums[resource] = &fragSum{reasons: map[string]uint64{}}
+		}
+		return sums[resource]
+	}
+	add := func(resource string, a *survey.Amount) {
+		f := of(resource)
+		f.free, f.total = f.free+a.Free, f.total+a.Total
+	}
+	for i := range nodes {
+		for j := range nodes[i].NUMANodes {
+			m := &nodes[i].NUMANodes[j]
+			if m.CPUs != nil {
+				add("cpu", m.CPUs)
+			}
+			for _, a := range slices.Concat(m.Memory, m.Devices) {
+				add(a.Resource, &a)
+			}
+		}
+	}
+	for i := range all {
+		f := of(all[i].Resource)
+		f.stranded += all[i].Stranded
+		f.reasons[all[i].Reason] += all[i].Stranded
+	}
+	return sums
+}
+
+// mostly is the reason that strands most; "" where nothing is.
+func (f *fragSum) mostly() string {
+	names := slices.Sorted(maps.Keys(f.reasons))
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(f.reasons[b], f.reasons[a]) })
+	if len(names) == 0 {
+		return ""
+	}
+	return names[0]
+}

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/golden"
+)
+
+const playgroundSnapshot = "../../test/web/testdata/cluster.berth"
+
+// TestFrag says what is stranded in the playground's snapshot, in sums and NUMA node by NUMA node.
+func TestFrag(t *testing.T) {
+	code, stdout, stderr := run(t, "frag", "--snapshot", playgroundSnapshot, "--limit", "4")
+	if code != ExitOK || stderr != "" {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	golden.File(t, "testdata/frag.txt", stdout)
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"-l", "pool=memory"}, ExitOK, "Cordoned"},
+		{[]string{"gpu-1", "-o", "jsonpath={.stranded[*].resource}"}, ExitOK, "nvidia.com/gpu"},
+		{[]string{"nobody"}, ExitFailure, "there is no Node nobody"},
+		{[]string{"--limit", "-1"}, ExitUsage, "--limit -1: want 0 or more"},
+		{[]string{"--limit", "0"}, ExitOK, "RESOURCE"},
+	} {
+		code, stdout, stderr := run(t, append([]string{"frag", "--snapshot", playgroundSnapshot}, c.args...)...)
+		if code != c.code || !strings.Contains(stdout+stderr, c.want) {
+			t.Errorf("%v: exit code %d, want %d with %q:\n%s%s", c.args, code, c.code, c.want, stdout, stderr)
+		}
+	}
+}
+
+// TestFragOfTrouble: what is free on a node that nothing can be promised for is stranded.
+func TestFragOfTrouble(t *testing.T) {
+	w := busyWorld(t)
+	a := asked{args: []string{"frag"}, want: []string{"Silent", "its berth-agent gave no sign of life for too long"}}
+	a.check(t, w)
+}
