@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -277,6 +278,11 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 	if len(e.Fewer) > 0 {
 		indented(w, fmt.Sprintf("on fewer NUMA nodes than now: %s", someNames(e.Fewer)))
 	}
+	if f := e.Fits; f != nil {
+		indented(w, fmt.Sprintf("would fit now: container %s with %s instead of %d, on %s: %s", f.Container,
+			survey.Counted(int(f.CPUs), "CPU"), f.Asked, survey.Counted(f.NUMACount, "NUMA node"), someNames(f.Nodes)))
+	}
+	choicesText(w, e)
 	refusals := refusalsOf(e)
 	for _, a := range refusals[:min(len(refusals), limit)] {
 		answerText(w, a)
@@ -284,6 +290,24 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 	if more := len(refusals) - limit; more > 0 && limit > 0 {
 		fmt.Fprintf(w, "\nNot shown: %s. --nodes N shows N of them, --node NAME one.\n", survey.Counted(more, "refusing node"))
 	}
+}
+
+// maxChoices is of how many nodes it is said how the scheduler compares them.
+const maxChoices = 5
+
+// choicesText says what the scheduler goes by among the nodes that take the pod, the best first.
+func choicesText(w io.Writer, e *survey.Explained) {
+	var rows [][]string
+	for i := range e.Nodes {
+		if a := &e.Nodes[i]; a.Choice != nil && a.Answer == survey.Admits && len(rows) < maxChoices {
+			rows = append(rows, []string{a.Node, dash(a.NUMANodes), strconv.Itoa(a.Choice.Devices), a.Choice.Policy, strconv.Itoa(a.Choice.Score)})
+		}
+	}
+	if len(rows) < 2 {
+		return
+	}
+	fmt.Fprintln(w, "\nAs the scheduler compares them, by its default scoring; among equals other plugins count too:")
+	_ = columns(w, "NODE | NUMA | DEVICES LEFT BESIDE | POLICY | SCORE", rows)
 }
 
 // whoAnswers is the heading above the answers.

@@ -27,6 +27,7 @@ func (n *node) answer(c *ledger.Candidate, out *Answer) {
 		if out.NUMACount = a.Verdict.NUMA.Len(); out.NUMACount > 0 {
 			out.Message += " on " + Counted(out.NUMACount, "NUMA node")
 		}
+		out.Choice = n.choice(c, &a)
 		if !a.Exact {
 			out.Message += ", but not with certain CPUs"
 		}

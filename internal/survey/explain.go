@@ -50,6 +50,9 @@ type Explained struct {
 	// Fewer are nodes that would take the pod on fewer NUMA nodes than it has.
 	Fewer []string `json:"fewer,omitempty"`
 
+	// Fits is what would fit in place of a pod that no node takes.
+	Fits *Fit `json:"fits,omitempty"`
+
 	// What nodes say now: to a pending pod all, to one that is bound the others.
 	Groups []Group  `json:"groups,omitempty"`
 	Nodes  []Answer `json:"nodes,omitempty"`
@@ -84,8 +87,10 @@ type Answer struct {
 
 	NUMANodes string `json:"numaNodes,omitempty"`
 	// NUMACount is how many NUMA nodes the pod would get; 0 where nothing would be pinned.
-	NUMACount int                `json:"numaCount,omitempty"`
-	Refusal   *placement.Refusal `json:"refusal,omitempty"`
+	NUMACount int `json:"numaCount,omitempty"`
+	// Choice is what the scheduler goes by, of a node that admits.
+	Choice  *Choice            `json:"choice,omitempty"`
+	Refusal *placement.Refusal `json:"refusal,omitempty"`
 }
 
 // Group is nodes that say the same.
@@ -243,6 +248,9 @@ func (e *Explained) ask(s *Survey, q *question) {
 		return
 	}
 	e.answered(q.ask(s, s.Names()))
+	if len(e.Nodes) > 0 && e.Nodes[0].Answer != Admits {
+		e.Fits = q.fitOf(s, e.Nodes)
+	}
 }
 
 // askAgain asks, about a pod that has a node, what would be possible for one like it that came now.
@@ -304,9 +312,7 @@ func (q *question) ask(s *Survey, names []string) []Answer {
 			a.Answer, a.Message = Refuses, why
 		}
 	})
-	slices.SortStableFunc(answers, func(a, b Answer) int {
-		return cmp.Or(slices.Index(answerOrder, a.Answer)-slices.Index(answerOrder, b.Answer), a.NUMACount-b.NUMACount)
-	})
+	slices.SortStableFunc(answers, better)
 	return answers
 }
 
