@@ -150,6 +150,7 @@ func TestScheduler(t *testing.T) {
 		{"refuses what it cannot predict", testSchedulerRefusesWhatItCannotPredict},
 		{"preempts", testSchedulerPreempts},
 		{"evicts one where all do not help", testSchedulerEvictsOne},
+		{"leaves equals to others", testSchedulerLeavesEqualsToOthers},
 		{"distrusts silence", testSchedulerDistrustsSilence},
 		{"shares nodes", testSchedulerSharesNodes},
 		{"event of a mixed cluster", testEventOfAMixedCluster},
@@ -427,6 +428,44 @@ func phaseOf(pods []corev1.Pod, name string) corev1.PodPhase {
 		}
 	}
 	return ""
+}
+
+// testSchedulerLeavesEqualsToOthers: among nodes that would give a pod as much, its own preferred
+// affinity and spreading decide, also against Berth's wish to fill a node that is in use.
+func testSchedulerLeavesEqualsToOthers(t *testing.T, p *schedulerPlane) {
+	s := newSchedulerTest(t, p, pinnedNodes(3), nil)
+	first := pod("first", 2)
+	first.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "n0"}
+	s.create(first)
+	s.awaitRunning(1)
+	without := s.create(pod("without", 2)) // fills what is in use
+	s.awaitRunning(2)
+	drawn := pod("drawn", 2)
+	drawn.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+		Weight: 100, Preference: corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n2"}}}}}}}}
+	s.create(drawn)
+	s.awaitRunning(3)
+	for i := range 3 {
+		spread := pod(fmt.Sprint("spread", i), 1)
+		spread.Labels = map[string]string{"app": "spread"}
+		spread.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname,
+			WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{MatchLabels: spread.Labels}}}
+		s.create(spread)
+		s.awaitRunning(4 + i)
+	}
+	s.await("where the pods are", func(pods []corev1.Pod) bool {
+		on, spread := map[string]string{}, map[string]bool{}
+		for i := range pods {
+			on[pods[i].Name] = pods[i].Spec.NodeName
+			if pods[i].Labels["app"] == "spread" {
+				spread[pods[i].Spec.NodeName] = true
+			}
+		}
+		if on[without.Name] != "n0" || on["drawn"] != "n2" || len(spread) != 3 {
+			t.Fatalf("the pods are on %v, want %s on n0, drawn on n2 and the others on all three", on, without.Name)
+		}
+		return true
+	})
 }
 
 func testSchedulerDistrustsSilence(t *testing.T, p *schedulerPlane) {
