@@ -8,6 +8,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/wire"
@@ -140,6 +141,22 @@ func TestExplainElsewhere(t *testing.T) {
 		{args: []string{"explain", "pod", "--node", "nope"}, code: ExitFailure, want: []string{"there is no Node nope"}},
 		{args: []string{"explain", "pod", "--node", "n2"}, want: []string{"on node n2"}, never: []string{"(n2)", "(n1)"}},
 	} {
+		a.check(t, w)
+	}
+}
+
+// TestWhatWouldFit: where no node takes a pod, the largest one like it is named that some node
+// would, also where the node has not that much in all.
+func TestWhatWouldFit(t *testing.T) {
+	for cpus, want := range map[int64]string{
+		12:  "would fit now: container main with 8 CPUs instead of 12, on 1 NUMA node: n1",
+		400: "would fit now: container main with 8 CPUs instead of 400, on 1 NUMA node: n1",
+	} {
+		w := &world{t: t}
+		w.addNode("n1", 0).Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("14"), "memory": resource.MustParse("30Gi"), "pods": resource.MustParse("110")}
+		w.addTopology(reportOf(t, "n1"), nil)
+		w.addPod("large", "", cpus, 0)
+		a := asked{args: []string{"explain", "large"}, code: ExitFailure, want: []string{want}}
 		a.check(t, w)
 	}
 }

@@ -78,7 +78,7 @@ func (q *question) fitOf(s *Survey, answers []Answer) *Fit {
 	}
 	rooms := make([]room, len(answers))
 	inParallel(len(answers), func(i int) {
-		if a := &answers[i]; a.Answer == Refuses {
+		if a := &answers[i]; a.Answer == Refuses || a.Answer == Excluded && a.tooLarge {
 			rooms[i].cpus, rooms[i].numa = q.most(s, s.nodes[a.Node], at, all)
 		}
 	})

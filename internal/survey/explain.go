@@ -91,6 +91,9 @@ type Answer struct {
 	// Choice is what the scheduler goes by, of a node that admits.
 	Choice  *Choice            `json:"choice,omitempty"`
 	Refusal *placement.Refusal `json:"refusal,omitempty"`
+
+	// tooLarge: nothing but the amounts that the node has in all keeps the pod from it.
+	tooLarge bool
 }
 
 // Group is nodes that say the same.
@@ -298,7 +301,9 @@ func (q *question) ask(s *Survey, names []string) []Answer {
 		}
 		why := ""
 		if n.name != q.pod.Spec.NodeName { // a pod that was bound by hand has passed by the scheduler
-			why = cmp.Or(excluded(q.pod, n.object, affinity), lacking(asked, n.object), q.unmet(n))
+			never := lacking(asked, n.object)
+			why = cmp.Or(excluded(q.pod, n.object, affinity), q.unmet(n), never)
+			a.tooLarge = why == never && n.trouble == nil
 		}
 		if why != "" {
 			a.Answer, a.Message = Excluded, why
