@@ -60,7 +60,7 @@ const reconnectAfter = time.Second
 // Run serves the runtime at the socket until the context ends, and connects again when the runtime
 // goes away. NRI's own default socket is meant by "".
 func (p *Plugin) Run(ctx context.Context, socket string) error {
-	options := []stub.Option{stub.WithPluginName(PluginName), stub.WithPluginIdx(pluginIndex)}
+	options := []stub.Option{stub.WithPluginName(PluginName), stub.WithPluginIdx(pluginIndex), stub.WithLogger(stubLog{p})}
 	if socket != "" {
 		options = append(options, stub.WithSocketPath(socket))
 	}
@@ -78,6 +78,19 @@ func (p *Plugin) Run(ctx context.Context, socket string) error {
 		case <-time.After(reconnectAfter):
 		}
 	}
+}
+
+// stubLog passes on what the library warns of. What it only tells is told by the runtime as well.
+type stubLog struct{ p *Plugin }
+
+func (stubLog) Debugf(context.Context, string, ...any) {}
+func (stubLog) Infof(context.Context, string, ...any)  {}
+
+func (l stubLog) Warnf(_ context.Context, format string, args ...any) {
+	l.p.Log("NRI: "+format, args...)
+}
+func (l stubLog) Errorf(_ context.Context, format string, args ...any) {
+	l.p.Log("NRI: "+format, args...)
 }
 
 // Synchronized is closed when the runtime has said, for the first time, what runs.
