@@ -6,7 +6,7 @@ RELEASE_TOOL := $(GO) -C tools/release run .
 
 .PHONY: release release-verify push release-check
 release: ## Static binaries, images (OCI archives, no engine needed), chart, checksums, SBOM in bin/release: PLATFORMS=linux/amd64 for fewer.
-	$(call say,building $(VERSION) into bin/release/$(VERSION) (compiles Kubernetes once for each Linux: some 10 minutes on 2 cores))
+	$(call say,building $(VERSION) into bin/release/$(VERSION) (compiles Kubernetes once for each Linux))
 	@$(RELEASE_TOOL) build -source $(CURDIR) -out $(RELEASE) -version $(VERSION) -platforms $(PLATFORMS) -ldflags '$(LDFLAGS)' \
 	  -commit "$$(git rev-parse HEAD)" -time "$$(git log -1 --format=%ct)"
 	@cd $(RELEASE) && ls -sh1

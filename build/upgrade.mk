@@ -4,7 +4,7 @@ THIS := $(BIN)/this
 CHART_VALUES = -n berth-system --skip-tests --kube-version $(KUBE) --set image.repository=registry.example/berth
 
 .PHONY: e2e-upgrade
-e2e-upgrade: upgrade-build ## From the last release to this tree and back under load, on a real API server with hollow nodes: UPGRADE_NODES=6 (5 minutes).
+e2e-upgrade: upgrade-build ## From the last release to this tree and back under load, on a real API server with hollow nodes: UPGRADE_NODES=6 (4 to 8 minutes).
 	$(call say,from $(LAST_VERSION) to $(VERSION) and back)
 	@$(BIN)/upgrade -from=$(LAST)/bin -to=$(THIS) -nodes=$(UPGRADE_NODES) $(UPGRADE_FLAGS)
 
