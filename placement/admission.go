@@ -35,6 +35,9 @@ type admission struct {
 	merge merger
 
 	chance bool
+	// meanwhile is what happens before which step of this admission; mostly nil.
+	meanwhile []Meanwhile
+	step      int
 	// rules are those that the node goes by for the request; set before begin.
 	rules Rules
 	joint jointAdmission

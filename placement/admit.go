@@ -51,7 +51,7 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 	}
 	v.Container = int16(c)
 	v.Scarcity = Resolvable
-	if ad.hopeless(s, r) {
+	if ad.meanwhile == nil && ad.hopeless(s, r) {
 		v.Scarcity = Unresolvable
 	}
 	return v

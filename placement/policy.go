@@ -6,6 +6,9 @@ import "github.com/berth-dev/berth/placement/hint"
 func (ad *admission) collect(c int, want hint.Want) Detail {
 	ad.used = 0
 	for _, p := range providers {
+		if ad.meanwhile != nil {
+			ad.pass()
+		}
 		if d := p.hints(ad, c, want); d != NoDetail {
 			return d
 		}
@@ -16,7 +19,11 @@ func (ad *admission) collect(c int, want hint.Want) Detail {
 // affinity is Policy.Merge: the hint for container c, or for the whole pod, and whether the policy
 // admits it. Only best-effort ever needs more than what is preferred.
 func (ad *admission) affinity(c int) (hint.Hint, Detail) {
-	if d := ad.collect(c, hint.Preferred); d != NoDetail {
+	want := hint.Preferred
+	if ad.meanwhile != nil {
+		want = hint.Offered // the question is put once, as the kubelet puts it
+	}
+	if d := ad.collect(c, want); d != NoDetail {
 		return hint.Hint{}, d
 	}
 	single := ad.rules.Policy == PolicySingleNUMANode
@@ -38,8 +45,10 @@ func (ad *admission) affinity(c int) (hint.Hint, Detail) {
 	if ad.rules.Policy != PolicyBestEffort {
 		return hint.Hint{}, NotPreferred
 	}
-	if d := ad.collect(c, hint.Offered); d != NoDetail {
-		return hint.Hint{}, d
+	if want != hint.Offered {
+		if d := ad.collect(c, hint.Offered); d != NoDetail {
+			return hint.Hint{}, d
+		}
 	}
 	return ad.merge.unpreferred(ad.lists[:ad.used], rules), NoDetail
 }
@@ -139,6 +148,9 @@ func (ad *admission) allocate(c int, h hint.Hint) Detail {
 		got.NUMA = ad.m.expand(h.Mask)
 	}
 	for _, p := range providers {
+		if ad.meanwhile != nil {
+			ad.pass()
+		}
 		if d := p.allocate(ad, c, h); d != NoDetail {
 			return d
 		}

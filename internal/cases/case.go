@@ -125,4 +125,14 @@ type Event struct {
 	Containers []string `json:"containers,omitempty"`
 	// Pool is set for Devices.
 	Pool *Pool `json:"pool,omitempty"`
+	// Meanwhile are pods that end in the middle of an Admit.
+	Meanwhile []Ending `json:"meanwhile,omitempty"`
+}
+
+// Ending is the end of a pod while another one is admitted.
+type Ending struct {
+	UID string `json:"uid"`
+	// Step is the question to a resource manager before which it comes, from 0
+	// (placement.Meanwhile).
+	Step int `json:"step"`
 }

@@ -8,6 +8,9 @@
 // a world, and a pod is admitted only if every world admits it. Where worlds disagree the pod waits
 // for the next report, which settles the matter.
 //
+// A pod may also leave while another one is being admitted, which takes several steps. Where that
+// makes a difference, the states that come of it are worlds, too.
+//
 // The order of the Bindings holds as long as the kubelet's watch does. When it breaks, or the
 // kubelet restarts, what has not been admitted comes in one batch, sorted by the second of
 // creation. A pod is therefore placed behind others in flight only in two cases: it was created in

@@ -62,8 +62,11 @@ func newKubelet(t testing.TB, m *placement.Model) *kubelet {
 	return &kubelet{Kubelet: sim.NewKubelet(m), t: t, m: m, found: map[string]placement.Decision{}}
 }
 
-func (k *kubelet) admit(r *placement.Request) placement.Verdict {
-	a := k.Admit(r)
+func (k *kubelet) admit(r *placement.Request) placement.Verdict { return k.admitAmid(r, nil) }
+
+// admitAmid is admit while other things happen.
+func (k *kubelet) admitAmid(r *placement.Request, meanwhile []placement.Meanwhile) placement.Verdict {
+	a := k.AdmitAmid(r, meanwhile)
 	if a.Verdict.OK() {
 		k.found[r.UID] = a.Decision
 	}

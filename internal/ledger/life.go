@@ -53,6 +53,9 @@ type pod struct {
 	inert   bool
 	// turn orders posted pods.
 	turn int64
+	// underway: it was bound when the node's report came, so that its admission may have begun
+	// before.
+	underway bool
 
 	// What the API has told. shown: it is bound to this node, so that nothing can take it back.
 	shown bool
@@ -152,7 +155,7 @@ func (l *lives) unlist(p *pod) {
 
 // post gives a reserved pod the next turn. The promise takes the place of that of Reserve.
 func (l *lives) post(p *pod, promise *Promise) {
-	p.turn, p.promise, p.contended = l.turn+1, promise, p.doubted()
+	p.turn, p.promise, p.contended, p.underway = l.turn+1, promise, p.doubted(), false
 	l.become(p, posted)
 }
 
@@ -175,7 +178,7 @@ func (l *lives) takeBack(p *pod) {
 // appear begins the life of a pod that the API shows bound, or that is shown otherwise than was
 // known.
 func (l *lives) appear(s *Sighting, listed bool) {
-	p := &pod{uid: s.UID, req: s.Request, created: s.Created, inherited: s.Inherited, turn: s.Turn, promise: s.Promise}
+	p := &pod{uid: s.UID, req: s.Request, created: s.Created, inherited: s.Inherited, turn: s.Turn, promise: s.Promise, underway: true}
 	p.show(s)
 	l.turn = max(l.turn, s.Turn)
 	switch {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/berth-dev/berth/placement"
@@ -95,8 +96,21 @@ func (n *Node) initial(mayChange sameness) worlds {
 	for _, uid := range n.report.order {
 		set |= n.eventsOfReported(&w, uid)
 	}
+	n.lingerIn(&w, set)
 	w.enable(set | w.addArrivals(n.afloat(), mayChange))
 	return w
+}
+
+// lingerIn tells the worlds of the pods that an admission which has begun may have seen; events are
+// those of the report.
+func (n *Node) lingerIn(w *worlds, events uint32) {
+	if n.report.held == nil || !slices.ContainsFunc(n.posted, func(p *pod) bool { return p.underway }) {
+		return
+	}
+	w.lingering = &lingering{from: world{state: n.report.held, open: events}, uids: n.report.lingering}
+	if len(n.afloat()) > 0 {
+		w.giveUp(ManyStates)
+	}
 }
 
 // eventsOfReported adds the events of a pod in the report.

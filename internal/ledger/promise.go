@@ -47,6 +47,9 @@ func (n *Node) Accept(r *Report) []PromiseOutcome {
 	}
 	n.report, n.begun = r, true
 	n.concludeUnlisted()
+	for _, p := range n.posted {
+		p.underway = true
+	}
 	n.changed()
 	slices.SortFunc(outcomes, func(a, b PromiseOutcome) int { return cmp.Compare(a.UID, b.UID) })
 	return outcomes

@@ -39,6 +39,8 @@ type history struct {
 	// contended pods were bound while another pod was on the node that the scheduler had not heard
 	// of.
 	contended map[string]bool
+	// refused pods were contended, and the kubelet has refused them.
+	refused map[string]bool
 	// old pods were bound before the scheduler began: it may not have heard with whom they were on
 	// their way.
 	old map[string]bool
@@ -74,7 +76,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	machine := []string{twoSockets, "package:1 numa:4 core:2 pu:2 mem:4Gi", "package:2 numa:2 core:3 pu:1 mem:4Gi"}[rng.IntN(3)]
 	h := &history{t: t, rng: rng, k: newKubelet(t, model(t, machine, cfg)), now: time.Unix(0, 0),
 		requests: map[string]*placement.Request{}, promised: map[string]Promise{}, bound: map[string]int64{},
-		foreign: map[string]bool{}, contended: map[string]bool{}, old: map[string]bool{}, created: map[string]int64{}, deletionHeard: map[string]int{}, kinds: map[string]int{},
+		foreign: map[string]bool{}, contended: map[string]bool{}, refused: map[string]bool{}, old: map[string]bool{}, created: map[string]int64{}, deletionHeard: map[string]int{}, kinds: map[string]int{},
 		deaf: rng.IntN(4) == 0, late: map[string]bool{}}
 	h.n = new(Ledger).Open(nil)
 	h.n.Accept(h.k.report())
@@ -186,7 +188,9 @@ func (h *history) postNamed(uid string) {
 	}
 	h.promised[uid] = Promise{copyDecision(&d), p.Answer.Exact}
 	h.bound[uid] = p.Turn
-	h.contended[uid] = slices.ContainsFunc(h.log[h.seen:], func(w write) bool { return w.verb == "bind" && h.foreign[w.uid] })
+	h.contended[uid] = slices.ContainsFunc(h.log[h.seen:], func(w write) bool {
+		return w.verb == "bind" && h.foreign[w.uid] || w.verb == "gone" && h.refused[w.uid]
+	})
 	h.late[uid] = h.deaf && slices.ContainsFunc(h.log[h.seen:], func(w write) bool { return w.verb != "bind" })
 	h.log = append(h.log, write{"bind", uid})
 }
@@ -259,15 +263,19 @@ func (h *history) relist() {
 		h.kinds["batch"]++
 	}
 	foreign := slices.ContainsFunc(bound, func(uid string) bool { return h.foreign[uid] })
-	for _, uid := range bound {
+	for i, uid := range bound {
 		h.contended[uid] = h.contended[uid] || foreign
-		h.arrive(uid)
+		h.arrive(uid, bound[i+1:]...)
 	}
 }
 
-// arrive is the admission that everything is about.
-func (h *history) arrive(uid string) {
-	v := h.k.admit(h.requests[uid])
+// arrive is the admission that everything is about; the pods behind come in the same batch.
+func (h *history) arrive(uid string, behind ...string) {
+	meanwhile := h.endAmid(uid, behind)
+	if len(meanwhile) > 0 {
+		h.trace = append(h.trace, fmt.Sprintf("while %s is admitted: %v", uid, meanwhile))
+	}
+	v := h.k.admitAmid(h.requests[uid], meanwhile)
 	if h.foreign[uid] {
 		if v.OK() {
 			h.alive = append(h.alive, uid)
@@ -280,6 +288,7 @@ func (h *history) arrive(uid string) {
 	if h.contended[uid] {
 		promise.Exact = false
 		if !v.OK() {
+			h.refused[uid] = true
 			h.log = append(h.log, write{"gone", uid})
 			return
 		}
@@ -303,7 +312,7 @@ func (h *history) endOne() {
 	}
 	i := h.rng.IntN(len(h.ending))
 	uid := h.ending[i]
-	if until, ok := h.deletionHeard[uid]; !h.deaf && (!ok || h.kubeletAt < until) {
+	if !h.mayEnd(uid) {
 		return
 	}
 	h.ending = slices.Delete(h.ending, i, i+1)
@@ -312,6 +321,37 @@ func (h *history) endOne() {
 		h.k.End(uid)
 	}
 	h.log = append(h.log, write{"gone", uid})
+}
+
+func (h *history) mayEnd(uid string) bool {
+	until, ok := h.deletionHeard[uid]
+	return h.deaf || ok && h.kubeletAt >= until
+}
+
+// endAmid lets up to two pods come to their end in the middle of the admission of another one. All
+// that is still to be admitted was bound after their deletion.
+func (h *history) endAmid(arriving string, behind []string) (out []placement.Meanwhile) {
+	first := slices.Index(h.log, write{"bind", arriving})
+	for _, uid := range behind {
+		first = min(first, slices.Index(h.log, write{"bind", uid}))
+	}
+	steps := h.k.m.Steps(h.requests[arriving])
+	for range 2 {
+		if len(h.ending) == 0 || h.rng.IntN(2) == 0 {
+			break
+		}
+		i := h.rng.IntN(len(h.ending))
+		uid := h.ending[i]
+		at := slices.Index(h.alive, uid)
+		if at < 0 || !h.mayEnd(uid) || first < max(h.deletionHeard[uid], slices.Index(h.log, write{"delete", uid})) {
+			continue
+		}
+		h.ending, h.alive = slices.Delete(h.ending, i, i+1), slices.Delete(h.alive, at, at+1)
+		h.log = append(h.log, write{"gone", uid})
+		out = append(out, placement.Meanwhile{Step: h.rng.IntN(steps), UID: uid})
+		h.kinds["amid"]++
+	}
+	return out
 }
 
 // startOne lets the containers of a pod start.

@@ -29,8 +29,13 @@ type Report struct {
 	Model *placement.Model
 
 	state *placement.State
-	pods  map[string]listing
-	order []string // the UIDs as reported
+	// lingering are pods that are over, and for which the kubelet's books still hold something;
+	// held is the state in which they do, nil without any. A pod whose admission has begun may have
+	// seen them.
+	lingering []string
+	held      *placement.State
+	pods      map[string]listing
+	order     []string // the UIDs as reported
 	// rejected are the pods that the kubelet has refused.
 	rejected []string
 	// pinsMemory says that the memory manager keeps books.
@@ -59,6 +64,7 @@ func NewReport(seq int64, m *placement.Model, snap *placement.Snapshot, fates ma
 			r.rejected = append(r.rejected, p.UID)
 			fallthrough
 		case Over:
+			r.linger(&p)
 			state.Release(p.UID)
 			continue
 		}
@@ -66,6 +72,17 @@ func NewReport(seq int64, m *placement.Model, snap *placement.Snapshot, fates ma
 		r.order = append(r.order, p.UID)
 	}
 	return r, nil
+}
+
+// linger notes a pod that is over, before its release.
+func (r *Report) linger(p *placement.PodAllocation) {
+	if !holds(p) {
+		return
+	}
+	if r.held == nil {
+		r.held = r.state.Clone()
+	}
+	r.lingering = append(r.lingering, p.UID)
 }
 
 // Has says whether the report lists the pod as admitted.

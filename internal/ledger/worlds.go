@@ -53,6 +53,8 @@ type worlds struct {
 	pinsMemory bool
 
 	events []event
+	// lingering is what the first admission may have seen; nil for nothing, and from then on.
+	lingering *lingering
 	// after holds the events of pods in flight, by UID.
 	after map[string]uint32
 	all   []world
@@ -180,7 +182,7 @@ func (w *worlds) saturate() {
 	w.own()
 	for i := 0; i < len(w.all); i++ {
 		for set := w.all[i].open; set != 0; set &= set - 1 {
-			w.add(w.happen(w.all[i], bits.TrailingZeros32(set)))
+			w.happen(w.all[i], bits.TrailingZeros32(set))
 			if w.uncertain() {
 				return
 			}
@@ -188,8 +190,8 @@ func (w *worlds) saturate() {
 	}
 }
 
-// happen returns the world in which event e has happened.
-func (w *worlds) happen(from world, e int) world {
+// happen adds the worlds in which event e has happened.
+func (w *worlds) happen(from world, e int) {
 	ev := &w.events[e]
 	to := world{state: from.state.Clone(), open: from.open&^(1<<e) | ev.then}
 	switch ev.kind {
@@ -199,11 +201,13 @@ func (w *worlds) happen(from world, e int) world {
 	case containerStart:
 		to.state.Start(ev.uid, []string{ev.container})
 	case admit:
+		mixed := w.amid(world{state: from.state, open: from.open &^ (1 << e)}, ev.req, ev.then)
 		if !w.commit(&to, ev.req) {
 			to.open &^= w.eventsOf(ev.uid)
 		}
+		defer w.addAll(mixed)
 	}
-	return to
+	w.add(to)
 }
 
 // eventsOf returns the events of one pod: none is possible once it has ended.
@@ -232,6 +236,12 @@ func (w *worlds) add(v world) {
 		return
 	}
 	w.all = append(w.all, v)
+}
+
+func (w *worlds) addAll(all []world) {
+	for _, v := range all {
+		w.add(v)
+	}
 }
 
 // join adds the worlds of another order.
@@ -274,14 +284,14 @@ func (w *worlds) admit(r *placement.Request, optional bool, events uint32) {
 		}
 	}
 	w.own()
+	mixed := w.mixed(r, events)
 	for i := 0; i < len(w.all); i++ {
 		if w.commit(&w.all[i], r) {
 			w.all[i].open |= events
 		}
 	}
-	for i := range without {
-		w.add(without[i])
-	}
+	w.addAll(without)
+	w.addAll(mixed)
 	w.saturate()
 }
 
@@ -291,7 +301,11 @@ func (w *worlds) admitNext(p *pod) {
 		w.giveUp(Inherited)
 		return
 	}
-	w.admit(p.req, p.ending, w.expect(p))
+	events := w.expect(p)
+	late := w.amidLingering(p.req, events)
+	w.admit(p.req, p.ending, events)
+	w.addAll(late)
+	w.saturate()
 }
 
 // admitAll admits the pods in every order that is possible, and returns all states that can come of

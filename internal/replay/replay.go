@@ -134,10 +134,17 @@ func (k *kubelet) admit(e *cases.Event, out *cases.EventResult) error {
 	if ask.Request.UID == "" {
 		return errors.New(`pod.metadata.uid: "": want a UID`)
 	}
-	a := k.Admit(&ask.Request)
+	a := k.AdmitAmid(&ask.Request, meanwhile(e.Meanwhile))
 	k.random = a.Random
 	*out = k.result(a)
 	return nil
+}
+
+func meanwhile(endings []cases.Ending) (out []placement.Meanwhile) {
+	for _, e := range endings {
+		out = append(out, placement.Meanwhile{Step: e.Step, UID: e.UID})
+	}
+	return out
 }
 
 // result is an admission as results spell it.

@@ -42,7 +42,10 @@ func (k *Kubelet) Clone() *Kubelet {
 // pod that is active is admitted again, as after a restart. A refused pod keeps nothing and is no
 // longer active. What it got until then is handed out and taken back, as the kubelet does it:
 // devices and init containers leave their mark on what comes next.
-func (k *Kubelet) Admit(r *placement.Request) *Admission {
+func (k *Kubelet) Admit(r *placement.Request) *Admission { return k.AdmitAmid(r, nil) }
+
+// AdmitAmid is Admit while things happen to other pods.
+func (k *Kubelet) AdmitAmid(r *placement.Request, meanwhile []placement.Meanwhile) *Admission {
 	k.ReleaseEnded()
 	a := &Admission{Request: *r}
 	if i := k.find(r.UID); i >= 0 {
@@ -50,13 +53,39 @@ func (k *Kubelet) Admit(r *placement.Request) *Admission {
 	} else {
 		k.active = append(k.active, a)
 	}
-	a.Verdict = placement.Decide(k.State, &a.Request, &a.Decision)
+	a.Verdict = placement.DecideAmid(k.State, &a.Request, meanwhile, &a.Decision)
 	a.Random = a.Verdict.Random
+	early, late := split(meanwhile, k.State.Model().Steps(r)-1)
+	a.Random = k.happen(early) || a.Random
 	k.State.Commit(&a.Request, &a.Decision)
+	a.Random = k.happen(late) || a.Random
 	if !a.Verdict.OK() {
 		a.Random = k.Remove(r.UID) || a.Random
 	}
 	return a
+}
+
+// split parts what happens before a step from the rest.
+func split(all []placement.Meanwhile, step int) (before, rest []placement.Meanwhile) {
+	for _, e := range all {
+		if e.Step < step {
+			before = append(before, e)
+		} else {
+			rest = append(rest, e)
+		}
+	}
+	return before, rest
+}
+
+func (k *Kubelet) happen(meanwhile []placement.Meanwhile) (random bool) {
+	for _, e := range meanwhile {
+		if e.Container != "" {
+			k.Start(e.UID, []string{e.Container})
+		} else {
+			random = k.Remove(e.UID) || random
+		}
+	}
+	return random
 }
 
 // Active returns the last admission of a pod that is active, or nil.

@@ -65,8 +65,17 @@ func (h *history) admit() cases.Event {
 	}
 	pod := h.pod(fmt.Sprintf("p%d", h.made))
 	h.made++
+	endings := h.endings(len(pod.Spec.InitContainers) + len(pod.Spec.Containers))
 	h.pods = append(h.pods, pod)
-	return cases.Event{Type: cases.Admit, Pod: pod}
+	return cases.Event{Type: cases.Admit, Pod: pod, Meanwhile: endings}
+}
+
+// endings lets up to two pods end while another one of so many containers is admitted.
+func (h *history) endings(containers int) (out []cases.Ending) {
+	for len(h.pods) > 0 && len(out) < 2 && h.chance(15) {
+		out = append(out, cases.Ending{UID: h.remove().UID, Step: h.IntN(6*containers + 1)})
+	}
+	return out
 }
 
 // again returns a pod that was offered before. Not one with init containers: what those leave for

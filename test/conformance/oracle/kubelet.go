@@ -32,6 +32,41 @@ type kubelet struct {
 	// running are containers that have been started, by pod UID.
 	running map[string][]string
 	pools   []*cases.Pool
+	// endings come while a pod is admitted; step is the next question to a manager.
+	endings []cases.Ending
+	step    int
+}
+
+// asked is a manager as the topology manager sees it. Pods end between its questions.
+type asked struct {
+	topologymanager.HintProvider
+	k *kubelet
+}
+
+func (a asked) GetTopologyHints(pod *corev1.Pod, c *corev1.Container) map[string][]topologymanager.TopologyHint {
+	a.k.pass()
+	return a.HintProvider.GetTopologyHints(pod, c)
+}
+
+func (a asked) GetPodTopologyHints(pod *corev1.Pod) map[string][]topologymanager.TopologyHint {
+	a.k.pass()
+	return a.HintProvider.GetPodTopologyHints(pod)
+}
+
+func (a asked) Allocate(pod *corev1.Pod, c *corev1.Container) error {
+	a.k.pass()
+	return a.HintProvider.Allocate(pod, c)
+}
+
+// pass comes before each question. A pod that ends is no longer active; the managers find out
+// themselves.
+func (k *kubelet) pass() {
+	for _, e := range k.endings {
+		if e.Step == k.step {
+			k.deactivate(e.UID)
+		}
+	}
+	k.step++
 }
 
 // newKubelet constructs the managers in the order of cm.NewContainerManager. The error says which
@@ -48,15 +83,15 @@ func newKubelet(s *settings) (*kubelet, error) {
 	if k.device, err = newDeviceManager(s, k.topology); err != nil {
 		return nil, fmt.Errorf("device manager: %w", err)
 	}
-	addProvider(k.topology, k.device)
+	addProvider(k.topology, asked{k.device, k})
 	if k.cpu, err = newCPUManager(s, k.topology); err != nil {
 		return nil, fmt.Errorf("cpu manager: %w", err)
 	}
-	addProvider(k.topology, k.cpu)
+	addProvider(k.topology, asked{k.cpu, k})
 	if k.memory, err = newMemoryManager(s, k.topology); err != nil {
 		return nil, fmt.Errorf("memory manager: %w", err)
 	}
-	addProvider(k.topology, k.memory)
+	addProvider(k.topology, asked{k.memory, k})
 	return k, nil
 }
 
@@ -126,11 +161,15 @@ func (k *kubelet) activate(pod *corev1.Pod) {
 // remove takes a pod out of the active list and has the managers collect what it leaves, as they
 // would at the next admission or reconciliation.
 func (k *kubelet) remove(uid string) {
+	k.deactivate(uid)
+	k.collect()
+}
+
+func (k *kubelet) deactivate(uid string) {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.pods = slices.DeleteFunc(k.pods, func(p *corev1.Pod) bool { return string(p.UID) == uid })
 	delete(k.running, uid)
-	k.mu.Unlock()
-	k.collect()
 }
 
 // collect triggers removeStaleState of each manager, by asking for the hints of a pod that wants

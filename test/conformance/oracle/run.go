@@ -214,7 +214,12 @@ func (p *player) event(e *cases.Event) cases.EventResult {
 		pod := e.Pod.DeepCopy()
 		corev1defaults.SetDefaults_Pod(pod)
 		pod.Spec.InitContainers = slices.Clip(pod.Spec.InitContainers)
+		p.k.endings, p.k.step = e.Meanwhile, 0
 		out = p.admit(pod)
+		for _, m := range e.Meanwhile {
+			p.k.remove(m.UID)
+			p.forget(m.UID)
+		}
 	case cases.Remove:
 		p.k.remove(e.UID)
 		p.forget(e.UID)

@@ -1,0 +1,245 @@
+package ledger
+
+import (
+	"iter"
+	"math/bits"
+	"slices"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// A kubelet looks for pods that have gone at every step of an admission. When a pod leaves in the
+// middle, the first container may have been kept off its CPUs and the second be given them: a state
+// that comes neither of leaving before nor of leaving after.
+//
+// Where a pod gets the same in every world it does not matter when in its admission the others
+// leave: each step finds between what it finds in one of the worlds and what it finds in another,
+// and answers both alike. The worlds between are made where it gets different things.
+
+// maxMixed is how many ways in which a set of events falls into one admission are gone through;
+// with more the node's pods wait for a report.
+const maxMixed = 256
+
+// mixed returns the worlds that come of admitting the request while events happen.
+func (w *worlds) mixed(r *placement.Request, events uint32) []world {
+	if w.uncertain() || len(w.all) < 2 || w.alike(r) {
+		return nil
+	}
+	var out []world
+	for _, v := range w.all {
+		out = append(out, w.amid(v, r, events)...)
+	}
+	return out
+}
+
+// alike says whether every world gives the request the same.
+func (w *worlds) alike(r *placement.Request) bool {
+	first, other := decisions.Get().(*placement.Decision), decisions.Get().(*placement.Decision)
+	defer decisions.Put(first)
+	defer decisions.Put(other)
+	admitted := placement.Decide(w.all[0].state, r, first)
+	return !slices.ContainsFunc(w.all[1:], func(v world) bool {
+		verdict := placement.Decide(v.state, r, other)
+		return verdict.OK() != admitted.OK() || !Same(first, other)
+	})
+}
+
+// amid returns the worlds that come of admitting the request in one world while some of its events
+// happen; none where they make no difference.
+func (w *worlds) amid(from world, r *placement.Request, events uint32) []world {
+	if w.uncertain() || w.interrupting(from.open) == 0 {
+		return nil
+	}
+	m := mixture{w: w, from: from, req: r, then: events}
+	return m.worlds()
+}
+
+// lingering are pods that are over in the report, and that the kubelet had not yet released. All
+// but an admission that had begun by then find them gone.
+type lingering struct {
+	from world
+	uids []string
+}
+
+// amidLingering returns the worlds that come of an admission which began before the report. It may
+// have seen any of the lingering pods at its first steps, or at all.
+func (w *worlds) amidLingering(r *placement.Request, events uint32) []world {
+	l := w.lingering
+	if w.lingering = nil; l == nil || w.uncertain() {
+		return nil
+	}
+	m := mixture{w: w, from: l.from, gone: l.uids, req: r, then: events}
+	return m.worlds()
+}
+
+// interrupting returns those of the events that can happen in the middle of an admission: all but
+// admissions.
+func (w *worlds) interrupting(set uint32) (out uint32) {
+	for rest := set; rest != 0; rest &= rest - 1 {
+		if e := bits.TrailingZeros32(rest); w.events[e].kind != admit {
+			out |= 1 << e
+		}
+	}
+	return out
+}
+
+// mixture is one admission in one world, into which events fall.
+type mixture struct {
+	w    *worlds
+	from world
+	// gone are pods that leave during the admission, or were not seen by it at all; whatever else
+	// happens may or may not.
+	gone  []string
+	req   *placement.Request
+	steps int
+	then  uint32 // events that become possible where the request is admitted
+	out   []world
+}
+
+// outcome is what the request is given.
+type outcome struct {
+	ok       bool
+	decision placement.Decision
+}
+
+func (o *outcome) same(p *outcome) bool { return o.ok == p.ok && Same(&o.decision, &p.decision) }
+
+func (m *mixture) worlds() []world {
+	m.steps = m.w.model.Steps(m.req)
+	over := m.w.interrupting(m.from.open)
+	if bits.OnesCount32(over)+len(m.gone) > maxEvents {
+		m.w.giveUp(ManyEvents)
+		return nil
+	}
+	if m.indifferent(over) {
+		return nil
+	}
+	for set := over; ; set = (set - 1) & over {
+		m.mix(set)
+		if set == 0 || m.w.uncertain() {
+			return m.out
+		}
+	}
+}
+
+// decide fills in what the request is given while these things happen.
+func (m *mixture) decide(meanwhile []placement.Meanwhile, o *outcome) *outcome {
+	verdict := placement.DecideAmid(m.from.state, m.req, meanwhile, &o.decision)
+	if verdict.Reason == placement.KubeletDefect {
+		m.w.giveUp(Unpredictable)
+	}
+	o.ok = verdict.OK()
+	return o
+}
+
+// indifferent says whether the request is given the same whatever has happened before it.
+func (m *mixture) indifferent(over uint32) bool {
+	without, with := m.decide(nil, new(outcome)), new(outcome)
+	for set := over; ; set = (set - 1) & over {
+		all, ok := m.meanwhile(set)
+		for some := range subsets(all[:len(m.gone)]) {
+			if ok && !m.decide(append(some, all[len(m.gone):]...), with).same(without) {
+				return false
+			}
+		}
+		if set == 0 {
+			return true
+		}
+	}
+}
+
+// subsets goes through the subsets of a few things.
+func subsets(all []placement.Meanwhile) iter.Seq[[]placement.Meanwhile] {
+	return func(yield func([]placement.Meanwhile) bool) {
+		for set := range 1 << len(all) {
+			var some []placement.Meanwhile
+			for i := range all {
+				if set>>i&1 != 0 {
+					some = append(some, all[i])
+				}
+			}
+			if !yield(some) {
+				return
+			}
+		}
+	}
+}
+
+// meanwhile lists the pods that are gone and the events of a set, all before the first step. Two
+// events of one pod are too many.
+func (m *mixture) meanwhile(set uint32) (all []placement.Meanwhile, ok bool) {
+	for _, uid := range m.gone {
+		all = append(all, placement.Meanwhile{UID: uid})
+	}
+	for rest := set; rest != 0; rest &= rest - 1 {
+		e := &m.w.events[bits.TrailingZeros32(rest)]
+		if slices.ContainsFunc(all, func(o placement.Meanwhile) bool { return o.UID == e.uid }) {
+			return all, false
+		}
+		all = append(all, placement.Meanwhile{UID: e.uid, Container: e.container})
+	}
+	return all, true
+}
+
+// mix adds the worlds in which the events of the set happen in the middle of the admission, and no
+// others.
+func (m *mixture) mix(set uint32) {
+	meanwhile, ok := m.meanwhile(set)
+	if !ok || len(meanwhile) == 0 {
+		return
+	}
+	moments, ways := make([][]int, len(meanwhile)), 1
+	for i := range meanwhile {
+		moments[i] = m.moments(meanwhile[i], i < len(m.gone))
+		ways = min(ways*len(moments[i]), maxMixed+1)
+	}
+	if ways > maxMixed {
+		m.w.giveUp(ManyStates)
+		return
+	}
+	seen, o := []*outcome{m.decide(meanwhile, new(outcome))}, new(outcome)
+	for way := range ways {
+		for i := range meanwhile {
+			meanwhile[i].Step = moments[i][way%len(moments[i])]
+			way /= len(moments[i])
+		}
+		if !slices.ContainsFunc(seen, m.decide(meanwhile, o).same) {
+			m.out = append(m.out, m.after(set, meanwhile, o))
+			seen, o = append(seen, o), new(outcome)
+		}
+	}
+}
+
+// moments returns the steps before which it makes a difference that something happens. What need
+// not happen during this admission does not come before all of them: that is another world.
+func (m *mixture) moments(e placement.Meanwhile, gone bool) (steps []int) {
+	for e.Step = range m.steps {
+		if m.from.state.Notices(&e) {
+			steps = append(steps, e.Step)
+		}
+	}
+	switch {
+	case gone:
+		return append(steps, m.steps)
+	case len(m.gone) == 0 && len(steps) > 0:
+		return steps[1:]
+	}
+	return steps
+}
+
+// after returns the world in which all has happened, and the request has what it was given.
+func (m *mixture) after(set uint32, meanwhile []placement.Meanwhile, o *outcome) world {
+	to := world{state: m.from.state.Clone(), open: m.from.open &^ set}
+	to.state.Happen(meanwhile)
+	for rest := set; rest != 0; rest &= rest - 1 {
+		e := &m.w.events[bits.TrailingZeros32(rest)]
+		if to.open |= e.then; e.kind == release {
+			to.open &^= m.w.eventsOf(e.uid)
+		}
+	}
+	if o.ok {
+		to.state.Commit(m.req, &o.decision)
+		to.open |= m.then
+	}
+	return to
+}
