@@ -36,6 +36,8 @@ api/berth/v1alpha1        :
 api/batch/v1alpha1        :
 api/nodeinfo/v1alpha1     :
 api/nrt/v1alpha2          :
+api/scheduling/sigs/v1alpha1    :
+api/scheduling/volcano/v1beta1  :
 deploy                    :
 
 internal/capture          :
@@ -44,10 +46,12 @@ internal/kubeletstate     : topology placement
 internal/protocol         :
 internal/protocol/obey    :
 internal/protocol/page    :
+internal/protocol/gangs   :
 internal/version          :
 internal/ledger           : topology placement
 internal/sim              : placement
 internal/rank             : topology placement internal/ledger
+internal/plan             : topology placement internal/ledger
 internal/cases            : topology placement
 internal/wire             : topology placement placement/joint api/... internal/amounts internal/kubeletstate
 internal/suggest          :
@@ -66,8 +70,9 @@ internal/replay           : topology placement/... internal/cases internal/sim i
 internal/scheduler/wake   : placement internal/ledger
 internal/scheduler/later  :
 internal/scheduler/handover: internal/scheduler/later
+internal/scheduler/gang   : placement internal/ledger internal/plan internal/wire internal/scheduler/later api/scheduling/...
 internal/scheduler/nodes  : topology placement internal/ledger internal/rank internal/wire internal/scheduler/wake api/... internal/nodestate
-internal/scheduler        : placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover api/... internal/nodestate
+internal/scheduler        : placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang api/... internal/nodestate
 internal/scheduler/command: internal/scheduler internal/version
 internal/enforce          : topology placement placement/joint internal/wire
 internal/agent            : topology placement sysfs internal/wire internal/kubeletconfig internal/kubeletstate api/...
@@ -89,7 +94,7 @@ build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
-const pure = "topology placement sysfs internal/amounts internal/suggest internal/ledger internal/rank internal/sim internal/protocol internal/capture internal/child"
+const pure = "topology placement sysfs internal/amounts internal/suggest internal/ledger internal/rank internal/plan internal/sim internal/protocol internal/capture internal/child"
 
 // strangers never import one another: each talks to the others through the API server alone.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/admission internal/web"

@@ -4,12 +4,14 @@ CONTROLLER_GEN = go tool -modfile=tools/go.mod controller-gen
 API_PATHS = ./api/...
 # A Job carries whole pod templates: without their descriptions its schema fits the annotation that kubectl apply keeps.
 JOB_PATHS = ./api/batch/...
+# PodGroups are read where others have installed their definitions.
+CRD_PATHS = ./api/batch/... ./api/berth/... ./api/nodeinfo/... ./api/nrt/...
 IGNORED = deploy/policies/ignored-annotations.yaml
 
 .PHONY: generate generate-check
 generate: ## Deepcopy functions, CRDs and the policy of ignored annotations.
 	$(CONTROLLER_GEN) object paths=$(API_PATHS)
-	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=$(API_PATHS) output:crd:dir=deploy/crds
+	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true $(CRD_PATHS:%=paths=%) output:crd:dir=deploy/crds
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true,maxDescLen=0 paths=$(JOB_PATHS) output:crd:dir=deploy/crds
 	$(GO) run ./build/warnings > $(IGNORED).new && mv $(IGNORED).new $(IGNORED)
 

@@ -90,7 +90,11 @@ func (n *Node) consult(c *Candidate, withReserved bool, d *placement.Decision) A
 // It is admitted only if none of these loses what it was promised.
 func (n *Node) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decision) Answer {
 	x := &pod{uid: c.Request.UID, req: c.Request, created: c.Created}
-	orders := arrivalOrders(append(slices.Clip(flight), x), sameness(interchangeableInDebt).except(x))
+	same := sameness(interchangeableInDebt)
+	if !c.Loose { // its own decision is compared from order to order
+		same = same.except(x)
+	}
+	orders := arrivalOrders(append(slices.Clip(flight), x), same)
 	if orders == nil {
 		return waiting(ManyOrders)
 	}

@@ -17,6 +17,9 @@ type Candidate struct {
 	Created int64
 	// Mortal says that the pod can end by itself.
 	Mortal bool
+	// Loose has the pod be promised that it is admitted, and no CPUs: others may then be placed
+	// with it that its kubelet may admit before it.
+	Loose bool
 }
 
 // Question is what a node is asked: would it take the candidate, after everything in flight?

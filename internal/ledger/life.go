@@ -63,6 +63,8 @@ type pod struct {
 	ending bool
 	// mortal: it can end by itself.
 	mortal bool
+	// loose: as in Candidate.
+	loose bool
 	// gone: the API does not have it any more, since goneAt.
 	gone   bool
 	goneAt time.Time

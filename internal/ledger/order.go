@@ -51,7 +51,7 @@ func (p *pod) requestKey() string {
 // is returned. Nil means that there are too many orders.
 func arrivalOrders(flight []*pod, mayChange sameness) [][]*pod {
 	orders := [][]*pod{flight}
-	if ascending(flight) {
+	if ascending(flight) || alike(flight, mayChange) {
 		return orders
 	}
 	for kept := range flight {
@@ -73,6 +73,16 @@ func arrivalOrders(flight []*pod, mayChange sameness) [][]*pod {
 func ascending(flight []*pod) bool {
 	for i := 1; i < len(flight); i++ {
 		if flight[i].created <= flight[i-1].created {
+			return false
+		}
+	}
+	return true
+}
+
+// alike says whether all pods may change places.
+func alike(flight []*pod, mayChange sameness) bool {
+	for _, p := range flight[1:] {
+		if !mayChange(flight[0], p) {
 			return false
 		}
 	}

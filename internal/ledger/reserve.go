@@ -21,7 +21,7 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	if n.report == nil {
 		return Answer{}
 	}
-	p := &pod{uid: c.Request.UID, req: c.Request, created: c.Created, mortal: c.Mortal}
+	p := &pod{uid: c.Request.UID, req: c.Request, created: c.Created, mortal: c.Mortal, loose: c.Loose}
 	before := n.pods[p.uid]
 	if before != nil {
 		p.doubt = before.doubt
@@ -29,6 +29,7 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 		n.changed()
 	}
 	a := n.consult(c, true, d)
+	a.Exact = a.Exact && !c.Loose
 	switch {
 	case a.OK():
 		p.promise = &Promise{Decision: copyDecision(d), Exact: a.Exact}
@@ -42,18 +43,37 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	return a
 }
 
+// Loosen has a reserved pod be promised no CPUs, as if it had been reserved as Loose.
+func (n *Node) Loosen(uid string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.pods[uid]
+	if p == nil || p.stage != reserved || p.loose {
+		return
+	}
+	p.loose, p.promise = true, &Promise{Decision: p.promise.Decision}
+	n.changed()
+}
+
 // reserve takes an admitted pod in.
 func (n *Node) reserve(p *pod) {
+	last := p.loose && n.valid && n.comesLast(p)
 	n.become(p, reserved)
 	switch {
 	case n.isInert(p):
-	case p.created > n.newest:
+	case p.created > n.newest || last:
 		n.full.admitNext(p)
-		n.setNewest(p.created)
+		n.setNewest(max(n.newest, p.created))
 		n.stale()
 	default:
 		n.changed()
 	}
+}
+
+// comesLast says whether it makes no difference when the kubelet admits the pod among those in
+// flight.
+func (n *Node) comesLast(p *pod) bool {
+	return len(arrivalOrders(append(n.flight(true), p), interchangeable)) == 1
 }
 
 // Posting is what a Binding is to carry.
@@ -82,7 +102,7 @@ func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	if !a.OK() {
 		return Posting{Answer: a}, nil
 	}
-	a.Exact = a.Exact && n.steady(p.req, d)
+	a.Exact = a.Exact && !p.loose && n.steady(p.req, d)
 	n.postNext(p, &Promise{Decision: copyDecision(d), Exact: a.Exact})
 	return Posting{Answer: a, Turn: p.turn, Report: n.report.Sequence}, nil
 }

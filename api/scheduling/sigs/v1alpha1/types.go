@@ -1,0 +1,84 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PodGroupLabel of a pod names its PodGroup.
+const PodGroupLabel = "scheduling.x-k8s.io/pod-group"
+
+// PodGroupPhase says how far a group has come.
+type PodGroupPhase string
+
+// The phases, as scheduler-plugins writes them.
+const (
+	PodGroupPending    PodGroupPhase = "Pending"
+	PodGroupScheduling PodGroupPhase = "Scheduling"
+	PodGroupRunning    PodGroupPhase = "Running"
+	PodGroupUnknown    PodGroupPhase = "Unknown"
+	PodGroupFinished   PodGroupPhase = "Finished"
+	PodGroupFailed     PodGroupPhase = "Failed"
+)
+
+// PodGroup is a number of pods that start together or not at all.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=podgroups,singular=podgroup,shortName=pg;pgs
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="MinMember",type=integer,JSONPath=`.spec.minMember`
+// +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`
+// +kubebuilder:printcolumn:name="Succeeded",type=integer,JSONPath=`.status.succeeded`
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.failed`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type PodGroup struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec PodGroupSpec `json:"spec,omitempty"`
+	// +optional
+	Status PodGroupStatus `json:"status,omitempty"`
+}
+
+// PodGroupList is a list of PodGroup objects.
+//
+// +kubebuilder:object:root=true
+type PodGroupList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PodGroup `json:"items"`
+}
+
+// PodGroupSpec is what a group asks for.
+type PodGroupSpec struct {
+	// MinMember is how many pods start together.
+	// +optional
+	MinMember int32 `json:"minMember,omitempty"`
+	// MinResources is what must be free before the group is tried.
+	// +optional
+	MinResources corev1.ResourceList `json:"minResources,omitempty"`
+	// ScheduleTimeoutSeconds is how long members wait for each other, from the plan on.
+	// +optional
+	ScheduleTimeoutSeconds *int32 `json:"scheduleTimeoutSeconds,omitempty"`
+}
+
+// PodGroupStatus is written by the scheduler that serves the group.
+type PodGroupStatus struct {
+	// +optional
+	Phase PodGroupPhase `json:"phase,omitempty"`
+	// OccupiedBy names the workload that the group's pods belong to.
+	// +optional
+	OccupiedBy string `json:"occupiedBy,omitempty"`
+	// Running is how many pods run.
+	// +optional
+	Running int32 `json:"running,omitempty"`
+	// +optional
+	Succeeded int32 `json:"succeeded,omitempty"`
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+	// ScheduleStartTime is when the group was first tried.
+	// +optional
+	ScheduleStartTime metav1.Time `json:"scheduleStartTime,omitempty"`
+}

@@ -1,0 +1,158 @@
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Annotations of pods.
+const (
+	// GroupNameAnnotation names the pod's PodGroup.
+	GroupNameAnnotation = "scheduling.k8s.io/group-name"
+	// VolcanoGroupNameAnnotation does the same; Volcano reads both.
+	VolcanoGroupNameAnnotation = "scheduling.volcano.sh/group-name"
+	// TaskSpecAnnotation names the task that the pod belongs to, for minTaskMember.
+	TaskSpecAnnotation = "volcano.sh/task-spec"
+)
+
+// PodGroupPhase says how far a group has come.
+type PodGroupPhase string
+
+// The phases, as Volcano writes them.
+const (
+	// PodGroupPending: the group is accepted, and minResources are not there. Controllers that wait
+	// for the phase create no pods.
+	PodGroupPending PodGroupPhase = "Pending"
+	// PodGroupInqueue: its pods may be created.
+	PodGroupInqueue PodGroupPhase = "Inqueue"
+	// PodGroupRunning: minMember pods have a node.
+	PodGroupRunning PodGroupPhase = "Running"
+	// PodGroupUnknown: fewer pods than minMember have a node, after there were enough.
+	PodGroupUnknown PodGroupPhase = "Unknown"
+	// PodGroupCompleted: all pods have ended.
+	PodGroupCompleted PodGroupPhase = "Completed"
+)
+
+// PodGroupConditionType is a kind of condition.
+type PodGroupConditionType string
+
+// The conditions, as Volcano writes them.
+const (
+	// PodGroupUnschedulableType: capacity is missing. Autoscalers act on it.
+	PodGroupUnschedulableType PodGroupConditionType = "Unschedulable"
+	// PodGroupScheduled: minMember pods have a node.
+	PodGroupScheduled PodGroupConditionType = "Scheduled"
+)
+
+// PodGroup is a number of pods that start together or not at all.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=podgroups,singular=podgroup,shortName=pg;podgroup-v1beta1
+// +kubebuilder:printcolumn:name="STATUS",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="minMember",type=integer,JSONPath=`.spec.minMember`
+// +kubebuilder:printcolumn:name="RUNNINGS",type=integer,JSONPath=`.status.running`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+type PodGroup struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec PodGroupSpec `json:"spec,omitempty"`
+	// +optional
+	Status PodGroupStatus `json:"status,omitempty"`
+}
+
+// PodGroupList is a list of PodGroup objects.
+//
+// +kubebuilder:object:root=true
+type PodGroupList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PodGroup `json:"items"`
+}
+
+// PodGroupSpec is what a group asks for.
+type PodGroupSpec struct {
+	// MinMember is how many pods start together.
+	// +optional
+	MinMember int32 `json:"minMember,omitempty"`
+	// MinTaskMember is the same for each task, by its name.
+	// +optional
+	MinTaskMember map[string]int32 `json:"minTaskMember,omitempty"`
+	// Queue is where the group is accounted. Berth has no queues.
+	// +optional
+	// +kubebuilder:default:=default
+	Queue string `json:"queue,omitempty"`
+	// PriorityClassName is the group's priority, where its pods have none.
+	// +optional
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+	// MinResources is what must be free before the group leaves Pending.
+	// +optional
+	MinResources *corev1.ResourceList `json:"minResources,omitempty"`
+	// NetworkTopology asks for nodes that are close in the network.
+	// +optional
+	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
+	// SubGroupPolicy divides the group.
+	// +optional
+	SubGroupPolicy []SubGroupPolicySpec `json:"subGroupPolicy,omitempty"`
+}
+
+// NetworkTopologySpec asks for nodes that are close in the network.
+type NetworkTopologySpec struct {
+	// Mode is hard or soft.
+	// +optional
+	Mode string `json:"mode,omitempty"`
+	// +optional
+	HighestTierAllowed *int32 `json:"highestTierAllowed,omitempty"`
+	// +optional
+	HighestTierName string `json:"highestTierName,omitempty"`
+}
+
+// SubGroupPolicySpec is a part of a group that starts together.
+type SubGroupPolicySpec struct {
+	// +optional
+	Name string `json:"name,omitempty"`
+	// +optional
+	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
+	// +optional
+	MatchLabelKeys []string `json:"matchLabelKeys,omitempty"`
+	// +optional
+	SubGroupSize *int32 `json:"subGroupSize,omitempty"`
+	// +optional
+	MinSubGroups *int32 `json:"minSubGroups,omitempty"`
+	// +optional
+	NetworkTopology *NetworkTopologySpec `json:"networkTopology,omitempty"`
+}
+
+// PodGroupStatus is written by the scheduler that serves the group.
+type PodGroupStatus struct {
+	// +optional
+	Phase PodGroupPhase `json:"phase,omitempty"`
+	// +optional
+	Conditions []PodGroupCondition `json:"conditions,omitempty"`
+	// Running is how many pods run.
+	// +optional
+	Running int32 `json:"running,omitempty"`
+	// +optional
+	Succeeded int32 `json:"succeeded,omitempty"`
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+}
+
+// PodGroupCondition is a condition, as Volcano writes it.
+type PodGroupCondition struct {
+	// +optional
+	Type PodGroupConditionType `json:"type,omitempty"`
+	// +optional
+	Status corev1.ConditionStatus `json:"status,omitempty"`
+	// TransitionID is unique for each change.
+	// +optional
+	TransitionID string `json:"transitionID,omitempty"`
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// +optional
+	Message string `json:"message,omitempty"`
+}

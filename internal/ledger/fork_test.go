@@ -1,0 +1,72 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// TestAForkAnswersAsItsNode forks nodes in the middle of random histories. The fork gives the
+// answers that the node then gives, and what happens there changes nothing here.
+func TestAForkAnswersAsItsNode(t *testing.T) {
+	admitted, refused := 0, 0
+	for seed := range uint64(60) {
+		h := newHistory(t, seed)
+		for range 40 {
+			h.step()
+		}
+		before, known := h.n.View().Snapshot()
+		fork := h.n.Fork()
+		var asked []*Candidate
+		var answers []Answer
+		for range 6 {
+			r := h.request()
+			c := &Candidate{Request: r, Created: h.created[r.UID]}
+			var d placement.Decision
+			asked, answers = append(asked, c), append(answers, fork.Reserve(c, &d))
+			if err := fork.View().Check(); err != nil {
+				h.fail("seed %d: the fork: %v", seed, err)
+			}
+		}
+		if err := h.n.View().Check(); err != nil {
+			h.fail("seed %d: the node, after its fork changed: %v", seed, err)
+		}
+		if after, ok := h.n.View().Snapshot(); ok != known || len(after.Pods) != len(before.Pods) {
+			h.fail("seed %d: the fork changed its node", seed)
+		}
+		for i, c := range asked {
+			var d placement.Decision
+			a := h.n.Reserve(c, &d)
+			if a != answers[i] {
+				h.fail("seed %d: pod %s: the fork said %+v, the node %+v", seed, c.Request.UID, answers[i], a)
+			}
+			if a.OK() != h.n.Holds(c.Request.UID) {
+				h.fail("seed %d: pod %s: admitted %t, held %t", seed, c.Request.UID, a.OK(), !a.OK())
+			}
+			if a.OK() {
+				admitted++
+			} else {
+				refused++
+			}
+		}
+	}
+	if admitted < 50 || refused < 50 {
+		t.Errorf("%d admitted, %d not: the histories show too little", admitted, refused)
+	}
+}
+
+// TestAForkIsOutlived changes the node while a fork is there: the fork stays as it was.
+func TestAForkIsOutlived(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := open(t, k)
+	reserve(t, n, cpus("a", 2))
+	fork := n.Fork()
+	reserve(t, n, cpus("b", 4))
+	one := cand(cpus("c", 1))
+	if got, want := fork.View().Room(one, 20), n.View().Room(one, 20); got != want+4 {
+		t.Errorf("the fork has room for %d, the node for %d: want 4 more", got, want)
+	}
+	if fork.Holds("b") || !fork.Holds("a") || !n.Holds("b") {
+		t.Error("what is reserved after the fork is reserved there")
+	}
+}

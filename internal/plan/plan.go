@@ -1,0 +1,261 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Member is a pod that is to get a node.
+type Member struct {
+	// Kind is the same for members that are equal to everybody who has a say in their nodes.
+	Kind int
+	// Candidate is what the ledgers are asked; nil where no kubelet pins anything.
+	Candidate *ledger.Candidate
+	// Task is the part of the gang that the member counts for.
+	Task string
+	// Size orders members: the largest is the hardest to place.
+	Size int64
+	// Beside are its wishes to be with others, or not.
+	Beside []Wish
+}
+
+// Field is all that has a say in where members go beside the ledgers, and the order in which nodes
+// are tried. Nodes are numbers of its own.
+type Field interface {
+	// Nodes returns the nodes that members of the kind may go to as things stand, best first.
+	Nodes(kind int) []int
+	// Coupled says whether a member's place changes where others of the kind may go, beyond the
+	// room that it takes on its node. Nodes is asked again for each member then.
+	Coupled(kind int) bool
+	// Account is the node's ledger; nil where nothing can be pinned.
+	Account(node int) *ledger.Node
+	// Admits says whether the node takes the member as things stand, whatever its ledger says.
+	Admits(member, node int) bool
+	// Put has the member be on the node, Take not any more.
+	Put(member, node int)
+	Take(member, node int)
+}
+
+// Gang is what is to be planned.
+type Gang struct {
+	Members []Member
+	// Minimum is how many members must get a node, Tasks how many of each task.
+	Minimum int
+	Tasks   map[string]int
+}
+
+// Place is the node that a member gets.
+type Place struct {
+	Member, Node int
+	// Loose says that the member is to be promised no CPUs (ledger.Candidate): others are planned
+	// beside it that its kubelet may admit before it.
+	Loose bool
+}
+
+// Plan says where members go.
+type Plan struct {
+	// Places are in the order in which they are to be reserved.
+	Places []Place
+	// Whole says that the minimum is reached.
+	Whole bool
+	// Lacking is the first member that got no node; -1 for none.
+	Lacking int
+	// Waits says that a node which got no member merely waits for a report.
+	Waits bool
+	// Forks are the ledgers as they would be, of nodes that members were tried on.
+	Forks map[int]*ledger.Node
+}
+
+// Make plans the gang. The Field is left as it was where the plan is not whole, and with all
+// members of a whole one in their places.
+func Make(g *Gang, f Field) Plan {
+	largest := func(a, b unit) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.kind, b.kind)) }
+	first := pass(g, f, largest)
+	if first.Whole {
+		return first
+	}
+	first.undo(f)
+	if g.Minimum >= len(g.Members) {
+		return first
+	}
+	smallest := func(a, b unit) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.kind, b.kind)) }
+	second := pass(g, f, smallest)
+	if !second.Whole {
+		second.undo(f)
+		return first
+	}
+	return second
+}
+
+func (p *Plan) undo(f Field) {
+	for _, at := range slices.Backward(p.Places) {
+		f.Take(at.Member, at.Node)
+	}
+}
+
+// pass goes through the members once.
+func pass(g *Gang, f Field, order func(a, b unit) int) Plan {
+	t := &trial{gang: g, field: f, loose: map[int]bool{}, at: make([]int, len(g.Members)), placed: make([]Decided, len(g.Members))}
+	t.plan = Plan{Lacking: -1, Forks: map[int]*ledger.Node{}}
+	for i := range t.at {
+		t.at[i] = nowhere
+	}
+	t.wishing = slices.ContainsFunc(g.Members, func(m Member) bool { return len(m.Beside) > 0 })
+	units := unitsOf(g.Members)
+	slices.SortStableFunc(units, order)
+	var open []int // the nodes for the kind, without those that are full
+	for i, u := range units {
+		if i == 0 || units[i-1].kind != u.kind || f.Coupled(u.kind) {
+			open = f.Nodes(u.kind)
+		}
+		open = t.place(u, open)
+	}
+	t.plan.Whole = t.whole()
+	for i := range t.plan.Places {
+		t.plan.Places[i].Loose = t.loose[t.plan.Places[i].Node]
+	}
+	return t.plan
+}
+
+const nowhere = -1
+
+// trial is one pass.
+type trial struct {
+	gang  *Gang
+	field Field
+	plan  Plan
+	at    []int // the node of each member, or nowhere
+	// loose are nodes whose members are promised no CPUs.
+	loose  map[int]bool
+	placed []Decided // what each got there
+	// wishing: some member has wishes about others.
+	wishing bool
+}
+
+// place finds the unit a node, and returns the nodes that may take the next one of its kind.
+func (t *trial) place(u unit, open []int) []int {
+	for i, node := range open {
+		if t.putAll(u.members, node) {
+			if !u.firm() {
+				return open
+			}
+			return open[i:]
+		}
+	}
+	if t.plan.Lacking < 0 {
+		t.plan.Lacking = u.members[0]
+	}
+	if t.field.Coupled(u.kind) || !u.firm() {
+		return open
+	}
+	return nil
+}
+
+// putAll puts all members on the node, or none.
+func (t *trial) putAll(members []int, node int) bool {
+	for i, m := range members {
+		if t.put(m, node) {
+			continue
+		}
+		for _, done := range slices.Backward(members[:i]) {
+			t.take(done)
+		}
+		return false
+	}
+	return true
+}
+
+func (t *trial) put(m, node int) bool {
+	member := &t.gang.Members[m]
+	if !t.field.Admits(m, node) {
+		return false
+	}
+	var got Decided
+	account := t.field.Account(node)
+	if member.Candidate != nil && account != nil {
+		var ok bool
+		if got, ok = t.reserve(member.Candidate, node, account); !ok {
+			return false
+		}
+	}
+	if !t.grants(m, node, &got) {
+		if member.Candidate != nil && account != nil {
+			t.plan.Forks[node].Forget(member.Candidate.Request.UID)
+		}
+		return false
+	}
+	t.field.Put(m, node)
+	t.at[m], t.placed[m] = node, got
+	t.plan.Places = append(t.plan.Places, Place{Member: m, Node: node})
+	return true
+}
+
+// reserve reserves on the node's fork.
+func (t *trial) reserve(c *ledger.Candidate, node int, account *ledger.Node) (Decided, bool) {
+	fork := t.plan.Forks[node]
+	if fork == nil {
+		fork = account.Fork()
+		t.plan.Forks[node] = fork
+	}
+	var d placement.Decision
+	tried := *c
+	tried.Loose = t.loose[node]
+	a := fork.Reserve(&tried, &d)
+	if a.Outcome == ledger.Waiting && a.Wait == ledger.PromiseAtRisk && !t.loose[node] {
+		fork, a = t.loosen(&tried, node)
+	}
+	t.plan.Waits = t.plan.Waits || a.Outcome == ledger.Waiting
+	if !a.OK() {
+		return Decided{}, false
+	}
+	return Decided{Exact: a.Exact, NUMA: fork.View().Report().Model.Reach(c.Request, &a.Verdict)}, true
+}
+
+// loosen tries the candidate where the members on the node are promised no CPUs. Their kubelet may
+// admit it before them, and give them others.
+func (t *trial) loosen(c *ledger.Candidate, node int) (*ledger.Node, ledger.Answer) {
+	fork := t.plan.Forks[node].Fork()
+	for _, at := range t.plan.Places {
+		if other := t.gang.Members[at.Member].Candidate; at.Node == node && other != nil {
+			fork.Loosen(other.Request.UID)
+		}
+	}
+	c.Loose = true
+	var d placement.Decision
+	a := fork.Reserve(c, &d)
+	if a.OK() {
+		t.plan.Forks[node], t.loose[node] = fork, true
+	}
+	return fork, a
+}
+
+// take undoes the last put.
+func (t *trial) take(m int) {
+	node := t.at[m]
+	if c := t.gang.Members[m].Candidate; c != nil && t.plan.Forks[node] != nil {
+		t.plan.Forks[node].Forget(c.Request.UID)
+	}
+	t.field.Take(m, node)
+	t.at[m] = nowhere
+	t.plan.Places = t.plan.Places[:len(t.plan.Places)-1]
+}
+
+// whole says whether the minimum is reached, of the gang and of each task.
+func (t *trial) whole() bool {
+	if len(t.plan.Places) < t.gang.Minimum {
+		return false
+	}
+	tasks := map[string]int{}
+	for _, at := range t.plan.Places {
+		tasks[t.gang.Members[at.Member].Task]++
+	}
+	for task, least := range t.gang.Tasks {
+		if tasks[task] < least {
+			return false
+		}
+	}
+	return true
+}

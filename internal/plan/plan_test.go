@@ -1,0 +1,356 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+var pinning = placement.Config{
+	CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node",
+}
+
+func model(t testing.TB, machine string) *placement.Model {
+	t.Helper()
+	m, err := topology.Parse(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := placement.NewModel(view, pinning)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// field is nodes with nothing but ledgers, in their order.
+type field struct {
+	t        testing.TB
+	accounts []*ledger.Node
+	// on counts the members of each node, at most limit where that is not 0.
+	on    []int
+	limit int
+	asked int
+}
+
+func newField(t testing.TB, m *placement.Model, nodes int) *field {
+	t.Helper()
+	var all ledger.Ledger
+	f := &field{t: t, on: make([]int, nodes)}
+	for range nodes {
+		n := all.Open(nil)
+		snap := m.NewState().Snapshot()
+		r, err := ledger.NewReport(1, m, &snap, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Accept(r)
+		f.accounts = append(f.accounts, n)
+	}
+	return f
+}
+
+func (f *field) Nodes(int) []int {
+	out := make([]int, len(f.accounts))
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+func (f *field) Coupled(int) bool               { return false }
+func (f *field) Account(node int) *ledger.Node  { return f.accounts[node] }
+func (f *field) Admits(_, node int) bool        { f.asked++; return f.limit == 0 || f.on[node] < f.limit }
+func (f *field) Put(_, node int)                { f.on[node]++ }
+func (f *field) Take(_, node int)               { f.on[node]-- }
+func (f *field) reset()                         { clear(f.on) }
+func (f *field) reserve(p *Plan, g *Gang) error { return reserveAll(f, p.Places, g) }
+
+// reserveAll does for real what was planned.
+func reserveAll(f *field, places []Place, g *Gang) error {
+	for _, at := range places {
+		if g.Members[at.Member].Candidate == nil {
+			continue
+		}
+		c := *g.Members[at.Member].Candidate
+		c.Loose = at.Loose
+		var d placement.Decision
+		if a := f.accounts[at.Node].Reserve(&c, &d); !a.OK() {
+			return fmt.Errorf("member %d on node %d: %+v", at.Member, at.Node, a)
+		}
+	}
+	return nil
+}
+
+func member(name string, kind int, cpus int64, second int64) Member {
+	return Member{Kind: kind, Size: cpus, Candidate: &ledger.Candidate{Created: second, Request: &placement.Request{
+		UID: name, Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: cpus * 1000,
+			Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: 1 << 20}}}},
+	}}}
+}
+
+func members(sizes ...int64) (out []Member) {
+	for i, n := range sizes {
+		out = append(out, member(fmt.Sprint("m", i), int(n), n, 100))
+	}
+	return out
+}
+
+const twoSockets = "package:2 numa:1 core:4 pu:2 mem:16Gi" // 8 CPUs a NUMA node, one of the first reserved
+
+func TestMake(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		nodes  int
+		gang   Gang
+		whole  bool
+		placed int
+	}{
+		{"all on one node", 2, Gang{Members: members(4, 4), Minimum: 2}, true, 2},
+		{"spread", 2, Gang{Members: members(8, 8), Minimum: 2}, true, 2},
+		{"one too many", 2, Gang{Members: members(8, 8, 8), Minimum: 3}, false, 2},
+		{"two are enough", 2, Gang{Members: members(8, 8, 8), Minimum: 2}, true, 2},
+		{"the small ones are enough", 1, Gang{Members: members(8, 4, 3, 7), Minimum: 3}, true, 3},
+		{"the largest first", 1, Gang{Members: members(1, 6, 7), Minimum: 3}, true, 3},
+		{"larger than any node", 3, Gang{Members: members(1, 9), Minimum: 2}, false, 1},
+		{"nobody", 1, Gang{}, true, 0},
+		{"nothing is pinned", 1, Gang{Members: []Member{{}, {}}, Minimum: 2}, true, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newField(t, model(t, twoSockets), c.nodes)
+			p := Make(&c.gang, f)
+			if p.Whole != c.whole || len(p.Places) != c.placed {
+				t.Fatalf("whole %t with %d places: want %t with %d", p.Whole, len(p.Places), c.whole, c.placed)
+			}
+			if (p.Lacking < 0) != (len(p.Places) == len(c.gang.Members)) {
+				t.Errorf("lacking %d with %d of %d placed", p.Lacking, len(p.Places), len(c.gang.Members))
+			}
+			left := 0
+			for _, n := range f.on {
+				left += n
+			}
+			if p.Whole && left != len(p.Places) || !p.Whole && left != 0 {
+				t.Errorf("%d members are left in the field", left)
+			}
+			if p.Whole {
+				if err := f.reserve(&p, &c.gang); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestTasksHaveTheirOwnMinimum(t *testing.T) {
+	for _, c := range []struct {
+		tasks map[string]int
+		whole bool
+	}{{nil, true}, {map[string]int{"ps": 1}, true}, {map[string]int{"ps": 2}, false}, {map[string]int{"worker": 1}, false}} {
+		g := Gang{Members: members(8, 8, 8), Minimum: 2, Tasks: c.tasks}
+		g.Members[0].Task, g.Members[1].Task = "ps", "other"
+		if p := Make(&g, newField(t, model(t, twoSockets), 2)); p.Whole != c.whole {
+			t.Errorf("tasks %v: whole %t, want %t", c.tasks, p.Whole, c.whole)
+		}
+	}
+}
+
+// TestBoundsOfALedgerSpread has many members of different sizes, all of one second: a node goes
+// through 24 orders at most. The plan goes on elsewhere, and is reserved as it was made.
+func TestBoundsOfALedgerSpread(t *testing.T) {
+	m := model(t, "package:2 numa:2 core:16 pu:2 mem:64Gi")
+	var sizes []int64
+	for i := range int64(24) {
+		sizes = append(sizes, 1+i%7)
+	}
+	g := Gang{Members: members(sizes...), Minimum: len(sizes)}
+	f := newField(t, m, 12)
+	p := Make(&g, f)
+	if !p.Whole {
+		t.Fatalf("%d of %d placed", len(p.Places), len(sizes))
+	}
+	used := map[int]int{}
+	for _, at := range p.Places {
+		used[at.Node]++
+	}
+	if len(used) < 3 {
+		t.Errorf("the members are on %d nodes, which have room for all: the orders are not bounded", len(used))
+	}
+	if err := f.reserve(&p, &g); err != nil {
+		t.Error(err)
+	}
+	narrow := newField(t, m, 1)
+	if p := Make(&g, narrow); p.Whole || !p.Waits {
+		t.Errorf("one node: whole %t, waits %t: want a plan that is not whole, because a report is needed", p.Whole, p.Waits)
+	}
+}
+
+// fits is the slow and obvious twin: every member on every node, in every combination, tried on
+// real ledgers in the order of a plan.
+func fits(t testing.TB, m *placement.Model, nodes int, g *Gang) bool {
+	at := make([]int, len(g.Members))
+	for {
+		f, count, tasks := newField(t, m, nodes), 0, map[string]int{}
+		var places []Place
+		for i, node := range at {
+			if node < nodes {
+				places = append(places, Place{Member: i, Node: node, Loose: true})
+				count++
+				tasks[g.Members[i].Task]++
+			}
+		}
+		if count >= g.Minimum && inSomeOrder(f, nil, places, g) {
+			return true
+		}
+		i := 0
+		for ; i < len(at); i++ {
+			if at[i]++; at[i] <= nodes {
+				break
+			}
+			at[i] = 0
+		}
+		if i == len(at) {
+			return false
+		}
+	}
+}
+
+// inSomeOrder says whether the places can be reserved in any order, after those that are done.
+func inSomeOrder(f *field, done, left []Place, g *Gang) bool {
+	if len(left) == 0 {
+		forks := field{}
+		for _, n := range f.accounts {
+			forks.accounts = append(forks.accounts, n.Fork())
+		}
+		return reserveAll(&forks, done, g) == nil
+	}
+	for i := range left {
+		if inSomeOrder(f, append(slices.Clip(done), left[i]), slices.Delete(slices.Clone(left), i, i+1), g) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestPlanAgreesWithTwin(t *testing.T) {
+	m := model(t, twoSockets)
+	rng := rand.New(rand.NewPCG(14, 2))
+	whole, missed, not := 0, 0, 0
+	for range 150 {
+		nodes, equal := 1+rng.IntN(2), rng.IntN(2) == 0
+		var sizes []int64
+		for range 1 + rng.IntN(4) {
+			sizes = append(sizes, 1+rng.Int64N(9))
+		}
+		g := Gang{Members: members(sizes...), Minimum: 1 + rng.IntN(len(sizes))}
+		for i := range g.Members {
+			if equal {
+				g.Members[i] = member(fmt.Sprint("m", i), 0, sizes[0], 100)
+			} else {
+				g.Members[i].Candidate.Created += rng.Int64N(2)
+			}
+		}
+		f := newField(t, m, nodes)
+		p, can := Make(&g, f), fits(t, m, nodes, &g)
+		switch {
+		case p.Whole && !can:
+			t.Fatalf("%v on %d nodes, minimum %d: planned, and no combination fits", sizes, nodes, g.Minimum)
+		case p.Whole:
+			whole++
+			if err := f.reserve(&p, &g); err != nil {
+				t.Fatalf("%v on %d nodes: %v", sizes, nodes, err)
+			}
+		case can && equal:
+			t.Fatalf("%d of %d CPUs on %d nodes, minimum %d: fits, and was not planned", len(sizes), sizes[0], nodes, g.Minimum)
+		case can:
+			missed++
+		default:
+			not++
+		}
+	}
+	t.Logf("%d planned, %d that fit missed, %d do not fit", whole, missed, not)
+	if whole < 30 || not < 20 || missed > whole/10 {
+		t.Errorf("%d planned, %d missed, %d do not fit", whole, missed, not)
+	}
+}
+
+func TestWishes(t *testing.T) {
+	m := model(t, twoSockets)
+	for _, c := range []struct {
+		name  string
+		sizes []int64
+		wish  Wish
+		nodes int
+		whole bool
+		same  bool // node
+	}{
+		{"the same NUMA node", []int64{2, 2}, Wish{Mate: 0, Required: true}, 2, true, true},
+		{"the same one, and no room", []int64{6, 6}, Wish{Mate: 0, Required: true}, 2, false, false},
+		{"another one", []int64{2, 2}, Wish{Mate: 0, Apart: true, Required: true}, 1, false, false},
+		{"another one, on another node", []int64{2, 2}, Wish{Mate: 0, Apart: true, Required: true}, 2, true, false},
+		{"preferred", []int64{6, 6}, Wish{Mate: 0}, 1, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := Gang{Members: members(c.sizes...), Minimum: len(c.sizes)}
+			g.Members[1].Beside = []Wish{c.wish}
+			g.Members[1].Candidate.Created++
+			f := newField(t, m, c.nodes)
+			p := Make(&g, f)
+			if p.Whole != c.whole {
+				t.Fatalf("whole %t, want %t", p.Whole, c.whole)
+			}
+			if p.Whole && (p.Places[0].Node == p.Places[1].Node) != c.same {
+				t.Errorf("places %v", p.Places)
+			}
+			if p.Whole {
+				if err := f.reserve(&p, &g); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// TestOneLookAtAFullNode: of equal members each asks the node that took the last one, and no full
+// node again.
+func TestOneLookAtAFullNode(t *testing.T) {
+	f := newField(t, model(t, twoSockets), 8)
+	g := Gang{Minimum: 16}
+	for i := range 16 {
+		g.Members = append(g.Members, member(fmt.Sprint("m", i), 0, 7, 100))
+	}
+	if p := Make(&g, f); !p.Whole {
+		t.Fatal("not planned")
+	}
+	if f.asked > 2*len(g.Members) {
+		t.Errorf("%d nodes asked for %d members", f.asked, len(g.Members))
+	}
+}
+
+// BenchmarkMake plans gangs of equal members of 8 CPUs, and tells the time per member.
+func BenchmarkMake(b *testing.B) {
+	m := model(b, "package:2 numa:2 core:16 pu:2 mem:64Gi")
+	for _, c := range []struct{ members, nodes int }{{256, 200}, {1000, 5000}} {
+		b.Run(fmt.Sprintf("members=%d/nodes=%d", c.members, c.nodes), func(b *testing.B) {
+			f := newField(b, m, c.nodes)
+			g := Gang{Minimum: c.members}
+			for i := range c.members {
+				g.Members = append(g.Members, member(fmt.Sprint("m", i), 0, 8, 100))
+			}
+			for b.Loop() {
+				if p := Make(&g, f); !p.Whole {
+					b.Fatal("not planned")
+				}
+				f.reset()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*c.members), "ns/member")
+		})
+	}
+}

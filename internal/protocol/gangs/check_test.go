@@ -1,0 +1,75 @@
+package gangs
+
+import (
+	"os"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/golden"
+	"github.com/berth-dev/berth/internal/protocol/page"
+)
+
+const document = "../../../docs/protocol.md"
+
+// TestAllRulesKeepEveryPromise is the claim of docs/protocol.md.
+func TestAllRulesKeepEveryPromise(t *testing.T) {
+	whole, rest, states := 0, 0, 0
+	for _, b := range []Budget{
+		{}, {Failures: 2, Bindings: 2}, {Bindings: 1, Crashes: 1}, {Failures: 1, Crashes: 2, Deaths: 1}, {Deaths: 2, Bindings: 1}, {Raises: 1, Bindings: 1, Crashes: 1},
+		{Failures: 2, Bindings: 2, Crashes: 2, Deaths: 2, Raises: 1},
+	} {
+		r := Check(Config{Rules: AllRules, Budget: b})
+		if r.Breach != Kept {
+			t.Fatalf("%+v:\n%v", b, r)
+		}
+		whole, rest, states = whole+r.Whole, rest+r.Rest, states+r.States
+	}
+	t.Logf("%d states, %d at rest, %d in which both gangs were whole once", states, rest, whole)
+	if whole == 0 || rest == 0 {
+		t.Errorf("%d states, %d at rest, %d with both gangs whole: the search sees too little", states, rest, whole)
+	}
+}
+
+// off has every rule, switched off alone, and the promise that is broken for that.
+var off = []struct {
+	rule   Rule
+	breach Breach
+	budget Budget
+}{
+	{CompleteFirst, Part, Budget{}},
+	{FreshObject, Partial, Budget{Raises: 1}},
+	{PlanWhole, Part, Budget{}},
+	{Barrier, InVain, Budget{Failures: 1}},
+	{DropOnFailure, Part, Budget{Failures: 1}},
+	{Deadline, Partial, Budget{Bindings: 1}},
+	{WholeStays, Torn, Budget{Deaths: 1}},
+	{WholeStored, Torn, Budget{Deaths: 1, Crashes: 1}},
+}
+
+func TestEachRuleIsNeeded(t *testing.T) {
+	var all Rule
+	for _, o := range off {
+		all |= o.rule
+		if r := Check(Config{Rules: AllRules.Without(o.rule), Budget: o.budget, Look: o.breach}); r.Breach != o.breach {
+			t.Errorf("without %v: %v after %d states, want %v", o.rule, r.Breach, r.States, o.breach)
+		}
+	}
+	if all != AllRules {
+		t.Errorf("switched off: %v, want %v", all, AllRules)
+	}
+}
+
+// TestPageCarriesTheTraces holds the page to the runs that the model finds; -rewrite writes them.
+func TestPageCarriesTheTraces(t *testing.T) {
+	data, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := string(data)
+	for _, o := range off {
+		r := Check(Config{Rules: AllRules.Without(o.rule), Budget: o.budget, Look: o.breach})
+		if now, err = page.Splice(now, "gangs-"+o.rule.String(), r.String()); err != nil {
+			t.Error(err)
+		}
+	}
+	golden.File(t, document, now)
+}

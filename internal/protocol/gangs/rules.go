@@ -1,0 +1,73 @@
+package gangs
+
+import "strings"
+
+// Rule is one part of law 8 that can be switched off.
+type Rule uint16
+
+// The rules.
+const (
+	// CompleteFirst: members are held until as many are there as must start together. Off: a
+	// gang is tried with the members that are there.
+	CompleteFirst Rule = 1 << iota
+	// FreshObject: a gang is planned by its object as it is after the last member came. Off: by
+	// what the watch has shown.
+	FreshObject
+	// PlanWhole: places are reserved for all members that are needed, or for none. Off: one by one.
+	PlanWhole
+	// Barrier: no member is bound before all have their places. Off: each as soon as it
+	// has its own.
+	Barrier
+	// DropOnFailure: a member that fails takes the others' places with it. Off: they wait for it.
+	DropOnFailure
+	// Deadline: members that are bound are deleted when the others do not get nodes in time.
+	Deadline
+	// WholeStays: a gang that was whole once is left alone, whatever happens to its members.
+	WholeStays
+	// WholeStored: the API tells the next leader that a gang was whole.
+	WholeStored
+
+	endOfRules
+)
+
+// AllRules is what the scheduler must do.
+const AllRules Rule = endOfRules - 1
+
+// Has reports whether every rule of q is in r.
+func (r Rule) Has(q Rule) bool { return r&q == q }
+
+// Without returns r less the rules of q.
+func (r Rule) Without(q Rule) Rule { return r &^ q }
+
+var ruleNames = []string{
+	"complete-first", "fresh-object", "plan-whole", "barrier", "drop-on-failure", "deadline", "whole-stays", "whole-stored",
+}
+
+// String names the rules in r, joined by "+".
+func (r Rule) String() string {
+	var names []string
+	for i, name := range ruleNames {
+		if r&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, "+")
+}
+
+// Breach is a broken promise.
+type Breach uint8
+
+// The breaches that Check looks for.
+const (
+	Kept    Breach = iota
+	Part           // places are held for fewer members than start together
+	Partial        // fewer members than start together stay bound, and nothing would ever change that
+	Torn           // a member of a gang that was whole is deleted
+	InVain         // a member is bound and deleted, and no Binding failed
+	Starved        // a gang fits and waits, and nothing would ever place it
+)
+
+var breachNames = [...]string{"kept", "places held for a part", "partial", "torn", "started in vain", "starved"}
+
+// String says what was broken.
+func (b Breach) String() string { return breachNames[b] }

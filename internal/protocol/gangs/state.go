@@ -1,0 +1,96 @@
+package gangs
+
+import "fmt"
+
+// The size of the model.
+const (
+	Gangs   = 2
+	Members = 2
+	Room    = 3
+)
+
+// stage is how far a member has come.
+type stage uint8
+
+const (
+	absent  stage = iota // not created yet, or gone
+	pending              // wants a node
+	held                 // has a place, and waits in Permit
+	passed               // its Binding is under way
+	bound
+)
+
+// Budget counts what the world may still do. Zero means never again.
+type Budget struct {
+	Failures uint8 // members that fail before they pass Permit
+	Bindings uint8 // Bindings that fail
+	Crashes  uint8 // schedulers that die, each followed by a new leader
+	Deaths   uint8 // members that die once their gang is whole
+	Raises   uint8 // minimums of gang a that are raised from 1 to 2
+}
+
+// Config is one model.
+type Config struct {
+	Rules  Rule
+	Budget Budget
+	// Look is what to look for; Kept for everything.
+	Look Breach
+}
+
+// State is everything that the actors remember. It is comparable: equal states are one state.
+type State struct {
+	pod [Gangs][Members]stage
+
+	// The minimum in the API, and as the scheduler's watch has shown it.
+	minimum, shown [Gangs]uint8
+	// The minimum by which the last plan was made, and that of the API then.
+	planned, lawful [Gangs]uint8
+	// whole: the scheduler knows that the gang was whole; stored: the API tells it.
+	whole, stored [Gangs]bool
+	// was: it was whole, by the minimum of the API when it was planned.
+	was [Gangs]bool
+	// hurt: a Binding has failed, or a scheduler has died.
+	hurt bool
+
+	left   Budget
+	broken Breach
+}
+
+func initial(c *Config) State {
+	s := State{minimum: [Gangs]uint8{2, 2}, shown: [Gangs]uint8{2, 2}, left: c.Budget}
+	if c.Budget.Raises > 0 {
+		s.minimum[0], s.shown[0] = 1, 1
+	}
+	return s
+}
+
+func (s *State) count(g int, what stage) (n uint8) {
+	for _, p := range s.pod[g] {
+		if p == what {
+			n++
+		}
+	}
+	return n
+}
+
+// free is the room that is left.
+func (s *State) free() uint8 {
+	n := uint8(Room)
+	for g := range Gangs {
+		n -= s.count(g, held) + s.count(g, passed) + s.count(g, bound)
+	}
+	return n
+}
+
+// needed is the minimum by which the scheduler plans.
+func (s *State) needed(c *Config, g int) uint8 {
+	if c.Rules.Has(FreshObject) {
+		return s.minimum[g]
+	}
+	return s.shown[g]
+}
+
+// name is a member's: a0, a1, b0, b1.
+func name(g, m int) string { return fmt.Sprintf("%c%d", 'a'+g, m) }
+
+func gang(g int) string { return string(rune('a' + g)) }

@@ -1,0 +1,278 @@
+package gangs
+
+import (
+	"fmt"
+	"slices"
+)
+
+// step is one thing that can happen.
+type step struct {
+	who, what string
+	// chance says that the world may do it, or not: nobody waits for it.
+	chance bool
+}
+
+// walk is what explores the steps of one state.
+type walk struct {
+	c    *Config
+	from State
+	out  func(step, State)
+}
+
+func (w *walk) all() {
+	for g := range Gangs {
+		w.plan(g)
+		w.pass(g)
+		w.timeout(g)
+		w.deadline(g)
+		w.store(g)
+		for m := range Members {
+			w.create(g, m)
+			w.bind(g, m)
+			w.fail(g, m)
+			w.die(g, m)
+		}
+	}
+	w.object()
+	w.crash()
+}
+
+func (w *walk) emit(who, what string, chance bool, change func(*State)) {
+	next := w.from
+	change(&next)
+	if w.c.looksFor(Part) {
+		next.judge()
+	}
+	w.out(step{who, what, chance}, next)
+}
+
+// create has a controller make a member. The second of a gang whose minimum is raised comes after
+// that.
+func (w *walk) create(g, m int) {
+	s := &w.from
+	if s.pod[g][m] != absent || m >= int(s.minimum[g]) {
+		return
+	}
+	w.emit("controller", "creates "+name(g, m), false, func(s *State) { s.pod[g][m] = pending })
+}
+
+// plan reserves places for members of a gang.
+func (w *walk) plan(g int) {
+	s := &w.from
+	least, have, want := s.needed(w.c, g), s.count(g, bound)+s.count(g, passed)+s.count(g, held), s.count(g, pending)
+	switch rules := w.c.Rules; {
+	case want == 0 || s.free() == 0 || s.count(g, passed) > 0:
+		return
+	case rules.Has(CompleteFirst) && have+want < least:
+		return
+	case rules.Has(PlanWhole) && s.count(g, held) > 0:
+		return
+	case rules.Has(PlanWhole) && have < least && have+min(want, s.free()) < least && have+want >= least:
+		return // it does not fit whole
+	}
+	take := min(want, s.free())
+	if !w.c.Rules.Has(PlanWhole) {
+		take = 1
+	}
+	w.emit("scheduler", "", false, func(s *State) {
+		s.planned[g], s.lawful[g] = least, s.minimum[g]
+		for m := range Members {
+			if s.pod[g][m] == pending && take > 0 {
+				s.pod[g][m] = held
+				take--
+			}
+		}
+	})
+}
+
+// pass lets members through Permit.
+func (w *walk) pass(g int) {
+	s := &w.from
+	least, all := s.needed(w.c, g), s.count(g, held)+s.count(g, passed)+s.count(g, bound)
+	if s.count(g, held) == 0 || w.c.Rules.Has(Barrier) && all < least {
+		return
+	}
+	if !w.c.Rules.Has(Barrier) {
+		for m := range Members {
+			if s.pod[g][m] == held {
+				w.emit("scheduler", "lets "+name(g, m)+" pass", false, func(s *State) { s.pod[g][m] = passed })
+			}
+		}
+		return
+	}
+	w.emit("scheduler", "lets the members of "+gang(g)+" that have places pass", false, func(s *State) {
+		for m := range Members {
+			if s.pod[g][m] == held {
+				s.pod[g][m] = passed
+			}
+		}
+	})
+}
+
+func (w *walk) bind(g, m int) {
+	if w.from.pod[g][m] != passed {
+		return
+	}
+	w.emit("api", "binds "+name(g, m), false, func(s *State) {
+		s.pod[g][m] = bound
+		s.whole[g] = s.whole[g] || s.count(g, bound) >= s.planned[g]
+		s.was[g] = s.was[g] || s.count(g, bound) >= s.lawful[g]
+	})
+	if w.from.left.Bindings == 0 {
+		return
+	}
+	w.emit("api", "refuses the Binding of "+name(g, m), true, func(s *State) {
+		s.left.Bindings--
+		s.pod[g][m], s.hurt = pending, true
+	})
+}
+
+// fail has a member lose its place before it passes Permit.
+func (w *walk) fail(g, m int) {
+	if w.from.pod[g][m] != held || w.from.left.Failures == 0 {
+		return
+	}
+	w.emit("world", name(g, m)+" fails in its cycle", true, func(s *State) {
+		s.left.Failures--
+		s.pod[g][m] = pending
+		if w.c.Rules.Has(DropOnFailure) && s.count(g, held)+s.count(g, passed)+s.count(g, bound) < s.planned[g] {
+			s.release(g)
+		}
+	})
+}
+
+func (s *State) release(g int) {
+	for m := range Members {
+		if s.pod[g][m] == held {
+			s.pod[g][m] = pending
+		}
+	}
+}
+
+// timeout ends the waiting in Permit of members that are too few.
+func (w *walk) timeout(g int) {
+	s := &w.from
+	if !w.c.Rules.Has(Deadline) || s.count(g, held) == 0 || s.count(g, held)+s.count(g, passed)+s.count(g, bound) >= s.needed(w.c, g) {
+		return
+	}
+	w.emit("scheduler", "lets "+gang(g)+" wait in Permit no longer", false, func(s *State) { s.release(g) })
+}
+
+// deadline deletes the members that are bound of a gang that is not whole.
+func (w *walk) deadline(g int) {
+	s := &w.from
+	n := s.count(g, bound)
+	if !w.c.Rules.Has(Deadline) || n == 0 || n >= s.needed(w.c, g) || s.count(g, passed) > 0 || w.c.Rules.Has(WholeStays) && s.whole[g] {
+		return
+	}
+	w.emit("scheduler", "deletes what is bound of "+gang(g)+": its deadline has passed", false, func(s *State) {
+		switch {
+		case s.was[g] && w.c.looksFor(Torn):
+			s.broken = Torn
+		case !s.hurt && w.c.looksFor(InVain):
+			s.broken = InVain
+		}
+		s.release(g)
+		for m := range Members {
+			if s.pod[g][m] == bound {
+				s.pod[g][m] = absent
+			}
+		}
+	})
+}
+
+// store has the API tell that a gang was whole.
+func (w *walk) store(g int) {
+	if !w.c.Rules.Has(WholeStored) || !w.from.whole[g] || w.from.stored[g] {
+		return
+	}
+	w.emit("scheduler", "stores that "+gang(g)+" was whole", false, func(s *State) { s.stored[g] = true })
+}
+
+// die ends a member. That nobody dies in the moment before it is stored that his gang is whole is
+// assumed.
+func (w *walk) die(g, m int) {
+	s := &w.from
+	if s.pod[g][m] != bound || s.left.Deaths == 0 || !s.was[g] || w.c.Rules.Has(WholeStored) && !s.stored[g] {
+		return
+	}
+	w.emit("world", name(g, m)+" dies", true, func(s *State) {
+		s.left.Deaths--
+		s.pod[g][m] = absent
+	})
+}
+
+// object has the minimum of gang a be raised, and the watch show it.
+func (w *walk) object() {
+	if w.from.left.Raises > 0 {
+		w.emit("controller", "raises the minimum of a from 1 to 2", true, func(s *State) {
+			s.left.Raises--
+			s.minimum[0] = 2
+		})
+	}
+	if w.from.shown != w.from.minimum {
+		w.emit("scheduler", "sees that the minimum of a is 2", false, func(s *State) { s.shown = s.minimum })
+	}
+}
+
+// crash has a new leader begin, which knows what the API tells. As with deaths, none comes in the
+// moment before it is stored that a gang is whole.
+func (w *walk) crash() {
+	s := &w.from
+	unstored := s.whole[0] && !s.stored[0] || s.whole[1] && !s.stored[1]
+	if s.left.Crashes == 0 || w.c.Rules.Has(WholeStored) && unstored {
+		return
+	}
+	w.emit("world", "the scheduler crashes, a new leader lists pods and groups", true, func(s *State) {
+		s.left.Crashes--
+		s.shown, s.hurt = s.minimum, true
+		for g := range Gangs {
+			for m := range Members {
+				if s.pod[g][m] == held || s.pod[g][m] == passed {
+					s.pod[g][m] = pending
+				}
+			}
+			s.whole[g] = s.stored[g] || s.count(g, bound) >= s.minimum[g]
+		}
+	})
+}
+
+// judge looks for what is wrong in every state.
+func (s *State) judge() {
+	for g := range Gangs {
+		n := s.count(g, held)
+		if s.broken == Kept && !s.was[g] && n > 0 && n+s.count(g, passed)+s.count(g, bound) < s.planned[g] {
+			s.broken = Part
+		}
+	}
+}
+
+// rest looks for what is wrong where nothing is left to happen by itself.
+func (s *State) rest() Breach {
+	for g := range Gangs {
+		if n := s.count(g, bound); n > 0 && n < s.minimum[g] && !s.was[g] {
+			return Partial
+		}
+		if s.count(g, bound) == 0 && s.free() >= s.minimum[g] {
+			return Starved
+		}
+	}
+	return Kept
+}
+
+// verdict names what a step does, where that depends on the state after it.
+func (st *step) describe(before, after *State) string {
+	if st.what != "" {
+		return st.what
+	}
+	var got []string
+	for g := range Gangs {
+		for m := range Members {
+			if before.pod[g][m] == pending && after.pod[g][m] == held {
+				got = append(got, name(g, m))
+			}
+		}
+	}
+	slices.Sort(got)
+	return fmt.Sprintf("reserves places for %v", got)
+}

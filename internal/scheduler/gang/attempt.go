@@ -1,0 +1,545 @@
+package gang
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Turn is what a member's PreFilter is told.
+type Turn struct {
+	// Node is the member's planned node; "" where it goes its own way, or is not tried.
+	Node string
+	// Held is why it is not tried; nil where it is.
+	Held *fwk.Status
+}
+
+// PreFilter tells a member where it goes. The first one of a ready group has all planned. The queue
+// of those that back off does not ask PreEnqueue, so the group's state is asked for again.
+func (gs *Groups) PreFilter(ctx context.Context, profile Profile, state fwk.CycleState, pod *corev1.Pod) Turn {
+	gs.mu.Lock()
+	g := gs.find(pod)
+	if g == nil {
+		gs.mu.Unlock()
+		return Turn{}
+	}
+	if g.plan != nil && g.plan.by[pod.UID] != nil {
+		defer gs.mu.Unlock()
+		return Turn{Node: g.plan.by[pod.UID].node}
+	}
+	if why := gs.gate(g, pod.UID); why != "" {
+		defer gs.mu.Unlock()
+		return Turn{Held: notNow(why)}
+	}
+	if g.settled() {
+		defer gs.mu.Unlock()
+		return Turn{}
+	}
+	job := gs.job(g)
+	gs.mu.Unlock()
+
+	begun := gs.Clock.Now()
+	made := job.try(ctx, profile, state)
+	planDuration.Observe(gs.Clock.Now().Sub(begun).Seconds())
+	return gs.take(g, pod, job, made)
+}
+
+// notNow is the status of a member that is not tried for another reason than that capacity is
+// missing.
+func notNow(why string) *fwk.Status {
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+why)
+}
+
+// job is what a trial is made of: copies, so that no lock is held while it goes on.
+type job struct {
+	gang  plan.Gang
+	pods  []*corev1.Pod
+	tasks []string
+	stirs uint64
+	bound int
+	// resources must be free before anything is planned.
+	resources corev1.ResourceList
+}
+
+// job takes down what is to be planned. The caller holds the lock.
+func (gs *Groups) job(g *group) *job {
+	j := &job{stirs: gs.stirs}
+	for _, m := range g.pending() {
+		j.pods = append(j.pods, m.pod)
+		j.tasks = append(j.tasks, m.says.Task)
+	}
+	j.gang.Minimum, j.gang.Tasks = g.needed()
+	j.bound, _ = g.count((*member).done)
+	if !g.roomy && !g.whole {
+		j.resources = g.spec.Resources
+	}
+	return j
+}
+
+// result is what came of a trial.
+type result struct {
+	plan.Plan
+	trial *trial
+	// short says which of the resources are missing that the group names; "" where none is.
+	short string
+	// wrong is why it could not be made at all.
+	wrong *fwk.Status
+}
+
+// take reserves the plan, or notes why there is none.
+func (gs *Groups) take(g *group, pod *corev1.Pod, j *job, r *result) Turn {
+	if r.wrong != nil {
+		return gs.vain(g, pod, notNow(r.wrong.Message()), failedInput)
+	}
+	if !r.Whole {
+		return gs.doesNotFit(g, pod, j, r)
+	}
+	p, refused := j.reserve(g, r)
+	if refused != "" {
+		return gs.vain(g, pod, notNow(refused), failedChanged)
+	}
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if !gs.stillThere(g, p) {
+		p.forget()
+		g.notBefore = gs.Clock.Now()
+		return Turn{Held: notNow("a member left while its gang was planned")}
+	}
+	p.deadline = gs.Clock.Now().Add(gs.timeout(g))
+	if !g.deadline.IsZero() && g.deadline.Before(p.deadline) {
+		p.deadline = g.deadline
+	}
+	g.plan, g.lacking, g.roomy = p, false, true
+	gs.following = append(gs.following, p)
+	gs.callAt(p.deadline, func() { gs.late(g, p) })
+	plansMade.Inc()
+	gs.Logger.V(2).Info("Gang is planned", "gang", g.key, "members", len(p.places), "minimum", g.spec.Minimum)
+	at := p.by[pod.UID]
+	if at == nil {
+		return Turn{Held: notNow(g.key.String() + " is being placed without this pod")}
+	}
+	at.sent = true
+	if !gs.follows {
+		go gs.Activate(j.named())
+	}
+	return Turn{Node: at.node}
+}
+
+// named returns the pods as the scheduling queue takes them.
+func (j *job) named() map[string]*corev1.Pod {
+	out := make(map[string]*corev1.Pod, len(j.pods))
+	for _, pod := range j.pods {
+		out[pod.Namespace+"/"+pod.Name] = pod
+	}
+	return out
+}
+
+// reserve reserves what was planned, whole. It says which member was refused after all, and
+// reserves nothing then: the node has changed since it was forked.
+func (j *job) reserve(g *group, r *result) (p *planned, refused string) {
+	p = &planned{group: g, by: map[types.UID]*place{}}
+	for _, at := range r.Places {
+		account := r.trial.Account(at.Node)
+		pod, c := j.pods[at.Member], j.gang.Members[at.Member].Candidate
+		if c == nil {
+			account = nil
+		}
+		made := newPlace(pod.UID, j.tasks[at.Member], r.trial.name(at.Node), account)
+		p.places = append(p.places, made)
+		p.by[pod.UID] = made
+		if account == nil {
+			continue
+		}
+		tried, d := *c, placement.Decision{}
+		tried.Loose = at.Loose
+		if a := account.Reserve(&tried, &d); !a.OK() {
+			p.forget()
+			return nil, fmt.Sprintf("node %s has changed while the gang was planned", made.node)
+		}
+		if err := r.trial.profile.Check(pod, &d); err != nil {
+			p.forget()
+			return nil, "Berth cannot write the placement: " + err.Error()
+		}
+	}
+	inTurn(p.places)
+	return p, ""
+}
+
+// forget gives back what is reserved for members that have not come to Permit. The others are
+// given back by Unreserve.
+func (p *planned) forget() {
+	for _, at := range p.places {
+		if at.account != nil && !at.arrived {
+			at.account.Forget(string(at.uid))
+		}
+	}
+}
+
+// stillThere says whether all members of a plan still want a node. The caller holds the lock.
+func (gs *Groups) stillThere(g *group, p *planned) bool {
+	for _, at := range p.places {
+		if m := g.members[at.uid]; m == nil || !m.pending() {
+			return false
+		}
+	}
+	return g.wrong == nil && gs.groups[g.key] == g
+}
+
+// vain notes that a group was tried in vain, and backs it off.
+func (gs *Groups) vain(g *group, pod *corev1.Pod, status *fwk.Status, reason string) Turn {
+	plansDropped.WithLabelValues(reason).Inc()
+	gs.mu.Lock()
+	gs.pause(g)
+	gs.tell(g, pod, status.Message())
+	gs.mu.Unlock()
+	return Turn{Held: status}
+}
+
+// doesNotFit notes that a group does not fit. It is tried again when the cluster has changed.
+func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn {
+	why := j.explain(r)
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	g.roomy = g.roomy || r.short == ""
+	if r.Waits {
+		g.lacking = false
+		// A report will tell, and costs nobody anything: no back-off.
+		why = "waits for nodes' next reports: " + why
+		g.waits, g.stirs = g.key.String()+" "+why, j.stirs
+		g.notBefore = gs.Clock.Now().Add(reportPause)
+		gs.retryIfStirred(g)
+		gs.tell(g, pod, why)
+		return Turn{Held: notNow(g.key.String() + " " + why)}
+	}
+	plansDropped.WithLabelValues(failedCapacity).Inc()
+	g.lacking = true
+	g.waits, g.stirs = g.key.String()+" does not fit: "+why, j.stirs
+	gs.pause(g)
+	gs.retryIfStirred(g)
+	gs.tell(g, pod, "does not fit: "+why)
+	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+g.key.String()+" does not fit: "+why)}
+}
+
+// retryIfStirred has a group be tried again that waits for a change which has come already. The
+// caller holds the lock.
+func (gs *Groups) retryIfStirred(g *group) {
+	if g.stirs < gs.stirs {
+		g.waits = ""
+	}
+	gs.callAt(gs.Clock.Now().Add(reportPause), func() { gs.look(g) })
+	gs.callAt(gs.Clock.Now().Add(longestWait), func() { gs.waitNoLonger(g) })
+}
+
+// reportPause is how long a group that waits for reports is not tried, and longestWait after how
+// long one that waits for a change is tried without any.
+const (
+	reportPause = 100 * time.Millisecond
+	longestWait = 30 * time.Second
+)
+
+// waitNoLonger has a group be tried though nothing is known to have changed.
+func (gs *Groups) waitNoLonger(g *group) {
+	gs.mu.Lock()
+	if g.waits != "" && g.plan == nil {
+		g.waits = ""
+	}
+	gs.unlockAndLook(g)
+}
+
+// tell writes an event about the group, unless it says what the last one said. The caller holds the
+// lock.
+func (gs *Groups) tell(g *group, pod *corev1.Pod, why string) {
+	if why == g.told {
+		return
+	}
+	g.told = why
+	gs.Events.Eventf(g.reference(pod), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", clip(why))
+}
+
+// clip cuts a text to what fits in an event.
+func clip(s string) string {
+	const limit = 1000
+	if len(s) > limit {
+		return s[:limit] + "..."
+	}
+	return s
+}
+
+// Mate says whether a pod is a member whose plan stands, and where it goes.
+func (gs *Groups) Mate(uid types.UID) (node string, ok bool) {
+	if !gs.any.Load() {
+		return "", false
+	}
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	g := gs.of[uid]
+	if g == nil || g.plan == nil || g.plan.by[uid] == nil {
+		return "", false
+	}
+	return g.plan.by[uid].node, true
+}
+
+// Reserve says why a planned member may not have its node; nil where it may. The ledger has held
+// its place since the plan was made.
+func (gs *Groups) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.Status {
+	at, ok := gs.Mate(pod.UID)
+	switch {
+	case !ok || at != node:
+		return fwk.NewStatus(fwk.Unschedulable, "Berth: the plan of its gang was dropped")
+	case account != nil && !account.Holds(string(pod.UID)):
+		return fwk.NewStatus(fwk.Unschedulable, "Berth: what was reserved for its gang on "+node+" does not hold any more")
+	}
+	return nil
+}
+
+// Alone says whether the pod goes its own way: it is of no gang, or of one that has its minimum.
+func (gs *Groups) Alone(pod *corev1.Pod) bool {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	g := gs.of[pod.UID]
+	return g == nil || g.plan == nil && g.settled()
+}
+
+// Permit has a member wait for its mates. The last one lets all pass.
+func (gs *Groups) Permit(pod *corev1.Pod) (*fwk.Status, time.Duration) {
+	if !wire.InGang(pod) {
+		return nil, 0
+	}
+	gs.mu.Lock()
+	g := gs.of[pod.UID]
+	if g == nil {
+		gs.mu.Unlock()
+		return nil, 0
+	}
+	var at *place
+	if g.plan != nil {
+		at = g.plan.by[pod.UID]
+	}
+	switch {
+	case at == nil && g.settled():
+		gs.mu.Unlock()
+		return nil, 0
+	case at == nil:
+		gs.mu.Unlock()
+		return fwk.NewStatus(fwk.Unschedulable, "Berth: the plan of its gang was dropped"), 0
+	}
+	at.arrived = true
+	if !g.plan.complete() {
+		left := max(time.Millisecond, g.plan.deadline.Sub(gs.Clock.Now()))
+		gs.mu.Unlock()
+		return fwk.NewStatus(fwk.Wait, "Berth: waits for its gang"), left
+	}
+	pass := g.plan.release()
+	gs.mu.Unlock()
+	gs.allow(pass)
+	return nil, 0
+}
+
+// release lets all members of a plan pass, and returns them.
+func (p *planned) release() (pass []types.UID) {
+	p.released = true
+	for _, at := range p.places {
+		pass = append(pass, at.uid)
+	}
+	return pass
+}
+
+func (gs *Groups) allow(uids []types.UID) {
+	for _, uid := range uids {
+		if w := gs.Waiting(uid); w != nil {
+			w.Allow(Name)
+		}
+	}
+}
+
+// maxRejects bounds how often a member is looked for in Permit that is about to wait there.
+const maxRejects = 20
+
+// reject ends the waiting of members in Permit. One whose Permit has just answered may not wait
+// yet.
+func (gs *Groups) reject(uids []types.UID, why string, tries int) {
+	var left []types.UID
+	for _, uid := range uids {
+		if w := gs.Waiting(uid); w == nil {
+			left = append(left, uid)
+		} else {
+			w.Reject(Name, "the plan of its gang was dropped: "+why)
+		}
+	}
+	if len(left) > 0 && tries > 0 {
+		gs.callAt(gs.Clock.Now().Add(firstPause/10), func() { gs.reject(left, why, tries-1) })
+	}
+}
+
+// Name is that of the plugin, by which members wait in Permit.
+const Name = "Berth"
+
+// AwaitTurn waits until the members that come before on the same node have been dealt with: their
+// nodes were asked in the order of the plan.
+func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
+	if !gs.any.Load() {
+		return nil
+	}
+	gs.mu.Lock()
+	var turn <-chan struct{}
+	if g := gs.of[uid]; g != nil && g.plan != nil && g.plan.by[uid] != nil {
+		turn = g.plan.by[uid].turn
+	}
+	gs.mu.Unlock()
+	if turn == nil {
+		return nil
+	}
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Bound notes that a member's Binding was written.
+func (gs *Groups) Bound(uid types.UID) {
+	if !gs.any.Load() {
+		return
+	}
+	gs.mu.Lock()
+	g := gs.of[uid]
+	if g == nil {
+		gs.mu.Unlock()
+		return
+	}
+	if m := g.members[uid]; m != nil && !m.posted {
+		m.posted = true
+		if m.bound.IsZero() {
+			m.bound = gs.Clock.Now()
+		}
+	}
+	if g.plan != nil {
+		if at := g.plan.by[uid]; at != nil {
+			g.plan.remove(at)
+			gs.endIfDone(g)
+		}
+	}
+	gs.placed(g)
+	gs.unlockAndLook(g)
+}
+
+// endIfDone ends a plan of which nothing is left. Where all its members were bound the gang was
+// whole, by the minimum that it was planned for. The caller holds the lock.
+func (gs *Groups) endIfDone(g *group) {
+	if g.plan != nil && len(g.plan.places) == 0 {
+		g.whole = g.whole || !g.plan.lost
+		g.plan = nil
+	}
+}
+
+// Failed notes that a member's attempt has failed, wherever.
+func (gs *Groups) Failed(uid types.UID, why string) {
+	if !gs.any.Load() {
+		return
+	}
+	gs.mu.Lock()
+	g := gs.of[uid]
+	if g == nil || g.plan == nil || g.plan.by[uid] == nil {
+		gs.mu.Unlock()
+		return
+	}
+	gs.lose(g, g.plan.by[uid], why)
+	gs.unlockAndLook(g)
+}
+
+// lose takes a member out of its plan: the others go on where they are enough, or have passed
+// Permit. The caller holds the lock.
+func (gs *Groups) lose(g *group, at *place, why string) {
+	p := g.plan
+	p.remove(at)
+	if at.account != nil {
+		at.account.Forget(string(at.uid))
+	}
+	switch {
+	case p.released:
+		p.lost = true
+		gs.endIfDone(g)
+		gs.pause(g)
+	case !p.enough():
+		gs.drop(g, why)
+	case p.complete():
+		go gs.allow(p.release())
+	}
+}
+
+// drop drops a plan. The caller holds the lock.
+func (gs *Groups) drop(g *group, why string) {
+	p := g.plan
+	g.plan = nil
+	p.forget()
+	var waiting []types.UID
+	for _, at := range p.places {
+		at.deal()
+		if at.arrived && !p.released {
+			waiting = append(waiting, at.uid)
+		}
+	}
+	plansDropped.WithLabelValues(failedMember).Inc()
+	gs.Logger.V(2).Info("Plan of a gang is dropped", "gang", g.key, "why", why)
+	gs.pause(g)
+	go gs.reject(waiting, why, maxRejects)
+}
+
+// late drops a plan at its deadline.
+func (gs *Groups) late(g *group, p *planned) {
+	gs.mu.Lock()
+	if g.plan == p && !p.released {
+		gs.drop(g, "its members did not come together in time")
+	}
+	gs.unlockAndLook(g)
+}
+
+// Follow has the members of a plan come one after another, with nobody in between: next is what
+// takes a pod from the scheduling queue, take what takes a certain one. P is what the queue holds.
+func Follow[L, P any](gs *Groups, next func(L) (*P, error), take func(L, *corev1.Pod) *P) func(L) (*P, error) {
+	gs.mu.Lock()
+	gs.follows = true
+	gs.mu.Unlock()
+	return func(logger L) (*P, error) {
+		for pod := gs.nextMate(); pod != nil; pod = gs.nextMate() {
+			if found := take(logger, pod); found != nil {
+				return found, nil
+			}
+			// It is on its way back into the queue: it comes when it is there.
+			gs.Activate(map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
+		}
+		return next(logger)
+	}
+}
+
+// nextMate returns the next member that is to be sent for; nil for none.
+func (gs *Groups) nextMate() *corev1.Pod {
+	if !gs.any.Load() {
+		return nil
+	}
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	for len(gs.following) > 0 {
+		p := gs.following[0]
+		for p.group.plan == p && p.next < len(p.places) {
+			at := p.places[p.next]
+			p.next++
+			if m := p.group.members[at.uid]; m != nil && !at.sent {
+				at.sent = true
+				return m.pod
+			}
+		}
+		gs.following = gs.following[1:]
+	}
+	return nil
+}

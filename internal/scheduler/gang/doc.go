@@ -1,0 +1,34 @@
+// Package gang places pods that start together: planned whole, bound whole, or not at all.
+//
+// A member is held in PreEnqueue until its group is complete and the group's object is known to be
+// as new as its newest member. Then one member, the leader, is let through. Its PreFilter plans all
+// members on a trial: on copies of the scheduler's nodes with the framework's own filters, and on
+// forks of the ledgers (package plan). A plan that reaches the minimum is reserved as a whole in
+// the ledgers. The mates follow the leader in the queue (Follow), each gets exactly its planned
+// node, and in Permit they wait for each other. Then they are bound, on each node in the order of
+// the plan.
+//
+// # What becomes of a group
+//
+//	forming   fewer pods than the minimum, or its object is missing, wrong, or older than they are
+//	ready     complete: its leader is on the way to PreFilter
+//	planned   reserved whole, until the deadline: its members are in their cycles, or in Permit
+//	binding   all have passed Permit
+//	whole     the minimum has nodes; it stays whole, whatever happens to members later
+//	backed    a plan was not possible, or was dropped: not before a moment, or not before something
+//	          has changed that could help
+//
+// Any failure before Permit drops the plan, unless the minimum is reached without the member that
+// failed. A failure after it leaves members bound: the others are planned again, until the
+// deadline. Then those that are bound are deleted, by UID.
+//
+// # What is held, and what is remembered
+//
+// Everything here can be rebuilt from the API: members from pods, the minimum from the group's
+// object or the pods' annotations, the deadline from the moment at which the first member was
+// bound. Whether a group was whole once is told by the status of its object, or by the condition
+// WholeCondition of a bound member.
+//
+// The lock of Groups is never held while the framework is called: PreEnqueue comes with the lock
+// of the scheduling queue.
+package gang

@@ -1,0 +1,70 @@
+package gang
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxReasons bounds how many different reasons an explanation names, maxAsked how many nodes are
+// asked for theirs.
+const (
+	maxReasons = 4
+	maxAsked   = 64
+)
+
+// explain says how many members fit now, and what the next one lacks, node by node.
+func (j *job) explain(r *result) string {
+	fit := fmt.Sprintf("%d of %d pods fit now", len(r.Places)+j.bound, j.gang.Minimum+j.bound)
+	if r.short != "" {
+		return r.short
+	}
+	if r.Lacking < 0 {
+		return fit + ", and of some task too few"
+	}
+	pod := j.pods[r.Lacking]
+	return fit + "; pod " + pod.Name + " lacks a node: " + r.trial.why(r)
+}
+
+// why says what nodes say to the member that got none, the most frequent reason first.
+func (t *trial) why(r *result) string {
+	member := &t.job.gang.Members[r.Lacking]
+	k := t.kinds[member.Kind]
+	taken := map[int]int{}
+	for _, at := range r.Places {
+		taken[at.Node]++
+	}
+	count, asked := map[string]int{}, 0
+	for i := range t.infos {
+		switch fork := r.Forks[i]; {
+		case fork != nil && member.Candidate != nil && asked < maxAsked:
+			asked++
+			if refusal, ok := fork.View().Explain(member.Candidate.Request); ok && refusal.String() != "" {
+				count[refusal.String()]++
+				continue
+			}
+			fallthrough
+		case taken[i] > 0:
+			count["has no room beside members of the gang"]++
+		case k.refused[i] != nil:
+			count[k.refused[i].Message()]++
+		default:
+			count["was not asked"]++
+		}
+	}
+	texts := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(count[b]-count[a], cmp.Compare(a, b)) })
+	out := make([]string, 0, maxReasons)
+	for _, text := range texts[:min(len(texts), maxReasons)] {
+		out = append(out, fmt.Sprintf("%s: %s", nodes(count[text]), text))
+	}
+	return strings.Join(out, "; ")
+}
+
+func nodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
+}

@@ -1,0 +1,546 @@
+package gang
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/scheduler/later"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Options are what Groups live on.
+type Options struct {
+	Clock  clock.WithDelayedExecution
+	Logger klog.Logger
+	// Timeout is how long members wait for each other where their group names no time.
+	Timeout time.Duration
+	// Client deletes members of gangs that failed, and writes the conditions of pods.
+	Client kubernetes.Interface
+	Events events.EventRecorder
+	// Objects are the groups that have objects; nil where there are none.
+	Objects Objects
+	// Activate has pods be tried at once. It is called without a lock.
+	Activate func(pods map[string]*corev1.Pod)
+	// Waiting returns a pod that waits in Permit; nil where it does not.
+	Waiting func(uid types.UID) fwk.WaitingPod
+	// Ours says whether pods that name that scheduler are this one's.
+	Ours func(schedulerName string) bool
+}
+
+// Objects are the API objects of groups.
+type Objects interface {
+	// Want has the objects of a source be watched from now on.
+	Want(source wire.GangSource)
+	// Read asks the API server for an object as it is now. The error is for people.
+	Read(ctx context.Context, key wire.GangKey) (wire.Gang, error)
+	// Write writes how things stand into the object's status, unless it says so.
+	Write(ctx context.Context, key wire.GangKey, s standing) error
+}
+
+// Groups are all gangs of a scheduler. They are safe for concurrent use.
+type Groups struct {
+	Options
+	// any says that there is, or was, a group at all.
+	any atomic.Bool
+
+	mu     sync.Mutex
+	groups map[wire.GangKey]*group
+	of     map[types.UID]*group
+	// following are plans whose members have not all been sent for.
+	following []*planned
+	// follows: members are sent for one after another (Follow).
+	follows bool
+	// stirs counts changes of the cluster that could help a group which does not fit.
+	stirs uint64
+	// synced: all pods that were there at the start have been seen. Before, a gang that is whole
+	// could be taken for one that is not.
+	synced bool
+}
+
+// New returns Groups without any.
+func New(o Options) *Groups {
+	return &Groups{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}}
+}
+
+// find returns the pod's group with the pod in it, and makes what is missing; nil for pods of no
+// gang. Pods of other schedulers make no group, but are noted where they claim to be of one. The
+// caller holds the lock.
+func (gs *Groups) find(pod *corev1.Pod) *group {
+	if g := gs.of[pod.UID]; g != nil {
+		return g
+	}
+	if !wire.InGang(pod) {
+		return nil
+	}
+	says, err := wire.ReadMembership(pod)
+	if !gs.Ours(pod.Spec.SchedulerName) && gs.groups[says.Gang] == nil {
+		return nil
+	}
+	if says.Gang.IsZero() { // a name that nothing can have: the pod is alone with its error
+		says.Gang = wire.GangKey{Source: wire.GangOfPods, Namespace: pod.Namespace, Name: "?" + string(pod.UID)}
+	}
+	g := gs.groups[says.Gang]
+	if g == nil {
+		g = &group{key: says.Gang, members: map[types.UID]*member{}}
+		g.wrong = g.unknown()
+		gs.groups[says.Gang] = g
+		gs.any.Store(true)
+		if gs.Objects != nil && says.Gang.Source != wire.GangOfPods {
+			gs.Objects.Want(says.Gang.Source)
+		}
+	}
+	g.members[pod.UID] = &member{pod: pod, says: says, wrong: err}
+	gs.of[pod.UID] = g
+	g.waits = ""
+	g.changes++
+	g.read()
+	return g
+}
+
+// unknown is what is wrong with a group whose object has not been seen.
+func (g *group) unknown() error {
+	if g.key.Source == wire.GangOfPods {
+		return nil
+	}
+	return fmt.Errorf("%s is not there, as far as this scheduler knows", g.key)
+}
+
+// read reads what the members say of a group without an object.
+func (g *group) read() {
+	if g.key.Source != wire.GangOfPods {
+		return
+	}
+	pods := make([]*corev1.Pod, 0, len(g.members))
+	for _, m := range g.members {
+		if m.active() {
+			pods = append(pods, m.pod)
+		}
+	}
+	if len(pods) > 0 {
+		g.spec, g.wrong = wire.GangOfMembers(g.key, pods)
+	}
+	g.fresh = g.changes
+}
+
+// PodSeen takes a pod in, as the scheduler's watch shows it.
+func (gs *Groups) PodSeen(pod *corev1.Pod) {
+	if !gs.any.Load() && !wire.InGang(pod) {
+		return
+	}
+	if wire.Ended(pod) {
+		gs.Stir() // what it held is free, or will be
+	}
+	gs.mu.Lock()
+	g := gs.find(pod)
+	if g == nil {
+		gs.mu.Unlock()
+		return
+	}
+	m := g.members[pod.UID]
+	m.pod = pod
+	if pod.Spec.NodeName != "" && m.bound.IsZero() {
+		m.bound = boundAt(pod, gs.Clock.Now())
+		if marked(pod) {
+			g.whole = true
+		}
+		if g.plan != nil && g.plan.by[pod.UID] != nil {
+			g.plan.remove(g.plan.by[pod.UID])
+			gs.endIfDone(g)
+		}
+		gs.placed(g)
+	}
+	if !m.active() {
+		gs.left(g, pod.UID)
+	}
+	gs.unlockAndLook(g)
+}
+
+// Synced says that all pods that were there at the start have been seen.
+func (gs *Groups) Synced() {
+	gs.mu.Lock()
+	gs.synced = true
+	all := make([]*group, 0, len(gs.groups))
+	for _, g := range gs.groups {
+		gs.placedAll(g)
+		all = append(all, g)
+	}
+	gs.mu.Unlock()
+	for _, g := range all {
+		gs.look(g)
+	}
+}
+
+// boundAt is when a pod got its node.
+func boundAt(pod *corev1.Pod, otherwise time.Time) time.Time {
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return otherwise
+}
+
+// PodGone takes a deletion in.
+func (gs *Groups) PodGone(pod *corev1.Pod) {
+	if !gs.any.Load() {
+		return
+	}
+	gs.mu.Lock()
+	g := gs.of[pod.UID]
+	if g == nil {
+		gs.mu.Unlock()
+		return
+	}
+	delete(gs.of, pod.UID)
+	delete(g.members, pod.UID)
+	gs.left(g, pod.UID)
+	if len(g.members) == 0 {
+		delete(gs.groups, g.key)
+	} else {
+		g.read()
+	}
+	gs.unlockAndLook(g)
+}
+
+// left has a plan go on, or not, without a member that is no more. The caller holds the lock.
+func (gs *Groups) left(g *group, uid types.UID) {
+	g.waits = ""
+	if g.plan == nil {
+		return
+	}
+	if at := g.plan.by[uid]; at != nil {
+		gs.lose(g, at, "a member was deleted")
+	}
+}
+
+// placed draws the conclusions from a member that has its node. The caller holds the lock.
+func (gs *Groups) placed(g *group) {
+	if !gs.synced {
+		return
+	}
+	if g.settled() {
+		if !g.whole {
+			g.whole = true
+			gs.Logger.V(2).Info("Gang is whole", "gang", g.key)
+		}
+		g.failures, g.waits, g.deadline, g.told = 0, "", time.Time{}, ""
+		return
+	}
+	if g.whole || g.spec.Minimum == 0 || !g.deadline.IsZero() {
+		return
+	}
+	first := gs.Clock.Now()
+	for _, m := range g.members {
+		if m.placed() && m.active() && !m.bound.IsZero() && m.bound.Before(first) {
+			first = m.bound
+		}
+	}
+	g.deadline = first.Add(gs.timeout(g))
+	gs.callAt(g.deadline, func() { gs.expire(g) })
+}
+
+func (gs *Groups) timeout(g *group) time.Duration {
+	if g.spec.Timeout > 0 {
+		return g.spec.Timeout
+	}
+	return gs.Timeout
+}
+
+// callAt calls do at that moment, or at once where it has passed.
+func (gs *Groups) callAt(at time.Time, do func()) {
+	later.Call(gs.Clock, max(0, at.Sub(gs.Clock.Now())), do)
+}
+
+// expire deletes the members of a gang that is not whole at its deadline.
+func (gs *Groups) expire(g *group) {
+	gs.mu.Lock()
+	var doomed []*corev1.Pod
+	if !g.whole && g.mates() == nil && !g.deadline.IsZero() && !gs.Clock.Now().Before(g.deadline) && gs.groups[g.key] == g {
+		for _, m := range g.members {
+			if m.placed() && m.active() {
+				doomed = append(doomed, m.pod)
+			}
+		}
+		g.deadline = time.Time{}
+		if g.plan != nil {
+			gs.drop(g, "the deadline has passed")
+		}
+		gs.pause(g)
+	}
+	gs.mu.Unlock()
+	for _, pod := range doomed {
+		gs.delete(pod)
+	}
+	if len(doomed) > 0 {
+		groupsFailed.Inc()
+	}
+	gs.look(g)
+}
+
+// delete deletes a member that got a node while its gang did not. It is tried until it is done.
+func (gs *Groups) delete(pod *corev1.Pod) {
+	gs.Events.Eventf(pod, nil, corev1.EventTypeWarning, "GangFailed", "Scheduling", "Deleted: its gang did not get nodes for its minimum in time")
+	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), gs.Logger), requestTimeout)
+	defer cancel()
+	err := gs.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
+	if err == nil || isGone(err) {
+		return
+	}
+	gs.Logger.Error(err, "Member of a failed gang cannot be deleted, will try again", "pod", klog.KObj(pod))
+	gs.callAt(gs.Clock.Now().Add(firstPause), func() { gs.delete(pod) })
+}
+
+// requestTimeout bounds one request to the API server.
+const requestTimeout = 10 * time.Second
+
+// ObjectSeen takes the object of a group in; wrong says what is not served of it.
+func (gs *Groups) ObjectSeen(spec wire.Gang, wrong error) {
+	gs.mu.Lock()
+	g := gs.groups[spec.Key]
+	if g == nil {
+		gs.mu.Unlock()
+		return
+	}
+	gs.understand(g, spec, wrong)
+	gs.unlockAndLook(g)
+}
+
+// understand takes over what an object says. The caller holds the lock.
+func (gs *Groups) understand(g *group, spec wire.Gang, wrong error) {
+	if g.object != "" && !newer(spec.Version, g.object) {
+		return
+	}
+	if g.spec.Minimum != spec.Minimum || g.wrong != nil {
+		g.changes++
+	}
+	g.spec, g.wrong, g.object, g.waits = spec, wrong, spec.Version, ""
+	g.whole = g.whole || spec.Ran && g.hasPlaced()
+	if wrong == nil {
+		gs.placedAll(g)
+	}
+}
+
+// newer says whether a resource version is later than another. What cannot be compared is.
+func newer(a, b string) bool {
+	x, err := strconv.ParseUint(a, 10, 64)
+	y, wrong := strconv.ParseUint(b, 10, 64)
+	return err != nil || wrong != nil || x > y
+}
+
+func (g *group) hasPlaced() bool {
+	for _, m := range g.members {
+		if m.placed() {
+			return true
+		}
+	}
+	return false
+}
+
+// placedAll looks again at members that got their nodes before the group's minimum was known.
+func (gs *Groups) placedAll(g *group) {
+	if g.hasPlaced() {
+		gs.placed(g)
+	}
+}
+
+// ObjectGone says that a group's object was deleted.
+func (gs *Groups) ObjectGone(key wire.GangKey) {
+	gs.mu.Lock()
+	g := gs.groups[key]
+	if g == nil {
+		gs.mu.Unlock()
+		return
+	}
+	g.object, g.wrong = "", g.unknown()
+	g.changes++
+	if g.plan != nil && !g.plan.released {
+		gs.drop(g, "its object was deleted")
+	}
+	gs.unlockAndLook(g)
+}
+
+// Stir says that something has changed which could help a group that does not fit.
+func (gs *Groups) Stir() {
+	if !gs.any.Load() {
+		return
+	}
+	gs.mu.Lock()
+	gs.stirs++
+	var woken []*group
+	for _, g := range gs.groups {
+		if g.waits != "" && g.stirs < gs.stirs {
+			g.waits = ""
+			woken = append(woken, g)
+		}
+	}
+	gs.mu.Unlock()
+	for _, g := range woken {
+		gs.look(g)
+	}
+}
+
+// pause has the group not be tried for a while. The caller holds the lock.
+func (gs *Groups) pause(g *group) {
+	pause := g.backOff(gs.Clock.Now())
+	gs.callAt(gs.Clock.Now().Add(pause), func() { gs.look(g) })
+}
+
+// unlockAndLook ends a change of the group.
+func (gs *Groups) unlockAndLook(g *group) {
+	gs.mu.Unlock()
+	gs.look(g)
+}
+
+// look lets the leader of a group through that is ready, and asks for the object of one that waits
+// for nothing else: an object that was there before its pods is known to nobody. It is called
+// without the lock.
+func (gs *Groups) look(g *group) {
+	gs.mu.Lock()
+	if !gs.synced {
+		gs.mu.Unlock()
+		return
+	}
+	wake := gs.candidates(g)
+	ask := (g.wrong == nil || g.object == "") && g.fresh < g.changes && !g.confirming && gs.wantsObject(g)
+	if ask {
+		g.confirming = true
+	}
+	gs.mu.Unlock()
+	if len(wake) > 0 {
+		gs.Activate(wake)
+	}
+	if ask {
+		go gs.confirm(g)
+	}
+	gs.tellStatus(g)
+}
+
+// candidates returns the pods that may be tried: the leader, or, where the group is settled, all
+// that are left. The caller holds the lock.
+func (gs *Groups) candidates(g *group) map[string]*corev1.Pod {
+	if g.plan != nil || g.hold(gs.Clock.Now()) != "" {
+		return nil
+	}
+	if g.settled() {
+		out := map[string]*corev1.Pod{}
+		for _, m := range g.members {
+			if m.pending() {
+				out[m.pod.Namespace+"/"+m.pod.Name] = m.pod
+			}
+		}
+		return out
+	}
+	if first := g.leader(); first != nil {
+		return map[string]*corev1.Pod{first.pod.Namespace + "/" + first.pod.Name: first.pod}
+	}
+	return nil
+}
+
+// wantsObject says whether the group could be tried if its object were as new as its members.
+func (gs *Groups) wantsObject(g *group) bool {
+	if g.key.Source == wire.GangOfPods || gs.Objects == nil {
+		return false
+	}
+	all, tasks := g.count(func(m *member) bool { return m.pending() || m.done() })
+	return g.lacks(all, tasks) == "" && g.leader() != nil
+}
+
+// confirm asks the API server for the group's object: what a watch has shown may be older than the
+// members (volcano#6010).
+func (gs *Groups) confirm(g *group) {
+	gs.mu.Lock()
+	upTo := g.changes
+	gs.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	spec, err := gs.Objects.Read(ctx, g.key)
+	cancel()
+	gs.mu.Lock()
+	g.confirming = false
+	switch {
+	case isGone(err):
+		g.object, g.wrong, g.fresh = "", g.unknown(), upTo
+	case spec.Key.IsZero(): // nothing was read
+		gs.Logger.Info("Group cannot be read, will try again", "gang", g.key, "err", err)
+		gs.callAt(gs.Clock.Now().Add(firstPause), func() { gs.look(g) })
+		gs.mu.Unlock()
+		return
+	default:
+		before := g.changes
+		gs.understand(g, spec, err)
+		if g.fresh = max(g.fresh, upTo); before == upTo {
+			g.fresh = g.changes // what was read is itself the change
+		}
+	}
+	gs.unlockAndLook(g)
+}
+
+// PreEnqueue says whether a pod may be tried; nil when it may.
+func (gs *Groups) PreEnqueue(pod *corev1.Pod) *fwk.Status {
+	if !wire.InGang(pod) {
+		return nil
+	}
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	g := gs.find(pod)
+	if g == nil {
+		return nil
+	}
+	if m := g.members[pod.UID]; m.pod.ResourceVersion != pod.ResourceVersion && pod.Spec.NodeName == "" {
+		m.pod = pod
+	}
+	if why := gs.gate(g, pod.UID); why != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+why)
+	}
+	return nil
+}
+
+// gate says why a member is not tried; "" when it is. PodSeen wakes the leader of a group that
+// became ready by this pod. The caller holds the lock.
+func (gs *Groups) gate(g *group, uid types.UID) string {
+	if !gs.synced {
+		return "the groups of pods have not been read yet"
+	}
+	if g.plan != nil {
+		if g.plan.by[uid] != nil {
+			return ""
+		}
+		return g.key.String() + " is being placed without this pod"
+	}
+	if why := g.hold(gs.Clock.Now()); why != "" {
+		return why
+	}
+	if g.settled() || g.members[uid] == g.leader() {
+		return ""
+	}
+	return "the first member of " + g.key.String() + " plans for all"
+}
+
+// reference refers to the group in events: its object, or the given member.
+func (g *group) reference(member *corev1.Pod) runtime.Object {
+	kind, version := "PodGroup", ""
+	switch g.key.Source {
+	case wire.GangOfVolcano:
+		version = "scheduling.volcano.sh/v1beta1"
+	case wire.GangOfSigs:
+		version = "scheduling.x-k8s.io/v1alpha1"
+	default:
+		return member
+	}
+	return &corev1.ObjectReference{APIVersion: version, Kind: kind, Namespace: g.key.Namespace, Name: g.key.Name, UID: g.spec.UID}
+}

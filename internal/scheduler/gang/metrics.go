@@ -1,0 +1,46 @@
+package gang
+
+import (
+	"k8s.io/component-base/metrics"
+)
+
+// Why a plan was not made, or was dropped: the values of the label reason.
+const (
+	failedCapacity = "capacity"
+	failedInput    = "input"
+	failedChanged  = "changed"
+	failedMember   = "member"
+)
+
+const (
+	namespace = "berth"
+	subsystem = "scheduler"
+)
+
+var (
+	planDuration = metrics.NewHistogram(&metrics.HistogramOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "gang_plan_duration_seconds", StabilityLevel: metrics.ALPHA,
+		Help:    "How long it took to find nodes for all members of a gang, or to find that there are none.",
+		Buckets: metrics.ExponentialBuckets(0.0005, 2, 14),
+	})
+	plansMade = metrics.NewCounter(&metrics.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "gang_plans_total", StabilityLevel: metrics.ALPHA,
+		Help: "Gangs that were planned and reserved whole.",
+	})
+	plansDropped = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "gang_plans_dropped_total", StabilityLevel: metrics.ALPHA,
+		Help: "Gangs that were tried in vain, or whose plan was dropped, by reason: capacity, input, changed (a node), member (one failed or left, or the deadline passed).",
+	}, []string{"reason"})
+	groupsFailed = metrics.NewCounter(&metrics.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "gangs_failed_total", StabilityLevel: metrics.ALPHA,
+		Help: "Gangs whose bound members were deleted, because the others got no nodes before the deadline.",
+	})
+)
+
+// Metrics are to be registered once.
+func Metrics() []metrics.Registerable {
+	for _, reason := range []string{failedCapacity, failedInput, failedChanged, failedMember} {
+		plansDropped.WithLabelValues(reason)
+	}
+	return []metrics.Registerable{planDuration, plansMade, plansDropped, groupsFailed}
+}

@@ -1,0 +1,178 @@
+package gang
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// source is a kind of object that declares gangs.
+type source struct {
+	version schema.GroupVersion
+	add     func(*runtime.Scheme) error
+	make    func() runtime.Object
+	read    func(runtime.Object) (wire.Gang, error)
+}
+
+var sources = map[wire.GangSource]source{
+	wire.GangOfVolcano: {volcano.GroupVersion, volcano.AddToScheme, func() runtime.Object { return new(volcano.PodGroup) },
+		func(o runtime.Object) (wire.Gang, error) { return wire.ReadVolcanoGroup(o.(*volcano.PodGroup)) }},
+	wire.GangOfSigs: {sigs.GroupVersion, sigs.AddToScheme, func() runtime.Object { return new(sigs.PodGroup) },
+		func(o runtime.Object) (wire.Gang, error) { return wire.ReadSigsGroup(o.(*sigs.PodGroup)) }},
+}
+
+// APIObjects are the groups' objects in the API. A kind that the API server does not serve is
+// simply absent: nothing is watched before a pod names a group of that kind, or the kind is found
+// to be served.
+type APIObjects struct {
+	ctx    context.Context //nolint:containedctx // watches begin when the first pod names them
+	config *rest.Config
+	groups *Groups
+
+	mu      sync.Mutex
+	clients map[wire.GangSource]*rest.RESTClient
+	watched map[wire.GangSource]bool
+}
+
+var _ Objects = (*APIObjects)(nil)
+
+// WatchObjects has the groups be told of their objects until ctx ends.
+func WatchObjects(ctx context.Context, config *rest.Config, groups *Groups) *APIObjects {
+	o := &APIObjects{ctx: ctx, config: config, groups: groups, clients: map[wire.GangSource]*rest.RESTClient{}, watched: map[wire.GangSource]bool{}}
+	groups.Objects = o
+	go o.discover()
+	return o
+}
+
+// discoverEvery is how often kinds are looked for that are not served yet.
+const discoverEvery = time.Minute
+
+// discover begins to watch the kinds that are served.
+func (o *APIObjects) discover() {
+	for o.ctx.Err() == nil {
+		left := 0
+		for s := range sources {
+			if o.isWatched(s) {
+				continue
+			}
+			left++
+			if c, err := o.client(s); err == nil && c.Get().Do(o.ctx).Error() == nil {
+				o.Want(s)
+			}
+		}
+		if left == 0 {
+			return
+		}
+		select {
+		case <-o.ctx.Done():
+		case <-o.groups.Clock.After(discoverEvery):
+		}
+	}
+}
+
+func (o *APIObjects) isWatched(s wire.GangSource) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.watched[s]
+}
+
+// Want implements Objects.
+func (o *APIObjects) Want(s wire.GangSource) {
+	c, err := o.client(s)
+	if err != nil {
+		o.groups.Logger.Error(err, "Groups cannot be read", "kind", s)
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.watched[s] {
+		return
+	}
+	o.watched[s] = true
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: cache.NewListWatchFromClient(c, "podgroups", metav1.NamespaceAll, fields.Everything()),
+		ObjectType:    sources[s].make(),
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { o.seen(s, obj) },
+			UpdateFunc: func(_, obj any) { o.seen(s, obj) },
+			DeleteFunc: func(obj any) { o.gone(s, obj) },
+		},
+	})
+	go informer.RunWithContext(klog.NewContext(o.ctx, o.groups.Logger))
+}
+
+func (o *APIObjects) seen(s wire.GangSource, obj any) {
+	object, ok := obj.(runtime.Object)
+	if !ok {
+		return
+	}
+	o.groups.ObjectSeen(sources[s].read(object))
+}
+
+func (o *APIObjects) gone(s wire.GangSource, obj any) {
+	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = last.Obj
+	}
+	if object, ok := obj.(metav1.Object); ok {
+		o.groups.ObjectGone(wire.GangKey{Source: s, Namespace: object.GetNamespace(), Name: object.GetName()})
+	}
+}
+
+// Read implements Objects.
+func (o *APIObjects) Read(ctx context.Context, key wire.GangKey) (wire.Gang, error) {
+	c, err := o.client(key.Source)
+	if err != nil {
+		return wire.Gang{}, err
+	}
+	object := sources[key.Source].make()
+	if err := c.Get().Namespace(key.Namespace).Resource("podgroups").Name(key.Name).Do(ctx).Into(object); err != nil {
+		return wire.Gang{}, err
+	}
+	return sources[key.Source].read(object)
+}
+
+// client returns a client that knows the source's kind.
+func (o *APIObjects) client(s wire.GangSource) (*rest.RESTClient, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c := o.clients[s]; c != nil {
+		return c, nil
+	}
+	kind, ok := sources[s]
+	if !ok {
+		return nil, fmt.Errorf("%s has no object", s)
+	}
+	scheme := runtime.NewScheme()
+	if err := kind.add(scheme); err != nil {
+		return nil, err
+	}
+	metav1.AddToGroupVersion(scheme, kind.version)
+	config := rest.CopyConfig(o.config)
+	config.APIPath, config.GroupVersion = "/apis", &kind.version
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	c, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	o.clients[s] = c
+	return c, nil
+}
+
+// isGone says whether an object, or its kind, is not there.
+func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }

@@ -1,0 +1,105 @@
+package gang
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/internal/ledger"
+)
+
+// planned is a plan that was reserved. Groups' lock protects it.
+type planned struct {
+	group *group
+	// places are by member, in the order of the plan.
+	places []*place
+	by     map[types.UID]*place
+	// deadline is when those that wait in Permit are rejected.
+	deadline time.Time
+	// released: all have passed Permit.
+	released bool
+	// lost: a member of it has failed since.
+	lost bool
+	// next is the first place whose member has not been sent for.
+	next int
+}
+
+// place is the node that a member is to get.
+type place struct {
+	uid  types.UID
+	task string
+	node string
+	// account holds the member's reservation; nil where nothing is pinned.
+	account *ledger.Node
+	// sent: the member was sent for, or is in its cycle.
+	sent bool
+	// arrived: the member waits in Permit, or has passed.
+	arrived bool
+	// turn is closed when the place before on the same node has been dealt with; written when this
+	// one has.
+	turn    <-chan struct{}
+	written chan struct{}
+	dealt   bool
+}
+
+func newPlace(uid types.UID, task, node string, account *ledger.Node) *place {
+	return &place{uid: uid, task: task, node: node, account: account, written: make(chan struct{})}
+}
+
+// inTurn has members of one node be bound in the order of the plan: that is the order in which
+// their nodes were asked.
+func inTurn(places []*place) {
+	last := map[string]*place{}
+	for _, p := range places {
+		if p.account == nil {
+			continue
+		}
+		if before := last[p.node]; before != nil {
+			p.turn = before.written
+		}
+		last[p.node] = p
+	}
+}
+
+// deal lets the next one on the node have its turn.
+func (p *place) deal() {
+	if !p.dealt {
+		p.dealt = true
+		close(p.written)
+	}
+}
+
+// remove takes a place out of the plan.
+func (p *planned) remove(at *place) {
+	at.deal()
+	delete(p.by, at.uid)
+	i := slices.Index(p.places, at)
+	if i < 0 {
+		return
+	}
+	p.places = slices.Delete(p.places, i, i+1)
+	if i < p.next {
+		p.next--
+	}
+}
+
+// complete says whether every member of the plan has arrived.
+func (p *planned) complete() bool {
+	return !slices.ContainsFunc(p.places, func(at *place) bool { return !at.arrived })
+}
+
+// enough says whether the plan reaches what the group still needs.
+func (p *planned) enough() bool {
+	all, left := p.group.needed()
+	tasks := map[string]int{}
+	for _, at := range p.places {
+		tasks[at.task]++
+	}
+	for task, least := range left {
+		if tasks[task] < least {
+			return false
+		}
+	}
+	return len(p.places) >= all
+}

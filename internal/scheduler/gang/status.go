@@ -1,0 +1,217 @@
+package gang
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/klog/v2"
+
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// statusPause is how long changes of a group are collected before its status is written.
+const statusPause = 200 * time.Millisecond
+
+// standing is what a group's status tells.
+type standing struct {
+	phase                      volcano.PodGroupPhase
+	running, succeeded, failed int32
+	// lacking says why capacity is missing; "" when it is not, or nobody knows.
+	lacking string
+}
+
+// tellStatus has the status of a group be written soon. Gangs without an object have marks instead.
+func (gs *Groups) tellStatus(g *group) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if g.telling || gs.Client == nil || !gs.synced {
+		return
+	}
+	g.telling = true
+	gs.callAt(gs.Clock.Now().Add(statusPause), func() { gs.writeStatus(g) })
+}
+
+// writeStatus writes what has changed.
+func (gs *Groups) writeStatus(g *group) {
+	gs.mu.Lock()
+	g.telling = false
+	s, marks := gs.standing(g), g.marks()
+	known, key := g.object != "" && gs.groups[g.key] == g, g.key
+	gs.mu.Unlock()
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), gs.Logger), requestTimeout)
+	defer cancel()
+	var err error
+	switch {
+	case key.Source == wire.GangOfPods:
+		err = gs.mark(ctx, marks)
+	case known && gs.Objects != nil:
+		err = gs.Objects.Write(ctx, key, s)
+	}
+	if err != nil && !isGone(err) {
+		gs.Logger.V(2).Info("Status of a gang cannot be written, will try again", "gang", key, "err", err)
+		gs.callAt(gs.Clock.Now().Add(firstPause), func() { gs.tellStatus(g) })
+	}
+}
+
+// standing says how things stand. The caller holds the lock.
+func (gs *Groups) standing(g *group) (s standing) {
+	for _, m := range g.members {
+		switch m.pod.Status.Phase {
+		case corev1.PodRunning:
+			s.running++
+		case corev1.PodSucceeded:
+			s.succeeded++
+		case corev1.PodFailed:
+			s.failed++
+		}
+	}
+	ended := int(s.succeeded + s.failed)
+	switch settled := g.settled(); {
+	case g.whole && ended > 0 && ended == len(g.members):
+		s.phase = volcano.PodGroupCompleted
+	case settled:
+		s.phase = volcano.PodGroupRunning
+	case g.whole:
+		s.phase = volcano.PodGroupUnknown
+	case g.roomy || len(g.spec.Resources) == 0:
+		s.phase = volcano.PodGroupInqueue
+	default:
+		s.phase = volcano.PodGroupPending
+	}
+	if g.lacking && !g.settled() {
+		s.lacking = strings.TrimPrefix(g.told, "does not fit: ")
+	}
+	return s
+}
+
+// maxMarks is how many members of a gang carry the WholeCondition: a second one, should the first
+// die.
+const maxMarks = 2
+
+// marks returns the members that are to be marked. The caller holds the lock.
+func (g *group) marks() (out []*corev1.Pod) {
+	if !g.whole || g.key.Source != wire.GangOfPods {
+		return nil
+	}
+	have := 0
+	for _, m := range g.members {
+		switch {
+		case m.pod.Spec.NodeName == "" || !m.active():
+		case marked(m.pod):
+			have++
+		default:
+			out = append(out, m.pod)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return out[:min(len(out), max(0, maxMarks-have))]
+}
+
+// mark gives pods the WholeCondition.
+func (gs *Groups) mark(ctx context.Context, pods []*corev1.Pod) error {
+	for _, pod := range pods {
+		patch, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": pod.UID},
+			"status": map[string]any{"conditions": []corev1.PodCondition{{
+				Type: WholeCondition, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(gs.Clock.Now()),
+				Reason: "GangWhole", Message: "the pod's gang had nodes for its minimum",
+			}}},
+		})
+		if err != nil {
+			return err
+		}
+		_, err = gs.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		if err != nil && !isGone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Write implements Objects.
+func (o *APIObjects) Write(ctx context.Context, key wire.GangKey, s standing) error {
+	c, err := o.client(key.Source)
+	if err != nil {
+		return err
+	}
+	object := sources[key.Source].make()
+	if err := c.Get().Namespace(key.Namespace).Resource("podgroups").Name(key.Name).Do(ctx).Into(object); err != nil {
+		return err
+	}
+	var status any
+	switch group := object.(type) {
+	case *volcano.PodGroup:
+		status = s.ofVolcano(group, metav1.NewTime(o.groups.Clock.Now()))
+	case *sigs.PodGroup:
+		status = s.ofSigs(group)
+	}
+	if status == nil {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		return err
+	}
+	return c.Patch(types.MergePatchType).Namespace(key.Namespace).Resource("podgroups").Name(key.Name).SubResource("status").Body(patch).Do(ctx).Error()
+}
+
+// ofVolcano returns what is to be written of a PodGroup of Volcano; nil where nothing has changed.
+// Conditions of other types stay.
+func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) any {
+	conditions := slices.Clone(g.Status.Conditions)
+	set := func(kind volcano.PodGroupConditionType, status corev1.ConditionStatus, reason, message string) (changed bool) {
+		i := slices.IndexFunc(conditions, func(c volcano.PodGroupCondition) bool { return c.Type == kind })
+		if i < 0 && status != corev1.ConditionTrue || i >= 0 && conditions[i].Status == status && conditions[i].Message == message {
+			return false
+		}
+		c := volcano.PodGroupCondition{Type: kind, Status: status, TransitionID: string(uuid.NewUUID()), LastTransitionTime: now, Reason: reason, Message: message}
+		if i < 0 {
+			conditions = append(conditions, c)
+		} else {
+			conditions[i] = c
+		}
+		return true
+	}
+	changed := false
+	if s.lacking != "" {
+		changed = set(volcano.PodGroupUnschedulableType, corev1.ConditionTrue, "NotEnoughResources", s.lacking)
+	} else {
+		changed = set(volcano.PodGroupUnschedulableType, corev1.ConditionFalse, "", "")
+	}
+	if s.phase == volcano.PodGroupRunning {
+		changed = set(volcano.PodGroupScheduled, corev1.ConditionTrue, "tasks in gang are ready to be scheduled", "") || changed
+	}
+	if !changed && s.phase == g.Status.Phase && s.running == g.Status.Running && s.succeeded == g.Status.Succeeded && s.failed == g.Status.Failed {
+		return nil
+	}
+	return map[string]any{"phase": s.phase, "running": s.running, "succeeded": s.succeeded, "failed": s.failed, "conditions": conditions}
+}
+
+// sigsPhases are the phases in the words of scheduler-plugins.
+var sigsPhases = map[volcano.PodGroupPhase]sigs.PodGroupPhase{
+	volcano.PodGroupPending: sigs.PodGroupPending, volcano.PodGroupInqueue: sigs.PodGroupScheduling, volcano.PodGroupRunning: sigs.PodGroupRunning,
+	volcano.PodGroupUnknown: sigs.PodGroupUnknown, volcano.PodGroupCompleted: sigs.PodGroupFinished,
+}
+
+// ofSigs returns what is to be written of a PodGroup of scheduler-plugins; nil where nothing has
+// changed.
+func (s *standing) ofSigs(g *sigs.PodGroup) any {
+	phase := sigsPhases[s.phase]
+	if phase == g.Status.Phase && s.running == g.Status.Running && s.succeeded == g.Status.Succeeded && s.failed == g.Status.Failed {
+		return nil
+	}
+	return map[string]any{"phase": phase, "running": s.running, "succeeded": s.succeeded, "failed": s.failed}
+}
+
+// String is for logs.
+func (s standing) String() string { return fmt.Sprintf("%s, %d running", s.phase, s.running) }

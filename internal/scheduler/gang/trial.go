@@ -1,0 +1,361 @@
+package gang
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Profile is what a trial asks of the profile that its pods are scheduled by.
+type Profile struct {
+	Handle fwk.Handle
+	// Candidate is what the ledgers are asked about a pod; nil where nothing is pinned. The error
+	// is for people.
+	Candidate func(pod *corev1.Pod) (*ledger.Candidate, error)
+	// Account is the ledger of a node.
+	Account func(node string) *ledger.Node
+	// Check says why a decision cannot be stored with the pod's Binding.
+	Check func(pod *corev1.Pod, d *placement.Decision) error
+}
+
+// runner is what the framework has and its Handle does not show.
+type runner interface {
+	RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
+}
+
+const trialKey fwk.StateKey = "Berth/gang-trial"
+
+// InTrial says whether the cycle is that of a trial: nothing outside may come of it.
+func InTrial(state fwk.CycleState) bool {
+	_, err := state.Read(trialKey)
+	return err == nil
+}
+
+// MateInTrial says whether, in a trial, a pod is one of those that are planned: forks of the
+// ledgers hold their places.
+func MateInTrial(state fwk.CycleState, uid types.UID) bool {
+	data, err := state.Read(trialKey)
+	if err != nil {
+		return false
+	}
+	t, ok := data.(*trial)
+	return ok && t.mates.Has(uid)
+}
+
+// trial is the scheduler's nodes with members on them that are not there. It implements plan.Field.
+type trial struct {
+	ctx     context.Context //nolint:containedctx // a trial lives as long as the call that makes it
+	profile Profile
+	job     *job
+	mates   sets.Set[types.UID]
+	infos   []fwk.NodeInfo
+	// over are copies of nodes that members were put on.
+	over  map[int]fwk.NodeInfo
+	kinds []*kind
+	// bodies are the members as the framework's nodes hold pods.
+	bodies []fwk.PodInfo
+	// loners are members on the trial that refuse company (required anti-affinity).
+	loners []plan.Place
+}
+
+// Clone implements fwk.StateData.
+func (t *trial) Clone() fwk.StateData { return t }
+
+var _ plan.Field = (*trial)(nil)
+
+// kind is members that are equal to every plugin.
+type kind struct {
+	// pod stands for all.
+	pod     *corev1.Pod
+	state   fwk.CycleState
+	allowed sets.Set[string] // nil: all nodes
+	coupled bool
+	// refused is what nodes said when they were first asked.
+	refused map[int]*fwk.Status
+}
+
+// try plans on a trial.
+func (j *job) try(ctx context.Context, profile Profile, _ fwk.CycleState) *result {
+	t := &trial{ctx: ctx, profile: profile, job: j, mates: sets.New[types.UID](), over: map[int]fwk.NodeInfo{}}
+	if status := t.prepare(); status != nil {
+		return &result{wrong: status}
+	}
+	if short := t.short(); short != "" {
+		return &result{trial: t, short: short}
+	}
+	r := &result{Plan: plan.Make(&j.gang, t), trial: t}
+	r.Waits = r.Waits || slices.ContainsFunc(t.kinds, (*kind).waits)
+	return r
+}
+
+// short says which resource of those that the group names is not free on all nodes together.
+func (t *trial) short() string {
+	for _, name := range slices.Sorted(maps.Keys(t.job.resources)) {
+		asked, free := t.job.resources[name], int64(0)
+		for _, info := range t.infos {
+			free += freeOf(info, name)
+		}
+		if want := amountOf(name, asked); free < want {
+			return fmt.Sprintf("minResources asks for %s of %s, and less is free", asked.String(), name)
+		}
+	}
+	return ""
+}
+
+// amountOf is a quantity as the framework counts it: CPUs in thousandths.
+func amountOf(name corev1.ResourceName, q resource.Quantity) int64 {
+	if name == corev1.ResourceCPU {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+// freeOf is what a node has left. Of resources that no node counts there is none.
+func freeOf(info fwk.NodeInfo, name corev1.ResourceName) int64 {
+	all, used := info.GetAllocatable(), info.GetRequested()
+	switch name {
+	case corev1.ResourceCPU:
+		return all.GetMilliCPU() - used.GetMilliCPU()
+	case corev1.ResourceMemory:
+		return all.GetMemory() - used.GetMemory()
+	case corev1.ResourcePods:
+		return int64(all.GetAllowedPodNumber() - len(info.GetPods()))
+	default:
+		return all.GetScalarResources()[name] - used.GetScalarResources()[name]
+	}
+}
+
+// waits says whether a node merely waits for a report.
+func (k *kind) waits() bool {
+	for _, s := range k.refused {
+		if s.Code() == fwk.Pending {
+			return true
+		}
+	}
+	return false
+}
+
+// prepare makes members of the pods, and finds out which are of one kind.
+func (t *trial) prepare() *fwk.Status {
+	infos, err := t.profile.Handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	t.infos = infos
+	known := map[string]int{}
+	for i, pod := range t.job.pods {
+		t.mates.Insert(pod.UID)
+		body, err := framework.NewPodInfo(pod)
+		if err != nil {
+			return fwk.AsStatus(err)
+		}
+		t.bodies = append(t.bodies, body)
+		c, err := t.profile.Candidate(pod)
+		if err != nil {
+			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
+		}
+		member := plan.Member{Candidate: c, Task: t.job.tasks[i], Size: sizeOf(pod)}
+		key := likeness(pod, c)
+		k, ok := known[key]
+		if !ok {
+			k = len(t.kinds)
+			known[key] = k
+			t.kinds = append(t.kinds, &kind{pod: pod, coupled: isCoupled(pod)})
+		}
+		member.Kind = k
+		t.job.gang.Members = append(t.job.gang.Members, member)
+		// What was kept for members is for the plan to give.
+		t.profile.Handle.DeleteNominatedPodIfExists(pod)
+	}
+	return t.begin()
+}
+
+// begin has every plugin prepare for each kind.
+func (t *trial) begin() *fwk.Status {
+	run, ok := t.profile.Handle.(runner)
+	if !ok {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "this scheduler's framework cannot be asked for a trial")
+	}
+	for _, k := range t.kinds {
+		k.state = framework.NewCycleState()
+		k.state.Write(trialKey, t)
+		result, status, _ := run.RunPreFilterPlugins(t.ctx, k.state, k.pod)
+		if !status.IsSuccess() {
+			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "pod "+k.pod.Name+": "+status.Message())
+		}
+		if !result.AllNodes() {
+			k.allowed = result.NodeNames
+		}
+	}
+	return nil
+}
+
+// Nodes implements plan.Field: the nodes that every plugin lets members of the kind have, ordered
+// as the framework scores them.
+func (t *trial) Nodes(which int) []int {
+	k := t.kinds[which]
+	said := make([]*fwk.Status, len(t.infos))
+	t.profile.Handle.Parallelizer().Until(t.ctx, len(t.infos), func(i int) {
+		if k.allowed != nil && !k.allowed.Has(t.infos[i].Node().Name) {
+			said[i] = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not among the nodes that its plugins name")
+			return
+		}
+		said[i] = t.filter(k, t.info(i))
+	}, "GangFilter")
+	if k.refused == nil {
+		k.refused = map[int]*fwk.Status{}
+	}
+	var fit []int
+	for i, s := range said {
+		if s.IsSuccess() {
+			fit = append(fit, i)
+		} else {
+			k.refused[i] = s
+		}
+	}
+	return t.ranked(k, fit)
+}
+
+// ranked orders nodes by the framework's scores, the best first.
+func (t *trial) ranked(k *kind, fit []int) []int {
+	if len(fit) < 2 {
+		return fit
+	}
+	infos := make([]fwk.NodeInfo, len(fit))
+	at := make(map[string]int, len(fit))
+	for i, node := range fit {
+		infos[i] = t.info(node)
+		at[infos[i].Node().Name] = node
+	}
+	handle := t.profile.Handle
+	if !handle.RunPreScorePlugins(t.ctx, k.state, k.pod, infos).IsSuccess() {
+		return fit
+	}
+	scores, status := handle.RunScorePlugins(t.ctx, k.state, k.pod, infos)
+	if !status.IsSuccess() {
+		return fit
+	}
+	slices.SortStableFunc(scores, func(a, b fwk.NodePluginScores) int { return cmp.Compare(b.TotalScore, a.TotalScore) })
+	out := make([]int, len(scores))
+	for i := range scores {
+		out[i] = at[scores[i].Name]
+	}
+	return out
+}
+
+func (t *trial) info(node int) fwk.NodeInfo {
+	if copied := t.over[node]; copied != nil {
+		return copied
+	}
+	return t.infos[node]
+}
+
+// filter asks every plugin about a node. Pods that are nominated there come first, as in the
+// framework's own cycles; members are not among them.
+func (t *trial) filter(k *kind, info fwk.NodeInfo) *fwk.Status {
+	handle := t.profile.Handle
+	state, with := k.state, info
+	for _, other := range handle.NominatedPodsForNode(info.Node().Name) {
+		if t.mates.Has(other.GetPod().UID) || priorityOf(other.GetPod()) < priorityOf(k.pod) {
+			continue
+		}
+		if with == info {
+			state, with = k.state.Clone(), info.Snapshot()
+		}
+		with.AddPodInfo(other)
+		if s := handle.RunPreFilterExtensionAddPod(t.ctx, state, k.pod, other, with); !s.IsSuccess() {
+			return s
+		}
+	}
+	if with != info {
+		if s := handle.RunFilterPlugins(t.ctx, state, k.pod, with); !s.IsSuccess() {
+			return s
+		}
+	}
+	return handle.RunFilterPlugins(t.ctx, k.state, k.pod, info)
+}
+
+func priorityOf(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+// Coupled implements plan.Field.
+func (t *trial) Coupled(kind int) bool { return t.kinds[kind].coupled }
+
+// Account implements plan.Field.
+func (t *trial) Account(node int) *ledger.Node { return t.profile.Account(t.name(node)) }
+
+func (t *trial) name(node int) string { return t.infos[node].Node().Name }
+
+// Admits implements plan.Field. A node without members was asked by Nodes.
+func (t *trial) Admits(member, node int) bool {
+	if t.disturbs(member, node) {
+		return false
+	}
+	copied := t.over[node]
+	return copied == nil || t.filter(t.kindOf(member), copied).IsSuccess()
+}
+
+func (t *trial) kindOf(member int) *kind { return t.kinds[t.job.gang.Members[member].Kind] }
+
+// disturbs says whether a member on the trial wants no such company.
+func (t *trial) disturbs(member, node int) bool {
+	for _, loner := range t.loners {
+		for _, term := range t.bodies[loner.Member].GetRequiredAntiAffinityTerms() {
+			here, ok := t.infos[node].Node().Labels[term.TopologyKey]
+			there, also := t.infos[loner.Node].Node().Labels[term.TopologyKey]
+			if ok && also && here == there && term.Matches(t.job.pods[member], nil) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Put implements plan.Field.
+func (t *trial) Put(member, node int) {
+	if t.over[node] == nil {
+		t.over[node] = t.infos[node].Snapshot()
+	}
+	body, on := t.bodies[member], t.over[node]
+	on.AddPodInfo(body)
+	if len(body.GetRequiredAntiAffinityTerms()) > 0 {
+		t.loners = append(t.loners, plan.Place{Member: member, Node: node})
+	}
+	for _, k := range t.kinds {
+		if k.coupled {
+			t.profile.Handle.RunPreFilterExtensionAddPod(t.ctx, k.state, k.pod, body, on)
+		}
+	}
+}
+
+// Take implements plan.Field.
+func (t *trial) Take(member, node int) {
+	body, on := t.bodies[member], t.over[node]
+	if err := on.RemovePod(klog.FromContext(t.ctx), body.GetPod()); err != nil {
+		return // it was not there
+	}
+	t.loners = slices.DeleteFunc(t.loners, func(l plan.Place) bool { return l.Member == member })
+	for _, k := range t.kinds {
+		if k.coupled {
+			t.profile.Handle.RunPreFilterExtensionRemovePod(t.ctx, k.state, k.pod, body, on)
+		}
+	}
+}

@@ -1,0 +1,467 @@
+package gang
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
+
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// world is a scheduling queue, nodes and a framework, as far as gangs see them. It lives in a
+// synctest bubble: its time passes by itself where everybody waits.
+type world struct {
+	t      *testing.T
+	groups *Groups
+	next   func(klog.Logger) (*corev1.Pod, error)
+
+	nodes    []*corev1.Node
+	accounts map[string]*ledger.Node
+	pods     map[types.UID]*corev1.Pod
+	active   []types.UID
+	idle     map[types.UID]bool // gated, or tried in vain
+	waiting  map[types.UID]*waitingPod
+	// refuse has a member fail in Reserve, breakBind in Bind, so many times.
+	refuse, breakBind map[string]int
+	deleted           []string
+	notes             *events.FakeRecorder
+	client            *fake.Clientset
+	objects           map[wire.GangKey]wire.Gang
+	asked             int
+}
+
+type waitingPod struct {
+	fwk.WaitingPod
+	w    *world
+	uid  types.UID
+	node string
+}
+
+func (p *waitingPod) Allow(string) {
+	if p.w.waiting[p.uid] == p {
+		delete(p.w.waiting, p.uid)
+		p.w.bind(p.uid, p.node)
+	}
+}
+
+func (p *waitingPod) Reject(string, string) bool {
+	if p.w.waiting[p.uid] == p {
+		delete(p.w.waiting, p.uid)
+		p.w.fail(p.uid, p.node)
+	}
+	return true
+}
+
+// fakeHandle is the framework as trials see it: nodes have CPUs.
+type fakeHandle struct {
+	fwk.Handle
+	w *world
+}
+
+type lister struct {
+	fwk.NodeInfoLister
+	infos []fwk.NodeInfo
+}
+
+func (l lister) List() ([]fwk.NodeInfo, error) { return l.infos, nil }
+
+type inTurns struct{}
+
+func (inTurns) Until(_ context.Context, n int, do workqueue.DoWorkPieceFunc, _ string) {
+	for i := range n {
+		do(i)
+	}
+}
+
+func (h *fakeHandle) SnapshotSharedLister() fwk.SharedLister {
+	l := lister{}
+	for _, n := range h.w.nodes {
+		info := framework.NewNodeInfo()
+		info.SetNode(n)
+		for _, pod := range h.w.pods {
+			if pod.Spec.NodeName == n.Name || h.w.waiting[pod.UID] != nil && h.w.waiting[pod.UID].node == n.Name {
+				body, err := framework.NewPodInfo(pod)
+				if err != nil {
+					h.w.t.Fatal(err)
+				}
+				info.AddPodInfo(body)
+			}
+		}
+		l.infos = append(l.infos, info)
+	}
+	return sharedLister{nodes: l}
+}
+
+type sharedLister struct {
+	fwk.SharedLister
+	nodes lister
+}
+
+func (s sharedLister) NodeInfos() fwk.NodeInfoLister { return s.nodes }
+
+func (h *fakeHandle) Parallelizer() fwk.Parallelizer            { return inTurns{} }
+func (h *fakeHandle) DeleteNominatedPodIfExists(*corev1.Pod)    {}
+func (h *fakeHandle) NominatedPodsForNode(string) []fwk.PodInfo { return nil }
+func (h *fakeHandle) RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
+	return nil, nil, nil
+}
+
+func (h *fakeHandle) RunFilterPlugins(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
+	if info.GetRequested().GetMilliCPU()+sum(pod) > info.GetAllocatable().GetMilliCPU() {
+		return fwk.NewStatus(fwk.Unschedulable, "Insufficient cpu")
+	}
+	return nil
+}
+
+func sum(pod *corev1.Pod) (milli int64) {
+	for i := range pod.Spec.Containers {
+		milli += pod.Spec.Containers[i].Resources.Requests.Cpu().MilliValue()
+	}
+	return milli
+}
+
+func (h *fakeHandle) RunPreScorePlugins(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) *fwk.Status {
+	return nil
+}
+
+func (h *fakeHandle) RunScorePlugins(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, infos []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
+	var out []fwk.NodePluginScores
+	for _, n := range infos {
+		out = append(out, fwk.NodePluginScores{Name: n.Node().Name})
+	}
+	return out, nil
+}
+
+const gangTimeout = 20 * time.Second
+
+// inWorld runs a test with nodes of 8 CPUs for pods, of which each NUMA node has 4.
+func inWorld(t *testing.T, nodes int, test func(*world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, accounts: map[string]*ledger.Node{}, pods: map[types.UID]*corev1.Pod{}, idle: map[types.UID]bool{},
+			waiting: map[types.UID]*waitingPod{}, refuse: map[string]int{}, breakBind: map[string]int{}, notes: events.NewFakeRecorder(1000)}
+		w.addNodes(nodes)
+		w.client = fake.NewClientset()
+		w.client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			name := a.(clienttesting.DeleteAction).GetName()
+			w.deleted = append(w.deleted, name)
+			w.remove(name)
+			return true, nil, nil
+		})
+		w.begin()
+		test(w)
+		synctest.Wait()
+	})
+}
+
+// begin starts a scheduler, the first one or another.
+func (w *world) begin() {
+	w.groups = New(Options{
+		Clock: clock.RealClock{}, Logger: klog.Background(), Timeout: gangTimeout, Client: w.client, Events: w.notes,
+		Activate: w.activate, Ours: func(name string) bool { return name != "other" },
+		Waiting: func(uid types.UID) fwk.WaitingPod {
+			if p := w.waiting[uid]; p != nil {
+				return p
+			}
+			return nil
+		},
+	})
+	if w.objects != nil {
+		w.groups.Objects = w
+	}
+	w.next = Follow(w.groups, w.pop, w.take)
+	for _, pod := range w.pods {
+		w.groups.PodSeen(pod)
+	}
+	w.groups.Synced()
+}
+
+// Want implements Objects.
+func (w *world) Want(wire.GangSource) {}
+
+// Read implements Objects.
+func (w *world) Read(_ context.Context, key wire.GangKey) (wire.Gang, error) {
+	w.asked++
+	spec, ok := w.objects[key]
+	if !ok {
+		return wire.Gang{}, apierrors.NewNotFound(sigs.PodGroups.GroupResource(), key.Name)
+	}
+	return spec, nil
+}
+
+// Write implements Objects.
+func (w *world) Write(_ context.Context, key wire.GangKey, s standing) error {
+	spec := w.objects[key]
+	spec.Phase = string(s.phase)
+	w.objects[key] = spec
+	return nil
+}
+
+// restart has the scheduler die, and another one begin. What the dead one would do is not done.
+func (w *world) restart() {
+	dead := w.groups
+	dead.Activate, dead.Client = func(map[string]*corev1.Pod) {}, fake.NewClientset()
+	w.active, w.waiting = nil, map[types.UID]*waitingPod{}
+	for uid, pod := range w.pods {
+		if pod.Spec.NodeName == "" {
+			w.idle[uid] = true
+		}
+	}
+	w.begin()
+	for uid := range w.pods {
+		w.tryActivate(uid)
+	}
+}
+
+func (w *world) addNodes(n int) {
+	m, err := topology.Parse("package:2 numa:1 core:2 pu:2 mem:16Gi")
+	w.must(err)
+	view, err := placement.ViewOf(m)
+	w.must(err)
+	model, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"})
+	w.must(err)
+	var all ledger.Ledger
+	for i := range n {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i)}}
+		node.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("7"), "memory": resource.MustParse("30Gi"), "pods": resource.MustParse("100")}
+		w.nodes = append(w.nodes, node)
+		snap := model.NewState().Snapshot()
+		r, err := ledger.NewReport(1, model, &snap, nil)
+		w.must(err)
+		w.accounts[node.Name] = all.Open(nil)
+		w.accounts[node.Name].Accept(r)
+	}
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// podOf makes a pod of a gang of annotated pods.
+func podOf(gang, name string, minimum, cpus int) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), CreationTimestamp: metav1.Now(),
+		Annotations: map[string]string{wire.GangAnnotation: gang, wire.GangMinimumAnnotation: fmt.Sprint(minimum)}}}
+	list := corev1.ResourceList{"cpu": resource.MustParse(fmt.Sprint(cpus)), "memory": resource.MustParse("64Mi")}
+	p.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Limits: list, Requests: list}}}
+	return p
+}
+
+// add creates a gang of equal members.
+func (w *world) add(gang string, count, minimum, cpus int) {
+	for i := range count {
+		w.create(podOf(gang, fmt.Sprintf("%s-%d", gang, i), minimum, cpus))
+	}
+}
+
+// create has the watch show a pod, to the groups and to the queue.
+func (w *world) create(pod *corev1.Pod) {
+	w.pods[pod.UID] = pod
+	w.idle[pod.UID] = true
+	w.groups.PodSeen(pod)
+	w.tryActivate(pod.UID)
+}
+
+func (w *world) remove(name string) {
+	pod := w.pods[types.UID(name)]
+	delete(w.pods, pod.UID)
+	delete(w.idle, pod.UID)
+	w.active = slices.DeleteFunc(w.active, func(u types.UID) bool { return u == pod.UID })
+	if pod.Spec.NodeName != "" {
+		w.accounts[pod.Spec.NodeName].Forget(string(pod.UID))
+	}
+	w.groups.PodGone(pod)
+	w.groups.Stir()
+}
+
+func (w *world) activate(pods map[string]*corev1.Pod) {
+	for _, pod := range pods {
+		w.tryActivate(pod.UID)
+	}
+}
+
+func (w *world) tryActivate(uid types.UID) {
+	if w.idle[uid] && w.groups.PreEnqueue(w.pods[uid]) == nil {
+		delete(w.idle, uid)
+		w.active = append(w.active, uid)
+	}
+}
+
+func (w *world) pop(klog.Logger) (*corev1.Pod, error) {
+	if len(w.active) == 0 {
+		return nil, nil
+	}
+	uid := w.active[0]
+	w.active = w.active[1:]
+	return w.pods[uid], nil
+}
+
+func (w *world) take(_ klog.Logger, pod *corev1.Pod) *corev1.Pod {
+	w.tryActivate(pod.UID)
+	i := slices.Index(w.active, pod.UID)
+	if i < 0 {
+		return nil
+	}
+	w.active = slices.Delete(w.active, i, i+1)
+	return w.pods[pod.UID]
+}
+
+// run has the scheduler go on until nothing moves for that long.
+func (w *world) run(d time.Duration) {
+	until := time.Now().Add(d)
+	for {
+		pod, _ := w.next(klog.Background())
+		if pod != nil {
+			w.cycle(pod)
+			continue
+		}
+		synctest.Wait()
+		if len(w.active) > 0 || len(w.groups.following) > 0 {
+			continue
+		}
+		if !time.Now().Before(until) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+		synctest.Wait()
+	}
+}
+
+func (w *world) profile() Profile {
+	return Profile{Handle: &fakeHandle{w: w},
+		Candidate: func(pod *corev1.Pod) (*ledger.Candidate, error) {
+			ask, err := wire.ReadPod(pod)
+			return &ledger.Candidate{Request: &ask.Request, Created: pod.CreationTimestamp.Unix(), Shape: 0}, err
+		},
+		Account: func(node string) *ledger.Node { return w.accounts[node] },
+		Check:   wire.CheckPlacement,
+	}
+}
+
+// cycle is one scheduling cycle.
+func (w *world) cycle(pod *corev1.Pod) {
+	turn := w.groups.PreFilter(w.t.Context(), w.profile(), framework.NewCycleState(), pod)
+	switch {
+	case turn.Held != nil:
+		w.idle[pod.UID] = true
+	case turn.Node == "":
+		w.alone(pod)
+	case w.refuse[pod.Name] > 0:
+		w.refuse[pod.Name]--
+		w.fail(pod.UID, turn.Node)
+	default:
+		if s := w.groups.Reserve(pod, turn.Node, w.accounts[turn.Node]); s != nil {
+			w.fail(pod.UID, turn.Node)
+			return
+		}
+		w.permit(pod, turn.Node)
+	}
+}
+
+func (w *world) permit(pod *corev1.Pod, node string) {
+	switch s, _ := w.groups.Permit(pod); {
+	case s.IsWait():
+		w.waiting[pod.UID] = &waitingPod{w: w, uid: pod.UID, node: node}
+	case s != nil:
+		w.fail(pod.UID, node)
+	default:
+		w.bind(pod.UID, node)
+	}
+}
+
+// alone places a pod that waits for no others.
+func (w *world) alone(pod *corev1.Pod) {
+	c, err := w.profile().Candidate(pod)
+	w.must(err)
+	if w.refuse[pod.Name] > 0 {
+		w.idle[pod.UID] = true
+		return
+	}
+	for _, n := range w.nodes {
+		var d placement.Decision
+		if a := w.accounts[n.Name].Reserve(c, &d); a.OK() {
+			w.bind(pod.UID, n.Name)
+			return
+		}
+	}
+	w.idle[pod.UID] = true
+}
+
+func (w *world) fail(uid types.UID, node string) {
+	w.accounts[node].Forget(string(uid))
+	w.idle[uid] = true
+	w.groups.Failed(uid, "it failed")
+	w.tryActivate(uid)
+}
+
+func (w *world) bind(uid types.UID, node string) {
+	pod := w.pods[uid]
+	if pod == nil {
+		return
+	}
+	if w.breakBind[pod.Name] > 0 {
+		w.breakBind[pod.Name]--
+		w.fail(uid, node)
+		return
+	}
+	if !w.accounts[node].Holds(string(uid)) {
+		w.t.Errorf("pod %s is bound to %s, and nothing is reserved there", pod.Name, node)
+	}
+	bound := pod.DeepCopy()
+	bound.Spec.NodeName = node
+	bound.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	w.pods[uid] = bound
+	w.groups.Bound(uid)
+	w.groups.PodSeen(bound)
+}
+
+// bound counts pods of a gang that have nodes.
+func (w *world) bound(gang string) (n int) {
+	for _, pod := range w.pods {
+		if strings.HasPrefix(pod.Name, gang+"-") && pod.Spec.NodeName != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// held counts what the ledgers hold.
+func (w *world) held() (n int) {
+	for _, a := range w.accounts {
+		c := a.View().Census()
+		n += c.Reserved + c.Posted
+	}
+	return n
+}
+
+func (w *world) want(gang string, bound, held int) {
+	w.t.Helper()
+	if b, h := w.bound(gang), w.held(); b != bound || h != held {
+		w.t.Errorf("%s: %d members bound, %d places held: want %d and %d", gang, b, h, bound, held)
+	}
+}

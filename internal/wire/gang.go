@@ -1,0 +1,309 @@
+package wire
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+)
+
+// Berth's own annotations of pods that start together, for clusters without any PodGroup.
+const (
+	// GangAnnotation names the gang, within the pod's namespace.
+	GangAnnotation = "berth.dev/gang"
+	// GangMinimumAnnotation says how many of its pods start together: a whole number. All pods of a
+	// gang say the same.
+	GangMinimumAnnotation = "berth.dev/gang-minimum"
+)
+
+// MaxGang is the largest minimum that is served: a gang is planned in one go, while no other pod
+// is.
+const MaxGang = 4096
+
+// GangSource is where a gang is declared.
+type GangSource uint8
+
+// The sources.
+const (
+	// NoGang is of pods that belong to no gang.
+	NoGang GangSource = iota
+	// GangOfPods is declared by annotations of its pods alone.
+	GangOfPods
+	// GangOfVolcano is a PodGroup of scheduling.volcano.sh.
+	GangOfVolcano
+	// GangOfSigs is a PodGroup of scheduling.x-k8s.io.
+	GangOfSigs
+)
+
+// String names the source as messages do.
+func (s GangSource) String() string {
+	switch s {
+	case GangOfPods:
+		return "gang"
+	case GangOfVolcano:
+		return "PodGroup.scheduling.volcano.sh"
+	case GangOfSigs:
+		return "PodGroup.scheduling.x-k8s.io"
+	default:
+		return "no gang"
+	}
+}
+
+// GangKey names a gang. It is comparable; the zero value names none.
+type GangKey struct {
+	Source          GangSource
+	Namespace, Name string
+}
+
+// String is what messages call the gang.
+func (k GangKey) String() string { return k.Source.String() + " " + k.Namespace + "/" + k.Name }
+
+// IsZero says whether the key names no gang.
+func (k GangKey) IsZero() bool { return k == GangKey{} }
+
+// Membership is what a pod says of the gang that it belongs to; the zero value is of pods that
+// belong to none.
+type Membership struct {
+	Gang GangKey
+	// Minimum is what the pod says of the gang's; 0 where the gang has an object that does.
+	Minimum int
+	// Task is the part of the gang that the pod belongs to; "" for none.
+	Task string
+}
+
+// claims are the ways in which a pod names its gang.
+var claims = [...]struct {
+	source GangSource
+	key    string
+	label  bool
+}{
+	{GangOfPods, GangAnnotation, false},
+	{GangOfVolcano, volcano.GroupNameAnnotation, false},
+	{GangOfVolcano, volcano.VolcanoGroupNameAnnotation, false},
+	{GangOfSigs, sigs.PodGroupLabel, true},
+}
+
+// InGang says whether the pod names a gang, rightly or not. It is cheap.
+func InGang(pod *corev1.Pod) bool {
+	for i := range claims {
+		if _, ok := claimOf(pod, i); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func claimOf(pod *corev1.Pod, i int) (name string, ok bool) {
+	if claims[i].label {
+		name, ok = pod.Labels[claims[i].key]
+	} else {
+		name, ok = pod.Annotations[claims[i].key]
+	}
+	return name, ok
+}
+
+func claimPath(i int) *field.Path {
+	if claims[i].label {
+		return field.NewPath("metadata", "labels").Key(claims[i].key)
+	}
+	return annotation(claims[i].key)
+}
+
+// ReadMembership reads which gang a pod belongs to. The error is a *FieldError: a name that no
+// object can have, two gangs that claim the pod, or a minimum that is none. What the pod says is
+// returned as far as it could be read.
+func ReadMembership(pod *corev1.Pod) (Membership, error) {
+	var m Membership
+	wrong := fieldErrors(podName(pod))
+	for i := range claims {
+		name, ok := claimOf(pod, i)
+		if !ok {
+			continue
+		}
+		if len(validation.IsDNS1123Subdomain(name)) > 0 {
+			return m, wrong.at(claimPath(i), name, "the name of a gang: lower case letters, digits, '-' and '.'")
+		}
+		key := GangKey{Source: claims[i].source, Namespace: pod.Namespace, Name: name}
+		if !m.Gang.IsZero() && m.Gang != key {
+			return m, wrong.at(claimPath(i), name, "one gang for a pod, and it names "+m.Gang.String()+" too")
+		}
+		m.Gang = key
+	}
+	m.Task = pod.Annotations[volcano.TaskSpecAnnotation]
+	if m.Gang.Source != GangOfPods {
+		return m, nil
+	}
+	text := pod.Annotations[GangMinimumAnnotation]
+	minimum, err := strconv.Atoi(text)
+	if err != nil || minimum < 1 || minimum > MaxGang {
+		return m, wrong.at(annotation(GangMinimumAnnotation), text, wantMinimum)
+	}
+	m.Minimum = minimum
+	return m, nil
+}
+
+var wantMinimum = fmt.Sprintf("how many pods of the gang start together: a whole number from 1 to %d", MaxGang)
+
+// Gang is what is asked for a number of pods that start together, whatever the dialect.
+type Gang struct {
+	Key GangKey
+	// UID and Version are those of its object; "" where it has none.
+	UID     types.UID
+	Version string
+	// Minimum is how many pods start together, and Tasks the same for some of its parts.
+	Minimum int
+	Tasks   map[string]int
+	// Resources must be free before the gang is tried; nil for nothing.
+	Resources corev1.ResourceList
+	// Timeout is how long members wait for each other, from the plan on; 0 for no wish.
+	Timeout time.Duration
+	// Phase is what the object's status says.
+	Phase string
+	// Ran says that the status tells of a gang that was whole once.
+	Ran bool
+}
+
+// ReadVolcanoGroup reads a PodGroup of Volcano. The error is a *FieldError, which names what is
+// asked for and not served.
+func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
+	out := Gang{
+		Key: GangKey{GangOfVolcano, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
+		Phase: string(g.Status.Phase),
+		Ran:   slices.Contains([]volcano.PodGroupPhase{volcano.PodGroupRunning, volcano.PodGroupUnknown, volcano.PodGroupCompleted}, g.Status.Phase),
+	}
+	wrong, spec := fieldErrors(groupName(out.Key)), field.NewPath("spec")
+	switch {
+	case g.Spec.NetworkTopology != nil:
+		return out, wrong.at(spec.Child("networkTopology"), g.Spec.NetworkTopology.Mode, notServed)
+	case len(g.Spec.SubGroupPolicy) > 0:
+		return out, wrong.at(spec.Child("subGroupPolicy"), g.Spec.SubGroupPolicy[0].Name, notServed)
+	}
+	var err error
+	if out.Minimum, err = wrong.minimum(spec.Child("minMember"), g.Spec.MinMember); err != nil {
+		return out, err
+	}
+	if out.Tasks, err = wrong.tasks(spec.Child("minTaskMember"), g.Spec.MinTaskMember); err != nil {
+		return out, err
+	}
+	if g.Spec.MinResources != nil {
+		out.Resources = *g.Spec.MinResources
+	}
+	return out, wrong.amounts(spec.Child("minResources"), out.Resources)
+}
+
+const notServed = "nothing: Berth does not serve it yet, and would not start the pods as asked"
+
+// ReadSigsGroup reads a PodGroup of scheduler-plugins. The error is a *FieldError.
+func ReadSigsGroup(g *sigs.PodGroup) (Gang, error) {
+	out := Gang{
+		Key: GangKey{GangOfSigs, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
+		Phase: string(g.Status.Phase), Resources: g.Spec.MinResources,
+		Ran: slices.Contains([]sigs.PodGroupPhase{sigs.PodGroupRunning, sigs.PodGroupUnknown, sigs.PodGroupFinished}, g.Status.Phase),
+	}
+	wrong, spec := fieldErrors(groupName(out.Key)), field.NewPath("spec")
+	var err error
+	if out.Minimum, err = wrong.minimum(spec.Child("minMember"), g.Spec.MinMember); err != nil {
+		return out, err
+	}
+	if s := g.Spec.ScheduleTimeoutSeconds; s != nil {
+		if *s < 1 {
+			return out, wrong.at(spec.Child("scheduleTimeoutSeconds"), *s, "at least 1")
+		}
+		out.Timeout = time.Duration(*s) * time.Second
+	}
+	return out, wrong.amounts(spec.Child("minResources"), out.Resources)
+}
+
+func groupName(k GangKey) string { return "PodGroup " + k.Namespace + "/" + k.Name }
+
+// minimum reads minMember. 0 is what an object says that names none: one pod is enough.
+func (o fieldErrors) minimum(at *field.Path, n int32) (int, error) {
+	if n < 0 || n > MaxGang {
+		return 0, o.at(at, n, fmt.Sprintf("0 to %d", MaxGang))
+	}
+	return max(1, int(n)), nil
+}
+
+func (o fieldErrors) tasks(at *field.Path, asked map[string]int32) (map[string]int, error) {
+	out, sum := make(map[string]int, len(asked)), 0
+	for _, task := range slices.Sorted(maps.Keys(asked)) {
+		n := asked[task]
+		if n < 0 || n > MaxGang {
+			return nil, o.at(at.Key(task), n, fmt.Sprintf("0 to %d", MaxGang))
+		}
+		out[task] = int(n)
+		sum += int(n)
+	}
+	if sum > MaxGang {
+		return nil, o.at(at, sum, fmt.Sprintf("at most %d in all", MaxGang))
+	}
+	return out, nil
+}
+
+// amounts refuses resources of which nobody can have that many.
+func (o fieldErrors) amounts(at *field.Path, list corev1.ResourceList) error {
+	for _, name := range namesIn(list) {
+		q := list[name]
+		if q.Sign() < 0 || q.CmpInt64(math.MaxInt64) > 0 {
+			return o.at(at.Key(string(name)), &q, "an amount from 0 to "+strconv.Itoa(math.MaxInt64))
+		}
+	}
+	return nil
+}
+
+// GangOfMembers is the gang that its pods declare. The members' words are compared: the error is a
+// *FieldError of the pod that says another minimum than the first by name.
+func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
+	out := Gang{Key: key}
+	sorted := slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	for _, pod := range sorted {
+		m, err := ReadMembership(pod)
+		if err != nil {
+			return out, err
+		}
+		if out.Minimum != 0 && m.Minimum != out.Minimum {
+			return out, fieldErrors(podName(pod)).at(annotation(GangMinimumAnnotation), m.Minimum,
+				fmt.Sprintf("%d, as pod %s of the gang says", out.Minimum, sorted[0].Name))
+		}
+		out.Minimum = m.Minimum
+	}
+	return out, nil
+}
+
+// CheckMates compares pods that are to start together. The error is a *FieldError of a pod that
+// names another scheduler, or has another priority, than the first by name.
+func CheckMates(pods []*corev1.Pod) error {
+	if len(pods) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	for _, pod := range pods {
+		wrong, spec := fieldErrors(podName(pod)), field.NewPath("spec")
+		switch {
+		case pod.Spec.SchedulerName != first.Spec.SchedulerName:
+			return wrong.at(spec.Child("schedulerName"), pod.Spec.SchedulerName, strconv.Quote(first.Spec.SchedulerName)+", as pod "+first.Name+" of the gang has")
+		case priorityOf(pod) != priorityOf(first):
+			return wrong.at(spec.Child("priority"), priorityOf(pod), fmt.Sprintf("%d, as pod %s of the gang has", priorityOf(first), first.Name))
+		}
+	}
+	return nil
+}
+
+func priorityOf(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}

@@ -1,0 +1,91 @@
+package wire
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+)
+
+func gangPod(annotations, labels map[string]string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Annotations: annotations, Labels: labels}}
+}
+
+func TestReadMembership(t *testing.T) {
+	type set = map[string]string
+	for name, c := range map[string]struct {
+		annotations, labels set
+		want                Membership
+		err                 string
+	}{
+		"none":         {nil, nil, Membership{}, ""},
+		"Berth's":      {set{GangAnnotation: "a", GangMinimumAnnotation: "3"}, nil, Membership{Gang: GangKey{GangOfPods, "ns", "a"}, Minimum: 3}, ""},
+		"Volcano's":    {set{"scheduling.k8s.io/group-name": "a", "volcano.sh/task-spec": "ps"}, nil, Membership{Gang: GangKey{GangOfVolcano, "ns", "a"}, Task: "ps"}, ""},
+		"both names":   {set{"scheduling.k8s.io/group-name": "a", "scheduling.volcano.sh/group-name": "a"}, nil, Membership{Gang: GangKey{GangOfVolcano, "ns", "a"}}, ""},
+		"sigs'":        {nil, set{sigs.PodGroupLabel: "a"}, Membership{Gang: GangKey{GangOfSigs, "ns", "a"}}, ""},
+		"two gangs":    {set{"scheduling.k8s.io/group-name": "a"}, set{sigs.PodGroupLabel: "a"}, Membership{}, "one gang for a pod"},
+		"two names":    {set{"scheduling.k8s.io/group-name": "a", "scheduling.volcano.sh/group-name": "b"}, nil, Membership{}, "one gang for a pod"},
+		"no minimum":   {set{GangAnnotation: "a"}, nil, Membership{}, "a whole number from 1 to 4096"},
+		"a million":    {set{GangAnnotation: "a", GangMinimumAnnotation: "1000000"}, nil, Membership{}, "a whole number from 1 to 4096"},
+		"nobody":       {set{GangAnnotation: "a", GangMinimumAnnotation: "0"}, nil, Membership{}, "a whole number from 1 to 4096"},
+		"an odd name":  {set{GangAnnotation: "A b", GangMinimumAnnotation: "1"}, nil, Membership{}, "the name of a gang"},
+		"an empty one": {nil, set{sigs.PodGroupLabel: ""}, Membership{}, "the name of a gang"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := gangPod(c.annotations, c.labels)
+			got, err := ReadMembership(pod)
+			var wrong *FieldError
+			switch {
+			case c.err == "" && (err != nil || got != c.want):
+				t.Errorf("got %+v, %v; want %+v", got, err, c.want)
+			case c.err != "" && (!errors.As(err, &wrong) || !strings.Contains(wrong.Want, c.err) || wrong.Object != "Pod ns/p"):
+				t.Errorf("got %v, want %q", err, c.err)
+			}
+			if InGang(pod) != (len(c.annotations)+len(c.labels) > 0) {
+				t.Errorf("InGang says %t", InGang(pod))
+			}
+		})
+	}
+}
+
+func TestReadGroups(t *testing.T) {
+	seconds := int32(30)
+	g, err := ReadSigsGroup(&sigs.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"},
+		Spec: sigs.PodGroupSpec{MinMember: 4, ScheduleTimeoutSeconds: &seconds}, Status: sigs.PodGroupStatus{Phase: sigs.PodGroupRunning}})
+	if err != nil || g.Minimum != 4 || g.Timeout != 30*time.Second || !g.Ran || g.Key != (GangKey{GangOfSigs, "ns", "a"}) {
+		t.Errorf("got %+v, %v", g, err)
+	}
+	for want, spec := range map[string]volcano.PodGroupSpec{
+		"spec.minMember":           {MinMember: -1},
+		"spec.minTaskMember[ps]":   {MinTaskMember: map[string]int32{"ps": -1}},
+		"spec.minTaskMember: \"81": {MinTaskMember: map[string]int32{"a": 4096, "b": 4096}},
+		"spec.networkTopology":     {NetworkTopology: &volcano.NetworkTopologySpec{Mode: "hard"}},
+		"spec.subGroupPolicy":      {SubGroupPolicy: []volcano.SubGroupPolicySpec{{Name: "x"}}},
+	} {
+		_, err := ReadVolcanoGroup(&volcano.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, Spec: spec})
+		var wrong *FieldError
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), "PodGroup ns/a: "+want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	v, err := ReadVolcanoGroup(&volcano.PodGroup{Spec: volcano.PodGroupSpec{MinMember: 2, MinTaskMember: map[string]int32{"ps": 1}}})
+	if err != nil || v.Minimum != 2 || v.Tasks["ps"] != 1 || v.Ran {
+		t.Errorf("got %+v, %v", v, err)
+	}
+}
+
+func FuzzReadMembership(f *testing.F) {
+	f.Add("a", "3", "b", "c")
+	f.Fuzz(func(t *testing.T, gang, minimum, group, label string) {
+		m, err := ReadMembership(gangPod(map[string]string{GangAnnotation: gang, GangMinimumAnnotation: minimum, volcano.GroupNameAnnotation: group}, map[string]string{sigs.PodGroupLabel: label}))
+		if err == nil || m.Minimum < 0 || m.Minimum > MaxGang {
+			t.Errorf("three gangs claim the pod: %+v, %v", m, err)
+		}
+	})
+}
