@@ -27,7 +27,9 @@ type core struct {
 	table   *nodes.Table
 	waiters *wake.Waiters
 	feed    *nodes.Feed
-	events  events.EventRecorder
+	// groupWaits is since when groups of Kubernetes' own group cycle have waited for reports.
+	groupWaits groupWaits
+	events     events.EventRecorder
 	// reserved numbers the calls of Reserve.
 	reserved atomic.Uint64
 	// ready: everything that was there at the start has been taken in.

@@ -20,6 +20,7 @@ type cycle struct {
 	query nodes.Query
 	// plugin is that of the pod's profile.
 	plugin *Plugin
+	member member
 	// trials are the assumptions of a dry run, by node.
 	trials map[string]ledger.Trial
 	// removed are the pods that a dry run has taken away, by UID. Some of them may be back.

@@ -186,6 +186,13 @@ func on(pod *corev1.Pod, nodeName string) *corev1.Pod {
 	return pod
 }
 
+// attempt begins an attempt to place a pod.
+func (f *fixture) attempt(pod *corev1.Pod, r *placement.Request) *cycle {
+	c := f.cycleFor(pod, r)
+	f.waitForNodes(c, pod)
+	return c
+}
+
 // wait has a pod want a node.
 func (f *fixture) wait(pod *corev1.Pod) *ledger.Candidate {
 	f.Helper()

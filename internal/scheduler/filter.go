@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -31,20 +32,33 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		podsRefused.WithLabelValues("policy").Inc()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+ask.RulesErr.Error())
 	}
-	state.Write(cycleKey, p.attempt(pod, &ask.Request))
-	if why := p.core.notYet(ctx); why != "" {
+	c := p.cycleFor(pod, &ask.Request)
+	if state.IsPodGroupSchedulingCycle() {
+		err = p.joinTrial(c, state, pod)
+	} else {
+		p.waitForNodes(c, pod)
+	}
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	state.Write(cycleKey, c)
+	if why := cmp.Or(p.core.notYet(ctx), p.spares(&c.member)); why != "" {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	return nil, nil
 }
 
-// attempt begins an attempt to place a pod.
-func (p *Plugin) attempt(pod *corev1.Pod, r *placement.Request) *cycle {
-	c := &cycle{plugin: p, query: p.profile.Begin(p.core.table.Candidate(pod, r), pod.Status.NominatedNodeName)}
+// cycleFor returns what the plugin keeps of an attempt to place a pod.
+func (p *Plugin) cycleFor(pod *corev1.Pod, r *placement.Request) *cycle {
+	return &cycle{plugin: p, query: p.profile.Begin(p.core.table.Candidate(pod, r), pod.Status.NominatedNodeName)}
+}
+
+// waitForNodes has the pod wait for nodes from the begin of its attempt on. Members of a group do not:
+// kube-scheduler tries them again when their back-off ends.
+func (p *Plugin) waitForNodes(c *cycle, pod *corev1.Pod) {
 	c.patientUntil = p.core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(p.args.Patience.Duration)
 	p.forgetIfGone(pod)
 	c.patient = p.core.clock.Now().Before(c.patientUntil)
-	return c
 }
 
 // PreFilterExtensions returns the plugin: dry runs of preemption and nominated pods are trials.
@@ -54,8 +68,8 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, add fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
 	pod := add.GetPod()
 	c := cycleOf(state)
-	if c == nil || !wire.MightPin(pod) {
-		return nil
+	if c == nil || !wire.MightPin(pod) || c.member.group != nil && c.member.group.placed.Has(pod.UID) {
+		return nil // a mate that is tried has its place already
 	}
 	name := n.Node().Name
 	// It was taken away by its UID, whether it can be read or not.
@@ -89,7 +103,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		return nil
 	}
 	n := p.core.table.Of(info.Node())
-	if !c.dry() {
+	if c.member.group == nil && !c.dry() {
 		if a, ok := c.query.Recall(n); ok {
 			return statusOf(a, c.patient)
 		}
@@ -100,7 +114,10 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	if why := n.Unmet(c.query.Candidate.Request.Rules); why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
-	if c.dry() {
+	switch {
+	case c.member.group != nil:
+		return p.filterGroup(c, n, info)
+	case c.dry():
 		return p.suppose(c, n, info)
 	}
 	return statusOf(c.query.Ask(n), c.patient)

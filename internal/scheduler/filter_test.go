@@ -18,7 +18,19 @@ import (
 type cycleData struct {
 	fwk.CycleState
 	held map[fwk.StateKey]fwk.StateData
+	// group is the state of a group cycle; evicting says that it tries whom to evict.
+	group    fwk.PodGroupCycleState
+	evicting bool
 }
+
+// IsPodGroupSchedulingCycle implements fwk.CycleState.
+func (c *cycleData) IsPodGroupSchedulingCycle() bool { return c.group != nil }
+
+// GetPodGroupSchedulingCycle implements fwk.CycleState.
+func (c *cycleData) GetPodGroupSchedulingCycle() fwk.PodGroupCycleState { return c.group }
+
+// ShouldSkipAllPostFilterPlugins implements fwk.CycleState.
+func (c *cycleData) ShouldSkipAllPostFilterPlugins() bool { return c.evicting }
 
 func newCycleData() *cycleData { return &cycleData{held: map[fwk.StateKey]fwk.StateData{}} }
 

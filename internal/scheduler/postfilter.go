@@ -38,6 +38,8 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	case p.core.notYet(ctx) != "":
 		// Preemption would find no node that helps, and take the pod's nomination from it.
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+	case c.member.group != nil:
+		return p.postFilterGroup(c, statuses)
 	}
 	var by [3][]*nodes.Node
 	for i, code := range []fwk.Code{fwk.Pending, fwk.Unschedulable, fwk.UnschedulableAndUnresolvable} {

@@ -22,6 +22,12 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	if why := p.core.table.Unusable(n); why != nil {
 		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
 	}
+	if c.member.try(state) {
+		return p.reserveInGroup(c, pod, n)
+	}
+	if g := c.member.group; g != nil && p.broken(g) {
+		return fwk.NewStatus(fwk.Unschedulable, lostMate)
+	}
 	var d placement.Decision
 	a := n.Account().Reserve(&c.query.Candidate, &d)
 	verdicts.WithLabelValues("Reserve", a.Outcome.String(), reasonOf(&a)).Inc()
@@ -29,15 +35,26 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 		c.again = p.core.table.Large()
 		return c.refuse(status)
 	}
-	// Bind would be too late: plugins before it may tie the pod to the node, as its volumes do.
-	if err := wire.CheckPlacement(pod, &d); err != nil {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot write the placement: "+err.Error())
+	if status := p.writable(pod, &d); status != nil {
+		return status
 	}
 	c.number = p.core.reserved.Add(1)
+	if c.member.group != nil {
+		p.core.groupWaits.end(c.member.group)
+	}
 	p.core.waiters.Done(uidOf(pod))
 	if left := pod.Status.NominatedNodeName; left != "" && left != nodeName {
 		// What was kept for it there is free, and no event says so.
 		p.core.waiters.NodeReturned(p.core.table.Named(left).Account())
+	}
+	return nil
+}
+
+// writable says whether the decision can be written. Bind would be too late to find out: plugins
+// before it may tie the pod to the node, as its volumes do.
+func (p *Plugin) writable(pod *corev1.Pod, d *placement.Decision) *fwk.Status {
+	if err := wire.CheckPlacement(pod, d); err != nil {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot write the placement: "+err.Error())
 	}
 	return nil
 }
@@ -57,11 +74,19 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 		return
 	}
 	n := p.core.table.Named(nodeName)
+	if c.member.try(state) {
+		c.unreserveInGroup(pod, n)
+		return
+	}
 	n.Account().Forget(uidOf(pod))
 	if !c.refused {
 		p.core.waiters.Done(uidOf(pod))
 	}
 	p.core.waiters.NodeChanged(n.Account()) // before the pod waits too: it would be woken for its own place
+	if c.member.group != nil {
+		p.loseMate(c.member.group)
+		return // its back-off counts
+	}
 	if !c.refused {
 		return
 	}

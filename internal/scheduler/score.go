@@ -36,5 +36,9 @@ func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
 // rankOf returns the rank of a node that took the pod in Filter.
 func (p *Plugin) rankOf(c *cycle, info fwk.NodeInfo) rank.Rank {
-	return c.query.Rank(p.profile.Table.Of(info.Node()))
+	n := p.core.table.Of(info.Node())
+	if c.member.group != nil {
+		return c.rankInGroup(n)
+	}
+	return c.query.Rank(n)
 }

@@ -120,3 +120,13 @@ func (q *Query) Rank(n *Node) rank.Rank {
 	}
 	return r
 }
+
+// RankOn is Rank on another account of the node: a fork of its own.
+func (q *Query) RankOn(n *Node, account *ledger.Node) rank.Rank {
+	a := account.View().Ask(ledger.Question{Candidate: &q.Candidate})
+	if !a.OK() {
+		return rank.Rank{Tier: rank.LastTier}
+	}
+	o := rank.OfferOf(account, q.Candidate.Request, &a, n.machine())
+	return q.scoring.Rank(&o)
+}
