@@ -53,8 +53,8 @@ func (p *Plugin) cycleFor(pod *corev1.Pod, r *placement.Request) *cycle {
 	return &cycle{plugin: p, query: p.profile.Begin(p.core.table.Candidate(pod, r), pod.Status.NominatedNodeName)}
 }
 
-// waitForNodes has the pod wait for nodes from the begin of its attempt on. Members of a group do not:
-// kube-scheduler tries them again when their back-off ends.
+// waitForNodes has the pod wait for nodes from the begin of its attempt on. Members of a group do
+// not: kube-scheduler tries them again when their back-off ends.
 func (p *Plugin) waitForNodes(c *cycle, pod *corev1.Pod) {
 	c.patientUntil = p.core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(p.args.Patience.Duration)
 	p.forgetIfGone(pod)

@@ -26,8 +26,8 @@ import (
 // sees them, wakes up for them or counts them. The commit reserves again, on the accounts, in the
 // order of the trial, and gets the same answers unless a node has changed.
 //
-// To find out whom to evict the cycle takes pods from the snapshot, without a call of RemovePod, and
-// tries all members again, for each pod that it spares. These pods are told apart from those of
+// To find out whom to evict the cycle takes pods from the snapshot, without a call of RemovePod,
+// and tries all members again, for each pod that it spares. These pods are told apart from those of
 // the snapshot before, and places are asked for as in any dry run.
 type groupTrial struct {
 	namespace, name string
