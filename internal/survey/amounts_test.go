@@ -1,0 +1,75 @@
+package survey
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+func nodeWith(amounts map[corev1.ResourceName]string) *corev1.Node {
+	n := &corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{}}}
+	for r, text := range amounts {
+		n.Status.Allocatable[r] = resource.MustParse(text)
+	}
+	return n
+}
+
+// TestRoom: what a node lacks for good, and what it lacks beside its pods.
+func TestRoom(t *testing.T) {
+	asking := pod("p", 4)
+	asking.Spec.Containers[0].Resources.Limits["example.com/gpu"] = resource.MustParse("1")
+	ended := pod("ended", 8)
+	ended.Status.Phase = corev1.PodSucceeded
+	for what, c := range map[string]struct {
+		node           *corev1.Node
+		bound          []*corev1.Pod
+		lacking, short string
+	}{
+		"nobody says": {node: nodeWith(nil)},
+		"no node":     {},
+		"room": {node: nodeWith(map[corev1.ResourceName]string{"cpu": "8", "memory": "4Gi", "pods": "9", "example.com/gpu": "2"}),
+			bound: []*corev1.Pod{pod("q", 4), ended}},
+		"too small": {node: nodeWith(map[corev1.ResourceName]string{"cpu": "3500m", "memory": "4Gi", "example.com/gpu": "2"}),
+			lacking: "the node has 3500m cpu in all, 4 asked", short: "3500m cpu left beside what its pods ask for, 4 asked"},
+		"no such device": {node: nodeWith(map[corev1.ResourceName]string{"cpu": "8", "memory": "4Gi"}),
+			lacking: "the node has 0 example.com/gpu in all, 1 asked"},
+		"taken": {node: nodeWith(map[corev1.ResourceName]string{"cpu": "16", "memory": "1536Mi", "example.com/gpu": "1"}),
+			bound: []*corev1.Pod{pod("q", 4)}, short: "512Mi memory left beside what its pods ask for, 1Gi asked"},
+		"overcommitted": {node: nodeWith(map[corev1.ResourceName]string{"cpu": "6", "memory": "4Gi", "example.com/gpu": "1"}),
+			bound: []*corev1.Pod{pod("q", 8)}, short: "0 cpu left beside what its pods ask for, 4 asked"},
+		"crowded": {node: nodeWith(map[corev1.ResourceName]string{"cpu": "16", "memory": "4Gi", "pods": "1", "example.com/gpu": "1"}),
+			bound: []*corev1.Pod{pod("q", 1)}, short: "it has 1 pods, and takes no more than 1"},
+	} {
+		asked := wire.ReadAmounts(asking)
+		if got := lacking(asked, c.node); got != c.lacking {
+			t.Errorf("%s: lacking %q, want %q", what, got, c.lacking)
+		}
+		if got := short(asked, c.node, c.bound); got != c.short {
+			t.Errorf("%s: short %q, want %q", what, got, c.short)
+		}
+	}
+}
+
+// TestBeside: what a device class stands for is not asked of a node without a plugin for it.
+func TestBeside(t *testing.T) {
+	asking := pod("p", 1)
+	asking.Spec.Containers[0].Resources.Limits["example.com/gpu"] = resource.MustParse("1")
+	asked := wire.ReadAmounts(asking)
+	if !foreign(asked) || foreign(wire.ReadAmounts(pod("q", 1))) {
+		t.Error("a device is foreign, CPUs are not")
+	}
+	classes := map[corev1.ResourceName]bool{"example.com/gpu": true}
+	bare, plugged := nodeWith(map[corev1.ResourceName]string{"cpu": "1"}), nodeWith(map[corev1.ResourceName]string{"example.com/gpu": "1"})
+	if got := beside(asked, classes, bare); got["example.com/gpu"] != 0 || got["cpu"] != 1000 {
+		t.Errorf("of a bare node: %v", got)
+	}
+	if got := beside(asked, classes, plugged); got["example.com/gpu"] != 1 {
+		t.Errorf("of a node with a plugin: %v", got)
+	}
+	if got := beside(asked, nil, bare); got["example.com/gpu"] != 1 {
+		t.Errorf("without classes: %v", got)
+	}
+}

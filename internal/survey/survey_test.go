@@ -1,0 +1,283 @@
+package survey
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/sim"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// noon is when everybody is asked.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// world is a cluster that never changes, and the kubelets of its nodes.
+type world struct {
+	*testing.T
+	still
+	kubelets map[string]*sim.Kubelet
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{T: t, kubelets: map[string]*sim.Kubelet{}, still: still{
+		Kind: stillKind, Version: stillVersion, Taken: noon, Where: "test", StaleAfter: "1m",
+	}}
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// nodeSpec is two NUMA nodes of 4 CPUs, the first of which is reserved.
+func (w *world) nodeSpec() wire.NodeSpec {
+	m, err := topology.Parse("package:2 numa:1 core:4 pu:1 mem:16Gi dist:10,21")
+	w.must(err)
+	view, err := placement.ViewOf(m)
+	w.must(err)
+	return wire.NodeSpec{Machine: m, View: view, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.3",
+		Config: placement.Config{Version: placement.V136, CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"}}
+}
+
+// addNode makes a node that is alive. Two minutes ago it reported what its kubelet admitted.
+func (w *world) addNode(name string, admitted ...*corev1.Pod) *v1alpha1.NodeTopology {
+	w.Helper()
+	spec := w.nodeSpec()
+	model, err := placement.NewModel(spec.View, spec.Config)
+	w.must(err)
+	k := sim.NewKubelet(model)
+	w.kubelets[name] = k
+	for _, pod := range admitted {
+		ask, err := wire.ReadPod(pod)
+		w.must(err)
+		if a := k.Admit(&ask.Request); !a.Verdict.OK() {
+			w.Fatalf("%s: %+v", pod.Name, a.Verdict)
+		}
+	}
+	report := wire.Report{Sequence: 7, Observed: noon.Add(-2 * time.Minute), Snapshot: k.State.Snapshot(), Conditions: []metav1.Condition{{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConsistent}}}
+	report.Pods = make([]wire.ReportedPod, len(report.Snapshot.Pods))
+	nt, err := wire.WriteNodeTopology(&wire.Node{Name: name, Spec: spec, Report: report})
+	w.must(err)
+	w.Nodes = append(w.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
+		Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("10")},
+		Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}})
+	w.beat(name, noon.Add(-10*time.Second))
+	return nt
+}
+
+// report stores what addNode made, after a change.
+func (w *world) report(nt *v1alpha1.NodeTopology) {
+	w.Helper()
+	data, err := json.Marshal(nt)
+	w.must(err)
+	w.Reports = append(w.Reports, data)
+}
+
+func (w *world) beat(node string, at time.Time) {
+	renewed := metav1.NewMicroTime(at)
+	w.Leases = append(w.Leases, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName(node)},
+		Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}})
+}
+
+// pod is a Guaranteed pod of one container with whole CPUs.
+func pod(name string, cpus int64) *corev1.Pod {
+	limits := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour))},
+		Spec: corev1.PodSpec{SchedulerName: "berth-scheduler", RestartPolicy: corev1.RestartPolicyAlways,
+			Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: limits, Requests: limits}}}},
+		Status: corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSGuaranteed},
+	}
+}
+
+// bind binds a pod to a node, which may be none, with a promise of CPUs, which may be none.
+func (w *world) bind(p *corev1.Pod, node, cpus string) *corev1.Pod {
+	w.Helper()
+	p.Spec.NodeName, p.Status.Phase = node, corev1.PodRunning
+	if cpus != "" {
+		set, err := topology.ParseCPUList(cpus)
+		w.must(err)
+		text, err := wire.WritePlacement(&wire.Placement{Sequence: 1, Report: 6, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull,
+			Decision: placement.Decision{UID: string(p.UID), Containers: []placement.ContainerDecision{{
+				Name: "main", CPUs: set, Hint: placement.Hint{NUMA: w.nodeSpec().Machine.NodesOf(set), Preferred: true}}}}})
+		w.must(err)
+		p.Annotations = map[string]string{wire.PlacementAnnotation: text}
+	}
+	w.Pods = append(w.Pods, p)
+	return p
+}
+
+// cluster opens the world as a file that `berth snapshot` wrote.
+func (w *world) cluster() *Cluster {
+	w.Helper()
+	var file bytes.Buffer
+	packed := gzip.NewWriter(&file)
+	w.must(json.NewEncoder(packed).Encode(&w.still))
+	w.must(packed.Close())
+	c, err := Open(&file, "test")
+	w.must(err)
+	c.Namespace = metav1.NamespaceAll
+	return c
+}
+
+// TestNodes: whatever a scheduler would not rely on is in trouble, with its reason and what to do.
+func TestNodes(t *testing.T) {
+	w := newWorld(t)
+	w.report(w.addNode("ready", pod("held", 3)))
+	w.addNode("unreported")
+	stray := w.addNode("stray")
+	w.report(stray)
+	w.Nodes = slices.DeleteFunc(w.Nodes, func(n *corev1.Node) bool { return n.Name == "stray" })
+	w.report(w.addNode("silent"))
+	w.Leases = slices.DeleteFunc(w.Leases, func(l *coordinationv1.Lease) bool { return l.Name == v1alpha1.HeartbeatName("silent") })
+	w.beat("silent", noon.Add(-61*time.Second))
+	broken := w.addNode("broken")
+	broken.Status.SharedCPUs = "0-9"
+	w.report(broken)
+	unready := w.addNode("unready")
+	unready.Status.Conditions[0].Status, unready.Status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonContradiction
+	w.report(unready)
+	w.bind(pod("held", 3), "ready", "")
+	w.bind(pod("coming", 2), "ready", "4-5")
+
+	s, err := w.cluster().Survey(t.Context(), "")
+	w.must(err)
+	got := map[string]string{}
+	for _, n := range s.Nodes() {
+		got[n.Name] = n.Guarantee
+		if n.Trouble != nil {
+			got[n.Name] += " " + n.Trouble.Reason
+			if n.Trouble.Message == "" {
+				t.Errorf("%s: %+v: want words", n.Name, n.Trouble)
+			}
+		}
+	}
+	want := map[string]string{"ready": "full", "unreported": "none " + nodestate.NoReport, "stray": "none " + nodestate.NoSuchNode,
+		"silent": "none " + nodestate.Silent, "broken": "none " + nodestate.Malformed, "unready": "none " + v1alpha1.ReasonContradiction}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	ready := s.Nodes()[slices.Index(s.Names(), "ready")]
+	if ready.Pods != 1 || ready.InFlight != 1 || ready.Report != 7 || ready.AgeSeconds != 10 {
+		t.Errorf("%+v: want 1 pod, 1 on its way, report 7 and a sign of life 10 s ago", ready)
+	}
+	if free := ready.NUMANodes[0].CPUs.Free + ready.NUMANodes[1].CPUs.Free; free != 2 {
+		t.Errorf("%d CPUs are free: want the 2 that neither pod has", free)
+	}
+}
+
+// TestPods: what became of a promise.
+func TestPods(t *testing.T) {
+	w := newWorld(t)
+	kept, broken, wordless := pod("kept", 2), pod("broken", 2), pod("wordless", 1)
+	w.report(w.addNode("n", kept, broken, wordless))
+	w.bind(kept, "n", "1-2")
+	w.bind(broken, "n", "6-7")
+	w.bind(wordless, "n", "")
+	w.bind(pod("coming", 1), "n", "6")
+	w.bind(pod("refused", 1), "n", "7").Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "TopologyAffinityError", QOSClass: corev1.PodQOSGuaranteed,
+		Message: "Pod was rejected: Resources cannot be allocated with Topology locality"}
+	w.bind(pod("past", 1), "n", "7").Status.Phase = corev1.PodSucceeded
+	forged := w.bind(pod("forged", 1), "n", "")
+	forged.Annotations = map[string]string{wire.PlacementAnnotation: "{"}
+	w.bind(pod("waiting", 1), "", "").Status.Phase = corev1.PodPending
+
+	pods, err := w.cluster().Pods(t.Context(), "")
+	w.must(err)
+	got := map[string]string{}
+	for i := range pods.Pods {
+		p := &pods.Pods[i]
+		got[p.Name] = strings.Join([]string{p.State, p.CPUs, p.NUMANodes, p.Outcome}, "|")
+		if (p.Error != "") != (p.Name == "forged") {
+			t.Errorf("%s: error %q", p.Name, p.Error)
+		}
+	}
+	want := map[string]string{
+		"kept": "admitted|1-2|0|kept", "broken": "admitted|4-5|1|differs", "wordless": "admitted|3|0|",
+		"coming": "in flight|6|1|not yet reported", "refused": "refused|||refused", "past": "ended|||no longer reported",
+		"forged": "in flight|||", "waiting": "pending|||",
+	}
+	for name, text := range want {
+		if got[name] != text {
+			t.Errorf("%s: got %q, want %q", name, got[name], text)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d pods, want %d", len(got), len(want))
+	}
+}
+
+// TestExplain: what each node says to a pod that waits.
+func TestExplain(t *testing.T) {
+	w := newWorld(t)
+	w.report(w.addNode("free"))
+	w.report(w.addNode("taken", pod("a", 3), pod("b", 2)))
+	w.bind(pod("a", 3), "taken", "")
+	w.bind(pod("b", 2), "taken", "")
+	w.report(w.addNode("crowded"))
+	w.Nodes[2].Status.Allocatable[corev1.ResourcePods] = resource.MustParse("0")
+	w.report(w.addNode("small"))
+	w.Nodes[3].Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("2")
+	w.report(w.addNode("tainted"))
+	w.Nodes[4].Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
+	w.addNode("unreported")
+	w.bind(pod("p", 3), "", "").Status.Phase = corev1.PodPending
+	c := w.cluster()
+	c.Namespace = "default"
+
+	e, err := c.Explain(t.Context(), "p", "")
+	w.must(err)
+	got := map[string]string{}
+	for _, a := range e.Nodes {
+		got[a.Node] = a.Answer
+		if a.Message == "" || (a.Refusal != nil) != (a.Node == "taken") {
+			t.Errorf("%s: %+v", a.Node, a)
+		}
+	}
+	want := map[string]string{"free": Admits, "taken": Refuses, "crowded": Refuses, "small": Excluded, "tainted": Excluded, "unreported": Unreliable}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if _, err := c.Explain(t.Context(), "nobody", ""); err == nil || !strings.Contains(err.Error(), "no pod nobody") {
+		t.Errorf("of nobody: %v", err)
+	}
+}
+
+// TestSnapshotIsWhole: what is no snapshot is said to be none.
+func TestSnapshotIsWhole(t *testing.T) {
+	for what, text := range map[string]string{
+		"kind \"Pod\"": `{"kind": "Pod"}`, "version 99": `{"kind": "BerthSnapshot", "version": 99}`,
+		"staleAfter": `{"kind": "BerthSnapshot", "version": 1, "staleAfter": "soon"}`, "null": `{"kind": "BerthSnapshot", "version": 1, "staleAfter": "1m", "pods": [null]}`,
+		"whole": `{"kind": "BerthSna`,
+	} {
+		var file bytes.Buffer
+		packed := gzip.NewWriter(&file)
+		if _, err := packed.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		packed.Close()
+		if _, err := Open(&file, "f"); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v: want %q", text, err, what)
+		}
+	}
+}
