@@ -2,6 +2,7 @@ package placement
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/berth-dev/berth/placement/device"
 	"github.com/berth-dev/berth/placement/memory"
@@ -121,7 +122,7 @@ func withHeld(got, held []DeviceAllocation) []DeviceAllocation {
 			got = append(got, held[i])
 		}
 	}
-	slices.SortFunc(got, func(a, b DeviceAllocation) int { return compareStrings(a.Resource, b.Resource) })
+	slices.SortFunc(got, func(a, b DeviceAllocation) int { return strings.Compare(a.Resource, b.Resource) })
 	return got
 }
 
@@ -235,7 +236,7 @@ func (s *State) setPool(p DevicePool, registered bool) {
 	pool := devicePool{resource: p.Resource, registered: registered, source: p, pool: compiled, inUse: make(device.Set, compiled.Words())}
 	at := s.poolIndex(p.Resource)
 	if at < 0 {
-		at, _ = slices.BinarySearchFunc(s.pools, p.Resource, func(q devicePool, r string) int { return compareStrings(q.resource, r) })
+		at, _ = slices.BinarySearchFunc(s.pools, p.Resource, func(q devicePool, r string) int { return strings.Compare(q.resource, r) })
 		s.pools = slices.Insert(s.pools, at, pool)
 	} else {
 		s.pools[at] = pool

@@ -23,8 +23,6 @@ func contradiction(field, value, want string) error {
 	return &StateError{Field: field, Value: value, Want: want}
 }
 
-func compareStrings(a, b string) int { return cmp.Compare(a, b) }
-
 // Snapshot returns the state as plain data that shares nothing with it but the contents of pods,
 // which do not change.
 func (s *State) Snapshot() Snapshot {

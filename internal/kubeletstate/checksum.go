@@ -1,6 +1,7 @@
 package kubeletstate
 
 import (
+	"cmp"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -46,72 +47,41 @@ func (d *dump) uint(name string, v uint64) {
 	*d = strconv.AppendUint(*d, v, 10)
 }
 
-// ints writes the elements of an []int.
-func (d *dump) ints(v []int) {
-	if v == nil {
+func (d *dump) number(v int) { *d = strconv.AppendInt(*d, int64(v), 10) }
+
+// list writes a slice; element writes one of it.
+func list[V any](d *dump, all []V, element func(V)) {
+	if all == nil {
 		d.text("<nil>")
 		return
 	}
 	d.text("[")
-	for i, n := range v {
+	for i, v := range all {
 		if i > 0 {
 			d.text(" ")
 		}
-		*d = strconv.AppendInt(*d, int64(n), 10)
+		element(v)
 	}
 	d.text("]")
 }
 
-// strs writes the elements of a []string.
-func (d *dump) strs(v []string) {
-	if v == nil {
-		d.text("<nil>")
-		return
-	}
-	d.text("[")
-	for i, s := range v {
-		if i > 0 {
-			d.text(" ")
-		}
-		d.text(s)
-	}
-	d.text("]")
-}
+func (d *dump) ints(v []int)    { list(d, v, d.number) }
+func (d *dump) strs(v []string) { list(d, v, d.text) }
 
-// dumpMap writes a map with string keys; value writes one value.
-func dumpMap[V any](d *dump, m map[string]V, value func(V)) {
+// dumpMap writes a map, by ascending key; key writes one of those, value a value.
+func dumpMap[K cmp.Ordered, V any](d *dump, m map[K]V, key func(K), value func(V)) {
 	if m == nil {
 		d.text("<nil>")
 		return
 	}
-	d.text("map[")
-	for i, k := range slices.Sorted(maps.Keys(m)) {
-		if i > 0 {
-			d.text(" ")
-		}
-		d.text(k)
+	keys := slices.AppendSeq([]K{}, maps.Keys(m))
+	slices.Sort(keys)
+	d.text("map")
+	list(d, keys, func(k K) {
+		key(k)
 		d.text(":")
 		value(m[k])
-	}
-	d.text("]")
-}
-
-// dumpIntMap is dumpMap for integer keys.
-func dumpIntMap[K int | int64, V any](d *dump, m map[K]V, value func(V)) {
-	if m == nil {
-		d.text("<nil>")
-		return
-	}
-	d.text("map[")
-	for i, k := range slices.Sorted(maps.Keys(m)) {
-		if i > 0 {
-			d.text(" ")
-		}
-		*d = strconv.AppendInt(*d, int64(k), 10)
-		d.text(":")
-		value(m[k])
-	}
-	d.text("]")
+	})
 }
 
 // end closes the struct of a CPU or memory checkpoint, whose own checksum counts as 0.
@@ -122,7 +92,7 @@ func (d *dump) end() { d.text(" Checksum:(checksum.Checksum)0}") }
 func sumCPUv1(c *cpuFileV1) uint32 {
 	d := dumpCPUHead(c.PolicyName, c.DefaultCPUSet)
 	d.field("Entries", "map[string]string")
-	dumpMap(&d, c.Entries, d.text)
+	dumpMap(&d, c.Entries, d.text, d.text)
 	d.end()
 	return d.sum()
 }
@@ -131,10 +101,10 @@ func sumCPUv1(c *cpuFileV1) uint32 {
 func sumCPU(c *cpuFile, podEntries bool) uint32 {
 	d := dumpCPUHead(c.PolicyName, c.DefaultCPUSet)
 	d.field("Entries", "map[string]map[string]string")
-	dumpMap(&d, c.Entries, func(m map[string]string) { dumpMap(&d, m, d.text) })
+	dumpMap(&d, c.Entries, d.text, func(m map[string]string) { dumpMap(&d, m, d.text, d.text) })
 	if podEntries {
 		d.field("PodEntries", "state.PodCPUAssignments")
-		dumpMap(&d, c.PodEntries, d.podCPUs)
+		dumpMap(&d, c.PodEntries, d.text, d.podCPUs)
 	}
 	d.end()
 	return d.sum()
@@ -151,17 +121,12 @@ func dumpCPUHead(policy, cpus string) dump {
 // read is left for the parser to refuse.
 func (d *dump) podCPUs(e podCPUEntry) {
 	set, _ := topology.ParseCPUList(e.CPUSet)
-	d.text("{CPUSet:(cpuset.CPUSet){elems:(map[int]struct {})map[")
-	first := true
-	for id := range set.All() {
-		if !first {
-			d.text(" ")
-		}
-		first = false
-		*d = strconv.AppendUint(*d, uint64(id), 10)
+	d.text("{CPUSet:(cpuset.CPUSet){elems:(map[int]struct {})map")
+	list(d, slices.AppendSeq([]topology.CPUID{}, set.All()), func(id topology.CPUID) {
+		d.number(int(id))
 		d.text(":{}")
-	}
-	d.text("]}}")
+	})
+	d.text("}}")
 }
 
 // sumMemory is the checksum with (v2) or without (v1) the field for pod-level assignments. No node
@@ -170,12 +135,12 @@ func sumMemory(c *memoryFile, podEntries bool) uint32 {
 	d := dump("(*state.MemoryManagerCheckpoint){")
 	d.str("PolicyName", c.PolicyName)
 	d.field("MachineState", "state.NUMANodeMap")
-	dumpIntMap(&d, c.MachineState, d.node)
+	dumpMap(&d, c.MachineState, d.number, d.node)
 	d.field("Entries", "state.ContainerMemoryAssignments")
-	dumpMap(&d, c.Entries, func(m map[string][]memoryBlock) { dumpMap(&d, m, d.blocks) })
+	dumpMap(&d, c.Entries, d.text, func(m map[string][]memoryBlock) { dumpMap(&d, m, d.text, d.blocks) })
 	if podEntries {
 		d.field("PodEntries", "state.PodMemoryAssignments")
-		dumpMap(&d, c.PodEntries, func(e podMemoryEntry) {
+		dumpMap(&d, c.PodEntries, d.text, func(e podMemoryEntry) {
 			d.text("{")
 			d.field("MemoryBlocks", "[]state.Block")
 			d.blocks(e.MemoryBlocks)
@@ -189,9 +154,9 @@ func sumMemory(c *memoryFile, podEntries bool) uint32 {
 func (d *dump) node(n *memoryNode) {
 	d.text("<*>{")
 	d.field("NumberOfAssignments", "int")
-	*d = strconv.AppendInt(*d, int64(n.NumberOfAssignments), 10)
+	d.number(n.NumberOfAssignments)
 	d.field("MemoryMap", "map[v1.ResourceName]*state.MemoryTable")
-	dumpMap(d, n.MemoryMap, d.table)
+	dumpMap(d, n.MemoryMap, d.text, d.table)
 	d.field("Cells", "[]int")
 	d.ints(n.Cells)
 	d.text("}")
@@ -208,15 +173,7 @@ func (d *dump) table(t *memoryTable) {
 }
 
 func (d *dump) blocks(blocks []memoryBlock) {
-	if blocks == nil {
-		d.text("<nil>")
-		return
-	}
-	d.text("[")
-	for i, b := range blocks {
-		if i > 0 {
-			d.text(" ")
-		}
+	list(d, blocks, func(b memoryBlock) {
 		d.text("{")
 		d.field("NUMAAffinity", "[]int")
 		d.ints(b.NUMAAffinity)
@@ -224,52 +181,29 @@ func (d *dump) blocks(blocks []memoryBlock) {
 		d.text(b.Type)
 		d.uint("Size", b.Size)
 		d.text("}")
-	}
-	d.text("]")
+	})
 }
 
 // sumDevices is the checksum of the Data of a device checkpoint.
 func sumDevices(c *deviceData) uint32 {
 	d := dump("(checkpoint.checkpointData){")
 	d.field("PodDeviceEntries", "[]checkpoint.PodDevicesEntry")
-	if c.PodDeviceEntries == nil {
-		d.text("<nil>")
-	} else {
-		d.text("[")
-		for i := range c.PodDeviceEntries {
-			if i > 0 {
-				d.text(" ")
-			}
-			d.deviceEntry(&c.PodDeviceEntries[i])
-		}
-		d.text("]")
-	}
+	list(&d, c.PodDeviceEntries, d.deviceEntry)
 	d.field("RegisteredDevices", "map[string][]string")
-	dumpMap(&d, c.RegisteredDevices, d.strs)
+	dumpMap(&d, c.RegisteredDevices, d.text, d.strs)
 	d.text("}")
 	return d.sum()
 }
 
-func (d *dump) deviceEntry(e *deviceEntry) {
+func (d *dump) deviceEntry(e deviceEntry) {
 	d.text("{")
 	d.str("PodUID", e.PodUID)
 	d.str("ContainerName", e.ContainerName)
 	d.str("ResourceName", e.ResourceName)
 	d.field("DeviceIDs", "checkpoint.DevicesPerNUMA")
-	dumpIntMap(d, e.DeviceIDs, d.strs)
+	dumpMap(d, e.DeviceIDs, func(numa int64) { d.number(int(numa)) }, d.strs)
 	d.field("AllocResp", "[]uint8")
-	if e.AllocResp == nil {
-		d.text("<nil>")
-	} else {
-		d.text("[")
-		for i, b := range e.AllocResp {
-			if i > 0 {
-				d.text(" ")
-			}
-			*d = strconv.AppendUint(*d, uint64(b), 10)
-		}
-		d.text("]")
-	}
+	list(d, e.AllocResp, func(b byte) { d.number(int(b)) })
 	d.text("}")
 }
 

@@ -18,20 +18,24 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
+type template = corev1.PodTemplateSpec
+
 // kind is a kind of object that holds pods.
 type kind struct {
 	apiVersion string
-	read       func(object string, doc []byte) (metav1.Object, *corev1.PodTemplateSpec, *int32, error)
+	read       func(object string, doc []byte) (metav1.Object, *template, *int32, error)
 }
 
 var kinds = map[string]kind{
 	"Pod":         {"v1", readPod},
-	"Deployment":  {"apps/v1", readDeployment},
-	"StatefulSet": {"apps/v1", readStatefulSet},
-	"DaemonSet":   {"apps/v1", readDaemonSet},
-	"ReplicaSet":  {"apps/v1", readReplicaSet},
-	"Job":         {"batch/v1", readJob},
-	"CronJob":     {"batch/v1", readCronJob},
+	"Deployment":  {"apps/v1", workload(func(o *appsv1.Deployment) (*template, *int32) { return &o.Spec.Template, o.Spec.Replicas })},
+	"StatefulSet": {"apps/v1", workload(func(o *appsv1.StatefulSet) (*template, *int32) { return &o.Spec.Template, o.Spec.Replicas })},
+	"DaemonSet":   {"apps/v1", workload(func(o *appsv1.DaemonSet) (*template, *int32) { return &o.Spec.Template, nil })},
+	"ReplicaSet":  {"apps/v1", workload(func(o *appsv1.ReplicaSet) (*template, *int32) { return &o.Spec.Template, o.Spec.Replicas })},
+	"Job":         {"batch/v1", workload(func(o *batchv1.Job) (*template, *int32) { return &o.Spec.Template, atOnce(&o.Spec) })},
+	"CronJob": {"batch/v1", workload(func(o *batchv1.CronJob) (*template, *int32) {
+		return &o.Spec.JobTemplate.Spec.Template, atOnce(&o.Spec.JobTemplate.Spec)
+	})},
 }
 
 type head struct {
@@ -178,45 +182,23 @@ func templatePath(kind string) string {
 	return "spec.template."
 }
 
-func readPod(object string, doc []byte) (metav1.Object, *corev1.PodTemplateSpec, *int32, error) {
+func readPod(object string, doc []byte) (metav1.Object, *template, *int32, error) {
 	o := new(corev1.Pod)
 	return o, nil, nil, strict.Unmarshal(object, doc, o)
 }
 
-func readDeployment(object string, doc []byte) (metav1.Object, *corev1.PodTemplateSpec, *int32, error) {
-	o := new(appsv1.Deployment)
-	err := strict.Unmarshal(object, doc, o)
-	return o, &o.Spec.Template, o.Spec.Replicas, err
-}
-
-func readStatefulSet(object string, doc []byte) (metav1.Object, *corev1.PodTemplateSpec, *int32, error) {
-	o := new(appsv1.StatefulSet)
-	err := strict.Unmarshal(object, doc, o)
-	return o, &o.Spec.Template, o.Spec.Replicas, err
-}
-
-func readDaemonSet(object string, doc []byte) (metav1.Object, *corev1.PodTemplateSpec, *int32, error) {
-	o := new(appsv1.DaemonSet)
-	err := strict.Unmarshal(object, doc, o)
-	return o, &o.Spec.Template, nil, err
-}
-
-func readReplicaSet(object string, doc []byte) (metav1.Object, *corev1.PodTemplateSpec, *int32, error) {
-	o := new(appsv1.ReplicaSet)
-	err := strict.Unmarshal(object, doc, o)
-	return o, &o.Spec.Template, o.Spec.Replicas, err
-}
-
-func readJob(object string, doc []byte) (metav1.Object, *corev1.PodTemplateSpec, *int32, error) {
-	o := new(batchv1.Job)
-	err := strict.Unmarshal(object, doc, o)
-	return o, &o.Spec.Template, atOnce(&o.Spec), err
-}
-
-func readCronJob(object string, doc []byte) (metav1.Object, *corev1.PodTemplateSpec, *int32, error) {
-	o := new(batchv1.CronJob)
-	err := strict.Unmarshal(object, doc, o)
-	return o, &o.Spec.JobTemplate.Spec.Template, atOnce(&o.Spec.JobTemplate.Spec), err
+// workload reads objects with a pod template; parts returns it, and how many pods there are of it,
+// nil where the object does not say.
+func workload[T any, O interface {
+	*T
+	metav1.Object
+}](parts func(O) (*template, *int32)) func(string, []byte) (metav1.Object, *template, *int32, error) {
+	return func(object string, doc []byte) (metav1.Object, *template, *int32, error) {
+		o := O(new(T))
+		err := strict.Unmarshal(object, doc, o)
+		t, count := parts(o)
+		return o, t, count, err
+	}
 }
 
 // atOnce is how many pods of a Job run at the same time.
