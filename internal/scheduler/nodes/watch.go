@@ -11,12 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/nodestate"
 )
 
@@ -26,7 +25,7 @@ type Sources struct{ reports, heartbeats cache.ListerWatcher }
 // NewSources makes sources of reports and heartbeats, which are in the namespace. They retry by
 // themselves while their kind is not served.
 func NewSources(config *rest.Config, client kubernetes.Interface, namespace string) (Sources, error) {
-	reports, err := reportClient(config)
+	reports, err := apiclient.New(config)
 	if err != nil {
 		return Sources{}, fmt.Errorf("client for NodeTopology: %w", err)
 	}
@@ -43,21 +42,6 @@ func (f *Feed) Watch(ctx context.Context, s Sources) cache.InformerSynced {
 	go reports.run(ctx, s.reports, nodestate.NewObject())
 	go heartbeats.run(ctx, s.heartbeats, &coordinationv1.Lease{})
 	return reports.synced.Load
-}
-
-// reportClient returns a client that knows the group berth.dev.
-func reportClient(config *rest.Config) (*rest.RESTClient, error) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	metav1.AddToGroupVersion(scheme, v1alpha1.GroupVersion)
-	c := rest.CopyConfig(config)
-	c.APIPath = "/apis"
-	c.GroupVersion = &v1alpha1.GroupVersion
-	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	return rest.RESTClientFor(c)
 }
 
 // reflectorStore is the end of a watch: it hands every object on and keeps only what tells a change
