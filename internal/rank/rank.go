@@ -51,10 +51,15 @@ func (r Rank) Before(o Rank) bool {
 	return r.Score > o.Score
 }
 
-// Rank returns how good the offer is. s must have been filled in and checked.
+// Rank returns how good the offer is. s must have been filled in and checked. Under the formula
+// Volcano there is one tier, and the score is the number of NUMA nodes: VolcanoScore makes one of
+// it when all nodes are known.
 func (s *Scoring) Rank(o *Offer) Rank {
 	if o.Machine == nil {
 		return Rank{Tier: LastTier}
+	}
+	if s.Formula == Volcano {
+		return Rank{Score: uint8(o.Reach.Len())}
 	}
 	return Rank{s.tier(o), s.score(o)}
 }
@@ -97,6 +102,9 @@ const busyLoss = 75
 // for them, in the scheduler for its turn and on the node behind their admissions. So a burst
 // spreads over nodes that are as good, and pods that come one by one fill them.
 func (s *Scoring) Busy(score uint8) uint8 {
+	if s.Formula == Volcano {
+		return score
+	}
 	loss := busyLoss * s.Certainty / (s.Certainty + s.Fit + s.Distance)
 	return score - uint8(min(int64(score), loss))
 }

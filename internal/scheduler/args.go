@@ -31,7 +31,11 @@ type Args struct {
 	// before it takes one that admits it in every outcome but may give it other CPUs than
 	// predicted. Default 1s; negative means not at all.
 	Patience metav1.Duration `json:"patience,omitempty"`
-	// Scoring says which of the nodes that take a pod is best.
+	// BestEffortAnywhere lets pods that ask for best-effort in Volcano's way go to nodes of any
+	// policy. Default false: the node's must be best-effort, too.
+	BestEffortAnywhere bool `json:"bestEffortAnywhere,omitempty"`
+	// Scoring says which of the nodes that take a pod is best; "volcano" alone stands for Volcano's
+	// formula.
 	Scoring rank.Scoring `json:"scoring,omitempty"`
 }
 

@@ -30,6 +30,15 @@ func TestArgs(t *testing.T) {
 	}
 }
 
+// TestVolcanoArgs: the name of the formula alone is enough.
+func TestVolcanoArgs(t *testing.T) {
+	for _, text := range []string{`{"scoring":"volcano","bestEffortAnywhere":true}`, "scoring: {formula: volcano}\nbestEffortAnywhere: true"} {
+		if a, err := parse(text); err != nil || a.Scoring.Formula != rank.Volcano || !a.BestEffortAnywhere {
+			t.Errorf("%s: %+v, %v", text, a, err)
+		}
+	}
+}
+
 func TestArgsThatCannotBeRight(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"staleAfter":"1ms"}`:                        "staleAfter",
@@ -37,6 +46,8 @@ func TestArgsThatCannotBeRight(t *testing.T) {
 		`{"scoring":{"strategy":"Most"}}`:             "scoring.strategy",
 		`{"scoring":{"fit":-1}}`:                      "scoring.fit",
 		`{"scoring":{"distance":1000000}}`:            "scoring.distance",
+		`{"scoring":"koordinator"}`:                   "scoring.formula",
+		`{"scoring":{"formla":"volcano"}}`:            "formla",
 		`{"stale":"1s"}`:                              "stale",
 		`{"staleAfter":"soon"}`:                       "soon",
 		"staleAfter: 1s\nstaleAfter: 2s":              "already",

@@ -32,6 +32,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		podsRefused.WithLabelValues("policy").Inc()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+ask.RulesErr.Error())
 	}
+	if p.args.BestEffortAnywhere {
+		ask.Request.Rules = wire.BestEffortAnywhere(ask.Request.Rules)
+	}
 	c := p.cycleFor(pod, &ask.Request)
 	if state.IsPodGroupSchedulingCycle() {
 		err = p.joinTrial(c, state, pod)

@@ -7,6 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/rank"
+	"github.com/berth-dev/berth/placement"
 )
 
 // PreScore spares pods that pass untouched the calls of Score.
@@ -28,11 +29,35 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, i
 	if c == nil {
 		return 0, nil
 	}
+	if p.args.Scoring.Formula == rank.Volcano && c.query.Candidate.Request.Rules.Policy == placement.NodePolicy {
+		return 0, nil // Volcano filters pods without a policy by the node's, and does not score them
+	}
 	return int64(p.rankOf(c, info).Score), nil
 }
 
-// ScoreExtensions implements fwk.ScorePlugin: scores are final.
-func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
+// ScoreExtensions implements fwk.ScorePlugin: scores are final, but for those of a formula that
+// compares the nodes of a cycle.
+func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions {
+	if p.args.Scoring.Formula == rank.Volcano {
+		return volcanoScores{}
+	}
+	return nil
+}
+
+// volcanoScores makes scores of numbers of NUMA nodes.
+type volcanoScores struct{}
+
+// NormalizeScore applies rank.VolcanoScore.
+func (volcanoScores) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	most := int64(0)
+	for i := range scores {
+		most = max(most, scores[i].Score)
+	}
+	for i := range scores {
+		scores[i].Score = rank.VolcanoScore(scores[i].Score, most)
+	}
+	return nil
+}
 
 // rankOf returns the rank of a node that took the pod in Filter.
 func (p *Plugin) rankOf(c *cycle, info fwk.NodeInfo) rank.Rank {
