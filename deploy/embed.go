@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-//go:embed crds/*.yaml rbac/*.yaml policies/*.yaml
+//go:embed crds/*.yaml rbac/*.yaml policies/*.yaml jobs/*.yaml
 var manifests embed.FS
 
 // CRDs are the custom resource definitions: of NodeTopology, and, for clusters in which nobody else
@@ -22,6 +22,15 @@ func RBAC() fs.FS { return sub("rbac") }
 // one that warns of annotations which nobody reads.
 func Policies() fs.FS { return sub("policies") }
 
+// Jobs are the roles and the policies of the controller of batch Jobs.
+func Jobs() fs.FS { return sub("jobs") }
+
+// JobManifests returns what that controller needs besides Manifests, in an order in which it can be
+// applied.
+func JobManifests() [][]byte {
+	return read(append(slices.Clone(optional), "jobs/rbac.yaml", "jobs/policies.yaml"))
+}
+
 func sub(dir string) fs.FS {
 	f, err := fs.Sub(manifests, dir)
 	if err != nil {
@@ -30,21 +39,26 @@ func sub(dir string) fs.FS {
 	return f
 }
 
-// optional are files that serve those alone who want the controller of batch Jobs.
-var optional = []string{"crds/batch.volcano.sh_jobs.yaml"}
+// optional are files that serve those alone who come from Volcano.
+var optional = []string{"crds/batch.volcano.sh_jobs.yaml", "crds/nodeinfo.volcano.sh_numatopologies.yaml"}
 
 // Manifests returns every file that Berth needs, in an order in which they can be applied.
 func Manifests() [][]byte {
-	var out [][]byte
+	var names []string
 	for _, pattern := range []string{"crds/*.yaml", "rbac/namespace.yaml", "rbac/*.yaml", "policies/*.yaml"} {
-		names, _ := fs.Glob(manifests, pattern) // the patterns are well formed
-		for _, name := range names {
-			if slices.Contains(optional, name) {
-				continue
-			}
-			data, _ := manifests.ReadFile(name) // and what matches can be read
-			out = append(out, data)
+		found, _ := fs.Glob(manifests, pattern) // the patterns are well formed
+		names = append(names, found...)
+	}
+	return read(slices.DeleteFunc(names, func(name string) bool { return slices.Contains(optional, name) }))
+}
+
+func read(names []string) (out [][]byte) {
+	for _, name := range names {
+		data, err := manifests.ReadFile(name)
+		if err != nil {
+			panic("deploy: " + err.Error()) // only for a name that was not found here
 		}
+		out = append(out, data)
 	}
 	return out
 }

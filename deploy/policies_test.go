@@ -25,7 +25,13 @@ import (
 // it. An expression that fails refuses, as failurePolicy Fail has it.
 func denied(t *testing.T, file string, a admission.Attributes) (messages []string) {
 	t.Helper()
-	data, err := fs.ReadFile(Policies(), file)
+	return deniedIn(t, Policies(), file, a)
+}
+
+// deniedIn is denied for a policy that is kept elsewhere.
+func deniedIn(t *testing.T, in fs.FS, file string, a admission.Attributes) (messages []string) {
+	t.Helper()
+	data, err := fs.ReadFile(in, file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,106 @@
+package deploy
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+)
+
+// jobRequest is a request to write a Job, over another where before is not nil.
+func jobRequest(object, before map[string]any) admission.Attributes {
+	var old runtime.Object
+	operation, options := admission.Create, runtime.Object(&metav1.CreateOptions{})
+	if before != nil {
+		old, operation, options = &unstructured.Unstructured{Object: before}, admission.Update, &metav1.UpdateOptions{}
+	}
+	return admission.NewAttributesRecord(&unstructured.Unstructured{Object: object}, old, batch.GroupVersion.WithKind("Job"), "d", "j",
+		batch.Jobs, "", operation, options, false, &user.DefaultInfo{})
+}
+
+func taskOf(job map[string]any) map[string]any {
+	return job["spec"].(map[string]any)["tasks"].([]any)[0].(map[string]any)
+}
+
+func containerOf(job map[string]any) map[string]any {
+	pod := taskOf(job)["template"].(map[string]any)["spec"].(map[string]any)
+	return pod["containers"].([]any)[0].(map[string]any)
+}
+
+// TestJobPolicy asks the API server's own compiler about Jobs: those of Volcano's documents pass,
+// and what its webhook refuses is refused with path and name.
+func TestJobPolicy(t *testing.T) {
+	resources := func(requests, limits map[string]any) func(map[string]any) {
+		return func(job map[string]any) {
+			containerOf(job)["resources"] = map[string]any{"requests": requests, "limits": limits}
+		}
+	}
+	amounts := func(cpu, memory any) map[string]any { return map[string]any{"cpu": cpu, "memory": memory} }
+	for name, c := range map[string]struct {
+		spoil func(job map[string]any)
+		want  string // "" for a Job that passes
+	}{
+		"as documented":         {func(map[string]any) {}, ""},
+		"whole in thousandths":  {resources(amounts("2000m", "1Gi"), amounts(int64(2), "1024Mi")), ""},
+		"a part of a CPU":       {resources(amounts("1500m", "1Gi"), amounts("1500m", "1Gi")), "limits.cpu of test/running"},
+		"no CPUs":               {resources(map[string]any{}, map[string]any{"memory": "1Gi"}), "limits.cpu of test/running"},
+		"no memory":             {resources(map[string]any{}, map[string]any{"cpu": "2"}), "resources of test/running: want limits"},
+		"requests below limits": {resources(amounts("1", "1Gi"), amounts("2", "1Gi")), "requests that are equal"},
+		"a part without a policy": {func(job map[string]any) {
+			delete(taskOf(job), "topologyPolicy")
+			resources(amounts("1500m", "1Gi"), amounts("2", "1Gi"))(job)
+		}, ""},
+		"a part with policy none": {func(job map[string]any) {
+			taskOf(job)["topologyPolicy"] = "none"
+			containerOf(job)["resources"] = map[string]any{}
+		}, ""},
+		"an init container": {func(job map[string]any) {
+			taskOf(job)["template"].(map[string]any)["spec"].(map[string]any)["initContainers"] = []any{map[string]any{"name": "i"}}
+		}, "test/i"},
+		"another annotation": {func(job map[string]any) {
+			taskOf(job)["template"].(map[string]any)["metadata"] = map[string]any{"annotations": map[string]any{"volcano.sh/numa-topology-policy": "restricted"}}
+		}, "spec.tasks[].topologyPolicy of test"},
+		"a hundred thousand pods": {func(job map[string]any) { taskOf(job)["replicas"] = int64(100_000) }, "100000 pods in all"},
+	} {
+		job := documented(t, "job-best-effort.yaml")
+		c.spoil(job)
+		got := strings.Join(deniedIn(t, Jobs(), "policies.yaml", jobRequest(job, nil)), "\n")
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: denied %q, want ...%s...", name, got, c.want)
+		}
+	}
+	if got := deniedIn(t, Jobs(), "policies.yaml", jobRequest(documented(t, "job-reference.yaml"), nil)); len(got) > 0 {
+		t.Errorf("the reference's Job: %q", got)
+	}
+}
+
+// TestJobsStayWhatTheyAre: replicas may change, and little else.
+func TestJobsStayWhatTheyAre(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(job map[string]any)
+		want   string
+	}{
+		"nothing":       {func(map[string]any) {}, ""},
+		"replicas":      {func(job map[string]any) { taskOf(job)["replicas"] = int64(3) }, ""},
+		"minAvailable":  {func(job map[string]any) { job["spec"].(map[string]any)["minAvailable"] = int64(0) }, ""},
+		"the policy":    {func(job map[string]any) { taskOf(job)["topologyPolicy"] = "restricted" }, "spec.tasks:"},
+		"no policy":     {func(job map[string]any) { delete(taskOf(job), "topologyPolicy") }, "spec.tasks:"},
+		"the image":     {func(job map[string]any) { containerOf(job)["image"] = "other" }, "spec.tasks:"},
+		"the scheduler": {func(job map[string]any) { job["spec"].(map[string]any)["schedulerName"] = "berth" }, "spec: only"},
+		"plugins":       {func(job map[string]any) { job["spec"].(map[string]any)["plugins"] = map[string]any{"svc": []any{}} }, "spec: only"},
+		"tasks that go": {func(job map[string]any) { job["spec"].(map[string]any)["tasks"] = []any{} }, "spec.tasks:"},
+	} {
+		job := documented(t, "job-best-effort.yaml")
+		c.change(job)
+		got := strings.Join(deniedIn(t, Jobs(), "policies.yaml", jobRequest(job, documented(t, "job-best-effort.yaml"))), "\n")
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: denied %q, want ...%s...", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package jobs
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corehelpers "k8s.io/component-helpers/resource"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+)
+
+// podGroupOf makes the Job's PodGroup: how many of its pods start together, in all and by task.
+func podGroupOf(job *batch.Job, s *spec) *group.PodGroup {
+	g := &group.PodGroup{ObjectMeta: metav1.ObjectMeta{
+		Name: groupName(job), Namespace: job.Namespace, OwnerReferences: ownerOf(job), Labels: job.Labels, Annotations: groupAnnotations(job),
+	}}
+	g.Spec = group.PodGroupSpec{MinMember: s.minAvailable, Queue: s.queue, PriorityClassName: job.Spec.PriorityClassName}
+	if resources := leastResources(s); len(resources) > 0 {
+		g.Spec.MinResources = &resources
+	}
+	for i := range s.tasks {
+		if t := &s.tasks[i]; t.told {
+			if g.Spec.MinTaskMember == nil {
+				g.Spec.MinTaskMember = map[string]int32{}
+			}
+			g.Spec.MinTaskMember[t.name] = t.minAvailable
+		}
+	}
+	return g
+}
+
+// groupAnnotations are the Job's, but for what kubectl keeps there.
+func groupAnnotations(job *batch.Job) map[string]string {
+	out := map[string]string{}
+	for key, value := range job.Annotations {
+		if key != corev1.LastAppliedConfigAnnotation {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// leastResources are what the first minAvailable pods ask for, tasks in their order.
+func leastResources(s *spec) corev1.ResourceList {
+	out, left := corev1.ResourceList{}, s.minAvailable
+	for i := range s.tasks {
+		t := &s.tasks[i]
+		count := min(left, t.replicas)
+		left -= count
+		pod := corev1.Pod{Spec: *t.spec.Template.Spec.DeepCopy()}
+		defaultRequests(&pod)
+		for name, q := range corehelpers.PodRequests(&pod, corehelpers.PodResourcesOptions{}) {
+			sum := out[name]
+			q.Mul(int64(count))
+			sum.Add(q)
+			if count > 0 {
+				out[name] = sum
+			}
+		}
+	}
+	return out
+}
+
+// defaultRequests takes requests that are left out from the limits, as the API server does.
+func defaultRequests(pod *corev1.Pod) {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			r := &list[i].Resources
+			for name, q := range r.Limits {
+				if _, ok := r.Requests[name]; !ok {
+					if r.Requests == nil {
+						r.Requests = corev1.ResourceList{}
+					}
+					r.Requests[name] = q
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package jobs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/yaml"
+
+	"context"
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+)
+
+func jobOf(t *testing.T, spec string) *batch.Job {
+	t.Helper()
+	job := &batch.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "j", UID: "u"}}
+	if err := yaml.UnmarshalStrict([]byte(spec), &job.Spec); err != nil {
+		t.Fatal(err)
+	}
+	return job
+}
+
+func documented(t *testing.T, name string) *batch.Job {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "test", "volcano", "documents", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := new(batch.Job)
+	if err := yaml.UnmarshalStrict(data, job); err != nil {
+		t.Fatal(err)
+	}
+	return job
+}
+
+// TestPodsOfDocumentedJobs: pods carry what Volcano's carry, and the policy of their task.
+func TestPodsOfDocumentedJobs(t *testing.T) {
+	job := documented(t, "job-best-effort.yaml")
+	job.Namespace, job.UID = "d", "u"
+	if wrong := Refused(job); len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+	s := specOf(job)
+	pod := podOf(job, &s, member{&s.tasks[0], 0}, "berth")
+	want := map[string]string{
+		"volcano.sh/job-name": "vj-test", "volcano.sh/task-spec": "test", "volcano.sh/task-index": "0", "volcano.sh/queue-name": "default",
+		"volcano.sh/job-version": "0", "volcano.sh/job-retry-count": "0", "volcano.sh/template-uid": "vj-test-test",
+		"scheduling.k8s.io/group-name": "vj-test-u", "volcano.sh/numa-topology-policy": "best-effort",
+	}
+	for key, value := range want {
+		if pod.Annotations[key] != value {
+			t.Errorf("annotation %s is %q, want %q", key, pod.Annotations[key], value)
+		}
+	}
+	if pod.Name != "vj-test-test-0" || pod.Spec.SchedulerName != "volcano" || pod.Labels["volcano.sh/job-namespace"] != "d" ||
+		pod.Labels["volcano.sh/job-name"] != "vj-test" || pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure || !metav1.IsControlledBy(pod, job) {
+		t.Errorf("made %+v", pod)
+	}
+	g := podGroupOf(job, &s)
+	if cpu := (*g.Spec.MinResources)[corev1.ResourceCPU]; g.Spec.MinMember != 1 || g.Spec.Queue != "default" || g.Name != "vj-test-u" || cpu.Value() != 20 {
+		t.Errorf("PodGroup %+v", g)
+	}
+	reference := documented(t, "job-reference.yaml")
+	s = specOf(reference)
+	if pod := podOf(reference, &s, member{&s.tasks[0], 0}, "berth"); pod.Name != "reference-default0-0" || pod.Spec.SchedulerName != "berth" {
+		t.Errorf("made %s for scheduler %s", pod.Name, pod.Spec.SchedulerName)
+	}
+}
+
+func TestPluginsShowHosts(t *testing.T) {
+	job := jobOf(t, `
+plugins: {svc: [], env: []}
+tasks:
+- {name: the-ps, replicas: 1, template: {spec: {containers: [{name: c}], initContainers: [{name: i, env: [{name: VC_TASK_INDEX, value: own}]}]}}}
+- {name: worker, replicas: 2, template: {spec: {containers: [{name: c}]}}}
+`)
+	s := specOf(job)
+	pod := podOf(job, &s, member{&s.tasks[0], 0}, "berth")
+	env := map[string]string{}
+	for _, e := range pod.Spec.Containers[0].Env {
+		env[e.Name] = e.Value
+		if e.ValueFrom != nil {
+			env[e.Name] = e.ValueFrom.ConfigMapKeyRef.Name + "/" + e.ValueFrom.ConfigMapKeyRef.Key
+		}
+	}
+	for name, want := range map[string]string{
+		"VC_TASK_INDEX": "0", "VK_TASK_INDEX": "0", "VC_THE_PS_HOSTS": "j-svc/VC_THE_PS_HOSTS", "VC_WORKER_NUM": "j-svc/VC_WORKER_NUM",
+	} {
+		if env[name] != want {
+			t.Errorf("%s is %q, want %q", name, env[name], want)
+		}
+	}
+	if own := pod.Spec.InitContainers[0].Env[0]; own.Value != "own" {
+		t.Errorf("the template's own variable became %+v", own)
+	}
+	if pod.Spec.Hostname != "j-the-ps-0" || pod.Spec.Subdomain != "j" || pod.Spec.Containers[0].VolumeMounts[0].MountPath != "/etc/volcano" {
+		t.Errorf("made %+v", pod.Spec)
+	}
+	data := hosts(job, &s)
+	if data["worker.host"] != "j-worker-0.j\nj-worker-1.j" || data["VC_WORKER_HOSTS"] != "j-worker-0.j,j-worker-1.j" || data["VC_WORKER_NUM"] != "2" {
+		t.Errorf("hosts %q", data)
+	}
+}
+
+// TestRefused: what is not served is refused by its path, and what contradicts itself.
+func TestRefused(t *testing.T) {
+	const task = "tasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}%s}]\n"
+	for spec, want := range map[string]string{
+		"": "spec.tasks",
+		fmt.Sprintf(task, "") + "volumes: [{mountPath: /x}]":                                                               "spec.volumes",
+		fmt.Sprintf(task, "") + "networkTopology: {mode: hard}":                                                            "spec.networkTopology",
+		fmt.Sprintf(task, "") + "plugins: {ssh: []}":                                                                       "spec.plugins[ssh]",
+		fmt.Sprintf(task, "") + "minAvailable: 3":                                                                          "spec.minAvailable",
+		fmt.Sprintf(task, "") + "policies: [{event: PodPending, action: RestartJob}]":                                      "spec.policies[0].event",
+		fmt.Sprintf(task, "") + "policies: [{event: PodFailed, action: ResumeJob}]":                                        "spec.policies[0].action",
+		fmt.Sprintf(task, "") + "policies: [{event: PodFailed, action: RestartJob, timeout: 5s}]":                          "spec.policies[0].timeout",
+		fmt.Sprintf(task, "") + "policies: [{exitCode: 0, action: RestartJob}]":                                            "spec.policies[0].exitCode",
+		fmt.Sprintf(task, "") + "policies: [{exitCode: 1, event: PodFailed, action: RestartJob}]":                          "spec.policies[0].exitCode",
+		fmt.Sprintf(task, "") + "policies: [{action: RestartJob}]":                                                         "spec.policies[0].event",
+		fmt.Sprintf(task, "") + "policies: [{event: PodFailed, action: AbortJob}, {event: PodFailed, action: RestartJob}]": "spec.policies[1].event",
+		fmt.Sprintf(task, "") + "policies: [{event: '*', action: AbortJob}, {event: PodFailed, action: RestartJob}]":       "spec.policies",
+		fmt.Sprintf(task, ", dependsOn: {name: [b]}"):                                                                      "spec.tasks[0].dependsOn",
+		fmt.Sprintf(task, ", partitionPolicy: {totalPartitions: 1, partitionSize: 2}"):                                     "spec.tasks[0].partitionPolicy",
+		fmt.Sprintf(task, ", minAvailable: 3"):                                                                             "spec.tasks[0].minAvailable",
+		"tasks: [{name: a, replicas: 1}, {name: a, replicas: 1}]":                                                          "spec.tasks[1].name",
+		"tasks: [{name: A_b, replicas: 1}]":                                                                                "spec.tasks[0].name",
+		"tasks: [{name: a, replicas: 6000}, {name: b, replicas: 6000}]":                                                    "spec.tasks",
+		"tasks: [{name: a, replicas: 100000}]":                                                                             "spec.tasks",
+		"tasks: [{name: " + strings.Repeat("a", 63) + ", replicas: 1}]":                                                    "spec.tasks[0].name",
+	} {
+		var paths []string
+		for _, e := range Refused(jobOf(t, spec)) {
+			paths = append(paths, e.Field)
+		}
+		if strings.Join(paths, " ") != want {
+			t.Errorf("%.200s: refused for %q, want %s", spec, paths, want)
+		}
+	}
+	if wrong := Refused(jobOf(t, fmt.Sprintf(task, ""))); len(wrong) > 0 {
+		t.Errorf("a plain Job is refused: %v", wrong)
+	}
+}
+
+func TestPassedOver(t *testing.T) {
+	got := Unserved(jobOf(t, "{queue: gold, runningEstimate: 1h, networkTopology: {mode: soft}, tasks: [{replicas: 1, maxRetry: 2}]}"))
+	for i, want := range []string{"spec.queue", "spec.networkTopology", "spec.runningEstimate", "spec.tasks[0].maxRetry"} {
+		if len(got) != 4 || !strings.HasPrefix(got[i], want+":") {
+			t.Errorf("passed over %q, want a word about %s", got, want)
+		}
+	}
+	if got := Unserved(jobOf(t, "{queue: default, tasks: [{replicas: 1}]}")); len(got) > 0 {
+		t.Errorf("passed over %q", got)
+	}
+}
+
+// TestRefusedJobMakesNothing: it ends at once, and says why.
+func TestRefusedJobMakesNothing(t *testing.T) {
+	w := newWorld(t, "{volumes: [{mountPath: /x}], tasks: [{replicas: 1}]}", onceAll(nil))
+	w.settle()
+	s := w.read().Status
+	if s.State.Phase != batch.Failed || s.State.Reason != "Refused" || !strings.Contains(s.State.Message, "spec.volumes") || len(w.pods()) > 0 {
+		t.Errorf("status %+v, pods %v", s, w.pods())
+	}
+}
+
+// TestOtherControllersJob: nothing is written to a Job that another controller owns.
+func TestOtherControllersJob(t *testing.T) {
+	w := newWorld(t, "tasks: [{replicas: 1}]", onceAll(nil))
+	r := w.reconciler()
+	r.Mine = func(context.Context, string) string { return "Volcano's controller runs" }
+	q, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: w.job})
+	if err != nil || q.RequeueAfter == 0 || w.writes > 0 {
+		t.Errorf("%+v, %v, %d writes", q, err, w.writes)
+	}
+}
+
+// TestGrowAndShrink: replicas may change while a Job runs; a pod that is given up is no eviction.
+func TestGrowAndShrink(t *testing.T) {
+	w := newWorld(t, "policies: [{event: PodEvicted, action: TerminateJob}]\ntasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}]", onceAll(never("j-a-0", "j-a-1", "j-a-2")))
+	for _, replicas := range []int32{2, 3, 1, 2} {
+		job := w.read()
+		job.Spec.Tasks[0].Replicas = replicas
+		w.byWorld = true
+		if err := w.client.Update(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		w.byWorld = false
+		for range 3 {
+			w.settle()
+			w.act()
+		}
+		w.settle()
+		var g group.PodGroup
+		if err := w.client.Get(t.Context(), types.NamespacedName{Namespace: "d", Name: "j-job-uid"}, &g); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.read().Status; s.State.Phase != batch.Running || s.Running != replicas || len(w.pods()) != int(replicas) || g.Spec.MinMember != replicas {
+			t.Errorf("%d replicas: %+v, %d pods, minMember %d", replicas, s, len(w.pods()), g.Spec.MinMember)
+		}
+	}
+}
+
+// TestNameOfAnother: a pod that is somebody else's is left alone, and the Job waits.
+func TestNameOfAnother(t *testing.T) {
+	w := newWorld(t, "tasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]", onceAll(nil))
+	w.byWorld = true
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "j-a-0"}}
+	if err := w.client.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	w.byWorld = false
+	_, err := w.reconciler().Reconcile(t.Context(), reconcile.Request{NamespacedName: w.job})
+	if err == nil || !strings.Contains(err.Error(), "is not of Job j") {
+		t.Errorf("error %v", err)
+	}
+	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEndedJobGoes: ttlSecondsAfterFinished deletes it, and the PodGroup goes before.
+func TestEndedJobGoes(t *testing.T) {
+	w := newWorld(t, "ttlSecondsAfterFinished: 5\ntasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]", onceAll(nil))
+	w.play()
+	var groups group.PodGroupList
+	if err := w.client.List(t.Context(), &groups); err != nil || len(groups.Items) > 0 {
+		t.Errorf("PodGroups %v, error %v", groups.Items, err)
+	}
+	for range 6 {
+		w.act()
+	}
+	w.settle()
+	if err := w.client.Get(t.Context(), w.job, new(batch.Job)); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("the Job is still there: %v", err)
+	}
+}

@@ -1,0 +1,23 @@
+package jobs
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+var (
+	phasesEntered = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "berth_controller_job_phases_total", Help: "Jobs that entered a phase.",
+	}, []string{"phase"})
+	jobsRefused = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_controller_jobs_refused_total", Help: "Jobs that ask for what is not served.",
+	})
+	podsCreated = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_controller_pods_created_total", Help: "Pods made for Jobs.",
+	})
+	podsDeleted = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_controller_pods_deleted_total", Help: "Pods of Jobs deleted.",
+	})
+)
+
+func init() { metrics.Registry.MustRegister(phasesEntered, jobsRefused, podsCreated, podsDeleted) }

@@ -1,0 +1,81 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+)
+
+// Arguments of the svc plugin, as Volcano has them.
+const (
+	publishNotReady = "--publish-not-ready-addresses=true"
+	noNetworkPolicy = "--disable-network-policy=true"
+)
+
+// network makes what the svc plugin stands for: a headless Service, so that pods find each other by
+// name; the hosts of each task; and a NetworkPolicy that lets in the Job's own pods alone.
+func (r *Reconciler) network(ctx context.Context, job *batch.Job, s *spec) error {
+	arguments := job.Spec.Plugins["svc"]
+	ours := map[string]string{batch.JobNameKey: job.Name, batch.JobNamespaceKey: job.Namespace}
+	meta := metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, OwnerReferences: ownerOf(job)}
+	objects := []client.Object{&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
+		ClusterIP: corev1.ClusterIPNone, Selector: ours,
+		PublishNotReadyAddresses: slices.Contains(arguments, publishNotReady),
+		Ports:                    []corev1.ServicePort{{Name: "placeholder-volcano", Port: 1, Protocol: corev1.ProtocolTCP}},
+	}}}
+	if !slices.Contains(arguments, noNetworkPolicy) {
+		selector := metav1.LabelSelector{MatchLabels: ours}
+		objects = append(objects, &networkingv1.NetworkPolicy{ObjectMeta: meta, Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: selector, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &selector}}}},
+		}})
+	}
+	for _, o := range objects {
+		if err := r.ensure(ctx, o); err != nil {
+			return fmt.Errorf("%T %s/%s: %w", o, job.Namespace, job.Name, err)
+		}
+	}
+	return r.hosts(ctx, job, s)
+}
+
+// ensure makes an object where there is none of its name. One that is there stays as it is: its Job
+// may not be this one, and then pods are merely not found by name.
+func (r *Reconciler) ensure(ctx context.Context, o client.Object) error {
+	there := o.DeepCopyObject().(client.Object)
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), there)
+	if apierrors.IsNotFound(err) {
+		return ignoreExists(r.Client.Create(ctx, o))
+	}
+	return err
+}
+
+// hosts keeps the ConfigMap with the hosts up to date: tasks grow and shrink.
+func (r *Reconciler) hosts(ctx context.Context, job *batch.Job, s *spec) error {
+	want := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: hostsName(job), OwnerReferences: ownerOf(job)}, Data: hosts(job, s),
+	}
+	have := new(corev1.ConfigMap)
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), have)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = ignoreExists(r.Client.Create(ctx, want))
+	case err == nil && !metav1.IsControlledBy(have, job):
+		err = fmt.Errorf("it is there and is not this Job's")
+	case err == nil && !maps.Equal(have.Data, want.Data):
+		have.Data = want.Data
+		err = r.Client.Update(ctx, have)
+	}
+	if err != nil {
+		return fmt.Errorf("ConfigMap %s/%s: %w", want.Namespace, want.Name, err)
+	}
+	return nil
+}

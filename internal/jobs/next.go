@@ -1,0 +1,399 @@
+package jobs
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+)
+
+// step is what is to be done with a Job: its status is written first, then pods are deleted, in
+// their order, then made.
+type step struct {
+	status batch.JobStatus
+	remove []*corev1.Pod
+	make   []member
+	// suspects says that pods are missing that the status tells of: whoever reads from a cache asks
+	// the API server before it acts on that.
+	suspects bool
+}
+
+// member is a pod that a Job has to have.
+type member struct {
+	task  *task
+	index int
+}
+
+// next says what is to be done with a Job that has these pods, whose status is as it says. It is
+// pure: now is only noted.
+func next(job *batch.Job, pods []*corev1.Pod, now time.Time) step {
+	n := stepper{job: job, spec: specOf(job), now: metav1.NewTime(now.Truncate(time.Second))}
+	n.out.status = *job.Status.DeepCopy()
+	n.sort(pods)
+	switch phase := job.Status.State.Phase; {
+	case phase == "":
+		n.enter(batch.Pending, "", "")
+		n.fill()
+	case isFinal(phase):
+		n.clear(ended)
+	case phase == batch.Restarting:
+		n.clear(nobody)
+		n.finish(phase, len(n.old)+n.count())
+	case endOf[phase] != "":
+		n.clear(ended)
+		n.finish(phase, len(n.old)+n.alive())
+	default:
+		n.run()
+	}
+	n.tally()
+	return n.out
+}
+
+type stepper struct {
+	job  *batch.Job
+	spec spec
+	now  metav1.Time
+	// seen are the pods that count, by task; old are those of earlier versions, and of tasks that
+	// are no more.
+	seen map[string][]*corev1.Pod
+	old  []*corev1.Pod
+	out  step
+}
+
+func (n *stepper) sort(pods []*corev1.Pod) {
+	n.seen = map[string][]*corev1.Pod{}
+	pods = slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	version := strconv.Itoa(int(n.job.Status.Version))
+	for _, pod := range pods {
+		name := pod.Annotations[batch.TaskSpecKey]
+		if t := n.spec.task(name); t == nil || pod.Annotations[batch.JobVersionKey] != version {
+			n.old = append(n.old, pod)
+		} else {
+			n.seen[name] = append(n.seen[name], pod)
+		}
+	}
+}
+
+func (n *stepper) count() (all int) {
+	for _, pods := range n.seen {
+		all += len(pods)
+	}
+	return all
+}
+
+func (n *stepper) alive() (alive int) {
+	for _, pods := range n.seen {
+		for _, pod := range pods {
+			if !ended(pod) {
+				alive++
+			}
+		}
+	}
+	return alive
+}
+
+func nobody(*corev1.Pod) bool { return false }
+
+// clear deletes all pods but those that are kept.
+func (n *stepper) clear(kept func(*corev1.Pod) bool) {
+	for _, t := range slices.Sorted(maps.Keys(n.seen)) {
+		for _, pod := range n.seen[t] {
+			if !kept(pod) {
+				n.drop(pod)
+			}
+		}
+	}
+	for _, pod := range n.old {
+		n.drop(pod)
+	}
+}
+
+func (n *stepper) drop(pod *corev1.Pod) {
+	if pod.DeletionTimestamp == nil && !slices.Contains(n.out.remove, pod) {
+		n.out.remove = append(n.out.remove, pod)
+	}
+}
+
+// finish ends a phase that waits for pods to be gone.
+func (n *stepper) finish(phase batch.JobPhase, left int) {
+	if left > 0 {
+		return
+	}
+	n.enter(endOf[phase], n.out.status.State.Reason, n.out.status.State.Message)
+	if phase == batch.Restarting {
+		n.fill()
+	}
+}
+
+// enter changes the phase.
+func (n *stepper) enter(phase batch.JobPhase, reason, message string) {
+	s := &n.out.status
+	if isFinal(phase) {
+		for i := range s.Conditions {
+			if c := &s.Conditions[i]; c.Status == batch.Running && c.LastTransitionTime != nil {
+				s.RunningDuration = &metav1.Duration{Duration: n.now.Sub(c.LastTransitionTime.Time)}
+			}
+		}
+	}
+	s.State = batch.JobState{Phase: phase, Reason: reason, Message: message, LastTransitionTime: n.now}
+	s.Conditions = append(s.Conditions, batch.JobCondition{Status: phase, LastTransitionTime: &n.now})
+	if over := len(s.Conditions) - maxConditions; over > 0 {
+		s.Conditions = slices.Delete(s.Conditions, 0, over)
+	}
+}
+
+// maxConditions bounds a status.
+const maxConditions = 32
+
+// run is a Job that is Pending or Running.
+func (n *stepper) run() {
+	for _, pod := range n.old {
+		n.drop(pod)
+	}
+	for i := range n.spec.tasks {
+		t := &n.spec.tasks[i]
+		n.out.suspects = n.out.suspects || int32(len(n.seen[t.name])) < min(recorded(&n.job.Status, t.name), t.replicas)
+	}
+	c, t := worst(n.spec.causes(&n.job.Status, n.seen)), n.restarting()
+	switch {
+	case t != nil && (c == nil || weight[c.action] <= weight[batch.RestartTask]):
+		n.goOn(t)
+	case c != nil:
+		n.act(c)
+	case n.judge():
+	default:
+		n.shrink()
+		n.fill()
+	}
+}
+
+// act does what a policy says.
+func (n *stepper) act(c *cause) {
+	s := &n.out.status
+	switch c.action {
+	case batch.AbortJob:
+		n.enter(batch.Aborting, string(c.action), c.String())
+	case batch.TerminateJob:
+		n.enter(batch.Terminating, string(c.action), c.String())
+	case batch.CompleteJob:
+		n.enter(batch.Completing, string(c.action), c.String())
+	case batch.RestartJob:
+		if !n.retry(c) {
+			return
+		}
+		s.Version++
+		s.TaskStatusCount = nil
+		n.enter(batch.Restarting, string(c.action), c.String())
+		n.old = append(n.old, n.takeAll()...)
+	case batch.RestartTask, batch.RestartPod:
+		n.restartPart(c)
+		return
+	}
+	if c.action == batch.RestartJob {
+		n.clear(nobody)
+	} else {
+		n.clear(ended)
+	}
+}
+
+// takeAll makes all pods those of an earlier version.
+func (n *stepper) takeAll() (all []*corev1.Pod) {
+	for _, name := range slices.Sorted(maps.Keys(n.seen)) {
+		all = append(all, n.seen[name]...)
+	}
+	n.seen = map[string][]*corev1.Pod{}
+	return all
+}
+
+// retry counts a restart. The Job has failed where that is one too many.
+func (n *stepper) retry(c *cause) bool {
+	s := &n.out.status
+	if s.RetryCount >= n.spec.maxRetry {
+		n.enter(batch.Failed, "MaxRetry", fmt.Sprintf("restarted %d times, the most that spec.maxRetry allows; then %s", s.RetryCount, c))
+		n.clear(ended)
+		return false
+	}
+	s.RetryCount++
+	return true
+}
+
+// restartPart begins to restart a task, or restarts a pod. That it was counted stands in the
+// status: one cause counts once.
+func (n *stepper) restartPart(c *cause) {
+	s := &n.out.status
+	if c.action == batch.RestartTask {
+		if n.retry(c) {
+			s.State.Reason, s.State.Message = string(c.action), restartingTask+c.task.name+": "+c.String()
+			n.goOn(c.task)
+		}
+		return
+	}
+	if s.State.Message != c.String() && !n.retry(c) {
+		return
+	}
+	s.State.Reason, s.State.Message = string(c.action), c.String()
+	if c.pod != nil {
+		n.drop(c.pod)
+		return
+	}
+	s.State.Message += " is over" // of a pod that is gone nothing is left to be done
+	n.fill()
+}
+
+// What the status says of a task whose pods are being replaced: "restarting task NAME: CAUSE".
+const (
+	restartingTask = "restarting task "
+	restartedTask  = "restarted task "
+)
+
+// restarting returns the task whose pods are being replaced; nil for none.
+func (n *stepper) restarting() *task {
+	text, ok := strings.CutPrefix(n.job.Status.State.Message, restartingTask)
+	if !ok || n.job.Status.State.Reason != string(batch.RestartTask) {
+		return nil
+	}
+	name, _, _ := strings.Cut(text, ":")
+	return n.spec.task(name)
+}
+
+// goOn deletes what is left of a task that is restarted. When nothing is left, it is filled up.
+func (n *stepper) goOn(t *task) {
+	left := false
+	for _, pod := range n.seen[t.name] {
+		if pod.DeletionTimestamp == nil {
+			n.drop(pod)
+			left = true
+		}
+	}
+	if left {
+		return
+	}
+	state := &n.out.status.State
+	state.Message = restartedTask + strings.TrimPrefix(state.Message, restartingTask)
+	n.fill()
+}
+
+// judge says whether the Job runs, or has ended.
+func (n *stepper) judge() (over bool) {
+	s, count := &n.out.status, n.phases()
+	succeeded, failed := count[corev1.PodSucceeded], count[corev1.PodFailed]
+	least := n.spec.minAvailable
+	if s.State.Phase == batch.Pending && n.spec.replicas > 0 && count[corev1.PodRunning]+succeeded+failed >= max(least, 1) {
+		n.enter(batch.Running, "", "")
+	}
+	most := n.job.Spec.MinSuccess
+	switch {
+	case n.spec.replicas == 0:
+		return false
+	case most != nil && succeeded >= *most:
+		n.enter(batch.Completed, "", fmt.Sprintf("%d pods have succeeded, minSuccess is %d", succeeded, *most))
+	case succeeded+failed < n.spec.replicas:
+		return false
+	case most != nil || succeeded < least || n.taskLacks() != "":
+		n.enter(batch.Failed, "NotEnoughSuccess", fmt.Sprintf("%d pods have succeeded and %d have failed%s", succeeded, failed, n.taskLacks()))
+	default:
+		n.enter(batch.Completed, "", fmt.Sprintf("%d pods have succeeded", succeeded))
+	}
+	n.clear(ended)
+	return true
+}
+
+// taskLacks names a task of which fewer pods have succeeded than its minAvailable; "" for none.
+func (n *stepper) taskLacks() string {
+	for i := range n.spec.tasks {
+		t, succeeded := &n.spec.tasks[i], int32(0)
+		for _, pod := range n.seen[t.name] {
+			if pod.Status.Phase == corev1.PodSucceeded {
+				succeeded++
+			}
+		}
+		if t.told && succeeded < t.minAvailable {
+			return fmt.Sprintf("; %d of task %s, minAvailable is %d", succeeded, t.name, t.minAvailable)
+		}
+	}
+	return ""
+}
+
+// phases counts the pods by phase. One that is being deleted counts under none.
+func (n *stepper) phases() map[corev1.PodPhase]int32 {
+	count := map[corev1.PodPhase]int32{}
+	for _, pods := range n.seen {
+		for _, pod := range pods {
+			if pod.DeletionTimestamp == nil {
+				count[cmp.Or(pod.Status.Phase, corev1.PodPending)]++
+			}
+		}
+	}
+	return count
+}
+
+// shrink deletes pods beyond a task's replicas.
+func (n *stepper) shrink() {
+	for i := range n.spec.tasks {
+		t := &n.spec.tasks[i]
+		for _, pod := range n.seen[t.name] {
+			if index, err := strconv.Atoi(pod.Annotations[batch.TaskIndexKey]); err != nil || index < 0 || index >= int(t.replicas) {
+				n.drop(pod)
+			}
+		}
+	}
+}
+
+// fill makes the pods that are missing.
+func (n *stepper) fill() {
+	there := map[string]bool{}
+	for _, pods := range n.seen {
+		for _, pod := range pods {
+			there[pod.Name] = true
+		}
+	}
+	for i := range n.spec.tasks {
+		t := &n.spec.tasks[i]
+		for index := range int(t.replicas) {
+			if !there[podName(n.job.Name, t.name, index)] {
+				n.out.make = append(n.out.make, member{t, index})
+			}
+		}
+	}
+}
+
+// tally writes the counts. Pods that are about to be deleted are not told of: nobody is to take
+// them for evicted later.
+func (n *stepper) tally() {
+	s := &n.out.status
+	s.MinAvailable = n.spec.minAvailable
+	s.Pending, s.Running, s.Succeeded, s.Failed, s.Terminating, s.Unknown = 0, 0, 0, 0, 0, 0
+	counts := map[string]batch.TaskState{}
+	into := map[corev1.PodPhase]*int32{
+		corev1.PodPending: &s.Pending, corev1.PodRunning: &s.Running, corev1.PodSucceeded: &s.Succeeded,
+		corev1.PodFailed: &s.Failed, corev1.PodUnknown: &s.Unknown,
+	}
+	for name, pods := range n.seen {
+		for _, pod := range pods {
+			if pod.DeletionTimestamp != nil || slices.Contains(n.out.remove, pod) {
+				s.Terminating++
+				continue
+			}
+			phase := cmp.Or(pod.Status.Phase, corev1.PodPending)
+			if to := into[phase]; to != nil {
+				*to++
+			}
+			if counts[name].Phase == nil {
+				counts[name] = batch.TaskState{Phase: map[corev1.PodPhase]int32{}}
+			}
+			counts[name].Phase[phase]++
+		}
+	}
+	s.Terminating += int32(len(n.old))
+	if s.TaskStatusCount = counts; len(counts) == 0 {
+		s.TaskStatusCount = nil
+	}
+}

@@ -1,0 +1,295 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+)
+
+// Reconciler brings Jobs to where they should be. Client may read from a cache; Live reads from the
+// API server.
+//
+// What Reconcile answers, and what follows:
+//
+//	| answer             | when                                     | then                               |
+//	|--------------------|------------------------------------------|------------------------------------|
+//	| nil                | all is written that can be               | the next change of Job or pods     |
+//	| nil, RequeueAfter  | it is to be deleted, is not ours, or was | again, then; nothing was deleted   |
+//	|                    | read from an old copy                    |                                    |
+//	| an error           | a write failed                           | again, with back-off               |
+type Reconciler struct {
+	Client client.Client
+	Live   client.Reader
+	Events events.EventRecorder
+	// Scheduler is the schedulerName of pods whose Job names none.
+	Scheduler string
+	// Mine says whether this controller owns Jobs of a schedulerName, and why not.
+	Mine func(ctx context.Context, scheduler string) (why string)
+	// Now tells the time.
+	Now func() time.Time
+}
+
+// parallel is how many pods of a Job are written at a time, and batchSize how many in one go: a
+// large Job does not keep others waiting.
+const (
+	parallel  = 8
+	batchSize = 256
+)
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, q reconcile.Request) (reconcile.Result, error) {
+	job := new(batch.Job)
+	if err := r.Client.Get(ctx, q.NamespacedName, job); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if job.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil // the garbage collector takes what the Job owns
+	}
+	if why := r.Mine(ctx, job.Spec.SchedulerName); why != "" {
+		r.tell(job, corev1.EventTypeNormal, "StandAside", why)
+		return reconcile.Result{RequeueAfter: standAsideFor}, nil
+	}
+	if wrong := Refused(job); len(wrong) > 0 && !isFinal(job.Status.State.Phase) {
+		return reconcile.Result{}, r.refuse(ctx, job, wrong.ToAggregate())
+	}
+	result, err := r.step(ctx, job)
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictBackoff}, nil
+	}
+	return result, err
+}
+
+// conflictBackoff is how long a newer copy of a Job is waited for.
+const conflictBackoff = 20 * time.Millisecond
+
+// standAsideFor is how long a Job of another controller is left alone before it is looked at again.
+const standAsideFor = time.Minute
+
+func (r *Reconciler) tell(job *batch.Job, kind, reason, text string) {
+	r.Events.Eventf(job, nil, kind, reason, "Reconcile", "%s", clip(text))
+}
+
+// clip keeps a note within the 1024 bytes that an event has.
+func clip(text string) string {
+	const limit = 1000
+	if len(text) > limit {
+		return text[:limit] + "..."
+	}
+	return text
+}
+
+// refuse ends a Job that cannot be served.
+func (r *Reconciler) refuse(ctx context.Context, job *batch.Job, why error) error {
+	jobsRefused.Inc()
+	r.tell(job, corev1.EventTypeWarning, "Refused", why.Error())
+	n := stepper{job: job, spec: specOf(job), now: metav1.NewTime(r.Now().Truncate(time.Second))}
+	n.out.status = *job.Status.DeepCopy()
+	n.enter(batch.Failed, "Refused", clip(why.Error()))
+	return r.write(ctx, job, &n.out.status)
+}
+
+// step takes the next step.
+func (r *Reconciler) step(ctx context.Context, job *batch.Job) (reconcile.Result, error) {
+	s, err := r.plan(ctx, job)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if job.Status.State.Phase == "" {
+		for _, text := range Unserved(job) {
+			r.tell(job, corev1.EventTypeWarning, "PassedOver", text)
+		}
+	}
+	if err := r.confirm(ctx, job, &s); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.remove(ctx, s.remove); err != nil {
+		return reconcile.Result{}, err
+	}
+	if isFinal(s.status.State.Phase) {
+		return r.close(ctx, job)
+	}
+	if err := r.surroundings(ctx, job); err != nil {
+		return reconcile.Result{}, err
+	}
+	more, err := r.create(ctx, job, s.make)
+	if more && err == nil {
+		return reconcile.Result{RequeueAfter: time.Millisecond}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// plan decides, from the cache. What would be taken for an eviction is looked up once more: a cache
+// that was just filled may be older than the status.
+func (r *Reconciler) plan(ctx context.Context, job *batch.Job) (step, error) {
+	pods, err := r.podsOf(ctx, r.Client, job)
+	if err != nil {
+		return step{}, err
+	}
+	s := next(job, pods, r.Now())
+	if !s.suspects {
+		return s, nil
+	}
+	if pods, err = r.podsOf(ctx, r.Live, job); err != nil {
+		return step{}, err
+	}
+	return next(job, pods, r.Now()), nil
+}
+
+// podsOf lists the pods that the Job owns.
+func (r *Reconciler) podsOf(ctx context.Context, from client.Reader, job *batch.Job) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	if err := from.List(ctx, &list, client.InNamespace(job.Namespace), client.MatchingLabels{batch.JobNameKey: job.Name}); err != nil {
+		return nil, fmt.Errorf("pods of Job %s/%s: %w", job.Namespace, job.Name, err)
+	}
+	var out []*corev1.Pod
+	for i := range list.Items {
+		if metav1.IsControlledBy(&list.Items[i], job) {
+			out = append(out, &list.Items[i])
+		}
+	}
+	return out, nil
+}
+
+// confirm writes the status, where it changes. Where it does not, and pods are to be deleted, it
+// makes sure that the Job was read as it is: else a decision from an old copy would be carried out.
+func (r *Reconciler) confirm(ctx context.Context, job *batch.Job, s *step) error {
+	if !equality.Semantic.DeepEqual(job.Status, s.status) {
+		return r.write(ctx, job, &s.status)
+	}
+	if len(s.remove) == 0 {
+		return nil
+	}
+	now := new(batch.Job)
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(job), now); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if now.UID != job.UID || now.ResourceVersion != job.ResourceVersion {
+		return apierrors.NewConflict(batch.Jobs.GroupResource(), job.Name, errors.New("it was read from an old copy"))
+	}
+	return nil
+}
+
+func (r *Reconciler) write(ctx context.Context, job *batch.Job, status *batch.JobStatus) error {
+	was := job.Status.State.Phase
+	job.Status = *status
+	if err := r.Client.Status().Update(ctx, job); err != nil {
+		return fmt.Errorf("status of Job %s/%s: %w", job.Namespace, job.Name, err)
+	}
+	if phase := status.State.Phase; phase != was {
+		phasesEntered.WithLabelValues(string(phase)).Inc()
+		r.tell(job, corev1.EventTypeNormal, string(phase), "from "+string(was)+": "+status.State.Message)
+	}
+	return nil
+}
+
+// remove deletes pods, in their order.
+func (r *Reconciler) remove(ctx context.Context, pods []*corev1.Pod) error {
+	for _, pod := range pods {
+		if err := r.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		podsDeleted.Inc()
+	}
+	return nil
+}
+
+// close takes away what an ended Job needs no more, and the Job itself when its time has come.
+func (r *Reconciler) close(ctx context.Context, job *batch.Job) (reconcile.Result, error) {
+	g := &group.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: groupName(job)}}
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(g), g); err == nil && g.DeletionTimestamp == nil {
+		if err := r.Client.Delete(ctx, g); client.IgnoreNotFound(err) != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	ttl := job.Spec.TTLSecondsAfterFinished
+	if ttl == nil {
+		return reconcile.Result{}, nil
+	}
+	left := job.Status.State.LastTransitionTime.Add(time.Duration(*ttl) * time.Second).Sub(r.Now())
+	if left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	err := r.Client.Delete(ctx, job, client.Preconditions{UID: &job.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	return reconcile.Result{}, client.IgnoreNotFound(err)
+}
+
+// create makes pods, and says whether there are more to be made.
+func (r *Reconciler) create(ctx context.Context, job *batch.Job, members []member) (more bool, err error) {
+	if more = len(members) > batchSize; more {
+		members = members[:batchSize]
+	}
+	s := specOf(job)
+	var all errgroup.Group
+	all.SetLimit(parallel)
+	for _, m := range members {
+		all.Go(func() error { return r.createPod(ctx, job, podOf(job, &s, m, r.Scheduler)) })
+	}
+	return more, all.Wait()
+}
+
+// createPod makes a pod. One of that name that is the Job's is it, or leaves soon; any other keeps
+// the Job from running, and its name is told.
+func (r *Reconciler) createPod(ctx context.Context, job *batch.Job, pod *corev1.Pod) error {
+	err := r.Client.Create(ctx, pod)
+	switch {
+	case err == nil:
+		podsCreated.Inc()
+		return nil
+	case !apierrors.IsAlreadyExists(err):
+		r.tell(job, corev1.EventTypeWarning, "FailedCreate", err.Error())
+		return fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	there := new(corev1.Pod)
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), there); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if metav1.IsControlledBy(there, job) {
+		return nil
+	}
+	r.tell(job, corev1.EventTypeWarning, "FailedCreate", "pod "+pod.Name+" is there and is not this Job's: delete it, or give the Job another name")
+	return fmt.Errorf("pod %s/%s is not of Job %s", pod.Namespace, pod.Name, job.Name)
+}
+
+// surroundings makes what the pods need: their PodGroup first, so that no scheduler places them one
+// by one.
+func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job) error {
+	s := specOf(job)
+	want := podGroupOf(job, &s)
+	have := new(group.PodGroup)
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: want.Namespace, Name: want.Name}, have)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = ignoreExists(r.Client.Create(ctx, want))
+	case err == nil && !equality.Semantic.DeepEqual(have.Spec, want.Spec):
+		have.Spec = want.Spec
+		err = r.Client.Update(ctx, have)
+	}
+	if err != nil {
+		return fmt.Errorf("PodGroup %s/%s: %w", want.Namespace, want.Name, err)
+	}
+	if _, ok := job.Spec.Plugins["svc"]; ok {
+		return r.network(ctx, job, &s)
+	}
+	return nil
+}
+
+func ignoreExists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,163 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+)
+
+// Options are those of the controller. The zero value serves Jobs of the schedulers berth and
+// volcano, without leader election, metrics or probes.
+type Options struct {
+	// Scheduler is the schedulerName of pods whose Job names none; "" stands for berth.
+	Scheduler string
+	// Schedulers are those whose Jobs are served, beside Jobs that name none; nil stands for
+	// Scheduler and volcano.
+	Schedulers []string
+	// VolcanoLease is the Lease of Volcano's controller. While it is renewed, Jobs of the scheduler
+	// volcano are left to it. The zero value stands for volcano-system/vc-controller-manager.
+	VolcanoLease types.NamespacedName
+	// LeaderElection is the namespace of the controller's own Lease; "" for no election.
+	LeaderElection string
+	// MetricsAddress and HealthAddress are where metrics and probes are served; "" for nowhere.
+	MetricsAddress, HealthAddress string
+	// Workers is how many Jobs are worked on at a time; 0 stands for 4.
+	Workers int
+}
+
+// volcano is the scheduler, and the lease, that Volcano has by default.
+const volcano = "volcano"
+
+func (o *Options) fillIn() {
+	if o.Scheduler == "" {
+		o.Scheduler = "berth"
+	}
+	if o.Schedulers == nil {
+		o.Schedulers = []string{o.Scheduler, volcano}
+	}
+	if o.VolcanoLease == (types.NamespacedName{}) {
+		o.VolcanoLease = types.NamespacedName{Namespace: "volcano-system", Name: "vc-controller-manager"}
+	}
+	if o.Workers == 0 {
+		o.Workers = 4
+	}
+}
+
+// Run runs the controller until ctx ends.
+func Run(ctx context.Context, config *rest.Config, o Options) error {
+	o.fillIn()
+	known, err := newScheme()
+	if err != nil {
+		return err
+	}
+	ours, err := labels.NewRequirement(batch.JobNameKey, selection.Exists, nil)
+	if err != nil {
+		return err
+	}
+	m, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        known,
+		Cache:                         cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: labels.NewSelector().Add(*ours)}}},
+		Metrics:                       server.Options{BindAddress: orNowhere(o.MetricsAddress)},
+		HealthProbeBindAddress:        orNowhere(o.HealthAddress),
+		LeaderElection:                o.LeaderElection != "",
+		LeaderElectionNamespace:       o.LeaderElection,
+		LeaderElectionID:              "berth-controller",
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return err
+	}
+	if err := setup(m, &o); err != nil {
+		return err
+	}
+	return m.Start(ctx)
+}
+
+// orNowhere is controller-runtime's word for not serving.
+func orNowhere(address string) string {
+	if address == "" {
+		return "0"
+	}
+	return address
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, batch.AddToScheme, group.AddToScheme} {
+		if err := add(known); err != nil {
+			return nil, err
+		}
+	}
+	return known, nil
+}
+
+func setup(m ctrl.Manager, o *Options) error {
+	owner := &ownership{schedulers: o.Schedulers, lease: o.VolcanoLease, reader: m.GetAPIReader(), now: time.Now}
+	r := &Reconciler{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("berth-controller"),
+		Scheduler: o.Scheduler, Mine: owner.whyNot, Now: time.Now,
+	}
+	if err := m.AddHealthzCheck("alive", healthz.Ping); err != nil {
+		return err
+	}
+	if err := m.AddReadyzCheck("ready", healthz.Ping); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(m).For(&batch.Job{}).Owns(&corev1.Pod{}).Owns(&group.PodGroup{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: o.Workers}).Named("berth-jobs").Complete(r)
+}
+
+// ownership says whose a Job is.
+type ownership struct {
+	schedulers []string
+	lease      types.NamespacedName
+	reader     client.Reader
+	now        func() time.Time
+}
+
+// whyNot says why a Job of a scheduler is not this controller's; "" where it is. What cannot be
+// found out counts as Volcano's: two controllers of one Job make its pods twice.
+func (o *ownership) whyNot(ctx context.Context, scheduler string) string {
+	if scheduler != "" && !slices.Contains(o.schedulers, scheduler) {
+		return fmt.Sprintf("spec.schedulerName %q: berth-controller serves Jobs of %s", scheduler, strings.Join(o.schedulers, " and "))
+	}
+	if scheduler != volcano {
+		return ""
+	}
+	lease := new(coordinationv1.Lease)
+	err := o.reader.Get(ctx, o.lease, lease)
+	switch {
+	case apierrors.IsNotFound(err):
+		return ""
+	case err != nil:
+		return fmt.Sprintf("whether Volcano's controller runs cannot be found out: %v", err)
+	case lease.Spec.RenewTime != nil && o.now().Sub(lease.Spec.RenewTime.Time) < leaseExpires:
+		return fmt.Sprintf("Volcano's controller runs (Lease %s) and owns Jobs of the scheduler volcano: give the Job another schedulerName, or stop that controller", o.lease)
+	}
+	return ""
+}
+
+// leaseExpires is after how long without a renewal Volcano's controller counts as stopped: many
+// times what it renews after.
+const leaseExpires = 2 * time.Minute

@@ -1,0 +1,54 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// TestOneOwner: a Job has one controller, by its schedulerName and by Volcano's Lease.
+func TestOneOwner(t *testing.T) {
+	now := time.Unix(1_760_000_000, 0)
+	known, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o Options
+	o.fillIn()
+	lease := func(ago time.Duration) client.Object {
+		renewed := metav1.NewMicroTime(now.Add(-ago))
+		return &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: o.VolcanoLease.Namespace, Name: o.VolcanoLease.Name},
+			Spec:       coordinationv1.LeaseSpec{RenewTime: &renewed},
+		}
+	}
+	broken := interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+		return errors.New("no connection")
+	}}
+	for name, c := range map[string]struct {
+		scheduler string
+		reader    client.Reader
+		want      string
+	}{
+		"no name":                         {"", fake.NewClientBuilder().WithScheme(known).Build(), ""},
+		"Berth's":                         {"berth", fake.NewClientBuilder().WithScheme(known).Build(), ""},
+		"another's":                       {"default-scheduler", fake.NewClientBuilder().WithScheme(known).Build(), "serves Jobs of berth and volcano"},
+		"volcano, where nobody else runs": {"volcano", fake.NewClientBuilder().WithScheme(known).Build(), ""},
+		"volcano, where it runs":          {"volcano", fake.NewClientBuilder().WithScheme(known).WithObjects(lease(time.Second)).Build(), "Volcano's controller runs"},
+		"volcano, where it ran once":      {"volcano", fake.NewClientBuilder().WithScheme(known).WithObjects(lease(time.Hour)).Build(), ""},
+		"volcano, where nobody knows":     {"volcano", fake.NewClientBuilder().WithScheme(known).WithInterceptorFuncs(broken).Build(), "cannot be found out"},
+	} {
+		own := ownership{schedulers: o.Schedulers, lease: o.VolcanoLease, reader: c.reader, now: func() time.Time { return now }}
+		if got := own.whyNot(t.Context(), c.scheduler); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want ...%s...", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package jobs
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// twoTasks is a Job of a server and two workers, with more to be said.
+const twoTasks = `
+%s
+tasks:
+- {name: ps, replicas: 1, template: {spec: {containers: [{name: c, image: i}]}}, %s}
+- {name: worker, replicas: 2, template: {spec: {containers: [{name: c, image: i}]}}}
+`
+
+// onceAll lets every pod run, then succeed, but for what except says.
+func onceAll(except func(w *world, pod *corev1.Pod) bool) func(*world, *corev1.Pod) {
+	return func(w *world, pod *corev1.Pod) {
+		switch {
+		case pod.Status.Phase == "" || pod.Status.Phase == corev1.PodPending:
+			w.set(pod, corev1.PodRunning, 0)
+		case except != nil && except(w, pod):
+		default:
+			w.set(pod, corev1.PodSucceeded, 0)
+		}
+	}
+}
+
+// failOnce lets the first life of a pod fail.
+func failOnce(name string, code int32) func(*world, *corev1.Pod) bool {
+	return func(w *world, pod *corev1.Pod) bool {
+		if pod.Name != name || w.lives[name] > 1 {
+			return false
+		}
+		w.set(pod, corev1.PodFailed, code)
+		return true
+	}
+}
+
+// never keeps pods running.
+func never(names ...string) func(*world, *corev1.Pod) bool {
+	return func(_ *world, pod *corev1.Pod) bool {
+		for _, name := range names {
+			if pod.Name == name {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func evictOnce(name string) func(*world, *corev1.Pod) bool {
+	return func(w *world, pod *corev1.Pod) bool {
+		if w.lives[name] > 1 {
+			return false
+		}
+		if pod.Name == name {
+			w.evict(pod)
+		}
+		return true
+	}
+}
+
+func either(some ...func(*world, *corev1.Pod) bool) func(*world, *corev1.Pod) bool {
+	return func(w *world, pod *corev1.Pod) bool {
+		for _, f := range some {
+			if f(w, pod) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+const allDone = "j-ps-0:Succeeded j-worker-0:Succeeded j-worker-1:Succeeded"
+
+var scenarios = map[string]struct {
+	head, ps string
+	except   func(*world, *corev1.Pod) bool
+	want     string
+}{
+	"all succeed":                  {want: "Completed version 0 retries 0 succeeded 3 failed 0: " + allDone},
+	"one fails and nobody minds":   {"minAvailable: 2", "minAvailable: 0", failOnce("j-worker-1", 1), "Completed version 0 retries 0 succeeded 2 failed 1: j-ps-0:Succeeded j-worker-0:Succeeded j-worker-1:Failed"},
+	"one fails that was needed":    {"", "", failOnce("j-worker-1", 1), "Failed version 0 retries 0 succeeded 2 failed 1: j-ps-0:Succeeded j-worker-0:Succeeded j-worker-1:Failed"},
+	"a task has too little":        {"minAvailable: 2", "minAvailable: 1", failOnce("j-ps-0", 1), "Failed version 0 retries 0 succeeded 2 failed 1: j-ps-0:Failed j-worker-0:Succeeded j-worker-1:Succeeded"},
+	"the Job is restarted":         {"policies: [{event: PodFailed, action: RestartJob}]", "", failOnce("j-worker-1", 1), "Completed version 1 retries 1 succeeded 3 failed 0: " + allDone},
+	"it is restarted too often":    {"maxRetry: 2\npolicies: [{event: PodFailed, action: RestartJob}]", "", func(w *world, pod *corev1.Pod) bool { w.set(pod, corev1.PodFailed, 1); return true }, "Failed version 2 retries 2 succeeded 0 failed 3: j-ps-0:Failed j-worker-0:Failed j-worker-1:Failed"},
+	"a task is restarted":          {"policies: [{event: PodFailed, action: RestartTask}]", "", failOnce("j-worker-1", 1), "Completed version 0 retries 1 succeeded 3 failed 0: " + allDone},
+	"a pod is restarted":           {"policies: [{event: PodFailed, action: RestartPod}]", "", failOnce("j-worker-1", 1), "Completed version 0 retries 1 succeeded 3 failed 0: " + allDone},
+	"a task completes the Job":     {"", "policies: [{event: TaskCompleted, action: CompleteJob}]", never("j-worker-0", "j-worker-1"), "Completed version 0 retries 0 succeeded 1 failed 0: j-ps-0:Succeeded"},
+	"an exit code aborts":          {"policies: [{exitCode: 3, action: AbortJob}, {event: PodFailed, action: RestartJob}]", "", either(failOnce("j-worker-1", 3), never("j-ps-0")), "Aborted version 0 retries 0 succeeded 1 failed 1: j-worker-0:Succeeded j-worker-1:Failed"},
+	"another exit code does not":   {"policies: [{exitCode: 3, action: AbortJob}, {event: PodFailed, action: RestartJob}]", "", failOnce("j-worker-1", 4), "Completed version 1 retries 1 succeeded 3 failed 0: " + allDone},
+	"any event terminates":         {"policies: [{event: '*', action: TerminateJob}]", "", either(failOnce("j-worker-1", 1), never("j-ps-0", "j-worker-0")), "Terminated version 0 retries 0 succeeded 0 failed 1: j-worker-1:Failed"},
+	"an eviction restarts the Job": {"policies: [{event: PodEvicted, action: RestartJob}]", "", evictOnce("j-worker-0"), "Completed version 1 retries 1 succeeded 3 failed 0: " + allDone},
+	"an eviction restarts a task":  {"policies: [{events: [PodEvicted, PodFailed], action: RestartTask}]", "", evictOnce("j-worker-0"), "Completed version 0 retries 1 succeeded 3 failed 0: " + allDone},
+	"an evicted pod comes again":   {"", "", evictOnce("j-worker-0"), "Completed version 0 retries 0 succeeded 3 failed 0: " + allDone},
+	"enough succeed":               {"minSuccess: 1", "", never("j-worker-0", "j-worker-1"), "Completed version 0 retries 0 succeeded 1 failed 0: j-ps-0:Succeeded"},
+	"the task's own policy first":  {"policies: [{event: PodFailed, action: TerminateJob}]", "policies: [{event: PodFailed, action: RestartTask}]", failOnce("j-ps-0", 1), "Completed version 0 retries 1 succeeded 3 failed 0: " + allDone},
+	"hosts of the svc plugin":      {"plugins: {svc: [], env: []}", "", nil, "Completed version 0 retries 0 succeeded 3 failed 0: " + allDone},
+}
+
+// TestScenarios plays each scenario to its end, then once more for every write of the controller,
+// which is killed there: just before the write, and just after it. Every end is the same.
+func TestScenarios(t *testing.T) {
+	for name, c := range scenarios {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := fmt.Sprintf(twoTasks, c.head, c.ps)
+			w := newWorld(t, spec, onceAll(c.except))
+			if got := w.play(); got != c.want {
+				t.Fatalf("it ends as\n%s, want\n%s", got, c.want)
+			}
+			for kill := range w.writes {
+				for _, after := range []bool{false, true} {
+					k := newWorld(t, spec, onceAll(c.except))
+					k.kill, k.after = kill, after
+					if got := k.play(); got != c.want {
+						t.Errorf("killed at write %d (after it: %v) it ends as\n%s, want\n%s", kill, after, got, c.want)
+					}
+				}
+			}
+			if w.writes < 5 {
+				t.Errorf("only %d writes", w.writes)
+			}
+		})
+	}
+}

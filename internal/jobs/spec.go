@@ -1,0 +1,92 @@
+package jobs
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+)
+
+// What holds where a Job says nothing; Volcano's webhook fills in the same.
+const (
+	defaultQueue    = "default"
+	defaultMaxRetry = 3
+)
+
+// MaxPods is the largest number of pods that a Job may have.
+const MaxPods = 10_000
+
+// task is a task with everything filled in.
+type task struct {
+	name         string
+	replicas     int32
+	minAvailable int32
+	// told says that the Job names minAvailable for the task.
+	told     bool
+	spec     *batch.TaskSpec
+	policies []batch.LifecyclePolicy
+}
+
+// spec is a Job's spec with everything filled in.
+type spec struct {
+	tasks        []task
+	replicas     int32
+	minAvailable int32
+	maxRetry     int32
+	queue        string
+}
+
+func specOf(job *batch.Job) spec {
+	s := spec{maxRetry: job.Spec.MaxRetry, queue: job.Spec.Queue, minAvailable: job.Spec.MinAvailable}
+	var least int32
+	for i := range job.Spec.Tasks {
+		t := task{name: job.Spec.Tasks[i].Name, replicas: job.Spec.Tasks[i].Replicas, spec: &job.Spec.Tasks[i]}
+		if t.name == "" {
+			t.name = fmt.Sprint("default", i)
+		}
+		t.minAvailable = t.replicas
+		if m := t.spec.MinAvailable; m != nil {
+			t.minAvailable, t.told = *m, true
+		}
+		t.policies = append(append(t.policies, t.spec.Policies...), job.Spec.Policies...)
+		s.tasks = append(s.tasks, t)
+		s.replicas += t.replicas
+		least += t.minAvailable
+	}
+	if s.minAvailable == 0 {
+		s.minAvailable = least
+	}
+	if s.maxRetry <= 0 {
+		s.maxRetry = defaultMaxRetry
+	}
+	if s.queue == "" {
+		s.queue = defaultQueue
+	}
+	return s
+}
+
+// task finds a task by its name; nil where there is none.
+func (s *spec) task(name string) *task {
+	for i := range s.tasks {
+		if s.tasks[i].name == name {
+			return &s.tasks[i]
+		}
+	}
+	return nil
+}
+
+// isFinal says whether a Job of the phase has ended.
+func isFinal(p batch.JobPhase) bool {
+	return p == batch.Aborted || p == batch.Completed || p == batch.Terminated || p == batch.Failed
+}
+
+// endOf says what a phase that waits for pods to be gone becomes.
+var endOf = map[batch.JobPhase]batch.JobPhase{
+	batch.Aborting: batch.Aborted, batch.Completing: batch.Completed, batch.Terminating: batch.Terminated, batch.Restarting: batch.Pending,
+}
+
+// ended says whether a pod's containers have all ended.
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
