@@ -1,6 +1,10 @@
 package placement
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/topology"
+)
 
 // Meanwhile is what happens on a node while a pod is being admitted. Each manager of a kubelet
 // looks for pods that have gone whenever it is asked for hints or to allocate (removeStaleState,
@@ -55,7 +59,33 @@ func (s *State) Notices(e *Meanwhile) bool {
 	})
 }
 
-// Happen writes down what happened while a pod was admitted. Commit comes after it.
+// CommitAmid is Commit after an admission during which things happened.
+func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
+	var late topology.CPUSet
+	for i := range meanwhile {
+		if e := &meanwhile[i]; e.Container == "" && e.Step >= s.m.Steps(r)-1 {
+			late = late.Or(s.cpusOf(e.UID))
+		}
+	}
+	s.Happen(meanwhile)
+	s.Commit(r, d)
+	// The CPU manager puts back what a pod held that left after its last question, also where it
+	// has given it to this one by mistake (DefectForeignCPUs).
+	s.shared = s.shared.Or(&late)
+}
+
+// cpusOf is the union of what the containers of a pod hold.
+func (s *State) cpusOf(uid string) *topology.CPUSet {
+	var all topology.CPUSet
+	if p := s.pod(uid); p != nil {
+		for i := range p.Containers {
+			all = all.Or(&p.Containers[i].CPUs)
+		}
+	}
+	return &all
+}
+
+// Happen writes down what happened while a pod was refused.
 func (s *State) Happen(meanwhile []Meanwhile) {
 	for i := range meanwhile {
 		if e := &meanwhile[i]; e.Container != "" {

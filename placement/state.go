@@ -139,9 +139,6 @@ func (s *State) drop(i int) {
 	}
 }
 
-// Model returns the model that the state belongs to.
-func (s *State) Model() *Model { return s.m }
-
 // Pods returns the number of admitted pods.
 func (s *State) Pods() int { return len(s.pods) }
 

@@ -230,16 +230,17 @@ func (m *mixture) moments(e placement.Meanwhile, gone bool) (steps []int) {
 // after returns the world in which all has happened, and the request has what it was given.
 func (m *mixture) after(set uint32, meanwhile []placement.Meanwhile, o *outcome) world {
 	to := world{state: m.from.state.Clone(), open: m.from.open &^ set}
-	to.state.Happen(meanwhile)
 	for rest := set; rest != 0; rest &= rest - 1 {
 		e := &m.w.events[bits.TrailingZeros32(rest)]
 		if to.open |= e.then; e.kind == release {
 			to.open &^= m.w.eventsOf(e.uid)
 		}
 	}
-	if o.ok {
-		to.state.Commit(m.req, &o.decision)
-		to.open |= m.then
+	if !o.ok {
+		to.state.Happen(meanwhile)
+		return to
 	}
+	to.state.CommitAmid(m.req, meanwhile, &o.decision)
+	to.open |= m.then
 	return to
 }

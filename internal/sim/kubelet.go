@@ -55,34 +55,24 @@ func (k *Kubelet) AdmitAmid(r *placement.Request, meanwhile []placement.Meanwhil
 	}
 	a.Verdict = placement.DecideAmid(k.State, &a.Request, meanwhile, &a.Decision)
 	a.Random = a.Verdict.Random
-	early, late := split(meanwhile, k.State.Model().Steps(r)-1)
-	a.Random = k.happen(early) || a.Random
-	k.State.Commit(&a.Request, &a.Decision)
-	a.Random = k.happen(late) || a.Random
+	a.Random = k.release(meanwhile) || a.Random
+	k.State.CommitAmid(&a.Request, meanwhile, &a.Decision)
 	if !a.Verdict.OK() {
 		a.Random = k.Remove(r.UID) || a.Random
 	}
 	return a
 }
 
-// split parts what happens before a step from the rest.
-func split(all []placement.Meanwhile, step int) (before, rest []placement.Meanwhile) {
-	for _, e := range all {
-		if e.Step < step {
-			before = append(before, e)
-		} else {
-			rest = append(rest, e)
-		}
-	}
-	return before, rest
-}
-
-func (k *Kubelet) happen(meanwhile []placement.Meanwhile) (random bool) {
+// release notes that pods are no longer active. It reports whether chance has a part in what their
+// release does to the books.
+func (k *Kubelet) release(meanwhile []placement.Meanwhile) (random bool) {
 	for _, e := range meanwhile {
 		if e.Container != "" {
-			k.Start(e.UID, []string{e.Container})
-		} else {
-			random = k.Remove(e.UID) || random
+			continue
+		}
+		random = k.State.Mixed(e.UID) || random
+		if i := k.find(e.UID); i >= 0 {
+			k.active = slices.Delete(k.active, i, i+1)
 		}
 	}
 	return random
