@@ -32,20 +32,6 @@ func guaranteed(uid string, rules placement.Rules, cs ...placement.ContainerRequ
 // two8 is two NUMA nodes of 8 CPUs without SMT; CPU 0 is reserved.
 var two8 = machine{1, 2, 8, 1, 16 << 30, 0}
 
-// commit decides and writes down, or fails the test.
-func commit(t *testing.T, s *placement.State, r *placement.Request) placement.Decision {
-	t.Helper()
-	var d placement.Decision
-	if v := placement.Decide(s, r, &d); !v.OK() {
-		t.Fatalf("%s: %v %v", r.UID, v.Reason, v.Detail)
-	}
-	s.Commit(r, &d)
-	if err := s.Check(); err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
 // TestObeyExamples are decisions worth reading.
 func TestObeyExamples(t *testing.T) {
 	single := placement.Rules{Policy: placement.PolicySingleNUMANode}

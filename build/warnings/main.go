@@ -54,7 +54,11 @@ func matchDialect(d *wire.Dialect) string {
 	for _, p := range d.Prefixes {
 		any = append(any, "k.startsWith("+quote(p)+")")
 	}
-	return "(" + strings.Join(any, " || ") + ")"
+	match := "(" + strings.Join(any, " || ") + ")"
+	if len(d.Spoken) > 0 {
+		match += " && !(k in " + list(d.Spoken) + ")"
+	}
+	return match
 }
 
 // message is the CEL of a warning in which the keys of a variable stand.

@@ -275,9 +275,6 @@ func withoutSlashComments(text []byte) []byte {
 	return []byte(strings.Join(lines, "\n"))
 }
 
-func namesIn(text string) (names []string) {
-	for _, name := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
-		names = append(names, name)
-	}
-	return names
+func namesIn(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }

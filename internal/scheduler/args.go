@@ -34,6 +34,9 @@ type Args struct {
 	// BestEffortAnywhere lets pods that ask for best-effort in Volcano's way go to nodes of any
 	// policy. Default false: the node's must be best-effort, too.
 	BestEffortAnywhere bool `json:"bestEffortAnywhere,omitempty"`
+	// GangTimeout is how long the members of a gang wait for each other, from the plan on, where
+	// the gang names no time. Default 1m.
+	GangTimeout metav1.Duration `json:"gangTimeout,omitempty"`
 	// Scoring says which of the nodes that take a pod is best; "volcano" alone stands for Volcano's
 	// formula.
 	Scoring rank.Scoring `json:"scoring,omitempty"`
@@ -86,6 +89,9 @@ func (a *Args) fillIn() {
 	if a.Patience.Duration == 0 {
 		a.Patience.Duration = time.Second
 	}
+	if a.GangTimeout.Duration == 0 {
+		a.GangTimeout.Duration = time.Minute
+	}
 	a.Scoring.FillIn()
 }
 
@@ -95,6 +101,9 @@ func (a *Args) validate() error {
 	}
 	if a.SettleAfter.Duration < 0 {
 		return fmt.Errorf("settleAfter: %s: want a duration that is not negative", a.SettleAfter.Duration)
+	}
+	if a.GangTimeout.Duration < time.Second {
+		return fmt.Errorf("gangTimeout: %s: want at least 1s", a.GangTimeout.Duration)
 	}
 	return a.Scoring.Validate()
 }

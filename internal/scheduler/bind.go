@@ -27,6 +27,9 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 		return fwk.NewStatus(fwk.Skip)
 	}
 	n := p.core.table.Named(nodeName)
+	if err := p.core.gangs.AwaitTurn(ctx, pod.UID); err != nil {
+		return fwk.AsStatus(err)
+	}
 	if err := n.Enter(ctx, c.number); err != nil {
 		return fwk.AsStatus(err)
 	}
@@ -40,6 +43,9 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	}
 	status, err := p.decideAndWrite(ctx, pod, n)
 	p.core.handover.Leave(err)
+	if status.IsSuccess() {
+		p.core.gangs.Bound(pod.UID)
+	}
 	if status.IsRejected() {
 		return c.refuse(status)
 	}

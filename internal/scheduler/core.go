@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
@@ -29,6 +30,7 @@ type core struct {
 	feed    *nodes.Feed
 	// groupWaits is since when groups of Kubernetes' own group cycle have waited for reports.
 	groupWaits groupWaits
+	gangs      *gang.Groups
 	events     events.EventRecorder
 	// reserved numbers the calls of Reserve.
 	reserved atomic.Uint64
@@ -91,8 +93,9 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, c clock.WithDela
 	w := wake.New(&wakeEdge{clock: c, activator: handle, logger: logger})
 	table := nodes.NewTable(c, args.StaleAfter.Duration)
 	made := &core{clock: c, table: table, waiters: w, events: handle.EventRecorder(), common: commonOf(&args)}
+	made.gangs = newGangs(&args, handle, made, logger)
 	made.feed = nodes.NewFeed(nodes.FeedOptions{
-		Table: table, Waiters: w, SettleAfter: args.SettleAfter.Duration, Logger: logger, Events: made.events, Metrics: feedMetrics{},
+		Table: table, Waiters: w, Changed: made.gangs.Stir, SettleAfter: args.SettleAfter.Duration, Logger: logger, Events: made.events, Metrics: feedMetrics{},
 	})
 	made.takeOverBy(handover.Options{
 		Leases: handle.ClientSet().CoordinationV1().Leases(args.HeartbeatNamespace), Pods: handle.ClientSet().CoreV1(),
@@ -141,6 +144,9 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	if err != nil {
 		return err
 	}
+	if err := c.watchForGangs(ctx, handle); err != nil {
+		return err
+	}
 	reports := c.feed.Watch(ctx, sources)
 	go c.begin(func() bool { return cache.WaitForCacheSync(ctx.Done(), pods.HasSynced, reports) })
 	lister := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
@@ -157,6 +163,7 @@ func (c *core) begin(synced func() bool) {
 		c.table.DoubtSilent()
 		c.handover.Synced()
 		c.ready.Store(true)
+		c.gangs.Synced()
 		c.waiters.WakeAll()
 	}
 }
@@ -168,6 +175,7 @@ var _ cache.ResourceEventHandler = (*core)(nil)
 func (c *core) OnAdd(obj any, initial bool) {
 	pod := obj.(*corev1.Pod)
 	c.feed.PodSeen(pod, initial)
+	c.gangs.PodSeen(pod)
 	c.handover.Seen(pod)
 }
 
@@ -187,6 +195,7 @@ func (c *core) OnDelete(obj any) {
 	}
 	if pod, ok := obj.(*corev1.Pod); ok {
 		c.feed.PodGone(pod)
+		c.gangs.PodGone(pod)
 		c.handover.Gone(pod.UID)
 	}
 }

@@ -35,6 +35,8 @@ type cycle struct {
 	refused bool
 	// again: Reserve refused what Filter had merely estimated; another node may do at once.
 	again bool
+	// planned is the node that a member of a gang gets; "" for pods that look for one.
+	planned string
 	// number is the pod's place in the order of Reserve; 0 before.
 	number uint64
 }

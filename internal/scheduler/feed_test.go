@@ -22,6 +22,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
@@ -81,6 +82,7 @@ func newFixture(t testing.TB) *fixture {
 	table, w := nodes.NewTable(f.clock, args.StaleAfter.Duration), wake.New(f.wakeEdge)
 	f.core = &core{clock: f.clock, events: f.events, table: table, waiters: w, feed: nodes.NewFeed(nodes.FeedOptions{
 		Table: table, Waiters: w, SettleAfter: args.SettleAfter.Duration, Logger: klog.Background(), Events: f.events, Metrics: feedMetrics{}})}
+	f.core.gangs = gang.New(gang.Options{Clock: f.clock, Events: f.events, Ours: func(string) bool { return true }})
 	f.Plugin = &Plugin{args: args, pods: unknownPods{}, core: f.core, profile: &nodes.Profile{Table: table, Scoring: args.Scoring}}
 	f.lead()
 	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")

@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -16,6 +17,14 @@ import (
 
 // PreFilter translates the pod. Pods for which no kubelet pins anything are skipped.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if wire.InGang(pod) {
+		return p.preFilterMember(ctx, state, pod)
+	}
+	return p.preFilterAlone(ctx, state, pod)
+}
+
+// preFilterAlone is PreFilter for pods that wait for no others.
+func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	p.tellIgnored(pod)
 	if !wire.MightPin(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -71,7 +80,8 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, add fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
 	pod := add.GetPod()
 	c := cycleOf(state)
-	if c == nil || !wire.MightPin(pod) || c.member.group != nil && c.member.group.placed.Has(pod.UID) {
+	if c == nil || !wire.MightPin(pod) || wire.InGang(pod) && gang.MateInTrial(state, pod.UID) ||
+		c.member.group != nil && c.member.group.placed.Has(pod.UID) {
 		return nil // a mate that is tried has its place already
 	}
 	name := n.Node().Name
@@ -92,7 +102,7 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, toPlace *corev1.Pod, remove fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
 	pod := remove.GetPod()
 	c := cycleOf(state)
-	if c == nil || !wire.MightPin(pod) {
+	if c == nil || !wire.MightPin(pod) || wire.InGang(pod) && gang.MateInTrial(state, pod.UID) {
 		return nil
 	}
 	c.take(toPlace, pod, n.Node().Name)
@@ -103,7 +113,10 @@ func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, toPlace *cor
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	c := cycleOf(state)
 	if c == nil {
-		return nil
+		return filterUnpinned(state, info)
+	}
+	if c.planned != "" {
+		return p.filterPlanned(c.planned, info)
 	}
 	n := p.core.table.Of(info.Node())
 	if c.member.group == nil && !c.dry() {

@@ -6,6 +6,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 )
 
@@ -50,6 +51,7 @@ var registerOnce sync.Once
 func register() {
 	registerOnce.Do(func() {
 		legacyregistry.MustRegister(verdicts, bindings, promises, reportsRefused, podsRefused)
+		legacyregistry.MustRegister(gang.Metrics()...)
 		legacyregistry.CustomMustRegister(&nodeGauges)
 		for _, r := range nodes.PromiseResults {
 			promises.WithLabelValues(string(r))

@@ -18,8 +18,8 @@ var needed = []struct {
 	point   string
 	plugins []string
 }{
-	{"preFilter", []string{Name}}, {"filter", []string{Name}}, {"postFilter", []string{Name}}, {"preScore", []string{Name, TiersName}},
-	{"score", []string{Name, TiersName}}, {"reserve", []string{Name}}, {"bind", []string{Name}},
+	{"preEnqueue", []string{Name}}, {"preFilter", []string{Name}}, {"filter", []string{Name}}, {"postFilter", []string{Name}}, {"preScore", []string{Name, TiersName}},
+	{"score", []string{Name, TiersName}}, {"reserve", []string{Name}}, {"permit", []string{Name}}, {"bind", []string{Name}},
 }
 
 // first says which plugins would do harm before Berth, by extension point.

@@ -10,7 +10,7 @@ import (
 
 // complete are the points of the configuration that this package writes.
 func complete() Points {
-	p := Points{"preFilter": {"NodeResourcesFit", Name}, "filter": {"NodeName", Name}, "preScore": {Name, TiersName}, "score": {"ImageLocality", Name, TiersName},
+	p := Points{"preEnqueue": {"SchedulingGates", Name}, "permit": {Name}, "preFilter": {"NodeResourcesFit", Name}, "filter": {"NodeName", Name}, "preScore": {Name, TiersName}, "score": {"ImageLocality", Name, TiersName},
 		"reserve": {"VolumeBinding", Name}, "bind": {Name, "DefaultBinder"}, "postFilter": {Name, "DefaultPreemption"}}
 	return p
 }
@@ -32,7 +32,7 @@ func TestPoints(t *testing.T) {
 		"only bind": {func(p Points) {
 			clear(p)
 			p["bind"] = []string{Name}
-		}, "preFilter lacks Berth; filter lacks Berth; postFilter lacks Berth; preScore lacks Berth; preScore lacks BerthTiers; score lacks Berth; score lacks BerthTiers; reserve lacks Berth; want"},
+		}, "preEnqueue lacks Berth; preFilter lacks Berth; filter lacks Berth; postFilter lacks Berth; preScore lacks Berth; preScore lacks BerthTiers; score lacks Berth; score lacks BerthTiers; reserve lacks Berth; permit lacks Berth; want"},
 		"preemption first": {func(p Points) { slices.Reverse(p["postFilter"]) }, "postFilter has DefaultPreemption before Berth"},
 	} {
 		p := complete()

@@ -16,7 +16,10 @@ import (
 func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := cycleOf(state)
 	if c == nil {
-		return nil
+		return p.reserveUnpinned(state, pod, nodeName)
+	}
+	if c.planned != "" {
+		return p.reservePlanned(c, pod, nodeName)
 	}
 	n := p.core.table.Named(nodeName)
 	if why := p.core.table.Unusable(n); why != nil {
@@ -69,6 +72,7 @@ func (c *cycle) refuse(status *fwk.Status) *fwk.Status {
 // written stays. If the node refused, the pod waits for nodes: what kept it off may end before its
 // back-off does. If something else refused, its back-off counts, and no node cuts it short.
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
+	defer p.unreserveMember(pod)
 	c := cycleOf(state)
 	if c == nil {
 		return
@@ -87,7 +91,7 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 		p.loseMate(c.member.group)
 		return // its back-off counts
 	}
-	if !c.refused {
+	if !c.refused || c.planned != "" {
 		return
 	}
 	p.core.waiters.Add(waiterOf(pod), &c.query.Candidate)

@@ -6,13 +6,15 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
 // OwnPrefix begins every annotation key of Berth's.
 const OwnPrefix = "berth.dev/"
 
 // askKeys are the annotations by which pods ask something of Berth.
-var askKeys = append([]string{PolicyAnnotation}, WishKeys...)
+var askKeys = append([]string{PolicyAnnotation, GangAnnotation, GangMinimumAnnotation}, WishKeys...)
 
 // podKeys are the annotations of Berth's that a pod may carry.
 var podKeys = append([]string{PlacementAnnotation}, askKeys...)
@@ -26,16 +28,16 @@ type Dialect struct {
 	Scheduler string
 	// Keys are annotations that ask for something.
 	Keys []string
-	// Prefixes end in a slash. Every key that begins so asks for something.
-	Prefixes []string
+	// Prefixes end in a slash. Every key that begins so asks for something, but for those of
+	// Spoken.
+	Prefixes, Spoken []string
 }
 
 // unspoken loses a dialect when it is spoken. After a change: make generate.
 var unspoken = []Dialect{
 	{
 		Name: "Volcano", Scheduler: "volcano",
-		Keys:     []string{"scheduling.k8s.io/group-name"},
-		Prefixes: []string{"scheduling.volcano.sh/"},
+		Prefixes: []string{"scheduling.volcano.sh/"}, Spoken: []string{volcano.VolcanoGroupNameAnnotation},
 	},
 	{
 		Name: "Koordinator", Scheduler: "koord-scheduler",
@@ -64,7 +66,7 @@ func AskKeys() string {
 func (d *Dialect) Has(key string) bool {
 	for _, p := range d.Prefixes {
 		if strings.HasPrefix(key, p) {
-			return true
+			return !slices.Contains(d.Spoken, key)
 		}
 	}
 	return slices.Contains(d.Keys, key)

@@ -13,7 +13,7 @@ import (
 func TestIgnoredAnnotations(t *testing.T) {
 	const volcano, koordinator = "Berth does not read the annotations of Volcano yet and ignores ", "Berth does not read the annotations of Koordinator yet and ignores "
 	unknown := func(key string) string {
-		return "Berth knows no annotation " + key + " and ignores it: want berth.dev/policy, cpus, exclusive, l3 or memory"
+		return "Berth knows no annotation " + key + " and ignores it: want berth.dev/policy, gang, gang-minimum, cpus, exclusive, l3 or memory"
 	}
 	for _, tc := range []struct {
 		name, scheduler string
@@ -27,7 +27,7 @@ func TestIgnoredAnnotations(t *testing.T) {
 		{"another case", "berth", []string{"berth.dev/Policy"}, []string{unknown("berth.dev/Policy")}},
 		{"three, sorted", "berth", []string{"berth.dev/c", "berth.dev/a", "berth.dev/b"}, []string{unknown("berth.dev/a, berth.dev/b and 1 more")}},
 		{"Volcano's policy is read", "berth", []string{VolcanoPolicyAnnotation}, nil},
-		{"a gang", "", []string{"scheduling.k8s.io/group-name"}, []string{volcano + "scheduling.k8s.io/group-name"}},
+		{"a gang is read", "", []string{"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", GangAnnotation, GangMinimumAnnotation}, nil},
 		{"Volcano at its own scheduler", "volcano", []string{"volcano.sh/numa-topology-policy", "scheduling.volcano.sh/x"}, nil},
 		{"Koordinator at its own scheduler", "koord-scheduler", []string{"scheduling.koordinator.sh/resource-spec"}, nil},
 		{"Koordinator at Volcano's", "volcano", []string{"scheduling.koordinator.sh/resource-spec"}, []string{koordinator + "scheduling.koordinator.sh/resource-spec"}},

@@ -171,7 +171,7 @@ func (g *guarded) testWarnings(t *testing.T) {
 		}
 		return got
 	}
-	const misspelt, volcano = "berth.dev/polcy", "scheduling.k8s.io/group-name"
+	const misspelt, koordinator = "berth.dev/polcy", "gang.scheduling.koordinator.sh/name"
 	eventually(t, "a warning of "+misspelt, func() error {
 		text := strings.Join(create("berth", misspelt), "; ")
 		if !strings.Contains(text, misspelt) || !strings.Contains(text, "want "+wire.PolicyAnnotation) {
@@ -179,10 +179,10 @@ func (g *guarded) testWarnings(t *testing.T) {
 		}
 		return nil
 	})
-	if text := strings.Join(create("berth", volcano), "; "); !strings.Contains(text, volcano) || !strings.Contains(text, "Volcano") {
-		t.Errorf("warned %q of %s", text, volcano)
+	if text := strings.Join(create("berth", koordinator), "; "); !strings.Contains(text, koordinator) || !strings.Contains(text, "Koordinator") {
+		t.Errorf("warned %q of %s", text, koordinator)
 	}
-	for scheduler, key := range map[string]string{"volcano": volcano, "berth": wire.PolicyAnnotation} {
+	for scheduler, key := range map[string]string{"koord-scheduler": koordinator, "berth": wire.PolicyAnnotation} {
 		if text := create(scheduler, key); len(text) > 0 {
 			t.Errorf("scheduler %s, %s: warned %q", scheduler, key, text)
 		}

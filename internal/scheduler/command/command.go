@@ -23,6 +23,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -95,9 +96,18 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 	if err := checkProfiles(klog.FromContext(ctx), sched.Profiles); err != nil {
 		return err
 	}
+	followMates(sched)
 	gates.(featuregate.MutableFeatureGate).AddMetrics()
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	return app.Run(ctx, completed, sched)
+}
+
+// followMates has the members of gangs come one after another.
+func followMates(sched *kubescheduler.Scheduler) {
+	for _, profile := range sched.Profiles { // all share their informers
+		sched.NextPod = scheduler.FollowMates(profile.SharedInformerFactory(), sched.NextPod, sched.SchedulingQueue.PopSpecificPod)
+		return
+	}
 }
 
 // checkProfiles says which profiles have Berth by halves. A profile without Berth is lawful, but
@@ -137,7 +147,7 @@ func outvotes(scored []config.Plugin) (rivals int64, outvoted bool) {
 // pointsOf returns the plugins that a profile really has: defaults and multiPoint are resolved.
 func pointsOf(p *config.Plugins) scheduler.Points {
 	points := scheduler.Points{}
-	for name, set := range map[string]config.PluginSet{"preFilter": p.PreFilter, "filter": p.Filter, "postFilter": p.PostFilter,
+	for name, set := range map[string]config.PluginSet{"preEnqueue": p.PreEnqueue, "permit": p.Permit, "preFilter": p.PreFilter, "filter": p.Filter, "postFilter": p.PostFilter,
 		"preScore": p.PreScore, "score": p.Score, "reserve": p.Reserve, "bind": p.Bind} {
 		for _, plugin := range set.Enabled {
 			points[name] = append(points[name], plugin.Name)

@@ -31,8 +31,6 @@ type group struct {
 	// whole: the minimum had nodes once.
 	whole bool
 	plan  *planned
-	// planning: a trial is under way.
-	planning bool
 	// failures in a row, and the moment before which nothing is tried.
 	failures  int
 	notBefore time.Time

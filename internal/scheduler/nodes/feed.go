@@ -28,9 +28,11 @@ type FeedOptions struct {
 	// SettleAfter is how long after a pod has left the API an agent that is alive and does not list
 	// it is believed.
 	SettleAfter time.Duration
-	Logger      klog.Logger
-	Events      events.EventRecorder
-	Metrics     Metrics
+	// Changed is told that a pod has left a node, or that a report has come; nil for nobody.
+	Changed func()
+	Logger  klog.Logger
+	Events  events.EventRecorder
+	Metrics Metrics
 }
 
 // Metrics counts what a Feed comes upon.
@@ -83,6 +85,7 @@ func (f *Feed) PodGone(pod *corev1.Pod) {
 	n := f.Table.Named(name)
 	f.settle(n, n.account.Gone(string(pod.UID), f.Table.clock.Now()))
 	f.Waiters.NodeChanged(n.account)
+	f.changed()
 }
 
 // PodSeen takes a pod in; initial says that it was there when the watch began.
@@ -114,6 +117,12 @@ func (f *Feed) PodSeen(pod *corev1.Pod, initial bool) {
 	f.settle(n, broken)
 	if changed {
 		f.Waiters.NodeChanged(n.account)
+	}
+}
+
+func (f *Feed) changed() {
+	if f.Changed != nil {
+		f.Changed()
 	}
 }
 
@@ -175,6 +184,7 @@ func (f *Feed) take(n *Node, r *nodestate.Reading) {
 		f.settle(n, &outcomes[i])
 	}
 	n.account.ForgetGone(f.Table.clock.Now(), f.SettleAfter)
+	defer f.changed()
 	if wasRefused || r.Kind != before {
 		f.Waiters.NodeReturned(n.account)
 		return

@@ -1,0 +1,217 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/gang"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+var (
+	_ fwk.PreEnqueuePlugin = (*Plugin)(nil)
+	_ fwk.PermitPlugin     = (*Plugin)(nil)
+)
+
+// newGangs makes the groups of a scheduler.
+func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.Groups {
+	return gang.New(gang.Options{
+		Clock: c.clock, Logger: logger, Timeout: args.GangTimeout.Duration, Client: handle.ClientSet(), Events: handle.EventRecorder(),
+		Activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) },
+		Waiting:  handle.GetWaitingPod,
+		Ours: func(name string) bool {
+			_, ours := c.profiles.Load(name)
+			return ours
+		},
+	})
+}
+
+// watchForGangs tells the groups of their objects, and of nodes that may help them.
+func (c *core) watchForGangs(ctx context.Context, handle fwk.Handle) error {
+	gang.WatchObjects(ctx, handle.KubeConfig(), c.gangs)
+	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { c.gangs.Stir() },
+		UpdateFunc: func(old, obj any) {
+			if mayHelp(old.(*corev1.Node), obj.(*corev1.Node)) {
+				c.gangs.Stir()
+			}
+		},
+	})
+	return err
+}
+
+// mayHelp says whether a change of a node can let pods in.
+func mayHelp(old, now *corev1.Node) bool {
+	return old.Spec.Unschedulable != now.Spec.Unschedulable || !equality.Semantic.DeepEqual(old.Spec.Taints, now.Spec.Taints) ||
+		!equality.Semantic.DeepEqual(old.Labels, now.Labels) || !equality.Semantic.DeepEqual(old.Status.Allocatable, now.Status.Allocatable)
+}
+
+// FollowMates has the members of a gang leave the scheduling queue one after another: next is the
+// scheduler's NextPod, take its queue's PopSpecificPod, and the result the new NextPod. The
+// informers are those of the scheduler.
+func FollowMates[L, P any](shared informers.SharedInformerFactory, next func(L) (*P, error), take func(L, *corev1.Pod) *P) func(L) (*P, error) {
+	cores.Lock()
+	defer cores.Unlock()
+	c := cores.byInformers[shared]
+	if c == nil { // no profile has the plugin
+		return next
+	}
+	return gang.Follow(c.gangs, next, take)
+}
+
+// PreEnqueue holds members of a gang until it is their turn.
+func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	return p.core.gangs.PreEnqueue(pod)
+}
+
+// preFilterMember plans the gang of the pod, or tells the pod its planned node.
+func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
+	if gang.InTrial(state) {
+		return nil, p.preFilterInTrial(state, pod)
+	}
+	gang.Mark(state, "")
+	if why := p.core.notYet(ctx); why != "" {
+		if ask, err := wire.ReadPod(pod); err == nil {
+			p.waitForNodes(p.cycleFor(pod, &ask.Request), pod) // nothing else would wake it
+		}
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	}
+	p.core.waiters.Done(uidOf(pod))
+	turn := p.core.gangs.PreFilter(ctx, p.gangProfile(), state, pod)
+	switch {
+	case turn.Held != nil:
+		return nil, turn.Held
+	case turn.Node == "":
+		gang.Unmark(state)
+		return p.preFilterAlone(ctx, state, pod)
+	}
+	gang.Mark(state, turn.Node)
+	ask, err := wire.ReadPod(pod)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	if ask.Request.Pinnable() {
+		c := p.cycleFor(pod, &ask.Request)
+		c.planned = turn.Node
+		state.Write(cycleKey, c)
+	}
+	return &fwk.PreFilterResult{NodeNames: sets.New(turn.Node)}, nil
+}
+
+// preFilterInTrial is PreFilter without consequences.
+func (p *Plugin) preFilterInTrial(state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
+	ask, err := wire.ReadPod(pod)
+	switch {
+	case err != nil:
+		return unreadable(err)
+	case !ask.Request.Pinnable():
+		return nil
+	case ask.RulesErr != nil:
+		return unreadable(ask.RulesErr)
+	}
+	state.Write(cycleKey, p.cycleFor(pod, &ask.Request))
+	return nil
+}
+
+func unreadable(err error) *fwk.Status {
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
+}
+
+// gangProfile is what a trial asks of this profile.
+func (p *Plugin) gangProfile() gang.Profile {
+	return gang.Profile{
+		Handle: p.handle,
+		Candidate: func(pod *corev1.Pod) (*ledger.Candidate, error) {
+			if !wire.MightPin(pod) {
+				return nil, nil //nolint:nilnil // nothing is pinned, and nothing is wrong
+			}
+			ask, err := wire.ReadPod(pod)
+			if err != nil || !ask.Request.Pinnable() {
+				return nil, err
+			}
+			c := p.core.table.Candidate(pod, &ask.Request)
+			return &c, ask.RulesErr
+		},
+		Account: func(node string) *ledger.Node { return p.core.table.Named(node).Account() },
+		Check:   wire.CheckPlacement,
+	}
+}
+
+// filterPlanned lets a member have its planned node alone. A node that the pod was nominated to
+// before comes before what PreFilter says. The ledger has held the place since the plan was made.
+func (p *Plugin) filterPlanned(planned string, info fwk.NodeInfo) *fwk.Status {
+	name := info.Node().Name
+	if name != planned {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "another node is planned for the pod")
+	}
+	if why := p.core.table.Unusable(p.core.table.Of(info.Node())); why != nil {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
+	}
+	return nil
+}
+
+// filterUnpinned is Filter for pods for which nothing is pinned: only members of gangs, which have
+// a planned node, come there.
+func filterUnpinned(state fwk.CycleState, info fwk.NodeInfo) *fwk.Status {
+	if planned, _ := gang.Planned(state); planned != "" && planned != info.Node().Name {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "another node is planned for the pod")
+	}
+	return nil
+}
+
+// reserveUnpinned is Reserve for pods for which nothing is pinned.
+func (p *Plugin) reserveUnpinned(state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+	if !wire.InGang(pod) {
+		return nil
+	}
+	if planned, _ := gang.Planned(state); planned == "" {
+		return nil
+	}
+	return p.core.gangs.Reserve(pod, nodeName, nil)
+}
+
+// reservePlanned is Reserve for a member whose place the ledger holds.
+func (p *Plugin) reservePlanned(c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
+	n := p.core.table.Named(nodeName)
+	if why := p.core.table.Unusable(n); why != nil {
+		return fwk.NewStatus(fwk.Unschedulable, why.Text)
+	}
+	if status := p.core.gangs.Reserve(pod, nodeName, n.Account()); status != nil {
+		return status
+	}
+	c.number = p.core.reserved.Add(1)
+	return nil
+}
+
+// unreserveMember tells the gang that a member's attempt has failed.
+func (p *Plugin) unreserveMember(pod *corev1.Pod) {
+	if wire.InGang(pod) {
+		p.core.gangs.Failed(pod.UID, "pod "+pod.Name+" did not get its place")
+	}
+}
+
+// postFilterMember ends the attempt of a member: nobody is evicted for a part of a gang.
+func (p *Plugin) postFilterMember(state fwk.CycleState, pod *corev1.Pod) (*fwk.Status, bool) {
+	if !wire.InGang(pod) {
+		return nil, false
+	}
+	if _, member := gang.Planned(state); !member && p.core.gangs.Alone(pod) {
+		return nil, false
+	}
+	p.core.gangs.Failed(pod.UID, "pod "+pod.Name+" does not get its planned node")
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable), true
+}
+
+// Permit has members of a gang wait for each other.
+func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
+	return p.core.gangs.Permit(pod)
+}

@@ -1,0 +1,298 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// groupCRD is a PodGroup as its owners install it, as far as the API server is concerned.
+func groupCRD(v schema.GroupVersion) []byte {
+	return fmt.Appendf(nil, `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: podgroups.%[1]s
+spec:
+  group: %[1]s
+  scope: Namespaced
+  names: {plural: podgroups, singular: podgroup, kind: PodGroup, listKind: PodGroupList}
+  versions:
+  - name: %[2]s
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`, v.Group, v.Version)
+}
+
+// gangSpec is a gang that a test makes.
+type gangSpec struct {
+	name    string
+	source  wire.GangSource
+	minimum int
+	// cpus are those of each member; a negative one has an init container that asks for more.
+	cpus    []int
+	timeout int // seconds; 0: not said
+}
+
+const gangLabel = "test-gang"
+
+// pod returns a member.
+func (g *gangSpec) pod(i int) *corev1.Pod {
+	cpus := g.cpus[i]
+	p := pinnedPod(fmt.Sprintf("%s-%d", g.name, i), "", strconv.Itoa(max(cpus, -cpus)))
+	if cpus < 0 {
+		first := *p.Spec.Containers[0].DeepCopy()
+		first.Name, first.Image = "init", hollow.ExitImage(0)
+		p.Spec.InitContainers = []corev1.Container{first}
+	}
+	p.Namespace, p.Labels, p.Annotations = "default", map[string]string{gangLabel: g.name}, map[string]string{}
+	switch g.source {
+	case wire.GangOfPods:
+		p.Annotations[wire.GangAnnotation] = g.name
+		p.Annotations[wire.GangMinimumAnnotation] = strconv.Itoa(g.minimum)
+	case wire.GangOfVolcano:
+		p.Annotations[volcano.GroupNameAnnotation] = g.name
+	case wire.GangOfSigs:
+		p.Labels[sigs.PodGroupLabel] = g.name
+	}
+	return p
+}
+
+// resource is that of the gang's object; false where it has none.
+func (g *gangSpec) resource() (schema.GroupVersionResource, bool) {
+	switch g.source {
+	case wire.GangOfVolcano:
+		return volcano.PodGroups, true
+	case wire.GangOfSigs:
+		return sigs.PodGroups, true
+	default:
+		return schema.GroupVersionResource{}, false
+	}
+}
+
+// object is the gang's, where it has one.
+func (g *gangSpec) object(v schema.GroupVersion) *unstructured.Unstructured {
+	spec := map[string]any{"minMember": int64(g.minimum)}
+	if g.timeout > 0 && g.source == wire.GangOfSigs {
+		spec["scheduleTimeoutSeconds"] = int64(g.timeout)
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v.String(), "kind": "PodGroup", "metadata": map[string]any{"name": g.name, "namespace": "default"}, "spec": spec,
+	}}
+}
+
+// gangCluster is a hollow cluster with the kinds of groups.
+type gangCluster struct {
+	*hollowCluster
+	groups dynamic.Interface
+}
+
+func newGangCluster(t *testing.T, nodes int) *gangCluster {
+	t.Helper()
+	c := newHollowCluster(t, nodes)
+	c.must(c.cp.Apply(t.Context(), groupCRD(volcano.GroupVersion), groupCRD(sigs.GroupVersion)))
+	groups, err := dynamic.NewForConfig(c.cp.RESTConfig())
+	c.must(err)
+	return &gangCluster{c, groups}
+}
+
+// makeGang creates the gang's object and its members.
+func (c *gangCluster) makeGang(ctx context.Context, g *gangSpec) error {
+	if r, ok := g.resource(); ok {
+		if _, err := c.groups.Resource(r).Namespace("default").Create(ctx, g.object(r.GroupVersion()), metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	for i := range g.cpus {
+		if _, err := c.client.CoreV1().Pods("default").Create(ctx, g.pod(i), metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endGang deletes what makeGang created.
+func (c *gangCluster) endGang(ctx context.Context, g *gangSpec) error {
+	err := c.client.CoreV1().Pods("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: gangLabel + "=" + g.name})
+	if r, ok := g.resource(); ok && err == nil {
+		err = c.groups.Resource(r).Namespace("default").Delete(ctx, g.name, metav1.DeleteOptions{})
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// boundOf counts the members of a gang that have nodes.
+func boundOf(pods []corev1.Pod, gang string) (bound int) {
+	for i := range pods {
+		if pods[i].Labels[gangLabel] == gang && pods[i].Spec.NodeName != "" && pods[i].DeletionTimestamp == nil {
+			bound++
+		}
+	}
+	return bound
+}
+
+func runningOf(pods []corev1.Pod, gang string) (running int) {
+	for i := range pods {
+		if pods[i].Labels[gangLabel] == gang && pods[i].Status.Phase == corev1.PodRunning {
+			running++
+		}
+	}
+	return running
+}
+
+// awaitGang waits until that many members run.
+func (c *gangCluster) awaitGang(g *gangSpec, members int) {
+	c.Helper()
+	c.await(fmt.Sprintf("%d members of %s to run", members, g.name), func(pods []corev1.Pod) bool { return runningOf(pods, g.name) >= members })
+}
+
+// TestGangs goes through what gangs do, one case after the other.
+func TestGangs(t *testing.T) {
+	t.Parallel()
+	c := newGangCluster(t, 2)
+	for _, test := range []struct {
+		name string
+		run  func(*gangCluster)
+	}{
+		{"a gang of annotated pods is bound whole", func(c *gangCluster) { wholeGang(c, wire.GangOfPods) }},
+		{"a PodGroup of scheduler-plugins is bound whole", func(c *gangCluster) { wholeGang(c, wire.GangOfSigs) }},
+		{"a PodGroup of Volcano is bound whole", func(c *gangCluster) { wholeGang(c, wire.GangOfVolcano) }},
+		{"members of several shapes share nodes", mixedGang},
+		{"a gang that does not fit holds nothing", largeGang},
+		{"two gangs that compete do not block each other", competingGangs},
+		{"a minimum below the number of pods, and a member that dies later", smallMinimum},
+		{"a scheduler that dies between two Bindings", dieBetweenBindings},
+	} {
+		ok := t.Run(test.name, func(t *testing.T) {
+			outer := c.T
+			c.T = t
+			defer func() { c.T = outer }()
+			test.run(c)
+			c.demandKept()
+			c.clean()
+		})
+		if !ok {
+			return
+		}
+	}
+}
+
+func wholeGang(c *gangCluster, source wire.GangSource) {
+	g := &gangSpec{name: fmt.Sprintf("whole-%d", source), source: source, minimum: 4, cpus: []int{2, 2, 4, 4}}
+	c.must(c.makeGang(c.Context(), g))
+	c.awaitGang(g, 4)
+	c.must(c.endGang(c.Context(), g))
+}
+
+func mixedGang(c *gangCluster) {
+	g := &gangSpec{name: "mixed", source: wire.GangOfPods, minimum: 6, cpus: []int{1, -2, 3, 1, -2, 4}}
+	c.must(c.makeGang(c.Context(), g))
+	c.awaitGang(g, 6)
+	c.must(c.endGang(c.Context(), g))
+}
+
+// largeGang has a gang of which all but one member fit. A single pod that comes later takes what it
+// would have held.
+func largeGang(c *gangCluster) {
+	g := &gangSpec{name: "large", source: wire.GangOfSigs, minimum: 5, cpus: []int{8, 8, 6, 6, 6}}
+	c.must(c.makeGang(c.Context(), g))
+	c.await("an event that tells why", func(pods []corev1.Pod) bool {
+		if n := boundOf(pods, g.name); n > 0 {
+			c.Fatalf("%d members are bound of a gang that does not fit", n)
+		}
+		list, err := c.client.CoreV1().Events("default").List(c.Context(), metav1.ListOptions{FieldSelector: "reason=GangNotPlaced"})
+		for i := range list.Items {
+			c.Log(list.Items[i].InvolvedObject.Kind, list.Items[i].InvolvedObject.Name, list.Items[i].Message)
+		}
+		return err == nil && len(list.Items) > 0
+	})
+	c.create(pinnedPod("single", "", "8"))
+	c.awaitRunning("single")
+	c.must(c.endGang(c.Context(), g))
+}
+
+func competingGangs(c *gangCluster) {
+	a := &gangSpec{name: "left", source: wire.GangOfPods, minimum: 3, cpus: []int{6, 6, 8}}
+	b := &gangSpec{name: "right", source: wire.GangOfPods, minimum: 3, cpus: []int{8, 6, 6}}
+	c.must(c.makeGang(c.Context(), a))
+	c.must(c.makeGang(c.Context(), b))
+	var first, second *gangSpec
+	c.await("one of them to run", func(pods []corev1.Pod) bool {
+		if runningOf(pods, a.name) == 3 {
+			first, second = a, b
+		}
+		if runningOf(pods, b.name) == 3 {
+			first, second = b, a
+		}
+		return first != nil
+	})
+	c.must(c.endGang(c.Context(), first))
+	c.awaitGang(second, 3)
+	c.must(c.endGang(c.Context(), second))
+}
+
+func smallMinimum(c *gangCluster) {
+	g := &gangSpec{name: "small", source: wire.GangOfSigs, minimum: 2, cpus: []int{8, 8, 8}}
+	c.must(c.makeGang(c.Context(), g))
+	c.awaitGang(g, 2)
+	var died string
+	c.await("a member to die", func(pods []corev1.Pod) bool {
+		for i := range pods {
+			if pods[i].Labels[gangLabel] == g.name && pods[i].Status.Phase == corev1.PodRunning {
+				died = pods[i].Name
+			}
+		}
+		return died != ""
+	})
+	c.delete(died, nil)
+	c.awaitGang(g, 2) // the third takes its place
+	c.await("the other one to be left alone", func(pods []corev1.Pod) bool { return boundOf(pods, g.name) == 2 })
+	c.must(c.endGang(c.Context(), g))
+}
+
+// holdBindingsAfter lets so many Bindings pass, and holds the next ones back.
+func (c *gangCluster) holdBindingsAfter(passing int64) {
+	var seen atomic.Int64
+	c.wire.set(func(r *http.Request) fault {
+		if isBinding(r) && seen.Add(1) > passing {
+			return heldBack
+		}
+		return noFault
+	})
+}
+
+// dieBetweenBindings has a scheduler die that has bound one member of three; the next one ends it
+// whole.
+func dieBetweenBindings(c *gangCluster) {
+	c.holdBindingsAfter(1)
+	g := &gangSpec{name: "torn", source: wire.GangOfPods, minimum: 3, cpus: []int{4, 4, 4}}
+	c.must(c.makeGang(c.Context(), g))
+	c.await("one Binding", func(pods []corev1.Pod) bool { return boundOf(pods, g.name) == 1 })
+	c.sched.Kill()
+	c.soundWire()
+	c.restartScheduler(nil)
+	c.await("the gang to be whole, or not at all", func(pods []corev1.Pod) bool {
+		n := boundOf(pods, g.name)
+		return n == 3 || n == 0
+	})
+	c.must(c.endGang(c.Context(), g))
+}
