@@ -88,10 +88,10 @@ func TestGPUsKeepTheirCPUs(t *testing.T) {
 	choose(t, demo.AllNodes, pods)
 }
 
-// slowScene skips a scene that takes minutes, unless make e2e-choice asks for it.
+// slowScene skips a scene that takes minutes, unless make e2e-choice or e2e-gangs asks for it.
 func slowScene(t *testing.T) {
 	t.Helper()
 	if os.Getenv("BERTH_SLOW_SCENES") == "" {
-		t.Skip("takes two minutes: make e2e-choice runs it")
+		t.Skip("takes two minutes: make e2e-choice or e2e-gangs runs it")
 	}
 }

@@ -3,9 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strconv"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -167,6 +165,7 @@ func (c *gangCluster) awaitGang(g *gangSpec, members int) {
 
 // TestGangs goes through what gangs do, one case after the other.
 func TestGangs(t *testing.T) {
+	slowScene(t)
 	t.Parallel()
 	c := newGangCluster(t, 2)
 	for _, test := range []struct {
@@ -180,7 +179,6 @@ func TestGangs(t *testing.T) {
 		{"a gang that does not fit holds nothing", largeGang},
 		{"two gangs that compete do not block each other", competingGangs},
 		{"a minimum below the number of pods, and a member that dies later", smallMinimum},
-		{"a scheduler that dies between two Bindings", dieBetweenBindings},
 	} {
 		ok := t.Run(test.name, func(t *testing.T) {
 			outer := c.T
@@ -266,33 +264,5 @@ func smallMinimum(c *gangCluster) {
 	c.delete(died, nil)
 	c.awaitGang(g, 2) // the third takes its place
 	c.await("the other one to be left alone", func(pods []corev1.Pod) bool { return boundOf(pods, g.name) == 2 })
-	c.must(c.endGang(c.Context(), g))
-}
-
-// holdBindingsAfter lets so many Bindings pass, and holds the next ones back.
-func (c *gangCluster) holdBindingsAfter(passing int64) {
-	var seen atomic.Int64
-	c.wire.set(func(r *http.Request) fault {
-		if isBinding(r) && seen.Add(1) > passing {
-			return heldBack
-		}
-		return noFault
-	})
-}
-
-// dieBetweenBindings has a scheduler die that has bound one member of three; the next one ends it
-// whole.
-func dieBetweenBindings(c *gangCluster) {
-	c.holdBindingsAfter(1)
-	g := &gangSpec{name: "torn", source: wire.GangOfPods, minimum: 3, cpus: []int{4, 4, 4}}
-	c.must(c.makeGang(c.Context(), g))
-	c.await("one Binding", func(pods []corev1.Pod) bool { return boundOf(pods, g.name) == 1 })
-	c.sched.Kill()
-	c.soundWire()
-	c.restartScheduler(nil)
-	c.await("the gang to be whole, or not at all", func(pods []corev1.Pod) bool {
-		n := boundOf(pods, g.name)
-		return n == 3 || n == 0
-	})
 	c.must(c.endGang(c.Context(), g))
 }
