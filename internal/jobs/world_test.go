@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 
 // world is an API server, and nodes that do to pods what a scenario says.
 type world struct {
+	mu     sync.Mutex // of writes
 	t      *testing.T
 	client client.WithWatch
 	job    types.NamespacedName
@@ -66,6 +68,8 @@ func newWorld(t *testing.T, spec string, fate func(*world, *corev1.Pod)) *world 
 
 // write does a write of the controller, unless it is the one at which it is killed.
 func (w *world) write(do func() error) error {
+	w.mu.Lock() // the reconciler creates several pods at once
+	defer w.mu.Unlock()
 	if w.byWorld {
 		return do()
 	}
