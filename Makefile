@@ -15,9 +15,9 @@ LDFLAGS  := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE) -X github.
 COMMANDS := $(notdir $(wildcard cmd/*))
 export CGO_ENABLED ?= 1
 
-# Packages that link k8s.io/kubernetes are compiled once, without the race detector; their tests are gathered under test/, one
-# package at a time, four tests of it beside each other, as they wait for kubelets most of the time.
-HEAVY := ./test/...
+# Packages that link k8s.io/kubernetes are compiled once, without the race detector; most are tests and gathered under test/. One
+# package runs at a time, four tests of it beside each other, as they wait for kubelets most of the time.
+HEAVY  = ./test/... $(filter-out $(LIGHT),$(shell $(GO) list ./internal/...))
 LIGHT  = $(shell $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | grep -v -e ' k8s.io/kubernetes/' -e '^[^ ]*/test/' | cut -d' ' -f1)
 
 say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"

@@ -137,8 +137,15 @@ func (p *playground) up(ctx context.Context, stdout, stderr io.Writer) error {
 	return errors.Join(err, stop(), os.Remove(kubeconfig))
 }
 
-// show serves the map, says what is there, and keeps it until ctx ends.
+// show serves the map, says what is there, and keeps it until ctx ends. Without Berth there are no
+// reports, and no map.
 func (p *playground) show(ctx context.Context, c *demo.Cluster, s demo.Scheduler, stdout io.Writer, kubeconfig string) error {
+	if p.stock {
+		if err := p.welcome(stdout, s, kubeconfig, ""); err != nil {
+			return err
+		}
+		return c.Wait(ctx)
+	}
 	page, stop, err := demo.ServeMap(ctx, c.ControlPlane.RESTConfig())
 	if err != nil {
 		return err
@@ -163,7 +170,9 @@ func (p *playground) welcome(w io.Writer, s demo.Scheduler, kubeconfig, page str
 	if err := demo.DescribeNodes(w, &p.Options); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\nIts map, live: %s\n", page)
+	if page != "" {
+		fmt.Fprintf(w, "\nIts map, live: %s\n", page)
+	}
 	self, bin := p.Self[0], filepath.Dir(p.Self[0])
 	fmt.Fprintf(w, "\nIn another terminal:\n\n  export KUBECONFIG=%s PATH=%s:$PATH\n", kubeconfig, bin)
 	if note := missingKubectl(bin); note != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-var runs = flag.Int("ledger.runs", 150, "random histories of one node")
+var runs = flag.Int("ledger.runs", 75, "random histories of one node")
 
 // history is one node as it is, with a kubelet that hears of everything late, an agent that reports
 // late, and a scheduler that hears of everything late and has only the ledger.
