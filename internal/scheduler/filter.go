@@ -29,20 +29,17 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 	if !wire.MightPin(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	ask, err := wire.ReadPod(pod)
+	ask, err := p.read(pod)
 	if err != nil {
 		podsRefused.WithLabelValues("request").Inc()
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
+		return nil, unreadable(err)
 	}
 	if !ask.Request.Pinnable() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if ask.RulesErr != nil {
 		podsRefused.WithLabelValues("policy").Inc()
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+ask.RulesErr.Error())
-	}
-	if p.args.BestEffortAnywhere {
-		ask.Request.Rules = wire.BestEffortAnywhere(ask.Request.Rules)
+		return nil, unreadable(ask.RulesErr)
 	}
 	c := p.cycleFor(pod, &ask.Request)
 	if state.IsPodGroupSchedulingCycle() {
@@ -58,6 +55,19 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	return nil, nil
+}
+
+// read translates a pod that is to be placed, as the profile's arguments have it.
+func (p *Plugin) read(pod *corev1.Pod) (wire.Ask, error) {
+	ask, err := wire.ReadPod(pod)
+	if err == nil && p.args.BestEffortAnywhere {
+		ask.Request.Rules = wire.BestEffortAnywhere(ask.Request.Rules)
+	}
+	return ask, err
+}
+
+func unreadable(err error) *fwk.Status {
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
 }
 
 // cycleFor returns what the plugin keeps of an attempt to place a pod.

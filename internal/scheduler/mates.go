@@ -80,7 +80,7 @@ func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod 
 	}
 	gang.Mark(state, "")
 	if why := p.core.notYet(ctx); why != "" {
-		if ask, err := wire.ReadPod(pod); err == nil {
+		if ask, err := p.read(pod); err == nil {
 			p.waitForNodes(p.cycleFor(pod, &ask.Request), pod) // nothing else would wake it
 		}
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
@@ -95,7 +95,7 @@ func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod 
 		return p.preFilterAlone(ctx, state, pod)
 	}
 	gang.Mark(state, turn.Node)
-	ask, err := wire.ReadPod(pod)
+	ask, err := p.read(pod)
 	if err != nil {
 		return nil, unreadable(err)
 	}
@@ -109,7 +109,7 @@ func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod 
 
 // preFilterInTrial is PreFilter without consequences.
 func (p *Plugin) preFilterInTrial(state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
-	ask, err := wire.ReadPod(pod)
+	ask, err := p.read(pod)
 	switch {
 	case err != nil:
 		return unreadable(err)
@@ -122,10 +122,6 @@ func (p *Plugin) preFilterInTrial(state fwk.CycleState, pod *corev1.Pod) *fwk.St
 	return nil
 }
 
-func unreadable(err error) *fwk.Status {
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot read the pod: "+err.Error())
-}
-
 // gangProfile is what a trial asks of this profile.
 func (p *Plugin) gangProfile() gang.Profile {
 	return gang.Profile{
@@ -134,7 +130,7 @@ func (p *Plugin) gangProfile() gang.Profile {
 			if !wire.MightPin(pod) {
 				return nil, nil //nolint:nilnil // nothing is pinned, and nothing is wrong
 			}
-			ask, err := wire.ReadPod(pod)
+			ask, err := p.read(pod)
 			if err != nil || !ask.Request.Pinnable() {
 				return nil, err
 			}
