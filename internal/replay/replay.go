@@ -6,6 +6,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/internal/sim"
@@ -134,17 +135,28 @@ func (k *kubelet) admit(e *cases.Event, out *cases.EventResult) error {
 	if ask.Request.UID == "" {
 		return errors.New(`pod.metadata.uid: "": want a UID`)
 	}
-	a := k.AdmitAmid(&ask.Request, meanwhile(e.Meanwhile))
+	endings, err := meanwhile(ask.Request.UID, e.Meanwhile)
+	if err != nil {
+		return err
+	}
+	a := k.AdmitAmid(&ask.Request, endings)
 	k.random = a.Random
 	*out = k.result(a)
 	return nil
 }
 
-func meanwhile(endings []cases.Ending) (out []placement.Meanwhile) {
-	for _, e := range endings {
+// meanwhile reads what happens while a pod is admitted: other pods end, each once.
+func meanwhile(admitted string, endings []cases.Ending) (out []placement.Meanwhile, err error) {
+	for i, e := range endings {
+		if e.UID == "" || e.UID == admitted || slices.ContainsFunc(endings[:i], func(o cases.Ending) bool { return o.UID == e.UID }) {
+			return nil, fmt.Errorf("meanwhile[%d].uid: %q: want the UID of another pod, each once", i, e.UID)
+		}
+		if e.Step < 0 {
+			return nil, fmt.Errorf("meanwhile[%d].step: %d: want 0 or more", i, e.Step)
+		}
 		out = append(out, placement.Meanwhile{Step: e.Step, UID: e.UID})
 	}
-	return out
+	return out, nil
 }
 
 // result is an admission as results spell it.
