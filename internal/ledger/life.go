@@ -120,6 +120,9 @@ type lives struct {
 	posted, reserved []*pod
 	// turn is the last that was given or seen.
 	turn int64
+	// strangers is the sequence of the last report that first listed a pod without a turn. A
+	// decision on an earlier one need not have known of that pod.
+	strangers int64
 }
 
 // become moves a pod to a stage, new pods too.
@@ -188,7 +191,7 @@ func (l *lives) appear(s *Sighting, listed bool) {
 		p.promise = nil
 		l.become(p, reported)
 	case s.Turn > 0:
-		p.contended = p.promise != nil && l.hasEnding(p)
+		p.contended = p.promise != nil && (l.hasEnding(p) || l.hasStrangerTo(s))
 		l.become(p, posted)
 	default:
 		l.become(p, afloat)
@@ -205,6 +208,13 @@ func (l *lives) hasEnding(but *pod) bool {
 		}
 	}
 	return false
+}
+
+// hasStrangerTo says whether the node has got a pod without a turn, of which whoever decided about
+// this one need not have known. A scheduler that does not lead hears of that one in time, and the
+// leader that decided may not.
+func (l *lives) hasStrangerTo(s *Sighting) bool {
+	return s.Report < l.strangers || len(l.afloat()) > 0
 }
 
 // contend excuses everything that has been promised.

@@ -41,6 +41,9 @@ func (n *Node) Accept(r *Report) []PromiseOutcome {
 	if len(n.afloat()) > 0 || n.hasStrangers(r) {
 		n.contend()
 	}
+	if n.hasNewcomers(r) {
+		n.strangers = r.Sequence
+	}
 	outcomes := append(n.settleListed(r), n.settleRejected(r)...)
 	if !n.begun {
 		outcomes = nil
@@ -80,6 +83,17 @@ func (n *Node) hasStrangers(r *Report) bool {
 			continue
 		}
 		if n.pods[uid] == nil && !n.report.Has(uid) || n.report.Has(uid) && !n.report.pods[uid].holds {
+			return true
+		}
+	}
+	return false
+}
+
+// hasNewcomers says whether the report is the first to list a pod that has no turn, or of which the
+// API has not told.
+func (n *Node) hasNewcomers(r *Report) bool {
+	for uid := range r.pods {
+		if p := n.pods[uid]; !n.report.Has(uid) && r.pods[uid].holds && (p == nil || p.turn == 0) {
 			return true
 		}
 	}

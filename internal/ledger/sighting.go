@@ -16,6 +16,9 @@ type Sighting struct {
 	Promise *Promise
 	// Turn is its Binding's place in the order, from its annotation; 0 when it has none.
 	Turn int64
+	// Report is the sequence of the report on which it was decided, from the same annotation; 0
+	// where there is none.
+	Report int64
 	// Ending says that it is being deleted or has ended.
 	Ending bool
 	// Mortal says that it can end by itself.

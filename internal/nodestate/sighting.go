@@ -46,7 +46,7 @@ func SightingOf(pod *corev1.Pod) (Sighting, error) {
 	case err != nil:
 		s.Ignored = err
 	case found:
-		s.Turn = int64(p.Sequence)
+		s.Turn, s.Report = int64(p.Sequence), p.Report
 		s.Promise = &ledger.Promise{Decision: p.Decision, Exact: p.Certainty == wire.Exact}
 	}
 	return s, nil
