@@ -51,7 +51,7 @@ func (p *platforms) Set(text string) error {
 // commandsOf lists the commands of a platform: nodes and control planes are Linux.
 func commandsOf(p platform) []string {
 	if p.os == "linux" {
-		return []string{"berth", "berth-agent", "berth-scheduler"}
+		return []string{"berth", "berth-agent", "berth-controller", "berth-scheduler"}
 	}
 	return []string{"berth"}
 }

@@ -18,11 +18,13 @@ import (
 
 // The images: one command each, and nothing else in it. What Berth talks to is the API server, whose
 // authority a pod is given, so there is no bundle of the world's authorities.
-var imageNames = []string{"berth", "berth-agent", "berth-scheduler"}
+var imageNames = commandsOf(platform{os: "linux"})
 
 // users run the images. The agent is root, without capabilities: the kubelet's checkpoints are
 // readable by their owner alone.
-var users = map[string]string{"berth": "65532:65532", "berth-agent": "0:0", "berth-scheduler": "65532:65532"}
+var users = map[string]string{
+	"berth": "65532:65532", "berth-agent": "0:0", "berth-controller": "65532:65532", "berth-scheduler": "65532:65532",
+}
 
 // refName is the annotation by which an OCI layout names what is in it
 // (image-spec/annotations.md).

@@ -72,8 +72,31 @@ func TestEqualSourcesGiveEqualFiles(t *testing.T) {
 	if !bytes.Equal(one, two) {
 		t.Errorf("two builds differ:\n%s\n%s", one, two)
 	}
-	if got := strings.Count(string(one), "\n"); got != 8 {
-		t.Errorf("%d files, want 4 archives, 3 images, 1 inventory:\n%s", got, one)
+	if got := strings.Count(string(one), "\n"); got != 9 {
+		t.Errorf("%d files, want 4 archives, 4 images, 1 inventory:\n%s", got, one)
+	}
+}
+
+// TestEveryCommandIsReleased: what one runs in a cluster or on a desk is in a release. The demo needs the
+// sources of Kubernetes' kubelet and a control plane, and is built where it runs.
+func TestEveryCommandIsReleased(t *testing.T) {
+	dirs, err := os.ReadDir(filepath.Join("..", "..", "cmd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, d := range dirs {
+		if d.Name() != "berth-demo" {
+			want = append(want, d.Name())
+		}
+	}
+	if got := commandsOf(platform{os: "linux"}); !slices.Equal(got, want) {
+		t.Errorf("a release has %q, cmd has %q", got, want)
+	}
+	for _, c := range want {
+		if users[c] == "" {
+			t.Errorf("no user runs image %s: it would be root", c)
+		}
 	}
 }
 
@@ -89,7 +112,7 @@ func TestNoImagesWithoutLinux(t *testing.T) {
 
 func TestVerifyWholeRelease(t *testing.T) {
 	r := made(t)
-	if n, err := verify(r.out); err != nil || n != 8 {
+	if n, err := verify(r.out); err != nil || n != 9 {
 		t.Errorf("%d files, %v", n, err)
 	}
 }
