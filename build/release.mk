@@ -34,6 +34,12 @@ $(LAST)/source/go.mod:
 	@git archive $(LAST_COMMIT) | tar -x -m -C $(LAST)/source.new
 	@mv -T $(LAST)/source.new $(LAST)/source
 
+# The last release as it was made, for the processor of the emulated machines.
+$(LAST)/release/SHA256SUMS: $(LAST)/source/go.mod
+	$(call say,building $(LAST_VERSION) as a release)
+	@$(GO) -C $(LAST)/source/tools/release run . build -source $(LAST)/source -out $(@D) -version $(LAST_VERSION) -platforms linux/amd64 -commit $(LAST_COMMIT) \
+	  -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=$(KUBE) -X github.com/berth-dev/berth/internal/version.Version=$(LAST_VERSION)'
+
 $(LAST)/bin/%: $(LAST)/source/go.mod
 	$(call say,building $* of $(LAST_VERSION))
 	@cd $(LAST)/source && $(GO) build -ldflags '-s -w -X github.com/berth-dev/berth/internal/version.Version=$(LAST_VERSION)' -o $@ ./cmd/$*

@@ -9,7 +9,7 @@ e2e-vm-smoke: ## One emulated machine with 4 NUMA nodes, a real kubelet, five po
 
 # The parts of e2e-vm, and the test of each. E2E_CASES, a regular expression, chooses among the configurations of policies or options:
 #   make e2e-vm E2E_ONLY=options E2E_CASES='memory|uncore'
-E2E_ONLY  ?= policies options node race devices
+E2E_ONLY  ?= policies options node race devices chart
 E2E_CASES ?=
 export E2E_CASES
 VM_TEST_policies = TestPolicies
@@ -17,10 +17,22 @@ VM_TEST_options  = TestOptions
 VM_TEST_node     = TestNode
 VM_TEST_race     = (TestRace|TestRestartRefusals)
 VM_TEST_devices  = TestDevices
+VM_TEST_chart    = TestChart
 
 .PHONY: e2e-vm
-e2e-vm: ## Two emulated machines of different shape; E2E_ONLY chooses among policies, options, node, race, devices (up to 25 minutes each).
+e2e-vm: ## Two emulated machines of different shape; E2E_ONLY chooses among policies, options, node, race, devices, chart (up to 25 minutes each).
 	@for part in $(E2E_ONLY); do $(MAKE) --no-print-directory e2e-vm-$$part; done
+
+# What Helm installs, and what replaces it: two releases for the guest's processor.
+VM_RELEASE      := $(BIN)/release-vm
+VM_LAST_RELEASE := $(LAST)/release
+
+.PHONY: e2e-vm-chart
+e2e-vm-chart: $(VM_LAST_RELEASE)/SHA256SUMS
+	$(call say,building $(VERSION) as a release)
+	@$(RELEASE_TOOL) build -source $(CURDIR) -out $(VM_RELEASE) -version $(VERSION) -platforms linux/amd64 -ldflags '$(LDFLAGS)'
+	$(call say,helm install of $(LAST_VERSION) on an emulated machine, upgrade to $(VERSION), uninstall)
+	@BERTH_VM=chart BERTH_HELM="$$($(GO) tool -n -modfile=tools/helm/go.mod helm)" BERTH_LAST_RELEASE=$(VM_LAST_RELEASE) BERTH_THIS_RELEASE=$(VM_RELEASE) $(call VM_TEST,40m,$(VM_TEST_chart))
 
 .PHONY: e2e-vm-policies e2e-vm-options e2e-vm-node e2e-vm-race e2e-vm-devices
 e2e-vm-policies e2e-vm-options e2e-vm-node e2e-vm-race e2e-vm-devices: e2e-vm-%:

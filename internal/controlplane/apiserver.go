@@ -60,7 +60,7 @@ type apiServer struct {
 
 // startAPIServer builds the whole chain of servers (aggregator, core, apiextensions) as
 // cmd/kube-apiserver/app.Run does and runs it in the background.
-func startAPIServer(ctx context.Context, cp *ControlPlane, storage string, flags []string) (_ *apiServer, err error) {
+func startAPIServer(ctx context.Context, cp *ControlPlane, storage string, opts *Options) (_ *apiServer, err error) {
 	tcp, err := cp.listen(ctx)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func startAPIServer(ctx context.Context, cp *ControlPlane, storage string, flags
 			cancel()
 		}
 	}()
-	prepared, err := build(ctx, listener, append(defaultFlags(cp.pki, storage), flags...))
+	prepared, err := build(ctx, listener, append(defaultFlags(cp.pki, storage, opts), opts.Flags...))
 	if err != nil {
 		return nil, err
 	}
@@ -156,8 +156,13 @@ func useOwnRegistry(s *options.ServerRunOptions) error {
 	return nil
 }
 
-func defaultFlags(keys *pki, storage string) []string {
+func defaultFlags(keys *pki, storage string, opts *Options) []string {
 	p := keys.path
+	// Without a controller manager nobody makes service accounts or takes taints away.
+	disabled := "TaintNodesByCondition"
+	if !opts.ServiceAccounts {
+		disabled += ",ServiceAccount"
+	}
 	return []string{
 		"--etcd-servers=" + storage,
 		"--etcd-prefix=/registry",
@@ -180,8 +185,7 @@ func defaultFlags(keys *pki, storage string) []string {
 		"--allow-privileged=true",
 		"--endpoint-reconciler-type=none",
 		"--enable-admission-plugins=NodeRestriction",
-		// Without a controller manager nobody makes service accounts or takes taints away.
-		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+		"--disable-admission-plugins=" + disabled,
 	}
 }
 

@@ -31,6 +31,9 @@ type Options struct {
 	// Log receives what etcd and the API server have to say; nil discards it. The logger of the API
 	// server is global to the process: the last Start decides.
 	Log io.Writer
+	// ServiceAccounts gives pods the tokens of their service accounts and refuses pods whose
+	// account does not exist. internal/controlplane/controllers makes the accounts.
+	ServiceAccounts bool
 	// Flags are further kube-apiserver flags ("--v=2"). Feature gates are shared by everything in
 	// the process and cannot be set here.
 	Flags []string
@@ -89,7 +92,7 @@ func (o *Options) startServer(ctx context.Context, cp *ControlPlane, storage str
 	if o.Server != "" {
 		return startServerProcess(ctx, cp, storage, o)
 	}
-	return startAPIServer(ctx, cp, storage, o.Flags)
+	return startAPIServer(ctx, cp, storage, o)
 }
 
 // directory makes the directory.

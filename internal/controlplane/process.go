@@ -20,7 +20,7 @@ func startServerProcess(ctx context.Context, cp *ControlPlane, storage string, o
 	if err != nil {
 		return nil, err
 	}
-	argv := append([]string{opts.Server, "--bind-address=" + host, "--advertise-address=" + host, "--secure-port=" + port}, defaultFlags(cp.pki, storage)...)
+	argv := append([]string{opts.Server, "--bind-address=" + host, "--advertise-address=" + host, "--secure-port=" + port}, defaultFlags(cp.pki, storage, opts)...)
 	p, err := child.Start(child.Spec{Name: "kube-apiserver", Argv: append(argv, opts.Flags...), Log: filepath.Join(cp.dir, "kube-apiserver.log"), Foreign: true})
 	if err != nil {
 		return nil, err

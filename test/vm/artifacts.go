@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 )
@@ -16,6 +17,7 @@ const (
 	containerdVersion = "v2.4.2"
 	runcVersion       = "v1.4.3"
 	kubeVersion       = "v1.36.3"
+	cniVersion        = "v1.9.1"
 )
 
 // Artifacts are the files that a machine is made of.
@@ -50,6 +52,7 @@ func Ensure(ctx context.Context, repo, cache string, log io.Writer) (*Artifacts,
 		{"lscpu and numactl", b.guestTools},
 		{"containerd, its shim and ctr (cold: about 2 minutes)", b.containerd},
 		{"runc", b.runc},
+		{"network plugins", b.networkPlugins},
 		{"kubelet", b.kubelet},
 		{"berth-agent", b.agent},
 		{"the sample device plugin", b.plugin},
@@ -252,6 +255,26 @@ func (b *builder) containerd(ctx context.Context) error {
 		for _, n := range names {
 			err := b.run(ctx, os.TempDir(), []string{"CGO_ENABLED=0", "GOFLAGS=", "GOBIN=" + filepath.Dir(b.bin(n))},
 				"go", "install", "-trimpath", "-ldflags", "-s -w", "github.com/containerd/containerd/v2/cmd/"+n+"@"+containerdVersion)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// cniPlugins join pods to the guest's network where a machine wants them to have one of their own.
+var cniPlugins = []string{"main/loopback", "main/ptp", "ipam/host-local"}
+
+func (b *builder) networkPlugins(ctx context.Context) error {
+	var files []string
+	for _, p := range cniPlugins {
+		files = append(files, b.bin(path.Base(p)))
+	}
+	return b.stamped("network plugins", cniVersion, files, func() error {
+		for _, p := range cniPlugins {
+			err := b.run(ctx, os.TempDir(), []string{"CGO_ENABLED=0", "GOFLAGS=", "GOBIN=" + filepath.Join(b.cache, "bin")},
+				"go", "install", "-trimpath", "-ldflags", "-s -w", "github.com/containernetworking/plugins/plugins/"+p+"@"+cniVersion)
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,14 +38,27 @@ type cluster struct {
 	// kernelArgs and plugins go to the machines booted from now on; plugins holds the flags of a
 	// device plugin in each line, and preferences what the agent is told of how they choose.
 	kernelArgs, plugins, preferences string
-	schedulers                       []*child.Process
+	// files and archive go to them as well.
+	files      map[string][]byte
+	archive    string
+	schedulers []*child.Process
 }
 
 // newCluster starts a control plane; what it and its machines leave is kept when the test fails.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
+	c := newPlainCluster(t, controlplane.Options{})
+	if err := c.cp.Apply(t.Context(), deploy.Manifests()...); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// newPlainCluster starts a control plane without anything of Berth's.
+func newPlainCluster(t *testing.T, options controlplane.Options) *cluster {
+	t.Helper()
 	a := ensure(t)
-	cp, err := controlplane.Start(t.Context(), controlplane.Options{})
+	cp, err := controlplane.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,20 +71,26 @@ func newCluster(t *testing.T) *cluster {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := cp.Apply(t.Context(), deploy.Manifests()...); err != nil {
-		t.Fatal(err)
-	}
 	config := cp.RESTConfig()
 	return &cluster{t: t, cp: cp, client: kubernetes.NewForConfigOrDie(config), dynamic: dynamic.NewForConfigOrDie(config), artifacts: a, dir: dir}
 }
 
-// node boots a machine and waits until its kubelet calls it Ready.
+// node boots a machine with an agent of its own, and waits until its kubelet calls it Ready.
 func (c *cluster) node(name string, shape Shape, settings KubeletSettings) *Machine {
+	c.t.Helper()
+	m := c.machine(name, shape, settings)
+	c.admitAgent(m)
+	return m
+}
+
+// machine boots a machine and waits until its kubelet calls it Ready.
+func (c *cluster) machine(name string, shape Shape, settings KubeletSettings) *Machine {
 	c.t.Helper()
 	files, err := joinFiles(c.cp, name, settings)
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	maps.Copy(files, c.files)
 	if c.plugins != "" {
 		files["plugins"] = []byte(c.plugins)
 		files["agent.sh"] = bytes.ReplaceAll(files["agent.sh"], []byte("--kubelet-config="), []byte("--device-preferences="+c.preferences+" --kubelet-config="))
@@ -82,7 +102,7 @@ func (c *cluster) node(name string, shape Shape, settings KubeletSettings) *Mach
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	began := time.Now()
-	m, err := c.artifacts.Boot(ctx, Config{Name: name, Shape: shape, APIPort: port, Files: files, Dir: c.dir, KernelArgs: c.kernelArgs})
+	m, err := c.artifacts.Boot(ctx, Config{Name: name, Shape: shape, APIPort: port, Files: files, Dir: c.dir, KernelArgs: c.kernelArgs, Archive: c.archive})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -93,7 +113,6 @@ func (c *cluster) node(name string, shape Shape, settings KubeletSettings) *Mach
 		m.Stop()
 	})
 	c.eventually("node "+name+" is Ready", func(ctx context.Context) error { return c.ready(ctx, name) })
-	c.admitAgent(m)
 	c.t.Logf("machine %s (%s) is Ready %.0f s after its start", name, shape, time.Since(began).Seconds())
 	return m
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // modules are the kernel modules that the guest needs before it has a root file system, in the
@@ -13,7 +14,7 @@ import (
 var modules = []string{
 	"drivers/virtio/virtio.ko", "drivers/virtio/virtio_ring.ko", "drivers/virtio/virtio_pci_modern_dev.ko",
 	"drivers/virtio/virtio_pci_legacy_dev.ko", "drivers/virtio/virtio_pci.ko", "drivers/block/virtio_blk.ko",
-	"net/core/failover.ko", "drivers/net/net_failover.ko", "drivers/net/virtio_net.ko", "fs/overlayfs/overlay.ko",
+	"net/core/failover.ko", "drivers/net/net_failover.ko", "drivers/net/virtio_net.ko", "drivers/net/veth.ko", "fs/overlayfs/overlay.ko",
 }
 
 // initrdInit loads the modules (virtio and virtio_ring need each other's turn tried twice) and
@@ -37,7 +38,7 @@ func (b *builder) initrd(context.Context) error {
 		return err
 	}
 	out := filepath.Join(b.cache, "initrd")
-	return b.stamped("initrd", version+initrdInit, []string{out}, func() error {
+	return b.stamped("initrd", version+initrdInit+strings.Join(modules, " "), []string{out}, func() error {
 		var c cpio
 		busybox, err := os.ReadFile(b.busybox())
 		if err != nil {

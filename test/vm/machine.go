@@ -22,6 +22,8 @@ type Config struct {
 	APIPort int
 	// Files go to /etc/berth in the guest: name, kubelet.yaml, kubeconfig, start.sh, agent.sh ...
 	Files map[string][]byte
+	// Archive is a tar file that the guest sees as its third disk; "" is none.
+	Archive string
 	// KernelArgs are appended to the kernel's command line ("hugepagesz=2M hugepages=64").
 	KernelArgs string
 	// Dir keeps the console and whatever a failed run wants to keep.
@@ -97,12 +99,16 @@ func (m *Machine) args(a *Artifacts, seed string, shell int) []string {
 	args = append(args, a.processor(m.Shape.CPUs())...)
 	args = append(args, m.Shape.qemuArgs()...)
 	forward := fmt.Sprintf("guestfwd=tcp:10.0.2.100:6443-cmd:%s nc 127.0.0.1 %d", a.Busybox, m.APIPort)
-	return append(args,
+	args = append(args,
 		"-kernel", a.Kernel, "-initrd", a.Initrd, "-append", strings.TrimSpace(kernelArgs+" "+m.KernelArgs),
 		"-drive", "file="+a.Disk+",if=virtio,format=raw,snapshot=on",
 		"-drive", "file="+seed+",if=virtio,format=raw,readonly=on",
 		"-netdev", fmt.Sprintf("user,id=n0,restrict=on,ipv6=off,%s,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:2222", forward, shell),
 		"-device", "virtio-net-pci,netdev=n0,romfile=")
+	if m.Archive != "" {
+		args = append(args, "-drive", "file="+m.Archive+",if=virtio,format=raw,readonly=on")
+	}
+	return args
 }
 
 func writeSeed(path string, c Config) error {

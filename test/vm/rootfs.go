@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 )
 
 // guestInit is process 1 of the guest. What differs between machines arrives as a tar on the second
@@ -118,8 +120,8 @@ func (b *builder) disk(ctx context.Context) error {
 // diskKey changes when anything on the disk does.
 func (b *builder) diskKey() (string, error) {
 	h := sha256.New()
-	for _, name := range guestBinaries {
-		f, err := os.Open(b.bin(name))
+	for _, name := range slices.Concat(guestBinaries, cniPlugins) {
+		f, err := os.Open(b.bin(path.Base(name)))
 		if err != nil {
 			return "", err
 		}
@@ -162,6 +164,9 @@ func (b *builder) populate(root string) error {
 	errs := []error{copyFile(b.busybox(), filepath.Join(root, "bin", "busybox"))}
 	for _, name := range guestBinaries {
 		errs = append(errs, copyFile(b.bin(name), filepath.Join(root, "usr/local/bin", name)))
+	}
+	for _, p := range cniPlugins {
+		errs = append(errs, copyFile(b.bin(path.Base(p)), filepath.Join(root, "opt/cni/bin", path.Base(p))))
 	}
 	for _, f := range toolFiles {
 		errs = append(errs, copyFile(filepath.Join(b.deb(f.pkg), f.from), filepath.Join(root, f.to)))

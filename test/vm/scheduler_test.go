@@ -29,13 +29,16 @@ func (c *cluster) berthScheduler() {
 const stockName = "stock"
 
 // stockScheduler starts kube-scheduler as it comes, beside Berth's, for the pods that name it.
-func (c *cluster) stockScheduler() {
+func (c *cluster) stockScheduler() { c.kubeScheduler(stockName) }
+
+// kubeScheduler starts kube-scheduler as it comes, under a name.
+func (c *cluster) kubeScheduler(name string) {
 	config := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: false}
 clientConnection: {kubeconfig: %q}
 profiles: [{schedulerName: %s}]
-`, c.schedulerCredentials(), stockName)
+`, c.schedulerCredentials(), name)
 	c.startScheduler(demo.VerbKubeScheduler, "--config="+c.write("stock.yaml", []byte(config)))
 }
 

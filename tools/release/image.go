@@ -30,6 +30,14 @@ var users = map[string]string{
 // (image-spec/annotations.md).
 const refName = "org.opencontainers.image.ref.name"
 
+// imageName is the annotation by which containerd's import names an image in full
+// (containerd core/images, AnnotationImageName). What is imported without a registry is then
+// localRepository/NAME:VERSION, on every node.
+const (
+	imageName       = "io.containerd.image.name"
+	localRepository = "localhost/berth"
+)
+
 // archiveSuffix ends the names of images.
 const archiveSuffix = ".oci.tar"
 
@@ -121,7 +129,9 @@ func (r *release) archive(name string, index v1.ImageIndex) error {
 	if err != nil {
 		return err
 	}
-	if err := into.AppendIndex(index, layout.WithAnnotations(map[string]string{refName: r.version})); err != nil {
+	if err := into.AppendIndex(index, layout.WithAnnotations(map[string]string{
+		refName: r.version, imageName: localRepository + "/" + name + ":" + r.version,
+	})); err != nil {
 		return err
 	}
 	entries, err := filesOf(dir)

@@ -251,6 +251,24 @@ func filesOfImage(t *testing.T, image v1.Image) (names []string) {
 	return names
 }
 
+// TestImagesHaveNames: what a node imports without a registry is found by the name that the chart writes.
+func TestImagesHaveNames(t *testing.T) {
+	r := made(t)
+	dir := t.TempDir()
+	if err := unpack(filepath.Join(r.out, "berth-agent-v0.1.0.oci.tar"), dir); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "index.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"org.opencontainers.image.ref.name": "v0.1.0"`, `"io.containerd.image.name": "localhost/berth/berth-agent:v0.1.0"`} {
+		if !strings.Contains(strings.ReplaceAll(string(text), `":"`, `": "`), want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+}
+
 func TestPushOfWhatIsNotWhole(t *testing.T) {
 	r := made(t)
 	cut(t, filepath.Join(r.out, "berth-agent-v0.1.0.oci.tar"), 3)

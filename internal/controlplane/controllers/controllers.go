@@ -1,6 +1,7 @@
 // Package controllers runs the workload controllers of kube-controller-manager in this process, so
-// that Deployments, Jobs and their kin work on a control plane that has no controller manager. They
-// are the genuine ones; only what starts them is written here.
+// that Deployments, Jobs and their kin work on a control plane that has no controller manager. So
+// do service accounts: each namespace gets its account and the certificates by which its pods trust
+// the API server. The controllers are the genuine ones; only what starts them is written here.
 package controllers
 
 import (
@@ -21,6 +22,8 @@ import (
 	"k8s.io/client-go/scale"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/controller-manager/pkg/informerfactory"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
 	"k8s.io/kubernetes/pkg/controller/cronjob"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/controller/deployment"
@@ -29,6 +32,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/job"
 	"k8s.io/kubernetes/pkg/controller/namespace"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
+	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 	"k8s.io/kubernetes/pkg/controller/statefulset"
 	"k8s.io/kubernetes/pkg/controller/ttlafterfinished"
 )
@@ -48,6 +52,7 @@ type loop func(ctx context.Context)
 // set is what the controllers share.
 type set struct {
 	client    kubernetes.Interface
+	authority []byte // certificates by which the API server is trusted, PEM
 	metadata  metadata.Interface
 	scales    scale.ScalesGetter
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
@@ -101,7 +106,7 @@ func newSet(config *rest.Config) (*set, error) {
 		return nil, err
 	}
 	return &set{
-		client: client, metadata: objects, scales: scales, mapper: mapper,
+		client: client, authority: config.CAData, metadata: objects, scales: scales, mapper: mapper,
 		informers: informers.NewSharedInformerFactory(client, resync),
 		objects:   metadatainformer.NewSharedInformerFactory(objects, resync),
 		started:   make(chan struct{}),
@@ -113,7 +118,7 @@ func (s *set) loops(ctx context.Context) ([]loop, error) {
 	var out []loop
 	for _, make := range []func(context.Context) (loop, error){
 		s.deployments, s.replicaSets, s.statefulSets, s.daemonSets, s.jobs, s.cronJobs, s.finishedJobs,
-		s.disruptions, s.namespaces, s.garbage,
+		s.disruptions, s.namespaces, s.garbage, s.serviceAccounts, s.authorities,
 	} {
 		run, err := make(ctx)
 		if err != nil {
@@ -202,4 +207,25 @@ func (s *set) garbage(ctx context.Context) (loop, error) {
 		go c.Sync(ctx, s.client.Discovery(), discoverySync)
 		c.Run(ctx, workers, discoverySync)
 	}, nil
+}
+
+// serviceAccounts makes the account default in each namespace.
+func (s *set) serviceAccounts(ctx context.Context) (loop, error) {
+	core := s.informers.Core().V1()
+	c, err := serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(), core.Namespaces(), s.client, serviceaccount.DefaultServiceAccountsControllerOptions())
+	if err != nil {
+		return nil, err
+	}
+	return withWorkers(c.Run), nil
+}
+
+// authorities puts the API server's certificates into each namespace, as the ConfigMap
+// kube-root-ca.crt.
+func (s *set) authorities(context.Context) (loop, error) {
+	core := s.informers.Core().V1()
+	c, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), s.client, s.authority)
+	if err != nil {
+		return nil, err
+	}
+	return withWorkers(c.Run), nil
 }
