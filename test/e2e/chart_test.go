@@ -327,6 +327,11 @@ func testChartContradictions(t *testing.T, helm string) {
 		{"pool.namespaceSelector.matchLabels.numa=here", "pool.namespaceSelector: is part of the pool"},
 		{"scheduler.profiles[0].schedulerName=berth", "scheduler.profiles[0].schedulerName: berth is scheduler.name"},
 		{"agent.kubelet.configSource=configz,agent.kubelet.configDropInDir=/etc/k.d", "agent.kubelet.configDropInDir: /etc/k.d"},
+		{"scheduler.profiles[0].schedulerName=x,scheduler.profiles[1].schedulerName=x", "scheduler.profiles[1].schedulerName: x is that of scheduler.profiles[0]"},
+		{"agent.kubelet.configFile=/var/lib/kubelet/pki/config.yaml", "agent.kubelet.configFile: /var/lib/kubelet/pki/config.yaml lies below /var/lib/kubelet/pki"},
+		{"agent.kubelet.configDropInDir=/var/lib/kubelet/plugins", "agent.kubelet.configDropInDir: /var/lib/kubelet/plugins lies below"},
+		{"agent.networkPolicy.enabled=true,monitoring.serviceMonitor.enabled=true", "agent.networkPolicy.from: empty lets nobody"},
+		{"agent.rescan=1m", "agent.rescan: 1m: an agent is ready while"},
 		{"agent.heartbeat=1m", "scheduler.args.staleAfter: 60s with agent.heartbeat: 1m"},
 		{"scheduler.args.staleAfter=1500ms,agent.heartbeat=1s", "scheduler.args.staleAfter: 1500ms"},
 	} {
@@ -335,7 +340,11 @@ func testChartContradictions(t *testing.T, helm string) {
 			t.Errorf("%s: got %v, want %q", tc.set, err, tc.want)
 		}
 	}
-	for _, set := range []string{"agent.heartbeat=30s", "agent.heartbeat=1m,scheduler.args.staleAfter=5m", "agent.heartbeat=0.5m,scheduler.args.staleAfter=1m30s"} {
+	for _, set := range []string{
+		"agent.kubelet.configFile=/var/lib/kubelet/pki-config.yaml", "agent.rescan=30s",
+		"agent.networkPolicy.enabled=true,monitoring.serviceMonitor.enabled=true,agent.networkPolicy.from[0].podSelector.matchLabels.a=b",
+		"agent.heartbeat=30s", "agent.heartbeat=1m,scheduler.args.staleAfter=5m", "agent.heartbeat=0.5m,scheduler.args.staleAfter=1m30s",
+	} {
 		mustRender(t, helm, "--set="+set)
 	}
 }
