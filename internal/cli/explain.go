@@ -283,7 +283,7 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 			survey.Counted(int(f.CPUs), "CPU"), f.Asked, survey.Counted(f.NUMACount, "NUMA node"), someNames(f.Nodes)))
 	}
 	choicesText(w, e)
-	refusals := refusalsOf(e)
+	refusals := refusalsOf(e.Nodes)
 	for _, a := range refusals[:min(len(refusals), limit)] {
 		answerText(w, a)
 	}
@@ -331,11 +331,11 @@ func someNames(names []string) string {
 }
 
 // refusalsOf returns the nodes that refuse, beginning with one of each group.
-func refusalsOf(e *survey.Explained) []*survey.Answer {
+func refusalsOf(answers []survey.Answer) []*survey.Answer {
 	var first, others []*survey.Answer
 	seen := map[string]bool{}
-	for i := range e.Nodes {
-		switch a := &e.Nodes[i]; {
+	for i := range answers {
+		switch a := &answers[i]; {
 		case a.Refusal == nil:
 		case seen[a.Message]:
 			others = append(others, a)

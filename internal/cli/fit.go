@@ -16,30 +16,44 @@ import (
 // errNoCopy is fit's answer no.
 var errNoCopy = errors.New("not every pod fits even once")
 
-// NewFitCommand returns the verb that counts how many more copies of a pod fit.
+// NewFitCommand returns the verb that says where pods that do not exist would go, and how many.
 func NewFitCommand() *cobra.Command {
 	var q question
-	limit := 1000
+	l := fitQuestion{limit: defaultCopies, nodes: defaultExplained}
 	cmd := &cobra.Command{
 		Use:   "fit -f PODS [MACHINE|CAPTURE]",
-		Short: "Count how many more copies of each pod fit on a node",
-		Long: `Admit copy after copy of each pod, each time from the same state, until the kubelet would refuse the next: its
-resource managers, what the node has in all (allocatable), or the number of pods (maxPods). What a scheduler looks at
-beside these is not considered: taints, selectors, spreading. Exit code 1 says that of some pod no copy fits.`,
-		Example: `  berth fit -f pod.yaml --node 'package:2 numa:4 core:8 pu:2 mem:64Gi' --kubelet-config kubelet.yaml`,
-		Args:    usageArgs(cobra.MaximumNArgs(1)),
+		Short: "Say where new pods would go now, and how many more copies fit",
+		Long: `Without a machine fit asks the cluster (or --snapshot): where each replica would go now, on which NUMA nodes, and why not
+elsewhere; and how many copies fit on every node. Asked are Berth's rules, taints, selectors, node affinity, ports and amounts;
+what is not asked is named. --set asks what would be if nodes were set differently. Nothing is written.
+
+With a machine (an argument, or --node) or any flag that describes a kubelet, no cluster is asked: copy after copy of each pod
+is admitted on that node, each time from the same state, until the kubelet would refuse the next.
+
+Exit code 1 says that some pod finds no place.`,
+		Example: `  kubectl berth fit -f deployment.yaml
+  kubectl berth fit -f pod.yaml --on gpu-1 --set topologyManagerPolicy=single-numa-node
+  kubectl berth fit -f pod.yaml --set numaNodesPerPackage=4
+  berth fit -f pod.yaml --node 'package:2 numa:4 core:8 pu:2 mem:64Gi' --kubelet-config kubelet.yaml`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 1 {
-				return Usagef("--limit %d: want at least 1", limit)
+			if l.limit < 1 {
+				return Usagef("--limit %d: want at least 1", l.limit)
 			}
-			if err := q.node.takeMachine(cmd, args); err != nil {
-				return err
+			if q.node.describe(cmd) || len(args) > 0 {
+				if err := q.node.takeMachine(cmd, args); err != nil {
+					return err
+				}
+				if used := changedOf(cmd, onlyLive); used != "" {
+					return Usagef("--%s: is about a cluster: want no machine beside it", used)
+				}
+				return q.fit(cmd, l.limit)
 			}
-			return q.fit(cmd, limit)
+			return l.run(cmd, &q)
 		},
 	}
 	q.register(cmd)
-	cmd.Flags().IntVar(&limit, "limit", limit, "stop after so many copies")
+	l.register(cmd)
 	return cmd
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -70,6 +71,20 @@ func (f *nodeFlags) spec() (whatif.Spec, error) {
 		s.Pools = append(s.Pools, pool)
 	}
 	return s, nil
+}
+
+// describe says whether a flag describes a node, so that no cluster is asked about.
+func (f *nodeFlags) describe(cmd *cobra.Command) bool {
+	return changedOf(cmd, []string{nodeFlag, kubeletConfigFlag, kubeletDropInsFlag, kubeletVersionFlag, "state", "device", "guard", "ignore-missing-devices"}) != ""
+}
+
+// changedOf is the first of these flags that somebody gave; "" for none.
+func changedOf(cmd *cobra.Command, names []string) string {
+	i := slices.IndexFunc(names, func(name string) bool { return cmd.Flags().Changed(name) })
+	if i < 0 {
+		return ""
+	}
+	return names[i]
 }
 
 // takeMachine lets the machine come as an argument as well.

@@ -288,41 +288,41 @@ func (e *Explained) answered(answers []Answer) {
 
 // ask asks those of the nodes that the question goes to.
 func (q *question) ask(s *Survey, names []string) []Answer {
-	affinity := nodeaffinity.GetRequiredNodeAffinity(q.pod)
-	candidate := ledger.Candidate{Request: q.request, Created: q.created}
 	names = slices.DeleteFunc(names, func(n string) bool { return s.nodes[n] == nil || q.only != "" && n != q.only })
 	answers := make([]Answer, len(names))
-	inParallel(len(names), func(i int) {
-		n, a := s.nodes[names[i]], &answers[i]
-		asked := beside(q.amounts, q.classes, n.object)
-		a.Node, a.Report, a.InFlight = n.name, n.sequence(), n.inFlight
-		if n.trouble != nil && n.trouble.Reason == nodestate.Silent && !n.heard.IsZero() {
-			a.SilentSeconds = Seconds(s.Now.Sub(n.heard))
-		}
-		why := ""
-		if n.name != q.pod.Spec.NodeName { // a pod that was bound by hand has passed by the scheduler
-			never := lacking(asked, n.object)
-			why = cmp.Or(excluded(q.pod, n.object, affinity), q.unmet(n), never)
-			a.tooLarge = why == never && n.trouble == nil
-		}
-		if why != "" {
-			a.Answer, a.Message = Excluded, why
-			return
-		}
-		n.answer(&candidate, a)
-		if a.Answer != Admits {
-			return
-		}
-		if why := short(asked, n.object, s.bound[n.name]); why != "" {
-			a.Answer, a.Message = Refuses, why
-		}
-	})
+	affinity := nodeaffinity.GetRequiredNodeAffinity(q.pod)
+	inParallel(len(names), func(i int) { answers[i] = q.askNode(s, s.nodes[names[i]], affinity) })
 	slices.SortStableFunc(answers, better)
 	return answers
 }
 
-// unmet says why a node cannot keep the rules that the pod asks for; "" when it can. Of a kubelet
-// that Berth cannot predict the rules are not known either: its answer says what is wrong.
+// askNode asks one node.
+func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNodeAffinity) Answer {
+	a := Answer{Node: n.name, Report: n.sequence(), InFlight: n.inFlight}
+	asked := beside(q.amounts, q.classes, n.object)
+	if n.trouble != nil && n.trouble.Reason == nodestate.Silent && !n.heard.IsZero() {
+		a.SilentSeconds = Seconds(s.Now.Sub(n.heard))
+	}
+	why := ""
+	if n.name != q.pod.Spec.NodeName { // a pod that was bound by hand has passed by the scheduler
+		never := lacking(asked, n.object)
+		why = cmp.Or(excluded(q.pod, n.object, affinity), q.unmet(n), never)
+		a.tooLarge = why == never && n.trouble == nil
+	}
+	if why != "" {
+		a.Answer, a.Message = Excluded, why
+		return a
+	}
+	n.answer(&ledger.Candidate{Request: q.request, Created: q.created}, &a)
+	if a.Answer != Admits {
+		return a
+	}
+	if why := cmp.Or(short(asked, n.object, s.bound[n.name]), portsTaken(q.pod, s.bound[n.name])); why != "" {
+		a.Answer, a.Message = Refuses, why
+	}
+	return a
+}
+
 func (q *question) unmet(n *node) string {
 	switch {
 	case q.rulesErr != nil:

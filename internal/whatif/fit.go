@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // Fitted says how many copies of a pod fit beside what is there.
@@ -30,7 +32,7 @@ func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 	n.doubts(&a)
 	trial := *n
 	trial.kubelet, trial.totals, trial.ports = n.kubelet.Clone(), n.totals.Clone(), slices.Clone(n.ports)
-	out.Unlimited = len(a.amounts) == 0 && len(portsOf(pod)) == 0
+	out.Unlimited = len(a.amounts) == 0 && len(wire.PortsOf(pod)) == 0
 	for uid := a.request.UID; out.Copies < limit; {
 		a.request.UID = fmt.Sprintf("%s/copy-%d", uid, out.Copies+1)
 		p := trial.admit(&a)
@@ -40,7 +42,7 @@ func (n *Node) Fit(pod *corev1.Pod, limit int) (Fitted, error) {
 		}
 		out.Copies++
 		out.PerNUMA[p.NUMANodes]++
-		if !p.pins() && len(portsOf(pod)) == 0 {
+		if !p.pins() && len(wire.PortsOf(pod)) == 0 {
 			more := trial.totals.Copies(a.amounts, limit-out.Copies)
 			out.Copies += more
 			out.PerNUMA[p.NUMANodes] += more

@@ -47,7 +47,7 @@ type Node struct {
 	model   *placement.Model
 	kubelet *sim.Kubelet
 	totals  *amounts.Node
-	ports   hostPorts
+	ports   wire.HostPorts
 	spec    Spec
 	// tenants are the pods that were admitted.
 	tenants []machineview.Tenant

@@ -1,4 +1,4 @@
-package whatif
+package wire
 
 import (
 	"cmp"
@@ -19,12 +19,12 @@ const anyIP = "0.0.0.0"
 
 func (p hostPort) String() string { return fmt.Sprintf("%s:%d/%s", p.ip, p.port, p.protocol) }
 
-// hostPorts are those that pods have.
-type hostPorts []hostPort
+// HostPorts are those that pods have.
+type HostPorts []hostPort
 
-// portsOf returns the ports of the node that a pod wants: those of its containers and sidecars, as
+// PortsOf returns the ports of the node that a pod wants: those of its containers and sidecars, as
 // GetHostPorts (kube-scheduler's util) reads them.
-func portsOf(pod *corev1.Pod) (ports []hostPort) {
+func PortsOf(pod *corev1.Pod) (ports HostPorts) {
 	add := func(c *corev1.Container) {
 		for _, p := range c.Ports {
 			want := p.HostPort
@@ -47,9 +47,9 @@ func portsOf(pod *corev1.Pod) (ports []hostPort) {
 	return ports
 }
 
-// taken returns the first port of the pod that another one has; "" where all are free.
-func (h hostPorts) taken(pod *corev1.Pod) string {
-	for _, p := range portsOf(pod) {
+// Taken returns the first port of the pod that another one has; "" where all are free.
+func (h HostPorts) Taken(pod *corev1.Pod) string {
+	for _, p := range PortsOf(pod) {
 		conflict := func(q hostPort) bool {
 			return q.port == p.port && q.protocol == p.protocol && (q.ip == p.ip || q.ip == anyIP || p.ip == anyIP)
 		}
@@ -60,4 +60,5 @@ func (h hostPorts) taken(pod *corev1.Pod) string {
 	return ""
 }
 
-func (h *hostPorts) take(pod *corev1.Pod) { *h = append(*h, portsOf(pod)...) }
+// Take takes in the ports of a pod.
+func (h *HostPorts) Take(pod *corev1.Pod) { *h = append(*h, PortsOf(pod)...) }

@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/manifest"
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// defaultCopies bounds how many copies are counted on a node.
+const defaultCopies = 1000
+
+// onlyLive are the flags of fit that are about a cluster.
+var onlyLive = []string{"on", "set", "empty", "nodes", "snapshot"}
+
+// fitQuestion is fit about a cluster.
+type fitQuestion struct {
+	cluster clusterFlags
+	// limit is how many copies are counted on a node; nodes how many that take none are explained
+	// in full.
+	limit, nodes int
+	on, set      []string
+	empty        bool
+}
+
+func (q *fitQuestion) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.IntVar(&q.limit, "limit", q.limit, "stop after so many copies on a node")
+	fs.IntVar(&q.nodes, "nodes", q.nodes, "of a cluster: how many nodes that refuse are explained in full")
+	fs.StringSliceVar(&q.on, "on", nil, "of a cluster: ask these nodes alone; may be repeated")
+	fs.StringArrayVar(&q.set, "set", nil, "of a cluster: ask as if nodes were set so, KEY=VALUE with "+strings.Join(survey.SettingKeys(), ", ")+"; may be repeated")
+	fs.BoolVar(&q.empty, "empty", false, "of a cluster: ask as if no pods were on the nodes")
+	q.cluster.register(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("on", q.cluster.completeNodes)
+}
+
+// run asks the cluster.
+func (q *fitQuestion) run(cmd *cobra.Command, from *question) error {
+	if err := from.output.check(); err != nil {
+		return err
+	}
+	if q.nodes < 0 {
+		return Usagef("--nodes %d: want 0 or more", q.nodes)
+	}
+	setting, err := survey.ParseSetting(q.set)
+	if err != nil {
+		return Usagef("--set %w", err)
+	}
+	setting.Empty = setting.Empty || q.empty
+	templates, notes, err := manifest.Source{Paths: from.files, Recursive: from.recursive, Stdin: cmd.InOrStdin()}.Read()
+	if err != nil {
+		return err
+	}
+	c, err := q.cluster.connect()
+	if err != nil {
+		return err
+	}
+	wanted := make([]survey.Wanted, len(templates))
+	for i := range templates {
+		wanted[i] = survey.Wanted{Pod: templates[i].Pod, Replicas: templates[i].Replicas}
+	}
+	all, more, err := c.Fit(cmd.Context(), wanted, survey.FitOptions{Nodes: q.on, Limit: q.limit, Setting: setting})
+	if err != nil {
+		return err
+	}
+	notes = slices.Concat(notes, more, setting.Notes())
+	writeNotes(cmd, notes)
+	if err := printCleaned(cmd, from.output, listing("pods", all, notes), func(w io.Writer) error { return q.table(w, all) }); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(all, func(f survey.Fitting) bool { return f.Placed == 0 && f.Replicas > 0 }) {
+		return errNoCopy
+	}
+	return nil
+}
+
+func (q *fitQuestion) table(w io.Writer, all []survey.Fitting) error {
+	for i := range all {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := q.one(w, &all[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxBerths is how many replicas are listed, and of how many nodes it is said what they take.
+const maxBerths = 20
+
+func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
+	fmt.Fprintf(w, "pod %s: %s\n", f.Name, fitSum(f))
+	for _, a := range f.Asks {
+		fmt.Fprintf(w, "asks: %s\n", a)
+	}
+	if !f.Pinnable {
+		fmt.Fprintln(w, "Berth lets it pass: it is not Guaranteed and asks for no devices, so no kubelet pins anything for it.")
+	}
+	if err := berthsTable(w, f); err != nil {
+		return err
+	}
+	if err := copiesTable(w, f); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n%s:\n", survey.Counted(len(f.Nodes), "node"))
+	for i := range f.Groups {
+		groupText(w, &f.Groups[i])
+	}
+	answers := make([]survey.Answer, len(f.Nodes))
+	for i := range f.Nodes {
+		answers[i] = f.Nodes[i].Answer
+	}
+	refusals := refusalsOf(answers)
+	for _, a := range refusals[:min(len(refusals), q.nodes)] {
+		answerText(w, a)
+	}
+	if more := len(refusals) - q.nodes; more > 0 && q.nodes > 0 {
+		fmt.Fprintf(w, "\nNot shown: %s. --nodes N shows N of them.\n", survey.Counted(more, "refusing node"))
+	}
+	if len(f.NotAsked) > 0 {
+		fmt.Fprintf(w, "\nNot asked: %s.\n", strings.Join(f.NotAsked, "; "))
+	}
+	return nil
+}
+
+// fitSum says in half a sentence what became of the replicas.
+func fitSum(f *survey.Fitting) string {
+	tried := f.Replicas - f.Untried
+	switch {
+	case f.Replicas == 0:
+		return "no replicas are wanted"
+	case f.Placed == 0:
+		return "no node takes it now"
+	case f.Placed < tried:
+		return fmt.Sprintf("%d of %d replicas find a place now", f.Placed, f.Replicas)
+	case f.Untried > 0:
+		return fmt.Sprintf("the first %d of %d replicas find a place now, the others were not tried", tried, f.Replicas)
+	case f.Replicas > 1:
+		return fmt.Sprintf("all %d replicas find a place now", f.Replicas)
+	}
+	return "finds a place now"
+}
+
+// berthsTable says where the replicas would go.
+func berthsTable(w io.Writer, f *survey.Fitting) error {
+	var rows [][]string
+	for i := range f.Berths[:min(len(f.Berths), maxBerths)] {
+		b := &f.Berths[i]
+		containers := b.Containers
+		if len(containers) == 0 {
+			containers = []survey.Container{{Name: "-"}}
+		}
+		for j := range containers {
+			c := &containers[j]
+			rows = append(rows, []string{strconv.Itoa(i + 1), b.Node, dash(b.NUMANodes), c.Label(), cpusText(c), dash(c.MemoryText()), dash(c.DevicesText())})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	if err := columns(w, "COPY | NODE | NUMA | CONTAINER | CPUS | MEMORY | DEVICES", rows); err != nil {
+		return err
+	}
+	if more := len(f.Berths) - maxBerths; more > 0 {
+		fmt.Fprintf(w, "and %d more\n", more)
+	}
+	return nil
+}
+
+// copiesTable says how many copies nodes take, the best node first.
+func copiesTable(w io.Writer, f *survey.Fitting) error {
+	var rows [][]string
+	taking := 0
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		if n.Copies == 0 {
+			continue
+		}
+		if taking++; taking <= maxBerths {
+			rows = append(rows, []string{n.Node, strconv.Itoa(n.Copies), dash(countsText(n.ByNUMA)), copiesEnd(n.Next)})
+		}
+	}
+	if taking == 0 {
+		return nil
+	}
+	fmt.Fprintf(w, "\nIn all %s of it would fit, on %s:\n", copiesText(f.Copies), survey.Counted(taking, "node"))
+	if err := columns(w, "NODE | COPIES | BY NUMA NODES | THE NEXT IS NOT TAKEN BECAUSE", rows); err != nil {
+		return err
+	}
+	if more := taking - len(rows); more > 0 {
+		fmt.Fprintf(w, "and %s\n", survey.Counted(more, "more node"))
+	}
+	return nil
+}
+
+func copiesText(n int) string {
+	if n == 1 {
+		return "1 copy"
+	}
+	return fmt.Sprintf("%d copies", n)
+}
+
+func copiesEnd(next string) string {
+	if next == "" {
+		return "the limit was reached"
+	}
+	return next
+}

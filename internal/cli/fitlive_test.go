@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/berth-dev/berth/internal/golden"
+)
+
+const trainDeployment = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: train}
+spec:
+  replicas: 5
+  selector: {matchLabels: {app: train}}
+  template:
+    metadata: {labels: {app: train}}
+    spec:
+      containers:
+      - {name: main, image: train, resources: {limits: {cpu: "12", memory: 8Gi, nvidia.com/gpu: "1"}}}
+      volumes:
+      - {name: data, persistentVolumeClaim: {claimName: data}}
+`
+
+// TestFitCluster says where the replicas of a Deployment would go in the playground's snapshot.
+func TestFitCluster(t *testing.T) {
+	in := newInputs(t)
+	train := in.file("train.yaml", trainDeployment)
+	code, stdout, stderr := run(t, "fit", "-f", train, "--snapshot", playgroundSnapshot)
+	if code != ExitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	golden.File(t, "testdata/fit-cluster.txt", stdout)
+	ask := func(args ...string) []string {
+		return append([]string{"fit", "-f", train, "--snapshot", playgroundSnapshot}, args...)
+	}
+	expect(t, ExitOK, "8: 4, 1: 4", ask("--set", "numaNodesPerPackage=1", "--on", "gpu-1", "-o", "jsonpath={.pods[0].copies}: {.pods[0].nodes[0].byNUMANodes['0']}, 1: 4")...)
+	expect(t, ExitOK, "note: nodes are drained for such a setting", ask("--set", "numaNodesPerPackage=1")...)
+	expect(t, ExitFailure, "the cores of package 0 cannot be divided evenly", ask("--set", "numaNodesPerPackage=3")...)
+	expect(t, ExitUsage, `--set "nps=4": want KEY=VALUE with one of topologyManagerPolicy`, ask("--set", "nps=4")...)
+	expect(t, ExitFailure, "there is no Node nobody", ask("--on", "nobody")...)
+	expect(t, ExitUsage, "--nodes -1", ask("--nodes", "-1")...)
+	expect(t, ExitUsage, "--limit 0", ask("--limit", "0")...)
+	expect(t, ExitUsage, "--snapshot: is about a cluster: want no machine beside it", ask(oneByTwo)...)
+	wide := in.pod("wide", `{limits: {cpu: "70", memory: 8Gi, nvidia.com/gpu: "1"}}`)
+	expect(t, ExitFailure, "RESOURCE", "fit", "-f", wide, "--snapshot", playgroundSnapshot)
+	expect(t, ExitFailure, "not every pod fits even once", "fit", "-f", wide, "--snapshot", playgroundSnapshot)
+	share := in.pod("share", `{requests: {cpu: "2", memory: 1Gi}}`)
+	expect(t, ExitOK, "Berth lets it pass", "fit", "-f", share, "--snapshot", playgroundSnapshot)
+}
+
+// TestFitLive asks an API server.
+func TestFitLive(t *testing.T) {
+	w := busyWorld(t)
+	in := newInputs(t)
+	a := asked{args: []string{"fit", "-f", in.pod("two", `{limits: {cpu: "2", memory: 1Gi}}`)}, want: []string{"finds a place now", "BY NUMA NODES"}}
+	a.check(t, w)
+}

@@ -1,0 +1,32 @@
+package nodestate
+
+import (
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Under returns the reading of the same node as it would be with another machine or configuration:
+// alter changes a copy of the spec. An empty node has no pods, and the devices that the last
+// function returns once the spec is altered; any other holds what its report says. The error says
+// why such a node cannot be. The reading must be usable.
+func (r *Reading) Under(alter func(*wire.NodeSpec) error, empty bool, devices func() []placement.DevicePool) (*Reading, error) {
+	spec := r.Kind.Spec
+	if err := alter(&spec); err != nil {
+		return nil, err
+	}
+	kind, err := kindOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	kind.source = r.Kind.source
+	out, report := *r, *r.Report
+	out.Kind, out.Report = kind, &report
+	told := fates(&report)
+	if empty {
+		report.Snapshot = kind.Model.NewState().Snapshot()
+		report.Snapshot.Devices, report.Pods, told = devices(), nil, nil
+	}
+	out.State, err = ledger.NewReport(report.Sequence, kind.Model, &report.Snapshot, told)
+	return &out, err
+}

@@ -1,0 +1,344 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Wanted is a pod that does not exist, as often as it is wanted.
+type Wanted struct {
+	Pod      *corev1.Pod
+	Replicas int
+}
+
+// FitOptions say what is asked about pods that do not exist.
+type FitOptions struct {
+	// Nodes are those that are asked; all where it is empty. A Setting concerns them alone.
+	Nodes []string
+	// Limit is how many copies are counted on each node.
+	Limit int
+	// Setting is what would be different about the nodes.
+	Setting Setting
+}
+
+// Fitting is where a pod that does not exist would go now, and why not elsewhere.
+type Fitting struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace,omitempty"`
+	Replicas  int    `json:"replicas"`
+	// Asks says per container what could be pinned; Pinnable whether any kubelet would.
+	Asks     []string `json:"asks"`
+	Pinnable bool     `json:"pinnable"`
+	// Berths are where the replicas would go one after the other, as far as there is room, at most
+	// MaxBerths of them.
+	Berths []Berthed `json:"berths"`
+	// Placed is how many of the replicas find a place, of all that were tried; Untried are those
+	// beyond MaxBerths.
+	Placed  int `json:"placed"`
+	Untried int `json:"untried,omitempty"`
+	// Copies is how many fit in all, replicas counted. Nodes says where; of one on which Limit was
+	// reached there may be more.
+	Copies int       `json:"copies"`
+	Groups []Group   `json:"groups,omitempty"`
+	Nodes  []NodeFit `json:"nodes,omitempty"`
+	// NotAsked says what else may keep the pod from a node.
+	NotAsked []string `json:"notAsked,omitempty"`
+}
+
+// Berthed is one copy in its place.
+type Berthed struct {
+	Node       string      `json:"node"`
+	NUMANodes  string      `json:"numaNodes,omitempty"`
+	Exact      bool        `json:"exact"`
+	Containers []Container `json:"containers,omitempty"`
+}
+
+// NodeFit is what one node says, and how many copies it takes.
+type NodeFit struct {
+	Answer
+	Copies int `json:"copies"`
+	// ByNUMA counts copies by the NUMA nodes that they get, "0" or "0-1"; "" where nothing is
+	// pinned.
+	ByNUMA map[string]int `json:"byNUMANodes,omitempty"`
+	// Next says why the next copy is not taken; "" where Limit was reached.
+	Next string `json:"next,omitempty"`
+}
+
+// MaxBerths is how many replicas are placed one by one.
+const MaxBerths = 200
+
+// Fit says where pods that do not exist would go now. Each is asked about by itself.
+func (c *Cluster) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {
+	s, err := c.Survey(ctx, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.fit(ctx, s, wanted, o)
+}
+
+// Fit says where pods that do not exist would go now. Each is asked about by itself.
+func (l *Live) Fit(ctx context.Context, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {
+	s := l.survey()
+	s.Now, s.Notes = l.Now(), nil
+	return l.c.fit(ctx, s, wanted, o)
+}
+
+func (c *Cluster) fit(ctx context.Context, s *Survey, wanted []Wanted, o FitOptions) ([]Fitting, []string, error) {
+	for _, name := range o.Nodes {
+		if s.nodes[name] == nil {
+			return nil, nil, c.noNode(s, name)
+		}
+	}
+	names := s.Names()
+	if len(o.Nodes) > 0 {
+		names = slices.Clone(o.Nodes)
+	}
+	s = o.Setting.on(s, names)
+	out := []Fitting{}
+	for i := range wanted {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		f, err := c.fitOne(ctx, s, &wanted[i], names, o.Limit)
+		if err != nil {
+			return nil, nil, err
+		}
+		out = append(out, *f)
+	}
+	return out, s.Notes, nil
+}
+
+func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []string, limit int) (*Fitting, error) {
+	pod := w.Pod.DeepCopy()
+	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{} // a pod of the cluster may have been pasted
+	ask, err := wire.ReadPod(pod)
+	if err != nil {
+		return nil, err
+	}
+	q := &question{pod: pod, request: &ask.Request, rulesErr: ask.RulesErr, created: s.Now.Unix() + 1, amounts: wire.ReadAmounts(pod)}
+	if q.classes, err = s.classes(ctx, c, q.amounts); err != nil {
+		return nil, err
+	}
+	f := &fitter{question: q, survey: s, affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
+	out := &Fitting{
+		Name: w.Pod.Name, Namespace: w.Pod.Namespace, Replicas: w.Replicas, Asks: asksText(q.request), Pinnable: q.request.Pinnable(),
+		Nodes: make([]NodeFit, len(names)), NotAsked: notAsked(w.Pod), Berths: []Berthed{},
+	}
+	seats := make([]*seat, len(names))
+	inParallel(len(names), func(i int) {
+		seats[i] = f.seat(names[i])
+		seats[i].answer = f.ask(seats[i])
+		out.Nodes[i] = f.count(seats[i].answer, limit)
+	})
+	out.Untried = max(0, w.Replicas-MaxBerths)
+	for range w.Replicas - out.Untried {
+		b, ok := f.next(seats)
+		if !ok {
+			break
+		}
+		out.Placed++
+		if out.Pinnable { // else other plugins choose among the nodes
+			out.Berths = append(out.Berths, b)
+		}
+	}
+	slices.SortStableFunc(out.Nodes, func(a, b NodeFit) int { return better(a.Answer, b.Answer) })
+	answers := make([]Answer, len(out.Nodes))
+	for i := range out.Nodes {
+		answers[i] = out.Nodes[i].Answer
+		out.Copies += out.Nodes[i].Copies
+	}
+	out.Groups = groupsOf(answers)
+	return out, nil
+}
+
+// fitter tries copies of one pod.
+type fitter struct {
+	*question
+	survey   *Survey
+	affinity nodeaffinity.RequiredNodeAffinity
+}
+
+// seat is a node with the copies that were put there.
+type seat struct {
+	node   *node
+	room   *amounts.Node // nil where nobody says
+	ports  wire.HostPorts
+	copies int
+	forked bool
+	answer Answer
+}
+
+func (f *fitter) seat(name string) *seat {
+	n := *f.survey.nodes[name]
+	return &seat{node: &n, room: roomOf(n.object, f.survey.bound[name]), ports: portsOn(f.survey.bound[name])}
+}
+
+// ask asks the node as it is with the copies.
+func (f *fitter) ask(s *seat) Answer {
+	if !f.request.Pinnable() {
+		return f.askUnpinned(s)
+	}
+	q := *f.question
+	q.request, q.created = f.copyOf(s), f.created+int64(s.copies)
+	if s.copies == 0 {
+		return q.askNode(f.survey, s.node, f.affinity)
+	}
+	a := Answer{Node: s.node.name, Report: s.node.sequence(), InFlight: s.node.inFlight}
+	s.node.answer(&ledger.Candidate{Request: q.request, Created: q.created}, &a)
+	if a.Answer == Admits {
+		f.short(s, &a)
+	}
+	return a
+}
+
+// short looks at amounts and ports.
+func (f *fitter) short(s *seat, a *Answer) {
+	why := shortOf(beside(f.amounts, f.classes, s.node.object), s.room)
+	if taken := s.ports.Taken(f.pod); why == "" && taken != "" {
+		why = "port " + taken + " of the node is taken"
+	}
+	if why != "" {
+		a.Answer, a.Message, a.Choice = Refuses, why, nil
+	}
+}
+
+// askUnpinned asks about a pod for which no kubelet pins anything: nodes whose reports cannot be
+// relied on take it like any other.
+func (f *fitter) askUnpinned(s *seat) Answer {
+	n := s.node
+	a := Answer{Node: n.name, Report: n.sequence(), InFlight: n.inFlight, Answer: Admits, Message: "would take the pod"}
+	why := excluded(f.pod, n.object, f.affinity)
+	if why == "" {
+		why = lacking(beside(f.amounts, f.classes, n.object), n.object)
+	}
+	switch {
+	case f.survey.facts.nodesKnown && n.object == nil:
+		a.Answer, a.Message = Unreliable, n.trouble.Message
+	case why != "":
+		a.Answer, a.Message = Excluded, why
+	default:
+		f.short(s, &a)
+	}
+	return a
+}
+
+func (f *fitter) copyOf(s *seat) *placement.Request {
+	r := *f.request
+	r.UID = fmt.Sprintf("%s/copy-%d", r.UID, s.copies+1)
+	return &r
+}
+
+// take puts a copy on the node, which has said that it admits one.
+func (f *fitter) take(s *seat) (Berthed, bool) {
+	b := Berthed{Node: s.node.name, Exact: true}
+	if f.request.Pinnable() {
+		if !s.forked {
+			s.node.account, s.forked = s.node.account.Fork(), true
+		}
+		var d placement.Decision
+		a := s.node.account.Reserve(&ledger.Candidate{Request: f.copyOf(s), Created: f.created + int64(s.copies)}, &d)
+		if !a.OK() {
+			return b, false
+		}
+		b.NUMANodes, b.Exact = a.Verdict.NUMA.String(), a.Exact
+		for i := range d.Containers {
+			b.Containers = append(b.Containers, ContainerOf(s.node.machine(), &d.Containers[i]))
+		}
+	}
+	if s.room != nil {
+		s.room.Add(beside(f.amounts, f.classes, s.node.object))
+	}
+	s.ports.Take(f.pod)
+	s.copies++
+	return b, true
+}
+
+// count puts copies on a node of its own until it takes no more, or there are limit. first is what
+// the node says to the first.
+func (f *fitter) count(first Answer, limit int) NodeFit {
+	out := NodeFit{Answer: first}
+	s := f.seat(first.Node)
+	for a := first; ; a = f.ask(s) {
+		if a.Answer != Admits {
+			out.Next = a.Message
+			return out
+		}
+		if out.Copies >= limit {
+			return out
+		}
+		b, ok := f.take(s)
+		if !ok {
+			out.Next = wire.WaitsForReport
+			return out
+		}
+		if out.ByNUMA == nil {
+			out.ByNUMA = map[string]int{}
+		}
+		out.ByNUMA[b.NUMANodes]++
+		out.Copies++
+	}
+}
+
+// next puts a copy on the best of the nodes, as the scheduler compares them; false where none takes
+// one.
+func (f *fitter) next(seats []*seat) (Berthed, bool) {
+	for {
+		var best *seat
+		for _, s := range seats {
+			if s.answer.Answer == Admits && (best == nil || better(s.answer, best.answer) < 0) {
+				best = s
+			}
+		}
+		if best == nil {
+			return Berthed{}, false
+		}
+		b, ok := f.take(best)
+		if !ok {
+			best.answer.Answer = Waits
+			continue
+		}
+		best.answer = f.ask(best)
+		return b, true
+	}
+}
+
+// notAsked says what of a pod is not asked about, and may keep it from a node, or from starting
+// there.
+func notAsked(pod *corev1.Pod) (out []string) {
+	spec := &pod.Spec
+	var volumes []string
+	for i := range spec.Volumes {
+		if v := &spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil {
+			volumes = append(volumes, v.Name)
+		}
+	}
+	if len(volumes) > 0 {
+		out = append(out, "volumes, which may tie it to certain nodes: "+strings.Join(volumes, ", "))
+	}
+	if a := spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
+		out = append(out, "affinity to other pods")
+	}
+	if len(spec.TopologySpreadConstraints) > 0 {
+		out = append(out, "spreading (topologySpreadConstraints)")
+	}
+	if len(spec.ResourceClaims) > 0 {
+		out = append(out, "resource claims: Berth knows no devices of Dynamic Resource Allocation")
+	}
+	if spec.NodeName != "" {
+		out = append(out, "spec.nodeName: such a pod passes by every scheduler")
+	}
+	if len(spec.SchedulingGates) > 0 {
+		out = append(out, "scheduling gates: no scheduler looks at it before they are taken away")
+	}
+	return append(out, "preemption, quotas, admission webhooks, the affinity of other pods, and images")
+}

@@ -1,0 +1,182 @@
+package survey
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/internal/sim"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// playground opens the snapshot that the page's tests look at.
+func playground(t testing.TB) *Cluster {
+	t.Helper()
+	f, err := os.Open("../../test/web/testdata/cluster.berth")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c, err := Open(f, "playground")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// wants is a pod that does not exist.
+func wants(name, cpu, memory, gpus string) *corev1.Pod {
+	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	if gpus != "0" {
+		limits["nvidia.com/gpu"] = resource.MustParse(gpus)
+	}
+	p := pod(name, 1)
+	p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Limits: limits, Requests: limits}
+	return p
+}
+
+// TestFitAgainstTwin: as many copies fit on a node as a kubelet admits one after the other that
+// starts from the node's report, and whose allocatable is counted anew each time. The same goes for
+// nodes that are set differently.
+func TestFitAgainstTwin(t *testing.T) {
+	c := playground(t)
+	s := c.surveyOf(c.still.facts(""))
+	random := rand.New(rand.NewPCG(18, 1))
+	copies, none := 0, 0
+	for i := range 120 {
+		p := wants(fmt.Sprint("p", i), fmt.Sprint(1+random.IntN(40)), fmt.Sprint(1+random.IntN(64), "Gi"), fmt.Sprint(random.IntN(3)))
+		var o Setting
+		if i%3 == 1 {
+			o.Policy = []string{"none", "best-effort", "restricted", "single-numa-node"}[random.IntN(4)]
+		}
+		if i%3 == 2 {
+			o.Empty = true
+		}
+		fitted, _, err := c.fit(t.Context(), s, []Wanted{{p, 1}}, FitOptions{Limit: 50, Setting: o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range fitted[0].Nodes {
+			want := twinCopies(t, s, n.Node, p, &o, 50)
+			if n.Copies != want {
+				t.Errorf("pod %d %v on %s, %+v: %d copies, want %d (%s: %s)", i, p.Spec.Containers[0].Resources.Limits, n.Node, o, n.Copies, want, n.Answer.Answer, n.Next)
+			}
+			copies += want
+			if want == 0 {
+				none++
+			}
+		}
+	}
+	if copies < 500 || none < 50 {
+		t.Errorf("%d copies, %d nodes with none: the test asks too little", copies, none)
+	}
+}
+
+// twinCopies counts by hand.
+func twinCopies(t *testing.T, s *Survey, name string, p *corev1.Pod, o *Setting, limit int) int {
+	n := s.nodes[name]
+	if n.object.Spec.Unschedulable {
+		return 0
+	}
+	config := n.spec().Config
+	if o.Policy != "" {
+		config.TopologyManagerPolicy = o.Policy
+	}
+	model, err := placement.NewModel(n.spec().View, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, bound := n.report().Snapshot, slices.Clone(s.bound[name])
+	if o.Empty {
+		devices := snap.Devices
+		snap, bound = model.NewState().Snapshot(), nil
+		snap.Devices = devices
+	}
+	state, err := model.StateOf(&snap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet := sim.Kubelet{State: state}
+	ask, err := wire.ReadPod(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range limit {
+		amounts := wire.ReadAmounts(p)
+		if lacking(amounts, n.object) != "" || short(amounts, n.object, bound) != "" {
+			return i
+		}
+		r := ask.Request
+		r.UID = fmt.Sprint("twin-", i)
+		if got := kubelet.Admit(&r); !got.Verdict.OK() {
+			return i
+		}
+		bound = append(bound, p)
+	}
+	return limit
+}
+
+// TestFit places replicas, counts copies, and names what it does not ask.
+func TestFit(t *testing.T) {
+	c := playground(t)
+	one := func(p *corev1.Pod, replicas int, o FitOptions) Fitting {
+		t.Helper()
+		if o.Limit == 0 {
+			o.Limit = 100
+		}
+		all, _, err := c.Fit(t.Context(), []Wanted{{p, replicas}}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all[0]
+	}
+	f := one(wants("train", "12", "8Gi", "1"), 5, FitOptions{})
+	if f.Placed != 3 || f.Copies != 3 || len(f.Berths) != 3 || f.Berths[0].Node != "gpu-2" || f.Berths[0].NUMANodes != "1" || !f.Berths[0].Exact {
+		t.Errorf("of 5 replicas %d are placed, %d copies: %+v", f.Placed, f.Copies, f.Berths)
+	}
+	ports := wants("ports", "1", "1Gi", "0")
+	ports.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}}
+	if f = one(ports, 9, FitOptions{}); f.Placed != 5 || !strings.Contains(f.Nodes[0].Next, "port 0.0.0.0:80/TCP") {
+		t.Errorf("%d pods have port 80 of 5 nodes: %s", f.Placed, f.Nodes[0].Next)
+	}
+	tied := wants("tied", "1", "1Gi", "0")
+	tied.Spec.NodeSelector = map[string]string{"pool": "gpu"}
+	tied.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}}}}
+	if f = one(tied, 1, FitOptions{}); !strings.HasPrefix(f.Berths[0].Node, "gpu-") || !strings.Contains(f.NotAsked[0], "data") {
+		t.Errorf("a pod that selects the pool gpu: %+v, not asked %q", f.Berths, f.NotAsked)
+	}
+	shared := wants("shared", "2", "1Gi", "0")
+	shared.Spec.Containers[0].Resources.Limits = nil
+	if f = one(shared, 2, FitOptions{}); f.Pinnable || f.Placed != 2 || len(f.Berths) != 0 || f.Copies == 0 {
+		t.Errorf("a pod that pins nothing: %+v", f)
+	}
+	if f = one(wants("wide", "62", "8Gi", "4"), 1, FitOptions{Nodes: []string{"gpu-1"}, Setting: Setting{NUMAPerPackage: 2}}); f.Placed != 0 || f.Nodes[0].Refusal == nil {
+		t.Errorf("62 CPUs on one of four NUMA nodes: %+v", f)
+	}
+	if f = one(wants("wide", "8", "8Gi", "0"), 1, FitOptions{Setting: Setting{NUMAPerPackage: 3}}); !strings.Contains(f.Groups[0].Message, "cannot be divided") && !strings.Contains(f.Groups[1].Message, "cannot be divided") {
+		t.Errorf("three NUMA nodes in a package: %+v", f.Groups)
+	}
+	if _, _, err := c.Fit(t.Context(), nil, FitOptions{Nodes: []string{"nobody"}}); err == nil || !strings.Contains(err.Error(), "there is no Node nobody") {
+		t.Errorf("a node that is not there: %v", err)
+	}
+}
+
+// TestParseSetting reads what can be set.
+func TestParseSetting(t *testing.T) {
+	s, err := ParseSetting([]string{"topologyManagerPolicy=restricted", "topologyManagerScope=pod", "cpuManagerPolicy=static", "numaNodesPerPackage=4"})
+	if want := (Setting{Policy: "restricted", Scope: "pod", CPUManager: "static", NUMAPerPackage: 4}); err != nil || s != want {
+		t.Errorf("%+v, %v, want %+v", s, err, want)
+	}
+	for _, text := range []string{"", "x", "x=y", "topologyManagerPolicy=singel", "numaNodesPerPackage=0", "numaNodesPerPackage=65", "numaNodesPerPackage=two"} {
+		if _, err := ParseSetting([]string{text}); err == nil || !strings.Contains(err.Error(), "want ") {
+			t.Errorf("%q: error %v", text, err)
+		}
+	}
+}

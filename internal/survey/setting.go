@@ -1,0 +1,179 @@
+package survey
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Setting is what would be different about nodes. The zero value changes nothing.
+type Setting struct {
+	// Policy, Scope and CPUManager are the KubeletConfiguration's topologyManagerPolicy,
+	// topologyManagerScope and cpuManagerPolicy; "" leaves them.
+	Policy, Scope, CPUManager string
+	// NUMAPerPackage is how many NUMA nodes each package has (NPS, SNC); 0 leaves them.
+	NUMAPerPackage int
+	// Empty asks as if no pod were there. Another CPUManager or NUMAPerPackage implies it: a node
+	// has to be drained for them.
+	Empty bool
+}
+
+// The keys of ParseSetting.
+const (
+	settingPolicy     = "topologyManagerPolicy"
+	settingScope      = "topologyManagerScope"
+	settingCPUManager = "cpuManagerPolicy"
+	settingNUMA       = "numaNodesPerPackage"
+)
+
+// settingValues are the values that a key takes; nil for a number.
+var settingValues = map[string][]string{
+	settingPolicy:     {"none", "best-effort", "restricted", "single-numa-node"},
+	settingScope:      {"container", "pod"},
+	settingCPUManager: {"none", "static"},
+	settingNUMA:       nil,
+}
+
+// SettingKeys are the keys of ParseSetting.
+func SettingKeys() []string {
+	return []string{settingPolicy, settingScope, settingCPUManager, settingNUMA}
+}
+
+// ParseSetting reads KEY=VALUE texts. The error says what would be right.
+func ParseSetting(texts []string) (Setting, error) {
+	var s Setting
+	for _, text := range texts {
+		key, value, ok := strings.Cut(text, "=")
+		values, known := settingValues[key]
+		switch {
+		case !ok || !known:
+			return s, fmt.Errorf("%.80q: want KEY=VALUE with one of %s", text, strings.Join(SettingKeys(), ", "))
+		case values == nil:
+			n, err := strconv.Atoi(value)
+			if err != nil || n < 1 || n > topology.MaxNUMANodes {
+				return s, fmt.Errorf("%.80q: want a number from 1 to %d, as NPS or SNC have it", text, topology.MaxNUMANodes)
+			}
+			s.NUMAPerPackage = n
+		default:
+			if !slices.Contains(values, value) {
+				return s, fmt.Errorf("%.80q: want one of %s", text, strings.Join(values, ", "))
+			}
+			*map[string]*string{settingPolicy: &s.Policy, settingScope: &s.Scope, settingCPUManager: &s.CPUManager}[key] = value
+		}
+	}
+	return s, nil
+}
+
+// Notes say what an answer with the setting rests on.
+func (o *Setting) Notes() (out []string) {
+	if o.NUMAPerPackage > 0 || o.CPUManager != "" {
+		out = append(out, "nodes are drained for such a setting, so they are asked as if they were empty")
+	}
+	if o.NUMAPerPackage > 0 {
+		out = append(out, "from which NUMA nodes devices would hang nobody can tell beforehand: those of a package are spread over its NUMA nodes")
+	}
+	return out
+}
+
+// on returns the survey with the nodes as they would be.
+func (o *Setting) on(s *Survey, names []string) *Survey {
+	if *o == (Setting{}) {
+		return s
+	}
+	out := *s
+	out.nodes, out.bound = map[string]*node{}, map[string][]*corev1.Pod{}
+	for name, n := range s.nodes {
+		out.nodes[name], out.bound[name] = n, s.bound[name]
+	}
+	nodes := make([]*node, len(names))
+	inParallel(len(names), func(i int) { nodes[i] = o.onNode(s.nodes[names[i]], s.bound[names[i]]) })
+	for i, name := range names {
+		out.nodes[name] = nodes[i]
+		if o.empties(s.nodes[name]) {
+			out.bound[name] = nil
+		}
+	}
+	return &out
+}
+
+// empties says whether the node would have to be drained, or is to be asked as if it were.
+func (o *Setting) empties(n *node) bool {
+	if o.Empty || o.NUMAPerPackage > 0 {
+		return true
+	}
+	spec := n.spec()
+	return o.CPUManager != "" && spec != nil && spec.Config.CPUManagerPolicy != o.CPUManager
+}
+
+func (o *Setting) onNode(n *node, bound []*corev1.Pod) *node {
+	out := *n
+	if n.account == nil {
+		return &out
+	}
+	empty := o.empties(n)
+	devices := n.report().Snapshot.Devices
+	reading, err := n.reading.Under(func(spec *wire.NodeSpec) (err error) {
+		if o.Policy != "" {
+			spec.Config.TopologyManagerPolicy = o.Policy
+		}
+		if o.Scope != "" {
+			spec.Config.TopologyManagerScope = o.Scope
+		}
+		if o.CPUManager != "" {
+			spec.Config.CPUManagerPolicy = o.CPUManager
+		}
+		if o.NUMAPerPackage > 0 {
+			devices, err = divide(spec, o.NUMAPerPackage, devices)
+		}
+		return err
+	}, empty, func() []placement.DevicePool { return devices })
+	if err != nil {
+		out.trouble, out.account = &Trouble{Reason: "NotPossible", Message: "it cannot be set so: " + err.Error()}, nil
+		return &out
+	}
+	out.reading, out.account, out.inFlight, out.lingering = reading, new(ledger.Ledger).Open(nil), 0, 0
+	out.account.Accept(reading.State)
+	if !empty {
+		for _, pod := range bound {
+			_ = out.see(pod) // the survey has noted what could not be understood
+		}
+	}
+	return &out
+}
+
+// divide gives the machine another number of NUMA nodes, and returns the devices where they would
+// then be.
+func divide(spec *wire.NodeSpec, perPackage int, pools []placement.DevicePool) ([]placement.DevicePool, error) {
+	d, err := spec.Machine.Divide(perPackage)
+	if err != nil {
+		return nil, err
+	}
+	spec.Machine = d.Machine
+	if spec.View, err = placement.ViewOf(d.Machine); err != nil {
+		return nil, err
+	}
+	out := make([]placement.DevicePool, len(pools))
+	for i := range pools {
+		out[i] = pools[i]
+		out[i].Devices = append([]placement.Device{}, pools[i].Devices...)
+		var hang []topology.NUMAID
+		for _, dev := range out[i].Devices {
+			hang = append(hang, dev.NUMA.Lowest())
+		}
+		hang = d.Rehang(hang)
+		for j := range out[i].Devices {
+			if dev := &out[i].Devices[j]; dev.NUMA != 0 {
+				dev.NUMA = topology.NewNUMASet(hang[j])
+			}
+		}
+	}
+	return out, nil
+}

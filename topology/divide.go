@@ -1,0 +1,216 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+)
+
+// DivideError says why a machine cannot be divided so.
+type DivideError struct {
+	Want int // NUMA nodes in each package
+	Why  string
+}
+
+func (e *DivideError) Error() string {
+	return fmt.Sprintf("%d NUMA nodes in each package: %s", e.Want, e.Why)
+}
+
+// Distances where the machine tells none: the SLIT of servers with NPS or SNC switched on.
+const (
+	localDistance  = 10
+	nearDistance   = 12 // to another NUMA node of the package
+	remoteDistance = 32 // to another package
+)
+
+// Division is a machine with another number of NUMA nodes in each package.
+type Division struct {
+	// Machine is the machine as it would be.
+	Machine *Machine
+
+	from *Machine
+	each int
+	// old are the NUMA nodes of each package in from.
+	old [][]NUMAID
+}
+
+// Divide returns the machine as it would be with so many NUMA nodes in each package: another NPS
+// (AMD) or SNC (Intel) in the firmware's settings. CPUs are divided by level-3 caches where there
+// are enough of them, else by cores; memory and huge pages evenly. Where a device would hang nobody
+// can tell beforehand: they are spread as Rehang has it. The error is a *DivideError.
+func (m *Machine) Divide(perPackage int) (*Division, error) {
+	d := &Division{from: m, each: perPackage, old: make([][]NUMAID, len(m.Packages))}
+	if err := d.sort(); err != nil {
+		return nil, err
+	}
+	out := *m
+	out.NUMANodes = nil
+	for i := range m.Packages {
+		parts := d.parts(&m.Packages[i])
+		if parts == nil {
+			return nil, d.fail("the cores of package %d cannot be divided evenly", m.Packages[i].ID)
+		}
+		for j := range parts {
+			out.NUMANodes = append(out.NUMANodes, d.node(i, j, parts[j]))
+		}
+	}
+	out.Devices = slices.Clone(m.Devices)
+	var hang []NUMAID
+	for i := range out.Devices {
+		if out.Devices[i].HasNUMA {
+			hang = append(hang, out.Devices[i].NUMA)
+		}
+	}
+	hang = d.Rehang(hang)
+	for i := range out.Devices {
+		if out.Devices[i].HasNUMA {
+			out.Devices[i].NUMA, hang = hang[0], hang[1:]
+		}
+	}
+	if err := out.Check(); err != nil {
+		return nil, d.fail("%v", err)
+	}
+	d.Machine = &out
+	return d, nil
+}
+
+func (d *Division) fail(why string, args ...any) error {
+	return &DivideError{d.each, fmt.Sprintf(why, args...)}
+}
+
+// sort finds the NUMA nodes of each package.
+func (d *Division) sort() error {
+	m := d.from
+	switch {
+	case d.each < 1:
+		return d.fail("want at least 1")
+	case len(m.Packages) == 0:
+		return d.fail("the machine tells no packages")
+	case d.each > MaxNUMANodes/len(m.Packages):
+		return d.fail("a machine has at most %d in all", MaxNUMANodes)
+	}
+	for i := range m.NUMANodes {
+		n := &m.NUMANodes[i]
+		at := slices.IndexFunc(m.Packages, func(p Package) bool { return n.CPUs.IsSubsetOf(&p.CPUs) })
+		if n.CPUs.IsEmpty() || at < 0 {
+			return d.fail("NUMA node %d lies in no package, or in several", n.ID)
+		}
+		d.old[at] = append(d.old[at], n.ID)
+	}
+	for i := range d.old {
+		if len(d.old[i]) == 0 {
+			return d.fail("package %d has no NUMA node now", m.Packages[i].ID)
+		}
+	}
+	return nil
+}
+
+// parts divides the CPUs of a package; nil where they cannot be divided evenly.
+func (d *Division) parts(p *Package) []CPUSet {
+	var groups []CPUSet
+	for i := range d.from.L3s {
+		if l := &d.from.L3s[i]; l.CPUs.IsSubsetOf(&p.CPUs) {
+			groups = append(groups, l.CPUs)
+		}
+	}
+	if len(groups) < d.each {
+		groups = nil
+		for i := range d.from.Cores {
+			if c := &d.from.Cores[i]; c.CPUs.IsSubsetOf(&p.CPUs) {
+				groups = append(groups, c.CPUs)
+			}
+		}
+	}
+	if len(groups) == 0 || len(groups)%d.each != 0 {
+		return nil
+	}
+	slices.SortFunc(groups, func(a, b CPUSet) int {
+		x, _ := a.Lowest()
+		y, _ := b.Lowest()
+		return int(x) - int(y)
+	})
+	out := make([]CPUSet, d.each)
+	for i := range groups {
+		part := i * d.each / len(groups)
+		out[part] = out[part].Or(&groups[i])
+	}
+	return out
+}
+
+// page is the smallest unit of memory that a NUMA node is given, in bytes.
+const page = 4096
+
+// node is the j-th NUMA node of the i-th package.
+func (d *Division) node(i, j int, cpus CPUSet) NUMANode {
+	n := NUMANode{ID: NUMAID(i*d.each + j), CPUs: cpus, Distances: d.distances(i, j)}
+	each, at := uint64(d.each), uint64(j)
+	pools := map[uint64]uint64{}
+	for _, id := range d.old[i] {
+		old := d.from.NUMANode(id)
+		n.MemoryBytes += old.MemoryBytes
+		for _, h := range old.HugePages {
+			pools[h.PageBytes] += h.Count
+		}
+	}
+	n.MemoryBytes = n.MemoryBytes / each / page * page
+	for bytes, count := range pools {
+		n.HugePages = append(n.HugePages, HugePages{bytes, (count*(at+1))/each - count*at/each})
+	}
+	slices.SortFunc(n.HugePages, func(a, b HugePages) int { return int(int64(a.PageBytes) - int64(b.PageBytes)) })
+	return n
+}
+
+// distances are those of the j-th NUMA node of the i-th package.
+func (d *Division) distances(i, j int) []uint32 {
+	var out []uint32
+	for p := range d.old {
+		for k := range d.each {
+			switch {
+			case p == i && k == j:
+				out = append(out, localDistance)
+			case p == i:
+				out = append(out, nearDistance)
+			default:
+				out = append(out, d.apart(i, p))
+			}
+		}
+	}
+	return out
+}
+
+// apart is how far two packages are from each other.
+func (d *Division) apart(i, p int) uint32 {
+	from := d.from.NUMANode(d.old[i][0])
+	to := slices.IndexFunc(d.from.NUMANodes, func(n NUMANode) bool { return n.ID == d.old[p][0] })
+	if to < len(from.Distances) {
+		return from.Distances[to]
+	}
+	return remoteDistance
+}
+
+// Rehang says from which NUMA nodes things would hang that hang from those given now. What hangs
+// from one NUMA node that becomes several is spread over them in its order: of four the first two
+// go to the first of two.
+func (d *Division) Rehang(hang []NUMAID) []NUMAID {
+	all, seen := map[NUMAID]int{}, map[NUMAID]int{}
+	for _, id := range hang {
+		all[id]++
+	}
+	out := make([]NUMAID, len(hang))
+	for i, id := range hang {
+		first, count := d.heirs(id)
+		out[i] = first + NUMAID(seen[id]*count/all[id])
+		seen[id]++
+	}
+	return out
+}
+
+// heirs is what becomes of a NUMA node: the first of those that take its place, and their number.
+func (d *Division) heirs(id NUMAID) (first NUMAID, count int) {
+	for i, old := range d.old {
+		if at := slices.Index(old, id); at >= 0 {
+			lo, hi := at*d.each/len(old), (at+1)*d.each/len(old)
+			return NUMAID(i*d.each + lo), max(1, hi-lo)
+		}
+	}
+	return 0, 1
+}
