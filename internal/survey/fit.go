@@ -11,8 +11,10 @@ import (
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // Wanted is a pod that does not exist, as often as it is wanted.
@@ -29,6 +31,8 @@ type FitOptions struct {
 	Limit int
 	// Setting is what would be different about the nodes.
 	Setting Setting
+	// Draw asks for Pictures.
+	Draw bool
 }
 
 // Fitting is where a pod that does not exist would go now, and why not elsewhere.
@@ -53,7 +57,22 @@ type Fitting struct {
 	Nodes  []NodeFit `json:"nodes,omitempty"`
 	// NotAsked says what else may keep the pod from a node.
 	NotAsked []string `json:"notAsked,omitempty"`
+	// Pictures are the first nodes of Berths, with the copies in their places.
+	Pictures []Picture `json:"-"`
 }
+
+// Picture is a node that is drawn.
+type Picture struct {
+	Node    string
+	Machine *topology.Machine
+	Berths  *machineview.Berths
+}
+
+// WouldCome is the note of tenants that are not there yet.
+const WouldCome = "would come"
+
+// maxPictures bounds how many nodes are drawn.
+const maxPictures = 4
 
 // Berthed is one copy in its place.
 type Berthed struct {
@@ -109,7 +128,7 @@ func (c *Cluster) fit(ctx context.Context, s *Survey, wanted []Wanted, o FitOpti
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		f, err := c.fitOne(ctx, s, &wanted[i], names, o.Limit)
+		f, err := c.fitOne(ctx, s, &wanted[i], names, &o)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -118,7 +137,7 @@ func (c *Cluster) fit(ctx context.Context, s *Survey, wanted []Wanted, o FitOpti
 	return out, s.Notes, nil
 }
 
-func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []string, limit int) (*Fitting, error) {
+func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []string, o *FitOptions) (*Fitting, error) {
 	pod := w.Pod.DeepCopy()
 	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{} // a pod of the cluster may have been pasted
 	ask, err := wire.ReadPod(pod)
@@ -138,7 +157,7 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 	inParallel(len(names), func(i int) {
 		seats[i] = f.seat(names[i])
 		seats[i].answer = f.ask(seats[i])
-		out.Nodes[i] = f.count(seats[i].answer, limit)
+		out.Nodes[i] = f.count(seats[i].answer, o.Limit)
 	})
 	out.Untried = max(0, w.Replicas-MaxBerths)
 	for range w.Replicas - out.Untried {
@@ -158,7 +177,36 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 		out.Copies += out.Nodes[i].Copies
 	}
 	out.Groups = groupsOf(answers)
+	if o.Draw {
+		out.Pictures = f.pictures(out.Berths, seats)
+	}
 	return out, nil
+}
+
+// pictures draws the first nodes that copies were put on.
+func (f *fitter) pictures(berths []Berthed, seats []*seat) (out []Picture) {
+	for i := range berths {
+		name := berths[i].Node
+		if len(out) == maxPictures || slices.ContainsFunc(out, func(p Picture) bool { return p.Node == name }) {
+			continue
+		}
+		s := seats[slices.IndexFunc(seats, func(s *seat) bool { return s.node.name == name })]
+		with := *f.survey
+		with.nodes = map[string]*node{name: s.node}
+		b, err := with.Berths(name)
+		if err != nil {
+			continue // nothing is known of it; the table says where the copy is
+		}
+		here := 0
+		for j := range berths {
+			if berths[j].Node == name {
+				b.Tenants = append(b.Tenants, machineview.Tenant{UID: f.uid(here), Name: fmt.Sprintf("%s, copy %d", f.pod.Name, j+1), Note: WouldCome})
+				here++
+			}
+		}
+		out = append(out, Picture{Node: name, Machine: s.node.machine(), Berths: b})
+	}
+	return out
 }
 
 // fitter tries copies of one pod.
@@ -234,9 +282,12 @@ func (f *fitter) askUnpinned(s *seat) Answer {
 
 func (f *fitter) copyOf(s *seat) *placement.Request {
 	r := *f.request
-	r.UID = fmt.Sprintf("%s/copy-%d", r.UID, s.copies+1)
+	r.UID = f.uid(s.copies)
 	return &r
 }
+
+// uid is that of the i-th copy on a node.
+func (f *fitter) uid(i int) string { return fmt.Sprintf("%s/copy-%d", f.request.UID, i+1) }
 
 // take puts a copy on the node, which has said that it admits one.
 func (f *fitter) take(s *seat) (Berthed, bool) {

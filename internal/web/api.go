@@ -139,12 +139,13 @@ func (s *Server) node(r *http.Request, v Viewer) (any, error) {
 	return out, nil
 }
 
-// hideTenants takes names, UIDs and containers of pods away that the viewer does not see.
+// hideTenants takes names, UIDs and containers of pods away that the viewer does not see. What the
+// viewer asked about, and does not exist, is seen.
 func hideTenants(b *machineview.Berths, v Viewer) {
 	seen := map[string]bool{}
 	b.Tenants = slices.DeleteFunc(b.Tenants, func(t machineview.Tenant) bool {
 		namespace, _, _ := strings.Cut(t.Name, "/")
-		seen[t.UID] = v.Sees(namespace)
+		seen[t.UID] = t.Note == survey.WouldCome || v.Sees(namespace)
 		return !seen[t.UID]
 	})
 	if _, all := v.(everything); all {

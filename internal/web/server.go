@@ -34,12 +34,13 @@ type Server struct {
 	rows    *rows
 	streams *streams
 	history *history
+	fits    chan struct{} // has an element for each question about new pods that is being answered
 	mux     *http.ServeMux
 }
 
 // New makes a Server. It shows nothing new before Changed is called.
 func New(o Options) *Server {
-	s := &Server{Options: o, rows: newRows(), streams: newStreams(), history: new(history), mux: http.NewServeMux()}
+	s := &Server{Options: o, rows: newRows(), streams: newStreams(), history: new(history), fits: make(chan struct{}, maxFits), mux: http.NewServeMux()}
 	if s.Gate == nil {
 		s.Gate = open{}
 	}
@@ -64,6 +65,7 @@ func New(o Options) *Server {
 	for pattern, answer := range map[string]func(*http.Request, Viewer) (any, error){
 		"GET /api/cluster": s.cluster, "GET /api/rows": s.changedRows, "GET /api/nodes/{name}": s.node,
 		"GET /api/pods/{namespace}/{name}": s.pod, "GET /api/pods": s.pods, "GET /api/pending": s.pending, "GET /api/history": s.past,
+		"POST /api/fit": s.fit,
 	} {
 		s.mux.Handle(pattern, s.answer(answer))
 	}

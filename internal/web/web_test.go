@@ -358,3 +358,67 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d points from %d", len(all), all[0].At)
 	}
 }
+
+// ask posts a manifest.
+func ask(s http.Handler, query, kind, yaml string) (int, string) {
+	r := httptest.NewRequest(http.MethodPost, "/api/fit"+query, strings.NewReader(yaml))
+	r.Header.Set("Content-Type", kind)
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+const gpuPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: new}\nspec: {containers: [{name: main, resources: {limits: {cpu: 4, memory: 1Gi, nvidia.com/gpu: 1}}}]}\n"
+
+// TestFit says where a pod would go, and refuses what is no question.
+func TestFit(t *testing.T) {
+	s := served(t, Options{Live: change(t)})
+	const yaml = "application/yaml"
+	for _, c := range []struct {
+		what, query, kind, body string
+		status                  int
+		want                    string
+	}{
+		{"a pod", "", yaml, gpuPod, 200, `"new":["`},
+		{"a setting", "?set=numaNodesPerPackage%3D2&on=gpu-1", yaml, gpuPod, 200, "nodes are drained for such a setting"},
+		{"an unknown setting", "?set=nps%3D2", yaml, gpuPod, 400, "want KEY=VALUE"},
+		{"a node that is not there", "?on=nobody", yaml, gpuPod, 400, "there is no Node nobody"},
+		{"a form of another site", "", "text/plain", gpuPod, 415, "want application/yaml"},
+		{"no YAML", "", yaml, "{", 400, "stdin: document 1"},
+		{"no pod", "", yaml, "apiVersion: v1\nkind: Service\n", 400, "no pods in it"},
+		{"nothing", "", yaml, "", 400, "no pods in it"},
+		{"too long", "", yaml, strings.Repeat("# long\n", 50000), 413, "larger than 256 KiB"},
+		{"too many", "", yaml, strings.Repeat(gpuPod+"---\n", 11), 400, "11 pods and workloads: want at most 10"},
+		{"markup", "", yaml, strings.Replace(gpuPod, "name: main", "name: <script>alert(1)</script>", 1), 400, `\u003cscript`},
+	} {
+		status, body := ask(s, c.query, c.kind, c.body)
+		if status != c.status || !strings.Contains(body, c.want) {
+			t.Errorf("%s: status %d, want %d with %s: %.600s", c.what, status, c.status, c.want, body)
+		}
+	}
+	for range maxFits {
+		s.fits <- struct{}{}
+	}
+	if status, body := ask(s, "", yaml, gpuPod); status != http.StatusServiceUnavailable {
+		t.Errorf("beside %d others: status %d: %s", maxFits, status, body)
+	}
+	if status, _, _ := get(s, "/api/fit"); status != http.StatusMethodNotAllowed {
+		t.Errorf("GET: status %d", status)
+	}
+}
+
+// TestFitOfOneNamespace draws pods of other namespaces without a name, and the new one with its
+// name.
+func TestFitOfOneNamespace(t *testing.T) {
+	live := change(t)
+	s := served(t, Options{Live: live, Gate: onlyNamespace("telco")})
+	status, body := ask(s, "", "application/yaml", gpuPod)
+	if status != 200 || !strings.Contains(body, "new, copy 1") || !strings.Contains(body, hidden) {
+		t.Errorf("status %d: %.400s", status, body)
+	}
+	for _, p := range live.Pods() {
+		if p.Namespace != "telco" && (strings.Contains(body, string(p.UID)) || strings.Contains(body, p.Namespace+"/"+p.Name)) {
+			t.Errorf("it tells of %s/%s", p.Namespace, p.Name)
+		}
+	}
+}

@@ -49,7 +49,7 @@ func TestByKeyboardAlone(t *testing.T) {
 	b.shoot("lit-1280-light")
 	b.press(kb.Enter)
 	b.until("the pod is shown", `location.hash.startsWith('#/pods/') && document.querySelector('.asks li')`)
-	for key, want := range map[string]string{"w": "#/pending", "p": "#/pods", "c": "#/"} {
+	for key, want := range map[string]string{"w": "#/pending", "p": "#/pods", "f": "#/fit", "c": "#/"} {
 		b.press(key)
 		b.until("after "+key, fmt.Sprintf("location.hash === %q", want))
 	}
@@ -64,9 +64,9 @@ func TestByKeyboardAlone(t *testing.T) {
 func TestClicks(t *testing.T) {
 	address := berth(t, "--snapshot", "testdata/cluster.berth")
 	b := browse(t, 1280, 900, "dark")
-	b.open(address, view{"gpus", "#/?r=nvidia.com%2Fgpu&sort=free", []string{".line [role=rowheader]"}})
+	b.open(address, view{"gpus", "#/?r=nvidia.com%2Fgpu&sort=free", []string{".line [role=rowheader]"}, ""})
 	b.until("the node with most free GPUs is first", `document.querySelector('#row-0').textContent.startsWith('gpu-')`)
-	b.open(address, view{"pool", "#/?pool=cpu", []string{".line [role=rowheader]"}})
+	b.open(address, view{"pool", "#/?pool=cpu", []string{".line [role=rowheader]"}, ""})
 	if got := b.text(".count"); got != "3 of 6 nodes" {
 		t.Errorf("the pool cpu: %q", got)
 	}
@@ -77,6 +77,24 @@ func TestClicks(t *testing.T) {
 	if title := b.text("h1"); !strings.Contains(title, "/") {
 		t.Errorf("the pod's title is %q", title)
 	}
+}
+
+// TestWhatIf asks about a pod that was pasted, changes a setting, and reads what is wrong with it.
+func TestWhatIf(t *testing.T) {
+	address := berth(t, "--snapshot", "testdata/cluster.berth")
+	b := browse(t, 1280, 900, "light")
+	b.open(address, view{"what if", "#/fit", []string{".yaml textarea"}, ""})
+	paste := func(yaml string) {
+		b.do("pasting", chromedp.SetValue(".yaml textarea", yaml, chromedp.ByQuery), chromedp.Click(".fit-form button", chromedp.ByQuery))
+	}
+	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: wide}\nspec: {containers: [{name: main, image: wide, resources: {limits: {cpu: '70', memory: 1Gi, nvidia.com/gpu: '1'}}}]}"
+	paste(pod)
+	b.until("no node takes it", `document.querySelector('.fitted .notice.bad')?.textContent.includes('No node takes it now')`)
+	b.until("NUMA nodes are told", `document.querySelector('.fitted .refusal td.short')`)
+	b.open(address, view{"what if", "#/fit?nps=1&policy=none&empty=1", []string{".yaml textarea"}, submit})
+	b.until("with another policy it fits", `document.querySelector('.fitted .notice.good')?.textContent.includes('finds a place')`)
+	paste("kind: Pod\napiVersion: v1\nmetadata: {name: <img src=x onerror=alert(1)>}")
+	b.until("what is wrong is told", `document.querySelector('.notice.bad')?.textContent.includes('want')`)
 }
 
 // TestLive: what changes in the cluster changes on the page, without anybody touching it.

@@ -12,19 +12,26 @@ import (
 type view struct {
 	name, address string
 	wait          []string
+	// do is run before anything is waited for.
+	do string
 }
 
+// submit asks what the page of new pods begins with.
+const submit = `document.querySelector('.fit-form').requestSubmit()`
+
 var views = []view{
-	{"cluster", "#/", []string{".total .value", ".line [role=rowheader]"}},
-	{"memory", "#/?r=memory&sort=used", []string{".total .value", ".line [role=rowheader]"}},
-	{"node", "#/nodes/gpu-2", []string{".stage svg", ".berths-list li"}},
-	{"node-2", "#/nodes/pmem-1", []string{".stage svg", ".berths-list li"}},
-	{"pod", "#/pods/research/train-0", []string{".asks li", "table td", ".stage svg"}},
-	{"wide", "#/pods/inference/wide-0", []string{".groups li", ".refusal td"}},
-	{"toolarge", "#/pods/data/mammoth", []string{".groups li"}},
-	{"pods", "#/pods", []string{"table td"}},
-	{"waiting", "#/pending", []string{".card td"}},
-	{"gone", "#/nodes/nobody", []string{".notice"}},
+	{"cluster", "#/", []string{".total .value", ".line [role=rowheader]"}, ""},
+	{"memory", "#/?r=memory&sort=used", []string{".total .value", ".line [role=rowheader]"}, ""},
+	{"node", "#/nodes/gpu-2", []string{".stage svg", ".berths-list li"}, ""},
+	{"node-2", "#/nodes/pmem-1", []string{".stage svg", ".berths-list li"}, ""},
+	{"pod", "#/pods/research/train-0", []string{".asks li", "table td", ".stage svg"}, ""},
+	{"wide", "#/pods/inference/wide-0", []string{".groups li", ".refusal td"}, ""},
+	{"toolarge", "#/pods/data/mammoth", []string{".groups li"}, ""},
+	{"pods", "#/pods", []string{"table td"}, ""},
+	{"waiting", "#/pending", []string{".card td"}, ""},
+	{"gone", "#/nodes/nobody", []string{".notice"}, ""},
+	{"fit", "#/fit", []string{".fitted .stage svg .lit", ".fitted .groups li"}, submit},
+	{"fit-nps", "#/fit?nps=2&on=gpu-1", []string{".fitted .stage svg .lit", ".notice.note"}, submit},
 }
 
 // TestViews opens every view at both widths, in light and dark, keeps a picture, and lets axe look
@@ -54,6 +61,10 @@ func (b *tab) open(address string, v view) {
 	var ignored any
 	b.do("opening "+v.name, navigate("about:blank"), navigate(address+v.address))
 	b.eval("document.fonts.ready.then(() => null)", &ignored)
+	if v.do != "" {
+		b.see("main")
+		b.eval(v.do+";null", &ignored)
+	}
 	for _, selector := range v.wait {
 		b.see(selector)
 	}

@@ -4,12 +4,13 @@ import { useEffect, useRef } from 'preact/hooks'
 import { follow, setToken, useStore } from './data.js'
 import { link, useRoute } from './route.js'
 import { Cluster } from './cluster.jsx'
+import { Fit } from './fit.jsx'
 import { NodeView } from './node.jsx'
 import { PodView } from './pod.jsx'
 import { Pending, Pods } from './pending.jsx'
 import { Notice } from './parts.jsx'
 
-const views = [['', 'Cluster'], ['pods', 'Pods'], ['pending', 'Waiting']]
+const views = [['', 'Cluster'], ['pods', 'Pods'], ['pending', 'Waiting'], ['fit', 'What if']]
 
 function View({ parts }) {
   const [view, a, b] = parts
@@ -18,6 +19,7 @@ function View({ parts }) {
   if (view === 'pods' && a && b) return <PodView key={a + '/' + b} namespace={a} name={b} />
   if (view === 'pods') return <Pods />
   if (view === 'pending') return <Pending />
+  if (view === 'fit') return <Fit />
   return <main><h1>No such view</h1><Notice title="">This address names no view. <a href={link()}>To the cluster</a></Notice></main>
 }
 
@@ -35,7 +37,7 @@ function Page() {
         return
       }
       if (typing) return
-      const views = { c: link(), p: link('pods'), w: link('pending') }
+      const views = { c: link(), p: link('pods'), w: link('pending'), f: link('fit') }
       if (views[e.key]) location.hash = views[e.key]
       else if (e.key === '/') {
         document.getElementById('filter')?.focus()
@@ -69,6 +71,7 @@ function Page() {
           <dt><kbd>c</kbd></dt><dd>the cluster</dd>
           <dt><kbd>p</kbd></dt><dd>pods</dd>
           <dt><kbd>w</kbd></dt><dd>pods that wait</dd>
+          <dt><kbd>f</kbd></dt><dd>what if: where new pods would go</dd>
           <dt><kbd>/</kbd></dt><dd>filter or search</dd>
           <dt><kbd>↑</kbd> <kbd>↓</kbd> <kbd>Enter</kbd></dt><dd>in the list of nodes: choose, open</dd>
           <dt><kbd>Esc</kbd></dt><dd>back</dd>

@@ -42,16 +42,18 @@ export function NodeView({ name }) {
 }
 
 // Drawing shows what the server drew. Pointing at something of a pod lights everything of it.
-export function Drawing({ svg, lit, setLit, legend, pods }) {
+// With nothing pointed at, the pods shown are lit.
+export function Drawing({ svg, lit, setLit, legend, pods, shown = [] }) {
   const box = useRef(null)
   useEffect(() => {
     const drawn = new DOMParser().parseFromString(svg, 'image/svg+xml').documentElement
     box.current.replaceChildren(document.importNode(drawn, true))
   }, [svg])
   useEffect(() => {
-    box.current.classList.toggle('focus', lit !== '')
-    for (const el of box.current.querySelectorAll('[data-pod]')) el.classList.toggle('lit', el.dataset.pod === lit)
-  }, [lit, svg])
+    const tags = lit ? [lit] : shown
+    box.current.classList.toggle('focus', tags.length > 0)
+    for (const el of box.current.querySelectorAll('[data-pod]')) el.classList.toggle('lit', tags.includes(el.dataset.pod))
+  }, [lit, svg, shown.join()])
   const over = (e) => setLit(e.target.closest('[data-pod]')?.dataset.pod || '')
   const open = (e) => {
     const tag = e.target.closest('[data-pod]')?.dataset.pod

@@ -1,5 +1,6 @@
 // Small things that several views are made of.
-import { status } from './words.js'
+import { link } from './route.js'
+import { amount, plural, status } from './words.js'
 
 // Status has a shape beside its colour.
 export function Status({ row }) {
@@ -53,5 +54,72 @@ export function Choice({ label, value, options, onChange }) {
         {options.map(([v, text]) => <option key={v} value={v}>{text}</option>)}
       </select>
     </label>
+  )
+}
+
+// Groups are nodes that say the same.
+const verbs = {
+  admits: ['would take it', 'would take it'], waits: ['waits for its next report', 'wait for their next report'], refuses: ['refuses it', 'refuse it'],
+  unreliable: ['is not relied on', 'are not relied on'], excluded: ['is excluded', 'are excluded'],
+}
+
+export function Groups({ title, groups }) {
+  return (
+    <section>
+      <h2>{title}</h2>
+      <ul class="groups">
+        {groups.map((g) => (
+          <li key={g.answer + g.message} class={g.answer}>
+            <strong>{plural(g.nodes.length, 'node')} {verbs[g.answer][g.nodes.length === 1 ? 0 : 1]}</strong>
+            <span>{g.message}</span>
+            {g.advice && <code class="advice">{g.advice}</code>}
+            <span class="names">
+              {g.nodes.slice(0, 12).map((n) => <a key={n} href={link('nodes', n)}>{n}</a>)}
+              {g.nodes.length > 12 && <em>and {g.nodes.length - 12} more</em>}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+// Refusals show for each resource what was asked, and what every NUMA node has.
+export function Refusals({ answers }) {
+  const refusing = answers.filter((n) => n.refusal?.needs?.length)
+  if (!refusing.length) return null
+  return (
+    <section>
+      <h2>NUMA node by NUMA node</h2>
+      <div class="refusals">{refusing.slice(0, 12).map((n) => <Refusal key={n.node} answer={n} />)}</div>
+    </section>
+  )
+}
+
+function Refusal({ answer }) {
+  const r = answer.refusal
+  const ids = [...new Set(r.needs.flatMap((n) => (n.nodes || []).map((x) => x.numa)))].sort((a, b) => a - b)
+  return (
+    <div class="refusal scroll" tabIndex={0} role="region" aria-label={'Why ' + answer.node + ' refuses'}>
+      <h3><a href={link('nodes', answer.node)}>{answer.node}</a></h3>
+      <p class="muted">{r.rule}{r.scarcity && `, ${r.scarcity} by removing pods`} · {r.policy}{r.scope && ', scope ' + r.scope}{r.container && `, container ${r.container}`}</p>
+      <table class="needs">
+        <thead><tr><th>Resource</th><th class="num">Asked</th>{ids.map((i) => <th class="num" key={i}>NUMA {i}</th>)}</tr></thead>
+        <tbody>
+          {r.needs.map((n) => (
+            <tr key={n.resource}>
+              <td>{n.resource}</td>
+              <td class="num">{amount(n.resource, n.asked)}</td>
+              {ids.map((i) => {
+                const a = (n.nodes || []).find((x) => x.numa === i)
+                if (!a) return <td key={i} class="num">–</td>
+                const enough = a.free >= n.asked
+                return <td key={i} class={'num ' + (enough ? 'enough' : 'short')} title={enough ? 'enough' : 'too little'}><span aria-hidden="true">{enough ? '✓' : '✗'} </span>{amount(n.resource, a.free)}<small>/{amount(n.resource, a.total)}</small></td>
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   )
 }

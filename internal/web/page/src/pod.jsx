@@ -3,8 +3,8 @@ import { useState } from 'preact/hooks'
 import { useAsk } from './data.js'
 import { Drawing } from './node.jsx'
 import { link } from './route.js'
-import { Notice, Waiting } from './parts.jsx'
-import { amount, plural } from './words.js'
+import { Groups, Notice, Refusals, Waiting } from './parts.jsx'
+import { amount } from './words.js'
 
 export function PodView({ namespace, name }) {
   const { data, error } = useAsk(`api/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`)
@@ -55,13 +55,8 @@ export function Explained({ e }) {
         <ul class="asks">{(e.asks || []).map((a) => <li key={a}>{a}</li>)}</ul>
       </section>
       {(e.promise || e.holds) && <Promise_ e={e} />}
-      {e.groups?.length > 0 && <Groups e={e} />}
-      {(e.nodes || []).filter((n) => n.refusal?.needs?.length).length > 0 && (
-        <section>
-          <h2>NUMA node by NUMA node</h2>
-          <div class="refusals">{e.nodes.filter((n) => n.refusal?.needs?.length).slice(0, 12).map((n) => <Refusal key={n.node} answer={n} />)}</div>
-        </section>
-      )}
+      {e.groups?.length > 0 && <Groups title={e.node ? (e.refused ? 'Asked again now' : 'What other nodes would say now') : 'What the nodes say'} groups={e.groups} />}
+      <Refusals answers={e.nodes || []} />
     </>
   )
 }
@@ -97,60 +92,5 @@ function Promise_({ e }) {
       </div>
       {e.promise && <p class="muted">{e.promise.certainty}, guarantee {e.promise.guarantee}, Binding {e.promise.sequence}, decided on report {e.promise.report}</p>}
     </section>
-  )
-}
-
-const verbs = {
-  admits: ['would take it', 'would take it'], waits: ['waits for its next report', 'wait for their next report'], refuses: ['refuses it', 'refuse it'],
-  unreliable: ['is not relied on', 'are not relied on'], excluded: ['is excluded', 'are excluded'],
-}
-
-function Groups({ e }) {
-  return (
-    <section>
-      <h2>{e.node ? (e.refused ? 'Asked again now' : 'What other nodes would say now') : 'What the nodes say'}</h2>
-      <ul class="groups">
-        {e.groups.map((g) => (
-          <li key={g.answer + g.message} class={g.answer}>
-            <strong>{plural(g.nodes.length, 'node')} {verbs[g.answer][g.nodes.length === 1 ? 0 : 1]}</strong>
-            <span>{g.message}</span>
-            {g.advice && <code class="advice">{g.advice}</code>}
-            <span class="names">
-              {g.nodes.slice(0, 12).map((n) => <a key={n} href={link('nodes', n)}>{n}</a>)}
-              {g.nodes.length > 12 && <em>and {g.nodes.length - 12} more</em>}
-            </span>
-          </li>
-        ))}
-      </ul>
-    </section>
-  )
-}
-
-// Refusal shows for each resource what was asked, and what every NUMA node has.
-function Refusal({ answer }) {
-  const r = answer.refusal
-  const ids = [...new Set(r.needs.flatMap((n) => (n.nodes || []).map((x) => x.numa)))].sort((a, b) => a - b)
-  return (
-    <div class="refusal scroll" tabIndex={0} role="region" aria-label={'Why ' + answer.node + ' refuses'}>
-      <h3><a href={link('nodes', answer.node)}>{answer.node}</a></h3>
-      <p class="muted">{r.rule}{r.scarcity && `, ${r.scarcity} by removing pods`} · {r.policy}{r.scope && ', scope ' + r.scope}{r.container && `, container ${r.container}`}</p>
-      <table class="needs">
-        <thead><tr><th>Resource</th><th class="num">Asked</th>{ids.map((i) => <th class="num" key={i}>NUMA {i}</th>)}</tr></thead>
-        <tbody>
-          {r.needs.map((n) => (
-            <tr key={n.resource}>
-              <td>{n.resource}</td>
-              <td class="num">{amount(n.resource, n.asked)}</td>
-              {ids.map((i) => {
-                const a = (n.nodes || []).find((x) => x.numa === i)
-                if (!a) return <td key={i} class="num">–</td>
-                const enough = a.free >= n.asked
-                return <td key={i} class={'num ' + (enough ? 'enough' : 'short')} title={enough ? 'enough' : 'too little'}><span aria-hidden="true">{enough ? '✓' : '✗'} </span>{amount(n.resource, a.free)}<small>/{amount(n.resource, a.total)}</small></td>
-              })}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
   )
 }

@@ -1,0 +1,130 @@
+package web
+
+import (
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/manifest"
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// Bounds of one question about pods that do not exist.
+const (
+	maxManifest  = 256 << 10 // bytes
+	maxTemplates = 10
+	maxCopies    = 500 // counted on each node
+	// maxFits is how many such questions are answered at a time: each asks all nodes.
+	maxFits = 2
+	// maxFitNodes is how many nodes that take a copy are shown.
+	maxFitNodes = 50
+)
+
+// fitPage answers one question about pods that do not exist.
+type fitPage struct {
+	Pods  []fitOne `json:"pods"`
+	Notes []string `json:"notes,omitempty"`
+}
+
+type fitOne struct {
+	*survey.Fitting
+	// Taking is how many nodes take a copy; Nodes has the best of them, and others.
+	Taking   int       `json:"taking"`
+	Pictures []picture `json:"pictures,omitempty"`
+}
+
+// picture is a node with copies in their berths.
+type picture struct {
+	Node   string               `json:"node"`
+	SVG    string               `json:"svg"`
+	Legend []machineview.Legend `json:"legend"`
+	// New are the tags of the copies.
+	New []string `json:"new"`
+}
+
+// fit says where the pods of a manifest would go. It is sent as a body because it may be long;
+// nothing is kept of it. What is not said to be YAML is refused, so that no page of another site
+// can ask.
+func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/yaml" {
+		return nil, &failure{http.StatusUnsupportedMediaType, "Content-Type " + quoted(r.Header.Get("Content-Type")) + ": want application/yaml"}
+	}
+	select {
+	case s.fits <- struct{}{}:
+		defer func() { <-s.fits }()
+	default:
+		return nil, &failure{http.StatusServiceUnavailable, "others are asking just now: try again in a moment"}
+	}
+	wanted, notes, err := readWanted(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	query := r.URL.Query()
+	setting, err := survey.ParseSetting(query["set"])
+	if err != nil {
+		return nil, &failure{http.StatusBadRequest, "set=" + err.Error()}
+	}
+	setting.Empty = query.Get("empty") != ""
+	all, more, err := s.Live.Fit(r.Context(), wanted, survey.FitOptions{Nodes: query["on"], Limit: maxCopies, Setting: setting, Draw: true})
+	if err != nil {
+		return nil, &failure{http.StatusBadRequest, err.Error()}
+	}
+	out := fitPage{Notes: slices.Concat(notes, more, setting.Notes())}
+	for i := range all {
+		out.Pods = append(out.Pods, shownFit(&all[i], v))
+	}
+	return out, nil
+}
+
+// readWanted reads the pods of a manifest.
+func readWanted(body io.Reader) ([]survey.Wanted, []string, error) {
+	limited := &io.LimitedReader{R: body, N: maxManifest + 1}
+	templates, notes, err := manifest.Source{Paths: []string{"-"}, Stdin: limited}.Read()
+	switch {
+	case limited.N == 0:
+		return nil, nil, &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("the YAML is larger than %d KiB: want the pods that are asked about alone", maxManifest>>10)}
+	case err != nil:
+		return nil, nil, &failure{http.StatusBadRequest, err.Error()}
+	case len(templates) > maxTemplates:
+		return nil, nil, &failure{http.StatusBadRequest, fmt.Sprintf("%d pods and workloads: want at most %d at a time", len(templates), maxTemplates)}
+	}
+	out := make([]survey.Wanted, len(templates))
+	for i := range templates {
+		out[i] = survey.Wanted{Pod: templates[i].Pod, Replicas: templates[i].Replicas}
+	}
+	return out, notes, nil
+}
+
+// shownFit is an answer as a page shows it.
+func shownFit(f *survey.Fitting, v Viewer) fitOne {
+	out := fitOne{Fitting: f}
+	var taking, others []survey.NodeFit
+	said := map[string]bool{}
+	for _, n := range f.Nodes {
+		switch {
+		case n.Copies > 0:
+			taking = append(taking, n)
+		case n.Refusal != nil && !said[n.Message] && len(others) < maxAnswers:
+			said[n.Message] = true
+			others = append(others, n)
+		}
+	}
+	out.Taking = len(taking)
+	f.Nodes = append(taking[:min(len(taking), maxFitNodes)], others...)
+	for i := range f.Pictures {
+		p := &f.Pictures[i]
+		hideTenants(p.Berths, v)
+		one := picture{Node: p.Node, New: []string{}}
+		one.SVG, one.Legend = machineview.BerthsInline(p.Machine, p.Berths)
+		for _, l := range one.Legend {
+			if slices.ContainsFunc(p.Berths.Tenants, func(t machineview.Tenant) bool { return t.UID == l.UID && t.Note == survey.WouldCome }) {
+				one.New = append(one.New, l.Tag)
+			}
+		}
+		out.Pictures = append(out.Pictures, one)
+	}
+	return out
+}

@@ -1,0 +1,160 @@
+// What if: where pods that do not exist would go now, and how many of them.
+import { useRef, useState } from 'preact/hooks'
+import { ask, useStore } from './data.js'
+import { Drawing } from './node.jsx'
+import { link, setQuery, useRoute } from './route.js'
+import { Choice, Groups, Notice, Refusals } from './parts.jsx'
+import { amount, plural } from './words.js'
+
+const example = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: train}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: train}}
+  template:
+    metadata: {labels: {app: train}}
+    spec:
+      containers:
+      - name: main
+        image: train
+        resources: {limits: {cpu: "8", memory: 16Gi}}
+`
+
+// What was asked stays in this tab.
+const kept = 'berth-fit'
+
+const settings = [
+  ['policy', 'Policy', 'topologyManagerPolicy', ['none', 'best-effort', 'restricted', 'single-numa-node']],
+  ['scope', 'Scope', 'topologyManagerScope', ['container', 'pod']],
+  ['nps', 'NUMA nodes in a package', 'numaNodesPerPackage', ['1', '2', '4']],
+]
+
+export function Fit() {
+  const { query } = useRoute()
+  const { rows } = useStore()
+  const [state, set] = useState({ data: null, error: '', asking: false })
+  const text = useRef(null)
+  const submit = async (e) => {
+    e.preventDefault()
+    const yaml = text.current.value
+    sessionStorage.setItem(kept, yaml)
+    const q = new URLSearchParams()
+    for (const [key, , name] of settings) if (query.get(key)) q.append('set', `${name}=${query.get(key)}`)
+    if (query.get('on')) q.append('on', query.get('on'))
+    if (query.get('empty')) q.append('empty', '1')
+    set((s) => ({ ...s, asking: true }))
+    try {
+      set({ data: await ask('api/fit?' + q, { method: 'POST', body: yaml, headers: { 'Content-Type': 'application/yaml' } }), error: '', asking: false })
+    } catch (e) {
+      set({ data: null, error: e.message, asking: false })
+    }
+  }
+  const pick = (key) => (value) => setQuery({ [key]: value })
+  const { data, error, asking } = state
+  return (
+    <main class="fit">
+      <h1>What if <small class="muted">where would these pods go now, and how many of them fit? Nothing is written.</small></h1>
+      <form class="fit-form" onSubmit={submit}>
+        <label class="choice yaml">
+          <span>Pods, Deployments, Jobs and other workloads, as YAML</span>
+          <textarea ref={text} id="filter" rows="14" spellcheck={false} autocomplete="off" defaultValue={sessionStorage.getItem(kept) || example} />
+        </label>
+        <fieldset>
+          <legend>As if nodes were set so</legend>
+          {settings.map(([key, label, , values]) => (
+            <Choice key={key} label={label} value={query.get(key) || ''} options={[['', 'as they are'], ...values.map((v) => [v, v])]} onChange={pick(key)} />
+          ))}
+          <Choice label="Nodes" value={query.get('on') || ''} options={[['', 'all'], ...[...rows.keys()].sort().slice(0, 500).map((n) => [n, n])]} onChange={pick('on')} />
+          <label class="check"><input type="checkbox" checked={!!query.get('empty')} onChange={(e) => pick('empty')(e.currentTarget.checked ? '1' : '')} /> as if no pods were there</label>
+          <button class="main" disabled={asking}>{asking ? 'Asking…' : 'Ask the nodes'}</button>
+        </fieldset>
+      </form>
+      <div aria-live="polite">
+        {error && <Notice title="Not asked. ">{error}</Notice>}
+        {(data?.notes || []).map((n) => <Notice key={n} kind="note" title="">{n}</Notice>)}
+        {data?.pods.map((p, i) => <Fitted key={i} f={p} />)}
+      </div>
+    </main>
+  )
+}
+
+function sum(f) {
+  if (f.placed === 0) return ['bad', 'No node takes it now.']
+  if (f.placed + (f.untried || 0) < f.replicas) return ['doubt', `${f.placed} of ${f.replicas} replicas find a place now.`]
+  if (f.untried) return ['good', `The first ${f.placed} replicas find a place now; the others were not tried.`]
+  return ['good', f.replicas === 1 ? 'It finds a place now.' : `All ${f.replicas} replicas find a place now.`]
+}
+
+function Fitted({ f }) {
+  const [kind, text] = sum(f)
+  const taking = f.nodes.filter((n) => n.copies > 0)
+  return (
+    <section class="fitted" aria-label={f.name}>
+      <header class="title"><h2><bdi>{f.name}</bdi></h2><p class="muted">{f.asks.join(' · ')}</p></header>
+      <Notice kind={kind} title={text + ' '}>{f.copies > 0 && `In all ${f.copies === 1 ? '1 copy' : f.copies.toLocaleString('en') + ' copies'} of it would fit, on ${plural(f.taking, 'node')}.`}</Notice>
+      {!f.pinnable && <Notice kind="note" title="Berth lets it pass. ">It is not Guaranteed and asks for no devices, so no kubelet pins anything for it.</Notice>}
+      {f.berths.length > 0 && <Copies f={f} />}
+      {(f.pictures || []).map((p) => <Picture key={p.node} p={p} />)}
+      {taking.length > 0 && (
+        <section>
+          <h3>How many copies fit</h3>
+          <div class="scroll" tabIndex={0} role="region" aria-label="How many copies fit">
+            <table>
+              <thead><tr><th>Node</th><th class="num">Copies</th><th>By NUMA nodes</th><th>The next is not taken because</th></tr></thead>
+              <tbody>
+                {taking.map((n) => (
+                  <tr key={n.node}>
+                    <td><a href={link('nodes', n.node)}>{n.node}</a></td><td class="num">{n.copies}</td>
+                    <td>{Object.entries(n.byNUMANodes || {}).map(([numa, count]) => `${numa || 'none'}: ${count}`).join(', ')}</td>
+                    <td>{n.next || 'no more were counted'}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+          {f.taking > taking.length && <p class="muted">and {plural(f.taking - taking.length, 'more node')}</p>}
+        </section>
+      )}
+      <Groups title="What the nodes say" groups={f.groups || []} />
+      <Refusals answers={f.nodes} />
+      {f.notAsked?.length > 0 && <p class="muted">Not asked: {f.notAsked.join('; ')}.</p>}
+    </section>
+  )
+}
+
+function Copies({ f }) {
+  return (
+    <section>
+      <h3>Where they would go, one after the other</h3>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Where they would go">
+        <table>
+          <thead><tr><th class="num">Copy</th><th>Node</th><th>NUMA</th><th>Container</th><th>CPUs</th><th>Memory</th><th>Devices</th></tr></thead>
+          <tbody>
+            {f.berths.slice(0, 20).flatMap((b, i) => (b.containers || []).map((c, j) => (
+              <tr key={i + '/' + j}>
+                <td class="num">{i + 1}</td><td><a href={link('nodes', b.node)}>{b.node}</a></td><td>{b.numaNodes || '–'}</td>
+                <td>{c.name}{c.kind !== 'app' && ` (${c.kind})`}</td><td class="mono">{c.cpus || 'shared'}</td>
+                <td>{(c.memory || []).map((m) => `${amount(m.resource, m.bytes)}${m.resource === 'memory' ? '' : ' ' + m.resource} on ${m.numaNodes}`).join(', ') || '–'}</td>
+                <td>{Object.entries(c.devices || {}).map(([r, ids]) => `${r} ${ids.join(',')}`).join('; ') || '–'}</td>
+              </tr>
+            )))}
+          </tbody>
+        </table>
+      </div>
+      {f.berths.length > 20 && <p class="muted">and {f.berths.length - 20} more</p>}
+    </section>
+  )
+}
+
+// Picture lights the copies on a node, the first one unless another is pointed at.
+function Picture({ p }) {
+  const [pointed, point] = useState('')
+  const news = p.legend.filter((l) => p.new.includes(l.tag))
+  return (
+    <section class="pod-stage">
+      <h3>On <a href={link('nodes', p.node)}>{p.node}</a> <small class="muted">{news.map((l) => `${l.tag}: ${l.name}, ${l.words}`).join(' · ')}</small></h3>
+      <Drawing svg={p.svg} lit={pointed} shown={p.new} setLit={point} legend={p.legend} pods={[]} />
+    </section>
+  )
+}
