@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,9 +8,9 @@ import (
 
 	kubescheduler "k8s.io/kube-scheduler/config/v1"
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files in testdata")
+	"github.com/berth-dev/berth/internal/golden"
+)
 
 // TestForms holds every form that a configuration is found in against testdata/NAME.out: as it is
 // stored, and as pages print it.
@@ -33,12 +32,12 @@ func TestForms(t *testing.T) {
 			if wrong := len(r.Unknown) > 0; wrong != strings.Contains(file, "unknown") {
 				t.Errorf("not understood: %q", r.Unknown)
 			}
-			golden(t, strings.TrimSuffix(file, ".in")+".out", &r)
+			check(t, strings.TrimSuffix(file, ".in")+".out", &r)
 		})
 	}
 }
 
-func golden(t *testing.T, path string, r *Result) {
+func check(t *testing.T, path string, r *Result) {
 	t.Helper()
 	var config kubescheduler.KubeSchedulerConfiguration
 	if err := yaml.UnmarshalStrict(r.Config, &config); err != nil {
@@ -47,19 +46,8 @@ func golden(t *testing.T, path string, r *Result) {
 	if p := config.Profiles; len(p) != 1 || *p[0].SchedulerName != "volcano" {
 		t.Errorf("profiles %+v", p)
 	}
-	got := string(r.Config) + "---- notes\n" + strings.Join(append(r.Notes, ""), "\n") + "---- unknown\n" + strings.Join(append(r.Unknown, ""), "\n")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	golden.File(t, path, string(r.Config)+"---- notes\n"+strings.Join(append(r.Notes, ""), "\n")+
+		"---- unknown\n"+strings.Join(append(r.Unknown, ""), "\n"))
 }
 
 // TestPrintedAsStored: what a page prints means the same as what was stored.
