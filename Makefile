@@ -15,10 +15,11 @@ LDFLAGS  := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE) -X github.
 COMMANDS := $(notdir $(wildcard cmd/*))
 export CGO_ENABLED ?= 1
 
-# Packages that link k8s.io/kubernetes are compiled once, without the race detector; most are tests and gathered under test/. One
-# package runs at a time, four tests of it beside each other, as they wait for kubelets most of the time.
+# Packages that link a server or the kubelet of k8s.io/kubernetes are compiled once, without the race detector; most are tests
+# and gathered under test/. One package runs at a time, four tests of it beside each other, as they wait for kubelets most of the time.
 HEAVY  = ./test/... $(filter-out $(LIGHT),$(shell $(GO) list ./internal/...))
-LIGHT  = $(shell $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | grep -v -e ' k8s.io/kubernetes/' -e '^[^ ]*/test/' | cut -d' ' -f1)
+LIGHT  = $(shell $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
+           grep -v -e ' k8s.io/kubernetes/\(cmd\|pkg/kubelet\|pkg/controller\)/' -e '^[^ ]*/test/' | cut -d' ' -f1)
 
 say = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
@@ -44,7 +45,7 @@ demo: ## The main job, for real: one workload on hollow nodes under the stock sc
 
 .PHONY: test
 test: ## All tests, but for the slow suites that have targets of their own.
-	$(call say,with the race detector: every package that does not link Kubernetes itself)
+	$(call say,with the race detector: every package that links no server and no kubelet of Kubernetes)
 	@$(GO) test -race -timeout 20m $(LIGHT)
 	@$(GO) test -run NoAlloc ./placement/...
 	@$(MAKE) --no-print-directory release-check
