@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -56,6 +57,59 @@ func TestDocumentsAreNarrow(t *testing.T) {
 			}
 		}
 	}
+}
+
+// link is a link of a document to another one or to a heading: a file, an anchor, or both.
+var link = regexp.MustCompile(`\]\(([^):#\s]*)(?:#([^)\s]+))?\)`)
+
+// TestLinksLeadSomewhere: every file that a document links to exists, and has the heading.
+func TestLinksLeadSomewhere(t *testing.T) {
+	anchors := map[string][]string{}
+	for _, file := range documents(t) {
+		anchors[file] = anchorsOf(linesOf(t, file))
+	}
+	links := 0
+	for _, file := range documents(t) {
+		for n, line := range linesOf(t, file) {
+			for _, l := range link.FindAllStringSubmatch(line, -1) {
+				links++
+				to := file
+				if l[1] != "" {
+					to = path.Join(path.Dir(file), l[1])
+				}
+				if _, err := os.Stat(to); err != nil {
+					t.Errorf("%s:%d: %v", file, n+1, err)
+				}
+				if known, ok := anchors[to]; ok && l[2] != "" && !slices.Contains(known, l[2]) {
+					t.Errorf("%s:%d: %s has no heading #%s", file, n+1, to, l[2])
+				}
+			}
+		}
+	}
+	if links < 100 {
+		t.Errorf("%d links found: has their form changed?", links)
+	}
+}
+
+// anchorsOf lists the anchors of headings as GitHub makes them: lower case, blanks become hyphens,
+// other punctuation goes.
+func anchorsOf(lines []string) (out []string) {
+	for _, line := range lines {
+		text, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " ")
+		if !ok || !strings.HasPrefix(line, "#") {
+			continue
+		}
+		out = append(out, strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return r
+			}
+			return -1
+		}, strings.ToLower(text)))
+	}
+	return out
 }
 
 // TestEveryPackageSaysWhatItIs wants one package comment in each package, in one of its files.
