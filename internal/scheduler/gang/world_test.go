@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,11 +34,15 @@ import (
 )
 
 // world is a scheduling queue, nodes and a framework, as far as gangs see them. It lives in a
-// synctest bubble: its time passes by itself where everybody waits.
+// synctest bubble: its time passes by itself where everybody waits. What the groups ask of it, in
+// whatever goroutine, is carried out between two steps of run.
 type world struct {
 	t      *testing.T
 	groups *Groups
-	next   func(klog.Logger) (*corev1.Pod, error)
+	// mu guards asks, waiting, objects and asked.
+	mu   sync.Mutex
+	asks []func()
+	next func(klog.Logger) (*corev1.Pod, error)
 
 	nodes    []*corev1.Node
 	accounts map[string]*ledger.Node
@@ -61,19 +66,57 @@ type waitingPod struct {
 	node string
 }
 
-func (p *waitingPod) Allow(string) {
+func (p *waitingPod) Allow(string) { p.leave(p.w.bind) }
+
+func (p *waitingPod) Reject(string, string) bool {
+	p.leave(p.w.fail)
+	return true
+}
+
+// leave has the pod wait no longer, and go on so.
+func (p *waitingPod) leave(by func(types.UID, string)) {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
 	if p.w.waiting[p.uid] == p {
 		delete(p.w.waiting, p.uid)
-		p.w.bind(p.uid, p.node)
+		p.w.asks = append(p.w.asks, func() { by(p.uid, p.node) })
 	}
 }
 
-func (p *waitingPod) Reject(string, string) bool {
-	if p.w.waiting[p.uid] == p {
-		delete(p.w.waiting, p.uid)
-		p.w.fail(p.uid, p.node)
+// ask has something carried out soon.
+func (w *world) ask(do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asks = append(w.asks, do)
+}
+
+// obey carries out what has been asked, and says whether that was anything.
+func (w *world) obey() bool {
+	for obeyed := false; ; obeyed = true {
+		w.mu.Lock()
+		asks := w.asks
+		w.asks = nil
+		w.mu.Unlock()
+		if len(asks) == 0 {
+			return obeyed
+		}
+		for _, do := range asks {
+			do()
+		}
 	}
-	return true
+}
+
+// waitsOn says whether the pod waits in Permit for that node.
+func (w *world) waitsOn(uid types.UID, node string) bool {
+	p := w.waits(uid)
+	return p != nil && p.node == node
+}
+
+// waits returns the pod if it waits in Permit.
+func (w *world) waits(uid types.UID) *waitingPod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.waiting[uid]
 }
 
 // fakeHandle is the framework as trials see it: nodes have CPUs.
@@ -103,7 +146,7 @@ func (h *fakeHandle) SnapshotSharedLister() fwk.SharedLister {
 		info := framework.NewNodeInfo()
 		info.SetNode(n)
 		for _, pod := range h.w.pods {
-			if pod.Spec.NodeName == n.Name || h.w.waiting[pod.UID] != nil && h.w.waiting[pod.UID].node == n.Name {
+			if pod.Spec.NodeName == n.Name || h.w.waitsOn(pod.UID, n.Name) {
 				body, err := framework.NewPodInfo(pod)
 				if err != nil {
 					h.w.t.Fatal(err)
@@ -167,8 +210,10 @@ func inWorld(t *testing.T, nodes int, test func(*world)) {
 		w.client = fake.NewClientset()
 		w.client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 			name := a.(clienttesting.DeleteAction).GetName()
-			w.deleted = append(w.deleted, name)
-			w.remove(name)
+			w.ask(func() {
+				w.deleted = append(w.deleted, name)
+				w.remove(name)
+			})
 			return true, nil, nil
 		})
 		w.begin()
@@ -183,7 +228,7 @@ func (w *world) begin() {
 		Clock: clock.RealClock{}, Logger: klog.Background(), Timeout: gangTimeout, Client: w.client, Events: w.notes,
 		Activate: w.activate, Ours: func(name string) bool { return name != "other" },
 		Waiting: func(uid types.UID) fwk.WaitingPod {
-			if p := w.waiting[uid]; p != nil {
+			if p := w.waits(uid); p != nil {
 				return p
 			}
 			return nil
@@ -204,6 +249,8 @@ func (w *world) Want(wire.GangSource) {}
 
 // Read implements Objects.
 func (w *world) Read(_ context.Context, key wire.GangKey) (wire.Gang, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.asked++
 	spec, ok := w.objects[key]
 	if !ok {
@@ -214,6 +261,8 @@ func (w *world) Read(_ context.Context, key wire.GangKey) (wire.Gang, error) {
 
 // Write implements Objects.
 func (w *world) Write(_ context.Context, key wire.GangKey, s standing) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	spec := w.objects[key]
 	spec.Phase = string(s.phase)
 	w.objects[key] = spec
@@ -224,7 +273,9 @@ func (w *world) Write(_ context.Context, key wire.GangKey, s standing) error {
 func (w *world) restart() {
 	dead := w.groups
 	dead.Activate, dead.Client = func(map[string]*corev1.Pod) {}, fake.NewClientset()
-	w.active, w.waiting = nil, map[types.UID]*waitingPod{}
+	w.mu.Lock()
+	w.active, w.waiting, w.asks = nil, map[types.UID]*waitingPod{}, nil
+	w.mu.Unlock()
 	for uid, pod := range w.pods {
 		if pod.Spec.NodeName == "" {
 			w.idle[uid] = true
@@ -289,6 +340,9 @@ func (w *world) create(pod *corev1.Pod) {
 
 func (w *world) remove(name string) {
 	pod := w.pods[types.UID(name)]
+	if pod == nil {
+		return
+	}
 	delete(w.pods, pod.UID)
 	delete(w.idle, pod.UID)
 	w.active = slices.DeleteFunc(w.active, func(u types.UID) bool { return u == pod.UID })
@@ -300,9 +354,15 @@ func (w *world) remove(name string) {
 }
 
 func (w *world) activate(pods map[string]*corev1.Pod) {
+	uids := make([]types.UID, 0, len(pods))
 	for _, pod := range pods {
-		w.tryActivate(pod.UID)
+		uids = append(uids, pod.UID)
 	}
+	w.ask(func() {
+		for _, uid := range uids {
+			w.tryActivate(uid)
+		}
+	})
 }
 
 func (w *world) tryActivate(uid types.UID) {
@@ -335,13 +395,14 @@ func (w *world) take(_ klog.Logger, pod *corev1.Pod) *corev1.Pod {
 func (w *world) run(d time.Duration) {
 	until := time.Now().Add(d)
 	for {
+		w.obey()
 		pod, _ := w.next(klog.Background())
 		if pod != nil {
 			w.cycle(pod)
 			continue
 		}
 		synctest.Wait()
-		if len(w.active) > 0 || len(w.groups.following) > 0 {
+		if w.obey() || len(w.active) > 0 || len(w.groups.following) > 0 {
 			continue
 		}
 		if !time.Now().Before(until) {
@@ -386,7 +447,9 @@ func (w *world) cycle(pod *corev1.Pod) {
 func (w *world) permit(pod *corev1.Pod, node string) {
 	switch s, _ := w.groups.Permit(pod); {
 	case s.IsWait():
+		w.mu.Lock()
 		w.waiting[pod.UID] = &waitingPod{w: w, uid: pod.UID, node: node}
+		w.mu.Unlock()
 	case s != nil:
 		w.fail(pod.UID, node)
 	default:
