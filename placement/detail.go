@@ -103,6 +103,8 @@ const (
 	// NoSuchCores: enough CPUs are free, but not on cores, caches or NUMA nodes as the pod wants
 	// them.
 	NoSuchCores
+	// NoCPUs: too few CPUs are free.
+	NoCPUs
 	// NoRoom: too little is left of CPU shares or memory.
 	NoRoom
 	// PodLevelUndecided: pod-level resources (spec.resources) are not decided yet.
@@ -164,11 +166,12 @@ var rules = [details]struct {
 
 	BadRequest: {InvalidRequest, "BadRequest", "the request holds an impossible amount"},
 
-	TooWide:           {TopologyAffinityError, "TooWide", "there is room only on more NUMA nodes than the policy allows"},
-	OddCPUs:           {SMTAlignmentError, "OddCPUs", "full cores are asked for, and the CPUs are no whole number of cores"},
-	UnequalCores:      {SMTAlignmentError, "UnequalCores", "the pod's wishes need cores with as many threads each, and these differ"},
-	NoSuchCores:       {SMTAlignmentError, "NoSuchCores", "enough CPUs are free, but not on cores, caches and NUMA nodes as the pod wants them"},
-	NoRoom:            {UnexpectedAdmissionError, "NoRoom", "too little is left of CPU shares or memory"},
+	TooWide:           {NoBerth, "TooWide", "there is room only on more NUMA nodes than the policy allows"},
+	OddCPUs:           {NoBerth, "OddCPUs", "full cores are asked for, and the CPUs are no whole number of cores"},
+	UnequalCores:      {NoBerth, "UnequalCores", "the pod's wishes need cores with as many threads each, and these differ"},
+	NoSuchCores:       {NoBerth, "NoSuchCores", "enough CPUs are free, but not on cores, caches and NUMA nodes as the pod wants them"},
+	NoCPUs:            {NoBerth, "NoCPUs", "too few CPUs are left"},
+	NoRoom:            {NoBerth, "NoRoom", "too little is left of CPU shares or memory"},
 	PodLevelUndecided: {InvalidRequest, "PodLevelUndecided", "pod-level resources are not placed on nodes with authority berth yet"},
 	DevicesUndecided:  {InvalidRequest, "DevicesUndecided", "devices are not aligned on nodes with authority berth yet"},
 

@@ -485,6 +485,31 @@ func (s *State) commitJointly(d *Decision) {
 	s.enterJointly(s.m.joint.Take, pod)
 }
 
+// Hold writes down what a pod was promised, or was found to have, on a node where Berth decides. A
+// pod that is there keeps what it has. CPUs that another one has, or that nobody can have, stay as
+// they are: the text says what is wrong with them, "" for nothing.
+func (s *State) Hold(p *PodAllocation) (problem string) {
+	if s.m.joint == nil || s.pod(p.UID) != nil {
+		return ""
+	}
+	pod := &PodAllocation{UID: p.UID, Containers: slices.Clone(p.Containers)}
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		c.Shares = slices.DeleteFunc(slices.Clone(c.Shares), func(a CPUShare) bool { return !s.m.hasShare(a) })
+		c.Memory = slices.DeleteFunc(slices.Clone(c.Memory), func(b MemoryBlock) bool { return !s.m.hasBlock(&b) })
+	}
+	if problem = s.m.joint.Problem(s.account, s.m.heldBy(pod)); problem != "" {
+		free := s.m.joint.FreeCPUs(s.account)
+		for i := range pod.Containers {
+			c := &pod.Containers[i]
+			c.CPUs, c.Exclusive = c.CPUs.And(&free), joint.Shareable
+		}
+	}
+	s.put(pod)
+	s.enterJointly(s.m.joint.Take, pod)
+	return problem
+}
+
 func cloneDevices(ds []DeviceAllocation) []DeviceAllocation {
 	ds = slices.Clone(ds)
 	for i := range ds {
@@ -521,19 +546,31 @@ func (s *State) restoreJointly() error {
 // checkAmounts says which amount of a container lies nowhere.
 func (m *Model) checkAmounts(p *PodAllocation, c *ContainerAllocation) error {
 	for _, a := range c.Shares {
-		if _, ok := m.space.Position(a.NUMA); !ok || a.MilliCPU < 0 {
+		if !m.hasShare(a) {
 			return contradiction(containerField(p, c, "shares"), strconv.FormatInt(a.MilliCPU, 10)+"m on NUMA node "+strconv.Itoa(int(a.NUMA)),
 				"0 or more on NUMA nodes "+m.nodes.String())
 		}
 	}
 	for i := range c.Memory {
 		b := &c.Memory[i]
-		if _, known := m.joint.Kind(b.Resource); !known || b.NUMA.Len() != 1 || b.NUMA&^m.nodes != 0 {
+		if !m.hasBlock(b) {
 			return contradiction(containerField(p, c, "memory"), b.Resource+" on NUMA nodes {"+b.NUMA.String()+"}",
 				"a kind of memory that the machine has, on one of the NUMA nodes "+m.nodes.String())
 		}
 	}
 	return nil
+}
+
+// hasShare says whether a share lies on a NUMA node of the machine.
+func (m *Model) hasShare(a CPUShare) bool {
+	_, ok := m.space.Position(a.NUMA)
+	return ok && a.MilliCPU >= 0
+}
+
+// hasBlock says whether memory is of a kind that the machine has, on one of its NUMA nodes.
+func (m *Model) hasBlock(b *MemoryBlock) bool {
+	_, known := m.joint.Kind(b.Resource)
+	return known && b.NUMA.Len() == 1 && b.NUMA&^m.nodes == 0
 }
 
 // detailOf translates an outcome.
@@ -546,7 +583,7 @@ func detailOf(o joint.Outcome) Detail {
 	case joint.UnequalCores:
 		return UnequalCores
 	case joint.NoCPUs:
-		return TooFewCPUs
+		return NoCPUs
 	case joint.NoCores:
 		return NoSuchCores
 	case joint.NoAmount:

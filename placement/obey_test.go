@@ -47,7 +47,7 @@ func TestObeyExamples(t *testing.T) {
 		{"one container", guaranteed("x", single, app("a", 8000, 4)), "a:8-15@1"},
 		{"more than a node has", guaranteed("x", single, app("a", 9000, 4)), "TooWide"},
 		{"two nodes, as an empty machine needs them", guaranteed("x", restricted, app("a", 15000, 4)), "a:1-15@0-1"},
-		{"more than there is", guaranteed("x", single, app("a", 16000, 4)), "TooFewCPUs"},
+		{"more than there is", guaranteed("x", single, app("a", 16000, 4)), "NoCPUs"},
 		{"a node for each container", guaranteed("x", single, app("a", 7000, 1), app("b", 8000, 1)), "a:1-7@0 b:8-15@1"},
 		{"one node for the pod", guaranteed("x", pod, app("a", 3000, 1), app("b", 4000, 1)), "a:1-3@0 b:4-7@0"},
 		{"one node is too small for the pod", guaranteed("x", pod, app("a", 7000, 1), app("b", 8000, 1)), "TooWide"},

@@ -359,7 +359,7 @@ func (n *Need) size() string {
 // about says whether the refusal's rule is about the resource.
 func (r *Refusal) about(n *Need) bool {
 	switch r.Detail {
-	case TooFewCPUs, CPUsNotFound:
+	case TooFewCPUs, CPUsNotFound, NoCPUs:
 		return n.Resource == cpuResource
 	case TooWide:
 		return true

@@ -139,6 +139,9 @@ const (
 // and OwnCPUs says whether the CPU manager is static.
 func (m *Model) Rules() Rules { return m.own }
 
+// Decides says whether Berth decides on the node: a decision binds, and nothing is predicted.
+func (m *Model) Decides() bool { return m.authority == AuthorityBerth }
+
 // Keeps says whether the node does what the rules ask for: where the kubelet decides, its own must
 // be the same or stricter, the scope the same, and no wish left over; elsewhere the pod's count.
 func (m *Model) Keeps(r Rules) bool {

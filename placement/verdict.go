@@ -26,6 +26,8 @@ const (
 	KubeletDefect
 	// InvalidRequest: the request cannot be evaluated (negative, absurd or unparsable amounts).
 	InvalidRequest
+	// NoBerth: there is no place for the pod where Berth decides; never the kubelet's reason.
+	NoBerth
 )
 
 // String returns the reason as pod.status.reason spells it.
@@ -45,6 +47,8 @@ func (r Reason) String() string {
 		return "KubeletDefect"
 	case InvalidRequest:
 		return "InvalidRequest"
+	case NoBerth:
+		return "NoBerth"
 	}
 	return "Reason(?)"
 }

@@ -22,6 +22,11 @@
 // and only caches the result. The package has no clock and does no I/O; moments are handed in. The
 // stories in testdata show all of it.
 //
+// # Where Berth decides
+//
+// On a node with authority berth none of this is needed: a decision binds. There is one state, no
+// order, and every decision is exact; obey.go says the rest.
+//
 // # What is assumed
 //
 // A decision is marked exact on two assumptions about speed. Stopping the containers of a deleted

@@ -78,6 +78,11 @@ type pod struct {
 	listed bool
 	// promise is the decision of the Binding; nil when we made none.
 	promise *Promise
+	// held is what the pod was given where Berth decides: it keeps that until it has left, whatever
+	// reports show. Nil where nobody has told, and where a kubelet decides.
+	held *placement.PodAllocation
+	// displaced says why it does not have all of it.
+	displaced string
 	// unconfirmed is a promise of which a report has listed nothing, or part: the next one decides.
 	unconfirmed *Promise
 	// contended: what was promised may be broken by nobody's mistake.
@@ -184,6 +189,9 @@ func (l *lives) takeBack(p *pod) {
 // known.
 func (l *lives) appear(s *Sighting, listed bool) {
 	p := &pod{uid: s.UID, req: s.Request, created: s.Created, inherited: s.Inherited, turn: s.Turn, promise: s.Promise, underway: true}
+	if s.Promise != nil {
+		p.held = heldBy(&s.Promise.Decision)
+	}
 	p.show(s)
 	l.turn = max(l.turn, s.Turn)
 	switch {

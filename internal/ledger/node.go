@@ -54,7 +54,11 @@ func (n *Node) changed() {
 
 // compute brings first, base, full and newest up to date.
 func (n *Node) compute() {
-	if n.valid {
+	switch {
+	case n.valid:
+		return
+	case n.decides():
+		n.computeHeld()
 		return
 	}
 	n.first = n.initial(interchangeable)
@@ -130,6 +134,9 @@ func (n *Node) eventsOfReported(w *worlds, uid string) uint32 {
 // ones after them.
 func (n *Node) flight(withReserved bool) []*pod {
 	var out []*pod
+	if n.decides() {
+		return nil // they hold what they were promised
+	}
 	for _, p := range n.posted {
 		if !n.isInert(p) {
 			out = append(out, p)
@@ -189,6 +196,9 @@ func (n *Node) after(flight []*pod, count int) *worlds {
 // apart here. The caller owns the result.
 func (n *Node) supposing(uids []string, withReserved bool) worlds {
 	n.compute()
+	if n.decides() {
+		return n.full.clone()
+	}
 	apart := n.exchangeable(uids)
 	switch {
 	case len(apart) > 0:

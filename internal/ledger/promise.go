@@ -38,8 +38,11 @@ type PromiseOutcome struct {
 func (n *Node) Accept(r *Report) []PromiseOutcome {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.afloat()) > 0 || n.hasStrangers(r) {
-		n.contend()
+	if !r.Model.Decides() {
+		n.forgetHeld()
+		if len(n.afloat()) > 0 || n.hasStrangers(r) {
+			n.contend()
+		}
 	}
 	if n.hasNewcomers(r) {
 		n.strangers = r.Sequence
@@ -56,6 +59,13 @@ func (n *Node) Accept(r *Report) []PromiseOutcome {
 	n.changed()
 	slices.SortFunc(outcomes, func(a, b PromiseOutcome) int { return cmp.Compare(a.UID, b.UID) })
 	return outcomes
+}
+
+// forgetHeld is for a node on which a kubelet decides.
+func (n *Node) forgetHeld() {
+	for _, p := range n.pods {
+		p.held, p.displaced = nil, ""
+	}
 }
 
 // Withdraw says that there is no report that can be relied on. Pods that it listed, and that the
@@ -156,7 +166,7 @@ func (n *Node) concludeUnlisted() {
 	for _, p := range n.pods {
 		switch {
 		case n.report.Has(p.uid):
-		case p.gone && (p.stage == reported || p.stage == posted && p.turn < newest):
+		case p.gone && (p.stage == reported || p.stage == posted && p.turn < newest && !n.decides()):
 			n.leave(p)
 		case p.stage == reported:
 			n.become(p, afloat)
@@ -169,7 +179,7 @@ func (n *Node) concludeUnlisted() {
 // already, or be under way to that: the kubelet's managers let go one after the other. We are about
 // to hear of its deletion then.
 func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
-	found, promise := r.pods[p.uid].alloc, p.promise
+	shown, promise := r.pods[p.uid].alloc, p.promise
 	again := promise == nil
 	if again {
 		promise = p.unconfirmed
@@ -179,10 +189,15 @@ func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 		return o, false
 	}
 	o = PromiseOutcome{
-		UID: p.uid, Exact: promise.Exact, Kept: Kept(&promise.Decision, &found), Contended: p.contended,
-		Promised: promise.Decision, Found: found,
+		UID: p.uid, Exact: promise.Exact, Contended: p.contended,
+		Promised: promise.Decision, Found: shown,
 	}
-	if o.Kept || !part(&promise.Decision, &found) {
+	if r.Model.Decides() {
+		o.Kept = found(&promise.Decision, &shown)
+		return o, true
+	}
+	o.Kept = Kept(&promise.Decision, &shown)
+	if o.Kept || !part(&promise.Decision, &shown) {
 		return o, true
 	}
 	if !again && !p.ending {

@@ -29,6 +29,8 @@ type Report struct {
 	Model *placement.Model
 
 	state *placement.State
+	// bare is the state without pods, where Berth decides.
+	bare *placement.State
 	// lingering are pods that are over, and for which the kubelet's books still hold something;
 	// held is the state in which they do, nil without any. A pod whose admission has begun may have
 	// seen them.
@@ -57,6 +59,11 @@ func NewReport(seq int64, m *placement.Model, snap *placement.Snapshot, fates ma
 		return nil, fmt.Errorf("report %d: %w", seq, err)
 	}
 	r := &Report{Sequence: seq, Model: m, state: state, pinsMemory: len(snap.Memory) > 0}
+	if m.Decides() {
+		if r.bare, err = m.StateOf(&placement.Snapshot{Devices: snap.Devices}); err != nil {
+			return nil, fmt.Errorf("report %d: %w", seq, err)
+		}
+	}
 	r.pods = make(map[string]listing, len(snap.Pods))
 	for _, p := range snap.Pods {
 		switch fates[p.UID] {
@@ -98,7 +105,7 @@ func (r *Report) Has(uid string) bool {
 func holds(p *placement.PodAllocation) bool {
 	for i := range p.Containers {
 		c := &p.Containers[i]
-		if !c.CPUs.IsEmpty() || len(c.Memory) > 0 || len(c.Devices) > 0 {
+		if !c.CPUs.IsEmpty() || len(c.Memory) > 0 || len(c.Devices) > 0 || len(c.Shares) > 0 {
 			return true
 		}
 	}

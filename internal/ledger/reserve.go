@@ -29,10 +29,13 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 		n.changed()
 	}
 	a := n.consult(c, true, d)
-	a.Exact = a.Exact && !c.Loose
+	a.Exact = a.Exact && (!c.Loose || n.decides())
 	switch {
 	case a.OK():
 		p.promise = &Promise{Decision: copyDecision(d), Exact: a.Exact}
+		if n.decides() {
+			p.held = heldBy(&p.promise.Decision)
+		}
 		n.reserve(p)
 	case before != nil && before.doubted():
 		n.takeBack(before)
@@ -48,7 +51,7 @@ func (n *Node) Loosen(uid string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := n.pods[uid]
-	if p == nil || p.stage != reserved || p.loose {
+	if p == nil || p.stage != reserved || p.loose || n.decides() {
 		return
 	}
 	p.loose, p.promise = true, &Promise{Decision: p.promise.Decision}
@@ -60,6 +63,8 @@ func (n *Node) reserve(p *pod) {
 	last := p.loose && n.valid && n.comesLast(p)
 	n.become(p, reserved)
 	switch {
+	case n.decides():
+		n.hold(p)
 	case n.isInert(p):
 	case p.created > n.newest || last:
 		n.full.admitNext(p)
@@ -98,13 +103,25 @@ func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	if n.report == nil { // withdrawn since Reserve
 		return Posting{}, nil
 	}
-	a := n.consult(&Candidate{Request: p.req, Created: p.created}, false, d)
+	a := n.decideAgain(p, d)
 	if !a.OK() {
 		return Posting{Answer: a}, nil
 	}
-	a.Exact = a.Exact && !p.loose && n.steady(p.req, d)
 	n.postNext(p, &Promise{Decision: copyDecision(d), Exact: a.Exact})
 	return Posting{Answer: a, Turn: p.turn, Report: n.report.Sequence}, nil
+}
+
+// decideAgain decides for a reserved pod after the posted ones, and says whether it is exact. Where
+// Berth decides, the decision stands.
+func (n *Node) decideAgain(p *pod, d *placement.Decision) Answer {
+	if n.decides() {
+		return n.keepsHeld(p, d)
+	}
+	a := n.consult(&Candidate{Request: p.req, Created: p.created}, false, d)
+	if a.OK() {
+		a.Exact = a.Exact && !p.loose && n.steady(p.req, d)
+	}
+	return a
 }
 
 // postNext posts a reserved pod. Where the order stays the same, so does full.
@@ -113,6 +130,7 @@ func (n *Node) postNext(p *pod, promise *Promise) {
 	same := Same(&p.promise.Decision, &promise.Decision) && p.promise.Exact == promise.Exact
 	n.post(p, promise)
 	switch {
+	case n.decides(): // it holds what it held
 	case n.isInert(p):
 	case !first || p.created <= newest:
 		n.changed()
@@ -134,9 +152,12 @@ func (n *Node) Reconsider(uid string) Answer {
 	if p == nil || p.stage != posted || n.report == nil {
 		return waiting(Undecided)
 	}
+	var d placement.Decision
+	if n.decides() {
+		return n.keepsHeld(p, &d)
+	}
 	n.leave(p)
 	n.changed()
-	var d placement.Decision
 	a := n.consult(&Candidate{Request: p.req, Created: p.created}, false, &d)
 	a.Exact = a.Exact && p.promise.Exact && Same(&d, &p.promise.Decision) && n.steady(p.req, &d)
 	p.promise = &Promise{Decision: p.promise.Decision, Exact: a.Exact}
@@ -222,6 +243,7 @@ func copyDecision(d *placement.Decision) placement.Decision {
 	c := placement.Decision{UID: d.UID, Containers: slices.Clone(d.Containers)}
 	for i := range c.Containers {
 		c.Containers[i].Memory = slices.Clone(c.Containers[i].Memory)
+		c.Containers[i].Shares = slices.Clone(c.Containers[i].Shares)
 		c.Containers[i].Devices = slices.Clone(c.Containers[i].Devices)
 		for j := range c.Containers[i].Devices {
 			c.Containers[i].Devices[j].IDs = slices.Clone(c.Containers[i].Devices[j].IDs)

@@ -86,12 +86,6 @@ func kindOf(spec wire.NodeSpec) (*Kind, error) {
 	// A scheduler does not do to a node what the kubelet is known to break over.
 	spec.Config.GuardDefects = true
 	kind := &Kind{Spec: spec}
-	if spec.Authority != v1alpha1.AuthorityKubelet {
-		return kind, &placement.ConfigError{
-			Field: "spec.authority", Value: string(spec.Authority),
-			Want: string(v1alpha1.AuthorityKubelet) + ", the one that this release places on", Unsupported: true,
-		}
-	}
 	var err error
 	kind.Model, err = placement.NewModel(spec.View, spec.Config)
 	return kind, err

@@ -76,7 +76,7 @@ func TestUnusable(t *testing.T) {
 			nt.Status.Pods = []v1alpha1.PodAllocation{{Malformed: `{"uid":"p"}`}}
 		}, OtherRelease, "delete that once", false, false},
 		{"an unknown machine", func(nt *v1alpha1.NodeTopology) { nt.Spec.Machine = "package:x" }, Malformed, "spec.machine", false, false},
-		{"authority berth", func(nt *v1alpha1.NodeTopology) { nt.Spec.Authority = v1alpha1.AuthorityBerth }, Unsupported, "spec.authority", true, false},
+		{"two decide", func(nt *v1alpha1.NodeTopology) { nt.Spec.Authority = v1alpha1.AuthorityBerth }, Unsupported, "cpuManagerPolicy", true, false},
 		{"a kubelet of tomorrow", func(nt *v1alpha1.NodeTopology) { nt.Spec.KubeletVersion = "v1.99.0" }, Unsupported, "99", true, false},
 		{"too many pods", func(nt *v1alpha1.NodeTopology) { nt.Status.Pods = make([]v1alpha1.PodAllocation, 1025) }, Malformed, "at most 1024", true, false},
 		{"a number below zero", func(nt *v1alpha1.NodeTopology) { nt.Status.Sequence = -1 }, Malformed, "status.sequence", true, false},

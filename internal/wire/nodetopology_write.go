@@ -255,6 +255,12 @@ func (w writer) container(at *field.Path, c *placement.ContainerAllocation) (v1a
 		return out, w.at(at.Child("kind"), c.Kind, "a known kind of container")
 	}
 	out.Kind = kindNames[c.Kind]
+	if int(c.Exclusive) < len(exclusiveNames) {
+		out.Exclusive = v1alpha1.Exclusive(exclusiveNames[c.Exclusive])
+	}
+	for _, s := range c.Shares {
+		out.Shares = append(out.Shares, v1alpha1.CPUShare{NUMA: v1alpha1.NUMAID(s.NUMA), MilliCPU: s.MilliCPU})
+	}
 	for i, b := range c.Memory {
 		bytes, err := w.bytes(at.Child("memory").Index(i), b.Bytes)
 		if err != nil {

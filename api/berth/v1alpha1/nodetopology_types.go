@@ -382,6 +382,14 @@ type ContainerAllocation struct {
 	// CPUs are the exclusive CPUs, a kernel CPU list.
 	// +optional
 	CPUs CPUList `json:"cpus,omitempty"`
+	// Exclusive says at which level nobody else gets CPUs beside these; only where Berth decides.
+	// +optional
+	Exclusive Exclusive `json:"exclusive,omitempty"`
+	// Shares is CPU time on NUMA nodes, ascending by NUMA node; only where Berth decides.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Shares []CPUShare `json:"shares,omitempty"`
 	// Memory is the pinned memory by resource, then NUMA nodes.
 	// +optional
 	// +listType=atomic
@@ -392,6 +400,29 @@ type ContainerAllocation struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Devices []DeviceAllocation `json:"devices,omitempty"`
+}
+
+// Exclusive is a level at which CPUs are kept from others.
+//
+// +kubebuilder:validation:Enum=core;numa
+type Exclusive string
+
+// The levels.
+const (
+	// ExclusiveCore: the other threads of its cores stay idle.
+	ExclusiveCore Exclusive = "core"
+	// ExclusiveNUMA: the other CPUs of its NUMA nodes stay idle.
+	ExclusiveNUMA Exclusive = "numa"
+)
+
+// CPUShare is CPU time on a NUMA node.
+type CPUShare struct {
+	// NUMA is the operating system's number of the node.
+	NUMA NUMAID `json:"numa"`
+	// MilliCPU is in thousandths of a CPU.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024000
+	MilliCPU int64 `json:"milliCPU"`
 }
 
 // MemoryBlock is memory of one kind, pinned to a set of NUMA nodes: RESOURCE@NODES=QUANTITY,

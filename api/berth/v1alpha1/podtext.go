@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -17,6 +18,8 @@ import (
 //
 //	started              an init container that has been started
 //	cpus=LIST            exclusive CPUs, a kernel CPU list
+//	exclusive=LEVEL      core or numa
+//	shares=NUMA:M,...    CPU time on NUMA nodes, in thousandths of a CPU
 //	mem=BLOCK            a MemoryBlock, any number of them
 //	dev=RESOURCE=ID,ID   devices, any number of resources
 //
@@ -51,6 +54,16 @@ func (c *ContainerAllocation) text() string {
 	}
 	if c.CPUs != "" {
 		b.WriteString(";cpus=" + encode(string(c.CPUs), ','))
+	}
+	if c.Exclusive != "" {
+		b.WriteString(";exclusive=" + encode(string(c.Exclusive)))
+	}
+	for i, s := range c.Shares {
+		sign := ","
+		if i == 0 {
+			sign = ";shares="
+		}
+		fmt.Fprintf(&b, "%s%d:%d", sign, s.NUMA, s.MilliCPU)
 	}
 	for _, m := range c.Memory {
 		b.WriteString(";mem=" + encode(string(m), ',', '='))
@@ -165,11 +178,33 @@ func (c *ContainerAllocation) parsePart(part string) error {
 	case key == "cpus" && c.CPUs == "" && text != "":
 		c.CPUs = CPUList(text)
 		return nil
+	case key == "exclusive" && c.Exclusive == "" && text != "":
+		c.Exclusive = Exclusive(text)
+		return nil
+	case key == "shares" && c.Shares == nil:
+		c.Shares, err = parseShares(text)
+		return err
 	case key == "mem" && text != "":
 		c.Memory = append(c.Memory, MemoryBlock(text))
 		return nil
 	}
-	return wrong(part, "started, cpus=LIST, mem=BLOCK or dev=RESOURCE=ID,...")
+	return wrong(part, "started, cpus=LIST, exclusive=LEVEL, shares=NUMA:M,..., mem=BLOCK or dev=RESOURCE=ID,...")
+}
+
+func parseShares(text string) (out []CPUShare, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		numa, milli, _ := strings.Cut(part, ":")
+		var s CPUShare
+		n, err := strconv.ParseUint(numa, 10, 8)
+		if err == nil {
+			s.MilliCPU, err = strconv.ParseInt(milli, 10, 64)
+		}
+		if s.NUMA = NUMAID(n); err != nil || fmt.Sprintf("%d:%d", s.NUMA, s.MilliCPU) != part {
+			return nil, wrong(part, "NUMA:THOUSANDTHS, as in 0:1500")
+		}
+		out = append(out, s)
+	}
+	return out, nil
 }
 
 func parseDevices(text string) (d DeviceAllocation, err error) {

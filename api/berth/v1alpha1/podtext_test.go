@@ -21,6 +21,9 @@ var lines = []struct {
 			{Name: "main", CPUs: "2-3,66-67", Memory: []MemoryBlock{"hugepages-1Gi@0=2Gi", "memory@0=4Gi"}, Devices: []DeviceAllocation{
 				{Resource: "example.com/nic", IDs: []DeviceID{"a"}}, {Resource: "nvidia.com/gpu", IDs: []DeviceID{"0000:3b:00.0", "1"}}}},
 		}}},
+	{"u-2 pinned;cpus=2,10;exclusive=core shared;shares=0:1500,1:500;mem=memory@0=1Gi", PodAllocation{UID: "u-2", Containers: []ContainerAllocation{
+		{Name: "pinned", CPUs: "2,10", Exclusive: ExclusiveCore},
+		{Name: "shared", Shares: []CPUShare{{0, 1500}, {1, 500}}, Memory: []MemoryBlock{"memory@0=1Gi"}}}}},
 	{"u%20%3D1 state=Unknown cpus%3D;dev=x.y/z=a%2Cb%3Bc%3D,%C3%A4", PodAllocation{UID: "u =1", State: PodUnknown, Containers: []ContainerAllocation{
 		{Name: "cpus=", Devices: []DeviceAllocation{{Resource: "x.y/z", IDs: []DeviceID{"a,b;c=", "ä"}}}}}}},
 }
@@ -49,6 +52,11 @@ func TestPodAllocationTextRefused(t *testing.T) {
 		{"u main:", `"main:"`},
 		{"u main;cpus=", `"main;cpus="`},
 		{"u main;cpus=1;cpus=2", `"main;cpus=1;cpus=2"`},
+		{"u main;shares=", `shares=`},
+		{"u main;shares=0:x", `shares=0:x`},
+		{"u main;shares=00:1", `shares=00:1`},
+		{"u main;shares=0:1;shares=1:1", `"main;shares=0:1;shares=1:1"`},
+		{"u main;exclusive=", `"main;exclusive="`},
 		{"u main;gpus=1", `"main;gpus=1"`},
 		{"u main;started=1", `"main;started=1"`},
 		{"u main;dev=x.y/z", `"main;dev=x.y/z"`},

@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// Where Berth decides, a decision binds, and the account is simpler (docs/protocol.md, "Nodes that
+// obey"). There is one state: what every pod that is bound, or about to be, was promised, and what
+// reports show beside it. No order matters, and nothing is predicted. A pod keeps what it has until
+// it has left: gone from the API, and from a report.
+
+// decides says whether Berth decides on the node. There is a report.
+func (n *Node) decides() bool { return n.report != nil && n.report.Model.Decides() }
+
+// heldBy returns what a decision gives a pod.
+func heldBy(d *placement.Decision) *placement.PodAllocation {
+	p := &placement.PodAllocation{UID: d.UID, Containers: make([]placement.ContainerAllocation, 0, len(d.Containers))}
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		p.Containers = append(p.Containers, placement.ContainerAllocation{
+			Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Exclusive: c.Exclusive,
+			Memory: slices.Clone(c.Memory), Shares: slices.Clone(c.Shares), Devices: c.Devices,
+		})
+	}
+	return p
+}
+
+// computeHeld brings the one state up to date.
+func (n *Node) computeHeld() {
+	s := n.report.bare.Clone()
+	for _, uid := range n.report.order {
+		p, shown := n.pods[uid], n.report.pods[uid].alloc
+		if p == nil || p.held == nil {
+			s.Hold(&shown)
+			continue
+		}
+		both := withShown(p.held, &shown)
+		p.displaced = s.Hold(both)
+	}
+	for _, list := range [][]*pod{n.posted, n.afloat(), n.reserved} {
+		for _, p := range list {
+			n.holdIn(s, p)
+		}
+	}
+	n.first = worlds{model: n.report.Model, all: []world{{state: s}}, shared: true}
+	n.base, n.full = n.first.clone(), n.first.clone()
+	n.setNewest(beforeAll)
+	n.valid = true
+}
+
+func (n *Node) holdIn(s *placement.State, p *pod) {
+	if p.held != nil {
+		p.displaced = s.Hold(p.held)
+	}
+}
+
+// withShown returns what a pod holds with the CPUs on which it was found, where these are others:
+// nobody else is to have them.
+func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
+	out := held
+	for i := range shown.Containers {
+		found := &shown.Containers[i]
+		at := slices.IndexFunc(held.Containers, func(c placement.ContainerAllocation) bool { return c.Name == found.Name })
+		if at >= 0 && found.CPUs.IsSubsetOf(&held.Containers[at].CPUs) {
+			continue
+		}
+		if out == held {
+			out = &placement.PodAllocation{UID: held.UID, Containers: slices.Clone(held.Containers)}
+		}
+		if at < 0 {
+			out.Containers = append(out.Containers, *found)
+		} else {
+			out.Containers[at].CPUs = out.Containers[at].CPUs.Or(&found.CPUs)
+		}
+	}
+	return out
+}
+
+// hold takes a pod in that has just been decided for.
+func (n *Node) hold(p *pod) {
+	if !n.valid {
+		return
+	}
+	n.full.own()
+	n.holdIn(n.full.all[0].state, p)
+	n.base = n.full.clone()
+	n.stale()
+}
+
+// keepsHeld answers for a pod that has been decided for: it has what it was given, unless that
+// turned out to be somebody else's. d receives the decision.
+func (n *Node) keepsHeld(p *pod, d *placement.Decision) Answer {
+	n.compute()
+	if p.held == nil || p.displaced != "" {
+		return waiting(Undecided)
+	}
+	return n.full.decideAll(p.req, d)
+}
+
+// found says whether a report shows each container that it lists where it was promised to be. One
+// that does not run is not listed.
+func found(d *placement.Decision, shown *placement.PodAllocation) bool {
+	return !slices.ContainsFunc(shown.Containers, func(c placement.ContainerAllocation) bool {
+		return decisionOf(d, c.Name).CPUs != c.CPUs
+	})
+}

@@ -1,0 +1,332 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// obeying is the configuration of a node on which Berth decides.
+var obeying = placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"}
+
+// obeyed is a node that carries decisions out, with a scheduler that hears of everything late.
+type obeyed struct {
+	t    *testing.T
+	rng  *rand.Rand
+	m    *placement.Model
+	n    *Node
+	now  time.Time
+	seq  int64
+	next int
+
+	requests map[string]*placement.Request
+	// decided is what each pod was given that is bound, or may be. It is what the twin counts.
+	decided map[string]placement.Decision
+	reserved, bound, shown,
+	doubted []string
+	// gone pods have left the API; through ones have left the node, too.
+	gone, through map[string]bool
+	// runs is what the agent finds; reports are on their way.
+	runs    map[string]bool
+	reports []*Report
+}
+
+func newObeyed(t *testing.T, seed uint64) *obeyed {
+	rng := rand.New(rand.NewPCG(seed, 16))
+	machine := []string{twoSockets, "package:2 numa:2 core:3 pu:1 mem:4Gi", "package:1 numa:1 core:8 pu:2 mem:8Gi"}[rng.IntN(3)]
+	o := &obeyed{t: t, rng: rng, m: model(t, machine, obeying), now: time.Unix(0, 0), requests: map[string]*placement.Request{},
+		decided: map[string]placement.Decision{}, gone: map[string]bool{}, through: map[string]bool{}, runs: map[string]bool{}}
+	o.n = new(Ledger).Open(nil)
+	o.n.Accept(o.report())
+	return o
+}
+
+// report is what the agent says of what runs.
+func (o *obeyed) report() *Report {
+	o.seq++
+	var snap placement.Snapshot
+	for _, uid := range slices.Sorted(maps.Keys(o.runs)) {
+		d := o.decided[uid]
+		snap.Pods = append(snap.Pods, *heldBy(&d))
+	}
+	r, err := NewReport(o.seq, o.m, &snap, nil)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return r
+}
+
+func (o *obeyed) request() *placement.Request {
+	o.next++
+	r := &placement.Request{UID: fmt.Sprint("p", o.next), Guaranteed: o.rng.IntN(4) > 0}
+	for i := range 1 + o.rng.IntN(2) {
+		r.Containers = append(r.Containers, placement.ContainerRequest{Name: fmt.Sprint("c", i),
+			MilliCPU: []int64{500, 1000, 1500, 2000, 4000}[o.rng.IntN(5)],
+			Memory:   []placement.MemoryRequest{{Resource: "memory", Bytes: uint64(1+o.rng.IntN(4)) << 28}}})
+	}
+	r.Rules.Policy = []placement.Policy{placement.PolicyNone, placement.PolicyBestEffort, placement.PolicyRestricted, placement.PolicySingleNUMANode}[o.rng.IntN(4)]
+	if o.rng.IntN(4) == 0 {
+		r.Rules.CPUs = joint.Rules{Exclusive: joint.ExclusiveCore, ExclusiveHow: joint.Required}
+	}
+	return r
+}
+
+func pick(rng *rand.Rand, list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[rng.IntN(len(list))]
+}
+
+func drop(list []string, uid string) []string {
+	return slices.DeleteFunc(list, func(s string) bool { return s == uid })
+}
+
+// see shows the scheduler a bound pod as the API has it.
+func (o *obeyed) see(uid string, initial bool) {
+	d := o.decided[uid]
+	o.n.See(Sighting{UID: uid, Request: o.requests[uid], Created: 1, Turn: 1 + int64(slices.Index(o.bound, uid)), Inherited: initial,
+		Promise: &Promise{Decision: d, Exact: true}})
+}
+
+func (o *obeyed) step() {
+	switch o.rng.IntN(14) {
+	case 0, 1, 2:
+		r, d := o.request(), placement.Decision{}
+		if a := o.n.Reserve(cand(r), &d); a.OK() {
+			if !a.Exact || !a.Certain {
+				o.t.Fatalf("%s: %+v, want an exact decision", r.UID, a)
+			}
+			o.requests[r.UID], o.decided[r.UID] = r, copyDecision(&d)
+			o.reserved = append(o.reserved, r.UID)
+		}
+	case 3, 4, 5:
+		o.bind(pick(o.rng, o.reserved))
+	case 6:
+		if uid := pick(o.rng, o.reserved); uid != "" {
+			o.n.Forget(uid)
+			o.reserved = drop(o.reserved, uid)
+			delete(o.decided, uid)
+		}
+	case 7:
+		if uid := pick(o.rng, o.bound); uid != "" && !o.gone[uid] {
+			o.see(uid, false)
+			o.shown = append(o.shown, uid)
+		}
+	case 8:
+		if uid := pick(o.rng, o.bound); uid != "" && !o.through[uid] {
+			o.runs[uid] = true
+		}
+	case 9:
+		if uid := pick(o.rng, o.shown); uid != "" && !o.gone[uid] {
+			o.gone[uid] = true
+			o.n.Gone(uid, o.now)
+		}
+	case 10:
+		for uid := range o.gone {
+			if !o.through[uid] && o.rng.IntN(2) == 0 {
+				o.through[uid] = true
+				delete(o.runs, uid)
+			}
+		}
+	case 11:
+		o.reports = append(o.reports, o.report())
+	case 12:
+		if len(o.reports) > 0 {
+			for _, out := range o.n.Accept(o.reports[0]) {
+				if !out.Kept {
+					o.t.Fatalf("%s: promised %+v, found %+v", out.UID, out.Promised, out.Found)
+				}
+			}
+			o.reports = o.reports[1:]
+		}
+	case 13:
+		if o.rng.IntN(8) == 0 {
+			o.restart()
+		}
+	}
+}
+
+func (o *obeyed) bind(uid string) {
+	if uid == "" {
+		return
+	}
+	var d placement.Decision
+	p, err := o.n.Post(uid, &d)
+	if reserved := o.decided[uid]; err != nil || !p.Answer.OK() || !p.Answer.Exact || !Same(&reserved, &d) {
+		o.t.Fatalf("%s: posted %+v as %+v, %v, want what was reserved: %+v", uid, p.Answer, d, err, reserved)
+	}
+	o.reserved = drop(o.reserved, uid)
+	o.bound = append(o.bound, uid)
+}
+
+// restart is a scheduler that begins anew: with the pods that the API has, and the newest report.
+func (o *obeyed) restart() {
+	for _, uid := range o.reserved {
+		delete(o.decided, uid)
+	}
+	o.n, o.reserved, o.shown, o.reports = new(Ledger).Open(nil), nil, nil, nil
+	r := o.report()
+	o.n.Accept(r)
+	for _, uid := range o.bound {
+		switch {
+		case !o.gone[uid]:
+			o.see(uid, true)
+			o.shown = append(o.shown, uid)
+		case !r.Has(uid):
+			o.through[uid] = true // nobody knows of it any more
+		}
+	}
+}
+
+// wantAccount compares the account with the twin: what all pods have that were decided for and have
+// not left.
+func (o *obeyed) wantAccount() {
+	check(o.t, o.n)
+	snap, ok := o.n.View().Snapshot()
+	if !ok {
+		o.t.Fatal("no state")
+	}
+	held := map[string]placement.PodAllocation{}
+	var cpus topology.CPUSet
+	for _, p := range snap.Pods {
+		held[p.UID] = p
+		own := topology.CPUSet{}
+		for _, c := range p.Containers {
+			own = own.Or(&c.CPUs)
+		}
+		if both := own.And(&cpus); !both.IsEmpty() {
+			o.t.Fatalf("%s: CPUs %s are given twice", p.UID, both)
+		}
+		cpus = cpus.Or(&own)
+	}
+	for uid, d := range o.decided {
+		p, there := held[uid]
+		if !there && !o.through[uid] {
+			o.t.Fatalf("%s is bound, and its CPUs are free", uid)
+		}
+		if there && !placementSame(&p, heldBy(&d)) {
+			o.t.Fatalf("%s holds %+v, decided was %+v", uid, p, d)
+		}
+	}
+}
+
+func placementSame(a, b *placement.PodAllocation) bool {
+	return slices.EqualFunc(a.Containers, b.Containers, func(x, y placement.ContainerAllocation) bool {
+		return x.Name == y.Name && x.CPUs == y.CPUs && x.Exclusive == y.Exclusive && slices.Equal(x.Shares, y.Shares) && slices.Equal(x.Memory, y.Memory)
+	})
+}
+
+// TestObeyingHistories: whatever happens, a pod that is bound has what it was given until it has
+// left, nobody else has it, and the account is what can be computed anew.
+func TestObeyingHistories(t *testing.T) {
+	for seed := range uint64(*runs) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			o := newObeyed(t, seed)
+			for range 200 {
+				o.step()
+				o.wantAccount()
+			}
+			o.settle()
+		})
+	}
+}
+
+// settle ends everything: then the node is empty.
+func (o *obeyed) settle() {
+	for _, uid := range o.reserved {
+		o.n.Forget(uid)
+	}
+	for _, uid := range o.bound {
+		if !o.gone[uid] {
+			o.see(uid, false)
+			o.n.Gone(uid, o.now)
+		}
+	}
+	o.runs = map[string]bool{}
+	o.n.Accept(o.report())
+	o.n.ForgetGone(o.now.Add(time.Hour), time.Minute)
+	if s, ok := o.n.View().Snapshot(); !ok || len(s.Pods) > 0 {
+		o.t.Fatalf("%+v is left, %t", s.Pods, ok)
+	}
+}
+
+// TestObeyingNodesReleaseByEvidence: a deletion frees nothing, and a report without the pod frees
+// nothing while the API has the pod.
+func TestObeyingNodesReleaseByEvidence(t *testing.T) {
+	m := model(t, "package:1 numa:1 core:3 pu:1 mem:4Gi", obeying)
+	report := func(seq int64, pods ...placement.PodAllocation) *Report {
+		r, err := NewReport(seq, m, &placement.Snapshot{Pods: pods}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	n := new(Ledger).Open(nil)
+	n.Accept(report(1))
+	var d placement.Decision
+	if a := n.Reserve(cand(cpus("a", 2)), &d); !a.OK() {
+		t.Fatal(a)
+	}
+	post(t, n, "a")
+	two, shown := cpus("b", 2), *heldBy(&d)
+	full := func(when string) {
+		t.Helper()
+		if a := n.View().Ask(Question{Candidate: cand(two)}); a.Outcome != Refused {
+			t.Errorf("%s: %+v, want the CPUs held", when, a)
+		}
+	}
+	full("posted")
+	n.Accept(report(2, shown))
+	full("shown")
+	n.Accept(report(3))
+	full("between two lives")
+	n.Accept(report(4, shown))
+	n.Gone("a", time.Unix(1, 0))
+	full("gone from the API")
+	n.Accept(report(5, shown))
+	full("still on the node")
+	n.Accept(report(6))
+	if a := n.View().Ask(Question{Candidate: cand(two)}); !a.OK() {
+		t.Errorf("gone from both: %+v", a)
+	}
+}
+
+// TestObeyingNodesKeepOffFoundCPUs: what runs beside its decision keeps others off where it runs,
+// and a promise of CPUs that another pod has is not posted.
+func TestObeyingNodesKeepOffFoundCPUs(t *testing.T) {
+	m := model(t, "package:1 numa:1 core:5 pu:1 mem:4Gi", obeying)
+	n := new(Ledger).Open(nil)
+	first, err := NewReport(1, m, &placement.Snapshot{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Accept(first)
+	var d placement.Decision
+	n.Reserve(cand(cpus("a", 1)), &d)
+	post(t, n, "a")
+	n.See(Sighting{UID: "a", Request: cpus("a", 1), Turn: 1, Promise: &Promise{Decision: copyDecision(&d), Exact: true}})
+	b := placement.Decision{}
+	n.Reserve(cand(cpus("b", 1)), &b)
+	stray := *heldBy(&d)
+	stray.Containers = slices.Clone(stray.Containers)
+	stray.Containers[0].CPUs = b.Containers[0].CPUs
+	second, err := NewReport(2, m, &placement.Snapshot{Pods: []placement.PodAllocation{stray}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := n.Accept(second)
+	if len(out) != 1 || out[0].Kept {
+		t.Errorf("%+v, want one broken promise", out)
+	}
+	if p, err := n.Post("b", &b); err != nil || p.Answer.OK() {
+		t.Errorf("%+v, %v: posted CPUs on which a was found", p, err)
+	}
+}
