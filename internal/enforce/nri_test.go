@@ -232,12 +232,13 @@ func TestNRIRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	key, value := RequiredPlugin("app")
-	needy := r.pod("needy", map[string]string{key: value}, appOn(t, "6-7"))
+	demands := map[string]string{}
+	wire.DemandPlugin(demands, &placement.Decision{Containers: []placement.ContainerDecision{{Name: "app"}}})
+	needy := r.pod("needy", demands, appOn(t, "6-7"))
 	wait(t, "a container begins without the plugin that it demands", func() bool {
 		err := r.create(needy, "app")
 		delete(r.ctrs, "ctr-needy")
-		return err != nil && strings.Contains(err.Error(), PluginName)
+		return err != nil && strings.Contains(err.Error(), wire.PluginName)
 	})
 	if err := r.create(r.pod("loose", nil, nil), "app"); err != nil { // nobody demands the agent for it
 		t.Fatal(err)
@@ -254,7 +255,7 @@ func TestNRIRestart(t *testing.T) {
 // TestNRIRequiredOfAll: where the runtime demands the plugin of every container, none begins
 // without it but those that the administrator tolerates.
 func TestNRIRequiredOfAll(t *testing.T) {
-	r := newRuntime(t, PluginName)
+	r := newRuntime(t, wire.PluginName)
 	if err := r.create(r.pod("web", nil, nil), "app"); err == nil {
 		t.Error("a container began without the plugin that all need")
 	}

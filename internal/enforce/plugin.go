@@ -17,9 +17,6 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// PluginName is what a pod's required-plugins annotation names.
-const PluginName = "berth"
-
 // pluginIndex orders plugins in the runtime: late, so that others have had their say.
 const pluginIndex = "90"
 
@@ -60,7 +57,7 @@ const reconnectAfter = time.Second
 // Run serves the runtime at the socket until the context ends, and connects again when the runtime
 // goes away. NRI's own default socket is meant by "".
 func (p *Plugin) Run(ctx context.Context, socket string) error {
-	options := []stub.Option{stub.WithPluginName(PluginName), stub.WithPluginIdx(pluginIndex), stub.WithLogger(stubLog{p})}
+	options := []stub.Option{stub.WithPluginName(wire.PluginName), stub.WithPluginIdx(pluginIndex), stub.WithLogger(stubLog{p})}
 	if socket != "" {
 		options = append(options, stub.WithSocketPath(socket))
 	}
@@ -222,10 +219,4 @@ func writeUpdates(updates []Update) []*api.ContainerUpdate {
 		out = append(out, w)
 	}
 	return out
-}
-
-// RequiredPlugin returns the annotation by which the runtime's validator keeps the container from
-// beginning without this plugin; it comes with the Binding.
-func RequiredPlugin(container string) (key, value string) {
-	return "required-plugins.noderesource.dev/container." + container, "[ \"" + PluginName + "\" ]"
 }

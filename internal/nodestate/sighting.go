@@ -15,7 +15,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// ErrNotPinnable says that no kubelet pins anything for the pod: no ledger counts it.
+// ErrNotPinnable says that no kubelet pins anything for the pod, and that Berth has not decided for
+// it: no ledger counts it.
 var ErrNotPinnable = errors.New("no kubelet pins anything for the pod")
 
 // Sighting is a pod that is bound to a node, read.
@@ -34,7 +35,7 @@ func SightingOf(pod *corev1.Pod) (Sighting, error) {
 	if err != nil {
 		return Sighting{}, err
 	}
-	if !ask.Request.Pinnable() {
+	if !ask.Request.Pinnable() && !wire.HasPlacement(pod) {
 		return Sighting{}, ErrNotPinnable
 	}
 	s := Sighting{Sighting: ledger.Sighting{

@@ -23,7 +23,7 @@ const bindTimeout = time.Minute
 // watch delivers pods in the order in which they were decided.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := cycleOf(state)
-	if c == nil {
+	if c == nil || c.untouched {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	n := p.core.table.Named(nodeName)
@@ -138,13 +138,18 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := wire.CheckAnnotations(now, len(text)); err != nil {
+	annotations := map[string]string{wire.PlacementAnnotation: text}
+	bytes := len(text)
+	if b.node.Obeys() {
+		bytes += wire.DemandPlugin(annotations, b.decision)
+	}
+	if err := wire.CheckAnnotations(now, bytes); err != nil {
 		return nil, err
 	}
 	return &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: b.pod.Namespace, Name: b.pod.Name, UID: b.pod.UID, ResourceVersion: now.ResourceVersion,
-			Annotations: map[string]string{wire.PlacementAnnotation: text},
+			Annotations: annotations,
 		},
 		Target: corev1.ObjectReference{Kind: "Node", Name: b.node.Name()},
 	}, nil

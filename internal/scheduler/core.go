@@ -113,7 +113,7 @@ func (c *core) takeOverBy(o handover.Options) {
 // couldBind says whether a scheduler like this one could be binding a pod that has no node.
 func (c *core) couldBind(pod *corev1.Pod) bool {
 	_, ours := c.profiles.Load(pod.Spec.SchedulerName)
-	return ours && wire.MightPin(pod)
+	return ours && (wire.MightPin(pod) || c.table.Obeying())
 }
 
 const (

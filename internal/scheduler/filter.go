@@ -26,7 +26,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 // preFilterAlone is PreFilter for pods that wait for no others.
 func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	p.tellIgnored(pod)
-	if !wire.MightPin(pod) {
+	if !wire.MightPin(pod) && !p.core.table.Obeying() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	ask, err := p.read(pod)
@@ -34,7 +34,8 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 		podsRefused.WithLabelValues("request").Inc()
 		return nil, unreadable(err)
 	}
-	if !ask.Request.Pinnable() {
+	unpinned := !ask.Request.Pinnable()
+	if unpinned && (!p.core.table.Obeying() || state.IsPodGroupSchedulingCycle()) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if ask.RulesErr != nil {
@@ -42,6 +43,7 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 		return nil, unreadable(ask.RulesErr)
 	}
 	c := p.cycleFor(pod, &ask.Request)
+	c.unpinned = unpinned
 	if state.IsPodGroupSchedulingCycle() {
 		err = p.joinTrial(c, state, pod)
 	} else {
@@ -90,7 +92,7 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, add fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
 	pod := add.GetPod()
 	c := cycleOf(state)
-	if c == nil || !wire.MightPin(pod) || wire.InGang(pod) && gang.MateInTrial(state, pod.UID) ||
+	if c == nil || !p.counts(pod, n) || wire.InGang(pod) && gang.MateInTrial(state, pod.UID) ||
 		c.member.group != nil && c.member.group.placed.Has(pod.UID) {
 		return nil // a mate that is tried has its place already
 	}
@@ -101,7 +103,7 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		return nil
 	}
 	ask, err := wire.ReadPod(pod)
-	if err != nil || !ask.Request.Pinnable() {
+	if err != nil || !ask.Request.Pinnable() && !p.core.table.Of(n.Node()).Obeys() {
 		return nil
 	}
 	c.change(name, func(t *ledger.Trial) { t.Add(&ask.Request) })
@@ -112,7 +114,7 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, toPlace *corev1.Pod, remove fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
 	pod := remove.GetPod()
 	c := cycleOf(state)
-	if c == nil || !wire.MightPin(pod) || wire.InGang(pod) && gang.MateInTrial(state, pod.UID) {
+	if c == nil || !p.counts(pod, n) || wire.InGang(pod) && gang.MateInTrial(state, pod.UID) {
 		return nil
 	}
 	c.take(toPlace, pod, n.Node().Name)
@@ -129,6 +131,9 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		return p.filterPlanned(c.planned, info)
 	}
 	n := p.core.table.Of(info.Node())
+	if c.unpinned && p.passes(c, n) {
+		return nil
+	}
 	if c.member.group == nil && !c.dry() {
 		if a, ok := c.query.Recall(n); ok {
 			return statusOf(a, c.patient)
@@ -147,6 +152,18 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		return p.suppose(c, n, info)
 	}
 	return statusOf(c.query.Ask(n), c.patient)
+}
+
+// passes says whether a pod for which no kubelet pins anything is nothing to Berth on the node: a
+// kubelet decides there; or the node cannot be relied on, and the pod wants nothing in particular.
+// Such a pod runs on what is shared there. One of them is the agent that the node waits for.
+func (p *Plugin) passes(c *cycle, n *nodes.Node) bool {
+	return !n.Obeys() || c.query.Candidate.Request.Rules == (placement.Rules{}) && p.core.table.Unusable(n) != nil
+}
+
+// counts says whether a pod might hold anything on the node.
+func (p *Plugin) counts(pod *corev1.Pod, info fwk.NodeInfo) bool {
+	return wire.MightPin(pod) || wire.HasPlacement(pod) || p.core.table.Of(info.Node()).Obeys()
 }
 
 // suppose asks the node under the cycle's assumptions. In a dry run nobody is patient.

@@ -190,7 +190,7 @@ func (p *Plugin) reserveInGroup(c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.S
 	if status := statusOf(nodes.Pack(0, &a), false); status != nil {
 		return status
 	}
-	return p.writable(pod, &d)
+	return p.writable(pod, n, &d)
 }
 
 // unreserveInGroup takes back what reserveInGroup did.

@@ -33,7 +33,7 @@ func (p *Plugin) afterPodDelete(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 		return fwk.QueueSkip, nil
 	case left.Spec.NodeName == "":
 		return p.hint(pod, left.Status.NominatedNodeName, admitsOrEvicts)
-	case wire.MightPin(left) && p.mayEvict(pod):
+	case (wire.MightPin(left) || wire.HasPlacement(left)) && p.mayEvict(pod):
 		return p.hint(pod, left.Spec.NodeName, admitsOrEvicts)
 	default:
 		return p.hint(pod, left.Spec.NodeName, (*ledger.Answer).OK)
@@ -93,10 +93,10 @@ func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answe
 // SignPod leaves pods that pass untouched to opportunistic batching. Whether a node takes another
 // pod depends on more than the pod's spec, so the others are not signed.
 func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if !wire.MightPin(pod) {
+	if !wire.MightPin(pod) && !p.core.table.Obeying() {
 		return nil, nil
 	}
-	if ask, err := wire.ReadPod(pod); err == nil && !ask.Request.Pinnable() {
+	if ask, err := wire.ReadPod(pod); err == nil && !ask.Request.Pinnable() && !p.core.table.Obeying() {
 		return nil, nil
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable, "what a kubelet pins depends on what it has pinned before")

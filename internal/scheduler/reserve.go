@@ -22,6 +22,11 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 		return p.reservePlanned(c, pod, nodeName)
 	}
 	n := p.core.table.Named(nodeName)
+	if c.unpinned && p.passes(c, n) {
+		c.untouched = true
+		p.core.waiters.Done(uidOf(pod))
+		return nil
+	}
 	if why := p.core.table.Unusable(n); why != nil {
 		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
 	}
@@ -38,7 +43,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 		c.again = p.core.table.Large()
 		return c.refuse(status)
 	}
-	if status := p.writable(pod, &d); status != nil {
+	if status := p.writable(pod, n, &d); status != nil {
 		return status
 	}
 	c.number = p.core.reserved.Add(1)
@@ -55,8 +60,12 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 
 // writable says whether the decision can be written. Bind would be too late to find out: plugins
 // before it may tie the pod to the node, as its volumes do.
-func (p *Plugin) writable(pod *corev1.Pod, d *placement.Decision) *fwk.Status {
-	if err := wire.CheckPlacement(pod, d); err != nil {
+func (p *Plugin) writable(pod *corev1.Pod, n *nodes.Node, d *placement.Decision) *fwk.Status {
+	check := wire.CheckPlacement
+	if n.Obeys() {
+		check = wire.CheckOwnPlacement
+	}
+	if err := check(pod, d); err != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth cannot write the placement: "+err.Error())
 	}
 	return nil
@@ -74,7 +83,7 @@ func (c *cycle) refuse(status *fwk.Status) *fwk.Status {
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
 	defer p.unreserveMember(pod)
 	c := cycleOf(state)
-	if c == nil {
+	if c == nil || c.untouched {
 		return
 	}
 	n := p.core.table.Named(nodeName)

@@ -16,7 +16,7 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod
 }
 
 func skipUntouched(state fwk.CycleState) *fwk.Status {
-	if cycleOf(state) == nil {
+	if c := cycleOf(state); c == nil || c.unpinned {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	return nil

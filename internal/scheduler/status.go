@@ -6,6 +6,7 @@ import (
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // waitCertainty is said by a node that takes the pod for certain, but not with certain CPUs.
@@ -47,6 +48,9 @@ func statusOf(a nodes.PackedAnswer, patient bool) *fwk.Status {
 
 func refusal(a nodes.PackedAnswer) string {
 	reason, detail := a.Why()
+	if reason == placement.NoBerth {
+		return "no berth for the pod: " + detail.Text()
+	}
 	return "its kubelet would refuse the pod: " + reason.String() + ": " + detail.Text()
 }
 

@@ -22,6 +22,12 @@ import (
 // the same write that binds the pod, and is admitted by no other way (deploy/policies).
 const PlacementAnnotation = "berth.dev/placement"
 
+// HasPlacement says whether the pod carries a decision, right or wrong.
+func HasPlacement(pod *corev1.Pod) bool {
+	_, found := pod.Annotations[PlacementAnnotation]
+	return found
+}
+
 // MaxPlacementBytes bounds the annotation's value. The API server's own limit is 256 KiB for all
 // annotations of an object together; the decision for 100 containers with 16 devices each needs
 // half of this.
@@ -163,13 +169,16 @@ func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error {
 	if rough := roughBytes(d); len(d.Containers) <= maxContainers && rough <= MaxPlacementBytes && CheckAnnotations(pod, rough) == nil {
 		return nil
 	}
-	text, err := WritePlacement(&Placement{
-		Sequence: math.MaxUint64, Report: math.MaxInt64, Certainty: VerdictOnly, Guarantee: GuaranteeAmounts, Decision: *d, // the longest words
-	})
+	text, err := WritePlacement(longestPlacement(d))
 	if err != nil {
 		return fmt.Errorf("%s: %w", podName(pod), err)
 	}
 	return CheckAnnotations(pod, len(text))
+}
+
+// longestPlacement says whatever takes the most room, beside the decision.
+func longestPlacement(d *placement.Decision) *Placement {
+	return &Placement{Sequence: math.MaxUint64, Report: math.MaxInt64, Certainty: VerdictOnly, Guarantee: GuaranteeAmounts, Decision: *d}
 }
 
 // CheckAnnotations says whether the pod has room for a placement of so many bytes beside its other

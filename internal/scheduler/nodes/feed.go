@@ -79,7 +79,7 @@ func (f *Feed) PodGone(pod *corev1.Pod) {
 	if v, ok := f.posted.LoadAndDelete(pod.UID); ok && name == "" {
 		name = v.(*Node).name
 	}
-	if name == "" || !wire.MightPin(pod) {
+	if name == "" || !counts(pod) {
 		return
 	}
 	n := f.Table.Named(name)
@@ -88,9 +88,13 @@ func (f *Feed) PodGone(pod *corev1.Pod) {
 	f.changed()
 }
 
+// counts says whether the pod may hold anything: a kubelet might pin something for it, or Berth has
+// decided for it.
+func counts(pod *corev1.Pod) bool { return wire.MightPin(pod) || wire.HasPlacement(pod) }
+
 // PodSeen takes a pod in; initial says that it was there when the watch began.
 func (f *Feed) PodSeen(pod *corev1.Pod, initial bool) {
-	if pod.Spec.NodeName == "" || !wire.MightPin(pod) {
+	if pod.Spec.NodeName == "" || !counts(pod) {
 		return
 	}
 	f.Waiters.Done(string(pod.UID))
@@ -176,6 +180,9 @@ func (f *Feed) take(n *Node, r *nodestate.Reading) {
 	wasRefused, before := f.Table.Unusable(n) != nil, n.lastKind()
 	n.noteHeartbeat(f.Table.clock.Now())
 	outcomes, wrong := n.accept(r)
+	if n.Obeys() {
+		f.Table.obeying.Store(true)
+	}
 	if wrong != nil {
 		f.refuse(n, r, wrong)
 		return

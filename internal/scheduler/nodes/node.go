@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/wire"
@@ -31,6 +32,8 @@ type hotFields struct {
 	// troubled says that the node cannot be predicted, whatever its counter shows: Node.trouble has
 	// the reason.
 	troubled atomic.Bool
+	// obeys says that Berth decides on the node, by the last report of which that could be read.
+	obeys atomic.Bool
 	// number is the node's place in answer tables.
 	number int
 }
@@ -83,6 +86,9 @@ func (n *Node) Enter(ctx context.Context, number uint64) error { return n.turnst
 
 // Leave ends what Enter began.
 func (n *Node) Leave() { n.turnstile.leave() }
+
+// Obeys says that Berth decides on the node, by the last report of which that could be read.
+func (n *Node) Obeys() bool { return n.hot.obeys.Load() }
 
 // Unmet says why the node cannot keep the rules that a pod asks for; "" when it can.
 func (n *Node) Unmet(r placement.Rules) string {
@@ -173,6 +179,9 @@ func (n *Node) noteNewest(r *nodestate.Reading) bool {
 	}
 	same := n.accepted != (nodestate.Mark{}) && n.newest == n.accepted && n.kind == r.Kind
 	n.kind = r.Kind
+	if r.Kind != nil {
+		n.hot.obeys.Store(r.Authority() == v1alpha1.AuthorityBerth)
+	}
 	return same
 }
 

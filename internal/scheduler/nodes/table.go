@@ -26,6 +26,8 @@ type Table struct {
 	// byObject spares Filter and Score, which ask thousands of times per pod, the lock and the
 	// hashing of names.
 	byObject byObject
+	// obeying says that there is, or was, a node on which Berth decides.
+	obeying atomic.Bool
 	// numbers is how many numbers have been given to nodes.
 	numbers atomic.Int64
 
@@ -103,6 +105,10 @@ func (t *Table) All(yield func(*Node) bool) {
 		}
 	}
 }
+
+// Obeying says whether there is a node on which Berth decides, or was one since the start. Without
+// any, pods for which no kubelet pins anything are nothing to Berth.
+func (t *Table) Obeying() bool { return t.obeying.Load() }
 
 // largeTable makes a large cluster.
 const largeTable = 256

@@ -1,0 +1,206 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// obeys has node n carry decisions out: two NUMA nodes of 8 CPUs, of which CPU 0 is reserved.
+func (f *fixture) obeys() {
+	f.Helper()
+	f.spec.Authority = v1alpha1.AuthorityBerth
+	f.spec.Config = placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"}
+	var err error
+	if f.model, err = placement.NewModel(f.spec.View, f.spec.Config); err != nil {
+		f.Fatal(err)
+	}
+	f.state = f.model.NewState()
+	f.feed.ReportSeen(f.topology())
+	if why := f.table.Unusable(f.table.Named("n")); why != nil {
+		f.Fatal(why)
+	}
+}
+
+// burstable asks for CPU time, and for no CPUs.
+func burstable(name, cpu string) *corev1.Pod {
+	pod := pinned(name, 1)
+	pod.Status.QOSClass = corev1.PodQOSBurstable
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1Gi")}}
+	return pod
+}
+
+func with(pod *corev1.Pod, annotations map[string]string) *corev1.Pod {
+	pod.Annotations = annotations
+	return pod
+}
+
+// TestObeyingNode: what is decided for a pod is exact, comes with the Binding, and demands the
+// agent's plugin; pods with CPU time alone are decided for as well.
+func TestObeyingNode(t *testing.T) {
+	single := map[string]string{wire.PolicyAnnotation: "single-numa-node"}
+	for name, c := range map[string]struct {
+		pod          *corev1.Pod
+		cpus, shares string
+	}{
+		"CPUs":           {with(pinned("x", 4), single), "1-2,9-10", ""},
+		"spread":         {with(pinned("x", 2), map[string]string{wire.CPUsAnnotation: "spread"}), "1-2", ""},
+		"shares":         {with(burstable("x", "1500m"), single), "", "0:1500"},
+		"of no policy":   {burstable("x", "500m"), "", "0:500"},
+		"of no requests": {&corev1.Pod{ObjectMeta: burstable("x", "1").ObjectMeta, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}, Status: corev1.PodStatus{QOSClass: corev1.PodQOSBestEffort}}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, h := attached(t, c.pod)
+			f.obeys()
+			var bound *corev1.Binding
+			h.onBind(func(b *corev1.Binding) error { bound = b; return nil })
+			state := newCycleData()
+			if _, s := f.PreFilter(t.Context(), state, c.pod, nil); !s.IsSuccess() {
+				t.Fatal(s)
+			}
+			if s := f.Filter(t.Context(), state, c.pod, nodeObject("n")); !s.IsSuccess() {
+				t.Fatal(s)
+			}
+			if s := f.Reserve(t.Context(), state, c.pod, "n"); !s.IsSuccess() {
+				t.Fatal(s)
+			}
+			if s := f.Bind(t.Context(), state, c.pod, "n"); !s.IsSuccess() {
+				t.Fatal(s)
+			}
+			if bound.Annotations[wire.RequiredPlugins+"/container.c"] != `[ "berth" ]` {
+				t.Errorf("bound with %q: the container would begin without the agent", bound.Annotations)
+			}
+			c.pod.Annotations = bound.Annotations
+			p, found, err := wire.ReadPlacement(c.pod)
+			if err != nil || !found || p.Certainty != wire.Exact || p.Guarantee != wire.GuaranteeFull {
+				t.Fatalf("%+v, %t, %v", p, found, err)
+			}
+			got := p.Decision.Containers[0]
+			shares := ""
+			for _, s := range got.Shares {
+				shares += fmt.Sprintf("%d:%d", s.NUMA, s.MilliCPU)
+			}
+			if got.CPUs.String() != c.cpus || shares != c.shares {
+				t.Errorf("CPUs %q and shares %v, want %q and %q", got.CPUs, got.Shares, c.cpus, c.shares)
+			}
+			f.feed.PodSeen(on(c.pod, "n"), false)
+			if s, _ := f.table.Named("n").Account().View().Snapshot(); len(s.Pods) != 1 {
+				t.Errorf("%d pods are held", len(s.Pods))
+			}
+		})
+	}
+}
+
+// TestObeyingNodesCountShares: CPU time on a NUMA node is not given twice, and what holds it goes
+// in a dry run of preemption.
+func TestObeyingNodesCountShares(t *testing.T) {
+	f, _ := attached(t)
+	f.obeys()
+	single := map[string]string{wire.PolicyAnnotation: "single-numa-node"}
+	node := func(pod *corev1.Pod) (*cycleData, *fwk.Status) {
+		state := newCycleData()
+		if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {
+			t.Fatal(s)
+		}
+		return state, f.Filter(t.Context(), state, pod, nodeObject("n"))
+	}
+	for _, name := range []string{"a", "b"} {
+		pod := with(burstable(name, "6500m"), single)
+		state, s := node(pod)
+		if !s.IsSuccess() {
+			t.Fatal(s)
+		}
+		if s := f.Reserve(t.Context(), state, pod, "n"); !s.IsSuccess() {
+			t.Fatal(s)
+		}
+	}
+	high := with(pinned("high", 6), single)
+	state, s := node(high)
+	if s.Code() != fwk.Unschedulable || !strings.Contains(s.Message(), "no berth for the pod") {
+		t.Fatalf("%v, want no berth", s)
+	}
+	victim := podInfo{pod: on(with(burstable("a", "6500m"), single), "n")}
+	if s := f.RemovePod(t.Context(), state, high, victim, nodeObject("n")); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	if s := f.Filter(t.Context(), state, high, nodeObject("n")); !s.IsSuccess() {
+		t.Errorf("without a: %v", s)
+	}
+	if s := f.AddPod(t.Context(), state, high, victim, nodeObject("n")); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	if s := f.Filter(t.Context(), state, high, nodeObject("n")); s.IsSuccess() {
+		t.Error("with a again there is room")
+	}
+}
+
+// TestUnpinnedPodsPass: where a kubelet decides, and where the node cannot be relied on, a pod with
+// CPU time alone passes as if Berth were not there; so does every such pod in a cluster without
+// nodes that obey.
+func TestUnpinnedPodsPass(t *testing.T) {
+	f, _ := attached(t)
+	pod := burstable("x", "500m")
+	if _, s := f.PreFilter(t.Context(), newCycleData(), pod, nil); !s.IsSkip() {
+		t.Fatalf("%v, want Skip", s)
+	}
+	other := f.reportOf("other")
+	f.feed.ReportSeen(other)
+	f.obeys()
+	state := newCycleData()
+	if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	pass := func(node string) {
+		t.Helper()
+		if s := f.Filter(t.Context(), state, pod, nodeObject(node)); !s.IsSuccess() {
+			t.Fatalf("%s: %v", node, s)
+		}
+		if s := f.Reserve(t.Context(), state, pod, node); !s.IsSuccess() {
+			t.Fatalf("%s: %v", node, s)
+		}
+		if s := f.Bind(t.Context(), state, pod, node); !s.IsSkip() {
+			t.Errorf("%s: Bind says %v, want Skip", node, s)
+		}
+		f.Unreserve(t.Context(), state, pod, node)
+	}
+	pass("other")
+	pass("unheard-of")
+	f.feed.ReportGone("n")
+	pass("n")
+	choosy := with(burstable("y", "500m"), map[string]string{wire.PolicyAnnotation: "restricted"})
+	if _, s := f.PreFilter(t.Context(), state, choosy, nil); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	if s := f.Filter(t.Context(), state, choosy, nodeObject("n")); s.IsSuccess() {
+		t.Error("a pod with a policy may go to a node that obeys and is silent")
+	}
+}
+
+// TestOwnDemandsAreRefused: a pod that says itself which plugins it needs is not placed on a node
+// that obeys, where the narrowest demand counts.
+func TestOwnDemandsAreRefused(t *testing.T) {
+	key := wire.RequiredPlugins + "/container.c"
+	pod := with(pinned("x", 2), map[string]string{key: "[]"})
+	f, h := attached(t, pod)
+	f.obeys()
+	h.onBind(func(*corev1.Binding) error { return errors.New("bound") })
+	state := newCycleData()
+	if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	s := f.Reserve(t.Context(), state, pod, "n")
+	if s.Code() != fwk.UnschedulableAndUnresolvable || !slices.Contains(strings.Fields(s.Message()), "metadata.annotations["+key+"]:") {
+		t.Errorf("%v, want it refused by name", s)
+	}
+}
