@@ -35,8 +35,8 @@ type cycle struct {
 	refused bool
 	// again: Reserve refused what Filter had merely estimated; another node may do at once.
 	again bool
-	// unpinned: no kubelet would pin anything for the pod. It is decided for on nodes that obey, and
-	// passes all others untouched.
+	// unpinned: no kubelet would pin anything for the pod. It is decided for on nodes that obey,
+	// and passes all others untouched.
 	unpinned bool
 	// untouched: its node is one of those others.
 	untouched bool

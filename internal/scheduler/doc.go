@@ -9,7 +9,9 @@
 // acknowledges it.
 //
 // Nodes whose reports are missing, stale, contradictory or not understood are refused for pods that
-// could be pinned, with a reason. Pods that could not be pinned anywhere pass untouched.
+// could be pinned, with a reason. Pods that could not be pinned anywhere pass untouched. On nodes
+// with authority berth there is a decision for every pod, and its Binding demands the agent's
+// plugin of the container runtime; nothing waits there, because a decision binds.
 //
 // # What each extension point answers, and what wakes the pod then
 //
