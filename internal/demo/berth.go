@@ -46,7 +46,7 @@ func (Berth) Manifests() ([][]byte, error) { return deploy.Manifests(), nil }
 
 // Start implements Scheduler.
 func (b Berth) Start(ctx context.Context, c *Cluster, self []string) (func() error, error) {
-	stopAgents, err := c.startAgents(ctx)
+	stopAgents, err := c.StartAgents(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +84,9 @@ func (c *Cluster) contended() (int, error) {
 // The agents' service account, deploy/rbac.
 const agentNamespace, agentAccount = "berth-system", "berth-agent"
 
-// startAgents runs an agent for each node, with a token as a pod of the DaemonSet has, and returns
+// StartAgents runs an agent for each node, with a token as a pod of the DaemonSet has, and returns
 // when all of them report.
-func (c *Cluster) startAgents(ctx context.Context) (stop func() error, err error) {
+func (c *Cluster) StartAgents(ctx context.Context) (stop func() error, err error) {
 	stop = func() error {
 		var errs []error
 		for _, p := range c.Nodes {

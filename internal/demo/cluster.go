@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -98,18 +99,44 @@ func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err err
 
 // AddNode starts a node with credentials of its own: user system:node:NAME in group system:nodes.
 func (c *Cluster) AddNode(spec *hollow.Spec, command []string) error {
-	user := controlplane.Kubelet(spec.Name)
-	kubeconfig, err := c.ControlPlane.Kubeconfig(user.Name, user.Groups)
-	if err != nil {
-		return err
-	}
-	p, err := hollow.Launch(hollow.Dir(filepath.Join(c.dir, spec.Name)), spec, kubeconfig, command)
+	p, err := c.launch(spec, command)
 	if err != nil {
 		return err
 	}
 	c.Nodes = append(c.Nodes, p)
 	return nil
 }
+
+func (c *Cluster) launch(spec *hollow.Spec, command []string) (*hollow.Process, error) {
+	user := controlplane.Kubelet(spec.Name)
+	kubeconfig, err := c.ControlPlane.Kubeconfig(user.Name, user.Groups)
+	if err != nil {
+		return nil, err
+	}
+	return hollow.Launch(hollow.Dir(filepath.Join(c.dir, spec.Name)), spec, kubeconfig, command)
+}
+
+// RestartNode kills the kubelet of the named node, and its containers with it, and starts it again
+// on what it has left on disk. It does not wait until the node is ready.
+func (c *Cluster) RestartNode(name string, command []string) error {
+	i := slices.IndexFunc(c.Nodes, func(p *hollow.Process) bool { return p.Name == name })
+	if i < 0 {
+		return fmt.Errorf("cluster: no node %q", name)
+	}
+	spec, err := c.Nodes[i].Dir.ReadSpec()
+	if err != nil {
+		return err
+	}
+	c.Nodes[i].Kill()
+	p, err := c.launch(spec, command)
+	if err == nil {
+		c.Nodes[i] = p
+	}
+	return err
+}
+
+// Dir is where the cluster, and those that use it, write: a temporary directory.
+func (c *Cluster) Dir() string { return c.dir }
 
 func (c *Cluster) waitNodes(ctx context.Context) error {
 	var g errgroup.Group

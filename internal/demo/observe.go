@@ -118,6 +118,20 @@ func (n *nodeReader) spread(all map[string]*holding) (numa topology.NUMASet, soc
 	return numa, sockets
 }
 
+// Mispredicted says what of an exact placement that the pod carries differs from what its node has
+// given to its containers; "" where nothing does, or nothing exact was said.
+func Mispredicted(node *hollow.Process, pod *corev1.Pod) (string, error) {
+	n, err := newNodeReader(node)
+	if err != nil {
+		return "", err
+	}
+	all, err := n.holdings(string(pod.UID))
+	if err != nil {
+		return "", err
+	}
+	return judge(pod, all).wrong, nil
+}
+
 // prediction is how a pod's annotation compares with what its containers hold.
 type prediction struct {
 	made, exact bool

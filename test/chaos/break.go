@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/berth-dev/berth/test/line"
 )
 
 // A fraud makes a scheduler break its promises on purpose, on its way to the API server: a suite
@@ -40,15 +42,15 @@ func parseFraud(text string) (fraud, error) {
 }
 
 // cheat says whether the fraud has answered the request.
-func (w *line) cheat(out http.ResponseWriter, r *http.Request) bool {
-	binding := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/binding")
+func (w *clientLine) cheat(out http.ResponseWriter, r *http.Request) bool {
+	binding := line.BindingOf(r) != ""
 	switch {
 	case w.fraud == fraudPromise && binding:
 		w.alter(r)
 	case w.fraud == fraudOrder && binding:
 		w.postpone(out, r)
 		return true
-	case w.fraud == fraudDeaf && r.URL.Query().Get("watch") != "" && strings.HasSuffix(r.URL.Path, "/nodetopologies"):
+	case w.fraud == fraudDeaf && line.IsWatch(r) && strings.HasSuffix(r.URL.Path, "/nodetopologies"):
 		<-r.Context().Done()
 		return true
 	}
@@ -57,7 +59,7 @@ func (w *line) cheat(out http.ResponseWriter, r *http.Request) bool {
 
 // alter changes the first digit of each list of CPUs. The length stays, whatever the encoding
 // around the annotation is.
-func (w *line) alter(r *http.Request) {
+func (w *clientLine) alter(r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -78,12 +80,12 @@ func (w *line) alter(r *http.Request) {
 const maxDeferral = 3 * time.Second
 
 // postpone says that the Binding is written, and writes it later.
-func (w *line) postpone(out http.ResponseWriter, r *http.Request) {
-	later := w.copyOf(r)
+func (w *clientLine) postpone(out http.ResponseWriter, r *http.Request) {
+	later := w.CopyOf(r)
 	if later == nil {
-		panic(http.ErrAbortHandler)
+		line.Drop()
 	}
-	time.AfterFunc(rand.N(maxDeferral), func() { w.send(later) })
+	time.AfterFunc(rand.N(maxDeferral), func() { w.Send(later) })
 	out.Header().Set("Content-Type", "application/json")
 	out.WriteHeader(http.StatusCreated)
 	// Whoever has gone does not listen.

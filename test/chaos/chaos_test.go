@@ -72,18 +72,18 @@ func TestLine(t *testing.T) {
 	arrived := make(chan string, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived <- r.URL.Path }))
 	defer server.Close()
-	l, err := newLine(&rest.Config{Host: server.URL})
+	l, err := newClientLine(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.server.Close()
+	defer l.close()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, tc := range []struct {
 		fault             Kind
 		answered, arrives bool
 	}{{"", true, true}, {Late, true, true}, {Orphan, false, true}, {Lose, false, false}, {Lose, false, true}} {
 		l.set(tc.fault)
-		resp, err := client.Post("http://"+l.addr+"/binding", "text/plain", strings.NewReader("x"))
+		resp, err := client.Post("http://"+l.Addr()+"/api/v1/namespaces/default/pods/p/binding", "text/plain", strings.NewReader("x"))
 		if err == nil {
 			resp.Body.Close()
 		}

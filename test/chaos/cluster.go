@@ -172,13 +172,13 @@ func (c *cluster) credentials(file string) (*rest.Config, error) {
 }
 
 // lineFor makes a line with the credentials and the kubeconfig that leads to it.
-func (c *cluster) lineFor(name string, config *rest.Config, f fraud) (w *line, kubeconfig string, err error) {
-	if w, err = newLine(config); err != nil {
+func (c *cluster) lineFor(name string, config *rest.Config, f fraud) (w *clientLine, kubeconfig string, err error) {
+	if w, err = newClientLine(config); err != nil {
 		return nil, "", err
 	}
 	w.fraud = f
 	kubeconfig = filepath.Join(c.dir, name+".wire")
-	return w, kubeconfig, w.kubeconfig(kubeconfig)
+	return w, kubeconfig, w.WriteKubeconfig(kubeconfig)
 }
 
 func (c *cluster) nodeDir(node string) hollow.Dir { return hollow.Dir(filepath.Join(c.dir, node)) }

@@ -1,16 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
-	"io"
-	"maps"
-	"net/http"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/scrape"
 )
 
 // Limits of the end of a run. A new leader waits a minute for what its predecessor may have
@@ -254,47 +248,11 @@ func (d *driver) ledger(ctx context.Context) error {
 		other.child = nil
 	}
 	d.until(ctx, settleLimit, "", func() string {
-		m, err := scrape(d.ports[0])
+		m, err := scrape.Scheduler(d.ports[0])
 		if err != nil {
 			return err.Error()
 		}
-		var left []string
-		for _, name := range slices.Sorted(maps.Keys(m)) {
-			for _, want := range []string{"berth_scheduler_in_flight_pods", "berth_scheduler_ending_pods", "berth_scheduler_waiting_pods"} {
-				if strings.HasPrefix(name, want) && m[name] != 0 {
-					left = append(left, fmt.Sprintf("%s is %v", name, m[name]))
-				}
-			}
-		}
-		if len(m) == 0 {
-			return "the scheduler has no metrics"
-		}
-		return strings.Join(left, ", ")
+		return scrape.Left(m, scrape.Held...)
 	})
 	return nil
-}
-
-// scrape returns Berth's metrics of a scheduler, by name with labels.
-func scrape(port int) (map[string]float64, error) {
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
-	resp, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/metrics", port))
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("metrics: %s %w", resp.Status, err)
-	}
-	out := map[string]float64{}
-	for line := range bytes.Lines(text) {
-		name, value, ok := strings.Cut(strings.TrimSpace(string(line)), " ")
-		if !ok || !strings.HasPrefix(name, "berth_scheduler_") {
-			continue
-		}
-		if v, err := strconv.ParseFloat(value, 64); err == nil {
-			out[name] = v
-		}
-	}
-	return out, nil
 }

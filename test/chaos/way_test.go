@@ -72,13 +72,13 @@ func TestFrauds(t *testing.T) {
 	}))
 	defer server.Close()
 	for f, want := range map[fraud]string{"": honest, fraudPromise: `x"cpus":"3-3"y"cpus":"0"z`, fraudOrder: honest, fraudDeaf: honest} {
-		l, err := newLine(&rest.Config{Host: server.URL})
+		l, err := newClientLine(&rest.Config{Host: server.URL})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer l.close()
 		l.fraud = f
-		resp, err := http.Post("http://"+l.addr+"/api/v1/namespaces/default/pods/p/binding", "text/plain", strings.NewReader(honest))
+		resp, err := http.Post("http://"+l.Addr()+"/api/v1/namespaces/default/pods/p/binding", "text/plain", strings.NewReader(honest))
 		if err != nil {
 			t.Fatalf("%q: %v", f, err)
 		}
@@ -87,14 +87,14 @@ func TestFrauds(t *testing.T) {
 			t.Errorf("%q: %s has arrived, want %s", f, got, want)
 		}
 	}
-	l, err := newLine(&rest.Config{Host: server.URL})
+	l, err := newClientLine(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.close()
 	l.fraud = fraudDeaf
 	hasty := http.Client{Timeout: 50 * time.Millisecond}
-	if resp, err := hasty.Get("http://" + l.addr + "/apis/berth.dev/v1alpha1/nodetopologies?watch=true"); err == nil {
+	if resp, err := hasty.Get("http://" + l.Addr() + "/apis/berth.dev/v1alpha1/nodetopologies?watch=true"); err == nil {
 		resp.Body.Close()
 		t.Error("a watch of reports was answered")
 	}

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strconv"
 	"testing"
 
@@ -17,27 +18,8 @@ import (
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/podgroup"
 )
-
-// groupCRD is a PodGroup as its owners install it, as far as the API server is concerned.
-func groupCRD(v schema.GroupVersion) []byte {
-	return fmt.Appendf(nil, `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: podgroups.%[1]s
-spec:
-  group: %[1]s
-  scope: Namespaced
-  names: {plural: podgroups, singular: podgroup, kind: PodGroup, listKind: PodGroupList}
-  versions:
-  - name: %[2]s
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`, v.Group, v.Version)
-}
 
 // gangSpec is a gang that a test makes.
 type gangSpec struct {
@@ -105,7 +87,7 @@ type gangCluster struct {
 func newGangCluster(t *testing.T, nodes int) *gangCluster {
 	t.Helper()
 	c := newHollowCluster(t, nodes)
-	c.must(c.cp.Apply(t.Context(), groupCRD(volcano.GroupVersion), groupCRD(sigs.GroupVersion)))
+	c.must(c.cp.Apply(t.Context(), podgroup.Manifests()...))
 	groups, err := dynamic.NewForConfig(c.cp.RESTConfig())
 	c.must(err)
 	return &gangCluster{c, groups}
@@ -179,6 +161,8 @@ func TestGangs(t *testing.T) {
 		{"a gang that does not fit holds nothing", largeGang},
 		{"two gangs that compete do not block each other", competingGangs},
 		{"a minimum below the number of pods, and a member that dies later", smallMinimum},
+		{"the scheduler is killed between two Bindings, and the gang ends whole", killedGangEndsWhole},
+		{"the scheduler is killed between two Bindings, and the gang ends not at all", killedGangEndsNotAtAll},
 	} {
 		ok := t.Run(test.name, func(t *testing.T) {
 			outer := c.T
@@ -265,4 +249,78 @@ func smallMinimum(c *gangCluster) {
 	c.awaitGang(g, 2) // the third takes its place
 	c.await("the other one to be left alone", func(pods []corev1.Pod) bool { return boundOf(pods, g.name) == 2 })
 	c.must(c.endGang(c.Context(), g))
+}
+
+// killBetweenBindings makes a gang of which one Binding is written, and has the scheduler die while
+// the next is on its way. What is on its way is held back: letGo carries it out.
+func (c *gangCluster) killBetweenBindings(g *gangSpec) {
+	c.Helper()
+	passed := false
+	c.wire.set(func(r *http.Request) fault {
+		switch {
+		case !isBinding(r):
+			return noFault
+		case passed:
+			return heldBack
+		}
+		passed = true
+		return noFault
+	})
+	c.must(c.makeGang(c.Context(), g))
+	c.await("a Binding between two", func(pods []corev1.Pod) bool { return boundOf(pods, g.name) == 1 && c.wire.waiting() > 0 })
+	c.sched.Kill()
+	c.wire.set(func(*http.Request) fault { return noFault })
+}
+
+// tooLate carries out what the dead scheduler had on its way. Nothing may come of it.
+func (c *gangCluster) tooLate() {
+	c.Helper()
+	for _, code := range c.wire.letGo() {
+		if code < http.StatusBadRequest {
+			c.Errorf("a Binding of the dead scheduler is answered with %d", code)
+		}
+	}
+}
+
+func killedGangEndsWhole(c *gangCluster) {
+	g := &gangSpec{name: "killed", source: wire.GangOfVolcano, minimum: 5, cpus: []int{6, 5, 4, 3, 2}}
+	c.killBetweenBindings(g)
+	c.restartScheduler(nil)
+	c.awaitGang(g, 5)
+	c.tooLate()
+	c.must(c.endGang(c.Context(), g))
+}
+
+// killedGangEndsNotAtAll takes the room that the others would need before the next scheduler begins.
+func killedGangEndsNotAtAll(c *gangCluster) {
+	g := &gangSpec{name: "killed", source: wire.GangOfSigs, minimum: 4, cpus: []int{8, 8, 6, 6}, timeout: 15}
+	c.killBetweenBindings(g)
+	var names []string
+	list, err := c.client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
+	c.must(err)
+	for _, n := range c.nodes {
+		free := 6
+		if boundOn(list.Items, n.spec.Name) == 0 {
+			free = 8
+		}
+		name := "room-" + n.spec.Name
+		names = append(names, name)
+		c.create(pinnedPod(name, n.spec.Name, strconv.Itoa(free)))
+	}
+	c.awaitRunning(names...)
+	c.restartScheduler(nil)
+	c.await("the member that is bound to be deleted", func(pods []corev1.Pod) bool { return boundOf(pods, g.name) == 0 })
+	c.tooLate()
+	c.await("no other to be bound", func(pods []corev1.Pod) bool { return boundOf(pods, g.name) == 0 })
+	c.must(c.endGang(c.Context(), g))
+}
+
+// boundOn counts the pods on a node.
+func boundOn(pods []corev1.Pod, node string) (bound int) {
+	for i := range pods {
+		if pods[i].Spec.NodeName == node {
+			bound++
+		}
+	}
+	return bound
 }

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/test/line"
+	"github.com/berth-dev/berth/test/podgroup"
+)
+
+// startLimit bounds the start of the cluster on a busy machine.
+const startLimit = 4 * time.Minute
+
+// gangTimeout is what gangs have whose object names no time.
+const gangTimeout = 15 * time.Second
+
+const (
+	namespace = "gangs"
+	urgent    = "urgent"
+)
+
+const manifests = `apiVersion: v1
+kind: Namespace
+metadata: {name: ` + namespace + `}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: ` + urgent + `}
+value: 1000
+`
+
+// cluster is a hollow cluster with agents, and one scheduler that can be killed between two
+// Bindings.
+type cluster struct {
+	*demo.Cluster
+	groups     dynamic.Interface
+	command    []string // of the nodes
+	stopAgents func() error
+	way        *line.Line // of the scheduler
+
+	mu        sync.Mutex
+	scheduler *child.Process
+	started   time.Time // the scheduler
+	port      int
+	// before is asked before a Binding is written: whether the scheduler is killed, and whether
+	// this Binding arrives all the same.
+	before func(pod string) (kill, arrives bool)
+	deaths int
+}
+
+// startCluster starts everything. What has been started is in the result also when it fails.
+func startCluster(ctx context.Context, o *options) (*cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	c := &cluster{command: []string{os.Args[0], demo.VerbNode}}
+	all := append(deploy.Manifests(), podgroup.Manifests()...)
+	var err error
+	c.Cluster, err = demo.StartCluster(ctx, demo.ClusterOptions{Dir: o.dir, Nodes: specs(), NodeCommand: c.command, Manifests: append(all, []byte(manifests)), Keep: o.keep})
+	if err != nil {
+		return c, err
+	}
+	if c.groups, err = dynamic.NewForConfig(c.ControlPlane.RESTConfig()); err != nil {
+		return c, err
+	}
+	if c.stopAgents, err = c.StartAgents(ctx); err != nil {
+		return c, err
+	}
+	config, err := c.ControlPlane.UserConfig("system:kube-scheduler", nil)
+	if err != nil {
+		return c, err
+	}
+	if c.way, err = line.New(config, c); err != nil {
+		return c, err
+	}
+	if c.port, err = child.FreePort(); err != nil {
+		return c, err
+	}
+	return c, errors.Join(c.configure(), c.startScheduler())
+}
+
+func (c *cluster) configFile() string { return filepath.Join(c.Dir(), "scheduler.yaml") }
+
+// configure writes what the scheduler starts with.
+func (c *cluster) configure() error {
+	access := filepath.Join(c.Dir(), "scheduler.kubeconfig")
+	if err := c.way.WriteKubeconfig(access); err != nil {
+		return err
+	}
+	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: access, Args: &scheduler.Args{GangTimeout: metav1.Duration{Duration: gangTimeout}}})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(c.configFile(), text, 0o600)
+}
+
+func (c *cluster) startScheduler() error {
+	p, err := child.Start(child.Spec{Name: "scheduler", Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: []string{
+		os.Args[0], demo.VerbBerthScheduler, "--config=" + c.configFile(), "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", c.port),
+		"--cert-dir=" + c.Dir(), "--authorization-always-allow-paths=/metrics,/healthz,/readyz", "-v=3",
+	}})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.scheduler, c.started = p, time.Now()
+	}
+	return err
+}
+
+// keepScheduler starts the scheduler again where it was killed. The error says that it has ended
+// otherwise.
+func (c *cluster) keepScheduler() error {
+	c.mu.Lock()
+	p := c.scheduler
+	c.mu.Unlock()
+	if p != nil {
+		return p.Ended()
+	}
+	return c.startScheduler()
+}
+
+// runsSince is since when the scheduler has run; zero: it does not.
+func (c *cluster) runsSince() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.scheduler == nil {
+		return time.Time{}
+	}
+	return c.started
+}
+
+// ServeHTTP has the requests of the scheduler carried out, and kills it before some.
+func (c *cluster) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	pod := line.BindingOf(r)
+	if pod == "" {
+		c.way.Forward(out, r)
+		return
+	}
+	kill, arrives := c.killBefore(pod)
+	if !kill {
+		c.way.Forward(out, r)
+		return
+	}
+	if later := c.way.CopyOf(r); arrives && later != nil {
+		c.way.Send(later)
+	}
+	c.kill()
+	line.Drop()
+}
+
+func (c *cluster) killBefore(pod string) (kill, arrives bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.before == nil || c.scheduler == nil {
+		return false, false
+	}
+	return c.before(pod)
+}
+
+// kill has the scheduler die at once.
+func (c *cluster) kill() {
+	c.mu.Lock()
+	p := c.scheduler
+	c.scheduler = nil
+	if p != nil {
+		c.deaths++
+	}
+	c.mu.Unlock()
+	if p != nil {
+		p.Kill()
+	}
+}
+
+// killed is how often it has died so.
+func (c *cluster) killed() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.deaths
+}
+
+// stop ends everything.
+func (c *cluster) stop() error {
+	var errs []error
+	c.kill()
+	if c.stopAgents != nil {
+		errs = append(errs, c.stopAgents())
+	}
+	if c.way != nil {
+		c.way.Close()
+	}
+	if c.Cluster != nil {
+		errs = append(errs, c.Stop())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,321 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/demo"
+)
+
+// result is the last line.
+type result struct {
+	Seed  uint64 `json:"seed"`
+	Gangs int    `json:"gangs"`
+	// Whole is how many of them had their minimum bound.
+	Whole int `json:"whole"`
+	// PartialPastDeadline is how many stayed with 1 to minimum-1 members bound past their deadline.
+	PartialPastDeadline int `json:"partialPastDeadline"`
+	// Deadlocks is how many that fit were never whole, though nothing else held anything.
+	Deadlocks int `json:"deadlocks"`
+	// Refused is how many pods kubelets have refused.
+	Refused int `json:"refused"`
+	// Mispredicted is how many exact placements were not what the kubelet gave.
+	Mispredicted int `json:"mispredicted"`
+	// Leftover is what was left of pods and gangs that are gone.
+	Leftover int `json:"leftover"`
+}
+
+// clean says whether everything is zero that must be.
+func (r *result) clean() bool {
+	return r.PartialPastDeadline+r.Deadlocks+r.Refused+r.Mispredicted+r.Leftover == 0
+}
+
+// seen is what the watch has told of a pod.
+type seen struct {
+	pod *corev1.Pod
+	// bound is when it was first seen with a node.
+	bound  time.Time
+	judged bool
+	failed bool
+	// leaving: we have deleted it.
+	leaving bool
+	evicted bool
+}
+
+// watched is a gang under watch.
+type watched struct {
+	*Gang
+	// made is when its first pod was made.
+	made time.Time
+	// whole is when its minimum was seen bound; zero: never.
+	whole time.Time
+	// partialSince is when it was first seen with a part of its minimum bound, and none before.
+	partialSince time.Time
+	partial      bool
+	// evicted: some of its members were, by the scheduler.
+	evicted bool
+}
+
+// observer sees all pods, and notes what must not be. It is safe for concurrent use.
+type observer struct {
+	out io.Writer
+	now func() time.Time
+	// differs says what of an exact placement is not so.
+	differs func(pod *corev1.Pod) (string, error)
+	// restarted is when the kubelet of a node was last restarted.
+	restarted map[string]time.Time
+
+	mu       sync.Mutex
+	pods     map[types.UID]*seen
+	ended    map[types.UID]bool // pods that are gone
+	gangs    map[string]*watched
+	result   result
+	wrong    int
+	excused  int
+	evicted  int
+	exact    int
+	progress time.Time // when a pod was last bound, or last went
+}
+
+func newObserver(out io.Writer, differs func(*corev1.Pod) (string, error)) *observer {
+	return &observer{out: out, now: time.Now, differs: differs, restarted: map[string]time.Time{}, pods: map[types.UID]*seen{}, ended: map[types.UID]bool{}, gangs: map[string]*watched{}}
+}
+
+// start watches until ctx ends.
+func (o *observer) start(ctx context.Context, c *demo.Cluster) error {
+	factory := informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithNamespace(namespace))
+	handle, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { o.see(obj.(*corev1.Pod)) }, UpdateFunc: func(_, obj any) { o.see(obj.(*corev1.Pod)) },
+		DeleteFunc: func(obj any) {
+			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = last.Obj
+			}
+			if pod, ok := obj.(*corev1.Pod); ok {
+				o.gone(pod)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), handle.HasSynced) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// complain notes what must not be. The caller holds mu.
+func (o *observer) complain(format string, args ...any) {
+	o.wrong++
+	fmt.Fprintf(o.out, "WRONG "+format+"\n", args...)
+}
+
+// see takes in what the API says of a pod.
+func (o *observer) see(pod *corev1.Pod) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := o.pods[pod.UID]
+	if s == nil {
+		s = &seen{}
+		o.pods[pod.UID] = s
+	}
+	s.pod = pod
+	g := o.gangs[pod.Labels[gangLabel]]
+	if pod.Spec.NodeName != "" && s.bound.IsZero() {
+		s.bound, o.progress = o.now(), o.now()
+	}
+	if g != nil && g.TooLarge && pod.Spec.NodeName != "" {
+		o.complain("pod %s of a gang that does not fit is bound to %s", pod.Name, pod.Spec.NodeName)
+	}
+	if g != nil && g.TooLarge && pod.Status.NominatedNodeName != "" {
+		o.complain("pod %s of a gang that does not fit is nominated to %s", pod.Name, pod.Status.NominatedNodeName)
+	}
+	o.seeEviction(s, g)
+	switch pod.Status.Phase {
+	case corev1.PodFailed:
+		o.seeRefusal(s)
+	case corev1.PodRunning:
+		o.judge(s)
+	}
+	if g != nil {
+		o.count(g)
+	}
+}
+
+// preempted is the reason of the condition DisruptionTarget that a scheduler gives a pod which it
+// evicts (corev1.PodReasonPreemptionByScheduler).
+const preempted = corev1.PodReasonPreemptionByScheduler
+
+// seeEviction demands that pods are evicted for urgent gangs alone that fit. The caller holds mu.
+func (o *observer) seeEviction(s *seen, of *watched) {
+	if s.evicted {
+		return
+	}
+	for i := range s.pod.Status.Conditions {
+		if c := &s.pod.Status.Conditions[i]; c.Type != corev1.DisruptionTarget || c.Status != corev1.ConditionTrue || c.Reason != preempted {
+			continue
+		}
+		s.evicted = true
+		o.evicted++
+		if of != nil {
+			of.evicted = true
+		}
+		if why := o.vain(s.pod); why != "" {
+			o.complain("pod %s was evicted, and %s", s.pod.Name, why)
+		}
+	}
+}
+
+// vain says why nobody can have had the pod evicted; "" when somebody can. The caller holds mu.
+func (o *observer) vain(pod *corev1.Pod) string {
+	for _, g := range o.gangs {
+		if g.Urgent && !g.TooLarge && !g.made.IsZero() && (g.whole.IsZero() || o.now().Sub(g.whole) < time.Minute) && pod.Labels[gangLabel] != g.Name {
+			return ""
+		}
+	}
+	return "no urgent gang that fits was waiting"
+}
+
+// afterRestart is for how long a kubelet that has come back may refuse what it has no record of.
+const afterRestart = 20 * time.Second
+
+// hasRestarted says whether the pod's kubelet has come back just now. The caller holds mu.
+func (o *observer) hasRestarted(node string) bool {
+	at, ok := o.restarted[node]
+	return ok && o.now().Sub(at) < afterRestart
+}
+
+// seeRefusal counts pods that a kubelet has refused. The caller holds mu.
+func (o *observer) seeRefusal(s *seen) {
+	if s.failed || s.pod.Status.Reason == "" || s.pod.DeletionTimestamp != nil {
+		return
+	}
+	s.failed = true
+	if o.hasRestarted(s.pod.Spec.NodeName) {
+		o.excused++
+		return
+	}
+	o.result.Refused++
+	o.complain("node %s refused pod %s: %s: %s", s.pod.Spec.NodeName, s.pod.Name, s.pod.Status.Reason, s.pod.Status.Message)
+}
+
+// judge compares an exact placement with what the kubelet has given. The caller holds mu.
+func (o *observer) judge(s *seen) {
+	if s.judged || s.leaving || s.pod.DeletionTimestamp != nil {
+		return
+	}
+	s.judged = true
+	wrong, err := o.differs(s.pod)
+	switch {
+	case err != nil:
+		o.complain("pod %s on %s: %v", s.pod.Name, s.pod.Spec.NodeName, err)
+	case wrong != "" && o.hasRestarted(s.pod.Spec.NodeName):
+		o.excused++
+	case wrong != "":
+		o.result.Mispredicted++
+		o.complain("pod %s on %s: %s", s.pod.Name, s.pod.Spec.NodeName, wrong)
+	default:
+		o.exact++
+	}
+}
+
+// tally counts members of a gang that have nodes, all and those of each task, and returns those
+// that live.
+func (o *observer) tally(g *watched) (bound int, tasks map[string]int, alive []*corev1.Pod) {
+	tasks = map[string]int{}
+	for _, s := range o.pods {
+		if s.pod.Labels[gangLabel] != g.Name || s.pod.DeletionTimestamp != nil || s.pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		alive = append(alive, s.pod)
+		if s.pod.Spec.NodeName != "" {
+			bound++
+			tasks[s.pod.Annotations[volcano.TaskSpecAnnotation]]++
+		}
+	}
+	return bound, tasks, alive
+}
+
+// count notes that a gang has become whole, or is partial. The caller holds mu.
+func (o *observer) count(g *watched) {
+	if !g.whole.IsZero() {
+		return
+	}
+	bound, tasks, _ := o.tally(g)
+	enough := bound >= g.Minimum
+	for task, least := range g.Tasks {
+		enough = enough && tasks[task] >= least
+	}
+	switch {
+	case enough:
+		g.whole = o.now()
+		o.result.Whole++
+	case bound == 0:
+		g.partialSince = time.Time{}
+	case g.partialSince.IsZero():
+		g.partialSince = o.now()
+	}
+}
+
+// grace is how long after its deadline a gang may take to be seen without bound members, by a
+// scheduler that has run for so long.
+const grace = 30 * time.Second
+
+// late notes gangs that are partial past their deadline. runs is since when the scheduler runs;
+// zero: it does not.
+func (o *observer) late(runs time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.now()
+	if runs.IsZero() {
+		return
+	}
+	for _, g := range o.gangs {
+		if g.partial || g.partialSince.IsZero() || !g.whole.IsZero() {
+			continue
+		}
+		timeout := g.Timeout
+		if timeout == 0 {
+			timeout = gangTimeout
+		}
+		deadline := g.partialSince.Add(timeout)
+		if deadline.Before(runs) {
+			deadline = runs
+		}
+		if now.After(deadline.Add(grace)) {
+			g.partial = true
+			o.result.PartialPastDeadline++
+			bound, _, _ := o.tally(g)
+			o.complain("gang %s has %d of %d members bound, %v past its deadline", g.Name, bound, g.Minimum, now.Sub(deadline).Round(time.Second))
+		}
+	}
+}
+
+// gone takes a deletion in. A member that leaves a gang which was whole must have been deleted by
+// us, or evicted.
+func (o *observer) gone(pod *corev1.Pod) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := o.pods[pod.UID]
+	delete(o.pods, pod.UID)
+	o.ended[pod.UID] = true
+	o.progress = o.now()
+	g := o.gangs[pod.Labels[gangLabel]]
+	if s == nil || g == nil {
+		return
+	}
+	if !s.leaving && !s.evicted && !g.whole.IsZero() && s.pod.Spec.NodeName != "" {
+		o.complain("pod %s of gang %s, which was whole, was deleted by the scheduler", pod.Name, g.Name)
+	}
+	o.count(g)
+}

@@ -1,0 +1,61 @@
+// Package scrape reads what a scheduler counts.
+package scrape
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// prefix is that of Berth's metrics.
+const prefix = "berth_scheduler_"
+
+// Scheduler returns Berth's metrics of the scheduler that listens on the port of this machine, by
+// name with labels.
+func Scheduler(port int) (map[string]float64, error) {
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	resp, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/metrics", port))
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("metrics: %s %w", resp.Status, err)
+	}
+	out := map[string]float64{}
+	for line := range bytes.Lines(text) {
+		name, value, ok := strings.Cut(strings.TrimSpace(string(line)), " ")
+		if !ok || !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		if v, err := strconv.ParseFloat(value, 64); err == nil {
+			out[name] = v
+		}
+	}
+	return out, nil
+}
+
+// Held are the gauges of pods for which a scheduler holds something, or waits.
+var Held = []string{prefix + "in_flight_pods", prefix + "ending_pods", prefix + "waiting_pods"}
+
+// Left says which of the gauges are not 0; "" when all are.
+func Left(m map[string]float64, gauges ...string) string {
+	if len(m) == 0 {
+		return "the scheduler has no metrics"
+	}
+	var left []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if m[name] != 0 && slices.ContainsFunc(gauges, func(g string) bool { return strings.HasPrefix(name, g) }) {
+			left = append(left, fmt.Sprintf("%s is %v", name, m[name]))
+		}
+	}
+	return strings.Join(left, ", ")
+}
