@@ -58,6 +58,8 @@ type cluster struct {
 	// before is asked before a Binding is written: whether the scheduler is killed, and whether
 	// this Binding arrives all the same.
 	before func(pod string) (kill, arrives bool)
+	// dying: the scheduler has been killed, and may not have ended yet.
+	dying  bool
 	deaths int
 }
 
@@ -123,9 +125,12 @@ func (c *cluster) startScheduler() error {
 // otherwise.
 func (c *cluster) keepScheduler() error {
 	c.mu.Lock()
-	p := c.scheduler
+	p, dying := c.scheduler, c.dying
 	c.mu.Unlock()
-	if p != nil {
+	switch {
+	case dying:
+		return nil
+	case p != nil:
 		return p.Ended()
 	}
 	return c.startScheduler()
@@ -163,7 +168,7 @@ func (c *cluster) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 func (c *cluster) killBefore(pod string) (kill, arrives bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.before == nil || c.scheduler == nil {
+	if c.before == nil || c.scheduler == nil || c.dying {
 		return false, false
 	}
 	return c.before(pod)
@@ -173,14 +178,16 @@ func (c *cluster) killBefore(pod string) (kill, arrives bool) {
 func (c *cluster) kill() {
 	c.mu.Lock()
 	p := c.scheduler
-	c.scheduler = nil
-	if p != nil {
-		c.deaths++
-	}
+	c.dying = true
 	c.mu.Unlock()
-	if p != nil {
-		p.Kill()
+	if p == nil {
+		return
 	}
+	p.Kill()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.scheduler, c.dying = nil, false
+	c.deaths++
 }
 
 // killed is how often it has died so.

@@ -49,7 +49,8 @@ func (gs *Groups) PreFilter(ctx context.Context, profile Profile, state fwk.Cycl
 
 	begun := gs.Clock.Now()
 	made := job.try(ctx, profile, state)
-	planDuration.Observe(gs.Clock.Now().Sub(begun).Seconds())
+	made.took = gs.Clock.Now().Sub(begun)
+	planDuration.Observe(made.took.Seconds())
 	return gs.take(g, pod, job, made)
 }
 
@@ -73,12 +74,12 @@ type job struct {
 // job takes down what is to be planned. The caller holds the lock.
 func (gs *Groups) job(g *group) *job {
 	j := &job{stirs: gs.stirs}
-	for _, m := range g.pending() {
+	for _, m := range g.atOnce() {
 		j.pods = append(j.pods, m.pod)
 		j.tasks = append(j.tasks, m.says.Task)
 	}
 	j.gang.Minimum, j.gang.Tasks = g.needed()
-	j.bound, _ = g.count((*member).done)
+	j.bound = g.done.all
 	if !g.roomy && !g.whole {
 		j.resources = g.spec.Resources
 	}
@@ -93,6 +94,8 @@ type result struct {
 	short string
 	// wrong is why it could not be made at all.
 	wrong *fwk.Status
+	// took is how long it took.
+	took time.Duration
 }
 
 // take reserves the plan, or notes why there is none.
@@ -216,6 +219,7 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 		why = "waits for nodes' next reports: " + why
 		g.waits, g.stirs = g.key.String()+" "+why, j.stirs
 		g.notBefore = gs.Clock.Now().Add(reportPause)
+		gs.callAt(g.notBefore, func() { gs.look(g) })
 		gs.retryIfStirred(g)
 		gs.tell(g, pod, why)
 		return Turn{Held: notNow(g.key.String() + " " + why)}
@@ -223,33 +227,50 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 	plansDropped.WithLabelValues(failedCapacity).Inc()
 	g.lacking = true
 	g.waits, g.stirs = g.key.String()+" does not fit: "+why, j.stirs
-	gs.pause(g)
+	pause := gs.share(r.took)
+	g.notBefore = gs.Clock.Now().Add(pause)
+	gs.callAt(g.notBefore, func() { gs.look(g) })
 	gs.retryIfStirred(g)
 	gs.tell(g, pod, "does not fit: "+why)
 	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+g.key.String()+" does not fit: "+why)}
 }
 
-// retryIfStirred has a group be tried again that waits for a change which has come already. The
-// caller holds the lock.
+// share is how long a group that does not fit is not tried, whatever changes, where an attempt took
+// so long: the attempts of all such groups together take a tenth of the scheduler's time. A longer
+// pause would leave the room to those that come later and have not failed yet.
+func (gs *Groups) share(took time.Duration) time.Duration {
+	lacking := 0
+	for _, g := range gs.groups {
+		if g.lacking {
+			lacking++
+		}
+	}
+	return min(lastPause, max(reportPause, 10*took*time.Duration(lacking)))
+}
+
+// retryIfStirred has a group be tried again that waits for a change which has come already, or
+// after longestWait without any. The caller holds the lock.
 func (gs *Groups) retryIfStirred(g *group) {
 	if g.stirs < gs.stirs {
 		g.waits = ""
 	}
-	gs.callAt(gs.Clock.Now().Add(reportPause), func() { gs.look(g) })
-	gs.callAt(gs.Clock.Now().Add(longestWait), func() { gs.waitNoLonger(g) })
+	g.vain++
+	now := g.vain
+	gs.callAt(gs.Clock.Now().Add(longestWait), func() { gs.waitNoLonger(g, now) })
 }
 
-// reportPause is how long a group that waits for reports is not tried, and longestWait after how
-// long one that waits for a change is tried without any.
+// reportPause is how long a group is not tried at least, and longestWait after how long one that
+// waits for a change is tried without any.
 const (
 	reportPause = 100 * time.Millisecond
 	longestWait = 30 * time.Second
 )
 
-// waitNoLonger has a group be tried though nothing is known to have changed.
-func (gs *Groups) waitNoLonger(g *group) {
+// waitNoLonger has a group be tried though nothing is known to have changed, unless it has been
+// tried since.
+func (gs *Groups) waitNoLonger(g *group, vain uint64) {
 	gs.mu.Lock()
-	if g.waits != "" && g.plan == nil {
+	if g.waits != "" && g.plan == nil && g.vain == vain {
 		g.waits = ""
 	}
 	gs.unlockAndLook(g)
@@ -419,6 +440,7 @@ func (gs *Groups) Bound(uid types.UID) {
 	}
 	if m := g.members[uid]; m != nil && !m.posted {
 		m.posted = true
+		g.sum(m)
 		if m.bound.IsZero() {
 			m.bound = gs.Clock.Now()
 		}

@@ -17,6 +17,8 @@ import (
 type group struct {
 	key     wire.GangKey
 	members map[types.UID]*member
+	// sums are over members: groups may have many.
+	sums
 
 	// spec is what is asked; wrong says why that is not known, or cannot be served.
 	spec  wire.Gang
@@ -31,13 +33,20 @@ type group struct {
 	// whole: the minimum had nodes once.
 	whole bool
 	plan  *planned
+	// complete is since when it could be tried, but for room; zero: it could not.
+	complete time.Time
 	// failures in a row, and the moment before which nothing is tried.
 	failures  int
 	notBefore time.Time
 	// waits says what the group waits for where it was tried in vain; stirs is how often the
-	// cluster had changed then.
+	// cluster had changed then, and vain counts these attempts.
 	waits string
 	stirs uint64
+	vain  uint64
+	// open: its minimum has nodes, and its other pods have been told to go their own ways.
+	open bool
+	// held: an event will tell why no member is tried, if that stays so.
+	held bool
 	// deadline is when members that are bound are deleted, unless the group is whole; zero: none is
 	// bound.
 	deadline time.Time
@@ -60,6 +69,8 @@ type member struct {
 	bound time.Time
 	// posted: its Binding was written, whether the API has shown it or not.
 	posted bool
+	// summed is how it is part of the group's sums.
+	summed part
 }
 
 func (m *member) placed() bool { return m.posted || m.pod.Spec.NodeName != "" }
@@ -77,26 +88,14 @@ func (m *member) done() bool {
 	return m.placed() && (m.active() || m.pod.Status.Phase == corev1.PodSucceeded)
 }
 
-// count counts members of all tasks, and of each.
-func (g *group) count(what func(*member) bool) (all int, tasks map[string]int) {
-	tasks = map[string]int{}
-	for _, m := range g.members {
-		if what(m) {
-			all++
-			tasks[m.says.Task]++
-		}
-	}
-	return all, tasks
-}
-
 // lacks says how far a count is from the minimum; "" when it is reached.
-func (g *group) lacks(all int, tasks map[string]int) string {
-	if all < g.spec.Minimum {
+func (g *group) lacks(counts ...*count) string {
+	if all := inAll(counts); all < g.spec.Minimum {
 		return fmt.Sprintf("%d of %d pods", all, g.spec.Minimum)
 	}
 	for _, task := range sortedKeys(g.spec.Tasks) {
-		if tasks[task] < g.spec.Tasks[task] {
-			return fmt.Sprintf("%d of %d pods of task %q", tasks[task], g.spec.Tasks[task], task)
+		if n := ofTask(counts, task); n < g.spec.Tasks[task] {
+			return fmt.Sprintf("%d of %d pods of task %q", n, g.spec.Tasks[task], task)
 		}
 	}
 	return ""
@@ -113,22 +112,28 @@ func sortedKeys(m map[string]int) []string {
 
 // settled says whether the minimum has nodes.
 func (g *group) settled() bool {
-	all, tasks := g.count((*member).done)
-	return g.wrong == nil && g.spec.Minimum > 0 && g.lacks(all, tasks) == ""
+	return g.wrong == nil && g.spec.Minimum > 0 && g.lacks(&g.done) == ""
 }
 
-// hold says why no member is tried now; "" when the group is ready.
-func (g *group) hold(now time.Time) string {
+// blocked says what keeps the group from being tried, whatever room there is; "" for nothing.
+func (g *group) blocked() string {
 	if g.wrong != nil {
 		return g.wrong.Error()
 	}
 	if err := g.mates(); err != nil {
 		return err.Error()
 	}
-	all, tasks := g.count(func(m *member) bool { return m.pending() || m.done() })
-	switch lack := g.lacks(all, tasks); {
-	case lack != "":
+	if lack := g.lacks(&g.waiting, &g.done); lack != "" {
 		return g.key.String() + " is not complete: " + lack
+	}
+	return ""
+}
+
+// hold says why no member is tried now; "" when the group is ready.
+func (g *group) hold(now time.Time) string {
+	switch why := g.blocked(); {
+	case why != "":
+		return why
 	case g.fresh < g.changes:
 		return g.key.String() + " is being asked for again"
 	case now.Before(g.notBefore):
@@ -141,17 +146,28 @@ func (g *group) hold(now time.Time) string {
 
 // mates says what is wrong with the members; nil when nothing is.
 func (g *group) mates() error {
+	if g.agree() {
+		return nil
+	}
+	if g.wrongs > 0 {
+		for _, m := range g.members {
+			if m.active() && m.wrong != nil {
+				return m.wrong
+			}
+		}
+	}
+	return wire.CheckMates(g.activePods())
+}
+
+// activePods are the pods of the members that count.
+func (g *group) activePods() []*corev1.Pod {
 	pods := make([]*corev1.Pod, 0, len(g.members))
 	for _, m := range g.members {
-		switch {
-		case !m.active():
-		case m.wrong != nil:
-			return m.wrong
-		default:
+		if m.active() {
 			pods = append(pods, m.pod)
 		}
 	}
-	return wire.CheckMates(pods)
+	return pods
 }
 
 // pending returns the members that want a node, by age and name.
@@ -168,15 +184,44 @@ func (g *group) pending() []*member {
 	return out
 }
 
+// atOnce returns the members that are planned together: all that want a node, or the first of them
+// where they are more than a gang may need. Those that tasks need are among them.
+func (g *group) atOnce() []*member {
+	all := g.pending()
+	if len(all) <= wire.MaxGang {
+		return all
+	}
+	_, needed := g.needed()
+	left := wire.MaxGang
+	for _, n := range needed {
+		left -= n
+	}
+	out := make([]*member, 0, wire.MaxGang)
+	for _, m := range all {
+		switch {
+		case needed[m.says.Task] > 0:
+			needed[m.says.Task]--
+		case left > 0:
+			left--
+		default:
+			continue
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
 // leader is the member whose cycle plans for all; nil for none.
 func (g *group) leader() *member {
-	var first *member
+	if g.first != nil {
+		return g.first
+	}
 	for _, m := range g.members {
-		if m.pending() && (first == nil || before(m.pod, first.pod)) {
-			first = m
+		if m.pending() && (g.first == nil || before(m.pod, g.first.pod)) {
+			g.first = m
 		}
 	}
-	return first
+	return g.first
 }
 
 func before(a, b *corev1.Pod) bool {
@@ -185,12 +230,11 @@ func before(a, b *corev1.Pod) bool {
 
 // needed is how many members must still get nodes together, of all and of each task.
 func (g *group) needed() (int, map[string]int) {
-	all, tasks := g.count((*member).done)
 	left := make(map[string]int, len(g.spec.Tasks))
 	for task, least := range g.spec.Tasks {
-		left[task] = max(0, least-tasks[task])
+		left[task] = max(0, least-g.done.tasks[task])
 	}
-	return max(0, g.spec.Minimum-all), left
+	return max(0, g.spec.Minimum-g.done.all), left
 }
 
 // The first and the longest pause after a group was tried in vain.

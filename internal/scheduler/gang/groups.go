@@ -1,9 +1,12 @@
 package gang
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,8 +106,10 @@ func (gs *Groups) find(pod *corev1.Pod) *group {
 			gs.Objects.Want(says.Gang.Source)
 		}
 	}
-	g.members[pod.UID] = &member{pod: pod, says: says, wrong: err}
+	m := &member{pod: pod, says: says, wrong: err}
+	g.members[pod.UID] = m
 	gs.of[pod.UID] = g
+	g.sum(m)
 	g.waits = ""
 	g.changes++
 	g.read()
@@ -117,23 +122,6 @@ func (g *group) unknown() error {
 		return nil
 	}
 	return fmt.Errorf("%s is not there, as far as this scheduler knows", g.key)
-}
-
-// read reads what the members say of a group without an object.
-func (g *group) read() {
-	if g.key.Source != wire.GangOfPods {
-		return
-	}
-	pods := make([]*corev1.Pod, 0, len(g.members))
-	for _, m := range g.members {
-		if m.active() {
-			pods = append(pods, m.pod)
-		}
-	}
-	if len(pods) > 0 {
-		g.spec, g.wrong = wire.GangOfMembers(g.key, pods)
-	}
-	g.fresh = g.changes
 }
 
 // PodSeen takes a pod in, as the scheduler's watch shows it.
@@ -152,6 +140,7 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	}
 	m := g.members[pod.UID]
 	m.pod = pod
+	g.sum(m)
 	if pod.Spec.NodeName != "" && m.bound.IsZero() {
 		m.bound = boundAt(pod, gs.Clock.Now())
 		if marked(pod) {
@@ -206,6 +195,7 @@ func (gs *Groups) PodGone(pod *corev1.Pod) {
 		gs.mu.Unlock()
 		return
 	}
+	g.drop(g.members[pod.UID])
 	delete(gs.of, pod.UID)
 	delete(g.members, pod.UID)
 	gs.left(g, pod.UID)
@@ -344,6 +334,9 @@ func newer(a, b string) bool {
 }
 
 func (g *group) hasPlaced() bool {
+	if g.done.all > 0 {
+		return true
+	}
 	for _, m := range g.members {
 		if m.placed() {
 			return true
@@ -389,6 +382,10 @@ func (gs *Groups) Stir() {
 			woken = append(woken, g)
 		}
 	}
+	// The one that has waited longest comes first: others of its priority may come again and again.
+	slices.SortFunc(woken, func(a, b *group) int {
+		return cmp.Or(a.complete.Compare(b.complete), strings.Compare(a.key.String(), b.key.String()))
+	})
 	gs.mu.Unlock()
 	for _, g := range woken {
 		gs.look(g)
@@ -417,6 +414,7 @@ func (gs *Groups) look(g *group) {
 		return
 	}
 	wake := gs.candidates(g)
+	gs.notice(g)
 	ask := (g.wrong == nil || g.object == "") && g.fresh < g.changes && !g.confirming && gs.wantsObject(g)
 	if ask {
 		g.confirming = true
@@ -431,13 +429,47 @@ func (gs *Groups) look(g *group) {
 	gs.tellStatus(g)
 }
 
-// candidates returns the pods that may be tried: the leader, or, where the group is settled, all
-// that are left. The caller holds the lock.
+// silence is how long a group may be held before an event says why: its pods come one after
+// another, and its object may come after them.
+const silence = 10 * time.Second
+
+// notice notes whether the group could be tried. An event says why not, once that has lasted. The
+// caller holds the lock.
+func (gs *Groups) notice(g *group) {
+	switch blocked := g.blocked() != ""; {
+	case !blocked && g.complete.IsZero():
+		g.complete = gs.Clock.Now()
+	case blocked:
+		g.complete, g.lacking = time.Time{}, false
+		if !g.held && g.waiting.all > 0 {
+			g.held = true
+			gs.callAt(gs.Clock.Now().Add(silence), func() { gs.tellHeld(g) })
+		}
+	}
+}
+
+// tellHeld writes the event that notice has promised.
+func (gs *Groups) tellHeld(g *group) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	g.held = false
+	if why, first := g.blocked(), g.leader(); why != "" && first != nil && gs.groups[g.key] == g {
+		gs.tell(g, first.pod, why)
+	}
+}
+
+// candidates returns the pods that may be tried: the leader, or, where the group has become
+// settled, all that are left; those that come later are not held. The caller holds the lock.
 func (gs *Groups) candidates(g *group) map[string]*corev1.Pod {
 	if g.plan != nil || g.hold(gs.Clock.Now()) != "" {
+		g.open = false
 		return nil
 	}
-	if g.settled() {
+	was := g.open
+	if g.open = g.settled(); g.open {
+		if was {
+			return nil
+		}
 		out := map[string]*corev1.Pod{}
 		for _, m := range g.members {
 			if m.pending() {
@@ -457,8 +489,7 @@ func (gs *Groups) wantsObject(g *group) bool {
 	if g.key.Source == wire.GangOfPods || gs.Objects == nil {
 		return false
 	}
-	all, tasks := g.count(func(m *member) bool { return m.pending() || m.done() })
-	return g.lacks(all, tasks) == "" && g.leader() != nil
+	return g.lacks(&g.waiting, &g.done) == "" && g.waiting.all > 0
 }
 
 // confirm asks the API server for the group's object: what a watch has shown may be older than the
@@ -503,6 +534,7 @@ func (gs *Groups) PreEnqueue(pod *corev1.Pod) *fwk.Status {
 	}
 	if m := g.members[pod.UID]; m.pod.ResourceVersion != pod.ResourceVersion && pod.Spec.NodeName == "" {
 		m.pod = pod
+		g.sum(m)
 	}
 	if why := gs.gate(g, pod.UID); why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+why)

@@ -3,6 +3,7 @@ package gang
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ import (
 	"k8s.io/utils/clock"
 
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -56,7 +58,8 @@ type world struct {
 	notes             *events.FakeRecorder
 	client            *fake.Clientset
 	objects           map[wire.GangKey]wire.Gang
-	asked             int
+	// asked counts reads of objects, tried the attempts to plan.
+	asked, tried int
 }
 
 type waitingPod struct {
@@ -295,8 +298,8 @@ func (w *world) addNodes(n int) {
 	model, err := placement.NewModel(view, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: "single-numa-node"})
 	w.must(err)
 	var all ledger.Ledger
-	for i := range n {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i)}}
+	for range n {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", len(w.nodes))}}
 		node.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("7"), "memory": resource.MustParse("30Gi"), "pods": resource.MustParse("100")}
 		w.nodes = append(w.nodes, node)
 		snap := model.NewState().Snapshot()
@@ -426,6 +429,7 @@ func (w *world) profile() Profile {
 
 // cycle is one scheduling cycle.
 func (w *world) cycle(pod *corev1.Pod) {
+	w.tried++
 	turn := w.groups.PreFilter(w.t.Context(), w.profile(), framework.NewCycleState(), pod)
 	switch {
 	case turn.Held != nil:
@@ -527,4 +531,50 @@ func (w *world) want(gang string, bound, held int) {
 	if b, h := w.bound(gang), w.held(); b != bound || h != held {
 		w.t.Errorf("%s: %d members bound, %d places held: want %d and %d", gang, b, h, bound, held)
 	}
+}
+
+// end removes all pods of a gang.
+func (w *world) end(gang string) {
+	for _, uid := range slices.Sorted(maps.Keys(w.pods)) {
+		if strings.HasPrefix(string(uid), gang+"-") {
+			w.remove(string(uid))
+		}
+	}
+}
+
+// leave has the watch show that a pod is being deleted; its node holds on to what it has.
+func (w *world) leave(name string) {
+	pod := w.pods[types.UID(name)].DeepCopy()
+	pod.DeletionTimestamp = new(metav1.Time)
+	*pod.DeletionTimestamp = metav1.Now()
+	w.pods[pod.UID] = pod
+	w.groups.PodSeen(pod)
+	w.groups.Stir()
+}
+
+// said returns all events so far.
+func (w *world) said() string {
+	var out []string
+	for {
+		select {
+		case text := <-w.notes.Events:
+			out = append(out, text)
+		default:
+			return strings.Join(out, "\n")
+		}
+	}
+}
+
+// stands is how a PodGroup of scheduler-plugins stands.
+func (w *world) stands(name string) standing {
+	w.groups.mu.Lock()
+	defer w.groups.mu.Unlock()
+	return w.groups.standing(w.groups.groups[sigsKey(name)])
+}
+
+// taskOf makes a pod of a PodGroup of Volcano.
+func taskOf(group, name, task string) *corev1.Pod {
+	p := podOf(group, name, 1, 2)
+	p.Annotations = map[string]string{volcano.GroupNameAnnotation: group, volcano.TaskSpecAnnotation: task}
+	return p
 }

@@ -1,0 +1,263 @@
+package gang
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// The tests of this file are named after defects of other schedulers that place gangs. Those that
+// are named in other files: scheduler-plugins#114 and #117, koordinator#872, volcano#5805, and
+// volcano#6010 before the gang is whole.
+
+// TestJobsThatComeOneAfterAnotherAllRun (scheduler-plugins#114): more jobs than there is room for
+// came, and when those that ran had ended, none of the others began.
+func TestJobsThatComeOneAfterAnotherAllRun(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		var waiting []string
+		for i := range 8 {
+			name := fmt.Sprint("j", i)
+			w.add(name, 2+i%3, 2+i%3, 3)
+			waiting = append(waiting, name)
+		}
+		for len(waiting) > 0 {
+			w.run(time.Minute)
+			ran := slices.DeleteFunc(slices.Clone(waiting), func(name string) bool { return w.bound(name) == 0 })
+			if len(ran) == 0 {
+				t.Fatalf("none of %v runs, though nothing else does", waiting)
+			}
+			for _, name := range ran {
+				w.end(name)
+			}
+			waiting = slices.DeleteFunc(waiting, func(name string) bool { return slices.Contains(ran, name) })
+		}
+	})
+}
+
+// TestALargeGangBlocksNobody (scheduler-plugins#682, kube-batch#514): a gang that cannot fit was
+// tried again and again, and others waited behind it.
+func TestALargeGangBlocksNobody(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.add("large", 40, 40, 3)
+		for i := range 4 {
+			name := fmt.Sprint("s", i)
+			w.add(name, 4, 4, 3)
+			w.run(2 * time.Second)
+			w.want(name, 4, 4)
+			w.end(name)
+		}
+		w.tried = 0
+		w.run(10 * time.Minute) // in which nothing changes
+		if w.tried > 2*10*60/30 {
+			t.Errorf("the gang was tried %d times in 10 minutes without any change", w.tried)
+		}
+	})
+}
+
+// TestTheBarrierOpensForAllOrNobody (scheduler-plugins#930): a member was let pass, as if its mate
+// had a node, and the mate then got none.
+func TestTheBarrierOpensForAllOrNobody(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.refuse["a-1"] = 3
+		w.add("a", 2, 2, 3)
+		for range 100 {
+			w.run(100 * time.Millisecond)
+			if n := w.bound("a"); n == 1 {
+				t.Fatal("one of two members is bound")
+			}
+		}
+		w.run(time.Minute)
+		w.want("a", 2, 2)
+	})
+}
+
+// TestAGangThatWasFormingForLongIsPlaced (koordinator#1919): a gang whose last pod came after the
+// time that its members wait for each other was never placed.
+func TestAGangThatWasFormingForLongIsPlaced(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.add("a", 2, 3, 3)
+		w.run(50 * gangTimeout)
+		w.create(podOf("a", "a-9", 3, 3))
+		w.run(time.Second)
+		w.want("a", 3, 3)
+	})
+}
+
+// TestPodsOfAFormingGangAreTold (koordinator#2480): pods that waited for the rest of their gang
+// showed no event.
+func TestPodsOfAFormingGangAreTold(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.add("a", 2, 3, 3)
+		w.run(time.Minute)
+		if said := w.said(); !strings.Contains(said, "is not complete: 2 of 3 pods") {
+			t.Errorf("the events say %q", said)
+		}
+	})
+}
+
+// TestEqualGangsTakeTurns (koordinator#1991): of gangs of equal priority that come again and again,
+// one waited for ever.
+func TestEqualGangsTakeTurns(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		turns := map[string]int{}
+		names := []string{"a", "b", "c"}
+		for _, name := range names {
+			w.add(name, 4, 4, 3) // each takes all there is
+		}
+		for range 30 {
+			w.run(3 * time.Second)
+			for _, name := range names {
+				if w.bound(name) == 4 {
+					turns[name]++
+					w.end(name)
+					w.add(name, 4, 4, 3)
+				}
+			}
+		}
+		for _, name := range names {
+			if turns[name] < 3 {
+				t.Errorf("the gangs had %v turns", turns)
+				return
+			}
+		}
+	})
+}
+
+// TestScaleUpWithARaisedMinimumIsWholeOrNothing (volcano#6010): the minimum was raised with new
+// members, and a part of them was bound by the old one.
+func TestScaleUpWithARaisedMinimumIsWholeOrNothing(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.objects = map[wire.GangKey]wire.Gang{sigsKey("a"): {Key: sigsKey("a"), Version: "5", Minimum: 1}}
+		w.groups.Objects = w
+		w.create(memberOf("a", "a-0", 3))
+		w.run(time.Second)
+		w.want("a", 1, 1)
+		w.objects[sigsKey("a")] = wire.Gang{Key: sigsKey("a"), Version: "6", Minimum: 3, Phase: "Running", Ran: true} // the watch is late
+		w.create(memberOf("a", "a-1", 3))
+		w.create(memberOf("a", "a-2", 3)) // there is room for one
+		w.run(time.Minute)
+		w.want("a", 1, 1)
+		if len(w.deleted) > 0 {
+			t.Errorf("%v were deleted of a gang that was whole", w.deleted)
+		}
+		w.addNodes(1)
+		w.groups.Stir()
+		w.run(time.Minute)
+		w.want("a", 3, 3)
+	})
+}
+
+// TestRoomThatIsBeingLeftDoesNotMakeAGangReady (volcano#5044): members for which room was expected
+// counted as if they had it, and the others were bound.
+func TestRoomThatIsBeingLeftDoesNotMakeAGangReady(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.add("old", 1, 1, 3)
+		w.run(time.Second)
+		w.add("a", 2, 2, 3)
+		w.run(time.Second)
+		w.leave("old-0") // it is being deleted, and its kubelet still holds its CPUs
+		w.run(time.Minute)
+		w.want("a", 0, 1)
+		w.remove("old-0")
+		w.run(time.Minute)
+		w.want("a", 2, 2)
+	})
+}
+
+// TestAMemberThatEndsMakesNoGangUnschedulable (volcano#457): one of three had ended, and the group
+// was said to lack capacity. TestOnlyMissingCapacityIsUnschedulable (volcano#4710) is the same for
+// other reasons: autoscalers act on the condition.
+func TestAMemberThatEndsMakesNoGangUnschedulable(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.objects = map[wire.GangKey]wire.Gang{sigsKey("a"): {Key: sigsKey("a"), Version: "5", Minimum: 3}}
+		w.groups.Objects = w
+		for i := range 3 {
+			w.create(memberOf("a", fmt.Sprint("a-", i), 3))
+		}
+		w.run(time.Second)
+		w.want("a", 3, 3)
+		w.remove("a-1")
+		w.run(time.Minute)
+		if s := w.stands("a"); s.lacking != "" || s.phase != volcano.PodGroupUnknown {
+			t.Errorf("the group's status is %s, and lacks %q", s.phase, s.lacking)
+		}
+	})
+}
+
+// TestOnlyMissingCapacityIsUnschedulable (volcano#4710).
+func TestOnlyMissingCapacityIsUnschedulable(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(*world)
+		want bool
+	}{
+		"capacity is missing": {func(w *world) { w.create(memberOf("a", "a-2", 8)) }, true},
+		"a pod is missing":    {func(*world) {}, false},
+		"a pod was missing capacity, and left": {func(w *world) {
+			w.create(memberOf("a", "a-2", 8))
+			w.run(time.Second)
+			w.remove("a-2")
+		}, false},
+		"a member fails": {func(w *world) {
+			w.refuse["a-2"] = 1000
+			w.create(memberOf("a", "a-2", 2))
+		}, false},
+		"its object is gone": {func(w *world) {
+			w.create(memberOf("a", "a-2", 8))
+			w.run(time.Second)
+			delete(w.objects, sigsKey("a"))
+			w.groups.ObjectGone(sigsKey("a"))
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 2, func(w *world) {
+				w.objects = map[wire.GangKey]wire.Gang{sigsKey("a"): {Key: sigsKey("a"), Version: "5", Minimum: 3}}
+				w.groups.Objects = w
+				w.create(memberOf("a", "a-0", 2))
+				w.create(memberOf("a", "a-1", 2))
+				c.do(w)
+				w.run(2 * time.Second)
+				if s := w.stands("a"); (s.lacking != "") != c.want {
+					t.Errorf("it is said to lack %q", s.lacking)
+				}
+			})
+		})
+	}
+}
+
+// TestATaskThatIsNotAskedForAnyMoreHoldsNobody (volcano#4802): the minimum of a task that had been
+// scaled down to nothing was remembered, and the other tasks were held.
+func TestATaskThatIsNotAskedForAnyMoreHoldsNobody(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
+		w.objects = map[wire.GangKey]wire.Gang{key: {Key: key, Version: "5", Minimum: 2, Tasks: map[string]int{"x": 1, "y": 1}}}
+		w.groups.Objects = w
+		w.create(taskOf("a", "a-x", "x"))
+		w.create(taskOf("a", "a-y", "y"))
+		w.run(time.Second)
+		w.want("a", 2, 2)
+		w.remove("a-x")
+		w.objects[key] = wire.Gang{Key: key, Version: "6", Minimum: 2, Tasks: map[string]int{"y": 1, "z": 1}, Phase: "Running", Ran: true}
+		w.groups.ObjectSeen(w.objects[key], nil)
+		w.create(taskOf("a", "a-z", "z"))
+		w.run(time.Second)
+		w.want("a", 2, 2)
+	})
+}
+
+// TestTheGangGoesToNUMANodesThatTakeIt (kueue's placement stops at the host): by amount the nodes
+// would take one member more than their kubelets admit.
+func TestTheGangGoesToNUMANodesThatTakeIt(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.add("a", 3, 3, 4) // each node has 7 CPUs free: 3 on one NUMA node, 4 on the other
+		w.run(time.Minute)
+		w.want("a", 0, 0)
+		w.add("b", 2, 2, 4)
+		w.run(time.Second)
+		w.want("b", 2, 2)
+	})
+}

@@ -1,0 +1,137 @@
+package gang
+
+import (
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// sums are what is known of a group's members together, kept up to date with each of them: a group
+// may have many, and each change of one is looked at.
+type sums struct {
+	// waiting are members that want a node, done those that have one, or had one and ended well.
+	waiting, done count
+	// wrongs counts active members of which something cannot be read.
+	wrongs int
+	// What active members say, by how many of them say it.
+	schedulers map[string]int
+	priorities map[int32]int
+	minimums   map[int]int
+	// first is the first of the members that want a node; nil: not known, or none.
+	first *member
+}
+
+// count counts members, all and those of each task.
+type count struct {
+	all   int
+	tasks map[string]int
+}
+
+func (c *count) add(task string, n int) {
+	c.all += n
+	addTo(&c.tasks, task, n)
+}
+
+// addTo keeps a map without zeros.
+func addTo[K comparable](m *map[K]int, key K, n int) {
+	if *m == nil {
+		*m = map[K]int{}
+	}
+	if (*m)[key] += n; (*m)[key] == 0 {
+		delete(*m, key)
+	}
+}
+
+func inAll(counts []*count) (n int) {
+	for _, c := range counts {
+		n += c.all
+	}
+	return n
+}
+
+func ofTask(counts []*count, task string) (n int) {
+	for _, c := range counts {
+		n += c.tasks[task]
+	}
+	return n
+}
+
+// part is what a member adds to the sums; the zero value adds nothing.
+type part struct {
+	waits, done, active, wrong bool
+	task, scheduler            string
+	priority                   int32
+	minimum                    int
+}
+
+func (m *member) part() part {
+	return part{
+		waits: m.pending(), done: m.done(), active: m.active(), wrong: m.wrong != nil, task: m.says.Task,
+		scheduler: m.pod.Spec.SchedulerName, priority: priorityOf(m.pod), minimum: m.says.Minimum,
+	}
+}
+
+// sum brings the sums up to date with a member that has changed.
+func (g *group) sum(m *member) {
+	now := m.part()
+	if now == m.summed {
+		return
+	}
+	g.add(&m.summed, -1)
+	g.add(&now, 1)
+	m.summed = now
+	switch {
+	case now.waits && g.first != nil && before(m.pod, g.first.pod):
+		g.first = m
+	case g.first == m && !now.waits:
+		g.first = nil
+	}
+}
+
+// drop takes a member out of the sums.
+func (g *group) drop(m *member) {
+	g.add(&m.summed, -1)
+	if g.first == m {
+		g.first = nil
+	}
+}
+
+func (g *group) add(p *part, n int) {
+	if p.waits {
+		g.waiting.add(p.task, n)
+	}
+	if p.done {
+		g.done.add(p.task, n)
+	}
+	if !p.active {
+		return
+	}
+	if p.wrong {
+		g.wrongs += n
+	}
+	addTo(&g.schedulers, p.scheduler, n)
+	addTo(&g.priorities, p.priority, n)
+	addTo(&g.minimums, p.minimum, n)
+}
+
+// agree says whether nothing is wrong with the active members, and they name one scheduler and one
+// priority.
+func (g *group) agree() bool {
+	return g.wrongs == 0 && len(g.schedulers) <= 1 && len(g.priorities) <= 1
+}
+
+// read reads what the members say of a group without an object.
+func (g *group) read() {
+	if g.key.Source != wire.GangOfPods {
+		return
+	}
+	g.fresh = g.changes
+	if len(g.minimums) == 0 {
+		return // of those that were there the last word counts
+	}
+	if g.wrongs == 0 && len(g.minimums) == 1 {
+		for minimum := range g.minimums {
+			g.spec, g.wrong = wire.Gang{Key: g.key, Minimum: minimum}, nil
+		}
+		return
+	}
+	g.spec, g.wrong = wire.GangOfMembers(g.key, g.activePods())
+}
