@@ -291,7 +291,7 @@ func killedGangEndsWhole(c *gangCluster) {
 	c.must(c.endGang(c.Context(), g))
 }
 
-// killedGangEndsNotAtAll takes the room that the others would need before the next scheduler begins.
+// killedGangEndsNotAtAll takes the room that the others would need before another scheduler begins.
 func killedGangEndsNotAtAll(c *gangCluster) {
 	g := &gangSpec{name: "killed", source: wire.GangOfSigs, minimum: 4, cpus: []int{8, 8, 6, 6}, timeout: 15}
 	c.killBetweenBindings(g)
