@@ -6,6 +6,8 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -65,7 +67,7 @@ type nodeField struct{ key, value string }
 
 // nodeFields cuts the description before its keys. All but device may stand once.
 func nodeFields(text string) ([]nodeField, error) {
-	at := nodeKey.FindAllStringSubmatchIndex(text, -1)
+	at := slices.DeleteFunc(nodeKey.FindAllStringSubmatchIndex(text, -1), func(m []int) bool { return namesDevice(text, m) })
 	if len(at) == 0 || at[0][0] != 0 {
 		return nil, fmt.Errorf("%q: want name=NAME,machine=MACHINE or capture=PATH, then config=FILE and device=RESOURCE=NUMA:COUNT", text)
 	}
@@ -87,6 +89,17 @@ func nodeFields(text string) ([]nodeField, error) {
 		return nil, errors.New("want either machine= or capture=")
 	}
 	return fields, nil
+}
+
+// namesDevice says whether a key is that of a device of the machine string. An item of a device may
+// have a name=, its last key; another one is the node's.
+func namesDevice(text string, m []int) bool {
+	before := text[:m[0]]
+	item := before[strings.LastIndexFunc(before, unicode.IsSpace)+1:]
+	if _, first, ok := strings.Cut(item, "machine="); ok {
+		item = first
+	}
+	return text[m[2]:m[3]] == "name" && strings.HasPrefix(item, "dev:") && !strings.Contains(item, ",name=")
 }
 
 func completeNode(spec *hollow.Spec, machine *topology.Machine) error {

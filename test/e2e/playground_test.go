@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
 )
 
 const ownConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
@@ -170,6 +172,7 @@ func TestWrongNodes(t *testing.T) {
 		{"name=a", "want either machine= or capture="},
 		{"name=a,machine=package:1 numa:1 core:1 pu:1,capture=x", "want either machine= or capture="},
 		{"machine=package:1 numa:1 core:1 pu:1", "name= is missing"},
+		{"machine=package:1 numa:1 core:1 pu:1 dev:3b:00.0,020000,8086:1593,name=eth0", "name= is missing"},
 		{"name=A_b,machine=package:1 numa:1 core:1 pu:1", "name=A_b: "},
 		{"name=a,name=b,machine=package:1 numa:1 core:1 pu:1", "name= stands twice"},
 		{"name=a,machine=package:two", "machine=package:two: "},
@@ -183,6 +186,28 @@ func TestWrongNodes(t *testing.T) {
 	} {
 		if _, err := demo.ParseNode(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v: want an error with %q", c.text, err, c.want)
+		}
+	}
+}
+
+// TestNodesWithDevices holds that a node with devices, as `berth topology -o string` prints it, keeps
+// their names, wherever its own name stands.
+func TestNodesWithDevices(t *testing.T) {
+	const devices = "dev:3b:00.0,020000,8086:1593,numa=0,driver=ice,name=eth0"
+	for _, text := range []string{
+		"name=a,machine=package:1 numa:1 core:2 pu:1 mem:4Gi " + devices,
+		"machine=package:1 numa:1 core:2 pu:1 mem:4Gi " + devices + ",name=a",
+		"machine=" + devices + " package:1 numa:1 core:2 pu:1 mem:4Gi,name=a",
+		"name=a,machine=package:1 numa:1 core:2 pu:1 mem:4Gi dev:18:00.0,020000,15b3:1017,name=ib0 " + devices + ",device=x/y=0:1",
+	} {
+		spec, err := demo.ParseNode(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		m, err := topology.Parse(spec.Machine)
+		if err != nil || spec.Name != "a" || !slices.ContainsFunc(m.Devices, func(d topology.Device) bool { return d.Name == "eth0" }) {
+			t.Errorf("%q: node %s with %+v, %v: want node a with eth0", text, spec.Name, m.Devices, err)
 		}
 	}
 }
