@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +62,23 @@ func podWith(scheduler string, keys ...string) *corev1.Pod {
 	return pod
 }
 
+// labelled is podWith for labels.
+func labelled(scheduler string, keys ...string) *corev1.Pod {
+	pod := podWith(scheduler)
+	for _, key := range keys {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, key, "x")
+	}
+	return pod
+}
+
+// warningsOf are the texts of what the table says of the pod.
+func warningsOf(pod *corev1.Pod) (texts []string) {
+	for _, w := range wire.IgnoredKeys(pod) {
+		texts = append(texts, w.Text)
+	}
+	return texts
+}
+
 // TestIgnoredAnnotationsWarn holds the policy against the table that it is made from, by the API
 // server's own compiler: both say the same of every pod, wherever it is written.
 func TestIgnoredAnnotationsWarn(t *testing.T) {
@@ -83,7 +101,7 @@ func TestIgnoredAnnotationsWarn(t *testing.T) {
 					continue // each takes the compiler's time, and only where annotations stand differs
 				}
 				pod := podWith(scheduler, k...)
-				got, want := denied(t, ignored, written(t, kind, pod, nil)), wire.IgnoredAnnotations(pod)
+				got, want := denied(t, ignored, written(t, kind, pod, nil)), warningsOf(pod)
 				if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
 					t.Errorf("%s of scheduler %q with %q: got %q, want %q", kind.Kind, scheduler, k, got, want)
 				}
@@ -97,6 +115,37 @@ func TestIgnoredAnnotationsWarn(t *testing.T) {
 }
 
 const ignored = "ignored-annotations.yaml"
+
+// TestIgnoredLabelsWarn is TestIgnoredAnnotationsWarn for labels.
+func TestIgnoredLabelsWarn(t *testing.T) {
+	keys := [][]string{{"app", "xberth.dev/policy"}, {"berth.dev/policy", "app"}, {"berth.dev/polcy"}}
+	schedulers := []string{"berth"}
+	for _, d := range wire.UnspokenDialects() {
+		schedulers = append(schedulers, d.Scheduler)
+		for _, p := range slices.Concat(d.Prefixes, d.LabelPrefixes) {
+			keys = append(keys, []string{p + "x", "x" + p + "x"})
+		}
+	}
+	deployment := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+	warned := 0
+	for _, scheduler := range schedulers {
+		for _, k := range keys {
+			pod := labelled(scheduler, k...)
+			got, want := denied(t, ignored, written(t, deployment, pod, nil)), warningsOf(pod)
+			if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
+				t.Errorf("labels %q for scheduler %q: got %q, want %q", k, scheduler, got, want)
+			}
+			warned += len(want)
+		}
+	}
+	if warned == 0 {
+		t.Error("nothing was warned of")
+	}
+	before := labelled("berth", "berth.dev/polcy")
+	if got := denied(t, ignored, written(t, deployment, labelled("berth", "berth.dev/polcy", "app"), before)); len(got) != 0 {
+		t.Errorf("a label that was there: %q", got)
+	}
+}
 
 // TestIgnoredAnnotationsWarnOnce: a Deployment is written again and again by its controller.
 func TestIgnoredAnnotationsWarnOnce(t *testing.T) {

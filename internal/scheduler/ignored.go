@@ -8,15 +8,15 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// tellIgnored tells of annotations that nobody reads, in events of the pod. It does so on the first
+// tellIgnored tells of annotations and labels that nobody reads, in events of the pod. It does so on the first
 // attempt alone: every attempt that fails leaves a condition behind.
 func (p *Plugin) tellIgnored(pod *corev1.Pod) {
-	warnings := wire.IgnoredAnnotations(pod)
+	warnings := wire.IgnoredKeys(pod)
 	if len(warnings) == 0 || attempted(pod) {
 		return
 	}
-	for _, text := range warnings {
-		p.core.events.Eventf(pod, nil, corev1.EventTypeWarning, "AnnotationIgnored", "Scheduling", "%s", text)
+	for _, w := range warnings {
+		p.core.events.Eventf(pod, nil, corev1.EventTypeWarning, w.Reason, "Scheduling", "%s", w.Text)
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestIgnoredAnnotationsAreTold: once a pod, on the first attempt, also of pods that Berth leaves
+// TestIgnoredKeysAreTold: once a pod, on the first attempt, also of pods that Berth leaves
 // to others.
-func TestIgnoredAnnotationsAreTold(t *testing.T) {
+func TestIgnoredKeysAreTold(t *testing.T) {
 	condition := func(reason string) []corev1.PodCondition {
 		return []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason}}
 	}
@@ -17,6 +17,7 @@ func TestIgnoredAnnotationsAreTold(t *testing.T) {
 		name, key  string
 		conditions []corev1.PodCondition
 		shares     bool
+		label      bool
 		told       bool
 	}{
 		{name: "first attempt", key: "berth.dev/polcy", told: true},
@@ -25,6 +26,8 @@ func TestIgnoredAnnotationsAreTold(t *testing.T) {
 		{name: "second attempt", key: "berth.dev/polcy", conditions: condition(corev1.PodReasonUnschedulable)},
 		{name: "after its gate", key: "berth.dev/polcy", conditions: condition(corev1.PodReasonSchedulingGated), told: true},
 		{name: "what is read", key: "berth.dev/policy"},
+		{name: "a label", key: "berth.dev/policy", label: true, told: true},
+		{name: "another dialect's label", key: "koordinator.sh/qosClass", label: true, told: true},
 	} {
 		f := newFixture(t)
 		p := pinned("x", 2)
@@ -32,11 +35,17 @@ func TestIgnoredAnnotationsAreTold(t *testing.T) {
 			p.Status.QOSClass = corev1.PodQOSBestEffort
 			p.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
 		}
-		p.Annotations, p.Status.Conditions = map[string]string{tc.key: "restricted"}, tc.conditions
+		p.Status.Conditions = tc.conditions
+		reason := "AnnotationIgnored"
+		if tc.label {
+			p.Labels, reason = map[string]string{tc.key: "restricted"}, "LabelIgnored"
+		} else {
+			p.Annotations = map[string]string{tc.key: "restricted"}
+		}
 		f.PreFilter(t.Context(), newCycleData(), p, nil)
 		select {
 		case e := <-f.events.Events:
-			if !tc.told || !strings.Contains(e, "AnnotationIgnored") || !strings.Contains(e, tc.key) {
+			if !tc.told || !strings.Contains(e, reason) || !strings.Contains(e, tc.key) {
 				t.Errorf("%s: told %q", tc.name, e)
 			}
 		default:

@@ -28,9 +28,11 @@ type Dialect struct {
 	Scheduler string
 	// Keys are annotations that ask for something.
 	Keys []string
-	// Prefixes end in a slash. Every key that begins so asks for something, but for those of
-	// Spoken.
+	// Prefixes end in a slash. Every annotation and every label whose key begins so asks for
+	// something, but for the annotations of Spoken.
 	Prefixes, Spoken []string
+	// LabelPrefixes are Prefixes of labels alone.
+	LabelPrefixes []string
 }
 
 // unspoken loses a dialect when it is spoken. After a change: make generate.
@@ -41,11 +43,12 @@ var unspoken = []Dialect{
 	},
 	{
 		Name: "Koordinator", Scheduler: "koord-scheduler",
-		Prefixes: []string{"gang.scheduling.koordinator.sh/", "node.koordinator.sh/", "scheduling.koordinator.sh/"},
+		Prefixes:      []string{"gang.scheduling.koordinator.sh/", "node.koordinator.sh/", "scheduling.koordinator.sh/"},
+		LabelPrefixes: []string{"koordinator.sh/", "quota.scheduling.koordinator.sh/"},
 	},
 }
 
-// UnspokenDialects returns the dialects whose annotations are ignored.
+// UnspokenDialects returns the dialects whose annotations and labels are ignored.
 func UnspokenDialects() []Dialect { return slices.Clone(unspoken) }
 
 // PodKeys returns the annotations of Berth's that a pod may carry, sorted.
@@ -72,10 +75,21 @@ func (d *Dialect) Has(key string) bool {
 	return slices.Contains(d.Keys, key)
 }
 
+// HasLabel says whether the key of a label belongs to the dialect.
+func (d *Dialect) HasLabel(key string) bool {
+	begins := func(p string) bool { return strings.HasPrefix(key, p) }
+	return slices.ContainsFunc(d.Prefixes, begins) || slices.ContainsFunc(d.LabelPrefixes, begins)
+}
+
 // Warning says that annotations of the dialect are ignored. The API server and the scheduler say it
-// in the same words.
+// in the same words, as all warnings here.
 func (d *Dialect) Warning(keys string) string {
 	return fmt.Sprintf("Berth does not read the annotations of %s yet and ignores %s", d.Name, keys)
+}
+
+// LabelWarning is Warning for labels.
+func (d *Dialect) LabelWarning(keys string) string {
+	return fmt.Sprintf("Berth does not read the labels of %s yet and ignores %s", d.Name, keys)
 }
 
 // UnknownWarning says that there are no such annotations of Berth's, and which there are.
@@ -83,33 +97,52 @@ func UnknownWarning(keys string) string {
 	return fmt.Sprintf("Berth knows no annotation %s and ignores it: want %s", keys, AskKeys())
 }
 
-// isUnknown says whether the key is taken for Berth's and is not.
-func isUnknown(key string) bool {
-	return strings.HasPrefix(key, OwnPrefix) && !slices.Contains(podKeys, key)
+// UnknownLabelWarning says that no label of a pod asks anything of Berth, and which annotations do.
+func UnknownLabelWarning(keys string) string {
+	return fmt.Sprintf("Berth knows no label %s of a pod and ignores it: want an annotation, %s", keys, AskKeys())
 }
 
-// IgnoredAnnotations returns a warning for each kind of annotation that the pod asks by and nobody
-// reads: misspelt keys of Berth's, and those of each dialect that is not spoken yet. The policy
-// ignored-annotations.berth.dev, made from the same table, warns at creation.
-func IgnoredAnnotations(pod *corev1.Pod) (warnings []string) {
-	if unknown := keysOf(pod, isUnknown); len(unknown) > 0 {
-		warnings = append(warnings, UnknownWarning(listed(unknown)))
+// isUnknown says whether the key is taken for Berth's and is not.
+func isUnknown(key string) bool { return isOwn(key) && !slices.Contains(podKeys, key) }
+
+func isOwn(key string) bool { return strings.HasPrefix(key, OwnPrefix) }
+
+// Ignored is a warning of what a pod asks by and nobody reads.
+type Ignored struct {
+	// Reason is that of an event: AnnotationIgnored or LabelIgnored.
+	Reason, Text string
+}
+
+const (
+	annotationIgnored = "AnnotationIgnored"
+	labelIgnored      = "LabelIgnored"
+)
+
+// IgnoredKeys returns a warning for each kind of annotation and of label that the pod asks by and
+// nobody reads: misspelt keys of Berth's, and those of each dialect that is not spoken yet. The
+// policy ignored-annotations.berth.dev, made from the same table, warns at creation.
+func IgnoredKeys(pod *corev1.Pod) (warnings []Ignored) {
+	warn := func(reason string, keys []string, words func(string) string) {
+		if len(keys) > 0 {
+			warnings = append(warnings, Ignored{reason, words(listed(keys))})
+		}
 	}
+	warn(annotationIgnored, keysOf(pod.Annotations, isUnknown), UnknownWarning)
+	warn(labelIgnored, keysOf(pod.Labels, isOwn), UnknownLabelWarning)
 	for i := range unspoken {
 		d := &unspoken[i]
 		if pod.Spec.SchedulerName == d.Scheduler {
 			continue
 		}
-		if keys := keysOf(pod, d.Has); len(keys) > 0 {
-			warnings = append(warnings, d.Warning(listed(keys)))
-		}
+		warn(annotationIgnored, keysOf(pod.Annotations, d.Has), d.Warning)
+		warn(labelIgnored, keysOf(pod.Labels, d.HasLabel), d.LabelWarning)
 	}
 	return warnings
 }
 
-// keysOf returns the pod's annotation keys that match, sorted.
-func keysOf(pod *corev1.Pod, match func(string) bool) (keys []string) {
-	for key := range pod.Annotations {
+// keysOf returns the keys that match, sorted.
+func keysOf(of map[string]string, match func(string) bool) (keys []string) {
+	for key := range of {
 		if match(key) {
 			keys = append(keys, key)
 		}

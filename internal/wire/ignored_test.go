@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestIgnoredAnnotations(t *testing.T) {
+func TestIgnoredKeys(t *testing.T) {
 	const volcano, koordinator = "Berth does not read the annotations of Volcano yet and ignores ", "Berth does not read the annotations of Koordinator yet and ignores "
 	unknown := func(key string) string {
 		return "Berth knows no annotation " + key + " and ignores it: want berth.dev/policy, gang, gang-minimum, cpus, exclusive, l3 or memory"
@@ -38,7 +39,47 @@ func TestIgnoredAnnotations(t *testing.T) {
 		for _, key := range tc.keys {
 			pod.Annotations[key] = "x"
 		}
-		if got := IgnoredAnnotations(pod); !reflect.DeepEqual(got, tc.want) {
+		if got := textsOf(t, IgnoredKeys(pod), annotationIgnored); !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// textsOf returns the texts of warnings which all have that reason.
+func textsOf(t *testing.T, all []Ignored, reason string) (texts []string) {
+	t.Helper()
+	for _, w := range all {
+		texts = append(texts, w.Text)
+		if w.Reason != reason {
+			t.Errorf("%s: reason %s, want %s", w.Text, w.Reason, reason)
+		}
+	}
+	return texts
+}
+
+// TestIgnoredLabels: no label asks anything of Berth, but for the one that names a gang.
+func TestIgnoredLabels(t *testing.T) {
+	const own = " of a pod and ignores it: want an annotation, berth.dev/policy, gang, gang-minimum, cpus, exclusive, l3 or memory"
+	for _, tc := range []struct {
+		name, scheduler string
+		keys            []string
+		want            []string
+	}{
+		{"others' affairs", "berth", []string{"app", "example.com/policy", "xberth.dev/policy", "volcano.sh/job-name", "pod-template-hash"}, nil},
+		{"a gang is read", "berth", []string{"scheduling.x-k8s.io/pod-group"}, nil},
+		{"an annotation's key", "berth", []string{PolicyAnnotation}, []string{"Berth knows no label berth.dev/policy" + own}},
+		{"misspelt", "", []string{"berth.dev/polcy", "berth.dev/gangs"}, []string{"Berth knows no label berth.dev/gangs, berth.dev/polcy" + own}},
+		{"Volcano's annotation as a label", "berth", []string{"scheduling.volcano.sh/group-name"},
+			[]string{"Berth does not read the labels of Volcano yet and ignores scheduling.volcano.sh/group-name"}},
+		{"Koordinator's", "berth", []string{"koordinator.sh/qosClass", "quota.scheduling.koordinator.sh/name"},
+			[]string{"Berth does not read the labels of Koordinator yet and ignores koordinator.sh/qosClass, quota.scheduling.koordinator.sh/name"}},
+		{"Koordinator's at its own scheduler", "koord-scheduler", []string{"koordinator.sh/qosClass"}, nil},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}, Spec: corev1.PodSpec{SchedulerName: tc.scheduler}}
+		for _, key := range tc.keys {
+			pod.Labels[key] = "x"
+		}
+		if got := textsOf(t, IgnoredKeys(pod), labelIgnored); !reflect.DeepEqual(got, tc.want) {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}
 	}
@@ -47,22 +88,24 @@ func TestIgnoredAnnotations(t *testing.T) {
 // TestWarningsFitIntoEvents: a note of an event has at most 1024 bytes, and anybody may write keys
 // of 317 bytes.
 func TestWarningsFitIntoEvents(t *testing.T) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}, Labels: map[string]string{}}}
 	for i := range 700 {
 		pod.Annotations[fmt.Sprintf("%s%063d", OwnPrefix, i)] = ""
+		pod.Labels[fmt.Sprintf("%s%063d", OwnPrefix, i)] = ""
 		for _, d := range unspoken {
 			for _, p := range d.Prefixes {
 				pod.Annotations[fmt.Sprintf("%s%063d", p, i)] = ""
+				pod.Labels[fmt.Sprintf("%s%063d", p, i)] = ""
 			}
 		}
 	}
-	got := IgnoredAnnotations(pod)
-	if len(got) != 1+len(unspoken) {
+	got := IgnoredKeys(pod)
+	if len(got) != 2*(1+len(unspoken)) {
 		t.Errorf("got %q", got)
 	}
-	for _, text := range got {
-		if len(text) > 1024 {
-			t.Errorf("%d bytes: %s", len(text), text)
+	for _, w := range got {
+		if len(w.Text) > 1024 {
+			t.Errorf("%d bytes: %s", len(w.Text), w.Text)
 		}
 	}
 }
@@ -74,12 +117,12 @@ func TestUnspokenDialects(t *testing.T) {
 		if d.Name == "" || d.Scheduler == "" || len(d.Keys)+len(d.Prefixes) == 0 {
 			t.Errorf("incomplete: %+v", d)
 		}
-		for _, p := range d.Prefixes {
+		for _, p := range slices.Concat(d.Prefixes, d.LabelPrefixes) {
 			if strings.Count(p, "/") != 1 || !strings.HasSuffix(p, "/") {
 				t.Errorf("prefix %q of %s: want a domain and a slash", p, d.Name)
 			}
 		}
-		for _, key := range append(d.Keys, d.Prefixes...) {
+		for _, key := range slices.Concat(d.Keys, d.Prefixes, d.LabelPrefixes) {
 			if other := seen[key]; other != "" || strings.HasPrefix(key, OwnPrefix) || !strings.Contains(key, "/") {
 				t.Errorf("key %q of %s: want a domain other than Berth's, once (%s)", key, d.Name, other)
 			}
@@ -88,10 +131,10 @@ func TestUnspokenDialects(t *testing.T) {
 	}
 }
 
-// TestIgnoredAnnotationsNoAlloc: every pod that is scheduled is asked.
-func TestIgnoredAnnotationsNoAlloc(t *testing.T) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{PolicyAnnotation: "restricted", "example.com/x": "y"}}}
-	if n := testing.AllocsPerRun(100, func() { IgnoredAnnotations(pod) }); n != 0 {
+// TestIgnoredKeysNoAlloc: every pod that is scheduled is asked.
+func TestIgnoredKeysNoAlloc(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{PolicyAnnotation: "restricted", "example.com/x": "y"}, Labels: map[string]string{"app": "x"}}}
+	if n := testing.AllocsPerRun(100, func() { IgnoredKeys(pod) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
