@@ -26,10 +26,38 @@ func (v View) Spare(r *placement.Request, verdict *placement.Verdict) (Spare, bo
 	if state == nil {
 		return Spare{}, false
 	}
-	m := v.n.full.model
+	return spareIn(v.n.full.model, state, r, verdict), true
+}
+
+func spareIn(m *placement.Model, state *placement.State, r *placement.Request, verdict *placement.Verdict) Spare {
 	s := Spare{Reach: m.Reach(r, verdict), Strictness: m.Strictness(r)}
 	shared, reserved := state.SharedCPUs(), m.ReservedCPUs()
 	s.CPUs = shared.AndNot(&reserved)
 	s.Devices = state.SpareDevices(r, s.Reach)
-	return s, true
+	return s
+}
+
+// Hope says what would surround the candidate on a node that has it wait, if all pods on their way
+// came in the order of their Bindings and none of the others left. It returns false where that state
+// would refuse one of them, or the candidate. Nothing may be decided by it.
+func (v View) Hope(c *Candidate) (Spare, bool) {
+	n := v.n
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.report == nil {
+		return Spare{}, false
+	}
+	state, d := n.report.state.Clone(), decisions.Get().(*placement.Decision)
+	defer decisions.Put(d)
+	for _, p := range append(n.afloat(), n.flight(true)...) {
+		if verdict := placement.Decide(state, p.req, d); !verdict.OK() {
+			return Spare{}, false
+		}
+		state.Commit(p.req, d)
+	}
+	verdict := placement.Admit(state, c.Request)
+	if !verdict.OK() {
+		return Spare{}, false
+	}
+	return spareIn(n.report.Model, state, c.Request, &verdict), true
 }

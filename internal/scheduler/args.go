@@ -29,7 +29,8 @@ type Args struct {
 	SettleAfter metav1.Duration `json:"settleAfter,omitempty"`
 	// Patience is how long a pod that fits waits for a node on which it is certain what it gets,
 	// before it takes one that admits it in every outcome but may give it other CPUs than
-	// predicted. Default 1s; negative means not at all.
+	// predicted. It waits up to five times as long, in all, for nodes that would take it on fewer
+	// NUMA nodes and that wait for a report. Default 1s; negative means not at all.
 	Patience metav1.Duration `json:"patience,omitempty"`
 	// BestEffortAnywhere lets pods that ask for best-effort in Volcano's way go to nodes of any
 	// policy. Default false: the node's must be best-effort, too.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"maps"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,8 @@ type cycle struct {
 	// patient says that the pod still waits for certainty, until patientUntil.
 	patient      bool
 	patientUntil time.Time
+	// waiting are nodes that had the pod wait in Filter; nil where it does not wait for better ones.
+	waiting *waitingNodes
 	// refused: it is the node that refused in Reserve or Bind, and not something that may do so for
 	// ever.
 	refused bool
@@ -40,10 +43,33 @@ type cycle struct {
 	unpinned bool
 	// untouched: its node is one of those others.
 	untouched bool
+	// betterFor is for how long the pod still waits for a better node; 0 where it does not.
+	betterFor time.Duration
 	// planned is the node that a member of a gang gets; "" for pods that look for one.
 	planned string
 	// number is the pod's place in the order of Reserve; 0 before.
 	number uint64
+}
+
+// waitingNodes are nodes that have a pod wait. Filter finds them, for several nodes at a time.
+type waitingNodes struct {
+	mu   sync.Mutex
+	list []*nodes.Node
+}
+
+// maxHopes bounds how many nodes that wait are looked at for one attempt.
+const maxHopes = 32
+
+// add notes a node, if there are not enough. It may be called on nil.
+func (w *waitingNodes) add(n *nodes.Node) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.list) < maxHopes {
+		w.list = append(w.list, n)
+	}
 }
 
 // Clone implements fwk.StateData: what AddPod and RemovePod change is copied.

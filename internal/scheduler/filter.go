@@ -83,6 +83,9 @@ func (p *Plugin) waitForNodes(c *cycle, pod *corev1.Pod) {
 	c.patientUntil = p.core.waiters.Add(waiterOf(pod), &c.query.Candidate).Add(p.args.Patience.Duration)
 	p.forgetIfGone(pod)
 	c.patient = p.core.clock.Now().Before(c.patientUntil)
+	if p.args.Patience.Duration > 0 && pod.Status.NominatedNodeName == "" {
+		c.waiting = &waitingNodes{}
+	}
 }
 
 // PreFilterExtensions returns the plugin: dry runs of preemption and nominated pods are trials.
@@ -136,7 +139,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	}
 	if c.member.group == nil && !c.dry() {
 		if a, ok := c.query.Recall(n); ok {
-			return statusOf(a, c.patient)
+			return c.say(n, a)
 		}
 	}
 	if why := p.core.table.Unusable(n); why != nil {
@@ -151,7 +154,16 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	case c.dry():
 		return p.suppose(c, n, info)
 	}
-	return statusOf(c.query.Ask(n), c.patient)
+	return c.say(n, c.query.Ask(n))
+}
+
+// say says a node's answer in the framework's words, and notes that the node waits.
+func (c *cycle) say(n *nodes.Node, a nodes.PackedAnswer) *fwk.Status {
+	status := statusOf(a, c.patient)
+	if status.Code() == fwk.Pending {
+		c.waiting.add(n)
+	}
+	return status
 }
 
 // passes says whether a pod for which no kubelet pins anything is nothing to Berth on the node: a

@@ -2,10 +2,12 @@ package scheduler
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
@@ -36,6 +38,10 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	if g := c.member.group; g != nil && p.broken(g) {
 		return fwk.NewStatus(fwk.Unschedulable, lostMate)
 	}
+	if c.betterFor = p.better(c, pod, n); c.betterFor > 0 {
+		verdicts.WithLabelValues("Reserve", ledger.Waiting.String(), "BetterNode").Inc()
+		return c.refuse(fwk.NewStatus(fwk.Pending, waitBetter))
+	}
 	var d placement.Decision
 	a := n.Account().Reserve(&c.query.Candidate, &d)
 	verdicts.WithLabelValues("Reserve", a.Outcome.String(), reasonOf(&a)).Inc()
@@ -56,6 +62,20 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 		p.core.waiters.NodeReturned(p.core.table.Named(left).Account())
 	}
 	return nil
+}
+
+// betterPatience is how often its patience a pod waits for better nodes in all. Pods of one second
+// often come to a node one for each report, so that the last of a burst waits for several.
+const betterPatience = 5
+
+// better returns for how long the pod still leaves the node for another that merely waits, and that
+// would likely take it on fewer NUMA nodes; 0 where it takes what it can have.
+func (p *Plugin) better(c *cycle, pod *corev1.Pod, n *nodes.Node) time.Duration {
+	if c.waiting == nil || c.member.group != nil || c.query.Better(n, c.waiting.list) == nil {
+		return 0
+	}
+	since := p.core.waiters.Tempted(uidOf(pod))
+	return max(0, betterPatience*p.args.Patience.Duration-p.core.clock.Now().Sub(since))
 }
 
 // writable says whether the decision can be written. Bind would be too late to find out: plugins
@@ -95,7 +115,9 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 	if !c.refused {
 		p.core.waiters.Done(uidOf(pod))
 	}
-	p.core.waiters.NodeChanged(n.Account()) // before the pod waits too: it would be woken for its own place
+	if c.betterFor == 0 { // else the node was not even asked
+		p.core.waiters.NodeChanged(n.Account()) // before the pod waits too: it would be woken for its own place
+	}
 	if c.member.group != nil {
 		p.loseMate(c.member.group)
 		return // its back-off counts
@@ -112,8 +134,12 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 // tryAgain wakes a pod that the node has refused in Reserve or Bind. Filter found nodes that take
 // it, and nothing need change about those for it to have one of them.
 func (p *Plugin) tryAgain(pod *corev1.Pod, c *cycle) {
-	if c.again {
+	switch {
+	case c.again:
 		p.core.waiters.WakeOne(uidOf(pod))
+		return
+	case c.betterFor > 0: // a report of the better node wakes it before
+		p.core.waiters.WakeOneAfter(c.betterFor, uidOf(pod))
 		return
 	}
 	p.core.waiters.WakeOneAfter(wake.RoundPause, uidOf(pod))

@@ -190,8 +190,8 @@ func TestWrongNodes(t *testing.T) {
 	}
 }
 
-// TestNodesWithDevices holds that a node with devices, as `berth topology -o string` prints it, keeps
-// their names, wherever its own name stands.
+// TestNodesWithDevices holds that a node with devices keeps their names, wherever its own name
+// stands. `berth topology -o string` prints such machines.
 func TestNodesWithDevices(t *testing.T) {
 	const devices = "dev:3b:00.0,020000,8086:1593,numa=0,driver=ice,name=eth0"
 	for _, text := range []string{

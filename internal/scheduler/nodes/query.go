@@ -121,6 +121,32 @@ func (q *Query) Rank(n *Node) rank.Rank {
 	return r
 }
 
+// Better returns one of the nodes which have the pod wait, if it would likely take the pod on fewer
+// NUMA nodes than the chosen one, and nothing that counts before speaks for the chosen one; nil for
+// none.
+func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
+	if len(waiting) == 0 {
+		return nil
+	}
+	a := chosen.account.View().Ask(ledger.Question{Candidate: &q.Candidate})
+	if !a.OK() {
+		return nil
+	}
+	has := rank.OfferOf(chosen.account, q.Candidate.Request, &a, chosen.machine())
+	if has.Reach.Len() < 2 {
+		return nil
+	}
+	tier := q.scoring.Rank(&has).Tier
+	for _, n := range waiting {
+		spare, ok := n.account.View().Hope(&q.Candidate)
+		hope := rank.Offer{Spare: spare, Asked: q.Candidate.Request.CPUs(), Machine: n.machine()}
+		if ok && spare.Reach.Len() < has.Reach.Len() && q.scoring.Rank(&hope).Tier < tier {
+			return n
+		}
+	}
+	return nil
+}
+
 // RankOn is Rank on another account of the node: a fork of its own.
 func (q *Query) RankOn(n *Node, account *ledger.Node) rank.Rank {
 	a := account.View().Ask(ledger.Question{Candidate: &q.Candidate})

@@ -75,6 +75,9 @@ type waiter struct {
 	// waitsFrom is since when every attempt has found some node that waits; zero: the last attempt
 	// found none.
 	waitsFrom time.Time
+	// temptedFrom is since when the pod has left a node for a better one that waits; zero: it never
+	// has.
+	temptedFrom time.Time
 	// trying: no end of its attempt is known.
 	trying bool
 	// woken: it was activated and has not been tried since.
@@ -156,6 +159,22 @@ func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 		p.blamed[n] = true
 	}
 	return since
+}
+
+// Tempted notes that a pod could leave a node that takes it for a better one that waits, and returns
+// since when it could. A pod that wants no node any more could since now.
+func (w *Waiters) Tempted(uid string) time.Time {
+	now := w.edge.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.find(uid)
+	if p == nil {
+		return now
+	}
+	if p.temptedFrom.IsZero() {
+		p.temptedFrom = now
+	}
+	return p.temptedFrom
 }
 
 // BlameToo notes that a node which refuses the pod merely waits when it is asked what evictions
