@@ -38,8 +38,8 @@ func spareIn(m *placement.Model, state *placement.State, r *placement.Request, v
 }
 
 // Hope says what would surround the candidate on a node that has it wait, if all pods on their way
-// came in the order of their Bindings and none of the others left. It returns false where that state
-// would refuse one of them, or the candidate. Nothing may be decided by it.
+// came in the order of their Bindings and none of the others left. It returns false where that
+// state would refuse one of them, or the candidate. Nothing may be decided by it.
 func (v View) Hope(c *Candidate) (Spare, bool) {
 	n := v.n
 	n.mu.Lock()

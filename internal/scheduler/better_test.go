@@ -71,8 +71,8 @@ func TestAPodWaitsForABetterNode(t *testing.T) {
 	}
 }
 
-// TestAPodWaitsForABetterNodeOnce: its patience ends, counted from the first attempt that could have
-// placed it, however long it had waited before that.
+// TestAPodWaitsForABetterNodeOnce: its patience ends, counted from the first attempt that could
+// have placed it, however long it had waited before that.
 func TestAPodWaitsForABetterNodeOnce(t *testing.T) {
 	c := tempted(t, 1, 2, 3, 4)
 	woken := c.wakes()

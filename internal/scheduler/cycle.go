@@ -31,7 +31,8 @@ type cycle struct {
 	// patient says that the pod still waits for certainty, until patientUntil.
 	patient      bool
 	patientUntil time.Time
-	// waiting are nodes that had the pod wait in Filter; nil where it does not wait for better ones.
+	// waiting are nodes that had the pod wait in Filter; nil where it does not wait for better
+	// ones.
 	waiting *waitingNodes
 	// refused: it is the node that refused in Reserve or Bind, and not something that may do so for
 	// ever.

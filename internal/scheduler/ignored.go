@@ -8,8 +8,8 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// tellIgnored tells of annotations and labels that nobody reads, in events of the pod. It does so on
-// the first attempt alone: every attempt that fails leaves a condition behind.
+// tellIgnored tells of annotations and labels that nobody reads, in events of the pod. It does so
+// on the first attempt alone: every attempt that fails leaves a condition behind.
 func (p *Plugin) tellIgnored(pod *corev1.Pod) {
 	warnings := wire.IgnoredKeys(pod)
 	if len(warnings) == 0 || attempted(pod) {

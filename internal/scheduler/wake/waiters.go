@@ -161,8 +161,8 @@ func (w *Waiters) Blame(uid string, waiting, refusing []Node) time.Time {
 	return since
 }
 
-// Tempted notes that a pod could leave a node that takes it for a better one that waits, and returns
-// since when it could. A pod that wants no node any more could since now.
+// Tempted notes that a pod could leave a node that takes it for a better one that waits, and
+// returns since when it could. A pod that wants no node any more could since now.
 func (w *Waiters) Tempted(uid string) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
