@@ -71,7 +71,7 @@ internal/scheduler/wake   : placement internal/ledger
 internal/scheduler/later  :
 internal/scheduler/handover: internal/scheduler/later
 internal/scheduler/gang   : placement internal/ledger internal/plan internal/wire internal/scheduler/later api/scheduling/...
-internal/scheduler/nodes  : topology placement internal/apiclient internal/ledger internal/rank internal/wire internal/scheduler/wake api/... internal/nodestate
+internal/scheduler/nodes  : topology placement internal/apiclient internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
 internal/scheduler        : placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang api/... internal/nodestate
 internal/scheduler/command: internal/scheduler internal/version
 internal/enforce          : topology placement placement/joint internal/wire

@@ -271,7 +271,11 @@ func nodeCells(n *survey.Node) []string {
 	if n.InFlight > 0 {
 		pods += "+" + strconv.Itoa(n.InFlight)
 	}
-	return []string{n.Name, nodeStatus(n), policy, pods, age, n.Guarantee}
+	guarantee := n.Guarantee
+	if n.Source != "" {
+		guarantee += " (" + n.Source + ")"
+	}
+	return []string{n.Name, nodeStatus(n), policy, pods, age, guarantee}
 }
 
 // lineCells are CPUs, memory and devices of all NUMA nodes: "0:6/6 1:8/8". Huge pages are left to

@@ -50,6 +50,8 @@ type Answer struct {
 	// Exact says that every state gives the same CPUs, memory and devices. Pods that can end by
 	// themselves are only considered by Post.
 	Exact bool
+	// Amounts says that the node's report tells amounts alone: no answer of it is ever exact.
+	Amounts bool
 }
 
 func waiting(why Wait) Answer { return Answer{Outcome: Waiting, Wait: why} }
@@ -63,9 +65,22 @@ var decisions = sync.Pool{New: func() any { return new(placement.Decision) }}
 // it also finds out whether the decision is exact; d receives that of the likeliest state. The
 // caller holds the lock, and there is a report.
 func (n *Node) consult(c *Candidate, withReserved bool, d *placement.Decision) Answer {
+	return n.asFarAsKnown(n.consultStates(c, withReserved, d))
+}
+
+// asFarAsKnown takes from an answer what the report cannot tell.
+func (n *Node) asFarAsKnown(a Answer) Answer {
+	if n.report.Amounts {
+		a.Exact, a.Amounts = false, true
+	}
+	return a
+}
+
+// consultStates is consult as if every report told what is free.
+func (n *Node) consultStates(c *Candidate, withReserved bool, d *placement.Decision) Answer {
 	n.compute()
 	flight := n.flight(withReserved)
-	if c.Created <= newestOf(flight) && !inert(n.report.Model, c.Request) {
+	if !n.report.Amounts && c.Created <= newestOf(flight) && !inert(n.report.Model, c.Request) {
 		return n.consultInAnyOrder(c, flight, d)
 	}
 	w := &n.base

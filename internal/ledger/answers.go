@@ -149,7 +149,7 @@ func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
 		return *known, known.OK()
 	}
 	a = n.full.ask(c.Request)
-	a.Certain, a.Exact = false, false
+	a.Certain, a.Exact, a.Amounts = false, false, n.report.Amounts
 	if k.shape != 0 {
 		n.estimates.put(k, a)
 	}

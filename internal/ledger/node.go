@@ -63,14 +63,23 @@ func (n *Node) compute() {
 	}
 	n.first = n.initial(interchangeable)
 	posted, all := n.flight(false), n.flight(true)
-	n.base = n.first.admitAll(posted, interchangeable)
+	n.base = n.afterAll(&n.first, posted, interchangeable)
 	if len(all) == len(posted) {
 		n.full = n.base.clone()
 	} else {
-		n.full = n.first.admitAll(all, interchangeable)
+		n.full = n.afterAll(&n.first, all, interchangeable)
 	}
 	n.setNewest(newestOf(all))
 	n.valid = true
+}
+
+// afterAll returns the states after the pods in flight. Of a report that tells amounts alone there
+// is one: each pod is charged, in the order in which the pods are known.
+func (n *Node) afterAll(first *worlds, flight []*pod, same sameness) worlds {
+	if n.report.Amounts {
+		return first.charge(flight)
+	}
+	return first.admitAll(flight, same)
 }
 
 // setNewest notes the latest second of creation among the pods in flight.
@@ -96,6 +105,10 @@ func (n *Node) likeliest() *placement.State {
 func (n *Node) initial(mayChange sameness) worlds {
 	w := worlds{model: n.report.Model, pinsMemory: n.report.pinsMemory, shared: true}
 	w.all = []world{{state: n.report.state}}
+	if n.report.Amounts { // nobody tells when what ends is given back, but the next report
+		w.pinsMemory = false
+		return w
+	}
 	var set uint32
 	for _, uid := range n.report.order {
 		set |= n.eventsOfReported(&w, uid)
@@ -131,11 +144,14 @@ func (n *Node) eventsOfReported(w *worlds, uid string) uint32 {
 }
 
 // flight returns the pods in flight that matter: the posted ones, and where asked for the reserved
-// ones after them.
+// ones after them. Where the report tells amounts alone those that are afloat come first.
 func (n *Node) flight(withReserved bool) []*pod {
 	var out []*pod
 	if n.decides() {
 		return nil // they hold what they were promised
+	}
+	if n.report.Amounts {
+		out = slices.DeleteFunc(n.afloat(), n.isInert)
 	}
 	for _, p := range n.posted {
 		if !n.isInert(p) {
@@ -201,7 +217,7 @@ func (n *Node) supposing(uids []string, withReserved bool) worlds {
 	}
 	apart := n.exchangeable(uids)
 	switch {
-	case len(apart) > 0:
+	case len(apart) > 0 && !n.report.Amounts:
 		same := sameness(interchangeable).except(apart...)
 		first := n.initial(same)
 		return first.admitAll(n.flight(withReserved), same)

@@ -27,6 +27,9 @@ type Report struct {
 	Sequence int64
 	// Model is the node's machine and kubelet configuration.
 	Model *placement.Model
+	// Amounts says that the report tells amounts alone: how much is free on each NUMA node, and not
+	// what. No decision is exact then, and in which order the kubelet admits pods is not asked.
+	Amounts bool
 
 	state *placement.State
 	// bare is the state without pods, where Berth decides.

@@ -68,7 +68,7 @@ func (n *Node) suppose(t *Trial, c *Candidate) Answer {
 	if len(after.all) == 0 && !after.uncertain() {
 		return w.behind(c.Request)
 	}
-	a := after.ask(c.Request)
+	a := n.asFarAsKnown(after.ask(c.Request))
 	if len(after.all) < len(w.all) && a.Outcome == Admitted {
 		return waiting(AfterOthers)
 	}

@@ -335,6 +335,19 @@ func (w *worlds) admitAll(flight []*pod, mayChange sameness) worlds {
 	return out
 }
 
+// charge admits the pods one by one and goes through nothing else. A pod that finds no place is
+// counted by the report already, or nobody can tell what becomes of it.
+func (w *worlds) charge(flight []*pod) worlds {
+	out := w.clone()
+	out.own()
+	for _, p := range flight {
+		if !out.uncertain() {
+			out.commit(&out.all[0], p.req)
+		}
+	}
+	return out
+}
+
 // without releases pods in every world.
 func (w *worlds) without(uids []string) {
 	if len(uids) == 0 || w.uncertain() {

@@ -15,14 +15,12 @@ import (
 )
 
 // ReadCoarse reads a report that tells amounts alone: a Numatopology or a NodeResourceTopology. Its
-// guarantee is amounts, never full. Such a report does not say in so many words which pods it
-// counts, so what is bound to the node is read beside it. The error says that the object is of
-// neither kind; what is wrong with the report is in the Reading.
+// guarantee is amounts, never full. It has no Mark: none of its numbers says which of two is newer.
+// Such a report does not say in so many words which pods it counts, so what is bound to the node is
+// read beside it. The error says that the object is of neither kind; what is wrong with the report
+// is in the Reading.
 func (k *Kinds) ReadCoarse(o metav1.Object, beside *wire.Beside, last *Kind) (*Reading, error) {
-	r := &Reading{Node: o.GetName(), Mark: Mark{
-		uid: o.GetUID(), created: o.GetCreationTimestamp().Unix(), sequence: o.GetGeneration(),
-	}}
-	r.Source = Source{Name: o.GetName(), UID: string(o.GetUID())}
+	r := &Reading{Node: o.GetName(), Source: Source{Name: o.GetName(), UID: string(o.GetUID())}}
 	var node wire.Node
 	var err error
 	switch o := o.(type) {
@@ -53,6 +51,9 @@ func (r *Reading) readCoarse(node *wire.Node, kinds *Kinds, last *Kind) error {
 		return err
 	}
 	r.State, err = ledger.NewReport(node.Report.Sequence, r.Kind.Model, &node.Report.Snapshot, fates(&node.Report))
+	if err == nil {
+		r.State.Amounts = true
+	}
 	return err
 }
 
@@ -60,7 +61,7 @@ func (r *Reading) readCoarse(node *wire.Node, kinds *Kinds, last *Kind) error {
 func (k *Kinds) ofSpec(spec wire.NodeSpec, last *Kind) (*Kind, error) {
 	guarded := spec
 	guarded.Config.GuardDefects = true
-	if last != nil && last.Model != nil && reflect.DeepEqual(last.Spec, guarded) {
+	if last != nil && last.coarse && last.Model != nil && reflect.DeepEqual(last.Spec, guarded) {
 		return last, nil
 	}
 	key, err := json.Marshal(struct {
@@ -70,10 +71,17 @@ func (k *Kinds) ofSpec(spec wire.NodeSpec, last *Kind) (*Kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found := k.compile("coarse "+string(key), func() (*Kind, error) { return kindOf(spec) })(); found != nil {
+	if found := k.compile("coarse "+string(key), func() (*Kind, error) { return coarseKindOf(spec) })(); found != nil {
 		return found, nil
 	}
-	return kindOf(spec)
+	return coarseKindOf(spec)
+}
+
+// coarseKindOf makes a kind that no full report shares: nodes of one kind answer for each other.
+func coarseKindOf(spec wire.NodeSpec) (*Kind, error) {
+	kind, err := kindOf(spec)
+	kind.coarse = true
+	return kind, err
 }
 
 // BesideOf says what is known of a node besides a coarse report: its pods that have not ended, and

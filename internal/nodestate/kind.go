@@ -19,6 +19,8 @@ type Kind struct {
 	Model *placement.Model
 
 	source *v1alpha1.NodeTopologySpec
+	// coarse says that it was made up from amounts.
+	coarse bool
 }
 
 // maxKinds bounds how many kinds are remembered. Nodes keep theirs.
@@ -37,7 +39,7 @@ func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *Kind) (*Kind, error) {
 	switch {
 	case nt.Malformed != "":
 		return newKind(nt)
-	case last != nil && last.Model != nil && reflect.DeepEqual(last.source, &nt.Spec):
+	case last != nil && !last.coarse && last.Model != nil && reflect.DeepEqual(last.source, &nt.Spec):
 		return last, nil
 	}
 	key, err := json.Marshal(&nt.Spec)

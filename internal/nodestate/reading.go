@@ -46,6 +46,11 @@ func (r *Reading) Authority() v1alpha1.Authority {
 	return r.Kind.Spec.Authority
 }
 
+// Coarse says whether the report tells amounts alone: it was not an agent of Berth that wrote it.
+func (r *Reading) Coarse() bool { return r.Source.Kind != nodeTopology }
+
+const nodeTopology = "NodeTopology"
+
 // NewObject returns an empty object of the kind that reports are read from, as a watch wants it.
 func NewObject() runtime.Object { return new(v1alpha1.NodeTopology) }
 
@@ -63,7 +68,7 @@ func (k *Kinds) ReadObject(o metav1.Object, last *Kind) (*Reading, error) {
 // changes often, and the kind of a node hardly ever.
 func (k *Kinds) Read(nt *v1alpha1.NodeTopology, last *Kind) *Reading {
 	r := &Reading{Node: nt.Name, Source: Source{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeTopology", Name: nt.Name, UID: string(nt.UID),
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: nodeTopology, Name: nt.Name, UID: string(nt.UID),
 	}}
 	if nt.Malformed == "" { // else its number could not be read
 		r.Mark = markOf(nt)

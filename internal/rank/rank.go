@@ -23,7 +23,7 @@ func OfferOf(n *ledger.Node, r *placement.Request, a *ledger.Answer, m *topology
 	if !known {
 		m = nil
 	}
-	return Offer{Spare: spare, Certain: a.Certain, Asked: r.CPUs(), Machine: m}
+	return Offer{Spare: spare, Certain: a.Certain && !a.Amounts, Asked: r.CPUs(), Machine: m}
 }
 
 // Tier orders nodes before everything else; the smaller comes first. Its bits are the criteria of

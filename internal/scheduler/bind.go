@@ -64,7 +64,10 @@ func (p *Plugin) decideAndWrite(ctx context.Context, pod *corev1.Pod, n *nodes.N
 		return status, nil
 	}
 	p.core.feed.Posted(pod.UID, n)
-	b := &binding{plugin: p, node: n, pod: pod, decision: &d, turn: posting.Turn, report: posting.Report, exact: posting.Answer.Exact}
+	b := &binding{
+		plugin: p, node: n, pod: pod, decision: &d, turn: posting.Turn, report: posting.Report,
+		exact: posting.Answer.Exact, amounts: posting.Answer.Amounts,
+	}
 	err = handover.Write(ctx, b, p.newest(pod), n.Name())
 	return p.conclude(pod, n, err), err
 }
@@ -126,15 +129,21 @@ type binding struct {
 	report int64
 	// exact says whether the CPUs are certain by what is known now.
 	exact bool
+	// amounts says that the node tells amounts alone.
+	amounts bool
 }
 
 var _ handover.Binding = (*binding)(nil)
 
 // Make implements handover.Binding.
 func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
-	text, err := wire.WritePlacement(&wire.Placement{
+	placed := wire.Placement{
 		Sequence: uint64(b.turn), Report: b.report, Certainty: certainty(b.exact), Guarantee: wire.GuaranteeFull, Decision: *b.decision,
-	})
+	}
+	if b.amounts {
+		placed.Guarantee, placed.Decision = wire.GuaranteeAmounts, wire.AmountsAlone(b.decision)
+	}
+	text, err := wire.WritePlacement(&placed)
 	if err != nil {
 		return nil, err
 	}

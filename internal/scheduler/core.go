@@ -95,7 +95,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, c clock.WithDela
 	made := &core{clock: c, table: table, waiters: w, events: handle.EventRecorder(), common: commonOf(&args)}
 	made.gangs = newGangs(&args, handle, made, logger)
 	made.feed = nodes.NewFeed(nodes.FeedOptions{
-		Table: table, Waiters: w, Changed: made.gangs.Stir, SettleAfter: args.SettleAfter.Duration, Logger: logger, Events: made.events, Metrics: feedMetrics{},
+		Table: table, Waiters: w, Beside: besideOf(handle, logger), Changed: made.gangs.Stir, SettleAfter: args.SettleAfter.Duration, Logger: logger, Events: made.events, Metrics: feedMetrics{},
 	})
 	made.takeOverBy(handover.Options{
 		Leases: handle.ClientSet().CoordinationV1().Leases(args.HeartbeatNamespace), Pods: handle.ClientSet().CoreV1(),

@@ -39,8 +39,14 @@ func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.
 func (c *core) watchForGangs(ctx context.Context, handle fwk.Handle) error {
 	gang.WatchObjects(ctx, handle.KubeConfig(), c.gangs)
 	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { c.gangs.Stir() },
+		AddFunc: func(obj any) {
+			c.feed.NodeSeen(obj.(*corev1.Node).Name)
+			c.gangs.Stir()
+		},
 		UpdateFunc: func(old, obj any) {
+			if was, now := old.(*corev1.Node), obj.(*corev1.Node); was.Status.NodeInfo.KubeletVersion != now.Status.NodeInfo.KubeletVersion {
+				c.feed.NodeSeen(now.Name)
+			}
 			if mayHelp(old.(*corev1.Node), obj.(*corev1.Node)) {
 				c.gangs.Stir()
 			}

@@ -44,7 +44,9 @@ type Cluster struct {
 	leases coordinationclient.CoordinationV1Interface
 	// reports knows the group berth.dev.
 	reports rest.Interface
-	clock   *serverClock
+	// coarse knows the kinds of reports that tell amounts alone, as apiclient.CoarseKinds has them.
+	coarse []rest.Interface
+	clock  *serverClock
 	// still is what is read in place of a live cluster; nil for a live one.
 	still *still
 	// keepRaw has facts keep reports as they came.
@@ -66,6 +68,13 @@ func Connect(o Options) (*Cluster, error) {
 	var err error
 	if c.reports, err = apiclient.New(config); err != nil {
 		return nil, err
+	}
+	for i := range apiclient.CoarseKinds {
+		client, err := apiclient.CoarseKinds[i].Client(config)
+		if err != nil {
+			return nil, err
+		}
+		c.coarse = append(c.coarse, client)
 	}
 	// A list of pods is read in a fraction of the time.
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -185,11 +194,11 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // written is when the API server last took in a change of the object: the newest time of its
 // managed fields, or else.
-func written(o *metav1.ObjectMeta, or time.Time) time.Time {
+func written(o metav1.Object, or time.Time) time.Time {
 	var newest time.Time
-	for i := range o.ManagedFields {
-		if t := o.ManagedFields[i].Time; t != nil && t.After(newest) {
-			newest = t.Time
+	for _, f := range o.GetManagedFields() {
+		if f.Time != nil && f.Time.After(newest) {
+			newest = f.Time.Time
 		}
 	}
 	if newest.IsZero() {
@@ -197,3 +206,6 @@ func written(o *metav1.ObjectMeta, or time.Time) time.Time {
 	}
 	return newest
 }
+
+// writtenOf is written of an object that says nothing else of the time.
+func writtenOf(o metav1.Object) time.Time { return written(o, o.GetCreationTimestamp().Time) }

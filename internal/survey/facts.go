@@ -12,10 +12,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/nodestate"
 )
 
@@ -24,6 +27,10 @@ type facts struct {
 	reports []v1alpha1.NodeTopology
 	raw     []json.RawMessage // reports as they came, where they are kept
 	nodes   []corev1.Node
+	// coarse are the reports that tell amounts alone, as apiclient.CoarseKinds has their kinds;
+	// served says which of these kinds there are.
+	coarse []metav1.Object
+	served [2]bool
 	// beats are the last heartbeats of agents, by node.
 	beats map[string]beat
 	// pods are those that are bound, in all namespaces; nil where they may not be read.
@@ -48,10 +55,14 @@ func (c *Cluster) facts(ctx context.Context, only string) (*facts, error) {
 		return c.still.facts(only), nil
 	}
 	var f facts
-	var readErr, nodesErr, beatsErr, podsErr error
+	var readErr, nodesErr, beatsErr, podsErr, coarseErr error
 	var side errgroup.Group
 	side.Go(func() error {
 		f.nodes, nodesErr = c.nodeObjects(ctx, only)
+		return nil
+	})
+	side.Go(func() error {
+		coarseErr = f.readCoarse(ctx, c, only)
 		return nil
 	})
 	f.beats, beatsErr = c.beats(ctx)
@@ -72,6 +83,9 @@ func (c *Cluster) facts(ctx context.Context, only string) (*facts, error) {
 	}
 	if readErr != nil {
 		return nil, c.failed("nodetopologies.berth.dev", readErr)
+	}
+	if coarseErr != nil {
+		return nil, coarseErr
 	}
 	return &f, f.judge(c, nodesErr, beatsErr, podsErr)
 }
@@ -127,6 +141,42 @@ func (c *Cluster) topologies(ctx context.Context, only string) ([]json.RawMessag
 		return page.Items, page.Metadata.Continue, err
 	}, named("metadata.name", only))
 	return raw, c.reportsFailed(err)
+}
+
+// readCoarse reads the reports that tell amounts alone. Where their kinds are not served, or may
+// not be read, there are none: nobody has to have them.
+func (f *facts) readCoarse(ctx context.Context, c *Cluster, only string) error {
+	for i := range apiclient.CoarseKinds {
+		kind := &apiclient.CoarseKinds[i]
+		all, err := pages(func(o metav1.ListOptions) ([]runtime.Object, string, error) {
+			list, err := c.coarse[i].Get().Resource(kind.Resource.Resource).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Get()
+			if err != nil {
+				return nil, "", err
+			}
+			items, err := meta.ExtractList(list)
+			if err != nil {
+				return nil, "", err
+			}
+			about, err := meta.ListAccessor(list)
+			if err != nil {
+				return nil, "", err
+			}
+			return items, about.GetContinue(), nil
+		}, named("metadata.name", only))
+		switch {
+		case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
+			continue
+		case err != nil:
+			return c.failed(kind.Resource.GroupResource().String(), err)
+		}
+		f.served[i] = true
+		for _, o := range all {
+			if one, ok := o.(metav1.Object); ok {
+				f.coarse = append(f.coarse, one)
+			}
+		}
+	}
+	return nil
 }
 
 // reportsFailed says why reports could not be read; nil where they could.

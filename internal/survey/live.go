@@ -87,6 +87,10 @@ func (c *Cluster) readable(ctx context.Context) (*facts, error) {
 	if err := c.reports.Get().Resource("nodetopologies").Param("limit", "1").Do(ctx).Error(); err != nil {
 		return nil, c.reportsFailed(err)
 	}
+	if err := f.readCoarse(ctx, c, ""); err != nil {
+		return nil, err
+	}
+	f.coarse = nil
 	_, nodesErr := c.core.Nodes().List(ctx, one)
 	_, beatsErr := c.leases.Leases(c.Heartbeats).List(ctx, one)
 	_, podsErr := c.core.Pods(metav1.NamespaceAll).List(ctx, one)

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
@@ -39,6 +41,7 @@ type node struct {
 type source struct {
 	object *corev1.Node           // nil where there is none, or it may not be read
 	report *v1alpha1.NodeTopology // nil where there is none
+	coarse []metav1.Object        // reports of others, in the order in which they are gone by
 	beat   beat                   // the agent's last heartbeat, zero where there is none
 	pods   []*corev1.Pod          // those that are bound to it
 }
@@ -67,6 +70,9 @@ func (g *glance) at(name string, s *source) *node {
 	if n.hears(&s.beat) {
 		n.heard = s.beat.written
 	}
+	if s.report == nil {
+		n.goByAmounts(g, s)
+	}
 	n.judge(g)
 	if n.reading == nil || n.reading.Unusable != nil {
 		return n
@@ -79,6 +85,26 @@ func (g *glance) at(name string, s *source) *node {
 		}
 	}
 	return n
+}
+
+// goByAmounts reads the reports of others, which tell amounts alone, where no agent reports.
+func (n *node) goByAmounts(g *glance, s *source) {
+	beside := nodestate.BesideOf(s.object, s.pods)
+	var readings []*nodestate.Reading
+	for _, o := range s.coarse {
+		r, err := g.kinds.ReadCoarse(o, beside, nil)
+		if err != nil {
+			n.notes = append(n.notes, fmt.Sprintf("node %s: %v", n.name, err))
+			continue
+		}
+		readings = append(readings, r)
+	}
+	n.reading = nodestate.Prefer(nil, readings...)
+	for _, o := range s.coarse {
+		if n.reading != nil && string(o.GetUID()) == n.reading.Source.UID {
+			n.heard = writtenOf(o)
+		}
+	}
 }
 
 // hears says whether a heartbeat is the agent's last sign of life: it came after the report, and
@@ -100,7 +126,11 @@ func (n *node) judge(g *glance) {
 		n.trouble = troubleOf(nodestate.NotReported(), n.name)
 	case n.reading.Unusable != nil:
 		n.trouble = troubleOf(n.reading.Unusable, n.name)
-	case q.told && q.now.Sub(n.heard) > q.after:
+		if s := &n.reading.Source; n.coarse() {
+			n.trouble.Advice = "look at what writes the object: kubectl get " + strings.ToLower(s.Kind) + " " + s.Name +
+				" --show-managed-fields -o yaml; or let berth-agent report the node"
+		}
+	case !n.reading.Coarse() && q.told && q.now.Sub(n.heard) > q.after:
 		n.trouble = troubleOf(nodestate.FellSilent(), n.name)
 	}
 }
@@ -158,6 +188,9 @@ func (n *node) guarantee() wire.Guarantee {
 	}
 	return n.reading.Guarantee
 }
+
+// coarse says that the report tells amounts alone.
+func (n *node) coarse() bool { return n.reading != nil && n.reading.Coarse() }
 
 // sequence is the number of the report; 0 without one.
 func (n *node) sequence() int64 {

@@ -129,13 +129,15 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 		promise := n.promise(&p)
 		out.Certainty, out.Guarantee, out.Outcome = promise.Certainty, promise.Guarantee, n.outcome(pod, &p)
 		out.hold(promise.NUMANodes, promise.Containers)
-		out.Alignment = n.machine().Spread(n.nodesOf(allocationOf(&p.Decision)))
+		out.Alignment = n.machine().Spread(n.promisedNodes(&p))
 	}
 	h := n.holding(string(pod.UID), s.Now)
 	switch {
 	case wire.Refused(pod):
 		out.State, out.Alignment = StateRefused, ""
 		out.hold("", nil)
+	case h != nil && h.State == StateAdmitted && n.coarse() && len(h.Containers) == 0:
+		out.State = h.State // it is counted; nobody says where
 	case h != nil && h.State != StateAbsent:
 		out.State, out.Alignment = h.State, h.Alignment
 		out.hold(h.NUMANodes, h.Containers)

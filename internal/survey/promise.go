@@ -75,7 +75,19 @@ func (n *node) promise(p *wire.Placement) *Promise {
 	for i := range p.Decision.Containers {
 		out.Containers = append(out.Containers, ContainerOf(n.machine(), &p.Decision.Containers[i]))
 	}
-	out.NUMANodes = n.nodesOf(allocationOf(&p.Decision)).String()
+	out.NUMANodes = n.promisedNodes(p).String()
+	return out
+}
+
+// promisedNodes returns the NUMA nodes of a placement. Where amounts alone are known, they are what
+// its kubelet will prefer.
+func (n *node) promisedNodes(p *wire.Placement) topology.NUMASet {
+	out := n.nodesOf(allocationOf(&p.Decision))
+	for i := range p.Decision.Containers {
+		if hint := p.Decision.Containers[i].Hint; p.Guarantee == wire.GuaranteeAmounts && !hint.Any {
+			out |= hint.NUMA
+		}
+	}
 	return out
 }
 

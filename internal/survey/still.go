@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
+	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
 )
 
 // stillKind and stillVersion mark a file with a cluster in it. The version changes with whatever a
@@ -41,6 +43,9 @@ type still struct {
 	Reports []json.RawMessage       `json:"nodeTopologies"`
 	Leases  []*coordinationv1.Lease `json:"leases"`
 	Pods    []*corev1.Pod           `json:"pods"`
+	// Reports that tell amounts alone.
+	Numatopologies []*nodeinfo.Numatopology    `json:"numatopologies,omitempty"`
+	Zones          []*nrt.NodeResourceTopology `json:"nodeResourceTopologies,omitempty"`
 
 	reports []v1alpha1.NodeTopology // Reports, read
 }
@@ -71,6 +76,14 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 		out.Nodes = append(out.Nodes, slimNode(&f.nodes[i]))
 	}
 	out.Reports = f.raw
+	for _, o := range f.coarse {
+		switch o := o.(type) {
+		case *nodeinfo.Numatopology:
+			out.Numatopologies = append(out.Numatopologies, o)
+		case *nrt.NodeResourceTopology:
+			out.Zones = append(out.Zones, o)
+		}
+	}
 	if out.Leases, err = c.heartbeatLeases(ctx, f); err != nil {
 		return err
 	}
@@ -166,6 +179,7 @@ func Open(r io.Reader, name string) (*Cluster, error) {
 func (s *still) check(name string) error {
 	for what, missing := range map[string]bool{
 		"nodes": slices.Contains(s.Nodes, nil), "leases": slices.Contains(s.Leases, nil), "pods": slices.Contains(s.Pods, nil),
+		"numatopologies": slices.Contains(s.Numatopologies, nil), "nodeResourceTopologies": slices.Contains(s.Zones, nil),
 	} {
 		if missing {
 			return fmt.Errorf("%s: %s: an entry is null: want objects", name, what)
@@ -189,6 +203,16 @@ func (s *still) facts(only string) *facts {
 	for i := range s.reports {
 		if wanted(s.reports[i].Name) {
 			f.reports = append(f.reports, s.reports[i])
+		}
+	}
+	for _, o := range s.Numatopologies {
+		if wanted(o.Name) {
+			f.coarse = append(f.coarse, o)
+		}
+	}
+	for _, o := range s.Zones {
+		if wanted(o.Name) {
+			f.coarse = append(f.coarse, o)
 		}
 	}
 	for _, l := range s.Leases {

@@ -19,6 +19,9 @@ type Node struct {
 	Scope          string `json:"scope,omitempty"`
 	// Guarantee is what the scheduler can promise there: full, amounts or none.
 	Guarantee string `json:"guarantee"`
+	// Source is the kind of the report, where it is not an agent's: Numatopology or
+	// NodeResourceTopology.
+	Source string `json:"source,omitempty"`
 	// Pods are those in the report that have not ended; InFlight those that are bound and in no
 	// report yet.
 	Pods     int   `json:"pods"`
@@ -67,6 +70,9 @@ func (s *Survey) Nodes() []Node {
 // summary adds a node up.
 func (n *node) summary(now time.Time) Node {
 	out := Node{Name: n.name, Guarantee: n.guarantee().String(), Report: n.sequence(), Trouble: n.trouble, Warnings: n.warnings(), Conditions: n.conditions()}
+	if n.coarse() {
+		out.Source = n.reading.Source.Kind
+	}
 	if spec := n.spec(); spec != nil {
 		c := &spec.Config
 		out.Authority, out.KubeletVersion = string(spec.Authority), spec.KubeletVersion

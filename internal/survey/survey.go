@@ -105,6 +105,11 @@ func (s *Survey) sources() map[string]*source {
 	for i := range s.facts.reports {
 		of(s.facts.reports[i].Name).report = &s.facts.reports[i]
 	}
+	for _, o := range s.facts.coarse {
+		if one := out[o.GetName()]; one != nil || !s.facts.nodesKnown {
+			of(o.GetName()).coarse = append(of(o.GetName()).coarse, o)
+		}
+	}
 	return out
 }
 

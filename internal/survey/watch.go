@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/nodestate"
 )
 
@@ -40,8 +41,10 @@ type watcher struct {
 	c *Cluster
 	// What may not be read is nil; reports are always there.
 	reports, nodes, leases, pods cache.SharedIndexInformer
-	look                         glance
-	begun                        time.Time
+	// coarse are of reports that tell amounts alone, as apiclient.CoarseKinds has their kinds.
+	coarse [2]cache.SharedIndexInformer
+	look   glance
+	begun  time.Time
 
 	mu      sync.Mutex
 	changed changes
@@ -75,6 +78,7 @@ func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 	if only != "" && !allPods {
 		name = fields.OneTermEqualSelector("metadata.name", only)
 	}
+	kinds := apiclient.CoarseKinds
 	for _, s := range []struct {
 		into      *cache.SharedIndexInformer
 		wanted    bool
@@ -89,6 +93,8 @@ func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 		{&w.nodes, f.nodesKnown, rester(c.core), "nodes", "", name, &corev1.Node{}, w.nodeTold},
 		{&w.leases, f.beatsKnown, rester(c.leases), "leases", c.Heartbeats, fields.Everything(), &coordinationv1.Lease{}, w.leaseTold},
 		{&w.pods, f.podsKnown || allPods, rester(c.core), "pods", namespace, bound, &corev1.Pod{}, w.podTold},
+		{&w.coarse[0], f.served[0], c.coarse[0], kinds[0].Resource.Resource, "", name, kinds[0].New(), w.nodeTold},
+		{&w.coarse[1], f.served[1], c.coarse[1], kinds[1].Resource.Resource, "", name, kinds[1].New(), w.nodeTold},
 	} {
 		if !s.wanted {
 			continue
@@ -196,7 +202,7 @@ func (w *watcher) run(ctx context.Context, each func(*changes) error, tell func(
 	defer running.Wait()
 	defer stop()
 	var synced []cache.InformerSynced
-	for _, i := range []cache.SharedIndexInformer{w.reports, w.nodes, w.leases, w.pods} {
+	for _, i := range []cache.SharedIndexInformer{w.reports, w.nodes, w.leases, w.pods, w.coarse[0], w.coarse[1]} {
 		if i != nil {
 			running.Go(func() { i.RunWithContext(ctx) })
 			synced = append(synced, i.HasSynced)
@@ -282,7 +288,15 @@ func (w *watcher) at(name string) *node {
 			s.object = obj.(*corev1.Node)
 		}
 	}
-	if s.report == nil && s.object == nil {
+	for _, i := range w.coarse {
+		if i == nil || s.object == nil && w.nodes != nil {
+			continue
+		}
+		if obj, ok, err := i.GetStore().GetByKey(name); err == nil && ok {
+			s.coarse = append(s.coarse, obj.(metav1.Object))
+		}
+	}
+	if s.report == nil && s.object == nil && s.coarse == nil {
 		return nil
 	}
 	if w.leases != nil {

@@ -139,6 +139,16 @@ type deviceJSON struct {
 	IDs      []string `json:"ids"`
 }
 
+// AmountsAlone returns a decision without what nobody knows of a node that tells amounts alone:
+// which CPUs and which devices.
+func AmountsAlone(d *placement.Decision) placement.Decision {
+	out := placement.Decision{UID: d.UID, Containers: slices.Clone(d.Containers)}
+	for i := range out.Containers {
+		out.Containers[i].CPUs, out.Containers[i].Devices = topology.CPUSet{}, nil
+	}
+	return out
+}
+
 // WritePlacement returns the annotation's value. Equal placements give equal text.
 func WritePlacement(p *Placement) (string, error) {
 	out := placementJSON{

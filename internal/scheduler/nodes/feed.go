@@ -28,6 +28,9 @@ type FeedOptions struct {
 	// SettleAfter is how long after a pod has left the API an agent that is alive and does not list
 	// it is believed.
 	SettleAfter time.Duration
+	// Beside says what is known of a node besides a report that tells amounts alone: that does not
+	// say which pods it counts. nil where no such report is ever read.
+	Beside func(node string) *wire.Beside
 	// Changed is told that a pod has left a node, or that a report has come; nil for nobody.
 	Changed func()
 	Logger  klog.Logger
@@ -51,6 +54,8 @@ type Feed struct {
 	FeedOptions
 	// reports is held while a report is taken in or leaves.
 	reports sync.Mutex
+	// coarse says that there has been a report that tells amounts alone.
+	coarse atomic.Bool
 	// posted are pods whose Binding may have been written and that the API has not shown on a node
 	// yet, by UID: *Node.
 	posted sync.Map
@@ -74,6 +79,13 @@ func (f *Feed) LowestPriority() int32 { return f.lowest.Load() }
 // PodGone takes a deletion in. Where the watch had broken, the pod is as it was told of last: it
 // may have been bound since.
 func (f *Feed) PodGone(pod *corev1.Pod) {
+	f.podGone(pod)
+	if f.coarse.Load() {
+		f.amountsWithout(pod)
+	}
+}
+
+func (f *Feed) podGone(pod *corev1.Pod) {
 	f.Waiters.Done(string(pod.UID))
 	name := pod.Spec.NodeName
 	if v, ok := f.posted.LoadAndDelete(pod.UID); ok && name == "" {
@@ -94,6 +106,13 @@ func counts(pod *corev1.Pod) bool { return wire.MightPin(pod) || wire.HasPlaceme
 
 // PodSeen takes a pod in; initial says that it was there when the watch began.
 func (f *Feed) PodSeen(pod *corev1.Pod, initial bool) {
+	if f.coarse.Load() && f.amountsWith(pod) {
+		return
+	}
+	f.podSeen(pod, initial)
+}
+
+func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
 	if pod.Spec.NodeName == "" || !counts(pod) {
 		return
 	}
@@ -167,6 +186,8 @@ func (f *Feed) readingSeen(r *nodestate.Reading) {
 	f.reports.Lock()
 	defer f.reports.Unlock()
 	n := f.Table.Named(r.Node)
+	n.amounts.full = true
+	n.amounts.inUse.Store(false)
 	if wrong := n.older(r); wrong != nil {
 		f.refuse(n, r, wrong)
 		return
@@ -178,7 +199,11 @@ func (f *Feed) readingSeen(r *nodestate.Reading) {
 // holds the lock.
 func (f *Feed) take(n *Node, r *nodestate.Reading) {
 	wasRefused, before := f.Table.Unusable(n) != nil, n.lastKind()
-	n.noteHeartbeat(f.Table.clock.Now())
+	if r.Coarse() {
+		n.needNoHeartbeat()
+	} else {
+		n.noteHeartbeat(f.Table.clock.Now())
+	}
 	outcomes, wrong := n.accept(r)
 	if n.Obeys() {
 		f.Table.obeying.Store(true)
@@ -261,7 +286,10 @@ func (f *Feed) settle(n *Node, o *ledger.PromiseOutcome) {
 func (f *Feed) ReportGone(name string) {
 	f.reports.Lock()
 	defer f.reports.Unlock()
-	f.Table.Named(name).lose()
+	n := f.Table.Named(name)
+	n.lose()
+	n.amounts.full = false
+	f.goByAmounts(n)
 }
 
 // HeartbeatSeen takes a sign of life in.
@@ -275,6 +303,9 @@ func (f *Feed) HeartbeatSeen(lease *coordinationv1.Lease) {
 	}
 	n := f.Table.Named(heartbeat.Node)
 	if f.confirm(n, &heartbeat) {
+		return
+	}
+	if n.amounts.inUse.Load() {
 		return
 	}
 	now := f.Table.clock.Now()

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,8 @@ type Node struct {
 	turnstile turnstile
 	// object is the node's Node object as the scheduler's snapshot held it last.
 	object atomic.Pointer[corev1.Node]
+	// amounts are its reports that tell amounts alone.
+	amounts amountReports
 
 	mu sync.RWMutex
 	// trouble says why the node's report cannot be relied on; nil when it can.
@@ -120,6 +123,12 @@ func (n *Node) still(s *ledger.Stamp) bool {
 // noteHeartbeat notes a sign of life.
 func (n *Node) noteHeartbeat(now time.Time) { n.hot.heard.Store(int64(since(now))) }
 
+// needNoHeartbeat notes that nobody gives signs of life for the node.
+func (n *Node) needNoHeartbeat() { n.hot.heard.Store(longAhead) }
+
+// longAhead is a time on our clock of which no other is far away: 70 years.
+const longAhead = math.MaxInt64 / 4
+
 // distrust notes why the node cannot be predicted, and says whether that is news.
 func (n *Node) distrust(why *nodestate.Unusable) bool {
 	why = shortened(why)
@@ -164,7 +173,7 @@ func (n *Node) accept(r *nodestate.Reading) ([]ledger.PromiseOutcome, *nodestate
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.trouble, n.accepted = nil, n.newest
+	n.trouble, n.accepted = nil, r.Mark
 	n.hot.troubled.Store(false) // not before: nobody is to decide by the report before
 	return outcomes, nil
 }

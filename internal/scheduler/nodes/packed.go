@@ -68,7 +68,7 @@ func (p PackedAnswer) admits() bool { return p.Kind() == Takes || p.Kind() == Ta
 
 func kindOf(a *ledger.Answer) AnswerKind {
 	switch {
-	case a.OK() && !a.Exact && !a.Verdict.Random:
+	case a.OK() && !a.Exact && !a.Amounts && !a.Verdict.Random: // of amounts nobody is ever certain
 		return TakesRoughly
 	case a.OK():
 		return Takes

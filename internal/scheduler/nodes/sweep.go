@@ -26,11 +26,11 @@ func (f *Feed) Sweep(ctx context.Context, exists func(name string) bool) {
 	}
 }
 
-// expire forgets pods that are gone from nodes without a report: of a node that is no more, or that
-// has no agent, nobody tells what has become of them.
+// expire forgets pods that are gone from nodes without the report of an agent: of a node that is no
+// more, or that has no agent, nobody tells what has become of them.
 func (t *Table) expire(now time.Time) {
 	for each := range t.All {
-		if each.account.View().Report() == nil {
+		if each.account.View().Report() == nil || each.amounts.inUse.Load() {
 			each.account.ForgetGone(now, sweepEvery)
 		}
 	}
@@ -43,7 +43,7 @@ func (t *Table) sweep(before map[*Node]bool, exists func(name string) bool) map[
 	now, drop := map[*Node]bool{}, map[string]bool{}
 	for each := range t.All {
 		switch {
-		case !each.account.View().Idle() || exists(each.name):
+		case !each.account.View().Idle() || !each.amounts.none() || exists(each.name):
 		case before[each]:
 			drop[each.name] = true
 		default:

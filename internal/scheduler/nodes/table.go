@@ -135,9 +135,9 @@ func (t *Table) Unusable(n *Node) *nodestate.Unusable {
 	return silent
 }
 
-// Silence is how long the node's agent has given no sign of life.
+// Silence is how long the node's agent has given no sign of life; 0 where nobody gives any.
 func (t *Table) Silence(n *Node) time.Duration {
-	return since(t.clock.Now()) - time.Duration(n.hot.heard.Load())
+	return max(0, since(t.clock.Now())-time.Duration(n.hot.heard.Load()))
 }
 
 // DoubtSilent is for the start: what was there then was heard of at that moment, whenever its agent
@@ -150,7 +150,7 @@ func (t *Table) DoubtSilent() {
 		n.mu.RLock()
 		renewed := n.renewed
 		n.mu.RUnlock()
-		if !renewed.IsZero() && now.Sub(renewed) > t.staleAfter {
+		if !renewed.IsZero() && !n.amounts.inUse.Load() && now.Sub(renewed) > t.staleAfter {
 			n.noteHeartbeat(renewed)
 		}
 	}

@@ -20,10 +20,14 @@ import (
 )
 
 // Sources are what a Feed is fed from, beside pods.
-type Sources struct{ reports, heartbeats cache.ListerWatcher }
+type Sources struct {
+	reports, heartbeats cache.ListerWatcher
+	config              *rest.Config
+}
 
 // NewSources makes sources of reports and heartbeats, which are in the namespace. They retry by
-// themselves while their kind is not served.
+// themselves while their kind is not served. Reports that tell amounts alone are watched where
+// their kinds are served.
 func NewSources(config *rest.Config, client kubernetes.Interface, namespace string) (Sources, error) {
 	reports, err := apiclient.New(config)
 	if err != nil {
@@ -32,6 +36,7 @@ func NewSources(config *rest.Config, client kubernetes.Interface, namespace stri
 	return Sources{
 		reports:    cache.NewListWatchFromClient(reports, "nodetopologies", metav1.NamespaceAll, fields.Everything()),
 		heartbeats: cache.NewListWatchFromClient(client.CoordinationV1().RESTClient(), "leases", namespace, fields.Everything()),
+		config:     config,
 	}, nil
 }
 
@@ -41,6 +46,11 @@ func (f *Feed) Watch(ctx context.Context, s Sources) cache.InformerSynced {
 	reports, heartbeats := newReflectorStore(f.ReportSeen, f.ReportGone), newReflectorStore(f.HeartbeatSeen, func(string) {})
 	go reports.run(ctx, s.reports, nodestate.NewObject())
 	go heartbeats.run(ctx, s.heartbeats, &coordinationv1.Lease{})
+	if f.Beside != nil {
+		for i := range apiclient.CoarseKinds {
+			go f.watchAmounts(ctx, s.config, &apiclient.CoarseKinds[i])
+		}
+	}
 	return reports.synced.Load
 }
 

@@ -1,0 +1,85 @@
+package ledger
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// amountsOf is the kubelet's next report, as one that tells amounts alone.
+func amountsOf(k *kubelet) *Report {
+	r := k.report()
+	r.Amounts = true
+	return r
+}
+
+// TestAmountsAreNeverExact: whatever comes after such a report is charged one by one, in no order
+// that counts, and is admitted without being certain.
+func TestAmountsAreNeverExact(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := new(Ledger).Open(nil)
+	n.Accept(amountsOf(k))
+	for i := range 9 { // strangers, more than there may be events
+		n.See(Sighting{UID: fmt.Sprint("s", i), Request: cpus(fmt.Sprint("s", i), 1), Created: int64(9 - i), Inherited: true, Ending: i == 0})
+	}
+	c := &Candidate{Request: cpus("x", 4), Created: 1, Shape: 1}
+	for name, a := range map[string]Answer{
+		"asked": n.View().Ask(Question{Candidate: c}), "estimated": n.View().Sample(Question{Candidate: c, Estimate: true}).Answer,
+		"under a trial": n.View().Ask(Question{Candidate: c, Trial: &Trial{Without: []string{"s1", "s2"}}}),
+		"reserved":      n.Reserve(c, new(placement.Decision)),
+	} {
+		if !a.OK() || a.Exact || !a.Amounts {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+	posting, err := n.Post("x", new(placement.Decision))
+	if err != nil || !posting.Answer.OK() || posting.Answer.Exact || !posting.Answer.Amounts {
+		t.Errorf("posted: %+v, %v", posting, err)
+	}
+	if a := n.View().Ask(Question{Candidate: cand(cpus("y", 4))}); a.Outcome != Refused {
+		t.Errorf("13 of 15 CPUs are charged, and 4 more: %+v", a)
+	}
+	if a := n.View().Ask(Question{Candidate: cand(cpus("y", 4)), Trial: &Trial{Without: []string{"s1", "s2", "s3", "x"}}}); !a.OK() {
+		t.Errorf("without some of them: %+v", a)
+	}
+	check(t, n)
+}
+
+// TestFromAmountsToTheFullReport: an agent begins to report while pods run and are on their way,
+// and stops again. Nothing is counted twice and nothing is lost.
+func TestFromAmountsToTheFullReport(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	n := new(Ledger).Open(nil)
+	n.Accept(amountsOf(k))
+	for i, r := range []*placement.Request{cpus("a", 4), cpus("b", 4)} {
+		if a := n.Reserve(&Candidate{Request: r, Created: int64(i)}, new(placement.Decision)); !a.OK() {
+			t.Fatal(a)
+		}
+		post(t, n, r.UID)
+	}
+	k.must(cpus("a", 4)) // b is still on its way
+	free := func(when string, fits, not int64) {
+		t.Helper()
+		check(t, n)
+		if a := n.View().Ask(Question{Candidate: cand(cpus("x", fits))}); !a.OK() {
+			t.Errorf("%s: %d CPUs: %+v", when, fits, a)
+		}
+		if a := n.View().Ask(Question{Candidate: cand(cpus("x", not))}); a.OK() {
+			t.Errorf("%s: %d CPUs: %+v", when, not, a)
+		}
+	}
+	free("on amounts", 4, 5)
+	for _, o := range n.Accept(k.report()) {
+		if o.Exact || o.Refused {
+			t.Errorf("amounts promise no CPUs: %+v", o)
+		}
+	}
+	free("on the full report", 4, 5)
+	n.Withdraw()
+	n.Accept(amountsOf(k))
+	free("on amounts again", 4, 5)
+	k.must(cpus("b", 4))
+	n.Accept(k.report())
+	free("with both", 4, 5)
+}

@@ -1,0 +1,224 @@
+package nodes
+
+import (
+	"context"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-dev/berth/internal/apiclient"
+	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/scheduler/later"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// amountReports are the reports of a node that tell amounts alone. They are gone by while there is
+// no report of an agent. Feed.reports protects them, but for inUse.
+type amountReports struct {
+	// full says that there is a report of an agent.
+	full bool
+	// objects are by kind, as apiclient.CoarseKinds has them; nil where there is none.
+	objects [2]metav1.Object
+	// read are the objects that were read last, beside what was known of the node then.
+	read   [2]metav1.Object
+	beside *wire.Beside
+	// inUse says that the node goes by them.
+	inUse atomic.Bool
+}
+
+func (a *amountReports) none() bool { return a.objects == [2]metav1.Object{} }
+
+// watchAmounts feeds reports of a kind that tells amounts alone until ctx ends, while the API
+// server serves that kind. Where it does not it is asked again from time to time: the kind may come
+// later.
+func (f *Feed) watchAmounts(ctx context.Context, config *rest.Config, kind *apiclient.Coarse) {
+	client, err := kind.Client(config)
+	if err != nil {
+		f.Logger.Error(err, "Reports cannot be read", "kind", kind.Resource.Resource)
+		return
+	}
+	number := coarseNumber(kind)
+	store := newReflectorStore(
+		func(o metav1.Object) { f.amountsSeen(number, o) },
+		func(name string) { f.amountsGone(number, name) },
+	)
+	for ctx.Err() == nil {
+		err := client.Get().Resource(kind.Resource.Resource).Param("limit", "1").Do(ctx).Error()
+		if err == nil {
+			served, stop := context.WithCancel(ctx)
+			list := cache.NewListWatchFromClient(client, kind.Resource.Resource, metav1.NamespaceAll, fields.Everything())
+			store.run(served, &untilGone{ListWatch: list, gone: stop}, kind.New())
+			stop()
+			_ = store.Replace(nil, "") // the objects went with the kind
+		} else if !apierrors.IsNotFound(err) {
+			f.Logger.Info("Reports cannot be read", "kind", kind.Resource.Resource, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-f.Table.clock.After(lookForKinds):
+		}
+	}
+}
+
+// lookForKinds is how often kinds are looked for that are not served.
+const lookForKinds = time.Minute
+
+func coarseNumber(kind *apiclient.Coarse) int {
+	for i := range apiclient.CoarseKinds {
+		if apiclient.CoarseKinds[i].Resource == kind.Resource {
+			return i
+		}
+	}
+	panic("no coarse kind: " + kind.Resource.String())
+}
+
+// untilGone ends a watch when its kind is no longer served.
+type untilGone struct {
+	*cache.ListWatch
+	gone func()
+}
+
+var _ cache.ListerWatcherWithContext = (*untilGone)(nil)
+
+// ListWithContext implements cache.ListerWatcherWithContext.
+func (u *untilGone) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list, err := u.ListWatch.ListWithContext(ctx, o)
+	return list, u.judge(err)
+}
+
+// WatchWithContext implements cache.ListerWatcherWithContext.
+func (u *untilGone) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	w, err := u.ListWatch.WatchWithContext(ctx, o)
+	return w, u.judge(err)
+}
+
+func (u *untilGone) judge(err error) error {
+	if apierrors.IsNotFound(err) {
+		u.gone()
+	}
+	return err
+}
+
+// amountsSeen takes the object of a report in that tells amounts alone.
+func (f *Feed) amountsSeen(kind int, o metav1.Object) {
+	f.coarse.Store(true)
+	f.reports.Lock()
+	defer f.reports.Unlock()
+	n := f.Table.Named(o.GetName())
+	n.amounts.objects[kind] = o
+	f.goByAmounts(n)
+}
+
+// amountsGone says that a report that told amounts alone is no more.
+func (f *Feed) amountsGone(kind int, name string) {
+	f.reports.Lock()
+	defer f.reports.Unlock()
+	n := f.Table.Named(name)
+	n.amounts.objects[kind] = nil
+	switch {
+	case !n.amounts.none():
+		f.goByAmounts(n)
+	case n.amounts.inUse.CompareAndSwap(true, false):
+		n.lose()
+	}
+}
+
+// goByAmounts has the node go by what is known of amounts, where there is no report of an agent,
+// and where anything of that is news. The caller holds the lock.
+func (f *Feed) goByAmounts(n *Node) {
+	a := &n.amounts
+	if a.full || a.none() {
+		return
+	}
+	beside := f.Beside(n.name)
+	if a.inUse.Load() && a.read == a.objects && reflect.DeepEqual(a.beside, beside) {
+		return
+	}
+	a.read, a.beside = a.objects, beside
+	a.inUse.Store(true)
+	var readings []*nodestate.Reading
+	for _, o := range a.objects {
+		if o == nil {
+			continue
+		}
+		r, err := f.Table.kinds.ReadCoarse(o, beside, n.lastKind())
+		if err != nil {
+			f.Logger.Error(err, "Not a report", "node", n.name)
+			continue
+		}
+		readings = append(readings, r)
+	}
+	if r := nodestate.Prefer(nil, readings...); r != nil {
+		f.take(n, r)
+	}
+}
+
+// amountsWith takes a pod in of a node that goes by amounts; false of any other. Which pods a
+// report counts is found out anew. Of a pod that has ended the kubelet has let go before it said
+// so.
+func (f *Feed) amountsWith(pod *corev1.Pod) bool {
+	if pod.Spec.NodeName == "" {
+		return false
+	}
+	n := f.Table.Named(pod.Spec.NodeName)
+	if !n.amounts.inUse.Load() {
+		return false
+	}
+	if wire.Ended(pod) {
+		f.podGone(pod)
+		f.letGo(n, 0)
+	} else {
+		f.podSeen(pod, false)
+	}
+	f.recount(n)
+	return true
+}
+
+// amountsWithout takes in that a pod has left the API. No agent says when its kubelet has let go of
+// it: that is believed after a while.
+func (f *Feed) amountsWithout(pod *corev1.Pod) {
+	if pod.Spec.NodeName == "" {
+		return
+	}
+	n := f.Table.Named(pod.Spec.NodeName)
+	if !n.amounts.inUse.Load() {
+		return
+	}
+	f.recount(n)
+	later.Call(f.Table.clock, f.SettleAfter, func() {
+		if n.amounts.inUse.Load() {
+			f.letGo(n, f.SettleAfter)
+		}
+	})
+}
+
+// letGo forgets the pods of a node that have been gone for so long.
+func (f *Feed) letGo(n *Node, after time.Duration) {
+	if n.account.ForgetGone(f.Table.clock.Now(), after) {
+		f.Waiters.NodeChanged(n.account)
+		f.changed()
+	}
+}
+
+// NodeSeen takes in that a Node is there, or is another than it was.
+func (f *Feed) NodeSeen(name string) {
+	if f.coarse.Load() {
+		f.recount(f.Table.Named(name))
+	}
+}
+
+// recount reads the reports of a node anew if which pods they count may be different.
+func (f *Feed) recount(n *Node) {
+	f.reports.Lock()
+	defer f.reports.Unlock()
+	f.goByAmounts(n)
+}

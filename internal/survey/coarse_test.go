@@ -1,0 +1,84 @@
+package survey
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
+	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// addZones makes a node of which NodeResourceTopology tells alone: two zones of seven CPUs for pods
+// each, of which so many are free in the first.
+func (w *world) addZones(name, free string) {
+	zone := func(zone, free string) nrt.Zone {
+		return nrt.Zone{Name: zone, Type: "Node", Resources: nrt.ResourceInfoList{{
+			Name: "cpu", Capacity: resource.MustParse("8"), Allocatable: resource.MustParse("7"), Available: resource.MustParse(free),
+		}}}
+	}
+	w.Nodes = append(w.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	w.Zones = append(w.Zones, &nrt.NodeResourceTopology{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: "zones", CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour))},
+		Attributes: nrt.AttributeList{{Name: "topologyManagerPolicy", Value: "single-numa-node"}},
+		Zones:      nrt.ZoneList{zone("node-0", free), zone("node-1", "7")},
+	})
+}
+
+// TestCoarse: a node that others' exporters tell of is shown as what it is, an agent's report wins,
+// and a snapshot keeps it.
+func TestCoarse(t *testing.T) {
+	w := newWorld(t)
+	w.addZones("n", "4")
+	flying := pod("flying", 3)
+	flying.Spec.NodeName = "n"
+	text, err := wire.WritePlacement(&wire.Placement{Sequence: 1, Report: 1, Guarantee: wire.GuaranteeAmounts, Decision: placement.Decision{
+		UID: string(flying.UID), Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{NUMA: topology.NewNUMASet(1)}}}}})
+	w.must(err)
+	flying.Annotations = map[string]string{wire.PlacementAnnotation: text}
+	w.Pods = append(w.Pods, flying)
+	w.report(w.addNode("both"))
+	w.addZones("both", "1")
+	w.Nodes = w.Nodes[:2]
+	w.addZones("spoilt", "8")
+	w.Numatopologies = append(w.Numatopologies, &nodeinfo.Numatopology{ObjectMeta: metav1.ObjectMeta{Name: "stray"}})
+
+	s, err := w.cluster().Survey(t.Context(), "")
+	w.must(err)
+	all := map[string]Node{}
+	for _, n := range s.Nodes() {
+		all[n.Name] = n
+	}
+	n := all["n"]
+	if n.Guarantee != "amounts" || n.Source != "NodeResourceTopology" || n.Trouble != nil || n.InFlight != 1 || n.AgeSeconds != 3600 || n.Policy != "single-numa-node" {
+		t.Errorf("%+v", n)
+	}
+	if len(n.NUMANodes) != 2 || n.NUMANodes[0].CPUs.Free+n.NUMANodes[1].CPUs.Free != 8 || n.NUMANodes[1].CPUs.Total != 7 {
+		t.Errorf("eleven CPUs, less three: %+v", n.NUMANodes)
+	}
+	if b := all["both"]; b.Guarantee != "full" || b.Source != "" {
+		t.Errorf("an agent's report wins: %+v", b)
+	}
+	if b := all["spoilt"]; b.Guarantee != "none" || b.Trouble == nil || b.Source != "NodeResourceTopology" {
+		t.Errorf("more available than allocatable: %+v", b)
+	}
+	if len(all) != 3 {
+		t.Errorf("%d nodes: an object of a node that is none is nothing", len(all))
+	}
+	if p, _ := s.pod(flying); p.NUMANodes != "1" || p.Guarantee != "amounts" || p.Certainty != "verdict" || p.State != StateInFlight {
+		t.Errorf("%+v", p)
+	}
+	started := metav1.NewTime(noon.Add(-2 * time.Hour))
+	flying.Status.StartTime = &started
+	s, err = w.cluster().Survey(t.Context(), "n")
+	w.must(err)
+	if p, _ := s.pod(flying); p.NUMANodes != "1" || p.State != StateAdmitted {
+		t.Errorf("counted by the report: %+v", p)
+	}
+}
