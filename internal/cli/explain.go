@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,8 @@ var errNoNode = errors.New("no node takes the pod")
 var (
 	errUnserved       = errors.New("no scheduler has looked at the pod")
 	errKubeletRefused = errors.New("its kubelet refused the pod")
+	errGangWrong      = errors.New("what the gang asks cannot be served")
+	errGangDoesNotFit = errors.New("the gang does not have, and would not get now, nodes for as many pods as start together")
 )
 
 // NewExplainCommand returns the verb that shows, for every NUMA node and resource, why pods go
@@ -31,30 +34,36 @@ func NewExplainCommand() *cobra.Command {
 	var q question
 	var l podQuestion
 	cmd := &cobra.Command{
-		Use:   "explain POD | -f PODS [--node MACHINE|CAPTURE]",
-		Short: "Show why pods go where they go or nowhere, NUMA node by NUMA node",
+		Use:   "explain POD | gang NAME | -f PODS [--node MACHINE|CAPTURE]",
+		Short: "Show why pods and gangs go where they go or nowhere, NUMA node by NUMA node",
 		Long: `explain POD asks the cluster: of a pod that has a node, what the scheduler promised and what the node's report says it
 holds; of one that is pending, what every node says to it and, for refusals, what was asked and what is there on every NUMA
 node. Of a pod that has a node also what other nodes would say now. Exit code 1 says that no node takes the pod, that its kubelet
 refused it, or that no scheduler has looked at it.
+
+explain gang NAME asks the cluster about pods that start together; podgroup NAME is the same for those that a PodGroup declares.
+It plans the members that wait as the scheduler does: where each of them would sit now, how many fit, and what every node says
+to the first one that does not, with the others in their places. It looks neither at volumes and claims nor at what pods ask
+of each other's places. Exit code 1 says that too few fit, or that what is asked cannot be served.
 
 explain -f PODS asks no cluster: it admits the pods of a file one after another on one node, as its kubelet would. For each
 refusal it prints the rule, and for every resource and NUMA node what was asked, what is free and what would be there on an
 empty node. Exit code 1 says that a pod was refused.`,
 		Example: `  kubectl berth explain train-0 -n training
   kubectl berth explain train-0 -n training --node n7
+  kubectl berth explain gang train -n training
   berth explain -f pod.yaml --node capture.tgz --kubelet-config kubelet.yaml --state /var/lib/kubelet`,
-		Args:              usageArgs(cobra.MaximumNArgs(1)),
-		ValidArgsFunction: l.cluster.completePods,
+		Args:              usageArgs(cobra.MaximumNArgs(2)),
+		ValidArgsFunction: l.complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case len(args) == 1 && len(q.files) > 0:
+			case len(args) > 0 && len(q.files) > 0:
 				return Usagef("explain %s -f %s: want a pod of the cluster or a file, not both", args[0], strings.Join(q.files, ","))
-			case len(args) == 1:
+			case len(args) > 0:
 				if cmd.Flags().Changed("node") {
 					l.only = q.node.machine
 				}
-				return l.run(cmd, strings.TrimPrefix(args[0], "pod/"), q.output)
+				return l.about(cmd, args, q.output)
 			case len(q.files) == 0:
 				return Usagef("explain: want the name of a pod, or a file: -f, --filename")
 			}
@@ -99,14 +108,42 @@ type podQuestion struct {
 	only  string
 }
 
-func (q *podQuestion) run(cmd *cobra.Command, name string, o output) error {
-	if err := o.check(); err != nil {
+// about explains what the arguments name.
+func (q *podQuestion) about(cmd *cobra.Command, args []string, o output) error {
+	s, err := subjectOf(args)
+	switch {
+	case err != nil:
 		return err
+	case s.gang:
+		return q.explainGang(cmd, s, o)
+	}
+	return q.run(cmd, s.name, o)
+}
+
+// prepare checks the flags, and makes a cluster of them.
+func (q *podQuestion) prepare(o output) (*survey.Cluster, error) {
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	if q.limit < 0 {
-		return Usagef("--nodes %d: want 0 or more", q.limit)
+		return nil, Usagef("--nodes %d: want 0 or more", q.limit)
 	}
-	c, err := q.cluster.connect()
+	return q.cluster.connect()
+}
+
+// complete completes the name of a pod or, after a word for gangs, of a gang.
+func (q *podQuestion) complete(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return q.cluster.completePods(cmd, args, typed)
+	}
+	if source, ok := gangKinds[strings.ToLower(args[0])]; ok {
+		return q.cluster.completeNames(func(c *survey.Cluster, ctx context.Context) ([]string, error) { return c.GangNames(ctx, source) })(cmd, args, typed)
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (q *podQuestion) run(cmd *cobra.Command, name string, o output) error {
+	c, err := q.prepare(o)
 	if err != nil {
 		return err
 	}
@@ -166,6 +203,9 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 	if t := e.Unserved; t != nil {
 		fmt.Fprintf(w, "%s\n", t.Message)
 		indented(w, "do: "+t.Advice)
+	}
+	if e.Gang != "" {
+		fmt.Fprintf(w, "member of: %s (explain gang %s)\n", e.Gang, e.GangName)
 	}
 	for _, a := range e.Asks {
 		fmt.Fprintf(w, "asks: %s\n", a)
@@ -369,6 +409,9 @@ func answerText(w io.Writer, a *survey.Answer) {
 	fmt.Fprintf(w, "\nnode %s (report %d", a.Node, a.Report)
 	if a.InFlight > 0 {
 		fmt.Fprintf(w, ", and %s bound since", survey.Counted(a.InFlight, "pod"))
+	}
+	if a.Mates > 0 {
+		fmt.Fprintf(w, ", with %s of the gang", survey.Counted(a.Mates, "pod"))
 	}
 	fmt.Fprintln(w, "):")
 	indented(w, a.Refusal.Table())

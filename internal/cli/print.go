@@ -58,11 +58,12 @@ var styles = map[string]map[string]table.Style{
 		"True": table.Plain, "False": table.Plain, "Unknown": table.Plain}, // of conditions
 	"GUARANTEE": {"none": table.Bad},
 	"STATE": {survey.StateAdmitted: table.Good, survey.StateRefused: table.Bad, survey.StatePending: table.Doubtful,
-		survey.StateGone: table.Aside, survey.StateEnded: table.Aside},
-	"PROMISE": promiseStyles,
-	"ALIGNED": {"yes": table.Good, "-": table.Plain, "": table.Doubtful},
-	"SOUND":   {"yes": table.Good, "NO": table.Bad},
-	"NUMA":    {refusedWord: table.Bad},
+		survey.StateGone: table.Aside, survey.StateEnded: table.Aside, survey.StateWouldFit: table.Good},
+	"GANG STATE": gangWords(),
+	"PROMISE":    promiseStyles,
+	"ALIGNED":    {"yes": table.Good, "-": table.Plain, "": table.Doubtful},
+	"SOUND":      {"yes": table.Good, "NO": table.Bad},
+	"NUMA":       {refusedWord: table.Bad},
 }
 
 // promiseStyles are those of what became of a promise.

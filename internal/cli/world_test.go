@@ -38,6 +38,8 @@ type world struct {
 	leases     []coordinationv1.Lease
 	topologies []map[string]any
 	classes    []resourcev1.DeviceClass
+	// groups are PodGroups of Volcano, by namespace default; nil where the kind is not served.
+	groups []map[string]any
 	// elections are Leases of schedulers, by path.
 	elections map[string]*coordinationv1.Lease
 	// uninstalled: the kind NodeTopology is not served.
@@ -105,6 +107,10 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		serve(w, out, r, "LeaseList", w.leases, func(l *coordinationv1.Lease) [2]string { return [2]string{l.Name} })
 	case path == "/apis/resource.k8s.io/v1/deviceclasses" && w.classes != nil:
 		serve(w, out, r, "DeviceClassList", w.classes, func(c *resourcev1.DeviceClass) [2]string { return [2]string{c.Name} })
+	case w.groups != nil && (path == "/apis/scheduling.volcano.sh/v1beta1/podgroups" || path == "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"):
+		serve(w, out, r, "PodGroupList", w.groups, func(u *map[string]any) [2]string {
+			return [2]string{(*u)["metadata"].(map[string]any)["name"].(string)}
+		})
 	case path == "/apis/berth.dev/v1alpha1/nodetopologies" && !w.uninstalled:
 		serve(w, out, r, "NodeTopologyList", w.topologies, func(u *map[string]any) [2]string {
 			return [2]string{(*u)["metadata"].(map[string]any)["name"].(string)}

@@ -53,6 +53,8 @@ type Place struct {
 	// Loose says that the member is to be promised no CPUs (ledger.Candidate): others are planned
 	// beside it that its kubelet may admit before it.
 	Loose bool
+	// Got is what it would get there.
+	Got Decided
 }
 
 // Plan says where members go.
@@ -90,6 +92,23 @@ func Make(g *Gang, f Field) Plan {
 	return second
 }
 
+// Account is the ledger of a node as it would be with the members that the plan puts there, who are
+// promised no CPUs: what it refuses then, it refuses in every order of theirs. It returns nil where
+// no member was tried.
+func (p *Plan) Account(g *Gang, node int) *ledger.Node {
+	fork := p.Forks[node]
+	if fork == nil {
+		return nil
+	}
+	out := fork.Fork()
+	for _, at := range p.Places {
+		if c := g.Members[at.Member].Candidate; at.Node == node && c != nil {
+			out.Loosen(c.Request.UID)
+		}
+	}
+	return out
+}
+
 func (p *Plan) undo(f Field) {
 	for _, at := range slices.Backward(p.Places) {
 		f.Take(at.Member, at.Node)
@@ -115,7 +134,9 @@ func pass(g *Gang, f Field, order func(a, b unit) int) Plan {
 	}
 	t.plan.Whole = t.whole()
 	for i := range t.plan.Places {
-		t.plan.Places[i].Loose = t.loose[t.plan.Places[i].Node]
+		p := &t.plan.Places[i]
+		p.Loose = t.loose[p.Node]
+		p.Got.Exact = p.Got.Exact && !p.Loose
 	}
 	return t.plan
 }
@@ -189,7 +210,7 @@ func (t *trial) put(m, node int) bool {
 	}
 	t.field.Put(m, node)
 	t.at[m], t.placed[m] = node, got
-	t.plan.Places = append(t.plan.Places, Place{Member: m, Node: node})
+	t.plan.Places = append(t.plan.Places, Place{Member: m, Node: node, Got: got})
 	return true
 }
 

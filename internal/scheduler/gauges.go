@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // What a node is to pods that could be pinned.
@@ -25,6 +26,7 @@ var (
 	nodesDesc    = metrics.NewDesc("berth_scheduler_nodes", "Nodes by what they are to pods that could be pinned: trusted, silent, untrusted or unreported.", []string{"state"}, nil, metrics.ALPHA, "")
 	floodedDesc  = metrics.NewDesc("berth_scheduler_flooded_nodes", "Nodes on which more is open than is gone through, so that every pod waits for their next report, by why: ManyEvents, ManyOrders, ManyStates, Unpredictable or Inherited.", []string{"reason"}, nil, metrics.ALPHA, "")
 	silenceDesc  = metrics.NewDesc("berth_scheduler_longest_silence_seconds", "Since the last sign of life of the agent, of the node with a report for which that is longest.", nil, nil, metrics.ALPHA, "")
+	gangsDesc    = metrics.NewDesc("berth_scheduler_gangs", "Gangs of this scheduler's pods by state: forming, wrong, waiting, planned, partial, whole, reduced or completed.", []string{"state"}, nil, metrics.ALPHA, "")
 )
 
 // nodeGauges show the scheduler of this process.
@@ -40,7 +42,7 @@ var _ metrics.StableCollector = (*gauges)(nil)
 
 // DescribeWithStability implements metrics.StableCollector.
 func (g *gauges) DescribeWithStability(out chan<- *metrics.Desc) {
-	for _, d := range []*metrics.Desc{inFlightDesc, endingDesc, waitingDesc, nodesDesc, floodedDesc, silenceDesc} {
+	for _, d := range []*metrics.Desc{inFlightDesc, endingDesc, waitingDesc, nodesDesc, floodedDesc, silenceDesc, gangsDesc} {
 		out <- d
 	}
 }
@@ -69,6 +71,10 @@ func (g *gauges) CollectWithStability(out chan<- metrics.Metric) {
 		}
 	}
 	gauge(silenceDesc, c.silence.Seconds())
+	gangs := p.core.gangs.Count()
+	for _, state := range wire.GangStates {
+		gauge(gangsDesc, float64(gangs[state]), string(state))
+	}
 }
 
 // counts are sums over all nodes.

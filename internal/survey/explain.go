@@ -32,6 +32,10 @@ type Explained struct {
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
 
+	// Gang is the gang that the pod belongs to, with what declares it, and GangName its name; ""
+	// for none.
+	Gang     string `json:"gang,omitempty"`
+	GangName string `json:"gangName,omitempty"`
 	// Resize says what became of a resize that the kubelet has not carried out.
 	Resize string `json:"resize,omitempty"`
 	// Unserved says that no scheduler has looked at the pod, and whether one of its name is seen.
@@ -81,6 +85,8 @@ type Answer struct {
 	Report  int64  `json:"report,omitempty"`
 	// InFlight counts pods that are bound to the node and in no report yet.
 	InFlight int `json:"inFlight,omitempty"`
+	// Mates counts members of the pod's gang that would be there, and are not.
+	Mates int `json:"mates,omitempty"`
 	// SilentSeconds is how long the agent of a node has been silent that is not relied on
 	// therefore.
 	SilentSeconds int64 `json:"silentSeconds,omitempty"`
@@ -183,6 +189,9 @@ func about(pod *corev1.Pod, r *placement.Request) *Explained {
 		Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Phase: cmp.Or(string(pod.Status.Phase), "Pending"),
 		Scheduler: cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName), Node: pod.Spec.NodeName,
 		Asks: asksText(r), Pinnable: r.Pinnable(), Resize: resizeText(pod), Refused: wire.Refused(pod),
+	}
+	if says, err := wire.ReadMembership(pod); err == nil && !says.Gang.IsZero() {
+		e.Gang, e.GangName = says.Gang.String(), says.Gang.Name
 	}
 	switch pod.Status.Phase {
 	case corev1.PodFailed:
@@ -288,16 +297,16 @@ func (e *Explained) answered(answers []Answer) {
 
 // ask asks those of the nodes that the question goes to.
 func (q *question) ask(s *Survey, names []string) []Answer {
+	affinity := nodeaffinity.GetRequiredNodeAffinity(q.pod)
 	names = slices.DeleteFunc(names, func(n string) bool { return s.nodes[n] == nil || q.only != "" && n != q.only })
 	answers := make([]Answer, len(names))
-	affinity := nodeaffinity.GetRequiredNodeAffinity(q.pod)
-	inParallel(len(names), func(i int) { answers[i] = q.askNode(s, s.nodes[names[i]], affinity) })
+	inParallel(len(names), func(i int) { answers[i] = q.askNode(s, s.nodes[names[i]], affinity, s.bound[names[i]]) })
 	slices.SortStableFunc(answers, better)
 	return answers
 }
 
-// askNode asks one node.
-func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNodeAffinity) Answer {
+// askNode asks one node, beside the pods that are bound to it.
+func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNodeAffinity, bound []*corev1.Pod) Answer {
 	a := Answer{Node: n.name, Report: n.sequence(), InFlight: n.inFlight}
 	asked := beside(q.amounts, q.classes, n.object)
 	if n.trouble != nil && n.trouble.Reason == nodestate.Silent && !n.heard.IsZero() {
@@ -313,16 +322,22 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 		a.Answer, a.Message = Excluded, why
 		return a
 	}
-	n.answer(&ledger.Candidate{Request: q.request, Created: q.created}, &a)
+	if q.request.Pinnable() {
+		n.answer(&ledger.Candidate{Request: q.request, Created: q.created}, &a)
+	} else {
+		a.Answer, a.Message = Admits, "would take the pod"
+	}
 	if a.Answer != Admits {
 		return a
 	}
-	if why := cmp.Or(short(asked, n.object, s.bound[n.name]), portsTaken(q.pod, s.bound[n.name])); why != "" {
+	if why := cmp.Or(short(asked, n.object, bound), portsTaken(q.pod, bound)); why != "" {
 		a.Answer, a.Message = Refuses, why
 	}
 	return a
 }
 
+// unmet says why a node cannot keep the rules that the pod asks for; "" when it can. Of a kubelet
+// that Berth cannot predict the rules are not known either: its answer says what is wrong.
 func (q *question) unmet(n *node) string {
 	switch {
 	case q.rulesErr != nil:

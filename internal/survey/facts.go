@@ -125,20 +125,7 @@ func (f *facts) tolerate(what, then string, c *Cluster, err error) error {
 // topologies lists reports, as they come.
 func (c *Cluster) topologies(ctx context.Context, only string) ([]json.RawMessage, error) {
 	raw, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
-		answer := c.reports.Get().Resource(v1alpha1.NodeTopologies.Resource).VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
-		if err := answer.Error(); err != nil { // that of Raw says less
-			return nil, "", err
-		}
-		data, err := answer.Raw()
-		if err != nil {
-			return nil, "", err
-		}
-		var page struct {
-			Metadata metav1.ListMeta   `json:"metadata"`
-			Items    []json.RawMessage `json:"items"`
-		}
-		err = json.Unmarshal(data, &page)
-		return page.Items, page.Metadata.Continue, err
+		return c.rawPage(ctx, []string{"/apis", v1alpha1.GroupVersion.String(), v1alpha1.NodeTopologies.Resource}, o)
 	}, named("metadata.name", only))
 	return raw, c.reportsFailed(err)
 }

@@ -239,7 +239,7 @@ func (f *fitter) ask(s *seat) Answer {
 	q := *f.question
 	q.request, q.created = f.copyOf(s), f.created+int64(s.copies)
 	if s.copies == 0 {
-		return q.askNode(f.survey, s.node, f.affinity)
+		return q.askNode(f.survey, s.node, f.affinity, f.survey.bound[s.node.name])
 	}
 	a := Answer{Node: s.node.name, Report: s.node.sequence(), InFlight: s.node.inFlight}
 	s.node.answer(&ledger.Candidate{Request: q.request, Created: q.created}, &a)

@@ -46,6 +46,8 @@ type still struct {
 	// Reports that tell amounts alone.
 	Numatopologies []*nodeinfo.Numatopology    `json:"numatopologies,omitempty"`
 	Zones          []*nrt.NodeResourceTopology `json:"nodeResourceTopologies,omitempty"`
+	// Groups are the objects that declare gangs, as they came. Earlier files have none.
+	Groups []json.RawMessage `json:"podGroups,omitempty"`
 
 	reports []v1alpha1.NodeTopology // Reports, read
 }
@@ -87,6 +89,15 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	if out.Leases, err = c.heartbeatLeases(ctx, f); err != nil {
 		return err
 	}
+	groups := *c
+	if f.podsKnown {
+		groups.Namespace = metav1.NamespaceAll
+	}
+	objects, err := groups.groupObjects(ctx)
+	if err != nil {
+		return err
+	}
+	out.Groups, out.Notes = objects.list, append(out.Notes, objects.notes...)
 	waiting, err := c.waitingPods(ctx, f)
 	if err != nil {
 		return err
@@ -233,6 +244,20 @@ func (s *still) podsIn(namespace, only string) (out []corev1.Pod) {
 	for _, p := range s.Pods {
 		if (namespace == metav1.NamespaceAll || p.Namespace == namespace) && (only == "" || p.Name == only) {
 			out = append(out, *p)
+		}
+	}
+	return out
+}
+
+// groupsIn are the objects of a namespace that declare gangs.
+func (s *still) groupsIn(namespace string) *groupObjects {
+	out := new(groupObjects)
+	for _, raw := range s.Groups {
+		var head struct {
+			metav1.ObjectMeta `json:"metadata"`
+		}
+		if json.Unmarshal(raw, &head) != nil || namespace == metav1.NamespaceAll || head.Namespace == namespace {
+			out.list = append(out.list, raw)
 		}
 	}
 	return out

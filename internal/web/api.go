@@ -292,21 +292,11 @@ func whyWaiting(p *corev1.Pod) (reason, message string) {
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Reason, withoutPreemption(c.Message)
+			return c.Reason, survey.WithoutPreemption(c.Message)
 		}
 	}
 	if len(p.Spec.SchedulingGates) > 0 {
 		return corev1.PodReasonSchedulingGated, "gate " + p.Spec.SchedulingGates[0].Name
 	}
 	return "NotLookedAt", "no scheduler has said anything about it yet (" + cmp.Or(p.Spec.SchedulerName, corev1.DefaultSchedulerName) + ")"
-}
-
-// withoutPreemption leaves out what kube-scheduler adds to every refusal: that no claim is to be
-// deallocated, and what became of preemption.
-func withoutPreemption(message string) string {
-	message, _, _ = strings.Cut(message, " preemption: ")
-	for _, noise := range []string{",", "no new claims to deallocate", ",", "."} {
-		message = strings.TrimSuffix(strings.TrimSpace(message), noise)
-	}
-	return message
 }

@@ -175,6 +175,34 @@ type Gang struct {
 	Ran bool
 }
 
+// Lacks says how far a number of pods, all of them and those of each task, is from the minimum; ""
+// where it is reached.
+func (g *Gang) Lacks(all int, of func(task string) int) string {
+	if all < g.Minimum {
+		return fmt.Sprintf("%d of %d pods", all, g.Minimum)
+	}
+	for _, task := range slices.Sorted(maps.Keys(g.Tasks)) {
+		if n := of(task); n < g.Tasks[task] {
+			return fmt.Sprintf("%d of %d pods of task %q", n, g.Tasks[task], task)
+		}
+	}
+	return ""
+}
+
+// GangWholeCondition of a bound member tells that its gang was whole once: a scheduler that begins
+// later does not take it for one that never was, when other members have gone since.
+const GangWholeCondition corev1.PodConditionType = "berth.dev/gang-whole"
+
+// GangWasWhole says whether the pod has the GangWholeCondition.
+func GangWasWhole(pod *corev1.Pod) bool {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == GangWholeCondition {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
 // ReadVolcanoGroup reads a PodGroup of Volcano. The error is a *FieldError, which names what is
 // asked for and not served.
 func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {

@@ -27,7 +27,7 @@
 // Everything here can be rebuilt from the API: members from pods, the minimum from the group's
 // object or the pods' annotations, the deadline from the moment at which the first member was
 // bound. Whether a group was whole once is told by the status of its object, or by the condition
-// WholeCondition of a bound member.
+// wire.GangWholeCondition of a bound member.
 //
 // The lock of Groups is never held while the framework is called: PreEnqueue comes with the lock
 // of the scheduling queue.

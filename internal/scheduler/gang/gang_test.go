@@ -16,9 +16,11 @@ func TestAGangIsBoundWhole(t *testing.T) {
 		w.add("a", 3, 4, 2)
 		w.run(time.Minute)
 		w.want("a", 0, 0) // one is missing
+		w.wantState(wire.GangForming)
 		w.create(podOf("a", "a-3", 4, 2))
 		w.run(time.Second)
 		w.want("a", 4, 4)
+		w.wantState(wire.GangWhole)
 	})
 }
 
@@ -90,6 +92,7 @@ func TestABindingThatFailsIsMadeGood(t *testing.T) {
 		w.add("a", 4, 4, 3)
 		w.run(100 * time.Millisecond)
 		w.want("a", 3, 3)
+		w.wantState(wire.GangPartial)
 		w.run(gangTimeout / 2)
 		w.want("a", 4, 4)
 		if len(w.deleted) > 0 {
@@ -119,6 +122,7 @@ func TestAWholeGangIsNeverTorn(t *testing.T) {
 		w.remove("a-2")
 		w.run(time.Minute)
 		w.want("a", 3, 3)
+		w.wantState(wire.GangReduced)
 		w.create(podOf("a", "a-9", 4, 3))
 		w.run(time.Second)
 		w.want("a", 4, 4)

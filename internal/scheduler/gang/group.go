@@ -2,7 +2,6 @@ package gang
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -90,24 +89,7 @@ func (m *member) done() bool {
 
 // lacks says how far a count is from the minimum; "" when it is reached.
 func (g *group) lacks(counts ...*count) string {
-	if all := inAll(counts); all < g.spec.Minimum {
-		return fmt.Sprintf("%d of %d pods", all, g.spec.Minimum)
-	}
-	for _, task := range sortedKeys(g.spec.Tasks) {
-		if n := ofTask(counts, task); n < g.spec.Tasks[task] {
-			return fmt.Sprintf("%d of %d pods of task %q", n, g.spec.Tasks[task], task)
-		}
-	}
-	return ""
-}
-
-func sortedKeys(m map[string]int) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+	return g.spec.Lacks(inAll(counts), func(task string) int { return ofTask(counts, task) })
 }
 
 // settled says whether the minimum has nodes.

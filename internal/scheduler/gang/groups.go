@@ -143,7 +143,7 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	g.sum(m)
 	if pod.Spec.NodeName != "" && m.bound.IsZero() {
 		m.bound = boundAt(pod, gs.Clock.Now())
-		if marked(pod) {
+		if wire.GangWasWhole(pod) {
 			g.whole = true
 		}
 		if g.plan != nil && g.plan.by[pod.UID] != nil {

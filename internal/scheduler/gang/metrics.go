@@ -2,6 +2,8 @@ package gang
 
 import (
 	"k8s.io/component-base/metrics"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // Why a plan was not made, or was dropped: the values of the label reason.
@@ -43,4 +45,32 @@ func Metrics() []metrics.Registerable {
 		plansDropped.WithLabelValues(reason)
 	}
 	return []metrics.Registerable{planDuration, plansMade, plansDropped, groupsFailed}
+}
+
+// Count counts groups by state.
+func (gs *Groups) Count() map[wire.GangState]int {
+	out := map[wire.GangState]int{}
+	if !gs.any.Load() {
+		return out
+	}
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	for _, g := range gs.groups {
+		out[g.state()]++
+	}
+	return out
+}
+
+// state is how far the group is. The caller holds the lock.
+func (g *group) state() wire.GangState {
+	ended := 0
+	for _, m := range g.members {
+		if wire.Ended(m.pod) {
+			ended++
+		}
+	}
+	return wire.GangFacts{
+		Pods: len(g.members), Ended: ended, Done: g.done.all, Wrong: g.wrong != nil || g.mates() != nil, Complete: g.lacks(&g.waiting, &g.done) == "",
+		Settled: g.settled(), Was: g.whole, Planned: g.plan != nil,
+	}.State()
 }

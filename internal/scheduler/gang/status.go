@@ -94,8 +94,8 @@ func (gs *Groups) standing(g *group) (s standing) {
 	return s
 }
 
-// maxMarks is how many members of a gang carry the WholeCondition: a second one, should the first
-// die.
+// maxMarks is how many members of a gang carry the wire.GangWholeCondition: a second one, should the
+// first die.
 const maxMarks = 2
 
 // marks returns the members that are to be marked. The caller holds the lock.
@@ -107,7 +107,7 @@ func (g *group) marks() (out []*corev1.Pod) {
 	for _, m := range g.members {
 		switch {
 		case m.pod.Spec.NodeName == "" || !m.active():
-		case marked(m.pod):
+		case wire.GangWasWhole(m.pod):
 			have++
 		default:
 			out = append(out, m.pod)
@@ -117,13 +117,13 @@ func (g *group) marks() (out []*corev1.Pod) {
 	return out[:min(len(out), max(0, maxMarks-have))]
 }
 
-// mark gives pods the WholeCondition.
+// mark gives pods the wire.GangWholeCondition.
 func (gs *Groups) mark(ctx context.Context, pods []*corev1.Pod) error {
 	for _, pod := range pods {
 		patch, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"uid": pod.UID},
 			"status": map[string]any{"conditions": []corev1.PodCondition{{
-				Type: WholeCondition, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(gs.Clock.Now()),
+				Type: wire.GangWholeCondition, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(gs.Clock.Now()),
 				Reason: "GangWhole", Message: "the pod's gang had nodes for its minimum",
 			}}},
 		})

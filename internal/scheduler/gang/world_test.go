@@ -578,3 +578,11 @@ func taskOf(group, name, task string) *corev1.Pod {
 	p.Annotations = map[string]string{volcano.GroupNameAnnotation: group, volcano.TaskSpecAnnotation: task}
 	return p
 }
+
+// wantState looks at the state of the only gang.
+func (w *world) wantState(want wire.GangState) {
+	w.t.Helper()
+	if got := w.groups.Count(); got[want] != 1 {
+		w.t.Errorf("gangs by state: %v, want one %s", got, want)
+	}
+}

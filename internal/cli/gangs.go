@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/cli/table"
+	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// NewGangsCommand returns the verb that lists the gangs of a cluster.
+func NewGangsCommand() *cobra.Command {
+	var cluster clusterFlags
+	var o output
+	var everywhere bool
+	cmd := &cobra.Command{
+		Use:   "gangs",
+		Short: "Show which pods start together, how far they are, and why they wait",
+		Long: `For each gang show what declares it, its state, how many of its pods have nodes and how many start together, how long the
+oldest of its pods has waited, and why. States: forming (fewer pods than start together), wrong (what is asked cannot be
+served), waiting (no pod has a node), partial (fewer have nodes than start together), whole, reduced (whole once, and fewer
+have nodes now), completed. explain gang NAME says more of one.`,
+		Example: "  kubectl berth gangs -A\n  kubectl berth gangs -n training -o json",
+		Args:    usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			c, err := cluster.connect()
+			if err != nil {
+				return err
+			}
+			if everywhere {
+				c.Namespace = metav1.NamespaceAll
+			}
+			gangs, err := c.Gangs(cmd.Context())
+			if err != nil {
+				return err
+			}
+			writeNotes(cmd, gangs.Notes)
+			return printCleaned(cmd, o, listing("gangs", gangs.Gangs, gangs.Notes), func(w io.Writer) error {
+				return gangsText(w, o, gangs.Gangs)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "the gangs of all namespaces")
+	cluster.register(cmd)
+	o.register(cmd, formatWide, formatName)
+	o.registerNoHeaders(cmd)
+	return cmd
+}
+
+const gangColumns = "NAMESPACE | GANG | SOURCE | GANG STATE | BOUND | WAITING | WHY"
+
+// maxWhy bounds how much of a reason stands in a row; -o wide shows all of it. In runes.
+const maxWhy = 100
+
+func gangsText(w io.Writer, o output, all []survey.Gang) error {
+	if o.is(formatName) {
+		return printNames(w, "gang", len(all), func(i int) string { return all[i].Name })
+	}
+	if len(all) == 0 && !o.noHeaders {
+		_, err := fmt.Fprintln(w, "No gangs.")
+		return err
+	}
+	var rows [][]string
+	for i := range all {
+		g := &all[i]
+		row := []string{g.Namespace, g.Name, sourceText(g.Source), string(g.State), boundOf(g), dash(waitingText(g)), dash(g.Why)}
+		if why := []rune(g.Why); len(why) > maxWhy && !o.is(formatWide) {
+			row[len(row)-1] = string(why[:maxWhy]) + "..."
+		}
+		rows = append(rows, row)
+	}
+	return o.rows(w, gangColumns, rows)
+}
+
+// sourceText is what declares a gang, in a column.
+func sourceText(source string) string {
+	if source == "gang" {
+		return "annotations"
+	}
+	return strings.ToLower(source)
+}
+
+// boundOf is how many pods have nodes, or ended well, of how many start together.
+func boundOf(g *survey.Gang) string {
+	minimum := "?"
+	if g.Minimum > 0 {
+		minimum = strconv.Itoa(g.Minimum)
+	}
+	return strconv.Itoa(g.Bound+g.Succeeded) + "/" + minimum
+}
+
+func waitingText(g *survey.Gang) string {
+	if g.WaitingSeconds == 0 {
+		return ""
+	}
+	return survey.AgeText(g.WaitingSeconds)
+}
+
+// gangStyles are those of the states of gangs.
+var gangStyles = map[wire.GangState]table.Style{wire.GangWhole: table.Good, wire.GangCompleted: table.Aside, wire.GangWrong: table.Bad,
+	wire.GangPartial: table.Bad, wire.GangForming: table.Doubtful, wire.GangWaiting: table.Doubtful, wire.GangReduced: table.Doubtful}
+
+// gangWords are gangStyles by words.
+func gangWords() map[string]table.Style {
+	out := map[string]table.Style{}
+	for state, style := range gangStyles {
+		out[string(state)] = style
+	}
+	return out
+}
+
+// gangKinds are the words before a gang's name, with the part of what declares it that they stand
+// for.
+var gangKinds = map[string]string{
+	"gang": "", "gangs": "", "podgroup": "podgroup", "podgroups": "podgroup", "pg": "podgroup",
+	"podgroup.scheduling.volcano.sh": "podgroup.scheduling.volcano.sh", "podgroup.scheduling.x-k8s.io": "podgroup.scheduling.x-k8s.io",
+	"podgroups.scheduling.volcano.sh": "podgroup.scheduling.volcano.sh", "podgroups.scheduling.x-k8s.io": "podgroup.scheduling.x-k8s.io",
+}
+
+// subject is what explain is asked about.
+type subject struct {
+	// gang says that it is no pod, and source what may declare it.
+	gang   bool
+	source string
+	name   string
+}
+
+// subjectOf reads kubectl's ways to name an object: NAME, KIND NAME, KIND/NAME.
+func subjectOf(args []string) (subject, error) {
+	kind, name := "pod", args[0]
+	switch before, after, found := strings.Cut(args[0], "/"); {
+	case len(args) == 2:
+		kind, name = args[0], args[1]
+	case found:
+		kind, name = before, after
+	}
+	kind = strings.ToLower(kind)
+	if slices.Contains([]string{"pod", "pods", "po"}, kind) {
+		return subject{name: name}, nil
+	}
+	source, ok := gangKinds[kind]
+	if !ok {
+		return subject{}, Usagef("explain %s: %q is of no kind that can be explained: want pod, gang or podgroup", strings.Join(args, " "), kind)
+	}
+	return subject{gang: true, source: source, name: name}, nil
+}
+
+// explainGang explains a gang of the cluster.
+func (q *podQuestion) explainGang(cmd *cobra.Command, s subject, o output) error {
+	c, err := q.prepare(o)
+	if err != nil {
+		return err
+	}
+	if q.only != "" {
+		return Usagef("explain gang %s --node %s: want no node: a gang may have any", s.name, q.only)
+	}
+	e, err := c.ExplainGang(cmd.Context(), s.source, s.name)
+	if err != nil {
+		return err
+	}
+	writeNotes(cmd, e.Notes)
+	if err := printCleaned(cmd, o, e, func(w io.Writer) error { return explainedGangText(w, e, q.limit) }); err != nil {
+		return err
+	}
+	switch {
+	case e.State == wire.GangWrong:
+		return errGangWrong
+	case !e.Whole && e.State != wire.GangCompleted:
+		return errGangDoesNotFit
+	}
+	return nil
+}
+
+// explainedGangText prints for people; limit is how many nodes are explained in full.
+func explainedGangText(w io.Writer, e *survey.ExplainedGang, limit int) error {
+	fmt.Fprintf(w, "gang %s/%s: %s\n", e.Namespace, e.Name, gangStyles[e.State].Mark(string(e.State)))
+	fmt.Fprintf(w, "declared by: %s%s\n", sourceText(e.Source), afterComma("phase ", e.Phase))
+	fmt.Fprintf(w, "bound: %s%s\n", boundOf(&e.Gang), tasksText(e.Tasks))
+	if e.Scheduler != "" {
+		fmt.Fprintf(w, "scheduler: %s\n", e.Scheduler)
+	}
+	if e.WaitingSeconds > 0 {
+		fmt.Fprintf(w, "waiting: for %s\n", waitingText(&e.Gang))
+	}
+	if e.Why != "" {
+		fmt.Fprintf(w, "message: %s\n", e.Why)
+	}
+	if e.Verdict != "" {
+		fmt.Fprintf(w, "asked now: %s\n", e.Verdict)
+	}
+	if err := gangPodsText(w, e); err != nil || e.Lacking == nil {
+		return err
+	}
+	fmt.Fprintf(w, "\npod %s lacks a node, with the others in their places:\n", e.Lacking.Pod)
+	for i := range e.Lacking.Groups {
+		groupText(w, &e.Lacking.Groups[i])
+	}
+	refusals := refusalsOf(e.Lacking.Nodes)
+	for _, a := range refusals[:min(len(refusals), limit)] {
+		answerText(w, a)
+	}
+	if more := len(refusals) - limit; more > 0 && limit > 0 {
+		fmt.Fprintf(w, "\nNot shown: %s. --nodes N shows N of them.\n", survey.Counted(more, "refusing node"))
+	}
+	return nil
+}
+
+func afterComma(what, value string) string {
+	if value == "" {
+		return ""
+	}
+	return ", " + what + value
+}
+
+// tasksText says how many pods of each task start together.
+func tasksText(tasks map[string]int) string {
+	var parts []string
+	for task, least := range tasks {
+		parts = append(parts, fmt.Sprintf("%s %d", task, least))
+	}
+	slices.Sort(parts)
+	return afterComma("of tasks ", strings.Join(parts, ", "))
+}
+
+// gangPodsText lists the members.
+func gangPodsText(w io.Writer, e *survey.ExplainedGang) error {
+	if len(e.Pods) == 0 {
+		return nil
+	}
+	var rows [][]string
+	for _, p := range e.Pods {
+		rows = append(rows, []string{p.Name, dash(p.Task), p.State, dash(p.Node), dash(p.NUMANodes), dash(p.Certainty)})
+	}
+	fmt.Fprintln(w)
+	return columns(w, "POD | TASK | STATE | NODE | NUMA | CERTAINTY", rows)
+}

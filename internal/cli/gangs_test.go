@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/golden"
+)
+
+// gangWorld has two nodes, of which each NUMA node takes 4 CPUs, and gangs of Volcano.
+func gangWorld(t *testing.T) *world {
+	w := &world{t: t}
+	w.pods = make([]corev1.Pod, 0, 16)
+	for _, name := range []string{"n1", "n2"} {
+		w.addNode(name, time.Second)
+		w.addTopology(reportOf(t, name), nil)
+	}
+	group := func(name string, spec map[string]any, pods ...*corev1.Pod) {
+		w.groups = append(w.groups, map[string]any{"metadata": map[string]any{"name": name, "namespace": "default"}, "spec": spec, "status": map[string]any{"phase": "Pending"}})
+		for _, pod := range pods {
+			pod.Annotations = map[string]string{"scheduling.k8s.io/group-name": name, "volcano.sh/task-spec": "worker"}
+		}
+	}
+	group("fits", map[string]any{"minMember": 3, "minTaskMember": map[string]any{"worker": 2}}, w.addPod("fits-0", "", 4, 0), w.addPod("fits-1", "", 4, 0), w.addPod("fits-2", "", 2, 0))
+	told := w.addPod("large-0", "", 14, 0)
+	told.Status.Conditions[0].Message = "0/2 nodes are available: Berth: PodGroup.scheduling.volcano.sh default/large does not fit: \x1b[2J" + strings.Repeat("no room on any of the nodes; ", 8)
+	group("large", map[string]any{"minMember": 3}, told, w.addPod("large-1", "", 14, 0), w.addPod("large-2", "", 14, 0))
+	group("net", map[string]any{"minMember": 2, "networkTopology": map[string]any{"mode": "hard"}}, w.addPod("net-0", "", 1, 0))
+	group("early", map[string]any{"minMember": 2})
+	return w
+}
+
+// TestGangsGolden holds what people and programs see of gangs against testdata/gangs-NAME.txt.
+func TestGangsGolden(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		code int
+	}{
+		"table":         {[]string{"gangs", "-A"}, ExitOK},
+		"wide":          {[]string{"gangs", "-o", "wide", "--no-headers"}, ExitOK},
+		"json":          {[]string{"gangs", "-o", "json"}, ExitOK},
+		"name":          {[]string{"gangs", "-o", "name"}, ExitOK},
+		"explain-fits":  {[]string{"explain", "gang", "fits"}, ExitOK},
+		"explain-large": {[]string{"explain", "podgroup/large", "--nodes", "1"}, ExitFailure},
+		"explain-net":   {[]string{"explain", "podgroup.scheduling.volcano.sh", "net"}, ExitFailure},
+		"explain-early": {[]string{"explain", "gang", "early"}, ExitFailure},
+		"explain-json":  {[]string{"explain", "gang", "early", "-o", "json"}, ExitFailure},
+		"explain-pod":   {[]string{"explain", "fits-2"}, ExitOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := run(t, append(c.args, "--kubeconfig", gangWorld(t).kubeconfig())...)
+			if code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			if strings.ContainsRune(stdout+stderr, 0x1b) {
+				t.Errorf("an escape sequence came through: %q", stdout+stderr)
+			}
+			golden.File(t, "testdata/gangs-"+name+".txt", stdout+"---- stderr\n"+stderr)
+		})
+	}
+}
+
+// TestGangsMisuse: wrong words, names that nothing has, and rights that are missing.
+func TestGangsMisuse(t *testing.T) {
+	w := gangWorld(t)
+	for _, c := range []asked{
+		{args: []string{"explain", "gang", "nothing"}, code: ExitFailure, want: []string{"no gang nothing in namespace default"}},
+		{args: []string{"explain", "job", "fits"}, code: ExitUsage, want: []string{`"job" is of no kind that can be explained: want pod, gang or podgroup`}},
+		{args: []string{"explain", "gang", "fits", "--node", "n1"}, code: ExitUsage, want: []string{"want no node"}},
+		{args: []string{"explain", "podgroup.scheduling.x-k8s.io", "fits"}, code: ExitFailure, want: []string{"no podgroup.scheduling.x-k8s.io fits"}},
+		{args: []string{"explain", "gang", "fits", "large"}, code: ExitUsage, want: []string{"accepts at most 2"}},
+		{args: []string{"gangs", "fits"}, code: ExitUsage, want: []string{"unknown command"}},
+	} {
+		c.check(t, w)
+	}
+	w.forbidden = map[string]bool{"/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups": true}
+	(&asked{args: []string{"gangs"}, want: []string{"podgroups.scheduling.volcano.sh may not be read", "may not be read"}, never: []string{"is not there"}}).check(t, w)
+	code, stdout, _ := run(t, "__complete", "explain", "--kubeconfig", gangWorld(t).kubeconfig(), "podgroup", "")
+	if code != ExitOK || !strings.Contains(stdout, "large\n") || strings.Contains(stdout, "large-0") {
+		t.Errorf("completion of gangs: exit code %d, %q", code, stdout)
+	}
+}

@@ -1,0 +1,406 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// ExplainedGang is why a gang is where it is, or nowhere.
+type ExplainedGang struct {
+	Gang
+	Scheduler string `json:"scheduler,omitempty"`
+	// Pods are its members by name: those that have a node have what they hold, the others what
+	// they would get now.
+	Pods []GangPod `json:"pods"`
+	// Verdict is what would become of the members that wait, were they planned now; "" where none
+	// waits, or nobody can tell. Whole says that as many would have nodes as start together.
+	Verdict string `json:"verdict,omitempty"`
+	Whole   bool   `json:"whole"`
+	// Fit is how many would have nodes, with those that have one.
+	Fit int `json:"fit"`
+	// Lacking is the first member that would get none.
+	Lacking *Lacking `json:"lacking,omitempty"`
+
+	Notes []string `json:"notes,omitempty"`
+}
+
+// GangPod is a member, and what it has or would get.
+type GangPod struct {
+	Name string `json:"name"`
+	Task string `json:"task,omitempty"`
+	// State is that of a Pod, or would fit, of a member that waits and would get a node now.
+	State string `json:"state"`
+	Node  string `json:"node,omitempty"`
+	// NUMANodes are those that it holds, or would get.
+	NUMANodes string `json:"numaNodes,omitempty"`
+	// Certainty is that of the promise it has or would get.
+	Certainty string `json:"certainty,omitempty"`
+}
+
+// StateWouldFit is of a member that waits and would get a node now.
+const StateWouldFit = "would fit"
+
+// Lacking is a member that gets no node, and what nodes say to it, with its mates where they would
+// be.
+type Lacking struct {
+	Pod    string   `json:"pod"`
+	Groups []Group  `json:"groups"`
+	Nodes  []Answer `json:"nodes"`
+}
+
+// ExplainGang says why the named gang of the namespace is where it is, or nowhere. source is a part
+// of what declares it, as wire.GangSource names it; "" for any.
+func (c *Cluster) ExplainGang(ctx context.Context, source, name string) (*ExplainedGang, error) {
+	s, err := c.Survey(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.Gangs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g, err := c.gangNamed(all, source, name)
+	if err != nil {
+		return nil, err
+	}
+	return c.explainGang(ctx, s, g, all.Notes)
+}
+
+// gangNamed finds a gang of the namespace.
+func (c *Cluster) gangNamed(all *Gangs, source, name string) (*Gang, error) {
+	var found []*Gang
+	for i := range all.Gangs {
+		if g := &all.Gangs[i]; g.Name == name && g.Namespace == c.Namespace && strings.Contains(strings.ToLower(g.Source), source) {
+			found = append(found, g)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("no %s %s in namespace %s at %s", cmp.Or(source, "gang"), name, c.Namespace, c.Where)
+	case 1:
+		return found[0], nil
+	}
+	var names []string
+	for _, g := range found {
+		names = append(names, strings.ToLower(g.Source))
+	}
+	return nil, fmt.Errorf("gang %s/%s: %d have that name: want %s before it", c.Namespace, name, len(found), strings.Join(names, " or "))
+}
+
+// GangNames returns the names of the gangs of the namespace; source is as in ExplainGang.
+func (c *Cluster) GangNames(ctx context.Context, source string) ([]string, error) {
+	all, err := c.Gangs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range all.Gangs {
+		if g := &all.Gangs[i]; strings.Contains(strings.ToLower(g.Source), source) {
+			names = append(names, g.Name)
+		}
+	}
+	return names, nil
+}
+
+// explainGang explains a gang by a survey of all nodes.
+func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []string) (*ExplainedGang, error) {
+	e := &ExplainedGang{Gang: *g, Fit: g.Bound + g.Succeeded, Whole: g.State == wire.GangWhole}
+	waits := &gangTrial{survey: s, spec: g.spec}
+	tasks := map[string]int{}
+	for _, pod := range g.pods {
+		says, _ := wire.ReadMembership(pod) // what is wrong with it is the gang's Why
+		sum, _ := s.pod(pod)
+		e.Scheduler = nameOfScheduler(pod)
+		e.Pods = append(e.Pods, GangPod{Name: pod.Name, Task: says.Task, State: sum.State, Node: sum.Node, NUMANodes: sum.NUMANodes, Certainty: sum.Certainty})
+		switch placed := pod.Spec.NodeName != ""; {
+		case placed && (active(pod) || pod.Status.Phase == corev1.PodSucceeded):
+			tasks[says.Task]++
+		case !placed && active(pod) && len(pod.Spec.SchedulingGates) == 0:
+			waits.pods, waits.tasks = append(waits.pods, pod), append(waits.tasks, says.Task)
+		}
+	}
+	slices.SortFunc(e.Pods, func(a, b GangPod) int { return cmp.Compare(a.Name, b.Name) })
+	if len(waits.pods) > 0 && g.State != wire.GangWrong && g.State != wire.GangForming {
+		if err := waits.prepare(ctx, c, tasks, e.Fit); err != nil {
+			return nil, err
+		}
+		waits.run(e)
+	}
+	e.Notes = append(slices.Clone(s.Notes), notes...)
+	return e, nil
+}
+
+// gangTrial is a survey's nodes with members on them that are not there. It implements plan.Field.
+type gangTrial struct {
+	survey *Survey
+	spec   wire.Gang
+	pods   []*corev1.Pod
+	tasks  []string
+	gang   plan.Gang
+	kinds  []*gangKind
+	nodes  []*node
+	// on are the members on each node.
+	on map[int][]int
+}
+
+// gangKind is members that every node answers alike.
+type gangKind struct {
+	question
+	// said is what nodes said when they were first asked, by number.
+	said []Answer
+}
+
+var _ plan.Field = (*gangTrial)(nil)
+
+// prepare makes members of the pods. done are the members of each task that have a node, fit of
+// all.
+func (t *gangTrial) prepare(ctx context.Context, c *Cluster, done map[string]int, fit int) error {
+	t.on = map[int][]int{}
+	for _, name := range t.survey.Names() {
+		t.nodes = append(t.nodes, t.survey.nodes[name])
+	}
+	slices.SortFunc(t.pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+	t.gang.Minimum, t.gang.Tasks = max(0, t.spec.Minimum-fit), map[string]int{}
+	for task, least := range t.spec.Tasks {
+		t.gang.Tasks[task] = max(0, least-done[task])
+	}
+	known := map[string]int{}
+	for _, pod := range t.pods {
+		if err := t.add(ctx, c, pod, known); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add makes a member of a pod.
+func (t *gangTrial) add(ctx context.Context, c *Cluster, pod *corev1.Pod, known map[string]int) error {
+	ask, err := wire.ReadPod(pod)
+	if err != nil {
+		return err
+	}
+	says, err := wire.ReadMembership(pod)
+	if err != nil {
+		return err
+	}
+	m := plan.Member{Task: says.Task, Size: sizeOf(wire.ReadAmounts(pod))}
+	if ask.Request.Pinnable() {
+		m.Candidate = &ledger.Candidate{Request: &ask.Request, Created: pod.CreationTimestamp.Unix()}
+	}
+	like, err := json.Marshal(slimPod(pod).Spec)
+	if err != nil {
+		return err
+	}
+	rules, err := json.Marshal(berthAnnotations(pod.Annotations))
+	if err != nil {
+		return err
+	}
+	key := string(like) + string(rules)
+	k, ok := known[key]
+	if !ok {
+		q := question{pod: pod, request: &ask.Request, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod)}
+		if q.classes, err = t.survey.classes(ctx, c, q.amounts); err != nil {
+			return err
+		}
+		k, known[key] = len(t.kinds), len(t.kinds)
+		t.kinds = append(t.kinds, &gangKind{question: q})
+	}
+	m.Kind = k
+	t.gang.Members = append(t.gang.Members, m)
+	return nil
+}
+
+// sizeOf orders members as the scheduler does: roughly how much of a node they take.
+func sizeOf(asked amounts.List) (size int64) {
+	for name, amount := range asked {
+		switch {
+		case name == amounts.CPU:
+			size += amount
+		case name == amounts.Memory:
+			size += amount >> 22
+		case amounts.IsExtended(name):
+			size += 1000 * amount
+		}
+	}
+	return size
+}
+
+// run plans, and says what came of it.
+func (t *gangTrial) run(e *ExplainedGang) {
+	if short := t.short(); short != "" {
+		e.Verdict = short
+		return
+	}
+	p := plan.Make(&t.gang, t)
+	e.Whole = p.Whole
+	e.Fit += len(p.Places)
+	by := map[string]*GangPod{}
+	for i := range e.Pods {
+		by[e.Pods[i].Name] = &e.Pods[i]
+	}
+	for _, at := range p.Places {
+		one := by[t.pods[at.Member].Name]
+		one.State, one.Node, one.NUMANodes = StateWouldFit, t.nodes[at.Node].name, at.Got.NUMA.String()
+		if c := wire.VerdictOnly; at.Got.NUMA != 0 {
+			if at.Got.Exact {
+				c = wire.Exact
+			}
+			one.Certainty = c.String()
+		}
+	}
+	minimum := cmp.Or(e.Minimum, 1)
+	switch {
+	case p.Whole && p.Lacking < 0:
+		e.Verdict = "all fit now"
+	case p.Whole:
+		e.Verdict = fmt.Sprintf("the minimum fits now: %d, of %d", e.Fit, minimum)
+	case p.Waits:
+		e.Verdict = fmt.Sprintf("%d of %d pods fit now; nodes' next reports will tell of the others", e.Fit, minimum)
+	case p.Lacking < 0:
+		e.Verdict = fmt.Sprintf("%d of %d pods fit now, and of some task too few", e.Fit, minimum)
+	default:
+		e.Verdict = fmt.Sprintf("%d of %d pods fit now", e.Fit, minimum)
+	}
+	if p.Lacking >= 0 {
+		e.Lacking = t.lacking(&p)
+	}
+}
+
+// short says which resource of those that the group names is not free on all nodes together.
+func (t *gangTrial) short() string {
+	for _, name := range slices.Sorted(maps.Keys(t.spec.Resources)) {
+		want := wire.ReadResources(corev1.ResourceList{name: t.spec.Resources[name]})[string(name)]
+		free := int64(0)
+		for _, n := range t.nodes {
+			if all, told := allocatable(n.object); told {
+				free += all[string(name)]
+				for _, pod := range t.survey.bound[n.name] {
+					if !wire.Ended(pod) {
+						free -= wire.ReadAmounts(pod)[string(name)]
+					}
+				}
+			}
+		}
+		if free < want {
+			return fmt.Sprintf("minResources asks for %s %s, and %s are free", amountText(string(name), want), name, amountText(string(name), max(0, free)))
+		}
+	}
+	return ""
+}
+
+// Nodes implements plan.Field: the nodes that do not refuse members of the kind, as the scheduler's
+// default scoring has them.
+func (t *gangTrial) Nodes(kind int) []int {
+	k := t.kinds[kind]
+	k.said = make([]Answer, len(t.nodes))
+	affinity := nodeaffinity.GetRequiredNodeAffinity(k.pod)
+	inParallel(len(t.nodes), func(i int) {
+		n := t.nodes[i]
+		k.said[i] = k.askNode(t.survey, n, affinity, t.survey.bound[n.name])
+	})
+	var out []int
+	for i := range k.said {
+		if k.said[i].Answer == Admits || k.said[i].Answer == Waits {
+			out = append(out, i)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b int) int { return better(k.said[a], k.said[b]) })
+	return out
+}
+
+// Coupled implements plan.Field. What pods ask of each other's places is not looked at.
+func (t *gangTrial) Coupled(int) bool { return false }
+
+// Account implements plan.Field.
+func (t *gangTrial) Account(node int) *ledger.Node { return t.nodes[node].account }
+
+// Admits implements plan.Field.
+func (t *gangTrial) Admits(member, node int) bool { return t.full(member, node) == "" }
+
+// full says what a node has not enough of beside its pods and the members on it; "" as in short.
+func (t *gangTrial) full(member, node int) string {
+	if len(t.on[node]) == 0 {
+		return ""
+	}
+	n, k := t.nodes[node], t.kinds[t.gang.Members[member].Kind]
+	return cmp.Or(short(beside(k.amounts, k.classes, n.object), n.object, t.beside(node)), portsTaken(k.pod, t.beside(node)))
+}
+
+// beside are the pods that are bound to a node, and the members on it.
+func (t *gangTrial) beside(node int) []*corev1.Pod {
+	out := slices.Clone(t.survey.bound[t.nodes[node].name])
+	for _, m := range t.on[node] {
+		out = append(out, t.pods[m])
+	}
+	return out
+}
+
+// Put implements plan.Field.
+func (t *gangTrial) Put(member, node int) { t.on[node] = append(t.on[node], member) }
+
+// Take implements plan.Field.
+func (t *gangTrial) Take(member, node int) {
+	t.on[node] = slices.DeleteFunc(t.on[node], func(m int) bool { return m == member })
+}
+
+// lacking asks every node again about the member that got none, with its mates in their places.
+func (t *gangTrial) lacking(p *plan.Plan) *Lacking {
+	clear(t.on)
+	for _, at := range p.Places {
+		t.Put(at.Member, at.Node)
+	}
+	k := t.kinds[t.gang.Members[p.Lacking].Kind]
+	if k.said == nil {
+		t.Nodes(t.gang.Members[p.Lacking].Kind)
+	}
+	out := &Lacking{Pod: t.pods[p.Lacking].Name, Nodes: make([]Answer, len(t.nodes))}
+	inParallel(len(t.nodes), func(i int) {
+		if out.Nodes[i] = k.said[i]; len(t.on[i]) > 0 {
+			out.Nodes[i] = t.again(p, i)
+		}
+	})
+	slices.SortStableFunc(out.Nodes, better)
+	out.Groups = groupsOf(out.Nodes)
+	return out
+}
+
+// again asks a node about the member that got none, with its mates where they would be.
+func (t *gangTrial) again(p *plan.Plan, node int) (a Answer) {
+	member := &t.gang.Members[p.Lacking]
+	q, with := t.kinds[member.Kind].question, *t.nodes[node]
+	affinity := nodeaffinity.GetRequiredNodeAffinity(q.pod)
+	account := p.Account(&t.gang, node)
+	if account != nil && member.Candidate != nil {
+		with.account, q.request = account, member.Candidate.Request
+	}
+	a = q.askNode(t.survey, &with, affinity, t.beside(node))
+	a.Mates = len(t.on[node])
+	if a.Answer != Waits || with.account != account {
+		return a
+	}
+	// Perhaps its mates' promises are all that is at risk.
+	loose, d := *member.Candidate, placement.Decision{}
+	loose.Loose = true
+	if said := account.Reserve(&loose, &d); said.Outcome == ledger.Refused {
+		if refusal, ok := account.View().Explain(loose.Request); ok {
+			a.Answer, a.Message, a.Refusal = Refuses, refusal.String(), &refusal
+		}
+	}
+	return a
+}

@@ -1,0 +1,376 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Gang is pods that start together, and how far they are.
+type Gang struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Source is what declares it: gang (annotations of its pods), PodGroup.scheduling.volcano.sh or
+	// PodGroup.scheduling.x-k8s.io.
+	Source string         `json:"source"`
+	State  wire.GangState `json:"state"`
+	// Phase is what the status of its object says; "" where it has none.
+	Phase string `json:"phase,omitempty"`
+	// Minimum is how many of its pods start together, Tasks the same for its parts; 0 where that is
+	// not known.
+	Minimum int            `json:"minimum,omitempty"`
+	Tasks   map[string]int `json:"tasks,omitempty"`
+	// Members are its pods, Bound those that have a node and have not ended, Succeeded those that
+	// ended well.
+	Members   int `json:"members"`
+	Bound     int `json:"bound"`
+	Succeeded int `json:"succeeded,omitempty"`
+	// WaitingSeconds is the age of the oldest pod that has no node; 0 where none waits.
+	WaitingSeconds int64 `json:"waitingSeconds,omitempty"`
+	// Why says why it waits; "" where it does not, or nobody has said.
+	Why string `json:"why,omitempty"`
+
+	key  wire.GangKey
+	spec wire.Gang
+	pods []*corev1.Pod
+}
+
+// Gangs are those of a cluster, by namespace and name.
+type Gangs struct {
+	Gangs []Gang
+	// Notes say what could not be read or understood.
+	Notes []string
+}
+
+// Gangs adds up the gangs of the namespace.
+func (c *Cluster) Gangs(ctx context.Context) (*Gangs, error) {
+	pods, err := c.allPodsIn(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*corev1.Pod, len(pods))
+	for i := range pods {
+		all[i] = &pods[i]
+	}
+	objects, err := c.groupObjects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return gangsOf(all, objects, c.clock.now()), nil
+}
+
+// groupKinds are the kinds of objects that declare gangs.
+var groupKinds = map[wire.GangSource]schema.GroupVersion{
+	wire.GangOfVolcano: volcano.GroupVersion, wire.GangOfSigs: sigs.GroupVersion,
+}
+
+// groupObjects are objects that declare gangs, as they come.
+type groupObjects struct {
+	list []json.RawMessage
+	// hidden are kinds that may not be read; notes say so.
+	hidden map[wire.GangSource]bool
+	notes  []string
+}
+
+// groupObjects reads the objects of the namespace that declare gangs. A kind that is not served has
+// none. One that may not be read is noted.
+func (c *Cluster) groupObjects(ctx context.Context) (*groupObjects, error) {
+	if c.still != nil {
+		return c.still.groupsIn(c.Namespace), nil
+	}
+	out := &groupObjects{hidden: map[wire.GangSource]bool{}}
+	for _, source := range slices.Sorted(maps.Keys(groupKinds)) {
+		kind := groupKinds[source]
+		path := []string{"/apis", kind.String()}
+		if c.Namespace != metav1.NamespaceAll {
+			path = append(path, "namespaces", c.Namespace)
+		}
+		list, err := pages(func(o metav1.ListOptions) ([]json.RawMessage, string, error) {
+			return c.rawPage(ctx, append(path, "podgroups"), o)
+		}, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		f := facts{}
+		if err := f.tolerate("podgroups."+kind.Group, "gangs are known by their pods alone", c, err); err != nil {
+			return nil, err
+		}
+		out.hidden[source] = err != nil
+		out.notes = append(out.notes, f.notes...)
+		for _, raw := range list {
+			out.list = append(out.list, slimGroup(raw, kind))
+		}
+	}
+	return out, nil
+}
+
+// rawPage reads one page of a list, its items as they come.
+func (c *Cluster) rawPage(ctx context.Context, path []string, o metav1.ListOptions) ([]json.RawMessage, string, error) {
+	answer := c.reports.Get().AbsPath(path...).VersionedParams(&o, metav1.ParameterCodec).Do(ctx)
+	if err := answer.Error(); err != nil { // that of Raw says less
+		return nil, "", err
+	}
+	data, err := answer.Raw()
+	if err != nil {
+		return nil, "", err
+	}
+	var page struct {
+		Metadata metav1.ListMeta   `json:"metadata"`
+		Items    []json.RawMessage `json:"items"`
+	}
+	err = json.Unmarshal(data, &page)
+	return page.Items, page.Metadata.Continue, err
+}
+
+// slimGroup leaves of an object who it is, what it asks for, and what became of it. Items of a list
+// may leave out of what version they are: that is filled in.
+func slimGroup(raw json.RawMessage, v schema.GroupVersion) json.RawMessage {
+	var whole struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Spec     json.RawMessage   `json:"spec,omitempty"`
+		Status   json.RawMessage   `json:"status,omitempty"`
+	}
+	if json.Unmarshal(raw, &whole) != nil {
+		return raw
+	}
+	m := &whole.Metadata
+	data, err := json.Marshal(map[string]any{
+		"apiVersion": v.String(), "kind": "PodGroup", "spec": whole.Spec, "status": whole.Status,
+		"metadata": metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp},
+	})
+	if err != nil {
+		return raw
+	}
+	return data
+}
+
+// readGroup reads an object that declares a gang. wrong says what of it is not served; err that it
+// cannot be read at all.
+func readGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
+	var head struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return spec, nil, fmt.Errorf("a PodGroup: %w", err)
+	}
+	switch head.APIVersion {
+	case volcano.GroupVersion.String():
+		var g volcano.PodGroup
+		if err = json.Unmarshal(raw, &g); err == nil {
+			spec, wrong = wire.ReadVolcanoGroup(&g)
+		}
+	case sigs.GroupVersion.String():
+		var g sigs.PodGroup
+		if err = json.Unmarshal(raw, &g); err == nil {
+			spec, wrong = wire.ReadSigsGroup(&g)
+		}
+	default:
+		err = fmt.Errorf("apiVersion %q: want %s or %s", head.APIVersion, volcano.GroupVersion, sigs.GroupVersion)
+	}
+	if err != nil {
+		err = fmt.Errorf("PodGroup %s/%s: %w", head.Namespace, head.Name, err)
+	}
+	return spec, wrong, err
+}
+
+// gangsOf joins pods and objects to gangs.
+func gangsOf(pods []*corev1.Pod, objects *groupObjects, now time.Time) *Gangs {
+	out := &Gangs{Gangs: []Gang{}, Notes: slices.Clone(objects.notes)}
+	by := map[wire.GangKey]*gathering{}
+	of := func(key wire.GangKey) *gathering {
+		if by[key] == nil {
+			by[key] = &gathering{key: key, hidden: objects.hidden[key.Source]}
+		}
+		return by[key]
+	}
+	for _, raw := range objects.list {
+		spec, wrong, err := readGroup(raw)
+		if err != nil {
+			out.Notes = append(out.Notes, err.Error())
+			continue
+		}
+		g := of(spec.Key)
+		g.spec, g.wrong, g.declared = spec, wrong, true
+	}
+	for _, pod := range pods {
+		if !wire.InGang(pod) {
+			continue
+		}
+		says, err := wire.ReadMembership(pod)
+		if says.Gang.IsZero() {
+			out.Notes = append(out.Notes, err.Error())
+			continue
+		}
+		g := of(says.Gang)
+		g.pods, g.tasks = append(g.pods, pod), append(g.tasks, says.Task)
+		g.misread = cmp.Or(g.misread, err)
+	}
+	for _, g := range by {
+		out.Gangs = append(out.Gangs, g.sum(now))
+	}
+	slices.Sort(out.Notes)
+	slices.SortFunc(out.Gangs, func(a, b Gang) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Source, b.Source))
+	})
+	return out
+}
+
+// gathering is a gang that is being joined.
+type gathering struct {
+	key      wire.GangKey
+	spec     wire.Gang
+	declared bool  // its object was seen
+	hidden   bool  // its object may not be read
+	wrong    error // what is not served
+	misread  error // what a pod says wrongly
+	pods     []*corev1.Pod
+	tasks    []string // of pods
+}
+
+// active says whether a member counts: it has not ended, and is not on its way out.
+func active(pod *corev1.Pod) bool { return !wire.Ended(pod) && pod.DeletionTimestamp == nil }
+
+// whatIsWrong is why no member is tried, whatever is free; nil where nothing is.
+func (g *gathering) whatIsWrong() error {
+	var counting []*corev1.Pod
+	for _, pod := range g.pods {
+		if active(pod) {
+			counting = append(counting, pod)
+		}
+	}
+	if g.key.Source == wire.GangOfPods && g.misread == nil && len(g.pods) > 0 {
+		if len(counting) == 0 {
+			g.spec, g.wrong = wire.GangOfMembers(g.key, g.pods)
+		} else {
+			g.spec, g.wrong = wire.GangOfMembers(g.key, counting)
+		}
+	}
+	switch {
+	case g.wrong != nil:
+		return g.wrong
+	case g.misread != nil:
+		return g.misread
+	case g.hidden:
+		return fmt.Errorf("%s may not be read", g.key)
+	case g.key.Source != wire.GangOfPods && !g.declared:
+		return fmt.Errorf("%s is not there", g.key)
+	}
+	return wire.CheckMates(counting)
+}
+
+// sum adds a gang up.
+func (g *gathering) sum(now time.Time) Gang {
+	wrong := g.whatIsWrong()
+	out := Gang{
+		Namespace: g.key.Namespace, Name: g.key.Name, Source: g.key.Source.String(), Phase: g.spec.Phase,
+		Minimum: g.spec.Minimum, Tasks: g.spec.Tasks, Members: len(g.pods), key: g.key, spec: g.spec, pods: g.pods,
+	}
+	done, ready := map[string]int{}, map[string]int{}
+	doneAll, readyAll, ended := 0, 0, 0
+	was := g.spec.Ran
+	var first *corev1.Pod
+	for i, pod := range g.pods {
+		placed := pod.Spec.NodeName != ""
+		switch {
+		case pod.Status.Phase == corev1.PodSucceeded && placed:
+			out.Succeeded++
+		case active(pod) && placed:
+			out.Bound++
+		}
+		if wire.Ended(pod) {
+			ended++
+		}
+		was = was || placed && wire.GangWasWhole(pod)
+		pending := !placed && active(pod) && len(pod.Spec.SchedulingGates) == 0
+		isDone := placed && (active(pod) || pod.Status.Phase == corev1.PodSucceeded)
+		if isDone {
+			doneAll++
+			done[g.tasks[i]]++
+		}
+		if isDone || pending {
+			readyAll++
+			ready[g.tasks[i]]++
+		}
+		if pending && (first == nil || older(pod, first)) {
+			first = pod
+		}
+	}
+	settled := g.spec.Minimum > 0 && g.spec.Lacks(doneAll, func(task string) int { return done[task] }) == ""
+	lack := g.spec.Lacks(readyAll, func(task string) int { return ready[task] })
+	out.State = wire.GangFacts{Pods: len(g.pods), Ended: ended, Done: doneAll, Wrong: wrong != nil, Complete: lack == "", Settled: settled, Was: was}.State()
+	if out.State == wire.GangWrong {
+		out.Why = wrong.Error()
+	}
+	if first == nil {
+		if wrong == nil && !settled && lack != "" && out.State != wire.GangCompleted {
+			out.Why = lack + " are there"
+		}
+		return out
+	}
+	out.WaitingSeconds = Seconds(now.Sub(first.CreationTimestamp.Time))
+	switch {
+	case wrong != nil:
+	case lack != "" && !settled:
+		out.Why = lack + " are there"
+	default:
+		out.Why = whySaid(g.pods, first)
+	}
+	return out
+}
+
+func older(a, b *corev1.Pod) bool {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name)) < 0
+}
+
+// whySaid is what the scheduler says of a gang that waits: on the member that it tries for all, or
+// else on any. "" where it has said nothing.
+func whySaid(pods []*corev1.Pod, first *corev1.Pod) string {
+	said := saidOf(first)
+	for _, pod := range pods {
+		if said == "" && pod.Spec.NodeName == "" && active(pod) {
+			said = saidOf(pod)
+		}
+	}
+	return said
+}
+
+// saidOf is what a scheduler says of a pending pod, without what kube-scheduler adds to every
+// refusal: of how many nodes, and what became of preemption.
+func saidOf(pod *corev1.Pod) string {
+	for _, cond := range pod.Status.Conditions {
+		if cond.Type != corev1.PodScheduled || cond.Status != corev1.ConditionFalse {
+			continue
+		}
+		text := cond.Message
+		if _, own, found := strings.Cut(text, "Berth: "); found {
+			text = own
+		}
+		return WithoutPreemption(text)
+	}
+	return ""
+}
+
+// WithoutPreemption leaves out what kube-scheduler adds to every refusal: that no claim is to be
+// deallocated, and what became of preemption.
+func WithoutPreemption(message string) string {
+	message, _, _ = strings.Cut(message, " preemption: ")
+	for _, noise := range []string{",", "no new claims to deallocate", ",", "."} {
+		message = strings.TrimSuffix(strings.TrimSpace(message), noise)
+	}
+	return message
+}
