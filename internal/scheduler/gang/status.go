@@ -94,8 +94,8 @@ func (gs *Groups) standing(g *group) (s standing) {
 	return s
 }
 
-// maxMarks is how many members of a gang carry the wire.GangWholeCondition: a second one, should the
-// first die.
+// maxMarks is how many members of a gang carry the wire.GangWholeCondition: a second one, should
+// the first die.
 const maxMarks = 2
 
 // marks returns the members that are to be marked. The caller holds the lock.
