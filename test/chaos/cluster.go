@@ -14,6 +14,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -55,6 +56,7 @@ type cluster struct {
 	fraud  fraud
 	admin  *rest.Config
 	client kubernetes.Interface
+	groups dynamic.Interface
 	specs  []hollow.Spec
 	procs  map[string]*process
 	order  []string // of start
@@ -157,7 +159,10 @@ func (c *cluster) startAPIServer(ctx context.Context) error {
 	if c.admin, err = c.credentials(adminConfig); err != nil {
 		return err
 	}
-	c.client, err = kubernetes.NewForConfig(c.admin)
+	if c.client, err = kubernetes.NewForConfig(c.admin); err != nil {
+		return err
+	}
+	c.groups, err = dynamic.NewForConfig(c.admin)
 	return err
 }
 

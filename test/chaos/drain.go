@@ -86,10 +86,12 @@ func (d *driver) unsettled(ctx context.Context) string {
 	if err != nil {
 		return err.Error()
 	}
-	var out []string
+	gangs := gangsOf(list.Items)
+	out := d.observer.partial(gangs)
 	for i := range list.Items {
 		p := &list.Items[i]
 		switch {
+		case gangs[p.Labels[gangLabel]].waits():
 		case p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodPending || p.Labels[foreignLabel] != "":
 		case p.Spec.NodeName != "":
 			out = append(out, fmt.Sprintf("pod %s is bound to %s and does not run", p.Name, p.Spec.NodeName))

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
@@ -155,6 +156,8 @@ func (d *driver) carryOut(o *Op) error {
 			_, err := pods.Create(ctx, o.Pod.object(), metav1.CreateOptions{})
 			return err
 		})
+	case CreateGang:
+		d.askForGang(o.Gang)
 	case Delete, ForceDelete:
 		opts := metav1.DeleteOptions{}
 		if o.Kind == ForceDelete {
@@ -165,6 +168,22 @@ func (d *driver) carryOut(o *Op) error {
 		return d.inflict(o)
 	}
 	return nil
+}
+
+// askForGang makes a gang: its object, if it has one, and all pods.
+func (d *driver) askForGang(members []*PodPlan) {
+	if members[0].Group {
+		d.ask(func(ctx context.Context) error {
+			_, err := d.groups.Resource(sigs.PodGroups).Namespace(namespace).Create(ctx, members[0].group(), metav1.CreateOptions{})
+			return err
+		})
+	}
+	for _, member := range members {
+		d.ask(func(ctx context.Context) error {
+			_, err := d.client.CoreV1().Pods(namespace).Create(ctx, member.object(), metav1.CreateOptions{})
+			return err
+		})
+	}
 }
 
 // inflict begins a fault and plans its end.
@@ -248,6 +267,9 @@ func (p *PodPlan) object() *corev1.Pod {
 	}
 	if p.foreign() {
 		pod.Labels = map[string]string{foreignLabel: "true"}
+	}
+	if p.Gang != "" {
+		p.join(pod)
 	}
 	image := "berth.dev/chaos:1"
 	if p.Ends > 0 {

@@ -64,6 +64,7 @@ type observer struct {
 	pods     map[types.UID]*watched
 	holdings map[string]*holding  // by pod UID; kept when the pod has left
 	pinned   map[string][]string  // by node: the UIDs of pods that had CPUs in the checkpoints at the last look
+	whole    map[string]bool      // gangs that were
 	returned map[string]time.Time // by node: when a pod was last admitted anew (see forgotten)
 	reports  map[string]*v1alpha1.NodeTopology
 	listed   map[string]int64 // by pod UID: the first report that has it
@@ -86,12 +87,13 @@ type tally struct {
 	differedVanished, torn         int
 	outcomes                       map[string]int // what the scheduler itself says of promises that were not kept
 	leaders                        int
+	gangs                          int // that were whole
 }
 
 func newObserver(c *cluster, b *book) *observer {
 	return &observer{
 		cluster: c, book: b, pods: map[types.UID]*watched{}, reports: map[string]*v1alpha1.NodeTopology{}, listed: map[string]int64{},
-		holdings: map[string]*holding{}, pinned: map[string][]string{}, returned: map[string]time.Time{},
+		holdings: map[string]*holding{}, pinned: map[string][]string{}, returned: map[string]time.Time{}, whole: map[string]bool{},
 		tally: tally{outcomes: map[string]int{}},
 	}
 }
@@ -154,6 +156,7 @@ func (o *observer) seePod(pod *corev1.Pod, gone bool) {
 		}
 	}
 	w.see(pod, gone, asked)
+	o.seeGang(pod)
 	switch phase := pod.Status.Phase; {
 	case phase == corev1.PodFailed && pod.Status.Reason != "" && !w.refused:
 		w.refused = true

@@ -16,6 +16,7 @@ type Kind string
 // lost or late; from the API server to etcd it is bytes, of which none is lost.
 const (
 	Create      Kind = "create"       // a pod
+	CreateGang  Kind = "create-gang"  // pods that start together
 	Delete      Kind = "delete"       // a pod, with its grace period
 	ForceDelete Kind = "force-delete" // a pod, with none: the API forgets it at once
 	Kill        Kind = "kill"         // SIGKILL; started again after For
@@ -35,7 +36,8 @@ type Op struct {
 	// Target is a pod's number, or the name of a process: etcd, apiserver, scheduler-N, agent-NODE,
 	// node-NODE; or leader, which is whatever scheduler leads by then.
 	Target string
-	Pod    *PodPlan // of Create
+	Pod    *PodPlan   // of Create
+	Gang   []*PodPlan // of CreateGang
 	For    time.Duration
 	By     time.Duration // of Jump
 }
@@ -55,6 +57,9 @@ func (o Op) String() string {
 	if o.Pod != nil {
 		text += fmt.Sprintf(" %+v", *o.Pod)
 	}
+	for _, member := range o.Gang {
+		text += fmt.Sprintf(" %+v", *member)
+	}
 	return text
 }
 
@@ -72,6 +77,11 @@ type PodPlan struct {
 	Rival bool
 	// Ends is after how long its containers exit; 0: they run until stopped.
 	Ends time.Duration
+	// Gang is the one that it is a member of, and Minimum how many of its pods start together; "" for
+	// none. Group: the gang has a PodGroup that says so.
+	Gang    string
+	Minimum int
+	Group   bool
 }
 
 // planner makes a plan.
@@ -81,6 +91,7 @@ type planner struct {
 	ops   []Op
 	at    time.Duration
 	pods  int
+	gangs int
 	alive []string // created, not yet deleted
 	busy  map[string]time.Duration
 }
@@ -110,6 +121,9 @@ func (p *planner) load() {
 		n = 6 // a burst
 	}
 	full := 7 * p.nodes
+	if p.r.IntN(15) == 0 && len(p.alive) < full {
+		p.gang()
+	}
 	for range n {
 		if p.r.IntN(2*full) >= len(p.alive) {
 			p.create()
@@ -148,6 +162,22 @@ func (p *planner) create() {
 	}
 	p.alive = append(p.alive, pod.Name)
 	p.add(Op{Kind: Create, Target: pod.Name, Pod: pod})
+}
+
+// gang creates pods that start together: of up to three sizes, and at times more than must.
+func (p *planner) gang() {
+	name := fmt.Sprintf("gang%04d", p.gangs)
+	p.gangs++
+	count, group := 2+p.r.IntN(4), p.r.IntN(2) == 0
+	least := count - p.r.IntN(count)/2
+	var members []*PodPlan
+	for range count {
+		pod := &PodPlan{Name: fmt.Sprintf("p%05d", p.pods), MemoryMi: 64, CPUs: []int64{1 + p.r.Int64N(3)}, Gang: name, Minimum: least, Group: group}
+		p.pods++
+		p.alive = append(p.alive, pod.Name)
+		members = append(members, pod)
+	}
+	p.add(Op{Kind: CreateGang, Target: name, Gang: members})
 }
 
 func (p *planner) size() int64 { return []int64{1, 1, 2, 2, 2, 3, 4, 4, 5, 6}[p.r.IntN(10)] }

@@ -26,7 +26,7 @@ func TestSeedDeterminesThePlan(t *testing.T) {
 // TestPlanHasEverything: each kind of operation occurs, pods are deleted once and after they were
 // created, and no process has two faults at a time.
 func TestPlanHasEverything(t *testing.T) {
-	foreign, targets := map[bool]int{}, map[string]bool{}
+	foreign, groups, targets := map[bool]int{}, map[bool]int{}, map[string]bool{}
 	kinds, alive, until := map[Kind]int{}, map[string]bool{}, map[string]time.Duration{}
 	for _, o := range NewPlan(3, 4, 10*time.Minute) {
 		kinds[o.Kind]++
@@ -34,6 +34,14 @@ func TestPlanHasEverything(t *testing.T) {
 		case Create:
 			alive[o.Target] = true
 			foreign[o.Pod.foreign()]++
+		case CreateGang:
+			for _, member := range o.Gang {
+				alive[member.Name] = true
+				groups[member.Group]++
+				if member.Minimum < 1 || member.Minimum > len(o.Gang) {
+					t.Errorf("%v: a minimum of %d", o, member.Minimum)
+				}
+			}
 		case Delete, ForceDelete:
 			if !alive[o.Target] {
 				t.Errorf("%v: there is no such pod", o)
@@ -47,7 +55,7 @@ func TestPlanHasEverything(t *testing.T) {
 			until[o.Target] = o.At + o.For
 		}
 	}
-	for _, k := range []Kind{Create, Delete, ForceDelete, Kill, Pause, Slow, Jump, Cut, Lose, Late, Orphan} {
+	for _, k := range []Kind{Create, CreateGang, Delete, ForceDelete, Kill, Pause, Slow, Jump, Cut, Lose, Late, Orphan} {
 		if kinds[k] == 0 {
 			t.Errorf("no %s among %v", k, kinds)
 		}
@@ -56,6 +64,9 @@ func TestPlanHasEverything(t *testing.T) {
 		if !targets[name] {
 			t.Errorf("no fault of %s among those of %v", name, targets)
 		}
+	}
+	if groups[true] == 0 || groups[false] == 0 {
+		t.Errorf("members of gangs with a PodGroup and without: %v; want both", groups)
 	}
 	if foreign[true] == 0 || foreign[true] > foreign[false]/5 {
 		t.Errorf("pods of others: %d, of ours: %d; want some", foreign[true], foreign[false])

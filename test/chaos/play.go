@@ -97,7 +97,7 @@ func (d *driver) show() {
 	t := &d.tally
 	faults := 0
 	for k, n := range d.book.counts {
-		if k != Create && k != Delete && k != ForceDelete {
+		if k != Create && k != CreateGang && k != Delete && k != ForceDelete {
 			faults += n
 		}
 	}
@@ -141,6 +141,7 @@ func (d *driver) table() {
 		{"processes that ended by themselves", total(d.exits), fmt.Sprint(d.exits)},
 		{"pods", t.pods, ""},
 		{"pods that ran", t.ran, ""},
+		{"gangs that were whole", t.gangs, ""},
 		{"pods of others", t.foreign, fmt.Sprintf("%d of them refused by kubelets", t.foreignRefused)},
 		{"checkpoints checked", t.checkpoints, ""},
 		{"reports checked", t.reports, fmt.Sprintf("%d of them not ready, as they said", t.notReady)},

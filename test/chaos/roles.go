@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/scheduler/command"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/podgroup"
 )
 
 // The verbs with which this program starts itself, besides those of package demo.
@@ -92,7 +93,7 @@ func writeWhole(file string, data []byte) error {
 // serveAPIServer runs an API server with Berth's manifests, and hands out everybody's credentials.
 func serveAPIServer(ctx context.Context, args []string, log io.Writer) error {
 	s := controlplane.Service{
-		Options: controlplane.Options{Keep: args[1], Etcd: args[2], Log: log}, Out: args[0], Manifests: deploy.Manifests(),
+		Options: controlplane.Options{Keep: args[1], Etcd: args[2], Log: log}, Out: args[0], Manifests: append(deploy.Manifests(), podgroup.Manifests()...),
 		Users: map[string]controlplane.User{adminConfig: controlplane.Admin, schedulerConfig: controlplane.Scheduler},
 	}
 	for _, n := range args[3:] {

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Labels of members, for those who watch.
+const (
+	gangLabel    = "chaos.test/gang"
+	minimumLabel = "chaos.test/minimum"
+)
+
+// join makes the pod a member of its gang.
+func (p *PodPlan) join(pod *corev1.Pod) {
+	minimum := strconv.Itoa(p.Minimum)
+	pod.Labels = map[string]string{gangLabel: p.Gang, minimumLabel: minimum}
+	if p.Group {
+		pod.Labels[sigs.PodGroupLabel] = p.Gang
+		return
+	}
+	pod.Annotations = map[string]string{wire.GangAnnotation: p.Gang, wire.GangMinimumAnnotation: minimum}
+}
+
+// group is the PodGroup of the pod's gang.
+func (p *PodPlan) group() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": sigs.GroupVersion.String(), "kind": "PodGroup", "metadata": map[string]any{"name": p.Gang, "namespace": metav1.NamespaceDefault},
+		"spec": map[string]any{"minMember": int64(p.Minimum)},
+	}}
+}
+
+// gangCount is how a gang stands.
+type gangCount struct {
+	minimum int
+	// placed are members that have a node, or had one and ended well; there are those, and those
+	// that want one.
+	placed, there int
+}
+
+// gangsOf counts the members of gangs.
+func gangsOf(pods []corev1.Pod) map[string]*gangCount {
+	out := map[string]*gangCount{}
+	for i := range pods {
+		p := &pods[i]
+		name := p.Labels[gangLabel]
+		if name == "" || p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		g := out[name]
+		if g == nil {
+			g = &gangCount{}
+			out[name] = g
+		}
+		if n, err := strconv.Atoi(p.Labels[minimumLabel]); err == nil {
+			g.minimum = n
+		}
+		g.there++
+		if p.Spec.NodeName != "" {
+			g.placed++
+		}
+	}
+	return out
+}
+
+// waits says whether a gang has a right to keep its members from nodes that would take them: it is
+// not complete, or it is to be placed whole.
+func (g *gangCount) waits() bool { return g != nil && g.placed < g.minimum }
+
+// partial names gangs of which a part of the minimum is placed, and which were never whole.
+func (o *observer) partial(gangs map[string]*gangCount) (out []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(gangs)) {
+		if g := gangs[name]; g.placed > 0 && g.waits() && !o.whole[name] {
+			out = append(out, fmt.Sprintf("gang %s was never whole, and %d of %d members have nodes", name, g.placed, g.minimum))
+		}
+	}
+	return out
+}
+
+// wholeCondition tells that a member's gang was whole once (package gang).
+const wholeCondition corev1.PodConditionType = "berth.dev/gang-whole"
+
+// seeGang notes when a gang has become whole. The caller holds mu.
+func (o *observer) seeGang(pod *corev1.Pod) {
+	name := pod.Labels[gangLabel]
+	if name == "" || o.whole[name] {
+		return
+	}
+	var members []corev1.Pod
+	for _, w := range o.pods {
+		if w.pod.Labels[gangLabel] == name && !w.gone {
+			members = append(members, *w.pod)
+		}
+	}
+	marked := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == wholeCondition })
+	if g := gangsOf(members)[name]; marked || g != nil && g.placed > 0 && !g.waits() {
+		o.whole[name] = true
+		o.tally.gangs++
+	}
+}
