@@ -197,6 +197,10 @@ func TestWhatIsWrongWithAGangIsSaid(t *testing.T) {
 				if s := w.groups.PreEnqueue(w.pods["a-0"]); s == nil || !strings.Contains(s.Message(), c.want) {
 					t.Errorf("the pod is told %q, want %s", s.Message(), c.want)
 				}
+				w.run(time.Minute)
+				if said := w.said(); strings.Count(said, c.want) != 1 {
+					t.Errorf("the events say %q, want one with %s", said, c.want)
+				}
 			})
 		})
 	}

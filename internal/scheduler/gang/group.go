@@ -70,6 +70,8 @@ type member struct {
 	posted bool
 	// summed is how it is part of the group's sums.
 	summed part
+	// inLine: it is in the group's line.
+	inLine bool
 }
 
 func (m *member) placed() bool { return m.posted || m.pod.Spec.NodeName != "" }
@@ -191,19 +193,6 @@ func (g *group) atOnce() []*member {
 		out = append(out, m)
 	}
 	return out
-}
-
-// leader is the member whose cycle plans for all; nil for none.
-func (g *group) leader() *member {
-	if g.first != nil {
-		return g.first
-	}
-	for _, m := range g.members {
-		if m.pending() && (g.first == nil || before(m.pod, g.first.pod)) {
-			g.first = m
-		}
-	}
-	return g.first
 }
 
 func before(a, b *corev1.Pod) bool {

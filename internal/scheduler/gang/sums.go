@@ -1,6 +1,8 @@
 package gang
 
 import (
+	"container/heap"
+
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -15,8 +17,43 @@ type sums struct {
 	schedulers map[string]int
 	priorities map[int32]int
 	minimums   map[int]int
-	// first is the first of the members that want a node; nil: not known, or none.
-	first *member
+	// line has the members that want a node, the first of them foremost, and some that do not any
+	// more.
+	line line
+}
+
+// line is a heap.
+type line []*member
+
+// Len implements heap.Interface.
+func (l line) Len() int { return len(l) }
+
+// Less implements heap.Interface.
+func (l line) Less(i, j int) bool { return before(l[i].pod, l[j].pod) }
+
+// Swap implements heap.Interface.
+func (l line) Swap(i, j int) { l[i], l[j] = l[j], l[i] }
+
+// Push implements heap.Interface.
+func (l *line) Push(m any) { *l = append(*l, m.(*member)) }
+
+// Pop implements heap.Interface.
+func (l *line) Pop() any {
+	last := len(*l) - 1
+	m := (*l)[last]
+	*l = (*l)[:last]
+	return m
+}
+
+// leader is the member whose cycle plans for all, the first that wants a node; nil for none.
+func (g *group) leader() *member {
+	for len(g.line) > 0 {
+		if first := g.line[0]; first.summed.waits {
+			return first
+		}
+		heap.Pop(&g.line).(*member).inLine = false
+	}
+	return nil
 }
 
 // count counts members, all and those of each task.
@@ -78,20 +115,16 @@ func (g *group) sum(m *member) {
 	g.add(&m.summed, -1)
 	g.add(&now, 1)
 	m.summed = now
-	switch {
-	case now.waits && g.first != nil && before(m.pod, g.first.pod):
-		g.first = m
-	case g.first == m && !now.waits:
-		g.first = nil
+	if now.waits && !m.inLine {
+		m.inLine = true
+		heap.Push(&g.line, m)
 	}
 }
 
 // drop takes a member out of the sums.
 func (g *group) drop(m *member) {
 	g.add(&m.summed, -1)
-	if g.first == m {
-		g.first = nil
-	}
+	m.summed = part{}
 }
 
 func (g *group) add(p *part, n int) {
