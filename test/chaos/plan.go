@@ -77,8 +77,8 @@ type PodPlan struct {
 	Rival bool
 	// Ends is after how long its containers exit; 0: they run until stopped.
 	Ends time.Duration
-	// Gang is the one that it is a member of, and Minimum how many of its pods start together; "" for
-	// none. Group: the gang has a PodGroup that says so.
+	// Gang is the one that it is a member of, "" for none, and Minimum how many of its pods start
+	// together. Group: the gang has a PodGroup that says so.
 	Gang    string
 	Minimum int
 	Group   bool
