@@ -40,7 +40,9 @@ func sub(dir string) fs.FS {
 }
 
 // optional are files that serve those alone who come from Volcano.
-var optional = []string{"crds/batch.volcano.sh_jobs.yaml", "crds/nodeinfo.volcano.sh_numatopologies.yaml"}
+var optional = []string{
+	"crds/batch.volcano.sh_jobs.yaml", "crds/nodeinfo.volcano.sh_numatopologies.yaml", "crds/scheduling.volcano.sh_podgroups.yaml",
+}
 
 // Manifests returns every file that Berth needs, in an order in which they can be applied.
 func Manifests() [][]byte {

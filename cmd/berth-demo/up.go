@@ -98,7 +98,7 @@ func (p *playground) scheduler() (demo.Scheduler, error) {
 	if p.stock {
 		return demo.Stock{}, nil
 	}
-	berth := demo.Berth{Names: demo.SchedulerNames}
+	berth := demo.Berth{Names: demo.SchedulerNames, Jobs: true}
 	if p.config == "" {
 		return berth, nil
 	}

@@ -11,12 +11,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/jobs"
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/placement"
@@ -33,6 +35,8 @@ type Berth struct {
 	// Config is a KubeSchedulerConfiguration of the user's own, in place of Names and Args. Its
 	// client connection and leader election are overridden.
 	Config []byte
+	// Jobs has berth-controller run Jobs of batch.volcano.sh.
+	Jobs bool
 }
 
 // Title implements Scheduler.
@@ -42,7 +46,12 @@ func (Berth) Title() string { return "Berth" }
 func (Berth) Predicts() bool { return true }
 
 // Manifests implements Scheduler.
-func (Berth) Manifests() ([][]byte, error) { return deploy.Manifests(), nil }
+func (b Berth) Manifests() ([][]byte, error) {
+	if b.Jobs {
+		return append(deploy.Manifests(), deploy.JobManifests()...), nil
+	}
+	return deploy.Manifests(), nil
+}
 
 // Start implements Scheduler.
 func (b Berth) Start(ctx context.Context, c *Cluster, self []string) (func() error, error) {
@@ -58,7 +67,37 @@ func (b Berth) Start(ctx context.Context, c *Cluster, self []string) (func() err
 	if err != nil {
 		return nil, errors.Join(err, stopAgents())
 	}
-	return func() error { return errors.Join(stopScheduler(), stopAgents()) }, nil
+	stopJobs := func() error { return nil }
+	if b.Jobs {
+		if stopJobs, err = c.startJobs(ctx); err != nil {
+			return nil, errors.Join(err, stopScheduler(), stopAgents())
+		}
+	}
+	return func() error { return errors.Join(stopJobs(), stopScheduler(), stopAgents()) }, nil
+}
+
+// startJobs runs berth-controller, with a token as its pod has, until stop, whatever becomes of
+// ctx.
+func (c *Cluster) startJobs(ctx context.Context) (stop func() error, err error) {
+	client, err := c.ControlPlane.TokenConfig(ctx, agentNamespace, "berth-controller", "")
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(c.dir, "controller.log"))
+	if err != nil {
+		return nil, err
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() {
+		done <- jobs.Run(running, client, jobs.Options{
+			Schedulers: SchedulerNames, Log: logr.FromSlogHandler(slog.NewTextHandler(log, nil)),
+		})
+	}()
+	return func() error {
+		cancel()
+		return errors.Join(<-done, log.Close())
+	}, nil
 }
 
 // command writes credentials and configuration and returns the scheduler's command line.

@@ -6,6 +6,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
@@ -13,8 +14,11 @@ import (
 const maxSchedulerConfig = 1 << 20
 
 // SchedulerNames are the names by which pods of the playground ask for Berth: the one that pods get
-// that ask for none, and the one that the chart's values have.
-var SchedulerNames = []string{"default-scheduler", "berth"}
+// that ask for none, the one that the chart's values have, and that of Volcano's users.
+var SchedulerNames = []string{"default-scheduler", "berth", volcano}
+
+// volcano is the profile that scores by Volcano's formula.
+const volcano = "volcano"
 
 // ReadSchedulerConfig reads a KubeSchedulerConfiguration. The scheduler itself judges the rest.
 func ReadSchedulerConfig(path string) ([]byte, error) {
@@ -87,6 +91,14 @@ func (b Berth) ownConfig(kubeconfig string) ([]byte, error) {
 			profile[k] = v
 		}
 		profile["schedulerName"] = name
+		if name == volcano {
+			args := scheduler.Args{}
+			if b.Args != nil {
+				args = *b.Args
+			}
+			args.Scoring.Formula = rank.Volcano
+			profile["pluginConfig"] = []any{map[string]any{"name": scheduler.Name, "args": &args}}
+		}
 		profiles = append(profiles, profile)
 	}
 	config["profiles"] = profiles

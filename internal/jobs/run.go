@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,6 +43,8 @@ type Options struct {
 	LeaderElection string
 	// MetricsAddress and HealthAddress are where metrics and probes are served; "" for nowhere.
 	MetricsAddress, HealthAddress string
+	// Log is where to; the zero value stands for controller-runtime's own logger.
+	Log logr.Logger
 	// Workers is how many Jobs are worked on at a time; 0 stands for 4.
 	Workers int
 }
@@ -77,6 +80,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}
 	m, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        known,
+		Logger:                        o.Log,
 		Cache:                         cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: labels.NewSelector().Add(*ours)}}},
 		Metrics:                       server.Options{BindAddress: orNowhere(o.MetricsAddress)},
 		HealthProbeBindAddress:        orNowhere(o.HealthAddress),
@@ -125,7 +129,7 @@ func setup(m ctrl.Manager, o *Options) error {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(m).For(&batch.Job{}).Owns(&corev1.Pod{}).Owns(&group.PodGroup{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: o.Workers}).Named("berth-jobs").Complete(r)
+		WithOptions(controller.Options{MaxConcurrentReconciles: o.Workers, SkipNameValidation: new(true)}).Named("berth-jobs").Complete(r)
 }
 
 // ownership says whose a Job is.

@@ -151,16 +151,13 @@ func TestChart(t *testing.T) {
 // testChartSource compares roles, policies and definitions with deploy/: what differs is labels,
 // and that definitions outlive the release.
 func testChartSource(t *testing.T, helm string) {
-	objects := objectsOf(t, mustRender(t, helm, everyCRD))
+	objects := objectsOf(t, mustRender(t, helm, everyCRD, "--set=controller.enabled=true"))
 	if find(t, objects, "ClusterRole", "berth-viewer").GetLabels()["rbac.authorization.k8s.io/aggregate-to-view"] != "true" {
 		t.Error("the chart's labels have taken the place of berth-viewer's own")
 	}
 	byName := func(objects []*object) map[string]*object {
 		out := map[string]*object{}
 		for _, o := range objects {
-			if strings.HasSuffix(o.GetName(), ".volcano.sh") {
-				continue // definitions of Volcano's, which the chart does not bring
-			}
 			if !slices.Contains([]string{"Namespace", "ConfigMap", "Deployment", "DaemonSet", "Service", "PodDisruptionBudget", "Pod"}, o.GetKind()) {
 				o.SetLabels(nil)
 				annotations := o.GetAnnotations()
@@ -171,7 +168,7 @@ func testChartSource(t *testing.T, helm string) {
 		}
 		return out
 	}
-	plain, chart := byName(objectsOf(t, deploy.Manifests()...)), byName(objects)
+	plain, chart := byName(objectsOf(t, append(deploy.Manifests(), deploy.JobManifests()...)...)), byName(objects)
 	if len(plain) < 14 {
 		t.Fatalf("only %d plain objects", len(plain))
 	}
@@ -623,6 +620,16 @@ func testChartFlags(t *testing.T, helm string) {
 			t.Errorf("got %q", args)
 		}
 	}
+	controller := podTemplate(t, find(t, objectsOf(t, mustRender(t, helm, "--set=controller.enabled=true,controller.schedulerNames={berth,volcano}")), "Deployment", "berth-controller"))
+	source = chartFile(t, "cmd/berth-controller/main.go")
+	for _, arg := range controller.Spec.Containers[0].Args {
+		if name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "="); !strings.Contains(source, strconv.Quote(name)) {
+			t.Errorf("berth-controller has no flag --%s", name)
+		}
+	}
+	if args := controller.Spec.Containers[0].Args; !slices.Contains(args, "--scheduler-names=berth,volcano") || !slices.Contains(args, "--leader-elect-namespace=berth-system") {
+		t.Errorf("got %q", args)
+	}
 	var schema struct {
 		Properties struct {
 			Scheduler struct {
@@ -667,7 +674,7 @@ func testChartApplies(t *testing.T, helm string) {
 		t.Fatal(err)
 	}
 	var objects []*object
-	for _, values := range [][]string{{everyCRD}, {everyCRD, asDefault}, {"--set=scheduler.enabled=false,agent.kubelet.configSource=configz"}} {
+	for _, values := range [][]string{{everyCRD, "--set=controller.enabled=true"}, {everyCRD, asDefault}, {"--set=scheduler.enabled=false,agent.kubelet.configSource=configz"}} {
 		out := mustRender(t, helm, append(values, "--skip-tests")...)
 		if err := g.cp.Apply(t.Context(), out); err != nil {
 			t.Fatalf("values %q: %v", values, err)
@@ -681,6 +688,7 @@ func testChartApplies(t *testing.T, helm string) {
 		ok                bool
 	}{
 		{"Deployment", "berth-scheduler", "restricted", true},
+		{"Deployment", "berth-controller", "restricted", true},
 		{"DaemonSet", "berth-agent", "baseline", false}, // host paths
 		{"DaemonSet", "berth-agent", "privileged", true},
 	} {
