@@ -61,6 +61,8 @@ type pod struct {
 	shown bool
 	// ending: it is being deleted, has ended or is gone.
 	ending bool
+	// over: it has ended for good.
+	over bool
 	// mortal: it can end by itself.
 	mortal bool
 	// loose: as in Candidate.
@@ -102,7 +104,7 @@ func (p *pod) isOther(turn int64) bool { return p.stage == posted && p.doubted()
 // it.
 func (p *pod) show(s *Sighting) bool {
 	news := p.ending != s.Ending || p.gone
-	p.shown, p.ending, p.mortal, p.gone = true, s.Ending, s.Mortal, false
+	p.shown, p.ending, p.over, p.mortal, p.gone = true, s.Ending, s.Over, s.Mortal, false
 	return news
 }
 

@@ -299,6 +299,42 @@ func TestObeyingNodesReleaseByEvidence(t *testing.T) {
 	}
 }
 
+// TestObeyingNodesLetGoOfJobs: what has ended for good leaves when a report does not list it, though
+// the API has it for ever.
+func TestObeyingNodesLetGoOfJobs(t *testing.T) {
+	m := model(t, "package:1 numa:1 core:3 pu:1 mem:4Gi", obeying)
+	n := new(Ledger).Open(nil)
+	report := func(seq int64, pods ...placement.PodAllocation) {
+		r, err := NewReport(seq, m, &placement.Snapshot{Pods: pods}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Accept(r)
+	}
+	report(1)
+	var d placement.Decision
+	n.Reserve(cand(cpus("job", 2)), &d)
+	post(t, n, "job")
+	s := Sighting{UID: "job", Request: cpus("job", 2), Turn: 1, Promise: &Promise{Decision: copyDecision(&d), Exact: true}, Mortal: true}
+	n.See(s)
+	report(2, *heldBy(&d))
+	s.Ending, s.Over = true, true
+	n.See(s)
+	next := Question{Candidate: cand(cpus("next", 2))}
+	if a := n.View().Ask(next); a.Outcome != Refused {
+		t.Errorf("%+v, want it held until a report tells", a)
+	}
+	report(3)
+	if a := n.View().Ask(next); !a.OK() {
+		t.Errorf("%+v after the report", a)
+	}
+	n.See(s) // as when somebody labels it
+	if a := n.View().Ask(next); !a.OK() {
+		t.Errorf("%+v after it was seen again", a)
+	}
+	check(t, n)
+}
+
 // TestObeyingNodesKeepOffFoundCPUs: what runs beside its decision keeps others off where it runs,
 // and a promise of CPUs that another pod has is not posted.
 func TestObeyingNodesKeepOffFoundCPUs(t *testing.T) {

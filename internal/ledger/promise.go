@@ -166,6 +166,8 @@ func (n *Node) concludeUnlisted() {
 	for _, p := range n.pods {
 		switch {
 		case n.report.Has(p.uid):
+		case p.over && n.decides():
+			n.leave(p)
 		case p.gone && (p.stage == reported || p.stage == posted && p.turn < newest && !n.decides()):
 			n.leave(p)
 		case p.stage == reported:

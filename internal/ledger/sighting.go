@@ -21,6 +21,8 @@ type Sighting struct {
 	Report int64
 	// Ending says that it is being deleted or has ended.
 	Ending bool
+	// Over says that it has ended for good: its containers have stopped, and none starts again.
+	Over bool
 	// Mortal says that it can end by itself.
 	Mortal bool
 	// Inherited says that it was bound before anyone here began to watch. Others that nobody knows
@@ -58,6 +60,8 @@ func (n *Node) see(s *Sighting) bool {
 		n.excuseUnseen(s.UID)
 	}
 	switch {
+	case p == nil && s.Over && n.decides() && !n.report.Has(s.UID):
+		return false // it has left the node
 	case p == nil:
 		n.appear(s, n.report.Has(s.UID))
 	case p.stage == reserved || s.Turn > 0 && (p.stage == afloat && !p.listed || p.isOther(s.Turn)):

@@ -40,7 +40,7 @@ func SightingOf(pod *corev1.Pod) (Sighting, error) {
 	}
 	s := Sighting{Sighting: ledger.Sighting{
 		UID: ask.Request.UID, Request: &ask.Request, Created: pod.CreationTimestamp.Unix(),
-		Ending: wire.Ending(pod), Mortal: wire.Mortal(pod),
+		Ending: wire.Ending(pod), Over: wire.Ended(pod), Mortal: wire.Mortal(pod),
 	}}
 	p, found, err := wire.ReadPlacement(pod)
 	switch {
