@@ -23,7 +23,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/agent"
+	"github.com/berth-dev/berth/internal/enforce"
 	"github.com/berth-dev/berth/internal/version"
 	"github.com/berth-dev/berth/placement"
 )
@@ -49,6 +51,8 @@ type settings struct {
 	configDir     string
 	configz       string
 	preferences   string
+	authority     string
+	onCollision   string
 	listen        string
 	logFormat     string
 	debug         bool
@@ -90,6 +94,11 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&o.SysRoot, "sys-root", "/", "folder that contains sys/")
 	f.StringVar(&o.Machine, "machine", "", "machine string to report instead of what sys/ says")
 	f.StringVar(&s.preferences, "device-preferences", "", "how device plugins choose: RESOURCE=none|sorted|unknown, separated by commas")
+	f.StringVar(&s.authority, "authority", "kubelet", "who decides on the node: kubelet; berth, whose decisions are carried out through the runtime's NRI; or label, by the Node's label "+agent.AuthorityLabel)
+	f.StringVar(&o.Enforce.NRISocket, "nri-socket", "", "where Berth decides: the container runtime's NRI socket (default /var/run/nri/nri.sock)")
+	f.StringVar(&o.Enforce.Cgroups, "cgroup-root", agent.DefaultCgroups, "where Berth decides: where cgroup v2 is mounted")
+	f.StringVar(&s.onCollision, "on-collision", "hold", "where Berth decides: hold a container whose decision cannot be carried out, or confine it to the shared CPUs")
+	f.BoolVar(&o.Enforce.LiftQuota, "lift-quota", false, "where Berth decides: take the CFS quota off containers with CPUs of their own (that of their pod stays)")
 	f.StringVar(&o.Namespace, "lease-namespace", "", "namespace of the heartbeat Lease (default berth-system)")
 	f.DurationVar(&o.Heartbeat, "heartbeat", 0, "interval of heartbeats (default 10s)")
 	f.DurationVar(&o.Rescan, "rescan", 0, "how often to read the checkpoints without a sign of change (default 10s)")
@@ -117,6 +126,16 @@ func (s *settings) check(rest []string) error {
 	}
 	if s.configz != "" && (s.kubeletConfig != "" || s.configDir != "") {
 		return errors.New("--configz and --kubelet-config or --kubelet-config-dir exclude each other")
+	}
+	switch a := v1alpha1.Authority(s.authority); a {
+	case v1alpha1.AuthorityKubelet, v1alpha1.AuthorityBerth, agent.ByLabel:
+		s.options.Authority = a
+	default:
+		return fmt.Errorf("--authority %q: want kubelet, berth or label", s.authority)
+	}
+	mode, ok := map[string]enforce.Mode{"hold": enforce.Hold, "confine": enforce.Confine}[s.onCollision]
+	if s.options.Enforce.OnCollision = mode; !ok {
+		return fmt.Errorf("--on-collision %q: want hold or confine", s.onCollision)
 	}
 	var err error
 	s.options.Preferences, err = parsePreferences(s.preferences)

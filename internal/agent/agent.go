@@ -23,6 +23,8 @@ type mirror struct {
 	presence *presence
 	devices  *deviceBook
 	missing  missingAllocations
+	// running says what runs where Berth decides.
+	running  func() *obeyed
 	history  history
 	patience patience
 	out      *publisher

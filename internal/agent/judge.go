@@ -20,6 +20,8 @@ type verdict struct {
 	// reason is that of the Ready condition; problem is nil if the report may be relied on.
 	reason  string
 	problem error
+	// astray says of containers that they do not run as it was decided.
+	astray []string
 	// underWay: the kubelet may be in the middle of a change, so that a contradiction need not
 	// last.
 	underWay bool
@@ -28,6 +30,9 @@ type verdict struct {
 // judge says what to publish. It is a pure function of what was seen.
 func judge(s *sighting) verdict {
 	v := verdict{platform: s.platform, drift: s.drift, underWay: s.underWay()}
+	if s.obeyed != nil {
+		v.astray = s.obeyed.astray
+	}
 	if err := s.books.Check(); err != nil {
 		v.reason, v.problem = v1alpha1.ReasonContradiction, err
 		return v
@@ -54,6 +59,12 @@ func (s *sighting) rely(out *outcome) (reason string, problem error) {
 	case s.disagree != nil:
 		return v1alpha1.ReasonContradiction, s.disagree
 	}
+	if err := s.decidedByTwo(); err != nil {
+		return v1alpha1.ReasonContradiction, err
+	}
+	if s.obeyed != nil && s.obeyed.problem != nil {
+		return v1alpha1.ReasonNotEnforced, s.obeyed.problem
+	}
 	if err := s.gone(); err != nil {
 		return v1alpha1.ReasonMachineChanged, err
 	}
@@ -67,6 +78,14 @@ func (s *sighting) rely(out *outcome) (reason string, problem error) {
 		return v1alpha1.ReasonContradiction, s.withRemedy(err)
 	}
 	return v1alpha1.ReasonConsistent, nil
+}
+
+// decidedByTwo says who decides on the node beside the one who should.
+func (s *sighting) decidedByTwo() error {
+	if s.obeyed != nil {
+		return s.contested()
+	}
+	return s.abandoned()
 }
 
 // also adds a second problem to the first.

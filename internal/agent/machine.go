@@ -64,7 +64,7 @@ type platform struct {
 }
 
 // discover reads machine and configuration anew.
-func discover(ctx context.Context, machine MachineSource, config ConfigSource, version string) (platform, error) {
+func discover(ctx context.Context, machine MachineSource, config ConfigSource, version string, authority v1alpha1.Authority) (platform, error) {
 	m, err := machine()
 	if err != nil {
 		return platform{}, fmt.Errorf("machine: %w", err)
@@ -95,7 +95,10 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 		tellsAdmitted: release >= placement.V135 || release >= placement.V133 && !off(c.FeatureGates, "InPlacePodVerticalScaling"),
 	}
 	c.FeatureGates = gatesOf(c.FeatureGates)
-	p.spec = wire.NodeSpec{Machine: &trimmed, View: view, Config: c, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: version}
+	if authority == v1alpha1.AuthorityBerth {
+		c.Authority = placement.AuthorityBerth
+	}
+	p.spec = wire.NodeSpec{Machine: &trimmed, View: view, Config: c, Authority: authority, KubeletVersion: version}
 	p.model, p.problem = placement.NewModel(view, c)
 	return p, nil
 }

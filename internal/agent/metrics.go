@@ -18,6 +18,7 @@ type Metrics struct {
 	arriving   prometheus.Gauge
 	pods       prometheus.Gauge
 	bytes      prometheus.Gauge
+	astray     prometheus.Gauge
 	occupancy  occupancyMetrics
 }
 
@@ -39,12 +40,13 @@ func newMetrics(age func() float64) *Metrics {
 		arriving: gauge("arriving_pods", "Pods whose admission is under way in the kubelet's books."),
 		pods:     gauge("reported_pods", "Pods in the published report."),
 		bytes:    gauge("report_bytes", "Size of the published report as JSON."),
+		astray:   gauge("containers_astray", "Containers that do not run as it was decided, on a node with authority berth."),
 	}
 }
 
 // collectors lists all metrics.
 func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.reports, m.heartbeats, m.readErrors, m.latency, m.age, m.ready, m.sequence, m.arriving, m.pods, m.bytes, &m.occupancy}
+	return []prometheus.Collector{m.reports, m.heartbeats, m.readErrors, m.latency, m.age, m.ready, m.sequence, m.arriving, m.pods, m.bytes, m.astray, &m.occupancy}
 }
 
 func result(err error) string {

@@ -43,6 +43,12 @@ type Options struct {
 	// Preferences says how device plugins choose, by resource, where that is known.
 	Preferences map[string]placement.Preference
 
+	// Authority says who decides on the node: the kubelet, which "" means; Berth, whose decisions the
+	// agent then carries out; or ByLabel.
+	Authority v1alpha1.Authority
+	// Enforce says how decisions are carried out where Berth decides.
+	Enforce EnforceOptions
+
 	// Namespace of the heartbeat Lease; "" means v1alpha1.HeartbeatNamespace.
 	Namespace string
 	// Heartbeat is the interval of renewals; 0 means 10 s.
@@ -76,6 +82,11 @@ func (o Options) withDefaults() (Options, error) {
 			return o, fmt.Errorf("agent: %s is %v: want 0 for the default, or a positive duration", name, d)
 		}
 	}
+	if a := o.Authority; a != "" && a != v1alpha1.AuthorityKubelet && a != v1alpha1.AuthorityBerth && a != ByLabel {
+		return o, fmt.Errorf("agent: Authority is %q: want kubelet, berth or label", a)
+	}
+	setDefault(&o.Authority, v1alpha1.AuthorityKubelet)
+	setDefault(&o.Enforce.Cgroups, DefaultCgroups)
 	setDefault(&o.Root, DefaultRoot)
 	setDefault(&o.SysRoot, "/")
 	setDefault(&o.PodResources, filepath.Join(o.Root, "pod-resources", "kubelet.sock"))

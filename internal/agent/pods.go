@@ -31,7 +31,11 @@ type podFacts struct {
 	// does, before what it held.
 	admitted bool
 	// ended is when the agent saw the pod terminal or gone; zero while it is neither.
-	ended      time.Time
+	ended time.Time
+	// owner is the program in it that sets the CPUs of containers; "" for none.
+	owner string
+	// demands: it was placed where Berth decides.
+	demands    bool
 	containers []containerFacts // as the kubelet allocates: init containers as declared, then the others
 }
 
@@ -48,6 +52,7 @@ func factsOf(pod *corev1.Pod) podFacts {
 	f := podFacts{
 		uid: string(pod.UID), apiUID: string(pod.UID), namespace: pod.Namespace, name: pod.Name,
 		created: pod.CreationTimestamp.Time, acknowledged: pod.Status.StartTime != nil,
+		owner: otherOwner(pod), demands: demandsPlugin(pod),
 	}
 	if static := pod.Annotations[mirrorAnnotation]; static != "" {
 		f.uid = static

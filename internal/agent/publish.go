@@ -200,6 +200,11 @@ func (p *publisher) conditions(v *verdict) []metav1.Condition {
 		c.Message = v.problem.Error()
 	}
 	out := []metav1.Condition{p.dated(c)}
+	if len(v.astray) > 0 {
+		out = append(out, p.dated(metav1.Condition{Type: v1alpha1.ConditionEnforced, Status: metav1.ConditionFalse,
+			Reason: v1alpha1.ReasonAstray, Message: strings.Join(v.astray, "; ")}))
+	}
+	p.metrics.astray.Set(float64(len(v.astray)))
 	if current, changed := v.drift.condition(&v.platform.spec.Config); changed {
 		out = append(out, p.dated(current))
 	}

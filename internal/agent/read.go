@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
@@ -38,6 +39,8 @@ type sighting struct {
 	// (docs/kubelet-defects.md). away: it is gone.
 	booting, away bool
 	history       history
+	// obeyed is what runs where Berth decides; nil elsewhere.
+	obeyed *obeyed
 	// pools are the devices; undescribed are healthy ones of which nobody has told the NUMA nodes.
 	pools       []placement.DevicePool
 	undescribed []string
@@ -78,6 +81,12 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 	}
 	s.memory = m.around.recall(state.Memory)
 	s.platform, s.drift = m.around.platform, m.around.drift()
+	if s.platform.spec.Authority == v1alpha1.AuthorityBerth {
+		s.obeyed = m.running()
+		for uid := range s.obeyed.pods {
+			s.holders[uid] = true
+		}
+	}
 	s.disagree, s.offline = m.books.policiesAgree(&s.platform.spec.Config), m.books.offline(m.around.offline())
 	s.active = m.askActive(ctx, s)
 	m.missing.recall(ctx, m, s)

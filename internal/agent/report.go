@@ -37,6 +37,7 @@ func makeReport(s *sighting) (outcome, error) {
 	for _, p := range snap.Pods {
 		held[p.UID] = p
 	}
+	s.addObeyed(held)
 	r := reporter{sighting: s, alive: map[string]int{}}
 	for _, f := range s.pods {
 		if f.ended.IsZero() || s.platform.listsAll && f.apiUID != "" {
@@ -72,7 +73,39 @@ func makeReport(s *sighting) (outcome, error) {
 	slices.Sort(out.arriving)
 	slices.Sort(out.ending)
 	out.snapshot, out.order = snap, uids
+	s.shareOut(&out)
 	return out, nil
+}
+
+// obeys says whether a container of the pod is carried out as it was decided.
+func (s *sighting) obeys(uid string) bool { return s.obeyed != nil && len(s.obeyed.pods[uid]) > 0 }
+
+// addObeyed adds to what pods hold what was carried out of decisions.
+func (s *sighting) addObeyed(held map[string]placement.PodAllocation) {
+	if s.obeyed == nil {
+		return
+	}
+	for uid, containers := range s.obeyed.pods {
+		p := held[uid]
+		p.UID = uid
+		for _, c := range containers {
+			if at := slices.IndexFunc(p.Containers, func(o placement.ContainerAllocation) bool { return o.Name == c.Name }); at >= 0 {
+				c.Devices = p.Containers[at].Devices
+			}
+			p.Containers = withContainer(slices.Clone(p.Containers), c)
+		}
+		held[uid] = p
+	}
+}
+
+// shareOut fills in the shared CPUs where Berth decides: they follow from what pods hold.
+func (s *sighting) shareOut(out *outcome) {
+	if s.obeyed == nil || s.platform.model == nil {
+		return
+	}
+	if state, err := s.platform.model.StateOf(&placement.Snapshot{Pods: out.snapshot.Pods}); err == nil {
+		out.snapshot.SharedCPUs = state.SharedCPUs()
+	}
 }
 
 type reporter struct {
@@ -93,6 +126,10 @@ const (
 func (r *reporter) stateOf(uid string) (v1alpha1.PodState, pending) {
 	f, known := r.pods[uid]
 	switch {
+	case r.obeys(uid) && known:
+		return "", steady // its sandbox has not stopped
+	case r.obeys(uid):
+		return v1alpha1.PodUnknown, steady
 	case !known:
 		return r.stateOfStranger(uid)
 	case f.ended.IsZero() && r.admitted(uid):

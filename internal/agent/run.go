@@ -45,6 +45,7 @@ func Run(ctx context.Context, opts Options) error {
 	g.Go(func() error { a.nodes.RunWithContext(ctx); return nil })
 	g.Go(func() error { a.heartbeats(ctx); return nil })
 	g.Go(func() error { return a.loop(ctx, files, config) })
+	g.Go(func() error { a.enforcer.run(ctx); return nil })
 	if a.socket != nil {
 		g.Go(func() error { a.socket.Follow(ctx, a.kubeletIs); return nil })
 	}
@@ -56,13 +57,14 @@ func Run(ctx context.Context, opts Options) error {
 
 // agent wires a mirror to a node and an API server.
 type agent struct {
-	opts    Options
-	api     API
-	mirror  *mirror
-	socket  *PodResources // nil: cannot be asked
-	pods    cache.SharedIndexInformer
-	nodes   cache.SharedIndexInformer
-	changed chan struct{} // something in the API changed
+	opts     Options
+	api      API
+	enforcer *enforcer
+	mirror   *mirror
+	socket   *PodResources // nil: cannot be asked
+	pods     cache.SharedIndexInformer
+	nodes    cache.SharedIndexInformer
+	changed  chan struct{} // something in the API changed
 }
 
 func newAgent(opts Options) (*agent, error) {
@@ -83,6 +85,7 @@ func newAgent(opts Options) (*agent, error) {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
 	a := &agent{opts: opts, changed: make(chan struct{}, 1)}
+	a.enforcer = &enforcer{opts: &a.opts, node: a.node, changed: func() { poke(a.changed) }}
 	a.informers(client)
 	book := newPodBook()
 	if err := a.follow(book); err != nil {
@@ -130,7 +133,7 @@ func (a *agent) newMirror(api API, book *podBook) *mirror {
 		return seconds(o.Now().Sub(at))
 	})
 	around := &surroundings{
-		now: o.Now, machine: o.machine(), config: o.Config, version: o.KubeletVersion, every: o.Rescan, say: say, attempts: newLook(),
+		now: o.Now, machine: o.machine(), config: o.Config, authority: o.Authority, version: o.KubeletVersion, every: o.Rescan, say: say, attempts: newLook(),
 	}
 	if o.Machine == "" {
 		around.fingerprint = MachineFingerprint(os.DirFS(o.SysRoot))
@@ -139,7 +142,7 @@ func (a *agent) newMirror(api API, book *podBook) *mirror {
 	return &mirror{
 		now: o.Now, books: &checkpoints{read: func() (kubeletstate.Raw, error) { return kubeletstate.ReadRaw(root) }},
 		node: a.node, pods: book, around: around, presence: &presence{now: o.Now}, devices: newDeviceBook(o.Preferences),
-		history: newHistory(), out: out, say: say, metrics: out.metrics,
+		running: a.enforcer.look, history: newHistory(), out: out, say: say, metrics: out.metrics,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -61,11 +62,14 @@ type surroundings struct {
 	now         clock
 	machine     MachineSource
 	config      ConfigSource
-	version     string        // of the kubelet; "": as the Node object says
-	fingerprint func() string // what may change under a kubelet; nil: nothing
-	every       time.Duration // how often to look whether the configuration has changed
+	authority   v1alpha1.Authority // who decides, as Options has it
+	version     string             // of the kubelet; "": as the Node object says
+	fingerprint func() string      // what may change under a kubelet; nil: nothing
+	every       time.Duration      // how often to look whether the configuration has changed
 	say         *complaints
 
+	// mislabelled: nobody can say who decides.
+	mislabelled     bool
 	platform        *platform // what the kubelet found; nil until it is known
 	present         present
 	lastFingerprint string    // of the machine that platform or present has
@@ -87,7 +91,8 @@ type present struct {
 
 // find makes sure that the platform is known. The error comes with the time to the next attempt.
 func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error) {
-	if a.platform != nil {
+	authority, wrong := authorityOf(a.authority, node)
+	if a.platform != nil && (node == nil || a.platform.spec.Authority == authority && a.mislabelled == (wrong != nil)) {
 		return settled, nil
 	}
 	if node == nil {
@@ -100,9 +105,12 @@ func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error
 	if version == "" {
 		version = node.Status.NodeInfo.KubeletVersion
 	}
-	p, err := discover(ctx, a.machine, a.config, version)
+	p, err := discover(ctx, a.machine, a.config, version, authority)
 	if err != nil {
 		return again(a.attempts.Step()), err
+	}
+	if a.mislabelled = wrong != nil; a.mislabelled {
+		p.problem = wrong
 	}
 	a.platform, a.present = &p, present{view: p.spec.View, config: p.config}
 	a.configSeen, a.configDue, a.attempts = a.now(), time.Time{}, newLook()

@@ -12,9 +12,11 @@ import (
 
 // Container is a container as the runtime has it.
 type Container struct {
-	ID   string
-	Pod  string // the id of its sandbox
-	Name string // for people: namespace/pod/container
+	ID  string
+	Pod string // the id of its sandbox
+	// UID is the pod's, as the kubelet has it; Short is the container's own name.
+	UID, Short string
+	Name       string // for people: namespace/pod/container
 	// Decision is what the Binding says of it; nil without one. Fault says what is wrong with an
 	// annotation that cannot be believed.
 	Decision *placement.ContainerDecision
@@ -70,7 +72,7 @@ type Books struct {
 	all      map[string]*entry // by container
 }
 
-// entry is a container in the books. Its CPUs are its pod's until the sandbox is removed, also
+// entry is a container in the books. Its CPUs are its pod's until the sandbox has stopped, also
 // while it does not run; meanwhile shared containers may use them.
 type entry struct {
 	Container
@@ -256,7 +258,7 @@ func (b *Books) Stop(id string) []Update {
 	return b.spread(id)
 }
 
-// Remove forgets a container that has been removed. Its CPUs stay its pod's until that is removed.
+// Remove forgets a container that has been removed. Its CPUs stay its pod's until that has stopped.
 func (b *Books) Remove(id string) {
 	if e := b.all[id]; e != nil && !e.set.Pinned {
 		delete(b.all, id)
@@ -265,7 +267,7 @@ func (b *Books) Remove(id string) {
 	}
 }
 
-// RemovePod forgets a pod whose sandbox has been removed.
+// RemovePod forgets a pod whose sandbox has stopped: nothing begins in it any more.
 func (b *Books) RemovePod(pod string) {
 	for id, e := range b.all {
 		if e.Pod == pod {
@@ -310,6 +312,26 @@ func (b *Books) Wanted(id string) (Set, bool) {
 		return e.set, true
 	}
 	return Set{}, false
+}
+
+// Held is a container that is in the books.
+type Held struct {
+	Container
+	// Running says that it runs, on Set. One that does not run keeps its CPUs.
+	Running bool
+	Set     Set
+	// Why says why it does not run as it was decided; "" where it does.
+	Why string
+}
+
+// All lists the containers, by id.
+func (b *Books) All() []Held {
+	out := make([]Held, 0, len(b.all))
+	for _, id := range b.ids() {
+		e := b.all[id]
+		out = append(out, Held{Container: e.Container, Running: e.running, Set: e.set, Why: e.complaint})
+	}
+	return out
 }
 
 // Complaints lists what does not run as decided, by container.

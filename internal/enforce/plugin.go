@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,10 +30,17 @@ type Plugin struct {
 	LiftQuota bool
 	// Log is told what is held, confined, or cannot be read; it must not be nil.
 	Log func(format string, args ...any)
+	// Changed is told that something has begun, stopped, or been held; nil for nobody. It must not
+	// wait.
+	Changed func()
 
 	mu    sync.Mutex
 	books *Books
 	paths map[string]string // cgroup path by container
+	// gone says why no runtime is connected; nil while one is.
+	gone error
+	// held are the containers that were not let begin, by name, until they are or their pod is gone.
+	held map[string]heldContainer
 	// synchronized is closed when the runtime has said what runs.
 	synchronized chan struct{}
 	once         sync.Once
@@ -39,7 +48,7 @@ type Plugin struct {
 
 // NewPlugin returns a plugin over the books, which are its own from now on.
 func NewPlugin(b *Books, log func(string, ...any)) *Plugin {
-	return &Plugin{books: b, Log: log, paths: map[string]string{}, synchronized: make(chan struct{})}
+	return &Plugin{books: b, Log: log, paths: map[string]string{}, held: map[string]heldContainer{}, gone: errNotYet, synchronized: make(chan struct{})}
 }
 
 var (
@@ -48,8 +57,30 @@ var (
 	_ stub.UpdateContainerInterface = (*Plugin)(nil)
 	_ stub.StopContainerInterface   = (*Plugin)(nil)
 	_ stub.RemoveContainerInterface = (*Plugin)(nil)
+	_ stub.StopPodInterface         = (*Plugin)(nil)
 	_ stub.RemovePodInterface       = (*Plugin)(nil)
 )
+
+var errNotYet = errors.New("it has not been connected yet")
+
+// heldContainer is a container that was not let begin.
+type heldContainer struct{ pod, why string }
+
+// changed tells that something has changed.
+func (p *Plugin) changed() {
+	if p.Changed != nil {
+		p.Changed()
+	}
+}
+
+// disconnected notes why there is no runtime.
+func (p *Plugin) disconnected(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gone = err
+}
+
+var errClosed = errors.New("the runtime has closed the connection")
 
 // reconnectAfter is how long the plugin waits for a runtime that is not there.
 const reconnectAfter = time.Second
@@ -66,7 +97,13 @@ func (p *Plugin) Run(ctx context.Context, socket string) error {
 		if err != nil {
 			return fmt.Errorf("NRI plugin: %w", err)
 		}
-		if err := s.Run(ctx); ctx.Err() == nil {
+		err = s.Run(ctx)
+		if err == nil {
+			err = errClosed
+		}
+		p.disconnected(err)
+		p.changed()
+		if ctx.Err() == nil {
 			p.Log("the runtime's NRI at %q has gone (%v): nothing is pinned until it is back", socket, err)
 		}
 		select {
@@ -114,6 +151,9 @@ func (p *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 		p.Log("container %s is confined: %s", c.Container, c.Why)
 	}
 	p.once.Do(func() { close(p.synchronized) })
+	p.gone = nil
+	clear(p.held)
+	p.changed()
 	return writeUpdates(updates), nil
 }
 
@@ -124,11 +164,14 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	set, updates, err := p.books.Create(p.read(pod, c))
 	if held := new(HeldError); errors.As(err, &held) {
 		delete(p.paths, c.GetId())
+		p.held[held.Container] = heldContainer{c.GetPodSandboxId(), held.Why}
 		p.Log("%v", err)
 	}
+	p.changed()
 	if err != nil {
 		return nil, nil, err
 	}
+	delete(p.held, pod.GetNamespace()+"/"+pod.GetName()+"/"+c.GetName())
 	a := &api.ContainerAdjustment{}
 	a.SetLinuxCPUSetCPUs(set.CPUs.String())
 	if set.Mems != 0 {
@@ -156,6 +199,7 @@ func (p *Plugin) UpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Co
 func (p *Plugin) StopContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.changed()
 	return writeUpdates(p.books.Stop(c.GetId())), nil
 }
 
@@ -168,25 +212,48 @@ func (p *Plugin) RemoveContainer(_ context.Context, _ *api.PodSandbox, c *api.Co
 	return nil
 }
 
-// RemovePodSandbox forgets a pod: only now are its CPUs free.
-func (p *Plugin) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error {
+// StopPodSandbox forgets a pod: its containers have stopped, and none begins in this sandbox again.
+// Only now are its CPUs free.
+func (p *Plugin) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.books.RemovePod(pod.GetId())
+	maps.DeleteFunc(p.held, func(_ string, h heldContainer) bool { return h.pod == pod.GetId() })
+	p.changed()
 	return nil
 }
 
-// Complaints lists what does not run as decided.
-func (p *Plugin) Complaints() []Complaint {
+// RemovePodSandbox forgets a pod, as one of which nobody has said that it stopped.
+func (p *Plugin) RemovePodSandbox(ctx context.Context, pod *api.PodSandbox) error {
+	return p.StopPodSandbox(ctx, pod)
+}
+
+// Sight is what a plugin knows at one moment.
+type Sight struct {
+	// Gone says why no runtime is connected, so that nothing is carried out; nil while one is.
+	Gone error
+	// Containers are those in the books, by id; Cgroups are their cgroups, as the runtime has them.
+	Containers []Held
+	Cgroups    map[string]string
+	// Waiting are the containers that were not let begin, by name.
+	Waiting []Complaint
+}
+
+// Sight says what the plugin knows.
+func (p *Plugin) Sight() Sight {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.books.Complaints()
+	s := Sight{Gone: p.gone, Containers: p.books.All(), Cgroups: maps.Clone(p.paths)}
+	for _, name := range slices.Sorted(maps.Keys(p.held)) {
+		s.Waiting = append(s.Waiting, Complaint{name, p.held[name].why})
+	}
+	return s
 }
 
 // read makes a Container of what the runtime says, and notes its cgroup.
 func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 	p.paths[c.GetId()] = c.GetLinux().GetCgroupsPath()
-	out := Container{ID: c.GetId(), Pod: c.GetPodSandboxId(), Created: c.GetCreatedAt(),
+	out := Container{ID: c.GetId(), Pod: c.GetPodSandboxId(), UID: pod.GetUid(), Short: c.GetName(), Created: c.GetCreatedAt(),
 		Name: pod.GetNamespace() + "/" + pod.GetName() + "/" + c.GetName()}
 	cpu := c.GetLinux().GetResources().GetCpu()
 	out.Now.CPUs, _ = topology.ParseCPUList(cpu.GetCpus()) // what is not a list is another one than ours

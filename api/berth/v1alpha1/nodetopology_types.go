@@ -508,6 +508,17 @@ const (
 	ReasonMachineChanged = "MachineChanged"
 )
 
+// ReasonNotEnforced is a reason of Ready: Berth decides on the node, and nothing carries decisions
+// out there.
+const ReasonNotEnforced = "NotEnforced"
+
+// ConditionEnforced is the type of the condition that is False while a container does not run as it
+// was decided, on a node where Berth decides. It is left out while all do.
+const ConditionEnforced = "Enforced"
+
+// ReasonAstray is the reason of ConditionEnforced.
+const ReasonAstray = "ContainersAstray"
+
 // ConditionKubeletCurrent is the type of the condition that is False while the kubelet does not
 // know its machine or its configuration as they are now: it reads both when it starts. It is left
 // out while there is nothing to say. What the kubelet still hands out though it is gone also makes

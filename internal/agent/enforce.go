@@ -1,0 +1,289 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/enforce"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// AuthorityLabel on a Node says who decides there, where the agent is told to go by it.
+const AuthorityLabel = "berth.dev/authority"
+
+// ByLabel as Options.Authority goes by the node's label AuthorityLabel; a node without it is the
+// kubelet's.
+const ByLabel v1alpha1.Authority = "label"
+
+// EnforceOptions say how decisions are carried out where Berth decides.
+type EnforceOptions struct {
+	// NRISocket is that of the container runtime's NRI; "" means NRI's default.
+	NRISocket string
+	// Cgroups is where cgroup v2 is mounted; "" means /sys/fs/cgroup.
+	Cgroups string
+	// OnCollision says what becomes of a container whose decision cannot be carried out.
+	OnCollision enforce.Mode
+	// LiftQuota takes the CFS quota off containers with CPUs of their own.
+	LiftQuota bool
+}
+
+// DefaultCgroups is where cgroup v2 usually is.
+const DefaultCgroups = "/sys/fs/cgroup"
+
+// authorityOf says who decides on a node, by the flag or by the node's label.
+func authorityOf(flag v1alpha1.Authority, node *corev1.Node) (v1alpha1.Authority, error) {
+	if flag != ByLabel {
+		return cmp.Or(flag, v1alpha1.AuthorityKubelet), nil
+	}
+	if node == nil {
+		return v1alpha1.AuthorityKubelet, errNoNode
+	}
+	switch a := v1alpha1.Authority(node.Labels[AuthorityLabel]); a {
+	case "":
+		return v1alpha1.AuthorityKubelet, nil
+	case v1alpha1.AuthorityKubelet, v1alpha1.AuthorityBerth:
+		return a, nil
+	default:
+		return v1alpha1.AuthorityKubelet, &placement.ConfigError{
+			Field: "Node " + node.Name + ": metadata.labels[" + AuthorityLabel + "]", Value: string(a), Want: "kubelet or berth",
+		}
+	}
+}
+
+// enforcer carries decisions out, and says what runs. It needs neither the API server nor the
+// kubelet: a node whose control plane is away starts its containers as they were decided.
+type enforcer struct {
+	opts    *Options
+	changed func()
+	node    func() *corev1.Node
+
+	mu     sync.Mutex
+	plugin *enforce.Plugin
+	// problem says why there is no plugin.
+	problem error
+}
+
+// obeyed is what runs on a node where Berth decides.
+type obeyed struct {
+	// problem says why nothing is carried out; nil while it is.
+	problem error
+	// pods are what is held, by the kubelet's UID.
+	pods map[string][]placement.ContainerAllocation
+	// astray says of containers that they do not run as it was decided.
+	astray []string
+}
+
+var errNotStarted = errors.New("decisions are not carried out yet")
+
+// enforcePoll is how often a node is asked whether Berth decides there, and a machine that cannot
+// be read is read again.
+const enforcePoll = time.Second
+
+// run carries decisions out for as long as Berth decides on the node, until ctx ends.
+func (e *enforcer) run(ctx context.Context) {
+	for ctx.Err() == nil && e.opts.Authority != v1alpha1.AuthorityKubelet {
+		if a, err := authorityOf(e.opts.Authority, e.node()); err == nil && a == v1alpha1.AuthorityBerth {
+			e.serve(ctx)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(enforcePoll):
+		}
+	}
+}
+
+// serve runs the plugin until ctx ends, or Berth does not decide any more.
+func (e *enforcer) serve(ctx context.Context) {
+	books, err := e.books(ctx)
+	if err != nil {
+		e.set(nil, err)
+		return
+	}
+	log := e.opts.Log
+	p := enforce.NewPlugin(books, func(format string, args ...any) { log.Warn(fmt.Sprintf(format, args...)) })
+	p.LiftQuota, p.Changed = e.opts.Enforce.LiftQuota, e.changed
+	e.set(p, nil)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go e.stopWhenDeposed(ctx, stop)
+	if err := p.Run(ctx, e.opts.Enforce.NRISocket); ctx.Err() == nil {
+		e.set(nil, err)
+	} else {
+		e.set(nil, errNotStarted)
+	}
+}
+
+// stopWhenDeposed ends the plugin when the node's label says that the kubelet decides.
+func (e *enforcer) stopWhenDeposed(ctx context.Context, stop func()) {
+	for ctx.Err() == nil {
+		if a, err := authorityOf(e.opts.Authority, e.node()); err == nil && a != v1alpha1.AuthorityBerth {
+			stop()
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(enforcePoll):
+		}
+	}
+}
+
+// books makes books for the machine and its reserved CPUs. The release of the kubelet does not
+// matter for these.
+func (e *enforcer) books(ctx context.Context) (*enforce.Books, error) {
+	p, err := discover(ctx, e.opts.machine(), e.opts.Config, newestRelease, v1alpha1.AuthorityBerth)
+	if err == nil {
+		err = p.problem
+	}
+	if err != nil {
+		return nil, err
+	}
+	return enforce.NewBooks(p.spec.Machine, p.model.ReservedCPUs(), e.opts.Enforce.OnCollision)
+}
+
+// newestRelease stands for the kubelet's where that does not matter.
+const newestRelease = "v1.36.0"
+
+func (e *enforcer) set(p *enforce.Plugin, problem error) {
+	e.mu.Lock()
+	e.plugin, e.problem = p, problem
+	e.mu.Unlock()
+	e.changed()
+}
+
+// look says what runs, as the cgroups have it.
+func (e *enforcer) look() *obeyed {
+	e.mu.Lock()
+	plugin, problem := e.plugin, e.problem
+	e.mu.Unlock()
+	if plugin == nil {
+		if problem == nil {
+			problem = errNotStarted
+		}
+		return &obeyed{problem: problem}
+	}
+	return obeyedBy(plugin.Sight(), os.DirFS(e.opts.Enforce.Cgroups))
+}
+
+// obeyedBy says what runs on a node of what the plugin knows and the cgroups say.
+func obeyedBy(s enforce.Sight, cgroups fs.FS) *obeyed {
+	out := &obeyed{pods: map[string][]placement.ContainerAllocation{}}
+	if s.Gone != nil {
+		out.problem = fmt.Errorf("the container runtime's NRI cannot be reached: %w", s.Gone)
+	}
+	for i := range s.Containers {
+		c := &s.Containers[i]
+		runs, why := readBack(c, s.Cgroups[c.ID], cgroups)
+		if c.Why != "" {
+			why = c.Why
+		}
+		if why != "" {
+			out.astray = append(out.astray, c.Name+" "+why)
+		}
+		if d := c.Decision; d != nil {
+			out.pods[c.UID] = withContainer(out.pods[c.UID], placement.ContainerAllocation{Name: c.Short, Kind: d.Kind, CPUs: runs, Exclusive: d.Exclusive,
+				Shares: d.Shares, Memory: d.Memory})
+		}
+	}
+	for _, w := range s.Waiting {
+		out.astray = append(out.astray, w.Container+" does not begin: "+w.Why)
+	}
+	return out
+}
+
+// withContainer adds a container; an earlier life of the same one gives way.
+func withContainer(list []placement.ContainerAllocation, c placement.ContainerAllocation) []placement.ContainerAllocation {
+	list = slices.DeleteFunc(list, func(o placement.ContainerAllocation) bool { return o.Name == c.Name })
+	return append(list, c)
+}
+
+// readBack returns the CPUs that a container has to itself: those on which it is found, where it
+// was pinned and runs. The text says how they differ from what was decided.
+func readBack(c *enforce.Held, runtimePath string, cgroups fs.FS) (cpus topology.CPUSet, why string) {
+	if c.Set.Pinned {
+		cpus = c.Decision.CPUs
+	}
+	if !c.Running {
+		return cpus, ""
+	}
+	dir, err := enforce.CgroupDir(runtimePath)
+	if err != nil {
+		return cpus, "cannot be read back: " + err.Error()
+	}
+	found, err := enforce.ReadBack(cgroups, dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return cpus, "" // it has just ended, or has not quite begun
+	case err != nil:
+		return cpus, "cannot be read back: " + err.Error()
+	}
+	if c.Set.Pinned {
+		cpus = found.CPUs
+	}
+	return cpus, c.Set.Differs(found)
+}
+
+// otherOwners are programs that set the CPUs of containers themselves, by the last part of their
+// image's name.
+var otherOwners = []string{"koordlet", "nri-resource-policy-balloons", "nri-resource-policy-topology-aware", "dracpu", "dra-driver-cpu"}
+
+// otherOwner returns the program in a pod that sets the CPUs of containers; "" for none.
+func otherOwner(pod *corev1.Pod) string {
+	for i := range pod.Spec.Containers {
+		image := pod.Spec.Containers[i].Image
+		image = image[strings.LastIndex(image, "/")+1:]
+		image, _, _ = strings.Cut(image, "@")
+		image, _, _ = strings.Cut(image, ":")
+		if slices.Contains(otherOwners, image) {
+			return image
+		}
+	}
+	return ""
+}
+
+// contested says who else sets the CPUs of containers on a node where Berth decides.
+func (s *sighting) contested() error {
+	for _, f := range sortedFacts(s.pods) {
+		if f.owner != "" && f.ended.IsZero() {
+			return fmt.Errorf("pod %s runs %s, which sets the CPUs of containers as Berth does: remove it from the node, or have the kubelet decide there",
+				f.key(), f.owner)
+		}
+	}
+	return nil
+}
+
+// abandoned says which pod was pinned by Berth on a node where the kubelet decides now.
+func (s *sighting) abandoned() error {
+	for _, f := range sortedFacts(s.pods) {
+		if f.demands && f.ended.IsZero() && s.admitted(f.uid) {
+			return fmt.Errorf("the kubelet decides here, and pod %s was placed when Berth did: drain the node, or have Berth decide again", f.key())
+		}
+	}
+	return nil
+}
+
+func sortedFacts(pods map[string]podFacts) []podFacts {
+	out := make([]podFacts, 0, len(pods))
+	for _, f := range pods {
+		out = append(out, f)
+	}
+	slices.SortFunc(out, byCreation)
+	return out
+}
+
+// demandsPlugin says whether the pod was placed on a node where Berth decides.
+func demandsPlugin(pod *corev1.Pod) bool {
+	return wire.HasPlacement(pod) && wire.DemandsPlugin(pod)
+}

@@ -1,0 +1,211 @@
+package agent
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/enforce"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// newObeyingWorld is a node on which Berth decides: its kubelet's managers are none.
+func newObeyingWorld(t *testing.T) *world {
+	w := newWorld(t)
+	w.m.around.authority = v1alpha1.AuthorityBerth
+	w.config = &kubeletv1beta1.KubeletConfiguration{ReservedSystemCPUs: "0"}
+	w.files.CPU = []byte(`{"policyName":"none","defaultCpuSet":"","checksum":0}`)
+	w.obeys(&obeyed{})
+	return w
+}
+
+func (w *world) obeys(o *obeyed) { w.m.running = func() *obeyed { return o } }
+
+func cpuSet(t *testing.T, list string) topology.CPUSet {
+	t.Helper()
+	set, err := topology.ParseCPUList(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// ready is the Ready condition of the last report, as "status reason: message".
+func (w *world) ready() string {
+	n := w.last()
+	c := n.Report.Ready()
+	return string(c.Status) + " " + c.Reason + ": " + c.Message
+}
+
+// TestObeyingReport: what runs is reported with what it was decided to have, for as long as its
+// sandbox has not stopped; the shared CPUs follow.
+func TestObeyingReport(t *testing.T) {
+	w := newObeyingWorld(t)
+	w.see("a", corev1.PodRunning)
+	w.see("b", corev1.PodRunning)
+	w.admitted("a", "b")
+	w.obeys(&obeyed{pods: map[string][]placement.ContainerAllocation{
+		"a": {{Name: "main", CPUs: cpuSet(t, "2-3"), Exclusive: joint.ExclusiveCore, Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 1, Bytes: 1 << 30}}}},
+		"b": {{Name: "main", Shares: []placement.CPUShare{{NUMA: 1, MilliCPU: 1500}}}},
+		"x": {{Name: "main", CPUs: cpuSet(t, "5")}},
+	}})
+	w.settle()
+	nt := w.writes[len(w.writes)-1]
+	var lines []string
+	for i := range nt.Status.Pods {
+		lines = append(lines, nt.Status.Pods[i].String())
+	}
+	want := "x state=Unknown main;cpus=5\na pod=ns/pod-a main;cpus=2-3;exclusive=core;mem=memory@0=1Gi\nb pod=ns/pod-b main;shares=1:1500"
+	if got := strings.Join(lines, "\n"); got != want {
+		t.Errorf("reported\n%s\nwant\n%s", got, want)
+	}
+	if nt.Spec.Authority != v1alpha1.AuthorityBerth || nt.Status.SharedCPUs != "0-1,4,6-7" || !strings.HasPrefix(w.ready(), "True") {
+		t.Errorf("authority %s, shared %s, %s", nt.Spec.Authority, nt.Status.SharedCPUs, w.ready())
+	}
+	// A pod that has ended keeps its CPUs until its sandbox has stopped.
+	w.see("a", corev1.PodSucceeded)
+	w.settle()
+	if got := w.last().Report.Snapshot.Pods; len(got) != 3 || got[1].UID != "a" {
+		t.Errorf("%+v, want a listed until its sandbox has stopped", got)
+	}
+	w.obeys(&obeyed{})
+	w.settle()
+	if got := w.last().Report.Snapshot.Pods; len(got) != 1 || got[0].UID != "b" {
+		t.Errorf("%+v, want b alone", got)
+	}
+}
+
+// TestObeyingNodeIsRefused says by name what keeps decisions from being carried out.
+func TestObeyingNodeIsRefused(t *testing.T) {
+	owner := func(w *world) {
+		pod := w.pod("o", corev1.PodRunning)
+		pod.Spec.Containers[0].Image = "registry.example.com:5000/koordinator/koordlet:v1.6@sha256:ab"
+		w.m.pods.see(pod, w.clock)
+	}
+	for name, c := range map[string]struct {
+		change func(*world)
+		want   string
+	}{
+		"static CPU manager": {func(w *world) {
+			w.config.CPUManagerPolicy = "static"
+			w.cpus("0-7", nil)
+		}, "False Unsupported: cpuManagerPolicy: \"static\": want none on a node with authority berth: two would hand out CPUs"},
+		"koordlet": {owner, "False Contradiction: pod ns/pod-o runs koordlet, which sets the CPUs of containers as Berth does"},
+		"no runtime": {func(w *world) { w.obeys(&obeyed{problem: errors.New("the socket is gone")}) },
+			"False NotEnforced: the socket is gone"},
+		"no CPU reserved": {func(w *world) { w.config.ReservedSystemCPUs = "" }, "False Unsupported: kubeReserved[cpu]"},
+		"two pods on one CPU": {func(w *world) {
+			one := []placement.ContainerAllocation{{Name: "main", CPUs: cpuSet(t, "2")}}
+			w.obeys(&obeyed{pods: map[string][]placement.ContainerAllocation{"a": one, "b": one}})
+		}, "False Contradiction: "},
+		"authority was berth": {func(w *world) {
+			w.m.around.authority = v1alpha1.AuthorityKubelet
+			pod := w.pod("p", corev1.PodRunning)
+			pod.Annotations = map[string]string{wire.PlacementAnnotation: "{}"}
+			wire.DemandPlugin(pod.Annotations, &placement.Decision{Containers: []placement.ContainerDecision{{Name: "main"}}})
+			w.m.pods.see(pod, w.clock)
+			w.admitted("p")
+		}, "False Contradiction: the kubelet decides here, and pod ns/pod-p was placed when Berth did: drain the node"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newObeyingWorld(t)
+			c.change(w)
+			w.steps(600)
+			if got := w.ready(); !strings.HasPrefix(got, c.want) {
+				t.Errorf("%s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestAuthorityByLabel: the node's label decides, and a change of it is taken in.
+func TestAuthorityByLabel(t *testing.T) {
+	w := newObeyingWorld(t)
+	w.m.around.authority = ByLabel
+	authority := func(label string) v1alpha1.Authority {
+		w.node = w.node.DeepCopy()
+		w.node.Labels = map[string]string{AuthorityLabel: label}
+		w.settle()
+		return w.writes[len(w.writes)-1].Spec.Authority
+	}
+	for label, want := range map[string]v1alpha1.Authority{"": v1alpha1.AuthorityKubelet, "berth": v1alpha1.AuthorityBerth, "kubelet": v1alpha1.AuthorityKubelet} {
+		if got := authority(label); got != want || !strings.HasPrefix(w.ready(), "True") {
+			t.Errorf("%q: authority %s, %s", label, got, w.ready())
+		}
+	}
+	authority("brth")
+	if got := w.ready(); !strings.Contains(got, `metadata.labels[berth.dev/authority]: "brth": want kubelet or berth`) {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestReadBack compares what was decided with the cgroups.
+func TestReadBack(t *testing.T) {
+	decided := &placement.ContainerDecision{Name: "main", CPUs: cpuSet(t, "2-3"), Shares: nil}
+	pinned := enforce.Set{CPUs: cpuSet(t, "2-3"), Pinned: true}
+	cgroups := func(cpus string) fs.FS {
+		return fstest.MapFS{"pods/c/cpuset.cpus.effective": {Data: []byte(cpus + "\n")}, "pods/c/cpuset.mems.effective": {Data: []byte("0-1\n")}}
+	}
+	for name, c := range map[string]struct {
+		held    enforce.Held
+		cgroups fs.FS
+		cpus    string // reported; "-" for a container without a decision
+		astray  string
+	}{
+		"as decided":      {enforce.Held{Running: true, Set: pinned}, cgroups("2-3"), "2-3", ""},
+		"written by hand": {enforce.Held{Running: true, Set: pinned}, cgroups("2-5"), "2-5", `ns/p/main runs on CPUs "2-5", decided were "2-3"`},
+		"unreadable":      {enforce.Held{Running: true, Set: pinned}, cgroups("two"), "2-3", "ns/p/main cannot be read back"},
+		"vanished":        {enforce.Held{Running: true, Set: pinned}, fstest.MapFS{}, "2-3", ""},
+		"between lives":   {enforce.Held{Set: pinned}, cgroups("2-5"), "2-3", ""},
+		"confined":        {enforce.Held{Running: true, Set: enforce.Set{CPUs: cpuSet(t, "0-1")}, Why: "CPUs 2 are held by ns/q/main"}, cgroups("0-1"), "", "ns/p/main CPUs 2 are held by ns/q/main"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.held.Container = enforce.Container{ID: "i", UID: "u", Short: "main", Name: "ns/p/main", Decision: decided}
+			o := obeyedBy(enforce.Sight{Containers: []enforce.Held{c.held}, Cgroups: map[string]string{"i": "/pods/c"}}, c.cgroups)
+			if got := o.pods["u"][0].CPUs.String(); got != c.cpus {
+				t.Errorf("CPUs %q, want %q", got, c.cpus)
+			}
+			if got := strings.Join(o.astray, "; "); !strings.HasPrefix(got, c.astray) || (got == "") != (c.astray == "") {
+				t.Errorf("astray: %q, want %q", got, c.astray)
+			}
+		})
+	}
+	o := obeyedBy(enforce.Sight{Gone: errors.New("no socket"), Waiting: []enforce.Complaint{{Container: "ns/w/main", Why: "CPUs 2 are held by ns/p/main"}}}, fstest.MapFS{})
+	if o.problem == nil || len(o.astray) != 1 || !strings.Contains(o.astray[0], "does not begin") {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestAstrayIsACondition: what does not run as it was decided is said in the report, which holds all
+// the same.
+func TestAstrayIsACondition(t *testing.T) {
+	w := newObeyingWorld(t)
+	w.obeys(&obeyed{astray: []string{"ns/p/main runs on CPUs \"2-5\", decided were \"2-3\""}})
+	w.settle()
+	n := w.last()
+	c := meta.FindStatusCondition(n.Report.Conditions, v1alpha1.ConditionEnforced)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonAstray || !strings.Contains(c.Message, "ns/p/main") {
+		t.Errorf("%+v", c)
+	}
+	if !strings.HasPrefix(w.ready(), "True") {
+		t.Error(w.ready())
+	}
+	w.obeys(&obeyed{})
+	w.settle()
+	n = w.last()
+	if c := meta.FindStatusCondition(n.Report.Conditions, v1alpha1.ConditionEnforced); c != nil {
+		t.Errorf("%+v stays", c)
+	}
+}
