@@ -44,7 +44,7 @@ func upCommand(stdout, stderr io.Writer) *cobra.Command {
 	fs.StringVar(&p.kubeconfig, "kubeconfig", "berth-demo.kubeconfig", "file to write an administrator's credentials to")
 	fs.BoolVar(&p.stock, "stock", false, "run kube-scheduler instead of Berth")
 	fs.StringArrayVar(&p.nodes, "node", nil, "a node of your own in place of the usual ones: name=NAME,machine=MACHINE or capture=PATH,"+
-		"config=KUBELETCONFIG,device=RESOURCE=NUMA:COUNT[,NUMA:COUNT...]; repeat for each node, and device= for each resource")
+		"config=KUBELETCONFIG,authority=berth,device=RESOURCE=NUMA:COUNT[,NUMA:COUNT...]; repeat for each node, and device= for each resource")
 	fs.StringArrayVar(&p.captures, "capture", nil, "a node of your own from a captured machine: a folder with sys/ in it, or an archive of one")
 	fs.StringVar(&p.config, "scheduler-config", "", "file with a KubeSchedulerConfiguration to run Berth with; connection and leader election are filled in")
 	return cmd

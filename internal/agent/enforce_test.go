@@ -188,8 +188,8 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
-// TestAstrayIsACondition: what does not run as it was decided is said in the report, which holds all
-// the same.
+// TestAstrayIsACondition: what does not run as it was decided is said in the report, which holds
+// all the same.
 func TestAstrayIsACondition(t *testing.T) {
 	w := newObeyingWorld(t)
 	w.obeys(&obeyed{astray: []string{"ns/p/main runs on CPUs \"2-5\", decided were \"2-3\""}})

@@ -43,8 +43,8 @@ type Options struct {
 	// Preferences says how device plugins choose, by resource, where that is known.
 	Preferences map[string]placement.Preference
 
-	// Authority says who decides on the node: the kubelet, which "" means; Berth, whose decisions the
-	// agent then carries out; or ByLabel.
+	// Authority says who decides on the node: the kubelet, which "" means; Berth, whose decisions
+	// the agent then carries out; or ByLabel.
 	Authority v1alpha1.Authority
 	// Enforce says how decisions are carried out where Berth decides.
 	Enforce EnforceOptions

@@ -199,10 +199,15 @@ func (c *Cluster) agentOptions(ctx context.Context, p *hollow.Process) (opts age
 	if err != nil {
 		return opts, nil, err
 	}
-	return agent.Options{
+	opts = agent.Options{
 		Node: p.Name, Client: client, Root: p.Dir.Root(), Machine: spec.Machine, Preferences: preferences(spec),
 		Log: slog.New(slog.NewTextHandler(log, nil)),
-	}, func() { log.Close() }, nil
+	}
+	if spec.NRI {
+		opts.Authority = v1alpha1.AuthorityBerth
+		opts.Enforce = agent.EnforceOptions{NRISocket: p.Dir.NRI(), Cgroups: p.Dir.Cgroups()}
+	}
+	return opts, func() { log.Close() }, nil
 }
 
 // preferences are what the agent is told of how the node's plugins choose.

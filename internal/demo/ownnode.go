@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/kubeletconfig"
 	"github.com/berth-dev/berth/internal/manifest"
@@ -20,15 +21,16 @@ import (
 
 // nodeKey finds the keys of a node's description. A machine string and a list of devices have
 // commas of their own, so a comma ends a value only before a key.
-var nodeKey = regexp.MustCompile(`(?:^|,)(name|machine|capture|config|device)=`)
+var nodeKey = regexp.MustCompile(`(?:^|,)(name|machine|capture|config|device|authority)=`)
 
 // ParseNode reads a node of the user's own:
 //
 //	name=a,machine=package:2 numa:1 core:4 pu:2,config=kubelet.yaml,device=nvidia.com/gpu=0:4,1:4
 //
-// Either machine, a machine string, or capture, a folder with sys/ in it or an archive of one, says
-// what the hardware is. Without config every manager's policy is none. device may stand several
-// times. The error names the key, its value and what would be right.
+// With authority=berth the scheduler's decisions are carried out on the node: its runtime asks the
+// agent through NRI. Either machine, a machine string, or capture, a folder with sys/ in it or an
+// archive of one, says what the hardware is. Without config every manager's policy is none. device
+// may stand several times. The error names the key, its value and what would be right.
 func ParseNode(text string) (hollow.Spec, error) {
 	var spec hollow.Spec
 	fields, err := nodeFields(text)
@@ -52,6 +54,8 @@ func ParseNode(text string) (hollow.Spec, error) {
 			var p hollow.Plugin
 			p, err = parsePlugin(f.value)
 			spec.Plugins = append(spec.Plugins, p)
+		case "authority":
+			spec.NRI, err = parseAuthority(f.value)
 		}
 		if err != nil {
 			return spec, fmt.Errorf("%s=%s: %w", f.key, f.value, err)
@@ -69,7 +73,7 @@ type nodeField struct{ key, value string }
 func nodeFields(text string) ([]nodeField, error) {
 	at := slices.DeleteFunc(nodeKey.FindAllStringSubmatchIndex(text, -1), func(m []int) bool { return namesDevice(text, m) })
 	if len(at) == 0 || at[0][0] != 0 {
-		return nil, fmt.Errorf("%q: want name=NAME,machine=MACHINE or capture=PATH, then config=FILE and device=RESOURCE=NUMA:COUNT", text)
+		return nil, fmt.Errorf("%q: want name=NAME,machine=MACHINE or capture=PATH, then config=FILE, authority=berth and device=RESOURCE=NUMA:COUNT", text)
 	}
 	var fields []nodeField
 	seen := map[string]bool{}
@@ -108,6 +112,9 @@ func completeNode(spec *hollow.Spec, machine *topology.Machine) error {
 	}
 	if spec.KubeletConfig == "" {
 		spec.KubeletConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+		if spec.NRI { // shared containers need a CPU that is never pinned
+			spec.KubeletConfig += "kubeReserved: {cpu: \"1\"}\n"
+		}
 	}
 	spec.Machine = machine.String()
 	for i := range spec.Plugins {
@@ -127,6 +134,16 @@ func onMachine(p *hollow.Plugin, machine *topology.Machine) error {
 		}
 	}
 	return nil
+}
+
+func parseAuthority(text string) (berth bool, err error) {
+	switch v1alpha1.Authority(text) {
+	case v1alpha1.AuthorityKubelet:
+		return false, nil
+	case v1alpha1.AuthorityBerth:
+		return true, nil
+	}
+	return false, errors.New("want kubelet or berth")
 }
 
 func parseNodeName(name string) (string, error) {

@@ -39,7 +39,8 @@ type Plugin struct {
 	paths map[string]string // cgroup path by container
 	// gone says why no runtime is connected; nil while one is.
 	gone error
-	// held are the containers that were not let begin, by name, until they are or their pod is gone.
+	// held are the containers that were not let begin, by name, until they are or their pod is
+	// gone.
 	held map[string]heldContainer
 	// synchronized is closed when the runtime has said what runs.
 	synchronized chan struct{}

@@ -12,6 +12,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	internalapi "k8s.io/cri-api/pkg/apis"
 	critest "k8s.io/cri-api/pkg/apis/testing"
 	kubeletapp "k8s.io/kubernetes/cmd/kubelet/app"
 	"k8s.io/kubernetes/cmd/kubelet/app/options"
@@ -74,9 +75,26 @@ func newNode(ctx context.Context, dir Dir, spec *Spec) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
+	runtime, err := newRuntime(dir, spec)
+	if err != nil {
+		return nil, err
+	}
 	n.kubelet = kubemark.NewHollowKubelet(flags(dir, spec), n.config, client, heartbeat,
-		&cadvisor{info: info}, critest.NewFakeImageService(), newFakeRuntime(cmp.Or(spec.StopTime, DefaultStopTime)), n.manager)
+		&cadvisor{info: info}, critest.NewFakeImageService(), runtime, n.manager)
 	return n, nil
+}
+
+// newRuntime returns the node's container runtime.
+func newRuntime(dir Dir, spec *Spec) (internalapi.RuntimeService, error) {
+	fake := newFakeRuntime(cmp.Or(spec.StopTime, DefaultStopTime))
+	if !spec.NRI {
+		return fake, nil
+	}
+	m, err := topology.Parse(spec.Machine)
+	if err != nil {
+		return nil, err
+	}
+	return newNRIRuntime(dir, m, fake)
 }
 
 func machineInfo(spec *Spec) (*cadvisorapi.MachineInfo, error) {

@@ -32,12 +32,14 @@ func exitAfter(image string) (d time.Duration, ok bool) {
 type fakeRuntime struct {
 	*critest.FakeRuntimeService
 	stopTime time.Duration
+	// exited is told that a container has ended by itself; nil for nobody.
+	exited func(id string)
 }
 
 var _ internalapi.RuntimeService = &fakeRuntime{}
 
 func newFakeRuntime(stopTime time.Duration) *fakeRuntime {
-	r := &fakeRuntime{critest.NewFakeRuntimeService(), stopTime}
+	r := &fakeRuntime{FakeRuntimeService: critest.NewFakeRuntimeService(), stopTime: stopTime}
 	r.FakeStatus = &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
 		{Type: runtimeapi.RuntimeReady, Status: true},
 		{Type: runtimeapi.NetworkReady, Status: true},
@@ -75,13 +77,21 @@ func (r *fakeRuntime) StopContainer(ctx context.Context, id string, grace int64)
 
 // exit ends a container that still runs.
 func (r *fakeRuntime) exit(id string) {
+	if r.end(id) && r.exited != nil {
+		r.exited(id)
+	}
+}
+
+// end says whether the container still ran.
+func (r *fakeRuntime) end(id string) bool {
 	r.Lock()
 	defer r.Unlock()
 	c := r.Containers[id]
 	if c == nil || c.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
-		return
+		return false
 	}
 	c.State = runtimeapi.ContainerState_CONTAINER_EXITED
 	c.FinishedAt = time.Now().UnixNano()
 	c.ExitCode, c.Reason = 0, "Completed"
+	return true
 }

@@ -27,6 +27,9 @@ type Spec struct {
 	Labels map[string]string
 	// Plugins are device plugins that run on the node.
 	Plugins []Plugin
+	// NRI has the node's runtime ask plugins, at the socket Dir.NRI, and keep cgroups as files
+	// below Dir.Cgroups: what a node needs on which Berth decides.
+	NRI bool
 	// MaxPods is the node's capacity for pods; 0 means the kubelet's default, 110.
 	MaxPods int32
 	// StopTime is how long a container takes to end when it is stopped; 0 means DefaultStopTime.
@@ -82,6 +85,12 @@ func (d Dir) DeviceState() string {
 func (d Dir) PodResources() string {
 	return filepath.Join(string(d), "pod-resources", "kubelet.sock")
 }
+
+// NRI is the socket at which the runtime serves plugins.
+func (d Dir) NRI() string { return filepath.Join(string(d), "nri.sock") }
+
+// Cgroups stands for /sys/fs/cgroup.
+func (d Dir) Cgroups() string { return filepath.Join(string(d), "cgroup") }
 
 // Log is the file with the node's log.
 func (d Dir) Log() string { return filepath.Join(string(d), "node.log") }

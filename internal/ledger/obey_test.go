@@ -299,8 +299,8 @@ func TestObeyingNodesReleaseByEvidence(t *testing.T) {
 	}
 }
 
-// TestObeyingNodesLetGoOfJobs: what has ended for good leaves when a report does not list it, though
-// the API has it for ever.
+// TestObeyingNodesLetGoOfJobs: what has ended for good leaves when a report does not list it,
+// though the API has it for ever.
 func TestObeyingNodesLetGoOfJobs(t *testing.T) {
 	m := model(t, "package:1 numa:1 core:3 pu:1 mem:4Gi", obeying)
 	n := new(Ledger).Open(nil)

@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/controlplane"
@@ -91,7 +92,8 @@ func newHollowCluster(t *testing.T, nodes int) *hollowCluster {
 	return newHollowClusterOn(t, nodes, controlplane.Options{Dir: shortDir(t)})
 }
 
-func newHollowClusterOn(t *testing.T, nodes int, opts controlplane.Options) *hollowCluster {
+// newHollowClusterOn starts a cluster; change, if there is one, is made to each node.
+func newHollowClusterOn(t *testing.T, nodes int, opts controlplane.Options, change ...func(*hollow.Spec)) *hollowCluster {
 	t.Helper()
 	begun := time.Now()
 	dir := shortDir(t)
@@ -107,7 +109,11 @@ func newHollowClusterOn(t *testing.T, nodes int, opts controlplane.Options) *hol
 	c.client, err = kubernetes.NewForConfig(c.cp.RESTConfig())
 	c.must(err)
 	for i := range nodes {
-		c.nodes = append(c.nodes, c.addNode(dir, fmt.Sprint("h", i)))
+		spec := hollow.Spec{Name: fmt.Sprint("h", i), Machine: twoSockets, KubeletConfig: singleNUMA, StopTime: hollowStop}
+		if len(change) > 0 {
+			change[0](&spec)
+		}
+		c.nodes = append(c.nodes, c.addNode(dir, spec))
 	}
 	for _, n := range c.nodes {
 		c.must(n.proc.WaitReady(t.Context(), c.client))
@@ -135,10 +141,10 @@ func (c *hollowCluster) newWire(user string, groups ...string) *faultyWire {
 	return newFaultyWireFor(c.T, config, func(*http.Request) fault { return noFault })
 }
 
-func (c *hollowCluster) addNode(dir, name string) *hollowNode {
+func (c *hollowCluster) addNode(dir string, spec hollow.Spec) *hollowNode {
 	c.Helper()
-	n := &hollowNode{c: c, spec: hollow.Spec{Name: name, Machine: twoSockets, KubeletConfig: singleNUMA, StopTime: hollowStop},
-		dir: hollow.Dir(filepath.Join(dir, name)), kubelet: c.newWire("system:node:"+name, "system:nodes")}
+	name := spec.Name
+	n := &hollowNode{c: c, spec: spec, dir: hollow.Dir(filepath.Join(dir, name)), kubelet: c.newWire("system:node:"+name, "system:nodes")}
 	n.start()
 	c.Cleanup(func() {
 		if c.Failed() {
@@ -172,8 +178,13 @@ func (n *hollowNode) startAgent() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err := agent.Run(ctx, agent.Options{Node: n.spec.Name, Client: &rest.Config{Host: n.agent.server.URL, QPS: -1}, Root: n.dir.Root(),
-			Machine: n.spec.Machine, Log: slog.New(slog.DiscardHandler)})
+		opts := agent.Options{Node: n.spec.Name, Client: &rest.Config{Host: n.agent.server.URL, QPS: -1}, Root: n.dir.Root(),
+			Machine: n.spec.Machine, Log: slog.New(slog.DiscardHandler)}
+		if n.spec.NRI {
+			opts.Authority = v1alpha1.AuthorityBerth
+			opts.Enforce = agent.EnforceOptions{NRISocket: n.dir.NRI(), Cgroups: n.dir.Cgroups()}
+		}
+		err := agent.Run(ctx, opts)
 		if err != nil && ctx.Err() == nil {
 			n.c.Errorf("agent of %s: %v", n.spec.Name, err)
 		}

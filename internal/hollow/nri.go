@@ -1,0 +1,249 @@
+package hollow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/containerd/nri/pkg/adaptation"
+	"github.com/containerd/nri/pkg/api"
+	validator "github.com/containerd/nri/plugins/default-validator"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	critest "k8s.io/cri-api/pkg/apis/testing"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// nriRuntime is the fake runtime with the genuine NRI of container runtimes in it: its adaptation
+// asks plugins, its validator refuses containers whose demands for plugins are not met. Cgroups are
+// files in a folder, laid out as those of cgroup v2.
+//
+// The order of calls is that of containerd: a container's plugins are asked before it is made, told
+// when it has stopped or ended by itself, and a sandbox's when all in it has stopped.
+type nriRuntime struct {
+	*fakeRuntime
+	nri     *adaptation.Adaptation
+	cgroups string
+	// all and mems are what a container runs on that nobody adjusts.
+	all  topology.CPUSet
+	mems topology.NUMASet
+
+	mu   sync.Mutex
+	pods map[string]*api.PodSandbox
+	ctrs map[string]*api.Container
+}
+
+// newNRIRuntime serves plugins at the directory's NRI socket.
+func newNRIRuntime(dir Dir, machine *topology.Machine, fake *fakeRuntime) (*nriRuntime, error) {
+	r := &nriRuntime{fakeRuntime: fake, cgroups: dir.Cgroups(), all: machine.Online, pods: map[string]*api.PodSandbox{}, ctrs: map[string]*api.Container{}}
+	for i := range machine.NUMANodes {
+		r.mems = r.mems.With(machine.NUMANodes[i].ID)
+	}
+	fake.exited = r.containerEnded
+	if err := errors.Join(os.RemoveAll(r.cgroups), os.MkdirAll(r.cgroups, 0o700), os.RemoveAll(dir.NRI())); err != nil {
+		return nil, err
+	}
+	none := filepath.Join(dir.Root(), "nri")
+	var err error
+	r.nri, err = adaptation.New("hollow", "1", r.synchronize, r.update, adaptation.WithSocketPath(dir.NRI()),
+		adaptation.WithPluginPath(filepath.Join(none, "plugins")), adaptation.WithPluginConfigPath(filepath.Join(none, "conf.d")),
+		adaptation.WithDefaultValidator(&validator.DefaultValidatorConfig{Enable: true}))
+	if err != nil {
+		return nil, err
+	}
+	return r, r.nri.Start()
+}
+
+// synchronize tells a plugin that connects what there is.
+func (r *nriRuntime) synchronize(ctx context.Context, tell adaptation.SyncCB) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var pods []*api.PodSandbox
+	var ctrs []*api.Container
+	for _, p := range r.pods {
+		pods = append(pods, p)
+	}
+	for _, c := range r.ctrs {
+		ctrs = append(ctrs, c)
+	}
+	updates, err := tell(ctx, pods, ctrs)
+	if err != nil {
+		return err
+	}
+	return r.apply(updates)
+}
+
+// update is a plugin's update that nobody asked for.
+func (r *nriRuntime) update(_ context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return nil, r.apply(updates)
+}
+
+// apply changes cgroups. One that has gone meanwhile is no error, as with a runtime.
+func (r *nriRuntime) apply(updates []*api.ContainerUpdate) error {
+	var all error
+	for _, u := range updates {
+		if c := r.ctrs[u.GetContainerId()]; c != nil {
+			r.adjust(c, u.GetLinux().GetResources().GetCpu())
+			all = errors.Join(all, r.writeCgroup(c))
+		}
+	}
+	return all
+}
+
+func (r *nriRuntime) adjust(c *api.Container, by *api.LinuxCPU) {
+	cpu := c.Linux.Resources.Cpu
+	if by.GetCpus() != "" {
+		cpu.Cpus = by.GetCpus()
+	}
+	if by.GetMems() != "" {
+		cpu.Mems = by.GetMems()
+	}
+}
+
+// writeCgroup writes where the container runs.
+func (r *nriRuntime) writeCgroup(c *api.Container) error {
+	dir := filepath.Join(r.cgroups, c.Linux.CgroupsPath)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	cpus, mems := c.Linux.Resources.Cpu.Cpus, c.Linux.Resources.Cpu.Mems
+	if cpus == "" {
+		cpus = r.all.String()
+	}
+	if mems == "" {
+		mems = r.mems.String()
+	}
+	return errors.Join(replaceFile(filepath.Join(dir, "cpuset.cpus.effective"), cpus), replaceFile(filepath.Join(dir, "cpuset.mems.effective"), mems))
+}
+
+// replaceFile writes a file so that no reader sees half of it.
+func replaceFile(name, text string) error {
+	if err := os.WriteFile(name+".new", []byte(text+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// RunPodSandbox makes a sandbox.
+func (r *nriRuntime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+	id, err := r.fakeRuntime.RunPodSandbox(ctx, config, handler)
+	if err != nil {
+		return "", err
+	}
+	m := config.GetMetadata()
+	pod := &api.PodSandbox{Id: id, Name: m.GetName(), Namespace: m.GetNamespace(), Uid: m.GetUid(), Labels: config.GetLabels(), Annotations: config.GetAnnotations(), Linux: &api.LinuxPodSandbox{}}
+	block := r.nri.BlockPluginSync()
+	defer block.Unblock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pods[id] = pod
+	return id, r.nri.RunPodSandbox(ctx, &api.RunPodSandboxRequest{Pod: pod})
+}
+
+// CreateContainer asks the plugins how the container is to be made, or whether at all.
+func (r *nriRuntime) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) (string, error) {
+	block := r.nri.BlockPluginSync()
+	defer block.Unblock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.pods[sandbox]
+	if p == nil {
+		return "", fmt.Errorf("sandbox %s is not there", sandbox)
+	}
+	m := config.GetMetadata()
+	c := &api.Container{
+		Id: critest.BuildContainerName(m, sandbox), PodSandboxId: sandbox, Name: m.GetName(), State: api.ContainerState_CONTAINER_CREATED, CreatedAt: time.Now().UnixNano(),
+		Labels: config.GetLabels(), Annotations: config.GetAnnotations(),
+		Linux: &api.LinuxContainer{CgroupsPath: fmt.Sprintf("/kubepods/%s/%s-%d", p.Uid, m.GetName(), m.GetAttempt()), Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{}}},
+	}
+	answer, err := r.nri.CreateContainer(ctx, &api.CreateContainerRequest{Pod: p, Container: c})
+	if err != nil {
+		return "", err
+	}
+	r.adjust(c, answer.GetAdjust().GetLinux().GetResources().GetCpu())
+	if err := errors.Join(r.apply(answer.GetUpdate()), r.writeCgroup(c)); err != nil {
+		return "", err
+	}
+	r.ctrs[c.Id] = c
+	return r.fakeRuntime.CreateContainer(ctx, sandbox, config, pod)
+}
+
+// StopContainer ends a container.
+func (r *nriRuntime) StopContainer(ctx context.Context, id string, grace int64) error {
+	err := r.fakeRuntime.StopContainer(ctx, id, grace)
+	if err == nil {
+		r.containerEnded(id)
+	}
+	return err
+}
+
+// containerEnded tells the plugins of a container that runs no more.
+func (r *nriRuntime) containerEnded(id string) {
+	block := r.nri.BlockPluginSync()
+	defer block.Unblock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.ctrs[id]
+	if c == nil || c.State == api.ContainerState_CONTAINER_STOPPED {
+		return
+	}
+	c.State = api.ContainerState_CONTAINER_STOPPED
+	_ = os.RemoveAll(filepath.Join(r.cgroups, c.Linux.CgroupsPath))
+	delete(r.ctrs, id)
+	if answer, err := r.nri.StopContainer(context.Background(), &api.StopContainerRequest{Pod: r.pods[c.PodSandboxId], Container: c}); err == nil {
+		_ = r.apply(answer.GetUpdate()) // what cannot be written is found when it is read back
+	}
+}
+
+// StopPodSandbox ends a sandbox and all that runs in it.
+func (r *nriRuntime) StopPodSandbox(ctx context.Context, id string) error {
+	if err := r.fakeRuntime.StopPodSandbox(ctx, id); err != nil {
+		return err
+	}
+	for _, c := range r.containersIn(id) {
+		r.containerEnded(c)
+	}
+	return r.podEvent(id, func(p *api.PodSandbox) error {
+		return r.nri.StopPodSandbox(ctx, &api.StopPodSandboxRequest{Pod: p})
+	})
+}
+
+// RemovePodSandbox forgets a sandbox.
+func (r *nriRuntime) RemovePodSandbox(ctx context.Context, id string) error {
+	if err := r.fakeRuntime.RemovePodSandbox(ctx, id); err != nil {
+		return err
+	}
+	return r.podEvent(id, func(p *api.PodSandbox) error {
+		delete(r.pods, id)
+		return r.nri.RemovePodSandbox(ctx, &api.RemovePodSandboxRequest{Pod: p})
+	})
+}
+
+func (r *nriRuntime) containersIn(sandbox string) (ids []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, c := range r.ctrs {
+		if c.PodSandboxId == sandbox {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// podEvent tells the plugins something of a sandbox that is there.
+func (r *nriRuntime) podEvent(id string, tell func(*api.PodSandbox) error) error {
+	block := r.nri.BlockPluginSync()
+	defer block.Unblock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.pods[id]; p != nil {
+		return tell(p)
+	}
+	return nil
+}
