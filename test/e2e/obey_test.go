@@ -30,7 +30,9 @@ reservedSystemCPUs: "0,8"
 `
 
 // obeyingNode has a node carry decisions out.
-func obeyingNode(s *hollow.Spec) { s.NRI, s.KubeletConfig, s.StopTime = true, obeyingConfig, 100*time.Millisecond }
+func obeyingNode(s *hollow.Spec) {
+	s.NRI, s.KubeletConfig, s.StopTime = true, obeyingConfig, 100*time.Millisecond
+}
 
 // ask is a pod of one container that asks for CPUs, with annotations "key=value".
 func ask(name, cpu string, guaranteed bool, annotations ...string) *corev1.Pod {
@@ -225,7 +227,9 @@ func TestObeyingNodes(t *testing.T) {
 
 	c.delete("set0", nil)
 	c.delete("cores", nil)
-	c.await("room", func(pods []corev1.Pod) bool { return !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Name == "cores" }) })
+	c.await("room", func(pods []corev1.Pod) bool {
+		return !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Name == "cores" })
+	})
 	c.create(ask("again", "2", true, wire.PolicyAnnotation+"=single-numa-node"))
 	c.awaitRunning("again")
 	c.awaitObeyed("after others have left")
