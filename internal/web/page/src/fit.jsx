@@ -72,7 +72,7 @@ export function Fit() {
       </form>
       <div aria-live="polite">
         {error && <Notice title="Not asked. ">{error}</Notice>}
-        {(data?.notes || []).map((n) => <Notice key={n} kind="note" title="">{n}</Notice>)}
+        {data?.notes?.length > 0 && <Notice kind="note" title="">{data.notes.map((n) => <div key={n}>{n}</div>)}</Notice>}
         {data?.pods.map((p, i) => <Fitted key={i} f={p} />)}
       </div>
     </main>
