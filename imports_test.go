@@ -52,6 +52,7 @@ internal/ledger           : topology placement
 internal/sim              : placement
 internal/rank             : topology placement internal/ledger
 internal/plan             : topology placement internal/ledger
+internal/defrag           : placement internal/amounts internal/ledger
 internal/cases            : topology placement
 internal/wire             : topology placement placement/joint api/... internal/amounts internal/kubeletstate
 internal/suggest          :
@@ -61,7 +62,7 @@ internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/strict internal/wire
 internal/nodestate        : topology placement api/... internal/ledger internal/wire
-internal/survey           : topology placement api/... internal/amounts internal/apiclient internal/machineview internal/ledger internal/rank internal/plan internal/wire internal/nodestate
+internal/survey           : topology placement api/... internal/amounts internal/apiclient internal/defrag internal/machineview internal/sim internal/ledger internal/rank internal/plan internal/wire internal/nodestate
 internal/web              : topology internal/machineview internal/manifest internal/survey internal/version internal/wire
 internal/manifest         : internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/survey internal/wire
@@ -77,7 +78,7 @@ internal/scheduler/command: internal/scheduler internal/version
 internal/enforce          : topology placement placement/joint internal/wire
 internal/agent            : topology placement sysfs internal/wire internal/enforce internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
-internal/cli              : topology/... internal/convert placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/web internal/wire internal/version
+internal/cli              : topology/... internal/convert internal/defrag placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/web internal/wire internal/version
 internal/jobs             : api/batch/... api/scheduling/volcano/...
 internal/child            :
 internal/golden           :
@@ -95,7 +96,7 @@ build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
-const pure = "topology placement sysfs internal/amounts internal/suggest internal/ledger internal/rank internal/plan internal/sim internal/protocol internal/capture internal/child"
+const pure = "topology placement sysfs internal/amounts internal/suggest internal/ledger internal/rank internal/plan internal/defrag internal/sim internal/protocol internal/capture internal/child"
 
 // strangers never import one another: each talks to the others through the API server alone.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/admission internal/web"

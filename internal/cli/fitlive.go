@@ -61,11 +61,7 @@ func (q *fitQuestion) run(cmd *cobra.Command, from *question) error {
 	if err != nil {
 		return err
 	}
-	wanted := make([]survey.Wanted, len(templates))
-	for i := range templates {
-		wanted[i] = survey.Wanted{Pod: templates[i].Pod, Replicas: templates[i].Replicas}
-	}
-	all, more, err := c.Fit(cmd.Context(), wanted, survey.FitOptions{Nodes: q.on, Limit: q.limit, Setting: setting})
+	all, more, err := c.Fit(cmd.Context(), wantedOf(templates), survey.FitOptions{Nodes: q.on, Limit: q.limit, Setting: setting})
 	if err != nil {
 		return err
 	}

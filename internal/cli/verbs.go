@@ -13,6 +13,7 @@ func verbs() []*cobra.Command {
 		NewGangsCommand(),
 		NewFitCommand(),
 		NewFragCommand(),
+		NewDefragCommand(),
 		NewServeCommand(),
 		NewSnapshotCommand(),
 		NewTopologyCommand(),

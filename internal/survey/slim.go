@@ -8,8 +8,8 @@ import (
 )
 
 // slimPod leaves of a pod what a survey reads: who it is, what it asks for, what holds it to nodes,
-// and what became of it. Commands, environments, volumes and other people's annotations go: they
-// are most of a pod, and may hold secrets.
+// and what became of it. Commands, environments, contents of volumes and other people's annotations
+// go: they are most of a pod, and may hold secrets.
 func slimPod(pod *corev1.Pod) *corev1.Pod {
 	s := &pod.Spec
 	out := &corev1.Pod{
@@ -28,7 +28,29 @@ func slimPod(pod *corev1.Pod) *corev1.Pod {
 	for _, ref := range pod.OwnerReferences {
 		out.OwnerReferences = append(out.OwnerReferences, metav1.OwnerReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name, UID: ref.UID, Controller: ref.Controller})
 	}
+	out.Spec.Volumes = slimVolumes(s.Volumes)
 	out.Spec.Containers, out.Spec.InitContainers = slimContainers(s.Containers), slimContainers(s.InitContainers)
+	return out
+}
+
+// slimVolumes leaves what ties a pod to its node, or its data to the pod, without what is in it.
+func slimVolumes(all []corev1.Volume) (out []corev1.Volume) {
+	for i := range all {
+		v, kept := &all[i], corev1.Volume{Name: all[i].Name}
+		switch {
+		case v.EmptyDir != nil:
+			kept.EmptyDir = new(corev1.EmptyDirVolumeSource)
+		case v.HostPath != nil:
+			kept.HostPath = new(corev1.HostPathVolumeSource)
+		case v.PersistentVolumeClaim != nil:
+			kept.PersistentVolumeClaim = new(corev1.PersistentVolumeClaimVolumeSource)
+		case v.Ephemeral != nil:
+			kept.Ephemeral = new(corev1.EphemeralVolumeSource)
+		default:
+			continue
+		}
+		out = append(out, kept)
+	}
 	return out
 }
 
@@ -44,7 +66,7 @@ func slimContainers(all []corev1.Container) []corev1.Container {
 	return out
 }
 
-// berthAnnotations are those that a dialect may read.
+// berthAnnotations are those that are read.
 func berthAnnotations(all map[string]string) map[string]string {
 	var out map[string]string
 	for key, value := range all {
@@ -59,8 +81,10 @@ func berthAnnotations(all map[string]string) map[string]string {
 	return out
 }
 
-// dialectDomains are where the annotations of dialects live.
+// dialectDomains are where the annotations of dialects live, and those that say whether a pod may
+// be evicted.
 var dialectDomains = map[string]bool{
+	"descheduler.alpha.kubernetes.io": true, "cluster-autoscaler.kubernetes.io": true,
 	"berth.dev": true, "volcano.sh": true, "scheduling.volcano.sh": true, "scheduling.k8s.io": true, "scheduling.koordinator.sh": true, "node.koordinator.sh": true,
 }
 

@@ -13,6 +13,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -48,6 +49,8 @@ type still struct {
 	Zones          []*nrt.NodeResourceTopology `json:"nodeResourceTopologies,omitempty"`
 	// Groups are the objects that declare gangs, as they came. Earlier files have none.
 	Groups []json.RawMessage `json:"podGroups,omitempty"`
+	// Budgets are nil where they could not be read, or an older release took the snapshot.
+	Budgets []*policyv1.PodDisruptionBudget `json:"podDisruptionBudgets"`
 
 	reports []v1alpha1.NodeTopology // Reports, read
 }
@@ -105,6 +108,15 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	for _, list := range [][]corev1.Pod{f.pods, waiting} {
 		for i := range list {
 			out.Pods = append(out.Pods, slimPod(&list[i]))
+		}
+	}
+	if budgets, err := c.budgets(ctx); err == nil {
+		out.Budgets = []*policyv1.PodDisruptionBudget{}
+		for i := range budgets {
+			b := &budgets[i]
+			out.Budgets = append(out.Budgets, &policyv1.PodDisruptionBudget{
+				ObjectMeta: metav1.ObjectMeta{Name: b.Name, Namespace: b.Namespace}, Spec: b.Spec, Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: b.Status.DisruptionsAllowed},
+			})
 		}
 	}
 	packed := gzip.NewWriter(w)
@@ -191,6 +203,7 @@ func (s *still) check(name string) error {
 	for what, missing := range map[string]bool{
 		"nodes": slices.Contains(s.Nodes, nil), "leases": slices.Contains(s.Leases, nil), "pods": slices.Contains(s.Pods, nil),
 		"numatopologies": slices.Contains(s.Numatopologies, nil), "nodeResourceTopologies": slices.Contains(s.Zones, nil),
+		"podDisruptionBudgets": slices.Contains(s.Budgets, nil),
 	} {
 		if missing {
 			return fmt.Errorf("%s: %s: an entry is null: want objects", name, what)

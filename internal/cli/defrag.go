@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-dev/berth/internal/defrag"
+	"github.com/berth-dev/berth/internal/manifest"
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// errNoPlan is defrag's answer no.
+var errNoPlan = errors.New("no plan makes room")
+
+// defragQuestion is a question of defrag.
+type defragQuestion struct {
+	cluster clusterFlags
+	output  output
+	files   []string
+	moves   int
+}
+
+// NewDefragCommand returns the verb that plans room for a pod.
+func NewDefragCommand() *cobra.Command {
+	q := defragQuestion{moves: defrag.DefaultMoves}
+	cmd := &cobra.Command{
+		Use:   "defrag POD | --for PODS",
+		Short: "Plan room for a pod: which others would have to move, and where to",
+		Long: `Find the fewest pods whose moving makes room for a pod that waits (POD), or for those of a file that do not exist yet
+(--for). Every pod that moves has a certain new place on another node, which is free before it leaves. Never moved are pods
+that no controller makes anew, pods of DaemonSets and Jobs, members of gangs, pods with volumes, with a higher priority, of
+another scheduler, or kept by a PodDisruptionBudget or an annotation of the descheduler or the cluster autoscaler.
+
+The plan is printed, and nothing is written. Exit code 1 says that there is none.`,
+		Example: `  kubectl berth defrag train-0 -n training
+  kubectl berth defrag --for pod.yaml
+  berth defrag --for pod.yaml --snapshot cluster.berth`,
+		Args:              usageArgs(cobra.MaximumNArgs(1)),
+		ValidArgsFunction: q.cluster.completePods,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 1 && len(q.files) > 0:
+				return Usagef("defrag %s --for %s: want a pod of the cluster or a file, not both", args[0], strings.Join(q.files, ","))
+			case len(args) == 0 && len(q.files) == 0:
+				return Usagef("defrag: want the name of a pod that waits, or a file: --for")
+			case q.moves < 1:
+				return Usagef("--moves %d: want at least 1", q.moves)
+			}
+			return q.run(cmd, args)
+		},
+	}
+	cmd.Flags().StringSliceVar(&q.files, "for", nil, "files with pods or workloads that room is made for, YAML or JSON; - is stdin; may be repeated")
+	cmd.Flags().IntVar(&q.moves, "moves", q.moves, "move at most so many pods for one")
+	q.cluster.register(cmd)
+	q.output.register(cmd)
+	return cmd
+}
+
+func (q *defragQuestion) run(cmd *cobra.Command, args []string) error {
+	if err := q.output.check(); err != nil {
+		return err
+	}
+	c, err := q.cluster.connect()
+	if err != nil {
+		return err
+	}
+	room, notes, err := q.plan(cmd, c, args)
+	if err != nil {
+		return err
+	}
+	room.Notes = slices.Concat(notes, room.Notes)
+	writeNotes(cmd, room.Notes)
+	if err := printCleaned(cmd, q.output, room, func(w io.Writer) error { return roomText(w, room) }); err != nil {
+		return err
+	}
+	if room.Outcome != defrag.Found.String() {
+		return errNoPlan
+	}
+	return nil
+}
+
+func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []string) (*survey.Room, []string, error) {
+	o := survey.RoomOptions{MostMoves: q.moves}
+	if len(args) == 1 {
+		room, err := c.MakeRoomFor(cmd.Context(), strings.TrimPrefix(args[0], "pod/"), o)
+		return room, nil, err
+	}
+	templates, notes, err := manifest.Source{Paths: q.files, Stdin: cmd.InOrStdin()}.Read()
+	if err != nil {
+		return nil, nil, err
+	}
+	room, err := c.MakeRoom(cmd.Context(), wantedOf(templates), o)
+	return room, notes, err
+}
+
+// wantedOf are the pods of a file, as a survey asks about them.
+func wantedOf(templates []manifest.Template) []survey.Wanted {
+	out := make([]survey.Wanted, len(templates))
+	for i := range templates {
+		out[i] = survey.Wanted{Pod: templates[i].Pod, Replicas: templates[i].Replicas}
+	}
+	return out
+}
+
+// roomText prints a plan for people.
+func roomText(w io.Writer, r *survey.Room) error {
+	switch {
+	case r.Outcome == defrag.NoRoom.String():
+		fmt.Fprintf(w, "No room can be made by moving so few pods: %s may be moved.\n", survey.Counted(r.Movable, "pod"))
+	case r.Outcome == defrag.GaveUp.String():
+		fmt.Fprintf(w, "No plan was found among the first %s to ledgers; there may be one.\n", survey.Counted(r.Asked, "question"))
+	case len(r.Moves) == 0:
+		fmt.Fprintln(w, "There is room already: nothing has to move.")
+	case len(r.Moves) == 1:
+		fmt.Fprintln(w, "1 pod moves:")
+	default:
+		fmt.Fprintf(w, "%d pods move, in this order:\n", len(r.Moves))
+	}
+	var rows [][]string
+	for i := range r.Moves {
+		m := &r.Moves[i]
+		rows = append(rows, []string{strconv.Itoa(i + 1), m.Namespace + "/" + m.Name, m.From, dash(m.FromNUMA), m.To, dash(m.ToNUMA), m.Controller})
+	}
+	if len(rows) > 0 {
+		if err := columns(w, "STEP | POD | FROM | NUMA | TO | NUMA | MADE ANEW BY", rows); err != nil {
+			return err
+		}
+	}
+	rows = nil
+	for i := range r.Wanted {
+		f := &r.Wanted[i]
+		rows = append(rows, []string{f.Name, dash(f.Node), dash(f.NUMANodes), strings.Join(f.Asks, "; ")})
+	}
+	fmt.Fprintln(w)
+	if err := columns(w, "ROOM FOR | NODE | NUMA | ASKS", rows); err != nil {
+		return err
+	}
+	return stayingText(w, r)
+}
+
+// stayingText says why pods are not moved, most first.
+func stayingText(w io.Writer, r *survey.Room) error {
+	if len(r.Staying) == 0 {
+		return nil
+	}
+	reasons := slices.Sorted(maps.Keys(r.Staying))
+	slices.SortStableFunc(reasons, func(a, b string) int { return r.Staying[b] - r.Staying[a] })
+	var rows [][]string
+	for _, why := range reasons {
+		rows = append(rows, []string{strconv.Itoa(r.Staying[why]), why})
+	}
+	fmt.Fprintln(w)
+	return columns(w, "PODS | ARE NOT MOVED BECAUSE", rows)
+}

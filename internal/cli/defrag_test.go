@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/golden"
+)
+
+// ownedSnapshot is the playground's snapshot with a controller for every pod.
+func ownedSnapshot(t *testing.T) string {
+	t.Helper()
+	in, err := os.Open(playgroundSnapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	unpacked, err := gzip.NewReader(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s map[string]any
+	if err := json.NewDecoder(unpacked).Decode(&s); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range s["pods"].([]any) {
+		meta := p.(map[string]any)["metadata"].(map[string]any)
+		meta["ownerReferences"] = []any{map[string]any{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": meta["name"], "uid": meta["uid"], "controller": true}}
+	}
+	s["podDisruptionBudgets"] = []any{}
+	path := filepath.Join(t.TempDir(), "owned.berth")
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packer := gzip.NewWriter(out)
+	if err := json.NewEncoder(packer).Encode(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := packer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestDefrag plans room in the playground's snapshot.
+func TestDefrag(t *testing.T) {
+	in := newInputs(t)
+	snapshot := ownedSnapshot(t)
+	three := in.pod("three-gpus", `{limits: {cpu: "8", memory: 8Gi, nvidia.com/gpu: "3"}}`)
+	code, stdout, stderr := run(t, "defrag", "--for", three, "--snapshot", snapshot)
+	if code != ExitOK || stderr != "" {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	golden.File(t, "testdata/defrag.txt", stdout)
+	expect(t, ExitOK, "There is room already", "defrag", "--for", in.pod("one", `{limits: {cpu: "2", memory: 1Gi}}`), "--snapshot", snapshot)
+	expect(t, ExitFailure, "no plan makes room", "defrag", "--for", in.pod("nine", `{limits: {cpu: "2", memory: 1Gi, nvidia.com/gpu: "9"}}`), "--snapshot", snapshot)
+	expect(t, ExitFailure, "nothing would make it anew", "defrag", "--for", three, "--snapshot", playgroundSnapshot)
+	expect(t, ExitFailure, "PodDisruptionBudgets are not known", "defrag", "--for", three, "--snapshot", playgroundSnapshot)
+	expect(t, ExitOK, "train-3 gpu-2", "defrag", "--for", three, "--snapshot", snapshot, "-o", "jsonpath={.moves[0].name} {.moves[0].from}")
+	expect(t, ExitFailure, "want a pod that waits for a place", "defrag", "train-0", "-n", "research", "--snapshot", snapshot)
+	expect(t, ExitFailure, "no pod nobody", "defrag", "nobody", "--snapshot", snapshot)
+	expect(t, ExitUsage, "want the name of a pod that waits, or a file", "defrag", "--snapshot", snapshot)
+	expect(t, ExitUsage, "not both", "defrag", "x", "--for", three)
+	expect(t, ExitUsage, "--moves 0", "defrag", "--for", three, "--moves", "0")
+}
+
+// TestDefragLive asks an API server, which serves no PodDisruptionBudgets.
+func TestDefragLive(t *testing.T) {
+	w := busyWorld(t)
+	in := newInputs(t)
+	a := asked{args: []string{"defrag", "--for", in.pod("two", `{limits: {cpu: "2", memory: 1Gi}}`)}, want: []string{"There is room already"}}
+	a.check(t, w)
+}

@@ -1,0 +1,476 @@
+package defrag
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Node is a node as it is.
+type Node struct {
+	// Account is the node's ledger; nil where nothing can be promised, so that only pods go there
+	// for which nothing is pinned.
+	Account *ledger.Node
+	// Room is what the node has beside its pods; nil where nobody says.
+	Room *amounts.Node
+}
+
+// Pod is a pod that may be moved, or one that is wanted.
+type Pod struct {
+	// UID is that of the pod that is there; "" of one that is wanted.
+	UID string
+	// Node is where it is; of no meaning for one that is wanted.
+	Node int
+	// Again is what the pod that takes its place asks, with a UID of its own; nil where no kubelet
+	// pins anything for it.
+	Again *placement.Request
+	// Created is the second in which that pod counts as created: later than all that are there.
+	Created int64
+	// Asks is what it asks for in all.
+	Asks amounts.List
+	// Budgets are those that it counts against, by their place in Problem.Budgets.
+	Budgets []int
+}
+
+// Problem is what is asked.
+type Problem struct {
+	Nodes []Node
+	// Pods are those that may be moved.
+	Pods []Pod
+	// Wanted are the pods that are to get a place, in order.
+	Wanted []Pod
+	// Budgets are how many of their pods may be moved.
+	Budgets []int
+	// May says whether the node may have the pod, whatever is free: taints, selectors.
+	May func(p *Pod, node int) bool
+	// MostMoves bounds the moves for one wanted pod; 0 stands for DefaultMoves.
+	MostMoves int
+	// Effort bounds the questions to ledgers; 0 stands for DefaultEffort.
+	Effort int
+}
+
+// Defaults of a Problem.
+const (
+	DefaultMoves  = 6
+	DefaultEffort = 200_000
+)
+
+// Move is one step of a plan.
+type Move struct {
+	// Pod is its place in Problem.Pods, To the node that it goes to.
+	Pod, To int
+}
+
+// Outcome is how a search ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	// Found: there is a plan.
+	Found Outcome = iota
+	// NoRoom: no plan of so few moves makes room.
+	NoRoom
+	// GaveUp: there may be a plan, and Effort was used up before one was found.
+	GaveUp
+)
+
+// String returns the outcome in words.
+func (o Outcome) String() string {
+	switch o {
+	case Found:
+		return "found"
+	case NoRoom:
+		return "no room"
+	case GaveUp:
+		return "gave up"
+	}
+	return "outcome(?)"
+}
+
+// Plan says which pods move where.
+type Plan struct {
+	Outcome Outcome
+	// Nodes are those of the wanted pods, as far as they were found one.
+	Nodes []int
+	// Moves are in the order in which they are carried out.
+	Moves []Move
+	// Asked is how many questions ledgers were asked.
+	Asked int
+}
+
+// Find looks for the fewest moves. Of several wanted pods each is found a place after those before
+// it, with the fewest moves for itself.
+func Find(p *Problem) Plan {
+	s := newSearch(p)
+	out := Plan{}
+	for i := range p.Wanted {
+		node, ok := s.deepen(i)
+		if !ok {
+			out.Outcome = NoRoom
+			if s.asked >= s.effort {
+				out.Outcome = GaveUp
+			}
+			break
+		}
+		out.Nodes = append(out.Nodes, node)
+	}
+	for _, m := range s.log {
+		if m.Pod >= 0 {
+			out.Moves = append(out.Moves, m)
+		}
+	}
+	out.Asked = s.asked
+	return out
+}
+
+// search is a problem with the moves that are supposed.
+type search struct {
+	*Problem
+	effort, most int
+	asked        int
+	// log is what is carried out, in order: moves, and as Pod -1-i the arrival of the i-th wanted
+	// pod.
+	log     []Move
+	moved   []bool
+	budgets []int // what is left of them
+	on      [][]int
+	trials  []trial
+	// known are answers about nodes on which nothing is supposed.
+	known map[*Pod][]answer
+	// sources are nodes that pods leave, and how often.
+	sources []int
+}
+
+// trial is what is supposed about a node.
+type trial struct {
+	away []int  // pods of the problem that left
+	come []*Pod // pods that came, in order
+}
+
+type answer uint8
+
+const (
+	unasked answer = iota
+	fits
+	refused
+)
+
+func newSearch(p *Problem) *search {
+	s := &search{
+		Problem: p, effort: cmp.Or(p.Effort, DefaultEffort), most: cmp.Or(p.MostMoves, DefaultMoves),
+		moved: make([]bool, len(p.Pods)), budgets: slices.Clone(p.Budgets), on: make([][]int, len(p.Nodes)),
+		trials: make([]trial, len(p.Nodes)), known: map[*Pod][]answer{}, sources: make([]int, len(p.Nodes)),
+	}
+	for i := range p.Pods {
+		s.on[p.Pods[i].Node] = append(s.on[p.Pods[i].Node], i)
+	}
+	return s
+}
+
+// deepen finds the i-th wanted pod a node with the fewest moves.
+func (s *search) deepen(i int) (node int, ok bool) {
+	w := &s.Wanted[i]
+	least := s.estimates(w)
+	for moves := 0; moves <= s.most && s.asked < s.effort; moves++ {
+		ok := s.place(w, moves, least, func(n, _ int) bool {
+			s.log = append(s.log, Move{-1 - i, n})
+			if s.replay() {
+				node = n
+				return true
+			}
+			s.log = s.log[:len(s.log)-1]
+			return false
+		})
+		if ok {
+			return node, true
+		}
+	}
+	return 0, false
+}
+
+// replay says whether the log can be carried out in its order: each place is free before it is
+// taken, whatever moves later.
+func (s *search) replay() bool {
+	trials := make([]trial, len(s.Nodes))
+	for _, m := range s.log {
+		p := s.podOf(m)
+		if !s.ask(p, m.To, &trials[m.To]) {
+			return false
+		}
+		trials[m.To].come = append(trials[m.To].come, p)
+		if m.Pod >= 0 {
+			trials[p.Node].away = append(trials[p.Node].away, m.Pod)
+		}
+	}
+	return true
+}
+
+func (s *search) podOf(m Move) *Pod {
+	if m.Pod < 0 {
+		return &s.Wanted[-1-m.Pod]
+	}
+	return &s.Pods[m.Pod]
+}
+
+// present is what the log has done to the node so far.
+func (s *search) present(n int) (t trial) {
+	for _, m := range s.log {
+		if m.To == n {
+			t.come = append(t.come, s.podOf(m))
+		}
+		if m.Pod >= 0 && s.Pods[m.Pod].Node == n {
+			t.away = append(t.away, m.Pod)
+		}
+	}
+	return t
+}
+
+// place finds the pod a place with at most so many moves, supposes it there, and goes on with then,
+// which is told the node and how many moves are left. Where then says no, it goes on looking. Where
+// nothing is found, nothing is supposed any more. least are the estimates for the pod; nil where
+// none were made.
+func (s *search) place(p *Pod, moves int, least []int, then func(node, left int) bool) bool {
+	for n := range s.Nodes {
+		if s.open(p, n) && s.free(p, n) && s.with(p, n, func() bool { return then(n, moves) }) {
+			return true
+		}
+	}
+	if moves == 0 {
+		return false
+	}
+	if least == nil {
+		least = s.estimates(p)
+	}
+	order := make([]int, 0, len(s.Nodes))
+	for n := range s.Nodes {
+		if s.open(p, n) && (p.UID == "" || s.sources[n] == 0) && least[n] > 0 && least[n] <= moves+1 {
+			order = append(order, n)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return least[a] - least[b] })
+	for _, n := range order {
+		if s.clear(p, n, moves, then) {
+			return true
+		}
+	}
+	return false
+}
+
+// open says whether the pod may be put on the node at all.
+func (s *search) open(p *Pod, n int) bool {
+	return (p.UID == "" || p.Node != n) && s.May(p, n)
+}
+
+// free says whether the node takes the pod, and does so already when its turn comes: what is to
+// leave the node later is there then.
+func (s *search) free(p *Pod, n int) bool {
+	if p.UID == "" || s.sources[n] == 0 {
+		return s.fits(p, n)
+	}
+	now := s.present(n)
+	return s.ask(p, n, &now) && s.fits(p, n)
+}
+
+// with supposes the pod on the node for as long as then runs, and for good where it says yes.
+func (s *search) with(p *Pod, n int, then func() bool) bool {
+	t := &s.trials[n]
+	t.come = append(t.come, p)
+	if then() {
+		return true
+	}
+	t.come = t.come[:len(t.come)-1]
+	return false
+}
+
+// clear makes room for the pod on the node by moving others away: sets of them whose going lets it
+// in.
+func (s *search) clear(p *Pod, n, moves int, then func(node, left int) bool) bool {
+	s.sources[n]++
+	ok := s.choose(p, n, 0, nil, moves, then)
+	if !ok {
+		s.sources[n]--
+	}
+	return ok
+}
+
+// choose goes on with a set of pods that leave the node, from the given pod of the node on.
+func (s *search) choose(p *Pod, n, from int, set []int, moves int, then func(node, left int) bool) bool {
+	if len(set) > 0 && s.fits(p, n) {
+		return s.settle(set, moves-len(set), func(left int) bool {
+			return s.with(p, n, func() bool { return then(n, left) })
+		})
+	}
+	if len(set) == moves || s.asked >= s.effort {
+		return false
+	}
+	for i := from; i < len(s.on[n]); i++ {
+		q := s.on[n][i]
+		if s.moved[q] || !s.spend(q) {
+			continue
+		}
+		if s.choose(p, n, i+1, append(slices.Clip(set), q), moves, then) {
+			return true
+		}
+		s.refund(q)
+	}
+	return false
+}
+
+// spend supposes that a pod leaves, and says whether its budgets allow it.
+func (s *search) spend(q int) bool {
+	pod := &s.Pods[q]
+	if slices.ContainsFunc(pod.Budgets, func(b int) bool { return s.budgets[b] <= 0 }) {
+		return false
+	}
+	for _, b := range pod.Budgets {
+		s.budgets[b]--
+	}
+	s.moved[q] = true
+	s.trials[pod.Node].away = append(s.trials[pod.Node].away, q)
+	return true
+}
+
+// refund takes back what spend supposed last of the pod's node.
+func (s *search) refund(q int) {
+	pod := &s.Pods[q]
+	for _, b := range pod.Budgets {
+		s.budgets[b]++
+	}
+	s.moved[q] = false
+	t := &s.trials[pod.Node]
+	t.away = t.away[:len(t.away)-1]
+}
+
+// settle finds each pod of the set a new place. Moves that make room for one come before its own.
+func (s *search) settle(set []int, moves int, then func(left int) bool) bool {
+	if len(set) == 0 {
+		return then(moves)
+	}
+	q := set[0]
+	return s.place(&s.Pods[q], moves, nil, func(to, left int) bool {
+		s.log = append(s.log, Move{q, to})
+		if s.settle(set[1:], left, then) {
+			return true
+		}
+		s.log = s.log[:len(s.log)-1]
+		return false
+	})
+}
+
+// fits says whether the node takes the pod as things are supposed to stand.
+func (s *search) fits(p *Pod, n int) bool {
+	t := &s.trials[n]
+	if len(t.away)+len(t.come) > 0 {
+		return s.ask(p, n, t)
+	}
+	known := s.known[p]
+	if known == nil {
+		known = make([]answer, len(s.Nodes))
+		s.known[p] = known
+	}
+	if known[n] == unasked {
+		known[n] = refused
+		if s.ask(p, n, t) {
+			known[n] = fits
+		}
+	}
+	return known[n] == fits
+}
+
+func (s *search) ask(p *Pod, n int, t *trial) bool {
+	node := &s.Nodes[n]
+	if !s.enough(node, p, t) {
+		return false
+	}
+	if p.Again == nil {
+		return true
+	}
+	if node.Account == nil {
+		return false
+	}
+	s.asked++
+	var supposed ledger.Trial
+	for _, q := range t.away {
+		if s.Pods[q].Again != nil {
+			supposed.Without = append(supposed.Without, s.Pods[q].UID)
+		}
+	}
+	for _, q := range t.come {
+		if q.Again != nil {
+			supposed.With = append(supposed.With, q.Again)
+		}
+	}
+	a := node.Account.View().Ask(ledger.Question{Candidate: &ledger.Candidate{Request: p.Again, Created: p.Created}, Trial: &supposed})
+	return a.OK()
+}
+
+// enough says whether the node has enough of everything in all.
+func (s *search) enough(node *Node, p *Pod, t *trial) bool {
+	if node.Room == nil {
+		return true
+	}
+	room := node.Room
+	if len(t.away)+len(t.come) > 0 {
+		room = room.Clone()
+	}
+	for _, q := range t.away {
+		room.AddTimes(s.Pods[q].Asks, -1)
+	}
+	for _, q := range t.come {
+		room.AddTimes(q.Asks, 1)
+	}
+	return room.Short(p.Asks) == nil
+}
+
+// never is the estimate of a node that takes the pod however many leave.
+const never = 1 << 30
+
+// estimates says of each node how many pods would have to leave at most for the pod to fit, by
+// taking all away and letting back whom it can, the largest first. 0 is of nodes that take it now.
+func (s *search) estimates(p *Pod) []int {
+	out := make([]int, len(s.Nodes))
+	for n := range s.Nodes {
+		out[n] = never
+		if !s.open(p, n) {
+			continue
+		}
+		if s.fits(p, n) {
+			out[n] = 0
+			continue
+		}
+		out[n] = s.estimate(p, n)
+	}
+	return out
+}
+
+// estimate leaves budgets aside: which of their pods go is chosen later.
+func (s *search) estimate(p *Pod, n int) int {
+	t := &s.trials[n]
+	before := t.away
+	defer func() { t.away = before }()
+	left := slices.Clone(before)
+	for _, q := range s.on[n] {
+		if !s.moved[q] && !slices.ContainsFunc(s.Pods[q].Budgets, func(b int) bool { return s.budgets[b] <= 0 }) {
+			left = append(left, q)
+		}
+	}
+	t.away = left
+	if len(left) == len(before) || s.asked >= s.effort || !s.fits(p, n) {
+		return never
+	}
+	back := slices.Clone(left[len(before):])
+	slices.SortStableFunc(back, func(a, b int) int {
+		return cmp.Compare(s.Pods[b].Asks[amounts.CPU], s.Pods[a].Asks[amounts.CPU])
+	})
+	for _, q := range back {
+		without := slices.DeleteFunc(slices.Clone(t.away), func(g int) bool { return g == q })
+		all := t.away
+		if t.away = without; !s.fits(p, n) {
+			t.away = all
+		}
+	}
+	return len(t.away) - len(before)
+}

@@ -1,0 +1,353 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/berth-dev/berth/internal/defrag"
+	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/sim"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Room is a plan that makes room for pods by moving others.
+type Room struct {
+	// Outcome is found, no room, or gave up.
+	Outcome string `json:"outcome"`
+	// Wanted are the pods that room is made for, with their places as far as there are any.
+	Wanted []RoomFor `json:"wanted"`
+	// Moves are in the order in which they are carried out.
+	Moves []RoomMove `json:"moves"`
+	// Staying counts the pods that are not to be moved, by the reason.
+	Staying map[string]int `json:"staying,omitempty"`
+	// Movable counts the others.
+	Movable int `json:"movable"`
+	// Asked is how many questions ledgers were asked.
+	Asked int      `json:"asked"`
+	Notes []string `json:"notes,omitempty"`
+	// Before and After are the nodes that the plan changes.
+	Before []Picture `json:"-"`
+	After  []Picture `json:"-"`
+}
+
+// RoomFor is a pod that room is made for.
+type RoomFor struct {
+	Namespace string   `json:"namespace,omitempty"`
+	Name      string   `json:"name"`
+	Asks      []string `json:"asks"`
+	// Node is "" where it has no place.
+	Node      string `json:"node,omitempty"`
+	NUMANodes string `json:"numaNodes,omitempty"`
+}
+
+// RoomMove is one step.
+type RoomMove struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	// Controller makes it anew, KIND NAME.
+	Controller string `json:"controller"`
+	From       string `json:"from"`
+	FromNUMA   string `json:"fromNUMANodes,omitempty"`
+	To         string `json:"to"`
+	ToNUMA     string `json:"toNUMANodes,omitempty"`
+}
+
+// RoomOptions bound a plan.
+type RoomOptions struct {
+	// MostMoves bounds the pods that move for one wanted pod; 0 stands for defrag.DefaultMoves.
+	MostMoves int
+	// Draw asks for Before and After.
+	Draw bool
+}
+
+// MaxRoomFor bounds the pods that room is made for at a time.
+const MaxRoomFor = 16
+
+// MakeRoom plans room for pods that do not exist.
+func (c *Cluster) MakeRoom(ctx context.Context, wanted []Wanted, o RoomOptions) (*Room, error) {
+	s, err := c.Survey(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	return c.makeRoom(ctx, s, wanted, o)
+}
+
+// MakeRoomFor plans room for a pod of the namespace that waits.
+func (c *Cluster) MakeRoomFor(ctx context.Context, name string, o RoomOptions) (*Room, error) {
+	pod, err := c.podNamed(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if pod.Spec.NodeName != "" {
+		return nil, fmt.Errorf("pod %s/%s: is on node %s: want a pod that waits for a place", pod.Namespace, pod.Name, pod.Spec.NodeName)
+	}
+	return c.MakeRoom(ctx, []Wanted{{pod, 1}}, o)
+}
+
+// MakeRoom plans room for pods that do not exist.
+func (l *Live) MakeRoom(ctx context.Context, wanted []Wanted, o RoomOptions) (*Room, error) {
+	s := l.survey()
+	s.Now, s.Notes = l.Now(), nil
+	return l.c.makeRoom(ctx, s, wanted, o)
+}
+
+// maker makes a problem of a survey.
+type maker struct {
+	*mover
+	survey  *Survey
+	names   []string
+	problem defrag.Problem
+	// pods are those of problem.Pods, wanted those of problem.Wanted, one for each replica.
+	pods, wanted []*corev1.Pod
+	questions    map[*defrag.Pod]*question
+	allowed      map[*defrag.Pod][]answered
+	out          *Room
+}
+
+// answered is whether a node may have a pod, where that was asked.
+type answered uint8
+
+const (
+	notAskedYet answered = iota
+	allowed
+	forbidden
+)
+
+func (c *Cluster) makeRoom(ctx context.Context, s *Survey, wanted []Wanted, o RoomOptions) (*Room, error) {
+	m := &maker{mover: &mover{}, survey: s, names: s.Names(), questions: map[*defrag.Pod]*question{}, allowed: map[*defrag.Pod][]answered{}}
+	m.out = &Room{Staying: map[string]int{}, Moves: []RoomMove{}, Wanted: []RoomFor{}, Notes: s.Notes}
+	if err := m.want(ctx, c, wanted); err != nil {
+		return nil, err
+	}
+	all, err := c.budgets(ctx)
+	if err != nil {
+		m.out.Notes = append(m.out.Notes, fmt.Sprintf("PodDisruptionBudgets are not known, so the API server may refuse an eviction: %v", err))
+	}
+	m.budgets = readBudgets(all)
+	for _, b := range m.budgets {
+		m.problem.Budgets = append(m.problem.Budgets, b.allowed)
+	}
+	m.gather()
+	m.problem.May, m.problem.MostMoves = m.may, o.MostMoves
+	plan := defrag.Find(&m.problem)
+	m.tell(&plan, o.Draw)
+	return m.out, nil
+}
+
+// want takes in the pods that room is made for.
+func (m *maker) want(ctx context.Context, c *Cluster, wanted []Wanted) error {
+	replicas := 0
+	for i := range wanted {
+		replicas += wanted[i].Replicas
+	}
+	if replicas > MaxRoomFor {
+		return fmt.Errorf("%d pods: want at most %d to make room for at a time", replicas, MaxRoomFor)
+	}
+	for i := range wanted {
+		pod := wanted[i].Pod.DeepCopy()
+		pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{}
+		priority, note := c.priority(ctx, pod)
+		if note != "" {
+			m.out.Notes = append(m.out.Notes, note)
+		}
+		if i == 0 || priority < m.priority { // who moves gives way to all of them
+			m.priority = priority
+		}
+		m.scheduler = cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
+		for r := range wanted[i].Replicas {
+			m.wanted = append(m.wanted, pod)
+			m.problem.Wanted = append(m.problem.Wanted, defrag.Pod{})
+			p := &m.problem.Wanted[len(m.problem.Wanted)-1]
+			if err := m.fill(p, pod, fmt.Sprintf("%s/wanted-%d", pod.UID, r+1), 2); err != nil {
+				return err
+			}
+			name := pod.Name
+			if wanted[i].Replicas > 1 {
+				name = fmt.Sprintf("%s, copy %d", pod.Name, r+1)
+			}
+			m.out.Wanted = append(m.out.Wanted, RoomFor{Namespace: pod.Namespace, Name: name, Asks: asksOf(pod)})
+		}
+	}
+	m.index(m.problem.Wanted, m.wanted)
+	return nil
+}
+
+// fill says what a pod asks that comes so many seconds from now.
+func (m *maker) fill(p *defrag.Pod, pod *corev1.Pod, uid string, after int64) error {
+	ask, err := wire.ReadPod(pod)
+	if err = cmp.Or(err, ask.RulesErr); err != nil {
+		return err
+	}
+	p.Asks, p.Created = wire.ReadAmounts(pod), m.survey.Now.Unix()+after
+	if ask.Request.Pinnable() {
+		again := ask.Request
+		again.UID = uid
+		p.Again = &again
+	}
+	return nil
+}
+
+// index notes what may ask about which pod. The lists do not grow any more.
+func (m *maker) index(list []defrag.Pod, pods []*corev1.Pod) {
+	for i := range list {
+		q := &question{pod: pods[i], amounts: list[i].Asks, request: new(placement.Request)}
+		if list[i].Again != nil {
+			q.request = list[i].Again
+		}
+		m.questions[&list[i]] = q
+	}
+}
+
+// gather takes in nodes, and the pods that may be moved.
+func (m *maker) gather() {
+	for i, name := range m.names {
+		n := m.survey.nodes[name]
+		bound := m.survey.bound[name]
+		one := defrag.Node{Room: roomOf(n.object, bound)}
+		if n.trouble == nil {
+			one.Account = n.account
+		}
+		m.problem.Nodes = append(m.problem.Nodes, one)
+		for _, pod := range bound {
+			if wire.Ended(pod) {
+				continue
+			}
+			if why := m.stays(pod, n); why != "" {
+				m.out.Staying[why]++
+				continue
+			}
+			p := defrag.Pod{UID: string(pod.UID), Node: i, Budgets: ofPod(m.budgets, pod)}
+			if err := m.fill(&p, pod, string(pod.UID)+"/again", 1); err != nil {
+				m.out.Staying["it cannot be read"]++
+				continue
+			}
+			again := pod.DeepCopy()
+			again.Spec.NodeName, again.Status = "", corev1.PodStatus{}
+			m.problem.Pods, m.pods = append(m.problem.Pods, p), append(m.pods, again)
+		}
+	}
+	m.out.Movable = len(m.pods)
+	m.index(m.problem.Pods, m.pods)
+}
+
+// may says whether a node may have a pod, whatever is free there.
+func (m *maker) may(p *defrag.Pod, node int) bool {
+	known := m.allowed[p]
+	if known == nil {
+		known = make([]answered, len(m.names))
+		m.allowed[p] = known
+	}
+	if known[node] == notAskedYet {
+		known[node] = forbidden
+		if m.admits(m.questions[p], m.survey.nodes[m.names[node]]) {
+			known[node] = allowed
+		}
+	}
+	return known[node] == allowed
+}
+
+func (m *maker) admits(q *question, n *node) bool {
+	return n.object != nil && excluded(q.pod, n.object, nodeaffinity.GetRequiredNodeAffinity(q.pod)) == "" && q.unmet(n) == "" &&
+		lacking(q.amounts, n.object) == "" && portsTaken(q.pod, m.survey.bound[n.name]) == ""
+}
+
+// tell says what the plan is.
+func (m *maker) tell(plan *defrag.Plan, draw bool) {
+	m.out.Outcome, m.out.Asked = plan.Outcome.String(), plan.Asked
+	if plan.Outcome != defrag.Found {
+		return
+	}
+	after := map[string]*harbour{}
+	at := func(node int) *harbour {
+		name := m.names[node]
+		if after[name] == nil {
+			after[name] = newHarbour(m.survey.nodes[name])
+		}
+		return after[name]
+	}
+	for _, move := range plan.Moves {
+		p, pod := &m.problem.Pods[move.Pod], m.pods[move.Pod]
+		n := m.survey.nodes[m.names[p.Node]]
+		owner := metav1.GetControllerOf(pod)
+		one := RoomMove{Namespace: pod.Namespace, Name: pod.Name, UID: p.UID, Controller: owner.Kind + " " + owner.Name, From: n.name, To: m.names[move.To]}
+		if h := n.holding(p.UID, m.survey.Now); h != nil {
+			one.FromNUMA = h.NUMANodes
+		}
+		one.ToNUMA = at(move.To).comes(p, keyOf(pod.Namespace, pod.Name), "moves here from "+n.name)
+		at(p.Node).leaves(p)
+		m.out.Moves = append(m.out.Moves, one)
+	}
+	for i, node := range plan.Nodes {
+		w := &m.out.Wanted[i]
+		w.Node, w.NUMANodes = m.names[node], at(node).comes(&m.problem.Wanted[i], w.Name, WouldCome)
+	}
+	if !draw {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if b, err := m.survey.Berths(name); err == nil && after[name].kubelet != nil {
+			m.out.Before = append(m.out.Before, Picture{Node: name, Machine: after[name].node.machine(), Berths: b})
+			m.out.After = append(m.out.After, after[name].picture(*b))
+		}
+	}
+}
+
+// harbour is a node on which a plan is carried out, as its kubelet would.
+type harbour struct {
+	node    *node
+	kubelet *sim.Kubelet // nil where nothing is known of the node
+	coming  []machineview.Tenant
+}
+
+func newHarbour(n *node) *harbour {
+	h := &harbour{node: n}
+	if n.account == nil {
+		return h
+	}
+	snap := n.snapshot()
+	if state, err := n.reading.Kind.Model.StateOf(&snap); err == nil {
+		h.kubelet = &sim.Kubelet{State: state}
+	}
+	return h
+}
+
+// comes has a pod come, and returns the NUMA nodes that it gets; "" where nothing is pinned.
+func (h *harbour) comes(p *defrag.Pod, name, note string) string {
+	if p.Again == nil || h.kubelet == nil {
+		return ""
+	}
+	got := h.kubelet.Admit(p.Again)
+	h.coming = append(h.coming, machineview.Tenant{UID: p.Again.UID, Name: name, Note: note})
+	return got.Verdict.NUMA.String()
+}
+
+func (h *harbour) leaves(p *defrag.Pod) {
+	if h.kubelet != nil {
+		h.kubelet.Remove(p.UID)
+	}
+}
+
+// picture is the node as it would be.
+func (h *harbour) picture(b machineview.Berths) Picture {
+	b.Snapshot = h.kubelet.State.Snapshot()
+	b.Tenants = slices.Concat(b.Tenants, h.coming)
+	return Picture{Node: h.node.name, Machine: h.node.machine(), Berths: &b}
+}
+
+// asksOf says per container what could be pinned.
+func asksOf(pod *corev1.Pod) []string {
+	ask, err := wire.ReadPod(pod)
+	if err != nil {
+		return nil
+	}
+	return asksText(&ask.Request)
+}

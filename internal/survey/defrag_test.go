@@ -1,0 +1,185 @@
+package survey
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/berth-dev/berth/internal/sim"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// owned gives a pod a controller.
+func owned(p *corev1.Pod, kind, name string) *corev1.Pod {
+	yes := true
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: "owner-of-" + p.UID, Controller: &yes}}
+	return p
+}
+
+// owning is the playground with a controller for every pod, and no budget that keeps any.
+func owning(t testing.TB) *Cluster {
+	c := playground(t)
+	for _, p := range c.still.Pods {
+		owned(p, "ReplicaSet", p.Name)
+	}
+	c.still.Budgets = []*policyv1.PodDisruptionBudget{}
+	return c
+}
+
+func makeRoomFor(t testing.TB, c *Cluster, p *corev1.Pod, o RoomOptions) *Room {
+	t.Helper()
+	r, err := c.MakeRoom(t.Context(), []Wanted{{p, 1}}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// gpus is a pod that asks for more GPUs than any NUMA node has free.
+func gpus(count string) *corev1.Pod {
+	p := wants("big", "8", "8Gi", count)
+	p.Spec.SchedulerName = corev1.DefaultSchedulerName
+	return p
+}
+
+// TestMakeRoom plans, and carries the plan out on kubelets that start from the nodes' reports:
+// every place is free when its turn comes.
+func TestMakeRoom(t *testing.T) {
+	for _, asked := range []string{"1", "2", "3"} {
+		c := owning(t)
+		r := makeRoomFor(t, c, gpus(asked), RoomOptions{Draw: true})
+		if r.Outcome != "found" && asked != "3" {
+			t.Errorf("%s GPUs: %s: %+v", asked, r.Outcome, r)
+			continue
+		}
+		t.Logf("%s GPUs: %s on %+v after %+v", asked, r.Outcome, r.Wanted, r.Moves)
+		carryOut(t, c, r, gpus(asked))
+		if len(r.Moves) > 0 && (len(r.Before) == 0 || len(r.Before) != len(r.After)) {
+			t.Errorf("%d pictures before, %d after", len(r.Before), len(r.After))
+		}
+	}
+}
+
+// carryOut plays a plan.
+func carryOut(t *testing.T, c *Cluster, r *Room, wanted *corev1.Pod) {
+	t.Helper()
+	s := c.surveyOf(c.still.facts(""))
+	kubelets := map[string]*sim.Kubelet{}
+	for _, name := range s.Names() {
+		snap := s.nodes[name].report().Snapshot
+		state, err := s.nodes[name].reading.Kind.Model.StateOf(&snap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kubelets[name] = &sim.Kubelet{State: state}
+	}
+	come := func(pod *corev1.Pod, uid, node, numa string) {
+		ask, err := wire.ReadPod(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask.Request.UID = uid
+		if got := kubelets[node].Admit(&ask.Request); !got.Verdict.OK() || got.Verdict.NUMA.String() != numa {
+			t.Errorf("%s on %s: %v on NUMA nodes %v, want %s", pod.Name, node, got.Verdict.Reason, got.Verdict.NUMA, numa)
+		}
+	}
+	for _, m := range r.Moves {
+		i := slices.IndexFunc(c.still.Pods, func(p *corev1.Pod) bool { return string(p.UID) == m.UID })
+		if c.still.Pods[i].Spec.NodeName != m.From || m.From == m.To {
+			t.Errorf("%s moves from %s to %s, and is on %s", m.Name, m.From, m.To, c.still.Pods[i].Spec.NodeName)
+		}
+		come(c.still.Pods[i], m.UID+"/again", m.To, m.ToNUMA)
+		kubelets[m.From].Remove(m.UID)
+	}
+	for _, w := range r.Wanted {
+		if w.Node != "" {
+			come(wanted, "wanted", w.Node, w.NUMANodes)
+		}
+	}
+}
+
+// TestStays: who is not moved, and why.
+func TestStays(t *testing.T) {
+	c := owning(t)
+	s := c.surveyOf(c.still.facts(""))
+	n := s.nodes["gpu-1"]
+	if len(s.bound["gpu-1"]) == 0 {
+		t.Fatal("no pod on gpu-1")
+	}
+	one := intstr.FromInt32(1)
+	budgets := readBudgets([]policyv1.PodDisruptionBudget{
+		{ObjectMeta: metav1.ObjectMeta{Name: "tight", Namespace: "x"}, Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tight": "yes"}}}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "x"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"twice": "yes"}}}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "x"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"twice": "yes"}}}},
+	})
+	m := &mover{priority: 100, scheduler: corev1.DefaultSchedulerName, budgets: budgets}
+	for _, c := range []struct {
+		what   string
+		change func(*corev1.Pod)
+		want   string
+	}{
+		{"a replica", func(*corev1.Pod) {}, ""},
+		{"alone", func(p *corev1.Pod) { p.OwnerReferences = nil }, "no controller owns it"},
+		{"owned, not controlled", func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil }, "no controller owns it"},
+		{"static", func(p *corev1.Pod) { owned(p, "Node", "gpu-1") }, "static pod"},
+		{"mirrored", func(p *corev1.Pod) { p.Annotations = map[string]string{annotationMirror: "x"} }, "static pod"},
+		{"a DaemonSet's", func(p *corev1.Pod) { owned(p, "DaemonSet", "d") }, "DaemonSet"},
+		{"a Job's", func(p *corev1.Pod) { owned(p, "Job", "j") }, "work would be lost"},
+		{"ending", func(p *corev1.Pod) { now := metav1.Now(); p.DeletionTimestamp = &now }, "it is ending"},
+		{"more important", func(p *corev1.Pod) { high := int32(101); p.Spec.Priority = &high }, "its priority is higher"},
+		{"as important", func(p *corev1.Pod) { same := int32(100); p.Spec.Priority = &same }, ""},
+		{"critical", func(p *corev1.Pod) { high := int32(systemCritical); p.Spec.Priority = &high }, "critical"},
+		{"another scheduler's", func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }, "another scheduler"},
+		{"of a gang", func(p *corev1.Pod) { p.Annotations = map[string]string{wire.GangAnnotation: "g"} }, "member of a gang"},
+		{"kept by the autoscaler", func(p *corev1.Pod) { p.Annotations = map[string]string{annotationSafe: "false"} }, annotationSafe},
+		{"kept by the descheduler", func(p *corev1.Pod) { p.Annotations = map[string]string{annotationPrefer: "true"} }, annotationPrefer},
+		{"with local data", func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		}, "local volumes"},
+		{"with data that may go", func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+			p.Annotations = map[string]string{annotationEvict: "true"}
+		}, ""},
+		{"with a claim", func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}}}}
+		}, "may be tied to its node"},
+		{"with a token", func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
+		}, ""},
+		{"with a tight budget", func(p *corev1.Pod) { p.Namespace, p.Labels = "x", map[string]string{"tight": "yes"} }, "tight allows no disruption"},
+		{"with the budget of another namespace", func(p *corev1.Pod) { p.Namespace, p.Labels = "y", map[string]string{"tight": "yes"} }, ""},
+		{"with two budgets", func(p *corev1.Pod) { p.Namespace, p.Labels = "x", map[string]string{"twice": "yes"} }, "several PodDisruptionBudgets"},
+		{"in flight", func(p *corev1.Pod) { p.UID = "unknown" }, "not reported it yet"},
+	} {
+		p := s.bound["gpu-1"][0].DeepCopy()
+		c.change(p)
+		if got := m.stays(p, n); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
+}
+
+// TestMakeRoomRefuses says what it cannot be asked.
+func TestMakeRoomRefuses(t *testing.T) {
+	c := owning(t)
+	if _, err := c.MakeRoom(t.Context(), []Wanted{{gpus("1"), MaxRoomFor + 1}}, RoomOptions{}); err == nil || !strings.Contains(err.Error(), "want at most 16") {
+		t.Errorf("17 pods: %v", err)
+	}
+	c.Namespace = "research"
+	if _, err := c.MakeRoomFor(t.Context(), "train-0", RoomOptions{}); err == nil || !strings.Contains(err.Error(), "want a pod that waits") {
+		t.Errorf("a pod that runs: %v", err)
+	}
+	if _, err := c.MakeRoomFor(t.Context(), "nobody", RoomOptions{}); err == nil {
+		t.Error("a pod that is not there")
+	}
+	c = playground(t)
+	r := makeRoomFor(t, c, gpus("3"), RoomOptions{})
+	if len(r.Moves) > 0 || r.Outcome != "no room" || len(r.Notes) == 0 || r.Staying["nothing would make it anew: no controller owns it"] != 34 {
+		t.Errorf("where no pod has a controller: %+v", r)
+	}
+}

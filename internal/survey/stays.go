@@ -1,0 +1,220 @@
+package survey
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Annotations by which people say whether a pod may be evicted.
+const (
+	// annotationEvict of the descheduler lets a pod go that has local volumes, or is a Job's.
+	annotationEvict = "descheduler.alpha.kubernetes.io/evict"
+	// annotationPrefer of the descheduler, and annotationSafe = "false" of the cluster autoscaler,
+	// keep it.
+	annotationPrefer = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+	annotationSafe   = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	annotationMirror = "kubernetes.io/config.mirror"
+)
+
+// systemCritical is the lowest priority of what the cluster cannot do without
+// (scheduling.SystemCriticalPriority).
+const systemCritical = 2_000_000_000
+
+// errNoBudgets says that a snapshot has no PodDisruptionBudgets.
+var errNoBudgets = errors.New("the snapshot has no PodDisruptionBudgets: a release before this one took it, or they could not be read")
+
+// budgets reads the PodDisruptionBudgets of all namespaces.
+func (c *Cluster) budgets(ctx context.Context) ([]policyv1.PodDisruptionBudget, error) {
+	if c.still != nil {
+		if c.still.Budgets == nil {
+			return nil, errNoBudgets
+		}
+		var out []policyv1.PodDisruptionBudget
+		for _, b := range c.still.Budgets {
+			out = append(out, *b)
+		}
+		return out, nil
+	}
+	return pages(func(o metav1.ListOptions) ([]policyv1.PodDisruptionBudget, string, error) {
+		var l policyv1.PodDisruptionBudgetList
+		err := c.read(ctx, &o, &l, "/apis", policyv1.SchemeGroupVersion.String(), "poddisruptionbudgets")
+		return l.Items, l.Continue, err
+	}, metav1.ListOptions{})
+}
+
+// read reads a list of a kind that no client here knows.
+func (c *Cluster) read(ctx context.Context, o *metav1.ListOptions, into any, path ...string) error {
+	answer := c.reports.Get().AbsPath(path...).VersionedParams(o, metav1.ParameterCodec).Do(ctx)
+	if err := answer.Error(); err != nil {
+		return err
+	}
+	data, err := answer.Raw()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+// budget is a PodDisruptionBudget, understood.
+type budget struct {
+	namespace, name string
+	selector        labels.Selector
+	allowed         int
+}
+
+func readBudgets(all []policyv1.PodDisruptionBudget) (out []budget) {
+	for i := range all {
+		b := &all[i]
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil {
+			selector = labels.Everything() // it keeps whatever it may be about
+		}
+		out = append(out, budget{b.Namespace, b.Name, selector, int(max(0, b.Status.DisruptionsAllowed))})
+	}
+	return out
+}
+
+// ofPod are those that a pod counts against.
+func ofPod(all []budget, pod *corev1.Pod) (out []int) {
+	for i := range all {
+		if b := &all[i]; b.namespace == pod.Namespace && b.selector.Matches(labels.Set(pod.Labels)) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// mover is for whom pods may have to move.
+type mover struct {
+	priority  int32
+	scheduler string
+	budgets   []budget
+}
+
+// stays says why a pod is not to be moved; "" where it may be. n is its node.
+func (m *mover) stays(pod *corev1.Pod, n *node) string {
+	owner := metav1.GetControllerOf(pod)
+	prefers := pod.Annotations[annotationPrefer]
+	_, mirror := pod.Annotations[annotationMirror]
+	switch {
+	case mirror || owner != nil && owner.Kind == "Node":
+		return "the kubelet itself runs it (static pod)"
+	case owner == nil:
+		return "nothing would make it anew: no controller owns it"
+	case owner.Kind == "DaemonSet":
+		return "its DaemonSet wants it on this node"
+	case pod.DeletionTimestamp != nil:
+		return "it is ending"
+	case priorityOf(pod) >= systemCritical:
+		return "it is critical for the system"
+	case priorityOf(pod) > m.priority:
+		return "its priority is higher"
+	case pod.Spec.SchedulerName != m.scheduler:
+		return "another scheduler places it"
+	case wire.InGang(pod):
+		return "it is a member of a gang"
+	case pod.Annotations[annotationSafe] == "false":
+		return "annotation " + annotationSafe + " keeps it"
+	case prefers != "" && prefers != "false":
+		return "annotation " + annotationPrefer + " keeps it"
+	}
+	if why := m.clings(pod, owner.Kind); why != "" && pod.Annotations[annotationEvict] != "true" {
+		return why
+	}
+	if why := m.budgeted(pod); why != "" {
+		return why
+	}
+	if n.account != nil {
+		if _, state := n.reported(string(pod.UID)); state != StateAdmitted && !unpinned(pod) {
+			return "its node has not reported it yet"
+		}
+	}
+	return ""
+}
+
+// clings says what of the pod would be lost, or may tie it to its node.
+func (m *mover) clings(pod *corev1.Pod, owner string) string {
+	if owner == "Job" {
+		return "it is a Job's, and its work would be lost"
+	}
+	for i := range pod.Spec.Volumes {
+		switch v := &pod.Spec.Volumes[i]; {
+		case v.EmptyDir != nil, v.HostPath != nil:
+			return "it has local volumes"
+		case v.PersistentVolumeClaim != nil, v.Ephemeral != nil:
+			return "it has volumes that may be tied to its node"
+		}
+	}
+	return ""
+}
+
+// budgeted says which PodDisruptionBudget keeps the pod now.
+func (m *mover) budgeted(pod *corev1.Pod) string {
+	of := ofPod(m.budgets, pod)
+	if len(of) > 1 {
+		return "several PodDisruptionBudgets cover it, so the API server evicts it never"
+	}
+	if i := slices.IndexFunc(of, func(b int) bool { return m.budgets[b].allowed == 0 }); i >= 0 {
+		return fmt.Sprintf("PodDisruptionBudget %s allows no disruption now", m.budgets[of[i]].name)
+	}
+	return ""
+}
+
+func priorityOf(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+// unpinned says that no kubelet pins anything for the pod, so that no report has to list it.
+func unpinned(pod *corev1.Pod) bool {
+	ask, err := wire.ReadPod(pod)
+	return err == nil && !ask.Request.Pinnable()
+}
+
+// priorityClass is a PriorityClass, as far as it counts here.
+type priorityClass struct {
+	Metadata      metav1.ObjectMeta `json:"metadata"`
+	Value         int32             `json:"value"`
+	GlobalDefault bool              `json:"globalDefault"`
+}
+
+// priority is what the API server would give a pod that does not exist; the note says what it rests
+// on where that could not be read.
+func (c *Cluster) priority(ctx context.Context, pod *corev1.Pod) (priority int32, note string) {
+	if pod.Spec.Priority != nil {
+		return *pod.Spec.Priority, ""
+	}
+	var l struct {
+		Items []priorityClass `json:"items"`
+	}
+	err := errors.New("a snapshot has none")
+	if c.still == nil {
+		err = c.read(ctx, &metav1.ListOptions{}, &l, "/apis/scheduling.k8s.io/v1/priorityclasses")
+	}
+	for i := range l.Items {
+		one := &l.Items[i]
+		if one.Metadata.Name == pod.Spec.PriorityClassName || pod.Spec.PriorityClassName == "" && one.GlobalDefault {
+			return one.Value, ""
+		}
+	}
+	switch {
+	case pod.Spec.PriorityClassName == "" && (err == nil || c.still != nil):
+		return 0, ""
+	case err != nil && !apierrors.IsNotFound(err):
+		return 0, fmt.Sprintf("priority classes could not be read, so pod %s counts as one of priority 0: %v", pod.Name, err)
+	}
+	return 0, fmt.Sprintf("pod %s: there is no PriorityClass %s, so it counts as one of priority 0", pod.Name, pod.Spec.PriorityClassName)
+}
