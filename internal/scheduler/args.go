@@ -38,6 +38,10 @@ type Args struct {
 	// GangTimeout is how long the members of a gang wait for each other, from the plan on, where
 	// the gang names no time. Default 1m.
 	GangTimeout metav1.Duration `json:"gangTimeout,omitempty"`
+	// MaxNodes is at how many nodes the scheduler looks for a pod that could be pinned, if there
+	// are so many that kube-scheduler would look at a part of them. A larger
+	// percentageOfNodesToScore holds. Default 5000.
+	MaxNodes int `json:"maxNodes,omitempty"`
 	// Scoring says which of the nodes that take a pod is best; "volcano" alone stands for Volcano's
 	// formula.
 	Scoring rank.Scoring `json:"scoring,omitempty"`
@@ -93,6 +97,9 @@ func (a *Args) fillIn() {
 	if a.GangTimeout.Duration == 0 {
 		a.GangTimeout.Duration = time.Minute
 	}
+	if a.MaxNodes == 0 {
+		a.MaxNodes = 5000
+	}
 	a.Scoring.FillIn()
 }
 
@@ -106,5 +113,11 @@ func (a *Args) validate() error {
 	if a.GangTimeout.Duration < time.Second {
 		return fmt.Errorf("gangTimeout: %s: want at least 1s", a.GangTimeout.Duration)
 	}
+	if a.MaxNodes < 1 || a.MaxNodes > maxMaxNodes {
+		return fmt.Errorf("maxNodes: %d: want 1 to %d", a.MaxNodes, maxMaxNodes)
+	}
 	return a.Scoring.Validate()
 }
+
+// maxMaxNodes is more than any cluster has.
+const maxMaxNodes = 1_000_000

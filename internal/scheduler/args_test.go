@@ -43,6 +43,8 @@ func TestArgsThatCannotBeRight(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"staleAfter":"1ms"}`:                        "staleAfter",
 		`{"settleAfter":"-1s"}`:                       "settleAfter",
+		`{"maxNodes":-1}`:                             "maxNodes: -1: want 1 to",
+		`{"maxNodes":1000001}`:                        "maxNodes",
 		`{"scoring":{"strategy":"Most"}}`:             "scoring.strategy",
 		`{"scoring":{"fit":-1}}`:                      "scoring.fit",
 		`{"scoring":{"distance":1000000}}`:            "scoring.distance",

@@ -40,7 +40,7 @@ type core struct {
 	common commonArgs
 	// handover ends what the leader before has under way, before the first pod is placed.
 	handover *handover.Handover
-	// profiles are the names by which pods ask for this scheduler.
+	// profiles are the names by which pods ask for this scheduler, with Args.MaxNodes of each.
 	profiles sync.Map
 }
 
@@ -64,7 +64,7 @@ func sharedCore(ctx context.Context, args Args, handle fwk.Handle, clk clock.Wit
 	defer cores.Unlock()
 	key := handle.SharedInformerFactory()
 	if c, ok := cores.byInformers[key]; ok {
-		c.profiles.Store(handle.ProfileName(), true)
+		c.profiles.Store(handle.ProfileName(), args.MaxNodes)
 		if c.common != commonOf(&args) {
 			return nil, fmt.Errorf("arguments of plugin %s: heartbeatNamespace, settleAfter and staleAfter: %v and %v: want the same in every profile",
 				Name, c.common, commonOf(&args))
@@ -72,7 +72,7 @@ func sharedCore(ctx context.Context, args Args, handle fwk.Handle, clk clock.Wit
 		return c, nil
 	}
 	c := newCore(ctx, args, handle, clk)
-	c.profiles.Store(handle.ProfileName(), true)
+	c.profiles.Store(handle.ProfileName(), args.MaxNodes)
 	if err := c.start(ctx, args, handle); err != nil {
 		return nil, err
 	}

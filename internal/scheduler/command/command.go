@@ -4,6 +4,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,6 +98,7 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 		return err
 	}
 	followMates(sched)
+	lookFurther(sched, completed.ComponentConfig.PercentageOfNodesToScore)
 	gates.(featuregate.MutableFeatureGate).AddMetrics()
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	return app.Run(ctx, completed, sched)
@@ -109,6 +111,46 @@ func followMates(sched *kubescheduler.Scheduler) {
 		return
 	}
 }
+
+// lookFurther has pods that could be pinned be tried on as many nodes as their profiles say. global
+// is what holds for profiles that say no percentage.
+func lookFurther(sched *kubescheduler.Scheduler, global *int32) {
+	for _, profile := range sched.Profiles { // all share their informers
+		sched.SchedulePod = lookingFurther(sched.SchedulePod, scheduler.LookFurther(profile.SharedInformerFactory()), global)
+		return
+	}
+}
+
+// schedulePod is what Scheduler.SchedulePod is.
+type schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error)
+
+// lookingFurther returns next with another percentage of nodes for each pod.
+func lookingFurther(next schedulePod, look scheduler.Look, global *int32) schedulePod {
+	return func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
+		set := cmp.Or(profile.PercentageOfNodesToScore(), global)
+		nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
+		if err != nil {
+			return kubescheduler.ScheduleResult{}, err
+		}
+		was := int32(0)
+		if set != nil {
+			was = *set
+		}
+		if percentage := look(pod.Pod, len(nodes), was); percentage != was {
+			profile = further{profile, percentage}
+		}
+		return next(ctx, profile, state, pod)
+	}
+}
+
+// further is a profile with another percentage of nodes.
+type further struct {
+	framework.Framework
+	percentage int32
+}
+
+// PercentageOfNodesToScore implements framework.Framework.
+func (f further) PercentageOfNodesToScore() *int32 { return &f.percentage }
 
 // checkProfiles says which profiles have Berth by halves. A profile without Berth is lawful, but
 // worth a word.

@@ -1,0 +1,47 @@
+package scheduler
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Look says of how many of all nodes the best is chosen for a pod, in percent, given what the pod's
+// profile has set: percentageOfNodesToScore, where 0 is kube-scheduler's own choice. It says no
+// less than kube-scheduler would.
+type Look func(pod *corev1.Pod, all int, set int32) int32
+
+// LookFurther returns how far a scheduler looks for pods that could be pinned: at all nodes, up to
+// Args.MaxNodes of the pod's profile. The best node may be one that kube-scheduler, which looks at
+// 10 percent of 5,000, would not look at. The informers are those of the scheduler.
+func LookFurther(shared informers.SharedInformerFactory) Look {
+	cores.Lock()
+	defer cores.Unlock()
+	c := cores.byInformers[shared]
+	if c == nil { // no profile has the plugin
+		return func(_ *corev1.Pod, _ int, set int32) int32 { return set }
+	}
+	return c.look
+}
+
+func (c *core) look(pod *corev1.Pod, all int, set int32) int32 {
+	maxNodes, ours := c.profiles.Load(pod.Spec.SchedulerName)
+	if !ours || all == 0 || !wire.MightPin(pod) {
+		return set
+	}
+	further := int32(min(100, int64(maxNodes.(int))*100/int64(all)))
+	if further <= usual(all, set) {
+		return set
+	}
+	return further
+}
+
+// usual is what a setting comes to (numFeasibleNodesToFind of kube-scheduler): its own choice goes
+// from 50 percent down to 5.
+func usual(all int, set int32) int32 {
+	if set != 0 {
+		return set
+	}
+	return int32(max(5, 50-all/125))
+}
