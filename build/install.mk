@@ -9,7 +9,7 @@ IMAGE_REPO ?= berth-dev
 CHART_EVERYTHING := --set crds.nodeResourceTopology=true,agent.nodeResourceTopology=true,agent.debug=true,agent.kubelet.configDropInDir=/etc/kubernetes/kubelet.conf.d \
   --set scheduler.featureGates.SchedulerAsyncAPICalls=true,scheduler.args.staleAfter=2m \
   --set monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true \
-  --set pool.enabled=true,map.enabled=true,controller.enabled=true,controller.schedulerNames[0]=volcano,pool.namespaceSelector.matchLabels.numa=here,agent.networkPolicy.enabled=true,agent.networkPolicy.from[0].namespaceSelector.matchLabels.name=monitoring \
+  --set pool.enabled=true,map.enabled=true,controller.enabled=true,policies.agentsWriteAmountsAlone=true,controller.schedulerNames[0]=volcano,pool.namespaceSelector.matchLabels.numa=here,agent.networkPolicy.enabled=true,agent.networkPolicy.from[0].namespaceSelector.matchLabels.name=monitoring \
   --set agent.extraArgs={--rescan=5s},scheduler.extraEnv[0].name=GOGC,scheduler.extraEnv[0].value=off
 # What has no default: the images' place.
 CHART_IMAGES := --set image.repository=$(IMAGE_REPO)

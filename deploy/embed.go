@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-//go:embed crds/*.yaml rbac/*.yaml policies/*.yaml jobs/*.yaml
+//go:embed crds/*.yaml rbac/*.yaml policies/*.yaml jobs/*.yaml exporters/*.yaml
 var manifests embed.FS
 
 // CRDs are the custom resource definitions: of NodeTopology, and, for clusters in which nobody else
@@ -28,8 +28,12 @@ func Jobs() fs.FS { return sub("jobs") }
 // JobManifests returns what that controller needs besides Manifests, in an order in which it can be
 // applied.
 func JobManifests() [][]byte {
-	return read(append(slices.Clone(optional), "jobs/rbac.yaml", "jobs/policies.yaml"))
+	return read(append(slices.Clone(optional), "jobs/rbac.yaml", "jobs/policies.yaml", "jobs/annotated-pods.yaml"))
 }
+
+// Exporters holds the policy by which nobody but agents tells of amounts, for clusters without
+// exporters of others.
+func Exporters() fs.FS { return sub("exporters") }
 
 func sub(dir string) fs.FS {
 	f, err := fs.Sub(manifests, dir)

@@ -470,6 +470,7 @@ func testPool(t *testing.T, helm string, g *guarded) {
 		t.Fatal(err)
 	}
 	testPoolNamespaces(t, helm, g)
+	testAnnotatedPods(t, helm, g)
 	for _, tc := range []struct {
 		scheduler string
 		tolerates bool
@@ -516,6 +517,35 @@ func testPoolNamespaces(t *testing.T, helm string, g *guarded) {
 		pod.Spec.SchedulerName, pod.Spec.NodeName = tc.scheduler, tc.node
 		eventually(t, fmt.Sprintf("a pod of %s that names scheduler %q", tc.namespace, tc.scheduler), func() error {
 			got, err := g.admin.CoreV1().Pods(tc.namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if err != nil {
+				return err
+			}
+			tolerates := slices.ContainsFunc(got.Spec.Tolerations, func(tol corev1.Toleration) bool { return tol.Key == "berth.dev/pool" })
+			if got.Spec.SchedulerName != tc.want || tolerates != (tc.want == "berth") {
+				return fmt.Errorf("scheduler %q, tolerations %v, want %q", got.Spec.SchedulerName, got.Spec.Tolerations, tc.want)
+			}
+			return nil
+		})
+	}
+}
+
+// testAnnotatedPods: pods that ask for a policy in Volcano's way are Berth's where they name no
+// scheduler, and tolerate the taint of its pool.
+func testAnnotatedPods(t *testing.T, helm string, g *guarded) {
+	out := mustRender(t, helm, "--skip-tests", "--set=pool.enabled=true,controller.enabled=true", "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy")
+	if err := g.cp.Apply(t.Context(), out); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ policy, scheduler, want string }{
+		{"restricted", "", "berth"}, {"restricted", "volcano", "volcano"}, {"none", "", "default-scheduler"}, {"", "", "default-scheduler"},
+	} {
+		pod := pinnedPod("annotated", "", "2")
+		pod.Spec.SchedulerName = tc.scheduler
+		if tc.policy != "" {
+			pod.Annotations = map[string]string{wire.VolcanoPolicyAnnotation: tc.policy}
+		}
+		eventually(t, fmt.Sprintf("a pod with policy %q that names scheduler %q", tc.policy, tc.scheduler), func() error {
+			got, err := g.admin.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			if err != nil {
 				return err
 			}

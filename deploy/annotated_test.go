@@ -1,0 +1,146 @@
+package deploy
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"sigs.k8s.io/yaml"
+)
+
+const numaPolicy = "volcano.sh/numa-topology-policy"
+
+// annotated is a pod, or the template of one, with the policy and the container's resources.
+func annotated(t *testing.T, policy, resources string) map[string]any {
+	t.Helper()
+	var out map[string]any
+	text := `{metadata: {name: x, annotations: {"` + numaPolicy + `": "` + policy + `"}}, spec: {containers: [{name: c, resources: ` + resources + `}]}}`
+	if err := yaml.Unmarshal([]byte(text), &out); err != nil {
+		t.Fatal(err)
+	}
+	if policy == "" {
+		delete(out["metadata"].(map[string]any), "annotations")
+	}
+	return out
+}
+
+// writes is a request to write an object of a resource, over another where before is not nil.
+func writes(resource schema.GroupVersionResource, kind string, object, before map[string]any, by user.Info) admission.Attributes {
+	object = runtime.DeepCopyJSON(object)
+	gvk := resource.GroupVersion().WithKind(kind)
+	object["apiVersion"], object["kind"] = gvk.GroupVersion().String(), kind
+	var old runtime.Object
+	operation, options := admission.Create, runtime.Object(&metav1.CreateOptions{})
+	if before != nil {
+		old, operation, options = &unstructured.Unstructured{Object: before}, admission.Update, &metav1.UpdateOptions{}
+	}
+	name, _, _ := unstructured.NestedString(object, "metadata", "name")
+	return admission.NewAttributesRecord(&unstructured.Unstructured{Object: object}, old, gvk, "d", name, resource, "", operation, options, false, by)
+}
+
+var (
+	podKind        = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	deploymentKind = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	cronJobKind    = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "cronjobs"}
+)
+
+// TestAnnotatedPods: what asks for a policy in Volcano's way asks for CPUs of its own, wherever it
+// says so.
+func TestAnnotatedPods(t *testing.T) {
+	const whole = `{limits: {cpu: 2, memory: 1Gi}}`
+	for name, c := range map[string]struct{ policy, resources, want string }{
+		"as documented":       {"single-numa-node", `{requests: {cpu: 2, memory: 2048Mi}, limits: {cpu: 2, memory: 2Gi}}`, ""},
+		"limits alone":        {"restricted", whole, ""},
+		"thousandths":         {"restricted", `{limits: {cpu: 2000m, memory: 1Gi}, requests: {cpu: "2"}}`, ""},
+		"no policy":           {"", `{}`, ""},
+		"policy none":         {"none", `{}`, ""},
+		"an unknown policy":   {"single-numa", whole, `metadata.annotations[volcano.sh/numa-topology-policy]: "single-numa": want none, best-effort,`},
+		"a part of a CPU":     {"best-effort", `{limits: {cpu: 1500m, memory: 1Gi}}`, "spec.containers[].resources.limits.cpu of c (1500m)"},
+		"no limits":           {"best-effort", `{}`, "limits.cpu of c (none)"},
+		"no memory":           {"best-effort", `{limits: {cpu: 1}}`, "spec.containers[].resources of c: want limits"},
+		"other requests":      {"best-effort", `{limits: {cpu: 2, memory: 1Gi}, requests: {cpu: 1}}`, "requests that are equal"},
+		"a request, no limit": {"best-effort", `{limits: {memory: 1Gi}, requests: {cpu: 1}}`, "limits.cpu of c (none)"},
+	} {
+		pod := annotated(t, c.policy, c.resources)
+		for kind, one := range map[string]struct {
+			resource schema.GroupVersionResource
+			object   map[string]any
+			path     string
+		}{
+			"Pod":        {podKind, pod, ""},
+			"Deployment": {deploymentKind, map[string]any{"metadata": map[string]any{"name": "x"}, "spec": map[string]any{"template": pod}}, "spec.template."},
+			"CronJob": {cronJobKind, map[string]any{"metadata": map[string]any{"name": "x"}, "spec": map[string]any{
+				"jobTemplate": map[string]any{"spec": map[string]any{"template": pod}}}}, "spec.jobTemplate.spec.template."},
+		} {
+			got := strings.Join(deniedIn(t, Jobs(), "annotated-pods.yaml", writes(one.resource, kind, one.object, nil, &user.DefaultInfo{})), "\n")
+			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) || got != "" && !strings.Contains(got, one.path) {
+				t.Errorf("%s, %s: denied %q, want ...%s...", kind, name, got, c.want)
+			}
+		}
+	}
+	init := annotated(t, "restricted", whole)
+	init["spec"].(map[string]any)["initContainers"] = []any{map[string]any{"name": "i"}}
+	if got := deniedIn(t, Jobs(), "annotated-pods.yaml", writes(podKind, "Pod", init, nil, &user.DefaultInfo{})); !strings.Contains(strings.Join(got, " "), "of i (none)") {
+		t.Errorf("an init container without limits: %q", got)
+	}
+}
+
+// TestAnnotatedPodsStayWhatTheyAre: a pod's policy does not change, and what was there before the
+// policy came into force may change in other things.
+func TestAnnotatedPodsStayWhatTheyAre(t *testing.T) {
+	const whole = `{limits: {cpu: 2, memory: 1Gi}}`
+	labelled := annotated(t, "restricted", `{}`)
+	labelled["metadata"].(map[string]any)["labels"] = map[string]any{"a": "b"}
+	for name, c := range map[string]struct {
+		now, before map[string]any
+		want        string
+	}{
+		"the same":         {annotated(t, "restricted", whole), annotated(t, "restricted", whole), ""},
+		"another policy":   {annotated(t, "best-effort", whole), annotated(t, "restricted", whole), `"best-effort": want "restricted"`},
+		"no policy now":    {annotated(t, "", whole), annotated(t, "restricted", whole), `"": want "restricted"`},
+		"a label, as such": {labelled, annotated(t, "restricted", `{}`), ""},
+	} {
+		got := strings.Join(deniedIn(t, Jobs(), "annotated-pods.yaml", writes(podKind, "Pod", c.now, c.before, &user.DefaultInfo{})), "\n")
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: denied %q, want ...%s...", name, got, c.want)
+		}
+	}
+}
+
+// TestForgedAmounts: where the policy is installed, nobody but a node's own agent tells of it.
+func TestForgedAmounts(t *testing.T) {
+	agent := func(node string) user.Info {
+		return &user.DefaultInfo{Name: "system:serviceaccount:berth-system:berth-agent", Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}}}
+	}
+	collector := &user.DefaultInfo{Name: "system:serviceaccount:kube-system:generic-garbage-collector"}
+	old := map[string]any{"metadata": map[string]any{"name": "n1"}, "spec": map[string]any{"a": "b"}}
+	forged := map[string]any{"metadata": map[string]any{"name": "n1"}, "spec": map[string]any{"a": "c"}}
+	for _, r := range []schema.GroupVersionResource{
+		{Group: "nodeinfo.volcano.sh", Version: "v1alpha1", Resource: "numatopologies"}, {Group: "topology.node.k8s.io", Version: "v1alpha2", Resource: "noderesourcetopologies"},
+	} {
+		for _, c := range []struct {
+			name   string
+			by     user.Info
+			before map[string]any
+			denied bool
+		}{
+			{"the node's agent", agent("n1"), nil, false},
+			{"another node's agent", agent("n2"), nil, true},
+			{"an exporter", &user.DefaultInfo{Name: "system:serviceaccount:volcano-system:exporter"}, old, true},
+			{"an administrator", &user.DefaultInfo{Name: "a", Groups: []string{"system:masters"}}, nil, false},
+			{"the garbage collector that forges", collector, old, true},
+		} {
+			if got := deniedIn(t, Exporters(), "agents-alone.yaml", writes(r, "X", forged, c.before, c.by)); len(got) > 0 != c.denied {
+				t.Errorf("%s, %s: refused by %q, want refused %t", r.Resource, c.name, got, c.denied)
+			}
+		}
+		if got := deniedIn(t, Exporters(), "agents-alone.yaml", writes(r, "X", old, old, collector)); len(got) > 0 {
+			t.Errorf("%s: the garbage collector takes the owner away: %q", r.Resource, got)
+		}
+	}
+}
