@@ -294,7 +294,7 @@ func (c *chartTest) confinedAsTheChartSays() {
 			_, id, _ := strings.Cut(p.Status.ContainerStatuses[0].ContainerID, "://")
 			script := `p=$(grep -l ` + id + ` /proc/[0-9]*/cgroup | cut -d/ -f3 | sort -n | head -1)
 grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/$p/status
-grep ' / ' /proc/$p/mountinfo | cut -d' ' -f6`
+grep ' / / ' /proc/$p/mountinfo | cut -d' ' -f6`
 			out, err := c.machine.Guest.Run(c.t.Context(), script)
 			if err != nil {
 				c.t.Fatal(err)
