@@ -1,6 +1,7 @@
 # Real kubelets on emulated multi-NUMA machines. Everything that is needed is installed or built on the first call and kept in
 # .cache/vm; what a failed run leaves is in _artifacts/vm.
-VM_TEST = $(GO) test -count=1 -v -timeout $(1) -run '^$(2)$$' ./test/vm
+# The flags of the linker tell the API server its version, by which Helm judges charts.
+VM_TEST = $(GO) test -count=1 -v -ldflags '$(LDFLAGS)' -timeout $(1) -run '^$(2)$$' ./test/vm
 
 .PHONY: e2e-vm-smoke
 e2e-vm-smoke: ## One emulated machine with 4 NUMA nodes, a real kubelet, five pods (warm: 3 minutes; cold it compiles Kubernetes and containerd first).
@@ -31,7 +32,7 @@ VM_LAST_RELEASE := $(LAST)/release
 e2e-vm-chart: $(VM_LAST_RELEASE)/SHA256SUMS
 	$(call say,building $(VERSION) as a release)
 	@$(RELEASE_TOOL) build -source $(CURDIR) -out $(VM_RELEASE) -version $(VERSION) -platforms linux/amd64 -ldflags '$(LDFLAGS)'
-	$(call say,helm install of $(LAST_VERSION) on an emulated machine, upgrade to $(VERSION), uninstall)
+	$(call say,an emulated machine: helm install of $(LAST_VERSION) and upgrade to $(VERSION))
 	@BERTH_VM=chart BERTH_HELM="$$($(GO) tool -n -modfile=tools/helm/go.mod helm)" BERTH_LAST_RELEASE=$(VM_LAST_RELEASE) BERTH_THIS_RELEASE=$(VM_RELEASE) $(call VM_TEST,40m,$(VM_TEST_chart))
 
 .PHONY: e2e-vm-policies e2e-vm-options e2e-vm-node e2e-vm-race e2e-vm-devices

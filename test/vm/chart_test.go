@@ -63,18 +63,12 @@ func releaseOf(t *testing.T, variable string) chartRelease {
 	return chartRelease{dir, version, charts[0]}
 }
 
-// archives are the names of the release's images and of their files.
-func (r chartRelease) archives(t *testing.T) map[string]string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(r.dir, "*-"+r.version+".oci.tar"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s has no images (%v)", r.dir, err)
-	}
-	out := map[string]string{}
-	for _, f := range files {
-		out[strings.TrimSuffix(filepath.Base(f), "-"+r.version+".oci.tar")] = f
-	}
-	return out
+// chartImages are the images that the chart's defaults need.
+var chartImages = []string{"berth", "berth-agent", "berth-scheduler"}
+
+// archive is the file of an image.
+func (r chartRelease) archive(image string) string {
+	return filepath.Join(r.dir, image+"-"+r.version+".oci.tar")
 }
 
 // chartTest is a cluster that Helm installs on.
@@ -156,8 +150,8 @@ func (c *chartTest) pack(releases ...chartRelease) string {
 	}
 	w := tar.NewWriter(out)
 	for _, r := range releases {
-		for _, file := range r.archives(c.t) {
-			if err := addFile(w, file); err != nil {
+		for _, image := range chartImages {
+			if err := addFile(w, r.archive(image)); err != nil {
 				c.t.Fatal(err)
 			}
 		}
@@ -189,12 +183,11 @@ func addFile(w *tar.Writer, path string) error {
 func (c *chartTest) load(releases ...chartRelease) {
 	c.t.Helper()
 	for _, r := range releases {
-		archives := r.archives(c.t)
-		for _, name := range slices.Sorted(maps.Keys(archives)) {
+		for _, image := range chartImages {
 			script := fmt.Sprintf("tar -x -O -f /dev/vdc %s | ctr -n k8s.io images import --platform linux/amd64 --base-name %s/%s -",
-				filepath.Base(archives[name]), chartRepository, name)
+				filepath.Base(r.archive(image)), chartRepository, image)
 			if out, err := c.machine.Guest.Run(c.t.Context(), script); err != nil {
-				c.t.Fatalf("%s: %v\n%s", archives[name], err, out)
+				c.t.Fatalf("%s: %v\n%s", r.archive(image), err, out)
 			}
 		}
 	}
