@@ -2,6 +2,7 @@ package vm
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,12 +64,19 @@ func releaseOf(t *testing.T, variable string) chartRelease {
 	return chartRelease{dir, version, charts[0]}
 }
 
-// chartImages are the images that the chart's defaults need.
-var chartImages = []string{"berth", "berth-agent", "berth-scheduler"}
-
-// archive is the file of an image.
-func (r chartRelease) archive(image string) string {
-	return filepath.Join(r.dir, image+"-"+r.version+".oci.tar")
+// images are the files of the release's images, by name.
+func (r chartRelease) images(t *testing.T) map[string]string {
+	t.Helper()
+	suffix := "-" + r.version + ".oci.tar"
+	files, err := filepath.Glob(filepath.Join(r.dir, "*"+suffix))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s has no images (%v)", r.dir, err)
+	}
+	out := map[string]string{}
+	for _, f := range files {
+		out[strings.TrimSuffix(filepath.Base(f), suffix)] = f
+	}
+	return out
 }
 
 // chartTest is a cluster that Helm installs on.
@@ -95,9 +103,9 @@ func TestChart(t *testing.T) {
 	first := c.placed("first", 2)
 	c.helm("test", "berth", "--timeout", "5m")
 
-	c.helm("upgrade", "berth", this.chart, "--reset-then-reuse-values", "--wait", "--timeout", "10m")
-	c.imagesAre(this)
-	c.confinedAsTheChartSays()
+	c.helm("upgrade", "berth", this.chart, "--reset-then-reuse-values", "--set", "controller.enabled=true,controller.replicas=1", "--wait", "--timeout", "10m")
+	c.imagesAre(this, "controller")
+	c.confinedAsTheChartSays("controller")
 	if after := c.report(); after != report {
 		t.Errorf("the NodeTopology is another object than before the upgrade")
 	}
@@ -150,8 +158,8 @@ func (c *chartTest) pack(releases ...chartRelease) string {
 	}
 	w := tar.NewWriter(out)
 	for _, r := range releases {
-		for _, image := range chartImages {
-			if err := addFile(w, r.archive(image)); err != nil {
+		for _, file := range r.images(c.t) {
+			if err := addFile(w, file); err != nil {
 				c.t.Fatal(err)
 			}
 		}
@@ -183,11 +191,11 @@ func addFile(w *tar.Writer, path string) error {
 func (c *chartTest) load(releases ...chartRelease) {
 	c.t.Helper()
 	for _, r := range releases {
-		for _, image := range chartImages {
+		for image, file := range r.images(c.t) {
 			script := fmt.Sprintf("tar -x -O -f /dev/vdc %s | ctr -n k8s.io images import --platform linux/amd64 --base-name %s/%s -",
-				filepath.Base(r.archive(image)), chartRepository, image)
+				filepath.Base(file), chartRepository, image)
 			if out, err := c.machine.Guest.Run(c.t.Context(), script); err != nil {
-				c.t.Fatalf("%s: %v\n%s", r.archive(image), err, out)
+				c.t.Fatalf("%s: %v\n%s", file, err, out)
 			}
 		}
 	}
@@ -266,10 +274,13 @@ func (c *chartTest) parts(component string) []corev1.Pod {
 	return left
 }
 
-// imagesAre demands that the parts run a release's images.
-func (c *chartTest) imagesAre(r chartRelease) {
+// chartParts are the parts that the chart installs by default, and the users that run them.
+var chartParts = map[string]string{"scheduler": "65532", "agent": "0"}
+
+// imagesAre demands that the parts, and more of them, run a release's images.
+func (c *chartTest) imagesAre(r chartRelease, more ...string) {
 	c.t.Helper()
-	for _, component := range []string{"scheduler", "agent"} {
+	for _, component := range append(slices.Collect(maps.Keys(chartParts)), more...) {
 		for _, p := range c.parts(component) {
 			if want := chartRepository + "/berth-" + component + ":" + r.version; p.Spec.Containers[0].Image != want {
 				c.t.Errorf("pod %s has image %s, want %s", p.Name, p.Spec.Containers[0].Image, want)
@@ -280,9 +291,10 @@ func (c *chartTest) imagesAre(r chartRelease) {
 
 // confinedAsTheChartSays reads what the kernel says of the processes: no capability, no way to new
 // ones, system calls filtered, the user that the chart names, and a root that cannot be written.
-func (c *chartTest) confinedAsTheChartSays() {
+func (c *chartTest) confinedAsTheChartSays(more ...string) {
 	c.t.Helper()
-	for component, user := range map[string]string{"scheduler": "65532", "agent": "0"} {
+	for _, component := range append(slices.Collect(maps.Keys(chartParts)), more...) {
+		user := cmp.Or(chartParts[component], "65532")
 		for _, p := range c.parts(component) {
 			_, id, _ := strings.Cut(p.Status.ContainerStatuses[0].ContainerID, "://")
 			script := `p=$(grep -l ` + id + ` /proc/[0-9]*/cgroup | cut -d/ -f3 | sort -n | head -1)
@@ -323,7 +335,7 @@ func (c *chartTest) placed(name string, cpus int) *corev1.Pod {
 func (c *chartTest) cleanUp() {
 	c.t.Helper()
 	crds := c.dynamic.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
-	kept, err := crds.List(c.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/instance=berth"})
+	kept, err := crds.List(c.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=berth,app.kubernetes.io/instance=berth"})
 	if err != nil {
 		c.t.Fatal(err)
 	}
