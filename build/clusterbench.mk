@@ -25,6 +25,11 @@ bench-cluster: clusterbench-build ## Both schedulers on a real API server: NODES
 	$(call say,Filter of one new pinned pod over all of $(NODES) nodes)
 	@$(call CLUSTERBENCH,cluster)/filter -pods=1000 -pairs=0 -warm-up=0 -filter-runs=3 -filter-pods=105 -agents=$(AGENTS) -heartbeat=$(HEARTBEAT) $(if $(filter 0,$(shell id -u)),-first) $(CLUSTERBENCH_FLAGS)
 
+.PHONY: bench-gangs
+bench-gangs: clusterbench-build ## Pods in gangs of 16 beside the same pods one by one: NODES=1000 PODS=1600 PAIRS=5 (20 minutes).
+	$(call say,$(PAIRS) pairs of runs: $(PODS) pods on $(NODES) simulated nodes)
+	@$(call CLUSTERBENCH,gangs) -pods=$(PODS) -pairs=$(PAIRS) -heartbeat=$(HEARTBEAT) -apart $(CLUSTERBENCH_FLAGS)
+
 .PHONY: bench-writes
 bench-writes: clusterbench-build ## What reports and heartbeats of NODES agents cost the API server (five minutes).
 	$(call say,reports and heartbeats of $(NODES) nodes with 256 CPUs and 60 pods)

@@ -354,3 +354,26 @@ func BenchmarkMake(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkMakeMixed plans a gang of three shapes with init containers, many of them on a node.
+func BenchmarkMakeMixed(b *testing.B) {
+	m := model(b, "package:2 numa:1 core:8 pu:2 number:interleaved mem:32Gi")
+	f := newField(b, m, 5)
+	g := Gang{Minimum: 24}
+	for i := range 24 {
+		c := member(fmt.Sprint("m", i), i%3, []int64{1, 2, 3}[i%3], 100)
+		if i%3 > 0 {
+			init := c.Candidate.Request.Containers[0]
+			init.Name, init.Kind = "init", placement.Init
+			c.Candidate.Request.Containers = append([]placement.ContainerRequest{init}, c.Candidate.Request.Containers...)
+		}
+		g.Members = append(g.Members, c)
+	}
+	for b.Loop() {
+		if p := Make(&g, f); !p.Whole {
+			b.Fatal("not planned")
+		}
+		f.reset()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(g.Members)), "ns/member")
+}

@@ -40,6 +40,7 @@ type result struct {
 
 	Runs   []runResult    `json:"runs,omitempty"`
 	Ratios []ratioResult  `json:"ratios,omitempty"`
+	Gangs  []gangRatio    `json:"gangs,omitempty"`
 	Filter []filterResult `json:"filter,omitempty"`
 	Writes *writesResult  `json:"writes,omitempty"`
 	Ways   []*way         `json:"ways,omitempty"`
@@ -101,7 +102,7 @@ func (b *bench) simulate(kinds []*nodeKind) error {
 	if err := b.fleet.run(ctx); err != nil {
 		return err
 	}
-	if b.verb == verbCluster {
+	if b.verb == verbCluster || b.verb == verbGangs {
 		go b.fleet.pulse(ctx, b.options.heartbeat)
 	}
 	return nil
@@ -163,7 +164,7 @@ func (b *bench) file() string { return filepath.Join(b.options.out, b.verb+".jso
 // keep writes what has been measured so far.
 func (b *bench) keep() error {
 	b.result.LoadAverage[1] = loadAverage()
-	b.result.Ratios = compare(b.result.Runs)
+	b.result.Ratios, b.result.Gangs = compare(b.result.Runs), compareGangs(b.result.Runs)
 	data, err := json.MarshalIndent(b.result, "", "  ")
 	if err != nil || b.options.out == "" {
 		return err

@@ -2,6 +2,7 @@
 // the agents' writes cost the API server.
 //
 //	clusterbench cluster   throughput and memory of both schedulers, and how long Filter takes
+//	clusterbench gangs     pods in gangs beside the same pods one by one, both by Berth
 //	clusterbench writes    reports and heartbeats of all agents at their usual rates
 //	clusterbench ways      other ways to write a report
 //

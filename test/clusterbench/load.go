@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // Kinds of pods.
@@ -16,7 +19,12 @@ const (
 	loadOrdinary = "ordinary"
 	// loadPinned pods are Guaranteed with whole CPUs.
 	loadPinned = "pinned"
+	// loadGangs are the same pods, in gangs of gangSize.
+	loadGangs = "gangs"
 )
+
+// gangSize is how many pods of loadGangs start together.
+const gangSize = 16
 
 // podNamespace is where all pods are.
 const podNamespace = "load"
@@ -27,13 +35,19 @@ var pinnedSizes = []int64{2, 4, 1, 8, 4, 2, 6, 4}
 // newPod returns the i-th pod of a load.
 func newPod(load string, i int) *corev1.Pod {
 	var r corev1.ResourceRequirements
-	if load == loadPinned {
+	if load != loadOrdinary {
 		r.Limits = amounts(1000*pinnedSizes[i%len(pinnedSizes)], 512<<20)
 		r.Requests = r.Limits
 	} else {
 		r.Requests = amounts(100, 200<<20) // as in the scheduler's own benchmark, SchedulingBasic
 	}
-	return podOf(fmt.Sprintf("%s-%05d", load, i), r)
+	pod := podOf(fmt.Sprintf("%s-%05d", load, i), r)
+	if load == loadGangs {
+		pod.Annotations = map[string]string{
+			wire.GangAnnotation: fmt.Sprintf("gang-%05d", i/gangSize), wire.GangMinimumAnnotation: strconv.Itoa(gangSize),
+		}
+	}
+	return pod
 }
 
 func amounts(milliCPU, memory int64) corev1.ResourceList {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // The test binary is its own control plane.
@@ -65,5 +67,21 @@ func TestOptions(t *testing.T) {
 	o, err := parseOptions([]string{"-nodes=500,5000,15000", "-pairs=5,1"}, io.Discard)
 	if err != nil || len(o.nodes) != 3 || o.nodes[1] != 5000 || of(o.pairs, 0) != 5 || of(o.pairs, 2) != 1 || of(o.pods, 2) != 10000 {
 		t.Errorf("got %+v, %v", o, err)
+	}
+}
+
+func TestGangsBesideTheSamePods(t *testing.T) {
+	run := func(load string, pair int, settled float64) runResult {
+		return runResult{runKey: runKey{Nodes: 5, Load: load, Scheduler: berth, Pair: pair}, Settled: settled, PerSecond: 1, SchedulerCPU: 1}
+	}
+	got := compareGangs([]runResult{run(loadPinned, 0, 10), run(loadGangs, 0, 9), run(loadGangs, 1, 4), run(loadPinned, 1, 5), run(loadPinned, 2, 7)})
+	if len(got) != 1 || got[0].Pairs != 2 || fmt.Sprint(got[0].Settled.Values) != "[0.9 0.8]" {
+		t.Errorf("%+v, want two pairs, of 0.9 and 0.8", got)
+	}
+	for i := range 2 * gangSize {
+		pod, single := newPod(loadGangs, i), newPod(loadPinned, i)
+		if fmt.Sprint(pod.Spec) != fmt.Sprint(single.Spec) || pod.Annotations[wire.GangAnnotation] != fmt.Sprintf("gang-%05d", i/gangSize) {
+			t.Errorf("pod %d is %+v, want one like %+v in a gang", i, pod, single)
+		}
 	}
 }

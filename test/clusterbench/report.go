@@ -79,6 +79,7 @@ func (r *result) print(w io.Writer) {
 	fmt.Fprintf(w, "machine: %s; load average %s at the beginning, %s at the end\noptions: %s\n", r.Machine, r.LoadAverage[0], r.LoadAverage[1], r.Options)
 	r.printRuns(w)
 	r.printRatios(w)
+	r.printGangs(w)
 	r.printFilter(w)
 	if r.Writes != nil {
 		r.Writes.print(w)
