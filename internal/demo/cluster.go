@@ -32,6 +32,8 @@ type ClusterOptions struct {
 	Manifests [][]byte
 	// Server is the program of a kube-apiserver; "" means the one that is linked in.
 	Server string
+	// Flags are further flags of the kube-apiserver that is linked in.
+	Flags []string
 	// Keep leaves the directory, with the logs of nodes, agents and scheduler, behind.
 	Keep bool
 	// Log receives the log of the control plane; nil discards it.
@@ -79,7 +81,7 @@ func StartCluster(ctx context.Context, opts ClusterOptions) (_ *Cluster, err err
 	if c.dir, err = os.MkdirTemp(opts.Dir, "berth-"); err != nil {
 		return nil, err
 	}
-	c.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: c.dir, Server: opts.Server, Log: opts.Log})
+	c.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: c.dir, Server: opts.Server, Flags: opts.Flags, Log: opts.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ import (
 const startLimit = 4 * time.Minute
 
 // gangTimeout is what gangs have whose object names no time.
-const gangTimeout = 15 * time.Second
+const gangTimeout = time.Minute
 
 const (
 	namespace = "gangs"

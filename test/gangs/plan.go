@@ -166,7 +166,7 @@ func (g *Gang) tooLarge(r *rand.Rand) {
 func (g *Gang) declare(r *rand.Rand) {
 	switch {
 	case g.Source == wire.GangOfSigs && r.IntN(2) == 0:
-		g.Timeout = time.Duration(10+r.IntN(10)) * time.Second
+		g.Timeout = time.Duration(30+r.IntN(30)) * time.Second
 	case g.Source == wire.GangOfVolcano && r.IntN(2) == 0:
 		g.Tasks = map[string]int{"leader": 1}
 	case g.Source == wire.GangOfVolcano:

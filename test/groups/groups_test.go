@@ -1,0 +1,350 @@
+package groups
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
+
+	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/test/line"
+	"github.com/berth-dev/berth/test/scrape"
+)
+
+// gates are those of Kubernetes' own groups.
+const gates = "GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true"
+
+func TestMain(m *testing.M) {
+	if code, ok := demo.Role(os.Args[1:], os.Stdin, os.Stderr); ok {
+		os.Exit(code)
+	}
+	if err := utilfeature.DefaultMutableFeatureGate.Set(gates); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	klog.LogToStderr(false) // client-go warns about every connection that ends
+	klog.SetOutput(io.Discard)
+	os.Exit(m.Run())
+}
+
+const (
+	namespace = metav1.NamespaceDefault
+	// patience is for a machine that does much else. It is no measure.
+	patience = 3 * time.Minute
+	// twoSockets has 6 CPUs for pods on one NUMA node, and 8 on the other.
+	twoSockets = "package:2 numa:1 core:4 pu:2 number:interleaved mem:16Gi dist:10,21"
+	singleNUMA = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+topologyManagerPolicy: single-numa-node
+reservedSystemCPUs: "0,8"
+`
+)
+
+// world is two hollow nodes, and a scheduler with the gates on.
+type world struct {
+	*testing.T
+	*demo.Cluster
+	way  *line.Line
+	port int
+
+	mu sync.Mutex
+	// refuse is how often the Binding of a pod is refused.
+	refuse map[string]int
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, refuse: map[string]int{}}
+	var nodes []hollow.Spec
+	for i := range 2 {
+		nodes = append(nodes, hollow.Spec{Name: fmt.Sprint("n", i), Machine: twoSockets, KubeletConfig: singleNUMA, StopTime: time.Second})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var err error
+	w.Cluster, err = demo.StartCluster(ctx, demo.ClusterOptions{
+		Nodes: nodes, NodeCommand: []string{os.Args[0], demo.VerbNode}, Manifests: deploy.Manifests(),
+		Flags: []string{"--runtime-config=scheduling.k8s.io/v1alpha2=true"},
+	})
+	w.must(err)
+	t.Cleanup(func() { w.check(w.Stop()) })
+	stop, err := w.StartAgents(ctx)
+	w.must(err)
+	t.Cleanup(func() { w.check(stop()) })
+	config, err := w.ControlPlane.UserConfig("system:kube-scheduler", nil)
+	w.must(err)
+	w.way, err = line.New(config, w)
+	w.must(err)
+	t.Cleanup(w.way.Close)
+	w.startScheduler()
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) check(err error) {
+	w.Helper()
+	if err != nil {
+		w.Error(err)
+	}
+}
+
+func (w *world) startScheduler() {
+	dir := w.TempDir()
+	access, file := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "scheduler.yaml")
+	w.must(w.way.WriteKubeconfig(access))
+	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: access})
+	w.must(err)
+	w.must(os.WriteFile(file, text, 0o600))
+	w.port, err = child.FreePort()
+	w.must(err)
+	p, err := child.Start(child.Spec{Name: "scheduler", Log: filepath.Join(dir, "log"), Argv: []string{
+		os.Args[0], demo.VerbBerthScheduler, "--config=" + file, "--feature-gates=" + gates, "--bind-address=127.0.0.1",
+		fmt.Sprint("--secure-port=", w.port), "--cert-dir=" + dir, "--authorization-always-allow-paths=/metrics", "-v=3",
+	}})
+	w.must(err)
+	w.Cleanup(func() {
+		p.Kill()
+		if w.Failed() {
+			w.Logf("log of the scheduler:\n%s", p.LogTail(8000))
+		}
+	})
+}
+
+// ServeHTTP has the scheduler's requests carried out, and some Bindings refused.
+func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	_, pod, _ := strings.Cut(line.BindingOf(r), "/")
+	w.mu.Lock()
+	refused := w.refuse[pod] > 0
+	if refused {
+		w.refuse[pod]--
+	}
+	w.mu.Unlock()
+	if refused {
+		http.Error(out, "refused", http.StatusForbidden)
+		return
+	}
+	w.way.Forward(out, r)
+}
+
+// pod makes a Guaranteed pod of the group; "" is none.
+func pod(group, name string, cpus int64, priority string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	p.Spec.TerminationGracePeriodSeconds, p.Spec.PriorityClassName = new(int64), priority
+	if group != "" {
+		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
+	}
+	p.Spec.Containers = []corev1.Container{{Name: "main", Image: "app:1", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+		corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("64Mi"),
+	}}}}
+	return p
+}
+
+// group makes a PodGroup with one pod for each number of CPUs, which start together.
+func (w *world) group(name, priority string, cpus ...int64) {
+	w.Helper()
+	g := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	g.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: int32(len(cpus))}
+	g.Spec.PriorityClassName = priority
+	_, err := w.Client.SchedulingV1alpha2().PodGroups(namespace).Create(w.Context(), g, metav1.CreateOptions{})
+	w.must(err)
+	for i, n := range cpus {
+		w.create(pod(name, fmt.Sprintf("%s-%d", name, i), n, priority))
+	}
+}
+
+func (w *world) create(p *corev1.Pod) {
+	w.Helper()
+	_, err := w.Client.CoreV1().Pods(namespace).Create(w.Context(), p, metav1.CreateOptions{})
+	w.must(err)
+}
+
+func (w *world) pods() []corev1.Pod {
+	list, err := w.Client.CoreV1().Pods(namespace).List(w.Context(), metav1.ListOptions{})
+	w.must(err)
+	return list.Items
+}
+
+// await waits until nothing is missing any more. A refusal by a kubelet ends it.
+func (w *world) await(missing func([]corev1.Pod) string) {
+	w.Helper()
+	end := time.NewTimer(patience)
+	defer end.Stop()
+	clock := time.NewTicker(100 * time.Millisecond)
+	defer clock.Stop()
+	for {
+		pods := w.pods()
+		for i := range pods {
+			if p := &pods[i]; p.Status.Phase == corev1.PodFailed && p.DeletionTimestamp == nil && p.Status.Reason != "" {
+				w.Fatalf("node %s refused pod %s: %s", p.Spec.NodeName, p.Name, p.Status.Message)
+			}
+		}
+		why := missing(pods)
+		if why == "" {
+			return
+		}
+		select {
+		case <-clock.C:
+		case <-end.C:
+			w.Fatalf("after %v: %s", patience, why)
+		}
+	}
+}
+
+// awaitRunning waits until pods run, and holds what is promised of them against what they got.
+func (w *world) awaitRunning(names ...string) {
+	w.Helper()
+	w.await(func(pods []corev1.Pod) string {
+		left := map[string]bool{}
+		for _, name := range names {
+			left[name] = true
+		}
+		for i := range pods {
+			if pods[i].Status.Phase == corev1.PodRunning {
+				delete(left, pods[i].Name)
+			}
+		}
+		if len(left) > 0 {
+			return fmt.Sprintf("%v do not run", left)
+		}
+		return ""
+	})
+	for _, p := range w.pods() {
+		node, err := w.Node(p.Spec.NodeName)
+		if err != nil {
+			continue // it waits
+		}
+		if wrong, err := demo.Mispredicted(node, &p); err != nil || wrong != "" {
+			w.Errorf("pod %s on %s: %s %v", p.Name, p.Spec.NodeName, wrong, err)
+		}
+	}
+}
+
+// clean deletes everything, and waits until it is gone.
+func (w *world) clean() {
+	w.Helper()
+	w.must(w.Client.CoreV1().Pods(namespace).DeleteCollection(w.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	w.must(w.Client.SchedulingV1alpha2().PodGroups(namespace).DeleteCollection(w.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	w.await(func(pods []corev1.Pod) string {
+		if len(pods) > 0 {
+			return fmt.Sprintf("%d pods are left", len(pods))
+		}
+		m, err := scrape.Scheduler(w.port)
+		if err != nil {
+			return err.Error()
+		}
+		return scrape.Left(m, scrape.Held...)
+	})
+}
+
+// reserved counts what Reserve has been asked for in earnest.
+func (w *world) reserved() (sum float64) {
+	w.Helper()
+	m, err := scrape.Scheduler(w.port)
+	w.must(err)
+	for name, n := range m {
+		if strings.HasPrefix(name, "berth_scheduler_verdicts_total") && strings.Contains(name, `"Reserve"`) {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// TestKubernetesOwnGroups goes through what Kubernetes' own group cycle does with Berth's plugin.
+func TestKubernetesOwnGroups(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.Client.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}, metav1.CreateOptions{})
+	w.must(err)
+	for _, test := range []struct {
+		name string
+		run  func(*world)
+	}{
+		{"the commit gives members what the trial gave them", wholeGroup},
+		{"a group that does not fit has no consequences", largeGroup},
+		{"a member whose Binding fails comes after its mates", failedMember},
+		{"victims that leave without a word are seen", preemptingGroup},
+	} {
+		if !t.Run(test.name, func(t *testing.T) {
+			outer := w.T
+			w.T = t
+			defer func() { w.T = outer }()
+			test.run(w)
+			w.clean()
+		}) {
+			return
+		}
+	}
+}
+
+func wholeGroup(w *world) {
+	w.group("whole", "", 6, 6, 8, 4, 4) // 28 CPUs in all: the last NUMA node is shared
+	w.awaitRunning("whole-0", "whole-1", "whole-2", "whole-3", "whole-4")
+}
+
+// largeGroup: a trial that fails reserves nothing, counts nothing and is in nobody's way.
+func largeGroup(w *world) {
+	before := w.reserved()
+	w.group("large", "", 8, 8, 6, 6, 6)
+	w.await(func(pods []corev1.Pod) string {
+		for i := range pods {
+			if pods[i].Spec.NodeName != "" {
+				w.Fatalf("pod %s of a group that does not fit is bound", pods[i].Name)
+			}
+			for _, c := range pods[i].Status.Conditions {
+				if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
+					return ""
+				}
+			}
+		}
+		return "no member is told that the group does not fit"
+	})
+	if n := w.reserved(); n != before {
+		w.Errorf("%v reservations for a group that does not fit", n-before)
+	}
+	w.create(pod("", "single", 8, ""))
+	w.awaitRunning("single")
+}
+
+func failedMember(w *world) {
+	w.mu.Lock()
+	w.refuse["failing-1"] = 2
+	w.mu.Unlock()
+	w.group("failing", "", 6, 6, 8)
+	w.awaitRunning("failing-0", "failing-1", "failing-2")
+}
+
+func preemptingGroup(w *world) {
+	var low []string
+	for i, cpus := range []int64{8, 8, 6, 6} {
+		name := fmt.Sprint("low-", i)
+		low = append(low, name)
+		w.create(pod("", name, cpus, ""))
+	}
+	w.awaitRunning(low...)
+	w.group("urgent", "high", 8, 8)
+	w.awaitRunning("urgent-0", "urgent-1", "low-2", "low-3")
+}
