@@ -6,9 +6,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
+	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -32,7 +36,59 @@ func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.
 			_, ours := c.profiles.Load(name)
 			return ours
 		},
+		Room: roomOn(handle.SharedInformerFactory().Core().V1()),
 	})
+}
+
+// roomOn counts what is free on the nodes that pods may go to, as the scheduler's watches show them.
+func roomOn(core corev1informers.Interface) gang.Room {
+	nodes, pods := core.Nodes().Lister(), core.Pods().Lister()
+	return func(asked corev1.ResourceList) bool {
+		if len(asked) == 0 {
+			return true
+		}
+		all, err := nodes.List(labels.Everything())
+		if err != nil {
+			return false
+		}
+		free, open := corev1.ResourceList{}, map[string]bool{}
+		for _, n := range all {
+			if open[n.Name] = !n.Spec.Unschedulable; open[n.Name] {
+				addAmounts(free, n.Status.Allocatable, 1)
+			}
+		}
+		there, err := pods.List(labels.Everything())
+		if err != nil {
+			return false
+		}
+		for _, p := range there {
+			if open[p.Spec.NodeName] && !wire.Ended(p) {
+				addAmounts(free, resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}), -1)
+				addAmounts(free, corev1.ResourceList{corev1.ResourcePods: onePod}, -1)
+			}
+		}
+		for name, q := range asked {
+			if have := free[name]; have.Cmp(q) < 0 {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+var onePod = resource.MustParse("1")
+
+// addAmounts adds a list to a sum, or takes it away.
+func addAmounts(sum, list corev1.ResourceList, sign int) {
+	for name, q := range list {
+		have := sum[name]
+		if sign > 0 {
+			have.Add(q)
+		} else {
+			have.Sub(q)
+		}
+		sum[name] = have
+	}
 }
 
 // watchForGangs tells the groups of their objects, and of nodes that may help them.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -171,6 +173,8 @@ type Gang struct {
 	Timeout time.Duration
 	// Phase is what the object's status says.
 	Phase string
+	// Job is the Job of batch.volcano.sh that the object belongs to; "" for none.
+	Job string
 	// Ran says that the status tells of a gang that was whole once.
 	Ran bool
 }
@@ -208,8 +212,8 @@ func GangWasWhole(pod *corev1.Pod) bool {
 func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 	out := Gang{
 		Key: GangKey{GangOfVolcano, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
-		Phase: string(g.Status.Phase),
-		Ran:   slices.Contains([]volcano.PodGroupPhase{volcano.PodGroupRunning, volcano.PodGroupUnknown, volcano.PodGroupCompleted}, g.Status.Phase),
+		Phase: string(g.Status.Phase), Job: jobOf(g),
+		Ran: slices.Contains([]volcano.PodGroupPhase{volcano.PodGroupRunning, volcano.PodGroupUnknown, volcano.PodGroupCompleted}, g.Status.Phase),
 	}
 	wrong, spec := fieldErrors(groupName(out.Key)), field.NewPath("spec")
 	switch {
@@ -229,6 +233,18 @@ func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 		out.Resources = *g.Spec.MinResources
 	}
 	return out, wrong.amounts(spec.Child("minResources"), out.Resources)
+}
+
+// JobVersion is the group and version of Volcano's Jobs.
+var JobVersion = schema.GroupVersion{Group: "batch.volcano.sh", Version: "v1alpha1"}
+
+// jobOf names the Job that controls the object; "" for none.
+func jobOf(object metav1.Object) string {
+	owner := metav1.GetControllerOf(object)
+	if owner == nil || owner.Kind != "Job" || owner.APIVersion != JobVersion.String() {
+		return ""
+	}
+	return owner.Name
 }
 
 const notServed = "nothing: Berth does not serve it yet, and would not start the pods as asked"

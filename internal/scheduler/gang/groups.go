@@ -21,6 +21,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -42,6 +43,8 @@ type Options struct {
 	Waiting func(uid types.UID) fwk.WaitingPod
 	// Ours says whether pods that name that scheduler are this one's.
 	Ours func(schedulerName string) bool
+	// Room is asked for groups without pods; nil where nobody knows.
+	Room Room
 }
 
 // Objects are the API objects of groups.
@@ -50,6 +53,8 @@ type Objects interface {
 	Want(source wire.GangSource)
 	// Read asks the API server for an object as it is now. The error is for people.
 	Read(ctx context.Context, key wire.GangKey) (wire.Gang, error)
+	// SchedulerOf returns the scheduler that a Job of batch.volcano.sh names.
+	SchedulerOf(ctx context.Context, namespace, job string) (string, error)
 	// Write writes how things stand into the object's status, unless it says so.
 	Write(ctx context.Context, key wire.GangKey, s standing) error
 }
@@ -69,6 +74,9 @@ type Groups struct {
 	follows bool
 	// stirs counts changes of the cluster that could help a group which does not fit.
 	stirs uint64
+	// vacant are objects of groups without pods that wait to be let in.
+	vacant          map[wire.GangKey]wire.Gang
+	lookingAtVacant bool
 	// synced: all pods that were there at the start have been seen. Before, a gang that is whole
 	// could be taken for one that is not.
 	synced bool
@@ -76,7 +84,7 @@ type Groups struct {
 
 // New returns Groups without any.
 func New(o Options) *Groups {
-	return &Groups{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}}
+	return &Groups{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}, vacant: map[wire.GangKey]wire.Gang{}}
 }
 
 // find returns the pod's group with the pod in it, and makes what is missing; nil for pods of no
@@ -101,6 +109,7 @@ func (gs *Groups) find(pod *corev1.Pod) *group {
 		g = &group{key: says.Gang, members: map[types.UID]*member{}}
 		g.wrong = g.unknown()
 		gs.groups[says.Gang] = g
+		delete(gs.vacant, says.Gang)
 		gs.any.Store(true)
 		if gs.Objects != nil && says.Gang.Source != wire.GangOfPods {
 			gs.Objects.Want(says.Gang.Source)
@@ -304,6 +313,7 @@ func (gs *Groups) ObjectSeen(spec wire.Gang, wrong error) {
 	gs.mu.Lock()
 	g := gs.groups[spec.Key]
 	if g == nil {
+		gs.vacantSeen(spec, wrong)
 		gs.mu.Unlock()
 		return
 	}
@@ -321,6 +331,7 @@ func (gs *Groups) understand(g *group, spec wire.Gang, wrong error) {
 	}
 	g.spec, g.wrong, g.object, g.waits = spec, wrong, spec.Version, ""
 	g.whole = g.whole || spec.Ran && g.hasPlaced()
+	g.roomy = g.roomy || spec.Phase == string(volcano.PodGroupInqueue) // it does not go back
 	if wrong == nil {
 		gs.placedAll(g)
 	}
@@ -355,6 +366,7 @@ func (gs *Groups) placedAll(g *group) {
 // ObjectGone says that a group's object was deleted.
 func (gs *Groups) ObjectGone(key wire.GangKey) {
 	gs.mu.Lock()
+	delete(gs.vacant, key)
 	g := gs.groups[key]
 	if g == nil {
 		gs.mu.Unlock()

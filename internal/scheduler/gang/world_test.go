@@ -262,6 +262,9 @@ func (w *world) Read(_ context.Context, key wire.GangKey) (wire.Gang, error) {
 	return spec, nil
 }
 
+// SchedulerOf implements Objects: Jobs are named after their schedulers.
+func (w *world) SchedulerOf(_ context.Context, _, job string) (string, error) { return job, nil }
+
 // Write implements Objects.
 func (w *world) Write(_ context.Context, key wire.GangKey, s standing) error {
 	w.mu.Lock()

@@ -1,0 +1,106 @@
+package gang
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Groups of Volcano's Jobs have no pods at first: Volcano's controller makes them when the group
+// has left the phase Pending. So the phase is written for groups that are not there yet, as far as
+// the rest of this package knows: their Job names this scheduler, and what they name is free.
+
+// vacantEvery is how often groups without pods are looked at: what they name may have become free.
+const vacantEvery = 2 * time.Second
+
+// vacantSeen notes, or forgets, the object of a group without pods. The caller holds the lock.
+func (gs *Groups) vacantSeen(spec wire.Gang, wrong error) {
+	waits := spec.Phase == "" || spec.Phase == string(volcano.PodGroupPending)
+	if wrong != nil || spec.Job == "" || !waits || gs.Room == nil {
+		delete(gs.vacant, spec.Key)
+		return
+	}
+	gs.vacant[spec.Key] = spec
+	gs.lookAtVacantIn(statusPause)
+}
+
+// lookAtVacantIn has groups without pods be looked at then. The caller holds the lock.
+func (gs *Groups) lookAtVacantIn(pause time.Duration) {
+	if gs.lookingAtVacant || len(gs.vacant) == 0 {
+		return
+	}
+	gs.lookingAtVacant = true
+	gs.callAt(gs.Clock.Now().Add(pause), gs.lookAtVacant)
+}
+
+// lookAtVacant lets the groups in that fit, one after the other by name.
+func (gs *Groups) lookAtVacant() {
+	gs.mu.Lock()
+	waiting := maps.Clone(gs.vacant)
+	gs.mu.Unlock()
+	for _, key := range slices.SortedFunc(maps.Keys(waiting), compareKeys) {
+		gs.letIn(waiting[key])
+	}
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	gs.lookingAtVacant = false
+	gs.lookAtVacantIn(vacantEvery)
+}
+
+func compareKeys(a, b wire.GangKey) int {
+	return cmp.Compare(a.String(), b.String())
+}
+
+// letIn writes the phase of one group without pods.
+func (gs *Groups) letIn(spec wire.Gang) {
+	if !gs.Room(spec.Resources) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	name, err := gs.Objects.SchedulerOf(ctx, spec.Key.Namespace, spec.Job)
+	if err == nil && gs.Ours(name) {
+		err = gs.Objects.Write(ctx, spec.Key, standing{phase: volcano.PodGroupInqueue})
+	}
+	if err != nil && !isGone(err) {
+		gs.Logger.Info("Group without pods cannot be let in, will try again", "gang", spec.Key, "err", err)
+		return
+	}
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if gs.vacant[spec.Key].Version == spec.Version {
+		delete(gs.vacant, spec.Key)
+	}
+}
+
+// Room says whether so much is free on nodes together, of those that pods may go to.
+type Room func(asked corev1.ResourceList) bool
+
+// SchedulerOf implements Objects.
+func (o *APIObjects) SchedulerOf(ctx context.Context, namespace, job string) (string, error) {
+	c, err := o.client(wire.GangOfVolcano)
+	if err != nil {
+		return "", err
+	}
+	data, err := c.Get().AbsPath("/apis", wire.JobVersion.Group, wire.JobVersion.Version, "namespaces", namespace, "jobs", job).DoRaw(ctx)
+	if err != nil {
+		return "", err
+	}
+	var read struct {
+		Spec struct {
+			SchedulerName string `json:"schedulerName"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(data, &read); err != nil {
+		return "", err
+	}
+	return cmp.Or(read.Spec.SchedulerName, "volcano"), nil
+}

@@ -1,0 +1,76 @@
+package gang
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// TestAGroupWithoutPodsIsLetIn when what it names is free, where its Job is this scheduler's: its
+// pods come after that, and it does not go back.
+func TestAGroupWithoutPodsIsLetIn(t *testing.T) {
+	key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
+	asked := corev1.ResourceList{"cpu": resource.MustParse("6")}
+	for _, c := range []struct {
+		name  string
+		spec  wire.Gang
+		free  int64
+		phase string
+	}{
+		{"it fits", wire.Gang{Job: "default-scheduler"}, 6, "Inqueue"},
+		{"it does not fit", wire.Gang{Job: "default-scheduler", Phase: "Pending"}, 5, "Pending"},
+		{"its Job is another scheduler's", wire.Gang{Job: "other", Phase: "Pending"}, 6, "Pending"},
+		{"nobody waits for it", wire.Gang{Phase: "Pending"}, 6, "Pending"},
+		{"it runs", wire.Gang{Job: "default-scheduler", Phase: "Running"}, 6, "Running"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, 2, func(w *world) {
+				spec, free := c.spec, c.free
+				spec.Key, spec.Version, spec.Minimum, spec.Resources = key, "5", 2, asked
+				w.objects = map[wire.GangKey]wire.Gang{key: spec}
+				w.groups.Objects = w
+				w.groups.Room = func(list corev1.ResourceList) bool { return list.Cpu().Value() <= free }
+				w.groups.ObjectSeen(spec, nil)
+				w.run(time.Minute)
+				if got := w.objects[key].Phase; got != c.phase {
+					t.Errorf("the phase is %q, want %q", got, c.phase)
+				}
+				if c.phase != "Pending" || c.spec.Job != "default-scheduler" {
+					return
+				}
+				free = 6
+				w.run(time.Minute)
+				if got := w.objects[key].Phase; got != "Inqueue" {
+					t.Errorf("the phase is %q when room has come", got)
+				}
+				w.groups.ObjectSeen(w.objects[key], nil) // as its own watch shows it
+				w.create(taskOf("a", "a-0", "x"))
+				w.run(time.Minute)
+				if got := w.objects[key].Phase; got != "Inqueue" {
+					t.Errorf("the phase is %q when the first pod has come", got)
+				}
+				w.create(taskOf("a", "a-1", "x"))
+				w.run(time.Minute)
+				w.want("a", 2, 2)
+			})
+		})
+	}
+}
+
+// TestAGroupWithoutPodsThatIsGoneIsForgotten.
+func TestAGroupWithoutPodsThatIsGoneIsForgotten(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
+		w.groups.Room = func(corev1.ResourceList) bool { return false }
+		w.groups.ObjectSeen(wire.Gang{Key: key, Version: "5", Minimum: 2, Job: "default-scheduler"}, nil)
+		w.groups.ObjectGone(key)
+		w.run(time.Minute)
+		if len(w.groups.vacant) > 0 || w.groups.lookingAtVacant {
+			t.Error("it is remembered")
+		}
+	})
+}
