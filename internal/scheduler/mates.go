@@ -40,7 +40,7 @@ func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.
 	})
 }
 
-// roomOn counts what is free on the nodes that pods may go to, as the scheduler's watches show them.
+// roomOn counts what is free on the nodes that pods may go to, by what the scheduler watches.
 func roomOn(core corev1informers.Interface) gang.Room {
 	nodes, pods := core.Nodes().Lister(), core.Pods().Lister()
 	return func(asked corev1.ResourceList) bool {
