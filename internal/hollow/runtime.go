@@ -2,6 +2,7 @@ package hollow
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,14 +18,27 @@ const exitImage = "berth.dev/exit"
 // other images run until they are stopped.
 func ExitImage(d time.Duration) string { return exitImage + ":" + d.String() }
 
-// exitAfter returns how long a container of the image runs; ok is false for ever.
-func exitAfter(image string) (d time.Duration, ok bool) {
+// FailImage returns the image of a container that exits with the code, from 0 to 255, when it has
+// run for d.
+func FailImage(d time.Duration, code uint8) string {
+	return ExitImage(d) + "_" + strconv.Itoa(int(code))
+}
+
+// exitAfter returns how long a container of the image runs, and with which code it exits; ok is
+// false for ever.
+func exitAfter(image string) (d time.Duration, code int32, ok bool) {
 	tag, ok := strings.CutPrefix(image, exitImage+":")
 	if !ok {
-		return 0, false
+		return 0, 0, false
 	}
-	d, err := time.ParseDuration(tag)
-	return d, err == nil
+	after, exit, fails := strings.Cut(tag, "_")
+	d, err := time.ParseDuration(after)
+	if fails && err == nil {
+		var n uint64
+		n, err = strconv.ParseUint(exit, 10, 8)
+		code = int32(n)
+	}
+	return d, code, err == nil
 }
 
 // fakeRuntime is cri-api's fake runtime, called directly rather than through a socket, in which
@@ -56,8 +70,8 @@ func (r *fakeRuntime) StartContainer(ctx context.Context, id string) error {
 	defer r.Unlock()
 	r.Called = nil // the fake's journal of calls would grow as long as the node runs
 	if c := r.Containers[id]; c != nil {
-		if d, ok := exitAfter(c.Image.GetUserSpecifiedImage()); ok {
-			time.AfterFunc(d, func() { r.exit(id) })
+		if d, code, ok := exitAfter(c.Image.GetUserSpecifiedImage()); ok {
+			time.AfterFunc(d, func() { r.exit(id, code) })
 		}
 	}
 	return nil
@@ -76,14 +90,14 @@ func (r *fakeRuntime) StopContainer(ctx context.Context, id string, grace int64)
 }
 
 // exit ends a container that still runs.
-func (r *fakeRuntime) exit(id string) {
-	if r.end(id) && r.exited != nil {
+func (r *fakeRuntime) exit(id string, code int32) {
+	if r.end(id, code) && r.exited != nil {
 		r.exited(id)
 	}
 }
 
 // end says whether the container still ran.
-func (r *fakeRuntime) end(id string) bool {
+func (r *fakeRuntime) end(id string, code int32) bool {
 	r.Lock()
 	defer r.Unlock()
 	c := r.Containers[id]
@@ -92,6 +106,9 @@ func (r *fakeRuntime) end(id string) bool {
 	}
 	c.State = runtimeapi.ContainerState_CONTAINER_EXITED
 	c.FinishedAt = time.Now().UnixNano()
-	c.ExitCode, c.Reason = 0, "Completed"
+	c.ExitCode, c.Reason = code, "Completed"
+	if code != 0 {
+		c.Reason = "Error"
+	}
 	return true
 }

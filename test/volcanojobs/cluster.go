@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/controlplane/controllers"
+	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/jobs"
+	"github.com/berth-dev/berth/internal/scheduler"
+)
+
+// startLimit bounds the start of the cluster on a busy machine.
+const startLimit = 4 * time.Minute
+
+const (
+	namespace = "jobs"
+	urgent    = "urgent"
+)
+
+const manifests = `apiVersion: v1
+kind: Namespace
+metadata: {name: ` + namespace + `}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: ` + urgent + `}
+value: 1000
+`
+
+// policies are those of the nodes' Topology Managers. All nodes are one machine otherwise, and
+// reserve CPU 0.
+var policies = []string{"single-numa-node", "single-numa-node", "restricted", "best-effort", "none"}
+
+func specs() []hollow.Spec {
+	out := make([]hollow.Spec, len(policies))
+	for i, policy := range policies {
+		out[i] = hollow.Spec{Name: fmt.Sprintf("n%d", i), Machine: "package:2 numa:1 core:10 pu:1 mem:32Gi dist:10,21", StopTime: time.Second,
+			KubeletConfig: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\n" +
+				"topologyManagerPolicy: " + policy + "\nreservedSystemCPUs: \"0\"\n"}
+	}
+	return out
+}
+
+// verbController has this program be berth-controller; argument: its kubeconfig.
+const verbController = "controller"
+
+func runController(args []string, stdin io.Reader, stderr io.Writer) int {
+	if len(args) != 1 {
+		fmt.Fprintln(stderr, "controller: want a kubeconfig")
+		return 2
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, stdin) // until the parent goes away
+		os.Exit(0)
+	}()
+	config, err := clientcmd.BuildConfigFromFlags("", args[0])
+	if err == nil {
+		config.QPS = -1
+		err = jobs.Run(context.Background(), config, jobs.Options{Scheduler: "default-scheduler", Schedulers: []string{"default-scheduler", "volcano"}, Log: logr.Discard()})
+	}
+	fmt.Fprintln(stderr, "controller:", err)
+	return 1
+}
+
+// cluster is a hollow cluster with agents, and a controller and a scheduler that can be killed.
+type cluster struct {
+	*demo.Cluster
+	client client.Client
+	stops  []func() error
+	// parts are the scheduler and the controller.
+	parts [2]part
+	port  int // of the scheduler
+}
+
+// The parts that are killed.
+const (
+	schedulerPart = iota
+	controllerPart
+)
+
+// part is a process that is started again when it was killed.
+type part struct {
+	spec    child.Spec
+	process *child.Process
+	deaths  int
+}
+
+func (p *part) start() (err error) {
+	p.process, err = child.Start(p.spec)
+	return err
+}
+
+// kill has it die at once, and starts it again.
+func (p *part) kill() error {
+	p.process.Kill()
+	p.deaths++
+	return p.start()
+}
+
+// startCluster starts everything. What has been started is in the result also when it fails.
+func startCluster(ctx context.Context, o *options) (*cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	c := &cluster{}
+	all := append(deploy.Manifests(), deploy.JobManifests()...)
+	var err error
+	c.Cluster, err = demo.StartCluster(ctx, demo.ClusterOptions{
+		Dir: o.dir, Nodes: specs(), NodeCommand: []string{os.Args[0], demo.VerbNode}, Manifests: append(all, []byte(manifests)), Keep: o.keep,
+	})
+	if err != nil {
+		return c, err
+	}
+	c.stops = append(c.stops, c.Stop)
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, batch.AddToScheme, volcano.AddToScheme} {
+		if err := add(known); err != nil {
+			return c, err
+		}
+	}
+	if c.client, err = client.New(c.ControlPlane.RESTConfig(), client.Options{Scheme: known}); err != nil {
+		return c, err
+	}
+	stopControllers, err := controllers.Start(ctx, c.ControlPlane.RESTConfig())
+	if err != nil {
+		return c, err
+	}
+	c.stops = append(c.stops, func() error { stopControllers(); return nil })
+	stopAgents, err := c.StartAgents(ctx)
+	if err != nil {
+		return c, err
+	}
+	c.stops = append(c.stops, stopAgents)
+	return c, c.startParts(ctx)
+}
+
+func (c *cluster) startParts(ctx context.Context) error {
+	user, err := c.ControlPlane.UserConfig("system:kube-scheduler", nil)
+	if err != nil {
+		return err
+	}
+	access, err := c.writeAccess("scheduler", user)
+	if err != nil {
+		return err
+	}
+	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: access})
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(c.Dir(), "scheduler.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return err
+	}
+	if c.port, err = child.FreePort(); err != nil {
+		return err
+	}
+	account, err := c.ControlPlane.TokenConfig(ctx, "berth-system", "berth-controller", "")
+	if err != nil {
+		return err
+	}
+	token, err := c.writeAccess("controller", account)
+	if err != nil {
+		return err
+	}
+	c.parts[schedulerPart].spec = child.Spec{Name: "scheduler", Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: []string{
+		os.Args[0], demo.VerbBerthScheduler, "--config=" + file, "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", c.port),
+		"--cert-dir=" + c.Dir(), "--authorization-always-allow-paths=/metrics,/healthz,/readyz", "-v=3",
+	}}
+	c.parts[controllerPart].spec = child.Spec{Name: "controller", Log: filepath.Join(c.Dir(), "controller.log"), Argv: []string{os.Args[0], verbController, token}}
+	for i := range c.parts {
+		if err := c.parts[i].start(); err != nil {
+			return err
+		}
+		c.stops = append(c.stops, func() error { c.parts[i].process.Kill(); return nil })
+	}
+	return nil
+}
+
+// writeAccess writes a kubeconfig into the cluster's directory and returns its path.
+func (c *cluster) writeAccess(name string, config *rest.Config) (string, error) {
+	out := clientcmdapi.NewConfig()
+	out.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	out.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: config.BearerToken, ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	out.CurrentContext = name
+	path := filepath.Join(c.Dir(), name+".kubeconfig")
+	return path, clientcmd.WriteToFile(*out, path)
+}
+
+// ended says that a part has ended by itself.
+func (c *cluster) ended() error {
+	return errors.Join(c.parts[schedulerPart].process.Ended(), c.parts[controllerPart].process.Ended(), c.Ended())
+}
+
+// stop ends everything, the last first.
+func (c *cluster) stop() error {
+	var errs []error
+	for i := len(c.stops) - 1; i >= 0; i-- {
+		errs = append(errs, c.stops[i]())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,444 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/scrape"
+)
+
+const (
+	// tick is how often the driver looks.
+	tick = 200 * time.Millisecond
+	// atOnce is how many Jobs there are at a time.
+	atOnce = 6
+	// patience is how long a Job may take to its end. A scheduler that takes over waits for a minute
+	// at most.
+	patience = 6 * time.Minute
+	// stays is how long a Job is watched that is to stay as it is.
+	stays = 5 * time.Second
+	// endLimit is how long what is gone may leave something behind.
+	endLimit = 2 * time.Minute
+	// showEvery is how often it says how things stand.
+	showEvery = 10 * time.Second
+)
+
+// result is the last line.
+type result struct {
+	Seed uint64 `json:"seed"`
+	Jobs int    `json:"jobs"`
+	// AsSpecified is how many ended as their specs say.
+	AsSpecified int `json:"asSpecified"`
+	// Refused is how many pods kubelets have refused.
+	Refused int `json:"refused"`
+	// Mispredicted is how many exact placements were not what the kubelet gave.
+	Mispredicted int `json:"mispredicted"`
+	// Leftover is what was left of Jobs and pods that are gone.
+	Leftover int `json:"leftover"`
+}
+
+// clean says whether everything is as it must be.
+func (r *result) clean() bool {
+	return r.AsSpecified == r.Jobs && r.Refused+r.Mispredicted+r.Leftover == 0
+}
+
+// driver carries a plan out.
+type driver struct {
+	*cluster
+	out  io.Writer
+	each bool
+	plan Plan
+	next struct{ job, single, kill int }
+	// active are the Jobs that have not ended, by name.
+	active map[string]*active
+
+	mu     sync.Mutex
+	result result
+	// judged are the pods of which a refusal or a placement has been judged.
+	judged map[types.UID]bool
+	exact  int
+}
+
+// active is a Job on its way.
+type active struct {
+	*Job
+	made time.Time
+	// since is when it was first seen as it is to be; zero: it is not.
+	since time.Time
+	last  string // what was missing
+}
+
+// play carries out the plan of the seed.
+func play(ctx context.Context, o *options, out io.Writer) (err error) {
+	begun := time.Now()
+	c, err := startCluster(ctx, o)
+	defer func() {
+		err = errors.Join(err, c.stop())
+	}()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "ready after %.1fs\n", time.Since(begun).Seconds())
+	d := &driver{cluster: c, out: out, each: o.each, plan: NewPlan(o.seed, o.jobs), active: map[string]*active{}, judged: map[types.UID]bool{}}
+	d.result.Seed, d.result.Jobs = o.seed, o.jobs
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := d.watch(watching); err != nil {
+		return err
+	}
+	if err := d.drive(ctx); err != nil {
+		return err
+	}
+	if err := d.finish(ctx); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fmt.Fprintf(out, "%d placements were exact; the scheduler died %d times, the controller %d times\n", d.exact, c.parts[schedulerPart].deaths, c.parts[controllerPart].deaths)
+	last, err := json.Marshal(d.result)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s\n", last)
+	if !d.result.clean() {
+		return errWrong
+	}
+	return nil
+}
+
+// watch judges pods until ctx ends.
+func (d *driver) watch(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactoryWithOptions(d.Client, 0, informers.WithNamespace(namespace))
+	handle, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { d.judge(obj.(*corev1.Pod)) }, UpdateFunc: func(_, obj any) { d.judge(obj.(*corev1.Pod)) },
+	})
+	if err != nil {
+		return err
+	}
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), handle.HasSynced) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// judge looks for refusals, and compares an exact placement with the checkpoints of the pod's node.
+func (d *driver) judge(pod *corev1.Pod) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.judged[pod.UID] || pod.DeletionTimestamp != nil:
+	case wire.Refused(pod):
+		d.judged[pod.UID] = true
+		d.result.Refused++
+		d.complain("node %s refused pod %s: %s: %s", pod.Spec.NodeName, pod.Name, pod.Status.Reason, pod.Status.Message)
+	case pod.Status.Phase == corev1.PodRunning:
+		d.judged[pod.UID] = true
+		wrong, err := d.mispredicted(pod)
+		switch {
+		case err != nil:
+			d.complain("pod %s on %s: %v", pod.Name, pod.Spec.NodeName, err)
+		case wrong != "":
+			d.result.Mispredicted++
+			d.complain("pod %s on %s: %s", pod.Name, pod.Spec.NodeName, wrong)
+		default:
+			d.exact++
+		}
+	}
+}
+
+func (d *driver) mispredicted(pod *corev1.Pod) (string, error) {
+	node, err := d.Node(pod.Spec.NodeName)
+	if err != nil {
+		return "", err
+	}
+	return demo.Mispredicted(&hollow.Process{Dir: node.Dir}, pod)
+}
+
+// complain says what must not be.
+func (d *driver) complain(format string, args ...any) {
+	fmt.Fprintf(d.out, "WRONG "+format+"\n", args...)
+}
+
+// drive goes through the plan.
+func (d *driver) drive(ctx context.Context) error {
+	clock := time.NewTicker(tick)
+	defer clock.Stop()
+	begun, shown := time.Now(), time.Time{}
+	for d.next.job < len(d.plan.Jobs) || len(d.active) > 0 {
+		if err := d.ended(); err != nil {
+			return err
+		}
+		if err := d.step(ctx); err != nil {
+			return err
+		}
+		if time.Since(shown) > showEvery {
+			shown = time.Now()
+			d.mu.Lock()
+			fmt.Fprintf(d.out, "%4.0fs  Jobs %d  as specified %d  on their way %d  exact %d  deaths %d\n", time.Since(begun).Seconds(),
+				d.next.job, d.result.AsSpecified, len(d.active), d.exact, d.parts[schedulerPart].deaths+d.parts[controllerPart].deaths)
+			d.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-clock.C:
+		}
+	}
+	return nil
+}
+
+// step makes what is due, and looks at what there is.
+func (d *driver) step(ctx context.Context) error {
+	for d.next.job < len(d.plan.Jobs) && len(d.active) < atOnce {
+		if err := d.begin(ctx); err != nil {
+			return err
+		}
+	}
+	var list batch.JobList
+	if err := d.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	var pods corev1.PodList
+	if err := d.client.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	there := map[string]*batch.Job{}
+	for i := range list.Items {
+		there[list.Items[i].Name] = &list.Items[i]
+	}
+	for _, a := range d.active {
+		if err := d.look(ctx, a, there[a.Name], pods.Items); err != nil {
+			return err
+		}
+	}
+	return d.sweep(ctx, pods.Items)
+}
+
+// begin makes the next Job, a pod beside it, and has those die that are to.
+func (d *driver) begin(ctx context.Context) error {
+	job := &d.plan.Jobs[d.next.job]
+	d.next.job++
+	if err := d.client.Create(ctx, job.Job.DeepCopy()); err != nil {
+		return fmt.Errorf("Job %s, which %s: %w", job.Name, job.Kind, err)
+	}
+	d.active[job.Name] = &active{Job: job, made: time.Now()}
+	if d.next.single < len(d.plan.Singles) {
+		if err := d.client.Create(ctx, d.plan.Singles[d.next.single].DeepCopy()); err != nil {
+			return err
+		}
+		d.next.single++
+	}
+	for d.next.kill < len(d.plan.Kills) && d.plan.Kills[d.next.kill].AfterJobs <= d.next.job {
+		if err := d.parts[d.plan.Kills[d.next.kill].Part].kill(); err != nil {
+			return err
+		}
+		d.next.kill++
+	}
+	return nil
+}
+
+// look compares a Job with its end.
+func (d *driver) look(ctx context.Context, a *active, job *batch.Job, pods []corev1.Pod) error {
+	wrong, missing := a.compare(job, pods)
+	switch {
+	case wrong != "":
+		return d.over(ctx, a, wrong)
+	case missing != "":
+		a.since, a.last = time.Time{}, missing
+		if time.Since(a.made) > patience {
+			return d.over(ctx, a, "after "+patience.String()+": "+missing)
+		}
+		return nil
+	case a.since.IsZero():
+		a.since = time.Now()
+	}
+	if a.mayChange() && time.Since(a.since) < stays {
+		return nil
+	}
+	return d.over(ctx, a, "")
+}
+
+// mayChange says whether the end is a phase that a Job can leave again.
+func (j *Job) mayChange() bool { return j.End == batch.Pending || j.End == batch.Running }
+
+// compare says what is wrong with a Job for good, or what is still missing for its end.
+func (j *Job) compare(job *batch.Job, pods []corev1.Pod) (wrong, missing string) {
+	if job == nil {
+		if j.End == "" {
+			return "", ""
+		}
+		return "it is gone", ""
+	}
+	s := &job.Status
+	phase := s.State.Phase
+	final := slices.Contains([]batch.JobPhase{batch.Completed, batch.Failed, batch.Aborted, batch.Terminated}, phase)
+	described := fmt.Sprintf("%s (%s: %s), restarted %d times", phase, s.State.Reason, s.State.Message, s.RetryCount)
+	bound, alive := 0, 0
+	for i := range pods {
+		if p := &pods[i]; metav1.IsControlledBy(p, job) {
+			if p.Spec.NodeName != "" {
+				bound++
+			}
+			if p.Status.Phase == corev1.PodRunning || p.Status.Phase == corev1.PodPending {
+				alive++
+			}
+		}
+	}
+	switch {
+	case j.End == batch.Pending && bound > 0:
+		return fmt.Sprintf("%d pods have nodes", bound), ""
+	case final && phase != j.End && j.End != "":
+		return described, ""
+	case phase != j.End:
+		return "", described
+	case j.Retries != anyNumber && s.RetryCount != j.Retries:
+		return "restarted " + fmt.Sprint(s.RetryCount, " times"), ""
+	case j.Reason != "" && s.State.Reason != j.Reason:
+		return described, ""
+	case final && alive > 0:
+		return "", fmt.Sprintf("%s with %d pods", described, alive)
+	case j.End == batch.Running && (bound != j.Bound || int(s.Running) != j.Bound):
+		return "", fmt.Sprintf("%s with %d pods, of which %d run", described, bound, s.Running)
+	}
+	return "", ""
+}
+
+// over ends what is done for a Job.
+func (d *driver) over(ctx context.Context, a *active, wrong string) error {
+	delete(d.active, a.Name)
+	d.mu.Lock()
+	if wrong == "" {
+		d.result.AsSpecified++
+		if d.each {
+			fmt.Fprintf(d.out, "Job %s, which %s: %s after %.1fs\n", a.Name, a.Kind, a.End, time.Since(a.made).Seconds())
+		}
+	} else {
+		d.complain("Job %s, which %s: %s; want %s (%s), restarted %d times", a.Name, a.Kind, wrong, a.End, a.Reason, a.Retries)
+	}
+	d.mu.Unlock()
+	err := d.client.Delete(ctx, a.Job.DeepCopy(), &client.DeleteOptions{PropagationPolicy: &background})
+	return client.IgnoreNotFound(err)
+}
+
+// sweep deletes single pods that are over.
+func (d *driver) sweep(ctx context.Context, pods []corev1.Pod) error {
+	for i := range pods {
+		p := &pods[i]
+		if len(p.OwnerReferences) > 0 || !wire.Ended(p) || p.DeletionTimestamp != nil {
+			continue
+		}
+		if err := d.client.Delete(ctx, p); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish demands that nothing is left.
+func (d *driver) finish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endLimit)
+	defer cancel()
+	clock := time.NewTicker(tick)
+	defer clock.Stop()
+	for {
+		left, err := d.leftover(ctx)
+		if err == nil && left == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.result.Leftover++
+			d.complain("everything is over, and %s %v", left, err)
+			return nil
+		case <-clock.C:
+		}
+	}
+}
+
+// leftover says what is left; "" for nothing.
+func (d *driver) leftover(ctx context.Context) (string, error) {
+	var pods corev1.PodList
+	if err := d.client.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
+		return "", err
+	}
+	if err := d.sweep(ctx, pods.Items); err != nil {
+		return "", err
+	}
+	for _, list := range []client.ObjectList{&pods, &batch.JobList{}, &volcano.PodGroupList{}, &corev1.ServiceList{}, &networkingv1.NetworkPolicyList{}} {
+		if err := d.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return "", err
+		}
+		if n, name := countOf(list); n > 0 {
+			return fmt.Sprintf("%d are left of %T, %s among them", n, list, name), nil
+		}
+	}
+	var maps corev1.ConfigMapList
+	if err := d.client.List(ctx, &maps, client.InNamespace(namespace)); err != nil {
+		return "", err
+	}
+	for i := range maps.Items {
+		if len(maps.Items[i].OwnerReferences) > 0 {
+			return "ConfigMap " + maps.Items[i].Name + " is left", nil
+		}
+	}
+	m, err := scrape.Scheduler(d.port)
+	if err != nil {
+		return "", err
+	}
+	return scrape.Left(m, scrape.Held...), nil
+}
+
+func countOf(list client.ObjectList) (n int, first string) {
+	each := func(name string) {
+		if n == 0 {
+			first = name
+		}
+		n++
+	}
+	switch l := list.(type) {
+	case *corev1.PodList:
+		for i := range l.Items {
+			each(l.Items[i].Name)
+		}
+	case *batch.JobList:
+		for i := range l.Items {
+			each(l.Items[i].Name)
+		}
+	case *volcano.PodGroupList:
+		for i := range l.Items {
+			each(l.Items[i].Name)
+		}
+	case *corev1.ServiceList:
+		for i := range l.Items {
+			each(l.Items[i].Name)
+		}
+	case *networkingv1.NetworkPolicyList:
+		for i := range l.Items {
+			each(l.Items[i].Name)
+		}
+	}
+	return n, first
+}
