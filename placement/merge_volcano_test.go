@@ -57,3 +57,42 @@ func TestVolcanoHintTable(t *testing.T) {
 		}
 	}
 }
+
+// TestVolcanoPolicyTables has the tables of Volcano's own tests of its policies, on two NUMA nodes:
+// what best-effort and restricted merge, and whether single-numa-node does.
+func TestVolcanoPolicyTables(t *testing.T) {
+	const first, second, all = 0b01, 0b10, 0b11
+	space, err := hint.NewSpace(topology.NewNUMASet(0, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type masks = []hint.Mask
+	for i, c := range []struct {
+		cpus, cpusBest, gpus, gpusBest masks
+		want                           hint.Mask
+		preferred, single              bool
+	}{
+		{masks{all, first}, masks{first}, masks{all, first}, masks{first}, first, true, true},
+		{masks{all, second}, masks{second}, masks{all, second}, masks{second}, second, true, true},
+		{masks{all, first, second}, masks{first, second}, masks{all, first, second}, masks{first, second}, first, true, true},
+		{masks{all, first}, masks{first}, masks{all, second}, masks{second}, first, false, false},
+		// Volcano says first, preferred. A kubelet prefers what all providers prefer alike, and comes
+		// as close as it can to the provider that needs most NUMA nodes (merging in its policy.go).
+		{masks{all, first}, masks{first}, masks{all}, masks{all}, all, false, false},
+		{masks{all}, masks{all}, masks{all}, masks{all}, all, true, false},
+	} {
+		lists := []hint.List{hintsOf(space, c.cpus, c.cpusBest), hintsOf(space, c.gpus, c.gpusBest)}
+		var g merger
+		g.init(space)
+		got, ok := g.preferred(lists, mergeRules{})
+		if !ok {
+			got = g.unpreferred(lists, mergeRules{})
+		}
+		if got.Mask != c.want || got.Preferred != c.preferred {
+			t.Errorf("row %d: %b, preferred %v; want %b, %v", i+1, got.Mask, got.Preferred, c.want, c.preferred)
+		}
+		if one, admitted := g.preferred(lists, mergeRules{single: true}); admitted != c.single || admitted && one.Mask != c.want {
+			t.Errorf("row %d under single-numa-node: %b, admitted %v; want %v", i+1, one.Mask, admitted, c.single)
+		}
+	}
+}

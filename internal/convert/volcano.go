@@ -201,7 +201,7 @@ func (c *converter) configuration() map[string]any {
 	return map[string]any{
 		"apiVersion":     "kubescheduler.config.k8s.io/v1",
 		"kind":           "KubeSchedulerConfiguration",
-		"leaderElection": map[string]any{"leaderElect": true, "resourceName": "berth-scheduler-volcano", "resourceNamespace": "berth-system"},
+		"leaderElection": map[string]any{"leaderElect": true, "resourceName": "berth-scheduler", "resourceNamespace": "berth-system"},
 		"profiles":       []any{map[string]any{"schedulerName": "volcano", "plugins": plugins, "pluginConfig": config}},
 	}
 }
