@@ -76,8 +76,8 @@ func TestVolcanoPolicyTables(t *testing.T) {
 		{masks{all, second}, masks{second}, masks{all, second}, masks{second}, second, true, true},
 		{masks{all, first, second}, masks{first, second}, masks{all, first, second}, masks{first, second}, first, true, true},
 		{masks{all, first}, masks{first}, masks{all, second}, masks{second}, first, false, false},
-		// Volcano says first, preferred. A kubelet prefers what all providers prefer alike, and comes
-		// as close as it can to the provider that needs most NUMA nodes (merging in its policy.go).
+		// Volcano says first, preferred. A kubelet prefers what all providers prefer alike, and
+		// comes as close as it can to the provider that needs most NUMA nodes.
 		{masks{all, first}, masks{first}, masks{all}, masks{all}, all, false, false},
 		{masks{all}, masks{all}, masks{all}, masks{all}, all, true, false},
 	} {

@@ -32,8 +32,8 @@ const (
 	tick = 200 * time.Millisecond
 	// atOnce is how many Jobs there are at a time.
 	atOnce = 6
-	// patience is how long a Job may take to its end. A scheduler that takes over waits for a minute
-	// at most.
+	// patience is how long a Job may take to its end. A scheduler that takes over waits for a
+	// minute at most.
 	patience = 6 * time.Minute
 	// stays is how long a Job is watched that is to stay as it is.
 	stays = 5 * time.Second
