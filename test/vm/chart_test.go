@@ -46,7 +46,7 @@ cat > /etc/cni/net.d/10-pods.conflist <<'END'
   "type": "host-local", "ranges": [[{"subnet": "10.244.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 END
 ip addr add 10.0.0.1/32 dev lo
-nc -ll -s 10.0.0.1 -p 443 -e nc 10.0.2.100 6443 &
+nc -ll -p 443 -e nc 10.0.2.100 6443 &
 `
 
 // chartRelease is a folder that make release has written.
