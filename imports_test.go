@@ -53,6 +53,7 @@ internal/sim              : placement
 internal/rank             : topology placement internal/ledger
 internal/plan             : topology placement internal/ledger
 internal/defrag           : placement internal/amounts internal/ledger
+internal/moving           :
 internal/cases            : topology placement
 internal/wire             : topology placement placement/joint api/... internal/amounts internal/kubeletstate
 internal/suggest          :
@@ -78,7 +79,7 @@ internal/scheduler/command: internal/scheduler internal/version
 internal/enforce          : topology placement placement/joint internal/wire
 internal/agent            : topology placement sysfs internal/wire internal/enforce internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
-internal/cli              : topology/... internal/convert internal/defrag placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/web internal/wire internal/version
+internal/cli              : topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/web internal/wire internal/version
 internal/jobs             : api/batch/... api/scheduling/volcano/...
 internal/child            :
 internal/golden           :

@@ -10,9 +10,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/defrag"
 	"github.com/berth-dev/berth/internal/manifest"
+	"github.com/berth-dev/berth/internal/moving"
 	"github.com/berth-dev/berth/internal/survey"
 )
 
@@ -25,6 +29,8 @@ type defragQuestion struct {
 	output  output
 	files   []string
 	moves   int
+	execute bool
+	image   string
 }
 
 // NewDefragCommand returns the verb that plans room for a pod.
@@ -38,8 +44,11 @@ func NewDefragCommand() *cobra.Command {
 that no controller makes anew, pods of DaemonSets and Jobs, members of gangs, pods with volumes, with a higher priority, of
 another scheduler, or kept by a PodDisruptionBudget or an annotation of the descheduler or the cluster autoscaler.
 
-The plan is printed, and nothing is written. Exit code 1 says that there is none.`,
+The plan is printed, and nothing is written. Exit code 1 says that there is none. With --execute the plan for a POD is then
+carried out, a pod at a time: its new place is taken by a pod that holds it, it is evicted through the Eviction API, and the
+pod that its controller makes anew gets the place. When anything is not as planned, it stops; what was moved stays.`,
 		Example: `  kubectl berth defrag train-0 -n training
+  kubectl berth defrag train-0 -n training --execute
   kubectl berth defrag --for pod.yaml
   berth defrag --for pod.yaml --snapshot cluster.berth`,
 		Args:              usageArgs(cobra.MaximumNArgs(1)),
@@ -50,6 +59,10 @@ The plan is printed, and nothing is written. Exit code 1 says that there is none
 				return Usagef("defrag %s --for %s: want a pod of the cluster or a file, not both", args[0], strings.Join(q.files, ","))
 			case len(args) == 0 && len(q.files) == 0:
 				return Usagef("defrag: want the name of a pod that waits, or a file: --for")
+			case q.execute && len(args) == 0:
+				return Usagef("--execute: want the name of a pod that waits: create it first, so that the room is made for it and for no other")
+			case q.execute && q.cluster.snapshot != "":
+				return Usagef("--execute --snapshot %s: want a cluster: nothing can be moved in a file", q.cluster.snapshot)
 			case q.moves < 1:
 				return Usagef("--moves %d: want at least 1", q.moves)
 			}
@@ -58,6 +71,8 @@ The plan is printed, and nothing is written. Exit code 1 says that there is none
 	}
 	cmd.Flags().StringSliceVar(&q.files, "for", nil, "files with pods or workloads that room is made for, YAML or JSON; - is stdin; may be repeated")
 	cmd.Flags().IntVar(&q.moves, "moves", q.moves, "move at most so many pods for one")
+	cmd.Flags().BoolVar(&q.execute, "execute", false, "with POD: carry the plan out")
+	cmd.Flags().StringVar(&q.image, "hold-image", moving.DefaultImage, "with --execute: image of the pods that hold places; it need not exist")
 	q.cluster.register(cmd)
 	q.output.register(cmd)
 	return cmd
@@ -82,6 +97,31 @@ func (q *defragQuestion) run(cmd *cobra.Command, args []string) error {
 	}
 	if room.Outcome != defrag.Found.String() {
 		return errNoPlan
+	}
+	if !q.execute {
+		return nil
+	}
+	return q.carryOut(cmd, c, room)
+}
+
+// carryOut moves the pods of a plan, and tells on stderr what happens.
+func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *survey.Room) error {
+	client, err := coreclient.NewForConfig(c.Config)
+	if err != nil {
+		return err
+	}
+	w := &room.Wanted[0]
+	plan := moving.Plan{Wanted: moving.Pod{Namespace: w.Namespace, Name: w.Name, UID: types.UID(w.UID)}, Node: w.Node}
+	for i := range room.Moves {
+		m := &room.Moves[i]
+		plan.Moves = append(plan.Moves, moving.Move{Pod: moving.Pod{Namespace: m.Namespace, Name: m.Name, UID: types.UID(m.UID)}, From: m.From, To: m.To})
+	}
+	tell := func(format string, args ...any) {
+		fmt.Fprintln(cmd.ErrOrStderr(), table.Text(fmt.Sprintf(format, args...)))
+	}
+	done, err := moving.Run(cmd.Context(), &plan, moving.Options{Pods: client, Tell: tell, Image: q.image})
+	if err != nil {
+		return fmt.Errorf("%w (%d of %s were moved, and stay where they are; no place is held any more)", err, done.Moved, survey.Counted(len(plan.Moves), "pod"))
 	}
 	return nil
 }

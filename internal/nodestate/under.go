@@ -19,7 +19,7 @@ func (r *Reading) Under(alter func(*wire.NodeSpec) error, empty bool, devices fu
 	if err != nil {
 		return nil, err
 	}
-	kind.source = r.Kind.source
+	kind.source, kind.coarse = r.Kind.source, r.Kind.coarse
 	out, report := *r, *r.Report
 	out.Kind, out.Report = kind, &report
 	told := fates(&report)
@@ -27,6 +27,9 @@ func (r *Reading) Under(alter func(*wire.NodeSpec) error, empty bool, devices fu
 		report.Snapshot = kind.Model.NewState().Snapshot()
 		report.Snapshot.Devices, report.Pods, told = devices(), nil, nil
 	}
-	out.State, err = ledger.NewReport(report.Sequence, kind.Model, &report.Snapshot, told)
-	return &out, err
+	if out.State, err = ledger.NewReport(report.Sequence, kind.Model, &report.Snapshot, told); err != nil {
+		return nil, err
+	}
+	out.State.Amounts = r.State.Amounts
+	return &out, nil
 }

@@ -42,6 +42,7 @@ type Room struct {
 type RoomFor struct {
 	Namespace string   `json:"namespace,omitempty"`
 	Name      string   `json:"name"`
+	UID       string   `json:"uid,omitempty"`
 	Asks      []string `json:"asks"`
 	// Node is "" where it has no place.
 	Node      string `json:"node,omitempty"`
@@ -174,7 +175,7 @@ func (m *maker) want(ctx context.Context, c *Cluster, wanted []Wanted) error {
 			if wanted[i].Replicas > 1 {
 				name = fmt.Sprintf("%s, copy %d", pod.Name, r+1)
 			}
-			m.out.Wanted = append(m.out.Wanted, RoomFor{Namespace: pod.Namespace, Name: name, Asks: asksOf(pod)})
+			m.out.Wanted = append(m.out.Wanted, RoomFor{Namespace: pod.Namespace, Name: name, UID: string(pod.UID), Asks: asksOf(pod)})
 		}
 	}
 	m.index(m.problem.Wanted, m.wanted)
@@ -282,7 +283,7 @@ func (m *maker) tell(plan *defrag.Plan, draw bool) {
 		if h := n.holding(p.UID, m.survey.Now); h != nil {
 			one.FromNUMA = h.NUMANodes
 		}
-		one.ToNUMA = at(move.To).comes(p, keyOf(pod.Namespace, pod.Name), "moves here from "+n.name)
+		one.ToNUMA = at(move.To).comes(p, keyOf(pod.Namespace, pod.Name), movesHere+n.name)
 		at(p.Node).leaves(p)
 		m.out.Moves = append(m.out.Moves, one)
 	}

@@ -68,8 +68,15 @@ type Picture struct {
 	Berths  *machineview.Berths
 }
 
-// WouldCome is the note of tenants that are not there yet.
-const WouldCome = "would come"
+// Notes of tenants that are not there yet.
+const (
+	// WouldCome is of pods that do not exist.
+	WouldCome = "would come"
+	movesHere = "moves here from "
+)
+
+// IsNew says whether a note is that of a tenant that is not there yet.
+func IsNew(note string) bool { return note == WouldCome || strings.HasPrefix(note, movesHere) }
 
 // maxPictures bounds how many nodes are drawn.
 const maxPictures = 4

@@ -45,23 +45,33 @@ type picture struct {
 	New []string `json:"new"`
 }
 
-// fit says where the pods of a manifest would go. It is sent as a body because it may be long;
-// nothing is kept of it. What is not said to be YAML is refused, so that no page of another site
-// can ask.
-func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
+// question reads the pods that somebody asks about. They are sent as a body because that may be
+// long; nothing is kept of it. What is not said to be YAML is refused, so that no page of another
+// site can ask. done has to be called once the question is answered.
+func (s *Server) question(r *http.Request) (wanted []survey.Wanted, notes []string, done func(), err error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/yaml" {
-		return nil, &failure{http.StatusUnsupportedMediaType, "Content-Type " + quoted(r.Header.Get("Content-Type")) + ": want application/yaml"}
+		return nil, nil, nil, &failure{http.StatusUnsupportedMediaType, "Content-Type " + quoted(r.Header.Get("Content-Type")) + ": want application/yaml"}
 	}
 	select {
 	case s.fits <- struct{}{}:
-		defer func() { <-s.fits }()
+		done = func() { <-s.fits }
 	default:
-		return nil, &failure{http.StatusServiceUnavailable, "others are asking just now: try again in a moment"}
+		return nil, nil, nil, &failure{http.StatusServiceUnavailable, "others are asking just now: try again in a moment"}
 	}
-	wanted, notes, err := readWanted(r.Body)
+	if wanted, notes, err = readWanted(r.Body); err != nil {
+		done()
+		return nil, nil, nil, err
+	}
+	return wanted, notes, done, nil
+}
+
+// fit says where the pods of a manifest would go.
+func (s *Server) fit(r *http.Request, v Viewer) (any, error) {
+	wanted, notes, done, err := s.question(r)
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	query := r.URL.Query()
 	setting, err := survey.ParseSetting(query["set"])
 	if err != nil {
@@ -115,16 +125,7 @@ func shownFit(f *survey.Fitting, v Viewer) fitOne {
 	out.Taking = len(taking)
 	f.Nodes = append(taking[:min(len(taking), maxFitNodes)], others...)
 	for i := range f.Pictures {
-		p := &f.Pictures[i]
-		hideTenants(p.Berths, v)
-		one := picture{Node: p.Node, New: []string{}}
-		one.SVG, one.Legend = machineview.BerthsInline(p.Machine, p.Berths)
-		for _, l := range one.Legend {
-			if slices.ContainsFunc(p.Berths.Tenants, func(t machineview.Tenant) bool { return t.UID == l.UID && t.Note == survey.WouldCome }) {
-				one.New = append(one.New, l.Tag)
-			}
-		}
-		out.Pictures = append(out.Pictures, one)
+		out.Pictures = append(out.Pictures, pictured(&f.Pictures[i], v))
 	}
 	return out
 }

@@ -422,3 +422,34 @@ func TestFitOfOneNamespace(t *testing.T) {
 		}
 	}
 }
+
+// TestRoom plans room, and tells who may see one namespace nothing of others.
+func TestRoom(t *testing.T) {
+	live := func() *survey.Live {
+		return change(t, `"metadata":{"name":"train-3",`,
+			`"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"train","uid":"train","controller":true}],"name":"train-3",`)
+	}
+	three := strings.Replace(gpuPod, "nvidia.com/gpu: 1", "nvidia.com/gpu: 3", 1)
+	plan := func(s *Server) (status int, body string) {
+		r := httptest.NewRequest(http.MethodPost, "/api/room", strings.NewReader(three))
+		r.Header.Set("Content-Type", "application/yaml")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	status, body := plan(served(t, Options{Live: live()}))
+	for _, want := range []string{`"outcome":"found"`, `"name":"train-3"`, `"before":[{"node":"gpu-1"`, `"after":[`, "nothing would make it anew"} {
+		if status != 200 || !strings.Contains(body, want) {
+			t.Errorf("status %d: no %s in %.900s", status, want, body)
+		}
+	}
+	status, body = plan(served(t, Options{Live: live(), Gate: onlyNamespace("telco")}))
+	if status != 200 || !strings.Contains(body, `"outcome":"found"`) || !strings.Contains(body, hidden) {
+		t.Errorf("status %d: %.400s", status, body)
+	}
+	for _, secret := range []string{"train-3", "research", "nothing would make it anew"} {
+		if strings.Contains(body, secret) {
+			t.Errorf("it tells %s", secret)
+		}
+	}
+}

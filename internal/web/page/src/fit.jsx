@@ -33,25 +33,31 @@ const settings = [
 export function Fit() {
   const { query } = useRoute()
   const { rows } = useStore()
-  const [state, set] = useState({ data: null, error: '', asking: false })
+  const [state, set] = useState({ data: null, room: null, error: '', asking: false })
   const text = useRef(null)
-  const submit = async (e) => {
-    e.preventDefault()
+  const post = async (path, key) => {
     const yaml = text.current.value
     sessionStorage.setItem(kept, yaml)
+    set((s) => ({ ...s, asking: true }))
+    try {
+      const answer = await ask(path, { method: 'POST', body: yaml, headers: { 'Content-Type': 'application/yaml' } })
+      set((s) => ({ data: s.data, room: null, error: '', asking: false, [key]: answer }))
+    } catch (e) {
+      set({ data: null, room: null, error: e.message, asking: false })
+    }
+  }
+  const submit = (e) => {
+    e.preventDefault()
     const q = new URLSearchParams()
     for (const [key, , name] of settings) if (query.get(key)) q.append('set', `${name}=${query.get(key)}`)
     if (query.get('on')) q.append('on', query.get('on'))
     if (query.get('empty')) q.append('empty', '1')
-    set((s) => ({ ...s, asking: true }))
-    try {
-      set({ data: await ask('api/fit?' + q, { method: 'POST', body: yaml, headers: { 'Content-Type': 'application/yaml' } }), error: '', asking: false })
-    } catch (e) {
-      set({ data: null, error: e.message, asking: false })
-    }
+    post('api/fit?' + q, 'data')
   }
   const pick = (key) => (value) => setQuery({ [key]: value })
-  const { data, error, asking } = state
+  const { data, room, error, asking } = state
+  const asThey = !settings.some(([key]) => query.get(key)) && !query.get('empty')
+  const short = data?.pods.some((p) => p.pinnable && p.placed + (p.untried || 0) < p.replicas)
   return (
     <main class="fit">
       <h1>What if <small class="muted">where would these pods go now, and how many of them fit? Nothing is written.</small></h1>
@@ -72,6 +78,10 @@ export function Fit() {
       </form>
       <div aria-live="polite">
         {error && <Notice title="Not asked. ">{error}</Notice>}
+        {room && <Room r={room} />}
+        {data && !room && short && asThey && (
+          <p><button type="button" disabled={asking} onClick={() => post('api/room', 'room')}>Which pods would have to move for it?</button></p>
+        )}
         {data?.notes?.length > 0 && <Notice kind="note" title="">{data.notes.map((n) => <div key={n}>{n}</div>)}</Notice>}
         {data?.pods.map((p, i) => <Fitted key={i} f={p} />)}
       </div>
@@ -147,13 +157,65 @@ function Copies({ f }) {
   )
 }
 
+// Room is a plan that makes room by moving pods: the steps, and the nodes before and after.
+function Room({ r }) {
+  const found = r.outcome === 'found'
+  const words = found
+    ? r.moves.length === 0 ? 'There is room already: nothing has to move.' : `Room can be made: ${plural(r.moves.length, 'pod')} would move, each to a place that is free before it leaves.`
+    : r.outcome === 'gave up' ? 'No plan was found in time; there may be one.' : `No room can be made by moving a few pods: ${plural(r.movable, 'pod')} may be moved.`
+  return (
+    <section class="fitted room" aria-label="Room made by moving pods">
+      <header class="title"><h2>Room by moving pods</h2></header>
+      <Notice kind={found ? 'good' : 'bad'} title={words + ' '}>{found && r.moves.length > 0 && 'Nothing is written here; kubectl berth defrag POD --execute carries such a plan out.'}</Notice>
+      {r.moves.length > 0 && (
+        <section>
+          <h3>The steps</h3>
+          <div class="scroll" tabIndex={0} role="region" aria-label="The steps">
+            <table>
+              <thead><tr><th class="num">Step</th><th>Pod</th><th>From</th><th>To</th><th>Made anew by</th></tr></thead>
+              <tbody>
+                {r.moves.map((m, i) => (
+                  <tr key={i}>
+                    <td class="num">{i + 1}</td><td><bdi>{m.namespace ? `${m.namespace}/${m.name}` : m.name}</bdi></td>
+                    <td><a href={link('nodes', m.from)}>{m.from}</a>{m.fromNUMANodes && ', NUMA ' + m.fromNUMANodes}</td><td><a href={link('nodes', m.to)}>{m.to}</a>{m.toNUMANodes && ', NUMA ' + m.toNUMANodes}</td>
+                    <td>{m.controller}</td>
+                  </tr>
+                ))}
+                {r.wanted.filter((w) => w.node).map((w, i) => (
+                  <tr key={'w' + i}><td class="num">then</td><td><strong><bdi>{w.name}</bdi></strong></td><td>–</td><td><a href={link('nodes', w.node)}>{w.node}</a>{w.numaNodes && ', NUMA ' + w.numaNodes}</td><td>–</td></tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </section>
+      )}
+      {(r.before || []).map((p, i) => {
+        const after = r.after[i]
+        const leaving = p.legend.filter((l) => r.moves.some((m) => m.uid && m.uid === l.uid)).map((l) => l.tag)
+        return (
+          <div class="versus" key={p.node}>
+            <Picture p={{ ...p, new: leaving }} title="before" />
+            <Picture p={after} title="after" />
+          </div>
+        )
+      })}
+      {r.staying && Object.keys(r.staying).length > 0 && (
+        <section>
+          <h3>Who is not moved</h3>
+          <ul class="asks">{Object.entries(r.staying).sort((a, b) => b[1] - a[1]).map(([why, n]) => <li key={why}>{plural(n, 'pod')}: {why}</li>)}</ul>
+        </section>
+      )}
+    </section>
+  )
+}
+
 // Picture lights the copies on a node, the first one unless another is pointed at.
-function Picture({ p }) {
+function Picture({ p, title }) {
   const [pointed, point] = useState('')
   const news = p.legend.filter((l) => p.new.includes(l.tag))
   return (
     <section class="pod-stage">
-      <h3>On <a href={link('nodes', p.node)}>{p.node}</a> <small class="muted">{news.map((l) => `${l.tag}: ${l.name}, ${l.words}`).join(' · ')}</small></h3>
+      <h3>{title ? '' : 'On '}<a href={link('nodes', p.node)}>{p.node}</a>{title && ', ' + title} <small class="muted">{news.map((l) => `${l.tag}: ${l.name}, ${l.words}`).join(' · ')}</small></h3>
       <Drawing svg={p.svg} lit={pointed} shown={p.new} setLit={point} legend={p.legend} pods={[]} />
     </section>
   )

@@ -1,0 +1,350 @@
+package moving
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// ErrChanged says that the cluster is not as the plan has it. What was done so far stays.
+var ErrChanged = errors.New("the cluster is not as the plan has it")
+
+// Pod names a pod.
+type Pod struct {
+	Namespace, Name string
+	UID             types.UID
+}
+
+func (p *Pod) String() string { return p.Namespace + "/" + p.Name }
+
+// Move is one step: a pod leaves From, and the one that takes its place goes to To.
+type Move struct {
+	Pod      Pod
+	From, To string
+}
+
+// Plan is what is carried out.
+type Plan struct {
+	// Wanted waits for a place, and is to get one on Node.
+	Wanted Pod
+	Node   string
+	Moves  []Move
+}
+
+// Options say how a plan is carried out.
+type Options struct {
+	Pods coreclient.PodsGetter
+	// Tell is told what happens, a sentence at a time.
+	Tell func(format string, args ...any)
+	// Limit bounds each wait; 0 stands for DefaultLimit.
+	Limit time.Duration
+	// Image is that of holders. It need not exist: a kubelet that cannot pull it has admitted the
+	// pod all the same. "" stands for DefaultImage.
+	Image string
+}
+
+const (
+	// DefaultLimit is for how long a step may make no progress.
+	DefaultLimit = 2 * time.Minute
+	// DefaultImage is Kubernetes' own, which does nothing.
+	DefaultImage = "registry.k8s.io/pause:3.10"
+	// HolderLife is after how long a kubelet ends a holder that nobody deleted.
+	HolderLife = 15 * time.Minute
+	// HolderLabel is on holders, with the UID of the pod whose new place they hold.
+	HolderLabel = "berth.dev/holds-place-of"
+
+	pollEvery = 200 * time.Millisecond
+)
+
+// Done is what a plan that was carried out came to.
+type Done struct {
+	// Moved counts pods that were evicted and have a new place.
+	Moved int
+	// Node is where the wanted pod is; "" where it still waits.
+	Node string
+}
+
+// Run carries out a plan. An error that is ErrChanged says what was not as planned.
+func Run(ctx context.Context, plan *Plan, o Options) (Done, error) {
+	r := &runner{Options: o, plan: plan}
+	r.Limit, r.Image = cmp.Or(o.Limit, DefaultLimit), cmp.Or(o.Image, DefaultImage)
+	var done Done
+	for i := range plan.Moves {
+		if err := r.move(ctx, &plan.Moves[i]); err != nil {
+			return done, fmt.Errorf("step %d, %s: %w", i+1, plan.Moves[i].Pod.String(), err)
+		}
+		done.Moved++
+	}
+	var err error
+	done.Node, err = r.arrive(ctx)
+	return done, err
+}
+
+type runner struct {
+	Options
+	plan *Plan
+}
+
+func changed(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrChanged, fmt.Sprintf(format, args...))
+}
+
+// get reads a pod that is to be the same as planned.
+func (r *runner) get(ctx context.Context, p *Pod) (*corev1.Pod, error) {
+	pod, err := r.Pods.Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && pod.UID != p.UID:
+		return nil, changed("pod %s is gone", p)
+	case err != nil:
+		return nil, err
+	}
+	return pod, nil
+}
+
+// until polls until done says so, or fails.
+func (r *runner) until(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, r.Limit)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, pollEvery, true, done)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return changed("%s did not happen within %v", what, r.Limit)
+	}
+	return err
+}
+
+// move carries out one step.
+func (r *runner) move(ctx context.Context, m *Move) (err error) {
+	pod, err := r.get(ctx, &m.Pod)
+	if err != nil {
+		return err
+	}
+	owner := metav1.GetControllerOf(pod)
+	switch {
+	case pod.Spec.NodeName != m.From:
+		return changed("it is on node %q, not on %s", pod.Spec.NodeName, m.From)
+	case pod.DeletionTimestamp != nil:
+		return changed("it is being deleted")
+	case owner == nil:
+		return changed("no controller would make it anew")
+	}
+	if err := r.nominateWanted(ctx); err != nil {
+		return err
+	}
+	holder, err := r.hold(ctx, pod, m.To)
+	if err != nil {
+		return err
+	}
+	defer func() { // whatever happens, no holder stays
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Limit)
+		defer cancel()
+		err = errors.Join(err, r.drop(clean, holder))
+	}()
+	before, err := r.siblings(ctx, pod.Namespace, owner.UID)
+	if err != nil {
+		return err
+	}
+	if err := r.evict(ctx, m, pod); err != nil {
+		return err
+	}
+	return r.handOver(ctx, m, owner.UID, before, holder)
+}
+
+// hold takes the new place.
+func (r *runner) hold(ctx context.Context, pod *corev1.Pod, node string) (*corev1.Pod, error) {
+	holder, err := r.Pods.Pods(pod.Namespace).Create(ctx, holderOf(pod, node, r.Image), metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("holding a place on %s: %w", node, err)
+	}
+	at := &Pod{holder.Namespace, holder.Name, holder.UID}
+	err = r.until(ctx, "holding a place on "+node, func(ctx context.Context) (bool, error) {
+		now, err := r.get(ctx, at)
+		if err != nil {
+			return false, err
+		}
+		if now.Status.Phase == corev1.PodFailed {
+			return false, changed("the kubelet of %s refused the holder: %s: %s", node, now.Status.Reason, now.Status.Message)
+		}
+		holder = now
+		return now.Spec.NodeName != "", nil
+	})
+	if err == nil && holder.Spec.NodeName != node {
+		err = changed("the holder went to %s, not to %s", holder.Spec.NodeName, node)
+	}
+	if err != nil {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Limit)
+		defer cancel()
+		return nil, errors.Join(err, r.drop(clean, holder))
+	}
+	r.Tell("A place for %s/%s is held on %s by pod %s.", pod.Namespace, pod.Name, node, holder.Name)
+	return holder, nil
+}
+
+// drop deletes a holder; one that is gone is none.
+func (r *runner) drop(ctx context.Context, holder *corev1.Pod) error {
+	now := int64(0)
+	err := r.Pods.Pods(holder.Namespace).Delete(ctx, holder.Name, metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(holder.UID))})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// siblings are the pods of a controller.
+func (r *runner) siblings(ctx context.Context, namespace string, owner types.UID) (map[types.UID]*corev1.Pod, error) {
+	all, err := r.Pods.Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	out := map[types.UID]*corev1.Pod{}
+	for i := range all.Items {
+		if c := metav1.GetControllerOf(&all.Items[i]); c != nil && c.UID == owner {
+			out[all.Items[i].UID] = &all.Items[i]
+		}
+	}
+	return out, nil
+}
+
+// evict asks for the eviction until a PodDisruptionBudget allows it.
+func (r *runner) evict(ctx context.Context, m *Move, pod *corev1.Pod) error {
+	e := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}}
+	err := r.until(ctx, "the eviction, which a PodDisruptionBudget forbids,", func(ctx context.Context) (bool, error) {
+		err := r.Pods.Pods(pod.Namespace).EvictV1(ctx, e)
+		switch {
+		case apierrors.IsTooManyRequests(err):
+			return false, nil
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+			return false, changed("it is gone")
+		}
+		return err == nil, err
+	})
+	if err == nil {
+		r.Tell("%s is evicted from %s.", m.Pod.String(), m.From)
+	}
+	return err
+}
+
+// handOver waits for the new pod and sees to it that it gets the place of the holder.
+func (r *runner) handOver(ctx context.Context, m *Move, owner types.UID, before map[types.UID]*corev1.Pod, holder *corev1.Pod) error {
+	return r.until(ctx, "a new place for it", func(ctx context.Context) (bool, error) {
+		if err := r.nominateWanted(ctx); err != nil {
+			return false, err
+		}
+		all, err := r.siblings(ctx, m.Pod.Namespace, owner)
+		if err != nil {
+			return false, err
+		}
+		for uid, pod := range all {
+			if before[uid] != nil || pod.DeletionTimestamp != nil {
+				continue
+			}
+			switch pod.Spec.NodeName {
+			case "":
+				if err := r.nominate(ctx, pod, m.To); err != nil {
+					return false, err
+				}
+				return false, r.drop(ctx, holder)
+			case m.From:
+				return false, changed("the new pod %s came back to %s", pod.Name, m.From)
+			}
+			r.Tell("%s/%s takes its place on %s.", pod.Namespace, pod.Name, pod.Spec.NodeName)
+			return true, nil
+		}
+		return false, nil
+	})
+}
+
+// nominateWanted keeps the place of the pod that room is made for.
+func (r *runner) nominateWanted(ctx context.Context) error {
+	pod, err := r.get(ctx, &r.plan.Wanted)
+	if err != nil || pod.Spec.NodeName != "" {
+		return err
+	}
+	return r.nominate(ctx, pod, r.plan.Node)
+}
+
+// nominate has a pod that waits be tried on the node first, and others of its priority and below
+// keep off. The scheduler may take that back at each attempt, so it is said again.
+func (r *runner) nominate(ctx context.Context, pod *corev1.Pod, node string) error {
+	if pod.Status.NominatedNodeName == node {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": map[string]any{"nominatedNodeName": node}})
+	if err != nil {
+		return err
+	}
+	_, err = r.Pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // the next look tells
+	}
+	return err
+}
+
+// arrive waits until the wanted pod has a node.
+func (r *runner) arrive(ctx context.Context) (string, error) {
+	node := ""
+	err := r.until(ctx, "a node for "+r.plan.Wanted.String(), func(ctx context.Context) (bool, error) {
+		pod, err := r.get(ctx, &r.plan.Wanted)
+		if err != nil {
+			return false, err
+		}
+		if node = pod.Spec.NodeName; node != "" {
+			return true, nil
+		}
+		return false, r.nominate(ctx, pod, r.plan.Node)
+	})
+	if err == nil {
+		r.Tell("%s goes to %s.", r.plan.Wanted.String(), node)
+	}
+	return node, err
+}
+
+// holderOf is a pod that asks for what another asks for, on one node, and does nothing.
+func holderOf(pod *corev1.Pod, node, image string) *corev1.Pod {
+	no, life, grace := false, int64(HolderLife/time.Second), int64(0)
+	s := &pod.Spec
+	out := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "berth-holds-place-", Namespace: pod.Namespace, Labels: map[string]string{HolderLabel: string(pod.UID)}},
+		Spec: corev1.PodSpec{
+			SchedulerName: s.SchedulerName, PriorityClassName: s.PriorityClassName, Priority: s.Priority, PreemptionPolicy: s.PreemptionPolicy, Tolerations: s.Tolerations,
+			Overhead: s.Overhead, RuntimeClassName: s.RuntimeClassName, Resources: s.Resources, OS: s.OS, SecurityContext: s.SecurityContext,
+			RestartPolicy: s.RestartPolicy, ActiveDeadlineSeconds: &life, TerminationGracePeriodSeconds: &grace, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
+			InitContainers: holderContainers(s.InitContainers, image), Containers: holderContainers(s.Containers, image),
+			Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{
+					Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}},
+			}}},
+		},
+	}
+	for key, value := range pod.Annotations {
+		if slices.Contains(asking, key) {
+			metav1.SetMetaDataAnnotation(&out.ObjectMeta, key, value)
+		}
+	}
+	return out
+}
+
+// asking are the annotations that say how a pod is to be placed.
+var asking = []string{"berth.dev/policy", "berth.dev/cpus", "berth.dev/exclusive", "berth.dev/l3", "berth.dev/memory"}
+
+// holderContainers leaves names and what is asked for.
+func holderContainers(all []corev1.Container, image string) []corev1.Container {
+	var out []corev1.Container
+	for i := range all {
+		c := &all[i]
+		out = append(out, corev1.Container{Name: c.Name, Image: image, Resources: c.Resources, SecurityContext: c.SecurityContext, RestartPolicy: c.RestartPolicy})
+	}
+	return out
+}

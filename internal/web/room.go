@@ -1,0 +1,64 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// roomPage is a plan that makes room, drawn.
+type roomPage struct {
+	*survey.Room
+	Before []picture `json:"before,omitempty"`
+	After  []picture `json:"after,omitempty"`
+}
+
+// room plans room for the pods of a manifest. Nothing is written.
+func (s *Server) room(r *http.Request, v Viewer) (any, error) {
+	wanted, notes, done, err := s.question(r)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	room, err := s.Live.MakeRoom(r.Context(), wanted, survey.RoomOptions{Draw: true})
+	if err != nil {
+		return nil, &failure{http.StatusBadRequest, err.Error()}
+	}
+	room.Notes = slices.Concat(notes, room.Notes)
+	out := roomPage{Room: room}
+	for _, p := range room.Before {
+		out.Before = append(out.Before, pictured(&p, v))
+	}
+	for _, p := range room.After {
+		out.After = append(out.After, pictured(&p, v))
+	}
+	if _, all := v.(everything); !all {
+		hideMoves(room, v)
+	}
+	return out, nil
+}
+
+// hideMoves leaves out who moves, and who does not, of namespaces that the viewer does not see.
+func hideMoves(room *survey.Room, v Viewer) {
+	room.Staying = nil // reasons name budgets
+	for i := range room.Moves {
+		if m := &room.Moves[i]; !v.Sees(m.Namespace) {
+			m.Namespace, m.Name, m.UID, m.Controller = "", hidden, "", ""
+		}
+	}
+}
+
+// pictured draws a node as the viewer sees it.
+func pictured(p *survey.Picture, v Viewer) picture {
+	hideTenants(p.Berths, v)
+	one := picture{Node: p.Node, New: []string{}}
+	one.SVG, one.Legend = machineview.BerthsInline(p.Machine, p.Berths)
+	for _, l := range one.Legend {
+		if slices.ContainsFunc(p.Berths.Tenants, func(t machineview.Tenant) bool { return t.UID == l.UID && survey.IsNew(t.Note) }) {
+			one.New = append(one.New, l.Tag)
+		}
+	}
+	return one
+}
