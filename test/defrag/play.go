@@ -85,7 +85,7 @@ func play(ctx context.Context, o *options, out io.Writer) (_ *result, err error)
 	if err != nil {
 		return &p.result, err
 	}
-	defer func() { err = errors.Join(err, stopControllers()) }()
+	defer stopControllers()
 	p.survey, err = survey.Connect(survey.Options{Config: config, Namespace: namespace, Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Where: "the play"})
 	if err != nil {
 		return &p.result, err
