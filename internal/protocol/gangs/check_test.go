@@ -16,6 +16,7 @@ func TestAllRulesKeepEveryPromise(t *testing.T) {
 	for _, b := range []Budget{
 		{}, {Failures: 2, Bindings: 2}, {Bindings: 1, Crashes: 1}, {Failures: 1, Crashes: 2, Deaths: 1}, {Deaths: 2, Bindings: 1}, {Raises: 1, Bindings: 1, Crashes: 1},
 		{Failures: 2, Bindings: 2, Crashes: 2, Deaths: 2, Raises: 1},
+		{Lows: 1}, {Lows: 3}, {Lows: 2, Failures: 1, Bindings: 1, Crashes: 1}, {Lows: 3, Failures: 1, Crashes: 1, Deaths: 1},
 	} {
 		r := Check(Config{Rules: AllRules, Budget: b})
 		if r.Breach != Kept {
@@ -43,6 +44,8 @@ var off = []struct {
 	{Deadline, Partial, Budget{Bindings: 1}},
 	{WholeStays, Torn, Budget{Deaths: 1}},
 	{WholeStored, Torn, Budget{Deaths: 1, Crashes: 1}},
+	{EvictForWhole, Evicted, Budget{Lows: 1}},
+	{CountLeaving, Evicted, Budget{Lows: 3}},
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {

@@ -26,6 +26,12 @@ const (
 	WholeStays
 	// WholeStored: the API tells the next leader that a gang was whole.
 	WholeStored
+	// EvictForWhole: pods of lower priority are evicted only when the whole gang fits then. Off: for
+	// any member that lacks a place.
+	EvictForWhole
+	// CountLeaving: what pods on their way out hold counts as free for the gang before others are
+	// evicted. Off: only what is free now.
+	CountLeaving
 
 	endOfRules
 )
@@ -41,6 +47,7 @@ func (r Rule) Without(q Rule) Rule { return r &^ q }
 
 var ruleNames = []string{
 	"complete-first", "fresh-object", "plan-whole", "barrier", "drop-on-failure", "deadline", "whole-stays", "whole-stored",
+	"evict-for-whole", "count-leaving",
 }
 
 // String names the rules in r, joined by "+".
@@ -64,10 +71,11 @@ const (
 	Partial        // fewer members than start together stay bound, and nothing would ever change that
 	Torn           // a member of a gang that was whole is deleted
 	InVain         // a member is bound and deleted, and no Binding failed
-	Starved        // a gang fits and waits, and nothing would ever place it
+	Starved        // a gang fits, perhaps after evictions, and waits, and nothing would ever place it
+	Evicted        // a pod is evicted whose place the gang does not need, or that does not help it
 )
 
-var breachNames = [...]string{"kept", "places held for a part", "partial", "torn", "started in vain", "starved"}
+var breachNames = [...]string{"kept", "places held for a part", "partial", "torn", "started in vain", "starved", "evicted in vain"}
 
 // String says what was broken.
 func (b Breach) String() string { return breachNames[b] }

@@ -27,6 +27,8 @@ type Budget struct {
 	Crashes  uint8 // schedulers that die, each followed by a new leader
 	Deaths   uint8 // members that die once their gang is whole
 	Raises   uint8 // minimums of gang a that are raised from 1 to 2
+	// Lows is how many pods of lower priority hold a place from the start, at most Room.
+	Lows uint8
 }
 
 // Config is one model.
@@ -49,6 +51,8 @@ type State struct {
 	whole, stored [Gangs]bool
 	// was: it was whole, by the minimum of the API when it was planned.
 	was [Gangs]bool
+	// low are places that pods of lower priority hold, leaving those of such that are evicted.
+	low, leaving uint8
 	// hurt: a Binding has failed, or a scheduler has died.
 	hurt bool
 
@@ -57,7 +61,7 @@ type State struct {
 }
 
 func initial(c *Config) State {
-	s := State{minimum: [Gangs]uint8{2, 2}, shown: [Gangs]uint8{2, 2}, left: c.Budget}
+	s := State{minimum: [Gangs]uint8{2, 2}, shown: [Gangs]uint8{2, 2}, low: c.Budget.Lows, left: c.Budget}
 	if c.Budget.Raises > 0 {
 		s.minimum[0], s.shown[0] = 1, 1
 	}
@@ -75,7 +79,7 @@ func (s *State) count(g int, what stage) (n uint8) {
 
 // free is the room that is left.
 func (s *State) free() uint8 {
-	n := uint8(Room)
+	n := uint8(Room) - s.low - s.leaving
 	for g := range Gangs {
 		n -= s.count(g, held) + s.count(g, passed) + s.count(g, bound)
 	}

@@ -22,6 +22,7 @@ type walk struct {
 func (w *walk) all() {
 	for g := range Gangs {
 		w.plan(g)
+		w.evict(g)
 		w.pass(g)
 		w.timeout(g)
 		w.deadline(g)
@@ -33,6 +34,7 @@ func (w *walk) all() {
 			w.die(g, m)
 		}
 	}
+	w.leave()
 	w.object()
 	w.crash()
 }
@@ -83,6 +85,39 @@ func (w *walk) plan(g int) {
 			}
 		}
 	})
+}
+
+// evict makes room for a gang by pods of lower priority. How many that takes is counted, as a
+// search for the cheapest would find it.
+func (w *walk) evict(g int) {
+	s := &w.from
+	have, want := s.count(g, bound)+s.count(g, passed)+s.count(g, held), s.count(g, pending)
+	least := s.needed(w.c, g)
+	if want == 0 || have >= least || have+want < least && w.c.Rules.Has(CompleteFirst) || s.count(g, held)+s.count(g, passed) > 0 || s.low == 0 {
+		return
+	}
+	short, coming := least-have, s.free()
+	if w.c.Rules.Has(CountLeaving) {
+		coming += s.leaving
+	}
+	if coming >= short || w.c.Rules.Has(EvictForWhole) && coming+s.low < short {
+		return
+	}
+	n := min(s.low, short-coming)
+	w.emit("scheduler", fmt.Sprintf("evicts %d of lower priority for %s", n, gang(g)), false, func(s *State) {
+		if w.c.looksFor(Evicted) && (s.free()+s.leaving >= short || s.free()+s.leaving+s.low < short) {
+			s.broken = Evicted
+		}
+		s.low -= n
+		s.leaving += n
+	})
+}
+
+// leave ends a pod that was evicted.
+func (w *walk) leave() {
+	if w.from.leaving > 0 {
+		w.emit("world", "an evicted pod is gone", false, func(s *State) { s.leaving-- })
+	}
 }
 
 // pass lets members through Permit.
@@ -253,7 +288,7 @@ func (s *State) rest() Breach {
 		if n := s.count(g, bound); n > 0 && n < s.minimum[g] && !s.was[g] {
 			return Partial
 		}
-		if s.count(g, bound) == 0 && s.free() >= s.minimum[g] {
+		if s.count(g, bound) == 0 && s.free()+s.low >= s.minimum[g] {
 			return Starved
 		}
 	}
