@@ -3,6 +3,8 @@ package ledger
 import (
 	"maps"
 	"slices"
+
+	"github.com/berth-dev/berth/placement"
 )
 
 // Fork returns an account of its own that goes on from this one: what is reserved there is reserved
@@ -21,6 +23,39 @@ func (n *Node) Fork() *Node {
 	}
 	f.changes.newest.Store(n.newest)
 	return f
+}
+
+// ForkWithout returns an account that begins where this one will be when everything in flight has
+// been admitted, some pods have gone, and a report tells so. It is for the question who would have
+// to be evicted. Of the states that are possible it is the likeliest: nobody else ends meanwhile. It
+// returns false where too much is open: a report will tell, and costs nobody anything.
+func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.report == nil {
+		return nil, false
+	}
+	away := append(slices.Clone(uids), n.departed()...)
+	w := n.supposing(away, true)
+	w.without(away)
+	if w.uncertain() || len(w.all) == 0 || len(n.afloat()) > 0 {
+		return nil, false
+	}
+	f := &Node{newest: beforeAll, changes: new(ChangeCounter), begun: true, stateIDs: n.stateIDs, lives: lives{pods: map[string]*pod{}}}
+	f.report = n.report.as(w.all[0].state.Clone())
+	f.changes.newest.Store(f.newest)
+	return f, true
+}
+
+// as is a report that tells of another state of the same node.
+func (r *Report) as(state *placement.State) *Report {
+	out := &Report{Sequence: r.Sequence, Model: r.Model, Amounts: r.Amounts, state: state, bare: r.bare, pinsMemory: r.pinsMemory, pods: map[string]listing{}}
+	snap := state.Snapshot()
+	for _, p := range snap.Pods {
+		out.pods[p.UID] = listing{fate: r.pods[p.UID].fate, holds: holds(&p), alloc: p}
+		out.order = append(out.order, p.UID)
+	}
+	return out
 }
 
 // fork copies the pods.

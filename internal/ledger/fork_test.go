@@ -70,3 +70,51 @@ func TestAForkIsOutlived(t *testing.T) {
 		t.Error("what is reserved after the fork is reserved there")
 	}
 }
+
+// TestAForkWithoutPodsAnswersAsATrial holds ForkWithout against Trial.Without, in the middle of
+// random histories.
+func TestAForkWithoutPodsAnswersAsATrial(t *testing.T) {
+	same, waited, open := 0, 0, 0
+	for seed := range uint64(300) {
+		h := newHistory(t, seed)
+		for range 40 {
+			h.step()
+		}
+		var away []string
+		for uid := range h.n.pods {
+			if len(away) < 1+int(seed%3) {
+				away = append(away, uid)
+			}
+		}
+		before, known := h.n.View().Snapshot()
+		fork, ok := h.n.ForkWithout(away...)
+		if !ok {
+			open++
+			continue
+		}
+		if err := fork.View().Check(); err != nil {
+			h.fail("seed %d: the fork: %v", seed, err)
+		}
+		for range 6 {
+			r := h.request()
+			c := &Candidate{Request: r, Created: h.created[r.UID]}
+			trial := h.n.View().Ask(Question{Candidate: c, Trial: &Trial{Without: away}})
+			got := fork.View().Ask(Question{Candidate: c})
+			switch {
+			case got.Outcome == trial.Outcome && got.Verdict.OK() == trial.Verdict.OK():
+				same++
+			case got.Outcome == Waiting || trial.Outcome == Waiting:
+				waited++
+			default:
+				t.Errorf("seed %d: without %v, pod %s: the fork says %+v, the trial %+v", seed, away, r.UID, got, trial)
+			}
+		}
+		if after, ok := h.n.View().Snapshot(); ok != known || len(after.Pods) != len(before.Pods) {
+			h.fail("seed %d: the fork changed its node", seed)
+		}
+	}
+	t.Logf("%d same, %d waited in one of them, %d nodes of which too much is open", same, waited, open)
+	if same < 500 {
+		t.Errorf("%d answers are the same: the histories show too little", same)
+	}
+}

@@ -1,0 +1,286 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/ledger"
+)
+
+// Occupant is a pod that could be evicted.
+type Occupant struct {
+	Node int
+	UID  string
+	// Budgets are the disruption budgets that count it, by their place in Removal.Allowed.
+	Budgets []int
+}
+
+// Victim is pods that are evicted together or not at all: one, or a gang.
+type Victim struct {
+	Pods     []Occupant
+	Priority int32
+	// Started is when the first of them began, in seconds. The younger goes first.
+	Started int64
+	// Leaving: they are on their way out already, and cost nothing.
+	Leaving bool
+}
+
+// Removal is who could be evicted.
+type Removal struct {
+	Victims []Victim
+	// Allowed is how many more pods each disruption budget lets go.
+	Allowed []int
+}
+
+// Crowd is a Field whose nodes can be cleared of victims. The ledgers are not its concern.
+type Crowd interface {
+	Field
+	// Evict has a victim's pods be gone, Restore there again.
+	Evict(victim int)
+	Restore(victim int)
+}
+
+// Eviction is what it takes for a gang to fit.
+type Eviction struct {
+	// Victims are to be evicted, beside those that are leaving.
+	Victims []int
+	// Places are where members would go then.
+	Places []Place
+}
+
+// Evict finds victims without whom the gang fits whole; it returns false where evicting all is not
+// enough. First those that are leaving are left out. Then it takes the cheapest so many that are
+// enough, and spares, the dearest first, each without whom it still fits. What it finds cannot be
+// made smaller on the nodes that it uses, and need not be the cheapest of all sets. The Crowd is
+// left as it was.
+func Evict(g *Gang, f Crowd, r *Removal) (Eviction, bool) {
+	c := &clearing{Crowd: f, removal: r, out: make([]bool, len(r.Victims)), gone: map[int][]string{}, accounts: map[int]*ledger.Node{}}
+	defer c.restoreAll()
+	var order []int
+	for i := range r.Victims {
+		if r.Victims[i].Leaving {
+			c.evict(i)
+		} else {
+			order = append(order, i)
+		}
+	}
+	if places, ok := c.try(g); ok {
+		return Eviction{Places: places}, true
+	}
+	slices.SortStableFunc(order, r.cheaper)
+	places, enough := c.prefix(g, order)
+	if !enough {
+		return Eviction{}, false
+	}
+	places = c.spare(g, order, places)
+	var out Eviction
+	for _, i := range order {
+		if c.out[i] {
+			out.Victims = append(out.Victims, i)
+		}
+	}
+	slices.Sort(out.Victims)
+	out.Places = places
+	return out, true
+}
+
+// cheaper orders victims one by one.
+func (r *Removal) cheaper(a, b int) int {
+	x, y := &r.Victims[a], &r.Victims[b]
+	return cmp.Or(cmp.Compare(r.Cost([]int{a}).Violations, r.Cost([]int{b}).Violations), cmp.Compare(x.Priority, y.Priority),
+		cmp.Compare(len(x.Pods), len(y.Pods)), cmp.Compare(y.Started, x.Started))
+}
+
+// Cost is what evicting a set of victims costs, as kube-scheduler compares it: the first difference
+// decides.
+type Cost struct {
+	// Violations counts pods whose disruption budget does not let them go.
+	Violations int
+	// Highest is the highest priority among them, and Sum that of all, each from the lowest
+	// possible on.
+	Highest, Sum int64
+	Pods         int
+}
+
+// Compare orders costs.
+func (c Cost) Compare(o Cost) int {
+	return cmp.Or(cmp.Compare(c.Violations, o.Violations), cmp.Compare(c.Highest, o.Highest), cmp.Compare(c.Sum, o.Sum), cmp.Compare(c.Pods, o.Pods))
+}
+
+// Cost adds up a set of victims.
+func (r *Removal) Cost(set []int) (c Cost) {
+	left := slices.Clone(r.Allowed)
+	for _, i := range set {
+		v := &r.Victims[i]
+		if v.Leaving {
+			continue
+		}
+		for _, pod := range v.Pods {
+			over := false
+			for _, b := range pod.Budgets {
+				left[b]--
+				over = over || left[b] < 0
+			}
+			if over {
+				c.Violations++
+			}
+			c.Highest = max(c.Highest, int64(v.Priority)+1<<31)
+			c.Sum += int64(v.Priority) + 1<<31
+			c.Pods++
+		}
+	}
+	return c
+}
+
+// clearing is a Crowd with victims gone. Of the nodes that members may go to it returns first those
+// that cost nobody a place.
+type clearing struct {
+	Crowd
+	removal *Removal
+	out     []bool
+	// gone are the pods that are away, by node.
+	gone     map[int][]string
+	accounts map[int]*ledger.Node
+	// only are the nodes that are looked at, by kind; nil for all.
+	only map[int][]int
+}
+
+func (c *clearing) evict(i int) {
+	c.out[i] = true
+	c.Evict(i)
+	for _, pod := range c.removal.Victims[i].Pods {
+		c.gone[pod.Node] = append(c.gone[pod.Node], pod.UID)
+		delete(c.accounts, pod.Node)
+	}
+}
+
+func (c *clearing) restore(i int) {
+	c.out[i] = false
+	c.Restore(i)
+	for _, pod := range c.removal.Victims[i].Pods {
+		c.gone[pod.Node] = slices.DeleteFunc(c.gone[pod.Node], func(uid string) bool { return uid == pod.UID })
+		delete(c.accounts, pod.Node)
+	}
+}
+
+func (c *clearing) restoreAll() {
+	for i, out := range c.out {
+		if out {
+			c.restore(i)
+		}
+	}
+}
+
+// Account implements Field: the ledger without those that are gone. Where too much is open to tell
+// what would be free without them, nothing is.
+func (c *clearing) Account(node int) *ledger.Node {
+	account := c.Crowd.Account(node)
+	if account == nil || len(c.gone[node]) == 0 {
+		return account
+	}
+	if c.accounts[node] == nil {
+		c.accounts[node] = account
+		if without, ok := account.ForkWithout(c.gone[node]...); ok {
+			c.accounts[node] = without
+		}
+	}
+	return c.accounts[node]
+}
+
+// Nodes implements Field.
+func (c *clearing) Nodes(kind int) []int {
+	if c.only != nil {
+		return c.only[kind]
+	}
+	nodes := c.Crowd.Nodes(kind)
+	costs := map[int]Cost{}
+	for i, out := range c.out {
+		if !out || c.removal.Victims[i].Leaving {
+			continue
+		}
+		cost := c.removal.Cost([]int{i})
+		for _, pod := range c.removal.Victims[i].Pods {
+			sum := costs[pod.Node]
+			costs[pod.Node] = Cost{Violations: sum.Violations + cost.Violations, Highest: max(sum.Highest, cost.Highest), Sum: sum.Sum + cost.Sum, Pods: sum.Pods + cost.Pods}
+		}
+	}
+	slices.SortStableFunc(nodes, func(a, b int) int { return costs[a].Compare(costs[b]) })
+	return nodes
+}
+
+// try plans, and takes the members away again.
+func (c *clearing) try(g *Gang) ([]Place, bool) {
+	p := Make(g, c)
+	if !p.Whole {
+		return nil, false
+	}
+	p.undo(c)
+	return p.Places, true
+}
+
+// prefix evicts the cheapest so many that are enough. It returns false, and has all evicted, where
+// all are not.
+func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
+	for _, i := range order {
+		c.evict(i)
+	}
+	if places, enough = c.try(g); !enough {
+		return nil, false
+	}
+	low, high := 0, len(order) // without the first low it does not fit, without the first high it does
+	now := len(order)
+	for high-low > 1 {
+		middle := (low + high) / 2
+		for ; now > middle; now-- {
+			c.restore(order[now-1])
+		}
+		for ; now < middle; now++ {
+			c.evict(order[now])
+		}
+		if p, ok := c.try(g); ok {
+			places, high = p, middle
+		} else {
+			low = middle
+		}
+	}
+	for ; now < high; now++ {
+		c.evict(order[now])
+	}
+	return places, true
+}
+
+// maxSpared bounds how many victims are tried to be spared one by one.
+const maxSpared = 256
+
+// spare takes victims back in without whom the gang still fits: at once those on nodes that the
+// plan does not use, then one by one on those that it uses.
+func (c *clearing) spare(g *Gang, order []int, places []Place) []Place {
+	used, only := map[int]bool{}, map[int][]int{}
+	for _, at := range places {
+		used[at.Node] = true
+	}
+	for i := range g.Members {
+		if kind := g.Members[i].Kind; only[kind] == nil {
+			only[kind] = slices.DeleteFunc(c.Nodes(kind), func(node int) bool { return !used[node] })
+		}
+	}
+	c.only = only
+	defer func() { c.only = nil }()
+	tried := 0
+	for _, i := range slices.Backward(order) {
+		switch {
+		case !c.out[i]:
+		case !slices.ContainsFunc(c.removal.Victims[i].Pods, func(p Occupant) bool { return used[p.Node] }):
+			c.restore(i)
+		case tried < maxSpared:
+			tried++
+			c.restore(i)
+			if p, ok := c.try(g); ok {
+				places = p
+			} else {
+				c.evict(i)
+			}
+		}
+	}
+	return places
+}
