@@ -54,7 +54,7 @@ type Eviction struct {
 // made smaller on the nodes that it uses, and need not be the cheapest of all sets. The Crowd is
 // left as it was.
 func Evict(g *Gang, f Crowd, r *Removal) (Eviction, bool) {
-	c := &clearing{Crowd: f, removal: r, out: make([]bool, len(r.Victims)), gone: map[int][]string{}, accounts: map[int]*ledger.Node{}}
+	c := newClearing(f, r)
 	defer c.restoreAll()
 	var order []int
 	for i := range r.Victims {
@@ -67,7 +67,7 @@ func Evict(g *Gang, f Crowd, r *Removal) (Eviction, bool) {
 	if places, ok := c.try(g); ok {
 		return Eviction{Places: places}, true
 	}
-	slices.SortStableFunc(order, r.cheaper)
+	slices.SortStableFunc(order, c.cheaper)
 	places, enough := c.prefix(g, order)
 	if !enough {
 		return Eviction{}, false
@@ -82,13 +82,6 @@ func Evict(g *Gang, f Crowd, r *Removal) (Eviction, bool) {
 	slices.Sort(out.Victims)
 	out.Places = places
 	return out, true
-}
-
-// cheaper orders victims one by one.
-func (r *Removal) cheaper(a, b int) int {
-	x, y := &r.Victims[a], &r.Victims[b]
-	return cmp.Or(cmp.Compare(r.Cost([]int{a}).Violations, r.Cost([]int{b}).Violations), cmp.Compare(x.Priority, y.Priority),
-		cmp.Compare(len(x.Pods), len(y.Pods)), cmp.Compare(y.Started, x.Started))
 }
 
 // Cost is what evicting a set of victims costs, as kube-scheduler compares it: the first difference
@@ -137,12 +130,28 @@ func (r *Removal) Cost(set []int) (c Cost) {
 type clearing struct {
 	Crowd
 	removal *Removal
+	alone   []Cost // of each victim alone
 	out     []bool
 	// gone are the pods that are away, by node.
 	gone     map[int][]string
 	accounts map[int]*ledger.Node
 	// only are the nodes that are looked at, by kind; nil for all.
 	only map[int][]int
+}
+
+func newClearing(f Crowd, r *Removal) *clearing {
+	c := &clearing{Crowd: f, removal: r, alone: make([]Cost, len(r.Victims)), out: make([]bool, len(r.Victims)), gone: map[int][]string{}, accounts: map[int]*ledger.Node{}}
+	for i := range r.Victims {
+		c.alone[i] = r.Cost([]int{i})
+	}
+	return c
+}
+
+// cheaper orders victims one by one.
+func (c *clearing) cheaper(a, b int) int {
+	x, y := &c.removal.Victims[a], &c.removal.Victims[b]
+	return cmp.Or(cmp.Compare(c.alone[a].Violations, c.alone[b].Violations), cmp.Compare(x.Priority, y.Priority),
+		cmp.Compare(len(x.Pods), len(y.Pods)), cmp.Compare(y.Started, x.Started))
 }
 
 func (c *clearing) evict(i int) {
@@ -198,7 +207,7 @@ func (c *clearing) Nodes(kind int) []int {
 		if !out || c.removal.Victims[i].Leaving {
 			continue
 		}
-		cost := c.removal.Cost([]int{i})
+		cost := c.alone[i]
 		for _, pod := range c.removal.Victims[i].Pods {
 			sum := costs[pod.Node]
 			costs[pod.Node] = Cost{Violations: sum.Violations + cost.Violations, Highest: max(sum.Highest, cost.Highest), Sum: sum.Sum + cost.Sum, Pods: sum.Pods + cost.Pods}

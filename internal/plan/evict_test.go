@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -165,7 +164,7 @@ func TestEvictAgreesWithTwin(t *testing.T) {
 
 // without is a field in which pods are gone.
 func without(f *crowd, r *Removal, set []int) *clearing {
-	c := &clearing{Crowd: f, removal: r, out: make([]bool, len(r.Victims)), gone: map[int][]string{}, accounts: map[int]*ledger.Node{}}
+	c := newClearing(f, r)
 	for _, i := range set {
 		c.evict(i)
 	}
