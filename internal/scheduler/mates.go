@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
@@ -15,6 +16,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/gang"
@@ -32,6 +34,7 @@ func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.
 		Clock: c.clock, Logger: logger, Timeout: args.GangTimeout.Duration, Client: handle.ClientSet(), Events: handle.EventRecorder(),
 		Activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) },
 		Waiting:  handle.GetWaitingPod,
+		Budgets:  budgetsOf(handle),
 		Ours: func(name string) bool {
 			_, ours := c.profiles.Load(name)
 			return ours
@@ -89,6 +92,16 @@ func addAmounts(sum, list corev1.ResourceList, sign int) {
 		}
 		sum[name] = have
 	}
+}
+
+// budgetsOf lists the cluster's PodDisruptionBudgets.
+func budgetsOf(handle fwk.Handle) func() ([]*policyv1.PodDisruptionBudget, error) {
+	shared := handle.SharedInformerFactory()
+	if shared == nil {
+		return nil
+	}
+	lister := shared.Policy().V1().PodDisruptionBudgets().Lister()
+	return func() ([]*policyv1.PodDisruptionBudget, error) { return lister.List(labels.Everything()) }
 }
 
 // watchForGangs tells the groups of their objects, and of nodes that may help them.
@@ -257,16 +270,20 @@ func (p *Plugin) unreserveMember(pod *corev1.Pod) {
 	}
 }
 
-// postFilterMember ends the attempt of a member: nobody is evicted for a part of a gang.
-func (p *Plugin) postFilterMember(state fwk.CycleState, pod *corev1.Pod) (*fwk.Status, bool) {
+// postFilterMember ends the attempt of a member: nobody is evicted for a part of a gang. Whom the
+// whole gang needs gone was found when it was planned; the leader keeps its place there.
+func (p *Plugin) postFilterMember(state fwk.CycleState, pod *corev1.Pod) (result *fwk.PostFilterResult, status *fwk.Status, member bool) {
 	if !wire.InGang(pod) {
-		return nil, false
+		return nil, nil, false
 	}
 	if _, member := gang.Planned(state); !member && p.core.gangs.Alone(pod) {
-		return nil, false
+		return nil, nil, false
 	}
 	p.core.gangs.Failed(pod.UID, "pod "+pod.Name+" does not get its planned node")
-	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable), true
+	if node := p.core.gangs.Nominated(pod.UID); node != "" || pod.Status.NominatedNodeName != "" {
+		result = framework.NewPostFilterResultWithNominatedNode(node)
+	}
+	return result, fwk.NewStatus(fwk.UnschedulableAndUnresolvable), true
 }
 
 // Permit has members of a gang wait for each other.

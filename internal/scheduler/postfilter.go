@@ -31,8 +31,8 @@ const maxExplanations = 4
 // attempt. The report will tell whether somebody has to be evicted, and wakes the pod at once.
 // Otherwise it says why the nodes refuse, per NUMA node, and leaves the rest to preemption.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	if status, member := p.postFilterMember(state, pod); member {
-		return nil, status
+	if result, status, member := p.postFilterMember(state, pod); member {
+		return result, status
 	}
 	c := cycleOf(state)
 	switch {

@@ -210,8 +210,13 @@ func (gs *Groups) vain(g *group, pod *corev1.Pod, status *fwk.Status, reason str
 // doesNotFit notes that a group does not fit. It is tried again when the cluster has changed.
 func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn {
 	why := j.explain(r)
+	var e *eviction
+	if !r.Waits && r.short == "" {
+		e = gs.evict(j, r.trial)
+	}
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
+	g.nominated = ""
 	g.roomy = g.roomy || r.short == ""
 	if r.Waits {
 		g.lacking = false
@@ -225,7 +230,10 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 		return Turn{Held: notNow(g.key.String() + " " + why)}
 	}
 	plansDropped.WithLabelValues(failedCapacity).Inc()
-	g.lacking = true
+	if g.lacking = e == nil; e != nil {
+		why += "; it " + e.text()
+		gs.clear(g, j, r.trial, e, pod.UID)
+	}
 	g.waits, g.stirs = g.key.String()+" does not fit: "+why, j.stirs
 	pause := gs.share(r.took)
 	g.notBefore = gs.Clock.Now().Add(pause)

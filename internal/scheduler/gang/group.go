@@ -52,6 +52,8 @@ type group struct {
 	// roomy: the resources that it names were free once. lacking: capacity was missing at the last
 	// attempt.
 	roomy, lacking bool
+	// nominated is the node that is kept for the leader while others leave it; "" for none.
+	nominated string
 	// telling: its status will be written.
 	telling bool
 	// told is the last trouble that an event was written of.

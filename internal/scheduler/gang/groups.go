@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,6 +42,8 @@ type Options struct {
 	Activate func(pods map[string]*corev1.Pod)
 	// Waiting returns a pod that waits in Permit; nil where it does not.
 	Waiting func(uid types.UID) fwk.WaitingPod
+	// Budgets lists the PodDisruptionBudgets; nil for none.
+	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
 	// Ours says whether pods that name that scheduler are this one's.
 	Ours func(schedulerName string) bool
 	// Room is asked for groups without pods; nil where nobody knows.
@@ -77,6 +80,8 @@ type Groups struct {
 	// vacant are objects of groups without pods that wait to be let in.
 	vacant          map[wire.GangKey]wire.Gang
 	lookingAtVacant bool
+	// evicted are pods that were evicted for groups, since when.
+	evicted map[types.UID]time.Time
 	// synced: all pods that were there at the start have been seen. Before, a gang that is whole
 	// could be taken for one that is not.
 	synced bool

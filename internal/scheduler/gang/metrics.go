@@ -33,6 +33,10 @@ var (
 		Namespace: namespace, Subsystem: subsystem, Name: "gang_plans_dropped_total", StabilityLevel: metrics.ALPHA,
 		Help: "Gangs that were tried in vain, or whose plan was dropped, by reason: capacity, input, changed (a node), member (one failed or left, or the deadline passed).",
 	}, []string{"reason"})
+	victimsEvicted = metrics.NewCounter(&metrics.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "gang_victims_total", StabilityLevel: metrics.ALPHA,
+		Help: "Pods of lower priority that were evicted so that a whole gang fits.",
+	})
 	groupsFailed = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "gangs_failed_total", StabilityLevel: metrics.ALPHA,
 		Help: "Gangs whose bound members were deleted, because the others got no nodes before the deadline.",
@@ -44,7 +48,7 @@ func Metrics() []metrics.Registerable {
 	for _, reason := range []string{failedCapacity, failedInput, failedChanged, failedMember} {
 		plansDropped.WithLabelValues(reason)
 	}
-	return []metrics.Registerable{planDuration, plansMade, plansDropped, groupsFailed}
+	return []metrics.Registerable{planDuration, plansMade, plansDropped, groupsFailed, victimsEvicted}
 }
 
 // Count counts groups by state.

@@ -68,6 +68,9 @@ type trial struct {
 	kinds []*kind
 	// bodies are the members as the framework's nodes hold pods.
 	bodies []fwk.PodInfo
+	// cleared are the nodes that pods may be thought away from; nil while none are. What the others
+	// say is known then.
+	cleared map[int]bool
 	// loners are members on the trial that refuse company (required anti-affinity).
 	loners []plan.Place
 }
@@ -214,6 +217,10 @@ func (t *trial) Nodes(which int) []int {
 			said[i] = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not among the nodes that its plugins name")
 			return
 		}
+		if t.cleared != nil && !t.cleared[i] && !k.coupled {
+			said[i] = k.refused[i]
+			return
+		}
 		said[i] = t.filter(k, t.info(i))
 	}, "GangFilter")
 	if k.refused == nil {
@@ -221,9 +228,10 @@ func (t *trial) Nodes(which int) []int {
 	}
 	var fit []int
 	for i, s := range said {
-		if s.IsSuccess() {
+		switch {
+		case s.IsSuccess():
 			fit = append(fit, i)
-		} else {
+		case t.cleared == nil:
 			k.refused[i] = s
 		}
 	}
@@ -329,12 +337,17 @@ func (t *trial) disturbs(member, node int) bool {
 	return false
 }
 
-// Put implements plan.Field.
-func (t *trial) Put(member, node int) {
+// copied is the trial's own copy of a node.
+func (t *trial) copied(node int) fwk.NodeInfo {
 	if t.over[node] == nil {
 		t.over[node] = t.infos[node].Snapshot()
 	}
-	body, on := t.bodies[member], t.over[node]
+	return t.over[node]
+}
+
+// Put implements plan.Field.
+func (t *trial) Put(member, node int) {
+	body, on := t.bodies[member], t.copied(node)
 	on.AddPodInfo(body)
 	if len(body.GetRequiredAntiAffinityTerms()) > 0 {
 		t.loners = append(t.loners, plan.Place{Member: member, Node: node})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,6 +59,11 @@ type world struct {
 	notes             *events.FakeRecorder
 	client            *fake.Clientset
 	objects           map[wire.GangKey]wire.Gang
+	// nominated are the nodes that are kept for members; budgets count who may be evicted. Pods
+	// that are deleted stay until they are removed where slow is set.
+	nominated map[string]string
+	budgets   []*policyv1.PodDisruptionBudget
+	slow      bool
 	// asked counts reads of objects, tried the attempts to plan.
 	asked, tried int
 }
@@ -169,8 +175,20 @@ type sharedLister struct {
 
 func (s sharedLister) NodeInfos() fwk.NodeInfoLister { return s.nodes }
 
-func (h *fakeHandle) Parallelizer() fwk.Parallelizer            { return inTurns{} }
-func (h *fakeHandle) DeleteNominatedPodIfExists(*corev1.Pod)    {}
+func (h *fakeHandle) Parallelizer() fwk.Parallelizer           { return inTurns{} }
+func (h *fakeHandle) DeleteNominatedPodIfExists(p *corev1.Pod) { delete(h.w.nominated, p.Name) }
+func (h *fakeHandle) RunPreFilterExtensionAddPod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo, fwk.NodeInfo) *fwk.Status {
+	return nil
+}
+
+func (h *fakeHandle) RunPreFilterExtensionRemovePod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo, fwk.NodeInfo) *fwk.Status {
+	return nil
+}
+
+func (h *fakeHandle) AddNominatedPod(_ klog.Logger, p fwk.PodInfo, info *fwk.NominatingInfo) {
+	h.w.nominated[p.GetPod().Name] = info.NominatedNodeName
+}
+
 func (h *fakeHandle) NominatedPodsForNode(string) []fwk.PodInfo { return nil }
 func (h *fakeHandle) RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
 	return nil, nil, nil
@@ -208,17 +226,22 @@ const gangTimeout = 20 * time.Second
 func inWorld(t *testing.T, nodes int, test func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, accounts: map[string]*ledger.Node{}, pods: map[types.UID]*corev1.Pod{}, idle: map[types.UID]bool{},
-			waiting: map[types.UID]*waitingPod{}, refuse: map[string]int{}, breakBind: map[string]int{}, notes: events.NewFakeRecorder(1000)}
+			waiting: map[types.UID]*waitingPod{}, refuse: map[string]int{}, breakBind: map[string]int{}, notes: events.NewFakeRecorder(1000), nominated: map[string]string{}}
 		w.addNodes(nodes)
 		w.client = fake.NewClientset()
 		w.client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 			name := a.(clienttesting.DeleteAction).GetName()
 			w.ask(func() {
 				w.deleted = append(w.deleted, name)
-				w.remove(name)
+				if w.slow {
+					w.leave(name)
+				} else {
+					w.remove(name)
+				}
 			})
 			return true, nil, nil
 		})
+		w.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &corev1.Pod{}, nil })
 		w.begin()
 		test(w)
 		synctest.Wait()
@@ -229,6 +252,7 @@ func inWorld(t *testing.T, nodes int, test func(*world)) {
 func (w *world) begin() {
 	w.groups = New(Options{
 		Clock: clock.RealClock{}, Logger: klog.Background(), Timeout: gangTimeout, Client: w.client, Events: w.notes,
+		Budgets:  func() ([]*policyv1.PodDisruptionBudget, error) { return w.budgets, nil },
 		Activate: w.activate, Ours: func(name string) bool { return name != "other" },
 		Waiting: func(uid types.UID) fwk.WaitingPod {
 			if p := w.waits(uid); p != nil {

@@ -1,0 +1,376 @@
+package gang
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// seated is a pod on a node of the trial.
+type seated struct {
+	node int
+	body fwk.PodInfo
+}
+
+// eviction is what it takes for a group to fit.
+type eviction struct {
+	// victims are to be evicted, leaving how many are on their way out.
+	victims []*corev1.Pod
+	leaving int
+	// nodes are where members would go then.
+	nodes map[types.UID]string
+}
+
+// crowd is a trial whose nodes can be cleared of pods. It implements plan.Crowd.
+type crowd struct {
+	*trial
+	pods [][]seated // of each victim
+}
+
+var _ plan.Crowd = (*crowd)(nil)
+
+// Evict implements plan.Crowd.
+func (c *crowd) Evict(victim int) {
+	for _, s := range c.pods[victim] {
+		on := c.copied(s.node)
+		if on.RemovePod(klog.FromContext(c.ctx), s.body.GetPod()) != nil {
+			continue // it was not there
+		}
+		for _, k := range c.kinds {
+			c.profile.Handle.RunPreFilterExtensionRemovePod(c.ctx, k.state, k.pod, s.body, on)
+		}
+	}
+}
+
+// Restore implements plan.Crowd.
+func (c *crowd) Restore(victim int) {
+	for _, s := range c.pods[victim] {
+		on := c.copied(s.node)
+		on.AddPodInfo(s.body)
+		for _, k := range c.kinds {
+			c.profile.Handle.RunPreFilterExtensionAddPod(c.ctx, k.state, k.pod, s.body, on)
+		}
+	}
+}
+
+// maxCleared is how many nodes are thought of as cleared at least, beside as many again as the gang
+// has members: as with kube-scheduler's candidates, not every node of a large cluster.
+const maxCleared = 100
+
+// evict finds whom the group needs gone to fit whole; nil where evicting does not help.
+func (gs *Groups) evict(j *job, t *trial) *eviction {
+	if len(j.pods) == 0 {
+		return nil
+	}
+	c := &crowd{trial: t}
+	r := &plan.Removal{}
+	budgets := newBudgets(gs.budgets())
+	r.Allowed = budgets.allowed()
+	units := gs.victims(j, t)
+	nodes := choose(units, maxCleared+2*len(j.pods))
+	cleared := map[int]bool{}
+	for _, u := range units {
+		if !slices.ContainsFunc(u.pods, func(s seated) bool { return nodes[s.node] }) {
+			continue
+		}
+		v := plan.Victim{Priority: priorityOf(u.pods[0].body.GetPod()), Leaving: u.leaving, Started: startOf(u.pods[0].body.GetPod())}
+		for _, s := range u.pods {
+			pod := s.body.GetPod()
+			v.Priority = max(v.Priority, priorityOf(pod))
+			v.Started = min(v.Started, startOf(pod))
+			v.Pods = append(v.Pods, plan.Occupant{Node: s.node, UID: string(pod.UID), Budgets: budgets.of(pod)})
+			cleared[s.node] = true
+		}
+		r.Victims, c.pods = append(r.Victims, v), append(c.pods, u.pods)
+	}
+	if len(r.Victims) == 0 {
+		return nil
+	}
+	t.cleared = cleared
+	defer func() { t.cleared = nil }()
+	found, ok := plan.Evict(&j.gang, c, r)
+	if !ok {
+		return nil
+	}
+	out := &eviction{nodes: map[types.UID]string{}}
+	for _, at := range found.Places {
+		out.nodes[j.pods[at.Member].UID] = t.name(at.Node)
+	}
+	for _, i := range found.Victims {
+		for _, s := range c.pods[i] {
+			out.victims = append(out.victims, s.body.GetPod())
+		}
+	}
+	for i := range r.Victims {
+		if r.Victims[i].Leaving {
+			out.leaving += len(r.Victims[i].Pods)
+		}
+	}
+	return out
+}
+
+// unit is pods that are evicted together or not at all.
+type unit struct {
+	pods    []seated
+	leaving bool
+}
+
+// victims are those whom the group may have evicted: pods of lower priority, members of gangs with
+// their gangs, and pods that are leaving anyway. Only pods on nodes that eviction may open count.
+func (gs *Groups) victims(j *job, t *trial) []unit {
+	limit, may := priorityOf(j.pods[0]), mayPreempt(j.pods)
+	open := make([]bool, len(t.infos))
+	for i := range t.infos {
+		open[i] = t.mayOpen(i)
+	}
+	gangs, units := map[wire.GangKey]*unit{}, []unit{}
+	spoiled := map[wire.GangKey]bool{}
+	for i, info := range t.infos {
+		for _, body := range info.GetPods() {
+			pod := body.GetPod()
+			switch s := (seated{i, body}); {
+			case wire.Ended(pod):
+			case gs.isLeaving(pod):
+				if open[i] {
+					units = append(units, unit{pods: []seated{s}, leaving: true})
+				}
+			case !may:
+			case wire.InGang(pod):
+				says, _ := wire.ReadMembership(pod) // whatever else is wrong, its gang is that
+				if gangs[says.Gang] == nil {
+					gangs[says.Gang] = &unit{}
+				}
+				gangs[says.Gang].pods = append(gangs[says.Gang].pods, s)
+				spoiled[says.Gang] = spoiled[says.Gang] || priorityOf(pod) >= limit
+			case open[i] && priorityOf(pod) < limit:
+				units = append(units, unit{pods: []seated{s}})
+			}
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(gangs), func(a, b wire.GangKey) int { return strings.Compare(a.String(), b.String()) })
+	for _, key := range keys {
+		if !spoiled[key] && slices.ContainsFunc(gangs[key].pods, func(s seated) bool { return open[s.node] }) {
+			units = append(units, *gangs[key])
+		}
+	}
+	return units
+}
+
+// mayPreempt says whether all members want others evicted for them.
+func mayPreempt(pods []*corev1.Pod) bool {
+	return !slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
+		return p.Spec.PreemptionPolicy != nil && *p.Spec.PreemptionPolicy == corev1.PreemptNever
+	})
+}
+
+// mayOpen says whether the node may take members once pods have gone.
+func (t *trial) mayOpen(node int) bool {
+	return slices.ContainsFunc(t.kinds, func(k *kind) bool {
+		return (k.allowed == nil || k.allowed.Has(t.name(node))) && (k.refused[node] == nil || k.refused[node].Code() == fwk.Unschedulable)
+	})
+}
+
+// choose picks the nodes that are thought of as cleared: those with the fewest pods that could go.
+func choose(units []unit, most int) map[int]bool {
+	count := map[int]int{}
+	for _, u := range units {
+		for _, s := range u.pods {
+			count[s.node]++
+		}
+	}
+	order := slices.SortedFunc(maps.Keys(count), func(a, b int) int { return cmp.Or(cmp.Compare(count[a], count[b]), cmp.Compare(a, b)) })
+	out := map[int]bool{}
+	for _, node := range order[:min(most, len(order))] {
+		out[node] = true
+	}
+	return out
+}
+
+// leaveTimeout is after how long a pod that was evicted, and of whose deletion nobody has told,
+// counts as one that stays.
+const leaveTimeout = 30 * time.Second
+
+// isLeaving says whether a pod is on its way out.
+func (gs *Groups) isLeaving(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return true
+	}
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	at, ok := gs.evicted[pod.UID]
+	return ok && gs.Clock.Now().Sub(at) < leaveTimeout
+}
+
+// startOf is when a pod began, in seconds.
+func startOf(pod *corev1.Pod) int64 {
+	if pod.Status.StartTime != nil {
+		return pod.Status.StartTime.Unix()
+	}
+	return pod.CreationTimestamp.Unix()
+}
+
+// budgets are PodDisruptionBudgets, as kube-scheduler counts them.
+type budgets struct {
+	list      []*policyv1.PodDisruptionBudget
+	selectors []labels.Selector
+}
+
+func (gs *Groups) budgets() []*policyv1.PodDisruptionBudget {
+	if gs.Budgets == nil {
+		return nil
+	}
+	list, err := gs.Budgets()
+	if err != nil {
+		gs.Logger.Error(err, "PodDisruptionBudgets cannot be read; gangs count none")
+	}
+	return list
+}
+
+func newBudgets(list []*policyv1.PodDisruptionBudget) *budgets {
+	out := &budgets{}
+	for _, b := range list {
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil || selector.Empty() {
+			continue // as kube-scheduler has it: such a budget counts nobody
+		}
+		out.list, out.selectors = append(out.list, b), append(out.selectors, selector)
+	}
+	return out
+}
+
+func (b *budgets) allowed() []int {
+	out := make([]int, len(b.list))
+	for i := range b.list {
+		out[i] = int(b.list[i].Status.DisruptionsAllowed)
+	}
+	return out
+}
+
+// of are the budgets that count a pod, but for those that know already that it goes.
+func (b *budgets) of(pod *corev1.Pod) (out []int) {
+	for i := range b.list {
+		if b.list[i].Namespace != pod.Namespace || len(pod.Labels) == 0 || !b.selectors[i].Matches(labels.Set(pod.Labels)) {
+			continue
+		}
+		if _, known := b.list[i].Status.DisruptedPods[pod.Name]; !known {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// clear has the victims of an eviction deleted, and members keep what they leave from others: they
+// are nominated. The caller holds the lock.
+func (gs *Groups) clear(g *group, j *job, t *trial, e *eviction, leader types.UID) {
+	g.nominated = e.nodes[leader]
+	for i, pod := range j.pods {
+		if node := e.nodes[pod.UID]; node != "" && pod.UID != leader {
+			t.profile.Handle.AddNominatedPod(gs.Logger, t.bodies[i], &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride})
+		}
+	}
+	if len(e.victims) == 0 {
+		return
+	}
+	if gs.evicted == nil {
+		gs.evicted = map[types.UID]time.Time{}
+	}
+	now := gs.Clock.Now()
+	maps.DeleteFunc(gs.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= leaveTimeout })
+	for _, victim := range e.victims {
+		gs.evicted[victim.UID] = now
+	}
+	victimsEvicted.Add(float64(len(e.victims)))
+	key := g.key
+	go func() {
+		for _, victim := range e.victims {
+			gs.preempt(victim, key)
+		}
+	}()
+}
+
+// preempt has one victim go: one that waits in Permit goes back to the queue, any other is deleted.
+func (gs *Groups) preempt(victim *corev1.Pod, by wire.GangKey) {
+	if w := gs.Waiting(victim.UID); w != nil && w.Preempt(Name, "preempted by "+by.String()) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), gs.Logger), requestTimeout)
+	defer cancel()
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": victim.UID},
+		"status": map[string]any{"conditions": []corev1.PodCondition{{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(gs.Clock.Now()),
+			Reason: corev1.PodReasonPreemptionByScheduler, Message: "Berth: preempting to accommodate a higher priority gang",
+		}}},
+	})
+	if err == nil {
+		_, err = gs.Client.CoreV1().Pods(victim.Namespace).Patch(ctx, victim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	}
+	if err == nil {
+		options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(victim.UID))}
+		err = gs.Client.CoreV1().Pods(victim.Namespace).Delete(ctx, victim.Name, options)
+	}
+	switch {
+	case err == nil:
+		gs.Events.Eventf(victim, nil, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by %s on node %s", by, victim.Spec.NodeName)
+	case !isGone(err):
+		gs.Logger.Error(err, "Pod cannot be evicted for a gang; the gang looks again", "pod", klog.KObj(victim), "gang", by)
+		gs.mu.Lock()
+		delete(gs.evicted, victim.UID)
+		gs.mu.Unlock()
+		gs.Stir()
+	}
+}
+
+// maxVictimsNamed bounds how many victims an event names.
+const maxVictimsNamed = 8
+
+// text says what is done.
+func (e *eviction) text() string {
+	if len(e.victims) == 0 {
+		return fmt.Sprintf("fits once %s that are on their way out have gone", counted(e.leaving, "pod"))
+	}
+	var names []string
+	for _, pod := range e.victims[:min(len(e.victims), maxVictimsNamed)] {
+		names = append(names, pod.Namespace+"/"+pod.Name)
+	}
+	text := strings.Join(names, ", ")
+	if more := len(e.victims) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("fits once %s of lower priority have gone, which are evicted: %s", counted(len(e.victims), "pod"), text)
+}
+
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Nominated is the node that is kept for a member while others leave it; "" for none.
+func (gs *Groups) Nominated(uid types.UID) string {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if g := gs.of[uid]; g != nil && g.plan == nil {
+		if first := g.leader(); first != nil && first.pod.UID == uid {
+			return g.nominated
+		}
+	}
+	return ""
+}

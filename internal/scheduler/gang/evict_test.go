@@ -1,0 +1,157 @@
+package gang
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// seat binds a single pod of a priority, with a label of its own, to a node.
+func (w *world) seat(name, node string, cpus int, priority int32) {
+	pod := podOf("", name, 1, cpus)
+	pod.Annotations, pod.Labels, pod.Spec.Priority = nil, map[string]string{"name": name}, &priority
+	w.pods[pod.UID] = pod
+	c, err := w.profile().Candidate(pod)
+	w.must(err)
+	if a := w.accounts[node].Reserve(c, new(placement.Decision)); !a.OK() {
+		w.t.Fatalf("pod %s on %s: %+v", name, node, a)
+	}
+	bound := pod.DeepCopy()
+	bound.Spec.NodeName = node
+	w.pods[pod.UID] = bound
+	time.Sleep(2 * time.Second) // nobody else is created in its second
+}
+
+// addWith is add with a priority.
+func (w *world) addWith(gang string, count, minimum, cpus int, priority int32) {
+	for i := range count {
+		pod := podOf(gang, fmt.Sprintf("%s-%d", gang, i), minimum, cpus)
+		pod.Spec.Priority = &priority
+		w.create(pod)
+	}
+}
+
+func (w *world) wantDeleted(names ...string) {
+	w.t.Helper()
+	slices.Sort(w.deleted)
+	if !slices.Equal(w.deleted, names) {
+		w.t.Errorf("deleted: %v, want %v", w.deleted, names)
+	}
+}
+
+// TestAGangEvictsForTheWhole: NUMA nodes of 3 and 4 CPUs, full of pods of lower priorities. The
+// cheapest go, and no more than the gang needs.
+func TestAGangEvictsForTheWhole(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.seat("dear-0", "n0", 4, 5)
+		w.seat("cheap-0", "n0", 3, 1)
+		w.seat("dear-1", "n1", 4, 5)
+		w.seat("cheap-1", "n1", 3, 1)
+		w.addWith("a", 2, 2, 3, 9)
+		w.run(5 * time.Second)
+		w.wantDeleted("cheap-0", "cheap-1")
+		if got := w.bound("a"); got != 2 {
+			t.Errorf("%d members are bound, want 2", got)
+		}
+		if said := w.said(); !strings.Contains(said, "which are evicted: default/cheap-") || !strings.Contains(said, "Preempted by gang default/a") {
+			t.Errorf("said:\n%s", said)
+		}
+	})
+}
+
+// TestNobodyIsEvictedForAPart: three members, and room for two at most.
+func TestNobodyIsEvictedForAPart(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.seat("low-0", "n0", 4, 1)
+		w.seat("low-1", "n0", 3, 1)
+		w.addWith("a", 3, 3, 3, 9)
+		w.addWith("equal", 1, 1, 4, 1)
+		never := corev1.PreemptNever
+		shy := podOf("shy", "shy-0", 1, 3)
+		shy.Spec.Priority, shy.Spec.PreemptionPolicy = new(int32), &never
+		*shy.Spec.Priority = 9
+		w.create(shy)
+		w.run(time.Minute)
+		w.wantDeleted()
+		for _, gang := range []string{"a", "equal", "shy"} {
+			if got := w.bound(gang); got != 0 {
+				t.Errorf("%s: %d members are bound", gang, got)
+			}
+		}
+	})
+}
+
+// TestWhoIsLeavingIsAwaited: nobody else is evicted, and what they leave is kept.
+func TestWhoIsLeavingIsAwaited(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.slow = true
+		w.seat("low-0", "n0", 4, 1)
+		w.seat("low-1", "n0", 3, 1)
+		w.addWith("a", 2, 2, 3, 9)
+		w.run(time.Minute)
+		w.wantDeleted("low-0", "low-1")
+		if got := w.groups.Nominated("a-0"); got != "n0" || w.nominated["a-1"] != "n0" {
+			t.Errorf("kept for a-0: %q, for others: %v; want n0 for both", got, w.nominated)
+		}
+		w.wantState(wire.GangWaiting)
+		w.remove("low-0")
+		w.run(time.Minute)
+		w.wantDeleted("low-0", "low-1")
+		w.remove("low-1")
+		w.run(5 * time.Second)
+		if got := w.bound("a"); got != 2 {
+			t.Errorf("%d members are bound, want 2", got)
+		}
+		if got := w.groups.Nominated("a-0"); got != "" {
+			t.Errorf("%q is still kept for a-0", got)
+		}
+	})
+}
+
+// TestAGangIsEvictedWholeOrNotAtAll: a single pod goes rather than a gang of three, and a gang
+// goes whole where nothing else does.
+func TestAGangIsEvictedWholeOrNotAtAll(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.addWith("low", 3, 3, 3, 1)
+		w.run(time.Second)
+		if got := w.bound("low"); got != 3 {
+			t.Fatalf("%d members are bound, want 3", got)
+		}
+		free := "n0"
+		if w.pods["low-0"].Spec.NodeName == w.pods["low-1"].Spec.NodeName && w.pods["low-0"].Spec.NodeName == "n0" {
+			free = "n1"
+		}
+		w.seat("single", free, 3, 2)
+		w.addWith("a", 1, 1, 3, 9)
+		w.run(5 * time.Second)
+		w.wantDeleted("low-0", "low-1", "low-2") // of lower priority than the single one: that counts first
+		if got := w.bound("a"); got != 1 {
+			t.Errorf("%d members are bound, want 1", got)
+		}
+	})
+}
+
+// TestBudgetsCount: the pod goes whose budget lets it, though its priority is higher.
+func TestBudgetsCount(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.seat("kept", "n0", 3, 1)
+		w.seat("goes", "n0", 3, 2)
+		w.budgets = []*policyv1.PodDisruptionBudget{
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "kept"}}}},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "other"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "goes"}}}},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}}},
+		}
+		w.addWith("a", 1, 1, 3, 9)
+		w.run(5 * time.Second)
+		w.wantDeleted("goes")
+	})
+}
