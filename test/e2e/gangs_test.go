@@ -29,6 +29,7 @@ type gangSpec struct {
 	// cpus are those of each member; a negative one has an init container that asks for more.
 	cpus    []int
 	timeout int // seconds; 0: not said
+	urgent  bool
 }
 
 const gangLabel = "test-gang"
@@ -43,6 +44,9 @@ func (g *gangSpec) pod(i int) *corev1.Pod {
 		p.Spec.InitContainers = []corev1.Container{first}
 	}
 	p.Namespace, p.Labels, p.Annotations = "default", map[string]string{gangLabel: g.name}, map[string]string{}
+	if g.urgent {
+		p.Spec.PriorityClassName = "urgent"
+	}
 	switch g.source {
 	case wire.GangOfPods:
 		p.Annotations[wire.GangAnnotation] = g.name
@@ -161,6 +165,7 @@ func TestGangs(t *testing.T) {
 		{"a gang that does not fit holds nothing", largeGang},
 		{"two gangs that compete do not block each other", competingGangs},
 		{"a minimum below the number of pods, and a member that dies later", smallMinimum},
+		{"a gang evicts for the whole of it, or nobody", evictingGang},
 		{"the scheduler is killed between two Bindings, and the gang ends whole", killedGangEndsWhole},
 		{"the scheduler is killed between two Bindings, and the gang ends not at all", killedGangEndsNotAtAll},
 	} {
@@ -230,6 +235,35 @@ func competingGangs(c *gangCluster) {
 	c.must(c.endGang(c.Context(), first))
 	c.awaitGang(second, 3)
 	c.must(c.endGang(c.Context(), second))
+}
+
+// evictingGang has nodes full of pods of no priority. A gang that fits in place of two of them has
+// two evicted, one that never fits has none.
+func evictingGang(c *gangCluster) {
+	probe := pinnedPod("probe", "", "1")
+	c.createUrgent(probe) // the class is known from now on
+	c.awaitRunning(probe.Name)
+	c.delete(probe.Name, new(int64))
+	c.await("the probe to go", func(pods []corev1.Pod) bool { return len(pods) == 0 })
+	full := &gangSpec{name: "full", cpus: []int{8, 8, 6, 6}}
+	c.must(c.makeGang(c.Context(), full))
+	c.awaitGang(full, 4)
+	hopeless := &gangSpec{name: "hopeless", source: wire.GangOfSigs, minimum: 3, cpus: []int{8, 8, 8}, urgent: true}
+	c.must(c.makeGang(c.Context(), hopeless))
+	c.await("an event that tells why", func(pods []corev1.Pod) bool {
+		if n := boundOf(pods, full.name); n != 4 {
+			c.Fatalf("%d of 4 pods are left: some were evicted for a gang that never fits", n)
+		}
+		list, err := c.client.CoreV1().Events("default").List(c.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=hopeless"})
+		return err == nil && len(list.Items) > 0
+	})
+	c.must(c.endGang(c.Context(), hopeless))
+	g := &gangSpec{name: "evicting", source: wire.GangOfPods, minimum: 2, cpus: []int{8, 8}, urgent: true}
+	c.must(c.makeGang(c.Context(), g))
+	c.awaitGang(g, 2)
+	c.await("the others to be left alone", func(pods []corev1.Pod) bool { return boundOf(pods, full.name) == 2 })
+	c.must(c.endGang(c.Context(), g))
+	c.must(c.endGang(c.Context(), full))
 }
 
 func smallMinimum(c *gangCluster) {

@@ -26,8 +26,8 @@ const (
 	WholeStays
 	// WholeStored: the API tells the next leader that a gang was whole.
 	WholeStored
-	// EvictForWhole: pods of lower priority are evicted only when the whole gang fits then. Off: for
-	// any member that lacks a place.
+	// EvictForWhole: pods of lower priority are evicted only when the whole gang fits then. Off:
+	// for any member that lacks a place.
 	EvictForWhole
 	// CountLeaving: what pods on their way out hold counts as free for the gang before others are
 	// evicted. Off: only what is free now.
