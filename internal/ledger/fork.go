@@ -27,8 +27,8 @@ func (n *Node) Fork() *Node {
 
 // ForkWithout returns an account that begins where this one will be when everything in flight has
 // been admitted, some pods have gone, and a report tells so. It is for the question who would have
-// to be evicted. Of the states that are possible it is the likeliest: nobody else ends meanwhile. It
-// returns false where too much is open: a report will tell, and costs nobody anything.
+// to be evicted. Of the states that are possible it is the likeliest: nobody else ends meanwhile.
+// It returns false where too much is open: a report will tell, and costs nobody anything.
 func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
