@@ -10,6 +10,7 @@ func verbs() []*cobra.Command {
 		NewExplainCommand(),
 		NewNodesCommand(),
 		NewPodsCommand(),
+		NewTopCommand(),
 		NewGangsCommand(),
 		NewFitCommand(),
 		NewFragCommand(),

@@ -1,11 +1,16 @@
 package web
 
 import (
+	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 )
 
 // view is a page of the map, with what is there when it is complete.
@@ -53,6 +58,66 @@ func TestViews(t *testing.T) {
 			}
 		}
 	}
+}
+
+// roomFor asks which pods would have to move for a pod that nobody takes now.
+const roomFor = `(() => {
+  const yaml = "apiVersion: v1\nkind: Pod\nmetadata: {name: big}\nspec: {containers: [{name: main, image: big, resources: {limits: {cpu: 8, memory: 8Gi, nvidia.com/gpu: 3}}}]}"
+  document.querySelector('.yaml textarea').value = yaml
+  document.querySelector('.fit-form').requestSubmit()
+})()`
+
+// TestRoom draws a plan that moves pods, before and after.
+func TestRoom(t *testing.T) {
+	address := berth(t, "--snapshot", owned(t))
+	axe, err := os.ReadFile("../../internal/web/page/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		t.Fatalf("%v: make e2e-web installs it", err)
+	}
+	for _, width := range []int64{1280, 800} {
+		for _, scheme := range []string{"light", "dark"} {
+			b := browse(t, width, 900, scheme)
+			b.open(address, view{"room", "#/fit", []string{".fit-form + div button"}, roomFor})
+			b.do("asking for room", chromedp.Click(".fit-form + div button", chromedp.ByQuery))
+			b.until("the plan is drawn", `document.querySelectorAll('.versus').length === 2 && document.querySelector('.versus .lit')`)
+			b.shoot(fmt.Sprintf("room-%d-%s", width, scheme))
+			b.accessible(string(axe), fmt.Sprintf("room at %d, %s", width, scheme))
+			b.fits("room", width)
+		}
+	}
+}
+
+// owned is the snapshot with a controller for every pod, as a file.
+func owned(t *testing.T) string {
+	t.Helper()
+	in, err := os.Open("testdata/cluster.berth")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	unpacked, err := gzip.NewReader(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s object
+	if err := json.NewDecoder(unpacked).Decode(&s); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range s["pods"].([]any) {
+		meta := p.(object)["metadata"].(object)
+		meta["ownerReferences"] = []any{object{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": meta["name"], "uid": meta["uid"], "controller": true}}
+	}
+	s["podDisruptionBudgets"] = []any{}
+	path := filepath.Join(t.TempDir(), "owned.berth")
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packer := gzip.NewWriter(out)
+	if err := errors.Join(json.NewEncoder(packer).Encode(s), packer.Close(), out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // open loads a view anew.

@@ -70,3 +70,13 @@ func Coloured(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
+
+// Size is how many lines and columns the terminal has that w writes to; false where it is none.
+func Size(w io.Writer) (lines, columns int, ok bool) {
+	f, isFile := w.(*os.File)
+	if !isFile || os.Getenv("TERM") == "dumb" || !term.IsTerminal(int(f.Fd())) {
+		return 0, 0, false
+	}
+	columns, lines, err := term.GetSize(int(f.Fd()))
+	return lines, columns, err == nil && lines > 0 && columns > 0
+}

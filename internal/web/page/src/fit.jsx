@@ -161,7 +161,7 @@ function Copies({ f }) {
 function Room({ r }) {
   const found = r.outcome === 'found'
   const words = found
-    ? r.moves.length === 0 ? 'There is room already: nothing has to move.' : `Room can be made: ${plural(r.moves.length, 'pod')} would move, each to a place that is free before it leaves.`
+    ? r.moves.length === 0 ? 'There is room already: nothing has to move.' : `Room can be made: ${plural(r.moves.length, 'pod')} would move, ${r.moves.length === 1 ? '' : 'each '}to a place that is free before it leaves.`
     : r.outcome === 'gave up' ? 'No plan was found in time; there may be one.' : `No room can be made by moving a few pods: ${plural(r.movable, 'pod')} may be moved.`
   return (
     <section class="fitted room" aria-label="Room made by moving pods">
@@ -216,7 +216,7 @@ function Picture({ p, title }) {
   return (
     <section class="pod-stage">
       <h3>{title ? '' : 'On '}<a href={link('nodes', p.node)}>{p.node}</a>{title && ', ' + title} <small class="muted">{news.map((l) => `${l.tag}: ${l.name}, ${l.words}`).join(' · ')}</small></h3>
-      <Drawing svg={p.svg} lit={pointed} shown={p.new} setLit={point} legend={p.legend} pods={[]} />
+      <Drawing svg={p.svg} lit={pointed} shown={p.new} setLit={point} legend={p.legend} pods={[]} label={`${p.node}${title ? ', ' + title : ''}: the machine and its berths`} />
     </section>
   )
 }

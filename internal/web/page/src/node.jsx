@@ -43,7 +43,7 @@ export function NodeView({ name }) {
 
 // Drawing shows what the server drew. Pointing at something of a pod lights everything of it.
 // With nothing pointed at, the pods shown are lit.
-export function Drawing({ svg, lit, setLit, legend, pods, shown = [] }) {
+export function Drawing({ svg, lit, setLit, legend, pods, shown = [], label = 'The machine and its berths' }) {
   const box = useRef(null)
   useEffect(() => {
     const drawn = new DOMParser().parseFromString(svg, 'image/svg+xml').documentElement
@@ -60,7 +60,7 @@ export function Drawing({ svg, lit, setLit, legend, pods, shown = [] }) {
     const pod = pods.find((p) => p.uid === legend.find((l) => l.tag === tag)?.uid)
     if (pod) location.hash = link('pods', pod.namespace, pod.name)
   }
-  return <section class="stage" aria-label="The machine and its berths" tabIndex={0} ref={box} onMouseOver={over} onMouseLeave={() => setLit('')} onClick={open} />
+  return <section class="stage" aria-label={label} tabIndex={0} ref={box} onMouseOver={over} onMouseLeave={() => setLit('')} onClick={open} />
 }
 
 function Swatch({ entry }) {

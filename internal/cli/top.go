@@ -1,0 +1,299 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/cli/table"
+	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// How top goes about it.
+const (
+	// topEvery is how often it is drawn at most, topAtLeast at least: ages grow by themselves.
+	topEvery   = time.Second
+	topAtLeast = 5 * time.Second
+	// topWaiting is how many pods that wait are named, topLines the lines where there is no
+	// terminal.
+	topWaiting = 5
+	topLines   = 40
+)
+
+// Sequences of a terminal: the other screen, on which long lines are cut, and back; to its
+// beginning; away with the rest of a line, and of the screen.
+const (
+	otherScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l"
+	firstScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+	screenHome  = "\x1b[H"
+	lineEnd     = "\x1b[K"
+	screenEnd   = "\x1b[J"
+)
+
+// NewTopCommand returns the verb that shows a cluster as it changes.
+func NewTopCommand() *cobra.Command {
+	var live clusterFlags
+	order, once := "trouble", false
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Follow a cluster on the terminal: what is free, which nodes are in trouble, which pods wait",
+		Long: `Show the sums of the cluster, as many nodes as the terminal has lines for, and the pods that have waited longest; and go on
+as they change, until Ctrl-C. Where the output is no terminal, and with --once, it is shown once.`,
+		Example: `  kubectl berth top
+  kubectl berth top --sort-by block
+  kubectl berth top --once`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if topOrders[order] == nil {
+				return Usagef("--sort-by %q: want %s", order, strings.Join(slices.Sorted(maps.Keys(topOrders)), ", "))
+			}
+			c, err := live.connect()
+			if err != nil {
+				return err
+			}
+			return (&top{cmd: cmd, live: c.NewLive(), order: topOrders[order], once: once}).run()
+		},
+	}
+	cmd.Flags().StringVar(&order, "sort-by", order, "trouble: nodes in trouble first, then the fullest; or as in nodes: name, free, block, pods")
+	_ = cmd.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(slices.Sorted(maps.Keys(topOrders)), cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().BoolVar(&once, "once", false, "show it once")
+	live.register(cmd)
+	return cmd
+}
+
+// topOrders are those of nodes, and one more.
+var topOrders = func() map[string]func(a, b *survey.Node) int {
+	out := maps.Clone(nodeOrders)
+	out["trouble"] = func(a, b *survey.Node) int {
+		return cmp.Or(worse(a)-worse(b), cmp.Compare(freeCPUs(a), freeCPUs(b)))
+	}
+	return out
+}()
+
+// worse is 0 of a node in trouble, 1 of one about which something is doubtful, 2 of any other.
+func worse(n *survey.Node) int {
+	switch {
+	case n.Trouble != nil:
+		return 0
+	case len(n.Warnings) > 0:
+		return 1
+	}
+	return 2
+}
+
+// errShown ends a top that is shown once.
+var errShown = errors.New("shown")
+
+// top follows a cluster.
+type top struct {
+	cmd   *cobra.Command
+	live  *survey.Live
+	order func(a, b *survey.Node) int
+	once  bool
+}
+
+// run draws whenever something has changed.
+func (t *top) run() error {
+	out := t.cmd.OutOrStdout()
+	_, _, onScreen := table.Size(out)
+	single := t.once || !onScreen || !t.live.Moves()
+	changed := make(chan struct{}, 1)
+	group, ctx := errgroup.WithContext(t.cmd.Context())
+	group.Go(func() error {
+		return t.live.Run(ctx, func(_, _ []string) {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		})
+	})
+	group.Go(func() error {
+		select {
+		case <-t.live.Ready():
+		case <-ctx.Done():
+			return nil
+		}
+		if single {
+			writeNotes(t.cmd, t.live.Notes())
+			var b bytes.Buffer
+			if err := t.draw(&b, topLines); err != nil {
+				return err
+			}
+			_, err := io.WriteString(out, table.Render(b.String(), table.Coloured(out)))
+			return cmp.Or(err, errShown)
+		}
+		fmt.Fprint(out, otherScreen)
+		defer fmt.Fprint(out, firstScreen)
+		for {
+			lines, _, _ := table.Size(out)
+			if err := t.refresh(out, lines); err != nil {
+				return err
+			}
+			select { // one frame a second at most
+			case <-time.After(topEvery):
+			case <-ctx.Done():
+				return nil
+			}
+			select {
+			case <-changed:
+			case <-time.After(topAtLeast):
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	if err := group.Wait(); err != nil && !errors.Is(err, errShown) && t.cmd.Context().Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// refresh draws over what is on the screen, without a flicker.
+func (t *top) refresh(out io.Writer, lines int) error {
+	var b bytes.Buffer
+	if err := t.draw(&b, lines-1); err != nil {
+		return err
+	}
+	text := strings.TrimRight(b.String(), "\n")
+	_, err := io.WriteString(out, screenHome+strings.ReplaceAll(table.Render(text, table.Coloured(out)), "\n", lineEnd+"\r\n")+lineEnd+screenEnd)
+	return err
+}
+
+// draw writes the cluster in so many lines.
+func (t *top) draw(b *bytes.Buffer, lines int) error {
+	rows := t.live.Rows()
+	nodes := make([]survey.Node, len(rows))
+	for i := range rows {
+		nodes[i] = rows[i].Node
+	}
+	slices.SortStableFunc(nodes, func(a, b survey.Node) int { return t.order(&a, &b) })
+	waiting := topPods(t.live)
+	fmt.Fprintf(b, "%s\n%s\n\n", t.live.Where(), topSum(nodes, len(waiting)))
+	if err := columns(b, "RESOURCE | FREE | TOTAL | MOST ON ONE NUMA NODE", topResources(nodes)); err != nil {
+		return err
+	}
+	var tail bytes.Buffer
+	if err := topWaits(&tail, waiting, t.live.Now()); err != nil {
+		return err
+	}
+	left := max(3, lines-strings.Count(b.String(), "\n")-strings.Count(tail.String(), "\n")-3)
+	var nodeLines [][]string
+	for i := range nodes[:min(len(nodes), left)] {
+		nodeLines = append(nodeLines, nodeRows(&nodes[i], false)...)
+	}
+	fmt.Fprintln(b)
+	if err := columns(b, nodeHeader(false), nodeLines); err != nil {
+		return err
+	}
+	if more := len(nodes) - len(nodeLines); more > 0 {
+		fmt.Fprintf(b, "and %s\n", survey.Counted(more, "more node"))
+	}
+	b.Write(tail.Bytes())
+	return nil
+}
+
+func topSum(nodes []survey.Node, waiting int) string {
+	troubled, pods, inFlight := 0, 0, 0
+	for i := range nodes {
+		if n := &nodes[i]; n.Trouble != nil {
+			troubled++
+		}
+		pods, inFlight = pods+nodes[i].Pods, inFlight+nodes[i].InFlight
+	}
+	return fmt.Sprintf("%s, %d in trouble; %s, %d on their way, %d wait", survey.Counted(len(nodes), "node"), troubled, survey.Counted(pods, "pod"), inFlight, waiting)
+}
+
+// topResources adds up what nodes have that can be relied on.
+func topResources(nodes []survey.Node) (rows [][]string) {
+	type sum struct{ free, total, block uint64 }
+	sums := map[string]*sum{}
+	add := func(n *survey.Node, a survey.Amount) {
+		s := sums[a.Resource]
+		if s == nil {
+			s = &sum{}
+			sums[a.Resource] = s
+		}
+		s.total += a.Total
+		if n.Trouble == nil {
+			s.free, s.block = s.free+a.Free, max(s.block, a.Free)
+		}
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		for j := range n.NUMANodes {
+			m := &n.NUMANodes[j]
+			if m.CPUs != nil {
+				add(n, survey.Amount{Resource: "cpu", Free: m.CPUs.Free, Total: m.CPUs.Total})
+			}
+			for _, a := range slices.Concat(m.Memory, m.Devices) {
+				add(n, a)
+			}
+		}
+	}
+	for _, r := range slices.Sorted(maps.Keys(sums)) {
+		s := sums[r]
+		rows = append(rows, []string{r, survey.AmountText(r, s.free), survey.AmountText(r, s.total), survey.AmountText(r, s.block)})
+	}
+	return rows
+}
+
+// topPods are the pods that wait, the oldest first.
+func topPods(l *survey.Live) (out []*corev1.Pod) {
+	for _, p := range l.Pods() {
+		if p.Spec.NodeName == "" && !wire.Ended(p) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
+	})
+	return out
+}
+
+// topWaits lists the first pods that wait.
+func topWaits(w io.Writer, pods []*corev1.Pod, now time.Time) error {
+	var rows [][]string
+	for _, p := range pods[:min(len(pods), topWaiting)] {
+		why := "no scheduler has looked at it yet"
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				why = c.Message
+			}
+		}
+		why, _, _ = strings.Cut(why, " preemption: ")
+		rows = append(rows, []string{p.Namespace + "/" + p.Name, survey.AgeText(survey.Seconds(now.Sub(p.CreationTimestamp.Time))), clipped(why)})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	if err := columns(w, "POD THAT WAITS | SINCE | BECAUSE", rows); err != nil {
+		return err
+	}
+	if more := len(pods) - len(rows); more > 0 {
+		fmt.Fprintf(w, "and %s more\n", strconv.Itoa(more))
+	}
+	return nil
+}
+
+// clipped is a text on one line that is not too long.
+func clipped(text string) string {
+	const most = 120
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
