@@ -6,7 +6,7 @@ QUIETLY    = 2> >(grep -v 'found symbolic link' >&2 || true)
 IMAGE_REPO ?= berth-dev
 
 # Values that switch everything on.
-CHART_EVERYTHING := --set crds.nodeResourceTopology=true,agent.nodeResourceTopology=true,agent.debug=true,agent.kubelet.configDropInDir=/etc/kubernetes/kubelet.conf.d \
+CHART_EVERYTHING := --set crds.nodeResourceTopology=true,agent.nodeResourceTopology=true,agent.numatopology=true,agent.debug=true,agent.kubelet.configDropInDir=/etc/kubernetes/kubelet.conf.d \
   --set scheduler.featureGates.SchedulerAsyncAPICalls=true,scheduler.args.staleAfter=2m \
   --set monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true,monitoring.dashboard.enabled=true \
   --set pool.enabled=true,map.enabled=true,controller.enabled=true,policies.agentsWriteAmountsAlone=true,controller.schedulerNames[0]=volcano,pool.namespaceSelector.matchLabels.numa=here,agent.networkPolicy.enabled=true,agent.networkPolicy.from[0].namespaceSelector.matchLabels.name=monitoring \

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
@@ -163,6 +164,35 @@ func BenchmarkDecide(b *testing.B) {
 			placement.Decide(s, r, &d)
 		}
 	})
+}
+
+// BenchmarkVolcano is one evaluation of a node in Volcano's dialect: whether its policy is the one
+// that is asked for, whether it takes the pod, on how many NUMA nodes, and the formula's score.
+func BenchmarkVolcano(b *testing.B) {
+	for name, d := range map[string]machine{"M2": m2, "M8": m8} {
+		b.Run(name, func(b *testing.B) {
+			m, s := d.load(b, "restricted", true)
+			r := pod1()
+			r.Rules = placement.Rules{Policy: placement.PolicyRestricted, Match: placement.Exactly, OwnCPUs: true}
+			evaluate := func() int64 {
+				if !m.Keeps(r.Rules) {
+					return 0
+				}
+				v := placement.Admit(s, &r)
+				if !v.OK() {
+					return 0
+				}
+				return rank.VolcanoScore(int64(m.Reach(&r, &v).Len()), 4)
+			}
+			if evaluate() != 75 {
+				b.Fatal(evaluate())
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				evaluate()
+			}
+		})
+	}
 }
 
 // BenchmarkRefuse asks for more CPUs than any NUMA node has free, of a policy that insists on one.

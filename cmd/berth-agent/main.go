@@ -103,6 +103,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.DurationVar(&o.Heartbeat, "heartbeat", 0, "interval of heartbeats (default 10s)")
 	f.DurationVar(&o.Rescan, "rescan", 0, "how often to read the checkpoints without a sign of change (default 10s)")
 	f.DurationVar(&o.MinInterval, "min-interval", 0, "least time between two reports (default 100ms)")
+	f.BoolVar(&o.Numatopology, "numatopology", false, "also publish a Numatopology (nodeinfo.volcano.sh/v1alpha1), for Volcano's scheduler; its own exporter must not run on the node")
 	f.BoolVar(&o.Amounts, "node-resource-topology", false, "also publish a NodeResourceTopology (topology.node.k8s.io/v1alpha2)")
 	f.StringVar(&s.listen, "listen", "127.0.0.1:9746", "address of /metrics, /healthz and /readyz; empty: none")
 	f.StringVar(&s.logFormat, "log-format", "text", "text or json")

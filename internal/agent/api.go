@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
 )
 
@@ -30,6 +31,8 @@ type API interface {
 	Publish(ctx context.Context, nt *v1alpha1.NodeTopology) error
 	// PublishAmounts applies the node's NodeResourceTopology.
 	PublishAmounts(ctx context.Context, t *nrt.NodeResourceTopology) error
+	// PublishNumatopology applies the node's Numatopology.
+	PublishNumatopology(ctx context.Context, t *nodeinfo.Numatopology) error
 	// Heartbeat renews the node's Lease and says in it which report still holds.
 	Heartbeat(ctx context.Context, sequence int64, now time.Time) error
 }
@@ -91,6 +94,12 @@ func (c *Cluster) Publish(ctx context.Context, nt *v1alpha1.NodeTopology) error 
 func (c *Cluster) PublishAmounts(ctx context.Context, t *nrt.NodeResourceTopology) error {
 	t.OwnerReferences = c.ownerReferences()
 	return c.apply(ctx, nrt.NodeResourceTopologies, t, metav1.FieldValidationWarn)
+}
+
+// PublishNumatopology implements API.
+func (c *Cluster) PublishNumatopology(ctx context.Context, t *nodeinfo.Numatopology) error {
+	t.OwnerReferences = c.ownerReferences()
+	return c.apply(ctx, nodeinfo.Numatopologies, t, metav1.FieldValidationWarn)
 }
 
 // ownerReferences lets the object go with its Node.

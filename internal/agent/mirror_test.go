@@ -23,6 +23,7 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/wire"
@@ -53,6 +54,8 @@ type world struct {
 	writes     []*v1alpha1.NodeTopology
 	amounts    []*nrt.NodeResourceTopology
 	stored     *v1alpha1.NodeTopology
+	// numatopologies are those that were published.
+	numatopologies []*nodeinfo.Numatopology
 }
 
 func (w *world) ActivePods(context.Context) (map[string]int, error) {
@@ -86,6 +89,11 @@ func (w *world) Publish(_ context.Context, nt *v1alpha1.NodeTopology) error {
 	}
 	nt.OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: w.node.Name, UID: w.node.UID}}
 	w.writes, w.stored = append(w.writes, nt), nt
+	return nil
+}
+
+func (w *world) PublishNumatopology(_ context.Context, t *nodeinfo.Numatopology) error {
+	w.numatopologies = append(w.numatopologies, t)
 	return nil
 }
 
@@ -809,10 +817,10 @@ func TestRateOfWrites(t *testing.T) {
 
 func TestAmounts(t *testing.T) {
 	w := newWorld(t)
-	w.m.out.amounts = &amountsWriter{running: w.m.pods.running}
+	w.m.out.amounts = &amountsWriter{zones: true, cpus: true, running: w.m.pods.running}
 	w.settle()
 	w.settle()
-	if len(w.amounts) != 1 || len(w.amounts[0].Zones) != 2 {
+	if len(w.amounts) != 1 || len(w.amounts[0].Zones) != 2 || len(w.numatopologies) != 1 {
 		t.Fatalf("got %d objects", len(w.amounts))
 	}
 	w.see("a", corev1.PodRunning)
@@ -821,6 +829,12 @@ func TestAmounts(t *testing.T) {
 	w.settle()
 	if len(w.amounts) != 2 || w.amounts[1].Zones[0].Resources[0].Available.Value() != 1 {
 		t.Errorf("got %+v", w.amounts)
+	}
+	if len(w.numatopologies) != 2 || w.numatopologies[1].Spec.Resources["cpu"].Allocatable != "0,3-7" {
+		t.Fatalf("got %+v", w.numatopologies)
+	}
+	if held := w.numatopologies[1].Spec.PodAllocations; len(held) != 1 || held[0].ContainerAllocations[0].Allocations["cpu"] != "1-2" {
+		t.Errorf("got %+v", held)
 	}
 }
 

@@ -59,6 +59,8 @@ type Options struct {
 	MinInterval time.Duration
 	// Amounts also publishes a NodeResourceTopology, for other readers.
 	Amounts bool
+	// Numatopology also publishes a Numatopology, for Volcano's scheduler.
+	Numatopology bool
 
 	// Now is the agent's clock; nil means time.Now. Moments in what it publishes are for people:
 	// nobody judges by them.

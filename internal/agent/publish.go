@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -328,26 +329,55 @@ func (p *publisher) measure(on *platform, nt *v1alpha1.NodeTopology) {
 		"ready", ready.Status, "reason", ready.Reason, "message", ready.Message, "latency", latency)
 }
 
-// amountsWriter also publishes a NodeResourceTopology, for other readers.
+// amountsWriter also publishes a NodeResourceTopology, a Numatopology or both, for other readers.
 type amountsWriter struct {
-	running func() []wire.PodName // the pods that have not ended
-	last    *nrt.NodeResourceTopology
+	// zones and cpus say which: a NodeResourceTopology, a Numatopology.
+	zones, cpus bool
+	running     func() []wire.PodName // the pods that have not ended
+	lastZones   *nrt.NodeResourceTopology
+	lastCPUs    *nodeinfo.Numatopology
 }
 
-// writeAmounts publishes the NodeResourceTopology where it is wanted and changed.
+// writeAmounts publishes the objects for other readers where they are wanted and changed.
 func (p *publisher) writeAmounts(ctx context.Context, on *platform) next {
 	if p.amounts == nil {
 		return settled
 	}
 	node := wire.Node{Name: p.name, Spec: on.spec, Report: p.good}
-	t, last := wire.WriteNodeResourceTopology(&node, p.amounts.running()), p.amounts.last
-	if last != nil && equality.Semantic.DeepEqual(last.Zones, t.Zones) && equality.Semantic.DeepEqual(last.Attributes, t.Attributes) {
-		return settled
-	}
-	if err := p.api.PublishAmounts(ctx, t); err != nil {
+	if err := errors.Join(p.writeZones(ctx, &node), p.writeCPUs(ctx, &node)); err != nil {
 		p.log.Warn("cannot publish amounts", "error", err)
 		return again(p.backoff.Step())
 	}
-	p.amounts.last = t
 	return settled
+}
+
+func (p *publisher) writeZones(ctx context.Context, node *wire.Node) error {
+	if !p.amounts.zones {
+		return nil
+	}
+	t, last := wire.WriteNodeResourceTopology(node, p.amounts.running()), p.amounts.lastZones
+	if last != nil && equality.Semantic.DeepEqual(last.Zones, t.Zones) && equality.Semantic.DeepEqual(last.Attributes, t.Attributes) {
+		return nil
+	}
+	if err := p.api.PublishAmounts(ctx, t); err != nil {
+		return err
+	}
+	p.amounts.lastZones = t
+	return nil
+}
+
+func (p *publisher) writeCPUs(ctx context.Context, node *wire.Node) error {
+	if !p.amounts.cpus {
+		return nil
+	}
+	node.Report.Observed = p.now()
+	t, last := wire.WriteNumatopology(node), p.amounts.lastCPUs
+	if last != nil && equality.Semantic.DeepEqual(last.Spec, t.Spec) {
+		return nil
+	}
+	if err := p.api.PublishNumatopology(ctx, t); err != nil {
+		return err
+	}
+	p.amounts.lastCPUs = t
+	return nil
 }

@@ -383,3 +383,49 @@ func FuzzReadCoarse(f *testing.F) {
 		}
 	})
 }
+
+// TestWrittenNumatopology: what an agent writes is what its reader understands.
+func TestWrittenNumatopology(t *testing.T) {
+	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 number:interleaved mem:16Gi dist:10,21")
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0,8", TopologyManagerPolicy: "restricted"}
+	model, err := placement.NewModel(view, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := model.NewState()
+	r, d := placement.Request{UID: "uid-a", Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: 4000}}}, placement.Decision{}
+	if v := placement.Decide(s, &r, &d); !v.OK() {
+		t.Fatal(v)
+	}
+	s.Commit(&r, &d)
+	full := &Node{Name: "n", Spec: NodeSpec{Machine: m, View: view, Config: config}, Report: Report{
+		Observed: time.Unix(writtenSecond, 0), Snapshot: s.Snapshot(), Pods: []ReportedPod{{Namespace: "d", Name: "a"}},
+	}}
+	read, err := ReadNumatopology(WriteNumatopology(full), &Beside{Pods: []BoundPod{bound("a", 0)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, state := stateOf(t, &read)
+	if state.Snapshot().SharedCPUs != full.Report.Snapshot.SharedCPUs || podsIn(&read) != "uid-a" || read.Spec.Config.TopologyManagerPolicy != "restricted" {
+		t.Errorf("read %+v", read.Report)
+	}
+	if reserved := again.ReservedCPUs(); reserved.Len() != 2 || !read.Report.Observed.Equal(full.Report.Observed) {
+		t.Errorf("reserved %v, written %v", reserved, read.Report.Observed)
+	}
+	for i := range m.NUMANodes {
+		if got := read.Spec.Machine.NUMANode(m.NUMANodes[i].ID); got == nil || got.CPUs != m.NUMANodes[i].CPUs {
+			t.Errorf("NUMA node %d: %+v", m.NUMANodes[i].ID, got)
+		}
+	}
+	full.Spec.Config = placement.Config{}
+	if nt := WriteNumatopology(full); nt.Spec.Policies[nodeinfo.CPUManagerPolicy] != "none" || nt.Spec.Resources["cpu"].Allocatable != "" || nt.Spec.PodAllocations != nil {
+		t.Errorf("of a kubelet that pins nothing: %+v", nt.Spec)
+	}
+}
