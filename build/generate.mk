@@ -14,8 +14,13 @@ generate: ## Deepcopy functions, CRDs and the policy of ignored annotations.
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true $(CRD_PATHS:%=paths=%) output:crd:dir=deploy/crds
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true,maxDescLen=0 paths=$(JOB_PATHS) output:crd:dir=deploy/crds
 	$(GO) run ./build/warnings > $(IGNORED).new && mv $(IGNORED).new $(IGNORED)
+	$(MAKE) --no-print-directory reference
+
+.PHONY: reference
+reference: ## Write docs/reference from the code.
+	@$(GO) test -count=1 -run 'TestReference' ./internal/cli -rewrite
 
 generate-check: ## Fail if anything generated is out of date.
-	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && cp -r api deploy/crds deploy/policies "$$tmp" && $(MAKE) --no-print-directory generate >/dev/null && \
-	if ! diff -r api "$$tmp/api" || ! diff -r deploy/crds "$$tmp/crds" || ! diff -r deploy/policies "$$tmp/policies"; then \
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && cp -r api deploy/crds deploy/policies docs/reference "$$tmp" && $(MAKE) --no-print-directory generate >/dev/null && \
+	if ! diff -r api "$$tmp/api" || ! diff -r deploy/crds "$$tmp/crds" || ! diff -r deploy/policies "$$tmp/policies" || ! diff -r docs/reference "$$tmp/reference"; then \
 		echo "generated files were stale; they are written now: commit them" >&2; exit 1; fi
