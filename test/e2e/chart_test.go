@@ -142,6 +142,7 @@ func TestChart(t *testing.T) {
 	t.Run("shows dashboard and alerts", func(t *testing.T) { testChartMonitoring(t, h) })
 	t.Run("sets flags and arguments that there are", func(t *testing.T) { testChartFlags(t, h) })
 	t.Run("mounts the kubelet's folders", func(t *testing.T) { testChartMounts(t, h) })
+	t.Run("carries decisions out where asked", func(t *testing.T) { testChartEnforcement(t, h) })
 	t.Run("asks where the images are", func(t *testing.T) { testChartImages(t, h) })
 	t.Run("adds what it is given", func(t *testing.T) { testChartExtras(t, h) })
 	t.Run("tests with a pinned pod", func(t *testing.T) { testChartHook(t, h) })
@@ -635,6 +636,38 @@ func testChartMonitoring(t *testing.T, helm string) {
 
 // testChartFlags looks for the agent's flags in its source, and for the plugin's arguments in the
 // schema.
+// testChartEnforcement: nobody reaches the container runtime, unless the values say so; then no
+// user says which plugins of it a pod needs.
+func testChartEnforcement(t *testing.T, helm string) {
+	const policy = "demanded-plugins.berth.dev"
+	mounts := func(objects []*object) bool {
+		return slices.ContainsFunc(agentPod(t, objects).Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/run/nri" })
+	}
+	off := objectsOf(t, mustRender(t, helm, "--set=agent.enforce.nriSocket=/run/nri/nri.sock"))
+	if mounts(off) || slices.ContainsFunc(off, func(o *object) bool { return o.GetName() == policy }) {
+		t.Error("the runtime's socket is mounted, or plugins are the scheduler's, though the kubelet decides")
+	}
+	on := objectsOf(t, mustRender(t, helm, "--set=agent.authority=label,agent.enforce.liftQuota=true,agent.enforce.nriSocket=/run/nri/nri.sock,agent.enforce.tolerateAnnotation=example.com/tolerate"))
+	if !mounts(on) {
+		t.Error("the runtime's socket is not mounted")
+	}
+	source := chartFile(t, "cmd/berth-agent/main.go")
+	args := agentPod(t, on).Containers[0].Args
+	for _, arg := range args {
+		if name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "="); !strings.Contains(source, strconv.Quote(name)) {
+			t.Errorf("berth-agent has no flag --%s", name)
+		}
+	}
+	for _, want := range []string{"--authority=label", "--nri-socket=/run/nri/nri.sock", "--cgroup-root=/host/sys/fs/cgroup", "--on-collision=hold", "--lift-quota"} {
+		if !slices.Contains(args, want) {
+			t.Errorf("%q lack %s", args, want)
+		}
+	}
+	if text := fmt.Sprint(find(t, on, "ValidatingAdmissionPolicy", policy).Object); !strings.Contains(text, "'example.com/tolerate'") {
+		t.Errorf("pods may tolerate that plugins are missing: %s", text)
+	}
+}
+
 func testChartFlags(t *testing.T, helm string) {
 	source := chartFile(t, "cmd/berth-agent/main.go")
 	everything := "--set=agent.debug=true,agent.nodeResourceTopology=true,agent.kubelet.podResources=false,agent.kubelet.configDropInDir=/etc/d,agent.devicePreferences.nvidia\\.com/gpu=sorted"
