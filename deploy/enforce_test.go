@@ -12,8 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// annotated is a request for a pod, or its Binding, with annotations; before is nil for a new one.
-func annotated(subresource, by string, now, before map[string]any) admission.Attributes {
+// annotatedPod is a request for a pod, or its Binding, with annotations; before is nil for a new one.
+func annotatedPod(subresource, by string, now, before map[string]any) admission.Attributes {
 	object := func(annotations map[string]any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "p", "namespace": "d", "annotations": annotations}}}
 	}
@@ -40,18 +40,18 @@ func TestDemandedPlugins(t *testing.T) {
 		a    admission.Attributes
 		want string // "" for a request that passes
 	}{
-		"a pod":                     {annotated("", "u", none, nil), ""},
-		"a demand of the user's":    {annotated("", "u", map[string]any{key: "[]"}, nil), key + ": which plugins"},
-		"a toleration":              {annotated("", "u", map[string]any{tolerate: "true"}, nil), tolerate + ": which plugins"},
-		"the pod's":                 {annotated("", "u", map[string]any{"required-plugins.noderesource.dev": "[]"}, nil), "which plugins"},
-		"another's of a like name":  {annotated("", "u", map[string]any{"required-plugins.noderesource.dev.example.com/x": "[]"}, nil), ""},
-		"added later":               {annotated("", "u", said, none), "leave it out"},
-		"changed":                   {annotated("", "u", map[string]any{key: "[]"}, said), "leave it out"},
-		"taken out":                 {annotated("", "u", none, said), "leave it in"},
-		"left":                      {annotated("status", "u", map[string]any{key: demand, "a": "b"}, said), ""},
-		"with the Binding":          {annotated("binding", scheduler, said, nil), ""},
-		"with somebody's Binding":   {annotated("binding", "u", said, nil), "the scheduler's to write"},
-		"a Binding without demands": {annotated("binding", "u", none, nil), ""},
+		"a pod":                     {annotatedPod("", "u", none, nil), ""},
+		"a demand of the user's":    {annotatedPod("", "u", map[string]any{key: "[]"}, nil), key + ": which plugins"},
+		"a toleration":              {annotatedPod("", "u", map[string]any{tolerate: "true"}, nil), tolerate + ": which plugins"},
+		"the pod's":                 {annotatedPod("", "u", map[string]any{"required-plugins.noderesource.dev": "[]"}, nil), "which plugins"},
+		"another's of a like name":  {annotatedPod("", "u", map[string]any{"required-plugins.noderesource.dev.example.com/x": "[]"}, nil), ""},
+		"added later":               {annotatedPod("", "u", said, none), "leave it out"},
+		"changed":                   {annotatedPod("", "u", map[string]any{key: "[]"}, said), "leave it out"},
+		"taken out":                 {annotatedPod("", "u", none, said), "leave it in"},
+		"left":                      {annotatedPod("status", "u", map[string]any{key: demand, "a": "b"}, said), ""},
+		"with the Binding":          {annotatedPod("binding", scheduler, said, nil), ""},
+		"with somebody's Binding":   {annotatedPod("binding", "u", said, nil), "the scheduler's to write"},
+		"a Binding without demands": {annotatedPod("binding", "u", none, nil), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.Join(deniedIn(t, Enforcement(), "demanded-plugins.yaml", c.a), "\n")
