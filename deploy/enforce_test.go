@@ -12,7 +12,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// annotatedPod is a request for a pod, or its Binding, with annotations; before is nil for a new one.
+// annotatedPod is a request for a pod, or its Binding, with annotations; before is nil for a new
+// one.
 func annotatedPod(subresource, by string, now, before map[string]any) admission.Attributes {
 	object := func(annotations map[string]any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "p", "namespace": "d", "annotations": annotations}}}

@@ -99,6 +99,8 @@ type Rules struct {
 	CPUs joint.Rules
 	// SharesOnly gives CPU time instead of CPUs, also to a Guaranteed pod that asks for whole ones.
 	SharesOnly bool
+	// SharesWillDo says of SharesOnly that a kubelet which gives CPUs will do as well.
+	SharesWillDo bool
 	// PinMemory keeps memory to its NUMA nodes, not only accounted there.
 	PinMemory bool
 }
@@ -192,7 +194,7 @@ func (m *Model) Misses(r Rules) Wish {
 		return WishExclusiveNUMA
 	case c.L3 == joint.Required:
 		return WishL3
-	case r.SharesOnly && m.set.static:
+	case r.SharesOnly && !r.SharesWillDo && m.set.static:
 		return WishShares
 	case r.PinMemory && !m.set.memory:
 		return WishPinnedMemory

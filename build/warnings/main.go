@@ -39,7 +39,7 @@ func run() error {
 		variable, foreign := strings.ToLower(d.Name), "variables.scheduler != "+quote(d.Scheduler)+" && "
 		kinds = append(kinds,
 			kindOf(variable, "keys", foreign+matchDialect(&d), d.Warning, "them"),
-			kindOf(variable+"Labels", "labels", foreign+matchAny(nil, slices.Concat(d.Prefixes, d.LabelPrefixes)), d.LabelWarning, "them"))
+			kindOf(variable+"Labels", "labels", foreign+matchLabels(&d), d.LabelWarning, "them"))
 	}
 	return policy.Execute(os.Stdout, kinds)
 }
@@ -48,6 +48,14 @@ func run() error {
 // long.
 func kindOf(variable, keys, match string, warning func(string) string, short string) kind {
 	return kind{variable, keys, match, message(variable, warning), warning(short)}
+}
+
+func matchLabels(d *wire.Dialect) string {
+	match := matchAny(nil, slices.Concat(d.Prefixes, d.LabelPrefixes))
+	if len(d.SpokenLabels) > 0 {
+		match += " && !(k in " + list(d.SpokenLabels) + ")"
+	}
+	return match
 }
 
 func matchDialect(d *wire.Dialect) string {

@@ -21,13 +21,13 @@ func TestIgnoredKeysAreTold(t *testing.T) {
 		told       bool
 	}{
 		{name: "first attempt", key: "berth.dev/polcy", told: true},
-		{name: "another dialect", key: "scheduling.koordinator.sh/resource-spec", told: true},
-		{name: "a pod that shares CPUs", key: "scheduling.koordinator.sh/resource-spec", shares: true, told: true},
+		{name: "another dialect", key: "scheduling.koordinator.sh/gpu-partition-spec", told: true},
+		{name: "a pod that shares CPUs", key: "scheduling.koordinator.sh/gpu-partition-spec", shares: true, told: true},
 		{name: "second attempt", key: "berth.dev/polcy", conditions: condition(corev1.PodReasonUnschedulable)},
 		{name: "after its gate", key: "berth.dev/polcy", conditions: condition(corev1.PodReasonSchedulingGated), told: true},
 		{name: "what is read", key: "berth.dev/policy"},
 		{name: "a label", key: "berth.dev/policy", label: true, told: true},
-		{name: "another dialect's label", key: "koordinator.sh/qosClass", label: true, told: true},
+		{name: "another dialect's label", key: "koordinator.sh/priority", label: true, told: true},
 	} {
 		f := newFixture(t)
 		p := pinned("x", 2)

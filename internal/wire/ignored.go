@@ -31,8 +31,8 @@ type Dialect struct {
 	// Prefixes end in a slash. Every annotation and every label whose key begins so asks for
 	// something, but for the annotations of Spoken.
 	Prefixes, Spoken []string
-	// LabelPrefixes are Prefixes of labels alone.
-	LabelPrefixes []string
+	// LabelPrefixes are Prefixes of labels alone, but for those of SpokenLabels.
+	LabelPrefixes, SpokenLabels []string
 }
 
 // unspoken loses a dialect when it is spoken. After a change: make generate.
@@ -44,7 +44,8 @@ var unspoken = []Dialect{
 	{
 		Name: "Koordinator", Scheduler: "koord-scheduler",
 		Prefixes:      []string{"gang.scheduling.koordinator.sh/", "node.koordinator.sh/", "scheduling.koordinator.sh/"},
-		LabelPrefixes: []string{"koordinator.sh/", "quota.scheduling.koordinator.sh/"},
+		Spoken:        append(slices.Clone(koordinatorSpoken), KoordinatorStatusAnnotation),
+		LabelPrefixes: []string{"koordinator.sh/", "quota.scheduling.koordinator.sh/"}, SpokenLabels: []string{koordinatorQoS},
 	},
 }
 
@@ -78,7 +79,7 @@ func (d *Dialect) Has(key string) bool {
 // HasLabel says whether the key of a label belongs to the dialect.
 func (d *Dialect) HasLabel(key string) bool {
 	begins := func(p string) bool { return strings.HasPrefix(key, p) }
-	return slices.ContainsFunc(d.Prefixes, begins) || slices.ContainsFunc(d.LabelPrefixes, begins)
+	return !slices.Contains(d.SpokenLabels, key) && (slices.ContainsFunc(d.Prefixes, begins) || slices.ContainsFunc(d.LabelPrefixes, begins))
 }
 
 // Warning says that annotations of the dialect are ignored. The API server and the scheduler say it

@@ -31,7 +31,8 @@ func TestIgnoredKeys(t *testing.T) {
 		{"a gang is read", "", []string{"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", GangAnnotation, GangMinimumAnnotation}, nil},
 		{"Volcano at its own scheduler", "volcano", []string{"volcano.sh/numa-topology-policy", "scheduling.volcano.sh/x"}, nil},
 		{"Koordinator at its own scheduler", "koord-scheduler", []string{"scheduling.koordinator.sh/resource-spec"}, nil},
-		{"Koordinator at Volcano's", "volcano", []string{"scheduling.koordinator.sh/resource-spec"}, []string{koordinator + "scheduling.koordinator.sh/resource-spec"}},
+		{"Koordinator at Volcano's", "volcano", []string{"scheduling.koordinator.sh/device-joint-allocate"}, []string{koordinator + "scheduling.koordinator.sh/device-joint-allocate"}},
+		{"Koordinator's CPUs and NUMA nodes are read", "berth", []string{"scheduling.koordinator.sh/resource-spec", "scheduling.koordinator.sh/numa-topology-spec"}, nil},
 		{"all", "berth", []string{"gang.scheduling.koordinator.sh/name", "scheduling.volcano.sh/queue", "berth.dev/scope", PolicyAnnotation},
 			[]string{unknown("berth.dev/scope"), volcano + "scheduling.volcano.sh/queue", koordinator + "gang.scheduling.koordinator.sh/name"}},
 	} {
@@ -72,7 +73,7 @@ func TestIgnoredLabels(t *testing.T) {
 		{"Volcano's annotation as a label", "berth", []string{"scheduling.volcano.sh/group-name"},
 			[]string{"Berth does not read the labels of Volcano yet and ignores scheduling.volcano.sh/group-name"}},
 		{"Koordinator's", "berth", []string{"koordinator.sh/qosClass", "quota.scheduling.koordinator.sh/name"},
-			[]string{"Berth does not read the labels of Koordinator yet and ignores koordinator.sh/qosClass, quota.scheduling.koordinator.sh/name"}},
+			[]string{"Berth does not read the labels of Koordinator yet and ignores quota.scheduling.koordinator.sh/name"}},
 		{"Koordinator's at its own scheduler", "koord-scheduler", []string{"koordinator.sh/qosClass"}, nil},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}, Spec: corev1.PodSpec{SchedulerName: tc.scheduler}}

@@ -80,11 +80,43 @@ func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	case "LSE", "LSR":
 		rules.CPUs = cpus
 	case "LS", "BE":
-		rules.SharesOnly = true
+		rules.SharesOnly, rules.SharesWillDo = true, true
 	default:
 		return placement.Rules{}, r.at(field.NewPath("metadata", "labels").Key(koordinatorQoS), class, "LSE, LSR, LS, BE or SYSTEM")
 	}
 	return rules, nil
+}
+
+// SpeaksKoordinator says whether the pod says in Koordinator's words how it wants to be placed.
+func SpeaksKoordinator(pod *corev1.Pod) bool {
+	for _, key := range koordinatorSpoken {
+		if _, said := pod.Annotations[key]; said {
+			return true
+		}
+	}
+	_, said := pod.Labels[koordinatorQoS]
+	return said
+}
+
+// koordinatorSpoken are the annotations that are read.
+var koordinatorSpoken = []string{koordinatorNUMA, koordinatorCPUs}
+
+// withKoordinator adds to a pod's rules what it says in Koordinator's words. Two policies must be
+// one.
+func withKoordinator(pod *corev1.Pod, own placement.Rules) (placement.Rules, error) {
+	if !SpeaksKoordinator(pod) {
+		return own, nil
+	}
+	r, err := ReadKoordinatorRules(pod)
+	if err != nil || own == (placement.Rules{}) {
+		return r, err
+	}
+	if r.Policy != placement.NodePolicy && r.Policy != own.Policy {
+		return placement.Rules{}, fieldErrors(podName(pod)).at(annotation(koordinatorNUMA), pod.Annotations[koordinatorNUMA],
+			"the policy "+own.Policy.String()+", which the pod asks for in another annotation, or one of the two alone")
+	}
+	own.CPUs, own.SharesOnly, own.SharesWillDo = r.CPUs, r.SharesOnly, r.SharesWillDo
+	return own, nil
 }
 
 // koordinatorReader makes errors about one pod.

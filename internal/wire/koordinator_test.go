@@ -44,8 +44,8 @@ func TestReadKoordinatorRules(t *testing.T) {
 			Exclusive: joint.ExclusiveCore, ExclusiveHow: joint.Preferred}}},
 		{name: "nodes alone", class: "LSR", cpus: `{"preferredCPUExclusivePolicy":"NUMANodeLevel"}`, want: placement.Rules{CPUs: joint.Rules{Bind: joint.FullCores,
 			BindHow: joint.Preferred, Exclusive: joint.ExclusiveNUMA, ExclusiveHow: joint.Preferred}}},
-		{name: "LS has shares", class: "LS", cpus: `{"requiredCPUBindPolicy":"FullPCPUs"}`, want: placement.Rules{SharesOnly: true}},
-		{name: "BE has shares", class: "BE", want: placement.Rules{SharesOnly: true}},
+		{name: "LS has shares", class: "LS", cpus: `{"requiredCPUBindPolicy":"FullPCPUs"}`, want: placement.Rules{SharesOnly: true, SharesWillDo: true}},
+		{name: "BE has shares", class: "BE", want: placement.Rules{SharesOnly: true, SharesWillDo: true}},
 		{name: "single", numa: `{"numaTopologyPolicy":"SingleNUMANode"}`, want: placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope}},
 		{name: "single by container", numa: `{"numaTopologyPolicy":"SingleNUMANodeContainerLevel"}`, want: placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.ContainerScope}},
 		{name: "restricted", numa: `{"numaTopologyPolicy":"Restricted","singleNUMANodeExclusive":"Preferred"}`, want: placement.Rules{Policy: placement.PolicyRestricted, Scope: placement.PodScope}},
@@ -70,6 +70,43 @@ func TestReadKoordinatorRules(t *testing.T) {
 		wrong := new(FieldError)
 		if c.wrong != "" && (!errors.As(err, &wrong) || !strings.HasSuffix(wrong.Field, c.wrong) || len(err.Error()) > 1000) {
 			t.Errorf("%s: %v, want an error about %s", c.name, err, c.wrong)
+		}
+	}
+}
+
+// TestKoordinatorBesideOthers: Koordinator's words are a pod's rules, beside Berth's own and
+// Volcano's, which come first and may not contradict.
+func TestKoordinatorBesideOthers(t *testing.T) {
+	with := func(class, numa string, annotations ...string) *corev1.Pod {
+		pod := koordinatorPod(class, numa, "")
+		for _, a := range annotations {
+			key, value, _ := strings.Cut(a, "=")
+			pod.Annotations[key] = value
+		}
+		return pod
+	}
+	full := joint.Rules{Bind: joint.FullCores, BindHow: joint.Preferred}
+	for name, c := range map[string]struct {
+		pod   *corev1.Pod
+		want  placement.Rules
+		wrong string
+	}{
+		"alone":        {with("LSR", `{"numaTopologyPolicy":"Restricted"}`), placement.Rules{Policy: placement.PolicyRestricted, Scope: placement.PodScope, CPUs: full}, ""},
+		"a class":      {with("LSR", "", PolicyAnnotation+"=restricted"), placement.Rules{Policy: placement.PolicyRestricted, CPUs: full}, ""},
+		"the same":     {with("", `{"numaTopologyPolicy":"Restricted"}`, PolicyAnnotation+"=restricted,scope=container"), placement.Rules{Policy: placement.PolicyRestricted, Scope: placement.ContainerScope}, ""},
+		"a wish":       {with("LSR", "", CPUsAnnotation+"=spread"), placement.Rules{CPUs: joint.Rules{Bind: joint.Spread, BindHow: joint.Required}}, ""},
+		"another":      {with("", `{"numaTopologyPolicy":"Restricted"}`, PolicyAnnotation+"=none"), placement.Rules{}, "[" + koordinatorNUMA + "]"},
+		"Volcano's":    {with("", `{"numaTopologyPolicy":"Restricted"}`, VolcanoPolicyAnnotation+"=best-effort"), placement.Rules{}, "[" + koordinatorNUMA + "]"},
+		"no such":      {with("", `{"numaTopologyPolicy":"restrictd"}`), placement.Rules{}, ".numaTopologyPolicy"},
+		"LS that pins": {with("LS", "", CPUsAnnotation+"=full-cores"), placement.Rules{}, "[" + CPUsAnnotation + "]"},
+	} {
+		r, err := ReadRules(c.pod)
+		if r != c.want || (err == nil) != (c.wrong == "") {
+			t.Errorf("%s: %+v, %v; want %+v", name, r, err, c.want)
+		}
+		wrong := new(FieldError)
+		if c.wrong != "" && (!errors.As(err, &wrong) || !strings.HasSuffix(wrong.Field, c.wrong)) {
+			t.Errorf("%s: %v, want an error about %s", name, err, c.wrong)
 		}
 	}
 }

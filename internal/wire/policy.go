@@ -39,6 +39,9 @@ func Unmet(m *placement.Model, r placement.Rules) string {
 func ReadRules(pod *corev1.Pod) (placement.Rules, error) {
 	r, err := readPolicies(pod)
 	if err == nil {
+		r, err = withKoordinator(pod, r)
+	}
+	if err == nil {
 		err = readWishes(pod, &r)
 	}
 	if err != nil {

@@ -68,7 +68,7 @@ func readCPUsWish(text string, r *placement.Rules) (want string) {
 	word, how := strengthOf(text)
 	switch {
 	case text == "shares":
-		r.SharesOnly = true
+		r.SharesOnly, r.SharesWillDo = true, false
 	case word == "full-cores" && how != joint.Unset:
 		r.CPUs.Bind, r.CPUs.BindHow = joint.FullCores, how
 	case word == "spread" && how != joint.Unset:
