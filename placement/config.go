@@ -49,6 +49,9 @@ type Config struct {
 	// Authority is who chooses on the node. KubeletConfiguration does not say.
 	Authority Authority
 
+	// Default is the policy and the scope that hold where Berth decides and neither the pod nor the
+	// kubelet's configuration says anything.
+	Default Rules
 	// Strategy says which NUMA nodes are filled first where Berth decides.
 	Strategy joint.Strategy
 

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"sync"
 
 	"github.com/berth-dev/berth/placement/cpu"
@@ -67,6 +68,9 @@ func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{set: set, own: set.own, authority: cfg.Authority, guard: cfg.GuardDefects}
+	if m.authority == AuthorityBerth && m.own.Policy == PolicyNone && cfg.Default.Policy != NodePolicy {
+		m.own = Rules{Policy: cfg.Default.Policy, Scope: cmp.Or(cfg.Default.Scope, ContainerScope)}
+	}
 	m.own.OwnCPUs = set.static
 	m.guardRestarts = cfg.GuardRestarts && set.static && set.cpu.FullPhysicalCPUsOnly && set.version < V137
 	for _, compile := range [...]func(*KubeletView, *Config) error{m.compileNodes, m.compileDistances, m.compileCPUs, m.compileMemory, m.compileJoint} {

@@ -128,6 +128,31 @@ func TestObeyNeedsOneDecider(t *testing.T) {
 	}
 }
 
+// TestDefaultPolicy: the node's default holds where the pod names no policy, and the kubelet's own
+// comes before it.
+func TestDefaultPolicy(t *testing.T) {
+	wide := guaranteed("x", placement.Rules{}, app("a", 9000, 0))
+	for name, c := range map[string]struct {
+		kubelet string
+		own     placement.Rules
+		rules   placement.Rules
+		want    placement.Detail
+	}{
+		"none":               {},
+		"the node's":         {own: placement.Rules{Policy: placement.PolicySingleNUMANode}, want: placement.TooWide},
+		"the pod's":          {own: placement.Rules{Policy: placement.PolicySingleNUMANode}, rules: placement.Rules{Policy: placement.PolicyNone}},
+		"the kubelet's":      {kubelet: "best-effort", own: placement.Rules{Policy: placement.PolicySingleNUMANode}},
+		"a strict kubelet's": {kubelet: "single-numa-node", own: placement.Rules{Policy: placement.PolicyNone}, want: placement.TooWide},
+	} {
+		cfg := obeying()
+		cfg.TopologyManagerPolicy, cfg.Default = c.kubelet, c.own
+		wide.Rules = c.rules
+		if v := placement.Admit(state(t, two8.view(), cfg), &wide); v.Detail != c.want {
+			t.Errorf("%s: %s, want %s", name, v.Detail, c.want)
+		}
+	}
+}
+
 // TestMisses: what a pod insists on, a kubelet's configuration implies or the node is not for it.
 func TestMisses(t *testing.T) {
 	must := func(r joint.Rules) placement.Rules { return placement.Rules{CPUs: r} }

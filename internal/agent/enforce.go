@@ -143,7 +143,7 @@ func (e *enforcer) stopWhenDeposed(ctx context.Context, stop func()) {
 // books makes books for the machine and its reserved CPUs. The release of the kubelet does not
 // matter for these.
 func (e *enforcer) books(ctx context.Context) (*enforce.Books, error) {
-	p, err := discover(ctx, e.opts.machine(), e.opts.Config, newestRelease, v1alpha1.AuthorityBerth)
+	p, err := discover(ctx, e.opts.machine(), e.opts.Config, newestRelease, decider{authority: v1alpha1.AuthorityBerth})
 	if err == nil {
 		err = p.problem
 	}

@@ -151,6 +151,28 @@ func TestAuthorityByLabel(t *testing.T) {
 	}
 }
 
+// TestNodeWords: what a node's labels say in Koordinator's words holds where pods say nothing, and a
+// word that nobody knows makes the node unusable by name.
+func TestNodeWords(t *testing.T) {
+	w := newObeyingWorld(t)
+	w.node.Labels = map[string]string{"node.koordinator.sh/numa-topology-policy": "SingleNUMANode", "node.koordinator.sh/numa-allocate-strategy": "LeastAllocated"}
+	w.settle()
+	d := w.writes[len(w.writes)-1].Spec.Defaults
+	if d == nil || *d != (v1alpha1.Defaults{Policy: "single-numa-node", Scope: "pod", Strategy: "LeastAllocated"}) {
+		t.Errorf("defaults %+v", d)
+	}
+	n := w.last()
+	if c := n.Spec.Config; c.Default.Policy != placement.PolicySingleNUMANode || c.Default.Scope != placement.PodScope || c.Strategy != joint.LeastAllocated {
+		t.Errorf("read back as %+v", n.Spec.Config)
+	}
+	w.node = w.node.DeepCopy()
+	w.node.Labels["node.koordinator.sh/numa-topology-policy"] = "restrictd"
+	w.settle()
+	if got := w.ready(); !strings.HasPrefix(got, "False Unsupported: Node n1: metadata.labels[node.koordinator.sh/numa-topology-policy]: \"restrictd\"") {
+		t.Error(got)
+	}
+}
+
 // TestReadBack compares what was decided with the cgroups.
 func TestReadBack(t *testing.T) {
 	decided := &placement.ContainerDecision{Name: "main", CPUs: cpuSet(t, "2-3"), Shares: nil}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -63,8 +64,22 @@ type platform struct {
 	tellsAdmitted bool
 }
 
+// decider is who decides on a node, and what the node's labels say of that.
+type decider struct {
+	authority v1alpha1.Authority
+	labels    wire.KoordinatorNode
+}
+
+// deciderOf reads who decides. The error says what is wrong with the node's labels.
+func deciderOf(flag v1alpha1.Authority, node *corev1.Node) (by decider, err error) {
+	if by.authority, err = authorityOf(flag, node); err == nil && by.authority == v1alpha1.AuthorityBerth && node != nil {
+		by.labels, err = wire.ReadKoordinatorNode(node, "")
+	}
+	return by, err
+}
+
 // discover reads machine and configuration anew.
-func discover(ctx context.Context, machine MachineSource, config ConfigSource, version string, authority v1alpha1.Authority) (platform, error) {
+func discover(ctx context.Context, machine MachineSource, config ConfigSource, version string, by decider) (platform, error) {
 	m, err := machine()
 	if err != nil {
 		return platform{}, fmt.Errorf("machine: %w", err)
@@ -95,10 +110,10 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 		tellsAdmitted: release >= placement.V135 || release >= placement.V133 && !off(c.FeatureGates, "InPlacePodVerticalScaling"),
 	}
 	c.FeatureGates = gatesOf(c.FeatureGates)
-	if authority == v1alpha1.AuthorityBerth {
-		c.Authority = placement.AuthorityBerth
+	if by.authority == v1alpha1.AuthorityBerth {
+		c.Authority, c.Default, c.Strategy = placement.AuthorityBerth, by.labels.Rules, by.labels.Strategy
 	}
-	p.spec = wire.NodeSpec{Machine: &trimmed, View: view, Config: c, Authority: authority, KubeletVersion: version}
+	p.spec = wire.NodeSpec{Machine: &trimmed, View: view, Config: c, Authority: by.authority, KubeletVersion: version}
 	p.model, p.problem = placement.NewModel(view, c)
 	return p, nil
 }

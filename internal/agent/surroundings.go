@@ -68,7 +68,8 @@ type surroundings struct {
 	every       time.Duration      // how often to look whether the configuration has changed
 	say         *complaints
 
-	// mislabelled: nobody can say who decides.
+	decider decider // as of when the platform was found
+	// mislabelled: nobody can say who decides, or what labels ask for.
 	mislabelled     bool
 	platform        *platform // what the kubelet found; nil until it is known
 	present         present
@@ -91,8 +92,8 @@ type present struct {
 
 // find makes sure that the platform is known. The error comes with the time to the next attempt.
 func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error) {
-	authority, wrong := authorityOf(a.authority, node)
-	if a.platform != nil && (node == nil || a.platform.spec.Authority == authority && a.mislabelled == (wrong != nil)) {
+	by, wrong := deciderOf(a.authority, node)
+	if a.platform != nil && (node == nil || a.decider == by && a.mislabelled == (wrong != nil)) {
 		return settled, nil
 	}
 	if node == nil {
@@ -105,10 +106,11 @@ func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error
 	if version == "" {
 		version = node.Status.NodeInfo.KubeletVersion
 	}
-	p, err := discover(ctx, a.machine, a.config, version, authority)
+	p, err := discover(ctx, a.machine, a.config, version, by)
 	if err != nil {
 		return again(a.attempts.Step()), err
 	}
+	a.decider = by
 	if a.mislabelled = wrong != nil; a.mislabelled {
 		p.problem = wrong
 	}

@@ -151,6 +151,14 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 	bytes := len(text)
 	if b.node.Obeys() {
 		bytes += wire.DemandPlugin(annotations, b.decision)
+		if wire.SpeaksKoordinator(b.pod) {
+			status, err := wire.WriteKoordinatorStatus(b.decision, b.node.Machine())
+			if err != nil {
+				return nil, err
+			}
+			annotations[wire.KoordinatorStatusAnnotation] = status
+			bytes += len(wire.KoordinatorStatusAnnotation) + len(status)
+		}
 	}
 	if err := wire.CheckAnnotations(now, bytes); err != nil {
 		return nil, err

@@ -56,6 +56,7 @@ func TestObeyingNode(t *testing.T) {
 	}{
 		"CPUs":           {with(pinned("x", 4), single), "1-2,9-10", ""},
 		"spread":         {with(pinned("x", 2), map[string]string{wire.CPUsAnnotation: "spread"}), "1-2", ""},
+		"Koordinator's":  {with(pinned("x", 2), map[string]string{"scheduling.koordinator.sh/numa-topology-spec": `{"numaTopologyPolicy":"SingleNUMANode"}`}), "1,9", ""},
 		"shares":         {with(burstable("x", "1500m"), single), "", "0:1500"},
 		"of no policy":   {burstable("x", "500m"), "", "0:500"},
 		"of no requests": {&corev1.Pod{ObjectMeta: burstable("x", "1").ObjectMeta, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}, Status: corev1.PodStatus{QOSClass: corev1.PodQOSBestEffort}}, "", ""},
@@ -80,6 +81,10 @@ func TestObeyingNode(t *testing.T) {
 			}
 			if bound.Annotations[wire.RequiredPlugins+"/container.c"] != `[ "berth" ]` {
 				t.Errorf("bound with %q: the container would begin without the agent", bound.Annotations)
+			}
+			status, speaks := bound.Annotations[wire.KoordinatorStatusAnnotation]
+			if speaks != wire.SpeaksKoordinator(c.pod) || speaks && !strings.Contains(status, `"cpuset":"`+c.cpus+`"`) {
+				t.Errorf("resource-status %q of CPUs %s", status, c.cpus)
 			}
 			c.pod.Annotations = bound.Annotations
 			p, found, err := wire.ReadPlacement(c.pod)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -160,7 +161,43 @@ func (r specReader) spec(s *v1alpha1.NodeTopologySpec) (NodeSpec, error) {
 	if s.Authority == v1alpha1.AuthorityBerth {
 		config.Authority = placement.AuthorityBerth
 	}
+	if err := r.defaults(at.Child("defaults"), s.Defaults, &config); err != nil {
+		return NodeSpec{}, err
+	}
 	return NodeSpec{Machine: m, View: view, Config: config, Authority: s.Authority, KubeletVersion: s.KubeletVersion}, nil
+}
+
+// strategies are how a NodeTopology spells them.
+var strategies = map[string]joint.Strategy{"": joint.MostAllocated, "MostAllocated": joint.MostAllocated, "LeastAllocated": joint.LeastAllocated}
+
+// defaults reads what holds where a pod says nothing.
+func (r specReader) defaults(at *field.Path, d *v1alpha1.Defaults, c *placement.Config) error {
+	if d == nil {
+		return nil
+	}
+	var ok bool
+	if c.Default.Policy, ok = placement.ParsePolicy(d.Policy); !ok && d.Policy != "" {
+		return r.at(at.Child("policy"), d.Policy, "none, best-effort, restricted or single-numa-node")
+	}
+	if c.Default.Scope, ok = placement.ParseScope(d.Scope); !ok && d.Scope != "" {
+		return r.at(at.Child("scope"), d.Scope, "container or pod")
+	}
+	if c.Strategy, ok = strategies[d.Strategy]; !ok {
+		return r.at(at.Child("strategy"), d.Strategy, "MostAllocated or LeastAllocated")
+	}
+	return nil
+}
+
+// writeDefaults returns nil where there are none.
+func writeDefaults(c *placement.Config) *v1alpha1.Defaults {
+	d := v1alpha1.Defaults{Policy: c.Default.Policy.String(), Scope: c.Default.Scope.String()}
+	if c.Strategy == joint.LeastAllocated {
+		d.Strategy = "LeastAllocated"
+	}
+	if d == (v1alpha1.Defaults{}) {
+		return nil
+	}
+	return &d
 }
 
 var releasePattern = regexp.MustCompile(`^v1\.([0-9]{1,3})(\.[0-9]{1,4})?([-+].{0,60})?$`)

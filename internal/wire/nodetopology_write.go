@@ -33,6 +33,7 @@ func (w writer) spec(n *NodeSpec) (v1alpha1.NodeTopologySpec, error) {
 			Scope:   n.Config.TopologyManagerScope,
 			Options: writeOptions(n.Config.TopologyManagerPolicyOptions),
 		},
+		Defaults:     writeDefaults(&n.Config),
 		FeatureGates: n.Config.FeatureGates,
 	}
 	var err error

@@ -87,6 +87,10 @@ type NodeTopologySpec struct {
 	// +optional
 	TopologyManager TopologyManager `json:"topologyManager,omitzero"`
 
+	// Defaults hold on a node with authority berth where a pod says nothing.
+	// +optional
+	Defaults *Defaults `json:"defaults,omitempty"`
+
 	// FeatureGates are the kubelet's gates that were set explicitly and matter for placement.
 	// +optional
 	// +mapType=atomic
@@ -203,6 +207,23 @@ type TopologyManager struct {
 	// +mapType=atomic
 	// +kubebuilder:validation:MaxProperties=16
 	Options map[string]OptionValue `json:"options,omitempty"`
+}
+
+// Defaults are what holds on a node with authority berth where a pod says nothing. A policy of the
+// kubelet's comes before them.
+type Defaults struct {
+	// Policy is a policy as the kubelet spells it; absent: none.
+	// +optional
+	// +kubebuilder:validation:Enum=none;best-effort;restricted;single-numa-node
+	Policy string `json:"policy,omitempty"`
+	// Scope is what the policy is applied to; absent: container.
+	// +optional
+	// +kubebuilder:validation:Enum=container;pod
+	Scope string `json:"scope,omitempty"`
+	// Strategy says which of NUMA nodes that would do as well are taken; absent: MostAllocated.
+	// +optional
+	// +kubebuilder:validation:Enum=MostAllocated;LeastAllocated
+	Strategy string `json:"strategy,omitempty"`
 }
 
 // NodeTopologyStatus is what is handed out: the kubelet's books as one consistent reading.

@@ -103,8 +103,8 @@ func (n *Node) Unmet(r placement.Rules) string {
 	return wire.Unmet(n.kind.Model, r)
 }
 
-// machine returns the node's hardware; nil when it is not known.
-func (n *Node) machine() *topology.Machine {
+// Machine returns the node's hardware; nil when it is not known.
+func (n *Node) Machine() *topology.Machine {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if n.kind == nil {

@@ -99,7 +99,7 @@ func (q *Query) pack(n *Node, s *ledger.Sample) PackedAnswer {
 
 // rankBy computes the rank of a node that admits the pod with the answer.
 func (q *Query) rankBy(n *Node, a *ledger.Answer) rank.Rank {
-	o := rank.OfferOf(n.account, q.Candidate.Request, a, n.machine())
+	o := rank.OfferOf(n.account, q.Candidate.Request, a, n.Machine())
 	return q.scoring.Rank(&o)
 }
 
@@ -132,14 +132,14 @@ func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 	if !a.OK() {
 		return nil
 	}
-	has := rank.OfferOf(chosen.account, q.Candidate.Request, &a, chosen.machine())
+	has := rank.OfferOf(chosen.account, q.Candidate.Request, &a, chosen.Machine())
 	if has.Reach.Len() < 2 {
 		return nil
 	}
 	tier := q.scoring.Rank(&has).Tier
 	for _, n := range waiting {
 		spare, ok := n.account.View().Hope(&q.Candidate)
-		hope := rank.Offer{Spare: spare, Asked: q.Candidate.Request.CPUs(), Machine: n.machine()}
+		hope := rank.Offer{Spare: spare, Asked: q.Candidate.Request.CPUs(), Machine: n.Machine()}
 		if ok && spare.Reach.Len() < has.Reach.Len() && q.scoring.Rank(&hope).Tier < tier {
 			return n
 		}
@@ -153,6 +153,6 @@ func (q *Query) RankOn(n *Node, account *ledger.Node) rank.Rank {
 	if !a.OK() {
 		return rank.Rank{Tier: rank.LastTier}
 	}
-	o := rank.OfferOf(account, q.Candidate.Request, &a, n.machine())
+	o := rank.OfferOf(account, q.Candidate.Request, &a, n.Machine())
 	return q.scoring.Rank(&o)
 }
