@@ -151,8 +151,8 @@ func TestAuthorityByLabel(t *testing.T) {
 	}
 }
 
-// TestNodeWords: what a node's labels say in Koordinator's words holds where pods say nothing, and a
-// word that nobody knows makes the node unusable by name.
+// TestNodeWords: what a node's labels say in Koordinator's words holds where pods say nothing, and
+// a word that nobody knows makes the node unusable by name.
 func TestNodeWords(t *testing.T) {
 	w := newObeyingWorld(t)
 	w.node.Labels = map[string]string{"node.koordinator.sh/numa-topology-policy": "SingleNUMANode", "node.koordinator.sh/numa-allocate-strategy": "LeastAllocated"}
