@@ -146,7 +146,7 @@ func TestReadRefuses(t *testing.T) {
 		"twice a volume":   {pod("{volumes: [{name: a}, {name: a}], containers: [{name: x}]}"), `spec.volumes[1].name: "a": want a name that no other`},
 		"bad name":         {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: P_1", 1), `Pod P_1: metadata.name: "P_1"`},
 		"misspelt policy":  {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {berth.dev/policy: singel}", 1), `Pod p: metadata.annotations[berth.dev/policy]: "singel": want none, best-effort`},
-		"misspelt key":     {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {berth.dev/polcy: none}", 1), `Pod p: metadata.annotations[berth.dev/polcy]: "none": want a key that Berth reads: berth.dev/policy, gang, gang-minimum, cpus, exclusive, l3 or memory (did you mean "berth.dev/policy"?)`},
+		"misspelt key":     {strings.Replace(pod("{containers: [{name: c}]}"), "name: p", "name: p, annotations: {berth.dev/polcy: none}", 1), `Pod p: metadata.annotations[berth.dev/polcy]: "none": want a key that Berth reads: berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3 or memory (did you mean "berth.dev/policy"?)`},
 		"negative count":   {"{kind: Deployment, apiVersion: apps/v1, metadata: {name: d}, spec: {replicas: -1, template: {spec: {containers: [{name: c}]}}}}", `spec.replicas: "-1"`},
 		"too many":         {"{kind: Deployment, apiVersion: apps/v1, metadata: {name: d}, spec: {replicas: 20000, template: {spec: {containers: [{name: c}]}}}}", `0 to 10000 pods`},
 		"in a template":    {"{kind: Job, apiVersion: batch/v1, metadata: {name: j}, spec: {template: {spec: {containers: []}}}}", `Job j: spec.template.spec.containers`},

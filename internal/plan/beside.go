@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -13,8 +14,8 @@ type Wish struct {
 	// Apart asks for another NUMA node than the mate's; else it is the same one that is asked for,
 	// on the same node.
 	Apart bool
-	// Required wishes are kept, or the member gets no node. A wish that is preferred is tried
-	// first: a Field orders nodes by it.
+	// Required wishes are kept, or the member gets no node. A preferred one is kept where a node
+	// can be had that keeps it.
 	Required bool
 }
 
@@ -26,23 +27,63 @@ type Decided struct {
 	Exact bool
 }
 
-// grants says whether the required wishes about the member and those placed before it are kept. A
-// wish is about an exact prediction: where it is not exact, or nothing is pinned, it is not kept.
+// grants says whether the wishes about the member and those placed before it are kept: those that
+// are required and, while the trial is strict, those that are preferred. A wish is about an exact
+// prediction, in each order in which the node's kubelet may admit the members: where that is not to
+// be had, or nothing is pinned, it is not kept.
 func (t *trial) grants(m, node int, got *Decided) bool {
 	if !t.wishing {
 		return true
 	}
-	for _, w := range t.gang.Members[m].Beside {
-		if w.Required && t.at[w.Mate] != nowhere && !t.keeps(w.Mate, node, got, w.Apart) {
-			return false
+	var here []int // the members on the node
+	for mate, at := range t.at {
+		if at == node && mate != m {
+			here = append(here, mate)
 		}
 	}
-	for mate := range t.gang.Members {
-		if t.at[mate] == nowhere {
+	for mate, at := range t.at {
+		if at == nowhere || at == node || mate == m {
 			continue
 		}
-		for _, w := range t.gang.Members[mate].Beside {
-			if w.Required && w.Mate == m && !t.keeps(mate, node, got, w.Apart) {
+		if t.wants(m, mate, false) || t.wants(mate, m, false) {
+			return false // the same NUMA node, and they are on different nodes
+		}
+	}
+	here = append(here, m)
+	if !t.anyWish(here) {
+		return true
+	}
+	outcomes := t.outcomes(node, here, got)
+	return len(outcomes) > 0 && !slices.ContainsFunc(outcomes, func(numa []topology.NUMASet) bool { return !t.keep(here, numa) })
+}
+
+// wants says whether a member asks for that of a mate.
+func (t *trial) wants(m, mate int, apart bool) bool {
+	return slices.ContainsFunc(t.gang.Members[m].Beside, func(w Wish) bool {
+		return w.Mate == mate && w.Apart == apart && (w.Required || t.strict)
+	})
+}
+
+// anyWish says whether any of the members asks anything about another one of them.
+func (t *trial) anyWish(members []int) bool {
+	for _, m := range members {
+		for _, mate := range members {
+			if t.wants(m, mate, false) || t.wants(m, mate, true) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// keep says whether members on these NUMA nodes have what they ask of each other.
+func (t *trial) keep(members []int, numa []topology.NUMASet) bool {
+	for i, m := range members {
+		for j, mate := range members {
+			switch {
+			case t.wants(m, mate, false) && (numa[i] == 0 || numa[i] != numa[j]):
+				return false
+			case t.wants(m, mate, true) && (numa[i] == 0 || numa[j] == 0 || numa[i]&numa[j] != 0):
 				return false
 			}
 		}
@@ -50,19 +91,92 @@ func (t *trial) grants(m, node int, got *Decided) bool {
 	return true
 }
 
-// keeps says whether a place and that of a mate are as asked.
-func (t *trial) keeps(mate, node int, got *Decided, apart bool) bool {
-	other := &t.placed[mate]
-	if t.at[mate] != node {
-		return apart
+// maxTogether is how many members with wishes share a node of which the order is not known: their
+// orders are all gone through.
+const maxTogether = 4
+
+// outcomes are the NUMA nodes that the members on a node may get, the last of whom just got his:
+// one outcome where the node's prediction is exact, else one for each order. None says that nobody
+// can tell.
+func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topology.NUMASet) {
+	if !t.loose[node] {
+		numa := make([]topology.NUMASet, len(members))
+		for i, m := range members {
+			d := &t.placed[m]
+			if i == len(members)-1 {
+				d = got
+			}
+			if !d.Exact {
+				return nil
+			}
+			numa[i] = d.NUMA
+		}
+		return [][]topology.NUMASet{numa}
 	}
-	if !got.Exact || !other.Exact || got.NUMA == 0 || other.NUMA == 0 {
-		return false
+	if len(members) > maxTogether {
+		return nil
 	}
-	if apart {
-		return got.NUMA&other.NUMA == 0
+	exact := true
+	permute(len(members), func(order []int) {
+		if numa, ok := t.play(node, members, order); ok {
+			out = append(out, numa)
+		} else {
+			exact = false
+		}
+	})
+	if !exact {
+		return nil
 	}
-	return got.NUMA == other.NUMA
+	return out
+}
+
+// play has a copy of the node admit members in an order.
+func (t *trial) play(node int, members, order []int) ([]topology.NUMASet, bool) {
+	account := t.field.Account(node)
+	if account == nil {
+		return nil, false
+	}
+	fork, numa := account.Fork(), make([]topology.NUMASet, len(members))
+	latest := int64(0)
+	for _, m := range members {
+		if c := t.gang.Members[m].Candidate; c != nil {
+			latest = max(latest, c.Created)
+		}
+	}
+	for i, at := range order {
+		c := t.gang.Members[members[at]].Candidate
+		if c == nil {
+			continue
+		}
+		next, d := *c, placement.Decision{}
+		next.Loose = false
+		if i > 0 { // they come one after the other
+			next.Created = latest + int64(i)
+		}
+		a := fork.Reserve(&next, &d)
+		if !a.OK() || !a.Exact {
+			return nil, false
+		}
+		numa[at] = fork.View().Report().Model.Reach(next.Request, &a.Verdict)
+	}
+	return numa, true
+}
+
+// permute calls do with every order of n things.
+func permute(n int, do func([]int)) {
+	var rest func(done []int)
+	rest = func(done []int) {
+		if len(done) == n {
+			do(done)
+			return
+		}
+		for i := range n {
+			if !slices.Contains(done, i) {
+				rest(append(slices.Clip(done), i))
+			}
+		}
+	}
+	rest(nil)
 }
 
 // unit is members that go to one node or nowhere: those that ask for one NUMA node.
@@ -70,11 +184,9 @@ type unit struct {
 	members []int
 	kind    int
 	size    int64
-	wishes  bool
+	// prefers: some wish is merely preferred.
+	prefers bool
 }
-
-// firm says that a node which refuses the unit refuses others of its kind.
-func (u *unit) firm() bool { return !u.wishes }
 
 // unitsOf joins members by their required wishes for the same NUMA node. Members of one kind stand
 // together.
@@ -107,7 +219,7 @@ func unitsOf(members []Member) []unit {
 		u := by[r]
 		u.members = append(u.members, i)
 		u.size += members[i].Size
-		u.wishes = u.wishes || len(members[i].Beside) > 0
+		u.prefers = u.prefers || slices.ContainsFunc(members[i].Beside, func(w Wish) bool { return !w.Required })
 	}
 	out := make([]unit, 0, len(order))
 	for _, r := range order {

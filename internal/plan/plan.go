@@ -154,13 +154,22 @@ type trial struct {
 	placed []Decided // what each got there
 	// wishing: some member has wishes about others.
 	wishing bool
+	// strict: wishes that are preferred count as required.
+	strict bool
 }
 
 // place finds the unit a node, and returns the nodes that may take the next one of its kind.
 func (t *trial) place(u unit, open []int) []int {
+	if u.prefers {
+		t.strict = true
+		kept := slices.ContainsFunc(open, func(node int) bool { return t.putAll(u.members, node) })
+		if t.strict = false; kept {
+			return open
+		}
+	}
 	for i, node := range open {
 		if t.putAll(u.members, node) {
-			if !u.firm() {
+			if t.wishing {
 				return open
 			}
 			return open[i:]
@@ -169,7 +178,7 @@ func (t *trial) place(u unit, open []int) []int {
 	if t.plan.Lacking < 0 {
 		t.plan.Lacking = u.members[0]
 	}
-	if t.field.Coupled(u.kind) || !u.firm() {
+	if t.field.Coupled(u.kind) || t.wishing {
 		return open
 	}
 	return nil

@@ -186,7 +186,13 @@ func (t *gangTrial) prepare(ctx context.Context, c *Cluster, done map[string]int
 			return err
 		}
 	}
-	return nil
+	wishes, err := wire.MatesOf(t.pods)
+	for i := range wishes {
+		for _, w := range wishes[i] {
+			t.gang.Members[i].Beside = append(t.gang.Members[i].Beside, plan.Wish(w))
+		}
+	}
+	return err
 }
 
 // add makes a member of a pod.

@@ -14,7 +14,7 @@ import (
 const OwnPrefix = "berth.dev/"
 
 // askKeys are the annotations by which pods ask something of Berth.
-var askKeys = append([]string{PolicyAnnotation, GangAnnotation, GangMinimumAnnotation}, WishKeys...)
+var askKeys = slices.Concat([]string{PolicyAnnotation, GangAnnotation, GangMinimumAnnotation}, MateKeys, WishKeys)
 
 // podKeys are the annotations of Berth's that a pod may carry.
 var podKeys = append([]string{PlacementAnnotation}, askKeys...)

@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/placement"
 )
 
 // maxReasons bounds how many different reasons an explanation names, maxAsked how many nodes are
@@ -36,16 +39,20 @@ func (t *trial) why(r *result) string {
 	for _, at := range r.Places {
 		taken[at.Node]++
 	}
+	wishes := slices.ContainsFunc(t.job.gang.Members, func(m plan.Member) bool { return len(m.Beside) > 0 })
 	count, asked := map[string]int{}, 0
 	for i := range t.infos {
 		switch fork := r.Forks[i]; {
 		case fork != nil && member.Candidate != nil && asked < maxAsked:
 			asked++
-			if refusal, ok := fork.View().Explain(member.Candidate.Request); ok && refusal.String() != "" {
+			switch refusal, ok := fork.View().Explain(member.Candidate.Request); {
+			case ok && refusal.Reason == placement.Admitted && wishes:
+				count["has room, and none that is certain to keep what the pods ask about each other's NUMA nodes"]++
+			case ok && refusal.Reason != placement.Admitted:
 				count[refusal.String()]++
-				continue
+			default:
+				count["has no room beside members of the gang"]++
 			}
-			fallthrough
 		case taken[i] > 0:
 			count["has no room beside members of the gang"]++
 		case k.refused[i] != nil:

@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/plan"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -184,7 +185,24 @@ func (t *trial) prepare() *fwk.Status {
 		// What was kept for members is for the plan to give.
 		t.profile.Handle.DeleteNominatedPodIfExists(pod)
 	}
+	if err := t.wish(); err != nil {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
+	}
 	return t.begin()
+}
+
+// wish reads what members ask about each other's places.
+func (t *trial) wish() error {
+	wishes, err := wire.MatesOf(t.job.pods)
+	if err != nil {
+		return err
+	}
+	for i := range wishes {
+		for _, w := range wishes[i] {
+			t.job.gang.Members[i].Beside = append(t.job.gang.Members[i].Beside, plan.Wish(w))
+		}
+	}
+	return nil
 }
 
 // begin has every plugin prepare for each kind.

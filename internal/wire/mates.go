@@ -1,0 +1,128 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Annotations by which a member of a gang says where it wants its CPUs, memory and devices beside
+// those of other members: names of pods of its gang, "train-1, train-2", or the same after
+// "preferred:". What is not preferred is required.
+const (
+	// SameNUMAAnnotation asks for the NUMA nodes that each of those pods has.
+	SameNUMAAnnotation = "berth.dev/gang-same-numa-node"
+	// OtherNUMAAnnotation asks for none that any of them has, or "*": that any other member has.
+	OtherNUMAAnnotation = "berth.dev/gang-other-numa-node"
+)
+
+// MateKeys are the annotations that ReadMates reads.
+var MateKeys = []string{SameNUMAAnnotation, OtherNUMAAnnotation}
+
+// EveryMate stands for all other members.
+const EveryMate = "*"
+
+// maxMates is how many mates a pod may name in one annotation.
+const maxMates = 64
+
+// MateWish is what a member asks about its place beside another member's.
+type MateWish struct {
+	// Mate is a pod's name, or EveryMate.
+	Mate string
+	// Apart asks for other NUMA nodes than the mate's, else for the same.
+	Apart bool
+	// Required wishes are kept, or the pod gets no node.
+	Required bool
+}
+
+// ReadMates reads what a pod asks about its mates; nil for nothing. The error is a *FieldError.
+func ReadMates(pod *corev1.Pod) (out []MateWish, err error) {
+	wrong := fieldErrors(podName(pod))
+	for _, key := range MateKeys {
+		text, ok := pod.Annotations[key]
+		if !ok {
+			continue
+		}
+		if !InGang(pod) {
+			return nil, wrong.at(annotation(key), text, "nothing on a pod of no gang")
+		}
+		names, preferred := strings.CutPrefix(text, "preferred:")
+		list := strings.Split(names, ",")
+		if len(list) > maxMates {
+			return nil, wrong.at(annotation(key), text[:min(len(text), 100)], "at most 64 names of pods")
+		}
+		for _, name := range list {
+			w := MateWish{Mate: strings.TrimSpace(name), Apart: key == OtherNUMAAnnotation, Required: !preferred}
+			if want := w.wrong(pod); want != "" {
+				return nil, wrong.at(annotation(key), text, want)
+			}
+			if slices.ContainsFunc(out, func(o MateWish) bool { return o.Mate == w.Mate && o.Apart != w.Apart }) {
+				return nil, wrong.at(annotation(key), text, "each pod in one of the two annotations")
+			}
+			if !slices.Contains(out, w) {
+				out = append(out, w)
+			}
+		}
+	}
+	return out, nil
+}
+
+// wrong says what would be right; "" where it is.
+func (w *MateWish) wrong(pod *corev1.Pod) string {
+	switch {
+	case w.Mate == EveryMate && w.Apart:
+		return ""
+	case len(validation.IsDNS1123Subdomain(w.Mate)) > 0:
+		return `names of pods of the gang with commas between them, perhaps after "preferred:"`
+	case w.Mate == pod.Name:
+		return "another pod of the gang, not the pod itself"
+	}
+	return ""
+}
+
+// DemandsMates says whether a pod requires anything of its mates' places.
+func DemandsMates(pod *corev1.Pod) bool {
+	wishes, err := ReadMates(pod)
+	return err != nil || slices.ContainsFunc(wishes, func(w MateWish) bool { return w.Required })
+}
+
+// PlacedWish is a MateWish among pods that are placed together, by their numbers.
+type PlacedWish struct {
+	Mate            int
+	Apart, Required bool
+}
+
+// MatesOf is what each of the pods that are placed together asks about the others. A required wish
+// about a pod that is not among them is an error, as is what ReadMates cannot read.
+func MatesOf(pods []*corev1.Pod) ([][]PlacedWish, error) {
+	by := make(map[string]int, len(pods))
+	for i, pod := range pods {
+		by[pod.Name] = i
+	}
+	out := make([][]PlacedWish, len(pods))
+	for i, pod := range pods {
+		wishes, err := ReadMates(pod)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range wishes {
+			mate, ok := by[w.Mate]
+			switch {
+			case w.Mate == EveryMate:
+				for mate := range pods {
+					if mate != i {
+						out[i] = append(out[i], PlacedWish{mate, w.Apart, w.Required})
+					}
+				}
+			case ok:
+				out[i] = append(out[i], PlacedWish{mate, w.Apart, w.Required})
+			case w.Required:
+				return nil, fmt.Errorf("%s asks for NUMA nodes beside pod %s, which does not wait in its gang", podName(pod), w.Mate)
+			}
+		}
+	}
+	return out, nil
+}
