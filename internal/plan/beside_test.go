@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestWishesInEveryOrder: NUMA nodes of 7 and 8 CPUs; the kubelet takes the first one with room. Pods of 2 CPUs
-// then share one, pods of 4 do not, in whatever order they are admitted.
+// TestWishesInEveryOrder: NUMA nodes of 7 and 8 CPUs; the kubelet takes the first one with room.
+// Pods of 2 CPUs then share one, pods of 4 do not, in whatever order they are admitted.
 func TestWishesInEveryOrder(t *testing.T) {
 	m := model(t, twoSockets)
 	same := func(mate int) Wish { return Wish{Mate: mate, Required: true} }
