@@ -30,6 +30,7 @@ type core struct {
 	feed    *nodes.Feed
 	// groupWaits is since when groups of Kubernetes' own group cycle have waited for reports.
 	groupWaits groupWaits
+	pauses     *groupPauses
 	gangs      *gang.Groups
 	events     events.EventRecorder
 	// reserved numbers the calls of Reserve.
@@ -94,6 +95,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, c clock.WithDela
 	table := nodes.NewTable(c, args.StaleAfter.Duration)
 	made := &core{clock: c, table: table, waiters: w, events: handle.EventRecorder(), common: commonOf(&args)}
 	made.gangs = newGangs(&args, handle, made, logger)
+	made.pauses = &groupPauses{clock: made.clock, activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) }}
 	made.feed = nodes.NewFeed(nodes.FeedOptions{
 		Table: table, Waiters: w, Beside: besideOf(handle, logger), Changed: made.gangs.Stir, SettleAfter: args.SettleAfter.Duration, Logger: logger, Events: made.events, Metrics: feedMetrics{},
 	})

@@ -20,6 +20,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if wire.InGang(pod) {
 		return p.preFilterMember(ctx, state, pod)
 	}
+	if state.IsPodGroupSchedulingCycle() {
+		p.core.pauses.tried(pod)
+	}
 	return p.preFilterAlone(ctx, state, pod)
 }
 

@@ -145,6 +145,9 @@ func FollowMates[L, P any](shared informers.SharedInformerFactory, next func(L) 
 
 // PreEnqueue holds members of a gang until it is their turn.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	if status := p.core.pauses.hold(pod); status != nil {
+		return status
+	}
 	return p.core.gangs.PreEnqueue(pod)
 }
 

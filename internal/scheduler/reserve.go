@@ -55,6 +55,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	c.number = p.core.reserved.Add(1)
 	if c.member.group != nil {
 		p.core.groupWaits.end(c.member.group)
+		p.core.pauses.placed(pod)
 	}
 	p.core.waiters.Done(uidOf(pod))
 	if left := pod.Status.NominatedNodeName; left != "" && left != nodeName {

@@ -1,0 +1,127 @@
+package scheduler
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/berth-dev/berth/internal/scheduler/later"
+)
+
+// groupPauses hold members of Kubernetes' own groups for a while after their group was tried in
+// vain. That cycle puts them into the queue of those that back off, from which an idle scheduler
+// takes them at once (feature gate SchedulerPopFromBackoffQ): it would try the group again and
+// again, thousands of times a second. PreEnqueue is asked before they get there. Nil holds nobody.
+type groupPauses struct {
+	clock clock.WithDelayedExecution
+	// activate has pods be tried at once.
+	activate func(pods map[string]*corev1.Pod)
+
+	mu sync.Mutex
+	by map[string]*groupPause
+}
+
+// groupPause is how things stand with one group.
+type groupPause struct {
+	// tried is when it was last tried; zero: not since it was held.
+	tried time.Time
+	// failures in a row.
+	failures int
+	// until is when its members may be tried again.
+	until time.Time
+	// held are members that wait for that, by namespace and name.
+	held map[string]*corev1.Pod
+}
+
+// The first and the longest pause, as kube-scheduler's own back-off has them, and how many groups
+// are remembered.
+const (
+	firstGroupPause = time.Second
+	lastGroupPause  = 10 * time.Second
+	maxGroupPauses  = 1024
+)
+
+// ownGroup names the group of Kubernetes' own that a pod belongs to; "" for none.
+func ownGroup(pod *corev1.Pod) string {
+	if s := pod.Spec.SchedulingGroup; s != nil && s.PodGroupName != nil {
+		return pod.Namespace + "/" + *s.PodGroupName
+	}
+	return ""
+}
+
+// tried notes that the pod's group is being tried.
+func (g *groupPauses) tried(pod *corev1.Pod) {
+	key := ownGroup(pod)
+	if key == "" || g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.by == nil || len(g.by) >= maxGroupPauses && g.by[key] == nil {
+		g.by = map[string]*groupPause{} // all begin anew; those that are held have their own way out
+	}
+	p := g.by[key]
+	if p == nil {
+		p = &groupPause{held: map[string]*corev1.Pod{}}
+		g.by[key] = p
+	}
+	p.tried = g.clock.Now()
+}
+
+// hold says why the pod is not tried now; nil when it is. A member that comes back after its group
+// was tried has been tried in vain.
+func (g *groupPauses) hold(pod *corev1.Pod) *fwk.Status {
+	key := ownGroup(pod)
+	if key == "" || g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.by[key]
+	if p == nil {
+		return nil
+	}
+	now := g.clock.Now()
+	if !p.tried.IsZero() {
+		pause := min(lastGroupPause, firstGroupPause<<min(p.failures, 4))
+		p.failures++
+		p.until, p.tried = p.tried.Add(pause), time.Time{}
+		later.Call(g.clock, max(0, p.until.Sub(now)), func() { g.wake(p) })
+	}
+	if !now.Before(p.until) {
+		return nil
+	}
+	p.held[pod.Namespace+"/"+pod.Name] = pod
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: the pod's group was tried in vain, and backs off")
+}
+
+// wake has members be tried that were held.
+func (g *groupPauses) wake(p *groupPause) {
+	g.mu.Lock()
+	if g.clock.Now().Before(p.until) {
+		g.mu.Unlock()
+		return // it was tried again meanwhile, and is held anew
+	}
+	held := p.held
+	p.held = map[string]*corev1.Pod{}
+	g.mu.Unlock()
+	if len(held) > 0 {
+		g.activate(held)
+	}
+}
+
+// placed notes that a member of the group got its node in earnest.
+func (g *groupPauses) placed(pod *corev1.Pod) {
+	key := ownGroup(pod)
+	if key == "" || g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if p := g.by[key]; p != nil {
+		p.failures, p.tried = 0, time.Time{}
+	}
+}

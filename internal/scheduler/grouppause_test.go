@@ -1,0 +1,75 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+// TestAGroupThatWasTriedInVainPauses: its members are held, longer each time, and come back
+// together.
+func TestAGroupThatWasTriedInVainPauses(t *testing.T) {
+	c := testingclock.NewFakeClock(time.Unix(1000, 0))
+	woken := make(chan map[string]*corev1.Pod, 10)
+	g := &groupPauses{clock: c, activate: func(pods map[string]*corev1.Pod) { woken <- pods }}
+	group := "g"
+	member := func(name string) *corev1.Pod {
+		p := pinned(name, 1)
+		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
+		return p
+	}
+	a, b, other := member("a"), member("b"), pinned("other", 1)
+	free := func(when string, pods ...*corev1.Pod) {
+		t.Helper()
+		for _, p := range pods {
+			if s := g.hold(p); s != nil {
+				t.Errorf("%s: pod %s is held: %s", when, p.Name, s.Message())
+			}
+		}
+	}
+	free("before anything was tried", a, b, other)
+	for _, pause := range []time.Duration{1, 2, 4, 8, 10, 10} {
+		g.tried(a)
+		g.tried(b)
+		g.tried(other)
+		free("it has no group", other)
+		if g.hold(a) == nil || g.hold(b) == nil {
+			t.Fatal("members of a group that was tried in vain are not held")
+		}
+		c.Step(pause*time.Second - 1)
+		if g.hold(a) == nil {
+			t.Errorf("it is held for less than %d s", pause)
+		}
+		c.Step(1)
+		if got := <-woken; len(got) != 2 {
+			t.Errorf("%d members are woken, want both", len(got))
+		}
+		free("after the pause", a, b)
+	}
+	g.tried(a)
+	g.placed(a)
+	free("when a member was placed", b)
+	g.tried(a)
+	if g.hold(a) == nil {
+		t.Error("a member of a group that was tried in vain is not held")
+	}
+	c.Step(firstGroupPause)
+	<-woken
+	free("after the first pause", a)
+}
+
+// TestManyGroupsArePausedInBoundedMemory.
+func TestManyGroupsArePausedInBoundedMemory(t *testing.T) {
+	g := &groupPauses{clock: testingclock.NewFakeClock(time.Unix(1000, 0)), activate: func(map[string]*corev1.Pod) {}}
+	for i := range 3 * maxGroupPauses {
+		p := pinned("a", 1)
+		name := string(rune('a'+i%26)) + time.Duration(i).String()
+		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
+		g.tried(p)
+	}
+	if len(g.by) > maxGroupPauses {
+		t.Errorf("%d groups are remembered, want at most %d", len(g.by), maxGroupPauses)
+	}
+}
