@@ -70,6 +70,9 @@ func (o *Options) fillIn() {
 // Run runs the controller until ctx ends.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	o.fillIn()
+	if o.Log.GetSink() != nil {
+		ctrl.SetLogger(o.Log) // what has no logger of the manager's says so at length
+	}
 	known, err := newScheme()
 	if err != nil {
 		return err

@@ -100,7 +100,9 @@ var shapes = []shape{
 		j.Spec.MinSuccess, j.Spec.MinAvailable = &least, 2
 	}},
 	{"is urgent", func(p *planner, j *Job) {
-		p.task(j, "work", 2, p.ends())
+		t := p.task(j, "work", 1, p.ends()) // a whole NUMA node of the one node with that policy
+		t.TopologyPolicy = "restricted"
+		setCPUs(t, 9)
 		j.Spec.PriorityClassName = urgent
 	}},
 	{"is restarted when evicted", func(p *planner, j *Job) {
