@@ -99,9 +99,9 @@ func (n *Node) keepsHeld(p *pod, d *placement.Decision) Answer {
 	return n.full.decideAll(p.req, d)
 }
 
-// found says whether a report shows each container that it lists where it was promised to be. One
+// Obeyed says whether a report shows each container that it lists where it was promised to be. One
 // that does not run is not listed.
-func found(d *placement.Decision, shown *placement.PodAllocation) bool {
+func Obeyed(d *placement.Decision, shown *placement.PodAllocation) bool {
 	return !slices.ContainsFunc(shown.Containers, func(c placement.ContainerAllocation) bool {
 		return decisionOf(d, c.Name).CPUs != c.CPUs
 	})

@@ -195,7 +195,7 @@ func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 		Promised: promise.Decision, Found: shown,
 	}
 	if r.Model.Decides() {
-		o.Kept = found(&promise.Decision, &shown)
+		o.Kept = Obeyed(&promise.Decision, &shown)
 		return o, true
 	}
 	o.Kept = Kept(&promise.Decision, &shown)

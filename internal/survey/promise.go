@@ -168,12 +168,26 @@ func (n *node) outcome(pod *corev1.Pod, p *wire.Placement) string {
 		return ""
 	case p.Certainty != wire.Exact:
 		return PromiseVerdict
-	case ledger.Kept(&p.Decision, held):
+	case n.keeps(&p.Decision, held):
 		return PromiseKept
 	case ended:
 		return PromisePast // the kubelet may have let go of a part
 	}
 	return PromiseBroken
+}
+
+// keeps says whether the node gave a pod what was decided. Where Berth decides, what does not run
+// now is not listed.
+func (n *node) keeps(d *placement.Decision, held *placement.PodAllocation) bool {
+	if n.decides() {
+		return ledger.Obeyed(d, held)
+	}
+	return ledger.Kept(d, held)
+}
+
+// decides says whether Berth decides on the node.
+func (n *node) decides() bool {
+	return n.spec() != nil && n.spec().Authority == v1alpha1.AuthorityBerth
 }
 
 // numaCount is how many NUMA nodes a pod has something of; 0 where no report lists it.

@@ -78,6 +78,9 @@ func (n *node) summary(now time.Time) Node {
 		out.Authority, out.KubeletVersion = string(spec.Authority), spec.KubeletVersion
 		out.CPUManager, out.MemoryManager = cmp.Or(c.CPUManagerPolicy, "none"), cmp.Or(c.MemoryManagerPolicy, "None")
 		out.Policy, out.Scope = cmp.Or(c.TopologyManagerPolicy, "none"), cmp.Or(c.TopologyManagerScope, "container")
+		if m := n.reading.Kind.Model; m != nil && m.Decides() {
+			out.Policy, out.Scope = m.Rules().Policy.String(), m.Rules().Scope.String()
+		}
 	}
 	if r := n.report(); r != nil {
 		out.AgeSeconds = Seconds(now.Sub(n.heard))
@@ -99,7 +102,7 @@ func (n *node) summary(now time.Time) Node {
 // amounts adds up a state by NUMA node.
 func (n *node) amounts(snap *placement.Snapshot) []NUMANode {
 	var out []NUMANode
-	pins := n.spec().Config.CPUManagerPolicy == "static"
+	pins := n.spec().Config.CPUManagerPolicy == "static" || n.decides()
 	reserved := n.reading.Kind.Model.ReservedCPUs()
 	free := snap.SharedCPUs.AndNot(&reserved)
 	for i := range n.machine().NUMANodes {

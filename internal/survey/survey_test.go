@@ -186,6 +186,35 @@ func TestNodes(t *testing.T) {
 	}
 }
 
+// TestObeyingNode: what is decided for a node counts before it is reported, the default policy is
+// the node's, and what does not run as it was decided is a warning.
+func TestObeyingNode(t *testing.T) {
+	w := newWorld(t)
+	nt := w.addNode("obeys")
+	nt.Spec.Authority, nt.Spec.CPUManager.Policy, nt.Spec.TopologyManager = v1alpha1.AuthorityBerth, "", v1alpha1.TopologyManager{}
+	nt.Spec.Defaults = &v1alpha1.Defaults{Policy: "restricted", Scope: "pod"}
+	nt.Status.Conditions = append(nt.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionEnforced, Status: metav1.ConditionFalse,
+		Reason: v1alpha1.ReasonAstray, Message: "default/run/main runs on CPUs 1-7"})
+	line, err := v1alpha1.ParsePodAllocation("uid-run pod=default/run main;cpus=1-2")
+	w.must(err)
+	nt.Status.Pods, nt.Status.SharedCPUs = []v1alpha1.PodAllocation{line}, "0,3-7"
+	w.report(nt)
+	w.bind(pod("run", 2), "obeys", "1-2")
+	w.bind(pod("coming", 2), "obeys", "4-5")
+	s, err := w.cluster().Survey(t.Context(), "")
+	w.must(err)
+	n := s.Nodes()[0]
+	if n.Trouble != nil || n.Authority != "berth" || n.Policy != "restricted" || n.Scope != "pod" || n.Guarantee != "full" {
+		t.Errorf("%+v, trouble %+v", n, n.Trouble)
+	}
+	if len(n.NUMANodes) != 2 || n.NUMANodes[0].CPUs == nil || n.NUMANodes[0].CPUs.Free != 1 || n.NUMANodes[1].CPUs.Free != 2 {
+		t.Errorf("%+v, want 1 and 2 CPUs free", n.NUMANodes)
+	}
+	if len(n.Warnings) != 1 || n.Warnings[0].Reason != v1alpha1.ReasonAstray || n.Warnings[0].Advice == "" {
+		t.Errorf("warnings %+v", n.Warnings)
+	}
+}
+
 // TestPods: what became of a promise.
 func TestPods(t *testing.T) {
 	w := newWorld(t)

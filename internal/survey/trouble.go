@@ -45,6 +45,8 @@ func adviceFor(reason, node string) string {
 		return "if the kubelet's configuration was changed without a restart, restart it or take the change back (docs/operations.md)"
 	case v1alpha1.ReasonMachineChanged:
 		return "undo the change; or drain the node, stop the kubelet, remove the checkpoints that the message names, start the kubelet (docs/operations.md)"
+	case v1alpha1.ReasonNotEnforced:
+		return "switch on NRI in the container runtime's configuration, or let the kubelet decide there (docs/enforcement.md)"
 	case v1alpha1.ReasonAdmissionUnfinished:
 		return "look at the kubelet's log: it has been admitting a pod for too long"
 	case v1alpha1.ReasonDevicesUnknown:
@@ -64,6 +66,8 @@ func adviceForDoubt(reason, node string) string {
 		return "restart the kubelet, or take the change back"
 	case v1alpha1.ReasonConfigurationUnreadable:
 		return "mend the kubelet's configuration before the kubelet is restarted"
+	case v1alpha1.ReasonAstray:
+		return "look who else writes cgroups there; a restart of the agent brings everything to where it belongs (docs/operations.md)"
 	case NotReady:
 		return "kubectl describe node " + node
 	}
