@@ -26,6 +26,8 @@ type Live struct {
 	w *watcher
 	// still are the pods of a Live that never changes, by key.
 	still map[string]*corev1.Pod
+	// groups are the objects that declare gangs.
+	groups heldGroups
 
 	mu   sync.RWMutex
 	s    *Survey

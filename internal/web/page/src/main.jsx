@@ -5,20 +5,23 @@ import { follow, setToken, useStore } from './data.js'
 import { link, useRoute } from './route.js'
 import { Cluster } from './cluster.jsx'
 import { Fit } from './fit.jsx'
+import { Gangs, GangView } from './gangs.jsx'
 import { NodeView } from './node.jsx'
 import { PodView } from './pod.jsx'
 import { Pending, Pods } from './pending.jsx'
 import { Notice } from './parts.jsx'
 
-const views = [['', 'Cluster'], ['pods', 'Pods'], ['pending', 'Waiting'], ['fit', 'What if']]
+const views = [['', 'Cluster'], ['pods', 'Pods'], ['pending', 'Waiting'], ['gangs', 'Gangs'], ['fit', 'What if']]
 
 function View({ parts }) {
-  const [view, a, b] = parts
+  const [view, a, b, d] = parts
   if (!view) return <Cluster />
   if (view === 'nodes' && a) return <NodeView key={a} name={a} />
   if (view === 'pods' && a && b) return <PodView key={a + '/' + b} namespace={a} name={b} />
   if (view === 'pods') return <Pods />
   if (view === 'pending') return <Pending />
+  if (view === 'gangs' && d) return <GangView key={parts.join('/')} namespace={a} from={b} name={d} />
+  if (view === 'gangs') return <Gangs />
   if (view === 'fit') return <Fit />
   return <main><h1>No such view</h1><Notice title="">This address names no view. <a href={link()}>To the cluster</a></Notice></main>
 }
@@ -33,11 +36,11 @@ function Page() {
       const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)
       if (e.key === 'Escape') {
         if (typing) e.target.blur()
-        else if (parts.length && !help.current?.open) location.hash = link(...(parts[0] === 'pods' && parts.length > 1 ? ['pods'] : []))
+        else if (parts.length && !help.current?.open) location.hash = link(...(['pods', 'gangs'].includes(parts[0]) && parts.length > 1 ? [parts[0]] : []))
         return
       }
       if (typing) return
-      const views = { c: link(), p: link('pods'), w: link('pending'), f: link('fit') }
+      const views = { c: link(), p: link('pods'), w: link('pending'), g: link('gangs'), f: link('fit') }
       if (views[e.key]) location.hash = views[e.key]
       else if (e.key === '/') {
         document.getElementById('filter')?.focus()
@@ -71,6 +74,7 @@ function Page() {
           <dt><kbd>c</kbd></dt><dd>the cluster</dd>
           <dt><kbd>p</kbd></dt><dd>pods</dd>
           <dt><kbd>w</kbd></dt><dd>pods that wait</dd>
+          <dt><kbd>g</kbd></dt><dd>gangs: pods that start together</dd>
           <dt><kbd>f</kbd></dt><dd>what if: where new pods would go</dd>
           <dt><kbd>/</kbd></dt><dd>filter or search</dd>
           <dt><kbd>↑</kbd> <kbd>↓</kbd> <kbd>Enter</kbd></dt><dd>in the list of nodes: choose, open</dd>

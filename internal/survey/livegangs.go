@@ -1,0 +1,65 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// groupsLast is for how long the objects that declare gangs are believed: however many pages are
+// open, they are listed once in that time.
+const groupsLast = 2 * time.Second
+
+// heldGroups are objects that declare gangs, as they were read last.
+type heldGroups struct {
+	mu   sync.Mutex
+	last *groupObjects
+	at   time.Time
+}
+
+// read returns the objects, read anew where they are old.
+func (h *heldGroups) read(ctx context.Context, c *Cluster) (*groupObjects, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.last != nil && time.Since(h.at) < groupsLast {
+		return h.last, nil
+	}
+	all := *c
+	if all.still != nil {
+		all.Namespace = metav1.NamespaceAll
+	}
+	read, err := all.groupObjects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h.last, h.at = read, time.Now()
+	return read, nil
+}
+
+// Gangs are those of the pods that are known.
+func (l *Live) Gangs(ctx context.Context) (*Gangs, error) {
+	objects, err := l.groups.read(ctx, l.c)
+	if err != nil {
+		return nil, err
+	}
+	return gangsOf(l.Pods(), objects, l.Now()), nil
+}
+
+// ExplainGang says why a gang is where it is, or nowhere; source is that of a Gang.
+func (l *Live) ExplainGang(ctx context.Context, namespace, source, name string) (*ExplainedGang, error) {
+	all, err := l.Gangs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(all.Gangs, func(g Gang) bool { return g.Namespace == namespace && g.Source == source && g.Name == name })
+	if at < 0 {
+		return nil, fmt.Errorf("no %s %s in namespace %s at %s", source, name, namespace, l.c.Where)
+	}
+	s := l.survey()
+	s.Now, s.Notes = l.Now(), nil
+	return l.c.explainGang(ctx, s, &all.Gangs[at], nil)
+}

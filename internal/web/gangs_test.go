@@ -1,0 +1,78 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/survey"
+)
+
+// ganged is a cluster without nodes, and with a gang of two namespaces each.
+func ganged(t *testing.T) *survey.Live {
+	t.Helper()
+	pod := func(namespace, name, gang string) map[string]any {
+		return map[string]any{
+			"metadata": map[string]any{"namespace": namespace, "name": name, "uid": namespace + name, "annotations": map[string]any{"berth.dev/gang": gang, "berth.dev/gang-minimum": "2"}},
+			"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "resources": map[string]any{
+				"limits": map[string]any{"cpu": "1", "memory": "1Gi"}, "requests": map[string]any{"cpu": "1", "memory": "1Gi"}}}}},
+			"status": map[string]any{"phase": "Pending", "qosClass": "Guaranteed"},
+		}
+	}
+	var file bytes.Buffer
+	packed := gzip.NewWriter(&file)
+	if err := json.NewEncoder(packed).Encode(map[string]any{
+		"kind": "BerthSnapshot", "version": 1, "taken": "2026-11-22T12:00:00Z", "where": "test", "staleAfter": "1m", "nodes": []any{}, "nodeTopologies": []any{}, "leases": []any{},
+		"pods": []any{pod("seen", "a-0", "a"), pod("seen", "a-1", "a"), pod("hidden", "b-0", "b")},
+		"podGroups": []any{map[string]any{"apiVersion": "scheduling.volcano.sh/v1beta1", "metadata": map[string]any{"namespace": "seen", "name": "empty"},
+			"spec": map[string]any{"minMember": 3}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := packed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := survey.Open(&file, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.NewLive()
+}
+
+func TestGangsAreListedAndExplained(t *testing.T) {
+	s := New(Options{Live: ganged(t)})
+	for _, c := range []struct {
+		path   string
+		status int
+		want   []string
+	}{
+		{"/api/gangs", 200, []string{`"name":"a"`, `"state":"waiting"`, `"name":"b"`, `"why":"1 of 2 pods are there"`, `"name":"empty"`, `"source":"PodGroup.scheduling.volcano.sh"`}},
+		{"/api/gangs/seen/gang/a", 200, []string{`"verdict":"0 of 2 pods fit now"`, `"pod":"a-0"`, `"whole":false`}},
+		{"/api/gangs/seen/PodGroup.scheduling.volcano.sh/empty", 200, []string{`"state":"forming"`}},
+		{"/api/gangs/seen/gang/nobody", 404, []string{"there is no gang seen/nobody"}},
+		{"/api/gangs/seen/PodGroup.scheduling.x-k8s.io/a", 404, []string{"there is no gang seen/a"}},
+	} {
+		status, body, _ := get(s, c.path)
+		if status != c.status {
+			t.Errorf("%s: status %d, want %d: %.300s", c.path, status, c.status, body)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: %.2000s\nwant %s", c.path, body, want)
+			}
+		}
+	}
+}
+
+// TestGangsOfOneNamespace: those of others are in no list and cannot be asked for.
+func TestGangsOfOneNamespace(t *testing.T) {
+	s := New(Options{Live: ganged(t), Gate: onlyNamespace("seen")})
+	if status, body, _ := get(s, "/api/gangs"); status != 200 || strings.Contains(body, "hidden") || !strings.Contains(body, `"name":"a"`) {
+		t.Errorf("status %d: %s", status, body)
+	}
+	if status, body, _ := get(s, "/api/gangs/hidden/gang/b"); status != 404 {
+		t.Errorf("status %d: %s", status, body)
+	}
+}
