@@ -6,6 +6,8 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -106,7 +108,11 @@ func processorTime(b *testing.B) time.Duration {
 // the stand-in of the API server answers from memory, in pages.
 func BenchmarkCluster(b *testing.B) {
 	file := largeCluster(b, false)
-	for _, args := range [][]string{{"nodes"}, {"explain", "wanting"}, {"pods"}} {
+	three := filepath.Join(b.TempDir(), "three.yaml")
+	if err := os.WriteFile(three, []byte(strings.Replace(trainDeployment, ", nvidia.com/gpu: \"1\"", "", 1)), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	for _, args := range [][]string{{"nodes"}, {"explain", "wanting"}, {"pods"}, {"fit", "-f", three}, {"defrag", "--for", three}} {
 		b.Run(args[0], func(b *testing.B) { benchmarkVerb(b, file, args...) })
 	}
 	b.Run("explain, every pod asks for something else", func(b *testing.B) { benchmarkVerb(b, largeCluster(b, true), "explain", "wanting") })
