@@ -1,0 +1,230 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
+)
+
+// exporter tells of a hollow node what other projects' exporters do: amounts by NUMA node, and a
+// fingerprint of the pods that it has counted. It writes on changes alone.
+type exporter struct {
+	c       *hollowCluster
+	node    *hollowNode
+	dynamic dynamic.Interface
+	machine *topology.Machine
+	last    string
+}
+
+func (c *hollowCluster) newExporter(n *hollowNode) *exporter {
+	c.Helper()
+	client, err := dynamic.NewForConfig(c.cp.RESTConfig())
+	c.must(err)
+	m, err := topology.Parse(n.spec.Machine)
+	c.must(err)
+	return &exporter{c: c, node: n, dynamic: client, machine: m}
+}
+
+// run exports until ctx ends.
+func (e *exporter) run(ctx context.Context) {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if err := e.export(ctx); err != nil && ctx.Err() == nil {
+			e.c.Errorf("exporter: %v", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+func (e *exporter) export(ctx context.Context) error {
+	held := e.node.held()
+	if held == nil {
+		return nil
+	}
+	list, err := e.c.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + e.node.spec.Name})
+	if err != nil {
+		return err
+	}
+	var used topology.CPUSet
+	var counted []wire.PodName
+	for uid, containers := range held {
+		for _, cpus := range containers {
+			used = used.Or(&cpus)
+		}
+		at := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return string(p.UID) == uid })
+		if at < 0 {
+			return nil // it has just gone
+		}
+		counted = append(counted, wire.PodName{Namespace: list.Items[at].Namespace, Name: list.Items[at].Name})
+	}
+	fingerprint := wire.PodFingerprint(counted)
+	if fingerprint+used.String() == e.last {
+		return nil
+	}
+	reserved := topology.NewCPUSet(0, 8)
+	o := &nrt.NodeResourceTopology{
+		TypeMeta:   metav1.TypeMeta{APIVersion: nrt.GroupVersion.String(), Kind: "NodeResourceTopology"},
+		ObjectMeta: metav1.ObjectMeta{Name: e.node.spec.Name},
+		Attributes: nrt.AttributeList{
+			{Name: "topologyManagerPolicy", Value: "single-numa-node"}, {Name: "topologyManagerScope", Value: "container"},
+			{Name: "nodeTopologyPodsFingerprint", Value: fingerprint},
+		},
+	}
+	for i := range e.machine.NUMANodes {
+		n := &e.machine.NUMANodes[i]
+		ours := n.CPUs.AndNot(&reserved)
+		free := ours.AndNot(&used)
+		quantity := func(s topology.CPUSet) resource.Quantity {
+			return *resource.NewQuantity(int64(s.Len()), resource.DecimalSI)
+		}
+		o.Zones = append(o.Zones, nrt.Zone{Name: fmt.Sprintf("node-%d", n.ID), Type: "Node", Resources: nrt.ResourceInfoList{
+			{Name: "cpu", Capacity: quantity(n.CPUs), Allocatable: quantity(ours), Available: quantity(free)},
+		}})
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return err
+	}
+	_, err = e.dynamic.Resource(nrt.NodeResourceTopologies).Apply(ctx, o.Name, &unstructured.Unstructured{Object: fields}, metav1.ApplyOptions{FieldManager: "exporter", Force: true})
+	if err == nil {
+		e.last = fingerprint + used.String()
+	}
+	return err
+}
+
+// TestAmountsAlone: a node of which another project's exporter tells, and no agent, is placed on;
+// no kubelet refuses what was placed. Then an agent comes, and goes again.
+func TestAmountsAlone(t *testing.T) {
+	slowScene(t)
+	t.Parallel()
+	c := newHollowCluster(t, 1)
+	node := c.nodes[0]
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	e := c.newExporter(node)
+	running.Go(func() { e.run(ctx) })
+	c.withoutAgent(node)
+
+	var names []string
+	for i := range 5 { // four fit: 6 and 8 CPUs
+		names = append(names, fmt.Sprint("p", i))
+		c.create(pinnedPod(names[i], "", "3"))
+	}
+	left := ""
+	c.await("four of five pods to run", func(pods []corev1.Pod) bool {
+		ran := 0
+		for _, name := range names {
+			if phaseOf(pods, name) == corev1.PodRunning {
+				ran++
+			} else {
+				left = name
+			}
+		}
+		return ran == 4
+	})
+	c.wantGuarantee(wire.GuaranteeAmounts, wire.VerdictOnly)
+	c.delete(names[(slices.Index(names, left)+1)%5], nil)
+	c.awaitRunning(left)
+	c.restartScheduler(nil)
+	for _, name := range names {
+		c.delete(name, nil)
+	}
+	c.create(pinnedPod("large", "", "8"))
+	c.awaitRunning("large")
+	c.demandKept()
+
+	node.startAgent()
+	c.untilPlacedWith(wire.GuaranteeFull)
+	c.create(pinnedPod("exact", "", "4"))
+	c.awaitRunning("large", "exact")
+	c.wantPlacement("exact", wire.GuaranteeFull, wire.Exact)
+	c.withoutAgent(node)
+	c.untilPlacedWith(wire.GuaranteeAmounts)
+	c.create(pinnedPod("again", "", "2"))
+	c.awaitRunning("large", "exact", "again")
+	c.wantPlacement("again", wire.GuaranteeAmounts, wire.VerdictOnly)
+	c.demandKept()
+	c.clean()
+}
+
+// untilPlacedWith makes pods until one is placed with the guarantee, and deletes them: the
+// scheduler hears of an agent that comes or goes in its own time.
+func (c *hollowCluster) untilPlacedWith(g wire.Guarantee) {
+	c.Helper()
+	for i := range 100 {
+		name := fmt.Sprintf("probe-%s-%d", g, i)
+		c.create(pinnedPod(name, "", "1"))
+		c.awaitRunning(name)
+		pod, err := c.client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
+		c.must(err)
+		p, _, err := wire.ReadPlacement(pod)
+		c.must(err)
+		c.delete(name, nil)
+		c.await(name+" to be gone", func(pods []corev1.Pod) bool { return phaseOf(pods, name) == "" })
+		if p.Guarantee == g {
+			return
+		}
+	}
+	c.Fatalf("no pod is placed with guarantee %s", g)
+}
+
+// withoutAgent has a node be without an agent, and without its report.
+func (c *hollowCluster) withoutAgent(n *hollowNode) {
+	c.Helper()
+	n.stop()
+	client, err := dynamic.NewForConfig(c.cp.RESTConfig())
+	c.must(err)
+	err = client.Resource(v1alpha1.NodeTopologies).Delete(c.Context(), n.spec.Name, metav1.DeleteOptions{})
+	if !apierrors.IsNotFound(err) { // it may have been stopped before its first report
+		c.must(err)
+	}
+}
+
+// wantGuarantee demands that all bound pods were placed so.
+func (c *hollowCluster) wantGuarantee(g wire.Guarantee, certainty wire.Certainty) {
+	c.Helper()
+	list, err := c.client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
+	c.must(err)
+	for i := range list.Items {
+		if list.Items[i].Spec.NodeName != "" {
+			c.wantPlacement(list.Items[i].Name, g, certainty)
+		}
+	}
+}
+
+func (c *hollowCluster) wantPlacement(name string, g wire.Guarantee, certainty wire.Certainty) {
+	c.Helper()
+	pod, err := c.client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
+	c.must(err)
+	p, _, err := wire.ReadPlacement(pod)
+	if err != nil || p.Guarantee != g || p.Certainty != certainty {
+		c.Errorf("%s: guarantee %s, %s, %v: want %s, %s", name, p.Guarantee, p.Certainty, err, g, certainty)
+	}
+	for i := range p.Decision.Containers {
+		if d := &p.Decision.Containers[i]; g == wire.GuaranteeAmounts && (!d.CPUs.IsEmpty() || d.Hint.Any) {
+			c.Errorf("%s: %+v: want NUMA nodes and no CPUs", name, d)
+		}
+	}
+}
