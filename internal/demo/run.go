@@ -52,6 +52,7 @@ type Runner struct {
 	places  *places.Places
 	idle    places.Mean // of stranded devices
 	events  chan podEvent
+	calls   *calls
 	report  *Report
 	begun   time.Time
 	live    map[string]*livePod // by object name
@@ -73,8 +74,9 @@ type livePod struct {
 	expires time.Time   // zero: it stays
 	last    *corev1.Pod // as last seen; nil before
 	// settled: it has been Running, with its holdings looked at, or Failed.
-	settled  bool
-	deleting bool
+	settled bool
+	// asked: its deletion is under way; deleting: the API server has taken it.
+	asked, deleting bool
 }
 
 // again is a pod to be created again.
@@ -102,7 +104,14 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 			if err := r.handle(ev); err != nil {
 				return nil, err
 			}
+		case done := <-r.calls.results:
+			if err := r.calls.take(done); err != nil {
+				return nil, err
+			}
 		case <-clock.C:
+			if err := r.catchUp(); err != nil {
+				return nil, err
+			}
 			n, err := r.step(next)
 			if err != nil {
 				return nil, err
@@ -114,10 +123,30 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	}
 }
 
+// catchUp takes in what has come, before a step. Where a step takes longer than a tick, there is
+// one to do whenever anything else is.
+func (r *Runner) catchUp() error {
+	for {
+		var err error
+		select {
+		case ev := <-r.events:
+			err = r.handle(ev)
+		case done := <-r.calls.results:
+			err = r.calls.take(done)
+		default:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // prepare makes the namespace, starts the watch and learns the nodes' machines.
 func (r *Runner) prepare(ctx context.Context) error {
 	r.ctx, r.report, r.live = ctx, newReport(), map[string]*livePod{}
 	r.events = make(chan podEvent, 4096)
+	r.calls = newCalls(ctx)
 	if err := r.readNodes(); err != nil {
 		return err
 	}
@@ -185,21 +214,15 @@ func (r *Runner) step(next int) (int, error) {
 	now := time.Now()
 	elapsed := now.Sub(r.begun)
 	for ; next < len(r.Workload.Pods) && r.Workload.Pods[next].At <= elapsed; next++ {
-		if err := r.create(&r.Workload.Pods[next], 0); err != nil {
-			return next, err
-		}
+		r.create(&r.Workload.Pods[next], 0)
 	}
 	for len(r.due) > 0 && r.due[0].at.Before(now) {
-		if err := r.create(r.due[0].want, r.due[0].attempt); err != nil {
-			return next, err
-		}
+		r.create(r.due[0].want, r.due[0].attempt)
 		r.due = r.due[1:]
 	}
 	for name, p := range r.live {
 		if !p.expires.IsZero() && p.expires.Before(now) {
-			if err := r.remove(name, p); err != nil {
-				return next, err
-			}
+			r.remove(name, p)
 		}
 	}
 	r.avoidable(r.places.Judge(now, false))
@@ -209,43 +232,62 @@ func (r *Runner) step(next int) (int, error) {
 	return next, r.Cluster.Ended() // pods of a dead node would wait for ever
 }
 
-func (r *Runner) create(want *Pod, attempt int) error {
+// create has a pod be created. Its time counts from the moment at which the request is sent.
+func (r *Runner) create(want *Pod, attempt int) {
 	name := want.Name
 	if attempt > 0 {
 		name += "-r" + strconv.Itoa(attempt)
 	}
 	p := &livePod{want: want, attempt: attempt, created: time.Now()}
-	if want.Life > 0 {
-		p.expires = p.created.Add(want.Life)
-	}
 	r.live[name] = p
 	r.report.Pods++
 	r.touched = p.created
-	_, err := r.Cluster.Client.CoreV1().Pods(Namespace).Create(r.ctx, want.Object(name), metav1.CreateOptions{})
-	return err
+	var sent time.Time
+	r.calls.ask(r.calls.creates, call{
+		send: func() error {
+			sent = time.Now()
+			_, err := r.Cluster.Client.CoreV1().Pods(Namespace).Create(r.ctx, want.Object(name), metav1.CreateOptions{})
+			return err
+		},
+		then: func(err error) error {
+			p.created = sent
+			if want.Life > 0 {
+				p.expires = sent.Add(want.Life)
+			}
+			r.touched = time.Now()
+			return err
+		},
+	})
 }
 
-// remove deletes a pod that is waiting or has settled. One that is bound but not yet running is
-// left until it runs, so that what it was given can be looked at.
-func (r *Runner) remove(name string, p *livePod) error {
-	if p.deleting || p.last == nil || p.last.Spec.NodeName != "" && !p.settled {
-		return nil
+// remove has a pod be deleted that is waiting or has settled. One that is bound but not yet running
+// is left until it runs, so that what it was given can be looked at.
+func (r *Runner) remove(name string, p *livePod) {
+	if p.asked || p.deleting || p.last == nil || p.last.Spec.NodeName != "" && !p.settled {
+		return
 	}
 	opts := metav1.DeleteOptions{}
 	if p.last.Spec.NodeName == "" {
 		// If it has been bound since, it is not deleted now.
-		opts.Preconditions = &metav1.Preconditions{ResourceVersion: &p.last.ResourceVersion}
+		version := p.last.ResourceVersion
+		opts.Preconditions = &metav1.Preconditions{ResourceVersion: &version}
 	}
-	err := r.Cluster.Client.CoreV1().Pods(Namespace).Delete(r.ctx, name, opts)
-	switch {
-	case apierrors.IsConflict(err):
-		return nil
-	case err == nil, apierrors.IsNotFound(err):
-		p.deleting = true
-		r.touched = time.Now()
-		return nil
-	}
-	return err
+	p.asked = true
+	r.calls.ask(r.calls.deletes, call{
+		send: func() error { return r.Cluster.Client.CoreV1().Pods(Namespace).Delete(r.ctx, name, opts) },
+		then: func(err error) error {
+			p.asked = false
+			switch {
+			case apierrors.IsConflict(err):
+				return nil
+			case err == nil, apierrors.IsNotFound(err):
+				p.deleting = true
+				r.touched = time.Now()
+				return nil
+			}
+			return err
+		},
+	})
 }
 
 // handle takes in what the watch says of a pod.
@@ -345,7 +387,8 @@ func (r *Runner) failed(p *livePod) error {
 	if p.attempt < maxAgain {
 		r.due = append(r.due, again{p.want, p.attempt + 1, r.touched.Add(againAfter)})
 	}
-	return r.remove(p.last.Name, p)
+	r.remove(p.last.Name, p)
+	return nil
 }
 
 // pending is how many pods have neither run nor failed nor been deleted.
@@ -366,7 +409,7 @@ func (r *Runner) settled() bool {
 
 // calm says whether nothing is under way any more.
 func (r *Runner) calm() bool {
-	if len(r.due) > 0 || time.Since(r.touched) < quiet {
+	if len(r.due) > 0 || r.calls.underWay > 0 || time.Since(r.touched) < quiet {
 		return false
 	}
 	for _, p := range r.live {

@@ -1,0 +1,71 @@
+package demo
+
+import "context"
+
+// calls are requests to the API server that a Runner does not wait for. On a busy machine each
+// takes a good part of a second, and a Runner that waits sees nothing of what the cluster does
+// meanwhile.
+type calls struct {
+	ctx     context.Context
+	results chan result
+	// creates are sent one after the other, deletes several at a time.
+	creates, deletes chan call
+	// underWay is how many have been asked for, and have no result that was taken in.
+	underWay int
+}
+
+// call is a request, and what follows from its error.
+type call struct {
+	send func() error
+	then func(error) error
+}
+
+type result struct {
+	then func(error) error
+	err  error
+}
+
+const (
+	// deleters is how many deletions are sent at a time.
+	deleters = 8
+	// maxCalls is more than a workload has pods.
+	maxCalls = 1 << 16
+)
+
+func newCalls(ctx context.Context) *calls {
+	c := &calls{ctx: ctx, results: make(chan result), creates: make(chan call, maxCalls), deletes: make(chan call, maxCalls)}
+	go c.work(c.creates)
+	for range deleters {
+		go c.work(c.deletes)
+	}
+	return c
+}
+
+// work sends what is asked for, until the context ends.
+func (c *calls) work(queue <-chan call) {
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case next := <-queue:
+			err := next.send()
+			select {
+			case c.results <- result{next.then, err}:
+			case <-c.ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// ask has a request be sent.
+func (c *calls) ask(queue chan<- call, next call) {
+	c.underWay++
+	queue <- next
+}
+
+// take takes a result in.
+func (c *calls) take(r result) error {
+	c.underWay--
+	return r.then(r.err)
+}
