@@ -286,8 +286,8 @@ func (r *runner) nominate(ctx context.Context, pod *corev1.Pod, node string) err
 		return err
 	}
 	_, err = r.Pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // the next look tells
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
+		return nil // it is gone, or has a node by now: the next look tells
 	}
 	return err
 }

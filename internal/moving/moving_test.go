@@ -33,6 +33,7 @@ type stand struct {
 	keeps               bool // a budget forbids every eviction
 	refuses             bool // the kubelet refuses holders
 	barren              bool // the controller makes nothing anew
+	hurries             bool // the scheduler binds a new pod just before it is nominated
 }
 
 func replica(name, node string) *corev1.Pod {
@@ -77,7 +78,12 @@ func newStand(t *testing.T, pods ...runtime.Object) *stand {
 		return true, nil, s.schedule(tracker, gvr)
 	})
 	s.client.PrependReactor("patch", "pods", func(a ktesting.Action) (bool, runtime.Object, error) {
-		s.log = append(s.log, "nominate "+a.(ktesting.PatchAction).GetName())
+		name := a.(ktesting.PatchAction).GetName()
+		s.log = append(s.log, "nominate "+name)
+		if s.hurries && strings.HasSuffix(name, "-new") {
+			err := tracker.Update(gvr, replica(name, "d"), ns)
+			return true, nil, errors.Join(err, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), name, nil))
+		}
 		return false, nil, nil
 	})
 	return s
@@ -199,6 +205,17 @@ func TestElsewhere(t *testing.T) {
 	done, err := s.run(p)
 	if err != nil && !strings.Contains(err.Error(), "a node for default/wanted") || done.Moved != 1 {
 		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+// TestHurry: a new pod that gets a node just before it would be nominated is well; the API server
+// says that it may not be nominated any more.
+func TestHurry(t *testing.T) {
+	s := newStand(t, wanted(), replica("one", "a"), replica("two", "a"))
+	s.hurries = true
+	done, err := s.run(plan())
+	if err != nil || done != (Done{Moved: 2, Node: "a"}) {
+		t.Errorf("%+v, %v; %q", done, err, s.log)
 	}
 }
 
