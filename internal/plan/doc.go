@@ -12,5 +12,8 @@
 // enough, a second pass begins with the smallest. The plan is no search over all combinations: a
 // gang that fits in one way only, among members of several sizes, may be missed.
 //
+// Evict finds victims without whom a gang fits whole, the cheapest first; what members ask about
+// each other's NUMA nodes is a Wish.
+//
 // The package is pure: no clock, no randomness, no I/O. It changes no Node but its forks.
 package plan
