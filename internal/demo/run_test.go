@@ -1,0 +1,84 @@
+package demo
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// slowClient takes until the pod "first" is deleted to create the pod "slow".
+type slowClient struct {
+	kubernetes.Interface
+	deleted chan struct{}
+}
+
+func (c slowClient) CoreV1() corev1client.CoreV1Interface {
+	return slowCore{c.Interface.CoreV1(), c.deleted}
+}
+
+// IsWatchListSemanticsUnSupported is what informers ask: the fake client sends no bookmarks.
+func (slowClient) IsWatchListSemanticsUnSupported() bool { return true }
+
+type slowCore struct {
+	corev1client.CoreV1Interface
+	deleted chan struct{}
+}
+
+func (c slowCore) Pods(namespace string) corev1client.PodInterface {
+	return slowPods{c.CoreV1Interface.Pods(namespace), c.deleted}
+}
+
+type slowPods struct {
+	corev1client.PodInterface
+	deleted chan struct{}
+}
+
+func (c slowPods) Create(ctx context.Context, pod *corev1.Pod, o metav1.CreateOptions) (*corev1.Pod, error) {
+	if pod.Name == "slow" {
+		select {
+		case <-c.deleted:
+		case <-ctx.Done():
+		}
+	}
+	return c.PodInterface.Create(ctx, pod, o)
+}
+
+func (c slowPods) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	if name == "first" {
+		close(c.deleted)
+	}
+	return c.PodInterface.Delete(ctx, name, o)
+}
+
+// TestRunnerDoesNotWaitForTheAPIServer: while the API server is slow to create a pod, what the
+// watch tells of others is taken in, and they are deleted when their time has come. On a busy
+// machine a Runner that waited left pods on the nodes long after that, and others found no room.
+func TestRunnerDoesNotWaitForTheAPIServer(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a Runner that waits waits for ever
+	defer cancel()
+	client := slowClient{fake.NewClientset(), make(chan struct{})}
+	pod := func(name string, at time.Duration) Pod {
+		return Pod{Name: name, At: at, Life: time.Millisecond, Containers: []Container{{MilliCPU: 1000, MemoryBytes: 1 << 20}}}
+	}
+	r := &Runner{
+		Cluster:  &Cluster{Client: client},
+		Workload: Workload{Pods: []Pod{pod("first", 0), pod("slow", time.Millisecond)}},
+	}
+	report, err := r.Run(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Pods != 2 || report.Pending != 0 || report.OutOfTime {
+		t.Errorf("%+v: want 2 pods that came and went", report)
+	}
+	left, err := client.CoreV1().Pods(Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(left.Items) > 0 {
+		t.Errorf("%d pods are left, %v", len(left.Items), err)
+	}
+}
