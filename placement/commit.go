@@ -162,6 +162,60 @@ func (s *State) Release(uid string) {
 	}
 }
 
+// Linger returns the state as it was before a pod left that held this, where s is the state without
+// it. Free says that nobody else has any of it in s; the result is nil where that is not so, or
+// where the state before cannot be told from s.
+func (s *State) Linger(p *PodAllocation) (before *State, free bool) {
+	if s.m.joint != nil || s.Has(p.UID) {
+		return nil, false
+	}
+	to := s.Clone()
+	to.put(&PodAllocation{UID: p.UID, Containers: p.Containers})
+	held := to.cpusOf(p.UID)
+	if !held.IsSubsetOf(&s.shared) {
+		return nil, false
+	}
+	to.shared = to.shared.AndNot(held)
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		for j := range c.Devices {
+			if s.anyInUse(&c.Devices[j]) {
+				return nil, false
+			}
+			to.useDevices(&c.Devices[j])
+		}
+		for j := range c.Memory {
+			b := &c.Memory[j]
+			if kind, ok := s.m.memoryKind(b.Resource); ok {
+				s.m.mem.Take(to.book, s.m.compact(b.NUMA), memory.Need{Kind: kind, Bytes: b.Bytes})
+			}
+		}
+	}
+	after := to.Clone()
+	if after.Release(p.UID); to.Check() != nil || !after.Equal(s) {
+		return nil, true
+	}
+	return to, true
+}
+
+// anyInUse says whether a pod holds any of the devices.
+func (s *State) anyInUse(a *DeviceAllocation) bool {
+	p := s.poolIndex(a.Resource)
+	return p >= 0 && slices.ContainsFunc(a.IDs, func(id string) bool {
+		i, ok := s.pools[p].pool.Find(id)
+		return ok && s.pools[p].inUse.Has(i)
+	})
+}
+
+// memoryKind is the place of a resource in the memory manager's books; false where it keeps none of
+// it.
+func (m *Model) memoryKind(resource string) (memory.Kind, bool) {
+	if m.mem == nil {
+		return 0, false
+	}
+	return m.mem.Kind(resource)
+}
+
 func (s *State) releaseMemory(blocks []MemoryBlock) {
 	if s.m.mem != nil {
 		s.m.releaseBlocks(s.book, blocks)

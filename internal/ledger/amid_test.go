@@ -107,21 +107,31 @@ func (l *leaving) admit() {
 	}
 }
 
-// reportAmid takes a report at a moment when the admission has begun and these pods are over.
+// reportAmid takes reports at moments when the admission has begun and these pods are over: the
+// kubelet still has what they held, or has it back from more and more of them.
 func (l *leaving) reportAmid(meanwhile []placement.Meanwhile) {
-	over := map[string]Fate{}
+	over, books := map[string]Fate{}, l.k.State.Clone()
 	for _, m := range meanwhile {
 		over[m.UID] = Over
 		l.n.Gone(m.UID, l.now)
 	}
-	l.k.seq++
-	snap := l.k.State.Snapshot()
-	r, err := NewReport(l.k.seq, l.k.m, &snap, over)
-	if err != nil {
-		l.t.Fatal(err)
+	for range 1 + l.rng.IntN(2) {
+		for _, m := range meanwhile {
+			if l.rng.IntN(2) == 0 {
+				books.Release(m.UID)
+				delete(over, m.UID)
+			}
+		}
+		l.k.seq++
+		snap := books.Snapshot()
+		r, err := NewReport(l.k.seq, l.k.m, &snap, over)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		l.n.Accept(r)
+		check(l.t, l.n)
+		l.place()
 	}
-	l.n.Accept(r)
-	l.place()
 }
 
 // BenchmarkLeavingAmid is what it costs to see a pod come while two others leave that decide where

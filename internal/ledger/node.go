@@ -28,7 +28,8 @@ type Node struct {
 	// estimates holds answers of the present for the order of Reserve alone.
 	estimates memory
 
-	report *Report
+	report    *Report
+	lingerers lingerers
 	lives
 	// begun: a report has been accepted, ever.
 	begun    bool
@@ -121,13 +122,15 @@ func (n *Node) initial(mayChange sameness) worlds {
 // lingerIn tells the worlds of the pods that an admission which has begun may have seen; events are
 // those of the report.
 func (n *Node) lingerIn(w *worlds, events uint32) {
-	if n.report.held == nil || !slices.ContainsFunc(n.posted, func(p *pod) bool { return p.underway }) {
+	l := &n.lingerers
+	if l.held == nil && !l.lost || !slices.ContainsFunc(n.posted, func(p *pod) bool { return p.underway }) {
 		return
 	}
-	w.lingering = &lingering{from: world{state: n.report.held, open: events}, uids: n.report.lingering}
-	if len(n.afloat()) > 0 {
+	if len(n.afloat()) > 0 || l.lost {
 		w.giveUp(ManyStates)
+		return
 	}
+	w.lingering = &lingering{from: world{state: l.held, open: events}, uids: l.uids}
 }
 
 // eventsOfReported adds the events of a pod in the report.

@@ -47,10 +47,12 @@ func (n *Node) Accept(r *Report) []PromiseOutcome {
 	if n.hasNewcomers(r) {
 		n.strangers = r.Sequence
 	}
+	admitted := slices.ContainsFunc(n.posted, func(p *pod) bool { return r.Has(p.uid) || slices.Contains(r.rejected, p.uid) })
 	outcomes := append(n.settleListed(r), n.settleRejected(r)...)
 	if !n.begun {
 		outcomes = nil
 	}
+	n.findLingerers(r, admitted)
 	n.report, n.begun = r, true
 	n.concludeUnlisted()
 	for _, p := range n.posted {
@@ -74,7 +76,7 @@ func (n *Node) forgetHeld() {
 func (n *Node) Withdraw() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.report = nil
+	n.report, n.lingerers = nil, lingerers{}
 	for _, p := range n.pods {
 		if p.stage == reported && p.gone {
 			n.leave(p)

@@ -1,0 +1,70 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/placement"
+)
+
+// lingerers are pods that have left, and that an admission which has begun may have seen: the
+// kubelet's managers look for pods that have gone one after the other, and the report came later.
+type lingerers struct {
+	// held is the state with all of them; nil for none.
+	held *placement.State
+	uids []string
+	// allocs is what those held that left since the report before; the report itself tells of the
+	// others.
+	allocs []placement.PodAllocation
+	// lost: the state with them cannot be told.
+	lost bool
+}
+
+// findLingerers finds out whom the first of the posted pods may have seen that the report does not
+// list as alive. It comes before the report takes the place of the one before. One that has been
+// listed since has begun and ended in between, and its successor may have begun.
+func (n *Node) findLingerers(r *Report, admitted bool) {
+	was := n.lingerers
+	if n.lingerers = (lingerers{}); r.Amounts || r.Model.Decides() || len(n.posted) == 0 {
+		return
+	}
+	l := lingerers{held: r.held, uids: slices.Clone(r.lingering)}
+	left := n.report.leftBefore(r)
+	if !admitted {
+		left = append(left, was.allocs...)
+	}
+	for i := range left {
+		from := l.held
+		if from == nil {
+			from = r.state
+		}
+		before, free := from.Linger(&left[i])
+		switch {
+		case before != nil:
+			l.held, l.uids = before, append(l.uids, left[i].UID)
+			l.allocs = append(l.allocs, left[i])
+		case free:
+			l.lost = true
+			l.allocs = append(l.allocs, left[i])
+		}
+	}
+	n.lingerers = l
+}
+
+// leftBefore returns what the pods held that this report tells of, and the next one does not.
+func (r *Report) leftBefore(next *Report) (left []placement.PodAllocation) {
+	if r == nil {
+		return nil
+	}
+	tells := func(uid string) bool { return next.Has(uid) || slices.Contains(next.lingering, uid) }
+	for _, uid := range r.order {
+		if l := r.pods[uid]; l.holds && !tells(uid) {
+			left = append(left, l.alloc)
+		}
+	}
+	for _, uid := range r.lingering {
+		if alloc, ok := r.held.Pod(uid); ok && !tells(uid) {
+			left = append(left, alloc)
+		}
+	}
+	return left
+}
