@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,11 +30,13 @@ func TestAGroupWithoutPodsIsLetIn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, 2, func(w *world) {
-				spec, free := c.spec, c.free
+				spec := c.spec
+				var free atomic.Int64
+				free.Store(c.free)
 				spec.Key, spec.Version, spec.Minimum, spec.Resources = key, "5", 2, asked
 				w.objects = map[wire.GangKey]wire.Gang{key: spec}
 				w.groups.Objects = w
-				w.groups.Room = func(list corev1.ResourceList) bool { return list.Cpu().Value() <= free }
+				w.groups.Room = func(list corev1.ResourceList) bool { return list.Cpu().Value() <= free.Load() }
 				w.groups.ObjectSeen(spec, nil)
 				w.run(time.Minute)
 				if got := w.objects[key].Phase; got != c.phase {
@@ -42,7 +45,7 @@ func TestAGroupWithoutPodsIsLetIn(t *testing.T) {
 				if c.phase != "Pending" || c.spec.Job != "default-scheduler" {
 					return
 				}
-				free = 6
+				free.Store(6)
 				w.run(time.Minute)
 				if got := w.objects[key].Phase; got != "Inqueue" {
 					t.Errorf("the phase is %q when room has come", got)
