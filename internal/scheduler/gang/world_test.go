@@ -57,8 +57,9 @@ type world struct {
 	refuse, breakBind map[string]int
 	deleted           []string
 	notes             *events.FakeRecorder
-	client            *fake.Clientset
-	objects           map[wire.GangKey]wire.Gang
+	// life counts the schedulers.
+	life    int
+	objects map[wire.GangKey]wire.Gang
 	// nominated are the nodes that are kept for members; budgets count who may be evicted. Pods
 	// that are deleted stay until they are removed where slow is set.
 	nominated map[string]string
@@ -228,32 +229,44 @@ func inWorld(t *testing.T, nodes int, test func(*world)) {
 		w := &world{t: t, accounts: map[string]*ledger.Node{}, pods: map[types.UID]*corev1.Pod{}, idle: map[types.UID]bool{},
 			waiting: map[types.UID]*waitingPod{}, refuse: map[string]int{}, breakBind: map[string]int{}, notes: events.NewFakeRecorder(1000), nominated: map[string]string{}}
 		w.addNodes(nodes)
-		w.client = fake.NewClientset()
-		w.client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			name := a.(clienttesting.DeleteAction).GetName()
-			w.ask(func() {
-				w.deleted = append(w.deleted, name)
-				if w.slow {
-					w.leave(name)
-				} else {
-					w.remove(name)
-				}
-			})
-			return true, nil, nil
-		})
-		w.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &corev1.Pod{}, nil })
 		w.begin()
 		test(w)
 		synctest.Wait()
 	})
 }
 
-// begin starts a scheduler, the first one or another.
+// begin starts a scheduler, the first one or another. What one asks is not done once it is dead.
 func (w *world) begin() {
+	w.life++
+	life := w.life
+	alive := func(do func()) func() {
+		return func() {
+			if w.life == life {
+				do()
+			}
+		}
+	}
+	client := fake.NewClientset()
+	client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		name := a.(clienttesting.DeleteAction).GetName()
+		w.ask(alive(func() {
+			w.deleted = append(w.deleted, name)
+			if w.slow {
+				w.leave(name)
+			} else {
+				w.remove(name)
+			}
+		}))
+		return true, nil, nil
+	})
+	client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &corev1.Pod{}, nil })
 	w.groups = New(Options{
-		Clock: clock.RealClock{}, Logger: klog.Background(), Timeout: gangTimeout, Client: w.client, Events: w.notes,
-		Budgets:  func() ([]*policyv1.PodDisruptionBudget, error) { return w.budgets, nil },
-		Activate: w.activate, Ours: func(name string) bool { return name != "other" },
+		Clock: clock.RealClock{}, Logger: klog.Background(), Timeout: gangTimeout, Client: client, Events: w.notes,
+		Budgets: func() ([]*policyv1.PodDisruptionBudget, error) { return w.budgets, nil },
+		Activate: func(pods map[string]*corev1.Pod) {
+			w.ask(alive(w.activate(pods)))
+		},
+		Ours: func(name string) bool { return name != "other" },
 		Waiting: func(uid types.UID) fwk.WaitingPod {
 			if p := w.waits(uid); p != nil {
 				return p
@@ -301,8 +314,6 @@ func (w *world) Write(_ context.Context, key wire.GangKey, s standing) error {
 
 // restart has the scheduler die, and another one begin. What the dead one would do is not done.
 func (w *world) restart() {
-	dead := w.groups
-	dead.Activate, dead.Client = func(map[string]*corev1.Pod) {}, fake.NewClientset()
 	w.mu.Lock()
 	w.active, w.waiting, w.asks = nil, map[types.UID]*waitingPod{}, nil
 	w.mu.Unlock()
@@ -383,16 +394,17 @@ func (w *world) remove(name string) {
 	w.groups.Stir()
 }
 
-func (w *world) activate(pods map[string]*corev1.Pod) {
+// activate returns what has pods be tried again.
+func (w *world) activate(pods map[string]*corev1.Pod) func() {
 	uids := make([]types.UID, 0, len(pods))
 	for _, pod := range pods {
 		uids = append(uids, pod.UID)
 	}
-	w.ask(func() {
+	return func() {
 		for _, uid := range uids {
 			w.tryActivate(uid)
 		}
-	})
+	}
 }
 
 func (w *world) tryActivate(uid types.UID) {
