@@ -214,7 +214,7 @@ func TestObeyingNodes(t *testing.T) {
 	c.awaitObeyed("after the agent's restart")
 
 	c.restartScheduler(nil)
-	start(ask("after", "2", true, wire.PolicyAnnotation+"=restricted"))
+	start(ask("after", "1", true, wire.PolicyAnnotation+"=restricted"))
 	c.awaitRunning(names...)
 	c.awaitObeyed("after the scheduler's restart")
 
