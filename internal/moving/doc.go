@@ -8,7 +8,9 @@
 // which keeps pods of its priority and below from the place, and the holder is deleted. In the same
 // way the pod that room is made for is nominated for its node from the beginning.
 //
-//	hold      the holder is bound to the new node, or nothing has happened
+//	hold      the holder is bound to the new node, or nothing has happened; places that are free
+//	          from the beginning are all held before the first pod is evicted, others when a step
+//	          has freed them
 //	evict     through the Eviction API, which keeps PodDisruptionBudgets
 //	hand over the new pod is nominated, the holder deleted, the new pod bound
 //

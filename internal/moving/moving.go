@@ -80,21 +80,80 @@ type Done struct {
 func Run(ctx context.Context, plan *Plan, o Options) (Done, error) {
 	r := &runner{Options: o, plan: plan}
 	r.Limit, r.Image = cmp.Or(o.Limit, DefaultLimit), cmp.Or(o.Image, DefaultImage)
-	var done Done
-	for i := range plan.Moves {
-		if err := r.move(ctx, &plan.Moves[i]); err != nil {
-			return done, fmt.Errorf("step %d, %s: %w", i+1, plan.Moves[i].Pod.String(), err)
-		}
-		done.Moved++
-	}
-	var err error
-	done.Node, err = r.arrive(ctx)
-	return done, err
+	r.holders = make([]*corev1.Pod, len(plan.Moves))
+	done, err := r.run(ctx)
+	return done, errors.Join(err, r.dropAll(ctx))
 }
 
 type runner struct {
 	Options
 	plan *Plan
+	// holders hold the places of the moves; nil where none does yet, or any more.
+	holders []*corev1.Pod
+}
+
+func (r *runner) run(ctx context.Context) (done Done, err error) {
+	if err := r.nominateWanted(ctx); err != nil {
+		return done, err
+	}
+	if err := r.holdFree(ctx, 0); err != nil {
+		return done, err
+	}
+	for i := range r.plan.Moves {
+		if err := r.move(ctx, i); err != nil {
+			return done, r.inStep(i, err)
+		}
+		done.Moved++
+		if err := r.holdFree(ctx, done.Moved); err != nil {
+			return done, err
+		}
+	}
+	done.Node, err = r.arrive(ctx)
+	return done, err
+}
+
+func (r *runner) inStep(i int, err error) error {
+	return fmt.Errorf("step %d, %s: %w", i+1, r.plan.Moves[i].Pod.String(), err)
+}
+
+// freeAfter is after how many steps the place of a move is free: none, unless a pod has to leave
+// its node first.
+func (r *runner) freeAfter(i int) int {
+	for j := i - 1; j >= 0; j-- {
+		if r.plan.Moves[j].From == r.plan.Moves[i].To {
+			return j + 1
+		}
+	}
+	return 0
+}
+
+// holdFree takes the places that are free after so many steps and were not before, so that no new
+// pod of another step gets one of them.
+func (r *runner) holdFree(ctx context.Context, steps int) error {
+	for i := steps; i < len(r.plan.Moves); i++ {
+		m := &r.plan.Moves[i]
+		pod, err := r.movable(ctx, m)
+		if err == nil && r.freeAfter(i) == steps {
+			r.holders[i], err = r.hold(ctx, pod, m.To)
+		}
+		if err != nil {
+			return r.inStep(i, err)
+		}
+	}
+	return nil
+}
+
+// dropAll deletes the holders that are left.
+func (r *runner) dropAll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Limit)
+	defer cancel()
+	var errs []error
+	for _, holder := range r.holders {
+		if holder != nil {
+			errs = append(errs, r.drop(ctx, holder))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func changed(format string, args ...any) error {
@@ -124,41 +183,69 @@ func (r *runner) until(ctx context.Context, what string, done func(context.Conte
 	return err
 }
 
-// move carries out one step.
-func (r *runner) move(ctx context.Context, m *Move) (err error) {
+// movable reads a pod that is to be where the plan has it, and made anew when it is evicted.
+func (r *runner) movable(ctx context.Context, m *Move) (*corev1.Pod, error) {
 	pod, err := r.get(ctx, &m.Pod)
+	switch {
+	case err != nil:
+		return nil, err
+	case pod.Spec.NodeName != m.From:
+		return nil, changed("it is on node %q, not on %s", pod.Spec.NodeName, m.From)
+	case pod.DeletionTimestamp != nil:
+		return nil, changed("it is being deleted")
+	case metav1.GetControllerOf(pod) == nil:
+		return nil, changed("no controller would make it anew")
+	}
+	return pod, nil
+}
+
+// move carries out one step, whose place is held.
+func (r *runner) move(ctx context.Context, i int) error {
+	m := &r.plan.Moves[i]
+	pod, err := r.movable(ctx, m)
 	if err != nil {
 		return err
-	}
-	owner := metav1.GetControllerOf(pod)
-	switch {
-	case pod.Spec.NodeName != m.From:
-		return changed("it is on node %q, not on %s", pod.Spec.NodeName, m.From)
-	case pod.DeletionTimestamp != nil:
-		return changed("it is being deleted")
-	case owner == nil:
-		return changed("no controller would make it anew")
 	}
 	if err := r.nominateWanted(ctx); err != nil {
 		return err
 	}
-	holder, err := r.hold(ctx, pod, m.To)
-	if err != nil {
+	if err := r.stillHeld(ctx, i, pod); err != nil {
 		return err
 	}
-	defer func() { // whatever happens, no holder stays
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Limit)
-		defer cancel()
-		err = errors.Join(err, r.drop(clean, holder))
-	}()
-	before, err := r.siblings(ctx, pod.Namespace, owner.UID)
+	owner := metav1.GetControllerOf(pod).UID
+	before, err := r.siblings(ctx, pod.Namespace, owner)
 	if err != nil {
 		return err
 	}
 	if err := r.evict(ctx, m, pod); err != nil {
 		return err
 	}
-	return r.handOver(ctx, m, owner.UID, before, holder)
+	if err := r.handOver(ctx, m, owner, before, r.holders[i]); err != nil {
+		return err
+	}
+	err = r.drop(ctx, r.holders[i])
+	if err == nil {
+		r.holders[i] = nil
+	}
+	return err
+}
+
+// stillHeld takes the place again where its holder ended or was deleted since.
+func (r *runner) stillHeld(ctx context.Context, i int, pod *corev1.Pod) error {
+	h := r.holders[i]
+	now, err := r.get(ctx, &Pod{h.Namespace, h.Name, h.UID})
+	switch {
+	case err != nil && !errors.Is(err, ErrChanged):
+		return err
+	case err == nil && now.DeletionTimestamp == nil && now.Status.Phase != corev1.PodFailed:
+		return nil
+	}
+	if err := r.drop(ctx, h); err != nil {
+		return err
+	}
+	r.holders[i] = nil
+	r.holders[i], err = r.hold(ctx, pod, r.plan.Moves[i].To)
+	return err
 }
 
 // hold takes the new place.

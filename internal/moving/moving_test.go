@@ -34,6 +34,11 @@ type stand struct {
 	refuses             bool // the kubelet refuses holders
 	barren              bool // the controller makes nothing anew
 	hurries             bool // the scheduler binds a new pod just before it is nominated
+	// narrow is a node with room for one pod: a new pod goes there at once while there is none, and
+	// a holder only then.
+	narrow string
+	// ends is called at the first eviction; nil does nothing.
+	ends func() error
 }
 
 func replica(name, node string) *corev1.Pod {
@@ -62,6 +67,9 @@ func newStand(t *testing.T, pods ...runtime.Object) *stand {
 		pod.Spec.NodeName = terms[0].MatchFields[0].Values[0]
 		if s.holderGoes != "" {
 			pod.Spec.NodeName = s.holderGoes
+		}
+		if pod.Spec.NodeName == s.narrow && s.taken(tracker, gvr) {
+			pod.Spec.NodeName = ""
 		}
 		if s.refuses {
 			pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "TopologyAffinityError"}
@@ -95,10 +103,30 @@ func (s *stand) evicted(e *policyv1.Eviction, tracker ktesting.ObjectTracker, po
 		return true, nil, apierrors.NewTooManyRequests("the budget", 1)
 	}
 	s.log = append(s.log, "evict "+e.Name)
+	if ends := s.ends; ends != nil {
+		s.ends = nil
+		if err := ends(); err != nil {
+			return true, nil, err
+		}
+	}
 	if err := tracker.Delete(pods, ns, e.Name); err != nil || s.barren {
 		return true, nil, err
 	}
-	return true, nil, tracker.Create(pods, replica(e.Name+"-new", s.newGoes), ns)
+	goes := s.newGoes
+	if s.narrow != "" && !s.taken(tracker, pods) {
+		goes = s.narrow
+	}
+	return true, nil, tracker.Create(pods, replica(e.Name+"-new", goes), ns)
+}
+
+// taken says whether a pod is on the narrow node.
+func (s *stand) taken(tracker ktesting.ObjectTracker, pods schema.GroupVersionResource) bool {
+	list, err := tracker.List(pods, corev1.SchemeGroupVersion.WithKind("Pod"), ns)
+	if err != nil {
+		s.Error(err)
+		return false
+	}
+	return slices.ContainsFunc(list.(*corev1.PodList).Items, func(p corev1.Pod) bool { return p.Spec.NodeName == s.narrow })
 }
 
 // schedule binds what is nominated.
@@ -136,14 +164,14 @@ func wanted() *corev1.Pod {
 	return p
 }
 
-// TestRun carries a plan out: every place is held before its pod is evicted, and no holder is left.
+// TestRun carries a plan out: every place is held before any pod is evicted, and no holder is left.
 func TestRun(t *testing.T) {
 	s := newStand(t, wanted(), replica("one", "a"), replica("two", "a"), replica("other", "b"))
 	done, err := s.run(plan())
 	if err != nil || done != (Done{Moved: 2, Node: "a"}) {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	want := []string{"nominate wanted", "hold b", "evict one", "nominate one-new", "drop holder-1", "hold c", "evict two", "nominate two-new", "drop holder-2"}
+	want := []string{"nominate wanted", "hold b", "hold c", "evict one", "nominate one-new", "drop holder-1", "evict two", "nominate two-new", "drop holder-2"}
 	if !slices.Equal(s.log, want) {
 		t.Errorf("got  %q\nwant %q", s.log, want)
 	}
@@ -165,7 +193,7 @@ func TestRunStops(t *testing.T) {
 		want    string
 	}{
 		{"gone", func(_ *stand, p *Plan) { p.Moves[0].Pod.Name = "nobody" }, 0, 0, "step 1, default/nobody: the cluster is not as the plan has it: pod default/nobody is gone"},
-		{"another of the name", func(_ *stand, p *Plan) { p.Moves[1].Pod.UID = "else" }, 1, 1, "step 2, default/two: the cluster is not as the plan has it: pod default/two is gone"},
+		{"another of the name", func(_ *stand, p *Plan) { p.Moves[1].Pod.UID = "else" }, 0, 0, "step 2, default/two: the cluster is not as the plan has it: pod default/two is gone"},
 		{"elsewhere", func(_ *stand, p *Plan) { p.Moves[0].From = "c" }, 0, 0, `it is on node "a", not on c`},
 		{"wanted gone", func(_ *stand, p *Plan) { p.Wanted.UID = "else" }, 0, 0, "pod default/wanted is gone"},
 		{"the place is taken", func(s *stand, _ *Plan) { s.refuses = true }, 0, 0, "the kubelet of b refused the holder: TopologyAffinityError"},
@@ -193,6 +221,40 @@ func TestRunStops(t *testing.T) {
 				t.Errorf("%d evicted, want %d; %d holders left, %v", evicted, c.evicted, len(left.Items), err)
 			}
 		})
+	}
+}
+
+// TestRunKeepsPlaces: the new pod of the first step does not get the place of the second.
+func TestRunKeepsPlaces(t *testing.T) {
+	s := newStand(t, wanted(), replica("one", "a"), replica("two", "a"))
+	s.narrow = "c"
+	done, err := s.run(plan())
+	if err != nil || done != (Done{Moved: 2, Node: "a"}) {
+		t.Errorf("%+v, %v; %q", done, err, s.log)
+	}
+}
+
+// TestRunChain: a place that another pod of the plan has is held when that has left, not before.
+func TestRunChain(t *testing.T) {
+	s := newStand(t, wanted(), replica("one", "b"), replica("two", "a"))
+	p := plan()
+	p.Moves = []Move{{Pod{ns, "one", "uid-one"}, "b", "c"}, {Pod{ns, "two", "uid-two"}, "a", "b"}}
+	done, err := s.run(p)
+	want := []string{"nominate wanted", "hold c", "evict one", "nominate one-new", "drop holder-1", "hold b", "evict two", "nominate two-new", "drop holder-2"}
+	if err != nil || done != (Done{Moved: 2, Node: "a"}) || !slices.Equal(s.log, want) {
+		t.Errorf("%+v, %v\ngot  %q\nwant %q", done, err, s.log, want)
+	}
+}
+
+// TestRunHoldsAgain where a holder ended before its step.
+func TestRunHoldsAgain(t *testing.T) {
+	s := newStand(t, wanted(), replica("one", "a"), replica("two", "a"))
+	tracker, pods := s.client.Tracker(), corev1.SchemeGroupVersion.WithResource("pods")
+	s.ends = func() error { return tracker.Delete(pods, ns, "holder-2") }
+	done, err := s.run(plan())
+	want := []string{"nominate wanted", "hold b", "hold c", "evict one", "nominate one-new", "drop holder-1", "hold c", "evict two", "nominate two-new", "drop holder-3"}
+	if err != nil || done != (Done{Moved: 2, Node: "a"}) || !slices.Equal(s.log, want) {
+		t.Errorf("%+v, %v\ngot  %q\nwant %q", done, err, s.log, want)
 	}
 }
 
