@@ -266,7 +266,7 @@ func (c *chartTest) wantMetrics(t *testing.T, page string) {
 	}
 	schedmetrics.InitMetrics()
 	exist[schedmetrics.PluginExecutionDuration.FQName()] = true // measured in one cycle of ten
-	source := chartFile(t, "internal/scheduler/metrics.go") + chartFile(t, "internal/agent/metrics.go")
+	source := chartFile(t, "internal/scheduler/metrics.go") + chartFile(t, "internal/agent/metrics.go") + chartFile(t, "internal/jobs/metrics.go")
 	used := 0
 	for _, file := range metricUsers(t) {
 		for _, name := range metricName.FindAllString(chartFile(t, file), -1) {
@@ -292,7 +292,7 @@ func declared(source, name string) bool {
 			return strings.Contains(source, strconv.Quote(rest))
 		}
 	}
-	return false
+	return strings.Contains(source, strconv.Quote(name))
 }
 
 func metricUsers(t *testing.T) (out []string) {
