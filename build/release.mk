@@ -1,13 +1,15 @@
 # What a release has, from this tree: nothing is needed but Go and its module proxy. RELEASES names releases and their
 # commits. A release is built at the commit that is named: git checkout COMMIT && make release VERSION=v0.1.0.
 PLATFORMS    ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
+# Where the folders of releases are fetched from, for berth.yaml, krew's manifest. This is a placeholder: there is no such host.
+RELEASE_URL  ?= https://releases.example/berth
 RELEASE      := $(BIN)/release/$(VERSION)
 RELEASE_TOOL := $(GO) -C tools/release run .
 
 .PHONY: release release-verify push release-check
-release: ## Static binaries, images (OCI archives, no engine needed), chart, checksums, SBOM in bin/release: PLATFORMS=linux/amd64 for fewer.
+release: ## Static binaries, images (OCI archives, no engine needed), chart, krew's manifest, checksums, SBOM in bin/release: PLATFORMS=linux/amd64 for fewer.
 	$(call say,building $(VERSION) into bin/release/$(VERSION) (compiles Kubernetes once for each Linux))
-	@$(RELEASE_TOOL) build -source $(CURDIR) -out $(RELEASE) -version $(VERSION) -platforms $(PLATFORMS) -ldflags '$(LDFLAGS)' \
+	@$(RELEASE_TOOL) build -source $(CURDIR) -out $(RELEASE) -version $(VERSION) -platforms $(PLATFORMS) -ldflags '$(LDFLAGS)' -url '$(RELEASE_URL)' \
 	  -commit "$$(git rev-parse HEAD)" -time "$$(git log -1 --format=%ct)"
 	@cd $(RELEASE) && ls -sh1
 

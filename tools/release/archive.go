@@ -40,11 +40,11 @@ func (r *release) archives(binaries []binary) error {
 				entries = append(entries, entry{name: b.command, from: b.path, mode: 0o755})
 			}
 		}
-		folder := fmt.Sprintf("berth-%s-%s-%s", r.version, p.os, p.arch)
+		folder := r.folder(p)
 		for i := range entries {
 			entries[i].name = path.Join(folder, entries[i].name)
 		}
-		err := r.create(folder+".tar.gz", func(w io.Writer) error {
+		err := r.create(folder+archiveEnding, func(w io.Writer) error {
 			zip := gzip.NewWriter(w)
 			return errors.Join(writeTar(zip, entries, r.time), zip.Close())
 		})
@@ -53,6 +53,13 @@ func (r *release) archives(binaries []binary) error {
 		}
 	}
 	return nil
+}
+
+const archiveEnding = ".tar.gz"
+
+// folder is the one that an archive unpacks to, and the archive's name without its ending.
+func (r *release) folder(p platform) string {
+	return fmt.Sprintf("berth-%s-%s-%s", r.version, p.os, p.arch)
 }
 
 // create writes a file of the release.

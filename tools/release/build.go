@@ -17,9 +17,11 @@ import (
 // release is what is to be made.
 type release struct {
 	source, out, version, commit, ldflags string
-	time                                  time.Time
-	platforms                             platforms
-	progress                              io.Writer
+	// url is where the folders of releases are fetched from.
+	url       string
+	time      time.Time
+	platforms platforms
+	progress  io.Writer
 }
 
 // platform is what a binary runs on.
@@ -76,6 +78,9 @@ func (r *release) check() error {
 	if _, err := os.Stat(filepath.Join(r.source, "cmd", "berth-scheduler")); err != nil {
 		return fmt.Errorf("-source: %w: want the root of Berth's sources", err)
 	}
+	if err := checkURL(r.url); err != nil {
+		return err
+	}
 	if len(r.platforms) == 0 {
 		r.platforms = known
 	}
@@ -119,7 +124,7 @@ func (r *release) fill(ctx context.Context, work string) error {
 			return err
 		}
 	}
-	if err := r.chart(ctx, work); err != nil {
+	if err := errors.Join(r.krew(), r.chart(ctx, work)); err != nil {
 		return err
 	}
 	return writeSums(r.out)

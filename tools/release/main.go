@@ -1,5 +1,5 @@
 // Command release makes what a release of Berth has, from a tree of its sources: static binaries,
-// images as OCI archives, the chart, checksums and a list of what is in the binaries. It needs the Go
+// images as OCI archives, the chart, krew's manifest, checksums and a list of what is in the binaries. It needs the Go
 // toolchain and its module proxy, and no container engine. Equal sources give equal files.
 //
 //	go -C tools/release run . build -source ../.. -version v0.1.0 -out ../../bin/release/v0.1.0
@@ -51,6 +51,7 @@ func buildVerb(ctx context.Context, f *flag.FlagSet, args []string, out io.Write
 	f.StringVar(&r.out, "out", "", "folder to write to; what is in it goes")
 	f.StringVar(&r.version, "version", "", "version of the release, like v0.1.0")
 	f.StringVar(&r.commit, "commit", "", "commit of the sources, for the images' labels")
+	f.StringVar(&r.url, "url", placeholderURL, "where the folders of releases are fetched from, for krew's manifest: a placeholder unless it is given")
 	f.StringVar(&r.ldflags, "ldflags", "-s -w", "flags of the linker: they tell the binaries their version")
 	epoch := f.Int64("time", 0, "seconds since 1970 that every file in an archive carries: the commit's")
 	f.Var(&r.platforms, "platforms", "what to build for, separated by commas: all that a release has, or fewer to try it")

@@ -30,7 +30,7 @@ func made(t *testing.T) *release {
 		t.Fatal(err)
 	}
 	r := &release{
-		source: filepath.Join("..", ".."), out: t.TempDir(), version: "v0.1.0", commit: "abc",
+		source: filepath.Join("..", ".."), out: t.TempDir(), version: "v0.1.0", commit: "abc", url: "https://files.example/b/",
 		time: time.Unix(1_700_000_000, 0).UTC(), platforms: known, progress: io.Discard,
 	}
 	small := filepath.Join(t.TempDir(), "command")
@@ -42,6 +42,9 @@ func made(t *testing.T) *release {
 		if err := step.do(standIns(step.path)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := r.krew(); err != nil {
+		t.Fatal(err)
 	}
 	if err := writeSums(r.out); err != nil {
 		t.Fatal(err)
@@ -72,8 +75,8 @@ func TestEqualSourcesGiveEqualFiles(t *testing.T) {
 	if !bytes.Equal(one, two) {
 		t.Errorf("two builds differ:\n%s\n%s", one, two)
 	}
-	if got := strings.Count(string(one), "\n"); got != 9 {
-		t.Errorf("%d files, want 4 archives, 4 images, 1 inventory:\n%s", got, one)
+	if got := strings.Count(string(one), "\n"); got != 10 {
+		t.Errorf("%d files, want 4 archives, 4 images, 1 inventory, 1 manifest:\n%s", got, one)
 	}
 }
 
@@ -112,7 +115,7 @@ func TestNoImagesWithoutLinux(t *testing.T) {
 
 func TestVerifyWholeRelease(t *testing.T) {
 	r := made(t)
-	if n, err := verify(r.out); err != nil || n != 9 {
+	if n, err := verify(r.out); err != nil || n != 10 {
 		t.Errorf("%d files, %v", n, err)
 	}
 }
@@ -322,6 +325,8 @@ func TestBadFlags(t *testing.T) {
 		{"build -version 0.1.0", "want a version like v0.1.0"},
 		{"build -version v0.1.0", "-out"},
 		{"build -version v0.1.0 -out x -source /nonexistent", "want the root of Berth's sources"},
+		{"build -version v0.1.0 -out x -url releases.example", "want the address of the folder"},
+		{"build -version v0.1.0 -out x -url https://a.example/?x=1", "want the address of the folder"},
 		{"build -platforms linux/mips", "want some of"},
 		{"build -platforms linux/amd64,linux/amd64", "each once"},
 		{"build x", "want 0"},

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// krewFile is the manifest by which krew installs `kubectl berth`.
+	krewFile = "berth.yaml"
+	// placeholderURL is where the manifest says that releases are, unless somebody says where they
+	// really are. No such host exists (RFC 6761).
+	placeholderURL = "https://releases.example/berth"
+)
+
+// krewPlugin is a Plugin of krew.googlecontainertools.github.com/v1alpha2, as far as it is written
+// (sigs.k8s.io/krew, pkg/index/types.go).
+type krewPlugin struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Metadata   krewName `json:"metadata"`
+	Spec       krewSpec `json:"spec"`
+}
+
+type krewName struct {
+	Name string `json:"name"`
+}
+
+type krewSpec struct {
+	Version          string         `json:"version"`
+	ShortDescription string         `json:"shortDescription"`
+	Description      string         `json:"description"`
+	Platforms        []krewPlatform `json:"platforms"`
+}
+
+// krewPlatform is an archive: from where, its sum, and which of its files are the plugin.
+type krewPlatform struct {
+	Selector krewSelector `json:"selector"`
+	URI      string       `json:"uri"`
+	SHA256   string       `json:"sha256"`
+	Bin      string       `json:"bin"`
+	Files    []krewMove   `json:"files"`
+}
+
+type krewSelector struct {
+	MatchLabels map[string]string `json:"matchLabels"`
+}
+
+type krewMove struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// krew writes the manifest, with the sums of the archives, which are there already.
+func (r *release) krew() error {
+	p := krewPlugin{
+		APIVersion: "krew.googlecontainertools.github.com/v1alpha2", Kind: "Plugin", Metadata: krewName{"berth"},
+		Spec: krewSpec{
+			Version:          r.version,
+			ShortDescription: "Show and explain NUMA placement of pods",
+			Description: "Shows what every NUMA node of a cluster has left and which CPUs, memory and devices pods have,\n" +
+				"explains why a pod is where it is or why no node takes it, and answers where new pods would go.\n" +
+				"What it shows of nodes is what berth-agent reports there.\n",
+		},
+	}
+	for _, at := range r.platforms {
+		folder := r.folder(at)
+		sum, err := sumOf(filepath.Join(r.out, folder+archiveEnding))
+		if err != nil {
+			return err
+		}
+		p.Spec.Platforms = append(p.Spec.Platforms, krewPlatform{
+			Selector: krewSelector{map[string]string{"os": at.os, "arch": at.arch}},
+			URI:      strings.TrimSuffix(r.url, "/") + "/" + r.version + "/" + folder + archiveEnding,
+			SHA256:   sum, Bin: "berth",
+			Files: []krewMove{{folder + "/berth", "."}, {folder + "/LICENSE", "."}},
+		})
+	}
+	text, err := yaml.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return r.create(krewFile, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// checkURL demands the address of a folder.
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("-url: %q: want the address of the folder that has a folder for each release, like %s", text, placeholderURL)
+	}
+	return nil
+}
