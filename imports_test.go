@@ -53,7 +53,7 @@ internal/sim              : placement
 internal/rank             : topology placement internal/ledger
 internal/plan             : topology placement internal/ledger
 internal/defrag           : placement internal/amounts internal/ledger
-internal/moving           :
+internal/moving           : internal/wire
 internal/cases            : topology placement
 internal/wire             : topology placement placement/joint api/... internal/amounts internal/kubeletstate
 internal/suggest          :

@@ -33,7 +33,7 @@ func run() error {
 	own := "k.startsWith(" + quote(wire.OwnPrefix) + ")"
 	kinds := []kind{
 		kindOf("unknown", "keys", own+" && !(k in "+list(wire.PodKeys())+")", wire.UnknownWarning, "that is among "+wire.OwnPrefix+"*"),
-		kindOf("unknownLabels", "labels", own, wire.UnknownLabelWarning, "that is among "+wire.OwnPrefix+"*"),
+		kindOf("unknownLabels", "labels", own+" && !(k in "+list(wire.PodLabels())+")", wire.UnknownLabelWarning, "that is among "+wire.OwnPrefix+"*"),
 	}
 	for _, d := range wire.UnspokenDialects() {
 		variable, foreign := strings.ToLower(d.Name), "variables.scheduler != "+quote(d.Scheduler)+" && "

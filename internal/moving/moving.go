@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // ErrChanged says that the cluster is not as the plan has it. What was done so far stays.
@@ -63,7 +65,7 @@ const (
 	// HolderLife is after how long a kubelet ends a holder that nobody deleted.
 	HolderLife = 15 * time.Minute
 	// HolderLabel is on holders, with the UID of the pod whose new place they hold.
-	HolderLabel = "berth.dev/holds-place-of"
+	HolderLabel = wire.HolderLabel
 
 	pollEvery = 200 * time.Millisecond
 )

@@ -19,6 +19,13 @@ var askKeys = slices.Concat([]string{PolicyAnnotation, GangAnnotation, GangMinim
 // podKeys are the annotations of Berth's that a pod may carry.
 var podKeys = append([]string{PlacementAnnotation}, askKeys...)
 
+// HolderLabel is on pods that hold a place for another one, with the UID of the pod whose new place
+// it is (internal/moving).
+const HolderLabel = OwnPrefix + "holds-place-of"
+
+// podLabels are the labels of Berth's that a pod may carry.
+var podLabels = []string{HolderLabel}
+
 // Dialect is a way to ask for a placement that Berth does not speak yet.
 type Dialect struct {
 	// Name is the project's.
@@ -54,6 +61,9 @@ func UnspokenDialects() []Dialect { return slices.Clone(unspoken) }
 
 // PodKeys returns the annotations of Berth's that a pod may carry, sorted.
 func PodKeys() []string { return slices.Sorted(slices.Values(podKeys)) }
+
+// PodLabels returns the labels of Berth's that a pod may carry.
+func PodLabels() []string { return slices.Clone(podLabels) }
 
 // AskKeys lists the annotations by which pods ask something of Berth, in words: "berth.dev/policy,
 // cpus or memory".
@@ -106,6 +116,8 @@ func UnknownLabelWarning(keys string) string {
 // isUnknown says whether the key is taken for Berth's and is not.
 func isUnknown(key string) bool { return isOwn(key) && !slices.Contains(podKeys, key) }
 
+func isUnknownLabel(key string) bool { return isOwn(key) && !slices.Contains(podLabels, key) }
+
 func isOwn(key string) bool { return strings.HasPrefix(key, OwnPrefix) }
 
 // Ignored is a warning of what a pod asks by and nobody reads.
@@ -129,7 +141,7 @@ func IgnoredKeys(pod *corev1.Pod) (warnings []Ignored) {
 		}
 	}
 	warn(annotationIgnored, keysOf(pod.Annotations, isUnknown), UnknownWarning)
-	warn(labelIgnored, keysOf(pod.Labels, isOwn), UnknownLabelWarning)
+	warn(labelIgnored, keysOf(pod.Labels, isUnknownLabel), UnknownLabelWarning)
 	for i := range unspoken {
 		d := &unspoken[i]
 		if pod.Spec.SchedulerName == d.Scheduler {

@@ -67,6 +67,7 @@ func TestIgnoredLabels(t *testing.T) {
 		want            []string
 	}{
 		{"others' affairs", "berth", []string{"app", "example.com/policy", "xberth.dev/policy", "volcano.sh/job-name", "pod-template-hash"}, nil},
+		{"of a pod that holds a place", "berth", []string{HolderLabel}, nil},
 		{"a gang is read", "berth", []string{"scheduling.x-k8s.io/pod-group"}, nil},
 		{"an annotation's key", "berth", []string{PolicyAnnotation}, []string{"Berth knows no label berth.dev/policy" + own}},
 		{"misspelt", "", []string{"berth.dev/polcy", "berth.dev/gangs"}, []string{"Berth knows no label berth.dev/gangs, berth.dev/polcy" + own}},
