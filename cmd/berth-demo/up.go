@@ -257,9 +257,9 @@ func (o *options) play(ctx context.Context, scene *demo.Scene, stdout, stderr io
 		return err
 	}
 	defer closeLog()
-	o.Nodes = scene.Nodes
+	o.Nodes, o.Own = scene.Nodes, scene.Own
 	fmt.Fprintf(stdout, "%s\n", scene.About)
-	fmt.Fprintln(stderr, "Starting a cluster of", scene.Nodes, "nodes.")
+	fmt.Fprintln(stderr, "Starting a cluster of", max(scene.Nodes, len(scene.Own)), "nodes.")
 	c, stop, err := demo.StartPlayground(ctx, o.Options, scene.Berth)
 	if err != nil {
 		return err

@@ -2,20 +2,21 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
 )
 
 // Scene is a short play on a playground of its own that shows one thing.
@@ -25,13 +26,19 @@ type Scene struct {
 	About string
 	// Nodes is how many nodes it needs, of those that Nodes returns.
 	Nodes int
+	// Own are the nodes where those do not do.
+	Own []hollow.Spec
 	// Berth is the scheduler that it is played under.
 	Berth Berth
-	play  func(ctx context.Context, s *stage) error
+	// play returns the steps, which are taken in turn until one fails.
+	play func(s *stage) []step
 }
 
+// step tells what it is about to do, does it, and waits for what it has told.
+type step func(ctx context.Context) error
+
 // Scenes are those that there are, by name.
-var Scenes = []Scene{silentAgent}
+var Scenes = []Scene{nowhere, twoGangs, gpusApart, silentAgent}
 
 // SceneOf returns the named scene.
 func SceneOf(name string) (*Scene, error) {
@@ -50,8 +57,10 @@ func SceneOf(name string) (*Scene, error) {
 
 // Play plays the scene on a running cluster and tells to w what happens.
 func (s *Scene) Play(ctx context.Context, c *Cluster, w io.Writer) error {
-	if err := s.play(ctx, &stage{Cluster: c, out: w}); err != nil {
-		return fmt.Errorf("scene %s: %w", s.Name, err)
+	for _, next := range s.play(&stage{Cluster: c, out: w}) {
+		if err := next(ctx); err != nil {
+			return fmt.Errorf("scene %s: %w", s.Name, err)
+		}
 	}
 	return nil
 }
@@ -65,27 +74,32 @@ var silentAgent = Scene{
 	About: "An agent dies. Pods that would be pinned stay away from its node until it is back; others do not care.",
 	Nodes: 2,
 	Berth: Berth{Args: &scheduler.Args{StaleAfter: metav1.Duration{Duration: sceneStale}}},
-	play: func(ctx context.Context, s *stage) error {
+	play: func(s *stage) []step {
 		node := s.Nodes[0].Name
-		steps := []func(context.Context) error{
+		return []step{
 			func(ctx context.Context) error {
 				s.tell("The agent of %s reports what its kubelet hands out. A pod with 4 CPUs of its own:", node)
-				return s.runs(ctx, scenePod("before", node, true))
+				return s.runs(ctx, scenePod("before", node, 4, true))
 			},
 			func(ctx context.Context) error {
 				s.tell("The agent of %s dies. Its kubelet and its pods do not notice. %v later the report is not relied on:", node, sceneStale)
 				if err := s.StopAgent(node); err != nil {
 					return err
 				}
-				return s.waits(ctx, scenePod("during", node, true), wire.NoSignOfLife)
+				select { // before that the report counts, and rightly so
+				case <-time.After(sceneStale):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				return s.waits(ctx, scenePod("during", node, 4, true), wire.NoSignOfLife)
 			},
 			func(ctx context.Context) error {
 				s.tell("A pod that shares CPUs may go there all the same:")
-				return s.runs(ctx, scenePod("ordinary", node, false))
+				return s.runs(ctx, scenePod("ordinary", node, 4, false))
 			},
 			func(ctx context.Context) error {
 				s.tell("A pinned pod that is free to choose goes elsewhere:")
-				return s.runs(ctx, scenePod("elsewhere", "", true))
+				return s.runs(ctx, scenePod("elsewhere", "", 4, true))
 			},
 			func(ctx context.Context) error {
 				s.tell("The agent is back, and the pod that waited runs:")
@@ -95,18 +109,127 @@ var silentAgent = Scene{
 				return s.running(ctx, "during")
 			},
 		}
-		for _, step := range steps {
-			if err := step(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
 	},
 }
 
-// scenePod returns a pod of 4 CPUs, its own or shared; node is where it has to go, "" anywhere.
-func scenePod(name, node string, pinned bool) *corev1.Pod {
-	amounts := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+var nowhere = Scene{
+	Name:  "nowhere",
+	About: "A node has the CPUs that a pod asks for, and no NUMA node has. It waits, is told why, and others do not care.",
+	Nodes: 1,
+	play: func(s *stage) []step {
+		return []step{
+			func(ctx context.Context) error {
+				s.tell("%s is empty: 76 CPUs to hand out, 38 on each of 2 NUMA nodes, and its policy is single-numa-node. A pod wants 50:", s.Nodes[0].Name)
+				return s.waits(ctx, scenePod("toolarge", "", 50, true), "need 2 NUMA nodes")
+			},
+			func(ctx context.Context) error {
+				s.tell("kube-scheduler would have bound it, and the kubelet refused it. One that fits a NUMA node runs:")
+				return s.runs(ctx, scenePod("left", "", 30, true))
+			},
+			func(ctx context.Context) error {
+				s.tell("So does a second, on the other NUMA node:")
+				return s.runs(ctx, scenePod("right", "", 30, true))
+			},
+			func(ctx context.Context) error {
+				s.tell("16 CPUs are free, 8 and 8. A pod that wants 12 waits for what others have:")
+				return s.waits(ctx, scenePod("third", "", 12, true), "free CPUs of")
+			},
+			func(ctx context.Context) error {
+				s.tell("The first one ends. When the node reports that its CPUs are free, the pod that waited runs:")
+				if err := s.ends(ctx, "left"); err != nil {
+					return err
+				}
+				return s.running(ctx, "third")
+			},
+		}
+	},
+}
+
+var twoGangs = Scene{
+	Name:  "two-gangs",
+	About: "Two gangs want the same nodes. One runs, the other holds nothing until all of it fits.",
+	Nodes: 2,
+	play: func(s *stage) []step {
+		return []step{
+			func(ctx context.Context) error {
+				s.tell("Two nodes have 4 NUMA nodes of 38 CPUs. A gang of 2 pods with 30 CPUs each:")
+				return s.gangRuns(ctx, "first", 2)
+			},
+			func(ctx context.Context) error {
+				s.tell("A gang of 3 such pods. Two of them would fit, and neither gets a node:")
+				return s.gangWaits(ctx, "second", 3)
+			},
+			func(ctx context.Context) error {
+				s.tell("What the gang does not have, it does not hold. A pod with 30 CPUs comes later and goes first:")
+				return s.runs(ctx, scenePod("single", "", 30, true))
+			},
+			func(ctx context.Context) error {
+				s.tell("The first gang ends. Now 3 pods fit, and all 3 start:")
+				for i := range 2 {
+					if err := s.ends(ctx, memberName("first", i)); err != nil {
+						return err
+					}
+				}
+				return s.gangRunning(ctx, "second", 3)
+			},
+		}
+	},
+}
+
+// gpuNode is a small server with two GPUs beside each of its two NUMA nodes.
+func gpuNode(name string) hollow.Spec {
+	p := hollow.Plugin{Resource: gpuResource, Prefer: true}
+	for i := range 4 {
+		p.Devices = append(p.Devices, hollow.Device{ID: fmt.Sprint("gpu-", i), NUMA: []topology.NUMAID{topology.NUMAID(i / 2)}})
+	}
+	return hollow.Spec{
+		Name: name, Machine: "package:2 numa:1 core:8 pu:2 mem:64Gi", Plugins: []hollow.Plugin{p},
+		KubeletConfig: (&shape{policy: "single-numa-node", reserved: "0,16"}).kubeletConfig(nil),
+	}
+}
+
+var gpusApart = Scene{
+	Name:  "gpus-apart",
+	About: "Two GPUs are free, on two servers. A pod that wants two together waits until another has moved.",
+	Own:   []hollow.Spec{gpuNode("gpu-1"), gpuNode("gpu-2")},
+	play: func(s *stage) []step {
+		return []step{
+			func(ctx context.Context) error {
+				s.tell("Two servers have 2 NUMA nodes with 2 GPUs each. Replicas and other pods come in turn, each with one GPU:")
+				return s.fillGPUs(ctx)
+			},
+			func(ctx context.Context) error {
+				s.tell("A pod ends on each server. 2 GPUs are free, each beside a replica. A pod wants 2 of one NUMA node:")
+				for _, name := range []string{"short-0", "short-2"} {
+					if err := s.ends(ctx, name); err != nil {
+						return err
+					}
+				}
+				if err := s.free(ctx, gpuResource, 2); err != nil {
+					return err
+				}
+				return s.waits(ctx, gpuPod("train", 2), "Insufficient "+gpuResource)
+			},
+			func(ctx context.Context) error {
+				s.tell("What has to move (kubectl berth defrag train):")
+				return s.plansRoom(ctx, "train")
+			},
+			func(ctx context.Context) error {
+				s.tell("It is moved (kubectl berth defrag train --execute):")
+				return s.makesRoom(ctx)
+			},
+			func(ctx context.Context) error {
+				s.tell("And the pod that waited runs:")
+				return s.running(ctx, "train")
+			},
+		}
+	},
+}
+
+// scenePod returns a pod of so many CPUs, its own or shared; node is where it has to go, ""
+// anywhere.
+func scenePod(name, node string, cpus int64, pinned bool) *corev1.Pod {
+	amounts := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Gi")}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
@@ -122,101 +245,18 @@ func scenePod(name, node string, pinned bool) *corev1.Pod {
 	return pod
 }
 
-// stage is where a scene is played.
-type stage struct {
-	*Cluster
-	out  io.Writer
-	told int
+// gpuPod returns a pod with so many GPUs, and 2 CPUs of its own.
+func gpuPod(name string, gpus int64) *corev1.Pod {
+	pod := scenePod(name, "", 2, true)
+	pod.Spec.Containers[0].Resources.Limits[gpuResource] = *resource.NewQuantity(gpus, resource.DecimalSI)
+	return pod
 }
 
-// tell writes the next step.
-func (s *stage) tell(format string, args ...any) {
-	s.told++
-	fmt.Fprintf(s.out, "\n%d. "+format+"\n", append([]any{s.told}, args...)...)
+// gangPod returns a member of a gang, with 30 CPUs of its own.
+func gangPod(gang string, i, minimum int) *corev1.Pod {
+	pod := scenePod(memberName(gang, i), "", 30, true)
+	pod.Annotations = map[string]string{wire.GangAnnotation: gang, wire.GangMinimumAnnotation: strconv.Itoa(minimum)}
+	return pod
 }
 
-// runs creates the pod and waits until it runs.
-func (s *stage) runs(ctx context.Context, pod *corev1.Pod) error {
-	if err := s.create(ctx, pod); err != nil {
-		return err
-	}
-	return s.running(ctx, pod.Name)
-}
-
-func (s *stage) create(ctx context.Context, pod *corev1.Pod) error {
-	_, err := s.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-	return err
-}
-
-// sceneLimit bounds each step.
-const sceneLimit = 90 * time.Second
-
-func (s *stage) running(ctx context.Context, name string) error {
-	pod, err := s.until(ctx, name, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(s.out, "   pod %s runs on %s, %s\n", name, pod.Spec.NodeName, cpusInWords(pod))
-	return nil
-}
-
-// waits creates the pod once the reason has come about and waits until it is told to it.
-func (s *stage) waits(ctx context.Context, pod *corev1.Pod, reason string) error {
-	ctx, cancel := context.WithTimeout(ctx, sceneLimit)
-	defer cancel()
-	select { // before that the report counts, and rightly so
-	case <-time.After(sceneStale):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if err := s.create(ctx, pod); err != nil {
-		return err
-	}
-	waiting, err := s.until(ctx, pod.Name, func(p *corev1.Pod) bool { return strings.Contains(unscheduled(p), reason) })
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(s.out, "   pod %s waits: %s\n", pod.Name, unscheduled(waiting))
-	return nil
-}
-
-func (s *stage) until(ctx context.Context, name string, done func(*corev1.Pod) bool) (*corev1.Pod, error) {
-	ctx, cancel := context.WithTimeout(ctx, sceneLimit)
-	defer cancel()
-	var last *corev1.Pod
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		pod, err := s.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, nil // asked again until the limit
-		}
-		last = pod
-		return done(pod), errors.Join(s.Ended())
-	})
-	switch {
-	case err == nil:
-		return last, nil
-	case last == nil:
-		return nil, fmt.Errorf("pod %s: %w", name, err)
-	default:
-		return nil, fmt.Errorf("pod %s is %s %s: %w", name, last.Status.Phase, unscheduled(last), err)
-	}
-}
-
-// unscheduled is why the pod has no node, as its condition says.
-func unscheduled(pod *corev1.Pod) string {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Message
-		}
-	}
-	return ""
-}
-
-// cpusInWords says which CPUs the pod was promised.
-func cpusInWords(pod *corev1.Pod) string {
-	p, found, err := wire.ReadPlacement(pod)
-	if err != nil || !found || len(p.Decision.Containers) == 0 || p.Decision.Containers[0].CPUs.IsEmpty() {
-		return "on shared CPUs"
-	}
-	return "CPUs " + p.Decision.Containers[0].CPUs.String() + " its own"
-}
+func memberName(gang string, i int) string { return fmt.Sprintf("%s-%d", gang, i) }

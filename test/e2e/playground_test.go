@@ -129,14 +129,17 @@ func runWithDecisions(t *testing.T, c *demo.Cluster, want int) error {
 	return nil
 }
 
-// TestScenes plays every scene to its end.
+// TestScenes plays every scene to its end, and demands that it shows what it is about.
 func TestScenes(t *testing.T) {
+	shows := map[string]string{
+		"nowhere": "50 CPUs need 2 NUMA nodes", "two-gangs": "2 of 3 pods fit", "gpus-apart": "takes its place on", "silent-agent": wire.NoSignOfLife,
+	}
 	for i := range demo.Scenes {
 		scene := &demo.Scenes[i]
 		t.Run(scene.Name, func(t *testing.T) {
 			t.Parallel()
 			opts := demoOptions(t, 1)
-			opts.Nodes = scene.Nodes
+			opts.Nodes, opts.Own = scene.Nodes, scene.Own
 			ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 			defer cancel()
 			c, stop, err := demo.StartPlayground(ctx, opts, scene.Berth)
@@ -150,8 +153,8 @@ func TestScenes(t *testing.T) {
 			if err := stop(); err != nil {
 				t.Error(err)
 			}
-			if !strings.Contains(out.String(), wire.NoSignOfLife) {
-				t.Errorf("the scene does not show why the pod waits:\n%s", &out)
+			if want := shows[scene.Name]; want == "" || !strings.Contains(out.String(), want) {
+				t.Errorf("the scene does not show %q:\n%s", want, &out)
 			}
 			t.Log(out.String())
 		})

@@ -1,0 +1,348 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/defrag"
+	"github.com/berth-dev/berth/internal/moving"
+	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// stage is where a scene is played.
+type stage struct {
+	*Cluster
+	out  io.Writer
+	told int
+	// named are the replicas that were told of.
+	named []string
+	// room is what plansRoom has found.
+	room *survey.Room
+}
+
+// tell writes the next step.
+func (s *stage) tell(format string, args ...any) {
+	s.told++
+	fmt.Fprintf(s.out, "\n%d. "+format+"\n", append([]any{s.told}, args...)...)
+}
+
+// runs creates the pod and waits until it runs.
+func (s *stage) runs(ctx context.Context, pod *corev1.Pod) error {
+	if err := s.create(ctx, pod); err != nil {
+		return err
+	}
+	return s.running(ctx, pod.Name)
+}
+
+func (s *stage) create(ctx context.Context, pod *corev1.Pod) error {
+	_, err := s.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	return err
+}
+
+// sceneLimit bounds each step.
+const sceneLimit = 90 * time.Second
+
+func (s *stage) running(ctx context.Context, name string) error {
+	pod, err := s.until(ctx, name, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "   pod %s runs on %s, %s\n", name, pod.Spec.NodeName, cpusInWords(pod))
+	return nil
+}
+
+// waits creates the pod and waits until it is told the reason.
+func (s *stage) waits(ctx context.Context, pod *corev1.Pod, reason string) error {
+	if err := s.create(ctx, pod); err != nil {
+		return err
+	}
+	return s.waiting(ctx, pod.Name, reason)
+}
+
+// waiting waits until the pod is told the reason why it waits.
+func (s *stage) waiting(ctx context.Context, name, reason string) error {
+	pod, err := s.until(ctx, name, func(p *corev1.Pod) bool { return strings.Contains(unscheduled(p), reason) })
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "   pod %s waits: %s\n", name, unscheduled(pod))
+	return nil
+}
+
+// ends deletes the pod and waits until it is gone.
+func (s *stage) ends(ctx context.Context, name string) error {
+	pods := s.Client.CoreV1().Pods(metav1.NamespaceDefault)
+	if err := pods.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	err := s.poll(ctx, func(ctx context.Context) bool {
+		_, err := pods.Get(ctx, name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	if err != nil {
+		return fmt.Errorf("pod %s does not end: %w", name, err)
+	}
+	fmt.Fprintf(s.out, "   pod %s has ended\n", name)
+	return nil
+}
+
+// gang creates the members of a gang.
+func (s *stage) gang(ctx context.Context, name string, members int) error {
+	for i := range members {
+		if err := s.create(ctx, gangPod(name, i, members)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stage) gangRuns(ctx context.Context, name string, members int) error {
+	if err := s.gang(ctx, name, members); err != nil {
+		return err
+	}
+	return s.gangRunning(ctx, name, members)
+}
+
+func (s *stage) gangRunning(ctx context.Context, name string, members int) error {
+	for i := range members {
+		if err := s.running(ctx, memberName(name, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gangWaits creates a gang and waits until one of its members is told that it does not fit. None
+// has a node then.
+func (s *stage) gangWaits(ctx context.Context, name string, members int) error {
+	if err := s.gang(ctx, name, members); err != nil {
+		return err
+	}
+	var told *corev1.Pod
+	placed := 0
+	err := s.poll(ctx, func(ctx context.Context) bool {
+		told, placed = nil, 0
+		for i := range members {
+			pod, err := s.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, memberName(name, i), metav1.GetOptions{})
+			switch {
+			case err != nil:
+				return false // asked again until the limit
+			case pod.Spec.NodeName != "":
+				placed++
+			case strings.Contains(unscheduled(pod), "does not fit"):
+				told = pod
+			}
+		}
+		return told != nil
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("no pod of gang %s is told that it does not fit: %w", name, err)
+	case placed > 0:
+		return fmt.Errorf("%d pods of gang %s have nodes: want none", placed, name)
+	}
+	fmt.Fprintf(s.out, "   pod %s waits: %s\n", told.Name, unscheduled(told))
+	return nil
+}
+
+// fillGPUs gives every NUMA node of the GPU servers a replica of a ReplicaSet and a pod of no
+// controller. One server is filled while the other is cordoned.
+func (s *stage) fillGPUs(ctx context.Context) error {
+	sets := s.Client.AppsV1().ReplicaSets(metav1.NamespaceDefault)
+	template := gpuPod("serve", 1)
+	template.Labels = map[string]string{"app": "serve"}
+	_, err := sets.Create(ctx, &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "serve"},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas: new(int32), Selector: &metav1.LabelSelector{MatchLabels: template.Labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: template.Labels}, Spec: template.Spec},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range 4 {
+		if i%2 == 0 {
+			if err := s.cordonAllBut(ctx, i/2); err != nil {
+				return err
+			}
+		}
+		scale := fmt.Sprintf(`{"spec":{"replicas":%d}}`, i+1)
+		if _, err := sets.Patch(ctx, "serve", types.MergePatchType, []byte(scale), metav1.PatchOptions{}); err != nil {
+			return err
+		}
+		if err := s.replicasRun(ctx, "serve", i+1); err != nil {
+			return err
+		}
+		if err := s.runs(ctx, gpuPod(fmt.Sprint("short-", i), 1)); err != nil {
+			return err
+		}
+	}
+	return s.cordonAllBut(ctx, -1)
+}
+
+// cordonAllBut cordons every node but one; -1 none.
+func (s *stage) cordonAllBut(ctx context.Context, open int) error {
+	for i, node := range s.Nodes {
+		patch := fmt.Sprintf(`{"spec":{"unschedulable":%v}}`, open >= 0 && i != open)
+		if _, err := s.Client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replicasRun waits until so many pods of the set run, and tells of those that it has not told of.
+func (s *stage) replicasRun(ctx context.Context, app string, want int) error {
+	var running []corev1.Pod
+	err := s.poll(ctx, func(ctx context.Context) bool {
+		pods, err := s.Client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "app=" + app})
+		if err != nil {
+			return false // asked again until the limit
+		}
+		running = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
+		return len(running) == want
+	})
+	if err != nil {
+		return fmt.Errorf("%d pods of %s do not run: %w", want, app, err)
+	}
+	for i := range running {
+		if p := &running[i]; !slices.Contains(s.named, p.Name) {
+			s.named = append(s.named, p.Name)
+			fmt.Fprintf(s.out, "   replica %s runs on %s, %s\n", p.Name, p.Spec.NodeName, cpusInWords(p))
+		}
+	}
+	return nil
+}
+
+// connect reads the cluster as the command line does.
+func (s *stage) connect() (*survey.Cluster, error) {
+	return survey.Connect(survey.Options{
+		Config: s.ControlPlane.RESTConfig(), Namespace: metav1.NamespaceDefault, Heartbeats: v1alpha1.HeartbeatNamespace,
+		StaleAfter: time.Minute, Where: "the playground",
+	})
+}
+
+// free waits until the reports of all nodes say that so many devices are free.
+func (s *stage) free(ctx context.Context, device string, want uint64) error {
+	c, err := s.connect()
+	if err != nil {
+		return err
+	}
+	var free uint64
+	err = s.poll(ctx, func(ctx context.Context) bool {
+		now, err := c.Survey(ctx, "")
+		if err != nil {
+			return false // asked again until the limit
+		}
+		free = 0
+		for _, n := range now.Nodes() {
+			for i := range n.NUMANodes {
+				for _, d := range n.NUMANodes[i].Devices {
+					if d.Resource == device {
+						free += d.Free
+					}
+				}
+			}
+		}
+		return free == want
+	})
+	if err != nil {
+		return fmt.Errorf("%d %s are free: want %d: %w", free, device, want, err)
+	}
+	return nil
+}
+
+// plansRoom finds the pods that have to move for the named one, as kubectl berth defrag does.
+func (s *stage) plansRoom(ctx context.Context, name string) error {
+	c, err := s.connect()
+	if err != nil {
+		return err
+	}
+	s.room, err = c.MakeRoomFor(ctx, name, survey.RoomOptions{})
+	if err != nil {
+		return err
+	}
+	if s.room.Outcome != defrag.Found.String() {
+		return fmt.Errorf("no plan makes room for %s: %s", name, s.room.Outcome)
+	}
+	for i := range s.room.Moves {
+		m := &s.room.Moves[i]
+		fmt.Fprintf(s.out, "   pod %s, from %s NUMA node %s to %s NUMA node %s\n", m.Name, m.From, m.FromNUMA, m.To, m.ToNUMA)
+	}
+	return nil
+}
+
+// makesRoom carries out what plansRoom has found, as kubectl berth defrag --execute does.
+func (s *stage) makesRoom(ctx context.Context) error {
+	wanted := &s.room.Wanted[0]
+	plan := moving.Plan{Wanted: moving.Pod{Namespace: wanted.Namespace, Name: wanted.Name, UID: types.UID(wanted.UID)}, Node: wanted.Node}
+	for i := range s.room.Moves {
+		m := &s.room.Moves[i]
+		plan.Moves = append(plan.Moves, moving.Move{Pod: moving.Pod{Namespace: m.Namespace, Name: m.Name, UID: types.UID(m.UID)}, From: m.From, To: m.To})
+	}
+	tell := func(format string, args ...any) { fmt.Fprintf(s.out, "   "+format+"\n", args...) }
+	_, err := moving.Run(ctx, &plan, moving.Options{Pods: s.Client.CoreV1(), Tell: tell})
+	return err
+}
+
+// poll asks again and again until done, for as long as a step may take.
+func (s *stage) poll(ctx context.Context, done func(context.Context) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, sceneLimit)
+	defer cancel()
+	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		return done(ctx), s.Ended()
+	})
+}
+
+func (s *stage) until(ctx context.Context, name string, done func(*corev1.Pod) bool) (*corev1.Pod, error) {
+	var last *corev1.Pod
+	err := s.poll(ctx, func(ctx context.Context) bool {
+		pod, err := s.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false // asked again until the limit
+		}
+		last = pod
+		return done(pod)
+	})
+	switch {
+	case err == nil:
+		return last, nil
+	case last == nil:
+		return nil, fmt.Errorf("pod %s: %w", name, err)
+	default:
+		return nil, fmt.Errorf("pod %s is %s %s: %w", name, last.Status.Phase, unscheduled(last), err)
+	}
+}
+
+// unscheduled is why the pod has no node, as its condition says.
+func unscheduled(pod *corev1.Pod) string {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// cpusInWords says which CPUs the pod was promised.
+func cpusInWords(pod *corev1.Pod) string {
+	p, found, err := wire.ReadPlacement(pod)
+	if err != nil || !found || len(p.Decision.Containers) == 0 || p.Decision.Containers[0].CPUs.IsEmpty() {
+		return "on shared CPUs"
+	}
+	return "CPUs " + p.Decision.Containers[0].CPUs.String() + " its own"
+}
