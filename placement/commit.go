@@ -11,7 +11,10 @@ import (
 
 // Commit writes down an admission as the kubelet does. r and d must be what Decide was asked and
 // answered for this state; containers that the state knows already keep what they hold.
-func (s *State) Commit(r *Request, d *Decision) {
+func (s *State) Commit(r *Request, d *Decision) { s.commit(r, d, nil) }
+
+// commit is Commit while pods leave; nil for none.
+func (s *State) commit(r *Request, d *Decision, l *leaving) {
 	if s.m.joint != nil {
 		s.commitJointly(d)
 		return
@@ -30,8 +33,11 @@ func (s *State) Commit(r *Request, d *Decision) {
 		c := &d.Containers[i]
 		held := old.container(c.Name)
 		got := ContainerAllocation{Name: c.Name, Kind: c.Kind}
+		l.giveCPUs(i)
 		got.CPUs = s.commitCPUs(c, held)
+		l.giveMemory(i)
 		got.Memory = mem.commit(c, held)
+		l.giveDevices(i)
 		got.Devices = s.commitDevices(c, held)
 		pod.Containers = append(pod.Containers, got)
 	}

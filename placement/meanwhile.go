@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"math"
 	"slices"
 
 	"github.com/berth-dev/berth/topology"
@@ -59,19 +60,106 @@ func (s *State) Notices(e *Meanwhile) bool {
 	})
 }
 
-// CommitAmid is Commit after an admission during which things happened.
+// CommitAmid is Commit after an admission during which things happened. Each manager puts back what
+// a pod held when it is next asked, and that can matter: which NUMA nodes of several give the bytes
+// depends on what they have at that moment; and CPUs that the CPU manager gave to this pod by
+// mistake, while the other still had them, are put back all the same (DefectForeignCPUs).
 func (s *State) CommitAmid(r *Request, meanwhile []Meanwhile, d *Decision) {
-	var late topology.CPUSet
-	for i := range meanwhile {
-		if e := &meanwhile[i]; e.Container == "" && e.Step >= s.m.Steps(r)-1 {
-			late = late.Or(s.cpusOf(e.UID))
+	l := leaving{s: s, r: r, events: meanwhile}
+	l.devices, l.cpus, l.memory = make([]bool, len(meanwhile)), make([]bool, len(meanwhile)), make([]bool, len(meanwhile))
+	s.commit(r, d, &l)
+	l.finish()
+}
+
+// leaving is what happens while an admission is written down. A nil one is nothing.
+type leaving struct {
+	s      *State
+	r      *Request
+	events []Meanwhile
+	// devices, cpus and memory say of which events that manager has taken notice.
+	devices, cpus, memory []bool
+}
+
+// giveDevices comes before the devices of the container of that place.
+func (l *leaving) giveDevices(container int) {
+	if l != nil {
+		l.devicesUntil(l.s.m.allocates(l.r, container) + slices.Index(providers[:], provider(deviceProvider{})))
+	}
+}
+
+// giveCPUs comes before the CPUs of the container of that place.
+func (l *leaving) giveCPUs(container int) {
+	if l != nil {
+		l.cpusUntil(l.s.m.allocates(l.r, container) + slices.Index(providers[:], provider(cpuProvider{})))
+	}
+}
+
+// giveMemory comes before the memory of the container of that place.
+func (l *leaving) giveMemory(container int) {
+	if l != nil {
+		l.memoryUntil(l.s.m.allocates(l.r, container) + slices.Index(providers[:], provider(memoryProvider{})))
+	}
+}
+
+func (l *leaving) devicesUntil(step int) {
+	for i := range l.events {
+		e := &l.events[i]
+		if l.devices[i] || e.Step > step || e.Container != "" {
+			continue
+		}
+		l.devices[i] = true
+		for _, c := range l.s.containersOf(e.UID) {
+			for j := range c.Devices {
+				l.s.releaseDevices(&c.Devices[j])
+			}
 		}
 	}
-	s.Happen(meanwhile)
-	s.Commit(r, d)
-	// The CPU manager puts back what a pod held that left after its last question, also where it
-	// has given it to this one by mistake (DefectForeignCPUs).
-	s.shared = s.shared.Or(&late)
+}
+
+func (l *leaving) cpusUntil(step int) {
+	for i := range l.events {
+		if e := &l.events[i]; !l.cpus[i] && e.Step <= step {
+			if l.cpus[i] = true; e.Container == "" {
+				l.s.shared = l.s.shared.Or(l.s.cpusOf(e.UID))
+			}
+		}
+	}
+}
+
+func (l *leaving) memoryUntil(step int) {
+	for i := range l.events {
+		e := &l.events[i]
+		if l.memory[i] || e.Step > step {
+			continue
+		}
+		if l.memory[i] = true; e.Container != "" {
+			l.s.Start(e.UID, []string{e.Container})
+			continue
+		}
+		for _, c := range l.s.containersOf(e.UID) {
+			l.s.releaseMemory(c.Memory)
+		}
+	}
+}
+
+// finish has all of it have happened.
+func (l *leaving) finish() {
+	l.devicesUntil(math.MaxInt)
+	l.cpusUntil(math.MaxInt)
+	l.memoryUntil(math.MaxInt)
+	for i := range l.events {
+		if at, ok := l.s.find(l.events[i].UID); ok && l.events[i].Container == "" {
+			l.s.drop(at)
+		}
+	}
+}
+
+// containersOf returns what the containers of a pod hold; nothing where it is not known.
+func (s *State) containersOf(uid string) []ContainerAllocation {
+	if p := s.pod(uid); p != nil {
+		return p.Containers
+	}
+	return nil
 }
 
 // cpusOf is the union of what the containers of a pod hold.
@@ -94,6 +182,19 @@ func (s *State) Happen(meanwhile []Meanwhile) {
 			s.Release(e.UID)
 		}
 	}
+}
+
+// allocates is the first of the questions by which the managers allocate for the container of that
+// place in the request.
+func (m *Model) allocates(r *Request, container int) int {
+	n := len(providers)
+	switch rules := m.rulesFor(r.Rules); {
+	case rules.Policy == PolicyNone:
+		return n * container
+	case rules.Scope == PodScope:
+		return n * (container + 1)
+	}
+	return n * (2*container + 1)
 }
 
 // pass comes before each question to a manager.

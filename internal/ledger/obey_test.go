@@ -28,9 +28,8 @@ type obeyed struct {
 
 	requests map[string]*placement.Request
 	// decided is what each pod was given that is bound, or may be. It is what the twin counts.
-	decided map[string]placement.Decision
-	reserved, bound, shown,
-	doubted []string
+	decided                map[string]placement.Decision
+	reserved, bound, shown []string
 	// gone pods have left the API; through ones have left the node, too.
 	gone, through map[string]bool
 	// runs is what the agent finds; reports are on their way.

@@ -19,7 +19,7 @@ import (
 func main() { os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr)) }
 
 // errWrong is the answer no; the output has said why.
-var errWrong = errors.New("Jobs were not as they must be")
+var errWrong = errors.New("not all Jobs were as they must be")
 
 // options are the flags.
 type options struct {
