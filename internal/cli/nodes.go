@@ -278,34 +278,70 @@ func nodeCells(n *survey.Node) []string {
 	return []string{n.Name, nodeStatus(n), policy, pods, age, guarantee}
 }
 
-// lineCells are CPUs, memory and devices of all NUMA nodes: "0:6/6 1:8/8". Huge pages are left to
+// lineCells are CPUs, memory and devices of all NUMA nodes: "0:6/6 1-3:8/8". Huge pages are left to
 // -o wide.
 func lineCells(numa []survey.NUMANode) []string {
-	var cpus, memory []string
-	devices := map[string][]string{}
+	var cpus, memory stretches
+	devices := map[string]*stretches{}
 	for i := range numa {
 		m := &numa[i]
-		id := strconv.Itoa(int(m.NUMA)) + ":"
-		if m.Anywhere {
-			id = "-:"
-		}
 		if m.CPUs != nil {
-			cpus = append(cpus, fmt.Sprintf("%s%d/%d", id, m.CPUs.Free, m.CPUs.Total))
+			cpus.add(m, fmt.Sprintf("%d/%d", m.CPUs.Free, m.CPUs.Total))
 		}
 		for _, a := range m.Memory {
 			if a.Resource == "memory" {
-				memory = append(memory, id+survey.RoughBytes(a.Free)+"/"+survey.RoughBytes(a.Total))
+				memory.add(m, survey.RoughBytes(a.Free)+"/"+survey.RoughBytes(a.Total))
 			}
 		}
 		for _, a := range m.Devices {
-			devices[a.Resource] = append(devices[a.Resource], fmt.Sprintf("%s%d/%d", id, a.Free, a.Total))
+			if devices[a.Resource] == nil {
+				devices[a.Resource] = &stretches{}
+			}
+			devices[a.Resource].add(m, fmt.Sprintf("%d/%d", a.Free, a.Total))
 		}
 	}
 	var all []string
 	for _, r := range slices.Sorted(maps.Keys(devices)) {
-		all = append(all, r+" "+strings.Join(devices[r], " "))
+		all = append(all, r+" "+devices[r].String())
 	}
-	return []string{dash(strings.Join(cpus, " ")), dash(strings.Join(memory, " ")), dash(strings.Join(all, ", "))}
+	return []string{dash(cpus.String()), dash(memory.String()), dash(strings.Join(all, ", "))}
+}
+
+// stretches are what the NUMA nodes of a node have of something, in their order.
+type stretches []stretch
+
+// stretch is what each of the NUMA nodes from first to last has.
+type stretch struct {
+	first, last topology.NUMAID
+	anywhere    bool
+	each        string
+}
+
+// add adds a NUMA node. Neighbours that have the same are told of together: machines with eight
+// would not fit a terminal.
+func (l *stretches) add(m *survey.NUMANode, text string) {
+	if n := len(*l); n > 0 && !m.Anywhere {
+		if before := &(*l)[n-1]; !before.anywhere && before.each == text && before.last+1 == m.NUMA {
+			before.last = m.NUMA
+			return
+		}
+	}
+	*l = append(*l, stretch{m.NUMA, m.NUMA, m.Anywhere, text})
+}
+
+func (l stretches) String() string {
+	texts := make([]string, len(l))
+	for i, a := range l {
+		id := strconv.Itoa(int(a.first))
+		switch {
+		case a.anywhere:
+			id = "-"
+		case a.last > a.first:
+			id += "-" + strconv.Itoa(int(a.last))
+		}
+		texts[i] = id + ":" + a.each
+	}
+	return strings.Join(texts, " ")
 }
 
 // nodeWide is what -o wide adds.

@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/topology"
 )
 
 // manyNodes is n1 with 6 and 4 of its CPUs held, n2 and n3 empty; n3 has the label pool=gpu.
@@ -95,6 +98,25 @@ func TestCompletion(t *testing.T) {
 		code, stdout, stderr := run(t, args...)
 		if code != ExitOK || !strings.Contains(stdout, want) {
 			t.Errorf("%v: exit code %d, stdout %q, stderr %q; want %q", args, code, stdout, stderr, want)
+		}
+	}
+}
+
+// TestLineCells: neighbours that have the same are told of together, others one by one.
+func TestLineCells(t *testing.T) {
+	node := func(id topology.NUMAID, free uint64) survey.NUMANode {
+		return survey.NUMANode{NUMA: id, CPUs: &survey.Amount{Free: free, Total: 12}}
+	}
+	for want, numa := range map[string][]survey.NUMANode{
+		"-":                         nil,
+		"0:2/12 1-3:12/12":          {node(0, 2), node(1, 12), node(2, 12), node(3, 12)},
+		"0:12/12 2-3:12/12":         {node(0, 12), node(2, 12), node(3, 12)},
+		"0-1:12/12 2:0/12 3:12/12":  {node(0, 12), node(1, 12), node(2, 0), node(3, 12)},
+		"0:12/12 -:12/12 -:12/12":   {node(0, 12), {Anywhere: true, CPUs: &survey.Amount{Free: 12, Total: 12}}, {NUMA: 1, Anywhere: true, CPUs: &survey.Amount{Free: 12, Total: 12}}},
+		"-:12/12 1:12/12 3-4:12/12": {{Anywhere: true, CPUs: &survey.Amount{Free: 12, Total: 12}}, node(1, 12), node(3, 12), node(4, 12)},
+	} {
+		if got := lineCells(numa)[0]; got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
