@@ -37,12 +37,12 @@ func (w *answers) survey(t *testing.T) survey.Node {
 	s := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		group, resource := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/apis/"), "/api/"), r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 		version, _, _ := strings.Cut(strings.TrimSuffix(group, "/"+resource), "/namespaces/")
+		out.Header().Set("Date", w.now.UTC().Format(http.TimeFormat))
 		if kinds[resource] == "" { // the kinds of others are not served
 			http.NotFound(out, r)
 			return
 		}
 		out.Header().Set("Content-Type", "application/json")
-		out.Header().Set("Date", w.now.UTC().Format(http.TimeFormat))
 		fmt.Fprintf(out, `{"kind":"%sList","apiVersion":%q,"items":[%s]}`, kinds[resource], version, lists[r.URL.Path])
 	}))
 	defer s.Close()
