@@ -326,6 +326,10 @@ func testChartContradictions(t *testing.T, helm string) {
 		{"scheduler.profiles[0].schedulerName=berth", "scheduler.profiles[0].schedulerName: berth is scheduler.name"},
 		{"agent.kubelet.configSource=configz,agent.kubelet.configDropInDir=/etc/k.d", "agent.kubelet.configDropInDir: /etc/k.d"},
 		{"scheduler.profiles[0].schedulerName=x,scheduler.profiles[1].schedulerName=x", "scheduler.profiles[1].schedulerName: x is that of scheduler.profiles[0]"},
+		{"scheduler.profiles[0].schedulerName=default-scheduler", "scheduler.profiles[0].schedulerName: default-scheduler with scheduler.name: berth"},
+		{"scheduler.pluginConfig[0].name=A,scheduler.pluginConfig[0].args.x=1,scheduler.pluginConfig[1].name=A,scheduler.pluginConfig[1].args.x=2",
+			"scheduler.pluginConfig[1].name: A is that of scheduler.pluginConfig[0]"},
+		{"controller.enabled=true,controller.port=8081", "controller.port: 8081 is where berth-controller answers"},
 		{"agent.kubelet.configFile=/var/lib/kubelet/pki/config.yaml", "agent.kubelet.configFile: /var/lib/kubelet/pki/config.yaml lies below /var/lib/kubelet/pki"},
 		{"agent.kubelet.configDropInDir=/var/lib/kubelet/plugins", "agent.kubelet.configDropInDir: /var/lib/kubelet/plugins lies below"},
 		{"agent.networkPolicy.enabled=true,monitoring.serviceMonitor.enabled=true", "agent.networkPolicy.from: empty lets nobody"},
@@ -341,6 +345,7 @@ func testChartContradictions(t *testing.T, helm string) {
 	for _, set := range []string{
 		"agent.kubelet.configFile=/var/lib/kubelet/pki-config.yaml", "agent.rescan=30s",
 		"agent.networkPolicy.enabled=true,monitoring.serviceMonitor.enabled=true,agent.networkPolicy.from[0].podSelector.matchLabels.a=b",
+		"controller.port=8081", "scheduler.name=default-scheduler,scheduler.profiles[0].schedulerName=x",
 		"agent.heartbeat=30s", "agent.heartbeat=1m,scheduler.args.staleAfter=5m", "agent.heartbeat=0.5m,scheduler.args.staleAfter=1m30s",
 	} {
 		mustRender(t, helm, "--set="+set)
