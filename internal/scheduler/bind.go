@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,9 +14,6 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
-
-// bindTimeout is after how long the API server has given up a request (--request-timeout).
-const bindTimeout = time.Minute
 
 // Bind writes Binding and decision in one request, one request at a time per node. So the kubelet's
 // watch delivers pods in the order in which they were decided.
@@ -104,7 +100,7 @@ func (p *Plugin) cannotBind(then, now *corev1.Pod) string {
 // conclude draws the ledger's conclusion from how the write went.
 func (p *Plugin) conclude(pod *corev1.Pod, n *nodes.Node, err error) *fwk.Status {
 	if errors.Is(err, handover.ErrInDoubt) {
-		n.Account().Doubt(uidOf(pod), p.core.clock.Now().Add(bindTimeout))
+		n.Account().Doubt(uidOf(pod), p.core.clock.Now().Add(handover.BindTimeout))
 		bindings.WithLabelValues(bindingDoubt).Inc()
 		return fwk.AsStatus(err)
 	}

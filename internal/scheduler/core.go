@@ -108,7 +108,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, c clock.WithDela
 
 // takeOverBy has the core take over as the options say. It fills in what the core itself knows.
 func (c *core) takeOverBy(o handover.Options) {
-	o.BindTimeout, o.Ours, o.Done = bindTimeout, c.couldBind, c.waiters.WakeAll
+	o.BindTimeout, o.Ours, o.Done = handover.BindTimeout, c.couldBind, c.waiters.WakeAll
 	c.handover = handover.New(o)
 }
 

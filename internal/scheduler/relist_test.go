@@ -135,3 +135,29 @@ func TestHeartbeatForAReportThatHasNotCome(t *testing.T) {
 		t.Errorf("a heartbeat for the report that is there counts for nothing: %s", why)
 	}
 }
+
+// TestGangsHearOfWhatAHeartbeatEnds: a node that can be relied on again, and a pod that is forgotten
+// because its agent lives and does not list it. Gangs that wait are told of both.
+func TestGangsHearOfWhatAHeartbeatEnds(t *testing.T) {
+	f := newFixture(t)
+	told := 0
+	f.feed.Changed = func() { told++ }
+	f.feed.ReportSeen(f.topology())
+	n := f.table.Named("n")
+	pod := pinned("x", 4)
+	f.postOn(n, pod)
+	f.feed.PodGone(pod)
+	told = 0
+	f.clock.Step(f.args.SettleAfter.Duration + time.Second)
+	f.feed.HeartbeatSeen(vouched(""))
+	if n.Account().View().Census() != (ledger.Census{}) || told != 1 {
+		t.Errorf("a pod was forgotten: %+v is left, told %d times", n.Account().View().Census(), told)
+	}
+	f.clock.Step(f.args.StaleAfter.Duration + time.Second)
+	if f.refusal("n") == "" {
+		t.Fatal("the node is relied on")
+	}
+	if f.feed.HeartbeatSeen(vouched("")); told != 2 {
+		t.Errorf("the node can be relied on again: told %d times, want 2", told)
+	}
+}

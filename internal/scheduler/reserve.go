@@ -61,6 +61,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	if left := pod.Status.NominatedNodeName; left != "" && left != nodeName {
 		// What was kept for it there is free, and no event says so.
 		p.core.waiters.NodeReturned(p.core.table.Named(left).Account())
+		p.core.gangs.Stir()
 	}
 	return nil
 }
@@ -118,6 +119,7 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.
 	}
 	if c.betterFor == 0 { // else the node was not even asked
 		p.core.waiters.NodeChanged(n.Account()) // before the pod waits too: it would be woken for its own place
+		p.core.gangs.Stir()
 	}
 	if c.member.group != nil {
 		p.loseMate(c.member.group)

@@ -166,6 +166,7 @@ func TestGangs(t *testing.T) {
 		{"two gangs that compete do not block each other", competingGangs},
 		{"a minimum below the number of pods, and a member that dies later", smallMinimum},
 		{"a gang evicts for the whole of it, or nobody", evictingGang},
+		{"a Binding that nobody answers does not hold a gang for ever", unansweredGang},
 		{"the scheduler is killed between two Bindings, and the gang ends whole", killedGangEndsWhole},
 		{"the scheduler is killed between two Bindings, and the gang ends not at all", killedGangEndsNotAtAll},
 	} {
@@ -285,19 +286,40 @@ func smallMinimum(c *gangCluster) {
 	c.must(c.endGang(c.Context(), g))
 }
 
+// unansweredGang has the first Binding never answered, as by something between scheduler and API
+// server that keeps the request and the connection.
+func unansweredGang(c *gangCluster) {
+	kept := false
+	c.wire.set(func(r *http.Request) fault {
+		if kept || !isBinding(r) {
+			return noFault
+		}
+		kept = true
+		return heldBack
+	})
+	g := &gangSpec{name: "unanswered", source: wire.GangOfSigs, minimum: 4, cpus: []int{8, 8, 6, 6}}
+	c.must(c.makeGang(c.Context(), g))
+	c.awaitGang(g, 4)
+	c.soundWire()
+	c.tooLate()
+	c.must(c.endGang(c.Context(), g))
+}
+
 // killBetweenBindings makes a gang of which one Binding is written, and has the scheduler die while
-// the next is on its way. What is on its way is held back: letGo carries it out.
+// the next is on its way. What is on its way is held back: letGo carries it out. The one that is
+// written may take several requests: its pod may have changed.
 func (c *gangCluster) killBetweenBindings(g *gangSpec) {
 	c.Helper()
-	passed := false
+	passes := ""
 	c.wire.set(func(r *http.Request) fault {
 		switch {
 		case !isBinding(r):
 			return noFault
-		case passed:
+		case passes == "":
+			passes = r.URL.Path
+		case passes != r.URL.Path:
 			return heldBack
 		}
-		passed = true
 		return noFault
 	})
 	c.must(c.makeGang(c.Context(), g))

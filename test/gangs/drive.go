@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/demo"
@@ -145,7 +148,34 @@ func (d *driver) mispredicted(pod *corev1.Pod) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return demo.Mispredicted(&hollow.Process{Dir: node.Dir}, pod)
+	wrong, err := demo.Mispredicted(&hollow.Process{Dir: node.Dir}, pod)
+	if wrong != "" {
+		d.evidence(node.Dir, pod)
+	}
+	return wrong, err
+}
+
+// evidence leaves behind how things stand on a pod's node: what -keep is for.
+func (d *driver) evidence(dir string, pod *corev1.Pod) {
+	ctx, cancel := context.WithTimeout(context.Background(), endLimit)
+	defer cancel()
+	dump := map[string]any{"at": time.Now(), "pod": pod}
+	if state, err := os.ReadFile(filepath.Join(dir, "cpu_manager_state")); err == nil {
+		dump["state"] = json.RawMessage(state)
+	}
+	if report, err := d.groups.Resource(v1alpha1.GroupVersion.WithResource("nodetopologies")).Get(ctx, pod.Spec.NodeName, metav1.GetOptions{}); err == nil {
+		dump["report"] = report.Object
+	}
+	if list, err := d.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + pod.Spec.NodeName}); err == nil {
+		dump["pods"] = list.Items
+	}
+	text, err := json.MarshalIndent(dump, "", " ")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(d.Dir(), "wrong-"+pod.Name+".json"), text, 0o600)
+	}
+	if err != nil {
+		fmt.Fprintln(d.out, "no evidence was written:", err)
+	}
 }
 
 // killsBefore implements cluster.before.

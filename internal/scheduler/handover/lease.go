@@ -28,7 +28,7 @@ const (
 	// leaseIdle is how long after its last Binding a leader says that none is under way. So under
 	// load the Lease is not written at all, and otherwise at most twice in that time.
 	leaseIdle = time.Second
-	// writeTimeout bounds one attempt to say that no Binding is under way.
+	// writeTimeout bounds one attempt to say whether Bindings are under way.
 	writeTimeout = 10 * time.Second
 )
 
@@ -127,6 +127,8 @@ func (l *bindingsLease) enter(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lease != nil && !l.marked {
+		ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+		defer cancel()
 		if err := l.write(ctx, bindingsUnderWay); err != nil {
 			return fmt.Errorf("lease %s: %w", LeaseName, err)
 		}

@@ -19,8 +19,13 @@ var (
 	errUnread = errors.New("the pod could not be read back")
 )
 
-// readBackFor is how long the outcome of a Binding is looked for before it is left in doubt.
-const readBackFor = 10 * time.Second
+const (
+	// BindTimeout is after how long the API server has given up a request (--request-timeout). No
+	// answer is waited for any longer: what stands between may keep one from coming for ever.
+	BindTimeout = time.Minute
+	// readBackFor is how long the outcome of a Binding is looked for before it is left in doubt.
+	readBackFor = 10 * time.Second
+)
 
 // Binding is a decision that is to be written, with what the writing asks of the scheduler.
 type Binding interface {
@@ -74,6 +79,8 @@ func (w *write) send(ctx context.Context) error {
 	if err != nil {
 		return unsent{err}
 	}
+	ctx, cancel := context.WithTimeout(ctx, BindTimeout)
+	defer cancel()
 	err = w.Post(ctx, b)
 	w.lost = w.lost || err != nil && !definite(err)
 	return err

@@ -31,7 +31,8 @@ type FeedOptions struct {
 	// Beside says what is known of a node besides a report that tells amounts alone: that does not
 	// say which pods it counts. nil where no such report is ever read.
 	Beside func(node string) *wire.Beside
-	// Changed is told that a pod has left a node, or that a report has come; nil for nobody.
+	// Changed is told that a pod has left a node, that a report has come, or that a node can be
+	// relied on again; nil for nobody.
 	Changed func()
 	Logger  klog.Logger
 	Events  events.EventRecorder
@@ -168,6 +169,7 @@ func (f *Feed) resolve(pod *corev1.Pod, nodeName string) {
 	if n := v.(*Node); n.name != nodeName {
 		n.account.See(ledger.Sighting{UID: string(pod.UID), Elsewhere: true})
 		f.Waiters.NodeChanged(n.account)
+		f.changed()
 	}
 }
 
@@ -320,8 +322,10 @@ func (f *Feed) HeartbeatSeen(lease *coordinationv1.Lease) {
 	switch dropped := n.account.ForgetGone(now, f.SettleAfter); {
 	case wasStale:
 		f.Waiters.NodeReturned(n.account)
+		f.changed()
 	case dropped:
 		f.Waiters.NodeChanged(n.account)
+		f.changed()
 	}
 }
 
