@@ -328,12 +328,12 @@ func (c *gangCluster) killBetweenBindings(g *gangSpec) {
 	c.wire.set(func(*http.Request) fault { return noFault })
 }
 
-// tooLate carries out what the dead scheduler had on its way. Nothing may come of it.
+// tooLate carries out what was held back. Nothing may come of it.
 func (c *gangCluster) tooLate() {
 	c.Helper()
 	for _, code := range c.wire.letGo() {
 		if code < http.StatusBadRequest {
-			c.Errorf("a Binding of the dead scheduler is answered with %d", code)
+			c.Errorf("a Binding that comes too late is answered with %d", code)
 		}
 	}
 }

@@ -156,14 +156,14 @@ func (d *driver) mispredicted(pod *corev1.Pod) (string, error) {
 }
 
 // evidence leaves behind how things stand on a pod's node: what -keep is for.
-func (d *driver) evidence(dir string, pod *corev1.Pod) {
+func (d *driver) evidence(dir hollow.Dir, pod *corev1.Pod) {
 	ctx, cancel := context.WithTimeout(context.Background(), endLimit)
 	defer cancel()
 	dump := map[string]any{"at": time.Now(), "pod": pod}
-	if state, err := os.ReadFile(filepath.Join(dir, "cpu_manager_state")); err == nil {
+	if state, err := os.ReadFile(dir.CPUState()); err == nil {
 		dump["state"] = json.RawMessage(state)
 	}
-	if report, err := d.groups.Resource(v1alpha1.GroupVersion.WithResource("nodetopologies")).Get(ctx, pod.Spec.NodeName, metav1.GetOptions{}); err == nil {
+	if report, err := d.groups.Resource(v1alpha1.NodeTopologies).Get(ctx, pod.Spec.NodeName, metav1.GetOptions{}); err == nil {
 		dump["report"] = report.Object
 	}
 	if list, err := d.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + pod.Spec.NodeName}); err == nil {
