@@ -136,8 +136,8 @@ func TestHeartbeatForAReportThatHasNotCome(t *testing.T) {
 	}
 }
 
-// TestGangsHearOfWhatAHeartbeatEnds: a node that can be relied on again, and a pod that is forgotten
-// because its agent lives and does not list it. Gangs that wait are told of both.
+// TestGangsHearOfWhatAHeartbeatEnds: a node that can be relied on again, and a pod that is
+// forgotten because its agent lives and does not list it. Gangs that wait are told of both.
 func TestGangsHearOfWhatAHeartbeatEnds(t *testing.T) {
 	f := newFixture(t)
 	told := 0
