@@ -63,22 +63,22 @@ func specs() []hollow.Spec {
 // verbController has this program be berth-controller; argument: its kubeconfig.
 const verbController = "controller"
 
-func runController(args []string, stdin io.Reader, stderr io.Writer) int {
-	if len(args) != 1 {
-		fmt.Fprintln(stderr, "controller: want a kubeconfig")
-		return 2
+// controller is that role.
+func controller(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) {
+	if len(args) != 2 || args[0] != verbController {
+		return 0, false
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, stdin) // until the parent goes away
 		os.Exit(0)
 	}()
-	config, err := clientcmd.BuildConfigFromFlags("", args[0])
+	config, err := clientcmd.BuildConfigFromFlags("", args[1])
 	if err == nil {
 		config.QPS = -1
 		err = jobs.Run(context.Background(), config, jobs.Options{Scheduler: "default-scheduler", Schedulers: []string{"default-scheduler", "volcano"}, Log: logr.Discard()})
 	}
 	fmt.Fprintln(stderr, "controller:", err)
-	return 1
+	return 1, true
 }
 
 // cluster is a hollow cluster with agents, and a controller and a scheduler that can be killed.
