@@ -44,7 +44,9 @@ func (v *Violation) Error() string {
 //     powers of two, and no pool overflows 64 bits. Where the memory of a node is told, its pools
 //     are not larger.
 //   - Addresses, classes and ids of devices are spelled as the kernel spells them, and a device's
-//     node exists.
+//     node exists. Switches make a tree, and all devices of one have its root. A virtual function
+//     names a physical one.
+//   - Links connect devices of the machine, ascending by their addresses, each pair once.
 func (m *Machine) Check() error {
 	if m.Online.IsEmpty() {
 		return &Violation{"machine", "Online", "", "at least one CPU"}
@@ -53,7 +55,7 @@ func (m *Machine) Check() error {
 		return &Violation{"machine", "Offline", both.String(), "no CPU that is also online"}
 	}
 	for _, check := range []func() error{
-		m.checkPackages, m.checkDies, m.checkCores, m.checkL3s, m.checkNodes, m.checkDevices,
+		m.checkPackages, m.checkDies, m.checkCores, m.checkL3s, m.checkNodes, m.checkDevices, m.checkPCI, m.checkLinks,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -259,10 +261,7 @@ func (m *Machine) checkDevices() error {
 	return nil
 }
 
-// compareDevices orders by address; a longer domain ("10000:") comes after every four-digit one.
-func compareDevices(a, b Device) int {
-	return cmp.Or(cmp.Compare(len(a.Address), len(b.Address)), cmp.Compare(a.Address, b.Address))
-}
+func compareDevices(a, b Device) int { return compareAddresses(a.Address, b.Address) }
 
 func (d *Device) check() error {
 	object := fmt.Sprintf("device %.40s", d.Address)
@@ -277,8 +276,10 @@ func (d *Device) check() error {
 		return &Violation{object, "Product", d.Product, "four hexadecimal digits in lower case"}
 	case d.Switch != "" && !isPCIAddress(d.Switch):
 		return &Violation{object, "Switch", d.Switch, "a PCI address, or none"}
+	case d.Physical != "" && !isPCIAddress(d.Physical):
+		return &Violation{object, "Physical", d.Physical, "a PCI address, or none"}
 	}
-	for _, text := range []struct{ field, value string }{{"Root", d.Root}, {"Driver", d.Driver}, {"Name", d.Name}} {
+	for _, text := range []struct{ field, value string }{{"Root", d.Root}, {"Driver", d.Driver}, {"Name", d.Name}, {"RDMA", d.RDMA}} {
 		if len(text.value) > maxTextField {
 			return &Violation{object, text.field, text.value, fmt.Sprintf("at most %d bytes", maxTextField)}
 		}

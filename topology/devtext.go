@@ -1,18 +1,51 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 )
 
 // Devices in a machine string:
 //
 //	dev:3b:00.0|3b:00.1,020000,8086:1593,numa=0,root=3a,switch=3a:00.0,driver=ice,name=eth0|eth1
+//	dev:3b:01.0|3b:01.1,020000,8086:1889,numa=0,root=3a,switch=3a:00.0,pf=3b:00.0
 //
-// Functions that differ in address and name alone share one item. A domain 0000 is left out, a root
-// "pci0000:3a" is written "3a". Driver, root and name are percent-encoded.
+// Functions that differ in address and names alone share one item. A domain 0000 is left out, a
+// root "pci0000:3a" is written "3a". Driver, root and names are percent-encoded.
+
+// DeviceString prints devices and links as the items of a machine string, "" for none.
+func (m *Machine) DeviceString() string {
+	return strings.TrimPrefix(string(appendLinks(appendDevices(nil, m.Devices), m.Links)), " ")
+}
+
+// WithDevices returns the machine with the devices and links that DeviceString printed instead of
+// its own. The error is that of Parse.
+func (m *Machine) WithDevices(text string) (*Machine, error) {
+	if len(text) > MaxMachineText {
+		return nil, &ParseError{"machine", text[:80], fmt.Sprintf("at most %d bytes, not %d", MaxMachineText, len(text))}
+	}
+	p := parser{m: *m, values: map[string]string{}}
+	p.m.Devices, p.m.Links = nil, nil
+	if err := p.split(text); err != nil {
+		return nil, err
+	}
+	if len(p.values) > 0 {
+		return nil, &ParseError{"devices", slices.Min(slices.Collect(maps.Keys(p.values))), "items of dev and link alone"}
+	}
+	if err := cmp.Or(p.parseDevices(), p.parseLinks()); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(p.m.Devices, compareDevices)
+	if err := p.m.Check(); err != nil {
+		return nil, fmt.Errorf("machine string: %w", err)
+	}
+	return &p.m, nil
+}
 
 // shortAddress leaves out domain 0000.
 func shortAddress(address string) string {
@@ -81,6 +114,9 @@ func sharesItem(a, b *Device) bool {
 	if a.Name != "" && b.Name != "" {
 		twin.Name = a.Name
 	}
+	if a.RDMA != "" && b.RDMA != "" {
+		twin.RDMA = a.RDMA
+	}
 	return twin == *a
 }
 
@@ -102,18 +138,28 @@ func appendDeviceItem(b []byte, run []Device) []byte {
 	if d.Switch != "" {
 		b = append(append(b, ",switch="...), shortAddress(d.Switch)...)
 	}
+	if d.Physical != "" {
+		b = append(append(b, ",pf="...), shortAddress(d.Physical)...)
+	}
 	if d.Driver != "" {
 		b = append(append(b, ",driver="...), escape(d.Driver)...)
 	}
-	if d.Name == "" {
+	b = appendNames(b, "name", run, (*Device).name)
+	return appendNames(b, "rdma", run, (*Device).rdma)
+}
+
+func (d *Device) name() *string { return &d.Name }
+func (d *Device) rdma() *string { return &d.RDMA }
+
+// appendNames appends the names of the functions of an item, if they have any.
+func appendNames(b []byte, key string, run []Device, of func(*Device) *string) []byte {
+	if *of(&run[0]) == "" {
 		return b
 	}
+	sep := "," + key + "="
 	for i := range run {
-		sep := "|"
-		if i == 0 {
-			sep = ",name="
-		}
-		b = append(append(b, sep...), escape(run[i].Name)...)
+		b = append(append(b, sep...), escape(*of(&run[i]))...)
+		sep = "|"
 	}
 	return b
 }
@@ -135,11 +181,12 @@ func (p *parser) parseDevices() error {
 func parseDeviceItem(text string) ([]Device, error) {
 	parts := strings.Split(text, ",")
 	if len(parts) < 3 {
-		return nil, &ParseError{"dev", text, "ADDRESS,CLASS,VENDOR:PRODUCT[,numa=N][,root=R][,switch=ADDRESS][,driver=D][,name=N]"}
+		return nil, &ParseError{"dev", text,
+			"ADDRESS,CLASS,VENDOR:PRODUCT[,numa=N][,root=R][,switch=ADDRESS][,pf=ADDRESS][,driver=D][,name=N][,rdma=N]"}
 	}
 	vendor, product, _ := strings.Cut(parts[2], ":")
 	d := Device{Class: parts[1], Vendor: vendor, Product: product}
-	var names []string
+	names := map[string][]string{}
 	seen := map[string]bool{}
 	for _, attribute := range parts[3:] {
 		key, value, _ := strings.Cut(attribute, "=")
@@ -147,15 +194,25 @@ func parseDeviceItem(text string) ([]Device, error) {
 			return nil, &ParseError{"dev", attribute, "KEY=VALUE, each key once"}
 		}
 		seen[key] = true
-		if key == "name" {
-			names = strings.Split(value, "|")
+		if key == "name" || key == "rdma" {
+			names[key] = strings.Split(value, "|")
 			continue
 		}
 		if err := d.setAttribute(key, value); err != nil {
 			return nil, &ParseError{"dev", attribute, err.Error()}
 		}
 	}
-	return d.expand(text, strings.Split(parts[0], "|"), names)
+	addresses := strings.Split(parts[0], "|")
+	out := make([]Device, len(addresses))
+	for i, address := range addresses {
+		out[i] = d
+		out[i].Address = longAddress(address)
+	}
+	err := nameAll(text, out, names["name"], (*Device).name)
+	if err == nil {
+		err = nameAll(text, out, names["rdma"], (*Device).rdma)
+	}
+	return out, err
 }
 
 func (d *Device) setAttribute(key, value string) (err error) {
@@ -168,31 +225,30 @@ func (d *Device) setAttribute(key, value string) (err error) {
 		d.Root, err = longRoot(value)
 	case "switch":
 		d.Switch = longAddress(value)
+	case "pf":
+		d.Physical = longAddress(value)
 	case "driver":
 		d.Driver, err = unescape(value)
 	default:
-		err = fmt.Errorf("a key among numa, root, switch, driver, name")
+		err = fmt.Errorf("a key among numa, root, switch, pf, driver, name, rdma")
 	}
 	return err
 }
 
-// expand makes one device for each address.
-func (d *Device) expand(text string, addresses, names []string) ([]Device, error) {
-	if names != nil && len(names) != len(addresses) {
-		return nil, &ParseError{"dev", text, fmt.Sprintf("as many names as addresses, %d", len(addresses))}
+// nameAll gives each device of an item its name.
+func nameAll(text string, devices []Device, names []string, of func(*Device) *string) error {
+	if names == nil {
+		return nil
 	}
-	out := make([]Device, len(addresses))
-	for i, address := range addresses {
-		out[i] = *d
-		out[i].Address = longAddress(address)
-		if names == nil {
-			continue
-		}
+	if len(names) != len(devices) {
+		return &ParseError{"dev", text, fmt.Sprintf("as many names as addresses, %d", len(devices))}
+	}
+	for i := range devices {
 		name, err := unescape(names[i])
 		if err != nil || name == "" {
-			return nil, &ParseError{"dev", text, "names that are not empty"}
+			return &ParseError{"dev", text, "names that are not empty"}
 		}
-		out[i].Name = name
+		*of(&devices[i]) = name
 	}
-	return out, nil
+	return nil
 }

@@ -15,6 +15,9 @@ type Machine struct {
 	L3s       []L3 // empty where no level-3 cache is reported
 	NUMANodes []NUMANode
 	Devices   []Device
+	// Links are the direct connections between devices beside PCIe, each pair once, in ascending
+	// order.
+	Links []Link
 
 	// UnnumberedCaches says that the kernel gives caches no ids (cache/indexN/id is absent, as
 	// before Linux 4.11 and on many arm64 kernels): L3 ids are then lowest CPUs. cAdvisor, and so
@@ -88,9 +91,12 @@ type Device struct {
 	// Root is the PCI root complex ("pci0000:3a"), Switch the address of the nearest PCI switch
 	// above the device, "" for none.
 	Root, Switch string
+	// Physical is the address of the physical function of which this is a virtual one (SR-IOV), ""
+	// for every other device.
+	Physical string
 	// Driver is the bound kernel driver, Name what the operating system calls the device ("eth0"),
-	// "" for none.
-	Driver, Name string
+	// RDMA what the RDMA subsystem calls it ("mlx5_0"); "" for none.
+	Driver, Name, RDMA string
 }
 
 // NUMANode returns the node with the given id, or nil.

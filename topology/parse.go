@@ -37,7 +37,7 @@ func Parse(text string) (*Machine, error) {
 		return nil, err
 	}
 	for _, step := range []func() error{
-		p.parseTree, p.parseCPUs, p.parsePackages, p.parseDies, p.parseCores, p.parseL3s, p.parseNodes, p.parseDevices,
+		p.parseTree, p.parseCPUs, p.parsePackages, p.parseDies, p.parseCores, p.parseL3s, p.parseNodes, p.parseDevices, p.parseLinks,
 		p.settle, p.parseMemory, p.parseHugePages, p.parseDistances,
 	} {
 		if err := step(); err != nil {
@@ -53,9 +53,9 @@ func Parse(text string) (*Machine, error) {
 // Keys returns the keys that items of a machine string may have.
 func Keys() []string { return slices.Concat(levelNames[:], itemKeys) }
 
-// itemKeys are all keys but for the levels; "dev" alone may occur more than once.
+// itemKeys are all keys but for the levels; "dev" and "link" alone may occur more than once.
 var itemKeys = []string{
-	"cpu", "offline", "number", "packageid", "dieid", "numaid", "l3id", "coreid", "memonly", "mem", "huge", "dist", "dev",
+	"cpu", "offline", "number", "packageid", "dieid", "numaid", "l3id", "coreid", "memonly", "mem", "huge", "dist", "dev", "link",
 }
 
 type parser struct {
@@ -63,6 +63,7 @@ type parser struct {
 	values map[string]string
 	levels []string // keys of levels in the order written
 	devs   []string
+	links  []string
 	tree   *tree
 }
 
@@ -74,6 +75,9 @@ func (p *parser) split(text string) error {
 			return &ParseError{"machine", item, "items of the form KEY:VALUE"}
 		case key == "dev":
 			p.devs = append(p.devs, value)
+			continue
+		case key == "link":
+			p.links = append(p.links, value)
 			continue
 		case slices.Contains(levelNames[:], key):
 			p.levels = append(p.levels, key)

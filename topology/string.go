@@ -16,7 +16,7 @@ func (m *Machine) String() string {
 	w.fit()
 	w.writeLevels()
 	w.writeNodes()
-	w.b = appendDevices(w.b, m.Devices)
+	w.b = appendLinks(appendDevices(w.b, m.Devices), m.Links)
 	return strings.TrimPrefix(string(w.b), " ")
 }
 
@@ -25,7 +25,7 @@ func (m *Machine) Equal(o *Machine) bool {
 	return m.Online == o.Online && m.Offline == o.Offline && m.UnnumberedCaches == o.UnnumberedCaches && m.UnnumberedPackages == o.UnnumberedPackages &&
 		slices.Equal(m.Packages, o.Packages) && slices.Equal(m.Dies, o.Dies) && slices.Equal(m.Cores, o.Cores) &&
 		slices.Equal(m.L3s, o.L3s) && slices.EqualFunc(m.NUMANodes, o.NUMANodes, equalNodes) &&
-		slices.Equal(m.Devices, o.Devices)
+		slices.Equal(m.Devices, o.Devices) && slices.Equal(m.Links, o.Links)
 }
 
 func equalNodes(a, b NUMANode) bool {

@@ -45,6 +45,10 @@ func TestParsePrintsCanonically(t *testing.T) {
 		{"package:0=0-11 cpu:0-11 core:0/0-3=0-6/2+1-7/2;0/8-11=8-11 huge:2Mi=0 numa:0=0-11", "package:1 numa:1 pu:12 core:0/0-3=0-6/2+1-7/2;0/8-11=8-11 huge:2Mi=0"},
 		{"numa:2 core:2 pu:1 dev:10000:01:00.0,010802,8086:0a54,root=pci10000:00,name=nvme%2C0 dev:3b:00.0|3b:00.1,020000,8086:1593,numa=1,root=3a,switch=3a:00.0,driver=ice,name=a|b",
 			"numa:2 core:2 pu:1 dev:3b:00.0|3b:00.1,020000,8086:1593,numa=1,root=3a,switch=3a:00.0,driver=ice,name=a|b dev:10000:01:00.0,010802,8086:0a54,root=pci10000%3A00,name=nvme%2C0"},
+		{"pu:2 dev:00:00.0|00:01.0|00:02.0|00:03.0,030200,10de:0001 link:nvlink=2,00:02.0+00:00.0+00:01.0 link:nvlink=1,00:03.0+00:02.0|00:03.0+00:01.0",
+			"cpu:0-1 dev:00:00.0|00:01.0|00:02.0|00:03.0,030200,10de:0001 link:nvlink=2,00:00.0+00:01.0+00:02.0 link:nvlink=1,00:01.0+00:03.0|00:02.0+00:03.0"},
+		{"pu:2 dev:00:00.0,020700,15b3:0001,rdma=mlx5_0,name=a dev:00:00.1|00:00.2,020700,15b3:0002,pf=00:00.0",
+			"cpu:0-1 dev:00:00.0,020700,15b3:0001,name=a,rdma=mlx5_0 dev:00:00.1|00:00.2,020700,15b3:0002,pf=00:00.0"},
 	} {
 		m, err := Parse(c.in)
 		if err != nil {
@@ -98,6 +102,20 @@ func TestParseRefuses(t *testing.T) {
 		{"pu:2 dev:0000:00:00.0", "want ADDRESS,CLASS,VENDOR:PRODUCT"},
 		{"pu:2 dev:00:00.0,020000,8086:1,numa=0", "want four hexadecimal digits"},
 		{"pu:2 dev:00:00.0,020000,8086:0001,numa=0", "want a NUMA node of this machine"},
+		{"pu:2 dev:00:00.0,020000,8086:0001,pf=00:00.1", "want the address of a physical function of this machine"},
+		{"pu:2 dev:00:00.0,020000,8086:0001,pf=00:00.0", "want the address of a physical function of this machine"},
+		{"pu:2 dev:00:00.0|00:00.0,020000,8086:0001", "want addresses ascending and unique"},
+		{"pu:2 dev:00:00.0,060400,8086:0001,switch=00:01.0 dev:00:01.0,060400,8086:0001,switch=00:00.0", "at most 32 switches above it, and no cycle"},
+		{"pu:2 dev:00:00.0,060400,8086:0001,switch=00:00.0", "at most 32 switches above it, and no cycle"},
+		{"pu:2 dev:00:00.0,060400,8086:0001,root=00 dev:00:01.0,060400,8086:0001,root=01,switch=00:00.0", `want the root of its switch 0000:00:00.0, "pci0000:00"`},
+		{"pu:2 dev:00:00.0|00:01.0,030200,10de:0001,rdma=a", "as many names as addresses, 2"},
+		{"pu:2 dev:00:00.0|00:01.0,030200,10de:0001 link:nvlink=0,00:00.0+00:01.0", "want a number of links from 1 to 255"},
+		{"pu:2 dev:00:00.0|00:01.0,030200,10de:0001 link:wire=1,00:00.0+00:01.0", "KIND being nvlink or xgmi"},
+		{"pu:2 dev:00:00.0|00:01.0,030200,10de:0001 link:=1,00:00.0+00:01.0", "KIND being nvlink or xgmi"},
+		{"pu:2 dev:00:00.0|00:01.0,030200,10de:0001 link:nvlink=1,00:00.0", "KIND being nvlink or xgmi"},
+		{"pu:2 dev:00:00.0|00:01.0,030200,10de:0001 link:nvlink=1,00:00.0+00:00.0", "want another device than A"},
+		{"pu:2 dev:00:00.0|00:01.0,030200,10de:0001 link:nvlink=1,00:00.0+00:02.0", "want the address of a device of this machine"},
+		{"pu:2 dev:00:00.0|00:01.0,030200,10de:0001 link:nvlink=1,00:00.0+00:01.0 link:nvlink=2,00:00.0+00:01.0", "each pair of devices once"},
 		{"pu:2 offline:0-1", "want at least one CPU"},
 		{"cpu:0-1 offline:1", "want no CPU that is also online"},
 		{"pu:2 core:0/0-70000=0", "want more than 65536 numbers"},
@@ -175,6 +193,17 @@ func disturb(r *rand.Rand, m *Machine) {
 		m.Devices = []Device{
 			{Address: fmt.Sprintf("0000:3b:00.%d", a), Class: "030200", Vendor: "10de", Product: "20b0", NUMA: m.NUMANodes[0].ID, HasNUMA: true, Root: "pci0000:3a", Driver: "a b,c|d=", Name: "ab"},
 			{Address: fmt.Sprintf("0000:3c:00.%d", a), Class: "030200", Vendor: "10de", Product: "20b0", Root: "3a", Switch: "0000:3a:00.0"},
+			{Address: "0000:3d:00.0", Class: "020700", Vendor: "15b3", Product: "1021", Root: "3a", Name: "ib,0", RDMA: "mlx5|0"},
+			{Address: "0000:3d:00.1", Class: "020700", Vendor: "15b3", Product: "1021", Root: "3a", Physical: "0000:3d:00.0"},
+			{Address: "0000:3d:00.2", Class: "020700", Vendor: "15b3", Product: "1021", Root: "3a", Physical: "0000:3d:00.0"},
+		}
+		m.Links = nil
+		for i := range m.Devices {
+			for _, b := range m.Devices[i+1:] {
+				if r.IntN(2) == 0 {
+					m.Links = append(m.Links, Link{A: m.Devices[i].Address, B: b.Address, Kind: LinkKind(1 + r.IntN(2)), Count: uint8(1 + r.IntN(2))})
+				}
+			}
 		}
 	}
 	for i := range m.Devices {

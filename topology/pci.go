@@ -1,0 +1,179 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// DeviceKind is what a device is for, as far as pods ask for it.
+type DeviceKind uint8
+
+// The kinds; the zero value is anything else.
+const (
+	OtherDevice DeviceKind = iota
+	// Bridge is a part of PCI itself: a root port, or a port of a switch.
+	Bridge
+	GPU
+	// Accelerator computes and is no GPU: an NPU, an FPGA, a co-processor.
+	Accelerator
+	// NIC is a network card, RDMANIC one that does RDMA as well (InfiniBand, RoCE, iWARP).
+	NIC
+	RDMANIC
+	// NVMe is a disk on PCIe.
+	NVMe
+)
+
+var deviceKindNames = [...]string{
+	OtherDevice: "other", Bridge: "bridge", GPU: "GPU", Accelerator: "accelerator", NIC: "NIC", RDMANIC: "RDMA NIC", NVMe: "NVMe",
+}
+
+// String names the kind for people.
+func (k DeviceKind) String() string {
+	if int(k) >= len(deviceKindNames) {
+		return "?"
+	}
+	return deviceKindNames[k]
+}
+
+// gpuVendors make GPUs. Other vendors' class 0300 is the console of a server's management chip, and
+// their class 1200 an accelerator.
+var gpuVendors = []string{"10de", "1002", "8086"}
+
+// Kind returns what the device is for, by its PCI class (pci.ids) and what the kernel calls it.
+func (d *Device) Kind() DeviceKind {
+	class := func(prefixes ...string) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(d.Class, p) })
+	}
+	switch {
+	case class("0604"):
+		return Bridge
+	case class("0302"), class("0300", "0380") && slices.Contains(gpuVendors, d.Vendor), class("1200") && d.Vendor == "1002":
+		return GPU
+	case class("12", "0b40"):
+		return Accelerator
+	case class("0207"), class("02") && d.RDMA != "":
+		return RDMANIC
+	case class("02"):
+		return NIC
+	case class("0108"):
+		return NVMe
+	}
+	return OtherDevice
+}
+
+// Device returns the device with an address, or nil.
+func (m *Machine) Device(address string) *Device {
+	i, found := slices.BinarySearchFunc(m.Devices, address, func(d Device, address string) int { return compareAddresses(d.Address, address) })
+	if !found {
+		return nil
+	}
+	return &m.Devices[i]
+}
+
+// maxSwitches bounds how many PCI switches lie above a device.
+const maxSwitches = 32
+
+// Switches returns the PCI switches above a device, the nearest first. A switch that is no device
+// of the machine itself is the last one.
+func (m *Machine) Switches(d *Device) []string {
+	var out []string
+	for d != nil && d.Switch != "" && len(out) <= maxSwitches {
+		out = append(out, d.Switch)
+		d = m.Device(d.Switch)
+	}
+	return out
+}
+
+// PCIPort is a place from which PCI devices hang: a root complex, or a switch.
+type PCIPort struct {
+	// Name is the root complex ("pci0000:3a"), "" where the platform tells none; of a switch the
+	// address of its upstream port.
+	Name string
+	// Ports are the switches just below, ascending by address.
+	Ports []*PCIPort
+	// Functions are the devices just below, ascending by address, without bridges and virtual
+	// functions.
+	Functions []PCIFunction
+}
+
+// PCIFunction is a device with its virtual functions.
+type PCIFunction struct {
+	*Device
+	Virtual []*Device // ascending by address
+}
+
+// PCITree returns the devices of a machine as PCI has them: root complexes in the order of their
+// lowest devices. Bridges other than switches are left out, and so are ports from which nothing
+// hangs. The machine must pass Check.
+func (m *Machine) PCITree() []*PCIPort {
+	t := pciTree{m: m, ports: map[[2]string]*PCIPort{}, functions: map[string]*PCIPort{}}
+	for i := range m.Devices {
+		d := &m.Devices[i]
+		if d.Physical != "" || d.Kind() == Bridge {
+			continue
+		}
+		at := t.port(d)
+		at.Functions = append(at.Functions, PCIFunction{Device: d})
+		t.functions[d.Address] = at
+	}
+	for i := range m.Devices {
+		d := &m.Devices[i]
+		if at := t.functions[d.Physical]; d.Physical != "" && at != nil {
+			pf := slices.IndexFunc(at.Functions, func(f PCIFunction) bool { return f.Address == d.Physical })
+			at.Functions[pf].Virtual = append(at.Functions[pf].Virtual, d)
+		}
+	}
+	return t.roots
+}
+
+type pciTree struct {
+	m         *Machine
+	roots     []*PCIPort
+	ports     map[[2]string]*PCIPort // by root and switch
+	functions map[string]*PCIPort    // where a function hangs from, by address
+}
+
+// port returns where a device hangs from, and makes all ports above it.
+func (t *pciTree) port(d *Device) *PCIPort {
+	at := t.ports[[2]string{d.Root, ""}]
+	if at == nil {
+		at = &PCIPort{Name: d.Root}
+		t.ports[[2]string{d.Root, ""}] = at
+		t.roots = append(t.roots, at)
+	}
+	above := t.m.Switches(d)
+	slices.Reverse(above)
+	for _, address := range above {
+		below := t.ports[[2]string{d.Root, address}]
+		if below == nil {
+			below = &PCIPort{Name: address}
+			t.ports[[2]string{d.Root, address}] = below
+			at.Ports = append(at.Ports, below)
+			slices.SortFunc(at.Ports, func(a, b *PCIPort) int { return compareAddresses(a.Name, b.Name) })
+		}
+		at = below
+	}
+	return at
+}
+
+// checkPCI verifies that switches and virtual functions make a tree.
+func (m *Machine) checkPCI() error {
+	for i := range m.Devices {
+		d := &m.Devices[i]
+		object := "device " + d.Address
+		if len(m.Switches(d)) > maxSwitches {
+			return &Violation{object, "Switch", d.Switch, fmt.Sprintf("at most %d switches above it, and no cycle", maxSwitches)}
+		}
+		if above := m.Device(d.Switch); above != nil && above.Root != d.Root {
+			return &Violation{object, "Root", d.Root, fmt.Sprintf("the root of its switch %s, %q", d.Switch, above.Root)}
+		}
+		if d.Physical == "" {
+			continue
+		}
+		if pf := m.Device(d.Physical); pf == nil || pf == d || pf.Physical != "" {
+			return &Violation{object, "Physical", d.Physical, "the address of a physical function of this machine"}
+		}
+	}
+	return nil
+}
