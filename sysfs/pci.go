@@ -26,13 +26,19 @@ func (r *reader) readDevices() error {
 	if len(places) > topology.MaxDevices {
 		return &Error{Path: pciDir, Field: "devices", Value: fmt.Sprint(len(places)), Want: fmt.Sprintf("at most %d", topology.MaxDevices)}
 	}
+	r.addresses = places
 	for address, place := range places {
 		d, err := r.device(address, place)
 		if err != nil {
 			return err
 		}
-		if d.Name = names[address]; d.Name == "" {
-			if d.Name, err = r.childName(place); err != nil {
+		if d.Name, d.RDMA = names[""][address], names[rdmaClass][address]; d.Name == "" {
+			if d.Name, err = r.childName(place, classes); err != nil {
+				return err
+			}
+		}
+		if d.RDMA == "" {
+			if d.RDMA, err = r.childName(place, []string{rdmaClass}); err != nil {
 				return err
 			}
 		}
@@ -75,6 +81,9 @@ func (r *reader) walk(dir string, depth int, places map[string]string) error {
 	for _, e := range list {
 		name, inside := e.Name(), path.Join(dir, e.Name())
 		if isAddress(name) && depth > 0 {
+			if twice := places[name]; twice != "" {
+				return &Error{Path: inside, Field: "address", Value: name, Want: "each PCI address once; it is also at " + twice}
+			}
 			places[name] = inside
 		}
 		if isRoot(name) || isAddress(name) && depth > 0 {
@@ -133,8 +142,28 @@ func (r *reader) device(address, dir string) (d topology.Device, err error) {
 		return d, err
 	}
 	d.Root, d.Switch = r.lineage(dir)
+	if d.Physical, err = r.physical(address, dir+"/physfn"); err != nil {
+		return d, err
+	}
 	d.Driver, err = r.driver(dir)
 	return d, err
+}
+
+// physical returns the address to which the link physfn of a virtual function leads. One that the
+// capture lacks is none.
+func (r *reader) physical(address, name string) (string, error) {
+	target, err := fs.ReadLink(r.fsys, name)
+	if err != nil {
+		return "", nil
+	}
+	pf := path.Base(target)
+	if !isAddress(pf) || pf == address {
+		return "", &Error{Path: name, Field: "physfn", Value: target, Want: "a link to the physical function, ../0000:3b:00.0"}
+	}
+	if _, there := r.addresses[pf]; !there {
+		return "", nil
+	}
+	return pf, nil
 }
 
 // hexID reads "0x8086" as "8086"; a missing file as "".
@@ -210,8 +239,11 @@ func (r *reader) driver(dir string) (string, error) {
 // bounded cuts a name that no kernel would give.
 func bounded(name string) string { return name[:min(len(name), 128)] }
 
+// rdmaClass is where the RDMA subsystem lists its devices.
+const rdmaClass = "infiniband"
+
 // classes are where devices get the names that people know them by, the best first.
-var classes = []string{"net", "infiniband", "block", "nvme", "drm"}
+var classes = []string{"net", rdmaClass, "block", "nvme", "drm"}
 
 // classDirs returns the folders that list the devices of a class.
 func classDirs(class string) []string {
@@ -221,10 +253,11 @@ func classDirs(class string) []string {
 	return []string{"sys/class/" + class}
 }
 
-// classNames returns the name of PCI devices by address, from the links in /sys/class and
-// /sys/block.
-func (r *reader) classNames() (map[string]string, error) {
+// classNames returns the names of PCI devices by address, from the links in /sys/class and
+// /sys/block: under "" what people know them by, under rdmaClass what that class calls them.
+func (r *reader) classNames() (map[string]map[string]string, error) {
 	names := map[string]string{}
+	all := map[string]map[string]string{"": names}
 	for _, class := range classes {
 		found := map[string]string{}
 		for _, dir := range classDirs(class) {
@@ -242,8 +275,9 @@ func (r *reader) classNames() (map[string]string, error) {
 		for address, name := range found {
 			names[address] = cmp.Or(names[address], name)
 		}
+		all[class] = found
 	}
-	return names, nil
+	return all, nil
 }
 
 // isWhole leaves out partitions of disks and connectors and render nodes of cards.
@@ -284,7 +318,7 @@ func lastAddress(place string) string {
 
 // childName finds the name of a device in its own folder, for captures without /sys/class. The
 // devices of a virtual machine have theirs one level deeper, in virtioN.
-func (r *reader) childName(place string) (string, error) {
+func (r *reader) childName(place string, classes []string) (string, error) {
 	list, err := r.entries(place)
 	if err != nil {
 		return "", err

@@ -17,7 +17,7 @@ const (
 // formed one by one make no machine together.
 func Read(fsys fs.FS) (*topology.Machine, error) {
 	r := reader{tree: tree{fsys}}
-	for _, step := range []func() error{r.readOnline, r.readCores, r.readPackages, r.readDies, r.readL3s, r.readNodes, r.readDevices} {
+	for _, step := range []func() error{r.readOnline, r.readCores, r.readPackages, r.readDies, r.readL3s, r.readNodes, r.readDevices, r.readLinks} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -35,6 +35,8 @@ type reader struct {
 	m topology.Machine
 	// dirs are the CPUs that have a folder cpuN.
 	dirs topology.CPUSet
+	// addresses are the folders of the PCI devices.
+	addresses map[string]string
 }
 
 // readOnline finds out which CPUs there are. The file "online" is missing in filtered captures and

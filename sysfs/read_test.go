@@ -240,7 +240,7 @@ func devices(f fstest.MapFS) {
 
 const wantDevices = " dev:3a:00.0,060400,15b3:1013,numa=0,root=3a dev:3a:01.0,060400,15b3:1013,root=3a,name=eth7" +
 	" dev:3b:00.0,060400,15b3:1013,numa=0,root=3a dev:3c:04.0|3c:08.0,060400,15b3:1013,numa=0,root=3a,switch=3b:00.0" +
-	" dev:3d:00.0,020000,15b3:1013,numa=0,root=3a,switch=3b:00.0,driver=mlx5_core,name=ib0" +
+	" dev:3d:00.0,020000,15b3:1013,numa=0,root=3a,switch=3b:00.0,driver=mlx5_core,name=ib0,rdma=mlx5_0" +
 	" dev:3e:00.0,030200,15b3:1013,numa=1,root=3a,switch=3b:00.0,driver=nvidia,name=card1" +
 	" dev:3f:00.0,010802,15b3:1013,root=3a,name=nvme0n1 dev:10000:00:02.0,060400,15b3:1013,root=3a"
 
@@ -277,6 +277,85 @@ func TestReadDevices(t *testing.T) {
 				t.Errorf("without %s: no %q in\n%s", lost, item, m)
 			}
 		}
+	}
+}
+
+// TestReadVirtualFunctions: a link physfn makes a virtual function.
+func TestReadVirtualFunctions(t *testing.T) {
+	f := files()
+	for _, address := range []string{"0000:3b:00.0", "0000:3b:00.1"} {
+		put(f, pci+address+"/class", "0x020000")
+	}
+	link(f, pci+"0000:3b:00.1/physfn", "../0000:3b:00.0")
+	m, err := sysfs.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := " dev:3b:00.0,020000,:,root=3a dev:3b:00.1,020000,:,root=3a,pf=3b:00.0"; !strings.HasSuffix(m.String(), want) {
+		t.Errorf("got %s\nwant ...%s", m, want)
+	}
+	for _, target := range []string{"../0000:3b:00.1", "../../..", "eth0"} {
+		link(f, pci+"0000:3b:00.1/physfn", target)
+		var typed *sysfs.Error
+		if _, err := sysfs.Read(f); !errors.As(err, &typed) || typed.Field != "physfn" {
+			t.Errorf("physfn -> %s: got %v", target, err)
+		}
+	}
+	link(f, pci+"0000:3b:00.1/physfn", "../0000:3b:00.5")
+	if m, err = sysfs.Read(f); err != nil || m.Devices[1].Physical != "" {
+		t.Errorf("a physical function that the capture lacks: %s, %v", m, err)
+	}
+	put(f, pci+"0000:00:01.0/0000:3b:00.0/class", "0x020000")
+	if _, err := sysfs.Read(f); err == nil || !strings.Contains(err.Error(), "want each PCI address once") {
+		t.Errorf("two devices of one address: got %v", err)
+	}
+}
+
+func TestReadNVLinks(t *testing.T) {
+	f := sysfstest.Tree(shapes.Machine(shapes.GPUMesh))
+	good := string(f[sysfs.MatrixFile].Data)
+	for _, c := range []struct{ text, want string }{
+		{strings.Replace(good, "NV2", "NV1", 1), "run/berth/nvidia-smi-topo-m.txt: links: nvidia-smi topo -m: row GPU0, column GPU3"},
+		{"GPU0\nGPU0 X\n", "want the 8 GPUs of NVIDIA that the machine has"},
+	} {
+		put(f, sysfs.MatrixFile, c.text)
+		if _, err := sysfs.Read(f); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want ...%s...", err, c.want)
+		}
+	}
+}
+
+// TestReadXGMI: the links that the driver of AMD's GPUs tells of.
+func TestReadXGMI(t *testing.T) {
+	const kfd = "sys/devices/virtual/kfd/kfd/topology/nodes/"
+	f := files()
+	put(f, kfd+"0/properties", "cpu_cores_count 8\nsimd_count 0\nlocation_id 0\n")
+	for i, bus := range []int{0x3b, 0x3c, 0x3d} {
+		put(f, fmt.Sprintf("%s0000:%02x:00.0/class", pci, bus), "0x120000")
+		put(f, fmt.Sprintf("%s0000:%02x:00.0/vendor", pci, bus), "0x1002")
+		put(f, fmt.Sprintf("%s%d/properties", kfd, i+1), fmt.Sprintf("simd_count 304\nlocation_id %d\ndomain 0\n", bus<<8))
+		put(f, fmt.Sprintf("%s%d/io_links/0/properties", kfd, i+1), "type 2\nnode_to 0\n")
+		put(f, fmt.Sprintf("%s%d/io_links/1/properties", kfd, i+1), fmt.Sprintf("type 11\nnode_to %d\n", []int{2, 1, 2}[i]))
+	}
+	put(f, kfd+"2/io_links/2/properties", "type 11\nnode_to 3\n")
+	m, err := sysfs.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := " link:xgmi=1,3b:00.0+3c:00.0|3c:00.0+3d:00.0"; !strings.HasSuffix(m.String(), want) {
+		t.Errorf("got %s\nwant ...%s", m, want)
+	}
+	for _, c := range []struct{ file, text, want string }{
+		{"3/io_links/1/properties", "type 11\nnode_to 1\n", "want a node that has a link back to node"},
+		{"1/properties", "simd_count many\n", `simd_count: "many": want a decimal number below 2^32`},
+		{"1/properties", "simd_count 4294967296\n", "want a decimal number below 2^32"},
+	} {
+		old := f[kfd+c.file]
+		put(f, kfd+c.file, c.text)
+		if _, err := sysfs.Read(f); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want ...%s...", c.file, err, c.want)
+		}
+		f[kfd+c.file] = old
 	}
 }
 

@@ -34,8 +34,8 @@ func (m *Machine) WithDevices(text string) (*Machine, error) {
 	if err := p.split(text); err != nil {
 		return nil, err
 	}
-	if len(p.values) > 0 {
-		return nil, &ParseError{"devices", slices.Min(slices.Collect(maps.Keys(p.values))), "items of dev and link alone"}
+	if keys := slices.Sorted(maps.Keys(p.values)); len(keys) > 0 {
+		return nil, &ParseError{"devices", keys[0], "items of dev and link alone"}
 	}
 	if err := cmp.Or(p.parseDevices(), p.parseLinks()); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing/fstest"
 
+	"github.com/berth-dev/berth/sysfs"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -20,7 +21,7 @@ const (
 // Tree returns files from which sysfs.Read reads m again, as a kernel of version 6 would show them.
 // Devices lie directly below their root complex, or below the upstream and a downstream port of
 // their switch, which must be among the devices too, each with a class 0604 and the same root. Of
-// m.Offline, every CPU has a folder.
+// m.Offline, every CPU has a folder. Links are NVLinks between GPUs of NVIDIA.
 func Tree(m *topology.Machine) fstest.MapFS {
 	t := tree{fstest.MapFS{}, m}
 	t.put(cpuDir+"/online", m.Online.String())
@@ -38,12 +39,49 @@ func Tree(m *topology.Machine) fstest.MapFS {
 	for i := range m.Devices {
 		t.putDevice(&m.Devices[i])
 	}
+	if len(m.Links) > 0 {
+		t.put(sysfs.MatrixFile, Matrix(m))
+	}
 	return t.files
 }
 
 type tree struct {
 	files fstest.MapFS
 	m     *topology.Machine
+}
+
+// Matrix prints the GPUs of NVIDIA of a machine and their NVLinks as "nvidia-smi topo -m" does.
+func Matrix(m *topology.Machine) string {
+	var gpus []string
+	for i := range m.Devices {
+		if m.Devices[i].Vendor == "10de" && m.Devices[i].Kind() == topology.GPU {
+			gpus = append(gpus, m.Devices[i].Address)
+		}
+	}
+	cell := func(a, b string) string {
+		for _, l := range m.Links {
+			if l.Kind == topology.NVLink && (l.A == a && l.B == b || l.A == b && l.B == a) {
+				return fmt.Sprintf("NV%d", l.Count)
+			}
+		}
+		if a == b {
+			return " X "
+		}
+		return "SYS"
+	}
+	var b strings.Builder
+	for i := range gpus {
+		fmt.Fprintf(&b, "\tGPU%d", i)
+	}
+	b.WriteString("\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n")
+	for i := range gpus {
+		fmt.Fprintf(&b, "GPU%d", i)
+		for j := range gpus {
+			b.WriteString("\t" + cell(gpus[i], gpus[j]))
+		}
+		b.WriteString("\t0-7\t0\t\tN/A\n")
+	}
+	return b.String()
 }
 
 func (t *tree) put(name, text string) {
@@ -156,6 +194,12 @@ func (t *tree) putDevice(d *topology.Device) {
 	}
 	if d.Name != "" {
 		t.put(dir+"/net/"+d.Name+"/address", "00:00:00:00:00:00")
+	}
+	if d.RDMA != "" {
+		t.put(dir+"/infiniband/"+d.RDMA+"/node_type", "1: CA")
+	}
+	if d.Physical != "" {
+		t.link(dir+"/physfn", "../"+d.Physical)
 	}
 	if d.Switch != "" {
 		for _, port := range []string{path.Dir(dir), path.Dir(path.Dir(dir))} {

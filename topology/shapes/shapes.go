@@ -66,6 +66,33 @@ const (
 		"dev:9c:00.0,020700,15b3:1021,numa=1,root=97,switch=98:00.0,driver=mlx5_core,name=ib2 " +
 		"dev:ba:00.0|bb:00.0,030200,10de:2330,numa=1,root=b7,switch=b8:00.0,driver=nvidia,name=card7|card8 " +
 		"dev:bc:00.0,020700,15b3:1021,numa=1,root=b7,switch=b8:00.0,driver=mlx5_core,name=ib3"
+	// GPUMesh is a two-socket server with eight GPUs in a hybrid cube mesh of NVLinks, two to a PCIe
+	// switch, and a network card of 100 Gb/s beside each pair. Its links are those that NVIDIA
+	// publishes for the DGX-1 with V100.
+	GPUMesh = "package:2 numa:1 l3:1 core:20 pu:2 mem:256Gi huge:2Mi=0;1Gi=64 dist:10,21 " +
+		"dev:06:00.0|07:00.0,030200,10de:1db1,numa=0,root=00,switch=04:00.0,driver=nvidia " +
+		"dev:08:00.0,020700,15b3:1013,numa=0,root=00,switch=04:00.0,driver=mlx5_core,name=ib0,rdma=mlx5_0 " +
+		"dev:0a:00.0|0b:00.0,030200,10de:1db1,numa=0,root=00,switch=09:00.0,driver=nvidia " +
+		"dev:0c:00.0,020700,15b3:1013,numa=0,root=00,switch=09:00.0,driver=mlx5_core,name=ib1,rdma=mlx5_1 " +
+		"dev:85:00.0|86:00.0,030200,10de:1db1,numa=1,root=80,switch=83:00.0,driver=nvidia " +
+		"dev:87:00.0,020700,15b3:1013,numa=1,root=80,switch=83:00.0,driver=mlx5_core,name=ib2,rdma=mlx5_2 " +
+		"dev:89:00.0|8a:00.0,030200,10de:1db1,numa=1,root=80,switch=88:00.0,driver=nvidia " +
+		"dev:8b:00.0,020700,15b3:1013,numa=1,root=80,switch=88:00.0,driver=mlx5_core,name=ib3,rdma=mlx5_3 " +
+		"link:nvlink=1,06:00.0+07:00.0|06:00.0+0a:00.0|07:00.0+0b:00.0|0a:00.0+89:00.0|0b:00.0+8a:00.0|85:00.0+86:00.0|85:00.0+89:00.0|86:00.0+8a:00.0 " +
+		"link:nvlink=2,06:00.0+0b:00.0|06:00.0+85:00.0|07:00.0+0a:00.0|07:00.0+86:00.0|0a:00.0+0b:00.0|85:00.0+8a:00.0|86:00.0+89:00.0|89:00.0+8a:00.0"
+	// GPUSwitched is a two-socket server in NPS4, so with eight NUMA nodes, whose eight GPUs are all
+	// linked through NVSwitch. Each of two PCIe switches has four of them, and two network cards of
+	// four virtual functions.
+	GPUSwitched = "package:2 numa:4 l3:2 core:8 pu:2 mem:64Gi huge:2Mi=0;1Gi=16 dist:10,12,32 " +
+		"dev:21:00.0|22:00.0|23:00.0|24:00.0,030200,10de:2330,numa=1,root=20,switch=20:01.0,driver=nvidia " +
+		"dev:25:00.0|26:00.0,020000,15b3:1021,numa=1,root=20,switch=20:01.0,driver=mlx5_core,name=eth0|eth1,rdma=mlx5_0|mlx5_1 " +
+		"dev:25:00.1|25:00.2|25:00.3|25:00.4,020000,15b3:101e,numa=1,root=20,switch=20:01.0,pf=25:00.0,driver=mlx5_core " +
+		"dev:26:00.1|26:00.2|26:00.3|26:00.4,020000,15b3:101e,numa=1,root=20,switch=20:01.0,pf=26:00.0,driver=mlx5_core " +
+		"dev:a1:00.0|a2:00.0|a3:00.0|a4:00.0,030200,10de:2330,numa=5,root=a0,switch=a0:01.0,driver=nvidia " +
+		"dev:a5:00.0|a6:00.0,020000,15b3:1021,numa=5,root=a0,switch=a0:01.0,driver=mlx5_core,name=eth2|eth3,rdma=mlx5_2|mlx5_3 " +
+		"dev:a5:00.1|a5:00.2|a5:00.3|a5:00.4,020000,15b3:101e,numa=5,root=a0,switch=a0:01.0,pf=a5:00.0,driver=mlx5_core " +
+		"dev:a6:00.1|a6:00.2|a6:00.3|a6:00.4,020000,15b3:101e,numa=5,root=a0,switch=a0:01.0,pf=a6:00.0,driver=mlx5_core " +
+		"link:nvlink=18,21:00.0+22:00.0+23:00.0+24:00.0+a1:00.0+a2:00.0+a3:00.0+a4:00.0"
 )
 
 // All lists the machine strings by name.
@@ -73,7 +100,7 @@ func All() map[string]string {
 	return map[string]string{
 		"Xeon6130": Xeon6130, "Xeon6230": Xeon6230, "Xeon6330": Xeon6330, "XeonSNC2": XeonSNC2, "XeonPMEM": XeonPMEM,
 		"EPYC7451": EPYC7451, "EPYCNPS4": EPYCNPS4, "EPYCNPS1": EPYCNPS1, "Kunpeng920": Kunpeng920, "XeonX7550": XeonX7550,
-		"POWER7": POWER7, "POWER9GPU": POWER9GPU, "Hybrid": Hybrid, "GPUServer": GPUServer,
+		"POWER7": POWER7, "POWER9GPU": POWER9GPU, "Hybrid": Hybrid, "GPUServer": GPUServer, "GPUMesh": GPUMesh, "GPUSwitched": GPUSwitched,
 	}
 }
 

@@ -1,0 +1,216 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// SMIMatrix is what "nvidia-smi topo -m" prints: how the GPUs and network cards of a machine are
+// connected.
+type SMIMatrix struct {
+	// Names are the columns: "GPU0", "NIC0", or "mlx5_0" as older releases have it.
+	Names []string
+	// Cells are the connections, by row and column in the order of Names: "X" for a device itself,
+	// "NV18" for 18 NVLinks, PIX, PXB, PHB, NODE or SYS for paths over PCIe.
+	Cells [][]string
+	// NICs are the RDMA names of the network cards by column name, from the legend.
+	NICs map[string]string
+}
+
+// Limits of a matrix.
+const (
+	maxSMIText    = 256 << 10
+	maxSMIDevices = 128
+)
+
+// SMIError is a matrix that cannot be read, or that does not fit the machine.
+type SMIError struct {
+	Where string // "row GPU0, column GPU1"
+	Value string
+	Want  string // what would be right
+}
+
+func (e *SMIError) Error() string {
+	return fmt.Sprintf("nvidia-smi topo -m: %s: %.80q: want %s", e.Where, e.Value, e.Want)
+}
+
+// ParseSMI reads the output of "nvidia-smi topo -m". Connections must be the same in both
+// directions. The error is an *SMIError.
+func ParseSMI(text string) (*SMIMatrix, error) {
+	if len(text) > maxSMIText {
+		return nil, &SMIError{"text", strconv.Itoa(len(text)) + " bytes", fmt.Sprintf("at most %d bytes", maxSMIText)}
+	}
+	m := &SMIMatrix{NICs: map[string]string{}}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(withoutEscapes(line))
+		var err error
+		switch {
+		case len(fields) == 0:
+		case m.Names == nil:
+			err = m.header(fields)
+		case len(m.Cells) < len(m.Names):
+			err = m.row(fields)
+		default:
+			err = m.legend(fields)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if m.Names == nil {
+		return nil, &SMIError{"header", "", "a line that names the devices: GPU0 GPU1 ..."}
+	}
+	if len(m.Cells) < len(m.Names) {
+		return nil, &SMIError{"row " + m.Names[len(m.Cells)], "", "a row for each column"}
+	}
+	return m, m.check()
+}
+
+// withoutEscapes leaves out the sequences that underline the header on a terminal: ESC [ ... m.
+func withoutEscapes(line string) string {
+	for {
+		before, after, found := strings.Cut(line, "\x1b[")
+		if !found {
+			return line
+		}
+		_, rest, ended := strings.Cut(after, "m")
+		if !ended {
+			return before
+		}
+		line = before + rest
+	}
+}
+
+// header reads the names of the columns, which end where those of affinities begin. What stands in
+// front of the matrix has none.
+func (m *SMIMatrix) header(fields []string) error {
+	if !isNumbered(fields[0], "GPU") || len(fields) > 1 && !isColumn(fields[1]) {
+		return nil
+	}
+	for _, name := range fields {
+		if !isColumn(name) {
+			break
+		}
+		if slices.Contains(m.Names, name) {
+			return &SMIError{"header", name, "each device once"}
+		}
+		if m.Names = append(m.Names, name); len(m.Names) > maxSMIDevices {
+			return &SMIError{"header", name, fmt.Sprintf("at most %d devices", maxSMIDevices)}
+		}
+	}
+	return nil
+}
+
+// isColumn says whether a word of the header is a device: a GPU, a NIC, or the RDMA name of one.
+// The names of affinities that follow are "CPU Affinity", "NUMA Affinity", "GPU NUMA ID".
+func isColumn(name string) bool {
+	if isNumbered(name, "GPU") || isNumbered(name, "NIC") {
+		return true
+	}
+	family, number, ok := strings.Cut(name, "_")
+	return ok && family != "" && isNumbered(number, "")
+}
+
+func isNumbered(name, prefix string) bool {
+	digits, ok := strings.CutPrefix(name, prefix)
+	return ok && digits != "" && len(digits) <= 4 && strings.Trim(digits, "0123456789") == ""
+}
+
+func (m *SMIMatrix) row(fields []string) error {
+	name := m.Names[len(m.Cells)]
+	if fields[0] != name {
+		return &SMIError{"row " + name, fields[0], "the rows in the order of the columns"}
+	}
+	if len(fields) <= len(m.Names) {
+		return &SMIError{"row " + name, strings.Join(fields[1:], " "), fmt.Sprintf("%d connections, one for each column", len(m.Names))}
+	}
+	cells := fields[1 : len(m.Names)+1]
+	for i, cell := range cells {
+		if _, isLink := nvlinks(cell); !isLink && !slices.Contains([]string{"X", "PIX", "PXB", "PHB", "NODE", "SOC", "SYS"}, cell) {
+			return &SMIError{"row " + name + ", column " + m.Names[i], cell, "X, NV and a number from 1 to 255, PIX, PXB, PHB, NODE or SYS"}
+		}
+	}
+	m.Cells = append(m.Cells, slices.Clone(cells))
+	return nil
+}
+
+// nvlinks returns the number of links that a cell stands for.
+func nvlinks(cell string) (n uint8, ok bool) {
+	digits, ok := strings.CutPrefix(cell, "NV")
+	if !ok {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(digits, 10, 8)
+	return uint8(v), err == nil && v > 0 && isNumbered(digits, "")
+}
+
+// legend reads "NIC0: mlx5_0".
+func (m *SMIMatrix) legend(fields []string) error {
+	name, isNIC := strings.CutSuffix(fields[0], ":")
+	if !isNIC || !isNumbered(name, "NIC") || len(fields) != 2 {
+		return nil
+	}
+	if _, twice := m.NICs[name]; twice || !slices.Contains(m.Names, name) {
+		return &SMIError{"NIC legend", name, "each NIC of the matrix once"}
+	}
+	m.NICs[name] = fields[1]
+	return nil
+}
+
+func (m *SMIMatrix) check() error {
+	for i := range m.Cells {
+		for j, cell := range m.Cells[i] {
+			where := fmt.Sprintf("row %s, column %s", m.Names[i], m.Names[j])
+			if (cell == "X") != (i == j) {
+				return &SMIError{where, cell, "X where row and column are the same device, and only there"}
+			}
+			if back := m.Cells[j][i]; back != cell {
+				return &SMIError{where, cell, fmt.Sprintf("what row %s, column %s says, %q: connections are the same in both directions", m.Names[j], m.Names[i], back)}
+			}
+		}
+	}
+	return nil
+}
+
+// Links returns the NVLinks between the GPUs of a machine. nvidia-smi numbers GPUs in the order of
+// their PCI addresses. The error is an *SMIError where the machine has other GPUs.
+func (s *SMIMatrix) Links(m *Machine) ([]Link, error) {
+	var gpus []string
+	for i := range m.Devices {
+		if d := &m.Devices[i]; d.Vendor == "10de" && d.Kind() == GPU && d.Physical == "" {
+			gpus = append(gpus, d.Address)
+		}
+	}
+	var columns []int // by GPU
+	for i, name := range s.Names {
+		if isNumbered(name, "GPU") {
+			if name != "GPU"+strconv.Itoa(len(columns)) {
+				return nil, &SMIError{"header", name, "GPUs that count from 0"}
+			}
+			columns = append(columns, i)
+		}
+	}
+	if len(columns) != len(gpus) {
+		return nil, &SMIError{"header", fmt.Sprintf("%d GPUs", len(columns)), fmt.Sprintf("the %d GPUs of NVIDIA that the machine has", len(gpus))}
+	}
+	var out []Link
+	for a := range gpus {
+		for b := a + 1; b < len(gpus); b++ {
+			if n, linked := nvlinks(s.Cells[columns[a]][columns[b]]); linked {
+				out = append(out, Link{A: gpus[a], B: gpus[b], Kind: NVLink, Count: n})
+			}
+		}
+	}
+	return out, nil
+}
+
+// WithLinks returns the machine with links in place of those of the same kind.
+func (m *Machine) WithLinks(kind LinkKind, links []Link) (*Machine, error) {
+	out := *m
+	out.Links = slices.DeleteFunc(slices.Clone(m.Links), func(l Link) bool { return l.Kind == kind })
+	out.Links = append(out.Links, links...)
+	slices.SortStableFunc(out.Links, compareLinks)
+	return &out, out.checkLinks()
+}
