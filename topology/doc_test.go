@@ -15,7 +15,7 @@ func TestDocumentedMachines(t *testing.T) {
 	found := 0
 	for line := range strings.Lines(string(text)) {
 		example, indented := strings.CutPrefix(line, "    ")
-		if !indented || strings.HasPrefix(example, "dev:") {
+		if !indented || strings.HasPrefix(example, "dev:") || strings.HasPrefix(example, "link:") {
 			continue
 		}
 		found++

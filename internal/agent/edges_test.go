@@ -19,7 +19,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 func writeFile(t *testing.T, path, text string) {
@@ -75,9 +75,15 @@ func TestGates(t *testing.T) {
 }
 
 func TestReportedDevices(t *testing.T) {
-	got := reportedDevices([]topology.Device{{Class: "030200"}, {Class: "060400"}, {Class: "020000"}, {Class: "010802"}, {Class: "010601"}, {Class: "120000"}})
-	if len(got) != 4 {
-		t.Errorf("got %+v, want GPU, network, NVMe, accelerator", got)
+	m := shapes.Machine("pu:2 dev:00:01.0,060400,8086:0001,root=00 dev:00:02.0,060400,8086:0001,root=00 dev:01:00.0,060400,10b5:0001,root=00,switch=00:02.0 " +
+		"dev:02:00.0,030200,10de:0001,root=00,switch=01:00.0 dev:02:00.1,020000,15b3:0001,root=00,pf=02:00.2,name=eth7 dev:02:00.2,020000,15b3:0001,root=00,name=eth0 " +
+		"dev:02:00.3,010802,8086:0001 dev:02:00.4,010601,8086:0001 dev:02:00.5,120000,8086:0001 link:nvlink=1,02:00.0+02:00.5|02:00.0+00:01.0")
+	want := "dev:01:00.0,060400,10b5:0001,root=00,switch=00:02.0 dev:02:00.0,030200,10de:0001,root=00,switch=01:00.0 " +
+		"dev:02:00.1,020000,15b3:0001,root=00,pf=02:00.2 dev:02:00.2,020000,15b3:0001,root=00,name=eth0 " +
+		"dev:02:00.3,010802,8086:0001 dev:02:00.5,120000,8086:0001 link:nvlink=1,02:00.0+02:00.5"
+	got := reported(m)
+	if err := got.Check(); err != nil || got.DeviceString() != want {
+		t.Errorf("got %s, %v\nwant %s", got.DeviceString(), err, want)
 	}
 }
 

@@ -36,14 +36,38 @@ func GivenMachine(text string) MachineSource {
 // co-processors, accelerators. Bridges and board controllers would fill the report.
 var reportedClasses = []string{"0108", "02", "03", "0b40", "12"}
 
-func reportedDevices(all []topology.Device) []topology.Device {
-	var out []topology.Device
-	for _, d := range all {
-		if slices.ContainsFunc(reportedClasses, func(c string) bool { return strings.HasPrefix(d.Class, c) }) {
-			out = append(out, d)
+// reported returns the machine with the devices that placement is about, the switches that lie
+// below other switches, without which these would not be known, and the links between those.
+// Virtual functions go without names: a name leaves the host with the pod that gets the function.
+func reported(m *topology.Machine) *topology.Machine {
+	out := *m
+	out.Devices, out.Links = nil, nil
+	above := map[string]bool{}
+	for i := range m.Devices {
+		if isReported(&m.Devices[i]) {
+			for _, address := range m.Switches(&m.Devices[i]) {
+				above[address] = true
+			}
 		}
 	}
-	return out
+	for _, d := range m.Devices {
+		if d.Physical != "" {
+			d.Name, d.RDMA = "", ""
+		}
+		if isReported(&d) || d.Switch != "" && above[d.Address] {
+			out.Devices = append(out.Devices, d)
+		}
+	}
+	for _, l := range m.Links {
+		if out.Device(l.A) != nil && out.Device(l.B) != nil {
+			out.Links = append(out.Links, l)
+		}
+	}
+	return &out
+}
+
+func isReported(d *topology.Device) bool {
+	return slices.ContainsFunc(reportedClasses, func(c string) bool { return strings.HasPrefix(d.Class, c) })
 }
 
 // platform is what stays the same until the kubelet restarts.
@@ -84,9 +108,8 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 	if err != nil {
 		return platform{}, fmt.Errorf("machine: %w", err)
 	}
-	trimmed := *m
-	trimmed.Devices = reportedDevices(m.Devices)
-	view, err := placement.ViewOf(&trimmed)
+	trimmed := reported(m)
+	view, err := placement.ViewOf(trimmed)
 	if err != nil {
 		return platform{}, fmt.Errorf("machine: %w", err)
 	}
@@ -113,7 +136,7 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 	if by.authority == v1alpha1.AuthorityBerth {
 		c.Authority, c.Default, c.Strategy = placement.AuthorityBerth, by.labels.Rules, by.labels.Strategy
 	}
-	p.spec = wire.NodeSpec{Machine: &trimmed, View: view, Config: c, Authority: by.authority, KubeletVersion: version}
+	p.spec = wire.NodeSpec{Machine: trimmed, View: view, Config: c, Authority: by.authority, KubeletVersion: version}
 	p.model, p.problem = placement.NewModel(view, c)
 	return p, nil
 }

@@ -16,6 +16,7 @@ type Document struct {
 	L3        []L3       `json:"l3"`
 	NUMANodes []NUMANode `json:"numaNodes"`
 	Devices   []Device   `json:"devices"`
+	Links     []Link     `json:"links"`
 }
 
 // Package is a processor package (socket).
@@ -66,6 +67,24 @@ type Device struct {
 	PCISwitch string `json:"pciSwitch"`
 	// Name is what the operating system calls the device ("eth0"), "" for nothing.
 	Name string `json:"name"`
+	// Kind is what the device is for: "GPU", "RDMA NIC", "NIC", "NVMe", "accelerator", "bridge",
+	// "other".
+	Kind string `json:"kind"`
+	// RDMA is what the RDMA subsystem calls the device ("mlx5_0"), "" for nothing.
+	RDMA string `json:"rdma"`
+	// PhysicalFunction is the address of the device of which this is a virtual function, "" for
+	// others.
+	PhysicalFunction string `json:"physicalFunction"`
+}
+
+// Link is a direct connection between two devices beside PCIe.
+type Link struct {
+	// A and B are PCI addresses, A the lower one.
+	A string `json:"a"`
+	B string `json:"b"`
+	// Kind is "nvlink" or "xgmi", Count the number of bonded links.
+	Kind  string `json:"kind"`
+	Count int    `json:"count"`
 }
 
 // NewDocument returns the JSON form of a machine.
@@ -77,6 +96,7 @@ func NewDocument(m *topology.Machine) *Document {
 		L3:        make([]L3, len(m.L3s)),
 		NUMANodes: make([]NUMANode, len(m.NUMANodes)),
 		Devices:   make([]Device, len(m.Devices)),
+		Links:     make([]Link, len(m.Links)),
 	}
 	for i, p := range m.Packages {
 		d.Packages[i] = Package{int(p.ID), p.CPUs.String()}
@@ -92,6 +112,9 @@ func NewDocument(m *topology.Machine) *Document {
 	}
 	for i := range m.Devices {
 		d.Devices[i] = newDevice(&m.Devices[i])
+	}
+	for i, l := range m.Links {
+		d.Links[i] = Link{A: l.A, B: l.B, Kind: l.Kind.String(), Count: int(l.Count)}
 	}
 	return d
 }
@@ -114,6 +137,7 @@ func newDevice(d *topology.Device) Device {
 	out := Device{
 		Address: d.Address, Class: d.Class, Vendor: d.Vendor, Device: d.Product,
 		PCIRoot: d.Root, PCISwitch: d.Switch, Name: d.Name,
+		Kind: d.Kind().String(), RDMA: d.RDMA, PhysicalFunction: d.Physical,
 	}
 	if d.HasNUMA {
 		node := int(d.NUMA)

@@ -29,6 +29,7 @@ type box struct {
 	children []*box
 	cores    []topology.Core // that no child holds
 	devices  []*topology.Device
+	more     []line             // below all the others, ready to print
 	node     *topology.NUMANode // of a NUMA node
 }
 
@@ -148,5 +149,13 @@ func findNode(m *topology.Machine, boxes []*box, d *topology.Device) *box {
 
 // deviceLabel names a device: what people call it, else what it is.
 func deviceLabel(d *topology.Device) string {
-	return printable(strings.TrimSpace(fmt.Sprintf("%s %s", className(d.Class), d.Name)))
+	return printable(strings.Join(strings.Fields(className(d.Class)+" "+names(d)), " "))
+}
+
+// names is what the system calls a device: "ib0, mlx5_0".
+func names(d *topology.Device) string {
+	if d.RDMA == "" || d.RDMA == d.Name {
+		return d.Name
+	}
+	return strings.TrimPrefix(d.Name+", "+d.RDMA, ", ")
 }

@@ -6,6 +6,7 @@ import (
 	"html"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -338,8 +339,10 @@ func coreTitle(c *topology.Core) string {
 	return fmt.Sprintf("core %d, CPUs %s", c.ID, c.CPUs)
 }
 
-// devices draws devices as chips, those behind one switch in a dashed frame.
+// devices draws devices as chips, those behind one switch in a dashed frame, without virtual
+// functions.
 func (p *painter) devices(list []*topology.Device) shape {
+	list = slices.DeleteFunc(slices.Clone(list), func(d *topology.Device) bool { return d.Physical != "" })
 	var groups []shape
 	for i := 0; i < len(list); {
 		n := 1

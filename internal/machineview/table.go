@@ -46,13 +46,21 @@ func deviceTable(t io.Writer, m *topology.Machine) {
 	if len(devices) > 0 {
 		fmt.Fprintln(t, "\nDEVICE\tKIND\tID\tNODE\tROOT\tSWITCH\tDRIVER\tNAME")
 	}
+	virtual := 0
 	for _, d := range devices {
+		if d.Physical != "" {
+			virtual++
+			continue
+		}
 		node := "-"
 		if d.HasNUMA {
 			node = strconv.Itoa(int(d.NUMA))
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s:%s\t%s\t%s\t%s\t%s\t%s\n", d.Address, className(d.Class), d.Vendor, d.Product, node,
-			dash(d.Root), dash(d.Switch), dash(d.Driver), dash(d.Name))
+			dash(d.Root), dash(d.Switch), dash(d.Driver), dash(names(d)))
+	}
+	if virtual > 0 {
+		fmt.Fprintf(t, "\n%s not shown (-o tree counts them, -o json has them)\n", count(virtual, "virtual function"))
 	}
 	if others > 0 {
 		fmt.Fprintf(t, "\n%s not shown: bridges and parts of the chipset (-o json has them)\n", count(others, "more device"))

@@ -1,9 +1,12 @@
 package machineview
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/berth-dev/berth/topology"
 )
@@ -13,7 +16,8 @@ func Tree(w io.Writer, m *topology.Machine) error {
 	root := nest(m)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s)\n", root.title, root.detail)
-	root.print(&b, "")
+	root.print(&b, "", m)
+	b.WriteString(linkTable(m))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -24,7 +28,7 @@ type line struct {
 	box  *box // nil for a leaf
 }
 
-func (b *box) lines() []line {
+func (b *box) lines(m *topology.Machine) []line {
 	var out []line
 	for _, child := range b.children {
 		text := child.title
@@ -41,10 +45,79 @@ func (b *box) lines() []line {
 		out = append(out, line{text: coreLine(b.cores[i : i+n])})
 		i += n
 	}
-	for _, d := range b.devices {
-		out = append(out, line{text: deviceLine(d)})
+	for _, root := range portsOf(m, b.devices) {
+		out = append(out, portLines(root, "PCI ")...)
 	}
-	return out
+	return append(out, b.more...)
+}
+
+// portsOf returns the PCI tree of some devices of a machine.
+func portsOf(m *topology.Machine, devices []*topology.Device) []*topology.PCIPort {
+	var part topology.Machine
+	for i := range m.Devices {
+		if d := &m.Devices[i]; d.Kind() == topology.Bridge || slices.Contains(devices, d) {
+			part.Devices = append(part.Devices, *d)
+		}
+	}
+	return part.PCITree()
+}
+
+// portLines returns a root complex or a switch with what hangs from it. A root that the platform
+// does not tell is left out.
+func portLines(p *topology.PCIPort, kind string) []line {
+	at := &box{}
+	for _, f := range p.Functions {
+		at.more = append(at.more, functionLine(f))
+	}
+	for _, below := range p.Ports {
+		at.more = append(at.more, portLines(below, "PCI switch ")...)
+	}
+	if p.Name == "" {
+		return at.more
+	}
+	if root, ok := strings.CutPrefix(p.Name, "pci"); ok {
+		return []line{{"PCI root " + printable(root), at}}
+	}
+	return []line{{kind + printable(p.Name), at}}
+}
+
+func functionLine(f topology.PCIFunction) line {
+	l := line{text: deviceLine(f.Device)}
+	if n := len(f.Virtual); n > 0 {
+		l.text += fmt.Sprintf(", %s %s to %s", count(n, "virtual function"), f.Virtual[0].Address, f.Virtual[n-1].Address)
+	}
+	return l
+}
+
+// linkTable prints the links between devices as a matrix, "" for none.
+func linkTable(m *topology.Machine) string {
+	var addresses []string
+	cells := map[[2]string]string{}
+	for _, l := range m.Links {
+		cells[[2]string{l.A, l.B}] = fmt.Sprintf("%s%d", map[topology.LinkKind]string{topology.NVLink: "NV", topology.XGMI: "XGMI"}[l.Kind], l.Count)
+		cells[[2]string{l.B, l.A}] = cells[[2]string{l.A, l.B}]
+		addresses = append(addresses, l.A, l.B)
+	}
+	if len(m.Links) == 0 {
+		return ""
+	}
+	slices.Sort(addresses)
+	addresses = slices.Compact(addresses)
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprint(t, "\nLINKS")
+	for i := range addresses {
+		fmt.Fprintf(t, "\t%d", i)
+	}
+	for i, row := range addresses {
+		fmt.Fprintf(t, "\n%d %s", i, row)
+		for _, column := range addresses {
+			fmt.Fprint(t, "\t"+cmp.Or(cells[[2]string{row, column}], "-"))
+		}
+	}
+	fmt.Fprintln(t)
+	_ = t.Flush() // a strings.Builder does not fail
+	return b.String()
 }
 
 // sameKind counts the cores at the start that have equally many threads.
@@ -72,18 +145,11 @@ func coreLine(cores []topology.Core) string {
 }
 
 func deviceLine(d *topology.Device) string {
-	text := fmt.Sprintf("PCI %s %s (%s:%s)", d.Address, deviceLabel(d), d.Vendor, d.Product)
-	if d.Root != "" {
-		text += " at " + printable(d.Root)
-	}
-	if d.Switch != "" {
-		text += ", switch " + d.Switch
-	}
-	return text
+	return fmt.Sprintf("%s %s (%s:%s)", d.Address, deviceLabel(d), d.Vendor, d.Product)
 }
 
-func (b *box) print(w *strings.Builder, indent string) {
-	lines := b.lines()
+func (b *box) print(w *strings.Builder, indent string, m *topology.Machine) {
+	lines := b.lines(m)
 	for i, l := range lines {
 		branch, below := "├─ ", "│  "
 		if i == len(lines)-1 {
@@ -91,7 +157,7 @@ func (b *box) print(w *strings.Builder, indent string) {
 		}
 		w.WriteString(indent + branch + l.text + "\n")
 		if l.box != nil {
-			l.box.print(w, indent+below)
+			l.box.print(w, indent+below, m)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func printJSON(w io.Writer, m *topology.Machine) error {
 func TestGolden(t *testing.T) {
 	for name, print := range map[string]func(io.Writer, *topology.Machine) error{"table": Table, "tree": Tree, "json": printJSON} {
 		for shape, text := range map[string]string{
-			"gpuserver": shapes.GPUServer, "xeonpmem": shapes.XeonPMEM, "hybrid": shapes.Hybrid,
+			"gpuserver": shapes.GPUServer, "gpumesh": shapes.GPUMesh, "gpuswitched": shapes.GPUSwitched, "xeonpmem": shapes.XeonPMEM, "hybrid": shapes.Hybrid,
 			"nonuma": "package:2 core:2 pu:2 offline:7 number:packed packageid:none", "nocores": "cpu:0-2,9 numa:1=0-1 memonly:65000",
 		} {
 			golden.File(t, "testdata/"+shape+"."+name, printed(t, print, shapes.Machine(text)))
@@ -65,7 +65,7 @@ func TestSVGShowsEverything(t *testing.T) {
 			}
 		}
 		for i := range m.Devices {
-			if d := &m.Devices[i]; notable(d) && !strings.Contains(svg, d.Address) {
+			if d := &m.Devices[i]; notable(d) && d.Physical == "" && !strings.Contains(svg, d.Address) {
 				t.Errorf("%s: device %s is not in the drawing", name, d.Address)
 			}
 		}

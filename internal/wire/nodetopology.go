@@ -139,6 +139,11 @@ func (r specReader) spec(s *v1alpha1.NodeTopologySpec) (NodeSpec, error) {
 	if err != nil {
 		return NodeSpec{}, r.at(at.Child("machine"), s.Machine, "a compact machine string: "+err.Error())
 	}
+	if s.Devices != "" {
+		if m, err = m.WithDevices(s.Devices); err != nil {
+			return NodeSpec{}, r.at(at.Child("devices"), s.Devices, "items dev and link of a machine string: "+err.Error())
+		}
+	}
 	view, err := placement.ViewOf(m)
 	if err != nil {
 		return NodeSpec{}, r.at(at.Child("machine"), s.Machine, "a machine that a kubelet can run on: "+err.Error())

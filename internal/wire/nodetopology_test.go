@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 const gib = 1 << 30
@@ -151,6 +152,35 @@ func TestViewIsLeftOutWhereItIsTheMachines(t *testing.T) {
 	}
 	if nt.Spec.KubeletView != nil {
 		t.Errorf("got %+v, want none", nt.Spec.KubeletView)
+	}
+}
+
+// TestDevicesOfTheMachine: they stand beside the machine, and come back. A report of the first
+// release has them in the machine.
+func TestDevicesOfTheMachine(t *testing.T) {
+	n := sampleNode(t)
+	n.Spec.Machine = shapes.Machine(shapes.GPUSwitched)
+	n.Spec.View, _ = placement.ViewOf(n.Spec.Machine)
+	w := writer{}
+	spec, err := w.spec(&n.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(spec.Machine, "dev:") || !strings.HasPrefix(spec.Devices, "dev:21:00.0|22:00.0") {
+		t.Errorf("got machine %s\nand devices %s", spec.Machine, spec.Devices)
+	}
+	old := spec
+	old.Machine, old.Devices = n.Spec.Machine.String(), ""
+	for _, s := range []v1alpha1.NodeTopologySpec{spec, old} {
+		back, err := specReader{}.spec(&s)
+		if err != nil || !back.Machine.Equal(n.Spec.Machine) {
+			t.Errorf("got %v, %v", back.Machine, err)
+		}
+	}
+	var fe *FieldError
+	spec.Devices = "dev:21:00.0,030200,10de:2330,numa=9"
+	if _, err := (specReader{}).spec(&spec); !errors.As(err, &fe) || fe.Field != "spec.devices" || !strings.Contains(fe.Error(), "want a NUMA node of this machine") {
+		t.Errorf("got %v, want an error about spec.devices", err)
 	}
 }
 

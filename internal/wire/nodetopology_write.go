@@ -18,8 +18,11 @@ import (
 type writer struct{ fieldErrors }
 
 func (w writer) spec(n *NodeSpec) (v1alpha1.NodeTopologySpec, error) {
+	bare := *n.Machine // readers of the first release know fewer attributes of devices
+	bare.Devices, bare.Links = nil, nil
 	s := v1alpha1.NodeTopologySpec{
-		Machine:        n.Machine.String(),
+		Machine:        bare.String(),
+		Devices:        n.Machine.DeviceString(),
 		Authority:      n.Authority,
 		KubeletVersion: n.KubeletVersion,
 		CPUManager: v1alpha1.CPUManager{

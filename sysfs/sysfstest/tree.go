@@ -9,13 +9,14 @@ import (
 	"strings"
 	"testing/fstest"
 
-	"github.com/berth-dev/berth/sysfs"
 	"github.com/berth-dev/berth/topology"
 )
 
 const (
 	cpuDir  = "sys/devices/system/cpu"
 	nodeDir = "sys/devices/system/node"
+	// matrixFile is sysfs.MatrixFile.
+	matrixFile = "run/berth/nvidia-smi-topo-m.txt"
 )
 
 // Tree returns files from which sysfs.Read reads m again, as a kernel of version 6 would show them.
@@ -40,7 +41,7 @@ func Tree(m *topology.Machine) fstest.MapFS {
 		t.putDevice(&m.Devices[i])
 	}
 	if len(m.Links) > 0 {
-		t.put(sysfs.MatrixFile, Matrix(m))
+		t.put(matrixFile, Matrix(m))
 	}
 	return t.files
 }

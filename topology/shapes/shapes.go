@@ -66,9 +66,9 @@ const (
 		"dev:9c:00.0,020700,15b3:1021,numa=1,root=97,switch=98:00.0,driver=mlx5_core,name=ib2 " +
 		"dev:ba:00.0|bb:00.0,030200,10de:2330,numa=1,root=b7,switch=b8:00.0,driver=nvidia,name=card7|card8 " +
 		"dev:bc:00.0,020700,15b3:1021,numa=1,root=b7,switch=b8:00.0,driver=mlx5_core,name=ib3"
-	// GPUMesh is a two-socket server with eight GPUs in a hybrid cube mesh of NVLinks, two to a PCIe
-	// switch, and a network card of 100 Gb/s beside each pair. Its links are those that NVIDIA
-	// publishes for the DGX-1 with V100.
+	// GPUMesh is a two-socket server with eight GPUs in a hybrid cube mesh of NVLinks, two to a
+	// PCIe switch, and a network card beside each pair. Its links are those that NVIDIA publishes
+	// for the DGX-1 with V100.
 	GPUMesh = "package:2 numa:1 l3:1 core:20 pu:2 mem:256Gi huge:2Mi=0;1Gi=64 dist:10,21 " +
 		"dev:06:00.0|07:00.0,030200,10de:1db1,numa=0,root=00,switch=04:00.0,driver=nvidia " +
 		"dev:08:00.0,020700,15b3:1013,numa=0,root=00,switch=04:00.0,driver=mlx5_core,name=ib0,rdma=mlx5_0 " +
@@ -80,9 +80,9 @@ const (
 		"dev:8b:00.0,020700,15b3:1013,numa=1,root=80,switch=88:00.0,driver=mlx5_core,name=ib3,rdma=mlx5_3 " +
 		"link:nvlink=1,06:00.0+07:00.0|06:00.0+0a:00.0|07:00.0+0b:00.0|0a:00.0+89:00.0|0b:00.0+8a:00.0|85:00.0+86:00.0|85:00.0+89:00.0|86:00.0+8a:00.0 " +
 		"link:nvlink=2,06:00.0+0b:00.0|06:00.0+85:00.0|07:00.0+0a:00.0|07:00.0+86:00.0|0a:00.0+0b:00.0|85:00.0+8a:00.0|86:00.0+89:00.0|89:00.0+8a:00.0"
-	// GPUSwitched is a two-socket server in NPS4, so with eight NUMA nodes, whose eight GPUs are all
-	// linked through NVSwitch. Each of two PCIe switches has four of them, and two network cards of
-	// four virtual functions.
+	// GPUSwitched is a two-socket server in NPS4, so with eight NUMA nodes, whose eight GPUs are
+	// all linked through NVSwitch. Each of two PCIe switches has four of them, and two network
+	// cards of four virtual functions.
 	GPUSwitched = "package:2 numa:4 l3:2 core:8 pu:2 mem:64Gi huge:2Mi=0;1Gi=16 dist:10,12,32 " +
 		"dev:21:00.0|22:00.0|23:00.0|24:00.0,030200,10de:2330,numa=1,root=20,switch=20:01.0,driver=nvidia " +
 		"dev:25:00.0|26:00.0,020000,15b3:1021,numa=1,root=20,switch=20:01.0,driver=mlx5_core,name=eth0|eth1,rdma=mlx5_0|mlx5_1 " +

@@ -63,6 +63,12 @@ type NodeTopologySpec struct {
 	// +kubebuilder:validation:MaxLength=65536
 	Machine string `json:"machine"`
 
+	// Devices are the PCI devices of the machine that pods may ask for and the links between them:
+	// the items dev and link of a machine string. Absent: those that stand in Machine.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	Devices string `json:"devices,omitempty"`
+
 	// KubeletView says where the kubelet's idea of the machine, frozen when it started, differs
 	// from what Machine makes one expect. Absent: it does not.
 	// +optional
