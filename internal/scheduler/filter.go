@@ -162,6 +162,9 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 
 // say says a node's answer in the framework's words, and notes that the node waits.
 func (c *cycle) say(n *nodes.Node, a nodes.PackedAnswer) *fwk.Status {
+	if a.Kind() == nodes.Takes {
+		return nil // which is what is said most
+	}
 	status := statusOf(a, c.patient)
 	if status.Code() == fwk.Pending {
 		c.waiting.add(n)

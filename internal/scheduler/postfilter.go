@@ -155,7 +155,8 @@ func (p *Plugin) runOutOfPatience(pod *corev1.Pod, c *cycle, waitsFrom time.Time
 // before it joined those who wait.
 func (p *Plugin) forgetIfGone(pod *corev1.Pod) {
 	now, err := p.pods.Pods(pod.Namespace).Get(pod.Name)
-	if apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || now.Spec.NodeName != "") {
+	gone := err == nil && (now.UID != pod.UID || now.Spec.NodeName != "")
+	if gone || err != nil && apierrors.IsNotFound(err) { // which is slow where there is no error
 		p.core.waiters.Done(uidOf(pod))
 	}
 }

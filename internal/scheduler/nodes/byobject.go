@@ -1,53 +1,62 @@
 package nodes
 
 import (
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
 // byObject finds a node by its object. The scheduler's snapshot holds the same object in cycle
-// after cycle, and comparing pointers costs less than comparing names. The zero value is empty and
-// ready.
+// after cycle, and comparing pointers costs less than comparing names.
 type byObject struct {
-	slots atomic.Pointer[[]slot] // a power of two of them, at most half taken
+	slots atomic.Pointer[slots]
 	mu    sync.Mutex
 	taken int
 }
 
-// slot is free while object is nil; afterwards it does not change any more.
-type slot struct {
-	object atomic.Pointer[corev1.Node]
-	node   atomic.Pointer[Node]
-}
+// init makes the first slots.
+func (b *byObject) init() { b.slots.Store(new(make(slots, minSlots))) }
+
+// slots hold nodes, each from the place of an object on that it has or had: hotFields.object says
+// whether it is still the one. They are a power of two, at most half taken. What is in a slot stays
+// there.
+type slots []atomic.Pointer[Node]
 
 // minSlots is the least number of slots.
 const minSlots = 64
 
-var objectSeed = maphash.MakeSeed()
+// place returns the slot from which to look for the object. It goes by the address alone, which
+// costs a tenth of a hash of Go's: were an object ever moved, its node would be found by name, and
+// added anew.
+func (s slots) place(object *corev1.Node) uint64 {
+	const spread = 0x9e3779b97f4a7c15 // 2^64 over the golden ratio: neighbours end far apart
+	return uint64(uintptr(unsafe.Pointer(object))) * spread >> 32
+}
+
+// at returns the slot that comes that many after the first.
+func (s slots) at(i uint64) *atomic.Pointer[Node] { return &s[i&uint64(len(s)-1)] }
+
+// add gives the node a slot for the object, unless it has one, and says whether it was given.
+func (s slots) add(object *corev1.Node, n *Node) bool {
+	for i := s.place(object); ; i++ {
+		switch at := s.at(i); at.Load() {
+		case nil:
+			at.Store(n)
+			return true
+		case n:
+			return false
+		}
+	}
+}
 
 // find returns the object's node; nil where it has no slot.
 func (b *byObject) find(object *corev1.Node) *Node {
-	slots := b.slots.Load()
-	if slots == nil {
-		return nil
-	}
-	// A slot that was free a moment ago may be another's by now.
-	if at := probe(*slots, object); at.object.Load() == object {
-		return at.node.Load()
-	}
-	return nil
-}
-
-// probe returns the object's slot, or a free one.
-func probe(slots []slot, object *corev1.Node) *slot {
-	mask := uint64(len(slots) - 1)
-	for i := maphash.Comparable(objectSeed, object); ; i++ {
-		at := &slots[i&mask]
-		if o := at.object.Load(); o == object || o == nil {
-			return at
+	all := *b.slots.Load()
+	for i := all.place(object); ; i++ {
+		if n := all.at(i).Load(); n == nil || n.hot.object.Load() == object {
+			return n
 		}
 	}
 }
@@ -57,42 +66,37 @@ func probe(slots []slot, object *corev1.Node) *slot {
 func (b *byObject) add(object *corev1.Node, n *Node) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n.object.Store(object)
-	slots := b.slots.Load()
-	if slots == nil || 2*(b.taken+1) > len(*slots) {
-		slots = b.rebuild(slots)
+	n.hot.object.Store(object)
+	all := *b.slots.Load()
+	if 2*(b.taken+1) > len(all) {
+		all = b.rebuild(all)
 	}
-	at := probe(*slots, object)
-	if at.object.Load() != nil {
-		return
+	if all.add(object, n) {
+		b.taken++
 	}
-	at.node.Store(n)
-	at.object.Store(object)
-	b.taken++
 }
 
-// rebuild makes slots with room for as many objects again as are present.
-func (b *byObject) rebuild(old *[]slot) *[]slot {
-	var present []*slot
-	if old != nil {
-		for i := range *old {
-			at := &(*old)[i]
-			if o := at.object.Load(); o != nil && at.node.Load().object.Load() == o {
-				present = append(present, at)
-			}
+// rebuild makes slots with room for as many nodes again as are present.
+func (b *byObject) rebuild(old slots) slots {
+	present := map[*Node]*corev1.Node{}
+	for i := range old {
+		n := old[i].Load()
+		if n == nil {
+			continue
+		}
+		if object := n.hot.object.Load(); object != nil { // nil: the node is no more
+			present[n] = object
 		}
 	}
 	size := minSlots
 	for size < 4*(len(present)+1) {
 		size *= 2
 	}
-	next := make([]slot, size)
-	for _, from := range present {
-		to := probe(next, from.object.Load())
-		to.node.Store(from.node.Load())
-		to.object.Store(from.object.Load())
+	next := make(slots, size)
+	for n, object := range present {
+		next.add(object, n)
 	}
 	b.taken = len(present)
 	b.slots.Store(&next)
-	return &next
+	return next
 }

@@ -37,6 +37,8 @@ type hotFields struct {
 	obeys atomic.Bool
 	// number is the node's place in answer tables.
 	number int
+	// object is the node's Node object as the scheduler's snapshot held it last.
+	object atomic.Pointer[corev1.Node]
 }
 
 // trusted says whether the node can be predicted.
@@ -58,8 +60,6 @@ type Node struct {
 	account *ledger.Node
 	// turnstile lets one Binding of the node pass at a time.
 	turnstile turnstile
-	// object is the node's Node object as the scheduler's snapshot held it last.
-	object atomic.Pointer[corev1.Node]
 	// amounts are its reports that tell amounts alone.
 	amounts amountReports
 

@@ -48,20 +48,20 @@ func (q *Query) Recall(n *Node) (PackedAnswer, bool) {
 		return 0, false
 	}
 	count, id := n.hot.changes.Load()
-	if p, ok := q.recallState(n, count, id); ok {
-		return p, true
+	p := q.answers.ofState(id)
+	if p.Kind() == NoAnswer {
+		p = q.answers.ofNode(n.hot.number)
+		if p.count() != count {
+			return 0, false
+		}
 	}
-	p := q.answers.ofNode(n.hot.number)
-	return p, p.Kind() != NoAnswer && p.count() == count && n.hot.changes.Follows(q.Candidate.Created)
+	return p.at(count), q.holds(n, p, count)
 }
 
-// recallState returns what a node in the same state answered to the pod's shape.
-func (q *Query) recallState(n *Node, count uint32, id ledger.StateID) (PackedAnswer, bool) {
-	p := q.answers.ofState(id)
-	if p.Kind() == NoAnswer || !n.hot.changes.Follows(q.Candidate.Created) || n.hot.changes.Count() != count {
-		return 0, false
-	}
-	return p.at(count), true
+// holds says whether an answer to the pod's shape, given at that count of the node's changes, is
+// its answer to the pod.
+func (q *Query) holds(n *Node, p PackedAnswer, count uint32) bool {
+	return p.Kind() != NoAnswer && n.hot.changes.Follows(q.Candidate.Created) && n.hot.changes.Count() == count
 }
 
 // Ask asks the node, unless one in the same state has answered, and notes an answer that will hold
@@ -70,8 +70,8 @@ func (q *Query) Ask(n *Node) PackedAnswer {
 	var stamp ledger.Stamp
 	if q.answers != nil {
 		stamp = n.account.View().Stamp()
-		if p, ok := q.recallState(n, stamp.Count, stamp.State); ok {
-			return p
+		if p := q.answers.ofState(stamp.State); q.holds(n, p, stamp.Count) {
+			return p.at(stamp.Count)
 		}
 	}
 	s := n.account.View().Sample(ledger.Question{Candidate: &q.Candidate, Estimate: q.table.Large() && n.name != q.nominated})

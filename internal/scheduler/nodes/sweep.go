@@ -66,7 +66,7 @@ func (t *Table) drop(names map[string]bool) {
 			continue // it has come back meanwhile
 		}
 		delete(t.byName, name)
-		gone.object.Store(nil)
+		gone.hot.object.Store(nil)
 		t.vacant = append(t.vacant, place{gone.hot.number, gone.hot.changes.Count()})
 	}
 }

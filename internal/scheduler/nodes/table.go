@@ -46,7 +46,9 @@ type place struct {
 // NewTable returns a table without nodes. A node is not relied on when its agent gave no sign of
 // life for longer than staleAfter.
 func NewTable(c clock.WithDelayedExecution, staleAfter time.Duration) *Table {
-	return &Table{clock: c, staleAfter: staleAfter, byName: map[string]*Node{}}
+	t := &Table{clock: c, staleAfter: staleAfter, byName: map[string]*Node{}}
+	t.byObject.init()
+	return t
 }
 
 // Named returns the named node, making one if there is none.

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -73,5 +74,26 @@ func TestTableOf(t *testing.T) {
 	}
 	if got := table.numbers.Load(); got != count {
 		t.Errorf("%d nodes, want %d", got, count)
+	}
+}
+
+// TestTableOfAgrees is Named as the slow twin of Of: nodes go, come back, and have new objects.
+func TestTableOfAgrees(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	table := NewTable(testingclock.NewFakeClock(time.Unix(1000, 0)), time.Minute)
+	objects := map[string]*corev1.Node{}
+	for step := range 20000 {
+		name := fmt.Sprint("n", rng.IntN(200))
+		switch rng.IntN(20) {
+		case 0:
+			if objects[name] != nil {
+				table.drop(map[string]bool{name: true})
+			}
+		case 1, 2:
+			objects[name] = nodeObject(name)
+		}
+		if o := objects[name]; o != nil && table.Of(o) != table.Named(name) {
+			t.Fatalf("step %d: %s is another node by its object than by its name", step, name)
+		}
 	}
 }
