@@ -127,6 +127,17 @@ func (f *clusterFlags) completePods(cmd *cobra.Command, args []string, typed str
 	return f.completeNames((*survey.Cluster).PodNames)(cmd, args, typed)
 }
 
+// completeSubject completes the name of a pod or, after a word for gangs, of a gang.
+func (f *clusterFlags) completeSubject(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return f.completePods(cmd, args, typed)
+	}
+	if source, ok := gangKinds[strings.ToLower(args[0])]; ok {
+		return f.completeNames(func(c *survey.Cluster, ctx context.Context) ([]string, error) { return c.GangNames(ctx, source) })(cmd, args, typed)
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
 // completeNodes completes the names of nodes.
 func (f *clusterFlags) completeNodes(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return f.completeNames((*survey.Cluster).NodeNames)(cmd, args, typed)

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/types"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/berth-dev/berth/internal/cli/table"
@@ -33,32 +32,35 @@ type defragQuestion struct {
 	image   string
 }
 
-// NewDefragCommand returns the verb that plans room for a pod.
+// NewDefragCommand returns the verb that plans room for pods.
 func NewDefragCommand() *cobra.Command {
 	q := defragQuestion{moves: defrag.DefaultMoves}
 	cmd := &cobra.Command{
-		Use:   "defrag POD | --for PODS",
-		Short: "Plan room for a pod: which others would have to move, and where to",
-		Long: `Find the fewest pods whose moving makes room for a pod that waits (POD), or for those of a file that do not exist yet
-(--for). Every pod that moves has a certain new place on another node, which is free before it leaves. Never moved are pods
-that no controller makes anew, pods of DaemonSets and Jobs, members of gangs, pods with volumes, with a higher priority, of
-another scheduler, or kept by a PodDisruptionBudget or an annotation of the descheduler or the cluster autoscaler.
+		Use:   "defrag POD | gang NAME | --for PODS",
+		Short: "Plan room for a pod or a gang: which others would have to move, and where to",
+		Long: `Find the fewest pods whose moving makes room for a pod that waits (POD), for those that a gang lacks to start (gang NAME;
+podgroup NAME is the same for those that a PodGroup declares), or for those of a file that do not exist yet (--for). Every
+pod that moves has a certain new place on another node, which is free before it leaves. Never moved are pods that no
+controller makes anew, pods of DaemonSets and Jobs, members of gangs, pods with volumes, with a higher priority, of another
+scheduler, or kept by a PodDisruptionBudget or an annotation of the descheduler or the cluster autoscaler.
 
-The plan is printed, and nothing is written. Exit code 1 says that there is none. With --execute the plan for a POD is then
-carried out, a pod at a time: its new place is taken by a pod that holds it, it is evicted through the Eviction API, and the
-pod that its controller makes anew gets the place. When anything is not as planned, it stops; what was moved stays.`,
+The plan is printed, and nothing is written. Exit code 1 says that there is none. With --execute the plan for pods that wait
+is then carried out, a pod at a time: its new place is taken by a pod that holds it, it is evicted through the Eviction API,
+and the pod that its controller makes anew gets the place. Meanwhile guards keep other pods off the nodes that the plan
+needs. When anything is not as planned, it stops; what was moved stays.`,
 		Example: `  kubectl berth defrag train-0 -n training
   kubectl berth defrag train-0 -n training --execute
+  kubectl berth defrag gang train -n training
   kubectl berth defrag --for pod.yaml
   berth defrag --for pod.yaml --snapshot cluster.berth`,
-		Args:              usageArgs(cobra.MaximumNArgs(1)),
-		ValidArgsFunction: q.cluster.completePods,
+		Args:              usageArgs(cobra.MaximumNArgs(2)),
+		ValidArgsFunction: q.cluster.completeSubject,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case len(args) == 1 && len(q.files) > 0:
-				return Usagef("defrag %s --for %s: want a pod of the cluster or a file, not both", args[0], strings.Join(q.files, ","))
+			case len(args) > 0 && len(q.files) > 0:
+				return Usagef("defrag %s --for %s: want a pod of the cluster or a file, not both", strings.Join(args, " "), strings.Join(q.files, ","))
 			case len(args) == 0 && len(q.files) == 0:
-				return Usagef("defrag: want the name of a pod that waits, or a file: --for")
+				return Usagef("defrag: want the name of a pod that waits, gang NAME, or a file: --for")
 			case q.execute && len(args) == 0:
 				return Usagef("--execute: want the name of a pod that waits: create it first, so that the room is made for it and for no other")
 			case q.execute && q.cluster.snapshot != "":
@@ -110,26 +112,28 @@ func (q *defragQuestion) carryOut(cmd *cobra.Command, c *survey.Cluster, room *s
 	if err != nil {
 		return err
 	}
-	w := &room.Wanted[0]
-	plan := moving.Plan{Wanted: moving.Pod{Namespace: w.Namespace, Name: w.Name, UID: types.UID(w.UID)}, Node: w.Node}
-	for i := range room.Moves {
-		m := &room.Moves[i]
-		plan.Moves = append(plan.Moves, moving.Move{Pod: moving.Pod{Namespace: m.Namespace, Name: m.Name, UID: types.UID(m.UID)}, From: m.From, To: m.To})
-	}
 	tell := func(format string, args ...any) {
 		fmt.Fprintln(cmd.ErrOrStderr(), table.Text(fmt.Sprintf(format, args...)))
 	}
-	done, err := moving.Run(cmd.Context(), &plan, moving.Options{Pods: client, Tell: tell, Image: q.image})
+	done, err := moving.Run(cmd.Context(), room.Moving(), moving.Options{Pods: client, Tell: tell, Image: q.image})
 	if err != nil {
-		return fmt.Errorf("%w (%d of %s were moved, and stay where they are; no place is held any more)", err, done.Moved, survey.Counted(len(plan.Moves), "pod"))
+		return fmt.Errorf("%w (%d of %s were moved, and stay where they are; no place is held any more)", err, done.Moved, survey.Counted(len(room.Moves), "pod"))
 	}
 	return nil
 }
 
 func (q *defragQuestion) plan(cmd *cobra.Command, c *survey.Cluster, args []string) (*survey.Room, []string, error) {
 	o := survey.RoomOptions{MostMoves: q.moves}
-	if len(args) == 1 {
-		room, err := c.MakeRoomFor(cmd.Context(), strings.TrimPrefix(args[0], "pod/"), o)
+	if len(args) > 0 {
+		s, err := subjectOf("defrag", args)
+		if err != nil {
+			return nil, nil, err
+		}
+		if s.gang {
+			room, err := c.MakeRoomForGang(cmd.Context(), s.source, s.name, o)
+			return room, nil, err
+		}
+		room, err := c.MakeRoomFor(cmd.Context(), s.name, o)
 		return room, nil, err
 	}
 	templates, notes, err := manifest.Source{Paths: q.files, Stdin: cmd.InOrStdin()}.Read()

@@ -66,11 +66,27 @@ func TestDefrag(t *testing.T) {
 	expect(t, ExitOK, "train-3 gpu-2", "defrag", "--for", three, "--snapshot", snapshot, "-o", "jsonpath={.moves[0].name} {.moves[0].from}")
 	expect(t, ExitFailure, "want a pod that waits for a place", "defrag", "train-0", "-n", "research", "--snapshot", snapshot)
 	expect(t, ExitFailure, "no pod nobody", "defrag", "nobody", "--snapshot", snapshot)
-	expect(t, ExitUsage, "want the name of a pod that waits, or a file", "defrag", "--snapshot", snapshot)
+	expect(t, ExitUsage, "want the name of a pod that waits, gang NAME, or a file", "defrag", "--snapshot", snapshot)
 	expect(t, ExitUsage, "not both", "defrag", "x", "--for", three)
 	expect(t, ExitUsage, "create it first", "defrag", "--for", three, "--execute", "--snapshot", snapshot)
 	expect(t, ExitUsage, "nothing can be moved in a file", "defrag", "big-gpu-1", "--execute", "--snapshot", snapshot)
 	expect(t, ExitUsage, "--moves 0", "defrag", "--for", three, "--moves", "0")
+}
+
+// TestDefragGang plans room for what a gang lacks, by its name and by a member's.
+func TestDefragGang(t *testing.T) {
+	for _, args := range [][]string{{"gang", "fits"}, {"podgroup/fits"}, {"fits-1"}} {
+		a := asked{args: append([]string{"defrag"}, args...), want: []string{"There is room already", "fits-0", "fits-1", "fits-2"}}
+		a.check(t, gangWorld(t))
+	}
+	for _, a := range []asked{
+		{args: []string{"defrag", "gang", "large"}, code: ExitFailure, want: []string{"no plan makes room"}},
+		{args: []string{"defrag", "gang", "early"}, code: ExitFailure, want: []string{"gang default/early: it is forming, and no room helps: 0 of 2 pods are there"}},
+		{args: []string{"defrag", "gang", "nobody"}, code: ExitFailure, want: []string{"no gang nobody in namespace default"}},
+		{args: []string{"defrag", "job", "fits"}, code: ExitUsage, want: []string{`"job" is of no kind that can be asked about: want pod, gang or podgroup`}},
+	} {
+		a.check(t, gangWorld(t))
+	}
 }
 
 // TestDefragLive asks an API server, which serves no PodDisruptionBudgets.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -54,7 +53,7 @@ empty node. Exit code 1 says that a pod was refused.`,
   kubectl berth explain gang train -n training
   berth explain -f pod.yaml --node capture.tgz --kubelet-config kubelet.yaml --state /var/lib/kubelet`,
 		Args:              usageArgs(cobra.MaximumNArgs(2)),
-		ValidArgsFunction: l.complete,
+		ValidArgsFunction: l.cluster.completeSubject,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0 && len(q.files) > 0:
@@ -110,7 +109,7 @@ type podQuestion struct {
 
 // about explains what the arguments name.
 func (q *podQuestion) about(cmd *cobra.Command, args []string, o output) error {
-	s, err := subjectOf(args)
+	s, err := subjectOf("explain", args)
 	switch {
 	case err != nil:
 		return err
@@ -129,17 +128,6 @@ func (q *podQuestion) prepare(o output) (*survey.Cluster, error) {
 		return nil, Usagef("--nodes %d: want 0 or more", q.limit)
 	}
 	return q.cluster.connect()
-}
-
-// complete completes the name of a pod or, after a word for gangs, of a gang.
-func (q *podQuestion) complete(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	if len(args) != 1 {
-		return q.cluster.completePods(cmd, args, typed)
-	}
-	if source, ok := gangKinds[strings.ToLower(args[0])]; ok {
-		return q.cluster.completeNames(func(c *survey.Cluster, ctx context.Context) ([]string, error) { return c.GangNames(ctx, source) })(cmd, args, typed)
-	}
-	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (q *podQuestion) run(cmd *cobra.Command, name string, o output) error {

@@ -127,7 +127,7 @@ var gangKinds = map[string]string{
 	"podgroups.scheduling.volcano.sh": "podgroup.scheduling.volcano.sh", "podgroups.scheduling.x-k8s.io": "podgroup.scheduling.x-k8s.io",
 }
 
-// subject is what explain is asked about.
+// subject is what a verb is asked about.
 type subject struct {
 	// gang says that it is no pod, and source what may declare it.
 	gang   bool
@@ -136,7 +136,7 @@ type subject struct {
 }
 
 // subjectOf reads kubectl's ways to name an object: NAME, KIND NAME, KIND/NAME.
-func subjectOf(args []string) (subject, error) {
+func subjectOf(verb string, args []string) (subject, error) {
 	kind, name := "pod", args[0]
 	switch before, after, found := strings.Cut(args[0], "/"); {
 	case len(args) == 2:
@@ -150,7 +150,7 @@ func subjectOf(args []string) (subject, error) {
 	}
 	source, ok := gangKinds[kind]
 	if !ok {
-		return subject{}, Usagef("explain %s: %q is of no kind that can be explained: want pod, gang or podgroup", strings.Join(args, " "), kind)
+		return subject{}, Usagef("%s %s: %q is of no kind that can be asked about: want pod, gang or podgroup", verb, strings.Join(args, " "), kind)
 	}
 	return subject{gang: true, source: source, name: name}, nil
 }

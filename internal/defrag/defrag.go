@@ -102,27 +102,21 @@ type Plan struct {
 }
 
 // Find looks for the fewest moves. Of several wanted pods each is found a place after those before
-// it, with the fewest moves for itself.
+// it, with the fewest moves for itself. They come when all moves are made, in their order: so a plan
+// suits pods that start together.
 func Find(p *Problem) Plan {
 	s := newSearch(p)
 	out := Plan{}
 	for i := range p.Wanted {
-		node, ok := s.deepen(i)
-		if !ok {
+		if !s.deepen(i) {
 			out.Outcome = NoRoom
 			if s.asked >= s.effort {
 				out.Outcome = GaveUp
 			}
 			break
 		}
-		out.Nodes = append(out.Nodes, node)
 	}
-	for _, m := range s.log {
-		if m.Pod >= 0 {
-			out.Moves = append(out.Moves, m)
-		}
-	}
-	out.Asked = s.asked
+	out.Nodes, out.Moves, out.Asked = s.arrive, s.log, s.asked
 	return out
 }
 
@@ -131,9 +125,9 @@ type search struct {
 	*Problem
 	effort, most int
 	asked        int
-	// log is what is carried out, in order: moves, and as Pod -1-i the arrival of the i-th wanted
-	// pod.
+	// log is the moves in order. After them the wanted pods come: arrive is their nodes.
 	log     []Move
+	arrive  []int
 	moved   []bool
 	budgets []int // what is left of them
 	on      [][]int
@@ -171,57 +165,56 @@ func newSearch(p *Problem) *search {
 }
 
 // deepen finds the i-th wanted pod a node with the fewest moves.
-func (s *search) deepen(i int) (node int, ok bool) {
+func (s *search) deepen(i int) bool {
 	w := &s.Wanted[i]
 	least := s.estimates(w)
 	for moves := 0; moves <= s.most && s.asked < s.effort; moves++ {
 		ok := s.place(w, moves, least, func(n, _ int) bool {
-			s.log = append(s.log, Move{-1 - i, n})
+			s.arrive = append(s.arrive, n)
 			if s.replay() {
-				node = n
 				return true
 			}
-			s.log = s.log[:len(s.log)-1]
+			s.arrive = s.arrive[:i]
 			return false
 		})
 		if ok {
-			return node, true
+			return true
 		}
 	}
-	return 0, false
+	return false
 }
 
-// replay says whether the log can be carried out in its order: each place is free before it is
-// taken, whatever moves later.
+// replay says whether the log can be carried out in its order, with the wanted pods after it: each
+// place is free before it is taken, whatever moves later.
 func (s *search) replay() bool {
 	trials := make([]trial, len(s.Nodes))
+	comes := func(p *Pod, to int) bool {
+		ok := s.ask(p, to, &trials[to])
+		trials[to].come = append(trials[to].come, p)
+		return ok
+	}
 	for _, m := range s.log {
-		p := s.podOf(m)
-		if !s.ask(p, m.To, &trials[m.To]) {
+		p := &s.Pods[m.Pod]
+		if !comes(p, m.To) {
 			return false
 		}
-		trials[m.To].come = append(trials[m.To].come, p)
-		if m.Pod >= 0 {
-			trials[p.Node].away = append(trials[p.Node].away, m.Pod)
+		trials[p.Node].away = append(trials[p.Node].away, m.Pod)
+	}
+	for i, node := range s.arrive {
+		if !comes(&s.Wanted[i], node) {
+			return false
 		}
 	}
 	return true
-}
-
-func (s *search) podOf(m Move) *Pod {
-	if m.Pod < 0 {
-		return &s.Wanted[-1-m.Pod]
-	}
-	return &s.Pods[m.Pod]
 }
 
 // present is what the log has done to the node so far.
 func (s *search) present(n int) (t trial) {
 	for _, m := range s.log {
 		if m.To == n {
-			t.come = append(t.come, s.podOf(m))
+			t.come = append(t.come, &s.Pods[m.Pod])
 		}
-		if m.Pod >= 0 && s.Pods[m.Pod].Node == n {
+		if s.Pods[m.Pod].Node == n {
 			t.away = append(t.away, m.Pod)
 		}
 	}

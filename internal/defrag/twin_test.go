@@ -241,8 +241,8 @@ func TestFindAgainstTwin(t *testing.T) {
 	}
 }
 
-// TestFindForSeveral: wanted pods get their places one after the other, and the plan for all can be
-// carried out.
+// TestFindForSeveral: the plan for several wanted pods can be carried out, and all of them come when
+// every move is made.
 func TestFindForSeveral(t *testing.T) {
 	models := []*placement.Model{model(t, small, "single-numa-node"), model(t, split, "restricted")}
 	whole := 0
@@ -262,6 +262,11 @@ func TestFindForSeveral(t *testing.T) {
 		}
 		if len(got.Nodes) != 3 {
 			t.Fatalf("seed %d: %d of 3 pods have a node", seed, len(got.Nodes))
+		}
+		for i, node := range got.Nodes {
+			if !end.admit(&h.problem.Wanted[i], node) {
+				t.Fatalf("seed %d: plan %+v: node %d does not admit wanted pod %d", seed, got, node, i)
+			}
 		}
 		if len(got.Moves) > 0 {
 			whole++

@@ -288,14 +288,8 @@ func (s *stage) plansRoom(ctx context.Context, name string) error {
 
 // makesRoom carries out what plansRoom has found, as kubectl berth defrag --execute does.
 func (s *stage) makesRoom(ctx context.Context) error {
-	wanted := &s.room.Wanted[0]
-	plan := moving.Plan{Wanted: moving.Pod{Namespace: wanted.Namespace, Name: wanted.Name, UID: types.UID(wanted.UID)}, Node: wanted.Node}
-	for i := range s.room.Moves {
-		m := &s.room.Moves[i]
-		plan.Moves = append(plan.Moves, moving.Move{Pod: moving.Pod{Namespace: m.Namespace, Name: m.Name, UID: types.UID(m.UID)}, From: m.From, To: m.To})
-	}
 	tell := func(format string, args ...any) { fmt.Fprintf(s.out, "   "+format+"\n", args...) }
-	_, err := moving.Run(ctx, &plan, moving.Options{Pods: s.Client.CoreV1(), Tell: tell})
+	_, err := moving.Run(ctx, s.room.Moving(), moving.Options{Pods: s.Client.CoreV1(), Tell: tell})
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,11 +38,16 @@ type Move struct {
 	From, To string
 }
 
-// Plan is what is carried out.
+// Wanted is a pod that waits for a place, and is to get one on Node.
+type Wanted struct {
+	Pod
+	Node string
+}
+
+// Plan is what is carried out: the moves in their order, then the wanted pods come.
 type Plan struct {
-	// Wanted waits for a place, and is to get one on Node.
-	Wanted Pod
-	Node   string
+	// Wanted is at least one.
+	Wanted []Wanted
 	Moves  []Move
 }
 
@@ -74,44 +80,44 @@ const (
 type Done struct {
 	// Moved counts pods that were evicted and have a new place.
 	Moved int
-	// Node is where the wanted pod is; "" where it still waits.
-	Node string
+	// Nodes are where the wanted pods are, in their order; "" of one that still waits.
+	Nodes []string
 }
 
 // Run carries out a plan. An error that is ErrChanged says what was not as planned.
 func Run(ctx context.Context, plan *Plan, o Options) (Done, error) {
-	r := &runner{Options: o, plan: plan}
+	r := &runner{Options: o, plan: plan, wanted: make([]*corev1.Pod, len(plan.Wanted)), holders: make([]*corev1.Pod, len(plan.Moves)), guards: map[string]guard{}}
 	r.Limit, r.Image = cmp.Or(o.Limit, DefaultLimit), cmp.Or(o.Image, DefaultImage)
-	r.holders = make([]*corev1.Pod, len(plan.Moves))
-	done, err := r.run(ctx)
+	done := Done{Nodes: make([]string, len(plan.Wanted))}
+	err := r.run(ctx, &done)
 	return done, errors.Join(err, r.dropAll(ctx))
 }
 
 type runner struct {
 	Options
 	plan *Plan
+	// wanted are the wanted pods, as they were seen last.
+	wanted []*corev1.Pod
 	// holders hold the places of the moves; nil where none does yet, or any more.
 	holders []*corev1.Pod
+	// guards keep others off the nodes that are still needed.
+	guards map[string]guard
 }
 
-func (r *runner) run(ctx context.Context) (done Done, err error) {
-	if err := r.nominateWanted(ctx); err != nil {
-		return done, err
-	}
-	if err := r.holdFree(ctx, 0); err != nil {
-		return done, err
-	}
+func (r *runner) run(ctx context.Context, done *Done) error {
 	for i := range r.plan.Moves {
+		if here, err := r.look(ctx, done); err != nil || here {
+			return err
+		}
+		if err := r.holdFree(ctx, i); err != nil {
+			return err
+		}
 		if err := r.move(ctx, i); err != nil {
-			return done, r.inStep(i, err)
+			return r.inStep(i, err)
 		}
 		done.Moved++
-		if err := r.holdFree(ctx, done.Moved); err != nil {
-			return done, err
-		}
 	}
-	done.Node, err = r.arrive(ctx)
-	return done, err
+	return r.arrive(ctx, done)
 }
 
 func (r *runner) inStep(i int, err error) error {
@@ -145,7 +151,7 @@ func (r *runner) holdFree(ctx context.Context, steps int) error {
 	return nil
 }
 
-// dropAll deletes the holders that are left.
+// dropAll deletes the holders and guards that are left.
 func (r *runner) dropAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Limit)
 	defer cancel()
@@ -154,6 +160,9 @@ func (r *runner) dropAll(ctx context.Context) error {
 		if holder != nil {
 			errs = append(errs, r.drop(ctx, holder))
 		}
+	}
+	for _, g := range r.guards {
+		errs = append(errs, r.drop(ctx, g.pod))
 	}
 	return errors.Join(errs...)
 }
@@ -208,10 +217,10 @@ func (r *runner) move(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	if err := r.nominateWanted(ctx); err != nil {
+	if err := r.stillHeld(ctx, i, pod); err != nil {
 		return err
 	}
-	if err := r.stillHeld(ctx, i, pod); err != nil {
+	if err := r.keep(ctx, r.kept(i)); err != nil {
 		return err
 	}
 	owner := metav1.GetControllerOf(pod).UID
@@ -235,49 +244,55 @@ func (r *runner) move(ctx context.Context, i int) error {
 // stillHeld takes the place again where its holder ended or was deleted since.
 func (r *runner) stillHeld(ctx context.Context, i int, pod *corev1.Pod) error {
 	h := r.holders[i]
-	now, err := r.get(ctx, &Pod{h.Namespace, h.Name, h.UID})
-	switch {
-	case err != nil && !errors.Is(err, ErrChanged):
+	if stands, err := r.stands(ctx, h); err != nil || stands {
 		return err
-	case err == nil && now.DeletionTimestamp == nil && now.Status.Phase != corev1.PodFailed:
-		return nil
 	}
 	if err := r.drop(ctx, h); err != nil {
 		return err
 	}
 	r.holders[i] = nil
+	var err error
 	r.holders[i], err = r.hold(ctx, pod, r.plan.Moves[i].To)
 	return err
 }
 
 // hold takes the new place.
 func (r *runner) hold(ctx context.Context, pod *corev1.Pod, node string) (*corev1.Pod, error) {
-	holder, err := r.Pods.Pods(pod.Namespace).Create(ctx, holderOf(pod, node, r.Image), metav1.CreateOptions{})
+	holder, err := r.place(ctx, holderOf(pod, node, r.Image), node)
 	if err != nil {
 		return nil, fmt.Errorf("holding a place on %s: %w", node, err)
 	}
-	at := &Pod{holder.Namespace, holder.Name, holder.UID}
-	err = r.until(ctx, "holding a place on "+node, func(ctx context.Context) (bool, error) {
-		now, err := r.get(ctx, at)
-		if err != nil {
-			return false, err
-		}
-		if now.Status.Phase == corev1.PodFailed {
-			return false, changed("the kubelet of %s refused the holder: %s: %s", node, now.Status.Reason, now.Status.Message)
-		}
-		holder = now
-		return now.Spec.NodeName != "", nil
-	})
-	if err == nil && holder.Spec.NodeName != node {
-		err = changed("the holder went to %s, not to %s", holder.Spec.NodeName, node)
-	}
-	if err != nil {
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Limit)
-		defer cancel()
-		return nil, errors.Join(err, r.drop(clean, holder))
-	}
 	r.Tell("A place for %s/%s is held on %s by pod %s.", pod.Namespace, pod.Name, node, holder.Name)
 	return holder, nil
+}
+
+// place creates a pod that is to be on the node, and waits until the kubelet has admitted it. Where
+// that fails nothing is left of it.
+func (r *runner) place(ctx context.Context, pod *corev1.Pod, node string) (*corev1.Pod, error) {
+	made, err := r.Pods.Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	at := &Pod{made.Namespace, made.Name, made.UID}
+	err = r.until(ctx, "the admission of pod "+made.Name, func(ctx context.Context) (bool, error) {
+		now, err := r.get(ctx, at)
+		switch {
+		case err != nil:
+			return false, err
+		case wire.Ended(now):
+			return false, changed("the kubelet of %s refused pod %s: %s: %s", node, now.Name, now.Status.Reason, now.Status.Message)
+		case now.Spec.NodeName != "" && now.Spec.NodeName != node:
+			return false, changed("pod %s went to %s, not to %s", now.Name, now.Spec.NodeName, node)
+		}
+		made = now
+		return now.Spec.NodeName != "" && now.Status.StartTime != nil, nil // the kubelet writes the time when it has admitted the pod
+	})
+	if err == nil {
+		return made, nil
+	}
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Limit)
+	defer cancel()
+	return nil, errors.Join(err, r.drop(clean, made))
 }
 
 // drop deletes a holder; one that is gone is none.
@@ -328,9 +343,6 @@ func (r *runner) evict(ctx context.Context, m *Move, pod *corev1.Pod) error {
 // handOver waits for the new pod and sees to it that it gets the place of the holder.
 func (r *runner) handOver(ctx context.Context, m *Move, owner types.UID, before map[types.UID]*corev1.Pod, holder *corev1.Pod) error {
 	return r.until(ctx, "a new place for it", func(ctx context.Context) (bool, error) {
-		if err := r.nominateWanted(ctx); err != nil {
-			return false, err
-		}
 		all, err := r.siblings(ctx, m.Pod.Namespace, owner)
 		if err != nil {
 			return false, err
@@ -355,15 +367,6 @@ func (r *runner) handOver(ctx context.Context, m *Move, owner types.UID, before 
 	})
 }
 
-// nominateWanted keeps the place of the pod that room is made for.
-func (r *runner) nominateWanted(ctx context.Context) error {
-	pod, err := r.get(ctx, &r.plan.Wanted)
-	if err != nil || pod.Spec.NodeName != "" {
-		return err
-	}
-	return r.nominate(ctx, pod, r.plan.Node)
-}
-
 // nominate has a pod that waits be tried on the node first, and others of its priority and below
 // keep off. The scheduler may take that back at each attempt, so it is said again.
 func (r *runner) nominate(ctx context.Context, pod *corev1.Pod, node string) error {
@@ -381,23 +384,49 @@ func (r *runner) nominate(ctx context.Context, pod *corev1.Pod, node string) err
 	return err
 }
 
-// arrive waits until the wanted pod has a node.
-func (r *runner) arrive(ctx context.Context) (string, error) {
-	node := ""
-	err := r.until(ctx, "a node for "+r.plan.Wanted.String(), func(ctx context.Context) (bool, error) {
-		pod, err := r.get(ctx, &r.plan.Wanted)
-		if err != nil {
+// look reads the wanted pods, and says whether all have a node: then nobody has to move any more.
+func (r *runner) look(ctx context.Context, done *Done) (here bool, err error) {
+	here = true
+	for i := range r.plan.Wanted {
+		w := &r.plan.Wanted[i]
+		if r.wanted[i], err = r.get(ctx, &w.Pod); err != nil {
 			return false, err
 		}
-		if node = pod.Spec.NodeName; node != "" {
-			return true, nil
+		if node := r.wanted[i].Spec.NodeName; node != done.Nodes[i] {
+			r.Tell("%s goes to %s.", w.String(), node)
+			done.Nodes[i] = node
 		}
-		return false, r.nominate(ctx, pod, r.plan.Node)
-	})
-	if err == nil {
-		r.Tell("%s goes to %s.", r.plan.Wanted.String(), node)
+		here = here && done.Nodes[i] != ""
 	}
-	return node, err
+	return here, nil
+}
+
+// arrive lets the wanted pods come to their nodes, and waits until they have.
+func (r *runner) arrive(ctx context.Context, done *Done) error {
+	return r.until(ctx, "a node for "+r.names(), func(ctx context.Context) (bool, error) {
+		here, err := r.look(ctx, done)
+		if err != nil || here {
+			return here, err
+		}
+		for i := range r.wanted {
+			if done.Nodes[i] != "" {
+				continue
+			}
+			if err := r.nominate(ctx, r.wanted[i], r.plan.Wanted[i].Node); err != nil {
+				return false, err
+			}
+		}
+		return false, r.keep(ctx, nil)
+	})
+}
+
+// names are those of the wanted pods.
+func (r *runner) names() string {
+	names := make([]string, len(r.plan.Wanted))
+	for i := range names {
+		names[i] = r.plan.Wanted[i].String()
+	}
+	return strings.Join(names, ", ")
 }
 
 // holderOf is a pod that asks for what another asks for, on one node, and does nothing.

@@ -1,6 +1,7 @@
 package moving
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,17 +13,21 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 const ns = "default"
 
 // stand is a cluster in which a controller makes evicted pods anew. Its scheduler binds holders at
-// once, and a pod that waits when its holder is deleted.
+// once, and nominated pods that wait when another pod is deleted. It lets nobody come where a guard
+// keeps them off.
 type stand struct {
 	*testing.T
 	client *fake.Clientset
@@ -37,6 +42,8 @@ type stand struct {
 	// narrow is a node with room for one pod: a new pod goes there at once while there is none, and
 	// a holder only then.
 	narrow string
+	// greedy is where new pods go at once where no guard keeps them off.
+	greedy string
 	// ends is called at the first eviction; nil does nothing.
 	ends func() error
 }
@@ -44,7 +51,7 @@ type stand struct {
 func replica(name, node string) *corev1.Pod {
 	yes := true
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: ns, UID: types.UID("uid-" + name),
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: ns, UID: types.UID("uid-" + name), Labels: map[string]string{"app": "set", "set": strings.TrimSuffix(name, "-new")},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "set", UID: "set", Controller: &yes}}},
 		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "app", Command: []string{"run"}, Env: []corev1.EnvVar{{Name: "SECRET", Value: "x"}}}}},
 	}
@@ -62,19 +69,22 @@ func newStand(t *testing.T, pods ...runtime.Object) *stand {
 		}
 		made++
 		pod := create.GetObject().(*corev1.Pod).DeepCopy()
-		pod.Name, pod.UID = fmt.Sprint("holder-", made), types.UID(fmt.Sprint("holder-", made))
-		terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-		pod.Spec.NodeName = terms[0].MatchFields[0].Values[0]
-		if s.holderGoes != "" {
-			pod.Spec.NodeName = s.holderGoes
-		}
-		if pod.Spec.NodeName == s.narrow && s.taken(tracker, gvr) {
-			pod.Spec.NodeName = ""
+		pod.Status.StartTime = &metav1.Time{Time: time.Unix(1, 0)}
+		if pod.Spec.NodeName != "" {
+			pod.Name, pod.UID = fmt.Sprint("guard-", made), types.UID(fmt.Sprint("guard-", made))
+			s.log = append(s.log, "keep "+pod.Spec.NodeName)
+		} else {
+			pod.Name, pod.UID = fmt.Sprint("holder-", made), types.UID(fmt.Sprint("holder-", made))
+			terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+			pod.Spec.NodeName = cmp.Or(s.holderGoes, terms[0].MatchFields[0].Values[0])
+			if pod.Spec.NodeName == s.narrow && s.taken(tracker, gvr) || s.guarded(tracker, gvr, pod, pod.Spec.NodeName) {
+				pod.Spec.NodeName = ""
+			}
+			s.log = append(s.log, "hold "+pod.Spec.NodeName)
 		}
 		if s.refuses {
-			pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "TopologyAffinityError"}
+			pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "TopologyAffinityError"
 		}
-		s.log = append(s.log, "hold "+pod.Spec.NodeName)
 		return true, pod, tracker.Create(gvr, pod, ns)
 	})
 	s.client.PrependReactor("delete", "pods", func(a ktesting.Action) (bool, runtime.Object, error) {
@@ -113,32 +123,54 @@ func (s *stand) evicted(e *policyv1.Eviction, tracker ktesting.ObjectTracker, po
 		return true, nil, err
 	}
 	goes := s.newGoes
+	if s.greedy != "" && !s.guarded(tracker, pods, replica(e.Name+"-new", ""), s.greedy) {
+		goes = s.greedy
+	}
 	if s.narrow != "" && !s.taken(tracker, pods) {
 		goes = s.narrow
 	}
 	return true, nil, tracker.Create(pods, replica(e.Name+"-new", goes), ns)
 }
 
-// taken says whether a pod is on the narrow node.
-func (s *stand) taken(tracker ktesting.ObjectTracker, pods schema.GroupVersionResource) bool {
+// all are the pods of the cluster.
+func (s *stand) all(tracker ktesting.ObjectTracker, pods schema.GroupVersionResource) []corev1.Pod {
 	list, err := tracker.List(pods, corev1.SchemeGroupVersion.WithKind("Pod"), ns)
 	if err != nil {
 		s.Error(err)
-		return false
+		return nil
 	}
-	return slices.ContainsFunc(list.(*corev1.PodList).Items, func(p corev1.Pod) bool { return p.Spec.NodeName == s.narrow })
+	return list.(*corev1.PodList).Items
+}
+
+// taken says whether a pod is on the narrow node that asks for something.
+func (s *stand) taken(tracker ktesting.ObjectTracker, pods schema.GroupVersionResource) bool {
+	return slices.ContainsFunc(s.all(tracker, pods), func(p corev1.Pod) bool {
+		return p.Spec.NodeName == s.narrow && !strings.HasPrefix(p.Name, "guard")
+	})
+}
+
+// guarded says, as a scheduler's InterPodAffinity does, whether a pod on the node wants to be apart
+// from the pod.
+func (s *stand) guarded(tracker ktesting.ObjectTracker, pods schema.GroupVersionResource, pod *corev1.Pod, node string) bool {
+	return slices.ContainsFunc(s.all(tracker, pods), func(p corev1.Pod) bool {
+		return p.Spec.NodeName == node && p.Spec.Affinity != nil && p.Spec.Affinity.PodAntiAffinity != nil &&
+			slices.ContainsFunc(p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(t corev1.PodAffinityTerm) bool {
+				selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
+				if err != nil {
+					s.Error(err)
+				}
+				return err == nil && selector.Matches(labels.Set(pod.Labels))
+			})
+	})
 }
 
 // schedule binds what is nominated.
 func (s *stand) schedule(tracker ktesting.ObjectTracker, pods schema.GroupVersionResource) error {
-	list, err := tracker.List(pods, corev1.SchemeGroupVersion.WithKind("Pod"), ns)
-	if err != nil {
-		return err
-	}
-	for i := range list.(*corev1.PodList).Items {
-		pod := &list.(*corev1.PodList).Items[i]
-		if pod.Spec.NodeName == "" && pod.Status.NominatedNodeName != "" {
-			pod.Spec.NodeName = pod.Status.NominatedNodeName
+	all := s.all(tracker, pods)
+	for i := range all {
+		pod := &all[i]
+		if node := pod.Status.NominatedNodeName; pod.Spec.NodeName == "" && node != "" && !s.guarded(tracker, pods, pod, node) {
+			pod.Spec.NodeName = node
 			if err := tracker.Update(pods, pod, ns); err != nil {
 				return err
 			}
@@ -153,8 +185,8 @@ func (s *stand) run(plan *Plan) (Done, error) {
 
 func plan() *Plan {
 	return &Plan{
-		Wanted: Pod{ns, "wanted", "uid-wanted"}, Node: "a",
-		Moves: []Move{{Pod{ns, "one", "uid-one"}, "a", "b"}, {Pod{ns, "two", "uid-two"}, "a", "c"}},
+		Wanted: []Wanted{{Pod{ns, "wanted", "uid-wanted"}, "a"}},
+		Moves:  []Move{{Pod{ns, "one", "uid-one"}, "a", "b"}, {Pod{ns, "two", "uid-two"}, "a", "c"}},
 	}
 }
 
@@ -168,10 +200,11 @@ func wanted() *corev1.Pod {
 func TestRun(t *testing.T) {
 	s := newStand(t, wanted(), replica("one", "a"), replica("two", "a"), replica("other", "b"))
 	done, err := s.run(plan())
-	if err != nil || done != (Done{Moved: 2, Node: "a"}) {
+	if err != nil || done.Moved != 2 || !slices.Equal(done.Nodes, []string{"a"}) {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	want := []string{"nominate wanted", "hold b", "hold c", "evict one", "nominate one-new", "drop holder-1", "evict two", "nominate two-new", "drop holder-2"}
+	want := []string{"hold b", "hold c", "keep a", "evict one", "nominate one-new", "drop holder-1", "evict two", "nominate two-new", "drop holder-2",
+		"nominate wanted", "drop guard-3"}
 	if !slices.Equal(s.log, want) {
 		t.Errorf("got  %q\nwant %q", s.log, want)
 	}
@@ -195,9 +228,9 @@ func TestRunStops(t *testing.T) {
 		{"gone", func(_ *stand, p *Plan) { p.Moves[0].Pod.Name = "nobody" }, 0, 0, "step 1, default/nobody: the cluster is not as the plan has it: pod default/nobody is gone"},
 		{"another of the name", func(_ *stand, p *Plan) { p.Moves[1].Pod.UID = "else" }, 0, 0, "step 2, default/two: the cluster is not as the plan has it: pod default/two is gone"},
 		{"elsewhere", func(_ *stand, p *Plan) { p.Moves[0].From = "c" }, 0, 0, `it is on node "a", not on c`},
-		{"wanted gone", func(_ *stand, p *Plan) { p.Wanted.UID = "else" }, 0, 0, "pod default/wanted is gone"},
-		{"the place is taken", func(s *stand, _ *Plan) { s.refuses = true }, 0, 0, "the kubelet of b refused the holder: TopologyAffinityError"},
-		{"the holder goes elsewhere", func(s *stand, _ *Plan) { s.holderGoes = "c" }, 0, 0, "the holder went to c, not to b"},
+		{"wanted gone", func(_ *stand, p *Plan) { p.Wanted[0].UID = "else" }, 0, 0, "pod default/wanted is gone"},
+		{"the place is taken", func(s *stand, _ *Plan) { s.refuses = true }, 0, 0, "the kubelet of b refused pod holder-1: TopologyAffinityError"},
+		{"the holder goes elsewhere", func(s *stand, _ *Plan) { s.holderGoes = "c" }, 0, 0, "pod holder-1 went to c, not to b"},
 		{"a budget", func(s *stand, _ *Plan) { s.keeps = true }, 0, 0, "the eviction, which a PodDisruptionBudget forbids, did not happen within"},
 		{"it comes back", func(s *stand, _ *Plan) { s.newGoes = "a" }, 0, 1, "the new pod one-new came back to a"},
 		{"nothing comes", func(s *stand, _ *Plan) { s.barren = true }, 0, 1, "a new place for it did not happen within"},
@@ -229,7 +262,7 @@ func TestRunKeepsPlaces(t *testing.T) {
 	s := newStand(t, wanted(), replica("one", "a"), replica("two", "a"))
 	s.narrow = "c"
 	done, err := s.run(plan())
-	if err != nil || done != (Done{Moved: 2, Node: "a"}) {
+	if err != nil || done.Moved != 2 || !slices.Equal(done.Nodes, []string{"a"}) {
 		t.Errorf("%+v, %v; %q", done, err, s.log)
 	}
 }
@@ -240,8 +273,9 @@ func TestRunChain(t *testing.T) {
 	p := plan()
 	p.Moves = []Move{{Pod{ns, "one", "uid-one"}, "b", "c"}, {Pod{ns, "two", "uid-two"}, "a", "b"}}
 	done, err := s.run(p)
-	want := []string{"nominate wanted", "hold c", "evict one", "nominate one-new", "drop holder-1", "hold b", "evict two", "nominate two-new", "drop holder-2"}
-	if err != nil || done != (Done{Moved: 2, Node: "a"}) || !slices.Equal(s.log, want) {
+	want := []string{"hold c", "keep a", "keep b", "evict one", "nominate one-new", "drop holder-1",
+		"hold b", "drop guard-3", "evict two", "nominate two-new", "drop holder-4", "nominate wanted", "drop guard-2"}
+	if err != nil || done.Moved != 2 || !slices.Equal(done.Nodes, []string{"a"}) || !slices.Equal(s.log, want) {
 		t.Errorf("%+v, %v\ngot  %q\nwant %q", done, err, s.log, want)
 	}
 }
@@ -252,9 +286,114 @@ func TestRunHoldsAgain(t *testing.T) {
 	tracker, pods := s.client.Tracker(), corev1.SchemeGroupVersion.WithResource("pods")
 	s.ends = func() error { return tracker.Delete(pods, ns, "holder-2") }
 	done, err := s.run(plan())
-	want := []string{"nominate wanted", "hold b", "hold c", "evict one", "nominate one-new", "drop holder-1", "hold c", "evict two", "nominate two-new", "drop holder-3"}
-	if err != nil || done != (Done{Moved: 2, Node: "a"}) || !slices.Equal(s.log, want) {
+	want := []string{"hold b", "hold c", "keep a", "evict one", "nominate one-new", "drop holder-1",
+		"hold c", "evict two", "nominate two-new", "drop holder-4", "nominate wanted", "drop guard-3"}
+	if err != nil || done.Moved != 2 || !slices.Equal(done.Nodes, []string{"a"}) || !slices.Equal(s.log, want) {
 		t.Errorf("%+v, %v\ngot  %q\nwant %q", done, err, s.log, want)
+	}
+}
+
+// TestRunKeepsRoom: a pod that is made anew gets no room that the wanted pod needs, though it would
+// take it; nor does it come back.
+func TestRunKeepsRoom(t *testing.T) {
+	for _, from := range []string{"a", "b"} {
+		s := newStand(t, wanted(), replica("one", from))
+		s.greedy = "a"
+		p := plan()
+		p.Moves = []Move{{Pod{ns, "one", "uid-one"}, from, "c"}}
+		done, err := s.run(p)
+		if err != nil || done.Moved != 1 || s.nodeOf("one-new") != "c" || s.nodeOf("wanted") != "a" {
+			t.Errorf("from %s: %+v, %v: on %q; %q", from, done, err, s.nodeOf("one-new"), s.log)
+		}
+	}
+}
+
+// TestRunLetsIn: a pod that moves to the wanted pod's node, as planned, passes the guard there, and
+// nobody else does.
+func TestRunLetsIn(t *testing.T) {
+	s := newStand(t, wanted(), replica("one", "b"), replica("two", "a"))
+	p := plan()
+	p.Moves = []Move{{Pod{ns, "one", "uid-one"}, "b", "a"}, {Pod{ns, "two", "uid-two"}, "a", "b"}}
+	s.ends = func() error {
+		tracker, pods := s.client.Tracker(), corev1.SchemeGroupVersion.WithResource("pods")
+		if s.guarded(tracker, pods, replica("one-new", ""), "a") || !s.guarded(tracker, pods, replica("other", ""), "a") || !s.guarded(tracker, pods, replica("one-new", ""), "b") {
+			t.Error("a guard is wrong")
+		}
+		return nil
+	}
+	done, err := s.run(p)
+	if err != nil || done.Moved != 2 || s.nodeOf("one-new") != "a" || s.nodeOf("two-new") != "b" || s.nodeOf("wanted") != "a" {
+		t.Errorf("%+v, %v: %q", done, err, s.log)
+	}
+}
+
+// TestRunForSeveral: all wanted pods come when everybody has moved.
+func TestRunForSeveral(t *testing.T) {
+	second := wanted()
+	second.Name, second.UID = "second", "uid-second"
+	s := newStand(t, wanted(), second, replica("one", "a"), replica("two", "b"))
+	p := plan()
+	p.Wanted = append(p.Wanted, Wanted{Pod{ns, "second", "uid-second"}, "b"})
+	p.Moves = []Move{{Pod{ns, "one", "uid-one"}, "a", "c"}, {Pod{ns, "two", "uid-two"}, "b", "c"}}
+	done, err := s.run(p)
+	if err != nil || done.Moved != 2 || !slices.Equal(done.Nodes, []string{"a", "b"}) {
+		t.Errorf("%+v, %v: %q", done, err, s.log)
+	}
+	if i := slices.Index(s.log, "nominate wanted"); i < slices.Index(s.log, "evict two") {
+		t.Errorf("a wanted pod came before all had moved: %q", s.log)
+	}
+}
+
+// TestRunEndsEarly: nobody moves any more when the wanted pod has found a node.
+func TestRunEndsEarly(t *testing.T) {
+	s := newStand(t, wanted(), replica("one", "a"), replica("two", "a"))
+	s.ends = func() error {
+		pod := wanted()
+		pod.Spec.NodeName = "d"
+		return s.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, ns)
+	}
+	done, err := s.run(plan())
+	left, errList := s.client.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{LabelSelector: HolderLabel})
+	if err != nil || errList != nil || done.Moved != 1 || done.Nodes[0] != "d" || len(left.Items) > 0 {
+		t.Errorf("%+v, %v; %d left; %q", done, err, len(left.Items), s.log)
+	}
+}
+
+// nodeOf is where a pod is.
+func (s *stand) nodeOf(name string) string {
+	pod, err := s.client.CoreV1().Pods(ns).Get(s.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	return pod.Spec.NodeName
+}
+
+// TestGuard asks for nothing, and keeps everybody off but holders of its plan and daemons.
+func TestGuard(t *testing.T) {
+	w := wanted()
+	w.Spec.PriorityClassName = "high"
+	r := &runner{plan: plan(), wanted: []*corev1.Pod{w}}
+	g := r.guardOf("a", nil)
+	if g.Spec.NodeName != "a" || g.Spec.PriorityClassName != "high" || *g.Spec.ActiveDeadlineSeconds != 900 {
+		t.Errorf("%+v", g.Spec)
+	}
+	if ask, err := wire.ReadPod(g); err != nil || ask.Request.Pinnable() {
+		t.Errorf("a guard asks: %+v, %v", ask, err)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(g.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		labels labels.Set
+		off    bool
+	}{
+		{nil, true}, {labels.Set{"app": "x"}, true}, {labels.Set{HolderLabel: "another-plan"}, true},
+		{labels.Set{HolderLabel: "uid-two"}, false}, {labels.Set{"pod-template-generation": "1"}, false},
+	} {
+		if selector.Matches(c.labels) != c.off {
+			t.Errorf("%v: kept off %v, want %v", c.labels, !c.off, c.off)
+		}
 	}
 }
 
@@ -276,7 +415,7 @@ func TestHurry(t *testing.T) {
 	s := newStand(t, wanted(), replica("one", "a"), replica("two", "a"))
 	s.hurries = true
 	done, err := s.run(plan())
-	if err != nil || done != (Done{Moved: 2, Node: "a"}) {
+	if err != nil || done.Moved != 2 || !slices.Equal(done.Nodes, []string{"a"}) {
 		t.Errorf("%+v, %v; %q", done, err, s.log)
 	}
 }

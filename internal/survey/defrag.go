@@ -22,6 +22,8 @@ import (
 type Room struct {
 	// Outcome is found, no room, or gave up.
 	Outcome string `json:"outcome"`
+	// Gang is the one that the wanted pods belong to; "" where they were not asked for as a gang.
+	Gang string `json:"gang,omitempty"`
 	// Wanted are the pods that room is made for, with their places as far as there are any.
 	Wanted []RoomFor `json:"wanted"`
 	// Moves are in the order in which they are carried out.
@@ -71,7 +73,7 @@ type RoomOptions struct {
 }
 
 // MaxRoomFor bounds the pods that room is made for at a time.
-const MaxRoomFor = 16
+const MaxRoomFor = 32
 
 // MakeRoom plans room for pods that do not exist.
 func (c *Cluster) MakeRoom(ctx context.Context, wanted []Wanted, o RoomOptions) (*Room, error) {
@@ -82,7 +84,7 @@ func (c *Cluster) MakeRoom(ctx context.Context, wanted []Wanted, o RoomOptions) 
 	return c.makeRoom(ctx, s, wanted, o)
 }
 
-// MakeRoomFor plans room for a pod of the namespace that waits.
+// MakeRoomFor plans room for a pod of the namespace that waits; of a gang for all that it lacks.
 func (c *Cluster) MakeRoomFor(ctx context.Context, name string, o RoomOptions) (*Room, error) {
 	pod, err := c.podNamed(ctx, name)
 	if err != nil {
@@ -90,6 +92,9 @@ func (c *Cluster) MakeRoomFor(ctx context.Context, name string, o RoomOptions) (
 	}
 	if pod.Spec.NodeName != "" {
 		return nil, fmt.Errorf("pod %s/%s: is on node %s: want a pod that waits for a place", pod.Namespace, pod.Name, pod.Spec.NodeName)
+	}
+	if wire.InGang(pod) {
+		return c.makeRoomForMember(ctx, pod, o)
 	}
 	return c.MakeRoom(ctx, []Wanted{{pod, 1}}, o)
 }

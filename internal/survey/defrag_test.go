@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -96,9 +97,12 @@ func carryOut(t *testing.T, c *Cluster, r *Room, wanted *corev1.Pod) {
 		come(c.still.Pods[i], m.UID+"/again", m.To, m.ToNUMA)
 		kubelets[m.From].Remove(m.UID)
 	}
-	for _, w := range r.Wanted {
+	for i, w := range r.Wanted {
+		if at := slices.IndexFunc(c.still.Pods, func(p *corev1.Pod) bool { return string(p.UID) == w.UID }); at >= 0 {
+			wanted = c.still.Pods[at]
+		}
 		if w.Node != "" {
-			come(wanted, "wanted", w.Node, w.NUMANodes)
+			come(wanted, fmt.Sprint("wanted-", i), w.Node, w.NUMANodes)
 		}
 	}
 }
@@ -167,8 +171,8 @@ func TestStays(t *testing.T) {
 // TestMakeRoomRefuses says what it cannot be asked.
 func TestMakeRoomRefuses(t *testing.T) {
 	c := owning(t)
-	if _, err := c.MakeRoom(t.Context(), []Wanted{{gpus("1"), MaxRoomFor + 1}}, RoomOptions{}); err == nil || !strings.Contains(err.Error(), "want at most 16") {
-		t.Errorf("17 pods: %v", err)
+	if _, err := c.MakeRoom(t.Context(), []Wanted{{gpus("1"), MaxRoomFor + 1}}, RoomOptions{}); err == nil || !strings.Contains(err.Error(), "want at most 32") {
+		t.Errorf("33 pods: %v", err)
 	}
 	c.Namespace = "research"
 	if _, err := c.MakeRoomFor(t.Context(), "train-0", RoomOptions{}); err == nil || !strings.Contains(err.Error(), "want a pod that waits") {

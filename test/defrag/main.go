@@ -30,8 +30,9 @@ type result struct {
 	PDBViolated int `json:"pdbViolated"`
 	Refused     int `json:"refused"`
 	Worse       int `json:"worse"`
-	// Moves is how many pods were moved in all.
+	// Moves is how many pods were moved in all, Gangs how many plans were for a gang.
 	Moves int `json:"moves"`
+	Gangs int `json:"gangs"`
 }
 
 // leastPlans is how many there must be for the result to say anything.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -175,67 +175,91 @@ func podSpec(cpus string) corev1.PodSpec {
 	return corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example/app", Resources: corev1.ResourceRequirements{Limits: limits}}}}
 }
 
-// round has a pod wait, and makes room for it where a plan with moves does.
+// round has pods wait, one or a gang, and makes room for them where a plan with moves does.
 func (p *player) round(ctx context.Context, name string) error {
+	copies := 1
+	if p.random.IntN(4) == 0 {
+		copies += 1 + p.random.IntN(2)
+	}
 	for cpus := 8; cpus >= 3; cpus-- {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, UID: "wanted"}, Spec: podSpec(fmt.Sprint(cpus))}
 		pod.Spec.SchedulerName = corev1.DefaultSchedulerName
-		room, err := p.survey.MakeRoom(ctx, []survey.Wanted{{Pod: pod, Replicas: 1}}, survey.RoomOptions{})
+		room, err := p.survey.MakeRoom(ctx, []survey.Wanted{{Pod: pod, Replicas: copies}}, survey.RoomOptions{})
 		if err != nil {
 			return err
 		}
 		if room.Outcome != "found" || len(room.Moves) == 0 {
 			continue
 		}
-		pod.UID = ""
-		err = p.makeRoom(ctx, pod)
+		pods := wantedPods(pod, copies)
+		err = p.makeRoom(ctx, pods)
 		now := int64(0)
-		return errors.Join(err, p.Client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now}), p.remove(ctx))
+		for i := range pods {
+			err = errors.Join(err, p.Client.CoreV1().Pods(namespace).Delete(ctx, pods[i].Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+		}
+		return errors.Join(err, p.remove(ctx))
 	}
 	return p.remove(ctx)
 }
 
-// makeRoom creates the pod, sees it wait, and carries out a plan for it.
-func (p *player) makeRoom(ctx context.Context, pod *corev1.Pod) error {
+// wantedPods are so many pods like one, a gang where there are several.
+func wantedPods(like *corev1.Pod, copies int) []*corev1.Pod {
+	like.UID = ""
+	if copies == 1 {
+		return []*corev1.Pod{like}
+	}
+	out := make([]*corev1.Pod, copies)
+	for i := range out {
+		out[i] = like.DeepCopy()
+		out[i].Name = fmt.Sprint(like.Name, "-", i)
+		out[i].Annotations = map[string]string{wire.GangAnnotation: like.Name, wire.GangMinimumAnnotation: fmt.Sprint(copies)}
+	}
+	return out
+}
+
+// makeRoom creates the pods, sees them wait, and carries out a plan for them.
+func (p *player) makeRoom(ctx context.Context, pods []*corev1.Pod) error {
 	before, err := p.running(ctx)
 	if err != nil {
 		return err
 	}
-	made, err := p.Client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
-	if err != nil {
+	for _, pod := range pods {
+		if _, err := p.Client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	// Of a gang that waits the oldest pod is told why; which one that is, is not known here.
+	if err := p.until(ctx, pods, func(now []corev1.Pod) bool { return slices.ContainsFunc(now, waits) || placed(now) }); err != nil {
 		return err
 	}
-	if err := p.until(ctx, pod.Name, func(now *corev1.Pod) bool { return waits(now) || now.Spec.NodeName != "" }); err != nil {
-		return err
-	}
-	room, err := p.survey.MakeRoomFor(ctx, pod.Name, survey.RoomOptions{})
+	name := pods[0].Name
+	room, err := p.survey.MakeRoomFor(ctx, name, survey.RoomOptions{})
 	if err != nil {
 		return err
 	}
 	if room.Outcome != "found" || len(room.Moves) == 0 {
-		fmt.Fprintf(p.out, "%s: %s with %d moves by now\n", pod.Name, room.Outcome, len(room.Moves))
+		fmt.Fprintf(p.out, "%s: %s with %d moves by now\n", name, room.Outcome, len(room.Moves))
 		return nil
 	}
-	plan := moving.Plan{Wanted: moving.Pod{Namespace: namespace, Name: made.Name, UID: made.UID}, Node: room.Wanted[0].Node}
-	for _, m := range room.Moves {
-		plan.Moves = append(plan.Moves, moving.Move{Pod: moving.Pod{Namespace: m.Namespace, Name: m.Name, UID: types.UID(m.UID)}, From: m.From, To: m.To})
-	}
 	tell := func(format string, args ...any) { fmt.Fprintf(p.out, "  "+format+"\n", args...) }
-	fmt.Fprintf(p.out, "%s: room on %s after %d moves\n", pod.Name, plan.Node, len(plan.Moves))
+	fmt.Fprintf(p.out, "%s: room for %d on %s after %d moves\n", name, len(pods), room.Wanted[0].Node, len(room.Moves))
 	whole, err := p.wholeSets(ctx)
 	if err != nil {
 		return err
 	}
 	p.guard(whole)
 	defer p.guard(nil)
-	done, err := moving.Run(ctx, &plan, moving.Options{Pods: p.Client.CoreV1(), Tell: tell, Limit: time.Minute})
+	done, err := moving.Run(ctx, room.Moving(), moving.Options{Pods: p.Client.CoreV1(), Tell: tell, Limit: time.Minute})
 	p.mu.Lock()
 	p.result.Plans++
+	if len(pods) > 1 {
+		p.result.Gangs++
+	}
 	p.result.Moves += done.Moved
 	p.mu.Unlock()
 	if err != nil {
 		fmt.Fprintf(p.out, "  stopped: %v\n", err)
-	} else if err := p.until(ctx, pod.Name, func(now *corev1.Pod) bool { return now.Status.Phase == corev1.PodRunning }); err == nil {
+	} else if err := p.until(ctx, pods, running); err == nil {
 		p.result.MadeRoom++
 	}
 	return p.compare(ctx, before)
@@ -299,7 +323,7 @@ func (p *player) settle(ctx context.Context) (taken int, err error) {
 		settled := true
 		for i := range list.Items {
 			pod := &list.Items[i]
-			settled = settled && pod.DeletionTimestamp == nil && (pod.Status.Phase == corev1.PodRunning || waits(pod))
+			settled = settled && pod.DeletionTimestamp == nil && (pod.Status.Phase == corev1.PodRunning || waits(*pod))
 			if pod.Spec.NodeName != "" {
 				taken += int(pod.Spec.Containers[0].Resources.Limits.Cpu().Value())
 			}
@@ -319,7 +343,7 @@ func (p *player) settle(ctx context.Context) (taken int, err error) {
 }
 
 // waits says whether a scheduler has found no node for the pod.
-func waits(pod *corev1.Pod) bool {
+func waits(pod corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return pod.Spec.NodeName == ""
@@ -328,13 +352,29 @@ func waits(pod *corev1.Pod) bool {
 	return false
 }
 
-func (p *player) until(ctx context.Context, name string, done func(*corev1.Pod) bool) error {
+// until reads the pods until they are so.
+func (p *player) until(ctx context.Context, pods []*corev1.Pod, so func([]corev1.Pod) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	return wait.PollUntilContextCancel(ctx, pollEvery, true, func(ctx context.Context) (bool, error) {
-		pod, err := p.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-		return err == nil && done(pod), err
+		now := make([]corev1.Pod, len(pods))
+		for i := range pods {
+			pod, err := p.Client.CoreV1().Pods(namespace).Get(ctx, pods[i].Name, metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			now[i] = *pod
+		}
+		return so(now), nil
 	})
+}
+
+func placed(pods []corev1.Pod) bool {
+	return !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName == "" })
+}
+
+func running(pods []corev1.Pod) bool {
+	return !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
 }
 
 // watch counts what must not be until ctx ends.

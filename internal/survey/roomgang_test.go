@@ -1,0 +1,83 @@
+package survey
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// waitingGang adds to the playground a gang of pods that ask for so many GPUs.
+func waitingGang(c *Cluster, minimum int, counts ...string) {
+	for i, count := range counts {
+		p := gpus(count)
+		p.Name, p.UID = fmt.Sprint("train-gang-", i), types.UID(fmt.Sprint("uid-train-gang-", i))
+		p.Namespace = c.Namespace
+		p.Annotations = map[string]string{wire.GangAnnotation: "train", wire.GangMinimumAnnotation: fmt.Sprint(minimum)}
+		c.still.Pods = append(c.still.Pods, p)
+	}
+}
+
+// TestMakeRoomForGang: room is planned for as many as start together, by the gang's name and by that
+// of a member.
+func TestMakeRoomForGang(t *testing.T) {
+	c := owning(t)
+	waitingGang(c, 2, "3", "0", "0")
+	r, err := c.MakeRoomForGang(t.Context(), "", "train", RoomOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Wanted) != 2 || r.Gang != "train" || r.Outcome != "found" || len(r.Moves) == 0 {
+		t.Fatalf("%s, %d moves, gang %q: %+v", r.Outcome, len(r.Moves), r.Gang, r.Wanted)
+	}
+	carryOut(t, c, r, gpus("2"))
+	plan := r.Moving()
+	if len(plan.Wanted) != 2 || plan.Wanted[0].Node == "" || len(plan.Moves) != len(r.Moves) || plan.Moves[0].Pod.UID == "" {
+		t.Errorf("%+v", plan)
+	}
+	same, err := c.MakeRoomFor(t.Context(), "train-gang-2", RoomOptions{})
+	if err != nil || same.Gang != "train" || !slices.Equal(same.Moves, r.Moves) {
+		t.Errorf("%+v, %v", same, err)
+	}
+	for _, one := range []struct {
+		counts []string
+		want   string
+	}{{[]string{"1"}, "it is forming, and no room helps: 1 of 2 pods are there"}, {nil, "no gang train in namespace"}} {
+		c := owning(t)
+		waitingGang(c, 2, one.counts...)
+		if _, err := c.MakeRoomForGang(t.Context(), "", "train", RoomOptions{}); err == nil || !strings.Contains(err.Error(), one.want) {
+			t.Errorf("%v: %v, want %q", one.counts, err, one.want)
+		}
+	}
+	c = owning(t)
+	waitingGang(c, 1, "1")
+	c.still.Pods[len(c.still.Pods)-1].Spec.NodeName = "gpu-1"
+	if _, err := c.MakeRoomForGang(t.Context(), "", "train", RoomOptions{}); err == nil || !strings.Contains(err.Error(), "it is whole: want one with pods that wait") {
+		t.Error(err)
+	}
+}
+
+// TestFirstOf: those of tasks that lack pods come first, then the oldest.
+func TestFirstOf(t *testing.T) {
+	var waiting []*corev1.Pod
+	for i, task := range []string{"worker", "worker", "worker", "master"} {
+		p := wants(fmt.Sprint(task, "-", i), "1", "1Gi", "0")
+		p.Annotations = map[string]string{"scheduling.k8s.io/group-name": "g", "volcano.sh/task-spec": task}
+		waiting = append(waiting, p)
+	}
+	names := func(pods []*corev1.Pod) (out []string) {
+		for _, p := range pods {
+			out = append(out, p.Name)
+		}
+		return out
+	}
+	got := names(firstOf(waiting, 2, map[string]int{"master": 1}))
+	if want := []string{"worker-0", "master-3"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
