@@ -130,7 +130,7 @@ func (q *question) most(s *Survey, n *node, at int, all int64) (cpus int64, numa
 			less[name] = amount
 		}
 		less[amounts.CPU] -= 1000 * (all - cpus)
-		if short(less, n.object, s.bound[n.name]) != "" {
+		if lacking(less, n.object) != "" || short(less, n.object, s.bound[n.name]) != "" {
 			return placement.Verdict{}, false
 		}
 		v := placement.Admit(state, &r)

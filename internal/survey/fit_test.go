@@ -180,3 +180,24 @@ func TestParseSetting(t *testing.T) {
 		}
 	}
 }
+
+// TestFitOfDevices: what would fit in place of a pod that asks for devices is told of nodes alone
+// that have such devices.
+func TestFitOfDevices(t *testing.T) {
+	c := playground(t)
+	big := wants("waits-for-gpu", "60", "8Gi", "1")
+	big.Namespace = c.Namespace
+	c.still.Pods = append(c.still.Pods, big)
+	e, err := c.Explain(t.Context(), big.Name, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Fits == nil {
+		t.Fatal("nothing smaller fits")
+	}
+	for _, name := range e.Fits.Nodes {
+		if !strings.HasPrefix(name, "gpu-") {
+			t.Errorf("node %s would fit %d CPUs, and has no GPU", name, e.Fits.CPUs)
+		}
+	}
+}
