@@ -279,9 +279,11 @@ func nodeCells(n *survey.Node) []string {
 }
 
 // lineCells are CPUs, memory and devices of all NUMA nodes: "0:6/6 1-3:8/8". Huge pages are left to
-// -o wide.
+// -o wide, and so is the memory of each NUMA node where many differ.
 func lineCells(numa []survey.NUMANode) []string {
 	var cpus, memory stretches
+	var sum, most survey.Amount // of memory
+	var at topology.NUMAID
 	devices := map[string]*stretches{}
 	for i := range numa {
 		m := &numa[i]
@@ -290,7 +292,11 @@ func lineCells(numa []survey.NUMANode) []string {
 		}
 		for _, a := range m.Memory {
 			if a.Resource == "memory" {
-				memory.add(m, survey.RoughBytes(a.Free)+"/"+survey.RoughBytes(a.Total))
+				memory.add(m, memoryText(a.Free, a.Total))
+				sum.Free, sum.Total = sum.Free+a.Free, sum.Total+a.Total
+				if !m.Anywhere && a.Free > most.Free {
+					most.Free, at = a.Free, m.NUMA
+				}
 			}
 		}
 		for _, a := range m.Devices {
@@ -304,7 +310,24 @@ func lineCells(numa []survey.NUMANode) []string {
 	for _, r := range slices.Sorted(maps.Keys(devices)) {
 		all = append(all, r+" "+devices[r].String())
 	}
-	return []string{dash(cpus.String()), dash(memory.String()), dash(strings.Join(all, ", "))}
+	inMemory := memory.String()
+	if len(memory) > maxStretches {
+		inMemory = fmt.Sprintf("%s, most %d:%s", memoryText(sum.Free, sum.Total), at, survey.RoughBytes(most.Free))
+	}
+	return []string{dash(cpus.String()), dash(inMemory), dash(strings.Join(all, ", "))}
+}
+
+// maxStretches is how many different amounts of memory stand in a line. Of more there stand the sum
+// and the most that one NUMA node has: -o wide shows all.
+const maxStretches = 4
+
+// memoryText is what is free of how much, with the unit once where it is the same: "4.7/36.7Gi".
+func memoryText(free, total uint64) string {
+	a, b := survey.RoughBytes(free), survey.RoughBytes(total)
+	if number, ok := strings.CutSuffix(a, b[max(0, len(b)-2):]); ok {
+		a = number
+	}
+	return a + "/" + b
 }
 
 // stretches are what the NUMA nodes of a node have of something, in their order.

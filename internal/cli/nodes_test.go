@@ -102,6 +102,32 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
+// TestMemoryCells: the unit stands once, and many different amounts are summed up.
+func TestMemoryCells(t *testing.T) {
+	numa := func(free ...uint64) (out []survey.NUMANode) {
+		for i, f := range free {
+			out = append(out, survey.NUMANode{NUMA: topology.NUMAID(i), Memory: []survey.Amount{{Resource: "memory", Free: f, Total: 32 << 30}}})
+		}
+		return out
+	}
+	for want, all := range map[string][]survey.NUMANode{
+		"0:2/32Gi 1-3:32/32Gi":                  numa(2<<30, 32<<30, 32<<30, 32<<30),
+		"0:0/32Gi 1:512Mi/32Gi":                 numa(0, 512<<20),
+		"0:1/32Gi 1:2/32Gi 2:3/32Gi 3-4:4/32Gi": numa(1<<30, 2<<30, 3<<30, 4<<30, 4<<30),
+		"15/160Gi, most 4:5Gi":                  numa(1<<30, 2<<30, 3<<30, 4<<30, 5<<30),
+		"8Gi/9Ti":                               nil,
+		"2.7/192Gi, most 1:1.1Gi":               numa(0, 1200<<20, 100<<20, 1000<<20, 200<<20, 300<<20),
+	} {
+		got := lineCells(all)[1]
+		if all == nil {
+			got = memoryText(8<<30, 9<<40)
+		}
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // TestLineCells: neighbours that have the same are told of together, others one by one.
 func TestLineCells(t *testing.T) {
 	node := func(id topology.NUMAID, free uint64) survey.NUMANode {
