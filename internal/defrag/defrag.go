@@ -102,8 +102,8 @@ type Plan struct {
 }
 
 // Find looks for the fewest moves. Of several wanted pods each is found a place after those before
-// it, with the fewest moves for itself. They come when all moves are made, in their order: so a plan
-// suits pods that start together.
+// it, with the fewest moves for itself. They come when all moves are made, in their order: so a
+// plan suits pods that start together.
 func Find(p *Problem) Plan {
 	s := newSearch(p)
 	out := Plan{}
@@ -134,8 +134,9 @@ type search struct {
 	trials  []trial
 	// known are answers about nodes on which nothing is supposed.
 	known map[*Pod][]answer
-	// sources are nodes that pods leave, and how often.
-	sources []int
+	// sources are nodes that pods leave, and how often; clearing those whose pods have no new place
+	// yet, so that they leave later than what is placed now.
+	sources, clearing []int
 }
 
 // trial is what is supposed about a node.
@@ -156,7 +157,7 @@ func newSearch(p *Problem) *search {
 	s := &search{
 		Problem: p, effort: cmp.Or(p.Effort, DefaultEffort), most: cmp.Or(p.MostMoves, DefaultMoves),
 		moved: make([]bool, len(p.Pods)), budgets: slices.Clone(p.Budgets), on: make([][]int, len(p.Nodes)),
-		trials: make([]trial, len(p.Nodes)), known: map[*Pod][]answer{}, sources: make([]int, len(p.Nodes)),
+		trials: make([]trial, len(p.Nodes)), known: map[*Pod][]answer{}, sources: make([]int, len(p.Nodes)), clearing: make([]int, len(p.Nodes)),
 	}
 	for i := range p.Pods {
 		s.on[p.Pods[i].Node] = append(s.on[p.Pods[i].Node], i)
@@ -185,7 +186,9 @@ func (s *search) deepen(i int) bool {
 }
 
 // replay says whether the log can be carried out in its order, with the wanted pods after it: each
-// place is free before it is taken, whatever moves later.
+// place is free before it is taken, whatever moves later. Nobody comes to a node that another pod
+// leaves after that: a ledger that is asked about both has the one leave first, and the other may
+// get another place than it really would.
 func (s *search) replay() bool {
 	trials := make([]trial, len(s.Nodes))
 	comes := func(p *Pod, to int) bool {
@@ -196,6 +199,9 @@ func (s *search) replay() bool {
 	for _, m := range s.log {
 		p := &s.Pods[m.Pod]
 		if !comes(p, m.To) {
+			return false
+		}
+		if len(trials[p.Node].come) > 0 {
 			return false
 		}
 		trials[p.Node].away = append(trials[p.Node].away, m.Pod)
@@ -227,7 +233,7 @@ func (s *search) present(n int) (t trial) {
 // none were made.
 func (s *search) place(p *Pod, moves int, least []int, then func(node, left int) bool) bool {
 	for n := range s.Nodes {
-		if s.open(p, n) && s.free(p, n) && s.with(p, n, func() bool { return then(n, moves) }) {
+		if s.open(p, n) && (p.UID == "" || s.clearing[n] == 0) && s.free(p, n) && s.with(p, n, func() bool { return then(n, moves) }) {
 			return true
 		}
 	}
@@ -282,9 +288,11 @@ func (s *search) with(p *Pod, n int, then func() bool) bool {
 // in.
 func (s *search) clear(p *Pod, n, moves int, then func(node, left int) bool) bool {
 	s.sources[n]++
+	s.clearing[n]++
 	ok := s.choose(p, n, 0, nil, moves, then)
 	if !ok {
 		s.sources[n]--
+		s.clearing[n]--
 	}
 	return ok
 }
@@ -293,7 +301,12 @@ func (s *search) clear(p *Pod, n, moves int, then func(node, left int) bool) boo
 func (s *search) choose(p *Pod, n, from int, set []int, moves int, then func(node, left int) bool) bool {
 	if len(set) > 0 && s.fits(p, n) {
 		return s.settle(set, moves-len(set), func(left int) bool {
-			return s.with(p, n, func() bool { return then(n, left) })
+			s.clearing[n]--
+			if s.with(p, n, func() bool { return then(n, left) }) {
+				return true
+			}
+			s.clearing[n]++
+			return false
 		})
 	}
 	if len(set) == moves || s.asked >= s.effort {

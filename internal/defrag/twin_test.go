@@ -201,7 +201,7 @@ func TestFindAgainstTwin(t *testing.T) {
 	models := []*placement.Model{model(t, small, "single-numa-node"), model(t, split, "restricted"), model(t, small, "best-effort")}
 	const most = 3
 	cases, moving, more, missed := 0, 0, 0, 0
-	for seed := uint64(0); cases < 600; seed++ {
+	for seed := uint64(0); cases < 1500; seed++ {
 		random := rand.New(rand.NewPCG(seed, 18))
 		h := build(t, random, models, 2+random.IntN(2))
 		h.want(4 + int64(random.IntN(5)))
@@ -241,8 +241,8 @@ func TestFindAgainstTwin(t *testing.T) {
 	}
 }
 
-// TestFindForSeveral: the plan for several wanted pods can be carried out, and all of them come when
-// every move is made.
+// TestFindForSeveral: the plan for several wanted pods can be carried out, and all of them come
+// when every move is made.
 func TestFindForSeveral(t *testing.T) {
 	models := []*placement.Model{model(t, small, "single-numa-node"), model(t, split, "restricted")}
 	whole := 0

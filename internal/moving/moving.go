@@ -403,7 +403,7 @@ func (r *runner) look(ctx context.Context, done *Done) (here bool, err error) {
 
 // arrive lets the wanted pods come to their nodes, and waits until they have.
 func (r *runner) arrive(ctx context.Context, done *Done) error {
-	return r.until(ctx, "a node for "+r.names(), func(ctx context.Context) (bool, error) {
+	err := r.until(ctx, "a node for "+r.names(), func(ctx context.Context) (bool, error) {
 		here, err := r.look(ctx, done)
 		if err != nil || here {
 			return here, err
@@ -418,6 +418,27 @@ func (r *runner) arrive(ctx context.Context, done *Done) error {
 		}
 		return false, r.keep(ctx, nil)
 	})
+	if errors.Is(err, ErrChanged) {
+		for i := range r.wanted {
+			if why := saidOf(r.wanted[i]); why != "" && done.Nodes[i] == "" {
+				err = fmt.Errorf("%w; of %s the scheduler says: %s", err, r.plan.Wanted[i].String(), why)
+			}
+		}
+	}
+	return err
+}
+
+// saidOf is what a scheduler says of a pod that waits; "" for nothing.
+func saidOf(pod *corev1.Pod) string {
+	if pod == nil {
+		return ""
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 // names are those of the wanted pods.

@@ -42,6 +42,7 @@ type stand struct {
 	// narrow is a node with room for one pod: a new pod goes there at once while there is none, and
 	// a holder only then.
 	narrow string
+	stuck  bool // the scheduler finds no node for the wanted pod
 	// greedy is where new pods go at once where no guard keeps them off.
 	greedy string
 	// ends is called at the first eviction; nil does nothing.
@@ -169,6 +170,9 @@ func (s *stand) schedule(tracker ktesting.ObjectTracker, pods schema.GroupVersio
 	all := s.all(tracker, pods)
 	for i := range all {
 		pod := &all[i]
+		if s.stuck && pod.Name == "wanted" {
+			continue
+		}
 		if node := pod.Status.NominatedNodeName; pod.Spec.NodeName == "" && node != "" && !s.guarded(tracker, pods, pod, node) {
 			pod.Spec.NodeName = node
 			if err := tracker.Update(pods, pod, ns); err != nil {
@@ -193,6 +197,7 @@ func plan() *Plan {
 func wanted() *corev1.Pod {
 	p := replica("wanted", "")
 	p.OwnerReferences = nil
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no room"}}
 	return p
 }
 
@@ -233,6 +238,7 @@ func TestRunStops(t *testing.T) {
 		{"the holder goes elsewhere", func(s *stand, _ *Plan) { s.holderGoes = "c" }, 0, 0, "pod holder-1 went to c, not to b"},
 		{"a budget", func(s *stand, _ *Plan) { s.keeps = true }, 0, 0, "the eviction, which a PodDisruptionBudget forbids, did not happen within"},
 		{"it comes back", func(s *stand, _ *Plan) { s.newGoes = "a" }, 0, 1, "the new pod one-new came back to a"},
+		{"no room after all", func(s *stand, _ *Plan) { s.stuck = true }, 2, 2, "a node for default/wanted did not happen within 500ms; of default/wanted the scheduler says: no room"},
 		{"nothing comes", func(s *stand, _ *Plan) { s.barren = true }, 0, 1, "a new place for it did not happen within"},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -23,8 +23,8 @@ func waitingGang(c *Cluster, minimum int, counts ...string) {
 	}
 }
 
-// TestMakeRoomForGang: room is planned for as many as start together, by the gang's name and by that
-// of a member.
+// TestMakeRoomForGang: room is planned for as many as start together, by the gang's name and by
+// that of a member.
 func TestMakeRoomForGang(t *testing.T) {
 	c := owning(t)
 	waitingGang(c, 2, "3", "0", "0")
