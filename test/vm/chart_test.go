@@ -297,7 +297,7 @@ func (c *chartTest) confinedAsTheChartSays(more ...string) {
 		user := cmp.Or(chartParts[component], "65532")
 		for _, p := range c.parts(component) {
 			_, id, _ := strings.Cut(p.Status.ContainerStatuses[0].ContainerID, "://")
-			script := `p=$(grep -l ` + id + ` /proc/[0-9]*/cgroup | cut -d/ -f3 | sort -n | head -1)
+			script := `p=$(grep -sl ` + id + ` /proc/[0-9]*/cgroup | cut -d/ -f3 | sort -n | head -1)
 grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/$p/status
 grep ' / / ' /proc/$p/mountinfo | cut -d' ' -f6`
 			out, err := c.machine.Guest.Run(c.t.Context(), script)
