@@ -168,14 +168,18 @@ func (c *cluster) eventually(what string, check func(context.Context) error) {
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
+	var last error
 	for {
 		err := check(ctx)
 		if err == nil {
 			return
 		}
+		if last == nil || ctx.Err() == nil { // the end of patience says nothing
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			c.t.Fatalf("waited %s for: %s; last: %v", patience, what, err)
+			c.t.Fatalf("waited %s for: %s; last: %v", patience, what, last)
 		case <-tick.C:
 			c.schedulersRun()
 		}
