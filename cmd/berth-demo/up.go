@@ -69,6 +69,9 @@ func (p *playground) complete() error {
 	if err := p.checkNames(); err != nil {
 		return err
 	}
+	if folder, err := os.Stat(filepath.Dir(p.kubeconfig)); err != nil || !folder.IsDir() {
+		return usageError{fmt.Errorf("--kubeconfig: %s: want a file in a folder that exists", p.kubeconfig)}
+	}
 	if p.stock && p.config != "" {
 		return usageError{errors.New("--scheduler-config: is Berth's: want it without --stock")}
 	}

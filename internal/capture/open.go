@@ -3,6 +3,7 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -85,6 +86,9 @@ func openArchive(name, file, inner string) (*Capture, error) {
 	}
 	defer f.Close()
 	tree, err := readArchive(f)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("archive %s: is cut short: fetch or make it again (%w)", file, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("archive %s: %w", file, err)
 	}

@@ -64,6 +64,9 @@ func TestEnded(t *testing.T) {
 	if err := p.Ended(); err == nil || !strings.Contains(err.Error(), "exit status 7: out of memory") {
 		t.Errorf("got %v, want the exit code and the log", err)
 	}
+	if err := p.Stop(); err != nil {
+		t.Errorf("told again: %v", err)
+	}
 }
 
 // TestAwait: what a process writes is awaited, as long as it may still come.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -42,6 +43,7 @@ type Process struct {
 	stdin   io.Closer
 	done    chan struct{}
 	err     error // set before done is closed
+	told    atomic.Bool
 }
 
 // Start starts the program.
@@ -103,13 +105,15 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Signal sends a signal to the process, unless it has ended.
 func (p *Process) Signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// Ended returns nil while the process runs, then an error with the last lines of its log.
+// Ended returns nil while the process runs, then an error with the last lines of its log. Stop does
+// not tell of it again.
 func (p *Process) Ended() error {
 	select {
 	case <-p.done:
 	default:
 		return nil
 	}
+	p.told.Store(true)
 	return fmt.Errorf("%s ended by itself: %v: %s", p.Name, p.err, p.LogTail(2000))
 }
 
@@ -156,7 +160,7 @@ func (p *Process) Stop() error {
 		p.Signal(syscall.SIGTERM)
 	}
 	if p.wait(stopLimit) {
-		if p.err != nil && !p.terminated() {
+		if p.err != nil && !p.terminated() && !p.told.Load() {
 			return fmt.Errorf("%s: %w", p.Name, p.err)
 		}
 		return nil

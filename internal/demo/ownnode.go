@@ -16,6 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletconfig"
 	"github.com/berth-dev/berth/internal/manifest"
 	"github.com/berth-dev/berth/internal/whatif"
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -38,6 +39,7 @@ func ParseNode(text string) (hollow.Spec, error) {
 		return spec, err
 	}
 	var machine *topology.Machine
+	var config string
 	for _, f := range fields {
 		switch f.key {
 		case "name":
@@ -49,7 +51,7 @@ func ParseNode(text string) (hollow.Spec, error) {
 		case "config":
 			var data []byte
 			data, err = manifest.ReadInput(f.value, os.Stdin, kubeletconfig.MaxBytes)
-			spec.KubeletConfig = string(data)
+			spec.KubeletConfig, config = string(data), f.value
 		case "device":
 			var p hollow.Plugin
 			p, err = parsePlugin(f.value)
@@ -64,7 +66,27 @@ func ParseNode(text string) (hollow.Spec, error) {
 	if err := completeNode(&spec, machine); err != nil {
 		return spec, err
 	}
+	if err := starts(&spec, config); err != nil {
+		return spec, err
+	}
 	return spec, spec.Check()
+}
+
+// starts refuses a node whose kubelet would not start, in the words of `berth place`. A
+// configuration that is no file, as one from standard input, is left to the kubelet.
+func starts(spec *hollow.Spec, config string) error {
+	question := whatif.Spec{Machine: spec.Machine, Version: placement.V136}
+	if info, err := os.Stat(config); err == nil && info.Mode().IsRegular() {
+		question.Config.File = config
+	}
+	n, err := question.Load()
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(n.Machine().NUMANodes, func(n topology.NUMANode) bool { return n.MemoryBytes > 0 }) {
+		return errors.New("the machine has no memory: want mem:SIZE too, as in mem:64Gi")
+	}
+	return nil
 }
 
 type nodeField struct{ key, value string }

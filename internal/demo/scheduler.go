@@ -2,8 +2,12 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,8 +75,8 @@ func (c *Cluster) startScheduler(ctx context.Context, argv []string) (func() err
 	}
 	c.scheduler = p
 	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		if err := p.Ended(); err != nil {
-			return false, err
+		if p.Ended() != nil {
+			return false, schedulerEnded(p)
 		}
 		l, err := c.Client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, lease, metav1.GetOptions{})
 		return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "", nil
@@ -82,4 +86,18 @@ func (c *Cluster) startScheduler(ctx context.Context, argv []string) (func() err
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
 	return p.Stop, nil
+}
+
+// commandFailed is how a command of Kubernetes logs the error that ends it
+// (k8s.io/component-base/cli).
+var commandFailed = regexp.MustCompile(`"command failed" err=(".*")\s*$`)
+
+// schedulerEnded says why a scheduler has ended: its last words, or the end of its log.
+func schedulerEnded(p *child.Process) error {
+	if m := commandFailed.FindSubmatch(p.LogTail(20000)); m != nil {
+		if why, err := strconv.Unquote(string(m[1])); err == nil {
+			return errors.New(strings.ReplaceAll(why, "\n", "; "))
+		}
+	}
+	return p.Ended()
 }

@@ -1,6 +1,7 @@
 package hollow
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -35,7 +37,7 @@ func Main(dir Dir, stdin io.Reader, stderr io.Writer) int {
 	ctx, cancel := child.WithParent(context.Background(), stdin)
 	defer cancel()
 	if err := Run(ctx, dir); err != nil {
-		fmt.Fprintln(stderr, err)
+		fmt.Fprintln(stderr, strings.ReplaceAll(err.Error(), "\n", "; "))
 		return 1
 	}
 	return 0
@@ -72,8 +74,8 @@ func (p *Process) WaitReady(ctx context.Context, client clientset.Interface) err
 	}
 	var last error
 	err = wait.PollUntilContextCancel(ctx, readyPoll, true, func(ctx context.Context) (bool, error) {
-		if err := p.Ended(); err != nil {
-			return false, err
+		if p.Ended() != nil {
+			return false, p.ended()
 		}
 		n, err := client.CoreV1().Nodes().Get(ctx, p.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -86,10 +88,24 @@ func (p *Process) WaitReady(ctx context.Context, client clientset.Interface) err
 		last = notReady(n, spec)
 		return last == nil, nil
 	})
+	if p.Ended() != nil {
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("node %s: not ready: %w", p.Name, errors.Join(err, last))
 	}
 	return nil
+}
+
+// ended says why the process has ended: the line that Main prints, or the end of the log where
+// there is none.
+func (p *Process) ended() error {
+	log := p.LogTail(4000)
+	last := log[bytes.LastIndexByte(log, '\n')+1:]
+	if why, ok := bytes.CutPrefix(last, []byte("node "+p.Name+": ")); ok {
+		return fmt.Errorf("node %s does not start: %s", p.Name, why)
+	}
+	return p.Ended()
 }
 
 // notReady says why the node cannot take pods yet, or nil.

@@ -392,7 +392,8 @@ func TestDemoCommand(t *testing.T) {
 	t.Parallel()
 	bin := buildDemo(t)
 	t.Run("bad usage", func(t *testing.T) {
-		for _, args := range [][]string{{"run", "--output=yaml"}, {"up", "--nodes=0"}, {"run", "--nodes=2"}, {"run", "extra"}, {"nodes"}, {"run", "--seed=x"}, {"up", "--output=json"}} {
+		for _, args := range [][]string{{"run", "--output=yaml"}, {"up", "--nodes=0"}, {"run", "--nodes=2"}, {"run", "extra"}, {"nodes"}, {"run", "--seed=x"}, {"up", "--output=json"},
+			{"up", "--node=name=a,machine=package:two"}, {"up", "--kubeconfig=/nowhere/kubeconfig"}} {
 			var stdout bytes.Buffer
 			cmd := exec.Command(bin, args...)
 			cmd.Stdout = &stdout

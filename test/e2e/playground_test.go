@@ -169,6 +169,13 @@ func TestWrongNodes(t *testing.T) {
 	if err := os.WriteFile(cut, []byte{0x1f, 0x8b, 8, 0}, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	config := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return "name=a,machine=package:1 numa:1 core:4 pu:1 mem:4Gi,config=" + path
+	}
 	for _, c := range []struct{ text, want string }{
 		{"", "want name=NAME,machine="},
 		{"xeon", "want name=NAME,machine="},
@@ -179,16 +186,23 @@ func TestWrongNodes(t *testing.T) {
 		{"name=A_b,machine=package:1 numa:1 core:1 pu:1", "name=A_b: "},
 		{"name=a,name=b,machine=package:1 numa:1 core:1 pu:1", "name= stands twice"},
 		{"name=a,machine=package:two", "machine=package:two: "},
-		{"name=a,capture=" + cut, "capture=" + cut + ": "},
+		{"name=a,capture=" + cut, "capture=" + cut + ": archive " + cut + ": is cut short"},
 		{"name=a,capture=" + filepath.Join(dir, "none"), "no such file"},
 		{"name=a,machine=package:1 numa:1 core:1 pu:1,config=" + dir, "is a directory"},
+		{"name=a,machine=package:1 numa:1 core:4 pu:1", "has no memory: want mem:SIZE"},
+		{"name=a,machine=package:1 numa:1 core:4 pu:1 mem:64", "want a unit: mem:64Gi"},
+		{config("policy", "cpuManagerPolicy: sometimes\n"), `cpuManagerPolicy: "sometimes"`},
+		{config("reserved", "cpuManagerPolicy: static\n"), "reserve"},
+		{config("broken", "cpuManagerPolicy: [static\n"), "broken: "},
+		{config("field", "cpuManagrPolicy: static\n"), "cpuManagrPolicy"},
+		{config("gate", "featureGates: {CPUManagr: true}\n"), "featureGates[CPUManagr]"},
 		{"name=a,machine=package:1 numa:1 core:1 pu:1,device=gpu", "want RESOURCE=NUMA:COUNT"},
 		{"name=a,machine=package:1 numa:1 core:1 pu:1,device=x/gpu=0:many", `"0:many": want NUMA:COUNT`},
 		{"name=a,machine=package:1 numa:1 core:1 pu:1,device=x/gpu=0:5000", "at most 4096"},
 		{"name=a,machine=package:1 numa:1 core:1 pu:1,device=x/gpu=9:1", "NUMA node 9: want one that the machine has"},
 	} {
-		if _, err := demo.ParseNode(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v: want an error with %q", c.text, err, c.want)
+		if _, err := demo.ParseNode(c.text); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v: want one sentence with %q", c.text, err, c.want)
 		}
 	}
 }
@@ -236,20 +250,46 @@ func FuzzParseNode(f *testing.F) {
 // TestPlaygroundOfNothing holds that a cluster that cannot be started leaves nothing behind.
 func TestPlaygroundOfNothing(t *testing.T) {
 	opts := demoOptions(t, 1)
-	opts.Own = []hollow.Spec{{Name: "wrong", Machine: "package:1 numa:1 core:2 pu:1 mem:4Gi", KubeletConfig: "kind: KubeletConfiguration\ncpuManagerPolicy: sometimes\n"}}
+	right := hollow.Spec{Name: "right", Machine: "package:1 numa:1 core:2 pu:1 mem:4Gi", KubeletConfig: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"}
+	wrong := right
+	wrong.Name = "wrong"
+	wrong.KubeletConfig += "cpuManagerPolicy: sometimes\n"
 	before := leftBehind(t)
-	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
-	defer cancel()
-	_, stop, err := demo.StartPlayground(ctx, opts, demo.Berth{})
-	if err == nil {
-		t.Fatal(stop())
-	}
-	if !strings.Contains(err.Error(), "sometimes") {
-		t.Errorf("%v: want the value that is wrong", err)
+	for _, c := range []struct {
+		node      hollow.Spec
+		scheduler demo.Berth
+		want      string
+	}{
+		{wrong, demo.Berth{}, `node wrong does not start: CPU manager: unknown policy: "sometimes"`},
+		{right, demo.Berth{Config: unknownPlugin(t)}, `scheduler: initializing profiles: creating profile for scheduler name x: PreFilterPlugin "Bert" does not exist`},
+	} {
+		opts.Own = []hollow.Spec{c.node}
+		ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+		_, stop, err := demo.StartPlayground(ctx, opts, c.scheduler)
+		cancel()
+		if err == nil {
+			t.Fatal(stop())
+		}
+		if err.Error() != c.want {
+			t.Errorf("%v\nwant %s", err, c.want)
+		}
 	}
 	if after := leftBehind(t); after > before {
 		t.Errorf("%d directories of clusters, %d before: want none left", after, before)
 	}
+}
+
+// unknownPlugin is a configuration with which no scheduler starts.
+func unknownPlugin(t *testing.T) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "scheduler.yaml")
+	write(t, path, []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+
+		"profiles: [{schedulerName: x, plugins: {multiPoint: {enabled: [{name: Bert}]}}}]\n"))
+	config, err := demo.ReadSchedulerConfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
 }
 
 func leftBehind(t *testing.T) int {
