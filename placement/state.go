@@ -156,6 +156,10 @@ func (s *State) Pod(uid string) (PodAllocation, bool) {
 // SharedCPUs returns the CPUs that no container has to itself, reserved ones included.
 func (s *State) SharedCPUs() topology.CPUSet { return s.shared }
 
+// FreeCPUs returns the CPUs that containers could still have to themselves: the shared ones that
+// are not reserved.
+func (s *State) FreeCPUs() topology.CPUSet { return s.shared.AndNot(&s.m.cpus.reserved) }
+
 // poolIndex returns the position of a resource that the device manager knows, -1 for others.
 func (s *State) poolIndex(resource string) int {
 	for i := range s.pools {

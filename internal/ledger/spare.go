@@ -17,30 +17,29 @@ type Spare struct {
 	Strictness placement.Strictness
 }
 
-// Spare says what would surround a pod that was admitted with the verdict. It returns false where
-// the state is not known: the Spare is zero then.
-func (v View) Spare(r *placement.Request, verdict *placement.Verdict) (Spare, bool) {
+// Spare says what would surround a pod that was admitted with the verdict. It returns false, and
+// leaves s as it is, where the state is not known.
+func (v View) Spare(r *placement.Request, verdict *placement.Verdict, s *Spare) bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
 	state := v.n.likeliest()
 	if state == nil {
-		return Spare{}, false
+		return false
 	}
-	return spareIn(v.n.full.model, state, r, verdict), true
+	s.fill(v.n.full.model, state, r, verdict)
+	return true
 }
 
-func spareIn(m *placement.Model, state *placement.State, r *placement.Request, verdict *placement.Verdict) Spare {
-	s := Spare{Reach: m.Reach(r, verdict), Strictness: m.Strictness(r)}
-	shared, reserved := state.SharedCPUs(), m.ReservedCPUs()
-	s.CPUs = shared.AndNot(&reserved)
+func (s *Spare) fill(m *placement.Model, state *placement.State, r *placement.Request, verdict *placement.Verdict) {
+	s.Reach, s.Strictness = m.Reach(r, verdict), m.Strictness(r)
+	s.CPUs = state.FreeCPUs()
 	s.Devices = state.SpareDevices(r, s.Reach)
-	return s
 }
 
 // Hope says what would surround the candidate on a node that has it wait, if all pods on their way
 // came in the order of their Bindings and none of the others left. It returns false where that
 // state would refuse one of them, or the candidate. Nothing may be decided by it.
-func (v View) Hope(c *Candidate) (Spare, bool) {
+func (v View) Hope(c *Candidate) (s Spare, known bool) {
 	n := v.n
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -59,5 +58,6 @@ func (v View) Hope(c *Candidate) (Spare, bool) {
 	if !verdict.OK() {
 		return Spare{}, false
 	}
-	return spareIn(n.report.Model, state, c.Request, &verdict), true
+	s.fill(n.report.Model, state, c.Request, &verdict)
+	return s, true
 }

@@ -84,6 +84,7 @@ func TestAStateIDIsGivenUp(t *testing.T) {
 }
 
 func spareCPUs(n *Node, c *Candidate, a *Answer) topology.CPUSet {
-	s, _ := n.View().Spare(c.Request, &a.Verdict)
+	var s Spare
+	n.View().Spare(c.Request, &a.Verdict, &s)
 	return s.CPUs
 }

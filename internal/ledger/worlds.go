@@ -311,6 +311,9 @@ func (w *worlds) admitNext(p *pod) {
 // admitAll admits the pods in every order that is possible, and returns all states that can come of
 // it.
 func (w *worlds) admitAll(flight []*pod, mayChange sameness) worlds {
+	if len(flight) == 0 {
+		return w.clone()
+	}
 	orders := arrivalOrders(flight, mayChange)
 	out := w.clone()
 	for _, p := range flight {

@@ -18,12 +18,12 @@ type Offer struct {
 }
 
 // OfferOf asks a node for what it offers to a candidate that it admitted with the answer.
-func OfferOf(n *ledger.Node, r *placement.Request, a *ledger.Answer, m *topology.Machine) Offer {
-	spare, known := n.View().Spare(r, &a.Verdict)
-	if !known {
-		m = nil
+func OfferOf(n *ledger.Node, r *placement.Request, a *ledger.Answer, m *topology.Machine) (o Offer) {
+	if n.View().Spare(r, &a.Verdict, &o.Spare) {
+		o.Machine = m
 	}
-	return Offer{Spare: spare, Certain: a.Certain && !a.Amounts, Asked: r.CPUs(), Machine: m}
+	o.Certain, o.Asked = a.Certain && !a.Amounts, r.CPUs()
+	return o
 }
 
 // Tier orders nodes before everything else; the smaller comes first. Its bits are the criteria of

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	testingclock "k8s.io/utils/clock/testing"
@@ -95,5 +96,18 @@ func TestTableOfAgrees(t *testing.T) {
 		if o := objects[name]; o != nil && table.Of(o) != table.Named(name) {
 			t.Fatalf("step %d: %s is another node by its object than by its name", step, name)
 		}
+	}
+}
+
+// TestHotFieldsShareACacheLine holds that whatever is read of a node for every pod costs one visit
+// to memory.
+func TestHotFieldsShareACacheLine(t *testing.T) {
+	const line = 64
+	var n Node
+	if size := unsafe.Sizeof(n); size%line != 0 {
+		t.Errorf("a Node has %d bytes: want a multiple of %d, so that each begins with a cache line", size, line)
+	}
+	if end := unsafe.Offsetof(n.hot) + unsafe.Sizeof(n.hot); end > line {
+		t.Errorf("the hot fields end at byte %d: want at most %d", end, line)
 	}
 }
