@@ -132,6 +132,19 @@ func Mispredicted(node *hollow.Process, pod *corev1.Pod) (string, error) {
 	return judge(pod, all).wrong, nil
 }
 
+// Held returns the CPUs that the pod's containers have to themselves by its kubelet's checkpoint.
+func Held(node *hollow.Process, pod *corev1.Pod) (topology.CPUSet, error) {
+	n, err := newNodeReader(node)
+	if err != nil {
+		return topology.CPUSet{}, err
+	}
+	all, err := n.holdings(string(pod.UID))
+	if err != nil {
+		return topology.CPUSet{}, err
+	}
+	return together(all).CPUs, nil
+}
+
 // prediction is how a pod's annotation compares with what its containers hold.
 type prediction struct {
 	made, exact bool

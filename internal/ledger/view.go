@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // View asks and reads a node, and changes nothing. Each method sees the node at one moment, and two
@@ -108,4 +109,19 @@ func (v View) Census() Census {
 		}
 	}
 	return c
+}
+
+// Holding returns the NUMA nodes on which a pod holds something by the last report, and whether
+// that tells of the pod. A report of amounts alone tells of none.
+func (v View) Holding(uid string) (topology.NUMASet, bool) {
+	v.n.mu.Lock()
+	defer v.n.mu.Unlock()
+	r := v.n.report
+	if r == nil || r.Amounts {
+		return 0, false
+	}
+	if _, listed := r.pods[uid]; !listed {
+		return 0, false
+	}
+	return r.state.Holding(uid), true
 }

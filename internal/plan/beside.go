@@ -9,7 +9,8 @@ import (
 
 // Wish is what a member asks about its place beside another member's.
 type Wish struct {
-	// Mate is the other member.
+	// Mate is the other member. From the number of members on it is one that has its place: the
+	// next one is the first of Gang.Seated.
 	Mate int
 	// Apart asks for another NUMA node than the mate's; else it is the same one that is asked for,
 	// on the same node.
@@ -18,6 +19,19 @@ type Wish struct {
 	// can be had that keeps it.
 	Required bool
 }
+
+// Seat is the place of a mate that is not planned: it has its node.
+type Seat struct {
+	// Node is Elsewhere where no member may go.
+	Node int
+	// Got is what it has there; it is not Exact where nobody has told.
+	Got Decided
+	// Beside are its wishes.
+	Beside []Wish
+}
+
+// Elsewhere is a node that no member can be on.
+const Elsewhere = -2
 
 // Decided is what a member got on its node.
 type Decided struct {
@@ -59,9 +73,17 @@ func (t *trial) grants(m, node int, got *Decided) bool {
 
 // wants says whether a member asks for that of a mate.
 func (t *trial) wants(m, mate int, apart bool) bool {
-	return slices.ContainsFunc(t.gang.Members[m].Beside, func(w Wish) bool {
+	return slices.ContainsFunc(t.wishesOf(m), func(w Wish) bool {
 		return w.Mate == mate && w.Apart == apart && (w.Required || t.strict)
 	})
+}
+
+// wishesOf are those of a member, or of a mate that has its place.
+func (t *trial) wishesOf(m int) []Wish {
+	if m >= len(t.gang.Members) {
+		return t.gang.Seated[m-len(t.gang.Members)].Beside
+	}
+	return t.gang.Members[m].Beside
 }
 
 // anyWish says whether any of the members asks anything about another one of them.
@@ -113,16 +135,33 @@ func (t *trial) outcomes(node int, members []int, got *Decided) (out [][]topolog
 		}
 		return [][]topology.NUMASet{numa}
 	}
-	if len(members) > maxTogether {
+	var coming, places []int // those that have no place yet
+	for i, m := range members {
+		switch {
+		case m < len(t.gang.Members):
+			coming, places = append(coming, m), append(places, i)
+		case !t.placed[m].Exact:
+			return nil
+		}
+	}
+	if len(coming) > maxTogether {
 		return nil
 	}
 	exact := true
-	permute(len(members), func(order []int) {
-		if numa, ok := t.play(node, members, order); ok {
-			out = append(out, numa)
-		} else {
+	permute(len(coming), func(order []int) {
+		numa, ok := t.play(node, coming, order)
+		if !ok {
 			exact = false
+			return
 		}
+		all := make([]topology.NUMASet, len(members))
+		for i, m := range members {
+			all[i] = t.placed[m].NUMA
+		}
+		for i, at := range places {
+			all[at] = numa[i]
+		}
+		out = append(out, all)
 	})
 	if !exact {
 		return nil
@@ -203,7 +242,7 @@ func unitsOf(members []Member) []unit {
 	}
 	for i := range members {
 		for _, w := range members[i].Beside {
-			if w.Required && !w.Apart {
+			if w.Required && !w.Apart && w.Mate < len(members) {
 				root[find(i)] = find(w.Mate)
 			}
 		}

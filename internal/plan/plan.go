@@ -45,6 +45,24 @@ type Gang struct {
 	// Minimum is how many members must get a node, Tasks how many of each task.
 	Minimum int
 	Tasks   map[string]int
+	// Seated are mates that have their nodes, as far as there are wishes about them, or of theirs.
+	Seated []Seat
+}
+
+// Wish adds a wish of a member, or of a mate that has its place, by its number.
+func (g *Gang) Wish(of int, w Wish) {
+	if of < len(g.Members) {
+		g.Members[of].Beside = append(g.Members[of].Beside, w)
+		return
+	}
+	seat := &g.Seated[of-len(g.Members)]
+	seat.Beside = append(seat.Beside, w)
+}
+
+// Wishes says whether anybody asks anything about another one's place.
+func (g *Gang) Wishes() bool {
+	return slices.ContainsFunc(g.Members, func(m Member) bool { return len(m.Beside) > 0 }) ||
+		slices.ContainsFunc(g.Seated, func(s Seat) bool { return len(s.Beside) > 0 })
 }
 
 // Place is the node that a member gets.
@@ -117,12 +135,16 @@ func (p *Plan) undo(f Field) {
 
 // pass goes through the members once.
 func pass(g *Gang, f Field, order func(a, b unit) int) Plan {
-	t := &trial{gang: g, field: f, loose: map[int]bool{}, at: make([]int, len(g.Members)), placed: make([]Decided, len(g.Members))}
+	all := len(g.Members) + len(g.Seated)
+	t := &trial{gang: g, field: f, loose: map[int]bool{}, at: make([]int, all), placed: make([]Decided, all)}
 	t.plan = Plan{Lacking: -1, Forks: map[int]*ledger.Node{}}
 	for i := range t.at {
 		t.at[i] = nowhere
 	}
-	t.wishing = slices.ContainsFunc(g.Members, func(m Member) bool { return len(m.Beside) > 0 })
+	for i := range g.Seated {
+		t.at[len(g.Members)+i], t.placed[len(g.Members)+i] = g.Seated[i].Node, g.Seated[i].Got
+	}
+	t.wishing = g.Wishes()
 	units := unitsOf(g.Members)
 	slices.SortStableFunc(units, order)
 	var open []int // the nodes for the kind, without those that are full
@@ -148,7 +170,7 @@ type trial struct {
 	gang  *Gang
 	field Field
 	plan  Plan
-	at    []int // the node of each member, or nowhere
+	at    []int // the node of each member, or nowhere, and of the seated
 	// loose are nodes whose members are promised no CPUs.
 	loose  map[int]bool
 	placed []Decided // what each got there

@@ -40,7 +40,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	status, err := p.decideAndWrite(ctx, pod, n)
 	p.core.handover.Leave(err)
 	if status.IsSuccess() {
-		p.core.gangs.Bound(pod.UID)
+		p.core.gangs.Bound(pod.UID, nodeName)
 	}
 	if status.IsRejected() {
 		return c.refuse(status)

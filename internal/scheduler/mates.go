@@ -170,10 +170,6 @@ func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod 
 		return nil, turn.Held
 	case turn.Node == "":
 		gang.Unmark(state)
-		if wire.DemandsMates(pod) {
-			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: the pod comes after its gang was placed, and "+
-				"what it requires of its mates' NUMA nodes is kept among pods that are placed together")
-		}
 		return p.preFilterAlone(ctx, state, pod)
 	}
 	gang.Mark(state, turn.Node)

@@ -121,6 +121,7 @@ func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []s
 	e := &ExplainedGang{Gang: *g, Fit: g.Bound + g.Succeeded, Whole: g.State == wire.GangWhole}
 	waits := &gangTrial{survey: s, spec: g.spec}
 	tasks := map[string]int{}
+	var placedPods []*corev1.Pod
 	for _, pod := range g.pods {
 		says, _ := wire.ReadMembership(pod) // what is wrong with it is the gang's Why
 		sum, _ := s.pod(pod)
@@ -129,11 +130,17 @@ func (c *Cluster) explainGang(ctx context.Context, s *Survey, g *Gang, notes []s
 		switch placed := pod.Spec.NodeName != ""; {
 		case placed && (active(pod) || pod.Status.Phase == corev1.PodSucceeded):
 			tasks[says.Task]++
+			if active(pod) {
+				placedPods = append(placedPods, pod)
+			}
 		case !placed && active(pod) && len(pod.Spec.SchedulingGates) == 0:
 			waits.pods, waits.tasks = append(waits.pods, pod), append(waits.tasks, says.Task)
 		}
 	}
 	slices.SortFunc(e.Pods, func(a, b GangPod) int { return cmp.Compare(a.Name, b.Name) })
+	if slices.ContainsFunc(waits.pods, wire.AsksMates) || slices.ContainsFunc(placedPods, wire.AsksMates) {
+		waits.seated = placedPods
+	}
 	if len(waits.pods) > 0 && g.State != wire.GangWrong && g.State != wire.GangForming {
 		if err := waits.prepare(ctx, c, tasks, e.Fit); err != nil {
 			return nil, err
@@ -150,6 +157,8 @@ type gangTrial struct {
 	spec   wire.Gang
 	pods   []*corev1.Pod
 	tasks  []string
+	// seated are members that have nodes, where anybody asks about another's place.
+	seated []*corev1.Pod
 	gang   plan.Gang
 	kinds  []*gangKind
 	nodes  []*node
@@ -186,10 +195,19 @@ func (t *gangTrial) prepare(ctx context.Context, c *Cluster, done map[string]int
 			return err
 		}
 	}
-	wishes, err := wire.MatesOf(t.pods)
+	wishes, err := wire.MatesOf(t.pods, t.seated)
+	for _, pod := range t.seated {
+		seat := plan.Seat{Node: slices.IndexFunc(t.nodes, func(n *node) bool { return n.name == pod.Spec.NodeName })}
+		if seat.Node < 0 {
+			seat.Node = plan.Elsewhere
+		} else if account := t.nodes[seat.Node].account; account != nil {
+			seat.Got.NUMA, seat.Got.Exact = account.View().Holding(string(pod.UID))
+		}
+		t.gang.Seated = append(t.gang.Seated, seat)
+	}
 	for i := range wishes {
 		for _, w := range wishes[i] {
-			t.gang.Members[i].Beside = append(t.gang.Members[i].Beside, plan.Wish(w))
+			t.gang.Wish(i, plan.Wish(w))
 		}
 	}
 	return err

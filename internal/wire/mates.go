@@ -83,44 +83,50 @@ func (w *MateWish) wrong(pod *corev1.Pod) string {
 	return ""
 }
 
-// DemandsMates says whether a pod requires anything of its mates' places.
-func DemandsMates(pod *corev1.Pod) bool {
-	wishes, err := ReadMates(pod)
-	return err != nil || slices.ContainsFunc(wishes, func(w MateWish) bool { return w.Required })
+// AsksMates says whether a pod asks anything about its mates' places.
+func AsksMates(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(MateKeys, func(key string) bool {
+		_, ok := pod.Annotations[key]
+		return ok
+	})
 }
 
-// PlacedWish is a MateWish among pods that are placed together, by their numbers.
+// PlacedWish is a MateWish by the numbers of pods.
 type PlacedWish struct {
 	Mate            int
 	Apart, Required bool
 }
 
-// MatesOf is what each of the pods that are placed together asks about the others. A required wish
-// about a pod that is not among them is an error, as is what ReadMates cannot read.
-func MatesOf(pods []*corev1.Pod) ([][]PlacedWish, error) {
-	by := make(map[string]int, len(pods))
-	for i, pod := range pods {
+// MatesOf is what each of the pods that are placed together asks about the others, and about those
+// that have their nodes, whose numbers come after them; and what these ask about the pods. A wish
+// about a pod that is required, and is among neither, is an error, as is what ReadMates cannot
+// read: but not at those that have their nodes.
+func MatesOf(pods, seated []*corev1.Pod) ([][]PlacedWish, error) {
+	all := slices.Concat(pods, seated)
+	by := make(map[string]int, len(all))
+	for i, pod := range all {
 		by[pod.Name] = i
 	}
-	out := make([][]PlacedWish, len(pods))
-	for i, pod := range pods {
+	out := make([][]PlacedWish, len(all))
+	for i, pod := range all {
+		placed := i >= len(pods)
 		wishes, err := ReadMates(pod)
-		if err != nil {
+		if err != nil && !placed {
 			return nil, err
 		}
 		for _, w := range wishes {
 			mate, ok := by[w.Mate]
 			switch {
 			case w.Mate == EveryMate:
-				for mate := range pods {
-					if mate != i {
+				for mate := range all {
+					if mate != i && (!placed || mate < len(pods)) {
 						out[i] = append(out[i], PlacedWish{mate, w.Apart, w.Required})
 					}
 				}
-			case ok:
+			case ok && (!placed || mate < len(pods)):
 				out[i] = append(out[i], PlacedWish{mate, w.Apart, w.Required})
-			case w.Required:
-				return nil, fmt.Errorf("%s asks for NUMA nodes beside pod %s, which does not wait in its gang", podName(pod), w.Mate)
+			case w.Required && !placed:
+				return nil, fmt.Errorf("%s asks for NUMA nodes beside pod %s, which neither waits nor runs in its gang", podName(pod), w.Mate)
 			}
 		}
 	}

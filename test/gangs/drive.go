@@ -25,6 +25,7 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/test/scrape"
+	"github.com/berth-dev/berth/topology"
 )
 
 const (
@@ -131,8 +132,8 @@ func (d *driver) last() error {
 			fits++
 		}
 	}
-	fmt.Fprintf(d.out, "%d of %d gangs that fit were whole, %d schedulers were killed between two Bindings, %d kubelets restarted, %d pods evicted; %d exact placements held, %d were excused by a restart\n",
-		d.result.Whole, fits, d.killed(), d.restarts, d.evicted, d.exact, d.excused)
+	fmt.Fprintf(d.out, "%d of %d gangs that fit were whole, %d schedulers were killed between two Bindings, %d kubelets restarted, %d pods evicted; %d exact placements held, %d were excused by a restart, %d by a pod that left\n",
+		d.result.Whole, fits, d.killed(), d.restarts, d.evicted, d.exact, d.excused, d.overtaken)
 	if err := json.NewEncoder(d.out).Encode(d.result); err != nil {
 		return err
 	}
@@ -142,17 +143,22 @@ func (d *driver) last() error {
 	return nil
 }
 
-// mispredicted asks the checkpoints of the pod's node.
-func (d *driver) mispredicted(pod *corev1.Pod) (string, error) {
+// mispredicted asks the checkpoints of the pod's node: what it has of CPUs, and what of that was
+// predicted wrongly.
+func (d *driver) mispredicted(pod *corev1.Pod) (held topology.CPUSet, wrong string, err error) {
 	node, err := d.Node(pod.Spec.NodeName)
 	if err != nil {
-		return "", err
+		return held, "", err
 	}
-	wrong, err := demo.Mispredicted(&hollow.Process{Dir: node.Dir}, pod)
+	of := &hollow.Process{Dir: node.Dir}
+	if held, err = demo.Held(of, pod); err != nil {
+		return held, "", err
+	}
+	wrong, err = demo.Mispredicted(of, pod)
 	if wrong != "" {
 		d.evidence(node.Dir, pod)
 	}
-	return wrong, err
+	return held, wrong, err
 }
 
 // evidence leaves behind how things stand on a pod's node: what -keep is for.

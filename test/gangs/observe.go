@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
 )
 
 // result is the last line.
@@ -49,6 +52,9 @@ type seen struct {
 	// leaving: we have deleted it.
 	leaving bool
 	evicted bool
+	// left is when it was first seen to be deleted; held are the CPUs that it had while it ran.
+	left time.Time
+	held topology.CPUSet
 }
 
 // watched is a gang under watch.
@@ -69,24 +75,28 @@ type watched struct {
 type observer struct {
 	out io.Writer
 	now func() time.Time
-	// differs says what of an exact placement is not so.
-	differs func(pod *corev1.Pod) (string, error)
+	// differs says which CPUs a pod has, and what of an exact placement is not so.
+	differs func(pod *corev1.Pod) (held topology.CPUSet, wrong string, err error)
 	// restarted is when the kubelet of a node was last restarted.
 	restarted map[string]time.Time
 
-	mu       sync.Mutex
-	pods     map[types.UID]*seen
-	ended    map[types.UID]bool // pods that are gone
-	gangs    map[string]*watched
-	result   result
-	wrong    int
-	excused  int
-	evicted  int
-	exact    int
-	progress time.Time // when a pod was last bound, or last went
+	mu      sync.Mutex
+	pods    map[types.UID]*seen
+	ended   map[types.UID]bool // pods that are gone
+	gangs   map[string]*watched
+	result  result
+	wrong   int
+	excused int
+	evicted int
+	// overtaken counts exact placements that another pod's end came before; leavers are pods that
+	// have been deleted.
+	overtaken int
+	leavers   []*seen
+	exact     int
+	progress  time.Time // when a pod was last bound, or last went
 }
 
-func newObserver(out io.Writer, differs func(*corev1.Pod) (string, error)) *observer {
+func newObserver(out io.Writer, differs func(*corev1.Pod) (topology.CPUSet, string, error)) *observer {
 	return &observer{out: out, now: time.Now, differs: differs, restarted: map[string]time.Time{}, pods: map[types.UID]*seen{}, ended: map[types.UID]bool{}, gangs: map[string]*watched{}}
 }
 
@@ -130,6 +140,7 @@ func (o *observer) see(pod *corev1.Pod) {
 		o.pods[pod.UID] = s
 	}
 	s.pod = pod
+	o.leave(s, pod.DeletionTimestamp != nil)
 	g := o.gangs[pod.Labels[gangLabel]]
 	if pod.Spec.NodeName != "" && s.bound.IsZero() {
 		s.bound, o.progress = o.now(), o.now()
@@ -215,18 +226,55 @@ func (o *observer) judge(s *seen) {
 		return
 	}
 	s.judged = true
-	wrong, err := o.differs(s.pod)
+	held, wrong, err := o.differs(s.pod)
+	s.held = held
 	switch {
 	case err != nil:
 		o.complain("pod %s on %s: %v", s.pod.Name, s.pod.Spec.NodeName, err)
 	case wrong != "" && o.hasRestarted(s.pod.Spec.NodeName):
 		o.excused++
+	case wrong != "" && o.wasOvertaken(s):
+		o.overtaken++
+		fmt.Fprintf(o.out, "pod %s on %s: %s: the CPUs of a pod that left at that time\n", s.pod.Name, s.pod.Spec.NodeName, wrong)
 	case wrong != "":
 		o.result.Mispredicted++
 		o.complain("pod %s on %s: %s", s.pod.Name, s.pod.Spec.NodeName, wrong)
 	default:
 		o.exact++
 	}
+}
+
+// hearing is how long a scheduler on a busy machine may take to hear that a pod is deleted.
+const hearing = 3 * time.Second
+
+// leave notes when a pod was first seen to be deleted. The caller holds mu.
+func (o *observer) leave(s *seen, deleted bool) {
+	if !deleted || !s.left.IsZero() {
+		return
+	}
+	s.left = o.now()
+	o.leavers = append(slices.DeleteFunc(o.leavers, func(l *seen) bool { return o.now().Sub(l.left) > time.Minute }), s)
+}
+
+// wasOvertaken says whether every CPU that the pod has and was not promised was that of a pod which
+// was deleted as the Binding was written, or later: an exact promise counts with the pods that
+// nobody was known to delete. The caller holds mu.
+func (o *observer) wasOvertaken(s *seen) bool {
+	promised, _, err := wire.ReadPlacement(s.pod)
+	if err != nil {
+		return false
+	}
+	more := s.held
+	for i := range promised.Decision.Containers {
+		more = more.AndNot(&promised.Decision.Containers[i].CPUs)
+	}
+	some := !more.IsEmpty()
+	for _, l := range o.leavers {
+		if l.pod.Spec.NodeName == s.pod.Spec.NodeName && l.left.After(s.bound.Add(-hearing)) {
+			more = more.AndNot(&l.held)
+		}
+	}
+	return some && more.IsEmpty()
 }
 
 // tally counts members of a gang that have nodes, all and those of each task, and returns those
@@ -307,6 +355,9 @@ func (o *observer) gone(pod *corev1.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := o.pods[pod.UID]
+	if s != nil {
+		o.leave(s, true)
+	}
 	delete(o.pods, pod.UID)
 	o.ended[pod.UID] = true
 	o.progress = o.now()

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/topology"
 )
 
 // scene is an observer with two gangs of two members: one that fits, and one that does not.
@@ -19,7 +22,7 @@ type scene struct {
 
 func newScene() *scene {
 	s := &scene{clock: time.Unix(1000, 0)}
-	s.observer = newObserver(&s.out, func(*corev1.Pod) (string, error) { return "", nil })
+	s.observer = newObserver(&s.out, func(*corev1.Pod) (topology.CPUSet, string, error) { return topology.CPUSet{}, "", nil })
 	s.now = func() time.Time { return s.clock }
 	s.gangs["a"] = &watched{Gang: &Gang{Name: "a", Minimum: 2, Timeout: 10 * time.Second}, made: s.clock}
 	s.gangs["big"] = &watched{Gang: &Gang{Name: "big", Minimum: 2, TooLarge: true, Urgent: true}, made: s.clock}
@@ -32,6 +35,28 @@ func pod(gang, name, node string) *corev1.Pod {
 	p := g.member(&Member{CPUs: 1}, name)
 	p.UID, p.Spec.NodeName = types.UID(name), node
 	return p
+}
+
+func cpus(list string) (out topology.CPUSet) {
+	if err := out.UnmarshalText([]byte(list)); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// overtake has a pod with some CPUs be deleted, and another one get CPUs 1 and 2 after a while,
+// which it was not promised.
+func (s *scene) overtake(after time.Duration, had string) {
+	left, came := pod("x", "x-0", "n0"), pod("y", "y-0", "n0")
+	left.Status.Phase, came.Status.Phase = corev1.PodRunning, corev1.PodRunning
+	s.differs = func(*corev1.Pod) (topology.CPUSet, string, error) { return cpus(had), "", nil }
+	s.see(left)
+	left = left.DeepCopy()
+	left.DeletionTimestamp = &metav1.Time{Time: s.clock}
+	s.see(left)
+	s.clock = s.clock.Add(after)
+	s.differs = func(*corev1.Pod) (topology.CPUSet, string, error) { return cpus("1-2"), "other CPUs", nil }
+	s.see(came)
 }
 
 // TestTheObserverNotices: a suite that cannot fail proves nothing.
@@ -94,9 +119,12 @@ func TestTheObserverNotices(t *testing.T) {
 		{"a refusal", func(s *scene) { s.see(failed); s.see(failed) }, "refused pod a-0", result{Refused: 1}},
 		{"a refusal after a restart", func(s *scene) { s.restarted["n0"] = s.clock; s.see(failed) }, "", result{}},
 		{"a wrong prediction", func(s *scene) {
-			s.differs = func(*corev1.Pod) (string, error) { return "other CPUs", nil }
+			s.differs = func(*corev1.Pod) (topology.CPUSet, string, error) { return cpus("1"), "other CPUs", nil }
 			s.see(running)
 		}, "other CPUs", result{Mispredicted: 1}},
+		{"CPUs of a pod that was deleted as the Binding was written", func(s *scene) { s.overtake(2*time.Second, "1-2") }, "left at that time", result{Mispredicted: 0}},
+		{"CPUs of a pod that was deleted long before", func(s *scene) { s.overtake(4*time.Second, "1-2") }, "other CPUs", result{Mispredicted: 1}},
+		{"other CPUs than those of a pod that was deleted", func(s *scene) { s.overtake(2*time.Second, "1") }, "other CPUs", result{Mispredicted: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene()

@@ -40,11 +40,11 @@ func (gs *Groups) PreFilter(ctx context.Context, profile Profile, state fwk.Cycl
 		defer gs.mu.Unlock()
 		return Turn{Held: notNow(why)}
 	}
-	if g.settled() {
+	if g.settled() && !g.asksOf(pod) {
 		defer gs.mu.Unlock()
 		return Turn{}
 	}
-	job := gs.job(g)
+	job := gs.job(g, pod.UID)
 	gs.mu.Unlock()
 
 	begun := gs.Clock.Now()
@@ -67,19 +67,30 @@ type job struct {
 	tasks []string
 	stirs uint64
 	bound int
+	// seated are the members that have nodes, where anybody asks anything about another's place.
+	seated []*corev1.Pod
+	// single: the gang has its minimum, and the pod comes after it.
+	single bool
 	// resources must be free before anything is planned.
 	resources corev1.ResourceList
 }
 
-// job takes down what is to be planned. The caller holds the lock.
-func (gs *Groups) job(g *group) *job {
-	j := &job{stirs: gs.stirs}
-	for _, m := range g.atOnce() {
+// job takes down what is to be planned: for all members, or, in a gang that has its minimum, for
+// the one alone. The caller holds the lock.
+func (gs *Groups) job(g *group, one types.UID) *job {
+	j := &job{stirs: gs.stirs, bound: g.done.all, single: g.settled()}
+	planned := g.atOnce()
+	j.gang.Minimum, j.gang.Tasks = g.needed()
+	if j.single {
+		planned, j.gang.Minimum = []*member{g.members[one]}, 1
+	}
+	for _, m := range planned {
 		j.pods = append(j.pods, m.pod)
 		j.tasks = append(j.tasks, m.says.Task)
 	}
-	j.gang.Minimum, j.gang.Tasks = g.needed()
-	j.bound = g.done.all
+	if g.asking > 0 {
+		j.seated = g.seated()
+	}
 	if !g.roomy && !g.whole {
 		j.resources = g.spec.Resources
 	}
@@ -100,6 +111,9 @@ type result struct {
 
 // take reserves the plan, or notes why there is none.
 func (gs *Groups) take(g *group, pod *corev1.Pod, j *job, r *result) Turn {
+	if j.single && r.wrong != nil {
+		return gs.singleDoesNotFit(g, pod, j, r.wrong.Message())
+	}
 	if r.wrong != nil {
 		return gs.vain(g, pod, notNow(r.wrong.Message()), failedInput)
 	}
@@ -121,7 +135,7 @@ func (gs *Groups) take(g *group, pod *corev1.Pod, j *job, r *result) Turn {
 	if !g.deadline.IsZero() && g.deadline.Before(p.deadline) {
 		p.deadline = g.deadline
 	}
-	g.plan, g.lacking, g.roomy = p, false, true
+	g.plan, g.lacking, g.roomy, g.open = p, false, true, false
 	gs.following = append(gs.following, p)
 	gs.callAt(p.deadline, func() { gs.late(g, p) })
 	plansMade.Inc()
@@ -210,6 +224,9 @@ func (gs *Groups) vain(g *group, pod *corev1.Pod, status *fwk.Status, reason str
 // doesNotFit notes that a group does not fit. It is tried again when the cluster has changed.
 func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn {
 	why := j.explain(r)
+	if j.single {
+		return gs.singleDoesNotFit(g, pod, j, why)
+	}
 	var e *eviction
 	if !r.Waits && r.short == "" {
 		e = gs.evict(j, r.trial)
@@ -241,6 +258,45 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 	gs.retryIfStirred(g)
 	gs.tell(g, pod, "does not fit: "+why)
 	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+g.key.String()+" does not fit: "+why)}
+}
+
+// singleDoesNotFit notes that a pod has no place beside its gang, which has its minimum. Others that
+// come after it are not kept waiting. Nobody is evicted for the pod.
+func (gs *Groups) singleDoesNotFit(g *group, pod *corev1.Pod, j *job, why string) Turn {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	why = "pod " + pod.Name + " comes after its gang, and asks about its mates' NUMA nodes: " + why
+	if m := g.members[pod.UID]; m != nil {
+		m.waits, m.stirs, m.notBefore = why, j.stirs, gs.Clock.Now().Add(reportPause)
+		if m.stirs < gs.stirs {
+			m.waits = ""
+		}
+		gs.lone[pod.UID] = g
+		gs.callAt(m.notBefore, func() { gs.lookAlone(pod.UID, false) })
+		gs.callAt(gs.Clock.Now().Add(longestWait), func() { gs.lookAlone(pod.UID, true) })
+	}
+	gs.tell(g, pod, why)
+	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+why)}
+}
+
+// lookAlone has a pod be tried that comes after its gang: where something has changed, or in any
+// case.
+func (gs *Groups) lookAlone(uid types.UID, anyway bool) {
+	gs.mu.Lock()
+	g := gs.lone[uid]
+	var m *member
+	if g != nil {
+		m = g.members[uid]
+	}
+	if m == nil || gs.Clock.Now().Before(m.notBefore) || m.waits != "" && !anyway {
+		gs.mu.Unlock()
+		return
+	}
+	m.waits = ""
+	delete(gs.lone, uid)
+	pod := m.pod
+	gs.mu.Unlock()
+	gs.Activate(map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
 }
 
 // share is how long a group that does not fit is not tried, whatever changes, where an attempt took
@@ -435,8 +491,8 @@ func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 	}
 }
 
-// Bound notes that a member's Binding was written.
-func (gs *Groups) Bound(uid types.UID) {
+// Bound notes that a member's Binding to the node was written.
+func (gs *Groups) Bound(uid types.UID, node string) {
 	if !gs.any.Load() {
 		return
 	}
@@ -447,7 +503,7 @@ func (gs *Groups) Bound(uid types.UID) {
 		return
 	}
 	if m := g.members[uid]; m != nil && !m.posted {
-		m.posted = true
+		m.posted, m.node = true, node
 		g.sum(m)
 		if m.bound.IsZero() {
 			m.bound = gs.Clock.Now()
@@ -500,7 +556,7 @@ func (gs *Groups) lose(g *group, at *place, why string) {
 		p.lost = true
 		gs.endIfDone(g)
 		gs.pause(g)
-	case !p.enough():
+	case !p.enough() || len(p.places) == 0:
 		gs.drop(g, why)
 	case p.complete():
 		go gs.allow(p.release())

@@ -51,7 +51,7 @@ func TestAGangOfManyPods(t *testing.T) {
 			}
 		}
 		g := w.groups.groups[key]
-		j := w.groups.job(g)
+		j := w.groups.job(g, "")
 		tasks := map[string]int{}
 		for _, task := range j.tasks {
 			tasks[task]++

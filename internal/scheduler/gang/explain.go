@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-dev/berth/internal/plan"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -39,7 +38,7 @@ func (t *trial) why(r *result) string {
 	for _, at := range r.Places {
 		taken[at.Node]++
 	}
-	wishes := slices.ContainsFunc(t.job.gang.Members, func(m plan.Member) bool { return len(m.Beside) > 0 })
+	wishes := t.job.gang.Wishes()
 	count, asked := map[string]int{}, 0
 	for i := range t.infos {
 		switch fork := r.Forks[i]; {

@@ -68,10 +68,16 @@ type member struct {
 	wrong error
 	// bound is when the pod got its node; zero: it has none.
 	bound time.Time
-	// posted: its Binding was written, whether the API has shown it or not.
+	// posted: its Binding to that node was written, whether the API has shown it or not.
 	posted bool
+	node   string
 	// summed is how it is part of the group's sums.
 	summed part
+	// waits says what the pod waits for that came after its gang and was tried in vain; stirs is how
+	// often the cluster had changed then. It is not tried before notBefore.
+	waits     string
+	stirs     uint64
+	notBefore time.Time
 	// inLine: it is in the group's line.
 	inLine bool
 }
@@ -195,6 +201,29 @@ func (g *group) atOnce() []*member {
 		out = append(out, m)
 	}
 	return out
+}
+
+// asksOf says whether the pod's place depends on what its mates have: it asks, or one that has its
+// place does.
+func (g *group) asksOf(pod *corev1.Pod) bool {
+	return g.asking > 0 && (wire.AsksMates(pod) || slices.ContainsFunc(g.seated(), wire.AsksMates))
+}
+
+// seated returns the pods of the members that have nodes, on those nodes.
+func (g *group) seated() (pods []*corev1.Pod) {
+	for _, m := range g.members {
+		switch pod := m.pod; {
+		case !m.placed() || !m.active():
+		case pod.Spec.NodeName != "":
+			pods = append(pods, pod)
+		default:
+			pod = pod.DeepCopy()
+			pod.Spec.NodeName = m.node
+			pods = append(pods, pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return pods
 }
 
 func before(a, b *corev1.Pod) bool {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,6 +83,8 @@ type Groups struct {
 	lookingAtVacant bool
 	// evicted are pods that were evicted for groups, since when.
 	evicted map[types.UID]time.Time
+	// lone are pods that come after their gangs and wait for a change.
+	lone map[types.UID]*group
 	// synced: all pods that were there at the start have been seen. Before, a gang that is whole
 	// could be taken for one that is not.
 	synced bool
@@ -89,7 +92,7 @@ type Groups struct {
 
 // New returns Groups without any.
 func New(o Options) *Groups {
-	return &Groups{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}, vacant: map[wire.GangKey]wire.Gang{}}
+	return &Groups{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}, vacant: map[wire.GangKey]wire.Gang{}, lone: map[types.UID]*group{}}
 }
 
 // find returns the pod's group with the pod in it, and makes what is missing; nil for pods of no
@@ -211,6 +214,7 @@ func (gs *Groups) PodGone(pod *corev1.Pod) {
 	}
 	g.drop(g.members[pod.UID])
 	delete(gs.of, pod.UID)
+	delete(gs.lone, pod.UID)
 	delete(g.members, pod.UID)
 	gs.left(g, pod.UID)
 	if len(g.members) == 0 {
@@ -399,6 +403,12 @@ func (gs *Groups) Stir() {
 			woken = append(woken, g)
 		}
 	}
+	alone := slices.Collect(maps.Keys(gs.lone))
+	for _, uid := range alone {
+		if m := gs.lone[uid].members[uid]; m != nil && m.stirs < gs.stirs {
+			m.waits = ""
+		}
+	}
 	// The one that has waited longest comes first: others of its priority may come again and again.
 	slices.SortFunc(woken, func(a, b *group) int {
 		return cmp.Or(a.complete.Compare(b.complete), strings.Compare(a.key.String(), b.key.String()))
@@ -406,6 +416,9 @@ func (gs *Groups) Stir() {
 	gs.mu.Unlock()
 	for _, g := range woken {
 		gs.look(g)
+	}
+	for _, uid := range alone {
+		gs.lookAlone(uid, false)
 	}
 }
 
@@ -574,7 +587,10 @@ func (gs *Groups) gate(g *group, uid types.UID) string {
 	if why := g.hold(gs.Clock.Now()); why != "" {
 		return why
 	}
-	if g.settled() || g.members[uid] == g.leader() {
+	if g.settled() {
+		return g.members[uid].waits
+	}
+	if g.members[uid] == g.leader() {
 		return ""
 	}
 	return "the first member of " + g.key.String() + " plans for all"

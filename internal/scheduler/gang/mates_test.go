@@ -1,9 +1,13 @@
 package gang
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -22,7 +26,7 @@ func TestMembersAskForEachOthersNUMANodes(t *testing.T) {
 		"same":      {1, map[string]string{wire.SameNUMAAnnotation: "a-0"}, 2, 1, ""},
 		"never":     {3, map[string]string{wire.SameNUMAAnnotation: "a-0"}, 0, 0, "2 nodes: has room, and none that is certain to keep what the pods ask about each other's NUMA nodes"},
 		"preferred": {3, map[string]string{wire.SameNUMAAnnotation: "preferred: a-0"}, 2, 1, ""},
-		"missing":   {1, map[string]string{wire.SameNUMAAnnotation: "b-0"}, 0, 0, "asks for NUMA nodes beside pod b-0, which does not wait in its gang"},
+		"missing":   {1, map[string]string{wire.SameNUMAAnnotation: "b-0"}, 0, 0, "asks for NUMA nodes beside pod b-0, which neither waits nor runs in its gang"},
 		"wrong":     {1, map[string]string{wire.SameNUMAAnnotation: "a-1"}, 0, 0, "want another pod of the gang, not the pod itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,5 +52,97 @@ func TestMembersAskForEachOthersNUMANodes(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// asking makes a pod of gang a that asks about mates' places.
+func asking(name string, cpus int, key, text string) *corev1.Pod {
+	pod := podOf("a", name, 2, cpus)
+	pod.Annotations[key] = text
+	return pod
+}
+
+// TestAMemberAsksForThePlaceOfOneThatRuns: the gang has its minimum, and a member more comes. NUMA
+// nodes of 3 and 4 CPUs. Its node is certain once that has told what the mate has.
+func TestAMemberAsksForThePlaceOfOneThatRuns(t *testing.T) {
+	for name, c := range map[string]struct {
+		key, text string
+		cpus      int
+		bound     bool
+		same      bool // the NUMA node of a-0, or another one
+		early     bool // before a report tells what a-0 has
+	}{
+		"same":                  {wire.SameNUMAAnnotation, "a-0", 1, true, true, false},
+		"other":                 {wire.OtherNUMAAnnotation, "a-0", 1, true, false, true},
+		"same, and no room":     {wire.SameNUMAAnnotation, "a-0", 3, false, false, false},
+		"same, preferred":       {wire.SameNUMAAnnotation, "preferred: a-0", 3, true, false, true},
+		"nobody of the name":    {wire.SameNUMAAnnotation, "b-7", 1, false, false, false},
+		"both, which are apart": {wire.SameNUMAAnnotation, "a-0, a-1", 1, false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 2, func(w *world) {
+				w.create(podOf("a", "a-0", 2, 2))
+				w.create(asking("a-1", 2, wire.OtherNUMAAnnotation, "a-0"))
+				w.run(time.Second)
+				w.want("a", 2, 2)
+				w.create(asking("a-9", c.cpus, c.key, c.text))
+				w.run(2 * time.Second)
+				w.create(podOf("a", "a-8", 2, 3)) // which asks for nothing, and is kept waiting by nobody
+				w.run(20 * time.Second)
+				if (w.pods["a-9"].Spec.NodeName != "") != c.early || w.pods["a-8"].Spec.NodeName == "" {
+					t.Errorf("before any report: a-9 is on %q, a-8 on %q; said %s", w.pods["a-9"].Spec.NodeName, w.pods["a-8"].Spec.NodeName, w.said())
+				}
+				w.report()
+				w.run(20 * time.Second)
+				if got := w.pods["a-9"].Spec.NodeName != ""; got != c.bound {
+					t.Fatalf("a-9 is bound: %t, want %t; said %s", got, c.bound, w.said())
+				}
+				w.report()
+				if at, of := w.holding("a-9"), w.holding("a-0"); c.bound && (at == of) != c.same {
+					t.Errorf("a-9 holds %s, a-0 %s: the same %t, want %t", at, of, at == of, c.same)
+				}
+				w.wantState(wire.GangWhole)
+			})
+		})
+	}
+}
+
+// holding is the node, and its NUMA nodes, on which a pod holds something.
+func (w *world) holding(name string) string {
+	node := w.pods[types.UID(name)].Spec.NodeName
+	if node == "" {
+		return "nothing"
+	}
+	numa, told := w.accounts[node].View().Holding(name)
+	return fmt.Sprint(node, " ", numa, " ", told)
+}
+
+// TestAMemberKeepsAwayWhoComesLater: it asked for a NUMA node without any mate, and has one.
+func TestAMemberKeepsAwayWhoComesLater(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.create(asking("a-0", 2, wire.OtherNUMAAnnotation, "*"))
+		w.create(podOf("a", "a-1", 2, 3))
+		w.run(time.Second)
+		w.wantBound("a", 2)
+		w.report()
+		w.create(podOf("a", "a-2", 2, 1)) // its kubelet would give it the last CPU beside a-0
+		w.run(time.Minute)
+		w.wantBound("a", 2)
+		if said := w.said(); !strings.Contains(said, "pod a-2 comes after its gang") {
+			t.Errorf("said %q", said)
+		}
+		w.remove("a-0")
+		w.run(time.Second)
+		w.wantBound("a", 2)
+		if w.pods["a-2"].Spec.NodeName == "" {
+			t.Error("a-2 waits though a-0 has gone")
+		}
+	})
+}
+
+func (w *world) wantBound(gang string, bound int) {
+	w.t.Helper()
+	if got := w.bound(gang); got != bound {
+		w.t.Errorf("%s: %d members bound, want %d", gang, got, bound)
 	}
 }

@@ -185,7 +185,7 @@ func (w *randomWorld) drain() {
 // fits says whether the pod's gang could be planned now.
 func (w *randomWorld) fits(pod string) bool {
 	w.groups.mu.Lock()
-	j := w.groups.job(w.groups.of[types.UID(pod)])
+	j := w.groups.job(w.groups.of[types.UID(pod)], types.UID(pod))
 	w.groups.mu.Unlock()
 	return j.try(w.t.Context(), w.profile(), framework.NewCycleState()).Whole
 }

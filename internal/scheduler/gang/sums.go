@@ -11,8 +11,9 @@ import (
 type sums struct {
 	// waiting are members that want a node, done those that have one, or had one and ended well.
 	waiting, done count
-	// wrongs counts active members of which something cannot be read.
-	wrongs int
+	// wrongs counts active members of which something cannot be read, asking those that ask about
+	// their mates' places.
+	wrongs, asking int
 	// What active members say, by how many of them say it.
 	schedulers map[string]int
 	priorities map[int32]int
@@ -93,15 +94,16 @@ func ofTask(counts []*count, task string) (n int) {
 
 // part is what a member adds to the sums; the zero value adds nothing.
 type part struct {
-	waits, done, active, wrong bool
-	task, scheduler            string
-	priority                   int32
-	minimum                    int
+	waits, done, active, wrong, asks bool
+
+	task, scheduler string
+	priority        int32
+	minimum         int
 }
 
 func (m *member) part() part {
 	return part{
-		waits: m.pending(), done: m.done(), active: m.active(), wrong: m.wrong != nil, task: m.says.Task,
+		waits: m.pending(), done: m.done(), active: m.active(), wrong: m.wrong != nil, asks: wire.AsksMates(m.pod), task: m.says.Task,
 		scheduler: m.pod.Spec.SchedulerName, priority: priorityOf(m.pod), minimum: m.says.Minimum,
 	}
 }
@@ -139,6 +141,9 @@ func (g *group) add(p *part, n int) {
 	}
 	if p.wrong {
 		g.wrongs += n
+	}
+	if p.asks {
+		g.asking += n
 	}
 	addTo(&g.schedulers, p.scheduler, n)
 	addTo(&g.priorities, p.priority, n)

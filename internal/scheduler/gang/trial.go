@@ -193,16 +193,38 @@ func (t *trial) prepare() *fwk.Status {
 
 // wish reads what members ask about each other's places.
 func (t *trial) wish() error {
-	wishes, err := wire.MatesOf(t.job.pods)
+	wishes, err := wire.MatesOf(t.job.pods, t.job.seated)
 	if err != nil {
 		return err
 	}
+	at := map[string]int{}
+	if len(t.job.seated) > 0 {
+		for i := range t.infos {
+			at[t.name(i)] = i
+		}
+	}
+	for _, pod := range t.job.seated {
+		t.job.gang.Seated = append(t.job.gang.Seated, t.seat(pod, at))
+	}
 	for i := range wishes {
 		for _, w := range wishes[i] {
-			t.job.gang.Members[i].Beside = append(t.job.gang.Members[i].Beside, plan.Wish(w))
+			t.job.gang.Wish(i, plan.Wish(w))
 		}
 	}
 	return nil
+}
+
+// seat is the place of a member that has its node, by that node's last report.
+func (t *trial) seat(pod *corev1.Pod, at map[string]int) plan.Seat {
+	node, ok := at[pod.Spec.NodeName]
+	if !ok {
+		return plan.Seat{Node: plan.Elsewhere}
+	}
+	seat := plan.Seat{Node: node}
+	if account := t.Account(node); account != nil {
+		seat.Got.NUMA, seat.Got.Exact = account.View().Holding(string(pod.UID))
+	}
+	return seat
 }
 
 // begin has every plugin prepare for each kind.

@@ -542,7 +542,7 @@ func (w *world) bind(uid types.UID, node string) {
 	bound.Spec.NodeName = node
 	bound.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 	w.pods[uid] = bound
-	w.groups.Bound(uid)
+	w.groups.Bound(uid, node)
 	w.groups.PodSeen(bound)
 }
 
@@ -624,4 +624,20 @@ func (w *world) wantState(want wire.GangState) {
 	if got := w.groups.Count(); got[want] != 1 {
 		w.t.Errorf("gangs by state: %v, want one %s", got, want)
 	}
+}
+
+// report has every node tell what has come to it.
+func (w *world) report() {
+	for _, n := range w.nodes {
+		account := w.accounts[n.Name]
+		before := account.View().Report()
+		snap, ok := account.View().Snapshot()
+		if !ok {
+			w.t.Fatalf("node %s cannot be told apart", n.Name)
+		}
+		r, err := ledger.NewReport(before.Sequence+1, before.Model, &snap, nil)
+		w.must(err)
+		account.Accept(r)
+	}
+	w.groups.Stir()
 }
