@@ -287,7 +287,7 @@ func smallMinimum(c *gangCluster) {
 }
 
 // unansweredGang has the first Binding never answered, as by something between scheduler and API
-// server that keeps the request and the connection.
+// server that keeps the request and the connection. It is given up within the gang's deadline.
 func unansweredGang(c *gangCluster) {
 	kept := false
 	c.wire.set(func(r *http.Request) fault {
@@ -297,7 +297,7 @@ func unansweredGang(c *gangCluster) {
 		kept = true
 		return heldBack
 	})
-	g := &gangSpec{name: "unanswered", source: wire.GangOfSigs, minimum: 4, cpus: []int{8, 8, 6, 6}}
+	g := &gangSpec{name: "unanswered", source: wire.GangOfSigs, minimum: 4, cpus: []int{8, 8, 6, 6}, timeout: 170}
 	c.must(c.makeGang(c.Context(), g))
 	c.awaitGang(g, 4)
 	c.soundWire()
