@@ -348,7 +348,7 @@ func (t *gangTrial) Nodes(kind int) []int {
 	return out
 }
 
-// Coupled implements plan.Field. What pods ask of each other's places is not looked at.
+// Coupled implements plan.Field. Affinity between pods is not looked at.
 func (t *gangTrial) Coupled(int) bool { return false }
 
 // Account implements plan.Field.
