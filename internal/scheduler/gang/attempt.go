@@ -260,8 +260,8 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+g.key.String()+" does not fit: "+why)}
 }
 
-// singleDoesNotFit notes that a pod has no place beside its gang, which has its minimum. Others that
-// come after it are not kept waiting. Nobody is evicted for the pod.
+// singleDoesNotFit notes that a pod has no place beside its gang, which has its minimum. Others
+// that come after it are not kept waiting. Nobody is evicted for the pod.
 func (gs *Groups) singleDoesNotFit(g *group, pod *corev1.Pod, j *job, why string) Turn {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()

@@ -73,8 +73,8 @@ type member struct {
 	node   string
 	// summed is how it is part of the group's sums.
 	summed part
-	// waits says what the pod waits for that came after its gang and was tried in vain; stirs is how
-	// often the cluster had changed then. It is not tried before notBefore.
+	// waits says what the pod waits for that came after its gang and was tried in vain; stirs is
+	// how often the cluster had changed then. It is not tried before notBefore.
 	waits     string
 	stirs     uint64
 	notBefore time.Time
