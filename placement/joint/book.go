@@ -19,6 +19,8 @@ type Book struct {
 	used []uint64
 	// nodes and groups sum up free; they follow from it.
 	nodes, groups []stat
+	// devices are the free devices, kind after kind, as bits in the order of the model.
+	devices []uint64
 }
 
 // stat sums up the free threads of some cores.
@@ -55,6 +57,7 @@ func (t *Try) BeginFull() {
 	clear(t.Book.free)
 	clear(t.Book.nodes)
 	clear(t.Book.groups)
+	clear(t.Book.devices)
 	copy(t.Book.used, t.m.capacity)
 }
 
@@ -64,11 +67,12 @@ func (b *Book) CopyFrom(o *Book) {
 	b.used = append(b.used[:0], o.used...)
 	b.nodes = append(b.nodes[:0], o.nodes...)
 	b.groups = append(b.groups[:0], o.groups...)
+	b.devices = append(b.devices[:0], o.devices...)
 }
 
 // Equal says whether the same is handed out.
 func (b *Book) Equal(o *Book) bool {
-	return slices.Equal(b.free, o.free) && slices.Equal(b.used, o.used)
+	return slices.Equal(b.free, o.free) && slices.Equal(b.used, o.used) && slices.Equal(b.devices, o.devices)
 }
 
 // Append adds to buf everything that an answer depends on.
@@ -76,6 +80,9 @@ func (b *Book) Append(buf []byte) []byte {
 	buf = append(buf, b.free...)
 	for _, n := range b.used {
 		buf = binary.AppendUvarint(buf, n)
+	}
+	for _, w := range b.devices {
+		buf = binary.LittleEndian.AppendUint64(buf, w)
 	}
 	return buf
 }
@@ -139,6 +146,7 @@ type Held struct {
 	Alone     topology.CPUSet
 	Exclusive Exclusive
 	Amounts   []NodeAmount
+	Devices   []DeviceRef
 }
 
 // NodeAmount is an amount on the NUMA node at a position.
@@ -174,6 +182,9 @@ func (m *Model) enter(b *Book, h *Held, take bool) {
 	}
 	for _, a := range h.Amounts {
 		m.enterAmount(b, a, take)
+	}
+	for _, d := range h.Devices {
+		m.enterDevice(b, d, take)
 	}
 }
 
@@ -271,6 +282,11 @@ func (m *Model) Problem(b *Book, h *Held) string {
 	shut := m.shut(h)
 	if extra := shut.AndNot(&free); !extra.IsEmpty() {
 		return "somebody else has CPUs " + extra.String()
+	}
+	for _, d := range h.Devices {
+		if !m.IsFree(b, d) {
+			return "somebody else has, or nobody can have, " + m.devices[d.Kind].name + " " + m.DeviceID(d)
+		}
 	}
 	return ""
 }

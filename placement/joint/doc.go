@@ -1,5 +1,5 @@
-// Package joint decides where CPUs, CPU shares and memory of a container, or of a whole pod, lie on
-// a node whose scheduler chooses: all resources at once, on the fewest NUMA nodes.
+// Package joint decides where CPUs, CPU shares, memory and devices of a container, or of a whole
+// pod, lie on a node whose scheduler chooses: all resources at once, on the fewest NUMA nodes.
 //
 // A Model is a machine, compiled once; a Book says what is handed out of it; a Try works on a copy
 // of a Book. Try.Place is exact. It looks at every set of NUMA nodes of each width, narrowest
@@ -10,6 +10,13 @@
 // Sets of CPUs are chosen inside the set of nodes: whole cores, one thread a core, or as they come;
 // from as few level-3 caches as asked; beside nobody on a core or on a NUMA node, if asked. Shares
 // and memory are amounts, and are split evenly over the nodes of the set.
+//
+// Devices are chosen together with the CPUs and the memory: on the set of nodes, at the same PCI
+// root complexes or below the same switches if asked, one virtual function of each physical one if
+// asked. Of choices that do as well, those with more links inside go first, then those that leave
+// sets of four and pairs that are well linked, then those at fewer places, then those at places
+// with the least left. Links count for kinds of up to 12 devices. The search for places is exact up
+// to a bound that machines with fewer than 14 different ones do not reach.
 //
 // Everything is pure and, once warm, allocates nothing. Rules are validated by their readers; a
 // value that does not exist is never taken for another one.

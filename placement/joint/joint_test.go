@@ -71,7 +71,7 @@ func cpuSet(t testing.TB, list string) topology.CPUSet {
 	return s
 }
 
-var outcomeNames = [...]string{"placed", "odd CPUs", "unequal cores", "no CPUs", "no cores", "no amount", "too wide"}
+var outcomeNames = [...]string{"placed", "odd CPUs", "unequal cores", "no CPUs", "no cores", "no amount", "no devices", "not together", "too wide"}
 
 // String is for tests.
 func (o Outcome) String() string { return outcomeNames[o] }

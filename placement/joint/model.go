@@ -24,6 +24,8 @@ type Config struct {
 	Nodes []Node
 	// Amounts are the kinds after CPU.
 	Amounts []AmountKind
+	// Devices are the kinds of which whole devices are handed out.
+	Devices []DeviceKind
 	// Reserved CPUs are never pinned, and are no part of what shares may use.
 	Reserved topology.CPUSet
 	Strategy Strategy
@@ -67,7 +69,12 @@ type Model struct {
 	distance []uint64 // the sum over all ordered pairs of a mask; nil where distances are not known
 	strategy Strategy
 	capacity []uint64 // by kind, then node
-	empty    *Book
+	devices  []deviceKind
+	places   []place // of devices
+	roots    int     // of devices
+	// ownDevices are the devices that can be handed out, as in Book.devices.
+	ownDevices []uint64
+	empty      *Book
 }
 
 // core is a core in the order of the model: by NUMA node, level-3 cache, lowest CPU.
@@ -117,6 +124,9 @@ func New(c Config) (*Model, error) {
 	m.compileAmounts(&c)
 	m.compileThreads()
 	m.compileDistances(&c)
+	if err := m.compileDevices(&c); err != nil {
+		return nil, err
+	}
 	m.empty = m.newEmpty()
 	return m, nil
 }
@@ -250,7 +260,8 @@ func (m *Model) NewBook() *Book {
 
 func (m *Model) newEmpty() *Book {
 	b := &Book{free: make([]uint8, len(m.cores)), used: make([]uint64, len(m.capacity)),
-		nodes: make([]stat, len(m.nodes)), groups: make([]stat, len(m.groups))}
+		nodes: make([]stat, len(m.nodes)), groups: make([]stat, len(m.groups)),
+		devices: slices.Clone(m.ownDevices)}
 	for i := range m.cores {
 		m.setFree(b, i, m.cores[i].own)
 	}

@@ -1,6 +1,7 @@
 package joint
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 
@@ -10,8 +11,13 @@ import (
 
 // Want is what a container, or a pod as a whole, asks for.
 type Want struct {
-	CPUs    int      // pinned
-	Amounts []Amount // each kind once
+	CPUs    int          // pinned
+	Amounts []Amount     // each kind once
+	Devices []DeviceWant // each kind once
+	// Same says where devices lie together, and SameHow whether that may be given up. It is given
+	// up after all else that is preferred, but never for a wider set of NUMA nodes.
+	Same    Same
+	SameHow Strength // set if Same is
 	Width   Width
 	Rules   Rules
 }
@@ -30,6 +36,9 @@ type Grant struct {
 	Amounts []NodeAmount // by kind as in Want.Amounts, then by node
 	// Exclusive is the level that is kept: that of the rules, or Shareable if it was given up.
 	Exclusive Exclusive
+	Devices   []DeviceRef // by kind as in Want.Devices
+	// Together says that devices lie as Want.Same asks.
+	Together bool
 }
 
 // Outcome is the answer of Place.
@@ -48,6 +57,10 @@ const (
 	NoCores
 	// NoAmount: it has too little left of some amount.
 	NoAmount
+	// NoDevices: it has too few free devices of a kind, on whatever NUMA nodes.
+	NoDevices
+	// NotTogether: it has enough free devices, but not where they lie together.
+	NotTogether
 	// TooWide: it has room, but only on more NUMA nodes than the width allows.
 	TooWide
 )
@@ -68,6 +81,7 @@ type Try struct {
 // NewTry returns a Try for books of the model.
 func (m *Model) NewTry() *Try {
 	t := &Try{m: m, got: make([]uint8, len(m.cores)), open: make([]int32, len(m.nodes)), done: make([]bool, max(len(m.groups), len(m.nodes)))}
+	t.asks.dev, t.empty.dev, t.probe.dev = m.newDeviceQuery(), m.newDeviceQuery(), m.newDeviceQuery()
 	t.Book.CopyFrom(m.empty)
 	return t
 }
@@ -82,6 +96,7 @@ func (t *Try) BeginEmpty() { t.Book.CopyFrom(t.m.empty) }
 // nothing.
 func (t *Try) Place(w *Want, g *Grant) Outcome {
 	g.CPUs, g.Nodes, g.Amounts, g.Exclusive = topology.CPUSet{}, 0, g.Amounts[:0], Shareable
+	g.Devices, g.Together = g.Devices[:0], false
 	q := &t.asks
 	if refused := q.compile(t, w, &t.Book); refused != Placed {
 		return refused
@@ -101,7 +116,8 @@ type query struct {
 	w *Want
 
 	levels int // of terms that some set of nodes could meet, in front of terms
-	terms  [maxLevels]asked
+	terms  [2 * maxLevels]asked
+	dev    deviceQuery
 
 	best hint.Mask // the answer
 	by   *asked
@@ -110,6 +126,7 @@ type query struct {
 // asked is one level of terms.
 type asked struct {
 	terms
+	same     bool // devices lie together
 	eligible hint.Mask
 	most     int                  // level-3 caches, where that is insisted on
 	units    [hint.MaxNodes]int32 // CPUs that can be pinned, by node
@@ -120,11 +137,29 @@ type asked struct {
 // met, on whatever NUMA nodes.
 func (q *query) compile(t *Try, w *Want, b *Book) Outcome {
 	q.m, q.t, q.b, q.w, q.levels = t.m, t, b, w, 0
+	if len(w.Devices) > 0 && !q.compileDevices() {
+		return NoDevices
+	}
+	why := NoCPUs
+	if w.Same != Anywhere && len(w.Devices) > 0 {
+		why = q.compileTerms(true)
+	}
+	if w.Same == Anywhere || len(w.Devices) == 0 || w.SameHow == Preferred {
+		why = q.compileTerms(false)
+	}
+	if q.levels > 0 {
+		return Placed
+	}
+	return why
+}
+
+// compileTerms prepares the levels of what is asked of CPUs, with devices together or not.
+func (q *query) compileTerms(same bool) Outcome {
 	why := NoCPUs
 	var last terms
 	for level := range maxLevels {
-		next := w.Rules.at(level)
-		if w.CPUs == 0 {
+		next := q.w.Rules.at(level)
+		if q.w.CPUs == 0 {
 			next = terms{}
 		}
 		if level > 0 && next == last {
@@ -132,13 +167,10 @@ func (q *query) compile(t *Try, w *Want, b *Book) Outcome {
 		}
 		last = next
 		a := &q.terms[q.levels]
-		a.terms, a.floor = next, 0
+		a.terms, a.same, a.floor = next, same, 0
 		if why = q.admit(a); why == Placed {
 			q.levels++
 		}
-	}
-	if q.levels > 0 {
-		return Placed
 	}
 	return why
 }
@@ -170,10 +202,16 @@ func (q *query) admit(a *asked) Outcome {
 	for v := range m.nodes {
 		a.units[v] = int32(min(q.of(a, &q.b.nodes[v]), q.cap(a, v)))
 	}
-	if q.fits(a, a.eligible) {
-		return Placed
+	if len(q.w.Devices) > 0 && !q.enough(m.space.All()) {
+		return NoDevices
 	}
-	return q.reason(a)
+	switch {
+	case !q.fits(a, a.eligible):
+		return q.reason(a)
+	case len(q.w.Devices) > 0 && !q.choose(a.eligible, a.same):
+		return NotTogether
+	}
+	return Placed
 }
 
 // reason says why the terms cannot be met.
@@ -236,15 +274,21 @@ func (q *query) scan(a *asked, k int) bool {
 	}
 	found := false
 	var best [2]uint64
+	var pick devicePick
 	for _, mask := range q.m.space.OfSize(k) {
 		if mask&^a.eligible != 0 || !q.fits(a, mask) {
 			continue
 		}
-		rank := q.rank(mask)
-		if !found || rank[0] < best[0] || rank[0] == best[0] && rank[1] < best[1] {
-			q.best, best, found = mask, rank, true
+		if len(q.w.Devices) > 0 && !q.choose(mask, a.same) {
+			continue
 		}
+		rank := q.rank(mask)
+		if found && cmp.Or(q.dev.best.compareWide(&pick), cmp.Compare(rank[0], best[0]), cmp.Compare(q.dev.best.left, pick.left), cmp.Compare(rank[1], best[1])) >= 0 {
+			continue
+		}
+		q.best, best, pick, found = mask, rank, q.dev.best, true
 	}
+	q.dev.best = pick
 	return found
 }
 
@@ -293,6 +337,9 @@ func (q *query) rank(mask hint.Mask) [2]uint64 {
 // fits says whether the nodes of the mask have room on these terms.
 func (q *query) fits(a *asked, mask hint.Mask) bool {
 	if q.w.CPUs > 0 && (a.sum(mask) < q.w.CPUs || a.l3 && q.caches(a, mask) > a.most) {
+		return false
+	}
+	if len(q.w.Devices) > 0 && !q.enough(mask) {
 		return false
 	}
 	for _, want := range q.w.Amounts {
@@ -462,6 +509,8 @@ func (t *Try) take(q *query, g *Grant) {
 	if g.Exclusive == ExclusiveNUMA {
 		t.m.shutCores(&t.Book, t.got, ExclusiveNUMA)
 	}
+	g.Together = q.by.same
+	t.takeDevices(q, g)
 }
 
 // takeCPUs fills got with the CPUs that the answer stands for.

@@ -1,0 +1,787 @@
+package joint
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/berth-dev/berth/placement/hint"
+)
+
+// MaxDevices is the most devices of one kind, MaxPlaces the most places of PCIe that have any.
+const (
+	MaxDevices = 4096
+	MaxPlaces  = 64
+)
+
+// NoNode is the position of a NUMA node that nobody knows.
+const NoNode = -1
+
+// DeviceKind is a resource of which whole devices are handed out.
+type DeviceKind struct {
+	Name    string // "nvidia.com/gpu"
+	Devices []Device
+	// Links are direct connections between devices of the kind, each pair once.
+	Links []DeviceLink
+}
+
+// Device is a device. Numbers of roots, switches and functions tell them apart on the whole
+// machine.
+type Device struct {
+	ID string
+	// Node is the position of its NUMA node in Config.Nodes, or NoNode. On a machine of one NUMA
+	// node, every device is there.
+	Node int
+	// Root is the PCI root complex, Switch the outermost PCI switch, 0 where there is none.
+	Root, Switch int
+	// Function is the physical function of a virtual one; other devices have one each, or all 0.
+	Function int
+	// Unhealthy devices are handed out to nobody.
+	Unhealthy bool
+}
+
+// DeviceLink is a number of links between two devices, by their positions in DeviceKind.Devices.
+type DeviceLink struct{ A, B, Count int }
+
+// Same says where devices lie together.
+type Same uint8
+
+// The places at which devices can lie together; the zero value asks for none.
+const (
+	Anywhere Same = iota
+	// SameRoot: each PCI root complex that has a device of one kind has one of each.
+	SameRoot
+	// SameSwitch says the same of PCI switches.
+	SameSwitch
+	// OneRoot and OneSwitch: all devices lie at one root complex, below one switch.
+	OneRoot
+	OneSwitch
+
+	sames // the number of values
+)
+
+// DeviceWant is a number of devices of one kind.
+type DeviceWant struct {
+	Kind uint8
+	N    int
+	// All asks for one device of each function of the machine, instead of N.
+	All bool
+	// OnePerFunction takes no two virtual functions of one physical function.
+	OnePerFunction bool
+}
+
+// DeviceRef names a device by its kind and its position in DeviceKind.Devices.
+type DeviceRef struct {
+	Kind  uint8
+	Index uint16
+}
+
+// deviceKind is a kind, compiled. Its devices are in the order of the model: by place, then
+// function, then as they were given.
+type deviceKind struct {
+	name  string
+	ids   []string // in the order of the model
+	given []uint16 // in the order of the model, the position in DeviceKind.Devices
+	index []uint16 // the other way round
+	at    []uint8  // by device, the place
+	funcs []uint16 // by device, the function, counted from 0 in each kind
+	word  int      // where its bits begin in Book.devices
+	spans []span   // by place, the devices
+	links *linkTable
+}
+
+// place is where devices hang from: a switch, or a root complex itself, as far as one NUMA node
+// has it.
+type place struct {
+	node     int8 // NoNode: not known
+	root     uint8
+	isSwitch bool
+	hasRoot  bool
+}
+
+// maxLinked is the largest number of devices between which links are looked at.
+const maxLinked = 12
+
+// linkTable says of each set of devices of a kind, as bits, how well it is linked.
+type linkTable struct {
+	inside []uint32 // links inside the set
+	// fours and pairs are the most that can be made of the set: sets of four, or pairs, the better
+	// the more of them are on one NUMA node, then the more links they have.
+	fours, pairs []uint32
+}
+
+// compileDevices enters the kinds of devices.
+func (m *Model) compileDevices(c *Config) error {
+	type key struct {
+		node, root, sw int
+	}
+	places := map[key]int{}
+	roots := map[[2]int]int{}
+	for k := range c.Devices {
+		kind := &c.Devices[k]
+		if len(kind.Devices) > MaxDevices || k > 255 {
+			return fmt.Errorf("%s: %d devices: want at most %d of a kind, and 256 kinds", kind.Name, len(kind.Devices), MaxDevices)
+		}
+		for i := range kind.Devices {
+			d := &kind.Devices[i]
+			if d.Node < NoNode || d.Node >= len(c.Nodes) {
+				return fmt.Errorf("%s %s: NUMA node at position %d: want one of %d, or none", kind.Name, d.ID, d.Node, len(c.Nodes))
+			}
+			at := key{d.Node, d.Root, d.Switch}
+			if len(c.Nodes) == 1 {
+				at.node = 0
+			}
+			if _, known := places[at]; known {
+				continue
+			}
+			r, known := roots[[2]int{at.node, at.root}]
+			if !known {
+				r = len(roots)
+				roots[[2]int{at.node, at.root}] = r
+			}
+			places[at] = len(m.places)
+			m.places = append(m.places, place{node: int8(at.node), root: uint8(r), isSwitch: at.sw != 0, hasRoot: at.root != 0})
+		}
+	}
+	if len(m.places) > MaxPlaces {
+		return fmt.Errorf("devices at %d switches and root complexes: want at most %d", len(m.places), MaxPlaces)
+	}
+	m.roots = len(roots)
+	for k := range c.Devices {
+		kind := &c.Devices[k]
+		at := make([]uint8, len(kind.Devices))
+		for i := range kind.Devices {
+			d := &kind.Devices[i]
+			p := key{d.Node, d.Root, d.Switch}
+			if len(c.Nodes) == 1 {
+				p.node = 0
+			}
+			at[i] = uint8(places[p])
+		}
+		if err := m.addDeviceKind(kind, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addDeviceKind compiles a kind; at is the place of each of its devices.
+func (m *Model) addDeviceKind(kind *DeviceKind, at []uint8) error {
+	n := len(kind.Devices)
+	k := deviceKind{name: kind.Name, word: len(m.ownDevices), spans: make([]span, len(m.places)), given: make([]uint16, n), index: make([]uint16, n)}
+	for i := range k.given {
+		k.given[i] = uint16(i)
+	}
+	slices.SortStableFunc(k.given, func(a, b uint16) int {
+		return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(kind.Devices[a].Function, kind.Devices[b].Function))
+	})
+	m.ownDevices = append(m.ownDevices, make([]uint64, (n+63)/64)...)
+	for i, g := range k.given {
+		d := &kind.Devices[g]
+		k.index[g] = uint16(i)
+		k.ids = append(k.ids, d.ID)
+		k.at = append(k.at, at[g])
+		function := uint16(0)
+		if i > 0 {
+			before := &kind.Devices[k.given[i-1]]
+			function = k.funcs[i-1]
+			if at[g] != k.at[i-1] || d.Function == 0 || d.Function != before.Function {
+				function++
+			}
+		}
+		k.funcs = append(k.funcs, function)
+		s := &k.spans[at[g]]
+		if s.to == 0 {
+			s.from = uint16(i)
+		}
+		s.to = uint16(i + 1)
+		if !d.Unhealthy {
+			m.ownDevices[k.word+i/64] |= 1 << (i % 64)
+		}
+	}
+	if err := k.compileLinks(m, kind); err != nil {
+		return err
+	}
+	m.devices = append(m.devices, k)
+	return nil
+}
+
+// compileLinks makes the table of a kind whose devices are not all linked alike.
+func (k *deviceKind) compileLinks(m *Model, kind *DeviceKind) error {
+	n := len(k.ids)
+	links := map[[2]int]int{}
+	alike := true
+	for _, l := range kind.Links {
+		if l.A < 0 || l.B < 0 || l.A >= n || l.B >= n || l.A == l.B || l.Count < 1 || l.Count > 255 {
+			return fmt.Errorf("%s: link %+v: want two devices of %d and 1 to 255 links", kind.Name, l, n)
+		}
+		a, b := int(k.index[l.A]), int(k.index[l.B])
+		pair := [2]int{min(a, b), max(a, b)}
+		if links[pair] != 0 {
+			return fmt.Errorf("%s: link %+v: want each pair of devices once", kind.Name, l)
+		}
+		links[pair] = l.Count
+		alike = alike && l.Count == kind.Links[0].Count
+	}
+	if len(links) == 0 || alike && len(links) == n*(n-1)/2 || n > maxLinked {
+		return nil
+	}
+	const together = 1 << 12 // more than the links of any set
+	bond := func(a, b int) uint32 {
+		w := uint32(links[[2]int{min(a, b), max(a, b)}])
+		if node := m.places[k.at[a]].node; node == m.places[k.at[b]].node && node != NoNode {
+			w += together
+		}
+		return w
+	}
+	t := &linkTable{inside: make([]uint32, 1<<n), fours: make([]uint32, 1<<n), pairs: make([]uint32, 1<<n)}
+	for set := 1; set < 1<<n; set++ {
+		a := bits.TrailingZeros(uint(set))
+		rest := set &^ (1 << a)
+		t.inside[set], t.pairs[set], t.fours[set] = t.inside[rest], t.pairs[rest], t.fours[rest]
+		for b := range n {
+			if rest>>b&1 == 0 {
+				continue
+			}
+			t.inside[set] += uint32(links[[2]int{min(a, b), max(a, b)}])
+			t.pairs[set] = max(t.pairs[set], bond(a, b)+t.pairs[rest&^(1<<b)])
+			for c := b + 1; c < n; c++ {
+				for d := c + 1; d < n; d++ {
+					if rest>>c&1 == 1 && rest>>d&1 == 1 {
+						four := bond(a, b) + bond(a, c) + bond(a, d) + bond(b, c) + bond(b, d) + bond(c, d)
+						t.fours[set] = max(t.fours[set], four+t.fours[rest&^(1<<b|1<<c|1<<d)])
+					}
+				}
+			}
+		}
+	}
+	k.links = t
+	return nil
+}
+
+// DeviceKind returns the kind of a resource, and whether the machine has it.
+func (m *Model) DeviceKind(name string) (uint8, bool) {
+	i := slices.IndexFunc(m.devices, func(k deviceKind) bool { return k.name == name })
+	return uint8(max(i, 0)), i >= 0
+}
+
+// DeviceKinds returns how many kinds of devices there are; they count from 0.
+func (m *Model) DeviceKinds() int { return len(m.devices) }
+
+// DeviceKindName returns the name of a kind of devices.
+func (m *Model) DeviceKindName(kind uint8) string { return m.devices[kind].name }
+
+// DeviceID returns the id of a device.
+func (m *Model) DeviceID(d DeviceRef) string {
+	k := &m.devices[d.Kind]
+	return k.ids[k.index[d.Index]]
+}
+
+// FindDevice returns the device of a kind with an id.
+func (m *Model) FindDevice(kind uint8, id string) (DeviceRef, bool) {
+	k := &m.devices[kind]
+	i := slices.Index(k.ids, id)
+	if i < 0 {
+		return DeviceRef{}, false
+	}
+	return DeviceRef{kind, k.given[i]}, true
+}
+
+// IsFree says whether a device is healthy and nobody has it.
+func (m *Model) IsFree(b *Book, d DeviceRef) bool {
+	k := &m.devices[d.Kind]
+	return k.free(b, int(k.index[d.Index]))
+}
+
+// DevicesOn returns how many devices of a kind the NUMA node at a position has, and how many of
+// them are free. Unhealthy ones count in neither.
+func (m *Model) DevicesOn(b *Book, kind uint8, node int) (free, all int) {
+	k := &m.devices[kind]
+	for i := range k.ids {
+		if int(m.places[k.at[i]].node) == node {
+			free += int(b.devices[k.word+i/64] >> (i % 64) & 1)
+			all += int(m.ownDevices[k.word+i/64] >> (i % 64) & 1)
+		}
+	}
+	return free, all
+}
+
+func (k *deviceKind) free(b *Book, i int) bool { return b.devices[k.word+i/64]>>(i%64)&1 == 1 }
+
+// enterDevice takes or gives back a device that exists.
+func (m *Model) enterDevice(b *Book, d DeviceRef, take bool) {
+	if int(d.Kind) >= len(m.devices) || int(d.Index) >= len(m.devices[d.Kind].index) {
+		return
+	}
+	k := &m.devices[d.Kind]
+	i := int(k.index[d.Index])
+	at, bit := k.word+i/64, uint64(1)<<(i%64)
+	if take {
+		b.devices[at] &^= bit
+	} else {
+		b.devices[at] |= bit & m.ownDevices[at]
+	}
+}
+
+// TakeDevice writes down a device alone.
+func (m *Model) TakeDevice(b *Book, d DeviceRef) { m.enterDevice(b, d, true) }
+
+// room is how many devices of a kind can be taken at a place.
+func (k *deviceKind) room(b *Book, at int, w *DeviceWant) int {
+	s, n := k.spans[at], 0
+	if !w.OnePerFunction && !w.All {
+		if len(k.ids) <= 64 {
+			return bits.OnesCount64(b.devices[k.word] & (1<<s.to - 1) >> s.from << s.from)
+		}
+		for i := int(s.from); i < int(s.to); i++ {
+			n += int(b.devices[k.word+i/64] >> (i % 64) & 1)
+		}
+		return n
+	}
+	last := -1
+	for i := int(s.from); i < int(s.to); i++ {
+		if int(k.funcs[i]) != last && k.free(b, i) {
+			last = int(k.funcs[i])
+			n++
+		}
+	}
+	return n
+}
+
+// count is how many devices are wanted.
+func (m *Model) count(w *DeviceWant) int {
+	if !w.All {
+		return w.N
+	}
+	funcs := m.devices[w.Kind].funcs
+	if len(funcs) == 0 {
+		return 1 // none is not all
+	}
+	return int(funcs[len(funcs)-1]) + 1
+}
+
+// byRoot says whether the places that count are root complexes rather than switches.
+func (s Same) byRoot() bool { return s == SameRoot || s == OneRoot }
+
+// one says whether all devices lie at one place.
+func (s Same) one() bool { return s == OneRoot || s == OneSwitch }
+
+// deviceQuery is the part of a query that is about devices. Places are those of the model, or its
+// root complexes.
+type deviceQuery struct {
+	// caps holds what can be taken of each kind that is wanted, by its position in the Want, then
+	// by place.
+	caps [][MaxPlaces]uint16
+	need []int
+	node [MaxPlaces]int8
+	// apart are places at which nothing lies together: no switch, or a root that nobody knows.
+	apart [MaxPlaces]bool
+	n     int // places
+	// linked is the position in the Want of the kind whose links count, or -1.
+	linked int
+
+	// of one search
+	cands [MaxPlaces]uint8
+	have  []int
+	steps int
+	best  devicePick
+}
+
+// devicePick is a choice of devices, and how good it is.
+type devicePick struct {
+	ok     bool
+	places uint64 // those that are used
+	set    uint16 // of the linked kind
+	links  uint32
+	// fours and pairs are what is left of links for others.
+	fours, pairs uint32
+	// left is how many free devices of the wanted kinds are left at the places.
+	left int
+}
+
+// compare orders picks: more links inside, then better links among what is left, then fewer places,
+// then fewer devices left there. Negative means that p is better.
+func (p *devicePick) compare(o *devicePick) int {
+	return cmp.Or(p.compareWide(o), cmp.Compare(p.left, o.left))
+}
+
+// compareWide is compare without what is left, which is less than the distance of NUMA nodes.
+func (p *devicePick) compareWide(o *devicePick) int {
+	return cmp.Or(p.compareLinks(o), cmp.Compare(bits.OnesCount64(p.places), bits.OnesCount64(o.places)))
+}
+
+func (p *devicePick) compareLinks(o *devicePick) int {
+	return cmp.Or(cmp.Compare(o.links, p.links), cmp.Compare(o.fours, p.fours), cmp.Compare(o.pairs, p.pairs))
+}
+
+// earlier says whether set a comes before b, both being as large: it has the lowest element that
+// only one of them has.
+func earlier(a, b uint16) bool {
+	low := (a ^ b) & -(a ^ b)
+	return a&low != 0
+}
+
+func (m *Model) newDeviceQuery() deviceQuery {
+	return deviceQuery{caps: make([][MaxPlaces]uint16, len(m.devices)), need: make([]int, len(m.devices)), have: make([]int, len(m.devices))}
+}
+
+// compileDevices prepares what is asked. It is false where a kind is asked that does not exist.
+func (q *query) compileDevices() bool {
+	d, m, w := &q.dev, q.m, q.w
+	d.linked, d.n = -1, len(m.places)
+	if w.Same.byRoot() {
+		d.n = m.roots
+	}
+	for i := range w.Devices {
+		want := &w.Devices[i]
+		if int(want.Kind) >= len(m.devices) || i >= len(m.devices) {
+			return false
+		}
+		k := &m.devices[want.Kind]
+		d.need[i] = m.count(want)
+		if k.links != nil && d.linked < 0 {
+			d.linked = i
+		}
+		clear(d.caps[i][:d.n])
+		for at := range m.places {
+			p := &m.places[at]
+			to := at
+			if w.Same.byRoot() {
+				to = int(p.root)
+			}
+			d.caps[i][to] += uint16(k.room(q.b, at, want))
+			d.node[to], d.apart[to] = p.node, w.Same.byRoot() && !p.hasRoot || !w.Same.byRoot() && !p.isSwitch
+		}
+	}
+	return true
+}
+
+// reaches says whether a place counts for a set of NUMA nodes. One whose node nobody knows counts
+// where the width does not matter.
+func (q *query) reaches(at int, mask hint.Mask) bool {
+	if v := q.dev.node[at]; v != NoNode {
+		return mask.Has(int(v))
+	}
+	return q.w.Width == AnyWidth
+}
+
+// enough says whether the nodes of the mask have enough devices of each kind, wherever they lie.
+func (q *query) enough(mask hint.Mask) bool {
+	for i := range q.w.Devices {
+		n := 0
+		for at := range q.dev.n {
+			if q.reaches(at, mask) {
+				n += int(q.dev.caps[i][at])
+			}
+		}
+		if n < q.dev.need[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// maxSteps bounds the search for places: more than any machine with fewer than 14 places can take.
+const maxSteps = 1 << 14
+
+// choose finds the best devices on the nodes of the mask, together or not. The pick is kept in
+// dev.best.
+func (q *query) choose(mask hint.Mask, together bool) bool {
+	d := &q.dev
+	d.best, d.steps = devicePick{}, 0
+	clear(d.have)
+	if d.linked >= 0 {
+		q.chooseLinked(mask, together)
+		return d.best.ok
+	}
+	cands := d.cands[:0]
+	for at := range d.n {
+		if q.reaches(at, mask) && q.usable(at, together) {
+			cands = append(cands, uint8(at))
+		}
+	}
+	most := len(cands)
+	if together {
+		most = min(most, q.mostPlaces())
+	}
+	q.extend(cands, most, &devicePick{ok: true})
+	return d.best.ok
+}
+
+// usable says whether a place has something that is wanted. Where devices lie together, it has some
+// of each kind.
+func (q *query) usable(at int, together bool) bool {
+	some, each := false, true
+	for i := range q.w.Devices {
+		has := q.dev.caps[i][at] > 0
+		some, each = some || has, each && has
+	}
+	if together {
+		return each && !q.dev.apart[at]
+	}
+	return some
+}
+
+// mostPlaces is how many places can have a device of each kind.
+func (q *query) mostPlaces() int {
+	if q.w.Same.one() {
+		return 1
+	}
+	most := MaxPlaces
+	for i := range q.w.Devices {
+		most = min(most, q.dev.need[i])
+	}
+	return most
+}
+
+// chooseLinked tries every set of devices of the kind whose links count, and finds the others a
+// place for each set that is as good as the best one.
+func (q *query) chooseLinked(mask hint.Mask, together bool) {
+	d := &q.dev
+	want := &q.w.Devices[d.linked]
+	k := &q.m.devices[want.Kind]
+	all := uint16(q.b.devices[k.word])
+	var here uint16
+	for i := range k.ids {
+		if all>>i&1 == 1 && q.reaches(q.placeOf(k, i), mask) {
+			here |= 1 << i
+		}
+	}
+	for set := here; set != 0; set = (set - 1) & here {
+		if bits.OnesCount16(set) != d.need[d.linked] {
+			continue
+		}
+		p := devicePick{ok: true, set: set, links: k.links.inside[set], fours: k.links.fours[all&^set], pairs: k.links.pairs[all&^set]}
+		if d.best.ok && p.compareLinks(&d.best) > 0 || !k.keepsFunctions(set, want) {
+			continue
+		}
+		for w := set; w != 0; w &= w - 1 {
+			p.places |= 1 << q.placeOf(k, bits.TrailingZeros16(w))
+		}
+		q.complement(mask, together, &p)
+	}
+}
+
+// placeOf is where a device lies, as places count for the query.
+func (q *query) placeOf(k *deviceKind, i int) int {
+	at := int(k.at[i])
+	if q.w.Same.byRoot() {
+		return int(q.m.places[at].root)
+	}
+	return at
+}
+
+// keepsFunctions says whether a set has no two devices of one function, where that is asked.
+func (k *deviceKind) keepsFunctions(set uint16, w *DeviceWant) bool {
+	if !w.OnePerFunction && !w.All {
+		return true
+	}
+	last := -1
+	for ; set != 0; set &= set - 1 {
+		f := int(k.funcs[bits.TrailingZeros16(set)])
+		if f == last {
+			return false
+		}
+		last = f
+	}
+	return true
+}
+
+// complement finds the other kinds a place beside the devices of a pick: on its places alone, where
+// devices lie together, else on as few more as can be.
+func (q *query) complement(mask hint.Mask, together bool, p *devicePick) {
+	d := &q.dev
+	clear(d.have)
+	for w := p.places; w != 0; w &= w - 1 {
+		at := bits.TrailingZeros64(w)
+		if together && !q.usable(at, true) {
+			return
+		}
+		q.count(at, 1)
+	}
+	d.have[d.linked] = d.need[d.linked] // chosen already
+	if together {
+		if bits.OnesCount64(p.places) <= q.mostPlaces() {
+			q.complete(p.places, p)
+		}
+		return
+	}
+	cands := d.cands[:0]
+	for at := range d.n {
+		if p.places>>at&1 == 0 && q.reaches(at, mask) && q.usable(at, false) {
+			cands = append(cands, uint8(at))
+		}
+	}
+	d.steps = 0
+	q.extend(cands, len(cands), p)
+}
+
+// count adds or takes away what a place has.
+func (q *query) count(at, sign int) {
+	for i := range q.w.Devices {
+		q.dev.have[i] += sign * int(q.dev.caps[i][at])
+	}
+}
+
+// extend adds the fewest of the places, at most so many, that have everything.
+func (q *query) extend(cands []uint8, most int, p *devicePick) {
+	for size := 0; size <= most; size++ {
+		if q.add(p.places, cands, size, p) {
+			return
+		}
+	}
+}
+
+// add tries size more places among cands, in their order. It says whether any will do.
+func (q *query) add(chosen uint64, cands []uint8, size int, p *devicePick) bool {
+	if q.dev.steps++; q.dev.steps > maxSteps {
+		return false
+	}
+	if size == 0 {
+		return q.complete(chosen, p)
+	}
+	found := false
+	for c := 0; c+size <= len(cands); c++ {
+		if q.hasTwin(cands[:c], cands[c]) {
+			continue
+		}
+		if !q.promising(cands[c:], size) {
+			break
+		}
+		q.count(int(cands[c]), 1)
+		found = q.add(chosen|1<<cands[c], cands[c+1:], size-1, p) || found
+		q.count(int(cands[c]), -1)
+	}
+	return found
+}
+
+// hasTwin says whether a place that was just passed over is as good as the one at hand.
+func (q *query) hasTwin(passed []uint8, at uint8) bool {
+	for _, o := range passed {
+		same := true
+		for i := range q.w.Devices {
+			same = same && q.dev.caps[i][o] == q.dev.caps[i][at]
+		}
+		if same {
+			return true
+		}
+	}
+	return false
+}
+
+// promising says whether size places more could be enough.
+func (q *query) promising(cands []uint8, size int) bool {
+	for i := range q.w.Devices {
+		most := 0
+		for _, at := range cands {
+			most = max(most, int(q.dev.caps[i][at]))
+		}
+		if q.dev.have[i]+size*most < q.dev.need[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// complete keeps a choice of places that has everything, if it is better than the best one.
+func (q *query) complete(chosen uint64, p *devicePick) bool {
+	d := &q.dev
+	for i := range q.w.Devices {
+		if d.have[i] < d.need[i] {
+			return false
+		}
+	}
+	pick := *p
+	pick.places, pick.left = chosen, 0
+	for w := chosen; w != 0; w &= w - 1 {
+		for i := range q.w.Devices {
+			pick.left += int(d.caps[i][bits.TrailingZeros64(w)])
+		}
+	}
+	order := -1
+	if d.best.ok {
+		order = pick.compare(&d.best)
+	}
+	if order < 0 || order == 0 && pick.set != d.best.set && earlier(pick.set, d.best.set) {
+		d.best = pick
+	}
+	return true
+}
+
+// takeDevices takes what the best pick stands for.
+func (t *Try) takeDevices(q *query, g *Grant) {
+	for i := range q.w.Devices {
+		want := &q.w.Devices[i]
+		k := &t.m.devices[want.Kind]
+		if i == q.dev.linked {
+			for set := q.dev.best.set; set != 0; set &= set - 1 {
+				t.takeDevice(want.Kind, bits.TrailingZeros16(set), g)
+			}
+			continue
+		}
+		t.takeFrom(q, i, k, g)
+	}
+}
+
+// takeFrom takes devices of a kind: one at each place first, where devices lie together, then at
+// the places that have the fewest.
+func (t *Try) takeFrom(q *query, i int, k *deviceKind, g *Grant) {
+	d := &q.dev
+	left := d.need[i]
+	if q.by.same {
+		for w := d.best.places; w != 0 && left > 0; w &= w - 1 {
+			left -= t.takeAt(q, i, k, bits.TrailingZeros64(w), 1, g)
+		}
+	}
+	for rest := d.best.places; rest != 0 && left > 0; {
+		least := bits.TrailingZeros64(rest)
+		for w := rest; w != 0; w &= w - 1 {
+			if at := bits.TrailingZeros64(w); d.caps[i][at] < d.caps[i][least] {
+				least = at
+			}
+		}
+		rest &^= 1 << least
+		left -= t.takeAt(q, i, k, least, left, g)
+	}
+}
+
+// takeAt takes at most n of a kind at a place, and returns how many.
+func (t *Try) takeAt(q *query, w int, k *deviceKind, at, n int, g *Grant) (got int) {
+	want := &q.w.Devices[w]
+	last := -1
+	for i := range k.ids {
+		if got == n {
+			return got
+		}
+		if q.placeOf(k, i) != at {
+			continue
+		}
+		if (want.OnePerFunction || want.All) && (int(k.funcs[i]) == last || t.hasFunction(want.Kind, k.funcs[i], g)) {
+			continue
+		}
+		if k.free(&t.Book, i) {
+			last = int(k.funcs[i])
+			t.takeDevice(want.Kind, i, g)
+			got++
+		}
+	}
+	return got
+}
+
+// hasFunction says whether a device of a function is granted already.
+func (t *Try) hasFunction(kind uint8, function uint16, g *Grant) bool {
+	k := &t.m.devices[kind]
+	for _, d := range g.Devices {
+		if d.Kind == kind && k.funcs[k.index[d.Index]] == function {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Try) takeDevice(kind uint8, i int, g *Grant) {
+	d := DeviceRef{kind, t.m.devices[kind].given[i]}
+	t.m.TakeDevice(&t.Book, d)
+	g.Devices = append(g.Devices, d)
+}
