@@ -10,7 +10,8 @@ e2e-vm-smoke: ## One emulated machine with 4 NUMA nodes, a real kubelet, five po
 
 # The parts of e2e-vm, and the test of each. E2E_CASES, a regular expression, chooses among the configurations of policies or options:
 #   make e2e-vm E2E_ONLY=options E2E_CASES='memory|uncore'
-E2E_ONLY  ?= policies options node race devices chart
+#   make e2e-vm E2E_ONLY=enforce SEED=7 ENFORCE_PODS=100
+E2E_ONLY  ?= policies options node race devices enforce chart
 E2E_CASES ?=
 export E2E_CASES
 VM_TEST_policies = TestPolicies
@@ -21,7 +22,7 @@ VM_TEST_devices  = TestDevices
 VM_TEST_chart    = TestChart
 
 .PHONY: e2e-vm
-e2e-vm: ## Two emulated machines of different shape; E2E_ONLY chooses among policies, options, node, race, devices, chart (up to 25 minutes each).
+e2e-vm: ## Two emulated machines of different shape; E2E_ONLY chooses among policies, options, node, race, devices, enforce, chart (up to 25 minutes each).
 	@for part in $(E2E_ONLY); do $(MAKE) --no-print-directory e2e-vm-$$part; done
 
 # What Helm installs, and what replaces it: two releases for the guest's processor.
@@ -39,3 +40,12 @@ e2e-vm-chart: $(VM_LAST_RELEASE)/SHA256SUMS
 e2e-vm-policies e2e-vm-options e2e-vm-node e2e-vm-race e2e-vm-devices: e2e-vm-%:
 	$(call say,real kubelets on two emulated machines: $*)
 	@BERTH_VM=$* $(call VM_TEST,40m,$(VM_TEST_$*))
+
+# The last line is one of JSON, which the go command would follow with its own.
+ENFORCE_PODS ?= 100
+
+.PHONY: e2e-vm-enforce
+e2e-vm-enforce:
+	$(call say,real containerd that carries decisions out on two emulated machines: SEED=$(SEED) ENFORCE_PODS=$(ENFORCE_PODS))
+	@rm -f _artifacts/vm/enforce.json
+	@BERTH_VM=enforce SEED=$(SEED) ENFORCE_PODS=$(ENFORCE_PODS) $(call VM_TEST,60m,TestEnforce); code=$$?; cat _artifacts/vm/enforce.json; exit $$code

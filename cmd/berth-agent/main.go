@@ -96,6 +96,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&s.preferences, "device-preferences", "", "how device plugins choose: RESOURCE=none|sorted|unknown, separated by commas")
 	f.StringVar(&s.authority, "authority", "kubelet", "who decides on the node: kubelet; berth, whose decisions are carried out through the runtime's NRI; or label, by the Node's label "+agent.AuthorityLabel)
 	f.StringVar(&o.Enforce.NRISocket, "nri-socket", "", "where Berth decides: the container runtime's NRI socket (default /var/run/nri/nri.sock)")
+	f.StringVar(&o.Enforce.NRIVersion, "nri-version", "", "where Berth decides: take this for the release of the runtime's NRI, like v0.12.0 (default: as the runtime says)")
 	f.StringVar(&o.Enforce.Cgroups, "cgroup-root", agent.DefaultCgroups, "where Berth decides: where cgroup v2 is mounted")
 	f.StringVar(&s.onCollision, "on-collision", "hold", "where Berth decides: hold a container whose decision cannot be carried out, or confine it to the shared CPUs")
 	f.BoolVar(&o.Enforce.LiftQuota, "lift-quota", false, "where Berth decides: take the CFS quota off containers with CPUs of their own (that of their pod stays)")

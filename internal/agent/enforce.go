@@ -32,6 +32,9 @@ const ByLabel v1alpha1.Authority = "label"
 type EnforceOptions struct {
 	// NRISocket is that of the container runtime's NRI; "" means NRI's default.
 	NRISocket string
+	// NRIVersion is taken for the release of the runtime's NRI, as "v0.12.0"; "" goes by what the
+	// runtime says.
+	NRIVersion string
 	// Cgroups is where cgroup v2 is mounted; "" means /sys/fs/cgroup.
 	Cgroups string
 	// OnCollision says what becomes of a container whose decision cannot be carried out.
@@ -114,7 +117,7 @@ func (e *enforcer) serve(ctx context.Context) {
 	}
 	log := e.opts.Log
 	p := enforce.NewPlugin(books, func(format string, args ...any) { log.Warn(fmt.Sprintf(format, args...)) })
-	p.LiftQuota, p.Changed = e.opts.Enforce.LiftQuota, e.changed
+	p.LiftQuota, p.NRIVersion, p.Changed = e.opts.Enforce.LiftQuota, e.opts.Enforce.NRIVersion, e.changed
 	e.set(p, nil)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -231,6 +234,9 @@ func readBack(c *enforce.Held, runtimePath string, cgroups fs.FS) (cpus topology
 	}
 	if c.Set.Pinned {
 		cpus = found.CPUs
+	}
+	if !c.Settled {
+		return cpus, ""
 	}
 	return cpus, c.Set.Differs(found)
 }

@@ -194,6 +194,7 @@ func TestReadBack(t *testing.T) {
 		"confined":        {enforce.Held{Running: true, Set: enforce.Set{CPUs: cpuSet(t, "0-1")}, Why: "CPUs 2 are held by ns/q/main"}, cgroups("0-1"), "", "ns/p/main CPUs 2 are held by ns/q/main"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			c.held.Settled = true
 			c.held.Container = enforce.Container{ID: "i", UID: "u", Short: "main", Name: "ns/p/main", Decision: decided}
 			o := obeyedBy(enforce.Sight{Containers: []enforce.Held{c.held}, Cgroups: map[string]string{"i": "/pods/c"}}, c.cgroups)
 			if got := o.pods["u"][0].CPUs.String(); got != c.cpus {

@@ -23,6 +23,8 @@ type Container struct {
 	Fault    string
 	Created  int64 // nanoseconds; orders what Synchronize finds
 	Now      Set   // what it runs on, as the runtime says
+	// Begins says that it is made and has not started.
+	Begins bool
 }
 
 // Set is where a container runs.
@@ -77,7 +79,12 @@ type Books struct {
 type entry struct {
 	Container
 	running bool
-	set     Set
+	// unsettled says that the runtime may lose a move: the container is beginning, or a move that
+	// nobody asked for is under way. It is not moved meanwhile, and what needs its CPUs waits.
+	unsettled bool
+	// doubt says that a move was sent when the runtime may have lost it.
+	doubt bool
+	set   Set
 	// shut is the CPUs that nobody else may be pinned to: its own, and those that stay idle for it.
 	shut      topology.CPUSet
 	complaint string
@@ -100,12 +107,15 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 		return Set{}, nil, err
 	}
 	for id, o := range b.all { // an earlier life of the same container
-		if o.Pod == c.Pod && o.Name == c.Name && !o.running {
+		if o.Pod == c.Pod && o.Name == c.Name && (!o.running || o.unsettled) {
 			delete(b.all, id)
 		}
 	}
+	if why := b.inTheWay(e); why != "" {
+		return Set{}, nil, &HeldError{c.Name, why}
+	}
 	b.all[c.ID] = e
-	e.running = true
+	e.running, e.unsettled = true, true
 	if !e.set.Pinned {
 		if e.set.CPUs = b.poolFor(e); e.set.CPUs.IsEmpty() {
 			delete(b.all, c.ID)
@@ -134,6 +144,50 @@ func (b *Books) admit(c Container, mode Mode) (*entry, error) {
 		e.set.Mems = memsOf(c.Decision)
 	}
 	return e, nil
+}
+
+// inTheWay names a shared container that would have to leave the CPUs of a pinned one, and cannot be
+// moved yet; "" for none.
+func (b *Books) inTheWay(e *entry) string {
+	for _, id := range b.ids() {
+		o := b.all[id]
+		if both := e.shut.And(&o.set.CPUs); o.running && o.unsettled && !o.set.Pinned && e.set.Pinned && !both.IsEmpty() {
+			return "CPUs " + both.String() + " are shared by " + o.Name + ", which is just beginning there: this passes"
+		}
+	}
+	return ""
+}
+
+// Begun says that a container has started, and returns the move that has become due meanwhile. The
+// runtime may ask for no moves at this time: one that is sent is to be followed by Moved, one that is
+// not comes with a later answer.
+func (b *Books) Begun(id string) (u Update, due bool) {
+	e := b.all[id]
+	if e == nil || !e.running {
+		return Update{}, false
+	}
+	e.unsettled = false
+	set := e.set
+	if !set.Pinned {
+		set.CPUs = b.sharedFor(e)
+	}
+	return Update{id, set}, e.doubt || set != e.set
+}
+
+// Moving says that a move which nobody asked for is on its way to the runtime. Until Moved it counts
+// as running in both places.
+func (b *Books) Moving(u Update) {
+	if e := b.all[u.ID]; e != nil {
+		e.unsettled, e.set.CPUs = true, e.set.CPUs.Or(&u.Set.CPUs) // the same where it is pinned
+	}
+}
+
+// Moved says that a move has arrived, and returns the one that has become due meanwhile.
+func (b *Books) Moved(u Update) (next Update, due bool) {
+	if e := b.all[u.ID]; e != nil {
+		e.set.CPUs, e.doubt = u.Set.CPUs, false
+	}
+	return b.Begun(u.ID)
 }
 
 // memsOf returns the memory nodes that the decision binds the container to, 0 for none.
@@ -215,23 +269,32 @@ func (b *Books) poolFor(e *entry) topology.CPUSet {
 	return p.And(&nodes)
 }
 
-// spread returns the moves of running shared containers whose pool has changed, all but one. One
-// that is left without a CPU keeps to the reserved ones: it runs already, and an empty set would
-// let it loose.
+// sharedFor is where a running shared container belongs. One that is left without a CPU keeps to
+// the reserved ones: it runs already, and an empty set would let it loose.
+func (b *Books) sharedFor(e *entry) topology.CPUSet {
+	if cpus := b.poolFor(e); !cpus.IsEmpty() {
+		return cpus
+	}
+	return b.reserved
+}
+
+// spread returns the moves of running shared containers whose pool has changed, and those of which
+// it is not known whether they arrived: all but one, and but those that are not settled, which
+// nothing takes CPUs from.
 func (b *Books) spread(but string) []Update {
 	var out []Update
 	for _, id := range b.ids() {
 		e := b.all[id]
-		if id == but || !e.running || e.set.Pinned {
+		if id == but || !e.running || e.unsettled {
 			continue
 		}
-		cpus := b.poolFor(e)
-		if cpus.IsEmpty() {
-			cpus = b.reserved
+		set := e.set
+		if !set.Pinned {
+			set.CPUs = b.sharedFor(e)
 		}
-		if cpus != e.set.CPUs {
-			e.set.CPUs = cpus
-			out = append(out, Update{id, e.set})
+		if e.doubt || set != e.set {
+			e.set, e.doubt = set, false
+			out = append(out, Update{id, set})
 		}
 	}
 	return out
@@ -293,7 +356,9 @@ func (b *Books) Synchronize(running []Container) []Update {
 	for _, id := range b.ids() {
 		if e := b.all[id]; e.set != (Set{CPUs: e.Now.CPUs, Mems: e.wantedMems(), Pinned: e.set.Pinned}) {
 			out = append(out, Update{id, e.set})
+			e.doubt = e.Begins
 		}
+		b.all[id].unsettled = b.all[id].Begins
 	}
 	return out
 }
@@ -319,6 +384,8 @@ type Held struct {
 	Container
 	// Running says that it runs, on Set. One that does not run keeps its CPUs.
 	Running bool
+	// Settled says that it does not just begin, and that no move of it is under way.
+	Settled bool
 	Set     Set
 	// Why says why it does not run as it was decided; "" where it does.
 	Why string
@@ -329,7 +396,7 @@ func (b *Books) All() []Held {
 	out := make([]Held, 0, len(b.all))
 	for _, id := range b.ids() {
 		e := b.all[id]
-		out = append(out, Held{Container: e.Container, Running: e.running, Set: e.set, Why: e.complaint})
+		out = append(out, Held{Container: e.Container, Running: e.running, Settled: !e.unsettled, Set: e.set, Why: e.complaint})
 	}
 	return out
 }

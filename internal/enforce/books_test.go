@@ -59,8 +59,15 @@ func tellUpdates(us []Update) string {
 	return strings.Join(parts, " ")
 }
 
-// create tells what Create answers.
+// create tells what Create answers. What may begin has begun then.
 func create(b *Books, c Container) string {
+	text := announce(b, c)
+	b.Begun(c.ID)
+	return text
+}
+
+// announce is create without the beginning.
+func announce(b *Books, c Container) string {
 	set, updates, err := b.Create(c)
 	if err != nil {
 		return err.Error()
@@ -314,4 +321,76 @@ func FuzzCgroupDir(f *testing.F) {
 			t.Fatalf("%q: %q is no path of a file system", path, dir)
 		}
 	})
+}
+
+// TestBooksWhileContainersBegin: a runtime may lose the move of a container that just begins, so
+// nothing takes CPUs from it, and what it is to get comes when it has begun.
+func TestBooksWhileContainersBegin(t *testing.T) {
+	b := newBooks(t, Confine)
+	create(b, pinnedTo(t, "a", "8-9"))
+	if got := announce(b, shared("s")); got != "0-7,10-15;" {
+		t.Fatalf("s: %q", got)
+	}
+	const held = "berth holds container b: CPUs 4-5 are shared by s, which is just beginning there: this passes"
+	if got := announce(b, pinnedTo(t, "b", "4-5")); got != held {
+		t.Errorf("b, while s begins: %q", got)
+	}
+	if got := announce(b, pinnedTo(t, "b", "8")); got == held {
+		t.Errorf("b: %q", got)
+	}
+	b.RemovePod("pod-b")
+	b.RemovePod("pod-a")
+	if got := tellUpdates(b.Stop("nobody")); got != "" {
+		t.Errorf("s is moved while it begins: %q", got)
+	}
+	u, due := b.Begun("s")
+	if got := tellUpdates([]Update{u}); !due || got != "s=0-15" {
+		t.Errorf("s has begun: %q, due %t", got, due)
+	}
+	b.Moving(u)
+	if got := announce(b, pinnedTo(t, "b", "4-5")); got != held {
+		t.Errorf("b, while s is moved: %q", got)
+	}
+	if u, due := b.Moved(u); due {
+		t.Errorf("s is to be moved again: %v", u)
+	}
+	if got := create(b, pinnedTo(t, "b", "4-5")); got != "4-5; s=0-3,6-15" {
+		t.Errorf("b: %q", got)
+	}
+	if got := announce(b, shared("s2")); got != "0-3,6-15;" {
+		t.Errorf("s2: %q", got)
+	}
+	again := shared("s2-again")
+	again.Pod, again.Name = "pod-s2", "s2"
+	create(b, again)
+	if got := create(b, pinnedTo(t, "c", "6")); got != "6; s=0-3,7-15 s2-again=0-3,7-15" {
+		t.Errorf("c, when s2 has begun in its next life: %q", got)
+	}
+	if err := b.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSynchronizeWhileContainersBegin: what is moved before it has begun is moved once more, pinned
+// or not.
+func TestSynchronizeWhileContainersBegin(t *testing.T) {
+	b := newBooks(t, Hold)
+	a, s := pinnedTo(t, "a", "4-5"), shared("s")
+	a.Begins, s.Begins = true, true
+	if got := tellUpdates(b.Synchronize([]Container{a, s})); got != "a=4-5 s=0-3,6-15" {
+		t.Errorf("synchronized: %q", got)
+	}
+	if u, due := b.Begun("a"); !due || tellUpdates([]Update{u}) != "a=4-5" {
+		t.Errorf("a has begun: %v, due %t", u, due)
+	}
+	b.Begun("s")
+	if got := tellUpdates(b.Stop("nobody")); got != "" {
+		t.Errorf("nobody: %q", got)
+	}
+	if got := create(b, pinnedTo(t, "x", "6-7")); got != "6-7; a=4-5 s=0-3,8-15" {
+		t.Errorf("the next answer: %q", got)
+	}
+	if got := tellUpdates(b.Stop("x")); got != "s=0-3,6-15" {
+		t.Errorf("the one after it: %q", got)
+	}
 }

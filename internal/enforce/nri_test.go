@@ -2,7 +2,6 @@ package enforce
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -26,6 +25,10 @@ type runtime struct {
 	pods map[string]*api.PodSandbox
 	ctrs map[string]*api.Container
 	sock string
+	// unasked counts updates that nobody asked for.
+	unasked int
+	// slow has containers made and not started.
+	slow bool
 }
 
 // newRuntime starts the adaptation, with the validator that keeps containers from beginning without
@@ -64,8 +67,13 @@ func (r *runtime) synchronize(ctx context.Context, cb adaptation.SyncCB) error {
 	return err
 }
 
-func (r *runtime) update(context.Context, []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
-	return nil, fmt.Errorf("an update that nobody asked for")
+// update is a plugin's that nobody asked for.
+func (r *runtime) update(_ context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unasked += len(updates)
+	r.apply(updates)
+	return nil, nil
 }
 
 // apply writes cgroups.
@@ -142,7 +150,10 @@ func (r *runtime) create(p *api.PodSandbox, name string) error {
 	cpu := answer.GetAdjust().GetLinux().GetResources().GetCpu()
 	c.Linux.Resources.Cpu.Cpus, c.Linux.Resources.Cpu.Mems, c.Linux.Resources.Cpu.Quota = cpu.GetCpus(), cpu.GetMems(), cpu.GetQuota()
 	r.ctrs[c.Id] = c
-	return nil
+	if r.slow {
+		return nil
+	}
+	return r.nri.PostStartContainer(r.t.Context(), &api.PostStartContainerRequest{Pod: p, Container: c})
 }
 
 func (r *runtime) stopPod(p *api.PodSandbox) {
@@ -177,7 +188,11 @@ func (r *runtime) want(lines ...string) {
 	}
 }
 
-func newPlugin(t *testing.T) *Plugin { return NewPlugin(newBooks(t, Hold), t.Logf) }
+func newPlugin(t *testing.T) *Plugin {
+	p := NewPlugin(newBooks(t, Hold), t.Logf)
+	p.NRIVersion = "v0.12.3" // the adaptation under test does not know its own
+	return p
+}
 
 func appOn(t *testing.T, list string) *placement.ContainerDecision {
 	return &placement.ContainerDecision{Name: "app", Hint: placement.Hint{Any: true}, CPUs: cpus(t, list)}
@@ -279,4 +294,62 @@ func wait(t *testing.T, what string, ok func() bool) {
 		time.Sleep(time.Millisecond)
 	}
 	t.Fatal(what)
+}
+
+// TestNRITimesOut: a runtime passes over a plugin that does not answer in time, and its own validator
+// counts it as present. The container does not begin all the same, and begins when the plugin is back.
+func TestNRITimesOut(t *testing.T) {
+	adaptation.SetPluginRequestTimeout(50 * time.Millisecond)
+	defer adaptation.SetPluginRequestTimeout(adaptation.DefaultPluginRequestTimeout)
+	r := newRuntime(t, wire.PluginName)
+	p := newPlugin(t)
+	defer r.connect(p)()
+	p.mu.Lock() // it is busy
+	err := r.create(r.pod("a", nil, appOn(t, "4-5")), "app")
+	p.mu.Unlock()
+	if err == nil || !strings.Contains(err.Error(), "90-berth failed") {
+		t.Errorf("a container that the plugin has not adjusted: %v", err)
+	}
+	wait(t, "the plugin does not come back", func() bool { return r.create(r.pods["sandbox-a"], "app") == nil })
+	r.want("a=4-5")
+}
+
+// TestNRIUnasked: what a container is to get beside what it began with is sent when it has begun, and
+// only to runtimes that take that.
+func TestNRIUnasked(t *testing.T) {
+	for release, unasked := range map[string]int{"v0.12.1": 1, "v0.12.0": 0, "v0.8.0": 0, "unknown": 0} {
+		t.Run(release, func(t *testing.T) {
+			r := newRuntime(t)
+			p := newPlugin(t)
+			p.NRIVersion = release
+			defer r.connect(p)()
+			a := r.pod("a", nil, appOn(t, "4-5"))
+			if err := r.create(a, "app"); err != nil {
+				t.Fatal(err)
+			}
+			r.slow = true
+			web := r.pod("web", nil, nil)
+			if err := r.create(web, "app"); err != nil {
+				t.Fatal(err)
+			}
+			r.stopPod(a)
+			r.want("web=0-3,6-15")
+			if err := r.nri.PostStartContainer(t.Context(), &api.PostStartContainerRequest{Pod: web, Container: r.ctrs["ctr-web"]}); err != nil {
+				t.Fatal(err)
+			}
+			settled := func() bool {
+				s := p.Sight().Containers
+				return len(s) == 1 && s[0].Settled
+			}
+			wait(t, "the move does not arrive", settled)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.unasked != unasked {
+				t.Errorf("%d updates that nobody asked for, want %d", r.unasked, unasked)
+			}
+			if got, want := r.ctrs["ctr-web"].Linux.Resources.Cpu.Cpus, map[int]string{0: "0-3,6-15", 1: "0-15"}[unasked]; got != want {
+				t.Errorf("web runs on %s, want %s", got, want)
+			}
+		})
+	}
 }

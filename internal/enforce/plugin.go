@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
@@ -28,6 +30,8 @@ type Plugin struct {
 	// LiftQuota takes the CFS quota off pinned containers. The quota of the pod's slice stays: NRI
 	// cannot reach it.
 	LiftQuota bool
+	// NRIVersion is taken for that of the runtime's NRI; "" goes by what the runtime says.
+	NRIVersion string
 	// Log is told what is held, confined, or cannot be read; it must not be nil.
 	Log func(format string, args ...any)
 	// Changed is told that something has begun, stopped, or been held; nil for nobody. It must not
@@ -36,7 +40,10 @@ type Plugin struct {
 
 	mu    sync.Mutex
 	books *Books
-	paths map[string]string // cgroup path by container
+	// unasked moves containers without having been asked by the runtime; nil where its NRI could come
+	// to a standstill over that.
+	unasked func([]*api.ContainerUpdate) ([]*api.ContainerUpdate, error)
+	paths   map[string]string // cgroup path by container
 	// gone says why no runtime is connected; nil while one is.
 	gone error
 	// held are the containers that were not let begin, by name, until they are or their pod is
@@ -53,13 +60,15 @@ func NewPlugin(b *Books, log func(string, ...any)) *Plugin {
 }
 
 var (
-	_ stub.SynchronizeInterface     = (*Plugin)(nil)
-	_ stub.CreateContainerInterface = (*Plugin)(nil)
-	_ stub.UpdateContainerInterface = (*Plugin)(nil)
-	_ stub.StopContainerInterface   = (*Plugin)(nil)
-	_ stub.RemoveContainerInterface = (*Plugin)(nil)
-	_ stub.StopPodInterface         = (*Plugin)(nil)
-	_ stub.RemovePodInterface       = (*Plugin)(nil)
+	_ stub.SynchronizeInterface                 = (*Plugin)(nil)
+	_ stub.CreateContainerInterface             = (*Plugin)(nil)
+	_ stub.ValidateContainerAdjustmentInterface = (*Plugin)(nil)
+	_ stub.PostStartContainerInterface          = (*Plugin)(nil)
+	_ stub.UpdateContainerInterface             = (*Plugin)(nil)
+	_ stub.StopContainerInterface               = (*Plugin)(nil)
+	_ stub.RemoveContainerInterface             = (*Plugin)(nil)
+	_ stub.StopPodInterface                     = (*Plugin)(nil)
+	_ stub.RemovePodInterface                   = (*Plugin)(nil)
 )
 
 var errNotYet = errors.New("it has not been connected yet")
@@ -78,7 +87,7 @@ func (p *Plugin) changed() {
 func (p *Plugin) disconnected(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.gone = err
+	p.gone, p.unasked = err, nil
 }
 
 var errClosed = errors.New("the runtime has closed the connection")
@@ -94,10 +103,12 @@ func (p *Plugin) Run(ctx context.Context, socket string) error {
 		options = append(options, stub.WithSocketPath(socket))
 	}
 	for {
-		s, err := stub.New(p, append(options[:len(options):len(options)], stub.WithOnClose(func() {}))...)
+		c := &link{Plugin: p}
+		s, err := stub.New(c, append(options[:len(options):len(options)], stub.WithOnClose(func() {}))...)
 		if err != nil {
 			return fmt.Errorf("NRI plugin: %w", err)
 		}
+		c.stub = s
 		err = s.Run(ctx)
 		if err == nil {
 			err = errClosed
@@ -113,6 +124,44 @@ func (p *Plugin) Run(ctx context.Context, socket string) error {
 		case <-time.After(reconnectAfter):
 		}
 	}
+}
+
+// link is the plugin on one connection to a runtime.
+type link struct {
+	*Plugin
+	stub stub.Stub
+}
+
+// safeUnasked is the first release of NRI whose runtimes take moves that they did not ask for without
+// a deadlock; validating the first that has plugins look at what all of them together have answered.
+var (
+	safeUnasked = version.MustParseSemantic("v0.12.1")
+	validating  = version.MustParseSemantic("v0.10.0")
+)
+
+// Configure learns which runtime this is, and says of what the plugin is to be told. An older runtime
+// takes no plugin that names an event which it does not know.
+func (l *link) Configure(_ context.Context, _, runtime, release string) (stub.EventMask, error) {
+	text := cmp.Or(l.NRIVersion, l.stub.RuntimeNRIVersion())
+	v, err := version.ParseSemantic(text)
+	var events stub.EventMask
+	events.Set(api.Event_STOP_POD_SANDBOX, api.Event_REMOVE_POD_SANDBOX, api.Event_CREATE_CONTAINER, api.Event_POST_START_CONTAINER,
+		api.Event_UPDATE_CONTAINER, api.Event_STOP_CONTAINER, api.Event_REMOVE_CONTAINER)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && v.AtLeast(safeUnasked) {
+		l.unasked = l.stub.UpdateContainers
+	} else {
+		l.Log("runtime %s %s has NRI %s, older than %s or unknown: shared containers get CPUs back only when another container begins or ends",
+			runtime, release, cmp.Or(text, "unknown"), safeUnasked)
+	}
+	if err == nil && v.AtLeast(validating) {
+		events.Set(api.Event_VALIDATE_CONTAINER_ADJUSTMENT)
+	} else {
+		l.Log("runtime %s %s has NRI %s, older than %s or unknown: a container begins unadjusted when the agent does not answer in time",
+			runtime, release, cmp.Or(text, "unknown"), validating)
+	}
+	return events, nil
 }
 
 // stubLog passes on what the library warns of. What it only tells is told by the runtime as well.
@@ -182,6 +231,49 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 		a.SetLinuxCPUQuota(-1)
 	}
 	return a, writeUpdates(updates), nil
+}
+
+// ValidateContainerAdjustment lets no container begin that this plugin has not adjusted. A runtime
+// passes over a plugin that does not answer in time when it asks how to make a container, and its own
+// validator counts that one as present; from a plugin that is to validate it takes no answer for a no.
+func (p *Plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateContainerAdjustmentRequest) error {
+	c := r.GetContainer()
+	if owner, ok := r.GetOwners().CPUSetCPUsOwner(c.GetId()); !ok || r.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus() == "" {
+		return fmt.Errorf("container %s/%s/%s: berth has set no CPUs for it (set by %q): it is tried again", r.GetPod().GetNamespace(), r.GetPod().GetName(), c.GetName(), owner)
+	}
+	return nil
+}
+
+// PostStartContainer learns that a container has started, from which time on the runtime moves it
+// when it is asked to.
+func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.move(p.books.Begun(c.GetId()))
+	p.changed()
+	return nil
+}
+
+// move sends a move that is due without having been asked, where that is safe. It comes with a later
+// answer elsewhere.
+func (p *Plugin) move(u Update, due bool) {
+	if !due || p.unasked == nil {
+		return
+	}
+	p.books.Moving(u)
+	send := p.unasked
+	go func() { // the runtime takes it when it has this answer
+		_, err := send(writeUpdates([]Update{u}))
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		next, due := p.books.Moved(u)
+		if err != nil {
+			p.Log("container %s: %v", u.ID, err)
+			return
+		}
+		p.move(next, due)
+		p.changed()
+	}()
 }
 
 // UpdateContainer is somebody's change of a container's resources, such as a resize in place: its
@@ -255,7 +347,7 @@ func (p *Plugin) Sight() Sight {
 func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 	p.paths[c.GetId()] = c.GetLinux().GetCgroupsPath()
 	out := Container{ID: c.GetId(), Pod: c.GetPodSandboxId(), UID: pod.GetUid(), Short: c.GetName(), Created: c.GetCreatedAt(),
-		Name: pod.GetNamespace() + "/" + pod.GetName() + "/" + c.GetName()}
+		Name: pod.GetNamespace() + "/" + pod.GetName() + "/" + c.GetName(), Begins: c.GetState() == api.ContainerState_CONTAINER_CREATED}
 	cpu := c.GetLinux().GetResources().GetCpu()
 	out.Now.CPUs, _ = topology.ParseCPUList(cpu.GetCpus()) // what is not a list is another one than ours
 	out.Now.Mems, _ = topology.ParseNUMAList(cpu.GetMems())

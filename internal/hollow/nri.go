@@ -174,6 +174,23 @@ func (r *nriRuntime) CreateContainer(ctx context.Context, sandbox string, config
 	return r.fakeRuntime.CreateContainer(ctx, sandbox, config, pod)
 }
 
+// StartContainer starts a container, and tells the plugins that it has.
+func (r *nriRuntime) StartContainer(ctx context.Context, id string) error {
+	if err := r.fakeRuntime.StartContainer(ctx, id); err != nil {
+		return err
+	}
+	block := r.nri.BlockPluginSync()
+	defer block.Unblock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.ctrs[id]
+	if c == nil { // it has ended already
+		return nil
+	}
+	c.State = api.ContainerState_CONTAINER_RUNNING
+	return r.nri.PostStartContainer(ctx, &api.PostStartContainerRequest{Pod: r.pods[c.PodSandboxId], Container: c})
+}
+
 // StopContainer ends a container.
 func (r *nriRuntime) StopContainer(ctx context.Context, id string, grace int64) error {
 	err := r.fakeRuntime.StopContainer(ctx, id, grace)

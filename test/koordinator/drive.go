@@ -17,7 +17,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/obeyed"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -37,10 +37,10 @@ type driver struct {
 
 	mu      sync.Mutex
 	pods    map[string]*corev1.Pod // by name, as the API has them
-	all     decisions
+	all     obeyed.Decisions
 	ran     map[string]bool
 	refused map[string]bool
-	faults  faults
+	faults  obeyed.Faults
 }
 
 // play starts the cluster, plays the seed and says what was wrong.
@@ -52,7 +52,7 @@ func play(ctx context.Context, o *options, out io.Writer) (r result, err error) 
 		return r, err
 	}
 	d := &driver{cluster: c, rng: rand.New(rand.NewPCG(o.seed, 16)), machines: map[string]*topology.Machine{}, pods: map[string]*corev1.Pod{},
-		all: decisions{}, ran: map[string]bool{}, refused: map[string]bool{}, faults: newFaults()}
+		all: obeyed.Decisions{}, ran: map[string]bool{}, refused: map[string]bool{}, faults: obeyed.NewFaults()}
 	for _, s := range specs() {
 		if d.machines[s.Name], err = topology.Parse(s.Machine); err != nil {
 			return r, err
@@ -68,12 +68,12 @@ func play(ctx context.Context, o *options, out io.Writer) (r result, err error) 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r.Pods, r.Running, r.Refused = o.pods, len(d.ran), len(d.refused)
-	r.HeldTwice, r.OutsideItsNUMA, r.Unconfined = len(d.faults.heldTwice), len(d.faults.outside), len(d.faults.unconfined)
+	r.HeldTwice, r.OutsideItsNUMA, r.Unconfined = len(d.faults.HeldTwice), len(d.faults.Outside), len(d.faults.Unconfined)
 	for _, s := range specs() {
 		r.Leftover += len(readGroups(d.groupsOf(s.Name)))
 	}
 	if wrong == nil && (r.HeldTwice+r.OutsideItsNUMA+r.Unconfined+r.Refused+r.Leftover > 0) {
-		fmt.Fprintf(out, "held twice %v\noutside %v\nunconfined %v\nrefused %v\n", d.faults.heldTwice, d.faults.outside, d.faults.unconfined, d.refused)
+		fmt.Fprintf(out, "held twice %v\noutside %v\nunconfined %v\nrefused %v\n", d.faults.HeldTwice, d.faults.Outside, d.faults.Unconfined, d.refused)
 		wrong = errWrong
 	}
 	return r, wrong
@@ -87,7 +87,7 @@ func (d *driver) follow(ctx context.Context) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.pods[pod.Name] = pod
-		d.all.note(pod)
+		d.all.Note(pod)
 		if pod.Status.Phase == corev1.PodRunning {
 			d.ran[pod.Name] = true
 		}
@@ -120,10 +120,10 @@ func (d *driver) groupsOf(node string) string {
 func (d *driver) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		for name, m := range d.machines {
-			if f := d.judgeNow(name, m); !f.empty() {
-				if f = f.both(d.judgeNow(name, m)); !f.empty() {
+			if f := d.judgeNow(name, m); !f.Empty() {
+				if f = f.Both(d.judgeNow(name, m)); !f.Empty() {
 					d.mu.Lock()
-					d.faults.add(f.both(d.judge(name, m)))
+					d.faults.Add(f.Both(d.judge(name, m)))
 					d.mu.Unlock()
 				}
 			}
@@ -132,14 +132,14 @@ func (d *driver) watch(ctx context.Context) {
 	}
 }
 
-func (d *driver) judgeNow(node string, m *topology.Machine) faults {
+func (d *driver) judgeNow(node string, m *topology.Machine) obeyed.Faults {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.judge(node, m)
 }
 
-func (d *driver) judge(node string, m *topology.Machine) faults {
-	return judge(m, readGroups(d.groupsOf(node)), d.all)
+func (d *driver) judge(node string, m *topology.Machine) obeyed.Faults {
+	return obeyed.Judge(m, readGroups(d.groupsOf(node)), d.all)
 }
 
 // drive makes the pods and breaks things, then lets everything settle, and takes the pods away.
@@ -217,40 +217,18 @@ func (d *driver) waiting() string {
 
 // roomFor returns a node that could take the pod beside what is bound there; "" for none.
 func (d *driver) roomFor(pod *corev1.Pod) string {
-	ask, err := wire.ReadPod(pod)
-	if err != nil || ask.RulesErr != nil {
-		return ""
-	}
 	for _, s := range specs() {
-		view, err := placement.ViewOf(d.machines[s.Name])
-		if err != nil {
-			return ""
-		}
-		m, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"})
-		if err != nil {
-			return ""
-		}
-		state := m.NewState()
+		var there []*corev1.Pod
 		for _, other := range d.pods {
-			if held := d.all[string(other.UID)]; held != nil && other.Spec.NodeName == s.Name && !wire.Ended(other) {
-				state.Hold(allocationOf(held))
+			if other.Spec.NodeName == s.Name {
+				there = append(there, other)
 			}
 		}
-		if v := placement.Admit(state, &ask.Request); v.OK() {
+		if obeyed.Room(d.machines[s.Name], "0", there, d.all, pod) {
 			return s.Name
 		}
 	}
 	return ""
-}
-
-// allocationOf is what a decision gives a pod.
-func allocationOf(d *placement.Decision) *placement.PodAllocation {
-	p := &placement.PodAllocation{UID: d.UID}
-	for i := range d.Containers {
-		c := &d.Containers[i]
-		p.Containers = append(p.Containers, placement.ContainerAllocation{Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Exclusive: c.Exclusive, Memory: c.Memory, Shares: c.Shares})
-	}
-	return p
 }
 
 // clean deletes all pods and waits until they have gone, from the API and from the nodes.

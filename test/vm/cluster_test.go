@@ -38,6 +38,8 @@ type cluster struct {
 	// kernelArgs and plugins go to the machines booted from now on; plugins holds the flags of a
 	// device plugin in each line, and preferences what the agent is told of how they choose.
 	kernelArgs, plugins, preferences string
+	// agentFlags are added to those of their agents.
+	agentFlags string
 	// files and archive go to them as well.
 	files      map[string][]byte
 	archive    string
@@ -94,6 +96,9 @@ func (c *cluster) machine(name string, shape Shape, settings KubeletSettings) *M
 	if c.plugins != "" {
 		files["plugins"] = []byte(c.plugins)
 		files["agent.sh"] = bytes.ReplaceAll(files["agent.sh"], []byte("--kubelet-config="), []byte("--device-preferences="+c.preferences+" --kubelet-config="))
+	}
+	if c.agentFlags != "" {
+		files["agent.sh"] = bytes.ReplaceAll(files["agent.sh"], []byte("--kubelet-config="), []byte(c.agentFlags+" --kubelet-config="))
 	}
 	port, err := apiPort(c.cp)
 	if err != nil {

@@ -36,7 +36,7 @@ ip link set eth0 up
 echo 1 > /proc/sys/net/ipv4/ip_forward
 . /etc/berth/start.sh
 nc -ll -p 2222 -e /bin/sh &
-containerd --config /etc/containerd.toml >/var/log/containerd.log 2>&1 &
+/sbin/containerd-run &
 n=0; until ctr version >/dev/null 2>&1; do n=$((n+1)); [ $n -gt 600 ] && echo "containerd does not answer" && break; usleep 100000; done
 ctr -n k8s.io images ls -q 2>/dev/null | grep -q wait || ctr -n k8s.io images import /image.tar >/var/log/import.log 2>&1
 /sbin/kubelet-run &
@@ -44,6 +44,16 @@ ctr -n k8s.io images ls -q 2>/dev/null | grep -q wait || ctr -n k8s.io images im
 /sbin/plugins-run &
 echo "guest is up"
 while :; do wait; sleep 1; done
+`
+
+// containerdRun keeps containerd running; a test restarts it by killing it. What runs in containers
+// is its shims', which live on.
+const containerdRun = `#!/bin/busybox sh
+while :; do
+  containerd --config /etc/containerd.toml >>/var/log/containerd.log 2>&1
+  echo "containerd ended with $?" >>/var/log/containerd.log
+  sleep 1
+done
 `
 
 // kubeletRun keeps the kubelet running; a test restarts it by killing it.
@@ -132,7 +142,7 @@ func (b *builder) diskKey() (string, error) {
 		}
 	}
 	fmt.Fprintln(h, toolFiles)
-	io.WriteString(h, guestInit+kubeletRun+agentRun+pluginsRun+containerdConfig+cniPlugin+cniConfig+waitScript)
+	io.WriteString(h, guestInit+containerdRun+kubeletRun+agentRun+pluginsRun+containerdConfig+cniPlugin+cniConfig+waitScript)
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
@@ -152,7 +162,7 @@ func (b *builder) populate(root string) error {
 		return err
 	}
 	texts := map[string]string{
-		"sbin/init": guestInit, "sbin/kubelet-run": kubeletRun, "sbin/agent-run": agentRun, "sbin/plugins-run": pluginsRun, "etc/containerd.toml": containerdConfig,
+		"sbin/init": guestInit, "sbin/containerd-run": containerdRun, "sbin/kubelet-run": kubeletRun, "sbin/agent-run": agentRun, "sbin/plugins-run": pluginsRun, "etc/containerd.toml": containerdConfig,
 		"opt/cni/bin/noop": cniPlugin, "etc/cni/net.d/10-none.conflist": cniConfig, "image.tar": string(image),
 		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n", "etc/hosts": "127.0.0.1 localhost\n", "etc/resolv.conf": "",
 	}

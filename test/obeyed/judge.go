@@ -1,0 +1,163 @@
+// Package obeyed judges what runs on nodes with authority berth: by what the kernel, or a cgroup,
+// says of containers, against the decisions of their Bindings.
+package obeyed
+
+import (
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Group is where a container, or one process of it, runs.
+type Group struct {
+	UID, Container string
+	CPUs           topology.CPUSet
+	// Mems is its memory nodes; 0 where nobody asked.
+	Mems topology.NUMASet
+}
+
+// Decisions are those of all pods that were ever bound, by UID.
+type Decisions map[string]*placement.Decision
+
+// Note keeps the decision of a pod, if it has one.
+func (d Decisions) Note(pod *corev1.Pod) {
+	if p, found, err := wire.ReadPlacement(pod); found && err == nil {
+		d[string(pod.UID)] = &p.Decision
+	}
+}
+
+func (d Decisions) of(g *Group) *placement.ContainerDecision {
+	if p := d[g.UID]; p != nil {
+		for i := range p.Containers {
+			if p.Containers[i].Name == g.Container {
+				return &p.Containers[i]
+			}
+		}
+	}
+	return nil
+}
+
+// Faults are what is wrong on a node: a text for each by its name, so that it counts once.
+type Faults struct {
+	// HeldTwice are containers of two pods with CPUs of their own that run on the same ones.
+	HeldTwice map[string]string
+	// Outside are containers that run beside their decision.
+	Outside map[string]string
+	// Unconfined are shared containers on CPUs that somebody has to himself, or on none.
+	Unconfined map[string]string
+}
+
+// NewFaults returns none.
+func NewFaults() Faults {
+	return Faults{map[string]string{}, map[string]string{}, map[string]string{}}
+}
+
+// Judge says what is wrong with what runs on a machine.
+func Judge(m *topology.Machine, groups []Group, all Decisions) Faults {
+	f := NewFaults()
+	for i := range groups {
+		g := &groups[i]
+		d := all.of(g)
+		name := g.UID + "/" + g.Container
+		if d != nil {
+			if why := beside(m, g, d); why != "" {
+				f.Outside[name] = why
+			}
+		}
+		if g.CPUs.IsEmpty() {
+			f.Unconfined[name] = "runs on no CPU"
+		}
+		for j := range groups {
+			o := &groups[j]
+			od := all.of(o)
+			if od == nil || od.CPUs.IsEmpty() {
+				continue
+			}
+			alone := aloneFor(m, od)
+			switch {
+			case d != nil && !d.CPUs.IsEmpty():
+				if o.UID != g.UID && g.CPUs.Intersects(&alone) {
+					f.HeldTwice[name+" "+o.UID] = fmt.Sprintf("runs on %s, and %s/%s holds %s", g.CPUs, o.UID, o.Container, alone)
+				}
+			case g.CPUs.Intersects(&alone):
+				f.Unconfined[name] = fmt.Sprintf("runs on %s, and %s/%s holds %s", g.CPUs, o.UID, o.Container, alone)
+			}
+		}
+	}
+	return f
+}
+
+// beside says how a container runs beside its decision; "" where it does not.
+func beside(m *topology.Machine, g *Group, d *placement.ContainerDecision) string {
+	switch {
+	case !d.CPUs.IsEmpty() && g.CPUs != d.CPUs:
+		return fmt.Sprintf("runs on %s, decided were %s", g.CPUs, d.CPUs)
+	case d.CPUs.IsEmpty() && d.Bounds&placement.BoundCPUs != 0 && !within(m, g.CPUs, d.Shares):
+		return fmt.Sprintf("runs on %s, its shares are %v", g.CPUs, d.Shares)
+	case d.Bounds&placement.BoundMemory == 0 || g.Mems == 0:
+		return ""
+	}
+	var mems topology.NUMASet
+	for i := range d.Memory {
+		mems |= d.Memory[i].NUMA
+	}
+	if mems != 0 && mems != g.Mems {
+		return fmt.Sprintf("has memory of %s, decided were %s", g.Mems, mems)
+	}
+	return ""
+}
+
+// aloneFor is where nobody else may run: the CPUs of a decision, and those that stay idle for it.
+// Which are reserved is not known here, so exclusiveness of whole NUMA nodes is left out.
+func aloneFor(m *topology.Machine, d *placement.ContainerDecision) topology.CPUSet {
+	out := d.CPUs
+	if d.Exclusive == joint.ExclusiveCore {
+		for i := range m.Cores {
+			if k := &m.Cores[i]; k.CPUs.Intersects(&d.CPUs) && !k.CPUs.Has(0) {
+				out = out.Or(&k.CPUs)
+			}
+		}
+	}
+	return out
+}
+
+// within says whether the CPUs are of the NUMA nodes of the shares.
+func within(m *topology.Machine, cpus topology.CPUSet, shares []placement.CPUShare) bool {
+	var nodes topology.CPUSet
+	for _, s := range shares {
+		if n := m.NUMANode(s.NUMA); n != nil {
+			nodes = nodes.Or(&n.CPUs)
+		}
+	}
+	return cpus.IsSubsetOf(&nodes)
+}
+
+// Both keeps what is wrong in both: containers are read one after the other, and a change may have
+// come between.
+func (f Faults) Both(o Faults) Faults {
+	out := NewFaults()
+	for _, pair := range [...]struct{ to, a, b map[string]string }{{out.HeldTwice, f.HeldTwice, o.HeldTwice}, {out.Outside, f.Outside, o.Outside}, {out.Unconfined, f.Unconfined, o.Unconfined}} {
+		for name, why := range pair.a {
+			if _, still := pair.b[name]; still {
+				pair.to[name] = why
+			}
+		}
+	}
+	return out
+}
+
+// Empty says that nothing is wrong.
+func (f Faults) Empty() bool { return len(f.HeldTwice)+len(f.Outside)+len(f.Unconfined) == 0 }
+
+// Add adds what is wrong elsewhere.
+func (f Faults) Add(o Faults) {
+	maps.Copy(f.HeldTwice, o.HeldTwice)
+	maps.Copy(f.Outside, o.Outside)
+	maps.Copy(f.Unconfined, o.Unconfined)
+}
