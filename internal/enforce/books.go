@@ -146,8 +146,8 @@ func (b *Books) admit(c Container, mode Mode) (*entry, error) {
 	return e, nil
 }
 
-// inTheWay names a shared container that would have to leave the CPUs of a pinned one, and cannot be
-// moved yet; "" for none.
+// inTheWay names a shared container that would have to leave the CPUs of a pinned one, and cannot
+// be moved yet; "" for none.
 func (b *Books) inTheWay(e *entry) string {
 	for _, id := range b.ids() {
 		o := b.all[id]
@@ -159,8 +159,8 @@ func (b *Books) inTheWay(e *entry) string {
 }
 
 // Begun says that a container has started, and returns the move that has become due meanwhile. The
-// runtime may ask for no moves at this time: one that is sent is to be followed by Moved, one that is
-// not comes with a later answer.
+// runtime may ask for no moves at this time: one that is sent is to be followed by Moved, one that
+// is not comes with a later answer.
 func (b *Books) Begun(id string) (u Update, due bool) {
 	e := b.all[id]
 	if e == nil || !e.running {
@@ -174,8 +174,8 @@ func (b *Books) Begun(id string) (u Update, due bool) {
 	return Update{id, set}, e.doubt || set != e.set
 }
 
-// Moving says that a move which nobody asked for is on its way to the runtime. Until Moved it counts
-// as running in both places.
+// Moving says that a move which nobody asked for is on its way to the runtime. Until Moved it
+// counts as running in both places.
 func (b *Books) Moving(u Update) {
 	if e := b.all[u.ID]; e != nil {
 		e.unsettled, e.set.CPUs = true, e.set.CPUs.Or(&u.Set.CPUs) // the same where it is pinned

@@ -296,8 +296,9 @@ func wait(t *testing.T, what string, ok func() bool) {
 	t.Fatal(what)
 }
 
-// TestNRITimesOut: a runtime passes over a plugin that does not answer in time, and its own validator
-// counts it as present. The container does not begin all the same, and begins when the plugin is back.
+// TestNRITimesOut: a runtime passes over a plugin that does not answer in time, and its own
+// validator counts it as present. The container does not begin all the same, and begins when the
+// plugin is back.
 func TestNRITimesOut(t *testing.T) {
 	adaptation.SetPluginRequestTimeout(50 * time.Millisecond)
 	defer adaptation.SetPluginRequestTimeout(adaptation.DefaultPluginRequestTimeout)
@@ -314,8 +315,8 @@ func TestNRITimesOut(t *testing.T) {
 	r.want("a=4-5")
 }
 
-// TestNRIUnasked: what a container is to get beside what it began with is sent when it has begun, and
-// only to runtimes that take that.
+// TestNRIUnasked: what a container is to get beside what it began with is sent when it has begun,
+// and only to runtimes that take that.
 func TestNRIUnasked(t *testing.T) {
 	for release, unasked := range map[string]int{"v0.12.1": 1, "v0.12.0": 0, "v0.8.0": 0, "unknown": 0} {
 		t.Run(release, func(t *testing.T) {

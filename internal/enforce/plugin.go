@@ -40,8 +40,8 @@ type Plugin struct {
 
 	mu    sync.Mutex
 	books *Books
-	// unasked moves containers without having been asked by the runtime; nil where its NRI could come
-	// to a standstill over that.
+	// unasked moves containers without having been asked by the runtime; nil where its NRI could
+	// come to a standstill over that.
 	unasked func([]*api.ContainerUpdate) ([]*api.ContainerUpdate, error)
 	paths   map[string]string // cgroup path by container
 	// gone says why no runtime is connected; nil while one is.
@@ -132,15 +132,16 @@ type link struct {
 	stub stub.Stub
 }
 
-// safeUnasked is the first release of NRI whose runtimes take moves that they did not ask for without
-// a deadlock; validating the first that has plugins look at what all of them together have answered.
+// safeUnasked is the first release of NRI whose runtimes take moves that they did not ask for
+// without a deadlock; validating the first that has plugins look at what all of them together have
+// answered.
 var (
 	safeUnasked = version.MustParseSemantic("v0.12.1")
 	validating  = version.MustParseSemantic("v0.10.0")
 )
 
-// Configure learns which runtime this is, and says of what the plugin is to be told. An older runtime
-// takes no plugin that names an event which it does not know.
+// Configure learns which runtime this is, and says of what the plugin is to be told. An older
+// runtime takes no plugin that names an event which it does not know.
 func (l *link) Configure(_ context.Context, _, runtime, release string) (stub.EventMask, error) {
 	text := cmp.Or(l.NRIVersion, l.stub.RuntimeNRIVersion())
 	v, err := version.ParseSemantic(text)
@@ -234,8 +235,9 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 }
 
 // ValidateContainerAdjustment lets no container begin that this plugin has not adjusted. A runtime
-// passes over a plugin that does not answer in time when it asks how to make a container, and its own
-// validator counts that one as present; from a plugin that is to validate it takes no answer for a no.
+// passes over a plugin that does not answer in time when it asks how to make a container, and its
+// own validator counts that one as present; from a plugin that is to validate it takes no answer
+// for a no.
 func (p *Plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateContainerAdjustmentRequest) error {
 	c := r.GetContainer()
 	if owner, ok := r.GetOwners().CPUSetCPUsOwner(c.GetId()); !ok || r.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus() == "" {
@@ -254,8 +256,8 @@ func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api
 	return nil
 }
 
-// move sends a move that is due without having been asked, where that is safe. It comes with a later
-// answer elsewhere.
+// move sends a move that is due without having been asked, where that is safe. It comes with a
+// later answer elsewhere.
 func (p *Plugin) move(u Update, due bool) {
 	if !due || p.unasked == nil {
 		return

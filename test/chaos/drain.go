@@ -227,6 +227,9 @@ func (d *driver) leaked(ctx context.Context, node string) string {
 			return fmt.Sprintf("node %s: the checkpoints still hold %+v", node, p)
 		}
 	}
+	if left := d.leftInCgroups(node, string(probe.UID)); left != "" {
+		return left
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	nt := d.reports[node]

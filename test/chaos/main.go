@@ -32,7 +32,7 @@ func main() {
 		Name: "chaos", Seed: &o.seed, Keep: &o.keep, Dir: &o.dir, Roles: []trial.Role{role},
 		Flags: func(f *flag.FlagSet) {
 			f.DurationVar(&o.duration, "duration", 5*time.Minute, "how long faults are injected")
-			f.IntVar(&o.nodes, "nodes", 4, "how many hollow nodes")
+			f.IntVar(&o.nodes, "nodes", 5, "how many hollow nodes")
 			f.BoolVar(&o.each, "v", false, "print a line for each fault")
 			f.StringVar(&breaking, "break", "", fmt.Sprint("make the scheduler break promises, one of ", frauds, ": to see that it is noticed"))
 		},

@@ -16,6 +16,7 @@ const stopTime = 2 * time.Second
 type kind struct {
 	machine, config string
 	plugins         []hollow.Plugin
+	obeys           bool // Berth decides there
 }
 
 const gpuResource = "example.com/gpu"
@@ -43,6 +44,8 @@ cpuManagerPolicyOptions: {full-pcpus-only: "true"}
 topologyManagerPolicy: best-effort
 reservedSystemCPUs: "0-1"
 `},
+	{machine: "package:2 numa:1 core:4 pu:2 mem:8Gi dist:10,21", obeys: true, config: `reservedSystemCPUs: "0"
+`},
 }
 
 // gpus returns count devices near each of nodes NUMA nodes.
@@ -61,7 +64,7 @@ func specs(count int) []hollow.Spec {
 	for i := range out {
 		k := &kinds[i%len(kinds)]
 		out[i] = hollow.Spec{
-			Name: nodeName(i), Machine: k.machine, Plugins: k.plugins, StopTime: stopTime,
+			Name: nodeName(i), Machine: k.machine, Plugins: k.plugins, StopTime: stopTime, NRI: k.obeys,
 			KubeletConfig: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + k.config,
 		}
 	}

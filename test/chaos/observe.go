@@ -28,6 +28,7 @@ import (
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/obeyed"
 )
 
 // watched is what is known of a pod.
@@ -70,6 +71,8 @@ type observer struct {
 	listed   map[string]int64 // by pod UID: the first report that has it
 	tally    tally
 	leader   string // the scheduler that was last seen to lead
+	// decided are the decisions of all Bindings, for nodes that obey.
+	decided obeyed.Decisions
 }
 
 // tally counts.
@@ -88,13 +91,15 @@ type tally struct {
 	outcomes                       map[string]int // what the scheduler itself says of promises that were not kept
 	leaders                        int
 	gangs                          int // that were whole
+	obeyed                         int // pods that ran on nodes where Berth decides, by a decision
+	looks                          int // at their cgroups
 }
 
 func newObserver(c *cluster, b *book) *observer {
 	return &observer{
 		cluster: c, book: b, pods: map[types.UID]*watched{}, reports: map[string]*v1alpha1.NodeTopology{}, listed: map[string]int64{},
 		holdings: map[string]*holding{}, pinned: map[string][]string{}, returned: map[string]time.Time{}, whole: map[string]bool{},
-		tally: tally{outcomes: map[string]int{}},
+		tally: tally{outcomes: map[string]int{}}, decided: obeyed.Decisions{},
 	}
 }
 
@@ -120,7 +125,11 @@ func (o *observer) start(ctx context.Context) error {
 		return ctx.Err()
 	}
 	for i := range o.cluster.specs {
-		go o.watchCheckpoints(ctx, &o.cluster.specs[i])
+		if spec := &o.cluster.specs[i]; spec.NRI {
+			go o.watchCgroups(ctx, spec)
+		} else {
+			go o.watchCheckpoints(ctx, spec)
+		}
 	}
 	go o.watchLeader(ctx)
 	return nil
@@ -156,6 +165,7 @@ func (o *observer) seePod(pod *corev1.Pod, gone bool) {
 		}
 	}
 	w.see(pod, gone, asked)
+	o.decided.Note(pod)
 	o.seeGang(pod)
 	switch phase := pod.Status.Phase; {
 	case phase == corev1.PodFailed && pod.Status.Reason != "" && !w.refused:
@@ -190,7 +200,7 @@ func (o *observer) lookFor(pod *corev1.Pod) {
 		return
 	}
 	for i := range o.cluster.specs {
-		if spec := &o.cluster.specs[i]; spec.Name == pod.Spec.NodeName {
+		if spec := &o.cluster.specs[i]; spec.Name == pod.Spec.NodeName && !spec.NRI {
 			o.look(spec)
 		}
 	}
@@ -259,6 +269,9 @@ func (o *observer) judge(w *watched, asked time.Time) {
 	w.judged = true
 	h := o.holdings[string(w.pod.UID)]
 	switch {
+	case h == nil && found && o.obeys(w.pod.Spec.NodeName): // its cgroups are watched
+		o.tally.obeyed++
+		return
 	case h == nil && found:
 		if differ(p.Decision.Containers, &placement.PodAllocation{}) != "" {
 			o.tally.unseen++

@@ -150,6 +150,7 @@ func (d *driver) table() {
 		{"exact placements that differ, contended", t.differedContended, "a pod of others came between"},
 		{"exact placements that differ, overtaken", t.differedVanished, "a pod before it was deleted before it ran"},
 		{"placements by verdict", t.verdict, ""},
+		{"decisions carried out where Berth decides", t.obeyed, fmt.Sprintf("held against %d looks at cgroups", t.looks)},
 		{"placements not seen in a checkpoint", t.unseen, ""},
 		{"refused again after a kubelet's restart", t.refusedAgain, "admitted before"},
 		{"refused for devices after a kubelet's restart", t.refusedUnplugged, "the plugin had not registered again"},

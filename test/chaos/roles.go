@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/child"
@@ -114,8 +115,13 @@ func serveAgent(ctx context.Context, args []string, log io.Writer) error {
 		return err
 	}
 	client.QPS = -1
-	return agent.Run(ctx, agent.Options{
+	options := agent.Options{
 		Node: spec.Name, Client: client, Root: dir.Root(), Machine: spec.Machine, Preferences: map[string]placement.Preference{gpuResource: placement.SortedPreference},
 		Now: wrong.Now, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
+	}
+	if spec.NRI {
+		options.Authority = v1alpha1.AuthorityBerth
+		options.Enforce = agent.EnforceOptions{NRISocket: dir.NRI(), Cgroups: dir.Cgroups()}
+	}
+	return agent.Run(ctx, options)
 }

@@ -70,7 +70,7 @@ func play(ctx context.Context, o *options, out io.Writer) (r result, err error) 
 	r.Pods, r.Running, r.Refused = o.pods, len(d.ran), len(d.refused)
 	r.HeldTwice, r.OutsideItsNUMA, r.Unconfined = len(d.faults.HeldTwice), len(d.faults.Outside), len(d.faults.Unconfined)
 	for _, s := range specs() {
-		r.Leftover += len(readGroups(d.groupsOf(s.Name)))
+		r.Leftover += len(obeyed.ReadCgroups(d.groupsOf(s.Name)))
 	}
 	if wrong == nil && (r.HeldTwice+r.OutsideItsNUMA+r.Unconfined+r.Refused+r.Leftover > 0) {
 		fmt.Fprintf(out, "held twice %v\noutside %v\nunconfined %v\nrefused %v\n", d.faults.HeldTwice, d.faults.Outside, d.faults.Unconfined, d.refused)
@@ -139,7 +139,7 @@ func (d *driver) judgeNow(node string, m *topology.Machine) obeyed.Faults {
 }
 
 func (d *driver) judge(node string, m *topology.Machine) obeyed.Faults {
-	return obeyed.Judge(m, readGroups(d.groupsOf(node)), d.all)
+	return obeyed.Judge(m, obeyed.ReadCgroups(d.groupsOf(node)), d.all)
 }
 
 // drive makes the pods and breaks things, then lets everything settle, and takes the pods away.
@@ -241,7 +241,7 @@ func (d *driver) clean(ctx context.Context) error {
 	for {
 		left := 0
 		for _, s := range specs() {
-			left += len(readGroups(d.groupsOf(s.Name)))
+			left += len(obeyed.ReadCgroups(d.groupsOf(s.Name)))
 		}
 		d.mu.Lock()
 		left += len(d.pods)

@@ -28,9 +28,9 @@ import (
 )
 
 // TestEnforce plays pods from a seed on two machines of different shape where Berth decides: sets
-// and shares, init containers and sidecars, pods of another scheduler. Agent, containerd and kubelet
-// are killed at random, and each machine reboots once. All the time the test reads where every
-// process of every container runs, and holds it against the Bindings.
+// and shares, init containers and sidecars, pods of another scheduler. Agent, containerd and
+// kubelet are killed at random, and each machine reboots once. All the time the test reads where
+// every process of every container runs, and holds it against the Bindings.
 func TestEnforce(t *testing.T) {
 	requireVM(t, "enforce")
 	r := newEnforceRun(t)
@@ -280,8 +280,8 @@ func (r *enforceRun) do(m *Machine, what, script string) {
 // lookLimit bounds one look at a machine, which may be rebooting.
 const lookLimit = 20 * time.Second
 
-// watch judges a machine until ctx ends. A fault is one that two looks have seen: processes are read
-// one after the other, and a change may have come between.
+// watch judges a machine until ctx ends. A fault is one that two looks have seen: processes are
+// read one after the other, and a change may have come between.
 func (r *enforceRun) watch(ctx context.Context, m *Machine) {
 	last := obeyed.NewFaults()
 	for ctx.Err() == nil {

@@ -1,4 +1,4 @@
-package main
+package obeyed
 
 import (
 	"io/fs"
@@ -6,12 +6,11 @@ import (
 	"path"
 	"strings"
 
-	"github.com/berth-dev/berth/test/obeyed"
 	"github.com/berth-dev/berth/topology"
 )
 
-// readGroups reads the cgroups below a folder. What vanishes meanwhile has ended.
-func readGroups(dir string) (all []obeyed.Group) {
+// ReadCgroups reads the cgroups of a hollow node below a folder. What vanishes meanwhile has ended.
+func ReadCgroups(dir string) (all []Group) {
 	root := os.DirFS(dir)
 	_ = fs.WalkDir(root, ".", func(name string, _ fs.DirEntry, err error) error {
 		if err != nil || path.Base(name) != "cpuset.cpus.effective" {
@@ -24,7 +23,7 @@ func readGroups(dir string) (all []obeyed.Group) {
 		set, err := topology.ParseCPUList(strings.TrimSpace(string(text)))
 		parts := strings.Split(name, "/") // kubepods, UID, NAME-ATTEMPT, file
 		if err == nil && len(parts) == 4 {
-			all = append(all, obeyed.Group{UID: parts[1], Container: parts[2][:strings.LastIndex(parts[2], "-")], CPUs: set})
+			all = append(all, Group{UID: parts[1], Container: parts[2][:strings.LastIndex(parts[2], "-")], CPUs: set})
 		}
 		return nil
 	})
