@@ -218,7 +218,7 @@ func readBack(c *enforce.Held, runtimePath string, cgroups fs.FS) (cpus topology
 	if c.Set.Pinned {
 		cpus = c.Decision.CPUs
 	}
-	if !c.Running {
+	if !c.Running || !c.Settled { // the runtime is about to write the cgroup
 		return cpus, ""
 	}
 	dir, err := enforce.CgroupDir(runtimePath)
@@ -234,9 +234,6 @@ func readBack(c *enforce.Held, runtimePath string, cgroups fs.FS) (cpus topology
 	}
 	if c.Set.Pinned {
 		cpus = found.CPUs
-	}
-	if !c.Settled {
-		return cpus, ""
 	}
 	return cpus, c.Set.Differs(found)
 }

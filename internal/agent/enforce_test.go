@@ -190,11 +190,12 @@ func TestReadBack(t *testing.T) {
 		"written by hand": {enforce.Held{Running: true, Set: pinned}, cgroups("2-5"), "2-5", `ns/p/main runs on CPUs "2-5", decided were "2-3"`},
 		"unreadable":      {enforce.Held{Running: true, Set: pinned}, cgroups("two"), "2-3", "ns/p/main cannot be read back"},
 		"vanished":        {enforce.Held{Running: true, Set: pinned}, fstest.MapFS{}, "2-3", ""},
+		"just beginning":  {enforce.Held{Running: true, Set: pinned}, cgroups("0-7"), "2-3", ""},
 		"between lives":   {enforce.Held{Set: pinned}, cgroups("2-5"), "2-3", ""},
 		"confined":        {enforce.Held{Running: true, Set: enforce.Set{CPUs: cpuSet(t, "0-1")}, Why: "CPUs 2 are held by ns/q/main"}, cgroups("0-1"), "", "ns/p/main CPUs 2 are held by ns/q/main"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.held.Settled = true
+			c.held.Settled = name != "just beginning"
 			c.held.Container = enforce.Container{ID: "i", UID: "u", Short: "main", Name: "ns/p/main", Decision: decided}
 			o := obeyedBy(enforce.Sight{Containers: []enforce.Held{c.held}, Cgroups: map[string]string{"i": "/pods/c"}}, c.cgroups)
 			if got := o.pods["u"][0].CPUs.String(); got != c.cpus {

@@ -317,7 +317,9 @@ func (r *enforceRun) look(ctx context.Context, m *Machine) (obeyed.Faults, []obe
 	return obeyed.Judge(r.shapes[m.Name], groups, r.all), groups, nil
 }
 
-const lookScript = `cd /proc; grep -s kubepods [0-9]*/cgroup; grep -s _allowed_list [0-9]*/status
+// lookScript reads names of processes first: one that is the runtime's own, before it becomes the
+// container's, is in the cgroup before that has its CPUs.
+const lookScript = `cd /proc; grep -s . [0-9]*/comm; grep -s kubepods [0-9]*/cgroup; grep -s _allowed_list [0-9]*/status
 cd /sys/fs/cgroup; grep -Hs . kubepods/pod*/*/cpuset.*.effective kubepods/*/pod*/*/cpuset.*.effective; true`
 
 // groups reads where the containers of a machine run: an entry for each process, and one for each
@@ -350,15 +352,18 @@ type place struct {
 	group obeyed.Group
 }
 
-// readLook reads the output of lookScript: lines FILE:TEXT.
+// readLook reads the output of lookScript: lines FILE:TEXT. Processes of the runtime are left out,
+// and cgroups in which there is no other.
 func readLook(out string) map[string]*place {
-	found := map[string]*place{}
+	found, runtimes, begun := map[string]*place{}, map[string]bool{}, map[string]bool{}
 	for line := range strings.Lines(out) {
 		file, text, ok := strings.Cut(strings.TrimSpace(line), ":")
 		dir, base := filepath.Split(file)
 		key := strings.TrimSuffix(dir, "/")
 		switch {
 		case !ok:
+		case base == "comm":
+			runtimes[key] = strings.HasPrefix(text, "runc")
 		case base == "cgroup":
 			if _, path, ok := strings.Cut(text, "::"); ok {
 				if p := placeOf(path); p != nil {
@@ -381,6 +386,15 @@ func readLook(out string) map[string]*place {
 			}
 		}
 	}
+	for key, p := range found {
+		if runtime, isProcess := runtimes[key]; isProcess && !runtime {
+			begun[p.id] = true
+		}
+	}
+	maps.DeleteFunc(found, func(key string, p *place) bool {
+		runtime, isProcess := runtimes[key]
+		return runtime || !isProcess && !begun[p.id]
+	})
 	return found
 }
 
@@ -578,15 +592,16 @@ func (r *enforceRun) tell(wrong string) {
 
 // TestReadLook holds the reading of processes and cgroups to outputs of a machine.
 func TestReadLook(t *testing.T) {
-	const out = "12/cgroup:0::/kubepods/burstable/podu1/c1\n77/cgroup:0::/kubepods\n12/status:Cpus_allowed_list:\t1-2\n12/status:Mems_allowed_list:\t0\n" +
-		"99/status:Cpus_allowed_list:\t0-7\nkubepods/podu2/c2/cpuset.cpus.effective:3\nkubepods/podu2/c2/cpuset.mems.effective:0-1\n"
+	const out = "12/comm:sh\n77/comm:x\n99/comm:y\n20/comm:sleep\n30/comm:runc:[2:INIT]\n12/cgroup:0::/kubepods/burstable/podu1/c1\n77/cgroup:0::/kubepods\n12/status:Cpus_allowed_list:\t1-2\n12/status:Mems_allowed_list:\t0\n" +
+		"20/cgroup:0::/kubepods/podu2/c2\n20/status:Cpus_allowed_list:\t3\n30/cgroup:0::/kubepods/podu3/c3\n30/status:Cpus_allowed_list:\t0-7\n" +
+		"99/status:Cpus_allowed_list:\t0-7\nkubepods/podu3/c3/cpuset.cpus.effective:0-7\nkubepods/podu2/c2/cpuset.cpus.effective:3\nkubepods/podu2/c2/cpuset.mems.effective:0-1\n"
 	found := readLook(out)
 	var got []string
 	for _, key := range slices.Sorted(maps.Keys(found)) {
 		p := found[key]
 		got = append(got, fmt.Sprint(key, " ", p.id, " ", p.group.UID, " ", p.group.CPUs, " ", p.group.Mems))
 	}
-	want := []string{"12 c1 u1 1-2 0", "kubepods/podu2/c2 c2 u2 3 0-1"}
+	want := []string{"12 c1 u1 1-2 0", "20 c2 u2 3 ", "kubepods/podu2/c2 c2 u2 3 0-1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

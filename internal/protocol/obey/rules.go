@@ -19,6 +19,9 @@ const (
 	// ShrinkFirst: shared containers leave the CPUs before the pinned one begins, in the same reply
 	// to the runtime. Off: some time after it.
 	ShrinkFirst
+	// SettledMove: only a shared container that has started is moved, and a pinned one that needs the
+	// CPUs of one that is just beginning is not created yet. Off: the runtime loses such a move.
+	SettledMove
 	// GrowAfterStop: shared containers come back when the pinned one has stopped. Off: when the
 	// agent hears that its pod is gone.
 	GrowAfterStop
@@ -28,6 +31,9 @@ const (
 	// PinnedNeedAgent: the Binding demands the plugin, so that the runtime starts no pinned
 	// container without the agent.
 	PinnedNeedAgent
+	// SilenceIsNo: a container about which the agent does not answer in time is not created. Off: the
+	// runtime drops the agent's plugin, and creates the container unadjusted.
+	SilenceIsNo
 	// OthersNeedAgent: the runtime starts no other container without the agent.
 	OthersNeedAgent
 	// CollisionsWait: a container whose CPUs another one holds is not created. Off: it is pinned
@@ -52,8 +58,8 @@ func (r Rule) Has(q Rule) bool { return r&q == q }
 func (r Rule) Without(q Rule) Rule { return r &^ q }
 
 var ruleNames = []string{
-	"decision-binds", "promise-holds", "release-by-evidence", "shrink-first", "grow-after-stop", "synchronize",
-	"pinned-need-agent", "others-need-agent", "collisions-wait", "empty-pool-waits", "read-back",
+	"decision-binds", "promise-holds", "release-by-evidence", "shrink-first", "settled-move", "grow-after-stop", "synchronize",
+	"pinned-need-agent", "silence-is-no", "others-need-agent", "collisions-wait", "empty-pool-waits", "read-back",
 }
 
 // String names the rules in r, joined by "+".

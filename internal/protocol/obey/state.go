@@ -112,6 +112,7 @@ type State struct {
 	life [Pods]life
 
 	runs    [Pods]CPUs // the cgroup of the running container, 0 without one
+	begins  podSet     // shared containers that are created and have not started
 	touched podSet     // containers whose cgroup somebody wrote by hand
 	down    bool       // the agent is not there
 	holds   [Pods]CPUs // pinned CPUs, as the agent remembers them

@@ -12,6 +12,7 @@ const (
 	KubeletDrops
 	Create
 	Hold
+	Start
 	Stop
 	Remove
 	UpdateShared
@@ -23,13 +24,14 @@ const (
 	Reboot
 	ContainerEnds
 	HandWrites
+	Unanswered
 	actions
 )
 
 var actionNames = [actions]string{
-	"place", "see report", "see gone", "kubelet sees", "kubelet drops", "create", "hold", "stop", "remove",
+	"place", "see report", "see gone", "kubelet sees", "kubelet drops", "create", "hold", "start", "stop", "remove",
 	"update shared", "free early", "agent starts", "agent reports", "delete by force", "agent stops", "reboot",
-	"container ends", "hand writes",
+	"container ends", "hand writes", "create unanswered",
 }
 
 func (a Action) String() string { return actionNames[a] }
@@ -113,10 +115,11 @@ func (m *Model) runtimeSteps(s *State, p PodID, emit func(Step, *State)) {
 	switch {
 	case s.life[p] == wanted && s.runs[p] == 0:
 		m.create(s, p, emit)
+	case s.life[p] == wanted && s.begins.has(p):
+		m.start(*s, p, emit)
 	case s.life[p] == stopping && s.runs[p] != 0:
 		t := *s
-		t.runs[p] = 0
-		t.touched.drop(p)
+		t.end(p)
 		emit(Step{Stop, p}, &t)
 	case s.life[p] == stopping:
 		t := *s
@@ -149,6 +152,14 @@ func (m *Model) create(s *State, p PodID, emit func(Step, *State)) {
 		m.createShared(t, p, emit)
 		return
 	}
+	if s.left.Restarts > 0 && !m.Rules.Has(SilenceIsNo) {
+		u := *s
+		u.left.Restarts--
+		u.disconnect()
+		u.runs[p] = allCPUs
+		m.judge(&u)
+		emit(Step{Unanswered, p}, &u)
+	}
 	got := s.rec[p]
 	if !m.Rules.Has(DecisionBinds) {
 		got = lowest(allCPUs&^s.heldBut(p), m.Pods[p].N)
@@ -160,10 +171,40 @@ func (m *Model) create(s *State, p PodID, emit func(Step, *State)) {
 		}
 		return
 	}
+	if m.inTheWay(s, got) {
+		return
+	}
 	t.runs[p], t.holds[p] = got, got
 	m.spread(&t)
 	m.judge(&t)
 	emit(Step{Create, p}, &t)
+}
+
+// end ends a container.
+func (s *State) end(p PodID) {
+	s.runs[p] = 0
+	s.begins.drop(p)
+	s.touched.drop(p)
+}
+
+// start lets a shared container run. What it missed while it began comes now.
+func (m *Model) start(t State, p PodID, emit func(Step, *State)) {
+	t.begins.drop(p)
+	if pool := t.pool(); !t.down && pool != 0 && m.Rules.Has(SettledMove) {
+		t.runs[p] = pool
+	}
+	m.judge(&t)
+	emit(Step{Start, p}, &t)
+}
+
+// inTheWay reports whether a shared container that is just beginning would have to leave the CPUs.
+func (m *Model) inTheWay(s *State, got CPUs) bool {
+	for o := PodID(0); o < Pods; o++ {
+		if s.begins.has(o) && s.runs[o]&got != 0 {
+			return m.Rules.Has(SettledMove)
+		}
+	}
+	return false
 }
 
 func (m *Model) createShared(t State, p PodID, emit func(Step, *State)) {
@@ -174,6 +215,7 @@ func (m *Model) createShared(t State, p PodID, emit func(Step, *State)) {
 		}
 		t.runs[p] = allCPUs
 	}
+	t.begins.add(p)
 	m.judge(&t)
 	emit(Step{Create, p}, &t)
 }
@@ -207,7 +249,7 @@ func (m *Model) spread(s *State) {
 func (m *Model) updateShared(s *State) {
 	s.stale = false
 	for p := PodID(0); p < Pods; p++ {
-		if !m.pinned(p) && s.runs[p] != 0 {
+		if !m.pinned(p) && s.runs[p] != 0 && !s.begins.has(p) {
 			s.runs[p] = s.pool()
 			if s.runs[p] == 0 {
 				s.life[p], s.runs[p] = wanted, 0 // evicted, and held until there is room
@@ -276,8 +318,7 @@ func (m *Model) worldPodSteps(s *State, p PodID, emit func(Step, *State)) {
 	if s.left.Crashes > 0 && s.life[p] == wanted && s.runs[p] != 0 {
 		t := *s
 		t.left.Crashes--
-		t.runs[p] = 0
-		t.touched.drop(p)
+		t.end(p)
 		emit(Step{ContainerEnds, p}, &t)
 	}
 	if s.left.Hands > 0 && m.Pods[p].Kind == Decided && s.runs[p] != 0 && s.runs[p] != allCPUs {
@@ -296,18 +337,21 @@ func (m *Model) worldPodSteps(s *State, p PodID, emit func(Step, *State)) {
 	}
 }
 
+// disconnect has the agent forget everything.
+func (s *State) disconnect() { s.down, s.holds, s.stale = true, [Pods]CPUs{}, false }
+
 func (m *Model) worldSteps(s *State, emit func(Step, *State)) {
 	if s.left.Restarts > 0 && !s.down {
 		t := *s
 		t.left.Restarts--
-		t.down, t.holds, t.stale = true, [Pods]CPUs{}, false
+		t.disconnect()
 		emit(Step{Action: AgentStops}, &t)
 	}
 	if s.left.Reboots > 0 {
 		t := *s
 		t.left.Reboots--
-		t.down, t.holds, t.stale = true, [Pods]CPUs{}, false
-		t.runs, t.touched = [Pods]CPUs{}, 0
+		t.disconnect()
+		t.runs, t.begins, t.touched = [Pods]CPUs{}, 0, 0
 		for p := PodID(0); p < Pods; p++ { // the kubelet lists: what is gone it never sees
 			switch {
 			case s.api[p] == gone:
@@ -328,7 +372,7 @@ func (m *Model) judge(s *State) {
 		}
 		for o := PodID(0); o < Pods; o++ {
 			switch {
-			case o == p || s.runs[o]&s.runs[p] == 0 || s.touched.has(o):
+			case o == p || s.runs[o]&s.runs[p] == 0 || s.touched.has(o) || s.begins.has(o):
 			case !m.pinned(o):
 				s.broken = Overrun
 			case s.broken == Kept:

@@ -30,9 +30,9 @@ func (r Result) String() string {
 
 var actors = [actions]string{
 	Place: "scheduler", SeeReport: "scheduler", SeeGone: "scheduler", KubeletSees: "kubelet", KubeletDrops: "kubelet",
-	Create: "runtime", Hold: "agent", Stop: "runtime", Remove: "runtime", UpdateShared: "agent", FreeEarly: "agent",
+	Create: "runtime", Hold: "agent", Start: "runtime", Stop: "runtime", Remove: "runtime", UpdateShared: "agent", FreeEarly: "agent",
 	AgentStarts: "agent", AgentReports: "agent", PodGone: "world", AgentStops: "world", Reboot: "world",
-	ContainerEnds: "world", HandWrites: "world",
+	ContainerEnds: "world", HandWrites: "world", Unanswered: "runtime",
 }
 
 func (m Moment) actor() string { return actors[m.Step.Action] }
@@ -54,6 +54,8 @@ func (m Moment) deed() string {
 		return m.create()
 	case Hold:
 		return fmt.Sprintf("does not let %v begin: %v is not free", p, m.after.rec[p])
+	case Start:
+		return fmt.Sprintf("starts %v on %v", p, m.after.runs[p])
 	case Stop:
 		return fmt.Sprintf("has stopped %v", p)
 	case Remove:
@@ -66,6 +68,9 @@ func (m Moment) create() string {
 	p := m.Step.Pod
 	if m.before.down {
 		return fmt.Sprintf("begins %v on %v: the agent is not there to adjust it", p, m.after.runs[p])
+	}
+	if m.after.begins.has(p) {
+		return fmt.Sprintf("makes %v, to run on %v", p, m.after.runs[p])
 	}
 	return fmt.Sprintf("begins %v on %v", p, m.after.runs[p])
 }
@@ -87,6 +92,8 @@ func (m Moment) more() string {
 		return "the agent stops"
 	case Reboot:
 		return "the machine is restarted"
+	case Unanswered:
+		return fmt.Sprintf("has no answer in time, drops the agent, and begins %v on %v", p, m.after.runs[p])
 	case ContainerEnds:
 		return fmt.Sprintf("%v ends on its own, to be begun again", p)
 	}
