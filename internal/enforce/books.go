@@ -107,7 +107,7 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 		return Set{}, nil, err
 	}
 	for id, o := range b.all { // an earlier life of the same container
-		if o.Pod == c.Pod && o.Name == c.Name && (!o.running || o.unsettled) {
+		if samePod(&o.Container, &c) && o.Name == c.Name && (!o.running || o.unsettled) {
 			delete(b.all, id)
 		}
 	}
@@ -201,6 +201,10 @@ func memsOf(d *placement.ContainerDecision) (nodes topology.NUMASet) {
 	return nodes
 }
 
+// samePod says whether two containers are of one pod. That may have two sandboxes: after a reboot
+// the kubelet makes another one before it removes the first.
+func samePod(a, b *Container) bool { return a.Pod == b.Pod || a.UID != "" && a.UID == b.UID }
+
 // problem says what keeps the container from its CPUs, "" for nothing. Containers of one pod may
 // have the same: they take turns.
 func (b *Books) problem(e *entry) string {
@@ -212,7 +216,7 @@ func (b *Books) problem(e *entry) string {
 	}
 	for _, id := range b.ids() {
 		o := b.all[id]
-		if o.Pod == e.Pod || o.ID == e.ID {
+		if samePod(&o.Container, &e.Container) || o.ID == e.ID {
 			continue
 		}
 		if both := e.shut.And(&o.shut); !both.IsEmpty() {
@@ -419,7 +423,7 @@ func (b *Books) Check() error {
 	for _, id := range b.ids() {
 		e := b.all[id]
 		for _, other := range b.ids() {
-			if o := b.all[other]; o.Pod != e.Pod && e.shut.Intersects(&o.shut) {
+			if o := b.all[other]; !samePod(&o.Container, &e.Container) && e.shut.Intersects(&o.shut) {
 				return fmt.Errorf("%s and %s hold the same CPUs", e.Name, o.Name)
 			}
 		}

@@ -371,6 +371,24 @@ func TestBooksWhileContainersBegin(t *testing.T) {
 	}
 }
 
+// TestTwoSandboxesOfOnePod: after a reboot a pod gets a second sandbox while the first is there.
+func TestTwoSandboxesOfOnePod(t *testing.T) {
+	b := newBooks(t, Hold)
+	before, after := pinnedTo(t, "before", "4-5"), pinnedTo(t, "after", "4-5")
+	before.UID, after.UID = "u", "u"
+	b.Synchronize([]Container{before})
+	if got := create(b, after); got != "4-5;" {
+		t.Errorf("in the second sandbox: %q", got)
+	}
+	b.RemovePod(before.Pod)
+	if got := create(b, pinnedTo(t, "x", "5")); !strings.Contains(got, "held by after") {
+		t.Errorf("another pod: %q", got)
+	}
+	if err := b.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSynchronizeWhileContainersBegin: what is moved before it has begun is moved once more, pinned
 // or not.
 func TestSynchronizeWhileContainersBegin(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 )
 
 // patience bounds every wait for a condition: an emulated machine on a busy host is slow.
-const patience = 3 * time.Minute
+const patience = 6 * time.Minute
 
 // cluster is the control plane and the machines that joined it.
 type cluster struct {
