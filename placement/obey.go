@@ -16,7 +16,8 @@ type jointAdmission struct {
 	want      joint.Want
 	grant     joint.Grant
 	held      joint.Held
-	peak      []uint64 // by kind and node
+	part      joint.Held // of held, what the next container may take over
+	peak      []uint64   // by kind and node
 }
 
 func (m *Model) newJointAdmission() jointAdmission {
@@ -187,11 +188,12 @@ func (ad *admission) turn(c int) Detail {
 		return NoDetail
 	}
 	j.want.Width, j.want.Rules = joint.AnyWidth, joint.Rules{}
+	ad.takeOver()
 	j.pool.BeginFull()
-	ad.m.joint.Give(&j.pool.Book, &j.held)
+	ad.m.joint.Give(&j.pool.Book, &j.part)
 	for o := range ad.r.Containers {
 		if ad.beside(c, o) {
-			ad.m.takeContainer(&j.pool.Book, &ad.d.Containers[o])
+			ad.m.takeContainer(&j.pool.Book, &ad.d.Containers[o], j.want.CPUs > 0)
 		}
 	}
 	if o := j.pool.Place(&j.want, &j.grant); o != joint.Placed {
@@ -249,12 +251,16 @@ func (ad *admission) runInit(c int) Detail {
 		return NoDetail
 	}
 	ad.heldSoFar()
+	ad.takeOver()
 	j.pool.BeginFull()
-	ad.m.joint.Give(&j.pool.Book, &j.held)
+	ad.m.joint.Give(&j.pool.Book, &j.part)
 	ad.takeSidecars(c)
 	if j.pool.Place(&j.want, &j.grant) != joint.Placed {
 		j.pool.Begin(&j.try.Book)
-		ad.m.joint.Give(&j.pool.Book, &j.held)
+		ad.m.joint.Give(&j.pool.Book, &j.part)
+		if j.want.CPUs > 0 {
+			ad.m.joint.Trim(&j.pool.Book, &j.try.Book, &j.part)
+		}
 		ad.takeSidecars(c)
 		if o := j.pool.Place(&j.want, &j.grant); o != joint.Placed {
 			return detailOf(o)
@@ -267,10 +273,28 @@ func (ad *admission) runInit(c int) Detail {
 	return NoDetail
 }
 
+// takeOver fills part with what a container may have of what the pod holds already, when the others
+// do not run: CPUs if it has CPUs of its own, CPU time if it shares, memory in any case. CPUs of a
+// container's own stay the pod's while it does not run, so that nobody's time can be taken from
+// them.
+func (ad *admission) takeOver() {
+	j := &ad.joint
+	own := j.want.CPUs > 0
+	j.part = joint.Held{Amounts: j.part.Amounts[:0]}
+	if own {
+		j.part.CPUs, j.part.Alone, j.part.Exclusive = j.held.CPUs, j.held.Alone, j.held.Exclusive
+	}
+	for _, a := range j.held.Amounts {
+		if a.Kind != joint.CPU || !own {
+			j.part.Amounts = append(j.part.Amounts, a)
+		}
+	}
+}
+
 func (ad *admission) takeSidecars(c int) {
 	for o := range c {
 		if ad.r.Containers[o].Kind == Sidecar {
-			ad.m.takeContainer(&ad.joint.pool.Book, &ad.d.Containers[o])
+			ad.m.takeContainer(&ad.joint.pool.Book, &ad.d.Containers[o], ad.joint.want.CPUs > 0)
 		}
 	}
 }
@@ -382,11 +406,14 @@ func (ad *admission) heldSoFar() {
 	j.peak = p.peak
 }
 
-// takeContainer writes down one container, without what stays idle for it.
-func (m *Model) takeContainer(b *joint.Book, c *ContainerDecision) {
-	m.joint.TakeCPUs(b, c.CPUs)
+// takeContainer writes down the memory of one container, and either its own CPUs, without what
+// stays idle for it, or its CPU time.
+func (m *Model) takeContainer(b *joint.Book, c *ContainerDecision, own bool) {
+	if own {
+		m.joint.TakeCPUs(b, c.CPUs)
+	}
 	for _, a := range c.Shares {
-		if pos, ok := m.space.Position(a.NUMA); ok {
+		if pos, ok := m.space.Position(a.NUMA); ok && !own {
 			m.joint.TakeAmount(b, joint.NodeAmount{Kind: joint.CPU, Node: uint8(pos), N: uint64(a.MilliCPU)})
 		}
 	}

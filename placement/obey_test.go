@@ -304,6 +304,48 @@ func (w *world) sound(t *testing.T, seed uint64) {
 	if !again.Equal(w.state) || !reflect.DeepEqual(again.AppendStateKey(nil), w.state.AppendStateKey(nil)) {
 		t.Fatalf("seed %d: the snapshot is another state", seed)
 	}
+	w.notOverdrawn(t, seed, &snap)
+}
+
+// notOverdrawn holds what is handed out of the CPU time of each NUMA node against what there is.
+func (w *world) notOverdrawn(t *testing.T, seed uint64, snap *placement.Snapshot) {
+	t.Helper()
+	reserved := w.model.ReservedCPUs()
+	for i := range w.view.Nodes {
+		n := &w.view.Nodes[i]
+		var cpus topology.CPUSet
+		for _, k := range n.Cores {
+			for _, id := range k.Threads {
+				cpus.Add(id)
+			}
+		}
+		cpus = cpus.AndNot(&reserved)
+		left := int64(1000 * cpus.Len())
+		for p := range snap.Pods {
+			var own topology.CPUSet
+			var sidecars, init, apps int64
+			for c := range snap.Pods[p].Containers {
+				a := &snap.Pods[p].Containers[c]
+				own = own.Or(&a.CPUs)
+				for _, s := range a.Shares {
+					switch {
+					case s.NUMA != n.ID:
+					case a.Kind == placement.Sidecar:
+						sidecars += s.MilliCPU
+					case a.Kind == placement.Init:
+						init = max(init, sidecars+s.MilliCPU)
+					default:
+						apps += s.MilliCPU
+					}
+				}
+			}
+			own = own.And(&cpus)
+			left -= int64(1000*own.Len()) + max(init, sidecars+apps)
+		}
+		if left < 0 {
+			t.Fatalf("seed %d: NUMA node %d is overdrawn by %dm:\n%+v", seed, n.ID, -left, snap.Pods)
+		}
+	}
 }
 
 // checkDecision holds a decision against what was asked.

@@ -241,6 +241,29 @@ func (b *Book) charge(i int, n uint64, take bool) {
 	}
 }
 
+// Trim leaves no more free CPUs in b beside those of h on each NUMA node than there is CPU time for
+// in o, the book in which h is handed out: who takes some of both is to overdraw nothing.
+func (m *Model) Trim(b, o *Book, h *Held) {
+	keep := m.shut(h)
+	for v := range m.nodes {
+		extra := m.room(o, CPU, v) / 1000
+		for i := m.nodes[v].cores.from; i < m.nodes[v].cores.to; i++ {
+			left := b.free[i]
+			for w := left; w != 0; w &= w - 1 {
+				bit := w & -w
+				switch {
+				case keep.Has(m.cores[i].cpus[bits.TrailingZeros8(bit)]):
+				case extra > 0:
+					extra--
+				default:
+					left &^= bit
+				}
+			}
+			m.setFree(b, int(i), left)
+		}
+	}
+}
+
 // shut is the CPUs that nobody else gets: those of the pod, and those that stay idle for it.
 func (m *Model) shut(h *Held) topology.CPUSet {
 	out := h.CPUs.And(&m.all)

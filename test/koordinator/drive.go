@@ -33,6 +33,7 @@ type driver struct {
 	*cluster
 	rng      *rand.Rand
 	machines map[string]*topology.Machine
+	reserved topology.CPUSet
 	live     []string
 
 	mu      sync.Mutex
@@ -53,6 +54,7 @@ func play(ctx context.Context, o *options, out io.Writer) (r result, err error) 
 	}
 	d := &driver{cluster: c, rng: rand.New(rand.NewPCG(o.seed, 16)), machines: map[string]*topology.Machine{}, pods: map[string]*corev1.Pod{},
 		all: obeyed.Decisions{}, ran: map[string]bool{}, refused: map[string]bool{}, faults: obeyed.NewFaults()}
+	d.reserved.Add(0)
 	for _, s := range specs() {
 		if d.machines[s.Name], err = topology.Parse(s.Machine); err != nil {
 			return r, err
@@ -215,7 +217,8 @@ func (d *driver) waiting() string {
 	return ""
 }
 
-// roomFor returns a node that could take the pod beside what is bound there; "" for none.
+// roomFor returns a node that could take the pod beside what is bound there, by the exhaustive twin;
+// "" for none.
 func (d *driver) roomFor(pod *corev1.Pod) string {
 	for _, s := range specs() {
 		var there []*corev1.Pod
@@ -224,7 +227,7 @@ func (d *driver) roomFor(pod *corev1.Pod) string {
 				there = append(there, other)
 			}
 		}
-		if obeyed.Room(d.machines[s.Name], "0", there, d.all, pod) {
+		if (twin{d.machines[s.Name], d.reserved}).fits(there, d.all, pod) {
 			return s.Name
 		}
 	}

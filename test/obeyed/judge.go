@@ -79,7 +79,7 @@ func Judge(m *topology.Machine, groups []Group, all Decisions) Faults {
 			if od == nil || od.CPUs.IsEmpty() {
 				continue
 			}
-			alone := aloneFor(m, od)
+			alone := AloneFor(m, od)
 			switch {
 			case d != nil && !d.CPUs.IsEmpty():
 				if o.UID != g.UID && g.CPUs.Intersects(&alone) {
@@ -113,9 +113,9 @@ func beside(m *topology.Machine, g *Group, d *placement.ContainerDecision) strin
 	return ""
 }
 
-// aloneFor is where nobody else may run: the CPUs of a decision, and those that stay idle for it.
+// AloneFor is where nobody else may run: the CPUs of a decision, and those that stay idle for it.
 // Which are reserved is not known here, so exclusiveness of whole NUMA nodes is left out.
-func aloneFor(m *topology.Machine, d *placement.ContainerDecision) topology.CPUSet {
+func AloneFor(m *topology.Machine, d *placement.ContainerDecision) topology.CPUSet {
 	out := d.CPUs
 	if d.Exclusive == joint.ExclusiveCore {
 		for i := range m.Cores {

@@ -26,15 +26,15 @@ func Room(m *topology.Machine, reserved string, there []*corev1.Pod, all Decisio
 	state := model.NewState()
 	for _, other := range there {
 		if held := all[string(other.UID)]; held != nil && !wire.Ended(other) {
-			state.Hold(allocationOf(held))
+			state.Hold(AllocationOf(held))
 		}
 	}
 	v := placement.Admit(state, &ask.Request)
 	return v.OK()
 }
 
-// allocationOf is what a decision gives a pod.
-func allocationOf(d *placement.Decision) *placement.PodAllocation {
+// AllocationOf is what a decision gives a pod.
+func AllocationOf(d *placement.Decision) *placement.PodAllocation {
 	p := &placement.PodAllocation{UID: d.UID}
 	for i := range d.Containers {
 		c := &d.Containers[i]
