@@ -217,8 +217,8 @@ func (d *driver) waiting() string {
 	return ""
 }
 
-// roomFor returns a node that could take the pod beside what is bound there, by the exhaustive twin;
-// "" for none.
+// roomFor returns a node that could take the pod beside what is bound there, by the exhaustive
+// twin; "" for none.
 func (d *driver) roomFor(pod *corev1.Pod) string {
 	for _, s := range specs() {
 		var there []*corev1.Pod

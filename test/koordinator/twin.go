@@ -148,7 +148,8 @@ func (t twin) use(turns map[topology.NUMAID]map[bool]room, c *placement.Containe
 	}
 }
 
-// minus takes what a pod uses, the difference of two rooms of the empty machine, from what there is.
+// minus takes what a pod uses, the difference of two rooms of the empty machine, from what there
+// is.
 func minus(now, with, empty []room) []room {
 	for i := range now {
 		now[i].own -= empty[i].own - with[i].own
