@@ -19,8 +19,9 @@ const (
 	// ShrinkFirst: shared containers leave the CPUs before the pinned one begins, in the same reply
 	// to the runtime. Off: some time after it.
 	ShrinkFirst
-	// SettledMove: only a shared container that has started is moved, and a pinned one that needs the
-	// CPUs of one that is just beginning is not created yet. Off: the runtime loses such a move.
+	// SettledMove: only a shared container that has started is moved, and a pinned one that needs
+	// the CPUs of one that is just beginning is not created yet. Off: the runtime loses such a
+	// move.
 	SettledMove
 	// GrowAfterStop: shared containers come back when the pinned one has stopped. Off: when the
 	// agent hears that its pod is gone.
@@ -31,8 +32,8 @@ const (
 	// PinnedNeedAgent: the Binding demands the plugin, so that the runtime starts no pinned
 	// container without the agent.
 	PinnedNeedAgent
-	// SilenceIsNo: a container about which the agent does not answer in time is not created. Off: the
-	// runtime drops the agent's plugin, and creates the container unadjusted.
+	// SilenceIsNo: a container about which the agent does not answer in time is not created. Off:
+	// the runtime drops the agent's plugin, and creates the container unadjusted.
 	SilenceIsNo
 	// OthersNeedAgent: the runtime starts no other container without the agent.
 	OthersNeedAgent
