@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -29,6 +30,8 @@ type parts struct {
 	count     int
 	scheduler *child.Process
 	agents    map[string]*child.Process // by node
+	// led are the schedulers there have been: version and log.
+	led [][2]string
 }
 
 // replaceScheduler starts a release's scheduler, and ends the one before it once the new one is
@@ -57,6 +60,7 @@ func (p *parts) replaceScheduler(ctx context.Context, r *release) error {
 	}
 	before := p.scheduler
 	p.scheduler = next
+	p.led = append(p.led, [2]string{r.version, next.Log})
 	err = waitReady(ctx, next, fmt.Sprintf("https://127.0.0.1:%d/readyz", port))
 	if before != nil {
 		err = errors.Join(err, before.Stop())
@@ -175,6 +179,17 @@ func waitReady(ctx context.Context, p *child.Process, url string) error {
 		case <-clock.C:
 		}
 	}
+}
+
+// boundBy says which release's scheduler has bound a pod, by its log; "" where none has.
+func (p *parts) boundBy(pod string) (versions string) {
+	line := fmt.Appendf(nil, "\"Successfully bound pod to node\" pod=%q", demo.Namespace+"/"+pod)
+	for _, s := range p.led {
+		if log, err := os.ReadFile(s[1]); err == nil && bytes.Contains(log, line) {
+			versions += " " + s[0]
+		}
+	}
+	return strings.TrimSpace(versions)
 }
 
 // ended returns an error when a process has ended by itself.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -134,6 +135,10 @@ func (j *journey) run(ctx context.Context) (*ride, error) {
 	j.close(j.to, j.to)
 	r := &ride{From: j.from.version, To: j.to.version, Stages: j.stages, Report: report, Wrong: []string{}}
 	for _, note := range report.Notes {
+		pod, _, _ := strings.Cut(note, " ")
+		if by := j.parts.boundBy(pod); by != "" {
+			note += ", bound by scheduler " + by
+		}
 		fmt.Fprintln(j.out, "  "+note)
 	}
 	after, err := j.reports(ctx)
