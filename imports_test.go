@@ -83,6 +83,7 @@ internal/cli              : topology/... internal/convert internal/defrag intern
 internal/jobs             : api/batch/... api/scheduling/volcano/...
 internal/child            :
 internal/golden           :
+internal/reference        :
 internal/apiclient        : api/...
 internal/controlplane     : deploy internal/child
 internal/controlplane/controllers :

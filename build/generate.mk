@@ -18,7 +18,7 @@ generate: ## Deepcopy functions, CRDs and the policy of ignored annotations.
 
 .PHONY: reference
 reference: ## Write docs/reference from the code.
-	@$(GO) test -count=1 -run 'TestReference' ./internal/cli -rewrite
+	@$(GO) test -count=1 -run '^TestReference' ./internal/cli ./internal/survey ./internal/agent ./internal/jobs ./internal/scheduler -rewrite
 
 generate-check: ## Fail if anything generated is out of date.
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && cp -r api deploy/crds deploy/policies docs/reference "$$tmp" && $(MAKE) --no-print-directory generate >/dev/null && \

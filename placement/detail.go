@@ -120,62 +120,103 @@ const (
 )
 
 // rules is what each Detail means, in the words of Berth's own messages, with the Reason that it
-// comes under.
+// comes under, and what a person can do.
 var rules = [details]struct {
 	reason Reason
 	name   string
 	text   string
+	advice string
 }{
-	NoDetail:     {Admitted, "None", "admitted"},
-	NotPreferred: {TopologyAffinityError, "NotPreferred", "no set of NUMA nodes is preferred by all resources"},
+	NoDetail: {Admitted, "None", "admitted", ""},
+	NotPreferred: {TopologyAffinityError, "NotPreferred", "no set of NUMA nodes is preferred by all resources",
+		"ask for less, so that it fits on fewer NUMA nodes; or a policy that is less strict (best-effort), by the node or by berth.dev/policy"},
 
-	NotWholeCores:    {SMTAlignmentError, "NotWholeCores", "full-pcpus-only: the CPUs are no whole number of cores"},
-	TooFewWholeCores: {SMTAlignmentError, "TooFewWholeCores", "full-pcpus-only: too few CPUs on cores without reserved ones are free"},
+	NotWholeCores: {SMTAlignmentError, "NotWholeCores", "full-pcpus-only: the CPUs are no whole number of cores",
+		"ask for a whole number of cores: on most machines an even number of CPUs"},
+	TooFewWholeCores: {SMTAlignmentError, "TooFewWholeCores", "full-pcpus-only: too few CPUs on cores without reserved ones are free",
+		"ask for fewer CPUs, or wait until whole cores are free: berth node NAME shows them"},
 
-	TooFewCPUs:    {UnexpectedAdmissionError, "TooFewCPUs", "too few CPUs are free"},
-	CPUsNotFound:  {UnexpectedAdmissionError, "CPUsNotFound", "the free CPUs cannot be combined"},
-	CPUAccounting: {UnexpectedAdmissionError, "CPUAccounting", "distribute-cpus-across-numa miscounts the CPUs"},
+	TooFewCPUs: {UnexpectedAdmissionError, "TooFewCPUs", "too few CPUs are free",
+		"ask for fewer CPUs, or wait until others end: berth nodes shows what is free"},
+	CPUsNotFound: {UnexpectedAdmissionError, "CPUsNotFound", "the free CPUs cannot be combined",
+		"ask for another number of CPUs, one that fits cores and NUMA nodes"},
+	CPUAccounting: {UnexpectedAdmissionError, "CPUAccounting", "distribute-cpus-across-numa miscounts the CPUs",
+		"ask for a number of CPUs that divides evenly by the NUMA nodes, or switch distribute-cpus-across-numa off"},
 
-	NoDefaultMemory:             {UnexpectedAdmissionError, "NoDefaultMemory", "no set of NUMA nodes has enough free memory"},
-	DefaultMemoryNotPreferred:   {UnexpectedAdmissionError, "DefaultMemoryNotPreferred", "only more NUMA nodes than preferred have enough free memory"},
-	NoMemoryExtension:           {UnexpectedAdmissionError, "NoMemoryExtension", "the chosen NUMA nodes have too little free memory and no larger set has enough"},
-	MemoryExtensionNotPreferred: {UnexpectedAdmissionError, "MemoryExtensionNotPreferred", "the chosen NUMA nodes have too little free memory and no preferred set has enough"},
-	MemoryGroup:                 {UnexpectedAdmissionError, "MemoryGroup", "the chosen NUMA nodes hand out memory in other groups"},
-	MemoryNotInteger:            {UnexpectedAdmissionError, "MemoryNotInteger", "the amount of memory is no whole number of bytes"},
+	NoDefaultMemory: {UnexpectedAdmissionError, "NoDefaultMemory", "no set of NUMA nodes has enough free memory",
+		"ask for less memory, or wait until others end: berth nodes -o wide shows what each NUMA node has"},
+	DefaultMemoryNotPreferred: {UnexpectedAdmissionError, "DefaultMemoryNotPreferred", "only more NUMA nodes than preferred have enough free memory",
+		"ask for less memory, so that it fits on as few NUMA nodes as the rest; or the policy best-effort"},
+	NoMemoryExtension: {UnexpectedAdmissionError, "NoMemoryExtension", "the chosen NUMA nodes have too little free memory and no larger set has enough",
+		"ask for less memory, or fewer CPUs, so that both fit on the same NUMA nodes"},
+	MemoryExtensionNotPreferred: {UnexpectedAdmissionError, "MemoryExtensionNotPreferred", "the chosen NUMA nodes have too little free memory and no preferred set has enough",
+		"ask for less memory, or fewer CPUs, so that both fit on the same NUMA nodes; or the policy best-effort"},
+	MemoryGroup: {UnexpectedAdmissionError, "MemoryGroup", "the chosen NUMA nodes hand out memory in other groups",
+		"nothing on this pod: the pods whose memory is on several NUMA nodes have to end first"},
+	MemoryNotInteger: {UnexpectedAdmissionError, "MemoryNotInteger", "the amount of memory is no whole number of bytes",
+		"write the amount in whole bytes: 1Gi, not 1500m"},
 
-	DeviceUnregistered:   {UnexpectedAdmissionError, "DeviceUnregistered", "no plugin has registered the resource"},
-	NoHealthyDevice:      {UnexpectedAdmissionError, "NoHealthyDevice", "no device is healthy"},
-	HeldDeviceUnhealthy:  {UnexpectedAdmissionError, "HeldDeviceUnhealthy", "a device that the container holds is no longer healthy"},
-	TooFewDevices:        {UnexpectedAdmissionError, "TooFewDevices", "too few devices are free"},
-	DeviceRequestChanged: {UnexpectedAdmissionError, "DeviceRequestChanged", "the container holds another number of devices"},
+	DeviceUnregistered: {UnexpectedAdmissionError, "DeviceUnregistered", "no plugin has registered the resource",
+		"look at the device plugin on the node: it does not run, or has not registered yet"},
+	NoHealthyDevice: {UnexpectedAdmissionError, "NoHealthyDevice", "no device is healthy",
+		"look at the device plugin's log on the node: it reports all its devices as unhealthy"},
+	HeldDeviceUnhealthy: {UnexpectedAdmissionError, "HeldDeviceUnhealthy", "a device that the container holds is no longer healthy",
+		"delete the pod once the device is well, or so that it gets another one"},
+	TooFewDevices: {UnexpectedAdmissionError, "TooFewDevices", "too few devices are free",
+		"ask for fewer devices, or wait until others end"},
+	DeviceRequestChanged: {UnexpectedAdmissionError, "DeviceRequestChanged", "the container holds another number of devices",
+		"delete the pod, so that it is made anew with what it asks for now"},
 
-	PodLevelOff: {PodLevelResourcesNotSupported, "PodLevelOff", "the kubelet's feature gate PodLevelResources is off, and the pod has spec.resources"},
+	PodLevelOff: {PodLevelResourcesNotSupported, "PodLevelOff", "the kubelet's feature gate PodLevelResources is off, and the pod has spec.resources",
+		"switch the gate on at the kubelet, or write the resources at the containers"},
 
-	DefectHang:              {KubeletDefect, "DefectHang", "the kubelet would hang: distribute-cpus-across-numa cannot place the rest (kubernetes#140730)"},
-	DefectTooComplex:        {KubeletDefect, "DefectTooComplex", "the kubelet would take too long: distribute-cpus-across-numa has too many combinations"},
-	DefectSlowMerge:         {KubeletDefect, "DefectSlowMerge", "the kubelet would take minutes to combine the hints of so many resources over so many NUMA nodes"},
-	DefectForeignCPUs:       {KubeletDefect, "DefectForeignCPUs", "the kubelet would hand out CPUs that are not free (kubernetes#140495)"},
-	DefectNoSharedCPU:       {KubeletDefect, "DefectNoSharedCPU", "no shared CPU would be left and the kubelet could not restart (kubernetes#141196)"},
-	DefectRestartKills:      {KubeletDefect, "DefectRestartKills", "a restart of the kubelet would kill a container: full-pcpus-only wants as many whole cores free as it has"},
-	DefectMixedGroups:       {KubeletDefect, "DefectMixedGroups", "a NUMA node's memory would be in two groups and the kubelet could not restart"},
-	DefectUnequalGroup:      {KubeletDefect, "DefectUnequalGroup", "memory of NUMA nodes with different kinds of huge pages would be grouped and the kubelet would crash when it restarts"},
-	DefectMissingMemoryKind: {KubeletDefect, "DefectMissingMemoryKind", "the kubelet would crash: not every NUMA node has this kind of memory"},
-	DefectNoRegularMemory:   {KubeletDefect, "DefectNoRegularMemory", "the kubelet would crash: huge pages are asked for without ordinary memory"},
-	DefectVanishedDevice:    {KubeletDefect, "DefectVanishedDevice", "the kubelet would crash: a device that the pod holds is no longer listed"},
-	DefectMemoryUnderflow:   {KubeletDefect, "DefectMemoryUnderflow", "reservedMemory or huge pages exceed what a NUMA node has, and the kubelet takes it for endless"},
+	DefectHang: {KubeletDefect, "DefectHang", "the kubelet would hang: distribute-cpus-across-numa cannot place the rest (kubernetes#140730)",
+		"ask for a number of CPUs that divides evenly by the NUMA nodes, or use nodes without distribute-cpus-across-numa"},
+	DefectTooComplex: {KubeletDefect, "DefectTooComplex", "the kubelet would take too long: distribute-cpus-across-numa has too many combinations",
+		"ask for fewer CPUs, or use nodes without distribute-cpus-across-numa"},
+	DefectSlowMerge: {KubeletDefect, "DefectSlowMerge", "the kubelet would take minutes to combine the hints of so many resources over so many NUMA nodes",
+		"ask for fewer kinds of devices in one pod, or use nodes with fewer NUMA nodes"},
+	DefectForeignCPUs: {KubeletDefect, "DefectForeignCPUs", "the kubelet would hand out CPUs that are not free (kubernetes#140495)",
+		"use nodes whose cores have equally many threads, or ask for another number of CPUs"},
+	DefectNoSharedCPU: {KubeletDefect, "DefectNoSharedCPU", "no shared CPU would be left and the kubelet could not restart (kubernetes#141196)",
+		"ask for fewer CPUs: one has to be left for pods that share"},
+	DefectRestartKills: {KubeletDefect, "DefectRestartKills", "a restart of the kubelet would kill a container: full-pcpus-only wants as many whole cores free as it has",
+		"ask for fewer CPUs, or bring the node's kubelet to 1.37, whose restarts kill nobody"},
+	DefectMixedGroups: {KubeletDefect, "DefectMixedGroups", "a NUMA node's memory would be in two groups and the kubelet could not restart",
+		"ask for memory that fits on one NUMA node"},
+	DefectUnequalGroup: {KubeletDefect, "DefectUnequalGroup", "memory of NUMA nodes with different kinds of huge pages would be grouped and the kubelet would crash when it restarts",
+		"ask for memory that fits on one NUMA node, or give all NUMA nodes the same kinds of huge pages"},
+	DefectMissingMemoryKind: {KubeletDefect, "DefectMissingMemoryKind", "the kubelet would crash: not every NUMA node has this kind of memory",
+		"give every NUMA node huge pages of that size, or ask for another size"},
+	DefectNoRegularMemory: {KubeletDefect, "DefectNoRegularMemory", "the kubelet would crash: huge pages are asked for without ordinary memory",
+		"ask for ordinary memory, too"},
+	DefectVanishedDevice: {KubeletDefect, "DefectVanishedDevice", "the kubelet would crash: a device that the pod holds is no longer listed",
+		"delete the pod that holds the device, once it may end; then look at the device plugin"},
+	DefectMemoryUnderflow: {KubeletDefect, "DefectMemoryUnderflow", "reservedMemory or huge pages exceed what a NUMA node has, and the kubelet takes it for endless",
+		"lower reservedMemory or the huge pages of the NUMA node, and restart the kubelet"},
 
-	BadRequest: {InvalidRequest, "BadRequest", "the request holds an impossible amount"},
+	BadRequest: {InvalidRequest, "BadRequest", "the request holds an impossible amount",
+		"mend the amount that the message names"},
 
-	TooWide:           {NoBerth, "TooWide", "there is room only on more NUMA nodes than the policy allows"},
-	OddCPUs:           {NoBerth, "OddCPUs", "full cores are asked for, and the CPUs are no whole number of cores"},
-	UnequalCores:      {NoBerth, "UnequalCores", "the pod's wishes need cores with as many threads each, and these differ"},
-	NoSuchCores:       {NoBerth, "NoSuchCores", "enough CPUs are free, but not on cores, caches and NUMA nodes as the pod wants them"},
-	NoCPUs:            {NoBerth, "NoCPUs", "too few CPUs are left"},
-	NoRoom:            {NoBerth, "NoRoom", "too little is left of CPU shares or memory"},
-	PodLevelUndecided: {InvalidRequest, "PodLevelUndecided", "pod-level resources are not placed on nodes with authority berth yet"},
-	DevicesUndecided:  {InvalidRequest, "DevicesUndecided", "devices are not aligned on nodes with authority berth yet"},
+	TooWide: {NoBerth, "TooWide", "there is room only on more NUMA nodes than the policy allows",
+		"ask for less, so that it fits on fewer NUMA nodes; or a policy that is less strict"},
+	OddCPUs: {NoBerth, "OddCPUs", "full cores are asked for, and the CPUs are no whole number of cores",
+		"ask for a whole number of cores: on most machines an even number of CPUs"},
+	UnequalCores: {NoBerth, "UnequalCores", "the pod's wishes need cores with as many threads each, and these differ",
+		"leave the wish out, or use nodes whose cores have equally many threads"},
+	NoSuchCores: {NoBerth, "NoSuchCores", "enough CPUs are free, but not on cores, caches and NUMA nodes as the pod wants them",
+		"leave a wish out (berth.dev/cpus, exclusive, l3), or wait until others end"},
+	NoCPUs: {NoBerth, "NoCPUs", "too few CPUs are left",
+		"ask for fewer CPUs, or wait until others end"},
+	NoRoom: {NoBerth, "NoRoom", "too little is left of CPU shares or memory",
+		"ask for less, or wait until others end"},
+	PodLevelUndecided: {InvalidRequest, "PodLevelUndecided", "pod-level resources are not placed on nodes with authority berth yet",
+		"write the resources at the containers, or use nodes where the kubelet decides"},
+	DevicesUndecided: {InvalidRequest, "DevicesUndecided", "devices are not aligned on nodes with authority berth yet",
+		"use nodes where the kubelet decides, or a policy without alignment"},
 
-	PolicyUnsupported: {InvalidRequest, "PolicyUnsupported", "the node cannot apply the policy that is asked for"},
+	PolicyUnsupported: {InvalidRequest, "PolicyUnsupported", "the node cannot apply the policy that is asked for",
+		"ask for a policy that the node can apply, or use other nodes"},
 }
 
 // Reason returns the reason that the detail comes under.
@@ -200,6 +241,14 @@ func (d Detail) Text() string {
 		return "unknown"
 	}
 	return rules[d].text
+}
+
+// Advice returns what a person can do about it, in the imperative; "" where there is nothing to do.
+func (d Detail) Advice() string {
+	if d >= details {
+		return ""
+	}
+	return rules[d].advice
 }
 
 // MarshalText implements encoding.TextMarshaler with the name.

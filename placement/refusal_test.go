@@ -63,8 +63,8 @@ func TestDetails(t *testing.T) {
 	n := 0
 	for d := placement.Detail(1); d.String() != "Detail(?)"; d++ {
 		n++
-		if seen[d.String()] || seen[d.Text()] || d.Text() == "" || d.Reason() == placement.Admitted {
-			t.Errorf("%d: %s, %q, %s", d, d, d.Text(), d.Reason())
+		if seen[d.String()] || seen[d.Text()] || d.Text() == "" || d.Advice() == "" || d.Reason() == placement.Admitted {
+			t.Errorf("%d: %s, %q, %q, %s", d, d, d.Text(), d.Advice(), d.Reason())
 		}
 		if strings.HasPrefix(d.String(), "Defect") != (d.Reason() == placement.KubeletDefect) {
 			t.Errorf("%s comes under %s", d, d.Reason())

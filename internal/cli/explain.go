@@ -293,13 +293,15 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 		fmt.Fprintf(w, "\n%s:\n", whoAnswers(e))
 	}
 	others := 0
-	for i := range e.Groups {
-		if g := &e.Groups[i]; e.Node == "" || len(e.Nodes) == 1 || g.Answer != survey.Unreliable && g.Answer != survey.Excluded {
-			groupText(w, g)
+	var groups []survey.Group
+	for _, g := range e.Groups {
+		if e.Node == "" || len(e.Nodes) == 1 || g.Answer != survey.Unreliable && g.Answer != survey.Excluded {
+			groups = append(groups, g)
 		} else {
 			others += len(g.Nodes)
 		}
 	}
+	groupsText(w, groups)
 	if others > 0 {
 		indented(w, survey.Counted(others, "node")+" excluded or not relied on")
 	}
@@ -375,10 +377,15 @@ func refusalsOf(answers []survey.Answer) []*survey.Answer {
 	return append(first, others...)
 }
 
-func groupText(w io.Writer, g *survey.Group) {
-	indented(w, fmt.Sprintf("%s %s: %s\n  (%s)", survey.Counted(len(g.Nodes), "node"), answerStyles[g.Answer].Mark(groupVerb(g)), g.Message, someNames(g.Labels)))
-	if g.Advice != "" {
-		indented(w, "  do: "+g.Advice)
+// groupsText prints what nodes say, and what can be done: once where that is the same for several
+// groups, below the last of them.
+func groupsText(w io.Writer, groups []survey.Group) {
+	for i := range groups {
+		g := &groups[i]
+		indented(w, fmt.Sprintf("%s %s: %s\n  (%s)", survey.Counted(len(g.Nodes), "node"), answerStyles[g.Answer].Mark(groupVerb(g)), g.Message, someNames(g.Labels)))
+		if g.Advice != "" && (i+1 == len(groups) || groups[i+1].Advice != g.Advice) {
+			indented(w, "  do: "+g.Advice)
+		}
 	}
 }
 

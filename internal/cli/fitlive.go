@@ -106,9 +106,7 @@ func (q *fitQuestion) one(w io.Writer, f *survey.Fitting) error {
 		return err
 	}
 	fmt.Fprintf(w, "\n%s:\n", survey.Counted(len(f.Nodes), "node"))
-	for i := range f.Groups {
-		groupText(w, &f.Groups[i])
-	}
+	groupsText(w, f.Groups)
 	answers := make([]survey.Answer, len(f.Nodes))
 	for i := range f.Nodes {
 		answers[i] = f.Nodes[i].Answer

@@ -202,9 +202,7 @@ func explainedGangText(w io.Writer, e *survey.ExplainedGang, limit int) error {
 		return err
 	}
 	fmt.Fprintf(w, "\npod %s lacks a node, with the others in their places:\n", e.Lacking.Pod)
-	for i := range e.Lacking.Groups {
-		groupText(w, &e.Lacking.Groups[i])
-	}
+	groupsText(w, e.Lacking.Groups)
 	refusals := refusalsOf(e.Lacking.Nodes)
 	for _, a := range refusals[:min(len(refusals), limit)] {
 		answerText(w, a)

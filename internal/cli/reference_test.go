@@ -2,14 +2,19 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/golden"
+	"github.com/berth-dev/berth/internal/reference"
 )
 
 // TestReference holds docs/reference/berth.md against the command: every verb with its words and
@@ -71,6 +76,100 @@ func flagTable(b *strings.Builder, flags []*pflag.Flag) {
 		if d := f.DefValue; d != "" && d != "[]" && d != "false" {
 			value = "`" + d + "`"
 		}
-		fmt.Fprintf(b, "| %s | %s | %s |\n", name, value, strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(f.Usage))
+		fmt.Fprintf(b, "| %s | %s | %s |\n", name, value, reference.Cell(f.Usage))
+	}
+}
+
+// TestReferenceKinds holds docs/reference/kinds.md against deploy/crds: the fields of Berth's own
+// kind, and what the others are. `make reference` writes it.
+func TestReferenceKinds(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# Kinds\n\nThe fields of Berth's own kind, as `kubectl explain nodetopology` tells them, and the kinds of others that Berth reads or\n" +
+		"writes. Written by `make reference`.\n")
+	var others []string
+	files, err := filepath.Glob("../../deploy/crds/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no kinds: %v", err)
+	}
+	for _, file := range files {
+		d := readKind(t, file)
+		if d.Spec.Group != "berth.dev" {
+			var versions []string
+			for _, v := range d.Spec.Versions {
+				versions = append(versions, v.Name)
+			}
+			others = append(others, fmt.Sprintf("| %s | `%s/%s` | %s |\n", d.Spec.Names.Kind, d.Spec.Group, strings.Join(versions, ", "), d.Spec.Scope))
+			continue
+		}
+		for _, v := range d.Spec.Versions {
+			fmt.Fprintf(&b, "\n## %s, %s/%s\n\n%s\n\nScope: %s.\n\n| field | type | meaning |\n|---|---|---|\n", d.Spec.Names.Kind, d.Spec.Group, v.Name,
+				strings.Join(strings.Fields(v.Schema.Root.Description), " "), d.Spec.Scope)
+			for _, part := range []string{"spec", "status"} {
+				fieldRows(&b, part, v.Schema.Root.Properties[part])
+			}
+		}
+	}
+	b.WriteString("\n## Kinds of others\n\nTheir fields are told by whoever defined them.\n\n| kind | version | scope |\n|---|---|---|\n" + strings.Join(others, ""))
+	golden.File(t, "../../docs/reference/kinds.md", b.String())
+}
+
+// kind is a CustomResourceDefinition, as far as it is told of.
+type kind struct {
+	Spec struct {
+		Group string `json:"group"`
+		Scope string `json:"scope"`
+		Names struct {
+			Kind string `json:"kind"`
+		} `json:"names"`
+		Versions []struct {
+			Name   string `json:"name"`
+			Schema struct {
+				Root schema `json:"openAPIV3Schema"`
+			} `json:"schema"`
+		} `json:"versions"`
+	} `json:"spec"`
+}
+
+type schema struct {
+	Type        string            `json:"type"`
+	Format      string            `json:"format"`
+	Description string            `json:"description"`
+	Enum        []any             `json:"enum"`
+	Properties  map[string]schema `json:"properties"`
+	Items       *schema           `json:"items"`
+}
+
+func readKind(t *testing.T, file string) (out kind) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = yaml.Unmarshal(text, &out)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return out
+}
+
+// fieldRows tells of a field and those below it.
+func fieldRows(b *strings.Builder, path string, s schema) {
+	what := s.Type
+	if s.Items != nil {
+		what = "list of " + s.Items.Type
+	}
+	if len(s.Enum) > 0 {
+		var values []string
+		for _, v := range s.Enum {
+			values = append(values, fmt.Sprintf("`%v`", v))
+		}
+		what = strings.Join(values, ", ")
+	}
+	fmt.Fprintf(b, "| `%s` | %s | %s |\n", path, what, reference.Cell(strings.Join(strings.Fields(s.Description), " ")))
+	below, in := s.Properties, path+"."
+	if s.Items != nil {
+		below, in = s.Items.Properties, path+"[]."
+	}
+	for _, name := range slices.Sorted(maps.Keys(below)) {
+		fieldRows(b, in+name, below[name])
 	}
 }

@@ -43,7 +43,7 @@ type Scoring struct {
 	First []Criterion `json:"first,omitzero"`
 	// Strategy of the fit. Default MostAllocated.
 	Strategy Strategy `json:"strategy,omitempty"`
-	// Certainty weighs that what the node will do is known to the CPU. Default 1. The weights are
+	// Certainty weighs that what the node will do is known to the CPU. Default 2. The weights are
 	// relative to each other; all zero means the defaults.
 	Certainty int64 `json:"certainty,omitempty"`
 	// Fit weighs the strategy. Default 2.

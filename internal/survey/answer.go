@@ -32,7 +32,7 @@ func (n *node) answer(c *ledger.Candidate, out *Answer) {
 			out.Message += ", but not with certain CPUs"
 		}
 	case ledger.Refused:
-		out.Answer, out.Message = Refuses, a.Verdict.Reason.String()+": "+a.Verdict.Detail.Text()
+		out.Answer, out.Message, out.Advice = Refuses, a.Verdict.Reason.String()+": "+a.Verdict.Detail.Text(), a.Verdict.Detail.Advice()
 		if refusal, ok := n.account.View().Explain(c.Request); ok {
 			out.Refusal, out.Message = &refusal, refusal.String()
 		}

@@ -233,7 +233,7 @@ type Standing struct {
 
 // Standing returns everything of one node; false where there is none.
 func (l *Live) Standing(name string) (Standing, bool) {
-	s := l.survey()
+	s := l.surveyOf(name)
 	n := s.nodes[name]
 	if n == nil {
 		return Standing{}, false
@@ -262,6 +262,18 @@ func (l *Live) survey() *Survey {
 	defer l.mu.RUnlock()
 	s := *l.s
 	s.nodes, s.bound = maps.Clone(l.s.nodes), maps.Clone(l.s.bound)
+	return &s
+}
+
+// surveyOf is as survey, of one node: it costs nothing where there are thousands.
+func (l *Live) surveyOf(name string) *Survey {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	s := *l.s
+	s.nodes, s.bound = map[string]*node{}, map[string][]*corev1.Pod{name: l.s.bound[name]}
+	if n := l.s.nodes[name]; n != nil {
+		s.nodes[name] = n
+	}
 	return &s
 }
 

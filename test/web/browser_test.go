@@ -66,7 +66,8 @@ type gcTrace struct {
 	mu    sync.Mutex
 	rest  []byte
 	count int
-	live  int // MiB that the last collection left
+	left  int // MiB that the collection left that left least, since begin and the one after it
+	first int // the collection that is the first to count
 }
 
 func (g *gcTrace) Write(data []byte) (int, error) {
@@ -81,7 +82,9 @@ func (g *gcTrace) Write(data []byte) (int, error) {
 		g.rest = rest
 		if m := gcLine.FindSubmatch(line); m != nil {
 			g.count++
-			g.live, _ = strconv.Atoi(string(m[1]))
+			if left, err := strconv.Atoi(string(m[1])); err == nil && (g.count == g.first || g.count > g.first && left < g.left) {
+				g.left = left
+			}
 		} else {
 			fmt.Fprintf(os.Stderr, "%s\n", line)
 		}
@@ -91,11 +94,20 @@ func (g *gcTrace) Write(data []byte) (int, error) {
 // gcLine is "gc 7 @1.2s 3%: ... 100->110->60 MB, ...".
 var gcLine = regexp.MustCompile(`^gc \d+ @.* \d+->\d+->(\d+) MB`)
 
-// last says how many collections there were, and what the last one left, in MiB.
-func (g *gcTrace) last() (count, live int) {
+// begin starts to look for the least anew, and says how many collections there were. The one that
+// goes on now does not count.
+func (g *gcTrace) begin() (count int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.count, g.live
+	g.first = g.count + 2
+	return g.count
+}
+
+// least says how many collections there were, and what the one that left least left, in MiB.
+func (g *gcTrace) least() (count, left int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.count, g.left
 }
 
 // tab is a page in a browser, with what went wrong in it.

@@ -1,0 +1,105 @@
+// Package reference writes pages of docs/reference from what the code says. Tests call it: they
+// hold the pages against the code, and `make reference` writes them.
+package reference
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metric is a line of a table of metrics.
+type Metric struct {
+	Kind string
+	// Text is a Desc's.
+	Text string
+}
+
+// Of are the metrics of collectors. What is of no known kind is a gauge.
+func Of(collectors ...prometheus.Collector) (out []Metric) {
+	for _, c := range collectors {
+		kind := "gauge"
+		for _, k := range []string{"counter", "histogram"} {
+			if strings.Contains(strings.ToLower(fmt.Sprintf("%T", c)), k) {
+				kind = k
+			}
+		}
+		descs := make(chan *prometheus.Desc)
+		go func() {
+			defer close(descs)
+			c.Describe(descs)
+		}()
+		for d := range descs {
+			out = append(out, Metric{kind, d.String()})
+		}
+	}
+	return out
+}
+
+var descText = regexp.MustCompile(`^Desc{fqName: "([^"]*)", help: "(.*)", constLabels: {.*}, variableLabels: [{\[](.*)[}\]]}$`)
+
+// MetricTable is a table of metrics by name.
+func MetricTable(t *testing.T, all []Metric) string {
+	t.Helper()
+	var lines []string
+	for _, one := range all {
+		m := descText.FindStringSubmatch(one.Text)
+		if m == nil {
+			t.Fatalf("a metric says %s", one.Text)
+		}
+		labels := strings.Join(strings.FieldsFunc(m[3], func(r rune) bool { return r == ',' || r == ' ' }), ", ")
+		help := strings.TrimPrefix(strings.ReplaceAll(m[2], `\"`, `"`), "[ALPHA] ")
+		lines = append(lines, fmt.Sprintf("| `%s` | %s | %s | %s |\n", m[1], one.Kind, labels, Cell(help)))
+	}
+	slices.Sort(lines)
+	return "| metric | kind | labels | meaning |\n|---|---|---|---|\n" + strings.Join(lines, "")
+}
+
+// Cell is a text as it stands in a table.
+func Cell(text string) string {
+	return strings.NewReplacer("|", "\\|", "<", "&lt;", "\n", " ").Replace(strings.TrimSpace(text))
+}
+
+// Field is a field of a struct that people write in YAML.
+type Field struct {
+	// Name is that of the field in Go, JSON that in YAML.
+	Name, JSON string
+	// Doc is its comment, on one line.
+	Doc string
+}
+
+// Fields are those of a struct that have a comment, in their order, from the source file.
+func Fields(t *testing.T, file, structure string) (out []Field) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok || spec.Name.Name != structure {
+			return true
+		}
+		for _, f := range spec.Type.(*ast.StructType).Fields.List {
+			if f.Doc == nil || f.Tag == nil {
+				continue
+			}
+			name, _, _ := strings.Cut(reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json"), ",")
+			doc := strings.Join(strings.Fields(f.Doc.Text()), " ")
+			out = append(out, Field{f.Names[0].Name, name, doc})
+		}
+		return false
+	})
+	if len(out) == 0 {
+		t.Fatalf("%s: no struct %s with comments", file, structure)
+	}
+	return out
+}
