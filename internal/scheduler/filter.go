@@ -20,6 +20,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if wire.InGang(pod) {
 		return p.preFilterMember(ctx, state, pod)
 	}
+	if gang.InTrial(state) { // a pod of no gang, for which others may be evicted
+		return nil, p.preFilterInTrial(state, pod)
+	}
 	if state.IsPodGroupSchedulingCycle() {
 		p.core.pauses.tried(pod)
 	}
@@ -98,7 +101,7 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, add fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
 	pod := add.GetPod()
 	c := cycleOf(state)
-	if c == nil || !p.counts(pod, n) || wire.InGang(pod) && gang.MateInTrial(state, pod.UID) ||
+	if c == nil || !p.counts(pod, n) || gang.MateInTrial(state, pod.UID) ||
 		c.member.group != nil && c.member.group.placed.Has(pod.UID) {
 		return nil // a mate that is tried has its place already
 	}
@@ -120,7 +123,7 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, toPlace *corev1.Pod, remove fwk.PodInfo, n fwk.NodeInfo) *fwk.Status {
 	pod := remove.GetPod()
 	c := cycleOf(state)
-	if c == nil || !p.counts(pod, n) || wire.InGang(pod) && gang.MateInTrial(state, pod.UID) {
+	if c == nil || !p.counts(pod, n) || gang.MateInTrial(state, pod.UID) {
 		return nil
 	}
 	c.take(toPlace, pod, n.Node().Name)

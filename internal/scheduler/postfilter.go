@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
@@ -37,6 +38,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	c := cycleOf(state)
 	switch {
 	case c == nil:
+		if result, status := p.makeRoom(ctx, pod, ""); status != nil {
+			return result, status
+		}
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	case p.core.notYet(ctx) != "":
 		// Preemption would find no node that helps, and take the pod's nomination from it.
@@ -63,10 +67,32 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	}
 	told, silent := p.sortOut(c, by[2])
 	never := p.explain(c, append(told, hopeless...))
-	if text := join(join(never, p.explain(c, by[1])), p.silence(silent)); text != "" {
-		return nil, fwk.NewStatus(fwk.Unschedulable, "Berth: "+text)
+	text := join(join(never, p.explain(c, by[1])), p.silence(silent))
+	if text != "" {
+		text = "Berth: " + text
+	}
+	if result, status := p.makeRoom(ctx, pod, text); status != nil {
+		return result, status
+	}
+	if text != "" {
+		return nil, fwk.NewStatus(fwk.Unschedulable, text)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// makeRoom evicts for a pod of no gang where a gang could be among the victims. The status is nil
+// where none could: then kube-scheduler's own preemption comes, and else it does not. text says why
+// the nodes refuse the pod.
+func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*fwk.PostFilterResult, *fwk.Status) {
+	node, asked := p.core.gangs.MakeRoom(ctx, p.gangProfile(), pod)
+	switch {
+	case !asked:
+		return nil, nil
+	case node != "":
+		return framework.NewPostFilterResultWithNominatedNode(node), fwk.NewStatus(fwk.Success, text)
+	}
+	text = join(text, "Berth: evicting pods of lower priority, gangs whole or not at all, does not help")
+	return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
 }
 
 // fits says whether one of the nodes that wait would take the pod, were it not patient.

@@ -166,6 +166,7 @@ func TestGangs(t *testing.T) {
 		{"two gangs that compete do not block each other", competingGangs},
 		{"a minimum below the number of pods, and a member that dies later", smallMinimum},
 		{"a gang evicts for the whole of it, or nobody", evictingGang},
+		{"a pod of no gang evicts a gang whole, or leaves it alone", gangOutOfTheWay},
 		{"a Binding that nobody answers does not hold a gang for ever", unansweredGang},
 		{"the scheduler is killed between two Bindings, and the gang ends whole", killedGangEndsWhole},
 		{"the scheduler is killed between two Bindings, and the gang ends not at all", killedGangEndsNotAtAll},
@@ -263,6 +264,24 @@ func evictingGang(c *gangCluster) {
 	c.must(c.makeGang(c.Context(), g))
 	c.awaitGang(g, 2)
 	c.await("the others to be left alone", func(pods []corev1.Pod) bool { return boundOf(pods, full.name) == 2 })
+	c.must(c.endGang(c.Context(), g))
+	c.must(c.endGang(c.Context(), full))
+}
+
+// gangOutOfTheWay has nodes on which a gang has the large NUMA nodes, and single pods the others.
+// An urgent pod needs one of the large ones.
+func gangOutOfTheWay(c *gangCluster) {
+	full := &gangSpec{name: "full", cpus: []int{6, 6}}
+	g := &gangSpec{name: "in-the-way", source: wire.GangOfPods, minimum: 2, cpus: []int{8, 8}}
+	c.must(c.makeGang(c.Context(), g))
+	c.awaitGang(g, 2)
+	c.must(c.makeGang(c.Context(), full))
+	c.awaitGang(full, 2)
+	c.createUrgent(pinnedPod("urgent", "", "8"))
+	c.awaitRunning("urgent")
+	c.await("the gang to go whole, and nobody else", func(pods []corev1.Pod) bool {
+		return boundOf(pods, g.name) == 0 && boundOf(pods, full.name) == 2
+	})
 	c.must(c.endGang(c.Context(), g))
 	c.must(c.endGang(c.Context(), full))
 }

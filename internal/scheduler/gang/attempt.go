@@ -228,14 +228,14 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 		return gs.singleDoesNotFit(g, pod, j, why)
 	}
 	var e *eviction
-	if !r.Waits && r.short == "" {
+	if r.short == "" && !gs.patient(g, r.Waits) {
 		e = gs.evict(j, r.trial)
 	}
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	g.nominated = ""
 	g.roomy = g.roomy || r.short == ""
-	if r.Waits {
+	if r.Waits && e == nil {
 		g.lacking = false
 		// A report will tell, and costs nobody anything: no back-off.
 		why = "waits for nodes' next reports: " + why
@@ -257,7 +257,31 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 	gs.callAt(g.notBefore, func() { gs.look(g) })
 	gs.retryIfStirred(g)
 	gs.tell(g, pod, "does not fit: "+why)
+	if g.lacking && !g.spreading && len(g.members) > 1 {
+		g.spreading = true
+		gs.callAt(gs.Clock.Now().Add(silence), func() { gs.tellMates(g) })
+	}
 	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+g.key.String()+" does not fit: "+why)}
+}
+
+// patient says whether the group evicts nobody yet, because a report may tell of room: as long as a
+// single pod does not, from the first attempt on that has found a node which waits. On a large
+// cluster some node may always.
+func (gs *Groups) patient(g *group, waits bool) bool {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	now := gs.Clock.Now()
+	switch {
+	case !waits:
+		g.waitsFrom = time.Time{}
+		return false
+	case g.waitsFrom.IsZero():
+		g.waitsFrom = now
+	case now.Sub(g.waitsFrom) >= reportLimit:
+		g.waitsFrom = now // this once: victims have left the API long before a report says so
+		return false
+	}
+	return true
 }
 
 // singleDoesNotFit notes that a pod has no place beside its gang, which has its minimum. Others
@@ -329,6 +353,10 @@ const (
 	reportPause = 100 * time.Millisecond
 	longestWait = 30 * time.Second
 )
+
+// reportLimit is how long in a row a group may find nodes that merely wait for a report. After that
+// it may have pods evicted, once.
+const reportLimit = 30 * time.Second
 
 // waitNoLonger has a group be tried though nothing is known to have changed, unless it has been
 // tried since.

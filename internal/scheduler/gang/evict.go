@@ -284,7 +284,12 @@ func (gs *Groups) clear(g *group, j *job, t *trial, e *eviction, leader types.UI
 			t.profile.Handle.AddNominatedPod(gs.Logger, t.bodies[i], &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride})
 		}
 	}
-	if len(e.victims) == 0 {
+	gs.sendAway(e.victims, g.key.String())
+}
+
+// sendAway has victims deleted soon. by says for whom. The caller holds the lock.
+func (gs *Groups) sendAway(victims []*corev1.Pod, by string) {
+	if len(victims) == 0 {
 		return
 	}
 	if gs.evicted == nil {
@@ -292,21 +297,69 @@ func (gs *Groups) clear(g *group, j *job, t *trial, e *eviction, leader types.UI
 	}
 	now := gs.Clock.Now()
 	maps.DeleteFunc(gs.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= leaveTimeout })
-	for _, victim := range e.victims {
+	for _, victim := range victims {
 		gs.evicted[victim.UID] = now
 	}
-	victimsEvicted.Add(float64(len(e.victims)))
-	key := g.key
+	victimsEvicted.Add(float64(len(victims)))
 	go func() {
-		for _, victim := range e.victims {
-			gs.preempt(victim, key)
+		for _, victim := range victims {
+			gs.preempt(victim, by)
 		}
 	}()
 }
 
+// MakeRoom has others evicted for a pod of no gang, which is planned as a gang of one: a member of
+// a gang goes with its whole gang, or stays. node is where the pod goes then; "" where evicting
+// does not help. asked is false where no gang could be among the victims: then kube-scheduler's own
+// preemption does as well. That would take members one by one.
+func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
+	if !gs.any.Load() || !mayPreempt([]*corev1.Pod{pod}) || !gs.couldTear(priorityOf(pod)) {
+		return "", false
+	}
+	j := &job{pods: []*corev1.Pod{pod}, tasks: []string{""}}
+	j.gang.Minimum = 1
+	r := j.try(ctx, profile, nil)
+	switch {
+	case r.wrong != nil:
+		return "", true
+	case r.Whole: // a node has changed since it was asked
+		return r.trial.name(r.Places[0].Node), true
+	}
+	e := gs.evict(j, r.trial)
+	if e == nil {
+		return "", true
+	}
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	gs.sendAway(e.victims, "pod "+pod.Namespace+"/"+pod.Name)
+	return e.nodes[pod.UID], true
+}
+
+// couldTear says whether a member of a lower priority has a node, or was evicted just now.
+func (gs *Groups) couldTear(limit int32) bool {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	for _, at := range gs.evicted {
+		if gs.Clock.Now().Sub(at) < leaveTimeout {
+			return true
+		}
+	}
+	for _, g := range gs.groups {
+		if g.done.all == 0 {
+			continue
+		}
+		for priority := range g.priorities {
+			if priority < limit {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // preempt has one victim go: one that waits in Permit goes back to the queue, any other is deleted.
-func (gs *Groups) preempt(victim *corev1.Pod, by wire.GangKey) {
-	if w := gs.Waiting(victim.UID); w != nil && w.Preempt(Name, "preempted by "+by.String()) {
+func (gs *Groups) preempt(victim *corev1.Pod, by string) {
+	if w := gs.Waiting(victim.UID); w != nil && w.Preempt(Name, "preempted by "+by) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), gs.Logger), requestTimeout)
@@ -315,7 +368,7 @@ func (gs *Groups) preempt(victim *corev1.Pod, by wire.GangKey) {
 		"metadata": map[string]any{"uid": victim.UID},
 		"status": map[string]any{"conditions": []corev1.PodCondition{{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(gs.Clock.Now()),
-			Reason: corev1.PodReasonPreemptionByScheduler, Message: "Berth: preempting to accommodate a higher priority gang",
+			Reason: corev1.PodReasonPreemptionByScheduler, Message: "Berth: preempting to accommodate " + by + ", of higher priority",
 		}}},
 	})
 	if err == nil {
@@ -329,7 +382,7 @@ func (gs *Groups) preempt(victim *corev1.Pod, by wire.GangKey) {
 	case err == nil:
 		gs.Events.Eventf(victim, nil, corev1.EventTypeNormal, "Preempted", "Preempting", "Preempted by %s on node %s", by, victim.Spec.NodeName)
 	case !isGone(err):
-		gs.Logger.Error(err, "Pod cannot be evicted for a gang; the gang looks again", "pod", klog.KObj(victim), "gang", by)
+		gs.Logger.Error(err, "Pod cannot be evicted; who needs its place looks again", "pod", klog.KObj(victim), "for", by)
 		gs.mu.Lock()
 		delete(gs.evicted, victim.UID)
 		gs.mu.Unlock()

@@ -155,3 +155,84 @@ func TestBudgetsCount(t *testing.T) {
 		w.wantDeleted("goes")
 	})
 }
+
+// TestASinglePodTearsNoGang: NUMA nodes of 3 and 4 CPUs. A pod of no gang takes the place of single
+// pods, or of a whole gang, and of nobody where no gang is of lower priority: that is
+// kube-scheduler's own preemption.
+func TestASinglePodTearsNoGang(t *testing.T) {
+	for name, c := range map[string]struct {
+		gang    int32 // priorities of the gang on n0 and n1, the pod on n1, and the one that comes
+		single  int32
+		comes   int32
+		asked   bool
+		node    string
+		deleted []string
+	}{
+		"the gang is cheaper, and goes whole": {1, 2, 9, true, "", []string{"low-0", "low-1"}},
+		"the single pod is cheaper":           {3, 2, 9, true, "n1", []string{"single"}},
+		"the gang is too high":                {9, 2, 9, false, "", nil},
+		"both are":                            {5, 5, 4, false, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 2, func(w *world) {
+				w.slow = true
+				w.addWith("low", 2, 2, 4, c.gang)
+				w.run(2 * time.Second)
+				w.wantBound("low", 2)
+				w.seat("filler", "n0", 3, 100)
+				w.seat("single", "n1", 3, c.single)
+				pod := podOf("", "comes", 1, 3)
+				pod.Annotations, pod.Spec.Priority = nil, &c.comes
+				node, asked := w.groups.MakeRoom(t.Context(), w.profile(), pod)
+				w.run(time.Second)
+				if asked != c.asked || c.node != "" && node != c.node || (node == "") != (len(c.deleted) == 0) {
+					t.Errorf("node %q, asked %t: want %q, %t", node, asked, c.node, c.asked)
+				}
+				w.wantDeleted(c.deleted...)
+				again, _ := w.groups.MakeRoom(t.Context(), w.profile(), pod)
+				w.run(time.Second)
+				if again != node {
+					t.Errorf("%q is kept for the pod, then %q", node, again)
+				}
+				w.wantDeleted(c.deleted...) // they are on their way out, and nobody else goes
+			})
+		})
+	}
+}
+
+// TestANodeThatAlwaysWaitsKeepsNobodyFromEvicting: as with a single pod, for half a minute it does.
+func TestANodeThatAlwaysWaitsKeepsNobodyFromEvicting(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.seat("low-0", "n0", 4, 1)
+		w.seat("low-1", "n0", 3, 1)
+		w.pending = map[string]bool{"n1": true}
+		w.addWith("a", 2, 2, 3, 9)
+		w.run(reportLimit - time.Second)
+		w.wantDeleted()
+		w.run(longestWait + 2*time.Second)
+		w.wantDeleted("low-0", "low-1")
+		w.run(5 * time.Second)
+		w.wantBound("a", 2)
+	})
+}
+
+// TestEveryMemberIsToldThatItsGangDoesNotFit, once: autoscalers count pods.
+func TestEveryMemberIsToldThatItsGangDoesNotFit(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.add("a", 3, 3, 3)
+		w.run(silence / 2)
+		if len(w.told) > 0 {
+			t.Errorf("after %v pods are told %q", silence/2, w.told)
+		}
+		w.run(5 * time.Minute)
+		want := []string{"a-1: Berth: gang default/a does not fit; its pod a-0 says why", "a-2: Berth: gang default/a does not fit; its pod a-0 says why"}
+		if !slices.Equal(w.told, want) {
+			t.Errorf("pods are told %q, want %q", w.told, want)
+		}
+		w.create(podOf("b", "b-0", 2, 1)) // lacks a pod, not room
+		w.run(time.Minute)
+		if len(w.told) != len(want) {
+			t.Errorf("pods are told %q", w.told)
+		}
+	})
+}

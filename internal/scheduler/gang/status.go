@@ -138,6 +138,62 @@ func (gs *Groups) mark(ctx context.Context, pods []*corev1.Pod) error {
 	return nil
 }
 
+// tellMates gives every member of a group that does not fit the condition which kube-scheduler
+// gives its leader alone: autoscalers count the pods that have it.
+func (gs *Groups) tellMates(g *group) {
+	gs.mu.Lock()
+	g.spreading = false
+	leader := g.leader()
+	var untold []*corev1.Pod
+	if leader != nil && g.lacksRoom() {
+		for _, m := range g.members {
+			if m.pending() && m != leader && !isTold(m.pod) {
+				untold = append(untold, m.pod)
+			}
+		}
+	}
+	gs.mu.Unlock()
+	slices.SortFunc(untold, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	for _, pod := range untold {
+		gs.mu.Lock()
+		still := g.lacksRoom()
+		gs.mu.Unlock()
+		if !still {
+			return
+		}
+		if err := gs.tellMate(pod, g.key.String()+" does not fit; its pod "+leader.pod.Name+" says why"); err != nil && !isGone(err) {
+			gs.Logger.V(2).Info("A pod cannot be told that its gang does not fit", "pod", klog.KObj(pod), "err", err)
+			return // the next attempt comes
+		}
+	}
+}
+
+// lacksRoom says whether nothing but room keeps the group from its nodes.
+func (g *group) lacksRoom() bool { return g.lacking && g.plan == nil && !g.settled() }
+
+func isTold(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+	})
+}
+
+func (gs *Groups) tellMate(pod *corev1.Pod, why string) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"status": map[string]any{"conditions": []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(gs.Clock.Now()),
+			Reason: corev1.PodReasonUnschedulable, Message: "Berth: " + why,
+		}}},
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), gs.Logger), requestTimeout)
+	defer cancel()
+	_, err = gs.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
 // Write implements Objects.
 func (o *APIObjects) Write(ctx context.Context, key wire.GangKey, s standing) error {
 	c, err := o.client(key.Source)

@@ -2,6 +2,7 @@ package gang
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -65,6 +66,9 @@ type world struct {
 	nominated map[string]string
 	budgets   []*policyv1.PodDisruptionBudget
 	slow      bool
+	// pending are nodes that wait for a report for ever; told are pods whose status was written.
+	pending map[string]bool
+	told    []string
 	// asked counts reads of objects, tried the attempts to plan.
 	asked, tried int
 }
@@ -196,6 +200,9 @@ func (h *fakeHandle) RunPreFilterPlugins(context.Context, fwk.CycleState, *corev
 }
 
 func (h *fakeHandle) RunFilterPlugins(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
+	if h.w.pending[info.Node().Name] {
+		return fwk.NewStatus(fwk.Pending, "waiting for its next report")
+	}
 	if info.GetRequested().GetMilliCPU()+sum(pod) > info.GetAllocatable().GetMilliCPU() {
 		return fwk.NewStatus(fwk.Unschedulable, "Insufficient cpu")
 	}
@@ -259,7 +266,11 @@ func (w *world) begin() {
 		}))
 		return true, nil, nil
 	})
-	client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &corev1.Pod{}, nil })
+	client.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		patch := a.(clienttesting.PatchAction)
+		w.ask(alive(func() { w.toldOf(patch.GetName(), patch.GetPatch()) }))
+		return true, &corev1.Pod{}, nil
+	})
 	w.groups = New(Options{
 		Clock: clock.RealClock{}, Logger: klog.Background(), Timeout: gangTimeout, Client: client, Events: w.notes,
 		Budgets: func() ([]*policyv1.PodDisruptionBudget, error) { return w.budgets, nil },
@@ -282,6 +293,21 @@ func (w *world) begin() {
 		w.groups.PodSeen(pod)
 	}
 	w.groups.Synced()
+}
+
+// toldOf has the watch show a pod whose PodScheduled condition was written.
+func (w *world) toldOf(name string, patch []byte) {
+	pod := w.pods[types.UID(name)]
+	var read struct{ Status corev1.PodStatus }
+	w.must(json.Unmarshal(patch, &read))
+	if pod == nil || len(read.Status.Conditions) != 1 || read.Status.Conditions[0].Type != corev1.PodScheduled {
+		return
+	}
+	w.told = append(w.told, name+": "+read.Status.Conditions[0].Message)
+	pod = pod.DeepCopy()
+	pod.Status.Conditions = read.Status.Conditions
+	w.pods[pod.UID] = pod
+	w.groups.PodSeen(pod)
 }
 
 // Want implements Objects.
