@@ -41,11 +41,14 @@ e2e-vm-policies e2e-vm-options e2e-vm-node e2e-vm-race e2e-vm-devices: e2e-vm-%:
 	$(call say,real kubelets on two emulated machines: $*)
 	@BERTH_VM=$* $(call VM_TEST,40m,$(VM_TEST_$*))
 
-# The last line is one of JSON, which the go command would follow with its own.
+# First without the runtime's validator, then with an agent that takes the runtime for an older one. The last line is one of JSON, which the
+# go command would follow with its own.
 ENFORCE_PODS ?= 100
 
 .PHONY: e2e-vm-enforce
 e2e-vm-enforce:
 	$(call say,real containerd that carries decisions out on two emulated machines: SEED=$(SEED) ENFORCE_PODS=$(ENFORCE_PODS))
-	@rm -f _artifacts/vm/enforce.json
-	@BERTH_VM=enforce SEED=$(SEED) ENFORCE_PODS=$(ENFORCE_PODS) $(call VM_TEST,60m,TestEnforce); code=$$?; cat _artifacts/vm/enforce.json; exit $$code
+	@rm -f _artifacts/vm/enforce*.json
+	@BERTH_VM=enforce-unvalidated $(call VM_TEST,40m,TestEnforceUnvalidated)
+	@BERTH_VM=enforce-older SEED=$(SEED) ENFORCE_PODS=$(ENFORCE_PODS) $(call VM_TEST,60m,TestEnforceOlderNRI); code=$$?; cat _artifacts/vm/enforce-older.json; exit $$code
+	@BERTH_VM=enforce SEED=$(SEED) ENFORCE_PODS=$(ENFORCE_PODS) $(call VM_TEST,90m,TestEnforce); code=$$?; cat _artifacts/vm/enforce.json; exit $$code

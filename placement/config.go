@@ -50,7 +50,8 @@ type Config struct {
 	Authority Authority
 
 	// Default is the policy and the scope that hold where Berth decides and neither the pod nor the
-	// kubelet's configuration says anything.
+	// kubelet's configuration says anything, and how CPUs of a container's own lie on cores,
+	// whatever the pod prefers.
 	Default Rules
 	// Strategy says which NUMA nodes are filled first where Berth decides.
 	Strategy joint.Strategy

@@ -71,6 +71,9 @@ func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 	if m.authority == AuthorityBerth && m.own.Policy == PolicyNone && cfg.Default.Policy != NodePolicy {
 		m.own = Rules{Policy: cfg.Default.Policy, Scope: cmp.Or(cfg.Default.Scope, ContainerScope)}
 	}
+	if m.authority == AuthorityBerth {
+		m.own.CPUs.Bind, m.own.CPUs.BindHow = cfg.Default.CPUs.Bind, cfg.Default.CPUs.BindHow
+	}
 	m.own.OwnCPUs = set.static
 	m.guardRestarts = cfg.GuardRestarts && set.static && set.cpu.FullPhysicalCPUsOnly && set.version < V137
 	for _, compile := range [...]func(*KubeletView, *Config) error{m.compileNodes, m.compileDistances, m.compileCPUs, m.compileMemory, m.compileJoint} {

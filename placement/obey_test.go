@@ -153,6 +153,57 @@ func TestDefaultPolicy(t *testing.T) {
 	}
 }
 
+// TestNodeBinds: a node may say how CPUs lie on cores, before what pods prefer; who insists on the
+// other way is not for it, and who shares still does.
+func TestNodeBinds(t *testing.T) {
+	full := joint.Rules{Bind: joint.FullCores, BindHow: joint.Required}
+	spread := joint.Rules{Bind: joint.Spread, BindHow: joint.Required}
+	rather := joint.Rules{Bind: joint.Spread, BindHow: joint.Preferred}
+	twoThreads := machine{1, 2, 4, 2, 8 << 30, 0}
+	for name, c := range map[string]struct {
+		own, pod joint.Rules
+		milli    int64
+		shares   bool
+		misses   placement.Wish
+		want     placement.Detail
+		cores    int // on which the pod's CPUs lie
+	}{
+		"full cores":             {own: full, milli: 4000, cores: 2},
+		"full cores, preferring": {own: full, pod: rather, milli: 4000, cores: 2},
+		"half a core":            {own: full, milli: 3000, want: placement.OddCPUs},
+		"spread":                 {own: spread, milli: 3000, cores: 3},
+		"insists":                {own: full, pod: spread, milli: 2000, misses: placement.WishSpread, cores: 1},
+		"insists as well":        {own: spread, pod: spread, milli: 2000, cores: 2},
+		"insists on full cores":  {own: spread, pod: full, milli: 2000, misses: placement.WishFullCores, cores: 2},
+		"shares":                 {own: full, milli: 3000, shares: true},
+		"a fraction":             {own: full, milli: 1500},
+	} {
+		cfg := obeying()
+		cfg.Default.CPUs = c.own
+		m, err := placement.NewModel(twoThreads.view(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := m.NewState()
+		r := guaranteed("x", placement.Rules{CPUs: c.pod, SharesOnly: c.shares}, app("a", c.milli, 0))
+		if got := m.Misses(r.Rules); got != c.misses || m.Keeps(r.Rules) != (c.misses == placement.NoWish) {
+			t.Errorf("%s: misses %d, want %d", name, got, c.misses)
+		}
+		var d placement.Decision
+		if v := placement.Decide(s, &r, &d); v.Detail != c.want {
+			t.Errorf("%s: %s, want %s", name, v.Detail, c.want)
+			continue
+		}
+		cores := map[topology.CPUID]bool{}
+		for id := range d.Containers[0].CPUs.All() {
+			cores[id%8] = true
+		}
+		if len(cores) != c.cores {
+			t.Errorf("%s: CPUs %v on %d cores, want %d", name, d.Containers[0].CPUs, len(cores), c.cores)
+		}
+	}
+}
+
 // TestMisses: what a pod insists on, a kubelet's configuration implies or the node is not for it.
 func TestMisses(t *testing.T) {
 	must := func(r joint.Rules) placement.Rules { return placement.Rules{CPUs: r} }

@@ -153,7 +153,7 @@ func (m *Model) Keeps(r Rules) bool {
 	case m.authority == AuthorityKubelet:
 		return r.keptBy(m.own) && m.Misses(r) == NoWish
 	}
-	return true
+	return m.Misses(r) == NoWish
 }
 
 // Wish is something that a pod may insist on and that a kubelet's configuration may not imply.
@@ -178,12 +178,17 @@ const (
 )
 
 // Misses returns the first wish that the rules insist on and that the kubelet's configuration does
-// not imply. What is merely preferred needs nothing.
+// not imply. What is merely preferred needs nothing. Where Berth decides it is only what the node
+// itself insists on otherwise.
 func (m *Model) Misses(r Rules) Wish {
 	c, o := r.CPUs, m.set.cpu
 	whole := m.set.static && o.FullPhysicalCPUsOnly
-	switch {
+	switch own := m.own.CPUs.Bind; {
+	case m.authority != AuthorityKubelet && (own == joint.BindAny || c.BindHow != joint.Required || c.Bind == own):
+	case m.authority != AuthorityKubelet && c.Bind == joint.FullCores:
+		return WishFullCores
 	case m.authority != AuthorityKubelet:
+		return WishSpread
 	case c.BindHow == joint.Required && c.Bind == joint.FullCores && !whole:
 		return WishFullCores
 	case c.BindHow == joint.Required && c.Bind == joint.Spread && !(m.set.static && o.DistributeAcrossCores):
@@ -210,7 +215,11 @@ func (m *Model) rulesFor(r Rules) Rules {
 	return m.own
 }
 
-// over returns the rules, and own where they leave something open.
+// over returns the rules, and own where they leave something open. What the node insists on of CPUs
+// comes before what a pod prefers.
 func (r Rules) over(own Rules) Rules {
+	if own.CPUs.Bind != joint.BindAny {
+		r.CPUs.Bind, r.CPUs.BindHow = own.CPUs.Bind, own.CPUs.BindHow
+	}
 	return Rules{Policy: cmp.Or(r.Policy, own.Policy), Scope: cmp.Or(r.Scope, own.Scope), CPUs: r.CPUs, SharesOnly: r.SharesOnly, PinMemory: r.PinMemory}
 }

@@ -155,14 +155,15 @@ func TestAuthorityByLabel(t *testing.T) {
 // a word that nobody knows makes the node unusable by name.
 func TestNodeWords(t *testing.T) {
 	w := newObeyingWorld(t)
-	w.node.Labels = map[string]string{"node.koordinator.sh/numa-topology-policy": "SingleNUMANode", "node.koordinator.sh/numa-allocate-strategy": "LeastAllocated"}
+	w.node.Labels = map[string]string{"node.koordinator.sh/numa-topology-policy": "SingleNUMANode", "node.koordinator.sh/numa-allocate-strategy": "LeastAllocated",
+		"node.koordinator.sh/cpu-bind-policy": "FullPCPUsOnly"}
 	w.settle()
 	d := w.writes[len(w.writes)-1].Spec.Defaults
-	if d == nil || *d != (v1alpha1.Defaults{Policy: "single-numa-node", Scope: "pod", Strategy: "LeastAllocated"}) {
+	if d == nil || *d != (v1alpha1.Defaults{Policy: "single-numa-node", Scope: "pod", CPUs: "full-cores", Strategy: "LeastAllocated"}) {
 		t.Errorf("defaults %+v", d)
 	}
 	n := w.last()
-	if c := n.Spec.Config; c.Default.Policy != placement.PolicySingleNUMANode || c.Default.Scope != placement.PodScope || c.Strategy != joint.LeastAllocated {
+	if c := n.Spec.Config; c.Default.Policy != placement.PolicySingleNUMANode || c.Default.Scope != placement.PodScope || c.Strategy != joint.LeastAllocated || c.Default.CPUs.Bind != joint.FullCores {
 		t.Errorf("read back as %+v", n.Spec.Config)
 	}
 	w.node = w.node.DeepCopy()

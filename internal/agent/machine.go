@@ -135,6 +135,7 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 	c.FeatureGates = gatesOf(c.FeatureGates)
 	if by.authority == v1alpha1.AuthorityBerth {
 		c.Authority, c.Default, c.Strategy = placement.AuthorityBerth, by.labels.Rules, by.labels.Strategy
+		c.Default.CPUs = by.labels.CPUs
 	}
 	p.spec = wire.NodeSpec{Machine: trimmed, View: view, Config: c, Authority: by.authority, KubeletVersion: version}
 	p.model, p.problem = placement.NewModel(view, c)

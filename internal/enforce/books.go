@@ -3,6 +3,7 @@ package enforce
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/berth-dev/berth/placement"
@@ -72,7 +73,13 @@ type Books struct {
 	reserved topology.CPUSet
 	mode     Mode
 	all      map[string]*entry // by container
+	// claims are the CPUs of pinned containers that wait until shared ones have begun, by sandbox
+	// and name: no other shared one begins there before them.
+	claims map[claimant]topology.CPUSet
 }
+
+// claimant is a container that waits.
+type claimant struct{ pod, name string }
 
 // entry is a container in the books. Its CPUs are its pod's until the sandbox has stopped, also
 // while it does not run; meanwhile shared containers may use them.
@@ -96,7 +103,7 @@ func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books,
 	if reserved.IsEmpty() || !reserved.IsSubsetOf(&m.Online) {
 		return nil, fmt.Errorf("reserved CPUs %q: want CPUs of %s, at least one", reserved, m.Online)
 	}
-	return &Books{machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}}, nil
+	return &Books{machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}, claims: map[claimant]topology.CPUSet{}}, nil
 }
 
 // Create says on what a new container is to run, and which others have to be moved first. A
@@ -112,8 +119,10 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 		}
 	}
 	if why := b.inTheWay(e); why != "" {
+		b.claims[claimant{c.Pod, c.Name}] = e.shut
 		return Set{}, nil, &HeldError{c.Name, why}
 	}
+	delete(b.claims, claimant{c.Pod, c.Name})
 	b.all[c.ID] = e
 	e.running, e.unsettled = true, true
 	if !e.set.Pinned {
@@ -247,13 +256,17 @@ func (b *Books) shutFor(d *placement.ContainerDecision) topology.CPUSet {
 	return out.AndNot(&b.reserved)
 }
 
-// pool is what is left to shared containers: every CPU that no running container has to itself.
+// pool is what is left to shared containers: every CPU that no container has to itself that runs,
+// or waits only for shared ones.
 func (b *Books) pool() topology.CPUSet {
 	p := b.machine.Online
 	for _, e := range b.all {
 		if e.running && e.set.Pinned {
 			p = p.AndNot(&e.shut)
 		}
+	}
+	for _, cpus := range b.claims {
+		p = p.AndNot(&cpus)
 	}
 	return p
 }
@@ -341,6 +354,7 @@ func (b *Books) RemovePod(pod string) {
 			delete(b.all, id)
 		}
 	}
+	maps.DeleteFunc(b.claims, func(c claimant, _ topology.CPUSet) bool { return c.pod == pod })
 }
 
 // Synchronize begins anew with what the runtime has, and returns the moves that bring everything to
@@ -348,6 +362,7 @@ func (b *Books) RemovePod(pod string) {
 // the other is confined.
 func (b *Books) Synchronize(running []Container) []Update {
 	b.all = map[string]*entry{}
+	clear(b.claims)
 	running = slices.Clone(running)
 	slices.SortFunc(running, func(x, y Container) int { return cmp.Or(cmp.Compare(x.Created, y.Created), cmp.Compare(x.ID, y.ID)) })
 	for _, c := range running {
@@ -420,6 +435,9 @@ func (b *Books) Complaints() []Complaint {
 // that somebody has to itself, or one without any.
 func (b *Books) Check() error {
 	pool := b.pool()
+	for _, claimed := range b.claims { // what began before that is there yet
+		pool = pool.Or(&claimed)
+	}
 	for _, id := range b.ids() {
 		e := b.all[id]
 		for _, other := range b.ids() {

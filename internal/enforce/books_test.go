@@ -335,6 +335,15 @@ func TestBooksWhileContainersBegin(t *testing.T) {
 	if got := announce(b, pinnedTo(t, "b", "4-5")); got != held {
 		t.Errorf("b, while s begins: %q", got)
 	}
+	if got := create(b, shared("next")); got != "0-3,6-7,10-15;" {
+		t.Errorf("one that begins after b was held: %q", got)
+	}
+	b.RemovePod("pod-next")
+	b.RemovePod("pod-b")
+	if got := create(b, shared("next")); got != "0-7,10-15;" {
+		t.Errorf("one that begins when b has gone: %q", got)
+	}
+	b.RemovePod("pod-next")
 	if got := announce(b, pinnedTo(t, "b", "8")); got == held {
 		t.Errorf("b: %q", got)
 	}
@@ -351,10 +360,15 @@ func TestBooksWhileContainersBegin(t *testing.T) {
 	if got := announce(b, pinnedTo(t, "b", "4-5")); got != held {
 		t.Errorf("b, while s is moved: %q", got)
 	}
+	u, due = b.Moved(u)
+	if got := tellUpdates([]Update{u}); !due || got != "s=0-3,6-15" {
+		t.Errorf("s makes room for b: %q, due %t", got, due)
+	}
+	b.Moving(u)
 	if u, due := b.Moved(u); due {
 		t.Errorf("s is to be moved again: %v", u)
 	}
-	if got := create(b, pinnedTo(t, "b", "4-5")); got != "4-5; s=0-3,6-15" {
+	if got := create(b, pinnedTo(t, "b", "4-5")); got != "4-5;" {
 		t.Errorf("b: %q", got)
 	}
 	if got := announce(b, shared("s2")); got != "0-3,6-15;" {

@@ -175,6 +175,13 @@ func (r specReader) spec(s *v1alpha1.NodeTopologySpec) (NodeSpec, error) {
 // strategies are how a NodeTopology spells them.
 var strategies = map[string]joint.Strategy{"": joint.MostAllocated, "MostAllocated": joint.MostAllocated, "LeastAllocated": joint.LeastAllocated}
 
+var bindWords = map[joint.Bind]string{joint.FullCores: "full-cores", joint.Spread: "spread"}
+
+// binds are how a NodeTopology spells how CPUs lie on its node.
+var binds = map[string]joint.Rules{
+	"": {}, "full-cores": {Bind: joint.FullCores, BindHow: joint.Required}, "spread": {Bind: joint.Spread, BindHow: joint.Required},
+}
+
 // defaults reads what holds where a pod says nothing.
 func (r specReader) defaults(at *field.Path, d *v1alpha1.Defaults, c *placement.Config) error {
 	if d == nil {
@@ -187,6 +194,9 @@ func (r specReader) defaults(at *field.Path, d *v1alpha1.Defaults, c *placement.
 	if c.Default.Scope, ok = placement.ParseScope(d.Scope); !ok && d.Scope != "" {
 		return r.at(at.Child("scope"), d.Scope, "container or pod")
 	}
+	if c.Default.CPUs, ok = binds[d.CPUs]; !ok {
+		return r.at(at.Child("cpus"), d.CPUs, "full-cores or spread")
+	}
 	if c.Strategy, ok = strategies[d.Strategy]; !ok {
 		return r.at(at.Child("strategy"), d.Strategy, "MostAllocated or LeastAllocated")
 	}
@@ -196,6 +206,7 @@ func (r specReader) defaults(at *field.Path, d *v1alpha1.Defaults, c *placement.
 // writeDefaults returns nil where there are none.
 func writeDefaults(c *placement.Config) *v1alpha1.Defaults {
 	d := v1alpha1.Defaults{Policy: c.Default.Policy.String(), Scope: c.Default.Scope.String()}
+	d.CPUs = bindWords[c.Default.CPUs.Bind]
 	if c.Strategy == joint.LeastAllocated {
 		d.Strategy = "LeastAllocated"
 	}

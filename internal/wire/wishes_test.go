@@ -73,6 +73,26 @@ func TestReadWishes(t *testing.T) {
 }
 
 // TestUnmetWishes names what a kubelet lacks.
+func TestUnmetByNodesThatBind(t *testing.T) {
+	view, err := placement.ViewOf(shapes.Machine(shapes.Xeon6130))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000, Default: placement.Rules{CPUs: binds["full-cores"]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{"full-cores": "", "spread,preferred": "", "shares": "", "spread": "the node gives CPUs as full-cores, and the pod insists on spread"} {
+		r, err := ReadRules(podAsking(map[string]string{CPUsAnnotation: text}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Unmet(m, r); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestUnmetWishes(t *testing.T) {
 	view, err := placement.ViewOf(shapes.Machine(shapes.Xeon6130))
 	if err != nil {

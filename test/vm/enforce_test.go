@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -34,9 +35,78 @@ import (
 func TestEnforce(t *testing.T) {
 	requireVM(t, "enforce")
 	r := newEnforceRun(t)
-	r.start()
-	wrong := r.play()
-	r.tell(wrong)
+	r.start(validated, "", twoByTwo, oneByTwo)
+	r.tell(r.play(), "enforce.json")
+}
+
+// TestEnforceOlderNRI is the same with a fifth of the pods, and an agent that is told that it must
+// not move containers without being asked.
+func TestEnforceOlderNRI(t *testing.T) {
+	requireVM(t, "enforce-older")
+	r := newEnforceRun(t)
+	r.result.Pods = max(1, r.result.Pods/5)
+	r.start(validated, " --nri-version=v0.12.0", twoByTwo, oneByTwo)
+	r.tell(r.play(), "enforce-older.json")
+}
+
+// TestEnforceUnvalidated prints for how long containers run beside their decisions after a reboot
+// where the runtime's validator is off: they begin without the agent, which brings them to where
+// they belong when it is there.
+func TestEnforceUnvalidated(t *testing.T) {
+	requireVM(t, "enforce-unvalidated")
+	r := newEnforceRun(t)
+	r.start(slow, "", oneByTwo)
+	m := r.machines[0]
+	const pods = 4
+	for i := range pods {
+		pod := pinnedPod(fmt.Sprint("p", i), 2)
+		if i >= 2 {
+			pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m")}}
+		}
+		r.create(pod)
+		r.running(pod.Name)
+	}
+	if _, err := m.Guest.Run(t.Context(), "touch /run/before; (usleep 300000; reboot -f) >/dev/null 2>&1 &"); err != nil {
+		t.Fatal(err)
+	}
+	var first, last, all time.Time // of looks that saw a fault, and the first that saw every pod
+	texts := map[string]bool{}
+	r.eventually("all containers run where they were decided to, after a reboot", func(ctx context.Context) error {
+		if _, err := m.Guest.Run(ctx, "[ ! -e /run/before ]"); err != nil {
+			return err
+		}
+		faults, groups, err := r.look(ctx, m)
+		if err != nil {
+			return err
+		}
+		seen := map[string]bool{}
+		for i := range groups {
+			seen[groups[i].UID] = true
+		}
+		now := time.Now()
+		if !faults.Empty() {
+			if first.IsZero() {
+				first = now
+			}
+			last = now
+			texts[fmt.Sprintf("%+v", faults)] = true
+			return fmt.Errorf("%+v", faults)
+		}
+		if len(seen) < pods {
+			return fmt.Errorf("%d pods have processes", len(seen))
+		}
+		if all.IsZero() {
+			all = now
+		}
+		if now.Sub(all) < 5*time.Second {
+			return errors.New("they have only just begun")
+		}
+		return nil
+	})
+	fmt.Printf("without the validator, after a reboot: containers ran beside their decisions for %v (%d faults seen)\n", last.Sub(first).Round(100*time.Millisecond), len(texts))
+	for text := range texts {
+		fmt.Println(" ", text)
+	}
 }
 
 // enforceResult is the last line.
@@ -74,11 +144,13 @@ type enforceRun struct {
 // enforceSettings are the kubelet's: its managers are none.
 const enforceSettings = "reservedSystemCPUs: \"0\"\n"
 
-// validated is the runtime's configuration with its validator on, which lets nothing begin that the
-// agent has not seen. Processors that are emulated are slow: NRI's 2 s are little there.
-const validated = containerdConfig + `  plugin_registration_timeout = '60s'
+// slow is the runtime's configuration for emulated processors: NRI's 2 s are little there.
+const slow = containerdConfig + `  plugin_registration_timeout = '60s'
   plugin_request_timeout = '30s'
-[plugins.'io.containerd.nri.v1.nri'.default_validator]
+`
+
+// validated is with the validator on, which lets nothing begin that the agent has not seen.
+const validated = slow + `[plugins.'io.containerd.nri.v1.nri'.default_validator]
   enable = true
   required_plugins = ['berth']
 `
@@ -106,13 +178,15 @@ func newEnforceRun(t *testing.T) *enforceRun {
 	return r
 }
 
-// start boots the machines and starts the schedulers.
-func (r *enforceRun) start() {
+// start boots machines whose runtime is configured so, with more flags for their agents, and starts
+// the schedulers.
+func (r *enforceRun) start(runtime, flags string, shapes ...Shape) {
 	r.t.Helper()
-	r.files = map[string][]byte{"start.sh": []byte("cat > /etc/containerd.toml <<'END'\n" + validated + "END\n")}
-	r.agentFlags = "--authority=berth --debug"
-	r.machines = []*Machine{r.node("vm-a", twoByTwo, enforceSettings), r.node("vm-b", oneByTwo, enforceSettings)}
-	for _, m := range r.machines {
+	r.files = map[string][]byte{"start.sh": []byte("cat > /etc/containerd.toml <<'END'\n" + runtime + "END\n")}
+	r.agentFlags = "--authority=berth --debug" + flags
+	for i, shape := range shapes {
+		m := r.node(fmt.Sprintf("vm-%c", 'a'+i), shape, enforceSettings)
+		r.machines = append(r.machines, m)
 		r.shapes[m.Name] = r.reported(m.Name).Spec.Machine
 	}
 	r.berthScheduler()
@@ -567,8 +641,9 @@ func (r *enforceRun) clean() {
 	}
 }
 
-// tell prints the last line and fails the test where something is not as it should be.
-func (r *enforceRun) tell(wrong string) {
+// tell prints the last line, keeps it in a file and fails the test where something is not as it
+// should be.
+func (r *enforceRun) tell(wrong, file string) {
 	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -582,7 +657,7 @@ func (r *enforceRun) tell(wrong string) {
 	}
 	line, err := json.Marshal(r.result)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(filepath.Dir(r.dir), "enforce.json"), append(line, '\n'), 0o644)
+		err = os.WriteFile(filepath.Join(filepath.Dir(r.dir), file), append(line, '\n'), 0o644)
 	}
 	if err != nil {
 		r.t.Error(err)

@@ -15,11 +15,15 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.spec.topologyManager.policy`
 // +kubebuilder:printcolumn:name="CPUs",type=string,JSONPath=`.spec.cpuManager.policy`,priority=1
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.memoryManager.policy`,priority=1
-// +kubebuilder:printcolumn:name="Shared",type=string,JSONPath=`.status.sharedCPUs`,description="CPUs that no container has to itself"
+// +kubebuilder:printcolumn:name="Shared",type=string,JSONPath=`.status.sharedCPUs`,description="CPUs
+// that no container has to itself"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Sequence",type=integer,JSONPath=`.status.sequence`,priority=1
 // +kubebuilder:printcolumn:name="Observed",type=date,JSONPath=`.status.observedTime`
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.sequence) || (has(self.status) && has(self.status.sequence) && self.status.sequence >= oldSelf.status.sequence)",message="status.sequence never goes back: delete the object to start anew"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.sequence)
+// || (has(self.status) && has(self.status.sequence) && self.status.sequence >=
+// oldSelf.status.sequence)",message="status.sequence never goes back: delete the object to start
+// anew"
 type NodeTopology struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -226,6 +230,11 @@ type Defaults struct {
 	// +optional
 	// +kubebuilder:validation:Enum=container;pod
 	Scope string `json:"scope,omitempty"`
+	// CPUs says how CPUs of a container's own lie on cores, whatever the pod prefers; absent: as
+	// the pod says. Whoever asks for whole CPUs has them to himself then, unless he wants shares.
+	// +optional
+	// +kubebuilder:validation:Enum=full-cores;spread
+	CPUs string `json:"cpus,omitempty"`
 	// Strategy says which of NUMA nodes that would do as well are taken; absent: MostAllocated.
 	// +optional
 	// +kubebuilder:validation:Enum=MostAllocated;LeastAllocated
