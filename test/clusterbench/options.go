@@ -31,6 +31,8 @@ type options struct {
 	loads     []string
 	agents    string
 	scheduler string
+	// maxNodes is the argument of Berth's plugin; 0 for its default.
+	maxNodes  int
 	out       string
 	heartbeat time.Duration
 	length    time.Duration
@@ -59,6 +61,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.filterPods, "filter-pods", 80, "pods of either sort in such a run")
 	f.StringVar(&o.agents, "agents", agentsAlways, "always: agents report under both schedulers, so that only these differ; berth: under Berth alone")
 	f.StringVar(&o.scheduler, "scheduler", "bin/berth-scheduler", "the program berth-scheduler")
+	f.IntVar(&o.maxNodes, "max-nodes", 0, "argument maxNodes of Berth's plugin; 0 for its default, 1 to look at as many nodes as the stock scheduler")
 	f.StringVar(&o.out, "out", "", "folder for the JSON result, logs and profiles")
 	f.DurationVar(&o.heartbeat, "heartbeat", 10*time.Second, "interval of every agent's heartbeat")
 	f.DurationVar(&o.length, "length", time.Minute, "how long writes are generated")
@@ -103,6 +106,8 @@ func (o *options) check() error {
 		return fmt.Errorf("-filter-pods %d -warm-up %d: want more than %d pods for Filter, and 0 or at least 2 to warm up", o.filterPods, o.warmUp, filterWarmUp)
 	case o.apart && o.first:
 		return fmt.Errorf("-apart -first: want one of them")
+	case o.maxNodes < 0:
+		return fmt.Errorf("-max-nodes %d: want 0 or more", o.maxNodes)
 	case o.agents != agentsAlways && o.agents != agentsBerth:
 		return fmt.Errorf("-agents: %q: want %s or %s", o.agents, agentsAlways, agentsBerth)
 	}

@@ -42,7 +42,7 @@ func (b *bench) startScheduler(who contestant, percentage int) (*sched, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	config, err := configuration(configure{who, filepath.Join(b.plane.dir, schedulerKubeconfig), percentage, b.options.heartbeat})
+	config, err := configuration(configure{who, filepath.Join(b.plane.dir, schedulerKubeconfig), percentage, b.options.heartbeat, b.options.maxNodes})
 	if err != nil {
 		return nil, err
 	}
@@ -66,13 +66,15 @@ type configure struct {
 	// percentage of nodes to score; 0 for the default.
 	percentage int
 	heartbeat  time.Duration
+	// maxNodes is the plugin's argument; 0 for the default.
+	maxNodes int
 }
 
 // configuration returns the same configuration for both contestants, but for the plugin: the
 // generous client limits of Berth's own configuration, and plugin arguments that leave
 // opportunistic batching possible. Agents are believed for four heartbeats.
 func configuration(o configure) ([]byte, error) {
-	args := scheduler.Args{StaleAfter: metav1.Duration{Duration: max(time.Minute, 4*o.heartbeat)}}
+	args := scheduler.Args{StaleAfter: metav1.Duration{Duration: max(time.Minute, 4*o.heartbeat)}, MaxNodes: o.maxNodes}
 	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: o.kubeconfig, Args: &args})
 	if err != nil {
 		return nil, err
