@@ -82,6 +82,7 @@ func newFixture(t testing.TB) *fixture {
 	table, w := nodes.NewTable(f.clock, args.StaleAfter.Duration), wake.New(f.wakeEdge)
 	f.core = &core{clock: f.clock, events: f.events, table: table, waiters: w, feed: nodes.NewFeed(nodes.FeedOptions{
 		Table: table, Waiters: w, SettleAfter: args.SettleAfter.Duration, Logger: klog.Background(), Events: f.events, Metrics: feedMetrics{}})}
+	f.core.pauses = &groupPauses{clock: f.clock, activate: func(pods map[string]*corev1.Pod) { f.woken.Activate(klog.Background(), pods) }}
 	f.core.gangs = gang.New(gang.Options{Clock: f.clock, Events: f.events, Ours: func(string) bool { return true }})
 	f.Plugin = &Plugin{args: args, pods: unknownPods{}, core: f.core, profile: &nodes.Profile{Table: table, Scoring: args.Scoring}}
 	f.lead()

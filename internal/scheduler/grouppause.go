@@ -14,7 +14,7 @@ import (
 // groupPauses hold members of Kubernetes' own groups for a while after their group was tried in
 // vain. That cycle puts them into the queue of those that back off, from which an idle scheduler
 // takes them at once (feature gate SchedulerPopFromBackoffQ): it would try the group again and
-// again, thousands of times a second. PreEnqueue is asked before they get there. Nil holds nobody.
+// again, thousands of times a second. PreEnqueue is asked before they get there.
 type groupPauses struct {
 	clock clock.WithDelayedExecution
 	// activate has pods be tried at once.
@@ -55,7 +55,7 @@ func ownGroup(pod *corev1.Pod) string {
 // tried notes that the pod's group is being tried.
 func (g *groupPauses) tried(pod *corev1.Pod) {
 	key := ownGroup(pod)
-	if key == "" || g == nil {
+	if key == "" {
 		return
 	}
 	g.mu.Lock()
@@ -75,7 +75,7 @@ func (g *groupPauses) tried(pod *corev1.Pod) {
 // was tried has been tried in vain.
 func (g *groupPauses) hold(pod *corev1.Pod) *fwk.Status {
 	key := ownGroup(pod)
-	if key == "" || g == nil {
+	if key == "" {
 		return nil
 	}
 	g.mu.Lock()
@@ -116,7 +116,7 @@ func (g *groupPauses) wake(p *groupPause) {
 // placed notes that a member of the group got its node in earnest.
 func (g *groupPauses) placed(pod *corev1.Pod) {
 	key := ownGroup(pod)
-	if key == "" || g == nil {
+	if key == "" {
 		return
 	}
 	g.mu.Lock()

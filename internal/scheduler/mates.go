@@ -96,11 +96,7 @@ func addAmounts(sum, list corev1.ResourceList, sign int) {
 
 // budgetsOf lists the cluster's PodDisruptionBudgets.
 func budgetsOf(handle fwk.Handle) func() ([]*policyv1.PodDisruptionBudget, error) {
-	shared := handle.SharedInformerFactory()
-	if shared == nil {
-		return nil
-	}
-	lister := shared.Policy().V1().PodDisruptionBudgets().Lister()
+	lister := handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()
 	return func() ([]*policyv1.PodDisruptionBudget, error) { return lister.List(labels.Everything()) }
 }
 
@@ -164,7 +160,7 @@ func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod 
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	p.core.waiters.Done(uidOf(pod))
-	turn := p.core.gangs.PreFilter(ctx, p.gangProfile(), state, pod)
+	turn := p.core.gangs.PreFilter(ctx, p.gangProfile(), pod)
 	switch {
 	case turn.Held != nil:
 		return nil, turn.Held

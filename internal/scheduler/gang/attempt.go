@@ -25,7 +25,7 @@ type Turn struct {
 
 // PreFilter tells a member where it goes. The first one of a ready group has all planned. The queue
 // of those that back off does not ask PreEnqueue, so the group's state is asked for again.
-func (gs *Groups) PreFilter(ctx context.Context, profile Profile, state fwk.CycleState, pod *corev1.Pod) Turn {
+func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Pod) Turn {
 	gs.mu.Lock()
 	g := gs.find(pod)
 	if g == nil {
@@ -48,7 +48,7 @@ func (gs *Groups) PreFilter(ctx context.Context, profile Profile, state fwk.Cycl
 	gs.mu.Unlock()
 
 	begun := gs.Clock.Now()
-	made := job.try(ctx, profile, state)
+	made := job.try(ctx, profile)
 	made.took = gs.Clock.Now().Sub(begun)
 	planDuration.Observe(made.took.Seconds())
 	return gs.take(g, pod, job, made)

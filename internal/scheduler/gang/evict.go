@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -89,10 +90,10 @@ func (gs *Groups) evict(j *job, t *trial) *eviction {
 		if !slices.ContainsFunc(u.pods, func(s seated) bool { return nodes[s.node] }) {
 			continue
 		}
-		v := plan.Victim{Priority: priorityOf(u.pods[0].body.GetPod()), Leaving: u.leaving, Started: startOf(u.pods[0].body.GetPod())}
+		v := plan.Victim{Priority: corev1helpers.PodPriority(u.pods[0].body.GetPod()), Leaving: u.leaving, Started: startOf(u.pods[0].body.GetPod())}
 		for _, s := range u.pods {
 			pod := s.body.GetPod()
-			v.Priority = max(v.Priority, priorityOf(pod))
+			v.Priority = max(v.Priority, corev1helpers.PodPriority(pod))
 			v.Started = min(v.Started, startOf(pod))
 			v.Pods = append(v.Pods, plan.Occupant{Node: s.node, UID: string(pod.UID), Budgets: budgets.of(pod)})
 			cleared[s.node] = true
@@ -134,7 +135,7 @@ type unit struct {
 // victims are those whom the group may have evicted: pods of lower priority, members of gangs with
 // their gangs, and pods that are leaving anyway. Only pods on nodes that eviction may open count.
 func (gs *Groups) victims(j *job, t *trial) []unit {
-	limit, may := priorityOf(j.pods[0]), mayPreempt(j.pods)
+	limit, may := corev1helpers.PodPriority(j.pods[0]), mayPreempt(j.pods)
 	open := make([]bool, len(t.infos))
 	for i := range t.infos {
 		open[i] = t.mayOpen(i)
@@ -157,8 +158,8 @@ func (gs *Groups) victims(j *job, t *trial) []unit {
 					gangs[says.Gang] = &unit{}
 				}
 				gangs[says.Gang].pods = append(gangs[says.Gang].pods, s)
-				spoiled[says.Gang] = spoiled[says.Gang] || priorityOf(pod) >= limit
-			case open[i] && priorityOf(pod) < limit:
+				spoiled[says.Gang] = spoiled[says.Gang] || corev1helpers.PodPriority(pod) >= limit
+			case open[i] && corev1helpers.PodPriority(pod) < limit:
 				units = append(units, unit{pods: []seated{s}})
 			}
 		}
@@ -232,9 +233,6 @@ type budgets struct {
 }
 
 func (gs *Groups) budgets() []*policyv1.PodDisruptionBudget {
-	if gs.Budgets == nil {
-		return nil
-	}
 	list, err := gs.Budgets()
 	if err != nil {
 		gs.Logger.Error(err, "PodDisruptionBudgets cannot be read; gangs count none")
@@ -313,12 +311,12 @@ func (gs *Groups) sendAway(victims []*corev1.Pod, by string) {
 // does not help. asked is false where no gang could be among the victims: then kube-scheduler's own
 // preemption does as well. That would take members one by one.
 func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod) (node string, asked bool) {
-	if !gs.any.Load() || !mayPreempt([]*corev1.Pod{pod}) || !gs.couldTear(priorityOf(pod)) {
+	if !gs.any.Load() || !mayPreempt([]*corev1.Pod{pod}) || !gs.couldTear(corev1helpers.PodPriority(pod)) {
 		return "", false
 	}
 	j := &job{pods: []*corev1.Pod{pod}, tasks: []string{""}}
 	j.gang.Minimum = 1
-	r := j.try(ctx, profile, nil)
+	r := j.try(ctx, profile)
 	switch {
 	case r.wrong != nil:
 		return "", true

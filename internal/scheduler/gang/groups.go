@@ -43,7 +43,7 @@ type Options struct {
 	Activate func(pods map[string]*corev1.Pod)
 	// Waiting returns a pod that waits in Permit; nil where it does not.
 	Waiting func(uid types.UID) fwk.WaitingPod
-	// Budgets lists the PodDisruptionBudgets; nil for none.
+	// Budgets lists the PodDisruptionBudgets.
 	Budgets func() ([]*policyv1.PodDisruptionBudget, error)
 	// Ours says whether pods that name that scheduler are this one's.
 	Ours func(schedulerName string) bool

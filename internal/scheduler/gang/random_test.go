@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 // randomGang is what a random run knows of a gang.
@@ -187,5 +186,5 @@ func (w *randomWorld) fits(pod string) bool {
 	w.groups.mu.Lock()
 	j := w.groups.job(w.groups.of[types.UID(pod)], types.UID(pod))
 	w.groups.mu.Unlock()
-	return j.try(w.t.Context(), w.profile(), framework.NewCycleState()).Whole
+	return j.try(w.t.Context(), w.profile()).Whole
 }

@@ -3,6 +3,8 @@ package gang
 import (
 	"container/heap"
 
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -104,7 +106,7 @@ type part struct {
 func (m *member) part() part {
 	return part{
 		waits: m.pending(), done: m.done(), active: m.active(), wrong: m.wrong != nil, asks: wire.AsksMates(m.pod), task: m.says.Task,
-		scheduler: m.pod.Spec.SchedulerName, priority: priorityOf(m.pod), minimum: m.says.Minimum,
+		scheduler: m.pod.Spec.SchedulerName, priority: corev1helpers.PodPriority(m.pod), minimum: m.says.Minimum,
 	}
 }
 

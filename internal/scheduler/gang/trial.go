@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -93,7 +94,7 @@ type kind struct {
 }
 
 // try plans on a trial.
-func (j *job) try(ctx context.Context, profile Profile, _ fwk.CycleState) *result {
+func (j *job) try(ctx context.Context, profile Profile) *result {
 	t := &trial{ctx: ctx, profile: profile, job: j, mates: sets.New[types.UID](), over: map[int]fwk.NodeInfo{}}
 	if status := t.prepare(); status != nil {
 		return &result{wrong: status}
@@ -318,7 +319,7 @@ func (t *trial) filter(k *kind, info fwk.NodeInfo) *fwk.Status {
 	handle := t.profile.Handle
 	state, with := k.state, info
 	for _, other := range handle.NominatedPodsForNode(info.Node().Name) {
-		if t.mates.Has(other.GetPod().UID) || priorityOf(other.GetPod()) < priorityOf(k.pod) {
+		if t.mates.Has(other.GetPod().UID) || corev1helpers.PodPriority(other.GetPod()) < corev1helpers.PodPriority(k.pod) {
 			continue
 		}
 		if with == info {
@@ -335,13 +336,6 @@ func (t *trial) filter(k *kind, info fwk.NodeInfo) *fwk.Status {
 		}
 	}
 	return handle.RunFilterPlugins(t.ctx, k.state, k.pod, info)
-}
-
-func priorityOf(pod *corev1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
 }
 
 // Coupled implements plan.Field.

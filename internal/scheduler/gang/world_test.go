@@ -495,7 +495,7 @@ func (w *world) profile() Profile {
 // cycle is one scheduling cycle.
 func (w *world) cycle(pod *corev1.Pod) {
 	w.tried++
-	turn := w.groups.PreFilter(w.t.Context(), w.profile(), framework.NewCycleState(), pod)
+	turn := w.groups.PreFilter(w.t.Context(), w.profile(), pod)
 	switch {
 	case turn.Held != nil:
 		w.idle[pod.UID] = true
