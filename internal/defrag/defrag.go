@@ -188,7 +188,7 @@ func (s *search) deepen(i int) bool {
 // replay says whether the log can be carried out in its order, with the wanted pods after it: each
 // place is free before it is taken, whatever moves later. Nobody comes to a node that another pod
 // leaves after that: a ledger that is asked about both has the one leave first, and the other may
-// get another place than it really would.
+// get another place than it really would. Nor to that of a wanted pod, whose place it could take.
 func (s *search) replay() bool {
 	trials := make([]trial, len(s.Nodes))
 	comes := func(p *Pod, to int) bool {
@@ -207,6 +207,9 @@ func (s *search) replay() bool {
 		trials[p.Node].away = append(trials[p.Node].away, m.Pod)
 	}
 	for i, node := range s.arrive {
+		if slices.ContainsFunc(s.log, func(m Move) bool { return m.To == node }) {
+			return false
+		}
 		if !comes(&s.Wanted[i], node) {
 			return false
 		}
@@ -233,7 +236,7 @@ func (s *search) present(n int) (t trial) {
 // none were made.
 func (s *search) place(p *Pod, moves int, least []int, then func(node, left int) bool) bool {
 	for n := range s.Nodes {
-		if s.open(p, n) && (p.UID == "" || s.clearing[n] == 0) && s.free(p, n) && s.with(p, n, func() bool { return then(n, moves) }) {
+		if s.open(p, n) && (p.UID == "" || s.clearing[n] == 0 && !slices.Contains(s.arrive, n)) && s.free(p, n) && s.with(p, n, func() bool { return then(n, moves) }) {
 			return true
 		}
 	}

@@ -263,6 +263,12 @@ func TestFindForSeveral(t *testing.T) {
 		if len(got.Nodes) != 3 {
 			t.Fatalf("seed %d: %d of 3 pods have a node", seed, len(got.Nodes))
 		}
+		for i, m := range got.Moves {
+			leaves := func(l Move) bool { return h.problem.Pods[l.Pod].Node == m.To }
+			if slices.Contains(got.Nodes, m.To) || slices.ContainsFunc(got.Moves[i+1:], leaves) {
+				t.Fatalf("seed %d: plan %+v: a pod comes to node %d, where it may take a place that is needed", seed, got, m.To)
+			}
+		}
 		for i, node := range got.Nodes {
 			if !end.admit(&h.problem.Wanted[i], node) {
 				t.Fatalf("seed %d: plan %+v: node %d does not admit wanted pod %d", seed, got, node, i)

@@ -18,10 +18,8 @@
 //	guard     nobody else comes to the node that the pod leaves, to those of the wanted pods, and
 //	          to those of places that are not held yet
 //	evict     through the Eviction API, which keeps PodDisruptionBudgets
-//	hand over the new pod is nominated, the holder deleted, the new pod bound
+//	hand over the new pod is nominated, the holder deleted, the new pod bound, the old one gone
 //	arrive    when all have moved the wanted pods are nominated and the guards deleted
-//
-// Where a pod moves to a node with a guard, pods with all its labels pass that guard.
 //
 // Whenever the cluster is not as the plan has it, Run stops: ErrChanged. Holders and guards are
 // deleted then, and none outlives HolderLife. A pod of a higher priority may take any place; then

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -19,45 +18,33 @@ import (
 // daemonLabel is on pods of DaemonSets: they go to their node whatever is planned.
 const daemonLabel = "pod-template-generation"
 
-// guard is a pod that keeps others off its node.
-type guard struct {
-	pod *corev1.Pod
-	// lets is the pod of which the new one may come nevertheless; "" lets none in.
-	lets types.UID
-}
-
-// kept are the nodes that nobody may come to during a step, by the pod whose new one may: the node
-// that the pod leaves, those of the wanted pods, and those of places that no holder has yet.
-func (r *runner) kept(step int) map[string]*Move {
-	out := map[string]*Move{}
+// kept are the nodes that nobody may come to during a step: the one that the pod leaves, those of
+// the wanted pods, and those of places that no holder has yet.
+func (r *runner) kept(step int) map[string]bool {
+	out := map[string]bool{r.plan.Moves[step].From: true}
 	for _, w := range r.plan.Wanted {
-		out[w.Node] = nil
+		out[w.Node] = true
 	}
-	m := &r.plan.Moves[step]
-	out[m.From] = nil
 	for i := step + 1; i < len(r.plan.Moves); i++ {
 		if r.holders[i] == nil {
-			out[r.plan.Moves[i].To] = nil
+			out[r.plan.Moves[i].To] = true
 		}
-	}
-	if _, ok := out[m.To]; ok {
-		out[m.To] = m
 	}
 	return out
 }
 
 // keep has a guard on each of those nodes, and on no other.
-func (r *runner) keep(ctx context.Context, nodes map[string]*Move) error {
+func (r *runner) keep(ctx context.Context, nodes map[string]bool) error {
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
-		if err := r.keepClear(ctx, node, nodes[node]); err != nil {
+		if err := r.keepClear(ctx, node); err != nil {
 			return fmt.Errorf("keeping others off %s: %w", node, err)
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(r.guards)) {
-		if _, ok := nodes[node]; ok {
+		if nodes[node] {
 			continue
 		}
-		if err := r.drop(ctx, r.guards[node].pod); err != nil {
+		if err := r.drop(ctx, r.guards[node]); err != nil {
 			return err
 		}
 		delete(r.guards, node)
@@ -65,33 +52,23 @@ func (r *runner) keep(ctx context.Context, nodes map[string]*Move) error {
 	return nil
 }
 
-// keepClear has a guard on the node. Where another one is there it goes after the new one has come.
-func (r *runner) keepClear(ctx context.Context, node string, lets *Move) error {
-	old, ok := r.guards[node]
-	var uid types.UID
-	var like *corev1.Pod
-	if lets != nil {
-		var err error
-		if like, err = r.get(ctx, &lets.Pod); err != nil {
-			return err
-		}
-		uid = like.UID
-	}
-	if ok && old.lets == uid {
-		stands, err := r.stands(ctx, old.pod)
+// keepClear has a guard on the node.
+func (r *runner) keepClear(ctx context.Context, node string) error {
+	if old := r.guards[node]; old != nil {
+		stands, err := r.stands(ctx, old)
 		if err != nil || stands {
 			return err
 		}
+		if err := r.drop(ctx, old); err != nil {
+			return err
+		}
+		delete(r.guards, node)
 	}
-	pod, err := r.place(ctx, r.guardOf(node, like), node)
-	if err != nil {
-		return err
+	guard, err := r.place(ctx, r.guardOf(node), node)
+	if err == nil {
+		r.guards[node] = guard
 	}
-	r.guards[node] = guard{pod, uid}
-	if ok {
-		return r.drop(ctx, old.pod)
-	}
-	return nil
+	return err
 }
 
 // stands says whether a pod that was placed is there still.
@@ -104,10 +81,9 @@ func (r *runner) stands(ctx context.Context, pod *corev1.Pod) (bool, error) {
 }
 
 // guardOf is a pod that keeps others off a node: it asks for nothing, is on the node without a
-// scheduler's doing, and no pod may be beside it but holders of this plan, pods of DaemonSets, and
-// those with all labels of like, where like is not nil. It is as important as the wanted pods, so
-// that only more important ones push it away.
-func (r *runner) guardOf(node string, like *corev1.Pod) *corev1.Pod {
+// scheduler's doing, and no pod may be beside it but holders of this plan and pods of DaemonSets. It
+// is as important as the wanted pods, so that only more important ones push it away.
+func (r *runner) guardOf(node string) *corev1.Pod {
 	no, life, grace := false, int64(HolderLife/time.Second), int64(0)
 	w := &r.wanted[0].Spec
 	none := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0"), corev1.ResourceMemory: resource.MustParse("0")}
@@ -118,29 +94,20 @@ func (r *runner) guardOf(node string, like *corev1.Pod) *corev1.Pod {
 			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, SecurityContext: w.SecurityContext, RestartPolicy: corev1.RestartPolicyNever,
 			ActiveDeadlineSeconds: &life, TerminationGracePeriodSeconds: &grace, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
 			Containers: []corev1.Container{{Name: "keeps-clear", Image: r.Image, SecurityContext: w.Containers[0].SecurityContext, Resources: corev1.ResourceRequirements{Requests: none, Limits: none}}},
-			Affinity:   &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: r.apart(like)}},
+			Affinity:   &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{r.apart()}}},
 		},
 	}
 }
 
-// apart says whom a guard keeps off. A pod is kept off by any of several terms.
-func (r *runner) apart(like *corev1.Pod) (terms []corev1.PodAffinityTerm) {
+// apart says whom a guard keeps off.
+func (r *runner) apart() corev1.PodAffinityTerm {
 	var own []string
 	for i := range r.plan.Moves {
 		own = append(own, string(r.plan.Moves[i].Pod.UID))
 	}
-	term := func(also ...metav1.LabelSelectorRequirement) corev1.PodAffinityTerm {
-		return corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, NamespaceSelector: &metav1.LabelSelector{}, LabelSelector: &metav1.LabelSelector{
-			MatchExpressions: append([]metav1.LabelSelectorRequirement{
-				{Key: HolderLabel, Operator: metav1.LabelSelectorOpNotIn, Values: own},
-				{Key: daemonLabel, Operator: metav1.LabelSelectorOpDoesNotExist},
-			}, also...)}}
-	}
-	if like == nil {
-		return []corev1.PodAffinityTerm{term()}
-	}
-	for _, key := range slices.Sorted(maps.Keys(like.Labels)) {
-		terms = append(terms, term(metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpNotIn, Values: []string{like.Labels[key]}}))
-	}
-	return terms
+	return corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, NamespaceSelector: &metav1.LabelSelector{}, LabelSelector: &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: HolderLabel, Operator: metav1.LabelSelectorOpNotIn, Values: own},
+			{Key: daemonLabel, Operator: metav1.LabelSelectorOpDoesNotExist},
+		}}}
 }

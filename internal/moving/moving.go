@@ -86,7 +86,7 @@ type Done struct {
 
 // Run carries out a plan. An error that is ErrChanged says what was not as planned.
 func Run(ctx context.Context, plan *Plan, o Options) (Done, error) {
-	r := &runner{Options: o, plan: plan, wanted: make([]*corev1.Pod, len(plan.Wanted)), holders: make([]*corev1.Pod, len(plan.Moves)), guards: map[string]guard{}}
+	r := &runner{Options: o, plan: plan, wanted: make([]*corev1.Pod, len(plan.Wanted)), holders: make([]*corev1.Pod, len(plan.Moves)), guards: map[string]*corev1.Pod{}}
 	r.Limit, r.Image = cmp.Or(o.Limit, DefaultLimit), cmp.Or(o.Image, DefaultImage)
 	done := Done{Nodes: make([]string, len(plan.Wanted))}
 	err := r.run(ctx, &done)
@@ -101,7 +101,7 @@ type runner struct {
 	// holders hold the places of the moves; nil where none does yet, or any more.
 	holders []*corev1.Pod
 	// guards keep others off the nodes that are still needed.
-	guards map[string]guard
+	guards map[string]*corev1.Pod
 }
 
 func (r *runner) run(ctx context.Context, done *Done) error {
@@ -161,8 +161,8 @@ func (r *runner) dropAll(ctx context.Context) error {
 			errs = append(errs, r.drop(ctx, holder))
 		}
 	}
-	for _, g := range r.guards {
-		errs = append(errs, r.drop(ctx, g.pod))
+	for _, guard := range r.guards {
+		errs = append(errs, r.drop(ctx, guard))
 	}
 	return errors.Join(errs...)
 }
@@ -185,11 +185,16 @@ func (r *runner) get(ctx context.Context, p *Pod) (*corev1.Pod, error) {
 
 // until polls until done says so, or fails.
 func (r *runner) until(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, r.Limit)
+	return untilIn(ctx, r.Limit, what, done)
+}
+
+// untilIn is until, with a limit of its own.
+func untilIn(ctx context.Context, limit time.Duration, what string, done func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := wait.PollUntilContextCancel(ctx, pollEvery, true, done)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return changed("%s did not happen within %v", what, r.Limit)
+		return changed("%s did not happen within %v", what, limit)
 	}
 	return err
 }
@@ -234,11 +239,27 @@ func (r *runner) move(ctx context.Context, i int) error {
 	if err := r.handOver(ctx, m, owner, before, r.holders[i]); err != nil {
 		return err
 	}
-	err = r.drop(ctx, r.holders[i])
-	if err == nil {
-		r.holders[i] = nil
+	if err := r.drop(ctx, r.holders[i]); err != nil {
+		return err
 	}
-	return err
+	r.holders[i] = nil
+	return r.end(ctx, m, pod)
+}
+
+// end waits until the pod that was evicted is gone: until then it has its place, and who comes to
+// its node gets another one than planned.
+func (r *runner) end(ctx context.Context, m *Move, pod *corev1.Pod) error {
+	limit := r.Limit
+	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
+		limit += time.Duration(*grace) * time.Second
+	}
+	return untilIn(ctx, limit, "its end", func(ctx context.Context) (bool, error) {
+		_, err := r.get(ctx, &m.Pod)
+		if errors.Is(err, ErrChanged) {
+			return true, nil
+		}
+		return false, err
+	})
 }
 
 // stillHeld takes the place again where its holder ended or was deleted since.
