@@ -2,8 +2,8 @@
 //
 // A plan is a list of moves in the order in which they are carried out. Before each move the place
 // that it leads to is free, so that it can be held before anybody is evicted: a pod never moves
-// within its node, nor to a node that another one leaves later, nor to that of a wanted pod. A place
-// counts where the node's ledger admits the pod in every state that the node may be in
+// within its node, nor to a node that another one leaves later, nor to that of a wanted pod. A
+// place counts where the node's ledger admits the pod in every state that the node may be in
 // (ledger.Admitted), and where the node has enough of everything in all.
 //
 // Find deepens: it looks for a plan without moves, with one, with two. On a node it tries the sets

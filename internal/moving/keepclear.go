@@ -81,8 +81,8 @@ func (r *runner) stands(ctx context.Context, pod *corev1.Pod) (bool, error) {
 }
 
 // guardOf is a pod that keeps others off a node: it asks for nothing, is on the node without a
-// scheduler's doing, and no pod may be beside it but holders of this plan and pods of DaemonSets. It
-// is as important as the wanted pods, so that only more important ones push it away.
+// scheduler's doing, and no pod may be beside it but holders of this plan and pods of DaemonSets.
+// It is as important as the wanted pods, so that only more important ones push it away.
 func (r *runner) guardOf(node string) *corev1.Pod {
 	no, life, grace := false, int64(HolderLife/time.Second), int64(0)
 	w := &r.wanted[0].Spec
