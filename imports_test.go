@@ -36,6 +36,7 @@ api/berth/v1alpha1        :
 api/batch/v1alpha1        :
 api/nodeinfo/v1alpha1     :
 api/nrt/v1alpha2          :
+api/scheduling/koordinator/v1alpha1 :
 api/scheduling/sigs/v1alpha1    :
 api/scheduling/volcano/v1beta1  :
 deploy                    :

@@ -287,6 +287,9 @@ func (d *Device) check() error {
 	return nil
 }
 
+// IsPCIAddress says whether s is a PCI address as the kernel prints it, "0000:3b:00.0".
+func IsPCIAddress(s string) bool { return isPCIAddress(s) }
+
 // isPCIAddress says whether s is DOMAIN:BUS:DEVICE.FUNCTION as the kernel prints it:
 // "%04x:%02x:%02x.%d".
 func isPCIAddress(s string) bool {

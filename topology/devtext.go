@@ -40,11 +40,11 @@ func (m *Machine) WithDevices(text string) (*Machine, error) {
 	if err := cmp.Or(p.parseDevices(), p.parseLinks()); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(p.m.Devices, compareDevices)
-	if err := p.m.Check(); err != nil {
+	out, err := m.SetDevices(p.m.Devices, p.m.Links)
+	if err != nil {
 		return nil, fmt.Errorf("machine string: %w", err)
 	}
-	return &p.m, nil
+	return out, nil
 }
 
 // shortAddress leaves out domain 0000.

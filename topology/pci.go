@@ -71,6 +71,17 @@ func (m *Machine) Device(address string) *Device {
 	return &m.Devices[i]
 }
 
+// SetDevices returns the machine with devices and links, in any order, in place of its own. The
+// error is that of Check.
+func (m *Machine) SetDevices(devices []Device, links []Link) (*Machine, error) {
+	out := *m
+	out.Devices, out.Links = slices.SortedStableFunc(slices.Values(devices), compareDevices), slices.SortedStableFunc(slices.Values(links), compareLinks)
+	if err := out.Check(); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
 // maxSwitches bounds how many PCI switches lie above a device.
 const maxSwitches = 32
 

@@ -105,6 +105,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.DurationVar(&o.Rescan, "rescan", 0, "how often to read the checkpoints without a sign of change (default 10s)")
 	f.DurationVar(&o.MinInterval, "min-interval", 0, "least time between two reports (default 100ms)")
 	f.BoolVar(&o.Numatopology, "numatopology", false, "also publish a Numatopology (nodeinfo.volcano.sh/v1alpha1), for Volcano's scheduler; its own exporter must not run on the node")
+	f.BoolVar(&o.KoordinatorDevice, "koordinator-device", false, "also publish a Device (scheduling.koordinator.sh/v1alpha1) with the GPUs and RDMA cards of the node; koordlet must not report devices there")
 	f.BoolVar(&o.Amounts, "node-resource-topology", false, "also publish a NodeResourceTopology (topology.node.k8s.io/v1alpha2)")
 	f.StringVar(&s.listen, "listen", "127.0.0.1:9746", "address of /metrics, /healthz and /readyz; empty: none")
 	f.StringVar(&s.logFormat, "log-format", "text", "text or json")

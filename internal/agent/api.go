@@ -21,6 +21,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 )
 
 // API is what the agent writes; *Cluster is one.
@@ -33,6 +34,8 @@ type API interface {
 	PublishAmounts(ctx context.Context, t *nrt.NodeResourceTopology) error
 	// PublishNumatopology applies the node's Numatopology.
 	PublishNumatopology(ctx context.Context, t *nodeinfo.Numatopology) error
+	// PublishDevice applies the node's Device of scheduling.koordinator.sh.
+	PublishDevice(ctx context.Context, d *koordinator.Device) error
 	// Heartbeat renews the node's Lease and says in it which report still holds.
 	Heartbeat(ctx context.Context, sequence int64, now time.Time) error
 }
@@ -100,6 +103,12 @@ func (c *Cluster) PublishAmounts(ctx context.Context, t *nrt.NodeResourceTopolog
 func (c *Cluster) PublishNumatopology(ctx context.Context, t *nodeinfo.Numatopology) error {
 	t.OwnerReferences = c.ownerReferences()
 	return c.apply(ctx, nodeinfo.Numatopologies, t, metav1.FieldValidationWarn)
+}
+
+// PublishDevice implements API.
+func (c *Cluster) PublishDevice(ctx context.Context, d *koordinator.Device) error {
+	d.OwnerReferences = c.ownerReferences()
+	return c.apply(ctx, koordinator.Devices, d, metav1.FieldValidationWarn)
 }
 
 // ownerReferences lets the object go with its Node.

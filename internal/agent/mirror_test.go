@@ -25,6 +25,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -56,6 +57,8 @@ type world struct {
 	stored     *v1alpha1.NodeTopology
 	// numatopologies are those that were published.
 	numatopologies []*nodeinfo.Numatopology
+	// told are the Devices of Koordinator that were published.
+	told []*koordinator.Device
 }
 
 func (w *world) ActivePods(context.Context) (map[string]int, error) {
@@ -94,6 +97,11 @@ func (w *world) Publish(_ context.Context, nt *v1alpha1.NodeTopology) error {
 
 func (w *world) PublishNumatopology(_ context.Context, t *nodeinfo.Numatopology) error {
 	w.numatopologies = append(w.numatopologies, t)
+	return nil
+}
+
+func (w *world) PublishDevice(_ context.Context, d *koordinator.Device) error {
+	w.told = append(w.told, d)
 	return nil
 }
 
@@ -817,10 +825,10 @@ func TestRateOfWrites(t *testing.T) {
 
 func TestAmounts(t *testing.T) {
 	w := newWorld(t)
-	w.m.out.amounts = &amountsWriter{zones: true, cpus: true, running: w.m.pods.running}
+	w.m.out.amounts = &amountsWriter{zones: true, cpus: true, devices: true, running: w.m.pods.running}
 	w.settle()
 	w.settle()
-	if len(w.amounts) != 1 || len(w.amounts[0].Zones) != 2 || len(w.numatopologies) != 1 {
+	if len(w.amounts) != 1 || len(w.amounts[0].Zones) != 2 || len(w.numatopologies) != 1 || len(w.told) != 1 {
 		t.Fatalf("got %d objects", len(w.amounts))
 	}
 	w.see("a", corev1.PodRunning)
@@ -829,6 +837,9 @@ func TestAmounts(t *testing.T) {
 	w.settle()
 	if len(w.amounts) != 2 || w.amounts[1].Zones[0].Resources[0].Available.Value() != 1 {
 		t.Errorf("got %+v", w.amounts)
+	}
+	if len(w.told) != 1 {
+		t.Errorf("%d Devices, though the machine is as it was", len(w.told))
 	}
 	if len(w.numatopologies) != 2 || w.numatopologies[1].Spec.Resources["cpu"].Allocatable != "0,3-7" {
 		t.Fatalf("got %+v", w.numatopologies)

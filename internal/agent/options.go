@@ -61,6 +61,8 @@ type Options struct {
 	Amounts bool
 	// Numatopology also publishes a Numatopology, for Volcano's scheduler.
 	Numatopology bool
+	// KoordinatorDevice also publishes a Device of scheduling.koordinator.sh.
+	KoordinatorDevice bool
 
 	// Now is the agent's clock; nil means time.Now. Moments in what it publishes are for people:
 	// nobody judges by them.

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -329,13 +330,15 @@ func (p *publisher) measure(on *platform, nt *v1alpha1.NodeTopology) {
 		"ready", ready.Status, "reason", ready.Reason, "message", ready.Message, "latency", latency)
 }
 
-// amountsWriter also publishes a NodeResourceTopology, a Numatopology or both, for other readers.
+// amountsWriter also publishes what other readers want to know of the node.
 type amountsWriter struct {
-	// zones and cpus say which: a NodeResourceTopology, a Numatopology.
-	zones, cpus bool
+	// zones, cpus and devices say what: a NodeResourceTopology, a Numatopology, a Device.
+	zones, cpus, devices bool
+
 	running     func() []wire.PodName // the pods that have not ended
 	lastZones   *nrt.NodeResourceTopology
 	lastCPUs    *nodeinfo.Numatopology
+	lastDevices *koordinator.Device
 }
 
 // writeAmounts publishes the objects for other readers where they are wanted and changed.
@@ -344,7 +347,7 @@ func (p *publisher) writeAmounts(ctx context.Context, on *platform) next {
 		return settled
 	}
 	node := wire.Node{Name: p.name, Spec: on.spec, Report: p.good}
-	if err := errors.Join(p.writeZones(ctx, &node), p.writeCPUs(ctx, &node)); err != nil {
+	if err := errors.Join(p.writeZones(ctx, &node), p.writeCPUs(ctx, &node), p.writeDevices(ctx, &node)); err != nil {
 		p.log.Warn("cannot publish amounts", "error", err)
 		return again(p.backoff.Step())
 	}
@@ -363,6 +366,21 @@ func (p *publisher) writeZones(ctx context.Context, node *wire.Node) error {
 		return err
 	}
 	p.amounts.lastZones = t
+	return nil
+}
+
+func (p *publisher) writeDevices(ctx context.Context, node *wire.Node) error {
+	if !p.amounts.devices {
+		return nil
+	}
+	d, last := wire.WriteDevice(node.Name, node.Spec.Machine), p.amounts.lastDevices
+	if last != nil && equality.Semantic.DeepEqual(last.Spec, d.Spec) {
+		return nil
+	}
+	if err := p.api.PublishDevice(ctx, d); err != nil {
+		return err
+	}
+	p.amounts.lastDevices = d
 	return nil
 }
 

@@ -122,8 +122,8 @@ func (a *agent) newMirror(api API, book *podBook) *mirror {
 	out := &publisher{
 		name: o.Node, node: a.node, api: api, now: o.Now, pace: pace{least: o.MinInterval}, log: log, backoff: newBackoff(),
 	}
-	if o.Amounts || o.Numatopology {
-		out.amounts = &amountsWriter{zones: o.Amounts, cpus: o.Numatopology, running: book.running}
+	if o.Amounts || o.Numatopology || o.KoordinatorDevice {
+		out.amounts = &amountsWriter{zones: o.Amounts, cpus: o.Numatopology, devices: o.KoordinatorDevice, running: book.running}
 	}
 	out.metrics = newMetrics(func() float64 {
 		at, _ := out.vouch.holds()

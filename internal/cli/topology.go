@@ -4,13 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/strict"
 	"github.com/berth-dev/berth/internal/suggest"
 	"github.com/berth-dev/berth/internal/whatif"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -37,7 +41,7 @@ func printDocument(w io.Writer, m *topology.Machine) error {
 
 // NewTopologyCommand returns the verb that shows a machine.
 func NewTopologyCommand() *cobra.Command {
-	var root, form string
+	var root, form, device string
 	var names []string
 	for _, v := range views {
 		names = append(names, v.name)
@@ -58,6 +62,9 @@ ARCHIVE:FOLDER names one.`,
 					continue
 				}
 				m, err := machineAt(cmd, root, args)
+				if err == nil && device != "" {
+					m, err = withDevice(m, device)
+				}
 				if err != nil {
 					return err
 				}
@@ -68,9 +75,23 @@ ARCHIVE:FOLDER names one.`,
 	}
 	cmd.Flags().String(nodeFlag, "/", "machine string ('package:2 numa:2 core:8 pu:2 mem:64Gi'), or a capture: a folder with sys/ in it, or an archive of one")
 	cmd.Flags().StringVar(&root, "root", "/", "folder that contains sys/, or an archive of one")
+	cmd.Flags().StringVar(&device, "device", "", "file with a Device of scheduling.koordinator.sh: show its devices instead of the machine's own")
 	cmd.Flags().StringVarP(&form, "output", "o", names[0], strings.Join(names, "|"))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// withDevice returns the machine with the devices of the Device object in a file.
+func withDevice(m *topology.Machine, file string) (*topology.Machine, error) {
+	doc, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var d koordinator.Device
+	if err := strict.Unmarshal(file, doc, &d); err != nil {
+		return nil, err
+	}
+	return wire.ReadDevice(&d, m)
 }
 
 // machineAt reads the machine that is named by --root, --node or an argument; without any it is

@@ -129,3 +129,26 @@ func TestTopologyRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestTopologyOfDevice: a Device of Koordinator, with a pcieID as older releases wrote it.
+func TestTopologyOfDevice(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "device.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const head = "apiVersion: scheduling.koordinator.sh/v1alpha1\nkind: Device\nmetadata: {name: n1}\nspec:\n  devices:\n"
+	write(head + "  - {type: gpu, minor: 0, health: true, topology: {socketID: 0, nodeID: 1, pcieID: 7, busID: '0000:3b:00.0'}}\n" +
+		"  - {type: rdma, minor: 1, health: true, topology: {socketID: 0, nodeID: 1, pcieID: 'pci0000:3a', busID: '0000:3c:00.0'}, vfGroups: [{vfs: [{minor: 0, busID: '0000:3c:00.1'}]}]}\n")
+	out, err := topologyOf(t, "--device", file, "-o", "tree", "package:2 numa:1 core:2 pu:1")
+	for _, want := range []string{"0000:3b:00.0 GPU", "PCI root 0000:3a", "0000:3c:00.0 InfiniBand (:), 1 virtual function 0000:3c:00.1 to 0000:3c:00.1"} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("no %q in %s, %v", want, out, err)
+		}
+	}
+	write(head + "  - {type: gpu, minor: 0, topology: {nodeID: 9, busID: '0000:3b:00.0'}}\n")
+	if _, err := topologyOf(t, "--device", file, "package:2 numa:1 core:2 pu:1"); err == nil || !strings.Contains(err.Error(), "spec.devices[0].topology.nodeID") {
+		t.Errorf("got %v", err)
+	}
+}
