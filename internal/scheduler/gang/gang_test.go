@@ -24,6 +24,8 @@ func TestAGangIsBoundWhole(t *testing.T) {
 	})
 }
 
+// TestAGangThatDoesNotFitHoldsNothing (scheduler-plugins#713): nine of ten pods held their places
+// while the tenth had none.
 func TestAGangThatDoesNotFitHoldsNothing(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.add("a", 5, 5, 3) // two nodes take four

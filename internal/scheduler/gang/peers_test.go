@@ -261,3 +261,79 @@ func TestTheGangGoesToNUMANodesThatTakeIt(t *testing.T) {
 		w.want("b", 2, 2)
 	})
 }
+
+// TestOneFreePlaceLetsNoMemberPass (scheduler-plugins#930): of a gang of two one pod was admitted,
+// and the other found no place. The gang is whole once the pod has left that is in its way.
+func TestOneFreePlaceLetsNoMemberPass(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.seat("x-0", "n0", 4, 0)
+		for range 20 { // it was a race
+			w.add("a", 2, 2, 4)
+			w.run(2 * time.Second)
+			w.wantBound("a", 0)
+			w.end("a")
+		}
+		w.add("a", 2, 2, 4)
+		w.run(2 * time.Second)
+		w.remove("x-0")
+		w.run(2 * time.Second)
+		w.wantBound("a", 2)
+	})
+}
+
+// TestManyGangsThatDoNotFitStarveNobody (kubernetes#139421 measures it): thousands of pods without
+// room were tried one after the other at each change, and those that fit came after them. A gang is
+// tried as one, and only once for a change.
+func TestManyGangsThatDoNotFitStarveNobody(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		const gangs, changes = 30, 10
+		for i := range gangs {
+			w.addWith(fmt.Sprint("large", i, "x"), 20, 20, 3, 9)
+		}
+		w.run(time.Second)
+		w.tried = 0
+		for i := range changes {
+			w.groups.Stir()
+			w.add(fmt.Sprint("s", i, "x"), 4, 4, 3)
+			w.run(2 * time.Second)
+			w.wantBound(fmt.Sprint("s", i, "x"), 4)
+			w.end(fmt.Sprint("s", i, "x"))
+		}
+		// Those that fit leave one by one: four changes more, and four attempts of their own.
+		if most := gangs*changes*5 + 4*changes; w.tried > most {
+			t.Errorf("%d attempts, want at most %d", w.tried, most)
+		}
+	})
+}
+
+// TestTheReasonIsSaidNodeByNode (kubernetes#142315, #141025): what a group lacks was said of the
+// group alone.
+func TestTheReasonIsSaidNodeByNode(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		w.seat("x-0", "n0", 4, 0)
+		w.seat("x-1", "n1", 4, 0)
+		w.seat("x-2", "n1", 3, 0)
+		w.add("a", 3, 3, 4)
+		w.run(time.Second)
+		said := w.said()
+		for _, want := range []string{"1 of 3 pods fit now", "pod a-1 lacks a node", "2 nodes: Insufficient cpu", "NUMA 0 has 3 free CPUs of 4 asked, NUMA 1 has 0"} {
+			if !strings.Contains(said, want) {
+				t.Errorf("said %q, want %q in it", said, want)
+			}
+		}
+	})
+}
+
+// TestAPlanHasOptionalMembersAndSharedNodesAndThoseThatRun (koordinator#3130 plans for gangs of
+// which all members are needed and none has a node, with one pod a node, and evicts nobody).
+func TestAPlanHasOptionalMembersAndSharedNodesAndThoseThatRun(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.seat("low", "n1", 4, -1)
+		w.breakBind["a-2"] = 1
+		w.add("a", 5, 4, 3) // four places for members of three CPUs, one of which is taken
+		w.run(30 * time.Second)
+		w.wantDeleted("low")
+		w.wantBound("a", 4)
+		w.wantState(wire.GangWhole)
+	})
+}
