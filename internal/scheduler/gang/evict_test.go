@@ -140,7 +140,8 @@ func TestAGangIsEvictedWholeOrNotAtAll(t *testing.T) {
 	})
 }
 
-// TestBudgetsCount (KAI-Scheduler#146 passed over them): the pod goes whose budget lets it, though its priority is higher.
+// TestBudgetsCount (KAI-Scheduler#146 passed over them): the pod goes whose budget lets it, though
+// its priority is higher.
 func TestBudgetsCount(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.seat("kept", "n0", 3, 1)
