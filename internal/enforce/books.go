@@ -76,6 +76,9 @@ type Books struct {
 	// claims are the CPUs of pinned containers that wait until shared ones have begun, by sandbox
 	// and name: no other shared one begins there before them.
 	claims map[claimant]topology.CPUSet
+	// found are the sandboxes that were there at the last Synchronize. A runtime that has started
+	// again may never say of these that they have stopped.
+	found map[string]bool
 }
 
 // claimant is a container that waits.
@@ -103,7 +106,7 @@ func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books,
 	if reserved.IsEmpty() || !reserved.IsSubsetOf(&m.Online) {
 		return nil, fmt.Errorf("reserved CPUs %q: want CPUs of %s, at least one", reserved, m.Online)
 	}
-	return &Books{machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}, claims: map[claimant]topology.CPUSet{}}, nil
+	return &Books{machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}, claims: map[claimant]topology.CPUSet{}, found: map[string]bool{}}, nil
 }
 
 // Create says on what a new container is to run, and which others have to be moved first. A
@@ -119,7 +122,9 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 		}
 	}
 	if why := b.inTheWay(e); why != "" {
-		b.claims[claimant{c.Pod, c.Name}] = e.shut
+		if !b.found[c.Pod] {
+			b.claims[claimant{c.Pod, c.Name}] = e.shut
+		}
 		return Set{}, nil, &HeldError{c.Name, why}
 	}
 	delete(b.claims, claimant{c.Pod, c.Name})
@@ -338,9 +343,11 @@ func (b *Books) Stop(id string) []Update {
 	return b.spread(id)
 }
 
-// Remove forgets a container that has been removed. Its CPUs stay its pod's until that has stopped.
+// Remove forgets a container that has been removed. Its CPUs stay its pod's until that has stopped;
+// where nobody may say so, until its last container is removed, which is when the kubelet is done
+// with the pod.
 func (b *Books) Remove(id string) {
-	if e := b.all[id]; e != nil && !e.set.Pinned {
+	if e := b.all[id]; e != nil && (!e.set.Pinned || b.found[e.Pod]) {
 		delete(b.all, id)
 	} else if e != nil {
 		e.running = false
@@ -354,15 +361,20 @@ func (b *Books) RemovePod(pod string) {
 			delete(b.all, id)
 		}
 	}
+	delete(b.found, pod)
 	maps.DeleteFunc(b.claims, func(c claimant, _ topology.CPUSet) bool { return c.pod == pod })
 }
 
-// Synchronize begins anew with what the runtime has, and returns the moves that bring everything to
-// where it belongs. What runs cannot be held: of two that collide, the older one keeps its CPUs and
-// the other is confined.
-func (b *Books) Synchronize(running []Container) []Update {
+// Synchronize begins anew with what the runtime has, containers that run and all sandboxes, and
+// returns the moves that bring everything to where it belongs. What runs cannot be held: of two
+// that collide, the older one keeps its CPUs and the other is confined.
+func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 	b.all = map[string]*entry{}
 	clear(b.claims)
+	clear(b.found)
+	for _, id := range sandboxes {
+		b.found[id] = true
+	}
 	running = slices.Clone(running)
 	slices.SortFunc(running, func(x, y Container) int { return cmp.Or(cmp.Compare(x.Created, y.Created), cmp.Compare(x.ID, y.ID)) })
 	for _, c := range running {

@@ -403,6 +403,33 @@ func TestTwoSandboxesOfOnePod(t *testing.T) {
 	}
 }
 
+// TestSandboxesOfWhichNobodySaysThatTheyStop: containerd that has started again tells of the ends
+// of containers, and not of the sandboxes that were there before.
+func TestSandboxesOfWhichNobodySaysThatTheyStop(t *testing.T) {
+	b := newBooks(t, Hold)
+	b.Synchronize([]Container{pinnedTo(t, "a", "4-5"), shared("s")}, "pod-a", "pod-s", "pod-e")
+	b.Stop("a")
+	if got := create(b, pinnedTo(t, "b", "4-5")); !strings.Contains(got, "held by a") {
+		t.Errorf("between two lives of a: %q", got)
+	}
+	b.Remove("a")
+	if got := create(b, pinnedTo(t, "b", "4-5")); got != "4-5; s=0-3,6-15" {
+		t.Errorf("a is removed: %q", got)
+	}
+	again := pinnedTo(t, "e", "6-7") // its earlier life had ended before
+	create(b, again)
+	b.Stop("e")
+	b.Remove("e")
+	if got := create(b, pinnedTo(t, "d", "6-7")); got != "6-7; s=0-3,8-15" {
+		t.Errorf("e is removed: %q", got)
+	}
+	b.Stop("b")
+	b.Remove("b")
+	if got := create(b, pinnedTo(t, "c", "4-5")); !strings.Contains(got, "held by b") {
+		t.Errorf("b came later, and its sandbox is there: %q", got)
+	}
+}
+
 // TestSynchronizeWhileContainersBegin: what is moved before it has begun is moved once more, pinned
 // or not.
 func TestSynchronizeWhileContainersBegin(t *testing.T) {

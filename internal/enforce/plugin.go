@@ -186,8 +186,10 @@ func (p *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	byID := make(map[string]*api.PodSandbox, len(pods))
+	var sandboxes []string
 	for _, pod := range pods {
 		byID[pod.GetId()] = pod
+		sandboxes = append(sandboxes, pod.GetId())
 	}
 	p.paths = map[string]string{}
 	var running []Container
@@ -197,7 +199,7 @@ func (p *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 		}
 		running = append(running, p.read(byID[c.GetPodSandboxId()], c))
 	}
-	updates := p.books.Synchronize(running)
+	updates := p.books.Synchronize(running, sandboxes...)
 	for _, c := range p.books.Complaints() {
 		p.Log("container %s is confined: %s", c.Container, c.Why)
 	}
