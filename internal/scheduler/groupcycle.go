@@ -51,6 +51,9 @@ type groupTrial struct {
 	lost atomic.Int64
 }
 
+// key names the group, as ownGroup does.
+func (g *groupTrial) key() string { return g.namespace + "/" + g.name }
+
 const groupKey fwk.StateKey = Name + "Group"
 
 // Clone implements fwk.StateData: a group cycle has one trial.
@@ -250,7 +253,7 @@ const maxGroupWaits = 1024
 func (w *groupWaits) begin(g *groupTrial, now time.Time) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	key := g.namespace + "/" + g.name
+	key := g.key()
 	if since, ok := w.since[key]; ok {
 		return since
 	}
@@ -265,7 +268,7 @@ func (w *groupWaits) begin(g *groupTrial, now time.Time) time.Time {
 func (w *groupWaits) end(g *groupTrial) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.since, g.namespace+"/"+g.name)
+	delete(w.since, g.key())
 }
 
 // loseMate notes that the commit could not place a member. Those that wait for it in Permit, up to
@@ -276,7 +279,7 @@ func (p *Plugin) loseMate(g *groupTrial) {
 		return
 	}
 	p.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
-		if pod := w.GetPod(); pod.Namespace == g.namespace && pod.Spec.SchedulingGroup != nil && *pod.Spec.SchedulingGroup.PodGroupName == g.name {
+		if ownGroup(w.GetPod()) == g.key() {
 			w.Reject(Name, lostMate)
 		}
 	})
