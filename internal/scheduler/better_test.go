@@ -11,11 +11,12 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// tempted is a cluster of two nodes: n0 has NUMA nodes of 38 CPUs and more, n1 of 12. On n0 four
-// pods of one second are on their way, so that everybody waits for its report.
-func tempted(t *testing.T, sizes ...int64) *cluster {
+// tempted is a cluster of so many nodes: n0 has NUMA nodes of 38 CPUs and more, n1 of 12, n2 has GPUs
+// and more CPUs than the pods here ask for. On n0 four pods of one second are on their way, so that
+// everybody waits for its report.
+func tempted(t *testing.T, count int, sizes ...int64) *cluster {
 	t.Helper()
-	c := newCluster(t, 2, 1)
+	c := newCluster(t, count, 1)
 	for i, cpus := range sizes {
 		r := requestOf(t, pinned(fmt.Sprint("coming", i), cpus))
 		n, candidate := c.table.Named("n0").Account(), c.wait(pinned(fmt.Sprint("coming", i), cpus))
@@ -49,7 +50,7 @@ func (c *cluster) cycleOn(pod string, cpus int64) (where string, s *fwk.Status) 
 // TestAPodWaitsForABetterNode: a node that would spread the pod takes it, while another only waits
 // for its report.
 func TestAPodWaitsForABetterNode(t *testing.T) {
-	c := tempted(t, 1, 2, 3, 4)
+	c := tempted(t, 2, 1, 2, 3, 4)
 	where, s := c.cycleOn("x", 16)
 	if where != "n1" || s.Code() != fwk.Pending || s.Message() != waitBetter {
 		t.Fatalf("on %s: %v: want it to wait for n0", where, s)
@@ -71,10 +72,24 @@ func TestAPodWaitsForABetterNode(t *testing.T) {
 	}
 }
 
+// TestAPodWaitsBesideDevices: a node would take the pod beside its free GPUs, while another without
+// any only waits for its report.
+func TestAPodWaitsBesideDevices(t *testing.T) {
+	c := tempted(t, 3, 1, 2, 3, 4)
+	where, s := c.cycleOn("x", 16)
+	if where != "n2" || s.Code() != fwk.Pending || s.Message() != waitBetter {
+		t.Fatalf("on %s: %v: want it to wait for n0", where, s)
+	}
+	c.clock.Step(betterPatience * c.args.Patience.Duration)
+	if where, s := c.cycleOn("x", 16); where != "n2" || !s.IsSuccess() {
+		t.Errorf("on %s: %v: want it on n2 in the end", where, s)
+	}
+}
+
 // TestAPodWaitsForABetterNodeOnce: its patience ends, counted from the first attempt that could
 // have placed it, however long it had waited before that.
 func TestAPodWaitsForABetterNodeOnce(t *testing.T) {
-	c := tempted(t, 1, 2, 3, 4)
+	c := tempted(t, 2, 1, 2, 3, 4)
 	woken := c.wakes()
 	c.wait(pinned("x", 16))
 	c.clock.Step(time.Minute / 2)
@@ -111,7 +126,7 @@ func TestNoBetterNode(t *testing.T) {
 		{name: "the policy comes first", coming: []int64{1, 2, 3, 4}, cpus: 16, set: func(c *cluster) { c.profile.Scoring.First = nil }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := tempted(t, tc.coming...)
+			c := tempted(t, 2, tc.coming...)
 			if tc.set != nil {
 				tc.set(c)
 			}

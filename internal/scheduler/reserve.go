@@ -71,7 +71,8 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 const betterPatience = 5
 
 // better returns for how long the pod still leaves the node for another that merely waits, and that
-// would likely take it on fewer NUMA nodes; 0 where it takes what it can have.
+// would likely take it on fewer NUMA nodes or leave more devices their CPUs; 0 where it takes what
+// it can have.
 func (p *Plugin) better(c *cycle, pod *corev1.Pod, n *nodes.Node) time.Duration {
 	if c.waiting == nil || c.member.group != nil || c.query.Better(n, c.waiting.list) == nil {
 		return 0

@@ -12,8 +12,9 @@ import (
 // waitCertainty is said by a node that takes the pod for certain, but not with certain CPUs.
 const waitCertainty = "waiting a moment to be certain of the CPUs"
 
-// waitBetter is said of a node that would spread the pod, while another that waits would not.
-const waitBetter = "waiting a moment for a node that would take the pod on fewer NUMA nodes"
+// waitBetter is said of a node that would spread the pod, or strand devices, while another that
+// waits would not.
+const waitBetter = "waiting a moment for a node that would take the pod on fewer NUMA nodes, or not beside free devices"
 
 // waitTexts say why a pod waits for a node's next report, by ledger.Wait. They are constant, so
 // that the nodes of an event add up.

@@ -122,8 +122,8 @@ func (q *Query) Rank(n *Node) rank.Rank {
 }
 
 // Better returns one of the nodes which have the pod wait, if it would likely take the pod on fewer
-// NUMA nodes than the chosen one, and nothing that counts before speaks for the chosen one; nil for
-// none.
+// NUMA nodes than the chosen one, or leave fewer devices without their CPUs, and nothing that counts
+// before speaks for the chosen one; nil for none.
 func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 	if len(waiting) == 0 {
 		return nil
@@ -133,14 +133,15 @@ func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 		return nil
 	}
 	has := rank.OfferOf(chosen.account, q.Candidate.Request, &a, chosen.Machine())
-	if has.Reach.Len() < 2 {
+	if has.Reach.Len() < 2 && has.Devices == 0 {
 		return nil
 	}
 	tier := q.scoring.Rank(&has).Tier
 	for _, n := range waiting {
 		spare, ok := n.account.View().Hope(&q.Candidate)
 		hope := rank.Offer{Spare: spare, Asked: q.Candidate.Request.CPUs(), Machine: n.Machine()}
-		if ok && spare.Reach.Len() < has.Reach.Len() && q.scoring.Rank(&hope).Tier < tier {
+		less := spare.Reach.Len() < has.Reach.Len() || spare.Devices < has.Devices
+		if ok && less && q.scoring.Rank(&hope).Tier < tier {
 			return n
 		}
 	}
