@@ -11,8 +11,8 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// tempted is a cluster of so many nodes: n0 has NUMA nodes of 38 CPUs and more, n1 of 12, n2 has GPUs
-// and more CPUs than the pods here ask for. On n0 four pods of one second are on their way, so that
+// tempted is a cluster of so many nodes: n0 has NUMA nodes of 38 CPUs and more, n1 of 12, n2 has
+// GPUs, and room for every pod here. On n0 four pods of one second are on their way, so that
 // everybody waits for its report.
 func tempted(t *testing.T, count int, sizes ...int64) *cluster {
 	t.Helper()

@@ -122,8 +122,8 @@ func (q *Query) Rank(n *Node) rank.Rank {
 }
 
 // Better returns one of the nodes which have the pod wait, if it would likely take the pod on fewer
-// NUMA nodes than the chosen one, or leave fewer devices without their CPUs, and nothing that counts
-// before speaks for the chosen one; nil for none.
+// NUMA nodes than the chosen one, or beside fewer free devices, and nothing that counts before
+// speaks for the chosen one; nil for none.
 func (q *Query) Better(chosen *Node, waiting []*Node) *Node {
 	if len(waiting) == 0 {
 		return nil
