@@ -51,6 +51,8 @@ type watcher struct {
 	ping    chan struct{}
 	notes   chan string
 	fatal   chan error
+	// silent are the nodes that were found silent, by follow alone.
+	silent map[string]bool
 }
 
 // changes are names of nodes, and keys of pods, about which something may be different.
@@ -256,16 +258,22 @@ func (w *watcher) take() changes {
 	return c
 }
 
-// lookForSilence has every node looked at whose agent has been silent for too long.
+// lookForSilence has every node looked at whose agent has been silent for too long, once.
 func (w *watcher) lookForSilence() {
 	if w.leases == nil {
 		return
 	}
+	silent := map[string]bool{}
 	for _, key := range w.reports.GetStore().ListKeys() {
-		if w.now().Sub(w.beat(key).written) > w.c.StaleAfter {
+		if w.now().Sub(w.beat(key).written) <= w.c.StaleAfter {
+			continue
+		}
+		silent[key] = true
+		if !w.silent[key] {
 			w.note(key, "")
 		}
 	}
+	w.silent = silent
 }
 
 // beat is the last heartbeat of the node's agent; zero where there is none.

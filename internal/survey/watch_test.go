@@ -1,0 +1,44 @@
+package survey
+
+import (
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+)
+
+// TestSilenceIsSeenOnce: a node whose agent falls silent is looked at when that happens, and not
+// again and again; after a sign of life it may fall silent anew.
+func TestSilenceIsSeenOnce(t *testing.T) {
+	reports := cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.NodeTopology{}, 0, nil)
+	leases := cache.NewSharedIndexInformer(&cache.ListWatch{}, &coordinationv1.Lease{}, 0, nil)
+	c := &Cluster{}
+	c.StaleAfter, c.Heartbeats = time.Minute, "berth-system"
+	w := &watcher{c: c, reports: reports, leases: leases, begun: time.Now(), ping: make(chan struct{}, 1)}
+	w.look.silence.now = time.Now()
+	w.changed.clear()
+	beats := func(ago time.Duration) {
+		written := metav1.NewMicroTime(time.Now().Add(-ago))
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HeartbeatName("n1"), Namespace: c.Heartbeats}, Spec: coordinationv1.LeaseSpec{RenewTime: &written}}
+		if err := leases.GetStore().Add(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := reports.GetStore().Add(&v1alpha1.NodeTopology{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		ago  time.Duration
+		want int
+	}{{time.Second, 0}, {2 * time.Minute, 1}, {3 * time.Minute, 0}, {time.Second, 0}, {2 * time.Minute, 1}} {
+		beats(step.ago)
+		w.lookForSilence()
+		if got := len(w.take().nodes); got != step.want {
+			t.Errorf("step %d: %d nodes are looked at, want %d", i, got, step.want)
+		}
+	}
+}
