@@ -21,6 +21,6 @@ reference: ## Write docs/reference from the code.
 	@$(GO) test -count=1 -run '^TestReference' ./internal/cli ./internal/survey ./internal/agent ./internal/jobs ./internal/scheduler -rewrite
 
 generate-check: ## Fail if anything generated is out of date.
-	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && cp -r api deploy/crds deploy/policies docs/reference "$$tmp" && $(MAKE) --no-print-directory generate >/dev/null && \
-	if ! diff -r api "$$tmp/api" || ! diff -r deploy/crds "$$tmp/crds" || ! diff -r deploy/policies "$$tmp/policies" || ! diff -r docs/reference "$$tmp/reference"; then \
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && cp -r api deploy/crds deploy/policies docs/reference docs/images "$$tmp" && $(MAKE) --no-print-directory generate >/dev/null && \
+	if ! diff -r api "$$tmp/api" || ! diff -r deploy/crds "$$tmp/crds" || ! diff -r deploy/policies "$$tmp/policies" || ! diff -r docs/reference "$$tmp/reference" || ! diff -r docs/images "$$tmp/images"; then \
 		echo "generated files were stale; they are written now: commit them" >&2; exit 1; fi

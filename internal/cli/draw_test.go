@@ -34,6 +34,35 @@ func TestDocumentedBerths(t *testing.T) {
 	}
 }
 
+// TestReferenceDrawings keeps the pictures of docs/concepts.md as they are drawn. `make reference`
+// writes them.
+func TestReferenceDrawings(t *testing.T) {
+	in := newInputs(t)
+	asks := func(cpus string) string { return `{limits: {cpu: "` + cpus + `", memory: 1Gi}}` }
+	for file, c := range map[string]struct {
+		policy string
+		pods   []string
+	}{
+		"concept-free.svg":        {"single-numa-node", []string{in.pod("web-a", asks("4")), in.pod("web-b", asks("5"))}},
+		"concept-best-effort.svg": {"best-effort", []string{in.pod("web-a", asks("4")), in.pod("web-b", asks("5")), in.pod("train", asks("4"))}},
+	} {
+		config := t.TempDir() + "/kubelet.yaml"
+		text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\nreservedSystemCPUs: 0,8\ntopologyManagerPolicy: " + c.policy + "\n"
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := []string{"place", "--node", "package:2 numa:1 core:4 pu:2 mem:16Gi", "--kubelet-config", config, "-o", "svg"}
+		for _, pod := range c.pods {
+			args = append(args, "-f", pod)
+		}
+		code, got, stderr := run(t, args...)
+		if code != ExitOK {
+			t.Fatalf("%s: exit code %d: %s", file, code, stderr)
+		}
+		golden.File(t, "../../docs/images/"+file, got)
+	}
+}
+
 // TestDrawingOfARefusedPod draws what was admitted, and still answers no.
 func TestDrawingOfARefusedPod(t *testing.T) {
 	file := t.TempDir() + "/pods.yaml"
