@@ -205,7 +205,7 @@ func (f *Feed) amountsWithout(pod *corev1.Pod) {
 func (f *Feed) letGo(n *Node, after time.Duration) {
 	if n.account.ForgetGone(f.Table.clock.Now(), after) {
 		f.Waiters.NodeChanged(n.account)
-		f.changed()
+		f.Changed()
 	}
 }
 

@@ -32,7 +32,7 @@ type FeedOptions struct {
 	// say which pods it counts. nil where no such report is ever read.
 	Beside func(node string) *wire.Beside
 	// Changed is told that a pod has left a node, that a report has come, or that a node can be
-	// relied on again; nil for nobody.
+	// relied on again.
 	Changed func()
 	Logger  klog.Logger
 	Events  events.EventRecorder
@@ -98,7 +98,7 @@ func (f *Feed) podGone(pod *corev1.Pod) {
 	n := f.Table.Named(name)
 	f.settle(n, n.account.Gone(string(pod.UID), f.Table.clock.Now()))
 	f.Waiters.NodeChanged(n.account)
-	f.changed()
+	f.Changed()
 }
 
 // counts says whether the pod may hold anything: a kubelet might pin something for it, or Berth has
@@ -144,12 +144,6 @@ func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
 	}
 }
 
-func (f *Feed) changed() {
-	if f.Changed != nil {
-		f.Changed()
-	}
-}
-
 // lower notes the priority of a pod that is on a node.
 func (f *Feed) lower(priority int32) {
 	for {
@@ -169,7 +163,7 @@ func (f *Feed) resolve(pod *corev1.Pod, nodeName string) {
 	if n := v.(*Node); n.name != nodeName {
 		n.account.See(ledger.Sighting{UID: string(pod.UID), Elsewhere: true})
 		f.Waiters.NodeChanged(n.account)
-		f.changed()
+		f.Changed()
 	}
 }
 
@@ -218,7 +212,7 @@ func (f *Feed) take(n *Node, r *nodestate.Reading) {
 		f.settle(n, &outcomes[i])
 	}
 	n.account.ForgetGone(f.Table.clock.Now(), f.SettleAfter)
-	defer f.changed()
+	defer f.Changed()
 	if wasRefused || r.Kind != before {
 		f.Waiters.NodeReturned(n.account)
 		return
@@ -322,10 +316,10 @@ func (f *Feed) HeartbeatSeen(lease *coordinationv1.Lease) {
 	switch dropped := n.account.ForgetGone(now, f.SettleAfter); {
 	case wasStale:
 		f.Waiters.NodeReturned(n.account)
-		f.changed()
+		f.Changed()
 	case dropped:
 		f.Waiters.NodeChanged(n.account)
-		f.changed()
+		f.Changed()
 	}
 }
 
