@@ -145,6 +145,9 @@ func (j *journey) run(ctx context.Context) (*ride, error) {
 	if err != nil {
 		return nil, err
 	}
+	if report.Contended, err = j.parts.contended(); err != nil {
+		return nil, err
+	}
 	r.judge(before, after, j.parts.ended())
 	return r, nil
 }
@@ -230,8 +233,8 @@ func (r *ride) judge(before, after map[string]report, ended error) {
 	if n := r.Report.Refused(); n > 0 {
 		add("%d pods were refused by their kubelets", n)
 	}
-	if n := r.Report.Mispredicted; n > 0 {
-		add("%d pods got something else than was promised", n)
+	if n, excused := r.Report.Mispredicted, r.Report.Contended; n > excused {
+		add("%d pods got something else than was promised, and the schedulers say of %d that it was nobody's mistake", n, excused)
 	}
 	for _, s := range r.Stages {
 		if s.Running < leastRunning {
