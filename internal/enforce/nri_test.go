@@ -296,6 +296,28 @@ func wait(t *testing.T, what string, ok func() bool) {
 	t.Fatal(what)
 }
 
+// TestHeldContainersAreForgotten: one that nobody tries again is not told of for ever.
+func TestHeldContainersAreForgotten(t *testing.T) {
+	r := newRuntime(t)
+	p := newPlugin(t)
+	at := time.Unix(1000, 0)
+	p.now = func() time.Time { return at }
+	defer r.connect(p)()
+	if err := r.create(r.pod("a", nil, appOn(t, "4-5")), "app"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.create(r.pod("thief", nil, appOn(t, "5")), "app"); err == nil {
+		t.Fatal("two have CPU 5")
+	}
+	if n := len(p.Sight().Waiting); n != 1 {
+		t.Errorf("%d held, want 1", n)
+	}
+	at = at.Add(heldFor + 1)
+	if n := len(p.Sight().Waiting); n != 0 {
+		t.Errorf("%d held that nobody has tried for %v", n, heldFor)
+	}
+}
+
 // TestNRITimesOut: a runtime passes over a plugin that does not answer in time, and its own
 // validator counts it as present. The container does not begin all the same, and begins when the
 // plugin is back.

@@ -38,6 +38,7 @@ type Plugin struct {
 	// wait.
 	Changed func()
 
+	now   func() time.Time
 	mu    sync.Mutex
 	books *Books
 	// unasked moves containers without having been asked by the runtime; nil where its NRI could
@@ -56,7 +57,7 @@ type Plugin struct {
 
 // NewPlugin returns a plugin over the books, which are its own from now on.
 func NewPlugin(b *Books, log func(string, ...any)) *Plugin {
-	return &Plugin{books: b, Log: log, paths: map[string]string{}, held: map[string]heldContainer{}, gone: errNotYet, synchronized: make(chan struct{})}
+	return &Plugin{books: b, Log: log, now: time.Now, paths: map[string]string{}, held: map[string]heldContainer{}, gone: errNotYet, synchronized: make(chan struct{})}
 }
 
 var (
@@ -74,7 +75,14 @@ var (
 var errNotYet = errors.New("it has not been connected yet")
 
 // heldContainer is a container that was not let begin.
-type heldContainer struct{ pod, why string }
+type heldContainer struct {
+	pod, why string
+	at       time.Time // when it was last tried
+}
+
+// heldFor is how long a container counts as held that is not tried again: the kubelet tries every
+// 15 seconds at most, and nobody may say that it does no more.
+const heldFor = 2 * time.Minute
 
 // changed tells that something has changed.
 func (p *Plugin) changed() {
@@ -217,7 +225,7 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	set, updates, err := p.books.Create(p.read(pod, c))
 	if held := new(HeldError); errors.As(err, &held) {
 		delete(p.paths, c.GetId())
-		p.held[held.Container] = heldContainer{c.GetPodSandboxId(), held.Why}
+		p.held[held.Container] = heldContainer{c.GetPodSandboxId(), held.Why, p.now()}
 		p.Log("%v", err)
 	}
 	p.changed()
@@ -341,6 +349,7 @@ func (p *Plugin) Sight() Sight {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := Sight{Gone: p.gone, Containers: p.books.All(), Cgroups: maps.Clone(p.paths)}
+	maps.DeleteFunc(p.held, func(_ string, h heldContainer) bool { return p.now().Sub(h.at) > heldFor })
 	for _, name := range slices.Sorted(maps.Keys(p.held)) {
 		s.Waiting = append(s.Waiting, Complaint{name, p.held[name].why})
 	}

@@ -531,10 +531,14 @@ echo "$i:$(grep -os '"io.kubernetes.cri.container-[nt][a-z]*":"[^"]*"' $i/config
 func (r *enforceRun) settle() string {
 	r.t.Helper()
 	limit := time.Now().Add(patience)
-	for {
+	for last := ""; ; {
 		waits := r.waiting()
 		if waits == "" || time.Now().After(limit) {
 			return waits
+		}
+		if waits != last {
+			fmt.Printf("%s  %s\n", time.Now().Format(time.TimeOnly), waits)
+			last = waits
 		}
 		r.schedulersRun()
 		select {
