@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
@@ -69,6 +70,7 @@ type Complaint struct{ Container, Why string }
 
 // Books remembers which container holds which CPUs of a node. It is not safe for concurrent use.
 type Books struct {
+	now      func() time.Time
 	machine  *topology.Machine
 	reserved topology.CPUSet
 	mode     Mode
@@ -81,6 +83,13 @@ type Books struct {
 	found map[string]bool
 }
 
+// settleLimit is how long nothing is taken from a container that has not started. After it a move
+// is sent, and once more should it start.
+const settleLimit = time.Minute
+
+// settling says whether the container may not be moved yet.
+func (b *Books) settling(e *entry) bool { return e.unsettled && b.now().Sub(e.since) < settleLimit }
+
 // claimant is a container that waits.
 type claimant struct{ pod, name string }
 
@@ -92,6 +101,8 @@ type entry struct {
 	// unsettled says that the runtime may lose a move: the container is beginning, or a move that
 	// nobody asked for is under way. It is not moved meanwhile, and what needs its CPUs waits.
 	unsettled bool
+	// since is when that began. A runtime may never say that a container could not be started.
+	since time.Time
 	// doubt says that a move was sent when the runtime may have lost it.
 	doubt bool
 	set   Set
@@ -106,7 +117,7 @@ func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books,
 	if reserved.IsEmpty() || !reserved.IsSubsetOf(&m.Online) {
 		return nil, fmt.Errorf("reserved CPUs %q: want CPUs of %s, at least one", reserved, m.Online)
 	}
-	return &Books{machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}, claims: map[claimant]topology.CPUSet{}, found: map[string]bool{}}, nil
+	return &Books{now: time.Now, machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}, claims: map[claimant]topology.CPUSet{}, found: map[string]bool{}}, nil
 }
 
 // Create says on what a new container is to run, and which others have to be moved first. A
@@ -129,7 +140,7 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 	}
 	delete(b.claims, claimant{c.Pod, c.Name})
 	b.all[c.ID] = e
-	e.running, e.unsettled = true, true
+	e.running, e.unsettled, e.since = true, true, b.now()
 	if !e.set.Pinned {
 		if e.set.CPUs = b.poolFor(e); e.set.CPUs.IsEmpty() {
 			delete(b.all, c.ID)
@@ -165,7 +176,7 @@ func (b *Books) admit(c Container, mode Mode) (*entry, error) {
 func (b *Books) inTheWay(e *entry) string {
 	for _, id := range b.ids() {
 		o := b.all[id]
-		if both := e.shut.And(&o.set.CPUs); o.running && o.unsettled && !o.set.Pinned && e.set.Pinned && !both.IsEmpty() {
+		if both := e.shut.And(&o.set.CPUs); o.running && b.settling(o) && !o.set.Pinned && e.set.Pinned && !both.IsEmpty() {
 			return "CPUs " + both.String() + " are shared by " + o.Name + ", which is just beginning there: this passes"
 		}
 	}
@@ -192,7 +203,7 @@ func (b *Books) Begun(id string) (u Update, due bool) {
 // counts as running in both places.
 func (b *Books) Moving(u Update) {
 	if e := b.all[u.ID]; e != nil {
-		e.unsettled, e.set.CPUs = true, e.set.CPUs.Or(&u.Set.CPUs) // the same where it is pinned
+		e.unsettled, e.since, e.set.CPUs = true, b.now(), e.set.CPUs.Or(&u.Set.CPUs) // the same where it is pinned
 	}
 }
 
@@ -307,7 +318,7 @@ func (b *Books) spread(but string) []Update {
 	var out []Update
 	for _, id := range b.ids() {
 		e := b.all[id]
-		if id == but || !e.running || e.unsettled {
+		if id == but || !e.running || b.settling(e) {
 			continue
 		}
 		set := e.set
@@ -315,7 +326,7 @@ func (b *Books) spread(but string) []Update {
 			set.CPUs = b.sharedFor(e)
 		}
 		if e.doubt || set != e.set {
-			e.set, e.doubt = set, false
+			e.set, e.doubt = set, e.unsettled
 			out = append(out, Update{id, set})
 		}
 	}
@@ -389,7 +400,7 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 			out = append(out, Update{id, e.set})
 			e.doubt = e.Begins
 		}
-		b.all[id].unsettled = b.all[id].Begins
+		b.all[id].unsettled, b.all[id].since = b.all[id].Begins, b.now()
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
@@ -382,6 +383,28 @@ func TestBooksWhileContainersBegin(t *testing.T) {
 	}
 	if err := b.Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestContainersThatNeverStart: nobody says that a container could not be started. It is in the way
+// for a while.
+func TestContainersThatNeverStart(t *testing.T) {
+	b := newBooks(t, Hold)
+	at := time.Unix(1000, 0)
+	b.now = func() time.Time { return at }
+	announce(b, shared("s"))
+	if got := announce(b, pinnedTo(t, "a", "4-5")); !strings.Contains(got, "shared by s, which is just beginning") {
+		t.Errorf("a: %q", got)
+	}
+	at = at.Add(settleLimit)
+	if got := create(b, pinnedTo(t, "a", "4-5")); got != "4-5; s=0-3,6-15" {
+		t.Errorf("a, later: %q", got)
+	}
+	if err := b.Check(); err != nil {
+		t.Error(err)
+	}
+	if u, due := b.Begun("s"); !due || tellUpdates([]Update{u}) != "s=0-3,6-15" {
+		t.Errorf("s starts after all: %v, due %t", u, due)
 	}
 }
 
