@@ -267,11 +267,23 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// largeNode is a machine of 256 CPUs on 8 NUMA nodes with 60 pods, all pinned: what the size limit
-// is for.
+// largeNode is a machine of 256 CPUs on 8 NUMA nodes with 60 pods, all pinned, eight GPUs, and
+// eight network cards of 16 virtual functions: what the size limit is for.
 func largeNode(t testing.TB) Node {
 	t.Helper()
-	m, err := topology.Parse("package:2 numa:4 l3:4 core:4 pu:2 number:interleaved mem:128Gi dist:10,12,32")
+	text := "package:2 numa:4 l3:4 core:4 pu:2 number:interleaved mem:128Gi dist:10,12,32"
+	var gpus []string
+	for i := range 8 {
+		root, at := fmt.Sprintf("%02x", 0x20*i), fmt.Sprintf("numa=%d,root=%02x,switch=%02x:01.0", i, 0x20*i, 0x20*i)
+		var functions []string
+		for vf := range 16 {
+			functions = append(functions, fmt.Sprintf("%s:%02x.%d", root, 0x10+vf/8, vf%8))
+		}
+		text += fmt.Sprintf(" dev:%s:02.0,030200,10de:2330,%s,driver=nvidia dev:%s:03.0,020000,15b3:1021,%s,driver=mlx5_core,name=enp%ds0np0,rdma=mlx5_%d dev:%s,020000,15b3:101e,%s,pf=%s:03.0,driver=mlx5_core",
+			root, at, root, at, i, i, strings.Join(functions, "|"), at, root)
+		gpus = append(gpus, root+":02.0")
+	}
+	m, err := topology.Parse(text + " link:nvlink=18," + strings.Join(gpus, "+"))
 	if err != nil {
 		t.Fatal(err)
 	}

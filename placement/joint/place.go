@@ -117,10 +117,10 @@ type query struct {
 
 	levels int // of terms that some set of nodes could meet, in front of terms
 	terms  [2 * maxLevels]asked
-	dev    deviceQuery
 
 	best hint.Mask // the answer
 	by   *asked
+	dev  deviceQuery
 }
 
 // asked is one level of terms.
@@ -272,14 +272,31 @@ func (q *query) scan(a *asked, k int) bool {
 	if k < a.floor {
 		return false
 	}
+	if len(q.w.Devices) > 0 {
+		return q.scanDevices(a, k)
+	}
 	found := false
 	var best [2]uint64
-	var pick devicePick
 	for _, mask := range q.m.space.OfSize(k) {
 		if mask&^a.eligible != 0 || !q.fits(a, mask) {
 			continue
 		}
-		if len(q.w.Devices) > 0 && !q.choose(mask, a.same) {
+		rank := q.rank(mask)
+		if !found || rank[0] < best[0] || rank[0] == best[0] && rank[1] < best[1] {
+			q.best, best, found = mask, rank, true
+		}
+	}
+	return found
+}
+
+// scanDevices is scan where devices are wanted: how well they lie comes before distances, and what
+// is left of them before what is left of CPUs.
+func (q *query) scanDevices(a *asked, k int) bool {
+	found := false
+	var best [2]uint64
+	var pick devicePick
+	for _, mask := range q.m.space.OfSize(k) {
+		if mask&^a.eligible != 0 || !q.fits(a, mask) || !q.enough(mask) || !q.choose(mask, a.same) {
 			continue
 		}
 		rank := q.rank(mask)
@@ -337,9 +354,6 @@ func (q *query) rank(mask hint.Mask) [2]uint64 {
 // fits says whether the nodes of the mask have room on these terms.
 func (q *query) fits(a *asked, mask hint.Mask) bool {
 	if q.w.CPUs > 0 && (a.sum(mask) < q.w.CPUs || a.l3 && q.caches(a, mask) > a.most) {
-		return false
-	}
-	if len(q.w.Devices) > 0 && !q.enough(mask) {
 		return false
 	}
 	for _, want := range q.w.Amounts {
