@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -65,7 +66,13 @@ where 4 GPUs and 60 CPUs belong together, 2 free GPUs want 30 free CPUs. Below s
 // fragSum is one resource of the whole cluster.
 type fragSum struct {
 	free, total, stranded uint64
-	reasons               map[string]uint64
+	reasons               map[string]fragReason
+}
+
+// fragReason is how much is stranded for one reason, and on how many NUMA nodes.
+type fragReason struct {
+	stranded uint64
+	numa     int
 }
 
 // fragTable prints the sums, then the NUMA nodes.
@@ -78,9 +85,9 @@ func fragTable(w io.Writer, nodes []survey.Node, all []survey.Stranded, limit in
 		if f.free > 0 {
 			share = strconv.FormatUint(100*f.stranded/f.free, 10) + "%"
 		}
-		rows = append(rows, []string{r, survey.AmountText(r, f.total), survey.AmountText(r, f.free), survey.AmountText(r, f.stranded), share, dash(f.mostly())})
+		rows = append(rows, []string{r, survey.AmountText(r, f.total), survey.AmountText(r, f.free), survey.AmountText(r, f.stranded), share, dash(f.why(r))})
 	}
-	if err := columns(w, "RESOURCE | TOTAL | FREE | STRANDED | OF FREE | MOSTLY", rows); err != nil || len(all) == 0 || limit == 0 {
+	if err := columns(w, "RESOURCE | TOTAL | FREE | STRANDED | OF FREE | BECAUSE", rows); err != nil || len(all) == 0 || limit == 0 {
 		return err
 	}
 	rows = nil
@@ -106,7 +113,7 @@ func fragSums(nodes []survey.Node, all []survey.Stranded) map[string]*fragSum {
 	sums := map[string]*fragSum{}
 	of := func(resource string) *fragSum {
 		if sums[resource] == nil {
-			sums[resource] = &fragSum{reasons: map[string]uint64{}}
+			sums[resource] = &fragSum{reasons: map[string]fragReason{}}
 		}
 		return sums[resource]
 	}
@@ -128,17 +135,19 @@ func fragSums(nodes []survey.Node, all []survey.Stranded) map[string]*fragSum {
 	for i := range all {
 		f := of(all[i].Resource)
 		f.stranded += all[i].Stranded
-		f.reasons[all[i].Reason] += all[i].Stranded
+		why := f.reasons[all[i].Reason]
+		f.reasons[all[i].Reason] = fragReason{why.stranded + all[i].Stranded, why.numa + 1}
 	}
 	return sums
 }
 
-// mostly is the reason that strands most; "" where nothing is.
-func (f *fragSum) mostly() string {
+// why are the reasons, the one that strands most first; "" where nothing is.
+func (f *fragSum) why(resource string) string {
 	names := slices.Sorted(maps.Keys(f.reasons))
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(f.reasons[b], f.reasons[a]) })
-	if len(names) == 0 {
-		return ""
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(f.reasons[b].stranded, f.reasons[a].stranded) })
+	for i, name := range names {
+		r := f.reasons[name]
+		names[i] = fmt.Sprintf("%s: %s on %d", name, survey.AmountText(resource, r.stranded), r.numa)
 	}
-	return names[0]
+	return strings.Join(names, ", ")
 }
