@@ -291,7 +291,14 @@ func (e *Explained) askAgain(s *Survey, q *question) {
 	}
 }
 
+// answered takes in what nodes say. Of a pod that has its place nothing has to be done about nodes
+// that would refuse it.
 func (e *Explained) answered(answers []Answer) {
+	for i := range answers {
+		if a := &answers[i]; a.Answer == Refuses && e.Node != "" && !e.Refused {
+			a.Advice = ""
+		}
+	}
 	e.Nodes, e.Groups = answers, groupsOf(answers)
 }
 

@@ -72,7 +72,7 @@ export function Groups({ title, groups }) {
           <li key={g.answer + g.message} class={g.answer}>
             <strong>{plural(g.nodes.length, 'node')} {verbs[g.answer][g.nodes.length === 1 ? 0 : 1]}</strong>
             <span>{g.message}</span>
-            {g.advice && <code class="advice">{g.advice}</code>}
+            {g.advice && <span class="advice"><b>Do:</b> {g.advice}</span>}
             <span class="names">
               {g.nodes.slice(0, 12).map((n) => <a key={n} href={link('nodes', n)}>{n}</a>)}
               {g.nodes.length > 12 && <em>and {g.nodes.length - 12} more</em>}
