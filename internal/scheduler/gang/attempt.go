@@ -231,6 +231,9 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 	if r.short == "" && !gs.patient(g, r.Waits) {
 		e = gs.evict(j, r.trial)
 	}
+	if e != nil {
+		gs.nominate(j, r.trial, e, pod.UID)
+	}
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	g.nominated = ""
@@ -249,7 +252,7 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 	plansDropped.WithLabelValues(failedCapacity).Inc()
 	if g.lacking = e == nil; e != nil {
 		why += "; it " + e.text()
-		gs.clear(g, j, r.trial, e, pod.UID)
+		gs.clear(g, e, pod.UID)
 	}
 	g.waits, g.stirs = g.key.String()+" does not fit: "+why, j.stirs
 	pause := gs.share(r.took)

@@ -273,15 +273,20 @@ func (b *budgets) of(pod *corev1.Pod) (out []int) {
 	return out
 }
 
-// clear has the victims of an eviction deleted, and members keep what they leave from others: they
-// are nominated. The caller holds the lock.
-func (gs *Groups) clear(g *group, j *job, t *trial, e *eviction, leader types.UID) {
-	g.nominated = e.nodes[leader]
+// nominate has members keep what victims leave from others. It is called without the lock: the
+// scheduling queue, which keeps nominations, asks PreEnqueue with its own lock held.
+func (gs *Groups) nominate(j *job, t *trial, e *eviction, leader types.UID) {
 	for i, pod := range j.pods {
 		if node := e.nodes[pod.UID]; node != "" && pod.UID != leader {
 			t.profile.Handle.AddNominatedPod(gs.Logger, t.bodies[i], &fwk.NominatingInfo{NominatedNodeName: node, NominatingMode: fwk.ModeOverride})
 		}
 	}
+}
+
+// clear has the victims of an eviction deleted, and the leader keep its node: the others are
+// nominated before. The caller holds the lock.
+func (gs *Groups) clear(g *group, e *eviction, leader types.UID) {
+	g.nominated = e.nodes[leader]
 	gs.sendAway(e.victims, g.key.String())
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/fake"
@@ -190,7 +191,21 @@ func (h *fakeHandle) RunPreFilterExtensionRemovePod(context.Context, fwk.CycleSt
 	return nil
 }
 
+// unlocked demands that the groups' lock is free: the scheduling queue asks PreEnqueue, which takes
+// it, with its own lock held.
+func (w *world) unlocked(what string) {
+	for range 1_000_000 { // others may have it for a moment
+		if w.groups.mu.TryLock() {
+			w.groups.mu.Unlock()
+			return
+		}
+		runtime.Gosched()
+	}
+	w.t.Errorf("%s is called with the lock held", what)
+}
+
 func (h *fakeHandle) AddNominatedPod(_ klog.Logger, p fwk.PodInfo, info *fwk.NominatingInfo) {
+	h.w.unlocked("AddNominatedPod")
 	h.w.nominated[p.GetPod().Name] = info.NominatedNodeName
 }
 
@@ -254,7 +269,7 @@ func (w *world) begin() {
 		}
 	}
 	client := fake.NewClientset()
-	client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+	client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, kruntime.Object, error) {
 		name := a.(clienttesting.DeleteAction).GetName()
 		w.ask(alive(func() {
 			w.deleted = append(w.deleted, name)
@@ -266,7 +281,7 @@ func (w *world) begin() {
 		}))
 		return true, nil, nil
 	})
-	client.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+	client.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, kruntime.Object, error) {
 		patch := a.(clienttesting.PatchAction)
 		w.ask(alive(func() { w.toldOf(patch.GetName(), patch.GetPatch()) }))
 		return true, &corev1.Pod{}, nil
@@ -275,10 +290,12 @@ func (w *world) begin() {
 		Clock: clock.RealClock{}, Logger: klog.Background(), Timeout: gangTimeout, Client: client, Events: w.notes,
 		Budgets: func() ([]*policyv1.PodDisruptionBudget, error) { return w.budgets, nil },
 		Activate: func(pods map[string]*corev1.Pod) {
+			w.unlocked("Activate")
 			w.ask(alive(w.activate(pods)))
 		},
 		Ours: func(name string) bool { return name != "other" },
 		Waiting: func(uid types.UID) fwk.WaitingPod {
+			w.unlocked("GetWaitingPod")
 			if p := w.waits(uid); p != nil {
 				return p
 			}
