@@ -7,7 +7,7 @@ export function bytes(n) {
     n /= 1024
     i++
   }
-  return (n >= 100 || Number.isInteger(n) ? Math.round(n) : n.toFixed(1)) + units[i]
+  return (n >= 100 ? Math.floor(n) : Math.floor(n * 10) / 10) + units[i] // down: what is free is free
 }
 
 export const isBytes = (resource) => resource === 'memory' || resource.startsWith('hugepages-')
