@@ -17,7 +17,7 @@ func Tree(w io.Writer, m *topology.Machine) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s)\n", root.title, root.detail)
 	root.print(&b, "", m)
-	b.WriteString(linkTable(m))
+	b.WriteString(Links(m))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -89,8 +89,8 @@ func functionLine(f topology.PCIFunction) line {
 	return l
 }
 
-// linkTable prints the links between devices as a matrix, "" for none.
-func linkTable(m *topology.Machine) string {
+// Links returns the links between devices as a matrix, "" for none.
+func Links(m *topology.Machine) string {
 	var addresses []string
 	cells := map[[2]string]string{}
 	for _, l := range m.Links {

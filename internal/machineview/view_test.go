@@ -2,6 +2,7 @@ package machineview
 
 import (
 	"encoding/json"
+	"fmt"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -28,8 +29,20 @@ func printJSON(w io.Writer, m *topology.Machine) error {
 	return enc.Encode(NewDocument(m))
 }
 
+func printPCI(w io.Writer, m *topology.Machine) error {
+	var tell func(list []Branch, indent string)
+	tell = func(list []Branch, indent string) {
+		for _, b := range list {
+			fmt.Fprintln(w, indent+b.Text)
+			tell(b.Below, indent+"  ")
+		}
+	}
+	tell(PCI(m), "")
+	return nil
+}
+
 func TestGolden(t *testing.T) {
-	for name, print := range map[string]func(io.Writer, *topology.Machine) error{"table": Table, "tree": Tree, "json": printJSON} {
+	for name, print := range map[string]func(io.Writer, *topology.Machine) error{"table": Table, "tree": Tree, "json": printJSON, "pci": printPCI} {
 		for shape, text := range map[string]string{
 			"gpuserver": shapes.GPUServer, "gpumesh": shapes.GPUMesh, "gpuswitched": shapes.GPUSwitched, "xeonpmem": shapes.XeonPMEM, "hybrid": shapes.Hybrid,
 			"nonuma": "package:2 core:2 pu:2 offline:7 number:packed packageid:none", "nocores": "cpu:0-2,9 numa:1=0-1 memonly:65000",

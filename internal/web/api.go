@@ -98,6 +98,8 @@ type nodePage struct {
 	SVG        string               `json:"svg,omitempty"`
 	Legend     []machineview.Legend `json:"legend,omitempty"`
 	Problem    string               `json:"problem,omitempty"`
+	PCI        []machineview.Branch `json:"pci,omitempty"`
+	Links      string               `json:"links,omitempty"` // between devices, a table
 	Conditions []condition          `json:"conditions,omitempty"`
 	Pods       []survey.Pod         `json:"pods"`
 	Labels     map[string]string    `json:"labels,omitempty"`
@@ -123,6 +125,9 @@ func (s *Server) node(r *http.Request, v Viewer) (any, error) {
 	if st.Berths != nil {
 		hideTenants(st.Berths, v)
 		out.SVG, out.Legend = machineview.BerthsInline(st.Machine, st.Berths)
+	}
+	if st.Machine != nil {
+		out.PCI, out.Links = machineview.PCI(st.Machine), machineview.Links(st.Machine)
 	}
 	for _, c := range st.Conditions {
 		one := condition{Source: c.Source, Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message}

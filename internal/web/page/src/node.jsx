@@ -31,6 +31,7 @@ export function NodeView({ name }) {
         {data.svg && <Drawing svg={data.svg} lit={lit} setLit={setLit} legend={legend} pods={data.pods} />}
         <Berths legend={legend} pods={data.pods} lit={lit} setLit={setLit} />
       </div>
+      <Devices pci={data.pci} links={data.links} />
       <Conditions list={data.conditions} now={cluster?.now} />
       <details>
         <summary>Machine string and labels</summary>
@@ -105,6 +106,22 @@ function Berths({ legend, pods, lit, setLit }) {
       </ul>
     </section>
   )
+}
+
+// Devices shows what hangs from which root complex and switch, NUMA node by NUMA node.
+function Devices({ pci, links }) {
+  if (!pci?.length) return null
+  return (
+    <section aria-labelledby="devices-head">
+      <h2 id="devices-head">Devices</h2>
+      <div class="pci">{pci.map((b) => <section key={b.text}><h3>{b.text}</h3><Tree list={b.below} /></section>)}</div>
+      {links && <><h3>Links between devices</h3><pre class="wrap">{links.trim()}</pre></>}
+    </section>
+  )
+}
+
+function Tree({ list }) {
+  return <ul class="tree">{list.map((b) => <li key={b.text}>{b.text}{b.below && <Tree list={b.below} />}</li>)}</ul>
 }
 
 function Conditions({ list, now }) {

@@ -1,0 +1,53 @@
+package machineview
+
+import (
+	"fmt"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// Branch is an entry of a tree, in words, with what is below it.
+type Branch struct {
+	Text  string   `json:"text"`
+	Below []Branch `json:"below,omitempty"`
+}
+
+// PCI returns the devices of a machine: by NUMA node, and below that by root complex and switch.
+// Those of which no NUMA node is known come last. Bridges are left out.
+func PCI(m *topology.Machine) []Branch {
+	var out []Branch
+	add := func(text string, of func(*topology.Device) bool) {
+		var devices []*topology.Device
+		for i := range m.Devices {
+			if d := &m.Devices[i]; d.Kind() != topology.Bridge && of(d) {
+				devices = append(devices, d)
+			}
+		}
+		if len(devices) == 0 {
+			return
+		}
+		at := &box{}
+		for _, root := range portsOf(m, devices) {
+			at.more = append(at.more, portLines(root, "PCI ")...)
+		}
+		out = append(out, Branch{text, branches(at)})
+	}
+	for i := range m.NUMANodes {
+		id := m.NUMANodes[i].ID
+		add(fmt.Sprint("NUMA ", id), func(d *topology.Device) bool { return d.HasNUMA && d.NUMA == id })
+	}
+	add("no NUMA node known", func(d *topology.Device) bool { return !d.HasNUMA })
+	return out
+}
+
+func branches(b *box) []Branch {
+	var out []Branch
+	for _, l := range b.more {
+		one := Branch{Text: l.text}
+		if l.box != nil {
+			one.Below = branches(l.box)
+		}
+		out = append(out, one)
+	}
+	return out
+}
