@@ -2,9 +2,9 @@ package machineview
 
 import (
 	"encoding/json"
-	"fmt"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
