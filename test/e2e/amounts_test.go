@@ -156,38 +156,35 @@ func TestAmountsAlone(t *testing.T) {
 	c.demandKept()
 
 	node.startAgent()
-	c.untilPlacedWith(wire.GuaranteeFull)
-	c.create(pinnedPod("exact", "", "4"))
-	c.awaitRunning("large", "exact")
-	c.wantPlacement("exact", wire.GuaranteeFull, wire.Exact)
+	exact := c.untilPlacedWith(wire.GuaranteeFull, wire.Exact, "4")
 	c.withoutAgent(node)
-	c.untilPlacedWith(wire.GuaranteeAmounts)
-	c.create(pinnedPod("again", "", "2"))
-	c.awaitRunning("large", "exact", "again")
-	c.wantPlacement("again", wire.GuaranteeAmounts, wire.VerdictOnly)
+	again := c.untilPlacedWith(wire.GuaranteeAmounts, wire.VerdictOnly, "2")
+	c.awaitRunning("large", exact, again)
 	c.demandKept()
 	c.clean()
 }
 
-// untilPlacedWith makes pods until one is placed with the guarantee, and deletes them: the
-// scheduler hears of an agent that comes or goes in its own time.
-func (c *hollowCluster) untilPlacedWith(g wire.Guarantee) {
+// untilPlacedWith makes pods until one is placed so, deletes the others, and returns its name: the
+// scheduler hears in its own time of an agent that comes or goes, and of what a pod before it left.
+func (c *hollowCluster) untilPlacedWith(g wire.Guarantee, certainty wire.Certainty, cpus string) string {
 	c.Helper()
 	for i := range 100 {
-		name := fmt.Sprintf("probe-%s-%d", g, i)
-		c.create(pinnedPod(name, "", "1"))
+		name := fmt.Sprintf("%s-%s-%d", g, certainty, i)
+		c.create(pinnedPod(name, "", cpus))
 		c.awaitRunning(name)
 		pod, err := c.client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
 		c.must(err)
 		p, _, err := wire.ReadPlacement(pod)
 		c.must(err)
+		if p.Guarantee == g && p.Certainty == certainty {
+			c.wantPlacement(name, g, certainty)
+			return name
+		}
 		c.delete(name, nil)
 		c.await(name+" to be gone", func(pods []corev1.Pod) bool { return phaseOf(pods, name) == "" })
-		if p.Guarantee == g {
-			return
-		}
 	}
-	c.Fatalf("no pod is placed with guarantee %s", g)
+	c.Fatalf("no pod is placed with guarantee %s, %s", g, certainty)
+	return ""
 }
 
 // withoutAgent has a node be without an agent, and without its report.

@@ -15,15 +15,11 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.spec.topologyManager.policy`
 // +kubebuilder:printcolumn:name="CPUs",type=string,JSONPath=`.spec.cpuManager.policy`,priority=1
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.memoryManager.policy`,priority=1
-// +kubebuilder:printcolumn:name="Shared",type=string,JSONPath=`.status.sharedCPUs`,description="CPUs
-// that no container has to itself"
+// +kubebuilder:printcolumn:name="Shared",type=string,JSONPath=`.status.sharedCPUs`,description="CPUs that no container has to itself"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Sequence",type=integer,JSONPath=`.status.sequence`,priority=1
 // +kubebuilder:printcolumn:name="Observed",type=date,JSONPath=`.status.observedTime`
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.sequence)
-// || (has(self.status) && has(self.status.sequence) && self.status.sequence >=
-// oldSelf.status.sequence)",message="status.sequence never goes back: delete the object to start
-// anew"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.sequence) || (has(self.status) && has(self.status.sequence) && self.status.sequence >= oldSelf.status.sequence)",message="status.sequence never goes back: delete the object to start anew"
 type NodeTopology struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
