@@ -26,11 +26,7 @@ func PCI(m *topology.Machine) []Branch {
 		if len(devices) == 0 {
 			return
 		}
-		at := &box{}
-		for _, root := range portsOf(m, devices) {
-			at.more = append(at.more, portLines(root, "PCI ")...)
-		}
-		out = append(out, Branch{text, branches(at)})
+		out = append(out, Branch{text, branches(deviceLines(m, devices))})
 	}
 	for i := range m.NUMANodes {
 		id := m.NUMANodes[i].ID
@@ -40,12 +36,13 @@ func PCI(m *topology.Machine) []Branch {
 	return out
 }
 
-func branches(b *box) []Branch {
+// branches are the same lines, and those below them.
+func branches(lines []line) []Branch {
 	var out []Branch
-	for _, l := range b.more {
+	for _, l := range lines {
 		one := Branch{Text: l.text}
 		if l.box != nil {
-			one.Below = branches(l.box)
+			one.Below = branches(l.box.more)
 		}
 		out = append(out, one)
 	}

@@ -45,21 +45,22 @@ func (b *box) lines(m *topology.Machine) []line {
 		out = append(out, line{text: coreLine(b.cores[i : i+n])})
 		i += n
 	}
-	for _, root := range portsOf(m, b.devices) {
-		out = append(out, portLines(root, "PCI ")...)
-	}
-	return append(out, b.more...)
+	return append(append(out, deviceLines(m, b.devices)...), b.more...)
 }
 
-// portsOf returns the PCI tree of some devices of a machine.
-func portsOf(m *topology.Machine, devices []*topology.Device) []*topology.PCIPort {
+// deviceLines returns some devices of a machine as PCI has them.
+func deviceLines(m *topology.Machine, devices []*topology.Device) []line {
 	var part topology.Machine
 	for i := range m.Devices {
 		if d := &m.Devices[i]; d.Kind() == topology.Bridge || slices.Contains(devices, d) {
 			part.Devices = append(part.Devices, *d)
 		}
 	}
-	return part.PCITree()
+	var out []line
+	for _, root := range part.PCITree() {
+		out = append(out, portLines(root, "PCI ")...)
+	}
+	return out
 }
 
 // portLines returns a root complex or a switch with what hangs from it. A root that the platform
