@@ -68,7 +68,7 @@ function Totals() {
       {resources.map((r) => (
         <Total key={r} name={resourceName(r) + ' free'} value={amount(r, now.free[r] || 0)} of={amount(r, now.total[r])} values={points.map((p) => p.free[r] || 0)} />
       ))}
-      <Total name="Whole NUMA nodes free" value={now.whole} values={points.map((p) => p.whole)} />
+      <Total name="Whole NUMA nodes" value={now.whole} values={points.map((p) => p.whole)} />
       <Total name="Nodes in trouble" value={now.troubled} of={now.nodes} values={points.map((p) => p.troubled)} href={link() + '?status=bad'} />
       <Total name="Pods that wait" value={now.pending} values={points.map((p) => p.pending)} href={link('pending')} />
     </div>
