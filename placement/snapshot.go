@@ -75,7 +75,10 @@ const (
 type DevicePool struct {
 	Resource   string
 	Preference Preference
-	Devices    []Device // ascending by ID
+	// Decided says that Berth chooses among the devices, on a node where it decides: its own plugin
+	// offers them, and the ids are PCI addresses. Where it is false the kubelet chooses.
+	Decided bool
+	Devices []Device // ascending by ID
 }
 
 // Device is one device of a plugin (deviceplugin/v1beta1.Device).

@@ -115,6 +115,29 @@ func TestNodeTopologyRoundTrip(t *testing.T) {
 	}
 }
 
+// TestDecidedPools: whose decision counts for a pool is told beside its devices.
+func TestDecidedPools(t *testing.T) {
+	n := sampleNode(t)
+	n.Spec.Authority, n.Spec.Config.Authority = v1alpha1.AuthorityBerth, placement.AuthorityBerth
+	n.Spec.Config.CPUManagerPolicy, n.Spec.Config.MemoryManagerPolicy = "", ""
+	n.Report.Snapshot.Devices[0].Decided = true
+	n.Report.Snapshot.Devices = append(n.Report.Snapshot.Devices, placement.DevicePool{Resource: "vendor.example/x", Devices: []placement.Device{{ID: "x"}}})
+	nt, err := WriteNodeTopology(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by := nt.Status.Devices[0].DecidedBy; by != v1alpha1.AuthorityBerth {
+		t.Errorf("decidedBy %q", by)
+	}
+	got, err := ReadNodeTopology(nt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := got.Report.Snapshot.Devices; !d[0].Decided || d[1].Decided {
+		t.Errorf("%s decided %v, %s decided %v, want the first alone", d[0].Resource, d[0].Decided, d[1].Resource, d[1].Decided)
+	}
+}
+
 // TestViewIsLeftOutWhereItIsTheMachines: the common case costs no bytes. TestManyDevices: a plugin
 // that offers more devices than a group may have does not cost the node its report.
 func TestManyDevices(t *testing.T) {
@@ -234,6 +257,8 @@ func TestContradictions(t *testing.T) {
 		}},
 		{"pool twice", "status.devices[1].resource", func(o *v1alpha1.NodeTopology) { o.Status.Devices = append(o.Status.Devices, o.Status.Devices[0]) }},
 		{"preference", "status.devices[0].preference", func(o *v1alpha1.NodeTopology) { o.Status.Devices[0].Preference = "some" }},
+		{"decided by", "status.devices[0].decidedBy", func(o *v1alpha1.NodeTopology) { o.Status.Devices[0].DecidedBy = "me" }},
+		{"decided where the kubelet decides", "status.devices[0].decidedBy", func(o *v1alpha1.NodeTopology) { o.Status.Devices[0].DecidedBy = "berth" }},
 		{"device twice", "status.devices[0].groups", func(o *v1alpha1.NodeTopology) { o.Status.Devices[0].Groups[2].IDs[0] = "a" }},
 		{"device node", "status.devices[0].groups[0].numa", func(o *v1alpha1.NodeTopology) { *o.Status.Devices[0].Groups[0].NUMA = "64" }},
 		{"pod twice", "status.pods[1].uid", func(o *v1alpha1.NodeTopology) { o.Status.Pods[1].UID = "u-1" }},

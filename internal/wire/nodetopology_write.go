@@ -208,6 +208,9 @@ func writePools(pools []placement.DevicePool) []v1alpha1.DevicePool {
 		if int(p.Preference) < len(names) {
 			pool.Preference = names[p.Preference]
 		}
+		if p.Decided {
+			pool.DecidedBy = v1alpha1.AuthorityBerth
+		}
 		type key struct {
 			numa                   topology.NUMASet
 			hasTopology, unhealthy bool

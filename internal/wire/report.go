@@ -60,6 +60,11 @@ func CheckReport(spec *NodeSpec, report *Report, name string) error {
 			return e.at(at.Child("memory").Index(i).Child("numa"), id, "a NUMA node of spec.machine")
 		}
 	}
+	for i := range report.Snapshot.Devices {
+		if report.Snapshot.Devices[i].Decided && spec.Authority != v1alpha1.AuthorityBerth {
+			return e.at(at.Child("devices").Index(i).Child("decidedBy"), v1alpha1.AuthorityBerth, "kubelet, as spec.authority says")
+		}
+	}
 	for i := range report.Snapshot.Pods {
 		for j := range report.Snapshot.Pods[i].Containers {
 			c := &report.Snapshot.Pods[i].Containers[j]
@@ -157,11 +162,15 @@ func (r *reportReader) pools(at *field.Path, pools []v1alpha1.DevicePool) ([]pla
 		if !ok {
 			return nil, r.at(at.Index(i).Child("preference"), p.Preference, "None, Sorted or Unknown")
 		}
+		decided := p.DecidedBy == v1alpha1.AuthorityBerth
+		if p.DecidedBy != "" && p.DecidedBy != v1alpha1.AuthorityKubelet && !decided {
+			return nil, r.at(at.Index(i).Child("decidedBy"), p.DecidedBy, "kubelet or berth")
+		}
 		devices, err := r.devices(at.Index(i).Child("groups"), p.Groups)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, placement.DevicePool{Resource: string(p.Resource), Preference: preference, Devices: devices})
+		out = append(out, placement.DevicePool{Resource: string(p.Resource), Preference: preference, Decided: decided, Devices: devices})
 	}
 	return out, nil
 }

@@ -327,6 +327,13 @@ type DevicePool struct {
 	// Preference says how the plugin chooses.
 	// +optional
 	Preference Preference `json:"preference,omitempty"`
+	// DecidedBy says who chooses among the devices for each pod. "berth" is for resources of
+	// Berth's own device plugin on a node with authority berth: ids are then PCI addresses
+	// ("0000:3b:00.0"), those of spec.devices where it knows the device, and each container gets
+	// exactly the devices that the Binding names. Absent: the kubelet, and the plugin where it has
+	// a preference.
+	// +optional
+	DecidedBy Authority `json:"decidedBy,omitempty"`
 	// Groups are the devices by NUMA node and health, each device once.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
