@@ -100,7 +100,7 @@ func (m *Machine) args(a *Artifacts, seed string, shell int) []string {
 	args = append(args, m.Shape.qemuArgs()...)
 	forward := fmt.Sprintf("guestfwd=tcp:10.0.2.100:6443-cmd:%s nc 127.0.0.1 %d", a.Busybox, m.APIPort)
 	args = append(args,
-		"-kernel", a.Kernel, "-initrd", a.Initrd, "-append", strings.TrimSpace(kernelArgs+" "+m.KernelArgs),
+		"-kernel", a.Kernel, "-initrd", a.Initrd, "-append", strings.TrimSpace(kernelArgs+counterArgs(a.KVM)+" "+m.KernelArgs),
 		"-drive", "file="+a.Disk+",if=virtio,format=raw,snapshot=on",
 		"-drive", "file="+seed+",if=virtio,format=raw,readonly=on",
 		"-netdev", fmt.Sprintf("user,id=n0,restrict=on,ipv6=off,%s,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:2222", forward, shell),
