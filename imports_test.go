@@ -77,8 +77,9 @@ internal/scheduler/gang   : placement internal/ledger internal/plan internal/wir
 internal/scheduler/nodes  : topology placement internal/apiclient internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
 internal/scheduler        : placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang api/... internal/nodestate
 internal/scheduler/command: internal/scheduler internal/version
+internal/offer            : topology internal/strict internal/suggest internal/wire
 internal/enforce          : topology placement placement/joint internal/wire
-internal/agent            : topology placement sysfs internal/wire internal/enforce internal/kubeletconfig internal/kubeletstate api/...
+internal/agent            : topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
 internal/cli              : topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/web internal/wire internal/version
 internal/jobs             : api/batch/... api/scheduling/volcano/...

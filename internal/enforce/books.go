@@ -27,6 +27,11 @@ type Container struct {
 	Now      Set   // what it runs on, as the runtime says
 	// Begins says that it is made and has not started.
 	Begins bool
+	// Tokens is how many devices of each resource the kubelet has counted for it.
+	Tokens map[string]int
+	// Given is what the runtime has of the variables in which containers find their devices, by
+	// name.
+	Given map[string]string
 }
 
 // Set is where a container runs.
@@ -78,6 +83,7 @@ type Books struct {
 	// claims are the CPUs of pinned containers that wait until shared ones have begun, by sandbox
 	// and name: no other shared one begins there before them.
 	claims map[claimant]topology.CPUSet
+	offered Offered
 	// found are the sandboxes that were there at the last Synchronize. A runtime that has started
 	// again may never say of these that they have stopped.
 	found map[string]bool
@@ -109,6 +115,10 @@ type entry struct {
 	// shut is the CPUs that nobody else may be pinned to: its own, and those that stay idle for it.
 	shut      topology.CPUSet
 	complaint string
+	// devices are its pod's until the sandbox has stopped. without says why it runs without those
+	// that were decided for it, or with none that can be believed.
+	devices []placement.DeviceAllocation
+	without string
 }
 
 // NewBooks returns books in which nothing runs. The reserved CPUs are never pinned, and must not be
@@ -126,6 +136,9 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 	e, err := b.admit(c, b.mode)
 	if err != nil {
 		return Set{}, nil, err
+	}
+	if why := b.giveDevices(e); why != "" { // nobody shares a device
+		return Set{}, nil, &HeldError{c.Name, why}
 	}
 	for id, o := range b.all { // an earlier life of the same container
 		if samePod(&o.Container, &c) && o.Name == c.Name && (!o.running || o.unsettled) {
@@ -354,11 +367,11 @@ func (b *Books) Stop(id string) []Update {
 	return b.spread(id)
 }
 
-// Remove forgets a container that has been removed. Its CPUs stay its pod's until that has stopped;
+// Remove forgets a container that has been removed. Its CPUs and devices stay its pod's until that has stopped;
 // where nobody may say so, until its last container is removed, which is when the kubelet is done
 // with the pod.
 func (b *Books) Remove(id string) {
-	if e := b.all[id]; e != nil && (!e.set.Pinned || b.found[e.Pod]) {
+	if e := b.all[id]; e != nil && (!e.set.Pinned && len(e.devices) == 0 || b.found[e.Pod]) {
 		delete(b.all, id)
 	} else if e != nil {
 		e.running = false
@@ -391,6 +404,9 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 	for _, c := range running {
 		e, _ := b.admit(c, Confine)
 		e.running = true
+		if e.without = b.giveDevices(e); e.without == "" {
+			e.without = e.lacking()
+		}
 		b.all[c.ID] = e
 	}
 	b.spread("")
@@ -429,6 +445,8 @@ type Held struct {
 	// Settled says that it does not just begin, and that no move of it is under way.
 	Settled bool
 	Set     Set
+	// Devices are those that it has, or its pod while it does not run.
+	Devices []placement.DeviceAllocation
 	// Why says why it does not run as it was decided; "" where it does.
 	Why string
 }
@@ -438,23 +456,31 @@ func (b *Books) All() []Held {
 	out := make([]Held, 0, len(b.all))
 	for _, id := range b.ids() {
 		e := b.all[id]
-		out = append(out, Held{Container: e.Container, Running: e.running, Settled: !e.unsettled, Set: e.set, Why: e.complaint})
+		out = append(out, Held{Container: e.Container, Running: e.running, Settled: !e.unsettled, Set: e.set, Devices: e.devices, Why: e.why()})
 	}
 	return out
+}
+
+// why says why a container does not run as it was decided; "" where it does.
+func (e *entry) why() string {
+	if e.complaint != "" && e.without != "" {
+		return e.complaint + ", " + e.without
+	}
+	return e.complaint + e.without
 }
 
 // Complaints lists what does not run as decided, by container.
 func (b *Books) Complaints() []Complaint {
 	var out []Complaint
 	for _, id := range b.ids() {
-		if e := b.all[id]; e.complaint != "" {
-			out = append(out, Complaint{e.Name, e.complaint})
+		if e := b.all[id]; e.why() != "" {
+			out = append(out, Complaint{e.Name, e.why()})
 		}
 	}
 	return out
 }
 
-// Check says what is wrong with the books: CPUs that two pods hold, a shared container on a CPU
+// Check says what is wrong with the books: CPUs or devices that two pods hold, a shared container on a CPU
 // that somebody has to itself, or one without any.
 func (b *Books) Check() error {
 	pool := b.pool()
@@ -466,6 +492,13 @@ func (b *Books) Check() error {
 		for _, other := range b.ids() {
 			if o := b.all[other]; !samePod(&o.Container, &e.Container) && e.shut.Intersects(&o.shut) {
 				return fmt.Errorf("%s and %s hold the same CPUs", e.Name, o.Name)
+			}
+		}
+		for i := range e.devices {
+			for _, device := range e.devices[i].IDs {
+				if other := b.holder(e, device); other != "" {
+					return fmt.Errorf("%s and %s hold the same device, %s", e.Name, other, device)
+				}
 			}
 		}
 		switch {

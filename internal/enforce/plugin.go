@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -186,6 +187,13 @@ func (l stubLog) Errorf(_ context.Context, format string, args ...any) {
 	l.p.Log("NRI: "+format, args...)
 }
 
+// Offer replaces the devices that containers may be given.
+func (p *Plugin) Offer(o Offered) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.books.Offer(o)
+}
+
 // Synchronized is closed when the runtime has said, for the first time, what runs.
 func (p *Plugin) Synchronized() <-chan struct{} { return p.synchronized }
 
@@ -240,6 +248,12 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	}
 	if set.Pinned && p.LiftQuota {
 		a.SetLinuxCPUQuota(-1)
+	}
+	for _, in := range p.books.Injections(c.GetId()) {
+		a.AddEnv(wire.DevicesVariable(in.Resource), strings.Join(in.IDs, ","))
+		for _, name := range in.CDI {
+			a.AddCDIDevice(&api.CDIDevice{Name: name})
+		}
 	}
 	return a, writeUpdates(updates), nil
 }
@@ -364,6 +378,10 @@ func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 	cpu := c.GetLinux().GetResources().GetCpu()
 	out.Now.CPUs, _ = topology.ParseCPUList(cpu.GetCpus()) // what is not a list is another one than ours
 	out.Now.Mems, _ = topology.ParseNUMAList(cpu.GetMems())
+	out.Tokens = wire.ReadTokens(c.GetAnnotations())
+	if out.Tokens != nil {
+		out.Given = variables(c.GetEnv())
+	}
 	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: types.UID(pod.GetUid()),
 		Annotations: pod.GetAnnotations()}}
 	placed, found, err := wire.ReadPlacement(object)
@@ -375,6 +393,17 @@ func (p *Plugin) read(pod *api.PodSandbox, c *api.Container) Container {
 			if placed.Decision.Containers[i].Name == c.GetName() {
 				out.Decision = &placed.Decision.Containers[i]
 			}
+		}
+	}
+	return out
+}
+
+// variables reads an environment.
+func variables(env []string) map[string]string {
+	out := map[string]string{}
+	for _, e := range env {
+		if name, value, ok := strings.Cut(e, "="); ok {
+			out[name] = value
 		}
 	}
 	return out

@@ -1,0 +1,179 @@
+package offer
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/berth-dev/berth/internal/strict"
+	"github.com/berth-dev/berth/internal/suggest"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Config says which devices of a machine are offered, and how. Devices that no resource selects
+// are not.
+type Config struct {
+	// Resources are the names under which pods ask for devices, each once.
+	Resources []Resource `json:"resources"`
+
+	// object is the document's name, for errors.
+	object string
+}
+
+// Resource is one name with the devices behind it: those to which all that is said applies. One of
+// class, vendor and addresses must be there.
+type Resource struct {
+	// Resource is the extended resource that pods ask for, like nvidia.com/gpu.
+	Resource string `json:"resource"`
+	// Class is what the devices are for: gpu, accelerator, nic (with or without RDMA), rdma, nvme
+	// or other; "" for any.
+	Class string `json:"class,omitempty"`
+	// Vendor and Product are PCI ids, four hexadecimal digits; "" for any.
+	Vendor  string `json:"vendor,omitempty"`
+	Product string `json:"product,omitempty"`
+	// Addresses are PCI addresses like 0000:3b:00.0; none for any. Each must be there.
+	Addresses []string `json:"addresses,omitempty"`
+	// Virtual selects virtual functions (SR-IOV); else all others are.
+	Virtual bool `json:"virtual,omitempty"`
+	// Optional lets a machine have none of these devices.
+	Optional bool `json:"optional,omitempty"`
+	// CDI says that a vendor's CDI specification describes the devices; without it the agent writes
+	// one, with the device nodes that sysfs tells.
+	CDI *CDI `json:"cdi,omitempty"`
+}
+
+// CDI is how a vendor's specification names devices.
+type CDI struct {
+	// Kind is the specification's, like nvidia.com/gpu.
+	Kind string `json:"kind"`
+	// Names is how it names devices: address, index (among the devices of one vendor and class,
+	// ascending by address) or uuid (as NVIDIA's driver has it).
+	Names string `json:"names"`
+}
+
+// maxConfig bounds a document, in bytes, and maxResources what is in it.
+const (
+	maxConfig    = 256 << 10
+	maxResources = 64
+)
+
+// Read reads a document, YAML or JSON; object is its name, for errors. Each is, or wraps, a
+// *wire.FieldError.
+func Read(object string, doc []byte) (*Config, error) {
+	if len(doc) > maxConfig {
+		return nil, &wire.FieldError{Object: object, Field: "document", Value: fmt.Sprint(len(doc), " bytes"), Want: fmt.Sprint("at most ", maxConfig)}
+	}
+	c := &Config{object: object}
+	if err := strict.Unmarshal(object, doc, c); err != nil {
+		return nil, err
+	}
+	c.object = object
+	return c, c.check()
+}
+
+func (c *Config) fail(field string, value any, want string) error {
+	return &wire.FieldError{Object: c.object, Field: field, Value: fmt.Sprint(value), Want: want}
+}
+
+func (c *Config) check() error {
+	if n := len(c.Resources); n == 0 || n > maxResources {
+		return c.fail("resources", n, fmt.Sprint("1 to ", maxResources, " resources"))
+	}
+	seen := map[string]bool{}
+	for i := range c.Resources {
+		r, at := &c.Resources[i], fmt.Sprintf("resources[%d]", i)
+		if err := c.checkName(at+".resource", r.Resource); err != nil {
+			return err
+		}
+		// The name in which environment variables and annotations have it must be its own, too.
+		variable := wire.DevicesVariable(r.Resource)
+		if seen[variable] {
+			return c.fail(at+".resource", r.Resource, "each resource once; "+variable+" would be the variable of two")
+		}
+		seen[variable] = true
+		if err := c.checkSelection(at, r); err != nil {
+			return err
+		}
+		if err := c.checkCDI(at+".cdi", r.CDI); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkName takes what the API server takes for an extended resource.
+func (c *Config) checkName(at, name string) error {
+	domain, _, qualified := strings.Cut(name, "/")
+	if !qualified || len(validation.IsQualifiedName(name)) > 0 || !wire.IsExtended(corev1.ResourceName(name)) ||
+		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+name)) > 0 || domain == "" {
+		return c.fail(at, name, "the name of an extended resource, like example.com/gpu, outside of kubernetes.io")
+	}
+	return nil
+}
+
+var (
+	pciID      = regexp.MustCompile(`^[0-9a-f]{4}$`)
+	pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]$`)
+	cdiKind    = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.-]*[a-zA-Z0-9]/[a-zA-Z]([a-zA-Z0-9_-]*[a-zA-Z0-9])?$`)
+)
+
+// classes are the words for what devices are for.
+var classes = map[string][]topology.DeviceKind{
+	"gpu":         {topology.GPU},
+	"accelerator": {topology.Accelerator},
+	"nic":         {topology.NIC, topology.RDMANIC},
+	"rdma":        {topology.RDMANIC},
+	"nvme":        {topology.NVMe},
+	"other":       {topology.OtherDevice},
+}
+
+var classWords = []string{"gpu", "accelerator", "nic", "rdma", "nvme", "other"}
+
+func (c *Config) checkSelection(at string, r *Resource) error {
+	switch {
+	case r.Class == "" && r.Vendor == "" && len(r.Addresses) == 0:
+		return c.fail(at, r.Resource, "class, vendor or addresses: which devices it is")
+	case r.Class != "" && classes[r.Class] == nil:
+		return c.fail(at+".class", r.Class, strings.Join(classWords, ", ")+suggest.DidYouMean(r.Class, classWords))
+	case r.Vendor != "" && !pciID.MatchString(r.Vendor):
+		return c.fail(at+".vendor", r.Vendor, `a PCI id: four hexadecimal digits in lower case and quotes, like "10de"`)
+	case r.Product != "" && !pciID.MatchString(r.Product):
+		return c.fail(at+".product", r.Product, `a PCI id: four hexadecimal digits in lower case and quotes, like "2330"`)
+	case r.Product != "" && r.Vendor == "":
+		return c.fail(at+".product", r.Product, "a vendor with it: products of different vendors have the same ids")
+	case len(r.Addresses) > topology.MaxDevices:
+		return c.fail(at+".addresses", len(r.Addresses), fmt.Sprint("at most ", topology.MaxDevices))
+	}
+	for i, a := range r.Addresses {
+		if !pciAddress.MatchString(a) || slices.Contains(r.Addresses[:i], a) {
+			return c.fail(fmt.Sprintf("%s.addresses[%d]", at, i), a, "PCI addresses in lower case, like 0000:3b:00.0, each once")
+		}
+	}
+	return nil
+}
+
+// The ways in which specifications name devices.
+const (
+	byAddress = "address"
+	byIndex   = "index"
+	byUUID    = "uuid"
+)
+
+func (c *Config) checkCDI(at string, cdi *CDI) error {
+	ways := []string{byAddress, byIndex, byUUID}
+	switch {
+	case cdi == nil:
+	case !cdiKind.MatchString(cdi.Kind) || len(cdi.Kind) > 253:
+		return c.fail(at+".kind", cdi.Kind, "the kind of a CDI specification, like nvidia.com/gpu")
+	case cdi.Kind == Kind:
+		return c.fail(at+".kind", cdi.Kind, "a vendor's kind; without cdi the agent writes a specification of this kind itself")
+	case !slices.Contains(ways, cdi.Names):
+		return c.fail(at+".names", cdi.Names, strings.Join(ways, ", ")+suggest.DidYouMean(cdi.Names, ways))
+	}
+	return nil
+}

@@ -1,0 +1,343 @@
+package offer
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Host is where a machine tells of its devices. The zero value tells nothing: every device is
+// there and has no nodes.
+type Host struct {
+	// Root contains sys/; nil where the machine is known by a text alone.
+	Root fs.FS
+	// Proc is /proc; nil for none.
+	Proc fs.FS
+	// SpecDirs are the folders of CDI specifications, a later one before an earlier one. The agent
+	// writes its own into the last.
+	SpecDirs []string
+}
+
+// State is what a look at a device found.
+type State struct {
+	// Sick says why the device is not to be given to anybody; "" where it may be.
+	Sick string
+	// CDI is the name by which the runtime injects it, KIND=NAME.
+	CDI string
+	// Nodes are its device nodes below /dev, where the agent's own specification has it.
+	Nodes []string
+}
+
+// look looks at all devices of the pools.
+func (h *Host) look(pools []Pool) map[string]State {
+	out := map[string]State{}
+	var known map[string]bool // CDI devices of vendors
+	busy := h.busy()
+	for i := range pools {
+		p := &pools[i]
+		if p.cdi != nil && known == nil {
+			known = h.described()
+		}
+		for j := range p.Devices {
+			d := &p.Devices[j]
+			s := h.lookAt(d, p.cdi, busy)
+			if s.Sick == "" && p.cdi != nil && !known[s.CDI] {
+				s.Sick = "no CDI specification in " + strings.Join(h.SpecDirs, " or ") + " has " + s.CDI
+			}
+			out[d.Address] = s
+		}
+	}
+	return out
+}
+
+// pciDir has an entry for every function.
+const pciDir = "sys/bus/pci/devices/"
+
+func (h *Host) lookAt(d *Device, cdi *CDI, busy map[string]bool) State {
+	s := State{CDI: Kind + "=" + d.Address}
+	if h.Root != nil {
+		if _, err := fs.Stat(h.Root, pciDir+d.Address); err != nil {
+			return State{CDI: s.CDI, Sick: "it has gone from the machine"}
+		}
+	}
+	if cdi != nil {
+		name, err := h.nameOf(d, cdi.Names)
+		if err != nil {
+			return State{Sick: err.Error()}
+		}
+		return State{CDI: cdi.Kind + "=" + name}
+	}
+	if h.Root == nil {
+		return s
+	}
+	s.Nodes, s.Sick = h.nodes(d, busy)
+	return s
+}
+
+// nameOf is what a vendor's specification calls a device.
+func (h *Host) nameOf(d *Device, names string) (string, error) {
+	switch names {
+	case byIndex:
+		return fmt.Sprint(d.index), nil
+	case byUUID:
+		return h.uuid(d.Address)
+	}
+	return d.Address, nil
+}
+
+// uuid asks NVIDIA's driver.
+func (h *Host) uuid(address string) (string, error) {
+	name := "driver/nvidia/gpus/" + address + "/information"
+	if h.Proc != nil {
+		text, err := fs.ReadFile(h.Proc, name)
+		for line := range strings.Lines(string(text)) {
+			if key, value, ok := strings.Cut(line, ":"); err == nil && ok && strings.TrimSpace(key) == "GPU UUID" {
+				return strings.TrimSpace(value), nil
+			}
+		}
+	}
+	return "", fmt.Errorf("no UUID of it in /proc/%s: is NVIDIA's driver loaded?", name)
+}
+
+// nodeDirs are where sysfs lists what has device nodes, below a function's folder.
+var nodeDirs = []string{"drm", "infiniband_verbs", "infiniband_mad", "accel", "misc"}
+
+// shared are nodes that users of the devices of a folder need beside these, where they are there.
+var shared = map[string]string{"infiniband_verbs": "sys/class/misc/rdma_cm"}
+
+// nodes returns the device nodes of a function, or why it must not be given away.
+func (h *Host) nodes(d *Device, busy map[string]bool) (nodes []string, sick string) {
+	dir := pciDir + d.Address
+	for _, class := range nodeDirs {
+		found := h.children(dir + "/" + class)
+		for _, name := range found {
+			nodes = append(nodes, h.node(dir+"/"+class+"/"+name))
+		}
+		if len(found) > 0 && shared[class] != "" {
+			nodes = append(nodes, h.node(shared[class]))
+		}
+	}
+	disks, sick := h.disks(dir, busy)
+	nodes = append(nodes, disks...)
+	if target, err := fs.ReadLink(h.Root, dir+"/driver"); err == nil && path.Base(target) == "vfio-pci" {
+		group, why := h.group(d)
+		sick = cmp.Or(sick, why)
+		nodes = append(nodes, "vfio/"+group, "vfio/vfio")
+	}
+	nodes = slices.DeleteFunc(nodes, func(n string) bool { return n == "" })
+	slices.Sort(nodes)
+	return slices.Compact(nodes), sick
+}
+
+// node is the name below /dev that the kernel gives a device; "" for one without a node.
+func (h *Host) node(dir string) string {
+	text, err := fs.ReadFile(h.Root, dir+"/uevent")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		name, ok := strings.CutPrefix(strings.TrimSpace(line), "DEVNAME=")
+		if name = strings.TrimPrefix(name, "/dev/"); ok && fs.ValidPath(name) && name != "." {
+			return name
+		}
+	}
+	return ""
+}
+
+// disks returns the nodes of the disks of an NVMe controller. Its own node administers it, and
+// stays with the host.
+func (h *Host) disks(dir string, busy map[string]bool) (nodes []string, sick string) {
+	for _, controller := range h.children(dir + "/nvme") {
+		for _, disk := range h.children(dir + "/nvme/" + controller) {
+			at := dir + "/nvme/" + controller + "/" + disk
+			if !strings.HasPrefix(disk, controller) || h.node(at) == "" {
+				continue
+			}
+			nodes = append(nodes, h.node(at))
+			for _, part := range append([]string{""}, h.children(at)...) {
+				if part != "" && !strings.HasPrefix(part, disk) {
+					continue
+				}
+				if name := path.Base(path.Join(at, part)); busy[name] || len(h.children(path.Join(at, part, "holders"))) > 0 {
+					sick = "the host uses " + name
+				}
+			}
+		}
+	}
+	return nodes, sick
+}
+
+// filesystems name the block devices of what is mounted. Others, such as FAT, tell nobody.
+var filesystems = []string{"sys/fs/ext4", "sys/fs/xfs", "sys/fs/f2fs", "sys/fs/btrfs/*/devices"}
+
+// busy are the disks and partitions that are mounted, or swapped to.
+func (h *Host) busy() map[string]bool {
+	out := map[string]bool{}
+	if h.Root != nil {
+		for _, pattern := range filesystems {
+			names, _ := fs.Glob(h.Root, pattern+"/*") // the patterns are well-formed
+			for _, n := range names {
+				out[path.Base(n)] = true
+			}
+		}
+	}
+	if h.Proc != nil {
+		text, err := fs.ReadFile(h.Proc, "swaps")
+		for line := range strings.Lines(string(text)) {
+			if name, _, ok := strings.Cut(line, " "); err == nil && ok {
+				out[path.Base(name)] = true
+			}
+		}
+	}
+	return out
+}
+
+// group returns the IOMMU group of a function, or why it cannot be given away: who may use the
+// group's node has all that is in it.
+func (h *Host) group(d *Device) (id, sick string) {
+	target, err := fs.ReadLink(h.Root, pciDir+d.Address+"/iommu_group")
+	if err != nil {
+		return "", "it has no IOMMU group, which vfio-pci needs"
+	}
+	for _, other := range h.children(pciDir + d.Address + "/iommu_group/devices") {
+		class, err := fs.ReadFile(h.Root, pciDir+other+"/class")
+		if bridge := err == nil && strings.HasPrefix(string(class), "0x0604"); other != d.Address && !bridge {
+			sick = "it is in one IOMMU group with " + other + ", which would be given away with it"
+		}
+	}
+	return path.Base(target), sick
+}
+
+func (h *Host) children(dir string) []string {
+	entries, err := fs.ReadDir(h.Root, dir)
+	if err != nil {
+		return nil
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// Kind is the kind of the CDI specification that the agent writes. Its devices go by their
+// addresses.
+const Kind = "berth.dev/pci"
+
+// specFile is the specification's name, as CDI has it: VENDOR-CLASS.
+var specFile = strings.Replace(Kind, "/", "-", 1) + ".json"
+
+// spec is a CDI specification (github.com/cncf-tags/container-device-interface, SPEC.md), as far as
+// it is read or written here.
+type spec struct {
+	Version string       `json:"cdiVersion"`
+	Kind    string       `json:"kind"`
+	Devices []specDevice `json:"devices"`
+}
+
+type specDevice struct {
+	Name  string    `json:"name"`
+	Edits specEdits `json:"containerEdits"`
+}
+
+type specEdits struct {
+	Env   []string   `json:"env,omitempty"`
+	Nodes []specNode `json:"deviceNodes,omitempty"`
+}
+
+type specNode struct {
+	Path        string `json:"path"`
+	Permissions string `json:"permissions,omitempty"`
+}
+
+// specVersion is the oldest that has all that is written.
+const specVersion = "0.5.0"
+
+// writeSpec writes the specification of the devices that no vendor describes. A device without
+// nodes has a variable alone: CDI knows no device without an edit.
+func (h *Host) writeSpec(pools []Pool, states map[string]State) error {
+	out := spec{Version: specVersion, Kind: Kind, Devices: []specDevice{}}
+	for i := range pools {
+		if pools[i].cdi != nil {
+			continue
+		}
+		for _, d := range pools[i].Devices {
+			s := specDevice{Name: d.Address}
+			s.Edits.Env = []string{"BERTH_DEVICE_" + strings.NewReplacer(":", "_", ".", "_").Replace(strings.ToUpper(d.Address)) + "=" + pools[i].Resource}
+			for _, n := range states[d.Address].Nodes {
+				s.Edits.Nodes = append(s.Edits.Nodes, specNode{Path: "/dev/" + n, Permissions: "rw"})
+			}
+			out.Devices = append(out.Devices, s)
+		}
+	}
+	if len(out.Devices) == 0 {
+		return nil
+	}
+	slices.SortFunc(out.Devices, func(a, b specDevice) int { return cmp.Compare(a.Name, b.Name) })
+	text, err := json.MarshalIndent(&out, "", "  ")
+	if err != nil {
+		return err
+	}
+	if len(h.SpecDirs) == 0 {
+		return errors.New("no folder for CDI specifications is given")
+	}
+	return replace(filepath.Join(h.SpecDirs[len(h.SpecDirs)-1], specFile), append(text, '\n'))
+}
+
+// replace writes a file, unless it has the text already, so that no reader sees half of it.
+func replace(name string, text []byte) error {
+	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, text) {
+		return nil
+	}
+	// Readers take what ends in .json or .yaml.
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.new")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// maxSpec bounds a vendor's specification, in bytes.
+const maxSpec = 4 << 20
+
+// described are the devices, KIND=NAME, of the specifications of all vendors. One that cannot be
+// read describes nothing, as for the runtime.
+func (h *Host) described() map[string]bool {
+	out := map[string]bool{}
+	for _, dir := range h.SpecDirs {
+		entries, _ := os.ReadDir(dir) // one that is not there has none
+		for _, e := range entries {
+			ext := filepath.Ext(e.Name())
+			if info, err := e.Info(); err != nil || info.Size() > maxSpec || ext != ".json" && ext != ".yaml" {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			var s spec
+			if err != nil || yaml.Unmarshal(text, &s) != nil {
+				continue
+			}
+			for _, d := range s.Devices {
+				out[s.Kind+"="+d.Name] = true
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,160 @@
+package offer
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Offers offers the devices of pools to a kubelet, and looks after them. It is safe for concurrent
+// use.
+type Offers struct {
+	// Dir is the kubelet's folder for device plugins.
+	Dir string
+	// Log is told what becomes of devices and of the kubelet; it must not be nil.
+	Log func(format string, args ...any)
+	// Changed is told that a device has become sick, or well again; nil for nobody. It must not
+	// wait.
+	Changed func()
+
+	pools []Pool
+	host  Host
+
+	mu     sync.Mutex
+	states map[string]State
+	// told is closed, and another one made, when states change.
+	told chan struct{}
+}
+
+// New returns offers of pools, and looks at the devices for the first time.
+func New(pools []Pool, host Host, log func(string, ...any)) *Offers {
+	o := &Offers{pools: pools, host: host, Log: log, told: make(chan struct{})}
+	o.Look()
+	return o
+}
+
+// Pools are what is offered. Nobody changes them.
+func (o *Offers) Pools() []Pool { return o.pools }
+
+// States are what the last look found, by address.
+func (o *Offers) States() map[string]State {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.states)
+}
+
+// Look looks at the devices, and writes the specification of those that no vendor describes.
+func (o *Offers) Look() {
+	states := o.host.look(o.pools)
+	if err := o.host.writeSpec(o.pools, states); err != nil {
+		for i := range o.pools {
+			for _, d := range o.pools[i].Devices {
+				if s := states[d.Address]; o.pools[i].cdi == nil && s.Sick == "" {
+					s.Sick = "its CDI specification cannot be written: " + err.Error()
+					states[d.Address] = s
+				}
+			}
+		}
+	}
+	if o.note(states) && o.Changed != nil {
+		o.Changed()
+	}
+}
+
+// note says whether the states are news.
+func (o *Offers) note(states map[string]State) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.states != nil && maps.EqualFunc(o.states, states, func(a, b State) bool { return a.Sick == b.Sick && a.CDI == b.CDI && slices.Equal(a.Nodes, b.Nodes) }) {
+		return false
+	}
+	for _, address := range slices.Sorted(maps.Keys(states)) {
+		switch was, is := o.states[address].Sick, states[address].Sick; {
+		case is != "" && is != was:
+			o.Log("device %s is offered no more: %s", address, is)
+		case is == "" && was != "":
+			o.Log("device %s is offered again", address)
+		}
+	}
+	o.states = states
+	close(o.told)
+	o.told = make(chan struct{})
+	return true
+}
+
+// tokens says how many devices of a pool may be given away, and tells when that may have changed.
+func (o *Offers) tokens(p *Pool) (well int, changed <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, d := range p.Devices {
+		if o.states[d.Address].Sick == "" {
+			well++
+		}
+	}
+	return well, o.told
+}
+
+// lookPeriod is how often devices are looked at: a dozen small files of sysfs for each.
+const lookPeriod = time.Second
+
+// Run offers the devices until ctx ends. A kubelet that starts again finds the plugins again.
+func (o *Offers) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for i := range o.pools {
+		all.Go(func() { o.serve(ctx, &o.pools[i]) })
+	}
+	tick := time.NewTicker(lookPeriod)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+			o.Look()
+		}
+	}
+	all.Wait()
+}
+
+// gpuDomains are the domains of the resources under which the plugins of a vendor offer GPUs.
+var gpuDomains = map[string]string{"10de": "nvidia.com/", "1002": "amd.com/", "8086": "gpu.intel.com/"}
+
+// Rival says which other device plugin offers what these pools do: under the same name, or the same
+// devices. registered are the healthy devices of the kubelet's plugins by resource. "" is none.
+func Rival(pools []Pool, registered map[string][]string) string {
+	own := map[string]bool{}
+	for i := range pools {
+		own[pools[i].Resource] = true
+	}
+	for _, resource := range slices.Sorted(maps.Keys(registered)) {
+		for _, id := range registered[resource] {
+			switch {
+			case own[resource] && !IsToken(id):
+				return fmt.Sprintf("another device plugin offers %s to the kubelet (%.100q is one of its devices), as Berth does", resource, id)
+			case own[resource]:
+			case offers(pools, resource, id):
+				return fmt.Sprintf("another device plugin offers %s to the kubelet under the name %s, as Berth does under its own", clip(id), resource)
+			}
+		}
+	}
+	return ""
+}
+
+// offers says whether a device of another resource is, by its id or its maker's name, one of the
+// pools'.
+func offers(pools []Pool, resource, id string) bool {
+	for i := range pools {
+		for _, d := range pools[i].Devices {
+			domain := gpuDomains[d.Vendor]
+			if d.Address == id || d.Kind().String() == "GPU" && domain != "" && strings.HasPrefix(resource, domain) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func clip(s string) string { return s[:min(len(s), 100)] }

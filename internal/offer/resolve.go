@@ -1,0 +1,128 @@
+package offer
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// Pool is the devices of a machine that are offered under one name.
+type Pool struct {
+	Resource string
+	// Devices are ascending by address.
+	Devices []Device
+	cdi     *CDI
+}
+
+// Device is an offered device.
+type Device struct {
+	// Device is the machine's.
+	*topology.Device
+	// index is its place among the machine's devices of its vendor and kind.
+	index int
+}
+
+// Selects says whether some resource means the device.
+func (c *Config) Selects(d *topology.Device) bool {
+	return c != nil && slices.ContainsFunc(c.Resources, func(r Resource) bool { return r.selects(d) })
+}
+
+func (r *Resource) selects(d *topology.Device) bool {
+	kind := d.Kind()
+	switch {
+	case kind == topology.Bridge, r.Virtual != (d.Physical != ""):
+		return false
+	case r.Class != "" && !slices.Contains(classes[r.Class], kind):
+		return false
+	case r.Vendor != "" && d.Vendor != r.Vendor, r.Product != "" && d.Product != r.Product:
+		return false
+	}
+	return len(r.Addresses) == 0 || slices.Contains(r.Addresses, d.Address)
+}
+
+// Resolve finds the devices on a machine: the pools ascending by resource, without those that are
+// optional and not there. It is pure. An error about the machine is a *wire.FieldError: a device
+// that two resources select, an address that is not there, a resource without a device.
+func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
+	if c == nil {
+		return nil, nil
+	}
+	var pools []Pool
+	taken := map[string]string{} // address: resource
+	for i := range c.Resources {
+		p, err := c.pool(i, m, taken)
+		if err != nil {
+			return nil, err
+		}
+		if len(p.Devices) > 0 {
+			pools = append(pools, p)
+		}
+	}
+	for i := range c.Resources {
+		if err := c.separate(i, m, taken); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(pools, func(a, b Pool) int {
+		if a.Resource < b.Resource {
+			return -1
+		}
+		return 1
+	})
+	return pools, nil
+}
+
+// pool finds the devices of one resource, and takes them.
+func (c *Config) pool(i int, m *topology.Machine, taken map[string]string) (Pool, error) {
+	r, at := &c.Resources[i], fmt.Sprintf("resources[%d]", i)
+	p := Pool{Resource: r.Resource, cdi: r.CDI}
+	index := map[string]int{} // by vendor and kind
+	for j := range m.Devices {
+		d := &m.Devices[j]
+		kin := d.Vendor + d.Kind().String()
+		n := index[kin]
+		index[kin]++
+		if !r.selects(d) {
+			continue
+		}
+		if other, twice := taken[d.Address]; twice {
+			return p, c.fail(at, r.Resource, "devices of its own: "+d.Address+" is one of "+other)
+		}
+		taken[d.Address] = r.Resource
+		p.Devices = append(p.Devices, Device{d, n})
+	}
+	for k, address := range r.Addresses {
+		if !slices.ContainsFunc(p.Devices, func(d Device) bool { return d.Address == address }) && !r.Optional {
+			return p, c.fail(fmt.Sprintf("%s.addresses[%d]", at, k), address, c.missing(r, m.Device(address)))
+		}
+	}
+	if len(p.Devices) == 0 && !r.Optional {
+		return p, c.fail(at, r.Resource, "a device of this machine; with optional: true there may be none")
+	}
+	return p, nil
+}
+
+// missing says why an address is none of a resource's.
+func (c *Config) missing(r *Resource, d *topology.Device) string {
+	switch {
+	case d == nil:
+		return "the address of a device of this machine; with optional: true it may not be there"
+	case r.Virtual != (d.Physical != ""):
+		return fmt.Sprintf("virtual: %v, as this function is", d.Physical != "")
+	}
+	return fmt.Sprintf("a device that the other fields select: this is of class %s (%s), %s:%s", d.Class, d.Kind(), d.Vendor, d.Product)
+}
+
+// separate keeps a physical function and its virtual ones from being offered both: who has the
+// first decides about the others.
+func (c *Config) separate(i int, m *topology.Machine, taken map[string]string) error {
+	for j := range m.Devices {
+		d := &m.Devices[j]
+		if other := taken[d.Physical]; other != "" && taken[d.Address] == c.Resources[i].Resource {
+			return c.fail(fmt.Sprintf("resources[%d]", i), c.Resources[i].Resource,
+				"virtual functions alone: of "+d.Address+" the physical function, "+d.Physical+", is offered as "+other)
+		}
+	}
+	return nil
+}

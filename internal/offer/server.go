@@ -1,0 +1,214 @@
+package offer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// tokenPrefix begins the ids of tokens, so that nobody takes them for devices.
+const tokenPrefix = "berth-token-"
+
+func token(i int) string { return fmt.Sprintf("%s%04d", tokenPrefix, i) }
+
+// IsToken says whether a device of the kubelet's is a token.
+func IsToken(id string) bool { return strings.HasPrefix(id, tokenPrefix) }
+
+// kubeletSocket is where plugins register, in the folder for device plugins.
+const kubeletSocket = "kubelet.sock"
+
+// plugin serves the tokens of a pool to the kubelet.
+type plugin struct {
+	pluginapi.UnimplementedDevicePluginServer
+	offers *Offers
+	pool   *Pool
+	ended  context.Context
+}
+
+var _ pluginapi.DevicePluginServer = (*plugin)(nil)
+
+// retryAfter is how long to wait for a kubelet that is not there.
+const retryAfter = time.Second
+
+// serve offers one pool until ctx ends.
+func (o *Offers) serve(ctx context.Context, p *Pool) {
+	said := ""
+	for ctx.Err() == nil {
+		err := o.serveOnce(ctx, p)
+		if text := fmt.Sprint(err); err != nil && ctx.Err() == nil && text != said {
+			o.Log("device plugin of %s: %v; tried again", p.Resource, err)
+			said = text
+		}
+		if err == nil {
+			said = ""
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
+// socketOf is the name of a pool's socket.
+func socketOf(p *Pool) string { return "berth-" + strings.ReplaceAll(p.Resource, "/", "_") + ".sock" }
+
+// serveOnce offers a pool until its socket is gone: a kubelet that starts removes the sockets of
+// plugins, which are to register again by that (pkg/kubelet/cm/devicemanager/plugin/v1beta1,
+// server.Start).
+func (o *Offers) serveOnce(ctx context.Context, p *Pool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watch, err := fsnotify.NewWatcher()
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	if err := watch.Add(o.Dir); err != nil {
+		return err
+	}
+	path := filepath.Join(o.Dir, socketOf(p))
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer()
+	defer server.Stop()
+	pluginapi.RegisterDevicePluginServer(server, &plugin{offers: o, pool: p, ended: ctx})
+	go server.Serve(listener) //nolint:errcheck // it ends with the server
+	if err := o.register(ctx, p); err != nil {
+		return err
+	}
+	o.Log("the kubelet has been offered %d of %s", len(p.Devices), p.Resource)
+	return awaitGone(ctx, watch, path)
+}
+
+// awaitGone returns when the file is not there any more, or is another one.
+func awaitGone(ctx context.Context, watch *fsnotify.Watcher, path string) error {
+	own, err := os.Lstat(path)
+	if err != nil {
+		return nil //nolint:nilerr // it is gone
+	}
+	for {
+		if now, err := os.Lstat(path); err != nil || !os.SameFile(own, now) {
+			return nil //nolint:nilerr // it is gone
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-watch.Errors:
+			return err
+		case <-watch.Events:
+		}
+	}
+}
+
+// registerLimit bounds one registration, and redial is how a kubelet is looked for that is not
+// there yet.
+const registerLimit = 10 * time.Second
+
+var redial = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond}
+
+func (o *Offers) register(ctx context.Context, p *Pool) error {
+	ctx, cancel := context.WithTimeout(ctx, registerLimit)
+	defer cancel()
+	conn, err := grpc.NewClient("unix://"+filepath.Join(o.Dir, kubeletSocket), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: registerLimit}))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = pluginapi.NewRegistrationClient(conn).Register(ctx, &pluginapi.RegisterRequest{
+		Version: pluginapi.Version, Endpoint: socketOf(p), ResourceName: p.Resource, Options: options(),
+	}, grpc.WaitForReady(true))
+	return err
+}
+
+// options: tokens are handed out from the lowest, and those for sick devices are the highest.
+func options() *pluginapi.DevicePluginOptions {
+	return &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: true}
+}
+
+// GetDevicePluginOptions implements pluginapi.DevicePluginServer.
+func (p *plugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
+	return options(), nil
+}
+
+// ListAndWatch implements pluginapi.DevicePluginServer.
+func (p *plugin) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DevicePlugin_ListAndWatchServer) error {
+	for last := -1; ; {
+		well, changed := p.offers.tokens(p.pool)
+		if well != last {
+			if err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: tokens(well, len(p.pool.Devices))}); err != nil {
+				return err
+			}
+			last = well
+		}
+		select {
+		case <-changed:
+		case <-p.ended.Done():
+			return nil
+		case <-stream.Context().Done():
+			return nil
+		}
+	}
+}
+
+// tokens are as many as there are devices, and as many of them well.
+func tokens(well, all int) []*pluginapi.Device {
+	out := make([]*pluginapi.Device, all)
+	for i := range out {
+		out[i] = &pluginapi.Device{ID: token(i), Health: pluginapi.Healthy}
+		if i >= well {
+			out[i].Health = pluginapi.Unhealthy
+		}
+	}
+	return out
+}
+
+// GetPreferredAllocation implements pluginapi.DevicePluginServer: what must be included, then the
+// lowest.
+func (p *plugin) GetPreferredAllocation(_ context.Context, req *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
+	resp := &pluginapi.PreferredAllocationResponse{}
+	for _, c := range req.ContainerRequests {
+		ids := slices.Clone(c.MustIncludeDeviceIDs)
+		for _, id := range slices.Sorted(slices.Values(c.AvailableDeviceIDs)) {
+			if len(ids) < int(c.AllocationSize) && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+		resp.ContainerResponses = append(resp.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{DeviceIDs: ids})
+	}
+	return resp, nil
+}
+
+// Allocate implements pluginapi.DevicePluginServer. It gives no device: it marks the container with
+// the number of its tokens, so that it begins with as many devices as that or not at all.
+func (p *plugin) Allocate(_ context.Context, req *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
+	resp := &pluginapi.AllocateResponse{}
+	for _, c := range req.ContainerRequests {
+		resp.ContainerResponses = append(resp.ContainerResponses, &pluginapi.ContainerAllocateResponse{
+			Annotations: map[string]string{wire.TokensAnnotation(p.pool.Resource): strconv.Itoa(len(c.DevicesIds))},
+		})
+	}
+	return resp, nil
+}

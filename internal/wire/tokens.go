@@ -1,0 +1,55 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+)
+
+// On nodes where Berth decides, the kubelet hands out tokens for devices that the agent offers:
+// how many a container has, and not which devices. Its reply to the kubelet marks the container
+// with the number, by an annotation of the container in the runtime, which no pod can set.
+
+// tokensPrefix begins the names of these annotations.
+const tokensPrefix = "tokens.berth.dev/"
+
+// TokensAnnotation is the annotation of a container, in the container runtime, with the number of
+// tokens that the kubelet gave it for a resource.
+func TokensAnnotation(resource string) string {
+	return tokensPrefix + strings.Replace(resource, "/", "_", 1)
+}
+
+// ReadTokens returns the tokens of a container by resource, from its annotations in the runtime. A
+// number that cannot be read counts as -1, which is what nobody decides.
+func ReadTokens(annotations map[string]string) map[string]int {
+	var out map[string]int
+	for key, text := range annotations {
+		name, ok := strings.CutPrefix(key, tokensPrefix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			n = -1
+		}
+		if out == nil {
+			out = map[string]int{}
+		}
+		out[strings.Replace(name, "_", "/", 1)] = n // domains have no underscore
+	}
+	return out
+}
+
+// DevicesVariable is the environment variable in which a container finds the PCI addresses of the
+// devices that it has of a resource, in ascending order, separated by commas. The name is that of
+// the SR-IOV device plugin's.
+func DevicesVariable(resource string) string {
+	return "PCIDEVICE_" + strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, resource)
+}
