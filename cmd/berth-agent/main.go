@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/enforce"
+	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/internal/version"
 	"github.com/berth-dev/berth/placement"
 )
@@ -53,6 +55,8 @@ type settings struct {
 	preferences   string
 	authority     string
 	onCollision   string
+	devices       string
+	specDirs      string
 	listen        string
 	logFormat     string
 	debug         bool
@@ -100,6 +104,8 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&o.Enforce.Cgroups, "cgroup-root", agent.DefaultCgroups, "where Berth decides: where cgroup v2 is mounted")
 	f.StringVar(&s.onCollision, "on-collision", "hold", "where Berth decides: hold a container whose decision cannot be carried out, or confine it to the shared CPUs")
 	f.BoolVar(&o.Enforce.LiftQuota, "lift-quota", false, "where Berth decides: take the CFS quota off containers with CPUs of their own (that of their pod stays)")
+	f.StringVar(&s.devices, "devices", "", "where Berth decides: file that says which devices the agent offers to the kubelet, and gives to containers as decided (default: none)")
+	f.StringVar(&s.specDirs, "cdi-dirs", strings.Join(agent.DefaultSpecDirs(), ","), "where Berth decides: folders of CDI specifications, separated by commas; the agent writes its own into the last")
 	f.StringVar(&o.Namespace, "lease-namespace", "", "namespace of the heartbeat Lease (default berth-system)")
 	f.DurationVar(&o.Heartbeat, "heartbeat", 0, "interval of heartbeats (default 10s)")
 	f.DurationVar(&o.Rescan, "rescan", 0, "how often to read the checkpoints without a sign of change (default 10s)")
@@ -140,9 +146,27 @@ func (s *settings) check(rest []string) error {
 	if s.options.Enforce.OnCollision = mode; !ok {
 		return fmt.Errorf("--on-collision %q: want hold or confine", s.onCollision)
 	}
+	if s.options.SpecDirs = strings.Split(s.specDirs, ","); slices.Contains(s.options.SpecDirs, "") {
+		return fmt.Errorf("--cdi-dirs %q: want folders, separated by commas", s.specDirs)
+	}
+	if s.devices != "" && s.options.Authority == v1alpha1.AuthorityKubelet {
+		return errors.New("--devices: want --authority=berth or label with it: where the kubelet decides, its vendor's plugin offers devices")
+	}
 	var err error
-	s.options.Preferences, err = parsePreferences(s.preferences)
+	if s.options.Preferences, err = parsePreferences(s.preferences); err != nil || s.devices == "" {
+		return err
+	}
+	s.options.Devices, err = readDevices(s.devices)
 	return err
+}
+
+// readDevices reads which devices the agent is to offer.
+func readDevices(name string) (*offer.Config, error) {
+	doc, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("--devices: %w", err)
+	}
+	return offer.Read("--devices "+name, doc)
 }
 
 func parsePreferences(text string) (map[string]placement.Preference, error) {

@@ -23,6 +23,8 @@ type deviceBook struct {
 	unlisted map[string][]string
 	// preferences says how plugins choose, where that is known.
 	preferences map[string]placement.Preference
+	// own are the resources that the agent offers itself: of these the kubelet has tokens alone.
+	own map[string]bool
 	// described is the checkpoint for which the kubelet was last asked, and beyond the extended
 	// resources that the Node offered then and the checkpoint lacked.
 	described []byte
@@ -48,7 +50,7 @@ func (b *deviceBook) learn(resource string, devices ...placement.Device) {
 func (b *deviceBook) compare(s *kubeletstate.DeviceState, answer map[string][]placement.Device) {
 	b.unlisted = map[string][]string{}
 	for resource, devices := range answer {
-		if _, ok := s.Registered[resource]; ok {
+		if _, ok := s.Registered[resource]; ok || b.own[resource] {
 			continue
 		}
 		ids := make([]string, 0, len(devices))
@@ -61,10 +63,10 @@ func (b *deviceBook) compare(s *kubeletstate.DeviceState, answer map[string][]pl
 }
 
 // unregistered are the extended resources, ascending, that a Node offers and the checkpoint lacks.
-func unregistered(s *kubeletstate.DeviceState, capacity map[string]int64) []string {
+func (b *deviceBook) unregistered(s *kubeletstate.DeviceState, capacity map[string]int64) []string {
 	var out []string
 	for resource, n := range capacity {
-		if _, ok := s.Registered[resource]; !ok && n > 0 && wire.IsExtended(corev1.ResourceName(resource)) {
+		if _, ok := s.Registered[resource]; !ok && !b.own[resource] && n > 0 && wire.IsExtended(corev1.ResourceName(resource)) {
 			out = append(out, resource)
 		}
 	}

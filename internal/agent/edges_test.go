@@ -81,7 +81,7 @@ func TestReportedDevices(t *testing.T) {
 	want := "dev:01:00.0,060400,10b5:0001,root=00,switch=00:02.0 dev:02:00.0,030200,10de:0001,root=00,switch=01:00.0 " +
 		"dev:02:00.1,020000,15b3:0001,root=00,pf=02:00.2 dev:02:00.2,020000,15b3:0001,root=00,name=eth0 " +
 		"dev:02:00.3,010802,8086:0001 dev:02:00.5,120000,8086:0001 link:nvlink=1,02:00.0+02:00.5"
-	got := reported(m)
+	got := reported(m, nil)
 	if err := got.Check(); err != nil || got.DeviceString() != want {
 		t.Errorf("got %s, %v\nwant %s", got.DeviceString(), err, want)
 	}

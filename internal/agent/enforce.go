@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/enforce"
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -75,6 +78,8 @@ type enforcer struct {
 
 	mu     sync.Mutex
 	plugin *enforce.Plugin
+	// offers are the devices for the kubelet; nil for none.
+	offers *offer.Offers
 	// problem says why there is no plugin.
 	problem error
 }
@@ -87,6 +92,8 @@ type obeyed struct {
 	pods map[string][]placement.ContainerAllocation
 	// astray says of containers that they do not run as it was decided.
 	astray []string
+	// sick says of offered devices why they are not given to anybody, by address.
+	sick map[string]string
 }
 
 var errNotStarted = errors.New("decisions are not carried out yet")
@@ -110,23 +117,59 @@ func (e *enforcer) run(ctx context.Context) {
 
 // serve runs the plugin until ctx ends, or Berth does not decide any more.
 func (e *enforcer) serve(ctx context.Context) {
-	books, err := e.books(ctx)
+	books, offers, err := e.books(ctx)
 	if err != nil {
-		e.set(nil, err)
+		e.set(nil, nil, err)
 		return
 	}
 	log := e.opts.Log
 	p := enforce.NewPlugin(books, func(format string, args ...any) { log.Warn(fmt.Sprintf(format, args...)) })
 	p.LiftQuota, p.NRIVersion, p.Changed = e.opts.Enforce.LiftQuota, e.opts.Enforce.NRIVersion, e.changed
-	e.set(p, nil)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	offering := e.offer(ctx, p, offers)
+	e.set(p, offers, nil)
 	go e.stopWhenDeposed(ctx, stop)
 	if err := p.Run(ctx, e.opts.Enforce.NRISocket); ctx.Err() == nil {
-		e.set(nil, err)
+		e.set(nil, nil, err)
 	} else {
-		e.set(nil, errNotStarted)
+		e.set(nil, nil, errNotStarted)
 	}
+	stop()
+	<-offering
+}
+
+// offer offers devices to the kubelet until ctx ends, which closes the channel. What containers may
+// be given is known before the runtime asks.
+func (e *enforcer) offer(ctx context.Context, p *enforce.Plugin, o *offer.Offers) (ended <-chan struct{}) {
+	done := make(chan struct{})
+	if o == nil {
+		close(done)
+		return done
+	}
+	o.Changed = func() {
+		p.Offer(offeredBy(o))
+		e.changed()
+	}
+	p.Offer(offeredBy(o))
+	go func() {
+		defer close(done)
+		o.Run(ctx)
+	}()
+	return done
+}
+
+// offeredBy is what containers may be given.
+func offeredBy(o *offer.Offers) enforce.Offered {
+	out, findings := enforce.Offered{}, o.Findings()
+	for _, p := range o.Pools() {
+		out[p.Resource] = map[string]enforce.Device{}
+		for _, d := range p.Devices {
+			s := findings[d.Address]
+			out[p.Resource][d.Address] = enforce.Device{CDI: s.CDI, Sick: s.Sick}
+		}
+	}
+	return out
 }
 
 // stopWhenDeposed ends the plugin when the node's label says that the kubelet decides.
@@ -143,25 +186,32 @@ func (e *enforcer) stopWhenDeposed(ctx context.Context, stop func()) {
 	}
 }
 
-// books makes books for the machine and its reserved CPUs. The release of the kubelet does not
-// matter for these.
-func (e *enforcer) books(ctx context.Context) (*enforce.Books, error) {
-	p, err := discover(ctx, e.opts.machine(), e.opts.Config, newestRelease, decider{authority: v1alpha1.AuthorityBerth})
-	if err == nil {
+// books makes books for the machine and its reserved CPUs, and offers of its devices. The release
+// of the kubelet does not matter for these. Devices that cannot be offered keep no container from
+// its CPUs: the report says what is wrong with them.
+func (e *enforcer) books(ctx context.Context) (*enforce.Books, *offer.Offers, error) {
+	p, err := discover(ctx, e.opts.machine(), e.opts.Config, newestRelease, decider{authority: v1alpha1.AuthorityBerth, devices: e.opts.Devices})
+	if err == nil && p.model == nil {
 		err = p.problem
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return enforce.NewBooks(p.spec.Machine, p.model.ReservedCPUs(), e.opts.Enforce.OnCollision)
+	books, err := enforce.NewBooks(p.spec.Machine, p.model.ReservedCPUs(), e.opts.Enforce.OnCollision)
+	if err != nil || len(p.offered) == 0 {
+		return books, nil, err
+	}
+	offers := offer.New(p.offered, e.opts.host(), func(format string, args ...any) { e.opts.Log.Info(fmt.Sprintf(format, args...)) })
+	offers.Dir = filepath.Join(e.opts.Root, filepath.Dir(kubeletstate.DeviceFile))
+	return books, offers, nil
 }
 
 // newestRelease stands for the kubelet's where that does not matter.
 const newestRelease = "v1.36.0"
 
-func (e *enforcer) set(p *enforce.Plugin, problem error) {
+func (e *enforcer) set(p *enforce.Plugin, o *offer.Offers, problem error) {
 	e.mu.Lock()
-	e.plugin, e.problem = p, problem
+	e.plugin, e.offers, e.problem = p, o, problem
 	e.mu.Unlock()
 	e.changed()
 }
@@ -169,7 +219,7 @@ func (e *enforcer) set(p *enforce.Plugin, problem error) {
 // look says what runs, as the cgroups have it.
 func (e *enforcer) look() *obeyed {
 	e.mu.Lock()
-	plugin, problem := e.plugin, e.problem
+	plugin, offers, problem := e.plugin, e.offers, e.problem
 	e.mu.Unlock()
 	if plugin == nil {
 		if problem == nil {
@@ -177,7 +227,16 @@ func (e *enforcer) look() *obeyed {
 		}
 		return &obeyed{problem: problem}
 	}
-	return obeyedBy(plugin.Sight(), os.DirFS(e.opts.Enforce.Cgroups))
+	out := obeyedBy(plugin.Sight(), os.DirFS(e.opts.Enforce.Cgroups))
+	if offers != nil {
+		out.sick = map[string]string{}
+		for address, s := range offers.Findings() {
+			if s.Sick != "" {
+				out.sick[address] = s.Sick
+			}
+		}
+	}
+	return out
 }
 
 // obeyedBy says what runs on a node of what the plugin knows and the cgroups say.
@@ -197,7 +256,7 @@ func obeyedBy(s enforce.Sight, cgroups fs.FS) *obeyed {
 		}
 		if d := c.Decision; d != nil {
 			out.pods[c.UID] = withContainer(out.pods[c.UID], placement.ContainerAllocation{Name: c.Short, Kind: d.Kind, CPUs: runs, Exclusive: d.Exclusive,
-				Shares: d.Shares, Memory: d.Memory})
+				Shares: d.Shares, Memory: d.Memory, Devices: c.Devices})
 		}
 	}
 	for _, w := range s.Waiting {
@@ -256,8 +315,12 @@ func otherOwner(pod *corev1.Pod) string {
 	return ""
 }
 
-// contested says who else sets the CPUs of containers on a node where Berth decides.
+// contested says who else sets the CPUs of containers, or gives devices away, on a node where Berth
+// decides.
 func (s *sighting) contested() error {
+	if s.rival != "" {
+		return fmt.Errorf("%s: remove that plugin and the pods that have devices of it from the node, or take the resource out of what the agent offers (--devices)", s.rival)
+	}
 	for _, f := range sortedFacts(s.pods) {
 		if f.owner != "" && f.ended.IsZero() {
 			return fmt.Errorf("pod %s runs %s, which sets the CPUs of containers as Berth does: remove it from the node, or have the kubelet decide there",

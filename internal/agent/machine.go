@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/sysfs"
@@ -36,12 +37,14 @@ func GivenMachine(text string) MachineSource {
 // co-processors, accelerators. Bridges and board controllers would fill the report.
 var reportedClasses = []string{"0108", "02", "03", "0b40", "12"}
 
-// reported returns the machine with the devices that placement is about, the switches that lie
+// reported returns the machine with the devices that placement is about or that are offered, the
+// switches that lie
 // below other switches, without which these would not be known, and the links between those.
 // Virtual functions go without names: a name leaves the host with the pod that gets the function.
-func reported(m *topology.Machine) *topology.Machine {
+func reported(m *topology.Machine, offers *offer.Config) *topology.Machine {
 	out := *m
 	out.Devices, out.Links = nil, nil
+	isReported := func(d *topology.Device) bool { return isReported(d) || offers.Selects(d) }
 	above := map[string]bool{}
 	for i := range m.Devices {
 		if isReported(&m.Devices[i]) {
@@ -51,10 +54,11 @@ func reported(m *topology.Machine) *topology.Machine {
 		}
 	}
 	for _, d := range m.Devices {
+		keep := isReported(&d)
 		if d.Physical != "" {
 			d.Name, d.RDMA = "", ""
 		}
-		if isReported(&d) || d.Switch != "" && above[d.Address] {
+		if keep || d.Switch != "" && above[d.Address] {
 			out.Devices = append(out.Devices, d)
 		}
 	}
@@ -75,6 +79,8 @@ type platform struct {
 	spec wire.NodeSpec
 	// config is what spec.Config was read from.
 	config *kubeletv1beta1.KubeletConfiguration
+	// offered are the devices that the agent offers to the kubelet.
+	offered []offer.Pool
 	// model is nil where the engine cannot predict the node; problem then says why.
 	model   *placement.Model
 	problem error
@@ -92,10 +98,13 @@ type platform struct {
 type decider struct {
 	authority v1alpha1.Authority
 	labels    wire.KoordinatorNode
+	// devices are what the agent is to offer where Berth decides.
+	devices *offer.Config
 }
 
 // deciderOf reads who decides. The error says what is wrong with the node's labels.
-func deciderOf(flag v1alpha1.Authority, node *corev1.Node) (by decider, err error) {
+func deciderOf(flag v1alpha1.Authority, devices *offer.Config, node *corev1.Node) (by decider, err error) {
+	by.devices = devices
 	if by.authority, err = authorityOf(flag, node); err == nil && by.authority == v1alpha1.AuthorityBerth && node != nil {
 		by.labels, err = wire.ReadKoordinatorNode(node, "")
 	}
@@ -108,7 +117,11 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 	if err != nil {
 		return platform{}, fmt.Errorf("machine: %w", err)
 	}
-	trimmed := reported(m)
+	offers := by.devices
+	if by.authority != v1alpha1.AuthorityBerth {
+		offers = nil
+	}
+	trimmed := reported(m, offers)
 	view, err := placement.ViewOf(trimmed)
 	if err != nil {
 		return platform{}, fmt.Errorf("machine: %w", err)
@@ -139,6 +152,9 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 	}
 	p.spec = wire.NodeSpec{Machine: trimmed, View: view, Config: c, Authority: by.authority, KubeletVersion: version}
 	p.model, p.problem = placement.NewModel(view, c)
+	if p.offered, err = offers.Resolve(m); err != nil {
+		p.problem = err
+	}
 	return p, nil
 }
 

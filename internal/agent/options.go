@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -11,11 +12,15 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/placement"
 )
 
 // DefaultRoot is the kubelet's usual root directory.
 const DefaultRoot = "/var/lib/kubelet"
+
+// DefaultSpecDirs returns where container runtimes usually look for CDI specifications.
+func DefaultSpecDirs() []string { return []string{"/etc/cdi", "/var/run/cdi"} }
 
 // NoPodResources as Options.PodResources says that the kubelet cannot be asked.
 const NoPodResources = "none"
@@ -48,6 +53,13 @@ type Options struct {
 	Authority v1alpha1.Authority
 	// Enforce says how decisions are carried out where Berth decides.
 	Enforce EnforceOptions
+
+	// Devices says which devices the agent offers to the kubelet where Berth decides; nil offers
+	// none.
+	Devices *offer.Config
+	// SpecDirs are the folders of CDI specifications; the agent writes its own into the last. None
+	// means DefaultSpecDirs.
+	SpecDirs []string
 
 	// Namespace of the heartbeat Lease; "" means v1alpha1.HeartbeatNamespace.
 	Namespace string
@@ -98,6 +110,9 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.Heartbeat, 10*time.Second)
 	setDefault(&o.Rescan, 10*time.Second)
 	setDefault(&o.MinInterval, 100*time.Millisecond)
+	if len(o.SpecDirs) == 0 {
+		o.SpecDirs = DefaultSpecDirs()
+	}
 	if o.Config.read == nil {
 		o.Config = ConfigFile(filepath.Join(o.Root, "config.yaml"), "")
 	}
@@ -123,4 +138,13 @@ func (o *Options) machine() MachineSource {
 		return GivenMachine(o.Machine)
 	}
 	return SysMachine(o.SysRoot)
+}
+
+// host is where the machine tells of its devices.
+func (o *Options) host() offer.Host {
+	h := offer.Host{SpecDirs: o.SpecDirs}
+	if o.Machine == "" {
+		h.Root, h.Proc = os.DirFS(o.SysRoot), os.DirFS("/proc")
+	}
+	return h
 }

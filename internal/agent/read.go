@@ -41,6 +41,8 @@ type sighting struct {
 	history       history
 	// obeyed is what runs where Berth decides; nil elsewhere.
 	obeyed *obeyed
+	// rival says who else offers to the kubelet what the agent does; "" for nobody.
+	rival string
 	// pools are the devices; undescribed are healthy ones of which nobody has told the NUMA nodes.
 	pools       []placement.DevicePool
 	undescribed []string
@@ -76,11 +78,13 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 	state := &m.books.state
 	m.pods.admit(func(uid string) bool { admitted, told := m.books.Admitted(uid); return admitted && told })
 	s := &sighting{
-		now: m.now(), books: m.books, holders: m.books.holders(), pods: m.pods.all(),
+		now: m.now(), books: m.books, pods: m.pods.all(),
 		booting: m.presence.booting(), away: m.presence.away(), history: m.history,
 	}
 	s.memory = m.around.recall(state.Memory)
 	s.platform, s.drift = m.around.platform, m.around.drift()
+	s.rival = m.claim(s)
+	s.holders = m.books.holders()
 	if s.platform.spec.Authority == v1alpha1.AuthorityBerth {
 		s.obeyed = m.running()
 		for uid := range s.obeyed.pods {
@@ -93,6 +97,7 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 	capacity := capacityOf(m.node())
 	m.describe(ctx, capacity)
 	s.pools, s.undescribed = m.devices.pools(state.Devices, capacity)
+	s.addOffered()
 	return s
 }
 
@@ -124,7 +129,7 @@ func (m *mirror) describe(ctx context.Context, capacity map[string]int64) {
 	if s == nil || m.kubelet == nil {
 		return
 	}
-	beyond := unregistered(s, capacity)
+	beyond := b.unregistered(s, capacity)
 	fresh := b.described == nil || !bytes.Equal(b.described, m.books.raw.Devices) || !slices.Equal(b.beyond, beyond)
 	if !fresh && !b.unknown(s) {
 		return

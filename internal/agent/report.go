@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -90,7 +91,8 @@ func (s *sighting) addObeyed(held map[string]placement.PodAllocation) {
 		p.UID = uid
 		for _, c := range containers {
 			if at := slices.IndexFunc(p.Containers, func(o placement.ContainerAllocation) bool { return o.Name == c.Name }); at >= 0 {
-				c.Devices = p.Containers[at].Devices
+				c.Devices = slices.Concat(c.Devices, p.Containers[at].Devices) // of other resources
+				slices.SortFunc(c.Devices, func(a, b placement.DeviceAllocation) int { return cmp.Compare(a.Resource, b.Resource) })
 			}
 			p.Containers = withContainer(slices.Clone(p.Containers), c)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -63,6 +64,7 @@ type surroundings struct {
 	machine     MachineSource
 	config      ConfigSource
 	authority   v1alpha1.Authority // who decides, as Options has it
+	devices     *offer.Config      // what is offered where Berth does
 	version     string             // of the kubelet; "": as the Node object says
 	fingerprint func() string      // what may change under a kubelet; nil: nothing
 	every       time.Duration      // how often to look whether the configuration has changed
@@ -92,7 +94,7 @@ type present struct {
 
 // find makes sure that the platform is known. The error comes with the time to the next attempt.
 func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error) {
-	by, wrong := deciderOf(a.authority, node)
+	by, wrong := deciderOf(a.authority, a.devices, node)
 	if a.platform != nil && (node == nil || a.decider == by && a.mislabelled == (wrong != nil)) {
 		return settled, nil
 	}

@@ -82,7 +82,7 @@ type Books struct {
 	all      map[string]*entry // by container
 	// claims are the CPUs of pinned containers that wait until shared ones have begun, by sandbox
 	// and name: no other shared one begins there before them.
-	claims map[claimant]topology.CPUSet
+	claims  map[claimant]topology.CPUSet
 	offered Offered
 	// found are the sandboxes that were there at the last Synchronize. A runtime that has started
 	// again may never say of these that they have stopped.
@@ -367,9 +367,9 @@ func (b *Books) Stop(id string) []Update {
 	return b.spread(id)
 }
 
-// Remove forgets a container that has been removed. Its CPUs and devices stay its pod's until that has stopped;
-// where nobody may say so, until its last container is removed, which is when the kubelet is done
-// with the pod.
+// Remove forgets a container that has been removed. Its CPUs and devices stay its pod's until that
+// has stopped; where nobody may say so, until its last container is removed, which is when the
+// kubelet is done with the pod.
 func (b *Books) Remove(id string) {
 	if e := b.all[id]; e != nil && (!e.set.Pinned && len(e.devices) == 0 || b.found[e.Pod]) {
 		delete(b.all, id)
@@ -480,8 +480,8 @@ func (b *Books) Complaints() []Complaint {
 	return out
 }
 
-// Check says what is wrong with the books: CPUs or devices that two pods hold, a shared container on a CPU
-// that somebody has to itself, or one without any.
+// Check says what is wrong with the books: CPUs or devices that two pods hold, a shared container
+// on a CPU that somebody has to itself, or one without any.
 func (b *Books) Check() error {
 	pool := b.pool()
 	for _, claimed := range b.claims { // what began before that is there yet

@@ -29,6 +29,9 @@ type runtime struct {
 	unasked int
 	// slow has containers made and not started.
 	slow bool
+	// tokens annotate containers that begin; adjust is what the plugins said of the last.
+	tokens map[string]string
+	adjust *api.ContainerAdjustment
 }
 
 // newRuntime starts the adaptation, with the validator that keeps containers from beginning without
@@ -140,13 +143,14 @@ func (r *runtime) create(p *api.PodSandbox, name string) error {
 	defer b.Unblock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := &api.Container{Id: "ctr-" + p.Name, PodSandboxId: p.Id, Name: name, State: api.ContainerState_CONTAINER_RUNNING, CreatedAt: int64(len(r.ctrs)),
+	c := &api.Container{Id: "ctr-" + p.Name, PodSandboxId: p.Id, Name: name, State: api.ContainerState_CONTAINER_RUNNING, CreatedAt: int64(len(r.ctrs)), Annotations: r.tokens,
 		Linux: &api.LinuxContainer{CgroupsPath: "/kubepods/" + p.Uid, Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{}}}}
 	answer, err := r.nri.CreateContainer(r.t.Context(), &api.CreateContainerRequest{Pod: p, Container: c})
 	if err != nil {
 		return err
 	}
 	r.apply(answer.GetUpdate())
+	r.adjust = answer.GetAdjust()
 	cpu := answer.GetAdjust().GetLinux().GetResources().GetCpu()
 	c.Linux.Resources.Cpu.Cpus, c.Linux.Resources.Cpu.Mems, c.Linux.Resources.Cpu.Quota = cpu.GetCpus(), cpu.GetMems(), cpu.GetQuota()
 	r.ctrs[c.Id] = c

@@ -46,6 +46,8 @@ type Plugin struct {
 	// come to a standstill over that.
 	unasked func([]*api.ContainerUpdate) ([]*api.ContainerUpdate, error)
 	paths   map[string]string // cgroup path by container
+	// blind says why the runtime cannot be told of devices; "" where it can.
+	blind string
 	// gone says why no runtime is connected; nil while one is.
 	gone error
 	// held are the containers that were not let begin, by name, until they are or their pod is
@@ -167,7 +169,9 @@ func (l *link) Configure(_ context.Context, _, runtime, release string) (stub.Ev
 	}
 	if err == nil && v.AtLeast(validating) {
 		events.Set(api.Event_VALIDATE_CONTAINER_ADJUSTMENT)
+		l.blind = ""
 	} else {
+		l.blind = fmt.Sprintf("the runtime's NRI is %s, and %s is the first that is known to inject devices", cmp.Or(text, "unknown"), validating)
 		l.Log("runtime %s %s has NRI %s, older than %s or unknown: a container begins unadjusted when the agent does not answer in time",
 			runtime, release, cmp.Or(text, "unknown"), validating)
 	}
@@ -230,7 +234,13 @@ func (p *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	set, updates, err := p.books.Create(p.read(pod, c))
+	asks := p.read(pod, c)
+	set, updates, err := Set{}, []Update(nil), error(nil)
+	if p.blind != "" && len(asks.Tokens) > 0 {
+		err = &HeldError{asks.Name, "it asks for devices: " + p.blind}
+	} else {
+		set, updates, err = p.books.Create(asks)
+	}
 	if held := new(HeldError); errors.As(err, &held) {
 		delete(p.paths, c.GetId())
 		p.held[held.Container] = heldContainer{c.GetPodSandboxId(), held.Why, p.now()}

@@ -28,8 +28,8 @@ type Host struct {
 	SpecDirs []string
 }
 
-// State is what a look at a device found.
-type State struct {
+// Finding is what a look at a device found.
+type Finding struct {
 	// Sick says why the device is not to be given to anybody; "" where it may be.
 	Sick string
 	// CDI is the name by which the runtime injects it, KIND=NAME.
@@ -39,8 +39,8 @@ type State struct {
 }
 
 // look looks at all devices of the pools.
-func (h *Host) look(pools []Pool) map[string]State {
-	out := map[string]State{}
+func (h *Host) look(pools []Pool) map[string]Finding {
+	out := map[string]Finding{}
 	var known map[string]bool // CDI devices of vendors
 	busy := h.busy()
 	for i := range pools {
@@ -63,19 +63,19 @@ func (h *Host) look(pools []Pool) map[string]State {
 // pciDir has an entry for every function.
 const pciDir = "sys/bus/pci/devices/"
 
-func (h *Host) lookAt(d *Device, cdi *CDI, busy map[string]bool) State {
-	s := State{CDI: Kind + "=" + d.Address}
+func (h *Host) lookAt(d *Device, cdi *CDI, busy map[string]bool) Finding {
+	s := Finding{CDI: Kind + "=" + d.Address}
 	if h.Root != nil {
 		if _, err := fs.Stat(h.Root, pciDir+d.Address); err != nil {
-			return State{CDI: s.CDI, Sick: "it has gone from the machine"}
+			return Finding{CDI: s.CDI, Sick: "it has gone from the machine"}
 		}
 	}
 	if cdi != nil {
 		name, err := h.nameOf(d, cdi.Names)
 		if err != nil {
-			return State{Sick: err.Error()}
+			return Finding{Sick: err.Error()}
 		}
-		return State{CDI: cdi.Kind + "=" + name}
+		return Finding{CDI: cdi.Kind + "=" + name}
 	}
 	if h.Root == nil {
 		return s
@@ -265,7 +265,7 @@ const specVersion = "0.5.0"
 
 // writeSpec writes the specification of the devices that no vendor describes. A device without
 // nodes has a variable alone: CDI knows no device without an edit.
-func (h *Host) writeSpec(pools []Pool, states map[string]State) error {
+func (h *Host) writeSpec(pools []Pool, findings map[string]Finding) error {
 	out := spec{Version: specVersion, Kind: Kind, Devices: []specDevice{}}
 	for i := range pools {
 		if pools[i].cdi != nil {
@@ -274,7 +274,7 @@ func (h *Host) writeSpec(pools []Pool, states map[string]State) error {
 		for _, d := range pools[i].Devices {
 			s := specDevice{Name: d.Address}
 			s.Edits.Env = []string{"BERTH_DEVICE_" + strings.NewReplacer(":", "_", ".", "_").Replace(strings.ToUpper(d.Address)) + "=" + pools[i].Resource}
-			for _, n := range states[d.Address].Nodes {
+			for _, n := range findings[d.Address].Nodes {
 				s.Edits.Nodes = append(s.Edits.Nodes, specNode{Path: "/dev/" + n, Permissions: "rw"})
 			}
 			out.Devices = append(out.Devices, s)

@@ -25,8 +25,8 @@ type Offers struct {
 	host  Host
 
 	mu     sync.Mutex
-	states map[string]State
-	// told is closed, and another one made, when states change.
+	findings map[string]Finding
+	// told is closed, and another one made, when findings change.
 	told chan struct{}
 }
 
@@ -40,47 +40,47 @@ func New(pools []Pool, host Host, log func(string, ...any)) *Offers {
 // Pools are what is offered. Nobody changes them.
 func (o *Offers) Pools() []Pool { return o.pools }
 
-// States are what the last look found, by address.
-func (o *Offers) States() map[string]State {
+// Findings are what the last look found, by address.
+func (o *Offers) Findings() map[string]Finding {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return maps.Clone(o.states)
+	return maps.Clone(o.findings)
 }
 
 // Look looks at the devices, and writes the specification of those that no vendor describes.
 func (o *Offers) Look() {
-	states := o.host.look(o.pools)
-	if err := o.host.writeSpec(o.pools, states); err != nil {
+	findings := o.host.look(o.pools)
+	if err := o.host.writeSpec(o.pools, findings); err != nil {
 		for i := range o.pools {
 			for _, d := range o.pools[i].Devices {
-				if s := states[d.Address]; o.pools[i].cdi == nil && s.Sick == "" {
+				if s := findings[d.Address]; o.pools[i].cdi == nil && s.Sick == "" {
 					s.Sick = "its CDI specification cannot be written: " + err.Error()
-					states[d.Address] = s
+					findings[d.Address] = s
 				}
 			}
 		}
 	}
-	if o.note(states) && o.Changed != nil {
+	if o.note(findings) && o.Changed != nil {
 		o.Changed()
 	}
 }
 
-// note says whether the states are news.
-func (o *Offers) note(states map[string]State) bool {
+// note says whether the findings are news.
+func (o *Offers) note(findings map[string]Finding) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.states != nil && maps.EqualFunc(o.states, states, func(a, b State) bool { return a.Sick == b.Sick && a.CDI == b.CDI && slices.Equal(a.Nodes, b.Nodes) }) {
+	if o.findings != nil && maps.EqualFunc(o.findings, findings, func(a, b Finding) bool { return a.Sick == b.Sick && a.CDI == b.CDI && slices.Equal(a.Nodes, b.Nodes) }) {
 		return false
 	}
-	for _, address := range slices.Sorted(maps.Keys(states)) {
-		switch was, is := o.states[address].Sick, states[address].Sick; {
+	for _, address := range slices.Sorted(maps.Keys(findings)) {
+		switch was, is := o.findings[address].Sick, findings[address].Sick; {
 		case is != "" && is != was:
 			o.Log("device %s is offered no more: %s", address, is)
 		case is == "" && was != "":
 			o.Log("device %s is offered again", address)
 		}
 	}
-	o.states = states
+	o.findings = findings
 	close(o.told)
 	o.told = make(chan struct{})
 	return true
@@ -91,7 +91,7 @@ func (o *Offers) tokens(p *Pool) (well int, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, d := range p.Devices {
-		if o.states[d.Address].Sick == "" {
+		if o.findings[d.Address].Sick == "" {
 			well++
 		}
 	}

@@ -1,6 +1,7 @@
 package offer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -64,12 +65,7 @@ func (c *Config) Resolve(m *topology.Machine) ([]Pool, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(pools, func(a, b Pool) int {
-		if a.Resource < b.Resource {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(pools, func(a, b Pool) int { return cmp.Compare(a.Resource, b.Resource) })
 	return pools, nil
 }
 

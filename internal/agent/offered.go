@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/offer"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Where the agent offers devices, the kubelet has tokens of them: how many a container has, and not
+// which devices. What the kubelet's books say of these resources is left out of the report. The
+// devices, and who has which, are the agent's own to tell.
+
+// claim takes the resources that the agent offers out of the kubelet's books. The text says who
+// else offers them, or holds some of another plugin's; "" for nobody.
+func (m *mirror) claim(s *sighting) (rival string) {
+	b, offered := m.devices, s.platform.offered
+	b.own = map[string]bool{}
+	for i := range offered {
+		b.own[offered[i].Resource] = true
+	}
+	books := m.books.state.Devices
+	if books == nil || len(offered) == 0 {
+		return ""
+	}
+	rival = offer.Rival(offered, books.Registered)
+	mine := *books
+	mine.Registered = maps.Clone(books.Registered)
+	maps.DeleteFunc(mine.Registered, func(resource string, _ []string) bool { return b.own[resource] })
+	mine.Entries = nil
+	for _, e := range books.Entries {
+		switch {
+		case !b.own[e.Resource]:
+			mine.Entries = append(mine.Entries, e)
+		case rival == "":
+			rival = foreign(s, &e)
+		}
+	}
+	m.books.state.Devices = &mine
+	return rival
+}
+
+// foreign says who holds a device of a resource that is no token: it was given away by another
+// plugin.
+func foreign(s *sighting, e *kubeletstate.DeviceEntry) string {
+	at := slices.IndexFunc(e.Devices, func(d kubeletstate.HeldDevice) bool { return !offer.IsToken(d.ID) })
+	f, known := s.pods[e.PodUID]
+	if at < 0 || known && !f.ended.IsZero() {
+		return ""
+	}
+	pod := "with UID " + e.PodUID
+	if known {
+		pod = f.key()
+	}
+	return fmt.Sprintf("pod %s has %.100s of %s from another device plugin, and Berth offers that resource", pod, e.Devices[at].ID, e.Resource)
+}
+
+// addOffered adds the pools of what the agent offers.
+func (s *sighting) addOffered() {
+	for _, p := range s.platform.offered {
+		pool := placement.DevicePool{Resource: p.Resource, Decided: true}
+		for _, d := range p.Devices {
+			out := placement.Device{ID: d.Address, HasTopology: d.HasNUMA}
+			if d.HasNUMA {
+				out.NUMA = topology.NewNUMASet(d.NUMA)
+			}
+			if s.obeyed != nil {
+				_, out.Unhealthy = s.obeyed.sick[d.Address]
+			}
+			pool.Devices = append(pool.Devices, out)
+		}
+		slices.SortFunc(pool.Devices, func(a, b placement.Device) int { return cmp.Compare(a.ID, b.ID) })
+		s.pools = append(s.pools, pool)
+	}
+	slices.SortFunc(s.pools, func(a, b placement.DevicePool) int { return cmp.Compare(a.Resource, b.Resource) })
+}

@@ -1,0 +1,162 @@
+package offer
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// kubelet is as much of a kubelet as plugins see: it removes their sockets when it starts, and
+// takes registrations.
+type kubelet struct {
+	pluginapi.UnimplementedRegistrationServer
+	dir        string
+	registered chan *pluginapi.RegisterRequest
+	server     *grpc.Server
+}
+
+func (k *kubelet) Register(_ context.Context, r *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
+	k.registered <- r
+	return &pluginapi.Empty{}, nil
+}
+
+func startKubelet(t *testing.T, dir string) *kubelet {
+	t.Helper()
+	old, err := filepath.Glob(filepath.Join(dir, "*.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range old {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := &kubelet{dir: dir, registered: make(chan *pluginapi.RegisterRequest, 8), server: grpc.NewServer()}
+	listener, err := net.Listen("unix", filepath.Join(dir, kubeletSocket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pluginapi.RegisterRegistrationServer(k.server, k)
+	go k.server.Serve(listener)
+	t.Cleanup(k.server.Stop)
+	return k
+}
+
+// plugin waits for a registration and returns a client of who came.
+func (k *kubelet) plugin(t *testing.T) (pluginapi.DevicePluginClient, *pluginapi.RegisterRequest) {
+	t.Helper()
+	select {
+	case r := <-k.registered:
+		conn, err := grpc.NewClient("unix://"+filepath.Join(k.dir, r.Endpoint), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return pluginapi.NewDevicePluginClient(conn), r
+	case <-time.After(time.Minute):
+		t.Fatal("nobody registers")
+		return nil, nil
+	}
+}
+
+// TestServe: the kubelet is told of tokens, as many as there are devices, learns of one that goes,
+// and finds the plugin again when it has started again.
+func TestServe(t *testing.T) {
+	pools, err := mustRead(t, "resources: [{resource: a.b/gpu, class: gpu}]").Resolve(testMachine(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := tree(map[string]string{pci + "0000:3b:00.0/class": "", pci + "0000:bb:00.0/class": ""})
+	o := New(pools, Host{Root: files, SpecDirs: []string{t.TempDir()}}, t.Logf)
+	o.Dir = t.TempDir()
+	k := startKubelet(t, o.Dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := range o.pools { // without the looks of Run: this test changes the files
+			o.serve(ctx, &o.pools[i])
+		}
+	}()
+	client, r := k.plugin(t)
+	if r.ResourceName != "a.b/gpu" || r.Version != "v1beta1" {
+		t.Errorf("registered %+v", r)
+	}
+	watch, err := client.ListAndWatch(t.Context(), &pluginapi.Empty{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(text string) {
+		t.Helper()
+		list, err := watch.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, d := range list.Devices {
+			got = append(got, d.ID+"="+d.Health)
+			if d.Topology != nil {
+				t.Errorf("%s has a topology", d.ID)
+			}
+		}
+		if strings.Join(got, " ") != text {
+			t.Errorf("told %q, want %q", got, text)
+		}
+	}
+	want("berth-token-0000=Healthy berth-token-0001=Healthy")
+	delete(files, pci+"0000:3b:00.0/class")
+	o.Look()
+	want("berth-token-0000=Healthy berth-token-0001=Unhealthy")
+
+	preferred, err := client.GetPreferredAllocation(t.Context(), &pluginapi.PreferredAllocationRequest{ContainerRequests: []*pluginapi.ContainerPreferredAllocationRequest{
+		{AvailableDeviceIDs: []string{"berth-token-0001", "berth-token-0000"}, AllocationSize: 1}}})
+	if err != nil || preferred.ContainerResponses[0].DeviceIDs[0] != "berth-token-0000" {
+		t.Errorf("prefers %v, %v", preferred, err)
+	}
+	given, err := client.Allocate(t.Context(), &pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{{DevicesIds: []string{"berth-token-0000", "berth-token-0001"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := given.ContainerResponses[0]; a.Annotations["tokens.berth.dev/a.b_gpu"] != "2" || len(a.Annotations) != 1 || len(a.Devices)+len(a.Envs)+len(a.Mounts)+len(a.CdiDevices) > 0 {
+		t.Errorf("gives %v", a)
+	}
+
+	k.server.Stop()
+	startAgain := startKubelet(t, o.Dir)
+	if _, r := startAgain.plugin(t); r.ResourceName != "a.b/gpu" {
+		t.Errorf("registered %+v", r)
+	}
+	cancel()
+	<-ended
+}
+
+// TestRival: another plugin is named that offers the same resource, or the same devices.
+func TestRival(t *testing.T) {
+	pools, err := mustRead(t, "resources: [{resource: example.com/gpu, class: gpu}, {resource: a.b/disk, class: nvme}]").Resolve(testMachine(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		registered map[string][]string
+		says       string
+	}{
+		{nil, ""},
+		{map[string][]string{"example.com/gpu": {token(0), token(1)}, "a.b/disk": {}, "x.y/z": {"0"}, "nvidia.com/gpu": {}, "amd.com/gpu": {"0"}}, ""},
+		{map[string][]string{"example.com/gpu": {"GPU-1"}}, `another device plugin offers example.com/gpu to the kubelet ("GPU-1" is one of its devices), as Berth does`},
+		{map[string][]string{"x.y/disks": {"0000:5e:00.0"}}, "another device plugin offers 0000:5e:00.0 to the kubelet under the name x.y/disks, as Berth does under its own"},
+		{map[string][]string{"nvidia.com/gpu": {"GPU-1"}}, "another device plugin offers GPU-1 to the kubelet under the name nvidia.com/gpu, as Berth does under its own"},
+	} {
+		if got := Rival(pools, c.registered); got != c.says {
+			t.Errorf("%v: %q, want %q", c.registered, got, c.says)
+		}
+	}
+}
