@@ -24,7 +24,7 @@ type Offers struct {
 	pools []Pool
 	host  Host
 
-	mu     sync.Mutex
+	mu       sync.Mutex
 	findings map[string]Finding
 	// told is closed, and another one made, when findings change.
 	told chan struct{}
