@@ -99,11 +99,20 @@ func (s *search) expand(at int32) {
 
 // fits reports whether the node has room for the pod, now that nothing is under way.
 func (m *Model) fits(s *State, p PodID) bool {
-	var used CPUs
+	room := allCPUs
+	switch {
+	case m.Pods[p].Owns:
+		room = m.Held
+	case m.Held != 0:
+		room &^= m.Held
+	}
 	for o := PodID(0); o < Pods; o++ {
-		if s.api[o] == bound {
-			used |= s.rec[o]
+		if s.api[o] != bound {
+			continue
+		}
+		if m.Pods[o].Owns == m.Pods[p].Owns {
+			room &^= s.rec[o] // the others have theirs elsewhere, or should
 		}
 	}
-	return allCPUs.len()-used.len() >= m.Pods[p].N
+	return room.len() >= m.Pods[p].N
 }

@@ -11,6 +11,9 @@ var (
 	rivals = [Pods]Pod{{N: 2}, {N: 2}, {Kind: Shared}}
 	full   = [Pods]Pod{{N: 2}, {N: 1}, {Kind: Shared}}
 	forged = [Pods]Pod{{N: 2}, {Kind: Forged, Says: 0b010}, {Kind: Shared}}
+	// A Reservation of two CPUs for two owners, that one can have at a time, beside somebody else.
+	owners   = [Pods]Pod{{N: 1}, {N: 2, Owns: true}, {N: 2, Owns: true}}
+	reserved = CPUs(0b011)
 )
 
 var searches = []struct {
@@ -20,6 +23,7 @@ var searches = []struct {
 	{"rivals", Config{Pods: rivals, Budget: Budget{Restarts: 1, Reboots: 1, Crashes: 1, Deletions: 2}}},
 	{"full", Config{Pods: full, Budget: Budget{Restarts: 1, Reboots: 1, Crashes: 1, Deletions: 1}}},
 	{"forged", Config{Pods: forged, Budget: Budget{Restarts: 1, Reboots: 1, Crashes: 1, Deletions: 1}}},
+	{"reserved", Config{Pods: owners, Held: reserved, Budget: Budget{Restarts: 1, Reboots: 1, Crashes: 1, Deletions: 2}}},
 	{"by-hand", Config{Pods: rivals, Budget: Budget{Restarts: 1, Deletions: 1, Hands: 1}}},
 }
 
@@ -63,27 +67,31 @@ type off struct {
 	breach Breach
 	pods   [Pods]Pod
 	budget Budget
+	held   CPUs
 }
 
 var rulesOff = []off{
-	{"decision-binds", DecisionBinds, Beside, full, Budget{}},
-	{"promise-holds", PromiseHolds, MadeToWait, rivals, Budget{Reboots: 1}},
-	{"obey-release-by-evidence", ReleaseByEvidence, MadeToWait, rivals, Budget{Deletions: 1}},
-	{"shrink-first", ShrinkFirst, Overrun, rivals, Budget{}},
-	{"settled-move", SettledMove, Overrun, rivals, Budget{}},
-	{"grow-after-stop", GrowAfterStop, Overrun, rivals, Budget{Deletions: 1}},
-	{"synchronize", Synchronize, Overrun, rivals, Budget{Restarts: 1}},
-	{"pinned-need-agent", PinnedNeedAgent, Beside, rivals, Budget{Reboots: 1}},
-	{"silence-is-no", SilenceIsNo, Beside, rivals, Budget{Restarts: 1}},
-	{"others-need-agent", OthersNeedAgent, Overrun, rivals, Budget{Restarts: 1}},
-	{"collisions-wait", CollisionsWait, TwiceGiven, forged, Budget{}},
-	{"empty-pool-waits", EmptyPoolWaits, Overrun, full, Budget{}},
-	{"obey-read-back", ReadBack, Unnoticed, rivals, Budget{Hands: 1}},
+	{"decision-binds", DecisionBinds, Beside, full, Budget{}, 0},
+	{"promise-holds", PromiseHolds, MadeToWait, rivals, Budget{Reboots: 1}, 0},
+	{"obey-release-by-evidence", ReleaseByEvidence, MadeToWait, rivals, Budget{Deletions: 1}, 0},
+	{"shrink-first", ShrinkFirst, Overrun, rivals, Budget{}, 0},
+	{"settled-move", SettledMove, Overrun, rivals, Budget{}, 0},
+	{"grow-after-stop", GrowAfterStop, Overrun, rivals, Budget{Deletions: 1}, 0},
+	{"synchronize", Synchronize, Overrun, rivals, Budget{Restarts: 1}, 0},
+	{"pinned-need-agent", PinnedNeedAgent, Beside, rivals, Budget{Reboots: 1}, 0},
+	{"silence-is-no", SilenceIsNo, Beside, rivals, Budget{Restarts: 1}, 0},
+	{"others-need-agent", OthersNeedAgent, Overrun, rivals, Budget{Restarts: 1}, 0},
+	{"collisions-wait", CollisionsWait, TwiceGiven, forged, Budget{}, 0},
+	{"empty-pool-waits", EmptyPoolWaits, Overrun, full, Budget{}, 0},
+	{"obey-read-back", ReadBack, Unnoticed, rivals, Budget{Hands: 1}, 0},
+	{"holding-holds", HoldingHolds, LeftStanding, owners, Budget{}, reserved},
+	{"reuse-in-place", ReuseInPlace, LeftStanding, owners, Budget{}, reserved},
+	{"owners-count", OwnersCount, MadeToWait, owners, Budget{Deletions: 1}, reserved},
 }
 
 func (o off) check(t *testing.T) Result {
 	t.Helper()
-	return explore(t, Config{Pods: o.pods, Rules: AllRules.Without(o.rule), Budget: o.budget})
+	return explore(t, Config{Pods: o.pods, Held: o.held, Rules: AllRules.Without(o.rule), Budget: o.budget})
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {

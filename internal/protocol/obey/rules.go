@@ -3,7 +3,7 @@ package obey
 import "strings"
 
 // Rule is one thing that scheduler, agent or cluster does, and that can be switched off alone.
-type Rule uint16
+type Rule uint32
 
 // The rules.
 const (
@@ -45,6 +45,13 @@ const (
 	EmptyPoolWaits
 	// ReadBack: a report says what the cgroup says. Off: what was decided.
 	ReadBack
+	// HoldingHolds: what a Reservation holds is nobody else's. Off: it is free until an owner comes.
+	HoldingHolds
+	// ReuseInPlace: an owner gets CPUs of its Reservation. Off: any that are free.
+	ReuseInPlace
+	// OwnersCount: what owners have of a Reservation is not there for the next one, until a report
+	// says that the node is through with them. Off: until the API says that they are gone.
+	OwnersCount
 
 	endOfRules
 )
@@ -61,6 +68,7 @@ func (r Rule) Without(q Rule) Rule { return r &^ q }
 var ruleNames = []string{
 	"decision-binds", "promise-holds", "release-by-evidence", "shrink-first", "settled-move", "grow-after-stop", "synchronize",
 	"pinned-need-agent", "silence-is-no", "others-need-agent", "collisions-wait", "empty-pool-waits", "read-back",
+	"holding-holds", "reuse-in-place", "owners-count",
 }
 
 // String names the rules in r, joined by "+".

@@ -48,6 +48,7 @@ type Pod struct {
 	Kind Kind
 	N    int  // Decided: how many CPUs it asks for
 	Says CPUs // Forged: the CPUs that it says were decided
+	Owns bool // Decided: it may have what Config.Held holds
 }
 
 // Budget counts what the world may still do.
@@ -64,6 +65,7 @@ type Config struct {
 	Pods   [Pods]Pod
 	Rules  Rule
 	Budget Budget
+	Held   CPUs // what a Reservation holds for its owners
 }
 
 // Validate returns an error that names the first field outside of what the model can hold.

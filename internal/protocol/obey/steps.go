@@ -62,7 +62,7 @@ func (m *Model) successors(s *State, emit func(Step, *State)) {
 
 func (m *Model) schedulerSteps(s *State, p PodID, emit func(Step, *State)) {
 	if s.api[p] == pending {
-		if free := allCPUs &^ m.counted(s); free.len() >= m.Pods[p].N {
+		if free := m.open(s, p); free.len() >= m.Pods[p].N {
 			t := *s
 			t.rec[p] = lowest(free, m.Pods[p].N)
 			t.api[p], t.view[p] = bound, bound
@@ -74,6 +74,32 @@ func (m *Model) schedulerSteps(s *State, p PodID, emit func(Step, *State)) {
 		t.view[p] = gone
 		emit(Step{SeeGone, p}, &t)
 	}
+}
+
+// open is what the scheduler takes to be free for the pod: for an owner, what is left of its
+// Reservation. That is no memory of the scheduler's: it follows from the object and the pods.
+func (m *Model) open(s *State, p PodID) CPUs {
+	used := m.counted(s)
+	switch {
+	case m.Pods[p].Owns && m.Rules.Has(ReuseInPlace):
+		if !m.Rules.Has(OwnersCount) {
+			used = m.told(s)
+		}
+		return m.Held &^ used
+	case m.Rules.Has(HoldingHolds) && m.Held != 0:
+		return allCPUs &^ used &^ m.Held
+	}
+	return allCPUs &^ used
+}
+
+// told is what pods have that the API still has.
+func (m *Model) told(s *State) (used CPUs) {
+	for p := PodID(0); p < Pods; p++ {
+		if s.view[p] == bound {
+			used |= s.rec[p]
+		}
+	}
+	return used
 }
 
 // counted is what the scheduler takes to be used: what it has promised, and what reports show.
