@@ -52,6 +52,8 @@ type Answer struct {
 	Exact bool
 	// Amounts says that the node's report tells amounts alone: no answer of it is ever exact.
 	Amounts bool
+	// Held says that the request is refused for what is held for others (Holding).
+	Held bool
 }
 
 func waiting(why Wait) Answer { return Answer{Outcome: Waiting, Wait: why} }
@@ -66,6 +68,11 @@ var decisions = sync.Pool{New: func() any { return new(placement.Decision) }}
 // caller holds the lock, and there is a report.
 func (n *Node) consult(c *Candidate, withReserved bool, d *placement.Decision) Answer {
 	return n.asFarAsKnown(n.consultStates(c, withReserved, d))
+}
+
+// consultBeside is consult for a pod that is no owner of what is held on the node.
+func (n *Node) consultBeside(c *Candidate, d *placement.Decision) Answer {
+	return n.besideHoldings(n.consult(c, true, d), c.Request, "", &n.full)
 }
 
 // asFarAsKnown takes from an answer what the report cannot tell.

@@ -129,7 +129,7 @@ func (n *Node) admit(c *Candidate) Answer {
 	if n.report == nil {
 		return Answer{}
 	}
-	a := n.consult(c, true, nil)
+	a := n.consultBeside(c, nil)
 	n.remember(n.keyOf(c), a)
 	return a
 }
@@ -137,7 +137,7 @@ func (n *Node) admit(c *Candidate) Answer {
 // firstOrder answers for the order of Reserve, where there are others and nobody has gone through
 // them.
 func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
-	if n.report == nil || n.answers.find(n.keyOf(c)) != nil {
+	if n.report == nil || len(n.holdings) > 0 || n.answers.find(n.keyOf(c)) != nil {
 		return Answer{}, false
 	}
 	n.compute()

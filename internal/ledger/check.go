@@ -54,7 +54,7 @@ func (n *Node) checkStages() error {
 }
 
 func (n *Node) checkWorlds() error {
-	fresh := Node{report: n.report, lingerers: n.lingerers, lives: n.lives, changes: new(ChangeCounter)}
+	fresh := Node{report: n.report, lingerers: n.lingerers, lives: n.lives, holdings: forkHoldings(n.holdings), changes: new(ChangeCounter)}
 	fresh.compute()
 	for _, pair := range []struct {
 		what      string

@@ -19,7 +19,7 @@ func (n *Node) Fork() *Node {
 	n.first.shared, n.base.shared, n.full.shared = true, true, true
 	f := &Node{
 		newest: n.newest, changes: new(ChangeCounter), report: n.report, begun: n.begun, stateIDs: n.stateIDs,
-		lives: n.fork(), first: n.first.clone(), base: n.base.clone(), full: n.full.clone(), valid: n.valid,
+		lives: n.fork(), holdings: forkHoldings(n.holdings), first: n.first.clone(), base: n.base.clone(), full: n.full.clone(), valid: n.valid,
 	}
 	f.changes.newest.Store(n.newest)
 	return f
@@ -43,6 +43,9 @@ func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 	}
 	f := &Node{newest: beforeAll, changes: new(ChangeCounter), begun: true, stateIDs: n.stateIDs, lives: lives{pods: map[string]*pod{}}}
 	f.report = n.report.as(w.all[0].state.Clone())
+	if !n.decides() { // else they are in the state
+		f.holdings = forkHoldings(n.holdings)
+	}
 	f.changes.newest.Store(f.newest)
 	return f, true
 }
@@ -54,6 +57,16 @@ func (r *Report) as(state *placement.State) *Report {
 	for _, p := range snap.Pods {
 		out.pods[p.UID] = listing{fate: r.pods[p.UID].fate, holds: holds(&p), alloc: p}
 		out.order = append(out.order, p.UID)
+	}
+	return out
+}
+
+// forkHoldings copies what is held for pods to come.
+func forkHoldings(all []*holding) []*holding {
+	out := make([]*holding, len(all))
+	for i, h := range all {
+		copied := *h
+		out[i] = &copied
 	}
 	return out
 }

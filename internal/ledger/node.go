@@ -31,6 +31,8 @@ type Node struct {
 	report    *Report
 	lingerers lingerers
 	lives
+	// holdings are the places that are held for pods to come, by UID.
+	holdings []*holding
 	// begun: a report has been accepted, ever.
 	begun    bool
 	stateIDs *numbers

@@ -44,6 +44,7 @@ func (n *Node) computeHeld() {
 			n.holdIn(s, p)
 		}
 	}
+	n.holdRests(s)
 	n.first = worlds{model: n.report.Model, all: []world{{state: s}}, shared: true}
 	n.base, n.full = n.first.clone(), n.first.clone()
 	n.setNewest(beforeAll)

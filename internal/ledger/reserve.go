@@ -28,7 +28,7 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 		n.leave(before)
 		n.changed()
 	}
-	a := n.consult(c, true, d)
+	a := n.consultBeside(c, d)
 	a.Exact = a.Exact && (!c.Loose || n.decides())
 	switch {
 	case a.OK():

@@ -72,5 +72,5 @@ func (n *Node) suppose(t *Trial, c *Candidate) Answer {
 	if len(after.all) < len(w.all) && a.Outcome == Admitted {
 		return waiting(AfterOthers)
 	}
-	return a
+	return n.besideHoldings(a, c.Request, "", &after)
 }

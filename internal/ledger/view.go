@@ -25,7 +25,7 @@ func (v View) Report() *Report {
 func (v View) Idle() bool {
 	v.n.mu.Lock()
 	defer v.n.mu.Unlock()
-	return v.n.report == nil && len(v.n.pods) == 0
+	return v.n.report == nil && len(v.n.pods) == 0 && len(v.n.holdings) == 0
 }
 
 // Explain says why the likeliest state refuses the request, and whether there is one to explain
@@ -63,7 +63,10 @@ func (v View) Room(c *Candidate, limit int) int {
 	for room := range limit {
 		r := *c.Request
 		r.UID += "/" + strconv.Itoa(room)
-		if w.uncertain() || !w.with(&r) {
+		if w.uncertain() {
+			return room
+		}
+		if a := v.n.besideHoldings(Answer{Outcome: Admitted}, &r, "", &w); !a.OK() || !w.with(&r) {
 			return room
 		}
 	}

@@ -225,6 +225,8 @@ func (p *Plugin) explain(c *cycle, refusing []*nodes.Node) string {
 		switch refusal, ok := n.Account().View().Explain(c.query.Candidate.Request); {
 		case ok && refusal.Reason != placement.Admitted:
 			count[refusal.String()]++
+		case ok && c.askUnder(n, nil).Held:
+			count[keptByReservation]++
 		case ok && len(p.handle.NominatedPodsForNode(n.Name())) > 0:
 			count[ledger.AfterOthers.Text()]++
 		}

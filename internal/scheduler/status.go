@@ -16,6 +16,10 @@ const waitCertainty = "waiting a moment to be certain of the CPUs"
 // waits would not.
 const waitBetter = "waiting a moment for a node that would take the pod on fewer NUMA nodes, or not beside free devices"
 
+// keptByReservation is said by a node whose kubelet would take the pod, and then not an owner of a
+// Reservation.
+const keptByReservation = "a Reservation holds what the pod would take"
+
 // waitTexts say why a pod waits for a node's next report, by ledger.Wait. They are constant, so
 // that the nodes of an event add up.
 var waitTexts = func() (out [256]string) {
@@ -43,6 +47,8 @@ func statusOf(a nodes.PackedAnswer, patient bool) *fwk.Status {
 		return fwk.NewStatus(fwk.Pending, waitTexts[a.Wait()])
 	case nodes.Refuses:
 		return fwk.NewStatus(fwk.Unschedulable, refusal(a))
+	case nodes.KeepsOff:
+		return fwk.NewStatus(fwk.Unschedulable, keptByReservation)
 	case nodes.RefusesEmpty:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, refusal(a)+", even when empty")
 	default:
@@ -60,8 +66,11 @@ func refusal(a nodes.PackedAnswer) string {
 
 // reasonOf is the label of an answer in a metric.
 func reasonOf(a *ledger.Answer) string {
-	if a.Outcome == ledger.Waiting {
+	switch {
+	case a.Outcome == ledger.Waiting:
 		return a.Wait.String()
+	case a.Held:
+		return "Held"
 	}
 	return a.Verdict.Reason.String()
 }

@@ -163,6 +163,31 @@ func (m *Model) Take(b *Book, h *Held) { m.enter(b, h, true) }
 // Give takes back what Take wrote down.
 func (m *Model) Give(b *Book, h *Held) { m.enter(b, h, false) }
 
+// Confine leaves of each kind of a place nothing but what is left of it. Other kinds stay as they
+// are.
+func (m *Model) Confine(b *Book, place, left *Held) {
+	kinds := make([]bool, len(m.kinds))
+	kinds[CPU] = !place.CPUs.IsEmpty()
+	for _, a := range place.Amounts {
+		kinds[a.Kind] = true
+	}
+	for k := range m.kinds {
+		if kinds[k] {
+			row := k * len(m.nodes)
+			copy(b.used[row:row+len(m.nodes)], m.capacity[row:])
+		}
+	}
+	if kinds[CPU] {
+		for i := range m.cores {
+			m.setFree(b, i, 0)
+		}
+	}
+	if len(place.Devices) > 0 {
+		clear(b.devices)
+	}
+	m.Give(b, left)
+}
+
 func (m *Model) enter(b *Book, h *Held, take bool) {
 	shut := m.shut(h)
 	for i, w := range shut.Words() {

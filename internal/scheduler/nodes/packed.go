@@ -22,6 +22,8 @@ const (
 	Refuses
 	// RefusesEmpty refuses even when the node is empty.
 	RefusesEmpty
+	// KeepsOff refuses for what is held for others. Evictions may help.
+	KeepsOff
 )
 
 // PackedAnswer is a node's answer in 64 bits: count of the node's changes 32, kind 8, score 8,
@@ -74,6 +76,8 @@ func kindOf(a *ledger.Answer) AnswerKind {
 		return Takes
 	case a.Outcome == ledger.Waiting:
 		return Waits
+	case a.Held:
+		return KeepsOff
 	case a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Unresolvable:
 		return RefusesEmpty
 	case a.Outcome == ledger.Refused:

@@ -12,6 +12,9 @@ var GroupVersion = schema.GroupVersion{Group: "scheduling.koordinator.sh", Versi
 // Devices is the resource under which Device objects are served.
 var Devices = GroupVersion.WithResource("devices")
 
+// Reservations is the resource under which Reservation objects are served.
+var Reservations = GroupVersion.WithResource("reservations")
+
 // SchemeBuilder collects the functions that register this package's types.
 var SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
@@ -19,7 +22,7 @@ var SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 var AddToScheme = SchemeBuilder.AddToScheme
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &Device{}, &DeviceList{})
+	scheme.AddKnownTypes(GroupVersion, &Device{}, &DeviceList{}, &Reservation{}, &ReservationList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -1,0 +1,293 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+const oneNode = "package:1 numa:1 core:4 pu:1 mem:4Gi"
+
+// hold finds a place for the request and holds it.
+func hold(t *testing.T, n *Node, r *placement.Request) *placement.PodAllocation {
+	t.Helper()
+	var d placement.Decision
+	if a := n.Reserve(cand(r), &d); !a.OK() {
+		t.Fatalf("%s: %+v", r.UID, a)
+	}
+	h := Holding{UID: r.UID, Request: r, Held: HeldBy(&d)}
+	n.Hold(h)
+	return h.Held
+}
+
+func decided(d *placement.Decision) (cpus topology.CPUSet) {
+	for i := range d.Containers {
+		cpus = cpus.Or(&d.Containers[i].CPUs)
+	}
+	return cpus
+}
+
+// TestOwnersReuseInPlace: what is held is nobody else's, owners get it in place, one after another,
+// and it comes back when an owner has left by evidence.
+func TestOwnersReuseInPlace(t *testing.T) {
+	m := model(t, "package:1 numa:1 core:6 pu:1 mem:4Gi", obeying)
+	report := func(seq int64, pods ...placement.PodAllocation) *Report {
+		r, err := NewReport(seq, m, &placement.Snapshot{Pods: pods}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	n := new(Ledger).Open(nil)
+	n.Accept(report(1))
+	place := hold(t, n, cpus("held", 3)).Containers[0].CPUs
+	if a := n.View().Ask(Question{Candidate: cand(cpus("x", 3))}); a.Outcome != Refused {
+		t.Errorf("a stranger for 3 CPUs of which 2 are free: %+v", a)
+	}
+	var one, two, three placement.Decision
+	if a := n.ReserveOwner(cand(share("a", 2)), "held", &one); !a.OK() || !a.Exact {
+		t.Fatalf("the first owner: %+v", a)
+	}
+	if a := n.ReserveOwner(cand(share("b", 1)), "held", &two); !a.OK() {
+		t.Fatalf("the second owner: %+v", a)
+	}
+	first, second := decided(&one), decided(&two)
+	if both := first.Or(&second); both != place {
+		t.Errorf("owners have %s and %s, held was %s", first, second, place)
+	}
+	if a := n.ReserveOwner(cand(share("c", 1)), "held", &three); a.OK() {
+		t.Errorf("a third owner gets %s of nothing", decided(&three))
+	}
+	check(t, n)
+	post(t, n, "a")
+	n.Accept(report(2, *heldBy(&one)))
+	n.Gone("a", n.pods["a"].goneAt)
+	if a := n.ReserveOwner(cand(share("c", 2)), "held", &three); a.OK() {
+		t.Errorf("the API says that a is gone, and c gets %s", decided(&three))
+	}
+	n.Accept(report(3))
+	if a := n.ReserveOwner(cand(share("c", 2)), "held", &three); !a.OK() || decided(&three) != first {
+		t.Errorf("a has left: %+v, %s, want %s", a, decided(&three), first)
+	}
+	n.Forget("c")
+	n.Forget("b")
+	if !n.Release("held") {
+		t.Error("nothing was held")
+	}
+	if a := n.View().Ask(Question{Candidate: cand(cpus("x", 5))}); !a.OK() {
+		t.Errorf("after all: %+v", a)
+	}
+	check(t, n)
+}
+
+// share is an owner that asks for CPUs and an eighth of the memory of the others for each.
+func share(uid string, n int64) *placement.Request {
+	r := cpus(uid, n)
+	for i := range r.Containers {
+		for k := range r.Containers[i].Memory {
+			r.Containers[i].Memory[k].Bytes = uint64(n) * (r.Containers[i].Memory[k].Bytes / 8)
+		}
+	}
+	return r
+}
+
+// TestOwnersGetWhatIsHeldOrNothing: not in part, not in another form; but what is not held at all
+// they have of the node.
+func TestOwnersGetWhatIsHeldOrNothing(t *testing.T) {
+	m := model(t, "package:1 numa:1 core:6 pu:1 mem:4Gi", obeying)
+	r, err := NewReport(1, m, &placement.Snapshot{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := new(Ledger).Open(nil)
+	n.Accept(r)
+	bare := cpus("held", 2)
+	bare.Containers[0].Memory = nil
+	place := hold(t, n, bare).Containers[0].CPUs
+	var d placement.Decision
+	if a := n.ReserveOwner(cand(share("a", 3)), "held", &d); a.Outcome != Refused {
+		t.Errorf("more than is held: %+v", a)
+	}
+	half := share("a", 1)
+	half.Containers[0].MilliCPU = 500
+	if a := n.ReserveOwner(cand(half), "held", &d); a.Outcome != Refused {
+		t.Errorf("a share of CPUs that are held: %+v", a)
+	}
+	alone := share("a", 1)
+	alone.Rules.CPUs = joint.Rules{Exclusive: joint.ExclusiveCore, ExclusiveHow: joint.Required}
+	if a := n.ReserveOwner(cand(alone), "held", &d); a.Outcome != Refused {
+		t.Errorf("exclusive, where what is held is not: %+v", a)
+	}
+	if a := n.ReserveOwner(cand(share("a", 2)), "held", &d); !a.OK() || decided(&d) != place || len(d.Containers[0].Memory) == 0 {
+		t.Errorf("with memory of the node: %+v, %+v", a, d)
+	}
+	if a := n.ReserveOwner(cand(share("a", 1)), "nothing", &d); a.OK() {
+		t.Errorf("nothing is held: %+v", a)
+	}
+	check(t, n)
+}
+
+// TestHoldingsOnKubeletNodes: no CPUs are held there. A pod comes only where what is held would be
+// admitted after it, as it would be without it.
+func TestHoldingsOnKubeletNodes(t *testing.T) {
+	m := model(t, "package:1 numa:2 core:3 pu:1 mem:4Gi", placement.Config{
+		CPUManagerPolicy: "static", TopologyManagerPolicy: "single-numa-node", ReservedSystemCPUs: "0",
+	})
+	r, err := NewReport(1, m, &placement.Snapshot{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := new(Ledger).Open(nil)
+	n.Accept(r)
+	hold(t, n, cpus("held", 3)) // NUMA node 1
+	if a := n.View().Ask(Question{Candidate: cand(cpus("x", 3))}); !a.Held || a.Outcome != Refused {
+		t.Errorf("a stranger in its place: %+v", a)
+	}
+	small := cpus("y", 2)
+	if a := n.View().Ask(Question{Candidate: cand(small)}); !a.OK() {
+		t.Errorf("a stranger beside it: %+v", a)
+	}
+	var d placement.Decision
+	if a := n.Reserve(cand(cpus("z", 3)), &d); a.OK() {
+		t.Errorf("reserved in its place: %+v", a)
+	}
+	if a := n.View().Ask(Question{Candidate: cand(cpus("x", 3)), Trial: &Trial{Without: []string{"nobody"}}}); a.OK() {
+		t.Errorf("on trial: %+v", a)
+	}
+	fork := n.Fork()
+	if a := fork.View().Ask(Question{Candidate: cand(cpus("x", 3))}); a.OK() {
+		t.Errorf("on a fork: %+v", a)
+	}
+	if a := n.ReserveOwner(cand(cpus("own", 3)), "held", &d); !a.OK() {
+		t.Errorf("the owner: %+v", a)
+	}
+	n.Forget("own")
+	n.Release("held")
+	if a := n.View().Ask(Question{Candidate: cand(cpus("x", 3))}); !a.OK() {
+		t.Errorf("released: %+v", a)
+	}
+	check(t, n)
+}
+
+// TestADisplacedHoldingKeepsNobodyOff: whose place is somebody else's already is in nobody's way.
+func TestADisplacedHoldingKeepsNobodyOff(t *testing.T) {
+	m := model(t, oneNode, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0"})
+	r, err := NewReport(1, m, &placement.Snapshot{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := new(Ledger).Open(nil)
+	n.Accept(r)
+	n.Hold(Holding{UID: "held", Request: cpus("held", 40)})
+	if a := n.View().Ask(Question{Candidate: cand(cpus("x", 3))}); !a.OK() {
+		t.Errorf("%+v", a)
+	}
+	m = model(t, oneNode, obeying)
+	if r, err = NewReport(1, m, &placement.Snapshot{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	n = new(Ledger).Open(nil)
+	n.Accept(r)
+	var d placement.Decision
+	n.Reserve(cand(share("a", 2)), &d)
+	n.Hold(Holding{UID: "forged", Held: heldBy(&d)})
+	if why, known := n.View().Displaced("forged"); why == "" || !known {
+		t.Errorf("CPUs of another pod are held: %q, %t", why, known)
+	}
+	check(t, n)
+}
+
+// heldOnes are places that come and go in a random history of a node that obeys.
+type heldOnes struct {
+	*obeyed
+	held   map[string]placement.PodAllocation
+	owners map[string][]string
+}
+
+func (o *heldOnes) step() {
+	switch o.rng.IntN(8) {
+	case 0:
+		r, d := o.request(), placement.Decision{}
+		if a := o.n.Reserve(cand(r), &d); a.OK() {
+			o.held[r.UID] = *HeldBy(&d)
+			o.n.Hold(Holding{UID: r.UID, Request: r, Held: HeldBy(&d)})
+		}
+	case 1, 2:
+		if uid := pick(o.rng, slices.Sorted(maps.Keys(o.held))); uid != "" {
+			r, d := o.request(), placement.Decision{}
+			if a := o.n.ReserveOwner(cand(r), uid, &d); a.OK() {
+				o.requests[r.UID], o.decided[r.UID] = r, copyDecision(&d)
+				o.reserved = append(o.reserved, r.UID)
+				o.owners[uid] = append(o.owners[uid], r.UID)
+			}
+		}
+	case 3:
+		if uid := pick(o.rng, slices.Sorted(maps.Keys(o.held))); uid != "" && o.rng.IntN(3) == 0 {
+			o.n.Release(uid)
+			delete(o.held, uid)
+			delete(o.owners, uid)
+		}
+	default:
+		before := o.n
+		o.obeyed.step()
+		if o.n != before { // the scheduler has begun anew
+			for uid, p := range o.held {
+				o.n.Hold(Holding{UID: uid, Held: &p, Owners: o.owners[uid]})
+			}
+		}
+	}
+}
+
+// wantHeld: nobody has what is held but its owners, and none of it is displaced.
+func (o *heldOnes) wantHeld() {
+	o.wantAccount() // which finds CPUs that are given twice
+	for uid, place := range o.held {
+		if why, _ := o.n.View().Displaced(uid); why != "" {
+			o.t.Fatalf("%s is displaced: %s", uid, why)
+		}
+		for pod, d := range o.decided {
+			cpus := decided(&d)
+			if o.through[pod] || slices.Contains(o.owners[uid], pod) {
+				continue
+			}
+			for _, c := range place.Containers {
+				if both := c.CPUs.And(&cpus); !both.IsEmpty() && o.older(uid, pod) {
+					o.t.Fatalf("%s has CPUs %s, which %s holds", pod, both, uid)
+				}
+			}
+		}
+	}
+}
+
+// older says whether the place was found before the pod was decided for: numbers only grow.
+func (o *heldOnes) older(held, pod string) bool {
+	var a, b int
+	fmt.Sscanf(held, "p%d", &a)
+	fmt.Sscanf(pod, "p%d", &b)
+	return a < b
+}
+
+// TestHeldHistories: with places that come and go, are used in part and survive restarts, no CPU is
+// given twice and none that is held goes to a stranger.
+func TestHeldHistories(t *testing.T) {
+	for seed := range uint64(*runs) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			o := &heldOnes{newObeyed(t, seed), map[string]placement.PodAllocation{}, map[string][]string{}}
+			o.rng = rand.New(rand.NewPCG(seed, 7))
+			for range 200 {
+				o.step()
+				o.wantHeld()
+			}
+			for uid := range o.held {
+				o.n.Release(uid)
+			}
+			o.settle()
+		})
+	}
+}

@@ -1,0 +1,129 @@
+package placement
+
+import (
+	"slices"
+
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// DecideWithin is Decide for a pod that is to have its part of a place, on a node where Berth
+// decides. The state has what is left of the place as that of a pod. Of each resource of the place
+// it gets what is left, in the same form, and nothing else; what the place does not have at all it
+// has of the node. So what is left is known whatever comes (Rest).
+func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdict {
+	none := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
+	p := s.pod(place.UID)
+	if p == nil {
+		return none
+	}
+	in := s.Clone()
+	s.m.joint.Confine(in.account, s.m.heldBy(place), s.m.heldBy(p))
+	v := Decide(in, r, d)
+	switch {
+	case !v.OK():
+		v.Scarcity = Resolvable
+	case !isPart(d, place, p):
+		return none
+	}
+	return v
+}
+
+// isPart says whether a decision takes CPU time of what is held in the form in which it is held:
+// CPUs as CPUs, as exclusive as they are, and shares as shares.
+func isPart(d *Decision, place, left *PodAllocation) bool {
+	shares, time, exclusive := map[topology.NUMAID]int64{}, false, joint.Shareable
+	for i := range place.Containers {
+		c := &place.Containers[i]
+		time = time || !c.CPUs.IsEmpty() || len(c.Shares) > 0
+		exclusive = max(exclusive, c.Exclusive)
+	}
+	if !time {
+		return true // the node's
+	}
+	for i := range left.Containers {
+		for _, a := range left.Containers[i].Shares {
+			shares[a.NUMA] += a.MilliCPU
+		}
+	}
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		if !c.CPUs.IsEmpty() && c.Exclusive != exclusive {
+			return false
+		}
+		for _, a := range c.Shares {
+			if shares[a.NUMA] -= a.MilliCPU; shares[a.NUMA] < 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Rest returns what is left of an allocation when others have taken their part of it: CPUs,
+// devices, and amounts on their NUMA nodes.
+func Rest(of *PodAllocation, by []*PodAllocation) *PodAllocation {
+	t := taken{shares: map[topology.NUMAID]int64{}, memory: map[memoryPlace]uint64{}, devices: map[string][]string{}}
+	for _, p := range by {
+		for i := range p.Containers {
+			t.add(&p.Containers[i])
+		}
+	}
+	out := &PodAllocation{UID: of.UID, Containers: slices.Clone(of.Containers)}
+	for i := range out.Containers {
+		t.takeFrom(&out.Containers[i])
+	}
+	return out
+}
+
+// taken is what is taken of an allocation and not yet taken off.
+type taken struct {
+	cpus    topology.CPUSet
+	shares  map[topology.NUMAID]int64
+	memory  map[memoryPlace]uint64
+	devices map[string][]string // ids by resource
+}
+
+type memoryPlace struct {
+	resource string
+	numa     topology.NUMASet
+}
+
+func (t *taken) add(c *ContainerAllocation) {
+	t.cpus = t.cpus.Or(&c.CPUs)
+	for _, a := range c.Shares {
+		t.shares[a.NUMA] += a.MilliCPU
+	}
+	for i := range c.Memory {
+		b := &c.Memory[i]
+		t.memory[memoryPlace{b.Resource, b.NUMA}] += b.Bytes
+	}
+	for i := range c.Devices {
+		d := &c.Devices[i]
+		t.devices[d.Resource] = append(t.devices[d.Resource], d.IDs...)
+	}
+}
+
+func (t *taken) takeFrom(c *ContainerAllocation) {
+	c.CPUs = c.CPUs.AndNot(&t.cpus)
+	c.Shares, c.Memory, c.Devices = slices.Clone(c.Shares), slices.Clone(c.Memory), cloneDevices(c.Devices)
+	for i := range c.Shares {
+		a := &c.Shares[i]
+		n := min(a.MilliCPU, t.shares[a.NUMA])
+		a.MilliCPU -= n
+		t.shares[a.NUMA] -= n
+	}
+	for i := range c.Memory {
+		at := memoryPlace{c.Memory[i].Resource, c.Memory[i].NUMA}
+		n := min(c.Memory[i].Bytes, t.memory[at])
+		c.Memory[i].Bytes -= n
+		t.memory[at] -= n
+	}
+	for i := range c.Devices {
+		d := &c.Devices[i]
+		d.IDs = slices.DeleteFunc(d.IDs, func(id string) bool { return slices.Contains(t.devices[d.Resource], id) })
+	}
+	c.Shares = slices.DeleteFunc(c.Shares, func(a CPUShare) bool { return a.MilliCPU == 0 })
+	c.Memory = slices.DeleteFunc(c.Memory, func(b MemoryBlock) bool { return b.Bytes == 0 })
+	c.Devices = slices.DeleteFunc(c.Devices, func(d DeviceAllocation) bool { return len(d.IDs) == 0 })
+}
