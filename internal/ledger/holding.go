@@ -101,8 +101,8 @@ func (n *Node) Promised(uid string) (placement.Decision, bool) {
 // HeldBy returns what a decision gives, as a Holding has it.
 func HeldBy(d *placement.Decision) *placement.PodAllocation { return heldBy(d) }
 
-// ReserveOwner is Reserve for an owner, of what is held. Where Berth decides it gets that or nothing
-// (placement.DecideWithin).
+// ReserveOwner is Reserve for an owner, of what is held. Where Berth decides it gets that, or
+// nothing (placement.DecideWithin).
 func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()

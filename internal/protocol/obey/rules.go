@@ -45,12 +45,12 @@ const (
 	EmptyPoolWaits
 	// ReadBack: a report says what the cgroup says. Off: what was decided.
 	ReadBack
-	// HoldingHolds: what a Reservation holds is nobody else's. Off: it is free until an owner comes.
+	// HoldingHolds: what a Reservation holds is nobody else's. Off: it is, until an owner comes.
 	HoldingHolds
 	// ReuseInPlace: an owner gets CPUs of its Reservation. Off: any that are free.
 	ReuseInPlace
 	// OwnersCount: what owners have of a Reservation is not there for the next one, until a report
-	// says that the node is through with them. Off: until the API says that they are gone.
+	// says that the node is through with them. Off: until the API does.
 	OwnersCount
 
 	endOfRules
