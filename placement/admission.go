@@ -41,8 +41,10 @@ type admission struct {
 	// rules are those that the node goes by for the request; set before begin.
 	rules Rules
 	joint jointAdmission
-	own   Decision // for Admit, which is not asked for one
-	empty Decision // for the admission to an empty node
+	// provision is empty where no provider has anything.
+	provision provision
+	own       Decision // for Admit, which is not asked for one
+	empty     Decision // for the admission to an empty node
 }
 
 type cpuAdmission struct {
@@ -72,7 +74,7 @@ type slot struct {
 }
 
 func newAdmission(m *Model) *admission {
-	ad := &admission{m: m, joint: m.newJointAdmission()}
+	ad := &admission{m: m, joint: m.newJointAdmission(), provision: m.newProvision()}
 	if m.mem != nil {
 		ad.memory.book = m.mem.NewBook()
 	}
@@ -127,6 +129,7 @@ func (ad *admission) resetDecision() {
 		c.CPUs = topology.CPUSet{}
 		c.Memory, c.Devices = c.Memory[:0], c.Devices[:0]
 		c.Shares, c.Exclusive = c.Shares[:0], joint.Shareable
+		c.Provided = c.Provided[:0]
 		c.Bounds = 0
 	}
 }

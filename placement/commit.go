@@ -156,6 +156,7 @@ func (s *State) Release(uid string) {
 	s.drop(i)
 	if s.m.joint != nil {
 		s.enterJointly(s.m.joint.Give, pod)
+		s.enterProvided(pod, false)
 		return
 	}
 	for j := range pod.Containers {

@@ -56,6 +56,10 @@ type Config struct {
 	// Strategy says which NUMA nodes are filled first where Berth decides.
 	Strategy joint.Strategy
 
+	// Providers hand out resources of their own where Berth decides. Where the kubelet does, pods
+	// that ask for these are refused.
+	Providers []Provider
+
 	// GuardDefects refuses, with the reason KubeletDefect, what a scheduler should not do to a node
 	// because of a known defect of the kubelet. Without it the engine does what the kubelet does,
 	// as replaying must; only where the kubelet would hang or crash there is nothing to do, and

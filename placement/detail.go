@@ -112,6 +112,15 @@ const (
 	// DevicesUndecided: devices are not decided yet, and the policy wants them aligned.
 	DevicesUndecided
 
+	// NotProvided: too little is left of a provider's resource.
+	NotProvided
+	// ProvidedApart: enough is left of it, but not on the NUMA nodes that have room for the rest.
+	ProvidedApart
+	// ProviderWrong: a provider gave what it does not have, or too little.
+	ProviderWrong
+	// ProviderElsewhere: a provider hands the resource out, and on this node the kubelet decides.
+	ProviderElsewhere
+
 	// PolicyUnsupported: the node cannot apply the policy that the request asks for. A kubelet with
 	// that policy would not start.
 	PolicyUnsupported
@@ -214,6 +223,15 @@ var rules = [details]struct {
 		"write the resources at the containers, or use nodes where the kubelet decides"},
 	DevicesUndecided: {InvalidRequest, "DevicesUndecided", "devices are not aligned on nodes with authority berth yet",
 		"use nodes where the kubelet decides, or a policy without alignment"},
+
+	NotProvided: {NoBerth, "NotProvided", "too little is left of a resource that a provider hands out",
+		"ask for less of it, or wait until others end"},
+	ProvidedApart: {NoBerth, "ProvidedApart", "the NUMA nodes that have room have too little of a resource that a provider hands out",
+		"ask for less, or wait until others end; or a policy that is less strict"},
+	ProviderWrong: {NoBerth, "ProviderWrong", "a provider gave what it does not have, or less than is asked",
+		"nothing on this pod: the provider in this scheduler's build is at fault"},
+	ProviderElsewhere: {InvalidRequest, "ProviderElsewhere", "a provider of this scheduler hands out the resource, and it does so where Berth decides alone",
+		"use nodes with authority berth"},
 
 	PolicyUnsupported: {InvalidRequest, "PolicyUnsupported", "the node cannot apply the policy that is asked for",
 		"ask for a policy that the node can apply, or use other nodes"},

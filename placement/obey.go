@@ -39,6 +39,7 @@ func (ad *admission) decideJointly(s *State, r *Request, d *Decision) Verdict {
 		return v
 	}
 	ad.joint.try.Begin(s.account)
+	copy(ad.provision.given, s.given)
 	detail, c := ad.runJointly()
 	v := Verdict{Reason: detail.Reason(), Detail: detail}
 	if detail == NoDetail {
@@ -51,6 +52,7 @@ func (ad *admission) decideJointly(s *State, r *Request, d *Decision) Verdict {
 	}
 	v.Container, v.Scarcity = int16(c), Resolvable
 	ad.joint.try.Begin(ad.m.empty.account)
+	clear(ad.provision.given)
 	ad.d = &ad.empty
 	ad.resetDecision()
 	if again, _ := ad.runJointly(); again != NoDetail && ad.m.Monotone(r) {
@@ -70,6 +72,7 @@ func (ad *admission) keepHeld(p *PodAllocation) {
 		c.CPUs, c.Exclusive = h.CPUs, h.Exclusive
 		c.Memory, c.Shares = append(c.Memory, h.Memory...), append(c.Shares, h.Shares...)
 		c.Devices = append(c.Devices, h.Devices...)
+		c.Provided = append(c.Provided, h.Provided...)
 		ad.bind(i)
 		if nodes := ad.m.nodesHeld(c); nodes != 0 {
 			c.Hint = Hint{NUMA: nodes, Preferred: true}
@@ -103,7 +106,7 @@ func (ad *admission) runJointly() (Detail, int) {
 	}
 	aligned := ad.rules.Policy == PolicyRestricted || ad.rules.Policy == PolicySingleNUMANode
 	for c := range ad.r.Containers {
-		if aligned && len(ad.r.Containers[c].Devices) > 0 {
+		if aligned && ad.m.asksDevices(&ad.r.Containers[c]) {
 			return DevicesUndecided, c
 		}
 		if d := ad.knowsMemory(c); d != NoDetail {
@@ -133,20 +136,25 @@ func (ad *admission) knowsMemory(c int) Detail {
 func (ad *admission) runPod() (Detail, int) {
 	j := &ad.joint
 	ad.wantPod()
-	if j.want.CPUs == 0 && len(j.want.Amounts) == 0 {
+	ad.narrow(wholePod)
+	if ad.wantsNothing() {
 		return NoDetail, 0
 	}
 	if o := j.try.Place(&j.want, &j.grant); o != joint.Placed {
 		return detailOf(o), 0
 	}
-	nodes, exclusive := ad.m.expand(j.grant.Nodes), j.grant.Exclusive
+	mask, exclusive := j.grant.Nodes, j.grant.Exclusive
+	nodes := ad.m.expand(mask)
 	j.held = joint.Held{CPUs: j.grant.CPUs, Amounts: append(j.held.Amounts[:0], j.grant.Amounts...)}
 	if d, c := ad.deal(); d != NoDetail {
 		return d, c
 	}
+	if d, c := ad.provideAll(mask); d != NoDetail {
+		return d, c
+	}
 	for c := range ad.d.Containers {
 		got := &ad.d.Containers[c]
-		if !got.CPUs.IsEmpty() || len(got.Memory) > 0 || len(got.Shares) > 0 {
+		if !got.CPUs.IsEmpty() || len(got.Memory) > 0 || len(got.Shares) > 0 || len(got.Provided) > 0 {
 			got.Hint = Hint{NUMA: nodes, Preferred: true}
 		}
 		if !got.CPUs.IsEmpty() {
@@ -225,13 +233,17 @@ func (ad *admission) runEach() (Detail, int) {
 			continue
 		}
 		ad.wantContainer(c)
-		if j.want.CPUs == 0 && len(j.want.Amounts) == 0 {
+		ad.narrow(c)
+		if ad.wantsNothing() {
 			continue
 		}
 		if o := j.try.Place(&j.want, &j.grant); o != joint.Placed {
 			return detailOf(o), c
 		}
 		ad.record(c)
+		if d := ad.provide(c, j.grant.Nodes); d != NoDetail {
+			return d, c
+		}
 	}
 	for c := range ad.r.Containers {
 		if ad.r.Containers[c].Kind != Init {
@@ -247,7 +259,8 @@ func (ad *admission) runEach() (Detail, int) {
 func (ad *admission) runInit(c int) Detail {
 	j := &ad.joint
 	ad.wantContainer(c)
-	if j.want.CPUs == 0 && len(j.want.Amounts) == 0 {
+	ad.narrow(c)
+	if ad.wantsNothing() {
 		return NoDetail
 	}
 	ad.heldSoFar()
@@ -270,7 +283,7 @@ func (ad *admission) runInit(c int) Detail {
 	ad.record(c)
 	ad.heldSoFar()
 	ad.m.joint.Take(&j.try.Book, &j.held)
-	return NoDetail
+	return ad.provide(c, j.grant.Nodes)
 }
 
 // takeOver fills part with what a container may have of what the pod holds already, when the others
@@ -320,6 +333,7 @@ func (ad *admission) width() joint.Width {
 func (ad *admission) wantContainer(c int) {
 	w, r := &ad.joint.want, &ad.r.Containers[c]
 	w.CPUs, w.Amounts, w.Width, w.Rules = 0, w.Amounts[:0], ad.width(), ad.rules.CPUs
+	w.Within, w.WithinEmpty = nil, nil
 	switch {
 	case ad.pinsWhole(c):
 		w.CPUs = int(r.MilliCPU / 1000)
@@ -337,6 +351,7 @@ func (ad *admission) wantContainer(c int) {
 func (ad *admission) wantPod() {
 	w := &ad.joint.want
 	w.CPUs, w.Amounts, w.Width, w.Rules = 0, w.Amounts[:0], ad.width(), ad.rules.CPUs
+	w.Within, w.WithinEmpty = nil, nil
 	var cpus podSum[int]
 	var shares podSum[uint64]
 	for c := range ad.r.Containers {
@@ -506,10 +521,11 @@ func (s *State) commitJointly(d *Decision) {
 	for i := range d.Containers {
 		c := &d.Containers[i]
 		pod.Containers = append(pod.Containers, ContainerAllocation{Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Exclusive: c.Exclusive,
-			Memory: slices.Clone(c.Memory), Shares: slices.Clone(c.Shares), Devices: cloneDevices(c.Devices)})
+			Memory: slices.Clone(c.Memory), Shares: slices.Clone(c.Shares), Devices: cloneDevices(c.Devices), Provided: slices.Clone(c.Provided)})
 	}
 	s.put(pod)
 	s.enterJointly(s.m.joint.Take, pod)
+	s.enterProvided(pod, true)
 }
 
 // Hold writes down what a pod was promised, or was found to have, on a node where Berth decides. A
@@ -524,6 +540,7 @@ func (s *State) Hold(p *PodAllocation) (problem string) {
 		c := &pod.Containers[i]
 		c.Shares = slices.DeleteFunc(slices.Clone(c.Shares), func(a CPUShare) bool { return !s.m.hasShare(a) })
 		c.Memory = slices.DeleteFunc(slices.Clone(c.Memory), func(b MemoryBlock) bool { return !s.m.hasBlock(&b) })
+		c.Provided = slices.DeleteFunc(slices.Clone(c.Provided), func(p Provided) bool { return !s.m.hasProvided(p) })
 	}
 	if problem = s.m.joint.Problem(s.account, s.m.heldBy(pod)); problem != "" {
 		free := s.m.joint.FreeCPUs(s.account)
@@ -534,6 +551,7 @@ func (s *State) Hold(p *PodAllocation) (problem string) {
 	}
 	s.put(pod)
 	s.enterJointly(s.m.joint.Take, pod)
+	s.enterProvided(pod, true)
 	return problem
 }
 
@@ -554,6 +572,7 @@ func (s *State) enterJointly(enter func(*joint.Book, *joint.Held), pod *PodAlloc
 // reserved, or that the machine does not have, and amounts on NUMA nodes that it does not have.
 func (s *State) restoreJointly() error {
 	s.account.CopyFrom(s.m.empty.account)
+	clear(s.given)
 	for _, p := range s.byOrder() {
 		h := s.m.heldBy(p)
 		if problem := s.m.joint.Problem(s.account, h); problem != "" {
@@ -565,6 +584,7 @@ func (s *State) restoreJointly() error {
 			}
 		}
 		s.m.joint.Take(s.account, h)
+		s.enterProvided(p, true)
 	}
 	s.shared = s.m.joint.SharedCPUs(s.account)
 	return nil
@@ -576,6 +596,11 @@ func (m *Model) checkAmounts(p *PodAllocation, c *ContainerAllocation) error {
 		if !m.hasShare(a) {
 			return contradiction(containerField(p, c, "shares"), strconv.FormatInt(a.MilliCPU, 10)+"m on NUMA node "+strconv.Itoa(int(a.NUMA)),
 				"0 or more on NUMA nodes "+m.nodes.String())
+		}
+	}
+	for _, h := range c.Provided {
+		if !m.hasProvided(h) {
+			return contradiction(containerField(p, c, "provided"), h.Resource+" at "+h.Place, "a place that a provider has on the machine")
 		}
 	}
 	for i := range c.Memory {
@@ -615,6 +640,10 @@ func detailOf(o joint.Outcome) Detail {
 		return NoSuchCores
 	case joint.NoAmount:
 		return NoRoom
+	case joint.NotOffered:
+		return NotProvided
+	case joint.OutOfReach:
+		return ProvidedApart
 	}
 	return TooWide
 }
@@ -625,7 +654,7 @@ func (s *State) checkAccount() error {
 	if err := again.restoreJointly(); err != nil {
 		return err
 	}
-	if !again.account.Equal(s.account) || again.shared != s.shared {
+	if !again.account.Equal(s.account) || again.shared != s.shared || !slices.Equal(again.given, s.given) {
 		return contradiction("sharedCPUs", s.shared.String(), again.shared.String()+", by what the pods hold")
 	}
 	return nil

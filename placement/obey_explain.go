@@ -13,12 +13,15 @@ func explainJointly(s *State, r *Request, out Refusal, v *Verdict) Refusal {
 	ad.s, ad.r, ad.d = s, r, new(Decision)
 	ad.resetDecision()
 	ad.joint.try.Begin(s.account)
+	copy(ad.provision.given, s.given)
+	at := wholePod
 	if ad.rules.Scope == PodScope && ad.rules.Policy != PolicyNone {
 		ad.wantPod()
 	} else {
 		out.Container = r.Containers[v.Container].Name
 		ad.runJointly()
-		ad.wantContainer(int(v.Container))
+		at = int(v.Container)
+		ad.wantContainer(at)
 	}
 	w, book := &ad.joint.want, &ad.joint.try.Book
 	if w.CPUs > 0 {
@@ -39,6 +42,7 @@ func explainJointly(s *State, r *Request, out Refusal, v *Verdict) Refusal {
 		}
 		out.Needs = append(out.Needs, n)
 	}
+	out.Needs = ad.explainProvided(out.Needs, at)
 	return out
 }
 

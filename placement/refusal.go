@@ -76,6 +76,9 @@ func Explain(s *State, r *Request) Refusal {
 	}
 	v := Admit(s, r)
 	out.Reason, out.Detail, out.Rule = v.Reason, v.Detail, v.Detail.Text()
+	if v.Detail == ProviderElsewhere {
+		return m.explainForeign(r, out, &v)
+	}
 	if v.OK() || v.Reason == InvalidRequest {
 		return out
 	}
@@ -268,6 +271,9 @@ func (r *Refusal) shortage() string {
 	if r.Detail == NotWholeCores {
 		return r.brokenCores()
 	}
+	if r.Detail == ProviderElsewhere && len(r.Needs) > 0 {
+		return r.Needs[0].Resource + ": " + r.Rule
+	}
 	for i := range r.Needs {
 		if n := &r.Needs[i]; r.about(n) && n.Free < n.Asked {
 			return fmt.Sprintf("the node has %s free %s of %s asked", n.amount(n.Free), n.unit(), n.amount(n.Asked))
@@ -276,6 +282,11 @@ func (r *Refusal) shortage() string {
 	for i := range r.Needs {
 		if n := &r.Needs[i]; r.about(n) && (n.isMemory() || r.Detail == TooWide) && n.scattered() {
 			return n.perNode()
+		}
+	}
+	for i := range r.Needs {
+		if n := &r.Needs[i]; r.about(n) && n.isProvided() {
+			return fmt.Sprintf("%s: %d %s asked, %d left on the node", r.Rule, n.Asked, n.Resource, n.Free)
 		}
 	}
 	return ""
@@ -362,7 +373,9 @@ func (r *Refusal) about(n *Need) bool {
 	case TooFewCPUs, CPUsNotFound, NoCPUs:
 		return n.Resource == cpuResource
 	case TooWide:
-		return true
+		return len(n.Nodes) > 0
+	case NotProvided, ProvidedApart, ProviderWrong:
+		return n.isProvided()
 	case NoRoom:
 		return n.isMemory() || n.Resource == shareResource
 	case NoDefaultMemory, NoMemoryExtension, DefaultMemoryNotPreferred, MemoryExtensionNotPreferred, MemoryGroup:
@@ -371,6 +384,11 @@ func (r *Refusal) about(n *Need) bool {
 		return !n.isMemory() && n.Resource != cpuResource
 	}
 	return false
+}
+
+// isProvided says whether a provider hands the resource out, or a device plugin.
+func (n *Need) isProvided() bool {
+	return !n.isMemory() && n.Resource != cpuResource && n.Resource != shareResource
 }
 
 func (n *Need) isMemory() bool {

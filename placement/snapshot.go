@@ -56,6 +56,7 @@ type ContainerAllocation struct {
 	// Shares and Exclusive are there where Berth decides alone.
 	Shares    []CPUShare
 	Exclusive joint.Exclusive
+	Provided  []Provided // by provider, then by place
 }
 
 // Preference says how a device plugin chooses among devices (GetPreferredAllocation).

@@ -22,11 +22,13 @@ type State struct {
 	// account is what Berth has handed out where it decides; it follows from pods. Nil where the
 	// kubelet does.
 	account *joint.Book
-	pools   []devicePool // ascending by resource
-	pods    []podRef     // ascending by uid
-	uids    uids         // of pods
-	last    uint64       // the highest podRef.order so far
-	reuse   reuseMemo
+	// given is what is handed out of providers' stocks, by place; it follows from pods.
+	given []uint64
+	pools []devicePool // ascending by resource
+	pods  []podRef     // ascending by uid
+	uids  uids         // of pods
+	last  uint64       // the highest podRef.order so far
+	reuse reuseMemo
 }
 
 // devicePool is what a plugin said last, and which of its devices containers hold.
@@ -58,6 +60,7 @@ func (m *Model) newEmpty() *State {
 	if m.joint != nil {
 		s.account = m.joint.NewBook()
 		s.shared = m.joint.SharedCPUs(s.account)
+		s.given = make([]uint64, m.places)
 	}
 	return s
 }
@@ -89,6 +92,7 @@ func (s *State) CopyFrom(o *State) {
 		}
 		s.account.CopyFrom(o.account)
 	}
+	s.given = append(s.given[:0], o.given...)
 	s.copyPools(o.pools)
 	s.reuse.copyFrom(&o.reuse)
 }

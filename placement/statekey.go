@@ -24,6 +24,9 @@ func (s *State) AppendStateKey(b []byte) []byte {
 	if s.account != nil {
 		b = s.account.Append(b)
 	}
+	for _, n := range s.given {
+		b = binary.AppendUvarint(b, n)
+	}
 	if s.m.guardRestarts {
 		b = binary.AppendUvarint(b, uint64(widestOf(s.pods)))
 	}

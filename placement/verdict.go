@@ -106,6 +106,7 @@ type ContainerDecision struct {
 	Shares    []CPUShare
 	Exclusive joint.Exclusive
 	Bounds    Bounds
+	Provided  []Provided // by provider, then by place
 }
 
 // Bounds say what of a container the node keeps to NUMA nodes, beyond CPUs of its own.

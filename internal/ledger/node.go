@@ -190,7 +190,7 @@ func inert(m *placement.Model, r *placement.Request) bool {
 	}
 	for i := range d.Containers {
 		c := &d.Containers[i]
-		if !c.CPUs.IsEmpty() || len(c.Memory) > 0 || len(c.Devices) > 0 {
+		if !c.CPUs.IsEmpty() || len(c.Memory) > 0 || len(c.Devices) > 0 || len(c.Provided) > 0 {
 			return false
 		}
 	}

@@ -21,7 +21,7 @@ func heldBy(d *placement.Decision) *placement.PodAllocation {
 		c := &d.Containers[i]
 		p.Containers = append(p.Containers, placement.ContainerAllocation{
 			Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Exclusive: c.Exclusive,
-			Memory: slices.Clone(c.Memory), Shares: slices.Clone(c.Shares), Devices: c.Devices,
+			Memory: slices.Clone(c.Memory), Shares: slices.Clone(c.Shares), Devices: c.Devices, Provided: slices.Clone(c.Provided),
 		})
 	}
 	return p

@@ -108,7 +108,7 @@ func (r *Report) Has(uid string) bool {
 func holds(p *placement.PodAllocation) bool {
 	for i := range p.Containers {
 		c := &p.Containers[i]
-		if !c.CPUs.IsEmpty() || len(c.Memory) > 0 || len(c.Devices) > 0 || len(c.Shares) > 0 {
+		if !c.CPUs.IsEmpty() || len(c.Memory) > 0 || len(c.Devices) > 0 || len(c.Shares) > 0 || len(c.Provided) > 0 {
 			return true
 		}
 	}

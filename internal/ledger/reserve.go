@@ -244,6 +244,7 @@ func copyDecision(d *placement.Decision) placement.Decision {
 	for i := range c.Containers {
 		c.Containers[i].Memory = slices.Clone(c.Containers[i].Memory)
 		c.Containers[i].Shares = slices.Clone(c.Containers[i].Shares)
+		c.Containers[i].Provided = slices.Clone(c.Containers[i].Provided)
 		c.Containers[i].Devices = slices.Clone(c.Containers[i].Devices)
 		for j := range c.Containers[i].Devices {
 			c.Containers[i].Devices[j].IDs = slices.Clone(c.Containers[i].Devices[j].IDs)

@@ -71,15 +71,15 @@ func (k *Kinds) ofSpec(spec wire.NodeSpec, last *Kind) (*Kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found := k.compile("coarse "+string(key), func() (*Kind, error) { return coarseKindOf(spec) })(); found != nil {
+	if found := k.compile("coarse "+string(key), func() (*Kind, error) { return k.coarseKindOf(spec) })(); found != nil {
 		return found, nil
 	}
-	return coarseKindOf(spec)
+	return k.coarseKindOf(spec)
 }
 
 // coarseKindOf makes a kind that no full report shares: nodes of one kind answer for each other.
-func coarseKindOf(spec wire.NodeSpec) (*Kind, error) {
-	kind, err := kindOf(spec)
+func (k *Kinds) coarseKindOf(spec wire.NodeSpec) (*Kind, error) {
+	kind, err := kindOf(spec, k.Providers)
 	kind.coarse = true
 	return kind, err
 }

@@ -18,7 +18,8 @@ type Kind struct {
 	// Model is the compiled Spec; nil where Berth cannot predict such a kubelet.
 	Model *placement.Model
 
-	source *v1alpha1.NodeTopologySpec
+	source    *v1alpha1.NodeTopologySpec
+	providers []placement.Provider
 	// coarse says that it was made up from amounts.
 	coarse bool
 }
@@ -28,6 +29,9 @@ const maxKinds = 1024
 
 // Kinds compiles every kind once. The zero value is empty and ready; it is safe for concurrent use.
 type Kinds struct {
+	// Providers hand out resources of their own, on every node; set before anything is read.
+	Providers []placement.Provider
+
 	mu     sync.Mutex
 	bySpec map[string]func() *Kind
 }
@@ -38,7 +42,7 @@ type Kinds struct {
 func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *Kind) (*Kind, error) {
 	switch {
 	case nt.Malformed != "":
-		return newKind(nt)
+		return k.newKind(nt)
 	case last != nil && !last.coarse && last.Model != nil && reflect.DeepEqual(last.source, &nt.Spec):
 		return last, nil
 	}
@@ -46,10 +50,10 @@ func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *Kind) (*Kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found := k.compile(string(key), func() (*Kind, error) { return newKind(nt) })(); found != nil {
+	if found := k.compile(string(key), func() (*Kind, error) { return k.newKind(nt) })(); found != nil {
 		return found, nil
 	}
-	return newKind(nt)
+	return k.newKind(nt)
 }
 
 // compile returns what makes the kind, or returns the one that was made; nil where there is none.
@@ -73,21 +77,22 @@ func (k *Kinds) compile(key string, compiled func() (*Kind, error)) func() *Kind
 	return made
 }
 
-func newKind(nt *v1alpha1.NodeTopology) (*Kind, error) {
+func (k *Kinds) newKind(nt *v1alpha1.NodeTopology) (*Kind, error) {
 	spec, err := wire.ReadNodeSpec(nt)
 	if err != nil {
 		return nil, err
 	}
-	kind, err := kindOf(spec)
+	kind, err := kindOf(spec, k.Providers)
 	kind.source = nt.Spec.DeepCopy()
 	return kind, err
 }
 
 // kindOf compiles a spec. A kind without a model comes with the reason.
-func kindOf(spec wire.NodeSpec) (*Kind, error) {
+func kindOf(spec wire.NodeSpec, providers []placement.Provider) (*Kind, error) {
 	// A scheduler does not do to a node what the kubelet is known to break over.
 	spec.Config.GuardDefects = true
-	kind := &Kind{Spec: spec}
+	kind := &Kind{Spec: spec, providers: providers}
+	spec.Config.Providers = providers
 	var err error
 	kind.Model, err = placement.NewModel(spec.View, spec.Config)
 	return kind, err

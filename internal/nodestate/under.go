@@ -15,7 +15,7 @@ func (r *Reading) Under(alter func(*wire.NodeSpec) error, empty bool, devices fu
 	if err := alter(&spec); err != nil {
 		return nil, err
 	}
-	kind, err := kindOf(spec)
+	kind, err := kindOf(spec, r.Kind.providers)
 	if err != nil {
 		return nil, err
 	}

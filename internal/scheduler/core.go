@@ -60,7 +60,7 @@ var cores struct {
 
 // sharedCore returns the core of the scheduler that the handle belongs to. The first profile makes
 // it.
-func sharedCore(ctx context.Context, args Args, handle fwk.Handle, clk clock.WithDelayedExecution) (*core, error) {
+func sharedCore(ctx context.Context, args Args, handle fwk.Handle, o Options) (*core, error) {
 	cores.Lock()
 	defer cores.Unlock()
 	key := handle.SharedInformerFactory()
@@ -72,7 +72,7 @@ func sharedCore(ctx context.Context, args Args, handle fwk.Handle, clk clock.Wit
 		}
 		return c, nil
 	}
-	c := newCore(ctx, args, handle, clk)
+	c := newCore(ctx, args, handle, o)
 	c.profiles.Store(handle.ProfileName(), args.MaxNodes)
 	if err := c.start(ctx, args, handle); err != nil {
 		return nil, err
@@ -89,10 +89,14 @@ func sharedCore(ctx context.Context, args Args, handle fwk.Handle, clk clock.Wit
 	return c, nil
 }
 
-func newCore(ctx context.Context, args Args, handle fwk.Handle, c clock.WithDelayedExecution) *core {
+func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core {
+	c := o.Clock
+	if c == nil {
+		c = clock.RealClock{}
+	}
 	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
 	w := wake.New(&wakeEdge{clock: c, activator: handle, logger: logger})
-	table := nodes.NewTable(c, args.StaleAfter.Duration)
+	table := nodes.NewTable(c, args.StaleAfter.Duration, o.Providers...)
 	made := &core{clock: c, table: table, waiters: w, events: handle.EventRecorder(), common: commonOf(&args)}
 	made.gangs = newGangs(&args, handle, made, logger)
 	made.pauses = &groupPauses{clock: made.clock, activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) }}

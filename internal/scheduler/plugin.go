@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/version"
+	"github.com/berth-dev/berth/placement"
 )
 
 // Name of the plugin in profiles and statuses.
@@ -43,17 +44,30 @@ var (
 // New makes the plugin; it has the signature of frameworkruntime.PluginFactory. The plugin watches
 // NodeTopologies and Leases with the scheduler's own credentials until ctx ends.
 func New(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	return WithClock(clock.RealClock{})(ctx, obj, handle)
+	return newPlugin(ctx, obj, handle, Options{})
+}
+
+// Options are what a build of the scheduler brings along, beside the arguments of the profiles.
+type Options struct {
+	// Providers hand out resources of their own.
+	Providers []placement.Provider
+	// Clock is turned by a test; nil means the real one.
+	Clock clock.WithDelayedExecution
+}
+
+// With returns New with options.
+func With(o Options) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		return newPlugin(ctx, obj, handle, o)
+	}
 }
 
 // WithClock returns New with a clock that the caller turns, to test what a wrong clock does.
 func WithClock(c clock.WithDelayedExecution) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		return newPlugin(ctx, obj, handle, c)
-	}
+	return With(Options{Clock: c})
 }
 
-func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, clk clock.WithDelayedExecution) (fwk.Plugin, error) {
+func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, o Options) (fwk.Plugin, error) {
 	args, err := ParseArgs(obj)
 	if err != nil {
 		return nil, err
@@ -63,7 +77,7 @@ func newPlugin(ctx context.Context, obj runtime.Object, handle fwk.Handle, clk c
 	}
 	register()
 	klog.FromContext(ctx).Info("Berth", "version", version.Version)
-	c, err := sharedCore(ctx, args, handle, clk)
+	c, err := sharedCore(ctx, args, handle, o)
 	if err != nil {
 		return nil, err
 	}

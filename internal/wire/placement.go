@@ -115,6 +115,14 @@ type containerJSON struct {
 	Shares    []shareJSON `json:"shares,omitempty"`
 	Exclusive string      `json:"exclusive,omitempty"` // "", "core", "numa"
 	Bounds    []string    `json:"bounds,omitempty"`    // "cpus", "memory"
+	// Provided is what providers of the scheduler's own build gave.
+	Provided []providedJSON `json:"provided,omitempty"`
+}
+
+type providedJSON struct {
+	Resource string `json:"resource"`
+	Place    string `json:"place"`
+	Amount   uint64 `json:"amount"`
 }
 
 type shareJSON struct {
@@ -225,6 +233,9 @@ func roughBytes(d *placement.Decision) int {
 			n += frame + escape*len(c.Memory[j].Resource) + number*c.Memory[j].NUMA.Len()
 		}
 		n += frame * len(c.Shares)
+		for j := range c.Provided {
+			n += frame + escape*(len(c.Provided[j].Resource)+len(c.Provided[j].Place))
+		}
 		for j := range c.Devices {
 			n += frame + escape*len(c.Devices[j].Resource)
 			for _, id := range c.Devices[j].IDs {
@@ -252,6 +263,9 @@ func writeContainer(c *placement.ContainerDecision) containerJSON {
 	}
 	for _, s := range c.Shares {
 		out.Shares = append(out.Shares, shareJSON{s.NUMA, s.MilliCPU})
+	}
+	for _, p := range c.Provided {
+		out.Provided = append(out.Provided, providedJSON(p))
 	}
 	if int(c.Exclusive) < len(exclusiveNames) {
 		out.Exclusive = exclusiveNames[c.Exclusive]
@@ -401,6 +415,10 @@ func (r placementReader) ownDecision(at *field.Path, in *containerJSON, out *pla
 		}
 		out.Shares = append(out.Shares, placement.CPUShare{NUMA: s.NUMA, MilliCPU: s.MilliCPU})
 	}
+	var err error
+	if out.Provided, err = r.provided(at.Child("provided"), in.Provided); err != nil {
+		return err
+	}
 	level := slices.Index(exclusiveNames[:], in.Exclusive)
 	if level < 0 {
 		return r.at(at.Child("exclusive"), in.Exclusive, "none, core or numa")
@@ -414,6 +432,28 @@ func (r placementReader) ownDecision(at *field.Path, in *containerJSON, out *pla
 		out.Bounds |= 1 << bit
 	}
 	return nil
+}
+
+// maxProvided bounds the places at which a container holds something of providers.
+const maxProvided = 256
+
+func (r placementReader) provided(at *field.Path, in []providedJSON) ([]placement.Provided, error) {
+	if len(in) > maxProvided {
+		return nil, r.at(at, len(in), fmt.Sprint("at most ", maxProvided, " amounts"))
+	}
+	var out []placement.Provided
+	for i, p := range in {
+		switch again := slices.ContainsFunc(in[:i], func(o providedJSON) bool { return o.Resource == p.Resource && o.Place == p.Place }); {
+		case p.Resource == "" || len(p.Resource) > 253:
+			return nil, r.at(at.Index(i).Child("resource"), p.Resource, "the name of a resource")
+		case p.Place == "" || len(p.Place) > placement.MaxPlaceName || again:
+			return nil, r.at(at.Index(i).Child("place"), p.Place, fmt.Sprint("names of 1 to ", placement.MaxPlaceName, " bytes, each once for a resource"))
+		case p.Amount == 0 || p.Amount > 1<<30:
+			return nil, r.at(at.Index(i).Child("amount"), p.Amount, "1 to 2^30")
+		}
+		out = append(out, placement.Provided(p))
+	}
+	return out, nil
 }
 
 func (r placementReader) numa(at *field.Path, list string) (topology.NUMASet, error) {

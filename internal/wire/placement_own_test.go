@@ -12,7 +12,7 @@ import (
 
 const ownText = `{"v":1,"seq":1,"uid":"u-1","certainty":"exact","guarantee":"full","containers":[` +
 	`{"name":"app","hint":{"numa":"1","preferred":true},"cpus":"8-9","memory":[{"resource":"memory","numa":"1","bytes":1024}],"exclusive":"core","bounds":["memory"]},` +
-	`{"name":"log","hint":{"numa":"0-1","preferred":true},"shares":[{"numa":0,"milliCPU":100},{"numa":1,"milliCPU":200}],"bounds":["cpus"]}]}`
+	`{"name":"log","hint":{"numa":"0-1","preferred":true},"shares":[{"numa":0,"milliCPU":100},{"numa":1,"milliCPU":200}],"bounds":["cpus"],"provided":[{"resource":"x/licence","place":"socket 0","amount":2}]}]}`
 
 // TestOwnDecision: what Berth decides itself travels with the Binding.
 func TestOwnDecision(t *testing.T) {
@@ -20,7 +20,8 @@ func TestOwnDecision(t *testing.T) {
 		{Name: "app", Hint: placement.Hint{NUMA: 2, Preferred: true}, CPUs: topology.NewCPUSet(8, 9), Exclusive: joint.ExclusiveCore, Bounds: placement.BoundMemory,
 			Memory: []placement.MemoryBlock{{Resource: "memory", NUMA: 2, Bytes: 1024}}},
 		{Name: "log", Hint: placement.Hint{NUMA: 3, Preferred: true}, Bounds: placement.BoundCPUs,
-			Shares: []placement.CPUShare{{NUMA: 0, MilliCPU: 100}, {NUMA: 1, MilliCPU: 200}}},
+			Shares:   []placement.CPUShare{{NUMA: 0, MilliCPU: 100}, {NUMA: 1, MilliCPU: 200}},
+			Provided: []placement.Provided{{Resource: "x/licence", Place: "socket 0", Amount: 2}}},
 	}}}
 	if got, err := WritePlacement(&want); err != nil || got != ownText {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, ownText)
@@ -35,6 +36,8 @@ func TestOwnDecision(t *testing.T) {
 		{`"core"`, `"package"`, "exclusive"}, {`["memory"]`, `["memory","memory"]`, "bounds[1]"}, {`["memory"]`, `["memory","cpus"]`, "bounds[1]"},
 		{`["cpus"]`, `["gpus"]`, "bounds[0]"}, {`"numa":0,`, `"numa":1,`, "shares[1].numa"}, {`"numa":1,"milli`, `"numa":64,"milli`, "shares[1].numa"},
 		{`"milliCPU":100`, `"milliCPU":0`, "shares[0].milliCPU"}, {`"milliCPU":100`, `"milliCPU":9999999999`, "shares[0].milliCPU"},
+		{`"x/licence"`, `""`, "provided[0].resource"}, {`"socket 0"`, `""`, "provided[0].place"}, {`"amount":2`, `"amount":0`, "provided[0].amount"},
+		{`"amount":2}`, `"amount":2},{"resource":"x/licence","place":"socket 0","amount":1}`, "provided[1].place"},
 	} {
 		_, err := parsePlacement("Pod ns/a", strings.Replace(ownText, c.old, c.new, 1))
 		if err == nil || !strings.Contains(err.Error(), c.field+":") {

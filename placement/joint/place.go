@@ -20,6 +20,9 @@ type Want struct {
 	SameHow Strength // set if Same is
 	Width   Width
 	Rules   Rules
+	// Within are the only sets of NUMA nodes that may be chosen, and WithinEmpty those that might be
+	// if nothing were handed out: where resources are that the model does not know. Nil means all.
+	Within, WithinEmpty hint.Set
 }
 
 // Amount is an amount of one kind.
@@ -63,6 +66,10 @@ const (
 	NotTogether
 	// TooWide: it has room, but only on more NUMA nodes than the width allows.
 	TooWide
+	// NotOffered: no set of NUMA nodes may be chosen.
+	NotOffered
+	// OutOfReach: it has room, but not on sets of NUMA nodes that may be chosen.
+	OutOfReach
 )
 
 // Try is a copy of a Book on which things are placed one after another. It is not safe for
@@ -102,6 +109,12 @@ func (t *Try) Place(w *Want, g *Grant) Outcome {
 		return refused
 	}
 	if !q.find(w.Width) {
+		if q.within == nil {
+			return TooWide
+		}
+		if q.within = nil; q.find(w.Width) {
+			return OutOfReach
+		}
 		return TooWide
 	}
 	t.take(q, g)
@@ -118,9 +131,10 @@ type query struct {
 	levels int // of terms that some set of nodes could meet, in front of terms
 	terms  [2 * maxLevels]asked
 
-	best hint.Mask // the answer
-	by   *asked
-	dev  deviceQuery
+	within hint.Set  // the sets that may be chosen; nil for all
+	best   hint.Mask // the answer
+	by     *asked
+	dev    deviceQuery
 }
 
 // asked is one level of terms.
@@ -136,7 +150,13 @@ type asked struct {
 // compile prepares what is asked of a book, level by level. The outcome says why no level can be
 // met, on whatever NUMA nodes.
 func (q *query) compile(t *Try, w *Want, b *Book) Outcome {
-	q.m, q.t, q.b, q.w, q.levels = t.m, t, b, w, 0
+	q.m, q.t, q.b, q.w, q.levels, q.within = t.m, t, b, w, 0, w.Within
+	if b == t.m.empty {
+		q.within = w.WithinEmpty
+	}
+	if q.within != nil && q.within.IsEmpty() {
+		return NotOffered
+	}
 	if len(w.Devices) > 0 && !q.compileDevices() {
 		return NoDevices
 	}
@@ -278,7 +298,7 @@ func (q *query) scan(a *asked, k int) bool {
 	found := false
 	var best [2]uint64
 	for _, mask := range q.m.space.OfSize(k) {
-		if mask&^a.eligible != 0 || !q.fits(a, mask) {
+		if mask&^a.eligible != 0 || !q.offers(mask) || !q.fits(a, mask) {
 			continue
 		}
 		rank := q.rank(mask)
@@ -296,7 +316,7 @@ func (q *query) scanDevices(a *asked, k int) bool {
 	var best [2]uint64
 	var pick devicePick
 	for _, mask := range q.m.space.OfSize(k) {
-		if mask&^a.eligible != 0 || !q.fits(a, mask) || !q.enough(mask) || !q.choose(mask, a.same) {
+		if mask&^a.eligible != 0 || !q.offers(mask) || !q.fits(a, mask) || !q.enough(mask) || !q.choose(mask, a.same) {
 			continue
 		}
 		rank := q.rank(mask)
@@ -308,6 +328,9 @@ func (q *query) scanDevices(a *asked, k int) bool {
 	q.dev.best = pick
 	return found
 }
+
+// offers says whether the set of nodes may be chosen.
+func (q *query) offers(mask hint.Mask) bool { return q.within == nil || q.within.Has(mask) }
 
 // floor is how many nodes are needed if the roomiest are taken, for each resource on its own.
 func (q *query) floor(a *asked) int {

@@ -44,9 +44,10 @@ type place struct {
 }
 
 // NewTable returns a table without nodes. A node is not relied on when its agent gave no sign of
-// life for longer than staleAfter.
-func NewTable(c clock.WithDelayedExecution, staleAfter time.Duration) *Table {
+// life for longer than staleAfter. The providers hand out resources on every node.
+func NewTable(c clock.WithDelayedExecution, staleAfter time.Duration, providers ...placement.Provider) *Table {
 	t := &Table{clock: c, staleAfter: staleAfter, byName: map[string]*Node{}}
+	t.kinds.Providers = providers
 	t.byObject.init()
 	return t
 }

@@ -1,0 +1,349 @@
+package placement
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/berth-dev/berth/placement/hint"
+)
+
+// Provider hands out a resource that Berth does not know, beside CPUs and memory, on nodes where
+// Berth decides. Containers ask for it as for an extended resource. It joins a scheduler by
+// Config.Providers; docs/extending.md builds one.
+type Provider interface {
+	// Resource is the extended resource that containers ask for: "example.com/licence".
+	Resource() string
+	// Stock says what a machine has of it. space numbers its NUMA nodes, ascending by id. It is
+	// asked once for each kind of machine. An error makes the nodes of that kind unusable.
+	Stock(view *KubeletView, space *hint.Space) (Stock, error)
+}
+
+// Stock is what one machine has of a provider's resource: amounts at places. Berth keeps the books:
+// which pod holds how much of which place, from the decision until the pod has left. The methods
+// must be pure, may be called from many goroutines at once, and should not allocate.
+type Stock interface {
+	// Places are where the resource is; none means that the machine has nothing of it. It is asked
+	// once.
+	Places() []Place
+	// Hints adds to out every set of NUMA nodes on which n could be given to one container where
+	// free is left, by place. Where more is left no fewer sets are to be added.
+	Hints(out hint.Set, free []uint64, n uint64)
+	// Allocate writes to take, by place, what is given of n to a container on the chosen NUMA nodes.
+	// take is all zeros before. False refuses the node.
+	Allocate(take, free []uint64, n uint64, nodes hint.Mask) bool
+}
+
+// Place is where some of a provider's resource is: a socket, a link, a licence server.
+type Place struct {
+	Name     string // 1 to MaxPlaceName bytes, each once on a machine
+	Capacity uint64 // at most 2^30
+}
+
+// Provided is an amount of a provider's resource that a container holds at a place.
+type Provided struct {
+	Resource, Place string
+	Amount          uint64
+}
+
+// The bounds of what providers say.
+const (
+	MaxPlaceName = 63
+	MaxPlaces    = 64
+)
+
+// stock is a Stock, compiled. Its places are a span of all places of the model.
+type stock struct {
+	resource string
+	stock    Stock
+	places   []Place
+	from     int
+}
+
+func (s *stock) of(v []uint64) []uint64 { return v[s.from : s.from+len(s.places)] }
+
+// compileStocks asks the providers what the machine has. Where the kubelet decides only their names
+// count: nobody there would carry out what they say.
+func (m *Model) compileStocks(view *KubeletView, cfg *Config) error {
+	for _, p := range cfg.Providers {
+		s := stock{resource: p.Resource(), from: m.places}
+		field := "providers[" + s.resource + "]"
+		if s.resource == "" || slices.ContainsFunc(m.stocks, func(o stock) bool { return o.resource == s.resource }) {
+			return unsupported(field, s.resource, "the name of a resource, each once")
+		}
+		if m.joint != nil {
+			var err error
+			if s.stock, err = p.Stock(view, m.space); err != nil {
+				return unsupported(field, err.Error(), "a machine that the provider can read")
+			}
+			s.places = slices.Clone(s.stock.Places())
+			if err := s.check(field); err != nil {
+				return err
+			}
+		}
+		m.places += len(s.places)
+		m.stocks = append(m.stocks, s)
+	}
+	return nil
+}
+
+func (s *stock) check(field string) error {
+	if len(s.places) > MaxPlaces {
+		return unsupported(field, strconv.Itoa(len(s.places))+" places", "at most "+strconv.Itoa(MaxPlaces))
+	}
+	for i, p := range s.places {
+		switch {
+		case p.Name == "" || len(p.Name) > MaxPlaceName || slices.ContainsFunc(s.places[:i], func(o Place) bool { return o.Name == p.Name }):
+			return unsupported(field+".places", p.Name, "names of 1 to "+strconv.Itoa(MaxPlaceName)+" bytes, each once")
+		case p.Capacity > uint64(maxDevices):
+			return unsupported(field+".places["+p.Name+"]", strconv.FormatUint(p.Capacity, 10), "at most 2^30")
+		}
+	}
+	return nil
+}
+
+// asked is how much a container asks for of a resource.
+func (c *ContainerRequest) asked(resource string) uint64 {
+	for i := range c.Devices {
+		if c.Devices[i].Resource == resource {
+			return uint64(c.Devices[i].Count)
+		}
+	}
+	return 0
+}
+
+// foreign returns the first container that asks for a resource that some provider hands out.
+func (m *Model) foreign(r *Request) (c int, found bool) {
+	for c := range r.Containers {
+		for i := range m.stocks {
+			if r.Containers[c].asked(m.stocks[i].resource) > 0 {
+				return c, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// provision is room for what providers are asked during an admission.
+type provision struct {
+	given            []uint64 // by place: what others have
+	free, take       []uint64
+	one, now, always hint.Set
+}
+
+func (m *Model) newProvision() provision {
+	if len(m.stocks) == 0 || m.joint == nil {
+		return provision{}
+	}
+	v := func() []uint64 { return make([]uint64, m.places) }
+	return provision{given: v(), free: v(), take: v(), one: m.space.NewSet(), now: m.space.NewSet(), always: m.space.NewSet()}
+}
+
+// narrow has the search keep to the sets of NUMA nodes that every provider offers to container c,
+// or to the pod's peak with wholePod.
+func (ad *admission) narrow(c int) {
+	if len(ad.m.stocks) == 0 {
+		return
+	}
+	p, w := &ad.provision, &ad.joint.want
+	for i := range ad.m.stocks {
+		s := &ad.m.stocks[i]
+		n := ad.asksOf(s, c)
+		if n == 0 {
+			continue
+		}
+		if w.Within == nil {
+			w.Within, w.WithinEmpty = ad.provision.all()
+			ad.freeFor(c)
+		}
+		p.intersect(s, p.now, s.of(p.free), n)
+		for j := range s.places {
+			s.of(p.take)[j] = s.places[j].Capacity
+		}
+		p.intersect(s, p.always, s.of(p.take), n)
+	}
+}
+
+// all makes both sets hold every mask.
+func (p *provision) all() (now, always hint.Set) {
+	for i := range p.now {
+		p.now[i], p.always[i] = ^uint64(0), ^uint64(0)
+	}
+	return p.now, p.always
+}
+
+func (p *provision) intersect(s *stock, set hint.Set, free []uint64, n uint64) {
+	clear(p.one)
+	if len(s.places) > 0 {
+		s.stock.Hints(p.one, free, n)
+	}
+	for i := range set {
+		set[i] &= p.one[i]
+	}
+}
+
+// asksOf is what container c asks for of a stock, or what the pod asks for at its peak.
+func (ad *admission) asksOf(s *stock, c int) uint64 {
+	if c != wholePod {
+		return ad.r.Containers[c].asked(s.resource)
+	}
+	var sum podSum[uint64]
+	for i := range ad.r.Containers {
+		sum.add(ad.r.Containers[i].Kind, ad.r.Containers[i].asked(s.resource))
+	}
+	return sum.peak()
+}
+
+// freeFor fills free with what container c may still get: what nobody has, and no container that
+// runs beside it.
+func (ad *admission) freeFor(c int) {
+	p := &ad.provision
+	copy(p.free, p.given)
+	if c != wholePod {
+		for o := range ad.d.Containers {
+			if ad.beside(c, o) {
+				ad.m.addProvided(p.free, ad.d.Containers[o].Provided)
+			}
+		}
+	}
+	for i := range ad.m.stocks {
+		s := &ad.m.stocks[i]
+		for j, used := range s.of(p.free) {
+			s.of(p.free)[j] = s.places[j].Capacity - min(used, s.places[j].Capacity)
+		}
+	}
+}
+
+// provide gives container c what it asks for of providers, on the NUMA nodes chosen.
+func (ad *admission) provide(c int, nodes hint.Mask) Detail {
+	for i := range ad.m.stocks {
+		s := &ad.m.stocks[i]
+		n := ad.r.Containers[c].asked(s.resource)
+		if n == 0 {
+			continue
+		}
+		ad.freeFor(c)
+		p := &ad.provision
+		take, free := s.of(p.take), s.of(p.free)
+		clear(take)
+		if !s.stock.Allocate(take, free, n, nodes) {
+			return NotProvided
+		}
+		for j, got := range take {
+			if got > free[j] || got > n {
+				return ProviderWrong
+			}
+			if n -= got; got > 0 {
+				ad.d.Containers[c].Provided = append(ad.d.Containers[c].Provided, Provided{s.resource, s.places[j].Name, got})
+			}
+		}
+		if n > 0 {
+			return ProviderWrong
+		}
+	}
+	return NoDetail
+}
+
+// provideAll gives every container of a pod that is placed as one what it asks for of providers.
+func (ad *admission) provideAll(nodes hint.Mask) (Detail, int) {
+	if len(ad.m.stocks) == 0 {
+		return NoDetail, 0
+	}
+	for c := range ad.r.Containers {
+		if d := ad.provide(c, nodes); d != NoDetail {
+			return d, c
+		}
+	}
+	return NoDetail, 0
+}
+
+// placeOf finds a place of the model.
+func (m *Model) placeOf(p *Provided) (int, bool) {
+	for i := range m.stocks {
+		if s := &m.stocks[i]; s.resource == p.Resource {
+			j := slices.IndexFunc(s.places, func(o Place) bool { return o.Name == p.Place })
+			return s.from + j, j >= 0
+		}
+	}
+	return 0, false
+}
+
+func (m *Model) addProvided(v []uint64, held []Provided) {
+	for i := range held {
+		if at, ok := m.placeOf(&held[i]); ok {
+			v[at] += held[i].Amount
+		}
+	}
+}
+
+// enterProvided writes down, or takes back, what a pod holds of providers at its peak.
+func (s *State) enterProvided(pod *PodAllocation, take bool) {
+	for i := range s.given {
+		var sum podSum[uint64]
+		for c := range pod.Containers {
+			n := uint64(0)
+			for k := range pod.Containers[c].Provided {
+				if at, ok := s.m.placeOf(&pod.Containers[c].Provided[k]); ok && at == i {
+					n += pod.Containers[c].Provided[k].Amount
+				}
+			}
+			sum.add(pod.Containers[c].Kind, n)
+		}
+		if n := sum.peak(); take {
+			s.given[i] += n
+		} else {
+			s.given[i] -= min(n, s.given[i])
+		}
+	}
+}
+
+// hasProvided says whether some provider of the model has the place.
+func (m *Model) hasProvided(p Provided) bool {
+	_, ok := m.placeOf(&p)
+	return ok && p.Amount <= uint64(maxDevices)
+}
+
+// wantsNothing says whether there is nothing to place.
+func (ad *admission) wantsNothing() bool {
+	w := &ad.joint.want
+	return w.CPUs == 0 && len(w.Amounts) == 0 && w.Within == nil
+}
+
+// explainProvided adds what container c, or the pod, asks for of providers.
+func (ad *admission) explainProvided(needs []Need, c int) []Need {
+	ad.freeFor(c)
+	for i := range ad.m.stocks {
+		s := &ad.m.stocks[i]
+		n := Need{Resource: s.resource, Asked: ad.asksOf(s, c)}
+		if n.Asked == 0 {
+			continue
+		}
+		for _, free := range s.of(ad.provision.free) {
+			n.Free += free
+		}
+		needs = append(needs, n)
+	}
+	return needs
+}
+
+// asksDevices says whether a container asks for devices: for extended resources that no provider
+// hands out.
+func (m *Model) asksDevices(c *ContainerRequest) bool {
+	for i := range c.Devices {
+		if !slices.ContainsFunc(m.stocks, func(s stock) bool { return s.resource == c.Devices[i].Resource }) {
+			return true
+		}
+	}
+	return false
+}
+
+// explainForeign names the resource that is handed out elsewhere alone.
+func (m *Model) explainForeign(r *Request, out Refusal, v *Verdict) Refusal {
+	c := &r.Containers[v.Container]
+	out.Container = c.Name
+	for i := range m.stocks {
+		if n := c.asked(m.stocks[i].resource); n > 0 {
+			out.Needs = append(out.Needs, Need{Resource: m.stocks[i].resource, Asked: n})
+		}
+	}
+	return out
+}
