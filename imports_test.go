@@ -78,6 +78,9 @@ internal/scheduler/nodes  : topology placement internal/apiclient internal/ledge
 internal/scheduler        : placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang api/... internal/nodestate
 internal/scheduler/command: internal/scheduler internal/version
 internal/offer            : topology internal/strict internal/suggest internal/wire
+scheduler                 : placement internal/scheduler internal/scheduler/command
+examples/licences         : placement placement/hint
+examples/licences/berth-scheduler: examples/licences scheduler
 internal/enforce          : topology placement placement/joint internal/wire
 internal/agent            : topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :

@@ -28,8 +28,8 @@ type Stock interface {
 	// Hints adds to out every set of NUMA nodes on which n could be given to one container where
 	// free is left, by place. Where more is left no fewer sets are to be added.
 	Hints(out hint.Set, free []uint64, n uint64)
-	// Allocate writes to take, by place, what is given of n to a container on the chosen NUMA nodes.
-	// take is all zeros before. False refuses the node.
+	// Allocate writes to take, by place, what is given of n to a container on the chosen NUMA
+	// nodes. take is all zeros before. False refuses the node.
 	Allocate(take, free []uint64, n uint64, nodes hint.Mask) bool
 }
 

@@ -20,8 +20,9 @@ type Want struct {
 	SameHow Strength // set if Same is
 	Width   Width
 	Rules   Rules
-	// Within are the only sets of NUMA nodes that may be chosen, and WithinEmpty those that might be
-	// if nothing were handed out: where resources are that the model does not know. Nil means all.
+	// Within are the only sets of NUMA nodes that may be chosen, and WithinEmpty those that might
+	// be if nothing were handed out: where resources are that the model does not know. Nil means
+	// all.
 	Within, WithinEmpty hint.Set
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/scheduler"
-	"github.com/berth-dev/berth/internal/scheduler/command"
+	ownscheduler "github.com/berth-dev/berth/scheduler"
 )
 
 // schedulerVerb makes the test binary a berth-scheduler that ends on signals only, unlike the role
@@ -26,7 +26,7 @@ const schedulerVerb = "bare-berth-scheduler"
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == schedulerVerb {
 		os.Args = append(os.Args[:1], os.Args[2:]...)
-		os.Exit(cli.Run(command.New(scheduler.New)))
+		os.Exit(cli.Run(ownscheduler.Command(testProviders()...)))
 	}
 }
 

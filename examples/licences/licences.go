@@ -1,0 +1,88 @@
+// Package licences is an example of a provider: software licences that count by socket. Whoever
+// runs on a socket may use those of that socket, and no others. docs/extending.md walks through it.
+package licences
+
+import (
+	"fmt"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/hint"
+)
+
+// PerSocket hands out licences. A container gets all that it asks for on one socket.
+type PerSocket struct {
+	// Name is the extended resource that containers ask for.
+	Name string
+	// Count is how many licences each socket has.
+	Count uint64
+}
+
+var _ placement.Provider = PerSocket{}
+
+// Resource implements placement.Provider.
+func (l PerSocket) Resource() string { return l.Name }
+
+// Stock implements placement.Provider: one place for each socket of the machine.
+func (l PerSocket) Stock(view *placement.KubeletView, space *hint.Space) (placement.Stock, error) {
+	s := &sockets{space: space}
+	index := map[int]int{} // by socket
+	for i := range view.Nodes {
+		n := &view.Nodes[i]
+		position, ok := space.Position(n.ID)
+		if !ok {
+			return nil, fmt.Errorf("NUMA node %d is not counted", n.ID)
+		}
+		for _, core := range n.Cores {
+			at, seen := index[core.Socket]
+			if !seen {
+				at = len(s.places)
+				index[core.Socket] = at
+				s.places = append(s.places, placement.Place{Name: fmt.Sprint("socket ", core.Socket), Capacity: l.Count})
+				s.nodes = append(s.nodes, 0)
+			}
+			s.nodes[at] |= 1 << position
+		}
+	}
+	return s, nil
+}
+
+// sockets is the stock of one kind of machine.
+type sockets struct {
+	space  *hint.Space
+	places []placement.Place
+	nodes  []hint.Mask // by place: the NUMA nodes of the socket
+}
+
+// Places implements placement.Stock.
+func (s *sockets) Places() []placement.Place { return s.places }
+
+// Hints implements placement.Stock: every set of NUMA nodes that has a part of a socket with enough
+// licences.
+func (s *sockets) Hints(out hint.Set, free []uint64, n uint64) {
+	for _, mask := range s.space.BySize() {
+		if s.tightest(free, n, mask) >= 0 {
+			out.Add(mask)
+		}
+	}
+}
+
+// Allocate implements placement.Stock: the socket with the fewest licences left that has enough, so
+// that others stay whole.
+func (s *sockets) Allocate(take, free []uint64, n uint64, nodes hint.Mask) bool {
+	at := s.tightest(free, n, nodes)
+	if at < 0 {
+		return false
+	}
+	take[at] = n
+	return true
+}
+
+func (s *sockets) tightest(free []uint64, n uint64, nodes hint.Mask) int {
+	best := -1
+	for i := range s.nodes {
+		if s.nodes[i]&nodes != 0 && free[i] >= n && (best < 0 || free[i] < free[best]) {
+			best = i
+		}
+	}
+	return best
+}
