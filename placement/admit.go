@@ -33,7 +33,7 @@ func (ad *admission) decide(s *State, r *Request, d *Decision) Verdict {
 	if ad.m.joint != nil {
 		return ad.decideJointly(s, r, d)
 	}
-	if len(ad.m.stocks) > 0 {
+	if len(ad.m.supplies) > 0 {
 		if c, found := ad.m.foreign(r); found {
 			d.UID, d.Containers = r.UID, d.Containers[:0]
 			return Verdict{Reason: ProviderElsewhere.Reason(), Detail: ProviderElsewhere, Container: int16(c), Scarcity: Unresolvable}

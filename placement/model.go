@@ -35,9 +35,9 @@ type Model struct {
 
 	cpus cpuModel
 	mem  *memory.Model // nil without the static memory manager
-	// stocks are what providers have on the machine, with so many places in all.
-	stocks []stock
-	places int
+	// supplies are what providers have on the machine, with so many places in all.
+	supplies []supply
+	places   int
 	// joint decides where Berth does, in the kubelet's place; nil where the kubelet does.
 	joint *joint.Model
 
@@ -79,7 +79,7 @@ func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 	}
 	m.own.OwnCPUs = set.static
 	m.guardRestarts = cfg.GuardRestarts && set.static && set.cpu.FullPhysicalCPUsOnly && set.version < V137
-	for _, compile := range [...]func(*KubeletView, *Config) error{m.compileNodes, m.compileDistances, m.compileCPUs, m.compileMemory, m.compileJoint, m.compileStocks} {
+	for _, compile := range [...]func(*KubeletView, *Config) error{m.compileNodes, m.compileDistances, m.compileCPUs, m.compileMemory, m.compileJoint, m.compileSupplies} {
 		if err := compile(view, &cfg); err != nil {
 			return nil, err
 		}

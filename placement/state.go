@@ -22,7 +22,7 @@ type State struct {
 	// account is what Berth has handed out where it decides; it follows from pods. Nil where the
 	// kubelet does.
 	account *joint.Book
-	// given is what is handed out of providers' stocks, by place; it follows from pods.
+	// given is what is handed out of providers' supplies, by place; it follows from pods.
 	given []uint64
 	pools []devicePool // ascending by resource
 	pods  []podRef     // ascending by uid

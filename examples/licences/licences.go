@@ -22,8 +22,8 @@ var _ placement.Provider = PerSocket{}
 // Resource implements placement.Provider.
 func (l PerSocket) Resource() string { return l.Name }
 
-// Stock implements placement.Provider: one place for each socket of the machine.
-func (l PerSocket) Stock(view *placement.KubeletView, space *hint.Space) (placement.Stock, error) {
+// Supply implements placement.Provider: one place for each socket of the machine.
+func (l PerSocket) Supply(view *placement.KubeletView, space *hint.Space) (placement.Supply, error) {
 	s := &sockets{space: space}
 	index := map[int]int{} // by socket
 	for i := range view.Nodes {
@@ -46,18 +46,18 @@ func (l PerSocket) Stock(view *placement.KubeletView, space *hint.Space) (placem
 	return s, nil
 }
 
-// sockets is the stock of one kind of machine.
+// sockets is the supply of one kind of machine.
 type sockets struct {
 	space  *hint.Space
 	places []placement.Place
 	nodes  []hint.Mask // by place: the NUMA nodes of the socket
 }
 
-// Places implements placement.Stock.
+// Places implements placement.Supply.
 func (s *sockets) Places() []placement.Place { return s.places }
 
-// Hints implements placement.Stock: every set of NUMA nodes that has a part of a socket with enough
-// licences.
+// Hints implements placement.Supply: every set of NUMA nodes that has a part of a socket with
+// enough licences.
 func (s *sockets) Hints(out hint.Set, free []uint64, n uint64) {
 	for _, mask := range s.space.BySize() {
 		if s.tightest(free, n, mask) >= 0 {
@@ -66,8 +66,8 @@ func (s *sockets) Hints(out hint.Set, free []uint64, n uint64) {
 	}
 }
 
-// Allocate implements placement.Stock: the socket with the fewest licences left that has enough, so
-// that others stay whole.
+// Allocate implements placement.Supply: the socket with the fewest licences left that has enough,
+// so that others stay whole.
 func (s *sockets) Allocate(take, free []uint64, n uint64, nodes hint.Mask) bool {
 	at := s.tightest(free, n, nodes)
 	if at < 0 {

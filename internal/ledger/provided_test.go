@@ -13,7 +13,7 @@ type seats struct{}
 
 func (seats) Resource() string { return "x/seat" }
 
-func (seats) Stock(*placement.KubeletView, *hint.Space) (placement.Stock, error) { return seats{}, nil }
+func (seats) Supply(*placement.KubeletView, *hint.Space) (placement.Supply, error) { return seats{}, nil }
 
 func (seats) Places() []placement.Place { return []placement.Place{{Name: "all", Capacity: 4}} }
 

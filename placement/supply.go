@@ -13,15 +13,15 @@ import (
 type Provider interface {
 	// Resource is the extended resource that containers ask for: "example.com/licence".
 	Resource() string
-	// Stock says what a machine has of it. space numbers its NUMA nodes, ascending by id. It is
+	// Supply says what a machine has of it. space numbers its NUMA nodes, ascending by id. It is
 	// asked once for each kind of machine. An error makes the nodes of that kind unusable.
-	Stock(view *KubeletView, space *hint.Space) (Stock, error)
+	Supply(view *KubeletView, space *hint.Space) (Supply, error)
 }
 
-// Stock is what one machine has of a provider's resource: amounts at places. Berth keeps the books:
-// which pod holds how much of which place, from the decision until the pod has left. The methods
-// must be pure, may be called from many goroutines at once, and should not allocate.
-type Stock interface {
+// Supply is what one machine has of a provider's resource: amounts at places. Berth keeps the
+// books: which pod holds how much of which place, from the decision until the pod has left. The
+// methods must be pure, may be called from many goroutines at once, and should not allocate.
+type Supply interface {
 	// Places are where the resource is; none means that the machine has nothing of it. It is asked
 	// once.
 	Places() []Place
@@ -51,42 +51,42 @@ const (
 	MaxPlaces    = 64
 )
 
-// stock is a Stock, compiled. Its places are a span of all places of the model.
-type stock struct {
+// supply is a Supply, compiled. Its places are a span of all places of the model.
+type supply struct {
 	resource string
-	stock    Stock
+	supply   Supply
 	places   []Place
 	from     int
 }
 
-func (s *stock) of(v []uint64) []uint64 { return v[s.from : s.from+len(s.places)] }
+func (s *supply) of(v []uint64) []uint64 { return v[s.from : s.from+len(s.places)] }
 
-// compileStocks asks the providers what the machine has. Where the kubelet decides only their names
-// count: nobody there would carry out what they say.
-func (m *Model) compileStocks(view *KubeletView, cfg *Config) error {
+// compileSupplies asks the providers what the machine has. Where the kubelet decides only their
+// names count: nobody there would carry out what they say.
+func (m *Model) compileSupplies(view *KubeletView, cfg *Config) error {
 	for _, p := range cfg.Providers {
-		s := stock{resource: p.Resource(), from: m.places}
+		s := supply{resource: p.Resource(), from: m.places}
 		field := "providers[" + s.resource + "]"
-		if s.resource == "" || slices.ContainsFunc(m.stocks, func(o stock) bool { return o.resource == s.resource }) {
+		if s.resource == "" || slices.ContainsFunc(m.supplies, func(o supply) bool { return o.resource == s.resource }) {
 			return unsupported(field, s.resource, "the name of a resource, each once")
 		}
 		if m.joint != nil {
 			var err error
-			if s.stock, err = p.Stock(view, m.space); err != nil {
+			if s.supply, err = p.Supply(view, m.space); err != nil {
 				return unsupported(field, err.Error(), "a machine that the provider can read")
 			}
-			s.places = slices.Clone(s.stock.Places())
+			s.places = slices.Clone(s.supply.Places())
 			if err := s.check(field); err != nil {
 				return err
 			}
 		}
 		m.places += len(s.places)
-		m.stocks = append(m.stocks, s)
+		m.supplies = append(m.supplies, s)
 	}
 	return nil
 }
 
-func (s *stock) check(field string) error {
+func (s *supply) check(field string) error {
 	if len(s.places) > MaxPlaces {
 		return unsupported(field, strconv.Itoa(len(s.places))+" places", "at most "+strconv.Itoa(MaxPlaces))
 	}
@@ -114,8 +114,8 @@ func (c *ContainerRequest) asked(resource string) uint64 {
 // foreign returns the first container that asks for a resource that some provider hands out.
 func (m *Model) foreign(r *Request) (c int, found bool) {
 	for c := range r.Containers {
-		for i := range m.stocks {
-			if r.Containers[c].asked(m.stocks[i].resource) > 0 {
+		for i := range m.supplies {
+			if r.Containers[c].asked(m.supplies[i].resource) > 0 {
 				return c, true
 			}
 		}
@@ -131,7 +131,7 @@ type provision struct {
 }
 
 func (m *Model) newProvision() provision {
-	if len(m.stocks) == 0 || m.joint == nil {
+	if len(m.supplies) == 0 || m.joint == nil {
 		return provision{}
 	}
 	v := func() []uint64 { return make([]uint64, m.places) }
@@ -141,12 +141,12 @@ func (m *Model) newProvision() provision {
 // narrow has the search keep to the sets of NUMA nodes that every provider offers to container c,
 // or to the pod's peak with wholePod.
 func (ad *admission) narrow(c int) {
-	if len(ad.m.stocks) == 0 {
+	if len(ad.m.supplies) == 0 {
 		return
 	}
 	p, w := &ad.provision, &ad.joint.want
-	for i := range ad.m.stocks {
-		s := &ad.m.stocks[i]
+	for i := range ad.m.supplies {
+		s := &ad.m.supplies[i]
 		n := ad.asksOf(s, c)
 		if n == 0 {
 			continue
@@ -171,18 +171,18 @@ func (p *provision) all() (now, always hint.Set) {
 	return p.now, p.always
 }
 
-func (p *provision) intersect(s *stock, set hint.Set, free []uint64, n uint64) {
+func (p *provision) intersect(s *supply, set hint.Set, free []uint64, n uint64) {
 	clear(p.one)
 	if len(s.places) > 0 {
-		s.stock.Hints(p.one, free, n)
+		s.supply.Hints(p.one, free, n)
 	}
 	for i := range set {
 		set[i] &= p.one[i]
 	}
 }
 
-// asksOf is what container c asks for of a stock, or what the pod asks for at its peak.
-func (ad *admission) asksOf(s *stock, c int) uint64 {
+// asksOf is what container c asks for of a supply, or what the pod asks for at its peak.
+func (ad *admission) asksOf(s *supply, c int) uint64 {
 	if c != wholePod {
 		return ad.r.Containers[c].asked(s.resource)
 	}
@@ -205,8 +205,8 @@ func (ad *admission) freeFor(c int) {
 			}
 		}
 	}
-	for i := range ad.m.stocks {
-		s := &ad.m.stocks[i]
+	for i := range ad.m.supplies {
+		s := &ad.m.supplies[i]
 		for j, used := range s.of(p.free) {
 			s.of(p.free)[j] = s.places[j].Capacity - min(used, s.places[j].Capacity)
 		}
@@ -215,8 +215,8 @@ func (ad *admission) freeFor(c int) {
 
 // provide gives container c what it asks for of providers, on the NUMA nodes chosen.
 func (ad *admission) provide(c int, nodes hint.Mask) Detail {
-	for i := range ad.m.stocks {
-		s := &ad.m.stocks[i]
+	for i := range ad.m.supplies {
+		s := &ad.m.supplies[i]
 		n := ad.r.Containers[c].asked(s.resource)
 		if n == 0 {
 			continue
@@ -225,7 +225,7 @@ func (ad *admission) provide(c int, nodes hint.Mask) Detail {
 		p := &ad.provision
 		take, free := s.of(p.take), s.of(p.free)
 		clear(take)
-		if !s.stock.Allocate(take, free, n, nodes) {
+		if !s.supply.Allocate(take, free, n, nodes) {
 			return NotProvided
 		}
 		for j, got := range take {
@@ -245,7 +245,7 @@ func (ad *admission) provide(c int, nodes hint.Mask) Detail {
 
 // provideAll gives every container of a pod that is placed as one what it asks for of providers.
 func (ad *admission) provideAll(nodes hint.Mask) (Detail, int) {
-	if len(ad.m.stocks) == 0 {
+	if len(ad.m.supplies) == 0 {
 		return NoDetail, 0
 	}
 	for c := range ad.r.Containers {
@@ -258,8 +258,8 @@ func (ad *admission) provideAll(nodes hint.Mask) (Detail, int) {
 
 // placeOf finds a place of the model.
 func (m *Model) placeOf(p *Provided) (int, bool) {
-	for i := range m.stocks {
-		if s := &m.stocks[i]; s.resource == p.Resource {
+	for i := range m.supplies {
+		if s := &m.supplies[i]; s.resource == p.Resource {
 			j := slices.IndexFunc(s.places, func(o Place) bool { return o.Name == p.Place })
 			return s.from + j, j >= 0
 		}
@@ -311,8 +311,8 @@ func (ad *admission) wantsNothing() bool {
 // explainProvided adds what container c, or the pod, asks for of providers.
 func (ad *admission) explainProvided(needs []Need, c int) []Need {
 	ad.freeFor(c)
-	for i := range ad.m.stocks {
-		s := &ad.m.stocks[i]
+	for i := range ad.m.supplies {
+		s := &ad.m.supplies[i]
 		n := Need{Resource: s.resource, Asked: ad.asksOf(s, c)}
 		if n.Asked == 0 {
 			continue
@@ -329,7 +329,7 @@ func (ad *admission) explainProvided(needs []Need, c int) []Need {
 // hands out.
 func (m *Model) asksDevices(c *ContainerRequest) bool {
 	for i := range c.Devices {
-		if !slices.ContainsFunc(m.stocks, func(s stock) bool { return s.resource == c.Devices[i].Resource }) {
+		if !slices.ContainsFunc(m.supplies, func(s supply) bool { return s.resource == c.Devices[i].Resource }) {
 			return true
 		}
 	}
@@ -340,9 +340,9 @@ func (m *Model) asksDevices(c *ContainerRequest) bool {
 func (m *Model) explainForeign(r *Request, out Refusal, v *Verdict) Refusal {
 	c := &r.Containers[v.Container]
 	out.Container = c.Name
-	for i := range m.stocks {
-		if n := c.asked(m.stocks[i].resource); n > 0 {
-			out.Needs = append(out.Needs, Need{Resource: m.stocks[i].resource, Asked: n})
+	for i := range m.supplies {
+		if n := c.asked(m.supplies[i].resource); n > 0 {
+			out.Needs = append(out.Needs, Need{Resource: m.supplies[i].resource, Asked: n})
 		}
 	}
 	return out

@@ -23,11 +23,11 @@ type perSocket struct {
 
 func (p perSocket) Resource() string { return p.name }
 
-func (p perSocket) Stock(view *placement.KubeletView, space *hint.Space) (placement.Stock, error) {
+func (p perSocket) Supply(view *placement.KubeletView, space *hint.Space) (placement.Supply, error) {
 	if p.each == 13 {
 		return nil, fmt.Errorf("thirteen")
 	}
-	s := socketStock{lie: p.lie}
+	s := socketSupply{lie: p.lie}
 	for i := range view.Nodes {
 		pos, _ := space.Position(view.Nodes[i].ID)
 		id := view.Nodes[i].Cores[0].Socket
@@ -42,16 +42,16 @@ func (p perSocket) Stock(view *placement.KubeletView, space *hint.Space) (placem
 	return &s, nil
 }
 
-type socketStock struct {
+type socketSupply struct {
 	places []placement.Place
 	near   []hint.Mask
 	masks  []hint.Mask
 	lie    bool
 }
 
-func (s *socketStock) Places() []placement.Place { return s.places }
+func (s *socketSupply) Places() []placement.Place { return s.places }
 
-func (s *socketStock) Hints(out hint.Set, free []uint64, n uint64) {
+func (s *socketSupply) Hints(out hint.Set, free []uint64, n uint64) {
 	for _, m := range s.masks {
 		if s.pick(free, n, m) >= 0 {
 			out.Add(m)
@@ -59,7 +59,7 @@ func (s *socketStock) Hints(out hint.Set, free []uint64, n uint64) {
 	}
 }
 
-func (s *socketStock) Allocate(take, free []uint64, n uint64, nodes hint.Mask) bool {
+func (s *socketSupply) Allocate(take, free []uint64, n uint64, nodes hint.Mask) bool {
 	at := s.pick(free, n, nodes)
 	if at < 0 {
 		return false
@@ -71,7 +71,7 @@ func (s *socketStock) Allocate(take, free []uint64, n uint64, nodes hint.Mask) b
 }
 
 // pick is the place with the least that is enough.
-func (s *socketStock) pick(free []uint64, n uint64, nodes hint.Mask) int {
+func (s *socketSupply) pick(free []uint64, n uint64, nodes hint.Mask) int {
 	best := -1
 	for i := range s.near {
 		if s.near[i]&nodes != 0 && free[i] >= n && (best < 0 || free[i] < free[best]) {
