@@ -230,7 +230,7 @@ var rules = [details]struct {
 		"ask for less, or wait until others end; or a policy that is less strict"},
 	ProviderWrong: {NoBerth, "ProviderWrong", "a provider gave what it does not have, or less than is asked",
 		"nothing on this pod: the provider in this scheduler's build is at fault"},
-	ProviderElsewhere: {InvalidRequest, "ProviderElsewhere", "a provider of this scheduler hands out the resource, and it does so where Berth decides alone",
+	ProviderElsewhere: {NoBerth, "ProviderElsewhere", "a provider of this scheduler hands out the resource, and it does so where Berth decides alone",
 		"use nodes with authority berth"},
 
 	PolicyUnsupported: {InvalidRequest, "PolicyUnsupported", "the node cannot apply the policy that is asked for",
