@@ -13,7 +13,9 @@ type seats struct{}
 
 func (seats) Resource() string { return "x/seat" }
 
-func (seats) Supply(*placement.KubeletView, *hint.Space) (placement.Supply, error) { return seats{}, nil }
+func (seats) Supply(*placement.KubeletView, *hint.Space) (placement.Supply, error) {
+	return seats{}, nil
+}
 
 func (seats) Places() []placement.Place { return []placement.Place{{Name: "all", Capacity: 4}} }
 
