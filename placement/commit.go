@@ -293,7 +293,9 @@ func (s *State) setPool(p DevicePool, registered bool) {
 		devices[i] = device.Device{ID: d.ID, Mask: s.m.compact(d.NUMA), HasTopology: d.HasTopology,
 			HasNodes: d.HasTopology && d.NUMA != 0, Healthy: !d.Unhealthy}
 	}
-	compiled := device.NewPool(s.m.space, devices, device.Options{AllNodes: s.m.set.version < V136})
+	compiled := device.NewPool(s.m.space, devices, device.Options{
+		AllNodes: s.m.set.version < V136, NVIDIA: p.Preference == NVIDIAPreference, Points: p.Points,
+	})
 	pool := devicePool{resource: p.Resource, registered: registered, source: p, pool: compiled, inUse: make(device.Set, compiled.Words())}
 	at := s.poolIndex(p.Resource)
 	if at < 0 {

@@ -58,7 +58,7 @@ func (s *State) samePools(o *State) bool {
 			return i == len(s.pools) && j == len(o.pools)
 		}
 		a, b := &s.pools[i].source, &o.pools[j].source
-		if a.Resource != b.Resource || a.Preference != b.Preference || !slices.Equal(a.Devices, b.Devices) {
+		if a.Resource != b.Resource || a.Preference != b.Preference || !slices.Equal(a.Devices, b.Devices) || !slices.Equal(a.Points, b.Points) {
 			return false
 		}
 		i++

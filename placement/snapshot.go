@@ -59,19 +59,6 @@ type ContainerAllocation struct {
 	Provided  []Provided // by provider, then by place
 }
 
-// Preference says how a device plugin chooses among devices (GetPreferredAllocation).
-type Preference uint8
-
-const (
-	// NoPreference: the plugin has no GetPreferredAllocation; the kubelet takes what Go's map order
-	// gives.
-	NoPreference Preference = iota
-	// SortedPreference: the required devices, then the first free ones in order of their ids.
-	SortedPreference
-	// UnknownPreference: the plugin chooses, by rules that we do not know.
-	UnknownPreference
-)
-
 // DevicePool is the devices that one plugin offers under one resource name.
 type DevicePool struct {
 	Resource   string
@@ -80,6 +67,9 @@ type DevicePool struct {
 	// offers them, and the ids are PCI addresses. Where it is false the kubelet chooses.
 	Decided bool
 	Devices []Device // ascending by ID
+	// Points is how well each pair of Devices is connected, row by row, where the preference goes
+	// by that (Connect); nil where it is not known.
+	Points []uint32
 }
 
 // Device is one device of a plugin (deviceplugin/v1beta1.Device).
@@ -90,4 +80,6 @@ type Device struct {
 	NUMA        topology.NUMASet
 	HasTopology bool
 	Unhealthy   bool
+	// Address is the PCI address ("0000:3b:00.0"), "" where it is not known.
+	Address string
 }

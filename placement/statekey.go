@@ -54,6 +54,7 @@ func (p *devicePool) append(b []byte) []byte {
 			b = append(b, d.ID...)
 		}
 	}
+	b = p.pool.AppendChips(b)
 	for _, w := range p.inUse {
 		b = binary.LittleEndian.AppendUint64(b, w)
 	}

@@ -212,7 +212,7 @@ func (s *State) restoreDevices(snap *Snapshot) error {
 		if s.poolIndex(p.Resource) >= 0 {
 			return contradiction("devices["+p.Resource+"]", p.Resource, "each resource once")
 		}
-		if p.Preference > UnknownPreference {
+		if p.Preference >= preferences {
 			return contradiction("devices["+p.Resource+"].preference", strconv.Itoa(int(p.Preference)), "a known preference")
 		}
 		ids := map[string]bool{}

@@ -101,6 +101,7 @@ func (r *Reading) read(nt *v1alpha1.NodeTopology, kinds *Kinds, last *Kind) erro
 	if err := wire.CheckReport(&r.Kind.Spec, &report, nt.Name); err != nil {
 		return err
 	}
+	report.Complete(&r.Kind.Spec)
 	r.State, err = ledger.NewReport(report.Sequence, r.Kind.Model, &report.Snapshot, fates(&report))
 	return err
 }

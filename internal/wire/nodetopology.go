@@ -83,6 +83,7 @@ func ReadNodeTopology(nt *v1alpha1.NodeTopology) (Node, error) {
 	if err := CheckReport(&spec, &report, nt.Name); err != nil {
 		return Node{}, err
 	}
+	report.Complete(&spec)
 	return Node{Name: nt.Name, Spec: spec, Report: report}, nil
 }
 

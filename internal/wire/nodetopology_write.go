@@ -201,7 +201,7 @@ func (w writer) table(at *field.Path, t *placement.MemoryTable) (v1alpha1.Memory
 const maxGroup = 1024
 
 func writePools(pools []placement.DevicePool) []v1alpha1.DevicePool {
-	names := [...]v1alpha1.Preference{placement.NoPreference: "", placement.SortedPreference: v1alpha1.PreferenceSorted, placement.UnknownPreference: v1alpha1.PreferenceUnknown}
+	names := [...]v1alpha1.Preference{placement.NoPreference: "", placement.SortedPreference: v1alpha1.PreferenceSorted, placement.UnknownPreference: v1alpha1.PreferenceUnknown, placement.NVIDIAPreference: v1alpha1.PreferenceNVIDIA}
 	var out []v1alpha1.DevicePool
 	for _, p := range pools {
 		pool := v1alpha1.DevicePool{Resource: v1alpha1.ResourceName(p.Resource), Groups: []v1alpha1.DeviceGroup{}}
@@ -230,6 +230,12 @@ func writePools(pools []placement.DevicePool) []v1alpha1.DevicePool {
 				pool.Groups = append(pool.Groups, g)
 			}
 			pool.Groups[i].IDs = append(pool.Groups[i].IDs, v1alpha1.DeviceID(d.ID))
+			pool.Groups[i].Addresses = append(pool.Groups[i].Addresses, v1alpha1.PCIAddress(d.Address))
+		}
+		for i := range pool.Groups {
+			if !slices.ContainsFunc(pool.Groups[i].Addresses, func(a v1alpha1.PCIAddress) bool { return a != "" }) {
+				pool.Groups[i].Addresses = nil
+			}
 		}
 		out = append(out, pool)
 	}

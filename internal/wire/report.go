@@ -46,6 +46,13 @@ func ReadReport(nt *v1alpha1.NodeTopology) (Report, error) {
 	return out, nil
 }
 
+// Complete fills in what a report leaves to the spec: how well devices are connected.
+func (r *Report) Complete(spec *NodeSpec) {
+	for i := range r.Snapshot.Devices {
+		r.Snapshot.Devices[i].Connect(spec.Machine)
+	}
+}
+
 // CheckReport says whether a report can be of the machine that a spec describes. The error is a
 // *FieldError.
 func CheckReport(spec *NodeSpec, report *Report, name string) error {
@@ -160,7 +167,7 @@ func (r *reportReader) pools(at *field.Path, pools []v1alpha1.DevicePool) ([]pla
 		}
 		preference, ok := preferences[p.Preference]
 		if !ok {
-			return nil, r.at(at.Index(i).Child("preference"), p.Preference, "None, Sorted or Unknown")
+			return nil, r.at(at.Index(i).Child("preference"), p.Preference, "None, Sorted, NVIDIA or Unknown")
 		}
 		decided := p.DecidedBy == v1alpha1.AuthorityBerth
 		if p.DecidedBy != "" && p.DecidedBy != v1alpha1.AuthorityKubelet && !decided {
@@ -179,6 +186,7 @@ var preferences = map[v1alpha1.Preference]placement.Preference{
 	"":                         placement.NoPreference,
 	v1alpha1.PreferenceNone:    placement.NoPreference,
 	v1alpha1.PreferenceSorted:  placement.SortedPreference,
+	v1alpha1.PreferenceNVIDIA:  placement.NVIDIAPreference,
 	v1alpha1.PreferenceUnknown: placement.UnknownPreference,
 }
 
@@ -193,8 +201,13 @@ func (r *reportReader) devices(at *field.Path, groups []v1alpha1.DeviceGroup) ([
 				return nil, err
 			}
 		}
-		for _, id := range g.IDs {
-			d.ID = string(id)
+		if len(g.Addresses) > 0 && len(g.Addresses) != len(g.IDs) {
+			return nil, r.at(at.Index(i).Child("addresses"), len(g.Addresses), fmt.Sprintf("none, or one for each of the %d ids", len(g.IDs)))
+		}
+		for j, id := range g.IDs {
+			if d.ID = string(id); len(g.Addresses) > 0 {
+				d.Address = string(g.Addresses[j])
+			}
 			out = append(out, d)
 		}
 	}

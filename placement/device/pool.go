@@ -24,6 +24,8 @@ type Device struct {
 	// HasTopology says that the plugin gave a topology, HasNodes that it names nodes, known or not.
 	HasTopology, HasNodes bool
 	Healthy               bool
+	// at is the position among the devices as they were given.
+	at int
 }
 
 // Set is a set of devices of a pool by position. It has Pool.Words words.
@@ -117,6 +119,9 @@ type Pool struct {
 	nodes hint.Mask
 	// most[k] is how many devices the best k nodes touch.
 	most []int
+	// given is how many devices were given, chips is there for NVIDIA's order of preference.
+	given int
+	chips *chips
 }
 
 // Options say how hints are made.
@@ -124,13 +129,18 @@ type Options struct {
 	// AllNodes: hints range over all nodes of the machine, not only those with devices (before
 	// kubelet 1.36).
 	AllNodes bool
+	// NVIDIA: the plugin may be asked for NVIDIA's order of preference. Points is how well each
+	// pair of devices is connected (PointsOf), row by row, in the order in which they are given;
+	// nil where that is not known.
+	NVIDIA bool
+	Points []uint32
 }
 
 // NewPool compiles a plugin's devices. Of two with the same id the later counts. space may be nil
 // where no hints will be asked for.
 func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
+	p := &Pool{space: space, given: len(devices)}
 	devices = unique(devices)
-	p := &Pool{space: space}
 	words := (len(devices) + 63) / 64
 	p.healthy = make(Set, words)
 	for i, d := range devices {
@@ -151,6 +161,9 @@ func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
 		p.measure()
 	}
 	p.gather(words)
+	if o.NVIDIA {
+		p.compileChips(devices, o.Points)
+	}
 	return p
 }
 
@@ -171,6 +184,9 @@ func (p *Pool) gather(words int) {
 func unique(devices []Device) []Device {
 	byID := func(a, b Device) int { return strings.Compare(a.ID, b.ID) }
 	sorted := slices.Clone(devices)
+	for i := range sorted {
+		sorted[i].at = i
+	}
 	slices.Reverse(sorted)
 	slices.SortStableFunc(sorted, byID)
 	return slices.CompactFunc(sorted, func(a, b Device) bool { return a.ID == b.ID })

@@ -32,6 +32,8 @@ const (
 	Sorted
 	// Unknown: the plugin chooses, by rules that we do not know.
 	Unknown
+	// NVIDIA: the order of preference that NVIDIA publishes.
+	NVIDIA
 )
 
 // Taking is what Take decides from.
@@ -93,6 +95,9 @@ func (p *Pool) alignedWord(h hint.Hint, w int) uint64 {
 // takeSome takes need out of more aligned devices. The plugin is offered those and what was reused,
 // and asked for all.
 func (p *Pool) takeSome(t *Taking, need int, from func(int) uint64, out Set) (chance bool) {
+	if t.Prefer == NVIDIA {
+		return p.takeNVIDIA(need, from, out)
+	}
 	fill(out, need, from)
 	return t.Prefer != Sorted
 }
@@ -103,6 +108,13 @@ func (p *Pool) takeRest(t *Taking, need int, free func(int) uint64, out Set) (ch
 	if t.Prefer == Sorted {
 		fill(out, need, free)
 		return false
+	}
+	if t.Prefer == NVIDIA {
+		if need == p.total(free) {
+			fill(out, need, free)
+			return false
+		}
+		return p.takeNVIDIA(need, free, out)
 	}
 	if t.Hint.Any || !p.aligned {
 		chance = need < p.total(free)

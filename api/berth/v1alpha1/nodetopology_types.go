@@ -308,7 +308,7 @@ type MemoryAmounts struct {
 
 // Preference says how a device plugin chooses among devices (GetPreferredAllocation).
 //
-// +kubebuilder:validation:Enum=None;Sorted;Unknown
+// +kubebuilder:validation:Enum=None;Sorted;NVIDIA;Unknown
 type Preference string
 
 const (
@@ -316,6 +316,9 @@ const (
 	PreferenceNone Preference = "None"
 	// PreferenceSorted: the required devices, then the first free ones in order of their ids.
 	PreferenceSorted Preference = "Sorted"
+	// PreferenceNVIDIA: the order that NVIDIA publishes for its plugin. It goes by the addresses of
+	// the devices, and the links of spec.devices.
+	PreferenceNVIDIA Preference = "NVIDIA"
 	// PreferenceUnknown: the plugin chooses by rules of its own.
 	PreferenceUnknown Preference = "Unknown"
 )
@@ -354,6 +357,12 @@ type DeviceGroup struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1024
 	IDs []DeviceID `json:"ids"`
+	// Addresses are the PCI addresses of the devices ("0000:3b:00.0"), one for each id, "" where it
+	// is not known. Absent: none is known, beyond ids that are addresses themselves.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	Addresses []PCIAddress `json:"addresses,omitempty"`
 }
 
 // PodAllocation is what one pod holds. In JSON it is one line of text:
@@ -480,6 +489,12 @@ type DeviceAllocation struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1024
 	IDs []DeviceID `json:"ids"`
+	// Addresses are the PCI addresses of the devices ("0000:3b:00.0"), one for each id, "" where it
+	// is not known. Absent: none is known, beyond ids that are addresses themselves.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	Addresses []PCIAddress `json:"addresses,omitempty"`
 }
 
 // NUMAID is the operating system's number of a NUMA node.
@@ -521,6 +536,12 @@ type OptionValue string
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=253
 type DeviceID string
+
+// PCIAddress is the address of a PCI function, "0000:3b:00.0"; "" where it is not known.
+//
+// +kubebuilder:validation:MaxLength=16
+// +kubebuilder:validation:Pattern=`^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])?$`
+type PCIAddress string
 
 // ConditionReady is the type of the condition that says whether the report may be relied on. When
 // it is False, its reason is one of those below, and its message names what is wrong and what would

@@ -1,0 +1,340 @@
+package device
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/berth-dev/berth/topology"
+)
+
+// The order of preference that NVIDIA publishes for its device plugin.
+//
+// Whole GPUs (go-gpuallocator, gpuallocator/besteffort_policy.go): the GPUs that are available are
+// divided into sets of the size that is asked for; those that are left over make a smaller set. Of
+// all divisions in which one set holds what must be included, the one with the most points wins,
+// and of its sets the one with the most points. Points are counted by pair (Points).
+//
+// GPUs that several containers share, and MIG devices (k8s-device-plugin, internal/rm/allocate.go):
+// one after the other, each from the GPU of which the fewest are in use.
+//
+// The kubelet hands the ids over in the order of a Go map, and the plugin takes the first of what
+// is equal. Where that matters chance decides: two pairs of GPUs that are connected as well, or any
+// single GPU out of several.
+
+const (
+	// maxGPUs is the largest number of whole GPUs among which the search chooses. maxPoints bounds
+	// the devices between which points are counted.
+	maxGPUs   = 16
+	maxPoints = 64
+	// maxDivisions bounds the search: any choice among 10 GPUs is below it, and 8 of 16.
+	maxDivisions = 7000
+	// maxChips bounds the GPUs of which parts are shared out.
+	maxChips = 256
+)
+
+// PointsOf returns how well each pair of a machine's devices is connected, row by row, by their
+// addresses, as NVIDIA's plugin counts: 10 to 50 points for what lies between them on PCIe, 100 for
+// each NVLink. It returns nil where the machine lacks one of them, or there are too many.
+//
+// The plugin leaves out links through NVSwitch. Those are equally many between all GPUs of a
+// machine, and so make no difference.
+func PointsOf(m *topology.Machine, addresses []string) []uint32 {
+	n := len(addresses)
+	if n > maxPoints {
+		return nil
+	}
+	near, ok := m.Nearness(addresses)
+	if !ok {
+		return nil
+	}
+	out := make([]uint32, n*n)
+	for i := range near {
+		out[i] = 10 * uint32(near[i])
+	}
+	for _, l := range m.Links {
+		a, b := slices.Index(addresses, l.A), slices.Index(addresses, l.B)
+		if l.Kind == topology.NVLink && a >= 0 && b >= 0 {
+			out[a*n+b] += 100 * uint32(l.Count)
+			out[b*n+a] += 100 * uint32(l.Count)
+		}
+	}
+	return out
+}
+
+// chips says which devices of a pool are parts of which GPU.
+type chips struct {
+	of    []uint16 // by device
+	total []uint16 // by GPU, how many devices it is
+	// parts are the devices whose id says that they are one of several of a GPU.
+	parts Set
+	// mig says that some device is a MIG device: no choice goes by connections then.
+	mig bool
+	// points is by pair of devices, row by row; nil: not known.
+	points []uint32
+}
+
+// compileChips reads the ids as NVIDIA's plugin makes them: "GPU-...", "MIG-...", "GPU-...::3".
+func (p *Pool) compileChips(devices []Device, points []uint32) {
+	c := &chips{of: make([]uint16, len(devices)), parts: make(Set, p.Words())}
+	index := map[string]uint16{}
+	for i, d := range devices {
+		gpu, _, isPart := strings.Cut(d.ID, "::")
+		if isPart {
+			c.parts.Add(i)
+		}
+		c.mig = c.mig || strings.HasPrefix(d.ID, "MIG-")
+		at, known := index[gpu]
+		if !known {
+			at = uint16(len(c.total))
+			index[gpu] = at
+			c.total = append(c.total, 0)
+		}
+		c.of[i] = at
+		c.total[at]++
+	}
+	if n := p.given; points != nil && len(points) == n*n && len(devices) == n {
+		c.points = make([]uint32, n*n)
+		for i := range devices {
+			for j := range devices {
+				c.points[i*n+j] = points[devices[i].at*n+devices[j].at]
+			}
+		}
+	}
+	p.chips = c
+}
+
+// AppendChips appends what NVIDIA's order of preference goes by beside the order of the ids; nothing
+// where no plugin is asked for it.
+func (p *Pool) AppendChips(b []byte) []byte {
+	c := p.chips
+	if c == nil {
+		return b
+	}
+	b = append(b, flag(c.mig)|flag(c.points != nil)<<1)
+	for i, gpu := range c.of {
+		b = append(b, flag(c.parts.Has(i)))
+		b = binary.LittleEndian.AppendUint16(b, gpu)
+	}
+	for _, n := range c.points {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	return b
+}
+
+func flag(v bool) byte {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+// takeNVIDIA adds need of the devices in from to out as NVIDIA's plugin would, which must include
+// what is in out already.
+func (p *Pool) takeNVIDIA(need int, from func(int) uint64, out Set) (chance bool) {
+	c := p.chips
+	if c == nil {
+		fill(out, need, from)
+		return true
+	}
+	inParts := c.mig
+	for w := range out {
+		inParts = inParts || (from(w)|out[w])&c.parts[w] != 0
+	}
+	if inParts {
+		return p.distribute(need, from, out)
+	}
+	var s division
+	if !s.begin(p, need, from, out) {
+		fill(out, need, from)
+		return true
+	}
+	s.divide(s.all, s.over == 0, partial{})
+	for w := s.choice; w != 0; w &= w - 1 {
+		out.Add(int(s.at[bits.TrailingZeros16(w)]))
+	}
+	return s.chance
+}
+
+// distribute takes devices one by one, each from the GPU of which the fewest are in use.
+func (p *Pool) distribute(need int, from func(int) uint64, out Set) (chance bool) {
+	c := p.chips
+	var free, used [maxChips]uint16
+	if len(c.total) > maxChips {
+		fill(out, need, from)
+		return true
+	}
+	for w := range out {
+		for m := from(w) &^ out[w]; m != 0; m &= m - 1 {
+			free[c.of[w*64+bits.TrailingZeros64(m)]]++
+		}
+	}
+	for g, n := range c.total {
+		used[g] = n - free[g]
+	}
+	level := uint16(0)
+	take := [maxChips]uint16{}
+	for range need {
+		best := -1
+		for g := range c.total {
+			if free[g] > 0 && (best < 0 || used[g] < used[best]) {
+				best = g
+			}
+		}
+		level = used[best]
+		free[best]--
+		used[best]++
+		take[best]++
+	}
+	for g := range c.total {
+		// Another GPU was as good, or another part of this one.
+		chance = chance || free[g] > 0 && (used[g] == level || take[g] > 0)
+	}
+	for w := range out {
+		for m := from(w) &^ out[w]; m != 0; m &= m - 1 {
+			if g := c.of[w*64+bits.TrailingZeros64(m)]; take[g] > 0 {
+				take[g]--
+				out[w] |= m & -m
+			}
+		}
+	}
+	return chance
+}
+
+// division looks for the best division of GPUs into sets.
+type division struct {
+	points [maxGPUs][maxGPUs]uint32
+	at     [maxGPUs]uint16 // by GPU, its device
+	all    uint16
+	must   uint16
+	size   int // of a set
+	over   int // GPUs in the smaller set, 0 if there is none
+	// best is the most points of a division so far, choice the set that the plugin would take of
+	// it. chance says that it could as well take another.
+	best   uint32
+	choice uint16
+	chance bool
+}
+
+// partial is a division that is being made: its points, the best of its sets that may be taken, and
+// the points of the smaller set.
+type partial struct {
+	sum, top, small uint32
+	choice          uint16
+	tied            bool
+}
+
+// begin reads what can be chosen. It says no where the connections are not known, or there are too
+// many divisions.
+func (s *division) begin(p *Pool, need int, from func(int) uint64, out Set) bool {
+	n, held := 0, 0
+	for w := range out {
+		for m := from(w) | out[w]; m != 0; m &= m - 1 {
+			if n == maxGPUs {
+				return false
+			}
+			s.at[n] = uint16(w*64 + bits.TrailingZeros64(m))
+			if out[w]&m&-m != 0 {
+				s.must |= 1 << n
+				held++
+			}
+			n++
+		}
+	}
+	s.all, s.size = 1<<n-1, held+need
+	s.over = n % s.size
+	if s.size == 1 {
+		s.over = 0
+	} else if p.chips.points == nil || divisions(n, s.size) > maxDivisions {
+		return false
+	}
+	for i := range n {
+		for j := range n {
+			if s.size > 1 {
+				s.points[i][j] = p.chips.points[int(s.at[i])*len(p.ids)+int(s.at[j])]
+			}
+		}
+	}
+	return true
+}
+
+// divisions is the number of ways to divide n things into sets of a size, and one of what is over.
+func divisions(n, size int) int {
+	ways := 1
+	for n >= size && ways <= maxDivisions {
+		if over := n % size; over > 0 {
+			ways *= choose(n, over)
+			n -= over
+		}
+		ways *= choose(n-1, size-1)
+		n -= size
+	}
+	return ways
+}
+
+func choose(n, k int) int {
+	c := 1
+	for i := range k {
+		c = c * (n - i) / (i + 1)
+	}
+	return c
+}
+
+// divide goes through all divisions of what is left. The set of its first GPU comes next.
+func (s *division) divide(left uint16, noSmall bool, d partial) {
+	if left == 0 {
+		s.compare(&d)
+		return
+	}
+	first := left & -left
+	rest := left &^ first
+	if !noSmall {
+		s.grow(first, rest, rest, s.over-1, 0, true, true, d)
+	}
+	s.grow(first, rest, rest, s.size-1, 0, false, noSmall, d)
+}
+
+// grow adds k more of the candidates to a set, and divides what is then left.
+func (s *division) grow(set, left, candidates uint16, k int, points uint32, isSmall, noSmall bool, d partial) {
+	if k == 0 {
+		d.add(set, points, isSmall, s.must)
+		s.divide(left, noSmall, d)
+		return
+	}
+	for ; bits.OnesCount16(candidates) >= k; candidates &= candidates - 1 {
+		i := bits.TrailingZeros16(candidates)
+		more := points
+		for w := set; w != 0; w &= w - 1 {
+			more += s.points[i][bits.TrailingZeros16(w)]
+		}
+		s.grow(set|1<<i, left&^(1<<i), candidates&(candidates-1), k-1, more, isSmall, noSmall, d)
+	}
+}
+
+// add enters a set. Only one of full size with all that must be included may be taken.
+func (d *partial) add(set uint16, points uint32, isSmall bool, must uint16) {
+	d.sum += points
+	switch {
+	case isSmall:
+		d.small = points
+	case set&must != must:
+	case d.choice == 0 || points > d.top:
+		d.choice, d.top, d.tied = set, points, false
+	case points == d.top:
+		d.tied = true
+	}
+}
+
+// compare keeps the better division. Where the smaller set has as many points as the best one the
+// plugin could take it, and fail: nobody knows what comes of that.
+func (s *division) compare(d *partial) {
+	chance := d.tied || s.must == 0 && s.over > 0 && d.small >= d.top
+	switch {
+	case d.choice == 0 || s.choice != 0 && d.sum < s.best:
+	case s.choice == 0 || d.sum > s.best:
+		s.best, s.choice, s.chance = d.sum, d.choice, chance
+	default:
+		s.chance = s.chance || chance || d.choice != s.choice
+	}
+}

@@ -1,0 +1,43 @@
+package placement
+
+import (
+	"strings"
+
+	"github.com/berth-dev/berth/placement/device"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Preference says how a device plugin chooses among devices (GetPreferredAllocation).
+type Preference uint8
+
+const (
+	// NoPreference: the plugin has no GetPreferredAllocation; the kubelet takes what Go's map order
+	// gives.
+	NoPreference Preference = iota
+	// SortedPreference: the required devices, then the first free ones in order of their ids.
+	SortedPreference
+	// UnknownPreference: the plugin chooses, by rules that we do not know.
+	UnknownPreference
+	// NVIDIAPreference: the order that NVIDIA publishes for its plugin (package device). It needs
+	// DevicePool.Points.
+	NVIDIAPreference
+
+	preferences // the number of values
+)
+
+// Connect fills in Points from the machine's PCI tree and links, where the preference goes by them
+// and the address of every device is known: Device.Address, or the id where that is an address.
+func (p *DevicePool) Connect(m *topology.Machine) {
+	p.Points = nil
+	if p.Preference != NVIDIAPreference {
+		return
+	}
+	addresses := make([]string, len(p.Devices))
+	for i := range p.Devices {
+		d := &p.Devices[i]
+		if addresses[i] = d.Address; d.Address == "" {
+			addresses[i], _, _ = strings.Cut(d.ID, "::")
+		}
+	}
+	p.Points = device.PointsOf(m, addresses)
+}

@@ -1,0 +1,82 @@
+package topology
+
+// Nearness says what lies between two PCI devices, as "nvidia-smi topo -m" does. Nearer is more.
+type Nearness uint8
+
+// The values; the zero value is that of a device and itself.
+const (
+	UnknownNearness Nearness = iota
+	// AcrossNodes: the link between NUMA nodes lies between them (SYS).
+	AcrossNodes
+	// OnOneNode: they hang from different root complexes of one NUMA node (NODE).
+	OnOneNode
+	// AtOneRoot: from one root complex, and share no switch (PHB).
+	AtOneRoot
+	// BelowSwitches: below one switch, with further ones in between (PXB).
+	BelowSwitches
+	// AtOneSwitch: from one switch (PIX).
+	AtOneSwitch
+)
+
+var nearnessNames = [...]string{"?", "SYS", "NODE", "PHB", "PXB", "PIX"}
+
+// String returns the name that nvidia-smi uses.
+func (n Nearness) String() string {
+	if int(n) >= len(nearnessNames) {
+		return "?"
+	}
+	return nearnessNames[n]
+}
+
+// Nearness returns how near each pair of devices is to each other, row by row, by their addresses.
+// It is false where the machine lacks one of them.
+func (m *Machine) Nearness(addresses []string) ([]Nearness, bool) {
+	n := len(addresses)
+	devices, above := make([]*Device, n), make([][]string, n)
+	for i, address := range addresses {
+		if devices[i] = m.Device(address); devices[i] == nil {
+			return nil, false
+		}
+		above[i] = m.Switches(devices[i])
+	}
+	out := make([]Nearness, n*n)
+	for i := range n {
+		for j := range i {
+			if devices[i] != devices[j] {
+				near := sharedSwitch(above[i], above[j])
+				if near == UnknownNearness {
+					near = m.rootsApart(devices[i], devices[j])
+				}
+				out[i*n+j], out[j*n+i] = near, near
+			}
+		}
+	}
+	return out, true
+}
+
+// sharedSwitch compares the switches above two devices, the nearest first.
+func sharedSwitch(a, b []string) Nearness {
+	for i := range a {
+		for j := range b {
+			switch {
+			case a[i] != b[j]:
+			case i == 0 && j == 0:
+				return AtOneSwitch
+			default:
+				return BelowSwitches
+			}
+		}
+	}
+	return UnknownNearness
+}
+
+// rootsApart compares where two devices hang that share no switch.
+func (m *Machine) rootsApart(a, b *Device) Nearness {
+	switch {
+	case a.Root != "" && a.Root == b.Root:
+		return AtOneRoot
+	case len(m.NUMANodes) == 1, a.HasNUMA && b.HasNUMA && a.NUMA == b.NUMA:
+		return OnOneNode
+	}
+	return AcrossNodes
+}
