@@ -97,7 +97,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&o.PodResources, "pod-resources", "", "the kubelet's PodResources socket, or none (default: pod-resources/kubelet.sock in the kubelet's root directory)")
 	f.StringVar(&o.SysRoot, "sys-root", "/", "folder that contains sys/")
 	f.StringVar(&o.Machine, "machine", "", "machine string to report instead of what sys/ says")
-	f.StringVar(&s.preferences, "device-preferences", "", "how device plugins choose: RESOURCE=none|sorted|unknown, separated by commas")
+	f.StringVar(&s.preferences, "device-preferences", "", "how device plugins choose: RESOURCE=none|sorted|nvidia|unknown, separated by commas")
 	f.StringVar(&s.authority, "authority", "kubelet", "who decides on the node: kubelet; berth, whose decisions are carried out through the runtime's NRI; or label, by the Node's label "+agent.AuthorityLabel)
 	f.StringVar(&o.Enforce.NRISocket, "nri-socket", "", "where Berth decides: the container runtime's NRI socket (default /var/run/nri/nri.sock)")
 	f.StringVar(&o.Enforce.NRIVersion, "nri-version", "", "where Berth decides: take this for the release of the runtime's NRI, like v0.12.0 (default: as the runtime says)")
@@ -173,13 +173,13 @@ func parsePreferences(text string) (map[string]placement.Preference, error) {
 	if text == "" {
 		return nil, nil
 	}
-	words := map[string]placement.Preference{"none": placement.NoPreference, "sorted": placement.SortedPreference, "unknown": placement.UnknownPreference}
+	words := map[string]placement.Preference{"none": placement.NoPreference, "sorted": placement.SortedPreference, "nvidia": placement.NVIDIAPreference, "unknown": placement.UnknownPreference}
 	out := map[string]placement.Preference{}
 	for item := range strings.SplitSeq(text, ",") {
 		resource, word, _ := strings.Cut(item, "=")
 		p, ok := words[word]
 		if resource == "" || !ok {
-			return nil, fmt.Errorf("--device-preferences %q: want RESOURCE=none, sorted or unknown", item)
+			return nil, fmt.Errorf("--device-preferences %q: want RESOURCE=none, sorted, nvidia or unknown", item)
 		}
 		out[resource] = p
 	}

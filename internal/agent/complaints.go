@@ -11,6 +11,7 @@ const (
 	topicActive      topic = "the kubelet does not tell its active pods; going by time"
 	topicMachine     topic = "the machine has changed and cannot be read"
 	topicDescription topic = "the kubelet does not describe its devices"
+	topicGPUs        topic = "the choice of NVIDIA's device plugin cannot be predicted"
 	topicHolders     topic = "the kubelet does not tell which devices its pods hold"
 )
 

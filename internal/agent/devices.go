@@ -2,14 +2,17 @@ package agent
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // deviceBook remembers what device plugins said of their devices. The kubelet tells of healthy ones
@@ -29,10 +32,51 @@ type deviceBook struct {
 	// resources that the Node offered then and the checkpoint lacked.
 	described []byte
 	beyond    []string
+	// gpus reads the addresses of NVIDIA's GPUs by their UUIDs, address is what it said last.
+	gpus    func() (map[string]string, error)
+	address map[string]string
 }
 
-func newDeviceBook(preferences map[string]placement.Preference) *deviceBook {
-	return &deviceBook{known: map[string]map[string]placement.Device{}, preferences: preferences}
+func newDeviceBook(preferences map[string]placement.Preference, gpus func() (map[string]string, error)) *deviceBook {
+	return &deviceBook{known: map[string]map[string]placement.Device{}, preferences: preferences, gpus: gpus}
+}
+
+// locate finds out where NVIDIA's GPUs are, if some pool is chosen from by that and lacks it. The
+// error says which pool cannot be predicted, and why.
+func (b *deviceBook) locate(pools []placement.DevicePool, m *topology.Machine) error {
+	if _, id := b.nowhere(pools, m); id == "" {
+		return nil
+	}
+	var err error
+	if b.address, err = b.gpus(); err != nil {
+		return err
+	}
+	if resource, id := b.nowhere(pools, m); id != "" {
+		return fmt.Errorf("%s: %.80q is at no PCI address that /proc/driver/nvidia/gpus tells and the machine has: which devices its plugin gives out is left to chance", resource, id)
+	}
+	return nil
+}
+
+// nowhere fills in the addresses that are known, and returns a device without one, of a pool that
+// is chosen from by addresses.
+func (b *deviceBook) nowhere(pools []placement.DevicePool, m *topology.Machine) (resource, id string) {
+	for i := range pools {
+		p := &pools[i]
+		if p.Preference != placement.NVIDIAPreference {
+			continue
+		}
+		for j := range p.Devices {
+			d := &p.Devices[j]
+			gpu, _, isPart := strings.Cut(d.ID, "::")
+			if at := b.address[gpu]; m.Device(at) != nil {
+				d.Address = at
+			}
+			if d.Address == "" && !isPart && !strings.HasPrefix(gpu, "MIG-") && m.Device(gpu) == nil {
+				resource, id = p.Resource, d.ID
+			}
+		}
+	}
+	return resource, id
 }
 
 // learn notes devices with their topology.

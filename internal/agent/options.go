@@ -14,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/sysfs"
 )
 
 // DefaultRoot is the kubelet's usual root directory.
@@ -47,6 +48,9 @@ type Options struct {
 	PodResources string
 	// Preferences says how device plugins choose, by resource, where that is known.
 	Preferences map[string]placement.Preference
+	// NVIDIA tells the PCI addresses of NVIDIA's GPUs by their UUIDs; nil means to read them from
+	// SysRoot.
+	NVIDIA func() (map[string]string, error)
 
 	// Authority says who decides on the node: the kubelet, which "" means; Berth, whose decisions
 	// the agent then carries out; or ByLabel.
@@ -115,6 +119,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Config.read == nil {
 		o.Config = ConfigFile(filepath.Join(o.Root, "config.yaml"), "")
+	}
+	if o.NVIDIA == nil {
+		o.NVIDIA = func() (map[string]string, error) { return sysfs.ReadNVIDIA(os.DirFS(o.SysRoot)) }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

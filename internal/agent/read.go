@@ -97,6 +97,9 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 	capacity := capacityOf(m.node())
 	m.describe(ctx, capacity)
 	s.pools, s.undescribed = m.devices.pools(state.Devices, capacity)
+	if machine := s.platform.spec.Machine; machine != nil {
+		m.say.about(topicGPUs, m.devices.locate(s.pools, machine))
+	}
 	s.addOffered()
 	return s
 }

@@ -141,7 +141,7 @@ func (a *agent) newMirror(api API, book *podBook) *mirror {
 	root := os.DirFS(o.Root)
 	return &mirror{
 		now: o.Now, books: &checkpoints{read: func() (kubeletstate.Raw, error) { return kubeletstate.ReadRaw(root) }},
-		node: a.node, pods: book, around: around, presence: &presence{now: o.Now}, devices: newDeviceBook(o.Preferences),
+		node: a.node, pods: book, around: around, presence: &presence{now: o.Now}, devices: newDeviceBook(o.Preferences, o.NVIDIA),
 		running: a.enforcer.look, history: newHistory(), out: out, say: say, metrics: out.metrics,
 	}
 }

@@ -74,13 +74,15 @@ type ReservedMemory struct {
 	Limits   corev1.ResourceList `json:"limits"`
 }
 
-// The two ways in which a plugin of a case chooses among devices.
+// The ways in which a plugin of a case chooses among devices.
 const (
 	// PreferNone: the plugin has no GetPreferredAllocation.
 	PreferNone = "none"
 	// PreferSorted: the plugin returns the required devices, then the first free ones in order of
 	// their ids.
 	PreferSorted = "sorted"
+	// PreferNVIDIA: the plugin chooses in the order that NVIDIA publishes.
+	PreferNVIDIA = "nvidia"
 )
 
 // Pool is what a device plugin offers under one resource name.
@@ -88,6 +90,9 @@ type Pool struct {
 	Resource  string   `json:"resource"`
 	Preferred string   `json:"preferred"`
 	Devices   []Device `json:"devices"`
+	// Points is how well each pair of devices is connected, row by row, where the plugin goes by
+	// that.
+	Points []uint32 `json:"points,omitempty"`
 }
 
 // Device is a device of a pool. NUMA nil is a device without a topology; an empty one has a

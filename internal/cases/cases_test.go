@@ -118,7 +118,7 @@ func TestDecodeCaseRefusesAbsurdValues(t *testing.T) {
 		{`"reservedCPU":"500m"`, `"reservedCPU":"-1"`, `config.reservedCPU: "-1"`},
 		{`"reservedCPU":"500m"`, `"reservedCPU":"many"`, "quantities must match"},
 		{`"reservedCPU":"500m"`, `"cpuManagerPolice":"none"`, `unknown field "config.cpuManagerPolice"`},
-		{`"preferred":"none"`, `"preferred":"random"`, `devices[0].preferred: "random": want none or sorted`},
+		{`"preferred":"none"`, `"preferred":"random"`, `devices[0].preferred: "random": want none, sorted or nvidia`},
 		{`"numa":[0]`, `"numa":[64]`, `devices[0].devices[0].numa: "64"`},
 		{`"type":"remove"`, `"type":"delete"`, `events[1].type: "delete"`},
 		{`"type":"remove","uid":"u"`, `"type":"remove"`, "events[1].uid"},

@@ -145,8 +145,10 @@ func (p *Pool) check(path string) error {
 	switch {
 	case p.Resource == "":
 		return wrong("a resource name", "", "%s.resource", path)
-	case p.Preferred != PreferNone && p.Preferred != PreferSorted:
-		return wrong(PreferNone+" or "+PreferSorted, p.Preferred, "%s.preferred", path)
+	case p.Preferred != PreferNone && p.Preferred != PreferSorted && p.Preferred != PreferNVIDIA:
+		return wrong(PreferNone+", "+PreferSorted+" or "+PreferNVIDIA, p.Preferred, "%s.preferred", path)
+	case p.Points != nil && len(p.Points) != len(p.Devices)*len(p.Devices):
+		return wrong("a number for each pair of devices", strconv.Itoa(len(p.Points))+" numbers", "%s.points", path)
 	case len(p.Devices) > maxDevices:
 		return wrong(fmt.Sprintf("at most %d devices", maxDevices), strconv.Itoa(len(p.Devices)), "%s.devices", path)
 	}

@@ -111,8 +111,11 @@ func (p *Pool) Placement() (placement.DevicePool, error) {
 		return placement.DevicePool{}, err
 	}
 	out := placement.DevicePool{Resource: p.Resource, Preference: placement.NoPreference}
-	if p.Preferred == PreferSorted {
+	switch p.Preferred {
+	case PreferSorted:
 		out.Preference = placement.SortedPreference
+	case PreferNVIDIA:
+		out.Preference, out.Points = placement.NVIDIAPreference, p.sortedPoints()
 	}
 	for i := range p.Devices {
 		d := &p.Devices[i]
@@ -122,6 +125,26 @@ func (p *Pool) Placement() (placement.DevicePool, error) {
 	}
 	slices.SortFunc(out.Devices, func(a, b placement.Device) int { return strings.Compare(a.ID, b.ID) })
 	return out, nil
+}
+
+// sortedPoints is Points in the order of the ids.
+func (p *Pool) sortedPoints() []uint32 {
+	n := len(p.Devices)
+	if len(p.Points) != n*n {
+		return nil
+	}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(p.Devices[a].ID, p.Devices[b].ID) })
+	out := make([]uint32, 0, n*n)
+	for _, i := range order {
+		for _, j := range order {
+			out = append(out, p.Points[i*n+j])
+		}
+	}
+	return out
 }
 
 // NUMAIDs lists a set as results spell it: ascending.

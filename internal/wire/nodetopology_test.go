@@ -115,6 +115,38 @@ func TestNodeTopologyRoundTrip(t *testing.T) {
 	}
 }
 
+// TestAddresses: where the devices of a pool lie is told beside their ids, and with the links of the
+// machine it says how well they are connected.
+func TestAddresses(t *testing.T) {
+	n := sampleNode(t)
+	var err error
+	if n.Spec.Machine, err = n.Spec.Machine.WithDevices("dev:18:00.0|19:00.0|1a:00.0,030200,10de:2330,numa=0,root=15,switch=16:00.0 link:nvlink=2,18:00.0+1a:00.0"); err != nil {
+		t.Fatal(err)
+	}
+	pool := placement.DevicePool{Resource: "nvidia.com/gpu", Preference: placement.NVIDIAPreference, Devices: []placement.Device{
+		{ID: "GPU-a", Address: "0000:1a:00.0"}, {ID: "GPU-b", Address: "0000:18:00.0", NUMA: 1, HasTopology: true}, {ID: "GPU-c", Address: "0000:19:00.0"},
+	}}
+	n.Report.Snapshot.Devices, n.Report.Snapshot.Pods, n.Report.Pods = []placement.DevicePool{pool}, nil, nil
+	n.Report.Snapshot.SharedCPUs = n.Spec.Machine.Online
+	nt, err := WriteNodeTopology(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadNodeTopology(nt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.Points = []uint32{0, 250, 50, 250, 0, 50, 50, 50, 0}
+	if !reflect.DeepEqual(got.Report.Snapshot.Devices, []placement.DevicePool{pool}) {
+		t.Errorf("got %+v\nwant %+v", got.Report.Snapshot.Devices, pool)
+	}
+	nt.Status.Devices[0].Groups[0].Addresses = nt.Status.Devices[0].Groups[0].Addresses[:1]
+	var wrong *FieldError
+	if _, err := ReadReport(nt); !errors.As(err, &wrong) || wrong.Field != "status.devices[0].groups[0].addresses" {
+		t.Errorf("an address for one of two ids: %v", err)
+	}
+}
+
 // TestDecidedPools: whose decision counts for a pool is told beside its devices.
 func TestDecidedPools(t *testing.T) {
 	n := sampleNode(t)

@@ -15,6 +15,9 @@ func (d dice) pools(m *cases.Machine) []cases.Pool {
 			p.Preferred = cases.PreferNone
 		}
 		d.fill(&p, m)
+		if d.chance(15) {
+			d.likeNVIDIA(&p)
+		}
 		out = append(out, p)
 	}
 	return out
@@ -36,6 +39,30 @@ func (d dice) fill(p *cases.Pool, m *cases.Machine) {
 		dev := cases.Device{ID: fmt.Sprintf("d%02d", i), Unhealthy: d.chance(6)}
 		dev.NUMA = d.deviceNodes(style, i, nodes)
 		p.Devices = append(p.Devices, dev)
+	}
+}
+
+// likeNVIDIA makes GPUs of the devices, whole or in parts, on a few switches and with links. A plugin
+// of 9 devices takes long, and one of 12 for ever.
+func (d dice) likeNVIDIA(p *cases.Pool) {
+	p.Preferred, p.Devices = cases.PreferNVIDIA, p.Devices[:min(8, len(p.Devices))]
+	n := len(p.Devices)
+	parts, unequal := d.chance(20), d.chance(60)
+	for i := range n {
+		p.Devices[i].ID = fmt.Sprintf("GPU-%02d", i)
+		if parts {
+			p.Devices[i].ID = fmt.Sprintf("GPU-%02d::%d", i/3, i%3)
+		}
+	}
+	p.Points = make([]uint32, n*n)
+	for i := range n {
+		for j := range i {
+			points := uint32(pick(d, 10, 20, 30, 50))
+			if unequal {
+				points += uint32(pick(d, 0, 1, 2, 3, 4)*100 + i*j)
+			}
+			p.Points[i*n+j], p.Points[j*n+i] = points, points
+		}
 	}
 }
 
@@ -73,9 +100,9 @@ func (d dice) nodeSet(nodes []cases.Node) []topology.NUMAID {
 
 // update is what a plugin says later: devices fall ill, recover, vanish or appear.
 func (d dice) update(p *cases.Pool, m *cases.Machine) *cases.Pool {
-	out := &cases.Pool{Resource: p.Resource, Preferred: p.Preferred, Devices: []cases.Device{}}
+	out := &cases.Pool{Resource: p.Resource, Preferred: p.Preferred, Devices: []cases.Device{}, Points: p.Points}
 	for _, dev := range p.Devices {
-		if d.chance(8) {
+		if d.chance(8) && p.Points == nil {
 			continue
 		}
 		if d.chance(25) {
@@ -83,7 +110,7 @@ func (d dice) update(p *cases.Pool, m *cases.Machine) *cases.Pool {
 		}
 		out.Devices = append(out.Devices, dev)
 	}
-	if d.chance(25) {
+	if d.chance(25) && p.Points == nil {
 		d.fill(out, m)
 	}
 	return out

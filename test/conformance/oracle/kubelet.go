@@ -125,7 +125,7 @@ func (k *kubelet) stop() error {
 
 func (k *kubelet) setPool(p *cases.Pool) error {
 	k.pools = append(slices.DeleteFunc(k.pools, func(o *cases.Pool) bool { return o.Resource == p.Resource }), p)
-	return k.connect(&plugin{resource: p.Resource, sorted: p.Preferred == cases.PreferSorted}, pluginDevices(p))
+	return k.connect(newPlugin(p), pluginDevices(p))
 }
 
 // active is the ActivePodsFunc of all managers; the CPU manager calls it from another goroutine

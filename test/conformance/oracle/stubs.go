@@ -11,6 +11,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/internal/sampleplugin"
 )
 
 // ready says that all sources of pods have been seen, so that the managers collect what inactive
@@ -37,6 +38,26 @@ type plugin struct {
 	pluginapi.DevicePluginClient
 	resource string
 	sorted   bool
+	// nvidia chooses in NVIDIA's order; nil for every other plugin.
+	nvidia *sampleplugin.NVIDIA
+}
+
+func newPlugin(p *cases.Pool) *plugin {
+	out := &plugin{resource: p.Resource, sorted: p.Preferred == cases.PreferSorted}
+	if p.Preferred == cases.PreferNVIDIA {
+		index := map[string]int{}
+		out.nvidia = &sampleplugin.NVIDIA{Points: func(a, b string) int {
+			if p.Points == nil {
+				return 0
+			}
+			return int(p.Points[index[a]*len(p.Devices)+index[b]])
+		}}
+		for i, d := range p.Devices {
+			index[d.ID] = i
+			out.nvidia.IDs = append(out.nvidia.IDs, d.ID)
+		}
+	}
+	return out
 }
 
 func (p *plugin) API() pluginapi.DevicePluginClient { return p }
@@ -44,7 +65,7 @@ func (p *plugin) Resource() string                  { return p.resource }
 func (p *plugin) SocketPath() string                { return "" }
 
 func (p *plugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty, ...grpc.CallOption) (*pluginapi.DevicePluginOptions, error) {
-	return &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: p.sorted}, nil
+	return &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: p.sorted || p.nvidia != nil}, nil
 }
 
 func (p *plugin) Allocate(_ context.Context, r *pluginapi.AllocateRequest, _ ...grpc.CallOption) (*pluginapi.AllocateResponse, error) {
@@ -53,10 +74,19 @@ func (p *plugin) Allocate(_ context.Context, r *pluginapi.AllocateRequest, _ ...
 	return &pluginapi.AllocateResponse{ContainerResponses: []*pluginapi.ContainerAllocateResponse{{}}}, nil
 }
 
-// GetPreferredAllocation returns the required devices and then the first available ones by name.
+// GetPreferredAllocation returns the required devices and then the first available ones by name, or
+// what NVIDIA's plugin would.
 func (p *plugin) GetPreferredAllocation(_ context.Context, r *pluginapi.PreferredAllocationRequest, _ ...grpc.CallOption) (*pluginapi.PreferredAllocationResponse, error) {
 	out := &pluginapi.PreferredAllocationResponse{}
 	for _, c := range r.ContainerRequests {
+		if p.nvidia != nil {
+			ids, err := p.nvidia.Preferred(c.AvailableDeviceIDs, c.MustIncludeDeviceIDs, int(c.AllocationSize))
+			if err != nil {
+				return nil, err
+			}
+			out.ContainerResponses = append(out.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{DeviceIDs: ids})
+			continue
+		}
 		ids := slices.Sorted(slices.Values(c.MustIncludeDeviceIDs))
 		for _, id := range slices.Sorted(slices.Values(c.AvailableDeviceIDs)) {
 			if len(ids) < int(c.AllocationSize) && !slices.Contains(ids, id) {
