@@ -291,7 +291,7 @@ func (s *State) setPool(p DevicePool, registered bool) {
 	devices := make([]device.Device, len(p.Devices))
 	for i, d := range p.Devices {
 		devices[i] = device.Device{ID: d.ID, Mask: s.m.compact(d.NUMA), HasTopology: d.HasTopology,
-			HasNodes: d.HasTopology && d.NUMA != 0, Healthy: !d.Unhealthy}
+			HasNodes: d.HasTopology && d.NUMA != 0, Healthy: !d.Unhealthy, Elsewhere: s.m.space != nil && d.NUMA&s.m.space.Others() != 0}
 	}
 	compiled := device.NewPool(s.m.space, devices, device.Options{
 		AllNodes: s.m.set.version < V136, NVIDIA: p.Preference == NVIDIAPreference, Points: p.Points,

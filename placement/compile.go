@@ -3,6 +3,7 @@ package placement
 import (
 	"errors"
 	"math/bits"
+	"slices"
 	"strconv"
 
 	"github.com/berth-dev/berth/placement/cpu"
@@ -36,16 +37,43 @@ func (m *Model) compileNodes(view *KubeletView, _ *Config) error {
 	}
 	if n <= hint.MaxNodes {
 		m.space, _ = hint.NewSpace(m.nodes)
-	}
-	if m.space != nil {
 		return nil
 	}
-	err := unsupported("machine", strconv.Itoa(n)+" NUMA nodes",
-		"at most "+strconv.Itoa(hint.MaxNodes)+": Berth makes hints for no more, and most kubelets would enumerate all sets of them and not come back")
+	named := nodesNamed(view)
+	beside, err := hint.NewSpaceBeside(named, m.nodes&^named)
+	if err == nil && !m.set.memory {
+		m.space = beside
+		return nil
+	}
+	err = unsupported("machine", strconv.Itoa(n)+" NUMA nodes", "at most "+strconv.Itoa(hint.MaxNodes)+", or with the memory manager None at most "+
+		strconv.Itoa(hint.MaxNodes-1)+" with CPUs or PCI devices: most kubelets would enumerate all sets of more and not come back")
 	if m.set.memory {
 		return err
 	}
 	return m.set.refuse(err, hinted...)
+}
+
+// minNamed is how many NUMA nodes of a large machine hints can name at least.
+const minNamed = 8
+
+// nodesNamed returns the NUMA nodes of a large machine that hints can be expected to name: those
+// with CPUs, those from which devices hang, and then the lowest, up to minNamed.
+func nodesNamed(view *KubeletView) (named topology.NUMASet) {
+	ids := make([]topology.NUMAID, 0, len(view.Nodes))
+	for i := range view.Nodes {
+		n := &view.Nodes[i]
+		if len(n.Cores) > 0 || n.HasDevices {
+			named = named.With(n.ID)
+		}
+		ids = append(ids, n.ID)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		if named.Len() < minNamed {
+			named = named.With(id)
+		}
+	}
+	return named
 }
 
 // compileDistances sums up distances for prefer-closest-numa-nodes.
@@ -70,21 +98,24 @@ func (m *Model) compileDistances(view *KubeletView, _ *Config) error {
 			return m.set.refuse(unsupported(field, "true", "NUMA ids without gaps: the kubelet would crash on the "+
 				strconv.Itoa(len(n.Distances))+" distances of NUMA node "+strconv.Itoa(int(n.ID))), PolicyBestEffort, PolicyRestricted)
 		}
-		pos, _ := m.space.Position(n.ID)
-		rows[pos] = n.Distances
+		if pos, ok := m.space.Position(n.ID); ok {
+			rows[pos] = n.Distances
+		}
 	}
 	m.sumDistances(rows)
 	return nil
 }
 
 // sumDistances fills the table of distances. The kubelet indexes each row by node id, although
-// sysfs lists online nodes only.
+// sysfs lists online nodes only. Sets with nodes that no hint names are not compared.
 func (m *Model) sumDistances(rows [][]uint64) {
 	m.distance = make([]uint64, len(m.space.BySize())+1)
 	for _, mask := range m.space.BySize() {
 		for i := range mask.All() {
 			for j := range mask.All() {
-				m.distance[mask] += rows[i][m.space.ID(j)]
+				if rows[i] != nil {
+					m.distance[mask] += rows[i][m.space.ID(j)]
+				}
 			}
 		}
 	}

@@ -86,6 +86,9 @@ const (
 	// DefectVanishedDevice: the kubelet would crash, because a device that the pod holds is no
 	// longer listed by its plugin.
 	DefectVanishedDevice
+	// DefectWideDevices: the kubelet would try all sets of more NUMA nodes than can be awaited to
+	// make hints for devices, or those hang from nodes that nobody expected to have any.
+	DefectWideDevices
 	// DefectMemoryUnderflow: a NUMA node has less memory than is kept of it for the system and for
 	// huge pages, and the kubelet, which subtracts without a sign (getDefaultMachineState), takes
 	// it for endless.
@@ -201,6 +204,8 @@ var rules = [details]struct {
 		"ask for ordinary memory, too"},
 	DefectVanishedDevice: {KubeletDefect, "DefectVanishedDevice", "the kubelet would crash: a device that the pod holds is no longer listed",
 		"delete the pod that holds the device, once it may end; then look at the device plugin"},
+	DefectWideDevices: {KubeletDefect, "DefectWideDevices", "the kubelet would try all sets of too many NUMA nodes to place devices, or they are on nodes that Berth does not expect them on",
+		"ask for no such devices here, or run a kubelet of 1.36 or later, whose hints name the NUMA nodes of devices alone"},
 	DefectMemoryUnderflow: {KubeletDefect, "DefectMemoryUnderflow", "reservedMemory or huge pages exceed what a NUMA node has, and the kubelet takes it for endless",
 		"lower reservedMemory or the huge pages of the NUMA node, and restart the kubelet"},
 

@@ -23,8 +23,9 @@ type Model struct {
 	guard bool
 	// guardRestarts refuses what a restart would kill: Config.GuardRestarts where it matters.
 	guardRestarts bool
-	// nodes is every NUMA node that the kubelet sees. space is the same by position; it is nil on
-	// machines with more than hint.MaxNodes nodes, on which nothing may need hints.
+	// nodes is every NUMA node that the kubelet sees. space is the same by position; on machines
+	// with more than hint.MaxNodes nodes it has those that hints name, and the others as one. It is
+	// nil where those are too many, too: nothing may need hints there.
 	nodes topology.NUMASet
 	space *hint.Space
 	// nodeCPUs holds, for each NUMA node with CPUs, what it has of them.

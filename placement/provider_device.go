@@ -101,6 +101,8 @@ func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 	switch {
 	case !s.pool.pool.Aligned():
 		return NoDetail
+	case s.pool.pool.Wide():
+		return DefectWideDevices
 	case held.n > 0 && held.n != in.N:
 		ad.list(s.pool.resource).Reset(hint.Impossible)
 		return NoDetail

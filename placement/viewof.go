@@ -45,6 +45,7 @@ func ViewOf(m *topology.Machine) (*KubeletView, error) {
 		}
 		seen = seen.With(id)
 		node := viewNode(m, &m.NUMANodes[i])
+		node.HasDevices = slices.ContainsFunc(m.Devices, func(d topology.Device) bool { return d.HasNUMA && d.NUMA == id })
 		view.NumCores += countThreads(node.Cores)
 		view.Nodes = append(view.Nodes, node)
 	}

@@ -123,6 +123,9 @@ func TestAddresses(t *testing.T) {
 	if n.Spec.Machine, err = n.Spec.Machine.WithDevices("dev:18:00.0|19:00.0|1a:00.0,030200,10de:2330,numa=0,root=15,switch=16:00.0 link:nvlink=2,18:00.0+1a:00.0"); err != nil {
 		t.Fatal(err)
 	}
+	if n.Spec.View, err = placement.ViewOf(n.Spec.Machine); err != nil {
+		t.Fatal(err)
+	}
 	pool := placement.DevicePool{Resource: "nvidia.com/gpu", Preference: placement.NVIDIAPreference, Devices: []placement.Device{
 		{ID: "GPU-a", Address: "0000:1a:00.0"}, {ID: "GPU-b", Address: "0000:18:00.0", NUMA: 1, HasTopology: true}, {ID: "GPU-c", Address: "0000:19:00.0"},
 	}}

@@ -24,6 +24,8 @@ type Device struct {
 	// HasTopology says that the plugin gave a topology, HasNodes that it names nodes, known or not.
 	HasTopology, HasNodes bool
 	Healthy               bool
+	// Elsewhere says that the machine has a node of the topology which the space does not name.
+	Elsewhere bool
 	// at is the position among the devices as they were given.
 	at int
 }
@@ -119,6 +121,8 @@ type Pool struct {
 	nodes hint.Mask
 	// most[k] is how many devices the best k nodes touch.
 	most []int
+	// wide: hints would be made over nodes that the space does not name.
+	wide bool
 	// given is how many devices were given, chips is there for NVIDIA's order of preference.
 	given int
 	chips *chips
@@ -150,6 +154,7 @@ func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
 		}
 		p.nodes |= d.Mask
 		p.aligned = p.aligned || d.HasNodes
+		p.wide = p.wide || d.Elsewhere
 		c := p.class(d, words)
 		c.members.Add(i)
 		c.size++
@@ -157,6 +162,7 @@ func NewPool(space *hint.Space, devices []Device, o Options) *Pool {
 	if space != nil {
 		if p.nodes == 0 || o.AllNodes {
 			p.nodes = space.All()
+			p.wide = p.wide || space.Others() != 0
 		}
 		p.measure()
 	}
@@ -279,6 +285,11 @@ func (p *Pool) FreeTouching(inUse Set, mask hint.Mask) int {
 
 // Aligned says whether any device names NUMA nodes, so that the kubelet gives hints.
 func (p *Pool) Aligned() bool { return p.aligned }
+
+// Wide says that hints for the devices would range over NUMA nodes that the space does not name: on
+// a machine with more of them than hint.MaxNodes, devices hang from one that was not expected to
+// have any, or the kubelet makes hints over all nodes.
+func (p *Pool) Wide() bool { return p.aligned && p.wide }
 
 func countCommon(a, b Set) int {
 	n := 0

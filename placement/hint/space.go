@@ -17,6 +17,9 @@ import (
 // MaxNodes is the largest number of NUMA nodes over which hints are computed. The kubelet itself
 // stops at 8 unless max-allowable-numa-nodes is raised, and enumerates 2^n sets per resource and
 // container: with 16 nodes and two resources its merge would take hours.
+//
+// A machine with more NUMA nodes, most of which have neither CPUs nor devices, has a space in which
+// one position stands for all those (NewSpaceBeside).
 const MaxNodes = 16
 
 // Mask is a set of NUMA nodes by position: bit i stands for the i-th node of a Space. Positions
@@ -47,10 +50,14 @@ func (m Mask) All() iter.Seq[int] {
 // Space is the NUMA nodes of one machine in ascending order of id, and all their subsets. It is
 // immutable.
 type Space struct {
-	ids   []topology.NUMAID
-	dense bool // the ids are 0..n-1: positions and ids are the same
-	order []Mask
-	start []int // order[start[k]:start[k+1]] are the masks with k nodes
+	n     int
+	ids   []topology.NUMAID // of the positions; one fewer than n if there are others
+	dense bool              // the ids are 0..n-1: positions and ids are the same
+	// others are the nodes that the last position stands for. No list of hints names it: it is
+	// there so that all nodes are not the same as all that a hint can name.
+	others topology.NUMASet
+	order  []Mask
+	start  []int // order[start[k]:start[k+1]] are the masks with k nodes
 }
 
 // NewSpace returns the space over the given nodes. It fails when there are none or more than
@@ -60,7 +67,20 @@ func NewSpace(nodes topology.NUMASet) (*Space, error) {
 	if n == 0 || n > MaxNodes {
 		return nil, fmt.Errorf("%d NUMA nodes: want 1 to %d", n, MaxNodes)
 	}
-	s := &Space{dense: nodes == 1<<n-1}
+	return newSpace(nodes, n, 0), nil
+}
+
+// NewSpaceBeside returns the space over nodes that hints can name, beside others that none does.
+func NewSpaceBeside(nodes, others topology.NUMASet) (*Space, error) {
+	n := nodes.Len() + 1
+	if n == 1 || n > MaxNodes || others == 0 || nodes&others != 0 {
+		return nil, fmt.Errorf("%d NUMA nodes beside %d: want 1 to %d, and other ones beside them", n-1, others.Len(), MaxNodes-1)
+	}
+	return newSpace(nodes, n, others), nil
+}
+
+func newSpace(nodes topology.NUMASet, n int, others topology.NUMASet) *Space {
+	s := &Space{n: n, dense: others == 0 && nodes == 1<<n-1, others: others}
 	for id := range nodes.All() {
 		s.ids = append(s.ids, id)
 	}
@@ -77,25 +97,35 @@ func NewSpace(nodes topology.NUMASet) (*Space, error) {
 		}
 	}
 	s.start = append(s.start, len(s.order))
-	return s, nil
+	return s
 }
 
-// Len returns the number of nodes.
-func (s *Space) Len() int { return len(s.ids) }
+// Len returns the number of positions.
+func (s *Space) Len() int { return s.n }
 
 // All returns the mask of all nodes.
-func (s *Space) All() Mask { return Mask(1<<len(s.ids) - 1) }
+func (s *Space) All() Mask { return Mask(1<<s.n - 1) }
 
-// ID returns the operating system's number of the node at position i.
-func (s *Space) ID(i int) topology.NUMAID { return s.ids[i] }
+// ID returns the operating system's number of the node at position i, the lowest of the others for
+// their position.
+func (s *Space) ID(i int) topology.NUMAID {
+	if i == len(s.ids) {
+		return s.others.Lowest()
+	}
+	return s.ids[i]
+}
 
-// Position returns the position of a node, and whether the space has it.
+// Others returns the nodes that no hint names.
+func (s *Space) Others() topology.NUMASet { return s.others }
+
+// Position returns the position of a node, and whether the space has it. Others have none of their
+// own.
 func (s *Space) Position(id topology.NUMAID) (int, bool) { return slices.BinarySearch(s.ids, id) }
 
 // OfSize returns the masks with k nodes in ascending order, none when k is out of range. The caller
 // must not change them.
 func (s *Space) OfSize(k int) []Mask {
-	if k < 0 || k > len(s.ids) {
+	if k < 0 || k > s.n {
 		return nil
 	}
 	return s.order[s.start[k]:s.start[k+1]]
@@ -112,7 +142,11 @@ func (s *Space) Expand(m Mask) topology.NUMASet {
 	}
 	var set topology.NUMASet
 	for w := m; w != 0; w &= w - 1 {
-		set |= 1 << s.ids[w.Lowest()]
+		if i := w.Lowest(); i < len(s.ids) {
+			set |= 1 << s.ids[i]
+		} else {
+			set |= s.others
+		}
 	}
 	return set
 }
@@ -133,4 +167,4 @@ func (s *Space) Compact(set topology.NUMASet) Mask {
 }
 
 // Words returns the number of words that a Set over this space needs.
-func (s *Space) Words() int { return (1<<len(s.ids) + 63) / 64 }
+func (s *Space) Words() int { return (1<<s.n + 63) / 64 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/test/conformance/gen"
 )
 
 var (
@@ -48,6 +49,31 @@ func TestConformance(t *testing.T) {
 	}
 	if r.admissions < *admissionsWanted && *caseFile == "" && len(r.mismatches) == 0 {
 		t.Errorf("compared %d admissions, wanted %d", r.admissions, *admissionsWanted)
+	}
+}
+
+// TestMemoryOnlyNodes compares them on machines with more NUMA nodes than hints are made for, of
+// which most have no CPUs.
+func TestMemoryOnlyNodes(t *testing.T) {
+	r := &run{t: t, begin: time.Now(), next: gen.Wide + 1}
+	pool := Pool{Command: Self(roleVariable, "compare"), Workers: *workers}
+	next := func() []byte {
+		if r.cases > 400 {
+			return nil
+		}
+		seed := strconv.FormatUint(r.next, 10)
+		r.next++
+		return []byte(seed)
+	}
+	if err := pool.Run(next, r.got); err != nil {
+		t.Fatal(err)
+	}
+	r.report()
+	for _, m := range r.mismatches {
+		r.shrink(m, &selfAsker{Asker{Command: Self(roleVariable, "compare")}})
+	}
+	if r.admitted < 500 {
+		t.Errorf("%d admitted, want 500 at least", r.admitted)
 	}
 }
 

@@ -93,6 +93,23 @@ const (
 		"dev:a5:00.1|a5:00.2|a5:00.3|a5:00.4,020000,15b3:101e,numa=5,root=a0,switch=a0:01.0,pf=a5:00.0,driver=mlx5_core " +
 		"dev:a6:00.1|a6:00.2|a6:00.3|a6:00.4,020000,15b3:101e,numa=5,root=a0,switch=a0:01.0,pf=a6:00.0,driver=mlx5_core " +
 		"link:nvlink=18,21:00.0+22:00.0+23:00.0+24:00.0+a1:00.0+a2:00.0+a3:00.0+a4:00.0"
+	// GB200 is a compute tray of two Grace CPUs and four GPUs, each of which has eight NUMA nodes
+	// without CPUs: the first has all its memory as long as it is not divided (MIG). Each device
+	// has a PCI domain of its own.
+	GB200 = "package:2 numa:1 l3:1 core:72 pu:1 memonly:2-33 mem:480Gi*2,186Gi,0*7,186Gi,0*7,186Gi,0*7,186Gi,0*7 huge:64Ki=0;2Mi=0;32Mi=0;512Mi=0;16Gi=0 dist:" +
+		"10,40,80*16,120*16/40,10,120*16,80*16/80,120,10,160*31/80,120,160,10,160*30/80,120,160*2,10,160*29/80,120,160*3,10,160*28/80,120,160*4,10,160*27" +
+		"/80,120,160*5,10,160*26/80,120,160*6,10,160*25/80,120,160*7,10,160*24/80,120,160*8,10,160*23/80,120,160*9,10,160*22/80,120,160*10,10,160*21" +
+		"/80,120,160*11,10,160*20/80,120,160*12,10,160*19/80,120,160*13,10,160*18/80,120,160*14,10,160*17/80,120,160*15,10,160*16/120,80,160*16,10,160*15" +
+		"/120,80,160*17,10,160*14/120,80,160*18,10,160*13/120,80,160*19,10,160*12/120,80,160*20,10,160*11/120,80,160*21,10,160*10/120,80,160*22,10,160*9" +
+		"/120,80,160*23,10,160*8/120,80,160*24,10,160*7/120,80,160*25,10,160*6/120,80,160*26,10,160*5/120,80,160*27,10,160*4/120,80,160*28,10,160*3" +
+		"/120,80,160*29,10,160*2/120,80,160*30,10,160/120,80,160*31,10" +
+		" dev:0008:01:00.0,030200,10de:2941,numa=0,root=pci0008:00,driver=nvidia dev:0009:01:00.0,030200,10de:2941,numa=0,root=pci0009:00,driver=nvidia " +
+		"dev:0018:01:00.0,030200,10de:2941,numa=1,root=pci0018:00,driver=nvidia dev:0019:01:00.0,030200,10de:2941,numa=1,root=pci0019:00,driver=nvidia " +
+		"dev:0000:03:00.0,020700,15b3:1021,numa=0,root=pci0000:00,driver=mlx5_core,name=ib0,rdma=mlx5_0 " +
+		"dev:0002:03:00.0,020700,15b3:1021,numa=0,root=pci0002:00,driver=mlx5_core,name=ib1,rdma=mlx5_1 " +
+		"dev:0010:03:00.0,020700,15b3:1021,numa=1,root=pci0010:00,driver=mlx5_core,name=ib2,rdma=mlx5_2 " +
+		"dev:0012:03:00.0,020700,15b3:1021,numa=1,root=pci0012:00,driver=mlx5_core,name=ib3,rdma=mlx5_3 " +
+		"link:nvlink=18,0008:01:00.0+0009:01:00.0+0018:01:00.0+0019:01:00.0"
 )
 
 // All lists the machine strings by name.
@@ -100,7 +117,7 @@ func All() map[string]string {
 	return map[string]string{
 		"Xeon6130": Xeon6130, "Xeon6230": Xeon6230, "Xeon6330": Xeon6330, "XeonSNC2": XeonSNC2, "XeonPMEM": XeonPMEM,
 		"EPYC7451": EPYC7451, "EPYCNPS4": EPYCNPS4, "EPYCNPS1": EPYCNPS1, "Kunpeng920": Kunpeng920, "XeonX7550": XeonX7550,
-		"POWER7": POWER7, "POWER9GPU": POWER9GPU, "Hybrid": Hybrid, "GPUServer": GPUServer, "GPUMesh": GPUMesh, "GPUSwitched": GPUSwitched,
+		"POWER7": POWER7, "POWER9GPU": POWER9GPU, "Hybrid": Hybrid, "GPUServer": GPUServer, "GPUMesh": GPUMesh, "GPUSwitched": GPUSwitched, "GB200": GB200,
 	}
 }
 

@@ -31,7 +31,7 @@ func (d dice) fill(p *cases.Pool, m *cases.Machine) {
 		return
 	}
 	style := d.weighted(45, 20, 12, 8, 15)
-	nodes := m.Nodes
+	nodes := named(m)
 	if d.chance(30) {
 		nodes = some(d, nodes, d.between(1, len(nodes)))
 	}
@@ -87,7 +87,7 @@ func (d dice) deviceNodes(style, i int, nodes []cases.Node) []topology.NUMAID {
 	case 3:
 		return []topology.NUMAID{}
 	}
-	return []topology.NUMAID{topology.NUMAID(pick(d, d.between(0, 12), 63))} // perhaps a node that the machine does not have
+	return []topology.NUMAID{d.stray(nodes)}
 }
 
 func (d dice) nodeSet(nodes []cases.Node) []topology.NUMAID {

@@ -12,8 +12,14 @@ import (
 func Case(seed uint64) *cases.Case {
 	d := newDice(seed)
 	c := &cases.Case{ID: fmt.Sprintf("gen-%d", seed)}
-	c.Machine = d.machine()
-	c.Config = d.config(&c.Machine)
+	if seed&Wide == 0 {
+		c.Machine = d.machine()
+		c.Config = d.config(&c.Machine)
+	} else {
+		c.Machine = d.wideMachine()
+		c.Config = d.config(&c.Machine)
+		d.wideConfig(&c.Config)
+	}
 	c.Devices = d.pools(&c.Machine)
 	h := &history{podMaker: newPodMaker(d, c)}
 	for range d.between(3, pick(d, 6, 12, 16, 24)) {

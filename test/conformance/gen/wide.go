@@ -1,0 +1,57 @@
+package gen
+
+import (
+	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Wide is set in the seeds of cases with machines of 17 to 40 NUMA nodes, of which few have CPUs.
+// Their kubelets run without the Static memory manager, which would try all sets of nodes.
+const Wide = 1 << 63
+
+// maxNamed is how many of the lowest NUMA nodes of such a machine devices hang from.
+const maxNamed = 8
+
+// wideMachine is a machine of a few nodes, and many more without CPUs.
+func (d dice) wideMachine() cases.Machine {
+	m := d.machine()
+	for len(m.Nodes) > 4 || m.Nodes[len(m.Nodes)-1].ID >= maxNamed {
+		m = d.machine()
+	}
+	for total := d.between(17, 40); len(m.Nodes) < total; {
+		n := cases.Node{ID: m.Nodes[len(m.Nodes)-1].ID + 1}
+		if d.chance(40) {
+			n.Memory = d.memory()
+		}
+		m.Nodes = append(m.Nodes, n)
+	}
+	d.distances(m.Nodes)
+	return m
+}
+
+// wideConfig lets a kubelet work with such a machine, most of the time.
+func (d dice) wideConfig(c *cases.Config) {
+	c.MemoryManagerPolicy, c.ReservedMemory = pick(d, "None", ""), nil
+	if d.chance(97) {
+		if c.TopologyManagerPolicyOptions == nil {
+			c.TopologyManagerPolicyOptions = map[string]string{}
+		}
+		c.TopologyManagerPolicyOptions["max-allowable-numa-nodes"] = pick(d, "40", "64")
+	}
+}
+
+// named are the nodes of a machine from which devices hang.
+func named(m *cases.Machine) []cases.Node {
+	if len(m.Nodes) <= 16 {
+		return m.Nodes
+	}
+	return m.Nodes[:maxNamed]
+}
+
+// stray is a NUMA node that the machine perhaps does not have.
+func (d dice) stray(nodes []cases.Node) topology.NUMAID {
+	if len(nodes) == maxNamed {
+		return 63
+	}
+	return topology.NUMAID(pick(d, d.between(0, 12), 63))
+}
