@@ -46,8 +46,8 @@ func wants(cpus, gpus int64) placement.Request {
 	return placement.Request{UID: "u", Guaranteed: true, Containers: []placement.ContainerRequest{c}}
 }
 
-// TestMemoryOnlyNodes: hints name the NUMA nodes with CPUs and those from which devices hang, and no
-// affinity is all 34.
+// TestMemoryOnlyNodes: hints name the NUMA nodes with CPUs and those from which devices hang, and
+// all 34 are no affinity.
 func TestMemoryOnlyNodes(t *testing.T) {
 	for _, c := range []struct {
 		policy     string

@@ -115,8 +115,8 @@ func TestNodeTopologyRoundTrip(t *testing.T) {
 	}
 }
 
-// TestAddresses: where the devices of a pool lie is told beside their ids, and with the links of the
-// machine it says how well they are connected.
+// TestAddresses: where the devices of a pool lie is told beside their ids. With the links of the
+// machine that says how well they are connected.
 func TestAddresses(t *testing.T) {
 	n := sampleNode(t)
 	var err error

@@ -105,8 +105,8 @@ func (p *Pool) compileChips(devices []Device, points []uint32) {
 	p.chips = c
 }
 
-// AppendChips appends what NVIDIA's order of preference goes by beside the order of the ids; nothing
-// where no plugin is asked for it.
+// AppendChips appends what NVIDIA's order of preference goes by beside the order of the ids. It is
+// nothing where no plugin is asked for it.
 func (p *Pool) AppendChips(b []byte) []byte {
 	c := p.chips
 	if c == nil {

@@ -42,8 +42,8 @@ func (d dice) fill(p *cases.Pool, m *cases.Machine) {
 	}
 }
 
-// likeNVIDIA makes GPUs of the devices, whole or in parts, on a few switches and with links. A plugin
-// of 9 devices takes long, and one of 12 for ever.
+// likeNVIDIA makes GPUs of the devices, whole or in parts, on a few switches and with links. They
+// are few: a plugin of 12 would take for ever.
 func (d dice) likeNVIDIA(p *cases.Pool) {
 	p.Preferred, p.Devices = cases.PreferNVIDIA, p.Devices[:min(8, len(p.Devices))]
 	n := len(p.Devices)
