@@ -33,7 +33,8 @@ func podRequest(now, before map[string]any) admission.Attributes {
 func TestWishesAreKnownWords(t *testing.T) {
 	const file = "placement-wishes.yaml"
 	words := []string{"", "full-cores", "full-cores,required", "full-cores,preferred", "full-cores,", "spread", "spread,preferred", "shares", "shares,required",
-		"core", "core,required", "numa,preferred", "numa,maybe", "required", "preferred", "pinned", "Pinned", "pinned ", "x\nspread", "spread\n"}
+		"core", "core,required", "numa,preferred", "numa,maybe", "required", "preferred", "pinned", "Pinned", "pinned ", "x\nspread", "spread\n",
+		"same-switch", "same-root,required", "one-switch,preferred", "one-root", "same-numa", "one-switch,maybe", "one-per-card", "one-per-card,preferred"}
 	refused := 0
 	for _, key := range wire.WishKeys {
 		for _, word := range words {

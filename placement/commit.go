@@ -313,4 +313,7 @@ func (s *State) setPool(p DevicePool, registered bool) {
 			}
 		}
 	}
+	if _, ours := s.m.kindOfDevice(p.Resource); ours {
+		s.recount()
+	}
 }

@@ -59,6 +59,9 @@ type Config struct {
 	// Providers hand out resources of their own where Berth decides. Where the kubelet does, pods
 	// that ask for these are refused.
 	Providers []Provider
+	// Devices are the resources of which Berth hands out whole devices, where it decides: see
+	// DevicesOf. Others are the kubelet's.
+	Devices []DeviceKind
 
 	// GuardDefects refuses, with the reason KubeletDefect, what a scheduler should not do to a node
 	// because of a known defect of the kubelet. Without it the engine does what the kubelet does,

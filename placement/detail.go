@@ -112,8 +112,16 @@ const (
 	NoRoom
 	// PodLevelUndecided: pod-level resources (spec.resources) are not decided yet.
 	PodLevelUndecided
-	// DevicesUndecided: devices are not decided yet, and the policy wants them aligned.
+	// DevicesUndecided: somebody else hands out the devices, and the pod wants them placed.
 	DevicesUndecided
+	// NoDevices: too few devices are free.
+	NoDevices
+	// NotTogether: enough devices are free, but not where they lie together as the pod wants.
+	NotTogether
+	// DevicesApart: the pod asks for devices of a type beside those that are to lie together.
+	DevicesApart
+	// DevicesNotAll: the pod wants a device of each card, and asks for another number.
+	DevicesNotAll
 
 	// NotProvided: too little is left of a provider's resource.
 	NotProvided
@@ -226,8 +234,16 @@ var rules = [details]struct {
 		"ask for less, or wait until others end"},
 	PodLevelUndecided: {InvalidRequest, "PodLevelUndecided", "pod-level resources are not placed on nodes with authority berth yet",
 		"write the resources at the containers, or use nodes where the kubelet decides"},
-	DevicesUndecided: {InvalidRequest, "DevicesUndecided", "devices are not aligned on nodes with authority berth yet",
-		"use nodes where the kubelet decides, or a policy without alignment"},
+	DevicesUndecided: {InvalidRequest, "DevicesUndecided", "the pod wants its devices placed, and another plugin than Berth's hands them out",
+		"have Berth's plugin offer the devices, use nodes where the kubelet decides, or leave the wish out"},
+	NoDevices: {NoBerth, "NoDevices", "too few devices are left",
+		"ask for fewer devices, or wait until others end"},
+	NotTogether: {NoBerth, "NotTogether", "enough devices are free, but not at one place as the pod wants them",
+		"leave berth.dev/devices out or only prefer it, or wait until others end"},
+	DevicesApart: {InvalidRequest, "DevicesApart", "the pod asks for devices of another type than those that are to lie together",
+		"name every type of device that the pod asks for in device-joint-allocate, or none"},
+	DevicesNotAll: {InvalidRequest, "DevicesNotAll", "the pod wants one device of each card, and asks for another number than the node has",
+		"ask for as many devices as the nodes have cards, or leave ApplyForAll out"},
 
 	NotProvided: {NoBerth, "NotProvided", "too little is left of a resource that a provider hands out",
 		"ask for less of it, or wait until others end"},

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -71,7 +72,11 @@ func (ad *admission) keepHeld(p *PodAllocation) {
 		}
 		c.CPUs, c.Exclusive = h.CPUs, h.Exclusive
 		c.Memory, c.Shares = append(c.Memory, h.Memory...), append(c.Shares, h.Shares...)
-		c.Devices = append(c.Devices, h.Devices...)
+		for i := range h.Devices {
+			c.Devices = extend(c.Devices)
+			a := &c.Devices[len(c.Devices)-1]
+			a.Resource, a.IDs = h.Devices[i].Resource, append(a.IDs[:0], h.Devices[i].IDs...)
+		}
 		c.Provided = append(c.Provided, h.Provided...)
 		ad.bind(i)
 		if nodes := ad.m.nodesHeld(c); nodes != 0 {
@@ -89,7 +94,7 @@ func (m *Model) nodesHeld(c *ContainerDecision) topology.NUMASet {
 	for i := range c.Shares {
 		nodes = nodes.With(c.Shares[i].NUMA)
 	}
-	return nodes
+	return nodes | m.nodesOfDevices(c.Devices)
 }
 
 func (ad *admission) jointNodes() (nodes topology.NUMASet) {
@@ -106,8 +111,8 @@ func (ad *admission) runJointly() (Detail, int) {
 	}
 	aligned := ad.rules.Policy == PolicyRestricted || ad.rules.Policy == PolicySingleNUMANode
 	for c := range ad.r.Containers {
-		if aligned && ad.m.asksDevices(&ad.r.Containers[c]) {
-			return DevicesUndecided, c
+		if d := ad.knowsDevices(c, aligned); d != NoDetail {
+			return d, c
 		}
 		if d := ad.knowsMemory(c); d != NoDetail {
 			return d, c
@@ -145,7 +150,8 @@ func (ad *admission) runPod() (Detail, int) {
 	}
 	mask, exclusive := j.grant.Nodes, j.grant.Exclusive
 	nodes := ad.m.expand(mask)
-	j.held = joint.Held{CPUs: j.grant.CPUs, Amounts: append(j.held.Amounts[:0], j.grant.Amounts...)}
+	j.held = joint.Held{CPUs: j.grant.CPUs, Amounts: append(j.held.Amounts[:0], j.grant.Amounts...),
+		Devices: append(j.held.Devices[:0], j.grant.Devices...)}
 	if d, c := ad.deal(); d != NoDetail {
 		return d, c
 	}
@@ -154,7 +160,7 @@ func (ad *admission) runPod() (Detail, int) {
 	}
 	for c := range ad.d.Containers {
 		got := &ad.d.Containers[c]
-		if !got.CPUs.IsEmpty() || len(got.Memory) > 0 || len(got.Shares) > 0 || len(got.Provided) > 0 {
+		if !got.CPUs.IsEmpty() || len(got.Memory) > 0 || len(got.Shares) > 0 || len(got.Provided) > 0 || len(got.Devices) > 0 {
 			got.Hint = Hint{NUMA: nodes, Preferred: true}
 		}
 		if !got.CPUs.IsEmpty() {
@@ -192,10 +198,16 @@ func (ad *admission) deal() (Detail, int) {
 func (ad *admission) turn(c int) Detail {
 	j := &ad.joint
 	ad.wantContainer(c)
-	if j.want.CPUs == 0 && len(j.want.Amounts) == 0 {
+	if ad.wantsNothing() {
 		return NoDetail
 	}
 	j.want.Width, j.want.Rules = joint.AnyWidth, joint.Rules{}
+	if j.want.Same != joint.Anywhere {
+		j.want.SameHow = joint.Preferred // it is the pod whose devices lie together
+	}
+	for i := range j.want.Devices {
+		j.want.Devices[i].All = false
+	}
 	ad.takeOver()
 	j.pool.BeginFull()
 	ad.m.joint.Give(&j.pool.Book, &j.part)
@@ -293,7 +305,7 @@ func (ad *admission) runInit(c int) Detail {
 func (ad *admission) takeOver() {
 	j := &ad.joint
 	own := j.want.CPUs > 0
-	j.part = joint.Held{Amounts: j.part.Amounts[:0]}
+	j.part = joint.Held{Amounts: j.part.Amounts[:0], Devices: append(j.part.Devices[:0], j.held.Devices...)}
 	if own {
 		j.part.CPUs, j.part.Alone, j.part.Exclusive = j.held.CPUs, j.held.Alone, j.held.Exclusive
 	}
@@ -332,7 +344,7 @@ func (ad *admission) width() joint.Width {
 // wantContainer fills want with what container c asks for.
 func (ad *admission) wantContainer(c int) {
 	w, r := &ad.joint.want, &ad.r.Containers[c]
-	w.CPUs, w.Amounts, w.Width, w.Rules = 0, w.Amounts[:0], ad.width(), ad.rules.CPUs
+	w.CPUs, w.Amounts, w.Devices, w.Width, w.Rules = 0, w.Amounts[:0], w.Devices[:0], ad.width(), ad.rules.CPUs
 	w.Within, w.WithinEmpty = nil, nil
 	switch {
 	case ad.pinsWhole(c):
@@ -345,12 +357,13 @@ func (ad *admission) wantContainer(c int) {
 			w.Amounts = append(w.Amounts, joint.Amount{Kind: k, N: r.Memory[i].Bytes})
 		}
 	}
+	ad.wantsDevices(c)
 }
 
 // wantPod fills want with the most that the pod's containers hold at one time, of each resource.
 func (ad *admission) wantPod() {
 	w := &ad.joint.want
-	w.CPUs, w.Amounts, w.Width, w.Rules = 0, w.Amounts[:0], ad.width(), ad.rules.CPUs
+	w.CPUs, w.Amounts, w.Devices, w.Width, w.Rules = 0, w.Amounts[:0], w.Devices[:0], ad.width(), ad.rules.CPUs
 	w.Within, w.WithinEmpty = nil, nil
 	var cpus podSum[int]
 	var shares podSum[uint64]
@@ -376,6 +389,7 @@ func (ad *admission) wantPod() {
 			w.Amounts = append(w.Amounts, joint.Amount{Kind: k, N: n})
 		}
 	}
+	ad.wantsPodDevices()
 }
 
 // record writes the grant down as container c's.
@@ -395,6 +409,7 @@ func (ad *admission) record(c int) {
 			got.Memory = append(got.Memory, MemoryBlock{Resource: ad.m.joint.KindName(a.Kind), NUMA: topology.NUMASet(0).With(id), Bytes: a.N})
 		}
 	}
+	ad.giveGranted(c)
 }
 
 // bind says what the node keeps container c to.
@@ -438,6 +453,7 @@ func (m *Model) takeContainer(b *joint.Book, c *ContainerDecision, own bool) {
 			m.joint.TakeAmount(b, joint.NodeAmount{Kind: k, Node: uint8(mask.Lowest()), N: c.Memory[i].Bytes})
 		}
 	}
+	m.takeDevices(b, c.Devices)
 }
 
 // peakOf adds up what a pod holds at its peak, container by container: CPUs are those of all, and
@@ -457,7 +473,7 @@ func (p *peakOf) begin() {
 	}
 	p.peak = p.peak[:3*p.n]
 	clear(p.peak)
-	*p.held = joint.Held{Amounts: p.held.Amounts[:0]}
+	*p.held = joint.Held{Amounts: p.held.Amounts[:0], Devices: p.held.Devices[:0]}
 }
 
 func (p *peakOf) add(c *ContainerDecision) {
@@ -465,6 +481,9 @@ func (p *peakOf) add(c *ContainerDecision) {
 	if c.Exclusive != joint.Shareable {
 		p.held.Exclusive = c.Exclusive
 		p.held.Alone = p.held.Alone.Or(&c.CPUs)
+	}
+	for i := range c.Devices {
+		p.held.Devices = p.m.addDevices(p.held.Devices, &c.Devices[i])
 	}
 	for _, a := range c.Shares {
 		if pos, ok := p.m.space.Position(a.NUMA); ok {
@@ -506,7 +525,7 @@ func (m *Model) heldBy(pod *PodAllocation) *joint.Held {
 	p.begin()
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
-		p.add(&ContainerDecision{Kind: c.Kind, CPUs: c.CPUs, Memory: c.Memory, Shares: c.Shares, Exclusive: c.Exclusive})
+		p.add(&ContainerDecision{Kind: c.Kind, CPUs: c.CPUs, Memory: c.Memory, Shares: c.Shares, Exclusive: c.Exclusive, Devices: c.Devices})
 	}
 	p.end()
 	return h
@@ -529,8 +548,8 @@ func (s *State) commitJointly(d *Decision) {
 }
 
 // Hold writes down what a pod was promised, or was found to have, on a node where Berth decides. A
-// pod that is there keeps what it has. CPUs that another one has, or that nobody can have, stay as
-// they are: the text says what is wrong with them, "" for nothing.
+// pod that is there keeps what it has. CPUs and devices that another one has, or that nobody can
+// have, stay as they are: the text says what is wrong with them, "" for nothing.
 func (s *State) Hold(p *PodAllocation) (problem string) {
 	if s.m.joint == nil || s.pod(p.UID) != nil {
 		return ""
@@ -542,11 +561,16 @@ func (s *State) Hold(p *PodAllocation) (problem string) {
 		c.Memory = slices.DeleteFunc(slices.Clone(c.Memory), func(b MemoryBlock) bool { return !s.m.hasBlock(&b) })
 		c.Provided = slices.DeleteFunc(slices.Clone(c.Provided), func(p Provided) bool { return !s.m.hasProvided(p) })
 	}
-	if problem = s.m.joint.Problem(s.account, s.m.heldBy(pod)); problem != "" {
+	problem = s.m.joint.Problem(s.account, s.m.heldBy(pod))
+	for i := range pod.Containers {
+		problem = cmp.Or(problem, s.m.strangers(&pod.Containers[i]))
+	}
+	if problem != "" {
 		free := s.m.joint.FreeCPUs(s.account)
 		for i := range pod.Containers {
 			c := &pod.Containers[i]
 			c.CPUs, c.Exclusive = c.CPUs.And(&free), joint.Shareable
+			c.Devices = s.m.onlyFree(s.account, c.Devices)
 		}
 	}
 	s.put(pod)
@@ -564,7 +588,9 @@ func cloneDevices(ds []DeviceAllocation) []DeviceAllocation {
 }
 
 func (s *State) enterJointly(enter func(*joint.Book, *joint.Held), pod *PodAllocation) {
-	enter(s.account, s.m.heldBy(pod))
+	held := s.m.heldBy(pod)
+	enter(s.account, held)
+	s.inUse(held)
 	s.shared = s.m.joint.SharedCPUs(s.account)
 }
 
@@ -586,6 +612,7 @@ func (s *State) restoreJointly() error {
 		s.m.joint.Take(s.account, h)
 		s.enterProvided(p, true)
 	}
+	s.markSick()
 	s.shared = s.m.joint.SharedCPUs(s.account)
 	return nil
 }
@@ -644,6 +671,10 @@ func detailOf(o joint.Outcome) Detail {
 		return NotProvided
 	case joint.OutOfReach:
 		return ProvidedApart
+	case joint.NoDevices:
+		return NoDevices
+	case joint.NotTogether:
+		return NotTogether
 	}
 	return TooWide
 }

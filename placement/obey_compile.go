@@ -40,10 +40,16 @@ func (m *Model) compileJoint(view *KubeletView, cfg *Config) error {
 		c.Nodes = append(c.Nodes, joint.Node{ID: v.ID, Cores: coresOf(v), Amounts: amountsOf(v, c.Amounts), Distances: distancesOf(v, len(rows))})
 	}
 	reserveMemory(c.Nodes, c.Amounts, cfg)
+	if c.Devices, err = m.devicesOf(cfg.Devices); err != nil {
+		return err
+	}
 	if m.joint, err = joint.New(c); err != nil {
 		return unsupported("machine", err.Error(), "a machine that Berth can hand out itself")
 	}
 	m.cpus.reserved = reserved
+	for i := range cfg.Devices {
+		m.deviceTypes = append(m.deviceTypes, cfg.Devices[i].Type)
+	}
 	return nil
 }
 

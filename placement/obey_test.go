@@ -2,6 +2,7 @@ package placement_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // obeying is the configuration of a node on which Berth decides.
@@ -245,7 +247,7 @@ func TestMisses(t *testing.T) {
 
 // TestObeyWorlds admits, releases and restores random pods on random nodes that obey.
 func TestObeyWorlds(t *testing.T) {
-	var admitted, refused, hopeless int
+	var admitted, refused, hopeless, withDevices, together int
 	for seed := range uint64(150) {
 		w := obeyWorld(t, seed)
 		var live []string
@@ -275,6 +277,12 @@ func TestObeyWorlds(t *testing.T) {
 			}
 			admitted++
 			w.checkDecision(t, seed, &r, &d)
+			if n := w.checkDevices(t, seed, &r, &d); n > 0 {
+				withDevices++
+				if r.Rules.Devices.SameHow == joint.Required {
+					together++
+				}
+			}
 			w.state.Commit(&r, &d)
 			live = append(live, r.UID)
 			w.sound(t, seed)
@@ -286,19 +294,23 @@ func TestObeyWorlds(t *testing.T) {
 		for _, uid := range live {
 			w.state.Release(uid)
 		}
-		if string(w.state.AppendStateKey(nil)) != string(w.model.NewState().AppendStateKey(nil)) {
+		empty := w.model.NewState()
+		for _, p := range w.state.Snapshot().Devices {
+			empty.SetPool(p)
+		}
+		if string(w.state.AppendStateKey(nil)) != string(empty.AppendStateKey(nil)) {
 			t.Fatalf("seed %d: something is left after all pods have gone", seed)
 		}
 	}
-	if admitted < 1000 || refused < 300 || hopeless < 30 {
-		t.Errorf("%d admitted, %d refused, %d of these for good: want more", admitted, refused, hopeless)
+	if admitted < 1000 || refused < 300 || hopeless < 30 || withDevices < 200 || together < 50 {
+		t.Errorf("%d admitted, %d with devices, %d of these together, %d refused, %d of these for good: want more", admitted, withDevices, together, refused, hopeless)
 	}
 }
 
 func sameHolding(a, b *placement.Decision) bool {
 	for i := range a.Containers {
 		x, y := &a.Containers[i], &b.Containers[i]
-		if x.CPUs != y.CPUs || fmt.Sprint(x.Memory, x.Shares) != fmt.Sprint(y.Memory, y.Shares) {
+		if x.CPUs != y.CPUs || fmt.Sprint(x.Memory, x.Shares, x.Devices) != fmt.Sprint(y.Memory, y.Shares, y.Devices) {
 			return false
 		}
 	}
@@ -312,11 +324,202 @@ func obeyWorld(t *testing.T, seed uint64) *world {
 	cfg := obeying()
 	cfg.TopologyManagerPolicy = pick(r, "none", "best-effort", "restricted", "single-numa-node")
 	cfg.Strategy = pick(r, joint.MostAllocated, joint.LeastAllocated)
-	m, err := placement.NewModel(d.view(), cfg)
+	view := d.view()
+	pools := deviceKinds(r, view, &cfg)
+	m, err := placement.NewModel(view, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{r: r, view: d.view(), cfg: cfg, model: m, state: m.NewState(), asked: map[string]placement.Request{}}
+	w := &world{r: r, view: view, cfg: cfg, model: m, state: m.NewState(), asked: map[string]placement.Request{}}
+	for _, p := range pools {
+		w.state.SetPool(p)
+	}
+	return w
+}
+
+// deviceKinds gives a node up to two kinds of devices, at one or two switches of each NUMA node.
+func deviceKinds(r *rand.Rand, view *placement.KubeletView, cfg *placement.Config) (pools []placement.DevicePool) {
+	for k, name := range []string{"a.example/gpu", "b.example/nic"}[:r.IntN(3)] {
+		kind, pool := placement.DeviceKind{Resource: name, Type: []topology.DeviceKind{topology.GPU, topology.RDMANIC}[k]}, placement.DevicePool{Resource: name, Decided: true}
+		for i := range 1 + r.IntN(6) {
+			at := 1 + r.IntN(2*len(view.Nodes))
+			d := placement.PlacedDevice{ID: fmt.Sprintf("0000:%d%d:00.0", k, i), NUMA: view.Nodes[(at-1)/2].ID, HasNUMA: true, Root: at, Switch: at, Function: 100*k + 10*at + r.IntN(2)}
+			kind.Devices = append(kind.Devices, d)
+			pool.Devices = append(pool.Devices, placement.Device{ID: d.ID, NUMA: topology.NewNUMASet(d.NUMA), HasTopology: true, Unhealthy: r.IntN(8) == 0})
+			if i > 0 && k == 0 && r.IntN(2) == 0 {
+				kind.Links = append(kind.Links, joint.DeviceLink{A: i - 1, B: i, Count: 1 + r.IntN(3)})
+			}
+		}
+		cfg.Devices, pools = append(cfg.Devices, kind), append(pools, pool)
+	}
+	return pools
+}
+
+// checkDevices holds the devices of a decision against what was asked, and returns how many there
+// are.
+func (w *world) checkDevices(t *testing.T, seed uint64, r *placement.Request, d *placement.Decision) (n int) {
+	t.Helper()
+	free := map[string]*placement.PlacedDevice{}
+	for k := range w.cfg.Devices {
+		for i := range w.cfg.Devices[k].Devices {
+			free[w.cfg.Devices[k].Devices[i].ID] = &w.cfg.Devices[k].Devices[i]
+		}
+	}
+	snap := w.state.Snapshot()
+	for _, p := range snap.Devices {
+		for _, d := range p.Devices {
+			if d.Unhealthy {
+				delete(free, d.ID)
+			}
+		}
+	}
+	for _, p := range snap.Pods {
+		for _, c := range p.Containers {
+			for _, a := range c.Devices {
+				for _, id := range a.IDs {
+					delete(free, id)
+				}
+			}
+		}
+	}
+	apps := map[string]bool{}
+	podSwitches := map[string]map[int]bool{}
+	for i := range r.Containers {
+		q, c := &r.Containers[i], &d.Containers[i]
+		switches := map[string]map[int]bool{}
+		got := map[string]int{}
+		for _, a := range c.Devices {
+			got[a.Resource] = len(a.IDs)
+			functions := map[int]bool{}
+			for _, id := range a.IDs {
+				dev := free[id]
+				switch {
+				case dev == nil:
+					t.Fatalf("seed %d: %s %s is not free", seed, a.Resource, id)
+				case q.Kind != placement.Init && apps[id]:
+					t.Fatalf("seed %d: %s %s twice in one pod", seed, a.Resource, id)
+				case !c.Hint.NUMA.Has(dev.NUMA):
+					t.Fatalf("seed %d: %s %s of NUMA node %d, and the container is on %v", seed, a.Resource, id, dev.NUMA, c.Hint.NUMA)
+				case functions[dev.Function] && r.Rules.Devices.OnePerFunction == placement.EveryType && r.Rules.Scope != placement.PodScope:
+					t.Fatalf("seed %d: %s: two of function %d", seed, a.Resource, dev.Function)
+				}
+				functions[dev.Function] = true
+				if q.Kind != placement.Init {
+					apps[id] = true
+				}
+				for _, m := range []map[string]map[int]bool{switches, podSwitches} {
+					if m[a.Resource] == nil {
+						m[a.Resource] = map[int]bool{}
+					}
+					m[a.Resource][dev.Switch] = true
+				}
+				n++
+			}
+		}
+		for _, want := range q.Devices {
+			if int64(got[want.Resource]) != want.Count {
+				t.Fatalf("seed %d: %d of %+v", seed, got[want.Resource], want)
+			}
+		}
+		if r.Rules.Scope == placement.ContainerScope {
+			w.checkTogether(t, seed, r, switches)
+		}
+	}
+	if len(r.Containers) == 1 {
+		w.checkTogether(t, seed, r, podSwitches)
+	}
+	return n
+}
+
+func (w *world) checkTogether(t *testing.T, seed uint64, r *placement.Request, switches map[string]map[int]bool) {
+	t.Helper()
+	rules := &r.Rules.Devices
+	if rules.SameHow != joint.Required {
+		return
+	}
+	a, b := switches["a.example/gpu"], switches["b.example/nic"]
+	if len(a) > 0 && len(b) > 0 && !maps.Equal(a, b) || rules.Same == joint.OneSwitch && max(len(a), len(b)) > 1 {
+		t.Fatalf("seed %d: at switches %v and %v with %+v", seed, a, b, rules)
+	}
+}
+
+// TestDevicesOf: places come from the machine; of a device that it does not know the pool's NUMA
+// node is all there is.
+func TestDevicesOf(t *testing.T) {
+	m := shapes.Machine(shapes.GPUMesh)
+	var gpus, nics []placement.Device
+	for i := range m.Devices {
+		switch d := &m.Devices[i]; d.Kind() {
+		case topology.GPU:
+			gpus = append(gpus, placement.Device{ID: d.Address})
+		case topology.RDMANIC:
+			nics = append(nics, placement.Device{ID: d.Address})
+		}
+	}
+	unknown := placement.Device{ID: "ffff:00:00.0", NUMA: topology.NewNUMASet(1), HasTopology: true}
+	kinds := placement.DevicesOf(m, []placement.DevicePool{
+		{Resource: "a/gpu", Decided: true, Devices: gpus}, {Resource: "b/nic", Decided: true, Devices: append(nics, unknown)}, {Resource: "c/vendor", Devices: []placement.Device{{ID: "x"}}},
+	})
+	if len(kinds) != 2 || kinds[0].Type != topology.GPU || kinds[1].Type != topology.OtherDevice || len(kinds[0].Links) == 0 {
+		t.Fatalf("%+v", kinds)
+	}
+	roots := map[int]string{}
+	for i, d := range kinds[0].Devices {
+		hw := m.Device(gpus[i].ID)
+		if before, known := roots[d.Root]; known && before != hw.Root || d.NUMA != hw.NUMA || !d.HasNUMA {
+			t.Errorf("%+v of %+v", d, hw)
+		}
+		roots[d.Root] = hw.Root
+	}
+	if last := kinds[1].Devices[len(nics)]; last != (placement.PlacedDevice{ID: unknown.ID, NUMA: 1, HasNUMA: true}) {
+		t.Errorf("%+v", last)
+	}
+}
+
+// TestForgedDevices: what nobody offers, or another pod has, is said, and taken from nobody.
+func TestForgedDevices(t *testing.T) {
+	cfg := obeying()
+	cfg.Devices = []placement.DeviceKind{{Resource: "x/y", Devices: []placement.PlacedDevice{{ID: "a"}, {ID: "b"}}}}
+	m, err := placement.NewModel(two8.view(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := m.NewState()
+	s.SetPool(placement.DevicePool{Resource: "x/y", Decided: true, Devices: []placement.Device{{ID: "a"}, {ID: "b", Unhealthy: true}}})
+	pod := func(uid string, ids ...string) *placement.PodAllocation {
+		return &placement.PodAllocation{UID: uid, Containers: []placement.ContainerAllocation{{Name: "c", Devices: []placement.DeviceAllocation{{Resource: "x/y", IDs: ids}}}}}
+	}
+	for _, c := range []struct {
+		pod  *placement.PodAllocation
+		want string
+	}{
+		{pod("1", "a"), ""}, {pod("2", "a"), "somebody else has x/y a"}, {pod("3", "c"), `nobody offers x/y "c"`}, {pod("4", "b"), ""},
+	} {
+		if got := s.Hold(c.pod); got != c.want {
+			t.Errorf("%s: %q, want %q", c.pod.UID, got, c.want)
+		}
+		if err := s.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+	s.Release("2")
+	r := placement.Request{UID: "5", Containers: []placement.ContainerRequest{{Name: "c", Devices: []placement.DeviceRequest{{Resource: "x/y", Count: 1}}}}}
+	if v := placement.Admit(s, &r); v.Detail != placement.NoDevices {
+		t.Errorf("%+v, want none to be free", v)
+	}
+	s.Release("1")
+	var d placement.Decision
+	if v := placement.Decide(s, &r, &d); !v.OK() || d.Containers[0].Devices[0].IDs[0] != "a" {
+		t.Errorf("%+v %+v, want a", v, d)
+	}
+	snap := placement.Snapshot{Pods: []placement.PodAllocation{*pod("1", "a"), *pod("2", "a")}}
+	if _, err := m.StateOf(&snap); err == nil || !strings.Contains(err.Error(), "x/y a") {
+		t.Errorf("%v, want the device named", err)
+	}
+	cfg.Devices = append(cfg.Devices, placement.DeviceKind{Resource: "x/z", Devices: []placement.PlacedDevice{{ID: "a"}}})
+	if _, err := placement.NewModel(two8.view(), cfg); err == nil || !strings.Contains(err.Error(), "no other resource offers") {
+		t.Errorf("%v, want a device of two resources refused", err)
+	}
 }
 
 func (w *world) obeyRequest() placement.Request {
@@ -324,6 +527,11 @@ func (w *world) obeyRequest() placement.Request {
 	r.PodLevel = false
 	for i := range r.Containers {
 		r.Containers[i].Devices = nil
+		for k := range w.cfg.Devices {
+			if w.r.IntN(3) == 0 {
+				r.Containers[i].Devices = append(r.Containers[i].Devices, placement.DeviceRequest{Resource: w.cfg.Devices[k].Resource, Count: int64(1 + w.r.IntN(3))})
+			}
+		}
 		r.Containers[i].MilliCPU = pick[int64](w.r, 0, 500, 1000, 1000, 2000, 3500, 4000)
 		if w.r.IntN(2) == 0 {
 			r.Containers[i].Memory = nil
@@ -338,6 +546,10 @@ func (w *world) obeyRequest() placement.Request {
 		c.ExclusiveHow = joint.Strength(1 + w.r.IntN(2))
 	}
 	c.L3 = joint.Strength(w.r.IntN(3))
+	if e := &r.Rules.Devices; w.r.IntN(2) == 0 {
+		e.Same, e.SameHow = joint.Same(1+w.r.IntN(4)), joint.Strength(1+w.r.IntN(2))
+		e.OnePerFunction = placement.DeviceTypes(w.r.IntN(16))
+	}
 	return r
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
 )
 
 // Policy is a policy of the Topology Manager. Each promises what those before it do.
@@ -103,11 +104,64 @@ type Rules struct {
 	SharesWillDo bool
 	// PinMemory keeps memory to its NUMA nodes, not only accounted there.
 	PinMemory bool
+	// Devices are how devices lie.
+	Devices DeviceRules
+}
+
+// DeviceRules are how the devices of a container, or of a pod whose scope is that, are wanted. The
+// zero value leaves everything to the node.
+type DeviceRules struct {
+	// Same says where they lie together, and SameHow whether that may be given up.
+	Same    joint.Same
+	SameHow joint.Strength
+	// Joint are the types that lie together; others may not be asked for beside them. None stands
+	// for all types.
+	Joint DeviceTypes
+	// OnePerFunction are the types of which no two virtual functions of one physical one are taken.
+	OnePerFunction DeviceTypes
+	// All are the types of which one device of each function of the machine is taken. The number
+	// that is asked for has to be that.
+	All DeviceTypes
+}
+
+// insist says whether a node has to know where devices lie.
+func (r *DeviceRules) insist() bool {
+	return r.SameHow == joint.Required || r.OnePerFunction != 0 || r.All != 0
+}
+
+func (r *DeviceRules) sane() bool {
+	return r.Same.Sane() && (r.Same == joint.Anywhere) == (r.SameHow == joint.Unset) && r.SameHow <= joint.Required
+}
+
+// DeviceTypes is a set of types of devices.
+type DeviceTypes uint8
+
+// The types, and all of them. Whatever has no type of its own is an OtherType.
+const (
+	GPUType DeviceTypes = 1 << iota
+	RDMAType
+	AcceleratorType
+	OtherType
+
+	EveryType DeviceTypes = 1<<iota - 1
+)
+
+// setOf returns the set of one type.
+func setOf(k topology.DeviceKind) DeviceTypes {
+	switch k {
+	case topology.GPU:
+		return GPUType
+	case topology.RDMANIC:
+		return RDMAType
+	case topology.Accelerator:
+		return AcceleratorType
+	}
+	return OtherType
 }
 
 // sane says whether the rules hold values that exist.
 func (r Rules) sane() bool {
-	return r.Policy < policies && r.Scope < scopes && r.Match < matches && r.CPUs.Sane()
+	return r.Policy < policies && r.Scope < scopes && r.Match < matches && r.CPUs.Sane() && r.Devices.sane()
 }
 
 // keptBy says whether a node that goes by own, which leaves nothing open, does what the rules ask
@@ -175,6 +229,8 @@ const (
 	WishPinnedMemory
 	// WishShares is implied by the CPU manager none.
 	WishShares
+	// WishDevices is implied by nothing: a kubelet knows no more of a device than its NUMA node.
+	WishDevices
 )
 
 // Misses returns the first wish that the rules insist on and that the kubelet's configuration does
@@ -203,6 +259,8 @@ func (m *Model) Misses(r Rules) Wish {
 		return WishShares
 	case r.PinMemory && !m.set.memory:
 		return WishPinnedMemory
+	case r.Devices.insist():
+		return WishDevices
 	}
 	return NoWish
 }
@@ -221,5 +279,6 @@ func (r Rules) over(own Rules) Rules {
 	if own.CPUs.Bind != joint.BindAny {
 		r.CPUs.Bind, r.CPUs.BindHow = own.CPUs.Bind, own.CPUs.BindHow
 	}
-	return Rules{Policy: cmp.Or(r.Policy, own.Policy), Scope: cmp.Or(r.Scope, own.Scope), CPUs: r.CPUs, SharesOnly: r.SharesOnly, PinMemory: r.PinMemory}
+	return Rules{Policy: cmp.Or(r.Policy, own.Policy), Scope: cmp.Or(r.Scope, own.Scope), CPUs: r.CPUs, SharesOnly: r.SharesOnly, PinMemory: r.PinMemory,
+		Devices: r.Devices}
 }

@@ -305,7 +305,7 @@ func (m *Model) hasProvided(p Provided) bool {
 // wantsNothing says whether there is nothing to place.
 func (ad *admission) wantsNothing() bool {
 	w := &ad.joint.want
-	return w.CPUs == 0 && len(w.Amounts) == 0 && w.Within == nil
+	return w.CPUs == 0 && len(w.Amounts) == 0 && len(w.Devices) == 0 && w.Within == nil
 }
 
 // explainProvided adds what container c, or the pod, asks for of providers.
@@ -325,15 +325,9 @@ func (ad *admission) explainProvided(needs []Need, c int) []Need {
 	return needs
 }
 
-// asksDevices says whether a container asks for devices: for extended resources that no provider
-// hands out.
-func (m *Model) asksDevices(c *ContainerRequest) bool {
-	for i := range c.Devices {
-		if !slices.ContainsFunc(m.supplies, func(s supply) bool { return s.resource == c.Devices[i].Resource }) {
-			return true
-		}
-	}
-	return false
+// isProvided says whether a provider hands out the resource.
+func (m *Model) isProvided(resource string) bool {
+	return slices.ContainsFunc(m.supplies, func(s supply) bool { return s.resource == resource })
 }
 
 // explainForeign names the resource that is handed out elsewhere alone.

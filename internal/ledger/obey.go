@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/berth-dev/berth/placement"
 )
@@ -21,10 +22,18 @@ func heldBy(d *placement.Decision) *placement.PodAllocation {
 		c := &d.Containers[i]
 		p.Containers = append(p.Containers, placement.ContainerAllocation{
 			Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Exclusive: c.Exclusive,
-			Memory: slices.Clone(c.Memory), Shares: slices.Clone(c.Shares), Devices: c.Devices, Provided: slices.Clone(c.Provided),
+			Memory: slices.Clone(c.Memory), Shares: slices.Clone(c.Shares), Devices: cloneDevices(c.Devices), Provided: slices.Clone(c.Provided),
 		})
 	}
 	return p
+}
+
+func cloneDevices(list []placement.DeviceAllocation) []placement.DeviceAllocation {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].IDs = slices.Clone(out[i].IDs)
+	}
+	return out
 }
 
 // computeHeld brings the one state up to date.
@@ -57,14 +66,14 @@ func (n *Node) holdIn(s *placement.State, p *pod) {
 	}
 }
 
-// withShown returns what a pod holds with the CPUs on which it was found, where these are others:
-// nobody else is to have them.
+// withShown returns what a pod holds with the CPUs and the devices with which it was found, where
+// these are others: nobody else is to have them.
 func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 	out := held
 	for i := range shown.Containers {
 		found := &shown.Containers[i]
 		at := slices.IndexFunc(held.Containers, func(c placement.ContainerAllocation) bool { return c.Name == found.Name })
-		if at >= 0 && found.CPUs.IsSubsetOf(&held.Containers[at].CPUs) {
+		if at >= 0 && found.CPUs.IsSubsetOf(&held.Containers[at].CPUs) && hasDevices(&held.Containers[at], found.Devices) {
 			continue
 		}
 		if out == held {
@@ -74,8 +83,39 @@ func withShown(held, shown *placement.PodAllocation) *placement.PodAllocation {
 			out.Containers = append(out.Containers, *found)
 		} else {
 			out.Containers[at].CPUs = out.Containers[at].CPUs.Or(&found.CPUs)
+			out.Containers[at].Devices = withDevices(out.Containers[at].Devices, found.Devices)
 		}
 	}
+	return out
+}
+
+// hasDevices says whether a container has all of the devices.
+func hasDevices(c *placement.ContainerAllocation, found []placement.DeviceAllocation) bool {
+	for i := range found {
+		at := slices.IndexFunc(c.Devices, func(a placement.DeviceAllocation) bool { return a.Resource == found[i].Resource })
+		for _, id := range found[i].IDs {
+			if at < 0 || !slices.Contains(c.Devices[at].IDs, id) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// withDevices returns the devices of both lists.
+func withDevices(held, found []placement.DeviceAllocation) []placement.DeviceAllocation {
+	out := cloneDevices(held)
+	for i := range found {
+		at := slices.IndexFunc(out, func(a placement.DeviceAllocation) bool { return a.Resource == found[i].Resource })
+		if at < 0 {
+			out = append(out, placement.DeviceAllocation{Resource: found[i].Resource})
+			at = len(out) - 1
+		}
+		out[at].IDs = append(out[at].IDs, found[i].IDs...)
+		slices.Sort(out[at].IDs)
+		out[at].IDs = slices.Compact(out[at].IDs)
+	}
+	slices.SortFunc(out, func(a, b placement.DeviceAllocation) int { return strings.Compare(a.Resource, b.Resource) })
 	return out
 }
 
@@ -100,10 +140,14 @@ func (n *Node) keepsHeld(p *pod, d *placement.Decision) Answer {
 	return n.full.decideAll(p.req, d)
 }
 
-// Obeyed says whether a report shows each container that it lists where it was promised to be. One
-// that does not run is not listed.
+// Obeyed says whether a report shows each container that it lists where it was promised to be, with
+// the devices that it was promised where it tells of any. One that does not run is not listed.
 func Obeyed(d *placement.Decision, shown *placement.PodAllocation) bool {
 	return !slices.ContainsFunc(shown.Containers, func(c placement.ContainerAllocation) bool {
-		return decisionOf(d, c.Name).CPUs != c.CPUs
+		promised := decisionOf(d, c.Name)
+		return promised.CPUs != c.CPUs || slices.ContainsFunc(c.Devices, func(a placement.DeviceAllocation) bool {
+			at := slices.IndexFunc(promised.Devices, func(b placement.DeviceAllocation) bool { return b.Resource == a.Resource })
+			return at >= 0 && !slices.Equal(promised.Devices[at].IDs, a.IDs)
+		})
 	})
 }

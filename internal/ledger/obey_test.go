@@ -18,13 +18,15 @@ var obeying = placement.Config{Authority: placement.AuthorityBerth, ReservedSyst
 
 // obeyed is a node that carries decisions out, with a scheduler that hears of everything late.
 type obeyed struct {
-	t    *testing.T
-	rng  *rand.Rand
-	m    *placement.Model
-	n    *Node
-	now  time.Time
-	seq  int64
-	next int
+	t   *testing.T
+	rng *rand.Rand
+	m   *placement.Model
+	// pools are the devices that Berth hands out there.
+	pools []placement.DevicePool
+	n     *Node
+	now   time.Time
+	seq   int64
+	next  int
 
 	requests map[string]*placement.Request
 	// decided is what each pod was given that is bound, or may be. It is what the twin counts.
@@ -39,18 +41,40 @@ type obeyed struct {
 
 func newObeyed(t *testing.T, seed uint64) *obeyed {
 	rng := rand.New(rand.NewPCG(seed, 16))
-	machine := []string{twoSockets, "package:2 numa:2 core:3 pu:1 mem:4Gi", "package:1 numa:1 core:8 pu:2 mem:8Gi"}[rng.IntN(3)]
-	o := &obeyed{t: t, rng: rng, m: model(t, machine, obeying), now: time.Unix(0, 0), requests: map[string]*placement.Request{},
+	machine := []string{twoSockets, "package:2 numa:2 core:3 pu:1 mem:4Gi", "package:1 numa:2 core:4 pu:2 mem:8Gi"}[rng.IntN(3)]
+	cfg := obeying
+	pools := devicePools(rng)
+	cfg.Devices = placement.DevicesOf(new(topology.Machine), pools)
+	o := &obeyed{t: t, rng: rng, m: model(t, machine, cfg), pools: pools, now: time.Unix(0, 0), requests: map[string]*placement.Request{},
 		decided: map[string]placement.Decision{}, gone: map[string]bool{}, through: map[string]bool{}, runs: map[string]bool{}}
 	o.n = new(Ledger).Open(nil)
 	o.n.Accept(o.report())
 	return o
 }
 
-// report is what the agent says of what runs.
+// devicePools are up to two kinds of devices; in what order they come does not matter.
+func devicePools(rng *rand.Rand) (pools []placement.DevicePool) {
+	for k, name := range []string{"a.example/gpu", "b.example/nic"}[:rng.IntN(3)] {
+		pool := placement.DevicePool{Resource: name, Decided: true}
+		for i := range 1 + rng.IntN(4) {
+			pool.Devices = append(pool.Devices, placement.Device{ID: fmt.Sprintf("0000:%d%d:00.0", k, i), HasTopology: true, NUMA: topology.NewNUMASet(topology.NUMAID(rng.IntN(2)))})
+		}
+		pools = append(pools, pool)
+	}
+	return pools
+}
+
+// report is what the agent says of what runs. The health of devices changes.
 func (o *obeyed) report() *Report {
 	o.seq++
 	var snap placement.Snapshot
+	for _, p := range o.pools {
+		p.Devices = slices.Clone(p.Devices)
+		for i := range p.Devices {
+			p.Devices[i].Unhealthy = o.rng.IntN(6) == 0
+		}
+		snap.Devices = append(snap.Devices, p)
+	}
 	for _, uid := range slices.Sorted(maps.Keys(o.runs)) {
 		d := o.decided[uid]
 		snap.Pods = append(snap.Pods, *heldBy(&d))
@@ -69,6 +93,12 @@ func (o *obeyed) request() *placement.Request {
 		r.Containers = append(r.Containers, placement.ContainerRequest{Name: fmt.Sprint("c", i),
 			MilliCPU: []int64{500, 1000, 1500, 2000, 4000}[o.rng.IntN(5)],
 			Memory:   []placement.MemoryRequest{{Resource: "memory", Bytes: uint64(1+o.rng.IntN(4)) << 28}}})
+	}
+	for _, p := range o.pools {
+		if o.rng.IntN(2) == 0 {
+			c := &r.Containers[o.rng.IntN(len(r.Containers))]
+			c.Devices = append(c.Devices, placement.DeviceRequest{Resource: p.Resource, Count: int64(1 + o.rng.IntN(2))})
+		}
 	}
 	r.Rules.Policy = []placement.Policy{placement.PolicyNone, placement.PolicyBestEffort, placement.PolicyRestricted, placement.PolicySingleNUMANode}[o.rng.IntN(4)]
 	if o.rng.IntN(4) == 0 {
@@ -193,13 +223,23 @@ func (o *obeyed) wantAccount() {
 	if !ok {
 		o.t.Fatal("no state")
 	}
-	held := map[string]placement.PodAllocation{}
+	held, devices := map[string]placement.PodAllocation{}, map[string]string{}
 	var cpus topology.CPUSet
 	for _, p := range snap.Pods {
 		held[p.UID] = p
 		own := topology.CPUSet{}
 		for _, c := range p.Containers {
 			own = own.Or(&c.CPUs)
+		}
+		for _, c := range p.Containers {
+			for _, a := range c.Devices {
+				for _, id := range a.IDs {
+					if other, twice := devices[id]; twice {
+						o.t.Fatalf("%s and %s have %s", other, p.UID, id)
+					}
+					devices[id] = p.UID
+				}
+			}
 		}
 		if both := own.And(&cpus); !both.IsEmpty() {
 			o.t.Fatalf("%s: CPUs %s are given twice", p.UID, both)
@@ -219,7 +259,8 @@ func (o *obeyed) wantAccount() {
 
 func placementSame(a, b *placement.PodAllocation) bool {
 	return slices.EqualFunc(a.Containers, b.Containers, func(x, y placement.ContainerAllocation) bool {
-		return x.Name == y.Name && x.CPUs == y.CPUs && x.Exclusive == y.Exclusive && slices.Equal(x.Shares, y.Shares) && slices.Equal(x.Memory, y.Memory)
+		return x.Name == y.Name && x.CPUs == y.CPUs && x.Exclusive == y.Exclusive && slices.Equal(x.Shares, y.Shares) && slices.Equal(x.Memory, y.Memory) &&
+			slices.EqualFunc(x.Devices, y.Devices, sameDevices)
 	})
 }
 

@@ -79,7 +79,7 @@ func (k *Kinds) ofSpec(spec wire.NodeSpec, last *Kind) (*Kind, error) {
 
 // coarseKindOf makes a kind that no full report shares: nodes of one kind answer for each other.
 func (k *Kinds) coarseKindOf(spec wire.NodeSpec) (*Kind, error) {
-	kind, err := kindOf(spec, k.Providers)
+	kind, err := kindOf(spec, nil, k.Providers)
 	kind.coarse = true
 	return kind, err
 }

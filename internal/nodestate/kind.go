@@ -2,6 +2,7 @@ package nodestate
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"sync"
 
@@ -20,6 +21,8 @@ type Kind struct {
 
 	source    *v1alpha1.NodeTopologySpec
 	providers []placement.Provider
+	// offered are the devices that Berth hands out, whatever their health.
+	offered []placement.DevicePool
 	// coarse says that it was made up from amounts.
 	coarse bool
 }
@@ -43,12 +46,16 @@ func (k *Kinds) of(nt *v1alpha1.NodeTopology, last *Kind) (*Kind, error) {
 	switch {
 	case nt.Malformed != "":
 		return k.newKind(nt)
-	case last != nil && !last.coarse && last.Model != nil && reflect.DeepEqual(last.source, &nt.Spec):
+	case last != nil && !last.coarse && last.Model != nil && reflect.DeepEqual(last.source, &nt.Spec) &&
+		reflect.DeepEqual(last.offered, wire.DecidedPools(nt)):
 		return last, nil
 	}
 	key, err := json.Marshal(&nt.Spec)
 	if err != nil {
 		return nil, err
+	}
+	if offered := wire.DecidedPools(nt); offered != nil {
+		key = fmt.Appendf(key, "%v", offered)
 	}
 	if found := k.compile(string(key), func() (*Kind, error) { return k.newKind(nt) })(); found != nil {
 		return found, nil
@@ -82,16 +89,18 @@ func (k *Kinds) newKind(nt *v1alpha1.NodeTopology) (*Kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind, err := kindOf(spec, k.Providers)
+	kind, err := kindOf(spec, wire.DecidedPools(nt), k.Providers)
 	kind.source = nt.Spec.DeepCopy()
 	return kind, err
 }
 
-// kindOf compiles a spec. A kind without a model comes with the reason.
-func kindOf(spec wire.NodeSpec, providers []placement.Provider) (*Kind, error) {
+// kindOf compiles a spec, and the devices that Berth hands out there. A kind without a model comes
+// with the reason.
+func kindOf(spec wire.NodeSpec, offered []placement.DevicePool, providers []placement.Provider) (*Kind, error) {
 	// A scheduler does not do to a node what the kubelet is known to break over.
 	spec.Config.GuardDefects = true
-	kind := &Kind{Spec: spec, providers: providers}
+	spec.Config.Devices = placement.DevicesOf(spec.Machine, offered)
+	kind := &Kind{Spec: spec, offered: offered, providers: providers}
 	spec.Config.Providers = providers
 	var err error
 	kind.Model, err = placement.NewModel(spec.View, spec.Config)

@@ -15,7 +15,13 @@ func (r *Reading) Under(alter func(*wire.NodeSpec) error, empty bool, devices fu
 	if err := alter(&spec); err != nil {
 		return nil, err
 	}
-	kind, err := kindOf(spec, r.Kind.providers)
+	offered := r.Kind.offered
+	var pools []placement.DevicePool
+	if empty {
+		pools = devices()
+		offered = wire.Decided(pools)
+	}
+	kind, err := kindOf(spec, offered, r.Kind.providers)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +31,7 @@ func (r *Reading) Under(alter func(*wire.NodeSpec) error, empty bool, devices fu
 	told := fates(&report)
 	if empty {
 		report.Snapshot = kind.Model.NewState().Snapshot()
-		report.Snapshot.Devices, report.Pods, told = devices(), nil, nil
+		report.Snapshot.Devices, report.Pods, told = pools, nil, nil
 	}
 	if out.State, err = ledger.NewReport(report.Sequence, kind.Model, &report.Snapshot, told); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 func TestIgnoredKeys(t *testing.T) {
 	const volcano, koordinator = "Berth does not read the annotations of Volcano yet and ignores ", "Berth does not read the annotations of Koordinator yet and ignores "
 	unknown := func(key string) string {
-		return "Berth knows no annotation " + key + " and ignores it: want berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3 or memory"
+		return "Berth knows no annotation " + key + " and ignores it: want berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, devices or functions"
 	}
 	for _, tc := range []struct {
 		name, scheduler string
@@ -60,7 +60,7 @@ func textsOf(t *testing.T, all []Ignored, reason string) (texts []string) {
 
 // TestIgnoredLabels: no label asks anything of Berth, but for the one that names a gang.
 func TestIgnoredLabels(t *testing.T) {
-	const own = " of a pod and ignores it: want an annotation, berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3 or memory"
+	const own = " of a pod and ignores it: want an annotation, berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, devices or functions"
 	for _, tc := range []struct {
 		name, scheduler string
 		keys            []string

@@ -182,6 +182,33 @@ func (r *reportReader) pools(at *field.Path, pools []v1alpha1.DevicePool) ([]pla
 	return out, nil
 }
 
+// DecidedPools returns the devices among which Berth chooses, as far as they can be read, and as if
+// all were healthy: what stays the same while a device plugin is the same. ReadReport says what is
+// wrong with those that cannot be read.
+func DecidedPools(nt *v1alpha1.NodeTopology) []placement.DevicePool {
+	if !slices.ContainsFunc(nt.Status.Devices, func(p v1alpha1.DevicePool) bool { return p.DecidedBy == v1alpha1.AuthorityBerth }) {
+		return nil
+	}
+	r := reportReader{fieldErrors: fieldErrors("NodeTopology " + nt.Name)}
+	pools, _ := r.pools(field.NewPath("status", "devices"), nt.Status.Devices)
+	return Decided(pools)
+}
+
+// Decided returns those of the pools among whose devices Berth chooses, as if all were healthy.
+func Decided(pools []placement.DevicePool) (out []placement.DevicePool) {
+	for _, p := range pools {
+		if !p.Decided {
+			continue
+		}
+		p.Devices = slices.Clone(p.Devices)
+		for i := range p.Devices {
+			p.Devices[i].Unhealthy = false
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
 var preferences = map[v1alpha1.Preference]placement.Preference{
 	"":                         placement.NoPreference,
 	v1alpha1.PreferenceNone:    placement.NoPreference,

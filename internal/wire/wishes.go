@@ -9,8 +9,8 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// How a pod wants its CPUs and memory to lie, in Berth's own annotations. Each may be followed by
-// ",required", which is meant without it, or ",preferred".
+// How a pod wants its CPUs, memory and devices to lie, in Berth's own annotations. Each may be
+// followed by ",required", which is meant without it, or ",preferred".
 const (
 	// CPUsAnnotation: "full-cores" gives all threads of each core, "spread" one thread of each;
 	// "shares" gives CPU time on NUMA nodes, and no CPUs of the pod's own.
@@ -22,20 +22,27 @@ const (
 	L3Annotation = "berth.dev/l3"
 	// MemoryAnnotation: "pinned" keeps memory to its NUMA nodes (cpuset.mems).
 	MemoryAnnotation = "berth.dev/memory"
+	// DevicesAnnotation: "same-switch" or "same-root" gives one device of each kind at each PCI
+	// switch, or root complex, that gives any; "one-switch" or "one-root" gives all from one.
+	DevicesAnnotation = "berth.dev/devices"
+	// FunctionsAnnotation: "one-per-card" gives no two virtual functions of one physical one.
+	FunctionsAnnotation = "berth.dev/functions"
 )
 
-// WishKeys are the annotations that say how CPUs and memory are to lie.
-var WishKeys = []string{CPUsAnnotation, ExclusiveAnnotation, L3Annotation, MemoryAnnotation}
+// WishKeys are the annotations that say how CPUs, memory and devices are to lie.
+var WishKeys = []string{CPUsAnnotation, ExclusiveAnnotation, L3Annotation, MemoryAnnotation, DevicesAnnotation, FunctionsAnnotation}
 
 const strengthsWanted = `, then nothing, ",required" or ",preferred"`
 
-// readWishes adds to r what the pod says about its CPUs and memory. The error is a *FieldError.
+// readWishes adds to r what the pod says about its CPUs, memory and devices. The error is a
+// *FieldError.
 func readWishes(pod *corev1.Pod, r *placement.Rules) error {
 	for _, wish := range []struct {
 		key  string
 		read func(string, *placement.Rules) string
 	}{
 		{CPUsAnnotation, readCPUsWish}, {ExclusiveAnnotation, readExclusiveWish}, {L3Annotation, readL3Wish}, {MemoryAnnotation, readMemoryWish},
+		{DevicesAnnotation, readDevicesWish}, {FunctionsAnnotation, readFunctionsWish},
 	} {
 		text, asks := pod.Annotations[wish.key]
 		if !asks {
@@ -112,6 +119,28 @@ func readMemoryWish(text string, r *placement.Rules) (want string) {
 	return ""
 }
 
+var togethers = map[string]joint.Same{
+	"same-switch": joint.SameSwitch, "same-root": joint.SameRoot, "one-switch": joint.OneSwitch, "one-root": joint.OneRoot,
+}
+
+func readDevicesWish(text string, r *placement.Rules) (want string) {
+	word, how := strengthOf(text)
+	same, ok := togethers[word]
+	if !ok || how == joint.Unset {
+		return "same-switch, same-root, one-switch or one-root" + strengthsWanted
+	}
+	r.Devices.Same, r.Devices.SameHow, r.Devices.Joint = same, how, 0
+	return ""
+}
+
+func readFunctionsWish(text string, r *placement.Rules) (want string) {
+	if text != "one-per-card" {
+		return "one-per-card"
+	}
+	r.Devices.OnePerFunction = placement.EveryType
+	return ""
+}
+
 // missing says what a kubelet's configuration lacks for a wish.
 var missing = map[placement.Wish]struct{ key, lack string }{
 	placement.WishFullCores:     {CPUsAnnotation, "the option full-pcpus-only of a static CPU manager"},
@@ -121,6 +150,7 @@ var missing = map[placement.Wish]struct{ key, lack string }{
 	placement.WishExclusiveNUMA: {ExclusiveAnnotation, "a way to keep a NUMA node for one pod: it needs a node with authority berth"},
 	placement.WishL3:            {L3Annotation, "a way to insist on level-3 caches: it needs a node with authority berth"},
 	placement.WishPinnedMemory:  {MemoryAnnotation, "the memory manager Static"},
+	placement.WishDevices:       {DevicesAnnotation, "a way to choose devices by switch, root complex or function: it needs a node with authority berth"},
 }
 
 // unmetWish says why a node whose kubelet decides is not for the pod.

@@ -45,6 +45,14 @@ var wishes = []struct {
 	{MemoryAnnotation, "pinned", placement.Rules{PinMemory: true}, true},
 	{MemoryAnnotation, "pinned,preferred", placement.Rules{}, false},
 	{MemoryAnnotation, "Pinned", placement.Rules{}, false},
+	{DevicesAnnotation, "same-switch", placement.Rules{Devices: placement.DeviceRules{Same: joint.SameSwitch, SameHow: joint.Required}}, true},
+	{DevicesAnnotation, "same-root,required", placement.Rules{Devices: placement.DeviceRules{Same: joint.SameRoot, SameHow: joint.Required}}, true},
+	{DevicesAnnotation, "one-switch,preferred", placement.Rules{Devices: placement.DeviceRules{Same: joint.OneSwitch, SameHow: joint.Preferred}}, true},
+	{DevicesAnnotation, "one-root", placement.Rules{Devices: placement.DeviceRules{Same: joint.OneRoot, SameHow: joint.Required}}, true},
+	{DevicesAnnotation, "switch", placement.Rules{}, false},
+	{DevicesAnnotation, "same-switch,", placement.Rules{}, false},
+	{FunctionsAnnotation, "one-per-card", placement.Rules{Devices: placement.DeviceRules{OnePerFunction: placement.EveryType}}, true},
+	{FunctionsAnnotation, "", placement.Rules{}, false},
 }
 
 func TestReadWishes(t *testing.T) {

@@ -19,8 +19,9 @@ type Book struct {
 	used []uint64
 	// nodes and groups sum up free; they follow from it.
 	nodes, groups []stat
-	// devices are the free devices, kind after kind, as bits in the order of the model.
-	devices []uint64
+	// devices are the devices that can be had, kind after kind, as bits in the order of the model:
+	// those that are well, and that nobody has. taken and sick say why others cannot.
+	devices, taken, sick []uint64
 }
 
 // stat sums up the free threads of some cores.
@@ -58,6 +59,8 @@ func (t *Try) BeginFull() {
 	clear(t.Book.nodes)
 	clear(t.Book.groups)
 	clear(t.Book.devices)
+	clear(t.Book.sick)
+	copy(t.Book.taken, t.m.ownDevices)
 	copy(t.Book.used, t.m.capacity)
 }
 
@@ -68,11 +71,14 @@ func (b *Book) CopyFrom(o *Book) {
 	b.nodes = append(b.nodes[:0], o.nodes...)
 	b.groups = append(b.groups[:0], o.groups...)
 	b.devices = append(b.devices[:0], o.devices...)
+	b.taken = append(b.taken[:0], o.taken...)
+	b.sick = append(b.sick[:0], o.sick...)
 }
 
 // Equal says whether the same is handed out.
 func (b *Book) Equal(o *Book) bool {
-	return slices.Equal(b.free, o.free) && slices.Equal(b.used, o.used) && slices.Equal(b.devices, o.devices)
+	return slices.Equal(b.free, o.free) && slices.Equal(b.used, o.used) &&
+		slices.Equal(b.devices, o.devices) && slices.Equal(b.taken, o.taken)
 }
 
 // Append adds to buf everything that an answer depends on.
@@ -318,7 +324,8 @@ func (m *Model) addThreads(s *topology.CPUSet, k *core) {
 }
 
 // Problem says what keeps a pod from holding h in this book: CPUs that the machine does not have,
-// that are reserved, or that somebody else has. An empty text means none.
+// that are reserved, or that somebody else has, and devices that somebody else has. An empty text
+// means none.
 func (m *Model) Problem(b *Book, h *Held) string {
 	if extra := h.CPUs.AndNot(&m.all); !extra.IsEmpty() {
 		return "the machine has no CPUs " + extra.String()
@@ -332,8 +339,8 @@ func (m *Model) Problem(b *Book, h *Held) string {
 		return "somebody else has CPUs " + extra.String()
 	}
 	for _, d := range h.Devices {
-		if !m.IsFree(b, d) {
-			return "somebody else has, or nobody can have, " + m.devices[d.Kind].name + " " + m.DeviceID(d)
+		if m.IsTaken(b, d) {
+			return "somebody else has " + m.devices[d.Kind].name + " " + m.DeviceID(d)
 		}
 	}
 	return ""

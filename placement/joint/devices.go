@@ -61,6 +61,9 @@ const (
 	sames // the number of values
 )
 
+// Sane says whether the value exists.
+func (s Same) Sane() bool { return s < sames }
+
 // DeviceWant is a number of devices of one kind.
 type DeviceWant struct {
 	Kind uint8
@@ -84,6 +87,7 @@ type deviceKind struct {
 	ids   []string // in the order of the model
 	given []uint16 // in the order of the model, the position in DeviceKind.Devices
 	index []uint16 // the other way round
+	byID  []uint16 // in ascending order of ids, the position in the order of the model
 	at    []uint8  // by device, the place
 	funcs []uint16 // by device, the function, counted from 0 in each kind
 	word  int      // where its bits begin in Book.devices
@@ -200,6 +204,15 @@ func (m *Model) addDeviceKind(kind *DeviceKind, at []uint8) error {
 			m.ownDevices[k.word+i/64] |= 1 << (i % 64)
 		}
 	}
+	for i := range k.ids {
+		k.byID = append(k.byID, uint16(i))
+	}
+	slices.SortFunc(k.byID, func(a, b uint16) int { return cmp.Compare(k.ids[a], k.ids[b]) })
+	for i := 1; i < n; i++ {
+		if k.ids[k.byID[i]] == k.ids[k.byID[i-1]] {
+			return fmt.Errorf("%s %s: want each device once", kind.Name, k.ids[k.byID[i]])
+		}
+	}
 	if err := k.compileLinks(m, kind); err != nil {
 		return err
 	}
@@ -281,11 +294,49 @@ func (m *Model) DeviceID(d DeviceRef) string {
 // FindDevice returns the device of a kind with an id.
 func (m *Model) FindDevice(kind uint8, id string) (DeviceRef, bool) {
 	k := &m.devices[kind]
-	i := slices.Index(k.ids, id)
-	if i < 0 {
+	from, to := 0, len(k.byID)
+	for from < to {
+		mid := (from + to) / 2
+		if k.ids[k.byID[mid]] < id {
+			from = mid + 1
+		} else {
+			to = mid
+		}
+	}
+	if from == len(k.byID) || k.ids[k.byID[from]] != id {
 		return DeviceRef{}, false
 	}
-	return DeviceRef{kind, k.given[i]}, true
+	return DeviceRef{kind, k.given[k.byID[from]]}, true
+}
+
+// Devices returns how many devices of a kind there are; they count from 0, as in
+// DeviceKind.Devices.
+func (m *Model) Devices(kind uint8) int { return len(m.devices[kind].ids) }
+
+// PlaceOf says where a device hangs from: the position of its NUMA node, or NoNode, and numbers
+// that tell root complexes and switches apart, 0 where there is none. Numbers are the model's own:
+// switches of one number are one switch.
+func (m *Model) PlaceOf(d DeviceRef) (node, root, sw int) {
+	k := &m.devices[d.Kind]
+	at := k.at[k.index[d.Index]]
+	p := &m.places[at]
+	if p.hasRoot {
+		root = int(p.root) + 1
+	}
+	if p.isSwitch {
+		sw = int(at) + 1
+	}
+	return int(p.node), root, sw
+}
+
+// Functions returns how many functions the devices of a kind have: virtual functions of one
+// physical one count once.
+func (m *Model) Functions(kind uint8) int {
+	funcs := m.devices[kind].funcs
+	if len(funcs) == 0 {
+		return 0
+	}
+	return int(funcs[len(funcs)-1]) + 1
 }
 
 // IsFree says whether a device is healthy and nobody has it.
@@ -318,10 +369,28 @@ func (m *Model) enterDevice(b *Book, d DeviceRef, take bool) {
 	i := int(k.index[d.Index])
 	at, bit := k.word+i/64, uint64(1)<<(i%64)
 	if take {
+		b.taken[at] |= bit
 		b.devices[at] &^= bit
 	} else {
-		b.devices[at] |= bit & m.ownDevices[at]
+		b.taken[at] &^= bit
+		b.devices[at] |= bit & m.ownDevices[at] &^ b.sick[at]
 	}
+}
+
+// IsTaken says whether somebody has a device.
+func (m *Model) IsTaken(b *Book, d DeviceRef) bool {
+	k := &m.devices[d.Kind]
+	i := int(k.index[d.Index])
+	return b.taken[k.word+i/64]>>(i%64)&1 == 1
+}
+
+// MarkSick says that a device is unhealthy: whoever has it keeps it, and nobody else gets it.
+func (m *Model) MarkSick(b *Book, d DeviceRef) {
+	k := &m.devices[d.Kind]
+	i := int(k.index[d.Index])
+	at, bit := k.word+i/64, uint64(1)<<(i%64)
+	b.sick[at] |= bit
+	b.devices[at] &^= bit
 }
 
 // TakeDevice writes down a device alone.
@@ -354,11 +423,7 @@ func (m *Model) count(w *DeviceWant) int {
 	if !w.All {
 		return w.N
 	}
-	funcs := m.devices[w.Kind].funcs
-	if len(funcs) == 0 {
-		return 1 // none is not all
-	}
-	return int(funcs[len(funcs)-1]) + 1
+	return max(m.Functions(w.Kind), 1) // none is not all
 }
 
 // byRoot says whether the places that count are root complexes rather than switches.

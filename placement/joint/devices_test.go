@@ -509,6 +509,50 @@ func TestVirtualFunctions(t *testing.T) {
 	}
 }
 
+// TestSickDevices: whoever has a device that gets sick keeps it, and nobody else gets it then or
+// later. Who takes and gives says so about devices that exist alone.
+func TestSickDevices(t *testing.T) {
+	c := configOf(deviceMachines[0], topology.CPUSet{})
+	c.Devices = []DeviceKind{{Name: "g", Devices: []Device{{ID: "b"}, {ID: "c", Unhealthy: true}, {ID: "a"}}}}
+	m, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := func(id string) DeviceRef {
+		d, ok := m.FindDevice(0, id)
+		if !ok || m.DeviceID(d) != id {
+			t.Fatalf("device %s: %v %v", id, d, ok)
+		}
+		return d
+	}
+	if _, ok := m.FindDevice(0, "d"); ok {
+		t.Error("a device was found that does not exist")
+	}
+	b := m.NewBook()
+	held := &Held{Devices: []DeviceRef{find("a")}}
+	if p := m.Problem(b, held); p != "" {
+		t.Error(p)
+	}
+	m.Take(b, held)
+	m.MarkSick(b, find("a"))
+	if want := "somebody else has g a"; m.Problem(b, held) != want {
+		t.Errorf("%q, want %q", m.Problem(b, held), want)
+	}
+	m.Give(b, held)
+	for id, free := range map[string]bool{"a": false, "b": true, "c": false} {
+		if m.IsFree(b, find(id)) != free || m.IsTaken(b, find(id)) {
+			t.Errorf("%s: free %v, taken %v", id, m.IsFree(b, find(id)), m.IsTaken(b, find(id)))
+		}
+	}
+	m.Take(b, &Held{Devices: []DeviceRef{{0, 3}, {1, 0}}}) // there is none: nothing happens
+	if want := m.NewBook(); !b.Equal(want) {
+		m.MarkSick(want, find("a"))
+		if !b.Equal(want) {
+			t.Error("something is left of devices that were given back")
+		}
+	}
+}
+
 func TestDevicesRefused(t *testing.T) {
 	base := func(kinds ...DeviceKind) Config {
 		c := configOf(deviceMachines[1], topology.CPUSet{})
@@ -526,11 +570,12 @@ func TestDevicesRefused(t *testing.T) {
 	}{
 		{many, "many: 4097 devices: want at most 4096"},
 		{wide, "devices at 65 switches and root complexes: want at most 64"},
+		{DeviceKind{Name: "g", Devices: []Device{{ID: "a"}, {ID: "a"}}}, "g a: want each device once"},
 		{DeviceKind{Name: "far", Devices: []Device{{ID: "x", Node: 2}}}, "far x: NUMA node at position 2: want one of 2, or none"},
 		{DeviceKind{Name: "far", Devices: []Device{{ID: "x", Node: -2}}}, "NUMA node at position -2"},
-		{DeviceKind{Name: "g", Devices: make([]Device, 2), Links: []DeviceLink{{0, 0, 1}}}, "want two devices of 2"},
-		{DeviceKind{Name: "g", Devices: make([]Device, 2), Links: []DeviceLink{{0, 2, 1}}}, "want two devices of 2"},
-		{DeviceKind{Name: "g", Devices: make([]Device, 2), Links: []DeviceLink{{0, 1, 1}, {1, 0, 2}}}, "want each pair of devices once"},
+		{DeviceKind{Name: "g", Devices: []Device{{ID: "a"}, {ID: "b"}}, Links: []DeviceLink{{0, 0, 1}}}, "want two devices of 2"},
+		{DeviceKind{Name: "g", Devices: []Device{{ID: "a"}, {ID: "b"}}, Links: []DeviceLink{{0, 2, 1}}}, "want two devices of 2"},
+		{DeviceKind{Name: "g", Devices: []Device{{ID: "a"}, {ID: "b"}}, Links: []DeviceLink{{0, 1, 1}, {1, 0, 2}}}, "want each pair of devices once"},
 	} {
 		if _, err := New(base(c.kind)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want ...%s...", err, c.want)

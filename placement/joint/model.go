@@ -261,7 +261,7 @@ func (m *Model) NewBook() *Book {
 func (m *Model) newEmpty() *Book {
 	b := &Book{free: make([]uint8, len(m.cores)), used: make([]uint64, len(m.capacity)),
 		nodes: make([]stat, len(m.nodes)), groups: make([]stat, len(m.groups)),
-		devices: slices.Clone(m.ownDevices)}
+		devices: slices.Clone(m.ownDevices), taken: make([]uint64, len(m.ownDevices)), sick: make([]uint64, len(m.ownDevices))}
 	for i := range m.cores {
 		m.setFree(b, i, m.cores[i].own)
 	}
