@@ -42,6 +42,38 @@ next:
 	return total
 }
 
+// requests returns what an API server answered per pod between two scrapes, by verb, resource and
+// subresource, and by code where that tells of a failure; without watches and Leases.
+func requests(before, after metrics, pods int) map[string]float64 {
+	out := map[string]float64{}
+	for series, v := range after {
+		base, labels, _ := strings.Cut(series, "{")
+		if base != "apiserver_request_total" {
+			continue
+		}
+		what := label(labels, "verb") + " " + label(labels, "resource")
+		if part := label(labels, "subresource"); part != "" {
+			what += "/" + part
+		}
+		if code := label(labels, "code"); code >= "400" {
+			what += " " + code
+		}
+		more := v - before[series]
+		if more == 0 || label(labels, "verb") == "WATCH" || label(labels, "resource") == "leases" || label(labels, "resource") == "" {
+			continue
+		}
+		out[what] += more / float64(max(1, pods))
+	}
+	return out
+}
+
+// label returns the value of a label in the text between braces; "" where it has none.
+func label(labels, name string) string {
+	_, rest, _ := strings.Cut(","+labels, ","+name+`="`)
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}
+
 // loadAverage returns the three figures of the machine.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,8 +60,11 @@ type runResult struct {
 	// Promises are Berth's decisions by what the reports said of them.
 	Promises map[string]float64 `json:"promises,omitempty"`
 	// Reports is how many NodeTopologies were written meanwhile.
-	Reports     int    `json:"reports"`
-	LoadAverage string `json:"loadAverage"`
+	Reports int `json:"reports"`
+	// Requests is what the API server answered per pod meanwhile, by verb, resource and what of it,
+	// watches and Leases apart: "PATCH pods/status".
+	Requests    map[string]float64 `json:"requests"`
+	LoadAverage string             `json:"loadAverage"`
 }
 
 func (r *runResult) String() string {
@@ -118,12 +122,16 @@ func (b *bench) forgetLeader() error {
 func (b *bench) measure(s *sched, r *runResult) error {
 	b.fleet.tally.reset()
 	r.IdleMemory = s.Memory("VmRSS")
+	before, err := b.plane.metrics(b.ctx)
+	if err != nil {
+		return err
+	}
 	cpu, server := s.CPU(), b.plane.CPU()
 	profiled := b.profile(s, r)
 	if err := b.hold(false); err != nil {
 		return err
 	}
-	err := b.fleet.await(b.ctx, runLimit, func(t *tally) bool { return len(t.bound) >= r.Pods })
+	err = b.fleet.await(b.ctx, runLimit, func(t *tally) bool { return len(t.bound) >= r.Pods })
 	if err != nil && !errors.Is(err, errTimeout) {
 		return err
 	}
@@ -138,6 +146,11 @@ func (b *bench) measure(s *sched, r *runResult) error {
 	r.PeakMemory, r.LoadAverage = s.Memory("VmHWM"), loadAverage()
 	b.count(r, settled)
 	r.SchedulerCPU, r.ServerCPU = perPod(cpu, r.Bound), perPod(server, r.Bound)
+	after, err := b.plane.metrics(b.ctx)
+	if err != nil {
+		return err
+	}
+	r.Requests = requests(before, after, r.Bound)
 	<-profiled
 	return b.ask(s, r)
 }
@@ -192,24 +205,36 @@ func (b *bench) ask(s *sched, r *runResult) error {
 	return nil
 }
 
-// profile keeps a CPU profile of the run where it is wanted; the channel is closed when it is
-// written.
+// profile keeps CPU profiles of the scheduler and of the API server during the run where they are
+// wanted; the channel is closed when they are written.
 func (b *bench) profile(s *sched, r *runResult) <-chan struct{} {
 	done := make(chan struct{})
 	if !b.options.profile || b.options.out == "" {
 		close(done)
 		return done
 	}
-	file := filepath.Join(b.options.out, fmt.Sprintf("%d-%s-%s-%d.pprof", r.Nodes, r.Load, r.Scheduler, r.Pair+1))
-	go func() {
-		defer close(done)
-		data, err := s.get(b.ctx, "/debug/pprof/profile?seconds=20")
+	const path, seconds = "/debug/pprof/profile", "20"
+	keep := func(of string, data []byte, err error) {
+		file := filepath.Join(b.options.out, fmt.Sprintf("%d-%s-%s-%d%s.pprof", r.Nodes, r.Load, r.Scheduler, r.Pair+1, of))
 		if err == nil {
 			err = os.WriteFile(file, data, 0o644)
 		}
 		if err != nil {
 			b.say("profile: %v", err)
 		}
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		data, err := s.get(b.ctx, path+"?seconds="+seconds)
+		keep("", data, err)
+	})
+	both.Go(func() {
+		data, err := b.plane.raw.Get().AbsPath(path).Param("seconds", seconds).Do(b.ctx).Raw()
+		keep("-server", data, err)
+	})
+	go func() {
+		both.Wait()
+		close(done)
 	}()
 	return done
 }

@@ -59,8 +59,11 @@ type group struct {
 	spreading bool
 	// nominated is the node that is kept for the leader while others leave it; "" for none.
 	nominated string
-	// telling: its status will be written.
-	telling bool
+	// telling: its status will be written, or is being written; again: it has changed since. said
+	// is what was written last, and saidAs the version of the object that says it; "" for none.
+	telling, again bool
+	said           standing
+	saidAs         string
 	// told is the last trouble that an event was written of.
 	told string
 }
@@ -83,6 +86,8 @@ type member struct {
 	waits     string
 	stirs     uint64
 	notBefore time.Time
+	// marked: it has been given the wire.GangWholeCondition, whether the API has shown it or not.
+	marked bool
 	// inLine: it is in the group's line.
 	inLine bool
 }

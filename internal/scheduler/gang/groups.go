@@ -59,8 +59,9 @@ type Objects interface {
 	Read(ctx context.Context, key wire.GangKey) (wire.Gang, error)
 	// SchedulerOf returns the scheduler that a Job of batch.volcano.sh names.
 	SchedulerOf(ctx context.Context, namespace, job string) (string, error)
-	// Write writes how things stand into the object's status, unless it says so.
-	Write(ctx context.Context, key wire.GangKey, s standing) error
+	// Write writes how things stand into the object's status, unless it says so. It returns the
+	// version of the object that does.
+	Write(ctx context.Context, key wire.GangKey, s standing) (version string, err error)
 }
 
 // Groups are all gangs of a scheduler. They are safe for concurrent use.
@@ -68,6 +69,8 @@ type Groups struct {
 	Options
 	// any says that there is, or was, a group at all.
 	any atomic.Bool
+	// unshown: the last nomination that a Binding has waited for did not show in time.
+	unshown atomic.Bool
 
 	mu     sync.Mutex
 	groups map[wire.GangKey]*group
@@ -158,6 +161,7 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	m := g.members[pod.UID]
 	m.pod = pod
 	g.sum(m)
+	gs.show(g, pod)
 	if pod.Spec.NodeName != "" && m.bound.IsZero() {
 		m.bound = boundAt(pod, gs.Clock.Now())
 		if wire.GangWasWhole(pod) {

@@ -36,6 +36,9 @@ type place struct {
 	sent bool
 	// arrived: the member waits in Permit, or has passed.
 	arrived bool
+	// shown is closed when the watch has shown the member nominated to its node, which
+	// kube-scheduler writes for pods that wait in Permit; nil where nothing is to be written.
+	shown chan struct{}
 	// turn is closed when the place before on the same node has been dealt with; written when this
 	// one has.
 	turn    <-chan struct{}

@@ -34,19 +34,23 @@ type standing struct {
 func (gs *Groups) tellStatus(g *group) {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	if g.telling || gs.Client == nil || !gs.synced {
+	if g.telling {
+		g.again = true
+		return
+	}
+	if gs.Client == nil || !gs.synced {
 		return
 	}
 	g.telling = true
 	gs.callAt(gs.Clock.Now().Add(statusPause), func() { gs.writeStatus(g) })
 }
 
-// writeStatus writes what has changed.
+// writeStatus writes what has changed, one write at a time for a group.
 func (gs *Groups) writeStatus(g *group) {
 	gs.mu.Lock()
-	g.telling = false
+	g.again = false
 	s, marks := gs.standing(g), g.marks()
-	known, key := g.object != "" && gs.groups[g.key] == g, g.key
+	known, key := g.object != "" && gs.groups[g.key] == g && !g.says(s), g.key
 	gs.mu.Unlock()
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), gs.Logger), requestTimeout)
 	defer cancel()
@@ -55,12 +59,30 @@ func (gs *Groups) writeStatus(g *group) {
 	case key.Source == wire.GangOfPods:
 		err = gs.mark(ctx, marks)
 	case known && gs.Objects != nil:
-		err = gs.Objects.Write(ctx, key, s)
+		var as string
+		if as, err = gs.Objects.Write(ctx, key, s); err == nil {
+			gs.mu.Lock()
+			g.said, g.saidAs = s, as
+			gs.mu.Unlock()
+		}
+	}
+	gs.mu.Lock()
+	again := g.again
+	g.telling = false
+	gs.mu.Unlock()
+	if again {
+		gs.tellStatus(g)
 	}
 	if err != nil && !isGone(err) {
 		gs.Logger.V(2).Info("Status of a gang cannot be written, will try again", "gang", key, "err", err)
 		gs.callAt(gs.Clock.Now().Add(firstPause), func() { gs.tellStatus(g) })
 	}
+}
+
+// says says whether the group's object is known to say how things stand: it was written, and nobody
+// has changed the object since, as far as the watch has shown.
+func (g *group) says(s standing) bool {
+	return g.saidAs != "" && g.said == s && (g.object == g.saidAs || !newer(g.object, g.saidAs))
 }
 
 // standing says how things stand. The caller holds the lock.
@@ -99,7 +121,7 @@ func (gs *Groups) standing(g *group) (s standing) {
 const maxMarks = 2
 
 // marks returns the members that are to be marked. The caller holds the lock.
-func (g *group) marks() (out []*corev1.Pod) {
+func (g *group) marks() (out []*member) {
 	if !g.whole || g.key.Source != wire.GangOfPods {
 		return nil
 	}
@@ -107,19 +129,22 @@ func (g *group) marks() (out []*corev1.Pod) {
 	for _, m := range g.members {
 		switch {
 		case m.pod.Spec.NodeName == "" || !m.active():
-		case wire.GangWasWhole(m.pod):
+		case m.marked || wire.GangWasWhole(m.pod):
 			have++
 		default:
-			out = append(out, m.pod)
+			out = append(out, m)
 		}
 	}
-	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b *member) int { return strings.Compare(a.pod.Name, b.pod.Name) })
 	return out[:min(len(out), max(0, maxMarks-have))]
 }
 
-// mark gives pods the wire.GangWholeCondition.
-func (gs *Groups) mark(ctx context.Context, pods []*corev1.Pod) error {
-	for _, pod := range pods {
+// mark gives members the wire.GangWholeCondition.
+func (gs *Groups) mark(ctx context.Context, members []*member) error {
+	for _, m := range members {
+		gs.mu.Lock()
+		pod := m.pod
+		gs.mu.Unlock()
 		patch, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"uid": pod.UID},
 			"status": map[string]any{"conditions": []corev1.PodCondition{{
@@ -134,6 +159,9 @@ func (gs *Groups) mark(ctx context.Context, pods []*corev1.Pod) error {
 		if err != nil && !isGone(err) {
 			return err
 		}
+		gs.mu.Lock()
+		m.marked = true
+		gs.mu.Unlock()
 	}
 	return nil
 }
@@ -195,30 +223,36 @@ func (gs *Groups) tellMate(pod *corev1.Pod, why string) error {
 }
 
 // Write implements Objects.
-func (o *APIObjects) Write(ctx context.Context, key wire.GangKey, s standing) error {
+func (o *APIObjects) Write(ctx context.Context, key wire.GangKey, s standing) (string, error) {
 	c, err := o.client(key.Source)
 	if err != nil {
-		return err
+		return "", err
 	}
 	object := sources[key.Source].make()
 	if err := c.Get().Namespace(key.Namespace).Resource("podgroups").Name(key.Name).Do(ctx).Into(object); err != nil {
-		return err
+		return "", err
 	}
 	var status any
+	version := ""
 	switch group := object.(type) {
 	case *volcano.PodGroup:
-		status = s.ofVolcano(group, metav1.NewTime(o.groups.Clock.Now()))
+		status, version = s.ofVolcano(group, metav1.NewTime(o.groups.Clock.Now())), group.ResourceVersion
 	case *sigs.PodGroup:
-		status = s.ofSigs(group)
+		status, version = s.ofSigs(group), group.ResourceVersion
 	}
 	if status == nil {
-		return nil
+		return version, nil
 	}
 	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
-		return err
+		return "", err
 	}
-	return c.Patch(types.MergePatchType).Namespace(key.Namespace).Resource("podgroups").Name(key.Name).SubResource("status").Body(patch).Do(ctx).Error()
+	written := new(metav1.PartialObjectMetadata)
+	body, err := c.Patch(types.MergePatchType).Namespace(key.Namespace).Resource("podgroups").Name(key.Name).SubResource("status").Body(patch).Do(ctx).Raw()
+	if err == nil {
+		err = json.Unmarshal(body, written)
+	}
+	return written.ResourceVersion, err
 }
 
 // ofVolcano returns what is to be written of a PodGroup of Volcano; nil where nothing has changed.

@@ -68,7 +68,7 @@ func (gs *Groups) letIn(spec wire.Gang) {
 	defer cancel()
 	name, err := gs.Objects.SchedulerOf(ctx, spec.Key.Namespace, spec.Job)
 	if err == nil && gs.Ours(name) {
-		err = gs.Objects.Write(ctx, spec.Key, standing{phase: volcano.PodGroupInqueue})
+		_, err = gs.Objects.Write(ctx, spec.Key, standing{phase: volcano.PodGroupInqueue})
 	}
 	if err != nil && !isGone(err) {
 		gs.Logger.Info("Group without pods cannot be let in, will try again", "gang", spec.Key, "err", err)

@@ -70,6 +70,10 @@ type world struct {
 	// pending are nodes that wait for a report for ever; told are pods whose status was written.
 	pending map[string]bool
 	told    []string
+	// stood is how groups stood when their objects' status was written, marked are the pods that
+	// were given the wire.GangWholeCondition, as often as they were.
+	stood  []standing
+	marked []string
 	// asked counts reads of objects, tried the attempts to plan.
 	asked, tried int
 }
@@ -317,6 +321,9 @@ func (w *world) toldOf(name string, patch []byte) {
 	pod := w.pods[types.UID(name)]
 	var read struct{ Status corev1.PodStatus }
 	w.must(json.Unmarshal(patch, &read))
+	if len(read.Status.Conditions) == 1 && read.Status.Conditions[0].Type == wire.GangWholeCondition {
+		w.marked = append(w.marked, name) // the watch does not show it
+	}
 	if pod == nil || len(read.Status.Conditions) != 1 || read.Status.Conditions[0].Type != corev1.PodScheduled {
 		return
 	}
@@ -346,13 +353,14 @@ func (w *world) Read(_ context.Context, key wire.GangKey) (wire.Gang, error) {
 func (w *world) SchedulerOf(_ context.Context, _, job string) (string, error) { return job, nil }
 
 // Write implements Objects.
-func (w *world) Write(_ context.Context, key wire.GangKey, s standing) error {
+func (w *world) Write(_ context.Context, key wire.GangKey, s standing) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	spec := w.objects[key]
 	spec.Phase = string(s.phase)
 	w.objects[key] = spec
-	return nil
+	w.stood = append(w.stood, s)
+	return spec.Version, nil
 }
 
 // restart has the scheduler die, and another one begin. What the dead one would do is not done.

@@ -1,0 +1,133 @@
+package gang
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// begins has the watch show that pods of a gang run, one after another.
+func (w *world) begins(gang string, every time.Duration) {
+	for _, uid := range slices.Sorted(maps.Keys(w.pods)) {
+		if !strings.HasPrefix(string(uid), gang+"-") {
+			continue
+		}
+		pod := w.pods[uid].DeepCopy()
+		pod.Status.Phase = corev1.PodRunning
+		w.pods[uid] = pod
+		w.groups.PodSeen(pod)
+		w.run(every)
+	}
+}
+
+// TestAMarkIsWrittenOnce: the watch may show it late, and other changes of the gang come meanwhile.
+func TestAMarkIsWrittenOnce(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.add("a", 4, 4, 2)
+		w.run(time.Second)
+		w.begins("a", time.Second)
+		if want := []string{"a-0", "a-1"}; !slices.Equal(w.marked, want) {
+			t.Errorf("marked are %v, want %v", w.marked, want)
+		}
+	})
+}
+
+// TestAStatusIsWrittenWhereItChanges: what comes to one group at once is written at once, and a
+// change after which the group stands as before is not written.
+func TestAStatusIsWrittenWhereItChanges(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		spec := wire.Gang{Key: sigsKey("a"), Version: "5", Minimum: 4}
+		w.objects = map[wire.GangKey]wire.Gang{spec.Key: spec}
+		w.groups.Objects = w
+		w.groups.ObjectSeen(spec, nil)
+		for i := range 4 {
+			w.create(memberOf("a", fmt.Sprintf("a-%d", i), 2))
+		}
+		w.run(time.Second)
+		w.want("a", 4, 4)
+		w.stood = nil
+		w.begins("a", 0) // all within statusPause
+		w.run(time.Second)
+		if len(w.stood) != 1 || w.stood[0].running != 4 {
+			t.Errorf("four pods that begin at once are told by %v, want one write", w.stood)
+		}
+		for range 3 {
+			w.begins("a", time.Second)
+		}
+		if len(w.stood) != 1 {
+			t.Errorf("nothing has changed, and %v were written", w.stood[1:])
+		}
+		w.objects[spec.Key] = wire.Gang{Key: spec.Key, Version: "6", Minimum: 4, Phase: "Pending"} // somebody else's
+		w.groups.ObjectSeen(w.objects[spec.Key], nil)
+		w.run(time.Second)
+		if len(w.stood) != 2 {
+			t.Errorf("%d writes, want another one after the object has changed", len(w.stood))
+		}
+	})
+}
+
+// TestABindingAwaitsItsNomination: a Binding for the version before it would be refused.
+func TestABindingAwaitsItsNomination(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		t := w.t // its context is of the test's own time
+		permitted := func(gang string) *corev1.Pod {
+			w.add(gang, 2, 2, 1)
+			w.obey()
+			pod, _ := w.next(w.groups.Logger)
+			for ; !strings.HasPrefix(pod.Name, gang); pod, _ = w.next(w.groups.Logger) {
+				w.cycle(pod) // the other one of the gang before
+			}
+			turn := w.groups.PreFilter(t.Context(), w.profile(), pod)
+			if s, _ := w.groups.Permit(pod); turn.Node == "" || !s.IsWait() {
+				t.Fatalf("%s is told %v and %v, want a node and to wait", pod.Name, turn, s)
+			}
+			return pod
+		}
+		bound := func(pod *corev1.Pod) <-chan error {
+			done := make(chan error, 1)
+			go func() { done <- w.groups.AwaitTurn(t.Context(), pod.UID) }()
+			synctest.Wait()
+			return done
+		}
+		wants := func(what string, done <-chan error, goesOn bool) {
+			t.Helper()
+			synctest.Wait()
+			if len(done) > 0 != goesOn {
+				t.Errorf("%s: goes on: %v, want %v", what, !goesOn, goesOn)
+			}
+		}
+		shown := func(pod *corev1.Pod) {
+			pod = pod.DeepCopy()
+			pod.Status.NominatedNodeName, _ = w.groups.Mate(pod.UID)
+			w.pods[pod.UID] = pod
+			w.groups.PodSeen(pod)
+		}
+
+		a := permitted("a")
+		done := bound(a)
+		wants("not shown", done, false)
+		w.groups.PodSeen(a)
+		wants("shown as before", done, false)
+		shown(a)
+		wants("shown", done, true)
+		wants("shown before", bound(a), true)
+
+		b := permitted("b")
+		done = bound(b)
+		wants("not shown", done, false)
+		time.Sleep(shownLimit)
+		wants("not shown in time", done, true)
+		wants("nominations do not show", bound(b), true)
+		shown(b)
+		wants("nominations show again", bound(permitted("c")), false)
+		time.Sleep(shownLimit)
+	})
+}
