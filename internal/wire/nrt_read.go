@@ -31,6 +31,9 @@ const (
 //   - Zones of type Node count, by their names "node-N". Others are passed over.
 //   - Where no zone has cpu, nothing is known of CPUs, and none is refused for them. The same goes
 //     for memory. Where some zones have cpu, one without is a NUMA node without CPUs.
+//   - koordlet's annotations tell which CPUs there are, and which of them nobody has: its zones say
+//     nothing of what is in use. So its CPUs are real, and memory counts only if some zone says that
+//     some is in use.
 //   - A pod's fingerprint says which pods the object counts; else a pod counts as seen that the
 //     kubelet had taken in when the object was written.
 func ReadNodeResourceTopology(o *nrt.NodeResourceTopology, b *Beside) (Node, error) {
@@ -38,11 +41,22 @@ func ReadNodeResourceTopology(o *nrt.NodeResourceTopology, b *Beside) (Node, err
 	if err := r.policiesOf(o); err != nil {
 		return Node{}, err
 	}
-	zones, err := r.zones(o.Zones)
+	k, err := r.readKoordlet(o)
 	if err != nil {
 		return Node{}, err
 	}
-	for _, take := range []func([]zone) error{r.takeCPUs, r.takeMemory, r.takeDevices} {
+	zones, err := r.zones(o.Zones, k != nil)
+	if err != nil {
+		return Node{}, err
+	}
+	takeCPUs, takeMemory := r.takeCPUs, r.takeMemory
+	if k != nil {
+		takeCPUs = func(zones []zone) error { return r.koordletCPUs(k, zones) }
+		if !usesMemory(zones) {
+			takeMemory = func([]zone) error { return nil }
+		}
+	}
+	for _, take := range []func([]zone) error{takeCPUs, takeMemory, r.takeDevices} {
 		if err := take(zones); err != nil {
 			return Node{}, err
 		}
@@ -52,6 +66,11 @@ func ReadNodeResourceTopology(o *nrt.NodeResourceTopology, b *Beside) (Node, err
 	for i := range o.ManagedFields {
 		if t := o.ManagedFields[i].Time; t != nil && t.After(written) {
 			written = t.Time
+		}
+	}
+	if k != nil {
+		if err := r.koordletPods(k, b.Pods); err != nil {
+			return Node{}, err
 		}
 	}
 	r.list(counted(o, b.Pods, written))
@@ -109,7 +128,8 @@ func attribute(list nrt.AttributeList, name string) string {
 	return ""
 }
 
-func (r *zoneReader) zones(list nrt.ZoneList) (out []zone, err error) {
+// zones reads the zones of type Node; none says whether there may be none.
+func (r *zoneReader) zones(list nrt.ZoneList, none bool) (out []zone, err error) {
 	at := field.NewPath("zones")
 	for i := range list {
 		z := &list[i]
@@ -132,7 +152,7 @@ func (r *zoneReader) zones(list nrt.ZoneList) (out []zone, err error) {
 		}
 		out = append(out, one)
 	}
-	if len(out) == 0 {
+	if len(out) == 0 && !none {
 		return nil, r.at(at, fmt.Sprintf("%d zones", len(list)), "a zone of type Node for each NUMA node")
 	}
 	slices.SortFunc(out, func(a, b zone) int { return cmp.Compare(a.id, b.id) })
@@ -212,6 +232,11 @@ func (r *zoneReader) takeCPUs(zones []zone) error {
 	}
 	r.config.ReservedSystemCPUs = reserved.String()
 	return nil
+}
+
+// usesMemory says whether some zone tells that memory is in use.
+func usesMemory(zones []zone) bool {
+	return slices.ContainsFunc(zones, func(z zone) bool { return z.amounts["memory"].used() > 0 })
 }
 
 // takeMemory keeps books of memory where every zone tells of it, as the Static policy does.

@@ -1,0 +1,224 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// The annotations that koordlet writes on a NodeResourceTopology, as of July 2026.
+const (
+	koordletCPUs   = "node.koordinator.sh/cpu-topology"
+	koordletShared = "node.koordinator.sh/cpu-shared-pools"
+	koordletPods   = "node.koordinator.sh/pod-cpu-allocs"
+	koordletPolicy = "kubelet.koordinator.sh/cpu-manager-policy"
+)
+
+// maxKoordletBytes is what the API server allows all annotations of an object together.
+const maxKoordletBytes = 256 << 10
+
+// koordlet is what the annotations say. The zones of koordlet tell what there is, and nothing of
+// what is in use: the annotations tell of CPUs alone.
+type koordlet struct {
+	topology struct {
+		Detail []koordletCPU `json:"detail"`
+	}
+	shared []struct {
+		Socket int64  `json:"socket"`
+		Node   int64  `json:"node"`
+		CPUSet string `json:"cpuset"`
+	}
+	pods []struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+		UID       string `json:"uid"`
+		CPUSet    string `json:"cpuset"`
+	}
+	kubelet struct {
+		Policy   string            `json:"policy"`
+		Options  map[string]string `json:"options"`
+		Reserved string            `json:"reservedCPUs"`
+	}
+}
+
+type koordletCPU struct {
+	ID     int64 `json:"id"`
+	Core   int64 `json:"core"`
+	Socket int64 `json:"socket"`
+	Node   int64 `json:"node"`
+}
+
+// readKoordlet parses the annotations. It returns nil where none tells of CPUs. A field that nobody
+// knows is passed over: a later release may have more.
+func (r *zoneReader) readKoordlet(o *nrt.NodeResourceTopology) (*koordlet, error) {
+	if _, found := o.Annotations[koordletCPUs]; !found {
+		return nil, nil //nolint:nilnil // an object of somebody else
+	}
+	k := new(koordlet)
+	for _, a := range []struct {
+		key  string
+		into any
+		want string
+	}{
+		{koordletCPUs, &k.topology, `{"detail":[{"id":0,"core":0,"socket":0,"node":0}]}`},
+		{koordletShared, &k.shared, `[{"socket":0,"node":0,"cpuset":"1-3"}]`},
+		{koordletPods, &k.pods, `[{"namespace":"a","name":"b","uid":"c","cpuset":"4-5"}]`},
+		{koordletPolicy, &k.kubelet, `{"policy":"static","options":{},"reservedCPUs":"0"}`},
+	} {
+		text, found := o.Annotations[a.key]
+		if !found {
+			continue
+		}
+		if len(text) > maxKoordletBytes {
+			return nil, r.at(annotation(a.key), text, fmt.Sprint("at most ", maxKoordletBytes, " bytes"))
+		}
+		if err := json.Unmarshal([]byte(text), a.into); err != nil {
+			return nil, r.at(annotation(a.key), text, "JSON like "+a.want+": "+err.Error())
+		}
+	}
+	return k, nil
+}
+
+// koordletCPUs takes the CPUs, which are real, and says which of them are nobody's alone. Zones may
+// be missing: those of its first releases were none.
+func (r *zoneReader) koordletCPUs(k *koordlet, zones []zone) error {
+	if err := r.koordletTopology(k); err != nil {
+		return err
+	}
+	for i := range zones {
+		a, told := zones[i].amounts["cpu"]
+		if has := uint64(r.numaNode(zones[i].id).CPUs.Len()); told && a.capacity != has {
+			return r.at(annotation(koordletCPUs), fmt.Sprintf("%d CPUs on NUMA node %d", has, zones[i].id),
+				fmt.Sprintf("%d, which zone %s has", a.capacity, zoneName(zones[i].id)))
+		}
+	}
+	for i := range r.machine.NUMANodes {
+		id := r.machine.NUMANodes[i].ID
+		if len(zones) > 0 && !slices.ContainsFunc(zones, func(z zone) bool { return z.id == id }) {
+			return r.at(annotation(koordletCPUs), id, "NUMA nodes that have a zone")
+		}
+	}
+	r.sort()
+	if err := r.koordletShared(k); err != nil {
+		return err
+	}
+	return r.koordletPolicy(k)
+}
+
+func (r *zoneReader) koordletTopology(k *koordlet) error {
+	at := annotation(koordletCPUs).Child("detail")
+	if n := len(k.topology.Detail); n == 0 || n > topology.MaxCPUs {
+		return r.at(at, n, fmt.Sprint("1 to ", topology.MaxCPUs, " CPUs"))
+	}
+	for i, c := range k.topology.Detail {
+		at := at.Index(i)
+		switch {
+		case c.ID < 0 || c.ID >= topology.MaxCPUs || r.machine.Online.Has(topology.CPUID(c.ID)):
+			return r.at(at.Child("id"), c.ID, fmt.Sprint("0 to ", topology.MaxCPUs-1, ", each once"))
+		case c.Node < 0 || c.Node >= topology.MaxNUMANodes:
+			return r.at(at.Child("node"), c.Node, "a NUMA node from 0 to "+strconv.Itoa(topology.MaxNUMANodes-1))
+		case c.Socket < 0 || c.Socket > maxID:
+			return r.at(at.Child("socket"), c.Socket, "0 or more")
+		case c.Core < 0 || c.Core > maxID:
+			return r.at(at.Child("core"), c.Core, "0 or more")
+		}
+		r.addCPU(topology.CPUID(c.ID), topology.NUMAID(c.Node), topology.PackageID(c.Socket), topology.CoreID(c.Core))
+	}
+	return nil
+}
+
+// koordletShared takes the shared pools: the CPUs that no pod has to itself. Without them nothing
+// is said of what is held.
+func (r *zoneReader) koordletShared(k *koordlet) error {
+	if k.shared == nil {
+		r.free = r.machine.Online
+		return nil
+	}
+	for i, pool := range k.shared {
+		at := annotation(koordletShared).Index(i)
+		cpus, err := topology.ParseCPUList(pool.CPUSet)
+		if err != nil {
+			return r.at(at.Child("cpuset"), pool.CPUSet, "a CPU list: "+err.Error())
+		}
+		var here topology.CPUSet
+		if pool.Node >= 0 && pool.Node < topology.MaxNUMANodes {
+			if n := r.machine.NUMANode(topology.NUMAID(pool.Node)); n != nil {
+				here = n.CPUs
+			}
+		}
+		if !cpus.IsSubsetOf(&here) {
+			return r.at(at.Child("cpuset"), pool.CPUSet, fmt.Sprintf("CPUs of NUMA node %d, which has %q", pool.Node, here))
+		}
+		r.free = r.free.Or(&cpus)
+	}
+	return nil
+}
+
+// koordletPolicy takes the kubelet's CPU manager. Its reserved CPUs are shared, whatever pool lists
+// them. A static one keeps one CPU at least.
+func (r *zoneReader) koordletPolicy(k *koordlet) error {
+	at, p := annotation(koordletPolicy), &k.kubelet
+	if p.Policy != "" && p.Policy != "none" && p.Policy != "static" {
+		return r.at(at.Child("policy"), p.Policy, "none or static")
+	}
+	r.config.CPUManagerPolicy, r.config.CPUManagerPolicyOptions = p.Policy, p.Options
+	if p.Policy != "static" {
+		return nil
+	}
+	reserved, err := topology.ParseCPUList(p.Reserved)
+	if err != nil {
+		return r.at(at.Child("reservedCPUs"), p.Reserved, "a CPU list: "+err.Error())
+	}
+	if !reserved.IsSubsetOf(&r.machine.Online) {
+		return r.at(at.Child("reservedCPUs"), p.Reserved, "CPUs that the node has: "+r.machine.Online.String())
+	}
+	if r.free = r.free.Or(&reserved); reserved.IsEmpty() {
+		reserved = lowest(r.free, 1)
+	}
+	if reserved.IsEmpty() {
+		return r.at(annotation(koordletShared), "", "a CPU that is not handed out: a kubelet keeps one at least for the system")
+	}
+	r.config.ReservedSystemCPUs = reserved.String()
+	return nil
+}
+
+// koordletPods takes the pods that hold CPUs by name. One that the API does not know any more is
+// charged to the others, as are CPUs that are in no pool and that nobody is named for.
+func (r *zoneReader) koordletPods(k *koordlet, bound []BoundPod) error {
+	if r.config.CPUManagerPolicy != "static" {
+		return nil // the kubelet holds nothing for them
+	}
+	var taken topology.CPUSet
+	for i, p := range k.pods {
+		at := annotation(koordletPods).Index(i)
+		cpus, err := topology.ParseCPUList(p.CPUSet)
+		if err != nil || cpus.IsEmpty() {
+			return r.at(at.Child("cpuset"), p.CPUSet, "a CPU list with at least one CPU")
+		}
+		if !cpus.IsSubsetOf(&r.machine.Online) || cpus.Intersects(&r.free) || cpus.Intersects(&taken) {
+			return r.at(at.Child("cpuset"), p.CPUSet, "CPUs of the node that are in no shared pool, not reserved, and that no other pod holds")
+		}
+		taken = taken.Or(&cpus)
+		at = at.Child("uid")
+		known := slices.IndexFunc(bound, func(b BoundPod) bool { return b.UID == p.UID && p.UID != "" })
+		switch {
+		case p.UID == "":
+			return r.at(at, "", "the pod's UID")
+		case known < 0:
+			continue
+		case slices.ContainsFunc(r.pods, func(o placement.PodAllocation) bool { return o.UID == p.UID }):
+			return r.at(at, p.UID, "each pod once")
+		}
+		r.pods = append(r.pods, placement.PodAllocation{UID: p.UID, Containers: []placement.ContainerAllocation{{Name: koordletContainer, CPUs: cpus}}})
+		r.named = append(r.named, bound[known].PodName)
+	}
+	return nil
+}
+
+// koordletContainer stands for the containers of a pod, of which koordlet tells together.
+const koordletContainer = "pod"
