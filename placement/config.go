@@ -53,6 +53,9 @@ type Config struct {
 	// kubelet's configuration says anything, and how CPUs of a container's own lie on cores,
 	// whatever the pod prefers.
 	Default Rules
+	// MemoryStays says that whoever carries Berth's decisions out leaves memory where the kernel
+	// puts it (cpuset.mems): pods that want it pinned are kept away.
+	MemoryStays bool
 	// Strategy says which NUMA nodes are filled first where Berth decides.
 	Strategy joint.Strategy
 

@@ -23,6 +23,8 @@ type Model struct {
 	guard bool
 	// guardRestarts refuses what a restart would kill: Config.GuardRestarts where it matters.
 	guardRestarts bool
+	// memoryStays is Config.MemoryStays where Berth decides.
+	memoryStays bool
 	// nodes is every NUMA node that the kubelet sees. space is the same by position; on machines
 	// with more than hint.MaxNodes nodes it has those that hints name, and the others as one. It is
 	// nil where those are too many, too: nothing may need hints there.
@@ -80,7 +82,7 @@ func NewModel(view *KubeletView, cfg Config) (*Model, error) {
 	if m.authority == AuthorityBerth {
 		m.own.CPUs.Bind, m.own.CPUs.BindHow = cfg.Default.CPUs.Bind, cfg.Default.CPUs.BindHow
 	}
-	m.own.OwnCPUs = set.static
+	m.own.OwnCPUs, m.memoryStays = set.static, m.authority == AuthorityBerth && cfg.MemoryStays
 	m.guardRestarts = cfg.GuardRestarts && set.static && set.cpu.FullPhysicalCPUsOnly && set.version < V137
 	for _, compile := range [...]func(*KubeletView, *Config) error{m.compileNodes, m.compileDistances, m.compileCPUs, m.compileMemory, m.compileJoint, m.compileSupplies} {
 		if err := compile(view, &cfg); err != nil {

@@ -225,7 +225,8 @@ const (
 	// WishExclusiveNUMA and WishL3 are implied by nothing.
 	WishExclusiveNUMA
 	WishL3
-	// WishPinnedMemory is implied by the memory manager Static.
+	// WishPinnedMemory is implied by the memory manager Static. Where Berth decides, it is missed
+	// if memory stays (Config.MemoryStays).
 	WishPinnedMemory
 	// WishShares is implied by the CPU manager none.
 	WishShares
@@ -237,6 +238,9 @@ const (
 // not imply. What is merely preferred needs nothing. Where Berth decides it is only what the node
 // itself insists on otherwise.
 func (m *Model) Misses(r Rules) Wish {
+	if m.memoryStays && r.PinMemory {
+		return WishPinnedMemory
+	}
 	c, o := r.CPUs, m.set.cpu
 	whole := m.set.static && o.FullPhysicalCPUsOnly
 	switch own := m.own.CPUs.Bind; {

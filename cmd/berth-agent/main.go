@@ -54,6 +54,7 @@ type settings struct {
 	configz       string
 	preferences   string
 	authority     string
+	enforcer      string
 	onCollision   string
 	devices       string
 	specDirs      string
@@ -99,6 +100,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&o.Machine, "machine", "", "machine string to report instead of what sys/ says")
 	f.StringVar(&s.preferences, "device-preferences", "", "how device plugins choose: RESOURCE=none|sorted|nvidia|unknown, separated by commas")
 	f.StringVar(&s.authority, "authority", "kubelet", "who decides on the node: kubelet; berth, whose decisions are carried out through the runtime's NRI; or label, by the Node's label "+agent.AuthorityLabel)
+	f.StringVar(&s.enforcer, "enforcer", "agent", "where Berth decides, who carries decisions out: agent; koordlet, while the agent stays out of it; or label, by the Node's label "+agent.EnforcerLabel)
 	f.StringVar(&o.Enforce.NRISocket, "nri-socket", "", "where Berth decides: the container runtime's NRI socket (default /var/run/nri/nri.sock)")
 	f.StringVar(&o.Enforce.NRIVersion, "nri-version", "", "where Berth decides: take this for the release of the runtime's NRI, like v0.12.0 (default: as the runtime says)")
 	f.StringVar(&o.Enforce.Cgroups, "cgroup-root", agent.DefaultCgroups, "where Berth decides: where cgroup v2 is mounted")
@@ -141,6 +143,12 @@ func (s *settings) check(rest []string) error {
 		s.options.Authority = a
 	default:
 		return fmt.Errorf("--authority %q: want kubelet, berth or label", s.authority)
+	}
+	switch e := v1alpha1.Enforcer(s.enforcer); e {
+	case v1alpha1.EnforcerAgent, v1alpha1.EnforcerKoordlet, agent.EnforcerByLabel:
+		s.options.Enforcer = e
+	default:
+		return fmt.Errorf("--enforcer %q: want agent, koordlet or label", s.enforcer)
 	}
 	mode, ok := map[string]enforce.Mode{"hold": enforce.Hold, "confine": enforce.Confine}[s.onCollision]
 	if s.options.Enforce.OnCollision = mode; !ok {

@@ -31,6 +31,14 @@ const AuthorityLabel = "berth.dev/authority"
 // kubelet's.
 const ByLabel v1alpha1.Authority = "label"
 
+// EnforcerLabel on a Node says who carries decisions out there, where the agent is told to go by
+// it.
+const EnforcerLabel = "berth.dev/enforcer"
+
+// EnforcerByLabel as Options.Enforcer goes by the node's label EnforcerLabel; on a node without it
+// the agent carries decisions out.
+const EnforcerByLabel v1alpha1.Enforcer = "label"
+
 // EnforceOptions say how decisions are carried out where Berth decides.
 type EnforceOptions struct {
 	// NRISocket is that of the container runtime's NRI; "" means NRI's default.
@@ -69,6 +77,36 @@ func authorityOf(flag v1alpha1.Authority, node *corev1.Node) (v1alpha1.Authority
 	}
 }
 
+// enforcerOf says who carries decisions out on a node, by the flag or by the node's label.
+func enforcerOf(flag v1alpha1.Enforcer, node *corev1.Node) (v1alpha1.Enforcer, error) {
+	if flag != EnforcerByLabel {
+		return cmp.Or(flag, v1alpha1.EnforcerAgent), nil
+	}
+	if node == nil {
+		return v1alpha1.EnforcerAgent, errNoNode
+	}
+	switch e := v1alpha1.Enforcer(node.Labels[EnforcerLabel]); e {
+	case "":
+		return v1alpha1.EnforcerAgent, nil
+	case v1alpha1.EnforcerAgent, v1alpha1.EnforcerKoordlet:
+		return e, nil
+	default:
+		return v1alpha1.EnforcerAgent, &placement.ConfigError{
+			Field: "Node " + node.Name + ": metadata.labels[" + EnforcerLabel + "]", Value: string(e), Want: "agent or koordlet",
+		}
+	}
+}
+
+// enforces says whether the agent itself is to carry decisions out on a node.
+func (o *Options) enforces(node *corev1.Node) (bool, error) {
+	a, err := authorityOf(o.Authority, node)
+	if err != nil || a != v1alpha1.AuthorityBerth {
+		return false, err
+	}
+	e, err := enforcerOf(o.Enforcer, node)
+	return e == v1alpha1.EnforcerAgent, err
+}
+
 // enforcer carries decisions out, and says what runs. It needs neither the API server nor the
 // kubelet: a node whose control plane is away starts its containers as they were decided.
 type enforcer struct {
@@ -94,6 +132,9 @@ type obeyed struct {
 	astray []string
 	// sick says of offered devices why they are not given to anybody, by address.
 	sick map[string]string
+	// koordlet says that koordlet carries decisions out: pods hold what was decided, until the
+	// kubelet does not run them any more.
+	koordlet bool
 }
 
 var errNotStarted = errors.New("decisions are not carried out yet")
@@ -105,7 +146,7 @@ const enforcePoll = time.Second
 // run carries decisions out for as long as Berth decides on the node, until ctx ends.
 func (e *enforcer) run(ctx context.Context) {
 	for ctx.Err() == nil && e.opts.Authority != v1alpha1.AuthorityKubelet {
-		if a, err := authorityOf(e.opts.Authority, e.node()); err == nil && a == v1alpha1.AuthorityBerth {
+		if ours, err := e.opts.enforces(e.node()); err == nil && ours {
 			e.serve(ctx)
 		}
 		select {
@@ -172,10 +213,11 @@ func offeredBy(o *offer.Offers) enforce.Offered {
 	return out
 }
 
-// stopWhenDeposed ends the plugin when the node's label says that the kubelet decides.
+// stopWhenDeposed ends the plugin when the node's labels say that the kubelet decides, or that
+// koordlet carries out.
 func (e *enforcer) stopWhenDeposed(ctx context.Context, stop func()) {
 	for ctx.Err() == nil {
-		if a, err := authorityOf(e.opts.Authority, e.node()); err == nil && a != v1alpha1.AuthorityBerth {
+		if ours, err := e.opts.enforces(e.node()); err == nil && !ours {
 			stop()
 			return
 		}
@@ -297,9 +339,11 @@ func readBack(c *enforce.Held, runtimePath string, cgroups fs.FS) (cpus topology
 	return cpus, c.Set.Differs(found)
 }
 
+const koordletImage = "koordlet"
+
 // otherOwners are programs that set the CPUs of containers themselves, by the last part of their
 // image's name.
-var otherOwners = []string{"koordlet", "nri-resource-policy-balloons", "nri-resource-policy-topology-aware", "dracpu", "dra-driver-cpu"}
+var otherOwners = []string{koordletImage, "nri-resource-policy-balloons", "nri-resource-policy-topology-aware", "dracpu", "dra-driver-cpu"}
 
 // otherOwner returns the program in a pod that sets the CPUs of containers; "" for none.
 func otherOwner(pod *corev1.Pod) string {
@@ -322,6 +366,12 @@ func (s *sighting) contested() error {
 		return fmt.Errorf("%s: remove that plugin and the pods that have devices of it from the node, or take the resource out of what the agent offers (--devices)", s.rival)
 	}
 	for _, f := range sortedFacts(s.pods) {
+		if s.obeyed.koordlet && f.owner == koordletImage {
+			continue
+		}
+		if s.obeyed.koordlet && f.demands && f.ended.IsZero() && s.admitted(f.uid) {
+			return fmt.Errorf("koordlet carries decisions out here, and pod %s was placed when the agent did: drain the node, or have the agent do it again", f.key())
+		}
 		if f.owner != "" && f.ended.IsZero() {
 			return fmt.Errorf("pod %s runs %s, which sets the CPUs of containers as Berth does: remove it from the node, or have the kubelet decide there",
 				f.key(), f.owner)
@@ -333,7 +383,7 @@ func (s *sighting) contested() error {
 // abandoned says which pod was pinned by Berth on a node where the kubelet decides now.
 func (s *sighting) abandoned() error {
 	for _, f := range sortedFacts(s.pods) {
-		if f.demands && f.ended.IsZero() && s.admitted(f.uid) {
+		if (f.demands || f.entrusted) && f.ended.IsZero() && s.admitted(f.uid) {
 			return fmt.Errorf("the kubelet decides here, and pod %s was placed when Berth did: drain the node, or have Berth decide again", f.key())
 		}
 	}

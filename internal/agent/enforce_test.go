@@ -234,3 +234,113 @@ func TestAstrayIsACondition(t *testing.T) {
 		t.Errorf("%+v stays", c)
 	}
 }
+
+// entrust shows a pod that was placed where koordlet carries decisions out.
+func (w *world) entrust(uid, cpus string, phase corev1.PodPhase) *corev1.Pod {
+	w.t.Helper()
+	d := placement.Decision{UID: uid, Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{Any: true}, CPUs: cpuSet(w.t, cpus)}}}
+	text, err := wire.WritePlacement(&wire.Placement{Sequence: 1, Guarantee: wire.GuaranteeAmounts, Decision: d})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	pod := w.pod(uid, phase)
+	pod.Annotations = map[string]string{wire.PlacementAnnotation: text, wire.KoordinatorStatusAnnotation: `{"cpuset":"` + cpus + `"}`}
+	w.m.pods.see(pod, w.clock)
+	return pod
+}
+
+// TestKoordletCarriesOut: with koordlet as the enforcer its pod is no contradiction but a
+// condition. Pods hold what was decided until the kubelet does not run them any more.
+func TestKoordletCarriesOut(t *testing.T) {
+	w := newObeyingWorld(t)
+	w.m.around.enforcer = EnforcerByLabel
+	w.node = w.node.DeepCopy()
+	w.node.Labels = map[string]string{EnforcerLabel: "koordlet"}
+	w.settle()
+	if got := w.ready(); !strings.HasPrefix(got, "False NotEnforced: koordlet is to carry decisions out, and no pod of this node runs it") {
+		t.Errorf("without koordlet: %s", got)
+	}
+	koordlet := w.pod("o", corev1.PodRunning)
+	koordlet.Spec.Containers[0].Image = "registry.example.com/koordinator/koordlet:v1.6"
+	w.m.pods.see(koordlet, w.clock)
+	a := w.entrust("a", "2-3", corev1.PodRunning)
+	w.entrust("b", "4", corev1.PodRunning)
+	w.admitted("a", "b", "o")
+	w.settle()
+	if nt := w.writes[len(w.writes)-1]; nt.Spec.Enforcer != v1alpha1.EnforcerKoordlet || nt.Status.SharedCPUs != "0-1,5-7" || !strings.HasPrefix(w.ready(), "True") {
+		t.Errorf("enforcer %q, shared %s, %s", nt.Spec.Enforcer, nt.Status.SharedCPUs, w.ready())
+	}
+	w.wantPods("a::2-3", "b::4", "o::")
+	w.m.pods.lose(a, w.clock)
+	w.entrust("b", "4", corev1.PodSucceeded)
+	w.active = map[string]int{"ns/pod-a": 1, "ns/pod-b": 1}
+	w.steps(20)
+	w.wantPods("a::2-3", "b::4", "o::")
+	w.active = map[string]int{}
+	w.settle()
+	w.wantPods("o::")
+	asked := w.asked
+	w.settle()
+	if w.asked != asked || len(w.m.pods.all()) != 2 {
+		t.Errorf("the kubelet was asked again about pods that are over, and %d pods are remembered", len(w.m.pods.all()))
+	}
+	for name, c := range map[string]struct {
+		change func(*world)
+		want   string
+	}{
+		"another owner": {func(w *world) {
+			pod := w.pod("p", corev1.PodRunning)
+			pod.Spec.Containers[0].Image = "dracpu"
+			w.m.pods.see(pod, w.clock)
+		}, "False Contradiction: pod ns/pod-p runs dracpu"},
+		"the agent's pod": {func(w *world) {
+			pod := w.pod("p", corev1.PodRunning)
+			pod.Annotations = map[string]string{wire.PlacementAnnotation: "{}"}
+			wire.DemandPlugin(pod.Annotations, &placement.Decision{Containers: []placement.ContainerDecision{{Name: "main"}}})
+			w.m.pods.see(pod, w.clock)
+			w.admitted("p", "o")
+		}, "False Contradiction: koordlet carries decisions out here, and pod ns/pod-p was placed when the agent did: drain the node"},
+		"the kubelet decides again": {func(w *world) {
+			w.entrust("q", "5", corev1.PodRunning)
+			w.admitted("q", "o")
+			w.m.around.authority = v1alpha1.AuthorityKubelet
+		}, "False Contradiction: the kubelet decides here, and pod ns/pod-q was placed when Berth did"},
+		"a word nobody knows": {func(w *world) { w.node.Labels = map[string]string{EnforcerLabel: "Koordlet"} },
+			`metadata.labels[berth.dev/enforcer]: "Koordlet": want agent or koordlet`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newObeyingWorld(t)
+			w.m.around.enforcer = EnforcerByLabel
+			w.node = w.node.DeepCopy()
+			w.node.Labels = map[string]string{EnforcerLabel: "koordlet"}
+			w.m.pods.see(koordlet, w.clock)
+			c.change(w)
+			w.settle()
+			if got := w.ready(); !strings.Contains(got, c.want) {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestWhoEnforces: the agent's own plugin runs only where the labels leave it to the agent.
+func TestWhoEnforces(t *testing.T) {
+	for _, c := range []struct {
+		authority v1alpha1.Authority
+		enforcer  v1alpha1.Enforcer
+		label     string
+		want      bool
+	}{
+		{v1alpha1.AuthorityBerth, v1alpha1.EnforcerAgent, "koordlet", true},
+		{v1alpha1.AuthorityBerth, v1alpha1.EnforcerKoordlet, "agent", false},
+		{v1alpha1.AuthorityBerth, EnforcerByLabel, "", true},
+		{v1alpha1.AuthorityBerth, EnforcerByLabel, "koordlet", false},
+		{v1alpha1.AuthorityKubelet, EnforcerByLabel, "", false},
+	} {
+		o := &Options{Authority: c.authority, Enforcer: c.enforcer}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{EnforcerLabel: c.label}}}
+		if got, err := o.enforces(node); err != nil || got != c.want {
+			t.Errorf("%+v: %t, %v", c, got, err)
+		}
+	}
+}

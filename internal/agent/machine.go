@@ -97,15 +97,19 @@ type platform struct {
 // decider is who decides on a node, and what the node's labels say of that.
 type decider struct {
 	authority v1alpha1.Authority
+	enforcer  v1alpha1.Enforcer
 	labels    wire.KoordinatorNode
 	// devices are what the agent is to offer where Berth decides.
 	devices *offer.Config
 }
 
 // deciderOf reads who decides. The error says what is wrong with the node's labels.
-func deciderOf(flag v1alpha1.Authority, devices *offer.Config, node *corev1.Node) (by decider, err error) {
+func deciderOf(flag v1alpha1.Authority, enforcer v1alpha1.Enforcer, devices *offer.Config, node *corev1.Node) (by decider, err error) {
 	by.devices = devices
-	if by.authority, err = authorityOf(flag, node); err == nil && by.authority == v1alpha1.AuthorityBerth && node != nil {
+	if by.authority, err = authorityOf(flag, node); err != nil || by.authority != v1alpha1.AuthorityBerth || node == nil {
+		return by, err
+	}
+	if by.enforcer, err = enforcerOf(enforcer, node); err == nil {
 		by.labels, err = wire.ReadKoordinatorNode(node, "")
 	}
 	return by, err
@@ -150,7 +154,9 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 		c.Authority, c.Default, c.Strategy = placement.AuthorityBerth, by.labels.Rules, by.labels.Strategy
 		c.Default.CPUs = by.labels.CPUs
 	}
-	p.spec = wire.NodeSpec{Machine: trimmed, View: view, Config: c, Authority: by.authority, KubeletVersion: version}
+	koordlet := by.authority == v1alpha1.AuthorityBerth && by.enforcer == v1alpha1.EnforcerKoordlet
+	c.MemoryStays = koordlet
+	p.spec = wire.NodeSpec{Machine: trimmed, View: view, Config: c, Authority: by.authority, Koordlet: koordlet, KubeletVersion: version}
 	p.model, p.problem = placement.NewModel(view, c)
 	if p.offered, err = offers.Resolve(m); err != nil {
 		p.problem = err

@@ -55,6 +55,9 @@ type Options struct {
 	// Authority says who decides on the node: the kubelet, which "" means; Berth, whose decisions
 	// the agent then carries out; or ByLabel.
 	Authority v1alpha1.Authority
+	// Enforcer says who carries decisions out where Berth decides: the agent, which "" means;
+	// koordlet; or EnforcerByLabel.
+	Enforcer v1alpha1.Enforcer
 	// Enforce says how decisions are carried out where Berth decides.
 	Enforce EnforceOptions
 
@@ -105,7 +108,11 @@ func (o Options) withDefaults() (Options, error) {
 	if a := o.Authority; a != "" && a != v1alpha1.AuthorityKubelet && a != v1alpha1.AuthorityBerth && a != ByLabel {
 		return o, fmt.Errorf("agent: Authority is %q: want kubelet, berth or label", a)
 	}
+	if e := o.Enforcer; e != "" && e != v1alpha1.EnforcerAgent && e != v1alpha1.EnforcerKoordlet && e != EnforcerByLabel {
+		return o, fmt.Errorf("agent: Enforcer is %q: want agent, koordlet or label", e)
+	}
 	setDefault(&o.Authority, v1alpha1.AuthorityKubelet)
+	setDefault(&o.Enforcer, v1alpha1.EnforcerAgent)
 	setDefault(&o.Enforce.Cgroups, DefaultCgroups)
 	setDefault(&o.Root, DefaultRoot)
 	setDefault(&o.SysRoot, "/")

@@ -35,7 +35,10 @@ type podFacts struct {
 	// owner is the program in it that sets the CPUs of containers; "" for none.
 	owner string
 	// demands: it was placed where Berth decides.
-	demands    bool
+	demands bool
+	// entrusted: its decision was written for koordlet. decided is what it was given then.
+	entrusted  bool
+	decided    []placement.ContainerAllocation
 	containers []containerFacts // as the kubelet allocates: init containers as declared, then the others
 }
 
@@ -53,6 +56,9 @@ func factsOf(pod *corev1.Pod) podFacts {
 		uid: string(pod.UID), apiUID: string(pod.UID), namespace: pod.Namespace, name: pod.Name,
 		created: pod.CreationTimestamp.Time, acknowledged: pod.Status.StartTime != nil,
 		owner: otherOwner(pod), demands: demandsPlugin(pod),
+	}
+	if f.entrusted = wire.HasPlacement(pod) && pod.Annotations[wire.KoordinatorStatusAnnotation] != ""; f.entrusted {
+		f.decided = decidedFor(pod)
 	}
 	if static := pod.Annotations[mirrorAnnotation]; static != "" {
 		f.uid = static

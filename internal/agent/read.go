@@ -54,10 +54,12 @@ type history struct {
 	firstSeen map[string]time.Time
 	// last is the position of pods in the last report, by the kubelet's UID.
 	last map[string]int
+	// over are pods that the kubelet does not run any more, where koordlet carries decisions out.
+	over map[string]bool
 }
 
 func newHistory() history {
-	return history{firstSeen: map[string]time.Time{}, last: map[string]int{}}
+	return history{firstSeen: map[string]time.Time{}, last: map[string]int{}, over: map[string]bool{}}
 }
 
 func (s *sighting) admitted(uid string) bool {
@@ -86,7 +88,9 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 	s.rival = m.claim(s)
 	s.holders = m.books.holders()
 	if s.platform.spec.Authority == v1alpha1.AuthorityBerth {
-		s.obeyed = m.running()
+		if s.obeyed = m.running(); s.platform.spec.Koordlet {
+			s.obeyed = m.entrusted(s)
+		}
 		for uid := range s.obeyed.pods {
 			s.holders[uid] = true
 		}
@@ -161,7 +165,16 @@ func capacityOf(node *corev1.Node) map[string]int64 {
 
 // tidy forgets pods that nobody names any more, and remembers the order of the others.
 func (m *mirror) tidy(s *sighting, out *outcome) {
+	for _, uid := range out.over {
+		m.history.over[uid] = true
+		delete(s.holders, uid)
+	}
 	m.pods.forget(func(uid string) bool { return s.holders[uid] })
+	for uid := range m.history.over {
+		if _, known := s.pods[uid]; !known {
+			delete(m.history.over, uid)
+		}
+	}
 	for uid := range m.history.firstSeen {
 		if !s.holders[uid] {
 			delete(m.history.firstSeen, uid)

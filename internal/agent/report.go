@@ -22,6 +22,8 @@ type outcome struct {
 	order []string
 	// arriving are pods on their way in: a report that holds them says half.
 	arriving []string
+	// over are those that koordlet served and that the kubelet does not run any more.
+	over []string
 	// ending are pods that have ended but may still be active: worth another look soon.
 	ending []string
 }
@@ -60,6 +62,10 @@ func makeReport(s *sighting) (outcome, error) {
 		case ending:
 			out.ending = append(out.ending, uid)
 		}
+		if state == v1alpha1.PodEnded && s.entrusts(uid) {
+			out.over = append(out.over, uid)
+			continue
+		}
 		states[uid] = state
 		uids = append(uids, uid)
 	}
@@ -79,7 +85,15 @@ func makeReport(s *sighting) (outcome, error) {
 }
 
 // obeys says whether a container of the pod is carried out as it was decided.
-func (s *sighting) obeys(uid string) bool { return s.obeyed != nil && len(s.obeyed.pods[uid]) > 0 }
+func (s *sighting) obeys(uid string) bool {
+	return s.obeyed != nil && !s.obeyed.koordlet && len(s.obeyed.pods[uid]) > 0
+}
+
+// entrusts says whether koordlet carries out what was decided for the pod, which holds nothing by
+// the kubelet's books.
+func (s *sighting) entrusts(uid string) bool {
+	return s.obeyed != nil && s.obeyed.koordlet && len(s.obeyed.pods[uid]) > 0
+}
 
 // addObeyed adds to what pods hold what was carried out of decisions.
 func (s *sighting) addObeyed(held map[string]placement.PodAllocation) {

@@ -64,6 +64,7 @@ type surroundings struct {
 	machine     MachineSource
 	config      ConfigSource
 	authority   v1alpha1.Authority // who decides, as Options has it
+	enforcer    v1alpha1.Enforcer  // who carries out, as Options has it
 	devices     *offer.Config      // what is offered where Berth does
 	version     string             // of the kubelet; "": as the Node object says
 	fingerprint func() string      // what may change under a kubelet; nil: nothing
@@ -94,7 +95,7 @@ type present struct {
 
 // find makes sure that the platform is known. The error comes with the time to the next attempt.
 func (a *surroundings) find(ctx context.Context, node *corev1.Node) (next, error) {
-	by, wrong := deciderOf(a.authority, a.devices, node)
+	by, wrong := deciderOf(a.authority, a.enforcer, a.devices, node)
 	if a.platform != nil && (node == nil || a.decider == by && a.mislabelled == (wrong != nil)) {
 		return settled, nil
 	}

@@ -77,7 +77,9 @@ func (k *Kinds) Read(nt *v1alpha1.NodeTopology, last *Kind) *Reading {
 		r.Unusable, r.State = unusable(err), nil
 		return r
 	}
-	r.Guarantee = wire.GuaranteeFull
+	if r.Guarantee = wire.GuaranteeFull; r.Kind.Spec.Koordlet {
+		r.Guarantee = wire.GuaranteeAmounts
+	}
 	return r
 }
 

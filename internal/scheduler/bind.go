@@ -139,6 +139,9 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 	if b.amounts {
 		placed.Guarantee, placed.Decision = wire.GuaranteeAmounts, wire.AmountsAlone(b.decision)
 	}
+	if b.node.Koordlet() { // it gives all containers of a pod the same CPUs
+		placed.Certainty, placed.Guarantee = wire.VerdictOnly, wire.GuaranteeAmounts
+	}
 	text, err := wire.WritePlacement(&placed)
 	if err != nil {
 		return nil, err
@@ -146,8 +149,10 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 	annotations := map[string]string{wire.PlacementAnnotation: text}
 	bytes := len(text)
 	if b.node.Obeys() {
-		bytes += wire.DemandPlugin(annotations, b.decision)
-		if wire.SpeaksKoordinator(b.pod) {
+		if !b.node.Koordlet() {
+			bytes += wire.DemandPlugin(annotations, b.decision)
+		}
+		if b.node.Koordlet() || wire.SpeaksKoordinator(b.pod) {
 			status, err := wire.WriteKoordinatorStatus(b.decision, b.node.Machine())
 			if err != nil {
 				return nil, err

@@ -107,6 +107,47 @@ func TestObeyingNode(t *testing.T) {
 	}
 }
 
+// TestKoordletNode: where koordlet carries out, the decision is in resource-status whatever the
+// pod's words are, nothing demands the agent's plugin, and the guarantee is amounts. The Binding
+// still says which CPUs, so that they are held after a failover.
+func TestKoordletNode(t *testing.T) {
+	pod := with(pinned("x", 4), map[string]string{wire.PolicyAnnotation: "single-numa-node"})
+	f, h := attached(t, pod)
+	f.spec.Koordlet = true
+	f.obeys()
+	var bound *corev1.Binding
+	h.onBind(func(b *corev1.Binding) error { bound = b; return nil })
+	state := newCycleData()
+	if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	if s := f.Reserve(t.Context(), state, pod, "n"); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	if s := f.Bind(t.Context(), state, pod, "n"); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	if want := `{"cpuset":"1-2,9-10","numaNodeResources":[{"node":0,"resources":{"cpu":"4","memory":"1Mi"}}]}`; bound.Annotations[wire.KoordinatorStatusAnnotation] != want {
+		t.Errorf("resource-status %s, want %s", bound.Annotations[wire.KoordinatorStatusAnnotation], want)
+	}
+	pod.Annotations = bound.Annotations
+	if wire.DemandsPlugin(pod) {
+		t.Error("the pod demands a plugin that does not run there")
+	}
+	p, _, err := wire.ReadPlacement(pod)
+	if err != nil || p.Certainty != wire.VerdictOnly || p.Guarantee != wire.GuaranteeAmounts || p.Decision.Containers[0].CPUs.String() != "1-2,9-10" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	pinned := with(pinned("y", 1), map[string]string{wire.MemoryAnnotation: "pinned"})
+	state = newCycleData()
+	if _, s := f.PreFilter(t.Context(), state, pinned, nil); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	if s := f.Filter(t.Context(), state, pinned, nodeObject("n")); s.IsSuccess() || !strings.Contains(s.Message(), "memory") {
+		t.Errorf("%v, want a refusal: koordlet pins no memory", s)
+	}
+}
+
 // TestObeyingNodesCountShares: CPU time on a NUMA node is not given twice, and what holds it goes
 // in a dry run of preemption.
 func TestObeyingNodesCountShares(t *testing.T) {

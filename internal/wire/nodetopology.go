@@ -30,6 +30,8 @@ type NodeSpec struct {
 	View      *placement.KubeletView
 	Config    placement.Config
 	Authority v1alpha1.Authority
+	// Koordlet says that koordlet carries decisions out, where Berth decides.
+	Koordlet bool
 	// KubeletVersion is the release in full, "v1.36.3"; Config.Version is its minor number.
 	KubeletVersion string
 }
@@ -159,18 +161,25 @@ func (r specReader) spec(s *v1alpha1.NodeTopologySpec) (NodeSpec, error) {
 	if s.Authority != v1alpha1.AuthorityKubelet && s.Authority != v1alpha1.AuthorityBerth {
 		return NodeSpec{}, r.at(at.Child("authority"), s.Authority, `"kubelet" or "berth"`)
 	}
+	koordlet := s.Enforcer == v1alpha1.EnforcerKoordlet
+	switch {
+	case s.Enforcer != "" && s.Enforcer != v1alpha1.EnforcerAgent && !koordlet:
+		return NodeSpec{}, r.at(at.Child("enforcer"), s.Enforcer, `"agent" or "koordlet"`)
+	case koordlet && s.Authority != v1alpha1.AuthorityBerth:
+		return NodeSpec{}, r.at(at.Child("enforcer"), s.Enforcer, "none where the authority is kubelet: the kubelet carries out what it decides")
+	}
 	config, err := r.config(s)
 	if err != nil {
 		return NodeSpec{}, err
 	}
-	config.Version = version
+	config.Version, config.MemoryStays = version, koordlet
 	if s.Authority == v1alpha1.AuthorityBerth {
 		config.Authority = placement.AuthorityBerth
 	}
 	if err := r.defaults(at.Child("defaults"), s.Defaults, &config); err != nil {
 		return NodeSpec{}, err
 	}
-	return NodeSpec{Machine: m, View: view, Config: config, Authority: s.Authority, KubeletVersion: s.KubeletVersion}, nil
+	return NodeSpec{Machine: m, View: view, Config: config, Authority: s.Authority, Koordlet: koordlet, KubeletVersion: s.KubeletVersion}, nil
 }
 
 // strategies are how a NodeTopology spells them.

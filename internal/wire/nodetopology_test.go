@@ -150,6 +150,24 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// TestEnforcer: who carries out is told where Berth decides, and memory is not pinned by koordlet.
+func TestEnforcer(t *testing.T) {
+	for _, koordlet := range []bool{false, true} {
+		n := sampleNode(t)
+		n.Spec.Authority, n.Spec.Koordlet = v1alpha1.AuthorityBerth, koordlet
+		nt, err := WriteNodeTopology(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (nt.Spec.Enforcer == v1alpha1.EnforcerKoordlet) != koordlet {
+			t.Errorf("enforcer %q, koordlet %t", nt.Spec.Enforcer, koordlet)
+		}
+		if got, err := ReadNodeSpec(nt); err != nil || got.Koordlet != koordlet || got.Config.MemoryStays != koordlet {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
 // TestDecidedPools: whose decision counts for a pool is told beside its devices.
 func TestDecidedPools(t *testing.T) {
 	n := sampleNode(t)
@@ -269,6 +287,8 @@ func TestContradictions(t *testing.T) {
 		{"no machine", "spec.machine", func(o *v1alpha1.NodeTopology) { o.Spec.Machine = "" }},
 		{"machine", "spec.machine", func(o *v1alpha1.NodeTopology) { o.Spec.Machine = "numa:4000000000" }},
 		{"authority", "spec.authority", func(o *v1alpha1.NodeTopology) { o.Spec.Authority = "me" }},
+		{"enforcer", "spec.enforcer", func(o *v1alpha1.NodeTopology) { o.Spec.Enforcer = "me" }},
+		{"koordlet where the kubelet decides", "spec.enforcer", func(o *v1alpha1.NodeTopology) { o.Spec.Enforcer = v1alpha1.EnforcerKoordlet }},
 		{"version", "spec.kubeletVersion", func(o *v1alpha1.NodeTopology) { o.Spec.KubeletVersion = "1.36" }},
 		{"version 300", "spec.kubeletVersion", func(o *v1alpha1.NodeTopology) { o.Spec.KubeletVersion = "v1.300.0" }},
 		{"view node", "spec.kubeletView.memory[0].numa", func(o *v1alpha1.NodeTopology) { o.Spec.KubeletView.Memory[0].NUMA = 7 }},

@@ -39,6 +39,9 @@ func (w writer) spec(n *NodeSpec) (v1alpha1.NodeTopologySpec, error) {
 		Defaults:     writeDefaults(&n.Config),
 		FeatureGates: n.Config.FeatureGates,
 	}
+	if n.Koordlet {
+		s.Enforcer = v1alpha1.EnforcerKoordlet
+	}
 	var err error
 	if s.MemoryManager, err = w.memoryManager(&n.Config); err != nil {
 		return s, err

@@ -32,8 +32,8 @@ const (
 //   - Where no zone has cpu, nothing is known of CPUs, and none is refused for them. The same goes
 //     for memory. Where some zones have cpu, one without is a NUMA node without CPUs.
 //   - koordlet's annotations tell which CPUs there are, and which of them nobody has: its zones say
-//     nothing of what is in use. So its CPUs are real, and memory counts only if some zone says that
-//     some is in use.
+//     nothing of what is in use. So its CPUs are real, and memory counts only if some zone says
+//     that some is in use.
 //   - A pod's fingerprint says which pods the object counts; else a pod counts as seen that the
 //     kubelet had taken in when the object was written.
 func ReadNodeResourceTopology(o *nrt.NodeResourceTopology, b *Beside) (Node, error) {

@@ -21,6 +21,9 @@ func Unmet(m *placement.Model, r placement.Rules) string {
 		return ""
 	}
 	if w := m.Misses(r); w != placement.NoWish {
+		if m.Decides() && w == placement.WishPinnedMemory {
+			return "koordlet carries decisions out there and leaves memory where it is, and the pod's " + MemoryAnnotation + " insists on its NUMA nodes"
+		}
 		if m.Decides() {
 			return fmt.Sprintf("the node gives CPUs as %s, and the pod insists on %s", bindWords[m.Rules().CPUs.Bind], bindWords[r.CPUs.Bind])
 		}

@@ -54,6 +54,18 @@ const (
 	AuthorityBerth Authority = "berth"
 )
 
+// Enforcer says who carries decisions out on a node with authority berth.
+//
+// +kubebuilder:validation:Enum=agent;koordlet
+type Enforcer string
+
+const (
+	// EnforcerAgent: Berth's agent, through the container runtime's NRI.
+	EnforcerAgent Enforcer = "agent"
+	// EnforcerKoordlet: Koordinator's koordlet, by the annotation resource-status of pods.
+	EnforcerKoordlet Enforcer = "koordlet"
+)
+
 // NodeTopologySpec is the machine and how it is handed out: what stays the same until the kubelet
 // restarts.
 type NodeTopologySpec struct {
@@ -76,6 +88,10 @@ type NodeTopologySpec struct {
 
 	// Authority says whose decision counts on this node.
 	Authority Authority `json:"authority"`
+
+	// Enforcer says who carries decisions out where Authority is berth; absent: the agent.
+	// +optional
+	Enforcer Enforcer `json:"enforcer,omitempty"`
 
 	// KubeletVersion is the kubelet's release as in Node.status.nodeInfo.kubeletVersion
 	// ("v1.36.3"). Decisions differ between minor releases.

@@ -35,6 +35,8 @@ type hotFields struct {
 	troubled atomic.Bool
 	// obeys says that Berth decides on the node, by the last report of which that could be read.
 	obeys atomic.Bool
+	// koordlet says that koordlet carries decisions out there.
+	koordlet atomic.Bool
 	// number is the node's place in answer tables.
 	number int
 	// object is the node's Node object as the scheduler's snapshot held it last.
@@ -95,6 +97,9 @@ func (n *Node) Leave() { n.turnstile.leave() }
 
 // Obeys says that Berth decides on the node, by the last report of which that could be read.
 func (n *Node) Obeys() bool { return n.hot.obeys.Load() }
+
+// Koordlet says whether koordlet carries decisions out on the node, where Berth decides.
+func (n *Node) Koordlet() bool { return n.hot.koordlet.Load() }
 
 // Unmet says why the node cannot keep the rules that a pod asks for; "" when it can.
 func (n *Node) Unmet(r placement.Rules) string {
@@ -193,6 +198,7 @@ func (n *Node) noteNewest(r *nodestate.Reading) bool {
 	n.kind = r.Kind
 	if r.Kind != nil {
 		n.hot.obeys.Store(r.Authority() == v1alpha1.AuthorityBerth)
+		n.hot.koordlet.Store(r.Kind.Spec.Koordlet)
 	}
 	return same
 }
