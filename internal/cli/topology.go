@@ -63,7 +63,7 @@ ARCHIVE:FOLDER names one.`,
 				}
 				m, err := machineAt(cmd, root, args)
 				if err == nil && device != "" {
-					m, err = withDevice(m, device)
+					m, err = withDevice(cmd.ErrOrStderr(), m, device)
 				}
 				if err != nil {
 					return err
@@ -81,8 +81,9 @@ ARCHIVE:FOLDER names one.`,
 	return cmd
 }
 
-// withDevice returns the machine with the devices of the Device object in a file.
-func withDevice(m *topology.Machine, file string) (*topology.Machine, error) {
+// withDevice returns the machine with the devices of the Device object in a file. It says on w which
+// are not drawn.
+func withDevice(w io.Writer, m *topology.Machine, file string) (*topology.Machine, error) {
 	doc, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -91,7 +92,11 @@ func withDevice(m *topology.Machine, file string) (*topology.Machine, error) {
 	if err := strict.Unmarshal(file, doc, &d); err != nil {
 		return nil, err
 	}
-	return wire.ReadDevice(&d, m)
+	m, bare, err := wire.ReadDevice(&d, m)
+	for _, b := range bare {
+		fmt.Fprintf(w, "%s: %s has no busID and is not shown\n", file, b)
+	}
+	return m, err
 }
 
 // machineAt reads the machine that is named by --root, --node or an argument; without any it is

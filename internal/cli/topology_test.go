@@ -147,6 +147,10 @@ func TestTopologyOfDevice(t *testing.T) {
 			t.Errorf("no %q in %s, %v", want, out, err)
 		}
 	}
+	write(head + "  - {type: gpu, minor: 0, id: GPU-1, topology: {nodeID: 1, pcieID: ''}}\n")
+	if out, err := topologyOf(t, "--device", file, "package:2 numa:1 core:2 pu:1"); err != nil || !strings.Contains(out, "device.yaml: gpu 0 (GPU-1) on NUMA node 1 has no busID and is not shown") {
+		t.Errorf("got %s, %v", out, err)
+	}
 	write(head + "  - {type: gpu, minor: 0, topology: {nodeID: 9, busID: '0000:3b:00.0'}}\n")
 	if _, err := topologyOf(t, "--device", file, "package:2 numa:1 core:2 pu:1"); err == nil || !strings.Contains(err.Error(), "spec.devices[0].topology.nodeID") {
 		t.Errorf("got %v", err)

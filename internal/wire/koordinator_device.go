@@ -19,23 +19,47 @@ var koordinatorClasses = map[koordinator.DeviceType]string{
 	koordinator.GPU: "030200", koordinator.RDMA: "020700", koordinator.FPGA: "120000", koordinator.XPU: "120000",
 }
 
+// BareDevice is a device of which a Device object tells no PCI address, as some releases of koordlet
+// write GPUs.
+type BareDevice struct {
+	Type  koordinator.DeviceType
+	Minor int32
+	// ID is the vendor's id, "" where there is none.
+	ID string
+	// NUMA is the node that the device hangs from; HasNUMA is false where nobody knows.
+	NUMA    topology.NUMAID
+	HasNUMA bool
+}
+
+// String is the device for people: "gpu 0 (GPU-1) on NUMA node 1".
+func (b BareDevice) String() string {
+	text := fmt.Sprintf("%s %d", b.Type, b.Minor)
+	if b.ID != "" {
+		text += " (" + b.ID + ")"
+	}
+	if !b.HasNUMA {
+		return text + " on no known NUMA node"
+	}
+	return fmt.Sprintf("%s on NUMA node %d", text, b.NUMA)
+}
+
 // ReadDevice returns the machine with the devices of Koordinator's Device object in place of its
-// own: where each hangs from, and its virtual functions. Health, labels and amounts are not
-// hardware and are left out; so are links, of which the object tells nothing. The error is a
-// *FieldError.
-func ReadDevice(d *koordinator.Device, m *topology.Machine) (*topology.Machine, error) {
+// own: where each hangs from, and its virtual functions. Devices without an address are no part of
+// a machine and are returned beside it. Health, labels and amounts are not hardware and are left
+// out; so are links, of which the object tells nothing. The error is a *FieldError.
+func ReadDevice(d *koordinator.Device, m *topology.Machine) (*topology.Machine, []BareDevice, error) {
 	r := deviceReader{fieldErrors: fieldErrors("Device " + d.Name), m: m, seen: map[string]*field.Path{}, minors: map[string]bool{}}
 	list := field.NewPath("spec", "devices")
 	for i := range d.Spec.Devices {
 		if err := r.add(list.Index(i), &d.Spec.Devices[i]); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	out, err := m.SetDevices(r.devices, nil)
 	if err != nil {
-		return nil, r.at(list, d.Name, "devices that make a machine: "+err.Error())
+		return nil, nil, r.at(list, d.Name, "devices that make a machine: "+err.Error())
 	}
-	return out, nil
+	return out, r.bare, nil
 }
 
 // deviceReader makes errors about one object.
@@ -43,7 +67,8 @@ type deviceReader struct {
 	fieldErrors
 	m       *topology.Machine
 	devices []topology.Device
-	seen    map[string]*field.Path // by address
+	bare    []BareDevice
+	seen    map[string]*field.Path // by address, or by the id of a bare device
 	minors  map[string]bool        // by type and number
 }
 
@@ -70,6 +95,9 @@ func (r *deviceReader) add(at *field.Path, d *koordinator.DeviceInfo) error {
 		if err := r.place(at.Child("topology"), t, &out); err != nil {
 			return err
 		}
+	}
+	if (d.Topology == nil || d.Topology.BusID == "") && !looksLikeAddress(id) {
+		return r.enterBare(at, d, &out)
 	}
 	if err := r.enter(where, id, out); err != nil {
 		return err
@@ -122,6 +150,30 @@ func (r *deviceReader) enter(at *field.Path, id string, d topology.Device) error
 	d.Address = address
 	r.devices = append(r.devices, d)
 	return nil
+}
+
+// enterBare enters a device without an address.
+func (r *deviceReader) enterBare(at *field.Path, d *koordinator.DeviceInfo, place *topology.Device) error {
+	switch twice := r.seen[d.UUID]; {
+	case len(d.UUID) > 256:
+		return r.at(at.Child("id"), d.UUID[:80], "at most 256 bytes")
+	case len(d.VFGroups) > 0:
+		return r.at(at.Child("topology", "busID"), "", "a PCI address: the device has virtual functions")
+	case len(r.bare) >= topology.MaxDevices:
+		return r.at(at, d.UUID, fmt.Sprintf("at most %d devices", topology.MaxDevices))
+	case twice != nil:
+		return r.at(at.Child("id"), d.UUID, "an id that no other device has; it is also at "+twice.String())
+	case d.UUID != "":
+		r.seen[d.UUID] = at.Child("id")
+	}
+	r.bare = append(r.bare, BareDevice{d.Type, *d.Minor, d.UUID, place.NUMA, place.HasNUMA})
+	return nil
+}
+
+// looksLikeAddress tells what is meant as a PCI address, right or wrong, from a vendor's id.
+func looksLikeAddress(id string) bool {
+	domain, _, ok := strings.Cut(id, ":")
+	return ok && domain != "" && len(domain) <= 8 && strings.Trim(domain, "0123456789abcdefABCDEF") == ""
 }
 
 // pciAddress spells an address as the kernel does: NVML has eight digits of the domain, and upper

@@ -23,11 +23,11 @@ func TestDeviceThereAndBack(t *testing.T) {
 		if err := json.Unmarshal(data, &back); err != nil {
 			t.Fatal(err)
 		}
-		got, err := ReadDevice(&back, m)
+		got, bare, err := ReadDevice(&back, m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(got.Devices) != len(m.Devices) {
+		if len(got.Devices) != len(m.Devices) || len(bare) > 0 {
 			t.Fatalf("%d devices, want %d", len(got.Devices), len(m.Devices))
 		}
 		for i := range got.Devices {
@@ -55,7 +55,16 @@ func TestReadDevice(t *testing.T) {
 		{`{` + gpu + `,"topology":{"nodeID":65536,"busID":"0000:3b:00.0"}}`, "!spec.devices[0].topology.nodeID"},
 		{`{` + gpu + `,"topology":{"pcieID":1.5}}`, "!pcieID 1.5: want text or a whole number"},
 		{`{` + gpu + `,"topology":{"pcieID":[]}}`, "!want text or a whole number"},
-		{`{` + gpu + `,"id":"GPU-1"}`, `!spec.devices[0].id: "GPU-1": want a PCI address such as`},
+		{`{` + gpu + `,"id":"GPU-1"}`, "gpu 0 (GPU-1) on no known NUMA node"},
+		{`{` + gpu + `,"id":"GPU-1","topology":{"socketID":1,"nodeID":1,"pcieID":"3"}}`, "gpu 0 (GPU-1) on NUMA node 1"},
+		{`{` + gpu + `,"topology":{"socketID":-1,"nodeID":-1,"pcieID":""}}`, "gpu 0 on no known NUMA node"},
+		{`{` + gpu + `,"topology":{"nodeID":1,"pcieID":""}},{"type":"rdma","minor":0,"id":"0000:1f:00.0"}`, "dev:1f:00.0,020700,:; gpu 0 on NUMA node 1"},
+		{`{` + gpu + `,"id":"GPU-1"},{"type":"gpu","minor":1,"id":"GPU-1"}`, "!spec.devices[1].id: \"GPU-1\": want an id that no other device has; it is also at spec.devices[0].id"},
+		{`{` + gpu + `,"id":"GPU-1","topology":{"nodeID":2}}`, "!spec.devices[0].topology.nodeID"},
+		{`{` + gpu + `,"id":"GPU-1","vfGroups":[{"vfs":[{"minor":0,"busID":"0000:1f:00.1"}]}]}`, "!spec.devices[0].topology.busID"},
+		{`{` + gpu + `,"id":"` + strings.Repeat("x", 300) + `"}`, "!at most 256 bytes"},
+		{`{` + gpu + `,"id":"0000:3b:00"}`, "!spec.devices[0].id"},
+		{`{` + gpu + `,"id":"GPU-1","topology":{"nodeID":1,"busID":"3b"}}`, "!spec.devices[0].topology.busID"},
 		{`{"type":"gpu","id":"0000:3b:00.0"}`, "!spec.devices[0].minor"},
 		{`{"type":"tpu","minor":0}`, "!want gpu, rdma, fpga or xpu"},
 		{`{` + gpu + `,"id":"0000:3b:00.0"},{` + gpu + `,"id":"0000:3c:00.0"}`, "!spec.devices[1].minor"},
@@ -68,9 +77,12 @@ func TestReadDevice(t *testing.T) {
 		err := json.Unmarshal([]byte(`{"metadata":{"name":"n1"},"spec":{"devices":[`+c.devices+`]}}`), &d)
 		got := ""
 		if err == nil {
-			hw, readErr := ReadDevice(&d, m)
+			hw, bare, readErr := ReadDevice(&d, m)
 			if err = readErr; err == nil {
 				got = hw.DeviceString()
+				for _, b := range bare {
+					got = strings.TrimPrefix(got+"; "+b.String(), "; ")
+				}
 			} else if fe := (*FieldError)(nil); !errors.As(err, &fe) {
 				t.Errorf("%s: %v is no *FieldError", c.devices, err)
 			}
@@ -98,7 +110,7 @@ func FuzzReadDevice(f *testing.F) {
 		if json.Unmarshal([]byte(text), &d) != nil {
 			return
 		}
-		if got, err := ReadDevice(&d, m); err == nil && got.Check() != nil {
+		if got, _, err := ReadDevice(&d, m); err == nil && got.Check() != nil {
 			t.Errorf("%s: %v", text, got.Check())
 		}
 	})
