@@ -101,8 +101,6 @@ func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 	switch {
 	case !s.pool.pool.Aligned():
 		return NoDetail
-	case s.pool.pool.Wide():
-		return DefectWideDevices
 	case held.n > 0 && held.n != in.N:
 		ad.list(s.pool.resource).Reset(hint.Impossible)
 		return NoDetail
@@ -118,6 +116,13 @@ func (s *slot) hints(ad *admission, held holding, in device.HintInput) Detail {
 			ad.list(s.pool.resource).Reset(hint.Impossible)
 			return NoDetail
 		}
+	}
+	if s.pool.pool.Wide() {
+		if in.Available.Len() >= in.N || in.Reusable != nil {
+			return DefectWideDevices
+		}
+		ad.list(s.pool.resource).Reset(hint.Impossible)
+		return NoDetail
 	}
 	s.pool.pool.Hints(&in, ad.list(s.pool.resource))
 	return NoDetail

@@ -66,6 +66,7 @@ func TestMemoryOnlyNodes(t *testing.T) {
 		{"best-effort", []topology.NUMAID{0, 0, 1, 1}, 16, 3, "0-1"},
 		{"single-numa-node", []topology.NUMAID{18}, 16, 1, "DefectWideDevices"},
 		{"single-numa-node", []topology.NUMAID{18}, 16, 0, "0"},
+		{"single-numa-node", []topology.NUMAID{18}, 16, 2, "NotPreferred"}, // there is only one
 		{"restricted", []topology.NUMAID{40}, 16, 1, "DefectWideDevices"}, // on no node of the machine
 	} {
 		s := wide(t, c.policy, placement.V136, nil).NewState()
