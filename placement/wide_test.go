@@ -67,7 +67,7 @@ func TestMemoryOnlyNodes(t *testing.T) {
 		{"single-numa-node", []topology.NUMAID{18}, 16, 1, "DefectWideDevices"},
 		{"single-numa-node", []topology.NUMAID{18}, 16, 0, "0"},
 		{"single-numa-node", []topology.NUMAID{18}, 16, 2, "NotPreferred"}, // there is only one
-		{"restricted", []topology.NUMAID{40}, 16, 1, "DefectWideDevices"}, // on no node of the machine
+		{"restricted", []topology.NUMAID{40}, 16, 1, "DefectWideDevices"},  // on no node of the machine
 	} {
 		s := wide(t, c.policy, placement.V136, nil).NewState()
 		s.SetPool(gpusOn(c.devices...))

@@ -2,10 +2,14 @@ package agent
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 	"github.com/berth-dev/berth/topology/shapes"
 )
 
@@ -55,5 +59,22 @@ func TestLocateGPUs(t *testing.T) {
 	got[2].Devices[1].Address = ""
 	if got[2].Connect(m); got[2].Points != nil {
 		t.Errorf("points %v without an address", got[2].Points)
+	}
+}
+
+// TestPluginWithTenThousandDevices: the kubelet's answer of so many, each on two NUMA nodes and one
+// that there is none of, is read in one pass.
+func TestPluginWithTenThousandDevices(t *testing.T) {
+	var entries []*podresources.ContainerDevices
+	for i := range 10_000 {
+		for _, n := range []int64{0, 1, -1} {
+			entries = append(entries, &podresources.ContainerDevices{ResourceName: "x.y/d", DeviceIds: []string{strconv.Itoa(i)},
+				Topology: &podresources.TopologyInfo{Nodes: []*podresources.NUMANode{{ID: n}}}})
+		}
+	}
+	got := devicesOf(entries)["x.y/d"]
+	want := placement.Device{ID: "9999", NUMA: topology.NewNUMASet(0, 1, noSuchNode), HasTopology: true}
+	if len(got) != 10_000 || got[9999] != want {
+		t.Errorf("%d devices, the last %+v, want %+v", len(got), got[len(got)-1], want)
 	}
 }

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -132,12 +131,14 @@ const noSuchNode = topology.MaxNUMANodes - 1
 // devicesOf merges the entries, of which there is one for each device and NUMA node.
 func devicesOf(entries []*podresources.ContainerDevices) map[string][]placement.Device {
 	out := map[string][]placement.Device{}
+	index := map[[2]string]int{} // by resource and id
 	for _, e := range entries {
 		for _, id := range e.DeviceIds {
 			pool := out[e.ResourceName]
-			i := slices.IndexFunc(pool, func(d placement.Device) bool { return d.ID == id })
-			if i < 0 {
+			i, known := index[[2]string{e.ResourceName, id}]
+			if !known {
 				i = len(pool)
+				index[[2]string{e.ResourceName, id}] = i
 				pool = append(pool, placement.Device{ID: id})
 				out[e.ResourceName] = pool
 			}

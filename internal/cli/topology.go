@@ -81,8 +81,8 @@ ARCHIVE:FOLDER names one.`,
 	return cmd
 }
 
-// withDevice returns the machine with the devices of the Device object in a file. It says on w which
-// are not drawn.
+// withDevice returns the machine with the devices of the Device object in a file. It says on w
+// which are not drawn.
 func withDevice(w io.Writer, m *topology.Machine, file string) (*topology.Machine, error) {
 	doc, err := os.ReadFile(file)
 	if err != nil {

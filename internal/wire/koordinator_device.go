@@ -19,8 +19,8 @@ var koordinatorClasses = map[koordinator.DeviceType]string{
 	koordinator.GPU: "030200", koordinator.RDMA: "020700", koordinator.FPGA: "120000", koordinator.XPU: "120000",
 }
 
-// BareDevice is a device of which a Device object tells no PCI address, as some releases of koordlet
-// write GPUs.
+// BareDevice is a device of which a Device object tells no PCI address. Some releases of koordlet
+// write GPUs like that.
 type BareDevice struct {
 	Type  koordinator.DeviceType
 	Minor int32
