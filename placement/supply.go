@@ -72,7 +72,7 @@ func (m *Model) compileSupplies(view *KubeletView, cfg *Config) error {
 		}
 		if m.joint != nil {
 			var err error
-			if s.supply, err = p.Supply(view, m.space); err != nil {
+			if s.supply, err = p.Supply(view, m.joint.Space()); err != nil {
 				return unsupported(field, err.Error(), "a machine that the provider can read")
 			}
 			s.places = slices.Clone(s.supply.Places())
@@ -134,8 +134,8 @@ func (m *Model) newProvision() provision {
 	if len(m.supplies) == 0 || m.joint == nil {
 		return provision{}
 	}
-	v := func() []uint64 { return make([]uint64, m.places) }
-	return provision{given: v(), free: v(), take: v(), one: m.space.NewSet(), now: m.space.NewSet(), always: m.space.NewSet()}
+	v, space := func() []uint64 { return make([]uint64, m.places) }, m.joint.Space()
+	return provision{given: v(), free: v(), take: v(), one: space.NewSet(), now: space.NewSet(), always: space.NewSet()}
 }
 
 // narrow has the search keep to the sets of NUMA nodes that every provider offers to container c,
