@@ -83,8 +83,8 @@ type Plan struct {
 	Whole bool
 	// Lacking is the first member that got no node; -1 for none.
 	Lacking int
-	// Waits says that a node which got no member merely waits for a report.
-	Waits bool
+	// Waits are the nodes that did not take some member merely because they wait for a report.
+	Waits map[int]bool
 	// Forks are the ledgers as they would be, of nodes that members were tried on.
 	Forks map[int]*ledger.Node
 }
@@ -259,7 +259,12 @@ func (t *trial) reserve(c *ledger.Candidate, node int, account *ledger.Node) (De
 	if a.Outcome == ledger.Waiting && a.Wait == ledger.PromiseAtRisk && !t.loose[node] {
 		fork, a = t.loosen(&tried, node)
 	}
-	t.plan.Waits = t.plan.Waits || a.Outcome == ledger.Waiting
+	if a.Outcome == ledger.Waiting {
+		if t.plan.Waits == nil {
+			t.plan.Waits = map[int]bool{}
+		}
+		t.plan.Waits[node] = true
+	}
 	if !a.OK() {
 		return Decided{}, false
 	}

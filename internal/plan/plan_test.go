@@ -187,8 +187,8 @@ func TestBoundsOfALedgerSpread(t *testing.T) {
 		t.Error(err)
 	}
 	narrow := newField(t, m, 1)
-	if p := Make(&g, narrow); p.Whole || !p.Waits {
-		t.Errorf("one node: whole %t, waits %t: want a plan that is not whole, because a report is needed", p.Whole, p.Waits)
+	if p := Make(&g, narrow); p.Whole || !p.Waits[0] {
+		t.Errorf("one node: whole %t, waits %v: want a plan that is not whole, because a report is needed", p.Whole, p.Waits)
 	}
 }
 

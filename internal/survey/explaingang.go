@@ -294,7 +294,7 @@ func (t *gangTrial) run(e *ExplainedGang) {
 		e.Verdict = "all fit now"
 	case p.Whole:
 		e.Verdict = fmt.Sprintf("the minimum fits now: %d, of %d", e.Fit, minimum)
-	case p.Waits:
+	case len(p.Waits) > 0:
 		e.Verdict = fmt.Sprintf("%d of %d pods fit now; nodes' next reports will tell of the others", e.Fit, minimum)
 	case p.Lacking < 0:
 		e.Verdict = fmt.Sprintf("%d of %d pods fit now, and of some task too few", e.Fit, minimum)

@@ -227,8 +227,11 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 	if j.single {
 		return gs.singleDoesNotFit(g, pod, j, why)
 	}
+	begun := gs.Clock.Now()
+	waits := r.short == "" && r.hopes()
+	r.took += gs.Clock.Now().Sub(begun)
 	var e *eviction
-	if r.short == "" && !gs.patient(g, r.Waits) {
+	if r.short == "" && !gs.patient(g, waits) {
 		e = gs.evict(j, r.trial)
 	}
 	if e != nil {
@@ -238,7 +241,7 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 	defer gs.mu.Unlock()
 	g.nominated = ""
 	g.roomy = g.roomy || r.short == ""
-	if r.Waits && e == nil {
+	if waits && e == nil {
 		g.lacking = false
 		// A report will tell, and costs nobody anything: no back-off.
 		why = "waits for nodes' next reports: " + why
@@ -268,8 +271,8 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 }
 
 // patient says whether the group evicts nobody yet, because a report may tell of room: as long as a
-// single pod does not, from the first attempt on that has found a node which waits. On a large
-// cluster some node may always.
+// single pod does not, from the first attempt on that has found such nodes. On a large cluster some
+// may always wait.
 func (gs *Groups) patient(g *group, waits bool) bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()

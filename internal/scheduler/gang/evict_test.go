@@ -217,6 +217,52 @@ func TestANodeThatAlwaysWaitsKeepsNobodyFromEvicting(t *testing.T) {
 	})
 }
 
+// TestNobodyWaitsForAReportThatCannotHelp: a node that waits has no room by its amounts, or too
+// little for the whole gang. Then the gang evicts at once, and says that capacity is missing where
+// it may not.
+func TestNobodyWaitsForAReportThatCannotHelp(t *testing.T) {
+	for name, c := range map[string]struct {
+		taken    []int // CPUs of pods on the node that waits, of 7
+		patience bool
+	}{
+		"the node that waits is full":    {[]int{4, 3}, false},
+		"it has room for one of two":     {[]int{4}, false},
+		"it has room for both":           {[]int{1}, true},
+		"it has room for both and again": {nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 2, func(w *world) {
+				w.seat("low-0", "n0", 4, 1)
+				w.seat("low-1", "n0", 3, 1)
+				for i, cpus := range c.taken {
+					w.seat(fmt.Sprint("high-", i), "n1", cpus, 9)
+				}
+				w.pending = map[string]bool{"n1": true}
+				w.addWith("a", 2, 2, 3, 9)
+				w.run(time.Second)
+				if c.patience {
+					w.wantDeleted()
+					return
+				}
+				w.wantDeleted("low-0", "low-1")
+				w.run(5 * time.Second)
+				w.wantBound("a", 2)
+			})
+		})
+	}
+	inWorld(t, 2, func(w *world) { // there is nobody to evict
+		w.seat("high-0", "n0", 4, 9)
+		w.seat("high-1", "n0", 3, 9)
+		w.seat("high-2", "n1", 4, 9)
+		w.pending = map[string]bool{"n1": true}
+		w.addWith("a", 2, 2, 3, 1)
+		w.run(time.Second)
+		if said := w.said(); !strings.Contains(said, "does not fit") || strings.Contains(said, "next reports") {
+			t.Errorf("the gang waits for no report: %q", said)
+		}
+	})
+}
+
 // TestEveryMemberIsToldThatItsGangDoesNotFit, once: autoscalers count pods.
 func TestEveryMemberIsToldThatItsGangDoesNotFit(t *testing.T) {
 	inWorld(t, 1, func(w *world) {

@@ -102,9 +102,7 @@ func (j *job) try(ctx context.Context, profile Profile) *result {
 	if short := t.short(); short != "" {
 		return &result{trial: t, short: short}
 	}
-	r := &result{Plan: plan.Make(&j.gang, t), trial: t}
-	r.Waits = r.Waits || slices.ContainsFunc(t.kinds, (*kind).waits)
-	return r
+	return &result{Plan: plan.Make(&j.gang, t), trial: t}
 }
 
 // short says which resource of those that the group names is not free on all nodes together.
@@ -142,16 +140,6 @@ func freeOf(info fwk.NodeInfo, name corev1.ResourceName) int64 {
 	default:
 		return all.GetScalarResources()[name] - used.GetScalarResources()[name]
 	}
-}
-
-// waits says whether a node merely waits for a report.
-func (k *kind) waits() bool {
-	for _, s := range k.refused {
-		if s.Code() == fwk.Pending {
-			return true
-		}
-	}
-	return false
 }
 
 // prepare makes members of the pods, and finds out which are of one kind.

@@ -74,8 +74,11 @@ type world struct {
 	// were given the wire.GangWholeCondition, as often as they were.
 	stood  []standing
 	marked []string
-	// asked counts reads of objects, tried the attempts to plan.
-	asked, tried int
+	// asked counts reads of objects, tried the attempts to plan, filtered and scored how many nodes
+	// the framework was asked about.
+	asked, tried, filtered, scored int
+	// shape is that of all pods where they ask for the same; 0 where they need not.
+	shape ledger.Shape
 }
 
 type waitingPod struct {
@@ -213,12 +216,22 @@ func (h *fakeHandle) AddNominatedPod(_ klog.Logger, p fwk.PodInfo, info *fwk.Nom
 	h.w.nominated[p.GetPod().Name] = info.NominatedNodeName
 }
 
-func (h *fakeHandle) NominatedPodsForNode(string) []fwk.PodInfo { return nil }
+func (h *fakeHandle) NominatedPodsForNode(node string) (out []fwk.PodInfo) {
+	for _, name := range slices.Sorted(maps.Keys(h.w.nominated)) {
+		if pod := h.w.pods[types.UID(name)]; pod != nil && pod.Spec.NodeName == "" && h.w.nominated[name] == node {
+			body, err := framework.NewPodInfo(pod)
+			h.w.must(err)
+			out = append(out, body)
+		}
+	}
+	return out
+}
 func (h *fakeHandle) RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
 	return nil, nil, nil
 }
 
 func (h *fakeHandle) RunFilterPlugins(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
+	h.w.filtered++
 	if h.w.pending[info.Node().Name] {
 		return fwk.NewStatus(fwk.Pending, "waiting for its next report")
 	}
@@ -241,6 +254,7 @@ func (h *fakeHandle) RunPreScorePlugins(context.Context, fwk.CycleState, *corev1
 
 func (h *fakeHandle) RunScorePlugins(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, infos []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
 	var out []fwk.NodePluginScores
+	h.w.scored += len(infos)
 	for _, n := range infos {
 		out = append(out, fwk.NodePluginScores{Name: n.Node().Name})
 	}
@@ -510,7 +524,7 @@ func (w *world) profile() Profile {
 	return Profile{Handle: &fakeHandle{w: w},
 		Candidate: func(pod *corev1.Pod) (*ledger.Candidate, error) {
 			ask, err := wire.ReadPod(pod)
-			return &ledger.Candidate{Request: &ask.Request, Created: pod.CreationTimestamp.Unix(), Shape: 0}, err
+			return &ledger.Candidate{Request: &ask.Request, Created: pod.CreationTimestamp.Unix(), Shape: w.shape}, err
 		},
 		Account: func(node string) *ledger.Node { return w.accounts[node] },
 		Check:   wire.CheckPlacement,
@@ -524,6 +538,9 @@ func (w *world) cycle(pod *corev1.Pod) {
 	switch {
 	case turn.Held != nil:
 		w.idle[pod.UID] = true
+		if node := w.groups.Nominated(pod.UID); node != "" { // by PostFilter
+			w.nominated[pod.Name] = node
+		}
 	case turn.Node == "":
 		w.alone(pod)
 	case w.refuse[pod.Name] > 0:

@@ -1,0 +1,91 @@
+package gang
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/plan"
+)
+
+// hope is a trial on which nodes that wait for a report take what they have amounts for: no report
+// can tell of more. It implements plan.Field.
+type hope struct {
+	*trial
+	// waits are the nodes that wait, for some kind or after some members.
+	waits map[int]bool
+}
+
+var _ plan.Field = (*hope)(nil)
+
+// hopes says whether the reports that nodes wait for could make the gang fit that did not.
+func (r *result) hopes() bool {
+	h := &hope{trial: r.trial, waits: maps.Clone(r.Waits)}
+	if h.waits == nil {
+		h.waits = map[int]bool{}
+	}
+	for _, k := range h.kinds {
+		for node, said := range k.refused {
+			if said.Code() == fwk.Pending {
+				h.waits[node] = true
+			}
+		}
+	}
+	if len(h.waits) == 0 {
+		return false
+	}
+	if h.job.gang.Wishes() {
+		return true // where members would sit on such a node is what is not known
+	}
+	p := plan.Make(&h.job.gang, h)
+	if p.Whole {
+		for _, at := range slices.Backward(p.Places) {
+			h.Take(at.Member, at.Node)
+		}
+	}
+	return p.Whole
+}
+
+// Nodes implements plan.Field: those that wait come last.
+func (h *hope) Nodes(which int) []int {
+	fit, k := h.trial.Nodes(which), h.kinds[which]
+	for _, node := range slices.Sorted(maps.Keys(h.waits)) {
+		if said := k.refused[node]; said != nil && said.Code() == fwk.Pending {
+			fit = append(fit, node)
+		}
+	}
+	return fit
+}
+
+// Account implements plan.Field: what a ledger says that waits is not known.
+func (h *hope) Account(node int) *ledger.Node {
+	if h.waits[node] {
+		return nil
+	}
+	return h.trial.Account(node)
+}
+
+// Admits implements plan.Field.
+func (h *hope) Admits(member, node int) bool {
+	if h.waits[node] {
+		return !h.disturbs(member, node) && hasAmounts(h.info(node), h.bodies[member])
+	}
+	return h.trial.Admits(member, node)
+}
+
+// hasAmounts says whether a node has as much left as a pod asks for, NUMA nodes aside.
+func hasAmounts(info fwk.NodeInfo, body fwk.PodInfo) bool {
+	asks := body.CalculateResource().Resource
+	if freeOf(info, corev1.ResourcePods) < 1 || freeOf(info, corev1.ResourceCPU) < asks.GetMilliCPU() || freeOf(info, corev1.ResourceMemory) < asks.GetMemory() {
+		return false
+	}
+	for name, amount := range asks.GetScalarResources() {
+		if freeOf(info, name) < amount {
+			return false
+		}
+	}
+	return true
+}
