@@ -157,8 +157,16 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 			if err != nil {
 				return nil, err
 			}
+			devices, err := wire.WriteKoordinatorDevices(b.decision, b.node.Machine())
+			if err != nil {
+				return nil, err
+			}
 			annotations[wire.KoordinatorStatusAnnotation] = status
 			bytes += len(wire.KoordinatorStatusAnnotation) + len(status)
+			if devices != "" {
+				annotations[wire.KoordinatorDevicesAnnotation] = devices
+				bytes += len(wire.KoordinatorDevicesAnnotation) + len(devices)
+			}
 		}
 	}
 	if err := wire.CheckAnnotations(now, bytes); err != nil {

@@ -31,7 +31,7 @@ func TestIgnoredKeys(t *testing.T) {
 		{"a gang is read", "", []string{"scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", GangAnnotation, GangMinimumAnnotation}, nil},
 		{"Volcano at its own scheduler", "volcano", []string{"volcano.sh/numa-topology-policy", "scheduling.volcano.sh/x"}, nil},
 		{"Koordinator at its own scheduler", "koord-scheduler", []string{"scheduling.koordinator.sh/resource-spec"}, nil},
-		{"Koordinator at Volcano's", "volcano", []string{"scheduling.koordinator.sh/device-joint-allocate"}, []string{koordinator + "scheduling.koordinator.sh/device-joint-allocate"}},
+		{"Koordinator at Volcano's", "volcano", []string{"scheduling.koordinator.sh/gpu-partition-spec"}, []string{koordinator + "scheduling.koordinator.sh/gpu-partition-spec"}},
 		{"Koordinator's CPUs and NUMA nodes are read", "berth", []string{"scheduling.koordinator.sh/resource-spec", "scheduling.koordinator.sh/numa-topology-spec"}, nil},
 		{"all", "berth", []string{"gang.scheduling.koordinator.sh/name", "scheduling.volcano.sh/queue", "berth.dev/scope", PolicyAnnotation},
 			[]string{unknown("berth.dev/scope"), volcano + "scheduling.volcano.sh/queue", koordinator + "gang.scheduling.koordinator.sh/name"}},

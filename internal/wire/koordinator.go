@@ -75,6 +75,9 @@ func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	if err != nil {
 		return placement.Rules{}, err
 	}
+	if rules.Devices, err = r.devices(); err != nil {
+		return placement.Rules{}, err
+	}
 	switch class := pod.Labels[koordinatorQoS]; class {
 	case "", "SYSTEM":
 	case "LSE", "LSR":
@@ -99,7 +102,7 @@ func SpeaksKoordinator(pod *corev1.Pod) bool {
 }
 
 // koordinatorSpoken are the annotations that are read.
-var koordinatorSpoken = []string{koordinatorNUMA, koordinatorCPUs}
+var koordinatorSpoken = []string{koordinatorNUMA, koordinatorCPUs, koordinatorJoint, koordinatorHint}
 
 // withKoordinator adds to a pod's rules what it says in Koordinator's words. Two policies must be
 // one.
@@ -115,7 +118,7 @@ func withKoordinator(pod *corev1.Pod, own placement.Rules) (placement.Rules, err
 		return placement.Rules{}, fieldErrors(podName(pod)).at(annotation(koordinatorNUMA), pod.Annotations[koordinatorNUMA],
 			"the policy "+own.Policy.String()+", which the pod asks for in another annotation, or one of the two alone")
 	}
-	own.CPUs, own.SharesOnly, own.SharesWillDo = r.CPUs, r.SharesOnly, r.SharesWillDo
+	own.CPUs, own.SharesOnly, own.SharesWillDo, own.Devices = r.CPUs, r.SharesOnly, r.SharesWillDo, r.Devices
 	return own, nil
 }
 
