@@ -37,7 +37,7 @@ func (d dice) fill(p *cases.Pool, m *cases.Machine) {
 	}
 	for i := range d.between(1, pick(d, 3, 4, 8, 8, 12)) {
 		dev := cases.Device{ID: fmt.Sprintf("d%02d", i), Unhealthy: d.chance(6)}
-		dev.NUMA = d.deviceNodes(style, i, nodes)
+		dev.NUMA = d.deviceNodes(style, i, nodes, len(m.Nodes) > 16)
 		p.Devices = append(p.Devices, dev)
 	}
 }
@@ -66,7 +66,7 @@ func (d dice) likeNVIDIA(p *cases.Pool) {
 	}
 }
 
-func (d dice) deviceNodes(style, i int, nodes []cases.Node) []topology.NUMAID {
+func (d dice) deviceNodes(style, i int, nodes []cases.Node, wide bool) []topology.NUMAID {
 	switch style {
 	case 0:
 		return []topology.NUMAID{nodes[i%len(nodes)].ID}
@@ -87,7 +87,7 @@ func (d dice) deviceNodes(style, i int, nodes []cases.Node) []topology.NUMAID {
 	case 3:
 		return []topology.NUMAID{}
 	}
-	return []topology.NUMAID{d.stray(nodes)}
+	return []topology.NUMAID{d.stray(wide)}
 }
 
 func (d dice) nodeSet(nodes []cases.Node) []topology.NUMAID {

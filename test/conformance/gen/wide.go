@@ -48,9 +48,10 @@ func named(m *cases.Machine) []cases.Node {
 	return m.Nodes[:maxNamed]
 }
 
-// stray is a NUMA node that the machine perhaps does not have.
-func (d dice) stray(nodes []cases.Node) topology.NUMAID {
-	if len(nodes) == maxNamed {
+// stray is a NUMA node that the machine perhaps does not have. A wide one may have any but the
+// last, and a device that hangs from such a node is not predicted.
+func (d dice) stray(wide bool) topology.NUMAID {
+	if wide {
 		return 63
 	}
 	return topology.NUMAID(pick(d, d.between(0, 12), 63))
