@@ -317,7 +317,7 @@ func withContainer(list []placement.ContainerAllocation, c placement.ContainerAl
 // was pinned and runs. The text says how they differ from what was decided.
 func readBack(c *enforce.Held, runtimePath string, cgroups fs.FS) (cpus topology.CPUSet, why string) {
 	if c.Set.Pinned {
-		cpus = c.Decision.CPUs
+		cpus = c.Set.CPUs
 	}
 	if !c.Running || !c.Settled { // the runtime is about to write the cgroup
 		return cpus, ""

@@ -32,6 +32,8 @@ type Container struct {
 	// Given is what the runtime has of the variables in which containers find their devices, by
 	// name.
 	Given map[string]string
+	// Orphan says that the runtime does not tell of its sandbox, and so not of its decision.
+	Orphan bool
 }
 
 // Set is where a container runs.
@@ -165,6 +167,9 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 
 // admit makes an entry of a container, pinned if its decision can be carried out.
 func (b *Books) admit(c Container, mode Mode) (*entry, error) {
+	if c.Orphan {
+		return b.adopt(c), nil
+	}
 	e := &entry{Container: c}
 	why := c.Fault
 	if why == "" && c.Decision != nil && !c.Decision.CPUs.IsEmpty() {
@@ -182,6 +187,22 @@ func (b *Books) admit(c Container, mode Mode) (*entry, error) {
 		e.set.Mems = memsOf(c.Decision)
 	}
 	return e, nil
+}
+
+// adopt makes an entry of a container that runs and of which nobody knows the decision. One on
+// reserved CPUs is shared; any other is taken for pinned, and stays where it is.
+func (b *Books) adopt(c Container) *entry {
+	e := &entry{Container: c, complaint: "has a sandbox of which the runtime says nothing, and so no decision that is known"}
+	if c.Now.CPUs.IsEmpty() || c.Now.CPUs.Intersects(&b.reserved) {
+		return e
+	}
+	e.set, e.shut = Set{CPUs: c.Now.CPUs, Pinned: true}, c.Now.CPUs
+	for _, o := range b.all {
+		if !samePod(&o.Container, &c) {
+			e.shut = e.shut.AndNot(&o.shut)
+		}
+	}
+	return e
 }
 
 // inTheWay names a shared container that would have to leave the CPUs of a pinned one, and cannot
@@ -300,9 +321,13 @@ func (b *Books) pool() topology.CPUSet {
 	return p
 }
 
-// poolFor is the part of the pool that a shared container may use.
+// poolFor is the part of the pool that a shared container may use. One whose decision is not known
+// gets no CPU that it does not have.
 func (b *Books) poolFor(e *entry) topology.CPUSet {
 	p := b.pool()
+	if e.Orphan && !e.Now.CPUs.IsEmpty() {
+		return p.And(&e.Now.CPUs)
+	}
 	if e.complaint != "" || e.Decision == nil || e.Decision.Bounds&placement.BoundCPUs == 0 {
 		return p
 	}
@@ -393,6 +418,7 @@ func (b *Books) RemovePod(pod string) {
 // returns the moves that bring everything to where it belongs. What runs cannot be held: of two
 // that collide, the older one keeps its CPUs and the other is confined.
 func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
+	before := b.all
 	b.all = map[string]*entry{}
 	clear(b.claims)
 	clear(b.found)
@@ -400,7 +426,16 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 		b.found[id] = true
 	}
 	running = slices.Clone(running)
-	slices.SortFunc(running, func(x, y Container) int { return cmp.Or(cmp.Compare(x.Created, y.Created), cmp.Compare(x.ID, y.ID)) })
+	for i := range running {
+		c := &running[i]
+		b.found[c.Pod] = true
+		if old := before[c.ID]; c.Orphan && old != nil && !old.Orphan {
+			c.Decision, c.Fault, c.Name, c.UID, c.Orphan = old.Decision, old.Fault, old.Name, old.UID, false
+		}
+	}
+	slices.SortFunc(running, func(x, y Container) int {
+		return cmp.Or(compareBools(x.Orphan, y.Orphan), cmp.Compare(x.Created, y.Created), cmp.Compare(x.ID, y.ID))
+	})
 	for _, c := range running {
 		e, _ := b.admit(c, Confine)
 		e.running = true
@@ -419,6 +454,16 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 		b.all[id].unsettled, b.all[id].since = b.all[id].Begins, b.now()
 	}
 	return out
+}
+
+func compareBools(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case x:
+		return 1
+	}
+	return -1
 }
 
 // wantedMems is what the runtime says of the memory nodes, where that matters.

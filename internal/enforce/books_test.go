@@ -476,3 +476,59 @@ func TestSynchronizeWhileContainersBegin(t *testing.T) {
 		t.Errorf("the one after it: %q", got)
 	}
 }
+
+// TestOrphans: a runtime that has started again may tell of containers and not of their sandboxes.
+// Their decisions are remembered. Where nobody knows them, nothing is taken from what may be
+// pinned, and what is shared gets nothing more.
+func TestOrphans(t *testing.T) {
+	bound := shared("bound")
+	bound.Decision = &placement.ContainerDecision{Name: "bound", Shares: []placement.CPUShare{{NUMA: 1, MilliCPU: 500}}, Bounds: placement.BoundCPUs}
+	b := newBooks(t, Hold)
+	create(b, pinnedTo(t, "a", "4-5"))
+	create(b, bound)
+	create(b, shared("s"))
+	there := func() (out []Container) {
+		for _, h := range b.All() {
+			c := h.Container
+			c.Now, c.Orphan, c.Decision, c.Name, c.UID = h.Set, true, nil, "", "u-"+c.ID
+			out = append(out, c)
+		}
+		return out
+	}
+	as := func() string {
+		var parts []string
+		for _, h := range b.All() {
+			parts = append(parts, h.ID+"="+tellSet(h.Set)+map[bool]string{true: " pinned"}[h.Set.Pinned])
+		}
+		return strings.Join(parts, " ")
+	}
+	want := "a=4-5 pinned bound=8-15 s=0-3,6-15"
+	if got := tellUpdates(b.Synchronize(there())); got != "" || as() != want || len(b.Complaints()) != 0 {
+		t.Errorf("remembered: moves %q, %s, %v; want %s", got, as(), b.Complaints(), want)
+	}
+	b.Stop("a")
+	b.Remove("a")
+	if got := create(b, pinnedTo(t, "b", "4-6")); got != "4-6; s=0-3,7-15" {
+		t.Errorf("a is removed, and nobody tells of its sandbox: %q", got)
+	}
+
+	list := there()
+	b = newBooks(t, Hold)
+	want = "b=4-6 pinned bound=8-15 pinned s=0-3,7"
+	if got := tellUpdates(b.Synchronize(list)); got != "s=0-3,7" || as() != want || len(b.Complaints()) != 3 {
+		t.Errorf("not remembered: moves %q, %s, %v; want %s", got, as(), b.Complaints(), want)
+	}
+	if got := create(b, pinnedTo(t, "c", "5-7")); !strings.Contains(got, "CPUs 5-6 are held by") {
+		t.Errorf("c: %q", got)
+	}
+	for _, id := range []string{"b", "bound"} {
+		b.Stop(id)
+		b.Remove(id)
+	}
+	if got := create(b, pinnedTo(t, "c", "5-7")); got != "5-7; s=0-3,8-15" {
+		t.Errorf("b is removed: %q", got)
+	}
+	if err := b.Check(); err != nil {
+		t.Error(err)
+	}
+}

@@ -380,3 +380,29 @@ func TestNRIUnasked(t *testing.T) {
 		})
 	}
 }
+
+// TestNRIWithoutSandboxes: containerd that starts again on a busy machine may know containers and
+// not how their sandboxes are, and does not tell of these. Who is pinned stays pinned.
+func TestNRIWithoutSandboxes(t *testing.T) {
+	r := newRuntime(t)
+	p := newPlugin(t)
+	stop := r.connect(p)
+	a := r.pod("a", nil, appOn(t, "4-5"))
+	for _, pod := range []*api.PodSandbox{r.pod("web", nil, nil), a} {
+		if err := r.create(pod, "app"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.ctrs["ctr-a"].Labels = map[string]string{"io.kubernetes.pod.namespace": "ns", "io.kubernetes.pod.name": "a", "io.kubernetes.pod.uid": a.Uid}
+	for name, next := range map[string]*Plugin{"the plugin has seen them": p, "it has started again as well": newPlugin(t)} {
+		stop()
+		clear(r.pods)
+		stop = r.connect(next)
+		wait(t, name+": not connected", func() bool { return next.Sight().Gone == nil })
+		r.want("web=0-3,6-15", "a=4-5")
+		if err := r.create(r.pod("thief", nil, appOn(t, "5")), "app"); err == nil || !strings.Contains(err.Error(), "CPUs 5 are held by ns/a/app") {
+			t.Errorf("%s: CPUs of a container whose sandbox is not told of: %v", name, err)
+		}
+	}
+	stop()
+}

@@ -217,7 +217,13 @@ func (p *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 		if s := c.GetState(); s == api.ContainerState_CONTAINER_STOPPED {
 			continue
 		}
-		running = append(running, p.read(byID[c.GetPodSandboxId()], c))
+		pod, known := byID[c.GetPodSandboxId()]
+		if !known {
+			pod = labelled(c)
+		}
+		r := p.read(pod, c)
+		r.Orphan = !known
+		running = append(running, r)
 	}
 	updates := p.books.Synchronize(running, sandboxes...)
 	for _, c := range p.books.Complaints() {
@@ -378,6 +384,13 @@ func (p *Plugin) Sight() Sight {
 		s.Waiting = append(s.Waiting, Complaint{name, p.held[name].why})
 	}
 	return s
+}
+
+// labelled is what the kubelet's labels on a container say of its pod. A runtime that could not ask
+// a sandbox in time, after its own restart, tells of the containers in it alone.
+func labelled(c *api.Container) *api.PodSandbox {
+	l := c.GetLabels()
+	return &api.PodSandbox{Namespace: l["io.kubernetes.pod.namespace"], Name: l["io.kubernetes.pod.name"], Uid: l["io.kubernetes.pod.uid"]}
 }
 
 // read makes a Container of what the runtime says, and notes its cgroup.

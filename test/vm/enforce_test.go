@@ -359,6 +359,7 @@ const lookLimit = 20 * time.Second
 func (r *enforceRun) watch(ctx context.Context, m *Machine) {
 	last := obeyed.NewFaults()
 	for ctx.Err() == nil {
+		began := time.Now()
 		now, _, err := r.look(ctx, m)
 		if err != nil { // it reboots
 			last = obeyed.NewFaults()
@@ -373,9 +374,9 @@ func (r *enforceRun) watch(ctx context.Context, m *Machine) {
 			r.mu.Unlock()
 			last = now
 		}
-		select {
+		select { // a machine that is busy with being looked at gets nothing done
 		case <-ctx.Done():
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(max(200*time.Millisecond, time.Since(began))):
 		}
 	}
 }
@@ -549,11 +550,12 @@ func (r *enforceRun) settle() string {
 	}
 }
 
-// waiting says which pod does not run though there is room for it; "" for none.
+// waiting says which pod does not run though there is room for it, the first by name; "" for none.
 func (r *enforceRun) waiting() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, pod := range r.pods {
+	for _, name := range slices.Sorted(maps.Keys(r.pods)) {
+		pod := r.pods[name]
 		switch {
 		case pod.DeletionTimestamp != nil:
 			return pod.Name + " is being deleted"
