@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -166,6 +167,8 @@ func (e *enforcer) serve(ctx context.Context) {
 	log := e.opts.Log
 	p := enforce.NewPlugin(books, func(format string, args ...any) { log.Warn(fmt.Sprintf(format, args...)) })
 	p.LiftQuota, p.NRIVersion, p.Changed = e.opts.Enforce.LiftQuota, e.opts.Enforce.NRIVersion, e.changed
+	p.Lives = func(cgroup string) bool { return populated(os.DirFS(e.opts.Enforce.Cgroups), cgroup) }
+	e.set(p, nil)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	offering := e.offer(ctx, p, offers)
@@ -340,6 +343,17 @@ func readBack(c *enforce.Held, runtimePath string, cgroups fs.FS) (cpus topology
 }
 
 const koordletImage = "koordlet"
+
+// populated says whether there are processes in a container's cgroup. One that cannot be read has
+// ended.
+func populated(cgroups fs.FS, runtimePath string) bool {
+	dir, err := enforce.CgroupDir(runtimePath)
+	if err != nil {
+		return false
+	}
+	text, err := fs.ReadFile(cgroups, path.Join(dir, "cgroup.events"))
+	return err == nil && slices.Contains(strings.Split(string(text), "\n"), "populated 1")
+}
 
 // otherOwners are programs that set the CPUs of containers themselves, by the last part of their
 // image's name.

@@ -344,3 +344,14 @@ func TestWhoEnforces(t *testing.T) {
 		}
 	}
 }
+
+// TestPopulated: a container lives while there are processes in its cgroup.
+func TestPopulated(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	cgroups := fstest.MapFS{"kubepods/u/a/cgroup.events": file("populated 1\nfrozen 0\n"), "kubepods/u/b/cgroup.events": file("populated 0\nfrozen 1\n")}
+	for path, want := range map[string]bool{"/kubepods/u/a": true, "/kubepods/u/b": false, "/kubepods/u/gone": false, "": false} {
+		if got := populated(cgroups, path); got != want {
+			t.Errorf("%q: %t, want %t", path, got, want)
+		}
+	}
+}

@@ -89,6 +89,8 @@ type Books struct {
 	// found are the sandboxes that were there at the last Synchronize. A runtime that has started
 	// again may never say of these that they have stopped.
 	found map[string]bool
+	// lives says of a container whether it has processes.
+	lives func(id string) bool
 }
 
 // settleLimit is how long nothing is taken from a container that has not started. After it a move
@@ -96,7 +98,9 @@ type Books struct {
 const settleLimit = time.Minute
 
 // settling says whether the container may not be moved yet.
-func (b *Books) settling(e *entry) bool { return e.unsettled && b.now().Sub(e.since) < settleLimit }
+func (b *Books) settling(e *entry) bool {
+	return e.lost || e.unsettled && b.now().Sub(e.since) < settleLimit
+}
 
 // claimant is a container that waits.
 type claimant struct{ pod, name string }
@@ -113,7 +117,10 @@ type entry struct {
 	since time.Time
 	// doubt says that a move was sent when the runtime may have lost it.
 	doubt bool
-	set   Set
+	// lost says that the runtime does not tell of it any more, and that it has processes. It stays
+	// where it is, and what needs its CPUs waits, until it has none.
+	lost bool
+	set  Set
 	// shut is the CPUs that nobody else may be pinned to: its own, and those that stay idle for it.
 	shut      topology.CPUSet
 	complaint string
@@ -129,12 +136,14 @@ func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books,
 	if reserved.IsEmpty() || !reserved.IsSubsetOf(&m.Online) {
 		return nil, fmt.Errorf("reserved CPUs %q: want CPUs of %s, at least one", reserved, m.Online)
 	}
-	return &Books{now: time.Now, machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}, claims: map[claimant]topology.CPUSet{}, found: map[string]bool{}}, nil
+	return &Books{now: time.Now, machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}, claims: map[claimant]topology.CPUSet{}, found: map[string]bool{},
+		lives: func(string) bool { return false }}, nil
 }
 
 // Create says on what a new container is to run, and which others have to be moved first. A
 // *HeldError says that it must not begin.
 func (b *Books) Create(c Container) (Set, []Update, error) {
+	b.bury()
 	e, err := b.admit(c, b.mode)
 	if err != nil {
 		return Set{}, nil, err
@@ -211,10 +220,21 @@ func (b *Books) inTheWay(e *entry) string {
 	for _, id := range b.ids() {
 		o := b.all[id]
 		if both := e.shut.And(&o.set.CPUs); o.running && b.settling(o) && !o.set.Pinned && e.set.Pinned && !both.IsEmpty() {
+			if o.lost {
+				return "CPUs " + both.String() + " are shared by " + o.Name + ", and " + lostText
+			}
 			return "CPUs " + both.String() + " are shared by " + o.Name + ", which is just beginning there: this passes"
 		}
 	}
 	return ""
+}
+
+const lostText = "the runtime does not tell of it, though it has processes"
+
+// bury forgets the containers of which the runtime did not tell and that have no processes any
+// more.
+func (b *Books) bury() {
+	maps.DeleteFunc(b.all, func(id string, e *entry) bool { return e.lost && !b.lives(id) })
 }
 
 // Begun says that a container has started, and returns the move that has become due meanwhile. The
@@ -388,7 +408,8 @@ func (b *Books) Stop(id string) []Update {
 	if e == nil || !e.running {
 		return nil
 	}
-	e.running = false
+	e.running, e.lost = false, false
+	b.bury()
 	return b.spread(id)
 }
 
@@ -399,7 +420,7 @@ func (b *Books) Remove(id string) {
 	if e := b.all[id]; e != nil && (!e.set.Pinned && len(e.devices) == 0 || b.found[e.Pod]) {
 		delete(b.all, id)
 	} else if e != nil {
-		e.running = false
+		e.running, e.lost = false, false
 	}
 }
 
@@ -425,10 +446,11 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 	for _, id := range sandboxes {
 		b.found[id] = true
 	}
+	told := map[string]bool{}
 	running = slices.Clone(running)
 	for i := range running {
 		c := &running[i]
-		b.found[c.Pod] = true
+		b.found[c.Pod], told[c.ID] = true, true
 		if old := before[c.ID]; c.Orphan && old != nil && !old.Orphan {
 			c.Decision, c.Fault, c.Name, c.UID, c.Orphan = old.Decision, old.Fault, old.Name, old.UID, false
 		}
@@ -436,6 +458,11 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 	slices.SortFunc(running, func(x, y Container) int {
 		return cmp.Or(compareBools(x.Orphan, y.Orphan), cmp.Compare(x.Created, y.Created), cmp.Compare(x.ID, y.ID))
 	})
+	for id, e := range before {
+		if e.running && !told[id] && b.lives(id) {
+			e.lost, b.found[e.Pod], b.all[id] = true, true, e
+		}
+	}
 	for _, c := range running {
 		e, _ := b.admit(c, Confine)
 		e.running = true
@@ -447,6 +474,9 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 	b.spread("")
 	var out []Update
 	for _, id := range b.ids() {
+		if b.all[id].lost {
+			continue
+		}
 		if e := b.all[id]; e.set != (Set{CPUs: e.Now.CPUs, Mems: e.wantedMems(), Pinned: e.set.Pinned}) {
 			out = append(out, Update{id, e.set})
 			e.doubt = e.Begins
@@ -502,6 +532,11 @@ func (b *Books) All() []Held {
 	for _, id := range b.ids() {
 		e := b.all[id]
 		out = append(out, Held{Container: e.Container, Running: e.running, Settled: !e.unsettled, Set: e.set, Devices: e.devices, Why: e.why()})
+		why := e.complaint
+		if e.lost {
+			why = lostText
+		}
+		out = append(out, Held{Container: e.Container, Running: e.running, Settled: !e.unsettled, Set: e.set, Why: why})
 	}
 	return out
 }

@@ -532,3 +532,39 @@ func TestOrphans(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestContainersOfWhichTheRuntimeDoesNotTell: one that had no answer about a container in time,
+// after its own restart, leaves it out. What has processes keeps its CPUs until it has none.
+func TestContainersOfWhichTheRuntimeDoesNotTell(t *testing.T) {
+	b := newBooks(t, Hold)
+	create(b, pinnedTo(t, "a", "4-5"))
+	create(b, shared("s"))
+	create(b, pinnedTo(t, "ended", "6"))
+	alive := map[string]bool{"a": true, "s": true}
+	b.lives = func(id string) bool { return alive[id] }
+	other := shared("other")
+	other.Now.CPUs = cpus(t, "0-15")
+	if got := tellUpdates(b.Synchronize([]Container{other}, "pod-a", "pod-s", "pod-ended")); got != "other=0-3,6-15" {
+		t.Errorf("synchronized: %q", got)
+	}
+	if all := b.All(); len(all) != 3 || all[0].Why == "" || all[2].Why == "" {
+		t.Errorf("the books: %+v", all)
+	}
+	if got := create(b, pinnedTo(t, "b", "5")); !strings.Contains(got, "held by a") {
+		t.Errorf("on a's CPU: %q", got)
+	}
+	if got := create(b, pinnedTo(t, "c", "7")); !strings.Contains(got, "shared by s, and the runtime does not tell of it") {
+		t.Errorf("on a CPU of s: %q", got)
+	}
+	delete(alive, "s")
+	if got := create(b, pinnedTo(t, "c", "7")); got != "7; other=0-3,6,8-15" {
+		t.Errorf("s has ended: %q", got)
+	}
+	delete(alive, "a")
+	if got := tellUpdates(b.Stop("c")); got != "other=0-15" {
+		t.Errorf("a has ended, and c: %q", got)
+	}
+	if err := b.Check(); err != nil {
+		t.Error(err)
+	}
+}

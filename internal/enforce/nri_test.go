@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -405,4 +406,33 @@ func TestNRIWithoutSandboxes(t *testing.T) {
 		}
 	}
 	stop()
+}
+
+// TestNRIWithoutContainers: containerd that starts again on a busy machine may leave out a
+// container that runs. Nobody gets its CPUs while it has processes, and it is not moved.
+func TestNRIWithoutContainers(t *testing.T) {
+	r := newRuntime(t)
+	p := newPlugin(t)
+	var ended atomic.Bool
+	p.Lives = func(cgroup string) bool { return cgroup == "/kubepods/uid-a" && !ended.Load() }
+	stop := r.connect(p)
+	for _, pod := range []*api.PodSandbox{r.pod("web", nil, nil), r.pod("a", nil, appOn(t, "4-5"))} {
+		if err := r.create(pod, "app"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	delete(r.ctrs, "ctr-a")
+	defer r.connect(p)()
+	wait(t, "not connected", func() bool { return p.Sight().Gone == nil })
+	r.want("web=0-3,6-15")
+	thief := r.pod("thief", nil, appOn(t, "5"))
+	if err := r.create(thief, "app"); err == nil || !strings.Contains(err.Error(), "CPUs 5 are held by ns/a/app") {
+		t.Errorf("CPUs of a container that the runtime does not tell of: %v", err)
+	}
+	ended.Store(true)
+	if err := r.create(thief, "app"); err != nil {
+		t.Error(err)
+	}
+	r.want("web=0-4,6-15", "thief=5")
 }

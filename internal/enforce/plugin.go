@@ -38,6 +38,10 @@ type Plugin struct {
 	// Changed is told that something has begun, stopped, or been held; nil for nobody. It must not
 	// wait.
 	Changed func()
+	// Lives says of a container's cgroup, as the runtime names it, whether there are processes in
+	// it; nil where nobody knows. A runtime that has started again may not tell of a container that
+	// runs.
+	Lives func(cgroup string) bool
 
 	now   func() time.Time
 	mu    sync.Mutex
@@ -211,7 +215,9 @@ func (p *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 		byID[pod.GetId()] = pod
 		sandboxes = append(sandboxes, pod.GetId())
 	}
+	before := p.paths
 	p.paths = map[string]string{}
+	p.books.lives = func(id string) bool { return p.Lives != nil && p.Lives(cmp.Or(p.paths[id], before[id])) }
 	var running []Container
 	for _, c := range containers {
 		if s := c.GetState(); s == api.ContainerState_CONTAINER_STOPPED {
@@ -226,6 +232,9 @@ func (p *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 		running = append(running, r)
 	}
 	updates := p.books.Synchronize(running, sandboxes...)
+	for _, h := range p.books.All() {
+		p.paths[h.ID] = cmp.Or(p.paths[h.ID], before[h.ID])
+	}
 	for _, c := range p.books.Complaints() {
 		p.Log("container %s is confined: %s", c.Container, c.Why)
 	}
@@ -378,6 +387,7 @@ type Sight struct {
 func (p *Plugin) Sight() Sight {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.books.bury()
 	s := Sight{Gone: p.gone, Containers: p.books.All(), Cgroups: maps.Clone(p.paths)}
 	maps.DeleteFunc(p.held, func(_ string, h heldContainer) bool { return p.now().Sub(h.at) > heldFor })
 	for _, name := range slices.Sorted(maps.Keys(p.held)) {
