@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -168,7 +168,6 @@ func (e *enforcer) serve(ctx context.Context) {
 	p := enforce.NewPlugin(books, func(format string, args ...any) { log.Warn(fmt.Sprintf(format, args...)) })
 	p.LiftQuota, p.NRIVersion, p.Changed = e.opts.Enforce.LiftQuota, e.opts.Enforce.NRIVersion, e.changed
 	p.Lives = func(cgroup string) bool { return populated(os.DirFS(e.opts.Enforce.Cgroups), cgroup) }
-	e.set(p, nil)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	offering := e.offer(ctx, p, offers)

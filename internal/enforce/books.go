@@ -466,7 +466,9 @@ func (b *Books) Synchronize(running []Container, sandboxes ...string) []Update {
 	for _, c := range running {
 		e, _ := b.admit(c, Confine)
 		e.running = true
-		if e.without = b.giveDevices(e); e.without == "" {
+		if c.Orphan {
+			e.devices = e.given()
+		} else if e.without = b.giveDevices(e); e.without == "" {
 			e.without = e.lacking()
 		}
 		b.all[c.ID] = e
@@ -532,17 +534,15 @@ func (b *Books) All() []Held {
 	for _, id := range b.ids() {
 		e := b.all[id]
 		out = append(out, Held{Container: e.Container, Running: e.running, Settled: !e.unsettled, Set: e.set, Devices: e.devices, Why: e.why()})
-		why := e.complaint
-		if e.lost {
-			why = lostText
-		}
-		out = append(out, Held{Container: e.Container, Running: e.running, Settled: !e.unsettled, Set: e.set, Why: why})
 	}
 	return out
 }
 
 // why says why a container does not run as it was decided; "" where it does.
 func (e *entry) why() string {
+	if e.lost {
+		return lostText
+	}
 	if e.complaint != "" && e.without != "" {
 		return e.complaint + ", " + e.without
 	}

@@ -112,6 +112,16 @@ func (b *Books) holder(e *entry, id string) string {
 	return ""
 }
 
+// given is what the runtime has given a container of whose decision nobody knows.
+func (e *entry) given() (out []placement.DeviceAllocation) {
+	for _, resource := range slices.Sorted(maps.Keys(e.Tokens)) {
+		if ids := e.Given[wire.DevicesVariable(resource)]; ids != "" {
+			out = append(out, placement.DeviceAllocation{Resource: resource, IDs: strings.Split(ids, ",")})
+		}
+	}
+	return out
+}
+
 // lacking says of a container that runs which of its devices the runtime has not given it: it began
 // while nobody told the runtime.
 func (e *entry) lacking() string {

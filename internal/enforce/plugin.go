@@ -236,7 +236,7 @@ func (p *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 		p.paths[h.ID] = cmp.Or(p.paths[h.ID], before[h.ID])
 	}
 	for _, c := range p.books.Complaints() {
-		p.Log("container %s is confined: %s", c.Container, c.Why)
+		p.Log("container %s: %s", c.Container, c.Why)
 	}
 	p.once.Do(func() { close(p.synchronized) })
 	p.gone = nil
