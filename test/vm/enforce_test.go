@@ -74,7 +74,9 @@ func TestEnforceUnvalidated(t *testing.T) {
 	var first, last, all time.Time // of looks that saw a fault, and the first that saw every pod
 	texts := map[string]bool{}
 	r.eventually("all containers run where they were decided to, after a reboot", func(ctx context.Context) error {
-		if _, err := m.Guest.Run(ctx, "[ ! -e /run/before ]"); err != nil {
+		once, cancel := context.WithTimeout(ctx, lookLimit) // what a machine that goes down is asked may stay without an answer
+		defer cancel()
+		if _, err := m.Guest.Run(once, "[ ! -e /run/before ]"); err != nil {
 			return err
 		}
 		faults, groups, err := r.look(ctx, m)
