@@ -40,7 +40,9 @@ func (ad *admission) decideJointly(s *State, r *Request, d *Decision) Verdict {
 		return v
 	}
 	ad.joint.try.Begin(s.account)
-	copy(ad.provision.given, s.given)
+	if len(s.given) > 0 {
+		copy(ad.provision.given, s.given)
+	}
 	detail, c := ad.runJointly()
 	v := Verdict{Reason: detail.Reason(), Detail: detail}
 	if detail == NoDetail {

@@ -331,3 +331,18 @@ func providerTwin(s *placement.State, r *placement.Request, shape machine, empty
 	}
 	return false
 }
+
+// TestProviderAllocatesNothing of its own, also where a provider takes part.
+func TestProviderAllocatesNothing(t *testing.T) {
+	s := state(t, m8.view(), withLicences(8))
+	r := guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode}, licensed(app("a", 8000, 4), 2))
+	ask := func() {
+		if v := placement.Admit(s, &r); !v.OK() {
+			t.Fatal(v)
+		}
+	}
+	ask()
+	if n := testing.AllocsPerRun(200, ask); n >= 1 {
+		t.Errorf("Admit allocates %v times", n)
+	}
+}

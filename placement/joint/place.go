@@ -296,10 +296,10 @@ func (q *query) scan(a *asked, k int) bool {
 	if len(q.w.Devices) > 0 {
 		return q.scanDevices(a, k)
 	}
-	found := false
+	found, all := false, q.within == nil
 	var best [2]uint64
 	for _, mask := range q.m.space.OfSize(k) {
-		if mask&^a.eligible != 0 || !q.offers(mask) || !q.fits(a, mask) {
+		if mask&^a.eligible != 0 || !q.fits(a, mask) || !all && !q.within.Has(mask) {
 			continue
 		}
 		rank := q.rank(mask)
