@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,10 +12,11 @@ import (
 
 // Container is what one container gets, or has.
 type Container struct {
-	Name    string              `json:"name"`
-	Kind    string              `json:"kind"`
-	CPUs    string              `json:"cpus"` // exclusive CPUs; "" is the shared pool
-	Memory  []Memory            `json:"memory,omitempty"`
+	Name   string   `json:"name"`
+	Kind   string   `json:"kind"`
+	CPUs   string   `json:"cpus"` // exclusive CPUs; "" is the shared pool
+	Memory []Memory `json:"memory,omitempty"`
+	// Devices are ids by resource; of what a provider gave, amounts with their places.
 	Devices map[string][]string `json:"devices,omitempty"`
 	// NUMANodes are those of the CPUs and memory.
 	NUMANodes string `json:"numaNodes"`
@@ -43,11 +45,14 @@ func ContainerOf(m *topology.Machine, d *placement.ContainerDecision) Container 
 		numa |= b.NUMA
 		c.Memory = append(c.Memory, Memory{Resource: b.Resource, NUMANodes: b.NUMA.String(), Bytes: b.Bytes})
 	}
+	if len(d.Devices)+len(d.Provided) > 0 {
+		c.Devices = map[string][]string{}
+	}
 	for _, a := range d.Devices {
-		if c.Devices == nil {
-			c.Devices = map[string][]string{}
-		}
 		c.Devices[a.Resource] = a.IDs
+	}
+	for _, p := range d.Provided {
+		c.Devices[p.Resource] = append(c.Devices[p.Resource], fmt.Sprintf("%d of %s", p.Amount, p.Place))
 	}
 	c.NUMANodes = numa.String()
 	return c
