@@ -45,17 +45,24 @@ func ContainerOf(m *topology.Machine, d *placement.ContainerDecision) Container 
 		numa |= b.NUMA
 		c.Memory = append(c.Memory, Memory{Resource: b.Resource, NUMANodes: b.NUMA.String(), Bytes: b.Bytes})
 	}
-	if len(d.Devices)+len(d.Provided) > 0 {
-		c.Devices = map[string][]string{}
-	}
 	for _, a := range d.Devices {
+		if c.Devices == nil {
+			c.Devices = map[string][]string{}
+		}
 		c.Devices[a.Resource] = a.IDs
 	}
-	for _, p := range d.Provided {
-		c.Devices[p.Resource] = append(c.Devices[p.Resource], fmt.Sprintf("%d of %s", p.Amount, p.Place))
-	}
+	c.addProvided(d.Provided)
 	c.NUMANodes = numa.String()
 	return c
+}
+
+func (c *Container) addProvided(all []placement.Provided) {
+	for _, p := range all {
+		if c.Devices == nil {
+			c.Devices = map[string][]string{}
+		}
+		c.Devices[p.Resource] = append(c.Devices[p.Resource], fmt.Sprintf("%d of %s", p.Amount, p.Place))
+	}
 }
 
 var kindNames = map[placement.ContainerKind]string{placement.App: "app", placement.Init: "init", placement.Sidecar: "sidecar"}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -140,12 +141,24 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 		out.State = h.State // it is counted; nobody says where
 	case h != nil && h.State != StateAbsent:
 		out.State, out.Alignment = h.State, h.Alignment
-		out.hold(h.NUMANodes, h.Containers)
+		if out.hold(h.NUMANodes, h.Containers); found && h.State == StateAdmitted {
+			out.addProvided(&p.Decision)
+		}
 	case wire.Ending(pod):
 		out.State, out.Alignment = StateEnded, ""
 		out.hold("", nil)
 	}
 	return out, ask.Request.Pinnable() || err != nil
+}
+
+// addProvided adds what providers gave: the Binding alone tells of that.
+func (p *Pod) addProvided(d *placement.Decision) {
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		if at := slices.IndexFunc(d.Containers, func(o placement.ContainerDecision) bool { return o.Name == c.Name }); at >= 0 {
+			c.addProvided(d.Containers[at].Provided)
+		}
+	}
 }
 
 func (p *Pod) hold(numa string, containers []Container) {

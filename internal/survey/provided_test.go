@@ -21,3 +21,13 @@ func TestProvidedIsShown(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestProvidedStaysShown: a report knows nothing of providers, so the Binding goes on telling.
+func TestProvidedStaysShown(t *testing.T) {
+	var p Pod
+	p.hold("0", []Container{{Name: "c"}, {Name: "other"}})
+	p.addProvided(&placement.Decision{Containers: []placement.ContainerDecision{{Name: "c", Provided: []placement.Provided{{Resource: "x/l", Place: "here", Amount: 2}}}}})
+	if got := p.Containers[0].DevicesText(); got != "x/l 2 of here" || p.Containers[1].Devices != nil {
+		t.Errorf("%q, %v", got, p.Containers[1])
+	}
+}
