@@ -43,8 +43,8 @@ type Model struct {
 	places   int
 	// joint decides where Berth does, in the kubelet's place; nil where the kubelet does.
 	joint *joint.Model
-	// deviceTypes holds the type of each kind of devices that joint knows.
-	deviceTypes []topology.DeviceKind
+	// deviceKinds are the kinds of devices that joint knows.
+	deviceKinds []DeviceKind
 
 	// empty is the state of a kubelet without pods or plugins.
 	empty *State

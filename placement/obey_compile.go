@@ -47,9 +47,7 @@ func (m *Model) compileJoint(view *KubeletView, cfg *Config) error {
 		return unsupported("machine", err.Error(), "a machine that Berth can hand out itself")
 	}
 	m.cpus.reserved = reserved
-	for i := range cfg.Devices {
-		m.deviceTypes = append(m.deviceTypes, cfg.Devices[i].Type)
-	}
+	m.deviceKinds = cfg.Devices
 	return nil
 }
 

@@ -19,15 +19,14 @@ type DeviceKind struct {
 	Links []joint.DeviceLink
 }
 
-// PlacedDevice is a device with its place. Numbers of roots, switches and functions tell these
-// apart on the whole machine; 0 is none.
+// PlacedDevice is a device with its place.
 type PlacedDevice struct {
 	ID      string
 	NUMA    topology.NUMAID
 	HasNUMA bool
 	// Root is the PCI root complex, Switch the outermost PCI switch, Function the physical
-	// function.
-	Root, Switch, Function int
+	// function, each by its name on the machine; "" is none.
+	Root, Switch, Function string
 }
 
 // DevicesOf returns the kinds of devices that Berth hands out, those of the pools that say so, with
@@ -35,7 +34,6 @@ type PlacedDevice struct {
 // of its pool is known, where that is one.
 func DevicesOf(m *topology.Machine, pools []DevicePool) []DeviceKind {
 	var out []DeviceKind
-	n := numbering{"": 0}
 	for i := range pools {
 		if !pools[i].Decided {
 			continue
@@ -51,7 +49,7 @@ func DevicesOf(m *topology.Machine, pools []DevicePool) []DeviceKind {
 				kind.Type = topology.OtherDevice
 			}
 			at[d.ID] = j
-			kind.Devices = append(kind.Devices, n.place(m, known, d))
+			kind.Devices = append(kind.Devices, placeOfDevice(m, known, d))
 		}
 		for _, l := range m.Links {
 			a, hasA := at[l.A]
@@ -84,7 +82,7 @@ func (n numbering) of(name string) int {
 	return i
 }
 
-func (n numbering) place(m *topology.Machine, known *topology.Device, d *Device) PlacedDevice {
+func placeOfDevice(m *topology.Machine, known *topology.Device, d *Device) PlacedDevice {
 	out := PlacedDevice{ID: d.ID}
 	if known == nil {
 		if d.HasTopology && d.NUMA.Len() == 1 {
@@ -93,18 +91,18 @@ func (n numbering) place(m *topology.Machine, known *topology.Device, d *Device)
 		return out
 	}
 	out.NUMA, out.HasNUMA = known.NUMA, known.HasNUMA
-	out.Root = n.of(known.Root)
+	out.Root = known.Root
 	if above := m.Switches(known); len(above) > 0 {
-		out.Switch = n.of(above[len(above)-1])
+		out.Switch = above[len(above)-1]
 	}
-	out.Function = n.of(cmp.Or(known.Physical, known.Address))
+	out.Function = cmp.Or(known.Physical, known.Address)
 	return out
 }
 
 // devicesOf translates NUMA nodes to positions. Two resources must not offer one device.
 func (m *Model) devicesOf(kinds []DeviceKind) ([]joint.DeviceKind, error) {
 	var out []joint.DeviceKind
-	offered := map[string]string{}
+	offered, n := map[string]string{}, numbering{"": 0}
 	for i := range kinds {
 		k := joint.DeviceKind{Name: kinds[i].Resource, Links: kinds[i].Links}
 		for _, d := range kinds[i].Devices {
@@ -112,7 +110,7 @@ func (m *Model) devicesOf(kinds []DeviceKind) ([]joint.DeviceKind, error) {
 				return nil, bad("devices["+k.Name+"]", d.ID, "devices that no other resource offers: it is also one of "+other)
 			}
 			offered[d.ID] = k.Name
-			dev := joint.Device{ID: d.ID, Node: joint.NoNode, Root: d.Root, Switch: d.Switch, Function: d.Function}
+			dev := joint.Device{ID: d.ID, Node: joint.NoNode, Root: n.of(d.Root), Switch: n.of(d.Switch), Function: n.of(d.Function)}
 			if d.HasNUMA {
 				pos, ok := m.space.Position(d.NUMA)
 				if !ok {
@@ -289,7 +287,7 @@ func (ad *admission) wantsPodDevices() {
 }
 
 func (ad *admission) wantDevices(kind uint8, n int64) {
-	rules, is := &ad.rules.Devices, setOf(ad.m.deviceTypes[kind])
+	rules, is := &ad.rules.Devices, setOf(ad.m.deviceKinds[kind].Type)
 	ad.joint.want.Devices = append(ad.joint.want.Devices, joint.DeviceWant{
 		Kind: kind, N: int(n), All: rules.All&is != 0, OnePerFunction: rules.OnePerFunction&is != 0,
 	})
@@ -308,9 +306,9 @@ func (ad *admission) knowsDevices(c int, aligned bool) Detail {
 			if aligned || rules.insist() {
 				return DevicesUndecided
 			}
-		case rules.Joint != 0 && rules.Joint&setOf(ad.m.deviceTypes[kind]) == 0 && rules.SameHow != joint.Unset:
+		case rules.Joint != 0 && rules.Joint&setOf(ad.m.deviceKinds[kind].Type) == 0 && rules.SameHow != joint.Unset:
 			return DevicesApart
-		case rules.All&setOf(ad.m.deviceTypes[kind]) != 0 && int(r.Count) != ad.m.joint.Functions(kind):
+		case rules.All&setOf(ad.m.deviceKinds[kind].Type) != 0 && int(r.Count) != ad.m.joint.Functions(kind):
 			return DevicesNotAll
 		}
 	}

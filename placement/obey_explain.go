@@ -1,6 +1,11 @@
 package placement
 
-import "github.com/berth-dev/berth/placement/joint"
+import (
+	"slices"
+	"strconv"
+
+	"github.com/berth-dev/berth/placement/joint"
+)
 
 // The resources of a Refusal where Berth decides: CPUs of one's own, and CPU time in thousandths.
 const shareResource = "cpu shares (m)"
@@ -42,8 +47,115 @@ func explainJointly(s *State, r *Request, out Refusal, v *Verdict) Refusal {
 		}
 		out.Needs = append(out.Needs, n)
 	}
+	for i := range w.Devices {
+		want := &w.Devices[i]
+		n := Need{Resource: s.m.joint.DeviceKindName(want.Kind), Asked: uint64(want.N)}
+		for pos := range s.m.space.Len() {
+			free, all := s.m.joint.DevicesOn(book, want.Kind, pos)
+			n.add(s.m, pos, uint64(free), uint64(all))
+		}
+		out.Needs = append(out.Needs, n)
+	}
 	out.Needs = ad.explainProvided(out.Needs, at)
+	for i := range w.Devices {
+		out.Devices = ad.explainDevices(out.Devices, w.Devices[i].Kind, out.Needs)
+	}
 	return out
+}
+
+// explainDevices says of each device of a kind that is wanted why it could not be had.
+func (ad *admission) explainDevices(out []DeviceAnswer, kind uint8, needs []Need) []DeviceAnswer {
+	m, book := ad.m, &ad.joint.try.Book
+	k := &m.deviceKinds[kind]
+	for i := range k.Devices {
+		d := &k.Devices[i]
+		ref := joint.DeviceRef{Kind: kind, Index: uint16(i)}
+		a := DeviceAnswer{Resource: k.Resource, ID: d.ID, Root: d.Root, Switch: d.Switch, Why: "free"}
+		if d.HasNUMA {
+			a.NUMA = &d.NUMA
+		}
+		switch {
+		case m.joint.IsTaken(book, ref):
+			a.Why, a.Holder = "held", ad.s.holderOf(k.Resource, d.ID)
+			if a.Holder == "" {
+				a.Holder = "the pod itself"
+			}
+		case !m.joint.IsFree(book, ref):
+			a.Why = "unhealthy"
+		default:
+			if lack := ad.lacks(kind, d, needs); lack != "" {
+				a.Why += ", and " + lack
+			}
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// lacks says what the place of a free device lacks of what is wanted together.
+func (ad *admission) lacks(kind uint8, d *PlacedDevice, needs []Need) string {
+	w := &ad.joint.want
+	at, place := d.Root, "root complex"
+	if w.Same == joint.SameSwitch || w.Same == joint.OneSwitch {
+		at, place = d.Switch, "switch"
+	}
+	if w.SameHow == joint.Required {
+		if at == "" {
+			return "below no " + place
+		}
+		for i := range w.Devices {
+			want := &w.Devices[i]
+			least := 1
+			if w.Same == joint.OneSwitch || w.Same == joint.OneRoot {
+				least = want.N
+			}
+			if n := ad.freeAt(want.Kind, at, w.Same); n == 0 {
+				return "its " + place + " has no free " + ad.m.deviceKinds[want.Kind].Resource
+			} else if n < least {
+				return "its " + place + " has only " + strconv.Itoa(n) + " free " + ad.m.deviceKinds[want.Kind].Resource
+			}
+		}
+	}
+	if w.Width != joint.One || !d.HasNUMA {
+		return ""
+	}
+	for i := range needs {
+		n := &needs[i]
+		at := slices.IndexFunc(n.Nodes, func(a NodeAmount) bool { return a.NUMA == d.NUMA })
+		if !n.isProvided() && (at < 0 || n.Nodes[at].Free < n.Asked) {
+			return "NUMA " + strconv.Itoa(int(d.NUMA)) + " has too little " + n.unit()
+		}
+	}
+	return ""
+}
+
+// freeAt is how many devices of a kind are free at a switch or root complex.
+func (ad *admission) freeAt(kind uint8, at string, same joint.Same) (n int) {
+	for i := range ad.m.deviceKinds[kind].Devices {
+		d := &ad.m.deviceKinds[kind].Devices[i]
+		where := d.Root
+		if same == joint.SameSwitch || same == joint.OneSwitch {
+			where = d.Switch
+		}
+		if where == at && ad.m.joint.IsFree(&ad.joint.try.Book, joint.DeviceRef{Kind: kind, Index: uint16(i)}) {
+			n++
+		}
+	}
+	return n
+}
+
+// holderOf returns the UID of the pod that has a device, "" for none.
+func (s *State) holderOf(resource, id string) string {
+	for i := range s.pods {
+		for _, c := range s.pods[i].pod.Containers {
+			for _, a := range c.Devices {
+				if a.Resource == resource && slices.Contains(a.IDs, id) {
+					return s.pods[i].uid
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // add adds a NUMA node that has any of the resource.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -343,7 +344,8 @@ func deviceKinds(r *rand.Rand, view *placement.KubeletView, cfg *placement.Confi
 		kind, pool := placement.DeviceKind{Resource: name, Type: []topology.DeviceKind{topology.GPU, topology.RDMANIC}[k]}, placement.DevicePool{Resource: name, Decided: true}
 		for i := range 1 + r.IntN(6) {
 			at := 1 + r.IntN(2*len(view.Nodes))
-			d := placement.PlacedDevice{ID: fmt.Sprintf("0000:%d%d:00.0", k, i), NUMA: view.Nodes[(at-1)/2].ID, HasNUMA: true, Root: at, Switch: at, Function: 100*k + 10*at + r.IntN(2)}
+			d := placement.PlacedDevice{ID: fmt.Sprintf("0000:%d%d:00.0", k, i), NUMA: view.Nodes[(at-1)/2].ID, HasNUMA: true, Root: fmt.Sprint("root", at), Switch: fmt.Sprint("switch", at),
+				Function: fmt.Sprint(k, at, r.IntN(2))}
 			kind.Devices = append(kind.Devices, d)
 			pool.Devices = append(pool.Devices, placement.Device{ID: d.ID, NUMA: topology.NewNUMASet(d.NUMA), HasTopology: true, Unhealthy: r.IntN(8) == 0})
 			if i > 0 && k == 0 && r.IntN(2) == 0 {
@@ -383,14 +385,14 @@ func (w *world) checkDevices(t *testing.T, seed uint64, r *placement.Request, d 
 		}
 	}
 	apps := map[string]bool{}
-	podSwitches := map[string]map[int]bool{}
+	podSwitches := map[string]map[string]bool{}
 	for i := range r.Containers {
 		q, c := &r.Containers[i], &d.Containers[i]
-		switches := map[string]map[int]bool{}
+		switches := map[string]map[string]bool{}
 		got := map[string]int{}
 		for _, a := range c.Devices {
 			got[a.Resource] = len(a.IDs)
-			functions := map[int]bool{}
+			functions := map[string]bool{}
 			for _, id := range a.IDs {
 				dev := free[id]
 				switch {
@@ -401,15 +403,15 @@ func (w *world) checkDevices(t *testing.T, seed uint64, r *placement.Request, d 
 				case !c.Hint.NUMA.Has(dev.NUMA):
 					t.Fatalf("seed %d: %s %s of NUMA node %d, and the container is on %v", seed, a.Resource, id, dev.NUMA, c.Hint.NUMA)
 				case functions[dev.Function] && r.Rules.Devices.OnePerFunction == placement.EveryType && r.Rules.Scope != placement.PodScope:
-					t.Fatalf("seed %d: %s: two of function %d", seed, a.Resource, dev.Function)
+					t.Fatalf("seed %d: %s: two of function %s", seed, a.Resource, dev.Function)
 				}
 				functions[dev.Function] = true
 				if q.Kind != placement.Init {
 					apps[id] = true
 				}
-				for _, m := range []map[string]map[int]bool{switches, podSwitches} {
+				for _, m := range []map[string]map[string]bool{switches, podSwitches} {
 					if m[a.Resource] == nil {
-						m[a.Resource] = map[int]bool{}
+						m[a.Resource] = map[string]bool{}
 					}
 					m[a.Resource][dev.Switch] = true
 				}
@@ -431,7 +433,7 @@ func (w *world) checkDevices(t *testing.T, seed uint64, r *placement.Request, d 
 	return n
 }
 
-func (w *world) checkTogether(t *testing.T, seed uint64, r *placement.Request, switches map[string]map[int]bool) {
+func (w *world) checkTogether(t *testing.T, seed uint64, r *placement.Request, switches map[string]map[string]bool) {
 	t.Helper()
 	rules := &r.Rules.Devices
 	if rules.SameHow != joint.Required {
@@ -463,13 +465,11 @@ func TestDevicesOf(t *testing.T) {
 	if len(kinds) != 2 || kinds[0].Type != topology.GPU || kinds[1].Type != topology.OtherDevice || len(kinds[0].Links) == 0 {
 		t.Fatalf("%+v", kinds)
 	}
-	roots := map[int]string{}
 	for i, d := range kinds[0].Devices {
 		hw := m.Device(gpus[i].ID)
-		if before, known := roots[d.Root]; known && before != hw.Root || d.NUMA != hw.NUMA || !d.HasNUMA {
+		if d.Root != hw.Root || d.NUMA != hw.NUMA || !d.HasNUMA {
 			t.Errorf("%+v of %+v", d, hw)
 		}
-		roots[d.Root] = hw.Root
 	}
 	if last := kinds[1].Devices[len(nics)]; last != (placement.PlacedDevice{ID: unknown.ID, NUMA: 1, HasNUMA: true}) {
 		t.Errorf("%+v", last)
@@ -698,5 +698,53 @@ func TestObeyRefusalsSayWhatIsMissing(t *testing.T) {
 		if got := placement.Explain(s, &r).String(); !strings.Contains(got, want) {
 			t.Errorf("%q, want %q in it", got, want)
 		}
+	}
+}
+
+// TestDevicesAreExplained: of each device that could be meant it is said who has it, that it is
+// unhealthy, or what else keeps the pod from it.
+func TestDevicesAreExplained(t *testing.T) {
+	cfg := obeying()
+	gpu := placement.DeviceKind{Resource: "x/gpu", Type: topology.GPU, Devices: []placement.PlacedDevice{
+		{ID: "g0", HasNUMA: true, Root: "r0", Switch: "s0"}, {ID: "g1", HasNUMA: true, Root: "r0", Switch: "s1"},
+		{ID: "g2", NUMA: 1, HasNUMA: true, Root: "r1", Switch: "s2"}, {ID: "g3", NUMA: 1, HasNUMA: true, Root: "r1"},
+	}}
+	nic := placement.DeviceKind{Resource: "x/nic", Type: topology.RDMANIC, Devices: []placement.PlacedDevice{
+		{ID: "n0", HasNUMA: true, Root: "r0", Switch: "s0"}, {ID: "n2", NUMA: 1, HasNUMA: true, Root: "r1", Switch: "s2"},
+	}}
+	cfg.Devices = []placement.DeviceKind{gpu, nic}
+	m, err := placement.NewModel(two8.view(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := m.NewState()
+	s.SetPool(placement.DevicePool{Resource: "x/gpu", Decided: true, Devices: []placement.Device{{ID: "g0"}, {ID: "g1"}, {ID: "g2", Unhealthy: true}, {ID: "g3"}}})
+	s.SetPool(placement.DevicePool{Resource: "x/nic", Decided: true, Devices: []placement.Device{{ID: "n0"}, {ID: "n2"}}})
+	s.Hold(&placement.PodAllocation{UID: "other", Containers: []placement.ContainerAllocation{{Name: "c", Devices: []placement.DeviceAllocation{{Resource: "x/nic", IDs: []string{"n0"}}}}}})
+	ask := func(rules placement.Rules, milli int64) placement.Refusal {
+		r := placement.Request{UID: "x", Rules: rules, Containers: []placement.ContainerRequest{{Name: "a", MilliCPU: milli,
+			Devices: []placement.DeviceRequest{{Resource: "x/gpu", Count: 1}, {Resource: "x/nic", Count: 1}}}}}
+		return placement.Explain(s, &r)
+	}
+	together := ask(placement.Rules{Devices: placement.DeviceRules{Same: joint.SameSwitch, SameHow: joint.Required}}, 500)
+	var got []string
+	for _, d := range together.Devices {
+		got = append(got, fmt.Sprintf("%s %s %s", d.ID, d.Holder, d.Why))
+	}
+	want := []string{"g0  free, and its switch has no free x/nic", "g1  free, and its switch has no free x/nic", "g2  unhealthy", "g3  free, and below no switch",
+		"n0 other held", "n2  free, and its switch has no free x/gpu"}
+	if together.Detail != placement.NotTogether || !slices.Equal(got, want) {
+		t.Errorf("%v: got\n%s\nwant\n%s", together.Detail, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if table := together.Table(); !strings.Contains(table, "x/nic") || !strings.Contains(table, "held by other") || !strings.Contains(table, "s2") {
+		t.Error(table)
+	}
+	narrow := ask(placement.Rules{Policy: placement.PolicySingleNUMANode}, 9500)
+	if narrow.Reason == placement.Admitted || len(narrow.Devices) != 6 || narrow.Devices[3].Why != "free, and NUMA 1 has too little cpu shares (m)" {
+		t.Errorf("%+v", narrow.Devices)
+	}
+	many := placement.Request{UID: "x", Containers: []placement.ContainerRequest{{Name: "a", Devices: []placement.DeviceRequest{{Resource: "x/nic", Count: 2}}}}}
+	if got, want := placement.Explain(s, &many).String(), "the node has 1 free x/nic of 2 asked"; !strings.Contains(got, want) {
+		t.Errorf("%q, want %q in it", got, want)
 	}
 }

@@ -28,6 +28,23 @@ type Refusal struct {
 	// Needs is what the container, or the pod, asks for that NUMA nodes provide, with what was
 	// there at that moment.
 	Needs []Need `json:"needs,omitempty"`
+	// Devices says of each device that was asked for by its kind why it could not be had; only
+	// where Berth decides.
+	Devices []DeviceAnswer `json:"devices,omitempty"`
+}
+
+// DeviceAnswer says why a device could not be had.
+type DeviceAnswer struct {
+	Resource string `json:"resource"`
+	ID       string `json:"id"`
+	// NUMA, Root and Switch are where it is, as far as that is known.
+	NUMA   *topology.NUMAID `json:"numa,omitempty"`
+	Root   string           `json:"root,omitempty"`
+	Switch string           `json:"switch,omitempty"`
+	// Why is "held", "unhealthy", "free", or "free, and ..." with what the place lacks.
+	Why string `json:"why"`
+	// Holder is who holds it: the UID of a pod, or what the reader knows it by.
+	Holder string `json:"holder,omitempty"`
 }
 
 // Need is one resource of a Refusal. Amounts are CPUs, bytes or devices.
@@ -380,7 +397,7 @@ func (r *Refusal) about(n *Need) bool {
 		return n.isMemory() || n.Resource == shareResource
 	case NoDefaultMemory, NoMemoryExtension, DefaultMemoryNotPreferred, MemoryExtensionNotPreferred, MemoryGroup:
 		return n.isMemory()
-	case TooFewDevices, NoHealthyDevice:
+	case TooFewDevices, NoHealthyDevice, NoDevices:
 		return !n.isMemory() && n.Resource != cpuResource
 	}
 	return false
@@ -501,7 +518,25 @@ func (r Refusal) Table() string {
 		rows = append(rows, r.Needs[i].rows()...)
 	}
 	writeColumns(&b, rows)
+	if len(r.Devices) > 0 {
+		rows = [][]string{{"RESOURCE", "DEVICE", "NUMA", "ROOT", "SWITCH", "STATE"}}
+		for i := range r.Devices {
+			rows = append(rows, r.Devices[i].row())
+		}
+		writeColumns(&b, rows)
+	}
 	return b.String()
+}
+
+func (d *DeviceAnswer) row() []string {
+	numa, why := "", d.Why
+	if d.NUMA != nil {
+		numa = strconv.Itoa(int(*d.NUMA))
+	}
+	if d.Holder != "" {
+		why += " by " + d.Holder
+	}
+	return []string{d.Resource, d.ID, numa, d.Root, d.Switch, why}
 }
 
 func (n *Need) rows() [][]string {

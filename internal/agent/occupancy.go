@@ -21,14 +21,32 @@ type occupancy struct {
 	stranded map[string]int64
 	// pods that hold something, by how far apart it lies.
 	pods map[topology.Spread]int
+	// withDevices counts the pods of these that have devices, by how near to each other all lies.
+	withDevices map[nearness]int
 }
+
+// nearness is how near to one another the devices of a pod lie, and what else it has: the values
+// of the label alignment, the nearest first. Devices of one switch or root complex whose pod has
+// CPUs or memory on other NUMA nodes are as far apart as these.
+type nearness string
+
+const (
+	atSwitch nearness = "switch"
+	atRoot   nearness = "root"
+)
+
+var nearnesses = []nearness{atSwitch, atRoot, nearness(topology.WithinNode), nearness(topology.WithinPackage), nearness(topology.WithinMachine)}
 
 // occupancyOf is a pure function of a node.
 func occupancyOf(n *wire.Node) *occupancy {
 	o := &occupancy{
-		zones:    wire.WriteNodeResourceTopology(n, nil).Zones,
-		stranded: map[string]int64{},
-		pods:     map[topology.Spread]int{topology.WithinNode: 0, topology.WithinPackage: 0, topology.WithinMachine: 0},
+		zones:       wire.WriteNodeResourceTopology(n, nil).Zones,
+		stranded:    map[string]int64{},
+		pods:        map[topology.Spread]int{topology.WithinNode: 0, topology.WithinPackage: 0, topology.WithinMachine: 0},
+		withDevices: map[nearness]int{},
+	}
+	for _, n := range nearnesses {
+		o.withDevices[n] = 0
 	}
 	for i := range o.zones {
 		o.strand(o.zones[i].Resources)
@@ -38,8 +56,12 @@ func occupancyOf(n *wire.Node) *occupancy {
 		if i < len(n.Report.Pods) && n.Report.Pods[i].State != "" {
 			continue // no longer runs
 		}
-		if held := numaOf(n.Spec.Machine, &p, numa); held != 0 {
+		held := numaOf(n.Spec.Machine, &p, numa)
+		if held != 0 {
 			o.pods[n.Spec.Machine.Spread(held)]++
+		}
+		if near, ok := nearnessOf(n.Spec.Machine, &p, held); ok {
+			o.withDevices[near]++
 		}
 	}
 	return o
@@ -60,6 +82,40 @@ func (o *occupancy) strand(resources nrt.ResourceInfoList) {
 			o.stranded[r.Name] += 0
 		}
 	}
+}
+
+// nearnessOf says how near the devices of a pod lie; ok is false for one without any. held are the
+// NUMA nodes of all that it has. Where a device hangs from is known of those whose ids are PCI
+// addresses of the machine.
+func nearnessOf(m *topology.Machine, p *placement.PodAllocation, held topology.NUMASet) (near nearness, ok bool) {
+	roots, switches := map[string]bool{}, map[string]bool{}
+	for _, c := range p.Containers {
+		for _, a := range c.Devices {
+			for _, id := range a.IDs {
+				root, sw := "", ""
+				if d := m.Device(id); d != nil {
+					root = d.Root
+					if above := m.Switches(d); len(above) > 0 {
+						sw = above[len(above)-1]
+					}
+				}
+				roots[root], switches[sw] = true, true
+			}
+		}
+	}
+	switch {
+	case len(roots) == 0:
+		return "", false
+	case held.Len() > 1:
+		return nearness(m.Spread(held)), true
+	case len(switches) == 1 && !switches[""]:
+		return atSwitch, true
+	case len(roots) == 1 && !roots[""]:
+		return atRoot, true
+	case held == 0:
+		return nearness(topology.WithinMachine), true
+	}
+	return nearness(topology.WithinNode), true
 }
 
 func numaOfDevices(pools []placement.DevicePool) map[[2]string]topology.NUMASet {
@@ -98,12 +154,13 @@ var (
 	allocatableDesc = prometheus.NewDesc("berth_agent_numa_allocatable", "What a NUMA node has for pods to have to themselves, in CPUs, bytes or devices.", []string{"numa", "resource"}, nil)
 	availableDesc   = prometheus.NewDesc("berth_agent_numa_available", "What of that nobody has, in CPUs, bytes or devices.", []string{"numa", "resource"}, nil)
 	strandedDesc    = prometheus.NewDesc("berth_agent_stranded", "What nobody has on NUMA nodes whose CPUs or whose memory are used up, in CPUs, bytes or devices.", []string{"resource"}, nil)
+	nearDesc        = prometheus.NewDesc("berth_agent_device_pods", "Running pods that have devices, by whether these lie below one PCI switch, at one root complex, with all else that the pod has on one NUMA node, in one package, or across the machine.", []string{"alignment"}, nil)
 	alignedDesc     = prometheus.NewDesc("berth_agent_pinned_pods", "Running pods that have CPUs, memory or devices to themselves, by whether these lie on one NUMA node, in one package, or across the machine.", []string{"alignment"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (m *occupancyMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{allocatableDesc, availableDesc, strandedDesc, alignedDesc} {
+	for _, d := range []*prometheus.Desc{allocatableDesc, availableDesc, strandedDesc, alignedDesc, nearDesc} {
 		out <- d
 	}
 }
@@ -129,5 +186,8 @@ func (m *occupancyMetrics) Collect(out chan<- prometheus.Metric) {
 	}
 	for a, n := range o.pods {
 		gauge(alignedDesc, int64(n), string(a))
+	}
+	for a, n := range o.withDevices {
+		gauge(nearDesc, int64(n), string(a))
 	}
 }

@@ -75,6 +75,45 @@ func TestAlignment(t *testing.T) {
 	}
 }
 
+// TestNearness: devices by what they share, and no nearer than what the pod has beside them.
+func TestNearness(t *testing.T) {
+	n := quartersNode(t)
+	m, err := topology.Parse(quarters + " dev:18:00.0|19:00.0,030200,10de:2330,numa=0,root=15,switch=16:00.0 dev:1a:00.0,020700,15b3:1021,numa=0,root=15" +
+		" dev:2a:00.0,020700,15b3:1021,numa=0,root=25 dev:9a:00.0,020700,15b3:1021,numa=3,root=95")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Spec.Machine = m
+	pool := placement.DevicePool{Resource: "x.y/d", Decided: true}
+	for i := range m.Devices {
+		pool.Devices = append(pool.Devices, placement.Device{ID: m.Devices[i].Address, NUMA: topology.NewNUMASet(m.Devices[i].NUMA), HasTopology: true})
+	}
+	n.Report.Snapshot.Devices = []placement.DevicePool{pool, {Resource: "v/x", Devices: []placement.Device{{ID: "x", NUMA: topology.NewNUMASet(0), HasTopology: true}, {ID: "y"}}}}
+	for _, c := range []struct {
+		ids  string
+		cpus string
+		want nearness
+	}{
+		{"18 19", "0", atSwitch}, {"18", "", atSwitch}, {"18 1a", "1", atRoot}, {"18 2a", "", "numa-node"}, {"18 19", "2", "package"}, {"18 9a", "", "machine"}, {"x", "0", "numa-node"}, {"y", "", "machine"},
+		{"", "0-1", ""},
+	} {
+		pod := placement.PodAllocation{UID: "u", Containers: []placement.ContainerAllocation{{CPUs: cpus(t, c.cpus)}}}
+		for _, id := range strings.Fields(c.ids) {
+			a := placement.DeviceAllocation{Resource: "v/x", IDs: []string{id}}
+			if len(id) == 2 {
+				a = placement.DeviceAllocation{Resource: "x.y/d", IDs: []string{"0000:" + id + ":00.0"}}
+			}
+			pod.Containers[0].Devices = append(pod.Containers[0].Devices, a)
+		}
+		n.Report.Snapshot.Pods, n.Report.Pods = []placement.PodAllocation{pod}, nil
+		for near, got := range occupancyOf(n).withDevices {
+			if want := near == c.want; (got == 1) != want {
+				t.Errorf("%q with CPUs %q: %d pods by %s, want them by %q", c.ids, c.cpus, got, near, c.want)
+			}
+		}
+	}
+}
+
 func TestStranded(t *testing.T) {
 	for _, tc := range []struct {
 		name, shared string

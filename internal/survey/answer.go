@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // answer asks the node.
@@ -34,10 +35,26 @@ func (n *node) answer(c *ledger.Candidate, out *Answer) {
 	case ledger.Refused:
 		out.Answer, out.Message, out.Advice = Refuses, a.Verdict.Reason.String()+": "+a.Verdict.Detail.Text(), a.Verdict.Detail.Advice()
 		if refusal, ok := n.account.View().Explain(c.Request); ok {
+			n.nameHolders(&refusal)
 			out.Refusal, out.Message = &refusal, refusal.String()
 		}
 	default:
 		out.Answer, out.Message = Waits, wire.WaitsForReport+n.openText(a.Wait)
+	}
+}
+
+// nameHolders calls who holds devices by the name of the pod, where a report tells it.
+func (n *node) nameHolders(r *placement.Refusal) {
+	report := n.report()
+	for i := range r.Devices {
+		d := &r.Devices[i]
+		if d.Holder == "" || report == nil {
+			continue
+		}
+		at := slices.IndexFunc(report.Snapshot.Pods, func(p placement.PodAllocation) bool { return p.UID == d.Holder })
+		if at >= 0 && at < len(report.Pods) && report.Pods[at].Name != "" {
+			d.Holder = report.Pods[at].Namespace + "/" + report.Pods[at].Name
+		}
 	}
 }
 
