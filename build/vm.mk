@@ -19,6 +19,7 @@ VM_TEST_options  = TestOptions
 VM_TEST_node     = TestNode
 VM_TEST_race     = (TestRace|TestRestartRefusals)
 VM_TEST_devices  = TestDevices
+DEVICE_PODS ?= 40
 VM_TEST_chart    = TestChart
 
 .PHONY: e2e-vm
@@ -36,10 +37,18 @@ e2e-vm-chart: $(VM_LAST_RELEASE)/SHA256SUMS
 	$(call say,an emulated machine: helm install of $(LAST_VERSION) and upgrade to $(VERSION))
 	@BERTH_VM=chart BERTH_HELM="$$($(GO) tool -n -modfile=tools/helm/go.mod helm)" BERTH_LAST_RELEASE=$(VM_LAST_RELEASE) BERTH_THIS_RELEASE=$(VM_RELEASE) $(call VM_TEST,40m,$(VM_TEST_chart))
 
-.PHONY: e2e-vm-policies e2e-vm-options e2e-vm-node e2e-vm-race e2e-vm-devices
-e2e-vm-policies e2e-vm-options e2e-vm-node e2e-vm-race e2e-vm-devices: e2e-vm-%:
+.PHONY: e2e-vm-policies e2e-vm-options e2e-vm-node e2e-vm-race
+e2e-vm-policies e2e-vm-options e2e-vm-node e2e-vm-race: e2e-vm-%:
 	$(call say,real kubelets on two emulated machines: $*)
 	@BERTH_VM=$* $(call VM_TEST,40m,$(VM_TEST_$*))
+
+# First where the kubelet chooses, then where Berth does. The last line is one of JSON, which the go command would follow with its own.
+.PHONY: e2e-vm-devices
+e2e-vm-devices:
+	$(call say,real kubelets on emulated machines with devices: SEED=$(SEED) DEVICE_PODS=$(DEVICE_PODS))
+	@rm -f _artifacts/vm/devices.json
+	@BERTH_VM=devices $(call VM_TEST,40m,$(VM_TEST_devices))
+	@BERTH_VM=devices SEED=$(SEED) ENFORCE_PODS=$(DEVICE_PODS) $(call VM_TEST,60m,TestDecidedDevices); code=$$?; cat _artifacts/vm/devices.json; exit $$code
 
 # First without the runtime's validator, then with an agent that takes the runtime for an older one. The last line is one of JSON, which the
 # go command would follow with its own.

@@ -273,10 +273,22 @@ func (e *enforcer) look() *obeyed {
 	}
 	out := obeyedBy(plugin.Sight(), os.DirFS(e.opts.Enforce.Cgroups))
 	if offers != nil {
-		out.sick = map[string]string{}
-		for address, s := range offers.Findings() {
-			if s.Sick != "" {
-				out.sick[address] = s.Sick
+		out.sick = sickOf(offers)
+	}
+	return out
+}
+
+// sickOf says which offered devices no pod is to be promised, by address: those that are not well,
+// and all that the kubelet does not know of, which refuses pods that ask for them.
+func sickOf(o *offer.Offers) map[string]string {
+	out, findings := map[string]string{}, o.Findings()
+	for _, p := range o.Pools() {
+		taken := o.Taken(p.Resource)
+		for _, d := range p.Devices {
+			if why := findings[d.Address].Sick; why != "" {
+				out[d.Address] = why
+			} else if !taken {
+				out[d.Address] = "the kubelet has not taken up " + p.Resource
 			}
 		}
 	}

@@ -121,8 +121,9 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 	if err != nil {
 		return platform{}, fmt.Errorf("machine: %w", err)
 	}
+	koordlet := by.authority == v1alpha1.AuthorityBerth && by.enforcer == v1alpha1.EnforcerKoordlet
 	offers := by.devices
-	if by.authority != v1alpha1.AuthorityBerth {
+	if by.authority != v1alpha1.AuthorityBerth || koordlet { // koordlet gives containers no devices
 		offers = nil
 	}
 	trimmed := reported(m, offers)
@@ -154,12 +155,15 @@ func discover(ctx context.Context, machine MachineSource, config ConfigSource, v
 		c.Authority, c.Default, c.Strategy = placement.AuthorityBerth, by.labels.Rules, by.labels.Strategy
 		c.Default.CPUs = by.labels.CPUs
 	}
-	koordlet := by.authority == v1alpha1.AuthorityBerth && by.enforcer == v1alpha1.EnforcerKoordlet
 	c.MemoryStays = koordlet
 	p.spec = wire.NodeSpec{Machine: trimmed, View: view, Config: c, Authority: by.authority, Koordlet: koordlet, KubeletVersion: version}
-	p.model, p.problem = placement.NewModel(view, c)
-	if p.offered, err = offers.Resolve(m); err != nil {
-		p.problem = err
+	offered, wrong := offers.Resolve(m)
+	if p.offered = offered; len(offered) > 0 {
+		c.Devices = placement.DevicesOf(trimmed, poolsOf(offered, nil))
+		p.spec.Config = c
+	}
+	if p.model, p.problem = placement.NewModel(view, c); wrong != nil {
+		p.problem = wrong
 	}
 	return p, nil
 }

@@ -62,20 +62,30 @@ func foreign(s *sighting, e *kubeletstate.DeviceEntry) string {
 
 // addOffered adds the pools of what the agent offers.
 func (s *sighting) addOffered() {
-	for _, p := range s.platform.offered {
+	var sick map[string]string
+	if s.obeyed != nil {
+		sick = s.obeyed.sick
+	}
+	s.pools = append(s.pools, poolsOf(s.platform.offered, sick)...)
+	slices.SortFunc(s.pools, func(a, b placement.DevicePool) int { return cmp.Compare(a.Resource, b.Resource) })
+}
+
+// poolsOf are the pools of what is offered. sick says which devices no pod is to be promised, by
+// address.
+func poolsOf(offered []offer.Pool, sick map[string]string) []placement.DevicePool {
+	var out []placement.DevicePool
+	for _, p := range offered {
 		pool := placement.DevicePool{Resource: p.Resource, Decided: true}
 		for _, d := range p.Devices {
-			out := placement.Device{ID: d.Address, HasTopology: d.HasNUMA}
+			device := placement.Device{ID: d.Address, HasTopology: d.HasNUMA}
 			if d.HasNUMA {
-				out.NUMA = topology.NewNUMASet(d.NUMA)
+				device.NUMA = topology.NewNUMASet(d.NUMA)
 			}
-			if s.obeyed != nil {
-				_, out.Unhealthy = s.obeyed.sick[d.Address]
-			}
-			pool.Devices = append(pool.Devices, out)
+			_, device.Unhealthy = sick[d.Address]
+			pool.Devices = append(pool.Devices, device)
 		}
 		slices.SortFunc(pool.Devices, func(a, b placement.Device) int { return cmp.Compare(a.ID, b.ID) })
-		s.pools = append(s.pools, pool)
+		out = append(out, pool)
 	}
-	slices.SortFunc(s.pools, func(a, b placement.DevicePool) int { return cmp.Compare(a.Resource, b.Resource) })
+	return out
 }

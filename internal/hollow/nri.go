@@ -6,14 +6,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
 	validator "github.com/containerd/nri/plugins/default-validator"
+	oci "github.com/opencontainers/runtime-spec/specs-go"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	critest "k8s.io/cri-api/pkg/apis/testing"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/berth-dev/berth/topology"
 )
@@ -28,6 +32,8 @@ type nriRuntime struct {
 	*fakeRuntime
 	nri     *adaptation.Adaptation
 	cgroups string
+	// devices are what CDI specifications in a folder describe.
+	devices *cdi.Cache
 	// all and mems are what a container runs on that nobody adjusts.
 	all  topology.CPUSet
 	mems topology.NUMASet
@@ -44,11 +50,14 @@ func newNRIRuntime(dir Dir, machine *topology.Machine, fake *fakeRuntime) (*nriR
 		r.mems = r.mems.With(machine.NUMANodes[i].ID)
 	}
 	fake.exited = r.containerEnded
-	if err := errors.Join(os.RemoveAll(r.cgroups), os.MkdirAll(r.cgroups, 0o700), os.RemoveAll(dir.NRI())); err != nil {
+	err := errors.Join(os.RemoveAll(r.cgroups), os.MkdirAll(r.cgroups, 0o700), os.RemoveAll(dir.NRI()), os.MkdirAll(dir.CDI(), 0o700))
+	if err != nil {
+		return nil, err
+	}
+	if r.devices, err = cdi.NewCache(cdi.WithSpecDirs(dir.CDI())); err != nil {
 		return nil, err
 	}
 	none := filepath.Join(dir.Root(), "nri")
-	var err error
 	r.nri, err = adaptation.New("hollow", "1", r.synchronize, r.update, adaptation.WithSocketPath(dir.NRI()),
 		adaptation.WithPluginPath(filepath.Join(none, "plugins")), adaptation.WithPluginConfigPath(filepath.Join(none, "conf.d")),
 		adaptation.WithDefaultValidator(&validator.DefaultValidatorConfig{Enable: true}))
@@ -122,6 +131,33 @@ func (r *nriRuntime) writeCgroup(c *api.Container) error {
 	return errors.Join(replaceFile(filepath.Join(dir, "cpuset.cpus.effective"), cpus), replaceFile(filepath.Join(dir, "cpuset.mems.effective"), mems))
 }
 
+// writeEnvironment writes the container's environment beside its cgroup, as /proc has it.
+func (r *nriRuntime) writeEnvironment(c *api.Container) error {
+	return replaceFile(filepath.Join(r.cgroups, c.Linux.CgroupsPath, environFile), strings.Join(c.Env, "\x00"))
+}
+
+// environFile is a container's environment, beside its cgroup.
+const environFile = "environ"
+
+// inject gives a container what plugins have added: variables, and devices as the specifications of
+// CDI describe them. One that nobody describes is an error, as with runtimes.
+func (r *nriRuntime) inject(c *api.Container, a *api.ContainerAdjustment) error {
+	spec := &oci.Spec{Process: &oci.Process{Env: c.Env}, Linux: &oci.Linux{}}
+	for _, e := range a.GetEnv() {
+		spec.Process.Env = slices.DeleteFunc(spec.Process.Env, func(old string) bool { return strings.HasPrefix(old, e.GetKey()+"=") })
+		spec.Process.Env = append(spec.Process.Env, e.ToOCI())
+	}
+	var names []string
+	for _, d := range a.GetCDIDevices() {
+		names = append(names, d.GetName())
+	}
+	if _, err := r.devices.InjectDevices(spec, names...); err != nil {
+		return fmt.Errorf("CDI device injection failed: %w", err)
+	}
+	c.Env = spec.Process.Env
+	return nil
+}
+
 // replaceFile writes a file so that no reader sees half of it.
 func replaceFile(name, text string) error {
 	if err := os.WriteFile(name+".new", []byte(text+"\n"), 0o600); err != nil {
@@ -159,7 +195,7 @@ func (r *nriRuntime) CreateContainer(ctx context.Context, sandbox string, config
 	m := config.GetMetadata()
 	c := &api.Container{
 		Id: critest.BuildContainerName(m, sandbox), PodSandboxId: sandbox, Name: m.GetName(), State: api.ContainerState_CONTAINER_CREATED, CreatedAt: time.Now().UnixNano(),
-		Labels: config.GetLabels(), Annotations: config.GetAnnotations(),
+		Labels: config.GetLabels(), Annotations: config.GetAnnotations(), Env: environment(config),
 		Linux: &api.LinuxContainer{CgroupsPath: fmt.Sprintf("/kubepods/%s/%s-%d", p.Uid, m.GetName(), m.GetAttempt()), Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{}}},
 	}
 	answer, err := r.nri.CreateContainer(ctx, &api.CreateContainerRequest{Pod: p, Container: c})
@@ -167,11 +203,22 @@ func (r *nriRuntime) CreateContainer(ctx context.Context, sandbox string, config
 		return "", err
 	}
 	r.adjust(c, answer.GetAdjust().GetLinux().GetResources().GetCpu())
-	if err := errors.Join(r.apply(answer.GetUpdate()), r.writeCgroup(c)); err != nil {
+	if err := r.inject(c, answer.GetAdjust()); err != nil {
+		_ = r.apply(answer.GetUpdate()) // the plugin counts on it
+		return "", err
+	}
+	if err := errors.Join(r.apply(answer.GetUpdate()), r.writeCgroup(c), r.writeEnvironment(c)); err != nil {
 		return "", err
 	}
 	r.ctrs[c.Id] = c
 	return r.fakeRuntime.CreateContainer(ctx, sandbox, config, pod)
+}
+
+func environment(config *runtimeapi.ContainerConfig) (env []string) {
+	for _, e := range config.GetEnvs() {
+		env = append(env, e.GetKey()+"="+string(e.GetValue()))
+	}
+	return env
 }
 
 // StartContainer starts a container, and tells the plugins that it has.

@@ -30,6 +30,9 @@ type Spec struct {
 	// NRI has the node's runtime ask plugins, at the socket Dir.NRI, and keep cgroups as files
 	// below Dir.Cgroups: what a node needs on which Berth decides.
 	NRI bool
+	// Devices says what the node's agent is to offer of the machine's devices (internal/offer); ""
+	// for nothing. The node itself does not read it.
+	Devices string
 	// MaxPods is the node's capacity for pods; 0 means the kubelet's default, 110.
 	MaxPods int32
 	// StopTime is how long a container takes to end when it is stopped; 0 means DefaultStopTime.
@@ -88,6 +91,9 @@ func (d Dir) PodResources() string {
 
 // NRI is the socket at which the runtime serves plugins.
 func (d Dir) NRI() string { return filepath.Join(string(d), "nri.sock") }
+
+// CDI is the folder of the CDI specifications that the runtime reads.
+func (d Dir) CDI() string { return filepath.Join(string(d), "cdi") }
 
 // Cgroups stands for /sys/fs/cgroup.
 func (d Dir) Cgroups() string { return filepath.Join(string(d), "cgroup") }

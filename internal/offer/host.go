@@ -129,7 +129,13 @@ func (h *Host) nodes(d *Device, busy map[string]bool) (nodes []string, sick stri
 	}
 	disks, sick := h.disks(dir, busy)
 	nodes = append(nodes, disks...)
-	if target, err := fs.ReadLink(h.Root, dir+"/driver"); err == nil && path.Base(target) == "vfio-pci" {
+	target, _ := fs.ReadLink(h.Root, dir+"/driver") // one without a driver has no link
+	switch path.Base(target) {
+	case "nvme":
+		if len(disks) == 0 {
+			sick = "its controller shows no disk of its own"
+		}
+	case "vfio-pci":
 		group, why := h.group(d)
 		sick = cmp.Or(sick, why)
 		nodes = append(nodes, "vfio/"+group, "vfio/vfio")
@@ -291,7 +297,11 @@ func (h *Host) writeSpec(pools []Pool, findings map[string]Finding) error {
 	if len(h.SpecDirs) == 0 {
 		return errors.New("no folder for CDI specifications is given")
 	}
-	return replace(filepath.Join(h.SpecDirs[len(h.SpecDirs)-1], specFile), append(text, '\n'))
+	dir := h.SpecDirs[len(h.SpecDirs)-1]
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return replace(filepath.Join(dir, specFile), append(text, '\n'))
 }
 
 // replace writes a file, unless it has the text already, so that no reader sees half of it.

@@ -199,7 +199,7 @@ func TestOwnSpecification(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("%d files are left (%v)", len(entries), err)
 	}
-	o = New(pools, Host{Root: files, SpecDirs: []string{filepath.Join(dir, "none")}}, t.Logf)
+	o = New(pools, Host{Root: files, SpecDirs: []string{filepath.Join(dir, specFile, "none")}}, t.Logf)
 	if s := o.Findings()["0000:5e:00.0"]; !strings.Contains(s.Sick, "its CDI specification cannot be written") {
 		t.Errorf("%+v", s)
 	}

@@ -17,8 +17,8 @@ type Offers struct {
 	Dir string
 	// Log is told what becomes of devices and of the kubelet; it must not be nil.
 	Log func(format string, args ...any)
-	// Changed is told that a device has become sick, or well again; nil for nobody. It must not
-	// wait.
+	// Changed is told that a device has become sick, or well again, and that the kubelet has taken
+	// a pool up, or let it go; nil for nobody. It must not wait.
 	Changed func()
 
 	pools []Pool
@@ -26,13 +26,16 @@ type Offers struct {
 
 	mu       sync.Mutex
 	findings map[string]Finding
+	// listeners counts the kubelet's open questions for tokens, by resource: it lets go of them
+	// when it ends.
+	listeners map[string]int
 	// told is closed, and another one made, when findings change.
 	told chan struct{}
 }
 
 // New returns offers of pools, and looks at the devices for the first time.
 func New(pools []Pool, host Host, log func(string, ...any)) *Offers {
-	o := &Offers{pools: pools, host: host, Log: log, told: make(chan struct{})}
+	o := &Offers{pools: pools, host: host, Log: log, listeners: map[string]int{}, told: make(chan struct{})}
 	o.Look()
 	return o
 }
@@ -45,6 +48,24 @@ func (o *Offers) Findings() map[string]Finding {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.findings)
+}
+
+// Taken says whether the kubelet knows of a resource now. One that has just started does not, and
+// refuses pods that ask for it.
+func (o *Offers) Taken(resource string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.listeners[resource] > 0
+}
+
+// listen counts a question that begins, or ends.
+func (o *Offers) listen(resource string, n int) {
+	o.mu.Lock()
+	o.listeners[resource] += n
+	o.mu.Unlock()
+	if o.Changed != nil {
+		o.Changed()
+	}
 }
 
 // Look looks at the devices, and writes the specification of those that no vendor describes.

@@ -95,11 +95,31 @@ func (o *Offers) serveOnce(ctx context.Context, p *Pool) error {
 	defer server.Stop()
 	pluginapi.RegisterDevicePluginServer(server, &plugin{offers: o, pool: p, ended: ctx})
 	go server.Serve(listener) //nolint:errcheck // it ends with the server
+	if err := o.awaitKubelet(ctx, watch); err != nil {
+		return err
+	}
 	if err := o.register(ctx, p); err != nil {
 		return err
 	}
 	o.Log("the kubelet has been offered %d of %s", len(p.Devices), p.Resource)
 	return awaitGone(ctx, watch, path)
+}
+
+// awaitKubelet returns when the kubelet's socket is there. One that starts admits pods right after
+// it has made that: who registers late has them refused.
+func (o *Offers) awaitKubelet(ctx context.Context, watch *fsnotify.Watcher) error {
+	for {
+		if _, err := os.Lstat(filepath.Join(o.Dir, kubeletSocket)); err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-watch.Errors:
+			return err
+		case <-watch.Events:
+		}
+	}
 }
 
 // awaitGone returns when the file is not there any more, or is another one.
@@ -160,6 +180,10 @@ func (p *plugin) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DevicePlugin_
 		if well != last {
 			if err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: tokens(well, len(p.pool.Devices))}); err != nil {
 				return err
+			}
+			if last < 0 {
+				p.offers.listen(p.pool.Resource, 1)
+				defer p.offers.listen(p.pool.Resource, -1)
 			}
 			last = well
 		}

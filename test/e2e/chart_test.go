@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/internal/rank"
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/wire"
@@ -143,6 +145,7 @@ func TestChart(t *testing.T) {
 	t.Run("sets flags and arguments that there are", func(t *testing.T) { testChartFlags(t, h) })
 	t.Run("mounts the kubelet's folders", func(t *testing.T) { testChartMounts(t, h) })
 	t.Run("carries decisions out where asked", func(t *testing.T) { testChartEnforcement(t, h) })
+	t.Run("offers devices where asked", func(t *testing.T) { testChartDevices(t, h) })
 	t.Run("asks where the images are", func(t *testing.T) { testChartImages(t, h) })
 	t.Run("adds what it is given", func(t *testing.T) { testChartExtras(t, h) })
 	t.Run("tests with a pinned pod", func(t *testing.T) { testChartHook(t, h) })
@@ -297,6 +300,9 @@ func testChartValues(t *testing.T, helm string) {
 		{"agent.kubelet.rootDir=/var/lib/kubelet/", "rootDir"},
 		{"agent.kubelet.hide[0]=device-plugins", "hide"},
 		{`agent.devicePreferences.nvidia\.com/gpu=first`, "devicePreferences"},
+		{"agent.devices[0].class=gpu", "resource"},
+		{"agent.devices[0].resource=example.com/gpu,agent.devices[0].class=gpus", "class"},
+		{"agent.devices[0].resource=example.com/gpu,agent.devices[0].class=gpu", "agent.authority"},
 		{"agent.port=80", "port"},
 		{"image.pullPolicy=Sometimes", "pullPolicy"},
 		{"image.digests.agent=latest", "agent"},
@@ -670,6 +676,37 @@ func testChartEnforcement(t *testing.T, helm string) {
 	}
 	if text := fmt.Sprint(find(t, on, "ValidatingAdmissionPolicy", policy).Object); !strings.Contains(text, "'example.com/tolerate'") {
 		t.Errorf("pods may tolerate that plugins are missing: %s", text)
+	}
+}
+
+// testChartDevices: the agent reads what the values offer, and reaches kubelet and specifications.
+func testChartDevices(t *testing.T, helm string) {
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	const devices = `agent:
+  devices:
+  - {resource: nvidia.com/gpu, class: gpu, vendor: "10de", optional: true, cdi: {kind: nvidia.com/gpu, names: index}}
+  - {resource: example.com/disk, class: nvme, addresses: ["0000:5e:00.0"]}
+`
+	if err := os.WriteFile(values, []byte(devices), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	objects := objectsOf(t, mustRender(t, helm, "--set=agent.authority=label", "--values="+values))
+	doc, _, err := unstructured.NestedString(find(t, objects, "ConfigMap", "berth-agent-devices").Object, "data", "devices.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := offer.Read("devices.yaml", []byte(doc))
+	if err != nil || len(config.Resources) != 2 || config.Resources[0].CDI.Names != "index" || config.Resources[1].Addresses[0] != "0000:5e:00.0" {
+		t.Errorf("the agent reads %+v, %v of\n%s", config, err, doc)
+	}
+	pod := agentPod(t, objects)
+	for path, readOnly := range map[string]bool{"/etc/berth-devices": true, "/var/lib/kubelet/device-plugins": false, "/etc/cdi": true, "/var/run/cdi": false} {
+		if !slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == path && m.ReadOnly == readOnly }) {
+			t.Errorf("%s is not mounted with readOnly: %t", path, readOnly)
+		}
+	}
+	if !slices.Contains(pod.Containers[0].Args, "--devices=/etc/berth-devices/devices.yaml") || !strings.Contains(chartFile(t, "cmd/berth-agent/main.go"), `"devices"`) {
+		t.Errorf("the agent is not told: %q", pod.Containers[0].Args)
 	}
 }
 

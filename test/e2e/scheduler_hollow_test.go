@@ -33,6 +33,7 @@ import (
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/kubeletstate"
+	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
@@ -183,6 +184,15 @@ func (n *hollowNode) startAgent() {
 		if n.spec.NRI {
 			opts.Authority = v1alpha1.AuthorityBerth
 			opts.Enforce = agent.EnforceOptions{NRISocket: n.dir.NRI(), Cgroups: n.dir.Cgroups()}
+			opts.SpecDirs = []string{n.dir.CDI()}
+		}
+		if n.spec.Devices != "" {
+			offers, err := offer.Read(n.spec.Name, []byte(n.spec.Devices))
+			if err != nil {
+				n.c.Errorf("devices of %s: %v", n.spec.Name, err)
+			}
+			opts.Devices = offers
+			opts.Enforce.NRIVersion = "v0.12.3" // a test's binary does not know the versions of its modules
 		}
 		err := agent.Run(ctx, opts)
 		if err != nil && ctx.Err() == nil {

@@ -23,7 +23,11 @@ func ReadCgroups(dir string) (all []Group) {
 		set, err := topology.ParseCPUList(strings.TrimSpace(string(text)))
 		parts := strings.Split(name, "/") // kubepods, UID, NAME-ATTEMPT, file
 		if err == nil && len(parts) == 4 {
-			all = append(all, Group{UID: parts[1], Container: parts[2][:strings.LastIndex(parts[2], "-")], CPUs: set})
+			g := Group{UID: parts[1], Container: parts[2][:strings.LastIndex(parts[2], "-")], CPUs: set}
+			if env, err := fs.ReadFile(root, path.Join(path.Dir(name), "environ")); err == nil {
+				g.Devices = DevicesIn(string(env))
+			}
+			all = append(all, g)
 		}
 		return nil
 	})

@@ -5,6 +5,8 @@ package obeyed
 import (
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -20,6 +22,9 @@ type Group struct {
 	CPUs           topology.CPUSet
 	// Mems is its memory nodes; 0 where nobody asked.
 	Mems topology.NUMASet
+	// Devices are the addresses of the devices that it finds in its environment, by the name of the
+	// variable; nil where nobody asked.
+	Devices map[string]string
 }
 
 // Decisions are those of all pods that were ever bound, by UID.
@@ -45,7 +50,8 @@ func (d Decisions) of(g *Group) *placement.ContainerDecision {
 
 // Faults are what is wrong on a node: a text for each by its name, so that it counts once.
 type Faults struct {
-	// HeldTwice are containers of two pods with CPUs of their own that run on the same ones.
+	// HeldTwice are containers of two pods with CPUs of their own that run on the same ones, or
+	// with the same device.
 	HeldTwice map[string]string
 	// Outside are containers that run beside their decision.
 	Outside map[string]string
@@ -68,6 +74,15 @@ func Judge(m *topology.Machine, groups []Group, all Decisions) Faults {
 		if d != nil {
 			if why := beside(m, g, d); why != "" {
 				f.Outside[name] = why
+			}
+		} else if why := otherDevices(g, nil); why != "" {
+			f.Outside[name] = why
+		}
+		for j := range groups[:i] {
+			if o := &groups[j]; o.UID != g.UID {
+				if both := sharedDevice(g, o); both != "" {
+					f.HeldTwice[name+" "+o.UID+" "+both] = fmt.Sprintf("has device %s, and so has %s/%s", both, o.UID, o.Container)
+				}
 			}
 		}
 		if g.CPUs.IsEmpty() {
@@ -95,6 +110,9 @@ func Judge(m *topology.Machine, groups []Group, all Decisions) Faults {
 
 // beside says how a container runs beside its decision; "" where it does not.
 func beside(m *topology.Machine, g *Group, d *placement.ContainerDecision) string {
+	if why := otherDevices(g, d); why != "" {
+		return why
+	}
 	switch {
 	case !d.CPUs.IsEmpty() && g.CPUs != d.CPUs:
 		return fmt.Sprintf("runs on %s, decided were %s", g.CPUs, d.CPUs)
@@ -111,6 +129,49 @@ func beside(m *topology.Machine, g *Group, d *placement.ContainerDecision) strin
 		return fmt.Sprintf("has memory of %s, decided were %s", g.Mems, mems)
 	}
 	return ""
+}
+
+// otherDevices says how the devices of a container differ from those of its decision; "" where they
+// do not.
+func otherDevices(g *Group, d *placement.ContainerDecision) string {
+	if g.Devices == nil {
+		return ""
+	}
+	decided := map[string]string{}
+	if d != nil {
+		for i := range d.Devices {
+			decided[wire.DevicesVariable(d.Devices[i].Resource)] = strings.Join(slices.Sorted(slices.Values(d.Devices[i].IDs)), ",")
+		}
+	}
+	if !maps.Equal(decided, g.Devices) {
+		return fmt.Sprintf("has devices %v, decided were %v", g.Devices, decided)
+	}
+	return ""
+}
+
+// sharedDevice is a device that two containers have; "" for none.
+func sharedDevice(a, b *Group) string {
+	for _, list := range a.Devices {
+		for address := range strings.SplitSeq(list, ",") {
+			for _, other := range b.Devices {
+				if slices.Contains(strings.Split(other, ","), address) {
+					return address
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// DevicesIn reads the devices of a container from its environment, as /proc/PID/environ has it.
+func DevicesIn(environ string) map[string]string {
+	out := map[string]string{}
+	for entry := range strings.SplitSeq(environ, "\x00") {
+		if name, list, ok := strings.Cut(strings.TrimSpace(entry), "="); ok && strings.HasPrefix(name, "PCIDEVICE_") {
+			out[name] = list
+		}
+	}
+	return out
 }
 
 // AloneFor is where nobody else may run: the CPUs of a decision, and those that stay idle for it.

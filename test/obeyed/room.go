@@ -8,22 +8,34 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Room says whether a machine with these reserved CPUs could take the pod beside those that have
-// not ended there.
-func Room(m *topology.Machine, reserved string, there []*corev1.Pod, all Decisions, pod *corev1.Pod) bool {
+// Place is a node as far as room on it goes.
+type Place struct {
+	Machine *topology.Machine
+	// Reserved is the CPUs that are never a pod's own.
+	Reserved string
+	// Pools are the devices that its agent offers.
+	Pools []placement.DevicePool
+}
+
+// Room says whether a node could take the pod beside those that have not ended there.
+func Room(on Place, there []*corev1.Pod, all Decisions, pod *corev1.Pod) bool {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || ask.RulesErr != nil {
 		return false
 	}
-	view, err := placement.ViewOf(m)
+	view, err := placement.ViewOf(on.Machine)
 	if err != nil {
 		return false
 	}
-	model, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: reserved})
+	model, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: on.Reserved,
+		Devices: placement.DevicesOf(on.Machine, on.Pools)})
 	if err != nil {
 		return false
 	}
 	state := model.NewState()
+	for _, p := range on.Pools {
+		state.SetPool(p)
+	}
 	for _, other := range there {
 		if held := all[string(other.UID)]; held != nil && !wire.Ended(other) {
 			state.Hold(AllocationOf(held))
@@ -38,7 +50,7 @@ func AllocationOf(d *placement.Decision) *placement.PodAllocation {
 	p := &placement.PodAllocation{UID: d.UID}
 	for i := range d.Containers {
 		c := &d.Containers[i]
-		p.Containers = append(p.Containers, placement.ContainerAllocation{Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Exclusive: c.Exclusive, Memory: c.Memory, Shares: c.Shares})
+		p.Containers = append(p.Containers, placement.ContainerAllocation{Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Exclusive: c.Exclusive, Memory: c.Memory, Shares: c.Shares, Devices: c.Devices})
 	}
 	return p
 }

@@ -38,6 +38,8 @@ type cluster struct {
 	// kernelArgs and plugins go to the machines booted from now on; plugins holds the flags of a
 	// device plugin in each line, and preferences what the agent is told of how they choose.
 	kernelArgs, plugins, preferences string
+	// pci has machines booted from now on have PCI devices.
+	pci bool
 	// agentFlags are added to those of their agents.
 	agentFlags string
 	// files and archive go to them as well.
@@ -107,7 +109,7 @@ func (c *cluster) machine(name string, shape Shape, settings KubeletSettings) *M
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	began := time.Now()
-	m, err := c.artifacts.Boot(ctx, Config{Name: name, Shape: shape, APIPort: port, Files: files, Dir: c.dir, KernelArgs: c.kernelArgs, Archive: c.archive})
+	m, err := c.artifacts.Boot(ctx, Config{Name: name, Shape: shape, APIPort: port, Files: files, Dir: c.dir, KernelArgs: c.kernelArgs, Archive: c.archive, PCI: c.pci})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/obeyed"
 	"github.com/berth-dev/berth/topology"
 )
@@ -150,6 +151,14 @@ type enforceRun struct {
 	machines []*Machine
 	shapes   map[string]*topology.Machine
 	live     []string
+	// make makes the pod of a number, and disturb breaks something after it.
+	make    func(int) *corev1.Pod
+	disturb func(int)
+	// rest looks at what runs, when nothing moves; the text says what is wrong. nil looks at
+	// nothing.
+	rest func() string
+	// pools are the devices that agents offer, by machine.
+	pools map[string][]placement.DevicePool
 
 	mu      sync.Mutex
 	pods    map[string]*corev1.Pod // by name, as the API has them
@@ -195,6 +204,7 @@ func newEnforceRun(t *testing.T) *enforceRun {
 		refused: map[string]string{}, faults: obeyed.NewFaults(), named: map[string]string{}}
 	r.result.Seed, r.result.Pods = number("SEED", uint64(time.Now().Unix()%1e6)), int(number("ENFORCE_PODS", 100))
 	r.rng = rand.New(rand.NewPCG(r.result.Seed, 16))
+	r.make, r.disturb = r.newPod, r.killSomething
 	r.cluster = newCluster(t)
 	return r
 }
@@ -270,6 +280,9 @@ func (r *enforceRun) play() (wrong string) {
 	if wrong == "" {
 		wrong = r.everyContainer()
 	}
+	if wrong == "" && r.rest != nil {
+		wrong = r.rest()
+	}
 	r.clean()
 	return wrong
 }
@@ -277,7 +290,7 @@ func (r *enforceRun) play() (wrong string) {
 // step makes a pod and now and then deletes one, and waits while too many are on their way.
 func (r *enforceRun) step(i int) {
 	r.t.Helper()
-	pod := r.newPod(i)
+	pod := r.make(i)
 	r.create(pod)
 	r.live = append(r.live, pod.Name)
 	if len(r.live) > 10 {
@@ -349,8 +362,8 @@ func (r *enforceRun) newPod(i int) *corev1.Pod {
 	return pod
 }
 
-// disturb kills something now and then, and reboots each machine once.
-func (r *enforceRun) disturb(i int) {
+// killSomething kills something now and then, and reboots each machine once.
+func (r *enforceRun) killSomething(i int) {
 	r.t.Helper()
 	for n, m := range r.machines {
 		if i == (n+1)*r.result.Pods/3 {
@@ -416,6 +429,7 @@ func (r *enforceRun) look(ctx context.Context, m *Machine) (obeyed.Faults, []obe
 // lookScript reads names of processes first: one that is the runtime's own, before it becomes the
 // container's, is in the cgroup before that has its CPUs.
 const lookScript = `cd /proc; grep -s . [0-9]*/comm; grep -s kubepods [0-9]*/cgroup; grep -s _allowed_list [0-9]*/status
+grep -szE '^(PATH|PCIDEVICE_[A-Z0-9_]*)=' [0-9]*/environ | tr '\0' '\n'
 cd /sys/fs/cgroup; grep -Hs . kubepods/pod*/*/cpuset.*.effective kubepods/*/pod*/*/cpuset.*.effective; true`
 
 // groups reads where the containers of a machine run: an entry for each process, and one for each
@@ -465,6 +479,13 @@ func readLook(out string) map[string]*place {
 				if p := placeOf(path); p != nil {
 					found[key] = p
 				}
+			}
+		case base == "environ":
+			if p := found[key]; p != nil {
+				if p.group.Devices == nil {
+					p.group.Devices = map[string]string{}
+				}
+				maps.Copy(p.group.Devices, obeyed.DevicesIn(text))
 			}
 		case base == "status":
 			name, list, _ := strings.Cut(text, ":")
@@ -586,7 +607,7 @@ func (r *enforceRun) waiting() string {
 		case pod.Spec.SchedulerName == stockName:
 		default:
 			for _, m := range r.machines {
-				if obeyed.Room(r.shapes[m.Name], "0", r.on(m), r.all, pod) {
+				if obeyed.Room(obeyed.Place{Machine: r.shapes[m.Name], Reserved: "0", Pools: r.pools[m.Name]}, r.on(m), r.all, pod) {
 					return pod.Name + " has no node, and there is room on " + m.Name
 				}
 			}

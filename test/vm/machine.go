@@ -24,6 +24,8 @@ type Config struct {
 	Files map[string][]byte
 	// Archive is a tar file that the guest sees as its third disk; "" is none.
 	Archive string
+	// PCI has the machine have devices, below a switch of each NUMA node.
+	PCI bool
 	// KernelArgs are appended to the kernel's command line ("hugepagesz=2M hugepages=64").
 	KernelArgs string
 	// Dir keeps the console and whatever a failed run wants to keep.
@@ -105,6 +107,9 @@ func (m *Machine) args(a *Artifacts, seed string, shell int) []string {
 		"-drive", "file="+seed+",if=virtio,format=raw,readonly=on",
 		"-netdev", fmt.Sprintf("user,id=n0,restrict=on,ipv6=off,%s,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:2222", forward, shell),
 		"-device", "virtio-net-pci,netdev=n0,romfile=")
+	if m.PCI {
+		args = append(args, m.Shape.pciArgs()...)
+	}
 	if m.Archive != "" {
 		args = append(args, "-drive", "file="+m.Archive+",if=virtio,format=raw,readonly=on")
 	}

@@ -1,0 +1,129 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/offer"
+	"github.com/berth-dev/berth/placement"
+)
+
+const tokensOfGPU = "berth-token-000"
+
+// newOfferingWorld is a node on which Berth decides and whose agent offers GPUs, and a device that
+// would not be reported otherwise; another plugin offers x.y/d.
+func newOfferingWorld(t *testing.T) *world {
+	t.Helper()
+	w := newObeyingWorld(t)
+	w.m.around.machine = GivenMachine(testMachine + " dev:3b:00.0|3c:00.0,030200,10de:2330,numa=0,root=3a,switch=3a:01.0 dev:bb:00.0,030200,10de:2330,numa=1,root=ba dev:bc:00.0,00ff00,1234:11e8,numa=1,root=ba")
+	offers, err := offer.Read("devices.yaml", []byte(`resources: [{resource: a.b/gpu, class: gpu}, {resource: a.b/odd, vendor: "1234", product: "11e8"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.m.around.devices = offers
+	w.node.Status.Capacity["a.b/gpu"], w.node.Status.Capacity["a.b/odd"] = resource.MustParse("3"), resource.MustParse("1")
+	w.allocated(registeredTokens(nil), "null")
+	return w
+}
+
+// registeredTokens are the healthy devices of the kubelet's plugins, with more ones.
+func registeredTokens(more map[string][]string) map[string][]string {
+	all := map[string][]string{"a.b/gpu": {tokensOfGPU + "0", tokensOfGPU + "1", tokensOfGPU + "2"}, "a.b/odd": {tokensOfGPU + "0"}, "x.y/d": {"d0", "d1"}}
+	for resource, ids := range more {
+		all[resource] = ids
+	}
+	return all
+}
+
+// TestOfferedReport: the report has the devices that the agent offers, as Berth decides about them,
+// and who has been given which; of tokens it says nothing.
+func TestOfferedReport(t *testing.T) {
+	w := newOfferingWorld(t)
+	w.see("a", corev1.PodRunning)
+	w.admitted("a")
+	const entries = `[{"PodUID":"a","ContainerName":"main","ResourceName":"a.b/gpu","DeviceIDs":{"-1":["berth-token-0000"]},"AllocResp":""},
+{"PodUID":"a","ContainerName":"main","ResourceName":"x.y/d","DeviceIDs":{"1":["d0"]},"AllocResp":""}]`
+	w.allocated(registeredTokens(nil), entries)
+	w.obeys(&obeyed{
+		pods: map[string][]placement.ContainerAllocation{"a": {{Name: "main", CPUs: cpuSet(t, "2"), Devices: []placement.DeviceAllocation{{Resource: "a.b/gpu", IDs: []string{"0000:bb:00.0"}}}}}},
+		sick: map[string]string{"0000:3c:00.0": "it has gone"},
+	})
+	w.settle()
+	nt := w.writes[len(w.writes)-1]
+	var pools []string
+	for _, p := range nt.Status.Devices {
+		line := fmt.Sprint(p.Resource, " ", p.DecidedBy)
+		for _, g := range p.Groups {
+			line += fmt.Sprint(" ", *g.NUMA, g.IDs, g.Unhealthy)
+		}
+		pools = append(pools, line)
+	}
+	want := []string{"a.b/gpu berth 0[0000:3b:00.0] false 0[0000:3c:00.0] true 1[0000:bb:00.0] false", "a.b/odd berth 1[0000:bc:00.0] false", "x.y/d  0[d0] false 1[d1] false"}
+	if strings.Join(pools, "\n") != strings.Join(want, "\n") {
+		t.Errorf("pools\n%s\nwant\n%s", strings.Join(pools, "\n"), strings.Join(want, "\n"))
+	}
+	if got, want := nt.Status.Pods[0].String(), "a pod=ns/pod-a main;cpus=2;dev=a.b/gpu=0000:bb:00.0;dev=x.y/d=d0"; got != want {
+		t.Errorf("reported %s, want %s", got, want)
+	}
+	if got := w.ready(); !strings.HasPrefix(got, "True") {
+		t.Error(got)
+	}
+	if !strings.Contains(nt.Spec.Devices, "bc:00.0,00ff00") {
+		t.Errorf("spec.devices lacks the device that is no GPU: %s", nt.Spec.Devices)
+	}
+}
+
+// TestOfferedBeforeItBegins: a pod that the kubelet has given tokens, and whose container has not
+// begun, holds nothing yet in the report: its Binding says what it was promised.
+func TestOfferedBeforeItBegins(t *testing.T) {
+	w := newOfferingWorld(t)
+	w.see("a", corev1.PodPending)
+	w.admitted("a")
+	w.allocated(registeredTokens(nil), `[{"PodUID":"a","ContainerName":"main","ResourceName":"a.b/gpu","DeviceIDs":{"-1":["berth-token-0000"]},"AllocResp":""}]`)
+	w.settle()
+	if pods := w.last().Report.Snapshot.Pods; len(pods) != 1 || len(pods[0].Containers) != 0 {
+		t.Errorf("%+v", pods)
+	}
+}
+
+// TestOfferedIsRefused says by name what keeps devices from being offered.
+func TestOfferedIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*world)
+		want   string
+	}{
+		"a plugin of the same name": {func(w *world) { w.devices(registeredTokens(map[string][]string{"a.b/gpu": {"GPU-1"}})) },
+			`False Contradiction: another device plugin offers a.b/gpu to the kubelet ("GPU-1" is one of its devices), as Berth does: remove that plugin`},
+		"a plugin of the same devices": {func(w *world) { w.devices(registeredTokens(map[string][]string{"nvidia.com/gpu": {"GPU-1"}})) },
+			`False Contradiction: another device plugin offers GPU-1 to the kubelet under the name nvidia.com/gpu`},
+		"a pod from before": {func(w *world) {
+			w.see("a", corev1.PodRunning)
+			w.admitted("a")
+			w.allocated(registeredTokens(nil), `[{"PodUID":"a","ContainerName":"main","ResourceName":"a.b/gpu","DeviceIDs":{"0":["GPU-1"]},"AllocResp":""}]`)
+		}, "False Contradiction: pod ns/pod-a has GPU-1 of a.b/gpu from another device plugin, and Berth offers that resource"},
+		"a machine without the devices": {func(w *world) { w.m.around.machine = GivenMachine(testMachine) },
+			`False Unsupported: devices.yaml: resources[0]: "a.b/gpu": want a device of this machine; with optional: true there may be none`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newOfferingWorld(t)
+			c.change(w)
+			w.steps(600)
+			if got := w.ready(); !strings.HasPrefix(got, c.want) {
+				t.Errorf("%s\nwant %s", got, c.want)
+			}
+		})
+	}
+	w := newOfferingWorld(t)
+	w.m.around.authority = v1alpha1.AuthorityKubelet
+	w.m.around.machine = GivenMachine(testMachine)
+	w.devices(map[string][]string{"x.y/d": {"d0", "d1"}})
+	w.steps(600)
+	if got := w.ready(); !strings.HasPrefix(got, "True") {
+		t.Errorf("where the kubelet decides nothing is offered: %s", got)
+	}
+}
