@@ -150,7 +150,7 @@ func (m *mirror) report(ctx context.Context) next {
 		return m.out.publish(ctx, &v)
 	}
 	m.tidy(s, v.outcome)
-	if n := m.out.publish(ctx, &v); n != settled || len(v.outcome.ending) == 0 {
+	if n := m.out.publish(ctx, &v); n != settled || len(v.outcome.ending)+len(s.stale) == 0 {
 		return n
 	}
 	return again(endPoll)

@@ -40,6 +40,9 @@ func (m *mirror) claim(s *sighting) (rival string) {
 		case rival == "":
 			rival = foreign(s, &e)
 		}
+		if f, known := s.pods[e.PodUID]; b.own[e.Resource] && s.booting && (!known || !f.ended.IsZero()) {
+			s.stale = append(s.stale, e.Resource)
+		}
 	}
 	m.books.state.Devices = &mine
 	return rival
@@ -62,9 +65,16 @@ func foreign(s *sighting, e *kubeletstate.DeviceEntry) string {
 
 // addOffered adds the pools of what the agent offers.
 func (s *sighting) addOffered() {
-	var sick map[string]string
+	sick := map[string]string{}
 	if s.obeyed != nil {
-		sick = s.obeyed.sick
+		maps.Copy(sick, s.obeyed.sick)
+	}
+	for _, p := range s.platform.offered {
+		for _, d := range p.Devices {
+			if slices.Contains(s.stale, p.Resource) {
+				sick[d.Address] = "the kubelet counts what pods had that have gone"
+			}
+		}
 	}
 	s.pools = append(s.pools, poolsOf(s.platform.offered, sick)...)
 	slices.SortFunc(s.pools, func(a, b placement.DevicePool) int { return cmp.Compare(a.Resource, b.Resource) })

@@ -91,6 +91,32 @@ func TestOfferedBeforeItBegins(t *testing.T) {
 	}
 }
 
+// TestOfferedWhileTheKubeletStarts: one that starts admits pods before it takes back the tokens of
+// those that have gone. Until then none is promised a device of that resource.
+func TestOfferedWhileTheKubeletStarts(t *testing.T) {
+	w := newOfferingWorld(t)
+	w.allocated(registeredTokens(nil), `[{"PodUID":"gone","ContainerName":"main","ResourceName":"a.b/gpu","DeviceIDs":{"-1":["berth-token-0000"]},"AllocResp":""}]`)
+	w.m.presence.started()
+	sick := func() string {
+		var out []string
+		for _, p := range w.last().Report.Snapshot.Devices {
+			if p.Decided && p.Devices[0].Unhealthy {
+				out = append(out, p.Resource)
+			}
+		}
+		return strings.Join(out, " ")
+	}
+	w.steps(20) // some seconds
+	if got := sick(); got != "a.b/gpu" {
+		t.Errorf("not to be promised: %q, want a.b/gpu", got)
+	}
+	w.clock = w.clock.Add(evidenceByTime)
+	w.steps(600)
+	if got := sick(); got != "" {
+		t.Errorf("not to be promised: %q, want none", got)
+	}
+}
+
 // TestOfferedIsRefused says by name what keeps devices from being offered.
 func TestOfferedIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
