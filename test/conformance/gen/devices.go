@@ -87,7 +87,7 @@ func (d dice) deviceNodes(style, i int, nodes []cases.Node, wide bool) []topolog
 	case 3:
 		return []topology.NUMAID{}
 	}
-	return []topology.NUMAID{d.stray(wide)}
+	return []topology.NUMAID{d.stray(nodes, wide)}
 }
 
 func (d dice) nodeSet(nodes []cases.Node) []topology.NUMAID {

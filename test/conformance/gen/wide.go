@@ -48,11 +48,12 @@ func named(m *cases.Machine) []cases.Node {
 	return m.Nodes[:maxNamed]
 }
 
-// stray is a NUMA node that the machine perhaps does not have. A wide one may have any but the
-// last, and a device that hangs from such a node is not predicted.
-func (d dice) stray(wide bool) topology.NUMAID {
+// stray is a NUMA node that the machine perhaps does not have. On a wide one it is a named one: a
+// device that hangs from another is not predicted, and where no device hangs from a known node the
+// kubelet tries the sets of all.
+func (d dice) stray(nodes []cases.Node, wide bool) topology.NUMAID {
 	if wide {
-		return 63
+		return pick(d, nodes...).ID
 	}
 	return topology.NUMAID(pick(d, d.between(0, 12), 63))
 }
