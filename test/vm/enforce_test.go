@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -570,12 +571,16 @@ echo "$i:$(grep -os '"io.kubernetes.cri.container-[nt][a-z]*":"[^"]*"' $i/config
 	return nil
 }
 
-// settle waits until every pod runs for which there is room.
+// settle waits until every pod runs for which there is room, for as long as fewer and fewer of
+// their containers are missing.
 func (r *enforceRun) settle() string {
 	r.t.Helper()
-	limit := time.Now().Add(patience)
-	for last := ""; ; {
-		waits := r.waiting()
+	limit, least, last := time.Now().Add(patience), math.MaxInt, ""
+	for {
+		waits, missing := r.waiting()
+		if missing < least {
+			limit, least = time.Now().Add(patience), missing
+		}
 		if waits == "" || time.Now().After(limit) {
 			return waits
 		}
@@ -592,24 +597,48 @@ func (r *enforceRun) settle() string {
 	}
 }
 
-// waiting says which pod does not run though there is room for it, the first by name; "" for none.
-func (r *enforceRun) waiting() string {
+// waiting says which pod does not run though there is room for it, the first by name, "" for none;
+// and how many containers of such pods are missing, or left of pods that go.
+func (r *enforceRun) waiting() (first string, missing int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(r.pods)) {
 		pod := r.pods[name]
-		switch {
-		case pod.DeletionTimestamp != nil:
-			return pod.Name + " is being deleted"
-		case wire.Ended(pod) || pod.Status.Phase == corev1.PodRunning && isReady(pod):
-		case pod.Spec.NodeName != "":
-			return pod.Name + " is bound to " + pod.Spec.NodeName + " and does not run: " + string(pod.Status.Phase)
-		case pod.Spec.SchedulerName == stockName:
-		default:
-			for _, m := range r.machines {
-				if obeyed.Room(obeyed.Place{Machine: r.shapes[m.Name], Reserved: "0", Pools: r.pools[m.Name]}, r.on(m), r.all, pod) {
-					return pod.Name + " has no node, and there is room on " + m.Name
-				}
+		why := r.waits(pod)
+		if why == "" {
+			continue
+		}
+		if first == "" {
+			first = why
+		}
+		if pod.DeletionTimestamp != nil {
+			missing++
+			continue
+		}
+		missing += 1 + len(pod.Spec.InitContainers) + len(pod.Spec.Containers)
+		for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			if s.Ready {
+				missing--
+			}
+		}
+	}
+	return first, missing
+}
+
+// waits says why a pod does not run though there is room for it; "" where it does, or there is
+// none. The caller holds the lock.
+func (r *enforceRun) waits(pod *corev1.Pod) string {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return pod.Name + " is being deleted"
+	case wire.Ended(pod) || pod.Status.Phase == corev1.PodRunning && isReady(pod):
+	case pod.Spec.NodeName != "":
+		return pod.Name + " is bound to " + pod.Spec.NodeName + " and does not run: " + string(pod.Status.Phase)
+	case pod.Spec.SchedulerName == stockName:
+	default:
+		for _, m := range r.machines {
+			if obeyed.Room(obeyed.Place{Machine: r.shapes[m.Name], Reserved: "0", Pools: r.pools[m.Name]}, r.on(m), r.all, pod) {
+				return pod.Name + " has no node, and there is room on " + m.Name
 			}
 		}
 	}
@@ -668,7 +697,7 @@ func (r *enforceRun) clean() {
 	if err := r.client.CoreV1().Pods("default").DeleteCollection(r.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
-	limit := time.Now().Add(patience)
+	limit, least := time.Now().Add(patience), math.MaxInt
 	for {
 		left := 0
 		for _, m := range r.machines {
@@ -682,6 +711,9 @@ func (r *enforceRun) clean() {
 		r.mu.Lock()
 		left += len(r.pods)
 		r.mu.Unlock()
+		if left < least {
+			limit, least = time.Now().Add(patience), left
+		}
 		if r.result.Leftover = left; left == 0 || time.Now().After(limit) {
 			return
 		}
