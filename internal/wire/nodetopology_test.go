@@ -422,6 +422,72 @@ func TestSize(t *testing.T) {
 	}
 }
 
+// TestMemoryOnlyNodes: a node with 34 NUMA nodes, of which two have CPUs, comes back as it was,
+// fits the size limit when it is full, and can be predicted.
+func TestMemoryOnlyNodes(t *testing.T) {
+	n := largeNode(t)
+	var err error
+	n.Spec.Machine = shapes.Machine(shapes.GB200)
+	if n.Spec.View, err = placement.ViewOf(n.Spec.Machine); err != nil {
+		t.Fatal(err)
+	}
+	n.Spec.Config = placement.Config{Version: placement.V136, CPUManagerPolicy: "static", ReservedSystemCPUs: "0,72", TopologyManagerPolicy: "restricted",
+		TopologyManagerPolicyOptions: map[string]string{"max-allowable-numa-nodes": "64"}}
+	n.Spec.KubeletVersion = "v1.36.1"
+	pool := placement.DevicePool{Resource: "nvidia.com/gpu", Preference: placement.NVIDIAPreference}
+	for i, address := range []string{"0008:01:00.0", "0009:01:00.0", "0018:01:00.0", "0019:01:00.0"} {
+		pool.Devices = append(pool.Devices, placement.Device{
+			ID: fmt.Sprintf("GPU-0650a168-e770-3ea8-8ac3-8a1d419763e%d", i), NUMA: 1 << (i / 2), HasTopology: true, Address: address,
+		})
+	}
+	pool.Connect(n.Spec.Machine)
+	s := &n.Report.Snapshot
+	s.Memory, s.Devices, s.SharedCPUs = nil, []placement.DevicePool{pool}, n.Spec.Machine.Online
+	for i := range s.Pods { // one CPU of each socket for each
+		c := &s.Pods[i].Containers[0]
+		c.Memory, c.Devices, c.CPUs = nil, nil, topology.NewCPUSet(topology.CPUID(i+1), topology.CPUID(i+73))
+		if i >= 50 { // 22 CPUs of each are left, one of them reserved
+			c.CPUs = topology.CPUSet{}
+		}
+		s.SharedCPUs = s.SharedCPUs.AndNot(&c.CPUs)
+	}
+	nt, err := WriteNodeTopology(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(nt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("34 NUMA nodes, %d pods: %d bytes", len(s.Pods), len(data))
+	if limit := 16 << 10; len(data) > limit {
+		t.Errorf("%d bytes, want at most %d", len(data), limit)
+	}
+	got, err := ReadNodeTopology(nt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Spec.View, n.Spec.View) || !reflect.DeepEqual(got.Report.Snapshot.Devices, s.Devices) {
+		t.Errorf("got %+v, %+v", got.Spec.View, got.Report.Snapshot.Devices)
+	}
+	m, err := placement.NewModel(got.Spec.View, got.Spec.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := m.StateOf(&got.Report.Snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := placement.Request{UID: "u", Guaranteed: true, Containers: []placement.ContainerRequest{
+		{Name: "main", MilliCPU: 16000, Devices: []placement.DeviceRequest{{Resource: "nvidia.com/gpu", Count: 2}}},
+	}}
+	var d placement.Decision
+	v := placement.Decide(state, &r, &d)
+	if !v.OK() || v.Random || d.Containers[0].Hint.NUMA != 1 || len(d.Containers[0].Devices[0].IDs) != 2 || d.Containers[0].CPUs.Len() != 16 {
+		t.Errorf("got %+v, %+v", v, d.Containers)
+	}
+}
+
 func FuzzReadNodeTopology(f *testing.F) {
 	n := sampleNode(f)
 	nt, err := WriteNodeTopology(&n)
