@@ -229,11 +229,11 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 	}
 	begun := gs.Clock.Now()
 	waits := r.short == "" && r.hopes()
-	r.took += gs.Clock.Now().Sub(begun)
 	var e *eviction
 	if r.short == "" && !gs.patient(g, waits) {
 		e = gs.evict(j, r.trial)
 	}
+	r.took += gs.Clock.Now().Sub(begun)
 	if e != nil {
 		gs.nominate(j, r.trial, e, pod.UID)
 	}
