@@ -406,3 +406,64 @@ func TestObeyingNodesKeepOffFoundCPUs(t *testing.T) {
 		t.Errorf("%+v, %v: posted CPUs on which a was found", p, err)
 	}
 }
+
+// TestObeyingNodesGiveDevices: devices of a pod in flight are nobody else's, eviction and what has
+// left give them back, a sick one is given to nobody, and a scheduler that begins anew finds them
+// held; a Binding that names another pod's device is not believed.
+func TestObeyingNodesGiveDevices(t *testing.T) {
+	cfg := obeying
+	pool := placement.DevicePool{Resource: "x/gpu", Decided: true, Devices: []placement.Device{{ID: "0000:18:00.0"}, {ID: "0000:19:00.0"}}}
+	cfg.Devices = placement.DevicesOf(new(topology.Machine), []placement.DevicePool{pool})
+	m := model(t, "package:1 numa:1 core:8 pu:1 mem:4Gi", cfg)
+	report := func(seq int64, sick bool, pods ...placement.PodAllocation) *Report {
+		p := pool
+		p.Devices = slices.Clone(pool.Devices)
+		p.Devices[1].Unhealthy = sick
+		r, err := NewReport(seq, m, &placement.Snapshot{Devices: []placement.DevicePool{p}, Pods: pods}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	ask := func(uid string, n int64) *placement.Request {
+		return &placement.Request{UID: uid, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: 100, Devices: []placement.DeviceRequest{{Resource: "x/gpu", Count: n}}}}}
+	}
+	n := new(Ledger).Open(nil)
+	n.Accept(report(1, false))
+	var a, b placement.Decision
+	if got := n.Reserve(cand(ask("a", 1)), &a); !got.OK() || len(a.Containers[0].Devices) != 1 {
+		t.Fatalf("%+v %+v", got, a)
+	}
+	post(t, n, "a")
+	wantOutcome(t, "two of one that is left", n.View().Ask(Question{Candidate: cand(ask("two", 2))}), Refused)
+	wantOutcome(t, "two, if a were evicted", n.View().Ask(Question{Candidate: cand(ask("two", 2)), Trial: &Trial{Without: []string{"a"}}}), Admitted)
+	n.Accept(report(2, true, *heldBy(&a)))
+	wantOutcome(t, "the other is sick", n.View().Ask(Question{Candidate: cand(ask("one", 1))}), Refused)
+	n.Accept(report(3, false, *heldBy(&a)))
+	if got := n.Reserve(cand(ask("b", 1)), &b); !got.OK() || b.Containers[0].Devices[0].IDs[0] == a.Containers[0].Devices[0].IDs[0] {
+		t.Fatalf("%+v %+v beside %+v", got, b, a)
+	}
+	check(t, n)
+
+	again := new(Ledger).Open(nil) // b is bound meanwhile, and in no report
+	again.Accept(report(3, false, *heldBy(&a)))
+	again.See(Sighting{UID: "b", Request: ask("b", 1), Turn: 1, Inherited: true, Promise: &Promise{Decision: copyDecision(&b), Exact: true}})
+	wantOutcome(t, "after failover", again.View().Ask(Question{Candidate: cand(ask("one", 1))}), Refused)
+	forged := copyDecision(&b)
+	forged.UID = "forged"
+	again.See(Sighting{UID: "forged", Request: ask("forged", 1), Turn: 2, Inherited: true, Promise: &Promise{Decision: forged, Exact: true}})
+	snap, _ := again.View().Snapshot()
+	for _, p := range snap.Pods {
+		if p.UID == "forged" && len(p.Containers[0].Devices) > 0 {
+			t.Errorf("%+v has what b was given", p)
+		}
+	}
+	again.Gone("b", time.Unix(1, 0))
+	again.Accept(report(4, false, *heldBy(&a)))
+	again.ForgetGone(time.Unix(1000, 0), time.Minute)
+	again.Gone("forged", time.Unix(1, 0))
+	again.Accept(report(5, false, *heldBy(&a)))
+	again.ForgetGone(time.Unix(2000, 0), time.Minute)
+	wantOutcome(t, "b has left", again.View().Ask(Question{Candidate: cand(ask("one", 1))}), Admitted)
+	check(t, again)
+}
