@@ -657,14 +657,38 @@ func TestObeyAllocatesNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("with the race detector sync.Pool forgets on purpose: run without -race, as make test does once more")
 	}
-	s := state(t, m8.view(), obeying())
-	r := guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope}, app("a", 8000, 4), app("b", 500, 1))
-	ask := func() { placement.Admit(s, &r) }
-	for range 20 {
-		ask()
+	cfg := obeying()
+	kind, pool := placement.DeviceKind{Resource: "x/gpu", Type: topology.GPU}, placement.DevicePool{Resource: "x/gpu", Decided: true}
+	for i := range 8 {
+		d := placement.PlacedDevice{ID: fmt.Sprintf("0000:%d0:00.0", i), NUMA: topology.NUMAID(i), HasNUMA: true, Root: fmt.Sprint(i), Switch: fmt.Sprint(i)}
+		kind.Devices, pool.Devices = append(kind.Devices, d), append(pool.Devices, placement.Device{ID: d.ID, Unhealthy: i == 3})
 	}
-	if n := testing.AllocsPerRun(200, ask); n >= 1 {
-		t.Errorf("Admit allocates %v times", n)
+	cfg.Devices = []placement.DeviceKind{kind}
+	m, err := placement.NewModel(m8.view(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := m.NewState()
+	s.SetPool(pool)
+	plain := guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope}, app("a", 8000, 4), app("b", 500, 1))
+	gpu := app("a", 8000, 4)
+	gpu.Devices = []placement.DeviceRequest{{Resource: "x/gpu", Count: 1}}
+	rules := placement.Rules{Policy: placement.PolicySingleNUMANode, Devices: placement.DeviceRules{Same: joint.OneSwitch, SameHow: joint.Required}}
+	devices, asOne := guaranteed("x", rules, gpu, app("b", 500, 1)), guaranteed("x", rules, gpu, app("b", 500, 1))
+	asOne.Rules.Scope = placement.PodScope
+	for _, r := range []*placement.Request{&plain, &devices, &asOne} {
+		var d placement.Decision
+		ask := func() {
+			if v := placement.Decide(s, r, &d); !v.OK() {
+				t.Fatal(v)
+			}
+		}
+		for range 20 {
+			ask()
+		}
+		if n := testing.AllocsPerRun(200, ask); n >= 1 {
+			t.Errorf("Decide allocates %v times for %+v", n, r)
+		}
 	}
 }
 
