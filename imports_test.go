@@ -74,9 +74,10 @@ internal/scheduler/wake   : placement internal/ledger
 internal/scheduler/later  :
 internal/scheduler/handover: internal/scheduler/later
 internal/scheduler/gang   : placement internal/ledger internal/plan internal/wire internal/scheduler/later api/scheduling/...
+internal/scheduler/reservation : placement internal/apiclient internal/ledger internal/wire internal/scheduler/later api/scheduling/koordinator/v1alpha1
 internal/scheduler/nodes  : topology placement internal/apiclient internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
-internal/scheduler        : placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang api/... internal/nodestate
-internal/scheduler/command: internal/scheduler internal/version
+internal/scheduler        : placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/reservation api/... internal/nodestate
+internal/scheduler/command: internal/scheduler internal/scheduler/reservation internal/version
 internal/offer            : topology internal/strict internal/suggest internal/wire
 scheduler                 : placement internal/scheduler internal/scheduler/command
 examples/licences         : placement placement/hint

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 )
 
 // New returns a client that knows the group berth.dev. It speaks JSON, as custom resources are
@@ -40,6 +41,12 @@ var CoarseKinds = []Coarse{
 // Client returns a client that knows the kind.
 func (c *Coarse) Client(config *rest.Config) (*rest.RESTClient, error) {
 	return newClient(config, c.Resource.GroupVersion(), c.add)
+}
+
+// Koordinator returns a client that knows the group scheduling.koordinator.sh, which a cluster need
+// not serve.
+func Koordinator(config *rest.Config) (*rest.RESTClient, error) {
+	return newClient(config, koordinator.GroupVersion, koordinator.AddToScheme)
 }
 
 func newClient(config *rest.Config, version schema.GroupVersion, add func(*runtime.Scheme) error) (*rest.RESTClient, error) {

@@ -208,9 +208,16 @@ func (n *Node) holdRests(s *placement.State) {
 	}
 }
 
-// rest is what is left of a place. Who had something of it has it until he has left.
+// rest is what is left of a place. Who had something of it has it until he has left. A pod that the
+// report lists, and that the API does not have or has not shown yet, may be one of them.
 func (n *Node) rest(h *holding) *placement.PodAllocation {
 	var taken []*placement.PodAllocation
+	for _, uid := range n.report.order {
+		if p := n.pods[uid]; (p == nil || p.gone) && !slices.Contains(h.Owners, uid) {
+			listed := n.report.pods[uid]
+			taken = append(taken, &listed.alloc)
+		}
+	}
 	for _, uid := range h.Owners {
 		listed, shown := n.report.pods[uid], n.report.Has(uid)
 		switch p := n.pods[uid]; {

@@ -19,7 +19,12 @@ import (
 // watch delivers pods in the order in which they were decided.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	c := cycleOf(state)
-	if c == nil || c.untouched {
+	switch {
+	case wire.OfReservation(pod):
+		return p.bindReservation(ctx, c, pod, nodeName)
+	case c != nil && c.untouched && c.from != "":
+		return p.bindUntouched(ctx, c, pod, nodeName)
+	case c == nil || c.untouched:
 		return fwk.NewStatus(fwk.Skip)
 	}
 	n := p.core.table.Named(nodeName)
@@ -37,7 +42,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	if err := p.core.handover.Enter(ctx); err != nil {
 		return fwk.AsStatus(err)
 	}
-	status, err := p.decideAndWrite(ctx, pod, n)
+	status, err := p.decideAndWrite(ctx, c, pod, n)
 	p.core.handover.Leave(err)
 	if status.IsSuccess() {
 		p.core.gangs.Bound(pod.UID, nodeName)
@@ -49,7 +54,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 }
 
 // decideAndWrite returns, beside the status, how the write went.
-func (p *Plugin) decideAndWrite(ctx context.Context, pod *corev1.Pod, n *nodes.Node) (*fwk.Status, error) {
+func (p *Plugin) decideAndWrite(ctx context.Context, c *cycle, pod *corev1.Pod, n *nodes.Node) (*fwk.Status, error) {
 	var d placement.Decision
 	posting, err := n.Account().Post(uidOf(pod), &d)
 	if err != nil {
@@ -63,6 +68,9 @@ func (p *Plugin) decideAndWrite(ctx context.Context, pod *corev1.Pod, n *nodes.N
 	b := &binding{
 		plugin: p, node: n, pod: pod, decision: &d, turn: posting.Turn, report: posting.Report,
 		exact: posting.Answer.Exact, amounts: posting.Answer.Amounts,
+	}
+	if c.from != "" {
+		b.allocated = p.core.reservations.Allocated(c.from)
 	}
 	err = handover.Write(ctx, b, p.newest(pod), n.Name())
 	return p.conclude(pod, n, err), err
@@ -127,6 +135,8 @@ type binding struct {
 	exact bool
 	// amounts says that the node tells amounts alone.
 	amounts bool
+	// allocated says what the pod has of a Reservation; "" for nothing.
+	allocated string
 }
 
 var _ handover.Binding = (*binding)(nil)
@@ -148,6 +158,10 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 	}
 	annotations := map[string]string{wire.PlacementAnnotation: text}
 	bytes := len(text)
+	if b.allocated != "" {
+		annotations[wire.AllocatedAnnotation] = b.allocated
+		bytes += len(wire.AllocatedAnnotation) + len(b.allocated)
+	}
 	if b.node.Obeys() {
 		if !b.node.Koordlet() {
 			bytes += wire.DemandPlugin(annotations, b.decision)

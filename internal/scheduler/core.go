@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/scheduler/reservation"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -32,7 +33,9 @@ type core struct {
 	groupWaits groupWaits
 	pauses     *groupPauses
 	gangs      *gang.Groups
-	events     events.EventRecorder
+	// reservations are the places that are held for pods to come.
+	reservations *reservation.Reservations
+	events       events.EventRecorder
 	// reserved numbers the calls of Reserve.
 	reserved atomic.Uint64
 	// ready: everything that was there at the start has been taken in.
@@ -99,9 +102,10 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	table := nodes.NewTable(c, args.StaleAfter.Duration, o.Providers...)
 	made := &core{clock: c, table: table, waiters: w, events: handle.EventRecorder(), common: commonOf(&args)}
 	made.gangs = newGangs(&args, handle, made, logger)
+	made.reservations = newReservations(handle, made, logger)
 	made.pauses = &groupPauses{clock: made.clock, activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) }}
 	made.feed = nodes.NewFeed(nodes.FeedOptions{
-		Table: table, Waiters: w, Beside: besideOf(handle, logger), Changed: made.gangs.Stir, SettleAfter: args.SettleAfter.Duration, Logger: logger, Events: made.events, Metrics: feedMetrics{},
+		Table: table, Waiters: w, Beside: besideOf(handle, logger), Changed: made.stir, SettleAfter: args.SettleAfter.Duration, Logger: logger, Events: made.events, Metrics: feedMetrics{},
 	})
 	made.takeOverBy(handover.Options{
 		Leases: handle.ClientSet().CoordinationV1().Leases(args.HeartbeatNamespace), Pods: handle.ClientSet().CoreV1(),
@@ -153,6 +157,9 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	if err := c.watchForGangs(ctx, handle); err != nil {
 		return err
 	}
+	if err := c.watchForReservations(ctx, handle); err != nil {
+		return err
+	}
 	reports := c.feed.Watch(ctx, sources)
 	go c.begin(func() bool { return cache.WaitForCacheSync(ctx.Done(), pods.HasSynced, reports) })
 	lister := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
@@ -182,6 +189,7 @@ func (c *core) OnAdd(obj any, initial bool) {
 	pod := obj.(*corev1.Pod)
 	c.feed.PodSeen(pod, initial)
 	c.gangs.PodSeen(pod)
+	c.reservations.PodSeen(pod)
 	c.handover.Seen(pod)
 }
 
@@ -202,6 +210,7 @@ func (c *core) OnDelete(obj any) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		c.feed.PodGone(pod)
 		c.gangs.PodGone(pod)
+		c.reservations.PodGone(pod)
 		c.handover.Gone(pod.UID)
 	}
 }

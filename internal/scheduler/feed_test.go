@@ -25,6 +25,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/scheduler/reservation"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -84,6 +85,7 @@ func newFixture(t testing.TB) *fixture {
 		Table: table, Waiters: w, Changed: func() { f.gangs.Stir() }, SettleAfter: args.SettleAfter.Duration, Logger: klog.Background(), Events: f.events, Metrics: feedMetrics{}})}
 	f.core.pauses = &groupPauses{clock: f.clock, activate: func(pods map[string]*corev1.Pod) { f.woken.Activate(klog.Background(), pods) }}
 	f.core.gangs = gang.New(gang.Options{Clock: f.clock, Events: f.events, Ours: func(string) bool { return true }})
+	f.core.reservations = reservation.New(reservation.Options{Clock: f.clock, Events: f.events})
 	f.Plugin = &Plugin{args: args, pods: unknownPods{}, core: f.core, profile: &nodes.Profile{Table: table, Scoring: args.Scoring}}
 	f.lead()
 	m, err := topology.Parse("package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21")

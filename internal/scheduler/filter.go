@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
@@ -32,7 +33,8 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 // preFilterAlone is PreFilter for pods that wait for no others.
 func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	p.tellIgnored(pod)
-	if !wire.MightPin(pod) && !p.core.table.Obeying() {
+	from, heldOn := p.core.reservations.Open(pod)
+	if from == "" && !wire.MightPin(pod) && !p.core.table.Obeying() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	ask, err := p.read(pod)
@@ -41,7 +43,7 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 		return nil, unreadable(err)
 	}
 	unpinned := !ask.Request.Pinnable()
-	if unpinned && (!p.core.table.Obeying() || state.IsPodGroupSchedulingCycle()) {
+	if from == "" && unpinned && (!p.core.table.Obeying() || state.IsPodGroupSchedulingCycle()) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if ask.RulesErr != nil {
@@ -49,7 +51,7 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 		return nil, unreadable(ask.RulesErr)
 	}
 	c := p.cycleFor(pod, &ask.Request)
-	c.unpinned = unpinned
+	c.unpinned, c.from, c.heldOn = unpinned, from, heldOn
 	if state.IsPodGroupSchedulingCycle() {
 		err = p.joinTrial(c, state, pod)
 	} else {
@@ -61,6 +63,9 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 	state.Write(cycleKey, c)
 	if why := cmp.Or(p.core.notYet(ctx), p.spares(&c.member)); why != "" {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	}
+	if from != "" {
+		return &fwk.PreFilterResult{NodeNames: sets.New(heldOn)}, nil
 	}
 	return nil, nil
 }
@@ -140,7 +145,10 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		return p.filterPlanned(c.planned, info)
 	}
 	n := p.core.table.Of(info.Node())
-	if c.unpinned && p.passes(c, n) {
+	switch {
+	case c.from != "":
+		return p.filterOwner(c, n)
+	case c.unpinned && p.passes(c, n):
 		return nil
 	}
 	if c.member.group == nil && !c.dry() {

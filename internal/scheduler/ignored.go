@@ -12,7 +12,7 @@ import (
 // on the first attempt alone: every attempt that fails leaves a condition behind.
 func (p *Plugin) tellIgnored(pod *corev1.Pod) {
 	warnings := wire.IgnoredKeys(pod)
-	if len(warnings) == 0 || attempted(pod) {
+	if len(warnings) == 0 || attempted(pod) || wire.OfReservation(pod) {
 		return
 	}
 	for _, w := range warnings {

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -47,6 +48,8 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 	case c.member.group != nil:
 		return p.postFilterGroup(c, statuses)
+	case c.from != "":
+		return nil, p.postFilterOwner(c, pod)
 	}
 	var by [3][]*nodes.Node
 	for i, code := range []fwk.Code{fwk.Pending, fwk.Unschedulable, fwk.UnschedulableAndUnresolvable} {
@@ -84,6 +87,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 // where none could: then kube-scheduler's own preemption comes, and else it does not. text says why
 // the nodes refuse the pod.
 func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*fwk.PostFilterResult, *fwk.Status) {
+	if wire.OfReservation(pod) {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cmp.Or(text, evictsNobody))
+	}
 	node, asked := p.core.gangs.MakeRoom(ctx, p.gangProfile(), pod)
 	switch {
 	case !asked:
@@ -180,6 +186,12 @@ func (p *Plugin) runOutOfPatience(pod *corev1.Pod, c *cycle, waitsFrom time.Time
 // forgetIfGone forgets a pod that left the API while it was being tried. Its deletion was told
 // before it joined those who wait.
 func (p *Plugin) forgetIfGone(pod *corev1.Pod) {
+	if wire.OfReservation(pod) {
+		if !p.core.reservations.Wants(pod.UID) {
+			p.core.waiters.Done(uidOf(pod))
+		}
+		return
+	}
 	now, err := p.pods.Pods(pod.Namespace).Get(pod.Name)
 	gone := err == nil && (now.UID != pod.UID || now.Spec.NodeName != "")
 	if gone || err != nil && apierrors.IsNotFound(err) { // which is slow where there is no error

@@ -26,11 +26,17 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	n := p.core.table.Named(nodeName)
 	if c.unpinned && p.passes(c, n) {
 		c.untouched = true
+		if c.from != "" {
+			p.core.reservations.Took(pod)
+		}
 		p.core.waiters.Done(uidOf(pod))
 		return nil
 	}
 	if why := p.core.table.Unusable(n); why != nil {
 		return c.refuse(fwk.NewStatus(fwk.Unschedulable, why.Text))
+	}
+	if c.from != "" {
+		return p.reserveOwner(c, pod, n)
 	}
 	if c.member.try(state) {
 		return p.reserveInGroup(c, pod, n)
@@ -106,6 +112,9 @@ func (c *cycle) refuse(status *fwk.Status) *fwk.Status {
 func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
 	defer p.unreserveMember(pod)
 	c := cycleOf(state)
+	if c != nil && c.from != "" {
+		defer p.core.reservations.GaveBack(pod, c.from)
+	}
 	if c == nil || c.untouched {
 		return
 	}

@@ -298,7 +298,10 @@ func ReadPlacement(pod *corev1.Pod) (p Placement, found bool, err error) {
 }
 
 func podName(pod *corev1.Pod) string {
-	if pod.Namespace == "" {
+	switch {
+	case OfReservation(pod):
+		return "Reservation " + pod.Name
+	case pod.Namespace == "":
 		return "Pod " + pod.Name
 	}
 	return "Pod " + pod.Namespace + "/" + pod.Name

@@ -1,5 +1,5 @@
-// Package podgroup has the kinds of other projects that declare gangs, as far as an API server is
-// concerned.
+// Package podgroup has the kinds of other projects that declare gangs or hold places, as far as an
+// API server is concerned.
 package podgroup
 
 import (
@@ -34,4 +34,24 @@ spec:
     subresources: {status: {}}
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `, v.Group, v.Version)
+}
+
+// Reservations is the custom resource of Koordinator's Reservations. It takes whatever is written.
+func Reservations() []byte {
+	return []byte(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: reservations.scheduling.koordinator.sh
+spec:
+  group: scheduling.koordinator.sh
+  scope: Cluster
+  names: {plural: reservations, singular: reservation, kind: Reservation, listKind: ReservationList}
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`)
 }

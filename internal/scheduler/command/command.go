@@ -8,8 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
@@ -30,6 +32,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/internal/scheduler/reservation"
 	"github.com/berth-dev/berth/internal/version"
 )
 
@@ -98,6 +101,7 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 		return err
 	}
 	followMates(sched)
+	holdReservations(ctx, sched)
 	lookFurther(sched, completed.ComponentConfig.PercentageOfNodesToScore)
 	gates.(featuregate.MutableFeatureGate).AddMetrics()
 	opts.ComponentGlobalsRegistry.AddMetrics()
@@ -118,6 +122,45 @@ func lookFurther(sched *kubescheduler.Scheduler, global *int32) {
 	for _, profile := range sched.Profiles { // all share their informers
 		sched.SchedulePod = lookingFurther(sched.SchedulePod, scheduler.LookFurther(profile.SharedInformerFactory()), global)
 		return
+	}
+}
+
+// holdReservations has the scheduler hold places for the owners of Reservations.
+func holdReservations(ctx context.Context, sched *kubescheduler.Scheduler) {
+	for _, profile := range sched.Profiles { // all share their informers
+		logger := klog.FromContext(ctx)
+		held := scheduler.HoldReservations(profile.SharedInformerFactory(), sched.Cache, sched.SchedulingQueue, func(_ string, held *corev1.Pod) {
+			sched.SchedulingQueue.MoveAllToActiveOrBackoffQueue(logger, framework.EventAssignedPodDelete, held, nil, nil)
+		})
+		if held != nil {
+			between(sched, held)
+		}
+		return
+	}
+}
+
+// between tells what is held of the scheduler's cycles.
+func between(sched *kubescheduler.Scheduler, held *reservation.Reservations) {
+	next, failed, place := sched.NextPod, sched.FailureHandler, sched.SchedulePod
+	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+		held.Between()
+		info, err := next(logger)
+		if err == nil && info != nil && info.Pod != nil {
+			held.Begins(info.Pod)
+		}
+		return info, err
+	}
+	sched.FailureHandler = func(ctx context.Context, profile framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		if !held.Failed(info, status) {
+			failed(ctx, profile, info, status, nominating, start)
+		}
+	}
+	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
+		result, err := place(ctx, profile, state, info)
+		if err == nil {
+			held.Raise(info)
+		}
+		return result, err
 	}
 }
 

@@ -53,22 +53,28 @@ type ReservationSpec struct {
 
 	// Unknown are the fields that stand here and that this type does not have, sorted.
 	Unknown []string `json:"-"`
+	// Wrong says why this could not be read; the other fields are empty then. The template has no
+	// schema, so anything may stand there, and one object must not keep a list from being read.
+	Wrong string `json:"-"`
 }
 
 // specKeys are the fields that ReservationSpec has.
 var specKeys = []string{"allocateOnce", "allocatePolicy", "expires", "owners", "preAllocation", "taints", "template", "ttl", "unschedulable"}
 
-// UnmarshalJSON notes the fields that it does not know, so that none is dropped in silence.
+// UnmarshalJSON notes what it cannot read, so that nothing is dropped in silence. It does not fail.
 func (s *ReservationSpec) UnmarshalJSON(b []byte) error {
 	type plain ReservationSpec
-	if err := json.Unmarshal(b, (*plain)(s)); err != nil {
-		return err
-	}
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal(b, &all); err != nil {
-		return err
+	err := json.Unmarshal(b, &all)
+	var read plain
+	if err == nil {
+		err = json.Unmarshal(b, &read)
 	}
-	s.Unknown = nil
+	if err != nil {
+		*s = ReservationSpec{Wrong: err.Error()}
+		return nil
+	}
+	*s = ReservationSpec(read)
 	for key := range all {
 		if !slices.Contains(specKeys, key) {
 			s.Unknown = append(s.Unknown, key)

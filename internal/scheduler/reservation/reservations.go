@@ -1,0 +1,776 @@
+package reservation
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
+
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/later"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Cache is what is asked of the scheduler's cache of pods on nodes.
+type Cache interface {
+	AddPod(logger klog.Logger, pod *corev1.Pod) error
+	UpdatePod(logger klog.Logger, oldPod, newPod *corev1.Pod) error
+	RemovePod(logger klog.Logger, pod *corev1.Pod) error
+}
+
+// Queue is what is asked of the scheduling queue.
+type Queue interface {
+	Add(ctx context.Context, pod *corev1.Pod)
+	Update(ctx context.Context, oldPod, newPod *corev1.Pod)
+	Delete(pod *corev1.Pod)
+	Done(uid types.UID)
+	Activate(logger klog.Logger, pods map[string]*corev1.Pod)
+	AddUnschedulableIfNotPresent(logger klog.Logger, pod *framework.QueuedPodInfo, podSchedulingCycle int64) error
+	SchedulingCycle() int64
+}
+
+// Writer writes what is known of a Reservation into its object, as of the version given.
+type Writer interface {
+	// Annotate writes annotations, and returns the object's new version.
+	Annotate(ctx context.Context, name, version string, annotations map[string]any) (string, error)
+	// Status replaces the status.
+	Status(ctx context.Context, name, version string, status *koordinator.ReservationStatus) error
+}
+
+// Options are what Reservations work on and tell.
+type Options struct {
+	Clock  clock.WithDelayedExecution
+	Logger klog.Logger
+	Events events.EventRecorder
+	// Account is the ledger of a node.
+	Account func(node string) *ledger.Node
+	// HasNode says whether there is a node of that name.
+	HasNode func(name string) bool
+	// Changed is told that a node may take pods that it has refused.
+	Changed func(node string, held *corev1.Pod)
+	// Done is told that a pod which stands for a Reservation wants no node any more.
+	Done func(uid string)
+	// Ours says whether a scheduler of that name is one of this process.
+	Ours func(scheduler string) bool
+}
+
+// Reservations are all that are for this scheduler. They are safe for concurrent use.
+type Reservations struct {
+	Options
+	// any: there is, or was, one. Without any nothing here costs anything.
+	any atomic.Bool
+	// read is closed when those that were there at the start have been taken in.
+	read chan struct{}
+	once sync.Once
+	// dirty are those whose status may have to be written.
+	dirty workqueue.TypedRateLimitingInterface[types.UID]
+
+	mu     sync.Mutex
+	cache  Cache
+	queue  Queue
+	writer Writer
+	// leading: this scheduler has taken a pod from its queue. Others write nothing.
+	leading bool
+	all     map[types.UID]*item
+	// users are the pods that say they have something of a Reservation, by its UID, of those that
+	// are bound; bookOf the Reservation of each.
+	users  map[types.UID]map[types.UID]*corev1.Pod
+	bookOf map[types.UID]types.UID
+	// wanting are pods without a node that own one and were not sent to it.
+	wanting map[types.UID]*corev1.Pod
+	// vain are the Reservations with which a pod was tried in vain, since it was tried without.
+	vain map[types.UID][]types.UID
+	// now is the pod in its cycle, and the Reservation that is open for it; nil for none.
+	now  *corev1.Pod
+	open *item
+}
+
+type stage uint8
+
+const (
+	waiting stage = iota
+	placed
+	over
+)
+
+// item is one Reservation.
+type item struct {
+	object *koordinator.Reservation
+	// read is the object as it is understood; nil where it cannot be, and wrong says why.
+	read  *wire.Reservation
+	wrong error
+
+	stage stage
+	node  string
+	// decision is where Berth decides; nil elsewhere.
+	decision *placement.Decision
+	// unchecked: the place was believed from the object, and no report has been asked yet.
+	unchecked bool
+	// taking are the pods that are reserved there and that the API has not shown bound.
+	taking map[types.UID]*corev1.Pod
+	// had are the UIDs of all pods that ever had something of it.
+	had []string
+	// disbelieved is the version of the object whose status does not hold.
+	disbelieved string
+	// queued is the pod in the scheduling queue, cached the one in the cache; nil for none.
+	queued, cached *corev1.Pod
+	// phase, reason and message are what is to be told.
+	phase           koordinator.ReservationPhase
+	reason, message string
+	// expires is when it was asked to expire.
+	expires time.Time
+	// hungry: an owner was tried there in vain when the account had changed vainAt times.
+	hungry bool
+	vainAt uint32
+}
+
+// New returns Reservations without any.
+func New(o Options) *Reservations {
+	return &Reservations{
+		Options: o, read: make(chan struct{}), all: map[types.UID]*item{},
+		dirty: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.UID]()),
+		users: map[types.UID]map[types.UID]*corev1.Pod{}, bookOf: map[types.UID]types.UID{},
+		wanting: map[types.UID]*corev1.Pod{}, vain: map[types.UID][]types.UID{},
+	}
+}
+
+// Attach gives them the scheduler's cache and queue, without which nothing is planned or held.
+func (rs *Reservations) Attach(c Cache, q Queue) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.cache, rs.queue = c, q
+	for _, it := range rs.all {
+		rs.sync(it)
+	}
+}
+
+// ObjectSeen takes an object in.
+func (rs *Reservations) ObjectSeen(o *koordinator.Reservation) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	it := rs.all[o.UID]
+	if !rs.Ours(wire.ReservationScheduler(o)) {
+		if it != nil {
+			rs.drop(it)
+		}
+		return
+	}
+	rs.any.Store(true)
+	if it == nil {
+		it = &item{taking: map[types.UID]*corev1.Pod{}, phase: koordinator.ReservationPending}
+		rs.all[o.UID] = it
+	}
+	before := it.read
+	it.object = o
+	it.read, it.wrong = wire.ReadReservation(o)
+	rs.follow(it, before)
+	rs.sync(it)
+	rs.dirty.Add(o.UID)
+}
+
+// follow draws conclusions from what the object says.
+func (rs *Reservations) follow(it *item, before *wire.Reservation) {
+	r := it.read
+	switch {
+	case r == nil && it.stage == placed && before != nil:
+		it.read = before // what is held was right when it was found
+		it.message = it.wrong.Error()
+		return
+	case r == nil:
+		return
+	case r.Over():
+		rs.end(it, r.Phase, it.reason, it.message)
+		return
+	case it.stage == placed:
+		r.Pod = before.Pod // what is held is held
+	case it.stage == waiting && r.Node != "" && r.Version != it.disbelieved:
+		rs.adopt(it)
+	}
+	rs.callAtExpiry(it)
+}
+
+// adopt believes the place that the object says, until a report can be asked.
+func (rs *Reservations) adopt(it *item) {
+	r := it.read
+	if r.DecisionErr != nil {
+		it.message = "its status is not believed: " + r.DecisionErr.Error()
+		return
+	}
+	if r.Decision != nil {
+		if err := wire.CheckDecision(r.Pod, r.Decision); err != nil {
+			it.message = "its status is not believed: " + err.Error()
+			return
+		}
+	}
+	it.stage, it.node, it.decision, it.unchecked = placed, r.Node, r.Decision, true
+	it.phase, it.reason, it.message = koordinator.ReservationAvailable, koordinator.ReasonReservationAvailable, ""
+}
+
+// callAtExpiry has a Reservation expire in time.
+func (rs *Reservations) callAtExpiry(it *item) {
+	at, uid := it.read.Expires, it.read.UID
+	if at.IsZero() || at.Equal(it.expires) {
+		return
+	}
+	it.expires = at
+	later.Call(rs.Clock, max(0, at.Sub(rs.Clock.Now())), func() { rs.expire(uid) })
+}
+
+func (rs *Reservations) expire(uid types.UID) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	it := rs.all[uid]
+	if it == nil || it.read == nil || it.stage == over || it.read.Expires.IsZero() || rs.Clock.Now().Before(it.read.Expires) {
+		return
+	}
+	rs.end(it, koordinator.ReservationFailed, koordinator.ReasonReservationExpired, "it has expired at "+it.read.Expires.UTC().Format(time.RFC3339))
+	rs.sync(it)
+	rs.dirty.Add(uid)
+}
+
+// end ends a Reservation: nothing is held, and never will be.
+func (rs *Reservations) end(it *item, phase koordinator.ReservationPhase, reason, message string) {
+	it.stage, it.phase, it.reason, it.message = over, phase, reason, message
+}
+
+// ObjectGone says that an object is no more.
+func (rs *Reservations) ObjectGone(uid types.UID) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if it := rs.all[uid]; it != nil {
+		rs.drop(it)
+	}
+}
+
+func (rs *Reservations) drop(it *item) {
+	it.stage = over
+	rs.sync(it)
+	delete(rs.all, it.object.UID)
+}
+
+// NodeGone says that a node is no more: what was held there is not.
+func (rs *Reservations) NodeGone(name string) {
+	if !rs.any.Load() {
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for uid, it := range rs.all {
+		if it.stage == placed && it.node == name {
+			rs.end(it, koordinator.ReservationFailed, nodeGone, "node "+name+" is no more")
+			rs.sync(it)
+			rs.dirty.Add(uid)
+		}
+	}
+}
+
+// nodeGone is the reason of a Reservation whose node is no more.
+const nodeGone = "NodeGone"
+
+// PodSeen takes a pod in.
+func (rs *Reservations) PodSeen(pod *corev1.Pod) {
+	if !rs.any.Load() && wire.ReadAllocated(pod) == "" {
+		return
+	}
+	if wire.Ended(pod) {
+		rs.PodGone(pod)
+		return
+	}
+	if pod.Spec.NodeName == "" {
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	delete(rs.wanting, pod.UID)
+	delete(rs.vain, pod.UID)
+	of := wire.ReadAllocated(pod)
+	if of == "" || rs.bookOf[pod.UID] == of {
+		return
+	}
+	rs.bookOf[pod.UID] = of
+	if rs.users[of] == nil {
+		rs.users[of] = map[types.UID]*corev1.Pod{}
+	}
+	rs.users[of][pod.UID] = pod
+	rs.usersChanged(of, pod)
+}
+
+// PodGone says that a pod is no more, or has ended.
+func (rs *Reservations) PodGone(pod *corev1.Pod) {
+	if !rs.any.Load() && wire.ReadAllocated(pod) == "" {
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	delete(rs.wanting, pod.UID)
+	delete(rs.vain, pod.UID)
+	of, ok := rs.bookOf[pod.UID]
+	if !ok {
+		return
+	}
+	delete(rs.bookOf, pod.UID)
+	delete(rs.users[of], pod.UID)
+	if len(rs.users[of]) == 0 {
+		delete(rs.users, of)
+	}
+	rs.usersChanged(of, pod)
+}
+
+func (rs *Reservations) usersChanged(of types.UID, pod *corev1.Pod) {
+	it := rs.all[of]
+	if it == nil {
+		return
+	}
+	delete(it.taking, pod.UID)
+	rs.sync(it)
+	rs.dirty.Add(of)
+	rs.wake(it)
+}
+
+// owners are the pods that have something of the place, by UID: those that are bound there, and
+// those that will be. What a pod says of itself counts only if it owns the place.
+func (rs *Reservations) owners(it *item) []*corev1.Pod {
+	out := rs.bound(it)
+	for _, pod := range it.taking {
+		out = append(out, pod)
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	return out
+}
+
+func (rs *Reservations) bound(it *item) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, pod := range rs.users[it.object.UID] {
+		if pod.Spec.NodeName == it.node && it.read.Owns(pod) {
+			out = append(out, pod)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	return out
+}
+
+// sync brings account, cache and queue to what the Reservation is. The caller holds the lock.
+func (rs *Reservations) sync(it *item) {
+	if rs.cache == nil || it.read == nil && it.stage == waiting {
+		rs.unqueue(it)
+		return
+	}
+	if it.stage == placed && it.read.Once && len(rs.bound(it)) > 0 {
+		rs.end(it, koordinator.ReservationSucceeded, koordinator.ReasonReservationSucceeded, "an owner has used it up")
+	}
+	switch it.stage {
+	case waiting:
+		rs.release(it)
+		rs.enqueue(it)
+	case placed:
+		rs.unqueue(it)
+		rs.hold(it)
+	case over:
+		rs.unqueue(it)
+		rs.release(it)
+	}
+}
+
+func (rs *Reservations) enqueue(it *item) {
+	pod := it.read.Pod
+	switch {
+	case it.queued == nil:
+		rs.queue.Add(context.Background(), pod)
+	case !same(it.queued, pod):
+		rs.queue.Update(context.Background(), it.queued, pod)
+	default:
+		return
+	}
+	it.queued = pod
+}
+
+func (rs *Reservations) unqueue(it *item) {
+	if it.queued != nil {
+		rs.queue.Delete(it.queued)
+		rs.Done(string(it.queued.UID))
+		it.queued = nil
+	}
+}
+
+// hold has account and cache hold what is left of the place.
+func (rs *Reservations) hold(it *item) {
+	owners := rs.owners(it)
+	for _, pod := range owners {
+		if !slices.Contains(it.had, string(pod.UID)) {
+			it.had = append(it.had, string(pod.UID))
+		}
+	}
+	rest := it.read.Rest(owners)
+	h := ledger.Holding{UID: string(it.read.UID), Owners: it.had}
+	if it.decision != nil {
+		h.Held = ledger.HeldBy(it.decision)
+	}
+	if rest != nil {
+		if ask, err := wire.ReadPod(rest); err == nil {
+			h.Request = &ask.Request
+		}
+	}
+	account := rs.Account(it.node)
+	account.Hold(h)
+	var held *corev1.Pod
+	if rest != nil {
+		held = wire.Held(rest, it.node)
+	}
+	rs.keep(it, held)
+}
+
+// keep brings the pod in the cache up to date.
+func (rs *Reservations) keep(it *item, held *corev1.Pod) {
+	var err error
+	switch was := it.cached; {
+	case was == nil && held == nil:
+	case was == nil:
+		err = rs.cache.AddPod(rs.Logger, held)
+	case held == nil:
+		err = rs.cache.RemovePod(rs.Logger, was)
+	case !same(was, held):
+		err = rs.cache.UpdatePod(rs.Logger, was, held)
+	}
+	if err != nil {
+		rs.Logger.Error(err, "What a Reservation holds is not what the scheduler's cache has", "reservation", it.object.Name, "node", it.node)
+	}
+	it.cached = held
+}
+
+// release has account and cache hold nothing.
+func (rs *Reservations) release(it *item) {
+	if it.node == "" {
+		return
+	}
+	freed := it.cached
+	released := rs.Account(it.node).Release(string(it.object.UID))
+	rs.keep(it, nil)
+	if released {
+		node := it.node
+		go rs.Changed(node, freed)
+	}
+	if it.stage == waiting {
+		it.node, it.decision, it.had, it.unchecked = "", nil, nil, false
+	}
+}
+
+// same says whether two pods that stand for one place ask for the same.
+func same(a, b *corev1.Pod) bool {
+	return slices.EqualFunc(a.Spec.Containers, b.Spec.Containers, func(x, y corev1.Container) bool {
+		return x.Name == y.Name && sameList(x.Resources.Requests, y.Resources.Requests) && sameList(x.Resources.Limits, y.Resources.Limits)
+	}) && a.Spec.NodeName == b.Spec.NodeName && a.ResourceVersion == b.ResourceVersion
+}
+
+func sameList(a, b corev1.ResourceList) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, q := range a {
+		if o, ok := b[name]; !ok || q.Cmp(o) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// unbelieved takes back what was believed from objects and does not hold: the account has CPUs of
+// others there, or the node is no more.
+func (rs *Reservations) unbelieved() {
+	if !rs.leading {
+		return // whoever leads finds out
+	}
+	for uid, it := range rs.all {
+		if it.stage != placed || !it.unchecked {
+			continue
+		}
+		if !rs.HasNode(it.node) {
+			rs.end(it, koordinator.ReservationFailed, nodeGone, "node "+it.node+" is no more")
+		} else if why, known := rs.Account(it.node).View().Displaced(string(uid)); !known {
+			continue
+		} else if it.unchecked = false; why != "" {
+			it.stage, it.phase, it.reason = waiting, koordinator.ReservationPending, koordinator.ReasonReservationUnschedulable
+			it.disbelieved = it.object.ResourceVersion
+			it.message = "its place on node " + it.node + " is not free: " + why
+		} else {
+			rs.wake(it)
+			continue
+		}
+		rs.sync(it)
+		rs.dirty.Add(uid)
+	}
+}
+
+// Stir says that something has changed on some node: what was believed may be asked, and places
+// that owners could not have may have come back.
+func (rs *Reservations) Stir() {
+	if !rs.any.Load() {
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.unbelieved()
+	for _, it := range rs.all {
+		if it.hungry && it.stage == placed && rs.Account(it.node).View().Stamp().Count != it.vainAt {
+			it.hungry = false
+			rs.wake(it)
+		}
+	}
+}
+
+// Open says which Reservation the pod in its cycle is sent to: its UID and node; "" for none.
+func (rs *Reservations) Open(pod *corev1.Pod) (uid, node string) {
+	if !rs.any.Load() {
+		return "", ""
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.open == nil || rs.now.UID != pod.UID {
+		return "", ""
+	}
+	return string(rs.open.object.UID), rs.open.node
+}
+
+// readLimit is how long the first pod waits for the Reservations to be read. A kind that the API
+// server cannot serve must not stop everything else.
+const readLimit = 30 * time.Second
+
+// Between is called before the scheduler takes the next pod: the cycle before has ended, but for
+// what is bound.
+func (rs *Reservations) Between() {
+	if !rs.leads() {
+		rs.awaitRead()
+	}
+	if !rs.any.Load() {
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if it := rs.open; it != nil { // its owner has not taken it
+		delete(it.taking, rs.now.UID)
+		rs.open = nil
+		rs.sync(it)
+	} else if rs.now != nil {
+		delete(rs.vain, rs.now.UID) // it was tried without
+	}
+	rs.now = nil
+	rs.unbelieved()
+}
+
+func (rs *Reservations) leads() bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.leading
+}
+
+// awaitRead waits for those that were there at the start, and begins to write.
+func (rs *Reservations) awaitRead() {
+	select {
+	case <-rs.read:
+	case <-rs.Clock.After(readLimit):
+		rs.Logger.Info("Reservations cannot be read; pods are placed as if there were none", "waited", readLimit)
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.leading = true
+	for uid := range rs.all {
+		rs.dirty.Add(uid)
+	}
+}
+
+// Begins is called with the pod that the scheduler has taken. An owner is sent to its place.
+func (rs *Reservations) Begins(pod *corev1.Pod) {
+	if !rs.any.Load() || wire.OfReservation(pod) || !rs.Ours(pod.Spec.SchedulerName) || pod.Spec.SchedulingGroup != nil || wire.InGang(pod) {
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.unbelieved()
+	rs.now = pod
+	wants := false
+	var best *item
+	for uid, it := range rs.all {
+		if it.read == nil || it.stage == over || !it.read.Owns(pod) {
+			continue
+		}
+		wants = true
+		if rs.takes(it, pod) && !slices.Contains(rs.vain[pod.UID], uid) && (best == nil || before(it, best)) {
+			best = it
+		}
+	}
+	delete(rs.wanting, pod.UID)
+	switch {
+	case best != nil:
+		rs.open = best
+		best.taking[pod.UID] = pod
+		rs.sync(best)
+	case wants:
+		rs.wanting[pod.UID] = pod
+	}
+}
+
+// takes says whether an owner may be sent to a place.
+func (rs *Reservations) takes(it *item, pod *corev1.Pod) bool {
+	if it.stage != placed || it.unchecked || it.read.Closed || !it.read.Tolerated(pod) {
+		return false
+	}
+	owners := rs.owners(it)
+	return !(it.read.Once && len(owners) > 0) && it.read.Fits(pod, owners)
+}
+
+// before says which of two Reservations an owner of both is sent to: the older one.
+func before(a, b *item) bool {
+	x, y := a.object.CreationTimestamp, b.object.CreationTimestamp
+	if !x.Equal(&y) {
+		return x.Before(&y)
+	}
+	return a.object.Name < b.object.Name
+}
+
+// Took says that the pod in its cycle has its place.
+func (rs *Reservations) Took(pod *corev1.Pod) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.open != nil && rs.now.UID == pod.UID {
+		rs.open = nil
+	}
+}
+
+// GaveBack says that a pod does not get the place that it took. The account has forgotten it.
+func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	it := rs.all[types.UID(uid)]
+	if it == nil || it.taking[pod.UID] == nil {
+		return
+	}
+	delete(it.taking, pod.UID)
+	rs.sync(it)
+}
+
+// InVain says that a pod cannot have its place: it is to be tried as any other.
+func (rs *Reservations) InVain(pod *corev1.Pod, uid string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if !slices.Contains(rs.vain[pod.UID], types.UID(uid)) {
+		rs.vain[pod.UID] = append(rs.vain[pod.UID], types.UID(uid))
+	}
+	if it := rs.all[types.UID(uid)]; it != nil && it.stage == placed {
+		it.hungry, it.vainAt = true, rs.Account(it.node).View().Stamp().Count
+	}
+}
+
+// Allocated is what the Binding of an owner is to say; "" for a Reservation that is no more.
+func (rs *Reservations) Allocated(uid string) string {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if it := rs.all[types.UID(uid)]; it != nil && it.read != nil {
+		return it.read.WriteAllocated()
+	}
+	return ""
+}
+
+// wake has owners that wait be tried: a place is there.
+func (rs *Reservations) wake(it *item) {
+	if it.stage != placed || rs.queue == nil {
+		return
+	}
+	found := map[string]*corev1.Pod{}
+	for _, pod := range rs.wanting {
+		if it.read.Owns(pod) {
+			found[pod.Namespace+"/"+pod.Name] = pod
+		}
+	}
+	if queue := rs.queue; len(found) > 0 {
+		go queue.Activate(rs.Logger, found)
+	}
+}
+
+// Wants says whether a pod still stands for a Reservation without a place.
+func (rs *Reservations) Wants(uid types.UID) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	it := rs.all[uid]
+	return it != nil && it.queued != nil
+}
+
+// Raise has a pod that stands for a Reservation, and for which a node was found, be assumed there
+// as one that nobody evicts.
+func (rs *Reservations) Raise(info *framework.QueuedPodInfo) {
+	if !wire.OfReservation(info.Pod) {
+		return
+	}
+	if raised, err := framework.NewPodInfo(wire.Held(info.Pod, "")); err == nil {
+		info.PodInfo = raised
+	}
+}
+
+// Failed takes the place of the scheduler's own handling of a failure for pods that stand for
+// Reservations: it knows of none that is not in the API. It says whether the pod is one.
+func (rs *Reservations) Failed(info *framework.QueuedPodInfo, status *fwk.Status) bool {
+	if !wire.OfReservation(info.Pod) {
+		return false
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	it := rs.all[info.Pod.UID]
+	if it == nil || it.queued == nil {
+		rs.queue.Done(info.Pod.UID)
+		return true
+	}
+	rs.tell(it, status.Message())
+	rs.requeue(it, info, status)
+	return true
+}
+
+// requeue puts the pod back, with what is known of why it failed.
+func (rs *Reservations) requeue(it *item, info *framework.QueuedPodInfo, status *fwk.Status) {
+	info.ClearRejectorPlugins()
+	if fit, ok := status.AsError().(*framework.FitError); ok { //nolint:errorlint // as the scheduler itself
+		info.UnschedulablePlugins, info.PendingPlugins = fit.Diagnosis.UnschedulablePlugins, fit.Diagnosis.PendingPlugins
+	}
+	fresh, err := framework.NewPodInfo(it.queued.DeepCopy())
+	if err == nil {
+		info.PodInfo = fresh
+		err = rs.queue.AddUnschedulableIfNotPresent(rs.Logger, info, rs.queue.SchedulingCycle())
+	}
+	if err != nil {
+		rs.Logger.Error(err, "A Reservation cannot be tried again", "reservation", it.object.Name)
+		rs.queue.Done(it.object.UID)
+	}
+}
+
+// tell says why a Reservation has no place, in its condition and in an event.
+func (rs *Reservations) tell(it *item, why string) {
+	if it.message == why {
+		return
+	}
+	it.reason, it.message = koordinator.ReasonReservationUnschedulable, why
+	rs.dirty.Add(it.object.UID)
+	rs.Events.Eventf(it.reference(), nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", clip(why))
+}
+
+// clip cuts a text to what fits in an event.
+func clip(s string) string {
+	const limit = 1000
+	if len(s) > limit {
+		return s[:limit] + "..."
+	}
+	return s
+}
+
+func (it *item) reference() *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: koordinator.GroupVersion.String(), Kind: "Reservation", Name: it.object.Name, UID: it.object.UID}
+}

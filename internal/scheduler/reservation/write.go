@@ -1,0 +1,167 @@
+package reservation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// errElsewhere says that a Reservation needs no place any more: it has one, or is over.
+var errElsewhere = errors.New("the Reservation is not to be placed any more")
+
+// Place holds a place for the Reservation that the pod stands for, and writes it into the object.
+// The account has the pod reserved. decision is nil where a kubelet decides. On an error nothing is
+// held; should the write have arrived after all, the object says so.
+func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, decision *placement.Decision, annotations map[string]any) error {
+	rs.mu.Lock()
+	it := rs.all[uid]
+	if it == nil || it.read == nil || it.stage != waiting {
+		rs.mu.Unlock()
+		return errElsewhere
+	}
+	name, version, r, object, writer := it.object.Name, it.object.ResourceVersion, it.read, it.object, rs.writer
+	rs.mu.Unlock()
+
+	status, _ := r.Status(object, &wire.ReservationNews{
+		Phase: koordinator.ReservationAvailable, Node: node, Reason: koordinator.ReasonReservationAvailable,
+	}, rs.Clock.Now())
+	var err error
+	if _, stale := object.Annotations[wire.PlacementAnnotation]; stale && decision == nil {
+		annotations = map[string]any{wire.PlacementAnnotation: nil}
+	}
+	if len(annotations) > 0 {
+		if version, err = writer.Annotate(ctx, name, version, annotations); err != nil {
+			return fmt.Errorf("Reservation %s: its decision: %w", name, err)
+		}
+	}
+	if err = writer.Status(ctx, name, version, status); err != nil {
+		return fmt.Errorf("Reservation %s: its status: %w", name, err)
+	}
+	return rs.settle(uid, node, decision)
+}
+
+// settle notes a place that was written.
+func (rs *Reservations) settle(uid types.UID, node string, decision *placement.Decision) error {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	it := rs.all[uid]
+	switch {
+	case it == nil || it.stage == over:
+		return errElsewhere
+	case it.stage == placed && it.node != node: // somebody else's news came first
+		return errElsewhere
+	}
+	it.stage, it.node, it.decision, it.unchecked, it.queued = placed, node, decision, false, nil
+	it.phase, it.reason, it.message = koordinator.ReservationAvailable, koordinator.ReasonReservationAvailable, ""
+	rs.sync(it)
+	rs.wake(it)
+	return nil
+}
+
+// Write writes the status of Reservations whenever it is another than the object's, until ctx ends.
+func (rs *Reservations) Write(ctx context.Context) {
+	go func() {
+		<-ctx.Done()
+		rs.dirty.ShutDown()
+	}()
+	for {
+		uid, stop := rs.dirty.Get()
+		if stop {
+			return
+		}
+		if err := rs.write(ctx, uid); err != nil {
+			if !apierrors.IsConflict(err) { // else the newer object is on its way
+				rs.Logger.Error(err, "The status of a Reservation cannot be written")
+			}
+			rs.dirty.AddRateLimited(uid)
+		} else {
+			rs.dirty.Forget(uid)
+		}
+		rs.dirty.Done(uid)
+	}
+}
+
+func (rs *Reservations) write(ctx context.Context, uid types.UID) error {
+	rs.mu.Lock()
+	it := rs.all[uid]
+	if it == nil || !rs.leading || rs.writer == nil {
+		rs.mu.Unlock()
+		return nil
+	}
+	if it.read == nil && it.wrong != nil {
+		rs.tell(it, it.wrong.Error())
+	}
+	status, news := rs.news(it)
+	name, version, writer := it.object.Name, it.object.ResourceVersion, rs.writer
+	rs.mu.Unlock()
+	if !news {
+		return nil
+	}
+	err := writer.Status(ctx, name, version, status)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// news returns the status as it should be, and whether it is not.
+func (rs *Reservations) news(it *item) (*koordinator.ReservationStatus, bool) {
+	now := rs.Clock.Now()
+	switch {
+	case it.read == nil && it.stage == over:
+		return nil, false
+	case it.read == nil:
+		return wire.WrongStatus(it.object, it.wrong, now)
+	case it.stage == waiting && it.message == "" && it.object.Status.NodeName == "":
+		if it.object.Status.Phase != "" {
+			return nil, false // nothing is known yet
+		}
+	case it.read.Over():
+		return nil, false // it says so already
+	}
+	news := wire.ReservationNews{Phase: it.phase, Node: it.node, Reason: it.reason, Message: it.message}
+	if it.node != "" {
+		news.Owners = rs.bound(it)
+	}
+	if news.Reason == "" {
+		news.Reason = koordinator.ReasonReservationUnschedulable
+	}
+	return it.read.Status(it.object, &news, now)
+}
+
+// restWriter writes to the API server.
+type restWriter struct{ client rest.Interface }
+
+// Annotate implements Writer.
+func (w restWriter) Annotate(ctx context.Context, name, version string, annotations map[string]any) (string, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": version, "annotations": annotations}})
+	if err != nil {
+		return "", err
+	}
+	out := new(koordinator.Reservation)
+	err = w.client.Patch(types.MergePatchType).Resource("reservations").Name(name).Body(patch).Do(ctx).Into(out)
+	return out.ResourceVersion, err
+}
+
+// Status implements Writer. The status is replaced as a whole.
+func (w restWriter) Status(ctx context.Context, name, version string, status *koordinator.ReservationStatus) error {
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "add", "path": "/metadata/resourceVersion", "value": version},
+		{"op": "add", "path": "/status", "value": status},
+	})
+	if err != nil {
+		return err
+	}
+	return w.client.Patch(types.JSONPatchType).Resource("reservations").Name(name).SubResource("status").Body(patch).Do(ctx).Error()
+}
+
+var _ Writer = restWriter{}

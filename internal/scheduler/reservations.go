@@ -1,0 +1,179 @@
+package scheduler
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/scheduler/reservation"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// newReservations makes the Reservations of a scheduler.
+func newReservations(handle fwk.Handle, c *core, logger klog.Logger) *reservation.Reservations {
+	nodes := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
+	return reservation.New(reservation.Options{
+		Clock: c.clock, Logger: logger, Events: handle.EventRecorder(), Account: func(node string) *ledger.Node { return c.table.Named(node).Account() },
+		HasNode: func(name string) bool {
+			_, err := nodes.Get(name)
+			return err == nil
+		},
+		Done: c.waiters.Done,
+		Ours: func(name string) bool {
+			_, ours := c.profiles.Load(name)
+			return ours
+		},
+	})
+}
+
+// watchForReservations tells the Reservations of their objects, and of nodes that are no more.
+func (c *core) watchForReservations(ctx context.Context, handle fwk.Handle) error {
+	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		DeleteFunc: func(obj any) {
+			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = last.Obj
+			}
+			if node, ok := obj.(*corev1.Node); ok {
+				c.reservations.NodeGone(node.Name)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return c.reservations.Watch(ctx, handle.KubeConfig())
+}
+
+// stir is told that something has left a node, or that a report has come.
+func (c *core) stir() {
+	c.gangs.Stir()
+	c.reservations.Stir()
+}
+
+// Freed is called when a node may take pods that it has refused for what was held there.
+type Freed func(node string, held *corev1.Pod)
+
+// HoldReservations has a scheduler hold places for the owners of Reservations: it is to call what
+// is returned between its cycles, at the begin of each, and when one fails. The informers are those
+// of the scheduler. nil: no profile has the plugin.
+func HoldReservations(shared informers.SharedInformerFactory, in reservation.Cache, queue reservation.Queue, freed Freed) *reservation.Reservations {
+	cores.Lock()
+	defer cores.Unlock()
+	c := cores.byInformers[shared]
+	if c == nil {
+		return nil
+	}
+	c.reservations.Changed = func(node string, held *corev1.Pod) {
+		c.waiters.NodeChanged(c.table.Named(node).Account())
+		c.gangs.Stir()
+		if held != nil {
+			freed(node, held)
+		}
+	}
+	c.reservations.Attach(in, queue)
+	return c.reservations
+}
+
+const (
+	elsewhere    = "another node holds a Reservation for the pod"
+	notInPlace   = "Berth: what its Reservation holds does not take the pod; it is tried as any other"
+	evictsNobody = "Berth: a Reservation evicts nobody"
+)
+
+// filterOwner is Filter for a pod that is sent to what a Reservation holds.
+func (p *Plugin) filterOwner(c *cycle, n *nodes.Node) *fwk.Status {
+	switch {
+	case n.Name() != c.heldOn: // it may be nominated to another one
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, elsewhere)
+	case c.unpinned && p.passes(c, n):
+		return nil
+	}
+	if why := p.core.table.Unusable(n); why != nil {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
+	}
+	if why := n.Unmet(c.query.Candidate.Request.Rules); why != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	}
+	a := n.Account().View().AskOwner(&c.query.Candidate, c.from)
+	return statusOf(nodes.Pack(0, &a), false)
+}
+
+// reserveOwner takes an owner in, in place.
+func (p *Plugin) reserveOwner(c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Status {
+	var d placement.Decision
+	a := n.Account().ReserveOwner(&c.query.Candidate, c.from, &d)
+	verdicts.WithLabelValues("Reserve", a.Outcome.String(), reasonOf(&a)).Inc()
+	if status := statusOf(nodes.Pack(0, &a), false); status != nil {
+		c.again = true
+		p.core.reservations.InVain(pod, c.from)
+		return c.refuse(status)
+	}
+	if status := p.writable(pod, n, &d); status != nil {
+		return status
+	}
+	c.number = p.core.reserved.Add(1)
+	p.core.reservations.Took(pod)
+	p.core.waiters.Done(uidOf(pod))
+	return nil
+}
+
+// postFilterOwner ends the attempt of an owner that cannot have its place: it is tried at once
+// without. Nobody is evicted before.
+func (p *Plugin) postFilterOwner(c *cycle, pod *corev1.Pod) *fwk.Status {
+	p.core.reservations.InVain(pod, c.from)
+	p.core.waiters.Tried(uidOf(pod))
+	p.core.waiters.WakeOne(uidOf(pod))
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, notInPlace)
+}
+
+// bindReservation writes the place of the Reservation that the pod stands for.
+func (p *Plugin) bindReservation(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
+	if err := p.core.handover.Enter(ctx); err != nil {
+		return fwk.AsStatus(err)
+	}
+	err := p.placeReservation(ctx, c, pod, nodeName)
+	p.core.handover.Leave(nil) // no pod is bound by it
+	return fwk.AsStatus(err)
+}
+
+func (p *Plugin) placeReservation(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) error {
+	n := p.core.table.Named(nodeName)
+	if c == nil || c.untouched || !n.Obeys() {
+		return p.core.reservations.Place(ctx, pod.UID, nodeName, nil, nil)
+	}
+	d, ok := n.Account().Promised(uidOf(pod))
+	if !ok {
+		return errChanged
+	}
+	text, err := wire.WritePlacement(&wire.Placement{
+		Sequence: 1, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull, Decision: d,
+	})
+	if err != nil {
+		return err
+	}
+	annotations := map[string]any{wire.PlacementAnnotation: text}
+	if status, err := wire.WriteKoordinatorStatus(&d, n.Machine()); err == nil {
+		annotations[wire.KoordinatorStatusAnnotation] = status
+	}
+	return p.core.reservations.Place(ctx, pod.UID, nodeName, &d, annotations)
+}
+
+// bindUntouched binds an owner for which nothing is decided, with the word of what it has.
+func (p *Plugin) bindUntouched(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
+	object := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName},
+	}
+	if text := p.core.reservations.Allocated(c.from); text != "" {
+		object.Annotations = map[string]string{wire.AllocatedAnnotation: text}
+	}
+	return fwk.AsStatus(p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Bind(ctx, object, metav1.CreateOptions{}))
+}

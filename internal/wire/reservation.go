@@ -1,0 +1,600 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	resourcehelper "k8s.io/component-helpers/resource"
+	"k8s.io/klog/v2"
+
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/placement"
+)
+
+// AllocatedAnnotation is on a pod that has something of a Reservation, with its name and UID.
+const AllocatedAnnotation = "scheduling.koordinator.sh/reservation-allocated"
+
+// reservationKind is the kind of the pods that stand for Reservations.
+const reservationKind = "Reservation"
+
+// HeldPriority is the priority of what is held, as preemption sees it: nobody is above it.
+const HeldPriority = math.MaxInt32
+
+// The most of each that a Reservation may list.
+const (
+	maxReservationOwners = 64
+	maxReservationTaints = 64
+	maxReserved          = 64 // containers
+)
+
+// defaultTTL is how long a Reservation lives that says nothing, as Koordinator has it.
+const defaultTTL = 24 * time.Hour
+
+// Reservation is a Reservation of Koordinator's as Berth understands it.
+type Reservation struct {
+	Name string
+	UID  types.UID
+	// Version is the object's resourceVersion.
+	Version string
+	// Scheduler is the scheduler that it is for.
+	Scheduler string
+	// Pod stands for the place: a pod of no namespace with name and UID of the object. It has no
+	// node.
+	Pod *corev1.Pod
+	// Expires is when nothing is held any more; zero for never.
+	Expires time.Time
+	// Once has the first owner use the place up.
+	Once bool
+	// Closed keeps owners to come off.
+	Closed bool
+	Taints []corev1.Taint
+	owners []reservationOwner
+	// Phase and Node are what the object's status says, Decision what its annotation says was
+	// decided; nil for nothing.
+	Phase    koordinator.ReservationPhase
+	Node     string
+	Decision *placement.Decision
+	// DecisionErr says why the annotation cannot be read.
+	DecisionErr error
+}
+
+type reservationOwner struct {
+	object     *corev1.ObjectReference
+	controller *koordinator.ReservationController
+	labels     labels.Selector
+}
+
+// OfReservation says whether a pod is none, but stands for a Reservation.
+func OfReservation(pod *corev1.Pod) bool { return pod.Kind == reservationKind && pod.Namespace == "" }
+
+// Over says whether nothing is held, and never will be.
+func (r *Reservation) Over() bool {
+	return r.Phase == koordinator.ReservationFailed || r.Phase == koordinator.ReservationSucceeded
+}
+
+// ReservationScheduler is the scheduler that a Reservation is for.
+func ReservationScheduler(o *koordinator.Reservation) string {
+	if o.Spec.Template == nil || o.Spec.Template.Spec.SchedulerName == "" {
+		return corev1.DefaultSchedulerName
+	}
+	return o.Spec.Template.Spec.SchedulerName
+}
+
+// ReadReservation reads a Reservation. The error is a *FieldError, which also names what is not
+// served: nothing is dropped in silence.
+func ReadReservation(o *koordinator.Reservation) (*Reservation, error) {
+	r := reservationReader{fieldErrors("Reservation " + o.Name), o}
+	for _, check := range []func() error{r.spec, r.template, r.lists} {
+		if err := check(); err != nil {
+			return nil, err
+		}
+	}
+	out := &Reservation{
+		Name: o.Name, UID: o.UID, Version: o.ResourceVersion, Scheduler: ReservationScheduler(o), Pod: reservationPod(o),
+		Expires: expiryOf(o), Once: o.Spec.AllocateOnce == nil || *o.Spec.AllocateOnce, Closed: o.Spec.Unschedulable,
+		Taints: o.Spec.Taints, Phase: o.Status.Phase, Node: o.Status.NodeName,
+	}
+	ask, err := ReadPod(out.Pod)
+	if err == nil {
+		err = ask.RulesErr
+	}
+	if wrong, ok := err.(*FieldError); ok { //nolint:errorlint // that is what it is
+		inTemplate := *wrong
+		inTemplate.Field = "spec.template." + wrong.Field
+		return nil, &inTemplate
+	}
+	if err != nil {
+		return nil, err
+	}
+	if out.owners, err = r.owners(); err != nil {
+		return nil, err
+	}
+	p, found, err := ReadPlacement(&corev1.Pod{TypeMeta: out.Pod.TypeMeta, ObjectMeta: o.ObjectMeta})
+	if out.DecisionErr = err; found && err == nil {
+		out.Decision = &p.Decision
+	}
+	return out, nil
+}
+
+// expiryOf is when a Reservation expires; zero for never.
+func expiryOf(o *koordinator.Reservation) time.Time {
+	switch {
+	case o.Spec.Expires != nil:
+		return o.Spec.Expires.Time
+	case o.Spec.TTL == nil:
+		return o.CreationTimestamp.Add(defaultTTL)
+	case o.Spec.TTL.Duration == 0:
+		return time.Time{}
+	}
+	return o.CreationTimestamp.Add(o.Spec.TTL.Duration)
+}
+
+type reservationReader struct {
+	fieldErrors
+	o *koordinator.Reservation
+}
+
+func (r reservationReader) spec() error {
+	s, at := &r.o.Spec, field.NewPath("spec")
+	switch {
+	case s.Wrong != "":
+		return r.at(at, s.Wrong, "a spec as Koordinator documents it")
+	case len(s.Unknown) > 0:
+		return r.at(at.Child(s.Unknown[0]), "set", "nothing: Berth does not serve this field")
+	case s.Template == nil:
+		return r.at(at.Child("template"), "nothing", "a pod template")
+	case s.PreAllocation:
+		return r.at(at.Child("preAllocation"), true, "false: Berth holds what is free, and nothing that pods still have")
+	case s.TTL != nil && s.TTL.Duration < 0:
+		return r.at(at.Child("ttl"), s.TTL.Duration, "0, which is without end, or more")
+	case !slices.Contains([]koordinator.ReservationAllocatePolicy{"", koordinator.AllocateAligned, koordinator.AllocateRestricted}, s.AllocatePolicy):
+		return r.at(at.Child("allocatePolicy"), s.AllocatePolicy, "Aligned or Restricted")
+	}
+	return nil
+}
+
+func (r reservationReader) lists() error {
+	s, at := &r.o.Spec, field.NewPath("spec")
+	switch {
+	case len(s.Owners) == 0 || len(s.Owners) > maxReservationOwners:
+		return r.at(at.Child("owners"), fmt.Sprint(len(s.Owners), " owners"), fmt.Sprint("1 to ", maxReservationOwners))
+	case len(s.Taints) > maxReservationTaints:
+		return r.at(at.Child("taints"), fmt.Sprint(len(s.Taints), " taints"), fmt.Sprint("at most ", maxReservationTaints))
+	}
+	for i := range s.Taints {
+		if e := s.Taints[i].Effect; e != corev1.TaintEffectNoSchedule && e != corev1.TaintEffectPreferNoSchedule && e != corev1.TaintEffectNoExecute {
+			return r.at(at.Child("taints").Index(i).Child("effect"), e, "NoSchedule, PreferNoSchedule or NoExecute")
+		}
+	}
+	return nil
+}
+
+// template checks that nothing stands in the template which bears on its place and is not served.
+func (r reservationReader) template() error {
+	p, at := &r.o.Spec.Template.Spec, field.NewPath("spec", "template", "spec")
+	if n := len(p.Containers); n == 0 || n > maxReserved {
+		return r.at(at.Child("containers"), fmt.Sprint(n, " containers"), fmt.Sprint("1 to ", maxReserved))
+	}
+	none := func(name string, there bool) error {
+		if !there {
+			return nil
+		}
+		return r.at(at.Child(name), "set", "nothing: Berth does not serve this field in a Reservation")
+	}
+	a := p.Affinity
+	for _, err := range []error{
+		none("initContainers", len(p.InitContainers) > 0),
+		none("volumes", slices.ContainsFunc(p.Volumes, isClaimed)),
+		none("resourceClaims", len(p.ResourceClaims) > 0),
+		none("resources", p.Resources != nil),
+		none("overhead", len(p.Overhead) > 0),
+		none("runtimeClassName", p.RuntimeClassName != nil),
+		none("topologySpreadConstraints", len(p.TopologySpreadConstraints) > 0),
+		none("schedulingGates", len(p.SchedulingGates) > 0),
+		none("schedulingGroup", p.SchedulingGroup != nil),
+		none("affinity.podAffinity", a != nil && a.PodAffinity != nil),
+		none("affinity.podAntiAffinity", a != nil && a.PodAntiAffinity != nil),
+		none("priorityClassName", p.PriorityClassName != "" && p.Priority == nil),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return r.containers(at.Child("containers"))
+}
+
+// isClaimed says whether a volume has a say in where a pod may run.
+func isClaimed(v corev1.Volume) bool {
+	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil
+}
+
+func (r reservationReader) containers(at *field.Path) error {
+	pod, asks := reservationPod(r.o), false
+	if InGang(pod) {
+		return r.at(field.NewPath("spec", "template", "metadata"), "a gang", "no gang: a Reservation is planned alone")
+	}
+	names := map[string]bool{}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		switch {
+		case names[c.Name] || c.Name == "":
+			return r.at(at.Index(i).Child("name"), c.Name, "a name that no other container has")
+		case slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 }):
+			return r.at(at.Index(i).Child("ports"), "hostPort", "none: Berth does not hold ports")
+		case len(c.Resources.Claims) > 0:
+			return r.at(at.Index(i).Child("resources", "claims"), "set", "nothing: Berth does not serve this field in a Reservation")
+		}
+		names[c.Name] = true
+		for _, q := range c.Resources.Requests {
+			asks = asks || q.Sign() != 0
+		}
+	}
+	if !asks {
+		return r.at(at, "containers that ask for nothing", "one that asks for CPUs, memory or devices")
+	}
+	return nil
+}
+
+func (r reservationReader) owners() (out []reservationOwner, err error) {
+	for i := range r.o.Spec.Owners {
+		o, at := &r.o.Spec.Owners[i], field.NewPath("spec", "owners").Index(i)
+		switch {
+		case o.Object == nil && o.Controller == nil && o.LabelSelector == nil:
+			return nil, r.at(at, "nothing", "object, controller or labelSelector")
+		case o.Object != nil && (o.Object.Kind != "" && o.Object.Kind != "Pod" || o.Object.APIVersion != "" && o.Object.APIVersion != "v1"):
+			return nil, r.at(at.Child("object"), o.Object.APIVersion+" "+o.Object.Kind, "a Pod of v1: others are named as controllers")
+		case o.Object != nil && o.Object.UID == "" && o.Object.Name == "" && o.Object.Namespace == "":
+			return nil, r.at(at.Child("object"), "nothing", "a name, a namespace or a uid")
+		case o.Controller != nil && o.Controller.UID == "" && o.Controller.Name == "" && o.Controller.Namespace == "":
+			return nil, r.at(at.Child("controller"), "nothing", "a name, a namespace or a uid")
+		case o.Object != nil && (o.Object.FieldPath != "" || o.Object.ResourceVersion != ""):
+			return nil, r.at(at.Child("object"), o.Object.FieldPath+o.Object.ResourceVersion, "no fieldPath and no resourceVersion: Berth does not serve them")
+		}
+		owner := reservationOwner{object: o.Object, controller: o.Controller, labels: labels.Everything()}
+		if o.LabelSelector != nil {
+			if owner.labels, err = metav1.LabelSelectorAsSelector(o.LabelSelector); err != nil {
+				return nil, r.at(at.Child("labelSelector"), err, "a label selector")
+			}
+		}
+		out = append(out, owner)
+	}
+	return out, nil
+}
+
+// Owns says whether a pod may have the place. Taints and Closed are another matter.
+func (r *Reservation) Owns(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(r.owners, func(o reservationOwner) bool { return o.matches(pod) })
+}
+
+func (o *reservationOwner) matches(pod *corev1.Pod) bool {
+	is := func(want, have string) bool { return want == "" || want == have }
+	if ref := o.object; ref != nil && !(is(string(ref.UID), string(pod.UID)) && is(ref.Name, pod.Name) && is(ref.Namespace, pod.Namespace)) {
+		return false
+	}
+	if !o.labels.Matches(labels.Set(pod.Labels)) {
+		return false
+	}
+	want := o.controller
+	return want == nil || is(want.Namespace, pod.Namespace) && slices.ContainsFunc(pod.OwnerReferences, func(have metav1.OwnerReference) bool {
+		return is(string(want.UID), string(have.UID)) && is(want.Name, have.Name) && is(want.Kind, have.Kind) && is(want.APIVersion, have.APIVersion) &&
+			(want.Controller == nil || have.Controller != nil && *want.Controller == *have.Controller)
+	})
+}
+
+// Tolerated says whether a pod tolerates the taints of the place.
+func (r *Reservation) Tolerated(pod *corev1.Pod) bool {
+	return !slices.ContainsFunc(r.Taints, func(t corev1.Taint) bool {
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(pod.Spec.Tolerations, func(x corev1.Toleration) bool {
+			return x.ToleratesTaint(klog.Background(), &t, false)
+		})
+	})
+}
+
+// reservationPod returns the pod that stands for the place. What the object says of itself comes
+// before what its template says.
+func reservationPod(o *koordinator.Reservation) *corev1.Pod {
+	t := o.Spec.Template.DeepCopy()
+	pod := &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: koordinator.GroupVersion.String(), Kind: reservationKind},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: o.Name, UID: o.UID, CreationTimestamp: o.CreationTimestamp, Labels: merged(t.Labels, o.Labels), Annotations: merged(t.Annotations, o.Annotations),
+		},
+		Spec: corev1.PodSpec{
+			Containers: t.Spec.Containers, NodeSelector: t.Spec.NodeSelector, Affinity: t.Spec.Affinity, Tolerations: t.Spec.Tolerations,
+			Priority: t.Spec.Priority, SchedulerName: ReservationScheduler(o), RestartPolicy: corev1.RestartPolicyAlways,
+		},
+	}
+	delete(pod.Annotations, PlacementAnnotation)
+	for i := range pod.Spec.Containers {
+		r := &pod.Spec.Containers[i].Resources
+		for name, q := range r.Limits { // as the API server does for pods
+			if _, said := r.Requests[name]; !said {
+				if r.Requests == nil {
+					r.Requests = corev1.ResourceList{}
+				}
+				r.Requests[name] = q
+			}
+		}
+	}
+	if t.Spec.NodeName != "" {
+		onlyOn(pod, t.Spec.NodeName)
+	}
+	return pod
+}
+
+func merged(maps ...map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, m := range maps {
+		for k, v := range m {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// onlyOn has the pod go to one node.
+func onlyOn(pod *corev1.Pod, node string) {
+	if pod.Spec.Affinity == nil {
+		pod.Spec.Affinity = &corev1.Affinity{}
+	}
+	a := pod.Spec.Affinity
+	if a.NodeAffinity == nil {
+		a.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	if a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
+	}
+	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	for i := range terms {
+		terms[i].MatchFields = append(terms[i].MatchFields, corev1.NodeSelectorRequirement{
+			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+		})
+	}
+}
+
+// Allocatable is what is held when nobody has anything of it.
+func (r *Reservation) Allocatable() corev1.ResourceList {
+	return resourcehelper.PodRequests(r.Pod, resourcehelper.PodResourcesOptions{})
+}
+
+// Allocated is what owners have of it: of each resource what they ask for, and no more than there
+// is.
+func (r *Reservation) Allocated(owners []*corev1.Pod) corev1.ResourceList {
+	out, all := corev1.ResourceList{}, r.Allocatable()
+	for _, pod := range owners {
+		for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+			there, held := all[name]
+			if !held {
+				continue
+			}
+			sum := out[name]
+			sum.Add(q)
+			if sum.Cmp(there) > 0 {
+				sum = there.DeepCopy()
+			}
+			out[name] = sum
+		}
+	}
+	return out
+}
+
+// Rest returns the pod that stands for what is left of the place beside its owners; nil for
+// nothing.
+func (r *Reservation) Rest(owners []*corev1.Pod) *corev1.Pod {
+	rest := r.Pod.DeepCopy()
+	if len(owners) == 0 {
+		return rest
+	}
+	left := r.Allocatable()
+	for name, q := range r.Allocated(owners) {
+		have := left[name]
+		have.Sub(q)
+		left[name] = have
+	}
+	for name, q := range left {
+		if q.Sign() <= 0 {
+			delete(left, name)
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	c := corev1.Container{Name: "rest", Resources: corev1.ResourceRequirements{Requests: left}}
+	if isGuaranteed(r.Pod) {
+		c.Resources.Limits = left
+	} else if limits := pluginsIn(left); len(limits) > 0 {
+		c.Resources.Limits = limits
+	}
+	rest.Spec.Containers = []corev1.Container{c}
+	return rest
+}
+
+func pluginsIn(list corev1.ResourceList) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name, q := range list {
+		if IsExtended(name) {
+			out[name] = q
+		}
+	}
+	return out
+}
+
+// Fits says whether what a pod asks for, of what is held, is left beside the other owners.
+func (r *Reservation) Fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
+	all, had := r.Allocatable(), r.Allocated(owners)
+	for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		left, held := all[name]
+		if !held {
+			continue
+		}
+		left.Sub(had[name])
+		if q.Cmp(left) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// allocatedJSON is the value of AllocatedAnnotation.
+type allocatedJSON struct {
+	Name string    `json:"name,omitempty"`
+	UID  types.UID `json:"uid,omitempty"`
+}
+
+// WriteAllocated returns the value of AllocatedAnnotation for owners of a Reservation.
+func (r *Reservation) WriteAllocated() string {
+	text, err := json.Marshal(allocatedJSON{r.Name, r.UID})
+	if err != nil {
+		return "" // two strings
+	}
+	return string(text)
+}
+
+// ReadAllocated returns the UID of the Reservation of which a pod says that it has something; "" for
+// none. Anybody can write it: whether the pod owns it is another matter.
+func ReadAllocated(pod *corev1.Pod) types.UID {
+	text, ok := pod.Annotations[AllocatedAnnotation]
+	if !ok || len(text) > maxKoordinatorText {
+		return ""
+	}
+	var a allocatedJSON
+	if json.Unmarshal([]byte(text), &a) != nil {
+		return ""
+	}
+	return a.UID
+}
+
+// ReservationNews is what a scheduler knows of a Reservation, to be told in its status.
+type ReservationNews struct {
+	Phase koordinator.ReservationPhase
+	Node  string
+	// Reason is why the phase is what it is, Message the same for people.
+	Reason, Message string
+	Owners          []*corev1.Pod
+}
+
+// Status returns the status of the object with the news in it; false where it says so already.
+func (r *Reservation) Status(o *koordinator.Reservation, news *ReservationNews, now time.Time) (*koordinator.ReservationStatus, bool) {
+	s := o.Status.DeepCopy()
+	s.Phase, s.NodeName, s.CurrentOwners, s.Allocatable, s.Allocated = news.Phase, news.Node, nil, nil, nil
+	if news.Node != "" {
+		s.Allocatable = r.Allocatable()
+		if s.Allocated = r.Allocated(news.Owners); len(s.Allocated) == 0 {
+			s.Allocated = nil
+		}
+	}
+	for _, pod := range news.Owners {
+		s.CurrentOwners = append(s.CurrentOwners, corev1.ObjectReference{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
+	}
+	s.Conditions = newsConditions(s.Conditions, news, now)
+	return s, !sameStatus(s, &o.Status)
+}
+
+// WrongStatus is Status for an object that cannot be read.
+func WrongStatus(o *koordinator.Reservation, why error, now time.Time) (*koordinator.ReservationStatus, bool) {
+	s := o.Status.DeepCopy()
+	s.Phase = koordinator.ReservationPending
+	s.NodeName, s.CurrentOwners, s.Allocatable, s.Allocated = "", nil, nil, nil
+	s.Conditions = newsConditions(s.Conditions, &ReservationNews{Phase: s.Phase, Reason: koordinator.ReasonReservationUnschedulable, Message: why.Error()}, now)
+	return s, !sameStatus(s, &o.Status)
+}
+
+// maxConditionMessage bounds a condition's message in bytes.
+const maxConditionMessage = 2 << 10
+
+func newsConditions(old []koordinator.ReservationCondition, news *ReservationNews, now time.Time) []koordinator.ReservationCondition {
+	message := news.Message
+	if len(message) > maxConditionMessage {
+		message = message[:maxConditionMessage] + "..."
+	}
+	out := slices.Clone(old)
+	set := func(kind string, status metav1.ConditionStatus, reason string) {
+		c := koordinator.ReservationCondition{Type: kind, Status: status, Reason: reason, Message: message,
+			LastProbeTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now)}
+		at := slices.IndexFunc(out, func(o koordinator.ReservationCondition) bool { return o.Type == kind })
+		if at < 0 {
+			out = append(out, c)
+			return
+		}
+		if was := out[at]; was.Status == status && was.Reason == reason {
+			c.LastTransitionTime = was.LastTransitionTime
+			if was.Message == message {
+				c.LastProbeTime = was.LastProbeTime
+			}
+		}
+		out[at] = c
+	}
+	if news.Node == "" && news.Phase == koordinator.ReservationPending {
+		set(koordinator.ReservationScheduled, metav1.ConditionFalse, news.Reason)
+		return slices.DeleteFunc(out, func(c koordinator.ReservationCondition) bool { return c.Type == koordinator.ReservationReady })
+	}
+	if news.Node != "" {
+		message = ""
+		set(koordinator.ReservationScheduled, metav1.ConditionTrue, koordinator.ReasonReservationScheduled)
+		message = news.Message
+	}
+	ready := metav1.ConditionFalse
+	if news.Phase == koordinator.ReservationAvailable {
+		ready = metav1.ConditionTrue
+	}
+	set(koordinator.ReservationReady, ready, news.Reason)
+	return out
+}
+
+func sameStatus(a, b *koordinator.ReservationStatus) bool {
+	x, err := json.Marshal(a)
+	y, wrong := json.Marshal(b)
+	return err == nil && wrong == nil && string(x) == string(y)
+}
+
+// Held returns the pod as the scheduler's cache has it on its node: nobody evicts it.
+func Held(pod *corev1.Pod, node string) *corev1.Pod {
+	priority := int32(HeldPriority)
+	out := pod.DeepCopy()
+	out.Spec.NodeName, out.Spec.Priority = node, &priority
+	out.Labels = nil // nobody's affinity is to find it
+	return out
+}
+
+// CheckDecision says why a decision is none of this pod's, as one that was forged.
+func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
+	ask, err := ReadPod(pod)
+	if err != nil {
+		return err
+	}
+	wrong := fieldErrors(podName(pod))
+	at := annotation(PlacementAnnotation)
+	if d.UID != string(pod.UID) || len(d.Containers) != len(ask.Request.Containers) {
+		return wrong.at(at, d.UID, "the decision for "+string(pod.UID))
+	}
+	for i := range d.Containers {
+		got, asked := &d.Containers[i], &ask.Request.Containers[i]
+		var milli int64
+		for _, a := range got.Shares {
+			milli += a.MilliCPU
+		}
+		milli += 1000 * int64(got.CPUs.Len())
+		var bytes, wanted uint64
+		for _, m := range got.Memory {
+			bytes += m.Bytes
+		}
+		for _, m := range asked.Memory {
+			wanted += m.Bytes
+		}
+		if got.Name != asked.Name || milli > asked.MilliCPU || bytes > wanted {
+			return wrong.at(at, got.Name+" with "+strconv.FormatInt(milli, 10)+"m of CPU and "+resource.NewQuantity(int64(min(bytes, math.MaxInt64)), resource.BinarySI).String(),
+				"no more than its template asks for")
+		}
+	}
+	return nil
+}
