@@ -460,8 +460,8 @@ func (r *Reservation) WriteAllocated() string {
 	return string(text)
 }
 
-// ReadAllocated returns the UID of the Reservation of which a pod says that it has something; "" for
-// none. Anybody can write it: whether the pod owns it is another matter.
+// ReadAllocated returns the UID of the Reservation of which a pod says that it has something, or
+// "". Anybody can write it: whether the pod owns it is another matter.
 func ReadAllocated(pod *corev1.Pod) types.UID {
 	text, ok := pod.Annotations[AllocatedAnnotation]
 	if !ok || len(text) > maxKoordinatorText {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,8 +31,12 @@ type reservationCluster struct {
 // ownerLabel is on pods that own the Reservation of its value.
 const ownerLabel = "owns"
 
-// reservationOf is a Reservation of the place of a pod.
+// reservationOf is a Reservation of the place of a pod, with memory for several owners.
 func reservationOf(name string, template *corev1.Pod) *koordinator.Reservation {
+	r := &template.Spec.Containers[0].Resources
+	for _, list := range []corev1.ResourceList{r.Requests, r.Limits} {
+		list[corev1.ResourceMemory] = resource.MustParse("512Mi")
+	}
 	return &koordinator.Reservation{
 		TypeMeta:   metav1.TypeMeta{APIVersion: koordinator.GroupVersion.String(), Kind: "Reservation"},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
