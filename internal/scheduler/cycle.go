@@ -48,8 +48,8 @@ type cycle struct {
 	betterFor time.Duration
 	// planned is the node that a member of a gang gets; "" for pods that look for one.
 	planned string
-	// from is the Reservation that the pod is sent to, by UID, and heldOn its node; "" for a pod that
-	// looks for a node.
+	// from is the Reservation that the pod is sent to, by UID, and heldOn its node; "" for a pod
+	// that looks for a node.
 	from, heldOn string
 	// number is the pod's place in the order of Reserve; 0 before.
 	number uint64
