@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/nodestate"
 )
@@ -31,6 +32,8 @@ type facts struct {
 	// served says which of these kinds there are.
 	coarse []metav1.Object
 	served [2]bool
+	// reservations are Koordinator's.
+	reservations []koordinator.Reservation
 	// beats are the last heartbeats of agents, by node.
 	beats map[string]beat
 	// pods are those that are bound, in all namespaces; nil where they may not be read.
@@ -86,6 +89,9 @@ func (c *Cluster) facts(ctx context.Context, only string) (*facts, error) {
 	}
 	if coarseErr != nil {
 		return nil, coarseErr
+	}
+	if err := f.readReservations(ctx, c); err != nil {
+		return nil, err
 	}
 	return &f, f.judge(c, nodesErr, beatsErr, podsErr)
 }

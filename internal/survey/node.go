@@ -35,6 +35,8 @@ type node struct {
 	inFlight, lingering int
 	// notes say which of its pods could not be understood.
 	notes []string
+	// held is what is left of the places of Reservations, by UID; nil where there is none.
+	held map[string]*placement.PodAllocation
 }
 
 // source is what the API says of one node.
@@ -44,6 +46,7 @@ type source struct {
 	coarse []metav1.Object        // reports of others, in the order in which they are gone by
 	beat   beat                   // the agent's last heartbeat, zero where there is none
 	pods   []*corev1.Pod          // those that are bound to it
+	held   map[string]*placement.PodAllocation
 }
 
 // glance is what nodes are looked at with.
@@ -62,7 +65,7 @@ type silence struct {
 
 // at looks at a node.
 func (g *glance) at(name string, s *source) *node {
-	n := &node{name: name, object: s.object}
+	n := &node{name: name, object: s.object, held: s.held}
 	if s.report != nil {
 		n.reading = g.kinds.Read(s.report, nil)
 		n.heard = written(&s.report.ObjectMeta, s.report.Status.ObservedTime.Time)
@@ -137,6 +140,9 @@ func (n *node) judge(g *glance) {
 
 // see takes in a pod that is bound to the node.
 func (n *node) see(pod *corev1.Pod) error {
+	if wire.OfReservation(pod) {
+		return n.seeHeld(pod)
+	}
 	s, err := nodestate.SightingOf(pod)
 	switch {
 	case errors.Is(err, nodestate.ErrNotPinnable):

@@ -22,7 +22,7 @@ type Pod struct {
 	UID       string `json:"uid,omitempty"`
 	Node      string `json:"node,omitempty"`
 	// State is pending, in flight (bound and in no report yet), or what the report says: admitted,
-	// ended, refused, unknown.
+	// ended, refused, unknown. What a Reservation holds is held, and of no namespace.
 	State string `json:"state"`
 	// NUMANodes and CPUs are what the pod holds; of a pod in flight, what it was promised.
 	NUMANodes string `json:"numaNodes,omitempty"`
@@ -66,6 +66,9 @@ func (c *Cluster) Pods(ctx context.Context, only string) (*Pods, error) {
 		return nil, err
 	}
 	all := s.podsOf(read, only)
+	if only == "" && c.Namespace == metav1.NamespaceAll {
+		all = append(all, s.heldPods()...)
+	}
 	if only != "" && len(all) == 0 {
 		return nil, c.noPod(only)
 	}

@@ -108,6 +108,8 @@ func (m *mover) stays(pod *corev1.Pod, n *node) string {
 	prefers := pod.Annotations[annotationPrefer]
 	_, mirror := pod.Annotations[annotationMirror]
 	switch {
+	case wire.OfReservation(pod):
+		return "a Reservation holds its place"
 	case mirror || owner != nil && owner.Kind == "Node":
 		return "the kubelet itself runs it (static pod)"
 	case owner == nil:

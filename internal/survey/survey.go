@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/placement"
 )
 
 // Survey is what the API says of nodes, and of the pods bound to them, at about one moment.
@@ -26,8 +27,10 @@ type Survey struct {
 
 	facts *facts
 	nodes map[string]*node
-	// bound is the pods by node.
+	// bound is the pods by node, and what Reservations hold there.
 	bound map[string][]*corev1.Pod
+	// held is what is left of the places of Reservations, by UID, on nodes where Berth decides.
+	held map[string]*placement.PodAllocation
 	// narrowed says which nodes are wanted; nil for all.
 	narrowed func(*node) bool
 }
@@ -77,7 +80,8 @@ func (c *Cluster) Survey(ctx context.Context, only string) (*Survey, error) {
 
 // surveyOf looks at every node of which there is anything.
 func (c *Cluster) surveyOf(f *facts) *Survey {
-	s := &Survey{facts: f, nodes: map[string]*node{}, bound: byNode(f.pods), Notes: f.notes, Now: c.clock.now()}
+	s := &Survey{facts: f, nodes: map[string]*node{}, bound: byNode(f.pods), held: map[string]*placement.PodAllocation{}, Notes: f.notes, Now: c.clock.now()}
+	s.hold()
 	sources := s.sources()
 	look := c.glance(f, s.Now)
 	names := slices.Sorted(maps.Keys(sources))
@@ -95,7 +99,7 @@ func (s *Survey) sources() map[string]*source {
 	out := map[string]*source{}
 	of := func(name string) *source {
 		if out[name] == nil {
-			out[name] = &source{beat: s.facts.beats[name], pods: s.bound[name]}
+			out[name] = &source{beat: s.facts.beats[name], pods: s.bound[name], held: s.held}
 		}
 		return out[name]
 	}

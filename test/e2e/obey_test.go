@@ -100,6 +100,9 @@ func (n *hollowNode) cgroups() (all []cgroup) {
 // has a cgroup for each of its containers that runs.
 func (c *hollowCluster) obeyedProblem(pods []corev1.Pod) string {
 	for _, n := range c.nodes {
+		if !n.spec.NRI {
+			continue // its kubelet decides
+		}
 		groups := n.cgroups()
 		var pinned topology.CPUSet
 		decisions := map[string]*placement.Decision{}

@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/cli"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
@@ -168,6 +171,7 @@ func TestReservations(t *testing.T) {
 	c.create(owner(ask("own1", "2", true), "half"))
 	c.awaitRunning("own1", "beside")
 	c.awaitReservation("half", "to have an owner", func(r *koordinator.Reservation) bool { return len(r.Status.CurrentOwners) == 1 })
+	c.prints("pods -A", "reservation/half", "held")
 
 	c.restartScheduler(nil)
 	c.create(owner(ask("own2", "2", true), "half"))
@@ -219,6 +223,22 @@ func TestReservations(t *testing.T) {
 	}
 	c.must(c.objects.Resource(koordinator.Reservations).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	c.clean()
+}
+
+// prints runs kubectl berth, and demands what it prints.
+func (c *reservationCluster) prints(args string, want ...string) {
+	c.Helper()
+	kubeconfig, err := c.cp.Kubeconfig("admin", []string{"system:masters"})
+	c.must(err)
+	file := filepath.Join(c.TempDir(), "config")
+	write(c.T, file, kubeconfig)
+	var out, errs bytes.Buffer
+	code := cli.Run(c.Context(), slices.Concat([]string{"kubectl-berth"}, strings.Fields(args), []string{"--kubeconfig", file}), strings.NewReader(""), &out, &errs)
+	for _, w := range want {
+		if code != 0 || !strings.Contains(out.String(), w) {
+			c.Errorf("berth %s: exit code %d, printed\n%s%s\nwant %q", args, code, out.String(), errs.String(), w)
+		}
+	}
 }
 
 // refusedReservations have no place, and say why.

@@ -46,8 +46,8 @@ type Queue interface {
 type Writer interface {
 	// Annotate writes annotations, and returns the object's new version.
 	Annotate(ctx context.Context, name, version string, annotations map[string]any) (string, error)
-	// Status replaces the status.
-	Status(ctx context.Context, name, version string, status *koordinator.ReservationStatus) error
+	// Status replaces the status, and returns the object's new version.
+	Status(ctx context.Context, name, version string, status *koordinator.ReservationStatus) (string, error)
 }
 
 // Options are what Reservations work on and tell.
@@ -77,6 +77,9 @@ type Reservations struct {
 	once sync.Once
 	// dirty are those whose status may have to be written.
 	dirty workqueue.TypedRateLimitingInterface[types.UID]
+
+	// writes lets one write go on at a time.
+	writes sync.Mutex
 
 	mu     sync.Mutex
 	cache  Cache
@@ -109,6 +112,9 @@ const (
 // item is one Reservation.
 type item struct {
 	object *koordinator.Reservation
+	// version is the newest of the object that is known: that of the last write may not have been
+	// told yet.
+	version string
 	// read is the object as it is understood; nil where it cannot be, and wrong says why.
 	read  *wire.Reservation
 	wrong error
@@ -174,7 +180,7 @@ func (rs *Reservations) ObjectSeen(o *koordinator.Reservation) {
 		rs.all[o.UID] = it
 	}
 	before := it.read
-	it.object = o
+	it.object, it.version = o, o.ResourceVersion
 	it.read, it.wrong = wire.ReadReservation(o)
 	rs.follow(it, before)
 	rs.sync(it)

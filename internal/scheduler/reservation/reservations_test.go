@@ -153,9 +153,8 @@ func (w *world) Annotate(_ context.Context, name, version string, annotations ma
 	})
 }
 
-func (w *world) Status(_ context.Context, name, version string, status *koordinator.ReservationStatus) error {
-	_, err := w.write(name, version, func(o *koordinator.Reservation) { o.Status = *status })
-	return err
+func (w *world) Status(_ context.Context, name, version string, status *koordinator.ReservationStatus) (string, error) {
+	return w.write(name, version, func(o *koordinator.Reservation) { o.Status = *status })
 }
 
 // told has the API's watch catch up.

@@ -22,13 +22,15 @@ var errElsewhere = errors.New("the Reservation is not to be placed any more")
 // The account has the pod reserved. decision is nil where a kubelet decides. On an error nothing is
 // held; should the write have arrived after all, the object says so.
 func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, decision *placement.Decision, annotations map[string]any) error {
+	rs.writes.Lock()
+	defer rs.writes.Unlock()
 	rs.mu.Lock()
 	it := rs.all[uid]
 	if it == nil || it.read == nil || it.stage != waiting {
 		rs.mu.Unlock()
 		return errElsewhere
 	}
-	name, version, r, object, writer := it.object.Name, it.object.ResourceVersion, it.read, it.object, rs.writer
+	name, version, r, object, writer := it.object.Name, it.version, it.read, it.object, rs.writer
 	rs.mu.Unlock()
 
 	status, _ := r.Status(object, &wire.ReservationNews{
@@ -43,7 +45,7 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 			return fmt.Errorf("Reservation %s: its decision: %w", name, err)
 		}
 	}
-	if err = writer.Status(ctx, name, version, status); err != nil {
+	if _, err = writer.Status(ctx, name, version, status); err != nil {
 		return fmt.Errorf("Reservation %s: its status: %w", name, err)
 	}
 	return rs.settle(uid, node, decision)
@@ -91,6 +93,8 @@ func (rs *Reservations) Write(ctx context.Context) {
 }
 
 func (rs *Reservations) write(ctx context.Context, uid types.UID) error {
+	rs.writes.Lock()
+	defer rs.writes.Unlock()
 	rs.mu.Lock()
 	it := rs.all[uid]
 	if it == nil || !rs.leading || rs.writer == nil {
@@ -101,14 +105,19 @@ func (rs *Reservations) write(ctx context.Context, uid types.UID) error {
 		rs.tell(it, it.wrong.Error())
 	}
 	status, news := rs.news(it)
-	name, version, writer := it.object.Name, it.object.ResourceVersion, rs.writer
+	object, version, writer := it.object, it.version, rs.writer
 	rs.mu.Unlock()
 	if !news {
 		return nil
 	}
-	err := writer.Status(ctx, name, version, status)
+	now, err := writer.Status(ctx, object.Name, version, status)
 	if apierrors.IsNotFound(err) {
 		return nil
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if err == nil && it.object == object { // the watch is later than the answer
+		it.version = now
 	}
 	return err
 }
@@ -152,16 +161,18 @@ func (w restWriter) Annotate(ctx context.Context, name, version string, annotati
 	return out.ResourceVersion, err
 }
 
-// Status implements Writer. The status is replaced as a whole.
-func (w restWriter) Status(ctx context.Context, name, version string, status *koordinator.ReservationStatus) error {
+// Status implements Writer.
+func (w restWriter) Status(ctx context.Context, name, version string, status *koordinator.ReservationStatus) (string, error) {
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "add", "path": "/metadata/resourceVersion", "value": version},
 		{"op": "add", "path": "/status", "value": status},
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
-	return w.client.Patch(types.JSONPatchType).Resource("reservations").Name(name).SubResource("status").Body(patch).Do(ctx).Error()
+	out := new(koordinator.Reservation)
+	err = w.client.Patch(types.JSONPatchType).Resource("reservations").Name(name).SubResource("status").Body(patch).Do(ctx).Into(out)
+	return out.ResourceVersion, err
 }
 
 var _ Writer = restWriter{}
