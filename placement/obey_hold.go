@@ -10,7 +10,8 @@ import (
 // DecideWithin is Decide for a pod that is to have its part of a place, on a node where Berth
 // decides. The state has what is left of the place as that of a pod. Of each resource of the place
 // it gets what is left, in the same form, and nothing else; what the place does not have at all it
-// has of the node. So what is left is known whatever comes (Rest).
+// has of the node, and so it has what providers give, which is given back for it. So what is left is
+// known whatever comes (Rest).
 func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdict {
 	none := Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
 	p := s.pod(place.UID)
@@ -19,6 +20,7 @@ func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdi
 	}
 	in := s.Clone()
 	s.m.joint.Confine(in.account, s.m.heldBy(place), s.m.heldBy(p))
+	in.enterProvided(p, false)
 	v := Decide(in, r, d)
 	switch {
 	case !v.OK():
@@ -63,7 +65,7 @@ func isPart(d *Decision, place, left *PodAllocation) bool {
 // Rest returns what is left of an allocation when others have taken their part of it: CPUs,
 // devices, and amounts on their NUMA nodes.
 func Rest(of *PodAllocation, by []*PodAllocation) *PodAllocation {
-	t := taken{shares: map[topology.NUMAID]int64{}, memory: map[memoryPlace]uint64{}, devices: map[string][]string{}}
+	t := taken{shares: map[topology.NUMAID]int64{}, memory: map[memoryPlace]uint64{}, devices: map[string][]string{}, provided: map[Provided]uint64{}}
 	for _, p := range by {
 		for i := range p.Containers {
 			t.add(&p.Containers[i])
@@ -82,6 +84,8 @@ type taken struct {
 	shares  map[topology.NUMAID]int64
 	memory  map[memoryPlace]uint64
 	devices map[string][]string // ids by resource
+	// provided is by resource and place.
+	provided map[Provided]uint64
 }
 
 type memoryPlace struct {
@@ -97,6 +101,9 @@ func (t *taken) add(c *ContainerAllocation) {
 	for i := range c.Memory {
 		b := &c.Memory[i]
 		t.memory[memoryPlace{b.Resource, b.NUMA}] += b.Bytes
+	}
+	for _, p := range c.Provided {
+		t.provided[Provided{Resource: p.Resource, Place: p.Place}] += p.Amount
 	}
 	for i := range c.Devices {
 		d := &c.Devices[i]
@@ -118,6 +125,13 @@ func (t *taken) takeFrom(c *ContainerAllocation) {
 		n := min(c.Memory[i].Bytes, t.memory[at])
 		c.Memory[i].Bytes -= n
 		t.memory[at] -= n
+	}
+	c.Provided = slices.Clone(c.Provided)
+	for i := range c.Provided {
+		at := Provided{Resource: c.Provided[i].Resource, Place: c.Provided[i].Place}
+		n := min(c.Provided[i].Amount, t.provided[at])
+		c.Provided[i].Amount -= n
+		t.provided[at] -= n
 	}
 	for i := range c.Devices {
 		d := &c.Devices[i]

@@ -26,6 +26,7 @@ func hold(t *testing.T, n *Node, r *placement.Request) *placement.PodAllocation 
 	return h.Held
 }
 
+// decided is all CPUs of a decision.
 func decided(d *placement.Decision) (cpus topology.CPUSet) {
 	for i := range d.Containers {
 		cpus = cpus.Or(&d.Containers[i].CPUs)
@@ -260,9 +261,28 @@ func (o *heldOnes) wantHeld() {
 				if both := c.CPUs.And(&cpus); !both.IsEmpty() && o.older(uid, pod) {
 					o.t.Fatalf("%s has CPUs %s, which %s holds", pod, both, uid)
 				}
+				if id := sharedDevice(&c, &d); id != "" && o.older(uid, pod) {
+					o.t.Fatalf("%s has device %s, which %s holds", pod, id, uid)
+				}
 			}
 		}
 	}
+}
+
+// sharedDevice is one that both have; "" for none.
+func sharedDevice(c *placement.ContainerAllocation, d *placement.Decision) string {
+	for _, held := range c.Devices {
+		for i := range d.Containers {
+			for _, given := range d.Containers[i].Devices {
+				for _, id := range given.IDs {
+					if held.Resource == given.Resource && slices.Contains(held.IDs, id) {
+						return id
+					}
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // older says whether the place was found before the pod was decided for: numbers only grow.

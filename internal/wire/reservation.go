@@ -591,6 +591,17 @@ func CheckDecision(pod *corev1.Pod, d *placement.Decision) error {
 		for _, m := range asked.Memory {
 			wanted += m.Bytes
 		}
+		for _, device := range got.Devices {
+			wants := int64(0)
+			for _, q := range asked.Devices {
+				if q.Resource == device.Resource {
+					wants = q.Count
+				}
+			}
+			if int64(len(device.IDs)) > wants {
+				return wrong.at(at, fmt.Sprint(got.Name, " with ", len(device.IDs), " of ", device.Resource), "no more than its template asks for")
+			}
+		}
 		if got.Name != asked.Name || milli > asked.MilliCPU || bytes > wanted {
 			return wrong.at(at, got.Name+" with "+strconv.FormatInt(milli, 10)+"m of CPU and "+resource.NewQuantity(int64(min(bytes, math.MaxInt64)), resource.BinarySI).String(),
 				"no more than its template asks for")

@@ -188,8 +188,12 @@ func (m *Model) Confine(b *Book, place, left *Held) {
 			m.setFree(b, i, 0)
 		}
 	}
-	if len(place.Devices) > 0 {
-		clear(b.devices)
+	for _, d := range place.Devices {
+		if int(d.Kind) < len(m.devices) {
+			for i := range m.devices[d.Kind].index {
+				m.enterDevice(b, DeviceRef{Kind: d.Kind, Index: uint16(i)}, true)
+			}
+		}
 	}
 	m.Give(b, left)
 }
