@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/test/podgroup"
 )
 
 // startLimit bounds the start of the cluster on a busy machine.
@@ -60,7 +61,7 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 	c := &cluster{}
 	var err error
 	c.Cluster, err = demo.StartCluster(ctx, demo.ClusterOptions{Dir: o.dir, Nodes: specs(), NodeCommand: []string{os.Args[0], demo.VerbNode},
-		Manifests: append(deploy.Manifests(), []byte(manifests)), Keep: o.keep})
+		Manifests: append(deploy.Manifests(), []byte(manifests), podgroup.Reservations()), Keep: o.keep})
 	if err != nil {
 		return c, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/test/obeyed"
@@ -35,6 +37,7 @@ type driver struct {
 	machines map[string]*topology.Machine
 	reserved topology.CPUSet
 	live     []string
+	holds    *reservations
 
 	mu      sync.Mutex
 	pods    map[string]*corev1.Pod // by name, as the API has them
@@ -42,6 +45,8 @@ type driver struct {
 	ran     map[string]bool
 	refused map[string]bool
 	faults  obeyed.Faults
+	// strange are pods that have what is held for others; stuck those that find no room in the end.
+	strange, stuck map[string]bool
 }
 
 // play starts the cluster, plays the seed and says what was wrong.
@@ -53,7 +58,10 @@ func play(ctx context.Context, o *options, out io.Writer) (r result, err error) 
 		return r, err
 	}
 	d := &driver{cluster: c, rng: rand.New(rand.NewPCG(o.seed, 16)), machines: map[string]*topology.Machine{}, pods: map[string]*corev1.Pod{},
-		all: obeyed.Decisions{}, ran: map[string]bool{}, refused: map[string]bool{}, faults: obeyed.NewFaults()}
+		all: obeyed.Decisions{}, ran: map[string]bool{}, refused: map[string]bool{}, faults: obeyed.NewFaults(), strange: map[string]bool{}, stuck: map[string]bool{}}
+	if d.holds, err = newReservations(c); err != nil {
+		return r, err
+	}
 	d.reserved.Add(0)
 	for _, s := range specs() {
 		if d.machines[s.Name], err = topology.Parse(s.Machine); err != nil {
@@ -71,11 +79,13 @@ func play(ctx context.Context, o *options, out io.Writer) (r result, err error) 
 	defer d.mu.Unlock()
 	r.Pods, r.Running, r.Refused = o.pods, len(d.ran), len(d.refused)
 	r.HeldTwice, r.OutsideItsNUMA, r.Unconfined = len(d.faults.HeldTwice), len(d.faults.Outside), len(d.faults.Unconfined)
+	r.Reservations, r.Reused, r.Strangers, r.Leftover = d.holds.made, len(d.holds.reused), len(d.strange), len(d.stuck)
 	for _, s := range specs() {
 		r.Leftover += len(obeyed.ReadCgroups(d.groupsOf(s.Name)))
 	}
-	if wrong == nil && (r.HeldTwice+r.OutsideItsNUMA+r.Unconfined+r.Refused+r.Leftover > 0) {
-		fmt.Fprintf(out, "held twice %v\noutside %v\nunconfined %v\nrefused %v\n", d.faults.HeldTwice, d.faults.Outside, d.faults.Unconfined, d.refused)
+	if wrong == nil && (r.HeldTwice+r.OutsideItsNUMA+r.Unconfined+r.Refused+r.Strangers+r.Leftover > 0) {
+		fmt.Fprintf(out, "held twice %v\noutside %v\nunconfined %v\nrefused %v\nstrangers %v\nwithout room %v\n",
+			d.faults.HeldTwice, d.faults.Outside, d.faults.Unconfined, d.refused, d.strange, d.stuck)
 		wrong = errWrong
 	}
 	return r, wrong
@@ -90,6 +100,9 @@ func (d *driver) follow(ctx context.Context) {
 		defer d.mu.Unlock()
 		d.pods[pod.Name] = pod
 		d.all.Note(pod)
+		if pod.Spec.NodeName != "" && wire.ReadAllocated(pod) != "" {
+			d.holds.reused[string(pod.UID)] = true
+		}
 		if pod.Status.Phase == corev1.PodRunning {
 			d.ran[pod.Name] = true
 		}
@@ -163,7 +176,11 @@ func (d *driver) step(ctx context.Context, i int) error {
 	if err := d.Ended(); err != nil {
 		return err
 	}
-	pod, err := d.Client.CoreV1().Pods(namespace).Create(ctx, newPod(d.rng, i), metav1.CreateOptions{})
+	made := newPod(d.rng, i)
+	if err := d.hold(ctx, made); err != nil {
+		return err
+	}
+	pod, err := d.Client.CoreV1().Pods(namespace).Create(ctx, made, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
@@ -182,12 +199,34 @@ func (d *driver) step(ctx context.Context, i int) error {
 	return nil
 }
 
+// hold makes a Reservation of the place of a pod like this now and then, takes one away, or has the
+// pod own one.
+func (d *driver) hold(ctx context.Context, pod *corev1.Pod) error {
+	if d.rng.IntN(6) == 0 {
+		return d.holds.make(ctx, pod.DeepCopy(), d.rng.IntN(2) == 0)
+	}
+	if n := len(d.holds.live); n > 0 {
+		at := d.rng.IntN(n)
+		if n > 4 && d.rng.IntN(3) == 0 {
+			return d.holds.drop(ctx, at)
+		}
+		if d.rng.IntN(3) == 0 {
+			pod.Labels[ownerLabel] = d.holds.live[at]
+		}
+	}
+	return nil
+}
+
 // settle waits until every pod runs for which there is room.
 func (d *driver) settle(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, calmLimit)
 	defer cancel()
 	for {
-		waits := d.waiting()
+		all, err := d.holds.read(ctx)
+		if err != nil {
+			return err
+		}
+		waits := d.waiting(all)
 		if waits == "" {
 			return nil
 		}
@@ -200,26 +239,37 @@ func (d *driver) settle(ctx context.Context, out io.Writer) error {
 
 // waiting says which pod does not run though there is room for it; "" for none. What is bound and
 // does not run yet is waited for as well.
-func (d *driver) waiting() string {
+func (d *driver) waiting(all []*wire.Reservation) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	held := d.heldNow(all)
+	for _, r := range all {
+		if r.Phase == "" || r.Phase == koordinator.ReservationPending {
+			if node := d.roomFor(r.Pod, held); node != "" {
+				return "Reservation " + r.Name + " has no place, and there is room on " + node
+			}
+		}
+	}
 	for _, pod := range d.pods {
 		switch {
 		case pod.DeletionTimestamp != nil || wire.Ended(pod) || pod.Status.Phase == corev1.PodRunning:
 		case pod.Spec.NodeName != "":
 			return pod.Name + " is bound to " + pod.Spec.NodeName + " and does not run"
 		default:
-			if node := d.roomFor(pod); node != "" {
+			if node := d.roomFor(pod, held); node != "" {
 				return pod.Name + " has no node, and there is room on " + node
 			}
 		}
 	}
+	if why := d.strangers(held); why != "" {
+		d.strange[why] = true
+	}
 	return ""
 }
 
-// roomFor returns a node that could take the pod beside what is bound there, by the exhaustive
-// twin; "" for none.
-func (d *driver) roomFor(pod *corev1.Pod) string {
+// roomFor returns a node that could take the pod beside what is bound and held there, by the
+// exhaustive twin; "" for none.
+func (d *driver) roomFor(pod *corev1.Pod, all []held) string {
 	for _, s := range specs() {
 		var there []*corev1.Pod
 		for _, other := range d.pods {
@@ -227,15 +277,63 @@ func (d *driver) roomFor(pod *corev1.Pod) string {
 				there = append(there, other)
 			}
 		}
-		if (twin{d.machines[s.Name], d.reserved}).fits(there, d.all, pod) {
+		beside := maps.Clone(d.all)
+		for _, h := range all {
+			if h.Node == s.Name {
+				there, beside[string(h.UID)] = append(there, h.Pod), asDecision(h.rest)
+			}
+		}
+		if (twin{d.machines[s.Name], d.reserved}).fits(there, beside, pod) {
 			return s.Name
 		}
 	}
 	return ""
 }
 
-// clean deletes all pods and waits until they have gone, from the API and from the nodes.
+// clean deletes all pods and Reservations and waits until they have gone, from the API and from the
+// nodes. Then each node takes a pod that needs all of it.
 func (d *driver) clean(ctx context.Context) error {
+	for len(d.holds.live) > 0 {
+		if err := d.holds.drop(ctx, 0); err != nil {
+			return err
+		}
+	}
+	if err := d.empty(ctx); err != nil {
+		return err
+	}
+	return errors.Join(d.fill(ctx), d.empty(ctx))
+}
+
+// fill has each node take a pod that needs every CPU, and notes which does not.
+func (d *driver) fill(ctx context.Context) error {
+	for _, s := range specs() {
+		cpus := 0
+		for i := range d.machines[s.Name].NUMANodes {
+			cpus += d.machines[s.Name].NUMANodes[i].CPUs.Len()
+		}
+		if _, err := d.Client.CoreV1().Pods(namespace).Create(ctx, wholePod(s.Name, cpus-1), metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		d.stuck["whole-"+s.Name] = true
+	}
+	ctx, cancel := context.WithTimeout(ctx, calmLimit)
+	defer cancel()
+	for left := len(machines); left > 0 && ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
+		d.mu.Lock()
+		for name := range d.stuck {
+			if d.ran[name] {
+				delete(d.stuck, name)
+				delete(d.ran, name) // it is none of those that were to run
+			}
+		}
+		left = len(d.stuck)
+		d.mu.Unlock()
+	}
+	return nil
+}
+
+// empty deletes all pods and waits until they have gone.
+func (d *driver) empty(ctx context.Context) error {
 	if err := d.Client.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		return err
 	}

@@ -32,7 +32,13 @@ type result struct {
 	Unconfined int `json:"unconfined"`
 	// Refused counts pods that a kubelet refused.
 	Refused int `json:"refused"`
-	// Leftover counts what is there when all pods have gone.
+	// Reservations counts those that were made, Reused the pods that were given a place of one.
+	Reservations int `json:"reservations"`
+	Reused       int `json:"reused"`
+	// Strangers counts pods with CPUs that a Reservation holds for others.
+	Strangers int `json:"strangers"`
+	// Leftover counts what is there when all pods and Reservations have gone, and pods that find no
+	// room on an empty node then.
 	Leftover int `json:"leftover"`
 }
 

@@ -12,6 +12,16 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 )
 
+// wholePod needs that many CPUs of the node.
+func wholePod(node string, cpus int) *corev1.Pod {
+	zero := int64(0)
+	list := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(cpus), resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "whole-" + node}}
+	p.Spec.TerminationGracePeriodSeconds, p.Spec.NodeSelector = &zero, map[string]string{corev1.LabelHostname: node}
+	p.Spec.Containers = []corev1.Container{{Name: "main", Image: "pause", Resources: corev1.ResourceRequirements{Requests: list, Limits: list}}}
+	return p
+}
+
 // newPod makes a pod in Koordinator's words.
 func newPod(rng *rand.Rand, i int) *corev1.Pod {
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }

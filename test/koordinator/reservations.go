@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/test/obeyed"
+)
+
+// ownerLabel is on pods that own the Reservation of its value.
+const ownerLabel = "owns"
+
+// reservations makes and deletes Reservations, and reads them.
+type reservations struct {
+	client dynamic.ResourceInterface
+	live   []string
+	// made counts all; reused are the pods that were given something of one, by UID.
+	made   int
+	reused map[string]bool
+}
+
+func newReservations(c *cluster) (*reservations, error) {
+	client, err := dynamic.NewForConfig(c.ControlPlane.RESTConfig())
+	if err != nil {
+		return nil, err
+	}
+	return &reservations{client: client.Resource(koordinator.Reservations), reused: map[string]bool{}}, nil
+}
+
+// make makes a Reservation of the place of a pod. Without once several owners may have it.
+func (r *reservations) make(ctx context.Context, pod *corev1.Pod, once bool) error {
+	name := "r" + pod.Name
+	o := &koordinator.Reservation{
+		TypeMeta: metav1.TypeMeta{APIVersion: koordinator.GroupVersion.String(), Kind: "Reservation"}, ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: koordinator.ReservationSpec{
+			Template:     &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec},
+			Owners:       []koordinator.ReservationOwner{{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{ownerLabel: name}}}},
+			AllocateOnce: &once,
+		},
+	}
+	o.Spec.Template.Spec.InitContainers = nil
+	o.Spec.Template.Spec.PriorityClassName = "" // which nobody resolves in a template
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return err
+	}
+	_, err = r.client.Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
+	r.live, r.made = append(r.live, name), r.made+1
+	return err
+}
+
+// drop deletes one of those that are live.
+func (r *reservations) drop(ctx context.Context, at int) error {
+	err := r.client.Delete(ctx, r.live[at], metav1.DeleteOptions{})
+	r.live = append(r.live[:at], r.live[at+1:]...)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// read returns all, as the scheduler understands them.
+func (r *reservations) read(ctx context.Context) (out []*wire.Reservation, err error) {
+	list, err := r.client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		text, err := json.Marshal(list.Items[i].Object)
+		if err != nil {
+			return nil, err
+		}
+		o := new(koordinator.Reservation)
+		if err := json.Unmarshal(text, o); err != nil {
+			return nil, err
+		}
+		read, err := wire.ReadReservation(o)
+		if err != nil {
+			return nil, fmt.Errorf("the scheduler would not understand it: %w", err)
+		}
+		out = append(out, read)
+	}
+	return out, nil
+}
+
+// held is what a Reservation still holds beside its owners, of those that are bound.
+type held struct {
+	*wire.Reservation
+	rest *placement.PodAllocation
+}
+
+// heldNow is what the Reservations that are available hold now.
+func (d *driver) heldNow(all []*wire.Reservation) (out []held) {
+	for _, r := range all {
+		if r.Phase != koordinator.ReservationAvailable || r.Decision == nil {
+			continue
+		}
+		var taken []*placement.PodAllocation
+		used := false
+		for _, pod := range d.pods {
+			if pod.Spec.NodeName != r.Node || wire.ReadAllocated(pod) != r.UID {
+				continue
+			}
+			if got := d.all[string(pod.UID)]; got != nil {
+				taken, used = append(taken, obeyed.AllocationOf(got)), true
+			}
+		}
+		if r.Once && used {
+			continue // its status is on its way
+		}
+		out = append(out, held{r, placement.Rest(obeyed.AllocationOf(r.Decision), taken)})
+	}
+	return out
+}
+
+// asDecision has what is held be counted as a pod's.
+func asDecision(p *placement.PodAllocation) *placement.Decision {
+	d := &placement.Decision{UID: p.UID}
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		d.Containers = append(d.Containers, placement.ContainerDecision{Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Exclusive: c.Exclusive, Memory: c.Memory, Shares: c.Shares})
+	}
+	return d
+}
+
+// strangers says which pod has CPUs that a Reservation holds for others; "" for none.
+func (d *driver) strangers(all []held) string {
+	for _, h := range all {
+		for _, pod := range d.pods {
+			got := d.all[string(pod.UID)]
+			if pod.Spec.NodeName != h.Node || got == nil || wire.Ended(pod) {
+				continue
+			}
+			for i := range got.Containers {
+				for k := range h.rest.Containers {
+					if both := got.Containers[i].CPUs.And(&h.rest.Containers[k].CPUs); !both.IsEmpty() {
+						return fmt.Sprintf("%s has CPUs %s of %s, which Reservation %s holds", pod.Name, both, h.Node, h.Name)
+					}
+				}
+			}
+		}
+	}
+	return ""
+}
