@@ -38,6 +38,7 @@ func (rs *Reservations) Watch(ctx context.Context, config *rest.Config) error {
 
 // discover begins to watch when the kind is served.
 func (rs *Reservations) discover(ctx context.Context, client rest.Interface) {
+	begun := rs.Clock.Now()
 	for ctx.Err() == nil {
 		err := client.Get().Resource("reservations").Param("limit", "1").Do(ctx).Error()
 		pause := retryEvery
@@ -50,6 +51,8 @@ func (rs *Reservations) discover(ctx context.Context, client rest.Interface) {
 				rs.Logger.Error(err, "Reservations are not read")
 			}
 			rs.allRead()
+			pause = discoverEvery
+		case rs.Clock.Now().Sub(begun) > readLimit:
 			pause = discoverEvery
 		}
 		select {
