@@ -3,6 +3,7 @@ package nodestate
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,6 +58,39 @@ func TestRead(t *testing.T) {
 	}
 	if r.Mark.Sequence() != 7 || r.State.Sequence != 7 || r.State.Model != r.Kind.Model || !r.Kind.Spec.Config.GuardDefects {
 		t.Errorf("read %+v of kind %+v", r, r.Kind)
+	}
+}
+
+// TestNVIDIAIsPredicted: with the addresses of the GPUs and the links of the machine it is known
+// which ones NVIDIA's plugin takes.
+func TestNVIDIAIsPredicted(t *testing.T) {
+	nt := sample(t)
+	nt.Spec.Devices = "dev:18:00.0|19:00.0|1a:00.0,030200,10de:2330,numa=0,root=15,switch=16:00.0 link:nvlink=2,18:00.0+1a:00.0"
+	near := v1alpha1.NUMAList("0")
+	nt.Status.Devices = []v1alpha1.DevicePool{{Resource: "nvidia.com/gpu", Preference: v1alpha1.PreferenceNVIDIA, Groups: []v1alpha1.DeviceGroup{{
+		NUMA: &near, IDs: []v1alpha1.DeviceID{"GPU-a", "GPU-b", "GPU-c"}, Addresses: []v1alpha1.PCIAddress{"0000:1a:00.0", "0000:19:00.0", "0000:18:00.0"},
+	}}}}
+	decide := func() (placement.Verdict, []string) {
+		var kinds Kinds
+		r := kinds.Read(nt, nil)
+		if r.Unusable != nil {
+			t.Fatal(r.Unusable)
+		}
+		state, err := r.Kind.Model.StateOf(&r.Report.Snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := placement.Request{UID: "u", Containers: []placement.ContainerRequest{{Name: "main", Devices: []placement.DeviceRequest{{Resource: "nvidia.com/gpu", Count: 2}}}}}
+		var d placement.Decision
+		v := placement.Decide(state, &request, &d)
+		return v, d.Containers[0].Devices[0].IDs
+	}
+	if v, ids := decide(); !v.OK() || v.Random || !slices.Equal(ids, []string{"GPU-a", "GPU-c"}) {
+		t.Errorf("got %+v, %v", v, ids)
+	}
+	nt.Status.Devices[0].Groups[0].Addresses[1] = ""
+	if v, ids := decide(); !v.OK() || !v.Random {
+		t.Errorf("a GPU of which nobody knows where it is: %+v, %v", v, ids)
 	}
 }
 
