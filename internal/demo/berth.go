@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/jobs"
+	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/placement"
@@ -206,6 +207,12 @@ func (c *Cluster) agentOptions(ctx context.Context, p *hollow.Process) (opts age
 	if spec.NRI {
 		opts.Authority = v1alpha1.AuthorityBerth
 		opts.Enforce = agent.EnforceOptions{NRISocket: p.Dir.NRI(), Cgroups: p.Dir.Cgroups()}
+		opts.SpecDirs = []string{p.Dir.CDI()}
+	}
+	if spec.Devices != "" {
+		if opts.Devices, err = offer.Read("devices of "+p.Name, []byte(spec.Devices)); err != nil {
+			return opts, nil, errors.Join(err, log.Close())
+		}
 	}
 	return opts, func() { log.Close() }, nil
 }

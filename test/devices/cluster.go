@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/topology"
+)
+
+// startLimit bounds the start of the cluster on a busy machine.
+const startLimit = 4 * time.Minute
+
+const urgent = "urgent"
+
+const manifests = `apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: ` + urgent + `}
+value: 1000
+`
+
+// The resources that all nodes offer under the same names.
+const (
+	gpus  = "example.com/gpu"
+	cards = "example.com/nic"
+	vfs   = "example.com/vf"
+)
+
+// machines are those of the nodes that obey. One CPU of each is reserved.
+var machines = []string{
+	// Two switches on each NUMA node, with a GPU, or two, and a card each.
+	"package:2 numa:1 core:8 pu:2 mem:8Gi huge:2Mi=64 dist:10,21 " +
+		"dev:18:00.0|19:00.0,030200,10de:2330,numa=0,root=15,switch=16:00.0 dev:1a:00.0,020700,15b3:1021,numa=0,root=15,switch=16:00.0 " +
+		"dev:3a:00.0,030200,10de:2330,numa=0,root=37,switch=38:00.0 dev:3c:00.0,020700,15b3:1021,numa=0,root=37,switch=38:00.0 " +
+		"dev:9a:00.0,030200,10de:2330,numa=1,root=97,switch=98:00.0 dev:9c:00.0,020700,15b3:1021,numa=1,root=97,switch=98:00.0 " +
+		"dev:ba:00.0|bb:00.0,030200,10de:2330,numa=1,root=b7,switch=b8:00.0 dev:bc:00.0,020700,15b3:1021,numa=1,root=b7,switch=b8:00.0 " +
+		"link:nvlink=4,18:00.0+19:00.0|ba:00.0+bb:00.0",
+	// A card with virtual functions on each of two NUMA nodes, GPUs on all four.
+	"package:2 numa:2 core:4 pu:1 mem:4Gi huge:2Mi=32 dist:10,12,21 " +
+		"dev:18:00.0,030200,10de:2330,numa=0,root=15 dev:38:00.0,030200,10de:2330,numa=1,root=35 dev:98:00.0,030200,10de:2330,numa=2,root=95 dev:b8:00.0,030200,10de:2330,numa=3,root=b5 " +
+		"dev:1a:00.0,020700,15b3:1021,numa=0,root=15 dev:1a:00.1|1a:00.2,020700,15b3:101e,numa=0,root=15,pf=1a:00.0 " +
+		"dev:9a:00.0,020700,15b3:1021,numa=2,root=95 dev:9a:00.1|9a:00.2,020700,15b3:101e,numa=2,root=95,pf=9a:00.0",
+}
+
+// offers say what the agents offer of the machines.
+var offers = []string{
+	"resources: [{resource: " + gpus + ", class: gpu}, {resource: " + cards + ", class: rdma}]",
+	"resources: [{resource: " + gpus + ", class: gpu}, {resource: " + vfs + ", class: rdma, virtual: true}]",
+}
+
+const obeyingConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+reservedSystemCPUs: "0"
+`
+
+const decidingConfig = obeyingConfig + `cpuManagerPolicy: static
+memoryManagerPolicy: None
+topologyManagerPolicy: single-numa-node
+`
+
+// specs are the nodes: those that obey, then one whose kubelet decides.
+func specs() (all []hollow.Spec) {
+	for i, m := range machines {
+		all = append(all, hollow.Spec{Name: fmt.Sprint("d", i), Machine: m, KubeletConfig: obeyingConfig, NRI: true, Devices: offers[i], StopTime: 200 * time.Millisecond})
+	}
+	own := hollow.Spec{Name: "kubelet", Machine: machines[0], KubeletConfig: decidingConfig, StopTime: 200 * time.Millisecond}
+	for _, resource := range []string{gpus, cards} {
+		p := hollow.Plugin{Resource: resource, Prefer: true}
+		for i := range 4 {
+			p.Devices = append(p.Devices, hollow.Device{ID: fmt.Sprint("x", i), NUMA: []topology.NUMAID{topology.NUMAID(i / 2)}})
+		}
+		own.Plugins = append(own.Plugins, p)
+	}
+	return append(all, own)
+}
+
+// cluster is a control plane with the nodes, their agents, and one scheduler.
+type cluster struct {
+	*demo.Cluster
+	stopAgents func() error
+	scheduler  *child.Process
+	port       int
+}
+
+// startCluster starts everything. What has been started is in the result also when it fails.
+func startCluster(ctx context.Context, o *options) (*cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	c := &cluster{}
+	var err error
+	c.Cluster, err = demo.StartCluster(ctx, demo.ClusterOptions{Dir: o.dir, Nodes: specs(), NodeCommand: []string{os.Args[0], demo.VerbNode},
+		Manifests: append(deploy.Manifests(), []byte(manifests)), Keep: o.keep})
+	if err != nil {
+		return c, err
+	}
+	if c.stopAgents, err = c.StartAgents(ctx); err != nil {
+		return c, err
+	}
+	if c.port, err = child.FreePort(); err != nil {
+		return c, err
+	}
+	return c, errors.Join(c.configure(), c.startScheduler())
+}
+
+func (c *cluster) configFile() string { return filepath.Join(c.Dir(), "scheduler.yaml") }
+
+// configure writes what the scheduler starts with.
+func (c *cluster) configure() error {
+	access := filepath.Join(c.Dir(), "scheduler.kubeconfig")
+	kubeconfig, err := c.ControlPlane.Kubeconfig("system:kube-scheduler", nil)
+	if err != nil {
+		return err
+	}
+	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: access})
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(access, kubeconfig, 0o600), os.WriteFile(c.configFile(), text, 0o600))
+}
+
+func (c *cluster) startScheduler() (err error) {
+	c.scheduler, err = child.Start(child.Spec{Name: "scheduler", Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: []string{
+		os.Args[0], demo.VerbBerthScheduler, "--config=" + c.configFile(), "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", c.port),
+		"--cert-dir=" + c.Dir(), "-v=2",
+	}})
+	return err
+}
+
+// restartScheduler kills the scheduler and starts another.
+func (c *cluster) restartScheduler() error {
+	c.scheduler.Kill()
+	return c.startScheduler()
+}
+
+// restartAgent stops the agent of a node and starts another.
+func (c *cluster) restartAgent(ctx context.Context, node string) error {
+	return errors.Join(c.StopAgent(node), c.StartAgent(ctx, node))
+}
+
+func (c *cluster) stop() error {
+	var err error
+	if c.scheduler != nil {
+		c.scheduler.Kill()
+	}
+	if c.stopAgents != nil {
+		err = c.stopAgents()
+	}
+	if c.Cluster != nil {
+		err = errors.Join(err, c.Cluster.Stop())
+	}
+	return err
+}
