@@ -210,7 +210,11 @@ func (d *driver) hold(ctx context.Context, pod *corev1.Pod) error {
 		if n > 4 && d.rng.IntN(3) == 0 {
 			return d.holds.drop(ctx, at)
 		}
-		if d.rng.IntN(3) == 0 {
+		if d.rng.IntN(2) == 0 { // half of them ask for the same as was held
+			if like := d.holds.places[d.holds.live[at]]; d.rng.IntN(2) == 0 {
+				pod.Labels, pod.Annotations = maps.Clone(like.Labels), maps.Clone(like.Annotations)
+				pod.Spec.Containers, pod.Spec.InitContainers = like.DeepCopy().Spec.Containers, nil
+			}
 			pod.Labels[ownerLabel] = d.holds.live[at]
 		}
 	}

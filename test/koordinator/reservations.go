@@ -25,6 +25,8 @@ const ownerLabel = "owns"
 type reservations struct {
 	client dynamic.ResourceInterface
 	live   []string
+	// places are the pods whose places are held, by the Reservation's name.
+	places map[string]*corev1.Pod
 	// made counts all; reused are the pods that were given something of one, by UID.
 	made   int
 	reused map[string]bool
@@ -35,7 +37,7 @@ func newReservations(c *cluster) (*reservations, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reservations{client: client.Resource(koordinator.Reservations), reused: map[string]bool{}}, nil
+	return &reservations{client: client.Resource(koordinator.Reservations), reused: map[string]bool{}, places: map[string]*corev1.Pod{}}, nil
 }
 
 // make makes a Reservation of the place of a pod. Without once several owners may have it.
@@ -56,7 +58,7 @@ func (r *reservations) make(ctx context.Context, pod *corev1.Pod, once bool) err
 		return err
 	}
 	_, err = r.client.Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
-	r.live, r.made = append(r.live, name), r.made+1
+	r.live, r.made, r.places[name] = append(r.live, name), r.made+1, pod
 	return err
 }
 
