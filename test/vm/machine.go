@@ -107,11 +107,11 @@ func (m *Machine) args(a *Artifacts, seed string, shell int) []string {
 		"-drive", "file="+seed+",if=virtio,format=raw,readonly=on",
 		"-netdev", fmt.Sprintf("user,id=n0,restrict=on,ipv6=off,%s,hostfwd=tcp:127.0.0.1:%d-10.0.2.15:2222", forward, shell),
 		"-device", "virtio-net-pci,netdev=n0,romfile=")
-	if m.PCI {
-		args = append(args, m.Shape.pciArgs()...)
-	}
 	if m.Archive != "" {
 		args = append(args, "-drive", "file="+m.Archive+",if=virtio,format=raw,readonly=on")
+	}
+	if m.PCI {
+		args = append(onFirstRoot(args), m.Shape.pciArgs()...)
 	}
 	return args
 }

@@ -1,6 +1,9 @@
 package vm
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // PCI devices of machines that have some: below a switch of each NUMA node, two that only compute
 // (QEMU's edu), a network card and an NVMe disk, of which the guest's kernel drives the disk alone.
@@ -31,4 +34,24 @@ func (s Shape) pciArgs() (args []string) {
 		args = append(args, "-blockdev", fmt.Sprintf("driver=null-co,node-name=disk%d,size=%d,read-zeroes=on", n, 16<<20))
 	}
 	return args
+}
+
+// onFirstRoot names the bus of what QEMU would plug into any root complex: one that is a NUMA
+// node's takes bridges alone.
+func onFirstRoot(args []string) (out []string) {
+	disks := 0
+	for _, a := range args {
+		switch {
+		case strings.HasPrefix(a, "virtio-net-pci,"):
+			out = append(out, a+",bus=pcie.0")
+			continue
+		case !strings.Contains(a, ",if=virtio,"):
+			out = append(out, a)
+			continue
+		}
+		id := fmt.Sprint("hd", disks)
+		disks++
+		out = append(out, strings.Replace(a, ",if=virtio,", ",if=none,id="+id+",", 1), "-device", "virtio-blk-pci,bus=pcie.0,drive="+id)
+	}
+	return out
 }
