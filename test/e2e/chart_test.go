@@ -662,6 +662,10 @@ func testChartEnforcement(t *testing.T, helm string) {
 	if !mounts(on) {
 		t.Error("the runtime's socket is not mounted")
 	}
+	koordlet := objectsOf(t, mustRender(t, helm, "--set=agent.authority=berth,agent.enforcer=koordlet,agent.enforce.nriSocket=/run/nri/nri.sock"))
+	if args := agentPod(t, koordlet).Containers[0].Args; mounts(koordlet) || !slices.Contains(args, "--enforcer=koordlet") {
+		t.Errorf("where koordlet carries out: the runtime's socket is mounted %t, %q", mounts(koordlet), args)
+	}
 	source := chartFile(t, "cmd/berth-agent/main.go")
 	args := agentPod(t, on).Containers[0].Args
 	for _, arg := range args {

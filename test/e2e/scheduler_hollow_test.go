@@ -66,6 +66,8 @@ type hollowNode struct {
 	kubelet *faultyWire
 	agent   *faultyWire
 	stop    func() // the agent
+	// koordlet: the agent that starts next leaves it to koordlet to carry out what Berth decides.
+	koordlet bool
 }
 
 // noted is what became of a pod.
@@ -193,6 +195,9 @@ func (n *hollowNode) startAgent() {
 			}
 			opts.Devices = offers
 			opts.Enforce.NRIVersion = "v0.12.3" // a test's binary does not know the versions of its modules
+		}
+		if n.koordlet {
+			opts.Authority, opts.Enforcer = v1alpha1.AuthorityBerth, v1alpha1.EnforcerKoordlet
 		}
 		err := agent.Run(ctx, opts)
 		if err != nil && ctx.Err() == nil {

@@ -1,0 +1,81 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/controlplane"
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/topology"
+)
+
+// TestKoordletCarriesOut has a node where Berth decides and koordlet is to carry out. What is
+// decided stands in resource-status and demands no plugin; no CPU is given twice, also after a
+// failover, and those of a pod that has left are given to the next.
+func TestKoordletCarriesOut(t *testing.T) {
+	c := newHollowClusterOn(t, 1, controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {
+		s.KubeletConfig, s.StopTime = obeyingConfig, 100*time.Millisecond
+	})
+	n := c.nodes[0]
+	n.stop()
+	n.koordlet = true
+	n.startAgent()
+	start := func(cpus string, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			c.create(ask(name, cpus, true))
+		}
+	}
+	start("2", "a")
+	c.awaitMessage("a", "no pod of this node runs it")
+	koordlet := ask("koordlet", "100m", false)
+	koordlet.Spec.NodeName, koordlet.Spec.Containers[0].Image = n.spec.Name, "example.com/koordinator/koordlet:v1.6"
+	c.create(koordlet)
+	start("2", "b")
+	start("4", "c")
+	c.awaitRunning("a", "b", "c", "koordlet")
+	c.entrustedKept(8)
+
+	c.restartScheduler(nil)
+	start("4", "d")
+	start("1", "e")
+	c.awaitRunning("d", "e")
+	c.entrustedKept(13)
+	start("2", "waits") // one of the 14 CPUs is left, and koordlet's own pod asks for a part of it
+	c.awaitMessage("waits", "Insufficient cpu")
+	c.delete("a", nil)
+	c.awaitRunning("waits")
+	c.entrustedKept(13)
+}
+
+// entrustedKept fails if the pods that run have not so many CPUs in all, each of one pod.
+func (c *hollowCluster) entrustedKept(want int) {
+	c.Helper()
+	list, err := c.client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
+	c.must(err)
+	var taken topology.CPUSet
+	for i := range list.Items {
+		pod := &list.Items[i]
+		p, found, err := wire.ReadPlacement(pod)
+		c.must(err)
+		if !found || pod.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		cpus := p.Decision.Containers[0].CPUs
+		if status := pod.Annotations[wire.KoordinatorStatusAnnotation]; !strings.HasPrefix(status, `{"cpuset":"`+cpus.String()+`"`) {
+			c.Errorf("%s: resource-status %s, decided were %s", pod.Name, status, cpus)
+		}
+		if wire.DemandsPlugin(pod) || p.Guarantee != wire.GuaranteeAmounts || cpus.Intersects(&taken) {
+			c.Errorf("%s: demands a plugin %t, guarantee %s, CPUs %s of which %s are another's", pod.Name, wire.DemandsPlugin(pod), p.Guarantee, cpus, cpus.And(&taken))
+		}
+		taken = taken.Or(&cpus)
+	}
+	if taken.Len() != want {
+		c.Errorf("%s are held, want %d CPUs", taken, want)
+	}
+}
