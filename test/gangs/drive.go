@@ -53,6 +53,10 @@ type driver struct {
 	actors   []*actor
 	singles  map[types.UID]*single
 	restarts int
+	// unproved are the nodes whose kubelet has come back and that have not been seen Ready since, with
+	// the time of the next look; torn is how many kubelets needed help.
+	unproved map[string]time.Time
+	torn     int
 	next     struct{ gang, single, restart int }
 	shown    time.Time
 
@@ -104,7 +108,7 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 		return err
 	}
 	fmt.Fprintf(out, "ready after %.1fs\n", time.Since(begun).Seconds())
-	d := &driver{cluster: c, out: out, each: o.each, plan: plan, singles: map[types.UID]*single{}, kills: map[string]*killing{}}
+	d := &driver{cluster: c, out: out, each: o.each, plan: plan, singles: map[types.UID]*single{}, kills: map[string]*killing{}, unproved: map[string]time.Time{}}
 	d.observer = newObserver(out, d.mispredicted)
 	d.result.Seed, d.result.Gangs = o.seed, o.gangs
 	c.before = d.killsBefore
@@ -132,8 +136,8 @@ func (d *driver) last() error {
 			fits++
 		}
 	}
-	fmt.Fprintf(d.out, "%d of %d gangs that fit were whole, %d schedulers were killed between two Bindings, %d kubelets restarted, %d pods evicted; %d exact placements held, %d were excused by a restart, %d by a pod that left\n",
-		d.result.Whole, fits, d.killed(), d.restarts, d.evicted, d.exact, d.excused, d.overtaken)
+	fmt.Fprintf(d.out, "%d of %d gangs that fit were whole, %d schedulers were killed between two Bindings, %d kubelets restarted and %d of them mended, %d pods evicted; %d exact placements held, %d were excused by a restart, %d by a pod that left\n",
+		d.result.Whole, fits, d.killed(), d.restarts, d.torn, d.evicted, d.exact, d.excused, d.overtaken)
 	if err := json.NewEncoder(d.out).Encode(d.result); err != nil {
 		return err
 	}
@@ -218,6 +222,9 @@ func (d *driver) drive(ctx context.Context) error {
 		if err := d.come(ctx); err != nil {
 			return err
 		}
+		if err := d.mendTorn(ctx); err != nil {
+			return err
+		}
 		left, err := d.act(ctx)
 		if err != nil {
 			return err
@@ -272,7 +279,12 @@ func (d *driver) come(ctx context.Context) error {
 
 // restart has a kubelet die and come back.
 func (d *driver) restart(node int) error {
-	name := d.Nodes[node].Name
+	d.restarts++
+	return d.startAgain(d.Nodes[node].Name)
+}
+
+// startAgain ends a node's kubelet and starts it.
+func (d *driver) startAgain(name string) error {
 	mark := func() {
 		d.observer.mu.Lock()
 		defer d.observer.mu.Unlock()
@@ -280,7 +292,7 @@ func (d *driver) restart(node int) error {
 	}
 	mark()
 	defer mark()
-	d.restarts++
+	d.unproved[name] = time.Now().Add(tornAfter)
 	return d.RestartNode(name, d.command)
 }
 
