@@ -1,9 +1,6 @@
 package ledger
 
-import (
-	"math"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // ChangeCounter tells without a lock whether an answer of a Node still holds. It does while the
 // count is the same and the candidate follows every pod in flight. It is a hint: whoever acts on an
@@ -13,6 +10,8 @@ type ChangeCounter struct {
 	// this count.
 	state  atomic.Uint64
 	newest atomic.Int64
+	// flight is how many pods that could be pinned are in flight.
+	flight atomic.Int32
 }
 
 // Count returns how many changes there were.
@@ -45,6 +44,6 @@ func (c *ChangeCounter) identify(count uint32, id StateID) {
 // Follows says whether a pod created in that second comes after all pods in flight in every order.
 func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.Load() }
 
-// Quiet says whether no pod that could be pinned is in flight, as of the last answer. After a
-// change that nobody has asked about yet it is false.
-func (c *ChangeCounter) Quiet() bool { return c.newest.Load() == math.MinInt64 }
+// InFlight says how many pods that could be pinned are in flight, as of the last answer. Where Berth
+// decides nobody waits for them, and there are none.
+func (c *ChangeCounter) InFlight() int { return int(c.flight.Load()) }

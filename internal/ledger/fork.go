@@ -21,7 +21,7 @@ func (n *Node) Fork() *Node {
 		newest: n.newest, changes: new(ChangeCounter), report: n.report, begun: n.begun, stateIDs: n.stateIDs,
 		lives: n.fork(), holdings: forkHoldings(n.holdings), first: n.first.clone(), base: n.base.clone(), full: n.full.clone(), valid: n.valid,
 	}
-	f.changes.newest.Store(n.newest)
+	f.setNewest(n.newest, n.changes.InFlight())
 	return f
 }
 

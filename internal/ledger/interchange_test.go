@@ -30,7 +30,7 @@ func copyOf(n *Node, apart bool) *Node {
 	for _, p := range n.reserved {
 		o.reserved = append(o.reserved, copied[p])
 	}
-	o.setNewest(afterAll)
+	o.setNewest(afterAll, 0)
 	return o
 }
 

@@ -151,11 +151,19 @@ func TestNothingIsKnownWithoutAReport(t *testing.T) {
 func TestPodsInFlightAreCounted(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))
 	n := open(t, k)
+	inFlight := func(want int) {
+		t.Helper()
+		if got := n.changes.InFlight(); got != want {
+			t.Errorf("%d pods are in flight, want %d", got, want)
+		}
+	}
 	for i, want := range []Outcome{Admitted, Admitted, Refused} { // 7 and 8 CPUs are free
 		wantOutcome(t, fmt.Sprint("pod ", i), reserve(t, n, cpus(fmt.Sprint("p", i), 6)), want)
+		inFlight(min(i+1, 2))
 	}
 	n.Forget("p0")
 	wantOutcome(t, "after Forget", n.View().Ask(Question{Candidate: cand(cpus("x", 6))}), Admitted)
+	inFlight(1)
 	n.Forget("p0")
 	check(t, n)
 }

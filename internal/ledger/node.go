@@ -51,7 +51,7 @@ type Node struct {
 func (n *Node) changed() {
 	n.valid = false
 	n.first, n.base, n.full, n.steps = worlds{}, worlds{}, worlds{}, nil
-	n.setNewest(afterAll) // nothing that is remembered fits
+	n.setNewest(afterAll, n.changes.InFlight()) // nothing that is remembered fits
 	n.stale()
 }
 
@@ -72,7 +72,7 @@ func (n *Node) compute() {
 	} else {
 		n.full = n.afterAll(&n.first, all, interchangeable)
 	}
-	n.setNewest(newestOf(all))
+	n.setNewest(newestOf(all), len(all))
 	n.valid = true
 }
 
@@ -85,10 +85,11 @@ func (n *Node) afterAll(first *worlds, flight []*pod, same sameness) worlds {
 	return first.admitAll(flight, same)
 }
 
-// setNewest notes the latest second of creation among the pods in flight.
-func (n *Node) setNewest(second int64) {
+// setNewest notes the latest second of creation among the pods in flight, and how many they are.
+func (n *Node) setNewest(second int64, flight int) {
 	n.newest = second
 	n.changes.newest.Store(second)
+	n.changes.flight.Store(int32(flight))
 }
 
 // likeliest returns the likeliest state after everything in flight; nil where there is none to

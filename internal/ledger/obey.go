@@ -56,7 +56,7 @@ func (n *Node) computeHeld() {
 	n.holdRests(s)
 	n.first = worlds{model: n.report.Model, all: []world{{state: s}}, shared: true}
 	n.base, n.full = n.first.clone(), n.first.clone()
-	n.setNewest(beforeAll)
+	n.setNewest(beforeAll, 0)
 	n.valid = true
 }
 

@@ -68,7 +68,7 @@ func (n *Node) reserve(p *pod) {
 	case n.isInert(p):
 	case p.created > n.newest || last:
 		n.full.admitNext(p)
-		n.setNewest(max(n.newest, p.created))
+		n.setNewest(max(n.newest, p.created), n.changes.InFlight()+1)
 		n.stale()
 	default:
 		n.changed()

@@ -95,12 +95,20 @@ func (s *Scoring) score(o *Offer) uint8 {
 	return uint8(sum / (s.Certainty + s.Fit + s.Distance))
 }
 
-// busyLoss is how much of its certainty a node loses while pods are in flight on it, in percent.
-const busyLoss = 75
+// busyLoss is how much of its certainty a busy node loses, in percent, and busyFrom how many pods
+// are in flight on one. So many are told of by one report, and each report costs the API server
+// and everybody who reads it.
+const (
+	busyLoss = 75
+	busyFrom = 4
+)
 
-// Busy returns the score of a node while pods are in flight on it. The next pod may have to wait
-// for them, in the scheduler for its turn and on the node behind their admissions. So a burst
-// spreads over nodes that are as good, and pods that come one by one fill them.
+// IsBusy says whether a node is busy with so many pods in flight.
+func IsBusy(inFlight int) bool { return inFlight >= busyFrom }
+
+// Busy returns the score of a node that is busy. The next pod may have to wait for those in flight,
+// in the scheduler for its turn and on the node behind their admissions. So a burst spreads over
+// nodes that are as good, and pods that come one by one fill them.
 func (s *Scoring) Busy(score uint8) uint8 {
 	if s.Formula == Volcano {
 		return score

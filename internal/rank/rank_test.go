@@ -140,6 +140,9 @@ func TestBusyNodesComeLater(t *testing.T) {
 	if busy := s.Busy(full.Score); busy >= empty.Score {
 		t.Errorf("%d for a full node with pods in flight, %d for an empty one without", busy, empty.Score)
 	}
+	if IsBusy(busyFrom-1) || !IsBusy(busyFrom) {
+		t.Errorf("busy with %d pods in flight: %t, with %d: %t", busyFrom-1, IsBusy(busyFrom-1), busyFrom, IsBusy(busyFrom))
+	}
 	for score := range MaxScore + 1 {
 		if got := s.Busy(uint8(score)); int(got) > score {
 			t.Errorf("%d becomes %d", score, got)

@@ -138,7 +138,7 @@ func rankOf(q *Query, n *Node, p PackedAnswer) rank.Rank {
 		return rank.Rank{Tier: rank.LastTier}
 	}
 	r := p.rank()
-	if !n.hot.changes.Quiet() {
+	if rank.IsBusy(n.hot.changes.InFlight()) {
 		r.Score = q.scoring.Busy(r.Score)
 	}
 	return r

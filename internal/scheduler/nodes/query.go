@@ -115,7 +115,7 @@ func (q *Query) Rank(n *Node) rank.Rank {
 		return rank.Rank{Tier: rank.LastTier}
 	}
 	r := p.rank()
-	if !n.hot.changes.Quiet() {
+	if rank.IsBusy(n.hot.changes.InFlight()) {
 		r.Score = q.scoring.Busy(r.Score)
 	}
 	return r
