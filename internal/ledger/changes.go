@@ -44,6 +44,6 @@ func (c *ChangeCounter) identify(count uint32, id StateID) {
 // Follows says whether a pod created in that second comes after all pods in flight in every order.
 func (c *ChangeCounter) Follows(created int64) bool { return created > c.newest.Load() }
 
-// InFlight says how many pods that could be pinned are in flight, as of the last answer. Where Berth
-// decides nobody waits for them, and there are none.
+// InFlight says how many pods that could be pinned are in flight, as of the last answer. Nobody
+// waits for them where Berth decides: there it says 0.
 func (c *ChangeCounter) InFlight() int { return int(c.flight.Load()) }

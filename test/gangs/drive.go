@@ -53,8 +53,8 @@ type driver struct {
 	actors   []*actor
 	singles  map[types.UID]*single
 	restarts int
-	// unproved are the nodes whose kubelet has come back and that have not been seen Ready since, with
-	// the time of the next look; torn is how many kubelets needed help.
+	// unproved are the nodes whose kubelet has come back and that have not been seen Ready since,
+	// with the time of the next look; torn is how many kubelets needed help.
 	unproved map[string]time.Time
 	torn     int
 	next     struct{ gang, single, restart int }
