@@ -147,8 +147,14 @@ func (n *clusterNode) hasAmounts(pod *corev1.Pod) bool {
 // choose adds up the scores as the framework does, with the weights of Configuration.
 func (c *cluster) choose(state fwk.CycleState, pod *corev1.Pod, from []*clusterNode) *clusterNode {
 	tiers := make(fwk.NodeScoreList, len(from))
+	infos := make([]fwk.NodeInfo, len(from))
 	for i, n := range from {
+		infos[i] = n.infoOf
 		tiers[i].Score, _ = Tiers{}.Score(c.Context(), state, pod, n.infoOf)
+	}
+	skip := Tiers{}.PreScore(c.Context(), state, pod, infos).IsSkip()
+	if same := !slices.ContainsFunc(tiers, func(s fwk.NodeScore) bool { return s.Score != tiers[0].Score }); skip != same {
+		c.Fatalf("%d nodes of one tier: %t, and Score is spared: %t", len(from), same, skip)
 	}
 	Tiers{}.NormalizeScore(c.Context(), state, pod, tiers)
 	best, most := -1, int64(-1)

@@ -47,9 +47,22 @@ func NewTiers(_ context.Context, obj runtime.Object, _ fwk.Handle) (fwk.Plugin, 
 // Name implements fwk.Plugin.
 func (Tiers) Name() string { return TiersName }
 
-// PreScore spares pods that pass untouched the calls of Score.
-func (Tiers) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	return skipUntouched(state)
+// PreScore spares pods the calls of Score that pass untouched, or whose nodes are all of one tier.
+func (Tiers) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	if skip := skipUntouched(state); skip != nil {
+		return skip
+	}
+	c := cycleOf(state)
+	first := rank.LastTier
+	for i, info := range nodes {
+		switch tier := c.plugin.rankOf(c, info).Tier; {
+		case i == 0:
+			first = tier
+		case tier != first:
+			return nil
+		}
+	}
+	return fwk.NewStatus(fwk.Skip)
 }
 
 // Score returns the node's tier; NormalizeScore makes a score of it.
