@@ -42,11 +42,11 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 	}
 	if len(annotations) > 0 {
 		if version, err = writer.Annotate(ctx, name, version, annotations); err != nil {
-			return fmt.Errorf("Reservation %s: its decision: %w", name, err)
+			return fmt.Errorf("decision of Reservation %s: %w", name, err)
 		}
 	}
 	if _, err = writer.Status(ctx, name, version, status); err != nil {
-		return fmt.Errorf("Reservation %s: its status: %w", name, err)
+		return fmt.Errorf("status of Reservation %s: %w", name, err)
 	}
 	return rs.settle(uid, node, decision)
 }
