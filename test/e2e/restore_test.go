@@ -42,8 +42,8 @@ func TestRestore(t *testing.T) {
 		if strings.Contains(why, "its report is older than the one before") {
 			return true
 		}
-		// It may have been tried before the scheduler listed the reports anew. What it sees then makes
-		// no room, so nothing tries that pod again.
+		// It may have been tried before the scheduler listed the reports anew. What it sees then
+		// makes no room, so nothing tries that pod again.
 		i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == "after" })
 		if why != "" && i >= 0 && pods[i].UID != tried {
 			tried = pods[i].UID
