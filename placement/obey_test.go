@@ -653,7 +653,7 @@ func (w *world) checkDecision(t *testing.T, seed uint64, r *placement.Request, d
 	}
 }
 
-func TestObeyAllocatesNothing(t *testing.T) {
+func TestObeyNoAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("with the race detector sync.Pool forgets on purpose: run without -race, as make test does once more")
 	}

@@ -332,8 +332,8 @@ func providerTwin(s *placement.State, r *placement.Request, shape machine, empty
 	return false
 }
 
-// TestProviderAllocatesNothing of its own, also where a provider takes part.
-func TestProviderAllocatesNothing(t *testing.T) {
+// TestProviderNoAllocations holds that nothing is allocated where a provider takes part either.
+func TestProviderNoAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector makes sync.Pool drop what it is given")
 	}

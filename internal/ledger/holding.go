@@ -98,9 +98,6 @@ func (n *Node) Promised(uid string) (placement.Decision, bool) {
 	return copyDecision(&p.promise.Decision), true
 }
 
-// HeldBy returns what a decision gives, as a Holding has it.
-func HeldBy(d *placement.Decision) *placement.PodAllocation { return heldBy(d) }
-
 // ReserveOwner is Reserve for an owner, of what is held. Where Berth decides it gets that, or
 // nothing (placement.DecideWithin).
 func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) Answer {
@@ -126,7 +123,7 @@ func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) An
 	}
 	p.promise = &Promise{Decision: copyDecision(d), Exact: a.Exact}
 	if n.decides() {
-		p.held = heldBy(&p.promise.Decision)
+		p.held = HeldBy(&p.promise.Decision)
 	}
 	if !slices.Contains(h.Owners, p.uid) {
 		h.Owners = append(h.Owners, p.uid)

@@ -67,7 +67,7 @@ func TestOwnersReuseInPlace(t *testing.T) {
 	}
 	check(t, n)
 	post(t, n, "a")
-	n.Accept(report(2, *heldBy(&one)))
+	n.Accept(report(2, *HeldBy(&one)))
 	n.Gone("a", n.pods["a"].goneAt)
 	if a := n.ReserveOwner(cand(share("c", 2)), "held", &three); a.OK() {
 		t.Errorf("the API says that a is gone, and c gets %s", decided(&three))
@@ -197,7 +197,7 @@ func TestADisplacedHoldingKeepsNobodyOff(t *testing.T) {
 	n.Accept(r)
 	var d placement.Decision
 	n.Reserve(cand(share("a", 2)), &d)
-	n.Hold(Holding{UID: "forged", Held: heldBy(&d)})
+	n.Hold(Holding{UID: "forged", Held: HeldBy(&d)})
 	if why, known := n.View().Displaced("forged"); why == "" || !known {
 		t.Errorf("CPUs of another pod are held: %q, %t", why, known)
 	}

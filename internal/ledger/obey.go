@@ -15,8 +15,8 @@ import (
 // decides says whether Berth decides on the node. There is a report.
 func (n *Node) decides() bool { return n.report != nil && n.report.Model.Decides() }
 
-// heldBy returns what a decision gives a pod.
-func heldBy(d *placement.Decision) *placement.PodAllocation {
+// HeldBy returns what a decision gives a pod.
+func HeldBy(d *placement.Decision) *placement.PodAllocation {
 	p := &placement.PodAllocation{UID: d.UID, Containers: make([]placement.ContainerAllocation, 0, len(d.Containers))}
 	for i := range d.Containers {
 		c := &d.Containers[i]

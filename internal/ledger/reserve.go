@@ -34,7 +34,7 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	case a.OK():
 		p.promise = &Promise{Decision: copyDecision(d), Exact: a.Exact}
 		if n.decides() {
-			p.held = heldBy(&p.promise.Decision)
+			p.held = HeldBy(&p.promise.Decision)
 		}
 		n.reserve(p)
 	case before != nil && before.doubted():

@@ -682,8 +682,8 @@ func BenchmarkJoint(b *testing.B) {
 	b.Run("Mesh", func(b *testing.B) { benchJoint(b, mesh, w, 10_000) })
 }
 
-// TestPlaceDevicesDoesNotAllocate: a decision with devices allocates nothing.
-func TestPlaceDevicesDoesNotAllocate(t *testing.T) {
+// TestPlaceDevicesNoAllocations: a decision with devices allocates nothing.
+func TestPlaceDevicesNoAllocations(t *testing.T) {
 	for _, text := range []string{shapes.GPUSwitched, shapes.GPUMesh} {
 		m := machineWith(t, strings.Replace(text, "2Mi=0", "2Mi=8192", 1))
 		try := m.NewTry()

@@ -6,151 +6,57 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
 
-	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/test/obeyed"
+	"github.com/berth-dev/berth/test/obeying"
 	"github.com/berth-dev/berth/topology"
-)
-
-const (
-	namespace = "default"
-	// calmLimit is how long everything may take to settle once nothing is broken any more.
-	calmLimit = 3 * time.Minute
-	look      = 20 * time.Millisecond
 )
 
 // driver plays a seed.
 type driver struct {
-	*cluster
+	*obeying.Observer
 	rng      *rand.Rand
-	machines map[string]*topology.Machine
 	reserved topology.CPUSet
 	live     []string
 	made     int
-
-	mu      sync.Mutex
-	pods    map[string]*corev1.Pod // by name, as the API has them
-	all     obeyed.Decisions
-	ran     map[string]bool
-	refused map[string]bool
-	faults  obeyed.Faults
-	crooked map[string]string // decisions that are not as asked, by pod
+	crooked  map[string]string // decisions that are not as asked, by pod
 }
 
 // play starts the cluster, plays the seed and says what was wrong.
 func play(ctx context.Context, o *options, out io.Writer) (r result, err error) {
 	r.Seed = o.seed
-	c, err := startCluster(ctx, o)
-	defer func() { err = errors.Join(err, c.stop()) }()
+	c, err := obeying.Start(ctx, obeying.Options{Dir: o.dir, Keep: o.keep, Nodes: specs()})
+	defer func() { err = errors.Join(err, c.End()) }()
 	if err != nil {
 		return r, err
 	}
-	d := &driver{cluster: c, rng: rand.New(rand.NewPCG(o.seed, 17)), machines: map[string]*topology.Machine{}, pods: map[string]*corev1.Pod{},
-		all: obeyed.Decisions{}, ran: map[string]bool{}, refused: map[string]bool{}, faults: obeyed.NewFaults(),
-		crooked: map[string]string{}}
-	d.reserved.Add(0)
-	for _, s := range specs()[:len(machines)] {
-		if d.machines[s.Name], err = topology.Parse(s.Machine); err != nil {
-			return r, err
-		}
+	d := &driver{rng: rand.New(rand.NewPCG(o.seed, 17)), crooked: map[string]string{}}
+	if d.Observer, err = obeying.NewObserver(c, specs()[:len(machines)]); err != nil {
+		return r, err
 	}
-	watch, stop := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	d.follow(watch)
-	watching.Go(func() { d.watch(watch) })
-	wrong := d.drive(ctx, o.pods, out)
-	stop()
-	watching.Wait()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	r.Pods, r.Running, r.Refused = d.made, len(d.ran), len(d.refused)
-	r.HeldTwice, r.Misaligned = len(d.faults.HeldTwice), len(d.faults.Outside)+len(d.faults.Unconfined)+len(d.crooked)
-	for i := range machines {
-		r.Leftover += len(obeyed.ReadCgroups(d.groupsOf(specs()[i].Name)))
-	}
-	r.Leftover += len(d.pods)
-	if wrong == nil && r.HeldTwice+r.Misaligned+r.Refused+r.Leftover > 0 {
-		fmt.Fprintf(out, "held twice %v\noutside %v\nunconfined %v\nnot as asked %v\nrefused %v\n", d.faults.HeldTwice, d.faults.Outside, d.faults.Unconfined, d.crooked, d.refused)
-		wrong = errWrong
-	}
-	return r, wrong
-}
-
-// follow notes what the API says of pods.
-func (d *driver) follow(ctx context.Context) {
-	factory := informers.NewSharedInformerFactoryWithOptions(d.Client, 0, informers.WithNamespace(namespace))
-	see := func(obj any) {
-		pod := obj.(*corev1.Pod)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.pods[pod.Name] = pod
-		d.all.Note(pod)
-		if m := d.machines[pod.Spec.NodeName]; m != nil && d.all[string(pod.UID)] != nil {
-			if why := notAsAsked(m, pod, d.all[string(pod.UID)]); why != "" {
+	d.Noticed = func(pod *corev1.Pod) {
+		if m := d.Machines[pod.Spec.NodeName]; m != nil && d.Decisions[string(pod.UID)] != nil {
+			if why := notAsAsked(m, pod, d.Decisions[string(pod.UID)]); why != "" {
 				d.crooked[pod.Name] = why
 			}
 		}
-		if pod.Status.Phase == corev1.PodRunning {
-			d.ran[pod.Name] = true
-		}
-		if wire.Refused(pod) {
-			d.refused[pod.Name] = true
-		}
 	}
-	_, _ = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{ // it has not been stopped
-		AddFunc: see, UpdateFunc: func(_, obj any) { see(obj) },
-		DeleteFunc: func(obj any) {
-			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = last.Obj
-			}
-			if pod, ok := obj.(*corev1.Pod); ok {
-				d.mu.Lock()
-				defer d.mu.Unlock()
-				delete(d.pods, pod.Name)
-			}
-		},
-	})
-	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
-}
-
-func (d *driver) groupsOf(node string) string {
-	return hollow.Dir(filepath.Join(d.Dir(), node)).Cgroups()
-}
-
-// watch judges the cgroups of all nodes until ctx ends.
-func (d *driver) watch(ctx context.Context) {
-	for ctx.Err() == nil {
-		for name, m := range d.machines {
-			if f := d.judgeNow(name, m); !f.Empty() {
-				if f = f.Both(d.judgeNow(name, m)); !f.Empty() {
-					d.mu.Lock()
-					d.faults.Add(f.Both(d.judge(name, m)))
-					d.mu.Unlock()
-				}
-			}
-		}
-		pause(ctx, look)
+	d.reserved.Add(0)
+	wrong := d.Observe(ctx, func() error { return d.drive(ctx, o.pods, out) })
+	d.Lock()
+	defer d.Unlock()
+	r.Pods, r.Running, r.Refused = d.made, len(d.Ran), len(d.Refused)
+	r.HeldTwice, r.Misaligned = len(d.Faults.HeldTwice), len(d.Faults.Outside)+len(d.Faults.Unconfined)+len(d.crooked)
+	r.Leftover = d.Leftover() + len(d.Pods)
+	if wrong == nil && r.HeldTwice+r.Misaligned+r.Refused+r.Leftover > 0 {
+		fmt.Fprintf(out, "held twice %v\noutside %v\nunconfined %v\nnot as asked %v\nrefused %v\n", d.Faults.HeldTwice, d.Faults.Outside, d.Faults.Unconfined, d.crooked, d.Refused)
+		wrong = errWrong
 	}
-}
-
-func (d *driver) judgeNow(node string, m *topology.Machine) obeyed.Faults {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.judge(node, m)
-}
-
-func (d *driver) judge(node string, m *topology.Machine) obeyed.Faults {
-	return obeyed.Judge(m, obeyed.ReadCgroups(d.groupsOf(node)), d.all)
+	return r, wrong
 }
 
 // drive makes the pods and breaks things, then lets everything settle, and takes the pods away.
@@ -159,13 +65,13 @@ func (d *driver) drive(ctx context.Context, pods int, out io.Writer) error {
 		if err := d.step(ctx, i); err != nil {
 			return err
 		}
-		pause(ctx, time.Duration(d.rng.IntN(400))*time.Millisecond) // the pace of the load
+		obeying.Pause(ctx, time.Duration(d.rng.IntN(400))*time.Millisecond) // the pace of the load
 	}
 	fmt.Fprintf(out, "%d pods made; waiting for all that fit to run\n", pods)
-	if err := d.settle(ctx, out); err != nil {
+	if err := d.Settle(ctx, out, d.waiting); err != nil {
 		return err
 	}
-	return d.clean(ctx)
+	return d.Empty(ctx)
 }
 
 func (d *driver) step(ctx context.Context, i int) error {
@@ -173,7 +79,7 @@ func (d *driver) step(ctx context.Context, i int) error {
 		return err
 	}
 	for _, pod := range newPods(d.rng, i) {
-		if _, err := d.Client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		if _, err := d.Client.CoreV1().Pods(obeying.Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 		d.live = append(d.live, pod.Name)
@@ -181,51 +87,23 @@ func (d *driver) step(ctx context.Context, i int) error {
 	}
 	if len(d.live) > 12 && d.rng.IntN(3) > 0 {
 		at := d.rng.IntN(len(d.live))
-		_ = d.Client.CoreV1().Pods(namespace).Delete(ctx, d.live[at], metav1.DeleteOptions{}) // it may have been evicted
+		_ = d.Client.CoreV1().Pods(obeying.Namespace).Delete(ctx, d.live[at], metav1.DeleteOptions{}) // it may have been evicted
 		d.live = append(d.live[:at], d.live[at+1:]...)
 	}
 	switch d.rng.IntN(25) {
 	case 0:
-		return d.restartScheduler()
+		return d.RestartScheduler()
 	case 1:
-		return d.restartAgent(ctx, specs()[d.rng.IntN(len(machines)+1)].Name)
+		return d.RestartAgent(ctx, specs()[d.rng.IntN(len(machines)+1)].Name)
 	}
 	return nil
 }
 
-// settle waits until every pod runs for which there is room.
-func (d *driver) settle(ctx context.Context, out io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, calmLimit)
-	defer cancel()
-	for {
-		waits := d.waiting()
-		if waits == "" {
-			return nil
-		}
-		if pause(ctx, 200*time.Millisecond); ctx.Err() != nil {
-			fmt.Fprintln(out, waits)
-			return fmt.Errorf("%s: %w", waits, errWrong)
-		}
-	}
-}
-
-// waiting says which pod does not run though there is room for it; "" for none. What is bound and
-// does not run yet is waited for as well.
-func (d *driver) waiting() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, pod := range d.pods {
-		switch {
-		case pod.DeletionTimestamp != nil || wire.Ended(pod) || pod.Status.Phase == corev1.PodRunning:
-		case pod.Spec.NodeName != "":
-			return pod.Name + " is bound to " + pod.Spec.NodeName + " and does not run"
-		default:
-			if node := d.roomFor(pod); node != "" {
-				return pod.Name + " has no node, and there is room on " + node
-			}
-		}
-	}
-	return ""
+// waiting says which pod is waited for; "" for none.
+func (d *driver) waiting(context.Context) (string, error) {
+	d.Lock()
+	defer d.Unlock()
+	return d.Waiting(d.roomFor), nil
 }
 
 // roomFor returns a node that could take the pod beside what is bound there, by the exhaustive
@@ -235,45 +113,9 @@ func (d *driver) roomFor(pod *corev1.Pod) string {
 		return "" // it waits for its mates
 	}
 	for i, s := range specs()[:len(machines)] {
-		var there []*corev1.Pod
-		for _, other := range d.pods {
-			if other.Spec.NodeName == s.Name {
-				there = append(there, other)
-			}
-		}
-		if d.fits(i, there, pod) {
+		if d.fits(i, d.On(s.Name), pod) {
 			return s.Name
 		}
 	}
 	return ""
-}
-
-// clean deletes all pods and waits until they have gone, from the API and from the nodes.
-func (d *driver) clean(ctx context.Context) error {
-	if err := d.Client.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, calmLimit)
-	defer cancel()
-	for {
-		left := 0
-		for _, s := range specs()[:len(machines)] {
-			left += len(obeyed.ReadCgroups(d.groupsOf(s.Name)))
-		}
-		d.mu.Lock()
-		left += len(d.pods)
-		d.mu.Unlock()
-		if left == 0 || ctx.Err() != nil {
-			return nil // what is left is counted
-		}
-		pause(ctx, 100*time.Millisecond)
-	}
-}
-
-// pause lets time pass.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/obeying"
 )
 
 // newPods makes a pod, or one time in eight a gang of two or three that are alike.
@@ -60,7 +61,7 @@ func newPod(rng *rand.Rand, name string) *corev1.Pod {
 		p.Annotations[wire.FunctionsAnnotation] = "one-per-card"
 	}
 	if rng.IntN(10) == 0 {
-		p.Spec.PriorityClassName = urgent
+		p.Spec.PriorityClassName = obeying.Urgent
 	}
 	return p
 }

@@ -29,16 +29,16 @@ func offered(m *topology.Machine, i int) map[string][]*topology.Device {
 // fits says whether the i-th node that obeys could take the pod beside those that are bound there.
 func (d *driver) fits(i int, there []*corev1.Pod, pod *corev1.Pod) bool {
 	ask, err := wire.ReadPod(pod)
-	if err != nil || ask.RulesErr != nil || asksElsewhere(&ask.Request, offered(d.machines[specs()[i].Name], i)) {
+	if err != nil || ask.RulesErr != nil || asksElsewhere(&ask.Request, offered(d.Machines[specs()[i].Name], i)) {
 		return false
 	}
 	var held []*placement.Decision
 	for _, other := range there {
-		if given := d.all[string(other.UID)]; given != nil && !wire.Ended(other) {
+		if given := d.Decisions[string(other.UID)]; given != nil && !wire.Ended(other) {
 			held = append(held, given)
 		}
 	}
-	m := d.machines[specs()[i].Name]
+	m := d.Machines[specs()[i].Name]
 	return obeyed.Twin{Machine: m, Reserved: d.reserved, Devices: offered(m, i)}.Fits(held, &ask.Request)
 }
 

@@ -7,44 +7,25 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
-	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
-	"github.com/berth-dev/berth/test/obeyed"
+	"github.com/berth-dev/berth/test/obeying"
+	"github.com/berth-dev/berth/test/podgroup"
 	"github.com/berth-dev/berth/topology"
-)
-
-const (
-	namespace = "default"
-	// calmLimit is how long everything may take to settle once nothing is broken any more.
-	calmLimit = 3 * time.Minute
-	look      = 20 * time.Millisecond
 )
 
 // driver plays a seed.
 type driver struct {
-	*cluster
+	*obeying.Observer
 	rng      *rand.Rand
-	machines map[string]*topology.Machine
 	reserved topology.CPUSet
 	live     []string
 	holds    *reservations
-
-	mu      sync.Mutex
-	pods    map[string]*corev1.Pod // by name, as the API has them
-	all     obeyed.Decisions
-	ran     map[string]bool
-	refused map[string]bool
-	faults  obeyed.Faults
 	// strange are pods that have what is held for others; stuck those that find no room in the end.
 	strange, stuck map[string]bool
 }
@@ -52,109 +33,37 @@ type driver struct {
 // play starts the cluster, plays the seed and says what was wrong.
 func play(ctx context.Context, o *options, out io.Writer) (r result, err error) {
 	r.Seed = o.seed
-	c, err := startCluster(ctx, o)
-	defer func() { err = errors.Join(err, c.stop()) }()
+	c, err := obeying.Start(ctx, obeying.Options{Dir: o.dir, Keep: o.keep, Nodes: specs(), Manifests: [][]byte{podgroup.Reservations()}})
+	defer func() { err = errors.Join(err, c.End()) }()
 	if err != nil {
 		return r, err
 	}
-	d := &driver{cluster: c, rng: rand.New(rand.NewPCG(o.seed, 16)), machines: map[string]*topology.Machine{}, pods: map[string]*corev1.Pod{},
-		all: obeyed.Decisions{}, ran: map[string]bool{}, refused: map[string]bool{}, faults: obeyed.NewFaults(), strange: map[string]bool{}, stuck: map[string]bool{}}
+	d := &driver{rng: rand.New(rand.NewPCG(o.seed, 16)), strange: map[string]bool{}, stuck: map[string]bool{}}
 	if d.holds, err = newReservations(c); err != nil {
 		return r, err
 	}
-	d.reserved.Add(0)
-	for _, s := range specs() {
-		if d.machines[s.Name], err = topology.Parse(s.Machine); err != nil {
-			return r, err
-		}
+	if d.Observer, err = obeying.NewObserver(c, specs()); err != nil {
+		return r, err
 	}
-	watch, stop := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	d.follow(watch)
-	watching.Go(func() { d.watch(watch) })
-	wrong := d.drive(ctx, o.pods, out)
-	stop()
-	watching.Wait()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	r.Pods, r.Running, r.Refused = o.pods, len(d.ran), len(d.refused)
-	r.HeldTwice, r.OutsideItsNUMA, r.Unconfined = len(d.faults.HeldTwice), len(d.faults.Outside), len(d.faults.Unconfined)
-	r.Reservations, r.Reused, r.Strangers, r.Leftover = d.holds.made, len(d.holds.reused), len(d.strange), len(d.stuck)
-	for _, s := range specs() {
-		r.Leftover += len(obeyed.ReadCgroups(d.groupsOf(s.Name)))
-	}
-	if wrong == nil && (r.HeldTwice+r.OutsideItsNUMA+r.Unconfined+r.Refused+r.Strangers+r.Leftover > 0) {
-		fmt.Fprintf(out, "held twice %v\noutside %v\nunconfined %v\nrefused %v\nstrangers %v\nwithout room %v\n",
-			d.faults.HeldTwice, d.faults.Outside, d.faults.Unconfined, d.refused, d.strange, d.stuck)
-		wrong = errWrong
-	}
-	return r, wrong
-}
-
-// follow notes what the API says of pods.
-func (d *driver) follow(ctx context.Context) {
-	factory := informers.NewSharedInformerFactoryWithOptions(d.Client, 0, informers.WithNamespace(namespace))
-	see := func(obj any) {
-		pod := obj.(*corev1.Pod)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.pods[pod.Name] = pod
-		d.all.Note(pod)
+	d.Noticed = func(pod *corev1.Pod) {
 		if pod.Spec.NodeName != "" && wire.ReadAllocated(pod) != "" {
 			d.holds.reused[string(pod.UID)] = true
 		}
-		if pod.Status.Phase == corev1.PodRunning {
-			d.ran[pod.Name] = true
-		}
-		if wire.Refused(pod) {
-			d.refused[pod.Name] = true
-		}
 	}
-	_, _ = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{ // it has not been stopped
-		AddFunc: see, UpdateFunc: func(_, obj any) { see(obj) },
-		DeleteFunc: func(obj any) {
-			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = last.Obj
-			}
-			if pod, ok := obj.(*corev1.Pod); ok {
-				d.mu.Lock()
-				defer d.mu.Unlock()
-				delete(d.pods, pod.Name)
-			}
-		},
-	})
-	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
-}
-
-func (d *driver) groupsOf(node string) string {
-	return hollow.Dir(filepath.Join(d.Dir(), node)).Cgroups()
-}
-
-// watch judges the cgroups of all nodes until ctx ends.
-func (d *driver) watch(ctx context.Context) {
-	for ctx.Err() == nil {
-		for name, m := range d.machines {
-			if f := d.judgeNow(name, m); !f.Empty() {
-				if f = f.Both(d.judgeNow(name, m)); !f.Empty() {
-					d.mu.Lock()
-					d.faults.Add(f.Both(d.judge(name, m)))
-					d.mu.Unlock()
-				}
-			}
-		}
-		pause(ctx, look)
+	d.reserved.Add(0)
+	wrong := d.Observe(ctx, func() error { return d.drive(ctx, o.pods, out) })
+	d.Lock()
+	defer d.Unlock()
+	r.Pods, r.Running, r.Refused = o.pods, len(d.Ran), len(d.Refused)
+	r.HeldTwice, r.OutsideItsNUMA, r.Unconfined = len(d.Faults.HeldTwice), len(d.Faults.Outside), len(d.Faults.Unconfined)
+	r.Reservations, r.Reused, r.Strangers = d.holds.made, len(d.holds.reused), len(d.strange)
+	r.Leftover = len(d.stuck) + d.Leftover()
+	if wrong == nil && (r.HeldTwice+r.OutsideItsNUMA+r.Unconfined+r.Refused+r.Strangers+r.Leftover > 0) {
+		fmt.Fprintf(out, "held twice %v\noutside %v\nunconfined %v\nrefused %v\nstrangers %v\nwithout room %v\n",
+			d.Faults.HeldTwice, d.Faults.Outside, d.Faults.Unconfined, d.Refused, d.strange, d.stuck)
+		wrong = errWrong
 	}
-}
-
-func (d *driver) judgeNow(node string, m *topology.Machine) obeyed.Faults {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.judge(node, m)
-}
-
-func (d *driver) judge(node string, m *topology.Machine) obeyed.Faults {
-	return obeyed.Judge(m, obeyed.ReadCgroups(d.groupsOf(node)), d.all)
+	return r, wrong
 }
 
 // drive makes the pods and breaks things, then lets everything settle, and takes the pods away.
@@ -163,10 +72,10 @@ func (d *driver) drive(ctx context.Context, pods int, out io.Writer) error {
 		if err := d.step(ctx, i); err != nil {
 			return err
 		}
-		pause(ctx, time.Duration(d.rng.IntN(400))*time.Millisecond) // the pace of the load
+		obeying.Pause(ctx, time.Duration(d.rng.IntN(400))*time.Millisecond) // the pace of the load
 	}
 	fmt.Fprintf(out, "%d pods made; waiting for all that fit to run\n", pods)
-	if err := d.settle(ctx, out); err != nil {
+	if err := d.Settle(ctx, out, d.waiting); err != nil {
 		return err
 	}
 	return d.clean(ctx)
@@ -180,21 +89,21 @@ func (d *driver) step(ctx context.Context, i int) error {
 	if err := d.hold(ctx, made); err != nil {
 		return err
 	}
-	pod, err := d.Client.CoreV1().Pods(namespace).Create(ctx, made, metav1.CreateOptions{})
+	pod, err := d.Client.CoreV1().Pods(obeying.Namespace).Create(ctx, made, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
 	d.live = append(d.live, pod.Name)
 	if len(d.live) > 12 && d.rng.IntN(3) > 0 {
 		at := d.rng.IntN(len(d.live))
-		_ = d.Client.CoreV1().Pods(namespace).Delete(ctx, d.live[at], metav1.DeleteOptions{}) // it may have been evicted
+		_ = d.Client.CoreV1().Pods(obeying.Namespace).Delete(ctx, d.live[at], metav1.DeleteOptions{}) // it may have been evicted
 		d.live = append(d.live[:at], d.live[at+1:]...)
 	}
 	switch d.rng.IntN(25) {
 	case 0:
-		return d.restartScheduler()
+		return d.RestartScheduler()
 	case 1:
-		return d.restartAgent(ctx, specs()[d.rng.IntN(len(machines))].Name)
+		return d.RestartAgent(ctx, specs()[d.rng.IntN(len(machines))].Name)
 	}
 	return nil
 }
@@ -221,73 +130,43 @@ func (d *driver) hold(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// settle waits until every pod runs for which there is room.
-func (d *driver) settle(ctx context.Context, out io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, calmLimit)
-	defer cancel()
-	for {
-		all, err := d.holds.read(ctx)
-		if err != nil {
-			return err
-		}
-		waits := d.waiting(all)
-		if waits == "" {
-			return nil
-		}
-		if pause(ctx, 200*time.Millisecond); ctx.Err() != nil {
-			fmt.Fprintln(out, waits)
-			return fmt.Errorf("%s: %w", waits, errWrong)
-		}
+// waiting says which pod or Reservation is waited for; "" for none.
+func (d *driver) waiting(ctx context.Context) (string, error) {
+	all, err := d.holds.read(ctx)
+	if err != nil {
+		return "", err
 	}
-}
-
-// waiting says which pod does not run though there is room for it; "" for none. What is bound and
-// does not run yet is waited for as well.
-func (d *driver) waiting(all []*wire.Reservation) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.Lock()
+	defer d.Unlock()
 	held := d.heldNow(all)
 	for _, r := range all {
 		if r.Phase == "" || r.Phase == koordinator.ReservationPending {
 			if node := d.roomFor(r.Pod, held); node != "" {
-				return "Reservation " + r.Name + " has no place, and there is room on " + node
+				return "Reservation " + r.Name + " has no place, and there is room on " + node, nil
 			}
 		}
 	}
-	for _, pod := range d.pods {
-		switch {
-		case pod.DeletionTimestamp != nil || wire.Ended(pod) || pod.Status.Phase == corev1.PodRunning:
-		case pod.Spec.NodeName != "":
-			return pod.Name + " is bound to " + pod.Spec.NodeName + " and does not run"
-		default:
-			if node := d.roomFor(pod, held); node != "" {
-				return pod.Name + " has no node, and there is room on " + node
-			}
-		}
+	if why := d.Waiting(func(pod *corev1.Pod) string { return d.roomFor(pod, held) }); why != "" {
+		return why, nil
 	}
 	if why := d.strangers(held); why != "" {
 		d.strange[why] = true
 	}
-	return ""
+	return "", nil
 }
 
 // roomFor returns a node that could take the pod beside what is bound and held there, by the
 // exhaustive twin; "" for none.
 func (d *driver) roomFor(pod *corev1.Pod, all []held) string {
 	for _, s := range specs() {
-		var there []*corev1.Pod
-		for _, other := range d.pods {
-			if other.Spec.NodeName == s.Name {
-				there = append(there, other)
-			}
-		}
-		beside := maps.Clone(d.all)
+		there := d.On(s.Name)
+		beside := maps.Clone(d.Decisions)
 		for _, h := range all {
 			if h.Node == s.Name {
 				there, beside[string(h.UID)] = append(there, h.Pod), asDecision(h.rest)
 			}
 		}
-		if (twin{d.machines[s.Name], d.reserved}).fits(there, beside, pod) {
+		if (twin{d.Machines[s.Name], d.reserved}).fits(there, beside, pod) {
 			return s.Name
 		}
 	}
@@ -302,66 +181,36 @@ func (d *driver) clean(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := d.empty(ctx); err != nil {
+	if err := d.Empty(ctx); err != nil {
 		return err
 	}
-	return errors.Join(d.fill(ctx), d.empty(ctx))
+	return errors.Join(d.fill(ctx), d.Empty(ctx))
 }
 
 // fill has each node take a pod that needs every CPU, and notes which does not.
 func (d *driver) fill(ctx context.Context) error {
 	for _, s := range specs() {
 		cpus := 0
-		for i := range d.machines[s.Name].NUMANodes {
-			cpus += d.machines[s.Name].NUMANodes[i].CPUs.Len()
+		for i := range d.Machines[s.Name].NUMANodes {
+			cpus += d.Machines[s.Name].NUMANodes[i].CPUs.Len()
 		}
-		if _, err := d.Client.CoreV1().Pods(namespace).Create(ctx, wholePod(s.Name, cpus-1), metav1.CreateOptions{}); err != nil {
+		if _, err := d.Client.CoreV1().Pods(obeying.Namespace).Create(ctx, wholePod(s.Name, cpus-1), metav1.CreateOptions{}); err != nil {
 			return err
 		}
 		d.stuck["whole-"+s.Name] = true
 	}
-	ctx, cancel := context.WithTimeout(ctx, calmLimit)
+	ctx, cancel := context.WithTimeout(ctx, obeying.CalmLimit)
 	defer cancel()
-	for left := len(machines); left > 0 && ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
-		d.mu.Lock()
+	for left := len(machines); left > 0 && ctx.Err() == nil; obeying.Pause(ctx, 100*time.Millisecond) {
+		d.Lock()
 		for name := range d.stuck {
-			if d.ran[name] {
+			if d.Ran[name] {
 				delete(d.stuck, name)
-				delete(d.ran, name) // it is none of those that were to run
+				delete(d.Ran, name) // it is none of those that were to run
 			}
 		}
 		left = len(d.stuck)
-		d.mu.Unlock()
+		d.Unlock()
 	}
 	return nil
-}
-
-// empty deletes all pods and waits until they have gone.
-func (d *driver) empty(ctx context.Context) error {
-	if err := d.Client.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, calmLimit)
-	defer cancel()
-	for {
-		left := 0
-		for _, s := range specs() {
-			left += len(obeyed.ReadCgroups(d.groupsOf(s.Name)))
-		}
-		d.mu.Lock()
-		left += len(d.pods)
-		d.mu.Unlock()
-		if left == 0 || ctx.Err() != nil {
-			return nil // what is left is counted
-		}
-		pause(ctx, 100*time.Millisecond)
-	}
-}
-
-// pause lets time pass.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

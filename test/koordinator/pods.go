@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/test/obeying"
 )
 
 // wholePod needs that many CPUs of the node.
@@ -52,7 +53,7 @@ func newPod(rng *rand.Rand, i int) *corev1.Pod {
 			pick("FullPCPUs", "SpreadByPCPUs", "Default"), pick("None", "None", "PCPULevel"))
 	}
 	if rng.IntN(10) == 0 {
-		p.Spec.PriorityClassName = urgent
+		p.Spec.PriorityClassName = obeying.Urgent
 	}
 	return p
 }

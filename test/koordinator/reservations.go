@@ -16,6 +16,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/obeyed"
+	"github.com/berth-dev/berth/test/obeying"
 )
 
 // ownerLabel is on pods that own the Reservation of its value.
@@ -32,7 +33,7 @@ type reservations struct {
 	reused map[string]bool
 }
 
-func newReservations(c *cluster) (*reservations, error) {
+func newReservations(c *obeying.Cluster) (*reservations, error) {
 	client, err := dynamic.NewForConfig(c.ControlPlane.RESTConfig())
 	if err != nil {
 		return nil, err
@@ -110,11 +111,11 @@ func (d *driver) heldNow(all []*wire.Reservation) (out []held) {
 		}
 		var taken []*placement.PodAllocation
 		used := false
-		for _, pod := range d.pods {
+		for _, pod := range d.Pods {
 			if pod.Spec.NodeName != r.Node || wire.ReadAllocated(pod) != r.UID {
 				continue
 			}
-			if got := d.all[string(pod.UID)]; got != nil {
+			if got := d.Decisions[string(pod.UID)]; got != nil {
 				taken, used = append(taken, obeyed.AllocationOf(got)), true
 			}
 		}
@@ -139,8 +140,8 @@ func asDecision(p *placement.PodAllocation) *placement.Decision {
 // strangers says which pod has CPUs that a Reservation holds for others; "" for none.
 func (d *driver) strangers(all []held) string {
 	for _, h := range all {
-		for _, pod := range d.pods {
-			got := d.all[string(pod.UID)]
+		for _, pod := range d.Pods {
+			got := d.Decisions[string(pod.UID)]
 			if pod.Spec.NodeName != h.Node || got == nil || wire.Ended(pod) {
 				continue
 			}

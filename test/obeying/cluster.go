@@ -1,4 +1,6 @@
-package main
+// Package obeying is what programs share that try nodes with authority berth from a seed: a hollow
+// cluster in which scheduler and agents can be killed, and what is seen of its pods and nodes.
+package obeying
 
 import (
 	"context"
@@ -13,55 +15,46 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/scheduler"
-	"github.com/berth-dev/berth/test/podgroup"
 )
 
 // startLimit bounds the start of the cluster on a busy machine.
 const startLimit = 4 * time.Minute
 
-const urgent = "urgent"
+// Urgent is a priority class of 1000.
+const Urgent = "urgent"
 
 const manifests = `apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
-metadata: {name: ` + urgent + `}
+metadata: {name: ` + Urgent + `}
 value: 1000
 `
 
-// machines are those of the nodes. One CPU of each is reserved.
-var machines = []string{
-	"package:2 numa:1 core:4 pu:2 mem:8Gi dist:10,21",
-	"package:2 numa:2 core:4 pu:1 mem:4Gi",
-	"package:1 numa:2 core:4 pu:2 mem:8Gi",
+// Options say what a cluster has.
+type Options struct {
+	// Dir is where the cluster writes; "" for a temporary directory. Keep leaves it behind.
+	Dir  string
+	Keep bool
+	// Nodes are the hollow nodes, Manifests what is there beside Berth's own objects.
+	Nodes     []hollow.Spec
+	Manifests [][]byte
 }
 
-const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-reservedSystemCPUs: "0"
-`
-
-func specs() (all []hollow.Spec) {
-	for i, m := range machines {
-		all = append(all, hollow.Spec{Name: fmt.Sprint("k", i), Machine: m, KubeletConfig: kubeletConfig, NRI: true, StopTime: 200 * time.Millisecond})
-	}
-	return all
-}
-
-// cluster is a control plane with nodes that obey, their agents, and one scheduler.
-type cluster struct {
+// Cluster is a control plane with nodes, their agents, and one scheduler.
+type Cluster struct {
 	*demo.Cluster
 	stopAgents func() error
 	scheduler  *child.Process
 	port       int
 }
 
-// startCluster starts everything. What has been started is in the result also when it fails.
-func startCluster(ctx context.Context, o *options) (*cluster, error) {
+// Start starts everything. What has been started is in the result also when it fails.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	c := &cluster{}
+	c := &Cluster{}
 	var err error
-	c.Cluster, err = demo.StartCluster(ctx, demo.ClusterOptions{Dir: o.dir, Nodes: specs(), NodeCommand: []string{os.Args[0], demo.VerbNode},
-		Manifests: append(deploy.Manifests(), []byte(manifests), podgroup.Reservations()), Keep: o.keep})
+	c.Cluster, err = demo.StartCluster(ctx, demo.ClusterOptions{Dir: o.Dir, Nodes: o.Nodes, NodeCommand: []string{os.Args[0], demo.VerbNode},
+		Manifests: append(append(deploy.Manifests(), []byte(manifests)), o.Manifests...), Keep: o.Keep})
 	if err != nil {
 		return c, err
 	}
@@ -74,10 +67,10 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 	return c, errors.Join(c.configure(), c.startScheduler())
 }
 
-func (c *cluster) configFile() string { return filepath.Join(c.Dir(), "scheduler.yaml") }
+func (c *Cluster) configFile() string { return filepath.Join(c.Dir(), "scheduler.yaml") }
 
 // configure writes what the scheduler starts with.
-func (c *cluster) configure() error {
+func (c *Cluster) configure() error {
 	access := filepath.Join(c.Dir(), "scheduler.kubeconfig")
 	kubeconfig, err := c.ControlPlane.Kubeconfig("system:kube-scheduler", nil)
 	if err != nil {
@@ -90,7 +83,7 @@ func (c *cluster) configure() error {
 	return errors.Join(os.WriteFile(access, kubeconfig, 0o600), os.WriteFile(c.configFile(), text, 0o600))
 }
 
-func (c *cluster) startScheduler() (err error) {
+func (c *Cluster) startScheduler() (err error) {
 	c.scheduler, err = child.Start(child.Spec{Name: "scheduler", Log: filepath.Join(c.Dir(), "scheduler.log"), Argv: []string{
 		os.Args[0], demo.VerbBerthScheduler, "--config=" + c.configFile(), "--bind-address=127.0.0.1", fmt.Sprint("--secure-port=", c.port),
 		"--cert-dir=" + c.Dir(), "-v=2",
@@ -98,18 +91,19 @@ func (c *cluster) startScheduler() (err error) {
 	return err
 }
 
-// restartScheduler kills the scheduler and starts another.
-func (c *cluster) restartScheduler() error {
+// RestartScheduler kills the scheduler and starts another.
+func (c *Cluster) RestartScheduler() error {
 	c.scheduler.Kill()
 	return c.startScheduler()
 }
 
-// restartAgent stops the agent of a node and starts another.
-func (c *cluster) restartAgent(ctx context.Context, node string) error {
+// RestartAgent stops the agent of a node and starts another.
+func (c *Cluster) RestartAgent(ctx context.Context, node string) error {
 	return errors.Join(c.StopAgent(node), c.StartAgent(ctx, node))
 }
 
-func (c *cluster) stop() error {
+// End ends everything that was started.
+func (c *Cluster) End() error {
 	var err error
 	if c.scheduler != nil {
 		c.scheduler.Kill()

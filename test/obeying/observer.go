@@ -1,0 +1,222 @@
+package obeying
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-dev/berth/internal/hollow"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/obeyed"
+	"github.com/berth-dev/berth/topology"
+)
+
+const (
+	// Namespace is that of all pods.
+	Namespace = "default"
+	// CalmLimit is how long everything may take to settle once nothing is broken any more.
+	CalmLimit = 3 * time.Minute
+	look      = 20 * time.Millisecond
+)
+
+// Observer sees the pods of a cluster, and what its nodes that obey do with them.
+type Observer struct {
+	*Cluster
+	// Machines are those of the nodes that obey, by name.
+	Machines map[string]*topology.Machine
+	// Noticed is told of each version of a pod, under the lock, after it has been noted; nil for
+	// nobody.
+	Noticed func(*corev1.Pod)
+
+	sync.Mutex
+	// Pods are those that the API has, Ran and Refused those that ever ran or were refused by their
+	// kubelet, by name.
+	Pods         map[string]*corev1.Pod
+	Ran, Refused map[string]bool
+	// Decisions are those of all Bindings that were seen, Faults what did not run as they say.
+	Decisions obeyed.Decisions
+	Faults    obeyed.Faults
+}
+
+// NewObserver returns one of these nodes that obey.
+func NewObserver(c *Cluster, nodes []hollow.Spec) (*Observer, error) {
+	o := &Observer{Cluster: c, Machines: map[string]*topology.Machine{}, Pods: map[string]*corev1.Pod{}, Ran: map[string]bool{},
+		Refused: map[string]bool{}, Decisions: obeyed.Decisions{}, Faults: obeyed.NewFaults()}
+	for _, s := range nodes {
+		m, err := topology.Parse(s.Machine)
+		if err != nil {
+			return nil, err
+		}
+		o.Machines[s.Name] = m
+	}
+	return o, nil
+}
+
+// Observe sees everything that goes on while f runs.
+func (o *Observer) Observe(ctx context.Context, f func() error) error {
+	watch, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	o.follow(watch)
+	watching.Go(func() { o.watch(watch) })
+	err := f()
+	stop()
+	watching.Wait()
+	return err
+}
+
+// follow notes what the API says of pods.
+func (o *Observer) follow(ctx context.Context) {
+	factory := informers.NewSharedInformerFactoryWithOptions(o.Client, 0, informers.WithNamespace(Namespace))
+	see := func(obj any) {
+		o.Lock()
+		defer o.Unlock()
+		o.note(obj.(*corev1.Pod))
+	}
+	_, _ = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{ // it has not been stopped
+		AddFunc: see, UpdateFunc: func(_, obj any) { see(obj) },
+		DeleteFunc: func(obj any) {
+			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = last.Obj
+			}
+			if pod, ok := obj.(*corev1.Pod); ok {
+				o.Lock()
+				defer o.Unlock()
+				delete(o.Pods, pod.Name)
+			}
+		},
+	})
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+}
+
+// note takes in a version of a pod. The caller holds the lock.
+func (o *Observer) note(pod *corev1.Pod) {
+	o.Pods[pod.Name] = pod
+	o.Decisions.Note(pod)
+	if pod.Status.Phase == corev1.PodRunning {
+		o.Ran[pod.Name] = true
+	}
+	if wire.Refused(pod) {
+		o.Refused[pod.Name] = true
+	}
+	if o.Noticed != nil {
+		o.Noticed(pod)
+	}
+}
+
+func (o *Observer) groups(node string) []obeyed.Group {
+	return obeyed.ReadCgroups(hollow.Dir(filepath.Join(o.Dir(), node)).Cgroups())
+}
+
+// Leftover counts the containers that are there on nodes that obey.
+func (o *Observer) Leftover() (n int) {
+	for name := range o.Machines {
+		n += len(o.groups(name))
+	}
+	return n
+}
+
+// watch judges the cgroups of all nodes until ctx ends.
+func (o *Observer) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		for name, m := range o.Machines {
+			if f := o.judgeNow(name, m); !f.Empty() {
+				if f = f.Both(o.judgeNow(name, m)); !f.Empty() {
+					o.Lock()
+					o.Faults.Add(f.Both(o.judge(name, m)))
+					o.Unlock()
+				}
+			}
+		}
+		Pause(ctx, look)
+	}
+}
+
+func (o *Observer) judgeNow(node string, m *topology.Machine) obeyed.Faults {
+	o.Lock()
+	defer o.Unlock()
+	return o.judge(node, m)
+}
+
+func (o *Observer) judge(node string, m *topology.Machine) obeyed.Faults {
+	return obeyed.Judge(m, o.groups(node), o.Decisions)
+}
+
+// Settle waits until waiting says "": which pod is still waited for.
+func (o *Observer) Settle(ctx context.Context, out io.Writer, waiting func(context.Context) (string, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, CalmLimit)
+	defer cancel()
+	for {
+		waits, err := waiting(ctx)
+		if err != nil || waits == "" {
+			return err
+		}
+		if Pause(ctx, 200*time.Millisecond); ctx.Err() != nil {
+			fmt.Fprintln(out, waits)
+			return fmt.Errorf("waited %s: %s", CalmLimit, waits)
+		}
+	}
+}
+
+// Waiting says which pod does not run though roomFor names a node for it; "" for none. What is
+// bound and does not run yet is waited for as well. The caller holds the lock.
+func (o *Observer) Waiting(roomFor func(*corev1.Pod) string) string {
+	for _, pod := range o.Pods {
+		switch {
+		case pod.DeletionTimestamp != nil || wire.Ended(pod) || pod.Status.Phase == corev1.PodRunning:
+		case pod.Spec.NodeName != "":
+			return pod.Name + " is bound to " + pod.Spec.NodeName + " and does not run"
+		default:
+			if node := roomFor(pod); node != "" {
+				return pod.Name + " has no node, and there is room on " + node
+			}
+		}
+	}
+	return ""
+}
+
+// On returns the pods that are bound to a node. The caller holds the lock.
+func (o *Observer) On(node string) (there []*corev1.Pod) {
+	for _, pod := range o.Pods {
+		if pod.Spec.NodeName == node {
+			there = append(there, pod)
+		}
+	}
+	return there
+}
+
+// Empty deletes all pods and waits until they have gone, from the API and from the nodes. What is
+// left after a while is for the caller to count.
+func (o *Observer) Empty(ctx context.Context) error {
+	if err := o.Client.CoreV1().Pods(Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, CalmLimit)
+	defer cancel()
+	for {
+		left := o.Leftover()
+		o.Lock()
+		left += len(o.Pods)
+		o.Unlock()
+		if left == 0 || ctx.Err() != nil {
+			return nil
+		}
+		Pause(ctx, 100*time.Millisecond)
+	}
+}
+
+// Pause lets time pass.
+func Pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
