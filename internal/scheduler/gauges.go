@@ -6,9 +6,12 @@ import (
 
 	"k8s.io/component-base/metrics"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/scheduler/reservation"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // What a node is to pods that could be pinned.
@@ -20,13 +23,18 @@ const (
 )
 
 var (
-	inFlightDesc = metrics.NewDesc("berth_scheduler_in_flight_pods", "Pods that have a node and are in no report of it yet: reserved, posted (their Binding is written, in order), afloat (bound, in an order that is not known).", []string{"stage"}, nil, metrics.ALPHA, "")
-	endingDesc   = metrics.NewDesc("berth_scheduler_ending_pods", "Pods that are ending and may still hold what their node's report says.", nil, nil, metrics.ALPHA, "")
-	waitingDesc  = metrics.NewDesc("berth_scheduler_waiting_pods", "Pods that could be pinned and have no node.", nil, nil, metrics.ALPHA, "")
-	nodesDesc    = metrics.NewDesc("berth_scheduler_nodes", "Nodes by what they are to pods that could be pinned: trusted, silent, untrusted or unreported.", []string{"state"}, nil, metrics.ALPHA, "")
-	floodedDesc  = metrics.NewDesc("berth_scheduler_flooded_nodes", "Nodes on which more is open than is gone through, so that every pod waits for their next report, by why: ManyEvents, ManyOrders, ManyStates, Unpredictable or Inherited.", []string{"reason"}, nil, metrics.ALPHA, "")
-	silenceDesc  = metrics.NewDesc("berth_scheduler_longest_silence_seconds", "Since the last sign of life of the agent, of the node with a report for which that is longest.", nil, nil, metrics.ALPHA, "")
-	gangsDesc    = metrics.NewDesc("berth_scheduler_gangs", "Gangs of this scheduler's pods by state: forming, wrong, waiting, planned, partial, whole, reduced or completed.", []string{"state"}, nil, metrics.ALPHA, "")
+	inFlightDesc     = metrics.NewDesc("berth_scheduler_in_flight_pods", "Pods that have a node and are in no report of it yet: reserved, posted (their Binding is written, in order), afloat (bound, in an order that is not known).", []string{"stage"}, nil, metrics.ALPHA, "")
+	endingDesc       = metrics.NewDesc("berth_scheduler_ending_pods", "Pods that are ending and may still hold what their node's report says.", nil, nil, metrics.ALPHA, "")
+	waitingDesc      = metrics.NewDesc("berth_scheduler_waiting_pods", "Pods that could be pinned and have no node.", nil, nil, metrics.ALPHA, "")
+	nodesDesc        = metrics.NewDesc("berth_scheduler_nodes", "Nodes by what they are to pods that could be pinned: trusted, silent, untrusted or unreported.", []string{"state"}, nil, metrics.ALPHA, "")
+	floodedDesc      = metrics.NewDesc("berth_scheduler_flooded_nodes", "Nodes on which more is open than is gone through, so that every pod waits for their next report, by why: ManyEvents, ManyOrders, ManyStates, Unpredictable or Inherited.", []string{"reason"}, nil, metrics.ALPHA, "")
+	silenceDesc      = metrics.NewDesc("berth_scheduler_longest_silence_seconds", "Since the last sign of life of the agent, of the node with a report for which that is longest.", nil, nil, metrics.ALPHA, "")
+	gangsDesc        = metrics.NewDesc("berth_scheduler_gangs", "Gangs of this scheduler's pods by state: forming, wrong, waiting, planned, partial, whole, reduced or completed.", []string{"state"}, nil, metrics.ALPHA, "")
+	reservationsDesc = metrics.NewDesc("berth_scheduler_reservations", "Koordinator's Reservations for this scheduler, by the phase of their status.", []string{"phase"}, nil, metrics.ALPHA, "")
+	placesDesc       = metrics.NewDesc("berth_scheduler_held_places", "Places that Reservations hold, by who decides on their node: berth or kubelet. Those that owners use whole count, too.", []string{"authority"}, nil, metrics.ALPHA, "")
+	heldCPUsDesc     = metrics.NewDesc("berth_scheduler_held_cpus", "CPUs that Reservations hold and no owner has, by who decides on their node.", []string{"authority"}, nil, metrics.ALPHA, "")
+	heldMemoryDesc   = metrics.NewDesc("berth_scheduler_held_memory_bytes", "Memory that Reservations hold and no owner has, by who decides on their node.", []string{"authority"}, nil, metrics.ALPHA, "")
+	heldDevicesDesc  = metrics.NewDesc("berth_scheduler_held_devices", "Devices that Reservations hold and no owner has, by who decides on their node and by resource.", []string{"authority", "resource"}, nil, metrics.ALPHA, "")
 )
 
 // nodeGauges show the scheduler of this process.
@@ -42,7 +50,7 @@ var _ metrics.StableCollector = (*gauges)(nil)
 
 // DescribeWithStability implements metrics.StableCollector.
 func (g *gauges) DescribeWithStability(out chan<- *metrics.Desc) {
-	for _, d := range []*metrics.Desc{inFlightDesc, endingDesc, waitingDesc, nodesDesc, floodedDesc, silenceDesc, gangsDesc} {
+	for _, d := range []*metrics.Desc{inFlightDesc, endingDesc, waitingDesc, nodesDesc, floodedDesc, silenceDesc, gangsDesc, reservationsDesc, placesDesc, heldCPUsDesc, heldMemoryDesc, heldDevicesDesc} {
 		out <- d
 	}
 }
@@ -74,6 +82,25 @@ func (g *gauges) CollectWithStability(out chan<- metrics.Metric) {
 	gangs := p.core.gangs.Count()
 	for _, state := range wire.GangStates {
 		gauge(gangsDesc, float64(gangs[state]), string(state))
+	}
+	census := p.core.reservations.Count()
+	heldGauges(&census, gauge)
+}
+
+// heldGauges tell what Reservations hold. Every series but those of devices is always there, so
+// that an alert sees it begin.
+func heldGauges(census *reservation.Census, gauge func(d *metrics.Desc, v float64, labels ...string)) {
+	for _, phase := range reservation.Phases {
+		gauge(reservationsDesc, float64(census.Phases[phase]), string(phase))
+	}
+	for authority, label := range []v1alpha1.Authority{placement.AuthorityKubelet: v1alpha1.AuthorityKubelet, placement.AuthorityBerth: v1alpha1.AuthorityBerth} {
+		held, label := census.Held[placement.Authority(authority)], string(label)
+		gauge(placesDesc, float64(held.Places), label)
+		gauge(heldCPUsDesc, float64(held.MilliCPU)/1000, label)
+		gauge(heldMemoryDesc, float64(held.Bytes), label)
+		for resource, count := range held.Devices {
+			gauge(heldDevicesDesc, float64(count), label, string(resource))
+		}
 	}
 }
 

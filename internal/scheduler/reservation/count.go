@@ -1,0 +1,78 @@
+package reservation
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Phases are the phases that a Reservation of this scheduler may be in.
+var Phases = []koordinator.ReservationPhase{
+	koordinator.ReservationPending, koordinator.ReservationAvailable, koordinator.ReservationSucceeded, koordinator.ReservationFailed,
+}
+
+// Census counts Reservations, and what they hold that no owner has.
+type Census struct {
+	Phases map[koordinator.ReservationPhase]int
+	Held   map[placement.Authority]Held
+}
+
+// Held is what is held and not used on the nodes of one authority.
+type Held struct {
+	// Places counts the Reservations that have a place there, also those that owners use whole.
+	Places int
+	// MilliCPU is thousandths of a CPU.
+	MilliCPU int64
+	// Bytes is memory.
+	Bytes int64
+	// Devices are counted by resource.
+	Devices map[corev1.ResourceName]int64
+}
+
+// Count counts them as they are known now.
+func (rs *Reservations) Count() Census {
+	out := Census{Phases: map[koordinator.ReservationPhase]int{}, Held: map[placement.Authority]Held{}}
+	if !rs.any.Load() {
+		return out
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, it := range rs.all {
+		out.Phases[it.phase]++
+		if it.stage != placed {
+			continue
+		}
+		authority := placement.AuthorityKubelet
+		if it.decision != nil {
+			authority = placement.AuthorityBerth
+		}
+		held := out.Held[authority]
+		held.add(it.cached)
+		out.Held[authority] = held
+	}
+	return out
+}
+
+// add counts a place, of which the pod is what is left; nil for nothing.
+func (h *Held) add(rest *corev1.Pod) {
+	h.Places++
+	if rest == nil {
+		return
+	}
+	if h.Devices == nil {
+		h.Devices = map[corev1.ResourceName]int64{}
+	}
+	for name, q := range resourcehelper.PodRequests(rest, resourcehelper.PodResourcesOptions{}) {
+		switch {
+		case name == corev1.ResourceCPU:
+			h.MilliCPU += q.MilliValue()
+		case name == corev1.ResourceMemory:
+			h.Bytes += q.Value()
+		case wire.IsExtended(name):
+			h.Devices[name] += q.Value()
+		}
+	}
+}
