@@ -24,6 +24,11 @@ var searches = []struct {
 	{"full", Config{Pods: full, Budget: Budget{Restarts: 1, Reboots: 1, Crashes: 1, Deletions: 1}}},
 	{"forged", Config{Pods: forged, Budget: Budget{Restarts: 1, Reboots: 1, Crashes: 1, Deletions: 1}}},
 	{"reserved", Config{Pods: owners, Held: reserved, Budget: Budget{Restarts: 1, Reboots: 1, Crashes: 1, Deletions: 2}}},
+	{"silent", Config{Pods: rivals, Budget: Budget{Restarts: 1, Runtimes: 1, Crashes: 1, Deletions: 1}}},
+	{"silent-full", Config{Pods: full, Budget: Budget{Restarts: 1, Runtimes: 1, Deletions: 1}}},
+	{"silent-forged", Config{Pods: forged, Budget: Budget{Runtimes: 1, Crashes: 1, Deletions: 1}}},
+	{"silent-twice", Config{Pods: rivals, Budget: Budget{Restarts: 1, Runtimes: 2, Deletions: 1}}},
+	{"silent-by-hand", Config{Pods: rivals, Budget: Budget{Restarts: 1, Runtimes: 1, Hands: 1}}},
 	{"by-hand", Config{Pods: rivals, Budget: Budget{Restarts: 1, Deletions: 1, Hands: 1}}},
 }
 
@@ -54,7 +59,7 @@ func TestAllRulesKeepEveryPromise(t *testing.T) {
 		t.Logf("%s: %d states, %d with two containers running, %d at rest", c.name, r.States, r.Running, r.Quiet)
 	}
 	for a, n := range steps {
-		if by := Action(a); n == 0 && by != Hold && by != UpdateShared && by != FreeEarly && by != Unanswered {
+		if by := Action(a); n == 0 && by != Hold && by != UpdateShared && by != FreeEarly && by != Unanswered && by != AgentLearns {
 			t.Errorf("no run has the step %q", by)
 		}
 	}
@@ -84,6 +89,10 @@ var rulesOff = []off{
 	{"collisions-wait", CollisionsWait, TwiceGiven, forged, Budget{}, 0},
 	{"empty-pool-waits", EmptyPoolWaits, Overrun, full, Budget{}, 0},
 	{"obey-read-back", ReadBack, Unnoticed, rivals, Budget{Hands: 1}, 0},
+	{"synchronize-first", SynchronizeFirst, Overrun, rivals, Budget{Restarts: 1}, 0},
+	{"silent-keep", SilentKeep, Beside, rivals, Budget{Runtimes: 1}, 0},
+	{"processes-keep", ProcessesKeep, Overrun, rivals, Budget{Runtimes: 1}, 0},
+	{"removal-frees", RemovalFrees, LeftStanding, rivals, Budget{Runtimes: 1, Deletions: 1}, 0},
 	{"holding-holds", HoldingHolds, LeftStanding, owners, Budget{}, reserved},
 	{"reuse-in-place", ReuseInPlace, LeftStanding, owners, Budget{}, reserved},
 	{"owners-count", OwnersCount, MadeToWait, owners, Budget{Deletions: 1}, reserved},

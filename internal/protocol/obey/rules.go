@@ -45,6 +45,19 @@ const (
 	EmptyPoolWaits
 	// ReadBack: a report says what the cgroup says. Off: what was decided.
 	ReadBack
+	// SynchronizeFirst: an agent that starts answers and reports nothing before it has learned what
+	// runs. Off: it learns that some time later.
+	SynchronizeFirst
+	// SilentKeep: a container of whose sandbox the runtime says nothing keeps its CPUs: those that
+	// the agent remembers, and where that has started again as well, those on which it runs. Off:
+	// it is taken for one without a decision.
+	SilentKeep
+	// ProcessesKeep: a container of which the runtime says nothing keeps its CPUs while it has
+	// processes. Off: for the agent it is not there.
+	ProcessesKeep
+	// RemovalFrees: where nobody says that a sandbox has stopped, its CPUs are free when its
+	// containers are removed. Off: never.
+	RemovalFrees
 	// HoldingHolds: what a Reservation holds is nobody else's. Off: it is, until an owner comes.
 	HoldingHolds
 	// ReuseInPlace: an owner gets CPUs of its Reservation. Off: any that are free.
@@ -68,7 +81,7 @@ func (r Rule) Without(q Rule) Rule { return r &^ q }
 var ruleNames = []string{
 	"decision-binds", "promise-holds", "release-by-evidence", "shrink-first", "settled-move", "grow-after-stop", "synchronize",
 	"pinned-need-agent", "silence-is-no", "others-need-agent", "collisions-wait", "empty-pool-waits", "read-back",
-	"holding-holds", "reuse-in-place", "owners-count",
+	"synchronize-first", "silent-keep", "processes-keep", "removal-frees", "holding-holds", "reuse-in-place", "owners-count",
 }
 
 // String names the rules in r, joined by "+".

@@ -54,6 +54,7 @@ type Pod struct {
 // Budget counts what the world may still do.
 type Budget struct {
 	Restarts  uint8 // of the agent
+	Runtimes  uint8 // restarts of the container runtime, which may be silent about a pod after it
 	Reboots   uint8
 	Crashes   uint8 // of containers, each begun again by the kubelet
 	Deletions uint8 // by force: the API forgets the pod at once
@@ -119,6 +120,13 @@ type State struct {
 	down    bool       // the agent is not there
 	holds   [Pods]CPUs // pinned CPUs, as the agent remembers them
 	stale   bool       // the shared containers do not know the newest pool yet
+	blank   bool       // the agent answers, and has not learned what runs
+
+	// What a runtime that has started again is silent about: that sandboxes from before stop, and
+	// until the next of these a sandbox, or a container whose processes go on.
+	old, mute podSet
+	ghosts    [Pods]CPUs
+	lost      [Pods]CPUs // what the agent keeps for containers that it is not told of
 
 	posted, seen report
 	showed       podSet      // pods that some report that was seen has shown
@@ -159,31 +167,38 @@ func initial(c *Config) State {
 // pinned reports whether the pod's containers are pinned.
 func (m *Model) pinned(p PodID) bool { return m.Pods[p].Kind != Shared }
 
-// heldBy returns the CPUs that the agent remembers for all pods but one.
-func (s *State) heldBut(p PodID) CPUs {
+// heldBut returns the CPUs that the agent remembers for all pods but one.
+func (m *Model) heldBut(s *State, p PodID) CPUs {
 	var used CPUs
 	for o := PodID(0); o < Pods; o++ {
 		if o != p {
 			used |= s.holds[o]
+			if m.pinned(o) {
+				used |= s.lost[o]
+			}
 		}
 	}
 	return used
 }
 
 // pool is what the agent leaves to shared containers.
-func (s *State) pool() CPUs { return allCPUs &^ s.heldBut(Pods) }
+func (m *Model) pool(s *State) CPUs { return allCPUs &^ m.heldBut(s, Pods) }
 
 // capture is what the agent would report now.
 func (m *Model) capture(s *State) report {
 	var r report
 	for p := PodID(0); p < Pods; p++ {
-		if s.life[p] == over {
+		keeps := s.holds[p] | s.lost[p]
+		if !m.pinned(p) {
+			keeps = 0
+		}
+		if s.life[p] == over && keeps == 0 {
 			r.passed.add(p)
 		}
-		if !m.pinned(p) || s.holds[p] == 0 {
+		if keeps == 0 {
 			continue
 		}
-		r.on[p] = s.holds[p]
+		r.on[p] = keeps
 		if m.Rules.Has(ReadBack) && s.runs[p] != 0 {
 			r.on[p] = s.runs[p]
 		}

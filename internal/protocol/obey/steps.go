@@ -15,9 +15,12 @@ const (
 	Start
 	Stop
 	Remove
+	RemoveContainer
+	ProcessesEnd
 	UpdateShared
 	FreeEarly
 	AgentStarts
+	AgentLearns
 	AgentReports
 	PodGone
 	AgentStops
@@ -25,13 +28,17 @@ const (
 	ContainerEnds
 	HandWrites
 	Unanswered
+	RuntimeRestarts
+	SilentSandbox
+	SilentContainer
 	actions
 )
 
 var actionNames = [actions]string{
 	"place", "see report", "see gone", "kubelet sees", "kubelet drops", "create", "hold", "start", "stop", "remove",
-	"update shared", "free early", "agent starts", "agent reports", "delete by force", "agent stops", "reboot",
-	"container ends", "hand writes", "create unanswered",
+	"remove container", "processes end", "update shared", "free early", "agent starts", "agent learns", "agent reports",
+	"delete by force", "agent stops", "reboot", "container ends", "hand writes", "create unanswered", "runtime restarts",
+	"runtime restarts, silent of a sandbox", "runtime restarts, silent of a container",
 }
 
 func (a Action) String() string { return actionNames[a] }
@@ -143,18 +150,46 @@ func (m *Model) runtimeSteps(s *State, p PodID, emit func(Step, *State)) {
 		m.create(s, p, emit)
 	case s.life[p] == wanted && s.begins.has(p):
 		m.start(*s, p, emit)
-	case s.life[p] == stopping && s.runs[p] != 0:
+	case s.life[p] == wanted && s.mute.has(p), s.life[p] == stopping && s.runs[p] != 0:
 		t := *s
 		t.end(p)
 		emit(Step{Stop, p}, &t)
 	case s.life[p] == stopping:
 		t := *s
 		t.life[p] = over
-		if !s.down && s.holds[p] != 0 {
-			t.holds[p] = 0
+		if told := !s.old.has(p); told || m.Rules.Has(RemovalFrees) {
+			m.free(&t, p)
+		}
+		t.old.drop(p)
+		t.mute.drop(p)
+		emit(Step{Remove, p}, &t)
+	}
+	m.siftSteps(s, p, emit)
+}
+
+// siftSteps are what becomes of containers that have ended, or that nobody is told of.
+func (m *Model) siftSteps(s *State, p PodID, emit func(Step, *State)) {
+	if s.life[p] == wanted && s.runs[p] == 0 && s.old.has(p) && s.holds[p] != 0 && !s.down && m.Rules.Has(RemovalFrees) {
+		t := *s
+		m.free(&t, p)
+		emit(Step{RemoveContainer, p}, &t)
+	}
+	if s.ghosts[p] != 0 {
+		t := *s
+		t.ghosts[p] = 0
+		if t.lost[p] != 0 && !s.down {
+			t.lost[p] = 0
 			m.spread(&t)
 		}
-		emit(Step{Remove, p}, &t)
+		emit(Step{ProcessesEnd, p}, &t)
+	}
+}
+
+// free has the agent, if it is there, take back what a pod has.
+func (m *Model) free(s *State, p PodID) {
+	if !s.down && s.holds[p] != 0 {
+		s.holds[p] = 0
+		m.spread(s)
 	}
 }
 
@@ -162,6 +197,10 @@ func (m *Model) runtimeSteps(s *State, p PodID, emit func(Step, *State)) {
 // unadjusted, unless it demands the agent.
 func (m *Model) create(s *State, p PodID, emit func(Step, *State)) {
 	t := *s
+	if s.mute.has(p) { // in a sandbox of its own: of the other one the kubelet does not know
+		t.mute.drop(p)
+		t.old.drop(p)
+	}
 	if s.down {
 		needs := OthersNeedAgent
 		if m.pinned(p) {
@@ -179,7 +218,7 @@ func (m *Model) create(s *State, p PodID, emit func(Step, *State)) {
 		return
 	}
 	if s.left.Restarts > 0 && !m.Rules.Has(SilenceIsNo) {
-		u := *s
+		u := t
 		u.left.Restarts--
 		u.disconnect()
 		u.runs[p] = allCPUs
@@ -188,9 +227,9 @@ func (m *Model) create(s *State, p PodID, emit func(Step, *State)) {
 	}
 	got := s.rec[p]
 	if !m.Rules.Has(DecisionBinds) {
-		got = lowest(allCPUs&^s.heldBut(p), m.Pods[p].N)
+		got = lowest(allCPUs&^m.heldBut(s, p), m.Pods[p].N)
 	}
-	if got&s.heldBut(p) != 0 && m.Rules.Has(CollisionsWait) {
+	if got&m.heldBut(s, p) != 0 && m.Rules.Has(CollisionsWait) {
 		if m.genuineRival(s, p, got) {
 			t.broken = MadeToWait
 			emit(Step{Hold, p}, &t)
@@ -216,16 +255,20 @@ func (s *State) end(p PodID) {
 // start lets a shared container run. What it missed while it began comes now.
 func (m *Model) start(t State, p PodID, emit func(Step, *State)) {
 	t.begins.drop(p)
-	if pool := t.pool(); !t.down && pool != 0 && m.Rules.Has(SettledMove) {
+	if pool := m.pool(&t); !t.down && pool != 0 && m.Rules.Has(SettledMove) {
 		t.runs[p] = pool
 	}
 	m.judge(&t)
 	emit(Step{Start, p}, &t)
 }
 
-// inTheWay reports whether a shared container that is just beginning would have to leave the CPUs.
+// inTheWay reports whether a shared container that is just beginning, or that the runtime does not
+// tell of, would have to leave the CPUs.
 func (m *Model) inTheWay(s *State, got CPUs) bool {
 	for o := PodID(0); o < Pods; o++ {
+		if !m.pinned(o) && s.lost[o]&got != 0 {
+			return true
+		}
 		if s.begins.has(o) && s.runs[o]&got != 0 {
 			return m.Rules.Has(SettledMove)
 		}
@@ -234,7 +277,7 @@ func (m *Model) inTheWay(s *State, got CPUs) bool {
 }
 
 func (m *Model) createShared(t State, p PodID, emit func(Step, *State)) {
-	t.runs[p] = t.pool()
+	t.runs[p] = m.pool(&t)
 	if t.runs[p] == 0 {
 		if m.Rules.Has(EmptyPoolWaits) {
 			return
@@ -276,7 +319,7 @@ func (m *Model) updateShared(s *State) {
 	s.stale = false
 	for p := PodID(0); p < Pods; p++ {
 		if !m.pinned(p) && s.runs[p] != 0 && !s.begins.has(p) {
-			s.runs[p] = s.pool()
+			s.runs[p] = m.pool(s)
 			if s.runs[p] == 0 {
 				s.life[p], s.runs[p] = wanted, 0 // evicted, and held until there is room
 			}
@@ -288,11 +331,21 @@ func (m *Model) agentSteps(s *State, emit func(Step, *State)) {
 	if s.down {
 		t := *s
 		t.down = false
-		if m.Rules.Has(Synchronize) {
+		switch {
+		case !m.Rules.Has(Synchronize):
+		case m.Rules.Has(SynchronizeFirst):
 			m.synchronize(&t)
+		default:
+			t.blank = true
 		}
 		emit(Step{Action: AgentStarts}, &t)
 		return
+	}
+	if s.blank {
+		t := *s
+		t.blank = false
+		m.synchronize(&t)
+		emit(Step{Action: AgentLearns}, &t)
 	}
 	if s.stale {
 		t := *s
@@ -317,18 +370,47 @@ func (m *Model) agentSteps(s *State, emit func(Step, *State)) {
 }
 
 // synchronize rebuilds the agent's memory from the pods that the runtime has, and brings everything
-// that runs to where it belongs.
+// that runs to where it belongs. What it remembers, if it has not started again itself, helps out
+// where the runtime is silent.
 func (m *Model) synchronize(s *State) {
+	before := s.holds
+	s.holds, s.lost = [Pods]CPUs{}, [Pods]CPUs{}
 	for p := PodID(0); p < Pods; p++ {
+		if m.Rules.Has(ProcessesKeep) {
+			s.lost[p] = s.ghosts[p]
+		}
 		if !m.pinned(p) || s.runs[p] == 0 {
 			continue
 		}
 		s.holds[p] = s.rec[p]
-		if !s.touched.has(p) {
-			s.runs[p] = s.rec[p]
+		if s.mute.has(p) {
+			s.holds[p] = m.adopt(s, p, before[p])
+		}
+		if s.holds[p] != 0 && !s.touched.has(p) {
+			s.runs[p] = s.holds[p]
+		}
+	}
+	for p := PodID(0); p < Pods; p++ {
+		if m.pinned(p) && s.runs[p] != 0 && s.holds[p] == 0 { // taken for a shared one
+			s.runs[p] = m.pool(s)
 		}
 	}
 	m.updateShared(s)
+	m.judge(s)
+}
+
+// adopt returns the CPUs that a container keeps whose decision the runtime does not tell, 0 for
+// none. It tells on what the container runs; of what somebody wrote by hand it does not know.
+func (m *Model) adopt(s *State, p PodID, remembered CPUs) CPUs {
+	switch {
+	case !m.Rules.Has(SilentKeep):
+		return 0
+	case remembered != 0:
+		return remembered
+	case s.touched.has(p):
+		return s.rec[p]
+	}
+	return s.runs[p]
 }
 
 func (m *Model) worldPodSteps(s *State, p PodID, emit func(Step, *State)) {
@@ -364,10 +446,14 @@ func (m *Model) worldPodSteps(s *State, p PodID, emit func(Step, *State)) {
 }
 
 // disconnect has the agent forget everything.
-func (s *State) disconnect() { s.down, s.holds, s.stale = true, [Pods]CPUs{}, false }
+func (s *State) disconnect() {
+	s.down, s.stale, s.blank = true, false, false
+	s.holds, s.lost = [Pods]CPUs{}, [Pods]CPUs{}
+}
 
 func (m *Model) worldSteps(s *State, emit func(Step, *State)) {
-	if s.left.Restarts > 0 && !s.down {
+	m.runtimeRestarts(s, emit)
+	if s.left.Restarts > 0 && !s.down && s.ghosts == ([Pods]CPUs{}) {
 		t := *s
 		t.left.Restarts--
 		t.disconnect()
@@ -378,6 +464,7 @@ func (m *Model) worldSteps(s *State, emit func(Step, *State)) {
 		t.left.Reboots--
 		t.disconnect()
 		t.runs, t.begins, t.touched = [Pods]CPUs{}, 0, 0
+		t.ghosts, t.old, t.mute = [Pods]CPUs{}, 0, 0
 		for p := PodID(0); p < Pods; p++ { // the kubelet lists: what is gone it never sees
 			switch {
 			case s.api[p] == gone:
@@ -390,22 +477,64 @@ func (m *Model) worldSteps(s *State, emit func(Step, *State)) {
 	}
 }
 
+// runtimeRestarts has the runtime start again, silent about nothing, a sandbox or a container. The
+// agent has lost the connection, and remembers. One that was away itself could not know of a
+// container that it is not told of, nor one that goes away after that.
+func (m *Model) runtimeRestarts(s *State, emit func(Step, *State)) {
+	if s.left.Runtimes == 0 {
+		return
+	}
+	t := *s
+	t.left.Runtimes--
+	t.down, t.stale, t.blank, t.mute = true, false, false, 0
+	for p := PodID(0); p < Pods; p++ {
+		if s.life[p] == wanted || s.life[p] == stopping {
+			t.old.add(p)
+		}
+	}
+	emit(Step{Action: RuntimeRestarts}, &t)
+	for p := PodID(0); p < Pods; p++ {
+		if s.runs[p] == 0 || s.begins.has(p) {
+			continue
+		}
+		u := t
+		u.mute.add(p)
+		emit(Step{SilentSandbox, p}, &u)
+		if !s.down && s.ghosts[p] == 0 && !s.touched.has(p) {
+			u = t
+			u.ghosts[p] = s.runs[p]
+			u.end(p)
+			emit(Step{SilentContainer, p}, &u)
+		}
+	}
+}
+
+// occupies is where processes of the pod are. Those that nobody expects there are left out: of a
+// container that has not started, and of one whose cgroup somebody wrote.
+func (s *State) occupies(p PodID) CPUs {
+	if s.touched.has(p) || s.begins.has(p) {
+		return s.ghosts[p]
+	}
+	return s.runs[p] | s.ghosts[p]
+}
+
 // judge looks for containers where they must not be.
 func (m *Model) judge(s *State) {
 	for p := PodID(0); p < Pods; p++ {
-		if s.runs[p] == 0 || !m.pinned(p) || s.touched.has(p) {
+		on := s.occupies(p)
+		if on == 0 || !m.pinned(p) {
 			continue
 		}
 		for o := PodID(0); o < Pods; o++ {
 			switch {
-			case o == p || s.runs[o]&s.runs[p] == 0 || s.touched.has(o) || s.begins.has(o):
+			case o == p || s.occupies(o)&on == 0:
 			case !m.pinned(o):
 				s.broken = Overrun
 			case s.broken == Kept:
 				s.broken = TwiceGiven
 			}
 		}
-		if s.runs[p] != s.rec[p] {
+		if on != s.rec[p] {
 			s.broken = Beside
 		}
 	}

@@ -30,9 +30,10 @@ func (r Result) String() string {
 
 var actors = [actions]string{
 	Place: "scheduler", SeeReport: "scheduler", SeeGone: "scheduler", KubeletSees: "kubelet", KubeletDrops: "kubelet",
-	Create: "runtime", Hold: "agent", Start: "runtime", Stop: "runtime", Remove: "runtime", UpdateShared: "agent", FreeEarly: "agent",
-	AgentStarts: "agent", AgentReports: "agent", PodGone: "world", AgentStops: "world", Reboot: "world",
-	ContainerEnds: "world", HandWrites: "world", Unanswered: "runtime",
+	Create: "runtime", Hold: "agent", Start: "runtime", Stop: "runtime", Remove: "runtime", RemoveContainer: "runtime", ProcessesEnd: "world", UpdateShared: "agent", FreeEarly: "agent",
+	AgentStarts: "agent", AgentLearns: "agent", AgentReports: "agent", PodGone: "world", AgentStops: "world", Reboot: "world",
+	ContainerEnds: "world", HandWrites: "world", Unanswered: "runtime", RuntimeRestarts: "world",
+	SilentSandbox: "world", SilentContainer: "world",
 }
 
 func (m Moment) actor() string { return actors[m.Step.Action] }
@@ -82,8 +83,17 @@ func (m Moment) more() string {
 		return "moves the shared containers out of the way"
 	case FreeEarly:
 		return fmt.Sprintf("hears that %v is gone, and gives its CPUs to the shared containers", p)
+	case RemoveContainer:
+		return fmt.Sprintf("removes what has ended of %v", p)
+	case ProcessesEnd:
+		return fmt.Sprintf("the processes of %v of which nobody told have ended", p)
 	case AgentStarts:
+		if m.before.old != 0 {
+			return "is connected again"
+		}
 		return "starts again"
+	case AgentLearns:
+		return "learns what runs"
 	case AgentReports:
 		return "reports " + m.after.posted.String()
 	case PodGone:
@@ -92,6 +102,12 @@ func (m Moment) more() string {
 		return "the agent stops"
 	case Reboot:
 		return "the machine is restarted"
+	case RuntimeRestarts:
+		return "the runtime is restarted"
+	case SilentSandbox:
+		return fmt.Sprintf("the runtime is restarted, and tells nothing of the sandbox of %v", p)
+	case SilentContainer:
+		return fmt.Sprintf("the runtime is restarted, and tells nothing of the container of %v", p)
 	case Unanswered:
 		return fmt.Sprintf("has no answer in time, drops the agent, and begins %v on %v", p, m.after.runs[p])
 	case ContainerEnds:
