@@ -121,6 +121,8 @@ type enforcer struct {
 	offers *offer.Offers
 	// problem says why there is no plugin.
 	problem error
+	// leaving says that the agent is about to end.
+	leaving bool
 }
 
 // obeyed is what runs on a node where Berth decides.
@@ -263,7 +265,7 @@ func (e *enforcer) set(p *enforce.Plugin, o *offer.Offers, problem error) {
 // look says what runs, as the cgroups have it.
 func (e *enforcer) look() *obeyed {
 	e.mu.Lock()
-	plugin, offers, problem := e.plugin, e.offers, e.problem
+	plugin, offers, problem, ends := e.plugin, e.offers, e.problem, e.leaving
 	e.mu.Unlock()
 	if plugin == nil {
 		if problem == nil {
@@ -273,21 +275,25 @@ func (e *enforcer) look() *obeyed {
 	}
 	out := obeyedBy(plugin.Sight(), os.DirFS(e.opts.Enforce.Cgroups))
 	if offers != nil {
-		out.sick = sickOf(offers)
+		out.sick = sickOf(offers, ends)
 	}
 	return out
 }
 
 // sickOf says which offered devices no pod is to be promised, by address: those that are not well,
-// and all that the kubelet does not know of, which refuses pods that ask for them.
-func sickOf(o *offer.Offers) map[string]string {
+// and all that the kubelet does not know of, or will not for long, because it refuses pods that ask
+// for them.
+func sickOf(o *offer.Offers, ends bool) map[string]string {
 	out, findings := map[string]string{}, o.Findings()
 	for _, p := range o.Pools() {
 		taken := o.Taken(p.Resource)
 		for _, d := range p.Devices {
-			if why := findings[d.Address].Sick; why != "" {
+			switch why := findings[d.Address].Sick; {
+			case why != "":
 				out[d.Address] = why
-			} else if !taken {
+			case ends:
+				out[d.Address] = leaving
+			case !taken:
 				out[d.Address] = "the kubelet has not taken up " + p.Resource
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -40,7 +41,19 @@ func Run(ctx context.Context, opts Options) error {
 		config, stopConfig = &configWatch{}, func() error { return nil }
 	}
 	defer stopConfig()
-	g, ctx := errgroup.WithContext(ctx)
+	told := ctx
+	work, end := context.WithCancel(context.WithoutCancel(told))
+	defer end()
+	g, ctx := errgroup.WithContext(work)
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+		case <-told.Done():
+			a.leave(ctx)
+			end()
+		}
+		return nil
+	})
 	g.Go(func() error { a.pods.RunWithContext(ctx); return nil })
 	g.Go(func() error { a.nodes.RunWithContext(ctx); return nil })
 	g.Go(func() error { a.heartbeats(ctx); return nil })
@@ -65,6 +78,8 @@ type agent struct {
 	pods     cache.SharedIndexInformer
 	nodes    cache.SharedIndexInformer
 	changed  chan struct{} // something in the API changed
+	// withdrawn is closed when the API has a report by which no pod is promised a device any more.
+	withdrawn chan struct{}
 }
 
 func newAgent(opts Options) (*agent, error) {
@@ -84,7 +99,7 @@ func newAgent(opts Options) (*agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	a := &agent{opts: opts, changed: make(chan struct{}, 1)}
+	a := &agent{opts: opts, changed: make(chan struct{}, 1), withdrawn: make(chan struct{})}
 	a.enforcer = &enforcer{opts: &a.opts, node: a.node, changed: func() { poke(a.changed) }}
 	a.informers(client)
 	book := newPodBook()
@@ -209,6 +224,7 @@ func (a *agent) loop(ctx context.Context, files *fileEvents, config *configWatch
 	defer machine.Stop()
 	look := time.NewTimer(lookPeriod)
 	defer look.Stop()
+	withdrawn := sync.OnceFunc(func() { close(a.withdrawn) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -232,6 +248,9 @@ func (a *agent) loop(ctx context.Context, files *fileEvents, config *configWatch
 		case <-timer.C:
 		}
 		n := a.mirror.step(ctx)
+		if a.enforcer.isLeaving() && withdrew(a.mirror.out.published) {
+			withdrawn()
+		}
 		if n == settled {
 			n = again(a.opts.Rescan)
 		}

@@ -222,8 +222,12 @@ func TestOfferedDevices(t *testing.T) {
 	})
 	c.delete("bare", nil)
 
+	// Without the agent's plugin the kubelet refuses pods, so one that ends says that before.
 	n.stop()
+	const noneWell = "example.com/gpu(berth) numa0 sick 0000:3b:00.0 0000:3c:00.0 numa1 sick 0000:bb:00.0 0000:bc:00.0; example.com/nic(berth) numa0 sick 0000:3d:00.0 numa1 sick 0000:bd:00.0"
+	pools(noneWell, metav1.ConditionTrue)
 	n.startAgent()
+	pools(allWell, metav1.ConditionTrue)
 	holds("the report after the agent's restart", holdsOfA)
 	c.awaitHeld("thief", "0000:3b:00.0")
 	c.delete("a", nil)
@@ -239,7 +243,7 @@ func TestOfferedDevices(t *testing.T) {
 
 	// A kubelet that starts refuses pods that ask for what no plugin has offered to it yet.
 	n.proc.Kill()
-	pools("example.com/gpu(berth) numa0 sick 0000:3b:00.0 0000:3c:00.0 numa1 sick 0000:bb:00.0 0000:bc:00.0; example.com/nic(berth) numa0 sick 0000:3d:00.0 numa1 sick 0000:bd:00.0", metav1.ConditionFalse)
+	pools(noneWell, metav1.ConditionFalse)
 	n.start()
 	c.must(n.proc.WaitReady(t.Context(), c.client))
 	pools(allWell, metav1.ConditionTrue)

@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// An agent that ends takes its device plugins with it, and from then on the kubelet refuses pods
+// that ask for their devices. So an agent that is told to end first reports that no pod is to be
+// promised any, and stays until the pods that were bound before that have been admitted.
+
+const (
+	// leaveLimit bounds the farewell; a pod has 30 s to end (terminationGracePeriodSeconds).
+	leaveLimit = 10 * time.Second
+	// lastBindings is how long a Binding may be under way that was decided by an earlier report.
+	lastBindings = time.Second
+	admitPoll    = 50 * time.Millisecond
+)
+
+const leaving = "the agent ends"
+
+// leave returns when the agent may end: at once where it offers no devices.
+func (a *agent) leave(ctx context.Context) {
+	resources := a.enforcer.withdraw()
+	if len(resources) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveLimit)
+	defer cancel()
+	select {
+	case <-ctx.Done():
+	case <-a.withdrawn:
+		a.opts.Log.Info("no more pods are promised devices; the agent ends", "node", a.opts.Node)
+	}
+	for pause(ctx, lastBindings); ctx.Err() == nil; pause(ctx, admitPoll) {
+		if !a.awaitsAdmission(resources) {
+			return
+		}
+	}
+	a.opts.Log.Warn("the agent ends, and the kubelet may refuse pods that were just bound", "node", a.opts.Node)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// awaitsAdmission says whether a pod of the node that asks for one of the resources has been
+// neither admitted nor refused by the kubelet, which gives it a start time or ends it.
+func (a *agent) awaitsAdmission(resources map[string]bool) bool {
+	for _, object := range a.pods.GetStore().List() {
+		pod, ok := object.(*corev1.Pod)
+		if ok && pod.Status.StartTime == nil && !wire.Ended(pod) && asks(pod, resources) {
+			return true
+		}
+	}
+	return false
+}
+
+func asks(pod *corev1.Pod, resources map[string]bool) bool {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			for name := range list[i].Resources.Requests {
+				if resources[string(name)] {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// withdraw has the report promise nobody any device from now on. It returns the resources that are
+// offered.
+func (e *enforcer) withdraw() map[string]bool {
+	e.mu.Lock()
+	e.leaving = true
+	offers := e.offers
+	e.mu.Unlock()
+	if offers == nil {
+		return nil
+	}
+	resources := map[string]bool{}
+	for _, p := range offers.Pools() {
+		resources[p.Resource] = true
+	}
+	e.changed()
+	return resources
+}
+
+// isLeaving says whether the agent is about to end.
+func (e *enforcer) isLeaving() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.leaving
+}
+
+// withdrew says whether a report promises nobody the devices that the agent offers.
+func withdrew(nt *v1alpha1.NodeTopology) bool {
+	if nt == nil {
+		return false
+	}
+	if meta.IsStatusConditionFalse(nt.Status.Conditions, v1alpha1.ConditionReady) {
+		return true
+	}
+	for _, pool := range nt.Status.Devices {
+		for _, g := range pool.Groups {
+			if pool.DecidedBy == v1alpha1.AuthorityBerth && !g.Unhealthy {
+				return false
+			}
+		}
+	}
+	return true
+}
