@@ -399,6 +399,9 @@ func (m *Model) TakeDevice(b *Book, d DeviceRef) { m.enterDevice(b, d, true) }
 // room is how many devices of a kind can be taken at a place.
 func (k *deviceKind) room(b *Book, at int, w *DeviceWant) int {
 	s, n := k.spans[at], 0
+	if s.from == s.to {
+		return 0
+	}
 	if !w.OnePerFunction && !w.All {
 		if len(k.ids) <= 64 {
 			return bits.OnesCount64(b.devices[k.word] & (1<<s.to - 1) >> s.from << s.from)
@@ -545,6 +548,24 @@ func (q *query) enough(mask hint.Mask) bool {
 		}
 	}
 	return true
+}
+
+// deviceRoom is how many devices of the wanted kinds can be taken on the nodes of the mask, less
+// being better: MostAllocated keeps other NUMA nodes whole.
+func (q *query) deviceRoom(mask hint.Mask) (n int) {
+	d := &q.dev
+	for at := range d.n {
+		if v := d.node[at]; v == NoNode || !mask.Has(int(v)) {
+			continue
+		}
+		for i := range q.w.Devices {
+			n += int(d.caps[i][at])
+		}
+	}
+	if q.m.strategy == LeastAllocated {
+		return -n
+	}
+	return n
 }
 
 // maxSteps bounds the search for places: more than any machine with fewer than 14 places can take.

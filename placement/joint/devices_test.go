@@ -29,7 +29,7 @@ type deviceAnswer struct {
 }
 
 // deviceRank is what decides, the first that differs. Lower is better.
-type deviceRank [7]int
+type deviceRank [8]int
 
 func (t deviceTwin) place() (deviceAnswer, bool) {
 	limit := t.m.space.Len()
@@ -144,12 +144,13 @@ func (t deviceTwin) rank(got [][]int, mask hint.Mask, same bool) (r deviceRank, 
 	}
 	r[3] = len(used)
 	r[4] = int(t.m.distance[mask])
-	r[5] = t.left(used)
+	r[5] = t.left(func(at [3]int) bool { return used[at] })
+	r[6] = t.left(func(at [3]int) bool { return at[0] != NoNode && mask.Has(at[0]) })
 	for v := range mask.All() {
-		r[6] += int(t.m.Room(t.b, CPU, v))
+		r[7] += int(t.m.Room(t.b, CPU, v))
 	}
 	if t.m.strategy == LeastAllocated {
-		r[6] = -r[6]
+		r[6], r[7] = -r[6], -r[7]
 	}
 	return r, true
 }
@@ -233,15 +234,15 @@ func (t deviceTwin) links(kind uint8, mine []int) (inside, fours, pairs int) {
 	return -inside, -best(rest, 4), -best(rest, 2)
 }
 
-// left is how many devices of the wanted kinds could be taken at the places that are used.
-func (t deviceTwin) left(used map[[3]int]bool) (n int) {
+// left is how many devices of the wanted kinds could be taken at some places.
+func (t deviceTwin) left(there func(at [3]int) bool) (n int) {
 	for i := range t.w.Devices {
 		w := &t.w.Devices[i]
 		kind := &t.c.Devices[w.Kind]
 		seen := map[[4]int]bool{}
 		for d := range kind.Devices {
 			at := t.where(&kind.Devices[d])
-			if !used[at] || !t.m.IsFree(t.b, DeviceRef{w.Kind, uint16(d)}) {
+			if !there(at) || !t.m.IsFree(t.b, DeviceRef{w.Kind, uint16(d)}) {
 				continue
 			}
 			key := [4]int{at[0], at[1], at[2], t.function(kind, d)}

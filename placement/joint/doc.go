@@ -15,8 +15,9 @@
 // root complexes or below the same switches if asked, one virtual function of each physical one if
 // asked. Of choices that do as well, those with more links inside go first, then those that leave
 // sets of four and pairs that are well linked, then those at fewer places, then those at places
-// with the least left. Links count for kinds of up to 12 devices. The search for places is exact up
-// to a bound that machines with fewer than 14 different ones do not reach.
+// with the least left, then those on NUMA nodes with the least left (or the most, by Strategy).
+// Links count for kinds of up to 12 devices. The search for places is exact up to a bound that
+// machines with fewer than 14 different ones do not reach.
 //
 // Everything is pure and, once warm, allocates nothing. Rules are validated by their readers; a
 // value that does not exist is never taken for another one.

@@ -4,118 +4,162 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/topology"
 )
 
-// koordinatorDevices are choices of Koordinator's device allocator that its authors publish
-// (pkg/scheduler/plugins/deviceshare, joint allocation of GPUs and RDMA), told in our own form:
-// GPUs and cards by PCIe, 0 and 1 being on NUMA node 0, 2 and 3 on node 1.
-var koordinatorDevices = []struct {
-	name        string
-	gpus, cards []int // by device, the PCIe
-	vfs         int   // virtual functions of each card, which are then what is asked for
-	oneNode     bool
-	taken       []DeviceRef // of kinds 0 GPU, 1 card
-	want        []DeviceWant
-	koordinator string
-	reason      string // why it is another one here
-}{
-	{
-		name: "one card with two GPUs at each PCIe, GPUs 0 to 3 taken, four GPUs", gpus: []int{0, 0, 1, 1, 2, 2, 3, 3}, cards: []int{0, 1, 2, 3},
-		taken: []DeviceRef{{0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 0}}, want: []DeviceWant{{Kind: 0, N: 4}, {Kind: 1, N: 2}},
-		koordinator: "[{0 4} {0 5} {0 6} {0 7} {1 2} {1 3}]",
-	},
-	{
-		name: "two cards with two GPUs at each PCIe, GPUs 0 to 3 taken, four GPUs and four cards", gpus: []int{0, 0, 1, 1, 2, 2, 3, 3}, cards: []int{0, 1, 2, 3, 0, 1, 2, 3},
-		taken: []DeviceRef{{0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 0}}, want: []DeviceWant{{Kind: 0, N: 4}, {Kind: 1, N: 4}},
-		koordinator: "[{0 4} {0 5} {0 6} {0 7} {1 2} {1 3} {1 6} {1 7}]",
-	},
-	{
-		name: "three cards at the first PCIe, one at each other, a GPU at each", gpus: []int{0, 1, 2, 3}, cards: []int{0, 0, 0, 1, 2, 3}, oneNode: true,
-		want: []DeviceWant{{Kind: 0, N: 4}, {Kind: 1, N: 4}}, koordinator: "[{0 0} {0 1} {0 2} {0 3} {1 0} {1 3} {1 4} {1 5}]",
-	},
-	{
-		name: "four GPUs, and all cards", gpus: []int{0, 0, 1, 1, 2, 2, 3, 3}, cards: []int{0, 1, 2, 3}, oneNode: true,
-		want: []DeviceWant{{Kind: 0, N: 4}, {Kind: 1, All: true}}, koordinator: "[{0 0} {0 1} {0 2} {0 3} {1 0} {1 1} {1 2} {1 3}]",
-		reason: "a GPU beside each card: all cards lie at four PCIes, so each of them has a GPU",
-	},
-	{
-		name: "thirty virtual functions of a card at each PCIe, one GPU", gpus: []int{0, 0, 1, 1, 2, 2, 3, 3}, cards: []int{0, 1, 2, 3}, vfs: 30,
-		want: []DeviceWant{{Kind: 0, N: 1}, {Kind: 1, N: 1, OnePerFunction: true}}, koordinator: "[{0 0} {1 0}]",
-	},
-	{
-		name: "two GPUs and a function", gpus: []int{0, 0, 1, 1, 2, 2, 3, 3}, cards: []int{0, 1, 2, 3}, vfs: 30,
-		want: []DeviceWant{{Kind: 0, N: 2}, {Kind: 1, N: 1, OnePerFunction: true}}, koordinator: "[{0 0} {0 1} {1 0}]",
-	},
-	{
-		name: "three GPUs and two functions", gpus: []int{0, 0, 1, 1, 2, 2, 3, 3}, cards: []int{0, 1, 2, 3}, vfs: 30,
-		want: []DeviceWant{{Kind: 0, N: 3}, {Kind: 1, N: 2, OnePerFunction: true}}, koordinator: "[{0 0} {0 1} {0 2} {1 0} {1 30}]",
-	},
-	{
-		name: "four GPUs and two functions", gpus: []int{0, 0, 1, 1, 2, 2, 3, 3}, cards: []int{0, 1, 2, 3}, vfs: 30,
-		want: []DeviceWant{{Kind: 0, N: 4}, {Kind: 1, N: 2, OnePerFunction: true}}, koordinator: "[{0 0} {0 1} {0 2} {0 3} {1 0} {1 30}]",
-	},
-	{
-		name: "six GPUs and three functions", gpus: []int{0, 0, 1, 1, 2, 2, 3, 3}, cards: []int{0, 1, 2, 3}, vfs: 30,
-		want: []DeviceWant{{Kind: 0, N: 6}, {Kind: 1, N: 3, OnePerFunction: true}}, koordinator: "[{0 0} {0 1} {0 2} {0 3} {0 4} {0 5} {1 0} {1 30} {1 60}]",
-	},
-	{
-		name: "eight GPUs and four functions", gpus: []int{0, 0, 1, 1, 2, 2, 3, 3}, cards: []int{0, 1, 2, 3}, vfs: 30,
-		want:        []DeviceWant{{Kind: 0, N: 8}, {Kind: 1, N: 4, OnePerFunction: true}},
-		koordinator: "[{0 0} {0 1} {0 2} {0 3} {0 4} {0 5} {0 6} {0 7} {1 0} {1 30} {1 60} {1 90}]",
-	},
-	{
-		name: "two GPUs and a function, the first of each taken", gpus: []int{0, 0, 1, 1, 2, 2, 3, 3}, cards: []int{0, 1, 2, 3}, vfs: 30,
-		taken: []DeviceRef{{0, 0}, {1, 0}}, want: []DeviceWant{{Kind: 0, N: 2}, {Kind: 1, N: 1, OnePerFunction: true}},
-		koordinator: "[{0 2} {0 3} {1 30}]",
-	},
-	{
-		name: "three GPUs and two functions, the first of each taken", gpus: []int{0, 0, 1, 1, 2, 2, 3, 3}, cards: []int{0, 1, 2, 3}, vfs: 30,
-		taken: []DeviceRef{{0, 0}, {1, 0}}, want: []DeviceWant{{Kind: 0, N: 3}, {Kind: 1, N: 2, OnePerFunction: true}},
-		koordinator: "[{0 1} {0 2} {0 3} {1 1} {1 30}]",
-	},
+// deviceTable is a machine of testdata/koordinator-devices.txt: the root complexes of its GPUs and
+// cards, and what it has of the cards.
+type deviceTable struct {
+	gpus, cards []int
+	functions   func(card int) int // of a card; nil for none
+	perNode     int                // root complexes on a NUMA node
+	bare        bool               // nobody knows where anything is
 }
 
-func TestKoordinatorDevices(t *testing.T) {
-	for _, c := range koordinatorDevices {
-		config := configOf(deviceMachines[1], topology.CPUSet{})
-		node := func(pcie int) int {
-			if c.oneNode {
-				return 0
-			}
-			return pcie / 2
+var (
+	fourRoots = []int{0, 1, 2, 3}
+	twoEach   = []int{0, 0, 1, 1, 2, 2, 3, 3}
+	oneEach   = []int{0, 1, 2, 3, 4, 5, 6, 7}
+
+	deviceTables = map[string]deviceTable{
+		"eight":   {gpus: twoEach, cards: fourRoots, functions: func(int) int { return 30 }, perNode: 2},
+		"pairs":   {gpus: twoEach, cards: []int{0, 1, 2, 3, 0, 1, 2, 3}, perNode: 2},
+		"flat":    {gpus: twoEach, cards: fourRoots, functions: func(int) int { return 30 }, perNode: 4},
+		"flatone": {gpus: twoEach, cards: fourRoots, functions: func(card int) int { return max(0, 30-30*card) }, perNode: 4},
+		"bare":    {gpus: twoEach, cards: fourRoots, perNode: 2, bare: true},
+		"lop":     {gpus: fourRoots, cards: []int{0, 0, 0, 1, 2, 3}, perNode: 4},
+		"h800":    {gpus: oneEach, cards: oneEach, functions: func(int) int { return 4 }, perNode: 4},
+	}
+)
+
+// The kinds of devices of these machines. A card is handed out whole or by its functions; what is
+// asked for says which.
+const (
+	tableGPU = iota
+	tableCard
+	tableFunction
+	tableFPGA
+)
+
+// model compiles the machine.
+func (d deviceTable) model(t *testing.T) *Model {
+	c := configOf(deviceMachines[1], topology.CPUSet{})
+	c.Devices = []DeviceKind{{Name: "gpu"}, {Name: "card"}, {Name: "function"}, {Name: "fpga"}}
+	at := func(root int) Device {
+		if d.bare {
+			return Device{Node: NoNode}
 		}
-		kinds := []DeviceKind{{Name: "gpu"}, {Name: "rdma"}}
-		for k, at := range [][]int{c.gpus, c.cards} {
-			for i, pcie := range at {
-				d := Device{ID: fmt.Sprint(i), Node: node(pcie), Root: 1 + pcie}
-				if k == 0 || c.vfs == 0 {
-					kinds[k].Devices = append(kinds[k].Devices, d)
-					continue
-				}
-				for v := range c.vfs {
-					d.ID, d.Function = fmt.Sprintf("%d.%d", i, v), 1+i
-					kinds[k].Devices = append(kinds[k].Devices, d)
-				}
-			}
+		return Device{Node: root / d.perNode, Root: 1 + root}
+	}
+	add := func(kind int, id string, dev Device) {
+		dev.ID = id
+		c.Devices[kind].Devices = append(c.Devices[kind].Devices, dev)
+	}
+	for i, root := range d.gpus {
+		add(tableGPU, fmt.Sprint("g", i), at(root))
+	}
+	for i, root := range d.cards {
+		add(tableCard, fmt.Sprint("c", i), at(root))
+		if d.functions == nil {
+			continue
 		}
-		config.Devices = kinds
-		m, err := New(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		try := m.NewTry()
-		for _, d := range c.taken {
-			m.TakeDevice(&try.Book, d)
-		}
-		var g Grant
-		outcome := try.Place(&Want{Devices: c.want, Same: SameRoot, SameHow: Required, Width: AnyWidth}, &g)
-		slices.SortFunc(g.Devices, func(a, b DeviceRef) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Index, b.Index)) })
-		same := outcome == Placed && fmt.Sprint(g.Devices) == c.koordinator
-		if same != (c.reason == "") {
-			t.Errorf("%s: got %v %v, Koordinator has %s; reason %q", c.name, outcome, g.Devices, c.koordinator, c.reason)
+		dev := at(root)
+		dev.Function = 1 + i
+		for f := range d.functions(i) {
+			add(tableFunction, fmt.Sprintf("v%d.%d", i, f), dev)
 		}
 	}
+	m, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestKoordinatorDevices holds the published facts of Koordinator's device allocator.
+func TestKoordinatorDevices(t *testing.T) {
+	models := map[string]*Model{}
+	for name, d := range deviceTables {
+		models[name] = d.model(t)
+	}
+	golden.Facts(t, "testdata/koordinator-devices.txt", 6, func(fields []string) (ours, theirs string) {
+		m := models[fields[1]]
+		if theirs = fields[5]; fields[0] == "hints" {
+			theirs = onlyPreferred(theirs)
+		}
+		b := m.NewBook()
+		takeTable(m, b, fields[4])
+		var out []string
+		for _, want := range strings.Split(fields[2], ";") {
+			out = append(out, chooseTable(m, b, fields[0], wantTable(want, fields[3])))
+		}
+		return strings.Join(out, ";"), theirs
+	}).Row(t, koordinatorDocument, "devices")
+}
+
+// takeTable enters what others have; "v0.*" is all functions of a card.
+func takeTable(m *Model, b *Book, text string) {
+	for _, id := range strings.Split(text, ",") {
+		all, isAll := strings.CutSuffix(id, "*")
+		for k := range m.devices {
+			for i, known := range m.devices[k].ids {
+				if known == id || isAll && strings.HasPrefix(known, all) {
+					m.TakeDevice(b, DeviceRef{uint8(k), m.devices[k].given[i]})
+				}
+			}
+		}
+	}
+}
+
+func wantTable(text, same string) Want {
+	w := Want{}
+	switch same {
+	case "root", "root!":
+		w.Same, w.SameHow = SameRoot, Preferred
+	case "one!":
+		w.Same = OneRoot
+	case "numa!":
+		w.Width = One
+	}
+	if strings.HasSuffix(same, "!") && w.Same != Anywhere {
+		w.SameHow = Required
+	}
+	for _, part := range strings.Split(text, "+") {
+		d := DeviceWant{Kind: uint8(strings.Index("gcvf", part[:1])), All: part[1:] == "*"}
+		d.N, _ = strconv.Atoi(part[1:])
+		d.OnePerFunction = d.Kind == tableFunction
+		w.Devices = append(w.Devices, d)
+	}
+	return w
+}
+
+// chooseTable says in the words of the table what comes of a want.
+func chooseTable(m *Model, b *Book, kind string, w Want) string {
+	try := m.NewTry()
+	var g Grant
+	on := func(nodes string) bool {
+		w.Within = masksOf(m, nodes)
+		w.WithinEmpty = w.Within
+		try.Begin(b)
+		return try.Place(&w, &g) == Placed
+	}
+	switch {
+	case kind == "hints":
+		return tellHints(on)
+	case kind == "on":
+		return map[bool]string{true: "yes", false: "no"}[on("0")]
+	case !on("*"):
+		return "no"
+	}
+	slices.SortFunc(g.Devices, func(a, b DeviceRef) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Index, b.Index)) })
+	var out []string
+	for _, d := range g.Devices {
+		out = append(out, m.devices[d.Kind].ids[m.devices[d.Kind].index[d.Index]])
+	}
+	return strings.Join(out, ",")
 }

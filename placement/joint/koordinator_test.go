@@ -1,46 +1,22 @@
 package joint
 
 import (
-	"bufio"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/topology"
 )
+
+const koordinatorDocument = "../../docs/koordinator.md"
 
 // TestKoordinator holds the published facts of Koordinator's CPU accumulator: Berth gives the same,
 // or what the line says, which then says why.
 func TestKoordinator(t *testing.T) {
-	f, err := os.Open("testdata/koordinator.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	cases, same := 0, 0
-	for s := bufio.NewScanner(f); s.Scan(); {
-		fields := strings.Fields(s.Text())
-		if len(fields) == 0 || fields[0] == "#" {
-			continue
-		}
-		if len(fields) != 7 && len(fields) < 9 {
-			t.Fatalf("%q: want 7 fields, or ours and why", s.Text())
-		}
-		want := fields[6]
-		if len(fields) > 7 {
-			want = fields[7]
-		}
-		cases++
-		same += b2i(want == fields[6])
-		if got := koordinatorCase(t, fields); got != want {
-			t.Errorf("%s\n  got %s", s.Text(), got)
-		}
-	}
-	t.Logf("%d cases, %d the same", cases, same)
-	if cases < 38 {
-		t.Errorf("%d cases, want 38", cases)
-	}
+	golden.Facts(t, "testdata/koordinator.txt", 7, func(fields []string) (ours, theirs string) {
+		return koordinatorCase(t, fields), fields[6]
+	}).Row(t, koordinatorDocument, "CPU accumulator")
 }
 
 func koordinatorCase(t *testing.T, fields []string) string {

@@ -311,20 +311,22 @@ func (q *query) scan(a *asked, k int) bool {
 }
 
 // scanDevices is scan where devices are wanted: how well they lie comes before distances, and what
-// is left of them before what is left of CPUs.
+// is left of them, there and on the NUMA nodes, before what is left of CPUs.
 func (q *query) scanDevices(a *asked, k int) bool {
 	found := false
 	var best [2]uint64
+	var bestRoom int
 	var pick devicePick
 	for _, mask := range q.m.space.OfSize(k) {
 		if mask&^a.eligible != 0 || !q.offers(mask) || !q.fits(a, mask) || !q.enough(mask) || !q.choose(mask, a.same) {
 			continue
 		}
-		rank := q.rank(mask)
-		if found && cmp.Or(q.dev.best.compareWide(&pick), cmp.Compare(rank[0], best[0]), cmp.Compare(q.dev.best.left, pick.left), cmp.Compare(rank[1], best[1])) >= 0 {
+		rank, room := q.rank(mask), q.deviceRoom(mask)
+		if found && cmp.Or(q.dev.best.compareWide(&pick), cmp.Compare(rank[0], best[0]), cmp.Compare(q.dev.best.left, pick.left),
+			cmp.Compare(room, bestRoom), cmp.Compare(rank[1], best[1])) >= 0 {
 			continue
 		}
-		q.best, best, pick, found = mask, rank, q.dev.best, true
+		q.best, best, bestRoom, pick, found = mask, rank, room, q.dev.best, true
 	}
 	q.dev.best = pick
 	return found

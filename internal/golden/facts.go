@@ -1,0 +1,112 @@
+package golden
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Tally counts published cases of somebody else's: those of which the same is made here, those of
+// which something else is made, for a reason, and those that are not told here.
+type Tally struct{ Same, Differ, None int }
+
+// Cases is how many there are.
+func (t Tally) Cases() int { return t.Same + t.Differ + t.None }
+
+// Facts goes through a file of published facts, one case a line. A line has as many columns as are
+// given, the last of which is what is published. Where something else is made of it here, that
+// follows, and why. tell says what is made of a line, and what is published in the same words. A
+// line "none N" stands for N cases that are not told, and why not.
+func Facts(t *testing.T, path string, columns int, tell func(fields []string) (ours, theirs string)) (n Tally) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Split(string(data), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || fields[0] == "#" {
+			continue
+		}
+		if fields[0] == "none" {
+			n.None += none(t, path, i+1, fields)
+			continue
+		}
+		if problem := n.fact(fields, columns, tell); problem != "" {
+			t.Errorf("%s:%d: %s\n  %s", filepath.ToSlash(path), i+1, problem, line)
+		}
+	}
+	return n
+}
+
+func none(t *testing.T, path string, line int, fields []string) int {
+	t.Helper()
+	if len(fields) > 2 {
+		if n, err := strconv.Atoi(fields[1]); err == nil && n > 0 {
+			return n
+		}
+	}
+	t.Errorf("%s:%d: want none, a number of cases, and why", filepath.ToSlash(path), line)
+	return 0
+}
+
+// fact counts one case, and says what is wrong with it.
+func (n *Tally) fact(fields []string, columns int, tell func([]string) (ours, theirs string)) string {
+	if len(fields) != columns && len(fields) < columns+2 {
+		return fmt.Sprintf("%d columns: want %d, or what is made of it here and why", len(fields), columns)
+	}
+	ours, want := tell(fields)
+	if len(fields) == columns {
+		n.Same++
+	} else {
+		n.Differ++
+		if want == fields[columns] {
+			return "there is no difference any more"
+		}
+		want = fields[columns]
+	}
+	if ours != want {
+		return fmt.Sprintf("got %s, want %s", ours, want)
+	}
+	return ""
+}
+
+// Row holds the row of a document's table that begins with the name to what was counted: cases, the
+// same, different, not told. -rewrite writes it.
+func (n Tally) Row(t *testing.T, document, name string) {
+	t.Helper()
+	data, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := n.row(string(data), name)
+	if err != nil {
+		t.Fatalf("%s: %v", filepath.ToSlash(document), err)
+	}
+	if now == string(data) {
+		return
+	}
+	if !*rewrite {
+		t.Errorf("%s: the row %q: want %+v; go test -run '^%s$' -rewrite writes it anew", filepath.ToSlash(document), name, n, t.Name())
+		return
+	}
+	if err := os.WriteFile(document, []byte(now), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (n Tally) row(text, name string) (string, error) {
+	before, rest, found := strings.Cut(text, "\n| "+name+" | ")
+	if !found {
+		return "", fmt.Errorf("no row %q", name)
+	}
+	line, after, _ := strings.Cut(rest, "\n")
+	cells := strings.SplitN(line, " | ", 5)
+	if len(cells) != 5 {
+		return "", fmt.Errorf("row %q: want six columns", name)
+	}
+	return fmt.Sprintf("%s\n| %s | %d | %d | %d | %d | %s\n%s", before, name, n.Cases(), n.Same, n.Differ, n.None, cells[4], after), nil
+}
