@@ -87,7 +87,10 @@ func (n *Node) asFarAsKnown(a Answer) Answer {
 func (n *Node) consultStates(c *Candidate, withReserved bool, d *placement.Decision) Answer {
 	n.compute()
 	flight := n.flight(withReserved)
-	if !n.report.Amounts && c.Created <= newestOf(flight) && !inert(n.report.Model, c.Request) {
+	if waveOf(flight) > c.Wave && !inert(n.report.Model, c.Request) {
+		return waiting(InWaves)
+	}
+	if !n.report.Amounts && !c.follows(flight) && !inert(n.report.Model, c.Request) {
 		return n.consultInAnyOrder(c, flight, d)
 	}
 	w := &n.base
@@ -111,7 +114,7 @@ func (n *Node) consultStates(c *Candidate, withReserved bool, d *placement.Decis
 // consultInAnyOrder is for a candidate that the kubelet may admit before pods that are in flight.
 // It is admitted only if none of these loses what it was promised.
 func (n *Node) consultInAnyOrder(c *Candidate, flight []*pod, d *placement.Decision) Answer {
-	x := &pod{uid: c.Request.UID, req: c.Request, created: c.Created}
+	x := &pod{uid: c.Request.UID, req: c.Request, created: c.Created, wave: c.Wave}
 	same := sameness(interchangeableInDebt)
 	if !c.Loose { // its own decision is compared from order to order
 		same = same.except(x)

@@ -20,6 +20,11 @@ type Candidate struct {
 	// Loose has the pod be promised that it is admitted, and no CPUs: others may then be placed
 	// with it that its kubelet may admit before it.
 	Loose bool
+	// Wave is for pods that are reserved together, of which some would be refused in another order
+	// than theirs. Those of a later wave are posted only when everything of the waves before has
+	// been admitted, and a report says so (Node.Due). Meanwhile the node takes nobody else. 0 is of
+	// pods that need no such order.
+	Wave int
 }
 
 // Question is what a node is asked: would it take the candidate, after everything in flight?
@@ -141,7 +146,7 @@ func (n *Node) firstOrder(c *Candidate) (a Answer, ok bool) {
 		return Answer{}, false
 	}
 	n.compute()
-	if c.Created > n.newest || n.full.uncertain() {
+	if c.Created > n.newest || n.full.uncertain() || n.wave() > 0 {
 		return Answer{}, false
 	}
 	k := answerKey{shape: n.keyOf(c).shape}

@@ -18,7 +18,7 @@ func (n *Node) Fork() *Node {
 	}
 	n.first.shared, n.base.shared, n.full.shared = true, true, true
 	f := &Node{
-		newest: n.newest, changes: new(ChangeCounter), report: n.report, begun: n.begun, stateIDs: n.stateIDs,
+		newest: n.newest, changes: new(ChangeCounter), report: n.report, lingerers: n.lingerers, begun: n.begun, stateIDs: n.stateIDs,
 		lives: n.fork(), holdings: forkHoldings(n.holdings), first: n.first.clone(), base: n.base.clone(), full: n.full.clone(), valid: n.valid,
 	}
 	f.setNewest(n.newest, n.changes.InFlight())

@@ -46,6 +46,8 @@ type pod struct {
 	stage stage
 	// created is the second of its creation.
 	created int64
+	// wave: as in Candidate.
+	wave int
 	// key is requestKey of req, once somebody asked.
 	key string
 	// inertOn is the model on which inert was found out: nothing is ever pinned for an inert pod.

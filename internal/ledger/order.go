@@ -48,8 +48,39 @@ func (p *pod) requestKey() string {
 // one. When the watch breaks, or the kubelet restarts, whatever it has not admitted comes in one
 // batch, sorted by creation time in whole seconds, equal ones in any order (pkg/kubelet/kubelet.go,
 // HandlePodAdditions). Of orders that differ only in the places of pods that may change them, one
-// is returned. Nil means that there are too many orders.
+// is returned. Waves follow one another. Nil means that there are too many orders.
 func arrivalOrders(flight []*pod, mayChange sameness) [][]*pod {
+	first := firstWave(flight)
+	orders := ordersOfWave(flight[:first], mayChange)
+	if first == len(flight) || orders == nil {
+		return orders
+	}
+	later := arrivalOrders(flight[first:], mayChange)
+	if later == nil || len(orders)*len(later) > maxOrders {
+		return nil
+	}
+	out := make([][]*pod, 0, len(orders)*len(later))
+	for _, order := range orders {
+		for _, rest := range later {
+			out = append(out, slices.Concat(order, rest))
+		}
+	}
+	return out
+}
+
+// firstWave is how many pods of a flight are of the wave that comes first. Flights are in the order
+// of their waves: nothing is posted, or reserved, before what is of an earlier one.
+func firstWave(flight []*pod) int {
+	for i := range flight {
+		if flight[i].wave != flight[0].wave {
+			return i
+		}
+	}
+	return len(flight)
+}
+
+// ordersOfWave is arrivalOrders for pods of one wave.
+func ordersOfWave(flight []*pod, mayChange sameness) [][]*pod {
 	orders := [][]*pod{flight}
 	if ascending(flight) || alike(flight, mayChange) {
 		return orders

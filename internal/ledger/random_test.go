@@ -55,8 +55,10 @@ type history struct {
 	deletionHeard map[string]int
 	kinds         map[string]int // steps that happened
 	// few: pods ask for one of few things, many in the same second.
-	few   bool
-	trace []string
+	few bool
+	// waving: some are reserved in waves.
+	waving bool
+	trace  []string
 }
 
 type write struct {
@@ -77,7 +79,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{t: t, rng: rng, k: newKubelet(t, model(t, machine, cfg)), now: time.Unix(0, 0),
 		requests: map[string]*placement.Request{}, promised: map[string]Promise{}, bound: map[string]int64{},
 		foreign: map[string]bool{}, contended: map[string]bool{}, refused: map[string]bool{}, old: map[string]bool{}, created: map[string]int64{}, deletionHeard: map[string]int{}, kinds: map[string]int{},
-		deaf: rng.IntN(4) == 0, late: map[string]bool{}}
+		deaf: rng.IntN(4) == 0, waving: seed%4 == 3, late: map[string]bool{}}
 	h.n = new(Ledger).Open(nil)
 	h.n.Accept(h.k.report())
 	return h
@@ -132,7 +134,7 @@ func (h *history) step() {
 		{"forget", h.forgetOne}, {"delete", h.deleteOne}, {"end", h.endOne}, {"kubelet", h.kubeletReads}, {"kubelet", h.kubeletReads},
 		{"scheduler", h.schedulerReads}, {"scheduler", h.schedulerReads}, {"report", h.reportOne}, {"hear", h.hearOne},
 		{"hear", h.hearOne}, {"sweep", h.k.ReleaseEnded}, {"start", h.startOne}, {"restart", h.restart}, {"trial", h.trial}, {"foreign", h.foreignOne},
-		{"relist", h.relist}, {"relist", h.relist},
+		{"relist", h.relist}, {"relist", h.relist}, {"waves", h.waves},
 	}
 	s := steps[h.rng.IntN(len(steps))]
 	if (s.name == "restart" || s.name == "foreign") && h.rng.IntN(6) > 0 {
@@ -176,11 +178,38 @@ func (h *history) postOne() {
 	}
 }
 
+// waves reserves some pods of one second, each in the wave of the one before or in the next.
+func (h *history) waves() {
+	wave := h.n.wave()
+	if wave > 0 || !h.waving {
+		return
+	}
+	for range 2 + h.rng.IntN(3) {
+		r := h.request()
+		h.created[r.UID] = h.second
+		c := &Candidate{Request: r, Created: h.second, Wave: max(1, wave+h.rng.IntN(2)), Loose: h.rng.IntN(2) == 0}
+		var d placement.Decision
+		if a := h.n.Reserve(c, &d); a.OK() {
+			wave = c.Wave
+		}
+	}
+}
+
 func (h *history) postNamed(uid string) {
 	var d placement.Decision
+	due := h.n.Due(uid)
 	p, err := h.n.Post(uid, &d)
 	if err != nil {
 		h.t.Fatal(err)
+	}
+	if !due {
+		if h.kinds["not due"]++; p.Answer.Wait != InWaves {
+			h.fail("%s is not due, and posted: %+v", uid, p)
+		}
+		return
+	}
+	if h.n.pods[uid].wave > 1 && p.Answer.OK() {
+		h.kinds["later wave"]++
 	}
 	if !p.Answer.OK() {
 		h.n.Forget(uid)
@@ -522,6 +551,9 @@ func TestRandomHistories(t *testing.T) {
 	}
 	if kinds["late"] == 0 {
 		t.Errorf("no promise was broken by news that came late")
+	}
+	if kinds["not due"] == 0 || kinds["later wave"] == 0 {
+		t.Errorf("%d posted too early, %d of a later wave: the waves show nothing", kinds["not due"], kinds["later wave"])
 	}
 }
 

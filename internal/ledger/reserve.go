@@ -21,7 +21,7 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	if n.report == nil {
 		return Answer{}
 	}
-	p := &pod{uid: c.Request.UID, req: c.Request, created: c.Created, mortal: c.Mortal, loose: c.Loose}
+	p := &pod{uid: c.Request.UID, req: c.Request, created: c.Created, wave: c.Wave, mortal: c.Mortal, loose: c.Loose}
 	before := n.pods[p.uid]
 	if before != nil {
 		p.doubt = before.doubt
@@ -40,7 +40,7 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	case before != nil && before.doubted():
 		n.takeBack(before)
 		n.changed()
-	default:
+	case c.Wave == 0:
 		n.remember(n.keyOf(c), a)
 	}
 	return a
@@ -60,7 +60,7 @@ func (n *Node) Loosen(uid string) {
 
 // reserve takes an admitted pod in.
 func (n *Node) reserve(p *pod) {
-	last := p.loose && n.valid && n.comesLast(p)
+	last := n.valid && (p.wave > n.wave() || p.loose && n.comesLast(p))
 	n.become(p, reserved)
 	switch {
 	case n.decides():
@@ -103,6 +103,9 @@ func (n *Node) Post(uid string, d *placement.Decision) (Posting, error) {
 	if n.report == nil { // withdrawn since Reserve
 		return Posting{}, nil
 	}
+	if !n.due(p) {
+		return Posting{Answer: waiting(InWaves)}, nil
+	}
 	a := n.decideAgain(p, d)
 	if !a.OK() {
 		return Posting{Answer: a}, nil
@@ -117,7 +120,7 @@ func (n *Node) decideAgain(p *pod, d *placement.Decision) Answer {
 	if n.decides() {
 		return n.keepsHeld(p, d)
 	}
-	a := n.consult(&Candidate{Request: p.req, Created: p.created}, false, d)
+	a := n.consult(&Candidate{Request: p.req, Created: p.created, Wave: p.wave}, false, d)
 	if a.OK() {
 		a.Exact = a.Exact && !p.loose && n.steady(p.req, d)
 	}
@@ -158,7 +161,7 @@ func (n *Node) Reconsider(uid string) Answer {
 	}
 	n.leave(p)
 	n.changed()
-	a := n.consult(&Candidate{Request: p.req, Created: p.created}, false, &d)
+	a := n.consult(&Candidate{Request: p.req, Created: p.created, Wave: p.wave}, false, &d)
 	a.Exact = a.Exact && p.promise.Exact && Same(&d, &p.promise.Decision) && n.steady(p.req, &d)
 	p.promise = &Promise{Decision: p.promise.Decision, Exact: a.Exact}
 	n.become(p, posted)

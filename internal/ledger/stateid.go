@@ -36,8 +36,8 @@ func (v View) Stamp() Stamp {
 		return s
 	}
 	n.compute()
-	if n.full.uncertain() || len(n.full.all) != 1 || len(n.holdings) > 0 {
-		return s // what is held for others is no part of the state where a kubelet decides
+	if n.full.uncertain() || len(n.full.all) != 1 || len(n.holdings) > 0 || n.wave() > 0 {
+		return s // neither what is held for others is part of the state where a kubelet decides, nor an order
 	}
 	id := n.stateIDs.of(s.Model, maxStateIDs, n.full.all[0].state.AppendStateKey)
 	if id > math.MaxUint32 {

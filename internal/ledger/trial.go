@@ -57,6 +57,9 @@ func (n *Node) suppose(t *Trial, c *Candidate) Answer {
 	if n.report == nil {
 		return Answer{}
 	}
+	if n.wave() > 0 && !inert(n.report.Model, c.Request) {
+		return waiting(InWaves)
+	}
 	away := t.Without
 	if len(away) > 0 {
 		away = append(slices.Clip(away), n.departed()...)

@@ -26,6 +26,8 @@ const (
 	PromiseAtRisk
 	// AfterOthers: pods that were nominated come first, and not all of them fit.
 	AfterOthers
+	// InWaves: members of a gang are admitted one after another, in an order that must not change.
+	InWaves
 
 	waitCount = iota
 )
@@ -45,7 +47,7 @@ func (w Wait) Flood() bool {
 }
 
 var waitNames = [waitCount]string{"", "Undecided", "ManyEvents", "ManyOrders", "ManyStates", "Unpredictable", "Inherited",
-	"PromiseAtRisk", "AfterOthers"}
+	"PromiseAtRisk", "AfterOthers", "InWaves"}
 
 // String returns the name, for a metric.
 func (w Wait) String() string { return waitNames[min(w, waitCount-1)] }
@@ -59,6 +61,7 @@ var waitTexts = [waitCount]string{"",
 	"a pod that was bound before this scheduler began is on its way to it",
 	"a pod on its way to it could lose the CPUs that it was promised",
 	"pods that are nominated to it come first",
+	"members of a gang come to it one after another, in an order that has to be kept",
 }
 
 // Text says the reason in words; "" for none.

@@ -75,6 +75,10 @@ func TestWhyPodsWait(t *testing.T) {
 	n = open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	nominated := &Trial{With: []*placement.Request{cpus("a", 8), cpus("b", 8)}}
 	wantWait(t, "nominated pods that do not all fit", n.View().Ask(Question{Candidate: x, Trial: nominated}), AfterOthers)
+	n = open(t, newKubelet(t, model(t, twoSockets, pinning)))
+	var d placement.Decision
+	n.Reserve(&Candidate{Request: cpus("gang", 2), Created: 1, Wave: 1}, &d)
+	wantWait(t, "a pod beside waves", n.View().Ask(Question{Candidate: x}), InWaves)
 	if n.View().Flooded() != WaitsForNothing {
 		t.Error("a node with nothing open is flooded")
 	}

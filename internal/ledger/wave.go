@@ -1,0 +1,68 @@
+package ledger
+
+// Of pods that are reserved together some may be refused in another order than theirs, and those
+// of one second come in any order. They get waves then. The pods of a later wave are not posted
+// before a report lists those of the waves before: who is admitted cannot be overtaken any more.
+// Until then their places are reserved as those of others are, and nobody else comes between: the
+// node has all others wait. What may change meanwhile is what may change anyway: pods leave. Post
+// decides again.
+
+// wave is the last one of which a pod is in flight; 0 where there are none.
+func (n *Node) wave() int {
+	if n.decides() {
+		return 0
+	}
+	last := 0
+	for _, p := range n.posted {
+		last = max(last, p.wave)
+	}
+	for _, p := range n.reserved {
+		last = max(last, p.wave)
+	}
+	return last
+}
+
+// waveOf is the last wave in a flight; 0 where there are none.
+func waveOf(flight []*pod) int {
+	last := 0
+	for _, p := range flight {
+		last = max(last, p.wave)
+	}
+	return last
+}
+
+// follows says whether the candidate comes after all pods of a flight in every order. None of them
+// is of a later wave.
+func (c *Candidate) follows(flight []*pod) bool {
+	for _, p := range flight {
+		if p.wave == c.Wave && p.created >= c.Created {
+			return false
+		}
+	}
+	return true
+}
+
+// Due says whether Post may be asked about a reserved pod: all that comes in waves before its own
+// has been admitted, or was taken back, and the report tells so. Of a pod that is not reserved Post
+// says what is wrong.
+func (n *Node) Due(uid string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.pods[uid]
+	return p == nil || p.stage != reserved || n.report == nil || n.due(p)
+}
+
+// due is Due of a reserved pod. One afloat may come before it, or after.
+func (n *Node) due(p *pod) bool {
+	if p.wave == 0 || n.decides() {
+		return true
+	}
+	for _, q := range n.pods {
+		switch {
+		case q == p || n.isInert(q):
+		case q.stage == afloat, (q.stage == posted || q.stage == reserved) && q.wave < p.wave:
+			return false
+		}
+	}
+	return true
+}
