@@ -16,7 +16,8 @@
 // creation. A pod is therefore placed behind others in flight only in two cases: it was created in
 // a later second; or in every possible order it is admitted and none of the others loses what it
 // was promised. Pods for which the kubelet pins nothing do not count. Of orders that differ only in
-// the places of pods that ask for the same, one is gone through.
+// the places of pods that ask for the same, one is gone through. Pods that are reserved together,
+// and admitted in one order alone, come in waves (wave.go).
 //
 // Nothing here is a running total: every Node can be computed again from its report and its pods,
 // and only caches the result. The package has no clock and does no I/O; moments are handed in. The

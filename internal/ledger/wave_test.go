@@ -6,9 +6,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// pair asks for more than is left on one NUMA node of twoSockets beside the other CPUs that are
-// asked for: 4 and 3 fit beside 7 or on the other one, and of 3, 4, 4, 3 and 1 each order but one
-// leaves a pod without a NUMA node.
+// inWave asks for CPUs on twoSockets, whose NUMA nodes have 7 and 8 for pods.
 func inWave(uid string, n int64, wave int) *Candidate {
 	return &Candidate{Request: cpus(uid, n), Created: 100, Wave: wave}
 }

@@ -71,6 +71,8 @@ type Place struct {
 	// Loose says that the member is to be promised no CPUs (ledger.Candidate): others are planned
 	// beside it that its kubelet may admit before it.
 	Loose bool
+	// Wave is the member's on its node (ledger.Candidate).
+	Wave int
 	// Got is what it would get there.
 	Got Decided
 }
@@ -83,31 +85,47 @@ type Plan struct {
 	Whole bool
 	// Lacking is the first member that got no node; -1 for none.
 	Lacking int
-	// Waits are the nodes that did not take some member merely because they wait for a report.
-	Waits map[int]bool
+	// Waits are the nodes that did not take some member merely because they wait for a report, and
+	// why.
+	Waits map[int]ledger.Wait
+	// Tangled are the nodes that would take some member in some of the orders in which their
+	// kubelet may admit it and other members, and that had all their waves before it.
+	Tangled map[int]bool
+	// Crowded says that a node did not take some member because its kubelet may admit it before, or
+	// after, other members.
+	Crowded bool
 	// Forks are the ledgers as they would be, of nodes that members were tried on.
 	Forks map[int]*ledger.Node
 }
 
-// Make plans the gang. The Field is left as it was where the plan is not whole, and with all
+// Make plans the gang. Members that are created in one second come to a node in any order, and are
+// given places that hold in every order. Only where there is no such plan they come in waves: that
+// takes the time of a report for each.
+// The Field is left as it was where the plan is not whole, and with all
 // members of a whole one in their places.
 func Make(g *Gang, f Field) Plan {
 	largest := func(a, b unit) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.kind, b.kind)) }
-	first := pass(g, f, largest)
+	smallest := func(a, b unit) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.kind, b.kind)) }
+	first := pass(g, f, largest, false)
 	if first.Whole {
 		return first
 	}
 	first.undo(f)
-	if g.Minimum >= len(g.Members) {
-		return first
-	}
-	smallest := func(a, b unit) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.kind, b.kind)) }
-	second := pass(g, f, smallest)
-	if !second.Whole {
+	if g.Minimum < len(g.Members) {
+		second := pass(g, f, smallest, false)
+		if second.Whole {
+			return second
+		}
 		second.undo(f)
+	}
+	if !first.Crowded {
 		return first
 	}
-	return second
+	third := pass(g, f, largest, true)
+	if !third.Whole {
+		third.undo(f)
+	}
+	return third
 }
 
 // Account is the ledger of a node as it would be with the members that the plan puts there, who are
@@ -117,6 +135,11 @@ func (p *Plan) Account(g *Gang, node int) *ledger.Node {
 	fork := p.Forks[node]
 	if fork == nil {
 		return nil
+	}
+	if slices.ContainsFunc(p.Places, func(at Place) bool { return at.Node == node && at.Wave > 0 }) {
+		if later, ok := fork.ForkWithout(); ok {
+			return later // as it will be when all have been admitted
+		}
 	}
 	out := fork.Fork()
 	for _, at := range p.Places {
@@ -133,10 +156,11 @@ func (p *Plan) undo(f Field) {
 	}
 }
 
-// pass goes through the members once.
-func pass(g *Gang, f Field, order func(a, b unit) int) Plan {
+// pass goes through the members once. In waves, a node is given members in an order that it has to
+// keep where it does not take them in every order.
+func pass(g *Gang, f Field, order func(a, b unit) int, inWaves bool) Plan {
 	all := len(g.Members) + len(g.Seated)
-	t := &trial{gang: g, field: f, loose: map[int]bool{}, at: make([]int, all), placed: make([]Decided, all)}
+	t := &trial{gang: g, field: f, inWaves: inWaves, wave: map[int]int{}, pinned: map[int]int{}, loose: map[int]bool{}, at: make([]int, all), placed: make([]Decided, all)}
 	t.plan = Plan{Lacking: -1, Forks: map[int]*ledger.Node{}}
 	for i := range t.at {
 		t.at[i] = nowhere
@@ -172,7 +196,12 @@ type trial struct {
 	plan  Plan
 	at    []int // the node of each member, or nowhere, and of the seated
 	// loose are nodes whose members are promised no CPUs.
-	loose  map[int]bool
+	loose map[int]bool
+	// inWaves: nodes may be given members in waves; wave is the last one of each.
+	inWaves bool
+	wave    map[int]int
+	// pinned counts the members of each node that its kubelet may pin.
+	pinned map[int]int
 	placed []Decided // what each got there
 	// wishing: some member has wishes about others.
 	wishing bool
@@ -240,8 +269,11 @@ func (t *trial) put(m, node int) bool {
 		return false
 	}
 	t.field.Put(m, node)
+	if member.Candidate != nil {
+		t.pinned[node]++
+	}
 	t.at[m], t.placed[m] = node, got
-	t.plan.Places = append(t.plan.Places, Place{Member: m, Node: node, Got: got})
+	t.plan.Places = append(t.plan.Places, Place{Member: m, Node: node, Wave: t.wave[node], Got: got})
 	return true
 }
 
@@ -254,21 +286,39 @@ func (t *trial) reserve(c *ledger.Candidate, node int, account *ledger.Node) (De
 	}
 	var d placement.Decision
 	tried := *c
-	tried.Loose = t.loose[node]
+	tried.Loose, tried.Wave = t.loose[node], t.wave[node]
 	a := fork.Reserve(&tried, &d)
 	if a.Outcome == ledger.Waiting && a.Wait == ledger.PromiseAtRisk && !t.loose[node] {
 		fork, a = t.loosen(&tried, node)
 	}
-	if a.Outcome == ledger.Waiting {
-		if t.plan.Waits == nil {
-			t.plan.Waits = map[int]bool{}
+	if a.Outcome == ledger.Waiting && t.pinned[node] > 0 {
+		t.plan.Crowded = true
+		if t.inWaves && t.wave[node] < maxWaves {
+			fork, a = t.nextWave(&tried, node)
 		}
-		t.plan.Waits[node] = true
+	}
+	if a.Outcome == ledger.Waiting {
+		t.waits(node, a.Wait)
 	}
 	if !a.OK() {
 		return Decided{}, false
 	}
 	return Decided{Exact: a.Exact, NUMA: fork.View().Report().Model.Reach(c.Request, &a.Verdict)}, true
+}
+
+// waits notes that a node does not take a member which it may take later.
+func (t *trial) waits(node int, why ledger.Wait) {
+	if t.inWaves && t.pinned[node] > 0 && t.wave[node] == maxWaves {
+		if t.plan.Tangled == nil {
+			t.plan.Tangled = map[int]bool{}
+		}
+		t.plan.Tangled[node] = true
+		return
+	}
+	if t.plan.Waits == nil {
+		t.plan.Waits = map[int]ledger.Wait{}
+	}
+	t.plan.Waits[node] = why
 }
 
 // loosen tries the candidate where the members on the node are promised no CPUs. Their kubelet may
@@ -289,11 +339,30 @@ func (t *trial) loosen(c *ledger.Candidate, node int) (*ledger.Node, ledger.Answ
 	return fork, a
 }
 
+// maxWaves bounds the waves of a node after the first. Each takes a second or so, and all of them
+// must have come before the gang's deadline.
+const maxWaves = 8
+
+// nextWave tries the candidate where the members on the node are admitted before it.
+func (t *trial) nextWave(c *ledger.Candidate, node int) (*ledger.Node, ledger.Answer) {
+	fork := t.plan.Forks[node]
+	c.Loose, c.Wave = t.loose[node], t.wave[node]+1
+	var d placement.Decision
+	a := fork.Reserve(c, &d)
+	if a.OK() {
+		t.wave[node]++
+	}
+	return fork, a
+}
+
 // take undoes the last put.
 func (t *trial) take(m int) {
 	node := t.at[m]
-	if c := t.gang.Members[m].Candidate; c != nil && t.plan.Forks[node] != nil {
-		t.plan.Forks[node].Forget(c.Request.UID)
+	if c := t.gang.Members[m].Candidate; c != nil {
+		t.pinned[node]--
+		if fork := t.plan.Forks[node]; fork != nil {
+			fork.Forget(c.Request.UID)
+		}
 	}
 	t.field.Take(m, node)
 	t.at[m] = nowhere

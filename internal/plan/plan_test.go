@@ -81,7 +81,7 @@ func reserveAll(f *field, places []Place, g *Gang) error {
 			continue
 		}
 		c := *g.Members[at.Member].Candidate
-		c.Loose = at.Loose
+		c.Loose, c.Wave = at.Loose, at.Wave
 		var d placement.Decision
 		if a := f.accounts[at.Node].Reserve(&c, &d); !a.OK() {
 			return fmt.Errorf("member %d on node %d: %+v", at.Member, at.Node, a)
@@ -186,9 +186,78 @@ func TestBoundsOfALedgerSpread(t *testing.T) {
 	if err := f.reserve(&p, &g); err != nil {
 		t.Error(err)
 	}
-	narrow := newField(t, m, 1)
-	if p := Make(&g, narrow); p.Whole || !p.Waits[0] {
-		t.Errorf("one node: whole %t, waits %v: want a plan that is not whole, because a report is needed", p.Whole, p.Waits)
+	for _, at := range p.Places {
+		if at.Wave != 0 {
+			t.Errorf("member %d comes in wave %d: there is room on other nodes", at.Member, at.Wave)
+		}
+	}
+}
+
+// TestWaves has the same members with one node alone: they come in waves, where they fit in that
+// order.
+func TestWaves(t *testing.T) {
+	m := model(t, "package:2 numa:2 core:16 pu:2 mem:64Gi")
+	var sizes []int64
+	for i := range int64(24) {
+		sizes = append(sizes, 1+i%7)
+	}
+	g := Gang{Members: members(sizes...), Minimum: len(sizes)}
+	f := newField(t, m, 1)
+	p := Make(&g, f)
+	if !p.Whole || !p.Crowded {
+		t.Fatalf("%d of %d placed, crowded %t: want all, in waves", len(p.Places), len(sizes), p.Crowded)
+	}
+	last := 0
+	for _, at := range p.Places {
+		if at.Wave < last || at.Wave > last+1 {
+			t.Errorf("wave %d after %d", at.Wave, last)
+		}
+		last = at.Wave
+	}
+	if last == 0 || last > maxWaves {
+		t.Errorf("%d waves after the first, want 1 to %d", last, maxWaves)
+	}
+	if err := f.reserve(&p, &g); err != nil {
+		t.Error(err)
+	}
+	g = Gang{Members: members(append(sizes, 40)...), Minimum: len(sizes) + 1}
+	if p := Make(&g, newField(t, m, 1)); p.Whole || len(p.Waits) > 0 {
+		t.Errorf("with one that is too large: whole %t, waits %v: no report helps", p.Whole, p.Waits)
+	}
+}
+
+// TestThreeKindsFillTheirNodes has 32 members of three kinds and of one second on nodes that they
+// fill.
+func TestThreeKindsFillTheirNodes(t *testing.T) {
+	m := model(t, "package:2 numa:1 core:12 pu:1 mem:16Gi") // 11 and 12 CPUs
+	rng := rand.New(rand.NewPCG(14, 23))
+	inWaves := 0
+	for range 12 {
+		left := []int64{11, 12, 11, 12}
+		var sizes []int64
+		for len(left) > 0 {
+			i := rng.IntN(len(left))
+			size := min(1+rng.Int64N(3), left[i])
+			sizes = append(sizes, size)
+			if left[i] -= size; left[i] == 0 {
+				left = slices.Delete(left, i, i+1)
+			}
+		}
+		g := Gang{Members: members(sizes...), Minimum: len(sizes)}
+		f := newField(t, m, 2)
+		p := Make(&g, f)
+		if !p.Whole {
+			t.Fatalf("%v: %d of %d placed, waits %v", sizes, len(p.Places), len(sizes), p.Waits)
+		}
+		if p.Crowded {
+			inWaves++
+		}
+		if err := f.reserve(&p, &g); err != nil {
+			t.Error(err)
+		}
+	}
+	if inWaves == 0 {
+		t.Error("no gang needed waves: the test shows nothing")
 	}
 }
 

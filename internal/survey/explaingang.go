@@ -296,6 +296,8 @@ func (t *gangTrial) run(e *ExplainedGang) {
 		e.Verdict = fmt.Sprintf("the minimum fits now: %d, of %d", e.Fit, minimum)
 	case len(p.Waits) > 0:
 		e.Verdict = fmt.Sprintf("%d of %d pods fit now; nodes' next reports will tell of the others", e.Fit, minimum)
+	case len(p.Tangled) > 0:
+		e.Verdict = fmt.Sprintf("%d of %d pods fit now; others would in some of the orders in which kubelets may admit those of one second", e.Fit, minimum)
 	case p.Lacking < 0:
 		e.Verdict = fmt.Sprintf("%d of %d pods fit now, and of some task too few", e.Fit, minimum)
 	default:

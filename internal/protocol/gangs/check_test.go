@@ -16,6 +16,8 @@ func TestAllRulesKeepEveryPromise(t *testing.T) {
 	for _, b := range []Budget{
 		{}, {Failures: 2, Bindings: 2}, {Bindings: 1, Crashes: 1}, {Failures: 1, Crashes: 2, Deaths: 1}, {Deaths: 2, Bindings: 1}, {Raises: 1, Bindings: 1, Crashes: 1},
 		{Failures: 2, Bindings: 2, Crashes: 2, Deaths: 2, Raises: 1},
+		{Ordered: 1}, {Ordered: 2}, {Ordered: 2, Failures: 1, Bindings: 2, Crashes: 1}, {Ordered: 1, Deaths: 1, Crashes: 1}, {Ordered: 2, Silences: 1, Bindings: 1, Crashes: 1},
+		{Ordered: 1, Raises: 1, Bindings: 1}, {Ordered: 1, Lows: 3, Bindings: 1, Crashes: 1}, {Ordered: 2, Silences: 2, Lows: 2},
 		{Lows: 1}, {Lows: 3}, {Lows: 2, Failures: 1, Bindings: 1, Crashes: 1}, {Lows: 3, Failures: 1, Crashes: 1, Deaths: 1},
 	} {
 		r := Check(Config{Rules: AllRules, Budget: b})
@@ -46,6 +48,9 @@ var off = []struct {
 	{WholeStored, Torn, Budget{Deaths: 1, Crashes: 1}},
 	{EvictForWhole, Evicted, Budget{Lows: 1}},
 	{CountLeaving, Evicted, Budget{Lows: 3}},
+	{InOrder, Refused, Budget{Ordered: 1}},
+	{KeepRoom, InVain, Budget{Ordered: 1}},
+	{WaitEnds, Partial, Budget{Ordered: 1, Silences: 1}},
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {

@@ -32,6 +32,14 @@ const (
 	// CountLeaving: what pods on their way out hold counts as free for the gang before others are
 	// evicted. Off: only what is free now.
 	CountLeaving
+	// InOrder: where a plan holds in one order alone, a member is bound when a report says that
+	// those before it have been admitted. Off: when those before it are bound.
+	InOrder
+	// KeepRoom: what was reserved for members that wait for their turn stays reserved. Off: others
+	// may have it.
+	KeepRoom
+	// WaitEnds: nobody waits for his turn beyond the deadline, report or none.
+	WaitEnds
 
 	endOfRules
 )
@@ -47,7 +55,7 @@ func (r Rule) Without(q Rule) Rule { return r &^ q }
 
 var ruleNames = []string{
 	"complete-first", "fresh-object", "plan-whole", "barrier", "drop-on-failure", "deadline", "whole-stays", "whole-stored",
-	"evict-for-whole", "count-leaving",
+	"evict-for-whole", "count-leaving", "in-order", "keep-room", "wait-ends",
 }
 
 // String names the rules in r, joined by "+".
@@ -73,9 +81,10 @@ const (
 	InVain         // a member is bound and deleted, and no Binding failed
 	Starved        // a gang fits, perhaps after evictions, and waits, and nothing would ever place it
 	Evicted        // a pod is evicted whose place the gang does not need, or that does not help it
+	Refused        // a kubelet refuses a member, because one came before it that was to come after
 )
 
-var breachNames = [...]string{"kept", "places held for a part", "partial", "torn", "started in vain", "starved", "evicted in vain"}
+var breachNames = [...]string{"kept", "places held for a part", "partial", "torn", "started in vain", "starved", "evicted in vain", "refused"}
 
 // String says what was broken.
 func (b Breach) String() string { return breachNames[b] }

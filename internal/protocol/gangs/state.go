@@ -27,6 +27,10 @@ type Budget struct {
 	Crashes  uint8 // schedulers that die, each followed by a new leader
 	Deaths   uint8 // members that die once their gang is whole
 	Raises   uint8 // minimums of gang a that are raised from 1 to 2
+	// Ordered is how many gangs have a plan that holds in one order alone: the first member's
+	// kubelet, which is the second one's too, must admit it first. Silences is how many times such
+	// a node's agent falls silent for good.
+	Ordered, Silences uint8
 	// Lows is how many pods of lower priority hold a place from the start, at most Room.
 	Lows uint8
 }
@@ -53,7 +57,11 @@ type State struct {
 	was [Gangs]bool
 	// low are places that pods of lower priority hold, leaving those of such that are evicted.
 	low, leaving uint8
-	// hurt: a Binding has failed, or a scheduler has died.
+	// Of gangs that come in order: whom their kubelet has admitted, whom a report lists, and whose
+	// agent is silent.
+	admitted, listed [Gangs][Members]bool
+	silent           [Gangs]bool
+	// hurt: a Binding has failed, a scheduler has died, or an agent is silent.
 	hurt bool
 
 	left   Budget
@@ -84,6 +92,33 @@ func (s *State) free() uint8 {
 		n -= s.count(g, held) + s.count(g, passed) + s.count(g, bound)
 	}
 	return n
+}
+
+// gone ends all that is known of a member on its node.
+func (s *State) gone(g, m int, to stage) {
+	s.pod[g][m], s.admitted[g][m], s.listed[g][m] = to, false, false
+}
+
+// ordered says whether the gang's plan holds in one order alone.
+func (c *Config) ordered(g int) bool { return g < int(c.Budget.Ordered) }
+
+// coming says whether a member of a gang that comes in order is on its way to its node: the node
+// takes nobody until a report lists it.
+func (s *State) coming(c *Config, g int) bool {
+	for m := range Members {
+		if c.ordered(g) && s.pod[g][m] == bound && !s.listed[g][m] {
+			return true
+		}
+	}
+	return false
+}
+
+// waits says whether a member that has passed waits for the one before it.
+func (s *State) waits(c *Config, g, m int) bool {
+	if !c.ordered(g) || m == 0 || s.pod[g][m] != passed {
+		return false
+	}
+	return s.pod[g][0] == passed || c.Rules.Has(InOrder) && s.pod[g][0] == bound && !s.listed[g][0]
 }
 
 // needed is the minimum by which the scheduler plans.

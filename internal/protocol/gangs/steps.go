@@ -27,9 +27,12 @@ func (w *walk) all() {
 		w.timeout(g)
 		w.deadline(g)
 		w.store(g)
+		w.silence(g)
 		for m := range Members {
 			w.create(g, m)
 			w.bind(g, m)
+			w.admit(g, m)
+			w.giveUp(g, m)
 			w.fail(g, m)
 			w.die(g, m)
 		}
@@ -63,16 +66,16 @@ func (w *walk) plan(g int) {
 	s := &w.from
 	least, have, want := s.needed(w.c, g), s.count(g, bound)+s.count(g, passed)+s.count(g, held), s.count(g, pending)
 	switch rules := w.c.Rules; {
-	case want == 0 || s.free() == 0 || s.count(g, passed) > 0:
+	case want == 0 || w.free() == 0 || s.count(g, passed) > 0 || s.coming(w.c, g):
 		return
 	case rules.Has(CompleteFirst) && have+want < least:
 		return
 	case rules.Has(PlanWhole) && s.count(g, held) > 0:
 		return
-	case rules.Has(PlanWhole) && have < least && have+min(want, s.free()) < least && have+want >= least:
+	case rules.Has(PlanWhole) && have < least && have+min(want, w.free()) < least && have+want >= least:
 		return // it does not fit whole
 	}
-	take := min(want, s.free())
+	take := min(want, w.free())
 	if !w.c.Rules.Has(PlanWhole) {
 		take = 1
 	}
@@ -144,8 +147,25 @@ func (w *walk) pass(g int) {
 	})
 }
 
+// free is the room that a plan may use.
+func (w *walk) free() uint8 {
+	n := w.from.free()
+	for g := range Gangs {
+		for m := range Members {
+			if !w.c.Rules.Has(KeepRoom) && w.from.waits(w.c, g, m) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 func (w *walk) bind(g, m int) {
-	if w.from.pod[g][m] != passed {
+	if w.from.pod[g][m] != passed || w.from.waits(w.c, g, m) {
+		return
+	}
+	if w.from.free() > Room { // others have more than was left: it wraps around
+		w.emit("scheduler", "finds no room for "+name(g, m)+" any more", false, func(s *State) { s.pod[g][m] = pending })
 		return
 	}
 	w.emit("api", "binds "+name(g, m), false, func(s *State) {
@@ -159,7 +179,47 @@ func (w *walk) bind(g, m int) {
 	w.emit("api", "refuses the Binding of "+name(g, m), true, func(s *State) {
 		s.left.Bindings--
 		s.pod[g][m], s.hurt = pending, true
+		if w.c.ordered(g) && m == 0 && s.pod[g][1] == passed {
+			s.pod[g][1] = pending // what was found for it holds after the other one
+		}
 	})
+}
+
+// admit has the kubelet of a gang that comes in order admit a member, and its agent report it. One
+// that is admitted although another was to come before it has taken that one's place.
+func (w *walk) admit(g, m int) {
+	s := &w.from
+	switch {
+	case !w.c.ordered(g) || s.pod[g][m] != bound:
+	case !s.admitted[g][m]:
+		w.emit("kubelet", "admits "+name(g, m), false, func(s *State) {
+			s.admitted[g][m] = true
+			if m == 1 && s.pod[g][0] == bound && !s.admitted[g][0] && w.c.looksFor(Refused) {
+				s.broken = Refused
+			}
+		})
+	case !s.listed[g][m] && !s.silent[g]:
+		w.emit("agent", "reports "+name(g, m), false, func(s *State) { s.listed[g][m] = true })
+	}
+}
+
+// silence has the agent of a gang's node report no more.
+func (w *walk) silence(g int) {
+	if !w.c.ordered(g) || w.from.left.Silences == 0 || w.from.silent[g] {
+		return
+	}
+	w.emit("world", "the agent of "+gang(g)+"'s node falls silent", true, func(s *State) {
+		s.left.Silences--
+		s.silent[g], s.hurt = true, true
+	})
+}
+
+// giveUp ends the waiting of a member for its turn. That reports come before the deadline, where
+// agents are not silent, is assumed.
+func (w *walk) giveUp(g, m int) {
+	if w.c.Rules.Has(WaitEnds) && w.from.silent[g] && w.from.waits(w.c, g, m) {
+		w.emit("scheduler", "lets "+name(g, m)+" wait for its turn no longer", false, func(s *State) { s.pod[g][m] = pending })
+	}
 }
 
 // fail has a member lose its place before it passes Permit.
@@ -210,7 +270,7 @@ func (w *walk) deadline(g int) {
 		s.release(g)
 		for m := range Members {
 			if s.pod[g][m] == bound {
-				s.pod[g][m] = absent
+				s.gone(g, m, absent)
 			}
 		}
 	})
@@ -233,7 +293,7 @@ func (w *walk) die(g, m int) {
 	}
 	w.emit("world", name(g, m)+" dies", true, func(s *State) {
 		s.left.Deaths--
-		s.pod[g][m] = absent
+		s.gone(g, m, absent)
 	})
 }
 

@@ -2,6 +2,7 @@ package gang
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -171,13 +172,14 @@ func (j *job) reserve(g *group, r *result) (p *planned, refused string) {
 			account = nil
 		}
 		made := newPlace(pod.UID, j.tasks[at.Member], r.trial.name(at.Node), account)
+		made.wave = at.Wave
 		p.places = append(p.places, made)
 		p.by[pod.UID] = made
 		if account == nil {
 			continue
 		}
 		tried, d := *c, placement.Decision{}
-		tried.Loose = at.Loose
+		tried.Loose, tried.Wave = at.Loose, at.Wave
 		if a := account.Reserve(&tried, &d); !a.OK() {
 			p.forget()
 			return nil, fmt.Sprintf("node %s has changed while the gang was planned", made.node)
@@ -506,16 +508,22 @@ func (gs *Groups) reject(uids []types.UID, why string, tries int) {
 const Name = "Berth"
 
 // AwaitTurn waits until the members that come before on the same node have been dealt with: their
-// nodes were asked in the order of the plan. Then it waits until the watch has shown the member as
-// kube-scheduler has written it.
+// nodes were asked in the order of the plan. It waits for the report of those that come in waves
+// before. Then it waits until the watch has shown the member as kube-scheduler has written it.
 func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 	if !gs.any.Load() {
 		return nil
 	}
 	gs.mu.Lock()
 	var turn, shown <-chan struct{}
+	var later *place
+	var deadline time.Time
 	if g := gs.of[uid]; g != nil && g.plan != nil && g.plan.by[uid] != nil {
-		turn, shown = g.plan.by[uid].turn, g.plan.by[uid].shown
+		at := g.plan.by[uid]
+		turn, shown = at.turn, at.shown
+		if at.wave > 0 {
+			later, deadline = at, g.plan.deadline
+		}
 	}
 	gs.mu.Unlock()
 	if turn != nil {
@@ -525,7 +533,58 @@ func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 			return ctx.Err()
 		}
 	}
+	if later != nil {
+		if err := gs.awaitWave(ctx, later, deadline); err != nil {
+			return err
+		}
+	}
 	return gs.awaitShown(ctx, shown)
+}
+
+// Why a member no longer waits for its wave.
+var (
+	errWaveOver = errors.New("a member of the gang that was to come before it on its node has failed, or the plan was dropped")
+	errWaveLate = errors.New("the node did not report in time the members of the gang that come before it")
+)
+
+// awaitWave waits until the node has reported the members that come in waves before. Nobody waits
+// beyond the plan's deadline.
+func (gs *Groups) awaitWave(ctx context.Context, at *place, deadline time.Time) error {
+	limit := gs.Clock.NewTimer(max(0, deadline.Sub(gs.Clock.Now())))
+	defer limit.Stop()
+	for {
+		gs.mu.Lock()
+		stirred := gs.nextStir()
+		gs.mu.Unlock()
+		if at.account.Due(string(at.uid)) {
+			return nil
+		}
+		select {
+		case <-stirred:
+		case <-at.over:
+			return errWaveOver
+		case <-limit.C():
+			return errWaveLate
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// nextStir returns what is closed at the next change. The caller holds the lock.
+func (gs *Groups) nextStir() <-chan struct{} {
+	if gs.waves == nil {
+		gs.waves = make(chan struct{})
+	}
+	return gs.waves
+}
+
+// stirWaves has those who wait for their waves look again. The caller holds the lock.
+func (gs *Groups) stirWaves() {
+	if gs.waves != nil {
+		close(gs.waves)
+		gs.waves = nil
+	}
 }
 
 // shownLimit is how long a Binding waits for the watch to show its pod's nomination.
@@ -629,6 +688,8 @@ func (gs *Groups) lose(g *group, at *place, why string) {
 	switch {
 	case p.released:
 		p.lost = true
+		p.endLater(at)
+		gs.stirWaves()
 		gs.endIfDone(g)
 		gs.pause(g)
 	case !p.enough() || len(p.places) == 0:
@@ -646,6 +707,7 @@ func (gs *Groups) drop(g *group, why string) {
 	var waiting []types.UID
 	for _, at := range p.places {
 		at.deal()
+		at.end()
 		if at.arrived && !p.released {
 			waiting = append(waiting, at.uid)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -42,6 +43,8 @@ func (t *trial) why(r *result) string {
 	count, asked := map[string]int{}, 0
 	for i := range t.infos {
 		switch fork := r.Forks[i]; {
+		case r.Tangled[i]:
+			count[tangled]++
 		case fork != nil && member.Candidate != nil && asked < maxAsked:
 			asked++
 			switch refusal, ok := fork.View().Explain(member.Candidate.Request); {
@@ -49,6 +52,8 @@ func (t *trial) why(r *result) string {
 				count["has room, and none that is certain to keep what the pods ask about each other's NUMA nodes"]++
 			case ok && refusal.Reason != placement.Admitted:
 				count[refusal.String()]++
+			case r.Waits[i] != ledger.WaitsForNothing:
+				count["waits for a report: "+r.Waits[i].Text()]++
 			default:
 				count["has no room beside members of the gang"]++
 			}
@@ -67,6 +72,10 @@ func (t *trial) why(r *result) string {
 	}
 	return strings.Join(out, "; ")
 }
+
+// tangled is said of a node that has members of one second which it takes in some orders alone.
+const tangled = "takes the pods in some of the orders in which its kubelet may admit those of one second, and not in all: " +
+	"create those of one kind a second after those of another, or leave a CPU more"
 
 func nodes(n int) string {
 	if n == 1 {

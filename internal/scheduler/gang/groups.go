@@ -81,6 +81,8 @@ type Groups struct {
 	follows bool
 	// stirs counts changes of the cluster that could help a group which does not fit.
 	stirs uint64
+	// waves is closed at the next change of the cluster; nil while nobody waits for his wave.
+	waves chan struct{}
 	// vacant are objects of groups without pods that wait to be let in.
 	vacant          map[wire.GangKey]wire.Gang
 	lookingAtVacant bool
@@ -400,6 +402,7 @@ func (gs *Groups) Stir() {
 	}
 	gs.mu.Lock()
 	gs.stirs++
+	gs.stirWaves()
 	var woken []*group
 	for _, g := range gs.groups {
 		if g.waits != "" && g.stirs < gs.stirs {

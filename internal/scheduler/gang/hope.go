@@ -23,9 +23,9 @@ var _ plan.Field = (*hope)(nil)
 
 // hopes says whether the reports that nodes wait for could make the gang fit that did not.
 func (r *result) hopes() bool {
-	h := &hope{trial: r.trial, waits: maps.Clone(r.Waits)}
-	if h.waits == nil {
-		h.waits = map[int]bool{}
+	h := &hope{trial: r.trial, waits: map[int]bool{}}
+	for node := range r.Waits {
+		h.waits[node] = true
 	}
 	for _, k := range h.kinds {
 		for node, said := range k.refused {

@@ -36,6 +36,10 @@ type place struct {
 	sent bool
 	// arrived: the member waits in Permit, or has passed.
 	arrived bool
+	// wave is the member's on its node (ledger.Candidate).
+	wave int
+	// over is closed when nothing comes of the place any more.
+	over chan struct{}
 	// shown is closed when the watch has shown the member nominated to its node, which
 	// kube-scheduler writes for pods that wait in Permit; nil where nothing is to be written.
 	shown chan struct{}
@@ -47,7 +51,7 @@ type place struct {
 }
 
 func newPlace(uid types.UID, task, node string, account *ledger.Node) *place {
-	return &place{uid: uid, task: task, node: node, account: account, written: make(chan struct{})}
+	return &place{uid: uid, task: task, node: node, account: account, written: make(chan struct{}), over: make(chan struct{})}
 }
 
 // inTurn has members of one node be bound in the order of the plan: that is the order in which
@@ -73,9 +77,29 @@ func (p *place) deal() {
 	}
 }
 
+// end ends the waiting of a member for its wave.
+func (p *place) end() {
+	select {
+	case <-p.over:
+	default:
+		close(p.over)
+	}
+}
+
+// endLater ends the waiting of the members that come to a node in waves after one that has failed.
+// What was found for them holds after it: they are planned anew together.
+func (p *planned) endLater(failed *place) {
+	for _, at := range p.places {
+		if at.node == failed.node && at.wave > failed.wave {
+			at.end()
+		}
+	}
+}
+
 // remove takes a place out of the plan.
 func (p *planned) remove(at *place) {
 	at.deal()
+	at.end()
 	delete(p.by, at.uid)
 	i := slices.Index(p.places, at)
 	if i < 0 {

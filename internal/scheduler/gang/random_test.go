@@ -42,6 +42,7 @@ func TestGangsAtRandom(t *testing.T) {
 	for seed := range seeds {
 		ok := t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inWorld(t, 3, func(w *world) {
+				w.live(seed)
 				rw := &randomWorld{world: w, r: rand.New(rand.NewPCG(seed, 1))}
 				for range 60 {
 					rw.step()
@@ -151,8 +152,8 @@ func (w *randomWorld) look() {
 			g.whole = true // once is enough
 		}
 	}
-	if held := w.held(); held != all+len(w.waiting) {
-		w.t.Errorf("%d places are held for %d bound pods and %d that wait", held, all, len(w.waiting))
+	if held := w.held(); held != all+len(w.waiting)+w.turning {
+		w.t.Errorf("%d places are held for %d bound pods, %d that wait in Permit and %d for their waves", held, all, len(w.waiting), w.turning)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -79,6 +80,11 @@ type world struct {
 	asked, tried, filtered, scored int
 	// shape is that of all pods where they ask for the same; 0 where they need not.
 	shape ledger.Shape
+	// kubelets admit what is bound, and report it a little later; nil where nobody does. turning
+	// are members whose Bindings wait for their waves.
+	kubelets map[string]*kubelet
+	rng      *rand.Rand
+	turning  int
 }
 
 type waitingPod struct {
@@ -380,6 +386,7 @@ func (w *world) Write(_ context.Context, key wire.GangKey, s standing) (string, 
 // restart has the scheduler die, and another one begin. What the dead one would do is not done.
 func (w *world) restart() {
 	w.mu.Lock()
+	w.turning = 0
 	w.active, w.waiting, w.asks = nil, map[types.UID]*waitingPod{}, nil
 	w.mu.Unlock()
 	for uid, pod := range w.pods {
@@ -454,6 +461,7 @@ func (w *world) remove(name string) {
 	w.active = slices.DeleteFunc(w.active, func(u types.UID) bool { return u == pod.UID })
 	if pod.Spec.NodeName != "" {
 		w.accounts[pod.Spec.NodeName].Forget(string(pod.UID))
+		w.release(pod)
 	}
 	w.groups.PodGone(pod)
 	w.groups.Stir()
@@ -598,6 +606,10 @@ func (w *world) bind(uid types.UID, node string) {
 	if pod == nil {
 		return
 	}
+	if !w.accounts[node].Due(string(uid)) {
+		w.turn(uid, node)
+		return
+	}
 	if w.breakBind[pod.Name] > 0 {
 		w.breakBind[pod.Name]--
 		w.fail(uid, node)
@@ -608,6 +620,10 @@ func (w *world) bind(uid types.UID, node string) {
 	}
 	bound := pod.DeepCopy()
 	bound.Spec.NodeName = node
+	if !w.post(bound) {
+		w.fail(uid, node)
+		return
+	}
 	bound.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 	w.pods[uid] = bound
 	w.groups.Bound(uid, node)
@@ -629,6 +645,9 @@ func (w *world) held() (n int) {
 	for _, a := range w.accounts {
 		c := a.View().Census()
 		n += c.Reserved + c.Posted
+	}
+	for _, k := range w.kubelets {
+		n += len(k.listed)
 	}
 	return n
 }
