@@ -216,6 +216,11 @@ func (o *observer) seeRefusal(s *seen) {
 		o.excused++
 		return
 	}
+	if left := o.leftMeanwhile(s); left != "" && len(s.pod.Spec.InitContainers) > 0 {
+		o.overtaken++
+		fmt.Fprintf(o.out, "pod %s on %s: refused, its init container got CPUs of %s, which left at that time\n", s.pod.Name, s.pod.Spec.NodeName, left)
+		return
+	}
 	o.result.Refused++
 	o.complain("node %s refused pod %s: %s: %s", s.pod.Spec.NodeName, s.pod.Name, s.pod.Status.Reason, s.pod.Status.Message)
 }
@@ -275,6 +280,18 @@ func (o *observer) wasOvertaken(s *seen) bool {
 		}
 	}
 	return some && more.IsEmpty()
+}
+
+// leftMeanwhile names a pod that was deleted from the pod's node as its Binding was written, or
+// later; "" for none. What it held may go to the first container of a pod whose others find nothing
+// beside it: a kubelet keeps all of them on the NUMA nodes of the first one. The caller holds mu.
+func (o *observer) leftMeanwhile(s *seen) string {
+	for _, l := range o.leavers {
+		if l.pod.Spec.NodeName == s.pod.Spec.NodeName && l.left.After(s.bound.Add(-hearing)) && !l.held.IsEmpty() {
+			return l.pod.Name
+		}
+	}
+	return ""
 }
 
 // tally counts members of a gang that have nodes, all and those of each task, and returns those

@@ -59,6 +59,23 @@ func (s *scene) overtake(after time.Duration, had string) {
 	s.see(came)
 }
 
+// refuse has a pod be deleted, and another one be refused after a while, with an init container or
+// without.
+func (s *scene) refuse(after time.Duration, init bool) {
+	left, came := pod("x", "x-0", "n0"), pod("a", "a-0", "n0")
+	left.Status.Phase, came.Status.Phase, came.Status.Reason = corev1.PodRunning, corev1.PodFailed, "TopologyAffinityError"
+	s.differs = func(*corev1.Pod) (topology.CPUSet, string, error) { return cpus("1"), "", nil }
+	s.see(left)
+	left = left.DeepCopy()
+	left.DeletionTimestamp = &metav1.Time{Time: s.clock}
+	s.see(left)
+	s.clock = s.clock.Add(after)
+	if init {
+		came.Spec.InitContainers = came.Spec.Containers
+	}
+	s.see(came)
+}
+
 // TestTheObserverNotices: a suite that cannot fail proves nothing.
 func TestTheObserverNotices(t *testing.T) {
 	evicted := pod("a", "a-0", "n0")
@@ -118,6 +135,9 @@ func TestTheObserverNotices(t *testing.T) {
 		}, "was deleted by the scheduler", result{Whole: 1}},
 		{"a refusal", func(s *scene) { s.see(failed); s.see(failed) }, "refused pod a-0", result{Refused: 1}},
 		{"a refusal after a restart", func(s *scene) { s.restarted["n0"] = s.clock; s.see(failed) }, "", result{}},
+		{"a refusal beside a pod that left, without init containers", func(s *scene) { s.refuse(2*time.Second, false) }, "refused pod a-0", result{Refused: 1}},
+		{"one with init containers", func(s *scene) { s.refuse(2*time.Second, true) }, "left at that time", result{}},
+		{"one with init containers, long after", func(s *scene) { s.refuse(4*time.Second, true) }, "refused pod a-0", result{Refused: 1}},
 		{"a wrong prediction", func(s *scene) {
 			s.differs = func(*corev1.Pod) (topology.CPUSet, string, error) { return cpus("1"), "other CPUs", nil }
 			s.see(running)
