@@ -46,16 +46,30 @@ type Eviction struct {
 	Victims []int
 	// Places are where members would go then.
 	Places []Place
+	// Asked is how often nodes were asked about members. Cut says that the search was cut off for
+	// that: where victims were found they may be more than are needed.
+	Asked int
+	Cut   bool
 }
+
+// MaxAsked bounds the work of one search: how often nodes are asked about members. Each time costs
+// some 20 to 50 microseconds, the framework's own filters included, during which the scheduler does
+// nothing else.
+const MaxAsked = 50_000
 
 // Evict finds victims without whom the gang fits whole; it returns false where evicting all is not
 // enough. First those that are leaving are left out. Then it takes the cheapest so many that are
 // enough, and spares, the dearest first, each without whom it still fits. What it finds cannot be
-// made smaller on the nodes that it uses, and need not be the cheapest of all sets. The Crowd is
-// left as it was.
-func Evict(g *Gang, f Crowd, r *Removal) (Eviction, bool) {
+// made smaller on the nodes that it uses, unless the search is cut off at MaxAsked, and need not be
+// the cheapest of all sets. The Crowd is left as it was.
+func Evict(g *Gang, f Crowd, r *Removal) (Eviction, bool) { return evictAsking(g, f, r, MaxAsked) }
+
+// evictAsking is Evict with another bound.
+func evictAsking(g *Gang, f Crowd, r *Removal, limit int) (found Eviction, ok bool) {
 	c := newClearing(f, r)
+	c.work.limit = limit
 	defer c.restoreAll()
+	defer func() { found.Asked, found.Cut = c.work.asked, c.work.over() }()
 	var order []int
 	for i := range r.Victims {
 		if r.Victims[i].Leaving {
@@ -135,6 +149,7 @@ type clearing struct {
 	// gone are the pods that are away, by node.
 	gone     map[int][]string
 	accounts map[int]*ledger.Node
+	work     work
 	// only are the nodes that are looked at, by kind; nil for all.
 	only map[int][]int
 }
@@ -219,7 +234,10 @@ func (c *clearing) Nodes(kind int) []int {
 
 // try plans, and takes the members away again.
 func (c *clearing) try(g *Gang) ([]Place, bool) {
-	p := Make(g, c)
+	if c.work.over() {
+		return nil, false
+	}
+	p := makePlan(g, c, &c.work)
 	if !p.Whole {
 		return nil, false
 	}
@@ -238,7 +256,7 @@ func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 	}
 	low, high := 0, len(order) // without the first low it does not fit, without the first high it does
 	now := len(order)
-	for high-low > 1 {
+	for high-low > 1 && !c.work.over() {
 		middle := (low + high) / 2
 		for ; now > middle; now-- {
 			c.restore(order[now-1])
@@ -281,7 +299,7 @@ func (c *clearing) spare(g *Gang, order []int, places []Place) []Place {
 		case !c.out[i]:
 		case !slices.ContainsFunc(c.removal.Victims[i].Pods, func(p Occupant) bool { return used[p.Node] }):
 			c.restore(i)
-		case tried < maxSpared:
+		case tried < maxSpared && !c.work.over():
 			tried++
 			c.restore(i)
 			if p, ok := c.try(g); ok {

@@ -101,6 +101,67 @@ func TestBudgetsAreSpared(t *testing.T) {
 	}
 }
 
+// TestEvictIsBounded: a search that is cut off asks no more, and finds enough victims or none.
+func TestEvictIsBounded(t *testing.T) {
+	m := model(t, twoSockets)
+	full := func() (*crowd, *Removal) {
+		sizes := slices.Repeat([]int64{3, 4}, 2*12)
+		return occupied(t, m, 12, sizes, make([]int, len(sizes)), make([]int32, len(sizes)))
+	}
+	g := Gang{Members: members(slices.Repeat([]int64{5}, 10)...), Minimum: 10}
+	f, r := full()
+	whole, ok := Evict(&g, f, r)
+	if !ok || whole.Cut || whole.Asked == 0 {
+		t.Fatalf("%d victims after %d questions, cut off %t: want all, and the search done", len(whole.Victims), whole.Asked, whole.Cut)
+	}
+	t.Logf("%d victims after %d questions", len(whole.Victims), whole.Asked)
+	// One Nodes may be asked beyond the limit, for which the cost is that of 12 nodes.
+	last, none := len(r.Victims)+1, 0
+	for _, limit := range []int{1, 20, 40, 80, 160, whole.Asked / 2, whole.Asked + 1} {
+		f, r := full()
+		got, ok := evictAsking(&g, f, r, limit)
+		if got.Asked > limit+12 || got.Cut != (got.Asked >= limit) {
+			t.Errorf("at most %d: asked %d times, cut off %t", limit, got.Asked, got.Cut)
+		}
+		if slices.Contains(f.away, true) || slices.Max(f.on) > 0 {
+			t.Errorf("at most %d: the crowd was not left as it was", limit)
+		}
+		if !ok {
+			none++
+			continue
+		}
+		if !fitsWithout(t, &g, f, r, got.Victims) {
+			t.Errorf("at most %d: without %v the gang does not fit", limit, got.Victims)
+		}
+		if len(got.Victims) > last {
+			t.Errorf("at most %d: %d victims, and %d with less work", limit, len(got.Victims), last)
+		}
+		last = len(got.Victims)
+	}
+	if none == 0 || last != len(whole.Victims) {
+		t.Errorf("%d searches found nobody, the last one %d victims, want %d", none, last, len(whole.Victims))
+	}
+}
+
+// BenchmarkEvict searches victims for a gang of 64 on 200 full nodes, and tells how often nodes are
+// asked.
+func BenchmarkEvict(b *testing.B) {
+	m := model(b, twoSockets)
+	sizes := slices.Repeat([]int64{3, 4}, 2*200)
+	f, r := occupied(b, m, 200, sizes, make([]int, len(sizes)), make([]int32, len(sizes)))
+	g := Gang{Members: members(slices.Repeat([]int64{5}, 64)...), Minimum: 64}
+	asked := 0
+	for b.Loop() {
+		found, ok := Evict(&g, f, r)
+		if !ok {
+			b.Fatal("no victims")
+		}
+		asked += found.Asked
+	}
+	b.ReportMetric(float64(asked)/float64(b.N), "questions/op")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(asked), "ns/question")
+}
+
 // TestEvictAgreesWithTwin tries every set of victims.
 func TestEvictAgreesWithTwin(t *testing.T) {
 	m := model(t, twoSockets)

@@ -103,16 +103,26 @@ type Plan struct {
 // takes the time of a report for each.
 // The Field is left as it was where the plan is not whole, and with all
 // members of a whole one in their places.
-func Make(g *Gang, f Field) Plan {
+func Make(g *Gang, f Field) Plan { return makePlan(g, f, &work{}) }
+
+// work counts how often nodes are asked about members, at most limit times where that is not 0.
+type work struct{ asked, limit int }
+
+func (w *work) over() bool { return w.limit > 0 && w.asked >= w.limit }
+
+func makePlan(g *Gang, f Field, w *work) Plan {
 	largest := func(a, b unit) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.kind, b.kind)) }
 	smallest := func(a, b unit) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.kind, b.kind)) }
-	first := pass(g, f, largest, false)
+	first := pass(g, f, w, largest, false)
 	if first.Whole {
 		return first
 	}
 	first.undo(f)
+	if w.over() {
+		return first
+	}
 	if g.Minimum < len(g.Members) {
-		second := pass(g, f, smallest, false)
+		second := pass(g, f, w, smallest, false)
 		if second.Whole {
 			return second
 		}
@@ -121,7 +131,7 @@ func Make(g *Gang, f Field) Plan {
 	if !first.Crowded {
 		return first
 	}
-	third := pass(g, f, largest, true)
+	third := pass(g, f, w, largest, true)
 	if !third.Whole {
 		third.undo(f)
 	}
@@ -158,9 +168,9 @@ func (p *Plan) undo(f Field) {
 
 // pass goes through the members once. In waves, a node is given members in an order that it has to
 // keep where it does not take them in every order.
-func pass(g *Gang, f Field, order func(a, b unit) int, inWaves bool) Plan {
+func pass(g *Gang, f Field, w *work, order func(a, b unit) int, inWaves bool) Plan {
 	all := len(g.Members) + len(g.Seated)
-	t := &trial{gang: g, field: f, inWaves: inWaves, wave: map[int]int{}, pinned: map[int]int{}, loose: map[int]bool{}, at: make([]int, all), placed: make([]Decided, all)}
+	t := &trial{gang: g, field: f, work: w, inWaves: inWaves, wave: map[int]int{}, pinned: map[int]int{}, loose: map[int]bool{}, at: make([]int, all), placed: make([]Decided, all)}
 	t.plan = Plan{Lacking: -1, Forks: map[int]*ledger.Node{}}
 	for i := range t.at {
 		t.at[i] = nowhere
@@ -175,6 +185,7 @@ func pass(g *Gang, f Field, order func(a, b unit) int, inWaves bool) Plan {
 	for i, u := range units {
 		if i == 0 || units[i-1].kind != u.kind || f.Coupled(u.kind) {
 			open = f.Nodes(u.kind)
+			w.asked += len(open)
 		}
 		open = t.place(u, open)
 	}
@@ -193,6 +204,7 @@ const nowhere = -1
 type trial struct {
 	gang  *Gang
 	field Field
+	work  *work
 	plan  Plan
 	at    []int // the node of each member, or nowhere, and of the seated
 	// loose are nodes whose members are promised no CPUs.
@@ -251,6 +263,10 @@ func (t *trial) putAll(members []int, node int) bool {
 
 func (t *trial) put(m, node int) bool {
 	member := &t.gang.Members[m]
+	if t.work.over() {
+		return false
+	}
+	t.work.asked++
 	if !t.field.Admits(m, node) {
 		return false
 	}

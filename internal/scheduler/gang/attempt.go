@@ -233,7 +233,10 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 	waits := r.short == "" && r.hopes()
 	var e *eviction
 	if r.short == "" && !gs.patient(g, waits) {
-		e = gs.evict(j, r.trial)
+		var cut bool
+		if e, cut = gs.evict(j, r.trial); cut && e == nil {
+			why += "; " + searchCut
+		}
 	}
 	r.took += gs.Clock.Now().Sub(begun)
 	if e != nil {

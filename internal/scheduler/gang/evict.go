@@ -36,6 +36,8 @@ type eviction struct {
 	leaving int
 	// nodes are where members would go then.
 	nodes map[types.UID]string
+	// cut says that the search was cut off: fewer victims may do.
+	cut bool
 }
 
 // crowd is a trial whose nodes can be cleared of pods. It implements plan.Crowd.
@@ -74,10 +76,11 @@ func (c *crowd) Restore(victim int) {
 // has members: as with kube-scheduler's candidates, not every node of a large cluster.
 const maxCleared = 100
 
-// evict finds whom the group needs gone to fit whole; nil where evicting does not help.
-func (gs *Groups) evict(j *job, t *trial) *eviction {
+// evict finds whom the group needs gone to fit whole; nil where evicting does not help, or where
+// nobody was found before the search was cut off.
+func (gs *Groups) evict(j *job, t *trial) (e *eviction, cut bool) {
 	if len(j.pods) == 0 {
-		return nil
+		return nil, false
 	}
 	c := &crowd{trial: t}
 	r := &plan.Removal{}
@@ -101,15 +104,19 @@ func (gs *Groups) evict(j *job, t *trial) *eviction {
 		r.Victims, c.pods = append(r.Victims, v), append(c.pods, u.pods)
 	}
 	if len(r.Victims) == 0 {
-		return nil
+		return nil, false
 	}
 	t.cleared = cleared
 	defer func() { t.cleared = nil }()
 	found, ok := plan.Evict(&j.gang, c, r)
-	if !ok {
-		return nil
+	victimQuestions.Observe(float64(found.Asked))
+	if found.Cut {
+		searchesCut.Inc()
 	}
-	out := &eviction{nodes: map[types.UID]string{}}
+	if !ok {
+		return nil, found.Cut
+	}
+	out := &eviction{nodes: map[types.UID]string{}, cut: found.Cut}
 	for _, at := range found.Places {
 		out.nodes[j.pods[at.Member].UID] = t.name(at.Node)
 	}
@@ -123,8 +130,11 @@ func (gs *Groups) evict(j *job, t *trial) *eviction {
 			out.leaving += len(r.Victims[i].Pods)
 		}
 	}
-	return out
+	return out, found.Cut
 }
+
+// searchCut is said of a search that was cut off.
+var searchCut = fmt.Sprintf("the search for pods to evict was cut off after %d questions to nodes", plan.MaxAsked)
 
 // unit is pods that are evicted together or not at all.
 type unit struct {
@@ -328,7 +338,7 @@ func (gs *Groups) MakeRoom(ctx context.Context, profile Profile, pod *corev1.Pod
 	case r.Whole: // a node has changed since it was asked
 		return r.trial.name(r.Places[0].Node), true
 	}
-	e := gs.evict(j, r.trial)
+	e, _ := gs.evict(j, r.trial)
 	if e == nil {
 		return "", true
 	}
@@ -408,6 +418,9 @@ func (e *eviction) text() string {
 	text := strings.Join(names, ", ")
 	if more := len(e.victims) - len(names); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
+	}
+	if e.cut {
+		text += "; fewer may do: " + searchCut
 	}
 	return fmt.Sprintf("fits once %s of lower priority have gone, which are evicted: %s", counted(len(e.victims), "pod"), text)
 }

@@ -37,6 +37,15 @@ var (
 		Namespace: namespace, Subsystem: subsystem, Name: "gang_victims_total", StabilityLevel: metrics.ALPHA,
 		Help: "Pods of lower priority that were evicted so that a whole gang fits.",
 	})
+	victimQuestions = metrics.NewHistogram(&metrics.HistogramOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "gang_victim_questions", StabilityLevel: metrics.ALPHA,
+		Help:    "How often nodes were asked about members in one search for pods to evict.",
+		Buckets: metrics.ExponentialBuckets(16, 4, 7),
+	})
+	searchesCut = metrics.NewCounter(&metrics.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "gang_victim_searches_cut_total", StabilityLevel: metrics.ALPHA,
+		Help: "Searches for pods to evict that were cut off, because nodes had been asked often enough.",
+	})
 	groupsFailed = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "gangs_failed_total", StabilityLevel: metrics.ALPHA,
 		Help: "Gangs whose bound members were deleted, because the others got no nodes before the deadline.",
@@ -48,7 +57,7 @@ func Metrics() []metrics.Registerable {
 	for _, reason := range []string{failedCapacity, failedInput, failedChanged, failedMember} {
 		plansDropped.WithLabelValues(reason)
 	}
-	return []metrics.Registerable{planDuration, plansMade, plansDropped, groupsFailed, victimsEvicted}
+	return []metrics.Registerable{planDuration, plansMade, plansDropped, groupsFailed, victimsEvicted, victimQuestions, searchesCut}
 }
 
 // Count counts groups by state.
