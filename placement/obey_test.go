@@ -772,3 +772,29 @@ func TestDevicesAreExplained(t *testing.T) {
 		t.Errorf("%q, want %q in it", got, want)
 	}
 }
+
+// TestFit: a node that prefers its emptiest NUMA nodes says how many stay unused; elsewhere the
+// scheduler says what fits.
+func TestFit(t *testing.T) {
+	four8 := machine{1, 4, 8, 1, 16 << 30, 0}
+	least := obeying()
+	least.Strategy = joint.LeastAllocated
+	s := state(t, four8.view(), least)
+	for _, want := range []int{75, 50, 25, 0, 0} {
+		r := guaranteed(fmt.Sprint("pod", want), placement.Rules{}, app("a", 3000, 0))
+		var d placement.Decision
+		v := placement.Decide(s, &r, &d)
+		if !v.OK() {
+			t.Fatal(v)
+		}
+		if got, own := s.Fit(v.NUMA); got != want || !own {
+			t.Errorf("%s: %d, own %t; want %d", tell(&d), got, own, want)
+		}
+		s.Commit(&r, &d)
+	}
+	for name, c := range map[string]placement.Config{"MostAllocated": obeying(), "the kubelet decides": {}} {
+		if _, own := state(t, four8.view(), c).Fit(1); own {
+			t.Errorf("%s: a strategy of its own", name)
+		}
+	}
+}

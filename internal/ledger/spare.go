@@ -15,6 +15,10 @@ type Spare struct {
 	Devices int
 	// Strictness is the node's for the pod.
 	Strictness placement.Strictness
+	// Fit is how well the pod fits by the node's own strategy, from 0 to 100, where OwnFit says
+	// that it has one (placement.State.Fit).
+	Fit    int
+	OwnFit bool
 }
 
 // Spare says what would surround a pod that was admitted with the verdict. It returns false, and
@@ -34,6 +38,7 @@ func (s *Spare) fill(m *placement.Model, state *placement.State, r *placement.Re
 	s.Reach, s.Strictness = m.Reach(r, verdict), m.Strictness(r)
 	s.CPUs = state.FreeCPUs()
 	s.Devices = state.SpareDevices(r, s.Reach)
+	s.Fit, s.OwnFit = state.Fit(s.Reach)
 }
 
 // Hope says what would surround the candidate on a node that has it wait, if all pods on their way

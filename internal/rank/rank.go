@@ -118,8 +118,12 @@ func (s *Scoring) Busy(score uint8) uint8 {
 }
 
 // fit says how full, or how empty, the NUMA nodes are with the pod. Fullness with the pod prefers
-// NUMA nodes that are in use, and small ones, so that large free blocks survive.
+// NUMA nodes that are in use, and small ones, so that large free blocks survive. A node that has a
+// strategy of its own says it itself.
 func (s *Scoring) fit(o *Offer) int64 {
+	if o.OwnFit {
+		return int64(o.Fit)
+	}
 	var room, all int64
 	for id := range o.Reach.All() {
 		if n := o.Machine.NUMANode(id); n != nil {

@@ -1,0 +1,96 @@
+package rank
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/golden"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// TestKoordinatorScores holds the published facts of Koordinator's scores of nodes.
+func TestKoordinatorScores(t *testing.T) {
+	golden.Facts(t, "testdata/koordinator-scores.txt", 4, func(fields []string) (ours, theirs string) {
+		need, err := strconv.Atoi(fields[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := defaults()
+		var scores []int64
+		for _, node := range strings.Split(strings.ReplaceAll(fields[2], ",", " "), " ") {
+			scores = append(scores, s.fit(tableOffer(t, node, fields[0], need)))
+		}
+		if len(scores) == 1 {
+			return fmt.Sprint(scores[0]), fields[3]
+		}
+		return orderOf(scores), fields[3]
+	}).Row(t, "../../docs/koordinator.md", "scores of nodes")
+}
+
+// tableOffer is what a node of the table has to offer to a pod.
+func tableOffer(t *testing.T, text, strategy string, need int) *Offer {
+	t.Helper()
+	shape, taken, _ := strings.Cut(text, "/")
+	var packages, nodes, cores, threads int
+	if _, err := fmt.Sscanf(shape, "%dx%dx%dx%d", &packages, &nodes, &cores, &threads); err != nil {
+		t.Fatal(err)
+	}
+	m, err := topology.Parse(fmt.Sprintf("package:%d numa:%d core:%d pu:%d number:packed mem:1Gi", packages, nodes, cores, threads))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := joint.Config{Strategy: joint.LeastAllocated}
+	for i := range m.NUMANodes {
+		n := joint.Node{ID: m.NUMANodes[i].ID}
+		for _, k := range m.Cores {
+			if k.CPUs.IsSubsetOf(&m.NUMANodes[i].CPUs) {
+				n.Cores = append(n.Cores, joint.Core{CPUs: slices.Collect(k.CPUs.All())})
+			}
+		}
+		c.Nodes = append(c.Nodes, n)
+	}
+	model, err := joint.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, err := topology.ParseCPUList(taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := model.NewTry()
+	model.TakeCPUs(&try.Book, others)
+	o := &Offer{Spare: ledger.Spare{CPUs: model.FreeCPUs(&try.Book)}, Certain: true, Asked: need, Machine: m}
+	b := model.NewBook()
+	b.CopyFrom(&try.Book)
+	var g joint.Grant
+	if got := try.Place(&joint.Want{CPUs: need}, &g); got != joint.Placed {
+		t.Fatalf("%s: %d CPUs: %v", text, need, got)
+	}
+	for v := range g.Nodes.All() {
+		o.Reach = o.Reach.With(c.Nodes[v].ID)
+	}
+	if o.OwnFit = strategy == "least"; o.OwnFit {
+		o.Fit = model.Score(b, g.Nodes)
+	}
+	return o
+}
+
+// orderOf writes which node comes before which.
+func orderOf(scores []int64) string {
+	order := make([]int, len(scores))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	out := fmt.Sprint(order[0] + 1)
+	for i, o := range order[1:] {
+		out += map[bool]string{true: "=", false: ">"}[scores[o] == scores[order[i]]] + fmt.Sprint(o+1)
+	}
+	return out
+}
