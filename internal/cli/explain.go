@@ -195,6 +195,9 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 	if e.Gang != "" {
 		fmt.Fprintf(w, "member of: %s (explain gang %s)\n", e.Gang, e.GangName)
 	}
+	for i := range e.Reservations {
+		fmt.Fprintln(w, reservationText(&e.Reservations[i]))
+	}
 	for _, a := range e.Asks {
 		fmt.Fprintf(w, "asks: %s\n", a)
 	}
@@ -211,6 +214,19 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 	}
 	answersText(w, e, limit)
 	return nil
+}
+
+// reservationText is what a Reservation is to the pod, in a line.
+func reservationText(r *survey.Owned) string {
+	switch {
+	case r.Has:
+		return "has its place of: Reservation " + r.Name
+	case r.Takes:
+		return "owns: Reservation " + r.Name + ", which holds a place for it on node " + r.Node
+	case r.Node != "":
+		return "owns: Reservation " + r.Name + " on node " + r.Node + ", and cannot have its place there: " + r.Message
+	}
+	return "owns: Reservation " + r.Name + ": " + r.Message
 }
 
 // whereIs says where the pod is, in half a sentence.

@@ -37,8 +37,8 @@ func NewNodesCommand() *cobra.Command {
 		Short:   "Show what every NUMA node of a cluster has left, and which nodes Berth can promise for",
 		Long: `For each node of the cluster and each of its NUMA nodes show what pods can still have to themselves of CPUs, memory
 and devices, after everything that is bound: free/total. STATUS is Ready, or says what makes the node unusable or doubtful. Below the
-table stands what that means, and what to do. Of a node that is named, its conditions stand there, too, and who has its CPUs;
--o svg draws it with its pods in their berths.`,
+table stands what Reservations hold for pods to come, what a STATUS means, and what to do. Of a node that is named, its conditions
+stand there, too, and who has its CPUs; -o svg draws it with its pods in their berths.`,
 		Example: `  kubectl berth nodes
   kubectl berth nodes -l pool=gpu --sort-by free
   kubectl berth node n1
@@ -202,10 +202,59 @@ func nodesTable(w io.Writer, o output, all []survey.Node) error {
 	if text := wholeFree(all); text != "" {
 		fmt.Fprintf(w, "\nWhole NUMA nodes free: %s.\n", text)
 	}
+	if err := heldTable(w, all); err != nil {
+		return err
+	}
 	for i := range all {
 		nodeRemarks(w, &all[i])
 	}
 	return nil
+}
+
+// heldTable prints what Reservations hold; nothing where there is none.
+func heldTable(w io.Writer, all []survey.Node) error {
+	var rows [][]string
+	for i := range all {
+		for k := range all[i].Held {
+			rows = append(rows, slices.Concat([]string{all[i].Name}, heldCells(&all[i].Held[k])))
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, "\nHeld by Reservations, for pods to come:")
+	return columns(w, "NODE | NUMA | RESERVATION | CPUS | MEMORY | DEVICES", rows)
+}
+
+// heldCells are what a Reservation holds on a NUMA node: CPUs by number, or as many as the kubelet
+// is to choose, or time of shared ones.
+func heldCells(h *survey.Held) []string {
+	numa, cpus := strconv.Itoa(int(h.NUMA)), []string(nil)
+	if h.Anywhere {
+		numa = "-"
+	}
+	switch {
+	case h.CPUs != "":
+		cpus = append(cpus, fmt.Sprintf("%d (%s)", h.Count, stridesOf(h.CPUs)))
+	case h.Count > 0:
+		cpus = append(cpus, strconv.Itoa(h.Count))
+	}
+	if h.MilliCPU > 0 {
+		cpus = append(cpus, fmt.Sprintf("%dm shared", h.MilliCPU))
+	}
+	var memory, devices []string
+	for _, r := range slices.Sorted(maps.Keys(h.Memory)) {
+		text := survey.RoughBytes(h.Memory[r])
+		if r != "memory" {
+			text = r + " " + text
+		}
+		memory = append(memory, text)
+	}
+	slices.SortStableFunc(memory, func(a, b string) int { return cmp.Compare(strings.Index(a, " "), strings.Index(b, " ")) })
+	for _, r := range slices.Sorted(maps.Keys(h.Devices)) {
+		devices = append(devices, fmt.Sprintf("%s %d", r, h.Devices[r]))
+	}
+	return []string{numa, h.Reservation, dash(strings.Join(cpus, ", ")), dash(strings.Join(memory, ", ")), dash(strings.Join(devices, ", "))}
 }
 
 // wholeFree counts the NUMA nodes of which every CPU is free, by size, the largest first. Nodes
@@ -473,8 +522,11 @@ func holdersTable(w io.Writer, n *survey.Node) error {
 	for i := range n.Holders {
 		h := &n.Holders[i]
 		pod := h.Namespace + "/" + h.Name
-		if h.Name == "" {
+		switch {
+		case h.Name == "":
 			pod = "unknown (" + h.UID + ")"
+		case h.Namespace == "":
+			pod = h.Name
 		}
 		rows = append(rows, []string{n.Name, strconv.Itoa(int(h.NUMA)), strconv.Itoa(h.Count), stridesOf(h.CPUs), pod, h.Container})
 	}

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
@@ -29,8 +30,9 @@ const firstVersion = 100
 
 // Paths of the stand-in.
 const (
-	podsPath    = "/api/v1/pods"
-	reportsPath = "/apis/berth.dev/v1alpha1/nodetopologies"
+	podsPath         = "/api/v1/pods"
+	reportsPath      = "/apis/berth.dev/v1alpha1/nodetopologies"
+	reservationsPath = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 )
 
 // event is what a watch tells.
@@ -47,6 +49,8 @@ func (w *world) tell(path, what string, object metav1.Object) {
 		o.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
 	case *corev1.Node:
 		o.TypeMeta = metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}
+	case *koordinator.Reservation:
+		o.TypeMeta = metav1.TypeMeta{Kind: "Reservation", APIVersion: koordinator.GroupVersion.String()}
 	}
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -88,6 +92,8 @@ func (w *world) apply(what string, object metav1.Object, data []byte) {
 		w.pods = replaced(w.pods, what, *o, func(p *corev1.Pod) bool { return p.Name == o.Name })
 	case *corev1.Node:
 		w.nodes = replaced(w.nodes, what, *o, func(n *corev1.Node) bool { return n.Name == o.Name })
+	case *koordinator.Reservation:
+		w.reservations = replaced(w.reservations, what, *o, func(r *koordinator.Reservation) bool { return r.Name == o.Name })
 	case *v1alpha1.NodeTopology:
 		var now map[string]any
 		if err := json.Unmarshal(data, &now); err != nil {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -40,6 +41,8 @@ type world struct {
 	classes    []resourcev1.DeviceClass
 	// groups are PodGroups of Volcano, by namespace default; nil where the kind is not served.
 	groups []map[string]any
+	// reservations are Koordinator's; nil where the kind is not served.
+	reservations []koordinator.Reservation
 	// elections are Leases of schedulers, by path.
 	elections map[string]*coordinationv1.Lease
 	// uninstalled: the kind NodeTopology is not served.
@@ -111,6 +114,8 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		serve(w, out, r, "PodGroupList", w.groups, func(u *map[string]any) [2]string {
 			return [2]string{(*u)["metadata"].(map[string]any)["name"].(string)}
 		})
+	case w.reservations != nil && path == "/apis/scheduling.koordinator.sh/v1alpha1/reservations":
+		serve(w, out, r, "ReservationList", w.reservations, func(o *koordinator.Reservation) [2]string { return [2]string{o.Name} })
 	case path == "/apis/berth.dev/v1alpha1/nodetopologies" && !w.uninstalled:
 		serve(w, out, r, "NodeTopologyList", w.topologies, func(u *map[string]any) [2]string {
 			return [2]string{(*u)["metadata"].(map[string]any)["name"].(string)}
@@ -159,7 +164,7 @@ func serve[T any](w *world, out http.ResponseWriter, r *http.Request, kind strin
 		meta["continue"] = strings.Repeat("x", len(r.URL.Query().Get("continue"))+size)
 		left = left[:size]
 	}
-	version := map[string]string{"NodeTopologyList": "berth.dev/v1alpha1", "LeaseList": "coordination.k8s.io/v1"}[kind]
+	version := map[string]string{"NodeTopologyList": "berth.dev/v1alpha1", "LeaseList": "coordination.k8s.io/v1", "ReservationList": "scheduling.koordinator.sh/v1alpha1"}[kind]
 	if version == "" {
 		version = "v1"
 	}

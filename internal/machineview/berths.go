@@ -32,6 +32,8 @@ type Tenant struct {
 	Name string
 	// Note is a word about it, like "in flight"; "" for none.
 	Note string
+	// Held: it is no pod, but what a Reservation holds for pods to come.
+	Held bool
 }
 
 // berth is what one pod has to itself.
@@ -40,6 +42,7 @@ type berth struct {
 	class      string // its colour and texture
 	uid        string
 	name, note string
+	held       bool // for pods to come
 	cpus       topology.CPUSet
 	memory     []placement.MemoryBlock
 	devices    []placement.DeviceAllocation
@@ -56,6 +59,8 @@ const (
 type occupancy struct {
 	*Berths
 	berths []*berth
+	// held counts the berths that are no pod's, but held by Reservations.
+	held int
 	// sharing counts the pods that have nothing to themselves.
 	sharing int
 	cpu     map[topology.CPUID]*berth
@@ -73,13 +78,16 @@ func newOccupancy(b *Berths) *occupancy {
 			continue
 		}
 		n := len(o.berths)
+		if i := slices.IndexFunc(b.Tenants, func(t Tenant) bool { return t.UID == one.uid }); i >= 0 {
+			one.name, one.note, one.held = b.Tenants[i].Name, b.Tenants[i].Note, b.Tenants[i].Held
+		}
 		one.tag, one.class = tagOf(n), fmt.Sprintf("p%d", n%berthColours)
+		if one.held {
+			one.class += " held"
+			o.held++
+		}
 		if texture := n / berthColours % berthTextures; texture > 0 {
 			one.class += fmt.Sprintf(" t%d", texture)
-		}
-		one.name = one.uid
-		if i := slices.IndexFunc(b.Tenants, func(t Tenant) bool { return t.UID == one.uid }); i >= 0 {
-			one.name, one.note = b.Tenants[i].Name, b.Tenants[i].Note
 		}
 		o.add(one)
 	}
@@ -101,7 +109,7 @@ func (o *occupancy) add(one *berth) {
 
 // berthOf adds up what the containers of a pod hold.
 func berthOf(p *placement.PodAllocation) *berth {
-	out := &berth{uid: p.UID, containers: map[topology.CPUID]string{}}
+	out := &berth{uid: p.UID, name: p.UID, containers: map[topology.CPUID]string{}}
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		out.cpus = out.cpus.Or(&c.CPUs)

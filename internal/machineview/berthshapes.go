@@ -41,6 +41,9 @@ func (p *painter) cpu(b *strings.Builder, id topology.CPUID, x, y float64) {
 	switch {
 	case one != nil:
 		class, title = "cpu own "+one.class, fmt.Sprintf("CPU %d: %s, container %s", id, one.name, one.containers[id])
+		if one.held {
+			title = fmt.Sprintf("CPU %d: held by %s", id, one.name)
+		}
 	case p.occupied.Reserved.Has(id):
 		class, title = "cpu kept", fmt.Sprintf("CPU %d: kept for the system", id)
 	case !p.occupied.Pinning:
@@ -191,7 +194,11 @@ func (p *painter) legend(wide float64) shape {
 	}
 	states := &table{cells, len(cells), 22}
 	_, _, w, h := states.measure()
-	head := text("h", count(len(o.berths), "pod")+" with a berth")
+	words := count(len(o.berths)-o.held, "pod") + " with a berth"
+	if o.held > 0 {
+		words += ", and " + count(o.held, "place") + " held for pods to come (dashed)"
+	}
+	head := text("h", words)
 	return column([]shape{head, inColumns(pods, wide), {w, h, states.draw}}, 8)
 }
 

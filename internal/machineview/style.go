@@ -16,13 +16,13 @@ const Style = `
 .berths .node{fill:#e9edf2;stroke:#8fa1b5}.berths .l3{fill:#f6f8fa;stroke:#cbd3dc}.berths .core{fill:none;stroke:#cbd3dc}
 .berths .free{fill:#fff;stroke:#d3dae2}.berths .kept{fill:#cdd5de;stroke:#b4bfca}.berths .gpu,.berths .net,.berths .disk{fill:#fff;stroke:#8895a3}
 .berths .p0{fill:#77aadd}.berths .p1{fill:#ee8866}.berths .p2{fill:#44bb99}.berths .p3{fill:#eedd88}.berths .p4{fill:#ffaabb}.berths .p5{fill:#99ddff}.berths .p6{fill:#aaaa00}.berths .p7{fill:#c7b3e5}
-.machine .own~text,.machine .own~text .d{fill:#15202b}.t{stroke:#15202b;stroke-opacity:.3;stroke-width:1.4}.dot{fill:#15202b;fill-opacity:.32}
+.machine .own~text,.machine .own~text .d{fill:#15202b}.berths .held{fill-opacity:.3;stroke:#15202b;stroke-dasharray:3 2}.t{stroke:#15202b;stroke-opacity:.3;stroke-width:1.4}.dot{fill:#15202b;fill-opacity:.32}
 @media (prefers-color-scheme:dark){.machine text{fill:#e6eaf0}.machine .d,.machine .sub,.machine .id{fill:#9aa7b5}.page{fill:#14181d}.package{fill:#1c2229;stroke:#3c4753}.die{fill:#20272f;stroke:#3c4753}
 .node{fill:#16304d;stroke:#3f76b3}.memory{fill:#2f2347;stroke:#7a5bb0}.l3{fill:#42351a;stroke:#8c6d2a}.core{fill:#14181d;stroke:#4b5763}.cpu{fill:#1f4d33}
 .device{fill:#1c2229;stroke:#6b7885}.gpu{fill:#2a441a;stroke:#5f9133}.net{fill:#4a2d18;stroke:#b06c33}.disk{fill:#2a3038;stroke:#6b7885}
 .berths .node{fill:#222b35;stroke:#5a6b7d}.berths .l3{fill:#1b222a;stroke:#3c4753}.berths .core{stroke:#3c4753}
 .berths .free{fill:#141a20;stroke:#3a4550}.berths .kept{fill:#3a444f;stroke:#4d5966}.berths .gpu,.berths .net,.berths .disk{fill:#1c2229;stroke:#6b7885}
-.machine .own~text,.machine .own~text .d{fill:#10171e}}
+.machine .own~text,.machine .own~text .d{fill:#10171e}.berths .held{stroke:#e6eaf0}.machine .held~text,.machine .held~text .d{fill:#e6eaf0}}
 `
 
 // textures are what block lays over the colours of a berth.

@@ -65,7 +65,7 @@ func BerthsInline(m *topology.Machine, b *Berths) (svg string, legend []Legend) 
 	picture.draw(&out, 0, 0)
 	out.WriteString("</svg>\n")
 	for _, one := range p.occupied.berths {
-		legend = append(legend, Legend{Tag: one.tag, Class: one.class, UID: one.uid, Name: one.name, Words: one.words(), CPUs: CPUList(&one.cpus)})
+		legend = append(legend, Legend{Tag: one.tag, Class: one.class, UID: one.uid, Name: one.name, Words: one.words(), CPUs: CPUList(&one.cpus), Held: one.held})
 	}
 	return out.String(), legend
 }
@@ -80,6 +80,8 @@ type Legend struct {
 	// Words say what it has, CPUs which; "" where they are shared.
 	Words string `json:"words"`
 	CPUs  string `json:"cpus,omitempty"`
+	// Held: it is no pod, but what a Reservation holds.
+	Held bool `json:"held,omitempty"`
 }
 
 // page is a drawing that stands by itself.

@@ -31,7 +31,7 @@ func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 	config := &n.spec().Config
 	out := &machineview.Berths{
 		Title: name, Snapshot: n.snapshot(),
-		Pinning: config.CPUManagerPolicy == "static", Reserved: n.reading.Kind.Model.ReservedCPUs(),
+		Pinning: config.CPUManagerPolicy == "static" || n.decides(), Reserved: n.reading.Kind.Model.ReservedCPUs(),
 	}
 	sum := n.summary(s.Now)
 	out.Facts = fmt.Sprintf("%s, scope %s, CPU manager %s, memory manager %s", sum.Policy, sum.Scope, sum.CPUManager, sum.MemoryManager)
@@ -39,7 +39,7 @@ func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 		out.Facts += "; " + n.trouble.Message
 	}
 	for _, pod := range s.bound[name] {
-		out.Tenants = append(out.Tenants, machineview.Tenant{UID: string(pod.UID), Name: keyOf(pod.Namespace, pod.Name), Note: n.note(pod)})
+		out.Tenants = append(out.Tenants, machineview.Tenant{UID: string(pod.UID), Name: nameOf(pod), Note: n.note(pod), Held: wire.OfReservation(pod)})
 	}
 	return out, nil
 }
@@ -48,6 +48,8 @@ func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 func (n *node) note(pod *corev1.Pod) string {
 	_, state := n.reported(string(pod.UID))
 	switch {
+	case wire.OfReservation(pod):
+		return StateHeld
 	case pod.DeletionTimestamp != nil:
 		return "ending"
 	case wire.Ended(pod):

@@ -46,7 +46,9 @@ type Cluster struct {
 	reports rest.Interface
 	// coarse knows the kinds of reports that tell amounts alone, as apiclient.CoarseKinds has them.
 	coarse []rest.Interface
-	clock  *serverClock
+	// reservations knows Koordinator's group.
+	reservations rest.Interface
+	clock        *serverClock
 	// still is what is read in place of a live cluster; nil for a live one.
 	still *still
 	// keepRaw has facts keep reports as they came.
@@ -67,6 +69,9 @@ func Connect(o Options) (*Cluster, error) {
 	config.Wrap(c.clock.listen)
 	var err error
 	if c.reports, err = apiclient.New(config); err != nil {
+		return nil, err
+	}
+	if c.reservations, err = apiclient.Koordinator(config); err != nil {
 		return nil, err
 	}
 	for i := range apiclient.CoarseKinds {

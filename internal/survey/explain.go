@@ -36,6 +36,8 @@ type Explained struct {
 	// for none.
 	Gang     string `json:"gang,omitempty"`
 	GangName string `json:"gangName,omitempty"`
+	// Reservations are those that the pod owns; of a pod that has its place of one, that one.
+	Reservations []Owned `json:"reservations,omitempty"`
 	// Resize says what became of a resize that the kubelet has not carried out.
 	Resize string `json:"resize,omitempty"`
 	// Unserved says that no scheduler has looked at the pod, and whether one of its name is seen.
@@ -157,6 +159,8 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, survey func(one 
 	if q.classes, err = s.classes(ctx, c, q.amounts); err != nil {
 		return nil, err
 	}
+	e.Reservations = s.owned(pod)
+	q.owned = e.Reservations
 	if e.Node == "" {
 		e.Unserved = c.unserved(ctx, s, pod)
 		e.ask(s, &q)
@@ -252,6 +256,8 @@ type question struct {
 	classes map[corev1.ResourceName]bool
 	// only is the one node to ask; "" for all.
 	only string
+	// owned are the Reservations that the pod owns.
+	owned []Owned
 }
 
 // ask asks the nodes about a pending pod.
@@ -329,7 +335,10 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 		a.Answer, a.Message = Excluded, why
 		return a
 	}
-	if q.request.Pinnable() {
+	if from := q.from(n.name); from != nil {
+		a.Answer, a.Message = Admits, "would take the pod, of what Reservation "+from.Name+" holds"
+		bound = without(from.uid, bound)
+	} else if q.request.Pinnable() {
 		n.answer(&ledger.Candidate{Request: q.request, Created: q.created}, &a)
 	} else {
 		a.Answer, a.Message = Admits, "would take the pod"

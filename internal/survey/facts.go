@@ -32,8 +32,9 @@ type facts struct {
 	// served says which of these kinds there are.
 	coarse []metav1.Object
 	served [2]bool
-	// reservations are Koordinator's.
-	reservations []koordinator.Reservation
+	// reservations are Koordinator's, where they are served and may be read.
+	reservations       []*koordinator.Reservation
+	reservationsServed bool
 	// beats are the last heartbeats of agents, by node.
 	beats map[string]beat
 	// pods are those that are bound, in all namespaces; nil where they may not be read.

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // errStill says that there is nothing to watch.
@@ -61,12 +63,20 @@ func (c *Cluster) WatchPods(ctx context.Context, p *Pods, only string, to Follow
 		last[p.Pods[i].UID] = p.Pods[i].Outcome
 	}
 	return w.run(ctx, func(ch *changes) error {
-		for _, name := range w.refresh(s, ch) {
+		names := w.refresh(s, ch)
+		for _, name := range names {
 			for _, pod := range w.podsOn(name) {
 				ch.pods[keyOf(pod.Namespace, pod.Name)] = true
 			}
 		}
+		held := map[string]Pod{}
+		if only == "" && c.Namespace == metav1.NamespaceAll {
+			held = s.heldOn(names)
+		}
 		items := map[string]*Pod{}
+		for key, sum := range held {
+			ch.pods[key], items[key] = true, &sum
+		}
 		for key := range ch.pods {
 			if pod := w.pod(key, only); pod != nil {
 				if sum, pinned := s.pod(pod); pinned || only != "" {
@@ -90,6 +100,27 @@ func (p *Pod) remember(last map[string]string) {
 
 // Key tells the pods of a cluster apart.
 func (p *Pod) Key() string { return keyOf(p.Namespace, p.Name) }
+
+// keyOfReservation is the Key of what a Reservation holds.
+func keyOfReservation(name string) string { return keyOf("", "reservation/"+name) }
+
+// heldOn is what is left of the places of Reservations on the nodes, by key.
+func (s *Survey) heldOn(names []string) map[string]Pod {
+	out := map[string]Pod{}
+	for _, name := range names {
+		n := s.nodes[name]
+		if n == nil {
+			continue
+		}
+		for _, pod := range n.bound {
+			if wire.OfReservation(pod) {
+				sum := s.heldPod(pod)
+				out[sum.Key()] = sum
+			}
+		}
+	}
+	return out
+}
 
 func keyOf(namespace, name string) string { return namespace + "/" + name }
 

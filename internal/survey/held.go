@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
@@ -32,10 +34,11 @@ func (f *facts) readReservations(ctx context.Context, c *Cluster) error {
 	case err != nil:
 		return f.tolerate("reservations.scheduling.koordinator.sh", "what they hold is not counted", c, err)
 	}
+	f.reservationsServed = true
 	for i := range raw {
 		var o koordinator.Reservation
 		if err := json.Unmarshal(raw[i], &o); err == nil {
-			f.reservations = append(f.reservations, o)
+			f.reservations = append(f.reservations, &o)
 		}
 	}
 	return nil
@@ -43,23 +46,50 @@ func (f *facts) readReservations(ctx context.Context, c *Cluster) error {
 
 // hold counts what Reservations hold: for each place what is left of it, as a pod of its node.
 func (s *Survey) hold() {
-	for i := range s.facts.reservations {
-		o := &s.facts.reservations[i]
-		if o.Status.Phase != koordinator.ReservationAvailable || o.Status.NodeName == "" {
-			continue
+	on := map[string][]*koordinator.Reservation{}
+	for _, o := range s.facts.reservations {
+		if name := placeOf(o); name != "" {
+			on[name] = append(on[name], o)
 		}
+	}
+	for name, all := range on {
+		p := placesOn(all, s.bound[name])
+		s.bound[name] = append(s.bound[name], p.pods...)
+		maps.Copy(s.held, p.left)
+		s.Notes = append(s.Notes, p.wrong...)
+	}
+}
+
+// placeOf is the node on which a Reservation holds its place; "" for none.
+func placeOf(o *koordinator.Reservation) string {
+	if o.Status.Phase != koordinator.ReservationAvailable {
+		return ""
+	}
+	return o.Status.NodeName
+}
+
+// places are what Reservations hold on one node and no owner has.
+type places struct {
+	// pods stand for what is left of each place, where anything is.
+	pods []*corev1.Pod
+	// left is the same by UID, where Berth decides.
+	left map[string]*placement.PodAllocation
+	// wrong says which Reservations cannot be read.
+	wrong []string
+}
+
+// placesOn reads the Reservations that have their places on a node with these pods.
+func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out places) {
+	out.left = map[string]*placement.PodAllocation{}
+	for _, o := range reservations {
 		r, err := wire.ReadReservation(o)
 		if err != nil {
-			s.Notes = append(s.Notes, err.Error())
+			out.wrong = append(out.wrong, err.Error())
 			continue
 		}
-		var owners []*corev1.Pod
 		var taken []*placement.PodAllocation
-		for _, pod := range s.bound[r.Node] {
-			if wire.ReadAllocated(pod) != r.UID || wire.Ended(pod) || !r.Owns(pod) {
-				continue
-			}
-			owners = append(owners, pod)
+		owners := ownersOn(r, pods)
+		for _, pod := range owners {
 			if p, found, err := wire.ReadPlacement(pod); found && err == nil {
 				taken = append(taken, ledger.HeldBy(&p.Decision))
 			}
@@ -68,11 +98,12 @@ func (s *Survey) hold() {
 		if rest == nil {
 			continue
 		}
-		s.bound[r.Node] = append(s.bound[r.Node], wire.Held(rest, r.Node))
+		out.pods = append(out.pods, wire.Held(rest, r.Node))
 		if r.Decision != nil {
-			s.held[string(r.UID)] = placement.Rest(ledger.HeldBy(r.Decision), taken)
+			out.left[string(r.UID)] = placement.Rest(ledger.HeldBy(r.Decision), taken)
 		}
 	}
+	return out
 }
 
 // seeHeld takes in what a Reservation holds on the node.
@@ -84,47 +115,187 @@ func (n *node) seeHeld(pod *corev1.Pod) error {
 	return err
 }
 
+// heldName is what a Reservation is called among pods: it has no namespace.
+func heldName(pod *corev1.Pod) string { return "reservation/" + pod.Name }
+
+// nameOf is what people call a pod, or what stands for a Reservation.
+func nameOf(pod *corev1.Pod) string {
+	if wire.OfReservation(pod) {
+		return heldName(pod)
+	}
+	return keyOf(pod.Namespace, pod.Name)
+}
+
 // heldPods are what is left of each Reservation's place, by name.
 func (s *Survey) heldPods() (out []Pod) {
-	for name, pods := range s.bound {
+	for _, pods := range s.bound {
 		for _, pod := range pods {
-			if !wire.OfReservation(pod) {
-				continue
+			if wire.OfReservation(pod) {
+				out = append(out, s.heldPod(pod))
 			}
-			row := Pod{Name: "reservation/" + pod.Name, UID: string(pod.UID), Node: name, State: StateHeld}
-			if n := s.nodes[name]; n != nil {
-				row.CPUs, row.NUMANodes = n.heldBy(string(pod.UID))
-			}
-			out = append(out, row)
 		}
 	}
 	slices.SortFunc(out, func(a, b Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
-// heldBy says which CPUs of the node are held, and on which NUMA nodes anything is.
-func (n *node) heldBy(uid string) (cpus, numa string) {
-	p := n.held[uid]
-	if p == nil {
-		return "", ""
+// heldPod tells of what is left of a Reservation's place as of a pod.
+func (s *Survey) heldPod(pod *corev1.Pod) Pod {
+	out := Pod{Name: heldName(pod), UID: string(pod.UID), Node: pod.Spec.NodeName, State: StateHeld}
+	n := s.nodes[pod.Spec.NodeName]
+	if n == nil {
+		return out
 	}
-	var all topology.CPUSet
-	var nodes topology.NUMASet
-	for i := range p.Containers {
-		c := &p.Containers[i]
-		all = all.Or(&c.CPUs)
-		for _, a := range c.Shares {
-			nodes = nodes.With(a.NUMA)
+	var cpus topology.CPUSet
+	var numa topology.NUMASet
+	for _, h := range n.heldBy(pod) {
+		if h.Anywhere {
+			continue
 		}
-		for k := range c.Memory {
-			nodes |= c.Memory[k].NUMA
+		numa = numa.With(h.NUMA)
+		if set, err := topology.ParseCPUList(h.CPUs); err == nil {
+			cpus = cpus.Or(&set)
 		}
+	}
+	out.CPUs, out.NUMANodes = cpus.String(), numa.String()
+	return out
+}
+
+// Held is what a Reservation holds on a NUMA node and no owner has.
+type Held struct {
+	// Reservation is its name.
+	Reservation string          `json:"reservation"`
+	UID         string          `json:"uid"`
+	NUMA        topology.NUMAID `json:"numa"`
+	// Anywhere: the kubelet chooses the NUMA node when an owner comes; or devices are on none.
+	Anywhere bool `json:"anywhere,omitempty"`
+	// CPUs are whole ones by number; "" where the kubelet chooses. Count is their number.
+	CPUs  string `json:"cpus,omitempty"`
+	Count int    `json:"count,omitempty"`
+	// MilliCPU is CPU time of shared CPUs.
+	MilliCPU int64 `json:"milliCPU,omitempty"`
+	// Memory is bytes by resource, huge pages too.
+	Memory map[string]uint64 `json:"memory,omitempty"`
+	// Devices are counted by resource, of providers' resources amounts.
+	Devices map[string]int64 `json:"devices,omitempty"`
+}
+
+// nothing says whether nothing is held.
+func (h *Held) nothing() bool {
+	return h.Count == 0 && h.MilliCPU == 0 && len(h.Memory) == 0 && len(h.Devices) == 0
+}
+
+func (h *Held) addMemory(resource string, bytes uint64) {
+	if bytes == 0 {
+		return
+	}
+	if h.Memory == nil {
+		h.Memory = map[string]uint64{}
+	}
+	h.Memory[resource] += bytes
+}
+
+func (h *Held) addDevices(resource string, n int64) {
+	if n == 0 {
+		return
+	}
+	if h.Devices == nil {
+		h.Devices = map[string]int64{}
+	}
+	h.Devices[resource] += n
+}
+
+// holds is what Reservations hold on the node, by name and NUMA node.
+func (n *node) holds() (out []Held) {
+	for _, pod := range n.bound {
+		if wire.OfReservation(pod) {
+			out = append(out, n.heldBy(pod)...)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Held) int { return cmp.Compare(a.Reservation, b.Reservation) })
+	return out
+}
+
+// heldBy is what the Reservation holds that a pod stands for, by NUMA node. What is on none comes
+// last.
+func (n *node) heldBy(pod *corev1.Pod) []Held {
+	p := n.held[string(pod.UID)]
+	if p == nil {
+		return heldAnywhere(pod)
 	}
 	machine := n.machine()
+	all := make([]Held, len(machine.NUMANodes)+1)
+	at := func(numa topology.NUMASet) *Held {
+		i := slices.IndexFunc(machine.NUMANodes, func(m topology.NUMANode) bool { return numa.Has(m.ID) })
+		if i < 0 {
+			i = len(machine.NUMANodes)
+		}
+		return &all[i]
+	}
+	var whole topology.CPUSet
+	for i := range p.Containers {
+		whole = whole.Or(&p.Containers[i].CPUs)
+	}
 	for i := range machine.NUMANodes {
-		if m := &machine.NUMANodes[i]; m.CPUs.Intersects(&all) {
-			nodes = nodes.With(m.ID)
+		cpus := whole.And(&machine.NUMANodes[i].CPUs)
+		all[i].NUMA, all[i].CPUs, all[i].Count = machine.NUMANodes[i].ID, cpus.String(), cpus.Len()
+	}
+	all[len(all)-1].Anywhere = true
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		for _, a := range c.Shares {
+			at(topology.NewNUMASet(a.NUMA)).MilliCPU += a.MilliCPU
+		}
+		for _, b := range c.Memory {
+			at(b.NUMA).addMemory(b.Resource, b.Bytes)
+		}
+		for _, d := range c.Devices {
+			for _, id := range d.IDs {
+				at(n.deviceAt(d.Resource, id)).addDevices(d.Resource, 1)
+			}
+		}
+		for _, v := range c.Provided {
+			at(0).addDevices(v.Resource, int64(v.Amount))
 		}
 	}
-	return all.String(), nodes.String()
+	all = slices.DeleteFunc(all, func(h Held) bool { return h.nothing() })
+	for i := range all {
+		all[i].Reservation, all[i].UID = pod.Name, string(pod.UID)
+	}
+	return all
+}
+
+// heldAnywhere is what is held where the kubelet chooses: amounts.
+func heldAnywhere(pod *corev1.Pod) []Held {
+	h := Held{Reservation: pod.Name, UID: string(pod.UID), Anywhere: true}
+	for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		switch {
+		case name == corev1.ResourceCPU && q.MilliValue()%1000 == 0:
+			h.Count = int(q.Value())
+		case name == corev1.ResourceCPU:
+			h.MilliCPU = q.MilliValue()
+		case wire.IsExtended(name):
+			h.addDevices(string(name), q.Value())
+		default:
+			h.addMemory(string(name), uint64(max(0, q.Value())))
+		}
+	}
+	if h.nothing() {
+		return nil
+	}
+	return []Held{h}
+}
+
+// deviceAt is where a device is; nothing for one of no NUMA node, or that is not reported.
+func (n *node) deviceAt(resource, id string) topology.NUMASet {
+	if r := n.report(); r != nil {
+		for i := range r.Snapshot.Devices {
+			pool := &r.Snapshot.Devices[i]
+			at := slices.IndexFunc(pool.Devices, func(d placement.Device) bool { return d.ID == id })
+			if pool.Resource == resource && at >= 0 {
+				return pool.Devices[at].NUMA
+			}
+		}
+	}
+	return 0
 }

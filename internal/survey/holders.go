@@ -6,14 +6,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
-// Holder is a container that has CPUs of a NUMA node to itself.
+// Holder is a container that has CPUs of a NUMA node to itself, or a Reservation that holds them
+// for one.
 type Holder struct {
 	NUMA topology.NUMAID `json:"numa"`
-	// Namespace and Name are "" of a pod that the API does not have.
+	// Namespace and Name are "" of a pod that the API does not have. What a Reservation holds is of
+	// no namespace, and called "reservation/NAME".
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	UID       string `json:"uid"`
@@ -58,7 +61,11 @@ func holdersOn(m *topology.NUMANode, p *placement.PodAllocation, pod *corev1.Pod
 			continue
 		}
 		h := Holder{NUMA: m.ID, UID: p.UID, Container: c.Name, CPUs: cpus.String(), Count: cpus.Len()}
-		if pod != nil {
+		switch {
+		case pod == nil:
+		case wire.OfReservation(pod):
+			h.Name = heldName(pod)
+		default:
 			h.Namespace, h.Name = pod.Namespace, pod.Name
 		}
 		out = append(out, h)

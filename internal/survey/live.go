@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
@@ -92,7 +93,10 @@ func (c *Cluster) readable(ctx context.Context) (*facts, error) {
 	if err := f.readCoarse(ctx, c, ""); err != nil {
 		return nil, err
 	}
-	f.coarse = nil
+	if err := f.readReservations(ctx, c); err != nil {
+		return nil, err
+	}
+	f.coarse, f.reservations = nil, nil
 	_, nodesErr := c.core.Nodes().List(ctx, one)
 	_, beatsErr := c.leases.Leases(c.Heartbeats).List(ctx, one)
 	_, podsErr := c.core.Pods(metav1.NamespaceAll).List(ctx, one)
@@ -106,7 +110,7 @@ func (l *Live) changed(ch *changes) error {
 	now := l.w.now()
 	inParallel(len(names), func(i int) {
 		if nodes[i] = l.w.at(names[i]); nodes[i] != nil {
-			rows[i] = nodes[i].row(now, l.w.podsOn(names[i]))
+			rows[i] = nodes[i].row(now)
 		}
 	})
 	l.mu.Lock()
@@ -119,7 +123,7 @@ func (l *Live) changed(ch *changes) error {
 			continue
 		}
 		l.s.nodes[name], l.rows[name] = nodes[i], rows[i]
-		l.s.bound[name] = l.w.podsOn(name)
+		l.s.bound[name] = nodes[i].bound
 	}
 	l.mu.Unlock()
 	l.once.Do(func() { close(l.ready) })
@@ -200,7 +204,7 @@ var poolLabels = []string{
 }
 
 // row adds a node up for a list.
-func (n *node) row(now time.Time, pods []*corev1.Pod) *Row {
+func (n *node) row(now time.Time) *Row {
 	out := &Row{Node: n.summary(now)}
 	for _, label := range poolLabels {
 		if n.object != nil && out.Pool == "" {
@@ -208,8 +212,8 @@ func (n *node) row(now time.Time, pods []*corev1.Pod) *Row {
 		}
 	}
 	seen := map[string]bool{}
-	for _, pod := range pods {
-		if seen[pod.Namespace] {
+	for _, pod := range n.bound {
+		if seen[pod.Namespace] || wire.OfReservation(pod) {
 			continue
 		}
 		if ask, err := wire.ReadPod(pod); err == nil && ask.Request.Pinnable() {
@@ -226,7 +230,7 @@ type Standing struct {
 	Berths     *machineview.Berths // nil where nothing is known of it; Problem then says why
 	Problem    string
 	Conditions []Condition
-	// Pods are those bound to it that could be pinned.
+	// Pods are those bound to it that could be pinned, and what Reservations hold.
 	Pods   []Pod
 	Labels map[string]string
 }
@@ -262,6 +266,15 @@ func (l *Live) survey() *Survey {
 	defer l.mu.RUnlock()
 	s := *l.s
 	s.nodes, s.bound = maps.Clone(l.s.nodes), maps.Clone(l.s.bound)
+	if l.w != nil && l.w.places != nil {
+		f := *l.s.facts
+		for _, obj := range l.w.places.GetStore().List() {
+			if o, ok := obj.(*koordinator.Reservation); ok {
+				f.reservations = append(f.reservations, o)
+			}
+		}
+		s.facts = &f
+	}
 	return &s
 }
 

@@ -35,6 +35,8 @@ type node struct {
 	inFlight, lingering int
 	// notes say which of its pods could not be understood.
 	notes []string
+	// bound are its pods, and what Reservations hold there.
+	bound []*corev1.Pod
 	// held is what is left of the places of Reservations, by UID; nil where there is none.
 	held map[string]*placement.PodAllocation
 }
@@ -65,7 +67,7 @@ type silence struct {
 
 // at looks at a node.
 func (g *glance) at(name string, s *source) *node {
-	n := &node{name: name, object: s.object, held: s.held}
+	n := &node{name: name, object: s.object, bound: s.pods, held: s.held}
 	if s.report != nil {
 		n.reading = g.kinds.Read(s.report, nil)
 		n.heard = written(&s.report.ObjectMeta, s.report.Status.ObservedTime.Time)

@@ -114,6 +114,9 @@ func (c *Cluster) allPodsIn(ctx context.Context, only string) ([]corev1.Pod, err
 
 // pod adds a pod up, and says whether it could be pinned.
 func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
+	if wire.OfReservation(pod) {
+		return s.heldPod(pod), true
+	}
 	out := Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: pod.Spec.NodeName, State: StatePending}
 	ask, err := wire.ReadPod(pod)
 	if err != nil {

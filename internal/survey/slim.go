@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 )
 
 // slimPod leaves of a pod what a survey reads: who it is, what it asks for, what holds it to nodes,
@@ -30,6 +32,19 @@ func slimPod(pod *corev1.Pod) *corev1.Pod {
 	}
 	out.Spec.Volumes = slimVolumes(s.Volumes)
 	out.Spec.Containers, out.Spec.InitContainers = slimContainers(s.Containers), slimContainers(s.InitContainers)
+	return out
+}
+
+// slimReservation leaves of a Reservation what a survey reads: as of a pod, of its template.
+func slimReservation(o *koordinator.Reservation) *koordinator.Reservation {
+	out := o.DeepCopy()
+	out.ManagedFields, out.Annotations = nil, berthAnnotations(o.Annotations)
+	if t := out.Spec.Template; t != nil {
+		all := t.Spec
+		t.Annotations = berthAnnotations(t.Annotations)
+		t.Spec = *slimPod(&corev1.Pod{Spec: all}).Spec.DeepCopy()
+		t.Spec.RuntimeClassName, t.Spec.TopologySpreadConstraints = all.RuntimeClassName, all.TopologySpreadConstraints
+	}
 	return out
 }
 
@@ -105,6 +120,8 @@ func slim(obj any) (any, error) {
 		return slimPod(o), nil
 	case *corev1.Node:
 		return slimNode(o), nil
+	case *koordinator.Reservation:
+		return slimReservation(o), nil
 	}
 	return obj, nil
 }

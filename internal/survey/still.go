@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 )
 
 // stillKind and stillVersion mark a file with a cluster in it. The version changes with whatever a
@@ -49,6 +50,8 @@ type still struct {
 	Zones          []*nrt.NodeResourceTopology `json:"nodeResourceTopologies,omitempty"`
 	// Groups are the objects that declare gangs, as they came. Earlier files have none.
 	Groups []json.RawMessage `json:"podGroups,omitempty"`
+	// Reservations are Koordinator's. Earlier files have none.
+	Reservations []*koordinator.Reservation `json:"reservations,omitempty"`
 	// Budgets are nil where they could not be read, or an older release took the snapshot.
 	Budgets []*policyv1.PodDisruptionBudget `json:"podDisruptionBudgets"`
 
@@ -88,6 +91,9 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 		case *nrt.NodeResourceTopology:
 			out.Zones = append(out.Zones, o)
 		}
+	}
+	for _, o := range f.reservations {
+		out.Reservations = append(out.Reservations, slimReservation(o))
 	}
 	if out.Leases, err = c.heartbeatLeases(ctx, f); err != nil {
 		return err
@@ -203,7 +209,7 @@ func (s *still) check(name string) error {
 	for what, missing := range map[string]bool{
 		"nodes": slices.Contains(s.Nodes, nil), "leases": slices.Contains(s.Leases, nil), "pods": slices.Contains(s.Pods, nil),
 		"numatopologies": slices.Contains(s.Numatopologies, nil), "nodeResourceTopologies": slices.Contains(s.Zones, nil),
-		"podDisruptionBudgets": slices.Contains(s.Budgets, nil),
+		"podDisruptionBudgets": slices.Contains(s.Budgets, nil), "reservations": slices.Contains(s.Reservations, nil),
 	} {
 		if missing {
 			return fmt.Errorf("%s: %s: an entry is null: want objects", name, what)
@@ -239,6 +245,7 @@ func (s *still) facts(only string) *facts {
 			f.coarse = append(f.coarse, o)
 		}
 	}
+	f.reservations = s.Reservations
 	for _, l := range s.Leases {
 		if b := beatOf(l); b.Node != "" {
 			f.beats[b.Node] = b
@@ -283,7 +290,7 @@ func (s *still) liveOf(c *Cluster) *Live {
 		l.still[keyOf(p.Namespace, p.Name)] = p
 	}
 	for name, n := range l.s.nodes {
-		l.rows[name] = n.row(l.s.Now, l.s.bound[name])
+		l.rows[name] = n.row(l.s.Now)
 	}
 	close(l.ready)
 	return l

@@ -38,6 +38,8 @@ type Node struct {
 	// Gone: a watch saw it go.
 	Gone      bool       `json:"gone,omitempty"`
 	NUMANodes []NUMANode `json:"numaNodes,omitempty"`
+	// Held is what Reservations hold there, for pods to come, by name and NUMA node.
+	Held []Held `json:"held,omitempty"`
 	// Holders are who has its CPUs; only of nodes that were asked for by name.
 	Holders []Holder `json:"holders,omitempty"`
 }
@@ -95,7 +97,7 @@ func (n *node) summary(now time.Time) Node {
 	}
 	out.InFlight = n.inFlight
 	snap := n.snapshot()
-	out.NUMANodes = n.amounts(&snap)
+	out.NUMANodes, out.Held = n.amounts(&snap), n.holds()
 	return out
 }
 

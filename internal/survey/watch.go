@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/nodestate"
 )
@@ -43,6 +44,8 @@ type watcher struct {
 	reports, nodes, leases, pods cache.SharedIndexInformer
 	// coarse are of reports that tell amounts alone, as apiclient.CoarseKinds has their kinds.
 	coarse [2]cache.SharedIndexInformer
+	// places are of Reservations.
+	places cache.SharedIndexInformer
 	look   glance
 	begun  time.Time
 
@@ -97,6 +100,7 @@ func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 		{&w.pods, f.podsKnown || allPods, rester(c.core), "pods", namespace, bound, &corev1.Pod{}, w.podTold},
 		{&w.coarse[0], f.served[0], c.coarse[0], kinds[0].Resource.Resource, "", name, kinds[0].New(), w.nodeTold},
 		{&w.coarse[1], f.served[1], c.coarse[1], kinds[1].Resource.Resource, "", name, kinds[1].New(), w.nodeTold},
+		{&w.places, f.reservationsServed, c.reservations, koordinator.Reservations.Resource, "", fields.Everything(), &koordinator.Reservation{}, w.placeTold},
 	} {
 		if !s.wanted {
 			continue
@@ -119,12 +123,19 @@ func (c *Cluster) watch(f *facts, only string, allPods bool) (*watcher, error) {
 // rester returns the client below a typed one.
 func rester(c interface{ RESTClient() rest.Interface }) cache.Getter { return c.RESTClient() }
 
-// nodeOf indexes pods by their node.
+// nodeOf indexes pods, and places of Reservations, by their node.
 func nodeOf(obj any) ([]string, error) {
-	if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
-		return []string{pod.Spec.NodeName}, nil
+	node := ""
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		node = o.Spec.NodeName
+	case *koordinator.Reservation:
+		node = placeOf(o)
 	}
-	return nil, nil
+	if node == "" {
+		return nil, nil
+	}
+	return []string{node}, nil
 }
 
 func (w *watcher) note(nodes, pods string) {
@@ -151,6 +162,12 @@ func (w *watcher) nodeTold(obj any) {
 func (w *watcher) podTold(obj any) {
 	if pod, ok := last(obj).(*corev1.Pod); ok {
 		w.note(pod.Spec.NodeName, keyOf(pod.Namespace, pod.Name))
+	}
+}
+
+func (w *watcher) placeTold(obj any) {
+	if o, ok := last(obj).(*koordinator.Reservation); ok {
+		w.note(placeOf(o), keyOfReservation(o.Name))
 	}
 }
 
@@ -204,7 +221,7 @@ func (w *watcher) run(ctx context.Context, each func(*changes) error, tell func(
 	defer running.Wait()
 	defer stop()
 	var synced []cache.InformerSynced
-	for _, i := range []cache.SharedIndexInformer{w.reports, w.nodes, w.leases, w.pods, w.coarse[0], w.coarse[1]} {
+	for _, i := range []cache.SharedIndexInformer{w.reports, w.nodes, w.leases, w.pods, w.coarse[0], w.coarse[1], w.places} {
 		if i != nil {
 			running.Go(func() { i.RunWithContext(ctx) })
 			synced = append(synced, i.HasSynced)
@@ -311,21 +328,28 @@ func (w *watcher) at(name string) *node {
 		s.beat = w.beat(name)
 	}
 	s.pods = w.podsOn(name)
+	held := placesOn(on[koordinator.Reservation](w.places, name), s.pods)
+	s.pods, s.held = append(s.pods, held.pods...), held.left
 	look := w.look
 	look.silence.now = w.now()
 	return look.at(name, &s)
 }
 
-func (w *watcher) podsOn(node string) (out []*corev1.Pod) {
-	if w.pods == nil {
+func (w *watcher) podsOn(node string) []*corev1.Pod { return on[corev1.Pod](w.pods, node) }
+
+// on returns what an informer has of a node; nothing where it is nil.
+func on[T any](informer cache.SharedIndexInformer, node string) (out []*T) {
+	if informer == nil {
 		return nil
 	}
-	objs, err := w.pods.GetIndexer().ByIndex(byNodeIndex, node)
+	objs, err := informer.GetIndexer().ByIndex(byNodeIndex, node)
 	if err != nil {
 		return nil
 	}
 	for _, obj := range objs {
-		out = append(out, obj.(*corev1.Pod))
+		if one, ok := obj.(*T); ok {
+			out = append(out, one)
+		}
 	}
 	return out
 }

@@ -78,18 +78,29 @@ func (s *Server) rowText(name string, v Viewer) ([]byte, error) {
 	return row.JSON()
 }
 
-// shown is a row without the namespaces that the viewer does not see.
+// shown is a row without the names that the viewer does not see.
 func shown(row *survey.Row, v Viewer) *survey.Row {
-	if !slices.ContainsFunc(row.Namespaces, func(n string) bool { return !v.Sees(n) }) {
+	_, all := v.(everything)
+	if (all || len(row.Held) == 0) && !slices.ContainsFunc(row.Namespaces, func(n string) bool { return !v.Sees(n) }) {
 		return row
 	}
 	out := &survey.Row{Node: row.Node, Pool: row.Pool}
+	out.Held = slices.Clone(row.Held)
+	for i := range out.Held {
+		if !all {
+			out.Held[i].Reservation, out.Held[i].UID = hiddenPlace, ""
+		}
+	}
 	out.Namespaces = slices.DeleteFunc(slices.Clone(row.Namespaces), func(n string) bool { return !v.Sees(n) })
 	return out
 }
 
 // hidden is what a pod is called whose namespace the viewer does not see.
 const hidden = "a pod of another namespace"
+
+// hiddenPlace is what a Reservation is called, which has no namespace, where the viewer does not
+// see everything.
+const hiddenPlace = "a Reservation"
 
 // nodePage is all that the page of a node shows.
 type nodePage struct {
@@ -147,22 +158,28 @@ func (s *Server) node(r *http.Request, v Viewer) (any, error) {
 // hideTenants takes names, UIDs and containers of pods away that the viewer does not see. What the
 // viewer asked about, and does not exist, is seen.
 func hideTenants(b *machineview.Berths, v Viewer) {
-	seen := map[string]bool{}
-	b.Tenants = slices.DeleteFunc(b.Tenants, func(t machineview.Tenant) bool {
-		namespace, _, _ := strings.Cut(t.Name, "/")
-		seen[t.UID] = t.Note == survey.WouldCome || v.Sees(namespace)
-		return !seen[t.UID]
-	})
-	if _, all := v.(everything); all {
+	_, all := v.(everything)
+	if all {
 		return
 	}
+	seen, held := map[string]bool{}, map[string]bool{} // by UID
+	b.Tenants = slices.DeleteFunc(b.Tenants, func(t machineview.Tenant) bool {
+		namespace, _, _ := strings.Cut(t.Name, "/")
+		seen[t.UID], held[t.UID] = !t.Held && (t.Note == survey.WouldCome || v.Sees(namespace)), t.Held
+		return !seen[t.UID]
+	})
 	b.Snapshot.Pods = slices.Clone(b.Snapshot.Pods)
 	for i := range b.Snapshot.Pods {
 		p := &b.Snapshot.Pods[i]
 		if seen[p.UID] {
 			continue
 		}
-		p.UID = hidden + " " + strconv.Itoa(i+1)
+		name := hidden + " " + strconv.Itoa(i+1)
+		if held[p.UID] {
+			name = hiddenPlace + " " + strconv.Itoa(i+1)
+			b.Tenants = append(b.Tenants, machineview.Tenant{UID: name, Name: name, Note: survey.StateHeld, Held: true})
+		}
+		p.UID = name
 		p.Containers = slices.Clone(p.Containers)
 		for j := range p.Containers {
 			p.Containers[j].Name = "-"

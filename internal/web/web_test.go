@@ -453,3 +453,23 @@ func TestRoom(t *testing.T) {
 		}
 	}
 }
+
+// reserved adds a Reservation that holds CPU 4 of node gpu-1 to the snapshot.
+const reserved = `"reservations":[{"metadata":{"name":"secret-plan","uid":"secret-uid","annotations":{}},
+"spec":{"owners":[{"labelSelector":{}}],"ttl":"0s","template":{"spec":{"containers":[{"name":"held","resources":{"requests":{"cpu":"1","memory":"1Gi"},"limits":{"cpu":"1","memory":"1Gi"}}}]}}},
+"status":{"phase":"Available","nodeName":"gpu-1"}}],`
+
+// TestReservationsHidden: who sees all is told what Reservations hold, by name; who sees one
+// namespace is told that something is held.
+func TestReservationsHidden(t *testing.T) {
+	live := change(t, `"nodeTopologies":[`, reserved+`"nodeTopologies":[`)
+	for gate, sees := range map[Gate]bool{open{}: true, onlyNamespace("telco"): false} {
+		s := served(t, Options{Live: live, Gate: gate})
+		for _, path := range []string{"/api/rows", "/api/nodes/gpu-1"} {
+			status, body, _ := get(s, path)
+			if status != 200 || strings.Contains(body, "secret-plan") != sees || strings.Contains(body, "secret-uid") != sees || !sees && !strings.Contains(body, hiddenPlace) {
+				t.Errorf("%T, %s: %d %.600s", gate, path, status, body)
+			}
+		}
+	}
+}

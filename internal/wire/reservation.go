@@ -462,16 +462,20 @@ func (r *Reservation) WriteAllocated() string {
 
 // ReadAllocated returns the UID of the Reservation of which a pod says that it has something, or
 // "". Anybody can write it: whether the pod owns it is another matter.
-func ReadAllocated(pod *corev1.Pod) types.UID {
+func ReadAllocated(pod *corev1.Pod) types.UID { return readAllocated(pod).UID }
+
+// ReadAllocatedName is as ReadAllocated, of its name.
+func ReadAllocatedName(pod *corev1.Pod) string { return readAllocated(pod).Name }
+
+func readAllocated(pod *corev1.Pod) (a allocatedJSON) {
 	text, ok := pod.Annotations[AllocatedAnnotation]
 	if !ok || len(text) > maxKoordinatorText {
-		return ""
+		return a
 	}
-	var a allocatedJSON
 	if json.Unmarshal([]byte(text), &a) != nil {
-		return ""
+		return allocatedJSON{}
 	}
-	return a.UID
+	return a
 }
 
 // ReservationNews is what a scheduler knows of a Reservation, to be told in its status.

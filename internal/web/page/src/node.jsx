@@ -59,16 +59,17 @@ export function Drawing({ svg, lit, setLit, legend, pods, shown = [], label = 'T
   const open = (e) => {
     const tag = e.target.closest('[data-pod]')?.dataset.pod
     const pod = pods.find((p) => p.uid === legend.find((l) => l.tag === tag)?.uid)
-    if (pod) location.hash = link('pods', pod.namespace, pod.name)
+    if (pod?.namespace) location.hash = link('pods', pod.namespace, pod.name)
   }
   return <section class="stage" aria-label={label} tabIndex={0} ref={box} onMouseOver={over} onMouseLeave={() => setLit('')} onClick={open} />
 }
 
 function Swatch({ entry }) {
+  const texture = entry.class.split(' ').find((c) => /^t\d$/.test(c))
   return (
     <svg class="machine berths swatch" width="28" height="20" aria-hidden="true">
-      <rect class={'cpu own ' + entry.class.split(' ')[0]} x="0" y="0" width="28" height="20" rx="3" />
-      {entry.class.includes(' t') && <rect fill={`url(#${entry.class.split(' ')[1]})`} width="28" height="20" rx="3" />}
+      <rect class={'cpu own ' + entry.class} x="0" y="0" width="28" height="20" rx="3" />
+      {texture && <rect fill={`url(#${texture})`} width="28" height="20" rx="3" />}
       <text class="tag mid" x="14" y="14">{entry.tag}</text>
     </svg>
   )
@@ -78,33 +79,42 @@ function Swatch({ entry }) {
 function Berths({ legend, pods, lit, setLit }) {
   const byUID = new Map(pods.map((p) => [p.uid, p]))
   const rest = pods.filter((p) => !legend.some((l) => l.uid === p.uid))
+  const held = legend.filter((l) => l.held)
   return (
     <section class="berths-list" aria-labelledby="berths-head">
-      <h2 id="berths-head">{legend.length ? 'Pods in their berths' : 'No pod has a berth here'}</h2>
-      <ul>
-        {legend.map((l) => {
-          const pod = byUID.get(l.uid)
-          const point = { onMouseEnter: () => setLit(l.tag), onMouseLeave: () => setLit(''), onFocusCapture: () => setLit(l.tag), onBlurCapture: () => setLit('') }
-          return (
-            <li key={l.tag} class={lit === l.tag ? 'lit' : ''} {...point}>
-              <Swatch entry={l} />
-              <span>
-                {pod ? <a href={link('pods', pod.namespace, pod.name)}><bdi>{l.name}</bdi></a> : <bdi>{l.name}</bdi>}
-                <small>{l.words}</small>
-                {l.cpus && <small class="mono">CPUs {l.cpus}</small>}
-                {pod && pod.outcome === 'differs' && <small class="warn">has other CPUs than it was promised</small>}
-              </span>
-            </li>
-          )
-        })}
-      </ul>
+      <h2 id="berths-head">{legend.length > held.length ? 'Pods in their berths' : 'No pod has a berth here'}</h2>
+      <Entries list={legend.filter((l) => !l.held)} byUID={byUID} lit={lit} setLit={setLit} />
+      {held.length > 0 && <h3>Held by Reservations, for pods to come</h3>}
+      <Entries list={held} byUID={byUID} lit={lit} setLit={setLit} />
       {rest.length > 0 && <h3>Without a berth</h3>}
       <ul>
         {rest.map((p) => (
-          <li key={p.uid}><span><a href={link('pods', p.namespace, p.name)}><bdi>{p.namespace}/{p.name}</bdi></a><small>{p.state}</small></span></li>
+          <li key={p.uid}><span>{p.namespace ? <a href={link('pods', p.namespace, p.name)}><bdi>{p.namespace}/{p.name}</bdi></a> : <bdi>{p.name}</bdi>}<small>{p.state}</small></span></li>
         ))}
       </ul>
     </section>
+  )
+}
+
+function Entries({ list, byUID, lit, setLit }) {
+  return (
+    <ul>
+      {list.map((l) => {
+        const pod = byUID.get(l.uid)
+        const point = { onMouseEnter: () => setLit(l.tag), onMouseLeave: () => setLit(''), onFocusCapture: () => setLit(l.tag), onBlurCapture: () => setLit('') }
+        return (
+          <li key={l.tag} class={lit === l.tag ? 'lit' : ''} {...point}>
+            <Swatch entry={l} />
+            <span>
+              {pod?.namespace ? <a href={link('pods', pod.namespace, pod.name)}><bdi>{l.name}</bdi></a> : <bdi>{l.name}</bdi>}
+              <small>{l.words}</small>
+              {l.cpus && <small class="mono">CPUs {l.cpus}</small>}
+              {pod && pod.outcome === 'differs' && <small class="warn">has other CPUs than it was promised</small>}
+            </span>
+          </li>
+        )
+      })}
+    </ul>
   )
 }
 

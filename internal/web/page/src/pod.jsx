@@ -50,6 +50,11 @@ export function Explained({ e }) {
       {e.unserved && <Notice title="Nobody looks at it: ">{e.unserved.message}<code class="advice">{e.unserved.advice}</code></Notice>}
       {e.trouble && <Notice title={`Node ${e.node}: `}>{e.trouble.message}{e.trouble.advice && <code class="advice">{e.trouble.advice}</code>}</Notice>}
       {!e.pinnable && <Notice kind="note" title="Berth lets it pass. ">It is not Guaranteed and asks for no devices, so no kubelet pins anything for it.</Notice>}
+      {(e.reservations || []).map((r) => (
+        <Notice key={r.name} kind={r.has || r.takes ? 'good' : 'doubt'} title={`Reservation ${r.name}: `}>
+          {r.has ? 'the pod has its place of what it holds.' : r.takes ? `it holds a place for the pod on node ${r.node}.` : r.message}
+        </Notice>
+      ))}
       <section>
         <h2>It asks for</h2>
         <ul class="asks">{(e.asks || []).map((a) => <li key={a}>{a}</li>)}</ul>

@@ -1,0 +1,125 @@
+package survey
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Owned is a Reservation that a pod owns, or of which it has something.
+type Owned struct {
+	Name  string `json:"name"`
+	Phase string `json:"phase,omitempty"` // "" of one that is no more
+	Node  string `json:"node,omitempty"`
+	// Has: the pod has its place there.
+	Has bool `json:"has,omitempty"`
+	// Takes: the pod would have its place there now. Message says why not, or what is missing.
+	Takes   bool   `json:"takes,omitempty"`
+	Message string `json:"message,omitempty"`
+
+	uid string
+}
+
+// owned says which Reservations a pod owns that are not over, the oldest first; of a pod that has a
+// place, that one.
+func (s *Survey) owned(pod *corev1.Pod) (out []Owned) {
+	has := wire.ReadAllocated(pod)
+	all := slices.Clone(s.facts.reservations)
+	slices.SortStableFunc(all, func(a, b *koordinator.Reservation) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	for _, o := range all {
+		r, err := wire.ReadReservation(o)
+		if err != nil || !r.Owns(pod) || r.Scheduler != schedulerOf(pod) {
+			continue
+		}
+		one := Owned{Name: o.Name, Phase: cmp.Or(string(o.Status.Phase), string(koordinator.ReservationPending)), Node: o.Status.NodeName, Has: o.UID == has, uid: string(o.UID)}
+		switch {
+		case pod.Spec.NodeName != "" && one.Has:
+			return []Owned{one}
+		case pod.Spec.NodeName != "" || r.Over():
+			continue
+		}
+		one.Takes, one.Message = s.takes(r, o, pod)
+		out = append(out, one)
+	}
+	if name := wire.ReadAllocatedName(pod); pod.Spec.NodeName != "" && name != "" {
+		out = []Owned{{Name: name, Has: true}}
+	}
+	return out
+}
+
+func schedulerOf(pod *corev1.Pod) string {
+	return cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
+}
+
+// takes says whether an owner would have its place of a Reservation now, and why not.
+func (s *Survey) takes(r *wire.Reservation, o *koordinator.Reservation, pod *corev1.Pod) (ok bool, why string) {
+	n := s.nodes[placeOf(o)]
+	switch {
+	case placeOf(o) == "":
+		return false, cmp.Or(unscheduled(o), "it has no place yet")
+	case r.Closed:
+		return false, "it takes no new owners (unschedulable)"
+	case !r.Tolerated(pod):
+		return false, "the pod does not tolerate its taints"
+	case n == nil || n.account == nil || n.trouble != nil:
+		return false, "its node cannot be relied on"
+	case !r.Fits(pod, ownersOn(r, n.bound)):
+		return false, "less of it is left than the pod asks for"
+	}
+	ask, err := wire.ReadPod(pod)
+	if err != nil {
+		return false, err.Error()
+	}
+	if !ask.Request.Pinnable() {
+		return true, ""
+	}
+	a := n.account.View().AskOwner(&ledger.Candidate{Request: &ask.Request, Created: pod.CreationTimestamp.Unix()}, string(r.UID))
+	switch a.Outcome {
+	case ledger.Admitted:
+		return true, ""
+	case ledger.Refused:
+		return false, "what it holds does not take the pod: " + a.Verdict.Detail.Text()
+	}
+	return false, wire.WaitsForReport + n.openText(a.Wait)
+}
+
+// unscheduled is why a Reservation has no place, as its condition says.
+func unscheduled(o *koordinator.Reservation) string {
+	for _, c := range o.Status.Conditions {
+		if c.Type == koordinator.ReservationScheduled && c.Status != "True" && c.Message != "" {
+			return "it has no place: " + c.Message
+		}
+	}
+	return ""
+}
+
+// ownersOn are the pods that have something of a Reservation.
+func ownersOn(r *wire.Reservation, bound []*corev1.Pod) (out []*corev1.Pod) {
+	for _, pod := range bound {
+		if wire.ReadAllocated(pod) == r.UID && !wire.Ended(pod) && r.Owns(pod) {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// from is the Reservation on the node that takes the pod; nil for none.
+func (q *question) from(node string) *Owned {
+	at := slices.IndexFunc(q.owned, func(o Owned) bool { return o.Takes && o.Node == node })
+	if at < 0 {
+		return nil
+	}
+	return &q.owned[at]
+}
+
+// without leaves out what a Reservation holds.
+func without(uid string, bound []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(bound), func(p *corev1.Pod) bool { return string(p.UID) == uid })
+}
