@@ -133,6 +133,8 @@ func reservedWorld(t testing.TB) *world {
 	}{{"next", "training", 4}, {"toolarge", "training", 5}, {"comes", "inference", 4}, {"waits", "large", 4}} {
 		w.addPod(one.name, "", one.cpus, 0).Labels = map[string]string{"of": one.of}
 	}
+	picky := w.addPod("picky", "", 5, 0)
+	picky.Labels, picky.Annotations = map[string]string{"of": "training"}, map[string]string{wire.ReservationAffinityAnnotation: `{"name":"training"}`}
 	return w
 }
 
@@ -159,6 +161,7 @@ func TestReservationsShown(t *testing.T) {
 		"reservations-explain-owner":    {[]string{"explain", "first"}, ExitOK},
 		"reservations-explain-next":     {[]string{"explain", "next"}, ExitOK},
 		"reservations-explain-toolarge": {[]string{"explain", "toolarge"}, ExitOK},
+		"reservations-explain-picky":    {[]string{"explain", "picky"}, ExitFailure},
 		"reservations-explain-comes":    {[]string{"explain", "comes"}, ExitOK},
 		"reservations-explain-waits":    {[]string{"explain", "waits"}, ExitOK},
 	} {

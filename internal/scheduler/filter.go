@@ -34,6 +34,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	p.tellIgnored(pod)
 	from, heldOn := p.core.reservations.Open(pod)
+	if status := p.onlyHeld(ctx, pod, from); status != nil {
+		return nil, status
+	}
 	if from == "" && !wire.MightPin(pod) && !p.core.table.Obeying() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}

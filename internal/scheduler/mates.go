@@ -152,6 +152,9 @@ func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod 
 	if gang.InTrial(state) {
 		return nil, p.preFilterInTrial(state, pod)
 	}
+	if status := p.onlyHeld(ctx, pod, ""); status != nil {
+		return nil, status
+	}
 	gang.Mark(state, "")
 	if why := p.core.notYet(ctx); why != "" {
 		if ask, err := p.read(pod); err == nil {

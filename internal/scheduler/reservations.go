@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,9 +85,24 @@ func HoldReservations(shared informers.SharedInformerFactory, in reservation.Cac
 
 const (
 	elsewhere    = "another node holds a Reservation for the pod"
+	noPlace      = "Berth: no Reservation that the pod owns, and that its " + wire.ReservationAffinityAnnotation + " allows, has a place for it now"
 	notInPlace   = "Berth: what its Reservation holds does not take the pod; it is tried as any other"
 	evictsNobody = "Berth: a Reservation evicts nobody"
 )
+
+// onlyHeld ends the attempt of a pod that wants what a Reservation holds, or nothing, and is not
+// sent to one.
+func (p *Plugin) onlyHeld(ctx context.Context, pod *corev1.Pod, from string) *fwk.Status {
+	affinity, err := wire.ReadReservationAffinity(pod)
+	switch {
+	case err != nil:
+		podsRefused.WithLabelValues("policy").Inc()
+		return unreadable(err)
+	case affinity == nil || from != "":
+		return nil
+	}
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cmp.Or(p.core.notYet(ctx), noPlace))
+}
 
 // filterOwner is Filter for a pod that is sent to what a Reservation holds.
 func (p *Plugin) filterOwner(c *cycle, n *nodes.Node) *fwk.Status {

@@ -160,7 +160,8 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, survey func(one 
 		return nil, err
 	}
 	e.Reservations = s.owned(pod)
-	q.owned = e.Reservations
+	affinity, err := wire.ReadReservationAffinity(pod)
+	q.owned, q.heldOnly, q.rulesErr = e.Reservations, affinity != nil, cmp.Or(q.rulesErr, err)
 	if e.Node == "" {
 		e.Unserved = c.unserved(ctx, s, pod)
 		e.ask(s, &q)
@@ -258,6 +259,8 @@ type question struct {
 	only string
 	// owned are the Reservations that the pod owns.
 	owned []Owned
+	// heldOnly: the pod goes to a Reservation's place or nowhere.
+	heldOnly bool
 }
 
 // ask asks the nodes about a pending pod.
@@ -335,7 +338,12 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 		a.Answer, a.Message = Excluded, why
 		return a
 	}
-	if from := q.from(n.name); from != nil {
+	from := q.from(n.name)
+	if q.heldOnly && from == nil && n.name != q.pod.Spec.NodeName {
+		a.Answer, a.Message = Excluded, "the pod wants a place of a Reservation alone ("+wire.ReservationAffinityAnnotation+")"
+		return a
+	}
+	if from != nil {
 		a.Answer, a.Message = Admits, "would take the pod, of what Reservation "+from.Name+" holds"
 		bound = without(from.uid, bound)
 	} else if q.request.Pinnable() {

@@ -29,13 +29,17 @@ type Owned struct {
 // place, that one.
 func (s *Survey) owned(pod *corev1.Pod) (out []Owned) {
 	has := wire.ReadAllocated(pod)
+	affinity, err := wire.ReadReservationAffinity(pod)
+	if err != nil {
+		return nil
+	}
 	all := slices.Clone(s.facts.reservations)
 	slices.SortStableFunc(all, func(a, b *koordinator.Reservation) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	for _, o := range all {
 		r, err := wire.ReadReservation(o)
-		if err != nil || !r.Owns(pod) || r.Scheduler != schedulerOf(pod) {
+		if err != nil || !r.Owns(pod) || !affinity.Allows(r) || r.Scheduler != schedulerOf(pod) {
 			continue
 		}
 		one := Owned{Name: o.Name, Phase: cmp.Or(string(o.Status.Phase), string(koordinator.ReservationPending)), Node: o.Status.NodeName, Has: o.UID == has, uid: string(o.UID)}
@@ -45,7 +49,7 @@ func (s *Survey) owned(pod *corev1.Pod) (out []Owned) {
 		case pod.Spec.NodeName != "" || r.Over():
 			continue
 		}
-		one.Takes, one.Message = s.takes(r, o, pod)
+		one.Takes, one.Message = s.takes(r, o, pod, affinity)
 		out = append(out, one)
 	}
 	if name := wire.ReadAllocatedName(pod); pod.Spec.NodeName != "" && name != "" {
@@ -59,14 +63,14 @@ func schedulerOf(pod *corev1.Pod) string {
 }
 
 // takes says whether an owner would have its place of a Reservation now, and why not.
-func (s *Survey) takes(r *wire.Reservation, o *koordinator.Reservation, pod *corev1.Pod) (ok bool, why string) {
+func (s *Survey) takes(r *wire.Reservation, o *koordinator.Reservation, pod *corev1.Pod, affinity *wire.ReservationAffinity) (ok bool, why string) {
 	n := s.nodes[placeOf(o)]
 	switch {
 	case placeOf(o) == "":
 		return false, cmp.Or(unscheduled(o), "it has no place yet")
 	case r.Closed:
 		return false, "it takes no new owners (unschedulable)"
-	case !r.Tolerated(pod):
+	case !affinity.Tolerates(r, pod):
 		return false, "the pod does not tolerate its taints"
 	case n == nil || n.account == nil || n.trouble != nil:
 		return false, "its node cannot be relied on"

@@ -51,7 +51,7 @@ var unspoken = []Dialect{
 	{
 		Name: "Koordinator", Scheduler: "koord-scheduler",
 		Prefixes:      []string{"gang.scheduling.koordinator.sh/", "node.koordinator.sh/", "scheduling.koordinator.sh/"},
-		Spoken:        append(slices.Clone(koordinatorSpoken), KoordinatorStatusAnnotation, KoordinatorDevicesAnnotation, AllocatedAnnotation),
+		Spoken:        append(slices.Clone(koordinatorSpoken), KoordinatorStatusAnnotation, KoordinatorDevicesAnnotation, AllocatedAnnotation, ReservationAffinityAnnotation),
 		LabelPrefixes: []string{"koordinator.sh/", "quota.scheduling.koordinator.sh/"}, SpokenLabels: []string{koordinatorQoS},
 	},
 }

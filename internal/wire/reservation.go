@@ -44,6 +44,8 @@ const defaultTTL = 24 * time.Hour
 type Reservation struct {
 	Name string
 	UID  types.UID
+	// Labels are the object's.
+	Labels map[string]string
 	// Version is the object's resourceVersion.
 	Version string
 	// Scheduler is the scheduler that it is for.
@@ -100,7 +102,7 @@ func ReadReservation(o *koordinator.Reservation) (*Reservation, error) {
 		}
 	}
 	out := &Reservation{
-		Name: o.Name, UID: o.UID, Version: o.ResourceVersion, Scheduler: ReservationScheduler(o), Pod: reservationPod(o),
+		Name: o.Name, UID: o.UID, Labels: o.Labels, Version: o.ResourceVersion, Scheduler: ReservationScheduler(o), Pod: reservationPod(o),
 		Expires: expiryOf(o), Once: o.Spec.AllocateOnce == nil || *o.Spec.AllocateOnce, Closed: o.Spec.Unschedulable,
 		Taints: o.Spec.Taints, Phase: o.Status.Phase, Node: o.Status.NodeName,
 	}
@@ -291,10 +293,10 @@ func (o *reservationOwner) matches(pod *corev1.Pod) bool {
 	})
 }
 
-// Tolerated says whether a pod tolerates the taints of the place.
-func (r *Reservation) Tolerated(pod *corev1.Pod) bool {
+// tolerated says whether the taints of the place are tolerated.
+func (r *Reservation) tolerated(by []corev1.Toleration) bool {
 	return !slices.ContainsFunc(r.Taints, func(t corev1.Taint) bool {
-		return t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(pod.Spec.Tolerations, func(x corev1.Toleration) bool {
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(by, func(x corev1.Toleration) bool {
 			return x.ToleratesTaint(klog.Background(), &t, false)
 		})
 	})

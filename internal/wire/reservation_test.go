@@ -138,11 +138,14 @@ func TestOwners(t *testing.T) {
 		}
 	}
 	r, err := ReadReservation(reservationObject(t, `{"taints":[{"key":"k","effect":"NoSchedule"}],`+fourCPUs+`,`+anyOwners+`}`))
-	if err != nil || r.Tolerated(podWith("p", "1")) {
+	if err != nil || (*ReservationAffinity)(nil).Tolerates(r, podWith("p", "1")) {
 		t.Errorf("a taint is tolerated by everybody, %v", err)
 	}
-	if !r.Tolerated(podWith("p", "1", func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "k", Operator: "Exists"}} })) {
+	if !(*ReservationAffinity)(nil).Tolerates(r, podWith("p", "1", func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "k", Operator: "Exists"}} })) {
 		t.Error("a taint is tolerated by nobody")
+	}
+	if a := affinityOf(t, `{"tolerations":[{"key":"k","operator":"Exists"}]}`); !a.Tolerates(r, podWith("p", "1")) {
+		t.Error("the tolerations of an affinity do not count")
 	}
 }
 

@@ -215,7 +215,7 @@ func TestReservations(t *testing.T) {
 	c.awaitRunning("stranger")
 	c.awaitObeyed("without Reservations")
 	c.demandKept()
-	for _, name := range []string{"more"} {
+	for _, name := range []string{"more", "vague"} {
 		c.delete(name, nil)
 	}
 	c.must(c.objects.Resource(koordinator.Reservations).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
@@ -258,6 +258,13 @@ func (c *reservationCluster) refusedReservations() {
 	foreign := reservationOf("foreign", ask("", "1", true))
 	foreign.Spec.Template.Spec.SchedulerName = "koord-scheduler"
 	c.reserve(foreign)
+	c.create(owner(ask("picky", "1", true, wire.ReservationAffinityAnnotation+`={"name":"picked"}`), "picked"))
+	c.awaitUnschedulable("picky", "no Reservation that the pod owns")
+	c.create(ask("vague", "1", true, wire.ReservationAffinityAnnotation+`={"nam":"picked"}`))
+	c.awaitUnschedulable("vague", `unknown field "nam"`)
+	c.reserve(reservationOf("picked", ask("", "1", true)))
+	c.awaitRunning("picky")
+	c.awaitReservation("picked", "to be used up", phase(koordinator.ReservationSucceeded))
 	c.reserve(reservationOf("last", ask("", "1", true)))
 	c.awaitReservation("last", "to be there", phase(koordinator.ReservationAvailable))
 	if r := c.get("foreign"); r.Status.Phase != "" {

@@ -99,6 +99,8 @@ type Reservations struct {
 	// now is the pod in its cycle, and the Reservation that is open for it; nil for none.
 	now  *corev1.Pod
 	open *item
+	// missed: a place came for the pod in its cycle, which it was not sent to.
+	missed bool
 }
 
 type stage uint8
@@ -571,7 +573,10 @@ func (rs *Reservations) Between() {
 	} else if rs.now != nil {
 		delete(rs.vain, rs.now.UID) // it was tried without
 	}
-	rs.now = nil
+	if missed := rs.now; rs.missed && rs.queue != nil {
+		go rs.queue.Activate(rs.Logger, map[string]*corev1.Pod{missed.Namespace + "/" + missed.Name: missed})
+	}
+	rs.now, rs.missed = nil, false
 	rs.unbelieved()
 }
 
@@ -598,21 +603,22 @@ func (rs *Reservations) awaitRead() {
 
 // Begins is called with the pod that the scheduler has taken. An owner is sent to its place.
 func (rs *Reservations) Begins(pod *corev1.Pod) {
-	if !rs.any.Load() || wire.OfReservation(pod) || !rs.Ours(pod.Spec.SchedulerName) || pod.Spec.SchedulingGroup != nil || wire.InGang(pod) {
+	affinity, err := wire.ReadReservationAffinity(pod)
+	if err != nil || !rs.any.Load() && affinity == nil || wire.OfReservation(pod) || !rs.Ours(pod.Spec.SchedulerName) || pod.Spec.SchedulingGroup != nil || wire.InGang(pod) {
 		return
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rs.unbelieved()
 	rs.now = pod
-	wants := false
+	wants := affinity != nil // and nothing else will do
 	var best *item
 	for uid, it := range rs.all {
-		if it.read == nil || it.stage == over || !it.read.Owns(pod) {
+		if it.read == nil || it.stage == over || !it.read.Owns(pod) || !affinity.Allows(it.read) {
 			continue
 		}
 		wants = true
-		if rs.takes(it, pod) && !slices.Contains(rs.vain[pod.UID], uid) && (best == nil || before(it, best)) {
+		if rs.takes(it, pod, affinity) && !slices.Contains(rs.vain[pod.UID], uid) && (best == nil || before(it, best)) {
 			best = it
 		}
 	}
@@ -628,8 +634,8 @@ func (rs *Reservations) Begins(pod *corev1.Pod) {
 }
 
 // takes says whether an owner may be sent to a place.
-func (rs *Reservations) takes(it *item, pod *corev1.Pod) bool {
-	if it.stage != placed || it.unchecked || it.read.Closed || !it.read.Tolerated(pod) {
+func (rs *Reservations) takes(it *item, pod *corev1.Pod, affinity *wire.ReservationAffinity) bool {
+	if it.stage != placed || it.unchecked || it.read.Closed || !affinity.Tolerates(it.read, pod) {
 		return false
 	}
 	owners := rs.owners(it)
@@ -694,10 +700,12 @@ func (rs *Reservations) wake(it *item) {
 		return
 	}
 	found := map[string]*corev1.Pod{}
-	for _, pod := range rs.wanting {
-		if it.read.Owns(pod) {
-			found[pod.Namespace+"/"+pod.Name] = pod
+	for uid, pod := range rs.wanting {
+		if affinity, err := wire.ReadReservationAffinity(pod); err != nil || !it.read.Owns(pod) || !affinity.Allows(it.read) {
+			continue
 		}
+		found[pod.Namespace+"/"+pod.Name] = pod
+		rs.missed = rs.missed || rs.now != nil && rs.now.UID == uid // the queue does not have it now
 	}
 	if queue := rs.queue; len(found) > 0 {
 		go queue.Activate(rs.Logger, found)

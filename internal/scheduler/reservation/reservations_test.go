@@ -226,6 +226,13 @@ func (w *world) cycle(uid types.UID) error {
 	}
 	delete(w.queued, uid)
 	w.rs.Begins(pod)
+	return w.placed(uid)
+}
+
+// placed finds a place for a Reservation and writes it.
+func (w *world) placed(uid types.UID) error {
+	w.t.Helper()
+	pod := w.rs.all[uid].read.Pod
 	var d placement.Decision
 	if a := w.account.Reserve(candidate(w.t, pod), &d); !a.OK() {
 		w.rs.Failed(&framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}}, fwk.NewStatus(fwk.Unschedulable, "no room"))

@@ -1,0 +1,52 @@
+package reservation
+
+import (
+	"testing"
+
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// TestAffinity: a pod with an affinity is sent to what it names, and to nothing else that it owns;
+// it is tried when that comes, also while it is in its cycle.
+func TestAffinity(t *testing.T) {
+	w := newWorld(t)
+	picky := ownerOf("picky", "any", 2)
+	picky.Annotations = map[string]string{wire.ReservationAffinityAnnotation: `{"name":"second"}`}
+	if _, sent := w.take(picky); sent {
+		t.Fatal("there is no Reservation at all")
+	}
+	same := func(o *koordinator.Reservation) { o.Spec.Owners[0].LabelSelector.MatchLabels["of"] = "any" }
+	first := w.reservation("first", 2, same)
+	if err := w.cycle(first); err != nil {
+		t.Fatal(err)
+	}
+	if _, sent := w.take(picky); sent {
+		t.Error("it is sent to another one")
+	}
+	select {
+	case name := <-w.activated:
+		t.Errorf("%s is tried for another one", name)
+	default:
+	}
+	second := w.reservation("second", 2, same)
+	w.rs.Between()
+	delete(w.queued, second)
+	w.rs.Begins(picky) // in its cycle while the place is written
+	w.placed(second)
+	if name := <-w.activated; name != "ns/picky" {
+		t.Errorf("%s is tried", name)
+	}
+	w.rs.Between() // it went back to the queue
+	if name := <-w.activated; name != "ns/picky" {
+		t.Errorf("%s is tried", name)
+	}
+	if cpus, sent := w.take(picky); !sent || cpus.Len() != 2 || w.phase(second) != koordinator.ReservationSucceeded || w.phase(first) != koordinator.ReservationAvailable {
+		t.Errorf("it has %s, %t", cpus, sent)
+	}
+	wrong := ownerOf("wrong", "any", 2)
+	wrong.Annotations = map[string]string{wire.ReservationAffinityAnnotation: `{"nam":"first"}`}
+	if _, sent := w.take(wrong); sent {
+		t.Error("an affinity that cannot be read sends nobody")
+	}
+}

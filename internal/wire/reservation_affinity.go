@@ -1,0 +1,99 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// ReservationAffinityAnnotation is on a pod that wants what a Reservation holds, or nothing.
+const ReservationAffinityAnnotation = "scheduling.koordinator.sh/reservation-affinity"
+
+// maxReservationTerms is the most terms that an affinity may list.
+const maxReservationTerms = 64
+
+// ReservationAffinity says which Reservations a pod may have its place of. It has it of one of
+// them, which it must own as well, or waits. All that is said must hold.
+type ReservationAffinity struct {
+	name   string // "" for any
+	labels labels.Selector
+	terms  *nodeaffinity.NodeSelector // nil for any
+	// Tolerations are for the taints of Reservations, beside the pod's own.
+	Tolerations []corev1.Toleration
+}
+
+// reservationAffinityJSON is the annotation's value, as Koordinator has it.
+type reservationAffinityJSON struct {
+	Name     string `json:"name"`
+	Required *struct {
+		Terms []corev1.NodeSelectorTerm `json:"reservationSelectorTerms"`
+	} `json:"requiredDuringSchedulingIgnoredDuringExecution"`
+	Selector    map[string]string   `json:"reservationSelector"`
+	Tolerations []corev1.Toleration `json:"tolerations"`
+}
+
+// ReadReservationAffinity reads what a pod says of the Reservations that it may have its place of;
+// nil where it says nothing. The error is a *FieldError.
+func ReadReservationAffinity(pod *corev1.Pod) (*ReservationAffinity, error) {
+	if _, said := pod.Annotations[ReservationAffinityAnnotation]; !said {
+		return nil, nil //nolint:nilnil // most pods say nothing
+	}
+	r, at := koordinatorReader{fieldErrors(podName(pod)), pod}, annotation(ReservationAffinityAnnotation)
+	var a reservationAffinityJSON
+	if _, err := r.parse(ReservationAffinityAnnotation, &a); err != nil {
+		return nil, err
+	}
+	if InGang(pod) || pod.Spec.SchedulingGroup != nil {
+		return nil, r.at(at, pod.Annotations[ReservationAffinityAnnotation], "no gang: members of gangs are not sent to Reservations")
+	}
+	out := &ReservationAffinity{name: a.Name, Tolerations: a.Tolerations}
+	var err error
+	if out.labels, err = labels.ValidatedSelectorFromSet(a.Selector); err != nil {
+		return nil, r.at(at.Child("reservationSelector"), err, "labels and their values")
+	}
+	if a.Required == nil {
+		return out, nil
+	}
+	list := at.Child("requiredDuringSchedulingIgnoredDuringExecution", "reservationSelectorTerms")
+	if n := len(a.Required.Terms); n == 0 || n > maxReservationTerms {
+		return nil, r.at(list, fmt.Sprint(n, " terms"), fmt.Sprint("1 to ", maxReservationTerms))
+	}
+	for i := range a.Required.Terms {
+		for k := range a.Required.Terms[i].MatchFields {
+			if key := a.Required.Terms[i].MatchFields[k].Key; key != metav1.ObjectNameField {
+				return nil, r.at(list.Index(i).Child("matchFields").Index(k).Child("key"), key, metav1.ObjectNameField)
+			}
+		}
+	}
+	if out.terms, err = nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: a.Required.Terms}); err != nil {
+		return nil, r.at(list, err, "terms as a node affinity has them, about labels and names of Reservations")
+	}
+	return out, nil
+}
+
+// Allows says whether a pod may have its place of a Reservation, as far as its affinity has a say.
+// nil allows all.
+func (a *ReservationAffinity) Allows(r *Reservation) bool {
+	if a == nil {
+		return true
+	}
+	if a.name != "" && a.name != r.Name || !a.labels.Matches(labels.Set(r.Labels)) {
+		return false
+	}
+	// Koordinator's terms are those of nodes, asked about Reservations.
+	return a.terms == nil || a.terms.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.Name, Labels: r.Labels}})
+}
+
+// Tolerates says whether a pod with this affinity, nil for none, tolerates the taints of a
+// Reservation.
+func (a *ReservationAffinity) Tolerates(r *Reservation, pod *corev1.Pod) bool {
+	tolerations := pod.Spec.Tolerations
+	if a != nil {
+		tolerations = slices.Concat(tolerations, a.Tolerations)
+	}
+	return r.tolerated(tolerations)
+}
