@@ -12,8 +12,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// Twin answers whether a pod of one container fits a machine by trying every set of NUMA nodes, and
-// every set of devices on it. It knows nothing of the engine, and no wishes for CPUs.
+// Twin answers whether pods fit a machine by trying every NUMA node, or set of them, for each of
+// their containers, and every set of devices there. It knows nothing of the engine, and no wishes
+// for CPUs. Where several containers, or pods, are to be on as few NUMA nodes as an empty machine
+// needs for each, and one of them needs more than one, it does not know, and says no.
 type Twin struct {
 	Machine  *topology.Machine
 	Reserved topology.CPUSet
@@ -21,27 +23,286 @@ type Twin struct {
 	Devices map[string][]*topology.Device
 }
 
-// room is what a NUMA node has to give: CPUs that nobody has, CPU time, memory and huge pages.
-type room struct{ own, milli, memory, huge uint64 }
+// room is what a NUMA node has to give, or what is wanted of it: CPUs of one's own, CPU time,
+// memory and huge pages.
+type room struct{ own, milli, memory, huge int64 }
 
 func (r room) plus(o room) room {
-	return room{r.own + min(o.own, o.milli/1000), r.milli + o.milli, r.memory + o.memory, r.huge + o.huge}
+	return room{r.own + o.own, r.milli + o.milli, r.memory + o.memory, r.huge + o.huge}
 }
 
-// Fits says whether the machine could take a pod of one container beside what these have.
-func (t Twin) Fits(there []*placement.Decision, r *placement.Request) bool {
+func (r room) minus(o room) room {
+	return room{r.own - o.own, r.milli - o.milli, r.memory - o.memory, r.huge - o.huge}
+}
+
+func (r room) most(o room) room {
+	return room{max(r.own, o.own), max(r.milli, o.milli), max(r.memory, o.memory), max(r.huge, o.huge)}
+}
+
+// short says whether there is less than nothing.
+func (r room) short() bool { return r.own < 0 || r.milli < 0 || r.memory < 0 || r.huge < 0 }
+
+// whole is the room with no more CPUs of one's own than there is CPU time for.
+func (r room) whole() room {
+	r.own = min(r.own, r.milli/1000)
+	return r
+}
+
+// part is what is to be on some NUMA nodes together: a container, or a pod at its peak.
+type part struct {
+	kind    placement.ContainerKind
+	need    room // milli is CPU time beside the CPUs of its own
+	devices []placement.DeviceRequest
+}
+
+// peak is what parts have at one time at most: sidecars beside all that come after them, init
+// containers one after another. CPUs of a part's own stay the pod's while it does not run.
+func peak[T any](parts []T, of func(*T) (placement.ContainerKind, room)) room {
+	var sidecars, init, apps room
+	for i := range parts {
+		switch kind, n := of(&parts[i]); kind {
+		case placement.Sidecar:
+			sidecars = sidecars.plus(n)
+		case placement.Init:
+			init = init.most(sidecars.plus(n))
+		default:
+			apps = apps.plus(n)
+		}
+	}
+	return init.most(sidecars.plus(apps))
+}
+
+// partsOf are the parts of a pod.
+func partsOf(r *placement.Request) (all []part) {
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		p := part{kind: c.Kind, devices: c.Devices}
+		if c.MilliCPU%1000 == 0 && r.Guaranteed {
+			p.need.own = c.MilliCPU / 1000
+		} else {
+			p.need.milli = c.MilliCPU
+		}
+		for _, q := range c.Memory {
+			if q.Resource == "memory" {
+				p.need.memory += int64(q.Bytes)
+			} else {
+				p.need.huge += int64(q.Bytes)
+			}
+		}
+		all = append(all, p)
+	}
+	if r.Rules.Scope != placement.PodScope || r.Rules.Policy == placement.PolicyNone {
+		return all
+	}
+	one := part{need: peak(all, func(p *part) (placement.ContainerKind, room) { return p.kind, p.need })}
+	var resources []string
+	for i := range all {
+		for _, q := range all[i].devices {
+			if !slices.Contains(resources, q.Resource) {
+				resources = append(resources, q.Resource)
+			}
+		}
+	}
+	slices.Sort(resources)
+	for _, resource := range resources {
+		n := peak(all, func(p *part) (placement.ContainerKind, room) { return p.kind, room{own: p.count(resource)} })
+		one.devices = append(one.devices, placement.DeviceRequest{Resource: resource, Count: n.own})
+	}
+	return []part{one}
+}
+
+func (p *part) count(resource string) (n int64) {
+	for _, q := range p.devices {
+		if q.Resource == resource {
+			n += q.Count
+		}
+	}
+	return n
+}
+
+// Fits says whether the machine could take the pods, all of one policy, beside what these have.
+func (t Twin) Fits(there []*placement.Decision, pods ...*placement.Request) bool {
 	now, taken := t.rooms(), map[string]bool{}
 	for _, d := range there {
 		t.take(now, taken, d)
 	}
-	least := t.narrowest(r, now, taken)
-	switch r.Rules.Policy {
-	case placement.PolicySingleNUMANode:
-		return least == 1
-	case placement.PolicyRestricted:
-		return least > 0 && least <= t.narrowest(r, t.rooms(), nil)
+	for i := range now {
+		now[i] = now[i].whole()
 	}
-	return least > 0
+	f := fitting{t: t, rooms: now, taken: taken}
+	single := pods[0].Rules.Policy == placement.PolicySingleNUMANode
+	if pods[0].Rules.Policy == placement.PolicyRestricted {
+		single = true
+		for _, r := range pods {
+			parts := partsOf(r)
+			for i := range parts {
+				least := t.narrowest(&r.Rules, &parts[i], t.rooms(), nil)
+				if len(pods)+len(parts) == 2 && least > 0 {
+					now := t.narrowest(&r.Rules, &parts[i], now, taken)
+					return now > 0 && now <= least
+				}
+				single = single && least == 1
+			}
+		}
+		if !single {
+			return false
+		}
+	}
+	if !single {
+		f.fold()
+	}
+	return !f.lacks(pods) && f.place(pods)
+}
+
+// fitting is a search for places for pods.
+type fitting struct {
+	t Twin
+	// rooms are those of the NUMA nodes, or one for all of them.
+	rooms []room
+	taken map[string]bool
+	steps int
+}
+
+// maxSteps bounds a search, which then finds nothing.
+const maxSteps = 1 << 18
+
+// fold makes one room of all, for pods that may be anywhere.
+func (f *fitting) fold() {
+	var sum room
+	for _, r := range f.rooms {
+		sum = sum.plus(r)
+	}
+	f.rooms = []room{sum}
+}
+
+// lacks says whether there is too little in all.
+func (f *fitting) lacks(pods []*placement.Request) bool {
+	var sum, all room
+	for _, r := range f.rooms {
+		all = all.plus(r)
+	}
+	want := map[string]int64{}
+	for _, r := range pods {
+		parts := partsOf(r)
+		n := peak(parts, func(p *part) (placement.ContainerKind, room) { return p.kind, p.need })
+		n.milli += 1000 * n.own
+		sum = sum.plus(n)
+		for resource := range f.t.Devices {
+			n := peak(parts, func(p *part) (placement.ContainerKind, room) { return p.kind, room{own: p.count(resource)} })
+			want[resource] += n.own
+		}
+	}
+	for resource, devices := range f.t.Devices {
+		for _, d := range devices {
+			if !f.taken[d.Address] {
+				want[resource]--
+			}
+		}
+		if want[resource] > 0 {
+			return true
+		}
+	}
+	return all.minus(sum).short()
+}
+
+// chosen is a place for a part.
+type chosen struct {
+	*part
+	at      int
+	devices []*topology.Device
+}
+
+// place finds places for the pods.
+func (f *fitting) place(pods []*placement.Request) bool {
+	if len(pods) == 0 {
+		return true
+	}
+	parts := partsOf(pods[0])
+	return f.assign(&pods[0].Rules, parts, nil, pods[1:])
+}
+
+// assign finds places for the parts of a pod after those that are chosen, then for other pods.
+func (f *fitting) assign(rules *placement.Rules, parts []part, got []chosen, others []*placement.Request) bool {
+	if f.steps++; f.steps > maxSteps {
+		return false
+	}
+	if len(parts) == 0 {
+		return f.beside(got, others)
+	}
+	for at := range f.rooms {
+		c := chosen{part: &parts[0], at: at}
+		if f.overdrawn(append(slices.Clone(got), c)) {
+			continue
+		}
+		shut := maps.Clone(f.taken)
+		for i := range got {
+			if together(got[i].kind, c.kind) {
+				for _, d := range got[i].devices {
+					shut[d.Address] = true
+				}
+			}
+		}
+		nodes := uint(1) << at
+		if len(f.rooms) == 1 {
+			nodes = ^uint(0)
+		}
+		if f.t.choose(rules, c.part, shut, nodes, 0, nil, func(devices []*topology.Device) bool {
+			c.devices = devices
+			return f.assign(rules, parts[1:], append(slices.Clone(got), c), others)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// together says whether a container runs beside one that is declared after it.
+func together(before, after placement.ContainerKind) bool {
+	return before == placement.Sidecar || before == placement.App && after == placement.App
+}
+
+// overdrawn says whether some room has too little.
+func (f *fitting) overdrawn(got []chosen) bool {
+	for at := range f.rooms {
+		if f.rooms[at].minus(usedAt(got, at)).short() {
+			return true
+		}
+	}
+	return false
+}
+
+// usedAt is what parts have of a room.
+func usedAt(got []chosen, at int) room {
+	n := peak(got, func(c *chosen) (placement.ContainerKind, room) {
+		if c.at != at {
+			return c.kind, room{}
+		}
+		return c.kind, c.need
+	})
+	n.milli += 1000 * n.own
+	return n
+}
+
+// beside finds places for the other pods, the chosen ones being taken.
+func (f *fitting) beside(got []chosen, others []*placement.Request) bool {
+	if len(others) == 0 {
+		return true
+	}
+	rest := fitting{t: f.t, rooms: slices.Clone(f.rooms), taken: maps.Clone(f.taken), steps: f.steps}
+	for at := range rest.rooms {
+		rest.rooms[at] = rest.rooms[at].minus(usedAt(got, at))
+		if len(rest.rooms) > 1 {
+			rest.rooms[at] = rest.rooms[at].whole()
+		}
+	}
+	for i := range got {
+		for _, d := range got[i].devices {
+			rest.taken[d.Address] = true
+		}
+	}
+	found := rest.place(others)
+	f.steps = rest.steps
+	return found
 }
 
 // rooms is what the empty machine has.
@@ -50,10 +311,10 @@ func (t Twin) rooms() []room {
 	for i := range out {
 		n := &t.Machine.NUMANodes[i]
 		cpus := n.CPUs.AndNot(&t.Reserved)
-		out[i] = room{own: uint64(cpus.Len()), milli: 1000 * uint64(cpus.Len()), memory: n.MemoryBytes}
+		out[i] = room{own: int64(cpus.Len()), milli: 1000 * int64(cpus.Len()), memory: int64(n.MemoryBytes)}
 		for _, h := range n.HugePages {
-			out[i].huge += h.PageBytes * h.Count
-			out[i].memory -= h.PageBytes * h.Count
+			out[i].huge += int64(h.PageBytes * h.Count)
+			out[i].memory -= int64(h.PageBytes * h.Count)
 		}
 	}
 	return out
@@ -61,79 +322,76 @@ func (t Twin) rooms() []room {
 
 // take takes off what a decision has.
 func (t Twin) take(now []room, taken map[string]bool, d *placement.Decision) {
+	var all topology.CPUSet
 	for i := range d.Containers {
-		c := &d.Containers[i]
-		for j := range now {
-			n := &t.Machine.NUMANodes[j]
-			own := n.CPUs.And(&c.CPUs)
-			now[j].own -= uint64(own.Len())
-			now[j].milli -= 1000 * uint64(own.Len())
+		all = all.Or(&d.Containers[i].CPUs)
+		for _, a := range d.Containers[i].Devices {
+			for _, id := range a.IDs {
+				taken[id] = true
+			}
+		}
+	}
+	for j := range now {
+		n := &t.Machine.NUMANodes[j]
+		own := n.CPUs.And(&all)
+		used := peak(d.Containers, func(c *placement.ContainerDecision) (placement.ContainerKind, room) {
+			var r room
 			for _, s := range c.Shares {
 				if s.NUMA == n.ID {
-					now[j].milli -= uint64(s.MilliCPU)
+					r.milli += s.MilliCPU
 				}
 			}
 			for _, b := range c.Memory {
 				switch {
 				case !b.NUMA.Has(n.ID):
 				case b.Resource == "memory":
-					now[j].memory -= b.Bytes
+					r.memory += int64(b.Bytes)
 				default:
-					now[j].huge -= b.Bytes
+					r.huge += int64(b.Bytes)
 				}
 			}
-		}
-		for _, a := range c.Devices {
-			for _, id := range a.IDs {
-				taken[id] = true
-			}
-		}
+			return c.Kind, r
+		})
+		used.own = int64(own.Len())
+		used.milli += 1000 * used.own
+		now[j] = now[j].minus(used)
 	}
 }
 
-// narrowest is on how few NUMA nodes there is room; 0: on none.
-func (t Twin) narrowest(r *placement.Request, now []room, taken map[string]bool) (least int) {
+// narrowest is on how few NUMA nodes there is room for a part; 0: on none.
+func (t Twin) narrowest(rules *placement.Rules, p *part, now []room, taken map[string]bool) (least int) {
 	for set := uint(1); set < 1<<len(now); set++ {
-		if width := bits.OnesCount(set); (least == 0 || width < least) && t.holds(r, now, set) && t.choose(r, taken, set, 0, nil) {
+		var sum room
+		for i := range now {
+			if set&(1<<i) != 0 {
+				sum = sum.plus(now[i])
+			}
+		}
+		need := p.need
+		need.milli += 1000 * need.own
+		if width := bits.OnesCount(set); (least == 0 || width < least) && !sum.minus(need).short() &&
+			t.choose(rules, p, taken, set, 0, nil, func([]*topology.Device) bool { return true }) {
 			least = width
 		}
 	}
 	return least
 }
 
-func (t Twin) holds(r *placement.Request, now []room, set uint) bool {
-	c := &r.Containers[0]
-	var sum room
-	for i := range now {
-		if set&(1<<i) != 0 {
-			sum = sum.plus(now[i])
-		}
-	}
-	for _, q := range c.Memory {
-		if q.Resource == "memory" && q.Bytes > sum.memory || q.Resource != "memory" && q.Bytes > sum.huge {
-			return false
-		}
-	}
-	own := c.MilliCPU%1000 == 0 && r.Guaranteed
-	return sum.milli >= uint64(c.MilliCPU) && (!own || sum.own >= uint64(c.MilliCPU)/1000)
-}
-
-// choose says whether some choice of devices on the NUMA nodes, beside those of the first kinds, is
-// as the pod wants it.
-func (t Twin) choose(r *placement.Request, taken map[string]bool, set uint, k int, got [][]*topology.Device) bool {
-	c := &r.Containers[0]
-	if k == len(c.Devices) {
-		return wrongDevices(&r.Rules.Devices, got) == ""
+// choose calls then with each choice of devices on the NUMA nodes, beside those of the first kinds,
+// that is as the pod wants it, until that is content.
+func (t Twin) choose(rules *placement.Rules, p *part, taken map[string]bool, set uint, k int, got [][]*topology.Device, then func([]*topology.Device) bool) bool {
+	if k == len(p.devices) {
+		return wrongDevices(&rules.Devices, got) == "" && then(slices.Concat(got...))
 	}
 	var free []*topology.Device
-	for _, d := range t.Devices[c.Devices[k].Resource] {
+	for _, d := range t.Devices[p.devices[k].Resource] {
 		i := slices.IndexFunc(t.Machine.NUMANodes, func(n topology.NUMANode) bool { return n.ID == d.NUMA })
 		if !taken[d.Address] && set&(1<<i) != 0 {
 			free = append(free, d)
 		}
 	}
 	for sub := uint(0); sub < 1<<len(free); sub++ {
-		if int64(bits.OnesCount(sub)) != c.Devices[k].Count {
+		if int64(bits.OnesCount(sub)) != p.devices[k].Count {
 			continue
 		}
 		var mine []*topology.Device
@@ -142,7 +400,7 @@ func (t Twin) choose(r *placement.Request, taken map[string]bool, set uint, k in
 				mine = append(mine, d)
 			}
 		}
-		if t.choose(r, taken, set, k+1, append(slices.Clone(got), mine)) {
+		if t.choose(rules, p, taken, set, k+1, append(slices.Clone(got), mine), then) {
 			return true
 		}
 	}
@@ -186,33 +444,107 @@ func wrongDevices(rules *placement.DeviceRules, got [][]*topology.Device) string
 	return ""
 }
 
-// Crooked says how a decision for a pod of one container is not as it was asked; "" for nothing.
+// Crooked says how a decision is not as its pod asked; "" for nothing.
 func Crooked(m *topology.Machine, r *placement.Request, d *placement.Decision) string {
-	c, q := &d.Containers[0], &r.Containers[0]
-	nodes := c.Hint.NUMA
+	var all [][]*topology.Device
+	var nodes topology.NUMASet
+	asPod := r.Rules.Scope == placement.PodScope && r.Rules.Policy != placement.PolicyNone
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		got, why := devicesGiven(m, &r.Containers[i], c)
+		switch {
+		case why != "":
+		case asPod:
+			all = append(all, got...)
+			nodes |= c.Hint.NUMA
+			continue
+		case r.Rules.Policy == placement.PolicySingleNUMANode && c.Hint.NUMA.Len() > 1:
+			why = "on NUMA nodes " + c.Hint.NUMA.String() + " with single-numa-node"
+		default:
+			why = wrongDevices(&r.Rules.Devices, got)
+		}
+		if why == "" {
+			why = besideOthers(r, d, i)
+		}
+		if why != "" {
+			return c.Name + ": " + why
+		}
+	}
+	switch {
+	case !asPod:
+		return ""
+	case r.Rules.Policy == placement.PolicySingleNUMANode && nodes.Len() > 1:
+		return "on NUMA nodes " + nodes.String() + " with single-numa-node for the pod"
+	}
+	return wrongDevices(&r.Rules.Devices, byResource(m, d))
+}
+
+// devicesGiven are the devices of a container by kind, and how they are not those it asked for.
+func devicesGiven(m *topology.Machine, q *placement.ContainerRequest, c *placement.ContainerDecision) (got [][]*topology.Device, why string) {
 	for _, want := range q.Devices {
 		i := slices.IndexFunc(c.Devices, func(a placement.DeviceAllocation) bool { return a.Resource == want.Resource })
 		if want.Count > 0 && (i < 0 || int64(len(c.Devices[i].IDs)) != want.Count) {
-			return fmt.Sprintf("%d of %s were asked, %v given", want.Count, want.Resource, c.Devices)
+			return nil, fmt.Sprintf("%d of %s were asked, %v given", want.Count, want.Resource, c.Devices)
 		}
 	}
-	var got [][]*topology.Device
 	for _, a := range c.Devices {
 		var mine []*topology.Device
 		for _, id := range a.IDs {
 			dev := m.Device(id)
 			if dev == nil {
-				return id + " is no device of the node"
+				return nil, id + " is no device of the node"
 			}
-			if !nodes.Has(dev.NUMA) {
-				return fmt.Sprintf("%s of NUMA node %d, and the container is on %s", id, dev.NUMA, nodes)
+			if !c.Hint.NUMA.Has(dev.NUMA) {
+				return nil, fmt.Sprintf("%s of NUMA node %d, and the container is on %s", id, dev.NUMA, c.Hint.NUMA)
 			}
 			mine = append(mine, dev)
 		}
 		got = append(got, mine)
 	}
-	if r.Rules.Policy == placement.PolicySingleNUMANode && nodes.Len() != 1 {
-		return "on NUMA nodes " + nodes.String() + " with single-numa-node"
+	return got, ""
+}
+
+// besideOthers says which CPU or device the i-th container has that one has which runs beside it.
+func besideOthers(r *placement.Request, d *placement.Decision, i int) string {
+	for j := range i {
+		a, b := &d.Containers[j], &d.Containers[i]
+		if !together(r.Containers[j].Kind, r.Containers[i].Kind) {
+			continue
+		}
+		if a.CPUs.Intersects(&b.CPUs) {
+			return "it has CPUs of " + a.Name
+		}
+		for k := range a.Devices {
+			for l := range b.Devices {
+				for _, id := range b.Devices[l].IDs {
+					if slices.Contains(a.Devices[k].IDs, id) {
+						return "it has " + id + " of " + a.Name
+					}
+				}
+			}
+		}
 	}
-	return wrongDevices(&r.Rules.Devices, got)
+	return ""
+}
+
+// byResource are the devices of a pod by kind, each once.
+func byResource(m *topology.Machine, d *placement.Decision) (got [][]*topology.Device) {
+	ids := map[string][]string{}
+	for i := range d.Containers {
+		for _, a := range d.Containers[i].Devices {
+			for _, id := range a.IDs {
+				if !slices.Contains(ids[a.Resource], id) {
+					ids[a.Resource] = append(ids[a.Resource], id)
+				}
+			}
+		}
+	}
+	for _, list := range ids {
+		var mine []*topology.Device
+		for _, id := range list {
+			mine = append(mine, m.Device(id))
+		}
+		got = append(got, mine)
+	}
+	return got
 }
