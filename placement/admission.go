@@ -124,14 +124,18 @@ func (ad *admission) resetDecision() {
 	d.UID = ad.r.UID
 	d.Containers = slices.Grow(d.Containers[:0], n)[:n]
 	for i := range d.Containers {
-		c, r := &d.Containers[i], &ad.r.Containers[i]
-		c.Name, c.Kind, c.Hint = r.Name, r.Kind, Hint{Any: true}
-		c.CPUs = topology.CPUSet{}
-		c.Memory, c.Devices = c.Memory[:0], c.Devices[:0]
-		c.Shares, c.Exclusive = c.Shares[:0], joint.Shareable
-		c.Provided = c.Provided[:0]
-		c.Bounds = 0
+		d.Containers[i].empty(&ad.r.Containers[i])
 	}
+}
+
+// empty makes the decision one that gives its container nothing, keeping the memory of its slices.
+func (c *ContainerDecision) empty(r *ContainerRequest) {
+	c.Name, c.Kind, c.Hint = r.Name, r.Kind, Hint{Any: true}
+	c.CPUs = topology.CPUSet{}
+	c.Memory, c.Devices = c.Memory[:0], c.Devices[:0]
+	c.Shares, c.Exclusive = c.Shares[:0], joint.Shareable
+	c.Provided = c.Provided[:0]
+	c.Bounds = 0
 }
 
 // heldBy returns what container c holds already, nil for nothing.

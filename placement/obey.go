@@ -19,6 +19,7 @@ type jointAdmission struct {
 	held      joint.Held
 	part      joint.Held // of held, what the next container may take over
 	peak      []uint64   // by kind and node
+	search    search
 }
 
 func (m *Model) newJointAdmission() jointAdmission {
@@ -39,11 +40,10 @@ func (ad *admission) decideJointly(s *State, r *Request, d *Decision) Verdict {
 		ad.end()
 		return v
 	}
-	ad.joint.try.Begin(s.account)
 	if len(s.given) > 0 {
 		copy(ad.provision.given, s.given)
 	}
-	detail, c := ad.runJointly()
+	detail, c := ad.runJointly(s.account)
 	v := Verdict{Reason: detail.Reason(), Detail: detail}
 	if detail == NoDetail {
 		v.NUMA = ad.jointNodes()
@@ -54,11 +54,10 @@ func (ad *admission) decideJointly(s *State, r *Request, d *Decision) Verdict {
 		return v
 	}
 	v.Container, v.Scarcity = int16(c), Resolvable
-	ad.joint.try.Begin(ad.m.empty.account)
 	clear(ad.provision.given)
 	ad.d = &ad.empty
 	ad.resetDecision()
-	if again, _ := ad.runJointly(); again != NoDetail && ad.m.Monotone(r) {
+	if again, _ := ad.runJointly(ad.m.empty.account); again != NoDetail && ad.m.Monotone(r) {
 		v.Scarcity = Unresolvable
 	}
 	ad.end()
@@ -106,8 +105,9 @@ func (ad *admission) jointNodes() (nodes topology.NUMASet) {
 	return nodes
 }
 
-// runJointly places the pod on the books of try, and says at which container it stopped.
-func (ad *admission) runJointly() (Detail, int) {
+// runJointly places the pod beside what a book says, and says at which container it stopped.
+func (ad *admission) runJointly(on *joint.Book) (Detail, int) {
+	ad.joint.try.Begin(on)
 	if ad.r.PodLevel {
 		return PodLevelUndecided, 0
 	}
@@ -123,7 +123,11 @@ func (ad *admission) runJointly() (Detail, int) {
 	if ad.rules.Scope == PodScope && ad.rules.Policy != PolicyNone {
 		return ad.runPod()
 	}
-	return ad.runEach()
+	detail, c := ad.runEach()
+	if detail != NoDetail && ad.runAgain(on) {
+		return NoDetail, 0
+	}
+	return detail, c
 }
 
 // knowsMemory says what is wrong with a container's memory, whatever is free.
@@ -271,12 +275,17 @@ func (ad *admission) runEach() (Detail, int) {
 }
 
 func (ad *admission) runInit(c int) Detail {
-	j := &ad.joint
 	ad.wantContainer(c)
 	ad.narrow(c)
 	if ad.wantsNothing() {
 		return NoDetail
 	}
+	return ad.placeInit(c)
+}
+
+// placeInit places an init container as want says, when the others that run together are placed.
+func (ad *admission) placeInit(c int) Detail {
+	j := &ad.joint
 	ad.heldSoFar()
 	ad.takeOver()
 	j.pool.BeginFull()

@@ -17,14 +17,14 @@ func explainJointly(s *State, r *Request, out Refusal, v *Verdict) Refusal {
 	ad.rules = s.m.rulesFor(r.Rules)
 	ad.s, ad.r, ad.d = s, r, new(Decision)
 	ad.resetDecision()
-	ad.joint.try.Begin(s.account)
 	copy(ad.provision.given, s.given)
 	at := wholePod
 	if ad.rules.Scope == PodScope && ad.rules.Policy != PolicyNone {
+		ad.joint.try.Begin(s.account)
 		ad.wantPod()
 	} else {
 		out.Container = r.Containers[v.Container].Name
-		ad.runJointly()
+		ad.runJointly(s.account)
 		at = int(v.Container)
 		ad.wantContainer(at)
 	}

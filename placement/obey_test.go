@@ -676,10 +676,11 @@ func TestObeyNoAllocations(t *testing.T) {
 	rules := placement.Rules{Policy: placement.PolicySingleNUMANode, Devices: placement.DeviceRules{Same: joint.OneSwitch, SameHow: joint.Required}}
 	devices, asOne := guaranteed("x", rules, gpu, app("b", 500, 1)), guaranteed("x", rules, gpu, app("b", 500, 1))
 	asOne.Rules.Scope = placement.PodScope
-	for _, r := range []*placement.Request{&plain, &devices, &asOne} {
+	again := guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode}, app("a", 2000, 1), app("b", 6000, 1), app("c", 7000, 1))
+	for r, on := range map[*placement.Request]*placement.State{&plain: s, &devices: s, &asOne: s, &again: state(t, two8.view(), obeying())} {
 		var d placement.Decision
 		ask := func() {
-			if v := placement.Decide(s, r, &d); !v.OK() {
+			if v := placement.Decide(on, r, &d); !v.OK() {
 				t.Fatal(v)
 			}
 		}
@@ -688,6 +689,38 @@ func TestObeyNoAllocations(t *testing.T) {
 		}
 		if n := testing.AllocsPerRun(200, ask); n >= 1 {
 			t.Errorf("Decide allocates %v times for %+v", n, r)
+		}
+	}
+}
+
+// TestContainersMakeRoomForEachOther: a container leaves alone what another of the same pod cannot
+// do without, also where it comes first.
+func TestContainersMakeRoomForEachOther(t *testing.T) {
+	s := state(t, two8.view(), obeying()) // 7 CPUs on NUMA node 0, 8 on 1
+	single := placement.Rules{Policy: placement.PolicySingleNUMANode}
+	small, large := app("small", 7000, 1), app("large", 8000, 1)
+	begin := placement.ContainerRequest{Name: "begin", Kind: placement.Init, MilliCPU: 8000}
+	for name, c := range map[string]struct {
+		containers []placement.ContainerRequest
+		want       string
+	}{
+		"in order":             {[]placement.ContainerRequest{large, small}, "large 1, small 0"},
+		"the other way round":  {[]placement.ContainerRequest{app("two", 2000, 1), app("six", 6000, 1), app("seven", 7000, 1)}, "two 1, six 1, seven 0"},
+		"an init container":    {[]placement.ContainerRequest{begin, small}, "begin 1, small 0"},
+		"with CPU time":        {[]placement.ContainerRequest{app("some", 500, 1), small, app("rest", 7000, 1)}, "some 1, small 0, rest 1"},
+		"more than there is":   {[]placement.ContainerRequest{small, large, app("more", 1000, 1)}, ""},
+		"none of them fits":    {[]placement.ContainerRequest{app("nine", 9000, 1), app("one", 1000, 1)}, ""},
+		"nowhere for the last": {[]placement.ContainerRequest{app("four", 4000, 1), app("five", 5000, 1), app("six", 6000, 1)}, ""},
+	} {
+		r := guaranteed("x", single, c.containers...)
+		var d placement.Decision
+		v := placement.Decide(s, &r, &d)
+		var got []string
+		for i := range d.Containers {
+			got = append(got, d.Containers[i].Name+" "+d.Containers[i].Hint.NUMA.String())
+		}
+		if text := strings.Join(got, ", "); v.OK() != (c.want != "") || v.OK() && text != c.want {
+			t.Errorf("%s: %v: %s, want %q", name, v.Detail, text, c.want)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/test/obeying"
 	"github.com/berth-dev/berth/topology"
 )
@@ -104,18 +103,4 @@ func (d *driver) waiting(context.Context) (string, error) {
 	d.Lock()
 	defer d.Unlock()
 	return d.Waiting(d.roomFor), nil
-}
-
-// roomFor returns a node that could take the pod beside what is bound there, by the exhaustive
-// twin; "" for none.
-func (d *driver) roomFor(pod *corev1.Pod) string {
-	if pod.Annotations[wire.GangAnnotation] != "" {
-		return "" // it waits for its mates
-	}
-	for i, s := range specs()[:len(machines)] {
-		if d.fits(i, d.On(s.Name), pod) {
-			return s.Name
-		}
-	}
-	return ""
 }

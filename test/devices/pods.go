@@ -3,22 +3,28 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/test/obeying"
 )
 
-// newPods makes a pod, or one time in eight a gang of two or three that are alike.
+// most is the largest number of members of a gang.
+const most = 6
+
+// newPods makes a pod, or one time in six a gang of two to six that are alike.
 func newPods(rng *rand.Rand, i int) []*corev1.Pod {
 	one := newPod(rng, fmt.Sprint("p", i))
-	if rng.IntN(8) > 0 {
+	if rng.IntN(6) > 0 {
 		return []*corev1.Pod{one}
 	}
-	n := 2 + rng.IntN(2)
+	n := 2 + rng.IntN(most-1)
 	one.Annotations[wire.GangAnnotation], one.Annotations[wire.GangMinimumAnnotation] = one.Name, fmt.Sprint(n)
 	one.Spec.PriorityClassName = ""
 	var all []*corev1.Pod
@@ -30,38 +36,54 @@ func newPods(rng *rand.Rand, i int) []*corev1.Pod {
 	return all
 }
 
-// newPod makes a pod of one container, which is all that the twin knows.
+// newPod makes a pod of one container, or of up to four: one time in three with another one beside
+// it, and with init containers and sidecars before it.
 func newPod(rng *rand.Rand, name string) *corev1.Pod {
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
 	zero := int64(0)
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}}
 	p.Spec.TerminationGracePeriodSeconds = &zero
-	list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(pick("500m", "1", "2", "2", "4")), corev1.ResourceMemory: resource.MustParse(pick("64Mi", "256Mi", "1Gi"))}
-	if rng.IntN(6) == 0 {
-		list["hugepages-2Mi"] = resource.MustParse(pick("4Mi", "16Mi"))
+	p.Spec.Containers = []corev1.Container{newContainer(rng, "main", "pause", 2)}
+	if rng.IntN(3) == 0 {
+		p.Spec.Containers = append(p.Spec.Containers, newContainer(rng, "beside", "pause", 3))
 	}
-	asks := 0
-	for _, r := range []struct {
-		name corev1.ResourceName
-		odds int
-	}{{gpus, 2}, {cards, 3}, {vfs, 5}} {
-		if _, has := list[cards]; rng.IntN(r.odds) == 0 && !(has && r.name == vfs) {
-			list[r.name] = resource.MustParse(pick("1", "1", "2"))
-			asks++
-		}
+	if rng.IntN(4) == 0 {
+		p.Spec.InitContainers = append(p.Spec.InitContainers, newContainer(rng, "begin", hollow.ExitImage(100*time.Millisecond), 3))
 	}
-	p.Spec.Containers = []corev1.Container{{Name: "main", Image: "pause", Resources: corev1.ResourceRequirements{Requests: list, Limits: list}}}
-	if policy := pick("", "none", "best-effort", "restricted", "single-numa-node"); policy != "" {
+	if rng.IntN(4) == 0 {
+		always := corev1.ContainerRestartPolicyAlways
+		c := newContainer(rng, "sidecar", "pause", 4)
+		c.RestartPolicy = &always
+		at := rng.IntN(len(p.Spec.InitContainers) + 1)
+		p.Spec.InitContainers = slices.Insert(p.Spec.InitContainers, at, c)
+	}
+	if policy := pick("", "none", "best-effort", "restricted", "single-numa-node", "single-numa-node,scope=pod", "restricted,scope=pod"); policy != "" {
 		p.Annotations[wire.PolicyAnnotation] = policy
 	}
-	if asks > 0 && rng.IntN(2) == 0 {
+	if rng.IntN(2) == 0 {
 		p.Annotations[wire.DevicesAnnotation] = pick("same-switch", "same-root", "one-switch", "one-root") + pick("", ",preferred")
 	}
 	if rng.IntN(4) == 0 {
 		p.Annotations[wire.FunctionsAnnotation] = "one-per-card"
 	}
-	if rng.IntN(10) == 0 {
+	if rng.IntN(6) == 0 {
 		p.Spec.PriorityClassName = obeying.Urgent
 	}
 	return p
+}
+
+// newContainer makes a container that asks for GPUs one time in odds, for cards more seldom, and for
+// virtual functions still more so.
+func newContainer(rng *rand.Rand, name, image string, odds int) corev1.Container {
+	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
+	list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(pick("500m", "1", "2", "2", "4")), corev1.ResourceMemory: resource.MustParse(pick("64Mi", "256Mi", "1Gi"))}
+	if rng.IntN(6) == 0 {
+		list["hugepages-2Mi"] = resource.MustParse(pick("4Mi", "16Mi"))
+	}
+	for i, r := range []corev1.ResourceName{gpus, cards, vfs} {
+		if _, has := list[cards]; rng.IntN(odds+i) == 0 && !(has && r == vfs) {
+			list[r] = resource.MustParse(pick("1", "1", "2"))
+		}
+	}
+	return corev1.Container{Name: name, Image: image, Resources: corev1.ResourceRequirements{Requests: list, Limits: list}}
 }

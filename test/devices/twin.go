@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/internal/wire"
@@ -26,27 +29,72 @@ func offered(m *topology.Machine, i int) map[string][]*topology.Device {
 	return out
 }
 
-// fits says whether the i-th node that obeys could take the pod beside those that are bound there.
-func (d *driver) fits(i int, there []*corev1.Pod, pod *corev1.Pod) bool {
-	ask, err := wire.ReadPod(pod)
-	if err != nil || ask.RulesErr != nil || asksElsewhere(&ask.Request, offered(d.Machines[specs()[i].Name], i)) {
-		return false
+// roomFor returns the nodes that could take the pod, or its whole gang, beside what is bound there,
+// by the exhaustive twin; "" for none. What has a lower priority makes room.
+func (d *driver) roomFor(pod *corev1.Pod) string {
+	pods := []*corev1.Pod{pod}
+	if gang := pod.Annotations[wire.GangAnnotation]; gang != "" {
+		pods = d.gang(gang)
+		if strconv.Itoa(len(pods)) != pod.Annotations[wire.GangMinimumAnnotation] {
+			return "" // it waits for mates
+		}
+		for _, mate := range pods {
+			if mate.Spec.NodeName != "" {
+				return ""
+			}
+		}
+	}
+	for first := range len(pods) + 1 {
+		if d.fits(0, pods[:first]) && d.fits(1, pods[first:]) {
+			return fmt.Sprintf("%s for %d, on %s for %d", specs()[0].Name, first, specs()[1].Name, len(pods)-first)
+		}
+	}
+	return ""
+}
+
+// gang returns the members of a gang that have not ended.
+func (d *driver) gang(name string) (all []*corev1.Pod) {
+	for _, pod := range d.Pods {
+		if pod.Annotations[wire.GangAnnotation] == name && pod.DeletionTimestamp == nil && !wire.Ended(pod) {
+			all = append(all, pod)
+		}
+	}
+	return all
+}
+
+// fits says whether the i-th node that obeys could take the pods beside those that are bound there.
+func (d *driver) fits(i int, pods []*corev1.Pod) bool {
+	if len(pods) == 0 {
+		return true
+	}
+	name := specs()[i].Name
+	m := d.Machines[name]
+	twin := obeyed.Twin{Machine: m, Reserved: d.reserved, Devices: offered(m, i)}
+	var asks []*placement.Request
+	for _, pod := range pods {
+		ask, err := wire.ReadPod(pod)
+		if err != nil || ask.RulesErr != nil || asksElsewhere(&ask.Request, twin.Devices) {
+			return false
+		}
+		asks = append(asks, &ask.Request)
 	}
 	var held []*placement.Decision
-	for _, other := range there {
-		if given := d.Decisions[string(other.UID)]; given != nil && !wire.Ended(other) {
+	for _, other := range d.On(name) {
+		given := d.Decisions[string(other.UID)]
+		if given != nil && !wire.Ended(other) && *other.Spec.Priority >= *pods[0].Spec.Priority {
 			held = append(held, given)
 		}
 	}
-	m := d.Machines[specs()[i].Name]
-	return obeyed.Twin{Machine: m, Reserved: d.reserved, Devices: offered(m, i)}.Fits(held, &ask.Request)
+	return twin.Fits(held, asks...)
 }
 
 // asksElsewhere says whether a pod asks for a resource that the node does not offer.
 func asksElsewhere(r *placement.Request, offered map[string][]*topology.Device) bool {
-	for _, q := range r.Containers[0].Devices {
-		if q.Count > 0 && offered[q.Resource] == nil {
-			return true
+	for i := range r.Containers {
+		for _, q := range r.Containers[i].Devices {
+			if q.Count > 0 && offered[q.Resource] == nil {
+				return true
+			}
 		}
 	}
 	return false

@@ -14,8 +14,9 @@ import (
 
 // Twin answers whether pods fit a machine by trying every NUMA node, or set of them, for each of
 // their containers, and every set of devices there. It knows nothing of the engine, and no wishes
-// for CPUs. Where several containers, or pods, are to be on as few NUMA nodes as an empty machine
-// needs for each, and one of them needs more than one, it does not know, and says no.
+// for CPUs. It says no to several containers, or pods, some of which need more than one NUMA node
+// though they are to be on as few as can be, or that may be anywhere and share CPUs or take turns
+// beside others that have CPUs of their own: how those are split is beyond it.
 type Twin struct {
 	Machine  *topology.Machine
 	Reserved topology.CPUSet
@@ -91,7 +92,7 @@ func partsOf(r *placement.Request) (all []part) {
 		}
 		all = append(all, p)
 	}
-	if r.Rules.Scope != placement.PodScope || r.Rules.Policy == placement.PolicyNone {
+	if !asOne(&r.Rules) {
 		return all
 	}
 	one := part{need: peak(all, func(p *part) (placement.ContainerKind, room) { return p.kind, p.need })}
@@ -109,6 +110,12 @@ func partsOf(r *placement.Request) (all []part) {
 		one.devices = append(one.devices, placement.DeviceRequest{Resource: resource, Count: n.own})
 	}
 	return []part{one}
+}
+
+// asOne says whether it is the pod that is placed, not each of its containers. The nodes' own
+// policy is none.
+func asOne(r *placement.Rules) bool {
+	return r.Scope == placement.PodScope && r.Policy != placement.PolicyNone && r.Policy != placement.NodePolicy
 }
 
 func (p *part) count(resource string) (n int64) {
@@ -149,6 +156,9 @@ func (t Twin) Fits(there []*placement.Decision, pods ...*placement.Request) bool
 		}
 	}
 	if !single {
+		if mixes(pods) {
+			return false
+		}
 		f.fold()
 	}
 	return !f.lacks(pods) && f.place(pods)
@@ -173,6 +183,17 @@ func (f *fitting) fold() {
 		sum = sum.plus(r)
 	}
 	f.rooms = []room{sum}
+}
+
+// mixes says whether some parts have CPUs of their own, and others CPU time, or turns.
+func mixes(pods []*placement.Request) bool {
+	n, own, others := 0, false, false
+	for _, r := range pods {
+		for _, p := range partsOf(r) {
+			n, own, others = n+1, own || p.need.own > 0, others || p.need.milli > 0 || p.kind == placement.Init
+		}
+	}
+	return n > 1 && own && others
 }
 
 // lacks says whether there is too little in all.
@@ -448,7 +469,7 @@ func wrongDevices(rules *placement.DeviceRules, got [][]*topology.Device) string
 func Crooked(m *topology.Machine, r *placement.Request, d *placement.Decision) string {
 	var all [][]*topology.Device
 	var nodes topology.NUMASet
-	asPod := r.Rules.Scope == placement.PodScope && r.Rules.Policy != placement.PolicyNone
+	asPod := asOne(&r.Rules)
 	for i := range d.Containers {
 		c := &d.Containers[i]
 		got, why := devicesGiven(m, &r.Containers[i], c)

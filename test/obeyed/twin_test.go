@@ -26,9 +26,7 @@ var twinMachines = []string{
 // TestAgainstTheExhaustiveTwin: from a machine to a decision, with what others hold: a pod is
 // admitted where the twin finds room, nowhere else, and as it asked.
 func TestAgainstTheExhaustiveTwin(t *testing.T) {
-	admitted, refused, together := 0, 0, 0
-	miss, extra := 0, 0
-	defer func() { t.Log("MISS", miss, extra) }()
+	admitted, refused, together, several := 0, 0, 0, 0
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 17))
 		m, err := topology.Parse(twinMachines[seed%2])
@@ -74,15 +72,8 @@ func TestAgainstTheExhaustiveTwin(t *testing.T) {
 			r := randomRequest(rng, i)
 			d := new(placement.Decision)
 			v := placement.Decide(s, r, d)
-			fits := twin.Fits(there, r)
-			if fits && !v.OK() {
-				miss++
-				if len(r.Containers)==1 { t.Errorf("MISS1")}
-				if miss<20 { t.Logf("seed %d: %v %d, and the twin says %v to %+v", seed, v.Detail,v.Container, fits, r) }
-			}
-			if !fits && v.OK() {
-				extra++
-				if r.Rules.Policy!=placement.PolicyRestricted {t.Logf("EXTRA seed %d: %v, and the twin says %v to %+v: %+v", seed, v.Detail, fits, r, d)}
+			if fits := twin.Fits(there, r); fits && !v.OK() || !fits && v.OK() && !wide(r) {
+				t.Fatalf("seed %d: %v at %d, and the twin says %v to %+v", seed, v.Detail, v.Container, fits, r)
 			}
 			if !v.OK() {
 				refused++
@@ -90,6 +81,9 @@ func TestAgainstTheExhaustiveTwin(t *testing.T) {
 			}
 			if why := Crooked(m, r, d); why != "" {
 				t.Fatalf("seed %d: %s: %+v for %+v", seed, why, d, r)
+			}
+			if len(r.Containers) > 1 {
+				several++
 			}
 			if len(r.Containers[0].Devices) == 2 && r.Rules.Devices.SameHow == joint.Required {
 				together++
@@ -99,9 +93,14 @@ func TestAgainstTheExhaustiveTwin(t *testing.T) {
 			there = append(there, d)
 		}
 	}
-	if admitted < 5000 || refused < 3000 || together < 40 {
-		t.Errorf("%d admitted, %d of these with devices together, %d refused: want more", admitted, together, refused)
+	if admitted < 4000 || refused < 3000 || together < 40 || several < 1000 {
+		t.Errorf("%d admitted, %d of these with devices together, %d of several containers, %d refused: want more", admitted, together, several, refused)
 	}
+}
+
+// wide says whether the twin may not know about a pod.
+func wide(r *placement.Request) bool {
+	return r.Rules.Policy == placement.PolicyRestricted && len(partsOf(r)) > 1 || mixes([]*placement.Request{r})
 }
 
 // randomRequest is a pod of one container, or of up to four, some of them init containers and
