@@ -22,20 +22,8 @@ type occupancy struct {
 	// pods that hold something, by how far apart it lies.
 	pods map[topology.Spread]int
 	// withDevices counts the pods of these that have devices, by how near to each other all lies.
-	withDevices map[nearness]int
+	withDevices map[placement.Nearness]int
 }
-
-// nearness is how near to one another the devices of a pod lie, and what else it has: the values
-// of the label alignment, the nearest first. Devices of one switch or root complex whose pod has
-// CPUs or memory on other NUMA nodes are as far apart as these.
-type nearness string
-
-const (
-	atSwitch nearness = "switch"
-	atRoot   nearness = "root"
-)
-
-var nearnesses = []nearness{atSwitch, atRoot, nearness(topology.WithinNode), nearness(topology.WithinPackage), nearness(topology.WithinMachine)}
 
 // occupancyOf is a pure function of a node.
 func occupancyOf(n *wire.Node) *occupancy {
@@ -43,9 +31,9 @@ func occupancyOf(n *wire.Node) *occupancy {
 		zones:       wire.WriteNodeResourceTopology(n, nil).Zones,
 		stranded:    map[string]int64{},
 		pods:        map[topology.Spread]int{topology.WithinNode: 0, topology.WithinPackage: 0, topology.WithinMachine: 0},
-		withDevices: map[nearness]int{},
+		withDevices: map[placement.Nearness]int{},
 	}
-	for _, n := range nearnesses {
+	for _, n := range placement.Nearnesses {
 		o.withDevices[n] = 0
 	}
 	for i := range o.zones {
@@ -60,8 +48,8 @@ func occupancyOf(n *wire.Node) *occupancy {
 		if held != 0 {
 			o.pods[n.Spec.Machine.Spread(held)]++
 		}
-		if near, ok := nearnessOf(n.Spec.Machine, &p, held); ok {
-			o.withDevices[near]++
+		if ids := deviceIDs(&p); len(ids) > 0 {
+			o.withDevices[placement.NearnessOf(n.Spec.Machine, ids, held)]++
 		}
 	}
 	return o
@@ -84,38 +72,14 @@ func (o *occupancy) strand(resources nrt.ResourceInfoList) {
 	}
 }
 
-// nearnessOf says how near the devices of a pod lie; ok is false for one without any. held are the
-// NUMA nodes of all that it has. Where a device hangs from is known of those whose ids are PCI
-// addresses of the machine.
-func nearnessOf(m *topology.Machine, p *placement.PodAllocation, held topology.NUMASet) (near nearness, ok bool) {
-	roots, switches := map[string]bool{}, map[string]bool{}
+// deviceIDs returns those of all devices that a pod has.
+func deviceIDs(p *placement.PodAllocation) (ids []string) {
 	for _, c := range p.Containers {
 		for _, a := range c.Devices {
-			for _, id := range a.IDs {
-				root, sw := "", ""
-				if d := m.Device(id); d != nil {
-					root = d.Root
-					if above := m.Switches(d); len(above) > 0 {
-						sw = above[len(above)-1]
-					}
-				}
-				roots[root], switches[sw] = true, true
-			}
+			ids = append(ids, a.IDs...)
 		}
 	}
-	switch {
-	case len(roots) == 0:
-		return "", false
-	case held.Len() > 1:
-		return nearness(m.Spread(held)), true
-	case len(switches) == 1 && !switches[""]:
-		return atSwitch, true
-	case len(roots) == 1 && !roots[""]:
-		return atRoot, true
-	case held == 0:
-		return nearness(topology.WithinMachine), true
-	}
-	return nearness(topology.WithinNode), true
+	return ids
 }
 
 func numaOfDevices(pools []placement.DevicePool) map[[2]string]topology.NUMASet {

@@ -92,9 +92,9 @@ func TestNearness(t *testing.T) {
 	for _, c := range []struct {
 		ids  string
 		cpus string
-		want nearness
+		want placement.Nearness
 	}{
-		{"18 19", "0", atSwitch}, {"18", "", atSwitch}, {"18 1a", "1", atRoot}, {"18 2a", "", "numa-node"}, {"18 19", "2", "package"}, {"18 9a", "", "machine"}, {"x", "0", "numa-node"}, {"y", "", "machine"},
+		{"18 19", "0", placement.AtSwitch}, {"18", "", placement.AtSwitch}, {"18 1a", "1", placement.AtRoot}, {"18 2a", "", "numa-node"}, {"18 19", "2", "package"}, {"18 9a", "", "machine"}, {"x", "0", "numa-node"}, {"y", "", "machine"},
 		{"", "0-1", ""},
 	} {
 		pod := placement.PodAllocation{UID: "u", Containers: []placement.ContainerAllocation{{CPUs: cpus(t, c.cpus)}}}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/placement"
 )
 
 const (
@@ -24,6 +25,10 @@ var (
 		Namespace: namespace, Subsystem: subsystem, Name: "bindings_total", StabilityLevel: metrics.ALPHA,
 		Help: "Bindings by how writing them went: written, failed, or in doubt.",
 	}, []string{"result"})
+	devicePods = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "device_pods_total", StabilityLevel: metrics.ALPHA,
+		Help: "Pods with devices that were bound, by whether these lie below one PCI switch, at one root complex, with all else that the pod has on one NUMA node, in one package, or across the machine, as decided or predicted.",
+	}, []string{"alignment"})
 	promises = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "promises_total", StabilityLevel: metrics.ALPHA,
 		Help: "Decisions by what the node's report said of them: kept, contended (another pod came between), mispredicted, refused. The last two are never anything but 0.",
@@ -50,7 +55,7 @@ var registerOnce sync.Once
 // register makes the metrics known to the registry of the process.
 func register() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(verdicts, bindings, promises, reportsRefused, podsRefused)
+		legacyregistry.MustRegister(verdicts, bindings, devicePods, promises, reportsRefused, podsRefused)
 		legacyregistry.MustRegister(gang.Metrics()...)
 		legacyregistry.CustomMustRegister(&nodeGauges)
 		for _, r := range nodes.PromiseResults {
@@ -59,6 +64,9 @@ func register() {
 		for _, result := range []string{bindingWritten, bindingFailed, bindingDoubt} {
 			// An alert on the increase does not see a series that begins at 1.
 			bindings.WithLabelValues(result)
+		}
+		for _, near := range placement.Nearnesses {
+			devicePods.WithLabelValues(string(near))
 		}
 	})
 }

@@ -1,0 +1,201 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/component-base/metrics/testutil"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// quads have two GPUs on each NUMA node, below a switch of their own.
+const quads = "package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21 " +
+	"dev:18:00.0|19:00.0,030200,10de:2330,numa=0,root=15,switch=16:00.0 dev:98:00.0|99:00.0,030200,10de:2330,numa=1,root=95,switch=96:00.0"
+
+// devices gives node n its GPUs: of a plugin of its kubelet's with NUMA nodes, or of Berth's own.
+func (f *fixture) devices(berth bool) {
+	f.Helper()
+	m, err := topology.Parse(quads)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if f.spec.View, err = placement.ViewOf(m); err != nil {
+		f.Fatal(err)
+	}
+	f.spec.Machine = m
+	pool := gpus(m)
+	if berth {
+		pool = placement.DevicePool{Resource: gpuName, Decided: true}
+		for i := range m.Devices {
+			d := &m.Devices[i]
+			pool.Devices = append(pool.Devices, placement.Device{ID: d.Address, HasTopology: true, NUMA: topology.NewNUMASet(d.NUMA)})
+		}
+		f.spec.Authority = v1alpha1.AuthorityBerth
+		f.spec.Config = placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0", Devices: placement.DevicesOf(m, []placement.DevicePool{pool})}
+	}
+	if f.model, err = placement.NewModel(f.spec.View, f.spec.Config); err != nil {
+		f.Fatal(err)
+	}
+	f.state = f.model.NewState()
+	f.state.SetPool(pool)
+	f.feed.ReportSeen(f.topology())
+	if why := f.table.Unusable(f.table.Named("n")); why != nil {
+		f.Fatal(why)
+	}
+}
+
+// asking adds GPUs to a pod, and that all it has is to be on one NUMA node.
+func asking(pod *corev1.Pod, gpus string) *corev1.Pod {
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[wire.PolicyAnnotation] = "single-numa-node"
+	pod.Spec.Containers[0].Resources.Limits[gpuName] = resource.MustParse(gpus)
+	return pod
+}
+
+// eachAuthority runs a test where a kubelet decides, and where Berth does.
+func eachAuthority(t *testing.T, test func(t *testing.T, berth bool)) {
+	for _, berth := range []bool{false, true} {
+		t.Run(fmt.Sprint("berth decides: ", berth), func(t *testing.T) { test(t, berth) })
+	}
+}
+
+// TestGangsArePlannedWithTheirDevices: four members of two GPUs each fill two nodes. Where single
+// GPUs are taken, enough of them may be free and the gang does not fit all the same: two of one
+// NUMA node are not.
+func TestGangsArePlannedWithTheirDevices(t *testing.T) {
+	eachAuthority(t, func(t *testing.T, berth bool) {
+		for name, c := range map[string]struct {
+			members int
+			taken   bool // one GPU of each NUMA node of m
+			want    string
+		}{
+			"all GPUs":                     {4, false, "map[m:2 n:2]"},
+			"more than all":                {5, false, "map[]"},
+			"six of eight, two are apart":  {3, true, "map[]"},
+			"four of eight, two are apart": {2, true, "map[n:2]"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				f := newFixture(t)
+				f.devices(berth)
+				f.forGangs()
+				if c.taken {
+					f.admit(asking(pinned("one", 6), "1"))
+					f.admit(pinned("rest", 1))
+					f.admit(asking(pinned("two", 6), "1")) // has no CPUs beside one
+					f.feed.ReportSeen(f.reportOf("m"))
+				}
+				var pods []*corev1.Pod
+				for i := range c.members {
+					pod := asking(f.member(fmt.Sprint("p-", i), c.members, 1, int64(i)), "2")
+					f.core.gangs.PodSeen(pod)
+					pods = append(pods, pod)
+				}
+				on := map[string]int{}
+				if _, s := f.PreFilter(t.Context(), newCycleData(), pods[0], nil); s.IsSuccess() {
+					for _, pod := range pods {
+						_, node := f.plannedFor(pod)
+						on[node]++
+					}
+				}
+				if got := fmt.Sprint(on); got != c.want {
+					t.Errorf("planned: %s, want %s", got, c.want)
+				}
+			})
+		}
+	})
+}
+
+// TestPreemptionCountsDevices: a pod that wants two GPUs and seven CPUs on one NUMA node is not
+// helped by whoever has the CPUs, nor by whoever has the GPU, nor by one of either on two NUMA
+// nodes.
+func TestPreemptionCountsDevices(t *testing.T) {
+	eachAuthority(t, func(t *testing.T, berth bool) {
+		f, _ := attached(t)
+		f.devices(berth)
+		pods := map[string]*corev1.Pod{}
+		for _, pod := range []*corev1.Pod{pinned("cpus-0", 5), asking(pinned("gpu-0", 2), "1"), pinned("cpus-1", 6), asking(pinned("gpu-1", 2), "1")} {
+			pod.Annotations = map[string]string{wire.PolicyAnnotation: "single-numa-node"}
+			f.admit(pod)
+			pods[pod.Name] = on(pod, "n")
+		}
+		f.feed.ReportSeen(f.topology())
+		for _, pod := range pods {
+			f.feed.PodSeen(pod, false)
+		}
+		high := asking(pinned("high", 7), "2")
+		for _, c := range []struct {
+			without string
+			fits    bool
+		}{{"", false}, {"cpus-0", false}, {"gpu-0", false}, {"cpus-0 gpu-1", false}, {"cpus-0 gpu-0", true}, {"gpu-1 cpus-1", true}, {"gpu-0 gpu-1", false}} {
+			state := newCycleData()
+			if _, s := f.PreFilter(t.Context(), state, high, nil); !s.IsSuccess() {
+				t.Fatal(s)
+			}
+			for name := range strings.FieldsSeq(c.without) {
+				if s := f.RemovePod(t.Context(), state, high, podInfo{pod: pods[name]}, nodeObject("n")); !s.IsSuccess() {
+					t.Fatal(s)
+				}
+			}
+			if s := f.Filter(t.Context(), state, high, nodeObject("n")); s.IsSuccess() != c.fits {
+				t.Errorf("without %q: %v, want that it fits: %v", c.without, s, c.fits)
+			}
+		}
+	})
+}
+
+// TestBoundDevicesAreCounted by how near they lie.
+func TestBoundDevicesAreCounted(t *testing.T) {
+	eachAuthority(t, func(t *testing.T, berth bool) {
+		near := "numa-node" // of the devices of a plugin no more is known
+		if berth {
+			near = "switch"
+		}
+		for _, c := range []struct{ gpus, near string }{{"2", near}, {"", ""}} {
+			pod := pinned("x", 2)
+			if c.gpus != "" {
+				pod = asking(pod, c.gpus)
+			}
+			f, h := attached(t, pod)
+			f.devices(berth)
+			before := devicePodsNow(t)
+			h.onBind(func(*corev1.Binding) error { return nil })
+			state := newCycleData()
+			if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {
+				t.Fatal(s)
+			}
+			for _, s := range []*fwk.Status{f.Filter(t.Context(), state, pod, nodeObject("n")), f.Reserve(t.Context(), state, pod, "n"), f.Bind(t.Context(), state, pod, "n")} {
+				if !s.IsSuccess() {
+					t.Fatal(s)
+				}
+			}
+			for n, count := range devicePodsNow(t) {
+				if want := n == c.near; (count-before[n] == 1) != want || !want && count != before[n] {
+					t.Errorf("%q GPUs: %v more pods by %s, want them by %q", c.gpus, count-before[n], n, c.near)
+				}
+			}
+		}
+	})
+}
+
+func devicePodsNow(t *testing.T) map[string]float64 {
+	t.Helper()
+	out := map[string]float64{}
+	for _, near := range placement.Nearnesses {
+		v, err := testutil.GetCounterMetricValue(devicePods.WithLabelValues(string(near)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[string(near)] = v
+	}
+	return out
+}
