@@ -72,8 +72,8 @@ func newPod(rng *rand.Rand, name string) *corev1.Pod {
 	return p
 }
 
-// newContainer makes a container that asks for GPUs one time in odds, for cards more seldom, and for
-// virtual functions still more so.
+// newContainer makes a container that asks for GPUs one time in odds, for cards more seldom, and
+// for virtual functions still more so.
 func newContainer(rng *rand.Rand, name, image string, odds int) corev1.Container {
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
 	list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(pick("500m", "1", "2", "2", "4")), corev1.ResourceMemory: resource.MustParse(pick("64Mi", "256Mi", "1Gi"))}
