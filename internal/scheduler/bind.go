@@ -73,7 +73,7 @@ func (p *Plugin) decideAndWrite(ctx context.Context, c *cycle, pod *corev1.Pod, 
 		b.allocated = p.core.reservations.Allocated(c.from)
 	}
 	err = handover.Write(ctx, b, p.newest(pod), n.Name())
-	if near, known := nearness(&d, n); known && err == nil && !b.amounts {
+	if near, known := n.Nearness(&d); known && err == nil && !b.amounts {
 		devicePods.WithLabelValues(string(near)).Inc()
 	}
 	return p.conclude(pod, n, err), err

@@ -1,16 +1,15 @@
-package scheduler
+package nodes
 
 import (
 	"slices"
 
-	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
 
-// nearness says how near the devices of a decision lie, and what else the pod has; known is false
-// for a pod without devices, and where the machine is not known.
-func nearness(d *placement.Decision, n *nodes.Node) (near placement.Nearness, known bool) {
+// Nearness says how near the devices of a decision for the node lie, and what else the pod has;
+// known is false for a pod without devices, and where the machine is not known.
+func (n *Node) Nearness(d *placement.Decision) (near placement.Nearness, known bool) {
 	var ids []string
 	for i := range d.Containers {
 		for _, a := range d.Containers[i].Devices {
