@@ -15,7 +15,6 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
@@ -71,7 +70,7 @@ func socketOf(p *Pool) string { return "berth-" + strings.ReplaceAll(p.Resource,
 
 // serveOnce offers a pool until its socket is gone: a kubelet that starts removes the sockets of
 // plugins, which are to register again by that (pkg/kubelet/cm/devicemanager/plugin/v1beta1,
-// server.Start).
+// server.Start). It does so before it listens, so there is no socket until then.
 func (o *Offers) serveOnce(ctx context.Context, p *Pool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -83,6 +82,11 @@ func (o *Offers) serveOnce(ctx context.Context, p *Pool) error {
 	if err := watch.Add(o.Dir); err != nil {
 		return err
 	}
+	kubelet, err := o.awaitKubelet(ctx, watch)
+	if err != nil {
+		return err
+	}
+	defer kubelet.Close()
 	path := filepath.Join(o.Dir, socketOf(p))
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -95,29 +99,37 @@ func (o *Offers) serveOnce(ctx context.Context, p *Pool) error {
 	defer server.Stop()
 	pluginapi.RegisterDevicePluginServer(server, &plugin{offers: o, pool: p, ended: ctx})
 	go server.Serve(listener) //nolint:errcheck // it ends with the server
-	if err := o.awaitKubelet(ctx, watch); err != nil {
-		return err
-	}
-	if err := o.register(ctx, p); err != nil {
+	if err := register(ctx, p, kubelet); err != nil {
 		return err
 	}
 	o.Log("the kubelet has been offered %d of %s", len(p.Devices), p.Resource)
 	return awaitGone(ctx, watch, path)
 }
 
-// awaitKubelet returns when the kubelet's socket is there. One that starts admits pods right after
-// it has made that: who registers late has them refused.
-func (o *Offers) awaitKubelet(ctx context.Context, watch *fsnotify.Watcher) error {
-	for {
-		if _, err := os.Lstat(filepath.Join(o.Dir, kubeletSocket)); err == nil {
-			return nil
+// How long to wait until a kubelet is looked for again: after a change in the folder, and at most.
+const (
+	soon  = 5 * time.Millisecond
+	later = time.Second
+)
+
+// awaitKubelet returns a connection to a kubelet that listens; the file of one that has gone may be
+// there. A kubelet that starts admits pods right after: who registers late has them refused.
+func (o *Offers) awaitKubelet(ctx context.Context, watch *fsnotify.Watcher) (net.Conn, error) {
+	var dialer net.Dialer
+	for wait := soon; ; {
+		conn, err := dialer.DialContext(ctx, "unix", filepath.Join(o.Dir, kubeletSocket))
+		if err == nil {
+			return conn, nil
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		case err := <-watch.Errors:
-			return err
+			return nil, err
 		case <-watch.Events:
+			wait = soon
+		case <-time.After(wait):
+			wait = min(2*wait, later)
 		}
 	}
 }
@@ -142,24 +154,31 @@ func awaitGone(ctx context.Context, watch *fsnotify.Watcher, path string) error 
 	}
 }
 
-// registerLimit bounds one registration, and redial is how a kubelet is looked for that is not
-// there yet.
-const registerLimit = 10 * time.Second
+// registerLimit bounds one registration. The kubelet gives a plugin 10 s to be connected to.
+const registerLimit = 30 * time.Second
 
-var redial = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond}
-
-func (o *Offers) register(ctx context.Context, p *Pool) error {
+// register registers a pool over a connection to the kubelet.
+func register(ctx context.Context, p *Pool, kubelet net.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, registerLimit)
 	defer cancel()
-	conn, err := grpc.NewClient("unix://"+filepath.Join(o.Dir, kubeletSocket), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: registerLimit}))
+	unused := make(chan net.Conn, 1)
+	unused <- kubelet
+	dial := func(context.Context, string) (net.Conn, error) {
+		select {
+		case conn := <-unused:
+			return conn, nil
+		default:
+			return nil, errors.New("the kubelet has closed the connection")
+		}
+	}
+	conn, err := grpc.NewClient("passthrough:///"+kubeletSocket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(dial))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	_, err = pluginapi.NewRegistrationClient(conn).Register(ctx, &pluginapi.RegisterRequest{
 		Version: pluginapi.Version, Endpoint: socketOf(p), ResourceName: p.Resource, Options: options(),
-	}, grpc.WaitForReady(true))
+	})
 	return err
 }
 

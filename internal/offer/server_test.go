@@ -21,9 +21,14 @@ type kubelet struct {
 	dir        string
 	registered chan *pluginapi.RegisterRequest
 	server     *grpc.Server
+	t          *testing.T
 }
 
 func (k *kubelet) Register(_ context.Context, r *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
+	if _, err := os.Stat(filepath.Join(k.dir, r.Endpoint)); err != nil { // it would wait for 10 s
+		k.t.Errorf("%s is registered with a socket that is not there: %v", r.ResourceName, err)
+		return nil, err
+	}
 	k.registered <- r
 	return &pluginapi.Empty{}, nil
 }
@@ -39,7 +44,7 @@ func startKubelet(t *testing.T, dir string) *kubelet {
 			t.Fatal(err)
 		}
 	}
-	k := &kubelet{dir: dir, registered: make(chan *pluginapi.RegisterRequest, 8), server: grpc.NewServer()}
+	k := &kubelet{dir: dir, registered: make(chan *pluginapi.RegisterRequest, 8), server: grpc.NewServer(), t: t}
 	listener, err := net.Listen("unix", filepath.Join(dir, kubeletSocket))
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +139,44 @@ func TestServe(t *testing.T) {
 	startAgain := startKubelet(t, o.Dir)
 	if _, r := startAgain.plugin(t); r.ResourceName != "a.b/gpu" {
 		t.Errorf("registered %+v", r)
+	}
+	cancel()
+	<-ended
+}
+
+// TestServeBeforeTheKubelet: a plugin that is there before its kubelet, with the socket of one that
+// has gone, registers with a socket that the kubelet has not removed.
+func TestServeBeforeTheKubelet(t *testing.T) {
+	pools, err := mustRead(t, "resources: [{resource: a.b/gpu, class: gpu}]").Resolve(testMachine(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := New(pools, Host{SpecDirs: []string{t.TempDir()}}, t.Logf)
+	o.Dir = t.TempDir()
+	old, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(o.Dir, kubeletSocket)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.SetUnlinkOnClose(false)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		o.serve(ctx, &o.pools[0])
+	}()
+	conn, err := old.Accept() // it is killed in the middle of a registration
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.Close()
+	conn.Close()
+	client, _ := startKubelet(t, o.Dir).plugin(t)
+	watch, err := client.ListAndWatch(t.Context(), &pluginapi.Empty{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := watch.Recv(); err != nil || len(list.Devices) != len(pools[0].Devices) {
+		t.Errorf("told %v, %v", list, err)
 	}
 	cancel()
 	<-ended
