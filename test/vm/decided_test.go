@@ -1,15 +1,12 @@
 package vm
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
+	"math/rand/v2"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +17,8 @@ import (
 
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/test/obeyed"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -45,37 +44,38 @@ done) > /etc/cdi/vendor.yaml
 
 // decidedRun is a run of TestDecidedDevices.
 type decidedRun struct {
-	*enforceRun
-	hardware   map[string]map[string]function // of each machine, by address
-	misaligned map[string]string
+	*obeyRun
+	hardware map[string]map[string]function // of each machine, by address
 }
 
 // function is what sysfs in the guest says of a device.
 type function struct {
 	numa   topology.NUMAID
+	root   string   // its root complex
 	above  string   // the upstream port of its switch
 	disks  []string // block devices of it
 	vendor string
 }
 
-// TestDecidedDevices plays pods from a seed, which ask for CPUs and devices, on two machines of
-// different shape where Berth decides. Their real kubelets count devices, their real containerd
-// injects them. All the time the test reads where every process runs and which devices it has been
-// given, and at rest from sysfs where these lie. Agent, containerd and kubelet are killed now and
-// then.
+// TestDecidedDevices plays pods from a seed, which ask for CPUs, memory and devices, on two machines
+// of different shape where Berth decides. Their real kubelets count devices, their real containerd
+// injects them. All the time the test reads where every process runs, which devices it has been
+// given and which disks it has, and holds the Bindings against where sysfs says that these lie.
+// Agent, containerd and kubelet are killed now and then, and a machine reboots.
 func TestDecidedDevices(t *testing.T) {
 	requireVM(t, "devices")
-	r := &decidedRun{enforceRun: newEnforceRun(t), hardware: map[string]map[string]function{}, misaligned: map[string]string{}}
-	r.make, r.disturb, r.pci, r.pools = r.newPod, r.kill, true, map[string][]placement.DevicePool{}
-	r.startOn()
+	r := &decidedRun{obeyRun: newObeyRun(t, newDecidedPod), hardware: map[string]map[string]function{}}
+	r.inspect, r.pci, r.reboots, r.pools = r.inside, true, 1, map[string][]placement.DevicePool{}
+	r.start()
 	wrong := r.play()
 	r.tell(wrong)
 }
 
-// startOn boots the machines and reads their hardware.
-func (r *decidedRun) startOn() {
+// start boots the machines, reads their hardware, and starts the scheduler.
+func (r *decidedRun) start() {
+	r.t.Helper()
 	r.files = map[string][]byte{
-		"start.sh":     []byte(vendorsTool + "cat > /etc/containerd.toml <<'END'\n" + validated + "END\n"),
+		"start.sh":     []byte(vendorsTool + runtimeFile(validated)),
 		"devices.yaml": []byte(decidedDevices),
 	}
 	r.agentFlags = "--authority=berth --debug --devices=/etc/berth/devices.yaml"
@@ -83,7 +83,7 @@ func (r *decidedRun) startOn() {
 		m := r.node(fmt.Sprintf("vm-%c", 'a'+i), shape, enforceSettings)
 		r.machines = append(r.machines, m)
 		r.hardware[m.Name] = r.readHardware(m)
-		r.awaitPools(m, true)
+		r.awaitPools(m)
 		reported := r.reported(m.Name)
 		r.shapes[m.Name], r.pools[m.Name] = reported.Spec.Machine, reported.Report.Snapshot.Devices
 		r.sameHardware(m)
@@ -110,10 +110,10 @@ echo "$d $(cat $d/numa_node) $(readlink $d) $(cat $d/vendor) $(cd $d; echo nvme/
 		if n, err := strconv.Atoi(fields[1]); err == nil && n >= 0 {
 			f.numa = topology.NUMAID(n)
 		}
-		// pci0000:18/0000:18:00.0/0000:19:00.0/0000:1a:01.0/0000:1c:00.0: root port, upstream port,
-		// downstream port, device
+		// pci0000:18/0000:18:00.0/0000:19:00.0/0000:1a:01.0/0000:1c:00.0: root complex, root port,
+		// upstream port, downstream port, device
 		if parts := strings.Split(fields[2], "/"); len(parts) > 4 {
-			f.above = parts[len(parts)-3]
+			f.root, f.above = parts[len(parts)-5], parts[len(parts)-3]
 		}
 		for _, disk := range fields[4:] {
 			if !strings.Contains(disk, "*") {
@@ -143,14 +143,14 @@ func (r *decidedRun) sameHardware(m *Machine) {
 	}
 }
 
-// awaitPools waits until the report says that the devices are well, or are not.
-func (r *decidedRun) awaitPools(m *Machine, well bool) {
+// awaitPools waits until the report says that all devices are well.
+func (r *decidedRun) awaitPools(m *Machine) {
 	r.t.Helper()
-	r.eventually(fmt.Sprintf("the report of %s says that its devices are well: %t", m.Name, well), func(context.Context) error {
+	r.eventually("the report of "+m.Name+" says that its devices are well", func(context.Context) error {
 		pools := r.reported(m.Name).Report.Snapshot.Devices
 		for _, p := range pools {
 			for _, d := range p.Devices {
-				if d.Unhealthy == well {
+				if d.Unhealthy {
 					return fmt.Errorf("%+v", pools)
 				}
 			}
@@ -162,199 +162,216 @@ func (r *decidedRun) awaitPools(m *Machine, well bool) {
 	})
 }
 
-// newPod makes a pod that asks for CPUs and devices, and for these to lie together.
-func (r *decidedRun) newPod(i int) *corev1.Pod {
-	pick := func(words ...string) string { return words[r.rng.IntN(len(words))] }
-	pod := pinnedPod(fmt.Sprint("p", i), 1+r.rng.IntN(2))
+// newDecidedPod makes a pod that asks for CPUs, memory and devices, in one container or in several,
+// and for these to lie together or not.
+func newDecidedPod(rng *rand.Rand, i int) *corev1.Pod {
+	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
+	pod := pinnedPod(fmt.Sprint("p", i), 1)
 	grace := int64(1)
 	pod.Spec.TerminationGracePeriodSeconds = &grace
-	main := &pod.Spec.Containers[0]
-	if r.rng.IntN(4) == 0 { // shares
-		main.Resources = corev1.ResourceRequirements{Limits: corev1.ResourceList{}, Requests: corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse("200m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
-		}}
-	}
 	pod.Annotations = map[string]string{}
-	if policy := pick("", "best-effort", "restricted", "single-numa-node", "single-numa-node"); policy != "" {
-		pod.Annotations[wire.PolicyAnnotation] = policy
+	policy := pick("", "best-effort", "restricted", "single-numa-node", "single-numa-node")
+	if policy != "" {
+		pod.Annotations[wire.PolicyAnnotation] = policy + pick("", "", ",scope=pod")
 	}
-	ask := func(name string, n int) {
-		if n > 0 {
-			setBoth(&main.Resources, corev1.ResourceName(name), *resource.NewQuantity(int64(n), resource.DecimalSI))
+	if (policy == "restricted" || policy == "single-numa-node") && rng.IntN(2) == 0 {
+		pod.Annotations[wire.MemoryAnnotation] = "pinned"
+	}
+	shares := rng.IntN(4) == 0
+	container := func(name string, devices ...string) corev1.Container {
+		c := *pod.Spec.Containers[0].DeepCopy()
+		c.Name = name
+		amounts := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(1+rng.Int64N(2), resource.DecimalSI), corev1.ResourceMemory: resource.MustParse(pick("32Mi", "48Mi", "96Mi"))}
+		c.Resources = corev1.ResourceRequirements{Requests: amounts, Limits: amounts}
+		if shares {
+			amounts[corev1.ResourceCPU] = resource.MustParse("200m")
+			c.Resources.Limits = corev1.ResourceList{}
 		}
+		for _, d := range devices {
+			name, n, _ := strings.Cut(d, "=")
+			setBoth(&c.Resources, corev1.ResourceName(name), resource.MustParse(cmp.Or(n, "1")))
+		}
+		return c
 	}
-	switch r.rng.IntN(5) {
-	case 0:
-		ask(decidedGPU, 1)
-	case 1:
-		ask(decidedGPU, 2)
-	case 2:
-		ask(decidedGPU, 1)
-		ask(decidedNIC, 1)
-		pod.Annotations[wire.DevicesAnnotation] = pick("one-switch", "same-switch", "one-root,preferred")
-	case 3:
-		ask(decidedDisk, 1)
-	case 4:
-		ask(decidedGPU, 1)
-		ask(decidedDisk, 1)
-		pod.Annotations[wire.DevicesAnnotation] = pick("one-switch", "one-switch,preferred")
+	asks := [][]string{{decidedGPU}, {decidedGPU + "=2"}, {decidedNIC}, {decidedDisk}, {decidedGPU, decidedNIC}, {decidedGPU, decidedDisk}, {decidedGPU + "=2", decidedNIC}, {decidedNIC, decidedDisk}}
+	ask := asks[rng.IntN(len(asks))]
+	if len(ask) > 1 && rng.IntN(3) > 0 {
+		pod.Annotations[wire.DevicesAnnotation] = pick("one-switch", "same-switch", "one-root", "one-switch,preferred", "one-root,preferred")
 	}
-	if r.rng.IntN(4) == 0 {
+	main := container("c", ask...)
+	pod.Spec.Containers = []corev1.Container{main}
+	if rng.IntN(4) == 0 {
+		pod.Spec.Containers = append(pod.Spec.Containers, container("d", pick(decidedGPU, decidedDisk)))
+	}
+	if rng.IntN(4) == 0 {
 		init := *main.DeepCopy()
 		init.Name, init.Command = "i", []string{"/bin/sh", "-c", "sleep 1"}
 		pod.Spec.InitContainers = append(pod.Spec.InitContainers, init)
 	}
+	if rng.IntN(5) == 0 {
+		sidecar, always := container("s", pick(decidedGPU, decidedNIC)), corev1.ContainerRestartPolicyAlways
+		sidecar.RestartPolicy = &always
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, sidecar)
+	}
 	return pod
 }
 
-// kill kills something now and then. A kubelet is killed when no pod is on its way: one that starts
-// refuses pods that it has not admitted yet and that ask for what no plugin has offered to it.
-func (r *decidedRun) kill(int) {
-	r.t.Helper()
-	if r.rng.IntN(4) > 0 {
-		return
-	}
-	m := r.machines[r.rng.IntN(len(r.machines))]
-	what := []string{"berth-agent", "containerd", "kubelet"}[r.rng.IntN(3)]
-	if what == "kubelet" {
-		r.eventually("no pod is on its way", func(context.Context) error {
-			if n := r.onTheirWay(); n > 0 {
-				return fmt.Errorf("%d pods are", n)
+// inside says what a process has beside the devices that it finds: the disks of these, and the
+// variables by which their vendor describes them, and no others.
+func (r *decidedRun) inside(m *Machine, p *place) string {
+	disks, given := map[string]bool{}, map[string]bool{}
+	for _, list := range p.group.Devices {
+		for address := range strings.SplitSeq(list, ",") {
+			f := r.hardware[m.Name][address]
+			for _, d := range f.disks {
+				disks[d] = true
 			}
-			return nil
-		})
-		r.do(m, "loses its "+what, "touch /run/kubelet-hold; killall -9 kubelet")
-		r.awaitPools(m, false)
-		r.do(m, "gets it back", "rm /run/kubelet-hold")
-		r.awaitPools(m, true)
-		return
+			if f.vendor == eduVendor {
+				given["VENDOR_"+strings.NewReplacer(":", "_", ".", "_").Replace(address)] = true
+			}
+		}
 	}
-	r.do(m, "loses its "+what, "killall -9 "+what)
+	if !maps.Equal(p.disks, disks) || !maps.Equal(p.given, given) {
+		return fmt.Sprintf("has the disks %v and variables %v with devices %v, which give %v and %v", names(p.disks), names(p.given), p.group.Devices, names(disks), names(given))
+	}
+	return ""
 }
 
-// play is that of enforceRun, and a look at the hardware before all pods go.
-func (r *decidedRun) play() string {
-	r.t.Helper()
-	r.rest = r.aligned
-	return r.enforceRun.play()
-}
+func names(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 
-// aligned looks, when nothing moves, where the devices of each container lie: on the NUMA nodes of
-// its CPUs and below one switch where the pod wants that, as sysfs has them; and that the container
-// has the nodes of its disks and of no others. The text says what cannot be read.
-func (r *decidedRun) aligned() string {
+// misaligned says of every pod that was ever bound how its Binding is not as it was asked, as sysfs
+// has its devices.
+func (r *decidedRun) misaligned() map[string]string {
+	out := map[string]string{}
 	for _, m := range r.machines {
-		r.mu.Lock()
-		there := slices.DeleteFunc(r.on(m), func(p *corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil })
-		r.mu.Unlock()
-		for _, pod := range there {
-			if err := r.lookAt(m, pod); err != nil {
-				return fmt.Sprintf("%s on %s: %v", pod.Name, m.Name, err)
+		for name, pod := range r.bound {
+			if d := r.all[string(pod.UID)]; pod.Spec.NodeName == m.Name {
+				if d == nil {
+					out[name] = "no decision that can be read"
+				} else if why := r.crooked(m, pod, d); why != "" {
+					out[name] = why
+				}
 			}
+		}
+	}
+	return out
+}
+
+// lies is where devices, CPUs and memory lie.
+type lies struct {
+	numa         topology.NUMASet
+	roots, above map[string]bool // of all devices
+	switches     []string        // of the devices of each kind
+}
+
+func (r *decidedRun) crooked(m *Machine, pod *corev1.Pod, d *placement.Decision) string {
+	ask, err := wire.ReadPod(pod)
+	if err != nil || ask.RulesErr != nil {
+		return fmt.Sprint(err, ask.RulesErr)
+	}
+	req := &ask.Request
+	if len(req.Containers) == 1 {
+		if why := obeyed.Crooked(r.shapes[m.Name], req, d); why != "" {
+			return why
+		}
+	}
+	runs := map[string]string{} // who has a device of those that run beside each other
+	var parts []lies
+	for i := range req.Containers {
+		q := &req.Containers[i]
+		at := slices.IndexFunc(d.Containers, func(c placement.ContainerDecision) bool { return c.Name == q.Name })
+		if at < 0 {
+			return "nothing is decided for container " + q.Name
+		}
+		c, wanted := &d.Containers[at], 0
+		for _, w := range q.Devices {
+			wanted += int(w.Count)
+		}
+		for _, a := range c.Devices {
+			for _, id := range a.IDs {
+				wanted--
+				if other := runs[id]; q.Kind != placement.Init && other != "" {
+					return "device " + id + " is decided for " + other + " and " + q.Name
+				}
+				if q.Kind != placement.Init {
+					runs[id] = q.Name
+				}
+			}
+		}
+		if wanted != 0 {
+			return fmt.Sprintf("container %s has devices %v, wants %v", q.Name, c.Devices, q.Devices)
+		}
+		part := r.whereLies(m, c)
+		fmt.Printf("%-5s %-4s %s CPUs %-6s NUMA %-4s devices %v below %v\n", m.Name, pod.Name, q.Name, &c.CPUs, part.numa, c.Devices, names(part.above))
+		parts = append(parts, part)
+	}
+	if req.Rules.Scope == placement.PodScope && req.Rules.Policy != placement.PolicyNone {
+		parts = []lies{r.whereLies(m, together(d))}
+	}
+	for _, p := range parts {
+		if why := p.wrong(&req.Rules); why != "" {
+			return why
 		}
 	}
 	return ""
 }
 
-// lookAt looks at one pod.
-func (r *decidedRun) lookAt(m *Machine, pod *corev1.Pod) error {
-	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == "c" })
-	if i < 0 {
-		return errors.New("no status of its container")
-	}
-	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[i].ContainerID, "://")
-	out, err := m.Guest.Run(r.t.Context(), `for p in $(grep -l `+id+` /proc/[0-9]*/cgroup | cut -d/ -f3 | sort -n | head -1); do
-grep Cpus_allowed_list /proc/$p/status; tr '\0' '\n' < /proc/$p/environ | grep PCIDEVICE_; tr '\0' '\n' < /proc/$p/environ | grep VENDOR_
-for n in /proc/$p/root/dev/nvme*; do [ -b $n ] && echo "disk ${n##*/}"; done; done; true`)
-	if err != nil {
-		return err
-	}
-	place, found, err := wire.ReadPlacement(pod)
-	if err != nil || !found {
-		return fmt.Errorf("placement found %t: %w", found, err)
-	}
-	at := slices.IndexFunc(place.Decision.Containers, func(c placement.ContainerDecision) bool { return c.Name == "c" })
-	if at < 0 {
-		return errors.New("no decision")
-	}
-	decided := map[string]bool{}
-	for _, d := range place.Decision.Containers[at].Devices {
-		for _, address := range d.IDs {
-			decided[address] = true
+// together is all that a pod has, as of one container.
+func together(d *placement.Decision) *placement.ContainerDecision {
+	all := &placement.ContainerDecision{}
+	byResource := map[string][]string{}
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		all.CPUs = all.CPUs.Or(&c.CPUs)
+		all.Shares, all.Memory = append(all.Shares, c.Shares...), append(all.Memory, c.Memory...)
+		for _, a := range c.Devices {
+			byResource[a.Resource] = append(byResource[a.Resource], a.IDs...)
 		}
 	}
-	seen := readContainer(out)
-	var wrong []string
-	if !maps.Equal(seen.addresses, decided) {
-		wrong = append(wrong, fmt.Sprintf("finds devices %v, its Binding names %v", seen.addresses, decided))
+	for name, ids := range byResource {
+		all.Devices = append(all.Devices, placement.DeviceAllocation{Resource: name, IDs: ids})
 	}
-	var numa topology.NUMASet
-	above, disks, vendors := map[string]bool{}, map[string]bool{}, 0
-	for address := range seen.addresses {
-		f := r.hardware[m.Name][address]
-		numa |= topology.NewNUMASet(f.numa)
-		above[f.above] = true
-		for _, d := range f.disks {
-			disks[d] = true
-		}
-		if f.vendor == eduVendor {
-			vendors++
-		}
-	}
-	if !maps.Equal(seen.disks, disks) {
-		wrong = append(wrong, fmt.Sprintf("has the disks %v, sysfs gives its devices %v", seen.disks, disks))
-	}
-	if seen.vendors != vendors {
-		wrong = append(wrong, fmt.Sprintf("has %d variables of the vendor's specification for %d of its devices", seen.vendors, vendors))
-	}
-	if pinned := place.Decision.Containers[at].CPUs; !pinned.IsEmpty() {
-		if seen.cpus != pinned {
-			wrong = append(wrong, fmt.Sprintf("runs on %s, its Binding says %s", seen.cpus, pinned))
-		}
-		numa |= r.numaOf(m, seen.cpus)
-	}
-	if pod.Annotations[wire.PolicyAnnotation] == "single-numa-node" && numa.Len() > 1 {
-		wrong = append(wrong, fmt.Sprintf("lies on NUMA nodes %s, wants one", numa))
-	}
-	if wish := pod.Annotations[wire.DevicesAnnotation]; (wish == "one-switch" || wish == "same-switch") && len(above) != 1 {
-		wrong = append(wrong, fmt.Sprintf("has devices below %v, wants one switch", above))
-	}
-	fmt.Printf("%-5s %-5s CPUs %-8s NUMA %-4s devices %v below %v\n", m.Name, pod.Name, seen.cpus, numa, slices.Sorted(maps.Keys(seen.addresses)), slices.Sorted(maps.Keys(above)))
-	if len(wrong) > 0 {
-		r.misaligned[pod.Name] = strings.Join(wrong, "; ")
-	}
-	return nil
+	return all
 }
 
-// seenContainer is what a container's process says of itself.
-type seenContainer struct {
-	cpus      topology.CPUSet
-	addresses map[string]bool
-	disks     map[string]bool
-	vendors   int // variables of the vendor's specification
+// whereLies reads it from what sysfs says.
+func (r *decidedRun) whereLies(m *Machine, c *placement.ContainerDecision) lies {
+	p := lies{numa: r.numaOf(m, c.CPUs), roots: map[string]bool{}, above: map[string]bool{}}
+	for i := range c.Shares {
+		p.numa = p.numa.With(c.Shares[i].NUMA)
+	}
+	for i := range c.Memory {
+		p.numa |= c.Memory[i].NUMA
+	}
+	for _, a := range c.Devices {
+		kind := map[string]bool{}
+		for _, id := range a.IDs {
+			f := r.hardware[m.Name][id]
+			p.numa = p.numa.With(f.numa)
+			p.roots[f.root], p.above[f.above], kind[f.above] = true, true, true
+		}
+		p.switches = append(p.switches, fmt.Sprint(names(kind)))
+	}
+	return p
 }
 
-func readContainer(out string) seenContainer {
-	c := seenContainer{addresses: map[string]bool{}, disks: map[string]bool{}}
-	for line := range strings.Lines(out) {
-		line = strings.TrimSpace(line)
-		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
-			c.cpus, _ = topology.ParseCPUList(strings.TrimSpace(list)) // the kernel writes lists
-		}
-		if disk, ok := strings.CutPrefix(line, "disk "); ok {
-			c.disks[disk] = true
-		}
-		name, value, _ := strings.Cut(line, "=")
-		switch {
-		case strings.HasPrefix(name, "PCIDEVICE_"):
-			for address := range strings.SplitSeq(value, ",") {
-				c.addresses[address] = true
-			}
-		case strings.HasPrefix(name, "VENDOR_"):
-			c.vendors++
-		}
+// wrong says how that is not as a pod wants it; "" for nothing.
+func (p *lies) wrong(rules *placement.Rules) string {
+	if rules.Policy == placement.PolicySingleNUMANode && p.numa.Len() > 1 {
+		return fmt.Sprintf("lies on NUMA nodes %s, wants one", p.numa)
 	}
-	return c
+	if rules.Devices.SameHow != joint.Required || len(p.above) == 0 {
+		return ""
+	}
+	switch same := rules.Devices.Same; {
+	case same == joint.OneSwitch && len(p.above) != 1:
+		return fmt.Sprintf("has devices below %v, wants one switch", names(p.above))
+	case same == joint.OneRoot && len(p.roots) != 1:
+		return fmt.Sprintf("has devices of %v, wants one root complex", names(p.roots))
+	case same == joint.SameSwitch && len(slices.Compact(slices.Sorted(slices.Values(p.switches)))) != 1:
+		return fmt.Sprintf("has devices below %v, wants the same switches for each kind", p.switches)
+	}
+	return ""
 }
 
 // decidedResult is the last line.
@@ -374,22 +391,13 @@ func (r *decidedRun) tell(wrong string) {
 	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.Copy(r.misaligned, r.faults.Outside)
-	maps.Copy(r.misaligned, r.faults.Unconfined)
-	result := decidedResult{Seed: r.result.Seed, Pods: r.result.Pods, Running: len(r.ran), Misaligned: len(r.misaligned), Refused: len(r.refused),
-		HeldTwice: len(r.faults.HeldTwice), Leftover: r.result.Leftover}
-	if wrong != "" {
-		r.t.Error(wrong)
-	}
+	misaligned, faults := r.misaligned(), ""
+	maps.Copy(misaligned, r.faults.Outside)
+	maps.Copy(misaligned, r.faults.Unconfined)
+	result := decidedResult{Seed: r.seed, Pods: r.count, Running: len(r.ran), Misaligned: len(misaligned), Refused: len(r.refused),
+		HeldTwice: len(r.faults.HeldTwice), Leftover: r.leftover}
 	if result.Misaligned+result.Refused+result.HeldTwice+result.Leftover > 0 {
-		r.t.Errorf("misaligned %v\nheld twice %v\nrefused %v\nleft over %d", r.misaligned, r.faults.HeldTwice, r.refused, result.Leftover)
+		faults = fmt.Sprintf("misaligned %v\nheld twice %v\nrefused %v\nleft over %d", misaligned, r.faults.HeldTwice, r.refused, result.Leftover)
 	}
-	line, err := json.Marshal(result)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(filepath.Dir(r.dir), "devices.json"), append(line, '\n'), 0o644)
-	}
-	if err != nil {
-		r.t.Error(err)
-	}
-	fmt.Println(string(bytes.TrimSpace(line)))
+	r.obeyRun.tell(wrong, faults, result, "devices.json")
 }
