@@ -66,20 +66,20 @@ func TestDecidedDevices(t *testing.T) {
 	requireVM(t, "devices")
 	r := &decidedRun{obeyRun: newObeyRun(t, newDecidedPod), hardware: map[string]map[string]function{}}
 	r.inspect, r.pci, r.reboots, r.pools = r.inside, true, 1, map[string][]placement.DevicePool{}
-	r.start()
+	r.start(twoByTwo, oneByTwo)
 	wrong := r.play()
 	r.tell(wrong)
 }
 
-// start boots the machines, reads their hardware, and starts the scheduler.
-func (r *decidedRun) start() {
+// start boots machines, reads their hardware, and starts the scheduler.
+func (r *decidedRun) start(shapes ...Shape) {
 	r.t.Helper()
 	r.files = map[string][]byte{
 		"start.sh":     []byte(vendorsTool + runtimeFile(validated)),
 		"devices.yaml": []byte(decidedDevices),
 	}
 	r.agentFlags = "--authority=berth --debug --devices=/etc/berth/devices.yaml"
-	for i, shape := range []Shape{twoByTwo, oneByTwo} {
+	for i, shape := range shapes {
 		m := r.node(fmt.Sprintf("vm-%c", 'a'+i), shape, enforceSettings)
 		r.machines = append(r.machines, m)
 		r.hardware[m.Name] = r.readHardware(m)
