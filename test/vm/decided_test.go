@@ -57,11 +57,11 @@ type function struct {
 	vendor string
 }
 
-// TestDecidedDevices plays pods from a seed, which ask for CPUs, memory and devices, on two machines
-// of different shape where Berth decides. Their real kubelets count devices, their real containerd
-// injects them. All the time the test reads where every process runs, which devices it has been
-// given and which disks it has, and holds the Bindings against where sysfs says that these lie.
-// Agent, containerd and kubelet are killed now and then, and a machine reboots.
+// TestDecidedDevices plays pods from a seed, which ask for CPUs, memory and devices, on two
+// machines of different shape where Berth decides. Their real kubelets count devices, their real
+// containerd injects them. All the time the test reads where every process runs, which devices it
+// has been given and which disks it has, and holds the Bindings against where sysfs says that these
+// lie. Agent, containerd and kubelet are killed now and then, and a machine reboots.
 func TestDecidedDevices(t *testing.T) {
 	requireVM(t, "devices")
 	r := &decidedRun{obeyRun: newObeyRun(t, newDecidedPod), hardware: map[string]map[string]function{}}
