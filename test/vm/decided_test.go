@@ -383,6 +383,9 @@ type decidedResult struct {
 	Refused    int    `json:"refused"`
 	HeldTwice  int    `json:"heldTwice"`
 	Leftover   int    `json:"leftover"`
+	// Replaced are pods that a kubelet refused because it, or the agent, had just started, and that
+	// were made anew.
+	Replaced int `json:"replaced"`
 }
 
 // tell prints the last line, keeps it in a file and fails the test where something is not as it
@@ -395,7 +398,7 @@ func (r *decidedRun) tell(wrong string) {
 	maps.Copy(misaligned, r.faults.Outside)
 	maps.Copy(misaligned, r.faults.Unconfined)
 	result := decidedResult{Seed: r.seed, Pods: r.count, Running: len(r.ran), Misaligned: len(misaligned), Refused: len(r.refused),
-		HeldTwice: len(r.faults.HeldTwice), Leftover: r.leftover}
+		HeldTwice: len(r.faults.HeldTwice), Leftover: r.leftover, Replaced: r.replaced}
 	if result.Misaligned+result.Refused+result.HeldTwice+result.Leftover > 0 {
 		faults = fmt.Sprintf("misaligned %v\nheld twice %v\nrefused %v\nleft over %d", misaligned, r.faults.HeldTwice, r.refused, result.Leftover)
 	}

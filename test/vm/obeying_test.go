@@ -38,8 +38,9 @@ type obeyRun struct {
 	machines []*Machine
 	shapes   map[string]*topology.Machine
 	live     []string
-	boot     string // what each machine does before its runtime starts
-	reboots  int    // how many of the machines reboot, each once
+	asked    map[string]map[string]string // the annotations with which pods were made, by name
+	boot     string                       // what each machine does before its runtime starts
+	reboots  int                          // how many of the machines reboot, each once
 	// make makes the pod of a number.
 	make func(int) *corev1.Pod
 	// inspect says what else is wrong with a process, "" for nothing; nil says nothing.
@@ -53,8 +54,13 @@ type obeyRun struct {
 	all     obeyed.Decisions
 	ran     map[string]bool
 	refused map[string]string
-	faults  obeyed.Faults
-	looks   int
+	// lost says when a machine last lost its kubelet or its agent; unoffered are pods that a kubelet
+	// has refused by that, by name, nil where one has been made anew; replaced counts these.
+	lost      map[string]time.Time
+	unoffered map[string]*corev1.Pod
+	replaced  int
+	faults    obeyed.Faults
+	looks     int
 	// named are the containers whose names are known, by their id; those of sandboxes have none.
 	named map[string]string
 }
@@ -90,8 +96,8 @@ func newObeyRun(t *testing.T, make func(*rand.Rand, int) *corev1.Pod) *obeyRun {
 		}
 		return n
 	}
-	r := &obeyRun{shapes: map[string]*topology.Machine{}, pods: map[string]*corev1.Pod{}, bound: map[string]*corev1.Pod{}, all: obeyed.Decisions{},
-		ran: map[string]bool{}, refused: map[string]string{}, faults: obeyed.NewFaults(), named: map[string]string{}}
+	r := &obeyRun{shapes: map[string]*topology.Machine{}, asked: map[string]map[string]string{}, pods: map[string]*corev1.Pod{}, bound: map[string]*corev1.Pod{}, all: obeyed.Decisions{},
+		ran: map[string]bool{}, refused: map[string]string{}, lost: map[string]time.Time{}, unoffered: map[string]*corev1.Pod{}, faults: obeyed.NewFaults(), named: map[string]string{}}
 	r.seed, r.count = number("SEED", uint64(time.Now().Unix()%1e6)), int(number("ENFORCE_PODS", 100))
 	r.rng = rand.New(rand.NewPCG(r.seed, 16))
 	r.make = func(i int) *corev1.Pod { return make(r.rng, i) }
@@ -119,7 +125,12 @@ func (r *obeyRun) follow() {
 		if pod.Status.Phase == corev1.PodRunning {
 			r.ran[pod.Name] = true
 		}
-		if wire.Refused(pod) || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil {
+		_, known := r.unoffered[pod.Name]
+		switch {
+		case known:
+		case r.isUnoffered(pod):
+			r.unoffered[pod.Name] = pod
+		case wire.Refused(pod) || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil:
 			r.refused[pod.Name] = pod.Status.Reason + ": " + pod.Status.Message
 		}
 	}
@@ -138,6 +149,51 @@ func (r *obeyRun) follow() {
 	})
 	factory.Start(r.t.Context().Done())
 	factory.WaitForCacheSync(r.t.Context().Done())
+}
+
+// notOffered are what a kubelet says that knows of no device plugin at the moment: it, or the
+// plugin, has just started.
+var notOffered = []string{"no healthy devices present", "cannot allocate unregistered device", "previously allocated devices are no longer healthy", "rpc error"}
+
+// isUnoffered says whether a kubelet has refused a pod because it did not know the agent's plugin,
+// after one of the two was killed. Every device plugin has that. The caller holds the lock.
+func (r *obeyRun) isUnoffered(pod *corev1.Pod) bool {
+	lost, ever := r.lost[pod.Spec.NodeName]
+	return ever && time.Since(lost) < patience && wire.Refused(pod) && pod.Status.Reason == placement.UnexpectedAdmissionError.String() &&
+		slices.ContainsFunc(notOffered, func(text string) bool { return strings.Contains(pod.Status.Message, text) })
+}
+
+// replace makes pods anew that a kubelet has refused so, as their controllers would.
+func (r *obeyRun) replace() {
+	r.t.Helper()
+	r.mu.Lock()
+	var pods []*corev1.Pod
+	for name, pod := range r.unoffered {
+		if pod != nil && r.pods[name] != nil && r.pods[name].DeletionTimestamp == nil {
+			pods = append(pods, pod)
+		}
+		r.unoffered[name] = nil
+	}
+	r.mu.Unlock()
+	for _, old := range pods {
+		if err := r.client.CoreV1().Pods("default").Delete(r.t.Context(), old.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(old.UID))}); err != nil {
+			continue // it has been deleted
+		}
+		r.replaced++
+		pod := old.DeepCopy()
+		pod.ObjectMeta = metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", old.Name, r.replaced), Namespace: old.Namespace, Annotations: r.asked[old.Name]}
+		pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{}
+		fmt.Printf("%s  %s refused %s (%s); %s comes in its place\n", time.Now().Format(time.TimeOnly), old.Spec.NodeName, old.Name, old.Status.Message, pod.Name)
+		r.add(pod)
+	}
+}
+
+// add makes a pod.
+func (r *obeyRun) add(pod *corev1.Pod) {
+	r.t.Helper()
+	r.asked[pod.Name] = maps.Clone(pod.Annotations)
+	r.create(pod)
+	r.live = append(r.live, pod.Name)
 }
 
 // play makes the pods and breaks things, lets everything settle, and takes the pods away. The text
@@ -169,15 +225,16 @@ func (r *obeyRun) play() (wrong string) {
 // step makes a pod and now and then deletes one, and waits while too many are on their way.
 func (r *obeyRun) step(i int) {
 	r.t.Helper()
-	pod := r.make(i)
-	r.create(pod)
-	r.live = append(r.live, pod.Name)
+	r.add(r.make(i))
 	if len(r.live) > 10 {
 		at := r.rng.IntN(len(r.live))
 		_ = r.client.CoreV1().Pods("default").Delete(r.t.Context(), r.live[at], metav1.DeleteOptions{}) // counted at the end
 		r.live = slices.Delete(r.live, at, at+1)
 	}
-	r.eventuallyProgress("pods get on", func(context.Context) (int, error) { return max(0, r.onTheirWay()-startOfPods), nil })
+	r.eventuallyProgress("pods get on", func(context.Context) (int, error) {
+		r.replace()
+		return max(0, r.onTheirWay()-startOfPods), nil
+	})
 }
 
 // onTheirWay counts the pods of which the node has something to do, or the scheduler.
@@ -209,6 +266,11 @@ func (r *obeyRun) breakSomething(i int) {
 }
 
 func (r *obeyRun) do(m *Machine, what, script string) {
+	if !strings.Contains(script, "containerd") {
+		r.mu.Lock()
+		r.lost[m.Name] = time.Now()
+		r.mu.Unlock()
+	}
 	ctx, cancel := context.WithTimeout(r.t.Context(), lookLimit)
 	defer cancel()
 	_, err := m.Guest.Run(ctx, script) // a machine that reboots, and what is away already
@@ -430,6 +492,7 @@ func (r *obeyRun) settle() string {
 	r.t.Helper()
 	limit, least, last := time.Now().Add(patience), math.MaxInt, ""
 	for {
+		r.replace()
 		waits, missing := r.waiting()
 		if missing < least {
 			limit, least = time.Now().Add(patience), missing
