@@ -54,8 +54,9 @@ type obeyRun struct {
 	all     obeyed.Decisions
 	ran     map[string]bool
 	refused map[string]string
-	// lost says when a machine last lost its kubelet or its agent; unoffered are pods that a
-	// kubelet has refused by that, by name, nil where one has been made anew; replaced counts these.
+	// lost says when a machine last lost its kubelet or its agent. unoffered are pods that a
+	// kubelet has refused by that, by name, nil where one has been made anew; replaced counts
+	// these.
 	lost      map[string]time.Time
 	unoffered map[string]*corev1.Pod
 	replaced  int
