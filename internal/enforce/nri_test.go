@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -320,6 +321,22 @@ func TestHeldContainersAreForgotten(t *testing.T) {
 	at = at.Add(heldFor + 1)
 	if n := len(p.Sight().Waiting); n != 0 {
 		t.Errorf("%d held that nobody has tried for %v", n, heldFor)
+	}
+}
+
+// TestGoneIsToldOnce: a runtime that stays away is no news each time it is looked for; one that
+// goes again is.
+func TestGoneIsToldOnce(t *testing.T) {
+	p := newPlugin(t)
+	refused, closed := errors.New("connection refused"), errors.New("closed")
+	if !p.disconnected(refused) || p.disconnected(refused) || !p.disconnected(closed) {
+		t.Error("a reason is told once, and another one too")
+	}
+	if _, err := p.Synchronize(t.Context(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !p.disconnected(closed) || p.disconnected(closed) {
+		t.Error("a runtime that was there is told of again")
 	}
 }
 

@@ -98,11 +98,13 @@ func (p *Plugin) changed() {
 	}
 }
 
-// disconnected notes why there is no runtime.
-func (p *Plugin) disconnected(err error) {
+// disconnected notes why there is no runtime, and says whether that is news.
+func (p *Plugin) disconnected(err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	news := p.gone == nil || p.gone.Error() != err.Error()
 	p.gone, p.unasked = err, nil
+	return news
 }
 
 var errClosed = errors.New("the runtime has closed the connection")
@@ -128,9 +130,9 @@ func (p *Plugin) Run(ctx context.Context, socket string) error {
 		if err == nil {
 			err = errClosed
 		}
-		p.disconnected(err)
+		news := p.disconnected(err)
 		p.changed()
-		if ctx.Err() == nil {
+		if news && ctx.Err() == nil {
 			p.Log("the runtime's NRI at %q has gone (%v): nothing is pinned until it is back", socket, err)
 		}
 		select {
