@@ -170,19 +170,13 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 			bytes += wire.DemandPlugin(annotations, b.decision)
 		}
 		if b.node.Koordlet() || wire.SpeaksKoordinator(b.pod) {
-			status, err := wire.WriteKoordinatorStatus(b.decision, b.node.Machine())
+			words, err := wire.WriteKoordinatorWords(b.decision, b.node.Machine())
 			if err != nil {
 				return nil, err
 			}
-			devices, err := wire.WriteKoordinatorDevices(b.decision, b.node.Machine())
-			if err != nil {
-				return nil, err
-			}
-			annotations[wire.KoordinatorStatusAnnotation] = status
-			bytes += len(wire.KoordinatorStatusAnnotation) + len(status)
-			if devices != "" {
-				annotations[wire.KoordinatorDevicesAnnotation] = devices
-				bytes += len(wire.KoordinatorDevicesAnnotation) + len(devices)
+			for key, text := range words {
+				annotations[key] = text
+				bytes += len(key) + len(text)
 			}
 		}
 	}

@@ -175,9 +175,13 @@ func (p *Plugin) placeReservation(ctx context.Context, c *cycle, pod *corev1.Pod
 	if err != nil {
 		return err
 	}
+	words, err := wire.WriteKoordinatorWords(&d, n.Machine())
+	if err != nil {
+		return err
+	}
 	annotations := map[string]any{wire.PlacementAnnotation: text}
-	if status, err := wire.WriteKoordinatorStatus(&d, n.Machine()); err == nil {
-		annotations[wire.KoordinatorStatusAnnotation] = status
+	for key, said := range words {
+		annotations[key] = said
 	}
 	return p.core.reservations.Place(ctx, pod.UID, nodeName, &d, annotations)
 }

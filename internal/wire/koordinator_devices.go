@@ -165,6 +165,24 @@ type allocatedVF struct {
 	BusID string `json:"busID"`
 }
 
+// WriteKoordinatorWords returns the annotations that tell of a decision in Koordinator's words, of
+// pods and Reservations alike: the amounts and CPUs, and devices where there are any.
+func WriteKoordinatorWords(d *placement.Decision, m *topology.Machine) (map[string]string, error) {
+	status, err := WriteKoordinatorStatus(d, m)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := WriteKoordinatorDevices(d, m)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{KoordinatorStatusAnnotation: status}
+	if devices != "" {
+		out[KoordinatorDevicesAnnotation] = devices
+	}
+	return out, nil
+}
+
 // WriteKoordinatorDevices returns the devices of a decision in Koordinator's words: GPUs and RDMA
 // cards by the numbers that WriteDevice gives them, a virtual function below its card. It is ""
 // where the decision has none.

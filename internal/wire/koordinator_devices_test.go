@@ -82,6 +82,13 @@ func TestWriteKoordinatorDevices(t *testing.T) {
 	if got, err := WriteKoordinatorDevices(d, m); err != nil || got != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
 	}
+	words, err := WriteKoordinatorWords(d, m)
+	if err != nil || len(words) != 2 || words[KoordinatorDevicesAnnotation] != want || words[KoordinatorStatusAnnotation] != "{}" {
+		t.Errorf("%v, %v", words, err)
+	}
+	if words, err := WriteKoordinatorWords(&placement.Decision{}, m); err != nil || len(words) != 1 {
+		t.Errorf("%v, %v for no devices", words, err)
+	}
 	if got, err := WriteKoordinatorDevices(&placement.Decision{}, m); err != nil || got != "" {
 		t.Errorf("%q, %v for no devices", got, err)
 	}

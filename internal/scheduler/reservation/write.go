@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,9 +38,7 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 		Phase: koordinator.ReservationAvailable, Node: node, Reason: koordinator.ReasonReservationAvailable,
 	}, rs.Clock.Now())
 	var err error
-	if _, stale := object.Annotations[wire.PlacementAnnotation]; stale && decision == nil {
-		annotations = map[string]any{wire.PlacementAnnotation: nil}
-	}
+	annotations = withoutStale(object.Annotations, annotations)
 	if len(annotations) > 0 {
 		if version, err = writer.Annotate(ctx, name, version, annotations); err != nil {
 			return fmt.Errorf("decision of Reservation %s: %w", name, err)
@@ -49,6 +48,21 @@ func (rs *Reservations) Place(ctx context.Context, uid types.UID, node string, d
 		return fmt.Errorf("status of Reservation %s: %w", name, err)
 	}
 	return rs.settle(uid, node, decision)
+}
+
+// withoutStale adds that what an object says of an earlier place is to go.
+func withoutStale(has map[string]string, now map[string]any) map[string]any {
+	out := maps.Clone(now)
+	for _, key := range []string{wire.PlacementAnnotation, wire.KoordinatorStatusAnnotation, wire.KoordinatorDevicesAnnotation} {
+		_, stale := has[key]
+		if _, said := now[key]; stale && !said {
+			if out == nil {
+				out = map[string]any{}
+			}
+			out[key] = nil
+		}
+	}
+	return out
 }
 
 // settle notes a place that was written.
