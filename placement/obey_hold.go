@@ -34,7 +34,7 @@ func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdi
 // isPart says whether a decision takes CPU time of what is held in the form in which it is held:
 // CPUs as CPUs, as exclusive as they are, and shares as shares.
 func isPart(d *Decision, place, left *PodAllocation) bool {
-	shares, time, exclusive := map[topology.NUMAID]int64{}, false, joint.Shareable
+	shares, time, exclusive := map[topology.NUMAID]uint64{}, false, joint.Shareable
 	for i := range place.Containers {
 		c := &place.Containers[i]
 		time = time || !c.CPUs.IsEmpty() || len(c.Shares) > 0
@@ -45,31 +45,62 @@ func isPart(d *Decision, place, left *PodAllocation) bool {
 	}
 	for i := range left.Containers {
 		for _, a := range left.Containers[i].Shares {
-			shares[a.NUMA] += a.MilliCPU
+			shares[a.NUMA] += uint64(max(a.MilliCPU, 0))
 		}
 	}
+	var asked turns[topology.NUMAID]
 	for i := range d.Containers {
 		c := &d.Containers[i]
 		if !c.CPUs.IsEmpty() && c.Exclusive != exclusive {
 			return false
 		}
 		for _, a := range c.Shares {
-			if shares[a.NUMA] -= a.MilliCPU; shares[a.NUMA] < 0 {
-				return false
-			}
+			asked.add(c.Kind, a.NUMA, uint64(max(a.MilliCPU, 0)))
+		}
+	}
+	for node, n := range asked.peaks() {
+		if n > shares[node] {
+			return false
 		}
 	}
 	return true
 }
 
+// turns adds up what the containers of a pod have of amounts: init containers come one after
+// another, each beside the sidecars before it, and before the others (see peakOf).
+type turns[K comparable] struct{ sidecars, inits, apps map[K]uint64 }
+
+func (t *turns[K]) add(kind ContainerKind, of K, n uint64) {
+	if t.apps == nil {
+		*t = turns[K]{map[K]uint64{}, map[K]uint64{}, map[K]uint64{}}
+	}
+	switch kind {
+	case Sidecar:
+		t.sidecars[of] += n
+	case Init:
+		t.inits[of] = max(t.inits[of], t.sidecars[of]+n)
+	default:
+		t.apps[of] += n
+	}
+}
+
+// peaks is the most that the pod has of each amount at one time.
+func (t *turns[K]) peaks() map[K]uint64 {
+	out := map[K]uint64{}
+	for _, row := range []map[K]uint64{t.sidecars, t.inits, t.apps} {
+		for of := range row {
+			out[of] = max(t.inits[of], t.sidecars[of]+t.apps[of])
+		}
+	}
+	return out
+}
+
 // Rest returns what is left of an allocation when others have taken their part of it: CPUs,
 // devices, and amounts on their NUMA nodes.
 func Rest(of *PodAllocation, by []*PodAllocation) *PodAllocation {
-	t := taken{shares: map[topology.NUMAID]int64{}, memory: map[memoryPlace]uint64{}, devices: map[string][]string{}, provided: map[Provided]uint64{}}
+	t := taken{shares: map[topology.NUMAID]uint64{}, memory: map[memoryPlace]uint64{}, devices: map[string][]string{}, provided: map[Provided]uint64{}}
 	for _, p := range by {
-		for i := range p.Containers {
-			t.add(&p.Containers[i])
-		}
+		t.add(p)
 	}
 	out := &PodAllocation{UID: of.UID, Containers: slices.Clone(of.Containers)}
 	for i := range out.Containers {
@@ -81,7 +112,7 @@ func Rest(of *PodAllocation, by []*PodAllocation) *PodAllocation {
 // taken is what is taken of an allocation and not yet taken off.
 type taken struct {
 	cpus    topology.CPUSet
-	shares  map[topology.NUMAID]int64
+	shares  map[topology.NUMAID]uint64
 	memory  map[memoryPlace]uint64
 	devices map[string][]string // ids by resource
 	// provided is by resource and place.
@@ -93,15 +124,32 @@ type memoryPlace struct {
 	numa     topology.NUMASet
 }
 
-func (t *taken) add(c *ContainerAllocation) {
+// add takes in what a pod has: of amounts, at its peak.
+func (t *taken) add(p *PodAllocation) {
+	var shares turns[topology.NUMAID]
+	var memory turns[memoryPlace]
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		for _, a := range c.Shares {
+			shares.add(c.Kind, a.NUMA, uint64(max(a.MilliCPU, 0)))
+		}
+		for k := range c.Memory {
+			b := &c.Memory[k]
+			memory.add(c.Kind, memoryPlace{b.Resource, b.NUMA}, b.Bytes)
+		}
+		t.addWhole(c)
+	}
+	for of, n := range shares.peaks() {
+		t.shares[of] += n
+	}
+	for of, n := range memory.peaks() {
+		t.memory[of] += n
+	}
+}
+
+// addWhole takes in what is one container's and no other's.
+func (t *taken) addWhole(c *ContainerAllocation) {
 	t.cpus = t.cpus.Or(&c.CPUs)
-	for _, a := range c.Shares {
-		t.shares[a.NUMA] += a.MilliCPU
-	}
-	for i := range c.Memory {
-		b := &c.Memory[i]
-		t.memory[memoryPlace{b.Resource, b.NUMA}] += b.Bytes
-	}
 	for _, p := range c.Provided {
 		t.provided[Provided{Resource: p.Resource, Place: p.Place}] += p.Amount
 	}
@@ -116,8 +164,8 @@ func (t *taken) takeFrom(c *ContainerAllocation) {
 	c.Shares, c.Memory, c.Devices = slices.Clone(c.Shares), slices.Clone(c.Memory), cloneDevices(c.Devices)
 	for i := range c.Shares {
 		a := &c.Shares[i]
-		n := min(a.MilliCPU, t.shares[a.NUMA])
-		a.MilliCPU -= n
+		n := min(uint64(max(a.MilliCPU, 0)), t.shares[a.NUMA])
+		a.MilliCPU -= int64(n)
 		t.shares[a.NUMA] -= n
 	}
 	for i := range c.Memory {
