@@ -155,9 +155,14 @@ func (d *driver) waiting(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// roomFor returns a node that could take the pod beside what is bound and held there, by the
-// exhaustive twin; "" for none.
+// roomFor returns a node that could take the pod, of what a Reservation holds for it, or beside
+// what is bound and held there, by the exhaustive twin; "" for none.
 func (d *driver) roomFor(pod *corev1.Pod, all []held) string {
+	for _, h := range all {
+		if pod.Labels[ownerLabel] == h.Name && (twin{d.Machines[h.Node], d.reserved}).fitsWithin(h.Decision, h.rest, h.Pod, pod) {
+			return h.Node + ", of what Reservation " + h.Name + " holds"
+		}
+	}
 	for _, s := range specs() {
 		there := d.On(s.Name)
 		beside := maps.Clone(d.Decisions)

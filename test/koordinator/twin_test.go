@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/test/obeyed"
 	"github.com/berth-dev/berth/topology"
 )
@@ -72,5 +73,77 @@ func TestTwin(t *testing.T) {
 	}
 	if fit < 1000 || full < 300 {
 		t.Errorf("%d pods fitted and %d did not: this shows little", fit, full)
+	}
+}
+
+// TestTwinWithin takes parts of places at random, and asks engine and twin each time whether an
+// owner has its place there. Where nothing is held or wanted alone they agree.
+func TestTwinWithin(t *testing.T) {
+	fit, full, alike := 0, 0, 0
+	for seed := range uint64(400) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		m, err := topology.Parse(machines[seed%uint64(len(machines))])
+		if err != nil {
+			t.Fatal(err)
+		}
+		view, err := placement.ViewOf(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		model, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tw, state := twin{m, topology.NewCPUSet(0)}, model.NewState()
+		template := newPod(rng, 0)
+		template.UID, template.Spec.InitContainers = "place", nil
+		ask, err := wire.ReadPod(template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		place := new(placement.Decision)
+		if v := placement.Decide(state, &ask.Request, place); !v.OK() {
+			t.Fatalf("seed %d: %+v", seed, v)
+		}
+		whole := obeyed.AllocationOf(place)
+		var taken []*placement.PodAllocation
+		for i := range 6 {
+			rest, now := placement.Rest(whole, taken), model.NewState()
+			for _, p := range taken {
+				now.Hold(p)
+			}
+			now.Hold(rest)
+			pod := newPod(rng, i+1)
+			if rng.IntN(2) == 0 {
+				pod.Labels, pod.Annotations, pod.Spec.InitContainers = template.Labels, template.Annotations, nil
+				pod.Spec.Containers = template.DeepCopy().Spec.Containers
+			}
+			pod.UID = types.UID(fmt.Sprint("u", i))
+			ask, err := wire.ReadPod(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := new(placement.Decision)
+			v := placement.DecideWithin(now, whole, &ask.Request, d)
+			got := tw.fitsWithin(place, rest, template, pod)
+			plain := !alone(place, &ask.Request) && ask.Request.Rules.CPUs.Exclusive == joint.Shareable
+			if got && !v.OK() || plain && got != v.OK() {
+				t.Fatalf("seed %d, owner %d, %+v of %+v: the twin says %t, the engine %v", seed, i, ask.Request, rest.Containers, got, &v)
+			}
+			switch {
+			case !got:
+				full++
+			case plain:
+				fit++
+			default:
+				alike++
+			}
+			if v.OK() {
+				taken = append(taken, obeyed.AllocationOf(d))
+			}
+		}
+	}
+	if fit < 100 || full < 300 || alike < 10 {
+		t.Errorf("%d fitted, %d did not, %d were like the place: this shows little", fit, full, alike)
 	}
 }

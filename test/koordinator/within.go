@@ -1,0 +1,111 @@
+package main
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
+)
+
+// fitsWithin answers whether an owner could have its place of what is left of a Reservation's, by
+// trying every set of NUMA nodes. It says no where CPUs are held or wanted alone, unless the owner
+// asks for what the template asks for and nobody has any of it: then it is the place itself.
+func (t twin) fitsWithin(place *placement.Decision, rest *placement.PodAllocation, template, pod *corev1.Pod) bool {
+	held, err := wire.ReadPod(template)
+	if err != nil {
+		return false
+	}
+	ask, err := wire.ReadPod(pod)
+	if err != nil || ask.RulesErr != nil {
+		return false
+	}
+	if alone(place, &held.Request) || alone(nil, &ask.Request) {
+		return held.Request.Rules == ask.Request.Rules && sameNeeds(&held.Request, &ask.Request) && cpusOf(place) == cpusLeft(rest)
+	}
+	rooms, empty := t.left(rest), t.rooms(nil)
+	shares := cpusOf(place) == topology.CPUSet{}
+	r := &ask.Request
+	var needs []need
+	for i := range r.Containers {
+		n := needOf(r, &r.Containers[i])
+		if shares && n.own > 0 || !shares && n.shares > 0 {
+			return false // CPUs are held as CPUs, and time as time
+		}
+		needs = append(needs, n)
+	}
+	if r.Rules.Scope == placement.PodScope && r.Rules.Policy != placement.PolicyNone {
+		needs = []need{most(needs)}
+	}
+	for _, n := range needs {
+		if w := leastNodes(rooms, n); w == 0 || w > t.widest(empty, n, r.Rules.Policy) {
+			return false
+		}
+	}
+	return true
+}
+
+// alone says whether CPUs are held, or wanted, that nobody else may be beside.
+func alone(d *placement.Decision, r *placement.Request) bool {
+	if d != nil {
+		for i := range d.Containers {
+			if d.Containers[i].Exclusive != joint.Shareable {
+				return true
+			}
+		}
+	}
+	return r.Rules.CPUs.Exclusive != joint.Shareable
+}
+
+// sameNeeds says whether two pods of app containers alone ask for the same.
+func sameNeeds(a, b *placement.Request) bool {
+	if len(a.Containers) != len(b.Containers) {
+		return false
+	}
+	for i := range a.Containers {
+		if a.Containers[i].Kind != placement.App || b.Containers[i].Kind != placement.App || needOf(a, &a.Containers[i]) != needOf(b, &b.Containers[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func cpusOf(d *placement.Decision) (cpus topology.CPUSet) {
+	for i := range d.Containers {
+		cpus = cpus.Or(&d.Containers[i].CPUs)
+	}
+	return cpus
+}
+
+func cpusLeft(p *placement.PodAllocation) (cpus topology.CPUSet) {
+	for i := range p.Containers {
+		cpus = cpus.Or(&p.Containers[i].CPUs)
+	}
+	return cpus
+}
+
+// left is what each NUMA node has of what is left of a place.
+func (t twin) left(rest *placement.PodAllocation) []room {
+	out := make([]room, len(t.m.NUMANodes))
+	cpus := cpusLeft(rest)
+	for i := range out {
+		n := &t.m.NUMANodes[i]
+		own := uint64(n.CPUs.AndLen(&cpus))
+		out[i] = room{own: own, milli: 1000 * own}
+		for k := range rest.Containers {
+			c := &rest.Containers[k]
+			for _, s := range c.Shares {
+				if s.NUMA == n.ID {
+					out[i].milli += uint64(s.MilliCPU)
+				}
+			}
+			for _, b := range c.Memory {
+				if b.NUMA.Has(n.ID) { // one
+					out[i].memory += b.Bytes
+				}
+			}
+		}
+	}
+	return out
+}
