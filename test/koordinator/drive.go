@@ -125,6 +125,9 @@ func (d *driver) hold(ctx context.Context, pod *corev1.Pod) error {
 				pod.Spec.Containers, pod.Spec.InitContainers = like.DeepCopy().Spec.Containers, nil
 			}
 			pod.Labels[ownerLabel] = d.holds.live[at]
+			if d.rng.IntN(3) == 0 { // it wants nothing else
+				pod.Annotations[wire.ReservationAffinityAnnotation] = fmt.Sprintf(`{"name":%q}`, d.holds.live[at])
+			}
 		}
 	}
 	return nil
@@ -162,6 +165,9 @@ func (d *driver) roomFor(pod *corev1.Pod, all []held) string {
 		if pod.Labels[ownerLabel] == h.Name && (twin{d.Machines[h.Node], d.reserved}).fitsWithin(h.Decision, h.rest, h.Pod, pod) {
 			return h.Node + ", of what Reservation " + h.Name + " holds"
 		}
+	}
+	if _, picky := pod.Annotations[wire.ReservationAffinityAnnotation]; picky {
+		return ""
 	}
 	for _, s := range specs() {
 		there := d.On(s.Name)
