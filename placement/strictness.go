@@ -88,3 +88,35 @@ func (s *State) SpareDevices(r *Request, on topology.NUMASet) int {
 	}
 	return spare
 }
+
+// BreaksGroups returns how many groups of free devices that belong together the pod would take
+// apart: some of a group, and not all (joint.Model.Breaks). Where the kubelet decides that is not
+// known, and 0. It decides for a pod with devices once more, and costs others nothing.
+func (s *State) BreaksGroups(r *Request) int {
+	if s.m.joint == nil || !s.m.joint.HasGroups() || !r.asksDevices() {
+		return 0
+	}
+	ad := s.m.admissions.Get().(*admission)
+	defer s.m.admissions.Put(ad)
+	if v := ad.decide(s, r, &ad.own); !v.OK() {
+		return 0
+	}
+	j := &ad.joint
+	j.held.Devices = j.held.Devices[:0]
+	for i := range ad.own.Containers {
+		for k := range ad.own.Containers[i].Devices {
+			j.held.Devices = s.m.addDevices(j.held.Devices, &ad.own.Containers[i].Devices[k])
+		}
+	}
+	return s.m.joint.Breaks(s.account, j.held.Devices)
+}
+
+// asksDevices says whether some container asks for devices.
+func (r *Request) asksDevices() bool {
+	for i := range r.Containers {
+		if len(r.Containers[i].Devices) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -13,6 +13,9 @@ type Spare struct {
 	CPUs topology.CPUSet
 	// Devices is how many free devices of these NUMA nodes the pod would leave over.
 	Devices int
+	// Groups is how many groups of free devices that belong together the pod would take apart
+	// (placement.State.BreaksGroups).
+	Groups int
 	// Strictness is the node's for the pod.
 	Strictness placement.Strictness
 	// Fit is how well the pod fits by the node's own strategy, from 0 to 100, where OwnFit says
@@ -37,7 +40,7 @@ func (v View) Spare(r *placement.Request, verdict *placement.Verdict, s *Spare) 
 func (s *Spare) fill(m *placement.Model, state *placement.State, r *placement.Request, verdict *placement.Verdict) {
 	s.Reach, s.Strictness = m.Reach(r, verdict), m.Strictness(r)
 	s.CPUs = state.FreeCPUs()
-	s.Devices = state.SpareDevices(r, s.Reach)
+	s.Devices, s.Groups = state.SpareDevices(r, s.Reach), state.BreaksGroups(r)
 	s.Fit, s.OwnFit = state.Fit(s.Reach)
 }
 

@@ -28,10 +28,13 @@ func OfferOf(n *ledger.Node, r *placement.Request, a *ledger.Answer, m *topology
 
 // Tier orders nodes before everything else; the smaller comes first. Its bits are the criteria of
 // Scoring.First, the first in the highest bits.
-type Tier uint16
+type Tier uint32
+
+// TierBits is how many bits of a Tier count.
+const TierBits = 20
 
 // LastTier is that of a node about which nothing is known.
-const LastTier Tier = 1<<16 - 1
+const LastTier Tier = 1<<TierBits - 1
 
 // MaxScore is the best Score.
 const MaxScore = 100
@@ -64,7 +67,7 @@ func (s *Scoring) Rank(o *Offer) Rank {
 	return Rank{s.tier(o), s.score(o)}
 }
 
-// tier packs the criteria. Their bits add up to those of a Tier.
+// tier packs the criteria. Their bits add up to fewer than those of a Tier.
 func (s *Scoring) tier(o *Offer) (t Tier) {
 	for _, c := range s.First {
 		bits, value := c.measure(o)
@@ -78,6 +81,8 @@ func (c Criterion) measure(o *Offer) (bits, value int) {
 	switch c {
 	case NUMANodes:
 		return 7, o.Reach.Len()
+	case Groups:
+		return 3, o.Groups
 	case Devices:
 		return 6, o.Devices
 	default:

@@ -58,6 +58,8 @@ func TestWhatComesFirst(t *testing.T) {
 		{"a policy that admits everything", true, offer(t, func(o *Offer) { o.Strictness = placement.BestEffort })},
 		{"one idle device, however strict", true, offer(t, func(o *Offer) { o.Devices = 1 })},
 		{"many idle devices", true, offer(t, func(o *Offer) { o.Devices = 8 })},
+		{"a switch taken apart, however few devices are idle", true, offer(t, func(o *Offer) { o.Groups = 1 })},
+		{"several taken apart", true, offer(t, func(o *Offer) { o.Groups = 3 })},
 		{"two close NUMA nodes", true, offer(t, func(o *Offer) { o.Reach = topology.NewNUMASet(0, 1) })},
 		{"two distant NUMA nodes", false, offer(t, func(o *Offer) { o.Reach = topology.NewNUMASet(0, 3) })},
 		{"an unknown node", true, &Offer{}},
@@ -81,6 +83,8 @@ func firstDiffers(first []Criterion, a, b *Offer) int {
 		switch c {
 		case NUMANodes:
 			x, y = a.Reach.Len(), b.Reach.Len()
+		case Groups:
+			x, y = min(a.Groups, 7), min(b.Groups, 7)
 		case Devices:
 			x, y = min(a.Devices, 63), min(b.Devices, 63)
 		case Policy:
@@ -97,7 +101,7 @@ func firstDiffers(first []Criterion, a, b *Offer) int {
 func TestTierAgreesWithTwin(t *testing.T) {
 	rng, m := rand.New(rand.NewPCG(3, 4)), machine(t)
 	random := func() *Offer {
-		return &Offer{Machine: m, Spare: ledger.Spare{Reach: topology.NUMASet(rng.Uint64() >> rng.IntN(64)), Devices: rng.IntN(4) * rng.IntN(40),
+		return &Offer{Machine: m, Spare: ledger.Spare{Reach: topology.NUMASet(rng.Uint64() >> rng.IntN(64)), Groups: rng.IntN(3) * rng.IntN(6), Devices: rng.IntN(4) * rng.IntN(40),
 			Strictness: placement.Strictness(rng.IntN(int(placement.SingleNUMANode) + 1))}}
 	}
 	for range 20000 {
@@ -106,7 +110,7 @@ func TestTierAgreesWithTwin(t *testing.T) {
 		s.First = s.First[:rng.IntN(len(s.First)+1)]
 		a, b := random(), random()
 		x, y := s.Rank(a).Tier, s.Rank(b).Tier
-		if want := firstDiffers(s.First, a, b); want < 0 != (x < y) || want > 0 != (x > y) || x == LastTier && len(s.First) < 3 {
+		if want := firstDiffers(s.First, a, b); want < 0 != (x < y) || want > 0 != (x > y) || x == LastTier {
 			t.Fatalf("%v: %+v has %#x, %+v %#x: want %d", s.First, a, x, b, y, want)
 		}
 	}

@@ -23,6 +23,11 @@ type Criterion string
 const (
 	// NUMANodes is the number of NUMA nodes over which the pod would be spread: fewer are better.
 	NUMANodes Criterion = "numaNodes"
+	// Groups is the number of groups of free devices that belong together, below one PCI switch, at
+	// one root complex or by links (NVLink, xGMI), of which the pod would take some and not all:
+	// fewer are better, so that whole groups stay for who needs them. It is known where Berth
+	// decides.
+	Groups Criterion = "groups"
 	// Devices is the number of free devices on these NUMA nodes that the pod does not ask for:
 	// fewer are better, so that a device keeps its CPUs for who needs both.
 	Devices Criterion = "devices"
@@ -32,14 +37,14 @@ const (
 )
 
 // criteria are all that there are, in their default order.
-var criteria = []Criterion{NUMANodes, Devices, Policy}
+var criteria = []Criterion{NUMANodes, Groups, Devices, Policy}
 
 // Scoring says what makes a node good. The zero value stands for the defaults once filled in.
 type Scoring struct {
 	// Formula replaces all else: "volcano". Default none.
 	Formula Formula `json:"formula,omitempty"`
 	// First is what puts a node before another, whatever other plugins prefer: the most important
-	// first. Default numaNodes, devices, policy. What is left out does not count.
+	// first. Default numaNodes, groups, devices, policy. What is left out does not count.
 	First []Criterion `json:"first,omitzero"`
 	// Strategy of the fit. Default MostAllocated.
 	Strategy Strategy `json:"strategy,omitempty"`

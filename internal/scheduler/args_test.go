@@ -55,7 +55,7 @@ func TestArgsThatCannotBeRight(t *testing.T) {
 		"staleAfter: 1s\nstaleAfter: 2s":              "already",
 		`[]`:                                          "Args",
 		`{"scoring":{"fit":1e30}}`:                    "fit",
-		`{"scoring":{"first":["cpus"]}}`:              `scoring.first[0]: "cpus": want numaNodes, devices or policy`,
+		`{"scoring":{"first":["cpus"]}}`:              `scoring.first[0]: "cpus": want numaNodes, groups, devices or policy`,
 		`{"scoring":{"first":["devices","devices"]}}`: "scoring.first[1]",
 		strings.Repeat("{", 10000):                    "",
 	} {

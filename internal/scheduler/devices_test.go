@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -23,7 +24,17 @@ const quads = "package:2 numa:1 core:4 pu:2 mem:16Gi dist:10,21 " +
 // devices gives node n its GPUs: of a plugin of its kubelet's with NUMA nodes, or of Berth's own.
 func (f *fixture) devices(berth bool) {
 	f.Helper()
-	m, err := topology.Parse(quads)
+	f.devicesOf(quads, berth)
+	f.feed.ReportSeen(f.topology())
+	if why := f.table.Unusable(f.table.Named("n")); why != nil {
+		f.Fatal(why)
+	}
+}
+
+// devicesOf makes the fixture's node the machine, with the GPUs of that.
+func (f *fixture) devicesOf(machine string, berth bool) {
+	f.Helper()
+	m, err := topology.Parse(machine)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -46,10 +57,6 @@ func (f *fixture) devices(berth bool) {
 	}
 	f.state = f.model.NewState()
 	f.state.SetPool(pool)
-	f.feed.ReportSeen(f.topology())
-	if why := f.table.Unusable(f.table.Named("n")); why != nil {
-		f.Fatal(why)
-	}
 }
 
 // asking adds GPUs to a pod, and that all it has is to be on one NUMA node.
@@ -185,6 +192,54 @@ func TestBoundDevicesAreCounted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWholeGroupsStayFree: a single GPU is taken from a switch, or from linked ones, of which some
+// are taken already, though another node has fewer GPUs left over: two pairs stay, and pods for
+// pairs find them.
+func TestWholeGroupsStayFree(t *testing.T) {
+	const cpus = "package:1 numa:1 core:16 pu:2 mem:64Gi "
+	for name, machine := range map[string]string{
+		"switches": cpus + "dev:18:00.0|19:00.0,030200,10de:2330,numa=0,root=15,switch=16:00.0 dev:38:00.0|39:00.0,030200,10de:2330,numa=0,root=35,switch=36:00.0",
+		"links": cpus + "dev:18:00.0,030200,10de:2330,numa=0,root=15 dev:19:00.0,030200,10de:2330,numa=0,root=17 dev:38:00.0,030200,10de:2330,numa=0,root=35 " +
+			"dev:39:00.0,030200,10de:2330,numa=0,root=37 link:nvlink=4,18:00.0+19:00.0|38:00.0+39:00.0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &cluster{fixture: newFixture(t), rng: rand.New(rand.NewPCG(1, 5)), sample: 2, others: leastAllocated}
+			for i := range 2 {
+				f := &fixture{TB: t, core: c.core, Plugin: c.Plugin}
+				f.spec = c.spec
+				f.devicesOf(machine, true)
+				n := &clusterNode{infoOf: nodeObject(fmt.Sprint("n", i)), spec: f.spec, model: f.model, state: f.state}
+				c.nodes = append(c.nodes, n)
+				c.report(n)
+			}
+			one, two := c.nodes[0], c.nodes[1]
+			c.admitOn(one, requestOf(t, c.pod(1, 2)))
+			c.admitOn(two, requestOf(t, c.pod(1, 1)))
+			if n := c.place(c.pod(1, 1)); n != two {
+				t.Fatalf("one GPU was taken on %s, where that takes a pair apart", n.object.Name)
+			}
+			for range 2 {
+				pair := c.pod(1, 2)
+				pair.Annotations = map[string]string{wire.DevicesAnnotation: "one-switch,preferred"}
+				if n := c.place(pair); n == nil || c.broken(n, pair) {
+					t.Errorf("a pair is on %v", n)
+				}
+			}
+		})
+	}
+}
+
+// broken says whether the two GPUs of a pod are not a pair: 18 and 19, or 38 and 39.
+func (c *cluster) broken(n *clusterNode, pod *corev1.Pod) bool {
+	for _, p := range n.state.Snapshot().Pods {
+		if p.UID == string(pod.UID) {
+			ids := p.Containers[0].Devices[0].IDs
+			return len(ids) != 2 || ids[0][:6] != ids[1][:6]
+		}
+	}
+	return true
 }
 
 func devicePodsNow(t *testing.T) map[string]float64 {

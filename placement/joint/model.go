@@ -57,21 +57,22 @@ type Core struct {
 
 // Model is a machine, compiled. It is immutable and safe for concurrent use.
 type Model struct {
-	space    *hint.Space
-	kinds    []AmountKind
-	threads  int // of every core, 0 where cores differ
-	cores    []core
-	groups   []span // the part of a level-3 cache on one NUMA node
-	nodes    []nodeSpan
-	place    []thread // by CPU
-	all      topology.CPUSet
-	reserved topology.CPUSet
-	distance []uint64 // the sum over all ordered pairs of a mask; nil where distances are not known
-	strategy Strategy
-	capacity []uint64 // by kind, then node
-	devices  []deviceKind
-	places   []place // of devices
-	roots    int     // of devices
+	space           *hint.Space
+	kinds           []AmountKind
+	threads         int // of every core, 0 where cores differ
+	cores           []core
+	groups          []span // the part of a level-3 cache on one NUMA node
+	nodes           []nodeSpan
+	place           []thread // by CPU
+	all             topology.CPUSet
+	reserved        topology.CPUSet
+	distance        []uint64 // the sum over all ordered pairs of a mask; nil where distances are not known
+	strategy        Strategy
+	capacity        []uint64 // by kind, then node
+	devices         []deviceKind
+	places          []place // of devices
+	roots           int     // of devices
+	groupsOfDevices []group
 	// ownDevices are the devices that can be handed out, as in Book.devices.
 	ownDevices []uint64
 	empty      *Book
@@ -127,6 +128,7 @@ func New(c Config) (*Model, error) {
 	if err := m.compileDevices(&c); err != nil {
 		return nil, err
 	}
+	m.compileGroups(&c)
 	m.empty = m.newEmpty()
 	return m, nil
 }

@@ -26,22 +26,28 @@ const (
 	KeepsOff
 )
 
-// PackedAnswer is a node's answer in 64 bits: count of the node's changes 32, kind 8, score 8,
-// reason 8, detail 8. The score of Waits is its ledger.Wait. An admission has the rank of the node:
-// its tier in place of reason and detail.
+// PackedAnswer is a node's answer in 64 bits: count of the node's changes 32, kind 4, score 8, and
+// 20 of which reason and detail have 8 each. The score of Waits is its ledger.Wait. An admission
+// has the rank of the node: its tier in place of reason and detail.
 type PackedAnswer uint64
+
+// Where kind and score begin.
+const (
+	scoreAt = rank.TierBits
+	kindAt  = scoreAt + 8
+)
 
 // Pack returns the answer that a node gave at that count of its changes. An admission has no rank.
 func Pack(count uint32, a *ledger.Answer) PackedAnswer {
-	return packed(count, kindOf(a), uint8(a.Wait), uint16(a.Verdict.Reason)<<8|uint16(a.Verdict.Detail))
+	return packed(count, kindOf(a), uint8(a.Wait), uint32(a.Verdict.Reason)<<8|uint32(a.Verdict.Detail))
 }
 
 func packAdmission(count uint32, k AnswerKind, r rank.Rank) PackedAnswer {
-	return packed(count, k, r.Score, uint16(r.Tier))
+	return packed(count, k, r.Score, uint32(r.Tier))
 }
 
-func packed(count uint32, k AnswerKind, score uint8, rest uint16) PackedAnswer {
-	return PackedAnswer(count)<<32 | PackedAnswer(k)<<24 | PackedAnswer(score)<<16 | PackedAnswer(rest)
+func packed(count uint32, k AnswerKind, score uint8, rest uint32) PackedAnswer {
+	return PackedAnswer(count)<<32 | PackedAnswer(k)<<kindAt | PackedAnswer(score)<<scoreAt | PackedAnswer(rest)
 }
 
 // at returns the answer with another count.
@@ -50,10 +56,10 @@ func (p PackedAnswer) at(count uint32) PackedAnswer { return p&(1<<32-1) | Packe
 func (p PackedAnswer) count() uint32 { return uint32(p >> 32) }
 
 // Kind returns how the node answers.
-func (p PackedAnswer) Kind() AnswerKind { return AnswerKind(p >> 24) }
+func (p PackedAnswer) Kind() AnswerKind { return AnswerKind(p >> kindAt & 0xf) }
 
 // Wait says why the node Waits.
-func (p PackedAnswer) Wait() ledger.Wait { return ledger.Wait(p >> 16) }
+func (p PackedAnswer) Wait() ledger.Wait { return ledger.Wait(uint8(p >> scoreAt)) }
 
 // Why says why the node refuses.
 func (p PackedAnswer) Why() (placement.Reason, placement.Detail) {
@@ -62,7 +68,7 @@ func (p PackedAnswer) Why() (placement.Reason, placement.Detail) {
 
 // rank is that of a node that admits the pod.
 func (p PackedAnswer) rank() rank.Rank {
-	return rank.Rank{Tier: rank.Tier(uint16(p)), Score: uint8(p >> 16)}
+	return rank.Rank{Tier: rank.Tier(p) & rank.LastTier, Score: uint8(p >> scoreAt)}
 }
 
 // admits says whether the node takes the pod.
