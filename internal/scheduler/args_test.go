@@ -18,7 +18,7 @@ func TestArgs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.StaleAfter.Duration != time.Minute || a.Scoring.Strategy != rank.MostAllocated || len(a.Scoring.First) != 3 || a.Scoring.Fit == 0 || a.HeartbeatNamespace == "" {
+	if a.StaleAfter.Duration != time.Minute || a.Scoring.Strategy != rank.MostAllocated || len(a.Scoring.First) != 4 || a.Scoring.Fit == 0 || a.HeartbeatNamespace == "" {
 		t.Errorf("defaults: %+v", a)
 	}
 	a, err = parse(`{"staleAfter":"30s","patience":"-1s","scoring":{"strategy":"LeastAllocated","fit":1}}`)
