@@ -153,7 +153,7 @@ func randomPod(rng *rand.Rand, name string) *corev1.Pod {
 // TestPackedAnswersKeepTheirParts: every part of an answer is what it was, whatever the others are.
 func TestPackedAnswersKeepTheirParts(t *testing.T) {
 	for k := NoAnswer; k <= RefusesEmpty; k++ {
-		p := packed(1<<32-1, k, 100, uint16(placement.TopologyAffinityError)<<8|0xff)
+		p := packed(1<<32-1, k, 100, uint32(placement.TopologyAffinityError)<<8|0xff)
 		reason, detail := p.Why()
 		if p.count() != 1<<32-1 || p.Kind() != k || p.Wait() != 100 || reason != placement.TopologyAffinityError || detail != 0xff {
 			t.Errorf("%d became %#x", k, uint64(p))
