@@ -329,6 +329,11 @@ func answersText(w io.Writer, e *survey.Explained, limit int) {
 			survey.Counted(int(f.CPUs), "CPU"), f.Asked, survey.Counted(f.NUMACount, "NUMA node"), someNames(f.Nodes)))
 	}
 	choicesText(w, e)
+	var given [][]string
+	for i := range e.Nodes {
+		given = append(given, givenRows(e.Nodes[i].Node, e.Nodes[i].Given)...)
+	}
+	_ = givenTable(w, given)
 	refusals := refusalsOf(e.Nodes)
 	for _, a := range refusals[:min(len(refusals), limit)] {
 		answerText(w, a)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -171,5 +172,20 @@ func TestResize(t *testing.T) {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason, Message: "needs 40 CPUs"}}
 		w.addTopology(reportOf(t, "n1", requestOf(t, pod)), nil)
 		(&asked{args: []string{"explain", "pod"}, want: []string{want}}).check(t, w)
+	}
+}
+
+// TestGivenIsShown: what pods have of a provider's resource stands below what nodes say.
+func TestGivenIsShown(t *testing.T) {
+	var b strings.Builder
+	e := &survey.Explained{Name: "p", Namespace: "default", Pinnable: true, Nodes: []survey.Answer{
+		{Node: "n1", Answer: survey.Admits, Given: []survey.Given{{Resource: "example.com/licence", Place: "socket 0", Amount: 3}}},
+		{Node: "n2", Answer: survey.Admits},
+	}}
+	if err := explainedText(&b, e, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, below, _ := strings.Cut(b.String(), "they know alone:\n"); strings.Join(strings.Fields(below), " ") != "NODE RESOURCE PLACE GIVEN n1 example.com/licence socket 0 3" {
+		t.Errorf("%s", b.String())
 	}
 }

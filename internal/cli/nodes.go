@@ -156,6 +156,9 @@ func (q *nodesQuestion) print(cmd *cobra.Command, o output, s *survey.Survey) er
 			if err := holdersTable(w, &all[i]); err != nil {
 				return err
 			}
+			if err := givenTable(w, givenRows(all[i].Name, all[i].Given)); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -535,6 +538,23 @@ func holdersTable(w io.Writer, n *survey.Node) error {
 	}
 	fmt.Fprintln(w)
 	return columns(w, "NODE | NUMA | HELD | CPUS | POD | CONTAINER", rows)
+}
+
+// givenTable prints what pods have of the resources of providers.
+func givenTable(w io.Writer, rows [][]string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, "\nGiven by the scheduler's providers; how much there is they know alone:")
+	return columns(w, "NODE | RESOURCE | PLACE | GIVEN", rows)
+}
+
+func givenRows(node string, all []survey.Given) [][]string {
+	var rows [][]string
+	for _, g := range all {
+		rows = append(rows, []string{node, g.Resource, g.Place, strconv.FormatUint(g.Amount, 10)})
+	}
+	return rows
 }
 
 // stridesOf is a list of CPUs as topology prints it, with strides where it is long.

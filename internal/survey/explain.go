@@ -100,6 +100,9 @@ type Answer struct {
 	Choice  *Choice            `json:"choice,omitempty"`
 	Refusal *placement.Refusal `json:"refusal,omitempty"`
 
+	// Given is what pods there have of the resources of providers that the pod asks for.
+	Given []Given `json:"given,omitempty"`
+
 	// tooLarge: nothing but the amounts that the node has in all keeps the pod from it.
 	tooLarge bool
 }
@@ -162,6 +165,7 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, survey func(one 
 	e.Reservations = s.owned(pod)
 	affinity, err := wire.ReadReservationAffinity(pod)
 	q.owned, q.heldOnly, q.rulesErr = e.Reservations, affinity != nil, cmp.Or(q.rulesErr, err)
+	q.request, q.provided = s.withoutProvided(q.request)
 	if e.Node == "" {
 		e.Unserved = c.unserved(ctx, s, pod)
 		e.ask(s, &q)
@@ -261,6 +265,8 @@ type question struct {
 	owned []Owned
 	// heldOnly: the pod goes to a Reservation's place or nowhere.
 	heldOnly bool
+	// provided are the resources of providers that the pod asks for, and the request does not.
+	provided []string
 }
 
 // ask asks the nodes about a pending pod.
@@ -351,6 +357,7 @@ func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNod
 	} else {
 		a.Answer, a.Message = Admits, "would take the pod"
 	}
+	n.besideProvided(q.provided, &a)
 	if a.Answer != Admits {
 		return a
 	}

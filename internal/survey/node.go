@@ -39,6 +39,8 @@ type node struct {
 	bound []*corev1.Pod
 	// held is what is left of the places of Reservations, by UID; nil where there is none.
 	held map[string]*placement.PodAllocation
+	// given is what providers gave its pods.
+	given []Given
 }
 
 // source is what the API says of one node.
@@ -67,7 +69,7 @@ type silence struct {
 
 // at looks at a node.
 func (g *glance) at(name string, s *source) *node {
-	n := &node{name: name, object: s.object, bound: s.pods, held: s.held}
+	n := &node{name: name, object: s.object, bound: s.pods, held: s.held, given: givenOf(s.pods)}
 	if s.report != nil {
 		n.reading = g.kinds.Read(s.report, nil)
 		n.heard = written(&s.report.ObjectMeta, s.report.Status.ObservedTime.Time)

@@ -40,6 +40,8 @@ type Node struct {
 	NUMANodes []NUMANode `json:"numaNodes,omitempty"`
 	// Held is what Reservations hold there, for pods to come, by name and NUMA node.
 	Held []Held `json:"held,omitempty"`
+	// Given is what its pods have of resources that providers hand out.
+	Given []Given `json:"given,omitempty"`
 	// Holders are who has its CPUs; only of nodes that were asked for by name.
 	Holders []Holder `json:"holders,omitempty"`
 }
@@ -71,7 +73,7 @@ func (s *Survey) Nodes() []Node {
 
 // summary adds a node up.
 func (n *node) summary(now time.Time) Node {
-	out := Node{Name: n.name, Guarantee: n.guarantee().String(), Report: n.sequence(), Trouble: n.trouble, Warnings: n.warnings(), Conditions: n.conditions()}
+	out := Node{Name: n.name, Guarantee: n.guarantee().String(), Report: n.sequence(), Trouble: n.trouble, Warnings: n.warnings(), Conditions: n.conditions(), Given: n.given}
 	if n.coarse() {
 		out.Source = n.reading.Source.Kind
 	}

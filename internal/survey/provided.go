@@ -1,0 +1,107 @@
+package survey
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+)
+
+// Given is how much pods of a node have, at one place, of a resource that a provider in a
+// scheduler's build hands out (placement.Provider). How much there is that provider knows alone.
+type Given struct {
+	Resource string `json:"resource"`
+	Place    string `json:"place"`
+	Amount   uint64 `json:"amount"`
+}
+
+// givenOf adds up what the Bindings of pods say, by resource and place. Init containers take turns
+// with what comes after them.
+func givenOf(pods []*corev1.Pod) []Given {
+	type place struct{ resource, name string }
+	all := map[place]uint64{}
+	for _, pod := range pods {
+		if !strings.Contains(pod.Annotations[wire.PlacementAnnotation], `"provided"`) || wire.Ended(pod) {
+			continue
+		}
+		p, found, err := wire.ReadPlacement(pod)
+		if err != nil || !found {
+			continue
+		}
+		together, most := map[place]uint64{}, map[place]uint64{}
+		for i := range p.Decision.Containers {
+			c := &p.Decision.Containers[i]
+			for _, g := range c.Provided {
+				at := place{g.Resource, g.Place}
+				if c.Kind != placement.Init {
+					together[at] += g.Amount
+				}
+				most[at] = max(most[at], g.Amount, together[at])
+			}
+		}
+		for at, n := range most {
+			all[at] += n
+		}
+	}
+	var out []Given
+	for at, n := range all {
+		out = append(out, Given{at.resource, at.name, n})
+	}
+	slices.SortFunc(out, func(a, b Given) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Place, b.Place))
+	})
+	return out
+}
+
+// withoutProvided leaves out of a request what providers hand out, and names it. A resource is a
+// provider's if some pod was given of it by a Binding: nothing else tells of a scheduler's build.
+func (s *Survey) withoutProvided(r *placement.Request) (rest *placement.Request, provided []string) {
+	known := map[string]bool{}
+	for _, n := range s.nodes {
+		for i := range n.given {
+			known[n.given[i].Resource] = true
+		}
+	}
+	names := map[string]bool{}
+	one := *r
+	one.Containers = slices.Clone(r.Containers)
+	for i := range one.Containers {
+		c := &one.Containers[i]
+		c.Devices = slices.DeleteFunc(slices.Clone(c.Devices), func(d placement.DeviceRequest) bool {
+			if known[d.Resource] && d.Count > 0 {
+				names[d.Resource] = true
+			}
+			return known[d.Resource]
+		})
+	}
+	if len(names) == 0 {
+		return r, nil
+	}
+	return &one, slices.Sorted(maps.Keys(names))
+}
+
+// besideProvided adds to a node's answer what is known of the resources of providers that the pod
+// asks for as well.
+func (n *node) besideProvided(provided []string, a *Answer) {
+	if len(provided) == 0 || n.trouble != nil {
+		return
+	}
+	names := strings.Join(provided, ", ")
+	for _, g := range n.given {
+		if slices.Contains(provided, g.Resource) {
+			a.Given = append(a.Given, g)
+		}
+	}
+	switch {
+	case !n.decides():
+		d := placement.ProviderElsewhere
+		*a = Answer{Node: a.Node, Report: a.Report, InFlight: a.InFlight, Answer: Refuses, Message: names + ": " + d.Text(), Advice: d.Advice()}
+	case a.Answer == Admits:
+		a.Message += ", if the scheduler's provider has enough of " + names + " there"
+	}
+}
