@@ -48,7 +48,7 @@ e2e-vm-devices:
 	$(call say,real kubelets on emulated machines with devices: SEED=$(SEED) DEVICE_PODS=$(DEVICE_PODS))
 	@rm -f _artifacts/vm/devices.json
 	@BERTH_VM=devices $(call VM_TEST,40m,$(VM_TEST_devices))
-	@BERTH_VM=devices SEED=$(SEED) ENFORCE_PODS=$(DEVICE_PODS) $(call VM_TEST,60m,TestDecidedDevices); code=$$?; cat _artifacts/vm/devices.json; exit $$code
+	@BERTH_VM=devices SEED=$(SEED) ENFORCE_PODS=$(DEVICE_PODS) $(call VM_TEST,90m,TestDecidedDevices); code=$$?; cat _artifacts/vm/devices.json; exit $$code
 
 # First without the runtime's validator, then with an agent that takes the runtime for an older one. The last line is one of JSON, which the
 # go command would follow with its own.

@@ -50,6 +50,7 @@ type obeyRun struct {
 
 	mu      sync.Mutex
 	pods    map[string]*corev1.Pod // by name, as the API has them
+	moved   time.Time              // when the API last told anything new of some pod
 	bound   map[string]*corev1.Pod // all that ever were, by name
 	all     obeyed.Decisions
 	ran     map[string]bool
@@ -118,7 +119,7 @@ func (r *obeyRun) follow() {
 		pod := obj.(*corev1.Pod)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.pods[pod.Name] = pod
+		r.pods[pod.Name], r.moved = pod, time.Now()
 		r.all.Note(pod)
 		if pod.Spec.NodeName != "" {
 			r.bound[pod.Name] = pod
@@ -145,6 +146,7 @@ func (r *obeyRun) follow() {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				delete(r.pods, pod.Name)
+				r.moved = time.Now()
 			}
 		},
 	})
@@ -232,14 +234,23 @@ func (r *obeyRun) step(i int) {
 		_ = r.client.CoreV1().Pods("default").Delete(r.t.Context(), r.live[at], metav1.DeleteOptions{}) // counted at the end
 		r.live = slices.Delete(r.live, at, at+1)
 	}
-	r.eventuallyProgress("pods get on", func(context.Context) (int, error) {
+	for tick := time.NewTicker(200 * time.Millisecond); ; <-tick.C {
 		r.replace()
-		return max(0, r.onTheirWay()-startOfPods), nil
-	})
+		r.schedulersRun()
+		n, moved := r.onTheirWay()
+		if n <= startOfPods {
+			tick.Stop()
+			return
+		}
+		if time.Since(moved) > patience {
+			r.t.Fatalf("%d pods are on their way, and none has moved for %s", n, patience)
+		}
+	}
 }
 
-// onTheirWay counts the pods of which the node has something to do, or the scheduler.
-func (r *obeyRun) onTheirWay() (n int) {
+// onTheirWay counts the pods of which the node has something to do, or the scheduler, and says when
+// the API last told anything new of some pod.
+func (r *obeyRun) onTheirWay() (n int, moved time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, pod := range r.pods {
@@ -247,7 +258,7 @@ func (r *obeyRun) onTheirWay() (n int) {
 			n++
 		}
 	}
-	return n
+	return n, r.moved
 }
 
 // breakSomething kills something now and then, and has machines reboot.
