@@ -43,6 +43,9 @@ func (n *Node) ForkWithout(uids ...string) (*Node, bool) {
 	}
 	f := &Node{newest: beforeAll, changes: new(ChangeCounter), begun: true, stateIDs: n.stateIDs, lives: lives{pods: map[string]*pod{}}}
 	f.report = n.report.as(w.all[0].state.Clone())
+	for _, uid := range f.report.order { // whom nobody knows might end at any moment
+		f.become(&pod{uid: uid, listed: true}, reported)
+	}
 	if !n.decides() { // else they are in the state
 		f.holdings = forkHoldings(n.holdings)
 	}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/berth-dev/berth/placement"
@@ -116,5 +117,30 @@ func TestAForkWithoutPodsAnswersAsATrial(t *testing.T) {
 	t.Logf("%d same, %d waited in one of them, %d nodes of which too much is open", same, waited, open)
 	if same < 500 {
 		t.Errorf("%d answers are the same: the histories show too little", same)
+	}
+}
+
+// TestWithoutSomeTheOthersStay: a fork without some pods counts on all others. Were each of them
+// one that may end at any moment, nodes with many would not be predicted.
+func TestWithoutSomeTheOthersStay(t *testing.T) {
+	k := newKubelet(t, model(t, twoSockets, pinning))
+	for i := range 10 {
+		k.must(cpus(fmt.Sprint("p", i), 1))
+	}
+	n := open(t, k)
+	for i := range 10 {
+		n.See(Sighting{UID: fmt.Sprint("p", i), Request: cpus(fmt.Sprint("p", i), 1), Turn: int64(i + 1)})
+	}
+	f, ok := n.ForkWithout("p1", "p2")
+	if !ok {
+		t.Fatal("no fork")
+	}
+	check(t, f)
+	var d placement.Decision
+	if a := f.Reserve(&Candidate{Request: cpus("x", 5), Created: 1}, &d); !a.OK() || !a.Exact {
+		t.Errorf("5 CPUs beside 8 pods that stay: %+v", a)
+	}
+	if a := f.Reserve(&Candidate{Request: cpus("y", 3), Created: 2}, &d); a.OK() {
+		t.Errorf("3 CPUs, and 2 are left: %+v", a)
 	}
 }

@@ -58,9 +58,8 @@ func (n *Node) due(p *pod) bool {
 		return true
 	}
 	for _, q := range n.pods {
-		switch {
-		case q == p || n.isInert(q):
-		case q.stage == afloat, (q.stage == posted || q.stage == reserved) && q.wave < p.wave:
+		before := q.stage == afloat || (q.stage == posted || q.stage == reserved) && q.wave < p.wave
+		if before && q != p && !n.isInert(q) {
 			return false
 		}
 	}

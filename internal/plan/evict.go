@@ -58,7 +58,7 @@ type Eviction struct {
 const MaxAsked = 50_000
 
 // Evict finds victims without whom the gang fits whole; it returns false where evicting all is not
-// enough. First those that are leaving are left out. Then it takes the cheapest so many that are
+// enough and, for gangs with wishes, no single one is either. First those that are leaving are left out. Then it takes the cheapest so many that are
 // enough, and spares, the dearest first, each without whom it still fits. What it finds cannot be
 // made smaller on the nodes that it uses, unless the search is cut off at MaxAsked, and need not be
 // the cheapest of all sets. The Crowd is left as it was.
@@ -84,7 +84,7 @@ func evictAsking(g *Gang, f Crowd, r *Removal, limit int) (found Eviction, ok bo
 	slices.SortStableFunc(order, c.cheaper)
 	places, enough := c.prefix(g, order)
 	if !enough {
-		return Eviction{}, false
+		return c.single(g, order)
 	}
 	places = c.spare(g, order, places)
 	var out Eviction
@@ -276,7 +276,26 @@ func (c *clearing) prefix(g *Gang, order []int) (places []Place, enough bool) {
 	return places, true
 }
 
-// maxSpared bounds how many victims are tried to be spared one by one.
+// single finds one victim without whom the gang fits, though it does not without all: the more a
+// kubelet has free, the less it puts a pod where its gang wants it. It has all evicted before.
+func (c *clearing) single(g *Gang, order []int) (Eviction, bool) {
+	if !g.Wishes() {
+		return Eviction{}, false
+	}
+	for _, i := range order {
+		c.restore(i)
+	}
+	for _, i := range order[:min(len(order), maxSpared)] {
+		c.evict(i)
+		if places, ok := c.try(g); ok {
+			return Eviction{Victims: []int{i}, Places: places}, true
+		}
+		c.restore(i)
+	}
+	return Eviction{}, false
+}
+
+// maxSpared bounds how many victims are tried one by one.
 const maxSpared = 256
 
 // spare takes victims back in without whom the gang still fits: at once those on nodes that the

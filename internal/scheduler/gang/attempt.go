@@ -113,7 +113,7 @@ type result struct {
 // take reserves the plan, or notes why there is none.
 func (gs *Groups) take(g *group, pod *corev1.Pod, j *job, r *result) Turn {
 	if j.single && r.wrong != nil {
-		return gs.singleDoesNotFit(g, pod, j, r.wrong.Message())
+		return gs.singleDoesNotFit(g, pod, j, r.wrong.Message(), nil)
 	}
 	if r.wrong != nil {
 		return gs.vain(g, pod, notNow(r.wrong.Message()), failedInput)
@@ -227,17 +227,18 @@ func (gs *Groups) vain(g *group, pod *corev1.Pod, status *fwk.Status, reason str
 func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn {
 	why := j.explain(r)
 	if j.single {
-		return gs.singleDoesNotFit(g, pod, j, why)
+		gs.mu.Lock()
+		m := g.members[pod.UID]
+		gs.mu.Unlock()
+		if m == nil { // it was deleted meanwhile
+			return gs.singleDoesNotFit(g, pod, j, why, nil)
+		}
+		e, _, cut := gs.room(j, r, &m.waitsFrom)
+		return gs.singleDoesNotFit(g, pod, j, why+cut, e)
 	}
 	begun := gs.Clock.Now()
-	waits := r.short == "" && r.hopes()
-	var e *eviction
-	if r.short == "" && !gs.patient(g, waits) {
-		var cut bool
-		if e, cut = gs.evict(j, r.trial); cut && e == nil {
-			why += "; " + searchCut
-		}
-	}
+	e, waits, cut := gs.room(j, r, &g.waitsFrom)
+	why += cut
 	r.took += gs.Clock.Now().Sub(begun)
 	if e != nil {
 		gs.nominate(j, r.trial, e, pod.UID)
@@ -275,34 +276,55 @@ func (gs *Groups) doesNotFit(g *group, pod *corev1.Pod, j *job, r *result) Turn 
 	return Turn{Held: fwk.NewStatus(fwk.Unschedulable, "Berth: "+g.key.String()+" does not fit: "+why)}
 }
 
-// patient says whether the group evicts nobody yet, because a report may tell of room: as long as a
+// room says who would have to go for what does not fit, and whether nodes' reports could tell of
+// room; from is since when they could, at each attempt. cut says that the search for victims found
+// nobody before it was cut off.
+func (gs *Groups) room(j *job, r *result, from *time.Time) (e *eviction, waits bool, cut string) {
+	waits = r.short == "" && r.hopes()
+	if r.short != "" || gs.patient(from, waits) {
+		return nil, waits, ""
+	}
+	e, stopped := gs.evict(j, r.trial)
+	if e == nil && stopped {
+		cut = "; " + searchCut
+	}
+	return e, waits, cut
+}
+
+// patient says whether nobody is evicted yet, because a report may tell of room: as long as a
 // single pod does not, from the first attempt on that has found such nodes. On a large cluster some
 // may always wait.
-func (gs *Groups) patient(g *group, waits bool) bool {
+func (gs *Groups) patient(from *time.Time, waits bool) bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	now := gs.Clock.Now()
 	switch {
 	case !waits:
-		g.waitsFrom = time.Time{}
+		*from = time.Time{}
 		return false
-	case g.waitsFrom.IsZero():
-		g.waitsFrom = now
-	case now.Sub(g.waitsFrom) >= reportLimit:
-		g.waitsFrom = now // this once: victims have left the API long before a report says so
+	case from.IsZero():
+		*from = now
+	case now.Sub(*from) >= reportLimit:
+		*from = now // this once: victims have left the API long before a report says so
 		return false
 	}
 	return true
 }
 
 // singleDoesNotFit notes that a pod has no place beside its gang, which has its minimum. Others
-// that come after it are not kept waiting. Nobody is evicted for the pod.
-func (gs *Groups) singleDoesNotFit(g *group, pod *corev1.Pod, j *job, why string) Turn {
+// that come after it are not kept waiting. Those are evicted without whom it fits; nil for none.
+func (gs *Groups) singleDoesNotFit(g *group, pod *corev1.Pod, j *job, why string, e *eviction) Turn {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	why = "pod " + pod.Name + " comes after its gang, and asks about its mates' NUMA nodes: " + why
+	nominated := ""
+	if e != nil {
+		why += "; it " + e.text()
+		nominated = e.nodes[pod.UID]
+		gs.sendAway(e.victims, "pod "+pod.Namespace+"/"+pod.Name)
+	}
 	if m := g.members[pod.UID]; m != nil {
-		m.waits, m.stirs, m.notBefore = why, j.stirs, gs.Clock.Now().Add(reportPause)
+		m.waits, m.stirs, m.notBefore, m.nominated = why, j.stirs, gs.Clock.Now().Add(reportPause), nominated
 		if m.stirs < gs.stirs {
 			m.waits = ""
 		}

@@ -437,6 +437,9 @@ func (gs *Groups) Nominated(uid types.UID) string {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	if g := gs.of[uid]; g != nil && g.plan == nil {
+		if m := g.members[uid]; m.nominated != "" {
+			return m.nominated
+		}
 		if first := g.leader(); first != nil && first.pod.UID == uid {
 			return g.nominated
 		}

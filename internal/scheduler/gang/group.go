@@ -86,6 +86,10 @@ type member struct {
 	waits     string
 	stirs     uint64
 	notBefore time.Time
+	// waitsFrom is group.waitsFrom for the pod alone, nominated the node that is kept for it while
+	// others leave it; "" for none.
+	waitsFrom time.Time
+	nominated string
 	// marked: it has been given the wire.GangWholeCondition, whether the API has shown it or not.
 	marked bool
 	// inLine: it is in the group's line.

@@ -107,6 +107,64 @@ func TestAMemberAsksForThePlaceOfOneThatRuns(t *testing.T) {
 	}
 }
 
+// TestAPodThatComesLaterEvicts: it asks for the NUMA node of a mate that runs, of 3 or 4 CPUs, on
+// which pods of lower priority are. Whoever is on the other one stays.
+func TestAPodThatComesLaterEvicts(t *testing.T) {
+	for name, c := range map[string]struct {
+		cpus  int
+		never bool
+		bound bool
+	}{
+		"whoever is there":    {2, false, true},
+		"nobody, in vain":     {3, false, false},
+		"nobody, by its wish": {2, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(w *world) {
+				w.live(1)
+				create := func(pod *corev1.Pod, priority int32) {
+					pod.Spec.Priority = &priority
+					w.create(pod)
+					w.run(2 * time.Second)
+				}
+				create(podOf("a", "a-0", 2, 2), 9)
+				create(asking("a-1", 2, wire.OtherNUMAAnnotation, "a-0"), 9)
+				w.wantBound("a", 2)
+				for _, cpus := range []int{1, 2} {
+					low := podOf("", fmt.Sprint("low-", cpus), 1, cpus)
+					low.Annotations = nil
+					create(low, 1)
+				}
+				var there []string
+				for _, low := range []string{"low-1", "low-2"} {
+					if w.holding(low) == w.holding("a-0") {
+						there = append(there, low)
+					}
+				}
+				if len(there) != 1 {
+					t.Fatalf("%v are with a-0: the test shows nothing", there)
+				}
+				late := asking("a-9", c.cpus, wire.SameNUMAAnnotation, "a-0")
+				if never := corev1.PreemptNever; c.never {
+					late.Spec.PreemptionPolicy = &never
+				}
+				create(late, 9)
+				w.run(2 * reportLimit)
+				if !c.bound {
+					w.wantDeleted()
+					w.wantBound("a", 2)
+					return
+				}
+				w.wantDeleted(there...)
+				w.wantBound("a", 3)
+				if w.holding("a-9") != w.holding("a-0") {
+					t.Errorf("a-9 holds %s, a-0 %s", w.holding("a-9"), w.holding("a-0"))
+				}
+			})
+		})
+	}
+}
+
 // holding is the node, and its NUMA nodes, on which a pod holds something.
 func (w *world) holding(name string) string {
 	node := w.pods[types.UID(name)].Spec.NodeName
