@@ -58,10 +58,11 @@ type Eviction struct {
 const MaxAsked = 50_000
 
 // Evict finds victims without whom the gang fits whole; it returns false where evicting all is not
-// enough and, for gangs with wishes, no single one is either. First those that are leaving are left out. Then it takes the cheapest so many that are
-// enough, and spares, the dearest first, each without whom it still fits. What it finds cannot be
-// made smaller on the nodes that it uses, unless the search is cut off at MaxAsked, and need not be
-// the cheapest of all sets. The Crowd is left as it was.
+// enough and, for gangs with wishes, no single one is either. First those that are leaving are
+// left out. Then it takes the cheapest so many that are enough, and spares, the dearest first,
+// each without whom it still fits. What it finds cannot be made smaller on the nodes that it uses,
+// unless the search is cut off at MaxAsked, and need not be the cheapest of all sets. The Crowd is
+// left as it was.
 func Evict(g *Gang, f Crowd, r *Removal) (Eviction, bool) { return evictAsking(g, f, r, MaxAsked) }
 
 // evictAsking is Evict with another bound.
