@@ -498,15 +498,15 @@ echo "$i:$(grep -os '"io.kubernetes.cri.container-[nt][a-z]*":"[^"]*"' $i/config
 	return nil
 }
 
-// settle waits until every pod runs for which there is room, for as long as fewer and fewer of
-// their containers are missing.
+// settle waits until every pod runs for which there is room, for as long as the number of their
+// containers that are missing changes.
 func (r *obeyRun) settle() string {
 	r.t.Helper()
-	limit, least, last := time.Now().Add(patience), math.MaxInt, ""
+	limit, least, last := time.Now().Add(patience), -1, ""
 	for {
 		r.replace()
 		waits, missing := r.waiting()
-		if missing < least {
+		if missing != least { // it grows when a machine that reboots says so
 			limit, least = time.Now().Add(patience), missing
 		}
 		if waits == "" || time.Now().After(limit) {
