@@ -467,7 +467,6 @@ func wrongDevices(rules *placement.DeviceRules, got [][]*topology.Device) string
 
 // Crooked says how a decision is not as its pod asked; "" for nothing.
 func Crooked(m *topology.Machine, r *placement.Request, d *placement.Decision) string {
-	var all [][]*topology.Device
 	var nodes topology.NUMASet
 	asPod := asOne(&r.Rules)
 	for i := range d.Containers {
@@ -476,7 +475,6 @@ func Crooked(m *topology.Machine, r *placement.Request, d *placement.Decision) s
 		switch {
 		case why != "":
 		case asPod:
-			all = append(all, got...)
 			nodes |= c.Hint.NUMA
 			continue
 		case r.Rules.Policy == placement.PolicySingleNUMANode && c.Hint.NUMA.Len() > 1:
