@@ -19,12 +19,14 @@ import (
 	critest "k8s.io/cri-api/pkg/apis/testing"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
 
 // nriRuntime is the fake runtime with the genuine NRI of container runtimes in it: its adaptation
-// asks plugins, its validator refuses containers whose demands for plugins are not met. Cgroups are
-// files in a folder, laid out as those of cgroup v2.
+// asks plugins, its validator refuses containers that Berth's plugin has not seen, as the documents
+// have operators set it (docs/enforcement.md). Cgroups are files in a folder, laid out as those of
+// cgroup v2.
 //
 // The order of calls is that of containerd: a container's plugins are asked before it is made, told
 // when it has stopped or ended by itself, and a sandbox's when all in it has stopped.
@@ -60,7 +62,7 @@ func newNRIRuntime(dir Dir, machine *topology.Machine, fake *fakeRuntime) (*nriR
 	none := filepath.Join(dir.Root(), "nri")
 	r.nri, err = adaptation.New("hollow", "1", r.synchronize, r.update, adaptation.WithSocketPath(dir.NRI()),
 		adaptation.WithPluginPath(filepath.Join(none, "plugins")), adaptation.WithPluginConfigPath(filepath.Join(none, "conf.d")),
-		adaptation.WithDefaultValidator(&validator.DefaultValidatorConfig{Enable: true}))
+		adaptation.WithDefaultValidator(&validator.DefaultValidatorConfig{Enable: true, RequiredPlugins: []string{wire.PluginName}}))
 	if err != nil {
 		return nil, err
 	}

@@ -266,7 +266,7 @@ func (c *chartTest) wantMetrics(t *testing.T, page string) {
 	}
 	schedmetrics.InitMetrics()
 	exist[schedmetrics.PluginExecutionDuration.FQName()] = true // measured in one cycle of ten
-	source := chartFile(t, "internal/scheduler/metrics.go") + chartFile(t, "internal/agent/metrics.go") + chartFile(t, "internal/jobs/metrics.go")
+	source := chartFile(t, "internal/scheduler/metrics.go") + chartFile(t, "internal/scheduler/gauges.go") + chartFile(t, "internal/agent/metrics.go") + chartFile(t, "internal/jobs/metrics.go")
 	used := 0
 	for _, file := range metricUsers(t) {
 		for _, name := range metricName.FindAllString(chartFile(t, file), -1) {
@@ -285,11 +285,12 @@ func (c *chartTest) wantMetrics(t *testing.T, page string) {
 	}
 }
 
-// declared says whether one of our own metrics is declared under the name without its prefix.
+// declared says whether one of our own metrics is declared under the name, with its prefix or
+// without.
 func declared(source, name string) bool {
 	for _, prefix := range []string{"berth_scheduler_", "berth_agent_"} {
-		if rest, ok := strings.CutPrefix(name, prefix); ok {
-			return strings.Contains(source, strconv.Quote(rest))
+		if rest, ok := strings.CutPrefix(name, prefix); ok && strings.Contains(source, strconv.Quote(rest)) {
+			return true
 		}
 	}
 	return strings.Contains(source, strconv.Quote(name))
