@@ -12,14 +12,7 @@ func (n *Node) wave() int {
 	if n.decides() {
 		return 0
 	}
-	last := 0
-	for _, p := range n.posted {
-		last = max(last, p.wave)
-	}
-	for _, p := range n.reserved {
-		last = max(last, p.wave)
-	}
-	return last
+	return max(waveOf(n.posted), waveOf(n.reserved))
 }
 
 // waveOf is the last wave in a flight; 0 where there are none.

@@ -100,9 +100,8 @@ type Plan struct {
 
 // Make plans the gang. Members that are created in one second come to a node in any order, and are
 // given places that hold in every order. Only where there is no such plan they come in waves: that
-// takes the time of a report for each.
-// The Field is left as it was where the plan is not whole, and with all
-// members of a whole one in their places.
+// takes the time of a report for each. The Field is left as it was where the plan is not whole, and
+// with all members of a whole one in their places.
 func Make(g *Gang, f Field) Plan { return makePlan(g, f, &work{}) }
 
 // work counts how often nodes are asked about members, at most limit times where that is not 0.

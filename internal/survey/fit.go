@@ -151,6 +151,9 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 	if err != nil {
 		return nil, err
 	}
+	if _, err := wire.ReadReservationAffinity(pod); err != nil {
+		return nil, err
+	}
 	q := &question{pod: pod, request: &ask.Request, rulesErr: ask.RulesErr, created: s.Now.Unix() + 1, amounts: wire.ReadAmounts(pod)}
 	if q.classes, err = s.classes(ctx, c, q.amounts); err != nil {
 		return nil, err
@@ -397,6 +400,9 @@ func notAsked(pod *corev1.Pod) (out []string) {
 	}
 	if len(spec.SchedulingGates) > 0 {
 		out = append(out, "scheduling gates: no scheduler looks at it before they are taken away")
+	}
+	if pod.Annotations[wire.ReservationAffinityAnnotation] != "" {
+		out = append(out, wire.ReservationAffinityAnnotation+": it goes to what a Reservation holds, or nowhere")
 	}
 	return append(out, "preemption, quotas, admission webhooks, the affinity of other pods, and images")
 }

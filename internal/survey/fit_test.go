@@ -152,6 +152,15 @@ func TestFit(t *testing.T) {
 	if f = one(tied, 1, FitOptions{}); !strings.HasPrefix(f.Berths[0].Node, "gpu-") || !strings.Contains(f.NotAsked[0], "data") {
 		t.Errorf("a pod that selects the pool gpu: %+v, not asked %q", f.Berths, f.NotAsked)
 	}
+	held := wants("held", "2", "1Gi", "0")
+	held.Annotations = map[string]string{wire.ReservationAffinityAnnotation: `{"name":"training"}`}
+	if f = one(held, 1, FitOptions{}); !strings.Contains(strings.Join(f.NotAsked, "\n"), "what a Reservation holds") {
+		t.Errorf("a pod that wants a Reservation's place: not asked %q", f.NotAsked)
+	}
+	held.Annotations[wire.ReservationAffinityAnnotation] = `{"nme":"training"}`
+	if _, _, err := c.Fit(t.Context(), []Wanted{{Pod: held, Replicas: 1}}, FitOptions{}); err == nil || !strings.Contains(err.Error(), `unknown field "nme"`) {
+		t.Errorf("a pod with an affinity that cannot be read: %v", err)
+	}
 	shared := wants("shared", "2", "1Gi", "0")
 	shared.Spec.Containers[0].Resources.Limits = nil
 	if f = one(shared, 2, FitOptions{}); f.Pinnable || f.Placed != 2 || len(f.Berths) != 0 || f.Copies == 0 {
