@@ -38,8 +38,8 @@ func run() error {
 	for _, d := range wire.UnspokenDialects() {
 		variable, foreign := strings.ToLower(d.Name), "variables.scheduler != "+quote(d.Scheduler)+" && "
 		kinds = append(kinds,
-			kindOf(variable, "keys", foreign+matchDialect(&d), d.Warning, "them"),
-			kindOf(variable+"Labels", "labels", foreign+matchLabels(&d), d.LabelWarning, "them"))
+			kindOf(variable, "keys", foreign+matchDialect(&d), d.Warning, "some of this object"),
+			kindOf(variable+"Labels", "labels", foreign+matchLabels(&d), d.LabelWarning, "some of this object"))
 	}
 	return policy.Execute(os.Stdout, kinds)
 }

@@ -20,7 +20,7 @@ var actions = map[string]string{
 	"backfill":    "pods without requests are placed like others; there is no action to switch on",
 	"preempt":     "by priority, as kube-scheduler does, for whole gangs; a pod that must not evict has preemptionPolicy: Never",
 	"reclaim":     useKueue,
-	"shuffle":     "use a descheduler; Berth moves nothing yet",
+	"shuffle":     "use a descheduler; Berth moves pods only for a plan that somebody asks for (berth defrag)",
 	"gangpreempt": "preemption for a gang evicts only when the whole gang then fits; there is no action to switch on",
 	"gangreclaim": useKueue,
 }
@@ -41,7 +41,7 @@ var plugins = map[string]string{
 	"resourcequota":          "the API server's ResourceQuota counts pods when they are created",
 	"sla":                    "there is no longest time to wait: use priorities",
 	"tdm":                    "no time divisions of nodes: use taints and tolerations",
-	"rescheduling":           "use a descheduler; Berth moves nothing yet",
+	"rescheduling":           "use a descheduler; Berth moves pods only for a plan that somebody asks for (berth defrag)",
 	"usage":                  "load of nodes is not looked at: use requests",
 	"task-topology":          "use podAffinity and podAntiAffinity in the task's template",
 	"deviceshare":            "parts of a GPU are out of scope: whole devices are placed with their CPUs",

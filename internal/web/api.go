@@ -243,7 +243,7 @@ const maxFound = 200
 func (s *Server) pods(r *http.Request, v Viewer) (any, error) {
 	words := strings.Fields(strings.ToLower(r.URL.Query().Get("q")))
 	namespace := r.URL.Query().Get("namespace")
-	var out []found
+	out := []found{}
 	total := 0
 	for _, p := range s.Live.Pods() {
 		if namespace != "" && p.Namespace != namespace || !v.Sees(p.Namespace) {
@@ -289,7 +289,7 @@ func (s *Server) pending(_ *http.Request, v Viewer) (any, error) {
 	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	var groups []*waitingGroup
+	groups := []*waitingGroup{}
 	by := map[[2]string]*waitingGroup{}
 	for _, p := range waiting {
 		reason, message := whyWaiting(p)

@@ -95,12 +95,12 @@ func (d *Dialect) HasLabel(key string) bool {
 // Warning says that annotations of the dialect are ignored. The API server and the scheduler say it
 // in the same words, as all warnings here.
 func (d *Dialect) Warning(keys string) string {
-	return fmt.Sprintf("Berth does not read the annotations of %s yet and ignores %s", d.Name, keys)
+	return fmt.Sprintf("Berth does not serve every annotation of %s and ignores %s", d.Name, keys)
 }
 
 // LabelWarning is Warning for labels.
 func (d *Dialect) LabelWarning(keys string) string {
-	return fmt.Sprintf("Berth does not read the labels of %s yet and ignores %s", d.Name, keys)
+	return fmt.Sprintf("Berth does not serve every label of %s and ignores %s", d.Name, keys)
 }
 
 // UnknownWarning says that there are no such annotations of Berth's, and which there are.

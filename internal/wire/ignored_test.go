@@ -12,7 +12,7 @@ import (
 )
 
 func TestIgnoredKeys(t *testing.T) {
-	const volcano, koordinator = "Berth does not read the annotations of Volcano yet and ignores ", "Berth does not read the annotations of Koordinator yet and ignores "
+	const volcano, koordinator = "Berth does not serve every annotation of Volcano and ignores ", "Berth does not serve every annotation of Koordinator and ignores "
 	unknown := func(key string) string {
 		return "Berth knows no annotation " + key + " and ignores it: want berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, devices or functions"
 	}
@@ -72,9 +72,9 @@ func TestIgnoredLabels(t *testing.T) {
 		{"an annotation's key", "berth", []string{PolicyAnnotation}, []string{"Berth knows no label berth.dev/policy" + own}},
 		{"misspelt", "", []string{"berth.dev/polcy", "berth.dev/gangs"}, []string{"Berth knows no label berth.dev/gangs, berth.dev/polcy" + own}},
 		{"Volcano's annotation as a label", "berth", []string{"scheduling.volcano.sh/group-name"},
-			[]string{"Berth does not read the labels of Volcano yet and ignores scheduling.volcano.sh/group-name"}},
+			[]string{"Berth does not serve every label of Volcano and ignores scheduling.volcano.sh/group-name"}},
 		{"Koordinator's", "berth", []string{"koordinator.sh/qosClass", "quota.scheduling.koordinator.sh/name"},
-			[]string{"Berth does not read the labels of Koordinator yet and ignores quota.scheduling.koordinator.sh/name"}},
+			[]string{"Berth does not serve every label of Koordinator and ignores quota.scheduling.koordinator.sh/name"}},
 		{"Koordinator's at its own scheduler", "koord-scheduler", []string{"koordinator.sh/qosClass"}, nil},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}, Spec: corev1.PodSpec{SchedulerName: tc.scheduler}}

@@ -98,7 +98,7 @@ function sum(f) {
 
 function Fitted({ f }) {
   const [kind, text] = sum(f)
-  const taking = f.nodes.filter((n) => n.copies > 0)
+  const taking = (f.nodes || []).filter((n) => n.copies > 0)
   return (
     <section class="fitted" aria-label={f.name}>
       <header class="title"><h2><bdi>{f.name}</bdi></h2><p class="muted">{f.asks.join(' · ')}</p></header>

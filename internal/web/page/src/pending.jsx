@@ -11,7 +11,7 @@ export function Pending() {
   return (
     <main>
       <h1>Pods that wait <small class="muted">{data.total ? `${plural(data.total, 'pod')}, ${plural(data.groups.length, 'reason')}` : ''}</small></h1>
-      {!data.total && <Notice kind="good" title="None. ">Every pod has a node.</Notice>}
+      {!data.total && <Notice kind="good" title="No pod waits. ">Every pod has a node.</Notice>}
       <div class="cards">
         {data.groups.map((g) => (
           <section class="card" key={g.reason + g.message}>

@@ -1,0 +1,35 @@
+package berth
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestToolsCanBeBuilt asks Go for all packages of each tool that make builds from a module of its
+// own. A module that go.mod or go.sum does not name would stop `make play`, `make generate` or
+// `make chart-lint` on a fresh machine, and there alone.
+func TestToolsCanBeBuilt(t *testing.T) {
+	for modfile, tool := range map[string]string{
+		"tools/go.mod":         "sigs.k8s.io/controller-tools/cmd/controller-gen",
+		"tools/helm/go.mod":    "helm.sh/helm/v3/cmd/helm",
+		"tools/kubectl/go.mod": "k8s.io/kubernetes/cmd/kubectl",
+	} {
+		out, err := exec.Command("go", "list", "-modfile="+modfile, "-deps", "-f", "{{.ImportPath}}", tool).CombinedOutput()
+		if err != nil || !strings.HasSuffix(string(out), tool+"\n") {
+			t.Errorf("%s: %v: %.600s", modfile, err, out)
+		}
+	}
+}
+
+// TestPlayBuildsItsKubectl holds the recipe of bin/kubectl to the module that has all it needs. The
+// product's own go.mod names no module that only kubectl imports.
+func TestPlayBuildsItsKubectl(t *testing.T) {
+	out, err := exec.Command("make", "-n", "BIN=/nowhere", "/nowhere/kubectl").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if !strings.Contains(string(out), "-modfile=tools/kubectl/go.mod") || !strings.Contains(string(out), "k8s.io/kubernetes/cmd/kubectl") {
+		t.Errorf("make builds kubectl from another module:\n%s", out)
+	}
+}
