@@ -153,15 +153,19 @@ func (ad *admission) nodes() topology.NUMASet {
 // The largest amounts that are evaluated. Beyond them sums over a pod's containers could overflow,
 // and the API server would have refused the quantity.
 const (
-	maxMilliCPU   = int64(topology.MaxCPUs) * 1000 * 1000
-	maxBytes      = uint64(1) << 60
-	maxDevices    = int64(1) << 30
-	maxContainers = 1 << 14
+	maxMilliCPU = int64(topology.MaxCPUs) * 1000 * 1000
+	maxBytes    = uint64(1) << 60
+	maxDevices  = int64(1) << 30
 )
+
+// MaxContainers bounds the containers of a pod, init containers among them. Of a larger pod no
+// decision is ever made, written or read: the time that a verdict takes grows with the square of
+// their number, and a tenant chooses it.
+const MaxContainers = 256
 
 // sane says whether the amounts can be evaluated.
 func (r *Request) sane() bool {
-	if len(r.Containers) > maxContainers || !r.Rules.sane() {
+	if len(r.Containers) > MaxContainers || !r.Rules.sane() {
 		return false
 	}
 	for i := range r.Containers {

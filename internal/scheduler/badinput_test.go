@@ -6,12 +6,15 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/testutil"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // quick is more than anything here may take, on a busy machine, and less than what depends on the
@@ -148,5 +151,56 @@ func TestPodsThatCannotBeUnderstood(t *testing.T) {
 		if c := f.table.Named("n").Account().View().Census(); c.Afloat != 1 {
 			t.Errorf("%.20q: %+v, want a pod whose order is not known", placement, c)
 		}
+	}
+}
+
+// crowded is a Guaranteed pod of so many containers, most of them init containers.
+func crowded(name string, containers int) *corev1.Pod {
+	pod := pinned(name, 1)
+	for i := range containers - 1 {
+		c := *pod.Spec.Containers[0].DeepCopy()
+		c.Name = fmt.Sprint("i", i)
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+	}
+	return pod
+}
+
+// TestPodsOfTooManyContainers are refused before any node is asked about them: what a node takes to
+// answer grows with the square of their number.
+func TestPodsOfTooManyContainers(t *testing.T) {
+	register()
+	for what, obeys := range map[string]bool{"kubelet": false, "berth": true} {
+		t.Run(what, func(t *testing.T) {
+			f := newFixture(t)
+			if f.feed.ReportSeen(f.topology()); obeys {
+				f.obeys()
+			}
+			for _, pod := range []*corev1.Pod{crowded("x", placement.MaxContainers+1), with(crowded("y", 4000), map[string]string{wire.PolicyAnnotation: "single-numa-node"})} {
+				_, status := f.PreFilter(t.Context(), newCycleData(), pod, nil)
+				if status.Code() != fwk.UnschedulableAndUnresolvable || !strings.Contains(status.Message(), "at most 256") {
+					t.Errorf("%s: PreFilter says %v, want a refusal that names the bound", pod.Name, status)
+				}
+				if waiting := f.core.waiters.Len(); waiting > 0 {
+					t.Errorf("%d pods wait for nodes", waiting)
+				}
+			}
+			state := newCycleData()
+			if _, status := f.PreFilter(t.Context(), state, crowded("z", placement.MaxContainers), nil); !status.IsSuccess() {
+				t.Errorf("PreFilter says %v to as many as there may be", status)
+			}
+		})
+	}
+}
+
+// TestACrowdedPodOnANode costs nothing but its own report: a tenant binds it by spec.nodeName.
+func TestACrowdedPodOnANode(t *testing.T) {
+	register()
+	f := newFixture(t)
+	f.obeys()
+	pod := crowded("x", 4000)
+	pod.Spec.NodeName = "n"
+	f.feed.PodSeen(pod, false)
+	if census := f.table.Named("n").Account().View().Census(); census != (ledger.Census{}) {
+		t.Errorf("the ledger keeps %+v", census)
 	}
 }

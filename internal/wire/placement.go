@@ -35,7 +35,6 @@ const MaxPlacementBytes = 128 << 10
 
 const (
 	placementVersion    = 1
-	maxContainers       = 256
 	maxDevicesPerAnswer = 1024
 	maxBlocks           = 64
 )
@@ -184,7 +183,7 @@ func WritePlacement(p *Placement) (string, error) {
 // says, and whether the pod's other annotations leave room for it. The error names the pod. It is
 // cheap for all but large decisions and large annotations.
 func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error {
-	if rough := roughBytes(d); len(d.Containers) <= maxContainers && rough <= MaxPlacementBytes && CheckAnnotations(pod, rough) == nil {
+	if rough := roughBytes(d); len(d.Containers) <= placement.MaxContainers && rough <= MaxPlacementBytes && CheckAnnotations(pod, rough) == nil {
 		return nil
 	}
 	text, err := WritePlacement(longestPlacement(d))
@@ -350,8 +349,8 @@ func (r placementReader) read(in *placementJSON) (Placement, error) {
 		return p, r.at(r.root.Child("certainty"), in.Certainty, "exact or verdict")
 	case guarantee < 0:
 		return p, r.at(r.root.Child("guarantee"), in.Guarantee, "full, amounts or none")
-	case len(in.Containers) > maxContainers:
-		return p, r.at(r.root.Child("containers"), len(in.Containers), fmt.Sprint("at most ", maxContainers))
+	case len(in.Containers) > placement.MaxContainers:
+		return p, r.at(r.root.Child("containers"), len(in.Containers), fmt.Sprint("at most ", placement.MaxContainers))
 	}
 	p.Certainty, p.Guarantee = Certainty(certainty), Guarantee(guarantee)
 	p.Decision.UID = in.UID

@@ -54,7 +54,7 @@ func TestCheckPlacement(t *testing.T) {
 	}
 	pod.Annotations = nil
 	d.Containers = nil
-	for i := range maxContainers + 1 {
+	for i := range placement.MaxContainers + 1 {
 		d.Containers = append(d.Containers, placement.ContainerDecision{Name: fmt.Sprint("c", i)})
 	}
 	if err := CheckPlacement(pod, &d); err == nil || !strings.Contains(err.Error(), "Pod ns/a") {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -32,8 +33,9 @@ func (a *Ask) Equal(b *Ask) bool {
 }
 
 // ReadPod translates a pod; nothing else does. Requests are defaulted from limits as the API server
-// does. Ephemeral containers count for nothing. The error is a *FieldError naming an amount that no
-// kubelet would see: negative, or absurdly large.
+// does. Ephemeral containers count for nothing. The error is a *FieldError. It names an amount that
+// no kubelet would see, negative or absurdly large, or says that there are more than
+// placement.MaxContainers containers.
 func ReadPod(pod *corev1.Pod) (Ask, error) {
 	r, err := readRequest(pod)
 	if err != nil {
@@ -50,10 +52,15 @@ func ReadPod(pod *corev1.Pod) (Ask, error) {
 // readRequest returns the amounts.
 func readRequest(pod *corev1.Pod) (placement.Request, error) {
 	r := podReader{fieldErrors: fieldErrors(podName(pod)), pod: pod}
+	count := len(pod.Spec.InitContainers) + len(pod.Spec.Containers)
+	if count > placement.MaxContainers {
+		return placement.Request{}, r.at(field.NewPath("spec", "containers"), fmt.Sprint(count, " with spec.initContainers"),
+			fmt.Sprint("at most ", placement.MaxContainers, " in all"))
+	}
 	out := placement.Request{
 		UID:        string(pod.UID),
 		PodLevel:   hasPodLevelResources(pod),
-		Containers: make([]placement.ContainerRequest, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers)),
+		Containers: make([]placement.ContainerRequest, 0, count),
 	}
 	for _, list := range []struct {
 		name       string

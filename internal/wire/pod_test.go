@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -285,5 +286,23 @@ func TestBadConfig(t *testing.T) {
 		if !errors.As(err, &wrong) || wrong.Field != field {
 			t.Errorf("got %v, want an error about %s", err, field)
 		}
+	}
+}
+
+// TestTooManyContainers: init containers and containers count together, and nothing of a pod with
+// too many of them is read.
+func TestTooManyContainers(t *testing.T) {
+	pod := podOf(t, `{spec: {containers: [{name: c}]}}`)
+	for i := range placement.MaxContainers - 1 {
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: fmt.Sprint("i", i)})
+	}
+	if ask, err := ReadPod(pod); err != nil || len(ask.Request.Containers) != placement.MaxContainers {
+		t.Fatalf("%d containers read, %v", len(ask.Request.Containers), err)
+	}
+	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "last"})
+	_, err := ReadPod(pod)
+	var wrong *FieldError
+	if !errors.As(err, &wrong) || wrong.Field != "spec.containers" || !strings.HasPrefix(wrong.Value, "257") || wrong.Want != "at most 256 in all" {
+		t.Errorf("got %v, want an error about the 257 containers", err)
 	}
 }
