@@ -22,6 +22,7 @@ type playground struct {
 	stock           bool
 	nodes, captures []string
 	config          string
+	volcano         demo.VolcanoController
 }
 
 func upCommand(stdout, stderr io.Writer) *cobra.Command {
@@ -47,6 +48,8 @@ func upCommand(stdout, stderr io.Writer) *cobra.Command {
 		"config=KUBELETCONFIG,authority=berth,device=RESOURCE=NUMA:COUNT[,NUMA:COUNT...]; repeat for each node, and device= for each resource")
 	fs.StringArrayVar(&p.captures, "capture", nil, "a node of your own from a captured machine: a folder with sys/ in it, or an archive of one")
 	fs.StringVar(&p.config, "scheduler-config", "", "file with a KubeSchedulerConfiguration to run Berth with; connection and leader election are filled in")
+	fs.StringVar(&p.volcano.Program, "volcano-controller", "", "Volcano's own vc-controller-manager, to run Jobs of batch.volcano.sh in place of berth-controller")
+	fs.StringVar(&p.volcano.Definitions, "volcano-crds", "", "folder with Volcano's CustomResourceDefinitions; the default is ../volcano-crds beside the controller's folder")
 	return cmd
 }
 
@@ -72,6 +75,9 @@ func (p *playground) complete() error {
 	if folder, err := os.Stat(filepath.Dir(p.kubeconfig)); err != nil || !folder.IsDir() {
 		return usageError{fmt.Errorf("--kubeconfig: %s: want a file in a folder that exists", p.kubeconfig)}
 	}
+	if err := p.completeVolcano(); err != nil {
+		return usageError{fmt.Errorf("--volcano-controller: %w", err)}
+	}
 	if p.stock && p.config != "" {
 		return usageError{errors.New("--scheduler-config: is Berth's: want it without --stock")}
 	}
@@ -81,6 +87,21 @@ func (p *playground) complete() error {
 		}
 	}
 	return nil
+}
+
+// completeVolcano looks for what Volcano's controller needs.
+func (p *playground) completeVolcano() error {
+	v := &p.volcano
+	if v.Program == "" {
+		return nil
+	}
+	if p.stock {
+		return errors.New("its Jobs wait for Berth's scheduler: want it without --stock")
+	}
+	if v.Definitions == "" {
+		v.Definitions = filepath.Join(filepath.Dir(v.Program), "..", "volcano-crds")
+	}
+	return v.Check()
 }
 
 func (p *playground) checkNames() error {
@@ -102,6 +123,9 @@ func (p *playground) scheduler() (demo.Scheduler, error) {
 		return demo.Stock{}, nil
 	}
 	berth := demo.Berth{Names: demo.SchedulerNames, Jobs: true}
+	if p.volcano.Program != "" {
+		berth.Volcano = &p.volcano
+	}
 	if p.config == "" {
 		return berth, nil
 	}

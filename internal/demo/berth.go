@@ -38,6 +38,8 @@ type Berth struct {
 	Config []byte
 	// Jobs has berth-controller run Jobs of batch.volcano.sh.
 	Jobs bool
+	// Volcano is the controller that runs them in berth-controller's place; nil for none.
+	Volcano *VolcanoController
 }
 
 // Title implements Scheduler.
@@ -48,10 +50,15 @@ func (Berth) Predicts() bool { return true }
 
 // Manifests implements Scheduler.
 func (b Berth) Manifests() ([][]byte, error) {
-	if b.Jobs {
-		return append(deploy.Manifests(), deploy.JobManifests()...), nil
+	all := deploy.Manifests()
+	if b.Volcano != nil {
+		theirs, err := b.Volcano.manifests()
+		return append(all, theirs...), err
 	}
-	return deploy.Manifests(), nil
+	if b.Jobs {
+		all = append(all, deploy.JobManifests()...)
+	}
+	return all, nil
 }
 
 // Start implements Scheduler.
@@ -69,10 +76,14 @@ func (b Berth) Start(ctx context.Context, c *Cluster, self []string) (func() err
 		return nil, errors.Join(err, stopAgents())
 	}
 	stopJobs := func() error { return nil }
-	if b.Jobs {
-		if stopJobs, err = c.startJobs(ctx); err != nil {
-			return nil, errors.Join(err, stopScheduler(), stopAgents())
-		}
+	switch {
+	case b.Volcano != nil:
+		stopJobs, err = c.startVolcano(ctx, b.Volcano)
+	case b.Jobs:
+		stopJobs, err = c.startJobs(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, stopScheduler(), stopAgents())
 	}
 	return func() error { return errors.Join(stopJobs(), stopScheduler(), stopAgents()) }, nil
 }

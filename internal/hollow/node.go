@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/cmd/kubelet/app/options"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	"k8s.io/kubernetes/pkg/kubemark"
+	"k8s.io/kubernetes/pkg/volume/util/hostutil"
 
 	"github.com/berth-dev/berth/internal/sampleplugin"
 	"github.com/berth-dev/berth/placement"
@@ -81,8 +82,17 @@ func newNode(ctx context.Context, dir Dir, spec *Spec) (*node, error) {
 	}
 	n.kubelet = kubemark.NewHollowKubelet(flags(dir, spec), n.config, client, heartbeat,
 		&cadvisor{info: info}, critest.NewFakeImageService(), runtime, n.manager)
+	n.kubelet.KubeletDeps.HostUtil = hostUtil{hostutil.NewFakeHostUtil(nil)}
 	return n, nil
 }
+
+// hostUtil lets containers mount a part of a volume (subPath): the kubelet asks for the volume's
+// mode before it makes the part, and kubemark's own answers that with an error
+// (pkg/kubelet/kubelet_pods.go, makeMounts).
+type hostUtil struct{ *hostutil.FakeHostUtil }
+
+// GetMode implements hostutil.HostUtils.
+func (hostUtil) GetMode(string) (os.FileMode, error) { return 0o755, nil }
 
 // newRuntime returns the node's container runtime.
 func newRuntime(dir Dir, spec *Spec) (internalapi.RuntimeService, error) {

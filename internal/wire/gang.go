@@ -226,11 +226,11 @@ func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 	if out.Minimum, err = wrong.minimum(spec.Child("minMember"), g.Spec.MinMember); err != nil {
 		return out, err
 	}
-	if out.Tasks, err = wrong.tasks(spec.Child("minTaskMember"), g.Spec.MinTaskMember); err != nil {
+	if out.Tasks, err = wrong.tasks(spec.Child("minTaskMember"), g.Spec.MinTaskMember, out.Minimum); err != nil {
 		return out, err
 	}
 	if g.Spec.MinResources != nil {
-		out.Resources = *g.Spec.MinResources
+		out.Resources = ofNodes(*g.Spec.MinResources)
 	}
 	return out, wrong.amounts(spec.Child("minResources"), out.Resources)
 }
@@ -280,7 +280,10 @@ func (o fieldErrors) minimum(at *field.Path, n int32) (int, error) {
 	return max(1, int(n)), nil
 }
 
-func (o fieldErrors) tasks(at *field.Path, asked map[string]int32) (map[string]int, error) {
+// tasks reads the minima of tasks. Volcano passes over them where the group's own minimum is below
+// their sum (CheckTaskReady, CheckTaskValid in pkg/scheduler/api/job_info.go): a Job that says that
+// one pod is enough begins with one.
+func (o fieldErrors) tasks(at *field.Path, asked map[string]int32, minimum int) (map[string]int, error) {
 	out, sum := make(map[string]int, len(asked)), 0
 	for _, task := range slices.Sorted(maps.Keys(asked)) {
 		n := asked[task]
@@ -293,7 +296,27 @@ func (o fieldErrors) tasks(at *field.Path, asked map[string]int32) (map[string]i
 	if sum > MaxGang {
 		return nil, o.at(at, sum, fmt.Sprintf("at most %d in all", MaxGang))
 	}
+	if minimum < sum {
+		return nil, nil //nolint:nilnil // no task has a minimum of its own
+	}
 	return out, nil
+}
+
+// ofNodes leaves out what nodes do not have: Volcano's controller writes the names of quotas beside
+// those of resources (count/pods, requests.cpu, limits.memory), and its scheduler passes over them
+// (NewResource in pkg/scheduler/api/resource_info.go). pods are places for pods, and stay.
+func ofNodes(list corev1.ResourceList) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name, q := range list {
+		if !isQuota(string(name)) {
+			out[name] = q
+		}
+	}
+	return out
+}
+
+func isQuota(name string) bool {
+	return strings.HasPrefix(name, "count/") || strings.HasPrefix(name, "requests.") || strings.HasPrefix(name, "limits.")
 }
 
 // amounts refuses resources of which nobody can have that many.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
@@ -77,6 +79,28 @@ func TestReadGroups(t *testing.T) {
 	v, err := ReadVolcanoGroup(&volcano.PodGroup{Spec: volcano.PodGroupSpec{MinMember: 2, MinTaskMember: map[string]int32{"ps": 1}}})
 	if err != nil || v.Minimum != 2 || v.Tasks["ps"] != 1 || v.Ran {
 		t.Errorf("got %+v, %v", v, err)
+	}
+}
+
+// TestWhatVolcanosControllerWrites: its groups name quotas beside resources, and tasks whose minima
+// sum to more than the group's own.
+func TestWhatVolcanosControllerWrites(t *testing.T) {
+	one := resource.MustParse("1")
+	asked := corev1.ResourceList{}
+	for _, name := range []string{"cpu", "memory", "pods", "nvidia.com/gpu", "count/pods", "requests.cpu", "limits.memory", "requests.nvidia.com/gpu", "limits.cpu"} {
+		asked[corev1.ResourceName(name)] = one
+	}
+	g, err := ReadVolcanoGroup(&volcano.PodGroup{Spec: volcano.PodGroupSpec{MinMember: 3, MinResources: &asked, MinTaskMember: map[string]int32{"a": 2, "b": 2}}})
+	want := corev1.ResourceList{"cpu": one, "memory": one, "pods": one, "nvidia.com/gpu": one}
+	if err != nil || !equality.Semantic.DeepEqual(g.Resources, want) {
+		t.Errorf("resources %v, %v, want %v", g.Resources, err, want)
+	}
+	if lack := g.Lacks(3, func(string) int { return 0 }); lack != "" {
+		t.Errorf("a group whose minimum is below that of its tasks lacks %s", lack)
+	}
+	g, err = ReadVolcanoGroup(&volcano.PodGroup{Spec: volcano.PodGroupSpec{MinMember: 4, MinTaskMember: map[string]int32{"a": 2, "b": 2}}})
+	if lack := g.Lacks(4, func(string) int { return 1 }); err != nil || lack != `1 of 2 pods of task "a"` {
+		t.Errorf("a group whose minimum is that of its tasks lacks %q, %v", lack, err)
 	}
 }
 

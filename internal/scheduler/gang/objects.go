@@ -47,13 +47,19 @@ type APIObjects struct {
 	mu      sync.Mutex
 	clients map[wire.GangSource]*rest.RESTClient
 	watched map[wire.GangSource]bool
+	// apart says of which kinds the status is a subresource; kinds that were not asked for are
+	// missing.
+	apart map[wire.GangSource]bool
 }
 
 var _ Objects = (*APIObjects)(nil)
 
 // WatchObjects has the groups be told of their objects until ctx ends.
 func WatchObjects(ctx context.Context, config *rest.Config, groups *Groups) *APIObjects {
-	o := &APIObjects{ctx: ctx, config: config, groups: groups, clients: map[wire.GangSource]*rest.RESTClient{}, watched: map[wire.GangSource]bool{}}
+	o := &APIObjects{
+		ctx: ctx, config: config, groups: groups,
+		clients: map[wire.GangSource]*rest.RESTClient{}, watched: map[wire.GangSource]bool{}, apart: map[wire.GangSource]bool{},
+	}
 	groups.Objects = o
 	go o.discover()
 	return o

@@ -74,7 +74,7 @@ func (gs *Groups) writeStatus(g *group) {
 		gs.tellStatus(g)
 	}
 	if err != nil && !isGone(err) {
-		gs.Logger.V(2).Info("Status of a gang cannot be written, will try again", "gang", key, "err", err)
+		gs.Logger.Info("Status of a gang cannot be written, will try again", "gang", key, "err", err)
 		gs.callAt(gs.Clock.Now().Add(firstPause), func() { gs.tellStatus(g) })
 	}
 }
@@ -103,7 +103,7 @@ func (gs *Groups) standing(g *group) (s standing) {
 		s.phase = volcano.PodGroupCompleted
 	case settled:
 		s.phase = volcano.PodGroupRunning
-	case g.whole:
+	case g.whole && g.done.all > 0:
 		s.phase = volcano.PodGroupUnknown
 	case g.roomy || len(g.spec.Resources) == 0:
 		s.phase = volcano.PodGroupInqueue
@@ -229,10 +229,10 @@ func (o *APIObjects) Write(ctx context.Context, key wire.GangKey, s standing) (s
 		return "", err
 	}
 	object := sources[key.Source].make()
-	if err := c.Get().Namespace(key.Namespace).Resource("podgroups").Name(key.Name).Do(ctx).Into(object); err != nil {
+	if err := c.Get().Namespace(key.Namespace).Resource(groupsResource).Name(key.Name).Do(ctx).Into(object); err != nil {
 		return "", err
 	}
-	var status any
+	var status *groupStatus
 	version := ""
 	switch group := object.(type) {
 	case *volcano.PodGroup:
@@ -243,21 +243,12 @@ func (o *APIObjects) Write(ctx context.Context, key wire.GangKey, s standing) (s
 	if status == nil {
 		return version, nil
 	}
-	patch, err := json.Marshal(map[string]any{"status": status})
-	if err != nil {
-		return "", err
-	}
-	written := new(metav1.PartialObjectMetadata)
-	body, err := c.Patch(types.MergePatchType).Namespace(key.Namespace).Resource("podgroups").Name(key.Name).SubResource("status").Body(patch).Do(ctx).Raw()
-	if err == nil {
-		err = json.Unmarshal(body, written)
-	}
-	return written.ResourceVersion, err
+	return o.writeStatus(ctx, key, object.(metav1.Object).GetUID(), *status)
 }
 
 // ofVolcano returns what is to be written of a PodGroup of Volcano; nil where nothing has changed.
 // Conditions of other types stay.
-func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) any {
+func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) *groupStatus {
 	conditions := slices.Clone(g.Status.Conditions)
 	set := func(kind volcano.PodGroupConditionType, status corev1.ConditionStatus, reason, message string) (changed bool) {
 		i := slices.IndexFunc(conditions, func(c volcano.PodGroupCondition) bool { return c.Type == kind })
@@ -284,7 +275,7 @@ func (s *standing) ofVolcano(g *volcano.PodGroup, now metav1.Time) any {
 	if !changed && s.phase == g.Status.Phase && s.running == g.Status.Running && s.succeeded == g.Status.Succeeded && s.failed == g.Status.Failed {
 		return nil
 	}
-	return map[string]any{"phase": s.phase, "running": s.running, "succeeded": s.succeeded, "failed": s.failed, "conditions": conditions}
+	return &groupStatus{Phase: string(s.phase), Running: s.running, Succeeded: s.succeeded, Failed: s.failed, Conditions: conditions}
 }
 
 // sigsPhases are the phases in the words of scheduler-plugins.
@@ -295,12 +286,12 @@ var sigsPhases = map[volcano.PodGroupPhase]sigs.PodGroupPhase{
 
 // ofSigs returns what is to be written of a PodGroup of scheduler-plugins; nil where nothing has
 // changed.
-func (s *standing) ofSigs(g *sigs.PodGroup) any {
+func (s *standing) ofSigs(g *sigs.PodGroup) *groupStatus {
 	phase := sigsPhases[s.phase]
 	if phase == g.Status.Phase && s.running == g.Status.Running && s.succeeded == g.Status.Succeeded && s.failed == g.Status.Failed {
 		return nil
 	}
-	return map[string]any{"phase": phase, "running": s.running, "succeeded": s.succeeded, "failed": s.failed}
+	return &groupStatus{Phase: string(phase), Running: s.running, Succeeded: s.succeeded, Failed: s.failed}
 }
 
 // String is for logs.

@@ -1,0 +1,111 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/berth-dev/berth/internal/child"
+)
+
+// VolcanoController is Volcano's own vc-controller-manager, from a file of the user's. It makes the
+// pods of Jobs where berth-controller would.
+type VolcanoController struct {
+	// Program is the executable.
+	Program string
+	// Definitions is the folder with Volcano's CustomResourceDefinitions, as YAML.
+	Definitions string
+}
+
+// volcanoNamespace is where Volcano's controller has its Lease, of the name volcanoLease.
+const (
+	volcanoNamespace = "volcano-system"
+	volcanoLease     = "vc-controller-manager"
+)
+
+// volcanoBasics are what Volcano's installation makes beside its definitions. Its controller looks
+// for the queue root.
+const volcanoBasics = `apiVersion: v1
+kind: Namespace
+metadata: {name: ` + volcanoNamespace + `}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: root}
+spec: {reclaimable: false, weight: 1}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: default}
+spec: {reclaimable: true, weight: 1, parent: root}
+`
+
+// Check says what is wrong with the files.
+func (v *VolcanoController) Check() error {
+	info, err := os.Stat(v.Program)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return fmt.Errorf("%s: want an executable file", v.Program)
+	}
+	_, err = v.manifests()
+	return err
+}
+
+// manifests are Volcano's definitions, and what its installation makes beside them.
+func (v *VolcanoController) manifests() ([][]byte, error) {
+	files, err := filepath.Glob(filepath.Join(v.Definitions, "*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: want a folder with Volcano's CustomResourceDefinitions (*.yaml)", v.Definitions)
+	}
+	var out [][]byte
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, data)
+	}
+	return append(out, []byte(volcanoBasics)), nil
+}
+
+// startVolcano runs Volcano's controller as an administrator, and returns when it holds its Lease.
+func (c *Cluster) startVolcano(ctx context.Context, v *VolcanoController) (stop func() error, err error) {
+	kubeconfig := filepath.Join(c.dir, "volcano.kubeconfig")
+	access, err := c.ControlPlane.Kubeconfig("volcano-controller", []string{"system:masters"})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(kubeconfig, access, 0o600); err != nil {
+		return nil, err
+	}
+	port, err := child.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	p, err := child.Start(child.Spec{Name: "vc-controller-manager", Foreign: true, Log: filepath.Join(c.dir, "volcano.log"), Argv: []string{
+		v.Program, "--kubeconfig=" + kubeconfig, "--leader-elect=true", "--leader-elect-resource-namespace=" + volcanoNamespace,
+		"--scheduler-name=" + volcano, fmt.Sprint("--listen-address=127.0.0.1:", port), "-v=3",
+	}})
+	if err != nil {
+		return nil, err
+	}
+	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		l, err := c.Client.CoordinationV1().Leases(volcanoNamespace).Get(ctx, volcanoLease, metav1.GetOptions{})
+		return err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "", p.Ended()
+	})
+	if err != nil {
+		p.Stop()
+		return nil, fmt.Errorf("vc-controller-manager: %w: %s", err, p.LogTail(1000))
+	}
+	return p.Stop, nil
+}

@@ -1,0 +1,116 @@
+package gang
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Berth's definition of PodGroups keeps the status in a subresource. Volcano's own definition has
+// none (v1.9 to v1.15): there the status is a field of the object like any other. A write to the
+// wrong place says so in one of two ways. A subresource that is not served answers 404, as does an
+// object that is gone; and a write of the object drops a status that belongs to a subresource.
+
+const (
+	groupsResource = "podgroups"
+	statusPart     = "status"
+)
+
+// writeStatus writes the status of an object where its definition keeps it, and returns the
+// object's version then. Where the status was not taken the definition is asked for again, once: it
+// may have been replaced. The error is NotFound or Conflict only where the object, of that UID, is
+// gone.
+func (o *APIObjects) writeStatus(ctx context.Context, key wire.GangKey, uid types.UID, status groupStatus) (string, error) {
+	c, err := o.client(key.Source)
+	if err != nil {
+		return "", err
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": status})
+	if err != nil {
+		return "", err
+	}
+	for range 2 {
+		apart, err := o.statusApart(ctx, c, key.Source)
+		if err != nil {
+			return "", err
+		}
+		request := c.Patch(types.MergePatchType).Namespace(key.Namespace).Resource(groupsResource).Name(key.Name).Body(body)
+		if apart {
+			request = request.SubResource(statusPart)
+		}
+		answer, err := request.Do(ctx).Raw()
+		if err != nil && !apierrors.IsNotFound(err) {
+			return "", err
+		}
+		if version, taken := status.taken(answer); err == nil && taken {
+			return version, nil
+		}
+		o.forgetStatusApart(key.Source)
+	}
+	if err := c.Get().Namespace(key.Namespace).Resource(groupsResource).Name(key.Name).Do(ctx).Error(); err != nil {
+		return "", err
+	}
+	return "", fmt.Errorf("%s is there and does not take its status: neither as a subresource nor as a field", key)
+}
+
+// groupStatus is what Berth writes of the status of a PodGroup, of Volcano or of scheduler-plugins.
+type groupStatus struct {
+	Phase     string `json:"phase"`
+	Running   int32  `json:"running"`
+	Succeeded int32  `json:"succeeded"`
+	Failed    int32  `json:"failed"`
+	// Conditions are those of Volcano's groups; nil leaves them as they are.
+	Conditions any `json:"conditions,omitempty"`
+}
+
+// taken says whether the object that a write returned has the status, and what version it is of.
+func (s groupStatus) taken(object []byte) (version string, taken bool) {
+	var got struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Status   groupStatus       `json:"status"`
+	}
+	if err := json.Unmarshal(object, &got); err != nil {
+		return "", false
+	}
+	s.Conditions, got.Status.Conditions = nil, nil
+	return got.Metadata.ResourceVersion, s == got.Status
+}
+
+// statusApart says whether the definition of a kind has a status subresource, as the API server's
+// discovery tells. It is asked once, and again after forgetStatusApart.
+func (o *APIObjects) statusApart(ctx context.Context, c *rest.RESTClient, s wire.GangSource) (bool, error) {
+	o.mu.Lock()
+	apart, known := o.apart[s]
+	o.mu.Unlock()
+	if known {
+		return apart, nil
+	}
+	answer, err := c.Get().Do(ctx).Raw()
+	if err != nil {
+		return false, fmt.Errorf("whether PodGroups have a status subresource: %w", err)
+	}
+	var served metav1.APIResourceList
+	if err := json.Unmarshal(answer, &served); err != nil {
+		return false, fmt.Errorf("whether PodGroups have a status subresource: %w", err)
+	}
+	for i := range served.APIResources {
+		apart = apart || served.APIResources[i].Name == groupsResource+"/"+statusPart
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.apart[s] = apart
+	return apart, nil
+}
+
+func (o *APIObjects) forgetStatusApart(s wire.GangSource) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.apart, s)
+}
