@@ -78,6 +78,16 @@ func (v *VolcanoController) manifests() ([][]byte, error) {
 	return append(out, []byte(volcanoBasics)), nil
 }
 
+// controllers are the loops that Volcano's controller runs. None begins before all that were asked
+// for have read their kinds, so those of JobFlows are left out where their definitions are missing.
+func (v *VolcanoController) controllers() string {
+	const byDefault = "*,-sharding-controller"
+	if files, _ := filepath.Glob(filepath.Join(v.Definitions, "flow.volcano.sh_*.yaml")); len(files) > 0 {
+		return byDefault
+	}
+	return byDefault + ",-jobflow-controller,-jobtemplate-controller"
+}
+
 // startVolcano runs Volcano's controller as an administrator, and returns when it holds its Lease.
 func (c *Cluster) startVolcano(ctx context.Context, v *VolcanoController) (stop func() error, err error) {
 	kubeconfig := filepath.Join(c.dir, "volcano.kubeconfig")
@@ -94,7 +104,7 @@ func (c *Cluster) startVolcano(ctx context.Context, v *VolcanoController) (stop 
 	}
 	p, err := child.Start(child.Spec{Name: "vc-controller-manager", Foreign: true, Log: filepath.Join(c.dir, "volcano.log"), Argv: []string{
 		v.Program, "--kubeconfig=" + kubeconfig, "--leader-elect=true", "--leader-elect-resource-namespace=" + volcanoNamespace,
-		"--scheduler-name=" + volcano, fmt.Sprint("--listen-address=127.0.0.1:", port), "-v=3",
+		"--scheduler-name=" + volcano, "--controllers=" + v.controllers(), fmt.Sprint("--listen-address=127.0.0.1:", port), "-v=3",
 	}})
 	if err != nil {
 		return nil, err
@@ -107,5 +117,5 @@ func (c *Cluster) startVolcano(ctx context.Context, v *VolcanoController) (stop 
 		p.Stop()
 		return nil, fmt.Errorf("vc-controller-manager: %w: %s", err, p.LogTail(1000))
 	}
-	return p.Stop, nil
+	return func() error { p.Kill(); return nil }, nil // asked to end, it exits with 255
 }

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+	"github.com/berth-dev/berth/internal/demo"
+	"github.com/berth-dev/berth/internal/hollow"
+)
+
+// basics are what the e2e tests of Volcano make before their Jobs.
+const basics = `apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: master-pri}
+value: 100
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: worker-pri}
+value: 1
+`
+
+// nodes are three large machines; one has GPUs. A Job of the e2e tests names the first.
+func nodes() []hollow.Spec {
+	spec := func(name string) hollow.Spec {
+		return hollow.Spec{Name: name, Machine: "package:2 numa:1 core:24 pu:2 mem:256Gi,256Gi", StopTime: time.Second, KubeletConfig: `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+topologyManagerPolicy: best-effort
+reservedSystemCPUs: "0"
+`}
+	}
+	gpus := hollow.Plugin{Resource: "nvidia.com/gpu", Prefer: true}
+	for i := range 8 {
+		gpus.Devices = append(gpus.Devices, hollow.Device{ID: fmt.Sprint("gpu-", i)})
+	}
+	out := []hollow.Spec{spec("xeon-a"), spec("xeon-b"), spec("gpu-a")}
+	out[2].Plugins = []hollow.Plugin{gpus}
+	return out
+}
+
+// cluster is a playground, and what its Jobs have gone through.
+type cluster struct {
+	*demo.Cluster
+	by      string
+	dynamic dynamic.Interface
+	mapper  *restmapper.DeferredDiscoveryRESTMapper
+	stops   []func() error
+
+	mu sync.Mutex
+	// phases are those that Jobs have been seen in, by namespace; changed is closed, and replaced,
+	// when one is noted.
+	phases map[string][]batch.JobPhase
+}
+
+// startLimit bounds the start of the cluster on a busy machine.
+const startLimit = 4 * time.Minute
+
+// startCluster starts a playground whose Jobs are run by one of the controllers. The error is
+// os.ErrNotExist where Volcano's is not there.
+func startCluster(ctx context.Context, o *options, by string) (_ *cluster, err error) {
+	c := &cluster{by: by, phases: map[string][]batch.JobPhase{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.stop())
+		}
+	}()
+	berth := demo.Berth{Names: demo.SchedulerNames, Jobs: true}
+	if by == byVolcano {
+		if berth.Volcano, err = c.unpack(ctx, o.from); err != nil {
+			return nil, err
+		}
+	}
+	starting, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	up, stop, err := demo.StartPlayground(starting, demo.Options{Own: nodes(), Self: []string{os.Args[0]}, Progress: io.Discard, Keep: o.keep}, berth)
+	if err != nil {
+		return nil, err
+	}
+	c.Cluster = up
+	c.stops = append(c.stops, stop)
+	if err := c.ControlPlane.Apply(ctx, []byte(basics)); err != nil {
+		return nil, err
+	}
+	return c, c.watch(ctx)
+}
+
+// unpack returns Volcano's controller as an executable file.
+func (c *cluster) unpack(ctx context.Context, from string) (*demo.VolcanoController, error) {
+	packed := filepath.Join(from, "bin", "vc-controller-manager.xz")
+	if _, err := os.Stat(packed); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "volcano-")
+	if err != nil {
+		return nil, err
+	}
+	c.stops = append(c.stops, func() error { return os.RemoveAll(dir) })
+	v := &demo.VolcanoController{Program: filepath.Join(dir, "vc-controller-manager"), Definitions: filepath.Join(from, "volcano-crds")}
+	file, err := os.OpenFile(v.Program, os.O_CREATE|os.O_WRONLY, 0o700)
+	if err != nil {
+		return nil, err
+	}
+	unxz := exec.CommandContext(ctx, "xz", "-dc", packed)
+	unxz.Stdout = file
+	if err := errors.Join(unxz.Run(), file.Close()); err != nil {
+		return nil, fmt.Errorf("%s: %w", packed, err)
+	}
+	return v, v.Check()
+}
+
+// watch notes the phases of all Jobs until the cluster ends.
+func (c *cluster) watch(ctx context.Context) (err error) {
+	if c.dynamic, err = dynamic.NewForConfig(c.ControlPlane.RESTConfig()); err != nil {
+		return err
+	}
+	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Client.Discovery()))
+	ctx, cancel := context.WithCancel(ctx)
+	c.stops = append(c.stops, func() error { cancel(); return nil })
+	factory := dynamicinformer.NewDynamicSharedInformerFactory(c.dynamic, 0)
+	jobs := factory.ForResource(batch.Jobs).Informer()
+	_, err = jobs.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { c.note(obj) }, UpdateFunc: func(_, obj any) { c.note(obj) },
+	})
+	if err != nil {
+		return err
+	}
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), jobs.HasSynced) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (c *cluster) note(obj any) {
+	job, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	text, _, _ := unstructured.NestedString(job.Object, "status", "state", "phase")
+	phase := batch.JobPhase(text)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen := c.phases[job.GetNamespace()]
+	if phase != "" && (len(seen) == 0 || seen[len(seen)-1] != phase) {
+		c.phases[job.GetNamespace()] = append(seen, phase)
+	}
+}
+
+// stop ends everything, the last first.
+func (c *cluster) stop() error {
+	var errs []error
+	for i := len(c.stops) - 1; i >= 0; i-- {
+		errs = append(errs, c.stops[i]())
+	}
+	return errors.Join(errs...)
+}

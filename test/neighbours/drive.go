@@ -1,0 +1,318 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+)
+
+const (
+	// atOnce is how many cases run at a time, and patience how long each step may take.
+	atOnce   = 4
+	patience = 90 * time.Second
+	tick     = 200 * time.Millisecond
+	// stays is how long a Job is watched that is to stay as it is.
+	stays = 5 * time.Second
+)
+
+// runAll runs the cases and says what came of each. Those that change the nodes come last, alone.
+func (c *cluster) runAll(ctx context.Context, cases []*testCase) []finding {
+	found := make([]finding, len(cases))
+	var beside errgroup.Group
+	beside.SetLimit(atOnce)
+	for i, one := range cases {
+		if !one.alone() {
+			beside.Go(func() error {
+				found[i] = c.run(ctx, one)
+				return nil
+			})
+		}
+	}
+	_ = beside.Wait() // no case returns an error: it has a finding
+	for i, one := range cases {
+		if one.alone() {
+			found[i] = c.run(ctx, one)
+		}
+	}
+	return found
+}
+
+// alone says whether the case changes what others need.
+func (t *testCase) alone() bool { return slices.Contains(t.steps, "taint") }
+
+// running is a case on its way.
+type running struct {
+	*cluster
+	*testCase
+	namespace string
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// run runs a case in a namespace of its own.
+func (c *cluster) run(ctx context.Context, one *testCase) finding {
+	if one.want.rejected && c.by == byVolcano {
+		return finding{skipped: "Volcano's webhook refuses it, and that is no part of its controller"}
+	}
+	r := &running{c, one, strings.Trim(notInNames.ReplaceAllString(one.name, "-"), "-")}
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}
+	if _, err := c.Client.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil {
+		return finding{wrong: err}
+	}
+	err := r.play(ctx)
+	if err != nil {
+		err = fmt.Errorf("%w; %s", err, r.describe(ctx))
+	}
+	return finding{wrong: errors.Join(err, c.Client.CoreV1().Namespaces().Delete(ctx, r.namespace, metav1.DeleteOptions{}))}
+}
+
+func (r *running) play(ctx context.Context) error {
+	switch err := r.create(ctx); {
+	case r.want.rejected && err == nil:
+		return errors.New("it is accepted")
+	case r.want.rejected && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err)):
+		return nil
+	case err != nil:
+		return err
+	}
+	for _, s := range r.steps {
+		if err := r.step(ctx, s); err != nil {
+			return fmt.Errorf("step %s: %w", s, err)
+		}
+	}
+	if r.want.pending {
+		return r.staysPending(ctx)
+	}
+	if err := r.until(ctx, r.wentThrough); err != nil {
+		return err
+	}
+	if last := r.want.phases[len(r.want.phases)-1]; last == batch.Running {
+		if err := r.until(ctx, r.podsRun); err != nil {
+			return err
+		}
+	}
+	if check := checks[r.name]; check != nil {
+		return r.until(ctx, func(ctx context.Context) error { return check(ctx, r) })
+	}
+	return nil
+}
+
+// create makes what stands in the file. A field that the API does not know is an error, as with
+// kubectl.
+func (r *running) create(ctx context.Context) error {
+	for _, o := range r.objects {
+		o = o.DeepCopy()
+		kind := o.GroupVersionKind()
+		mapping, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if err != nil {
+			return err
+		}
+		options := metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}
+		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+			o.SetNamespace(r.namespace)
+			_, err = r.dynamic.Resource(mapping.Resource).Namespace(r.namespace).Create(ctx, o, options)
+		} else if _, err = r.dynamic.Resource(mapping.Resource).Create(ctx, o, options); apierrors.IsAlreadyExists(err) {
+			err = nil // another Job of the same file
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step is something that happens to the Job:
+//
+//	running            wait until it runs, and as many pods as it asks for
+//	delete:POD         delete a pod
+//	patch:JSONPATCH    change the Job
+//	sleep:SECONDS      wait until as many pods run as the Job asks for
+//	phase:PHASE        wait until it was in the phase
+//	taint, untaint     keep pods from all nodes, and no more
+//	ungate             take away the scheduling gates of its pods
+func (r *running) step(ctx context.Context, text string) error {
+	verb, argument, _ := strings.Cut(text, ":")
+	switch verb {
+	case "running", "sleep":
+		return r.until(ctx, r.podsRun)
+	case "delete":
+		return r.Client.CoreV1().Pods(r.namespace).Delete(ctx, argument, metav1.DeleteOptions{})
+	case "patch":
+		_, err := r.dynamic.Resource(batch.Jobs).Namespace(r.namespace).Patch(ctx, r.job, types.JSONPatchType, []byte(argument), metav1.PatchOptions{})
+		return err
+	case "phase":
+		return r.until(ctx, func(context.Context) error {
+			if seen := r.seen(); !slices.Contains(seen, batch.JobPhase(argument)) {
+				return fmt.Errorf("it went through %v", seen)
+			}
+			return nil
+		})
+	case "taint":
+		return r.taint(ctx, []corev1.Taint{{Key: "example.com/closed", Effect: corev1.TaintEffectNoSchedule}})
+	case "untaint":
+		return r.taint(ctx, nil)
+	case "ungate":
+		return r.ungate(ctx)
+	}
+	return fmt.Errorf("want running, delete, patch, sleep, phase, taint, untaint or ungate")
+}
+
+// until waits until nothing is wrong any more, and returns what still is.
+func (r *running) until(ctx context.Context, wrong func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, tick, patience, true, func(ctx context.Context) (bool, error) {
+		last = wrong(ctx)
+		return last == nil, r.Ended()
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, last)
+	}
+	return nil
+}
+
+// seen are the phases that the Job went through.
+func (r *running) seen() []batch.JobPhase {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.phases[r.namespace])
+}
+
+// wentThrough says what is missing of the phases that are expected.
+func (r *running) wentThrough(context.Context) error {
+	seen := r.seen()
+	left := r.want.phases
+	for _, phase := range seen {
+		if len(left) > 0 && left[0] == phase {
+			left = left[1:]
+		}
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("it went through %v", seen)
+	}
+	return nil
+}
+
+// theJob reads the Job.
+func (r *running) theJob(ctx context.Context) (*unstructured.Unstructured, error) {
+	return r.dynamic.Resource(batch.Jobs).Namespace(r.namespace).Get(ctx, r.job, metav1.GetOptions{})
+}
+
+// pods are the Job's that are not on their way out.
+func (r *running) pods(ctx context.Context) ([]corev1.Pod, error) {
+	list, err := r.Client.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: batch.JobNameKey + "=" + r.job})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), nil
+}
+
+// podsRun says that fewer pods, or more, run than the Job's tasks have replicas. Pods that have
+// ended well count.
+func (r *running) podsRun(ctx context.Context) error {
+	job, err := r.theJob(ctx)
+	if err != nil {
+		return err
+	}
+	want := int64(0)
+	tasks, _, _ := unstructured.NestedSlice(job.Object, "spec", "tasks")
+	for _, t := range tasks {
+		n, _, _ := unstructured.NestedInt64(t.(map[string]any), "replicas")
+		want += n
+	}
+	pods, err := r.pods(ctx)
+	if err != nil {
+		return err
+	}
+	have := int64(0)
+	for i := range pods {
+		if phase := pods[i].Status.Phase; phase == corev1.PodRunning || phase == corev1.PodSucceeded {
+			have++
+		}
+	}
+	if have != want || int64(len(pods)) != want {
+		return fmt.Errorf("%d of %d pods run: want %d", have, len(pods), want)
+	}
+	return nil
+}
+
+// staysPending watches a Job that is to stay pending, without a pod that has a node.
+func (r *running) staysPending(ctx context.Context) error {
+	err := r.until(ctx, func(context.Context) error {
+		if len(r.seen()) == 0 {
+			return errors.New("it has no phase")
+		}
+		return nil
+	})
+	for end := time.Now().Add(stays); err == nil && time.Now().Before(end); {
+		pods, listErr := r.pods(ctx)
+		placed := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != "" })
+		switch {
+		case listErr != nil:
+			return listErr
+		case placed >= 0:
+			return fmt.Errorf("pod %s has node %s", pods[placed].Name, pods[placed].Spec.NodeName)
+		case len(r.seen()) != 1:
+			return fmt.Errorf("it went through %v", r.seen())
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(tick):
+		}
+	}
+	return err
+}
+
+func (r *running) taint(ctx context.Context, taints []corev1.Taint) error {
+	list, err := r.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		node := &list.Items[i]
+		node.Spec.Taints = taints
+		if _, err := r.Client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ungate waits for the Job's pods, which must have no nodes, and takes their gates away.
+func (r *running) ungate(ctx context.Context) error {
+	var pods []corev1.Pod
+	err := r.until(ctx, func(ctx context.Context) (err error) {
+		if pods, err = r.pods(ctx); err == nil && len(pods) < 2 {
+			err = fmt.Errorf("it has %d pods", len(pods))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		if pods[i].Spec.NodeName != "" {
+			return fmt.Errorf("pod %s has a node in spite of its gate", pods[i].Name)
+		}
+		patch := []byte(`[{"op":"remove","path":"/spec/schedulingGates"}]`)
+		if _, err := r.Client.CoreV1().Pods(r.namespace).Patch(ctx, pods[i].Name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
