@@ -2,42 +2,79 @@ package placement
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/berth-dev/berth/topology"
 )
 
-// Holding returns the NUMA nodes on which an admitted pod holds something: CPUs of its own, memory
-// or devices. It is empty for a pod that holds nothing, or that is not there.
-func (s *State) Holding(uid string) (nodes topology.NUMASet) {
+// Holding returns the NUMA nodes on which an admitted pod holds something. It is empty for a pod
+// that holds nothing, or that is not there.
+func (s *State) Holding(uid string) topology.NUMASet {
 	pod := s.pod(uid)
 	if pod == nil {
 		return 0
 	}
-	for i := range pod.Containers {
-		c := &pod.Containers[i]
-		nodes |= s.m.nodesOf(&c.CPUs)
-		for k := range c.Memory {
-			nodes |= c.Memory[k].NUMA
+	return pod.numaNodes(s.m.nodesOf, func(resource, id string) topology.NUMASet {
+		if at := s.poolIndex(resource); at >= 0 {
+			return s.pools[at].source.deviceAt(id)
 		}
+		return 0
+	})
+}
+
+// Held returns what the pod has once the decision is carried out. It shares nothing with d.
+func (d *Decision) Held() *PodAllocation {
+	p := &PodAllocation{UID: d.UID, Containers: make([]ContainerAllocation, 0, len(d.Containers))}
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		p.Containers = append(p.Containers, ContainerAllocation{
+			Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Exclusive: c.Exclusive,
+			Memory: slices.Clone(c.Memory), Shares: slices.Clone(c.Shares), Devices: cloneDevices(c.Devices), Provided: slices.Clone(c.Provided),
+		})
+	}
+	return p
+}
+
+// NUMANodes returns the NUMA nodes on which the pod has something: CPUs of its own, CPU time,
+// memory or devices. deviceAt finds the NUMA nodes of a device, 0 where there are none.
+func (p *PodAllocation) NUMANodes(m *topology.Machine, deviceAt func(resource, id string) topology.NUMASet) topology.NUMASet {
+	return p.numaNodes(func(cpus *topology.CPUSet) topology.NUMASet { return m.NodesOf(*cpus) }, deviceAt)
+}
+
+func (p *PodAllocation) numaNodes(cpusAt func(*topology.CPUSet) topology.NUMASet, deviceAt func(resource, id string) topology.NUMASet) topology.NUMASet {
+	var nodes topology.NUMASet
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		nodes |= cpusAt(&c.CPUs)
 		for k := range c.Shares {
 			nodes = nodes.With(c.Shares[k].NUMA)
 		}
+		for k := range c.Memory {
+			nodes |= c.Memory[k].NUMA
+		}
 		for k := range c.Devices {
-			nodes |= s.nodesOfDevices(&c.Devices[k])
+			for _, id := range c.Devices[k].IDs {
+				nodes |= deviceAt(c.Devices[k].Resource, id)
+			}
 		}
 	}
 	return nodes
 }
 
-func (s *State) nodesOfDevices(a *DeviceAllocation) (nodes topology.NUMASet) {
-	at := s.poolIndex(a.Resource)
-	if at < 0 {
-		return 0
-	}
-	for i := range s.pools[at].source.Devices {
-		if d := &s.pools[at].source.Devices[i]; slices.Contains(a.IDs, d.ID) {
-			nodes |= d.NUMA
+// DeviceAt returns the NUMA nodes that a device plugin names for a device; 0 for none, or where no
+// pool has the device.
+func DeviceAt(pools []DevicePool, resource, id string) topology.NUMASet {
+	for i := range pools {
+		if pools[i].Resource == resource {
+			return pools[i].deviceAt(id)
 		}
 	}
-	return nodes
+	return 0
+}
+
+func (p *DevicePool) deviceAt(id string) topology.NUMASet {
+	if at, found := slices.BinarySearchFunc(p.Devices, id, func(d Device, id string) int { return strings.Compare(d.ID, id) }); found {
+		return p.Devices[at].NUMA
+	}
+	return 0
 }

@@ -547,12 +547,7 @@ func (s *State) commitJointly(d *Decision) {
 	if s.pod(d.UID) != nil {
 		return
 	}
-	pod := &PodAllocation{UID: d.UID, Containers: make([]ContainerAllocation, 0, len(d.Containers))}
-	for i := range d.Containers {
-		c := &d.Containers[i]
-		pod.Containers = append(pod.Containers, ContainerAllocation{Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Exclusive: c.Exclusive,
-			Memory: slices.Clone(c.Memory), Shares: slices.Clone(c.Shares), Devices: cloneDevices(c.Devices), Provided: slices.Clone(c.Provided)})
-	}
+	pod := d.Held()
 	s.put(pod)
 	s.enterJointly(s.m.joint.Take, pod)
 	s.enterProvided(pod, true)

@@ -39,12 +39,14 @@ func occupancyOf(n *wire.Node) *occupancy {
 	for i := range o.zones {
 		o.strand(o.zones[i].Resources)
 	}
-	numa := numaOfDevices(n.Report.Snapshot.Devices)
+	deviceAt := func(resource, id string) topology.NUMASet {
+		return placement.DeviceAt(n.Report.Snapshot.Devices, resource, id)
+	}
 	for i, p := range n.Report.Snapshot.Pods {
 		if i < len(n.Report.Pods) && n.Report.Pods[i].State != "" {
 			continue // no longer runs
 		}
-		held := numaOf(n.Spec.Machine, &p, numa)
+		held := p.NUMANodes(n.Spec.Machine, deviceAt)
 		if held != 0 {
 			o.pods[n.Spec.Machine.Spread(held)]++
 		}
@@ -80,33 +82,6 @@ func deviceIDs(p *placement.PodAllocation) (ids []string) {
 		}
 	}
 	return ids
-}
-
-func numaOfDevices(pools []placement.DevicePool) map[[2]string]topology.NUMASet {
-	out := map[[2]string]topology.NUMASet{}
-	for _, pool := range pools {
-		for _, d := range pool.Devices {
-			out[[2]string{pool.Resource, d.ID}] = d.NUMA
-		}
-	}
-	return out
-}
-
-// numaOf returns the NUMA nodes of all that a pod holds.
-func numaOf(m *topology.Machine, p *placement.PodAllocation, devices map[[2]string]topology.NUMASet) topology.NUMASet {
-	var out topology.NUMASet
-	for _, c := range p.Containers {
-		out |= m.NodesOf(c.CPUs)
-		for _, b := range c.Memory {
-			out |= b.NUMA
-		}
-		for _, d := range c.Devices {
-			for _, id := range d.IDs {
-				out |= devices[[2]string{d.Resource, id}]
-			}
-		}
-	}
-	return out
 }
 
 // occupancyMetrics shows the last occupancy that was set; nothing before.

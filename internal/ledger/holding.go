@@ -123,7 +123,7 @@ func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) An
 	}
 	p.promise = &Promise{Decision: copyDecision(d), Exact: a.Exact}
 	if n.decides() {
-		p.held = HeldBy(&p.promise.Decision)
+		p.held = p.promise.Decision.Held()
 	}
 	if !slices.Contains(h.Owners, p.uid) {
 		h.Owners = append(h.Owners, p.uid)

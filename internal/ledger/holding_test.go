@@ -21,7 +21,7 @@ func hold(t *testing.T, n *Node, r *placement.Request) *placement.PodAllocation 
 	if a := n.Reserve(cand(r), &d); !a.OK() {
 		t.Fatalf("%s: %+v", r.UID, a)
 	}
-	h := Holding{UID: r.UID, Request: r, Held: HeldBy(&d)}
+	h := Holding{UID: r.UID, Request: r, Held: d.Held()}
 	n.Hold(h)
 	return h.Held
 }
@@ -67,7 +67,7 @@ func TestOwnersReuseInPlace(t *testing.T) {
 	}
 	check(t, n)
 	post(t, n, "a")
-	n.Accept(report(2, *HeldBy(&one)))
+	n.Accept(report(2, *one.Held()))
 	n.Gone("a", n.pods["a"].goneAt)
 	if a := n.ReserveOwner(cand(share("c", 2)), "held", &three); a.OK() {
 		t.Errorf("the API says that a is gone, and c gets %s", decided(&three))
@@ -197,7 +197,7 @@ func TestADisplacedHoldingKeepsNobodyOff(t *testing.T) {
 	n.Accept(r)
 	var d placement.Decision
 	n.Reserve(cand(share("a", 2)), &d)
-	n.Hold(Holding{UID: "forged", Held: HeldBy(&d)})
+	n.Hold(Holding{UID: "forged", Held: d.Held()})
 	if why, known := n.View().Displaced("forged"); why == "" || !known {
 		t.Errorf("CPUs of another pod are held: %q, %t", why, known)
 	}
@@ -216,8 +216,8 @@ func (o *heldOnes) step() {
 	case 0:
 		r, d := o.request(), placement.Decision{}
 		if a := o.n.Reserve(cand(r), &d); a.OK() {
-			o.held[r.UID] = *HeldBy(&d)
-			o.n.Hold(Holding{UID: r.UID, Request: r, Held: HeldBy(&d)})
+			o.held[r.UID] = *d.Held()
+			o.n.Hold(Holding{UID: r.UID, Request: r, Held: d.Held()})
 		}
 	case 1, 2:
 		if uid := pick(o.rng, slices.Sorted(maps.Keys(o.held))); uid != "" {

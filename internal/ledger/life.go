@@ -194,7 +194,7 @@ func (l *lives) takeBack(p *pod) {
 func (l *lives) appear(s *Sighting, listed bool) {
 	p := &pod{uid: s.UID, req: s.Request, created: s.Created, inherited: s.Inherited, turn: s.Turn, promise: s.Promise, underway: true}
 	if s.Promise != nil {
-		p.held = HeldBy(&s.Promise.Decision)
+		p.held = s.Promise.Decision.Held()
 	}
 	p.show(s)
 	l.turn = max(l.turn, s.Turn)

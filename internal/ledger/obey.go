@@ -15,19 +15,6 @@ import (
 // decides says whether Berth decides on the node. There is a report.
 func (n *Node) decides() bool { return n.report != nil && n.report.Model.Decides() }
 
-// HeldBy returns what a decision gives a pod.
-func HeldBy(d *placement.Decision) *placement.PodAllocation {
-	p := &placement.PodAllocation{UID: d.UID, Containers: make([]placement.ContainerAllocation, 0, len(d.Containers))}
-	for i := range d.Containers {
-		c := &d.Containers[i]
-		p.Containers = append(p.Containers, placement.ContainerAllocation{
-			Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Exclusive: c.Exclusive,
-			Memory: slices.Clone(c.Memory), Shares: slices.Clone(c.Shares), Devices: cloneDevices(c.Devices), Provided: slices.Clone(c.Provided),
-		})
-	}
-	return p
-}
-
 func cloneDevices(list []placement.DeviceAllocation) []placement.DeviceAllocation {
 	out := slices.Clone(list)
 	for i := range out {

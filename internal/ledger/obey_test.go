@@ -77,7 +77,7 @@ func (o *obeyed) report() *Report {
 	}
 	for _, uid := range slices.Sorted(maps.Keys(o.runs)) {
 		d := o.decided[uid]
-		snap.Pods = append(snap.Pods, *HeldBy(&d))
+		snap.Pods = append(snap.Pods, *d.Held())
 	}
 	r, err := NewReport(o.seq, o.m, &snap, nil)
 	if err != nil {
@@ -251,7 +251,7 @@ func (o *obeyed) wantAccount() {
 		if !there && !o.through[uid] {
 			o.t.Fatalf("%s is bound, and its CPUs are free", uid)
 		}
-		if there && !placementSame(&p, HeldBy(&d)) {
+		if there && !placementSame(&p, d.Held()) {
 			o.t.Fatalf("%s holds %+v, decided was %+v", uid, p, d)
 		}
 	}
@@ -316,7 +316,7 @@ func TestObeyingNodesReleaseByEvidence(t *testing.T) {
 		t.Fatal(a)
 	}
 	post(t, n, "a")
-	two, shown := cpus("b", 2), *HeldBy(&d)
+	two, shown := cpus("b", 2), *d.Held()
 	full := func(when string) {
 		t.Helper()
 		if a := n.View().Ask(Question{Candidate: cand(two)}); a.Outcome != Refused {
@@ -357,7 +357,7 @@ func TestObeyingNodesLetGoOfJobs(t *testing.T) {
 	post(t, n, "job")
 	s := Sighting{UID: "job", Request: cpus("job", 2), Turn: 1, Promise: &Promise{Decision: copyDecision(&d), Exact: true}, Mortal: true}
 	n.See(s)
-	report(2, *HeldBy(&d))
+	report(2, *d.Held())
 	s.Ending, s.Over = true, true
 	n.See(s)
 	next := Question{Candidate: cand(cpus("next", 2))}
@@ -391,7 +391,7 @@ func TestObeyingNodesKeepOffFoundCPUs(t *testing.T) {
 	n.See(Sighting{UID: "a", Request: cpus("a", 1), Turn: 1, Promise: &Promise{Decision: copyDecision(&d), Exact: true}})
 	b := placement.Decision{}
 	n.Reserve(cand(cpus("b", 1)), &b)
-	stray := *HeldBy(&d)
+	stray := *d.Held()
 	stray.Containers = slices.Clone(stray.Containers)
 	stray.Containers[0].CPUs = b.Containers[0].CPUs
 	second, err := NewReport(2, m, &placement.Snapshot{Pods: []placement.PodAllocation{stray}}, nil)
@@ -437,16 +437,16 @@ func TestObeyingNodesGiveDevices(t *testing.T) {
 	post(t, n, "a")
 	wantOutcome(t, "two of one that is left", n.View().Ask(Question{Candidate: cand(ask("two", 2))}), Refused)
 	wantOutcome(t, "two, if a were evicted", n.View().Ask(Question{Candidate: cand(ask("two", 2)), Trial: &Trial{Without: []string{"a"}}}), Admitted)
-	n.Accept(report(2, true, *HeldBy(&a)))
+	n.Accept(report(2, true, *a.Held()))
 	wantOutcome(t, "the other is sick", n.View().Ask(Question{Candidate: cand(ask("one", 1))}), Refused)
-	n.Accept(report(3, false, *HeldBy(&a)))
+	n.Accept(report(3, false, *a.Held()))
 	if got := n.Reserve(cand(ask("b", 1)), &b); !got.OK() || b.Containers[0].Devices[0].IDs[0] == a.Containers[0].Devices[0].IDs[0] {
 		t.Fatalf("%+v %+v beside %+v", got, b, a)
 	}
 	check(t, n)
 
 	again := new(Ledger).Open(nil) // b is bound meanwhile, and in no report
-	again.Accept(report(3, false, *HeldBy(&a)))
+	again.Accept(report(3, false, *a.Held()))
 	again.See(Sighting{UID: "b", Request: ask("b", 1), Turn: 1, Inherited: true, Promise: &Promise{Decision: copyDecision(&b), Exact: true}})
 	wantOutcome(t, "after failover", again.View().Ask(Question{Candidate: cand(ask("one", 1))}), Refused)
 	forged := copyDecision(&b)
@@ -459,10 +459,10 @@ func TestObeyingNodesGiveDevices(t *testing.T) {
 		}
 	}
 	again.Gone("b", time.Unix(1, 0))
-	again.Accept(report(4, false, *HeldBy(&a)))
+	again.Accept(report(4, false, *a.Held()))
 	again.ForgetGone(time.Unix(1000, 0), time.Minute)
 	again.Gone("forged", time.Unix(1, 0))
-	again.Accept(report(5, false, *HeldBy(&a)))
+	again.Accept(report(5, false, *a.Held()))
 	again.ForgetGone(time.Unix(2000, 0), time.Minute)
 	wantOutcome(t, "b has left", again.View().Ask(Question{Candidate: cand(ask("one", 1))}), Admitted)
 	check(t, again)

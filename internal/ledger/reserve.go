@@ -34,7 +34,7 @@ func (n *Node) Reserve(c *Candidate, d *placement.Decision) Answer {
 	case a.OK():
 		p.promise = &Promise{Decision: copyDecision(d), Exact: a.Exact}
 		if n.decides() {
-			p.held = HeldBy(&p.promise.Decision)
+			p.held = p.promise.Decision.Held()
 		}
 		n.reserve(p)
 	case before != nil && before.doubted():

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -488,16 +487,9 @@ func holderOf(pod *corev1.Pod, node, image string) *corev1.Pod {
 			}}},
 		},
 	}
-	for key, value := range pod.Annotations {
-		if slices.Contains(asking, key) {
-			metav1.SetMetaDataAnnotation(&out.ObjectMeta, key, value)
-		}
-	}
+	wire.CopyRules(&out.ObjectMeta, pod)
 	return out
 }
-
-// asking are the annotations that say how a pod is to be placed.
-var asking = []string{"berth.dev/policy", "berth.dev/cpus", "berth.dev/exclusive", "berth.dev/l3", "berth.dev/memory"}
 
 // holderContainers leaves names and what is asked for.
 func holderContainers(all []corev1.Container, image string) []corev1.Container {

@@ -426,11 +426,13 @@ func TestHurry(t *testing.T) {
 // TestHolder asks for the same, and has nothing else of the pod.
 func TestHolder(t *testing.T) {
 	pod := replica("one", "a")
-	pod.Annotations = map[string]string{"berth.dev/policy": "restricted", "secret": "x"}
+	pod.Annotations = map[string]string{"berth.dev/policy": "restricted", "berth.dev/devices": "same-switch", "secret": "x"}
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, "koordinator.sh/qosClass", "LSR")
 	pod.Spec.Volumes = []corev1.Volume{{Name: "data"}}
 	h := holderOf(pod, "b", DefaultImage)
 	c := &h.Spec.Containers[0]
-	if len(c.Command)+len(c.Env)+len(h.Spec.Volumes)+len(h.OwnerReferences) > 0 || c.Image != DefaultImage || h.Annotations["berth.dev/policy"] != "restricted" || len(h.Annotations) != 1 || *h.Spec.ActiveDeadlineSeconds != 900 {
+	if len(c.Command)+len(c.Env)+len(h.Spec.Volumes)+len(h.OwnerReferences) > 0 || c.Image != DefaultImage ||
+		h.Annotations["berth.dev/policy"] != "restricted" || h.Annotations["berth.dev/devices"] != "same-switch" || len(h.Annotations) != 2 || h.Labels["koordinator.sh/qosClass"] != "LSR" || *h.Spec.ActiveDeadlineSeconds != 900 {
 		t.Errorf("%+v", h)
 	}
 }

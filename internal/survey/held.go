@@ -91,7 +91,7 @@ func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out 
 		owners := ownersOn(r, pods)
 		for _, pod := range owners {
 			if p, found, err := wire.ReadPlacement(pod); found && err == nil {
-				taken = append(taken, ledger.HeldBy(&p.Decision))
+				taken = append(taken, p.Decision.Held())
 			}
 		}
 		rest := r.Rest(owners)
@@ -100,7 +100,7 @@ func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out 
 		}
 		out.pods = append(out.pods, wire.Held(rest, r.Node))
 		if r.Decision != nil {
-			out.left[string(r.UID)] = placement.Rest(ledger.HeldBy(r.Decision), taken)
+			out.left[string(r.UID)] = placement.Rest(r.Decision.Held(), taken)
 		}
 	}
 	return out
@@ -289,13 +289,7 @@ func heldAnywhere(pod *corev1.Pod) []Held {
 // deviceAt is where a device is; nothing for one of no NUMA node, or that is not reported.
 func (n *node) deviceAt(resource, id string) topology.NUMASet {
 	if r := n.report(); r != nil {
-		for i := range r.Snapshot.Devices {
-			pool := &r.Snapshot.Devices[i]
-			at := slices.IndexFunc(pool.Devices, func(d placement.Device) bool { return d.ID == id })
-			if pool.Resource == resource && at >= 0 {
-				return pool.Devices[at].NUMA
-			}
-		}
+		return placement.DeviceAt(r.Snapshot.Devices, resource, id)
 	}
 	return 0
 }

@@ -1,7 +1,6 @@
 package survey
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -82,19 +81,11 @@ func (n *node) promise(p *wire.Placement) *Promise {
 // promisedNodes returns the NUMA nodes of a placement. Where amounts alone are known, they are what
 // its kubelet will prefer.
 func (n *node) promisedNodes(p *wire.Placement) topology.NUMASet {
-	out := n.nodesOf(allocationOf(&p.Decision))
+	out := n.nodesOf(p.Decision.Held())
 	for i := range p.Decision.Containers {
 		if hint := p.Decision.Containers[i].Hint; p.Guarantee == wire.GuaranteeAmounts && !hint.Any {
 			out |= hint.NUMA
 		}
-	}
-	return out
-}
-
-func allocationOf(d *placement.Decision) *placement.PodAllocation {
-	out := &placement.PodAllocation{UID: d.UID}
-	for _, c := range d.Containers {
-		out.Containers = append(out.Containers, placement.ContainerAllocation{Name: c.Name, Kind: c.Kind, CPUs: c.CPUs, Memory: c.Memory, Devices: c.Devices})
 	}
 	return out
 }
@@ -120,33 +111,7 @@ func (n *node) holding(uid string, now time.Time) *Holding {
 
 // nodesOf returns the NUMA nodes of all that a pod holds.
 func (n *node) nodesOf(p *placement.PodAllocation) topology.NUMASet {
-	var out topology.NUMASet
-	for i := range p.Containers {
-		c := &p.Containers[i]
-		out |= n.machine().NodesOf(c.CPUs)
-		for _, b := range c.Memory {
-			out |= b.NUMA
-		}
-		for _, d := range c.Devices {
-			out |= n.nodesOfDevices(&d)
-		}
-	}
-	return out
-}
-
-func (n *node) nodesOfDevices(d *placement.DeviceAllocation) (out topology.NUMASet) {
-	r := n.report()
-	if r == nil {
-		return 0
-	}
-	for _, pool := range r.Snapshot.Devices {
-		for i := range pool.Devices {
-			if pool.Resource == d.Resource && slices.Contains(d.IDs, pool.Devices[i].ID) {
-				out |= pool.Devices[i].NUMA
-			}
-		}
-	}
-	return out
+	return p.NUMANodes(n.machine(), n.deviceAt)
 }
 
 // outcome says how a promise to the pod turned out; "" without a report to compare it with. What a

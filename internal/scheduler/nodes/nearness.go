@@ -1,8 +1,6 @@
 package nodes
 
 import (
-	"slices"
-
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
@@ -20,43 +18,16 @@ func (n *Node) Nearness(d *placement.Decision) (near placement.Nearness, known b
 	if len(ids) == 0 || m == nil {
 		return "", false
 	}
-	var held topology.NUMASet
 	var pools []placement.DevicePool // read where the machine does not know a device
-	for i := range d.Containers {
-		c := &d.Containers[i]
-		held |= m.NodesOf(c.CPUs)
-		for _, b := range c.Memory {
-			held |= b.NUMA
+	held := d.Held().NUMANodes(m, func(resource, id string) topology.NUMASet {
+		if known := m.Device(id); known != nil && known.HasNUMA {
+			return topology.NewNUMASet(known.NUMA)
 		}
-		for _, s := range c.Shares {
-			held = held.With(s.NUMA)
+		if pools == nil {
+			snapshot, _ := n.Account().View().Snapshot()
+			pools = snapshot.Devices
 		}
-		for _, a := range c.Devices {
-			for _, id := range a.IDs {
-				if known := m.Device(id); known != nil && known.HasNUMA {
-					held = held.With(known.NUMA)
-					continue
-				}
-				if pools == nil {
-					snapshot, _ := n.Account().View().Snapshot()
-					pools = snapshot.Devices
-				}
-				held |= numaOfDevice(pools, a.Resource, id)
-			}
-		}
-	}
+		return placement.DeviceAt(pools, resource, id)
+	})
 	return placement.NearnessOf(m, ids, held), true
-}
-
-// numaOfDevice is what a device plugin says of a device.
-func numaOfDevice(pools []placement.DevicePool, resource, id string) topology.NUMASet {
-	for i := range pools {
-		if pools[i].Resource != resource {
-			continue
-		}
-		if at := slices.IndexFunc(pools[i].Devices, func(d placement.Device) bool { return d.ID == id }); at >= 0 {
-			return pools[i].Devices[at].NUMA
-		}
-	}
-	return 0
 }

@@ -424,7 +424,7 @@ func (rs *Reservations) hold(it *item) {
 	rest := it.read.Rest(owners)
 	h := ledger.Holding{UID: string(it.read.UID), Owners: it.had}
 	if it.decision != nil {
-		h.Held = ledger.HeldBy(it.decision)
+		h.Held = it.decision.Held()
 	}
 	if rest != nil {
 		if ask, err := wire.ReadPod(rest); err == nil {

@@ -1,0 +1,53 @@
+package wire
+
+import (
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestCopyRules: a pod that says what another says asks for the same, word by word and in each
+// dialect. A word that is read and not copied is found by the table of what each word changes.
+func TestCopyRules(t *testing.T) {
+	words := map[string]string{
+		PolicyAnnotation:        "restricted,scope=pod",
+		VolcanoPolicyAnnotation: "restricted",
+		CPUsAnnotation:          "full-cores", ExclusiveAnnotation: "core", L3Annotation: "required", MemoryAnnotation: "pinned",
+		DevicesAnnotation: "same-switch", FunctionsAnnotation: "one-per-card",
+		koordinatorNUMA:  `{"numaTopologyPolicy":"Restricted"}`,
+		koordinatorCPUs:  `{"preferredCPUBindPolicy":"FullPCPUs"}`,
+		koordinatorJoint: `{"deviceTypes":["gpu","rdma"]}`,
+		koordinatorHint:  `{"rdma":{"vfSelector":{}}}`,
+	}
+	for _, key := range rulesAnnotations {
+		if _, listed := words[key]; !listed {
+			t.Errorf("%s: no value here shows that it is copied", key)
+		}
+	}
+	for key, value := range words {
+		from := corev1.Pod{}
+		from.Annotations, from.Labels = map[string]string{key: value}, map[string]string{koordinatorQoS: "LSR"}
+		sameRules(t, &from)
+	}
+	all := corev1.Pod{}
+	all.Annotations, all.Labels = maps.Clone(words), map[string]string{koordinatorQoS: "LSR", "app": "x"}
+	sameRules(t, &all)
+}
+
+// sameRules copies, and compares what is read, errors included.
+func sameRules(t *testing.T, from *corev1.Pod) {
+	t.Helper()
+	from.Name, from.Spec.Containers = "p", []corev1.Container{{Name: "c"}}
+	to := corev1.Pod{Spec: from.Spec}
+	to.Name = from.Name
+	CopyRules(&to.ObjectMeta, from)
+	want, wantErr := ReadRules(from)
+	got, gotErr := ReadRules(&to)
+	if got != want || (gotErr == nil) != (wantErr == nil) || gotErr != nil && gotErr.Error() != wantErr.Error() {
+		t.Errorf("%v: rules %+v, %v, want %+v, %v", from.Annotations, got, gotErr, want, wantErr)
+	}
+	if to.Labels["app"] != "" {
+		t.Errorf("labels %v: want those alone that say how the pod is placed", to.Labels)
+	}
+}
