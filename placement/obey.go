@@ -20,13 +20,18 @@ type jointAdmission struct {
 	part      joint.Held // of held, what the next container may take over
 	peak      []uint64   // by kind and node
 	search    search
+	// budget is what the whole question may still take of steps: of every container, in every
+	// order.
+	budget *joint.Budget
 }
 
 func (m *Model) newJointAdmission() jointAdmission {
 	if m.joint == nil {
 		return jointAdmission{}
 	}
-	return jointAdmission{try: m.joint.NewTry(), pool: m.joint.NewTry()}
+	j := jointAdmission{try: m.joint.NewTry(), pool: m.joint.NewTry(), budget: new(joint.Budget)}
+	j.try.Budget, j.pool.Budget = j.budget, j.budget
+	return j
 }
 
 // decideJointly is an admission on a node where Berth decides. A pod that is there keeps what it
@@ -44,7 +49,7 @@ func (ad *admission) decideJointly(s *State, r *Request, d *Decision) Verdict {
 		copy(ad.provision.given, s.given)
 	}
 	detail, c := ad.runJointly(s.account)
-	v := Verdict{Reason: detail.Reason(), Detail: detail}
+	v := Verdict{Reason: detail.Reason(), Detail: detail, Cut: ad.joint.budget.Cut()}
 	if detail == NoDetail {
 		v.NUMA = ad.jointNodes()
 		for i := range d.Containers {
@@ -57,7 +62,7 @@ func (ad *admission) decideJointly(s *State, r *Request, d *Decision) Verdict {
 	clear(ad.provision.given)
 	ad.d = &ad.empty
 	ad.resetDecision()
-	if again, _ := ad.runJointly(ad.m.empty.account); again != NoDetail && ad.m.Monotone(r) {
+	if again, _ := ad.runJointly(ad.m.empty.account); again != NoDetail && !ad.joint.budget.Cut() && ad.m.Monotone(r) {
 		v.Scarcity = Unresolvable
 	}
 	ad.end()
@@ -105,8 +110,10 @@ func (ad *admission) jointNodes() (nodes topology.NUMASet) {
 	return nodes
 }
 
-// runJointly places the pod beside what a book says, and says at which container it stopped.
+// runJointly places the pod beside what a book says, and says at which container it stopped. All
+// its searches together take no more steps than one question may.
 func (ad *admission) runJointly(on *joint.Book) (Detail, int) {
+	ad.joint.budget.Refill()
 	ad.joint.try.Begin(on)
 	if ad.r.PodLevel {
 		return PodLevelUndecided, 0

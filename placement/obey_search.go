@@ -5,11 +5,9 @@ import (
 	"github.com/berth-dev/berth/placement/joint"
 )
 
-// The bounds of a search for places for containers one by one.
-const (
-	maxSearched = 8   // containers
-	maxTries    = 512 // containers placed and taken back
-)
+// maxSearched is for how many containers places are looked for in every order. How many orders are
+// tried depends on the steps that the question has left.
+const maxSearched = 8
 
 // search is room for looking for the places of a pod's containers where those that come first leave
 // nothing to the others.
@@ -18,7 +16,7 @@ type search struct {
 	order []int        // containers that run together, those that are placed first
 	hard  []int        // the same, those that are hard to place first, then init containers
 	one   hint.Set
-	tries int
+	spare int // the steps that the search at hand leaves to others
 }
 
 // runAgain looks for places for containers that found none one after the other: in another order,
@@ -50,11 +48,11 @@ func (ad *admission) runAgain(on *joint.Book) bool {
 		}
 	}
 	ad.startAgain(on)
-	if s.tries = 0; ad.permute(0) {
+	if s.spare = ad.joint.budget.Left() / 2; ad.permute(0) {
 		return true
 	}
 	ad.startAgain(on)
-	if s.tries = 0; ad.spread(0) {
+	if s.spare = 0; ad.spread(0) {
 		return true
 	}
 	ad.startAgain(on)
@@ -151,9 +149,11 @@ func (ad *admission) spread(n int) bool {
 // next places a container after n others, on the NUMA nodes of the mask unless that is 0.
 func (ad *admission) next(c, n int, mask hint.Mask) bool {
 	j, s := &ad.joint, &ad.joint.search
-	if s.tries++; s.tries > maxTries {
+	if j.budget.Left() <= s.spare {
+		j.budget.CutOff()
 		return false
 	}
+	j.budget.Charge(1)
 	ad.wantContainer(c)
 	ad.narrow(c)
 	if mask != 0 {

@@ -20,6 +20,8 @@ type Refusal struct {
 	Detail   Detail `json:"detail"`
 	Rule     string `json:"rule"` // Detail.Text
 	Scarcity string `json:"scarcity,omitempty"`
+	// Cut says that the search for a place ended for want of steps, so that there may be one.
+	Cut bool `json:"cut,omitempty"`
 	// Container is where the kubelet stopped; "" means the pod as a whole, or that it was admitted.
 	Container string `json:"container,omitempty"`
 	// Policy and Scope are the Topology Manager's.
@@ -99,7 +101,7 @@ func Explain(s *State, r *Request) Refusal {
 	if v.OK() || v.Reason == InvalidRequest {
 		return out
 	}
-	out.Scarcity = v.Scarcity.String()
+	out.Scarcity, out.Cut = v.Scarcity.String(), v.Cut
 	if m.joint != nil {
 		return explainJointly(s, r, out, &v)
 	}
@@ -277,8 +279,14 @@ func (r Refusal) String() string {
 		text = r.Rule
 	}
 	b.WriteString(text + " (" + r.Reason.String() + ")")
+	if r.Cut {
+		b.WriteString(cutText)
+	}
 	return b.String()
 }
+
+// cutText follows a refusal whose search ended early.
+const cutText = "; not every place was looked at, the search is bounded"
 
 // shortage says which resource is the problem, in numbers; "" if none is by itself.
 func (r *Refusal) shortage() string {
@@ -508,6 +516,9 @@ func (r Refusal) Table() string {
 	}
 	if r.Scarcity != "" {
 		fmt.Fprintf(&b, ", %s by removing pods", r.Scarcity)
+	}
+	if r.Cut {
+		b.WriteString(cutText)
 	}
 	b.WriteByte('\n')
 	if len(r.Needs) == 0 {

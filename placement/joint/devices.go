@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-
-	"github.com/berth-dev/berth/placement/hint"
 )
 
 // MaxDevices is the most devices of one kind, MaxPlaces the most places of PCIe that have any.
@@ -110,6 +108,8 @@ const maxLinked = 12
 // linkTable says of each set of devices of a kind, as bits, how well it is linked.
 type linkTable struct {
 	inside []uint32 // links inside the set
+	// sets are the sets by how many devices they have, those with the most links inside first.
+	sets [][]uint16
 	// fours and pairs are the most that can be made of the set: sets of four, or pairs, the better
 	// the more of them are on one NUMA node, then the more links they have.
 	fours, pairs []uint32
@@ -269,8 +269,21 @@ func (k *deviceKind) compileLinks(m *Model, kind *DeviceKind) error {
 			}
 		}
 	}
+	t.sortSets(n)
 	k.links = t
 	return nil
+}
+
+// sortSets fills sets.
+func (t *linkTable) sortSets(n int) {
+	t.sets = make([][]uint16, n+1)
+	for set := range 1 << n {
+		size := bits.OnesCount(uint(set))
+		t.sets[size] = append(t.sets[size], uint16(set))
+	}
+	for _, sets := range t.sets {
+		slices.SortStableFunc(sets, func(a, b uint16) int { return cmp.Compare(t.inside[b], t.inside[a]) })
+	}
 }
 
 // DeviceKind returns the kind of a resource, and whether the machine has it.
@@ -403,11 +416,9 @@ func (k *deviceKind) room(b *Book, at int, w *DeviceWant) int {
 		return 0
 	}
 	if !w.OnePerFunction && !w.All {
-		if len(k.ids) <= 64 {
-			return bits.OnesCount64(b.devices[k.word] & (1<<s.to - 1) >> s.from << s.from)
-		}
-		for i := int(s.from); i < int(s.to); i++ {
-			n += int(b.devices[k.word+i/64] >> (i % 64) & 1)
+		for from, to := int(s.from), int(s.to); from < to; from += 64 - from%64 {
+			in := uint64(1)<<min(to-from, 64) - 1
+			n += bits.OnesCount64(b.devices[k.word+from/64] >> (from % 64) & in)
 		}
 		return n
 	}
@@ -419,380 +430,6 @@ func (k *deviceKind) room(b *Book, at int, w *DeviceWant) int {
 		}
 	}
 	return n
-}
-
-// count is how many devices are wanted.
-func (m *Model) count(w *DeviceWant) int {
-	if !w.All {
-		return w.N
-	}
-	return max(m.Functions(w.Kind), 1) // none is not all
-}
-
-// byRoot says whether the places that count are root complexes rather than switches.
-func (s Same) byRoot() bool { return s == SameRoot || s == OneRoot }
-
-// one says whether all devices lie at one place.
-func (s Same) one() bool { return s == OneRoot || s == OneSwitch }
-
-// deviceQuery is the part of a query that is about devices. Places are those of the model, or its
-// root complexes.
-type deviceQuery struct {
-	// caps holds what can be taken of each kind that is wanted, by its position in the Want, then
-	// by place.
-	caps [][MaxPlaces]uint16
-	need []int
-	node [MaxPlaces]int8
-	// apart are places at which nothing lies together: no switch, or a root that nobody knows.
-	apart [MaxPlaces]bool
-	n     int // places
-	// linked is the position in the Want of the kind whose links count, or -1.
-	linked int
-
-	// of one search
-	cands [MaxPlaces]uint8
-	have  []int
-	steps int
-	best  devicePick
-}
-
-// devicePick is a choice of devices, and how good it is.
-type devicePick struct {
-	ok     bool
-	places uint64 // those that are used
-	set    uint16 // of the linked kind
-	links  uint32
-	// fours and pairs are what is left of links for others.
-	fours, pairs uint32
-	// left is how many free devices of the wanted kinds are left at the places.
-	left int
-}
-
-// compare orders picks: more links inside, then better links among what is left, then fewer places,
-// then fewer devices left there. Negative means that p is better.
-func (p *devicePick) compare(o *devicePick) int {
-	return cmp.Or(p.compareWide(o), cmp.Compare(p.left, o.left))
-}
-
-// compareWide is compare without what is left, which is less than the distance of NUMA nodes.
-func (p *devicePick) compareWide(o *devicePick) int {
-	return cmp.Or(p.compareLinks(o), cmp.Compare(bits.OnesCount64(p.places), bits.OnesCount64(o.places)))
-}
-
-func (p *devicePick) compareLinks(o *devicePick) int {
-	return cmp.Or(cmp.Compare(o.links, p.links), cmp.Compare(o.fours, p.fours), cmp.Compare(o.pairs, p.pairs))
-}
-
-// earlier says whether set a comes before b, both being as large: it has the lowest element that
-// only one of them has.
-func earlier(a, b uint16) bool {
-	low := (a ^ b) & -(a ^ b)
-	return a&low != 0
-}
-
-func (m *Model) newDeviceQuery() deviceQuery {
-	return deviceQuery{caps: make([][MaxPlaces]uint16, len(m.devices)), need: make([]int, len(m.devices)), have: make([]int, len(m.devices))}
-}
-
-// compileDevices prepares what is asked. It is false where a kind is asked that does not exist.
-func (q *query) compileDevices() bool {
-	d, m, w := &q.dev, q.m, q.w
-	d.linked, d.n = -1, len(m.places)
-	if w.Same.byRoot() {
-		d.n = m.roots
-	}
-	for i := range w.Devices {
-		want := &w.Devices[i]
-		if int(want.Kind) >= len(m.devices) || i >= len(m.devices) {
-			return false
-		}
-		k := &m.devices[want.Kind]
-		d.need[i] = m.count(want)
-		if k.links != nil && d.linked < 0 {
-			d.linked = i
-		}
-		clear(d.caps[i][:d.n])
-		for at := range m.places {
-			p := &m.places[at]
-			to := at
-			if w.Same.byRoot() {
-				to = int(p.root)
-			}
-			d.caps[i][to] += uint16(k.room(q.b, at, want))
-			d.node[to], d.apart[to] = p.node, w.Same.byRoot() && !p.hasRoot || !w.Same.byRoot() && !p.isSwitch
-		}
-	}
-	return true
-}
-
-// reaches says whether a place counts for a set of NUMA nodes. One whose node nobody knows counts
-// where the width does not matter.
-func (q *query) reaches(at int, mask hint.Mask) bool {
-	if v := q.dev.node[at]; v != NoNode {
-		return mask.Has(int(v))
-	}
-	return q.w.Width == AnyWidth
-}
-
-// enough says whether the nodes of the mask have enough devices of each kind, wherever they lie.
-func (q *query) enough(mask hint.Mask) bool {
-	for i := range q.w.Devices {
-		n := 0
-		for at := range q.dev.n {
-			if q.reaches(at, mask) {
-				n += int(q.dev.caps[i][at])
-			}
-		}
-		if n < q.dev.need[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// deviceRoom is how many devices of the wanted kinds can be taken on the nodes of the mask, less
-// being better: MostAllocated keeps other NUMA nodes whole.
-func (q *query) deviceRoom(mask hint.Mask) (n int) {
-	d := &q.dev
-	for at := range d.n {
-		if v := d.node[at]; v == NoNode || !mask.Has(int(v)) {
-			continue
-		}
-		for i := range q.w.Devices {
-			n += int(d.caps[i][at])
-		}
-	}
-	if q.m.strategy == LeastAllocated {
-		return -n
-	}
-	return n
-}
-
-// maxSteps bounds the search for places: more than any machine with fewer than 14 places can take.
-const maxSteps = 1 << 14
-
-// choose finds the best devices on the nodes of the mask, together or not. The pick is kept in
-// dev.best.
-func (q *query) choose(mask hint.Mask, together bool) bool {
-	d := &q.dev
-	d.best, d.steps = devicePick{}, 0
-	clear(d.have)
-	if d.linked >= 0 {
-		q.chooseLinked(mask, together)
-		return d.best.ok
-	}
-	cands := d.cands[:0]
-	for at := range d.n {
-		if q.reaches(at, mask) && q.usable(at, together) {
-			cands = append(cands, uint8(at))
-		}
-	}
-	most := len(cands)
-	if together {
-		most = min(most, q.mostPlaces())
-	}
-	q.extend(cands, most, &devicePick{ok: true})
-	return d.best.ok
-}
-
-// usable says whether a place has something that is wanted. Where devices lie together, it has some
-// of each kind.
-func (q *query) usable(at int, together bool) bool {
-	some, each := false, true
-	for i := range q.w.Devices {
-		has := q.dev.caps[i][at] > 0
-		some, each = some || has, each && has
-	}
-	if together {
-		return each && !q.dev.apart[at]
-	}
-	return some
-}
-
-// mostPlaces is how many places can have a device of each kind.
-func (q *query) mostPlaces() int {
-	if q.w.Same.one() {
-		return 1
-	}
-	most := MaxPlaces
-	for i := range q.w.Devices {
-		most = min(most, q.dev.need[i])
-	}
-	return most
-}
-
-// chooseLinked tries every set of devices of the kind whose links count, and finds the others a
-// place for each set that is as good as the best one.
-func (q *query) chooseLinked(mask hint.Mask, together bool) {
-	d := &q.dev
-	want := &q.w.Devices[d.linked]
-	k := &q.m.devices[want.Kind]
-	all := uint16(q.b.devices[k.word])
-	var here uint16
-	for i := range k.ids {
-		if all>>i&1 == 1 && q.reaches(q.placeOf(k, i), mask) {
-			here |= 1 << i
-		}
-	}
-	for set := here; set != 0; set = (set - 1) & here {
-		if bits.OnesCount16(set) != d.need[d.linked] {
-			continue
-		}
-		p := devicePick{ok: true, set: set, links: k.links.inside[set], fours: k.links.fours[all&^set], pairs: k.links.pairs[all&^set]}
-		if d.best.ok && p.compareLinks(&d.best) > 0 || !k.keepsFunctions(set, want) {
-			continue
-		}
-		for w := set; w != 0; w &= w - 1 {
-			p.places |= 1 << q.placeOf(k, bits.TrailingZeros16(w))
-		}
-		q.complement(mask, together, &p)
-	}
-}
-
-// placeOf is where a device lies, as places count for the query.
-func (q *query) placeOf(k *deviceKind, i int) int {
-	at := int(k.at[i])
-	if q.w.Same.byRoot() {
-		return int(q.m.places[at].root)
-	}
-	return at
-}
-
-// keepsFunctions says whether a set has no two devices of one function, where that is asked.
-func (k *deviceKind) keepsFunctions(set uint16, w *DeviceWant) bool {
-	if !w.OnePerFunction && !w.All {
-		return true
-	}
-	last := -1
-	for ; set != 0; set &= set - 1 {
-		f := int(k.funcs[bits.TrailingZeros16(set)])
-		if f == last {
-			return false
-		}
-		last = f
-	}
-	return true
-}
-
-// complement finds the other kinds a place beside the devices of a pick: on its places alone, where
-// devices lie together, else on as few more as can be.
-func (q *query) complement(mask hint.Mask, together bool, p *devicePick) {
-	d := &q.dev
-	clear(d.have)
-	for w := p.places; w != 0; w &= w - 1 {
-		at := bits.TrailingZeros64(w)
-		if together && !q.usable(at, true) {
-			return
-		}
-		q.count(at, 1)
-	}
-	d.have[d.linked] = d.need[d.linked] // chosen already
-	if together {
-		if bits.OnesCount64(p.places) <= q.mostPlaces() {
-			q.complete(p.places, p)
-		}
-		return
-	}
-	cands := d.cands[:0]
-	for at := range d.n {
-		if p.places>>at&1 == 0 && q.reaches(at, mask) && q.usable(at, false) {
-			cands = append(cands, uint8(at))
-		}
-	}
-	d.steps = 0
-	q.extend(cands, len(cands), p)
-}
-
-// count adds or takes away what a place has.
-func (q *query) count(at, sign int) {
-	for i := range q.w.Devices {
-		q.dev.have[i] += sign * int(q.dev.caps[i][at])
-	}
-}
-
-// extend adds the fewest of the places, at most so many, that have everything.
-func (q *query) extend(cands []uint8, most int, p *devicePick) {
-	for size := 0; size <= most; size++ {
-		if q.add(p.places, cands, size, p) {
-			return
-		}
-	}
-}
-
-// add tries size more places among cands, in their order. It says whether any will do.
-func (q *query) add(chosen uint64, cands []uint8, size int, p *devicePick) bool {
-	if q.dev.steps++; q.dev.steps > maxSteps {
-		return false
-	}
-	if size == 0 {
-		return q.complete(chosen, p)
-	}
-	found := false
-	for c := 0; c+size <= len(cands); c++ {
-		if q.hasTwin(cands[:c], cands[c]) {
-			continue
-		}
-		if !q.promising(cands[c:], size) {
-			break
-		}
-		q.count(int(cands[c]), 1)
-		found = q.add(chosen|1<<cands[c], cands[c+1:], size-1, p) || found
-		q.count(int(cands[c]), -1)
-	}
-	return found
-}
-
-// hasTwin says whether a place that was just passed over is as good as the one at hand.
-func (q *query) hasTwin(passed []uint8, at uint8) bool {
-	for _, o := range passed {
-		same := true
-		for i := range q.w.Devices {
-			same = same && q.dev.caps[i][o] == q.dev.caps[i][at]
-		}
-		if same {
-			return true
-		}
-	}
-	return false
-}
-
-// promising says whether size places more could be enough.
-func (q *query) promising(cands []uint8, size int) bool {
-	for i := range q.w.Devices {
-		most := 0
-		for _, at := range cands {
-			most = max(most, int(q.dev.caps[i][at]))
-		}
-		if q.dev.have[i]+size*most < q.dev.need[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// complete keeps a choice of places that has everything, if it is better than the best one.
-func (q *query) complete(chosen uint64, p *devicePick) bool {
-	d := &q.dev
-	for i := range q.w.Devices {
-		if d.have[i] < d.need[i] {
-			return false
-		}
-	}
-	pick := *p
-	pick.places, pick.left = chosen, 0
-	for w := chosen; w != 0; w &= w - 1 {
-		for i := range q.w.Devices {
-			pick.left += int(d.caps[i][bits.TrailingZeros64(w)])
-		}
-	}
-	order := -1
-	if d.best.ok {
-		order = pick.compare(&d.best)
-	}
-	if order < 0 || order == 0 && pick.set != d.best.set && earlier(pick.set, d.best.set) {
-		d.best = pick
-	}
-	return true
 }
 
 // takeDevices takes what the best pick stands for.
@@ -834,15 +471,18 @@ func (t *Try) takeFrom(q *query, i int, k *deviceKind, g *Grant) {
 
 // takeAt takes at most n of a kind at a place, and returns how many.
 func (t *Try) takeAt(q *query, w int, k *deviceKind, at, n int, g *Grant) (got int) {
-	want := &q.w.Devices[w]
+	for p := range t.m.places {
+		if to := int(t.m.places[p].root); p == at && !q.w.Same.byRoot() || to == at && q.w.Same.byRoot() {
+			got += t.takeSpan(&q.w.Devices[w], k, k.spans[p], n-got, g)
+		}
+	}
+	return got
+}
+
+// takeSpan takes at most n of the devices of a span, and returns how many.
+func (t *Try) takeSpan(want *DeviceWant, k *deviceKind, s span, n int, g *Grant) (got int) {
 	last := -1
-	for i := range k.ids {
-		if got == n {
-			return got
-		}
-		if q.placeOf(k, i) != at {
-			continue
-		}
+	for i := int(s.from); i < int(s.to) && got < n; i++ {
 		if (want.OnePerFunction || want.All) && (int(k.funcs[i]) == last || t.hasFunction(want.Kind, k.funcs[i], g)) {
 			continue
 		}

@@ -43,6 +43,8 @@ type Grant struct {
 	Devices   []DeviceRef // by kind as in Want.Devices
 	// Together says that devices lie as Want.Same asks.
 	Together bool
+	// Cut says that a search for devices ended for want of steps: others might lie better.
+	Cut bool
 }
 
 // Outcome is the answer of Place.
@@ -81,6 +83,9 @@ type Try struct {
 	got  []uint8 // threads taken by the last Place, by core
 	open []int32 // by node: CPUs that may still be taken by the current pick
 	done []bool  // by group: taken from
+	// Budget is what Place takes its steps from. Where it is nil, each Place has Steps steps.
+	Budget *Budget
+	own    Budget
 	// asks, empty and probe are room for queries: of the book, of an empty machine, and of what
 	// either needs to know of one.
 	asks, empty, probe query
@@ -104,8 +109,26 @@ func (t *Try) BeginEmpty() { t.Book.CopyFrom(t.m.empty) }
 // nothing.
 func (t *Try) Place(w *Want, g *Grant) Outcome {
 	g.CPUs, g.Nodes, g.Amounts, g.Exclusive = topology.CPUSet{}, 0, g.Amounts[:0], Shareable
-	g.Devices, g.Together = g.Devices[:0], false
+	g.Devices, g.Together, g.Cut = g.Devices[:0], false, false
 	q := &t.asks
+	q.steps = t.steps()
+	q.steps.Charge(placeSteps + nodeSteps*len(t.m.nodes))
+	out := t.answer(q, w, g)
+	g.Cut = q.steps.Cut()
+	return out
+}
+
+// steps is what a question takes its steps from.
+func (t *Try) steps() *Budget {
+	if t.Budget != nil {
+		return t.Budget
+	}
+	t.own.Refill()
+	return &t.own
+}
+
+// answer is Place with the steps of q.
+func (t *Try) answer(q *query, w *Want, g *Grant) Outcome {
 	if refused := q.compile(t, w, &t.Book); refused != Placed {
 		return refused
 	}
@@ -129,6 +152,7 @@ type query struct {
 	b *Book
 	w *Want
 
+	steps  *Budget
 	levels int // of terms that some set of nodes could meet, in front of terms
 	terms  [2 * maxLevels]asked
 
@@ -223,13 +247,13 @@ func (q *query) admit(a *asked) Outcome {
 	for v := range m.nodes {
 		a.units[v] = int32(min(q.of(a, &q.b.nodes[v]), q.cap(a, v)))
 	}
-	if len(q.w.Devices) > 0 && !q.enough(m.space.All()) {
+	if len(q.w.Devices) > 0 && !q.enough(m.space.All(), false) {
 		return NoDevices
 	}
 	switch {
 	case !q.fits(a, a.eligible):
 		return q.reason(a)
-	case len(q.w.Devices) > 0 && !q.choose(a.eligible, a.same):
+	case len(q.w.Devices) > 0 && !q.holds(a.eligible, a.same):
 		return NotTogether
 	}
 	return Placed
@@ -250,11 +274,20 @@ func (q *query) reason(a *asked) Outcome {
 	return NoAmount
 }
 
-// find sets best and by to the answer, if the width allows one.
+// find sets best and by to the answer, if the width allows one. When steps run out it no longer
+// asks which preferences could be kept, and where the width does not matter not for the fewest
+// nodes.
 func (q *query) find(width Width) bool {
 	limit := q.m.space.Len()
 	for k := 1; k <= limit; k++ {
-		for level := range q.levels {
+		first := 0
+		if last := q.levels - 1; q.steps.Left() == 0 && q.reaches(&q.terms[last], k) {
+			q.steps.CutOff()
+			if first = last; width == AnyWidth && q.shrink(&q.terms[last]) {
+				return true
+			}
+		}
+		for level := first; level < q.levels; level++ {
 			if a := &q.terms[level]; q.scan(a, k) {
 				q.by = a
 				return true
@@ -270,36 +303,82 @@ func (q *query) find(width Width) bool {
 	return false
 }
 
+// shrink takes all eligible nodes, less those without which they still meet the terms. It is false
+// where they may not be chosen.
+func (q *query) shrink(a *asked) bool {
+	serves := func(mask hint.Mask) bool {
+		return mask != 0 && q.serves(a, mask) && (len(q.w.Devices) == 0 || q.holds(mask, a.same))
+	}
+	mask := a.eligible
+	if !serves(mask) {
+		return false
+	}
+	for v := range q.m.nodes {
+		if less := mask &^ (1 << v); serves(less) {
+			mask = less
+		}
+	}
+	q.best, q.by = mask, a
+	q.dev.rival.ok = false
+	return len(q.w.Devices) == 0 || q.choose(mask, a.same)
+}
+
 // narrowest returns the least number of NUMA nodes that an empty machine needs, 0 if it has no
 // room either.
 func (q *query) narrowest() int {
 	e := &q.t.empty
+	e.steps = q.steps
 	if e.compile(q.t, q.w, q.m.empty) != Placed {
 		return 0
 	}
 	for k := 1; k <= q.m.space.Len(); k++ {
-		if e.scan(&e.terms[e.levels-1], k) {
+		if e.serveAny(&e.terms[e.levels-1], k) {
 			return k
 		}
 	}
 	return 0
 }
 
-// scan looks for the best set of k nodes that meets the terms.
-func (q *query) scan(a *asked, k int) bool {
+// reaches says whether k nodes could be enough, if the roomiest are taken.
+func (q *query) reaches(a *asked, k int) bool {
 	if k > 1 && a.floor == 0 {
 		a.floor = q.floor(a)
 	}
-	if k < a.floor {
+	return k >= a.floor
+}
+
+// serves says whether the set of nodes meets the terms, whatever devices are wanted.
+func (q *query) serves(a *asked, mask hint.Mask) bool {
+	return mask&^a.eligible == 0 && q.offers(mask) && q.fits(a, mask)
+}
+
+// serveAny says whether some set of k nodes meets the terms.
+func (q *query) serveAny(a *asked, k int) bool {
+	if !q.reaches(a, k) {
 		return false
 	}
-	if len(q.w.Devices) > 0 {
-		return q.scanDevices(a, k)
-	}
-	found, all := false, q.within == nil
-	var best [2]uint64
 	for _, mask := range q.m.space.OfSize(k) {
-		if mask&^a.eligible != 0 || !q.fits(a, mask) || !all && !q.within.Has(mask) {
+		if q.serves(a, mask) && (len(q.w.Devices) == 0 || q.holds(mask, a.same)) {
+			return true
+		}
+	}
+	return false
+}
+
+// scan looks for the best set of k nodes that meets the terms.
+func (q *query) scan(a *asked, k int) bool {
+	if !q.reaches(a, k) {
+		return false
+	}
+	masks := q.m.space.OfSize(k)
+	q.steps.Charge(len(masks))
+	if len(q.w.Devices) > 0 {
+		return q.scanDevices(a, masks)
+	}
+	found := false
+	var best [2]uint64
+	for _, mask := range masks {
+		if !q.serves(a, mask) {
 			continue
 		}
 		rank := q.rank(mask)
@@ -311,22 +390,25 @@ func (q *query) scan(a *asked, k int) bool {
 }
 
 // scanDevices is scan where devices are wanted: how well they lie comes before distances, and what
-// is left of them, there and on the NUMA nodes, before what is left of CPUs.
-func (q *query) scanDevices(a *asked, k int) bool {
-	found := false
+// is left of them, there and on the NUMA nodes, before what is left of CPUs. When steps run out,
+// the first set of nodes that does ends it.
+func (q *query) scanDevices(a *asked, masks []hint.Mask) (found bool) {
 	var best [2]uint64
 	var bestRoom int
 	var pick devicePick
-	for _, mask := range q.m.space.OfSize(k) {
-		if mask&^a.eligible != 0 || !q.offers(mask) || !q.fits(a, mask) || !q.enough(mask) || !q.choose(mask, a.same) {
+	for _, mask := range masks {
+		if found && q.steps.Left() == 0 {
+			q.steps.CutOff()
+			break
+		}
+		if !q.serves(a, mask) || !q.enough(mask, a.same) {
 			continue
 		}
 		rank, room := q.rank(mask), q.deviceRoom(mask)
-		if found && cmp.Or(q.dev.best.compareWide(&pick), cmp.Compare(rank[0], best[0]), cmp.Compare(q.dev.best.left, pick.left),
-			cmp.Compare(room, bestRoom), cmp.Compare(rank[1], best[1])) >= 0 {
-			continue
+		q.dev.rival = rival{pick, cmp.Compare(rank[0], best[0]), cmp.Or(cmp.Compare(room, bestRoom), cmp.Compare(rank[1], best[1]))}
+		if q.choose(mask, a.same) {
+			q.best, best, bestRoom, pick, found = mask, rank, room, q.dev.best, true
 		}
-		q.best, best, bestRoom, pick, found = mask, rank, room, q.dev.best, true
 	}
 	q.dev.best = pick
 	return found
@@ -335,20 +417,50 @@ func (q *query) scanDevices(a *asked, k int) bool {
 // offers says whether the set of nodes may be chosen.
 func (q *query) offers(mask hint.Mask) bool { return q.within == nil || q.within.Has(mask) }
 
-// floor is how many nodes are needed if the roomiest are taken, for each resource on its own.
+// floor is how many nodes are needed if the roomiest are taken: for each resource on its own, and
+// for what nodes have of all together.
 func (q *query) floor(a *asked) int {
-	var room [hint.MaxNodes]uint64
-	for v := range q.m.nodes {
-		room[v] = uint64(a.units[v])
-	}
-	n := atLeast(room[:len(q.m.nodes)], uint64(q.w.CPUs))
+	f := floor{nodes: len(q.m.nodes), least: 1}
+	f.add(uint64(q.w.CPUs), func(v int) uint64 { return uint64(a.units[v]) })
 	for _, want := range q.w.Amounts {
-		for v := range q.m.nodes {
-			room[v] = q.m.room(q.b, want.Kind, v)
-		}
-		n = max(n, atLeast(room[:len(q.m.nodes)], q.m.Whole(want)))
+		f.add(q.m.Whole(want), func(v int) uint64 { return q.m.room(q.b, want.Kind, v) })
 	}
-	return n
+	for i := range q.w.Devices {
+		s, need := q.supplyOf(a.same), q.dev.need[i]
+		if q.w.Width == AnyWidth {
+			need = max(need-int(s.adrift[i]), 0)
+		}
+		f.add(uint64(need), func(v int) uint64 { return uint64(s.node[i][v]) })
+	}
+	return max(f.least, atLeast(f.parts[:f.nodes], f.whole))
+}
+
+// floor adds up resources. parts are what each node has of what is needed, rounded up, in
+// wholeParts for each resource.
+type floor struct {
+	nodes, least int
+	parts        [hint.MaxNodes]uint64
+	whole        uint64
+}
+
+const wholeParts = 1 << 16
+
+// add enters a resource.
+func (f *floor) add(need uint64, room func(v int) uint64) {
+	if need == 0 {
+		return
+	}
+	var rooms [hint.MaxNodes]uint64
+	f.whole += wholeParts
+	for v := range f.nodes {
+		rooms[v] = min(room(v), need)
+		hi, lo := bits.Mul64(rooms[v], wholeParts)
+		part, rest := bits.Div64(hi, lo, need)
+		if f.parts[v] += part; rest > 0 {
+			f.parts[v]++
+		}
+	}
+	f.least = max(f.least, atLeast(rooms[:f.nodes], need))
 }
 
 // atLeast is how many of the largest numbers add up to need. It sorts them.
