@@ -65,6 +65,26 @@ func PodKeys() []string { return slices.Sorted(slices.Values(podKeys)) }
 // PodLabels returns the labels of Berth's that a pod may carry.
 func PodLabels() []string { return slices.Clone(podLabels) }
 
+// KeysRead returns every annotation and every label of pods that Berth reads, in its own words and in
+// those of all dialects, sorted. Whatever a pod's author may write there is a hostile input.
+func KeysRead() (annotations, labels []string) {
+	annotations = append(slices.Clone(podKeys), VolcanoPolicyAnnotation, volcano.TaskSpecAnnotation, RequiredPlugins, RequiredPlugins+"/pod")
+	labels = slices.Clone(podLabels)
+	for i := range claims {
+		if claims[i].label {
+			labels = append(labels, claims[i].key)
+		} else {
+			annotations = append(annotations, claims[i].key)
+		}
+	}
+	for i := range unspoken {
+		annotations, labels = append(annotations, unspoken[i].Spoken...), append(labels, unspoken[i].SpokenLabels...)
+	}
+	slices.Sort(annotations)
+	slices.Sort(labels)
+	return slices.Compact(annotations), slices.Compact(labels)
+}
+
 // AskKeys lists the annotations by which pods ask something of Berth, in words: "berth.dev/policy,
 // cpus or memory".
 func AskKeys() string {

@@ -25,6 +25,7 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/test/wrongclock"
 )
 
 // process is a part of the cluster. Its faults and its life are the driver's alone.
@@ -235,7 +236,7 @@ func (c *cluster) startAgent(ctx context.Context, node string) error {
 	if p.way, path, err = c.lineFor(p.name, config, ""); err != nil {
 		return err
 	}
-	p.start = c.run(p.name, verbAgent, path, string(c.nodeDir(node)), clockFile(c.dir, p.name))
+	p.start = c.run(p.name, verbAgent, path, string(c.nodeDir(node)), wrongclock.File(c.dir, p.name))
 	return c.add(p)
 }
 
@@ -280,7 +281,7 @@ func (c *cluster) startScheduler(i int) error {
 		return err
 	}
 	c.ports = append(c.ports, port)
-	role := []string{verbScheduler, clockFile(c.dir, p.name), "--config=" + file}
+	role := []string{verbScheduler, wrongclock.File(c.dir, p.name), "--config=" + file}
 	if c.fraud == fraudStock {
 		role = []string{demo.VerbKubeScheduler, "--kubeconfig=" + path}
 	}

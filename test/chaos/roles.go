@@ -20,6 +20,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/command"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/podgroup"
+	"github.com/berth-dev/berth/test/wrongclock"
 )
 
 // The verbs with which this program starts itself, besides those of package demo.
@@ -53,7 +54,7 @@ func role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) 
 		do   func(ctx context.Context, args []string, log io.Writer) error
 	}{verbStorage: {2, serveStorage}, verbAPIServer: {3, serveAPIServer}, verbAgent: {3, serveAgent}}
 	if len(args) > 1 && args[0] == verbScheduler {
-		plugin := scheduler.WithClock(followClock(args[1]))
+		plugin := scheduler.WithClock(wrongclock.Follow(args[1]))
 		return demo.RunScheduler(command.New(plugin), args[2:], stdin), true
 	}
 	if len(args) == 0 || roles[args[0]].do == nil || len(args) <= roles[args[0]].args {
@@ -105,7 +106,7 @@ func serveAPIServer(ctx context.Context, args []string, log io.Writer) error {
 
 // serveAgent runs the agent of a hollow node.
 func serveAgent(ctx context.Context, args []string, log io.Writer) error {
-	kubeconfig, dir, wrong := args[0], hollow.Dir(args[1]), followClock(args[2])
+	kubeconfig, dir, wrong := args[0], hollow.Dir(args[1]), wrongclock.Follow(args[2])
 	spec, err := dir.ReadSpec()
 	if err != nil {
 		return err

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/test/wrongclock"
 )
 
 // TestStorageLine sends bytes through a line that is good, late, and cut.
@@ -114,21 +116,17 @@ func TestParseFraud(t *testing.T) {
 	}
 }
 
-// TestWrongClock: a clock is wrong by what its file says by the time it reads.
-func TestWrongClock(t *testing.T) {
+// TestJump: jumps of one clock add up.
+func TestJump(t *testing.T) {
 	c := &cluster{dir: t.TempDir()}
 	p := &process{name: "agent-n0"}
-	w := followClock(clockFile(c.dir, p.name))
 	for _, by := range []time.Duration{time.Hour, -20 * time.Minute} {
 		if err := c.jump(p, by); err != nil {
 			t.Fatal(err)
 		}
-		w.read()
-		if off := time.Until(w.Now()) - p.wrong; off < -time.Second || off > time.Second {
-			t.Errorf("by %v: off by %v", by, off)
-		}
 	}
-	if p.wrong != 40*time.Minute {
-		t.Errorf("wrong by %v in all, want 40m", p.wrong)
+	w := wrongclock.Follow(wrongclock.File(c.dir, p.name))
+	if off := time.Until(w.Now()) - 40*time.Minute; off < -time.Second || off > time.Second {
+		t.Errorf("off by %v from 40m", off)
 	}
 }

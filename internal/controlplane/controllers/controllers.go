@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
@@ -23,7 +24,9 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
+	kubecontroller "k8s.io/kubernetes/pkg/controller"
 	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
+	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
 	"k8s.io/kubernetes/pkg/controller/cronjob"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/controller/deployment"
@@ -32,9 +35,11 @@ import (
 	"k8s.io/kubernetes/pkg/controller/job"
 	"k8s.io/kubernetes/pkg/controller/namespace"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
+	"k8s.io/kubernetes/pkg/controller/resourcequota"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 	"k8s.io/kubernetes/pkg/controller/statefulset"
 	"k8s.io/kubernetes/pkg/controller/ttlafterfinished"
+	quotas "k8s.io/kubernetes/pkg/quota/v1/install"
 )
 
 const (
@@ -118,7 +123,7 @@ func (s *set) loops(ctx context.Context) ([]loop, error) {
 	var out []loop
 	for _, make := range []func(context.Context) (loop, error){
 		s.deployments, s.replicaSets, s.statefulSets, s.daemonSets, s.jobs, s.cronJobs, s.finishedJobs,
-		s.disruptions, s.namespaces, s.garbage, s.serviceAccounts, s.authorities,
+		s.disruptions, s.namespaces, s.garbage, s.serviceAccounts, s.authorities, s.quotas, s.aggregatedRoles,
 	} {
 		run, err := make(ctx)
 		if err != nil {
@@ -228,4 +233,34 @@ func (s *set) authorities(context.Context) (loop, error) {
 		return nil, err
 	}
 	return withWorkers(c.Run), nil
+}
+
+// quotaSync is how often all quotas are counted from nothing, as in kube-controller-manager.
+const quotaSync = 5 * time.Minute
+
+// quotas counts what namespaces use. Until it has, a new quota limits nothing.
+func (s *set) quotas(ctx context.Context) (loop, error) {
+	config, err := quotas.NewQuotaConfigurationForControllers(generic.ListerFuncForResourceFunc(s.informers.ForResource), s.informers)
+	if err != nil {
+		return nil, err
+	}
+	resources := s.client.Discovery().ServerPreferredNamespacedResources
+	c, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
+		QuotaClient: s.client.CoreV1(), ResourceQuotaInformer: s.informers.Core().V1().ResourceQuotas(), ResyncPeriod: kubecontroller.StaticResyncPeriodFunc(quotaSync),
+		InformerFactory: informerfactory.NewInformerFactory(s.informers, s.objects), ReplenishmentResyncPeriod: kubecontroller.StaticResyncPeriodFunc(resync),
+		DiscoveryFunc: resources, IgnoredResourcesFunc: config.IgnoredResources, InformersStarted: s.started,
+		Registry: generic.NewRegistry(config.Evaluators()), UpdateFilter: quotas.DefaultUpdateFilter(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) {
+		go c.Sync(ctx, resources, discoverySync)
+		c.Run(ctx, workers)
+	}, nil
+}
+
+// aggregatedRoles fills the roles admin, edit and view, which consist of others.
+func (s *set) aggregatedRoles(context.Context) (loop, error) {
+	return withWorkers(clusterroleaggregation.NewClusterRoleAggregation(s.informers.Rbac().V1().ClusterRoles(), s.client.RbacV1()).Run), nil
 }

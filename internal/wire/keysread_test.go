@@ -1,0 +1,75 @@
+package wire
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// notOfPods are constants that look like keys and are none of a pod's: they belong to other objects,
+// to containers, or begin other keys.
+var notOfPods = []string{
+	OwnPrefix, tokensPrefix, koordinatorLabels, string(GangWholeCondition),
+	koordinatorPolicy, koordinatorBind, koordinatorFill, koordinatorMemory, // of Nodes
+	"node.koordinator.sh/cpu-topology", "node.koordinator.sh/cpu-shared-pools", // of NodeResourceTopologies, as the next
+	"node.koordinator.sh/pod-cpu-allocs", "kubelet.koordinator.sh/cpu-manager-policy",
+}
+
+// TestKeysReadIsWhole: a key that this package names, and that no table has, would be left out of
+// what the hostile tenant of test/hostile writes.
+func TestKeysReadIsWhole(t *testing.T) {
+	annotations, labels := KeysRead()
+	all := slices.Concat(annotations, labels, notOfPods)
+	found := 0
+	for key, where := range keyConstants(t) {
+		found++
+		if !slices.Contains(all, key) {
+			t.Errorf("%s: %q is not among KeysRead", where, key)
+		}
+	}
+	if found < 20 {
+		t.Errorf("%d constants look like keys: the test does not see them", found)
+	}
+	for _, key := range append(annotations, labels...) {
+		if errs := validation.IsQualifiedName(strings.ToLower(key)); len(errs) > 0 {
+			t.Errorf("%q is no key: %v", key, errs)
+		}
+	}
+}
+
+// keyConstants returns the constants of this package that have the form of a key with a domain, each
+// with its place.
+func keyConstants(t *testing.T) map[string]string {
+	t.Helper()
+	fset := token.NewFileSet()
+	packages, err := parser.ParseDir(fset, ".", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	ast.Inspect(packages["wire"], func(n ast.Node) bool {
+		d, ok := n.(*ast.GenDecl)
+		if !ok || d.Tok != token.CONST {
+			return true
+		}
+		ast.Inspect(d, func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+				text, err := strconv.Unquote(l.Value)
+				domain, _, slash := strings.Cut(text, "/")
+				if err == nil && slash && strings.Contains(domain, ".") && !strings.Contains(text, " ") {
+					out[text] = fset.Position(l.Pos()).String()
+				}
+			}
+			return true
+		})
+		return true
+	})
+	return out
+}

@@ -1,0 +1,101 @@
+package line
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// TestStandby: a watch is late until the replica leads, and then it is not.
+func TestStandby(t *testing.T) {
+	said := make(chan string)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !IsWatch(r) {
+			return
+		}
+		http.NewResponseController(w).Flush() // the watch begins
+		for {
+			select {
+			case text := <-said:
+				io.WriteString(w, text+"\n")
+				http.NewResponseController(w).Flush()
+			case <-ctx.Done():
+				return
+			}
+		}
+	}))
+	defer func() { cancel(); server.Close() }()
+	s := &Standby{listing: time.Nanosecond}
+	var l *Line
+	l, err := New(&rest.Config{Host: server.URL}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Forward(l, w, r) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	watch, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.Addr()+"/api/v1/pods?watch=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(watch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := make(chan string, 8)
+	go func() {
+		for in := bufio.NewScanner(resp.Body); in.Scan(); {
+			lines <- in.Text()
+		}
+	}()
+	s.Late(time.Hour)
+	said <- "late"
+	said <- "later" // by now the first has been written
+	select {
+	case text := <-lines:
+		t.Fatalf("%q has come, of a watch that is an hour late", text)
+	default:
+	}
+	if s.Leads() || s.Held() > 0 {
+		t.Error("it leads already, or something late has been passed on")
+	}
+	put, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+l.Addr()+"/apis/coordination.k8s.io/v1/namespaces/n/leases/x", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := http.DefaultClient.Do(put); err != nil {
+		t.Fatal(err)
+	} else {
+		answer.Body.Close()
+	}
+	for _, want := range []string{"late", "later"} {
+		if got := <-lines; got != want {
+			t.Errorf("%q comes, want %q", got, want)
+		}
+	}
+	if !s.Leads() || s.Held() == 0 {
+		t.Error("the replica has written its Lease, and does not count as the leader")
+	}
+}
+
+// TestListingIsNotLate: what a watch says in its first moments was there before it.
+func TestListingIsNotLate(t *testing.T) {
+	s := &Standby{}
+	s.Late(time.Hour)
+	begun := time.Unix(1e9, 0)
+	w := &lateWriter{of: s, begun: begun}
+	for after, late := range map[time.Duration]bool{time.Second: false, 4 * time.Second: true} {
+		said := begun.Add(after)
+		if due := w.dueAt(&piece{said: said}); due.After(said) != late || due.Sub(said) > time.Hour {
+			t.Errorf("after %v: due %v later", after, due.Sub(said))
+		}
+	}
+}

@@ -1,0 +1,69 @@
+// Package wrongclock is a clock for the children of programs on trial that is wrong by as much as a
+// file says: the program that started them makes it jump by writing the file.
+package wrongclock
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Clock is wrong by what its file says. It lives in children alone.
+type Clock struct {
+	clock.RealClock
+	by   atomic.Int64 // nanoseconds
+	file string
+}
+
+var _ clock.WithDelayedExecution = (*Clock)(nil)
+
+// poll is how often the file is read. A signal would be prompter and would end a child that does
+// not listen yet.
+const poll = 100 * time.Millisecond
+
+// Follow returns a clock that follows the file. A file that is not there means a right clock.
+func Follow(file string) *Clock {
+	c := &Clock{file: file}
+	c.read()
+	go func() {
+		for range time.Tick(poll) {
+			c.read()
+		}
+	}()
+	return c
+}
+
+func (c *Clock) read() {
+	data, err := os.ReadFile(c.file)
+	if err != nil {
+		return
+	}
+	if by, err := strconv.ParseInt(string(data), 10, 64); err == nil {
+		c.by.Store(by)
+	}
+}
+
+// Now implements clock.PassiveClock. All durations between its moments are as wrong as the clock: a
+// process that is given this one has no other to turn to, such as the monotonic one of Go's time
+// package.
+func (c *Clock) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.by.Load())) }
+
+// Since implements clock.PassiveClock.
+func (c *Clock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+// File is the file of a process's clock in the cluster's directory.
+func File(dir, process string) string { return filepath.Join(dir, process+".clock") }
+
+// Set makes the clock that follows the file wrong by so much: ahead, or with a negative duration
+// behind. The file appears whole.
+func Set(file string, by time.Duration) error {
+	if err := os.WriteFile(file+".new", fmt.Append(nil, int64(by)), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
