@@ -104,3 +104,14 @@ func (cp *ControlPlane) TokenConfig(ctx context.Context, namespace, account, nod
 		TLSClientConfig: rest.TLSClientConfig{CAData: cp.pki.serving.pem},
 	}, nil
 }
+
+// WriteAccess writes a kubeconfig with the credentials of a client configuration into a file.
+func WriteAccess(path string, config *rest.Config) error {
+	const name = "berth"
+	out := clientcmdapi.NewConfig()
+	out.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	out.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: config.BearerToken, ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	out.CurrentContext = name
+	return clientcmd.WriteToFile(*out, path)
+}

@@ -65,8 +65,8 @@ func PodKeys() []string { return slices.Sorted(slices.Values(podKeys)) }
 // PodLabels returns the labels of Berth's that a pod may carry.
 func PodLabels() []string { return slices.Clone(podLabels) }
 
-// KeysRead returns every annotation and every label of pods that Berth reads, in its own words and in
-// those of all dialects, sorted. Whatever a pod's author may write there is a hostile input.
+// KeysRead returns every annotation and every label of pods that Berth reads, in its own words and
+// in those of all dialects, sorted. Whatever a pod's author may write there is a hostile input.
 func KeysRead() (annotations, labels []string) {
 	annotations = append(slices.Clone(podKeys), VolcanoPolicyAnnotation, volcano.TaskSpecAnnotation, RequiredPlugins, RequiredPlugins+"/pod")
 	labels = slices.Clone(podLabels)

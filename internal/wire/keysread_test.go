@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// notOfPods are constants that look like keys and are none of a pod's: they belong to other objects,
-// to containers, or begin other keys.
+// notOfPods are constants that look like keys and are none of a pod's: they belong to other
+// objects, to containers, or begin other keys.
 var notOfPods = []string{
 	OwnPrefix, tokensPrefix, koordinatorLabels, string(GangWholeCondition),
 	koordinatorPolicy, koordinatorBind, koordinatorFill, koordinatorMemory, // of Nodes
@@ -44,8 +44,8 @@ func TestKeysReadIsWhole(t *testing.T) {
 	}
 }
 
-// keyConstants returns the constants of this package that have the form of a key with a domain, each
-// with its place.
+// keyConstants returns the constants of this package that have the form of a key with a domain,
+// each with its place.
 func keyConstants(t *testing.T) map[string]string {
 	t.Helper()
 	fset := token.NewFileSet()

@@ -12,8 +12,8 @@ import (
 
 // Standby makes the view of a scheduler's replica late for as long as the replica does not lead:
 // what its watches say comes in batches, each up to Late after it was said. A replica that takes
-// the lead sees at once what was held back. The zero value delays nothing. It is safe for concurrent
-// use.
+// the lead sees at once what was held back. The zero value delays nothing. It is safe for
+// concurrent use.
 type Standby struct {
 	late  atomic.Int64 // nanoseconds
 	wrote atomic.Int64 // when the replica last wrote a lease, Unix nanoseconds

@@ -14,13 +14,13 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/child"
+	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/controlplane/controllers"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
@@ -196,13 +196,8 @@ func (c *cluster) startParts(ctx context.Context) error {
 
 // writeAccess writes a kubeconfig into the cluster's directory and returns its path.
 func (c *cluster) writeAccess(name string, config *rest.Config) (string, error) {
-	out := clientcmdapi.NewConfig()
-	out.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	out.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: config.BearerToken, ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
-	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
-	out.CurrentContext = name
 	path := filepath.Join(c.Dir(), name+".kubeconfig")
-	return path, clientcmd.WriteToFile(*out, path)
+	return path, controlplane.WriteAccess(path, config)
 }
 
 // ended says that a part has ended by itself.

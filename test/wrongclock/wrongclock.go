@@ -1,5 +1,5 @@
-// Package wrongclock is a clock for the children of programs on trial that is wrong by as much as a
-// file says: the program that started them makes it jump by writing the file.
+// Package wrongclock is a clock for the children of programs on trial that is wrong by as much as
+// a file says: the program that started them makes it jump by writing the file.
 package wrongclock
 
 import (
@@ -48,8 +48,8 @@ func (c *Clock) read() {
 	}
 }
 
-// Now implements clock.PassiveClock. All durations between its moments are as wrong as the clock: a
-// process that is given this one has no other to turn to, such as the monotonic one of Go's time
+// Now implements clock.PassiveClock. All durations between its moments are as wrong as the clock:
+// a process that is given this one has no other to turn to, such as the monotonic one of Go's time
 // package.
 func (c *Clock) Now() time.Time { return c.RealClock.Now().Add(time.Duration(c.by.Load())) }
 

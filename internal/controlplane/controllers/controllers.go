@@ -1,7 +1,8 @@
 // Package controllers runs the workload controllers of kube-controller-manager in this process, so
 // that Deployments, Jobs and their kin work on a control plane that has no controller manager. So
-// do service accounts: each namespace gets its account and the certificates by which its pods trust
-// the API server. The controllers are the genuine ones; only what starts them is written here.
+// do service accounts: each namespace gets its account and the certificates by which its pods
+// trust the API server. The controllers are the genuine ones; only what starts them is written
+// here.
 package controllers
 
 import (
@@ -118,7 +119,8 @@ func newSet(config *rest.Config) (*set, error) {
 	}, nil
 }
 
-// loops makes the controllers. Each asks for its informers, so that they are known before they run.
+// loops makes the controllers. Each asks for its informers, so that they are known before they
+// run.
 func (s *set) loops(ctx context.Context) ([]loop, error) {
 	var out []loop
 	for _, make := range []func(context.Context) (loop, error){

@@ -1,0 +1,322 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+const (
+	// lanes is how many units of the friendly load there are at a time. With at most laneCPUs
+	// each, they fit beside the tenant's whole quota.
+	lanes    = 6
+	laneCPUs = 6
+	// patience is how long a unit may take to be placed.
+	patience = 60 * time.Second
+	look     = 10 * time.Millisecond
+)
+
+var (
+	podGroups = sigs.PodGroups
+	jobKind   = schema.GroupVersionResource{Group: "batch.volcano.sh", Version: "v1alpha1", Resource: "jobs"}
+)
+
+// friendly is the load that is to notice nothing. Each lane makes a pod, a gang, a Reservation
+// with its owner or a Job, waits until it is placed, lets it run, and takes it away. Gangs and
+// Jobs have the same names again and again.
+type friendly struct {
+	*cluster
+	*watcher
+	mu   sync.Mutex
+	took []time.Duration // to be placed, in this phase
+	kind map[string]int
+}
+
+// phase begins a new phase, and returns how long placing took in the one before.
+func (f *friendly) phase() (took []time.Duration, kinds map[string]int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	took, kinds = f.took, f.kind
+	f.took, f.kind = nil, map[string]int{}
+	return took, kinds
+}
+
+// placed counts what was placed in this phase.
+func (f *friendly) placed() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.took)
+}
+
+// lane works until ctx ends; what it has made by then is taken away.
+func (f *friendly) lane(ctx context.Context, n int, r *rand.Rand) error {
+	for i := 0; ctx.Err() == nil; i++ {
+		u := &unit{friendly: f, name: fmt.Sprintf("u%d-%d", n, i), lane: n, r: r}
+		do := []func(context.Context) error{u.single, u.single, u.gang, u.gang, u.hold, u.job}[r.IntN(6)]
+		whole := context.WithoutCancel(ctx) // what has begun is brought to its end
+		err := do(whole)
+		u.leave(u.name)
+		if err := errors.Join(err, u.away(whole)); err != nil {
+			return fmt.Errorf("unit %s: %w", u.name, err)
+		}
+	}
+	return nil
+}
+
+// unit is something friendly that is placed together.
+type unit struct {
+	*friendly
+	name  string
+	lane  int
+	r     *rand.Rand
+	takes []func(ctx context.Context) error
+}
+
+// pod makes a pod of the unit with CPUs of its own.
+func (u *unit) pod(name string, cpus int64) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: friends, Name: name, Labels: map[string]string{unitLabel: u.name}, Annotations: map[string]string{}}}
+	p.Spec.TerminationGracePeriodSeconds = new(int64)
+	*p.Spec.TerminationGracePeriodSeconds = 1
+	p.Spec.Containers = []corev1.Container{{Name: "main", Image: "app:1", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+		corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(64*mib, resource.BinarySI),
+	}}}}
+	return p
+}
+
+func (u *unit) create(ctx context.Context, p *corev1.Pod) error {
+	_, err := until(ctx, func() (bool, error) {
+		_, err := u.Client.CoreV1().Pods(friends).Create(ctx, p, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	u.takes = append(u.takes, func(ctx context.Context) error {
+		return u.Client.CoreV1().Pods(friends).Delete(ctx, p.Name, metav1.DeleteOptions{})
+	})
+	return err
+}
+
+// make makes an object of a kind, in the friendly namespace unless it belongs to none.
+func (u *unit) make(ctx context.Context, where schema.GroupVersionResource, namespace string, object *unstructured.Unstructured) error {
+	client := u.objects.Resource(where).Namespace(namespace)
+	_, err := until(ctx, func() (bool, error) { // the last of its name may be on its way out
+		_, err := client.Create(ctx, object, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	u.takes = append(u.takes, func(ctx context.Context) error {
+		background := metav1.DeletePropagationBackground
+		return client.Delete(ctx, object.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
+	})
+	return err
+}
+
+// single is one pod.
+func (u *unit) single(ctx context.Context) error {
+	begun := time.Now()
+	if err := u.create(ctx, u.pod(u.name, 1+u.r.Int64N(4))); err != nil {
+		return err
+	}
+	return u.settle(ctx, "pod", begun, 1)
+}
+
+// gang is two to three pods that start together, under a name that the lane uses again and again.
+func (u *unit) gang(ctx context.Context) error {
+	name, members := fmt.Sprint("gang", u.lane), 2+u.r.IntN(2)
+	source := []schema.GroupVersionResource{{}, sigs.PodGroups, volcano.PodGroups}[u.r.IntN(3)]
+	begun := time.Now()
+	if source.Resource != "" {
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": source.GroupVersion().String(), "kind": "PodGroup",
+			"metadata": map[string]any{"name": name}, "spec": map[string]any{"minMember": int64(members)}}}
+		if err := u.make(ctx, source, friends, object); err != nil {
+			return err
+		}
+	}
+	var pods []*corev1.Pod
+	for i := range members {
+		p := u.pod(fmt.Sprint(name, "-", i), 1+u.r.Int64N(2))
+		switch source {
+		case sigs.PodGroups:
+			p.Labels[sigs.PodGroupLabel] = name
+		case volcano.PodGroups:
+			p.Annotations[volcano.GroupNameAnnotation] = name
+		default:
+			p.Annotations[wire.GangAnnotation], p.Annotations[wire.GangMinimumAnnotation] = name, strconv.Itoa(members)
+		}
+		pods = append(pods, p)
+	}
+	if u.r.IntN(3) == 0 {
+		if err := u.hesitate(ctx, pods); err != nil {
+			return err
+		}
+		begun = time.Now()
+	}
+	for _, p := range pods {
+		if err := u.create(ctx, p); err != nil {
+			return err
+		}
+	}
+	return u.settle(ctx, "gang", begun, members)
+}
+
+// hesitate makes the pods and deletes them at once, so that others of the same names follow them.
+func (u *unit) hesitate(ctx context.Context, pods []*corev1.Pod) error {
+	first := &unit{friendly: u.friendly, name: u.name + "-first", lane: u.lane, r: u.r}
+	first.leave(first.name)
+	for _, p := range pods {
+		p = p.DeepCopy()
+		p.Labels[unitLabel] = first.name
+		if err := first.create(ctx, p); err != nil {
+			return err
+		}
+	}
+	return first.away(ctx)
+}
+
+// hold is a Reservation for one pod, and then that pod.
+func (u *unit) hold(ctx context.Context) error {
+	begun, once := time.Now(), true
+	p := u.pod(u.name, 1+u.r.Int64N(3))
+	template := &corev1.PodTemplateSpec{Spec: *p.Spec.DeepCopy()}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&koordinator.Reservation{
+		TypeMeta: metav1.TypeMeta{APIVersion: koordinator.GroupVersion.String(), Kind: "Reservation"}, ObjectMeta: metav1.ObjectMeta{Name: u.name},
+		Spec: koordinator.ReservationSpec{Template: template, AllocateOnce: &once,
+			Owners: []koordinator.ReservationOwner{{Object: &corev1.ObjectReference{Namespace: friends, Name: u.name}}}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := u.make(ctx, koordinator.Reservations, "", &unstructured.Unstructured{Object: object}); err != nil {
+		return err
+	}
+	var held *unstructured.Unstructured
+	ready := func() (done bool, err error) {
+		if held, err = u.objects.Resource(koordinator.Reservations).Get(ctx, u.name, metav1.GetOptions{}); err != nil {
+			return false, err
+		}
+		phase, _, _ := unstructured.NestedString(held.Object, "status", "phase")
+		return phase == string(koordinator.ReservationAvailable), nil
+	}
+	if in, err := until(ctx, ready); err != nil || !in {
+		u.stuck("Reservation %s is not Available after %v: %v %v", u.name, patience, held.Object["status"], err)
+		return nil
+	}
+	u.note("Reservation", time.Since(begun))
+	begun = time.Now()
+	p.Annotations[wire.ReservationAffinityAnnotation] = fmt.Sprintf(`{"name":%q}`, u.name) // it wants nothing else
+	if err := u.create(ctx, p); err != nil {
+		return err
+	}
+	return u.settle(ctx, "owner", begun, 1)
+}
+
+// job is a Job of two tasks, under a name that the lane uses again and again.
+func (u *unit) job(ctx context.Context) error {
+	task := func(name string, replicas int64) any {
+		p := u.pod("x", 1+u.r.Int64N(2))
+		template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels}, Spec: p.Spec})
+		if err != nil {
+			panic(err) // it is a literal
+		}
+		return map[string]any{"name": name, "replicas": replicas, "template": template}
+	}
+	begun := time.Now()
+	err := u.make(ctx, jobKind, friends, &unstructured.Unstructured{Object: map[string]any{"apiVersion": jobKind.GroupVersion().String(), "kind": "Job",
+		"metadata": map[string]any{"name": fmt.Sprint("job", u.lane)}, "spec": map[string]any{"minAvailable": int64(3), "tasks": []any{task("one", 1), task("two", 2)}}}})
+	if err != nil {
+		return err
+	}
+	return u.settle(ctx, "Job", begun, 3)
+}
+
+// until asks until the answer is yes, for as long as a unit may take to be placed.
+func until(ctx context.Context, done func() (bool, error)) (bool, error) {
+	clock := time.NewTicker(look)
+	defer clock.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-clock.C {
+		if is, err := done(); is || err != nil || ctx.Err() != nil {
+			return is, err
+		}
+	}
+	return false, nil
+}
+
+// settle waits until so many pods of the unit have nodes, notes how long it took, and lets them
+// run. A pod that has failed has been judged where it was seen.
+func (u *unit) settle(ctx context.Context, kind string, begun time.Time, pods int) error {
+	var there, bound int
+	var last time.Time
+	var failed bool
+	placed, err := until(ctx, func() (bool, error) {
+		there, bound, last, failed = u.unit(u.name)
+		return bound >= pods || failed, nil
+	})
+	switch {
+	case err != nil || failed:
+		return err
+	case !placed:
+		u.stuck("%s %s: %d of %d pods are there and %d have nodes after %v: %s", kind, u.name, there, pods, bound, patience, u.why(ctx))
+		return nil
+	}
+	u.note(kind, last.Sub(begun))
+	time.Sleep(time.Duration(500+u.r.IntN(2000)) * time.Millisecond) // it runs
+	return nil
+}
+
+// why is what the scheduler says of a pod of the unit that waits.
+func (u *unit) why(ctx context.Context) string {
+	pods, err := u.Client.CoreV1().Pods(friends).List(ctx, metav1.ListOptions{LabelSelector: unitLabel + "=" + u.name})
+	for i := 0; err == nil && i < len(pods.Items); i++ {
+		for _, c := range pods.Items[i].Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				return pods.Items[i].Name + ": " + c.Message
+			}
+		}
+	}
+	return "nothing is said"
+}
+
+func (f *friendly) note(kind string, took time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.took = append(f.took, took)
+	f.kind[kind]++
+}
+
+// away takes away what the unit has made, and waits until it is gone.
+func (u *unit) away(ctx context.Context) error {
+	for _, take := range slices.Backward(u.takes) {
+		if err := take(ctx); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	gone, err := until(ctx, func() (bool, error) {
+		there, _, _, _ := u.unit(u.name)
+		return there == 0, nil
+	})
+	if !gone && err == nil {
+		u.stuck("the pods of %s do not go", u.name)
+	}
+	return err
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/berth-dev/berth/test/trial"
+)
+
+// errHarmed is the answer no; the output has said why.
+var errHarmed = errors.New("the tenant did harm, or the run was too small to say")
+
+// options are the flags.
+type options struct {
+	seed     uint64
+	attempts int
+	friendly int
+	calm     time.Duration
+	limit    time.Duration
+	short    bool
+	keep     bool
+	dir      string
+}
+
+func main() {
+	o := &options{}
+	(&trial.Program{
+		Name: "hostile", Seed: &o.seed, Keep: &o.keep, Dir: &o.dir, Roles: []trial.Role{role},
+		Flags: func(f *flag.FlagSet) {
+			f.IntVar(&o.attempts, "attempts", 20000, "how many requests the tenant sends at least")
+			f.IntVar(&o.friendly, "friendly", 500, "how much of the friendly load is placed beside the tenant at least")
+			f.DurationVar(&o.calm, "calm", 90*time.Second, "how long the friendly load runs before the tenant begins")
+			f.DurationVar(&o.limit, "limit", 15*time.Minute, "how long the tenant may take for its attempts")
+			f.BoolVar(&o.short, "until-harm", false, "end the attack at the first harm, and demand no minimum")
+		},
+		Check: func() error {
+			if o.attempts < 1 || o.friendly < 1 || o.calm < time.Second || o.limit < time.Second {
+				return fmt.Errorf("-attempts %d -friendly %d -calm %v -limit %v: want at least 1, 1, 1s and 1s", o.attempts, o.friendly, o.calm, o.limit)
+			}
+			return nil
+		},
+		Play: func(ctx context.Context, out io.Writer) error { return play(ctx, o, out) },
+	}).Main()
+}

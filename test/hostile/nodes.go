@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-dev/berth/internal/hollow"
+)
+
+// stopTime is how long containers take to stop.
+const stopTime = 200 * time.Millisecond
+
+// machine is that of the nodes: two NUMA nodes of 12 CPUs. CPU 0 is reserved.
+const machine = "package:2 numa:1 core:12 pu:1 mem:32Gi dist:10,21"
+
+// threaded is one with two threads a core.
+const threaded = "package:2 numa:1 core:6 pu:2 mem:32Gi dist:10,21"
+
+const kubelet = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+reservedSystemCPUs: "0"
+`
+
+// specs are three nodes where the kubelet decides and three where Berth does: 138 CPUs, beside
+// quotaCPUs of the tenant and some 40 of the friendly load.
+func specs() (all []hollow.Spec) {
+	for i, policy := range []string{"single-numa-node", "restricted", "best-effort"} {
+		all = append(all, hollow.Spec{Name: fmt.Sprint("k", i), Machine: machine, StopTime: stopTime,
+			KubeletConfig: kubelet + "cpuManagerPolicy: static\ntopologyManagerPolicy: " + policy + "\n"})
+	}
+	for i, m := range []string{machine, threaded, machine} {
+		all = append(all, hollow.Spec{Name: fmt.Sprint("b", i), Machine: m, StopTime: stopTime, KubeletConfig: kubelet, NRI: true})
+	}
+	return all
+}

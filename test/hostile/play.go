@@ -1,0 +1,409 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/test/obeyed"
+	"github.com/berth-dev/berth/test/scrape"
+)
+
+const (
+	// late is how late the view of a replica that does not lead is at most: longer than gangs
+	// wait.
+	late = 90 * time.Second
+	// wrongBy is how far the clock of one replica is ahead.
+	wrongBy = 7 * time.Minute
+	// showEvery is how often it says how things stand.
+	showEvery = 10 * time.Second
+	// goneLimit is how long the tenant's objects may take to go, sweptLimit how long what is gone
+	// may leave something behind: sweeps come once a minute.
+	goneLimit, sweptLimit = 5 * time.Minute, 4 * time.Minute
+	// heapBound is by how much the heap of a process may have grown when the tenant is gone, in
+	// bytes.
+	heapBound = 48 * mib
+	// slowest is how much slower the friendly load may be placed beside the tenant, at the 99th
+	// percentile.
+	slowest = 2
+)
+
+// result is the last line.
+type result struct {
+	Seed     uint64 `json:"seed"`
+	Attempts int    `json:"attempts"`
+	Accepted int    `json:"accepted"`
+	// Kinds are the attempts by kind of harm.
+	Kinds map[string]int `json:"kinds"`
+	// Friendly is how much of the friendly load was placed beside the tenant.
+	Friendly int `json:"friendly"`
+	// Killed are friendly pods that did not live until their owner deleted them.
+	Killed int `json:"killed"`
+	// NodesLost is how often a node turned Ready=False.
+	NodesLost int `json:"nodesLost"`
+	// OverQuota is how often the tenant kept more from others than its quota.
+	OverQuota int `json:"overQuota"`
+	// Stuck are parts of the friendly load that were not placed.
+	Stuck int `json:"stuck"`
+	// Leftover is what was left of the tenant when all its objects were deleted.
+	Leftover int `json:"leftover"`
+	// Slower is how much longer the friendly load took to be placed, at the 99th percentile.
+	Slower float64 `json:"slower"`
+	// MaxRSSMiB is the largest resident set of scheduler, agents and controller.
+	MaxRSSMiB int64 `json:"maxRSSMiB"`
+}
+
+// wrong says what of the result is not as it must be; short says that the run was cut short on
+// purpose.
+func (r *result) wrong(short bool) (why []string) {
+	not := func(is bool, format string, args ...any) {
+		if is {
+			why = append(why, fmt.Sprintf(format, args...))
+		}
+	}
+	for what, n := range map[string]int{"killed": r.Killed, "nodesLost": r.NodesLost, "overQuota": r.OverQuota, "stuck": r.Stuck, "leftover": r.Leftover} {
+		not(n != 0, "%s is %d", what, n)
+	}
+	not(r.MaxRSSMiB*mib > schedulerBound, "maxRSSMiB is %d: want at most %d", r.MaxRSSMiB, schedulerBound/mib)
+	if !short {
+		not(r.Slower > slowest, "slower is %.2f: want at most %d", r.Slower, slowest)
+		not(r.Attempts < 20000, "attempts are %d: want 20000", r.Attempts)
+		not(r.Accepted*4 < r.Attempts, "accepted are %d: want a quarter of %d", r.Accepted, r.Attempts)
+		not(r.Friendly < 500, "friendly is %d: want 500", r.Friendly)
+		for kind, n := range r.Kinds {
+			not(n == 0, "no harm of kind %s was tried", kind)
+		}
+	}
+	slices.Sort(why)
+	return why
+}
+
+// driver lets the tenant loose.
+type driver struct {
+	*cluster
+	*watcher
+	o        *options
+	friendly *friendly
+	tenant   *tenant
+	result   result
+	begun    time.Time
+	shown    time.Time
+	stopped  []string // parts that have ended by themselves
+}
+
+// play starts the cluster and carries the trial out.
+func play(ctx context.Context, o *options, out io.Writer) (err error) {
+	fmt.Fprintf(out, "seed %d: %v of friendly load, then %d attempts beside it; SEED=%d draws the same acts, not the same moments\n", o.seed, o.calm, o.attempts, o.seed)
+	begun := time.Now()
+	c, err := startCluster(ctx, o)
+	defer func() {
+		err = errors.Join(err, c.stop())
+		if o.keep {
+			fmt.Fprintln(out, "logs are kept in", c.Dir())
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "ready after %.1fs\n", time.Since(begun).Seconds())
+	w, err := newWatcher(out)
+	if err != nil {
+		return err
+	}
+	t, err := newTenant(c, w)
+	if err != nil {
+		return err
+	}
+	d := &driver{cluster: c, watcher: w, o: o, tenant: t, friendly: &friendly{cluster: c, watcher: w, kind: map[string]int{}}, result: result{Seed: o.seed}, begun: time.Now()}
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := w.start(watching, c); err != nil {
+		return err
+	}
+	if err := d.drive(ctx); err != nil {
+		return err
+	}
+	return d.last()
+}
+
+// drive runs the friendly load, and after a while the tenant beside it; then everything is taken
+// away, and it is looked for what is left.
+func (d *driver) drive(ctx context.Context) error {
+	if err := d.unsettle(late, wrongBy); err != nil {
+		return err
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	failed := make(chan error, lanes)
+	var load sync.WaitGroup
+	for n := range lanes {
+		load.Go(func() { failed <- d.friendly.lane(working, n, rand.New(rand.NewPCG(d.o.seed, uint64(n)))) })
+	}
+	calm := time.Now()
+	if err := d.watchUntil(ctx, failed, func() bool { return time.Since(calm) > d.o.calm }); err != nil {
+		return err
+	}
+	alone, kinds := d.friendly.phase()
+	fmt.Fprintf(d.out, "alone: %d placed, p50 %v, p99 %v, %v\n", len(alone), percentile(alone, 50), percentile(alone, 99), kinds)
+	if err := d.baseline(ctx); err != nil {
+		return err
+	}
+	if err := d.attack(ctx, failed); err != nil {
+		return err
+	}
+	stop()
+	load.Wait()
+	beside, kinds := d.friendly.phase()
+	fmt.Fprintf(d.out, "beside the tenant: %d placed, p50 %v, p99 %v, %v\n", len(beside), percentile(beside, 50), percentile(beside, 99), kinds)
+	d.result.Friendly, d.result.Slower = len(beside), ratio(percentile(beside, 99), percentile(alone, 99))
+	if d.o.short && d.harms().sum() > 0 {
+		return nil // what was looked for has been found
+	}
+	return d.clean(ctx)
+}
+
+// attack lets the tenant do harm until there was enough of it.
+func (d *driver) attack(ctx context.Context, failed chan error) error {
+	harming, stop := context.WithTimeout(ctx, d.o.limit)
+	defer stop()
+	var hands sync.WaitGroup
+	for n := range workers {
+		hands.Go(func() { d.tenant.harm(harming, rand.New(rand.NewPCG(d.o.seed, uint64(100+n)))) })
+	}
+	err := d.watchUntil(ctx, failed, func() bool {
+		attempts, _, _ := d.tenant.counts()
+		enough := attempts >= d.o.attempts && d.friendly.placed() >= d.o.friendly
+		return enough || harming.Err() != nil || d.o.short && d.harms().sum() > 0
+	})
+	stop()
+	hands.Wait()
+	d.result.Attempts, d.result.Accepted, d.result.Kinds = d.tenant.counts()
+	fmt.Fprintf(d.out, "the tenant tried %d times in %v, %d were accepted, refused were %v\n", d.result.Attempts, time.Since(d.begun).Round(time.Second), d.result.Accepted, d.tenant.refused)
+	return err
+}
+
+// watchUntil keeps everything running until done.
+func (d *driver) watchUntil(ctx context.Context, failed chan error, done func() bool) error {
+	clock := time.NewTicker(200 * time.Millisecond)
+	defer clock.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-failed:
+			return fmt.Errorf("the friendly load: %w", err)
+		case <-clock.C:
+		}
+		ended, err := d.keep()
+		if err != nil {
+			return err
+		}
+		for _, why := range ended {
+			fmt.Fprintf(d.out, "ended by itself: %s\n", why)
+		}
+		d.stopped = append(d.stopped, ended...)
+		d.show()
+	}
+	return nil
+}
+
+// show says how things stand, now and then.
+func (d *driver) show() {
+	if time.Since(d.shown) < showEvery {
+		return
+	}
+	d.shown = time.Now()
+	attempts, accepted, _ := d.tenant.counts()
+	var rss []string
+	for _, name := range slices.Sorted(maps.Keys(d.parts)) {
+		if !strings.HasPrefix(name, "agent-") {
+			rss = append(rss, fmt.Sprintf("%s %d", name, d.parts[name].process.Memory("VmRSS")/mib))
+		}
+	}
+	fmt.Fprintf(d.out, "%4.0fs  attempts %d  accepted %d  friendly %d  foes %d  harm %+v  MiB %v\n",
+		time.Since(d.begun).Seconds(), attempts, accepted, d.friendly.placed(), len(d.foePods()), d.harms(), rss)
+}
+
+// clean deletes everything of the tenant's, and looks until nothing of it is left.
+func (d *driver) clean(ctx context.Context) error {
+	if err := d.unsettle(0, wrongBy); err != nil {
+		return err
+	}
+	if err := d.Client.CoreV1().Namespaces().Delete(ctx, foes, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	gone := time.Now().Add(goneLimit)
+	for {
+		_, err := d.Client.CoreV1().Namespaces().Get(ctx, foes, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			break
+		}
+		if time.Now().After(gone) {
+			return fmt.Errorf("the namespace %s is still there after %v", foes, goneLimit)
+		}
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(d.out, "the tenant's objects are gone")
+	return d.sweep(ctx)
+}
+
+// sweep waits until nothing is left of the tenant, and counts what is.
+func (d *driver) sweep(ctx context.Context) error {
+	var left []string
+	for end := time.Now().Add(sweptLimit); ; {
+		var err error
+		if left, err = d.left(ctx); err != nil {
+			return err
+		}
+		if len(left) == 0 || time.Now().After(end) {
+			break
+		}
+		if err := pause(ctx, 10*time.Second); err != nil {
+			return err
+		}
+	}
+	for _, what := range left {
+		fmt.Fprintln(d.out, "LEFT", what)
+	}
+	d.result.Leftover = len(left)
+	return nil
+}
+
+// left says what is left of the tenant: in schedulers, reports, cgroups and heaps.
+func (d *driver) left(ctx context.Context) (left []string, err error) {
+	marks := d.marks()
+	for _, name := range slices.Sorted(maps.Keys(d.parts)) {
+		p := d.parts[name]
+		got, err := d.ask(ctx, p, marks)
+		if err != nil {
+			return nil, err
+		}
+		for _, place := range slices.Sorted(maps.Keys(got.Places)) {
+			left = append(left, fmt.Sprintf("%s remembers the tenant in %s, %d times", name, place, got.Places[place]))
+		}
+		if p.starts == 1 && got.Heap > p.heap+heapBound {
+			left = append(left, fmt.Sprintf("%s has %d MiB of heap in use, and had %d before", name, got.Heap/mib, p.heap/mib))
+		}
+	}
+	for i, port := range d.ports {
+		metrics, err := scrape.Scheduler(port)
+		if err != nil {
+			return nil, err
+		}
+		if what := scrape.Left(metrics, scrape.Held...); what != "" {
+			left = append(left, replicas[i]+": "+what)
+		}
+	}
+	reports, err := d.objects.Resource(v1alpha1.NodeTopologies).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	left = append(left, inReports(reports.Items, marks)...)
+	for name := range d.machines {
+		if n := len(obeyed.ReadCgroups(d.hollowDir(name).Cgroups())); n > 0 {
+			left = append(left, fmt.Sprintf("node %s has %d containers", name, n))
+		}
+	}
+	return left, nil
+}
+
+// baseline notes how much heap each part has in use before the tenant begins.
+func (d *driver) baseline(ctx context.Context) error {
+	for _, p := range d.parts {
+		got, err := d.ask(ctx, p, nil)
+		if err != nil {
+			return err
+		}
+		p.heap = got.Heap
+	}
+	return nil
+}
+
+// ask asks a part what it remembers.
+func (d *driver) ask(ctx context.Context, p *part, marks []string) (out remembered, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := errors.Join(os.WriteFile(p.base+".marks", []byte(strings.Join(marks, "\n")), 0o600), os.RemoveAll(p.base+".remembered")); err != nil {
+		return out, err
+	}
+	p.process.Signal(syscall.SIGUSR1)
+	text, err := p.process.Await(ctx, p.base+".remembered")
+	if err != nil {
+		return out, err
+	}
+	return out, json.Unmarshal(text, &out)
+}
+
+// last prints what was excused, and the last line.
+func (d *driver) last() error {
+	h := d.harms()
+	d.result.Killed, d.result.NodesLost, d.result.OverQuota, d.result.Stuck = h.Killed, h.NodesLost, h.OverQuota, h.Stuck
+	held := 0
+	for _, v := range d.views {
+		held += v.Held()
+	}
+	why := []string{}
+	for name, p := range d.parts {
+		d.result.MaxRSSMiB = max(d.result.MaxRSSMiB, p.peak/mib)
+		if p.peak > p.bound {
+			why = append(why, fmt.Sprintf("%s had %d MiB: want at most %d", name, p.peak/mib, p.bound/mib))
+		}
+	}
+	d.watcher.mu.Lock()
+	fmt.Fprintf(d.out, "excused: %d friendly pods were refused because a pod of the tenant came by the node's name in between; %d parts ended by themselves and were started again\n",
+		d.contended, len(d.stopped))
+	fmt.Fprintf(d.out, "%d pieces of watches were late, one clock was %v ahead; the tenant's pods kept at most %d CPUs of its quota of %d from others\n", held, wrongBy, d.withheld, quotaCPUs)
+	d.watcher.mu.Unlock()
+	if why = append(why, d.result.wrong(d.o.short)...); len(why) > 0 {
+		fmt.Fprintln(d.out, "not as it must be:", strings.Join(why, "; "))
+	}
+	if err := json.NewEncoder(d.out).Encode(d.result); err != nil {
+		return err
+	}
+	if len(why) > 0 {
+		return errHarmed
+	}
+	return nil
+}
+
+// percentile is the smallest duration that so many of a hundred do not exceed; 0 of none.
+func percentile(of []time.Duration, n int) time.Duration {
+	if len(of) == 0 {
+		return 0
+	}
+	all := slices.Sorted(slices.Values(of))
+	return all[(len(all)*n+99)/100-1].Round(time.Millisecond)
+}
+
+// ratio is how much longer a duration is than another, to two digits.
+func ratio(a, b time.Duration) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return float64(int(100*a.Seconds()/b.Seconds()+0.5)) / 100
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,543 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+const (
+	// workers is how many hands the tenant has, perSecond how many requests they send together.
+	workers   = 6
+	perSecond = 60
+	// manyContainers are the most in a pod, fewContainers those of a pod that goes to a node by
+	// the node's name: a kubelet starts all of them.
+	manyContainers, fewContainers = 4000, 30
+	// sizeLimit is near what the API server takes for an object, in bytes.
+	sizeLimit = 1400 << 10
+)
+
+// tenant is somebody with the role edit in a namespace, who means harm.
+type tenant struct {
+	*watcher
+	words
+	clients kubernetes.Interface
+	objects dynamic.Interface
+	limit   flowcontrol.RateLimiter
+
+	mu       sync.Mutex
+	attempts map[string]int // by kind of harm
+	accepted int
+	refused  map[metav1.StatusReason]int
+	serial   int
+	// reserved are names and UIDs of Reservations, as the tenant last saw them.
+	reserved [][2]string
+}
+
+// harms are the kinds of harm, and how often each is chosen.
+var harms = []struct {
+	kind   string
+	weight int
+	do     func(*hand)
+}{
+	{"annotations", 26, (*hand).annotate},
+	{"labels", 8, (*hand).label},
+	{"words", 12, (*hand).speak},
+	{"node", 8, (*hand).goTo},
+	{"containers", 1, (*hand).crowd},
+	{"shapes", 8, (*hand).shape},
+	{"gangs", 8, (*hand).gang},
+	{"again", 6, (*hand).again},
+	{"claims", 8, (*hand).claim},
+	{"images", 4, (*hand).disguise},
+	{"withhold", 6, (*hand).withhold},
+	{"podgroups", 5, (*hand).podGroup},
+	{"jobs", 2, (*hand).job},
+	{"reservations", 2, (*hand).reserve},
+	{"size", 1, (*hand).fill},
+	{"trespass", 3, (*hand).trespass},
+	{"controllers", 1, (*hand).control},
+	{"deletions", 18, (*hand).remove},
+}
+
+// hand is one of the tenant's hands, in one act of harm.
+type hand struct {
+	*tenant
+	ctx  context.Context
+	r    *rand.Rand
+	kind string
+}
+
+func newTenant(c *cluster, w *watcher) (*tenant, error) {
+	t := &tenant{watcher: w, words: newWords(), limit: flowcontrol.NewTokenBucketRateLimiter(perSecond, perSecond),
+		attempts: map[string]int{}, refused: map[metav1.StatusReason]int{}}
+	for _, h := range harms {
+		t.attempts[h.kind] = 0
+	}
+	var err error
+	if t.clients, err = kubernetes.NewForConfig(c.tenant); err != nil {
+		return nil, err
+	}
+	t.objects, err = dynamic.NewForConfig(c.tenant)
+	return t, err
+}
+
+// harm does harm until ctx ends.
+func (t *tenant) harm(ctx context.Context, r *rand.Rand) {
+	total := 0
+	for _, h := range harms {
+		total += h.weight
+	}
+	for ctx.Err() == nil {
+		n := r.IntN(total)
+		for _, h := range harms {
+			if n -= h.weight; n < 0 {
+				h.do(&hand{t, ctx, r, h.kind})
+				break
+			}
+		}
+	}
+}
+
+// counts returns what the tenant has tried, and what came of it.
+func (t *tenant) counts() (attempts, accepted int, kinds map[string]int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kinds = map[string]int{}
+	for kind, n := range t.attempts {
+		kinds[kind] = n
+		attempts += n
+	}
+	return attempts, t.accepted, kinds
+}
+
+// try sends a request, and counts it and its answer.
+func (h *hand) try(send func(context.Context) error) bool {
+	if h.limit.Wait(h.ctx) != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, 30*time.Second)
+	defer cancel()
+	err := send(ctx)
+	if h.ctx.Err() != nil {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.attempts[h.kind]++
+	if err == nil {
+		h.accepted++
+		return true
+	}
+	reason := apierrors.ReasonForError(err)
+	if reason == metav1.StatusReasonForbidden && strings.Contains(err.Error(), "exceeded quota") {
+		reason = "QuotaExceeded"
+	}
+	h.refused[reason]++
+	return false
+}
+
+// next is a new number.
+func (h *hand) next() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.serial++
+	return h.serial
+}
+
+// pod is one that the quota pays for: Guaranteed with whole CPUs, or of a share of one.
+func (h *hand) pod() *corev1.Pod {
+	cpu, memory := "1", "32Mi"
+	if h.r.IntN(3) > 0 {
+		cpu = []string{"5m", "20m", "100m"}[h.r.IntN(3)]
+	}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: foes, Name: fmt.Sprint("foe-", h.next()), Labels: map[string]string{}, Annotations: map[string]string{}}}
+	p.Spec.TerminationGracePeriodSeconds = new(int64)
+	p.Spec.Containers = []corev1.Container{{Name: "main", Image: "app:1", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}}}}
+	return p
+}
+
+func (h *hand) create(p *corev1.Pod) bool {
+	return h.try(func(ctx context.Context) error {
+		_, err := h.clients.CoreV1().Pods(foes).Create(ctx, p, metav1.CreateOptions{})
+		return err
+	})
+}
+
+func (h *hand) delete(name string) bool {
+	return h.try(func(ctx context.Context) error {
+		return h.clients.CoreV1().Pods(foes).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: []*int64{nil, new(int64)}[h.r.IntN(2)]})
+	})
+}
+
+// any is a pod of the tenant's; nil where there is none.
+func (h *hand) any() *corev1.Pod {
+	if all := h.foePods(); len(all) > 0 {
+		return all[h.r.IntN(len(all))]
+	}
+	return nil
+}
+
+// patch changes annotations or labels of a pod of the tenant's.
+func (h *hand) patch(field string, values map[string]string) {
+	pod := h.any()
+	if pod == nil {
+		h.create(h.pod())
+		return
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{field: values}})
+	if err != nil {
+		return
+	}
+	h.try(func(ctx context.Context) error {
+		_, err := h.clients.CoreV1().Pods(foes).Patch(ctx, pod.Name, types.MergePatchType, body, metav1.PatchOptions{})
+		return err
+	})
+}
+
+// name is one of the friendly namespace's, UID one of somebody's there, or of nobody.
+func (h *hand) name() string {
+	return []string{"gang", "job", "u"}[h.r.IntN(3)] + fmt.Sprint(h.r.IntN(lanes))
+}
+
+func (h *hand) uid() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.reserved); n > 0 && h.r.IntN(2) == 0 {
+		return h.reserved[h.r.IntN(n)][1]
+	}
+	return fmt.Sprintf("%s-%d", foes, h.r.Uint64())
+}
+
+func (h *hand) key(of []string) string { return of[h.r.IntN(len(of))] }
+
+// annotate writes an annotation that somebody reads.
+func (h *hand) annotate() {
+	key := h.key(h.annotations)
+	h.patch("annotations", map[string]string{key: h.value(h.r, key, h.name(), h.uid(), false)})
+}
+
+func (h *hand) label() {
+	key := h.key(h.labels)
+	h.patch("labels", map[string]string{key: h.value(h.r, key, h.name(), h.uid(), true)})
+}
+
+// speak makes a pod that says one to three words.
+func (h *hand) speak() {
+	p := h.pod()
+	for range 1 + h.r.IntN(3) {
+		key := h.key(h.annotations)
+		p.Annotations[key] = h.value(h.r, key, h.name(), h.uid(), false)
+	}
+	if h.r.IntN(3) == 0 {
+		key := h.key(h.labels)
+		p.Labels[key] = h.value(h.r, key, h.name(), h.uid(), true)
+	}
+	h.create(p)
+}
+
+// node is the name of a node, or of none.
+func (h *hand) node() string {
+	all := specs()
+	if n := h.r.IntN(len(all) + 1); n < len(all) {
+		return all[n].Name
+	}
+	return fmt.Sprint(foes, "-", h.r.IntN(1e6))
+}
+
+// goTo makes a pod that is on a node by its name alone.
+func (h *hand) goTo() {
+	p := h.pod()
+	p.Spec.NodeName = h.node()
+	for range h.r.IntN(fewContainers) {
+		c := *p.Spec.Containers[0].DeepCopy()
+		c.Name = fmt.Sprint("c", len(p.Spec.Containers))
+		c.Resources.Limits[corev1.ResourceCPU] = resource.MustParse("5m")
+		p.Spec.Containers = append(p.Spec.Containers, c)
+	}
+	h.create(p)
+}
+
+// crowd makes a pod of up to 4,000 containers, and takes it away soon.
+func (h *hand) crowd() {
+	p := h.pod()
+	p.Spec.Containers = nil
+	list := &p.Spec.Containers
+	if h.r.IntN(2) == 0 {
+		p.Spec.Containers, list = h.pod().Spec.Containers, &p.Spec.InitContainers
+	}
+	for i := range []int{257, 1000, manyContainers}[h.r.IntN(3)] {
+		*list = append(*list, corev1.Container{Name: fmt.Sprint("c", i), Image: "app:1", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}}})
+	}
+	if h.create(p) {
+		h.delete(p.Name)
+	}
+}
+
+// shape makes a pod that differs from all others by a byte of memory and fits nowhere.
+func (h *hand) shape() {
+	p := h.pod()
+	p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = *resource.NewQuantity(1, resource.DecimalSI)
+	p.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = *resource.NewQuantity(16<<20+int64(h.next()), resource.BinarySI)
+	if h.r.IntN(2) == 0 {
+		p.Spec.Containers[0].Resources.Limits["example.com/nobody-has-it"] = resource.MustParse("1")
+	}
+	h.create(p)
+}
+
+// gang makes a pod of a gang that has a name of the friendly load's.
+func (h *hand) gang() {
+	p := h.pod()
+	switch name := h.name(); h.r.IntN(3) {
+	case 0:
+		p.Annotations[wire.GangAnnotation], p.Annotations[wire.GangMinimumAnnotation] = name, fmt.Sprint(1+h.r.IntN(4))
+	case 1:
+		p.Annotations[volcano.GroupNameAnnotation] = name
+	case 2:
+		p.Labels[sigs.PodGroupLabel] = name
+	}
+	h.create(p)
+}
+
+// again makes the members of a gang, deletes them at once, and makes them again under their names.
+func (h *hand) again() {
+	name := fmt.Sprint("again", h.r.IntN(4))
+	for round := range 2 {
+		for i := range 2 {
+			p := h.pod()
+			p.Name = fmt.Sprint(name, "-", i)
+			p.Annotations[wire.GangAnnotation], p.Annotations[wire.GangMinimumAnnotation] = name, "2"
+			h.create(p)
+		}
+		for i := range 2 {
+			if round == 0 || h.r.IntN(2) == 0 {
+				h.delete(fmt.Sprint(name, "-", i))
+			}
+		}
+	}
+}
+
+// claim has a pod claim Reservations, one after the other.
+func (h *hand) claim() {
+	if h.r.IntN(10) == 0 {
+		h.spy()
+		return
+	}
+	if h.r.IntN(3) == 0 {
+		h.patch("labels", map[string]string{unitLabel: h.name(), "owns": h.name()})
+		return
+	}
+	key := []string{wire.AllocatedAnnotation, wire.ReservationAffinityAnnotation}[h.r.IntN(2)]
+	h.patch("annotations", map[string]string{key: about(right[key][0], h.name(), h.uid()), "padding": strings.Repeat("x", h.r.IntN(100<<10))})
+}
+
+// spy looks which Reservations there are.
+func (h *hand) spy() {
+	h.try(func(ctx context.Context) error {
+		list, err := h.objects.Resource(koordinator.Reservations).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.reserved = nil
+		for i := range list.Items {
+			h.reserved = append(h.reserved, [2]string{list.Items[i].GetName(), string(list.Items[i].GetUID())})
+		}
+		return nil
+	})
+}
+
+// famous are programs that set the CPUs of containers, or give devices away.
+var famous = []string{"koordlet", "dracpu", "dra-driver-cpu", "nri-resource-policy-balloons", "nri-resource-policy-topology-aware", "berth-agent", "koord-device-plugin"}
+
+// disguise makes a pod whose image has a famous name.
+func (h *hand) disguise() {
+	p := h.pod()
+	p.Spec.Containers[0].Image = "evil.example/" + h.key(famous) + []string{"", ":v1", "@sha256:" + strings.Repeat("0", 64)}[h.r.IntN(3)]
+	if h.r.IntN(2) == 0 {
+		p.Spec.NodeName = h.node()
+	}
+	if h.r.IntN(2) == 0 {
+		p.Annotations[wire.KoordinatorStatusAnnotation] = `{"cpuset":"1-4"}`
+	}
+	h.create(p)
+}
+
+// withhold makes a pod that asks for one CPU, and for others to keep off more.
+func (h *hand) withhold() {
+	p := h.pod()
+	p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("1")
+	switch h.r.IntN(3) {
+	case 0:
+		p.Annotations[wire.ExclusiveAnnotation] = h.key(right[wire.ExclusiveAnnotation])
+	case 1:
+		p.Labels["koordinator.sh/qosClass"] = "LSE"
+		p.Annotations["scheduling.koordinator.sh/resource-spec"] = h.key(right["scheduling.koordinator.sh/resource-spec"])
+	case 2:
+		p.Labels["koordinator.sh/qosClass"] = "LSR"
+		p.Annotations["scheduling.koordinator.sh/numa-topology-spec"] = right["scheduling.koordinator.sh/numa-topology-spec"][0]
+	}
+	h.create(p)
+}
+
+// podGroup makes, changes or deletes a PodGroup with a name of the friendly load's.
+func (h *hand) podGroup() {
+	where := volcano.PodGroups
+	if h.r.IntN(2) == 0 {
+		where = sigs.PodGroups
+	}
+	client, name := h.objects.Resource(where).Namespace(foes), h.name()
+	minimum := []any{int64(1), int64(2), int64(1 << 30), int64(-1), "two", 1.5}[h.r.IntN(6)]
+	spec := map[string]any{"minMember": minimum, "scheduleTimeoutSeconds": int64(h.r.IntN(3)), "minResources": map[string]any{"cpu": fmt.Sprint(h.r.IntN(1e6))}}
+	body, err := json.Marshal(map[string]any{"spec": spec})
+	if err != nil {
+		return
+	}
+	h.try(func(ctx context.Context) error {
+		switch h.r.IntN(3) {
+		case 0:
+			_, err = client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{"apiVersion": where.GroupVersion().String(), "kind": "PodGroup",
+				"metadata": map[string]any{"name": name}, "spec": spec}}, metav1.CreateOptions{})
+		case 1:
+			_, err = client.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{})
+		case 2:
+			err = client.Delete(ctx, name, metav1.DeleteOptions{})
+		}
+		return err
+	})
+}
+
+// job makes or deletes a Job with a name of the friendly load's.
+func (h *hand) job() {
+	client, name := h.objects.Resource(jobKind).Namespace(foes), fmt.Sprint("job", h.r.IntN(lanes))
+	if h.r.IntN(3) == 0 {
+		background := metav1.DeletePropagationBackground
+		h.try(func(ctx context.Context) error {
+			return client.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &background})
+		})
+		return
+	}
+	replicas := []int64{1, 2, 50, 10001, 2147483647, -1}[h.r.IntN(6)]
+	task := map[string]any{"name": "one", "replicas": replicas, "template": map[string]any{"metadata": map[string]any{"annotations": map[string]any{
+		wire.ExclusiveAnnotation: "numa"}}, "spec": map[string]any{"containers": []any{map[string]any{"name": "main", "image": "app:1",
+		"resources": map[string]any{"limits": map[string]any{"cpu": "1", "memory": "16Mi"}}}}}}}
+	h.try(func(ctx context.Context) error {
+		_, err := client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{"apiVersion": jobKind.GroupVersion().String(), "kind": "Job",
+			"metadata": map[string]any{"name": name}, "spec": map[string]any{"minAvailable": int64(h.r.IntN(4)), "tasks": []any{task}}}}, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// reserve tries to make, change or delete a Reservation, which belongs to no namespace.
+func (h *hand) reserve() {
+	client, name := h.objects.Resource(koordinator.Reservations), h.name()
+	h.mu.Lock()
+	if n := len(h.reserved); n > 0 {
+		name = h.reserved[h.r.IntN(n)][0]
+	}
+	h.mu.Unlock()
+	h.try(func(ctx context.Context) (err error) {
+		switch h.r.IntN(3) {
+		case 0:
+			_, err = client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{"apiVersion": koordinator.GroupVersion.String(), "kind": "Reservation",
+				"metadata": map[string]any{"name": name}, "spec": map[string]any{}}}, metav1.CreateOptions{})
+		case 1:
+			_, err = client.Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"ttl":"1s"}}`), metav1.PatchOptions{})
+		case 2:
+			err = client.Delete(ctx, name, metav1.DeleteOptions{})
+		}
+		return err
+	})
+}
+
+// fill makes an object as large as the API takes one, and takes it away soon.
+func (h *hand) fill() {
+	p := h.pod()
+	for sum := 0; sum < sizeLimit; sum += 100 << 10 {
+		p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{Name: fmt.Sprint("V", sum), Value: strings.Repeat("x", 100<<10)})
+	}
+	if h.r.IntN(2) == 0 {
+		p.Spec.NodeName = h.node()
+	}
+	if h.create(p) {
+		h.delete(p.Name)
+	}
+}
+
+// trespass tries what the role does not allow.
+func (h *hand) trespass() {
+	node, none := specs()[h.r.IntN(len(specs()))].Name, []byte(`{"metadata":{"annotations":{"x":"y"}}}`)
+	h.try(func(ctx context.Context) (err error) {
+		switch h.r.IntN(6) {
+		case 0:
+			_, err = h.objects.Resource(v1alpha1.NodeTopologies).Patch(ctx, node, types.MergePatchType, []byte(`{"status":{"conditions":[]}}`), metav1.PatchOptions{}, "status")
+		case 1:
+			err = h.clients.CoreV1().Pods(friends).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		case 2:
+			err = h.clients.CoreV1().Pods(foes).Bind(ctx, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "foe-1", Annotations: map[string]string{wire.PlacementAnnotation: "{}"}},
+				Target: corev1.ObjectReference{Kind: "Node", Name: node}}, metav1.CreateOptions{})
+		case 3:
+			_, err = h.clients.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, none, metav1.PatchOptions{})
+		case 4:
+			_, err = h.clients.CoordinationV1().Leases("kube-system").Patch(ctx, "kube-scheduler", types.MergePatchType, none, metav1.PatchOptions{})
+		case 5:
+			_, err = h.clients.CoreV1().Pods(foes).Patch(ctx, fmt.Sprint("foe-", h.r.IntN(100)), types.MergePatchType,
+				[]byte(`{"status":{"conditions":[{"type":"berth.dev/gang-whole","status":"True"}]}}`), metav1.PatchOptions{}, "status")
+		}
+		return err
+	})
+}
+
+// control makes or deletes a Deployment of pods that do harm.
+func (h *hand) control() {
+	name := fmt.Sprint("army", h.r.IntN(3))
+	client := h.clients.AppsV1().Deployments(foes)
+	if h.r.IntN(2) == 0 {
+		h.try(func(ctx context.Context) error { return client.Delete(ctx, name, metav1.DeleteOptions{}) })
+		return
+	}
+	p, replicas := h.pod(), int32(20)
+	p.Labels["army"] = name
+	key := h.key(h.annotations)
+	p.Annotations[key] = h.value(h.r, key, h.name(), h.uid(), false)
+	p.Spec.TerminationGracePeriodSeconds = nil
+	h.try(func(ctx context.Context) error {
+		_, err := client.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"army": name}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations}, Spec: p.Spec}}}, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// remove deletes a pod, so that the quota has room for the next.
+func (h *hand) remove() {
+	if pod := h.any(); pod != nil {
+		h.delete(pod.Name)
+		return
+	}
+	h.create(h.pod())
+}

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/test/obeyed"
+	"github.com/berth-dev/berth/topology"
+)
+
+// unitLabel of a friendly pod names what it belongs to, for those who watch.
+const unitLabel = "hostile.test/unit"
+
+// contendedWithin is how long before a Binding a pod of the tenant may have come to the node by
+// its name, so that the scheduler could not have heard of it.
+const contendedWithin = 3 * time.Second
+
+// seen is what the watch has told of a pod.
+type seen struct {
+	pod *corev1.Pod
+	// bound is when it was first seen with a node.
+	bound time.Time
+	told  bool // of its harm
+}
+
+// watcher sees all pods and reports, and notes harm. It is safe for concurrent use.
+type watcher struct {
+	out      io.Writer
+	machines map[string]*topology.Machine // of the nodes that obey
+
+	mu   sync.Mutex
+	pods map[types.UID]*seen
+	// leaving are the units whose pods the friendly load takes away itself.
+	leaving map[string]bool
+	// foes are the UIDs of all objects of the tenant's that were ever seen.
+	foes map[string]bool
+	// named is when a pod of the tenant was last put on a node by the node's name.
+	named map[string]time.Time
+	lost  map[string]bool // nodes that are not Ready now
+	over  bool
+	all   harm
+	// contended counts friendly pods that a kubelet refused because a pod of the tenant came
+	// between.
+	contended int
+	// withheld is the most that the tenant's pods ever kept from others, in CPUs.
+	withheld int
+}
+
+// harm is what must be zero.
+type harm struct{ Killed, NodesLost, OverQuota, Stuck int }
+
+func (h harm) sum() int { return h.Killed + h.NodesLost + h.OverQuota + h.Stuck }
+
+func newWatcher(out io.Writer) (*watcher, error) {
+	w := &watcher{out: out, machines: map[string]*topology.Machine{}, pods: map[types.UID]*seen{}, leaving: map[string]bool{}, foes: map[string]bool{},
+		named: map[string]time.Time{}, lost: map[string]bool{}}
+	for _, s := range specs() {
+		m, err := topology.Parse(s.Machine)
+		if err != nil {
+			return nil, err
+		}
+		if s.NRI {
+			w.machines[s.Name] = m
+		}
+	}
+	return w, nil
+}
+
+// start watches until ctx ends.
+func (w *watcher) start(ctx context.Context, c *cluster) error {
+	pods := informers.NewSharedInformerFactory(c.Client, 0)
+	nodes := dynamicinformer.NewDynamicSharedInformerFactory(c.objects, 0)
+	for informer, do := range map[cache.SharedIndexInformer]struct{ see, gone func(any) }{
+		pods.Core().V1().Pods().Informer():                    {func(o any) { w.see(o.(*corev1.Pod)) }, func(o any) { w.gone(o.(*corev1.Pod)) }},
+		nodes.ForResource(v1alpha1.NodeTopologies).Informer(): {func(o any) { w.report(o.(*unstructured.Unstructured)) }, func(any) {}},
+	} {
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: do.see, UpdateFunc: func(_, o any) { do.see(o) }, DeleteFunc: func(o any) {
+			if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = last.Obj
+			}
+			do.gone(o)
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	pods.Start(ctx.Done())
+	nodes.Start(ctx.Done())
+	pods.WaitForCacheSync(ctx.Done())
+	nodes.WaitForCacheSync(ctx.Done())
+	return ctx.Err()
+}
+
+// tell notes harm. The caller holds mu.
+func (w *watcher) tell(count *int, format string, args ...any) {
+	*count++
+	fmt.Fprintf(w.out, "HARM "+format+"\n", args...)
+}
+
+// see takes in what the API says of a pod.
+func (w *watcher) see(pod *corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.pods[pod.UID]
+	if s == nil {
+		s = &seen{}
+		w.pods[pod.UID] = s
+	}
+	s.pod = pod
+	if s.bound.IsZero() && pod.Spec.NodeName != "" {
+		s.bound = time.Now()
+	}
+	switch pod.Namespace {
+	case friends:
+		w.judge(s)
+	case foes:
+		w.foes[string(pod.UID)] = true
+		if pod.Spec.NodeName != "" && !wire.HasPlacement(pod) && s.bound.After(w.named[pod.Spec.NodeName]) {
+			w.named[pod.Spec.NodeName] = s.bound
+		}
+		w.judgeQuota()
+	}
+}
+
+// judge says whether a friendly pod comes to harm. The caller holds mu.
+func (w *watcher) judge(s *seen) {
+	if s.told || w.leaving[s.pod.Labels[unitLabel]] {
+		return
+	}
+	switch pod := s.pod; {
+	case pod.DeletionTimestamp != nil:
+		s.told = true
+		w.tell(&w.all.Killed, "friendly pod %s on %q is deleted, and not by its owner: %s", pod.Name, pod.Spec.NodeName, conditions(pod))
+	case pod.Status.Phase == corev1.PodFailed:
+		s.told = true
+		if wire.Refused(pod) && s.bound.Sub(w.named[pod.Spec.NodeName]) < contendedWithin {
+			w.contended++
+			fmt.Fprintf(w.out, "excused: friendly pod %s was refused on %s, where a pod of the tenant had just come by the node's name: %s\n",
+				pod.Name, pod.Spec.NodeName, pod.Status.Message)
+			return
+		}
+		w.tell(&w.all.Killed, "friendly pod %s on %q failed: %s %s", pod.Name, pod.Spec.NodeName, pod.Status.Reason, pod.Status.Message)
+	}
+}
+
+func conditions(pod *corev1.Pod) string {
+	var all []string
+	for _, c := range pod.Status.Conditions {
+		if c.Status == corev1.ConditionTrue {
+			all = append(all, string(c.Type)+" "+c.Reason)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// gone takes in that a pod is there no more.
+func (w *watcher) gone(pod *corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s := w.pods[pod.UID]; s != nil && pod.Namespace == friends && !s.told && !w.leaving[pod.Labels[unitLabel]] {
+		w.tell(&w.all.Killed, "friendly pod %s on %q is gone, and not by its owner", pod.Name, pod.Spec.NodeName)
+	}
+	delete(w.pods, pod.UID)
+}
+
+// report takes in a node's report.
+func (w *watcher) report(of *unstructured.Unstructured) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	reason, message := notReady(of)
+	if reason != "" && !w.lost[of.GetName()] {
+		w.tell(&w.all.NodesLost, "node %s is not Ready: %s: %s", of.GetName(), reason, message)
+	}
+	w.lost[of.GetName()] = reason != ""
+}
+
+// notReady says why a NodeTopology is not Ready; "" where it is.
+func notReady(of *unstructured.Unstructured) (reason, message string) {
+	conditions, _, _ := unstructured.NestedSlice(of.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == v1alpha1.ConditionReady {
+			if c["status"] == string(metav1.ConditionTrue) {
+				return "", ""
+			}
+			return fmt.Sprint(c["reason"]), fmt.Sprint(c["message"])
+		}
+	}
+	return "Silent", "it says nothing of Ready"
+}
+
+// judgeQuota says when the tenant's pods keep more CPUs from others than its quota. The caller
+// holds mu.
+func (w *watcher) judgeQuota() {
+	held := 0
+	var most []string
+	for _, s := range w.pods {
+		if s.pod.Namespace == foes && s.pod.Spec.NodeName != "" && !wire.Ended(s.pod) {
+			n := withheld(w.machines[s.pod.Spec.NodeName], s.pod)
+			if held += n; n > 1 {
+				most = append(most, fmt.Sprintf("%s %d on %s", s.pod.Name, n, s.pod.Spec.NodeName))
+			}
+		}
+	}
+	w.withheld = max(w.withheld, held)
+	if held > quotaCPUs && !w.over {
+		slices.Sort(most)
+		w.tell(&w.all.OverQuota, "the tenant's pods keep %d CPUs from others, and its quota is %d: %v", held, quotaCPUs, most)
+	}
+	w.over = held > quotaCPUs
+}
+
+// withheld is how many whole CPUs a pod keeps from others, by its decision; m is nil where the
+// kubelet decides, which gives what is asked for.
+func withheld(m *topology.Machine, pod *corev1.Pod) int {
+	p, found, err := wire.ReadPlacement(pod)
+	if !found || err != nil {
+		return 0
+	}
+	var all topology.CPUSet
+	for i := range p.Decision.Containers {
+		d := &p.Decision.Containers[i]
+		alone := d.CPUs
+		if m != nil {
+			alone = obeyed.AloneFor(m, d)
+			alone = alone.Or(wholeNodes(m, d))
+		}
+		all = all.Or(&alone)
+	}
+	return all.Len()
+}
+
+// wholeNodes are the CPUs of the NUMA nodes that a decision has to itself.
+func wholeNodes(m *topology.Machine, d *placement.ContainerDecision) *topology.CPUSet {
+	out := &topology.CPUSet{}
+	for i := range m.NUMANodes {
+		if n := &m.NUMANodes[i]; d.Exclusive == joint.ExclusiveNUMA && n.CPUs.Intersects(&d.CPUs) {
+			*out = out.Or(&n.CPUs)
+		}
+	}
+	return out
+}
+
+// leave says that the friendly load takes a unit away.
+func (w *watcher) leave(unit string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leaving[unit] = true
+}
+
+// unit returns how many pods of a unit there are, how many have a node, when the last got it, and
+// whether any has failed.
+func (w *watcher) unit(name string) (there, bound int, last time.Time, failed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.pods {
+		if s.pod.Namespace != friends || s.pod.Labels[unitLabel] != name {
+			continue
+		}
+		there++
+		failed = failed || s.pod.Status.Phase == corev1.PodFailed
+		if !s.bound.IsZero() {
+			bound++
+			if s.bound.After(last) {
+				last = s.bound
+			}
+		}
+	}
+	return there, bound, last, failed
+}
+
+// stuck notes that something friendly was not placed.
+func (w *watcher) stuck(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tell(&w.all.Stuck, format, args...)
+}
+
+// harms returns what was seen so far.
+func (w *watcher) harms() harm {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all
+}
+
+// foePods returns the tenant's pods.
+func (w *watcher) foePods() (all []*corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.pods {
+		if s.pod.Namespace == foes {
+			all = append(all, s.pod)
+		}
+	}
+	slices.SortFunc(all, func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	return all
+}
+
+// marks are the tenant's namespace and every UID in it.
+func (w *watcher) marks() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string{foes}, slices.Sorted(maps.Keys(w.foes))...)
+}
+
+// inReports counts the reports of nodes that tell of the tenant.
+func inReports(reports []unstructured.Unstructured, marks []string) (where []string) {
+	for i := range reports {
+		text, _ := json.Marshal(reports[i].Object)
+		for _, m := range marks {
+			if strings.Contains(string(text), m) {
+				where = append(where, "the report of "+reports[i].GetName()+" tells of "+m)
+				break
+			}
+		}
+	}
+	return where
+}

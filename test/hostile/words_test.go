@@ -1,0 +1,46 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// TestEveryKeyHasARightValue: a new word of Berth's or of a dialect's is one for the tenant, too.
+func TestEveryKeyHasARightValue(t *testing.T) {
+	annotations, labels := wire.KeysRead()
+	keys := slices.Concat(annotations, labels)
+	for _, key := range keys {
+		if len(right[key]) == 0 {
+			t.Errorf("%s has no right value: add one to right", key)
+		}
+	}
+	for key := range right {
+		if !slices.Contains(keys, key) {
+			t.Errorf("%s is a word that nobody reads", key)
+		}
+	}
+}
+
+// TestValue: all sorts of values come, and names are filled in.
+func TestValue(t *testing.T) {
+	w, r := newWords(), rand.New(rand.NewPCG(1, 1))
+	odds, rights, huge := 0, 0, 0
+	for range 1000 {
+		switch v := w.value(r, wire.AllocatedAnnotation, "n", "u", false); {
+		case v == `{"name":"n","uid":"u"}`:
+			rights++
+		case slices.Contains(odd, v):
+			odds++
+		case len(v) >= 1024:
+			huge++
+		default:
+			t.Fatalf("%q is none of them", v)
+		}
+	}
+	if rights == 0 || odds == 0 || huge == 0 {
+		t.Errorf("%d right, %d odd, %d huge", rights, odds, huge)
+	}
+}
