@@ -79,8 +79,8 @@ func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answe
 	if err != nil {
 		return fwk.QueueSkip, nil
 	}
-	n := p.core.table.Named(nodeName)
-	if p.core.table.Unusable(n) != nil {
+	n := p.core.table.Known(nodeName)
+	if n == nil || p.core.table.Unusable(n) != nil {
 		return fwk.QueueSkip, nil
 	}
 	c := p.core.table.Candidate(pod, &ask.Request)

@@ -66,7 +66,9 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	p.core.waiters.Done(uidOf(pod))
 	if left := pod.Status.NominatedNodeName; left != "" && left != nodeName {
 		// What was kept for it there is free, and no event says so.
-		p.core.waiters.NodeReturned(p.core.table.Named(left).Account())
+		if n := p.core.table.Known(left); n != nil {
+			p.core.waiters.NodeReturned(n.Account())
+		}
 		p.core.gangs.Stir()
 	}
 	return nil

@@ -111,37 +111,46 @@ func (u *untilGone) judge(err error) error {
 // amountsSeen takes the object of a report in that tells amounts alone.
 func (f *Feed) amountsSeen(kind int, o metav1.Object) {
 	f.coarse.Store(true)
+	n := f.Table.Named(o.GetName())
+	f.tell(n, f.takeAmounts(n, kind, o))
+}
+
+func (f *Feed) takeAmounts(n *Node, kind int, o metav1.Object) news {
 	f.reports.Lock()
 	defer f.reports.Unlock()
-	n := f.Table.Named(o.GetName())
 	n.amounts.objects[kind] = o
-	f.goByAmounts(n)
+	return f.goByAmounts(n)
 }
 
 // amountsGone says that a report that told amounts alone is no more.
 func (f *Feed) amountsGone(kind int, name string) {
+	n := f.Table.Named(name)
+	f.tell(n, f.loseAmounts(n, kind))
+}
+
+func (f *Feed) loseAmounts(n *Node, kind int) news {
 	f.reports.Lock()
 	defer f.reports.Unlock()
-	n := f.Table.Named(name)
 	n.amounts.objects[kind] = nil
 	switch {
 	case !n.amounts.none():
-		f.goByAmounts(n)
+		return f.goByAmounts(n)
 	case n.amounts.inUse.CompareAndSwap(true, false):
 		n.lose()
 	}
+	return noNews
 }
 
 // goByAmounts has the node go by what is known of amounts, where there is no report of an agent,
-// and where anything of that is news. The caller holds the lock.
-func (f *Feed) goByAmounts(n *Node) {
+// and where anything of that is news. The caller holds the lock, and tells what comes of it.
+func (f *Feed) goByAmounts(n *Node) news {
 	a := &n.amounts
 	if a.full || a.none() {
-		return
+		return noNews
 	}
 	beside := f.Beside(n.name)
 	if a.inUse.Load() && a.read == a.objects && reflect.DeepEqual(a.beside, beside) {
-		return
+		return noNews
 	}
 	a.read, a.beside = a.objects, beside
 	a.inUse.Store(true)
@@ -158,8 +167,9 @@ func (f *Feed) goByAmounts(n *Node) {
 		readings = append(readings, r)
 	}
 	if r := nodestate.Prefer(nil, readings...); r != nil {
-		f.take(n, r)
+		return f.take(n, r)
 	}
+	return noNews
 }
 
 // amountsWith takes a pod in of a node that goes by amounts; false of any other. Which pods a
@@ -169,8 +179,8 @@ func (f *Feed) amountsWith(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false
 	}
-	n := f.Table.Named(pod.Spec.NodeName)
-	if !n.amounts.inUse.Load() {
+	n := f.Table.Known(pod.Spec.NodeName)
+	if n == nil || !n.amounts.inUse.Load() {
 		return false
 	}
 	if wire.Ended(pod) {
@@ -189,8 +199,8 @@ func (f *Feed) amountsWithout(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
-	n := f.Table.Named(pod.Spec.NodeName)
-	if !n.amounts.inUse.Load() {
+	n := f.Table.Known(pod.Spec.NodeName)
+	if n == nil || !n.amounts.inUse.Load() {
 		return
 	}
 	f.recount(n)
@@ -219,6 +229,7 @@ func (f *Feed) NodeSeen(name string) {
 // recount reads the reports of a node anew if which pods they count may be different.
 func (f *Feed) recount(n *Node) {
 	f.reports.Lock()
-	defer f.reports.Unlock()
-	f.goByAmounts(n)
+	what := f.goByAmounts(n)
+	f.reports.Unlock()
+	f.tell(n, what)
 }

@@ -95,7 +95,10 @@ func (f *Feed) podGone(pod *corev1.Pod) {
 	if name == "" || !counts(pod) {
 		return
 	}
-	n := f.Table.Named(name)
+	n := f.Table.Known(name)
+	if n == nil {
+		return
+	}
 	f.settle(n, n.account.Gone(string(pod.UID), f.Table.clock.Now()))
 	f.Waiters.NodeChanged(n.account)
 	f.Changed()
@@ -120,7 +123,11 @@ func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
 	f.Waiters.Done(string(pod.UID))
 	f.lower(corev1helpers.PodPriority(pod))
 	f.resolve(pod, pod.Spec.NodeName)
-	n := f.Table.Named(pod.Spec.NodeName)
+	n := f.Table.ofPod(pod.Spec.NodeName)
+	if n == nil {
+		f.Logger.V(2).Info("Pod names a node that nothing else tells of", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
+		return
+	}
 	if n.account.Glance(string(pod.UID), wire.Ending(pod), wire.Mortal(pod)) {
 		return
 	}
@@ -179,6 +186,11 @@ func (f *Feed) ReportSeen(o metav1.Object) {
 
 // readingSeen takes a report in, whatever it was read from.
 func (f *Feed) readingSeen(r *nodestate.Reading) {
+	f.tell(f.Table.Named(r.Node), f.takeFull(r))
+}
+
+// takeFull takes the report of an agent in, and says whom that concerns.
+func (f *Feed) takeFull(r *nodestate.Reading) news {
 	f.reports.Lock()
 	defer f.reports.Unlock()
 	n := f.Table.Named(r.Node)
@@ -186,38 +198,60 @@ func (f *Feed) readingSeen(r *nodestate.Reading) {
 	n.amounts.inUse.Store(false)
 	if wrong := n.older(r); wrong != nil {
 		f.refuse(n, r, wrong)
+		return noNews
+	}
+	return f.take(n, r)
+}
+
+// news is what a report means to pods that want a node.
+type news uint8
+
+const (
+	noNews news = iota
+	// nodeChanged: the node that is relied on has reported.
+	nodeChanged
+	// nodeReturned: the node can be relied on again, or is another than it was.
+	nodeReturned
+)
+
+// tell wakes pods. The caller does not hold the lock: while one node is asked what it takes, the
+// reports of others are taken in.
+func (f *Feed) tell(n *Node, what news) {
+	switch what {
+	case nodeChanged:
+		f.Waiters.NodeChanged(n.account)
+	case nodeReturned:
+		f.Waiters.NodeReturned(n.account)
+	default:
 		return
 	}
-	f.take(n, r)
+	f.Changed()
 }
 
 // take takes a report in that is newer than the one before, whatever their numbers. The caller
-// holds the lock.
-func (f *Feed) take(n *Node, r *nodestate.Reading) {
+// holds the lock, and tells what comes of it.
+func (f *Feed) take(n *Node, r *nodestate.Reading) news {
 	wasRefused, before := f.Table.Unusable(n) != nil, n.lastKind()
 	if r.Coarse() {
 		n.needNoHeartbeat()
 	} else {
 		n.noteHeartbeat(f.Table.clock.Now())
 	}
+	f.Table.prove(n)
 	outcomes, wrong := n.accept(r)
-	if n.Obeys() {
-		f.Table.obeying.Store(true)
-	}
+	f.Table.countObeying(n)
 	if wrong != nil {
 		f.refuse(n, r, wrong)
-		return
+		return noNews
 	}
 	for i := range outcomes {
 		f.settle(n, &outcomes[i])
 	}
 	n.account.ForgetGone(f.Table.clock.Now(), f.SettleAfter)
-	defer f.Changed()
 	if wasRefused || r.Kind != before {
-		f.Waiters.NodeReturned(n.account)
-		return
+		return nodeReturned
 	}
-	f.Waiters.NodeChanged(n.account)
+	return nodeChanged
 }
 
 // refuse notes why a report is not relied on, and tells if that is news.
@@ -280,12 +314,16 @@ func (f *Feed) settle(n *Node, o *ledger.PromiseOutcome) {
 
 // ReportGone says that a node's report is no more.
 func (f *Feed) ReportGone(name string) {
+	n := f.Table.Named(name)
+	f.tell(n, f.loseReport(n))
+}
+
+func (f *Feed) loseReport(n *Node) news {
 	f.reports.Lock()
 	defer f.reports.Unlock()
-	n := f.Table.Named(name)
 	n.lose()
 	n.amounts.full = false
-	f.goByAmounts(n)
+	return f.goByAmounts(n)
 }
 
 // HeartbeatSeen takes a sign of life in.
@@ -325,11 +363,17 @@ func (f *Feed) HeartbeatSeen(lease *coordinationv1.Lease) {
 
 // confirm takes in the report that was put aside, if there is one and the heartbeat vouches for it.
 func (f *Feed) confirm(n *Node, heartbeat *nodestate.Heartbeat) bool {
+	what, confirmed := f.takeConfirmed(n, heartbeat)
+	f.tell(n, what)
+	return confirmed
+}
+
+func (f *Feed) takeConfirmed(n *Node, heartbeat *nodestate.Heartbeat) (what news, confirmed bool) {
 	f.reports.Lock()
 	defer f.reports.Unlock()
 	r := n.confirmed(heartbeat)
-	if r != nil {
-		f.take(n, r)
+	if r == nil {
+		return noNews, false
 	}
-	return r != nil
+	return f.take(n, r), true
 }

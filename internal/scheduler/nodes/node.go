@@ -78,8 +78,13 @@ type Node struct {
 	// renewed is the newest heartbeat's time, by the agent's clock.
 	renewed time.Time
 
+	// obeying: Table.obeying counts the node. Feed.reports protects it.
+	obeying bool
+	// unproven: Table.unproven counts the node. Table.mu protects it.
+	unproven bool
+
 	// A size of whole cache lines, of 64 bytes, has every Node begin with one: hot lies in it.
-	_ [16]byte
+	_ [14]byte
 }
 
 // Name returns the name of the node.

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"maps"
 	"time"
 )
 
@@ -38,18 +39,22 @@ func (t *Table) expire(now time.Time) {
 
 // sweep forgets the nodes that are no more and were none the last time either, and returns those
 // found for the first time. Nothing can refer to a node that has been idle from one sweep to the
-// next: a pod that is on its way to it, or that a report or the API knows there, keeps it.
+// next: a pod that is on its way to it, or that a report or the API knows there, keeps it. Of a
+// Node that is still there and has been idle so long nobody says any more that Berth decides there.
 func (t *Table) sweep(before map[*Node]bool, exists func(name string) bool) map[*Node]bool {
 	now, drop := map[*Node]bool{}, map[string]bool{}
 	for each := range t.All {
 		switch {
-		case !each.account.View().Idle() || !each.amounts.none() || exists(each.name):
-		case before[each]:
-			drop[each.name] = true
-		default:
+		case !each.account.View().Idle() || !each.amounts.none():
+		case !before[each]:
 			now[each] = true
+		default:
+			each.hot.obeys.Store(false)
+			t.countObeying(each)
+			drop[each.name] = !exists(each.name)
 		}
 	}
+	maps.DeleteFunc(drop, func(_ string, gone bool) bool { return !gone })
 	if len(drop) > 0 {
 		t.drop(drop)
 	}
@@ -66,6 +71,9 @@ func (t *Table) drop(names map[string]bool) {
 			continue // it has come back meanwhile
 		}
 		delete(t.byName, name)
+		if gone.unproven {
+			t.unproven--
+		}
 		gone.hot.object.Store(nil)
 		t.vacant = append(t.vacant, place{gone.hot.number, gone.hot.changes.Count()})
 	}

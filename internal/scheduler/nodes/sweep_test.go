@@ -14,8 +14,8 @@ func TestSweep(t *testing.T) {
 	gone.hot.changes.Bump()
 	exists := func(name string) bool { return name == "kept" }
 	found := f.table.sweep(nil, exists)
-	if !found[gone] || len(found) != 1 {
-		t.Fatalf("the first sweep finds %d nodes, want one", len(found))
+	if !found[gone] || !found[kept] || len(found) != 2 {
+		t.Fatalf("the first sweep finds %d idle nodes, want two", len(found))
 	}
 	if f.table.Named("gone") != gone {
 		t.Fatal("the first sweep forgets a node")

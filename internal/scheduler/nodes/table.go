@@ -26,15 +26,22 @@ type Table struct {
 	// byObject spares Filter and Score, which ask thousands of times per pod, the lock and the
 	// hashing of names.
 	byObject byObject
-	// obeying says that there is, or was, a node on which Berth decides.
-	obeying atomic.Bool
+	// obeying is how many nodes there are on which Berth decides.
+	obeying atomic.Int64
 	// numbers is how many numbers have been given to nodes.
 	numbers atomic.Int64
 
 	mu     sync.RWMutex
 	byName map[string]*Node
 	vacant []place // of nodes that are no more
+	// unproven counts the nodes of which only a pod's spec.nodeName has told.
+	unproven int
 }
+
+// maxUnproven bounds the nodes of which only a pod's spec.nodeName has told: a tenant may write any
+// name there. It is more than a cluster has nodes, so that at the start the pods may come before
+// the reports.
+const maxUnproven = 1 << 14
 
 // place is a number in answer tables, with the last count of the node that had it: answers of that
 // node may still be there.
@@ -69,12 +76,48 @@ func (t *Table) Named(name string) *Node {
 	return found
 }
 
+// Known returns the named node; nil if there is none.
+func (t *Table) Known(name string) *Node {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.byName[name]
+}
+
+// ofPod returns the node that a pod names, making one if there is none. It returns nil where too
+// many have been made that nothing else has told of: such a pod counts once a report lists it.
+func (t *Table) ofPod(name string) *Node {
+	if found := t.Known(name); found != nil {
+		return found
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if found := t.byName[name]; found != nil || t.unproven >= maxUnproven {
+		return found
+	}
+	made := t.open(name)
+	made.unproven = true
+	t.unproven++
+	t.byName[name] = made
+	return made
+}
+
+// prove notes that something else than a pod has told of the node.
+func (t *Table) prove(n *Node) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n.unproven {
+		n.unproven = false
+		t.unproven--
+	}
+}
+
 // Of returns the node of an object that the scheduler's snapshot holds. It is Named, and faster.
 func (t *Table) Of(object *corev1.Node) *Node {
 	if found := t.byObject.find(object); found != nil {
 		return found
 	}
 	found := t.Named(object.Name)
+	t.prove(found)
 	t.byObject.add(object, found)
 	return found
 }
@@ -109,9 +152,24 @@ func (t *Table) All(yield func(*Node) bool) {
 	}
 }
 
-// Obeying says whether there is a node on which Berth decides, or was one since the start. Without
-// any, pods for which no kubelet pins anything are nothing to Berth.
-func (t *Table) Obeying() bool { return t.obeying.Load() }
+// Obeying says whether there is a node on which Berth decides, by the last report of each that could
+// be read. Without any, pods for which no kubelet pins anything are nothing to Berth.
+func (t *Table) Obeying() bool { return t.obeying.Load() > 0 }
+
+// countObeying counts the node if Berth decides there, and no longer if it does not. The caller
+// holds Feed.reports.
+func (t *Table) countObeying(n *Node) {
+	obeys := n.Obeys()
+	switch {
+	case obeys == n.obeying:
+		return
+	case obeys:
+		t.obeying.Add(1)
+	default:
+		t.obeying.Add(-1)
+	}
+	n.obeying = obeys
+}
 
 // largeTable makes a large cluster.
 const largeTable = 256

@@ -3,8 +3,10 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,9 +16,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
 
 	"github.com/berth-dev/berth/internal/apiclient"
 	"github.com/berth-dev/berth/internal/nodestate"
+	"github.com/berth-dev/berth/internal/scheduler/later"
 )
 
 // Sources are what a Feed is fed from, beside pods.
@@ -44,6 +49,7 @@ func NewSources(config *rest.Config, client kubernetes.Interface, namespace stri
 // there have been taken in.
 func (f *Feed) Watch(ctx context.Context, s Sources) cache.InformerSynced {
 	reports, heartbeats := newReflectorStore(f.ReportSeen, f.ReportGone), newReflectorStore(f.HeartbeatSeen, func(string) {})
+	reports.pace(f.Table.clock)
 	go reports.run(ctx, s.reports, nodestate.NewObject())
 	go heartbeats.run(ctx, s.heartbeats, &coordinationv1.Lease{})
 	if f.Beside != nil {
@@ -63,6 +69,29 @@ type reflectorStore[T metav1.Object] struct {
 	mu       sync.Mutex
 	versions map[string]string // resource version by name
 	synced   atomic.Bool
+
+	// clock is that by which objects are paced; nil where they are not.
+	clock clock.WithDelayedExecution
+	// limits and aside are by name: how often an object may be handed on, and the newest state of
+	// one that has changed more often. What is put aside goes with its object; limits outlive it,
+	// so that one who deletes it and makes it again gains nothing, until there are too many.
+	limits map[string]flowcontrol.PassiveRateLimiter
+	aside  map[string]T
+}
+
+// How often changes of one report are taken in: as often as an agent writes by default. What comes
+// faster is put aside, where only the newest is kept, so that the agent of one node cannot hold up
+// the reports of others.
+const (
+	reportsPerSecond = 10
+	reportsInARow    = 20
+	// maxLimits bounds the limits of objects that are gone.
+	maxLimits = 1024
+)
+
+// pace has changes of one object handed on no faster than reports are taken in.
+func (s *reflectorStore[T]) pace(c clock.WithDelayedExecution) {
+	s.clock, s.limits, s.aside = c, map[string]flowcontrol.PassiveRateLimiter{}, map[string]T{}
 }
 
 var _ cache.ReflectorStore = (*reflectorStore[*coordinationv1.Lease])(nil)
@@ -96,6 +125,43 @@ func (s *reflectorStore[T]) take(o T) {
 		return
 	}
 	s.versions[o.GetName()] = o.GetResourceVersion()
+	if s.mayPass(o.GetName()) {
+		s.seen(o)
+		return
+	}
+	if _, waits := s.aside[o.GetName()]; !waits {
+		later.Call(s.clock, time.Second/reportsPerSecond, func() { s.release(o.GetName()) })
+	}
+	s.aside[o.GetName()] = o
+}
+
+// mayPass says whether a change of an object is handed on at once: no other is put aside, and not
+// too many came before.
+func (s *reflectorStore[T]) mayPass(name string) bool {
+	if s.clock == nil {
+		return true
+	}
+	if _, waits := s.aside[name]; waits {
+		return false
+	}
+	limit := s.limits[name]
+	if limit == nil {
+		limit = flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(reportsPerSecond, reportsInARow, s.clock)
+		s.limits[name] = limit
+	}
+	return limit.TryAccept()
+}
+
+// release hands on what was put aside, unless its object has gone.
+func (s *reflectorStore[T]) release(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, waits := s.aside[name]
+	if !waits {
+		return
+	}
+	delete(s.aside, name)
+	s.limits[name].TryAccept()
 	s.seen(o)
 }
 
@@ -113,6 +179,10 @@ func (s *reflectorStore[T]) Delete(obj any) error {
 
 func (s *reflectorStore[T]) drop(name string) {
 	delete(s.versions, name)
+	delete(s.aside, name)
+	if len(s.limits) > len(s.versions)+maxLimits {
+		maps.DeleteFunc(s.limits, func(name string, _ flowcontrol.PassiveRateLimiter) bool { return s.versions[name] == "" })
+	}
 	s.gone(name)
 }
 

@@ -19,4 +19,9 @@
 //
 // Where a node has room for fewer than want it, the others follow in rounds for as long as there is
 // room.
+//
+// A change has a budget, because tenants choose how many classes there are. It is put to at most
+// 128 classes at once, those of one namespace in turn with those of others. The other classes are
+// asked about behind: after every pause at most 512 in all, node by node in turn. No question is
+// asked under a lock.
 package wake

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/ledger"
-	"github.com/berth-dev/berth/placement"
 )
 
 // reach says which pods of a class a change of a node wakes.
@@ -37,41 +36,13 @@ const (
 // NodeChanged wakes the pods for which a change of the node could make a difference. The node takes
 // them now and did not before, it is certain now of what they would get, or it refuses them now and
 // had merely waited, so that preemption is worth a thought.
-func (w *Waiters) NodeChanged(n Node) {
-	w.wake(n, n, func(c *ledger.Candidate) reach {
-		before, now := n.Shift(c)
-		switch {
-		case now.Outcome == ledger.Admitted && (!before.OK() || now.Exact && !before.Exact):
-			return wakeRoom
-		case now.Outcome == ledger.Admitted || now.Outcome == ledger.Waiting:
-			return wakeNobody
-		case before.Outcome == ledger.Waiting:
-			return wakeAll
-		default:
-			return wakeWaited
-		}
-	})
-}
+func (w *Waiters) NodeChanged(n Node) { w.wake(&change{node: n, changed: true}) }
 
 // NodeReturned is for a node that can be relied on again, is another machine than it was, or is no
 // longer kept for somebody. It wakes pods that the node takes, whatever it answered before and
 // whomever they blame, and all that it refuses though evictions would help. Where the node waits
 // for a report, so do the pods from now on.
-func (w *Waiters) NodeReturned(n Node) {
-	w.wake(n, nil, func(c *ledger.Candidate) reach {
-		_, a := n.Shift(c)
-		switch {
-		case a.OK():
-			return wakeRoom
-		case a.Outcome == ledger.Waiting:
-			return wakeLater
-		case a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Resolvable:
-			return wakeAll
-		default:
-			return wakeNobody
-		}
-	})
-}
+func (w *Waiters) NodeReturned(n Node) { w.wake(&change{node: n, returned: true}) }
 
 // WakeAll wakes every pod.
 func (w *Waiters) WakeAll() {
@@ -99,49 +70,23 @@ func (w *Waiters) WakeOneAfter(d time.Duration, uid string) {
 	w.edge.After(d, func() { w.WakeOne(uid) })
 }
 
-// wake wakes pods after the node changed has changed. Only pods that were kept off by blamed count
-// (nil: by whichever).
-func (w *Waiters) wake(changed, blamed Node, judge func(*ledger.Candidate) reach) {
-	reached, room := w.judgeAll(changed, judge)
-	if len(reached) == 0 {
-		return
-	}
-	pods := batch{}
-	w.mu.Lock()
-	for key, r := range reached {
+// follow wakes the pods that a change concerns, by what the node has said. The caller holds the
+// lock.
+func (w *Waiters) follow(c *change, said *replies, pods batch) {
+	for key, r := range said.reached {
 		switch m := w.byClass[key]; {
 		case m == nil || r == wakeRoom:
 		case r == wakeLater:
-			m.waitFor(changed, pods)
+			m.waitFor(c.node, pods)
+		case r == wakeWaited:
+			m.wakeBlaming(c.node, r, pods)
 		default:
-			m.wakeBlaming(blamed, r, pods)
+			m.wakeBlaming(c.blamed(), r, pods)
 		}
 	}
-	for shape, count := range room {
-		w.wakeNext(&wakeRound{node: changed, blamed: blamed, shape: shape, woken: map[string]bool{}}, count, pods)
+	for shape, count := range said.room {
+		w.wakeNext(w.beginRound(c, shape), count, pods)
 	}
-	w.mu.Unlock()
-	w.activate(pods)
-}
-
-// judgeAll asks about every class, and how many pods of a shape the node has room for.
-func (w *Waiters) judgeAll(n Node, judge func(*ledger.Candidate) reach) (reached map[class]reach, room map[ledger.Shape]int) {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	for key, m := range w.byClass {
-		r := judge(m.candidate)
-		if r == wakeNobody {
-			continue
-		}
-		if reached == nil {
-			reached, room = map[class]reach{}, map[ledger.Shape]int{}
-		}
-		reached[key] = r
-		if _, known := room[key.shape]; r == wakeRoom && !known {
-			room[key.shape] = max(1, n.View().Room(m.candidate, maxRoom))
-		}
-	}
-	return reached, room
 }
 
 // wakeBlaming wakes the members that blame the node; with wakeWaited only those that it had kept
@@ -176,11 +121,27 @@ func (b batch) add(w *waiter) {
 
 // wakeRound is one change of a node, and the pods of a shape that have been woken for it.
 type wakeRound struct {
-	node  Node
-	shape ledger.Shape
+	roundKey
 	// blamed is the node that pods must blame; nil: whichever.
 	blamed Node
 	woken  map[string]bool // by UID
+}
+
+// roundKey says which round takes the place of another.
+type roundKey struct {
+	node  Node
+	shape ledger.Shape
+}
+
+// beginRound begins a round, in place of the one before: what that had to do the new one does. The
+// caller holds the lock.
+func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
+	r := &wakeRound{roundKey: roundKey{c.node, shape}, blamed: c.blamed(), woken: map[string]bool{}}
+	if before := w.rounds[r.roundKey]; before != nil && before.blamed == nil {
+		r.blamed = nil
+	}
+	w.rounds[r.roundKey] = r
+	return r
 }
 
 // wakeNext wakes count pods of the round that it has not woken yet: first those that nobody has
@@ -189,10 +150,7 @@ type wakeRound struct {
 // elsewhere, or be kept off by others. The caller holds the lock.
 func (w *Waiters) wakeNext(r *wakeRound, count int, pods batch) {
 	var left []*waiter
-	for key, m := range w.byClass {
-		if key.shape != r.shape {
-			continue
-		}
+	for _, m := range w.byShape[r.shape] {
 		for uid, p := range m.pods {
 			switch {
 			case r.woken[uid] || !p.blames(r.blamed):
@@ -209,9 +167,11 @@ func (w *Waiters) wakeNext(r *wakeRound, count int, pods batch) {
 		r.woken[p.pod.UID] = true
 		pods.add(p)
 	}
-	if len(left) > count {
-		w.edge.After(RoundPause, func() { w.goOn(r) })
+	if len(left) <= count {
+		delete(w.rounds, r.roundKey)
+		return
 	}
+	w.edge.After(RoundPause, func() { w.goOn(r) })
 }
 
 // wakeOrder sorts waiters by who is woken first.
@@ -229,28 +189,41 @@ func wakeOrder(a, b *waiter) int {
 // begins another round.
 func (w *Waiters) goOn(r *wakeRound) {
 	room := w.roomOf(r)
-	if room == 0 {
-		return
-	}
 	pods := batch{}
 	w.mu.Lock()
-	w.wakeNext(r, room, pods)
+	switch {
+	case w.rounds[r.roundKey] != r: // another one has taken its place
+	case room == 0:
+		delete(w.rounds, r.roundKey)
+	default:
+		w.wakeNext(r, room, pods)
+	}
 	w.mu.Unlock()
 	w.activate(pods)
 }
 
+// roomOf asks how many pods of a round's shape the node takes. Among classes of one shape those of
+// pods that were created later are asked first: the node answers them alike.
 func (w *Waiters) roomOf(r *wakeRound) int {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	for key, m := range w.byClass {
-		if key.shape != r.shape {
-			continue
-		}
-		if a := r.node.View().Ask(ledger.Question{Candidate: m.candidate}); a.OK() {
-			return max(1, r.node.View().Room(m.candidate, maxRoom))
+	for _, c := range w.latest(r.shape) {
+		if a := r.node.View().Ask(ledger.Question{Candidate: c}); a.OK() {
+			return max(1, r.node.View().Room(c, maxRoom))
 		}
 	}
 	return 0
+}
+
+// latest returns candidates of a shape, at most maxAsked, the classes that came last first.
+func (w *Waiters) latest(shape ledger.Shape) (out []*ledger.Candidate) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, m := range slices.Backward(w.byShape[shape]) {
+		if len(out) == maxAsked {
+			break
+		}
+		out = append(out, m.candidate)
+	}
+	return out
 }
 
 func (w *Waiters) activate(pods batch) {

@@ -1,6 +1,7 @@
 package wake
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -47,17 +48,28 @@ type Waiters struct {
 
 	mu      sync.RWMutex
 	byClass map[class]*members
+	byShape map[ledger.Shape][]*members
 	classOf map[string]class // by UID
+	// ring has every class, in the order in which nodes are asked about them.
+	ring ring
+	// behind are the changes that some classes have not been put to yet.
+	behind behind
+	// rounds are those that go on, by node and shape.
+	rounds map[roundKey]*wakeRound
 }
 
-// class is what pods have in common that get the same answers.
+// class is what pods have in common that get the same answers. Pods of two namespaces are never of
+// one class, so that each namespace has its turn.
 type class struct {
-	shape   ledger.Shape
-	created int64
+	namespace string
+	shape     ledger.Shape
+	created   int64
 }
 
 // members are the pods of one class.
 type members struct {
+	class class
+	place place // in the ring
 	// candidate is that of one of the pods. A node that holds that pod in flight takes the
 	// candidate for the pod itself.
 	candidate *ledger.Candidate
@@ -95,7 +107,10 @@ func (w *waiter) blames(n Node) bool {
 
 // New returns Waiters without pods.
 func New(edge Edge) *Waiters {
-	return &Waiters{edge: edge, byClass: map[class]*members{}, classOf: map[string]class{}}
+	return &Waiters{
+		edge: edge, byClass: map[class]*members{}, byShape: map[ledger.Shape][]*members{}, classOf: map[string]class{},
+		ring: ring{lanes: map[string]*lanes{}}, behind: behind{byNode: map[Node]*change{}}, rounds: map[roundKey]*wakeRound{},
+	}
 }
 
 // Add notes that an attempt to place a pod begins, and returns since when the pod has wanted a
@@ -104,7 +119,7 @@ func (w *Waiters) Add(pod Pod, c *ledger.Candidate) time.Time {
 	now := w.edge.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	key := class{c.Shape, c.Created}
+	key := class{pod.Namespace, c.Shape, c.Created}
 	if old, ok := w.classOf[pod.UID]; ok {
 		if known := w.byClass[old].pods[pod.UID]; old == key {
 			known.blamed, known.trying, known.woken = nil, true, false
@@ -112,11 +127,7 @@ func (w *Waiters) Add(pod Pod, c *ledger.Candidate) time.Time {
 		}
 		w.remove(pod.UID)
 	}
-	m := w.byClass[key]
-	if m == nil {
-		m = &members{pods: map[string]*waiter{}}
-		w.byClass[key] = m
-	}
+	m := w.membersOf(key)
 	p := &waiter{pod: pod, candidate: *c, since: now, trying: true}
 	m.pods[pod.UID] = p
 	if m.candidate == nil {
@@ -124,6 +135,29 @@ func (w *Waiters) Add(pod Pod, c *ledger.Candidate) time.Time {
 	}
 	w.classOf[pod.UID] = key
 	return now
+}
+
+// membersOf returns the class, making it if there is none. The caller holds the lock.
+func (w *Waiters) membersOf(key class) *members {
+	m := w.byClass[key]
+	if m == nil {
+		m = &members{class: key, pods: map[string]*waiter{}}
+		w.byClass[key] = m
+		w.byShape[key.shape] = append(w.byShape[key.shape], m)
+		w.ring.add(m)
+	}
+	return m
+}
+
+// forget forgets a class without pods. The caller holds the lock.
+func (w *Waiters) forget(m *members) {
+	delete(w.byClass, m.class)
+	w.ring.remove(m)
+	shape := m.class.shape
+	w.byShape[shape] = slices.DeleteFunc(w.byShape[shape], func(other *members) bool { return other == m })
+	if len(w.byShape[shape]) == 0 {
+		delete(w.byShape, shape)
+	}
 }
 
 // Blame notes that an attempt has failed, and which nodes kept the pod off: those that wait for a
@@ -232,7 +266,7 @@ func (w *Waiters) remove(uid string) {
 	left := m.pods[uid]
 	delete(m.pods, uid)
 	if len(m.pods) == 0 {
-		delete(w.byClass, key)
+		w.forget(m)
 	}
 	if m.candidate != &left.candidate {
 		return

@@ -158,7 +158,7 @@ func TestManyThatAreBlamed(t *testing.T) {
 		c.waiters.Add(p.Pod, &p.Candidate)
 		c.waiters.Blame(p.UID, nil, others)
 		c.edge.take()
-		c.waiters.wake(n, n, func(*ledger.Candidate) reach { return wakeAll })
+		c.waiters.NodeChanged(n)
 		if woken := c.edge.take(); len(woken) != count-maxBlamed {
 			t.Errorf("%v woken by a node that is not among the %d blamed", woken, count)
 		}
@@ -178,7 +178,7 @@ func TestWhoIsDone(t *testing.T) {
 	if woken := c.edge.take(); !slices.Equal(woken, []string{"y"}) || c.waiters.Len() != 1 {
 		t.Errorf("%v woken, %d left; want y", woken, c.waiters.Len())
 	}
-	if c.waiters.byClass[class{q.Shape, q.Created}].candidate.Request != q.Request {
+	if c.waiters.byClass[class{"default", q.Shape, q.Created}].candidate.Request != q.Request {
 		t.Error("the class still asks with the pod that is done")
 	}
 }

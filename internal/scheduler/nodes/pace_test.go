@@ -1,0 +1,148 @@
+package nodes
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/placement"
+)
+
+// paced is a store whose objects are paced by a clock that the test turns.
+func paced(f *fixture) (s *reflectorStore[*v1alpha1.NodeTopology], seen chan string) {
+	seen = make(chan string, 10_000)
+	s = newReflectorStore(func(nt *v1alpha1.NodeTopology) { seen <- nt.Name + "@" + nt.ResourceVersion }, func(string) {})
+	s.pace(f.clock)
+	return s, seen
+}
+
+func version(name string, n int) *v1alpha1.NodeTopology {
+	return &v1alpha1.NodeTopology{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: fmt.Sprint(n)}}
+}
+
+// TestReportsArePaced: of a node that reports a thousand times at once a few are taken in, and the
+// newest in the end; others' reports are taken in at once.
+func TestReportsArePaced(t *testing.T) {
+	f := newFixture(t)
+	s, seen := paced(f)
+	for i := range 1000 {
+		_ = s.Update(version("hasty", i+1))
+	}
+	if len(seen) != reportsInARow {
+		t.Errorf("%d reports taken in at once, want %d", len(seen), reportsInARow)
+	}
+	for len(seen) > 0 {
+		<-seen
+	}
+	_ = s.Update(version("calm", 1))
+	if len(seen) != 1 || <-seen != "calm@1" {
+		t.Error("the report of another node waits")
+	}
+	f.clock.Step(time.Second / reportsPerSecond)
+	if got := <-seen; got != "hasty@1000" || len(s.aside) != 0 {
+		t.Errorf("%s taken in after the pause, want the newest; %d are put aside", got, len(s.aside))
+	}
+}
+
+// TestAReportThatIsGone is not taken in once its pause ends, and deleting it does not help a node
+// to report more often.
+func TestAReportThatIsGone(t *testing.T) {
+	f := newFixture(t)
+	s, seen := paced(f)
+	for i := range 1000 {
+		_ = s.Update(version("hasty", i+1))
+		_ = s.Delete(version("hasty", i+1))
+	}
+	if len(seen) != reportsInARow || len(s.aside) != 0 {
+		t.Errorf("%d reports taken in, %d put aside; want %d and none", len(seen), len(s.aside), reportsInARow)
+	}
+	s.release("hasty")
+	if len(seen) != reportsInARow {
+		t.Error("a report is taken in that is gone")
+	}
+}
+
+// TestLimitsAreForgotten of objects that are gone.
+func TestLimitsAreForgotten(t *testing.T) {
+	s, _ := paced(newFixture(t))
+	for i := range 3 * maxLimits {
+		_ = s.Update(version(fmt.Sprint("n", i), i+1))
+		_ = s.Delete(version(fmt.Sprint("n", i), i+1))
+	}
+	if len(s.limits) > maxLimits+1 || len(s.versions) > 0 {
+		t.Errorf("%d limits and %d versions are kept", len(s.limits), len(s.versions))
+	}
+}
+
+// TestObeyingIsRecounted: once the last node on which Berth decided says otherwise, or has been
+// without a report for long, pods that nothing is pinned for are nothing to Berth.
+func TestObeyingIsRecounted(t *testing.T) {
+	f := newFixture(t)
+	kubelet, config := f.spec.Authority, f.spec.Config
+	obey := func(name string) {
+		f.spec.Authority, f.spec.Config.Authority = v1alpha1.AuthorityBerth, placement.AuthorityBerth
+		f.spec.Config.CPUManagerPolicy, f.spec.Config.TopologyManagerPolicy = "", ""
+		f.ReportSeen(f.reportOf(name))
+		f.spec.Authority, f.spec.Config = kubelet, config
+	}
+	obey("n")
+	obey("n")
+	obey("m")
+	if !f.table.Obeying() {
+		t.Fatal("no node obeys")
+	}
+	f.ReportSeen(f.reportOf("n"))
+	if !f.table.Obeying() {
+		t.Error("m obeys no more")
+	}
+	f.ReportGone("m")
+	if !f.table.Obeying() {
+		t.Error("m is forgotten at once: its report may come again")
+	}
+	found := f.table.sweep(nil, func(string) bool { return true })
+	f.table.sweep(found, func(string) bool { return true })
+	if f.table.Obeying() {
+		t.Error("m obeys still, without a report")
+	}
+	obey("l")
+	f.ReportGone("l")
+	found = f.table.sweep(nil, func(string) bool { return false })
+	f.table.sweep(found, func(string) bool { return false })
+	if f.table.Obeying() || f.table.Known("l") != nil {
+		t.Error("l obeys still, and is gone")
+	}
+}
+
+// TestNamesThatPodsInvent: a tenant binds pods to nodes that do not exist. A bounded number of
+// these is kept, until the pods are gone; a node that reports is always taken in.
+func TestNamesThatPodsInvent(t *testing.T) {
+	f := newFixture(t)
+	for i := range maxUnproven + 100 {
+		pod := pinned(fmt.Sprint("p", i), 1)
+		pod.Spec.NodeName = fmt.Sprint("invented-", i)
+		f.PodSeen(pod, false)
+		if i%2 == 0 {
+			f.PodGone(pod)
+		}
+	}
+	if len(f.table.byName) != maxUnproven || f.table.unproven != maxUnproven {
+		t.Errorf("%d nodes are kept, %d counted; want %d", len(f.table.byName), f.table.unproven, maxUnproven)
+	}
+	f.ReportSeen(f.reportOf("n"))
+	f.ReportSeen(f.reportOf("invented-0"))
+	if f.table.Unusable(f.table.Named("n")) != nil || f.table.unproven != maxUnproven-1 {
+		t.Errorf("a node that reports is not taken in; %d are unproven", f.table.unproven)
+	}
+	f.clock.Step(sweepEvery)
+	var found map[*Node]bool
+	for range 2 {
+		f.table.expire(f.clock.Now())
+		found = f.table.sweep(found, func(string) bool { return false })
+	}
+	if len(f.table.byName) != maxUnproven/2+2 || f.table.unproven != maxUnproven/2 {
+		t.Errorf("%d nodes are left, %d unproven; want those whose pods are there, and two that reported", len(f.table.byName), f.table.unproven)
+	}
+}

@@ -1,0 +1,78 @@
+package wake
+
+import (
+	"cmp"
+	"slices"
+)
+
+// place is where a class stands in a ring. It keeps its place as long as it is there.
+type place struct {
+	// lane counts from 0. A namespace has at most one class in each lane.
+	lane      int
+	namespace string
+}
+
+func (p place) compare(q place) int {
+	return cmp.Or(cmp.Compare(p.lane, q.lane), cmp.Compare(p.namespace, q.namespace))
+}
+
+// ring is an order of classes in which namespaces take turns: one class of each, then a second one
+// of each, and so on. So no namespace keeps the few classes of another from the first places,
+// however many it has itself.
+type ring struct {
+	sorted []*members // by place
+	lanes  map[string]*lanes
+}
+
+// lanes are those of one namespace.
+type lanes struct {
+	// used is how many lanes have been given out, free which of them have been given back.
+	used int
+	free []int
+}
+
+// take gives out the lowest lane that is free.
+func (l *lanes) take() int {
+	if len(l.free) == 0 {
+		l.used++
+		return l.used - 1
+	}
+	lowest := slices.Index(l.free, slices.Min(l.free))
+	lane := l.free[lowest]
+	l.free = slices.Delete(l.free, lowest, lowest+1)
+	return lane
+}
+
+func (r *ring) add(m *members) {
+	l := r.lanes[m.class.namespace]
+	if l == nil {
+		l = new(lanes)
+		r.lanes[m.class.namespace] = l
+	}
+	m.place = place{l.take(), m.class.namespace}
+	i, _ := r.find(m.place)
+	r.sorted = slices.Insert(r.sorted, i, m)
+}
+
+func (r *ring) remove(m *members) {
+	i, _ := r.find(m.place)
+	r.sorted = slices.Delete(r.sorted, i, i+1)
+	l := r.lanes[m.place.namespace]
+	if l.free = append(l.free, m.place.lane); len(l.free) == l.used {
+		delete(r.lanes, m.place.namespace)
+	}
+}
+
+func (r *ring) find(p place) (int, bool) {
+	return slices.BinarySearchFunc(r.sorted, p, func(m *members, p place) int { return m.place.compare(p) })
+}
+
+// after returns the classes behind a place, at most limit, and whether these are the last ones.
+func (r *ring) after(p place, limit int) (found []*members, last bool) {
+	i, here := r.find(p)
+	if here {
+		i++
+	}
+	end := min(i+limit, len(r.sorted))
+	return r.sorted[i:end], end == len(r.sorted)
+}
