@@ -197,6 +197,11 @@ func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
 	if !ok {
 		return nil, none
 	}
+	done, err := s.explains.take()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	e, err := s.Live.Explain(r.Context(), namespace, name)
 	if err != nil {
 		return map[string]any{"pod": sum, "problem": err.Error()}, nil
@@ -204,6 +209,9 @@ func (s *Server) pod(r *http.Request, v Viewer) (any, error) {
 	e.Nodes = shortened(e.Nodes)
 	return map[string]any{"pod": sum, "explained": e}, nil
 }
+
+// maxExplains is how many pods and gangs are explained at a time: each asks all nodes.
+const maxExplains = 4
 
 // maxAnswers bounds how many nodes are explained in full; groups have all.
 const maxAnswers = 24

@@ -1,11 +1,13 @@
 package web
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/manifest"
@@ -19,6 +21,8 @@ const (
 	maxCopies    = 500 // counted on each node
 	// maxFits is how many such questions are answered at a time: each asks all nodes.
 	maxFits = 2
+	// bodyPatience is how long the manifest may take to come.
+	bodyPatience = 10 * time.Second
 	// maxFitNodes is how many nodes that take a copy are shown.
 	maxFitNodes = 50
 )
@@ -52,17 +56,27 @@ func (s *Server) question(r *http.Request) (wanted []survey.Wanted, notes []stri
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/yaml" {
 		return nil, nil, nil, &failure{http.StatusUnsupportedMediaType, "Content-Type " + quoted(r.Header.Get("Content-Type")) + ": want application/yaml"}
 	}
-	select {
-	case s.fits <- struct{}{}:
-		done = func() { <-s.fits }
-	default:
-		return nil, nil, nil, &failure{http.StatusServiceUnavailable, "others are asking just now: try again in a moment"}
-	}
 	if wanted, notes, err = readWanted(r.Body); err != nil {
-		done()
 		return nil, nil, nil, err
 	}
-	return wanted, notes, done, nil
+	done, err = s.fits.take()
+	return wanted, notes, done, err
+}
+
+// readWhole reads the body of a request before anything is done for it: nobody is kept from asking
+// by one who sends slowly, or never ends. Somewhat more than may be sent is read, so that a body
+// that is too long is known by its length.
+func (s *Server) readWhole(w http.ResponseWriter, r *http.Request) error {
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(s.patience)) // a connection that has none is a test's
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxManifest+1))
+	if err != nil { // the deadline stays: the server reads what is left of a body before it answers
+		w.Header().Set("Connection", "close")
+		return &failure{http.StatusRequestTimeout, fmt.Sprintf("the body did not come within %v: %v", s.patience, err)}
+	}
+	_ = c.SetReadDeadline(time.Time{})
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
 }
 
 // fit says where the pods of a manifest would go.

@@ -9,6 +9,11 @@ import (
 
 // gangs lists those of the namespaces that the viewer sees.
 func (s *Server) gangs(r *http.Request, v Viewer) (any, error) {
+	done, err := s.explains.take()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	all, err := s.Live.Gangs(r.Context())
 	if err != nil {
 		return nil, err
@@ -28,6 +33,11 @@ func (s *Server) gang(r *http.Request, v Viewer) (any, error) {
 	if !v.Sees(namespace) {
 		return nil, none
 	}
+	done, err := s.explains.take()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	e, err := s.Live.ExplainGang(r.Context(), namespace, source, name)
 	if err != nil {
 		return nil, none

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"crypto/sha256"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 // How long and how many answers of the API server are remembered, and how hard it is asked.
@@ -23,8 +25,17 @@ const (
 	reviewLimit   = 5 * time.Second
 	maxReviews    = 4096
 	maxTokenBytes = 16 << 10
-	reviewQPS     = 20
-	reviewBurst   = 100
+	// reviewQPS and reviewBurst are of each kind of review.
+	reviewQPS   = 20
+	reviewBurst = 100
+	// failureLasts is how long the API server is not asked again what it did not answer.
+	failureLasts = 5 * time.Second
+	// strangerQPS and strangerBurst are of tokens from one address that nobody has asked about
+	// before: one who sends nonsense does not use up the reviews of all. maxStrangers bounds the
+	// addresses that are remembered.
+	strangerQPS   = 2
+	strangerBurst = 20
+	maxStrangers  = 1024
 )
 
 // reviews is a Gate that asks the API server who a token belongs to, and what they may see. It
@@ -36,6 +47,8 @@ type reviews struct {
 
 	mu      sync.Mutex
 	viewers map[[sha256.Size]byte]*reviewed
+	// strangers are limits by address.
+	strangers map[string]flowcontrol.PassiveRateLimiter
 }
 
 // Reviews makes a Gate of the cluster's own TokenReview and SubjectAccessReview.
@@ -51,7 +64,8 @@ func Reviews(config *rest.Config) (Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reviews{tokens: tokens.TokenReviews(), access: access.SubjectAccessReviews(), now: time.Now, viewers: map[[sha256.Size]byte]*reviewed{}}, nil
+	return &reviews{tokens: tokens.TokenReviews(), access: access.SubjectAccessReviews(), now: time.Now,
+		viewers: map[[sha256.Size]byte]*reviewed{}, strangers: map[string]flowcontrol.PassiveRateLimiter{}}, nil
 }
 
 // reviewed is a user whom the API server knows, until it is asked again.
@@ -61,7 +75,13 @@ type reviewed struct {
 	until time.Time
 
 	mu   sync.Mutex
-	sees map[string]bool // by namespace; "" stands for all
+	sees map[string]seen // by namespace; "" stands for all
+}
+
+// seen is what the API server said about a namespace; a failure holds until it is asked again.
+type seen struct {
+	allowed bool
+	failed  time.Time // zero: it answered
 }
 
 // Admit lets those in whose token the API server knows, and who may list NodeTopologies.
@@ -74,6 +94,9 @@ func (g *reviews) Admit(r *http.Request) (Viewer, error) {
 	if v := g.remembered(key); v != nil {
 		return v, nil
 	}
+	if !g.mayAsk(r.RemoteAddr) {
+		return nil, &failure{http.StatusTooManyRequests, "too many tokens come from your address: try again in a moment"}
+	}
 	v, err := g.review(r.Context(), token)
 	if err != nil {
 		return nil, err
@@ -85,6 +108,25 @@ func (g *reviews) Admit(r *http.Request) (Viewer, error) {
 	}
 	g.viewers[key] = v
 	return v, nil
+}
+
+// mayAsk says whether the API server is asked about one more token from that address.
+func (g *reviews) mayAsk(remote string) bool {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		host = remote
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	limit := g.strangers[host]
+	if limit == nil {
+		if len(g.strangers) >= maxStrangers {
+			clear(g.strangers)
+		}
+		limit = flowcontrol.NewTokenBucketPassiveRateLimiter(strangerQPS, strangerBurst)
+		g.strangers[host] = limit
+	}
+	return limit.TryAccept()
 }
 
 func (g *reviews) remembered(key [sha256.Size]byte) *reviewed {
@@ -106,15 +148,19 @@ func (g *reviews) review(ctx context.Context, token string) (*reviewed, error) {
 	case !out.Status.Authenticated || out.Status.User.Username == "":
 		return nil, &failure{http.StatusUnauthorized, "the API server does not know this token; it may have expired"}
 	}
-	v := &reviewed{gate: g, user: out.Status.User, until: g.now().Add(reviewLasts), sees: map[string]bool{}}
-	if !v.may(ctx, &authorizationv1.ResourceAttributes{Group: "berth.dev", Resource: "nodetopologies", Verb: "list"}) {
+	v := &reviewed{gate: g, user: out.Status.User, until: g.now().Add(reviewLasts), sees: map[string]seen{}}
+	allowed, err := v.may(ctx, &authorizationv1.ResourceAttributes{Group: "berth.dev", Resource: "nodetopologies", Verb: "list"})
+	switch {
+	case err != nil:
+		return nil, &failure{http.StatusServiceUnavailable, "the API server does not say what " + v.user.Username + " may see: " + err.Error()}
+	case !allowed:
 		return nil, &failure{http.StatusForbidden, v.user.Username + " may not list nodetopologies.berth.dev: bind the ClusterRole berth-viewer"}
 	}
 	return v, nil
 }
 
-// may asks whether the user may do something; no where nobody answers.
-func (v *reviewed) may(ctx context.Context, what *authorizationv1.ResourceAttributes) bool {
+// may asks whether the user may do something.
+func (v *reviewed) may(ctx context.Context, what *authorizationv1.ResourceAttributes) (bool, error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range v.user.Extra {
 		extra[key] = authorizationv1.ExtraValue(values)
@@ -122,7 +168,10 @@ func (v *reviewed) may(ctx context.Context, what *authorizationv1.ResourceAttrib
 	out, err := v.gate.access.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		ResourceAttributes: what, User: v.user.Username, UID: v.user.UID, Groups: v.user.Groups, Extra: extra,
 	}}, metav1.CreateOptions{})
-	return err == nil && out.Status.Allowed
+	if err != nil {
+		return false, err
+	}
+	return out.Status.Allowed, nil
 }
 
 // Name is the user's.
@@ -135,14 +184,19 @@ func (v *reviewed) Sees(namespace string) bool {
 	return v.asked(metav1.NamespaceAll) || namespace != metav1.NamespaceAll && v.asked(namespace)
 }
 
-// asked is what the API server said about a namespace.
+// asked is what the API server said about a namespace; no where it has not answered lately.
 func (v *reviewed) asked(namespace string) bool {
-	sees, known := v.sees[namespace]
-	if !known {
-		ctx, cancel := context.WithTimeout(context.Background(), reviewLimit)
-		defer cancel()
-		sees = v.may(ctx, &authorizationv1.ResourceAttributes{Namespace: namespace, Resource: "pods", Verb: "list"})
-		v.sees[namespace] = sees
+	said, known := v.sees[namespace]
+	if known && (said.failed.IsZero() || v.gate.now().Sub(said.failed) < failureLasts) {
+		return said.allowed
 	}
-	return sees
+	ctx, cancel := context.WithTimeout(context.Background(), reviewLimit)
+	defer cancel()
+	allowed, err := v.may(ctx, &authorizationv1.ResourceAttributes{Namespace: namespace, Resource: "pods", Verb: "list"})
+	said = seen{allowed: allowed}
+	if err != nil {
+		said.failed = v.gate.now()
+	}
+	v.sees[namespace] = said
+	return allowed
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/survey"
@@ -34,13 +35,34 @@ type Server struct {
 	rows    *rows
 	streams *streams
 	history *history
-	fits    chan struct{} // has an element for each question about new pods that is being answered
-	mux     *http.ServeMux
+	// fits and explains are questions that are being answered: about new pods, and about pods and
+	// gangs that exist.
+	fits, explains slots
+	// patience is how long a body may take to come.
+	patience time.Duration
+	mux      *http.ServeMux
+}
+
+// slots has an element for each question of a kind that is being answered.
+type slots chan struct{}
+
+// take takes a slot; done has to be called once the question is answered. The error says that there
+// is none.
+func (s slots) take() (done func(), err error) {
+	select {
+	case s <- struct{}{}:
+		return func() { <-s }, nil
+	default:
+		return nil, &failure{http.StatusServiceUnavailable, "others are asking just now: try again in a moment"}
+	}
 }
 
 // New makes a Server. It shows nothing new before Changed is called.
 func New(o Options) *Server {
-	s := &Server{Options: o, rows: newRows(), streams: newStreams(), history: new(history), fits: make(chan struct{}, maxFits), mux: http.NewServeMux()}
+	s := &Server{
+		Options: o, rows: newRows(), streams: newStreams(), history: new(history), mux: http.NewServeMux(),
+		fits: make(slots, maxFits), explains: make(slots, maxExplains), patience: bodyPatience,
+	}
 	if s.Gate == nil {
 		s.Gate = open{}
 	}
@@ -91,6 +113,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this server is not called "+quoted(r.Host)+": use an address that berth serve printed, or name it with --host", http.StatusMisdirectedRequest)
 		return
 	}
+	if site := r.Header.Get("Sec-Fetch-Site"); strings.HasPrefix(r.URL.Path, "/api/") && (site == "cross-site" || site == "same-site") {
+		http.Error(w, "this server answers its own page alone, and not one of another site", http.StatusForbidden)
+		return
+	}
 	s.mux.ServeHTTP(w, r)
 }
 
@@ -131,6 +157,9 @@ type text []byte
 func (s *Server) answer(make func(*http.Request, Viewer) (any, error)) http.Handler {
 	return packed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		viewer, err := s.Gate.Admit(r)
+		if err == nil && r.Method == http.MethodPost {
+			err = s.readWhole(w, r)
+		}
 		var out any
 		if err == nil {
 			out, err = make(r, viewer)

@@ -152,8 +152,8 @@ func (t *Table) All(yield func(*Node) bool) {
 	}
 }
 
-// Obeying says whether there is a node on which Berth decides, by the last report of each that could
-// be read. Without any, pods for which no kubelet pins anything are nothing to Berth.
+// Obeying says whether there is a node on which Berth decides, by what could be read of each node
+// last. Without any, pods for which no kubelet pins anything are nothing to Berth.
 func (t *Table) Obeying() bool { return t.obeying.Load() > 0 }
 
 // countObeying counts the node if Berth decides there, and no longer if it does not. The caller
