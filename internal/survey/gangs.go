@@ -75,7 +75,7 @@ func (c *Cluster) Gangs(ctx context.Context) (*Gangs, error) {
 
 // groupKinds are the kinds of objects that declare gangs.
 var groupKinds = map[wire.GangSource]schema.GroupVersion{
-	wire.GangOfVolcano: volcano.GroupVersion, wire.GangOfSigs: sigs.GroupVersion,
+	wire.GangOfVolcano: volcano.GroupVersion, wire.GangOfSigs: sigs.GroupVersion, wire.GangOfKoordinatorGroup: sigs.OldGroupVersion,
 }
 
 // groupObjects are objects that declare gangs, as they come.
@@ -179,8 +179,13 @@ func readGroup(raw json.RawMessage) (spec wire.Gang, wrong, err error) {
 		if err = json.Unmarshal(raw, &g); err == nil {
 			spec, wrong = wire.ReadSigsGroup(&g)
 		}
+	case sigs.OldGroupVersion.String():
+		var g sigs.PodGroup
+		if err = json.Unmarshal(raw, &g); err == nil {
+			spec, wrong = wire.ReadKoordinatorGroup(&g)
+		}
 	default:
-		err = fmt.Errorf("apiVersion %q: want %s or %s", head.APIVersion, volcano.GroupVersion, sigs.GroupVersion)
+		err = fmt.Errorf("apiVersion %q: want %s, %s or %s", head.APIVersion, volcano.GroupVersion, sigs.GroupVersion, sigs.OldGroupVersion)
 	}
 	if err != nil {
 		err = fmt.Errorf("PodGroup %s/%s: %w", head.Namespace, head.Name, err)
@@ -253,7 +258,7 @@ func (g *gathering) whatIsWrong() error {
 			counting = append(counting, pod)
 		}
 	}
-	if g.key.Source == wire.GangOfPods && g.misread == nil && len(g.pods) > 0 {
+	if !g.key.Source.HasObject() && g.misread == nil && len(g.pods) > 0 {
 		if len(counting) == 0 {
 			g.spec, g.wrong = wire.GangOfMembers(g.key, g.pods)
 		} else {
@@ -267,7 +272,7 @@ func (g *gathering) whatIsWrong() error {
 		return g.misread
 	case g.hidden:
 		return fmt.Errorf("%s may not be read", g.key)
-	case g.key.Source != wire.GangOfPods && !g.declared:
+	case g.key.Source.HasObject() && !g.declared:
 		return fmt.Errorf("%s is not there", g.key)
 	}
 	return wire.CheckMates(counting)
@@ -310,7 +315,7 @@ func (g *gathering) sum(now time.Time) Gang {
 			first = pod
 		}
 	}
-	settled := g.spec.Minimum > 0 && g.spec.Lacks(doneAll, func(task string) int { return done[task] }) == ""
+	settled := g.spec.Once && was || g.spec.Minimum > 0 && g.spec.Lacks(doneAll, func(task string) int { return done[task] }) == ""
 	lack := g.spec.Lacks(readyAll, func(task string) int { return ready[task] })
 	out.State = wire.GangFacts{Pods: len(g.pods), Ended: ended, Done: doneAll, Wrong: wrong != nil, Complete: lack == "", Settled: settled, Was: was}.State()
 	if out.State == wire.GangWrong {

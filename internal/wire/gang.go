@@ -47,6 +47,10 @@ const (
 	GangOfVolcano
 	// GangOfSigs is a PodGroup of scheduling.x-k8s.io.
 	GangOfSigs
+	// GangOfKoordinator is declared by Koordinator's annotations of its pods.
+	GangOfKoordinator
+	// GangOfKoordinatorGroup is a PodGroup of scheduling.sigs.k8s.io, which Koordinator installs.
+	GangOfKoordinatorGroup
 )
 
 // String names the source as messages do.
@@ -58,10 +62,17 @@ func (s GangSource) String() string {
 		return "PodGroup.scheduling.volcano.sh"
 	case GangOfSigs:
 		return "PodGroup.scheduling.x-k8s.io"
+	case GangOfKoordinator:
+		return "gang of Koordinator"
+	case GangOfKoordinatorGroup:
+		return "PodGroup.scheduling.sigs.k8s.io"
 	default:
 		return "no gang"
 	}
 }
+
+// HasObject says whether an object declares the gang, and not its pods alone.
+func (s GangSource) HasObject() bool { return s != GangOfPods && s != GangOfKoordinator }
 
 // GangKey names a gang. It is comparable; the zero value names none.
 type GangKey struct {
@@ -79,10 +90,21 @@ func (k GangKey) IsZero() bool { return k == GangKey{} }
 // belong to none.
 type Membership struct {
 	Gang GangKey
-	// Minimum is what the pod says of the gang's; 0 where the gang has an object that does.
-	Minimum int
 	// Task is the part of the gang that the pod belongs to; "" for none.
 	Task string
+	Declaration
+}
+
+// Declaration is what a pod says about its gang where the gang has no object; otherwise it is zero.
+type Declaration struct {
+	// Minimum is how many pods start together.
+	Minimum int
+	// Timeout is Gang.Timeout, Once is Gang.Once.
+	Timeout time.Duration
+	Once    bool
+	// Part is the gang that the pod names, where it names several that start together, and Parts
+	// all of them, sorted, with commas between them.
+	Part, Parts string
 }
 
 // claims are the ways in which a pod names its gang.
@@ -95,6 +117,8 @@ var claims = [...]struct {
 	{GangOfVolcano, volcano.GroupNameAnnotation, false},
 	{GangOfVolcano, volcano.VolcanoGroupNameAnnotation, false},
 	{GangOfSigs, sigs.PodGroupLabel, true},
+	{GangOfKoordinator, koordinatorGang, false},
+	{GangOfKoordinatorGroup, sigs.OldPodGroupLabel, true},
 }
 
 // InGang says whether the pod names a gang, rightly or not. It is cheap.
@@ -144,7 +168,11 @@ func ReadMembership(pod *corev1.Pod) (Membership, error) {
 		m.Gang = key
 	}
 	m.Task = pod.Annotations[volcano.TaskSpecAnnotation]
-	if m.Gang.Source != GangOfPods {
+	switch m.Gang.Source {
+	case GangOfPods:
+	case GangOfKoordinator:
+		return readKoordinatorGang(pod, m)
+	default:
 		return m, nil
 	}
 	text := pod.Annotations[GangMinimumAnnotation]
@@ -171,6 +199,9 @@ type Gang struct {
 	Resources corev1.ResourceList
 	// Timeout is how long members wait for each other, from the plan on; 0 for no wish.
 	Timeout time.Duration
+	// Once says that the minimum counts until it has nodes for the first time: whoever comes later
+	// goes its own way, however many are left.
+	Once bool
 	// Phase is what the object's status says.
 	Phase string
 	// Job is the Job of batch.volcano.sh that the object belongs to; "" for none.
@@ -250,9 +281,11 @@ func jobOf(object metav1.Object) string {
 const notServed = "nothing: Berth does not serve it yet, and would not start the pods as asked"
 
 // ReadSigsGroup reads a PodGroup of scheduler-plugins. The error is a *FieldError.
-func ReadSigsGroup(g *sigs.PodGroup) (Gang, error) {
+func ReadSigsGroup(g *sigs.PodGroup) (Gang, error) { return readSigsGroup(g, GangOfSigs) }
+
+func readSigsGroup(g *sigs.PodGroup, source GangSource) (Gang, error) {
 	out := Gang{
-		Key: GangKey{GangOfSigs, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
+		Key: GangKey{source, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
 		Phase: string(g.Status.Phase), Resources: g.Spec.MinResources,
 		Ran: slices.Contains([]sigs.PodGroupPhase{sigs.PodGroupRunning, sigs.PodGroupUnknown, sigs.PodGroupFinished}, g.Status.Phase),
 	}
@@ -331,22 +364,90 @@ func (o fieldErrors) amounts(at *field.Path, list corev1.ResourceList) error {
 }
 
 // GangOfMembers is the gang that its pods declare. The members' words are compared: the error is a
-// *FieldError of the pod that says another minimum than the first by name.
+// *FieldError of the pod that contradicts the first by name.
 func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
-	out := Gang{Key: key}
-	sorted := slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	for _, pod := range sorted {
+	said := map[Declaration]int{}
+	by := map[Declaration]*corev1.Pod{}
+	for _, pod := range slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) }) {
 		m, err := ReadMembership(pod)
 		if err != nil {
-			return out, err
+			return Gang{Key: key}, err
 		}
-		if out.Minimum != 0 && m.Minimum != out.Minimum {
-			return out, fieldErrors(podName(pod)).at(annotation(GangMinimumAnnotation), m.Minimum,
-				fmt.Sprintf("%d, as pod %s of the gang says", out.Minimum, sorted[0].Name))
+		if said[m.Declaration]++; by[m.Declaration] == nil {
+			by[m.Declaration] = pod
 		}
-		out.Minimum = m.Minimum
 	}
-	return out, nil
+	out, ok := GangOfDeclarations(key, said)
+	if err := contradiction(by); ok || err != nil {
+		return out, err
+	}
+	return out, fieldErrors(key.String()).at(annotation(koordinatorGangGroups), out.Minimum, fmt.Sprintf("gangs that need at most %d pods together", MaxGang))
+}
+
+// GangOfDeclarations is the gang of members that say this, by how many of them say it. ok is false
+// where they contradict each other.
+func GangOfDeclarations(key GangKey, said map[Declaration]int) (out Gang, ok bool) {
+	out = Gang{Key: key}
+	parts := map[string]int{}
+	var first Declaration
+	for d := range said {
+		if _, twice := parts[d.Part]; twice || len(parts) > 0 && (d.Parts != first.Parts || d.Timeout != first.Timeout || d.Once != first.Once) {
+			return out, false
+		}
+		parts[d.Part], first = d.Minimum, d
+		out.Minimum += d.Minimum
+	}
+	out.Timeout, out.Once = first.Timeout, first.Once
+	if first.Parts == "" {
+		return out, out.Minimum <= MaxGang
+	}
+	out.Tasks = parts
+	for part := range strings.SplitSeq(first.Parts, ",") {
+		if _, said := parts[part]; !said { // nobody of that gang is there: one is missing at least
+			parts[part] = 1
+			out.Minimum++
+		}
+	}
+	return out, out.Minimum <= MaxGang
+}
+
+// contradiction is the error of the first pod by name that says something else than a pod before
+// it.
+func contradiction(by map[Declaration]*corev1.Pod) error {
+	said := slices.SortedFunc(maps.Keys(by), func(a, b Declaration) int { return strings.Compare(by[a].Name, by[b].Name) })
+	for i, d := range said {
+		for _, before := range said[:i] {
+			key, value, want := d.against(before)
+			if key == "" {
+				continue
+			}
+			return fieldErrors(podName(by[d])).at(annotation(key), value, fmt.Sprintf("%s, as pod %s of the gang says", want, by[before].Name))
+		}
+	}
+	return nil
+}
+
+// against names what contradicts another declaration of one gang: the annotation, what it says, and
+// what the other says. The key is "" where nothing does.
+func (d Declaration) against(o Declaration) (key, value, want string) {
+	keys := declarationKeys[d.Timeout > 0]
+	switch {
+	case d.Parts != o.Parts:
+		return keys.parts, d.Parts, strconv.Quote(o.Parts)
+	case d.Timeout != o.Timeout:
+		return keys.timeout, d.Timeout.String(), o.Timeout.String()
+	case d.Once != o.Once:
+		return keys.once, onceWords[d.Once], onceWords[o.Once]
+	case d.Part == o.Part && d.Minimum != o.Minimum:
+		return keys.minimum, strconv.Itoa(d.Minimum), strconv.Itoa(o.Minimum)
+	}
+	return "", "", ""
+}
+
+// declarationKeys are the annotations by which pods declare: Koordinator's always have a timeout.
+var declarationKeys = map[bool]struct{ minimum, timeout, once, parts string }{
+	false: {minimum: GangMinimumAnnotation},
+	true:  {koordinatorGangMinimum, koordinatorGangTimeout, koordinatorGangPolicy, koordinatorGangGroups},
 }
 
 // CheckMates compares pods that are to start together. The error is a *FieldError of a pod that

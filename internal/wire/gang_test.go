@@ -27,7 +27,7 @@ func TestReadMembership(t *testing.T) {
 		err                 string
 	}{
 		"none":         {nil, nil, Membership{}, ""},
-		"Berth's":      {set{GangAnnotation: "a", GangMinimumAnnotation: "3"}, nil, Membership{Gang: GangKey{GangOfPods, "ns", "a"}, Minimum: 3}, ""},
+		"Berth's":      {set{GangAnnotation: "a", GangMinimumAnnotation: "3"}, nil, Membership{Gang: GangKey{GangOfPods, "ns", "a"}, Declaration: Declaration{Minimum: 3}}, ""},
 		"Volcano's":    {set{"scheduling.k8s.io/group-name": "a", "volcano.sh/task-spec": "ps"}, nil, Membership{Gang: GangKey{GangOfVolcano, "ns", "a"}, Task: "ps"}, ""},
 		"both names":   {set{"scheduling.k8s.io/group-name": "a", "scheduling.volcano.sh/group-name": "a"}, nil, Membership{Gang: GangKey{GangOfVolcano, "ns", "a"}}, ""},
 		"sigs'":        {nil, set{sigs.PodGroupLabel: "a"}, Membership{Gang: GangKey{GangOfSigs, "ns", "a"}}, ""},

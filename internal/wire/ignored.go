@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 )
 
@@ -50,9 +51,10 @@ var unspoken = []Dialect{
 	},
 	{
 		Name: "Koordinator", Scheduler: "koord-scheduler",
-		Prefixes:      []string{"gang.scheduling.koordinator.sh/", "node.koordinator.sh/", "scheduling.koordinator.sh/"},
-		Spoken:        append(slices.Clone(koordinatorSpoken), KoordinatorStatusAnnotation, KoordinatorDevicesAnnotation, AllocatedAnnotation, ReservationAffinityAnnotation),
-		LabelPrefixes: []string{"koordinator.sh/", "quota.scheduling.koordinator.sh/"}, SpokenLabels: []string{koordinatorQoS},
+		Prefixes: []string{koordinatorGangs, "node.koordinator.sh/", "scheduling.koordinator.sh/"},
+		Spoken: slices.Concat(koordinatorSpoken, koordinatorGangKeys,
+			[]string{KoordinatorStatusAnnotation, KoordinatorDevicesAnnotation, AllocatedAnnotation, ReservationAffinityAnnotation}),
+		LabelPrefixes: []string{"koordinator.sh/", "quota.scheduling.koordinator.sh/", sigs.OldPodGroupLabel + "/"}, SpokenLabels: []string{koordinatorQoS},
 	},
 }
 
@@ -153,8 +155,14 @@ const (
 
 // IgnoredKeys returns a warning for each kind of annotation and of label that the pod asks by and
 // nobody reads: misspelt keys of Berth's, and those of each dialect that is not spoken yet. The
-// policy ignored-annotations.berth.dev, made from the same table, warns at creation.
-func IgnoredKeys(pod *corev1.Pod) (warnings []Ignored) {
+// policy ignored-annotations.berth.dev, made from the same table, warns at creation. Pods that name
+// a dialect's own scheduler are left alone: nobody knows whether that is Berth.
+func IgnoredKeys(pod *corev1.Pod) []Ignored { return ignoredKeys(pod, false) }
+
+// IgnoredKeysOfServed is IgnoredKeys of a pod that Berth places, whatever scheduler it names.
+func IgnoredKeysOfServed(pod *corev1.Pod) []Ignored { return ignoredKeys(pod, true) }
+
+func ignoredKeys(pod *corev1.Pod, served bool) (warnings []Ignored) {
 	warn := func(reason string, keys []string, words func(string) string) {
 		if len(keys) > 0 {
 			warnings = append(warnings, Ignored{reason, words(listed(keys))})
@@ -164,7 +172,7 @@ func IgnoredKeys(pod *corev1.Pod) (warnings []Ignored) {
 	warn(labelIgnored, keysOf(pod.Labels, isUnknownLabel), UnknownLabelWarning)
 	for i := range unspoken {
 		d := &unspoken[i]
-		if pod.Spec.SchedulerName == d.Scheduler {
+		if pod.Spec.SchedulerName == d.Scheduler && !served {
 			continue
 		}
 		warn(annotationIgnored, keysOf(pod.Annotations, d.Has), d.Warning)

@@ -33,8 +33,9 @@ func TestIgnoredKeys(t *testing.T) {
 		{"Koordinator at its own scheduler", "koord-scheduler", []string{"scheduling.koordinator.sh/resource-spec"}, nil},
 		{"Koordinator at Volcano's", "volcano", []string{"scheduling.koordinator.sh/gpu-partition-spec"}, []string{koordinator + "scheduling.koordinator.sh/gpu-partition-spec"}},
 		{"Koordinator's CPUs and NUMA nodes are read", "berth", []string{"scheduling.koordinator.sh/resource-spec", "scheduling.koordinator.sh/numa-topology-spec"}, nil},
-		{"all", "berth", []string{"gang.scheduling.koordinator.sh/name", "scheduling.volcano.sh/queue", "berth.dev/scope", PolicyAnnotation},
-			[]string{unknown("berth.dev/scope"), volcano + "scheduling.volcano.sh/queue", koordinator + "gang.scheduling.koordinator.sh/name"}},
+		{"all", "berth", []string{"gang.scheduling.koordinator.sh/nam", "scheduling.volcano.sh/queue", "berth.dev/scope", PolicyAnnotation},
+			[]string{unknown("berth.dev/scope"), volcano + "scheduling.volcano.sh/queue", koordinator + "gang.scheduling.koordinator.sh/nam"}},
+		{"Koordinator's gangs are read", "berth", koordinatorGangKeys, nil},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Spec: corev1.PodSpec{SchedulerName: tc.scheduler}}
 		for _, key := range tc.keys {
@@ -42,6 +43,17 @@ func TestIgnoredKeys(t *testing.T) {
 		}
 		if got := textsOf(t, IgnoredKeys(pod), annotationIgnored); !reflect.DeepEqual(got, tc.want) {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestIgnoredKeysOfServed: a pod that Berth places is told under whatever name it came.
+func TestIgnoredKeysOfServed(t *testing.T) {
+	for _, d := range UnspokenDialects() {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{d.Prefixes[0] + "x": "y"}, Labels: map[string]string{d.Prefixes[0] + "x": "y"}},
+			Spec: corev1.PodSpec{SchedulerName: d.Scheduler}}
+		if got := IgnoredKeysOfServed(pod); len(got) != 2 || len(IgnoredKeys(pod)) != 0 {
+			t.Errorf("%s at %s: %q, and %q at creation", d.Name, d.Scheduler, got, IgnoredKeys(pod))
 		}
 	}
 }

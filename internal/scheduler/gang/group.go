@@ -116,10 +116,13 @@ func (g *group) lacks(counts ...*count) string {
 	return g.spec.Lacks(inAll(counts), func(task string) int { return ofTask(counts, task) })
 }
 
-// settled says whether the minimum has nodes.
+// settled says whether the minimum has nodes, or need not have them any more.
 func (g *group) settled() bool {
-	return g.wrong == nil && g.spec.Minimum > 0 && g.lacks(&g.done) == ""
+	return g.wrong == nil && g.spec.Minimum > 0 && (g.free() || g.lacks(&g.done) == "")
 }
+
+// free says whether the members go their own ways, however many have nodes.
+func (g *group) free() bool { return g.spec.Once && g.whole }
 
 // blocked says what keeps the group from being tried, whatever room there is; "" for nothing.
 func (g *group) blocked() string {
@@ -129,7 +132,7 @@ func (g *group) blocked() string {
 	if err := g.mates(); err != nil {
 		return err.Error()
 	}
-	if lack := g.lacks(&g.waiting, &g.done); lack != "" {
+	if lack := g.lacks(&g.waiting, &g.done); lack != "" && !g.free() {
 		return g.key.String() + " is not complete: " + lack
 	}
 	return ""

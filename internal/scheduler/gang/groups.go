@@ -124,7 +124,7 @@ func (gs *Groups) find(pod *corev1.Pod) *group {
 		gs.groups[says.Gang] = g
 		delete(gs.vacant, says.Gang)
 		gs.any.Store(true)
-		if gs.Objects != nil && says.Gang.Source != wire.GangOfPods {
+		if gs.Objects != nil && says.Gang.Source.HasObject() {
 			gs.Objects.Want(says.Gang.Source)
 		}
 	}
@@ -140,7 +140,7 @@ func (gs *Groups) find(pod *corev1.Pod) *group {
 
 // unknown is what is wrong with a group whose object has not been seen.
 func (g *group) unknown() error {
-	if g.key.Source == wire.GangOfPods {
+	if !g.key.Source.HasObject() {
 		return nil
 	}
 	return fmt.Errorf("%s is not there, as far as this scheduler knows", g.key)
@@ -523,7 +523,7 @@ func (gs *Groups) candidates(g *group) map[string]*corev1.Pod {
 
 // wantsObject says whether the group could be tried if its object were as new as its members.
 func (gs *Groups) wantsObject(g *group) bool {
-	if g.key.Source == wire.GangOfPods || gs.Objects == nil {
+	if !g.key.Source.HasObject() || gs.Objects == nil {
 		return false
 	}
 	return g.lacks(&g.waiting, &g.done) == "" && g.waiting.all > 0
@@ -605,14 +605,9 @@ func (gs *Groups) gate(g *group, uid types.UID) string {
 
 // reference refers to the group in events: its object, or the given member.
 func (g *group) reference(member *corev1.Pod) runtime.Object {
-	kind, version := "PodGroup", ""
-	switch g.key.Source {
-	case wire.GangOfVolcano:
-		version = "scheduling.volcano.sh/v1beta1"
-	case wire.GangOfSigs:
-		version = "scheduling.x-k8s.io/v1alpha1"
-	default:
+	kind, ok := sources[g.key.Source]
+	if !ok {
 		return member
 	}
-	return &corev1.ObjectReference{APIVersion: version, Kind: kind, Namespace: g.key.Namespace, Name: g.key.Name, UID: g.spec.UID}
+	return &corev1.ObjectReference{APIVersion: kind.version.String(), Kind: "PodGroup", Namespace: g.key.Namespace, Name: g.key.Name, UID: g.spec.UID}
 }

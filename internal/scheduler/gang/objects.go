@@ -34,6 +34,8 @@ var sources = map[wire.GangSource]source{
 		func(o runtime.Object) (wire.Gang, error) { return wire.ReadVolcanoGroup(o.(*volcano.PodGroup)) }},
 	wire.GangOfSigs: {sigs.GroupVersion, sigs.AddToScheme, func() runtime.Object { return new(sigs.PodGroup) },
 		func(o runtime.Object) (wire.Gang, error) { return wire.ReadSigsGroup(o.(*sigs.PodGroup)) }},
+	wire.GangOfKoordinatorGroup: {sigs.OldGroupVersion, sigs.AddOldToScheme, func() runtime.Object { return new(sigs.PodGroup) },
+		func(o runtime.Object) (wire.Gang, error) { return wire.ReadKoordinatorGroup(o.(*sigs.PodGroup)) }},
 }
 
 // APIObjects are the groups' objects in the API. A kind that the API server does not serve is

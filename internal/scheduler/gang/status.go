@@ -56,7 +56,7 @@ func (gs *Groups) writeStatus(g *group) {
 	defer cancel()
 	var err error
 	switch {
-	case key.Source == wire.GangOfPods:
+	case !key.Source.HasObject():
 		err = gs.mark(ctx, marks)
 	case known && gs.Objects != nil:
 		var as string
@@ -122,7 +122,7 @@ const maxMarks = 2
 
 // marks returns the members that are to be marked. The caller holds the lock.
 func (g *group) marks() (out []*member) {
-	if !g.whole || g.key.Source != wire.GangOfPods {
+	if !g.whole || g.key.Source.HasObject() {
 		return nil
 	}
 	have := 0

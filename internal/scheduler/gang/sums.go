@@ -19,7 +19,7 @@ type sums struct {
 	// What active members say, by how many of them say it.
 	schedulers map[string]int
 	priorities map[int32]int
-	minimums   map[int]int
+	declared   map[wire.Declaration]int
 	// line has the members that want a node, the first of them foremost, and some that do not any
 	// more.
 	line line
@@ -100,13 +100,13 @@ type part struct {
 
 	task, scheduler string
 	priority        int32
-	minimum         int
+	declares        wire.Declaration
 }
 
 func (m *member) part() part {
 	return part{
 		waits: m.pending(), done: m.done(), active: m.active(), wrong: m.wrong != nil, asks: wire.AsksMates(m.pod), task: m.says.Task,
-		scheduler: m.pod.Spec.SchedulerName, priority: corev1helpers.PodPriority(m.pod), minimum: m.says.Minimum,
+		scheduler: m.pod.Spec.SchedulerName, priority: corev1helpers.PodPriority(m.pod), declares: m.says.Declaration,
 	}
 }
 
@@ -149,7 +149,7 @@ func (g *group) add(p *part, n int) {
 	}
 	addTo(&g.schedulers, p.scheduler, n)
 	addTo(&g.priorities, p.priority, n)
-	addTo(&g.minimums, p.minimum, n)
+	addTo(&g.declared, p.declares, n)
 }
 
 // agree says whether nothing is wrong with the active members, and they name one scheduler and one
@@ -160,17 +160,15 @@ func (g *group) agree() bool {
 
 // read reads what the members say of a group without an object.
 func (g *group) read() {
-	if g.key.Source != wire.GangOfPods {
+	if g.key.Source.HasObject() {
 		return
 	}
 	g.fresh = g.changes
-	if len(g.minimums) == 0 {
+	if len(g.declared) == 0 {
 		return // of those that were there the last word counts
 	}
-	if g.wrongs == 0 && len(g.minimums) == 1 {
-		for minimum := range g.minimums {
-			g.spec, g.wrong = wire.Gang{Key: g.key, Minimum: minimum}, nil
-		}
+	if spec, ok := wire.GangOfDeclarations(g.key, g.declared); ok && g.wrongs == 0 {
+		g.spec, g.wrong = spec, nil
 		return
 	}
 	g.spec, g.wrong = wire.GangOfMembers(g.key, g.activePods())

@@ -12,6 +12,13 @@ var GroupVersion = schema.GroupVersion{Group: "scheduling.x-k8s.io", Version: "v
 // PodGroups is the resource under which PodGroup objects are served.
 var PodGroups = GroupVersion.WithResource("podgroups")
 
+// OldGroupVersion is the group and version by which scheduler-plugins served the same kind before.
+// Koordinator installs that definition.
+var OldGroupVersion = schema.GroupVersion{Group: "scheduling.sigs.k8s.io", Version: "v1alpha1"}
+
+// OldPodGroups is the resource under which PodGroup objects of OldGroupVersion are served.
+var OldPodGroups = OldGroupVersion.WithResource("podgroups")
+
 // SchemeBuilder collects the functions that register this package's types.
 var SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
@@ -21,5 +28,12 @@ var AddToScheme = SchemeBuilder.AddToScheme
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &PodGroup{}, &PodGroupList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}
+
+// AddOldToScheme registers this package's types with a scheme as those of OldGroupVersion.
+func AddOldToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(OldGroupVersion, &PodGroup{}, &PodGroupList{})
+	metav1.AddToGroupVersion(scheme, OldGroupVersion)
 	return nil
 }

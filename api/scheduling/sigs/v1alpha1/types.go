@@ -8,6 +8,9 @@ import (
 // PodGroupLabel of a pod names its PodGroup.
 const PodGroupLabel = "scheduling.x-k8s.io/pod-group"
 
+// OldPodGroupLabel of a pod names its PodGroup of OldGroupVersion.
+const OldPodGroupLabel = "pod-group.scheduling.sigs.k8s.io"
+
 // PodGroupPhase says how far a group has come.
 type PodGroupPhase string
 

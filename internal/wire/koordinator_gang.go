@@ -1,0 +1,166 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
+)
+
+// Koordinator's annotations of gangs (apis/extension/scheduling.go), of pods and of PodGroups.
+const (
+	koordinatorGangs       = "gang.scheduling.koordinator.sh/"
+	koordinatorGang        = koordinatorGangs + "name"
+	koordinatorGangMinimum = koordinatorGangs + "min-available"
+	koordinatorGangTotal   = koordinatorGangs + "total-number"
+	koordinatorGangTimeout = koordinatorGangs + "waiting-time"
+	koordinatorGangMode    = koordinatorGangs + "mode"
+	koordinatorGangPolicy  = koordinatorGangs + "match-policy"
+	koordinatorGangGroups  = koordinatorGangs + "groups"
+)
+
+// koordinatorGangKeys are the annotations of gangs that are read.
+var koordinatorGangKeys = []string{
+	koordinatorGang, koordinatorGangMinimum, koordinatorGangTotal, koordinatorGangTimeout,
+	koordinatorGangMode, koordinatorGangPolicy, koordinatorGangGroups,
+}
+
+// koordinatorGangWait is how long members wait for each other where nothing is said: the default of
+// Koordinator's plugin Coscheduling (defaultTimeout).
+const koordinatorGangWait = 10 * time.Minute
+
+// maxKoordinatorGangs is how many gangs may start together.
+const maxKoordinatorGangs = 64
+
+// onceWords are the values of match-policy by Gang.Once.
+var onceWords = map[bool]string{true: "once-satisfied", false: "waiting-and-running"}
+
+// gangReader reads Koordinator's annotations of a pod or of a PodGroup.
+type gangReader struct {
+	fieldErrors
+	metav1.Object
+}
+
+func (r gangReader) text(key string) string { return r.GetAnnotations()[key] }
+
+// readKoordinatorGang reads what a pod says about its gang in Koordinator's words.
+func readKoordinatorGang(pod *corev1.Pod, m Membership) (Membership, error) {
+	r := gangReader{fieldErrors(podName(pod)), pod}
+	var err error
+	if m.Minimum, err = r.count(koordinatorGangMinimum, 1); err != nil {
+		return m, err
+	}
+	if r.text(koordinatorGangTotal) != "" {
+		if _, err := r.count(koordinatorGangTotal, m.Minimum); err != nil {
+			return m, err
+		}
+	}
+	if m.Timeout, err = r.timeout(); err != nil {
+		return m, err
+	}
+	if m.Once, err = r.once(); err != nil {
+		return m, err
+	}
+	parts, err := r.groups(m.Gang)
+	if err == nil && len(parts) > 1 {
+		m.Part, m.Parts = m.Gang.Name, strings.Join(parts, ",")
+		m.Task, m.Gang.Name = m.Part, parts[0]
+	}
+	return m, err
+}
+
+// count reads a number of pods.
+func (r gangReader) count(key string, least int) (int, error) {
+	n, err := strconv.Atoi(r.text(key))
+	if err != nil || n < least || n > MaxGang {
+		return 0, r.at(annotation(key), r.text(key), fmt.Sprintf("a whole number of pods from %d to %d", least, MaxGang))
+	}
+	return n, nil
+}
+
+// timeout reads waiting-time.
+func (r gangReader) timeout() (time.Duration, error) {
+	text := r.text(koordinatorGangTimeout)
+	if text == "" {
+		return koordinatorGangWait, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, r.at(annotation(koordinatorGangTimeout), text, "a duration above 0 as Go writes it, such as 10m")
+	}
+	return d, nil
+}
+
+// once reads mode and match-policy. A gang is planned whole or not at all: in neither mode a member
+// holds anything while others have no place.
+func (r gangReader) once() (bool, error) {
+	if mode := r.text(koordinatorGangMode); mode != "" && mode != "Strict" && mode != "NonStrict" {
+		return false, r.at(annotation(koordinatorGangMode), mode, "Strict or NonStrict")
+	}
+	switch policy := r.text(koordinatorGangPolicy); policy {
+	case "", onceWords[true]:
+		return true, nil
+	case onceWords[false]:
+		return false, nil
+	default:
+		return false, r.at(annotation(koordinatorGangPolicy), policy, onceWords[true]+" or "+onceWords[false]+": Berth does not serve only-waiting")
+	}
+}
+
+// groups reads the gangs that start together, sorted; none where the annotation is missing. They
+// are of the pod's namespace, and the pod's own gang is among them.
+func (r gangReader) groups(own GangKey) ([]string, error) {
+	text := r.text(koordinatorGangGroups)
+	if text == "" {
+		return nil, nil
+	}
+	wrong := func(want string) error { return r.at(annotation(koordinatorGangGroups), text, want) }
+	var ids, names []string
+	if len(text) > maxKoordinatorText || json.Unmarshal([]byte(text), &ids) != nil || len(ids) > maxKoordinatorGangs {
+		return nil, wrong(fmt.Sprintf(`a JSON list of at most %d gangs, such as ["ns/a","ns/b"]`, maxKoordinatorGangs))
+	}
+	for _, id := range ids {
+		namespace, name, _ := strings.Cut(id, "/")
+		if namespace != own.Namespace || len(validation.IsDNS1123Subdomain(name)) > 0 {
+			return nil, wrong("names of gangs in the pod's namespace, " + own.Namespace + "/NAME")
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); !slices.Contains(names, own.Name) {
+		return nil, wrong("the pod's own gang among them, " + own.Namespace + "/" + own.Name)
+	}
+	return names, nil
+}
+
+// ReadKoordinatorGroup reads a PodGroup of scheduling.sigs.k8s.io, with Koordinator's annotations
+// of it. The error is a *FieldError.
+func ReadKoordinatorGroup(g *sigs.PodGroup) (Gang, error) {
+	out, err := readSigsGroup(g, GangOfKoordinatorGroup)
+	if err != nil {
+		return out, err
+	}
+	r := gangReader{fieldErrors(groupName(out.Key)), g}
+	if out.Once, err = r.once(); err != nil {
+		return out, err
+	}
+	if out.Timeout == 0 {
+		if out.Timeout, err = r.timeout(); err != nil {
+			return out, err
+		}
+	}
+	if text := r.text(koordinatorGangGroups); text != "" && text != "[]" {
+		return out, r.at(field.NewPath("metadata", "annotations").Key(koordinatorGangGroups), text,
+			"nothing: gangs that start together are declared by annotations of their pods alone, "+koordinatorGang+" and the like")
+	}
+	return out, nil
+}
