@@ -73,10 +73,11 @@ internal/replay           : topology placement/... internal/cases internal/sim i
 internal/scheduler/wake   : placement internal/ledger
 internal/scheduler/later  :
 internal/scheduler/handover: internal/scheduler/later
-internal/scheduler/gang   : placement internal/ledger internal/plan internal/wire internal/scheduler/later api/scheduling/...
-internal/scheduler/reservation : placement internal/apiclient internal/ledger internal/wire internal/scheduler/later api/scheduling/koordinator/v1alpha1
+internal/scheduler/lead   :
+internal/scheduler/gang   : placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
+internal/scheduler/reservation : placement internal/apiclient internal/ledger internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/koordinator/v1alpha1
 internal/scheduler/nodes  : topology placement internal/apiclient internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
-internal/scheduler        : placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/reservation api/... internal/nodestate
+internal/scheduler        : placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/reservation api/... internal/nodestate
 internal/scheduler/command: internal/scheduler internal/scheduler/reservation internal/version
 internal/offer            : topology internal/strict internal/suggest internal/wire
 scheduler                 : placement internal/scheduler internal/scheduler/command

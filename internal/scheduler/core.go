@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/scheduler/gang"
 	"github.com/berth-dev/berth/internal/scheduler/handover"
+	"github.com/berth-dev/berth/internal/scheduler/lead"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
 	"github.com/berth-dev/berth/internal/scheduler/wake"
@@ -33,6 +34,8 @@ type core struct {
 	groupWaits groupWaits
 	pauses     *groupPauses
 	gangs      *gang.Groups
+	// lead opens when this process takes its first pod from the scheduling queue.
+	lead *lead.Gate
 	// reservations are the places that are held for pods to come.
 	reservations *reservation.Reservations
 	events       events.EventRecorder
@@ -100,7 +103,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
 	w := wake.New(&wakeEdge{clock: c, activator: handle, logger: logger})
 	table := nodes.NewTable(c, args.StaleAfter.Duration, o.Providers...)
-	made := &core{clock: c, table: table, waiters: w, events: handle.EventRecorder(), common: commonOf(&args)}
+	made := &core{clock: c, table: table, waiters: w, lead: new(lead.Gate), events: handle.EventRecorder(), common: commonOf(&args)}
 	made.gangs = newGangs(&args, handle, made, logger)
 	made.reservations = newReservations(handle, made, logger)
 	made.pauses = &groupPauses{clock: made.clock, activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) }}

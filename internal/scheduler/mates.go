@@ -39,7 +39,7 @@ func newGangs(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *gang.
 			_, ours := c.profiles.Load(name)
 			return ours
 		},
-		Room: roomOn(handle.SharedInformerFactory().Core().V1()),
+		Room: roomOn(handle.SharedInformerFactory().Core().V1()), Lead: c.lead,
 	})
 }
 

@@ -95,6 +95,7 @@ func (f *fixture) forGangs() (*gangHandle, *fake.Clientset) {
 	f.core.gangs = gang.New(gang.Options{Clock: f.clock, Logger: klog.Background(), Timeout: time.Minute, Client: client, Events: f.events,
 		Budgets:  func() ([]*policyv1.PodDisruptionBudget, error) { return nil, nil },
 		Activate: func(map[string]*corev1.Pod) {}, Waiting: func(types.UID) fwk.WaitingPod { return nil }, Ours: func(string) bool { return true }})
+	f.core.gangs.Lead.Open()
 	f.core.gangs.Synced()
 	return h, client
 }

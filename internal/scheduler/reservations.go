@@ -22,7 +22,7 @@ import (
 func newReservations(handle fwk.Handle, c *core, logger klog.Logger) *reservation.Reservations {
 	nodes := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
 	return reservation.New(reservation.Options{
-		Clock: c.clock, Logger: logger, Events: handle.EventRecorder(), Account: func(node string) *ledger.Node { return c.table.Named(node).Account() },
+		Clock: c.clock, Logger: logger, Lead: c.lead, Events: handle.EventRecorder(), Account: func(node string) *ledger.Node { return c.table.Named(node).Account() },
 		HasNode: func(name string) bool {
 			_, err := nodes.Get(name)
 			return err == nil

@@ -353,10 +353,11 @@ func (o *observer) late(runs time.Time) {
 		if timeout == 0 {
 			timeout = gangTimeout
 		}
-		deadline := g.partialSince.Add(timeout)
-		if deadline.Before(runs) {
-			deadline = runs
+		since := g.partialSince
+		if since.Before(runs) {
+			since = runs // a leader counts from its own first moment on
 		}
+		deadline := since.Add(timeout)
 		if now.After(deadline.Add(grace)) {
 			g.partial = true
 			o.result.PartialPastDeadline++

@@ -112,7 +112,7 @@ func TestTheObserverNotices(t *testing.T) {
 		{"a part whose scheduler has just come back", func(s *scene) {
 			s.see(pod("a", "a-0", "n0"))
 			s.clock = s.clock.Add(time.Hour)
-			s.late(s.clock.Add(-time.Second))
+			s.late(s.clock.Add(-10*time.Second - grace))
 			s.late(time.Time{})
 		}, "", result{}},
 		{"a part that was deleted in time", func(s *scene) {

@@ -404,7 +404,7 @@ func (gs *Groups) waitNoLonger(g *group, vain uint64) {
 // tell writes an event about the group, unless it says what the last one said. The caller holds the
 // lock.
 func (gs *Groups) tell(g *group, pod *corev1.Pod, why string) {
-	if why == g.told {
+	if why == g.told || !gs.Lead.Leads() {
 		return
 	}
 	g.told = why
@@ -759,6 +759,7 @@ func Follow[L, P any](gs *Groups, next func(L) (*P, error), take func(L, *corev1
 	gs.follows = true
 	gs.mu.Unlock()
 	return func(logger L) (*P, error) {
+		gs.Lead.Open()
 		for pod := gs.nextMate(); pod != nil; pod = gs.nextMate() {
 			if found := take(logger, pod); found != nil {
 				return found, nil

@@ -29,6 +29,7 @@ func TestAMinimumOfAMillionIsRefused(t *testing.T) {
 func TestAGangOfManyPods(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		const pods = 20000
+		w.groups.Lead.Open()
 		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
 		w.objects = map[wire.GangKey]wire.Gang{key: {Key: key, Version: "5", Minimum: 4, Tasks: map[string]int{"last": 2}}}
 		w.groups.Objects = w

@@ -20,13 +20,17 @@
 //
 // Any failure before Permit drops the plan, unless the minimum is reached without the member that
 // failed. A failure after it leaves members bound: the others are planned again, until the
-// deadline. Then those that are bound are deleted, by UID.
+// deadline. Then the API server is asked for the gang's object and pods, and if it does not say
+// either that the gang is whole, those that are bound are deleted, by UID.
+//
+// Replicas that do not lead keep the same account, and write and delete nothing (package lead).
 //
 // # What is held, and what is remembered
 //
 // Everything here can be rebuilt from the API: members from pods, the minimum from the group's
-// object or the pods' annotations, the deadline from the moment at which the first member was
-// bound. Whether a group was whole once is told by the status of its object, or by the condition
+// object or the pods' annotations. The deadline counts from the moment at which this process, as
+// the leader, first saw a member bound: nobody else's clock decides when pods are deleted. Whether
+// a group was whole once is told by the status of its object, or by the condition
 // wire.GangWholeCondition of a bound member.
 //
 // The lock of Groups is never held while the framework is called: PreEnqueue comes with the lock

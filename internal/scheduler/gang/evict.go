@@ -302,7 +302,7 @@ func (gs *Groups) clear(g *group, e *eviction, leader types.UID) {
 
 // sendAway has victims deleted soon. by says for whom. The caller holds the lock.
 func (gs *Groups) sendAway(victims []*corev1.Pod, by string) {
-	if len(victims) == 0 {
+	if len(victims) == 0 || !gs.Lead.Leads() {
 		return
 	}
 	if gs.evicted == nil {

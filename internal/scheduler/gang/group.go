@@ -47,8 +47,11 @@ type group struct {
 	// held: an event will tell why no member is tried, if that stays so.
 	held bool
 	// deadline is when members that are bound are deleted, unless the group is whole; zero: none is
-	// bound.
+	// bound. expiring: it has passed, and they are being deleted.
 	deadline time.Time
+	expiring bool
+	// The requests to the API server that fail are repeated, less and less often.
+	deletions, reads, writes retry
 	// roomy: the resources that it names were free once. lacking: capacity was missing at the last
 	// attempt.
 	roomy, lacking bool
@@ -74,7 +77,7 @@ type member struct {
 	// says is what the pod says of its gang, wrong why that cannot be read.
 	says  wire.Membership
 	wrong error
-	// bound is when the pod got its node; zero: it has none.
+	// bound is when this process first saw it with a node, by its own clock; zero: it has none.
 	bound time.Time
 	// posted: its Binding to that node was written, whether the API has shown it or not.
 	posted bool
@@ -143,6 +146,8 @@ func (g *group) hold(now time.Time) string {
 	switch why := g.blocked(); {
 	case why != "":
 		return why
+	case g.expiring:
+		return g.key.String() + " was not whole in time, and its bound pods are being deleted"
 	case g.fresh < g.changes:
 		return g.key.String() + " is being asked for again"
 	case now.Before(g.notBefore):
@@ -264,7 +269,7 @@ const (
 
 // backOff notes a failure, and returns how long the group is not tried.
 func (g *group) backOff(now time.Time) time.Duration {
-	pause := min(lastPause, firstPause<<min(g.failures, 6))
+	pause := doubled(g.failures, lastPause)
 	g.failures++
 	g.notBefore = now.Add(pause)
 	return pause

@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -25,6 +24,7 @@ import (
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/scheduler/later"
+	"github.com/berth-dev/berth/internal/scheduler/lead"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -49,6 +49,8 @@ type Options struct {
 	Ours func(schedulerName string) bool
 	// Room is asked for groups without pods; nil where nobody knows.
 	Room Room
+	// Lead says whether anything may be written or deleted. nil is a gate that Follow opens.
+	Lead *lead.Gate
 }
 
 // Objects are the API objects of groups.
@@ -93,11 +95,18 @@ type Groups struct {
 	// synced: all pods that were there at the start have been seen. Before, a gang that is whole
 	// could be taken for one that is not.
 	synced bool
+	// ledFrom is since when this process has led with all pods seen.
+	ledFrom time.Time
 }
 
 // New returns Groups without any.
 func New(o Options) *Groups {
-	return &Groups{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}, vacant: map[wire.GangKey]wire.Gang{}, lone: map[types.UID]*group{}}
+	if o.Lead == nil {
+		o.Lead = new(lead.Gate)
+	}
+	gs := &Groups{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}, vacant: map[wire.GangKey]wire.Gang{}, lone: map[types.UID]*group{}}
+	gs.Lead.Then(gs.begin)
+	return gs
 }
 
 // find returns the pod's group with the pod in it, and makes what is missing; nil for pods of no
@@ -165,7 +174,7 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	g.sum(m)
 	gs.show(g, pod)
 	if pod.Spec.NodeName != "" && m.bound.IsZero() {
-		m.bound = boundAt(pod, gs.Clock.Now())
+		m.bound = gs.Clock.Now()
 		if wire.GangWasWhole(pod) {
 			g.whole = true
 		}
@@ -185,26 +194,26 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 func (gs *Groups) Synced() {
 	gs.mu.Lock()
 	gs.synced = true
+	gs.mu.Unlock()
+	gs.begin()
+}
+
+// begin looks at all groups: what was not known, or was not this process's to write, now is.
+func (gs *Groups) begin() {
+	gs.mu.Lock()
 	all := make([]*group, 0, len(gs.groups))
+	if gs.synced && gs.Lead.Leads() {
+		gs.ledFrom = gs.Clock.Now()
+	}
 	for _, g := range gs.groups {
 		gs.placedAll(g)
 		all = append(all, g)
 	}
+	gs.lookAtVacantIn(statusPause)
 	gs.mu.Unlock()
 	for _, g := range all {
 		gs.look(g)
 	}
-}
-
-// boundAt is when a pod got its node.
-func boundAt(pod *corev1.Pod, otherwise time.Time) time.Time {
-	for i := range pod.Status.Conditions {
-		c := &pod.Status.Conditions[i]
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
-			return c.LastTransitionTime.Time
-		}
-	}
-	return otherwise
 }
 
 // PodGone takes a deletion in.
@@ -255,73 +264,15 @@ func (gs *Groups) placed(g *group) {
 		g.failures, g.waits, g.deadline, g.told = 0, "", time.Time{}, ""
 		return
 	}
-	if g.whole || g.spec.Minimum == 0 || !g.deadline.IsZero() {
-		return
+	if !g.whole && g.spec.Minimum > 0 {
+		gs.setDeadline(g)
 	}
-	first := gs.Clock.Now()
-	for _, m := range g.members {
-		if m.placed() && m.active() && !m.bound.IsZero() && m.bound.Before(first) {
-			first = m.bound
-		}
-	}
-	g.deadline = first.Add(gs.timeout(g))
-	gs.callAt(g.deadline, func() { gs.expire(g) })
-}
-
-func (gs *Groups) timeout(g *group) time.Duration {
-	if g.spec.Timeout > 0 {
-		return g.spec.Timeout
-	}
-	return gs.Timeout
 }
 
 // callAt calls do at that moment, or at once where it has passed.
 func (gs *Groups) callAt(at time.Time, do func()) {
 	later.Call(gs.Clock, max(0, at.Sub(gs.Clock.Now())), do)
 }
-
-// expire deletes the members of a gang that is not whole at its deadline.
-func (gs *Groups) expire(g *group) {
-	gs.mu.Lock()
-	var doomed []*corev1.Pod
-	if !g.whole && g.mates() == nil && !g.deadline.IsZero() && !gs.Clock.Now().Before(g.deadline) && gs.groups[g.key] == g {
-		for _, m := range g.members {
-			if m.placed() && m.active() {
-				doomed = append(doomed, m.pod)
-			}
-		}
-		g.deadline = time.Time{}
-		if g.plan != nil {
-			gs.drop(g, "the deadline has passed")
-		}
-		gs.pause(g)
-	}
-	gs.mu.Unlock()
-	for _, pod := range doomed {
-		gs.delete(pod)
-	}
-	if len(doomed) > 0 {
-		groupsFailed.Inc()
-	}
-	gs.look(g)
-}
-
-// delete deletes a member that got a node while its gang did not. It is tried until it is done.
-func (gs *Groups) delete(pod *corev1.Pod) {
-	gs.Events.Eventf(pod, nil, corev1.EventTypeWarning, "GangFailed", "Scheduling", "Deleted: its gang did not get nodes for its minimum in time")
-	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
-	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), gs.Logger), requestTimeout)
-	defer cancel()
-	err := gs.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
-	if err == nil || isGone(err) {
-		return
-	}
-	gs.Logger.Error(err, "Member of a failed gang cannot be deleted, will try again", "pod", klog.KObj(pod))
-	gs.callAt(gs.Clock.Now().Add(firstPause), func() { gs.delete(pod) })
-}
-
-// requestTimeout bounds one request to the API server.
-const requestTimeout = 10 * time.Second
 
 // ObjectSeen takes the object of a group in; wrong says what is not served of it.
 func (gs *Groups) ObjectSeen(spec wire.Gang, wrong error) {
@@ -452,7 +403,7 @@ func (gs *Groups) look(g *group) {
 	}
 	wake := gs.candidates(g)
 	gs.notice(g)
-	ask := (g.wrong == nil || g.object == "") && g.fresh < g.changes && !g.confirming && gs.wantsObject(g)
+	ask := gs.Lead.Leads() && (g.wrong == nil || g.object == "") && g.fresh < g.changes && !g.confirming && gs.wantsObject(g)
 	if ask {
 		g.confirming = true
 	}
@@ -545,10 +496,11 @@ func (gs *Groups) confirm(g *group) {
 		g.object, g.wrong, g.fresh = "", g.unknown(), upTo
 	case spec.Key.IsZero(): // nothing was read
 		gs.Logger.Info("Group cannot be read, will try again", "gang", g.key, "err", err)
-		gs.callAt(gs.Clock.Now().Add(firstPause), func() { gs.look(g) })
+		gs.callAt(gs.Clock.Now().Add(g.reads.pause()), func() { gs.look(g) })
 		gs.mu.Unlock()
 		return
 	default:
+		g.reads = retry{}
 		before := g.changes
 		gs.understand(g, spec, err)
 		if g.fresh = max(g.fresh, upTo); before == upTo {

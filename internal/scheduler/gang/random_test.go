@@ -79,6 +79,9 @@ func (w *randomWorld) step() {
 	case n < 17:
 		w.did("restart")
 		w.restart()
+		for _, g := range w.gangs { // the new one waits from its first moment on
+			g.partialFrom = time.Time{}
+		}
 	}
 	for range 1 + w.r.IntN(3) {
 		d := time.Duration(w.r.IntN(4000)) * time.Millisecond

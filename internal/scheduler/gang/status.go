@@ -38,9 +38,14 @@ func (gs *Groups) tellStatus(g *group) {
 		g.again = true
 		return
 	}
-	if gs.Client == nil || !gs.synced {
+	if gs.Client == nil || !gs.synced || !gs.Lead.Leads() {
 		return
 	}
+	gs.tellSoon(g)
+}
+
+// tellSoon collects changes for a moment. The caller holds the lock.
+func (gs *Groups) tellSoon(g *group) {
 	g.telling = true
 	gs.callAt(gs.Clock.Now().Add(statusPause), func() { gs.writeStatus(g) })
 }
@@ -67,16 +72,18 @@ func (gs *Groups) writeStatus(g *group) {
 		}
 	}
 	gs.mu.Lock()
-	again := g.again
+	defer gs.mu.Unlock()
 	g.telling = false
-	gs.mu.Unlock()
-	if again {
-		gs.tellStatus(g)
-	}
-	if err != nil && !isGone(err) {
+	switch {
+	case err != nil && !isGone(err):
 		gs.Logger.Info("Status of a gang cannot be written, will try again", "gang", key, "err", err)
-		gs.callAt(gs.Clock.Now().Add(firstPause), func() { gs.tellStatus(g) })
+		g.telling = true // what changes until then is told with it
+		gs.callAt(gs.Clock.Now().Add(g.writes.pause()), func() { gs.writeStatus(g) })
+		return
+	case g.again:
+		gs.tellSoon(g)
 	}
+	g.writes = retry{}
 }
 
 // says says whether the group's object is known to say how things stand: it was written, and nobody

@@ -34,7 +34,7 @@ func (gs *Groups) vacantSeen(spec wire.Gang, wrong error) {
 
 // lookAtVacantIn has groups without pods be looked at then. The caller holds the lock.
 func (gs *Groups) lookAtVacantIn(pause time.Duration) {
-	if gs.lookingAtVacant || len(gs.vacant) == 0 {
+	if gs.lookingAtVacant || len(gs.vacant) == 0 || !gs.Lead.Leads() {
 		return
 	}
 	gs.lookingAtVacant = true

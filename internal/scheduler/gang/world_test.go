@@ -45,7 +45,7 @@ import (
 type world struct {
 	t      *testing.T
 	groups *Groups
-	// mu guards asks, waiting, objects and asked.
+	// mu guards asks, waiting, objects, asked, listed and lists.
 	mu   sync.Mutex
 	asks []func()
 	next func(klog.Logger) (*corev1.Pod, error)
@@ -61,7 +61,14 @@ type world struct {
 	deleted           []string
 	notes             *events.FakeRecorder
 	// life counts the schedulers.
-	life    int
+	life int
+	// skew is how far the API server's clock is ahead. noList: it lists no pods; lists counts the
+	// attempts.
+	skew   time.Duration
+	noList bool
+	lists  int
+	// listed are the pods as the API server lists them.
+	listed  map[types.UID]*corev1.Pod
 	objects map[wire.GangKey]wire.Gang
 	// nominated are the nodes that are kept for members; budgets count who may be evicted. Pods
 	// that are deleted stay until they are removed where slow is set.
@@ -305,6 +312,18 @@ func (w *world) begin() {
 		}))
 		return true, nil, nil
 	})
+	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, kruntime.Object, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.lists++; w.noList {
+			return true, nil, apierrors.NewTooManyRequestsError("not now")
+		}
+		list := &corev1.PodList{}
+		for _, uid := range slices.Sorted(maps.Keys(w.listed)) {
+			list.Items = append(list.Items, *w.listed[uid])
+		}
+		return true, list, nil
+	})
 	client.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, kruntime.Object, error) {
 		patch := a.(clienttesting.PatchAction)
 		w.ask(alive(func() { w.toldOf(patch.GetName(), patch.GetPatch()) }))
@@ -334,6 +353,13 @@ func (w *world) begin() {
 		w.groups.PodSeen(pod)
 	}
 	w.groups.Synced()
+}
+
+// keep has the API server list the pods as they are now.
+func (w *world) keep() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.listed = maps.Clone(w.pods)
 }
 
 // toldOf has the watch show a pod whose PodScheduled condition was written.
@@ -516,6 +542,7 @@ func (w *world) run(d time.Duration) {
 			w.cycle(pod)
 			continue
 		}
+		w.keep()
 		synctest.Wait()
 		if w.obey() || len(w.active) > 0 || len(w.groups.following) > 0 {
 			continue
@@ -624,7 +651,7 @@ func (w *world) bind(uid types.UID, node string) {
 		w.fail(uid, node)
 		return
 	}
-	bound.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	bound.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(w.skew))}}
 	w.pods[uid] = bound
 	w.groups.Bound(uid, node)
 	w.groups.PodSeen(bound)

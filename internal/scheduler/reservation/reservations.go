@@ -20,6 +20,7 @@ import (
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/later"
+	"github.com/berth-dev/berth/internal/scheduler/lead"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -65,6 +66,8 @@ type Options struct {
 	Done func(uid string)
 	// Ours says whether a scheduler of that name is one of this process.
 	Ours func(scheduler string) bool
+	// Lead says whether anything may be written. nil is a gate that Between opens.
+	Lead *lead.Gate
 }
 
 // Reservations are all that are for this scheduler. They are safe for concurrent use.
@@ -85,9 +88,7 @@ type Reservations struct {
 	cache  Cache
 	queue  Queue
 	writer Writer
-	// leading: this scheduler has taken a pod from its queue. Others write nothing.
-	leading bool
-	all     map[types.UID]*item
+	all    map[types.UID]*item
 	// users are the pods that say they have something of a Reservation, by its UID, of those that
 	// are bound; bookOf the Reservation of each.
 	users  map[types.UID]map[types.UID]*corev1.Pod
@@ -147,12 +148,17 @@ type item struct {
 
 // New returns Reservations without any.
 func New(o Options) *Reservations {
-	return &Reservations{
+	if o.Lead == nil {
+		o.Lead = new(lead.Gate)
+	}
+	rs := &Reservations{
 		Options: o, read: make(chan struct{}), all: map[types.UID]*item{},
 		dirty: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.UID]()),
 		users: map[types.UID]map[types.UID]*corev1.Pod{}, bookOf: map[types.UID]types.UID{},
 		wanting: map[types.UID]*corev1.Pod{}, vain: map[types.UID][]types.UID{},
 	}
+	rs.Lead.Then(rs.begin)
+	return rs
 }
 
 // Attach gives them the scheduler's cache and queue, without which nothing is planned or held.
@@ -497,7 +503,7 @@ func sameList(a, b corev1.ResourceList) bool {
 // unbelieved takes back what was believed from objects and does not hold: the account has CPUs of
 // others there, or the node is no more.
 func (rs *Reservations) unbelieved() {
-	if !rs.leading {
+	if !rs.Lead.Leads() {
 		return // whoever leads finds out
 	}
 	for uid, it := range rs.all {
@@ -558,8 +564,9 @@ const readLimit = 30 * time.Second
 // Between is called before the scheduler takes the next pod: the cycle before has ended, but for
 // what is bound.
 func (rs *Reservations) Between() {
-	if !rs.leads() {
+	if !rs.Lead.Leads() {
 		rs.awaitRead()
+		rs.Lead.Open()
 	}
 	if !rs.any.Load() {
 		return
@@ -580,22 +587,19 @@ func (rs *Reservations) Between() {
 	rs.unbelieved()
 }
 
-func (rs *Reservations) leads() bool {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	return rs.leading
-}
-
-// awaitRead waits for those that were there at the start, and begins to write.
+// awaitRead waits for those that were there at the start.
 func (rs *Reservations) awaitRead() {
 	select {
 	case <-rs.read:
 	case <-rs.Clock.After(readLimit):
 		rs.Logger.Info("Reservations cannot be read; pods are placed as if there were none", "waited", readLimit)
 	}
+}
+
+// begin writes what is to be written, now that this process leads.
+func (rs *Reservations) begin() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	rs.leading = true
 	for uid := range rs.all {
 		rs.dirty.Add(uid)
 	}

@@ -111,7 +111,7 @@ func (rs *Reservations) write(ctx context.Context, uid types.UID) error {
 	defer rs.writes.Unlock()
 	rs.mu.Lock()
 	it := rs.all[uid]
-	if it == nil || !rs.leading || rs.writer == nil {
+	if it == nil || !rs.Lead.Leads() || rs.writer == nil {
 		rs.mu.Unlock()
 		return nil
 	}

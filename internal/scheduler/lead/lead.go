@@ -1,0 +1,52 @@
+// Package lead says whether this process leads its replicas. Replicas watch the same pods, each
+// with a view of its own, and only one of them may write what it concludes from its view.
+package lead
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Gate opens when this process is found to lead. It does not close: kube-scheduler ends a process
+// that has lost its Lease (cmd/kube-scheduler/app/server.go, OnStoppedLeading). The zero value is
+// closed. A Gate is safe for concurrent use.
+type Gate struct {
+	open atomic.Bool
+	mu   sync.Mutex
+	then []func()
+}
+
+// Leads says whether this process may write and delete.
+func (g *Gate) Leads() bool { return g.open.Load() }
+
+// Open is called before each pod is taken from the scheduling queue: kube-scheduler takes the first
+// one after its election.
+func (g *Gate) Open() {
+	if g.open.Load() {
+		return
+	}
+	g.mu.Lock()
+	first := !g.open.Swap(true)
+	then := g.then
+	g.then = nil
+	g.mu.Unlock()
+	if !first {
+		return
+	}
+	for _, do := range then {
+		do()
+	}
+}
+
+// Then has do called once, when the gate opens. It is called at once where the gate is open.
+func (g *Gate) Then(do func()) {
+	g.mu.Lock()
+	open := g.open.Load()
+	if !open {
+		g.then = append(g.then, do)
+	}
+	g.mu.Unlock()
+	if open {
+		do()
+	}
+}
