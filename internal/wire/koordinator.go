@@ -81,6 +81,9 @@ func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	switch class := pod.Labels[koordinatorQoS]; class {
 	case "", "SYSTEM":
 	case "LSE", "LSR":
+		if err := r.wholeCPUs(class); err != nil {
+			return placement.Rules{}, err
+		}
 		rules.CPUs = cpus
 	case "LS", "BE":
 		rules.SharesOnly, rules.SharesWillDo = true, true
@@ -88,6 +91,30 @@ func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 		return placement.Rules{}, r.at(field.NewPath("metadata", "labels").Key(koordinatorQoS), class, "LSE, LSR, LS, BE or SYSTEM")
 	}
 	return rules, nil
+}
+
+// wholeCPUs refuses a container of a class with CPUs of its own that asks for part of one. In
+// Koordinator it is the pod that MUST ask for whole CPUs (proposal 20220530); Berth gives CPUs to
+// containers.
+func (r koordinatorReader) wholeCPUs(class string) error {
+	spec := field.NewPath("spec")
+	check := func(at *field.Path, containers []corev1.Container) error {
+		for i := range containers {
+			res, kind := &containers[i].Resources, "requests"
+			q, said := res.Requests[corev1.ResourceCPU]
+			if !said {
+				q, kind = res.Limits[corev1.ResourceCPU], "limits"
+			}
+			if q.MilliValue()%1000 != 0 {
+				return r.at(at.Index(i).Child("resources", kind).Key("cpu"), &q, "a whole number of CPUs: containers of class "+class+" have CPUs of their own")
+			}
+		}
+		return nil
+	}
+	if err := check(spec.Child("initContainers"), r.pod.Spec.InitContainers); err != nil {
+		return err
+	}
+	return check(spec.Child("containers"), r.pod.Spec.Containers)
 }
 
 // SpeaksKoordinator says whether the pod says in Koordinator's words how it wants to be placed.
@@ -192,7 +219,7 @@ func (r koordinatorReader) cpus() (joint.Rules, error) {
 		}
 	}
 	switch spec.Exclusive {
-	case "", "None":
+	case "", "None", "Default": // the last is the proposal's word for None
 	case "PCPULevel":
 		rules.Exclusive, rules.ExclusiveHow = joint.ExclusiveCore, joint.Preferred
 	case "NUMANodeLevel":
@@ -233,10 +260,10 @@ func ReadKoordinatorNode(node *corev1.Node, kubelet string) (KoordinatorNode, er
 	}
 	switch text := node.Labels[koordinatorFill]; text {
 	case "", "MostAllocated":
-	case "LeastAllocated":
+	case "LeastAllocated", "DistributeEvenly": // the emptiest NUMA node gets the next pod
 		n.Strategy = joint.LeastAllocated
 	default:
-		return KoordinatorNode{}, e.at(label(koordinatorFill), text, "MostAllocated or LeastAllocated")
+		return KoordinatorNode{}, e.at(label(koordinatorFill), text, "MostAllocated, LeastAllocated or DistributeEvenly")
 	}
 	switch text := node.Labels[koordinatorBind]; text {
 	case "", "None":

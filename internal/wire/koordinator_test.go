@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/placement"
@@ -42,6 +43,7 @@ func TestReadKoordinatorRules(t *testing.T) {
 		{name: "Default", class: "LSR", cpus: `{"preferredCPUBindPolicy":"Default"}`, want: placement.Rules{CPUs: likeFull}},
 		{name: "cores alone", class: "LSR", cpus: `{"preferredCPUExclusivePolicy":"PCPULevel"}`, want: placement.Rules{CPUs: joint.Rules{Bind: joint.FullCores, BindHow: joint.Preferred,
 			Exclusive: joint.ExclusiveCore, ExclusiveHow: joint.Preferred}}},
+		{name: "nothing alone", class: "LSR", cpus: `{"preferredCPUExclusivePolicy":"Default"}`, want: placement.Rules{CPUs: likeFull}},
 		{name: "nodes alone", class: "LSR", cpus: `{"preferredCPUExclusivePolicy":"NUMANodeLevel"}`, want: placement.Rules{CPUs: joint.Rules{Bind: joint.FullCores,
 			BindHow: joint.Preferred, Exclusive: joint.ExclusiveNUMA, ExclusiveHow: joint.Preferred}}},
 		{name: "LS has shares", class: "LS", cpus: `{"requiredCPUBindPolicy":"FullPCPUs"}`, want: placement.Rules{SharesOnly: true, SharesWillDo: true}},
@@ -70,6 +72,31 @@ func TestReadKoordinatorRules(t *testing.T) {
 		wrong := new(FieldError)
 		if c.wrong != "" && (!errors.As(err, &wrong) || !strings.HasSuffix(wrong.Field, c.wrong) || len(err.Error()) > 1000) {
 			t.Errorf("%s: %v, want an error about %s", c.name, err, c.wrong)
+		}
+	}
+}
+
+// TestClassesWithCPUsOfTheirOwn: who asks for part of a CPU with one of these classes is refused,
+// by the container's field; with others, and without a class, it is a share.
+func TestClassesWithCPUsOfTheirOwn(t *testing.T) {
+	for class, wrong := range map[string]bool{"LSR": true, "LSE": true, "LS": false, "BE": false, "": false} {
+		for _, c := range []struct {
+			cpu   string
+			limit bool
+			whole bool
+		}{{"1500m", false, false}, {"1500m", true, false}, {"2", false, true}, {"2000m", true, true}, {"500m", false, false}} {
+			pod := koordinatorPod(class, "", "")
+			list := corev1.ResourceList{"cpu": resource.MustParse(c.cpu)}
+			res := corev1.ResourceRequirements{Requests: list}
+			field := "spec.containers[1].resources.requests[cpu]"
+			if c.limit {
+				res, field = corev1.ResourceRequirements{Limits: list}, "spec.containers[1].resources.limits[cpu]"
+			}
+			pod.Spec.Containers = []corev1.Container{{Name: "idle"}, {Name: "a", Resources: res}}
+			_, err := ReadKoordinatorRules(pod)
+			if (err != nil) != (wrong && !c.whole) || err != nil && !strings.Contains(err.Error(), field) {
+				t.Errorf("%s with %+v: %v", class, c, err)
+			}
 		}
 	}
 }
@@ -128,7 +155,8 @@ func TestReadKoordinatorNode(t *testing.T) {
 			want: KoordinatorNode{Strategy: joint.LeastAllocated, Memory: true, CPUs: joint.Rules{Bind: joint.FullCores, BindHow: joint.Required}}},
 		{name: "spread", labels: map[string]string{koordinatorBind: "SpreadByPCPUs"}, want: KoordinatorNode{CPUs: joint.Rules{Bind: joint.Spread, BindHow: joint.Required}}},
 		{name: "misspelt policy", labels: map[string]string{koordinatorPolicy: "None "}, wrong: koordinatorPolicy},
-		{name: "misspelt strategy", labels: map[string]string{koordinatorFill: "DistributeEvenly"}, wrong: koordinatorFill},
+		{name: "evenly", labels: map[string]string{koordinatorFill: "DistributeEvenly"}, want: KoordinatorNode{Strategy: joint.LeastAllocated}},
+		{name: "misspelt strategy", labels: map[string]string{koordinatorFill: "distributeevenly"}, wrong: koordinatorFill},
 		{name: "misspelt binding", labels: map[string]string{koordinatorBind: "FullPCPUs"}, wrong: koordinatorBind},
 		{name: "unknown policy of the kubelet", kubelet: "strict", wrong: "topologyPolicies"},
 	} {

@@ -229,7 +229,7 @@ func (r reservationReader) containers(at *field.Path) error {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		switch {
-		case names[c.Name] || c.Name == "":
+		case names[c.Name]:
 			return r.at(at.Index(i).Child("name"), c.Name, "a name that no other container has")
 		case slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 }):
 			return r.at(at.Index(i).Child("ports"), "hostPort", "none: Berth does not hold ports")
@@ -318,6 +318,9 @@ func reservationPod(o *koordinator.Reservation) *corev1.Pod {
 	}
 	delete(pod.Annotations, PlacementAnnotation)
 	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == "" { // Koordinator's definition asks for no names
+			pod.Spec.Containers[i].Name = "container-" + strconv.Itoa(i)
+		}
 		r := &pod.Spec.Containers[i].Resources
 		for name, q := range r.Limits { // as the API server does for pods
 			if _, said := r.Requests[name]; !said {

@@ -54,6 +54,15 @@ func TestReadReservation(t *testing.T) {
 	}
 }
 
+// TestContainersOfReservationsNeedNoNames: Koordinator's own examples have none.
+func TestContainersOfReservationsNeedNoNames(t *testing.T) {
+	const one = `{"resources":{"limits":{"cpu":"1"}}}`
+	r, err := ReadReservation(reservationObject(t, `{"template":{"spec":{"containers":[`+one+`,`+one+`]}},`+anyOwners+`}`))
+	if err != nil || r.Pod.Spec.Containers[0].Name != "container-0" || r.Pod.Spec.Containers[1].Name != "container-1" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // TestReservationsThatAreNotServed: every field that is not served, or makes no sense, is refused
 // by name.
 func TestReservationsThatAreNotServed(t *testing.T) {
