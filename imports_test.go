@@ -66,7 +66,7 @@ internal/kubeletconfig    : internal/strict internal/wire
 internal/nodestate        : topology placement api/... internal/ledger internal/wire
 internal/survey           : topology placement api/... internal/amounts internal/apiclient internal/defrag internal/moving internal/machineview internal/sim internal/ledger internal/rank internal/plan internal/wire internal/nodestate
 internal/web              : topology internal/machineview internal/manifest internal/survey internal/version internal/wire
-internal/manifest         : internal/strict internal/suggest internal/wire
+internal/manifest         : internal/amounts internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/survey internal/wire
 internal/replay           : topology placement/... internal/cases internal/sim internal/wire
 

@@ -26,8 +26,28 @@ const (
 // everything else as a number. What is not in it is 0.
 type List map[string]int64
 
-// IsExtended says whether a device plugin, or an administrator, brings the resource.
-func IsExtended(resource string) bool { return strings.Contains(resource, "/") }
+// IsExtended says whether a device plugin, or an administrator, could bring the resource. Names of
+// the domain kubernetes.io are Kubernetes' own, those that begin with "requests." a quota's
+// (pkg/apis/core/v1/helper, IsExtendedResourceName, which also wants the name to be valid).
+func IsExtended(resource string) bool {
+	return strings.Contains(resource, "/") && !strings.Contains(resource, "kubernetes.io/") && !strings.HasPrefix(resource, "requests.")
+}
+
+// Size says roughly how much of a node the amounts take, in thousandths of a CPU: 4 GiB count as a
+// CPU, and so does a device. Larger members of a gang are placed first.
+func (l List) Size() (size int64) {
+	for resource, amount := range l {
+		switch {
+		case resource == CPU:
+			size += amount
+		case resource == Memory:
+			size += amount >> 22
+		case IsExtended(resource):
+			size += 1000 * amount
+		}
+	}
+	return size
+}
 
 // Capacity is what a kubelet counts of its machine (cadvisor.CapacityFromMachineInfo): CPU, memory
 // and huge pages.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/suggest"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -158,7 +159,7 @@ func (v *validator) amounts(at string, requests, limits corev1.ResourceList) {
 // pair holds a request against its limit: huge pages and devices cannot be overcommitted.
 func (v *validator) pair(at string, name corev1.ResourceName, asked resource.Quantity, limits corev1.ResourceList) {
 	limit, limited := limits[name]
-	whole := isHuge(name) || isDevice(name)
+	whole := isHuge(name) || amounts.IsExtended(string(name))
 	switch {
 	case whole && !limited:
 		v.fail(at, asked.String(), "a limit too: "+string(name)+" cannot be overcommitted")
@@ -179,7 +180,7 @@ func (v *validator) amount(at string, name corev1.ResourceName, q resource.Quant
 		v.fail(at, q.String(), "0 or more")
 	case isHuge(name):
 		v.hugePages(at, name, q)
-	case isDevice(name):
+	case amounts.IsExtended(string(name)):
 		if q.MilliValue()%1000 != 0 {
 			v.fail(at, q.String(), "a whole number: devices are not divided")
 		}
@@ -203,9 +204,4 @@ func (v *validator) hugePages(at string, name corev1.ResourceName, q resource.Qu
 
 func isHuge(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
-}
-
-// isDevice is IsExtendedResourceName.
-func isDevice(name corev1.ResourceName) bool {
-	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }

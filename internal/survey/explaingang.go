@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
-	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/plan"
 	"github.com/berth-dev/berth/internal/wire"
@@ -223,7 +222,7 @@ func (t *gangTrial) add(ctx context.Context, c *Cluster, pod *corev1.Pod, known 
 	if err != nil {
 		return err
 	}
-	m := plan.Member{Task: says.Task, Size: sizeOf(wire.ReadAmounts(pod))}
+	m := plan.Member{Task: says.Task, Size: wire.ReadAmounts(pod).Size()}
 	if ask.Request.Pinnable() {
 		m.Candidate = &ledger.Candidate{Request: &ask.Request, Created: pod.CreationTimestamp.Unix()}
 	}
@@ -248,21 +247,6 @@ func (t *gangTrial) add(ctx context.Context, c *Cluster, pod *corev1.Pod, known 
 	m.Kind = k
 	t.gang.Members = append(t.gang.Members, m)
 	return nil
-}
-
-// sizeOf orders members as the scheduler does: roughly how much of a node they take.
-func sizeOf(asked amounts.List) (size int64) {
-	for name, amount := range asked {
-		switch {
-		case name == amounts.CPU:
-			size += amount
-		case name == amounts.Memory:
-			size += amount >> 22
-		case amounts.IsExtended(name):
-			size += 1000 * amount
-		}
-	}
-	return size
 }
 
 // run plans, and says what came of it.

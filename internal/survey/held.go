@@ -13,6 +13,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
@@ -274,7 +275,7 @@ func heldAnywhere(pod *corev1.Pod) []Held {
 			h.Count = int(q.Value())
 		case name == corev1.ResourceCPU:
 			h.MilliCPU = q.MilliValue()
-		case wire.IsExtended(name):
+		case amounts.IsExtended(string(name)):
 			h.addDevices(string(name), q.Value())
 		default:
 			h.addMemory(string(name), uint64(max(0, q.Value())))

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
@@ -18,7 +19,7 @@ const maxPool = 4096
 // order.
 func ParsePool(text string) (placement.DevicePool, error) {
 	resource, list, ok := strings.Cut(text, "=")
-	if !ok || !strings.Contains(resource, "/") {
+	if !ok || !amounts.IsExtended(resource) {
 		return placement.DevicePool{}, errors.New("want RESOURCE=NUMA:COUNT, like nvidia.com/gpu=0:4,1:4")
 	}
 	pool := placement.DevicePool{Resource: resource, Preference: placement.SortedPreference}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
@@ -296,7 +297,7 @@ func (r *zoneReader) takeDevices(zones []zone) error {
 	for i := range zones {
 		z := &zones[i]
 		for name, a := range z.amounts {
-			if !strings.Contains(name, "/") {
+			if !amounts.IsExtended(name) {
 				continue
 			}
 			if a.capacity > maxMadeUp {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -173,13 +174,10 @@ func isMemory(name corev1.ResourceName) bool {
 	return name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// IsExtended says whether a device plugin could offer the resource. The kubelet registers none
-// whose domain ends in kubernetes.io (pkg/apis/core/v1/helper, IsExtendedResourceName): such names
-// are, for one, those that Dynamic Resource Allocation gives to its device classes.
-func IsExtended(name corev1.ResourceName) bool {
-	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix) &&
-		!strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
-}
+// IsExtended is amounts.IsExtended for a name as the API has it: a device plugin could offer the
+// resource. The kubelet registers none whose domain ends in kubernetes.io; such names are, for one,
+// those that Dynamic Resource Allocation gives to its device classes.
+func IsExtended(name corev1.ResourceName) bool { return amounts.IsExtended(string(name)) }
 
 func namesIn(lists ...corev1.ResourceList) []corev1.ResourceName {
 	var names []corev1.ResourceName

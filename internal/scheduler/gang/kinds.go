@@ -4,26 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/internal/ledger"
 )
-
-// sizeOf is how much of a node a pod takes, roughly, in thousandths of a CPU.
-func sizeOf(pod *corev1.Pod) (size int64) {
-	for i := range pod.Spec.Containers {
-		r := &pod.Spec.Containers[i].Resources
-		size += r.Requests.Cpu().MilliValue() + r.Requests.Memory().Value()>>22
-		for name, q := range r.Limits {
-			if strings.Contains(string(name), "/") {
-				size += 1000 * q.Value()
-			}
-		}
-	}
-	return size
-}
 
 // isCoupled says whether a pod's place changes where others like it may go.
 func isCoupled(pod *corev1.Pod) bool {

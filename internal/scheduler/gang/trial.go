@@ -161,7 +161,7 @@ func (t *trial) prepare() *fwk.Status {
 		if err != nil {
 			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 		}
-		member := plan.Member{Candidate: c, Task: t.job.tasks[i], Size: sizeOf(pod)}
+		member := plan.Member{Candidate: c, Task: t.job.tasks[i], Size: wire.ReadAmounts(pod).Size()}
 		key := likeness(pod, c)
 		k, ok := known[key]
 		if !ok {
