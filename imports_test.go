@@ -42,8 +42,9 @@ api/scheduling/volcano/v1beta1  :
 deploy                    :
 
 internal/capture          :
+internal/clip             :
 internal/machineview      : topology placement
-internal/kubeletstate     : topology placement
+internal/kubeletstate     : internal/clip topology placement
 internal/protocol         :
 internal/protocol/obey    :
 internal/protocol/page    :
@@ -55,8 +56,8 @@ internal/rank             : topology placement internal/ledger
 internal/plan             : topology placement internal/ledger
 internal/defrag           : placement internal/amounts internal/ledger
 internal/moving           : internal/wire
-internal/cases            : topology placement
-internal/wire             : topology placement placement/joint api/... internal/amounts internal/kubeletstate
+internal/cases            : internal/clip topology placement
+internal/wire             : internal/clip topology placement placement/joint api/... internal/amounts internal/kubeletstate
 internal/suggest          :
 internal/convert          : internal/suggest
 internal/amounts          : placement placement/memory
@@ -65,7 +66,7 @@ internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/strict internal/wire
 internal/nodestate        : topology placement api/... internal/ledger internal/wire
 internal/survey           : topology placement api/... internal/amounts internal/apiclient internal/defrag internal/moving internal/machineview internal/sim internal/ledger internal/rank internal/plan internal/wire internal/nodestate
-internal/web              : topology internal/machineview internal/manifest internal/survey internal/version internal/wire
+internal/web              : internal/clip topology internal/machineview internal/manifest internal/survey internal/version internal/wire
 internal/manifest         : internal/amounts internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/survey internal/wire
 internal/replay           : topology placement/... internal/cases internal/sim internal/wire
@@ -74,20 +75,20 @@ internal/scheduler/wake   : placement internal/ledger
 internal/scheduler/later  :
 internal/scheduler/handover: internal/scheduler/later
 internal/scheduler/lead   :
-internal/scheduler/gang   : placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
-internal/scheduler/reservation : placement internal/apiclient internal/ledger internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/koordinator/v1alpha1
+internal/scheduler/gang   : internal/clip placement internal/ledger internal/plan internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/...
+internal/scheduler/reservation : internal/clip placement internal/apiclient internal/ledger internal/wire internal/scheduler/later internal/scheduler/lead api/scheduling/koordinator/v1alpha1
 internal/scheduler/nodes  : topology placement internal/apiclient internal/ledger internal/rank internal/wire internal/scheduler/wake internal/scheduler/later api/... internal/nodestate
 internal/scheduler        : placement internal/amounts internal/ledger internal/rank internal/wire internal/version internal/scheduler/wake internal/scheduler/nodes internal/scheduler/later internal/scheduler/handover internal/scheduler/gang internal/scheduler/lead internal/scheduler/reservation api/... internal/nodestate
 internal/scheduler/command: internal/scheduler internal/scheduler/reservation internal/version
-internal/offer            : topology internal/strict internal/suggest internal/wire
+internal/offer            : internal/clip topology internal/strict internal/suggest internal/wire
 scheduler                 : placement internal/scheduler internal/scheduler/command
 examples/licences         : placement placement/hint
 examples/licences/berth-scheduler: examples/licences scheduler
 internal/enforce          : topology placement placement/joint internal/wire
-internal/agent            : topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
+internal/agent            : internal/clip topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
 internal/cli              : topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/web internal/wire internal/version
-internal/jobs             : api/batch/... api/scheduling/volcano/...
+internal/jobs             : internal/clip api/batch/... api/scheduling/volcano/...
 internal/child            :
 internal/golden           :
 internal/reference        :

@@ -19,6 +19,7 @@ import (
 	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -216,9 +217,7 @@ func (p *publisher) conditions(v *verdict) []metav1.Condition {
 // dated completes a condition: its time of transition stays while its status does.
 func (p *publisher) dated(c metav1.Condition) metav1.Condition {
 	c.LastTransitionTime = metav1.NewTime(p.now().Truncate(time.Second))
-	if len(c.Message) > maxMessage {
-		c.Message = strings.ToValidUTF8(c.Message[:maxMessage], "") + "..."
-	}
+	c.Message = clip.Text(c.Message, maxMessage)
 	if p.published != nil {
 		if old := meta.FindStatusCondition(p.published.Status.Conditions, c.Type); old != nil && old.Status == c.Status {
 			c.LastTransitionTime = old.LastTransitionTime

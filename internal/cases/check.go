@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"strconv"
 
+	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -28,11 +29,7 @@ type FieldError struct {
 }
 
 func (e *FieldError) Error() string {
-	v := e.Value
-	if len(v) > 80 {
-		v = v[:80] + "..."
-	}
-	return fmt.Sprintf("%s: %q: want %s", e.Field, v, e.Want)
+	return e.Field + ": " + clip.Quoted(e.Value) + ": want " + e.Want
 }
 
 func wrong(want, value, field string, args ...any) error {

@@ -18,6 +18,7 @@ import (
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/clip"
 )
 
 // Reconciler brings Jobs to where they should be. Client may read from a cache; Live reads from the
@@ -80,16 +81,7 @@ const conflictBackoff = 20 * time.Millisecond
 const standAsideFor = time.Minute
 
 func (r *Reconciler) tell(job *batch.Job, kind, reason, text string) {
-	r.Events.Eventf(job, nil, kind, reason, "Reconcile", "%s", clip(text))
-}
-
-// clip keeps a note within the 1024 bytes that an event has.
-func clip(text string) string {
-	const limit = 1000
-	if len(text) > limit {
-		return text[:limit] + "..."
-	}
-	return text
+	r.Events.Eventf(job, nil, kind, reason, "Reconcile", "%s", clip.Text(text, clip.Event))
 }
 
 // refuse ends a Job that cannot be served.
@@ -98,7 +90,7 @@ func (r *Reconciler) refuse(ctx context.Context, job *batch.Job, why error) erro
 	r.tell(job, corev1.EventTypeWarning, "Refused", why.Error())
 	n := stepper{job: job, spec: specOf(job), now: metav1.NewTime(r.Now().Truncate(time.Second))}
 	n.out.status = *job.Status.DeepCopy()
-	n.enter(batch.Failed, "Refused", clip(why.Error()))
+	n.enter(batch.Failed, "Refused", clip.Text(why.Error(), clip.Event))
 	return r.write(ctx, job, &n.out.status)
 }
 

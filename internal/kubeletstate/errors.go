@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/berth-dev/berth/internal/clip"
 )
 
 // ErrChecksum is wrapped by the Error about a checkpoint whose content does not match its checksum:
@@ -25,7 +27,7 @@ func (e *Error) Error() string {
 		text += ": " + e.Field
 	}
 	if e.Value != "" {
-		text += ": " + clip(e.Value)
+		text += ": " + clip.Quoted(e.Value)
 	}
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
@@ -37,15 +39,6 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
-
-// clip quotes a value from outside, cut to a bearable length.
-func clip(s string) string {
-	const limit = 80
-	if len(s) > limit {
-		return strconv.Quote(s[:limit]) + "..."
-	}
-	return strconv.Quote(s)
-}
 
 // file makes Errors about one checkpoint.
 type file string

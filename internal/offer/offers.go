@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/berth-dev/berth/internal/clip"
 )
 
 // Offers offers the devices of pools to a kubelet, and looks after them. It is safe for concurrent
@@ -157,7 +159,7 @@ func Rival(pools []Pool, registered map[string][]string) string {
 				return fmt.Sprintf("another device plugin offers %s to the kubelet (%.100q is one of its devices), as Berth does", resource, id)
 			case own[resource]:
 			case offers(pools, resource, id):
-				return fmt.Sprintf("another device plugin offers %s to the kubelet under the name %s, as Berth does under its own", clip(id), resource)
+				return fmt.Sprintf("another device plugin offers %s to the kubelet under the name %s, as Berth does under its own", clip.Text(id, 100), resource)
 			}
 		}
 	}
@@ -177,5 +179,3 @@ func offers(pools []Pool, resource, id string) bool {
 	}
 	return false
 }
-
-func clip(s string) string { return s[:min(len(s), 100)] }

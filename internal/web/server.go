@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/survey"
 )
@@ -133,7 +134,7 @@ func (s *Server) called(host string) bool {
 
 // quoted is a text of a stranger, short and on one line.
 func quoted(text string) string {
-	data, err := json.Marshal(text[:min(len(text), 100)])
+	data, err := json.Marshal(clip.Text(text, 100))
 	if err != nil {
 		return "?"
 	}

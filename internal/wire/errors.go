@@ -2,9 +2,10 @@ package wire
 
 import (
 	"fmt"
-	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/clip"
 )
 
 // FieldError says which value of which object cannot be used, and what would be right. Every error
@@ -17,16 +18,7 @@ type FieldError struct {
 }
 
 func (e *FieldError) Error() string {
-	return e.Object + ": " + e.Field + ": " + clip(e.Value) + ": want " + e.Want
-}
-
-// clip quotes a value from outside, cut to a bearable length.
-func clip(s string) string {
-	const limit = 80
-	if len(s) > limit {
-		return strconv.Quote(s[:limit]) + "..."
-	}
-	return strconv.Quote(s)
+	return e.Object + ": " + e.Field + ": " + clip.Quoted(e.Value) + ": want " + e.Want
 }
 
 // fieldErrors makes FieldErrors about one object.

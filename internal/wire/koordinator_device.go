@@ -156,7 +156,7 @@ func (r *deviceReader) enter(at *field.Path, id string, d topology.Device) error
 func (r *deviceReader) enterBare(at *field.Path, d *koordinator.DeviceInfo, place *topology.Device) error {
 	switch twice := r.seen[d.UUID]; {
 	case len(d.UUID) > 256:
-		return r.at(at.Child("id"), d.UUID[:80], "at most 256 bytes")
+		return r.at(at.Child("id"), d.UUID, "at most 256 bytes")
 	case len(d.VFGroups) > 0:
 		return r.at(at.Child("topology", "busID"), "", "a PCI address: the device has virtual functions")
 	case len(r.bare) >= topology.MaxDevices:

@@ -52,7 +52,7 @@ func ReadMates(pod *corev1.Pod) (out []MateWish, err error) {
 		names, preferred := strings.CutPrefix(text, "preferred:")
 		list := strings.Split(names, ",")
 		if len(list) > maxMates {
-			return nil, wrong.at(annotation(key), text[:min(len(text), 100)], "at most 64 names of pods")
+			return nil, wrong.at(annotation(key), text, "at most 64 names of pods")
 		}
 		for _, name := range list {
 			w := MateWish{Mate: strings.TrimSpace(name), Apart: key == OtherNUMAAnnotation, Required: !preferred}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
@@ -234,11 +235,11 @@ var releasePattern = regexp.MustCompile(`^v1\.([0-9]{1,3})(\.[0-9]{1,4})?([-+].{
 func ReadKubeletVersion(text string) (placement.Version, error) {
 	m := releasePattern.FindStringSubmatch(text)
 	if m == nil {
-		return 0, fmt.Errorf("kubelet version %s: want a release like \"v1.36.3\"", clip(text))
+		return 0, fmt.Errorf("kubelet version %s: want a release like \"v1.36.3\"", clip.Quoted(text))
 	}
 	minor, err := strconv.ParseUint(m[1], 10, 8)
 	if err != nil || minor == 0 {
-		return 0, fmt.Errorf("kubelet version %s: the minor number must be between 1 and 255", clip(text))
+		return 0, fmt.Errorf("kubelet version %s: the minor number must be between 1 and 255", clip.Quoted(text))
 	}
 	return placement.Version(minor), nil
 }

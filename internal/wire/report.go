@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
@@ -379,7 +380,7 @@ func parseBytes(text string) (uint64, error) {
 	}
 	v, ok := q.AsInt64()
 	if !ok || v < 0 {
-		return 0, fmt.Errorf("%s is no whole number of bytes below 2^63", clip(text))
+		return 0, fmt.Errorf("%s is no whole number of bytes below 2^63", clip.Quoted(text))
 	}
 	return uint64(v), nil
 }

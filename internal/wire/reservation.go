@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -522,10 +523,7 @@ func WrongStatus(o *koordinator.Reservation, why error, now time.Time) (*koordin
 const maxConditionMessage = 2 << 10
 
 func newsConditions(old []koordinator.ReservationCondition, news *ReservationNews, now time.Time) []koordinator.ReservationCondition {
-	message := news.Message
-	if len(message) > maxConditionMessage {
-		message = message[:maxConditionMessage] + "..."
-	}
+	message := clip.Text(news.Message, maxConditionMessage)
 	out := slices.Clone(old)
 	set := func(kind string, status metav1.ConditionStatus, reason string) {
 		c := koordinator.ReservationCondition{Type: kind, Status: status, Reason: reason, Message: message,

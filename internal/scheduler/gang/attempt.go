@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/plan"
 	"github.com/berth-dev/berth/internal/wire"
@@ -408,16 +409,7 @@ func (gs *Groups) tell(g *group, pod *corev1.Pod, why string) {
 		return
 	}
 	g.told = why
-	gs.Events.Eventf(g.reference(pod), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", clip(why))
-}
-
-// clip cuts a text to what fits in an event.
-func clip(s string) string {
-	const limit = 1000
-	if len(s) > limit {
-		return s[:limit] + "..."
-	}
-	return s
+	gs.Events.Eventf(g.reference(pod), nil, corev1.EventTypeWarning, "GangNotPlaced", "Scheduling", "%s", clip.Text(why, clip.Event))
 }
 
 // Mate says whether a pod is a member whose plan stands, and where it goes.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/clip"
 	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/scheduler/lead"
@@ -777,16 +778,7 @@ func (rs *Reservations) tell(it *item, why string) {
 	}
 	it.reason, it.message = koordinator.ReasonReservationUnschedulable, why
 	rs.dirty.Add(it.object.UID)
-	rs.Events.Eventf(it.reference(), nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", clip(why))
-}
-
-// clip cuts a text to what fits in an event.
-func clip(s string) string {
-	const limit = 1000
-	if len(s) > limit {
-		return s[:limit] + "..."
-	}
-	return s
+	rs.Events.Eventf(it.reference(), nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", clip.Text(why, clip.Event))
 }
 
 func (it *item) reference() *corev1.ObjectReference {

@@ -1,0 +1,40 @@
+// Package clip cuts texts from outside to a bearable length, never inside a character.
+package clip
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+// Event is how many bytes of a text go into an event. The API server takes 1024 (events.k8s.io,
+// note), and Text adds three dots.
+const Event = 1000
+
+// value is how many bytes of a wrong value an error repeats.
+const value = 80
+
+// Text returns s, or at most its first bytes and "..." where it is longer.
+func Text(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return s[:boundary(s, most)] + "..."
+}
+
+// Quoted is a value from outside in an error: quoted, and cut where it is long.
+func Quoted(s string) string {
+	if len(s) <= value {
+		return strconv.Quote(s)
+	}
+	return strconv.Quote(s[:boundary(s, value)]) + "..."
+}
+
+// boundary is the last place up to most where s can be cut without splitting a character.
+func boundary(s string, most int) int {
+	for at := most; at > most-utf8.UTFMax && at >= 0; at-- {
+		if utf8.RuneStart(s[at]) {
+			return at
+		}
+	}
+	return most // no UTF-8
+}
