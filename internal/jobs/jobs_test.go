@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,6 +147,18 @@ func TestRefused(t *testing.T) {
 	}
 	if wrong := Refused(jobOf(t, fmt.Sprintf(task, ""))); len(wrong) > 0 {
 		t.Errorf("a plain Job is refused: %v", wrong)
+	}
+}
+
+// TestCountsDoNotOverflow: a Job of 2^32 pods was taken for one of ten.
+func TestCountsDoNotOverflow(t *testing.T) {
+	const huge = "{name: %s, replicas: 2147483647, minAvailable: 2147483647}"
+	job := jobOf(t, "tasks: ["+fmt.Sprintf(huge, "a")+", "+fmt.Sprintf(huge, "b")+", {name: c, replicas: 12}]")
+	if s := specOf(job); s.replicas != math.MaxInt32 || s.minAvailable != math.MaxInt32 {
+		t.Errorf("%d pods, %d at least, want the largest number for both", s.replicas, s.minAvailable)
+	}
+	if wrong := Refused(job); len(wrong) != 1 || wrong[0].Field != "spec.tasks" {
+		t.Errorf("refused for %v, want spec.tasks", wrong)
 	}
 }
 

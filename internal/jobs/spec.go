@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -51,8 +52,7 @@ func specOf(job *batch.Job) spec {
 		}
 		t.policies = append(append(t.policies, t.spec.Policies...), job.Spec.Policies...)
 		s.tasks = append(s.tasks, t)
-		s.replicas += t.replicas
-		least += t.minAvailable
+		s.replicas, least = sum(s.replicas, t.replicas), sum(least, t.minAvailable)
 	}
 	if s.minAvailable == 0 {
 		s.minAvailable = least
@@ -64,6 +64,12 @@ func specOf(job *batch.Job) spec {
 		s.queue = defaultQueue
 	}
 	return s
+}
+
+// sum adds counts that somebody wrote. It stays at the largest number where they overflow, so that
+// no Job of many tasks looks small.
+func sum(a, b int32) int32 {
+	return int32(max(math.MinInt32, min(math.MaxInt32, int64(a)+int64(b))))
 }
 
 // task finds a task by its name; nil where there is none.

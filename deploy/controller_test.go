@@ -1,0 +1,72 @@
+package deploy
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+// ownedBy is an object with one owner; without any where owner is nil.
+func ownedBy(owner map[string]any) *unstructured.Unstructured {
+	meta := map[string]any{"name": "x", "namespace": "kube-system"}
+	if owner != nil {
+		meta["ownerReferences"] = []any{owner}
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}}
+}
+
+// TestControllerWritesForJobs: the controller's token writes and deletes what a Job controls, and
+// nothing else that its role would let it.
+func TestControllerWritesForJobs(t *testing.T) {
+	job := map[string]any{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "1", "controller": true}
+	mine, shared := ownedBy(job), ownedBy(map[string]any{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "1"})
+	kubernetes := ownedBy(map[string]any{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": true})
+	free := ownedBy(nil)
+	controller := &user.DefaultInfo{Name: "system:serviceaccount:berth-system:berth-controller"}
+	for name, c := range map[string]struct {
+		by          user.Info
+		object, old *unstructured.Unstructured
+		want        string // "" passes
+	}{
+		"makes what a Job controls":              {controller, mine, nil, ""},
+		"changes it":                             {controller, mine, mine, ""},
+		"deletes it":                             {controller, nil, mine, ""},
+		"makes what nobody owns":                 {controller, free, nil, "not configmaps kube-system/x"},
+		"makes what a Job owns with others":      {controller, shared, nil, "want a controller"},
+		"makes what Kubernetes' own Job has":     {controller, kubernetes, nil, "want a controller"},
+		"takes what nobody owns for a Job":       {controller, mine, free, "changes and deletes"},
+		"lets go of what a Job controls":         {controller, free, mine, "want a controller"},
+		"deletes what another controller has":    {controller, nil, kubernetes, "changes and deletes"},
+		"somebody else makes what nobody owns":   {&user.DefaultInfo{Name: "admin"}, free, nil, ""},
+		"somebody else deletes what nobody owns": {&user.DefaultInfo{Name: "admin"}, nil, free, ""},
+	} {
+		got := strings.Join(deniedIn(t, Jobs(), "controller-writes-for-jobs.yaml", requestOf(c.by, c.object, c.old)), "\n")
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: denied %q, want ...%s...", name, got, c.want)
+		}
+	}
+}
+
+// requestOf creates object, writes it over old, or deletes old where object is nil.
+func requestOf(by user.Info, object, old *unstructured.Unstructured) admission.Attributes {
+	operation, options := admission.Update, runtime.Object(&metav1.UpdateOptions{})
+	var o, before runtime.Object
+	if object != nil {
+		o = object
+	} else {
+		operation, options = admission.Delete, &metav1.DeleteOptions{}
+	}
+	if old != nil {
+		before = old
+	} else {
+		operation, options = admission.Create, &metav1.CreateOptions{}
+	}
+	return admission.NewAttributesRecord(o, before, schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "kube-system", "x",
+		schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "", operation, options, false, by)
+}
