@@ -1,7 +1,9 @@
 package deploy
 
 import (
+	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,11 +12,14 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
@@ -170,6 +175,33 @@ func TestSchemesKnowTheirKinds(t *testing.T) {
 	for _, kind := range []runtimeschema.GroupVersionKind{batch.GroupVersion.WithKind("Job"), nodeinfo.GroupVersion.WithKind("NumatopologyList")} {
 		if !known.Recognizes(kind) {
 			t.Errorf("%s is not registered", kind)
+		}
+	}
+}
+
+// TestNumbersDoNotRunOut: an agent goes on from the number of the last report, and no number may go
+// back. So nobody who has had an agent's rights for a moment can leave it without numbers.
+func TestNumbersDoNotRunOut(t *testing.T) {
+	k := readCRD(t, "berth.dev_nodetopologies.yaml")
+	rules := cel.NewValidator(k.structural, true, celconfig.PerCallLimit)
+	report := func(n int64) map[string]any {
+		o := map[string]any{"apiVersion": "berth.dev/v1alpha1", "kind": "NodeTopology", "metadata": map[string]any{"name": "n"}, "spec": map[string]any{"machine": "numa:1"}}
+		if n > 0 {
+			o["status"] = map[string]any{"sequence": n}
+		}
+		return o
+	}
+	for _, c := range []struct {
+		old, now int64
+		want     string
+	}{
+		{0, 1, ""}, {0, 1 << 40, ""}, {0, 1<<40 + 1, "must not run out"}, {0, math.MaxInt64, "must not run out"},
+		{5, 5, ""}, {5, 6, ""}, {5, 5 + 1<<20, ""}, {5, 6 + 1<<20, "must not run out"}, {5, math.MaxInt64, "must not run out"},
+		{5, 4, "never goes back"}, {1 << 40, 1<<40 + 1, ""}, {math.MaxInt64 - 1, math.MaxInt64, ""},
+	} {
+		wrong, _ := rules.Validate(t.Context(), field.NewPath(""), k.structural, report(c.now), report(c.old), celconfig.RuntimeCELCostBudget)
+		if text := fmt.Sprint(wrong); (c.want == "") != (len(wrong) == 0) || !strings.Contains(text, c.want) {
+			t.Errorf("%d after %d: %v, want %q", c.now, c.old, wrong, c.want)
 		}
 	}
 }

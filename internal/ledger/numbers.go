@@ -12,9 +12,15 @@ import (
 type numbers struct {
 	mu    sync.Mutex
 	byKey map[numberKey]uint64
+	// bytes is how long the keys are together.
+	bytes int
 	last  uint64
 	buf   []byte
 }
+
+// maxKeyBytes bounds the keys of one table: a tenant chooses how long that of a shape is, up to the
+// size of a pod.
+const maxKeyBytes = 64 << 20
 
 type numberKey struct {
 	model *placement.Model
@@ -29,10 +35,11 @@ func (t *numbers) of(m *placement.Model, limit int, appendKey func([]byte) []byt
 	if id, ok := t.byKey[numberKey{m, string(t.buf)}]; ok {
 		return id
 	}
-	if t.byKey == nil || len(t.byKey) >= limit {
-		t.byKey = map[numberKey]uint64{}
+	if t.byKey == nil || len(t.byKey) >= limit || t.bytes+len(t.buf) > maxKeyBytes {
+		t.byKey, t.bytes = map[numberKey]uint64{}, 0
 	}
 	t.last++
+	t.bytes += len(t.buf)
 	t.byKey[numberKey{m, string(t.buf)}] = t.last
 	return t.last
 }

@@ -88,3 +88,26 @@ func spareCPUs(n *Node, c *Candidate, a *Answer) topology.CPUSet {
 	n.View().Spare(c.Request, &a.Verdict, &s)
 	return s.CPUs
 }
+
+// TestLongKeysAreForgotten: the length of a key is a tenant's choice, and so the bytes of a table
+// are bounded, not only its entries. Numbers are not given twice all the same.
+func TestLongKeysAreForgotten(t *testing.T) {
+	var n numbers
+	long := make([]byte, maxKeyBytes/8)
+	given := map[uint64]bool{}
+	for i := range 40 {
+		long[0] = byte(i)
+		id := n.of(nil, 1<<16, func(b []byte) []byte { return append(b, long...) })
+		if given[id] {
+			t.Fatalf("number %d was given twice", id)
+		}
+		given[id] = true
+		held := 0
+		for k := range n.byKey {
+			held += len(k.bytes)
+		}
+		if held > maxKeyBytes || held != n.bytes {
+			t.Fatalf("%d bytes of keys are kept, %d counted; want at most %d", held, n.bytes, maxKeyBytes)
+		}
+	}
+}

@@ -138,8 +138,10 @@ func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, toPlace *cor
 	return nil
 }
 
-// Filter asks the node for its verdict. It changes nothing.
-func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
+// Filter asks the node for its verdict. It changes nothing. Once the attempt has ended, as when
+// enough other nodes take the pod, it asks nothing any more. It says that without an error: that
+// would end the attempt of others, and nobody looks at what the node said.
+func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	c := cycleOf(state)
 	if c == nil {
 		return filterUnpinned(state, info)
@@ -159,6 +161,9 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 			return c.say(n, a)
 		}
 	}
+	if ctx.Err() != nil {
+		return fwk.NewStatus(fwk.Unschedulable, attemptEnded)
+	}
 	if why := p.core.table.Unusable(n); why != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
 	}
@@ -173,6 +178,9 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 	}
 	return c.say(n, c.query.Ask(n))
 }
+
+// attemptEnded is said of nodes that were not asked.
+const attemptEnded = "the attempt to place the pod has ended"
 
 // say says a node's answer in the framework's words, and notes that the node waits.
 func (c *cycle) say(n *nodes.Node, a nodes.PackedAnswer) *fwk.Status {

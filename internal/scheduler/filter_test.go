@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -101,4 +102,24 @@ func requestOf(t testing.TB, pod *corev1.Pod) *placement.Request {
 		t.Fatal(err)
 	}
 	return &ask.Request
+}
+
+// TestFilterAfterTheEnd of an attempt asks nothing: a question may take long. Its status is no
+// error, which would have the whole attempt fail.
+func TestFilterAfterTheEnd(t *testing.T) {
+	f := newFixture(t)
+	f.feed.ReportSeen(f.topology())
+	ended, end := context.WithCancel(t.Context())
+	end()
+	pod := pinned("x", 4)
+	state := f.try(pod)
+	if s := f.Filter(ended, state, pod, nodeObject("n")); s.Code() != fwk.Unschedulable || s.Message() != attemptEnded {
+		t.Errorf("Filter says %v after the end", s)
+	}
+	if _, known := cycleOf(state).query.Recall(f.table.Named("n")); known {
+		t.Error("the node was asked")
+	}
+	if s := f.Filter(t.Context(), state, pod, nodeObject("n")); !s.IsSuccess() {
+		t.Errorf("Filter says %v before", s)
+	}
 }

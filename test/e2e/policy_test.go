@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -351,6 +352,7 @@ func (g *guarded) testSchema(t *testing.T) {
 	want(t, "report 5", g.writeTopology(g.cp.RESTConfig(), "n3", sequence(5)), true, "")
 	want(t, "report 4 after 5", g.writeTopology(g.cp.RESTConfig(), "n3", sequence(4)), false, "never goes back")
 	want(t, "report 6", g.writeTopology(g.cp.RESTConfig(), "n3", sequence(6)), true, "")
+	want(t, "the last number there is", g.writeTopology(g.cp.RESTConfig(), "n3", sequence(math.MaxInt64)), false, "must not run out")
 }
 
 // testViewer shows that the cluster's role view takes berth-viewer in, which the controller manager
