@@ -48,3 +48,19 @@ func TestShiftTakesNoAnswerToAnotherQuestion(t *testing.T) {
 	before, _ = n.Shift(later)
 	wantOutcome(t, "remembered", before, Admitted)
 }
+
+// TestAnswersOfANodeAreBounded: whoever asks about many shapes has a node remember the last few.
+func TestAnswersOfANodeAreBounded(t *testing.T) {
+	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
+	for round := range 2 {
+		for i := range 3 * maxAnswers {
+			n.Shift(&Candidate{Request: cpus("x", 1), Created: 1 << 40, Shape: Shape(i + 1)})
+		}
+		if held, before := len(n.answers.held), len(n.previous.held); held > maxAnswers || before > maxAnswers {
+			t.Errorf("%d answers are remembered, and %d before the change", held, before)
+		}
+		if a := reserve(t, n, cpus(string(rune('a'+round)), 1)); !a.OK() {
+			t.Fatal(a)
+		}
+	}
+}

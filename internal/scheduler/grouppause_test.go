@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -71,5 +72,16 @@ func TestManyGroupsArePausedInBoundedMemory(t *testing.T) {
 	}
 	if len(g.by) > maxGroupPauses {
 		t.Errorf("%d groups are remembered, want at most %d", len(g.by), maxGroupPauses)
+	}
+}
+
+// TestGroupWaitsAreBounded: with too many groups all begin to wait again.
+func TestGroupWaitsAreBounded(t *testing.T) {
+	var w groupWaits
+	for i := range 3 * maxGroupWaits {
+		w.begin(&groupTrial{namespace: "ns", name: fmt.Sprint(i)}, time.Unix(int64(i), 0))
+	}
+	if len(w.since) > maxGroupWaits {
+		t.Errorf("%d groups are remembered, want at most %d", len(w.since), maxGroupWaits)
 	}
 }

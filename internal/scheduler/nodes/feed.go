@@ -117,10 +117,13 @@ func (f *Feed) PodSeen(pod *corev1.Pod, initial bool) {
 }
 
 func (f *Feed) podSeen(pod *corev1.Pod, initial bool) {
-	if pod.Spec.NodeName == "" || !counts(pod) {
+	if pod.Spec.NodeName == "" {
 		return
 	}
 	f.Waiters.Done(string(pod.UID))
+	if !counts(pod) {
+		return
+	}
 	f.lower(corev1helpers.PodPriority(pod))
 	f.resolve(pod, pod.Spec.NodeName)
 	n := f.Table.ofPod(pod.Spec.NodeName)

@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/wake"
 )
 
 // TestContendedIsLogged holds the words by which the demo counts contended promises in the
@@ -21,5 +23,19 @@ func TestContendedIsLogged(t *testing.T) {
 	}
 	if got := strings.Count(log.String(), ` outcome="contended"`); got != 1 {
 		t.Errorf("%d lines say outcome=\"contended\", want 1:\n%s", got, log.String())
+	}
+}
+
+// TestWhoHasANodeWantsNone: a pod that nothing is pinned for may have wanted one while there was a
+// node on which Berth decides.
+func TestWhoHasANodeWantsNone(t *testing.T) {
+	f := newFixture(t)
+	pod := pinned("x", 1)
+	pod.Status.QOSClass = corev1.PodQOSBurstable
+	c := f.table.Candidate(pod, requestOf(t, pod))
+	f.Waiters.Add(wake.Pod{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name}, &c)
+	f.PodSeen(on(pod, "n"), false)
+	if f.Waiters.Len() != 0 {
+		t.Error("it wants a node still")
 	}
 }
