@@ -264,10 +264,12 @@ func (c *cluster) startScheduler(i int) error {
 		return err
 	}
 	p := &process{name: fmt.Sprintf("scheduler-%d", i)}
-	var path string
-	if p.way, path, err = c.lineFor(p.name, config, c.fraud); err != nil {
+	way, path, err := c.lineFor(p.name, config, c.fraud)
+	if err != nil {
 		return err
 	}
+	p.way = way
+	way.view.Late(viewLate)
 	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: path, LeaderElect: true})
 	if err != nil {
 		return err
@@ -281,7 +283,7 @@ func (c *cluster) startScheduler(i int) error {
 		return err
 	}
 	c.ports = append(c.ports, port)
-	role := []string{verbScheduler, wrongclock.File(c.dir, p.name), "--config=" + file}
+	role := []string{wrongclock.VerbScheduler, wrongclock.File(c.dir, p.name), "--config=" + file}
 	if c.fraud == fraudStock {
 		role = []string{demo.VerbKubeScheduler, "--kubeconfig=" + path}
 	}

@@ -30,6 +30,8 @@ var _, _ way = (*clientLine)(nil), (*storageLine)(nil)
 type clientLine struct {
 	*line.Line
 	fraud fraud
+	// view is late where a scheduler's replica stands by.
+	view line.Standby
 
 	mu     sync.Mutex
 	fault  Kind // "", Lose, Late or Orphan
@@ -87,6 +89,9 @@ func (w *clientLine) next(r *http.Request) (fault Kind, arrives bool) {
 	return w.fault, w.count%2 == 0
 }
 
+// viewLate is how late the view of the scheduler that does not lead is at most.
+const viewLate = 20 * time.Second
+
 // lateness is how late what is late comes: less than a container takes to stop.
 const lateness = 400 * time.Millisecond
 
@@ -109,7 +114,7 @@ func (w *clientLine) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		w.orphan(r)
 		line.Drop()
 	default:
-		w.Forward(out, r)
+		w.view.Forward(w.Line, out, r)
 	}
 }
 

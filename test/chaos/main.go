@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/test/trial"
+	"github.com/berth-dev/berth/test/wrongclock"
 )
 
 // errViolated is the answer no; the output has said why.
@@ -29,7 +30,7 @@ func main() {
 	o := &options{}
 	var breaking string
 	(&trial.Program{
-		Name: "chaos", Seed: &o.seed, Keep: &o.keep, Dir: &o.dir, Roles: []trial.Role{role},
+		Name: "chaos", Seed: &o.seed, Keep: &o.keep, Dir: &o.dir, Roles: []trial.Role{role, wrongclock.Role},
 		Flags: func(f *flag.FlagSet) {
 			f.DurationVar(&o.duration, "duration", 5*time.Minute, "how long faults are injected")
 			f.IntVar(&o.nodes, "nodes", 5, "how many hollow nodes")

@@ -14,16 +14,13 @@ import (
 	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
-	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
-	"github.com/berth-dev/berth/internal/scheduler"
-	"github.com/berth-dev/berth/internal/scheduler/command"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/podgroup"
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
-// The verbs with which this program starts itself, besides those of package demo.
+// The verbs with which this program starts itself, besides those of packages demo and wrongclock.
 const (
 	// verbStorage runs etcd; arguments: the control plane's directory, and the file for its URL.
 	verbStorage = "etcd"
@@ -33,9 +30,6 @@ const (
 	// verbAgent runs an agent; arguments: a kubeconfig, the directory of its node, and the file
 	// that its clock follows.
 	verbAgent = "agent"
-	// verbScheduler runs Berth's scheduler; arguments: the file that its clock follows, then those
-	// of kube-scheduler.
-	verbScheduler = "scheduler"
 )
 
 // Files in the cluster's directory.
@@ -53,10 +47,6 @@ func role(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool) 
 		args int // at least
 		do   func(ctx context.Context, args []string, log io.Writer) error
 	}{verbStorage: {2, serveStorage}, verbAPIServer: {3, serveAPIServer}, verbAgent: {3, serveAgent}}
-	if len(args) > 1 && args[0] == verbScheduler {
-		plugin := scheduler.WithClock(wrongclock.Follow(args[1]))
-		return demo.RunScheduler(command.New(plugin), args[2:], stdin), true
-	}
 	if len(args) == 0 || roles[args[0]].do == nil || len(args) <= roles[args[0]].args {
 		return 0, false
 	}

@@ -51,6 +51,10 @@ type cluster struct {
 	stopAgents func() error
 	way        *line.Line // of the scheduler
 
+	standby     *child.Process
+	standbyWay  *line.Line
+	standbyView line.Standby
+
 	mu        sync.Mutex
 	scheduler *child.Process
 	started   time.Time // the scheduler
@@ -90,7 +94,7 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 	if c.port, err = child.FreePort(); err != nil {
 		return c, err
 	}
-	return c, errors.Join(c.configure(), c.startScheduler())
+	return c, errors.Join(c.configure(), c.startScheduler(), c.startStandby(ctx))
 }
 
 func (c *cluster) configFile() string { return filepath.Join(c.Dir(), "scheduler.yaml") }
@@ -201,6 +205,7 @@ func (c *cluster) killed() int {
 func (c *cluster) stop() error {
 	var errs []error
 	c.kill()
+	c.stopStandby()
 	if c.stopAgents != nil {
 		errs = append(errs, c.stopAgents())
 	}

@@ -136,6 +136,7 @@ func (d *driver) last() error {
 			fits++
 		}
 	}
+	fmt.Fprintf(d.out, "the replica that stands by saw %d pieces of its watches up to %v late, with a clock %v ahead\n", d.standbyView.Held(), standbyLate, standbyAhead)
 	fmt.Fprintf(d.out, "%d of %d gangs that fit were whole, %d schedulers were killed between two Bindings, %d kubelets restarted and %d of them mended, %d pods evicted; %d exact placements held, %d were excused by a restart, %d by a pod that left\n",
 		d.result.Whole, fits, d.killed(), d.restarts, d.torn, d.evicted, d.exact, d.excused, d.overtaken)
 	if err := json.NewEncoder(d.out).Encode(d.result); err != nil {
@@ -215,7 +216,7 @@ func (d *driver) drive(ctx context.Context) error {
 			return ctx.Err()
 		case <-clock.C:
 		}
-		if err := d.keepScheduler(); err != nil {
+		if err := errors.Join(d.keepScheduler(), d.standsBy()); err != nil {
 			return err
 		}
 		d.late(d.runsSince())

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/berth-dev/berth/test/trial"
+	"github.com/berth-dev/berth/test/wrongclock"
 )
 
 // errWrong is the answer no; the output has said why.
@@ -25,7 +26,7 @@ type options struct {
 func main() {
 	o := &options{}
 	(&trial.Program{
-		Name: "gangs", Seed: &o.seed, Keep: &o.keep, Dir: &o.dir,
+		Name: "gangs", Seed: &o.seed, Keep: &o.keep, Dir: &o.dir, Roles: []trial.Role{wrongclock.Role},
 		Flags: func(f *flag.FlagSet) {
 			f.IntVar(&o.gangs, "gangs", 100, "how many gangs are made")
 			f.BoolVar(&o.each, "v", false, "print a line for each gang")
