@@ -63,7 +63,7 @@ internal/convert          : internal/suggest
 internal/amounts          : placement placement/memory
 internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
-internal/kubeletconfig    : internal/strict internal/wire
+internal/kubeletconfig    : internal/strict internal/wire placement
 internal/nodestate        : topology placement api/... internal/ledger internal/wire
 internal/survey           : topology placement api/... internal/amounts internal/apiclient internal/defrag internal/moving internal/machineview internal/sim internal/ledger internal/rank internal/plan internal/wire internal/nodestate
 internal/web              : internal/clip topology internal/machineview internal/manifest internal/survey internal/version internal/wire

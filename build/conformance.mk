@@ -2,7 +2,7 @@
 # FILE=cases.ndjson compares the cases of a file. A mismatch is shrunk and printed as a line for `berth replay`.
 N    ?= 20000
 SEED ?= 1
-CONFORMANCE_VERSIONS ?= 1.35 1.34 1.33
+CONFORMANCE_VERSIONS ?= 1.37 1.35 1.34 1.33
 
 .PHONY: conformance
 conformance: ## The engine against the genuine kubelet on random cases: N=100000 SEED=1 (about a minute per 60,000).
@@ -10,13 +10,23 @@ conformance: ## The engine against the genuine kubelet on random cases: N=100000
 	@$(GO) test -count=1 -timeout 0 -v -run '^TestConformance$$' ./test/conformance -args -n=$(N) -seed=$(SEED) $(if $(FILE),-file=$(abspath $(FILE)))
 
 .PHONY: conformance-versions
-conformance-versions: ## The same against the kubelets of 1.35, 1.34 and 1.33 (each compiled once: some 5 minutes).
+conformance-versions: ## The same against the kubelets of 1.37, 1.35, 1.34 and 1.33 (each compiled once: some 5 minutes).
 	@mkdir -p $(BIN)
 	@for v in $(CONFORMANCE_VERSIONS); do \
 	  printf '\n== building the managers of Kubernetes %s\n' $$v; \
 	  $(GO) build -modfile=test/conformance/versions/v$$v/go.mod -tags kubelet$${v/./} -o $(BIN)/kubelet-$$v ./test/conformance/kubelet; \
 	  printf '\n== %s admissions by the engine and by the kubelet managers of Kubernetes %s\n' $(N) $$v; \
 	  $(GO) test -count=1 -timeout 0 -v -run '^TestVersion$$' ./test/conformance -args -n=$(N) -seed=$(SEED) -kubelet=$(BIN)/kubelet-$$v -version=$$v; \
+	done
+
+# Which gates a kubelet has is printed by what it registers them with, one file for each release.
+GATES = internal/featuregates/releases
+
+.PHONY: gates
+gates: ## The feature gates of each kubelet, printed by its own packages into internal/featuregates/releases.
+	@$(GO) run ./test/conformance/gates > $(GATES)/.new && mv $(GATES)/.new $(GATES)/$(basename $(KUBE:v%=%)).txt
+	@for v in $(CONFORMANCE_VERSIONS); do \
+	  $(GO) run -modfile=test/conformance/versions/v$$v/go.mod -tags kubelet$${v/./} ./test/conformance/gates > $(GATES)/.new && mv $(GATES)/.new $(GATES)/$$v.txt; \
 	done
 
 .PHONY: conformance-tables

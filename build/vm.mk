@@ -1,5 +1,8 @@
 # Real kubelets on emulated multi-NUMA machines. Everything that is needed is installed or built on the first call and kept in
 # .cache/vm; what a failed run leaves is in _artifacts/vm.
+# E2E_KUBELET chooses another release of the kubelet, of those in test/conformance/versions: make e2e-vm-smoke E2E_KUBELET=1.37
+E2E_KUBELET ?=
+export E2E_KUBELET
 # The flags of the linker tell the API server its version, by which Helm judges charts.
 VM_TEST = $(GO) test -count=1 -v -ldflags '$(LDFLAGS)' -timeout $(1) -run '^$(2)$$' ./test/vm
 
@@ -14,7 +17,7 @@ e2e-vm-smoke: ## One emulated machine with 4 NUMA nodes, a real kubelet, five po
 E2E_ONLY  ?= policies options node race devices enforce chart
 E2E_CASES ?=
 export E2E_CASES
-VM_TEST_policies = TestPolicies
+VM_TEST_policies = (TestPolicies|TestRestartsKeepPods)
 VM_TEST_options  = TestOptions
 VM_TEST_node     = TestNode
 VM_TEST_race     = (TestRace|TestRestartRefusals)

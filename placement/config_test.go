@@ -151,6 +151,32 @@ func TestPodLevelGate(t *testing.T) {
 	}
 }
 
+// TestEmptyPodLevel: which kubelets take the class of a pod with an empty spec.resources from its
+// containers (v1qos.ComputePodQOS).
+func TestEmptyPodLevel(t *testing.T) {
+	off, allOff := map[string]bool{"PodLevelResources": false}, map[string]bool{"AllBeta": false}
+	old := map[string]bool{"PodLevelResourcesFixKubeletQOSClass": false}
+	for _, test := range []struct {
+		version placement.Version
+		gates   map[string]bool
+		pins    bool
+	}{
+		{placement.V133, nil, true}, {placement.V133, map[string]bool{"PodLevelResources": true}, false}, {placement.V134, nil, false},
+		{placement.V135, off, true}, {placement.V136, nil, false}, {placement.V136, off, true}, {placement.V136, allOff, true},
+		{placement.V137, nil, true}, {placement.V137, old, false}, {placement.V137, allOff, true},
+	} {
+		c := m2.config("restricted")
+		c.Version, c.FeatureGates = test.version, test.gates
+		s := state(t, m2.view(), c)
+		r := cpus("p", 2)
+		r.EmptyLevel = true
+		var d placement.Decision
+		if v := placement.Decide(s, &r, &d); !v.OK() || !d.Containers[0].CPUs.IsEmpty() != test.pins {
+			t.Errorf("1.%d, %v: got %+v with CPUs %v", test.version, test.gates, v, d.Containers[0].CPUs)
+		}
+	}
+}
+
 // TestPodLevelRefused: which kubelets refuse a pod with resources of its own, though all managers
 // admit it.
 func TestPodLevelRefused(t *testing.T) {

@@ -30,6 +30,5 @@
 //
 // # Releases
 //
-// Decisions of 1.33 to 1.36 are compared with the genuine managers (test/conformance); those of
-// 1.37 are written from its source (Version.Verified).
+// Decisions of 1.33 to 1.37 are compared with the genuine managers (test/conformance).
 package placement

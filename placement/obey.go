@@ -346,7 +346,7 @@ func (ad *admission) takeSidecars(c int) {
 // the kubelet, and of any pod that says how its CPUs are to lie.
 func (ad *admission) pinsWhole(c int) bool {
 	milli := ad.r.Containers[c].MilliCPU
-	return !ad.rules.SharesOnly && milli > 0 && milli%1000 == 0 && (ad.r.Guaranteed || ad.rules.CPUs != joint.Rules{})
+	return !ad.rules.SharesOnly && milli > 0 && milli%1000 == 0 && (ad.m.guaranteed(ad.r) || ad.rules.CPUs != joint.Rules{})
 }
 
 func (ad *admission) width() joint.Width {

@@ -27,6 +27,9 @@ type settings struct {
 	// refusesPodLevel: after all managers the kubelet refuses pods with spec.resources
 	// (lifecycle.isPodLevelResourcesSupported).
 	refusesPodLevel bool
+	// emptyLevel: spec.resources decides the QoS class even if it names nothing that counts
+	// (pkg/apis/core/v1/helper/qos.ComputePodQOS).
+	emptyLevel bool
 	// claims: the device manager leaves devices to Dynamic Resource Allocation that it provides.
 	claims bool
 }
@@ -45,6 +48,7 @@ var (
 	betaCPUOptions      = featureGate{"CPUManagerPolicyBetaOptions", 0, 0, 0}
 	betaTopologyOptions = featureGate{"TopologyManagerPolicyBetaOptions", 0, 0, 0}
 	podLevelResources   = featureGate{"PodLevelResources", 0, V134, V134}
+	containersDecideQOS = featureGate{"PodLevelResourcesFixKubeletQOSClass", V137, V137, V137}
 	podLevelManagers    = featureGate{"PodLevelResourceManagers", V136, V137, never}
 	extendedClaims      = featureGate{"DRAExtendedResource", V134, V136, V136}
 )
@@ -91,6 +95,7 @@ func readConfig(c *Config) (s settings, err error) {
 	// such pods after all managers.
 	s.podLevel = s.version >= V136 || s.version >= V134 && s.gate(c, podLevelResources)
 	s.refusesPodLevel = s.version >= V134 && !s.gate(c, podLevelResources)
+	s.emptyLevel = s.gate(c, podLevelResources) && !s.gate(c, containersDecideQOS)
 	s.claims = s.version >= V136 && s.gate(c, extendedClaims)
 	for _, read := range [...]func(*Config) error{s.readTopologyManager, s.readTopologyOptions, s.readManagers, s.readCPUOptions} {
 		if err := read(c); err != nil {

@@ -14,6 +14,10 @@ type Request struct {
 	// PodLevel says that spec.resources is set: from 1.34 on, without the PodLevelResourceManagers
 	// gate, the CPU and memory managers then leave the whole pod alone.
 	PodLevel bool
+	// EmptyLevel says that spec.resources is there, names nothing that counts, and no
+	// status.qosClass says the class. Before 1.37, and with the PodLevelResourcesFixKubeletQOSClass
+	// gate off since, such a pod is not Guaranteed, whatever its containers ask for.
+	EmptyLevel bool
 	// Rules are how the pod wants to be placed.
 	Rules Rules
 }

@@ -88,7 +88,7 @@ func bracketed(url string) string {
 var relevantGates = []string{
 	"CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions", "CPUManagerPolicyOptions",
 	"TopologyManagerPolicyAlphaOptions", "TopologyManagerPolicyBetaOptions", "TopologyManagerPolicyOptions",
-	"PodLevelResources", "PodLevelResourceManagers", "MemoryManager", "DRAExtendedResource",
+	"PodLevelResources", "PodLevelResourceManagers", "PodLevelResourcesFixKubeletQOSClass", "MemoryManager", "DRAExtendedResource",
 	"InPlacePodVerticalScalingExclusiveCPUs", "InPlacePodVerticalScalingExclusiveMemory",
 	"AllAlpha", "AllBeta",
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,21 +41,6 @@ func TestReplay(t *testing.T) {
 		code, out, errs := got()
 		if code != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(out, `"cpus":"1,3"`) || !strings.Contains(out, `"defaultCPUs":"0,2"`) {
 			t.Errorf("%s: code %d, output %s, error %s", name, code, out, errs)
-		}
-	}
-}
-
-// TestReplayUnverified: what was never compared with the genuine kubelet says so.
-func TestReplayUnverified(t *testing.T) {
-	for version, want := range map[string]bool{"1.33": false, "1.36": false, "1.37": true} {
-		var errs strings.Builder
-		cmd := NewReplayCommand()
-		cmd.SetArgs([]string{"--kubelet-version", version})
-		cmd.SetIn(strings.NewReader(tinyCase))
-		cmd.SetOut(io.Discard)
-		cmd.SetErr(&errs)
-		if err := cmd.ExecuteContext(context.Background()); err != nil || strings.Contains(errs.String(), "not compared") != want {
-			t.Errorf("%s: %v, %q", version, err, errs.String())
 		}
 	}
 }

@@ -1,53 +1,162 @@
-// Package featuregates knows the feature gates of each kubelet: one that it does not know, or that
-// it has locked, keeps it from starting.
+// Package featuregates knows the feature gates of each kubelet: one that it does not know, that it
+// has locked, or that lacks another that it needs keeps it from starting.
 //
-// The table has the constants of type Feature in pkg/features of k8s.io/kubernetes, and in those of
-// apiserver, apiextensions-apiserver, client-go, component-base and controller-manager, which a
-// kubelet registers too.
+// The folder releases holds what the kubelet of each release registers; make gates writes it.
 package featuregates
 
 import (
+	"embed"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 
 	"github.com/berth-dev/berth/internal/suggest"
 )
+
+// Gate is a feature gate of one release (k8s.io/component-base/featuregate.FeatureSpec).
+type Gate struct {
+	Name string
+	// Stage is ALPHA, BETA, DEPRECATED, or GA.
+	Stage string
+	// On is the default.
+	On bool
+	// Locked says that nothing but the default may be set.
+	Locked bool
+	// Needs are the gates that have to be on where this one is, ascending.
+	Needs []string
+}
+
+// ga is how a table spells the stage that Kubernetes writes as nothing.
+const ga = "GA"
+
+// String is the gate's line in a table: its name, its stage, on or off, "locked" where it is, and
+// what it needs.
+func (g Gate) String() string {
+	words := []string{g.Name, g.Stage, "off"}
+	if g.Stage == "" {
+		words[1] = ga
+	}
+	if g.On {
+		words[2] = "on"
+	}
+	if g.Locked {
+		words = append(words, "locked")
+	}
+	if len(g.Needs) > 0 {
+		words = append(append(words, "needs"), g.Needs...)
+	}
+	return strings.Join(words, " ")
+}
+
+// parse reads what String writes.
+func parse(line string) (Gate, error) {
+	words := strings.Fields(line)
+	if len(words) < 3 || words[2] != "on" && words[2] != "off" {
+		return Gate{}, fmt.Errorf("feature gate %q: want a name, a stage, and on or off", line)
+	}
+	g, rest := Gate{Name: words[0], Stage: words[1], On: words[2] == "on"}, words[3:]
+	if len(rest) > 0 && rest[0] == "locked" {
+		g.Locked, rest = true, rest[1:]
+	}
+	if len(rest) > 0 && (rest[0] != "needs" || len(rest) == 1) {
+		return Gate{}, fmt.Errorf("feature gate %q: want locked, or needs and names, after %s", line, words[2])
+	}
+	if len(rest) > 0 {
+		g.Needs = rest[1:]
+	}
+	return g, nil
+}
+
+//go:embed releases/*.txt
+var tables embed.FS
+
+// releases are the gates by the minor number of the release and by name.
+var releases = sync.OnceValue(func() map[uint8]map[string]Gate {
+	all, _ := readTables()
+	return all
+})
+
+// readTables reads what is embedded. The error is about the first line that is no gate.
+func readTables() (map[uint8]map[string]Gate, error) {
+	const dir = "releases"
+	files, err := tables.ReadDir(dir)
+	all := map[uint8]map[string]Gate{}
+	for _, f := range files {
+		minor, parseErr := strconv.ParseUint(strings.TrimSuffix(strings.TrimPrefix(f.Name(), "1."), ".txt"), 10, 8)
+		text, readErr := tables.ReadFile(path.Join(dir, f.Name()))
+		if parseErr != nil || readErr != nil {
+			return nil, fmt.Errorf("%s: %w, %w", f.Name(), parseErr, readErr)
+		}
+		gates := map[string]Gate{}
+		for line := range strings.Lines(string(text)) {
+			g, lineErr := parse(line)
+			if err == nil && lineErr != nil {
+				err = fmt.Errorf("%s: %w", f.Name(), lineErr)
+			}
+			gates[g.Name] = g
+		}
+		all[uint8(minor)] = gates
+	}
+	return all, err
+}
 
 // Wrong returns the first gate, by name, with which the kubelet of release 1.minor does not start,
 // with what the kubelet says of it; "" where all are right. Of a name that it does not know it adds
 // the one that may have been meant.
 func Wrong(gates map[string]bool, minor uint8) (name, why string) {
+	known := releases()[minor]
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
-		if !knows(name, minor) {
+		g, knows := known[name]
+		if !knows {
 			return name, "unrecognized feature gate: " + name + suggest.DidYouMean(name, Names(minor))
 		}
-		if to, is := lockedTo(name, minor); is && to != gates[name] {
-			return name, fmt.Sprintf("cannot set feature gate %s to %t, feature is locked to %t", name, gates[name], to)
+		if g.Locked && g.On != gates[name] {
+			return name, fmt.Sprintf("cannot set feature gate %s to %t, feature is locked to %t", name, gates[name], g.On)
+		}
+	}
+	return lacking(gates, known)
+}
+
+// lacking returns the gate that was set, and that leaves one on without another that it needs. Of
+// several it blames the one that was switched off.
+func lacking(gates map[string]bool, known map[string]Gate) (name, why string) {
+	for _, feature := range slices.Sorted(maps.Keys(known)) {
+		if !enabled(known[feature], gates) {
+			continue
+		}
+		off := slices.DeleteFunc(slices.Clone(known[feature].Needs), func(need string) bool { return enabled(known[need], gates) })
+		if len(off) == 0 {
+			continue
+		}
+		why := fmt.Sprintf("%s is enabled, but depends on features that are disabled: %v", feature, off)
+		for _, name := range append(off, feature, allOf(known[off[0]]), allOf(known[feature])) {
+			if _, set := gates[name]; set {
+				return name, why
+			}
 		}
 	}
 	return "", ""
 }
 
-// firstMinor is the oldest release of the tables.
-const firstMinor = 33
-
-// lockedTo says whether the release has locked a gate that it knows, and to what.
-func lockedTo(name string, minor uint8) (to, is bool) {
-	word := locked[name]
-	if word == "" || minor < firstMinor || int(minor-firstMinor) >= len(word) {
-		return false, false
+// enabled says whether a gate is on: as it is set, else as all of its stage are, else by default
+// (featureGate.unsafeSetFromMap of k8s.io/component-base/featuregate).
+func enabled(g Gate, gates map[string]bool) bool {
+	for _, name := range []string{g.Name, allOf(g)} {
+		if on, set := gates[name]; set {
+			return on
+		}
 	}
-	value := word[minor-firstMinor]
-	return value == 't', value != '-'
+	return g.On
 }
 
-func knows(name string, minor uint8) bool {
-	r, listed := table[name]
-	return listed && minor >= r[0] && minor <= r[1]
+// allOf is the gate that sets all of the stage of g; "" where none does.
+func allOf(g Gate) string {
+	return map[string]string{"ALPHA": "AllAlpha", "BETA": "AllBeta"}[g.Stage]
 }
 
 // Names returns the gates of a release, ascending.
-func Names(minor uint8) []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(table)), func(name string) bool { return !knows(name, minor) })
-}
+func Names(minor uint8) []string { return slices.Sorted(maps.Keys(releases()[minor])) }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/strict"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // MaxBytes bounds a configuration file, and what a kubelet answers when it is asked.
@@ -31,6 +32,8 @@ type Files struct {
 	// Strict refuses fields that a KubeletConfiguration does not have. A running kubelet passes
 	// over them.
 	Strict bool
+	// Version is the kubelet's release, which decides what Strict refuses; 0 means placement.V136.
+	Version placement.Version
 }
 
 // Read returns the configuration with the drop-ins merged over it.
@@ -118,21 +121,33 @@ func (f Files) parse(path string, data []byte) (map[string]any, error) {
 		out = map[string]any{}
 	}
 	if f.Strict {
-		return out, check(path, data)
+		return out, f.check(path, data)
 	}
 	return out, nil
 }
 
 // check reads a file as strictly as somebody wishes who wrote it by hand.
-func check(path string, data []byte) error {
-	var c kubeletv1beta1.KubeletConfiguration
-	if err := strict.Unmarshal("KubeletConfiguration", data, &c); err != nil {
+func (f Files) check(path string, data []byte) error {
+	var c since137
+	var into any = &c.KubeletConfiguration
+	if f.Version >= placement.V137 {
+		into = &c
+	}
+	if err := strict.Unmarshal("KubeletConfiguration", data, into); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if want := kubeletv1beta1.SchemeGroupVersion.String(); c.Kind == "" || c.APIVersion != want {
 		return fmt.Errorf("%s: apiVersion %q, kind %q: want %s, KubeletConfiguration", path, c.APIVersion, c.Kind, want)
 	}
 	return nil
+}
+
+// since137 is the configuration with what k8s.io/kubelet/config/v1beta1 has gained in 1.37, all of
+// which placement passes over.
+type since137 struct {
+	kubeletv1beta1.KubeletConfiguration `json:",inline"`
+
+	DefaultPodSysctls map[string]string `json:"defaultPodSysctls,omitempty"`
 }
 
 func readFile(path string) ([]byte, error) {

@@ -18,7 +18,7 @@ const maxShapes = 1 << 16
 // list is preceded by its length and every string by its own, so that no two different requests
 // have the same key.
 func requestKey(b []byte, r *placement.Request) []byte {
-	b = append(b, bit(r.Guaranteed)|bit(r.PodLevel)<<1, byte(r.Rules.Policy), byte(r.Rules.Scope), byte(r.Rules.Match))
+	b = append(b, bit(r.Guaranteed)|bit(r.PodLevel)<<1|bit(r.EmptyLevel)<<2, byte(r.Rules.Policy), byte(r.Rules.Scope), byte(r.Rules.Match))
 	c := &r.Rules.CPUs
 	b = append(b, byte(c.Bind), byte(c.BindHow), byte(c.Exclusive), byte(c.ExclusiveHow), byte(c.L3), bit(r.Rules.PinMemory)|bit(r.Rules.OwnCPUs)<<1|bit(r.Rules.SharesOnly)<<2|bit(r.Rules.SharesWillDo)<<3)
 	d := &r.Rules.Devices

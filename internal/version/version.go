@@ -8,7 +8,7 @@ const (
 	// Kubernetes is the release whose scheduler and API types are built in (go.mod).
 	Kubernetes = "v1.36.3"
 	// Kubelets are the releases whose decisions are known.
-	Kubelets = "1.33 to 1.36, 1.37 unverified"
+	Kubelets = "1.33 to 1.37"
 )
 
 // Text is what --version prints after the program's name.

@@ -83,7 +83,7 @@ func (s Spec) Load() (*Node, error) {
 func (n *Node) configure(view *placement.KubeletView) error {
 	c := &kubeletv1beta1.KubeletConfiguration{}
 	if n.spec.Config.File != "" {
-		n.spec.Config.Strict = true
+		n.spec.Config.Strict, n.spec.Config.Version = true, n.spec.Version
 		var err error
 		if c, err = n.spec.Config.Read(); err != nil {
 			return err
@@ -125,9 +125,6 @@ func (n *Node) compile(view *placement.KubeletView, c *kubeletv1beta1.KubeletCon
 func (n *Node) assumptions() {
 	if n.config.CPUManagerPolicy != "static" && n.config.MemoryManagerPolicy != "Static" {
 		n.note("neither the CPU nor the memory manager of this kubelet is static: it pins nothing (see --kubelet-config)")
-	}
-	if !n.model.Version().Verified() {
-		n.note(fmt.Sprintf("the decisions of kubelet 1.%d are written from its source and not compared with it", n.model.Version()))
 	}
 	if memoryOf(n.machine) == 0 {
 		n.note("the machine tells no memory: no amount of memory is looked at (add mem:SIZE to a machine string)")

@@ -61,6 +61,7 @@ func readRequest(pod *corev1.Pod) (placement.Request, error) {
 	out := placement.Request{
 		UID:        string(pod.UID),
 		PodLevel:   hasPodLevelResources(pod),
+		EmptyLevel: pod.Spec.Resources != nil && !hasPodLevelResources(pod) && pod.Status.QOSClass == "",
 		Containers: make([]placement.ContainerRequest, 0, count),
 	}
 	for _, list := range []struct {
@@ -200,13 +201,11 @@ func hasPodLevelResources(pod *corev1.Pod) bool {
 
 // isGuaranteed is the kubelet's GetPodQOS: the status if it says, else what the resources make of
 // it. With resources of the pod itself the containers count: a kubelet 1.33 knows only them, and
-// later ones pin nothing of such a pod.
+// later ones pin nothing of such a pod. Whether they count beside an empty spec.resources the
+// release decides (placement.Request.EmptyLevel).
 func isGuaranteed(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSGuaranteed
-	}
-	if pod.Spec.Resources != nil && !hasPodLevelResources(pod) {
-		return false
 	}
 	var all []corev1.ResourceRequirements
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {

@@ -83,7 +83,9 @@ func TestGuaranteed(t *testing.T) {
 		"the status says no":       {`{status: {qosClass: Burstable}, spec: {containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, false},
 		"pod-level":                {`{spec: {resources: {limits: {cpu: 1, memory: 1Gi}}, containers: [{name: c}]}}`, false},
 		"pod-level and containers": {`{spec: {resources: {limits: {cpu: 1}}, containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, true},
-		"empty resources":          {`{spec: {resources: {}, containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, false},
+		"empty resources":          {`{spec: {resources: {}, containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, true},
+		"empty, that do not count": {`{spec: {resources: {limits: {ephemeral-storage: 1Gi}}, containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}`, true},
+		"told, beside none":        {`{status: {qosClass: Guaranteed}, spec: {resources: {}, containers: [{name: c}]}}`, true},
 		"no containers":            {`{spec: {containers: []}}`, false},
 	} {
 		got, err := readRequest(podOf(t, test.pod))
@@ -92,6 +94,9 @@ func TestGuaranteed(t *testing.T) {
 		}
 		if levels := strings.HasPrefix(name, "pod-level"); got.PodLevel != levels {
 			t.Errorf("%s: pod-level %v", name, got.PodLevel)
+		}
+		if empty := strings.HasPrefix(name, "empty"); got.EmptyLevel != empty {
+			t.Errorf("%s: empty resources of the pod %v", name, got.EmptyLevel)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/internal/featuregates"
+	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/conformance/gen"
 	"github.com/berth-dev/berth/test/conformance/oracle"
 )
@@ -102,9 +104,22 @@ func judge(told *oracle.Told, got Answered) Compared {
 // caseOf reads a case, or makes the one of a seed.
 func caseOf(line []byte) (*cases.Case, error) {
 	if seed, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 10, 64); err == nil {
-		return gen.Case(seed), nil
+		return caseFor(seed, oracle.Version), nil
 	}
 	return cases.DecodeCase(line)
+}
+
+// caseFor makes the case of a seed for a kubelet of some release: without the feature gates with
+// which it would not start.
+func caseFor(seed uint64, version placement.Version) *cases.Case {
+	c := gen.Case(seed)
+	for {
+		wrong, _ := featuregates.Wrong(c.Config.FeatureGates, uint8(version))
+		if wrong == "" {
+			return c
+		}
+		delete(c.Config.FeatureGates, wrong)
+	}
 }
 
 func reply(v any) []byte {

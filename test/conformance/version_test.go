@@ -5,20 +5,19 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/berth-dev/berth/internal/cases"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/test/conformance/gen"
 )
 
 var (
 	kubeletBinary = flag.String("kubelet", "", "program that answers cases with another release's managers (test/conformance/kubelet)")
-	kubeletMinor  = flag.String("version", "", "its release: 1.33, 1.34 or 1.35")
+	kubeletMinor  = flag.String("version", "", "its release: 1.33 to 1.37")
 )
 
 // TestVersion compares the engine, told to be another release, with that release's managers: make
@@ -27,9 +26,10 @@ func TestVersion(t *testing.T) {
 	if *kubeletBinary == "" {
 		t.Skip("no -kubelet: run make conformance-versions")
 	}
-	version, ok := map[string]placement.Version{"1.33": placement.V133, "1.34": placement.V134, "1.35": placement.V135, "1.36": placement.V136}[*kubeletMinor]
-	if !ok {
-		t.Fatalf("-version: %q: want 1.33, 1.34, 1.35 or 1.36", *kubeletMinor)
+	minor, err := strconv.ParseUint(strings.TrimPrefix(*kubeletMinor, "1."), 10, 8)
+	version := placement.Version(minor)
+	if err != nil || !version.Known() {
+		t.Fatalf("-version: %q: want 1.33 to 1.37", *kubeletMinor)
 	}
 	v := other{run: run{t: t, begin: time.Now(), next: *firstSeed}, version: version}
 	pool := Pool{Command: kubeletCommand, Workers: *workers}
@@ -53,13 +53,8 @@ type other struct {
 	version placement.Version
 }
 
-// gateSince is the release of feature gates that older kubelets do not know, and would not start
-// with.
-var gateSince = map[string]placement.Version{gen.ClaimsGate: placement.V134, "InPlacePodLevelResourcesVerticalScaling": placement.V135}
-
 func (o *other) line() []byte {
-	c := gen.Case(o.next)
-	maps.DeleteFunc(c.Config.FeatureGates, func(name string, _ bool) bool { return gateSince[name] > o.version })
+	c := caseFor(o.next, o.version)
 	line, err := cases.Encode(c)
 	if err != nil {
 		o.t.Error(err)

@@ -304,11 +304,37 @@ func (b *builder) runc(ctx context.Context) error {
 // linked with, is not compiled a second time.
 const linkStatic = "-s -w -linkmode external -extldflags -static"
 
-// kubelet is built from this module's own pins.
+// kubeletVar names the environment's release of the guest's kubelet, "1.37" say: one of the folders
+// of test/conformance/versions. Without it the release is the one that this module requires.
+const kubeletVar = "E2E_KUBELET"
+
+// kubeletRelease returns the version of the guest's kubelet, and the go.mod that it is built with.
+func kubeletRelease(repo string) (version, modfile string, err error) {
+	minor := os.Getenv(kubeletVar)
+	if minor == "" || strings.HasPrefix(kubeVersion, "v"+minor+".") {
+		return kubeVersion, filepath.Join(repo, "go.mod"), nil
+	}
+	modfile = filepath.Join(repo, "test", "conformance", "versions", "v"+minor, "go.mod")
+	text, err := os.ReadFile(modfile)
+	if err != nil {
+		return "", "", fmt.Errorf("%s=%q: want a release that test/conformance/versions has: %w", kubeletVar, minor, err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if words := strings.Fields(line); len(words) == 2 && words[0] == "k8s.io/kubernetes" {
+			return words[1], modfile, nil
+		}
+	}
+	return "", "", fmt.Errorf("%s: requires no k8s.io/kubernetes", modfile)
+}
+
 func (b *builder) kubelet(ctx context.Context) error {
-	return b.stamped("kubelet", kubeVersion+linkStatic, []string{b.bin("kubelet")}, func() error {
-		return b.run(ctx, b.repo, []string{"CGO_ENABLED=1"}, "go", "build",
-			"-ldflags", linkStatic+" -X k8s.io/component-base/version.gitVersion="+kubeVersion, "-o", b.bin("kubelet"), "k8s.io/kubernetes/cmd/kubelet")
+	version, modfile, err := kubeletRelease(b.repo)
+	if err != nil {
+		return err
+	}
+	return b.stamped("kubelet", version+linkStatic, []string{b.bin("kubelet")}, func() error {
+		return b.run(ctx, b.repo, []string{"CGO_ENABLED=1"}, "go", "build", "-modfile="+modfile,
+			"-ldflags", linkStatic+" -X k8s.io/component-base/version.gitVersion="+version, "-o", b.bin("kubelet"), "k8s.io/kubernetes/cmd/kubelet")
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/placement"
@@ -136,18 +137,10 @@ func (c *cluster) watchRunning() func(name string) bool {
 // refusals at admission, and what they held is placed anew without one.
 func TestRestartRefusals(t *testing.T) {
 	requireVM(t, "race")
-	c := newCluster(t)
-	m := c.node("vm-a", twoByTwo, restricted+"cpuManagerPolicyOptions: {full-pcpus-only: \"true\"}\n")
-	c.reported(m.Name)
-	c.berthScheduler()
-	names := []string{"held-0", "held-1", "held-2"}
-	for _, name := range names {
-		c.create(mortal(pinnedPod(name, 4)))
-		c.running(name)
+	if restartsKeepPods(t) {
+		t.Skip("this kubelet refuses none: TestRestartsKeepPods")
 	}
-	if _, err := m.Guest.Run(c.t.Context(), "killall -9 kubelet"); err != nil {
-		c.t.Fatal(err)
-	}
+	c, m, names := restarted(t)
 	// A process that ends with 0 when it is told to may make the pod Succeeded in the end: the
 	// kubelet's last word is that of its containers.
 	var refused []string
@@ -175,6 +168,63 @@ func TestRestartRefusals(t *testing.T) {
 	if wrong > 0 {
 		c.t.Errorf("pod %s is not where its Binding says", pod.Name)
 	}
+}
+
+// restarted kills a kubelet with full-pcpus-only that has fewer free cores than each of its pods.
+func restarted(t *testing.T) (c *cluster, m *Machine, names []string) {
+	t.Helper()
+	c = newCluster(t)
+	m = c.node("vm-a", twoByTwo, restricted+"cpuManagerPolicyOptions: {full-pcpus-only: \"true\"}\n")
+	c.reported(m.Name)
+	c.berthScheduler()
+	names = []string{"held-0", "held-1", "held-2"}
+	for _, name := range names {
+		c.create(mortal(pinnedPod(name, 4)))
+		c.running(name)
+	}
+	if _, err := m.Guest.Run(t.Context(), "killall -9 kubelet"); err != nil {
+		t.Fatal(err)
+	}
+	return c, m, names
+}
+
+// restartsKeepPods says whether the guest's kubelet is of 1.37 or later.
+func restartsKeepPods(t *testing.T) bool {
+	t.Helper()
+	name, _, err := kubeletRelease(repoRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := version.ParseSemantic(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.AtLeast(version.MajorMinor(1, 37))
+}
+
+// TestRestartsKeepPods: since Kubernetes 1.37 a kubelet with full-pcpus-only gives its running pods
+// what they have before it asks for free cores. The last pod comes after all of them, and fits on
+// the one core that is left.
+func TestRestartsKeepPods(t *testing.T) {
+	requireVM(t, "race", "policies")
+	if !restartsKeepPods(t) {
+		t.Skip("this kubelet refuses pods that ran: TestRestartRefusals")
+	}
+	c, m, names := restarted(t)
+	c.create(mortal(pinnedPod("last", 2)))
+	c.running("last")
+	for _, name := range append(names, "last") {
+		pod := c.running(name)
+		if _, wrong := c.judge(m, pod); wrong > 0 {
+			t.Errorf("pod %s is not where its Binding says", name)
+		}
+		for _, s := range pod.Status.ContainerStatuses {
+			if s.RestartCount > 0 {
+				t.Errorf("container %s of pod %s was started %d times more", s.Name, name, s.RestartCount)
+			}
+		}
+	}
+	fmt.Printf("restart of the kubelet over %d pods of 4 CPUs, full-pcpus-only: all run on, and 1 more beside them\n", len(names))
 }
 
 func (c *cluster) create(pod *corev1.Pod) {

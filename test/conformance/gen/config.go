@@ -34,7 +34,8 @@ func (d dice) config(m *cases.Machine) cases.Config {
 		gate := pick(d, "CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions", "TopologyManagerPolicyBetaOptions")
 		c.FeatureGates = map[string]bool{gate: d.chance(30)}
 	} else if d.chance(2) {
-		c.FeatureGates = pick(d, map[string]bool{PodLevelGate: false, "InPlacePodLevelResourcesVerticalScaling": false}, map[string]bool{ClaimsGate: false})
+		c.FeatureGates = pick(d, map[string]bool{PodLevelGate: false, "InPlacePodLevelResourcesVerticalScaling": false,
+			"PodLevelResourcesFixDefaulting": false, QOSGate: false}, map[string]bool{ClaimsGate: false}, map[string]bool{QOSGate: d.chance(30)})
 	}
 	return c
 }
@@ -42,6 +43,7 @@ func (d dice) config(m *cases.Machine) cases.Config {
 // Gates that kubelets have switched off in some cases: see podMaker.rarities.
 const (
 	PodLevelGate = "PodLevelResources"
+	QOSGate      = "PodLevelResourcesFixKubeletQOSClass"
 	ClaimsGate   = "DRAExtendedResource"
 )
 

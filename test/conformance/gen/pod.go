@@ -194,14 +194,16 @@ func (p *podMaker) bytes() resource.Quantity {
 // rarities are legal and seldom: resources of the pod as a whole, ephemeral containers, overhead, a
 // given QoS class.
 func (p *podMaker) rarities(pod *corev1.Pod, guaranteed bool) {
-	if p.chance(3) || p.hasGate(PodLevelGate) && p.chance(40) {
+	if p.chance(3) || (p.hasGate(PodLevelGate) || p.hasGate(QOSGate)) && p.chance(40) {
 		pod.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{
 			corev1.ResourceCPU: *resource.NewQuantity(int64(p.between(1, p.cpus)), resource.DecimalSI), corev1.ResourceMemory: p.bytes()}}
-		switch p.weighted(80, 10, 10) {
+		switch p.weighted(70, 10, 10, 10) {
 		case 1:
 			pod.Spec.Resources.Limits = corev1.ResourceList{"hugepages-2Mi": resource.MustParse("2Mi")}
 		case 2:
 			pod.Spec.Resources.Requests, pod.Spec.Resources.Limits = pod.Spec.Resources.Limits, nil
+		case 3:
+			pod.Spec.Resources.Limits = nil
 		}
 	}
 	if p.chance(1) || p.hasGate(ClaimsGate) && p.chance(40) {

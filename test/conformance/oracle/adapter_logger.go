@@ -1,4 +1,4 @@
-//go:build !kubelet133 && !kubelet134
+//go:build !kubelet133 && !kubelet134 && !kubelet137
 
 package oracle
 
@@ -7,7 +7,6 @@ import (
 	"time"
 	_ "unsafe" // for go:linkname
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
@@ -69,7 +68,7 @@ func (k *kubelet) blocks(uid, name string) []state.Block {
 }
 
 //go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
-func newManagerImpl(klog.Logger, string, []cadvisorapi.Node, topologymanager.Store) (*devicemanager.ManagerImpl, error)
+func newManagerImpl(klog.Logger, string, []cadvisorNode, topologymanager.Store) (*devicemanager.ManagerImpl, error)
 
 // never is longer than any case takes: the CPU manager's reconciliation then runs once, at the
 // start.

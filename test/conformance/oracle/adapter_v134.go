@@ -7,7 +7,6 @@ import (
 	"time"
 	_ "unsafe" // for go:linkname
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
 	corev1 "k8s.io/api/core/v1"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager"
@@ -68,7 +67,7 @@ func (k *kubelet) blocks(uid, name string) []state.Block {
 }
 
 //go:linkname newManagerImpl k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
-func newManagerImpl(string, []cadvisorapi.Node, topologymanager.Store) (*devicemanager.ManagerImpl, error)
+func newManagerImpl(string, []cadvisorNode, topologymanager.Store) (*devicemanager.ManagerImpl, error)
 
 // never is longer than any case takes: the CPU manager's reconciliation then runs once, at the
 // start.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,8 @@ type kubelet struct {
 	// running are containers that have been started, by pod UID.
 	running map[string][]string
 	pools   []*cases.Pool
+	// plugins counts those that have registered.
+	plugins int
 	// endings come while a pod is admitted; step is the next question to a manager.
 	endings []cases.Ending
 	step    int
@@ -41,21 +44,6 @@ type kubelet struct {
 type asked struct {
 	topologymanager.HintProvider
 	k *kubelet
-}
-
-func (a asked) GetTopologyHints(pod *corev1.Pod, c *corev1.Container) map[string][]topologymanager.TopologyHint {
-	a.k.pass()
-	return a.HintProvider.GetTopologyHints(pod, c)
-}
-
-func (a asked) GetPodTopologyHints(pod *corev1.Pod) map[string][]topologymanager.TopologyHint {
-	a.k.pass()
-	return a.HintProvider.GetPodTopologyHints(pod)
-}
-
-func (a asked) Allocate(pod *corev1.Pod, c *corev1.Container) error {
-	a.k.pass()
-	return a.HintProvider.Allocate(pod, c)
 }
 
 // pass comes before each question. A pod that ends is no longer active; the managers find out
@@ -77,7 +65,7 @@ func newKubelet(s *settings) (*kubelet, error) {
 		return nil, err
 	}
 	var err error
-	if k.topology, err = topologymanager.NewManager(s.info.Topology, s.topologyPolicy, s.topologyScope, s.topologyOpts); err != nil {
+	if k.topology, err = newTopologyManager(s); err != nil {
 		return nil, fmt.Errorf("topology manager: %w", err)
 	}
 	if k.device, err = newDeviceManager(s, k.topology); err != nil {
@@ -125,7 +113,8 @@ func (k *kubelet) stop() error {
 
 func (k *kubelet) setPool(p *cases.Pool) error {
 	k.pools = append(slices.DeleteFunc(k.pools, func(o *cases.Pool) bool { return o.Resource == p.Resource }), p)
-	return k.connect(newPlugin(p), pluginDevices(p))
+	k.plugins++
+	return k.connect(newPlugin(p, strconv.Itoa(k.plugins)), pluginDevices(p))
 }
 
 // active is the ActivePodsFunc of all managers; the CPU manager calls it from another goroutine
@@ -176,15 +165,15 @@ func (k *kubelet) deactivate(uid string) {
 // nothing.
 func (k *kubelet) collect() {
 	idle := &corev1.Pod{Spec: corev1.PodSpec{Containers: make([]corev1.Container, 1)}}
-	k.cpu.GetTopologyHints(idle, &idle.Spec.Containers[0])
-	k.memory.GetTopologyHints(idle, &idle.Spec.Containers[0])
-	k.device.UpdateAllocatedDevices()
+	k.hints(k.cpu, idle)
+	k.hints(k.memory, idle)
+	k.updateDevices()
 }
 
 // admit is the topology manager's admission; a rejected pod leaves the active list at once.
 func (k *kubelet) admit(pod *corev1.Pod) lifecycle.PodAdmitResult {
 	k.activate(pod)
-	r := k.topology.(lifecycle.PodAdmitHandler).Admit(&lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: k.active()})
+	r := k.askTopology(&lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: k.active()})
 	if !r.Admit {
 		k.remove(string(pod.UID))
 	}

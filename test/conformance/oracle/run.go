@@ -1,12 +1,16 @@
 package oracle
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -19,6 +23,7 @@ import (
 	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
 
 	"github.com/berth-dev/berth/internal/cases"
+	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -83,7 +88,6 @@ func setGates(gates map[string]bool) (restore func(), err error) {
 	want := map[string]bool{"CPUManagerPolicyAlphaOptions": true, "CPUManagerPolicyBetaOptions": true,
 		"TopologyManagerPolicyAlphaOptions": true, "TopologyManagerPolicyBetaOptions": true}
 	maps.Copy(want, gates)
-	before := map[string]bool{}
 	known := gate.GetAll()
 	for name := range want {
 		if _, ok := known[featuregate.Feature(name)]; !ok {
@@ -91,14 +95,26 @@ func setGates(gates map[string]bool) (restore func(), err error) {
 				return nil, fmt.Errorf("unrecognized feature gate: %s", name)
 			}
 			delete(want, name)
-			continue
 		}
-		before[name] = gate.Enabled(featuregate.Feature(name))
+	}
+	// A refused setting stays behind, and keeps every later one from being made.
+	if err := gate.DeepCopy().SetFromMap(want); err != nil {
+		return nil, err
 	}
 	if err := gate.SetFromMap(want); err != nil {
 		return nil, err
 	}
-	return func() { gate.SetFromMap(before) }, nil
+	return resetGates, nil
+}
+
+// resetGates gives every gate its default, also those that AllAlpha or AllBeta have switched.
+func resetGates() {
+	gate := utilfeature.DefaultMutableFeatureGate
+	for name := range gate.GetAll() {
+		if err := gate.ResetFeatureValueToDefault(name); err != nil {
+			panic(err) // the next case would be played with this one's gates
+		}
+	}
 }
 
 // watch plays the case in a goroutine of its own, and gives up on it when it takes too long.
@@ -151,7 +167,9 @@ type ending struct {
 type player struct {
 	c   *cases.Case
 	dir string
-	k   *kubelet
+	// lives counts the kubelets so far; each has a directory in dir.
+	lives int
+	k     *kubelet
 	// pods are the admitted ones in the order of their first admission.
 	order []string
 
@@ -183,10 +201,14 @@ func (p *player) play() {
 	end = ending{outcome: Finished}
 }
 
-// boot starts a kubelet on the checkpoints in the directory, with the pods, containers and plugins
-// of its predecessor.
+// boot starts a kubelet on the checkpoints, and with the pods, containers and plugins, of its
+// predecessor.
 func (p *player) boot(old *kubelet) error {
-	s, err := newSettings(p.c, p.dir)
+	dir, err := p.nextLife()
+	if err != nil {
+		return err
+	}
+	s, err := newSettings(p.c, dir)
 	if err != nil {
 		return err
 	}
@@ -205,6 +227,28 @@ func (p *player) boot(old *kubelet) error {
 	}
 	p.k = k
 	return k.start(pools)
+}
+
+// nextLife makes a directory for the kubelet that starts now, with what its predecessor has saved.
+// Nothing ends a CPU manager's reconciliation, and it may write once more: into its own directory.
+func (p *player) nextLife() (string, error) {
+	last := filepath.Join(p.dir, strconv.Itoa(p.lives))
+	p.lives++
+	next := filepath.Join(p.dir, strconv.Itoa(p.lives))
+	for _, name := range []string{kubeletstate.CPUFile, kubeletstate.MemoryFile, kubeletstate.DeviceFile} {
+		to := filepath.Join(next, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return "", err
+		}
+		saved, err := os.ReadFile(filepath.Join(last, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := errors.Join(err, os.WriteFile(to, saved, 0o600)); err != nil {
+			return "", err
+		}
+	}
+	return next, nil
 }
 
 func (p *player) event(e *cases.Event) cases.EventResult {
@@ -293,7 +337,7 @@ func (k *kubelet) holdings(pod *corev1.Pod) []cases.ContainerResult {
 	var out []cases.ContainerResult
 	for _, c := range containers(pod) {
 		r := cases.ContainerResult{Name: c.Name}
-		hint := k.topology.GetAffinity(string(pod.UID), c.Name)
+		hint := k.affinity(string(pod.UID), c.Name)
 		r.Hint.Preferred = hint.Preferred
 		if hint.NUMANodeAffinity != nil {
 			r.Hint.NUMA = numaIDs(hint.NUMANodeAffinity.GetBits())

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
@@ -16,7 +15,7 @@ import (
 // settings is what the kubelet hands to the managers' constructors: a case's machine and
 // configuration.
 type settings struct {
-	info *cadvisorapi.MachineInfo
+	info *cadvisorMachine
 	// dir holds the checkpoints.
 	dir string
 
@@ -76,8 +75,8 @@ func or(s, fallback string) string {
 	return s
 }
 
-func machineInfo(m *cases.Machine) *cadvisorapi.MachineInfo {
-	info := &cadvisorapi.MachineInfo{NumCores: m.Threads(), NumSockets: m.Sockets()}
+func machineInfo(m *cases.Machine) *cadvisorMachine {
+	info := &cadvisorMachine{NumCores: m.Threads(), NumSockets: m.Sockets()}
 	for i := range m.Nodes {
 		info.Topology = append(info.Topology, node(&m.Nodes[i]))
 		info.MemoryCapacity += m.Nodes[i].Memory
@@ -86,18 +85,18 @@ func machineInfo(m *cases.Machine) *cadvisorapi.MachineInfo {
 	return info
 }
 
-func node(n *cases.Node) cadvisorapi.Node {
-	out := cadvisorapi.Node{Id: int(n.ID), Memory: n.Memory, Distances: n.Distances}
+func node(n *cases.Node) cadvisorNode {
+	out := cadvisorNode{Id: int(n.ID), Memory: n.Memory, Distances: n.Distances}
 	for _, h := range n.HugePages {
-		out.HugePages = append(out.HugePages, cadvisorapi.HugePagesInfo{PageSize: h.SizeKB, NumPages: h.Count})
+		out.HugePages = append(out.HugePages, cadvisorHugePages{PageSize: h.SizeKB, NumPages: h.Count})
 	}
 	for _, c := range n.Cores {
-		core := cadvisorapi.Core{Id: c.ID, SocketID: c.Socket}
+		core := cadvisorCore{Id: c.ID, SocketID: c.Socket}
 		for _, t := range c.Threads {
 			core.Threads = append(core.Threads, int(t))
 		}
 		if c.L3 != nil {
-			core.UncoreCaches = []cadvisorapi.Cache{{Id: *c.L3, Type: "Unified", Level: 3}}
+			core.UncoreCaches = []cadvisorCache{{Id: *c.L3, Type: "Unified", Level: 3}}
 		}
 		out.Cores = append(out.Cores, core)
 	}

@@ -37,13 +37,15 @@ func (noRuntime) UpdateContainerResources(context.Context, string, *runtimeapi.C
 type plugin struct {
 	pluginapi.DevicePluginClient
 	resource string
-	sorted   bool
+	// socket is its own: since 1.37 the kubelet refuses a plugin on a socket that it knows.
+	socket string
+	sorted bool
 	// nvidia chooses in NVIDIA's order; nil for every other plugin.
 	nvidia *sampleplugin.NVIDIA
 }
 
-func newPlugin(p *cases.Pool) *plugin {
-	out := &plugin{resource: p.Resource, sorted: p.Preferred == cases.PreferSorted}
+func newPlugin(p *cases.Pool, socket string) *plugin {
+	out := &plugin{resource: p.Resource, socket: socket, sorted: p.Preferred == cases.PreferSorted}
 	if p.Preferred == cases.PreferNVIDIA {
 		index := map[string]int{}
 		out.nvidia = &sampleplugin.NVIDIA{Points: func(a, b string) int {
@@ -62,7 +64,7 @@ func newPlugin(p *cases.Pool) *plugin {
 
 func (p *plugin) API() pluginapi.DevicePluginClient { return p }
 func (p *plugin) Resource() string                  { return p.resource }
-func (p *plugin) SocketPath() string                { return "" }
+func (p *plugin) SocketPath() string                { return p.socket }
 
 func (p *plugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty, ...grpc.CallOption) (*pluginapi.DevicePluginOptions, error) {
 	return &pluginapi.DevicePluginOptions{GetPreferredAllocationAvailable: p.sorted || p.nvidia != nil}, nil

@@ -1,0 +1,8 @@
+//go:build !kubelet133 && !kubelet134 && !kubelet135
+
+package main
+
+import metricsfeatures "k8s.io/component-base/metrics/features"
+
+// The package is there since 1.36.
+func init() { late = append(late, metricsfeatures.AddFeatureGates) }

@@ -1,0 +1,14 @@
+//go:build !kubelet137
+
+package oracle
+
+import cadvisorapi "github.com/google/cadvisor/info/v1"
+
+// What the managers are told of a machine. Until 1.36 cAdvisor has these types in info/v1.
+type (
+	cadvisorMachine   = cadvisorapi.MachineInfo
+	cadvisorNode      = cadvisorapi.Node
+	cadvisorCore      = cadvisorapi.Core
+	cadvisorCache     = cadvisorapi.Cache
+	cadvisorHugePages = cadvisorapi.HugePagesInfo
+)

@@ -1,0 +1,8 @@
+//go:build kubelet137
+
+package oracle
+
+import "github.com/berth-dev/berth/placement"
+
+// Version is the kubelet release that this package is built against.
+const Version = placement.V137
