@@ -3,7 +3,6 @@ package cases
 import (
 	"bytes"
 	"errors"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,24 +13,10 @@ import (
 	"github.com/berth-dev/berth/topology"
 )
 
-// shared returns a file of the recorded kubelet cases, which are not part of the repository.
-func shared(t testing.TB, name string) string {
-	t.Helper()
-	root := os.Getenv("BERTH_SHARED")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared")
-	}
-	path := filepath.Join(root, "kubelet-cases", name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no recorded cases: %v (set BERTH_SHARED)", err)
-	}
-	return path
-}
-
 // lines returns the lines of a packed file.
 func lines(t *testing.T, name string) [][]byte {
 	t.Helper()
-	f, err := Open(shared(t, name))
+	f, err := Open(filepath.Join("testdata", "recorded", name))
 	if err != nil {
 		t.Fatal(err)
 	}

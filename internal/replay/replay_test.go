@@ -1,7 +1,6 @@
 package replay_test
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -10,23 +9,12 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// shared returns a file of the shared material, and skips the test where there is none.
-func shared(t testing.TB, path ...string) string {
-	t.Helper()
-	root := os.Getenv("BERTH_SHARED")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared")
-	}
-	file := filepath.Join(append([]string{root}, path...)...)
-	if _, err := os.Stat(file); err != nil {
-		t.Skipf("the recorded cases are not here (BERTH_SHARED): %v", err)
-	}
-	return file
-}
+// recorded is where the genuine kubelet's decisions are.
+var recorded = filepath.Join("..", "cases", "testdata", "recorded")
 
 func readAll(t testing.TB) ([]*cases.Case, []*cases.Result) {
 	t.Helper()
-	in, err := cases.Open(shared(t, "kubelet-cases", "cases.ndjson.gz"))
+	in, err := cases.Open(filepath.Join(recorded, "cases.ndjson.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +26,7 @@ func readAll(t testing.TB) ([]*cases.Case, []*cases.Result) {
 		}
 		cs = append(cs, c)
 	}
-	out, err := cases.Open(shared(t, "kubelet-cases", "results.ndjson.gz"))
+	out, err := cases.Open(filepath.Join(recorded, "results.ndjson.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,16 +31,5 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// sharedFile returns a file of the material that is not part of the repository, or skips.
-func sharedFile(t *testing.T, name ...string) string {
-	t.Helper()
-	root := os.Getenv("BERTH_SHARED")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared")
-	}
-	path := filepath.Join(append([]string{root}, name...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no recorded cases: %v (set BERTH_SHARED)", err)
-	}
-	return path
-}
+// recorded is where the genuine kubelet's decisions are.
+var recorded = filepath.Join("..", "..", "internal", "cases", "testdata", "recorded")

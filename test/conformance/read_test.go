@@ -3,6 +3,7 @@ package conformance
 import (
 	"io"
 	"iter"
+	"path/filepath"
 	"testing"
 
 	"github.com/berth-dev/berth/internal/cases"
@@ -11,7 +12,7 @@ import (
 // readAll reads a recorded file.
 func readAll[T any](t *testing.T, name string, read func(io.Reader) iter.Seq2[*T, error]) iter.Seq2[*T, error] {
 	t.Helper()
-	f, err := cases.Open(sharedFile(t, "kubelet-cases", name))
+	f, err := cases.Open(filepath.Join(recorded, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +23,7 @@ func readAll[T any](t *testing.T, name string, read func(io.Reader) iter.Seq2[*T
 // caseLines yields the recorded cases as lines, nil at the end.
 func caseLines(t *testing.T) func() []byte {
 	t.Helper()
-	return fileLines(t, sharedFile(t, "kubelet-cases", "cases.ndjson.gz"))
+	return fileLines(t, filepath.Join(recorded, "cases.ndjson.gz"))
 }
 
 // fileLines yields the cases of a file as lines, nil at the end.
