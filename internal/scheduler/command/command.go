@@ -100,12 +100,19 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 	if err := checkProfiles(klog.FromContext(ctx), sched.Profiles); err != nil {
 		return err
 	}
-	followMates(sched)
-	holdReservations(ctx, sched)
-	lookFurther(sched, completed.ComponentConfig.PercentageOfNodesToScore)
+	Equip(ctx, sched, completed.ComponentConfig.PercentageOfNodesToScore)
 	gates.(featuregate.MutableFeatureGate).AddMetrics()
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	return app.Run(ctx, completed, sched)
+}
+
+// Equip gives a scheduler whose profiles have the plugin what a plugin cannot do by itself. global
+// is what holds for profiles that say no percentageOfNodesToScore; nil for kube-scheduler's own
+// choice. Setup has made the scheduler, and it does not run yet.
+func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32) {
+	followMates(sched)
+	holdReservations(ctx, sched)
+	lookFurther(sched, global)
 }
 
 // followMates has the members of gangs come one after another.

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"sigs.k8s.io/yaml"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/berth-dev/berth/internal/scheduler"
+	"github.com/berth-dev/berth/internal/scheduler/command"
+)
+
+// nodesOfCycle is how many nodes BenchmarkCycle has.
+const nodesOfCycle = 5000
+
+// slice is how many pods are placed before any of them is bound, and how many run at most beside
+// those that were there.
+const (
+	slice = 25
+	most  = 8 * slice
+)
+
+// BenchmarkCycle is what a whole scheduling cycle costs, from the queue to the end of Reserve and
+// Permit, snapshot and all plugins included: Berth as it is shipped beside the stock scheduler,
+// which looks at as many nodes as it likes (500 of 5,000), in one process, in turn. The clock is
+// the processor time of the process. Nothing else runs in it meanwhile, and garbage is collected
+// between the slices: what a cycle leaves of it is in a column of its own.
+//
+// A known shape is one that pods before had. A new one none had: every pod has its own.
+func BenchmarkCycle(b *testing.B) {
+	klog.SetLogger(klog.Logger{})
+	for _, p := range []struct {
+		name  string
+		chart bool
+	}{{"chart", true}, {"stock", false}} {
+		b.Run(p.name, func(b *testing.B) {
+			pair := [2]*cycles{newCycles(b, stock, p.chart), newCycles(b, berth, p.chart)}
+			for _, load := range []string{"known", "new", loadOrdinary} {
+				b.Run(load, func(b *testing.B) { compareCycles(b, pair, load) })
+			}
+		})
+	}
+}
+
+// compareCycles measures a slice of each in turn, over and over, at least five of either.
+func compareCycles(b *testing.B, pair [2]*cycles, load string) {
+	for _, c := range pair {
+		c.TB = b
+		c.slice(load) // warms up
+	}
+	var ratios, bytes []float64
+	var cost [2][]float64
+	one := func(i int) {
+		var garbage [2]float64
+		var spent [2]float64
+		for j := range pair {
+			who := (i + j) % 2
+			spent[who], garbage[who] = pair[who].slice(load)
+			cost[who] = append(cost[who], spent[who])
+		}
+		ratios, bytes = append(ratios, spent[1]/spent[0]), append(bytes, garbage[1]/garbage[0])
+	}
+	for b.Loop() {
+		one(len(ratios))
+	}
+	for len(ratios) < 5 {
+		one(len(ratios))
+	}
+	b.ReportMetric(0, "ns/op") // that of a slice means nothing
+	b.ReportMetric(median(cost[0]), "stock-us/cycle")
+	b.ReportMetric(median(cost[1]), "berth-us/cycle")
+	b.ReportMetric(median(ratios), "ratio")
+	b.ReportMetric(median(bytes), "garbage-ratio")
+}
+
+// cycles is a scheduler whose cycles are measured, in a world of its own.
+type cycles struct {
+	testing.TB
+	who     contestant
+	world   *world
+	sched   *kubescheduler.Scheduler
+	begun   time.Duration // when the last pod left the queue, in processor time
+	running []*corev1.Pod
+	made    int
+	failed  int
+	why     error // of the last that failed
+}
+
+func newCycles(b *testing.B, who contestant, chart bool) *cycles {
+	b.Helper()
+	c := &cycles{TB: b, who: who, world: newWorld(b, nodesOfCycle)}
+	ctx := b.Context()
+	cfg := c.config(chart)
+	shared := kubescheduler.NewInformerFactory(c.world.client, 0)
+	dynamic := dynamicinformer.NewFilteredDynamicSharedInformerFactory(dynamicfake.NewSimpleDynamicClient(k8sruntime.NewScheme()), 0, metav1.NamespaceAll, nil)
+	var err error
+	c.sched, err = kubescheduler.New(ctx, c.world.client, shared, dynamic,
+		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
+		kubescheduler.WithKubeConfig(c.world.config), kubescheduler.WithProfiles(cfg.Profiles...),
+		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
+			scheduler.Name: scheduler.New, scheduler.TiersName: scheduler.NewTiers, gateName: newGate,
+		}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	command.Equip(ctx, c.sched, nil)
+	next, failed := c.sched.NextPod, c.sched.FailureHandler
+	c.sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+		info, err := next(logger)
+		c.begun = processorTime()
+		return info, err
+	}
+	c.sched.FailureHandler = func(ctx context.Context, f framework.Framework, info *framework.QueuedPodInfo, s *fwk.Status, n *fwk.NominatingInfo, start time.Time) {
+		c.failed, c.why = c.failed+1, s.AsError()
+		failed(ctx, f, info, s, n, start)
+	}
+	shared.Start(ctx.Done())
+	shared.WaitForCacheSync(ctx.Done())
+	if err := c.sched.WaitForHandlersSync(ctx); err != nil {
+		b.Fatal(err)
+	}
+	c.sched.SchedulingQueue.Run(klog.FromContext(ctx))
+	b.Cleanup(c.sched.SchedulingQueue.Close)
+	c.begin()
+	for range 3 { // until all shapes are known, and pods run that a slice can end
+		c.slice("known")
+	}
+	return c
+}
+
+// begin places one pod, which waits in the queue until the scheduler has read everything.
+func (c *cycles) begin() {
+	c.Helper()
+	pod := c.pod("known")
+	c.world.pods.Add(pod)
+	for placed := false; !placed; placed = c.failed == 0 {
+		c.failed = 0
+		c.sched.ScheduleOne(c.Context())
+	}
+	c.finish([]*corev1.Pod{pod})
+}
+
+// config is the contestant's, with the chart's arguments of other plugins or with the defaults.
+func (c *cycles) config(chart bool) *config.KubeSchedulerConfiguration {
+	c.Helper()
+	text, err := configuration(configure{who: c.who, heartbeat: time.Hour})
+	if err != nil {
+		c.Fatal(err)
+	}
+	var made map[string]any
+	if err := yaml.Unmarshal(text, &made); err != nil {
+		c.Fatal(err)
+	}
+	profile := made["profiles"].([]any)[0].(map[string]any)
+	if !chart { // without the two that configuration gives to both
+		given := profile["pluginConfig"].([]any)
+		profile["pluginConfig"] = given[:len(given)-2]
+	}
+	plugins, _ := profile["plugins"].(map[string]any)
+	if plugins == nil {
+		plugins = map[string]any{}
+		profile["plugins"] = plugins
+	}
+	plugins["permit"] = map[string]any{"enabled": []any{map[string]any{"name": gateName}}}
+	if text, err = yaml.Marshal(made); err != nil {
+		c.Fatal(err)
+	}
+	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return obj.(*config.KubeSchedulerConfiguration)
+}
+
+// slice places pods, and returns what one cost in microseconds, and in bytes allocated. Then they
+// are bound and run, and others end.
+func (c *cycles) slice(load string) (micros, bytes float64) {
+	c.Helper()
+	pods := make([]*corev1.Pod, slice)
+	for i := range pods {
+		pods[i] = c.pod(load)
+		c.world.pods.Add(pods[i])
+	}
+	c.calm()
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var spent time.Duration
+	for range pods {
+		c.sched.ScheduleOne(c.Context())
+		spent += processorTime() - c.begun
+	}
+	runtime.ReadMemStats(&after)
+	c.finish(pods)
+	return float64(spent.Microseconds()) / slice, float64(after.TotalAlloc-before.TotalAlloc) / slice
+}
+
+// pod is the next pod of a load. Of loads of pinned pods the sizes take turns.
+func (c *cycles) pod(load string) *corev1.Pod {
+	c.made++
+	kind := load
+	if load != loadOrdinary {
+		kind = loadPinned
+	}
+	pod := c.world.podOf(kind, c.made, c.made)
+	if load == "new" {
+		bytes := *resource.NewQuantity(512<<20+int64(c.made)<<12, resource.BinarySI)
+		amounts := pod.Spec.Containers[0].Resources.Limits.DeepCopy()
+		amounts[corev1.ResourceMemory] = bytes
+		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Limits: amounts, Requests: amounts}
+	}
+	return pod
+}
+
+// finish lets the pods of a slice be bound and run, and ends the oldest of those that ran.
+func (c *cycles) finish(pods []*corev1.Pod) {
+	c.Helper()
+	if c.failed > 0 {
+		c.Fatalf("%s: %d pods found no node: %v", c.who, c.failed, c.why)
+	}
+	for _, profile := range c.sched.Profiles {
+		profile.IterateOverWaitingPods(func(waiting fwk.WaitingPod) { waiting.Allow(gateName) })
+	}
+	for range pods {
+		select {
+		case <-c.world.written:
+		case <-time.After(time.Minute):
+			c.Fatal("a pod is not bound after a minute")
+		}
+	}
+	c.world.run(pods)
+	c.running = append(c.running, pods...)
+	if over := len(c.running) - most; over > 0 {
+		c.world.end(c.running[:over])
+		c.running = c.running[over:]
+	}
+	c.calm()
+}
+
+// calm waits until the process has nothing left to do: what watches tell has been taken in.
+func (c *cycles) calm() {
+	const look = 10 * time.Millisecond
+	for quiet := 0; quiet < 5; {
+		before := processorTime()
+		time.Sleep(look)
+		if quiet++; processorTime()-before > look/10 {
+			quiet = 0
+		}
+	}
+}
+
+// processorTime is that of the process.
+func processorTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
+		panic(fmt.Sprint("processor time: ", err))
+	}
+	return time.Duration(t.Nano())
+}
+
+// gate holds pods back before they are bound, until all of a slice have been placed.
+type gate struct{}
+
+const gateName = "Gate"
+
+func newGate(context.Context, k8sruntime.Object, fwk.Handle) (fwk.Plugin, error) { return gate{}, nil }
+
+func (gate) Name() string { return gateName }
+
+func (gate) Permit(context.Context, fwk.CycleState, *corev1.Pod, string) (*fwk.Status, time.Duration) {
+	return fwk.NewStatus(fwk.Wait), time.Hour
+}

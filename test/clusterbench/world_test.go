@@ -1,0 +1,363 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/sim"
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// How many pods a node of a world has, and how many of them its kubelet pins.
+const (
+	podsPerNode   = 20
+	pinnedPerNode = 6
+)
+
+// apps is how many Deployments the pods of a world belong to. A Service selects each one's.
+const apps = 100
+
+// world is a cluster as one scheduler sees it. Nodes, pods and reports are objects in memory that
+// watches tell of, and a Binding is an object in memory, too: what a cycle costs is not drowned in
+// what a client costs.
+type world struct {
+	testing.TB
+	nodes  []*simNode
+	byName map[string]*simNode
+	there  []*corev1.Pod
+
+	client  kubernetes.Interface
+	config  *rest.Config
+	pods    *watch.RaceFreeFakeWatcher
+	reports reports
+
+	mu      sync.Mutex
+	bound   map[string]string // node by pod
+	written chan struct{}     // one for each Binding
+	made    int
+}
+
+// newWorld makes a world of so many nodes. All of them are equal at the beginning.
+func newWorld(tb testing.TB, count int) *world {
+	tb.Helper()
+	first := beginning(tb, count)
+	w := &world{
+		TB: tb, byName: map[string]*simNode{}, there: first.there, made: first.made, bound: map[string]string{}, written: make(chan struct{}, 1<<16), pods: watch.NewRaceFreeFake(),
+	}
+	w.reports.list = first.reports.list
+	for _, n := range first.nodes {
+		own := &simNode{name: n.name, kind: n.kind, kubelet: n.kubelet.Clone(), pods: maps.Clone(n.pods), sequence: n.sequence}
+		w.nodes, w.byName[n.name] = append(w.nodes, own), own
+	}
+	w.serve()
+	return w
+}
+
+// beginnings are worlds as they begin, by how many nodes they have.
+var beginnings = map[int]*world{}
+
+func beginning(tb testing.TB, count int) *world {
+	if w := beginnings[count]; w != nil {
+		return w
+	}
+	kinds, err := kindsOfCluster()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w := &world{TB: tb}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range count {
+		k := kinds[i%len(kinds)]
+		n := &simNode{name: fmt.Sprintf("node-%05d", i), kind: k, kubelet: sim.NewKubelet(k.model), pods: map[types.UID]*simPod{}}
+		for j := range podsPerNode {
+			load := loadOrdinary
+			if j < pinnedPerNode {
+				load = loadPinned
+			}
+			w.settle(n, w.podOf(load, rng.IntN(len(pinnedSizes)), i*podsPerNode+j))
+		}
+		w.nodes = append(w.nodes, n)
+	}
+	w.reports.write(w)
+	beginnings[count] = w
+	return w
+}
+
+// podOf is a pod of a load and a shape, and belongs to a Deployment.
+func (w *world) podOf(load string, shape, number int) *corev1.Pod {
+	pod := newPod(load, shape)
+	app := fmt.Sprint("app-", number%apps)
+	w.made++
+	pod.Name = fmt.Sprintf("%s-%d", app, w.made)
+	pod.UID = types.UID(pod.Name)
+	pod.Labels = map[string]string{"app": app}
+	pod.CreationTimestamp = metav1.Unix(1_700_000_000+int64(w.made/200), 0)
+	pod.ResourceVersion = fmt.Sprint(w.made)
+	pod.Spec.SchedulerName = corev1.DefaultSchedulerName
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app, UID: types.UID(app), Controller: new(true)}}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable}
+	if load != loadOrdinary {
+		pod.Status.QOSClass = corev1.PodQOSGuaranteed
+	}
+	return pod
+}
+
+// settle has a pod run on a node since before the beginning.
+func (w *world) settle(n *simNode, pod *corev1.Pod) {
+	pod.Spec.NodeName, pod.Status.Phase = n.name, corev1.PodRunning
+	if _, refused, err := n.admit(pod); err != nil || refused {
+		w.Fatalf("pod %s on %s: refused: %t, %v", pod.Name, n.name, refused, err)
+	}
+	w.there = append(w.there, pod)
+}
+
+// serve makes the clients of the world.
+func (w *world) serve() {
+	w.reports.world, w.reports.version, w.reports.news = w, 1, make(chan struct{})
+	server := httptest.NewServer(&w.reports)
+	w.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	w.config = &rest.Config{Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON, AcceptContentTypes: runtime.ContentTypeJSON}}
+	real, err := kubernetes.NewForConfig(w.config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	list := &corev1.NodeList{}
+	for _, n := range w.nodes {
+		list.Items = append(list.Items, *n.object())
+	}
+	memory := fake.NewClientset()
+	lists := map[string]runtime.Object{"nodes": list, "pods": w.podList(), "services": serviceList(), "replicasets": replicaSetList()}
+	for resource, objects := range lists {
+		memory.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, objects, nil })
+	}
+	memory.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) { return true, w.pods, nil })
+	memory.PrependReactor("create", "pods", w.bind)
+	memory.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &corev1.Pod{}, nil })
+	w.client = &clients{memory, real}
+}
+
+// clients are in memory, but for Leases: what lists these takes the client apart.
+type clients struct {
+	*fake.Clientset
+	real kubernetes.Interface
+}
+
+func (c *clients) CoordinationV1() coordinationclient.CoordinationV1Interface {
+	return c.real.CoordinationV1()
+}
+
+func (w *world) podList() *corev1.PodList {
+	list := &corev1.PodList{Items: make([]corev1.Pod, len(w.there))}
+	for i, pod := range w.there {
+		list.Items[i] = *pod
+	}
+	return list
+}
+
+func serviceList() *corev1.ServiceList {
+	list := &corev1.ServiceList{}
+	for i := range apps {
+		app := fmt.Sprint("app-", i)
+		list.Items = append(list.Items, corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: podNamespace}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": app}}})
+	}
+	return list
+}
+
+func replicaSetList() *appsv1.ReplicaSetList {
+	list := &appsv1.ReplicaSetList{}
+	for i := range apps {
+		app := fmt.Sprint("app-", i)
+		list.Items = append(list.Items, appsv1.ReplicaSet{
+			ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: podNamespace, UID: types.UID(app)},
+			Spec:       appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+		})
+	}
+	return list
+}
+
+// bind takes a Binding.
+func (w *world) bind(action clienttesting.Action) (bool, runtime.Object, error) {
+	create, ok := action.(clienttesting.CreateAction)
+	if !ok || action.GetSubresource() != "binding" {
+		return false, nil, nil
+	}
+	binding := create.GetObject().(*corev1.Binding)
+	w.mu.Lock()
+	w.bound[binding.Name] = binding.Target.Name
+	w.mu.Unlock()
+	w.written <- struct{}{}
+	return true, binding, nil
+}
+
+// run has pods that are bound run on their nodes, and those nodes report.
+func (w *world) run(pods []*corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	touched := map[*simNode]bool{}
+	for _, pod := range pods {
+		n := w.byName[w.bound[pod.Name]]
+		if n == nil {
+			w.Fatalf("pod %s is not bound", pod.Name)
+		}
+		running := pod.DeepCopy()
+		running.Spec.NodeName, running.Status.Phase = n.name, corev1.PodRunning
+		w.made++
+		running.ResourceVersion = fmt.Sprint(w.made)
+		w.pods.Modify(running)
+		if _, refused, err := n.admit(running); err != nil || refused {
+			w.Logf("pod %s is refused on %s: %v", pod.Name, n.name, err)
+		}
+		touched[n] = true
+	}
+	for n := range touched {
+		w.reports.tell(n)
+	}
+}
+
+// end takes pods away that ran.
+func (w *world) end(pods []*corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	touched := map[*simNode]bool{}
+	for _, pod := range pods {
+		n := w.byName[w.bound[pod.Name]]
+		delete(w.bound, pod.Name)
+		gone := pod.DeepCopy()
+		gone.Spec.NodeName = n.name
+		w.pods.Delete(gone)
+		n.remove(pod.UID)
+		touched[n] = true
+	}
+	for n := range touched {
+		w.reports.tell(n)
+	}
+}
+
+// reports is the API server of NodeTopologies and Leases; it serves nothing else.
+type reports struct {
+	world *world
+
+	mu      sync.Mutex
+	version int
+	list    []byte
+	told    [][]byte
+	news    chan struct{} // closed and made anew when there is more to tell
+}
+
+// write writes the list of all reports.
+func (r *reports) write(w *world) {
+	r.world, r.version = w, 1
+	var all []string
+	for _, n := range w.nodes {
+		all = append(all, string(r.of(n)))
+	}
+	r.list = fmt.Appendf(nil, `{"kind":"NodeTopologyList","apiVersion":"berth.dev/v1alpha1","metadata":{"resourceVersion":"1"},"items":[%s]}`, strings.Join(all, ","))
+}
+
+// of is the node's report as it is now.
+func (r *reports) of(n *simNode) []byte {
+	snap, more := n.snapshot()
+	n.sequence++
+	nt, err := wire.WriteNodeTopology(&wire.Node{Name: n.name, Spec: n.kind.spec, Report: wire.Report{
+		Sequence: n.sequence, Observed: time.Now(), Snapshot: snap, Pods: more, Conditions: []metav1.Condition{readyCondition},
+	}})
+	if err != nil {
+		r.world.Fatal(err)
+	}
+	nt.UID, nt.ResourceVersion = types.UID("nt-"+n.name), fmt.Sprint(r.version)
+	data, err := json.Marshal(nt)
+	if err != nil {
+		r.world.Fatal(err)
+	}
+	return data
+}
+
+// tell tells watchers of a node's report.
+func (r *reports) tell(n *simNode) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.version++
+	r.told = append(r.told, fmt.Appendf(nil, `{"type":"MODIFIED","object":%s}`+"\n", r.of(n)))
+	close(r.news)
+	r.news = make(chan struct{})
+}
+
+func (r *reports) ServeHTTP(out http.ResponseWriter, in *http.Request) {
+	out.Header().Set("Content-Type", "application/json")
+	q := in.URL.Query()
+	leases := strings.HasSuffix(in.URL.Path, "/leases")
+	switch {
+	case in.Method == http.MethodPost || in.Method == http.MethodPut:
+		_ = json.NewEncoder(out).Encode(body(in))
+	case !leases && !strings.HasSuffix(in.URL.Path, "/"+v1alpha1.NodeTopologies.Resource):
+		refuse(out, http.StatusNotFound, metav1.StatusReasonNotFound)
+	case q.Get("sendInitialEvents") != "": // as a server without streaming lists
+		refuse(out, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
+	case q.Get("watch") != "":
+		r.watch(in.Context(), out, leases)
+	case leases:
+		fmt.Fprint(out, `{"kind":"LeaseList","apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"1"},"items":[]}`)
+	default:
+		_, _ = out.Write(r.list)
+	}
+}
+
+func body(in *http.Request) json.RawMessage {
+	data, err := io.ReadAll(in.Body)
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+func refuse(out http.ResponseWriter, code int, why metav1.StatusReason) {
+	out.WriteHeader(code)
+	_ = json.NewEncoder(out).Encode(metav1.Status{Status: metav1.StatusFailure, Reason: why, Code: int32(code)})
+}
+
+// watch tells what there is to tell, until the watcher goes.
+func (r *reports) watch(ctx context.Context, out http.ResponseWriter, leases bool) {
+	for at := 0; ; {
+		r.mu.Lock()
+		lines, news := r.told[at:], r.news
+		r.mu.Unlock()
+		for _, line := range lines {
+			at++
+			if !leases {
+				_, _ = out.Write(line)
+			}
+		}
+		out.(http.Flusher).Flush()
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
