@@ -42,6 +42,10 @@ type Args struct {
 	// are so many that kube-scheduler would look at a part of them. A larger
 	// percentageOfNodesToScore holds. Default 5000.
 	MaxNodes int `json:"maxNodes,omitempty"`
+	// Candidates is how many nodes Berth names to the other plugins at a time: the best of all by
+	// its own account. More cost more, and give the scores of other plugins more to choose from.
+	// Default 32.
+	Candidates int `json:"candidates,omitempty"`
 	// Scoring says which of the nodes that take a pod is best; "volcano" alone stands for Volcano's
 	// formula.
 	Scoring rank.Scoring `json:"scoring,omitempty"`
@@ -100,6 +104,9 @@ func (a *Args) fillIn() {
 	if a.MaxNodes == 0 {
 		a.MaxNodes = 5000
 	}
+	if a.Candidates == 0 {
+		a.Candidates = 32
+	}
 	a.Scoring.FillIn()
 }
 
@@ -116,8 +123,18 @@ func (a *Args) validate() error {
 	if a.MaxNodes < 1 || a.MaxNodes > maxMaxNodes {
 		return fmt.Errorf("maxNodes: %d: want 1 to %d", a.MaxNodes, maxMaxNodes)
 	}
+	if a.Candidates < minCandidates || a.Candidates > maxCandidates {
+		return fmt.Errorf("candidates: %d: want %d to %d", a.Candidates, minCandidates, maxCandidates)
+	}
 	return a.Scoring.Validate()
 }
+
+// With fewer candidates a single plugin that refuses some has the search begin again; with more
+// they cost what looking at all nodes does.
+const (
+	minCandidates = 16
+	maxCandidates = 1024
+)
 
 // maxMaxNodes is more than any cluster has.
 const maxMaxNodes = 1_000_000

@@ -44,6 +44,8 @@ func TestArgsThatCannotBeRight(t *testing.T) {
 		`{"staleAfter":"1ms"}`:                        "staleAfter",
 		`{"settleAfter":"-1s"}`:                       "settleAfter",
 		`{"maxNodes":-1}`:                             "maxNodes: -1: want 1 to",
+		`{"candidates":15}`:                           "candidates: 15: want 16 to 1024",
+		`{"candidates":1025}`:                         "candidates: 1025: want 16 to 1024",
 		`{"maxNodes":1000001}`:                        "maxNodes",
 		`{"scoring":{"strategy":"Most"}}`:             "scoring.strategy",
 		`{"scoring":{"fit":-1}}`:                      "scoring.fit",

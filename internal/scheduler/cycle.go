@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,14 +65,14 @@ type waitingNodes struct {
 // maxHopes bounds how many nodes that wait are looked at for one attempt.
 const maxHopes = 32
 
-// add notes a node, if there are not enough. It may be called on nil.
+// add notes a node once, if there are not enough. It may be called on nil.
 func (w *waitingNodes) add(n *nodes.Node) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.list) < maxHopes {
+	if len(w.list) < maxHopes && !slices.Contains(w.list, n) {
 		w.list = append(w.list, n)
 	}
 }

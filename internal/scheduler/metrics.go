@@ -37,6 +37,10 @@ var (
 		Namespace: namespace, Subsystem: subsystem, Name: "reports_refused_total", StabilityLevel: metrics.ALPHA,
 		Help: "NodeTopologies that contradicted themselves, or could not be understood.",
 	})
+	searches = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "searches_total", StabilityLevel: metrics.ALPHA,
+		Help: "Searches for the best node among those that Berth named to the other plugins, by how they ended: once (in the first few), further (in the next ones: other plugins refused all before), all (all nodes were looked at: they refused all that was named, or nothing took the pod).",
+	}, []string{"result"})
 	podsRefused = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "pod_inputs_refused_total", StabilityLevel: metrics.ALPHA,
 		Help: "What pods say and could not be understood, at each look: request (refused), policy (refused), placement (ignored).",
@@ -50,12 +54,22 @@ const (
 	bindingDoubt   = "doubt"
 )
 
+// How a search for the best node ended: the values of the label result.
+const (
+	SearchedOnce    = "once"
+	SearchedFurther = "further"
+	SearchedAll     = "all"
+)
+
+// Searched counts a search by how it ended.
+func Searched(result string) { searches.WithLabelValues(result).Inc() }
+
 var registerOnce sync.Once
 
 // register makes the metrics known to the registry of the process.
 func register() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(verdicts, bindings, devicePods, promises, reportsRefused, podsRefused)
+		legacyregistry.MustRegister(verdicts, bindings, devicePods, promises, reportsRefused, searches, podsRefused)
 		legacyregistry.MustRegister(gang.Metrics()...)
 		legacyregistry.CustomMustRegister(&nodeGauges)
 		for _, r := range nodes.PromiseResults {
@@ -64,6 +78,9 @@ func register() {
 		for _, result := range []string{bindingWritten, bindingFailed, bindingDoubt} {
 			// An alert on the increase does not see a series that begins at 1.
 			bindings.WithLabelValues(result)
+		}
+		for _, result := range []string{SearchedOnce, SearchedFurther, SearchedAll} {
+			searches.WithLabelValues(result)
 		}
 		for _, near := range placement.Nearnesses {
 			devicePods.WithLabelValues(string(near))

@@ -21,7 +21,7 @@ import (
 func TestReferenceMetrics(t *testing.T) {
 	register()
 	var all []reference.Metric
-	for _, m := range append([]metrics.Registerable{verdicts, bindings, devicePods, promises, reportsRefused, podsRefused}, gang.Metrics()...) {
+	for _, m := range append([]metrics.Registerable{verdicts, bindings, devicePods, promises, reportsRefused, searches, podsRefused}, gang.Metrics()...) {
 		all = append(all, reference.Of(m.(prometheus.Collector))...)
 	}
 	descs := make(chan *metrics.Desc)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"runtime/debug"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
@@ -54,7 +56,10 @@ func BenchmarkCycle(b *testing.B) {
 		chart bool
 	}{{"chart", true}, {"stock", false}} {
 		b.Run(p.name, func(b *testing.B) {
-			pair := [2]*cycles{newCycles(b, stock, p.chart), newCycles(b, berth, p.chart)}
+			var pair [2]*cycles
+			for i, who := range []contestant{stock, berth} {
+				pair[i] = startCycles(b, cyclesOptions{who: who, world: newWorld(b, nodesOfCycle, nil), chart: p.chart})
+			}
 			for _, load := range []string{"known", "new", loadOrdinary} {
 				b.Run(load, func(b *testing.B) { compareCycles(b, pair, load) })
 			}
@@ -66,10 +71,13 @@ func BenchmarkCycle(b *testing.B) {
 func compareCycles(b *testing.B, pair [2]*cycles, load string) {
 	for _, c := range pair {
 		c.TB = b
-		c.slice(load) // warms up
+		for range 3 { // until all shapes are known
+			c.slice(load)
+		}
 	}
 	var ratios, bytes []float64
 	var cost [2][]float64
+	before := pair[1].rounds()
 	one := func(i int) {
 		var garbage [2]float64
 		var spent [2]float64
@@ -91,6 +99,10 @@ func compareCycles(b *testing.B, pair [2]*cycles, load string) {
 	b.ReportMetric(median(cost[1]), "berth-us/cycle")
 	b.ReportMetric(median(ratios), "ratio")
 	b.ReportMetric(median(bytes), "garbage-ratio")
+	after := pair[1].rounds()
+	if pods := after.pods - before.pods; pods > 0 {
+		b.ReportMetric(100*(after.second-before.second)/pods, "second-rounds-%")
+	}
 }
 
 // cycles is a scheduler whose cycles are measured, in a world of its own.
@@ -106,11 +118,22 @@ type cycles struct {
 	why     error // of the last that failed
 }
 
-func newCycles(b *testing.B, who contestant, chart bool) *cycles {
+// cyclesOptions say whose cycles, and where.
+type cyclesOptions struct {
+	who   contestant
+	world *world
+	// chart gives other plugins the chart's arguments, and not the defaults.
+	chart bool
+	// args are Berth's arguments beside those of the benchmark.
+	args map[string]any
+}
+
+// startCycles starts a scheduler.
+func startCycles(b testing.TB, o cyclesOptions) *cycles {
 	b.Helper()
-	c := &cycles{TB: b, who: who, world: newWorld(b, nodesOfCycle)}
+	c := &cycles{TB: b, who: o.who, world: o.world}
 	ctx := b.Context()
-	cfg := c.config(chart)
+	cfg := c.config(&o)
 	shared := kubescheduler.NewInformerFactory(c.world.client, 0)
 	dynamic := dynamicinformer.NewFilteredDynamicSharedInformerFactory(dynamicfake.NewSimpleDynamicClient(k8sruntime.NewScheme()), 0, metav1.NamespaceAll, nil)
 	var err error
@@ -123,7 +146,7 @@ func newCycles(b *testing.B, who contestant, chart bool) *cycles {
 	if err != nil {
 		b.Fatal(err)
 	}
-	command.Equip(ctx, c.sched, nil)
+	command.Equip(ctx, c.sched, nil, cfg.Profiles)
 	next, failed := c.sched.NextPod, c.sched.FailureHandler
 	c.sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 		info, err := next(logger)
@@ -142,9 +165,6 @@ func newCycles(b *testing.B, who contestant, chart bool) *cycles {
 	c.sched.SchedulingQueue.Run(klog.FromContext(ctx))
 	b.Cleanup(c.sched.SchedulingQueue.Close)
 	c.begin()
-	for range 3 { // until all shapes are known, and pods run that a slice can end
-		c.slice("known")
-	}
 	return c
 }
 
@@ -160,8 +180,8 @@ func (c *cycles) begin() {
 	c.finish([]*corev1.Pod{pod})
 }
 
-// config is the contestant's, with the chart's arguments of other plugins or with the defaults.
-func (c *cycles) config(chart bool) *config.KubeSchedulerConfiguration {
+// config is the contestant's.
+func (c *cycles) config(o *cyclesOptions) *config.KubeSchedulerConfiguration {
 	c.Helper()
 	text, err := configuration(configure{who: c.who, heartbeat: time.Hour})
 	if err != nil {
@@ -172,9 +192,12 @@ func (c *cycles) config(chart bool) *config.KubeSchedulerConfiguration {
 		c.Fatal(err)
 	}
 	profile := made["profiles"].([]any)[0].(map[string]any)
-	if !chart { // without the two that configuration gives to both
-		given := profile["pluginConfig"].([]any)
+	given := profile["pluginConfig"].([]any)
+	if !o.chart { // without the two that configuration gives to both
 		profile["pluginConfig"] = given[:len(given)-2]
+	}
+	if o.args != nil {
+		maps.Copy(given[0].(map[string]any)["args"].(map[string]any), o.args)
 	}
 	plugins, _ := profile["plugins"].(map[string]any)
 	if plugins == nil {
@@ -268,6 +291,30 @@ func (c *cycles) calm() {
 			quiet = 0
 		}
 	}
+}
+
+// rounds are how many pods were looked for nodes for, and for how many of them one round was not
+// enough.
+type rounds struct{ pods, second float64 }
+
+func (c *cycles) rounds() (r rounds) {
+	c.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "berth_scheduler_searches_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			r.pods += m.GetCounter().GetValue()
+			if m.GetLabel()[0].GetValue() != scheduler.SearchedOnce {
+				r.second += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return r
 }
 
 // processorTime is that of the process.

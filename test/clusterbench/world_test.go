@@ -48,6 +48,7 @@ type world struct {
 	nodes  []*simNode
 	byName map[string]*simNode
 	there  []*corev1.Pod
+	change func(*corev1.Node)
 
 	client  kubernetes.Interface
 	config  *rest.Config
@@ -60,14 +61,15 @@ type world struct {
 	made    int
 }
 
-// newWorld makes a world of so many nodes. All of them are equal at the beginning.
-func newWorld(tb testing.TB, count int) *world {
+// newWorld makes a world of so many nodes. All of them are equal at the beginning, but for what
+// change does to the Nodes; nil for nothing.
+func newWorld(tb testing.TB, count int, change func(*corev1.Node)) *world {
 	tb.Helper()
 	first := beginning(tb, count)
 	w := &world{
 		TB: tb, byName: map[string]*simNode{}, there: first.there, made: first.made, bound: map[string]string{}, written: make(chan struct{}, 1<<16), pods: watch.NewRaceFreeFake(),
 	}
-	w.reports.list = first.reports.list
+	w.reports.list, w.change = first.reports.list, change
 	for _, n := range first.nodes {
 		own := &simNode{name: n.name, kind: n.kind, kubelet: n.kubelet.Clone(), pods: maps.Clone(n.pods), sequence: n.sequence}
 		w.nodes, w.byName[n.name] = append(w.nodes, own), own
@@ -149,10 +151,15 @@ func (w *world) serve() {
 	}
 	list := &corev1.NodeList{}
 	for _, n := range w.nodes {
-		list.Items = append(list.Items, *n.object())
+		object := n.object()
+		if w.change != nil {
+			w.change(object)
+		}
+		list.Items = append(list.Items, *object)
 	}
 	memory := fake.NewClientset()
-	lists := map[string]runtime.Object{"nodes": list, "pods": w.podList(), "services": serviceList(), "replicasets": replicaSetList()}
+	lists := map[string]runtime.Object{"nodes": list, "pods": w.podList(), "services": serviceList(), "replicasets": replicaSetList(),
+		"persistentvolumes": volumeList(), "persistentvolumeclaims": claimList()}
 	for resource, objects := range lists {
 		memory.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, objects, nil })
 	}
@@ -196,6 +203,42 @@ func replicaSetList() *appsv1.ReplicaSetList {
 		list.Items = append(list.Items, appsv1.ReplicaSet{
 			ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: podNamespace, UID: types.UID(app)},
 			Spec:       appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+		})
+	}
+	return list
+}
+
+// zones is how many zones the nodes are in, by the last digit of their names.
+const zones = 10
+
+// volumeList has a volume for each zone, which can be reached from there alone. The claim of a zone
+// is bound to it.
+func volumeList() *corev1.PersistentVolumeList {
+	list := &corev1.PersistentVolumeList{}
+	for i := range zones {
+		name := fmt.Sprint("zone-", i)
+		list.Items = append(list.Items, corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.PersistentVolumeSpec{
+				ClaimRef: &corev1.ObjectReference{Namespace: podNamespace, Name: name, UID: types.UID(name)},
+				NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}},
+				}}}},
+			},
+			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+		})
+	}
+	return list
+}
+
+func claimList() *corev1.PersistentVolumeClaimList {
+	list := &corev1.PersistentVolumeClaimList{}
+	for i := range zones {
+		name := fmt.Sprint("zone-", i)
+		list.Items = append(list.Items, corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: podNamespace, UID: types.UID(name), Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
+			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}},
+			Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 		})
 	}
 	return list

@@ -4,7 +4,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,7 +99,7 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 	if err := checkProfiles(klog.FromContext(ctx), sched.Profiles); err != nil {
 		return err
 	}
-	Equip(ctx, sched, completed.ComponentConfig.PercentageOfNodesToScore)
+	Equip(ctx, sched, completed.ComponentConfig.PercentageOfNodesToScore, completed.ComponentConfig.Profiles)
 	gates.(featuregate.MutableFeatureGate).AddMetrics()
 	opts.ComponentGlobalsRegistry.AddMetrics()
 	return app.Run(ctx, completed, sched)
@@ -108,11 +107,12 @@ func run(cmd *cobra.Command, opts *options.Options, plugin frameworkruntime.Plug
 
 // Equip gives a scheduler whose profiles have the plugin what a plugin cannot do by itself. global
 // is what holds for profiles that say no percentageOfNodesToScore; nil for kube-scheduler's own
-// choice. Setup has made the scheduler, and it does not run yet.
-func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32) {
+// choice. profiles are its profiles, with their defaults. Setup has made it, and it does not run
+// yet.
+func Equip(ctx context.Context, sched *kubescheduler.Scheduler, global *int32, profiles []config.KubeSchedulerProfile) {
 	followMates(sched)
 	holdReservations(ctx, sched)
-	lookFurther(sched, global)
+	lookFurther(sched, global, spreadsByDefault(profiles))
 }
 
 // followMates has the members of gangs come one after another.
@@ -123,11 +123,11 @@ func followMates(sched *kubescheduler.Scheduler) {
 	}
 }
 
-// lookFurther has pods that could be pinned be tried on as many nodes as their profiles say. global
-// is what holds for profiles that say no percentage.
-func lookFurther(sched *kubescheduler.Scheduler, global *int32) {
+// lookFurther has pods that could be pinned be placed on the best of all nodes, as far as their
+// profiles say. global is what holds for profiles that say no percentage.
+func lookFurther(sched *kubescheduler.Scheduler, global *int32, spreads map[string]bool) {
 	for _, profile := range sched.Profiles { // all share their informers
-		sched.SchedulePod = lookingFurther(sched.SchedulePod, scheduler.LookFurther(profile.SharedInformerFactory()), global)
+		sched.SchedulePod = lookingFurther(sched.SchedulePod, scheduler.LookFurther(profile.SharedInformerFactory()), global, spreads)
 		return
 	}
 }
@@ -170,37 +170,6 @@ func between(sched *kubescheduler.Scheduler, held *reservation.Reservations) {
 		return result, err
 	}
 }
-
-// schedulePod is what Scheduler.SchedulePod is.
-type schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error)
-
-// lookingFurther returns next with another percentage of nodes for each pod.
-func lookingFurther(next schedulePod, look scheduler.Look, global *int32) schedulePod {
-	return func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
-		set := cmp.Or(profile.PercentageOfNodesToScore(), global)
-		nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
-		if err != nil {
-			return kubescheduler.ScheduleResult{}, err
-		}
-		was := int32(0)
-		if set != nil {
-			was = *set
-		}
-		if percentage := look(pod.Pod, len(nodes), was); percentage != was {
-			profile = further{profile, percentage}
-		}
-		return next(ctx, profile, state, pod)
-	}
-}
-
-// further is a profile with another percentage of nodes.
-type further struct {
-	framework.Framework
-	percentage int32
-}
-
-// PercentageOfNodesToScore implements framework.Framework.
-func (f further) PercentageOfNodesToScore() *int32 { return &f.percentage }
 
 // checkProfiles says which profiles have Berth by halves. A profile without Berth is lawful, but
 // worth a word.

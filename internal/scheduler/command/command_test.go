@@ -3,11 +3,16 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
@@ -20,6 +25,7 @@ type profile struct {
 	err        error
 }
 
+func (p *profile) ProfileName() string                    { return "p" }
 func (p *profile) PercentageOfNodesToScore() *int32       { return p.percentage }
 func (p *profile) SnapshotSharedLister() fwk.SharedLister { return p }
 func (p *profile) NodeInfos() fwk.NodeInfoLister          { return p }
@@ -54,7 +60,7 @@ func TestLookingFurther(t *testing.T) {
 			return tc.answer
 		}
 		pod := &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: &corev1.Pod{}}}
-		result, err := lookingFurther(next, look, tc.global)(t.Context(), &profile{percentage: tc.own}, nil, pod)
+		result, err := lookingFurther(next, look, tc.global, nil)(t.Context(), &profile{percentage: tc.own}, nil, pod)
 		if err != nil || result.SuggestedHost != "n" {
 			t.Errorf("%s: %+v, %v", tc.name, result, err)
 		}
@@ -62,10 +68,109 @@ func TestLookingFurther(t *testing.T) {
 			t.Errorf("%s: the percentage is %v, want %v", tc.name, got, tc.want)
 		}
 		failing := &profile{err: errors.New("no snapshot")}
-		if _, err := lookingFurther(next, look, tc.global)(t.Context(), failing, nil, pod); err == nil {
+		if _, err := lookingFurther(next, look, tc.global, nil)(t.Context(), failing, nil, pod); err == nil {
 			t.Errorf("%s: placed without nodes", tc.name)
 		}
 	}
 }
 
 func ptr(n int32) *int32 { return &n }
+
+// TestExtendersRefuseAllThatIsNamed: what is not among the candidates is looked at then, and the
+// failure of the first search is nobody's.
+func TestExtendersRefuseAllThatIsNamed(t *testing.T) {
+	calls := 0
+	next := func(_ context.Context, p framework.Framework, _ fwk.CycleState, _ *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
+		s := p.(*search)
+		if calls++; calls == 1 {
+			s.named = sets.New("n")
+			if got := *p.PercentageOfNodesToScore(); got != 100 {
+				t.Errorf("%d percent of what is named, want 100", got)
+			}
+			return kubescheduler.ScheduleResult{}, &framework.FitError{}
+		}
+		if got := *p.PercentageOfNodesToScore(); got != 60 || !s.all {
+			t.Errorf("then %d percent, all nodes: %t; want 60, true", got, s.all)
+		}
+		return kubescheduler.ScheduleResult{SuggestedHost: "m"}, nil
+	}
+	look := func(*corev1.Pod, int, int32) int32 { return 60 }
+	pod := &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: &corev1.Pod{}}}
+	result, err := lookingFurther(next, look, nil, nil)(t.Context(), &profile{}, nil, pod)
+	if err != nil || result.SuggestedHost != "m" || calls != 2 {
+		t.Errorf("%+v, %v after %d calls", result, err, calls)
+	}
+}
+
+// picky is a profile whose plugins refuse all nodes but some.
+type picky struct {
+	framework.Framework
+	take  sets.Set[string]
+	asked int
+}
+
+func (p *picky) RunFilterPluginsWithNominatedPods(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, n fwk.NodeInfo) *fwk.Status {
+	if p.asked++; p.take.Has(n.Node().Name) {
+		return nil
+	}
+	return fwk.NewStatus(fwk.Unschedulable)
+}
+
+// TestFind: candidates are asked a few at a time, in their order, until some pass, and only so
+// often. What has passed is not asked again.
+func TestFind(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		take  []string
+		want  []string // nil: all nodes are to be looked at
+		asked int
+	}{
+		{"the first few", []string{"n1", "n9"}, []string{"n1"}, 2},
+		{"the next few", []string{"n4", "n5"}, []string{"n4", "n5"}, 6},
+		{"too far down", []string{"n16"}, nil, 16},
+		{"nobody", nil, nil, 16},
+	} {
+		at := 0
+		two := func() (few []fwk.NodeInfo) {
+			for range 2 {
+				info := framework.NewNodeInfo()
+				info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", at)}})
+				few, at = append(few, info), at+1
+			}
+			return few
+		}
+		p := &picky{take: sets.New(tc.take...)}
+		s := &search{Framework: p}
+		got := s.find(t.Context(), nil, &corev1.Pod{}, two)
+		if !got.Equal(sets.New(tc.want...)) || (got == nil) != (tc.want == nil) || p.asked != tc.asked {
+			t.Errorf("%s: %v after %d questions, want %v after %d", tc.name, got, p.asked, tc.want, tc.asked)
+		}
+		s.named = sets.New("n0")
+		at = 0
+		if few := two(); !s.RunFilterPluginsWithNominatedPods(t.Context(), nil, nil, few[0]).IsSuccess() || p.asked != tc.asked {
+			t.Errorf("%s: what is named is asked again", tc.name)
+		}
+	}
+	none := func() []fwk.NodeInfo { return nil }
+	if got := (&search{Framework: &picky{}}).find(t.Context(), nil, nil, none); got != nil {
+		t.Errorf("without candidates: %v", got)
+	}
+}
+
+// TestSpreadsByDefault: a profile spreads pods that do not ask for it unless it says otherwise.
+func TestSpreadsByDefault(t *testing.T) {
+	with := func(name string, args *config.PodTopologySpreadArgs) config.KubeSchedulerProfile {
+		return config.KubeSchedulerProfile{SchedulerName: name, PluginConfig: []config.PluginConfig{{Name: "PodTopologySpread", Args: args}}}
+	}
+	anyway := []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.ScheduleAnyway}}
+	strict := []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.DoNotSchedule}}
+	got := spreadsByDefault([]config.KubeSchedulerProfile{
+		with("system", &config.PodTopologySpreadArgs{DefaultingType: config.SystemDefaulting}),
+		with("none", &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting}),
+		with("anyway", &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting, DefaultConstraints: anyway}),
+		with("strict", &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting, DefaultConstraints: strict}),
+	})
+	if want := map[string]bool{"system": true, "none": false, "anyway": true, "strict": false}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

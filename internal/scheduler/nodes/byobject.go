@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -66,6 +67,7 @@ func (b *byObject) find(object *corev1.Node) *Node {
 func (b *byObject) add(object *corev1.Node, n *Node) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	n.hot.shunned.Store(slices.ContainsFunc(object.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectPreferNoSchedule }))
 	n.hot.object.Store(object)
 	all := *b.slots.Load()
 	if 2*(b.taken+1) > len(all) {

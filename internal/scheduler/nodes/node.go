@@ -37,6 +37,8 @@ type hotFields struct {
 	obeys atomic.Bool
 	// koordlet says that koordlet carries decisions out there.
 	koordlet atomic.Bool
+	// shunned says that the Node object has a taint PreferNoSchedule.
+	shunned atomic.Bool
 	// number is the node's place in answer tables.
 	number int
 	// object is the node's Node object as the scheduler's snapshot held it last.
@@ -102,6 +104,10 @@ func (n *Node) Leave() { n.turnstile.leave() }
 
 // Obeys says that Berth decides on the node, by the last report of which that could be read.
 func (n *Node) Obeys() bool { return n.hot.obeys.Load() }
+
+// Shunned says whether the Node object that the scheduler's snapshot held last has a taint
+// PreferNoSchedule.
+func (n *Node) Shunned() bool { return n.hot.shunned.Load() }
 
 // Koordlet says whether koordlet carries decisions out on the node, where Berth decides.
 func (n *Node) Koordlet() bool { return n.hot.koordlet.Load() }

@@ -111,6 +111,11 @@ func (q *Query) Rank(n *Node) rank.Rank {
 	if !ok {
 		p = q.Ask(n)
 	}
+	return q.RankOf(n, p)
+}
+
+// RankOf is Rank of a node that has just given the answer.
+func (q *Query) RankOf(n *Node, p PackedAnswer) rank.Rank {
 	if !p.admits() {
 		return rank.Rank{Tier: rank.LastTier}
 	}

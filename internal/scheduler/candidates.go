@@ -1,0 +1,252 @@
+package scheduler
+
+import (
+	"math/rand/v2"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/rank"
+	"github.com/berth-dev/berth/internal/scheduler/gang"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
+)
+
+// fewNodes is up to how many nodes kube-scheduler looks at all of them
+// (minFeasibleNodesToFind of pkg/scheduler/schedule_one.go). So does Berth.
+const fewNodes = 100
+
+// Candidates are the nodes that take a pod by Berth's own account, the best first: by tier, then by
+// score, then from a random place on. What other plugins say is not in it, but for Foresight.
+type Candidates struct {
+	infos []fwk.NodeInfo
+	from  int
+	// heap holds the nodes that have not been named: a binary heap, its least value first. A value
+	// is the rank of a node, the better the less, and in its lower half the node's place from
+	// Candidates.from on.
+	heap []uint64
+	pod  podNeeds
+	// Few is how many are named at a time, Args.Candidates.
+	Few int
+}
+
+// Foresight says for which plugins Berth may look ahead: those that filter in the profile. A node
+// that such a plugin is certain to refuse is not named.
+type Foresight struct {
+	// Unschedulable is NodeUnschedulable, Taints TaintToleration, Amounts NodeResourcesFit,
+	// Affinity NodeAffinity, and Volumes VolumeBinding.
+	Unschedulable, Taints, Amounts, Affinity, Volumes bool
+}
+
+// podNeeds is what Foresight goes by.
+type podNeeds struct {
+	Foresight
+	tolerations []corev1.Toleration
+	// cordon says that the pod tolerates cordoned nodes.
+	cordon                bool
+	milliCPU, memoryBytes int64
+	affinity              nodeaffinity.RequiredNodeAffinity
+	// volumes are the nodes from which the pod's volumes can be reached, volume by volume.
+	volumes []*nodeaffinity.NodeSelector
+}
+
+// CandidatesOf asks all nodes of a snapshot about the pod whose attempt has just passed PreFilter.
+// It returns nil where nothing is to be gained or lost by it: for pods that Berth does not decide
+// about or that are not to choose among all nodes (members of gangs, owners of Reservations, pods
+// of a group cycle, trials), and in small clusters.
+func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, ahead Foresight) *Candidates {
+	c := cycleOf(state)
+	if c == nil || len(infos) <= fewNodes || c.unpinned || c.from != "" || c.planned != "" || c.member.group != nil || c.dry() {
+		return nil
+	}
+	if state.IsPodGroupSchedulingCycle() || gang.InTrial(state) || prefers(pod) {
+		return nil
+	}
+	found := &Candidates{infos: infos, from: rand.IntN(len(infos)), pod: c.plugin.needsOf(pod, ahead), Few: c.plugin.args.Candidates}
+	if found.ask(c) {
+		return nil
+	}
+	return found
+}
+
+// prefers says whether the pod's author prefers some nodes to others. Other plugins weigh that, and
+// they are to see all nodes. Inter-pod terms of other pods are not the author's.
+func prefers(pod *corev1.Pod) bool {
+	for i := range pod.Spec.TopologySpreadConstraints {
+		if pod.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.ScheduleAnyway {
+			return true
+		}
+	}
+	a := pod.Spec.Affinity
+	if a == nil {
+		return false
+	}
+	return a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 ||
+		a.PodAffinity != nil && len(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 ||
+		a.PodAntiAffinity != nil && len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0
+}
+
+// ask asks every node, and notes those that have the pod wait. It says whether there are nodes that
+// the pod is to be kept off if others take it as well, by a taint PreferNoSchedule.
+func (s *Candidates) ask(c *cycle) (shunned bool) {
+	table := c.plugin.core.table
+	s.heap = make([]uint64, 0, len(s.infos))
+	for i := range s.infos {
+		n := table.Of(s.infos[s.place(i)].Node())
+		a, ok := c.plugin.verdict(c, n)
+		if !ok {
+			continue
+		}
+		switch kind := a.Kind(); {
+		case kind == nodes.Takes, kind == nodes.TakesRoughly && !c.patient:
+			s.heap = append(s.heap, orderOf(c.query.RankOf(n, a))<<32|uint64(i))
+			shunned = shunned || n.Shunned()
+		case kind == nodes.Waits, kind == nodes.TakesRoughly:
+			c.waiting.add(n)
+		}
+	}
+	for i := len(s.heap)/2 - 1; i >= 0; i-- {
+		s.sink(i)
+	}
+	return shunned
+}
+
+// verdict asks a node what it says in Filter, where nothing is assumed; false for one that is not
+// asked.
+func (p *Plugin) verdict(c *cycle, n *nodes.Node) (nodes.PackedAnswer, bool) {
+	if a, ok := c.query.Recall(n); ok {
+		return a, true
+	}
+	if p.core.table.Unusable(n) != nil || n.Unmet(c.query.Candidate.Request.Rules) != "" {
+		return 0, false
+	}
+	return c.query.Ask(n), true
+}
+
+// orderOf is less for a better rank.
+func orderOf(r rank.Rank) uint64 {
+	return uint64(r.Tier)<<8 | uint64(rank.MaxScore-min(r.Score, rank.MaxScore))
+}
+
+// place is where the i-th node from the random place on is in infos.
+func (s *Candidates) place(i int) int {
+	if i += s.from; i >= len(s.infos) {
+		return i - len(s.infos)
+	}
+	return i
+}
+
+// sink puts the i-th value of the heap in its place among those below it.
+func (s *Candidates) sink(i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(s.heap); child++ {
+			if s.heap[child] < s.heap[least] {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		s.heap[i], s.heap[least] = s.heap[least], s.heap[i]
+		i = least
+	}
+}
+
+// Next names the best few of the nodes that have not been named; fewer where there are no more.
+func (s *Candidates) Next() []fwk.NodeInfo {
+	few := make([]fwk.NodeInfo, 0, s.Few)
+	for len(few) < s.Few && len(s.heap) > 0 {
+		info := s.infos[s.place(int(uint32(s.heap[0])))]
+		last := len(s.heap) - 1
+		s.heap[0] = s.heap[last]
+		s.heap = s.heap[:last]
+		s.sink(0)
+		if !s.pod.refusedBy(info) {
+			few = append(few, info)
+		}
+	}
+	return few
+}
+
+func (p *Plugin) needsOf(pod *corev1.Pod, ahead Foresight) podNeeds {
+	cordoned := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+	asks := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	needs := podNeeds{
+		Foresight: ahead, tolerations: pod.Spec.Tolerations,
+		cordon:   corev1helpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations, &cordoned, true),
+		milliCPU: asks.Cpu().MilliValue(), memoryBytes: asks.Memory().Value(),
+	}
+	if ahead.Affinity = ahead.Affinity && (len(pod.Spec.NodeSelector) > 0 || pod.Spec.Affinity != nil); ahead.Affinity {
+		needs.affinity = nodeaffinity.GetRequiredNodeAffinity(pod)
+	}
+	if needs.Affinity = ahead.Affinity; ahead.Volumes {
+		needs.volumes = p.reachOf(pod)
+	}
+	return needs
+}
+
+// reachOf returns from where the pod's volumes can be reached that exist: PersistentVolumes that
+// name their nodes. About claims that have none yet it says nothing.
+func (p *Plugin) reachOf(pod *corev1.Pod) (out []*nodeaffinity.NodeSelector) {
+	core := p.handle.SharedInformerFactory().Core().V1()
+	for i := range pod.Spec.Volumes {
+		source := pod.Spec.Volumes[i].PersistentVolumeClaim
+		if source == nil {
+			continue
+		}
+		claim, err := core.PersistentVolumeClaims().Lister().PersistentVolumeClaims(pod.Namespace).Get(source.ClaimName)
+		if err != nil || claim.Spec.VolumeName == "" {
+			continue
+		}
+		volume, err := core.PersistentVolumes().Lister().Get(claim.Spec.VolumeName)
+		if err != nil || volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
+			continue
+		}
+		if reach, err := nodeaffinity.NewNodeSelector(volume.Spec.NodeAffinity.Required); err == nil {
+			out = append(out, reach)
+		}
+	}
+	return out
+}
+
+// refusedBy says whether a plugin that Foresight names is certain to refuse the node. It says less
+// than they do: no more than is cheap.
+func (p *podNeeds) refusedBy(info fwk.NodeInfo) bool {
+	node := info.Node()
+	if p.Unschedulable && node.Spec.Unschedulable && !p.cordon {
+		return true
+	}
+	if p.Taints && len(node.Spec.Taints) > 0 {
+		if _, refused := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, p.tolerations, refuses, true); refused {
+			return true
+		}
+	}
+	if p.Affinity {
+		if match, err := p.affinity.Match(node); err == nil && !match {
+			return true
+		}
+	}
+	for _, reach := range p.volumes {
+		if !reach.Match(node) {
+			return true
+		}
+	}
+	return p.Amounts && p.tooMuch(info)
+}
+
+// tooMuch says whether the node has less left, with all its pods, than the pod asks for.
+func (p *podNeeds) tooMuch(info fwk.NodeInfo) bool {
+	room, used := info.GetAllocatable(), info.GetRequested()
+	return len(info.GetPods())+1 > room.GetAllowedPodNumber() ||
+		p.milliCPU > 0 && p.milliCPU > room.GetMilliCPU()-used.GetMilliCPU() ||
+		p.memoryBytes > 0 && p.memoryBytes > room.GetMemory()-used.GetMemory()
+}
+
+// refuses says of a taint whether a pod that does not tolerate it is kept off.
+func refuses(t *corev1.Taint) bool {
+	return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/scheduler"
+)
+
+// TestChoiceAmongCandidates: in clusters where a third of the nodes is cordoned, tainted or full,
+// and under several profiles, the chosen node is of the best tier of all nodes that every plugin
+// takes. It is the node that all plugins together like best wherever the pod's author prefers some
+// nodes. Hardly a pod is looked for twice.
+func TestChoiceAmongCandidates(t *testing.T) {
+	for i, p := range []struct {
+		chart   bool
+		scoring map[string]any
+	}{
+		{chart: true},
+		{chart: false},
+		{chart: true, scoring: map[string]any{"strategy": "LeastAllocated", "first": []string{"policy", "numaNodes"}}},
+		{chart: true, scoring: map[string]any{"first": []string{}}},
+	} {
+		t.Run(fmt.Sprintf("%t %v", p.chart, p.scoring), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(uint64(i), 27))
+			w := newWorld(t, 300, func(n *corev1.Node) { obstruct(rng, n) })
+			c := startCycles(t, cyclesOptions{who: berth, world: w, chart: p.chart, args: map[string]any{"patience": "-1s", "scoring": p.scoring}})
+			j := &judge{T: t}
+			j.sit(c.sched)
+			before := c.rounds()
+			for range 12 {
+				var placed []*corev1.Pod
+				for range 10 {
+					pod := demanding(rng, c.pod("known"))
+					w.pods.Add(pod)
+					if c.sched.ScheduleOne(t.Context()); c.failed > 0 {
+						w.pods.Delete(pod)
+						c.failed = 0
+						continue
+					}
+					placed = append(placed, pod)
+				}
+				c.finish(placed)
+			}
+			after := c.rounds()
+			searched, again := after.pods-before.pods, after.second-before.second
+			t.Logf("%d judged, %d with preferences; %v searches, %v of them not at once; others would have added %.1f of %.1f points at the mean",
+				j.judged, j.preferring, searched, again, j.lost/float64(max(1, j.judged-j.preferring)), j.points/float64(max(1, j.judged-j.preferring)))
+			if j.judged < 60 || j.preferring < 10 || j.tiers < 10 && i != 3 || !p.chart && searched > 0 || p.chart && searched < 30 {
+				t.Errorf("%d judged, %d of them with preferences, %d with several tiers, %v searches", j.judged, j.preferring, j.tiers, searched)
+			}
+			if again > searched/100 {
+				t.Errorf("%v of %v searches were not over at once", again, searched)
+			}
+		})
+	}
+}
+
+// obstruct makes a third of the nodes unfit for most pods, for reasons that are not Berth's.
+func obstruct(rng *rand.Rand, n *corev1.Node) {
+	n.Labels["pool"] = []string{"a", "b"}[rng.IntN(2)]
+	switch rng.IntN(15) {
+	case 0:
+		n.Spec.Unschedulable = true
+	case 1:
+		n.Spec.Taints = []corev1.Taint{{Key: "kept", Effect: corev1.TaintEffectNoSchedule}}
+	case 2:
+		n.Status.Allocatable[corev1.ResourcePods] = amounts(1000*podsPerNode, 0)[corev1.ResourceCPU]
+	case 3:
+		n.Status.Allocatable[corev1.ResourceMemory] = amounts(0, (podsPerNode-pinnedPerNode)*200<<20+pinnedPerNode*512<<20)[corev1.ResourceMemory]
+	case 4:
+		n.Labels["pool"] = "c"
+	}
+}
+
+// demanding gives a pod something that other plugins go by, or nothing.
+func demanding(rng *rand.Rand, pod *corev1.Pod) *corev1.Pod {
+	spec := &pod.Spec
+	spec.Affinity = &corev1.Affinity{}
+	if rng.IntN(3) == 0 { // more than an EPYC 7451 has on one NUMA node
+		large := amounts(16000, 512<<20)
+		spec.Containers[0].Resources = corev1.ResourceRequirements{Limits: large, Requests: large}
+	}
+	zone := fmt.Sprint("zone-", rng.IntN(zones))
+	switch rng.IntN(10) {
+	case 0:
+		spec.NodeSelector = map[string]string{"pool": "c"}
+	case 1:
+		spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: zone}}}}
+	case 2:
+		spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	case 3:
+		spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+	case 4:
+		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+			Weight: 10, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}}},
+		}}}
+	case 5:
+		spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+		}}
+	case 6:
+		spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+			Weight: 10, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels}},
+		}}}
+	}
+	return pod
+}
+
+// judge compares the scheduler's choice with what all plugins say of all nodes.
+type judge struct {
+	*testing.T
+	// tiers counts pods that had nodes of several tiers.
+	judged, preferring, tiers int
+	// points are what all plugins but BerthTiers gave to the best nodes of the best tier, lost what
+	// they gave less to the chosen ones.
+	points, lost float64
+}
+
+// sit puts the judge before the scheduler's search.
+func (j *judge) sit(sched *kubescheduler.Scheduler) {
+	place := sched.SchedulePod
+	sched.SchedulePod = func(ctx context.Context, profile framework.Framework, state fwk.CycleState, info *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
+		all := j.ask(ctx, profile, info.Pod)
+		result, err := place(ctx, profile, state, info)
+		if none := (*framework.FitError)(nil); err != nil {
+			if !errors.As(err, &none) || len(all) > 0 || none.NumAllNodes != 300 || none.Diagnosis.UnschedulablePlugins.Len() == 0 {
+				j.Errorf("%s: %d nodes take it: %v", info.Pod.Name, len(all), err)
+			}
+			return result, err
+		}
+		j.hear(info.Pod, all, result.SuggestedHost)
+		return result, err
+	}
+}
+
+// ask asks all plugins about all nodes, and returns the scores of those that take the pod.
+func (j *judge) ask(ctx context.Context, profile framework.Framework, pod *corev1.Pod) []fwk.NodePluginScores {
+	state := framework.NewCycleState()
+	if _, s, _ := profile.RunPreFilterPlugins(ctx, state, pod); !s.IsSuccess() {
+		j.Fatal(s)
+	}
+	nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		j.Fatal(err)
+	}
+	var take []fwk.NodeInfo
+	for _, n := range nodes {
+		if profile.RunFilterPluginsWithNominatedPods(ctx, state, pod, n).IsSuccess() {
+			take = append(take, n)
+		}
+	}
+	if len(take) == 0 {
+		return nil
+	}
+	if s := profile.RunPreScorePlugins(ctx, state, pod, take); !s.IsSuccess() {
+		j.Fatal(s)
+	}
+	scores, s := profile.RunScorePlugins(ctx, state, pod, take)
+	if !s.IsSuccess() {
+		j.Fatal(s)
+	}
+	return scores
+}
+
+// hear judges the choice of a node.
+func (j *judge) hear(pod *corev1.Pod, all []fwk.NodePluginScores, chosen string) {
+	var best, got *fwk.NodePluginScores
+	for i := range all {
+		if best == nil || all[i].TotalScore > best.TotalScore {
+			best = &all[i]
+		}
+		if all[i].Name == chosen {
+			got = &all[i]
+		}
+	}
+	j.judged++
+	for i := range all {
+		if tierOf(&all[i]) != tierOf(best) {
+			j.tiers++
+			break
+		}
+	}
+	switch {
+	case got == nil:
+		j.Errorf("%s is on %s, which a plugin refuses", pod.Name, chosen)
+	case tierOf(got) != tierOf(best):
+		j.Errorf("%s is on %s of tier score %d, the best of %d nodes have %d", pod.Name, chosen, tierOf(got), len(all), tierOf(best))
+	case prefers(pod):
+		if j.preferring++; got.TotalScore != best.TotalScore {
+			j.Errorf("%s prefers %s, with %d, to %s, with %d", pod.Name, best.Name, best.TotalScore, chosen, got.TotalScore)
+		}
+	default:
+		j.points += float64(best.TotalScore - tierOf(best))
+		j.lost += float64(best.TotalScore - got.TotalScore)
+	}
+}
+
+func tierOf(n *fwk.NodePluginScores) int64 {
+	for _, s := range n.Scores {
+		if s.Name == scheduler.TiersName {
+			return s.Score
+		}
+	}
+	return 0 // all are of one tier
+}
+
+func prefers(pod *corev1.Pod) bool {
+	return *pod.Spec.Affinity != corev1.Affinity{} || len(pod.Spec.TopologySpreadConstraints) > 0
+}
