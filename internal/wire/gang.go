@@ -199,6 +199,8 @@ type Gang struct {
 	Resources corev1.ResourceList
 	// Timeout is how long members wait for each other, from the plan on; 0 for no wish.
 	Timeout time.Duration
+	// Ignored names what the object says and nobody reads; "" for nothing.
+	Ignored string
 	// Once says that the minimum counts until it has nodes for the first time: whoever comes later
 	// goes its own way, however many are left.
 	Once bool
@@ -260,11 +262,31 @@ func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 	if out.Tasks, err = wrong.tasks(spec.Child("minTaskMember"), g.Spec.MinTaskMember, out.Minimum); err != nil {
 		return out, err
 	}
+	out.Ignored = ignoredOfVolcano(&g.Spec)
 	if g.Spec.MinResources != nil {
 		out.Resources = ofNodes(*g.Spec.MinResources)
 	}
 	return out, wrong.amounts(spec.Child("minResources"), out.Resources)
 }
+
+// defaultQueue is the queue of groups that name none.
+const defaultQueue = "default"
+
+// ignoredOfVolcano names the fields of a PodGroup of Volcano's that mean something there and
+// nothing here.
+func ignoredOfVolcano(s *volcano.PodGroupSpec) string {
+	var out []string
+	if s.Queue != "" && s.Queue != defaultQueue {
+		out = append(out, fmt.Sprintf("spec.queue %q: Berth has no queues", clipped(s.Queue)))
+	}
+	if s.PriorityClassName != "" {
+		out = append(out, fmt.Sprintf("spec.priorityClassName %q: the priority of its pods counts", clipped(s.PriorityClassName)))
+	}
+	return strings.Join(out, "; ")
+}
+
+// clipped keeps a name that anybody may write short enough for an event.
+func clipped(s string) string { return s[:min(len(s), 253)] }
 
 // JobVersion is the group and version of Volcano's Jobs.
 var JobVersion = schema.GroupVersion{Group: "batch.volcano.sh", Version: "v1alpha1"}

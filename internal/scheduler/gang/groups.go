@@ -295,7 +295,11 @@ func (gs *Groups) understand(g *group, spec wire.Gang, wrong error) {
 	if g.spec.Minimum != spec.Minimum || g.wrong != nil {
 		g.changes++
 	}
+	before := g.spec.Ignored
 	g.spec, g.wrong, g.object, g.waits = spec, wrong, spec.Version, ""
+	if spec.Ignored != "" && spec.Ignored != before {
+		gs.Events.Eventf(g.reference(nil), nil, corev1.EventTypeWarning, "PassedOver", "Scheduling", "Berth ignores %s", spec.Ignored)
+	}
 	g.whole = g.whole || spec.Ran && g.hasPlaced()
 	g.roomy = g.roomy || spec.Phase == string(volcano.PodGroupInqueue) // it does not go back
 	if wrong == nil {

@@ -2,6 +2,7 @@ package gang
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,5 +70,24 @@ func TestGangsOfKoordinatorStartTogether(t *testing.T) {
 		w.run(time.Second)
 		w.want("a", 3, 5)
 		w.want("b", 2, 5)
+	})
+}
+
+// TestWhatAPodGroupSaysInVainIsTold: an event on the object names fields that have no effect, once.
+func TestWhatAPodGroupSaysInVainIsTold(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
+		spec := wire.Gang{Key: key, UID: "u", Version: "5", Minimum: 1, Ignored: `spec.queue "research": Berth has no queues`}
+		pod := podOf("a", "a-0", 1, 3)
+		pod.Annotations = map[string]string{"scheduling.volcano.sh/group-name": "a"}
+		w.create(pod)
+		for _, version := range []string{"5", "6", "7"} {
+			spec.Version = version
+			w.groups.ObjectSeen(spec, nil)
+		}
+		said := w.said()
+		if n := strings.Count(said, `PassedOver Berth ignores spec.queue "research"`); n != 1 {
+			t.Errorf("told %d times: %s", n, said)
+		}
 	})
 }
