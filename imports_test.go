@@ -82,6 +82,7 @@ internal/scheduler        : placement internal/amounts internal/ledger internal/
 internal/scheduler/command: internal/scheduler internal/scheduler/reservation internal/version
 internal/offer            : internal/clip topology internal/strict internal/suggest internal/wire
 scheduler                 : placement internal/scheduler internal/scheduler/command
+examples                  :
 examples/licences         : placement placement/hint
 examples/licences/berth-scheduler: examples/licences scheduler
 internal/enforce          : topology placement placement/joint internal/wire

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-dev/berth/examples"
 	"github.com/berth-dev/berth/internal/demo"
 )
 
@@ -220,7 +221,7 @@ func (p *playground) welcome(w io.Writer, s demo.Scheduler, kubeconfig, page str
 
 Pods need no schedulerName. More to try: %s example {%s}.
 Ctrl-C here ends everything.
-`, example("pinned"), example("toolarge"), filepath.Base(self), strings.Join(demo.Examples(), ","))
+`, example("pinned"), example("toolarge"), filepath.Base(self), strings.Join(examples.Names(), ","))
 	return nil
 }
 
@@ -238,11 +239,11 @@ func missingKubectl(bin string) string {
 func exampleCommand(stdout io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use:       "example NAME",
-		Short:     "Print a manifest to try: " + strings.Join(demo.Examples(), ", "),
+		Short:     "Print a manifest to try: " + strings.Join(examples.Names(), ", "),
 		Args:      cobra.ExactArgs(1),
-		ValidArgs: demo.Examples(),
+		ValidArgs: examples.Names(),
 		RunE: func(_ *cobra.Command, args []string) error {
-			data, err := demo.Example(args[0])
+			data, err := examples.Read(args[0])
 			if err != nil {
 				return usageError{err}
 			}

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/berth-dev/berth/examples"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
@@ -99,7 +100,7 @@ func TestPlayground(t *testing.T) {
 
 func readExample(t *testing.T, name string, into any) {
 	t.Helper()
-	data, err := demo.Example(name)
+	data, err := examples.Read(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/examples"
 	"github.com/berth-dev/berth/internal/demo"
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -47,7 +48,7 @@ func TestVolcanoDocuments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	example, err := demo.Example("vcjob")
+	example, err := examples.Read("vcjob")
 	if err == nil {
 		err = c.ControlPlane.Apply(t.Context(), example)
 	}
