@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // warnings say what makes a node doubtful though nothing need be wrong with its report: the kubelet
@@ -29,12 +30,23 @@ func (n *node) warnings() (out []Trouble) {
 		out = append(out, Trouble{Reason: NotReady, Message: strings.TrimSuffix("the Node's condition Ready is "+string(c.Status)+": "+c.Reason+": "+c.Message, ": "),
 			Advice: adviceForDoubt(NotReady, n.name)})
 	}
+	if vain := n.labelsInVain(); vain != "" {
+		out = append(out, Trouble{Reason: LabelIgnored, Message: "labels without effect: " + vain, Advice: adviceForDoubt(LabelIgnored, n.name)})
+	}
 	if n.trouble == nil && n.account != nil {
 		if w := n.account.View().Flooded(); w != ledger.WaitsForNothing {
 			out = append(out, Trouble{Reason: w.String(), Message: "pods wait for its next report: " + w.Text() + "; the amounts above are those of the last one", Advice: adviceForFlood})
 		}
 	}
 	return out
+}
+
+// labelsInVain says which labels of Koordinator's the node's kubelet does not keep.
+func (n *node) labelsInVain() string {
+	if n.object == nil || n.reading == nil || n.reading.Kind == nil {
+		return ""
+	}
+	return wire.KoordinatorLabelsIgnored(n.object, n.reading.Kind.Model)
 }
 
 // readiness is the Node's own condition; nil where it is not known.

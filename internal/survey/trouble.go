@@ -19,6 +19,10 @@ type Trouble struct {
 // kubelet, is not ready, whatever its report says.
 const NotReady = "NodeNotReady"
 
+// LabelIgnored is the reason of a warning about a node whose label asks for what its kubelet does
+// not do.
+const LabelIgnored = "LabelIgnored"
+
 func troubleOf(u *nodestate.Unusable, node string) *Trouble {
 	return &Trouble{Reason: u.Reason, Message: u.Text, Advice: adviceFor(u.Reason, node)}
 }
@@ -70,6 +74,8 @@ func adviceForDoubt(reason, node string) string {
 		return "look who else writes cgroups there; a restart of the agent brings everything to where it belongs (docs/operations.md)"
 	case NotReady:
 		return "kubectl describe node " + node
+	case LabelIgnored:
+		return "set the kubelet's topologyManagerPolicy and topologyManagerScope, or let Berth decide on the node (docs/enforcement.md), or take the label away"
 	}
 	return "kubectl describe nodetopology " + node
 }

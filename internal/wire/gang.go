@@ -389,7 +389,7 @@ func (o fieldErrors) amounts(at *field.Path, list corev1.ResourceList) error {
 // *FieldError of the pod that contradicts the first by name.
 func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 	said := map[Declaration]int{}
-	by := map[Declaration]*corev1.Pod{}
+	by, first := map[Declaration]*corev1.Pod{}, 0
 	for _, pod := range slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) }) {
 		m, err := ReadMembership(pod)
 		if err != nil {
@@ -398,12 +398,19 @@ func GangOfMembers(key GangKey, pods []*corev1.Pod) (Gang, error) {
 		if said[m.Declaration]++; by[m.Declaration] == nil {
 			by[m.Declaration] = pod
 		}
+		if first == 0 {
+			first = m.Minimum
+		}
 	}
 	out, ok := GangOfDeclarations(key, said)
-	if err := contradiction(by); ok || err != nil {
-		return out, err
+	if ok {
+		return out, nil
 	}
-	return out, fieldErrors(key.String()).at(annotation(koordinatorGangGroups), out.Minimum, fmt.Sprintf("gangs that need at most %d pods together", MaxGang))
+	if err := contradiction(by); err != nil {
+		return Gang{Key: key, Minimum: first}, err
+	}
+	return Gang{Key: key, Minimum: first}, fieldErrors(key.String()).at(annotation(koordinatorGangGroups), out.Minimum,
+		fmt.Sprintf("gangs that need at most %d pods together", MaxGang))
 }
 
 // GangOfDeclarations is the gang of members that say this, by how many of them say it. ok is false

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -276,6 +277,29 @@ func ReadKoordinatorNode(node *corev1.Node, kubelet string) (KoordinatorNode, er
 	}
 	_, n.Memory = node.Labels[koordinatorMemory]
 	return n, nil
+}
+
+// KoordinatorLabelsIgnored says which of Koordinator's labels have no effect on a node whose
+// kubelet decides: a policy that the kubelet does not keep, and what else such a label asks for. It
+// is "" where there is none, and where Berth decides: there a label that cannot be kept makes the
+// node unusable.
+func KoordinatorLabelsIgnored(node *corev1.Node, m *placement.Model) string {
+	if m == nil || m.Decides() {
+		return ""
+	}
+	var vain []string
+	for _, key := range []string{koordinatorPolicy, koordinatorBind, koordinatorFill, koordinatorMemory} {
+		text, said := node.Labels[key]
+		if rules, known := koordinatorPolicies[text]; !said || key == koordinatorPolicy && known && m.Keeps(rules) {
+			continue
+		}
+		vain = append(vain, key+"="+text)
+	}
+	if len(vain) == 0 {
+		return ""
+	}
+	own := m.Rules()
+	return fmt.Sprintf("%s: the kubelet decides on this node, with policy %s and scope %s", strings.Join(vain, ", "), own.Policy, own.Scope)
 }
 
 // resourceStatus is the value of resource-status.

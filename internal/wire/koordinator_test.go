@@ -12,6 +12,7 @@ import (
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 func koordinatorPod(class, numa, cpus string) *corev1.Pod {
@@ -166,6 +167,40 @@ func TestReadKoordinatorNode(t *testing.T) {
 		}
 		if c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
 			t.Errorf("%s: %v, want an error about %s", c.name, err, c.wrong)
+		}
+	}
+}
+
+// TestLabelsThatAKubeletDoesNotKeep: where the kubelet decides, a label that asks for more than it
+// does is named; where Berth does, and where the kubelet keeps the policy, nothing is.
+func TestLabelsThatAKubeletDoesNotKeep(t *testing.T) {
+	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1 l3:1 core:2 pu:1 mem:8Gi dist:10,21"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		labels string
+		config placement.Config
+		want   string
+	}{
+		{"", placement.Config{}, ""},
+		{"numa-topology-policy=SingleNUMANode", placement.Config{}, koordinatorPolicy + "=SingleNUMANode: the kubelet decides on this node, with policy none"},
+		{"numa-topology-policy=Restricted", placement.Config{TopologyManagerPolicy: "single-numa-node", TopologyManagerScope: "pod"}, ""},
+		{"numa-topology-policy=None", placement.Config{}, ""},
+		{"numa-topology-policy=restrictd", placement.Config{}, "=restrictd: the kubelet decides"},
+		{"cpu-bind-policy=FullPCPUsOnly", placement.Config{}, koordinatorBind + "=FullPCPUsOnly: the kubelet decides"},
+		{"numa-topology-policy=SingleNUMANode", placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000}, ""},
+	} {
+		m, err := placement.NewModel(view, c.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := &corev1.Node{}
+		if key, value, said := strings.Cut(c.labels, "="); said {
+			node.Labels = map[string]string{koordinatorLabels + key: value}
+		}
+		if got := KoordinatorLabelsIgnored(node, m); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.labels, got, c.want)
 		}
 	}
 }
