@@ -49,22 +49,26 @@ var (
 	cronJobKind    = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "cronjobs"}
 )
 
-// TestAnnotatedPods: what asks for a policy in Volcano's way asks for CPUs of its own, wherever it
-// says so.
+// TestAnnotatedPods: what asks for a policy in Volcano's way names one that is known, and who asks
+// for it without CPUs of its own is warned, wherever it stands. Pods of other schedulers are not
+// looked at.
 func TestAnnotatedPods(t *testing.T) {
 	const whole = `{limits: {cpu: 2, memory: 1Gi}}`
-	for name, c := range map[string]struct{ policy, resources, want string }{
-		"as documented":       {"single-numa-node", `{requests: {cpu: 2, memory: 2048Mi}, limits: {cpu: 2, memory: 2Gi}}`, ""},
-		"limits alone":        {"restricted", whole, ""},
-		"thousandths":         {"restricted", `{limits: {cpu: 2000m, memory: 1Gi}, requests: {cpu: "2"}}`, ""},
-		"no policy":           {"", `{}`, ""},
-		"policy none":         {"none", `{}`, ""},
-		"an unknown policy":   {"single-numa", whole, `metadata.annotations[volcano.sh/numa-topology-policy]: "single-numa": want none, best-effort,`},
-		"a part of a CPU":     {"best-effort", `{limits: {cpu: 1500m, memory: 1Gi}}`, "spec.containers[].resources.limits.cpu of c (1500m)"},
-		"no limits":           {"best-effort", `{}`, "limits.cpu of c (none)"},
-		"no memory":           {"best-effort", `{limits: {cpu: 1}}`, "spec.containers[].resources of c: want limits"},
-		"other requests":      {"best-effort", `{limits: {cpu: 2, memory: 1Gi}, requests: {cpu: 1}}`, "requests that are equal"},
-		"a request, no limit": {"best-effort", `{limits: {memory: 1Gi}, requests: {cpu: 1}}`, "limits.cpu of c (none)"},
+	for name, c := range map[string]struct {
+		policy, resources, want string
+		warned                  bool
+	}{
+		"as documented":       {"single-numa-node", `{requests: {cpu: 2, memory: 2048Mi}, limits: {cpu: 2, memory: 2Gi}}`, "", false},
+		"limits alone":        {"restricted", whole, "", false},
+		"thousandths":         {"restricted", `{limits: {cpu: 2000m, memory: 1Gi}, requests: {cpu: "2"}}`, "", false},
+		"no policy":           {"", `{}`, "", false},
+		"policy none":         {"none", `{}`, "", false},
+		"an unknown policy":   {"single-numa", whole, `metadata.annotations[volcano.sh/numa-topology-policy]: "single-numa": want none, best-effort,`, false},
+		"a part of a CPU":     {"best-effort", `{limits: {cpu: 1500m, memory: 1Gi}}`, "spec.containers[].resources.limits.cpu of c (1500m)", true},
+		"no limits":           {"best-effort", `{}`, "limits.cpu of c (none)", true},
+		"no memory":           {"best-effort", `{limits: {cpu: 1}}`, "spec.containers[].resources of c: the policy is passed over", true},
+		"other requests":      {"best-effort", `{limits: {cpu: 2, memory: 1Gi}, requests: {cpu: 1}}`, "requests equal to them", true},
+		"a request, no limit": {"best-effort", `{limits: {memory: 1Gi}, requests: {cpu: 1}}`, "limits.cpu of c (none)", true},
 	} {
 		pod := annotated(t, c.policy, c.resources)
 		for kind, one := range map[string]struct {
@@ -77,7 +81,15 @@ func TestAnnotatedPods(t *testing.T) {
 			"CronJob": {cronJobKind, map[string]any{"metadata": map[string]any{"name": "x"}, "spec": map[string]any{
 				"jobTemplate": map[string]any{"spec": map[string]any{"template": pod}}}}, "spec.jobTemplate.spec.template."},
 		} {
-			got := strings.Join(deniedIn(t, Jobs(), "annotated-pods.yaml", writes(one.resource, kind, one.object, nil, &user.DefaultInfo{})), "\n")
+			file, other := "annotated-pods.yaml", "annotated-shared.yaml"
+			if c.warned {
+				file, other = other, file
+			}
+			write := writes(one.resource, kind, one.object, nil, &user.DefaultInfo{})
+			if more := deniedIn(t, Jobs(), other, write); len(more) > 0 {
+				t.Errorf("%s, %s: %s says %q", kind, name, other, more)
+			}
+			got := strings.Join(deniedIn(t, Jobs(), file, write), "\n")
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) || got != "" && !strings.Contains(got, one.path) {
 				t.Errorf("%s, %s: denied %q, want ...%s...", kind, name, got, c.want)
 			}
@@ -85,8 +97,15 @@ func TestAnnotatedPods(t *testing.T) {
 	}
 	init := annotated(t, "restricted", whole)
 	init["spec"].(map[string]any)["initContainers"] = []any{map[string]any{"name": "i"}}
-	if got := deniedIn(t, Jobs(), "annotated-pods.yaml", writes(podKind, "Pod", init, nil, &user.DefaultInfo{})); !strings.Contains(strings.Join(got, " "), "of i (none)") {
+	if got := deniedIn(t, Jobs(), "annotated-shared.yaml", writes(podKind, "Pod", init, nil, &user.DefaultInfo{})); !strings.Contains(strings.Join(got, " "), "of i (none)") {
 		t.Errorf("an init container without limits: %q", got)
+	}
+	theirs := annotated(t, "somebody's own", `{}`)
+	theirs["spec"].(map[string]any)["schedulerName"] = "other-scheduler"
+	for _, file := range []string{"annotated-pods.yaml", "annotated-shared.yaml"} {
+		if got := deniedIn(t, Jobs(), file, writes(podKind, "Pod", theirs, nil, &user.DefaultInfo{})); len(got) > 0 {
+			t.Errorf("%s says of another scheduler's pod: %q", file, got)
+		}
 	}
 }
 

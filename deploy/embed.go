@@ -31,7 +31,8 @@ func Jobs() fs.FS { return sub("jobs") }
 // JobManifests returns what that controller needs besides Manifests, in an order in which it can be
 // applied.
 func JobManifests() [][]byte {
-	return read(append(slices.Clone(optional), "jobs/rbac.yaml", "jobs/policies.yaml", "jobs/controller-writes-for-jobs.yaml", "jobs/annotated-pods.yaml"))
+	return read(append(slices.Clone(optional), "jobs/rbac.yaml", "jobs/policies.yaml", "jobs/controller-writes-for-jobs.yaml", "jobs/annotated-pods.yaml",
+		"jobs/annotated-shared.yaml"))
 }
 
 // Exporters holds the policy by which nobody but agents tells of amounts, for clusters without

@@ -24,6 +24,21 @@ func jobRequest(object, before map[string]any) admission.Attributes {
 		batch.Jobs, "", operation, options, false, &user.DefaultInfo{})
 }
 
+func specOf(job map[string]any) map[string]any { return job["spec"].(map[string]any) }
+
+// policies gives a Job lifecycle policies: event and code make them.
+func policies(list ...any) func(map[string]any) {
+	return func(job map[string]any) { specOf(job)["policies"] = list }
+}
+
+func event(name, action string) map[string]any {
+	return map[string]any{"event": name, "action": action}
+}
+
+func code(exit int64, action string) map[string]any {
+	return map[string]any{"exitCode": exit, "action": action}
+}
+
 func taskOf(job map[string]any) map[string]any {
 	return job["spec"].(map[string]any)["tasks"].([]any)[0].(map[string]any)
 }
@@ -66,6 +81,33 @@ func TestJobPolicy(t *testing.T) {
 		"another annotation": {func(job map[string]any) {
 			taskOf(job)["template"].(map[string]any)["metadata"] = map[string]any{"annotations": map[string]any{"volcano.sh/numa-topology-policy": "restricted"}}
 		}, "spec.tasks[].topologyPolicy of test"},
+		"no tasks": {func(job map[string]any) { specOf(job)["tasks"] = []any{} }, "spec.tasks: want at least one"},
+		"a name twice": {func(job map[string]any) {
+			specOf(job)["tasks"] = []any{taskOf(job), taskOf(job)}
+		}, "spec.tasks[].name: test, test"},
+		"more than there are":           {func(job map[string]any) { specOf(job)["minAvailable"] = int64(2) }, "spec.minAvailable: 2: want 0 to 1"},
+		"more of a task than there are": {func(job map[string]any) { taskOf(job)["minAvailable"] = int64(2) }, "spec.tasks[].minAvailable of test (2 of 1)"},
+		"less than no retries":          {func(job map[string]any) { specOf(job)["maxRetry"] = int64(-1) }, "spec.maxRetry: -1"},
+		"policies":                      {policies(event("PodFailed", "RestartJob"), code(3, "AbortJob")), ""},
+		"an event twice in one policy":  {policies(map[string]any{"events": []any{"PodEvicted", "PodFailed", "PodEvicted"}, "action": "RestartJob"}), ""},
+		"an event and a code":           {policies(map[string]any{"event": "PodFailed", "exitCode": int64(3), "action": "AbortJob"}), "spec.policies: want an exit code or events"},
+		"neither event nor code":        {policies(map[string]any{"action": "AbortJob"}), "spec.policies: want an exit code or events"},
+		"success as an error":           {policies(code(0, "AbortJob")), "exitCode: 0"},
+		"an event twice":                {policies(event("PodFailed", "RestartJob"), event("PodFailed", "AbortJob")), "spec.policies: want each event"},
+		"any event and another":         {policies(event("*", "RestartJob"), event("PodFailed", "AbortJob")), "spec.policies: want each event"},
+		"a code twice":                  {policies(code(3, "RestartJob"), code(3, "AbortJob")), "spec.policies: want each event"},
+		"a code twice in a task":        {func(job map[string]any) { taskOf(job)["policies"] = []any{code(3, "RestartJob"), code(3, "AbortJob")} }, "spec.tasks[test].policies"},
+		"a volume of nothing":           {func(job map[string]any) { specOf(job)["volumes"] = []any{map[string]any{"mountPath": "/x"}} }, "spec.volumes[] at /x"},
+		"a volume that is there": {func(job map[string]any) {
+			specOf(job)["volumes"] = []any{map[string]any{"mountPath": "/x", "volumeClaimName": "c"}}
+		}, ""},
+		"a plugin of Volcano's": {func(job map[string]any) { specOf(job)["plugins"] = map[string]any{"hcclrank": []any{}} }, ""},
+		"a plugin that Berth lacks": {func(job map[string]any) {
+			specOf(job)["schedulerName"], specOf(job)["plugins"] = "berth", map[string]any{"hcclrank": []any{}}
+		}, "spec.plugins: want env"},
+		"near nodes": {func(job map[string]any) {
+			specOf(job)["schedulerName"], specOf(job)["networkTopology"] = "berth", map[string]any{"mode": "hard"}
+		}, "spec.networkTopology.mode: hard"},
 		"a hundred thousand pods": {func(job map[string]any) { taskOf(job)["replicas"] = int64(100_000) }, "100000 pods in all"},
 	} {
 		job := documented(t, "job-best-effort.yaml")

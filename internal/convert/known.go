@@ -19,11 +19,15 @@ var actions = map[string]string{
 	"allocate":    "",
 	"backfill":    "pods without requests are placed like others; there is no action to switch on",
 	"preempt":     "by priority, as kube-scheduler does, for whole gangs; a pod that must not evict has preemptionPolicy: Never",
-	"reclaim":     useKueue,
+	"reclaim":     "nobody is evicted for the share of a queue: " + useKueue,
 	"shuffle":     "use a descheduler; Berth moves pods only for a plan that somebody asks for (berth defrag)",
 	"gangpreempt": "preemption for a gang evicts only when the whole gang then fits; there is no action to switch on",
 	"gangreclaim": useKueue,
 }
+
+// evicting are the actions that evict pods of lower priority. Volcano runs neither where a
+// configuration does not name it.
+var evicting = []string{"preempt", "gangpreempt"}
 
 // plugins says what becomes of each plugin. "" means that it is served in full.
 var plugins = map[string]string{

@@ -257,7 +257,7 @@ func withoutComment(line string) string {
 			}
 		case c == '"' || c == '\'':
 			quote = c
-		case c == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t'), c == '/' && strings.HasPrefix(line[i:], "//"):
+		case c == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t'), c == '/' && strings.HasPrefix(line[i:], "//") && (i == 0 || line[i-1] != ':'): // http:// is none
 			return line[:i]
 		}
 	}

@@ -35,6 +35,10 @@ func Volcano(text []byte) (Result, error) {
 	}
 	for _, action := range s.Actions {
 		c.explain("action ", action, actions)
+		c.evicts = c.evicts || contains(evicting, action)
+	}
+	if !c.evicts {
+		c.note("no action %s: nobody is evicted here either (evictsNobody of plugin Berth, and no other plugin at postFilter)", strings.Join(evicting, " or "))
 	}
 	for i := range s.Plugins {
 		c.plugin(&s.Plugins[i])
@@ -50,6 +54,8 @@ type converter struct {
 	// strategy is that of NodeResourcesFit; "" for its own, with the weight of each resource.
 	strategy  string
 	resources map[string]int64
+	// evicts says that an action evicts by priority.
+	evicts bool
 }
 
 func (c *converter) note(format string, args ...any) {
@@ -186,15 +192,19 @@ func (c *converter) configuration() map[string]any {
 		}
 	}
 	berth := []any{map[string]any{"name": "Berth"}}
+	postFilter, args := map[string]any{"enabled": berth}, map[string]any{"scoring": map[string]any{"formula": "volcano"}}
+	if !c.evicts {
+		postFilter["disabled"], args["evictsNobody"] = []any{map[string]any{"name": "*"}}, true
+	}
 	plugins := map[string]any{
 		"multiPoint": map[string]any{"enabled": enabled},
 		"bind":       map[string]any{"enabled": berth},
-		"postFilter": map[string]any{"enabled": berth},
+		"postFilter": postFilter,
 	}
 	if len(disabled) > 0 {
 		plugins["score"] = map[string]any{"disabled": disabled}
 	}
-	config := []any{map[string]any{"name": "Berth", "args": map[string]any{"scoring": map[string]any{"formula": "volcano"}}}}
+	config := []any{map[string]any{"name": "Berth", "args": args}}
 	if c.strategy != "" {
 		config = append(config, map[string]any{"name": "NodeResourcesFit", "args": c.fit()})
 	}

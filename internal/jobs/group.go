@@ -19,12 +19,7 @@ func podGroupOf(job *batch.Job, s *spec) *group.PodGroup {
 		g.Spec.MinResources = &resources
 	}
 	for i := range s.tasks {
-		if t := &s.tasks[i]; t.told {
-			if g.Spec.MinTaskMember == nil {
-				g.Spec.MinTaskMember = map[string]int32{}
-			}
-			g.Spec.MinTaskMember[t.name] = t.minAvailable
-		}
+		put(&g.Spec.MinTaskMember, map[string]int32{s.tasks[i].name: s.tasks[i].minAvailable})
 	}
 	return g
 }

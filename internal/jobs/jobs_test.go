@@ -116,19 +116,33 @@ func TestRefused(t *testing.T) {
 	const task = "tasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}%s}]\n"
 	for spec, want := range map[string]string{
 		"": "spec.tasks",
-		fmt.Sprintf(task, "") + "volumes: [{mountPath: /x}]":                                                               "spec.volumes",
+		fmt.Sprintf(task, "") + "volumes: [{mountPath: /x}]":                                                               "spec.volumes[0].volumeClaimName",
 		fmt.Sprintf(task, "") + "networkTopology: {mode: hard}":                                                            "spec.networkTopology",
-		fmt.Sprintf(task, "") + "plugins: {ssh: []}":                                                                       "spec.plugins[ssh]",
+		fmt.Sprintf(task, "") + "plugins: {nccl: []}":                                                                      "spec.plugins[nccl]",
+		fmt.Sprintf(task, "") + "plugins: {svc: [--publish]}":                                                              "spec.plugins[svc]",
+		fmt.Sprintf(task, "") + "plugins: {env: [x]}":                                                                      "spec.plugins[env]",
+		fmt.Sprintf(task, "") + "plugins: {pytorch: [--port=0, --master=a]}":                                               "spec.plugins[pytorch]",
+		fmt.Sprintf(task, "") + "plugins: {mpi: [--master=a]}":                                                             "spec.plugins[mpi]",
+		fmt.Sprintf(task, "") + "plugins: {ray: []}":                                                                       "spec.plugins[ray]",
+		fmt.Sprintf(task, "") + "plugins: {ssh: [--ssh-key-file-path=keys]}":                                               "spec.plugins[ssh]",
+		fmt.Sprintf(task, "") + "plugins: {ssh: [--ssh-private-key=x]}":                                                    "spec.plugins[ssh]",
+		fmt.Sprintf(task, "") + "volumes: [{mountPath: /x, volumeClaimName: A_b}]":                                         "spec.volumes[0].volumeClaimName",
+		fmt.Sprintf(task, "") + "volumes: [{mountPath: /x, volumeClaimName: a}, {mountPath: /x, volumeClaimName: b}]":      "spec.volumes[1].mountPath",
+		fmt.Sprintf(task, "") + "maxRetry: -1":                                                                             "spec.maxRetry",
+		fmt.Sprintf(task, "") + "policies: [{exitCode: 3, action: AbortJob}, {exitCode: 3, action: RestartJob}]":           "spec.policies[1].exitCode",
+		"tasks: [{name: a, replicas: 1, dependsOn: {name: [b]}}, {name: b, replicas: 1, dependsOn: {name: [a]}}]":          "spec.tasks[0].dependsOn.name spec.tasks[1].dependsOn.name",
+		"minAvailable: 2\ntasks: [{name: a, replicas: 1}, {name: b, replicas: 1, dependsOn: {name: [a]}}]":                 "spec.minAvailable",
 		fmt.Sprintf(task, "") + "minAvailable: 3":                                                                          "spec.minAvailable",
-		fmt.Sprintf(task, "") + "policies: [{event: PodPending, action: RestartJob}]":                                      "spec.policies[0].event",
+		fmt.Sprintf(task, "") + "policies: [{event: PodPending, action: RestartJob}]":                                      "spec.policies[0].timeout",
+		fmt.Sprintf(task, "") + "policies: [{event: PodRunning, action: RestartJob}]":                                      "spec.policies[0].event",
 		fmt.Sprintf(task, "") + "policies: [{event: PodFailed, action: ResumeJob}]":                                        "spec.policies[0].action",
-		fmt.Sprintf(task, "") + "policies: [{event: PodFailed, action: RestartJob, timeout: 5s}]":                          "spec.policies[0].timeout",
+		fmt.Sprintf(task, "") + "policies: [{event: PodEvicted, action: RestartJob, timeout: 5s}]":                         "spec.policies[0].timeout",
 		fmt.Sprintf(task, "") + "policies: [{exitCode: 0, action: RestartJob}]":                                            "spec.policies[0].exitCode",
 		fmt.Sprintf(task, "") + "policies: [{exitCode: 1, event: PodFailed, action: RestartJob}]":                          "spec.policies[0].exitCode",
 		fmt.Sprintf(task, "") + "policies: [{action: RestartJob}]":                                                         "spec.policies[0].event",
 		fmt.Sprintf(task, "") + "policies: [{event: PodFailed, action: AbortJob}, {event: PodFailed, action: RestartJob}]": "spec.policies[1].event",
 		fmt.Sprintf(task, "") + "policies: [{event: '*', action: AbortJob}, {event: PodFailed, action: RestartJob}]":       "spec.policies",
-		fmt.Sprintf(task, ", dependsOn: {name: [b]}"):                                                                      "spec.tasks[0].dependsOn",
+		fmt.Sprintf(task, ", dependsOn: {name: [b]}"):                                                                      "spec.tasks[0].dependsOn.name[0]",
 		fmt.Sprintf(task, ", partitionPolicy: {totalPartitions: 1, partitionSize: 2}"):                                     "spec.tasks[0].partitionPolicy",
 		fmt.Sprintf(task, ", minAvailable: 3"):                                                                             "spec.tasks[0].minAvailable",
 		"tasks: [{name: a, replicas: 1}, {name: a, replicas: 1}]":                                                          "spec.tasks[1].name",
@@ -163,9 +177,9 @@ func TestCountsDoNotOverflow(t *testing.T) {
 }
 
 func TestPassedOver(t *testing.T) {
-	got := Unserved(jobOf(t, "{queue: gold, runningEstimate: 1h, networkTopology: {mode: soft}, tasks: [{replicas: 1, maxRetry: 2}]}"))
-	for i, want := range []string{"spec.queue", "spec.networkTopology", "spec.runningEstimate", "spec.tasks[0].maxRetry"} {
-		if len(got) != 4 || !strings.HasPrefix(got[i], want+":") {
+	got := Unserved(jobOf(t, "{queue: gold, runningEstimate: 1h, networkTopology: {mode: soft}, tasks: [{replicas: 1}]}"))
+	for i, want := range []string{"spec.queue", "spec.networkTopology", "spec.runningEstimate"} {
+		if len(got) != 3 || !strings.HasPrefix(got[i], want+":") {
 			t.Errorf("passed over %q, want a word about %s", got, want)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -15,25 +14,13 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// Arguments of the svc plugin, as Volcano has them.
-const (
-	publishNotReady = "--publish-not-ready-addresses=true"
-	noNetworkPolicy = "--disable-network-policy=true"
-)
-
 // network makes what the svc plugin stands for: a headless Service, so that pods find each other by
 // name; the hosts of each task; and a NetworkPolicy that lets in the Job's own pods alone.
-func (r *Reconciler) network(ctx context.Context, job *batch.Job, s *spec) error {
-	arguments := job.Spec.Plugins["svc"]
-	ours := map[string]string{batch.JobNameKey: job.Name, batch.JobNamespaceKey: job.Namespace}
+func (r *Reconciler) network(ctx context.Context, job *batch.Job, s *spec, p *plugins) error {
 	meta := metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, OwnerReferences: ownerOf(job)}
-	objects := []client.Object{&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
-		ClusterIP: corev1.ClusterIPNone, Selector: ours,
-		PublishNotReadyAddresses: slices.Contains(arguments, publishNotReady),
-		Ports:                    []corev1.ServicePort{{Name: "placeholder-volcano", Port: 1, Protocol: corev1.ProtocolTCP}},
-	}}}
-	if !slices.Contains(arguments, noNetworkPolicy) {
-		selector := metav1.LabelSelector{MatchLabels: ours}
+	objects := []client.Object{serviceOf(job, p, meta)}
+	if !p.svc.noNetworkPolicy {
+		selector := metav1.LabelSelector{MatchLabels: podsOfJob(job)}
 		objects = append(objects, &networkingv1.NetworkPolicy{ObjectMeta: meta, Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: selector, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 			Ingress: []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &selector}}}},
@@ -45,6 +32,27 @@ func (r *Reconciler) network(ctx context.Context, job *batch.Job, s *spec) error
 		}
 	}
 	return r.hosts(ctx, job, s)
+}
+
+// podsOfJob selects the pods of a Job.
+func podsOfJob(job *batch.Job) map[string]string {
+	return map[string]string{batch.JobNameKey: job.Name, batch.JobNamespaceKey: job.Namespace}
+}
+
+// serviceOf makes the Job's headless Service. With ray it has the ports of the head, and where svc
+// is there for ray alone it leads to the head alone.
+func serviceOf(job *batch.Job, p *plugins, meta metav1.ObjectMeta) *corev1.Service {
+	spec := corev1.ServiceSpec{
+		ClusterIP: corev1.ClusterIPNone, Selector: podsOfJob(job), PublishNotReadyAddresses: p.svc.publishNotReady,
+		Ports: []corev1.ServicePort{{Name: "placeholder-volcano", Port: 1, Protocol: corev1.ProtocolTCP}},
+	}
+	if p.ray != nil {
+		spec.Ports = p.ray.ports()
+		if !p.svcAsked {
+			spec.Selector[batch.TaskSpecKey] = p.ray.head
+		}
+	}
+	return &corev1.Service{ObjectMeta: meta, Spec: spec}
 }
 
 // ensure makes an object where there is none of its name. One that is there stays as it is: its Job

@@ -24,6 +24,8 @@ type step struct {
 	// suspects says that pods are missing that the status tells of: whoever reads from a cache asks
 	// the API server before it acts on that.
 	suspects bool
+	// again is when a policy's timeout ends; zero for none.
+	again time.Time
 }
 
 // member is a pod that a Job has to have.
@@ -162,7 +164,7 @@ func (n *stepper) run() {
 		t := &n.spec.tasks[i]
 		n.out.suspects = n.out.suspects || int32(len(n.seen[t.name])) < min(recorded(&n.job.Status, t.name), t.replicas)
 	}
-	c, t := worst(n.spec.causes(&n.job.Status, n.seen)), n.restarting()
+	c, t := worst(n.due(n.spec.causes(&n.job.Status, n.seen))), n.restarting()
 	switch {
 	case t != nil && (c == nil || weight[c.action] <= weight[batch.RestartTask]):
 		n.goOn(t)
@@ -173,6 +175,20 @@ func (n *stepper) run() {
 		n.shrink()
 		n.fill()
 	}
+}
+
+// due returns the causes that have lasted as long as their policies say, and notes when the next
+// one will have.
+func (n *stepper) due(causes []cause) (out []cause) {
+	for _, c := range causes {
+		at := c.since().Add(c.timeout)
+		if c.timeout == 0 || !n.now.Time.Before(at) {
+			out = append(out, c)
+		} else if n.out.again.IsZero() || at.Before(n.out.again) {
+			n.out.again = at
+		}
+	}
+	return out
 }
 
 // act does what a policy says.
@@ -307,7 +323,12 @@ func (n *stepper) judge() (over bool) {
 }
 
 // taskLacks names a task of which fewer pods have succeeded than its minAvailable; "" for none.
+// Where the Job's own minAvailable is below their sum the tasks' do not count, as at the start
+// (wire.ReadVolcanoGroup).
 func (n *stepper) taskLacks() string {
+	if n.spec.minAvailable < n.spec.ofTasks {
+		return ""
+	}
 	for i := range n.spec.tasks {
 		t, succeeded := &n.spec.tasks[i], int32(0)
 		for _, pod := range n.seen[t.name] {
@@ -315,7 +336,7 @@ func (n *stepper) taskLacks() string {
 				succeeded++
 			}
 		}
-		if t.told && succeeded < t.minAvailable {
+		if succeeded < t.minAvailable {
 			return fmt.Sprintf("; %d of task %s, minAvailable is %d", succeeded, t.name, t.minAvailable)
 		}
 	}
@@ -357,12 +378,46 @@ func (n *stepper) fill() {
 	}
 	for i := range n.spec.tasks {
 		t := &n.spec.tasks[i]
+		if n.waits(t) {
+			continue
+		}
 		for index := range int(t.replicas) {
 			if !there[podName(n.job.Name, t.name, index)] {
 				n.out.make = append(n.out.make, member{t, index})
 			}
 		}
 	}
+}
+
+// waits says whether a task has to wait for others: until enough pods of all of them, or of any,
+// run and are ready, or have succeeded.
+func (n *stepper) waits(t *task) bool {
+	d := t.spec.DependsOn
+	if d == nil || len(d.Name) == 0 {
+		return false
+	}
+	ready := func(name string) bool {
+		other, count := n.spec.task(name), int32(0)
+		for _, pod := range n.seen[name] {
+			if pod.DeletionTimestamp == nil && isReady(pod) {
+				count++
+			}
+		}
+		return other != nil && count >= other.minAvailable
+	}
+	if d.Iteration == iterateAny {
+		return !slices.ContainsFunc(d.Name, ready)
+	}
+	return slices.ContainsFunc(d.Name, func(name string) bool { return !ready(name) })
+}
+
+// isReady says whether a pod that others wait for is there.
+func isReady(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	return pod.Status.Phase == corev1.PodRunning &&
+		!slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return !c.Ready })
 }
 
 // tally writes the counts. Pods that are about to be deleted are not told of: nobody is to take

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -53,26 +52,46 @@ func podOf(job *batch.Job, s *spec, m member, scheduler string) *corev1.Pod {
 	if pod.Spec.RestartPolicy == "" {
 		pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	}
+	if pod.Spec.HostNetwork && (pod.Spec.DNSPolicy == "" || pod.Spec.DNSPolicy == corev1.DNSClusterFirst) {
+		pod.Spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet // ClusterFirst is the node's own DNS there
+	}
+	mountVolumes(pod, job)
 	plugInto(pod, job, s, m)
 	return pod
 }
 
-func put(into *map[string]string, more map[string]string) {
+func put[V any](into *map[string]V, more map[string]V) {
 	if *into == nil {
-		*into = map[string]string{}
+		*into = map[string]V{}
 	}
 	maps.Copy(*into, more)
 }
 
 // plugInto does what the job plugins do to a pod.
 func plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member) {
-	if _, ok := job.Spec.Plugins["env"]; ok {
+	p, _ := pluginsOf(job) // what is wrong was refused
+	if p.env {
 		index := strconv.Itoa(m.index)
 		addEnv(pod, corev1.EnvVar{Name: "VK_TASK_INDEX", Value: index}, corev1.EnvVar{Name: "VC_TASK_INDEX", Value: index})
 	}
-	if _, ok := job.Spec.Plugins["svc"]; ok {
+	if p.svc != nil {
 		pod.Spec.Hostname, pod.Spec.Subdomain = cmp.Or(pod.Spec.Hostname, pod.Name), cmp.Or(pod.Spec.Subdomain, job.Name)
-		mountHosts(pod, job, s)
+		mountHosts(pod, job, s, p.svc.injectHosts)
+	}
+	if p.ssh != nil {
+		p.ssh.mountKeys(pod, job)
+	}
+	if p.mpi != nil {
+		p.mpi.plugInto(pod, job, s, m)
+	}
+	if p.pytorch != nil {
+		p.pytorch.plugInto(pod, job, s, m)
+	}
+	if p.tensorflow != nil {
+		p.tensorflow.plugInto(pod, job, s, m)
+	}
+	if p.ray != nil {
+		p.ray.plugInto(pod, job, s, m)
 	}
 }
 
@@ -103,8 +122,9 @@ const hostsPath = "/etc/volcano"
 
 func hostsName(job *batch.Job) string { return job.Name + "-svc" }
 
-// mountHosts shows the hosts of all tasks to every container, as files and as variables.
-func mountHosts(pod *corev1.Pod, job *batch.Job, s *spec) {
+// mountHosts shows the hosts of all tasks to every container, as files and, unless the Job does not
+// want them, as variables.
+func mountHosts(pod *corev1.Pod, job *batch.Job, s *spec, variables bool) {
 	name := hostsName(job)
 	source := corev1.LocalObjectReference{Name: name}
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
@@ -115,7 +135,7 @@ func mountHosts(pod *corev1.Pod, job *batch.Job, s *spec) {
 			list[i].VolumeMounts = append(list[i].VolumeMounts, corev1.VolumeMount{Name: name, MountPath: hostsPath})
 		}
 	}
-	for i := range s.tasks {
+	for i := 0; variables && i < len(s.tasks); i++ {
 		for _, v := range []string{hostsKey(s.tasks[i].name), countKey(s.tasks[i].name)} {
 			addEnv(pod, corev1.EnvVar{Name: v, ValueFrom: &corev1.EnvVarSource{
 				ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: source, Key: v},
@@ -128,19 +148,56 @@ func upper(task string) string    { return strings.ToUpper(strings.ReplaceAll(ta
 func hostsKey(task string) string { return "VC_" + upper(task) + "_HOSTS" }
 func countKey(task string) string { return "VC_" + upper(task) + "_NUM" }
 
-// hosts is what the svc plugin writes down: the hosts of each task.
+// hosts is what the svc plugin writes down: the hosts of each task. Volcano's names of the files
+// have no hyphens; Berth's documents named them with.
 func hosts(job *batch.Job, s *spec) map[string]string {
 	data := map[string]string{}
 	for i := range s.tasks {
 		t := &s.tasks[i]
-		names := make([]string, t.replicas)
-		for index := range names {
-			pod := podName(job.Name, t.name, index)
-			names[index] = cmp.Or(t.spec.Template.Spec.Hostname, pod) + "." + cmp.Or(t.spec.Template.Spec.Subdomain, job.Name)
-		}
+		names := hostsOf(job, t)
 		data[t.name+".host"] = strings.Join(names, "\n")
+		data[strings.ReplaceAll(t.name, "-", "_")+".host"] = data[t.name+".host"]
 		data[hostsKey(t.name)] = strings.Join(names, ",")
-		data[countKey(t.name)] = fmt.Sprint(t.replicas)
+		data[countKey(t.name)] = strconv.Itoa(len(names))
 	}
 	return data
+}
+
+// hostOf is the name by which a pod is found.
+func hostOf(job *batch.Job, t *task, index int) string {
+	return cmp.Or(t.spec.Template.Spec.Hostname, podName(job.Name, t.name, index)) + "." + cmp.Or(t.spec.Template.Spec.Subdomain, job.Name)
+}
+
+// hostsOf are the names of a task's pods: one where its template names the host.
+func hostsOf(job *batch.Job, t *task) []string {
+	count := int(t.replicas)
+	if t.spec.Template.Spec.Hostname != "" {
+		count = min(1, count)
+	}
+	names := make([]string, count)
+	for index := range names {
+		names[index] = hostOf(job, t, index)
+	}
+	return names
+}
+
+// volumeName is the name of a Job's volume in its pods, and claimName the claim of it: the one that
+// the Job names, or one that is made for it.
+func volumeName(index int) string { return "volcano-volume-" + strconv.Itoa(index) }
+
+func claimName(job *batch.Job, index int) string {
+	return cmp.Or(job.Spec.Volumes[index].VolumeClaimName, job.Name+"-volume-"+strconv.Itoa(index))
+}
+
+// mountVolumes mounts the Job's volumes into every container.
+func mountVolumes(pod *corev1.Pod, job *batch.Job) {
+	for v := range job.Spec.Volumes {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: volumeName(v), VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(job, v)},
+		}})
+		for i := range pod.Spec.Containers {
+			c := &pod.Spec.Containers[i]
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volumeName(v), MountPath: job.Spec.Volumes[v].MountPath})
+		}
+	}
 }

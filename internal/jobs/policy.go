@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -17,6 +18,33 @@ type cause struct {
 	task   *task
 	// pod is the one that it happened to; nil for what happens to a task, or to a pod that is gone.
 	pod *corev1.Pod
+	// timeout is how long it must have lasted, and last when the last pod of a task ended.
+	timeout time.Duration
+	last    time.Time
+}
+
+// since is when the cause began; the zero time where pods do not tell.
+func (c *cause) since() time.Time {
+	switch {
+	case c.pod == nil:
+		return c.last
+	case c.event == batch.PodPending:
+		return c.pod.CreationTimestamp.Time
+	default:
+		return endedAt(c.pod)
+	}
+}
+
+// endedAt is when the last of a pod's containers ended.
+func endedAt(pod *corev1.Pod) (last time.Time) {
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range list {
+			if t := list[i].State.Terminated; t != nil && t.FinishedAt.After(last) {
+				last = t.FinishedAt.Time
+			}
+		}
+	}
+	return last
 }
 
 // String says it to people. The pod's UID tells one cause from the next.
@@ -27,29 +55,31 @@ func (c *cause) String() string {
 	return fmt.Sprintf("%s of task %s", c.event, c.task.name)
 }
 
+// eventsOf are the events of a policy, each once.
 func eventsOf(p *batch.LifecyclePolicy) []batch.Event {
-	events := slices.Clone(p.Events)
-	if p.Event != "" {
-		events = append(events, p.Event)
+	var events []batch.Event
+	for _, e := range append(slices.Clone(p.Events), p.Event) {
+		if e != "" && !slices.Contains(events, e) {
+			events = append(events, e)
+		}
 	}
 	return events
 }
 
-// actionFor returns what the policies say of an event; "" for nothing. The task's own policies come
-// before the Job's, and an exit code before an event.
-func (t *task) actionFor(e batch.Event, codes []int32) batch.Action {
+// policyFor returns the policy for an event; nil for none. The first that matches counts, the
+// task's own before the Job's, by event or by exit code alike (applyPolicies in Volcano's
+// pkg/controllers/job/job_controller_util.go). "*" does not stand for pods that are pending: all
+// are at first.
+func (t *task) policyFor(e batch.Event, codes []int32) *batch.LifecyclePolicy {
 	for i := range t.policies {
 		p := &t.policies[i]
-		if p.ExitCode != nil && e == batch.PodFailed && slices.Contains(codes, *p.ExitCode) {
-			return p.Action
+		events := eventsOf(p)
+		if slices.Contains(events, e) || slices.Contains(events, batch.AnyEvent) && e != batch.PodPending ||
+			p.ExitCode != nil && slices.Contains(codes, *p.ExitCode) {
+			return p
 		}
 	}
-	for i := range t.policies {
-		if events := eventsOf(&t.policies[i]); slices.Contains(events, e) || slices.Contains(events, batch.AnyEvent) {
-			return t.policies[i].Action
-		}
-	}
-	return ""
+	return nil
 }
 
 // exitCodes are those of a pod's containers that did not succeed.
@@ -83,22 +113,32 @@ func worst(causes []cause) *cause {
 // causes says what has happened, and what is to be done about it. seen are the Job's pods that
 // count; those that are missing were taken away.
 func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod) (out []cause) {
+	torn := s.torn(status, seen)
 	for i := range s.tasks {
 		t := &s.tasks[i]
+		var last time.Time
 		add := func(e batch.Event, pod *corev1.Pod, codes []int32) {
-			if a := t.actionFor(e, codes); a != "" {
-				out = append(out, cause{action: a, event: e, task: t, pod: pod})
+			if p := t.policyFor(e, codes); p != nil {
+				c := cause{action: p.Action, event: e, task: t, pod: pod, last: last}
+				if p.Timeout != nil {
+					c.timeout = p.Timeout.Duration
+				}
+				out = append(out, c)
 			}
 		}
 		succeeded, alive := int32(0), int32(0)
 		for _, pod := range seen[t.name] {
-			switch {
-			case pod.DeletionTimestamp != nil:
+			if pod.DeletionTimestamp != nil {
 				continue
-			case pod.Status.Phase == corev1.PodSucceeded:
+			}
+			switch pod.Status.Phase {
+			case corev1.PodSucceeded:
 				succeeded++
-			case pod.Status.Phase == corev1.PodFailed:
+				last = later(last, endedAt(pod))
+			case corev1.PodFailed:
 				add(batch.PodFailed, pod, exitCodes(pod))
+			case corev1.PodPending, "":
+				add(batch.PodPending, pod, nil)
 			}
 			alive++
 		}
@@ -108,8 +148,66 @@ func (s *spec) causes(status *batch.JobStatus, seen map[string][]*corev1.Pod) (o
 		if alive < min(recorded(status, t.name), t.replicas) {
 			add(batch.PodEvicted, nil, nil)
 		}
+		if t.restartedTooOften(seen[t.name]) {
+			add(batch.TaskFailed, nil, nil)
+		}
+		if torn {
+			add(batch.JobUnknown, nil, nil)
+		}
 	}
 	return out
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// torn says that a Job which ran has pods that run, fewer than it needs, and one that finds no node
+// (PodGroupUnknown of Volcano's scheduler).
+func (s *spec) torn(status *batch.JobStatus, seen map[string][]*corev1.Pod) bool {
+	there, running, stuck := int32(0), 0, false
+	for _, pods := range seen {
+		for _, pod := range pods {
+			if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed {
+				continue
+			}
+			if pod.Spec.NodeName != "" {
+				there++
+			}
+			if pod.Status.Phase == corev1.PodRunning {
+				running++
+			}
+			stuck = stuck || slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+			})
+		}
+	}
+	return status.State.Phase == batch.Running && stuck && running > 0 && there < s.minAvailable
+}
+
+// defaultTaskRetry is how often the containers of a task may be restarted where it says nothing.
+const defaultTaskRetry = 3
+
+// restartedTooOften says whether the kubelets have restarted the containers of a task's pods more
+// often than its maxRetry, all together; -1 is no limit (TaskFailed in Volcano's
+// pkg/controllers/cache/cache.go).
+func (t *task) restartedTooOften(pods []*corev1.Pod) bool {
+	most := cmp.Or(t.spec.MaxRetry, defaultTaskRetry)
+	restarts := int32(0)
+	for _, pod := range pods {
+		if ended(pod) || pod.DeletionTimestamp != nil {
+			continue
+		}
+		for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+			for i := range list {
+				restarts += list[i].RestartCount
+			}
+		}
+	}
+	return most >= 0 && restarts > most
 }
 
 // recorded is how many pods of a task the status tells of.

@@ -114,14 +114,19 @@ func (r *Reconciler) step(ctx context.Context, job *batch.Job) (reconcile.Result
 	if isFinal(s.status.State.Phase) {
 		return r.close(ctx, job)
 	}
-	if err := r.surroundings(ctx, job); err != nil {
+	if err := r.surroundings(ctx, job, len(s.make) > 0); err != nil {
 		return reconcile.Result{}, err
 	}
 	more, err := r.create(ctx, job, s.make)
-	if more && err == nil {
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case more:
 		return reconcile.Result{RequeueAfter: time.Millisecond}, nil
+	case !s.again.IsZero():
+		return reconcile.Result{RequeueAfter: max(time.Second, s.again.Sub(r.Now()))}, nil
 	}
-	return reconcile.Result{}, err
+	return reconcile.Result{}, nil
 }
 
 // plan decides, from the cache. What would be taken for an eviction is looked up once more: a cache
@@ -257,8 +262,8 @@ func (r *Reconciler) createPod(ctx context.Context, job *batch.Job, pod *corev1.
 }
 
 // surroundings makes what the pods need: their PodGroup first, so that no scheduler places them one
-// by one.
-func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job) error {
+// by one. Keys and claims are made before pods are.
+func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job, beforePods bool) error {
 	s := specOf(job)
 	want := podGroupOf(job, &s)
 	have := new(group.PodGroup)
@@ -273,8 +278,50 @@ func (r *Reconciler) surroundings(ctx context.Context, job *batch.Job) error {
 	if err != nil {
 		return fmt.Errorf("PodGroup %s/%s: %w", want.Namespace, want.Name, err)
 	}
-	if _, ok := job.Spec.Plugins["svc"]; ok {
-		return r.network(ctx, job, &s)
+	p, _ := pluginsOf(job) // what is wrong was refused
+	if p.svc != nil {
+		if err := r.network(ctx, job, &s, &p); err != nil {
+			return err
+		}
+	}
+	if !beforePods {
+		return nil
+	}
+	if p.ssh != nil {
+		if err := r.keys(ctx, job, &s, p.ssh); err != nil {
+			return err
+		}
+	}
+	return r.claims(ctx, job)
+}
+
+// keys makes the Secret of the ssh plugin. Its name has the Job's UID, so one that is there is it.
+func (r *Reconciler) keys(ctx context.Context, job *batch.Job, s *spec, p *sshPlugin) error {
+	secret, err := p.secret(job, s)
+	if err == nil {
+		err = ignoreExists(r.Client.Create(ctx, secret))
+	}
+	if err != nil {
+		return fmt.Errorf("Secret %s/%s: %w", job.Namespace, secretName(job), err)
+	}
+	return nil
+}
+
+// claims makes the PersistentVolumeClaims that the Job's volumes ask for. Those that it only names
+// must be there: pods wait for them.
+func (r *Reconciler) claims(ctx context.Context, job *batch.Job) error {
+	for i := range job.Spec.Volumes {
+		v := &job.Spec.Volumes[i]
+		if v.VolumeClaim == nil {
+			continue
+		}
+		claim := &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: claimName(job, i), OwnerReferences: ownerOf(job)}, Spec: *v.VolumeClaim.DeepCopy(),
+		}
+		if err := ignoreExists(r.Client.Create(ctx, claim)); err != nil {
+			r.tell(job, corev1.EventTypeWarning, "FailedCreate", err.Error())
+			return fmt.Errorf("PersistentVolumeClaim %s/%s: %w", claim.Namespace, claim.Name, err)
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package jobs
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,10 +24,8 @@ type task struct {
 	name         string
 	replicas     int32
 	minAvailable int32
-	// told says that the Job names minAvailable for the task.
-	told     bool
-	spec     *batch.TaskSpec
-	policies []batch.LifecyclePolicy
+	spec         *batch.TaskSpec
+	policies     []batch.LifecyclePolicy
 }
 
 // spec is a Job's spec with everything filled in.
@@ -34,8 +33,10 @@ type spec struct {
 	tasks        []task
 	replicas     int32
 	minAvailable int32
-	maxRetry     int32
-	queue        string
+	// ofTasks is the sum of the tasks' minAvailable.
+	ofTasks  int32
+	maxRetry int32
+	queue    string
 }
 
 func specOf(job *batch.Job) spec {
@@ -48,12 +49,13 @@ func specOf(job *batch.Job) spec {
 		}
 		t.minAvailable = t.replicas
 		if m := t.spec.MinAvailable; m != nil {
-			t.minAvailable, t.told = *m, true
+			t.minAvailable = *m
 		}
 		t.policies = append(append(t.policies, t.spec.Policies...), job.Spec.Policies...)
 		s.tasks = append(s.tasks, t)
 		s.replicas, least = sum(s.replicas, t.replicas), sum(least, t.minAvailable)
 	}
+	s.ofTasks = least
 	if s.minAvailable == 0 {
 		s.minAvailable = least
 	}
@@ -80,6 +82,22 @@ func (s *spec) task(name string) *task {
 		}
 	}
 	return nil
+}
+
+// What dependsOn.iteration may be: the task waits for any of the others, or for all, as by default.
+const (
+	iterateAny = "any"
+	iterateAll = "all"
+)
+
+// reaches says whether a task waits for another, by way of others or not; seen are tasks that have
+// been looked at.
+func (s *spec) reaches(from, to *task, seen map[string]bool) bool {
+	if from == nil || from.spec.DependsOn == nil || seen[from.name] {
+		return false
+	}
+	seen[from.name] = true
+	return slices.ContainsFunc(from.spec.DependsOn.Name, func(name string) bool { return name == to.name || s.reaches(s.task(name), to, seen) })
 }
 
 // isFinal says whether a Job of the phase has ended.

@@ -11,35 +11,76 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// served are the job plugins that Berth has.
-var served = []string{"env", "svc"}
-
 // Refused says what of a Job cannot be served, by path: the Job would not do what it says. The
 // admission policy says the same where it is installed.
 func Refused(job *batch.Job) (wrong field.ErrorList) {
 	at, s := field.NewPath("spec"), specOf(job)
 	wrong = append(wrong, refusedShape(job, &s)...)
-	if len(job.Spec.Volumes) > 0 {
-		wrong = append(wrong, notServed(at.Child("volumes"), "write the volumes into the tasks' templates"))
-	}
+	wrong = append(wrong, refusedVolumes(at.Child("volumes"), job.Spec.Volumes)...)
 	if n := job.Spec.NetworkTopology; n != nil && n.Mode != "soft" {
 		wrong = append(wrong, notServed(at.Child("networkTopology"), "use Kueue's topology-aware scheduling"))
 	}
-	for name := range job.Spec.Plugins {
-		if !slices.Contains(served, name) {
-			wrong = append(wrong, notServed(at.Child("plugins").Key(name), "Berth has "+strings.Join(served, " and ")))
-		}
-	}
+	_, plugins := pluginsOf(job)
+	wrong = append(wrong, plugins...)
 	wrong = append(wrong, refusedPolicies(at.Child("policies"), job.Spec.Policies)...)
 	for i := range job.Spec.Tasks {
 		t, at := &job.Spec.Tasks[i], at.Child("tasks").Index(i)
-		if t.DependsOn != nil {
-			wrong = append(wrong, notServed(at.Child("dependsOn"), "wait for the other task in an init container"))
-		}
 		if t.PartitionPolicy != nil {
 			wrong = append(wrong, notServed(at.Child("partitionPolicy"), "write a task for each partition"))
 		}
 		wrong = append(wrong, refusedPolicies(at.Child("policies"), t.Policies)...)
+	}
+	return append(wrong, refusedOrder(&s)...)
+}
+
+// refusedVolumes looks at the Job's own volumes.
+func refusedVolumes(at *field.Path, list []batch.VolumeSpec) (wrong field.ErrorList) {
+	seen := map[string]bool{}
+	for i := range list {
+		v, at := &list[i], at.Index(i)
+		switch {
+		case v.MountPath == "":
+			wrong = append(wrong, field.Required(at.Child("mountPath"), "where the containers see it"))
+		case seen[v.MountPath]:
+			wrong = append(wrong, field.Duplicate(at.Child("mountPath"), v.MountPath))
+		}
+		seen[v.MountPath] = true
+		if (v.VolumeClaimName == "") == (v.VolumeClaim == nil) {
+			wrong = append(wrong, field.Invalid(at.Child("volumeClaimName"), v.VolumeClaimName, "the name of a claim that is there, or volumeClaim, from which one is made: one of both"))
+		} else if v.VolumeClaimName != "" && len(validation.IsDNS1123Subdomain(v.VolumeClaimName)) > 0 {
+			wrong = append(wrong, field.Invalid(at.Child("volumeClaimName"), v.VolumeClaimName, "a name that a PersistentVolumeClaim can have"))
+		}
+	}
+	return wrong
+}
+
+// refusedOrder looks at dependsOn: tasks that are there, in no circle, and a Job that does not wait
+// for pods that wait for it.
+func refusedOrder(s *spec) (wrong field.ErrorList) {
+	at, first, waiting := field.NewPath("spec"), int32(0), false
+	for i := range s.tasks {
+		t, at := &s.tasks[i], at.Child("tasks").Index(i).Child("dependsOn")
+		d := t.spec.DependsOn
+		if d == nil || len(d.Name) == 0 {
+			first += t.replicas
+			continue
+		}
+		waiting = true
+		for j, name := range d.Name {
+			if s.task(name) == nil {
+				wrong = append(wrong, field.NotFound(at.Child("name").Index(j), name))
+			}
+		}
+		if d.Iteration != "" && d.Iteration != iterateAny && d.Iteration != iterateAll {
+			wrong = append(wrong, field.NotSupported(at.Child("iteration"), d.Iteration, []string{iterateAny, iterateAll}))
+		}
+		if s.reaches(t, t, map[string]bool{}) {
+			wrong = append(wrong, field.Invalid(at.Child("name"), strings.Join(d.Name, ", "), "tasks that do not wait for this one"))
+		}
+	}
+	if waiting && s.minAvailable > first && len(wrong) == 0 {
+		wrong = append(wrong, field.Invalid(at.Child("minAvailable"), s.minAvailable,
+			fmt.Sprintf("at most %d, the pods of tasks without dependsOn: the others come when those run", first)))
 	}
 	return wrong
 }
@@ -60,6 +101,9 @@ func refusedShape(job *batch.Job, s *spec) (wrong field.ErrorList) {
 	if told := job.Spec.MinAvailable; told > s.replicas || told < 0 {
 		wrong = append(wrong, field.Invalid(at.Child("minAvailable"), told, fmt.Sprintf("0 to %d, the pods of all tasks", s.replicas)))
 	}
+	if most := job.Spec.MaxRetry; most < 0 {
+		wrong = append(wrong, field.Invalid(at.Child("maxRetry"), most, "0 or more"))
+	}
 	seen := map[string]bool{}
 	for i := range s.tasks {
 		t, at := &s.tasks[i], at.Child("tasks").Index(i)
@@ -73,6 +117,9 @@ func refusedShape(job *batch.Job, s *spec) (wrong field.ErrorList) {
 		if t.replicas < 0 {
 			wrong = append(wrong, field.Invalid(at.Child("replicas"), t.replicas, "0 or more"))
 		}
+		if most := t.spec.MaxRetry; most < -1 {
+			wrong = append(wrong, field.Invalid(at.Child("maxRetry"), most, "0 or more, or -1 for no limit"))
+		}
 		if t.minAvailable < 0 || t.minAvailable > t.replicas {
 			wrong = append(wrong, field.Invalid(at.Child("minAvailable"), t.minAvailable, fmt.Sprintf("0 to %d, the task's replicas", t.replicas)))
 		}
@@ -81,42 +128,65 @@ func refusedShape(job *batch.Job, s *spec) (wrong field.ErrorList) {
 }
 
 var (
-	servedEvents  = []batch.Event{batch.AnyEvent, batch.PodFailed, batch.PodEvicted, batch.TaskCompleted}
+	servedEvents = []batch.Event{
+		batch.AnyEvent, batch.PodFailed, batch.PodEvicted, batch.PodPending, batch.JobUnknown, batch.TaskCompleted, batch.TaskFailed,
+	}
+	// lasting are the events that have a beginning which pods tell: a timeout counts from it.
+	lasting       = []batch.Event{batch.PodFailed, batch.PodPending, batch.TaskCompleted}
 	servedActions = []batch.Action{batch.AbortJob, batch.RestartJob, batch.RestartTask, batch.RestartPod, batch.TerminateJob, batch.CompleteJob}
 )
 
 // refusedPolicies looks at one list of lifecycle policies.
 func refusedPolicies(at *field.Path, list []batch.LifecyclePolicy) (wrong field.ErrorList) {
-	seen := map[batch.Event]bool{}
+	seen, codes := map[batch.Event]bool{}, map[int32]bool{}
 	for i := range list {
 		p, at := &list[i], at.Index(i)
 		events := eventsOf(p)
-		switch {
-		case p.ExitCode != nil && len(events) > 0:
-			wrong = append(wrong, field.Invalid(at.Child("exitCode"), *p.ExitCode, "an exit code or events, not both"))
-		case p.ExitCode != nil && *p.ExitCode == 0:
-			wrong = append(wrong, field.Invalid(at.Child("exitCode"), 0, "not 0: that is success"))
-		case p.ExitCode == nil && len(events) == 0:
-			wrong = append(wrong, field.Required(at.Child("event"), "an event, events or an exit code"))
-		}
+		wrong = append(wrong, refusedCause(at, p, events)...)
 		for _, e := range events {
-			if !slices.Contains(servedEvents, e) {
-				wrong = append(wrong, notServed(at.Child("event"), string(e)+" is none of "+join(servedEvents)))
-			}
 			if seen[e] {
 				wrong = append(wrong, field.Duplicate(at.Child("event"), e))
 			}
 			seen[e] = true
 		}
+		if p.ExitCode != nil {
+			if codes[*p.ExitCode] {
+				wrong = append(wrong, field.Duplicate(at.Child("exitCode"), *p.ExitCode))
+			}
+			codes[*p.ExitCode] = true
+		}
 		if !slices.Contains(servedActions, p.Action) {
 			wrong = append(wrong, notServed(at.Child("action"), string(p.Action)+" is none of "+join(servedActions)))
-		}
-		if p.Timeout != nil {
-			wrong = append(wrong, notServed(at.Child("timeout"), "a policy acts at once"))
 		}
 	}
 	if seen[batch.AnyEvent] && len(seen) > 1 {
 		wrong = append(wrong, field.Invalid(at, "*", "no other event beside it: it stands for all"))
+	}
+	return wrong
+}
+
+// refusedCause looks at what one policy acts upon.
+func refusedCause(at *field.Path, p *batch.LifecyclePolicy, events []batch.Event) (wrong field.ErrorList) {
+	switch {
+	case p.ExitCode != nil && len(events) > 0:
+		wrong = append(wrong, field.Invalid(at.Child("exitCode"), *p.ExitCode, "an exit code or events, not both"))
+	case p.ExitCode != nil && *p.ExitCode == 0:
+		wrong = append(wrong, field.Invalid(at.Child("exitCode"), 0, "not 0: that is success"))
+	case p.ExitCode == nil && len(events) == 0:
+		wrong = append(wrong, field.Required(at.Child("event"), "an event, events or an exit code"))
+	}
+	for _, e := range events {
+		switch {
+		case !slices.Contains(servedEvents, e):
+			wrong = append(wrong, notServed(at.Child("event"), string(e)+" is none of "+join(servedEvents)))
+		case p.Timeout != nil && !slices.Contains(lasting, e):
+			wrong = append(wrong, notServed(at.Child("timeout"), "of "+join(lasting)+" alone pods tell since when they are so"))
+		case e == batch.PodPending && p.Timeout == nil:
+			wrong = append(wrong, field.Required(at.Child("timeout"), "how long a pod may be pending: each one is at first"))
+		}
+	}
+	if p.Timeout != nil && p.Timeout.Duration < 0 {
+		wrong = append(wrong, field.Invalid(at.Child("timeout"), p.Timeout.Duration.String(), "0 or more"))
 	}
 	return wrong
 }
@@ -140,11 +210,6 @@ func Unserved(job *batch.Job) (warnings []string) {
 	}
 	if job.Spec.RunningEstimate != nil {
 		warnings = append(warnings, at.Child("runningEstimate").String()+": nothing is decided by it")
-	}
-	for i := range job.Spec.Tasks {
-		if r := job.Spec.Tasks[i].MaxRetry; r != 0 {
-			warnings = append(warnings, at.Child("tasks").Index(i).Child("maxRetry").String()+": retries are counted for the whole Job, by spec.maxRetry")
-		}
 	}
 	return warnings
 }

@@ -88,6 +88,7 @@ func (w *world) create(ctx context.Context, c client.WithWatch, o client.Object,
 	return w.write(func() error {
 		w.uids++
 		o.SetUID(types.UID(fmt.Sprintf("uid-%04d", w.uids)))
+		o.SetCreationTimestamp(metav1.NewTime(w.now))
 		err := c.Create(ctx, o, opts...)
 		if _, pod := o.(*corev1.Pod); pod && err == nil {
 			w.lives[o.GetName()]++

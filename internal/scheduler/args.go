@@ -35,6 +35,9 @@ type Args struct {
 	// BestEffortAnywhere lets pods that ask for best-effort in Volcano's way go to nodes of any
 	// policy. Default false: the node's must be best-effort, too.
 	BestEffortAnywhere bool `json:"bestEffortAnywhere,omitempty"`
+	// EvictsNobody keeps pods of the profile from evicting others, single pods and gangs alike.
+	// Default false.
+	EvictsNobody bool `json:"evictsNobody,omitempty"`
 	// GangTimeout is how long the members of a gang wait for each other, from the plan on, where
 	// the gang names no time. Default 1m.
 	GangTimeout metav1.Duration `json:"gangTimeout,omitempty"`

@@ -214,8 +214,9 @@ func (p *Plugin) gangProfile() gang.Profile {
 			c := p.core.table.Candidate(pod, &ask.Request)
 			return &c, ask.RulesErr
 		},
-		Account: func(node string) *ledger.Node { return p.core.table.Named(node).Account() },
-		Check:   wire.CheckPlacement,
+		Account:      func(node string) *ledger.Node { return p.core.table.Named(node).Account() },
+		Check:        wire.CheckPlacement,
+		EvictsNobody: p.args.EvictsNobody,
 	}
 }
 

@@ -87,6 +87,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 // where none could: then kube-scheduler's own preemption comes, and else it does not. text says why
 // the nodes refuse the pod.
 func (p *Plugin) makeRoom(ctx context.Context, pod *corev1.Pod, text string) (*fwk.PostFilterResult, *fwk.Status) {
+	if p.args.EvictsNobody {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, text)
+	}
 	if wire.OfReservation(pod) {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, cmp.Or(text, evictsNobody))
 	}

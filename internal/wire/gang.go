@@ -480,27 +480,18 @@ var declarationKeys = map[bool]struct{ minimum, timeout, once, parts string }{
 }
 
 // CheckMates compares pods that are to start together. The error is a *FieldError of a pod that
-// names another scheduler, or has another priority, than the first by name.
+// names another scheduler than the first by name. Priorities may differ: Jobs of Volcano's have a
+// class for each task.
 func CheckMates(pods []*corev1.Pod) error {
 	if len(pods) == 0 {
 		return nil
 	}
 	first := slices.MinFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	for _, pod := range pods {
-		wrong, spec := fieldErrors(podName(pod)), field.NewPath("spec")
-		switch {
-		case pod.Spec.SchedulerName != first.Spec.SchedulerName:
-			return wrong.at(spec.Child("schedulerName"), pod.Spec.SchedulerName, strconv.Quote(first.Spec.SchedulerName)+", as pod "+first.Name+" of the gang has")
-		case priorityOf(pod) != priorityOf(first):
-			return wrong.at(spec.Child("priority"), priorityOf(pod), fmt.Sprintf("%d, as pod %s of the gang has", priorityOf(first), first.Name))
+		if pod.Spec.SchedulerName != first.Spec.SchedulerName {
+			return fieldErrors(podName(pod)).at(field.NewPath("spec", "schedulerName"), pod.Spec.SchedulerName,
+				strconv.Quote(first.Spec.SchedulerName)+", as pod "+first.Name+" of the gang has")
 		}
 	}
 	return nil
-}
-
-func priorityOf(pod *corev1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
 }

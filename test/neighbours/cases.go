@@ -88,13 +88,19 @@ func readExample(path string) (cases []*testCase, err error) {
 		return o.GetKind() == "Job" && o.GetAPIVersion() == batch.GroupVersion.String()
 	}
 	beside := slices.DeleteFunc(slices.Clone(objects), isJob)
+	queues, err := readObjects(filepath.Join(filepath.Dir(path), "queues.yaml"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	beside = append(queues, beside...)
 	for _, o := range objects {
 		if !isJob(o) {
 			continue
 		}
-		c := &testCase{name: filepath.Base(filepath.Dir(path)) + "/" + o.GetName(), example: true, want: runs, job: o.GetName(), objects: append(slices.Clone(beside), o)}
+		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
+		c := &testCase{name: filepath.Base(filepath.Dir(path)) + "/" + name + "/" + o.GetName(), example: true, want: runs, job: o.GetName(), objects: append(slices.Clone(beside), o)}
 		if slices.ContainsFunc(notValid, func(part string) bool { return strings.Contains(path, part) }) {
-			c.want = expectation{rejected: true}
+			c.want, c.example = expectation{rejected: true}, false
 		}
 		cases = append(cases, c)
 	}
@@ -148,15 +154,27 @@ func readE2E(folder string) (cases []*testCase, err error) {
 			return nil, fmt.Errorf("EXPECT.tsv: %s: %w", row[0], err)
 		}
 		c.steps = append(c.steps, moreSteps[c.name]...)
+		if c.name == "vo01" { // its test makes the claim that the Job names
+			c.objects = append([]*unstructured.Unstructured{claim("jobpvc")}, c.objects...)
+		}
 		cases = append(cases, c)
 	}
 	return cases, nil
+}
+
+// claim is a PersistentVolumeClaim.
+func claim(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}},
+	}}
 }
 
 // moreSteps are what tests of Volcano's do that the table says in words.
 var moreSteps = map[string][]string{
 	"je09": {"running", "taint", "delete:job-restart-when-unschedulable-test-0", "phase:Restarting", "untaint"},
 	"sg01": {"ungate"},
+	"vo01": {"bind-claims"},
 }
 
 // readExpectation reads what the table says: phases in their order, and words beside them.

@@ -69,7 +69,8 @@ func (c *cluster) run(ctx context.Context, one *testCase) finding {
 	if one.want.rejected && c.by == byVolcano {
 		return finding{skipped: "Volcano's webhook refuses it, and that is no part of its controller"}
 	}
-	r := &running{c, one, strings.Trim(notInNames.ReplaceAllString(one.name, "-"), "-")}
+	namespace := strings.Trim(notInNames.ReplaceAllString(one.name, "-"), "-")
+	r := &running{c, one, namespace[max(0, len(namespace)-63):]}
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}
 	if _, err := c.Client.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil {
 		return finding{wrong: err}
@@ -119,6 +120,9 @@ func (r *running) create(ctx context.Context) error {
 		o = o.DeepCopy()
 		kind := o.GroupVersionKind()
 		mapping, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if meta.IsNoMatchError(err) && kind.Kind == "Queue" {
+			continue // Berth has none
+		}
 		if err != nil {
 			return err
 		}
@@ -145,11 +149,21 @@ func (r *running) create(ctx context.Context) error {
 //	phase:PHASE        wait until it was in the phase
 //	taint, untaint     keep pods from all nodes, and no more
 //	ungate             take away the scheduling gates of its pods
+//	bind-claims        make volumes for the claims of its pods, as a provisioner would
 func (r *running) step(ctx context.Context, text string) error {
 	verb, argument, _ := strings.Cut(text, ":")
 	switch verb {
-	case "running", "sleep":
+	case "running":
+		return r.until(ctx, func(ctx context.Context) error {
+			if seen := r.seen(); !slices.Contains(seen, batch.Running) {
+				return fmt.Errorf("it went through %v", seen)
+			}
+			return r.podsRun(ctx)
+		})
+	case "sleep":
 		return r.until(ctx, r.podsRun)
+	case "bind-claims":
+		return r.bindClaims(ctx)
 	case "delete":
 		return r.Client.CoreV1().Pods(r.namespace).Delete(ctx, argument, metav1.DeleteOptions{})
 	case "patch":
@@ -169,7 +183,7 @@ func (r *running) step(ctx context.Context, text string) error {
 	case "ungate":
 		return r.ungate(ctx)
 	}
-	return fmt.Errorf("want running, delete, patch, sleep, phase, taint, untaint or ungate")
+	return fmt.Errorf("want running, delete, patch, sleep, phase, taint, untaint, ungate or bind-claims")
 }
 
 // until waits until nothing is wrong any more, and returns what still is.
@@ -287,6 +301,47 @@ func (r *running) taint(ctx context.Context, taints []corev1.Taint) error {
 		node := &list.Items[i]
 		node.Spec.Taints = taints
 		if _, err := r.Client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bindClaims binds two claims, the one that the Job names and the one that is made for it, to
+// volumes, as a cluster's provisioner would.
+func (r *running) bindClaims(ctx context.Context) error {
+	claims := r.Client.CoreV1().PersistentVolumeClaims(r.namespace)
+	var list *corev1.PersistentVolumeClaimList
+	err := r.until(ctx, func(ctx context.Context) (err error) {
+		if list, err = claims.List(ctx, metav1.ListOptions{}); err == nil && len(list.Items) < 2 {
+			err = fmt.Errorf("%d claims: want 2", len(list.Items))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		c := &list.Items[i]
+		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: r.namespace + "-" + c.Name}, Spec: corev1.PersistentVolumeSpec{
+			AccessModes: c.Spec.AccessModes, Capacity: c.Spec.Resources.Requests,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/volumes/" + c.Name}},
+			ClaimRef:               &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID},
+		}}
+		if volume, err = r.Client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		c.Spec.VolumeName = volume.Name
+		c.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
+		if c, err = claims.Update(ctx, c, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+		c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: c.Spec.AccessModes, Capacity: c.Spec.Resources.Requests}
+		if _, err = claims.UpdateStatus(ctx, c, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+		volume.Status.Phase = corev1.VolumeBound
+		if _, err = r.Client.CoreV1().PersistentVolumes().UpdateStatus(ctx, volume, metav1.UpdateOptions{}); err != nil {
 			return err
 		}
 	}

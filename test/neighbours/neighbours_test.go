@@ -35,7 +35,7 @@ func TestAJobOfVolcanosUnderItsOwnController(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	for _, name := range []string{"volcano-example/test-job", "je11"} {
+	for _, name := range []string{"volcano-example/job/test-job", "je11"} {
 		var out bytes.Buffer
 		if err := play(ctx, &options{from: from, controller: byVolcano, only: name, each: true}, &out); err != nil {
 			t.Fatalf("%v\n%s", err, &out)

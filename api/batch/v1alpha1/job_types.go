@@ -14,6 +14,8 @@ import (
 // +kubebuilder:printcolumn:name="minAvailable",type=integer,JSONPath=`.status.minAvailable`
 // +kubebuilder:printcolumn:name="RUNNINGS",type=integer,JSONPath=`.status.running`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.state.reason`
+// +kubebuilder:printcolumn:name="MESSAGE",type=string,priority=1,JSONPath=`.status.state.message`
 // +kubebuilder:printcolumn:name="QUEUE",type=string,priority=1,JSONPath=`.spec.queue`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name has at most 63 characters: labels and host names are made of it"
 type Job struct {
@@ -44,7 +46,7 @@ type JobSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinAvailable int32 `json:"minAvailable,omitempty"`
-	// Volumes are mounted into every container. Berth does not serve it.
+	// Volumes are mounted into every container.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	Volumes []VolumeSpec `json:"volumes,omitempty"`
@@ -56,7 +58,8 @@ type JobSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	Policies []LifecyclePolicy `json:"policies,omitempty"`
-	// Plugins are job plugins by name, with their arguments. Berth serves env and svc.
+	// Plugins are job plugins by name, with their arguments. Berth serves env, svc, ssh,
+	// mpi, pytorch, tensorflow and ray.
 	// +optional
 	Plugins map[string][]string `json:"plugins,omitempty"`
 	// RunningEstimate is what the user expects; nothing is decided by it.
@@ -67,6 +70,7 @@ type JobSpec struct {
 	Queue string `json:"queue,omitempty"`
 	// MaxRetry is how often the Job is restarted before it has failed.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:default:=3
 	MaxRetry int32 `json:"maxRetry,omitempty"`
 	// TTLSecondsAfterFinished is after how many seconds a Job that has finished is deleted; never
@@ -111,12 +115,12 @@ type TaskSpec struct {
 	// TopologyPolicy is the policy of the Topology Manager that the pods ask for.
 	// +optional
 	TopologyPolicy NumaPolicy `json:"topologyPolicy,omitempty"`
-	// MaxRetry is how often the task is restarted before the Job has failed; the Job's where it is
-	// absent.
+	// MaxRetry is how often the containers of the task may be restarted, all together, before the
+	// event TaskFailed; 3 where it is absent, -1 for no limit.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=-1
 	MaxRetry int32 `json:"maxRetry,omitempty"`
-	// DependsOn lets the task start after others. Berth does not serve it.
+	// DependsOn lets the task start after others.
 	// +optional
 	DependsOn *DependsOn `json:"dependsOn,omitempty"`
 	// PartitionPolicy divides the task into groups. Berth does not serve it.
@@ -186,16 +190,15 @@ const (
 	PodFailed Event = "PodFailed"
 	// PodEvicted: a pod was deleted, and not by the Job's controller.
 	PodEvicted Event = "PodEvicted"
-	// PodPending: a pod waits. Berth does not serve it.
+	// PodPending: a pod waits, for longer than the policy's timeout.
 	PodPending Event = "PodPending"
 	// PodRunning: a pod runs. Berth does not serve it.
 	PodRunning Event = "PodRunning"
-	// JobUnknown: some pods run and others cannot be placed. Berth does not serve it: gangs are
-	// placed whole.
+	// JobUnknown: a Job that ran has fewer pods than it needs, and one finds no node.
 	JobUnknown Event = "Unknown"
 	// TaskCompleted: all pods of a task have succeeded.
 	TaskCompleted Event = "TaskCompleted"
-	// TaskFailed: a task has been retried too often.
+	// TaskFailed: containers of a task were restarted more often than its maxRetry.
 	TaskFailed Event = "TaskFailed"
 )
 

@@ -145,7 +145,7 @@ type unit struct {
 // victims are those whom the group may have evicted: pods of lower priority, members of gangs with
 // their gangs, and pods that are leaving anyway. Only pods on nodes that eviction may open count.
 func (gs *Groups) victims(j *job, t *trial) []unit {
-	limit, may := corev1helpers.PodPriority(j.pods[0]), mayPreempt(j.pods)
+	limit, may := lowestPriority(j.pods), !t.profile.EvictsNobody && mayPreempt(j.pods)
 	open := make([]bool, len(t.infos))
 	for i := range t.infos {
 		open[i] = t.mayOpen(i)
@@ -181,6 +181,16 @@ func (gs *Groups) victims(j *job, t *trial) []unit {
 		}
 	}
 	return units
+}
+
+// lowestPriority is what a gang evicts by: a member of a low priority is not to go before others
+// because of its mates.
+func lowestPriority(pods []*corev1.Pod) int32 {
+	lowest := corev1helpers.PodPriority(pods[0])
+	for _, pod := range pods[1:] {
+		lowest = min(lowest, corev1helpers.PodPriority(pod))
+	}
+	return lowest
 }
 
 // mayPreempt says whether all members want others evicted for them.

@@ -68,6 +68,40 @@ func TestAGangEvictsForTheWhole(t *testing.T) {
 	})
 }
 
+// TestMembersOfDifferentPriority are planned together, and evict by the lowest: pods of priority 5
+// stay where the members have 9 and 3, and go where they have 9 and 6.
+func TestMembersOfDifferentPriority(t *testing.T) {
+	for lowest, want := range map[int32]int{3: 0, 6: 2} {
+		inWorld(t, 2, func(w *world) {
+			w.seat("low-0", "n0", 4, 5)
+			w.seat("low-1", "n1", 4, 5)
+			for i, priority := range []int32{9, lowest} {
+				pod := podOf("a", fmt.Sprintf("a-%d", i), 2, 4)
+				pod.Spec.Priority = &priority
+				w.create(pod)
+			}
+			w.run(time.Minute)
+			if got := w.bound("a"); got != want {
+				t.Errorf("members of 9 and %d beside pods of 5: %d are bound, want %d", lowest, got, want)
+			}
+			if evicted := len(w.deleted) > 0; evicted != (want > 0) {
+				t.Errorf("members of 9 and %d beside pods of 5: %v are deleted", lowest, w.deleted)
+			}
+		})
+	}
+}
+
+// TestAProfileThatEvictsNobody: members of any priority wait.
+func TestAProfileThatEvictsNobody(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		w.evictsNobody = true
+		w.seat("low-0", "n0", 4, 1)
+		w.addWith("a", 1, 1, 4, 9)
+		w.run(time.Minute)
+		w.wantDeleted()
+	})
+}
+
 // TestNobodyIsEvictedForAPart: three members, and room for two at most.
 func TestNobodyIsEvictedForAPart(t *testing.T) {
 	inWorld(t, 1, func(w *world) {

@@ -175,9 +175,6 @@ func TestANewSchedulerGoesOn(t *testing.T) {
 func TestWhatIsWrongWithAGangIsSaid(t *testing.T) {
 	other := podOf("a", "a-1", 2, 1)
 	other.Spec.SchedulerName = "other"
-	urgent := podOf("a", "a-1", 2, 1)
-	urgent.Spec.Priority = new(int32)
-	*urgent.Spec.Priority = 7
 	twice := podOf("a", "a-1", 2, 1)
 	twice.Annotations["scheduling.k8s.io/group-name"] = "b"
 	more := podOf("a", "a-1", 3, 1)
@@ -185,8 +182,8 @@ func TestWhatIsWrongWithAGangIsSaid(t *testing.T) {
 		pod  *corev1.Pod
 		want string
 	}{
-		"two schedulers": {other, "spec.schedulerName"}, "two priorities": {urgent, "spec.priority"},
-		"two gangs": {twice, "one gang for a pod"}, "two minimums": {more, wire.GangMinimumAnnotation},
+		"two schedulers": {other, "spec.schedulerName"},
+		"two gangs":      {twice, "one gang for a pod"}, "two minimums": {more, wire.GangMinimumAnnotation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 2, func(w *world) {

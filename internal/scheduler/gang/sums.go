@@ -152,10 +152,9 @@ func (g *group) add(p *part, n int) {
 	addTo(&g.declared, p.declares, n)
 }
 
-// agree says whether nothing is wrong with the active members, and they name one scheduler and one
-// priority.
+// agree says whether nothing is wrong with the active members, and they name one scheduler.
 func (g *group) agree() bool {
-	return g.wrongs == 0 && len(g.schedulers) <= 1 && len(g.priorities) <= 1
+	return g.wrongs == 0 && len(g.schedulers) <= 1
 }
 
 // read reads what the members say of a group without an object.

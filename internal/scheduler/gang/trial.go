@@ -32,6 +32,8 @@ type Profile struct {
 	Account func(node string) *ledger.Node
 	// Check says why a decision cannot be stored with the pod's Binding.
 	Check func(pod *corev1.Pod, d *placement.Decision) error
+	// EvictsNobody: no pod is evicted for a gang.
+	EvictsNobody bool
 }
 
 // runner is what the framework has and its Handle does not show.
@@ -135,6 +137,8 @@ func freeOf(info fwk.NodeInfo, name corev1.ResourceName) int64 {
 		return all.GetMilliCPU() - used.GetMilliCPU()
 	case corev1.ResourceMemory:
 		return all.GetMemory() - used.GetMemory()
+	case corev1.ResourceEphemeralStorage:
+		return all.GetEphemeralStorage() - used.GetEphemeralStorage()
 	case corev1.ResourcePods:
 		return int64(all.GetAllowedPodNumber() - len(info.GetPods()))
 	default:

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -61,6 +62,22 @@ func TestAGroupWithoutPodsIsLetIn(t *testing.T) {
 				w.want("a", 2, 2)
 			})
 		})
+	}
+}
+
+// TestFreeOfEachResource: what a node has left is known for every resource that kube-scheduler
+// counts.
+func TestFreeOfEachResource(t *testing.T) {
+	asked := corev1.ResourceList{
+		"cpu": resource.MustParse("2"), "memory": resource.MustParse("3Gi"), "ephemeral-storage": resource.MustParse("4Gi"),
+		"pods": resource.MustParse("5"), "nvidia.com/gpu": resource.MustParse("6"),
+	}
+	info := framework.NewNodeInfo()
+	info.SetNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: asked}})
+	for name, q := range asked {
+		if got, want := freeOf(info, name), amountOf(name, q); got != want {
+			t.Errorf("%d of %s are free, want %d", got, name, want)
+		}
 	}
 }
 

@@ -85,6 +85,8 @@ type world struct {
 	// asked counts reads of objects, tried the attempts to plan, filtered and scored how many nodes
 	// the framework was asked about.
 	asked, tried, filtered, scored int
+	// evictsNobody is Profile.EvictsNobody.
+	evictsNobody bool
 	// shape is that of all pods where they ask for the same; 0 where they need not.
 	shape ledger.Shape
 	// kubelets admit what is bound, and report it a little later; nil where nobody does. turning
@@ -562,7 +564,7 @@ func (w *world) profile() Profile {
 			return &ledger.Candidate{Request: &ask.Request, Created: pod.CreationTimestamp.Unix(), Shape: w.shape}, err
 		},
 		Account: func(node string) *ledger.Node { return w.accounts[node] },
-		Check:   wire.CheckPlacement,
+		Check:   wire.CheckPlacement, EvictsNobody: w.evictsNobody,
 	}
 }
 

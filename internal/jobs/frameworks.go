@@ -1,0 +1,208 @@
+package jobs
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+)
+
+// mpiPlugin tells the master the hosts of the workers.
+type mpiPlugin struct {
+	master, worker string
+	port           int
+}
+
+func newMPI(flags *flag.FlagSet) *mpiPlugin {
+	p := &mpiPlugin{}
+	flags.StringVar(&p.master, "master", "master", "")
+	flags.StringVar(&p.worker, "worker", "worker", "")
+	flags.IntVar(&p.port, "port", 22, "")
+	return p
+}
+
+func (p *mpiPlugin) check(job *batch.Job) error {
+	return errors.Join(checkPort("port", p.port), checkTask(job, "master", p.master), checkTask(job, "worker", p.worker))
+}
+
+func (p *mpiPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member) {
+	openPort(pod, "mpijob-port", p.port)
+	if worker := s.task(p.worker); m.task.name == p.master && worker != nil {
+		addEnv(pod, corev1.EnvVar{Name: "MPI_HOST", Value: strings.Join(hostsOf(job, worker), ",")})
+	}
+}
+
+// pytorchPlugin tells master and workers where the master is, and who they are.
+type pytorchPlugin struct {
+	master, worker string
+	port           int
+}
+
+func newPytorch(flags *flag.FlagSet) *pytorchPlugin {
+	p := &pytorchPlugin{}
+	flags.StringVar(&p.master, "master", "master", "")
+	flags.StringVar(&p.worker, "worker", "worker", "")
+	flags.IntVar(&p.port, "port", 23456, "")
+	return p
+}
+
+func (p *pytorchPlugin) check(job *batch.Job) error {
+	return errors.Join(checkPort("port", p.port), checkTask(job, "master", p.master))
+}
+
+func (p *pytorchPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member) {
+	master := s.task(p.master)
+	if master == nil {
+		return
+	}
+	world := master.replicas
+	if worker := s.task(p.worker); worker != nil {
+		world += worker.replicas
+	}
+	openPort(pod, "pytorchjob-port", p.port)
+	addEnv(pod, corev1.EnvVar{Name: "MASTER_ADDR", Value: hostOf(job, master, 0)}, corev1.EnvVar{Name: "MASTER_PORT", Value: strconv.Itoa(p.port)},
+		corev1.EnvVar{Name: "WORLD_SIZE", Value: strconv.Itoa(int(world))})
+	switch m.task.name {
+	case p.master:
+		addEnv(pod, corev1.EnvVar{Name: "RANK", Value: "0"})
+	case p.worker:
+		addEnv(pod, corev1.EnvVar{Name: "RANK", Value: strconv.Itoa(m.index + 1)})
+	}
+}
+
+// tensorflowPlugin tells each pod the hosts of all roles in TF_CONFIG.
+type tensorflowPlugin struct {
+	// names are the tasks of the roles.
+	ps, worker, chief, evaluator string
+	port                         int
+}
+
+func newTensorflow(flags *flag.FlagSet) *tensorflowPlugin {
+	p := &tensorflowPlugin{}
+	flags.StringVar(&p.ps, "ps", "ps", "")
+	flags.StringVar(&p.worker, "worker", "worker", "")
+	flags.StringVar(&p.chief, "chief", "chief", "")
+	flags.StringVar(&p.evaluator, "evaluator", "evaluator", "")
+	flags.IntVar(&p.port, "port", 2222, "")
+	return p
+}
+
+func (p *tensorflowPlugin) check(*batch.Job) error { return checkPort("port", p.port) }
+
+// role is what TensorFlow calls a task; its own name where it has none of the roles.
+func (p *tensorflowPlugin) role(task string) (role string, known bool) {
+	switch task {
+	case p.chief:
+		return "chief", true
+	case p.worker:
+		return "worker", true
+	case p.ps:
+		return "ps", true
+	case p.evaluator:
+		return "evaluator", true
+	}
+	return task, false
+}
+
+func (p *tensorflowPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member) {
+	if s.replicas == 1 {
+		return // it is alone
+	}
+	cluster := map[string][]string{}
+	for i := range s.tasks {
+		t := &s.tasks[i]
+		if role, known := p.role(t.name); known {
+			for index := range int(t.replicas) {
+				cluster[role] = append(cluster[role], fmt.Sprintf("%s:%d", hostOf(job, t, index), p.port))
+			}
+		}
+	}
+	role, _ := p.role(m.task.name)
+	config, err := json.Marshal(map[string]any{"cluster": cluster, "task": map[string]any{"type": role, "index": m.index}})
+	if err != nil {
+		return // strings and numbers alone
+	}
+	addEnv(pod, corev1.EnvVar{Name: "TF_CONFIG", Value: string(config)})
+}
+
+// rayPlugin writes the commands of head and workers.
+type rayPlugin struct {
+	// Tasks, and containers in them.
+	head, headContainer, worker, workerContainer string
+	port, dashboardPort, clientPort              int
+}
+
+func newRay(flags *flag.FlagSet) *rayPlugin {
+	p := &rayPlugin{}
+	flags.StringVar(&p.head, "head", "head", "")
+	flags.StringVar(&p.headContainer, "headContainer", "head", "")
+	flags.StringVar(&p.worker, "worker", "worker", "")
+	flags.StringVar(&p.workerContainer, "workerContainer", "worker", "")
+	flags.IntVar(&p.port, "port", 6379, "")
+	flags.IntVar(&p.dashboardPort, "dashboardPort", 8265, "")
+	flags.IntVar(&p.clientPort, "clientPort", 10001, "")
+	return p
+}
+
+func (p *rayPlugin) check(job *batch.Job) error {
+	return errors.Join(checkPort("port", p.port), checkPort("dashboardPort", p.dashboardPort), checkPort("clientPort", p.clientPort), checkTask(job, "head", p.head))
+}
+
+func (p *rayPlugin) plugInto(pod *corev1.Pod, job *batch.Job, s *spec, m member) {
+	head := s.task(p.head)
+	if head == nil {
+		return
+	}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		switch {
+		case m.task.name == p.head && c.Name == p.headContainer:
+			for _, port := range p.ports() {
+				openPortOf(c, port.Name, int(port.Port))
+			}
+			c.Command = []string{"sh", "-c", fmt.Sprintf("ray start --head --block --dashboard-host=0.0.0.0 --port=%d --dashboard-port=%d --ray-client-server-port=%d",
+				p.port, p.dashboardPort, p.clientPort)}
+		case m.task.name == p.worker && c.Name == p.workerContainer:
+			c.Command = []string{"sh", "-c", fmt.Sprintf("ray start --block --address=%s:%d", hostOf(job, head, 0), p.port)}
+		}
+	}
+}
+
+// ports are those of the head, as the Job's Service has them.
+func (p *rayPlugin) ports() (ports []corev1.ServicePort) {
+	for _, port := range []struct {
+		name   string
+		number int
+	}{{"gcs", p.port}, {"dashboard", p.dashboardPort}, {"client-server", p.clientPort}} {
+		ports = append(ports, corev1.ServicePort{
+			Name: port.name, Port: int32(port.number), TargetPort: intstr.FromString(port.name), Protocol: corev1.ProtocolTCP,
+		})
+	}
+	return ports
+}
+
+// openPort lets every container name a port.
+func openPort(pod *corev1.Pod, name string, port int) {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			openPortOf(&list[i], name, port)
+		}
+	}
+}
+
+// openPortOf adds a port to a container that does not have it.
+func openPortOf(c *corev1.Container, name string, port int) {
+	for i := range c.Ports {
+		if c.Ports[i].ContainerPort == int32(port) {
+			return
+		}
+	}
+	c.Ports = append(c.Ports, corev1.ContainerPort{Name: name, ContainerPort: int32(port)})
+}

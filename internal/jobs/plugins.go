@@ -1,0 +1,142 @@
+package jobs
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+)
+
+// plugins are the job plugins of a Job with their arguments. Names, flags and what they do to pods
+// are Volcano's (pkg/controllers/job/plugins).
+type plugins struct {
+	env        bool
+	svc        *svcPlugin
+	ssh        *sshPlugin
+	mpi        *mpiPlugin
+	pytorch    *pytorchPlugin
+	tensorflow *tensorflowPlugin
+	ray        *rayPlugin
+	// svcAsked says that the Job itself names svc.
+	svcAsked bool
+}
+
+// served are the job plugins that Berth has.
+var served = []string{"env", "mpi", "pytorch", "ray", "ssh", "svc", "tensorflow"}
+
+// pluginsOf reads the plugins of a Job. The frameworks' plugins need svc, and mpi needs ssh:
+// Volcano's webhook adds them. An error names the plugin, the argument and what would be right;
+// what could be read is in the result all the same.
+func pluginsOf(job *batch.Job) (p plugins, wrong field.ErrorList) {
+	asked := maps.Clone(job.Spec.Plugins)
+	_, p.svcAsked = asked["svc"]
+	for _, name := range []string{"mpi", "pytorch", "ray", "tensorflow"} {
+		if _, ok := asked[name]; ok {
+			imply(asked, "svc")
+		}
+	}
+	if _, ok := asked["mpi"]; ok {
+		imply(asked, "ssh")
+	}
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		flags := flag.NewFlagSet(name, flag.ContinueOnError)
+		flags.SetOutput(io.Discard)
+		check := p.add(name, flags)
+		at := field.NewPath("spec", "plugins").Key(name)
+		if check == nil {
+			wrong = append(wrong, notServed(at, "Berth has "+strings.Join(served, ", ")))
+			continue
+		}
+		err := flags.Parse(asked[name])
+		if err == nil && flags.NArg() > 0 {
+			err = fmt.Errorf("%q is no flag", flags.Arg(0))
+		}
+		if err == nil {
+			err = check(job)
+		}
+		if err != nil {
+			wrong = append(wrong, field.Invalid(at, strings.Join(asked[name], " "), err.Error()+": want "+usage(flags)))
+		}
+	}
+	return p, wrong
+}
+
+// imply adds a plugin without arguments.
+func imply(asked map[string][]string, name string) {
+	if _, ok := asked[name]; !ok {
+		asked[name] = nil
+	}
+}
+
+// usage lists the flags that a plugin knows.
+func usage(flags *flag.FlagSet) string {
+	var names []string
+	flags.VisitAll(func(f *flag.Flag) { names = append(names, "--"+f.Name+"="+f.DefValue) })
+	if len(names) == 0 {
+		return "no argument"
+	}
+	return "flags of " + strings.Join(names, ", ")
+}
+
+// add makes the plugin and its flags. The result says what is wrong with the arguments when they
+// have been read; nil for a plugin that Berth does not have.
+func (p *plugins) add(name string, flags *flag.FlagSet) (check func(*batch.Job) error) {
+	switch name {
+	case "env":
+		p.env = true
+		return func(*batch.Job) error { return nil }
+	case "svc":
+		p.svc = newSvc(flags)
+		return func(*batch.Job) error { return nil }
+	case "ssh":
+		p.ssh = newSSH(flags)
+		return p.ssh.check
+	case "mpi":
+		p.mpi = newMPI(flags)
+		return p.mpi.check
+	case "pytorch":
+		p.pytorch = newPytorch(flags)
+		return p.pytorch.check
+	case "tensorflow":
+		p.tensorflow = newTensorflow(flags)
+		return p.tensorflow.check
+	case "ray":
+		p.ray = newRay(flags)
+		return p.ray.check
+	}
+	return nil
+}
+
+// svcPlugin lets the pods of a Job find each other by name.
+type svcPlugin struct{ publishNotReady, noNetworkPolicy, injectHosts bool }
+
+func newSvc(flags *flag.FlagSet) *svcPlugin {
+	p := &svcPlugin{}
+	flags.BoolVar(&p.publishNotReady, "publish-not-ready-addresses", false, "")
+	flags.BoolVar(&p.noNetworkPolicy, "disable-network-policy", false, "")
+	flags.BoolVar(&p.injectHosts, "inject-hosts-env", true, "")
+	return p
+}
+
+// checkPort says what is wrong with a port.
+func checkPort(name string, port int) error {
+	if port < 1 || port > 65535 {
+		return fmt.Errorf("--%s=%d is no port", name, port)
+	}
+	return nil
+}
+
+// checkTask says that a Job lacks a task that a plugin is told of.
+func checkTask(job *batch.Job, flagName, task string) error {
+	s := specOf(job)
+	if s.task(task) == nil {
+		return fmt.Errorf("--%s=%s is no task of the Job", flagName, task)
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package jobs
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+)
+
+// podWith makes the first pod of a task of a Job.
+func podWith(t *testing.T, job *batch.Job, task string, index int) *corev1.Pod {
+	t.Helper()
+	if wrong := Refused(job); len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+	s := specOf(job)
+	return podOf(job, &s, member{s.task(task), index}, "berth")
+}
+
+// variable is a variable of a pod's first container.
+func variable(pod *corev1.Pod, name string) string {
+	for _, e := range pod.Spec.Containers[0].Env {
+		if e.Name == name {
+			return e.Value
+		}
+	}
+	return ""
+}
+
+const twoRoles = `
+tasks:
+- {name: master, replicas: 1, template: {spec: {containers: [{name: c}]}}}
+- {name: worker, replicas: 2, template: {spec: {containers: [{name: c}]}}}
+`
+
+// TestFrameworks: each pod is told of the others in its framework's words, and found by them.
+func TestFrameworks(t *testing.T) {
+	for _, c := range []struct {
+		plugin, task string
+		index        int
+		want         map[string]string
+		port         int32
+	}{
+		{"mpi: []", "master", 0, map[string]string{"MPI_HOST": "j-worker-0.j,j-worker-1.j"}, 22},
+		{"mpi: [--port=2022]", "worker", 1, map[string]string{"MPI_HOST": ""}, 2022},
+		{"pytorch: []", "master", 0, map[string]string{"MASTER_ADDR": "j-master-0.j", "MASTER_PORT": "23456", "WORLD_SIZE": "3", "RANK": "0"}, 23456},
+		{"pytorch: [-port, '7']", "worker", 1, map[string]string{"MASTER_PORT": "7", "RANK": "2"}, 7},
+		{"tensorflow: [--ps=master]", "worker", 1, map[string]string{
+			"TF_CONFIG": `{"cluster":{"ps":["j-master-0.j:2222"],"worker":["j-worker-0.j:2222","j-worker-1.j:2222"]},"task":{"index":1,"type":"worker"}}`}, 0},
+	} {
+		pod := podWith(t, jobOf(t, "plugins: {"+c.plugin+"}"+twoRoles), c.task, c.index)
+		for name, want := range c.want {
+			if got := variable(pod, name); got != want {
+				t.Errorf("%s of %s: %s is %q, want %q", c.plugin, c.task, name, got, want)
+			}
+		}
+		if ports := pod.Spec.Containers[0].Ports; c.port != 0 && (len(ports) != 1 || ports[0].ContainerPort != c.port) {
+			t.Errorf("%s of %s: ports %v, want %d", c.plugin, c.task, ports, c.port)
+		}
+		if pod.Spec.Subdomain != "j" || pod.Spec.Hostname != pod.Name {
+			t.Errorf("%s: nobody finds %s.%s", c.plugin, pod.Spec.Hostname, pod.Spec.Subdomain)
+		}
+	}
+}
+
+// TestRay: head and workers get their commands, and the Job's Service the head's ports.
+func TestRay(t *testing.T) {
+	job := jobOf(t, `
+plugins: {ray: [--port=7000]}
+tasks:
+- {name: head, replicas: 1, template: {spec: {containers: [{name: head}, {name: beside}]}}}
+- {name: worker, replicas: 2, template: {spec: {containers: [{name: worker}]}}}
+`)
+	head, worker := podWith(t, job, "head", 0), podWith(t, job, "worker", 1)
+	if c := head.Spec.Containers; !strings.Contains(strings.Join(c[0].Command, " "), "ray start --head --block --dashboard-host=0.0.0.0 --port=7000") || len(c[0].Ports) != 3 || c[1].Command != nil {
+		t.Errorf("the head's containers are %+v", c)
+	}
+	if c := worker.Spec.Containers[0]; !slices.Equal(c.Command, []string{"sh", "-c", "ray start --block --address=j-head-0.j:7000"}) {
+		t.Errorf("a worker runs %q", c.Command)
+	}
+	p, _ := pluginsOf(job)
+	s := serviceOf(job, &p, metav1.ObjectMeta{Name: "j"})
+	if s.Spec.ClusterIP != corev1.ClusterIPNone || len(s.Spec.Ports) != 3 || s.Spec.Selector[batch.TaskSpecKey] != "head" {
+		t.Errorf("the Service is %+v", s.Spec)
+	}
+}
+
+// TestArgumentsOfSvc are flags: with and without a value, with one hyphen and two.
+func TestArgumentsOfSvc(t *testing.T) {
+	for arguments, want := range map[string]svcPlugin{
+		"":                             {injectHosts: true},
+		"--disable-network-policy":     {noNetworkPolicy: true, injectHosts: true},
+		"-publish-not-ready-addresses": {publishNotReady: true, injectHosts: true},
+		"--inject-hosts-env=false":     {},
+		"--disable-network-policy=true, --inject-hosts-env=0": {noNetworkPolicy: true},
+	} {
+		job := jobOf(t, "plugins: {svc: ["+arguments+"]}"+twoRoles)
+		p, wrong := pluginsOf(job)
+		if len(wrong) > 0 || *p.svc != want {
+			t.Errorf("%q: %+v, %v, want %+v", arguments, p.svc, wrong, want)
+		}
+		if has := slices.ContainsFunc(podWith(t, job, "worker", 0).Spec.Containers[0].Env, func(e corev1.EnvVar) bool { return e.Name == "VC_WORKER_HOSTS" }); has != want.injectHosts {
+			t.Errorf("%q: hosts as variables: %v", arguments, has)
+		}
+	}
+}
+
+// TestKeys: a Job's Secret has a key pair that ssh reads, a configuration that names all hosts, and
+// every container sees it.
+func TestKeys(t *testing.T) {
+	w := newWorld(t, "plugins: {ssh: []}"+twoRoles, onceAll(never("j-master-0", "j-worker-0", "j-worker-1")))
+	w.settle()
+	secret := new(corev1.Secret)
+	if err := w.client.Get(t.Context(), types.NamespacedName{Namespace: "d", Name: "j-ssh-job-uid"}, secret); err != nil {
+		t.Fatal(err)
+	}
+	private, err := ssh.ParsePrivateKey(secret.Data["id_rsa"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, _, _, _, err := ssh.ParseAuthorizedKey(secret.Data["authorized_keys"])
+	if err != nil || string(public.Marshal()) != string(private.PublicKey().Marshal()) {
+		t.Errorf("the keys are no pair: %v", err)
+	}
+	if config := string(secret.Data["config"]); !strings.Contains(config, "Host j-worker-1\n  HostName j-worker-1.j\n") {
+		t.Errorf("configuration %q", config)
+	}
+	pod := w.pods()[0]
+	if m := pod.Spec.Containers[0].VolumeMounts; len(m) != 1 || m[0].MountPath != "/root/.ssh" || m[0].SubPath != ".ssh" || *pod.Spec.Volumes[0].Secret.DefaultMode != 0o600 {
+		t.Errorf("mounts %+v, volumes %+v", m, pod.Spec.Volumes)
+	}
+	folder := podWith(t, jobOf(t, "plugins: {ssh: [--ssh-key-file-path=/home/me/.ssh]}"+twoRoles), "worker", 0)
+	if m := folder.Spec.Containers[0].VolumeMounts[0]; m.MountPath != "/home/me/.ssh" || *folder.Spec.Volumes[0].Secret.DefaultMode == 0o600 {
+		t.Errorf("mount %+v of another user", m)
+	}
+}
+
+// TestVolumesOfAJob: claims are made from its words, and every container sees them.
+func TestVolumesOfAJob(t *testing.T) {
+	w := newWorld(t, `
+volumes:
+- {mountPath: /made, volumeClaim: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
+- {mountPath: /there, volumeClaimName: mine}
+tasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]
+`, onceAll(never("j-a-0")))
+	w.settle()
+	claim := new(corev1.PersistentVolumeClaim)
+	if err := w.client.Get(t.Context(), types.NamespacedName{Namespace: "d", Name: "j-volume-0"}, claim); err != nil {
+		t.Fatal(err)
+	}
+	if q := claim.Spec.Resources.Requests[corev1.ResourceStorage]; q.String() != "1Gi" || len(claim.OwnerReferences) != 1 {
+		t.Errorf("claim %+v", claim)
+	}
+	pod := w.pods()[0]
+	if v, m := pod.Spec.Volumes, pod.Spec.Containers[0].VolumeMounts; len(v) != 2 || v[1].PersistentVolumeClaim.ClaimName != "mine" || m[0].MountPath != "/made" || m[1].Name != v[1].Name {
+		t.Errorf("volumes %+v, mounts %+v", v, m)
+	}
+}
+
+// TestTasksInTheirOrder: a task that depends on another has pods when that one runs.
+func TestTasksInTheirOrder(t *testing.T) {
+	for iteration, want := range map[string][]int{"": {2, 3, 5}, "all": {2, 3, 5}, "any": {2, 5, 5}} {
+		w := newWorld(t, `
+minAvailable: 1
+tasks:
+- {name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}
+- {name: b, replicas: 1, template: {spec: {containers: [{name: c}]}}}
+- {name: last, replicas: 2, dependsOn: {name: [a, b], iteration: "`+iteration+`"}, template: {spec: {containers: [{name: c}]}}}
+- {name: z, replicas: 1, dependsOn: {name: [a]}, template: {spec: {containers: [{name: c}]}}}
+`, nil)
+		for i, runs := range []string{"", "j-a-0", "j-b-0"} {
+			w.fate = func(w *world, pod *corev1.Pod) {
+				if pod.Name == runs {
+					w.set(pod, corev1.PodRunning, 0)
+				}
+			}
+			w.act()
+			w.settle()
+			if got := len(w.pods()); got != want[i] {
+				t.Errorf("iteration %q, after %q runs: %d pods, want %d", iteration, runs, got, want[i])
+			}
+		}
+	}
+}
+
+// TestHostNetworkFindsNamesOfTheCluster.
+func TestHostNetworkFindsNamesOfTheCluster(t *testing.T) {
+	pod := podWith(t, jobOf(t, "tasks: [{name: a, replicas: 1, template: {spec: {hostNetwork: true, containers: [{name: c}]}}}]"), "a", 0)
+	if pod.Spec.DNSPolicy != corev1.DNSClusterFirstWithHostNet {
+		t.Errorf("dnsPolicy %q", pod.Spec.DNSPolicy)
+	}
+}
+
+// TestTasksThatSayNothingNeedAll: as Volcano's webhook fills in.
+func TestTasksThatSayNothingNeedAll(t *testing.T) {
+	job := jobOf(t, "minAvailable: 4\ntasks: [{name: worker, replicas: 4, minAvailable: 2}, {name: ps, replicas: 2}]")
+	s := specOf(job)
+	var g *group.PodGroup = podGroupOf(job, &s)
+	if m := g.Spec.MinTaskMember; m["worker"] != 2 || m["ps"] != 2 || g.Spec.MinMember != 4 {
+		t.Errorf("minMember %d, minTaskMember %v", g.Spec.MinMember, m)
+	}
+}
+
+// TestATaskWhoseContainersRestartTooOften has failed: the restarts of all its pods count together.
+func TestATaskWhoseContainersRestartTooOften(t *testing.T) {
+	for restarts, want := range map[int32]batch.JobPhase{1: batch.Running, 2: batch.Aborting} {
+		job := jobOf(t, "policies: [{event: TaskFailed, action: AbortJob}]\ntasks: [{name: a, replicas: 2, maxRetry: 2, template: {spec: {containers: [{name: c}]}}}]")
+		job.Status.State.Phase = batch.Running
+		var pods []*corev1.Pod
+		for i := range 2 {
+			s := specOf(job)
+			pod := podOf(job, &s, member{&s.tasks[0], i}, "berth")
+			pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "c", RestartCount: restarts}}}
+			pods = append(pods, pod)
+		}
+		if got := next(job, pods, job.CreationTimestamp.Time).status.State.Phase; got != want {
+			t.Errorf("%d restarts of each of two: %s, want %s", restarts, got, want)
+		}
+	}
+}
+
+// TestAJobThatIsTorn: its pods run, one has gone and its successor finds no node.
+func TestAJobThatIsTorn(t *testing.T) {
+	job := jobOf(t, "policies: [{event: Unknown, action: RestartJob}]\ntasks: [{name: a, replicas: 2, template: {spec: {containers: [{name: c}]}}}]")
+	job.Status.State.Phase = batch.Running
+	s := specOf(job)
+	runs, waits := podOf(job, &s, member{&s.tasks[0], 0}, "berth"), podOf(job, &s, member{&s.tasks[0], 1}, "berth")
+	runs.Spec.NodeName, runs.Status.Phase = "n", corev1.PodRunning
+	waits.Status.Phase = corev1.PodPending
+	if got := next(job, []*corev1.Pod{runs, waits}, job.CreationTimestamp.Time).status.State.Phase; got != batch.Running {
+		t.Errorf("nobody has said yet that it does not fit, and the Job is %s", got)
+	}
+	waits.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	if got := next(job, []*corev1.Pod{runs, waits}, job.CreationTimestamp.Time).status.State.Phase; got != batch.Restarting {
+		t.Errorf("it is %s, want Restarting", got)
+	}
+}
+
+// TestAPolicyThatTakesItsTime: a pod that is pending for so long, and not before; the reconciler
+// looks again when that is over.
+func TestAPolicyThatTakesItsTime(t *testing.T) {
+	w := newWorld(t, "policies: [{event: PodPending, timeout: 5s, action: AbortJob}]\ntasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]", nil)
+	w.settle()
+	w.now = w.now.Add(4 * time.Second)
+	q, err := w.reconciler().Reconcile(t.Context(), reconcile.Request{NamespacedName: w.job})
+	if phase := w.read().Status.State.Phase; err != nil || phase != batch.Pending || q.RequeueAfter != time.Second {
+		t.Errorf("after 4 of 5 seconds: %s, again in %v, %v", phase, q.RequeueAfter, err)
+	}
+	w.now = w.now.Add(time.Second)
+	w.settle()
+	if s := w.read().Status.State; s.Phase != batch.Aborted || !strings.HasPrefix(s.Message, "PodPending of pod j-a-0") {
+		t.Errorf("after 5 seconds: %+v", s)
+	}
+}

@@ -1,0 +1,128 @@
+package jobs
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"flag"
+	"fmt"
+	"path"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
+)
+
+// sshPlugin lets the pods of a Job log in to each other with a key pair of the Job's own.
+type sshPlugin struct {
+	// folder is where containers see the keys; private and public are those that the user gives.
+	folder, private, public string
+	// anyUser: the keys are not root's.
+	anyUser bool
+}
+
+const (
+	// rootKeys is where root's keys are, and keysInVolume where they are in the volume.
+	rootKeys     = "/root/.ssh"
+	keysInVolume = ".ssh"
+	// keyBits is the size of a key that is made.
+	keyBits = 2048
+)
+
+func newSSH(flags *flag.FlagSet) *sshPlugin {
+	p := &sshPlugin{}
+	flags.StringVar(&p.folder, "ssh-key-file-path", rootKeys, "")
+	flags.StringVar(&p.private, "ssh-private-key", "", "")
+	flags.StringVar(&p.public, "ssh-public-key", "", "")
+	flags.BoolVar(&p.anyUser, "no-root", false, "")
+	return p
+}
+
+func (p *sshPlugin) check(*batch.Job) error {
+	if p.anyUser && p.folder == rootKeys {
+		p.folder = path.Join(hostsPath, keysInVolume)
+	}
+	switch {
+	case !path.IsAbs(p.folder) || strings.Contains(p.folder, ":"):
+		return fmt.Errorf("--ssh-key-file-path=%s is no absolute path", p.folder)
+	case (p.private == "") != (p.public == ""):
+		return errors.New("--ssh-private-key and --ssh-public-key come together")
+	}
+	return nil
+}
+
+// secretName is the name of the Job's Secret. It has a part of the Job's UID: a Job made again gets
+// keys of its own, and who makes the Secret need not be able to read any.
+func secretName(job *batch.Job) string {
+	return job.Name + "-ssh-" + string(job.UID[:min(8, len(job.UID))])
+}
+
+// mountKeys shows the keys to every container.
+func (p *sshPlugin) mountKeys(pod *corev1.Pod, job *batch.Job) {
+	mode := int32(0o600)
+	if p.folder != rootKeys {
+		mode = 0o755 // the container's user is not root
+	}
+	var items []corev1.KeyToPath
+	for _, key := range []string{"id_rsa", "id_rsa.pub", "authorized_keys", "config"} {
+		items = append(items, corev1.KeyToPath{Key: key, Path: path.Join(keysInVolume, key)})
+	}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: sshVolume, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: secretName(job), Items: items, DefaultMode: &mode},
+	}})
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			list[i].VolumeMounts = append(list[i].VolumeMounts, corev1.VolumeMount{Name: sshVolume, MountPath: p.folder, SubPath: keysInVolume})
+		}
+	}
+}
+
+// sshVolume is the name of the volume with the keys.
+const sshVolume = "volcano-ssh"
+
+// secret makes the Job's keys, or takes those that the user gives, and a configuration that knows
+// all hosts.
+func (p *sshPlugin) secret(job *batch.Job, s *spec) (*corev1.Secret, error) {
+	private, public := []byte(p.private), []byte(p.public)
+	if p.private == "" {
+		var err error
+		if private, public, err = newKeys(); err != nil {
+			return nil, err
+		}
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: secretName(job), OwnerReferences: ownerOf(job)},
+		Data:       map[string][]byte{"id_rsa": private, "id_rsa.pub": public, "authorized_keys": public, "config": []byte(sshConfig(job, s))},
+	}, nil
+}
+
+func newKeys() (private, public []byte, err error) {
+	key, err := rsa.GenerateKey(rand.Reader, keyBits)
+	if err != nil {
+		return nil, nil, err
+	}
+	shown, err := ssh.NewPublicKey(&key.PublicKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	private = pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	return private, ssh.MarshalAuthorizedKey(shown), nil
+}
+
+// sshConfig lets pods be reached by their names, and believes them: their keys come and go.
+func sshConfig(job *batch.Job, s *spec) string {
+	var b strings.Builder
+	b.WriteString("StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n")
+	for i := range s.tasks {
+		for _, host := range hostsOf(job, &s.tasks[i]) {
+			name, _, _ := strings.Cut(host, ".")
+			fmt.Fprintf(&b, "Host %s\n  HostName %s\n", name, host)
+		}
+	}
+	return b.String()
+}
