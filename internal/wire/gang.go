@@ -208,6 +208,8 @@ type Gang struct {
 	Phase string
 	// Job is the Job of batch.volcano.sh that the object belongs to; "" for none.
 	Job string
+	// Queue is the queue of Volcano's that the object names; "" for none.
+	Queue string
 	// Ran says that the status tells of a gang that was whole once.
 	Ran bool
 }
@@ -245,7 +247,7 @@ func GangWasWhole(pod *corev1.Pod) bool {
 func ReadVolcanoGroup(g *volcano.PodGroup) (Gang, error) {
 	out := Gang{
 		Key: GangKey{GangOfVolcano, g.Namespace, g.Name}, UID: g.UID, Version: g.ResourceVersion,
-		Phase: string(g.Status.Phase), Job: jobOf(g),
+		Phase: string(g.Status.Phase), Job: jobOf(g), Queue: g.Spec.Queue,
 		Ran: slices.Contains([]volcano.PodGroupPhase{volcano.PodGroupRunning, volcano.PodGroupUnknown, volcano.PodGroupCompleted}, g.Status.Phase),
 	}
 	wrong, spec := fieldErrors(groupName(out.Key)), field.NewPath("spec")

@@ -61,6 +61,8 @@ type Objects interface {
 	Read(ctx context.Context, key wire.GangKey) (wire.Gang, error)
 	// SchedulerOf returns the scheduler that a Job of batch.volcano.sh names.
 	SchedulerOf(ctx context.Context, namespace, job string) (string, error)
+	// QueueState returns the state of a queue of Volcano's; "" where there is none of the name.
+	QueueState(ctx context.Context, queue string) (string, error)
 	// Write writes how things stand into the object's status, unless it says so. It returns the
 	// version of the object that does.
 	Write(ctx context.Context, key wire.GangKey, s standing) (version string, err error)

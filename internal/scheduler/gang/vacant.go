@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/wire"
@@ -66,19 +68,69 @@ func (gs *Groups) letIn(spec wire.Gang) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
-	name, err := gs.Objects.SchedulerOf(ctx, spec.Key.Namespace, spec.Job)
-	if err == nil && gs.Ours(name) {
-		_, err = gs.Objects.Write(ctx, spec.Key, standing{phase: volcano.PodGroupInqueue})
-	}
+	closed, err := gs.writeVacant(ctx, &spec)
 	if err != nil && !isGone(err) {
 		gs.Logger.Info("Group without pods cannot be let in, will try again", "gang", spec.Key, "err", err)
 		return
+	}
+	if closed {
+		return // it may be opened
 	}
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	if gs.vacant[spec.Key].Version == spec.Version {
 		delete(gs.vacant, spec.Key)
 	}
+}
+
+// writeVacant lets a group in whose Job is this scheduler's. Where its queue is closed it says so
+// instead: Volcano's scheduler leaves such Jobs out (pkg/scheduler/actions/allocate).
+func (gs *Groups) writeVacant(ctx context.Context, spec *wire.Gang) (closed bool, err error) {
+	name, err := gs.Objects.SchedulerOf(ctx, spec.Key.Namespace, spec.Job)
+	if err != nil || !gs.Ours(name) {
+		return false, err
+	}
+	state, err := gs.Objects.QueueState(ctx, spec.Queue)
+	if err != nil {
+		return false, err
+	}
+	now := standing{phase: volcano.PodGroupInqueue}
+	if closed = state == queueClosed || state == queueClosing; closed {
+		now = standing{phase: volcano.PodGroupPending, lacking: fmt.Sprintf("queue %q is %s: open it, or name another", spec.Queue, state)}
+	}
+	_, err = gs.Objects.Write(ctx, spec.Key, now)
+	return closed, err
+}
+
+// The states in which a queue of Volcano's takes no Job.
+const (
+	queueClosed  = "Closed"
+	queueClosing = "Closing"
+)
+
+// QueueState implements Objects.
+func (o *APIObjects) QueueState(ctx context.Context, queue string) (string, error) {
+	if queue == "" {
+		return "", nil
+	}
+	c, err := o.client(wire.GangOfVolcano)
+	if err != nil {
+		return "", err
+	}
+	data, err := c.Get().Resource("queues").Name(queue).DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		return "", nil // of the queue, or of the kind: Berth has none of its own
+	}
+	if err != nil {
+		return "", err
+	}
+	var read struct {
+		Status struct {
+			State string `json:"state"`
+		} `json:"status"`
+	}
+	err = json.Unmarshal(data, &read)
+	return read.Status.State, err
 }
 
 // Room says whether so much is free on nodes together, of those that pods may go to.

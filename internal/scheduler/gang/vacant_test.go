@@ -65,6 +65,29 @@ func TestAGroupWithoutPodsIsLetIn(t *testing.T) {
 	}
 }
 
+// TestAClosedQueueHoldsItsGroups until it is opened, and says so.
+func TestAClosedQueueHoldsItsGroups(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		key := wire.GangKey{Source: wire.GangOfVolcano, Namespace: "default", Name: "a"}
+		spec := wire.Gang{Key: key, Version: "5", Minimum: 2, Job: "default-scheduler", Queue: "night"}
+		w.objects, w.queues = map[wire.GangKey]wire.Gang{key: spec}, map[string]string{"night": "Closed"}
+		w.groups.Objects = w
+		w.groups.Room = func(corev1.ResourceList) bool { return true }
+		w.groups.ObjectSeen(spec, nil)
+		w.run(10 * time.Second)
+		if got := w.objects[key].Phase; got != "Pending" || len(w.stood) == 0 || w.stood[0].lacking != `queue "night" is Closed: open it, or name another` {
+			t.Errorf("the phase is %q, said was %+v", got, w.stood)
+		}
+		w.mu.Lock()
+		w.queues["night"] = "Open"
+		w.mu.Unlock()
+		w.run(10 * time.Second)
+		if got := w.objects[key].Phase; got != "Inqueue" {
+			t.Errorf("the phase is %q when the queue is open", got)
+		}
+	})
+}
+
 // TestFreeOfEachResource: what a node has left is known for every resource that kube-scheduler
 // counts.
 func TestFreeOfEachResource(t *testing.T) {

@@ -85,6 +85,8 @@ type world struct {
 	// asked counts reads of objects, tried the attempts to plan, filtered and scored how many nodes
 	// the framework was asked about.
 	asked, tried, filtered, scored int
+	// queues are states of Volcano's queues by name.
+	queues map[string]string
 	// evictsNobody is Profile.EvictsNobody.
 	evictsNobody bool
 	// shape is that of all pods where they ask for the same; 0 where they need not.
@@ -395,6 +397,13 @@ func (w *world) Read(_ context.Context, key wire.GangKey) (wire.Gang, error) {
 		return wire.Gang{}, apierrors.NewNotFound(sigs.PodGroups.GroupResource(), key.Name)
 	}
 	return spec, nil
+}
+
+// QueueState implements Objects.
+func (w *world) QueueState(_ context.Context, queue string) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.queues[queue], nil
 }
 
 // SchedulerOf implements Objects: Jobs are named after their schedulers.
