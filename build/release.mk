@@ -6,15 +6,20 @@ RELEASE_URL  ?= https://releases.example/berth
 RELEASE      := $(BIN)/release/$(VERSION)
 RELEASE_TOOL := $(GO) -C tools/release run .
 
-.PHONY: release release-verify push release-check
-release: ## Static binaries, images (OCI archives, no engine needed), chart, krew's manifest, checksums, SBOM in bin/release: PLATFORMS=linux/amd64 for fewer.
+.PHONY: release release-verify push release-check vulncheck
+release: ## Static binaries, images (OCI archives, no engine needed), chart, krew's manifest, checksums, SBOM, provenance in bin/release: PLATFORMS=linux/amd64 for fewer, SIGN_KEY=minisign.key to sign.
 	$(call say,building $(VERSION) into bin/release/$(VERSION) (compiles Kubernetes once for each Linux))
 	@$(RELEASE_TOOL) build -source $(CURDIR) -out $(RELEASE) -version $(VERSION) -platforms $(PLATFORMS) -ldflags '$(LDFLAGS)' -url '$(RELEASE_URL)' \
 	  -commit "$$(git rev-parse HEAD)" -time "$$(git log -1 --format=%ct)"
+	@$(if $(SIGN_KEY),$(RELEASE_TOOL) sign -key $(abspath $(SIGN_KEY)) $(RELEASE))
 	@cd $(RELEASE) && ls -sh1
 
-release-verify: ## Check that the files of a release are whole: RELEASE=folder.
-	@$(RELEASE_TOOL) verify $(RELEASE)
+release-verify: ## Check that the files of a release are whole, and signed: RELEASE=folder PUBLIC_KEY=minisign.pub.
+	@$(RELEASE_TOOL) verify $(if $(PUBLIC_KEY),-public-key $(abspath $(PUBLIC_KEY))) $(RELEASE)
+
+vulncheck: ## Ask Go's vulnerability database about all that the binaries call (it needs vuln.go.dev).
+	$(call say,govulncheck)
+	@$(TOOL) govulncheck ./cmd/... || { code=$$?; [ $$code = 3 ] || echo "govulncheck could not ask its database at vuln.go.dev: nothing was checked" >&2; exit $$code; }
 
 push: ## Copy the images of make release to a registry: IMAGE_REPO=registry.example/berth (credentials as docker login leaves them).
 	@$(RELEASE_TOOL) push $(if $(INSECURE),-insecure) -to '$(IMAGE_REPO)' $(RELEASE)

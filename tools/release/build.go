@@ -127,6 +127,9 @@ func (r *release) fill(ctx context.Context, work string) error {
 	if err := errors.Join(r.krew(), r.chart(ctx, work)); err != nil {
 		return err
 	}
+	if err := r.provenance(); err != nil {
+		return err
+	}
 	return writeSums(r.out)
 }
 

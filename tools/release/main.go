@@ -1,9 +1,10 @@
 // Command release makes what a release of Berth has, from a tree of its sources: static binaries,
-// images as OCI archives, the chart, krew's manifest, checksums and a list of what is in the binaries. It needs the Go
-// toolchain and its module proxy, and no container engine. Equal sources give equal files.
+// images as OCI archives, the chart, krew's manifest, checksums, a list of what is in the binaries and how they were made. It
+// needs the Go toolchain and its module proxy, and no container engine. Equal sources give equal files.
 //
 //	go -C tools/release run . build -source ../.. -version v0.1.0 -out ../../bin/release/v0.1.0
-//	go -C tools/release run . verify ../../bin/release/v0.1.0
+//	go -C tools/release run . sign -key minisign.key ../../bin/release/v0.1.0
+//	go -C tools/release run . verify -public-key minisign.pub ../../bin/release/v0.1.0
 //	go -C tools/release run . push -to registry.example/berth ../../bin/release/v0.1.0
 //
 // make release, make release-verify and make push call it.
@@ -33,12 +34,12 @@ func main() {
 
 // verbs are what the program can do.
 var verbs = map[string]func(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error{
-	"build": buildVerb, "verify": verifyVerb, "push": pushVerb,
+	"build": buildVerb, "sign": signVerb, "verify": verifyVerb, "push": pushVerb,
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 || verbs[args[0]] == nil {
-		return fmt.Errorf("want one of build, verify, push, got %q", args)
+		return fmt.Errorf("want one of build, sign, verify, push, got %q", args)
 	}
 	f := flag.NewFlagSet("release "+args[0], flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -66,14 +67,19 @@ func buildVerb(ctx context.Context, f *flag.FlagSet, args []string, out io.Write
 }
 
 func verifyVerb(_ context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
+	publicKey := f.String("public-key", "", "file with the public key that must have signed the release, as minisign writes it; without one the signature is not looked at")
 	if err := parse(f, args, 1); err != nil {
 		return err
 	}
-	count, err := verify(f.Arg(0))
+	count, err := verify(f.Arg(0), *publicKey)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s: %d files are whole\n", f.Arg(0), count)
+	signed := "its provenance speaks of them; no public key was given, so no signature was looked at"
+	if *publicKey != "" {
+		signed = "its provenance speaks of them, and the key has signed them"
+	}
+	fmt.Fprintf(out, "%s: %d files are whole, %s\n", f.Arg(0), count, signed)
 	return nil
 }
 

@@ -46,6 +46,9 @@ func made(t *testing.T) *release {
 	if err := r.krew(); err != nil {
 		t.Fatal(err)
 	}
+	if err := r.provenance(); err != nil {
+		t.Fatal(err)
+	}
 	if err := writeSums(r.out); err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +78,8 @@ func TestEqualSourcesGiveEqualFiles(t *testing.T) {
 	if !bytes.Equal(one, two) {
 		t.Errorf("two builds differ:\n%s\n%s", one, two)
 	}
-	if got := strings.Count(string(one), "\n"); got != 10 {
-		t.Errorf("%d files, want 4 archives, 4 images, 1 inventory, 1 manifest:\n%s", got, one)
+	if got := strings.Count(string(one), "\n"); got != 11 {
+		t.Errorf("%d files, want 4 archives, 4 images, 1 inventory, 1 manifest, 1 provenance:\n%s", got, one)
 	}
 }
 
@@ -115,7 +118,7 @@ func TestNoImagesWithoutLinux(t *testing.T) {
 
 func TestVerifyWholeRelease(t *testing.T) {
 	r := made(t)
-	if n, err := verify(r.out); err != nil || n != 10 {
+	if n, err := verify(r.out, ""); err != nil || n != 11 {
 		t.Errorf("%d files, %v", n, err)
 	}
 }
@@ -147,7 +150,7 @@ func TestVerifyNamesWhatIsWrong(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := made(t)
 			tc.spoil(t, r.out)
-			_, err := verify(r.out)
+			_, err := verify(r.out, "")
 			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v, want one sentence with %q", err, tc.want)
 			}
@@ -319,8 +322,8 @@ func TestInventory(t *testing.T) {
 
 func TestBadFlags(t *testing.T) {
 	for _, tc := range []struct{ args, want string }{
-		{"", "want one of build, verify, push"},
-		{"make", "want one of build, verify, push"},
+		{"", "want one of build, sign, verify, push"},
+		{"make", "want one of build, sign, verify, push"},
 		{"build", "-version"},
 		{"build -version 0.1.0", "want a version like v0.1.0"},
 		{"build -version v0.1.0", "-out"},

@@ -36,11 +36,11 @@ func writeSums(dir string) error {
 	return os.WriteFile(filepath.Join(dir, sumsFile), []byte(text.String()), 0o644)
 }
 
-// filesIn lists the files of a release by name, without the checksums.
+// filesIn lists the files of a release by name, without the checksums and their signature.
 func filesIn(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if e.Name() != sumsFile {
+		if e.Name() != sumsFile && e.Name() != signatureFile {
 			names = append(names, e.Name())
 		}
 	}
@@ -60,11 +60,15 @@ func sumOf(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// verify says whether every file of a release is there and whole, and every image holds what it names.
+// verify says whether every file of a release is there and whole, every image holds what it names, the
+// provenance speaks of these files, and the owner of the public key has signed them; "" for no key.
 // The result is the number of files.
-func verify(dir string) (int, error) {
+func verify(dir, publicKey string) (int, error) {
 	sums, err := readSums(dir)
 	if err != nil {
+		return 0, err
+	}
+	if err := verifySignature(dir, publicKey); err != nil {
 		return 0, err
 	}
 	names, err := filesIn(dir)
@@ -91,7 +95,7 @@ func verify(dir string) (int, error) {
 			return 0, fmt.Errorf("%s: sha256 is %s, %s says %s: fetch or build it again", filepath.Join(dir, name), got, sumsFile, want)
 		}
 	}
-	return len(sums), nil
+	return len(sums), verifyProvenance(dir, sums)
 }
 
 func readSums(dir string) (map[string]string, error) {

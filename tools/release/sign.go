@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"aead.dev/minisign"
+)
+
+const (
+	// signatureFile is the signature of the sums, in minisign's format
+	// (jedisct1.github.io/minisign). It covers every file, since the sums do.
+	signatureFile = sumsFile + ".minisig"
+	// passwordVariable holds the password of the key, for a key that has one.
+	passwordVariable = "MINISIGN_PASSWORD"
+)
+
+// signVerb signs what verify finds whole.
+func signVerb(_ context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
+	key := f.String("key", "", "file with a secret key of minisign's; its password, if any, is read from "+passwordVariable)
+	if err := parse(f, args, 1); err != nil {
+		return err
+	}
+	if *key == "" {
+		return errors.New("-key: want the file of a secret key, which minisign -G makes")
+	}
+	dir := f.Arg(0)
+	if _, err := verify(dir, ""); err != nil {
+		return err
+	}
+	if err := sign(dir, *key, os.Getenv(passwordVariable)); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s: signed\n", filepath.Join(dir, signatureFile))
+	return nil
+}
+
+func sign(dir, key, password string) error {
+	text, err := os.ReadFile(key)
+	if err != nil {
+		return fmt.Errorf("-key: %w", err)
+	}
+	secret, err := secretKey(text, password)
+	if err != nil {
+		return fmt.Errorf("-key: %s: %w: want a secret key, as minisign -G writes it, and its password in %s", key, err, passwordVariable)
+	}
+	sums, err := os.ReadFile(filepath.Join(dir, sumsFile))
+	if err != nil {
+		return err
+	}
+	// Without a time in its comment the same key gives the same signature.
+	signature := minisign.SignWithComments(secret, sums, "file:"+sumsFile, "signature of Berth's "+sumsFile)
+	return os.WriteFile(filepath.Join(dir, signatureFile), signature, 0o644)
+}
+
+func secretKey(text []byte, password string) (key minisign.PrivateKey, err error) {
+	if minisign.IsEncrypted(text) {
+		return minisign.DecryptKey(password, text)
+	}
+	return key, key.UnmarshalText(text)
+}
+
+// verifySignature says whether the owner of the public key signed the sums. Without a key nothing is
+// said about a signature.
+func verifySignature(dir, publicKey string) error {
+	if publicKey == "" {
+		return nil
+	}
+	key, err := minisign.PublicKeyFromFile(publicKey)
+	if err != nil {
+		return fmt.Errorf("-public-key: %s: %w: want a public key, as minisign -G writes it", publicKey, err)
+	}
+	path := filepath.Join(dir, signatureFile)
+	signature, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("%w: want the signature of %s, which make release SIGN_KEY=FILE writes", err, sumsFile)
+	}
+	sums, err := os.ReadFile(filepath.Join(dir, sumsFile))
+	if err != nil {
+		return err
+	}
+	if !minisign.Verify(key, sums, signature) {
+		return fmt.Errorf("%s: is no signature of %s by the key %s: fetch both again from where the key's owner keeps them", path, sumsFile, strings.TrimSpace(publicKey))
+	}
+	return nil
+}
