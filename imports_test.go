@@ -89,7 +89,8 @@ internal/enforce          : topology placement placement/joint internal/wire
 internal/agent            : internal/clip topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
 internal/cli              : topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/web internal/wire internal/version
-internal/jobs             : internal/clip api/batch/... api/scheduling/volcano/...
+internal/guarded          :
+internal/jobs             : internal/clip api/batch/... api/scheduling/volcano/... internal/guarded
 internal/child            :
 internal/golden           :
 internal/reference        :

@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestAlertsNameTheNode: the chart's PodMonitor sets the label node beside instance, other scrape
-// configurations may have instance alone. Prometheus expands annotations as text/template does,
-// with $labels and $value set before.
+// TestAlertsNameTheNode: the chart's ServiceMonitor sets the label node beside instance, other
+// scrape configurations may have instance alone. Prometheus expands annotations as text/template
+// does, with $labels and $value set before.
 func TestAlertsNameTheNode(t *testing.T) {
 	data, err := os.ReadFile("alerts/berth.yaml")
 	if err != nil {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -27,6 +29,7 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/enforce"
+	"github.com/berth-dev/berth/internal/guarded"
 	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/internal/version"
 	"github.com/berth-dev/berth/placement"
@@ -59,6 +62,8 @@ type settings struct {
 	devices       string
 	specDirs      string
 	listen        string
+	metricsAuth   string
+	metricsCerts  string
 	logFormat     string
 	debug         bool
 	version       bool
@@ -116,6 +121,8 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.BoolVar(&o.KoordinatorDevice, "koordinator-device", false, "also publish a Device (scheduling.koordinator.sh/v1alpha1) with the GPUs and RDMA cards of the node; koordlet must not report devices there")
 	f.BoolVar(&o.Amounts, "node-resource-topology", false, "also publish a NodeResourceTopology (topology.node.k8s.io/v1alpha2)")
 	f.StringVar(&s.listen, "listen", "127.0.0.1:9746", "address of /metrics, /healthz and /readyz; empty: none")
+	f.StringVar(&s.metricsAuth, "metrics-auth", guarded.None, "who reads /metrics: none serves plain HTTP to everybody; cluster serves TLS, /metrics to those whom the API server lets get it")
+	f.StringVar(&s.metricsCerts, "metrics-cert-dir", "", "with --metrics-auth=cluster: folder with tls.crt and tls.key (default: a certificate that the agent signs itself)")
 	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
 	f.BoolVar(&s.debug, "debug", false, "tell more")
 	f.BoolVar(&s.version, "version", false, "say which release this is, and end")
@@ -134,6 +141,9 @@ func (s *settings) check(rest []string) error {
 	}
 	if s.logFormat != "text" && s.logFormat != "json" {
 		return fmt.Errorf("--log-format %q: want text or json", s.logFormat)
+	}
+	if err := guarded.Check(s.metricsAuth); err != nil {
+		return err
 	}
 	if s.configz != "" && (s.kubeletConfig != "" || s.configDir != "") {
 		return errors.New("--configz and --kubelet-config or --kubelet-config-dir exclude each other")
@@ -215,7 +225,7 @@ func (s *settings) run(ctx context.Context, stdout io.Writer) error {
 	if s.listen == "" {
 		return agent.Run(ctx, s.options)
 	}
-	stop, err := serve(s.listen, registry, s.options.Log)
+	stop, err := s.serve(registry)
 	if err != nil {
 		return err
 	}
@@ -264,14 +274,21 @@ func (s *settings) configSource(client *rest.Config) (agent.ConfigSource, error)
 }
 
 // serve serves metrics and health until the returned function is called. The process is healthy
-// while it answers; it is ready while its report holds.
-func serve(address string, registry *prometheus.Registry, log *slog.Logger) (func(), error) {
-	listener, err := net.Listen("tcp", address)
+// while it answers; it is ready while its report holds. Both say that to everybody.
+func (s *settings) serve(registry *prometheus.Registry) (func(), error) {
+	listener, err := net.Listen("tcp", s.listen)
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
+	log := s.options.Log
+	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	if s.metricsAuth == guarded.Cluster {
+		if listener, metrics, err = s.guard(listener, metrics); err != nil {
+			return nil, err
+		}
+	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { ready(w, registry) })
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
@@ -282,6 +299,16 @@ func serve(address string, registry *prometheus.Registry, log *slog.Logger) (fun
 	}()
 	log.Info("serving metrics", "address", listener.Addr().String())
 	return func() { _ = server.Close() }, nil
+}
+
+// guard lets those read metrics whom the API server lets, over TLS.
+func (s *settings) guard(listener net.Listener, metrics http.Handler) (net.Listener, http.Handler, error) {
+	secure, err := guarded.TLS(s.metricsCerts, s.options.Node)
+	if err != nil {
+		return nil, nil, err
+	}
+	metrics, err = guarded.Handler(s.options.Client, logr.FromSlogHandler(s.options.Log.Handler()), metrics)
+	return tls.NewListener(listener, secure), metrics, err
 }
 
 // readyAge is the age in seconds beyond which a report does not count.

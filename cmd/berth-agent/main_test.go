@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
@@ -12,6 +13,10 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/internal/agent"
+	"github.com/berth-dev/berth/internal/guarded"
 )
 
 func TestWrongUsage(t *testing.T) {
@@ -67,20 +72,48 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-func TestServe(t *testing.T) {
-	registry, age := prometheus.NewRegistry(), -1.0
-	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "berth_agent_report_age_seconds"}, func() float64 { return age }))
+// served serves what an agent does about itself, and returns where.
+func served(t *testing.T, auth string, registry *prometheus.Registry) (address string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
 	l.Close()
-	stop, err := serve(address, registry, slog.New(slog.DiscardHandler))
+	s := &settings{listen: l.Addr().String(), metricsAuth: auth, options: agent.Options{
+		Node: "n1", Client: &rest.Config{Host: "127.0.0.1:1"}, Log: slog.New(slog.DiscardHandler)}}
+	stop, err := s.serve(registry)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stop()
+	t.Cleanup(stop)
+	return s.listen
+}
+
+// TestMetricsAreGuarded: strangers see whether the agent lives, over TLS, and no more.
+func TestMetricsAreGuarded(t *testing.T) {
+	address := served(t, guarded.Cluster, prometheus.NewRegistry())
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/metrics": 401} {
+		resp, err := client.Get("https://" + address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.StatusCode != want {
+			t.Errorf("%s: status %d, want %d", path, resp.StatusCode, want)
+		}
+	}
+	if resp, err := http.Get("http://" + address + "/metrics"); err == nil {
+		if resp.Body.Close(); resp.StatusCode == 200 {
+			t.Error("metrics are served over plain HTTP, too")
+		}
+	}
+}
+
+func TestServe(t *testing.T) {
+	registry, age := prometheus.NewRegistry(), -1.0
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "berth_agent_report_age_seconds"}, func() float64 { return age }))
+	address := served(t, guarded.None, registry)
 	get := func(path string) (int, string) {
 		resp, err := http.Get("http://" + address + path)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
+	"github.com/berth-dev/berth/internal/guarded"
 	"github.com/berth-dev/berth/internal/jobs"
 	"github.com/berth-dev/berth/internal/version"
 )
@@ -35,6 +36,9 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := guarded.Check(o.MetricsAuth); err != nil {
+				return err
+			}
 			namespace, name, ok := strings.Cut(lease, "/")
 			if !ok || namespace == "" || name == "" {
 				return fmt.Errorf("--volcano-lease %q: want NAMESPACE/NAME", lease)
@@ -55,6 +59,8 @@ func newCommand() *cobra.Command {
 	f.StringVar(&lease, "volcano-lease", "volcano-system/vc-controller-manager", "Lease of Volcano's controller: while it is renewed, Jobs of the scheduler volcano are left to it")
 	f.StringVar(&o.LeaderElection, "leader-elect-namespace", "", "namespace of the Lease of the leader; empty for no election")
 	f.StringVar(&o.MetricsAddress, "metrics-address", "", "where metrics are served, as :8080; empty for nowhere")
+	f.StringVar(&o.MetricsAuth, "metrics-auth", guarded.None, "who reads metrics: none serves plain HTTP to everybody; cluster serves TLS to those whom the API server lets get /metrics")
+	f.StringVar(&o.MetricsCerts, "metrics-cert-dir", "", "with --metrics-auth=cluster: folder with tls.crt and tls.key (default: a certificate that the controller signs itself)")
 	f.StringVar(&o.HealthAddress, "health-address", "", "where /healthz and /readyz are served, as :8081; empty for nowhere")
 	f.IntVar(&o.Workers, "workers", 4, "how many Jobs are worked on at a time")
 	f.StringVar(&kubeContext, "context", "", "context of the kubeconfig")

@@ -22,10 +22,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/guarded"
 )
 
 // Options are those of the controller. The zero value serves Jobs of the schedulers berth and
@@ -43,6 +45,9 @@ type Options struct {
 	LeaderElection string
 	// MetricsAddress and HealthAddress are where metrics and probes are served; "" for nowhere.
 	MetricsAddress, HealthAddress string
+	// MetricsAuth says who reads metrics: guarded.None, the default, or guarded.Cluster.
+	// MetricsCerts is a folder with tls.crt and tls.key for that; "" for a certificate of its own.
+	MetricsAuth, MetricsCerts string
 	// Log is where to; the zero value stands for controller-runtime's own logger.
 	Log logr.Logger
 	// Workers is how many Jobs are worked on at a time; 0 stands for 4.
@@ -85,7 +90,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		Scheme:                        known,
 		Logger:                        o.Log,
 		Cache:                         cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: labels.NewSelector().Add(*ours)}}},
-		Metrics:                       server.Options{BindAddress: orNowhere(o.MetricsAddress)},
+		Metrics:                       o.metrics(),
 		HealthProbeBindAddress:        orNowhere(o.HealthAddress),
 		LeaderElection:                o.LeaderElection != "",
 		LeaderElectionNamespace:       o.LeaderElection,
@@ -99,6 +104,16 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return err
 	}
 	return m.Start(ctx)
+}
+
+// metrics says where metrics are served, and to whom.
+func (o *Options) metrics() server.Options {
+	out := server.Options{BindAddress: orNowhere(o.MetricsAddress)}
+	if o.MetricsAuth == guarded.Cluster {
+		out.SecureServing, out.CertDir = true, o.MetricsCerts
+		out.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	return out
 }
 
 // orNowhere is controller-runtime's word for not serving.

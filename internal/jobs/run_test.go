@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/berth-dev/berth/internal/guarded"
 )
 
 // TestOneOwner: a Job has one controller, by its schedulerName and by Volcano's Lease.
@@ -49,6 +51,17 @@ func TestOneOwner(t *testing.T) {
 		own := ownership{schedulers: o.Schedulers, lease: o.VolcanoLease, reader: c.reader, now: func() time.Time { return now }}
 		if got := own.whyNot(t.Context(), c.scheduler); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want ...%s...", name, got, c.want)
+		}
+	}
+}
+
+// TestMetricsAreGuardedWhereAsked: over TLS, and behind a filter.
+func TestMetricsAreGuardedWhereAsked(t *testing.T) {
+	for auth, want := range map[string]bool{"": false, guarded.None: false, guarded.Cluster: true} {
+		o := Options{MetricsAddress: ":9747", MetricsAuth: auth, MetricsCerts: "/certs"}
+		m := o.metrics()
+		if m.SecureServing != want || (m.FilterProvider != nil) != want || (m.CertDir == "/certs") != want || m.BindAddress != ":9747" {
+			t.Errorf("%q: %+v, want guarded %t", auth, m, want)
 		}
 	}
 }

@@ -66,3 +66,28 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- $sum }}
 {{- end }}
+
+{{/* berth.onlyFrom is the NetworkPolicy of a component: who may connect to its port. Nobody else may, to any port. */}}
+{{- define "berth.onlyFrom" -}}
+{{- if .policy.enabled }}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: berth-{{ .component }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "berth.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+spec:
+  podSelector:
+    matchLabels: {{- include "berth.selector" (dict "root" .root "component" .component) | nindent 6 }}
+  policyTypes: [Ingress]
+  {{- with .policy.from }}
+  ingress:
+  - ports: [{port: {{ $.port }}, protocol: TCP}]
+    from: {{- toYaml . | nindent 4 }}
+  {{- else }}
+  ingress: []
+  {{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,73 @@
+// Package guarded serves metrics to those alone who may read them: over TLS, to whom the API server
+// knows (TokenReview) and lets get the path (SubjectAccessReview), as kube-scheduler does.
+package guarded
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"path/filepath"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+)
+
+// Values of the flag --metrics-auth.
+const (
+	// None serves plain HTTP to everybody.
+	None = "none"
+	// Cluster asks the API server who may read.
+	Cluster = "cluster"
+)
+
+// Check says what is wrong with a value of --metrics-auth.
+func Check(auth string) error {
+	if auth != None && auth != Cluster {
+		return fmt.Errorf("--metrics-auth %q: want %s or %s", auth, None, Cluster)
+	}
+	return nil
+}
+
+// Handler lets those through whom the API server lets get the path. The config needs create on
+// tokenreviews and subjectaccessreviews (the ClusterRole system:auth-delegator).
+func Handler(config *rest.Config, log logr.Logger, next http.Handler) (http.Handler, error) {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics-auth: %w", err)
+	}
+	filter, err := filters.WithAuthenticationAndAuthorization(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics-auth: %w", err)
+	}
+	return filter(log, next)
+}
+
+// TLS returns how to serve with tls.crt and tls.key of a folder, which are read again at each
+// handshake so that they can be renewed. Without a folder the server signs a certificate itself,
+// and clients cannot know it.
+func TLS(folder, host string) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if folder != "" {
+		load := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key"))
+			return &pair, err
+		}
+		if _, err := load(nil); err != nil {
+			return nil, fmt.Errorf("--metrics-cert-dir %s: %w: want tls.crt and tls.key", folder, err)
+		}
+		c.GetCertificate = load
+		return c, nil
+	}
+	certificate, key, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, err
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return c, nil
+}
