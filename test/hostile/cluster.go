@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
@@ -25,6 +26,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/test/line"
 	"github.com/berth-dev/berth/test/podgroup"
+	"github.com/berth-dev/berth/test/tenant"
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
@@ -32,71 +34,16 @@ import (
 const startLimit = 5 * time.Minute
 
 const (
-	// friends is the namespace of the friendly load, foes that of the tenant.
+	// friends is the namespace of the friendly load.
 	friends = "friends"
-	foes    = "hostile-tenant"
 	// quotaCPUs is what the tenant's pods may ask for together, and quotaPods how many there may
 	// be.
 	quotaCPUs = 12
 	quotaPods = 120
 )
 
-// manifests are the two namespaces, the tenant's role and quota, and what an administrator gives
-// the users of gangs and Jobs: rights that are part of the role edit.
-var manifests = fmt.Appendf(nil, `apiVersion: v1
-kind: Namespace
-metadata: {name: %[1]s}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: %[2]s}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: gangs-and-jobs
-  labels: {rbac.authorization.k8s.io/aggregate-to-edit: "true"}
-rules:
-- apiGroups: [batch.volcano.sh]
-  resources: [jobs]
-  verbs: [get, list, watch, create, update, patch, delete, deletecollection]
-- apiGroups: [scheduling.volcano.sh, scheduling.x-k8s.io]
-  resources: [podgroups]
-  verbs: [get, list, watch, create, update, patch, delete, deletecollection]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: tenant, namespace: %[2]s}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: tenant-looks}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: berth-viewer}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
----
-apiVersion: v1
-kind: ResourceQuota
-metadata: {name: tenant, namespace: %[2]s}
-spec:
-  hard:
-    requests.cpu: "%[3]d"
-    limits.cpu: "%[3]d"
-    requests.memory: 24Gi
-    pods: "%[4]d"
-    count/configmaps: "20"
-    count/podgroups.scheduling.x-k8s.io: "40"
-    count/podgroups.scheduling.volcano.sh: "40"
-    count/jobs.batch.volcano.sh: "8"
-    count/deployments.apps: "4"
----
-apiVersion: v1
-kind: LimitRange
-metadata: {name: tenant, namespace: %[2]s}
-spec:
-  limits: [{type: Container, default: {cpu: 1m, memory: 1Mi}, defaultRequest: {cpu: 1m, memory: 1Mi}}]
-`, friends, foes, quotaCPUs, quotaPods)
+// manifests are the namespaces, and what an administrator says of the tenant.
+var manifests = append([]byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+friends+"}\n---\n"), tenant.Manifests(quotaCPUs, quotaPods)...)
 
 // The parts whose memory is watched, with what the chart lets them have where it says so.
 const (
@@ -128,7 +75,7 @@ func (p *part) start() (err error) {
 type cluster struct {
 	*demo.Cluster
 	objects dynamic.Interface // an administrator's
-	tenant  *rest.Config
+	foe     *rest.Config
 	parts   map[string]*part
 	// views are what the replicas see, by name.
 	views map[string]*line.Standby
@@ -164,7 +111,7 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 		return c, err
 	}
 	c.stops = append(c.stops, func() error { stopControllers(); return nil })
-	if c.tenant, err = c.ControlPlane.UserConfig("tenant", []string{"system:authenticated"}); err != nil {
+	if c.foe, err = c.ControlPlane.UserConfig(tenant.User, []string{"system:authenticated"}); err != nil {
 		return c, err
 	}
 	return c, errors.Join(c.startAgents(ctx), c.startController(ctx), c.startSchedulers(ctx), c.waitTenant(ctx))
@@ -285,13 +232,13 @@ func (c *cluster) startScheduler(name string) error {
 
 // waitTenant waits until the tenant may create what the role edit lets it, and its quota counts.
 func (c *cluster) waitTenant(ctx context.Context) error {
-	objects, err := dynamic.NewForConfig(c.tenant)
+	objects, err := dynamic.NewForConfig(c.foe)
 	if err != nil {
 		return err
 	}
 	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		_, err := objects.Resource(podGroups).Namespace(foes).List(ctx, metav1.ListOptions{})
-		quota, errQuota := c.Client.CoreV1().ResourceQuotas(foes).Get(ctx, "tenant", metav1.GetOptions{})
+		_, err := objects.Resource(sigs.PodGroups).Namespace(tenant.Namespace).List(ctx, metav1.ListOptions{})
+		quota, errQuota := c.Client.CoreV1().ResourceQuotas(tenant.Namespace).Get(ctx, "tenant", metav1.GetOptions{})
 		return err == nil && errQuota == nil && len(quota.Status.Hard) > 0, nil
 	})
 }

@@ -22,6 +22,7 @@ import (
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/tenant"
 )
 
 const (
@@ -32,11 +33,6 @@ const (
 	// patience is how long a unit may take to be placed.
 	patience = 60 * time.Second
 	look     = 10 * time.Millisecond
-)
-
-var (
-	podGroups = sigs.PodGroups
-	jobKind   = schema.GroupVersionResource{Group: "batch.volcano.sh", Version: "v1alpha1", Resource: "jobs"}
 )
 
 // friendly is the load that is to notice nothing. Each lane makes a pod, a gang, a Reservation
@@ -92,7 +88,7 @@ type unit struct {
 
 // pod makes a pod of the unit with CPUs of its own.
 func (u *unit) pod(name string, cpus int64) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: friends, Name: name, Labels: map[string]string{unitLabel: u.name}, Annotations: map[string]string{}}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: friends, Name: name, Labels: map[string]string{tenant.UnitLabel: u.name}, Annotations: map[string]string{}}}
 	p.Spec.TerminationGracePeriodSeconds = new(int64)
 	*p.Spec.TerminationGracePeriodSeconds = 1
 	p.Spec.Containers = []corev1.Container{{Name: "main", Image: "app:1", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
@@ -186,7 +182,7 @@ func (u *unit) hesitate(ctx context.Context, pods []*corev1.Pod) error {
 	first.leave(first.name)
 	for _, p := range pods {
 		p = p.DeepCopy()
-		p.Labels[unitLabel] = first.name
+		p.Labels[tenant.UnitLabel] = first.name
 		if err := first.create(ctx, p); err != nil {
 			return err
 		}
@@ -242,7 +238,7 @@ func (u *unit) job(ctx context.Context) error {
 		return map[string]any{"name": name, "replicas": replicas, "template": template}
 	}
 	begun := time.Now()
-	err := u.make(ctx, jobKind, friends, &unstructured.Unstructured{Object: map[string]any{"apiVersion": jobKind.GroupVersion().String(), "kind": "Job",
+	err := u.make(ctx, tenant.Jobs, friends, &unstructured.Unstructured{Object: map[string]any{"apiVersion": tenant.Jobs.GroupVersion().String(), "kind": "Job",
 		"metadata": map[string]any{"name": fmt.Sprint("job", u.lane)}, "spec": map[string]any{"minAvailable": int64(3), "tasks": []any{task("one", 1), task("two", 2)}}}})
 	if err != nil {
 		return err
@@ -286,7 +282,7 @@ func (u *unit) settle(ctx context.Context, kind string, begun time.Time, pods in
 
 // why is what the scheduler says of a pod of the unit that waits.
 func (u *unit) why(ctx context.Context) string {
-	pods, err := u.Client.CoreV1().Pods(friends).List(ctx, metav1.ListOptions{LabelSelector: unitLabel + "=" + u.name})
+	pods, err := u.Client.CoreV1().Pods(friends).List(ctx, metav1.ListOptions{LabelSelector: tenant.UnitLabel + "=" + u.name})
 	for i := 0; err == nil && i < len(pods.Items); i++ {
 		for _, c := range pods.Items[i].Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/berth-dev/berth/test/trial"
@@ -21,7 +22,7 @@ type options struct {
 	friendly int
 	calm     time.Duration
 	limit    time.Duration
-	short    bool
+	until    string
 	keep     bool
 	dir      string
 }
@@ -35,11 +36,14 @@ func main() {
 			f.IntVar(&o.friendly, "friendly", 500, "how much of the friendly load is placed beside the tenant at least")
 			f.DurationVar(&o.calm, "calm", 90*time.Second, "how long the friendly load runs before the tenant begins")
 			f.DurationVar(&o.limit, "limit", 15*time.Minute, "how long the tenant may take for its attempts")
-			f.BoolVar(&o.short, "until-harm", false, "end the attack at the first harm, and demand no minimum")
+			f.StringVar(&o.until, "until", "", fmt.Sprint("end the attack at the first harm of this name, one of ", harmNames, ", and demand no minimum"))
 		},
 		Check: func() error {
 			if o.attempts < 1 || o.friendly < 1 || o.calm < time.Second || o.limit < time.Second {
 				return fmt.Errorf("-attempts %d -friendly %d -calm %v -limit %v: want at least 1, 1, 1s and 1s", o.attempts, o.friendly, o.calm, o.limit)
+			}
+			if o.until != "" && !slices.Contains(harmNames, o.until) {
+				return fmt.Errorf("-until %q: want one of %v", o.until, harmNames)
 			}
 			return nil
 		},

@@ -33,3 +33,10 @@ func specs() (all []hollow.Spec) {
 	}
 	return all
 }
+
+func nodeNames() (all []string) {
+	for _, s := range specs() {
+		all = append(all, s.Name)
+	}
+	return all
+}

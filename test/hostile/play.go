@@ -21,9 +21,12 @@ import (
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/test/obeyed"
 	"github.com/berth-dev/berth/test/scrape"
+	"github.com/berth-dev/berth/test/tenant"
 )
 
 const (
+	// hands and perSecond are those of the tenant.
+	hands, perSecond = 6, 60
 	// late is how late the view of a replica that does not lead is at most: longer than gangs
 	// wait.
 	late = 90 * time.Second
@@ -98,7 +101,7 @@ type driver struct {
 	*watcher
 	o        *options
 	friendly *friendly
-	tenant   *tenant
+	foe      *tenant.Tenant
 	result   result
 	begun    time.Time
 	shown    time.Time
@@ -124,11 +127,11 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	t, err := newTenant(c, w)
+	foe, err := tenant.New(tenant.Options{Config: c.foe, Nodes: nodeNames(), Lanes: lanes, Others: friends, Hands: hands, PerSecond: perSecond, Pods: w.foePods})
 	if err != nil {
 		return err
 	}
-	d := &driver{cluster: c, watcher: w, o: o, tenant: t, friendly: &friendly{cluster: c, watcher: w, kind: map[string]int{}}, result: result{Seed: o.seed}, begun: time.Now()}
+	d := &driver{cluster: c, watcher: w, o: o, foe: foe, friendly: &friendly{cluster: c, watcher: w, kind: map[string]int{}}, result: result{Seed: o.seed}, begun: time.Now()}
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := w.start(watching, c); err != nil {
@@ -170,7 +173,7 @@ func (d *driver) drive(ctx context.Context) error {
 	beside, kinds := d.friendly.phase()
 	fmt.Fprintf(d.out, "beside the tenant: %d placed, p50 %v, p99 %v, %v\n", len(beside), percentile(beside, 50), percentile(beside, 99), kinds)
 	d.result.Friendly, d.result.Slower = len(beside), ratio(percentile(beside, 99), percentile(alone, 99))
-	if d.o.short && d.harms().sum() > 0 {
+	if d.o.until != "" && d.harms().of(d.o.until) > 0 {
 		return nil // what was looked for has been found
 	}
 	return d.clean(ctx)
@@ -180,19 +183,17 @@ func (d *driver) drive(ctx context.Context) error {
 func (d *driver) attack(ctx context.Context, failed chan error) error {
 	harming, stop := context.WithTimeout(ctx, d.o.limit)
 	defer stop()
-	var hands sync.WaitGroup
-	for n := range workers {
-		hands.Go(func() { d.tenant.harm(harming, rand.New(rand.NewPCG(d.o.seed, uint64(100+n)))) })
-	}
+	done := make(chan struct{})
+	go func() { defer close(done); d.foe.Harm(harming, d.o.seed) }()
 	err := d.watchUntil(ctx, failed, func() bool {
-		attempts, _, _ := d.tenant.counts()
-		enough := attempts >= d.o.attempts && d.friendly.placed() >= d.o.friendly
-		return enough || harming.Err() != nil || d.o.short && d.harms().sum() > 0
+		enough := d.foe.Counts().Attempts >= d.o.attempts && d.friendly.placed() >= d.o.friendly
+		return enough || harming.Err() != nil || d.o.until != "" && d.harms().of(d.o.until) > 0
 	})
 	stop()
-	hands.Wait()
-	d.result.Attempts, d.result.Accepted, d.result.Kinds = d.tenant.counts()
-	fmt.Fprintf(d.out, "the tenant tried %d times in %v, %d were accepted, refused were %v\n", d.result.Attempts, time.Since(d.begun).Round(time.Second), d.result.Accepted, d.tenant.refused)
+	<-done
+	c := d.foe.Counts()
+	d.result.Attempts, d.result.Accepted, d.result.Kinds = c.Attempts, c.Accepted, c.Kinds
+	fmt.Fprintf(d.out, "the tenant tried %d times in %v, %d were accepted, refused were %v\n", d.result.Attempts, time.Since(d.begun).Round(time.Second), c.Accepted, c.Refused)
 	return err
 }
 
@@ -227,7 +228,7 @@ func (d *driver) show() {
 		return
 	}
 	d.shown = time.Now()
-	attempts, accepted, _ := d.tenant.counts()
+	c := d.foe.Counts()
 	var rss []string
 	for _, name := range slices.Sorted(maps.Keys(d.parts)) {
 		if !strings.HasPrefix(name, "agent-") {
@@ -235,7 +236,7 @@ func (d *driver) show() {
 		}
 	}
 	fmt.Fprintf(d.out, "%4.0fs  attempts %d  accepted %d  friendly %d  foes %d  harm %+v  MiB %v\n",
-		time.Since(d.begun).Seconds(), attempts, accepted, d.friendly.placed(), len(d.foePods()), d.harms(), rss)
+		time.Since(d.begun).Seconds(), c.Attempts, c.Accepted, d.friendly.placed(), len(d.foePods()), d.harms(), rss)
 }
 
 // clean deletes everything of the tenant's, and looks until nothing of it is left.
@@ -243,17 +244,17 @@ func (d *driver) clean(ctx context.Context) error {
 	if err := d.unsettle(0, wrongBy); err != nil {
 		return err
 	}
-	if err := d.Client.CoreV1().Namespaces().Delete(ctx, foes, metav1.DeleteOptions{}); err != nil {
+	if err := d.Client.CoreV1().Namespaces().Delete(ctx, tenant.Namespace, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
 	gone := time.Now().Add(goneLimit)
 	for {
-		_, err := d.Client.CoreV1().Namespaces().Get(ctx, foes, metav1.GetOptions{})
+		_, err := d.Client.CoreV1().Namespaces().Get(ctx, tenant.Namespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			break
 		}
 		if time.Now().After(gone) {
-			return fmt.Errorf("the namespace %s is still there after %v", foes, goneLimit)
+			return fmt.Errorf("the namespace %s is still there after %v", tenant.Namespace, goneLimit)
 		}
 		if err := pause(ctx, time.Second); err != nil {
 			return err
@@ -370,7 +371,7 @@ func (d *driver) last() error {
 		d.contended, len(d.stopped))
 	fmt.Fprintf(d.out, "%d pieces of watches were late, one clock was %v ahead; the tenant's pods kept at most %d CPUs of its quota of %d from others\n", held, wrongBy, d.withheld, quotaCPUs)
 	d.watcher.mu.Unlock()
-	if why = append(why, d.result.wrong(d.o.short)...); len(why) > 0 {
+	if why = append(why, d.result.wrong(d.o.until != "")...); len(why) > 0 {
 		fmt.Fprintln(d.out, "not as it must be:", strings.Join(why, "; "))
 	}
 	if err := json.NewEncoder(d.out).Encode(d.result); err != nil {

@@ -24,11 +24,9 @@ import (
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/test/obeyed"
+	"github.com/berth-dev/berth/test/tenant"
 	"github.com/berth-dev/berth/topology"
 )
-
-// unitLabel of a friendly pod names what it belongs to, for those who watch.
-const unitLabel = "hostile.test/unit"
 
 // contendedWithin is how long before a Binding a pod of the tenant may have come to the node by
 // its name, so that the scheduler could not have heard of it.
@@ -68,7 +66,13 @@ type watcher struct {
 // harm is what must be zero.
 type harm struct{ Killed, NodesLost, OverQuota, Stuck int }
 
-func (h harm) sum() int { return h.Killed + h.NodesLost + h.OverQuota + h.Stuck }
+// harmNames are the names of the last line; what is left over is known in the end alone.
+var harmNames = []string{"killed", "nodesLost", "overQuota", "stuck", "leftover"}
+
+// of returns the count of that name.
+func (h harm) of(name string) int {
+	return map[string]int{"killed": h.Killed, "nodesLost": h.NodesLost, "overQuota": h.OverQuota, "stuck": h.Stuck}[name]
+}
 
 func newWatcher(out io.Writer) (*watcher, error) {
 	w := &watcher{out: out, machines: map[string]*topology.Machine{}, pods: map[types.UID]*seen{}, leaving: map[string]bool{}, foes: map[string]bool{},
@@ -132,7 +136,7 @@ func (w *watcher) see(pod *corev1.Pod) {
 	switch pod.Namespace {
 	case friends:
 		w.judge(s)
-	case foes:
+	case tenant.Namespace:
 		w.foes[string(pod.UID)] = true
 		if pod.Spec.NodeName != "" && !wire.HasPlacement(pod) && s.bound.After(w.named[pod.Spec.NodeName]) {
 			w.named[pod.Spec.NodeName] = s.bound
@@ -143,7 +147,7 @@ func (w *watcher) see(pod *corev1.Pod) {
 
 // judge says whether a friendly pod comes to harm. The caller holds mu.
 func (w *watcher) judge(s *seen) {
-	if s.told || w.leaving[s.pod.Labels[unitLabel]] {
+	if s.told || w.leaving[s.pod.Labels[tenant.UnitLabel]] {
 		return
 	}
 	switch pod := s.pod; {
@@ -176,7 +180,7 @@ func conditions(pod *corev1.Pod) string {
 func (w *watcher) gone(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s := w.pods[pod.UID]; s != nil && pod.Namespace == friends && !s.told && !w.leaving[pod.Labels[unitLabel]] {
+	if s := w.pods[pod.UID]; s != nil && pod.Namespace == friends && !s.told && !w.leaving[pod.Labels[tenant.UnitLabel]] {
 		w.tell(&w.all.Killed, "friendly pod %s on %q is gone, and not by its owner", pod.Name, pod.Spec.NodeName)
 	}
 	delete(w.pods, pod.UID)
@@ -213,7 +217,7 @@ func (w *watcher) judgeQuota() {
 	held := 0
 	var most []string
 	for _, s := range w.pods {
-		if s.pod.Namespace == foes && s.pod.Spec.NodeName != "" && !wire.Ended(s.pod) {
+		if s.pod.Namespace == tenant.Namespace && s.pod.Spec.NodeName != "" && !wire.Ended(s.pod) {
 			n := withheld(w.machines[s.pod.Spec.NodeName], s.pod)
 			if held += n; n > 1 {
 				most = append(most, fmt.Sprintf("%s %d on %s", s.pod.Name, n, s.pod.Spec.NodeName))
@@ -272,7 +276,7 @@ func (w *watcher) unit(name string) (there, bound int, last time.Time, failed bo
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.pods {
-		if s.pod.Namespace != friends || s.pod.Labels[unitLabel] != name {
+		if s.pod.Namespace != friends || s.pod.Labels[tenant.UnitLabel] != name {
 			continue
 		}
 		there++
@@ -306,7 +310,7 @@ func (w *watcher) foePods() (all []*corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.pods {
-		if s.pod.Namespace == foes {
+		if s.pod.Namespace == tenant.Namespace {
 			all = append(all, s.pod)
 		}
 	}
@@ -318,7 +322,7 @@ func (w *watcher) foePods() (all []*corev1.Pod) {
 func (w *watcher) marks() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]string{foes}, slices.Sorted(maps.Keys(w.foes))...)
+	return append([]string{tenant.Namespace}, slices.Sorted(maps.Keys(w.foes))...)
 }
 
 // inReports counts the reports of nodes that tell of the tenant.

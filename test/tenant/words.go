@@ -1,4 +1,4 @@
-package main
+package tenant
 
 import (
 	"math/rand/v2"

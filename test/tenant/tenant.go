@@ -1,9 +1,12 @@
-package main
+// Package tenant is somebody with the ClusterRole edit in a namespace of a cluster on trial, who
+// means harm: docs/hostile.md says what it does.
+package tenant
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -18,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -27,10 +31,53 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
+// Namespace is the tenant's, and User its name.
 const (
-	// workers is how many hands the tenant has, perSecond how many requests they send together.
-	workers   = 6
-	perSecond = 60
+	Namespace = "hostile-tenant"
+	User      = "tenant"
+)
+
+// Options are those of a tenant.
+type Options struct {
+	// Config has the tenant's credentials.
+	Config *rest.Config
+	// Nodes are the names of nodes that there are, Lanes how many names of each kind others use:
+	// gang0, job0, u0 and so on.
+	Nodes []string
+	Lanes int
+	// Others is a namespace that is not the tenant's.
+	Others string
+	// Hands is how many requests are under way at a time, PerSecond how many are sent.
+	Hands, PerSecond int
+	// Pods returns the pods of the tenant's.
+	Pods func() []*corev1.Pod
+}
+
+// Tenant does harm. It is safe for concurrent use.
+type Tenant struct {
+	Options
+	words
+	clients kubernetes.Interface
+	objects dynamic.Interface
+	limit   flowcontrol.RateLimiter
+
+	mu     sync.Mutex
+	counts Counts
+	serial int
+	// reserved are names and UIDs of Reservations, as the tenant last saw them.
+	reserved [][2]string
+}
+
+// Counts are what a tenant has tried, and what came of it.
+type Counts struct {
+	// Attempts are all requests, Accepted those that the API server carried out.
+	Attempts, Accepted int
+	// Kinds are the attempts by kind of harm, Refused what was refused by reason.
+	Kinds   map[string]int
+	Refused map[metav1.StatusReason]int
+}
+
+const (
 	// manyContainers are the most in a pod, fewContainers those of a pod that goes to a node by
 	// the node's name: a kubelet starts all of them.
 	manyContainers, fewContainers = 4000, 30
@@ -38,22 +85,11 @@ const (
 	sizeLimit = 1400 << 10
 )
 
-// tenant is somebody with the role edit in a namespace, who means harm.
-type tenant struct {
-	*watcher
-	words
-	clients kubernetes.Interface
-	objects dynamic.Interface
-	limit   flowcontrol.RateLimiter
+// UnitLabel of a pod names what it belongs to, for those who watch; the tenant writes it, too.
+const UnitLabel = "hostile.test/unit"
 
-	mu       sync.Mutex
-	attempts map[string]int // by kind of harm
-	accepted int
-	refused  map[metav1.StatusReason]int
-	serial   int
-	// reserved are names and UIDs of Reservations, as the tenant last saw them.
-	reserved [][2]string
-}
+// Jobs is the resource of Volcano's Jobs.
+var Jobs = wire.JobVersion.WithResource("jobs")
 
 // harms are the kinds of harm, and how often each is chosen.
 var harms = []struct {
@@ -83,28 +119,37 @@ var harms = []struct {
 
 // hand is one of the tenant's hands, in one act of harm.
 type hand struct {
-	*tenant
+	*Tenant
 	ctx  context.Context
 	r    *rand.Rand
 	kind string
 }
 
-func newTenant(c *cluster, w *watcher) (*tenant, error) {
-	t := &tenant{watcher: w, words: newWords(), limit: flowcontrol.NewTokenBucketRateLimiter(perSecond, perSecond),
-		attempts: map[string]int{}, refused: map[metav1.StatusReason]int{}}
+// New returns a tenant that has done nothing yet.
+func New(o Options) (*Tenant, error) {
+	t := &Tenant{Options: o, words: newWords(), limit: flowcontrol.NewTokenBucketRateLimiter(float32(o.PerSecond), o.PerSecond),
+		counts: Counts{Kinds: map[string]int{}, Refused: map[metav1.StatusReason]int{}}}
 	for _, h := range harms {
-		t.attempts[h.kind] = 0
+		t.counts.Kinds[h.kind] = 0
 	}
 	var err error
-	if t.clients, err = kubernetes.NewForConfig(c.tenant); err != nil {
+	if t.clients, err = kubernetes.NewForConfig(o.Config); err != nil {
 		return nil, err
 	}
-	t.objects, err = dynamic.NewForConfig(c.tenant)
+	t.objects, err = dynamic.NewForConfig(o.Config)
 	return t, err
 }
 
-// harm does harm until ctx ends.
-func (t *tenant) harm(ctx context.Context, r *rand.Rand) {
+// Harm does harm until ctx ends. The seed determines the acts, not the moments.
+func (t *Tenant) Harm(ctx context.Context, seed uint64) {
+	var hands sync.WaitGroup
+	for n := range t.Hands {
+		hands.Go(func() { t.harm(ctx, rand.New(rand.NewPCG(seed, uint64(n)))) })
+	}
+	hands.Wait()
+}
+
+func (t *Tenant) harm(ctx context.Context, r *rand.Rand) {
 	total := 0
 	for _, h := range harms {
 		total += h.weight
@@ -120,16 +165,13 @@ func (t *tenant) harm(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// counts returns what the tenant has tried, and what came of it.
-func (t *tenant) counts() (attempts, accepted int, kinds map[string]int) {
+// Counts returns what was tried so far.
+func (t *Tenant) Counts() Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	kinds = map[string]int{}
-	for kind, n := range t.attempts {
-		kinds[kind] = n
-		attempts += n
-	}
-	return attempts, t.accepted, kinds
+	c := t.counts
+	c.Kinds, c.Refused = maps.Clone(c.Kinds), maps.Clone(c.Refused)
+	return c
 }
 
 // try sends a request, and counts it and its answer.
@@ -145,16 +187,17 @@ func (h *hand) try(send func(context.Context) error) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.attempts[h.kind]++
+	h.counts.Attempts++
+	h.counts.Kinds[h.kind]++
 	if err == nil {
-		h.accepted++
+		h.counts.Accepted++
 		return true
 	}
 	reason := apierrors.ReasonForError(err)
 	if reason == metav1.StatusReasonForbidden && strings.Contains(err.Error(), "exceeded quota") {
 		reason = "QuotaExceeded"
 	}
-	h.refused[reason]++
+	h.counts.Refused[reason]++
 	return false
 }
 
@@ -172,7 +215,7 @@ func (h *hand) pod() *corev1.Pod {
 	if h.r.IntN(3) > 0 {
 		cpu = []string{"5m", "20m", "100m"}[h.r.IntN(3)]
 	}
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: foes, Name: fmt.Sprint("foe-", h.next()), Labels: map[string]string{}, Annotations: map[string]string{}}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: fmt.Sprint("foe-", h.next()), Labels: map[string]string{}, Annotations: map[string]string{}}}
 	p.Spec.TerminationGracePeriodSeconds = new(int64)
 	p.Spec.Containers = []corev1.Container{{Name: "main", Image: "app:1", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}}}}
@@ -181,20 +224,20 @@ func (h *hand) pod() *corev1.Pod {
 
 func (h *hand) create(p *corev1.Pod) bool {
 	return h.try(func(ctx context.Context) error {
-		_, err := h.clients.CoreV1().Pods(foes).Create(ctx, p, metav1.CreateOptions{})
+		_, err := h.clients.CoreV1().Pods(Namespace).Create(ctx, p, metav1.CreateOptions{})
 		return err
 	})
 }
 
 func (h *hand) delete(name string) bool {
 	return h.try(func(ctx context.Context) error {
-		return h.clients.CoreV1().Pods(foes).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: []*int64{nil, new(int64)}[h.r.IntN(2)]})
+		return h.clients.CoreV1().Pods(Namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: []*int64{nil, new(int64)}[h.r.IntN(2)]})
 	})
 }
 
 // any is a pod of the tenant's; nil where there is none.
 func (h *hand) any() *corev1.Pod {
-	if all := h.foePods(); len(all) > 0 {
+	if all := h.Pods(); len(all) > 0 {
 		return all[h.r.IntN(len(all))]
 	}
 	return nil
@@ -212,14 +255,14 @@ func (h *hand) patch(field string, values map[string]string) {
 		return
 	}
 	h.try(func(ctx context.Context) error {
-		_, err := h.clients.CoreV1().Pods(foes).Patch(ctx, pod.Name, types.MergePatchType, body, metav1.PatchOptions{})
+		_, err := h.clients.CoreV1().Pods(Namespace).Patch(ctx, pod.Name, types.MergePatchType, body, metav1.PatchOptions{})
 		return err
 	})
 }
 
 // name is one of the friendly namespace's, UID one of somebody's there, or of nobody.
 func (h *hand) name() string {
-	return []string{"gang", "job", "u"}[h.r.IntN(3)] + fmt.Sprint(h.r.IntN(lanes))
+	return []string{"gang", "job", "u"}[h.r.IntN(3)] + fmt.Sprint(h.r.IntN(h.Lanes))
 }
 
 func (h *hand) uid() string {
@@ -228,7 +271,7 @@ func (h *hand) uid() string {
 	if n := len(h.reserved); n > 0 && h.r.IntN(2) == 0 {
 		return h.reserved[h.r.IntN(n)][1]
 	}
-	return fmt.Sprintf("%s-%d", foes, h.r.Uint64())
+	return fmt.Sprintf("%s-%d", Namespace, h.r.Uint64())
 }
 
 func (h *hand) key(of []string) string { return of[h.r.IntN(len(of))] }
@@ -260,11 +303,10 @@ func (h *hand) speak() {
 
 // node is the name of a node, or of none.
 func (h *hand) node() string {
-	all := specs()
-	if n := h.r.IntN(len(all) + 1); n < len(all) {
-		return all[n].Name
+	if n := h.r.IntN(len(h.Nodes) + 1); n < len(h.Nodes) {
+		return h.Nodes[n]
 	}
-	return fmt.Sprint(foes, "-", h.r.IntN(1e6))
+	return fmt.Sprint(Namespace, "-", h.r.IntN(1e6))
 }
 
 // goTo makes a pod that is on a node by its name alone.
@@ -347,7 +389,7 @@ func (h *hand) claim() {
 		return
 	}
 	if h.r.IntN(3) == 0 {
-		h.patch("labels", map[string]string{unitLabel: h.name(), "owns": h.name()})
+		h.patch("labels", map[string]string{UnitLabel: h.name(), "owns": h.name()})
 		return
 	}
 	key := []string{wire.AllocatedAnnotation, wire.ReservationAffinityAnnotation}[h.r.IntN(2)]
@@ -410,7 +452,7 @@ func (h *hand) podGroup() {
 	if h.r.IntN(2) == 0 {
 		where = sigs.PodGroups
 	}
-	client, name := h.objects.Resource(where).Namespace(foes), h.name()
+	client, name := h.objects.Resource(where).Namespace(Namespace), h.name()
 	minimum := []any{int64(1), int64(2), int64(1 << 30), int64(-1), "two", 1.5}[h.r.IntN(6)]
 	spec := map[string]any{"minMember": minimum, "scheduleTimeoutSeconds": int64(h.r.IntN(3)), "minResources": map[string]any{"cpu": fmt.Sprint(h.r.IntN(1e6))}}
 	body, err := json.Marshal(map[string]any{"spec": spec})
@@ -433,7 +475,7 @@ func (h *hand) podGroup() {
 
 // job makes or deletes a Job with a name of the friendly load's.
 func (h *hand) job() {
-	client, name := h.objects.Resource(jobKind).Namespace(foes), fmt.Sprint("job", h.r.IntN(lanes))
+	client, name := h.objects.Resource(Jobs).Namespace(Namespace), fmt.Sprint("job", h.r.IntN(h.Lanes))
 	if h.r.IntN(3) == 0 {
 		background := metav1.DeletePropagationBackground
 		h.try(func(ctx context.Context) error {
@@ -446,7 +488,7 @@ func (h *hand) job() {
 		wire.ExclusiveAnnotation: "numa"}}, "spec": map[string]any{"containers": []any{map[string]any{"name": "main", "image": "app:1",
 		"resources": map[string]any{"limits": map[string]any{"cpu": "1", "memory": "16Mi"}}}}}}}
 	h.try(func(ctx context.Context) error {
-		_, err := client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{"apiVersion": jobKind.GroupVersion().String(), "kind": "Job",
+		_, err := client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{"apiVersion": Jobs.GroupVersion().String(), "kind": "Job",
 			"metadata": map[string]any{"name": name}, "spec": map[string]any{"minAvailable": int64(h.r.IntN(4)), "tasks": []any{task}}}}, metav1.CreateOptions{})
 		return err
 	})
@@ -490,22 +532,22 @@ func (h *hand) fill() {
 
 // trespass tries what the role does not allow.
 func (h *hand) trespass() {
-	node, none := specs()[h.r.IntN(len(specs()))].Name, []byte(`{"metadata":{"annotations":{"x":"y"}}}`)
+	node, none := h.key(h.Nodes), []byte(`{"metadata":{"annotations":{"x":"y"}}}`)
 	h.try(func(ctx context.Context) (err error) {
 		switch h.r.IntN(6) {
 		case 0:
 			_, err = h.objects.Resource(v1alpha1.NodeTopologies).Patch(ctx, node, types.MergePatchType, []byte(`{"status":{"conditions":[]}}`), metav1.PatchOptions{}, "status")
 		case 1:
-			err = h.clients.CoreV1().Pods(friends).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+			err = h.clients.CoreV1().Pods(h.Others).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 		case 2:
-			err = h.clients.CoreV1().Pods(foes).Bind(ctx, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "foe-1", Annotations: map[string]string{wire.PlacementAnnotation: "{}"}},
+			err = h.clients.CoreV1().Pods(Namespace).Bind(ctx, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "foe-1", Annotations: map[string]string{wire.PlacementAnnotation: "{}"}},
 				Target: corev1.ObjectReference{Kind: "Node", Name: node}}, metav1.CreateOptions{})
 		case 3:
 			_, err = h.clients.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, none, metav1.PatchOptions{})
 		case 4:
 			_, err = h.clients.CoordinationV1().Leases("kube-system").Patch(ctx, "kube-scheduler", types.MergePatchType, none, metav1.PatchOptions{})
 		case 5:
-			_, err = h.clients.CoreV1().Pods(foes).Patch(ctx, fmt.Sprint("foe-", h.r.IntN(100)), types.MergePatchType,
+			_, err = h.clients.CoreV1().Pods(Namespace).Patch(ctx, fmt.Sprint("foe-", h.r.IntN(100)), types.MergePatchType,
 				[]byte(`{"status":{"conditions":[{"type":"berth.dev/gang-whole","status":"True"}]}}`), metav1.PatchOptions{}, "status")
 		}
 		return err
@@ -515,7 +557,7 @@ func (h *hand) trespass() {
 // control makes or deletes a Deployment of pods that do harm.
 func (h *hand) control() {
 	name := fmt.Sprint("army", h.r.IntN(3))
-	client := h.clients.AppsV1().Deployments(foes)
+	client := h.clients.AppsV1().Deployments(Namespace)
 	if h.r.IntN(2) == 0 {
 		h.try(func(ctx context.Context) error { return client.Delete(ctx, name, metav1.DeleteOptions{}) })
 		return
