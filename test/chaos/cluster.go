@@ -62,6 +62,8 @@ type cluster struct {
 	procs  map[string]*process
 	order  []string // of start
 	ports  []int    // of the schedulers' metrics
+
+	stopControllers func() // nil before they run
 }
 
 // startLimit bounds the start of the cluster on a busy machine.
@@ -83,6 +85,9 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 		return c, err
 	}
 	if err := c.startAPIServer(ctx); err != nil {
+		return c, err
+	}
+	if err := c.startControllers(ctx); err != nil {
 		return c, err
 	}
 	for i := range c.specs {
@@ -319,6 +324,9 @@ func (c *cluster) startRival() error {
 // files unless they are to be kept.
 func (c *cluster) stop(keep bool) error {
 	var errs []error
+	if c.stopControllers != nil {
+		c.stopControllers()
+	}
 	for _, name := range slices.Backward(c.order) {
 		p := c.procs[name]
 		p.signal(syscall.SIGCONT)

@@ -93,6 +93,7 @@ type tally struct {
 	gangs                          int // that were whole
 	obeyed                         int // pods that ran on nodes where Berth decides, by a decision
 	looks                          int // at their cgroups
+	attempts, accepted             int // of the tenant's requests
 }
 
 func newObserver(c *cluster, b *book) *observer {
@@ -105,7 +106,7 @@ func newObserver(c *cluster, b *book) *observer {
 
 // start watches until ctx ends.
 func (o *observer) start(ctx context.Context) error {
-	factory := informers.NewSharedInformerFactoryWithOptions(o.cluster.client, 0, informers.WithNamespace(namespace))
+	factory := informers.NewSharedInformerFactory(o.cluster.client, 0)
 	pods, err := factory.Core().V1().Pods().Informer().AddEventHandler(handlers(o.seePod))
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ func (o *observer) seePod(pod *corev1.Pod, gone bool) {
 	defer o.mu.Unlock()
 	w := o.pods[pod.UID]
 	if w == nil {
-		w = &watched{foreign: pod.Labels[foreignLabel] != ""}
+		w = &watched{foreign: isForeign(pod)}
 		o.pods[pod.UID] = w
 		o.tally.pods++
 		if w.foreign {

@@ -46,7 +46,12 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	b.begun = d.begun
 	plan := NewPlan(o.seed, o.nodes, o.duration)
 	fmt.Fprintf(out, "%d operations are planned; the plan's hash is %08x\n", len(plan), hashOf(plan))
+	end, err := d.letLoose(ctx, o.seed)
+	if err != nil {
+		return err
+	}
 	err = d.drive(ctx, plan, o.duration)
+	end(ctx)
 	if err == nil && b.count() < maxViolations {
 		err = d.finish(ctx)
 	}
@@ -142,6 +147,7 @@ func (d *driver) table() {
 		{"pods", t.pods, ""},
 		{"pods that ran", t.ran, ""},
 		{"gangs that were whole", t.gangs, ""},
+		{"requests of the tenant", t.attempts, t.tenantLine()},
 		{"pods of others", t.foreign, fmt.Sprintf("%d of them refused by kubelets", t.foreignRefused)},
 		{"checkpoints checked", t.checkpoints, ""},
 		{"reports checked", t.reports, fmt.Sprintf("%d of them not ready, as they said", t.notReady)},

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/test/podgroup"
+	"github.com/berth-dev/berth/test/tenant"
 	"github.com/berth-dev/berth/test/wrongclock"
 )
 
@@ -36,6 +37,7 @@ const (
 const (
 	adminConfig     = "admin.kubeconfig"
 	schedulerConfig = "scheduler.kubeconfig"
+	tenantConfig    = "tenant.kubeconfig"
 	storageURLFile  = "etcd.url"
 )
 
@@ -85,8 +87,8 @@ func writeWhole(file string, data []byte) error {
 // serveAPIServer runs an API server with Berth's manifests, and hands out everybody's credentials.
 func serveAPIServer(ctx context.Context, args []string, log io.Writer) error {
 	s := controlplane.Service{
-		Options: controlplane.Options{Keep: args[1], Etcd: args[2], Log: log}, Out: args[0], Manifests: append(deploy.Manifests(), podgroup.Manifests()...),
-		Users: map[string]controlplane.User{adminConfig: controlplane.Admin, schedulerConfig: controlplane.Scheduler},
+		Options: controlplane.Options{Keep: args[1], Etcd: args[2], Log: log}, Out: args[0], Manifests: append(append(deploy.Manifests(), podgroup.Manifests()...), tenant.Manifests(tenantCPUs, tenantPods)),
+		Users: map[string]controlplane.User{adminConfig: controlplane.Admin, schedulerConfig: controlplane.Scheduler, tenantConfig: {Name: tenant.User}},
 	}
 	for _, n := range args[3:] {
 		s.Users[nodeConfig(n)] = controlplane.Kubelet(n)

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-dev/berth/internal/demo"
 )
 
-// Role is a part of the cluster that the program plays in a process of its own. It returns ok false
-// where the arguments (without the program's name) do not ask for it.
+// Role is a part of the cluster that the program plays in a process of its own. It returns ok
+// false where the arguments (without the program's name) do not ask for it.
 type Role func(args []string, stdin io.Reader, stderr io.Writer) (code int, ok bool)
 
 // Program is one of them. The flags whose variables are nil do not exist.
@@ -55,8 +55,7 @@ func (p *Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	if err := p.parse(args, stderr); err != nil {
 		return 2
 	}
-	klog.LogToStderr(false) // client-go warns about every connection that ends
-	klog.SetOutput(io.Discard)
+	silence()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := p.Play(ctx, stdout); err != nil {
@@ -64,6 +63,18 @@ func (p *Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 		return 1
 	}
 	return 0
+}
+
+// silence discards what Kubernetes' packages have to say: client-go warns about every connection
+// that ends, and controllers of every conflict. By default klog prints errors to stderr besides.
+func silence() {
+	f := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(f)
+	if err := f.Set("stderrthreshold", "FATAL"); err != nil {
+		panic(err) // klog has this flag since v1
+	}
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 }
 
 // parse reads the flags. What is wrong has been written to stderr.
