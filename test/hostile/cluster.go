@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -93,12 +92,9 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 	c := &cluster{parts: map[string]*part{}, views: map[string]*line.Standby{}}
 	all := append(deploy.Manifests(), deploy.JobManifests()...)
 	all = append(all, podgroup.Manifests()[1], podgroup.Reservations())
-	enforcement, err := readAll(deploy.Enforcement())
-	if err != nil {
-		return c, err
-	}
+	var err error
 	c.Cluster, err = demo.StartCluster(ctx, demo.ClusterOptions{Dir: o.dir, Nodes: specs(), NodeCommand: []string{os.Args[0], demo.VerbNode},
-		Manifests: append(append(all, enforcement...), manifests), Keep: o.keep})
+		Manifests: append(all, manifests), Keep: o.keep})
 	if err != nil {
 		return c, err
 	}
@@ -115,18 +111,6 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 		return c, err
 	}
 	return c, errors.Join(c.startAgents(ctx), c.startController(ctx), c.startSchedulers(ctx), c.waitTenant(ctx))
-}
-
-func readAll(from fs.FS) (all [][]byte, err error) {
-	names, err := fs.Glob(from, "*.yaml")
-	for _, name := range names {
-		data, err := fs.ReadFile(from, name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, data)
-	}
-	return all, err
 }
 
 // run starts this program in another role and keeps an eye on it.
