@@ -5,8 +5,8 @@
 // The managers are linked, not imitated. What surrounds them is: the list of active pods, device
 // plugins that answer in process, and checkpoints in a directory in memory. The package builds
 // against several releases of Kubernetes; files named adapter_*.go hold what differs between them,
-// chosen by the build tags kubelet133, kubelet134 and kubelet135 (none of them: the release that
-// the main module requires).
+// chosen by the build tags kubelet133, kubelet134, kubelet135 and kubelet137 (none of them: the
+// release that the main module requires).
 //
 // A kubelet can hang or crash on a legal input, and every CPU manager leaves a goroutine behind for
 // ever, so cases belong in a child process that is thrown away now and then: see package
