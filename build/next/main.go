@@ -134,5 +134,5 @@ func (r report) print(out io.Writer) error {
 		fmt.Fprintln(out, "nothing breaks")
 		return nil
 	}
-	return fmt.Errorf("%d breaks in %d packages, %d other messages; what imports these packages was not compiled", len(r.breaks), packages, len(r.others))
+	return fmt.Errorf("breaks: %d, packages: %d, other messages: %d; what imports these packages was not compiled", len(r.breaks), packages, len(r.others))
 }

@@ -35,8 +35,8 @@ go: updates to go.mod needed
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
-	if err == nil || !strings.Contains(err.Error(), "4 breaks in 2 packages, 1 other") {
-		t.Errorf("error %v: want it to count 4 breaks in 2 packages, 1 other message", err)
+	if err == nil || !strings.Contains(err.Error(), "breaks: 4, packages: 2, other messages: 1;") {
+		t.Errorf("error %v: want it to count 4 breaks in 2 packages, and 1 other message", err)
 	}
 }
 
