@@ -490,3 +490,18 @@ func FuzzReadTree(f *testing.F) {
 		}
 	})
 }
+
+// TestReadOnline: it is what Read finds, and follows what becomes of the machine.
+func TestReadOnline(t *testing.T) {
+	files := fstest.MapFS{}
+	for i := range 4 {
+		files[fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/core_id", i)] = &fstest.MapFile{Data: []byte("0")}
+	}
+	for _, c := range []struct{ online, want string }{{"0-3\n", "0-3"}, {"0-2\n", "0-2"}, {"two\n", ""}, {"", ""}} {
+		files["sys/devices/system/cpu/online"] = &fstest.MapFile{Data: []byte(c.online)}
+		got, err := sysfs.ReadOnline(files)
+		if wrong := (*sysfs.Error)(nil); c.want == "" && !errors.As(err, &wrong) || c.want != "" && (err != nil || got.String() != c.want) {
+			t.Errorf("online %q: %q, %v", c.online, got, err)
+		}
+	}
+}

@@ -88,6 +88,35 @@ func TestMachineChangesUnderTheKubelet(t *testing.T) {
 	}
 }
 
+// TestMachineShrinksWhereBerthDecides: the kubelet pins nothing there, and the scheduler would go on
+// handing out what the node has lost.
+func TestMachineShrinksWhereBerthDecides(t *testing.T) {
+	const pages = testMachine + " huge:2Mi=64"
+	for _, tc := range []struct{ name, before, after, says string }{
+		{"a CPU", testMachine, testMachine + " offline:5", "CPUs 5 have gone offline"},
+		{"memory", testMachine, strings.Replace(testMachine, "8Gi", "8Gi,6Gi", 1), "NUMA node 1 has 6144 MiB of memory"},
+		{"huge pages", pages, testMachine + " huge:2Mi=32", "NUMA node 0 has 32 huge pages of 2048 KiB, 64 when"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newObeyingWorld(t)
+			w.become(tc.before)
+			w.settle()
+			w.wantReady(v1alpha1.ReasonConsistent, "")
+			w.become(tc.after)
+			w.m.lookAround(t.Context())
+			w.settle()
+			w.wantReady(v1alpha1.ReasonMachineChanged, tc.says)
+			if got := w.ready(); !strings.Contains(got, "undo the change, or restart the kubelet") {
+				t.Errorf("%s does not say what to do", got)
+			}
+			w.become(tc.before)
+			w.m.lookAround(t.Context())
+			w.settle()
+			w.wantReady(v1alpha1.ReasonConsistent, "")
+		})
+	}
+}
+
 // TestMachineChangesIntoTheUnknown: what has changed before stays known, and that the machine
 // cannot be read is said once each time.
 func TestMachineChangesIntoTheUnknown(t *testing.T) {

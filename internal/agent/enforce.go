@@ -170,6 +170,7 @@ func (e *enforcer) serve(ctx context.Context) {
 	p := enforce.NewPlugin(books, func(format string, args ...any) { log.Warn(fmt.Sprintf(format, args...)) })
 	p.LiftQuota, p.NRIVersion, p.Changed = e.opts.Enforce.LiftQuota, e.opts.Enforce.NRIVersion, e.changed
 	p.Lives = func(cgroup string) bool { return populated(os.DirFS(e.opts.Enforce.Cgroups), cgroup) }
+	p.Online = e.opts.online()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	offering := e.offer(ctx, p, offers)

@@ -96,8 +96,8 @@ func also(first, second error) error {
 	return fmt.Errorf("%w; %w", first, second)
 }
 
-// gone says what the kubelet may still hand out to a pod for its own though it is no longer there.
-// A kubelet that pins nothing promises nothing.
+// gone says what may still be handed out to a pod for its own though it is no longer there. A kubelet
+// that pins nothing promises nothing; where Berth decides, the scheduler goes by the report.
 func (s *sighting) gone() error {
 	c := &s.platform.spec.Config
 	d := s.drift
@@ -105,7 +105,8 @@ func (s *sighting) gone() error {
 		d.cpus = true
 		d.lost = append(d.lost, fmt.Sprintf("%s has CPUs %v, which are offline", kubeletstate.CPUFile, s.offline))
 	}
-	if len(d.lost) == 0 || c.CPUManagerPolicy != "static" && c.MemoryManagerPolicy != "Static" {
+	pins := s.obeyed != nil || c.CPUManagerPolicy == "static" || c.MemoryManagerPolicy == "Static"
+	if len(d.lost) == 0 || !pins {
 		return nil
 	}
 	return &outdated{d.lost, d.remedy(c)}

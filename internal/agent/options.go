@@ -15,6 +15,7 @@ import (
 	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/sysfs"
+	"github.com/berth-dev/berth/topology"
 )
 
 // DefaultRoot is the kubelet's usual root directory.
@@ -152,6 +153,14 @@ func (o *Options) machine() MachineSource {
 		return GivenMachine(o.Machine)
 	}
 	return SysMachine(o.SysRoot)
+}
+
+// online reads which CPUs are online now; nil where the machine is a string, which never changes.
+func (o *Options) online() func() (topology.CPUSet, error) {
+	if o.Machine != "" {
+		return nil
+	}
+	return func() (topology.CPUSet, error) { return sysfs.ReadOnline(os.DirFS(o.SysRoot)) }
 }
 
 // host is where the machine tells of its devices.

@@ -91,6 +91,10 @@ type Books struct {
 	found map[string]bool
 	// lives says of a container whether it has processes.
 	lives func(id string) bool
+	// online reads which CPUs of the machine are online at this moment; nil where all always are. In
+	// a cpuset without an online CPU a container runs on its parent's, which are everybody's
+	// (cpuset.cpus.effective, Documentation/admin-guide/cgroup-v2.rst).
+	online func() (topology.CPUSet, error)
 }
 
 // settleLimit is how long nothing is taken from a container that has not started. After it a move
@@ -162,6 +166,9 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 		}
 		return Set{}, nil, &HeldError{c.Name, why}
 	}
+	if why := b.asleep(e); why != "" {
+		return Set{}, nil, &HeldError{c.Name, why}
+	}
 	delete(b.claims, claimant{c.Pod, c.Name})
 	b.all[c.ID] = e
 	e.running, e.unsettled, e.since = true, true, b.now()
@@ -212,6 +219,25 @@ func (b *Books) adopt(c Container) *entry {
 		}
 	}
 	return e
+}
+
+// asleep says why a container cannot begin on CPUs that are not online now; "" where it can. A pinned
+// one needs all of its CPUs, a shared one any.
+func (b *Books) asleep(e *entry) string {
+	if b.online == nil {
+		return ""
+	}
+	up, err := b.online()
+	if err != nil {
+		return "nobody can say which CPUs are online: " + err.Error()
+	}
+	if down := e.set.CPUs.AndNot(&up); e.set.Pinned && !down.IsEmpty() {
+		return "its decision names CPUs " + down.String() + ", which are offline"
+	}
+	if pool := b.poolFor(e); !e.set.Pinned && !pool.IsEmpty() && !pool.Intersects(&up) {
+		return "the CPUs that it would share, " + pool.String() + ", are offline"
+	}
+	return ""
 }
 
 // inTheWay names a shared container that would have to leave the CPUs of a pinned one, and cannot

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // runtime is a container runtime as far as NRI sees one: the genuine adaptation over containers
@@ -239,6 +240,41 @@ func TestNRI(t *testing.T) {
 	r.want("web=0-3,6-7,10-15", "a=4-5", "b=8-9")
 	r.stopPod(a)
 	r.want("web=0-7,10-15", "b=8-9")
+}
+
+// TestNoContainerBeginsOffline: a decision may be older than the loss of its CPUs, and the kernel
+// gives a cpuset without an online CPU those of everybody.
+func TestNoContainerBeginsOffline(t *testing.T) {
+	r := newRuntime(t)
+	p := newPlugin(t)
+	online, unread := cpus(t, "0-15"), error(nil)
+	p.Online = func() (topology.CPUSet, error) { return online, unread }
+	defer r.connect(p)()
+	a := r.pod("a", nil, appOn(t, "4-5"))
+	refused := func(pod *api.PodSandbox, want string) {
+		t.Helper()
+		if err := r.create(pod, "app"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", pod.Name, err, want)
+		}
+	}
+	online = cpus(t, "0-4,6-15")
+	refused(a, "its decision names CPUs 5, which are offline")
+	unread = errors.New("sys/devices/system/cpu/online: input/output error")
+	refused(a, "nobody can say which CPUs are online: sys/devices/system/cpu/online: input/output error")
+	online, unread = cpus(t, "0-7"), nil
+	bound := appOn(t, "")
+	bound.Bounds, bound.Shares = placement.BoundCPUs, []placement.CPUShare{{NUMA: 1, MilliCPU: 500}}
+	refused(r.pod("bound", nil, bound), "the CPUs that it would share, 8-15, are offline")
+	if err := r.create(r.pod("web", nil, nil), "app"); err != nil {
+		t.Error(err)
+	}
+	if err := r.create(a, "app"); err != nil {
+		t.Error(err)
+	}
+	r.want("web=0-3,6-15", "a=4-5")
+	if waiting := p.Sight().Waiting; len(waiting) != 1 || waiting[0].Container != "ns/bound/app" {
+		t.Errorf("waiting: %v, want ns/bound/app alone", waiting)
+	}
 }
 
 // TestNRIRestart: while the agent is away nothing begins that demands it, and when it is back it

@@ -42,6 +42,10 @@ type Plugin struct {
 	// it; nil where nobody knows. A runtime that has started again may not tell of a container that
 	// runs.
 	Lives func(cgroup string) bool
+	// Online reads which CPUs of the machine are online at this moment. No container begins on
+	// others, and none at all while that cannot be read. nil where all of them always are. It must
+	// be set before Run.
+	Online func() (topology.CPUSet, error)
 
 	now   func() time.Time
 	mu    sync.Mutex
@@ -217,6 +221,7 @@ func (p *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 		byID[pod.GetId()] = pod
 		sandboxes = append(sandboxes, pod.GetId())
 	}
+	p.books.online = p.Online
 	before := p.paths
 	p.paths = map[string]string{}
 	p.books.lives = func(id string) bool { return p.Lives != nil && p.Lives(cmp.Or(p.paths[id], before[id])) }
