@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-//go:embed crds/*.yaml rbac/*.yaml policies/*.yaml jobs/*.yaml exporters/*.yaml enforce/*.yaml
+//go:embed crds/*.yaml rbac/*.yaml policies/*.yaml jobs/*.yaml exporters/*.yaml
 var manifests embed.FS
 
 // CRDs are the custom resource definitions: of NodeTopology, and, for clusters in which nobody else
@@ -21,9 +21,6 @@ func RBAC() fs.FS { return sub("rbac") }
 // Policies are the ValidatingAdmissionPolicies that hold the laws which roles cannot say, and the
 // one that warns of annotations which nobody reads.
 func Policies() fs.FS { return sub("policies") }
-
-// Enforcement are the policies for clusters with nodes on which Berth decides.
-func Enforcement() fs.FS { return sub("enforce") }
 
 // Jobs are the roles and the policies of the controller of batch Jobs.
 func Jobs() fs.FS { return sub("jobs") }

@@ -27,15 +27,20 @@ func annotatedPod(subresource, by string, now, before map[string]any) admission.
 		corev1.SchemeGroupVersion.WithResource("pods"), subresource, operation, options, false, &user.DefaultInfo{Name: by})
 }
 
-// TestDemandedPlugins: which plugins a container needs comes with the scheduler's Binding, and
-// stays.
+// TestDemandedPlugins: which plugins a container needs, and what koordlet carries out, comes with
+// the scheduler's Binding and stays. Koordinator's own scheduler writes that to pods of its own.
 func TestDemandedPlugins(t *testing.T) {
 	const (
 		key       = "required-plugins.noderesource.dev/container.main"
 		tolerate  = "tolerate-missing-plugins.noderesource.dev/pod"
 		scheduler = "system:serviceaccount:berth-system:berth-scheduler"
 		demand    = `[ "berth" ]`
+
+		status      = "scheduling.koordinator.sh/resource-status"
+		placed      = "berth.dev/placement"
+		koordinator = "system:serviceaccount:koordinator-system:koord-scheduler"
 	)
+	words := map[string]any{status: "{}"}
 	said, none := map[string]any{key: demand}, map[string]any{"a": "b"}
 	for name, c := range map[string]struct {
 		a    admission.Attributes
@@ -53,9 +58,21 @@ func TestDemandedPlugins(t *testing.T) {
 		"with the Binding":          {annotatedPod("binding", scheduler, said, nil), ""},
 		"with somebody's Binding":   {annotatedPod("binding", "u", said, nil), "the scheduler's to write"},
 		"a Binding without demands": {annotatedPod("binding", "u", none, nil), ""},
+
+		"for koordlet":                   {annotatedPod("", "u", words, nil), status + ": which plugins"},
+		"for koordlet, added":            {annotatedPod("", "u", words, none), "leave it out"},
+		"for koordlet, changed":          {annotatedPod("", "u", map[string]any{status: "x"}, words), "leave it out"},
+		"for koordlet, taken out":        {annotatedPod("status", "u", none, words), "leave it in"},
+		"for koordlet, left":             {annotatedPod("", "u", map[string]any{status: "{}", "a": "b"}, words), ""},
+		"for koordlet, Binding":          {annotatedPod("binding", scheduler, words, nil), ""},
+		"for koordlet, another Binding":  {annotatedPod("binding", koordinator, words, nil), "the scheduler's to write"},
+		"koord-scheduler's own":          {annotatedPod("", koordinator, words, none), ""},
+		"koord-scheduler's, of ours":     {annotatedPod("", koordinator, map[string]any{placed: "{}", status: "{}"}, map[string]any{placed: "{}"}), "leave it out"},
+		"koord-scheduler's, new pod":     {annotatedPod("", koordinator, words, nil), "leave it out"},
+		"koord-scheduler demands plugin": {annotatedPod("", koordinator, said, none), "leave it out"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := strings.Join(deniedIn(t, Enforcement(), "demanded-plugins.yaml", c.a), "\n")
+			got := strings.Join(deniedIn(t, Policies(), "demanded-plugins.yaml", c.a), "\n")
 			if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 				t.Errorf("refused with %q, want %q", got, c.want)
 			}

@@ -29,8 +29,8 @@ func Read(fsys fs.FS) (*topology.Machine, error) {
 	return &r.m, nil
 }
 
-// ReadOnline returns the CPUs that are online at this moment: what Machine.Online of a Read would be,
-// at the price of one folder and two files. The error is a *Error.
+// ReadOnline returns the CPUs that are online at this moment: what Machine.Online of a Read would
+// be, at the price of one folder and two files. The error is a *Error.
 func ReadOnline(fsys fs.FS) (topology.CPUSet, error) {
 	r := reader{tree: tree{fsys}}
 	err := r.readOnline()

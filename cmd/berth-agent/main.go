@@ -58,6 +58,7 @@ type settings struct {
 	preferences   string
 	authority     string
 	enforcer      string
+	rivals        string
 	onCollision   string
 	devices       string
 	specDirs      string
@@ -106,6 +107,7 @@ func parse(args []string, stderr io.Writer) (*settings, error) {
 	f.StringVar(&s.preferences, "device-preferences", "", "how device plugins choose: RESOURCE=none|sorted|nvidia|unknown, separated by commas")
 	f.StringVar(&s.authority, "authority", "kubelet", "who decides on the node: kubelet; berth, whose decisions are carried out through the runtime's NRI; or label, by the Node's label "+agent.AuthorityLabel)
 	f.StringVar(&s.enforcer, "enforcer", "agent", "where Berth decides, who carries decisions out: agent; koordlet, while the agent stays out of it; or label, by the Node's label "+agent.EnforcerLabel)
+	f.StringVar(&s.rivals, "rivals", joined(agent.DefaultRivals()), "where Berth decides: programs that set the CPUs of containers as well, as PROGRAM=NAMESPACE/DAEMONSET/SERVICEACCOUNT of their pods, separated by commas")
 	f.StringVar(&o.Enforce.NRISocket, "nri-socket", "", "where Berth decides: the container runtime's NRI socket (default /var/run/nri/nri.sock)")
 	f.StringVar(&o.Enforce.NRIVersion, "nri-version", "", "where Berth decides: take this for the release of the runtime's NRI, like v0.12.0 (default: as the runtime says)")
 	f.StringVar(&o.Enforce.Cgroups, "cgroup-root", agent.DefaultCgroups, "where Berth decides: where cgroup v2 is mounted")
@@ -171,11 +173,23 @@ func (s *settings) check(rest []string) error {
 		return errors.New("--devices: want --authority=berth or label with it: where the kubelet decides, its vendor's plugin offers devices")
 	}
 	var err error
+	if s.options.Rivals, err = agent.ParseRivals(s.rivals); err != nil {
+		return fmt.Errorf("--rivals %w", err)
+	}
 	if s.options.Preferences, err = parsePreferences(s.preferences); err != nil || s.devices == "" {
 		return err
 	}
 	s.options.Devices, err = readDevices(s.devices)
 	return err
+}
+
+// joined writes rivals as the flag has them.
+func joined(rivals []agent.Rival) string {
+	texts := make([]string, len(rivals))
+	for i := range rivals {
+		texts[i] = rivals[i].String()
+	}
+	return strings.Join(texts, ",")
 }
 
 // readDevices reads which devices the agent is to offer.

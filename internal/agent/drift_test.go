@@ -88,8 +88,8 @@ func TestMachineChangesUnderTheKubelet(t *testing.T) {
 	}
 }
 
-// TestMachineShrinksWhereBerthDecides: the kubelet pins nothing there, and the scheduler would go on
-// handing out what the node has lost.
+// TestMachineShrinksWhereBerthDecides: the kubelet pins nothing there, and the scheduler would go
+// on handing out what the node has lost.
 func TestMachineShrinksWhereBerthDecides(t *testing.T) {
 	const pages = testMachine + " huge:2Mi=64"
 	for _, tc := range []struct{ name, before, after, says string }{

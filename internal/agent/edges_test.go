@@ -233,7 +233,7 @@ func TestPodThatCameBackUnderItsName(t *testing.T) {
 	pod := func(uid types.UID) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0", UID: uid}}
 	}
-	b := newPodBook()
+	b := newPodBook(DefaultRivals())
 	b.see(pod("first"), now)
 	b.change(pod("first"), pod("second"), now)
 	all := b.all()

@@ -20,7 +20,6 @@ import (
 	"github.com/berth-dev/berth/internal/enforce"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/offer"
-	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
@@ -360,8 +359,6 @@ func readBack(c *enforce.Held, runtimePath string, cgroups fs.FS) (cpus topology
 	return cpus, c.Set.Differs(found)
 }
 
-const koordletImage = "koordlet"
-
 // populated says whether there are processes in a container's cgroup. One that cannot be read has
 // ended.
 func populated(cgroups fs.FS, runtimePath string) bool {
@@ -373,24 +370,6 @@ func populated(cgroups fs.FS, runtimePath string) bool {
 	return err == nil && slices.Contains(strings.Split(string(text), "\n"), "populated 1")
 }
 
-// otherOwners are programs that set the CPUs of containers themselves, by the last part of their
-// image's name.
-var otherOwners = []string{koordletImage, "nri-resource-policy-balloons", "nri-resource-policy-topology-aware", "dracpu", "dra-driver-cpu"}
-
-// otherOwner returns the program in a pod that sets the CPUs of containers; "" for none.
-func otherOwner(pod *corev1.Pod) string {
-	for i := range pod.Spec.Containers {
-		image := pod.Spec.Containers[i].Image
-		image = image[strings.LastIndex(image, "/")+1:]
-		image, _, _ = strings.Cut(image, "@")
-		image, _, _ = strings.Cut(image, ":")
-		if slices.Contains(otherOwners, image) {
-			return image
-		}
-	}
-	return ""
-}
-
 // contested says who else sets the CPUs of containers, or gives devices away, on a node where Berth
 // decides.
 func (s *sighting) contested() error {
@@ -398,10 +377,10 @@ func (s *sighting) contested() error {
 		return fmt.Errorf("%s: remove that plugin and the pods that have devices of it from the node, or take the resource out of what the agent offers (--devices)", s.rival)
 	}
 	for _, f := range sortedFacts(s.pods) {
-		if s.obeyed.koordlet && f.owner == koordletImage {
+		if s.obeyed.koordlet && f.owner == koordlet {
 			continue
 		}
-		if s.obeyed.koordlet && f.demands && f.ended.IsZero() && s.admitted(f.uid) {
+		if s.obeyed.koordlet && f.obeys && f.ended.IsZero() && s.admitted(f.uid) {
 			return fmt.Errorf("koordlet carries decisions out here, and pod %s was placed when the agent did: drain the node, or have the agent do it again", f.key())
 		}
 		if f.owner != "" && f.ended.IsZero() {
@@ -415,7 +394,7 @@ func (s *sighting) contested() error {
 // abandoned says which pod was pinned by Berth on a node where the kubelet decides now.
 func (s *sighting) abandoned() error {
 	for _, f := range sortedFacts(s.pods) {
-		if (f.demands || f.entrusted) && f.ended.IsZero() && s.admitted(f.uid) {
+		if (f.obeys || f.entrusted) && f.ended.IsZero() && s.admitted(f.uid) {
 			return fmt.Errorf("the kubelet decides here, and pod %s was placed when Berth did: drain the node, or have Berth decide again", f.key())
 		}
 	}
@@ -429,9 +408,4 @@ func sortedFacts(pods map[string]podFacts) []podFacts {
 	}
 	slices.SortFunc(out, byCreation)
 	return out
-}
-
-// demandsPlugin says whether the pod was placed on a node where Berth decides.
-func demandsPlugin(pod *corev1.Pod) bool {
-	return wire.HasPlacement(pod) && wire.DemandsPlugin(pod)
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -89,11 +90,7 @@ func TestObeyingReport(t *testing.T) {
 
 // TestObeyingNodeIsRefused says by name what keeps decisions from being carried out.
 func TestObeyingNodeIsRefused(t *testing.T) {
-	owner := func(w *world) {
-		pod := w.pod("o", corev1.PodRunning)
-		pod.Spec.Containers[0].Image = "registry.example.com:5000/koordinator/koordlet:v1.6@sha256:ab"
-		w.m.pods.see(pod, w.clock)
-	}
+	owner := func(w *world) { w.m.pods.see(w.rival("o", 0), w.clock) }
 	for name, c := range map[string]struct {
 		change func(*world)
 		want   string
@@ -102,7 +99,7 @@ func TestObeyingNodeIsRefused(t *testing.T) {
 			w.config.CPUManagerPolicy = "static"
 			w.cpus("0-7", nil)
 		}, "False Unsupported: cpuManagerPolicy: \"static\": want none on a node with authority berth: two would hand out CPUs"},
-		"koordlet": {owner, "False Contradiction: pod ns/pod-o runs koordlet, which sets the CPUs of containers as Berth does"},
+		"koordlet": {owner, "False Contradiction: pod koordinator-system/pod-o runs koordlet, which sets the CPUs of containers as Berth does"},
 		"no runtime": {func(w *world) { w.obeys(&obeyed{problem: errors.New("the socket is gone")}) },
 			"False NotEnforced: the socket is gone"},
 		"no CPU reserved": {func(w *world) { w.config.ReservedSystemCPUs = "" }, "False Unsupported: kubeReserved[cpu]"},
@@ -112,10 +109,7 @@ func TestObeyingNodeIsRefused(t *testing.T) {
 		}, "False Contradiction: "},
 		"authority was berth": {func(w *world) {
 			w.m.around.authority = v1alpha1.AuthorityKubelet
-			pod := w.pod("p", corev1.PodRunning)
-			pod.Annotations = map[string]string{wire.PlacementAnnotation: "{}"}
-			wire.DemandPlugin(pod.Annotations, &placement.Decision{Containers: []placement.ContainerDecision{{Name: "main"}}})
-			w.m.pods.see(pod, w.clock)
+			w.placed("p", "2-3", wire.Placement{Authority: placement.AuthorityBerth})
 			w.admitted("p")
 		}, "False Contradiction: the kubelet decides here, and pod ns/pod-p was placed when Berth did: drain the node"},
 	} {
@@ -235,18 +229,140 @@ func TestAstrayIsACondition(t *testing.T) {
 	}
 }
 
-// entrust shows a pod that was placed where koordlet carries decisions out.
-func (w *world) entrust(uid, cpus string, phase corev1.PodPhase) *corev1.Pod {
+// placed shows a running pod whose one container was given the CPUs; p says what else its placement
+// does.
+func (w *world) placed(uid, cpus string, p wire.Placement) *corev1.Pod {
 	w.t.Helper()
-	d := placement.Decision{UID: uid, Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{Any: true}, CPUs: cpuSet(w.t, cpus)}}}
-	text, err := wire.WritePlacement(&wire.Placement{Sequence: 1, Guarantee: wire.GuaranteeAmounts, Decision: d})
+	p.Sequence, p.Decision = 1, placement.Decision{UID: uid, Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{Any: true}, CPUs: cpuSet(w.t, cpus)}}}
+	text, err := wire.WritePlacement(&p)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	pod := w.pod(uid, phase)
-	pod.Annotations = map[string]string{wire.PlacementAnnotation: text, wire.KoordinatorStatusAnnotation: `{"cpuset":"` + cpus + `"}`}
+	pod := w.pod(uid, corev1.PodRunning)
+	pod.Annotations = map[string]string{wire.PlacementAnnotation: text}
 	w.m.pods.see(pod, w.clock)
 	return pod
+}
+
+// entrust shows a pod that was placed where koordlet carries decisions out.
+func (w *world) entrust(uid, cpus string, phase corev1.PodPhase) *corev1.Pod {
+	w.t.Helper()
+	pod := w.placed(uid, cpus, wire.Placement{Guarantee: wire.GuaranteeAmounts, Authority: placement.AuthorityBerth, Koordlet: true})
+	pod.Annotations[wire.KoordinatorStatusAnnotation] = `{"cpuset":"` + cpus + `"}`
+	pod.Status.Phase = phase
+	w.m.pods.see(pod, w.clock)
+	return pod
+}
+
+// rival is a pod of one of the rivals that are known by default.
+func (w *world) rival(uid string, n int) *corev1.Pod {
+	r := DefaultRivals()[n]
+	pod := w.pod(uid, corev1.PodRunning)
+	pod.Namespace, pod.Spec.ServiceAccountName = r.Namespace, r.ServiceAccount
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: r.DaemonSet, Controller: new(true)}}
+	return pod
+}
+
+// TestTenantsDoNotDecide: nothing that anybody may write on a pod makes a node unusable, or one
+// usable that is not.
+func TestTenantsDoNotDecide(t *testing.T) {
+	demands := map[string]string{wire.KoordinatorStatusAnnotation: "{}"}
+	wire.DemandPlugin(demands, &placement.Decision{Containers: []placement.ContainerDecision{{Name: "main"}}})
+	annotated := func(w *world) {
+		pod := w.placed("p", "2-3", wire.Placement{Guarantee: wire.GuaranteeFull})
+		maps.Copy(pod.Annotations, demands)
+		w.m.pods.see(pod, w.clock)
+		w.cpus("0-1,4-7", map[string]string{"p": "2-3"})
+		w.admitted("p")
+	}
+	t.Run("annotations, authority kubelet", func(t *testing.T) {
+		w := newWorld(t)
+		annotated(w)
+		w.settle()
+		w.wantReady(v1alpha1.ReasonConsistent, "")
+	})
+	for _, r := range DefaultRivals() {
+		t.Run("an image called "+r.Program, func(t *testing.T) {
+			w := newObeyingWorld(t)
+			pod := w.pod("o", corev1.PodRunning)
+			pod.Spec.Containers[0].Image = "registry.evil.example:5000/x/" + r.Program + ":v1.6@sha256:ab"
+			pod.Spec.ServiceAccountName = r.ServiceAccount
+			pod.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: r.DaemonSet, Controller: new(true)}}
+			w.m.pods.see(pod, w.clock)
+			w.settle()
+			w.wantReady(v1alpha1.ReasonConsistent, "")
+			n := w.last()
+			c := meta.FindStatusCondition(n.Report.Conditions, v1alpha1.ConditionSoleOwner)
+			if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "the image of pod ns/pod-o is named like "+r.Program) {
+				t.Errorf("%+v, want a warning", c)
+			}
+			w.m.pods.lose(pod, w.clock)
+			w.settle()
+			if n := w.last(); meta.FindStatusCondition(n.Report.Conditions, v1alpha1.ConditionSoleOwner) != nil {
+				t.Error("the warning outlives the pod")
+			}
+		})
+	}
+	t.Run("an image called koordlet where koordlet is to carry out", func(t *testing.T) {
+		w := newObeyingWorld(t)
+		w.m.around.enforcer = v1alpha1.EnforcerKoordlet
+		pod := w.pod("o", corev1.PodRunning)
+		pod.Spec.Containers[0].Image = "koordlet"
+		w.m.pods.see(pod, w.clock)
+		w.settle()
+		if got := w.ready(); !strings.HasPrefix(got, "False NotEnforced: koordlet is to carry decisions out, and no pod of this node runs it") {
+			t.Error(got)
+		}
+	})
+}
+
+// TestRivals: a rival is known by namespace, DaemonSet and ServiceAccount together, and by the
+// administrator's list alone.
+func TestRivals(t *testing.T) {
+	w := newWorld(t)
+	for n, r := range DefaultRivals() {
+		if got := rivalIn(DefaultRivals(), w.rival("o", n)); got != r.Program {
+			t.Errorf("%s is taken for %q", r.Program, got)
+		}
+	}
+	for what, change := range map[string]func(*corev1.Pod){
+		"another namespace":      func(p *corev1.Pod) { p.Namespace = "ns" },
+		"another ServiceAccount": func(p *corev1.Pod) { p.Spec.ServiceAccountName = "default" },
+		"no owner":               func(p *corev1.Pod) { p.OwnerReferences = nil },
+		"another kind of owner":  func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "ReplicaSet" },
+		"another DaemonSet":      func(p *corev1.Pod) { p.OwnerReferences[0].Name = "x" },
+	} {
+		pod := w.rival("o", 0)
+		if change(pod); rivalIn(DefaultRivals(), pod) != "" {
+			t.Errorf("%s: taken for koordlet", what)
+		}
+	}
+	own, err := ParseRivals("mine=ns/set/account,koordlet=k/koordlet/sa")
+	if err != nil || len(own) != 2 || own[1] != (Rival{"koordlet", "k", "koordlet", "sa"}) || own[0].String() != "mine=ns/set/account" {
+		t.Errorf("%v, %v", own, err)
+	}
+	if none, err := ParseRivals(""); err != nil || none == nil || len(none) != 0 {
+		t.Errorf("%v, %v, want an empty list, which is no default", none, err)
+	}
+	for _, bad := range []string{"koordlet", "koordlet=ns", "koordlet=ns/set", "=ns/set/sa", "a=b//c", "a=b/c/d/e", "a=b/c/d,"} {
+		if got, err := ParseRivals(bad); err == nil {
+			t.Errorf("%q: %v", bad, got)
+		}
+	}
+}
+
+// TestOldPlacements: a placement from before placements named an authority goes on working.
+func TestOldPlacements(t *testing.T) {
+	w := newObeyingWorld(t)
+	w.m.around.enforcer = v1alpha1.EnforcerKoordlet
+	w.m.pods.see(w.rival("o", 0), w.clock)
+	old := w.placed("a", "2-3", wire.Placement{Guarantee: wire.GuaranteeAmounts})
+	old.Annotations[wire.KoordinatorStatusAnnotation] = `{"cpuset":"2-3"}`
+	w.m.pods.see(old, w.clock)
+	w.admitted("a", "o")
+	w.settle()
+	w.wantPods("o::", "a::2-3")
+	w.wantReady(v1alpha1.ReasonConsistent, "")
 }
 
 // TestKoordletCarriesOut: with koordlet as the enforcer its pod is no contradiction but a
@@ -260,8 +376,7 @@ func TestKoordletCarriesOut(t *testing.T) {
 	if got := w.ready(); !strings.HasPrefix(got, "False NotEnforced: koordlet is to carry decisions out, and no pod of this node runs it") {
 		t.Errorf("without koordlet: %s", got)
 	}
-	koordlet := w.pod("o", corev1.PodRunning)
-	koordlet.Spec.Containers[0].Image = "registry.example.com/koordinator/koordlet:v1.6"
+	koordlet := w.rival("o", 0)
 	w.m.pods.see(koordlet, w.clock)
 	a := w.entrust("a", "2-3", corev1.PodRunning)
 	w.entrust("b", "4", corev1.PodRunning)
@@ -270,12 +385,12 @@ func TestKoordletCarriesOut(t *testing.T) {
 	if nt := w.writes[len(w.writes)-1]; nt.Spec.Enforcer != v1alpha1.EnforcerKoordlet || nt.Status.SharedCPUs != "0-1,5-7" || !strings.HasPrefix(w.ready(), "True") {
 		t.Errorf("enforcer %q, shared %s, %s", nt.Spec.Enforcer, nt.Status.SharedCPUs, w.ready())
 	}
-	w.wantPods("a::2-3", "b::4", "o::")
+	w.wantPods("o::", "a::2-3", "b::4")
 	w.m.pods.lose(a, w.clock)
 	w.entrust("b", "4", corev1.PodSucceeded)
 	w.active = map[string]int{"ns/pod-a": 1, "ns/pod-b": 1}
 	w.steps(20)
-	w.wantPods("a::2-3", "b::4", "o::")
+	w.wantPods("o::", "a::2-3", "b::4")
 	w.active = map[string]int{}
 	w.settle()
 	w.wantPods("o::")
@@ -289,15 +404,10 @@ func TestKoordletCarriesOut(t *testing.T) {
 		want   string
 	}{
 		"another owner": {func(w *world) {
-			pod := w.pod("p", corev1.PodRunning)
-			pod.Spec.Containers[0].Image = "dracpu"
-			w.m.pods.see(pod, w.clock)
-		}, "False Contradiction: pod ns/pod-p runs dracpu"},
+			w.m.pods.see(w.rival("p", 1), w.clock)
+		}, "False Contradiction: pod kube-system/pod-p runs dracpu"},
 		"the agent's pod": {func(w *world) {
-			pod := w.pod("p", corev1.PodRunning)
-			pod.Annotations = map[string]string{wire.PlacementAnnotation: "{}"}
-			wire.DemandPlugin(pod.Annotations, &placement.Decision{Containers: []placement.ContainerDecision{{Name: "main"}}})
-			w.m.pods.see(pod, w.clock)
+			w.placed("p", "2-3", wire.Placement{Authority: placement.AuthorityBerth})
 			w.admitted("p", "o")
 		}, "False Contradiction: koordlet carries decisions out here, and pod ns/pod-p was placed when the agent did: drain the node"},
 		"the kubelet decides again": {func(w *world) {

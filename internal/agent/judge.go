@@ -22,6 +22,8 @@ type verdict struct {
 	problem error
 	// astray says of containers that they do not run as it was decided.
 	astray []string
+	// suspected says which pod looks like another owner of CPUs; nil for none.
+	suspected error
 	// underWay: the kubelet may be in the middle of a change, so that a contradiction need not
 	// last.
 	underWay bool
@@ -29,7 +31,7 @@ type verdict struct {
 
 // judge says what to publish. It is a pure function of what was seen.
 func judge(s *sighting) verdict {
-	v := verdict{platform: s.platform, drift: s.drift, underWay: s.underWay()}
+	v := verdict{platform: s.platform, drift: s.drift, underWay: s.underWay(), suspected: s.suspected()}
 	if s.obeyed != nil {
 		v.astray = s.obeyed.astray
 	}
@@ -96,8 +98,9 @@ func also(first, second error) error {
 	return fmt.Errorf("%w; %w", first, second)
 }
 
-// gone says what may still be handed out to a pod for its own though it is no longer there. A kubelet
-// that pins nothing promises nothing; where Berth decides, the scheduler goes by the report.
+// gone says what may still be handed out to a pod for its own though it is no longer there. A
+// kubelet that pins nothing promises nothing; where Berth decides, the scheduler goes by the
+// report.
 func (s *sighting) gone() error {
 	c := &s.platform.spec.Config
 	d := s.drift

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,13 +9,31 @@ import (
 	"github.com/berth-dev/berth/placement"
 )
 
-// decidedFor returns what the decision on a pod gives its containers; nil where it has none that
-// can be believed.
-func decidedFor(pod *corev1.Pod) []placement.ContainerAllocation {
+// notePlacement notes under which authority the pod was placed, and what koordlet was given to
+// carry out. It goes by the placement, which comes with the Binding and by no other way.
+func (f *podFacts) notePlacement(pod *corev1.Pod) {
 	p, found, err := wire.ReadPlacement(pod)
 	if !found || err != nil {
-		return nil
+		return
 	}
+	f.entrusted = p.Koordlet
+	f.obeys = !p.Koordlet && (p.Authority == placement.AuthorityBerth || hasOwnWords(&p.Decision))
+	// A placement from before placements named koordlet: what the pod holds is in it all the same.
+	unnamed := p.Authority == placement.AuthorityKubelet && pod.Annotations[wire.KoordinatorStatusAnnotation] != ""
+	if f.entrusted || unnamed {
+		f.decided = decidedBy(&p)
+	}
+}
+
+// hasOwnWords says whether a decision has what only Berth's own decisions have.
+func hasOwnWords(d *placement.Decision) bool {
+	return slices.ContainsFunc(d.Containers, func(c placement.ContainerDecision) bool {
+		return len(c.Shares) > 0 || c.Exclusive != 0 || c.Bounds != 0
+	})
+}
+
+// decidedBy returns what a placement gives the containers of its pod.
+func decidedBy(p *wire.Placement) []placement.ContainerAllocation {
 	out := make([]placement.ContainerAllocation, 0, len(p.Decision.Containers))
 	for i := range p.Decision.Containers {
 		c := &p.Decision.Containers[i]
@@ -25,15 +42,13 @@ func decidedFor(pod *corev1.Pod) []placement.ContainerAllocation {
 	return out
 }
 
-var errNoKoordlet = errors.New("koordlet is to carry decisions out, and no pod of this node runs it")
-
 // entrusted says what pods hold where koordlet carries decisions out. Nobody reads back what it
 // did: a pod holds what was decided from its admission on, until the kubelet does not run it any
 // more.
 func (m *mirror) entrusted(s *sighting) *obeyed {
 	out := &obeyed{koordlet: true, problem: errNoKoordlet, pods: map[string][]placement.ContainerAllocation{}}
 	for uid, f := range s.pods {
-		if f.owner == koordletImage && f.ended.IsZero() {
+		if f.owner == koordlet && f.ended.IsZero() {
 			out.problem = nil
 		}
 		if f.ended.IsZero() {

@@ -131,7 +131,7 @@ func newWorld(t *testing.T) *world {
 	say := newComplaints(log)
 	metrics := newMetrics(func() float64 { return 0 })
 	w.m = &mirror{
-		now: now, node: node, kubelet: w, pods: newPodBook(), presence: &presence{now: now}, devices: newDeviceBook(nil, func() (map[string]string, error) { return nil, nil }),
+		now: now, node: node, kubelet: w, pods: newPodBook(DefaultRivals()), presence: &presence{now: now}, devices: newDeviceBook(nil, func() (map[string]string, error) { return nil, nil }),
 		history: newHistory(), say: say, metrics: metrics,
 		books:  &checkpoints{read: func() (kubeletstate.Raw, error) { return w.files, w.readErr }},
 		around: &surroundings{now: now, machine: GivenMachine(testMachine), config: config, say: say, attempts: newLook()},

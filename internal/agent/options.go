@@ -59,6 +59,9 @@ type Options struct {
 	// Enforcer says who carries decisions out where Berth decides: the agent, which "" means;
 	// koordlet; or EnforcerByLabel.
 	Enforcer v1alpha1.Enforcer
+	// Rivals are the programs that set the CPUs of containers as well: one of them on a node where
+	// Berth decides makes it contradictory. nil means DefaultRivals.
+	Rivals []Rival
 	// Enforce says how decisions are carried out where Berth decides.
 	Enforce EnforceOptions
 
@@ -122,6 +125,9 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.Heartbeat, 10*time.Second)
 	setDefault(&o.Rescan, 10*time.Second)
 	setDefault(&o.MinInterval, 100*time.Millisecond)
+	if o.Rivals == nil {
+		o.Rivals = DefaultRivals()
+	}
 	if len(o.SpecDirs) == 0 {
 		o.SpecDirs = DefaultSpecDirs()
 	}

@@ -32,10 +32,11 @@ type podFacts struct {
 	admitted bool
 	// ended is when the agent saw the pod terminal or gone; zero while it is neither.
 	ended time.Time
-	// owner is the program in it that sets the CPUs of containers; "" for none.
-	owner string
-	// demands: it was placed where Berth decides.
-	demands bool
+	// owner is the rival whose pod it is, and looksLike the one whose name its image has; "" for
+	// none.
+	owner, looksLike string
+	// obeys: it was placed where Berth decides, for the agent to carry out.
+	obeys bool
 	// entrusted: its decision was written for koordlet. decided is what it was given then.
 	entrusted  bool
 	decided    []placement.ContainerAllocation
@@ -51,15 +52,13 @@ type containerFacts struct {
 
 func (p *podFacts) key() string { return p.namespace + "/" + p.name }
 
-func factsOf(pod *corev1.Pod) podFacts {
+func factsOf(pod *corev1.Pod, rivals []Rival) podFacts {
 	f := podFacts{
 		uid: string(pod.UID), apiUID: string(pod.UID), namespace: pod.Namespace, name: pod.Name,
 		created: pod.CreationTimestamp.Time, acknowledged: pod.Status.StartTime != nil,
-		owner: otherOwner(pod), demands: demandsPlugin(pod),
+		owner: rivalIn(rivals, pod), looksLike: famousImage(rivals, pod),
 	}
-	if f.entrusted = wire.HasPlacement(pod) && pod.Annotations[wire.KoordinatorStatusAnnotation] != ""; f.entrusted {
-		f.decided = decidedFor(pod)
-	}
+	f.notePlacement(pod)
 	if static := pod.Annotations[mirrorAnnotation]; static != "" {
 		f.uid = static
 	}
@@ -98,15 +97,18 @@ func ran(s corev1.ContainerStatus) bool {
 // podBook keeps the pods that the API binds to the node, and those that have left it while the
 // kubelet's books may still name them. It is safe for concurrent use.
 type podBook struct {
-	mu   sync.Mutex
-	pods map[string]podFacts
+	rivals []Rival
+	mu     sync.Mutex
+	pods   map[string]podFacts
 }
 
-func newPodBook() *podBook { return &podBook{pods: map[string]podFacts{}} }
+func newPodBook(rivals []Rival) *podBook {
+	return &podBook{rivals: rivals, pods: map[string]podFacts{}}
+}
 
 // see notes a pod that the API has.
 func (b *podBook) see(pod *corev1.Pod, now time.Time) {
-	f := factsOf(pod)
+	f := factsOf(pod, b.rivals)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	old := b.pods[f.uid]
@@ -131,7 +133,7 @@ func (b *podBook) change(old, pod *corev1.Pod, now time.Time) {
 
 // lose notes that a pod has left the API.
 func (b *podBook) lose(pod *corev1.Pod, now time.Time) {
-	f := factsOf(pod)
+	f := factsOf(pod, b.rivals)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	old, ok := b.pods[f.uid]

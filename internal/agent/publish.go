@@ -207,6 +207,10 @@ func (p *publisher) conditions(v *verdict) []metav1.Condition {
 		out = append(out, p.dated(metav1.Condition{Type: v1alpha1.ConditionEnforced, Status: metav1.ConditionFalse,
 			Reason: v1alpha1.ReasonAstray, Message: strings.Join(v.astray, "; ")}))
 	}
+	if v.suspected != nil {
+		out = append(out, p.dated(metav1.Condition{Type: v1alpha1.ConditionSoleOwner, Status: metav1.ConditionFalse,
+			Reason: v1alpha1.ReasonRivalSuspected, Message: v.suspected.Error()}))
+	}
 	p.metrics.astray.Set(float64(len(v.astray)))
 	if current, changed := v.drift.condition(&v.platform.spec.Config); changed {
 		out = append(out, p.dated(current))

@@ -102,7 +102,7 @@ func newAgent(opts Options) (*agent, error) {
 	a := &agent{opts: opts, changed: make(chan struct{}, 1), withdrawn: make(chan struct{})}
 	a.enforcer = &enforcer{opts: &a.opts, node: a.node, changed: func() { poke(a.changed) }}
 	a.informers(client)
-	book := newPodBook()
+	book := newPodBook(opts.Rivals)
 	if err := a.follow(book); err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}

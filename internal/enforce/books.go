@@ -91,8 +91,8 @@ type Books struct {
 	found map[string]bool
 	// lives says of a container whether it has processes.
 	lives func(id string) bool
-	// online reads which CPUs of the machine are online at this moment; nil where all always are. In
-	// a cpuset without an online CPU a container runs on its parent's, which are everybody's
+	// online reads which CPUs of the machine are online at this moment; nil where all always are.
+	// In a cpuset without an online CPU a container runs on its parent's, which are everybody's
 	// (cpuset.cpus.effective, Documentation/admin-guide/cgroup-v2.rst).
 	online func() (topology.CPUSet, error)
 }
@@ -221,8 +221,8 @@ func (b *Books) adopt(c Container) *entry {
 	return e
 }
 
-// asleep says why a container cannot begin on CPUs that are not online now; "" where it can. A pinned
-// one needs all of its CPUs, a shared one any.
+// asleep says why a container cannot begin on CPUs that are not online now; "" where it can. A
+// pinned one needs all of its CPUs, a shared one any.
 func (b *Books) asleep(e *entry) string {
 	if b.online == nil {
 		return ""

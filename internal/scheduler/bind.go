@@ -149,6 +149,9 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 	placed := wire.Placement{
 		Sequence: uint64(b.turn), Report: b.report, Certainty: certainty(b.exact), Guarantee: wire.GuaranteeFull, Decision: *b.decision,
 	}
+	if b.node.Obeys() {
+		placed.Authority, placed.Koordlet = placement.AuthorityBerth, b.node.Koordlet()
+	}
 	if b.amounts {
 		placed.Guarantee, placed.Decision = wire.GuaranteeAmounts, wire.AmountsAlone(b.decision)
 	}

@@ -135,6 +135,9 @@ func TestKoordletNode(t *testing.T) {
 		t.Error("the pod demands a plugin that does not run there")
 	}
 	p, _, err := wire.ReadPlacement(pod)
+	if p.Authority != placement.AuthorityBerth || !p.Koordlet {
+		t.Errorf("placed under authority %v, koordlet %t", p.Authority, p.Koordlet)
+	}
 	if err != nil || p.Certainty != wire.VerdictOnly || p.Guarantee != wire.GuaranteeAmounts || p.Decision.Containers[0].CPUs.String() != "1-2,9-10" {
 		t.Errorf("%+v, %v", p, err)
 	}

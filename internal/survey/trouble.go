@@ -72,6 +72,8 @@ func adviceForDoubt(reason, node string) string {
 		return "mend the kubelet's configuration before the kubelet is restarted"
 	case v1alpha1.ReasonAstray:
 		return "look who else writes cgroups there; a restart of the agent brings everything to where it belongs (docs/operations.md)"
+	case v1alpha1.ReasonRivalSuspected:
+		return "look at that pod: if it sets the CPUs of containers, take it off the node (docs/enforcement.md)"
 	case NotReady:
 		return "kubectl describe node " + node
 	case LabelIgnored:

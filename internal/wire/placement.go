@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
@@ -88,18 +89,27 @@ type Placement struct {
 	Report    int64
 	Certainty Certainty
 	Guarantee Guarantee
+	// Authority is who decided on the node when the pod was placed, and Koordlet says that koordlet
+	// was to carry the decision out. Both are false to the node as it is now once its authority has
+	// been changed. A placement that names neither is of authority kubelet, or was written before
+	// placements named them.
+	Authority placement.Authority
+	Koordlet  bool
 	Decision  placement.Decision
 }
 
 // The annotation's JSON. A change of meaning or a new required field needs a new version number;
 // readers refuse versions that they do not know.
 type placementJSON struct {
-	Version    int             `json:"v"`
-	Sequence   uint64          `json:"seq"`
-	Report     int64           `json:"report,omitempty"`
-	UID        string          `json:"uid"`
-	Certainty  string          `json:"certainty"`
-	Guarantee  string          `json:"guarantee"`
+	Version   int    `json:"v"`
+	Sequence  uint64 `json:"seq"`
+	Report    int64  `json:"report,omitempty"`
+	UID       string `json:"uid"`
+	Certainty string `json:"certainty"`
+	Guarantee string `json:"guarantee"`
+	// The next two are left out for authority kubelet: readers of the first release know no others.
+	Authority  string          `json:"authority,omitempty"` // "", "berth"
+	Enforcer   string          `json:"enforcer,omitempty"`  // "", "koordlet"
 	Containers []containerJSON `json:"containers"`
 }
 
@@ -163,6 +173,12 @@ func WritePlacement(p *Placement) (string, error) {
 		Certainty: p.Certainty.String(), Guarantee: p.Guarantee.String(),
 		Containers: make([]containerJSON, 0, len(p.Decision.Containers)),
 	}
+	if p.Authority == placement.AuthorityBerth {
+		out.Authority = authorityBerth
+	}
+	if p.Koordlet {
+		out.Enforcer = enforcerKoordlet
+	}
 	for i := range p.Decision.Containers {
 		out.Containers = append(out.Containers, writeContainer(&p.Decision.Containers[i]))
 	}
@@ -195,7 +211,8 @@ func CheckPlacement(pod *corev1.Pod, d *placement.Decision) error {
 
 // longestPlacement says whatever takes the most room, beside the decision.
 func longestPlacement(d *placement.Decision) *Placement {
-	return &Placement{Sequence: math.MaxUint64, Report: math.MaxInt64, Certainty: VerdictOnly, Guarantee: GuaranteeAmounts, Decision: *d}
+	return &Placement{Sequence: math.MaxUint64, Report: math.MaxInt64, Certainty: VerdictOnly, Guarantee: GuaranteeAmounts,
+		Authority: placement.AuthorityBerth, Koordlet: true, Decision: *d}
 }
 
 // CheckAnnotations says whether the pod has room for a placement of so many bytes beside its other
@@ -244,6 +261,12 @@ func roughBytes(d *placement.Decision) int {
 	}
 	return n
 }
+
+// The words of a placement for nodes on which Berth decides, as in NodeTopology's spec.
+const (
+	authorityBerth   = string(v1alpha1.AuthorityBerth)
+	enforcerKoordlet = string(v1alpha1.EnforcerKoordlet)
+)
 
 func writeContainer(c *placement.ContainerDecision) containerJSON {
 	out := containerJSON{Name: c.Name, Hint: hintJSON{Preferred: c.Hint.Preferred}, CPUs: c.CPUs.String()}
@@ -349,10 +372,18 @@ func (r placementReader) read(in *placementJSON) (Placement, error) {
 		return p, r.at(r.root.Child("certainty"), in.Certainty, "exact or verdict")
 	case guarantee < 0:
 		return p, r.at(r.root.Child("guarantee"), in.Guarantee, "full, amounts or none")
+	case in.Authority != "" && in.Authority != authorityBerth:
+		return p, r.at(r.root.Child("authority"), in.Authority, "none, which is the kubelet, or berth")
+	case in.Enforcer != "" && (in.Enforcer != enforcerKoordlet || in.Authority == ""):
+		return p, r.at(r.root.Child("enforcer"), in.Enforcer, "none, or koordlet with authority berth")
 	case len(in.Containers) > placement.MaxContainers:
 		return p, r.at(r.root.Child("containers"), len(in.Containers), fmt.Sprint("at most ", placement.MaxContainers))
 	}
 	p.Certainty, p.Guarantee = Certainty(certainty), Guarantee(guarantee)
+	p.Koordlet = in.Enforcer != ""
+	if in.Authority != "" {
+		p.Authority = placement.AuthorityBerth
+	}
 	p.Decision.UID = in.UID
 	names := make(map[string]bool, len(in.Containers))
 	for i := range in.Containers {

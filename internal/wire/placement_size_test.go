@@ -15,7 +15,8 @@ import (
 
 func encoded(t *testing.T, d *placement.Decision) string {
 	t.Helper()
-	text, err := WritePlacement(&Placement{Sequence: math.MaxUint64, Report: math.MaxInt64, Guarantee: GuaranteeAmounts, Decision: *d})
+	text, err := WritePlacement(&Placement{Sequence: math.MaxUint64, Report: math.MaxInt64, Guarantee: GuaranteeAmounts,
+		Authority: placement.AuthorityBerth, Koordlet: true, Decision: *d})
 	if err != nil {
 		t.Fatal(err)
 	}

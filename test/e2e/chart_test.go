@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/deploy"
+	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/offer"
 	"github.com/berth-dev/berth/internal/rank"
@@ -655,8 +656,8 @@ func testChartEnforcement(t *testing.T, helm string) {
 		return slices.ContainsFunc(agentPod(t, objects).Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/run/nri" })
 	}
 	off := objectsOf(t, mustRender(t, helm, "--set=agent.enforce.nriSocket=/run/nri/nri.sock"))
-	if mounts(off) || slices.ContainsFunc(off, func(o *object) bool { return o.GetName() == policy }) {
-		t.Error("the runtime's socket is mounted, or plugins are the scheduler's, though the kubelet decides")
+	if mounts(off) || !slices.ContainsFunc(off, func(o *object) bool { return o.GetName() == policy }) {
+		t.Error("where the kubelet decides: the runtime's socket is mounted, or anybody may demand plugins")
 	}
 	on := objectsOf(t, mustRender(t, helm, "--set=agent.authority=label,agent.enforce.liftQuota=true,agent.enforce.nriSocket=/run/nri/nri.sock,agent.enforce.tolerateAnnotation=example.com/tolerate"))
 	if !mounts(on) {
@@ -666,6 +667,10 @@ func testChartEnforcement(t *testing.T, helm string) {
 	if args := agentPod(t, koordlet).Containers[0].Args; mounts(koordlet) || !slices.Contains(args, "--enforcer=koordlet") {
 		t.Errorf("where koordlet carries out: the runtime's socket is mounted %t, %q", mounts(koordlet), args)
 	}
+	var rivals []string
+	for _, r := range agent.DefaultRivals() {
+		rivals = append(rivals, r.String())
+	}
 	source := chartFile(t, "cmd/berth-agent/main.go")
 	args := agentPod(t, on).Containers[0].Args
 	for _, arg := range args {
@@ -673,7 +678,7 @@ func testChartEnforcement(t *testing.T, helm string) {
 			t.Errorf("berth-agent has no flag --%s", name)
 		}
 	}
-	for _, want := range []string{"--authority=label", "--nri-socket=/run/nri/nri.sock", "--cgroup-root=/host/sys/fs/cgroup", "--on-collision=hold", "--lift-quota"} {
+	for _, want := range []string{"--authority=label", "--rivals=" + strings.Join(rivals, ","), "--nri-socket=/run/nri/nri.sock", "--cgroup-root=/host/sys/fs/cgroup", "--on-collision=hold", "--lift-quota"} {
 		if !slices.Contains(args, want) {
 			t.Errorf("%q lack %s", args, want)
 		}

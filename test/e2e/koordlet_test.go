@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/berth-dev/berth/internal/agent"
 	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/internal/hollow"
 	"github.com/berth-dev/berth/internal/wire"
@@ -33,12 +34,16 @@ func TestKoordletCarriesOut(t *testing.T) {
 	}
 	start("2", "a")
 	c.awaitMessage("a", "no pod of this node runs it")
-	koordlet := ask("koordlet", "100m", false)
-	koordlet.Spec.NodeName, koordlet.Spec.Containers[0].Image = n.spec.Name, "example.com/koordinator/koordlet:v1.6"
-	c.create(koordlet)
+	image := ask("image", "100m", false) // its name says nothing
+	image.Spec.NodeName, image.Spec.Containers[0].Image = n.spec.Name, "example.com/koordinator/koordlet:v1.6"
+	c.create(image)
+	c.awaitRunning("image")
+	c.awaitMessage("a", "no pod of this node runs it")
+	c.delete("image", nil)
+	c.createKoordlet(n.spec.Name)
 	start("2", "b")
 	start("4", "c")
-	c.awaitRunning("a", "b", "c", "koordlet")
+	c.awaitRunning("a", "b", "c")
 	c.entrustedKept(8)
 
 	c.restartScheduler(nil)
@@ -51,6 +56,19 @@ func TestKoordletCarriesOut(t *testing.T) {
 	c.delete("a", nil)
 	c.awaitRunning("waits")
 	c.entrustedKept(13)
+}
+
+// createKoordlet starts a pod on the node by which koordlet is known.
+func (c *hollowCluster) createKoordlet(node string) {
+	c.Helper()
+	r := agent.DefaultRivals()[0]
+	_, err := c.client.CoreV1().Namespaces().Create(c.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace}}, metav1.CreateOptions{})
+	c.must(err)
+	pod := ask("koordlet", "100m", false)
+	pod.Spec.NodeName, pod.Spec.ServiceAccountName = node, r.ServiceAccount
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: r.DaemonSet, UID: "daemonset", Controller: new(true)}}
+	_, err = c.client.CoreV1().Pods(r.Namespace).Create(c.Context(), pod, metav1.CreateOptions{})
+	c.must(err)
 }
 
 // entrustedKept fails if the pods that run have not so many CPUs in all, each of one pod.

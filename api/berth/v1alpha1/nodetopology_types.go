@@ -596,6 +596,14 @@ const ConditionEnforced = "Enforced"
 // ReasonAstray is the reason of ConditionEnforced.
 const ReasonAstray = "ContainersAstray"
 
+// ConditionSoleOwner is the type of the condition that is False while a pod of the node looks like
+// another program that sets the CPUs of containers, on a node where Berth decides. It is a warning:
+// anybody can give an image such a name. It is left out while there is nothing to say.
+const ConditionSoleOwner = "SoleOwner"
+
+// ReasonRivalSuspected is the reason of ConditionSoleOwner.
+const ReasonRivalSuspected = "RivalSuspected"
+
 // ConditionKubeletCurrent is the type of the condition that is False while the kubelet does not
 // know its machine or its configuration as they are now: it reads both when it starts. It is left
 // out while there is nothing to say. What the kubelet still hands out though it is gone also makes

@@ -1,0 +1,103 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Rival is a program that sets the CPUs of containers itself, and how its pods are known. Whoever
+// may create pods in a namespace of the administrator's with its ServiceAccount is trusted: the
+// name of an image is anybody's to choose, and so is an owner reference.
+type Rival struct {
+	// Program is what messages call it. The rival "koordlet" is the one that may carry decisions
+	// out.
+	Program string
+	// Namespace, DaemonSet and ServiceAccount are those of its pods; all three have to be.
+	Namespace, DaemonSet, ServiceAccount string
+}
+
+// koordlet is the program of the rival that may carry decisions out in the agent's place.
+const koordlet = "koordlet"
+
+// DefaultRivals are the programs that are known, where their own manifests and charts install them.
+func DefaultRivals() []Rival {
+	rivals := []Rival{{koordlet, "koordinator-system", koordlet, koordlet}}
+	for _, name := range []string{"dracpu", "dra-driver-cpu", "nri-resource-policy-balloons", "nri-resource-policy-topology-aware"} {
+		rivals = append(rivals, Rival{name, metav1.NamespaceSystem, name, name})
+	}
+	return rivals
+}
+
+// String returns the rival as ParseRivals reads it.
+func (r *Rival) String() string {
+	return r.Program + "=" + r.Namespace + "/" + r.DaemonSet + "/" + r.ServiceAccount
+}
+
+// ParseRivals reads rivals as PROGRAM=NAMESPACE/DAEMONSET/SERVICEACCOUNT, separated by commas; ""
+// is none.
+func ParseRivals(text string) ([]Rival, error) {
+	out := []Rival{}
+	if text == "" {
+		return out, nil
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		program, place, _ := strings.Cut(item, "=")
+		parts := strings.Split(place, "/")
+		if program == "" || len(parts) != 3 || slices.Contains(parts, "") {
+			return nil, fmt.Errorf("%q: want PROGRAM=NAMESPACE/DAEMONSET/SERVICEACCOUNT", item)
+		}
+		out = append(out, Rival{program, parts[0], parts[1], parts[2]})
+	}
+	return out, nil
+}
+
+// runs says whether the pod is one of the rival's.
+func (r *Rival) runs(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return pod.Namespace == r.Namespace && pod.Spec.ServiceAccountName == r.ServiceAccount &&
+		owner != nil && owner.Kind == "DaemonSet" && owner.Name == r.DaemonSet
+}
+
+// rivalIn returns the program of the rival whose pod it is; "" for none.
+func rivalIn(rivals []Rival, pod *corev1.Pod) string {
+	if at := slices.IndexFunc(rivals, func(r Rival) bool { return r.runs(pod) }); at >= 0 {
+		return rivals[at].Program
+	}
+	return ""
+}
+
+// famousImage returns the program that a pod's image is named like; "" for none. It proves nothing.
+func famousImage(rivals []Rival, pod *corev1.Pod) string {
+	rivals = slices.Concat(rivals, DefaultRivals())
+	for i := range pod.Spec.Containers {
+		image := pod.Spec.Containers[i].Image
+		image = image[strings.LastIndex(image, "/")+1:]
+		image, _, _ = strings.Cut(image, "@")
+		image, _, _ = strings.Cut(image, ":")
+		if slices.ContainsFunc(rivals, func(r Rival) bool { return r.Program == image }) {
+			return image
+		}
+	}
+	return ""
+}
+
+// suspected says which pod looks like a rival's and is not known as one; nil for none.
+func (s *sighting) suspected() error {
+	if s.obeyed == nil {
+		return nil
+	}
+	for _, f := range sortedFacts(s.pods) {
+		if f.looksLike != "" && f.owner == "" && f.ended.IsZero() {
+			return fmt.Errorf("the image of pod %s is named like %s, which sets the CPUs of containers, and the pod is not of the namespace, "+
+				"DaemonSet and ServiceAccount by which that is known (--rivals): if it is one all the same, take it off the node", f.key(), f.looksLike)
+		}
+	}
+	return nil
+}
+
+var errNoKoordlet = errors.New("koordlet is to carry decisions out, and no pod of this node runs it: want one of the namespace, DaemonSet and ServiceAccount that --rivals says of koordlet")
