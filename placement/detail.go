@@ -106,6 +106,8 @@ const (
 	// NoSuchCores: enough CPUs are free, but not on cores, caches or NUMA nodes as the pod wants
 	// them.
 	NoSuchCores
+	// Withholds: cores or NUMA nodes are wanted alone, and not all of their CPUs are asked for.
+	Withholds
 	// NoCPUs: too few CPUs are free.
 	NoCPUs
 	// NoRoom: too little is left of CPU shares or memory.
@@ -228,6 +230,8 @@ var rules = [details]struct {
 		"leave the wish out, or use nodes whose cores have equally many threads"},
 	NoSuchCores: {NoBerth, "NoSuchCores", "enough CPUs are free, but not on cores, caches and NUMA nodes as the pod wants them",
 		"leave a wish out (berth.dev/cpus, exclusive, l3), or wait until others end"},
+	Withholds: {NoBerth, "Withholds", "berth.dev/exclusive would keep CPUs idle that the pod does not ask for: it wants all of its cores' or NUMA nodes' CPUs asked for",
+		"ask for all of those CPUs, write \",preferred\" behind the word, or let the administrator name the namespace in exclusiveNamespaces"},
 	NoCPUs: {NoBerth, "NoCPUs", "too few CPUs are left",
 		"ask for fewer CPUs, or wait until others end"},
 	NoRoom: {NoBerth, "NoRoom", "too little is left of CPU shares or memory",

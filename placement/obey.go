@@ -62,7 +62,7 @@ func (ad *admission) decideJointly(s *State, r *Request, d *Decision) Verdict {
 	clear(ad.provision.given)
 	ad.d = &ad.empty
 	ad.resetDecision()
-	if again, _ := ad.runJointly(ad.m.empty.account); again != NoDetail && !ad.joint.budget.Cut() && ad.m.Monotone(r) {
+	if again, _ := ad.runJointly(ad.m.empty.account); again == Withholds || again != NoDetail && !ad.joint.budget.Cut() && ad.m.Monotone(r) {
 		v.Scarcity = Unresolvable
 	}
 	ad.end()
@@ -298,7 +298,10 @@ func (ad *admission) placeInit(c int) Detail {
 	j.pool.BeginFull()
 	ad.m.joint.Give(&j.pool.Book, &j.part)
 	ad.takeSidecars(c)
-	if j.pool.Place(&j.want, &j.grant) != joint.Placed {
+	pays := j.want.Pays
+	j.want.Pays = false // the pod has all of this already
+	placed := j.pool.Place(&j.want, &j.grant) == joint.Placed
+	if j.want.Pays = pays; !placed {
 		j.pool.Begin(&j.try.Book)
 		ad.m.joint.Give(&j.pool.Book, &j.part)
 		if j.want.CPUs > 0 {
@@ -363,7 +366,7 @@ func (ad *admission) width() joint.Width {
 func (ad *admission) wantContainer(c int) {
 	w, r := &ad.joint.want, &ad.r.Containers[c]
 	w.CPUs, w.Amounts, w.Devices, w.Width, w.Rules = 0, w.Amounts[:0], w.Devices[:0], ad.width(), ad.rules.CPUs
-	w.Within, w.WithinEmpty = nil, nil
+	w.Within, w.WithinEmpty, w.Pays = nil, nil, !ad.rules.MayWithhold
 	switch {
 	case ad.pinsWhole(c):
 		w.CPUs = int(r.MilliCPU / 1000)
@@ -382,7 +385,7 @@ func (ad *admission) wantContainer(c int) {
 func (ad *admission) wantPod() {
 	w := &ad.joint.want
 	w.CPUs, w.Amounts, w.Devices, w.Width, w.Rules = 0, w.Amounts[:0], w.Devices[:0], ad.width(), ad.rules.CPUs
-	w.Within, w.WithinEmpty = nil, nil
+	w.Within, w.WithinEmpty, w.Pays = nil, nil, !ad.rules.MayWithhold
 	var cpus podSum[int]
 	var shares podSum[uint64]
 	for c := range ad.r.Containers {
@@ -684,6 +687,8 @@ func detailOf(o joint.Outcome) Detail {
 		return NotProvided
 	case joint.OutOfReach:
 		return ProvidedApart
+	case joint.Withholds:
+		return Withholds
 	case joint.NoDevices:
 		return NoDevices
 	case joint.NotTogether:

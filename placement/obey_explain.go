@@ -31,6 +31,9 @@ func explainJointly(s *State, r *Request, out Refusal, v *Verdict) Refusal {
 	w, book := &ad.joint.want, &ad.joint.try.Book
 	if w.CPUs > 0 {
 		n := Need{Resource: cpuResource, Asked: uint64(w.CPUs)}
+		if v.Detail == Withholds && w.Rules.Exclusive == joint.ExclusiveCore {
+			n.Whole = uint64(s.m.joint.Threads())
+		}
 		for pos := range s.m.space.Len() {
 			free := uint64(s.m.joint.FreeOn(book, pos))
 			n.add(s.m, pos, free, s.m.joint.Capacity(joint.CPU, pos)/1000)

@@ -207,6 +207,39 @@ func TestNodeBinds(t *testing.T) {
 	}
 }
 
+// TestInitContainersDoNotPayTwice: what a pod keeps from others is its own while its init
+// containers run, however little they ask for.
+func TestInitContainersDoNotPayTwice(t *testing.T) {
+	alone := joint.Rules{Exclusive: joint.ExclusiveNUMA, ExclusiveHow: joint.Required}
+	for name, scope := range map[string]placement.Scope{"container": placement.ContainerScope, "pod": placement.PodScope} {
+		m, err := placement.NewModel(two8.view(), obeying())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := guaranteed("x", placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: scope, CPUs: alone}, app("a", 8000, 1))
+		init := app("i", 1000, 1)
+		init.Kind = placement.Init
+		r.Containers = append([]placement.ContainerRequest{init}, r.Containers...)
+		s := m.NewState()
+		if v := placement.Admit(s, &r); !v.OK() {
+			t.Errorf("scope %s: %+v: %v", name, v, placement.Explain(s, &r))
+		}
+		r.Containers[1].MilliCPU = 6000
+		v := placement.Admit(s, &r)
+		if e := placement.Explain(s, &r); v.Detail != placement.Withholds || v.Scarcity != placement.Unresolvable || !strings.Contains(e.String(), "NUMA node 1 has 8") {
+			t.Errorf("scope %s, 6 CPUs: %+v: %v", name, v, e)
+		}
+		r.Rules.CPUs.Exclusive, r.Containers[1].MilliCPU = joint.ExclusiveCore, 1000
+		if v := placement.Admit(s, &r); !v.OK() {
+			t.Errorf("scope %s, cores of one thread: %+v", name, v)
+		}
+		r.Rules.CPUs.Exclusive, r.Rules.MayWithhold = joint.ExclusiveNUMA, true
+		if v := placement.Admit(s, &r); !v.OK() {
+			t.Errorf("scope %s, allowed: %+v", name, v)
+		}
+	}
+}
+
 // TestMisses: what a pod insists on, a kubelet's configuration implies or the node is not for it.
 func TestMisses(t *testing.T) {
 	must := func(r joint.Rules) placement.Rules { return placement.Rules{CPUs: r} }
@@ -545,6 +578,7 @@ func (w *world) obeyRequest() placement.Request {
 	if c.Exclusive = joint.Exclusive(w.r.IntN(6) % 3); c.Exclusive != joint.Shareable {
 		c.ExclusiveHow = joint.Strength(1 + w.r.IntN(2))
 	}
+	r.Rules.MayWithhold = w.r.IntN(2) == 0
 	c.L3 = joint.Strength(w.r.IntN(3))
 	if e := &r.Rules.Devices; w.r.IntN(2) == 0 {
 		e.Same, e.SameHow = joint.Same(1+w.r.IntN(4)), joint.Strength(1+w.r.IntN(2))

@@ -296,6 +296,9 @@ func (r *Refusal) shortage() string {
 	if r.Detail == NotWholeCores {
 		return r.brokenCores()
 	}
+	if r.Detail == Withholds {
+		return r.withheld()
+	}
 	if r.Detail == ProviderElsewhere && len(r.Needs) > 0 {
 		return r.Needs[0].Resource + ": " + r.Rule
 	}
@@ -326,6 +329,23 @@ func (r *Refusal) brokenCores() string {
 		}
 	}
 	return ""
+}
+
+// withheld says what a pod that keeps CPUs from others would have to ask for.
+func (r *Refusal) withheld() string {
+	at := slices.IndexFunc(r.Needs, func(n Need) bool { return n.Resource == cpuResource })
+	if at < 0 {
+		return ""
+	}
+	n := &r.Needs[at]
+	if n.Whole > 0 {
+		return fmt.Sprintf("berth.dev/exclusive: core for %d CPUs keeps the rest of their cores idle, which have %d CPUs each: ask for whole cores", n.Asked, n.Whole)
+	}
+	var nodes []string
+	for _, node := range n.Nodes {
+		nodes = append(nodes, fmt.Sprintf("NUMA node %d has %d", node.NUMA, node.Total))
+	}
+	return fmt.Sprintf("berth.dev/exclusive: numa for %d CPUs keeps the rest of their NUMA nodes idle: ask for all CPUs of one or more (%s)", n.Asked, strings.Join(nodes, ", "))
 }
 
 // scattered says whether no NUMA node has enough by itself, or memory is handed out in groups.

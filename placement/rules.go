@@ -98,6 +98,9 @@ type Rules struct {
 	// CPUs are how pinned CPUs lie on cores, caches and beside others. Asking for any of it asks
 	// for whole CPUs to be pinned, whatever the pod's QoS class.
 	CPUs joint.Rules
+	// MayWithhold lets CPUs stay idle for exclusive ones that the pod does not ask for. Without it
+	// a pod pays: who wants a core or a NUMA node alone asks for all of its CPUs.
+	MayWithhold bool
 	// SharesOnly gives CPU time instead of CPUs, also to a Guaranteed pod that asks for whole ones.
 	SharesOnly bool
 	// SharesWillDo says of SharesOnly that a kubelet which gives CPUs will do as well.
@@ -283,6 +286,6 @@ func (r Rules) over(own Rules) Rules {
 	if own.CPUs.Bind != joint.BindAny {
 		r.CPUs.Bind, r.CPUs.BindHow = own.CPUs.Bind, own.CPUs.BindHow
 	}
-	return Rules{Policy: cmp.Or(r.Policy, own.Policy), Scope: cmp.Or(r.Scope, own.Scope), CPUs: r.CPUs, SharesOnly: r.SharesOnly, PinMemory: r.PinMemory,
-		Devices: r.Devices}
+	return Rules{Policy: cmp.Or(r.Policy, own.Policy), Scope: cmp.Or(r.Scope, own.Scope), CPUs: r.CPUs, MayWithhold: r.MayWithhold,
+		SharesOnly: r.SharesOnly, PinMemory: r.PinMemory, Devices: r.Devices}
 }

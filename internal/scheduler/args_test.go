@@ -46,6 +46,7 @@ func TestArgsThatCannotBeRight(t *testing.T) {
 		`{"maxNodes":-1}`:                             "maxNodes: -1: want 1 to",
 		`{"candidates":15}`:                           "candidates: 15: want 16 to 1024",
 		`{"candidates":1025}`:                         "candidates: 1025: want 16 to 1024",
+		`{"exclusiveNamespaces":["ok","a/b"]}`:        `exclusiveNamespaces[1]: "a/b": want the name of a namespace, or *`,
 		`{"maxNodes":1000001}`:                        "maxNodes",
 		`{"scoring":{"strategy":"Most"}}`:             "scoring.strategy",
 		`{"scoring":{"fit":-1}}`:                      "scoring.fit",

@@ -76,6 +76,7 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 // read translates a pod that is to be placed, as the profile's arguments have it.
 func (p *Plugin) read(pod *corev1.Pod) (wire.Ask, error) {
 	ask, err := wire.ReadPod(pod)
+	ask.Request.Rules.MayWithhold = p.args.mayWithhold(pod.Namespace)
 	if err == nil && p.args.BestEffortAnywhere {
 		ask.Request.Rules = wire.BestEffortAnywhere(ask.Request.Rules)
 	}
@@ -119,7 +120,7 @@ func (p *Plugin) AddPod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, 
 		c.change(name, func(t *ledger.Trial) { t.Restore(uidOf(pod)) })
 		return nil
 	}
-	ask, err := wire.ReadPod(pod)
+	ask, err := p.read(pod)
 	if err != nil || !ask.Request.Pinnable() && !p.core.table.Of(n.Node()).Obeys() {
 		return nil
 	}

@@ -107,6 +107,44 @@ func TestObeyingNode(t *testing.T) {
 	}
 }
 
+// TestWithholdersPay: who keeps a neighbour's CPUs idle asks for them, whatever quota counts.
+func TestWithholdersPay(t *testing.T) {
+	const refused = "berth.dev/exclusive would keep CPUs idle that the pod does not ask for"
+	for name, c := range map[string]struct {
+		exclusive  string
+		cpus       int
+		namespaces []string
+		want       string // "" for a pod that is placed
+	}{
+		"a NUMA node for 1 CPU":         {"numa", 1, nil, refused},
+		"a core for 1 CPU":              {"core", 1, nil, refused},
+		"a NUMA node that is asked for": {"numa", 8, nil, ""},
+		"a core that is asked for":      {"core", 2, nil, ""},
+		"preferred":                     {"numa,preferred", 1, nil, ""},
+		"another namespace is allowed":  {"numa", 1, []string{"other"}, refused},
+		"its namespace is allowed":      {"numa", 1, []string{pinned("x", 1).Namespace}, ""},
+		"all are":                       {"core", 1, []string{"*"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := with(pinned("x", int64(c.cpus)), map[string]string{wire.ExclusiveAnnotation: c.exclusive})
+			f, _ := attached(t, pod)
+			f.args.ExclusiveNamespaces = c.namespaces
+			f.obeys()
+			state := newCycleData()
+			if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {
+				t.Fatal(s)
+			}
+			s := f.Filter(t.Context(), state, pod, nodeObject("n"))
+			if s.IsSuccess() != (c.want == "") || !strings.Contains(s.Message(), c.want) {
+				t.Errorf("%v, want %q", s, c.want)
+			}
+			if s := f.Reserve(t.Context(), state, pod, "n"); s.IsSuccess() != (c.want == "") {
+				t.Errorf("Reserve: %v", s)
+			}
+		})
+	}
+}
+
 // TestKoordletNode: where koordlet carries out, the decision is in resource-status whatever the
 // pod's words are, nothing demands the agent's plugin, and the guarantee is amounts. The Binding
 // still says which CPUs, so that they are held after a failover.

@@ -75,7 +75,7 @@ func (p *Plugin) afterNodeAdd(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fw
 
 // hint queues the pod when the node's answer makes that worth while.
 func (p *Plugin) hint(pod *corev1.Pod, nodeName string, worth func(*ledger.Answer) bool) (fwk.QueueingHint, error) {
-	ask, err := wire.ReadPod(pod)
+	ask, err := p.read(pod)
 	if err != nil {
 		return fwk.QueueSkip, nil
 	}

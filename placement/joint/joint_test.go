@@ -71,7 +71,7 @@ func cpuSet(t testing.TB, list string) topology.CPUSet {
 	return s
 }
 
-var outcomeNames = [...]string{"placed", "odd CPUs", "unequal cores", "no CPUs", "no cores", "no amount", "no devices", "not together", "too wide"}
+var outcomeNames = [...]string{"placed", "odd CPUs", "unequal cores", "no CPUs", "no cores", "no amount", "no devices", "not together", "too wide", "not offered", "out of reach", "withholds"}
 
 // String is for tests.
 func (o Outcome) String() string { return outcomeNames[o] }
@@ -138,6 +138,22 @@ func TestPlace(t *testing.T) {
 		{name: "no core alone", machine: quarter, taken: "0-6:1/2", want: Want{CPUs: 1, Rules: coreAlone}, outcome: NoCores},
 		{name: "a node alone", machine: smt, taken: "0", want: Want{CPUs: 2, Rules: nodeAlone}, nodes: 2, cpus: "16-17"},
 		{name: "no node alone", machine: smt, taken: "0,16", want: Want{CPUs: 2, Rules: nodeAlone}, outcome: NoCores},
+
+		// Who keeps CPUs from others asks for them.
+		{name: "a core that is asked for", machine: quarter, taken: "0", want: Want{CPUs: 2, Pays: true, Rules: coreAlone}, nodes: 1, cpus: "2-3"},
+		{name: "half a core", machine: quarter, want: Want{CPUs: 1, Pays: true, Rules: coreAlone}, outcome: Withholds},
+		{name: "half a core at the end", machine: quarter, want: Want{CPUs: 3, Pays: true, Rules: coreAlone}, outcome: Withholds},
+		{name: "half a core, preferred", machine: quarter, taken: "0", want: Want{CPUs: 1, Pays: true, Rules: Rules{Exclusive: ExclusiveCore, ExclusiveHow: Preferred}}, nodes: 1, cpus: "1"},
+		{name: "one thread of each core", machine: quarter, want: Want{CPUs: 2, Pays: true, Rules: Rules{Bind: Spread, BindHow: Required, Exclusive: ExclusiveCore, ExclusiveHow: Required}}, outcome: Withholds},
+		{name: "a node that is asked for", machine: smt, taken: "0", want: Want{CPUs: 16 / 2, Pays: true, Rules: nodeAlone}, outcome: Withholds},
+		{name: "all of a node", machine: smt, taken: "0", want: Want{CPUs: 16, Pays: true, Rules: nodeAlone}, nodes: 2, cpus: "16-31"},
+		{name: "one CPU of a node", machine: pair8, want: Want{CPUs: 1, Pays: true, Rules: nodeAlone}, outcome: Withholds},
+		{name: "one CPU of a node, preferred", machine: pair8, taken: "0", want: Want{CPUs: 1, Pays: true, Rules: Rules{Exclusive: ExclusiveNUMA, ExclusiveHow: Preferred}}, nodes: 1, cpus: "1"},
+		{name: "a node and a part of the next", machine: pair8, want: Want{CPUs: 12, Pays: true, Rules: nodeAlone}, outcome: Withholds},
+		{name: "the rest of a node as time", machine: pair8, want: Want{CPUs: 6, Pays: true, Rules: nodeAlone, Amounts: []Amount{{N: 2000}}}, nodes: 1, cpus: "0-5"},
+		{name: "less than the rest as time", machine: pair8, want: Want{CPUs: 6, Pays: true, Rules: nodeAlone, Amounts: []Amount{{N: 1999}}}, outcome: Withholds},
+		{name: "memory of the next node keeps nobody off its CPUs", machine: pair8, want: Want{CPUs: 8, Pays: true, Rules: nodeAlone, Amounts: mem(20)}, nodes: 3, cpus: "0-7"},
+		{name: "reserved CPUs are nobody's to ask for", machine: pair8, reserved: "0", want: Want{CPUs: 7, Pays: true, Rules: nodeAlone}, nodes: 1, cpus: "1-7"},
 
 		// Caches.
 		{name: "one cache", machine: smt, taken: "0", want: Want{CPUs: 8, Rules: oneCache}, nodes: 1, cpus: "8-15"},

@@ -20,6 +20,9 @@ type Want struct {
 	SameHow Strength // set if Same is
 	Width   Width
 	Rules   Rules
+	// Pays says that CPUs which stay idle for an exclusive one have to be asked for as well: no
+	// more are kept from others than CPUs and amounts of CPU time are wanted.
+	Pays bool
 	// Within are the only sets of NUMA nodes that may be chosen, and WithinEmpty those that might
 	// be if nothing were handed out: where resources are that the model does not know. Nil means
 	// all.
@@ -73,6 +76,8 @@ const (
 	NotOffered
 	// OutOfReach: it has room, but not on sets of NUMA nodes that may be chosen.
 	OutOfReach
+	// Withholds: CPUs would be kept from others that are not asked for.
+	Withholds
 )
 
 // Try is a copy of a Book on which things are placed one after another. It is not safe for
@@ -133,6 +138,9 @@ func (t *Try) answer(q *query, w *Want, g *Grant) Outcome {
 		return refused
 	}
 	if !q.find(w.Width) {
+		if q.pays = false; w.Pays && q.find(w.Width) {
+			return Withholds
+		}
 		if q.within == nil {
 			return TooWide
 		}
@@ -156,6 +164,7 @@ type query struct {
 	levels int // of terms that some set of nodes could meet, in front of terms
 	terms  [2 * maxLevels]asked
 
+	pays   bool      // as in Want
 	within hint.Set  // the sets that may be chosen; nil for all
 	best   hint.Mask // the answer
 	by     *asked
@@ -175,7 +184,7 @@ type asked struct {
 // compile prepares what is asked of a book, level by level. The outcome says why no level can be
 // met, on whatever NUMA nodes.
 func (q *query) compile(t *Try, w *Want, b *Book) Outcome {
-	q.m, q.t, q.b, q.w, q.levels, q.within = t.m, t, b, w, 0, w.Within
+	q.m, q.t, q.b, q.w, q.levels, q.within, q.pays = t.m, t, b, w, 0, w.Within, w.Pays
 	if b == t.m.empty {
 		q.within = w.WithinEmpty
 	}
@@ -231,6 +240,9 @@ func (q *query) admit(a *asked) Outcome {
 		if a.bind == FullCores && q.w.CPUs%m.threads != 0 {
 			return OddCPUs
 		}
+	}
+	if q.pays && (a.excl == ExclusiveCore && q.cost(a) > 1000*uint64(q.w.CPUs) || a.excl == ExclusiveNUMA && q.leastNode() > q.askedTime()) {
+		return Withholds
 	}
 	if a.excl == ExclusiveNUMA {
 		for v := range m.nodes {
@@ -331,6 +343,7 @@ func (q *query) narrowest() int {
 	if e.compile(q.t, q.w, q.m.empty) != Placed {
 		return 0
 	}
+	e.pays = q.pays
 	for k := 1; k <= q.m.space.Len(); k++ {
 		if e.serveAny(&e.terms[e.levels-1], k) {
 			return k
@@ -349,7 +362,7 @@ func (q *query) reaches(a *asked, k int) bool {
 
 // serves says whether the set of nodes meets the terms, whatever devices are wanted.
 func (q *query) serves(a *asked, mask hint.Mask) bool {
-	return mask&^a.eligible == 0 && q.offers(mask) && q.fits(a, mask)
+	return mask&^a.eligible == 0 && q.offers(mask) && q.fits(a, mask) && q.covers(a, mask)
 }
 
 // serveAny says whether some set of k nodes meets the terms.
@@ -412,6 +425,63 @@ func (q *query) scanDevices(a *asked, masks []hint.Mask) (found bool) {
 	}
 	q.dev.best = pick
 	return found
+}
+
+// askedTime is the CPU time that is wanted in all, in thousandths.
+func (q *query) askedTime() uint64 {
+	n := 1000 * uint64(q.w.CPUs)
+	for _, want := range q.w.Amounts {
+		if want.Kind == CPU {
+			n += want.N
+		}
+	}
+	return n
+}
+
+// nodeTime is the CPU time of all CPUs of a node that can be pinned, in thousandths.
+func (m *Model) nodeTime(v int) (n uint64) {
+	for i := m.nodes[v].cores.from; i < m.nodes[v].cores.to; i++ {
+		n += 1000 * uint64(ones(m.cores[i].own))
+	}
+	return n
+}
+
+// leastNode is nodeTime of the smallest node that has any.
+func (q *query) leastNode() (least uint64) {
+	for v := range q.m.nodes {
+		if n := q.m.nodeTime(v); n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	return least
+}
+
+// covers says whether no more NUMA nodes would be kept from others than are asked for, if the CPUs
+// were taken on the nodes of the mask as takeCPUs does.
+func (q *query) covers(a *asked, mask hint.Mask) bool {
+	if !q.pays || a.excl != ExclusiveNUMA || q.w.CPUs == 0 {
+		return true
+	}
+	kept := uint64(0)
+	if a.spreads() {
+		for w := mask; w != 0; w &= w - 1 {
+			kept += q.m.nodeTime(w.Lowest())
+		}
+		return kept <= q.askedTime()
+	}
+	p, taken := pick{q: q, a: a, mask: mask, byL3: a.byL3}, hint.Mask(0)
+	p.begin()
+	for left := q.w.CPUs; left > 0; {
+		g, gain := p.next(left)
+		if v := p.nodeOf(g); !taken.Has(v) {
+			taken |= 1 << v
+			kept += q.m.nodeTime(v)
+		}
+		n := min(left, gain)
+		p.close(g, n)
+		left -= n
+	}
+	return kept <= q.askedTime()
 }
 
 // offers says whether the set of nodes may be chosen.
@@ -528,6 +598,12 @@ func (q *query) cost(a *asked) uint64 {
 	return 1000 * uint64(n)
 }
 
+// spreads says whether one thread of each core is liked, and not insisted on: CPUs are then taken
+// all over the nodes.
+func (a *asked) spreads() bool {
+	return a.like == Spread && a.bind != Spread && a.excl != ExclusiveCore && !a.l3
+}
+
 // sum is how many CPUs can be pinned on the nodes of the mask.
 func (a *asked) sum(mask hint.Mask) int {
 	n := int32(0)
@@ -632,8 +708,11 @@ func (p *pick) stat(g int) *stat {
 // close takes n CPUs of a group off what may be taken.
 func (p *pick) close(g, n int) {
 	p.q.t.done[g] = true
-	p.q.t.open[p.q.m.cores[p.span(g).from].node] -= int32(n)
+	p.q.t.open[p.nodeOf(g)] -= int32(n)
 }
+
+// nodeOf is the NUMA node of a group.
+func (p *pick) nodeOf(g int) int { return int(p.q.m.cores[p.span(g).from].node) }
 
 func (p *pick) span(g int) span {
 	if p.byL3 {
@@ -669,7 +748,7 @@ func (t *Try) take(q *query, g *Grant) {
 func (t *Try) takeCPUs(q *query) {
 	p := pick{q: q, a: q.by, mask: q.best, byL3: q.by.byL3}
 	p.begin()
-	if q.by.like == Spread && q.by.bind != Spread && q.by.excl != ExclusiveCore && !q.by.l3 {
+	if q.by.spreads() {
 		for round := 0; round < maxThreads; round++ {
 			t.spread(q, round)
 		}

@@ -144,6 +144,7 @@ func (t twin) caches(c topology.CPUSet) map[uint16]bool {
 func (t twin) keeps(a answer, c topology.CPUSet, mask hint.Mask) bool {
 	free := t.m.FreeCPUs(t.b)
 	cost := make([]uint64, len(t.m.nodes))
+	kept := 0 // CPUs on cores that are taken from
 	for i := range t.m.cores {
 		k := &t.m.cores[i]
 		var all, mine int
@@ -167,12 +168,35 @@ func (t twin) keeps(a answer, c topology.CPUSet, mask hint.Mask) bool {
 		if a.terms.excl == ExclusiveCore {
 			mine = all
 		}
+		kept += all
 		cost[k.node] += 1000 * uint64(mine)
+	}
+	if t.w.Pays && (a.terms.excl == ExclusiveCore && kept > c.Len() || a.terms.excl == ExclusiveNUMA && !t.pays(c)) {
+		return false
 	}
 	if a.terms.l3 && len(t.caches(c)) > a.most {
 		return false
 	}
 	return t.affords(a, cost, mask)
+}
+
+// pays says whether all of the NUMA nodes on which CPUs c lie is asked for.
+func (t twin) pays(c topology.CPUSet) bool {
+	asked, kept := 1000*uint64(c.Len()), uint64(0)
+	for _, want := range t.w.Amounts {
+		if want.Kind == CPU {
+			asked += want.N
+		}
+	}
+	nodes := map[int]bool{}
+	for id := range c.All() {
+		nodes[t.node(id)] = true
+	}
+	all := t.m.FreeCPUs(t.m.empty)
+	for id := range all.All() {
+		kept += 1000 * uint64(b2i(nodes[t.node(id)]))
+	}
+	return kept <= asked
 }
 
 func (t twin) affords(a answer, cost []uint64, mask hint.Mask) bool {
@@ -234,7 +258,7 @@ func TestAgainstTheTwin(t *testing.T) {
 		outcomes[compare(t, m, b, &w, fmt.Sprintf("seed %d, round %d, %s", seed, i, text))]++
 	}
 	for o, n := range outcomes {
-		if o := Outcome(o); n == 0 && o != UnequalCores && o != NoDevices && o != NotTogether {
+		if o := Outcome(o); n == 0 && o != UnequalCores && o != NoDevices && o != NotTogether && o != NotOffered && o != OutOfReach {
 			t.Errorf("no case ended with %q", Outcome(o))
 		}
 	}
@@ -296,7 +320,7 @@ func randomBook(rng *rand.Rand, m *Model) *Book {
 }
 
 func randomWant(rng *rand.Rand, m *Model) Want {
-	w := Want{Width: Width(rng.IntN(3))}
+	w := Want{Width: Width(rng.IntN(3)), Pays: rng.IntN(2) == 0}
 	if rng.IntN(5) > 0 {
 		w.CPUs = 1 + rng.IntN(4)
 	}
@@ -333,7 +357,11 @@ func compare(t *testing.T, m *Model, b *Book, w *Want, what string) Outcome {
 		say("%v, the twin says %v %b", got, ok, want.nodes)
 	}
 	if !ok {
-		if _, room := tw.place(AnyWidth); room != (got == TooWide) {
+		insists := w.Pays && w.Rules.ExclusiveHow == Required // its reason may come before others
+		if got == Withholds && !insists {
+			say("%v, and nobody else is kept off", got)
+		}
+		if _, room := tw.place(AnyWidth); !insists && room != (got == TooWide) {
 			say("%v, the twin finds room if the width does not matter: %v", got, room)
 		}
 		if !try.Book.Equal(b) {

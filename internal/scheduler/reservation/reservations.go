@@ -435,6 +435,7 @@ func (rs *Reservations) hold(it *item) {
 	}
 	if rest != nil {
 		if ask, err := wire.ReadPod(rest); err == nil {
+			ask.Request.Rules.MayWithhold = true // it has what it holds
 			h.Request = &ask.Request
 		}
 	}
