@@ -84,7 +84,8 @@ type Books struct {
 	all      map[string]*entry // by container
 	// claims are the CPUs of pinned containers that wait until shared ones have begun, by sandbox
 	// and name: no other shared one begins there before them.
-	claims  map[claimant]topology.CPUSet
+	// A claim lapses when the container is not tried again: nobody may say that its pod has gone.
+	claims  map[claimant]claim
 	offered Offered
 	// found are the sandboxes that were there at the last Synchronize. A runtime that has started
 	// again may never say of these that they have stopped.
@@ -109,6 +110,12 @@ func (b *Books) settling(e *entry) bool {
 // claimant is a container that waits.
 type claimant struct{ pod, name string }
 
+// claim is the CPUs that a container waits for, and when it was last tried.
+type claim struct {
+	cpus topology.CPUSet
+	at   time.Time
+}
+
 // entry is a container in the books. Its CPUs are its pod's until the sandbox has stopped, also
 // while it does not run; meanwhile shared containers may use them.
 type entry struct {
@@ -132,6 +139,9 @@ type entry struct {
 	// that were decided for it, or with none that can be believed.
 	devices []placement.DeviceAllocation
 	without string
+	// moved are the containers that the answer to its creation moved. A runtime that fails after
+	// that answer carries nothing out: the moves are certain when it has started.
+	moved []Update
 }
 
 // NewBooks returns books in which nothing runs. The reserved CPUs are never pinned, and must not be
@@ -140,7 +150,7 @@ func NewBooks(m *topology.Machine, reserved topology.CPUSet, mode Mode) (*Books,
 	if reserved.IsEmpty() || !reserved.IsSubsetOf(&m.Online) {
 		return nil, fmt.Errorf("reserved CPUs %q: want CPUs of %s, at least one", reserved, m.Online)
 	}
-	return &Books{now: time.Now, machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}, claims: map[claimant]topology.CPUSet{}, found: map[string]bool{},
+	return &Books{now: time.Now, machine: m, reserved: reserved, mode: mode, all: map[string]*entry{}, claims: map[claimant]claim{}, found: map[string]bool{},
 		lives: func(string) bool { return false }}, nil
 }
 
@@ -161,9 +171,7 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 		}
 	}
 	if why := b.inTheWay(e); why != "" {
-		if !b.found[c.Pod] {
-			b.claims[claimant{c.Pod, c.Name}] = e.shut
-		}
+		b.claims[claimant{c.Pod, c.Name}] = claim{e.shut, b.now()}
 		return Set{}, nil, &HeldError{c.Name, why}
 	}
 	if why := b.asleep(e); why != "" {
@@ -178,7 +186,21 @@ func (b *Books) Create(c Container) (Set, []Update, error) {
 			return Set{}, nil, &HeldError{c.Name, "no CPU is left for it on the NUMA nodes of its shares"}
 		}
 	}
-	return e.set, b.spread(c.ID), nil
+	e.moved = b.spread(c.ID)
+	for _, u := range e.moved {
+		b.all[u.ID].doubt = true
+	}
+	return e.set, e.moved, nil
+}
+
+// arrived notes that the moves in the answer to a container's creation were carried out.
+func (b *Books) arrived(e *entry) {
+	for _, u := range e.moved {
+		if o := b.all[u.ID]; o != nil && o.set == u.Set && !o.unsettled {
+			o.doubt = false
+		}
+	}
+	e.moved = nil
 }
 
 // admit makes an entry of a container, pinned if its decision can be carried out.
@@ -257,9 +279,10 @@ func (b *Books) inTheWay(e *entry) string {
 
 const lostText = "the runtime does not tell of it, though it has processes"
 
-// bury forgets the containers of which the runtime did not tell and that have no processes any
-// more.
+// bury forgets the containers of which the runtime did not tell and that have no processes any more,
+// and claims that have lapsed.
 func (b *Books) bury() {
+	maps.DeleteFunc(b.claims, func(_ claimant, c claim) bool { return b.now().Sub(c.at) > heldFor })
 	maps.DeleteFunc(b.all, func(id string, e *entry) bool { return e.lost && !b.lives(id) })
 }
 
@@ -272,6 +295,7 @@ func (b *Books) Begun(id string) (u Update, due bool) {
 		return Update{}, false
 	}
 	e.unsettled = false
+	b.arrived(e)
 	set := e.set
 	if !set.Pinned {
 		set.CPUs = b.sharedFor(e)
@@ -294,6 +318,57 @@ func (b *Books) Moved(u Update) (next Update, due bool) {
 	}
 	return b.Begun(u.ID)
 }
+
+// Failed says that a move which was on its way has not arrived, or that nobody knows. The container
+// counts as running in both places, and the move comes again: with the next answer, or as Overdue
+// has it.
+func (b *Books) Failed(id string) {
+	if e := b.all[id]; e != nil {
+		e.unsettled, e.doubt, e.since = false, true, b.now()
+	}
+}
+
+// retryAfter is how long a move that failed waits until it is sent by itself.
+const retryAfter = time.Second
+
+// Overdue returns the moves to be sent that no answer has carried: those that failed a while ago.
+func (b *Books) Overdue() []Update {
+	var out []Update
+	for _, id := range b.ids() {
+		e := b.all[id]
+		if !e.doubt || !e.running || e.unsettled || e.lost || b.now().Sub(e.since) < retryAfter {
+			continue
+		}
+		if u, due := b.Begun(id); due {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// Renew goes on with the machine and the reserved CPUs as they are now, and marks the moves that
+// follow as doubtful: they come as Overdue has them. What is pinned stays, also on CPUs that are
+// reserved now. The error is that of NewBooks, and nothing has changed then.
+func (b *Books) Renew(m *topology.Machine, reserved topology.CPUSet) error {
+	if _, err := NewBooks(m, reserved, b.mode); err != nil {
+		return err
+	}
+	b.machine, b.reserved = m, reserved
+	for _, e := range b.all {
+		if e.set.Pinned && e.Decision != nil && !e.Orphan {
+			e.shut = b.shutFor(e.Decision)
+		}
+	}
+	for _, e := range b.all {
+		if e.running && !e.set.Pinned && e.set.CPUs != b.sharedFor(e) {
+			e.doubt = true
+		}
+	}
+	return nil
+}
+
+// Has says whether the container is in the books.
+func (b *Books) Has(id string) bool { return b.all[id] != nil }
 
 // memsOf returns the memory nodes that the decision binds the container to, 0 for none.
 func memsOf(d *placement.ContainerDecision) (nodes topology.NUMASet) {
@@ -332,9 +407,9 @@ func (b *Books) problem(e *entry) string {
 }
 
 // shutFor returns the CPUs of a decision with those that stay idle for it. Reserved ones are not
-// among these: the system runs there.
+// among the idle: the system runs there.
 func (b *Books) shutFor(d *placement.ContainerDecision) topology.CPUSet {
-	out := d.CPUs
+	var out topology.CPUSet
 	switch d.Exclusive {
 	case joint.ExclusiveCore:
 		for i := range b.machine.Cores {
@@ -349,7 +424,8 @@ func (b *Books) shutFor(d *placement.ContainerDecision) topology.CPUSet {
 			}
 		}
 	}
-	return out.AndNot(&b.reserved)
+	out = out.AndNot(&b.reserved)
+	return out.Or(&d.CPUs)
 }
 
 // pool is what is left to shared containers: every CPU that no container has to itself that runs,
@@ -361,8 +437,10 @@ func (b *Books) pool() topology.CPUSet {
 			p = p.AndNot(&e.shut)
 		}
 	}
-	for _, cpus := range b.claims {
-		p = p.AndNot(&cpus)
+	for _, c := range b.claims {
+		if b.now().Sub(c.at) <= heldFor {
+			p = p.AndNot(&c.cpus)
+		}
 	}
 	return p
 }
@@ -458,7 +536,7 @@ func (b *Books) RemovePod(pod string) {
 		}
 	}
 	delete(b.found, pod)
-	maps.DeleteFunc(b.claims, func(c claimant, _ topology.CPUSet) bool { return c.pod == pod })
+	maps.DeleteFunc(b.claims, func(c claimant, _ claim) bool { return c.pod == pod })
 }
 
 // Synchronize begins anew with what the runtime has, containers that run and all sandboxes, and
@@ -590,8 +668,8 @@ func (b *Books) Complaints() []Complaint {
 // on a CPU that somebody has to itself, or one without any.
 func (b *Books) Check() error {
 	pool := b.pool()
-	for _, claimed := range b.claims { // what began before that is there yet
-		pool = pool.Or(&claimed)
+	for _, c := range b.claims { // what began before that is there yet
+		pool = pool.Or(&c.cpus)
 	}
 	for _, id := range b.ids() {
 		e := b.all[id]

@@ -568,3 +568,81 @@ func TestContainersOfWhichTheRuntimeDoesNotTell(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestMovesOfAFailedAnswerComeAgain: a runtime may fail after it was answered, and carry nothing out.
+func TestMovesOfAFailedAnswerComeAgain(t *testing.T) {
+	b := newBooks(t, Hold)
+	create(b, shared("s"))
+	if got := announce(b, pinnedTo(t, "a", "4-5")); got != "4-5; s=0-3,6-15" {
+		t.Fatal(got)
+	}
+	if got := announce(b, shared("x")); got != "0-3,6-15; s=0-3,6-15" {
+		t.Errorf("%s, want the move of s once more", got)
+	}
+	b.Begun("x") // so that answer was carried out
+	if got := announce(b, shared("y")); got != "0-3,6-15;" {
+		t.Errorf("%s, want no move: all have arrived", got)
+	}
+}
+
+// TestRenew: the books go on with another machine and other reserved CPUs; what is pinned stays.
+func TestRenew(t *testing.T) {
+	b := newBooks(t, Hold)
+	at := time.Unix(1000, 0)
+	b.now = func() time.Time { return at }
+	create(b, shared("s"))
+	create(b, pinnedTo(t, "a", "1-2"))
+	if got := create(b, pinnedTo(t, "late", "0")); !strings.Contains(got, "which are reserved") {
+		t.Fatal(got)
+	}
+	at = at.Add(time.Minute)
+	renew := func(machine, reserved, moves string) {
+		t.Helper()
+		if err := b.Renew(shapes.Machine(machine), cpus(t, reserved)); err != nil {
+			t.Fatal(err)
+		}
+		due := b.Overdue()
+		if got := tellUpdates(due); got != moves {
+			t.Errorf("reserved %s: moves %q, want %q", reserved, got, moves)
+		}
+		for _, u := range due {
+			b.Moving(u)
+			b.Moved(u)
+		}
+		if err := b.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+	renew(twoNodes, "15", "")
+	if got := create(b, pinnedTo(t, "late", "0")); got != "0; s=3-15" {
+		t.Errorf("a CPU that is reserved no more: %s", got)
+	}
+	at = at.Add(time.Minute)
+	renew(twoNodes+" offline:14", "1,15", "s=3-13,15") // CPU 1 is a's, reserved or not
+	if got := create(b, pinnedTo(t, "more", "14")); !strings.Contains(got, "which the machine does not have") {
+		t.Error(got)
+	}
+	if err := b.Renew(shapes.Machine(twoNodes), cpus(t, "")); err == nil {
+		t.Error("nothing is reserved, and that passes")
+	}
+}
+
+// TestClaimsLapse: also in a sandbox of which nobody may say that it has gone, CPUs are kept for a
+// container that waits, for as long as it is tried again.
+func TestClaimsLapse(t *testing.T) {
+	b := newBooks(t, Hold)
+	at := time.Unix(1000, 0)
+	b.now = func() time.Time { return at }
+	b.Synchronize(nil, "pod-a")
+	announce(b, shared("s"))
+	if got := create(b, pinnedTo(t, "a", "4-5")); !strings.Contains(got, "which is just beginning") {
+		t.Fatal(got)
+	}
+	if got := announce(b, shared("x")); got != "0-3,6-15;" {
+		t.Errorf("%s, want CPUs 4-5 kept for a", got)
+	}
+	at = at.Add(heldFor + 1)
+	if got := announce(b, shared("y")); !strings.HasPrefix(got, "0-15;") || len(b.claims) > 0 {
+		t.Errorf("%s with %d claims, want what nobody tries any more forgotten", got, len(b.claims))
+	}
+}

@@ -3,6 +3,7 @@ package enforce
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
+	"github.com/berth-dev/berth/topology/shapes"
 )
 
 // runtime is a container runtime as far as NRI sees one: the genuine adaptation over containers
@@ -28,8 +30,8 @@ type runtime struct {
 	pods map[string]*api.PodSandbox
 	ctrs map[string]*api.Container
 	sock string
-	// unasked counts updates that nobody asked for.
-	unasked int
+	// unasked counts updates that nobody asked for; the next refuse of them fail.
+	unasked, refuse int
 	// slow has containers made and not started.
 	slow bool
 	// tokens annotate containers that begin; adjust is what the plugins said of the last.
@@ -78,6 +80,10 @@ func (r *runtime) update(_ context.Context, updates []*api.ContainerUpdate) ([]*
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unasked += len(updates)
+	if r.refuse > 0 {
+		r.refuse--
+		return updates, nil
+	}
 	r.apply(updates)
 	return nil, nil
 }
@@ -274,6 +280,116 @@ func TestNoContainerBeginsOffline(t *testing.T) {
 	r.want("web=0-3,6-15", "a=4-5")
 	if waiting := p.Sight().Waiting; len(waiting) != 1 || waiting[0].Container != "ns/bound/app" {
 		t.Errorf("waiting: %v, want ns/bound/app alone", waiting)
+	}
+}
+
+// runsOn says on which CPUs a container is.
+func (r *runtime) runsOn(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ctrs["ctr-"+name].GetLinux().GetResources().GetCpu().GetCpus()
+}
+
+// TestFailedMovesComeAgain: a machine that has changed moves shared containers, and a move that the
+// runtime refuses is sent again.
+func TestFailedMovesComeAgain(t *testing.T) {
+	r := newRuntime(t)
+	p := newPlugin(t)
+	var passed atomic.Int64
+	p.books.now = func() time.Time { return time.Unix(1000+passed.Load(), 0) }
+	defer r.connect(p)()
+	if err := r.create(r.pod("web", nil, nil), "app"); err != nil {
+		t.Fatal(err)
+	}
+	passed.Add(10)
+	r.refuse = 1
+	if err := p.Renew(shapes.Machine(twoNodes+" offline:15"), cpus(t, "0")); err != nil {
+		t.Fatal(err)
+	}
+	refused := func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.refuse == 0 }
+	wait(t, "no move is sent", refused)
+	if got := r.runsOn("web"); got != "0-15" {
+		t.Fatalf("it was moved to %s all the same", got)
+	}
+	wait(t, "the move does not come again", func() bool {
+		passed.Add(10)
+		p.Sight()
+		return r.runsOn("web") == "0-14"
+	})
+	r.mu.Lock()
+	sent := r.unasked
+	r.mu.Unlock()
+	passed.Add(10)
+	wait(t, "it never settles", func() bool { s := p.Sight(); return s.Containers[0].Settled })
+	p.Sight()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.unasked > sent+1 {
+		t.Errorf("%d moves were sent, want %d: one that has arrived is done", r.unasked, sent)
+	}
+}
+
+// TestNothingIsLeftOfFailedCreations: a runtime that fails after the plugin has answered makes the
+// container under another id each time.
+func TestNothingIsLeftOfFailedCreations(t *testing.T) {
+	r := newRuntime(t)
+	p := newPlugin(t)
+	pod := r.pod("a", nil, appOn(t, "4-5"))
+	for i := range 100 {
+		c := &api.Container{Id: fmt.Sprint("try-", i), PodSandboxId: pod.Id, Name: "app"}
+		if _, _, err := p.CreateContainer(t.Context(), pod, c); err != nil {
+			t.Fatal(err)
+		}
+		if len(p.paths) > 1 || len(p.books.all) > 1 {
+			t.Fatalf("%d paths and %d containers after %d tries", len(p.paths), len(p.books.all), i+1)
+		}
+	}
+	if err := p.StopPodSandbox(t.Context(), pod); err != nil || len(p.paths)+len(p.books.all) > 0 {
+		t.Errorf("%d paths and %d containers are left, %v", len(p.paths), len(p.books.all), err)
+	}
+}
+
+// TestEventsNameNoOtherTenant: what the owner of a pod reads names nobody of another namespace; the
+// administrator reads who it is.
+func TestEventsNameNoOtherTenant(t *testing.T) {
+	r := newRuntime(t)
+	p := newPlugin(t)
+	theirs, mine, near := r.pod("theirs", nil, appOn(t, "4-5")), r.pod("mine", nil, appOn(t, "5")), r.pod("near", nil, appOn(t, "5"))
+	theirs.Namespace = "secret"
+	near.Namespace = "secret"
+	create := func(pod *api.PodSandbox) error {
+		_, _, err := p.CreateContainer(t.Context(), pod, &api.Container{Id: "ctr-" + pod.Name, PodSandboxId: pod.Id, Name: "app"})
+		return err
+	}
+	if err := create(theirs); err != nil {
+		t.Fatal(err)
+	}
+	if err := create(mine); err == nil || !strings.Contains(err.Error(), "CPUs 5 are held by a container of another namespace") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("told another namespace: %v", err)
+	}
+	if err := create(near); err == nil || !strings.Contains(err.Error(), "CPUs 5 are held by secret/theirs/app") {
+		t.Errorf("told its own namespace: %v", err)
+	}
+	if waiting := p.Sight().Waiting; len(waiting) != 2 || !strings.Contains(waiting[0].Why, "secret/theirs/app") {
+		t.Errorf("the report says %v", waiting)
+	}
+}
+
+// TestAnotherPluginsCPUsDoNotPass: a container begins on CPUs that this plugin has set, and on no
+// other plugin's.
+func TestAnotherPluginsCPUsDoNotPass(t *testing.T) {
+	p := newPlugin(t)
+	adjust := &api.ContainerAdjustment{}
+	adjust.SetLinuxCPUSetCPUs("3")
+	for owner, passes := range map[string]bool{"90-berth": true, "95-balloons": false} {
+		owners := api.NewOwningPlugins()
+		if err := owners.ClaimCPUSetCPUs("c", owner); err != nil {
+			t.Fatal(err)
+		}
+		err := p.ValidateContainerAdjustment(t.Context(), &api.ValidateContainerAdjustmentRequest{Container: &api.Container{Id: "c"}, Adjust: adjust, Owners: owners})
+		if (err == nil) != passes {
+			t.Errorf("%s: %v", owner, err)
+		}
 	}
 }
 

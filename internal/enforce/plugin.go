@@ -25,6 +25,9 @@ import (
 // pluginIndex orders plugins in the runtime: late, so that others have had their say.
 const pluginIndex = "90"
 
+// ownName is what the runtime calls the plugin.
+const ownName = pluginIndex + "-" + wire.PluginName
+
 // Plugin answers the container runtime. It implements the interfaces of NRI's stub, and is safe for
 // concurrent use.
 type Plugin struct {
@@ -263,10 +266,11 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	} else {
 		set, updates, err = p.books.Create(asks)
 	}
+	p.sweep()
 	if held := new(HeldError); errors.As(err, &held) {
-		delete(p.paths, c.GetId())
 		p.held[held.Container] = heldContainer{c.GetPodSandboxId(), held.Why, p.now()}
 		p.Log("%v", err)
+		err = &HeldError{held.Container, p.discreet(pod.GetNamespace(), held.Why)}
 	}
 	p.changed()
 	if err != nil {
@@ -290,13 +294,29 @@ func (p *Plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	return a, writeUpdates(updates), nil
 }
 
+// discreet leaves the names of other namespaces' containers out of what the pod's owner reads in an
+// event: who runs beside it is the administrator's to know, and stands in the NodeTopology.
+func (p *Plugin) discreet(namespace, why string) string {
+	var names []string
+	for _, h := range p.books.All() {
+		if !strings.HasPrefix(h.Name, namespace+"/") {
+			names = append(names, h.Name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // one may begin with another
+	for _, name := range names {
+		why = strings.ReplaceAll(why, name, "a container of another namespace")
+	}
+	return why
+}
+
 // ValidateContainerAdjustment lets no container begin that this plugin has not adjusted. A runtime
 // passes over a plugin that does not answer in time when it asks how to make a container, and its
 // own validator counts that one as present; from a plugin that is to validate it takes no answer
 // for a no.
 func (p *Plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateContainerAdjustmentRequest) error {
 	c := r.GetContainer()
-	if owner, ok := r.GetOwners().CPUSetCPUsOwner(c.GetId()); !ok || r.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus() == "" {
+	if owner, ok := r.GetOwners().CPUSetCPUsOwner(c.GetId()); !ok || owner != ownName || r.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus() == "" {
 		return fmt.Errorf("container %s/%s/%s: berth has set no CPUs for it (set by %q): it is tried again", r.GetPod().GetNamespace(), r.GetPod().GetName(), c.GetName(), owner)
 	}
 	return nil
@@ -321,17 +341,44 @@ func (p *Plugin) move(u Update, due bool) {
 	p.books.Moving(u)
 	send := p.unasked
 	go func() { // the runtime takes it when it has this answer
-		_, err := send(writeUpdates([]Update{u}))
+		failed, err := send(writeUpdates([]Update{u}))
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		next, due := p.books.Moved(u)
-		if err != nil {
-			p.Log("container %s: %v", u.ID, err)
+		if err != nil || len(failed) > 0 {
+			p.books.Failed(u.ID)
+			p.Log("container %s: the runtime did not move it to CPUs %s, it is tried again: %v", u.ID, u.Set.CPUs, err)
 			return
 		}
-		p.move(next, due)
+		p.move(p.books.Moved(u))
 		p.changed()
 	}()
+}
+
+// resend sends the moves that no answer has carried, where that is safe.
+func (p *Plugin) resend() {
+	if p.unasked == nil {
+		return
+	}
+	for _, u := range p.books.Overdue() {
+		p.move(u, true)
+	}
+}
+
+// Renew goes on with the machine and the reserved CPUs as they are now. The error says what is wrong
+// with them, and everything stays then.
+func (p *Plugin) Renew(m *topology.Machine, reserved topology.CPUSet) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.books.Renew(m, reserved); err != nil {
+		return err
+	}
+	p.resend()
+	return nil
+}
+
+// sweep forgets the cgroups of containers that are not in the books.
+func (p *Plugin) sweep() {
+	maps.DeleteFunc(p.paths, func(id string, _ string) bool { return !p.books.Has(id) })
 }
 
 // UpdateContainer is somebody's change of a container's resources, such as a resize in place: its
@@ -369,6 +416,7 @@ func (p *Plugin) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.books.RemovePod(pod.GetId())
+	p.sweep()
 	maps.DeleteFunc(p.held, func(_ string, h heldContainer) bool { return h.pod == pod.GetId() })
 	p.changed()
 	return nil
@@ -395,6 +443,7 @@ func (p *Plugin) Sight() Sight {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.books.bury()
+	p.resend()
 	s := Sight{Gone: p.gone, Containers: p.books.All(), Cgroups: maps.Clone(p.paths)}
 	maps.DeleteFunc(p.held, func(_ string, h heldContainer) bool { return p.now().Sub(h.at) > heldFor })
 	for _, name := range slices.Sorted(maps.Keys(p.held)) {
