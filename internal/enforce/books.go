@@ -279,8 +279,8 @@ func (b *Books) inTheWay(e *entry) string {
 
 const lostText = "the runtime does not tell of it, though it has processes"
 
-// bury forgets the containers of which the runtime did not tell and that have no processes any more,
-// and claims that have lapsed.
+// bury forgets the containers of which the runtime did not tell and that have no processes any
+// more, and claims that have lapsed.
 func (b *Books) bury() {
 	maps.DeleteFunc(b.claims, func(_ claimant, c claim) bool { return b.now().Sub(c.at) > heldFor })
 	maps.DeleteFunc(b.all, func(id string, e *entry) bool { return e.lost && !b.lives(id) })

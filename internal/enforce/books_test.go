@@ -569,7 +569,8 @@ func TestContainersOfWhichTheRuntimeDoesNotTell(t *testing.T) {
 	}
 }
 
-// TestMovesOfAFailedAnswerComeAgain: a runtime may fail after it was answered, and carry nothing out.
+// TestMovesOfAFailedAnswerComeAgain: a runtime may fail after it was answered, and carry nothing
+// out.
 func TestMovesOfAFailedAnswerComeAgain(t *testing.T) {
 	b := newBooks(t, Hold)
 	create(b, shared("s"))

@@ -364,8 +364,8 @@ func (p *Plugin) resend() {
 	}
 }
 
-// Renew goes on with the machine and the reserved CPUs as they are now. The error says what is wrong
-// with them, and everything stays then.
+// Renew goes on with the machine and the reserved CPUs as they are now. The error says what is
+// wrong with them, and everything stays then.
 func (p *Plugin) Renew(m *topology.Machine, reserved topology.CPUSet) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -457,18 +457,13 @@ func (q *query) leastNode() (least uint64) {
 }
 
 // covers says whether no more NUMA nodes would be kept from others than are asked for, if the CPUs
-// were taken on the nodes of the mask as takeCPUs does.
+// were taken on the nodes of the mask as takeCPUs does. That may take a larger node where a smaller
+// one of the mask would do: it says no then.
 func (q *query) covers(a *asked, mask hint.Mask) bool {
 	if !q.pays || a.excl != ExclusiveNUMA || q.w.CPUs == 0 {
 		return true
 	}
 	kept := uint64(0)
-	if a.spreads() {
-		for w := mask; w != 0; w &= w - 1 {
-			kept += q.m.nodeTime(w.Lowest())
-		}
-		return kept <= q.askedTime()
-	}
 	p, taken := pick{q: q, a: a, mask: mask, byL3: a.byL3}, hint.Mask(0)
 	p.begin()
 	for left := q.w.CPUs; left > 0; {
@@ -599,9 +594,9 @@ func (q *query) cost(a *asked) uint64 {
 }
 
 // spreads says whether one thread of each core is liked, and not insisted on: CPUs are then taken
-// all over the nodes.
-func (a *asked) spreads() bool {
-	return a.like == Spread && a.bind != Spread && a.excl != ExclusiveCore && !a.l3
+// all over the nodes. Who pays for whole nodes gets them full instead.
+func (q *query) spreads(a *asked) bool {
+	return a.like == Spread && a.bind != Spread && a.excl != ExclusiveCore && !a.l3 && !(q.pays && a.excl == ExclusiveNUMA)
 }
 
 // sum is how many CPUs can be pinned on the nodes of the mask.
@@ -748,7 +743,7 @@ func (t *Try) take(q *query, g *Grant) {
 func (t *Try) takeCPUs(q *query) {
 	p := pick{q: q, a: q.by, mask: q.best, byL3: q.by.byL3}
 	p.begin()
-	if q.by.spreads() {
+	if q.spreads(q.by) {
 		for round := 0; round < maxThreads; round++ {
 			t.spread(q, round)
 		}
