@@ -23,8 +23,10 @@ type mirror struct {
 	presence *presence
 	devices  *deviceBook
 	missing  missingAllocations
-	// running says what runs where Berth decides.
+	// running says what runs where Berth decides. renew tells whoever carries decisions out of the
+	// platform; nil for nobody.
 	running  func() *obeyed
+	renew    func(*platform)
 	history  history
 	patience patience
 	out      *publisher

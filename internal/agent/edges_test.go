@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,11 +14,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology/shapes"
@@ -242,5 +247,53 @@ func TestPodThatCameBackUnderItsName(t *testing.T) {
 	}
 	if second := all["second"]; !second.ended.IsZero() || second.apiUID != "second" {
 		t.Errorf("the second is not: %+v", second)
+	}
+}
+
+// TestReportTooLarge: a report that the API server refuses gives way to a small one, which says so,
+// and comes back when it is another.
+func TestReportTooLarge(t *testing.T) {
+	resource := schema.GroupResource{Group: "berth.dev", Resource: "nodetopologies"}
+	for name, refusal := range map[string]error{
+		"a line over its limit": apierrors.NewInvalid(schema.GroupKind{Group: "berth.dev", Kind: "NodeTopology"}, "n1", nil),
+		"a body over its limit": apierrors.NewRequestEntityTooLargeError("limit is 3145728"),
+		"over etcd's limit":     apierrors.NewInternalError(errors.New("etcdserver: request is too large")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.settle()
+			refusals := 0
+			w.refuse = func(nt *v1alpha1.NodeTopology) error {
+				if len(nt.Status.Pods) == 0 {
+					return nil
+				}
+				refusals++
+				return fmt.Errorf("apply: %w", refusal)
+			}
+			w.see("a", corev1.PodRunning)
+			w.cpus("0-1,4-7", map[string]string{"a": "2-3"})
+			w.admitted("a")
+			w.steps(200)
+			if got := w.ready(); !strings.HasPrefix(got, "False TooLarge: the API server refuses the report of what is handed out here: ") {
+				t.Errorf("%s", got)
+			}
+			if writes := len(w.writes); refusals != 1 || writes != 2 {
+				t.Errorf("%d refusals and %d writes, want 1 and 2: a report, and the small one", refusals, writes)
+			}
+			w.clock = w.clock.Add(refusedFor)
+			if w.steps(200); refusals != 2 {
+				t.Errorf("%d refusals after %v, want 2: a definition may have been mended", refusals, refusedFor)
+			}
+			w.refuse = nil
+			w.see("b", corev1.PodRunning)
+			w.admitted("a", "b")
+			w.settle()
+			w.wantReady(v1alpha1.ReasonConsistent, "")
+		})
+	}
+	w := newWorld(t)
+	w.refuse = func(*v1alpha1.NodeTopology) error { return apierrors.NewForbidden(resource, "n1", errors.New("no")) }
+	if w.steps(50); w.m.out.refused.nt != nil {
+		t.Error("a write that is forbidden is taken for too large")
 	}
 }

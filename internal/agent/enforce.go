@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -122,6 +123,16 @@ type enforcer struct {
 	problem error
 	// leaving says that the agent is about to end.
 	leaving bool
+	// machine is what the plugin's books are of; nil: not renewed yet.
+	machine *topology.Machine
+	// missing is since when a container that runs has had no cgroup, by its id.
+	missing map[string]time.Time
+
+	// asking guards what follows. noted is what is remembered of the node's labels; complained is
+	// the last error about that.
+	asking     sync.Mutex
+	noted      remembered
+	complained string
 }
 
 // obeyed is what runs on a node where Berth decides.
@@ -148,7 +159,7 @@ const enforcePoll = time.Second
 // run carries decisions out for as long as Berth decides on the node, until ctx ends.
 func (e *enforcer) run(ctx context.Context) {
 	for ctx.Err() == nil && e.opts.Authority != v1alpha1.AuthorityKubelet {
-		if ours, err := e.opts.enforces(e.node()); err == nil && ours {
+		if ours, err := e.ours(); err == nil && ours {
 			e.serve(ctx)
 		}
 		select {
@@ -160,6 +171,12 @@ func (e *enforcer) run(ctx context.Context) {
 
 // serve runs the plugin until ctx ends, or Berth does not decide any more.
 func (e *enforcer) serve(ctx context.Context) {
+	cgroups := os.DirFS(e.opts.Enforce.Cgroups)
+	err := hasCpusets(cgroups)
+	if err != nil {
+		e.set(nil, nil, fmt.Errorf("--cgroup-root %s: %w", e.opts.Enforce.Cgroups, err))
+		return
+	}
 	books, offers, err := e.books(ctx)
 	if err != nil {
 		e.set(nil, nil, err)
@@ -168,7 +185,7 @@ func (e *enforcer) serve(ctx context.Context) {
 	log := e.opts.Log
 	p := enforce.NewPlugin(books, func(format string, args ...any) { log.Warn(fmt.Sprintf(format, args...)) })
 	p.LiftQuota, p.NRIVersion, p.Changed = e.opts.Enforce.LiftQuota, e.opts.Enforce.NRIVersion, e.changed
-	p.Lives = func(cgroup string) bool { return populated(os.DirFS(e.opts.Enforce.Cgroups), cgroup) }
+	p.Lives = func(cgroup string) bool { return populated(cgroups, cgroup) }
 	p.Online = e.opts.online()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -221,7 +238,7 @@ func offeredBy(o *offer.Offers) enforce.Offered {
 // koordlet carries out.
 func (e *enforcer) stopWhenDeposed(ctx context.Context, stop func()) {
 	for ctx.Err() == nil {
-		if ours, err := e.opts.enforces(e.node()); err == nil && !ours {
+		if ours, err := e.ours(); err == nil && !ours {
 			stop()
 			return
 		}
@@ -257,9 +274,37 @@ const newestRelease = "v1.36.0"
 
 func (e *enforcer) set(p *enforce.Plugin, o *offer.Offers, problem error) {
 	e.mu.Lock()
-	e.plugin, e.offers, e.problem = p, o, problem
+	e.plugin, e.offers, e.problem, e.machine = p, o, problem, nil
 	e.mu.Unlock()
 	e.changed()
+}
+
+// renew has the books go on with a platform that was found since they were made, as after a restart
+// of the kubelet with other reserved CPUs.
+func (e *enforcer) renew(p *platform) {
+	e.mu.Lock()
+	plugin, known := e.plugin, e.machine == p.spec.Machine
+	e.machine = p.spec.Machine
+	e.mu.Unlock()
+	if plugin == nil || known || p.model == nil || p.spec.Authority != v1alpha1.AuthorityBerth || p.spec.Koordlet {
+		return
+	}
+	if err := plugin.Renew(p.spec.Machine, p.model.ReservedCPUs()); err != nil {
+		e.opts.Log.Warn("decisions are carried out as on the machine before", "error", err)
+	}
+}
+
+// hasCpusets says why a folder is not the root of cgroup v2 with cpusets: nothing could be read
+// back below it.
+func hasCpusets(cgroups fs.FS) error {
+	text, err := fs.ReadFile(cgroups, "cgroup.controllers")
+	if err == nil && !slices.Contains(strings.Fields(string(text)), "cpuset") {
+		err = fmt.Errorf("cgroup.controllers: %.200q", strings.TrimSpace(string(text)))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: want the root of cgroup v2, with the controller cpuset", err)
+	}
+	return nil
 }
 
 // look says what runs, as the cgroups have it.
@@ -273,7 +318,10 @@ func (e *enforcer) look() *obeyed {
 		}
 		return &obeyed{problem: problem}
 	}
-	out := obeyedBy(plugin.Sight(), os.DirFS(e.opts.Enforce.Cgroups))
+	if e.missing == nil {
+		e.missing = map[string]time.Time{}
+	}
+	out := obeyedBy(plugin.Sight(), os.DirFS(e.opts.Enforce.Cgroups), absence{e.missing, e.opts.Now()})
 	if offers != nil {
 		out.sick = sickOf(offers, ends)
 	}
@@ -301,15 +349,36 @@ func sickOf(o *offer.Offers, ends bool) map[string]string {
 	return out
 }
 
+// absence remembers from one look to the next which running containers have no cgroup.
+type absence struct {
+	since map[string]time.Time // by the container's id
+	now   time.Time
+}
+
+// absenceLimit is how long a container that the runtime calls running may be without a cgroup: it
+// has just ended, and the runtime has not said so.
+const absenceLimit = time.Second
+
+// lasts notes that the container has no cgroup, and says whether that was so at the look before and
+// for too long.
+func (a absence) lasts(id string) bool {
+	first, again := a.since[id]
+	if !again {
+		a.since[id] = a.now
+	}
+	return again && a.now.Sub(first) >= absenceLimit
+}
+
 // obeyedBy says what runs on a node of what the plugin knows and the cgroups say.
-func obeyedBy(s enforce.Sight, cgroups fs.FS) *obeyed {
+func obeyedBy(s enforce.Sight, cgroups fs.FS, a absence) *obeyed {
 	out := &obeyed{pods: map[string][]placement.ContainerAllocation{}}
+	defer func() { maps.DeleteFunc(a.since, func(id string, _ time.Time) bool { return s.Cgroups[id] == "" }) }()
 	if s.Gone != nil {
 		out.problem = fmt.Errorf("the container runtime's NRI cannot be reached: %w", s.Gone)
 	}
 	for i := range s.Containers {
 		c := &s.Containers[i]
-		runs, why := readBack(c, s.Cgroups[c.ID], cgroups)
+		runs, why := readBack(c, s.Cgroups[c.ID], cgroups, a)
 		if c.Why != "" {
 			why = c.Why
 		}
@@ -335,7 +404,7 @@ func withContainer(list []placement.ContainerAllocation, c placement.ContainerAl
 
 // readBack returns the CPUs that a container has to itself: those on which it is found, where it
 // was pinned and runs. The text says how they differ from what was decided.
-func readBack(c *enforce.Held, runtimePath string, cgroups fs.FS) (cpus topology.CPUSet, why string) {
+func readBack(c *enforce.Held, runtimePath string, cgroups fs.FS, a absence) (cpus topology.CPUSet, why string) {
 	if c.Set.Pinned {
 		cpus = c.Set.CPUs
 	}
@@ -349,25 +418,32 @@ func readBack(c *enforce.Held, runtimePath string, cgroups fs.FS) (cpus topology
 	found, err := enforce.ReadBack(cgroups, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if a.lasts(c.ID) {
+			return cpus, "cannot be read back: the runtime calls it running, and there is no cgroup " + dir
+		}
 		return cpus, "" // it has just ended, or has not quite begun
 	case err != nil:
 		return cpus, "cannot be read back: " + err.Error()
 	}
+	delete(a.since, c.ID)
 	if c.Set.Pinned {
 		cpus = found.CPUs
 	}
 	return cpus, c.Set.Differs(found)
 }
 
-// populated says whether there are processes in a container's cgroup. One that cannot be read has
-// ended.
+// populated says whether there are processes in a container's cgroup. One that is not there has
+// ended; nobody knows of one that cannot be read, and it counts as running.
 func populated(cgroups fs.FS, runtimePath string) bool {
 	dir, err := enforce.CgroupDir(runtimePath)
 	if err != nil {
-		return false
+		return runtimePath != ""
 	}
 	text, err := fs.ReadFile(cgroups, path.Join(dir, "cgroup.events"))
-	return err == nil && slices.Contains(strings.Split(string(text), "\n"), "populated 1")
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	return slices.Contains(strings.Split(string(text), "\n"), "populated 1")
 }
 
 // contested says who else sets the CPUs of containers, or gives devices away, on a node where Berth

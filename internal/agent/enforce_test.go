@@ -3,11 +3,16 @@ package agent
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
+	"github.com/containerd/nri/pkg/api"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
@@ -192,7 +197,7 @@ func TestReadBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.held.Settled = name != "just beginning"
 			c.held.Container = enforce.Container{ID: "i", UID: "u", Short: "main", Name: "ns/p/main", Decision: decided}
-			o := obeyedBy(enforce.Sight{Containers: []enforce.Held{c.held}, Cgroups: map[string]string{"i": "/pods/c"}}, c.cgroups)
+			o := obeyedBy(enforce.Sight{Containers: []enforce.Held{c.held}, Cgroups: map[string]string{"i": "/pods/c"}}, c.cgroups, absence{map[string]time.Time{}, time.Time{}})
 			if got := o.pods["u"][0].CPUs.String(); got != c.cpus {
 				t.Errorf("CPUs %q, want %q", got, c.cpus)
 			}
@@ -201,9 +206,161 @@ func TestReadBack(t *testing.T) {
 			}
 		})
 	}
-	o := obeyedBy(enforce.Sight{Gone: errors.New("no socket"), Waiting: []enforce.Complaint{{Container: "ns/w/main", Why: "CPUs 2 are held by ns/p/main"}}}, fstest.MapFS{})
+	o := obeyedBy(enforce.Sight{Gone: errors.New("no socket"), Waiting: []enforce.Complaint{{Container: "ns/w/main", Why: "CPUs 2 are held by ns/p/main"}}}, fstest.MapFS{}, absence{})
 	if o.problem == nil || len(o.astray) != 1 || !strings.Contains(o.astray[0], "does not begin") {
 		t.Errorf("%+v", o)
+	}
+}
+
+// TestVanishedCgroupIsAstray: a container that the runtime calls running and that has had no cgroup
+// for a while cannot be read back, which is no proof that all is well.
+func TestVanishedCgroupIsAstray(t *testing.T) {
+	held := enforce.Held{Running: true, Settled: true, Set: enforce.Set{CPUs: cpuSet(t, "2-3"), Pinned: true},
+		Container: enforce.Container{ID: "i", UID: "u", Short: "main", Name: "ns/p/main"}}
+	a := absence{map[string]time.Time{}, time.Unix(1000, 0)}
+	there := fstest.MapFS{"pods/c/cpuset.cpus.effective": {Data: []byte("2-3")}, "pods/c/cpuset.mems.effective": {Data: []byte("0")}}
+	look := func(cgroups fs.FS, after time.Duration, containers ...enforce.Held) string {
+		a.now = a.now.Add(after)
+		paths := map[string]string{}
+		for _, c := range containers {
+			paths[c.ID] = "/pods/c"
+		}
+		return strings.Join(obeyedBy(enforce.Sight{Containers: containers, Cgroups: paths}, cgroups, a).astray, "; ")
+	}
+	const astray = "ns/p/main cannot be read back: the runtime calls it running, and there is no cgroup pods/c"
+	for i, step := range []struct {
+		cgroups fs.FS
+		after   time.Duration
+		want    string
+	}{
+		{fstest.MapFS{}, 0, ""}, {fstest.MapFS{}, absenceLimit - 1, ""}, {fstest.MapFS{}, 1, astray}, {fstest.MapFS{}, time.Hour, astray},
+		{there, 0, ""}, {fstest.MapFS{}, time.Hour, ""}, {fstest.MapFS{}, absenceLimit, astray},
+	} {
+		if got := look(step.cgroups, step.after, held); got != step.want {
+			t.Errorf("step %d: %q, want %q", i, got, step.want)
+		}
+	}
+	if look(there, 0); len(a.since) > 0 {
+		t.Errorf("%v is remembered of containers that are gone", a.since)
+	}
+}
+
+// TestCgroupsAreRequired: without cgroup v2 and its cpusets nothing could be read back.
+func TestCgroupsAreRequired(t *testing.T) {
+	for text, ok := range map[string]bool{"cpuset cpu memory\n": true, "cpu memory": false, "": false, "cpusets": false} {
+		if err := hasCpusets(fstest.MapFS{"cgroup.controllers": {Data: []byte(text)}}); (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if err := hasCpusets(fstest.MapFS{}); err == nil {
+		t.Error("cgroup v1 passes")
+	}
+	dir := t.TempDir()
+	opts := Options{Authority: v1alpha1.AuthorityBerth, Enforce: EnforceOptions{Cgroups: dir}}
+	e := &enforcer{opts: &opts, changed: func() {}}
+	e.serve(t.Context())
+	if o := e.look(); o.problem == nil || !strings.Contains(o.problem.Error(), "--cgroup-root "+dir+": ") {
+		t.Errorf("%v, want the flag, its value and what would be right", o.problem)
+	}
+}
+
+// TestLabelsAreRemembered: an agent that goes by the node's labels carries decisions out without
+// the API server, as they said last, and takes nothing that others have put there.
+func TestLabelsAreRemembered(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	var log strings.Builder
+	var node *corev1.Node
+	start := func() *enforcer {
+		opts := &Options{Node: "n1", Authority: ByLabel, Enforcer: EnforcerByLabel, StateDir: dir, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		return &enforcer{opts: opts, node: func() *corev1.Node { return node }, changed: func() {}}
+	}
+	want := func(what string, want bool, known bool) {
+		t.Helper()
+		if got, err := start().ours(); got != want || (err == nil) != known {
+			t.Errorf("%s: %t, %v", what, got, err)
+		}
+	}
+	labels := func(authority, enforcer string) {
+		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{AuthorityLabel: authority, EnforcerLabel: enforcer}}}
+	}
+	want("nothing is known", false, false)
+	labels("berth", "")
+	want("Berth decides", true, true)
+	node = nil
+	want("Berth decided", true, true)
+	labels("brth", "")
+	want("a word nobody knows", false, false)
+	node = nil
+	want("it is not remembered", true, true)
+	labels("berth", "koordlet")
+	want("koordlet carries out", false, true)
+	node = nil
+	want("koordlet carried out", false, true)
+	labels("", "")
+	want("the kubelet decides", false, true)
+	node = nil
+	want("the kubelet decided", false, true)
+	name := filepath.Join(dir, rememberedFile)
+	for what, text := range map[string]string{
+		"another node": `{"node":"n2","authority":"berth"}`, "no such word": `{"node":"n1","authority":"root"}`, "no JSON": "berth", "nothing": "",
+		"too long": `{"node":"n1","authority":"berth"}` + strings.Repeat(" ", maxRemembered), "more": `{"node":"n1","authority":"berth","image":"x"}`,
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want(what, false, false)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/zero", name); err != nil {
+		t.Fatal(err)
+	}
+	want("a link", false, false)
+	if !strings.Contains(log.String(), "want a regular file") {
+		t.Errorf("the log does not say why: %s", log.String())
+	}
+	labels("berth", "")
+	want("Berth decides again", true, true)
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("%v, %v, want one file", left, err)
+	}
+}
+
+// TestBooksAreRenewed: a kubelet that starts again with other reserved CPUs is followed without a
+// restart of the agent.
+func TestBooksAreRenewed(t *testing.T) {
+	w := newObeyingWorld(t)
+	var told []string
+	w.m.renew = func(p *platform) { told = append(told, p.model.ReservedCPUs().String()) }
+	w.settle()
+	w.config = &kubeletv1beta1.KubeletConfiguration{ReservedSystemCPUs: "0-1"}
+	w.m.restarted()
+	w.settle()
+	if len(told) < 2 || told[0] != "0" || told[len(told)-1] != "0-1" {
+		t.Errorf("told of reserved CPUs %q, want 0, then 0-1", told)
+	}
+	books, err := enforce.NewBooks(w.m.around.platform.spec.Machine, cpuSet(t, "0"), enforce.Hold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &enforcer{opts: &Options{Log: slog.New(slog.DiscardHandler)}, changed: func() {}}
+	p := enforce.NewPlugin(books, t.Logf)
+	e.set(p, nil, nil)
+	e.renew(w.m.around.platform)
+	pod := &api.PodSandbox{Id: "s", Uid: "u", Name: "p", Namespace: "ns"}
+	adjust, _, err := p.CreateContainer(t.Context(), pod, &api.Container{Id: "c", PodSandboxId: "s", Name: "main"})
+	if err != nil || adjust.GetLinux().GetResources().GetCpu().GetCpus() != "0-7" {
+		t.Errorf("%v, %v", adjust, err)
+	}
+	d := placement.Decision{UID: "v", Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{Any: true}, CPUs: cpuSet(t, "1")}}}
+	text, err := wire.WritePlacement(&wire.Placement{Sequence: 1, Decision: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod = &api.PodSandbox{Id: "t", Uid: "v", Name: "q", Namespace: "ns", Annotations: map[string]string{wire.PlacementAnnotation: text}}
+	if _, _, err = p.CreateContainer(t.Context(), pod, &api.Container{Id: "d", PodSandboxId: "t", Name: "main"}); err == nil || !strings.Contains(err.Error(), "CPUs 1, which are reserved") {
+		t.Errorf("a CPU that is reserved since: %v", err)
 	}
 }
 
@@ -458,8 +615,9 @@ func TestWhoEnforces(t *testing.T) {
 // TestPopulated: a container lives while there are processes in its cgroup.
 func TestPopulated(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	cgroups := fstest.MapFS{"kubepods/u/a/cgroup.events": file("populated 1\nfrozen 0\n"), "kubepods/u/b/cgroup.events": file("populated 0\nfrozen 1\n")}
-	for path, want := range map[string]bool{"/kubepods/u/a": true, "/kubepods/u/b": false, "/kubepods/u/gone": false, "": false} {
+	cgroups := fstest.MapFS{"kubepods/u/a/cgroup.events": file("populated 1\nfrozen 0\n"), "kubepods/u/b/cgroup.events": file("populated 0\nfrozen 1\n"),
+		"kubepods/u/dir/cgroup.events/x": file("")} // what cannot be read counts as running
+	for path, want := range map[string]bool{"/kubepods/u/a": true, "/kubepods/u/b": false, "/kubepods/u/gone": false, "": false, "/kubepods/u/dir": true, "a.slice:no": true} {
 		if got := populated(cgroups, path); got != want {
 			t.Errorf("%q: %t, want %t", path, got, want)
 		}

@@ -52,6 +52,7 @@ type world struct {
 
 	readErr    error
 	publishErr error
+	refuse     func(*v1alpha1.NodeTopology) error // what the API server says of a report; nil: takes all
 	writes     []*v1alpha1.NodeTopology
 	amounts    []*nrt.NodeResourceTopology
 	stored     *v1alpha1.NodeTopology
@@ -89,6 +90,11 @@ func (w *world) NodeTopology(context.Context) (*v1alpha1.NodeTopology, error) { 
 func (w *world) Publish(_ context.Context, nt *v1alpha1.NodeTopology) error {
 	if w.publishErr != nil {
 		return w.publishErr
+	}
+	if w.refuse != nil {
+		if err := w.refuse(nt); err != nil {
+			return err
+		}
 	}
 	nt.OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: w.node.Name, UID: w.node.UID}}
 	w.writes, w.stored = append(w.writes, nt), nt

@@ -59,6 +59,9 @@ type Options struct {
 	// Enforcer says who carries decisions out where Berth decides: the agent, which "" means;
 	// koordlet; or EnforcerByLabel.
 	Enforcer v1alpha1.Enforcer
+	// StateDir is a folder of the host in which the agent remembers what the Node's labels said
+	// last: it goes by that while the API server is away. "" remembers nothing.
+	StateDir string
 	// Rivals are the programs that set the CPUs of containers as well: one of them on a node where
 	// Berth decides makes it contradictory. nil means DefaultRivals.
 	Rivals []Rival

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -40,10 +42,36 @@ type publisher struct {
 	// numbered is the highest number that was given to a report: one whose write failed may be in
 	// the API all the same.
 	numbered int64
-	dirty    time.Time   // first sign of a change that is not yet published
-	good     wire.Report // the last that could be relied on
-	backoff  backoff
-	vouch    vouch
+	// refused is the last report that the API would not take; its zero value is none.
+	refused refused
+	dirty   time.Time   // first sign of a change that is not yet published
+	good    wire.Report // the last that could be relied on
+	backoff backoff
+	vouch   vouch
+}
+
+// refused is a report that the API server would not take.
+type refused struct {
+	nt  *v1alpha1.NodeTopology
+	why error
+	at  time.Time
+}
+
+// refusedFor is how long a refused report is not tried again. Somebody may have mended the
+// definition meanwhile.
+const refusedFor = 5 * time.Minute
+
+// tells says whether the API server would refuse the report, by what it said of an equal one.
+func (r *refused) tells(nt *v1alpha1.NodeTopology, now time.Time) bool {
+	return r.nt != nil && now.Sub(r.at) < refusedFor && sameReport(r.nt, nt)
+}
+
+// unfit says whether an error is the API server's refusal of the object itself: a field over its
+// limit, a body over the server's, or an object over the store's (etcd's --max-request-bytes, for
+// which there is no status of its own).
+func unfit(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) ||
+		strings.Contains(err.Error(), "etcdserver: request is too large") || strings.Contains(err.Error(), "trying to send message larger than max")
 }
 
 // pace keeps a distance between two writes.
@@ -245,13 +273,17 @@ func (p *publisher) readable(on *platform, report wire.Report) bool {
 func (p *publisher) write(ctx context.Context, v *verdict, report wire.Report) next {
 	now := p.now()
 	nt, err := p.object(v.platform, report)
+	small := false
+	switch {
+	case err != nil:
+		nt, err = p.small(v, v1alpha1.ReasonUnsupported, err)
+	case p.refused.tells(nt, now):
+		nt, err = p.small(v, v1alpha1.ReasonTooLarge, p.refused.why)
+		small = true
+	}
 	if err != nil {
-		unsupported := *v
-		unsupported.reason, unsupported.problem = v1alpha1.ReasonUnsupported, err
-		if nt, err = p.object(v.platform, wire.Report{Conditions: p.conditions(&unsupported)}); err != nil {
-			p.log.Error("this machine cannot be reported", "error", err)
-			return again(p.backoff.Step())
-		}
+		p.log.Error("this machine cannot be reported", "error", err)
+		return again(p.backoff.Step())
 	}
 	last := p.published
 	if last != nil && last.Status.Sequence >= p.numbered && sameReport(last, nt) && p.owned(last) {
@@ -262,7 +294,14 @@ func (p *publisher) write(ctx context.Context, v *verdict, report wire.Report) n
 	if wait := p.pace.wait(now); wait > 0 {
 		return again(wait)
 	}
-	return p.apply(ctx, v.platform, nt)
+	return p.apply(ctx, v.platform, nt, !small)
+}
+
+// small is a report that says why there is none.
+func (p *publisher) small(v *verdict, reason string, problem error) (*v1alpha1.NodeTopology, error) {
+	instead := *v
+	instead.reason, instead.problem, instead.astray, instead.suspected = reason, problem, nil, nil
+	return p.object(v.platform, wire.Report{Conditions: p.conditions(&instead)})
 }
 
 func (p *publisher) object(on *platform, report wire.Report) (*v1alpha1.NodeTopology, error) {
@@ -292,7 +331,9 @@ func (p *publisher) owned(nt *v1alpha1.NodeTopology) bool {
 	return slices.ContainsFunc(nt.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == node.UID })
 }
 
-func (p *publisher) apply(ctx context.Context, on *platform, nt *v1alpha1.NodeTopology) next {
+// apply writes a report. One that the API server refuses is not tried again where a small one may
+// take its place.
+func (p *publisher) apply(ctx context.Context, on *platform, nt *v1alpha1.NodeTopology, replaceable bool) next {
 	p.pace.last, p.numbered = p.now(), nt.Status.Sequence
 	err := p.api.Publish(ctx, nt)
 	p.metrics.reports.WithLabelValues(result(err)).Inc()
@@ -300,6 +341,9 @@ func (p *publisher) apply(ctx context.Context, on *platform, nt *v1alpha1.NodeTo
 		p.log.Warn("cannot publish", "sequence", nt.Status.Sequence, "error", err)
 		if errors.Is(err, ErrStale) {
 			p.assured = time.Time{}
+		} else if replaceable && unfit(err) {
+			p.refused = refused{nt, fmt.Errorf("the API server refuses the report of what is handed out here: %w", err), p.now()}
+			return again(p.pace.least)
 		}
 		return again(p.backoff.Step())
 	}

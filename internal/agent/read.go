@@ -92,6 +92,9 @@ func (m *mirror) sight(ctx context.Context) *sighting {
 	s.rival = m.claim(s)
 	s.holders = m.books.holders()
 	if s.platform.spec.Authority == v1alpha1.AuthorityBerth {
+		if m.renew != nil {
+			m.renew(s.platform)
+		}
 		if s.obeyed = m.running(); s.platform.spec.Koordlet {
 			s.obeyed = m.entrusted(s)
 		}

@@ -102,6 +102,9 @@ func newAgent(opts Options) (*agent, error) {
 	a := &agent{opts: opts, changed: make(chan struct{}, 1), withdrawn: make(chan struct{})}
 	a.enforcer = &enforcer{opts: &a.opts, node: a.node, changed: func() { poke(a.changed) }}
 	a.informers(client)
+	if err := a.trim(); err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
 	book := newPodBook(opts.Rivals)
 	if err := a.follow(book); err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
@@ -157,7 +160,7 @@ func (a *agent) newMirror(api API, book *podBook) *mirror {
 	return &mirror{
 		now: o.Now, books: &checkpoints{read: func() (kubeletstate.Raw, error) { return kubeletstate.ReadRaw(root) }},
 		node: a.node, pods: book, around: around, presence: &presence{now: o.Now}, devices: newDeviceBook(o.Preferences, o.NVIDIA),
-		running: a.enforcer.look, history: newHistory(), out: out, say: say, metrics: out.metrics,
+		running: a.enforcer.look, renew: a.enforcer.renew, history: newHistory(), out: out, say: say, metrics: out.metrics,
 	}
 }
 

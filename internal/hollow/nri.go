@@ -53,6 +53,9 @@ func newNRIRuntime(dir Dir, machine *topology.Machine, fake *fakeRuntime) (*nriR
 	}
 	fake.exited = r.containerEnded
 	err := errors.Join(os.RemoveAll(r.cgroups), os.MkdirAll(r.cgroups, 0o700), os.RemoveAll(dir.NRI()), os.MkdirAll(dir.CDI(), 0o700))
+	if err == nil {
+		err = replaceFile(filepath.Join(r.cgroups, "cgroup.controllers"), "cpuset cpu memory")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -51,6 +51,8 @@ func adviceFor(reason, node string) string {
 		return "undo the change; or drain the node, stop the kubelet, remove the checkpoints that the message names, start the kubelet (docs/operations.md)"
 	case v1alpha1.ReasonNotEnforced:
 		return "switch on NRI in the container runtime's configuration, or let the kubelet decide there (docs/enforcement.md)"
+	case v1alpha1.ReasonTooLarge:
+		return "look for a pod with hundreds of containers on the node, and delete it (docs/operations.md)"
 	case v1alpha1.ReasonAdmissionUnfinished:
 		return "look at the kubelet's log: it has been admitting a pod for too long"
 	case v1alpha1.ReasonDevicesUnknown:

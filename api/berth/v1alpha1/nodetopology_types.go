@@ -585,6 +585,10 @@ const (
 	ReasonMachineChanged = "MachineChanged"
 )
 
+// ReasonTooLarge is a reason of Ready: the API server has refused the report of what the node has
+// handed out, which is left out.
+const ReasonTooLarge = "TooLarge"
+
 // ReasonNotEnforced is a reason of Ready: Berth decides on the node, and nothing carries decisions
 // out there.
 const ReasonNotEnforced = "NotEnforced"

@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/api/berth/v1alpha1"
+)
+
+// A machine may start while its API server is away, as after a power failure, and its containers
+// start then as they were decided. Who decides there is known by the Node's labels alone where the
+// agent goes by these, so it remembers what they said last.
+
+// rememberedFile is where that stands, in Options.StateDir; maxRemembered bounds it in bytes.
+const (
+	rememberedFile = "decider.json"
+	maxRemembered  = 4 << 10
+)
+
+// remembered is what the labels of a node said last.
+type remembered struct {
+	Node      string             `json:"node"`
+	Authority v1alpha1.Authority `json:"authority"`
+	Enforcer  v1alpha1.Enforcer  `json:"enforcer,omitempty"`
+}
+
+// sane says whether there are such words.
+func (r *remembered) sane() bool {
+	return (r.Authority == v1alpha1.AuthorityKubelet || r.Authority == v1alpha1.AuthorityBerth) &&
+		(r.Enforcer == "" || r.Enforcer == v1alpha1.EnforcerAgent || r.Enforcer == v1alpha1.EnforcerKoordlet)
+}
+
+// recall reads what the labels of the node said last. The error wraps fs.ErrNotExist where nothing
+// is remembered; what others have put there is an error as well.
+func recall(dir, node string) (remembered, error) {
+	var r remembered
+	name := filepath.Join(dir, rememberedFile)
+	info, err := os.Lstat(name)
+	if err != nil {
+		return r, err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe would wait for its other end
+		return r, fmt.Errorf("%s: %s: want a regular file", name, info.Mode().Type())
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return r, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxRemembered+1))
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", name, err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil || len(text) > maxRemembered {
+		return remembered{}, fmt.Errorf("%s: %.200q: want what the agent writes, of %d bytes at most (%v)", name, text, maxRemembered, err)
+	}
+	if r.Node != node || !r.sane() {
+		return remembered{}, fmt.Errorf("%s: node %.100q, authority %.100q, enforcer %.100q: want node %s, kubelet or berth, agent or koordlet",
+			name, r.Node, r.Authority, r.Enforcer, node)
+	}
+	return r, nil
+}
+
+// remember writes what the labels of the node say, unless that is remembered already. A machine
+// that loses power keeps the old file or the new one.
+func remember(dir string, r remembered) error {
+	if old, err := recall(dir, r.Node); err == nil && old == r {
+		return nil
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "."+rememberedFile+".*.new")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, rememberedFile))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// ours says whether the agent itself is to carry decisions out. While the Node is not known, that
+// is what its labels said last.
+func (e *enforcer) ours() (bool, error) {
+	node := e.node()
+	ours, err := e.opts.enforces(node)
+	e.asking.Lock()
+	defer e.asking.Unlock()
+	switch {
+	case e.opts.StateDir == "" || e.opts.Authority != ByLabel && e.opts.Enforcer != EnforcerByLabel:
+	case node == nil:
+		return e.oursOnce(err)
+	case err == nil:
+		e.note(node)
+	}
+	return ours, err
+}
+
+// oursOnce goes by what the labels said last. Nothing that is remembered is unknown is the error.
+func (e *enforcer) oursOnce(unknown error) (bool, error) {
+	if unknown == nil { // the flags say it all
+		return e.opts.enforces(nil)
+	}
+	r, err := recall(e.opts.StateDir, e.opts.Node)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) && e.complained != err.Error() {
+			e.complained = err.Error()
+			e.opts.Log.Warn("what the node's labels said last cannot be used", "error", err)
+		}
+		return false, unknown
+	}
+	labels := map[string]string{AuthorityLabel: string(r.Authority), EnforcerLabel: string(r.Enforcer)}
+	node := &corev1.Node{}
+	node.Name, node.Labels = r.Node, labels
+	return e.opts.enforces(node)
+}
+
+// note remembers what the labels of the node say.
+func (e *enforcer) note(node *corev1.Node) {
+	r := remembered{Node: node.Name, Authority: v1alpha1.AuthorityKubelet}
+	if a := node.Labels[AuthorityLabel]; a != "" {
+		r.Authority = v1alpha1.Authority(a)
+	}
+	r.Enforcer = v1alpha1.Enforcer(node.Labels[EnforcerLabel])
+	if r == e.noted || !r.sane() {
+		return
+	}
+	err := remember(e.opts.StateDir, r)
+	if err == nil {
+		e.noted = r
+	} else if e.complained != err.Error() {
+		e.complained = err.Error()
+		e.opts.Log.Warn("what the node's labels say cannot be remembered: without the API server the agent will not start to carry out", "error", err)
+	}
+}

@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// Pods may be as large as the API server takes objects, and anybody may bind many of them to a node
+// by its name. The agent keeps of a pod what its report is made of.
+
+// Limits on what is kept of a pod. None of them is reached by a pod that runs for a reason.
+const (
+	maxKeptContainers = 1024
+	maxKeptResources  = 64  // extended ones of a container
+	maxKeptText       = 256 // bytes of a name, a message, a UID
+)
+
+// trimmed returns what the agent keeps of a pod: factsOf is the same for both, within the limits.
+// It is an informer's transform (cache.TransformFunc), and leaves other objects alone.
+func trimmed(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+		CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp, Annotations: keptAnnotations(pod),
+	}}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		out.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	out.Spec.NodeName, out.Spec.ServiceAccountName = pod.Spec.NodeName, pod.Spec.ServiceAccountName
+	out.Spec.InitContainers = keptContainers(pod.Spec.InitContainers, wire.Ended(pod))
+	out.Spec.Containers = keptContainers(pod.Spec.Containers, wire.Ended(pod))
+	out.Status.Phase, out.Status.StartTime, out.Status.Message = pod.Status.Phase, pod.Status.StartTime, bounded(pod.Status.Message)
+	out.Status.InitContainerStatuses = keptStatuses(pod.Status.InitContainerStatuses)
+	out.Status.ContainerStatuses = keptStatuses(pod.Status.ContainerStatuses)
+	return out, nil
+}
+
+// keptAnnotations are the placement, which only the scheduler writes, which static pod this
+// mirrors, and that there are words for koordlet.
+func keptAnnotations(pod *corev1.Pod) map[string]string {
+	out := map[string]string{}
+	if text, ok := pod.Annotations[wire.PlacementAnnotation]; ok && len(text) <= wire.MaxPlacementBytes {
+		out[wire.PlacementAnnotation] = text
+	}
+	if text := pod.Annotations[mirrorAnnotation]; text != "" && len(text) <= maxKeptText {
+		out[mirrorAnnotation] = text
+	}
+	if pod.Annotations[wire.KoordinatorStatusAnnotation] != "" {
+		out[wire.KoordinatorStatusAnnotation] = "{}"
+	}
+	return out
+}
+
+// keptContainers are the names and kinds of containers, and of those that have not ended the
+// extended resources, and what the image is called.
+func keptContainers(list []corev1.Container, ended bool) []corev1.Container {
+	out := make([]corev1.Container, 0, min(len(list), maxKeptContainers))
+	for i := range list[:cap(out)] {
+		c := &list[i]
+		kept := corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy}
+		if !ended {
+			kept.Image = bounded(c.Image[strings.LastIndex(c.Image, "/")+1:])
+			kept.Resources.Limits, kept.Resources.Requests = keptResources(c.Resources.Limits), keptResources(c.Resources.Requests)
+		}
+		out = append(out, kept)
+	}
+	return out
+}
+
+func keptResources(list corev1.ResourceList) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name, q := range list {
+		if wire.IsExtended(name) && len(out) < maxKeptResources {
+			out[name] = q
+		}
+	}
+	return out
+}
+
+// keptStatuses say which containers have begun.
+func keptStatuses(list []corev1.ContainerStatus) []corev1.ContainerStatus {
+	out := make([]corev1.ContainerStatus, 0, min(len(list), maxKeptContainers))
+	for i := range list[:cap(out)] {
+		s := corev1.ContainerStatus{Name: list[i].Name}
+		if ran(list[i]) {
+			s.RestartCount = 1
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// bounded returns the beginning of a text.
+func bounded(text string) string {
+	if len(text) <= maxKeptText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxKeptText], "")
+}
+
+// trim has the informer of pods keep what is trimmed.
+func (a *agent) trim() error {
+	if err := a.pods.SetTransform(trimmed); err != nil {
+		return fmt.Errorf("pods: %w", err)
+	}
+	return nil
+}
