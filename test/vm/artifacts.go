@@ -348,5 +348,10 @@ func (b *builder) plugin(ctx context.Context) error {
 
 // own builds a command of this module each time: the Go build cache knows whether anything changed.
 func (b *builder) own(ctx context.Context, name, pkg string) error {
-	return b.run(ctx, b.repo, []string{"CGO_ENABLED=1"}, "go", "build", "-ldflags", linkStatic, "-o", b.bin(name), pkg)
+	release, err := exec.CommandContext(ctx, filepath.Join(b.repo, "build", "version.sh")).Output()
+	if err != nil {
+		return fmt.Errorf("build/version.sh: %w", err)
+	}
+	stamp := " -X github.com/berth-dev/berth/internal/version.Version=" + strings.TrimSpace(string(release))
+	return b.run(ctx, b.repo, []string{"CGO_ENABLED=1"}, "go", "build", "-ldflags", linkStatic+stamp, "-o", b.bin(name), pkg)
 }

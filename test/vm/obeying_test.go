@@ -58,7 +58,9 @@ type obeyRun struct {
 	// lost says when a machine last lost its kubelet or its agent. unoffered are pods that a
 	// kubelet has refused by that, by name, nil where one has been made anew; replaced counts
 	// these.
-	lost      map[string]time.Time
+	lost map[string]time.Time
+	// booted is what a machine's kubelet said of the boot before the machine was rebooted, by name.
+	booted    map[string]string
 	unoffered map[string]*corev1.Pod
 	replaced  int
 	faults    obeyed.Faults
@@ -99,7 +101,7 @@ func newObeyRun(t *testing.T, make func(*rand.Rand, int) *corev1.Pod) *obeyRun {
 		return n
 	}
 	r := &obeyRun{shapes: map[string]*topology.Machine{}, asked: map[string]map[string]string{}, pods: map[string]*corev1.Pod{}, bound: map[string]*corev1.Pod{}, all: obeyed.Decisions{},
-		ran: map[string]bool{}, refused: map[string]string{}, lost: map[string]time.Time{}, unoffered: map[string]*corev1.Pod{}, faults: obeyed.NewFaults(), named: map[string]string{}}
+		ran: map[string]bool{}, refused: map[string]string{}, lost: map[string]time.Time{}, booted: map[string]string{}, unoffered: map[string]*corev1.Pod{}, faults: obeyed.NewFaults(), named: map[string]string{}}
 	r.seed, r.count = number("SEED", uint64(time.Now().Unix()%1e6)), int(number("ENFORCE_PODS", 100))
 	r.rng = rand.New(rand.NewPCG(r.seed, 16))
 	r.make = func(i int) *corev1.Pod { return make(r.rng, i) }
@@ -215,6 +217,7 @@ func (r *obeyRun) play() (wrong string) {
 		fmt.Printf("%s  pod %d of %d; %d ran, %d looks at processes\n", time.Now().Format(time.TimeOnly), i+1, r.count, len(r.ran), r.looks)
 		r.mu.Unlock()
 	}
+	r.awaitBoots()
 	wrong = r.settle()
 	stop()
 	watching.Wait()
@@ -266,6 +269,7 @@ func (r *obeyRun) breakSomething(i int) {
 	r.t.Helper()
 	for n, m := range r.machines[:r.reboots] {
 		if i == (n+1)*r.count/(r.reboots+1) {
+			r.booted[m.Name] = r.bootOf(r.t.Context(), m.Name)
 			r.do(m, "reboots", "(usleep 300000; reboot -f) >/dev/null 2>&1 &")
 		}
 	}
@@ -287,6 +291,29 @@ func (r *obeyRun) do(m *Machine, what, script string) {
 	defer cancel()
 	_, err := m.Guest.Run(ctx, script) // a machine that reboots, and what is away already
 	fmt.Printf("%s  %s %s (%v)\n", time.Now().Format(time.TimeOnly), m.Name, what, err)
+}
+
+// bootOf returns which boot of a machine its kubelet has last reported from, "" for none.
+func (r *obeyRun) bootOf(ctx context.Context, machine string) string {
+	node, err := r.client.CoreV1().Nodes().Get(ctx, machine, metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	return node.Status.NodeInfo.BootID
+}
+
+// awaitBoots waits until the kubelet of each machine has reported after its reboot. Until then the
+// API server says of its pods what was so before.
+func (r *obeyRun) awaitBoots() {
+	r.t.Helper()
+	r.eventually("the kubelets to report after the last reboots", func(ctx context.Context) error {
+		for name, before := range r.booted {
+			if now := r.bootOf(ctx, name); now == "" || now == before {
+				return fmt.Errorf("%s: boot %q", name, now)
+			}
+		}
+		return nil
+	})
 }
 
 // lookLimit bounds one look at a machine, which may be rebooting.
