@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -155,6 +156,9 @@ func (b *bench) finish(stdout io.Writer) error {
 	b.result.print(stdout)
 	if b.options.out != "" {
 		fmt.Fprintln(stdout, "\nJSON:", b.file())
+	}
+	if b.options.floors {
+		err = errors.Join(err, b.result.conclude(stdout))
 	}
 	return err
 }

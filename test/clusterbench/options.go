@@ -32,7 +32,9 @@ type options struct {
 	agents    string
 	scheduler string
 	// maxNodes is the argument of Berth's plugin; 0 for its default.
-	maxNodes  int
+	maxNodes int
+	// floors has the program fail where a comparison falls short of them.
+	floors    bool
 	out       string
 	heartbeat time.Duration
 	length    time.Duration
@@ -62,6 +64,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.agents, "agents", agentsAlways, "always: agents report under both schedulers, so that only these differ; berth: under Berth alone")
 	f.StringVar(&o.scheduler, "scheduler", "bin/berth-scheduler", "the program berth-scheduler")
 	f.IntVar(&o.maxNodes, "max-nodes", 0, "argument maxNodes of Berth's plugin; 0 for its default, 1 to look at as many nodes as the stock scheduler")
+	f.BoolVar(&o.floors, "floors", false, "end with a line of JSON, and fail where Berth falls short beside the stock scheduler")
 	f.StringVar(&o.out, "out", "", "folder for the JSON result, logs and profiles")
 	f.DurationVar(&o.heartbeat, "heartbeat", 10*time.Second, "interval of every agent's heartbeat")
 	f.DurationVar(&o.length, "length", time.Minute, "how long writes are generated")

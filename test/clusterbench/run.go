@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/scheduler"
 	"github.com/berth-dev/berth/internal/scheduler/handover"
 )
 
@@ -51,6 +52,10 @@ type runResult struct {
 	IdleMemory int64 `json:"idleMemory"`
 	// Attempts is how many scheduling cycles there were.
 	Attempts float64 `json:"attempts"`
+	// Searches is how often Berth looked for the best node among candidates, SecondRounds how often
+	// the first few were not enough.
+	Searches     float64 `json:"searches,omitempty"`
+	SecondRounds float64 `json:"secondRounds,omitempty"`
 	// Asked is the mean number of nodes that Filter looked at for a pod.
 	Asked float64 `json:"nodesPerAttempt"`
 	// Filter is the mean time of Filter per pod, over the nodes that were looked at, in
@@ -197,6 +202,9 @@ func (b *bench) ask(s *sched, r *runResult) error {
 	r.Attempts = m.sum("scheduler_schedule_attempts_total")
 	r.Asked = m.sum("scheduler_plugin_evaluation_total", `plugin="NodeResourcesFit"`, `extension_point="Filter"`) / max(1, r.Attempts)
 	if r.Scheduler == berth {
+		const searches = "berth_scheduler_searches_total"
+		r.Searches = m.sum(searches)
+		r.SecondRounds = r.Searches - m.sum(searches, `result="`+scheduler.SearchedOnce+`"`)
 		r.Promises = map[string]float64{}
 		for _, outcome := range []string{"kept", "contended", "mispredicted", "refused"} {
 			r.Promises[outcome] = m.sum("berth_scheduler_promises_total", `outcome="`+outcome+`"`)

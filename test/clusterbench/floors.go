@@ -1,0 +1,98 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// summary is the last line of a comparison: Berth by stock, in the middle of the pairs. What was
+// not measured is null.
+type summary struct {
+	// Pairs is how many there were of pinned pods, on all numbers of nodes.
+	Pairs int `json:"pairs"`
+	// CPU500, CPU5000 and CPU15000 are of the scheduler's processor time for a pinned pod on so
+	// many nodes, OrdinaryCPU for an ordinary pod, at worst.
+	CPU500   *float64 `json:"cpu500"`
+	CPU5000  *float64 `json:"cpu5000"`
+	CPU15000 *float64 `json:"cpu15000"`
+	// Settled is of pinned pods per second until all is settled, at worst.
+	Settled     *float64 `json:"settled"`
+	OrdinaryCPU *float64 `json:"ordinaryCPU"`
+	// SecondRound is the share of searches that were not over with the first few candidates, at
+	// worst.
+	SecondRound *float64 `json:"secondRound"`
+}
+
+// What a comparison has to reach; see summary.
+const (
+	floorCPU         = 1.0
+	floorSettled     = 1.0
+	floorOrdinaryCPU = 1.02
+	floorSecondRound = 0.01
+)
+
+// summarize makes a summary of what was measured.
+func summarize(r *result) (s summary) {
+	worse := func(into **float64, value float64, than func(a, b float64) bool) {
+		if *into == nil || than(value, **into) {
+			*into = &value
+		}
+	}
+	more, less := func(a, b float64) bool { return a > b }, func(a, b float64) bool { return a < b }
+	cpu := map[int]**float64{500: &s.CPU500, 5000: &s.CPU5000, 15000: &s.CPU15000}
+	for i := range r.Ratios {
+		ratio := &r.Ratios[i]
+		if ratio.Load == loadOrdinary {
+			worse(&s.OrdinaryCPU, ratio.CPU.Centre, more)
+			continue
+		}
+		s.Pairs += ratio.Pairs
+		worse(&s.Settled, ratio.Settled.Centre, less)
+		if into := cpu[ratio.Nodes]; into != nil {
+			worse(into, ratio.CPU.Centre, more)
+		}
+	}
+	for i := range r.Runs {
+		if run := &r.Runs[i]; run.Searches > 0 {
+			worse(&s.SecondRound, run.SecondRounds/run.Searches, more)
+		}
+	}
+	return s
+}
+
+// check says which floors are missed. What was not measured misses none.
+func (s *summary) check() error {
+	var missed []error
+	for _, f := range []struct {
+		name  string
+		value *float64
+		floor float64
+		least bool // else the floor is the most
+	}{
+		{"cpu500", s.CPU500, floorCPU, false}, {"cpu5000", s.CPU5000, floorCPU, false}, {"cpu15000", s.CPU15000, floorCPU, false},
+		{"settled", s.Settled, floorSettled, true}, {"ordinaryCPU", s.OrdinaryCPU, floorOrdinaryCPU, false},
+		{"secondRound", s.SecondRound, floorSecondRound, false},
+	} {
+		switch {
+		case f.value == nil:
+		case f.least && *f.value < f.floor:
+			missed = append(missed, fmt.Errorf("%s: %.3f: want at least %g", f.name, *f.value, f.floor))
+		case !f.least && *f.value > f.floor:
+			missed = append(missed, fmt.Errorf("%s: %.3f: want at most %g", f.name, *f.value, f.floor))
+		}
+	}
+	return errors.Join(missed...)
+}
+
+// conclude prints the summary as one line, and returns which floors are missed.
+func (r *result) conclude(w io.Writer) error {
+	s := summarize(r)
+	line, err := json.Marshal(&s)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n%s\n", line)
+	return s.check()
+}

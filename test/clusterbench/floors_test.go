@@ -1,0 +1,45 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestFloors: the summary has the worst of what was measured, and says which floors are missed.
+func TestFloors(t *testing.T) {
+	ratio := func(nodes int, load string, settled, cpu float64) ratioResult {
+		return ratioResult{Nodes: nodes, Load: load, Pairs: 2, Settled: estimate{Centre: settled}, CPU: estimate{Centre: cpu}}
+	}
+	good := result{
+		Ratios: []ratioResult{ratio(500, loadPinned, 1.1, 0.9), ratio(5000, loadPinned, 1.3, 0.7), ratio(5000, loadOrdinary, 0.9, 1.01)},
+		Runs:   []runResult{{Searches: 200, SecondRounds: 1}, {}},
+	}
+	bad := result{
+		Ratios: []ratioResult{ratio(500, loadPinned, 0.99, 0.9), ratio(5000, loadPinned, 1.3, 1.01), ratio(5000, loadOrdinary, 1, 1.03)},
+		Runs:   []runResult{{Searches: 200, SecondRounds: 1}, {Searches: 100, SecondRounds: 2}},
+	}
+	for _, tc := range []struct {
+		name, line string
+		r          *result
+		missed     []string
+	}{
+		{"good", `{"pairs":4,"cpu500":0.9,"cpu5000":0.7,"cpu15000":null,"settled":1.1,"ordinaryCPU":1.01,"secondRound":0.005}`, &good, nil},
+		{"bad", `{"pairs":4,"cpu500":0.9,"cpu5000":1.01,"cpu15000":null,"settled":0.99,"ordinaryCPU":1.03,"secondRound":0.02}`, &bad,
+			[]string{"cpu5000: 1.010: want at most 1", "settled: 0.990: want at least 1", "ordinaryCPU: 1.030: want at most 1.02", "secondRound: 0.020: want at most 0.01"}},
+		{"nothing", `{"pairs":0,"cpu500":null,"cpu5000":null,"cpu15000":null,"settled":null,"ordinaryCPU":null,"secondRound":null}`, &result{}, nil},
+	} {
+		var out strings.Builder
+		err := tc.r.conclude(&out)
+		if got := strings.TrimSpace(out.String()); got != tc.line {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.line)
+		}
+		if got := ""; err != nil || tc.missed != nil {
+			if err != nil {
+				got = err.Error()
+			}
+			if got != strings.Join(tc.missed, "\n") {
+				t.Errorf("%s: %s, want %s", tc.name, got, tc.missed)
+			}
+		}
+	}
+}
