@@ -63,41 +63,41 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 	if o.only != "" {
 		cases = slices.DeleteFunc(cases, func(c *testCase) bool { return c.name != o.only })
 	}
+	found := make([]finding, len(cases))
 	for _, by := range []string{byVolcano, byBerth} {
 		if o.controller != byBoth && o.controller != by {
 			continue
 		}
-		if err := playWith(ctx, o, by, cases, &total, out); err != nil {
+		some, err := playWith(ctx, o, by, cases, out)
+		if err != nil {
 			return fmt.Errorf("with the controller of %s: %w", by, err)
 		}
+		for i := range found {
+			found[i].join(some[i])
+		}
+	}
+	for i := range cases {
+		total.add(cases[i], found[i])
 	}
 	return total.write(out)
 }
 
-// playWith runs the cases with one controller, several at a time.
-func playWith(ctx context.Context, o *options, by string, cases []*testCase, total *result, out io.Writer) (err error) {
+// playWith runs the cases with one controller, several at a time, and says what came of each.
+func playWith(ctx context.Context, o *options, by string, cases []*testCase, out io.Writer) (found []finding, err error) {
 	c, err := startCluster(ctx, o, by)
 	if errors.Is(err, os.ErrNotExist) {
 		fmt.Fprintf(out, "SKIPPED %d cases with the controller of %s: %v\n", len(cases), by, err)
-		total.Skipped += len(cases)
-		return nil
+		return slices.Repeat([]finding{{skipped: err.Error()}}, len(cases)), nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	for i, found := range c.runAll(ctx, cases) {
-		total.add(cases[i], found)
-		switch {
-		case found.wrong != nil && documented[cases[i].name] == "":
-			fmt.Fprintf(out, "WRONG %s %s: want %s: %v\n", by, cases[i].name, cases[i].want, found.wrong)
-		case found.wrong != nil:
-			fmt.Fprintf(out, "documented %s %s: %s: %v\n", by, cases[i].name, documented[cases[i].name], found.wrong)
-		case found.skipped != "":
-			fmt.Fprintf(out, "SKIPPED %s %s: %s\n", by, cases[i].name, found.skipped)
-		case o.each:
-			fmt.Fprintf(out, "ok %s %s: %s\n", by, cases[i].name, cases[i].want)
+	found = c.runAll(ctx, cases)
+	for i := range found {
+		if text := found[i].inWords(cases[i], o.each); text != "" {
+			fmt.Fprintln(out, by+": "+text)
 		}
 	}
-	return ctx.Err()
+	return found, ctx.Err()
 }

@@ -3,11 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 	"github.com/berth-dev/berth/internal/demo"
@@ -40,11 +44,99 @@ func TestAJobOfVolcanosUnderItsOwnController(t *testing.T) {
 		if err := play(ctx, &options{from: from, controller: byVolcano, only: name, each: true}, &out); err != nil {
 			t.Fatalf("%v\n%s", err, &out)
 		}
-		if !bytes.Contains(out.Bytes(), []byte("ok volcano "+name)) {
+		if !bytes.Contains(out.Bytes(), []byte("volcano: ok "+name)) {
 			t.Errorf("%s did not run:\n%s", name, &out)
 		}
 	}
 }
+
+// TestJoin: a case counts once, whoever made its pods.
+func TestJoin(t *testing.T) {
+	bad := errors.New("bad")
+	for _, c := range []struct {
+		one, two finding
+		want     result
+	}{
+		{finding{}, finding{}, result{E2E: 1, AsVolcano: 1}},
+		{finding{skipped: "why"}, finding{}, result{E2E: 1, AsVolcano: 1}},
+		{finding{}, finding{skipped: "why"}, result{E2E: 1, AsVolcano: 1}},
+		{finding{skipped: "why"}, finding{skipped: "why"}, result{Skipped: 1}},
+		{finding{wrong: bad}, finding{}, result{E2E: 1, Wrong: 1}},
+		{finding{}, finding{wrong: bad}, result{E2E: 1, Wrong: 1}},
+	} {
+		var both finding
+		both.join(c.one)
+		both.join(c.two)
+		var got result
+		if got.add(&testCase{name: "x"}, both); got != c.want {
+			t.Errorf("%+v and %+v: %+v, want %+v", c.one, c.two, got, c.want)
+		}
+	}
+}
+
+// TestVolumesOnHollowNodes: pods with Secrets, a part of one among them, ConfigMaps, projected and
+// empty volumes, the host's network and storage of the node run.
+func TestVolumesOnHollowNodes(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	c, err := startCluster(ctx, &options{}, byBerth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := c.ControlPlane.Apply(ctx, []byte(podWithVolumes)); err != nil {
+		t.Fatal(err)
+	}
+	r := &running{cluster: c}
+	err = r.until(ctx, func(ctx context.Context) error {
+		pod, err := c.Client.CoreV1().Pods("default").Get(ctx, "volumes", metav1.GetOptions{})
+		if err == nil && pod.Status.Phase != corev1.PodRunning {
+			err = errors.New(podInWords(pod))
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+const podWithVolumes = `
+apiVersion: v1
+kind: Secret
+metadata: {name: keys}
+stringData: {id_rsa: x}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: hosts}
+data: {hosts: x}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: volumes}
+spec:
+  hostNetwork: true
+  volumes:
+  - {name: keys, secret: {secretName: keys, items: [{key: id_rsa, path: .ssh/id_rsa}]}}
+  - {name: hosts, configMap: {name: hosts}}
+  - {name: both, projected: {sources: [{secret: {name: keys}}, {configMap: {name: hosts}}]}}
+  - {name: empty, emptyDir: {sizeLimit: 1Gi}}
+  - {name: memory, emptyDir: {medium: Memory}}
+  containers:
+  - name: c
+    image: nginx
+    resources: {requests: {ephemeral-storage: 200Gi}, limits: {ephemeral-storage: 200Gi}}
+    volumeMounts:
+    - {name: keys, mountPath: /root/.ssh, subPath: .ssh}
+    - {name: hosts, mountPath: /etc/volcano}
+    - {name: both, mountPath: /both}
+    - {name: empty, mountPath: /empty}
+    - {name: memory, mountPath: /memory}
+`
 
 // TestReadExpectation reads words as EXPECT.tsv has them.
 func TestReadExpectation(t *testing.T) {

@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 )
 
-// result is the last line. Cases that are run with two controllers count twice.
+// result is the last line. A case that is run with two controllers counts once: it is skipped where
+// both skip it, and wrong where it is with either.
 type result struct {
 	// Examples are the valid Jobs of the example folder, Run those that ran as they are.
 	Examples int `json:"examples"`
@@ -31,11 +33,33 @@ var documented = map[string]string{
 type finding struct {
 	skipped string
 	wrong   error
+	// played says that one of the controllers did not skip it.
+	played bool
+}
+
+// join adds what came of the same case with another controller.
+func (f *finding) join(other finding) {
+	*f = finding{skipped: other.skipped, wrong: errors.Join(f.wrong, other.wrong), played: f.played || other.skipped == ""}
+}
+
+// inWords says what came of a case; "" for one that is as it must be, unless all are told of.
+func (f *finding) inWords(c *testCase, all bool) string {
+	switch why := documented[c.name]; {
+	case f.wrong != nil && why == "":
+		return fmt.Sprintf("WRONG %s: want %s: %v", c.name, c.want, f.wrong)
+	case f.wrong != nil:
+		return fmt.Sprintf("documented %s: %s: %v", c.name, why, f.wrong)
+	case f.skipped != "":
+		return fmt.Sprintf("SKIPPED %s: %s", c.name, f.skipped)
+	case all:
+		return fmt.Sprintf("ok %s: %s", c.name, c.want)
+	}
+	return ""
 }
 
 func (r *result) add(c *testCase, f finding) {
 	switch {
-	case f.skipped != "":
+	case !f.played:
 		r.Skipped++
 		return
 	case c.example:
