@@ -69,8 +69,8 @@ func (c *cluster) run(ctx context.Context, one *testCase) finding {
 	if one.want.rejected && c.by == byVolcano {
 		return finding{skipped: "Volcano's webhook refuses it, and that is no part of its controller"}
 	}
-	namespace := strings.Trim(notInNames.ReplaceAllString(one.name, "-"), "-")
-	r := &running{c, one, namespace[max(0, len(namespace)-63):]}
+	namespace := notInNames.ReplaceAllString(strings.ToLower(one.name), "-")
+	r := &running{c, one, strings.Trim(namespace[max(0, len(namespace)-63):], "-")}
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}
 	if _, err := c.Client.CoreV1().Namespaces().Create(ctx, space, metav1.CreateOptions{}); err != nil {
 		return finding{wrong: err}
