@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -267,5 +268,34 @@ func TestEndedJobGoes(t *testing.T) {
 	w.settle()
 	if err := w.client.Get(t.Context(), w.job, new(batch.Job)); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("the Job is still there: %v", err)
+	}
+}
+
+// TestHostsThatNobodyCanBeTold: the svc plugin shows all hosts to every container, as a file of a
+// ConfigMap and as a variable, and both have limits.
+func TestHostsThatNobodyCanBeTold(t *testing.T) {
+	spec := func(plugins string, replicas ...int) string {
+		text := "plugins: {" + plugins + "}\ntasks:\n"
+		for i, n := range replicas {
+			text += fmt.Sprintf("- {name: %s%d, replicas: %d, template: {spec: {containers: [{name: c}]}}}\n", strings.Repeat("t", 50), i, n)
+		}
+		return text
+	}
+	for _, c := range []struct {
+		name, spec string
+		want       []string
+	}{
+		{"few", spec("svc: []", 1000), nil},
+		{"a variable that is too long", spec("svc: []", 3000), []string{"spec.tasks[0].replicas"}},
+		{"the same without svc", spec("env: []", 3000), nil},
+		{"a ConfigMap that is too large", spec("svc: []", 2000, 2000, 2000, 2000, 2000), []string{"spec.plugins[svc]"}},
+	} {
+		var paths []string
+		for _, w := range Refused(jobOf(t, c.spec)) {
+			paths = append(paths, w.Field)
+		}
+		if !slices.Equal(paths, c.want) {
+			t.Errorf("%s: refused for %q, want %q", c.name, paths, c.want)
+		}
 	}
 }

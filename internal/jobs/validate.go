@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -15,7 +16,9 @@ import (
 // admission policy says the same where it is installed.
 func Refused(job *batch.Job) (wrong field.ErrorList) {
 	at, s := field.NewPath("spec"), specOf(job)
-	wrong = append(wrong, refusedShape(job, &s)...)
+	if wrong = refusedShape(job, &s); len(wrong) == 0 {
+		wrong = refusedHosts(job, &s)
+	}
 	wrong = append(wrong, refusedVolumes(at.Child("volumes"), job.Spec.Volumes)...)
 	if n := job.Spec.NetworkTopology; n != nil && n.Mode != "soft" {
 		wrong = append(wrong, notServed(at.Child("networkTopology"), "use Kueue's topology-aware scheduling"))
@@ -87,6 +90,38 @@ func refusedOrder(s *spec) (wrong field.ErrorList) {
 
 func notServed(at *field.Path, instead string) *field.Error {
 	return field.Forbidden(at, "Berth does not serve it: "+instead)
+}
+
+// How long the hosts may be that the svc plugin writes down: a ConfigMap's data in all
+// (corev1.MaxSecretSize), and one variable, which Linux passes with its name and a zero byte
+// (MAX_ARG_STRLEN, include/uapi/linux/binfmts.h). With a longer one no container would start.
+const (
+	maxHosts    = corev1.MaxSecretSize
+	maxVariable = 128 << 10
+)
+
+// refusedHosts looks at the hosts that the svc plugin shows to every container.
+func refusedHosts(job *batch.Job, s *spec) (wrong field.ErrorList) {
+	p, _ := pluginsOf(job)
+	if p.svc == nil {
+		return nil
+	}
+	data, total := hosts(job, s), 0
+	for key, value := range data {
+		total += len(key) + len(value)
+	}
+	if total > maxHosts {
+		wrong = append(wrong, field.Invalid(field.NewPath("spec", "plugins").Key("svc"), fmt.Sprint(total, " bytes of hosts"),
+			fmt.Sprintf("at most %d, which a ConfigMap holds: fewer pods, shorter names, or no svc", maxHosts)))
+	}
+	for i := 0; p.svc.injectHosts && i < len(s.tasks); i++ {
+		key := hostsKey(s.tasks[i].name)
+		if bytes := len(key) + len("=") + len(data[key]) + 1; bytes > maxVariable {
+			wrong = append(wrong, field.Invalid(field.NewPath("spec", "tasks").Index(i).Child("replicas"), s.tasks[i].replicas,
+				fmt.Sprintf("fewer pods, or svc without variables: its variable %s has %d bytes, and Linux takes %d", key, bytes, maxVariable)))
+		}
+	}
+	return wrong
 }
 
 // refusedShape looks at names and numbers.
