@@ -497,6 +497,9 @@ func (q *query) floor(a *asked) int {
 		}
 		f.add(uint64(need), func(v int) uint64 { return uint64(s.node[i][v]) })
 	}
+	if f.nodes < manyNodes {
+		return f.least
+	}
 	return max(f.least, atLeast(f.parts[:f.nodes], f.whole))
 }
 
@@ -510,6 +513,9 @@ type floor struct {
 
 const wholeParts = 1 << 16
 
+// manyNodes is from how many NUMA nodes on parts are worth their price: fewer have few sets.
+const manyNodes = 9
+
 // add enters a resource.
 func (f *floor) add(need uint64, room func(v int) uint64) {
 	if need == 0 {
@@ -518,7 +524,9 @@ func (f *floor) add(need uint64, room func(v int) uint64) {
 	var rooms [hint.MaxNodes]uint64
 	f.whole += wholeParts
 	for v := range f.nodes {
-		rooms[v] = min(room(v), need)
+		if rooms[v] = min(room(v), need); f.nodes < manyNodes {
+			continue
+		}
 		hi, lo := bits.Mul64(rooms[v], wholeParts)
 		part, rest := bits.Div64(hi, lo, need)
 		if f.parts[v] += part; rest > 0 {

@@ -178,8 +178,7 @@ func (q *query) compileDevices() bool {
 		d.shared.places |= bit(at, each) &^ apart
 		d.whole |= bit(at, whole)
 	}
-	q.sumUp(&d.loose)
-	if w.Same != Anywhere {
+	if w.Same != Anywhere && !w.Same.one() {
 		q.sumUp(&d.shared)
 	}
 	return true
@@ -198,6 +197,8 @@ func (q *query) compilePlaces() (apart uint64) {
 	d, m, w := &q.dev, q.m, q.w
 	for i := range w.Devices {
 		clear(d.caps[i][:d.n])
+		clear(d.loose.node[i][:len(m.nodes)])
+		d.loose.adrift[i] = 0
 	}
 	clear(d.on[:])
 	clear(d.total[:d.n])
@@ -218,6 +219,11 @@ func (q *query) compilePlaces() (apart uint64) {
 			n := m.devices[w.Devices[i].Kind].room(q.b, at, &w.Devices[i])
 			d.caps[i][to] += uint16(n)
 			d.total[to] += int32(n)
+			if p.node == NoNode {
+				d.loose.adrift[i] += int32(n)
+			} else {
+				d.loose.node[i][p.node] += int32(n)
+			}
 		}
 	}
 	return apart
@@ -233,7 +239,7 @@ func (q *query) has(at int) (some, each, whole bool) {
 	return some, each, whole && each
 }
 
-// sumUp fills what each NUMA node has.
+// sumUp fills what each NUMA node has at the places of a supply.
 func (q *query) sumUp(s *supply) {
 	d := &q.dev
 	for i := range q.w.Devices {
@@ -291,9 +297,9 @@ func (q *query) alike(a, b int) bool {
 	return true
 }
 
-// supplyOf is what devices are taken from.
+// supplyOf is what NUMA nodes must have enough of. What lies at one place is found by its place.
 func (q *query) supplyOf(together bool) *supply {
-	if together {
+	if together && !q.w.Same.one() {
 		return &q.dev.shared
 	}
 	return &q.dev.loose
@@ -442,7 +448,10 @@ func (q *query) choose(mask hint.Mask, together bool) bool {
 	q.steps.Charge(chooseSteps)
 	d.best = devicePick{}
 	clear(d.have)
-	places, most := q.reach(mask)&q.supplyOf(together).places, q.mostPlaces(together)
+	places, most := q.reach(mask)&d.loose.places, q.mostPlaces(together)
+	if together {
+		places &= d.shared.places
+	}
 	if together && q.w.Same.one() {
 		places &= d.whole
 	}
