@@ -7,7 +7,9 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
+	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -165,12 +167,24 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	}
 	reports := c.feed.Watch(ctx, sources)
 	go c.begin(func() bool { return cache.WaitForCacheSync(ctx.Done(), pods.HasSynced, reports) })
+	go c.gangs.Sweep(ctx, uidsOf(handle.SharedInformerFactory().Core().V1().Pods().Lister()))
 	lister := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
 	go c.feed.Sweep(ctx, func(name string) bool {
 		_, err := lister.Get(name)
 		return err == nil
 	})
 	return nil
+}
+
+// uidsOf returns what says which pod of a name there is; "" for none.
+func uidsOf(pods corev1listers.PodLister) func(namespace, name string) types.UID {
+	return func(namespace, name string) types.UID {
+		pod, err := pods.Pods(namespace).Get(name)
+		if err != nil {
+			return ""
+		}
+		return pod.UID
+	}
 }
 
 // begin lets pods through once everything that was there has been taken in.

@@ -28,11 +28,14 @@ type Turn struct {
 // PreFilter tells a member where it goes. The first one of a ready group has all planned. The queue
 // of those that back off does not ask PreEnqueue, so the group's state is asked for again.
 func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Pod) Turn {
+	if !wire.InGang(pod) {
+		return Turn{}
+	}
 	gs.mu.Lock()
-	g := gs.find(pod)
+	g := gs.of[pod.UID]
 	if g == nil {
 		gs.mu.Unlock()
-		return Turn{}
+		return Turn{Held: notNow(unseen)}
 	}
 	if g.plan != nil && g.plan.by[pod.UID] != nil {
 		defer gs.mu.Unlock()
@@ -53,7 +56,7 @@ func (gs *Groups) PreFilter(ctx context.Context, profile Profile, pod *corev1.Po
 	made := job.try(ctx, profile)
 	made.took = gs.Clock.Now().Sub(begun)
 	planDuration.Observe(made.took.Seconds())
-	return gs.take(g, pod, job, made)
+	return gs.conclude(g, pod, job, made)
 }
 
 // notNow is the status of a member that is not tried for another reason than that capacity is
@@ -111,8 +114,8 @@ type result struct {
 	took time.Duration
 }
 
-// take reserves the plan, or notes why there is none.
-func (gs *Groups) take(g *group, pod *corev1.Pod, j *job, r *result) Turn {
+// conclude reserves the plan, or notes why there is none.
+func (gs *Groups) conclude(g *group, pod *corev1.Pod, j *job, r *result) Turn {
 	if j.single && r.wrong != nil {
 		return gs.singleDoesNotFit(g, pod, j, r.wrong.Message(), nil)
 	}

@@ -111,10 +111,11 @@ func New(o Options) *Groups {
 	return gs
 }
 
-// find returns the pod's group with the pod in it, and makes what is missing; nil for pods of no
-// gang. Pods of other schedulers make no group, but are noted where they claim to be of one. The
-// caller holds the lock.
-func (gs *Groups) find(pod *corev1.Pod) *group {
+// join returns the pod's group with the pod in it, and makes what is missing; nil for pods of no
+// gang. Pods of other schedulers make no group, but are noted where they claim to be of one. Only
+// what the watch has shown is a member: everybody else may ask for a pod that is gone. The caller
+// holds the lock.
+func (gs *Groups) join(pod *corev1.Pod) *group {
 	if g := gs.of[pod.UID]; g != nil {
 		return g
 	}
@@ -128,17 +129,7 @@ func (gs *Groups) find(pod *corev1.Pod) *group {
 	if says.Gang.IsZero() { // a name that nothing can have: the pod is alone with its error
 		says.Gang = wire.GangKey{Source: wire.GangOfPods, Namespace: pod.Namespace, Name: "?" + string(pod.UID)}
 	}
-	g := gs.groups[says.Gang]
-	if g == nil {
-		g = &group{key: says.Gang, members: map[types.UID]*member{}}
-		g.wrong = g.unknown()
-		gs.groups[says.Gang] = g
-		delete(gs.vacant, says.Gang)
-		gs.any.Store(true)
-		if gs.Objects != nil && says.Gang.Source.HasObject() {
-			gs.Objects.Want(says.Gang.Source)
-		}
-	}
+	g := gs.named(says.Gang)
 	m := &member{pod: pod, says: says, wrong: err}
 	g.members[pod.UID] = m
 	gs.of[pod.UID] = g
@@ -146,6 +137,23 @@ func (gs *Groups) find(pod *corev1.Pod) *group {
 	g.waits = ""
 	g.changes++
 	g.read()
+	return g
+}
+
+// named returns the group of that name, and makes it where there is none. The caller holds the
+// lock.
+func (gs *Groups) named(key wire.GangKey) *group {
+	if g := gs.groups[key]; g != nil {
+		return g
+	}
+	g := &group{key: key, members: map[types.UID]*member{}}
+	g.wrong = g.unknown()
+	gs.groups[key] = g
+	delete(gs.vacant, key)
+	gs.any.Store(true)
+	if gs.Objects != nil && key.Source.HasObject() {
+		gs.Objects.Want(key.Source)
+	}
 	return g
 }
 
@@ -166,11 +174,42 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 		gs.Stir() // what it held is free, or will be
 	}
 	gs.mu.Lock()
-	g := gs.find(pod)
-	if g == nil {
-		gs.mu.Unlock()
-		return
+	was := gs.leaveOther(pod)
+	known := gs.of[pod.UID] != nil
+	g := gs.join(pod)
+	if g != nil {
+		gs.take(g, pod)
 	}
+	// The queue may have asked before the groups knew: a member that comes after its gang is not
+	// let through by its leader.
+	free := was != nil || g != nil && !known && g.open
+	gs.mu.Unlock()
+	if free && pod.Spec.NodeName == "" {
+		gs.Activate(map[string]*corev1.Pod{pod.Namespace + "/" + pod.Name: pod})
+	}
+	for _, changed := range []*group{was, g} {
+		if changed != nil {
+			gs.look(changed)
+		}
+	}
+}
+
+// leaveOther takes a pod without a node out of its group if it says something else of its gang by
+// now, and returns that group; nil for none. The caller holds the lock.
+func (gs *Groups) leaveOther(pod *corev1.Pod) *group {
+	g := gs.of[pod.UID]
+	if g == nil || pod.Spec.NodeName != "" || g.members[pod.UID].placed() {
+		return nil
+	}
+	if says, _ := wire.ReadMembership(pod); wire.InGang(pod) && says == g.members[pod.UID].says {
+		return nil
+	}
+	gs.forget(g, pod.UID)
+	return g
+}
+
+// take brings a member up to date. The caller holds the lock.
+func (gs *Groups) take(g *group, pod *corev1.Pod) {
 	m := g.members[pod.UID]
 	m.pod = pod
 	g.sum(m)
@@ -189,7 +228,6 @@ func (gs *Groups) PodSeen(pod *corev1.Pod) {
 	if !m.active() {
 		gs.left(g, pod.UID)
 	}
-	gs.unlockAndLook(g)
 }
 
 // Synced says that all pods that were there at the start have been seen.
@@ -229,20 +267,58 @@ func (gs *Groups) PodGone(pod *corev1.Pod) {
 		gs.mu.Unlock()
 		return
 	}
-	g.drop(g.members[pod.UID])
-	delete(gs.of, pod.UID)
-	delete(gs.lone, pod.UID)
-	delete(g.members, pod.UID)
-	gs.left(g, pod.UID)
-	if len(g.members) == 0 {
-		delete(gs.groups, g.key)
-	} else {
-		g.read()
-	}
+	gs.forget(g, pod.UID)
 	gs.unlockAndLook(g)
 }
 
-// left has a plan go on, or not, without a member that is no more. The caller holds the lock.
+// forget takes a member out of its group. The caller holds the lock.
+func (gs *Groups) forget(g *group, uid types.UID) {
+	g.drop(g.members[uid])
+	delete(gs.of, uid)
+	delete(gs.lone, uid)
+	delete(g.members, uid)
+	gs.left(g, uid)
+	if len(g.members) == 0 {
+		delete(gs.groups, g.key)
+		return
+	}
+	g.changes++
+	g.read()
+}
+
+// sweepEvery is how often what is remembered of pods is held against those that there are.
+const sweepEvery = time.Minute
+
+// Sweep forgets the pods that are no more until ctx ends. uid returns the UID of the pod of that
+// name; "" where there is none.
+func (gs *Groups) Sweep(ctx context.Context, uid func(namespace, name string) types.UID) {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-gs.Clock.After(sweepEvery):
+			gs.sweep(uid)
+		}
+	}
+}
+
+func (gs *Groups) sweep(uid func(namespace, name string) types.UID) {
+	gs.mu.Lock()
+	now := gs.Clock.Now()
+	maps.DeleteFunc(gs.evicted, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= leaveTimeout })
+	changed := map[*group]bool{}
+	for id, g := range gs.of {
+		if pod := g.members[id].pod; uid(pod.Namespace, pod.Name) != id {
+			gs.forget(g, id)
+			changed[g] = true
+		}
+	}
+	gs.mu.Unlock()
+	for g := range changed {
+		gs.look(g)
+	}
+}
+
+// left tells the plan that a member is gone. The caller holds the lock.
 func (gs *Groups) left(g *group, uid types.UID) {
 	g.waits = ""
 	if g.plan == nil {
@@ -516,6 +592,9 @@ func (gs *Groups) confirm(g *group) {
 	gs.unlockAndLook(g)
 }
 
+// unseen is said of a pod that the watch has not shown yet, or not any more.
+const unseen = "the pod has not been seen yet, or is gone"
+
 // PreEnqueue says whether a pod may be tried; nil when it may.
 func (gs *Groups) PreEnqueue(pod *corev1.Pod) *fwk.Status {
 	if !wire.InGang(pod) {
@@ -523,16 +602,16 @@ func (gs *Groups) PreEnqueue(pod *corev1.Pod) *fwk.Status {
 	}
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	g := gs.find(pod)
+	g := gs.of[pod.UID]
 	if g == nil {
-		return nil
+		return notNow(unseen)
 	}
 	if m := g.members[pod.UID]; m.pod.ResourceVersion != pod.ResourceVersion && pod.Spec.NodeName == "" {
 		m.pod = pod
 		g.sum(m)
 	}
 	if why := gs.gate(g, pod.UID); why != "" {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Berth: "+why)
+		return notNow(why)
 	}
 	return nil
 }

@@ -1,0 +1,104 @@
+package gang
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// TestThePodsOfTheDeadAreNoMembers: the scheduling queue may ask for a pod after the watch has
+// shown that it is gone. The new pods of the gang, under the old names, waited for it for ever.
+func TestThePodsOfTheDeadAreNoMembers(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		old := podOf("a", "a-0", 2, 1)
+		old.UID = "old"
+		w.groups.PodSeen(old)
+		w.groups.PodGone(old)
+		if s := w.groups.PreEnqueue(old); s.IsSuccess() {
+			t.Error("a pod that is gone may be tried")
+		}
+		if turn := w.groups.PreFilter(w.t.Context(), w.profile(), old); turn.Held == nil {
+			t.Error("a pod that is gone is planned")
+		}
+		if len(w.groups.groups)+len(w.groups.of) > 0 {
+			t.Errorf("%d groups and %d members are known: want none", len(w.groups.groups), len(w.groups.of))
+		}
+		w.add("a", 2, 2, 1)
+		w.run(time.Second)
+		w.want("a", 2, 2)
+	})
+}
+
+// TestAPodThatTheQueueKnowsFirstIsTried: the watch tells the scheduling queue before the groups.
+func TestAPodThatTheQueueKnowsFirstIsTried(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		for _, name := range []string{"a-0", "a-1", "a-2"} { // the third one comes after its gang
+			pod := podOf("a", name, 2, 1)
+			w.pods[pod.UID] = pod
+			w.idle[pod.UID] = true
+			w.tryActivate(pod.UID)
+			w.groups.PodSeen(pod)
+			w.run(time.Second)
+		}
+		w.want("a", 3, 3)
+	})
+}
+
+// TestWhatIsRememberedOfPodsIsSwept: should an event have been lost, nothing stays.
+func TestWhatIsRememberedOfPodsIsSwept(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.add("a", 3, 2, 1)
+		w.run(time.Second)
+		w.groups.mu.Lock()
+		w.groups.lone["a-2"] = w.groups.of["a-2"]
+		w.groups.evicted = map[types.UID]time.Time{"b": time.Now().Add(-leaveTimeout)}
+		w.groups.mu.Unlock()
+		w.groups.sweep(func(_, name string) types.UID {
+			switch name {
+			case "a-0":
+				return "another" // under the name of the dead
+			case "a-1":
+				return "a-1"
+			}
+			return ""
+		})
+		if g := w.groups.of["a-1"]; len(w.groups.of) != 1 || len(g.members) != 1 || g.done.all != 1 {
+			t.Errorf("the members are %v, want a-1 alone", w.groups.of)
+		}
+		if len(w.groups.lone)+len(w.groups.evicted) > 0 {
+			t.Errorf("%v comes after its gang, %v is on its way out: want none", w.groups.lone, w.groups.evicted)
+		}
+		w.groups.sweep(func(_, _ string) types.UID { return "" })
+		if len(w.groups.groups)+len(w.groups.of) > 0 {
+			t.Errorf("%d groups and %d members are known: want none", len(w.groups.groups), len(w.groups.of))
+		}
+	})
+}
+
+// TestAPodMayLeaveItsGang, or go to another one, until it has a node.
+func TestAPodMayLeaveItsGang(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.add("a", 2, 3, 1)
+		w.add("b", 1, 2, 1)
+		w.run(time.Second)
+		change := func(name string, to func(map[string]string)) {
+			pod := w.pods[types.UID(name)].DeepCopy()
+			to(pod.Annotations)
+			w.pods[pod.UID] = pod
+			w.groups.PodSeen(pod)
+			w.run(time.Second)
+		}
+		change("a-0", func(says map[string]string) {
+			says[wire.GangAnnotation], says[wire.GangMinimumAnnotation] = "b", "2"
+		})
+		w.want("b", 1, 2)
+		change("a-1", func(says map[string]string) { says[wire.GangMinimumAnnotation] = "1" })
+		w.want("a", 2, 3)
+		w.add("c", 1, 2, 1)
+		change("c-0", func(says map[string]string) { delete(says, wire.GangAnnotation) })
+		w.want("c", 1, 4)
+	})
+}
