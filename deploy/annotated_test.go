@@ -131,6 +131,40 @@ func TestAnnotatedPodsStayWhatTheyAre(t *testing.T) {
 	}
 }
 
+// TestWhatABindingSaysStays: nobody but the scheduler says what a pod was bound for, and when.
+func TestWhatABindingSaysStays(t *testing.T) {
+	for _, key := range []string{"berth.dev/placement", "berth.dev/bound-for"} {
+		pod := func(text string) map[string]any {
+			out := map[string]any{"metadata": map[string]any{"name": "x", "annotations": map[string]any{"a": "b"}}}
+			if text != "" {
+				out["metadata"].(map[string]any)["annotations"].(map[string]any)[key] = text
+			}
+			return out
+		}
+		anybody, scheduler := &user.DefaultInfo{Name: "somebody"}, &user.DefaultInfo{Name: "system:serviceaccount:berth-system:berth-scheduler"}
+		bindings := schema.GroupVersionResource{Version: "v1", Resource: "bindings"}
+		for what, c := range map[string]struct {
+			request admission.Attributes
+			want    string
+		}{
+			"created without":   {writes(podKind, "Pod", pod(""), nil, anybody), ""},
+			"created with":      {writes(podKind, "Pod", pod("{}"), nil, anybody), "cannot be created with it"},
+			"changed":           {writes(podKind, "Pod", pod("{}"), pod("{ }"), anybody), "cannot be added, changed or removed"},
+			"added":             {writes(podKind, "Pod", pod("{}"), pod(""), scheduler), "cannot be added, changed or removed"},
+			"removed":           {writes(podKind, "Pod", pod(""), pod("{}"), anybody), "cannot be added, changed or removed"},
+			"left as it was":    {writes(podKind, "Pod", pod("{}"), pod("{}"), anybody), ""},
+			"bound with":        {writes(bindings, "Binding", pod("{}"), nil, scheduler), ""},
+			"bound by somebody": {writes(bindings, "Binding", pod("{}"), nil, anybody), "the scheduler's to write"},
+			"bound without":     {writes(bindings, "Binding", pod(""), nil, anybody), ""},
+		} {
+			got := strings.Join(denied(t, "placement-by-binding.yaml", c.request), "\n")
+			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+				t.Errorf("%s, %s: denied %q, want ...%s...", key, what, got, c.want)
+			}
+		}
+	}
+}
+
 // TestForgedAmounts: where the policy is installed, nobody but a node's own agent tells of it.
 func TestForgedAmounts(t *testing.T) {
 	agent := func(node string) user.Info {

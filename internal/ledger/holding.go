@@ -178,6 +178,15 @@ func (v View) Displaced(uid string) (why string, known bool) {
 	return h.displaced, true
 }
 
+// Knows says whether the pod is on its way to the node, or there: nobody else has anything of a
+// Holding.
+func (v View) Knows(uid string) bool {
+	n := v.n
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.pods[uid] != nil || n.report != nil && n.report.Has(uid)
+}
+
 // Holdings returns what is left for owners to come, in the order of the UIDs.
 func (v View) Holdings() []Holding {
 	n := v.n

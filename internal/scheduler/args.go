@@ -48,6 +48,9 @@ type Args struct {
 	// GangTimeout is how long the members of a gang wait for each other, from the plan on, where
 	// the gang names no time. Default 1m.
 	GangTimeout metav1.Duration `json:"gangTimeout,omitempty"`
+	// ReservationOwnersNeedNamespace refuses Reservations with an owner that names no namespace:
+	// pods of every namespace could have what they hold. Default false, as with Koordinator.
+	ReservationOwnersNeedNamespace bool `json:"reservationOwnersNeedNamespace,omitempty"`
 	// MaxNodes is at how many nodes the scheduler looks for a pod that could be pinned, if there
 	// are so many that kube-scheduler would look at a part of them. A larger
 	// percentageOfNodesToScore holds. Default 5000.

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -22,10 +23,8 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	switch {
 	case wire.OfReservation(pod):
 		return p.bindReservation(ctx, c, pod, nodeName)
-	case c != nil && c.untouched && c.from != "":
-		return p.bindUntouched(ctx, c, pod, nodeName)
 	case c == nil || c.untouched:
-		return fwk.NewStatus(fwk.Skip)
+		return p.bindUnpinned(ctx, c, pod, nodeName)
 	}
 	n := p.core.table.Named(nodeName)
 	if err := p.core.gangs.AwaitTurn(ctx, pod.UID); err != nil {
@@ -69,14 +68,47 @@ func (p *Plugin) decideAndWrite(ctx context.Context, c *cycle, pod *corev1.Pod, 
 		plugin: p, node: n, pod: pod, decision: &d, turn: posting.Turn, report: posting.Report,
 		exact: posting.Answer.Exact, amounts: posting.Answer.Amounts,
 	}
-	if c.from != "" {
-		b.allocated = p.core.reservations.Allocated(c.from)
-	}
+	b.words = p.wordsOf(c, pod)
 	err = handover.Write(ctx, b, p.newest(pod), n.Name())
 	if near, known := n.Nearness(&d); known && err == nil && !b.amounts {
 		devicePods.WithLabelValues(string(near)).Inc()
 	}
 	return p.conclude(pod, n, err), err
+}
+
+// wordsOf returns the annotations that a Binding brings beside the decision: what the pod has of a
+// Reservation, and for which Reservation and gang it is bound.
+func (p *Plugin) wordsOf(c *cycle, pod *corev1.Pod) map[string]string {
+	words, bound := map[string]string{}, p.core.gangs.BoundFor(pod.UID)
+	if c != nil && c.from != "" {
+		if text := p.core.reservations.Allocated(c.from); text != "" {
+			words[wire.AllocatedAnnotation], bound.Reservation = text, types.UID(c.from)
+		}
+	}
+	if text := wire.WriteBoundFor(pod, bound); text != "" {
+		words[wire.BoundForAnnotation] = text
+	}
+	return words
+}
+
+// bindUnpinned binds a member of a gang or an owner of a Reservation for which nothing is decided.
+// Any other pod is left to the next plugin.
+func (p *Plugin) bindUnpinned(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
+	if err := p.core.gangs.AwaitMates(ctx, pod.UID); err != nil {
+		return fwk.AsStatus(err)
+	}
+	words := p.wordsOf(c, pod)
+	if len(words) == 0 {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	err := p.post(ctx, &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: words},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName},
+	})
+	if err == nil {
+		p.core.gangs.Bound(pod.UID, nodeName)
+	}
+	return fwk.AsStatus(err)
 }
 
 // newest returns the version of the pod that its Binding is to be for. The pod may have been
@@ -138,8 +170,8 @@ type binding struct {
 	exact bool
 	// amounts says that the node tells amounts alone.
 	amounts bool
-	// allocated says what the pod has of a Reservation; "" for nothing.
-	allocated string
+	// words are what else the Binding is to say (wordsOf).
+	words map[string]string
 }
 
 var _ handover.Binding = (*binding)(nil)
@@ -164,9 +196,9 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 	}
 	annotations := map[string]string{wire.PlacementAnnotation: text}
 	bytes := len(text)
-	if b.allocated != "" {
-		annotations[wire.AllocatedAnnotation] = b.allocated
-		bytes += len(wire.AllocatedAnnotation) + len(b.allocated)
+	for key, text := range b.words {
+		annotations[key] = text
+		bytes += len(key) + len(text)
 	}
 	if b.node.Obeys() {
 		if !b.node.Koordlet() {
@@ -198,7 +230,12 @@ func (b *binding) Make(now *corev1.Pod) (*corev1.Binding, error) {
 // Post implements handover.Binding, through the framework's cache of calls where there is one.
 func (b *binding) Post(ctx context.Context, object *corev1.Binding) error {
 	klog.FromContext(ctx).V(3).Info("Binding pod", "pod", klog.KRef(object.Namespace, object.Name), "node", object.Target.Name)
-	handle := b.plugin.handle
+	return b.plugin.post(ctx, object)
+}
+
+// post writes a Binding.
+func (p *Plugin) post(ctx context.Context, object *corev1.Binding) error {
+	handle := p.handle
 	if cacher := handle.APICacher(); cacher != nil {
 		done, err := cacher.BindPod(object)
 		if err != nil {

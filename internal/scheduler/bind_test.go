@@ -8,8 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // TestAPodThatChangesOnItsWay is written between its cycle's begin and its Binding. The API server
@@ -70,6 +73,53 @@ func TestAPodThatChangesOnItsWay(t *testing.T) {
 			}
 			if !bound {
 				f.want("the place is free", pinned("next", 8), ledger.Admitted)
+			}
+		})
+	}
+}
+
+// TestABindingSaysWhatItIsFor: the gang of a member, whether anything is pinned or not.
+func TestABindingSaysWhatItIsFor(t *testing.T) {
+	for what, tc := range map[string]struct {
+		member, pinned bool
+	}{"a pinned member": {true, true}, "an unpinned member": {true, false}, "a pinned pod of no gang": {false, true}, "an unpinned pod of no gang": {}} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			pod := pinned("x", 4)
+			if !tc.pinned {
+				pod.Spec.Containers[0].Resources.Limits = nil
+			}
+			if tc.member {
+				pod.Annotations = map[string]string{wire.GangAnnotation: "a", wire.GangMinimumAnnotation: "1"}
+			}
+			f, h := attached(t, pod)
+			f.core.gangs.PodSeen(pod)
+			state := fwk.CycleState(framework.NewCycleState())
+			if tc.pinned {
+				alone := pod.DeepCopy() // whose place needs no plan
+				alone.Annotations = nil
+				state = f.reserve(alone)
+			}
+			var bound *corev1.Binding
+			h.onBind(func(b *corev1.Binding) error {
+				bound = b
+				return nil
+			})
+			s := f.Bind(t.Context(), state, pod, "n")
+			if !tc.member && !tc.pinned {
+				if !s.IsSkip() || bound != nil {
+					t.Errorf("%v, and bound is %+v: want to leave it to the next plugin", s, bound)
+				}
+				return
+			}
+			if !s.IsSuccess() || bound == nil {
+				t.Fatalf("%v, and bound is %+v", s, bound)
+			}
+			now := pod.DeepCopy()
+			now.Spec.NodeName, now.Annotations = "n", bound.Annotations
+			said, ok := wire.ReadBoundFor(now)
+			if want := (wire.GangKey{Source: wire.GangOfPods, Namespace: "default", Name: "a"}); ok != tc.member || ok && (said.Gang != want || !said.Whole) {
+				t.Errorf("the Binding says %+v, %t: want %s, whole", said, ok, want)
 			}
 		})
 	}

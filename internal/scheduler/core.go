@@ -53,10 +53,13 @@ type core struct {
 	profiles sync.Map
 }
 
-type commonArgs struct{ namespace, settle, stale string }
+type commonArgs struct {
+	namespace, settle, stale string
+	ownersNeedNamespace      bool
+}
 
 func commonOf(a *Args) commonArgs {
-	return commonArgs{a.HeartbeatNamespace, a.SettleAfter.Duration.String(), a.StaleAfter.Duration.String()}
+	return commonArgs{a.HeartbeatNamespace, a.SettleAfter.Duration.String(), a.StaleAfter.Duration.String(), a.ReservationOwnersNeedNamespace}
 }
 
 // cores are the schedulers of this process, by the informers that the profiles of each share. The
@@ -75,7 +78,7 @@ func sharedCore(ctx context.Context, args Args, handle fwk.Handle, o Options) (*
 	if c, ok := cores.byInformers[key]; ok {
 		c.profiles.Store(handle.ProfileName(), args.MaxNodes)
 		if c.common != commonOf(&args) {
-			return nil, fmt.Errorf("arguments of plugin %s: heartbeatNamespace, settleAfter and staleAfter: %v and %v: want the same in every profile",
+			return nil, fmt.Errorf("arguments of plugin %s: heartbeatNamespace, settleAfter, staleAfter and reservationOwnersNeedNamespace: %v and %v: want the same in every profile",
 				Name, c.common, commonOf(&args))
 		}
 		return c, nil
@@ -107,7 +110,7 @@ func newCore(ctx context.Context, args Args, handle fwk.Handle, o Options) *core
 	table := nodes.NewTable(c, args.StaleAfter.Duration, o.Providers...)
 	made := &core{clock: c, table: table, waiters: w, lead: new(lead.Gate), events: handle.EventRecorder(), common: commonOf(&args)}
 	made.gangs = newGangs(&args, handle, made, logger)
-	made.reservations = newReservations(handle, made, logger)
+	made.reservations = newReservations(&args, handle, made, logger)
 	made.pauses = &groupPauses{clock: made.clock, activate: func(pods map[string]*corev1.Pod) { handle.Activate(logger, pods) }}
 	made.feed = nodes.NewFeed(nodes.FeedOptions{
 		Table: table, Waiters: w, Beside: besideOf(handle, logger), Changed: made.stir, SettleAfter: args.SettleAfter.Duration, Logger: logger, Events: made.events, Metrics: feedMetrics{},
@@ -167,7 +170,9 @@ func (c *core) start(ctx context.Context, args Args, handle fwk.Handle) error {
 	}
 	reports := c.feed.Watch(ctx, sources)
 	go c.begin(func() bool { return cache.WaitForCacheSync(ctx.Done(), pods.HasSynced, reports) })
-	go c.gangs.Sweep(ctx, uidsOf(handle.SharedInformerFactory().Core().V1().Pods().Lister()))
+	uids := uidsOf(handle.SharedInformerFactory().Core().V1().Pods().Lister())
+	go c.gangs.Sweep(ctx, uids)
+	go c.reservations.Sweep(ctx, uids)
 	lister := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
 	go c.feed.Sweep(ctx, func(name string) bool {
 		_, err := lister.Get(name)
@@ -194,6 +199,7 @@ func (c *core) begin(synced func() bool) {
 		c.handover.Synced()
 		c.ready.Store(true)
 		c.gangs.Synced()
+		c.reservations.Synced()
 		c.waiters.WakeAll()
 	}
 }

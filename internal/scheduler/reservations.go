@@ -5,7 +5,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -19,10 +18,10 @@ import (
 )
 
 // newReservations makes the Reservations of a scheduler.
-func newReservations(handle fwk.Handle, c *core, logger klog.Logger) *reservation.Reservations {
+func newReservations(args *Args, handle fwk.Handle, c *core, logger klog.Logger) *reservation.Reservations {
 	nodes := handle.SharedInformerFactory().Core().V1().Nodes().Lister()
 	return reservation.New(reservation.Options{
-		Clock: c.clock, Logger: logger, Lead: c.lead, Events: handle.EventRecorder(), Account: func(node string) *ledger.Node { return c.table.Named(node).Account() },
+		Clock: c.clock, Logger: logger, Lead: c.lead, OwnersNeedNamespace: args.ReservationOwnersNeedNamespace, Events: handle.EventRecorder(), Account: func(node string) *ledger.Node { return c.table.Named(node).Account() },
 		HasNode: func(name string) bool {
 			_, err := nodes.Get(name)
 			return err == nil
@@ -35,9 +34,10 @@ func newReservations(handle fwk.Handle, c *core, logger klog.Logger) *reservatio
 	})
 }
 
-// watchForReservations tells the Reservations of their objects, and of nodes that are no more.
+// watchForReservations tells the Reservations of their objects, and of nodes that come and go.
 func (c *core) watchForReservations(ctx context.Context, handle fwk.Handle) error {
 	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { c.reservations.NodeBack(obj.(*corev1.Node).Name) },
 		DeleteFunc: func(obj any) {
 			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = last.Obj
@@ -184,16 +184,4 @@ func (p *Plugin) placeReservation(ctx context.Context, c *cycle, pod *corev1.Pod
 		annotations[key] = said
 	}
 	return p.core.reservations.Place(ctx, pod.UID, nodeName, &d, annotations)
-}
-
-// bindUntouched binds an owner for which nothing is decided, with the word of what it has.
-func (p *Plugin) bindUntouched(ctx context.Context, c *cycle, pod *corev1.Pod, nodeName string) *fwk.Status {
-	object := &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName},
-	}
-	if text := p.core.reservations.Allocated(c.from); text != "" {
-		object.Annotations = map[string]string{wire.AllocatedAnnotation: text}
-	}
-	return fwk.AsStatus(p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Bind(ctx, object, metav1.CreateOptions{}))
 }

@@ -232,8 +232,12 @@ func (g *Gang) Lacks(all int, of func(task string) int) string {
 // later does not take it for one that never was, when other members have gone since.
 const GangWholeCondition corev1.PodConditionType = "berth.dev/gang-whole"
 
-// GangWasWhole says whether the pod has the GangWholeCondition.
+// GangWasWhole says whether the pod has the GangWholeCondition, or was bound as the one with which
+// its gang was whole: a scheduler that dies right after that Binding leaves no condition.
 func GangWasWhole(pod *corev1.Pod) bool {
+	if bound, said := ReadBoundFor(pod); said && bound.Whole {
+		return true
+	}
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == GangWholeCondition {
 			return c.Status == corev1.ConditionTrue

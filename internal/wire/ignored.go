@@ -18,7 +18,7 @@ const OwnPrefix = "berth.dev/"
 var askKeys = slices.Concat([]string{PolicyAnnotation, GangAnnotation, GangMinimumAnnotation}, MateKeys, WishKeys)
 
 // podKeys are the annotations of Berth's that a pod may carry.
-var podKeys = append([]string{PlacementAnnotation}, askKeys...)
+var podKeys = append([]string{PlacementAnnotation, BoundForAnnotation}, askKeys...)
 
 // HolderLabel is on pods that hold a place for another one, with the UID of the pod whose new place
 // it is (internal/moving).

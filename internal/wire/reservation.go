@@ -274,6 +274,20 @@ func (r reservationReader) owners() (out []reservationOwner, err error) {
 	return out, nil
 }
 
+// CheckOwnerNamespaces refuses owners of any namespace: whoever may label his pods could have the
+// place. The error is a *FieldError.
+func CheckOwnerNamespaces(o *koordinator.Reservation) error {
+	for i := range o.Spec.Owners {
+		owner := &o.Spec.Owners[i]
+		if owner.Object != nil && owner.Object.Namespace != "" || owner.Controller != nil && owner.Controller.Namespace != "" {
+			continue
+		}
+		return fieldErrors("Reservation "+o.Name).at(field.NewPath("spec", "owners").Index(i), "an owner of any namespace",
+			"object.namespace or controller.namespace, which this scheduler's reservationOwnersNeedNamespace demands")
+	}
+	return nil
+}
+
 // Owns says whether a pod may have the place. Taints and Closed are another matter.
 func (r *Reservation) Owns(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(r.owners, func(o reservationOwner) bool { return o.matches(pod) })

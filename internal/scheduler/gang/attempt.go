@@ -168,7 +168,7 @@ func (j *job) named() map[string]*corev1.Pod {
 // reserve reserves what was planned, whole. It says which member was refused after all, and
 // reserves nothing then: the node has changed since it was forked.
 func (j *job) reserve(g *group, r *result) (p *planned, refused string) {
-	p = &planned{group: g, by: map[types.UID]*place{}}
+	p = &planned{group: g, by: map[types.UID]*place{}, alone: make(chan struct{})}
 	for _, at := range r.Places {
 		account := r.trial.Account(at.Node)
 		pod, c := j.pods[at.Member], j.gang.Members[at.Member].Candidate
@@ -194,6 +194,9 @@ func (j *job) reserve(g *group, r *result) (p *planned, refused string) {
 		}
 	}
 	inTurn(p.places)
+	if p.last = closing(p.places); len(p.places) == 1 {
+		close(p.alone)
+	}
 	return p, ""
 }
 
@@ -529,36 +532,88 @@ const Name = "Berth"
 
 // AwaitTurn waits until the members that come before on the same node have been dealt with: their
 // nodes were asked in the order of the plan. It waits for the report of those that come in waves
-// before. Then it waits until the watch has shown the member as kube-scheduler has written it.
+// before, and the last one of a gang for all others. Then it waits until the watch has shown the
+// member as kube-scheduler has written it.
 func (gs *Groups) AwaitTurn(ctx context.Context, uid types.UID) error {
 	if !gs.any.Load() {
 		return nil
 	}
-	gs.mu.Lock()
-	var turn, shown <-chan struct{}
-	var later *place
-	var deadline time.Time
-	if g := gs.of[uid]; g != nil && g.plan != nil && g.plan.by[uid] != nil {
-		at := g.plan.by[uid]
-		turn, shown = at.turn, at.shown
-		if at.wave > 0 {
-			later, deadline = at, g.plan.deadline
-		}
+	p, at := gs.placeOf(uid)
+	if at == nil {
+		return nil
 	}
-	gs.mu.Unlock()
-	if turn != nil {
+	if at.turn != nil {
 		select {
-		case <-turn:
+		case <-at.turn:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	if later != nil {
-		if err := gs.awaitWave(ctx, later, deadline); err != nil {
+	if at.wave > 0 {
+		if err := gs.awaitWave(ctx, at, p.deadline); err != nil {
 			return err
 		}
 	}
-	return gs.awaitShown(ctx, shown)
+	if err := awaitMates(ctx, p, at); err != nil {
+		return err
+	}
+	return gs.awaitShown(ctx, at.shown)
+}
+
+// placeOf returns a member's plan and place; nil where it has none.
+func (gs *Groups) placeOf(uid types.UID) (*planned, *place) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if g := gs.of[uid]; g != nil && g.plan != nil {
+		return g.plan, g.plan.by[uid]
+	}
+	return nil, nil
+}
+
+// AwaitMates is AwaitTurn for a member for which nothing is pinned: no node was asked in any order.
+func (gs *Groups) AwaitMates(ctx context.Context, uid types.UID) error {
+	if !gs.any.Load() {
+		return nil
+	}
+	p, at := gs.placeOf(uid)
+	if at == nil {
+		return nil
+	}
+	return awaitMates(ctx, p, at)
+}
+
+// awaitMates has the last member of a plan wait until the others are bound, or have failed. Each
+// of them is, when its Binding is.
+func awaitMates(ctx context.Context, p *planned, at *place) error {
+	if p.last != at {
+		return nil
+	}
+	select {
+	case <-p.alone:
+	case <-at.over:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// BoundFor is what the Binding of a pod is to say of its gang; the zero value for a pod of none.
+func (gs *Groups) BoundFor(uid types.UID) wire.BoundFor {
+	if !gs.any.Load() {
+		return wire.BoundFor{}
+	}
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	g := gs.of[uid]
+	if g == nil {
+		return wire.BoundFor{}
+	}
+	m, with := g.members[uid], count{}
+	if !m.summed.done {
+		with.add(m.says.Task, 1)
+	}
+	whole := g.wrong == nil && g.spec.Minimum > 0 && g.lacks(&g.done, &with) == ""
+	return wire.BoundFor{Gang: g.key, Whole: whole}
 }
 
 // Why a member no longer waits for its wave.
@@ -657,7 +712,7 @@ func (gs *Groups) Bound(uid types.UID, node string) {
 		return
 	}
 	if m := g.members[uid]; m != nil && !m.posted {
-		m.posted, m.node = true, node
+		m.posted, m.node, m.sworn = true, node, true
 		g.sum(m)
 		if m.bound.IsZero() {
 			m.bound = gs.Clock.Now()

@@ -2,6 +2,7 @@ package gang
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,11 +23,17 @@ func (gs *Groups) setDeadline(g *group) {
 	if !gs.Lead.Leads() || !g.deadline.IsZero() {
 		return
 	}
-	first := gs.Clock.Now()
+	first, any := gs.Clock.Now(), false
 	for _, m := range g.members {
-		if m.placed() && m.active() && !m.bound.IsZero() && m.bound.Before(first) {
+		if !m.placed() || !m.active() || !m.sworn || m.bound.IsZero() {
+			continue
+		}
+		if any = true; m.bound.Before(first) {
 			first = m.bound
 		}
+	}
+	if !any {
+		return
 	}
 	if first.Before(gs.ledFrom) {
 		first = gs.ledFrom
@@ -95,9 +102,14 @@ func (gs *Groups) end(g *group) {
 	gs.unlockAndLook(g)
 }
 
-// copyOf returns a group that asks for the same, without members. The caller holds the lock.
+// copyOf returns a group that asks for the same, and that knows its members by UID alone. The
+// caller holds the lock.
 func (gs *Groups) copyOf(g *group) *group {
-	return &group{key: g.key, spec: g.spec, whole: g.whole, members: map[types.UID]*member{}}
+	out := &group{key: g.key, spec: g.spec, whole: g.whole, members: map[types.UID]*member{}}
+	for uid := range g.members {
+		out.members[uid] = nil
+	}
+	return out
 }
 
 // recount reads a group's object and its pods from the API server: what a watch has shown may be
@@ -105,7 +117,7 @@ func (gs *Groups) copyOf(g *group) *group {
 func (gs *Groups) recount(g *group) error {
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), gs.Logger), requestTimeout)
 	defer cancel()
-	if g.key.Source != wire.GangOfPods && gs.Objects != nil {
+	if g.key.Source.HasObject() && gs.Objects != nil {
 		spec, err := gs.Objects.Read(ctx, g.key)
 		switch {
 		case isGone(err): // what it asked for last holds
@@ -118,24 +130,34 @@ func (gs *Groups) recount(g *group) error {
 	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return gs.Client.CoreV1().Pods(g.key.Namespace).List(ctx, o)
 	})
+	var bound []*corev1.Pod
 	err := list.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-		if pod, ok := obj.(*corev1.Pod); ok {
-			gs.countIn(g, pod.DeepCopy())
+		if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" && belongs(pod) {
+			bound = append(bound, pod.DeepCopy())
 		}
 		return nil
 	})
-	g.read()
+	for _, pod := range bound {
+		gs.countIn(g, pod)
+	}
+	maps.DeleteFunc(g.members, func(_ types.UID, m *member) bool { return m == nil })
+	if g.spec.Minimum == 0 {
+		g.read()
+	}
 	g.whole = g.whole || g.settled()
 	return err
 }
 
-// countIn takes a pod in that the API server has shown, if it is of the group.
+// countIn takes a pod with a node in that the API server has shown, if it is of the group: by its
+// Binding, or because it was known as a member.
 func (gs *Groups) countIn(g *group, pod *corev1.Pod) {
-	says, err := wire.ReadMembership(pod)
-	if says.Gang != g.key {
+	_, known := g.members[pod.UID]
+	sworn := swears(pod, g.key)
+	if pod.Spec.NodeName == "" || !sworn && !known {
 		return
 	}
-	m := &member{pod: pod, says: says, wrong: err}
+	says, _ := wire.ReadMembership(pod)
+	m := &member{pod: pod, says: says, sworn: sworn}
 	g.members[pod.UID] = m
 	g.sum(m)
 	g.whole = g.whole || wire.GangWasWhole(pod)
@@ -145,7 +167,7 @@ func (gs *Groups) countIn(g *group, pod *corev1.Pod) {
 func (gs *Groups) deleteAll(g *group) (failed error) {
 	deleted := 0
 	for _, m := range g.members {
-		if !m.placed() || !m.active() {
+		if !m.sworn || !m.active() {
 			continue
 		}
 		if err := gs.delete(m.pod); err != nil {

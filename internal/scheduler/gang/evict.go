@@ -143,18 +143,20 @@ type unit struct {
 }
 
 // victims are those whom the group may have evicted: pods of lower priority, members of gangs with
-// their gangs, and pods that are leaving anyway. Only pods on nodes that eviction may open count.
+// their gangs, and pods that are leaving anyway. A gang counts by its lowest priority: a member of a
+// higher one shields nobody. Only pods on nodes that eviction may open count.
 func (gs *Groups) victims(j *job, t *trial) []unit {
 	limit, may := lowestPriority(j.pods), !t.profile.EvictsNobody && mayPreempt(j.pods)
 	open := make([]bool, len(t.infos))
 	for i := range t.infos {
 		open[i] = t.mayOpen(i)
 	}
-	gangs, units := map[wire.GangKey]*unit{}, []unit{}
-	spoiled := map[wire.GangKey]bool{}
+	gangs, units := map[wire.GangKey][]seated{}, []unit{}
+	lowest := map[wire.GangKey]int32{}
 	for i, info := range t.infos {
 		for _, body := range info.GetPods() {
 			pod := body.GetPod()
+			of, priority := gs.gangOf(pod), corev1helpers.PodPriority(pod)
 			switch s := (seated{i, body}); {
 			case wire.Ended(pod):
 			case gs.isLeaving(pod):
@@ -162,22 +164,20 @@ func (gs *Groups) victims(j *job, t *trial) []unit {
 					units = append(units, unit{pods: []seated{s}, leaving: true})
 				}
 			case !may:
-			case wire.InGang(pod):
-				says, _ := wire.ReadMembership(pod) // whatever else is wrong, its gang is that
-				if gangs[says.Gang] == nil {
-					gangs[says.Gang] = &unit{}
+			case !of.IsZero():
+				if was, known := lowest[of]; !known || priority < was {
+					lowest[of] = priority
 				}
-				gangs[says.Gang].pods = append(gangs[says.Gang].pods, s)
-				spoiled[says.Gang] = spoiled[says.Gang] || corev1helpers.PodPriority(pod) >= limit
-			case open[i] && corev1helpers.PodPriority(pod) < limit:
+				gangs[of] = append(gangs[of], s)
+			case open[i] && priority < limit:
 				units = append(units, unit{pods: []seated{s}})
 			}
 		}
 	}
 	keys := slices.SortedFunc(maps.Keys(gangs), func(a, b wire.GangKey) int { return strings.Compare(a.String(), b.String()) })
 	for _, key := range keys {
-		if !spoiled[key] && slices.ContainsFunc(gangs[key].pods, func(s seated) bool { return open[s.node] }) {
-			units = append(units, *gangs[key])
+		if lowest[key] < limit && slices.ContainsFunc(gangs[key], func(s seated) bool { return open[s.node] }) {
+			units = append(units, unit{pods: gangs[key]})
 		}
 	}
 	return units
@@ -191,6 +191,22 @@ func lowestPriority(pods []*corev1.Pod) int32 {
 		lowest = min(lowest, corev1helpers.PodPriority(pod))
 	}
 	return lowest
+}
+
+// gangOf returns the gang of which a pod on a node is a member; zero for none.
+func (gs *Groups) gangOf(pod *corev1.Pod) wire.GangKey {
+	if bound, said := wire.ReadBoundFor(pod); said {
+		return bound.Gang
+	}
+	if !gs.any.Load() || !wire.InGang(pod) {
+		return wire.GangKey{}
+	}
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	if g := gs.of[pod.UID]; g != nil {
+		return g.key
+	}
+	return wire.GangKey{}
 }
 
 // mayPreempt says whether all members want others evicted for them.

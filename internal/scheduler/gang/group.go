@@ -74,14 +74,17 @@ type group struct {
 // member is a pod of a group.
 type member struct {
 	pod *corev1.Pod
-	// says is what the pod says of its gang, wrong why that cannot be read.
-	says  wire.Membership
-	wrong error
+	// claims is what the pod says of its gang, wrong why that cannot be read; says is what is
+	// believed of it.
+	claims, says wire.Membership
+	wrong        error
 	// bound is when this process first saw it with a node, by its own clock; zero: it has none.
 	bound time.Time
 	// posted: its Binding to that node was written, whether the API has shown it or not.
 	posted bool
 	node   string
+	// sworn: its Binding says that it is of the gang. Nobody else is deleted.
+	sworn bool
 	// summed is how it is part of the group's sums.
 	summed part
 	// waits says what the pod waits for that came after its gang and was tried in vain; stirs is

@@ -119,18 +119,14 @@ func (gs *Groups) join(pod *corev1.Pod) *group {
 	if g := gs.of[pod.UID]; g != nil {
 		return g
 	}
-	if !wire.InGang(pod) {
+	m := gs.memberOf(pod)
+	if m == nil || !gs.Ours(pod.Spec.SchedulerName) && gs.groups[m.says.Gang] == nil {
 		return nil
 	}
-	says, err := wire.ReadMembership(pod)
-	if !gs.Ours(pod.Spec.SchedulerName) && gs.groups[says.Gang] == nil {
-		return nil
+	if m.says.Gang.IsZero() { // a name that nothing can have: the pod is alone with its error
+		m.says.Gang = wire.GangKey{Source: wire.GangOfPods, Namespace: pod.Namespace, Name: "?" + string(pod.UID)}
 	}
-	if says.Gang.IsZero() { // a name that nothing can have: the pod is alone with its error
-		says.Gang = wire.GangKey{Source: wire.GangOfPods, Namespace: pod.Namespace, Name: "?" + string(pod.UID)}
-	}
-	g := gs.named(says.Gang)
-	m := &member{pod: pod, says: says, wrong: err}
+	g := gs.named(m.says.Gang)
 	g.members[pod.UID] = m
 	gs.of[pod.UID] = g
 	g.sum(m)
@@ -138,6 +134,36 @@ func (gs *Groups) join(pod *corev1.Pod) *group {
 	g.changes++
 	g.read()
 	return g
+}
+
+// memberOf returns the member that the pod is; nil where it is of no gang. A pod with a node is a
+// member if its Binding says so: what the pod itself says may have been written since, to have it
+// deleted or to shield it from eviction. Releases that wrote no such word have bound the pods that
+// were there at the start; their own word is taken. The caller holds the lock.
+func (gs *Groups) memberOf(pod *corev1.Pod) *member {
+	says, err := wire.ReadMembership(pod)
+	m := &member{pod: pod, claims: says, says: says, wrong: err}
+	if pod.Spec.NodeName == "" {
+		if !wire.InGang(pod) {
+			return nil
+		}
+		return m
+	}
+	switch bound, said := wire.ReadBoundFor(pod); {
+	case said && bound.Gang.IsZero():
+		return nil
+	case said && says.Gang != bound.Gang:
+		m.says, m.wrong = wire.Membership{Gang: bound.Gang}, nil
+	case !said && (gs.synced || !wire.InGang(pod)):
+		return nil
+	}
+	return m
+}
+
+// belongs says whether the pod may be a member. It is cheap.
+func belongs(pod *corev1.Pod) bool {
+	_, said := pod.Annotations[wire.BoundForAnnotation]
+	return said || wire.InGang(pod)
 }
 
 // named returns the group of that name, and makes it where there is none. The caller holds the
@@ -167,7 +193,7 @@ func (g *group) unknown() error {
 
 // PodSeen takes a pod in, as the scheduler's watch shows it.
 func (gs *Groups) PodSeen(pod *corev1.Pod) {
-	if !gs.any.Load() && !wire.InGang(pod) {
+	if !gs.any.Load() && !belongs(pod) {
 		return
 	}
 	if wire.Ended(pod) {
@@ -201,7 +227,7 @@ func (gs *Groups) leaveOther(pod *corev1.Pod) *group {
 	if g == nil || pod.Spec.NodeName != "" || g.members[pod.UID].placed() {
 		return nil
 	}
-	if says, _ := wire.ReadMembership(pod); wire.InGang(pod) && says == g.members[pod.UID].says {
+	if says, _ := wire.ReadMembership(pod); wire.InGang(pod) && says == g.members[pod.UID].claims {
 		return nil
 	}
 	gs.forget(g, pod.UID)
@@ -216,9 +242,8 @@ func (gs *Groups) take(g *group, pod *corev1.Pod) {
 	gs.show(g, pod)
 	if pod.Spec.NodeName != "" && m.bound.IsZero() {
 		m.bound = gs.Clock.Now()
-		if wire.GangWasWhole(pod) {
-			g.whole = true
-		}
+		m.sworn = m.sworn || swears(pod, g.key)
+		g.whole = g.whole || wire.GangWasWhole(pod)
 		if g.plan != nil && g.plan.by[pod.UID] != nil {
 			g.plan.remove(g.plan.by[pod.UID])
 			gs.endIfDone(g)
@@ -284,6 +309,12 @@ func (gs *Groups) forget(g *group, uid types.UID) {
 	}
 	g.changes++
 	g.read()
+}
+
+// swears says whether the pod's Binding says that it is of that gang.
+func swears(pod *corev1.Pod, key wire.GangKey) bool {
+	bound, said := wire.ReadBoundFor(pod)
+	return said && bound.Gang == key
 }
 
 // sweepEvery is how often what is remembered of pods is held against those that there are.

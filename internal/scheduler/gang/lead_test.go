@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -14,6 +15,8 @@ import (
 // where shown is set.
 func (w *world) bindsElsewhere(pod *corev1.Pod, node string, shown bool) {
 	pod = pod.DeepCopy()
+	says, _ := wire.ReadMembership(pod)
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, wire.BoundForAnnotation, wire.WriteBoundFor(pod, wire.BoundFor{Gang: says.Gang}))
 	pod.Spec.NodeName = node
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
 	w.pods[pod.UID] = pod

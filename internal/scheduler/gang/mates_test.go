@@ -137,14 +137,14 @@ func TestAPodThatComesLaterEvicts(t *testing.T) {
 				}
 				var there []string
 				for _, low := range []string{"low-1", "low-2"} {
-					if w.holding(low) == w.holding("a-0") {
+					if w.holding(low) == w.holding("a-1") {
 						there = append(there, low)
 					}
 				}
 				if len(there) != 1 {
-					t.Fatalf("%v are with a-0: the test shows nothing", there)
+					t.Fatalf("%v are with a-1: the test shows nothing", there)
 				}
-				late := asking("a-9", c.cpus, wire.SameNUMAAnnotation, "a-0")
+				late := asking("a-9", c.cpus, wire.SameNUMAAnnotation, "a-1")
 				if never := corev1.PreemptNever; c.never {
 					late.Spec.PreemptionPolicy = &never
 				}
@@ -157,8 +157,8 @@ func TestAPodThatComesLaterEvicts(t *testing.T) {
 				}
 				w.wantDeleted(there...)
 				w.wantBound("a", 3)
-				if w.holding("a-9") != w.holding("a-0") {
-					t.Errorf("a-9 holds %s, a-0 %s", w.holding("a-9"), w.holding("a-0"))
+				if w.holding("a-9") != w.holding("a-1") {
+					t.Errorf("a-9 holds %s, a-1 %s", w.holding("a-9"), w.holding("a-1"))
 				}
 			})
 		})

@@ -23,6 +23,10 @@ type planned struct {
 	lost bool
 	// next is the first place whose member has not been sent for.
 	next int
+	// last is bound when all others have been dealt with, so that its Binding can say that the gang
+	// is whole; nil for none. alone is closed when no other place is left.
+	last  *place
+	alone chan struct{}
 }
 
 // place is the node that a member is to get.
@@ -69,6 +73,19 @@ func inTurn(places []*place) {
 	}
 }
 
+// closing returns the place that nobody waits for: the last one of its node, in the last of its
+// waves; nil where there is none.
+func closing(places []*place) *place {
+	for i, p := range slices.Backward(places) {
+		waitedFor := slices.ContainsFunc(places[i+1:], func(o *place) bool { return o.node == p.node }) ||
+			slices.ContainsFunc(places, func(o *place) bool { return o.node == p.node && o.wave > p.wave })
+		if !waitedFor {
+			return p
+		}
+	}
+	return nil
+}
+
 // deal lets the next one on the node have its turn.
 func (p *place) deal() {
 	if !p.dealt {
@@ -108,6 +125,9 @@ func (p *planned) remove(at *place) {
 	p.places = slices.Delete(p.places, i, i+1)
 	if i < p.next {
 		p.next--
+	}
+	if len(p.places) == 1 {
+		close(p.alone)
 	}
 }
 

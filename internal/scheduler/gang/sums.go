@@ -149,7 +149,9 @@ func (g *group) add(p *part, n int) {
 	}
 	addTo(&g.schedulers, p.scheduler, n)
 	addTo(&g.priorities, p.priority, n)
-	addTo(&g.declared, p.declares, n)
+	if p.wrong || p.declares != (wire.Declaration{}) { // else its Binding alone says that it is of the gang
+		addTo(&g.declared, p.declares, n)
+	}
 }
 
 // agree says whether nothing is wrong with the active members, and they name one scheduler.

@@ -2,6 +2,7 @@ package gang
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -40,12 +41,12 @@ func (w *world) live(seed uint64) {
 	}
 }
 
-// turn has a Binding wait for its wave, as Bind does.
-func (w *world) turn(uid types.UID, node string) {
-	groups, life := w.groups, w.life
+// turn has a Binding wait for its turn, as Bind does.
+func (w *world) turn(uid types.UID, node string, await func(context.Context, types.UID) error) {
+	life := w.life
 	w.turning++
 	go func() {
-		err := groups.AwaitTurn(w.t.Context(), uid)
+		err := await(w.t.Context(), uid)
 		w.ask(func() {
 			if w.life != life {
 				return

@@ -67,6 +67,8 @@ type world struct {
 	skew   time.Duration
 	noList bool
 	lists  int
+	// lastRelease: Bindings say nothing of gangs.
+	lastRelease bool
 	// listed are the pods as the API server lists them.
 	listed  map[types.UID]*corev1.Pod
 	objects map[wire.GangKey]wire.Gang
@@ -645,7 +647,11 @@ func (w *world) bind(uid types.UID, node string) {
 		return
 	}
 	if !w.accounts[node].Due(string(uid)) {
-		w.turn(uid, node)
+		w.turn(uid, node, w.groups.AwaitTurn)
+		return
+	}
+	if p, at := w.groups.placeOf(uid); at != nil && p.last == at && len(p.places) > 1 {
+		w.turn(uid, node, w.groups.AwaitMates)
 		return
 	}
 	if w.breakBind[pod.Name] > 0 {
@@ -658,6 +664,9 @@ func (w *world) bind(uid types.UID, node string) {
 	}
 	bound := pod.DeepCopy()
 	bound.Spec.NodeName = node
+	if text := wire.WriteBoundFor(pod, w.groups.BoundFor(uid)); text != "" && !w.lastRelease {
+		metav1.SetMetaDataAnnotation(&bound.ObjectMeta, wire.BoundForAnnotation, text)
+	}
 	if !w.post(bound) {
 		w.fail(uid, node)
 		return

@@ -9,7 +9,7 @@ import (
 
 // Call calls do when d has passed, in a goroutine of its own. The clocks of
 // k8s.io/utils/clock/testing call while they hold their lock: a do that asks for the time would
-// wait for itself.
-func Call(c clock.WithDelayedExecution, d time.Duration, do func()) {
-	c.AfterFunc(d, func() { go do() })
+// wait for itself. The timer may be stopped until then.
+func Call(c clock.WithDelayedExecution, d time.Duration, do func()) clock.Timer {
+	return c.AfterFunc(d, func() { go do() })
 }

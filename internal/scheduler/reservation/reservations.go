@@ -67,6 +67,8 @@ type Options struct {
 	Done func(uid string)
 	// Ours says whether a scheduler of that name is one of this process.
 	Ours func(scheduler string) bool
+	// OwnersNeedNamespace refuses Reservations with an owner that names no namespace.
+	OwnersNeedNamespace bool
 	// Lead says whether anything may be written. nil is a gate that Between opens.
 	Lead *lead.Gate
 }
@@ -90,20 +92,31 @@ type Reservations struct {
 	queue  Queue
 	writer Writer
 	all    map[types.UID]*item
-	// users are the pods that say they have something of a Reservation, by its UID, of those that
-	// are bound; bookOf the Reservation of each.
+	// users are the pods that were bound as owners of a Reservation, by its UID; bookOf is the
+	// Reservation of each. There is at most one entry for each pod that is there, and it goes with
+	// the pod or the Reservation.
 	users  map[types.UID]map[types.UID]*corev1.Pod
 	bookOf map[types.UID]types.UID
+	// synced: all pods that were there at the start have been seen.
+	synced bool
 	// wanting are pods without a node that own one and were not sent to it.
 	wanting map[types.UID]*corev1.Pod
 	// vain are the Reservations with which a pod was tried in vain, since it was tried without.
-	vain map[types.UID][]types.UID
+	vain map[types.UID]*inVain
 	// now is the pod in its cycle, and the Reservation that is open for it; nil for none.
 	now  *corev1.Pod
 	open *item
 	// missed: a place came for the pod in its cycle, which it was not sent to.
 	missed bool
 }
+
+// inVain are the Reservations with which a pod was tried in vain.
+type inVain struct {
+	pod *corev1.Pod
+	of  []types.UID
+}
+
+func (v *inVain) has(of types.UID) bool { return v != nil && slices.Contains(v.of, of) }
 
 type stage uint8
 
@@ -131,7 +144,8 @@ type item struct {
 	unchecked bool
 	// taking are the pods that are reserved there and that the API has not shown bound.
 	taking map[types.UID]*corev1.Pod
-	// had are the UIDs of all pods that ever had something of it.
+	// had are the UIDs of the pods that have something of it, and of those that had and that the
+	// node still knows.
 	had []string
 	// disbelieved is the version of the object whose status does not hold.
 	disbelieved string
@@ -140,8 +154,10 @@ type item struct {
 	// phase, reason and message are what is to be told.
 	phase           koordinator.ReservationPhase
 	reason, message string
-	// expires is when it was asked to expire.
-	expires time.Time
+	// expiry calls when it expires; nil for never.
+	expiry clock.Timer
+	// lostAt is since when its node is not there; zero: it is.
+	lostAt time.Time
 	// hungry: an owner was tried there in vain when the account had changed vainAt times.
 	hungry bool
 	vainAt uint32
@@ -156,7 +172,7 @@ func New(o Options) *Reservations {
 		Options: o, read: make(chan struct{}), all: map[types.UID]*item{},
 		dirty: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.UID]()),
 		users: map[types.UID]map[types.UID]*corev1.Pod{}, bookOf: map[types.UID]types.UID{},
-		wanting: map[types.UID]*corev1.Pod{}, vain: map[types.UID][]types.UID{},
+		wanting: map[types.UID]*corev1.Pod{}, vain: map[types.UID]*inVain{},
 	}
 	rs.Lead.Then(rs.begin)
 	return rs
@@ -190,10 +206,20 @@ func (rs *Reservations) ObjectSeen(o *koordinator.Reservation) {
 	}
 	before := it.read
 	it.object, it.version = o, o.ResourceVersion
-	it.read, it.wrong = wire.ReadReservation(o)
+	it.read, it.wrong = rs.understand(o)
 	rs.follow(it, before)
 	rs.sync(it)
 	rs.dirty.Add(o.UID)
+}
+
+// understand reads an object. The error says what is not served.
+func (rs *Reservations) understand(o *koordinator.Reservation) (*wire.Reservation, error) {
+	if rs.OwnersNeedNamespace {
+		if err := wire.CheckOwnerNamespaces(o); err != nil {
+			return nil, err
+		}
+	}
+	return wire.ReadReservation(o)
 }
 
 // follow draws conclusions from what the object says.
@@ -234,21 +260,31 @@ func (rs *Reservations) adopt(it *item) {
 	it.phase, it.reason, it.message = koordinator.ReservationAvailable, koordinator.ReasonReservationAvailable, ""
 }
 
-// callAtExpiry has a Reservation expire in time.
+// callAtExpiry has a Reservation expire in time. There is one timer for each.
 func (rs *Reservations) callAtExpiry(it *item) {
-	at, uid := it.read.Expires, it.read.UID
-	if at.IsZero() || at.Equal(it.expires) {
-		return
+	it.unwind()
+	if at, uid := it.read.Expires, it.read.UID; !at.IsZero() {
+		it.expiry = later.Call(rs.Clock, max(0, at.Sub(rs.Clock.Now())), func() { rs.expire(uid) })
 	}
-	it.expires = at
-	later.Call(rs.Clock, max(0, at.Sub(rs.Clock.Now())), func() { rs.expire(uid) })
+}
+
+// unwind stops the timer of the expiry.
+func (it *item) unwind() {
+	if it.expiry != nil {
+		it.expiry.Stop()
+		it.expiry = nil
+	}
 }
 
 func (rs *Reservations) expire(uid types.UID) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	it := rs.all[uid]
-	if it == nil || it.read == nil || it.stage == over || it.read.Expires.IsZero() || rs.Clock.Now().Before(it.read.Expires) {
+	if it == nil || it.read == nil || it.stage == over || it.read.Expires.IsZero() {
+		return
+	}
+	if rs.Clock.Now().Before(it.read.Expires) { // the clock was set back, or the object has changed
+		rs.callAtExpiry(it)
 		return
 	}
 	rs.end(it, koordinator.ReservationFailed, koordinator.ReasonReservationExpired, "it has expired at "+it.read.Expires.UTC().Format(time.RFC3339))
@@ -259,6 +295,7 @@ func (rs *Reservations) expire(uid types.UID) {
 // end ends a Reservation: nothing is held, and never will be.
 func (rs *Reservations) end(it *item, phase koordinator.ReservationPhase, reason, message string) {
 	it.stage, it.phase, it.reason, it.message = over, phase, reason, message
+	it.unwind()
 }
 
 // ObjectGone says that an object is no more.
@@ -272,28 +309,97 @@ func (rs *Reservations) ObjectGone(uid types.UID) {
 
 func (rs *Reservations) drop(it *item) {
 	it.stage = over
+	it.unwind()
 	rs.sync(it)
 	delete(rs.all, it.object.UID)
+	for uid := range rs.users[it.object.UID] {
+		delete(rs.bookOf, uid)
+	}
+	delete(rs.users, it.object.UID)
 }
 
-// NodeGone says that a node is no more: what was held there is not.
+// nodeGrace is how long a Reservation keeps its place on a node that is not there: a Node is
+// deleted and registered again in a moment, with the same machine.
+const nodeGrace = time.Minute
+
+// NodeGone says that a node is not there any more.
 func (rs *Reservations) NodeGone(name string) {
 	if !rs.any.Load() {
 		return
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	for uid, it := range rs.all {
+	for _, it := range rs.all {
 		if it.stage == placed && it.node == name {
-			rs.end(it, koordinator.ReservationFailed, nodeGone, "node "+name+" is no more")
+			rs.lose(it)
+		}
+	}
+}
+
+// lose has a Reservation end if its node does not come back. The caller holds the lock.
+func (rs *Reservations) lose(it *item) {
+	if !it.lostAt.IsZero() {
+		return
+	}
+	it.lostAt = rs.Clock.Now()
+	uid := it.object.UID
+	later.Call(rs.Clock, nodeGrace, func() { rs.lost(uid) })
+}
+
+// lost ends a Reservation whose node has not come back: what was held there is not.
+func (rs *Reservations) lost(uid types.UID) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	it := rs.all[uid]
+	if it == nil || it.stage != placed || it.lostAt.IsZero() || rs.Clock.Now().Sub(it.lostAt) < nodeGrace {
+		return
+	}
+	if it.lostAt = (time.Time{}); rs.HasNode(it.node) {
+		return
+	}
+	rs.end(it, koordinator.ReservationFailed, nodeGone, "node "+it.node+" is no more")
+	rs.sync(it)
+	rs.dirty.Add(uid)
+}
+
+// NodeBack says that a node is there. What was held on it before is held if its next report allows.
+func (rs *Reservations) NodeBack(name string) {
+	if !rs.any.Load() {
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, it := range rs.all {
+		if it.stage == placed && it.node == name && !it.lostAt.IsZero() {
+			it.lostAt, it.unchecked = time.Time{}, true
 			rs.sync(it)
-			rs.dirty.Add(uid)
 		}
 	}
 }
 
 // nodeGone is the reason of a Reservation whose node is no more.
 const nodeGone = "NodeGone"
+
+// Synced says that all pods that were there at the start have been seen.
+func (rs *Reservations) Synced() {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.synced = true
+}
+
+// ownerOf returns the Reservation that a pod was bound for; "" for none. What a pod itself says may
+// be written at any time, by anybody who may write the pod. Releases that wrote no such word have
+// bound the pods that were there at the start: of those with a placement their own word is taken.
+// The caller holds the lock.
+func (rs *Reservations) ownerOf(pod *corev1.Pod) types.UID {
+	if bound, said := wire.ReadBoundFor(pod); said {
+		return bound.Reservation
+	}
+	if rs.synced || pod.Spec.NodeName == "" || !wire.HasPlacement(pod) {
+		return ""
+	}
+	return wire.ReadAllocated(pod)
+}
 
 // PodSeen takes a pod in.
 func (rs *Reservations) PodSeen(pod *corev1.Pod) {
@@ -311,8 +417,12 @@ func (rs *Reservations) PodSeen(pod *corev1.Pod) {
 	defer rs.mu.Unlock()
 	delete(rs.wanting, pod.UID)
 	delete(rs.vain, pod.UID)
-	of := wire.ReadAllocated(pod)
-	if of == "" || rs.bookOf[pod.UID] == of {
+	if of, known := rs.bookOf[pod.UID]; known {
+		rs.users[of][pod.UID] = pod // the watch has it as well: nothing older is kept
+		return
+	}
+	of := rs.ownerOf(pod)
+	if of == "" {
 		return
 	}
 	rs.bookOf[pod.UID] = of
@@ -330,18 +440,75 @@ func (rs *Reservations) PodGone(pod *corev1.Pod) {
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
+	rs.forget(pod)
+}
+
+// forget forgets a pod. The caller holds the lock.
+func (rs *Reservations) forget(pod *corev1.Pod) {
 	delete(rs.wanting, pod.UID)
 	delete(rs.vain, pod.UID)
 	of, ok := rs.bookOf[pod.UID]
 	if !ok {
+		of = rs.ownerOf(pod) // it may have been shown neither bound nor ended
+	}
+	if of == "" {
 		return
 	}
 	delete(rs.bookOf, pod.UID)
-	delete(rs.users[of], pod.UID)
-	if len(rs.users[of]) == 0 {
+	if delete(rs.users[of], pod.UID); len(rs.users[of]) == 0 {
 		delete(rs.users, of)
 	}
 	rs.usersChanged(of, pod)
+}
+
+// sweepEvery is how often what is remembered of pods is held against those that there are.
+const sweepEvery = time.Minute
+
+// Sweep forgets the pods that are no more until ctx ends. uid returns the UID of the pod of that
+// name; "" where there is none.
+func (rs *Reservations) Sweep(ctx context.Context, uid func(namespace, name string) types.UID) {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-rs.Clock.After(sweepEvery):
+			rs.sweep(uid)
+		}
+	}
+}
+
+func (rs *Reservations) sweep(uid func(namespace, name string) types.UID) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	var dead []*corev1.Pod
+	look := func(pod *corev1.Pod) {
+		if uid(pod.Namespace, pod.Name) != pod.UID {
+			dead = append(dead, pod)
+		}
+	}
+	for _, pods := range rs.users {
+		for _, pod := range pods {
+			look(pod)
+		}
+	}
+	for _, pod := range rs.wanting {
+		look(pod)
+	}
+	for _, v := range rs.vain {
+		look(v.pod)
+	}
+	for _, it := range rs.all {
+		for _, pod := range it.taking {
+			look(pod)
+		}
+	}
+	for _, pod := range dead {
+		rs.forget(pod)
+		for of, it := range rs.all {
+			if it.taking[pod.UID] != nil {
+				rs.usersChanged(of, pod)
+			}
+		}
+	}
 }
 
 func (rs *Reservations) usersChanged(of types.UID, pod *corev1.Pod) {
@@ -420,9 +587,12 @@ func (rs *Reservations) unqueue(it *item) {
 	}
 }
 
-// hold has account and cache hold what is left of the place.
+// hold has account and cache hold what is left of the place. Who has left the node has nothing of
+// it any more.
 func (rs *Reservations) hold(it *item) {
 	owners := rs.owners(it)
+	account := rs.Account(it.node)
+	it.had = slices.DeleteFunc(it.had, func(uid string) bool { return !account.View().Knows(uid) })
 	for _, pod := range owners {
 		if !slices.Contains(it.had, string(pod.UID)) {
 			it.had = append(it.had, string(pod.UID))
@@ -439,7 +609,6 @@ func (rs *Reservations) hold(it *item) {
 			h.Request = &ask.Request
 		}
 	}
-	account := rs.Account(it.node)
 	account.Hold(h)
 	var held *corev1.Pod
 	if rest != nil {
@@ -513,8 +682,10 @@ func (rs *Reservations) unbelieved() {
 			continue
 		}
 		if !rs.HasNode(it.node) {
-			rs.end(it, koordinator.ReservationFailed, nodeGone, "node "+it.node+" is no more")
-		} else if why, known := rs.Account(it.node).View().Displaced(string(uid)); !known {
+			rs.lose(it)
+			continue
+		}
+		if why, known := rs.Account(it.node).View().Displaced(string(uid)); !known {
 			continue
 		} else if it.unchecked = false; why != "" {
 			it.stage, it.phase, it.reason = waiting, koordinator.ReservationPending, koordinator.ReasonReservationUnschedulable
@@ -624,7 +795,7 @@ func (rs *Reservations) Begins(pod *corev1.Pod) {
 			continue
 		}
 		wants = true
-		if rs.takes(it, pod, affinity) && !slices.Contains(rs.vain[pod.UID], uid) && (best == nil || before(it, best)) {
+		if rs.takes(it, pod, affinity) && !rs.vain[pod.UID].has(uid) && (best == nil || before(it, best)) {
 			best = it
 		}
 	}
@@ -682,8 +853,10 @@ func (rs *Reservations) GaveBack(pod *corev1.Pod, uid string) {
 func (rs *Reservations) InVain(pod *corev1.Pod, uid string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if !slices.Contains(rs.vain[pod.UID], types.UID(uid)) {
-		rs.vain[pod.UID] = append(rs.vain[pod.UID], types.UID(uid))
+	if v := rs.vain[pod.UID]; v == nil {
+		rs.vain[pod.UID] = &inVain{pod, []types.UID{types.UID(uid)}}
+	} else if !v.has(types.UID(uid)) {
+		v.of = append(v.of, types.UID(uid))
 	}
 	if it := rs.all[types.UID(uid)]; it != nil && it.stage == placed {
 		it.hungry, it.vainAt = true, rs.Account(it.node).View().Stamp().Count

@@ -272,6 +272,7 @@ func (w *world) take(pod *corev1.Pod) (cpus topology.CPUSet, sent bool) {
 	}
 	bound := pod.DeepCopy()
 	bound.Spec.NodeName, bound.Annotations = node, map[string]string{wire.AllocatedAnnotation: w.rs.Allocated(uid)}
+	bindFor(bound, types.UID(uid))
 	w.account.See(ledger.Sighting{UID: string(pod.UID), Request: candidate(w.t, pod).Request, Turn: 1, Promise: &ledger.Promise{Decision: d, Exact: true}})
 	w.rs.PodSeen(bound)
 	for i := range d.Containers {
@@ -337,6 +338,7 @@ func TestHalfUsed(t *testing.T) {
 		w.begin()
 		bound := one.DeepCopy()
 		bound.Spec.NodeName, bound.Annotations = "n", map[string]string{wire.AllocatedAnnotation: `{"name":"r","uid":"r-uid"}`}
+		bindFor(bound, uid)
 		if podsFirst {
 			w.rs.PodSeen(bound)
 		}
@@ -399,8 +401,13 @@ func TestEnds(t *testing.T) {
 		phase  koordinator.ReservationPhase
 		reason string
 	}{
-		"expired":   {func(w *world, _ types.UID) { w.clock.Step(25 * time.Hour); w.settleExpiry() }, koordinator.ReservationFailed, "Expired"},
-		"node gone": {func(w *world, _ types.UID) { w.rs.NodeGone("n") }, koordinator.ReservationFailed, nodeGone},
+		"expired": {func(w *world, _ types.UID) { w.clock.Step(25 * time.Hour); w.settleExpiry() }, koordinator.ReservationFailed, "Expired"},
+		"node gone": {func(w *world, uid types.UID) {
+			w.nodeGone = true
+			w.rs.NodeGone("n")
+			w.clock.SetTime(w.clock.Now().Add(nodeGrace))
+			w.rs.lost(uid)
+		}, koordinator.ReservationFailed, nodeGone},
 		"deleted": {func(w *world, uid types.UID) {
 			delete(w.objects, uid)
 			w.rs.ObjectGone(uid)

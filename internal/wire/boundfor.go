@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// BoundForAnnotation says for which gang and which Reservation a pod was bound. Like the
+// PlacementAnnotation it arrives with the Binding and is admitted by no other way
+// (deploy/policies): what a pod itself says of its gang may be written at any time, by people who
+// may not delete it.
+const BoundForAnnotation = "berth.dev/bound-for"
+
+// maxBoundFor bounds the annotation's value: two names and two UIDs.
+const maxBoundFor = 2 << 10
+
+// BoundFor is the content of the BoundForAnnotation.
+type BoundFor struct {
+	// Gang is the gang of which the pod was bound as a member; zero for none.
+	Gang GangKey
+	// Whole says that with this pod the gang had nodes for its minimum.
+	Whole bool
+	// Reservation is the UID of the Reservation of which the pod has something; "" for none.
+	Reservation types.UID
+}
+
+type boundForJSON struct {
+	Version int `json:"v"`
+	// UID is the pod's.
+	UID         types.UID `json:"uid"`
+	Gang        string    `json:"gang,omitempty"`
+	Source      string    `json:"source,omitempty"` // GangSource as messages name it
+	Whole       bool      `json:"whole,omitempty"`
+	Reservation types.UID `json:"reservation,omitempty"`
+}
+
+const boundForVersion = 1
+
+// WriteBoundFor returns the value of the BoundForAnnotation of the pod; "" where there is nothing
+// to say.
+func WriteBoundFor(pod *corev1.Pod, b BoundFor) string {
+	if b == (BoundFor{}) {
+		return ""
+	}
+	said := boundForJSON{Version: boundForVersion, UID: pod.UID, Whole: b.Whole, Reservation: b.Reservation}
+	if !b.Gang.IsZero() {
+		said.Gang, said.Source = b.Gang.Name, b.Gang.Source.String()
+	}
+	text, err := json.Marshal(said)
+	if err != nil {
+		return "" // strings and a bool
+	}
+	return string(text)
+}
+
+// ReadBoundFor returns what the pod's Binding said; false where it said nothing, or what it said is
+// another pod's or cannot be read.
+func ReadBoundFor(pod *corev1.Pod) (BoundFor, bool) {
+	text, ok := pod.Annotations[BoundForAnnotation]
+	if !ok || len(text) > maxBoundFor || pod.Spec.NodeName == "" {
+		return BoundFor{}, false
+	}
+	var said boundForJSON
+	if json.Unmarshal([]byte(text), &said) != nil || said.Version != boundForVersion || said.UID != pod.UID {
+		return BoundFor{}, false
+	}
+	out := BoundFor{Whole: said.Whole, Reservation: said.Reservation}
+	if said.Gang != "" {
+		out.Gang = GangKey{Source: sourceOf(said.Source), Namespace: pod.Namespace, Name: said.Gang}
+		if out.Gang.Source == NoGang {
+			return BoundFor{}, false
+		}
+	}
+	return out, true
+}
+
+// sourceOf returns the source of that name; NoGang for none.
+func sourceOf(name string) GangSource {
+	for _, s := range []GangSource{GangOfPods, GangOfVolcano, GangOfSigs, GangOfKoordinator, GangOfKoordinatorGroup} {
+		if s.String() == name {
+			return s
+		}
+	}
+	return NoGang
+}
