@@ -392,6 +392,39 @@ func TestWhatHoldsNothingIsJudgedLater(t *testing.T) {
 	}
 }
 
+// TestWhatMayHaveEndedIsNotJudged: a pod of a Job that ends while its kubelet cannot reach the API
+// has had its CPUs and given them back, and nobody is told of its end. Reports list it with nothing
+// until it is deleted. It is judged where a report lists it with what it has.
+func TestWhatMayHaveEndedIsNotJudged(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		k := newKubelet(t, model(t, twoSockets, pinning))
+		n := open(t, k)
+		reserve(t, n, cpus("a", 2))
+		_, d := post(t, n, "a")
+		n.See(Sighting{UID: "a", Request: cpus("a", 2), Turn: 1, Mortal: true})
+		for range 3 {
+			k.seq++
+			snap := k.State.Snapshot()
+			snap.Pods = append(snap.Pods, placement.PodAllocation{UID: "a"})
+			r, err := NewReport(k.seq, k.m, &snap, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l := n.Accept(r); len(l) > 0 {
+				t.Fatalf("a pod that may have ended is judged: %+v", l)
+			}
+			check(t, n)
+		}
+		found := d.Containers[0].CPUs.String()
+		if !kept {
+			found = "14-15"
+		}
+		if l := n.Accept(k.listing("a", found)); len(l) != 1 || l[0].Kept != kept {
+			t.Errorf("with CPUs %s: %+v, want kept: %t", found, l, kept)
+		}
+	}
+}
+
 // TestTheFirstReportTellsNothing: a scheduler that has just begun does not know who came between.
 func TestTheFirstReportTellsNothing(t *testing.T) {
 	k := newKubelet(t, model(t, twoSockets, pinning))

@@ -181,7 +181,8 @@ func (n *Node) concludeUnlisted() {
 // settlePromise says how the promise of a listed pod turned out, if that is known by this report. A
 // pod that is listed with nothing, or with part of what was promised, may have been released
 // already, or be under way to that: the kubelet's managers let go one after the other. We are about
-// to hear of its deletion then.
+// to hear of its deletion then, but for one that ends by itself while its kubelet cannot reach the
+// API: nobody may ever hear of its end, and it is judged by what it has, or not at all.
 func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	shown, promise := r.pods[p.uid].alloc, p.promise
 	again := promise == nil
@@ -204,10 +205,11 @@ func (p *pod) settlePromise(r *Report) (o PromiseOutcome, settled bool) {
 	if o.Kept || !part(&promise.Decision, &shown) {
 		return o, true
 	}
-	if !again && !p.ending {
+	judged := again && !p.ending && !p.mortal
+	if !judged && !p.ending {
 		p.unconfirmed = promise
 	}
-	return o, again && !p.ending
+	return o, judged
 }
 
 // Kept says whether the node handed out what was promised. Containers that hold nothing need not be
