@@ -46,7 +46,10 @@ type bindingsLease struct {
 	// bindTimeout is after how long a Binding that was found under way can no longer be written.
 	bindTimeout time.Duration
 
-	mu sync.Mutex
+	// writing is held while the Lease is written, and by whoever changes lease or marked. mu guards
+	// all that follows, and is never held across a request: nobody's end of a Binding waits for one.
+	writing sync.Mutex
+	mu      sync.Mutex
 	// lease is as we last wrote or read it; nil while it is not ours or cannot be written. Then
 	// nothing is left behind, and the next leader has to assume the worst.
 	lease *coordinationv1.Lease
@@ -58,6 +61,8 @@ type bindingsLease struct {
 	quietFrom time.Time
 	// armed: a call of clear is to come.
 	armed bool
+	// giveUp ends the write that says that no Binding is under way; nil while there is none.
+	giveUp context.CancelFunc
 }
 
 // found is what the leader before has left.
@@ -77,8 +82,8 @@ const (
 // claim makes the Lease ours and says what it said. From then on no other scheduler begins a series
 // of Bindings.
 func (l *bindingsLease) claim(ctx context.Context) (found, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	there, err := l.leases.Get(ctx, LeaseName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return l.create(ctx)
@@ -91,6 +96,8 @@ func (l *bindingsLease) claim(ctx context.Context) (found, error) {
 	if ours, err = l.leases.Update(ctx, ours, metav1.UpdateOptions{}); err != nil {
 		return foundUnknown, err
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.lease, l.marked = ours, said != bindingsNone
 	if l.marked {
 		l.quietFrom = l.clock.Now().Add(l.bindTimeout)
@@ -99,17 +106,24 @@ func (l *bindingsLease) claim(ctx context.Context) (found, error) {
 	return foundQuiet, nil
 }
 
-// create makes the Lease. The caller holds the lock.
+// create makes the Lease. The caller holds writing.
 func (l *bindingsLease) create(ctx context.Context) (found, error) {
 	fresh := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: LeaseName, Annotations: map[string]string{leaseAnnotation: bindingsNone}},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &l.name}}
 	made, err := l.leases.Create(ctx, fresh, metav1.CreateOptions{})
 	if err != nil {
-		l.lease = nil
+		l.keep(nil)
 		return foundUnknown, err
 	}
-	l.lease = made
+	l.keep(made)
 	return foundNobody, nil
+}
+
+// keep notes the Lease as it is now. The caller holds writing.
+func (l *bindingsLease) keep(lease *coordinationv1.Lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lease = lease
 }
 
 // endFound says that what claim found under way has come to an end.
@@ -124,18 +138,40 @@ func (l *bindingsLease) endFound() {
 
 // enter is called before a Binding is written. The error says that it must not be.
 func (l *bindingsLease) enter(ctx context.Context) error {
+	if l.goesOn() {
+		return nil
+	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if l.goesOn() { // somebody else has said so meanwhile
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if err := l.write(ctx, bindingsUnderWay); err != nil {
+		return fmt.Errorf("lease %s: %w", LeaseName, err)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lease != nil && !l.marked {
-		ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-		defer cancel()
-		if err := l.write(ctx, bindingsUnderWay); err != nil {
-			return fmt.Errorf("lease %s: %w", LeaseName, err)
-		}
-		l.marked = true
-	}
+	l.marked = true
 	l.bindings++
 	return nil
+}
+
+// goesOn counts a Binding if the Lease says that some are under way, or cannot say anything. If it
+// is being written that there are none, that is given up: the Lease is written again at once.
+func (l *bindingsLease) goesOn() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.giveUp != nil {
+		l.giveUp()
+		return false
+	}
+	if l.lease != nil && !l.marked {
+		return false
+	}
+	l.bindings++
+	return true
 }
 
 // leave is called when the outcome of a Binding is known, or given up on. From quietFrom on the
@@ -161,33 +197,44 @@ func (l *bindingsLease) arm() {
 
 // clear says that no Binding is under way, if that is so.
 func (l *bindingsLease) clear() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.armed = false
-	if l.bindings > 0 || !l.marked {
-		return // the next leave arms again
-	}
-	now := l.clock.Now()
-	if now.Before(l.quietFrom.Add(leaseIdle)) {
-		l.arm()
-		return
-	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
+	if !l.beginClear(cancel) {
+		return
+	}
 	err := l.write(ctx, bindingsNone)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.giveUp = nil
 	switch {
-	case err == nil:
-		l.marked = false
-	case errors.Is(err, ErrDeposed):
-		l.marked = false // what it says is not ours: enter has to see
+	case err == nil, errors.Is(err, ErrDeposed), errors.Is(ctx.Err(), context.Canceled):
+		l.marked = false // if what it says is not ours, or not known, enter has to see
 	default:
 		l.logger.Error(err, "Lease not written: it says on that Bindings are under way", "lease", LeaseName)
-		l.quietFrom = now.Add(writeTimeout)
+		l.quietFrom = l.clock.Now().Add(writeTimeout)
 		l.arm()
 	}
 }
 
-// write writes the Lease unless it is somebody else's by now. The caller holds the lock.
+// beginClear says whether clear has anything to write. giveUp ends that.
+func (l *bindingsLease) beginClear(giveUp context.CancelFunc) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.armed = false
+	if l.bindings > 0 || !l.marked {
+		return false // the next leave arms again
+	}
+	if l.clock.Now().Before(l.quietFrom.Add(leaseIdle)) {
+		l.arm()
+		return false
+	}
+	l.giveUp = giveUp
+	return true
+}
+
+// write writes the Lease unless it is somebody else's by now. The caller holds writing.
 func (l *bindingsLease) write(ctx context.Context, state string) error {
 	const tries = 3
 	var err error
@@ -197,7 +244,7 @@ func (l *bindingsLease) write(ctx context.Context, state string) error {
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, leaseAnnotation, state)
 		var written *coordinationv1.Lease
 		if written, err = l.leases.Update(ctx, next, metav1.UpdateOptions{}); err == nil {
-			l.lease = written
+			l.keep(written)
 			return nil
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
@@ -212,7 +259,7 @@ func (l *bindingsLease) write(ctx context.Context, state string) error {
 		case there.Spec.HolderIdentity == nil || *there.Spec.HolderIdentity != l.name:
 			return ErrDeposed
 		}
-		l.lease = there
+		l.keep(there)
 	}
 	return err
 }

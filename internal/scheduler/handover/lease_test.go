@@ -1,7 +1,9 @@
 package handover
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	testingclock "k8s.io/utils/clock/testing"
@@ -152,4 +155,48 @@ func TestLeaseThatIsNotOursAnyMore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestASlowWriteStallsNoBinding: the API server takes its time to note that none is under way.
+// The next one does not wait for it, nor does the end of any.
+func TestASlowWriteStallsNoBinding(t *testing.T) {
+	client, clock := fake.NewClientset(), testingclock.NewFakeClock(time.Unix(1000, 0))
+	slow := &slowLeases{LeaseInterface: client.CoordinationV1().Leases("berth-system"), asked: make(chan struct{})}
+	a := &bindingsLease{leases: slow, clock: clock, logger: klog.Background(), name: "a", bindTimeout: time.Minute}
+	claim(t, a, foundNobody)
+	if err := a.enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.leave(clock.Now())
+	slow.on.Store(true)
+	cleared := make(chan struct{})
+	clock.SetTime(clock.Now().Add(leaseIdle))
+	go func() {
+		a.clear()
+		close(cleared)
+	}()
+	<-slow.asked // as the timer's own call, or this one
+	slow.on.Store(false)
+	if err := a.enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.leave(clock.Now())
+	<-cleared
+	wantLease(t, client, "while a Binding was under way", bindingsUnderWay)
+}
+
+// slowLeases never answer while they are on.
+type slowLeases struct {
+	coordinationclient.LeaseInterface
+	on    atomic.Bool
+	asked chan struct{}
+}
+
+func (s *slowLeases) Update(ctx context.Context, lease *coordinationv1.Lease, o metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	if s.on.Load() {
+		s.asked <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.LeaseInterface.Update(ctx, lease, o)
 }
