@@ -143,8 +143,8 @@ type unit struct {
 }
 
 // victims are those whom the group may have evicted: pods of lower priority, members of gangs with
-// their gangs, and pods that are leaving anyway. A gang counts by its lowest priority: a member of a
-// higher one shields nobody. Only pods on nodes that eviction may open count.
+// their gangs, and pods that are leaving anyway. A gang counts by its lowest priority: a member of
+// a higher one shields nobody. Only pods on nodes that eviction may open count.
 func (gs *Groups) victims(j *job, t *trial) []unit {
 	limit, may := lowestPriority(j.pods), !t.profile.EvictsNobody && mayPreempt(j.pods)
 	open := make([]bool, len(t.infos))

@@ -47,7 +47,7 @@ type bindingsLease struct {
 	bindTimeout time.Duration
 
 	// writing is held while the Lease is written, and by whoever changes lease or marked. mu guards
-	// all that follows, and is never held across a request: nobody's end of a Binding waits for one.
+	// all that follows, and is never held across a request: no end of a Binding waits for one.
 	writing sync.Mutex
 	mu      sync.Mutex
 	// lease is as we last wrote or read it; nil while it is not ours or cannot be written. Then
