@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -146,6 +145,8 @@ func (n *stepper) enter(phase batch.JobPhase, reason, message string) {
 		}
 	}
 	s.State = batch.JobState{Phase: phase, Reason: reason, Message: message, LastTransitionTime: n.now}
+	n.note(restartingTask, "") // a phase concerns all pods
+	n.note(countedCause, "")
 	s.Conditions = append(s.Conditions, batch.JobCondition{Status: phase, LastTransitionTime: &n.now})
 	if over := len(s.Conditions) - maxConditions; over > 0 {
 		s.Conditions = slices.Delete(s.Conditions, 0, over)
@@ -247,36 +248,54 @@ func (n *stepper) restartPart(c *cause) {
 	s := &n.out.status
 	if c.action == batch.RestartTask {
 		if n.retry(c) {
-			s.State.Reason, s.State.Message = string(c.action), restartingTask+c.task.name+": "+c.String()
+			s.State.Reason, s.State.Message = string(c.action), "restarting task "+c.task.name+": "+c.String()
+			n.note(restartingTask, c.task.name)
 			n.goOn(c.task)
 		}
 		return
 	}
-	if s.State.Message != c.String() && !n.retry(c) {
+	if s.ControlledResources[countedCause] != c.String() && !n.retry(c) {
 		return
 	}
 	s.State.Reason, s.State.Message = string(c.action), c.String()
 	if c.pod != nil {
+		n.note(countedCause, c.String())
 		n.drop(c.pod)
 		return
 	}
-	s.State.Message += " is over" // of a pod that is gone nothing is left to be done
+	n.note(countedCause, "") // nothing is left of the pod, so the same again is another cause
+	s.State.Message += " is over"
 	n.fill()
 }
 
-// What the status says of a task whose pods are being replaced: "restarting task NAME: CAUSE".
+// What a status remembers of a restart, among ControlledResources: every definition of Jobs keeps
+// any word there. The message is for people alone.
 const (
-	restartingTask = "restarting task "
-	restartedTask  = "restarted task "
+	// restartingTask is the task whose pods are being replaced.
+	restartingTask = "berth.dev/restarting-task"
+	// countedCause is why a pod was restarted last: while the pod leaves, its end is no new cause.
+	countedCause = "berth.dev/counted-cause"
 )
+
+// note remembers a word in the status; "" forgets it.
+func (n *stepper) note(key, word string) {
+	s := &n.out.status
+	if word == "" {
+		delete(s.ControlledResources, key)
+		return
+	}
+	if s.ControlledResources == nil {
+		s.ControlledResources = map[string]string{}
+	}
+	s.ControlledResources[key] = word
+}
 
 // restarting returns the task whose pods are being replaced; nil for none.
 func (n *stepper) restarting() *task {
-	text, ok := strings.CutPrefix(n.job.Status.State.Message, restartingTask)
-	if !ok || n.job.Status.State.Reason != string(batch.RestartTask) {
+	name, is := n.job.Status.ControlledResources[restartingTask]
+	if !is {
 		return nil
 	}
-	name, _, _ := strings.Cut(text, ":")
 	return n.spec.task(name)
 }
 
@@ -292,8 +311,8 @@ func (n *stepper) goOn(t *task) {
 	if left {
 		return
 	}
-	state := &n.out.status.State
-	state.Message = restartedTask + strings.TrimPrefix(state.Message, restartingTask)
+	n.note(restartingTask, "")
+	n.out.status.State.Message = "restarted task " + t.name
 	n.fill()
 }
 

@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
 // twoTasks is a Job of a server and two workers, with more to be said.
@@ -128,5 +131,35 @@ func TestScenarios(t *testing.T) {
 				t.Errorf("only %d writes", w.writes)
 			}
 		})
+	}
+}
+
+// TestTheMessageIsForPeople: what of a restart is under way follows from the status's own words for
+// it, whatever its message says.
+func TestTheMessageIsForPeople(t *testing.T) {
+	job := jobOf(t, "tasks: [{name: a, replicas: 2, policies: [{event: PodFailed, action: RestartTask}], template: {spec: {containers: [{name: c}]}}}]")
+	s := specOf(job)
+	var pods []*corev1.Pod
+	for i := range 2 {
+		pod := podOf(job, &s, member{&s.tasks[0], i}, "berth")
+		pod.UID, pod.Status.Phase = types.UID(pod.Name), corev1.PodRunning
+		pods = append(pods, pod)
+	}
+	for name, c := range map[string]struct {
+		notes map[string]string
+		want  int
+	}{
+		"restarting":            {map[string]string{restartingTask: "a"}, 2},
+		"not restarting":        {nil, 0},
+		"a task that is gone":   {map[string]string{restartingTask: "b"}, 0},
+		"another plugin's word": {map[string]string{"plugin-svc": "svc"}, 0},
+	} {
+		job.Status = batch.JobStatus{
+			State:               batch.JobState{Phase: batch.Running, Reason: string(batch.RestartTask), Message: "restarting task a: so people say"},
+			ControlledResources: c.notes,
+		}
+		if got := next(job, pods, job.CreationTimestamp.Time); len(got.remove) != c.want {
+			t.Errorf("%s: %d pods go, want %d; status %+v", name, len(got.remove), c.want, got.status)
+		}
 	}
 }
