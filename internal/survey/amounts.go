@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/berth-dev/berth/internal/amounts"
@@ -50,11 +51,12 @@ func beside(asked amounts.List, classes map[corev1.ResourceName]bool, node *core
 	return out
 }
 
-// foreign says whether there is a resource among the amounts that is none of Kubernetes' own, be it
-// a device plugin's or one that a device class stands for.
+// foreign says whether there is a resource among the amounts that a device plugin brings, or that a
+// device class stands for, by the name that it gives or by its own
+// (pkg/scheduler/util, IsDRAExtendedResourceName).
 func foreign(asked amounts.List) bool {
 	for r, amount := range asked {
-		if amount > 0 && amounts.IsExtended(r) {
+		if amount > 0 && (amounts.IsExtended(r) || strings.HasPrefix(r, resourcev1.ResourceDeviceClassPrefix)) {
 			return true
 		}
 	}
