@@ -172,7 +172,7 @@ func (g *guarded) testWarnings(t *testing.T) {
 		}
 		return got
 	}
-	const misspelt, koordinator = "berth.dev/polcy", "gang.scheduling.koordinator.sh/name"
+	const misspelt, koordinator = "berth.dev/polcy", "scheduling.koordinator.sh/gpu-partition-spec"
 	eventually(t, "a warning of "+misspelt, func() error {
 		text := strings.Join(create("berth", misspelt), "; ")
 		if !strings.Contains(text, misspelt) || !strings.Contains(text, "want "+wire.PolicyAnnotation) {
