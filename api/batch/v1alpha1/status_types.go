@@ -91,8 +91,8 @@ type JobStatus struct {
 	// RunningDuration is the time from Running to the end.
 	// +optional
 	RunningDuration *metav1.Duration `json:"runningDuration,omitempty"`
-	// ControlledResources are objects that job plugins made: "plugin-env", "plugin-svc". berth-controller
-	// remembers there what of a restart is under way, under keys of berth.dev.
+	// ControlledResources are objects that job plugins made: "plugin-env", "plugin-svc". Under keys
+	// of berth.dev berth-controller remembers there which part of a restart is under way.
 	// +optional
 	ControlledResources map[string]string `json:"controlledResources,omitempty"`
 	// Conditions are the phases that the Job went through.
