@@ -26,6 +26,7 @@ var right = map[string][]string{
 	wire.SameNUMAAnnotation:                           {"*", "%[1]s"},
 	wire.OtherNUMAAnnotation:                          {"*", "%[1]s"},
 	wire.PlacementAnnotation:                          {`{"version":1,"node":"b0","containers":[{"name":"main","cpus":"1-4"}]}`},
+	wire.BoundForAnnotation:                           {`{"v":1,"uid":"%[2]s","gang":"%[1]s","source":"gang","whole":true}`, `{"v":1,"uid":"%[2]s","reservation":"%[2]s"}`},
 	wire.HolderLabel:                                  {"%[2]s"},
 	wire.RequiredPlugins:                              {`["berth"]`},
 	wire.RequiredPlugins + "/pod":                     {`[ "berth" ]`, `["nobody"]`},
