@@ -224,16 +224,23 @@ func (r *Reconciler) close(ctx context.Context, job *batch.Job) (reconcile.Resul
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
-// create makes pods, and says whether there are more to be made.
+// create makes pods, and says whether there are more to be made. After one that fails it makes no
+// more: where a quota is used up all others would fail as well, one request and one event each, and
+// the Jobs of others would wait for that.
 func (r *Reconciler) create(ctx context.Context, job *batch.Job, members []member) (more bool, err error) {
 	if more = len(members) > batchSize; more {
 		members = members[:batchSize]
 	}
 	s := specOf(job)
-	var all errgroup.Group
+	all, going := errgroup.WithContext(ctx)
 	all.SetLimit(parallel)
 	for _, m := range members {
-		all.Go(func() error { return r.createPod(ctx, job, podOf(job, &s, m, r.Scheduler)) })
+		all.Go(func() error {
+			if going.Err() != nil {
+				return nil
+			}
+			return r.createPod(ctx, job, podOf(job, &s, m, r.Scheduler))
+		})
 	}
 	return more, all.Wait()
 }

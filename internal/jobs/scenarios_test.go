@@ -1,11 +1,19 @@
 package jobs
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
@@ -161,5 +169,29 @@ func TestTheMessageIsForPeople(t *testing.T) {
 		if got := next(job, pods, job.CreationTimestamp.Time); len(got.remove) != c.want {
 			t.Errorf("%s: %d pods go, want %d; status %+v", name, len(got.remove), c.want, got.status)
 		}
+	}
+}
+
+// TestAFullQuotaIsAskedOnce: where the first pods are refused, the others of a large Job are not
+// tried, so that other Jobs need not wait for as many requests.
+func TestAFullQuotaIsAskedOnce(t *testing.T) {
+	w := newWorld(t, "{tasks: [{name: a, replicas: 200, template: {spec: {containers: [{name: c}]}}}]}", onceAll(nil))
+	var tried atomic.Int32
+	r := w.reconciler()
+	r.Client = interceptor.NewClient(w.client, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if _, pod := o.(*corev1.Pod); pod {
+			tried.Add(1)
+			return apierrors.NewForbidden(corev1.Resource("pods"), o.GetName(), errors.New("exceeded quota"))
+		}
+		return c.Create(ctx, o, opts...)
+	}})
+	var err error
+	for range 5 { // the status and what surrounds the pods come first
+		if _, err = r.Reconcile(t.Context(), reconcile.Request{NamespacedName: w.job}); err != nil {
+			break
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "exceeded quota") || tried.Load() == 0 || tried.Load() > parallel {
+		t.Errorf("%d pods were tried, %v; want at most %d, and the error", tried.Load(), err, parallel)
 	}
 }

@@ -358,7 +358,7 @@ func (c *chartTest) rights(t *testing.T) {
 		{agent, "create", "", "serviceaccounts/token", "berth-system", "berth-scheduler", false},
 		{agent, "patch", "coordination.k8s.io", "leases", "berth-system", "berth-agent.n1", true},
 		{agent, "patch", "coordination.k8s.io", "leases", "kube-system", "kube-scheduler", false},
-		{agent, "create", "authentication.k8s.io", "tokenreviews", "", "", false},
+		{agent, "create", "authentication.k8s.io", "tokenreviews", "", "", true}, // of those who read its metrics
 	} {
 		resource, sub, _ := strings.Cut(tc.resource, "/")
 		review, err := c.cluster.Client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{

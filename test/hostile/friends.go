@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,15 +45,29 @@ type friendly struct {
 	mu   sync.Mutex
 	took []time.Duration // to be placed, in this phase
 	kind map[string]int
+	slow []waited // in this phase, and what they waited for
 }
 
+// waited is a unit that took long to be placed.
+type waited struct {
+	took time.Duration
+	what string // kind and name, and what the scheduler said of it meanwhile
+}
+
+// long is after what time a unit that waits is asked about, slowShown how many of these are told.
+const (
+	long      = time.Second
+	slowShown = 12
+)
+
 // phase begins a new phase, and returns how long placing took in the one before.
-func (f *friendly) phase() (took []time.Duration, kinds map[string]int) {
+func (f *friendly) phase() (took []time.Duration, kinds map[string]int, slowest []waited) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	took, kinds = f.took, f.kind
-	f.took, f.kind = nil, map[string]int{}
-	return took, kinds
+	took, kinds, slowest = f.took, f.kind, f.slow
+	f.took, f.kind, f.slow = nil, map[string]int{}, nil
+	slices.SortFunc(slowest, func(a, b waited) int { return cmp.Compare(b.took, a.took) })
+	return took, kinds, slowest[:min(len(slowest), slowShown)]
 }
 
 // placed counts what was placed in this phase.
@@ -218,7 +233,7 @@ func (u *unit) hold(ctx context.Context) error {
 		u.stuck("Reservation %s is not Available after %v: %v %v", u.name, patience, held.Object["status"], err)
 		return nil
 	}
-	u.note("Reservation", time.Since(begun))
+	u.note("Reservation", time.Since(begun), "")
 	begun = time.Now()
 	p.Annotations[wire.ReservationAffinityAnnotation] = fmt.Sprintf(`{"name":%q}`, u.name) // it wants nothing else
 	if err := u.create(ctx, p); err != nil {
@@ -264,8 +279,12 @@ func (u *unit) settle(ctx context.Context, kind string, begun time.Time, pods in
 	var there, bound int
 	var last time.Time
 	var failed bool
+	why := ""
 	placed, err := until(ctx, func() (bool, error) {
 		there, bound, last, failed = u.unit(u.name)
+		if why == "" && time.Since(begun) > long && bound < pods {
+			why = u.why(ctx)
+		}
 		return bound >= pods || failed, nil
 	})
 	switch {
@@ -275,7 +294,7 @@ func (u *unit) settle(ctx context.Context, kind string, begun time.Time, pods in
 		u.stuck("%s %s: %d of %d pods are there and %d have nodes after %v: %s", kind, u.name, there, pods, bound, patience, u.why(ctx))
 		return nil
 	}
-	u.note(kind, last.Sub(begun))
+	u.note(kind, last.Sub(begun), why)
 	time.Sleep(time.Duration(500+u.r.IntN(2000)) * time.Millisecond) // it runs
 	return nil
 }
@@ -293,11 +312,14 @@ func (u *unit) why(ctx context.Context) string {
 	return "nothing is said"
 }
 
-func (f *friendly) note(kind string, took time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.took = append(f.took, took)
-	f.kind[kind]++
+func (u *unit) note(kind string, took time.Duration, why string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.took = append(u.took, took)
+	u.kind[kind]++
+	if why != "" {
+		u.slow = append(u.slow, waited{took, kind + " " + u.name + ": " + why})
+	}
 }
 
 // away takes away what the unit has made, and waits until it is gone.

@@ -166,8 +166,7 @@ func (d *driver) drive(ctx context.Context) error {
 	if err := d.watchUntil(ctx, failed, func() bool { return time.Since(calm) > d.o.calm }); err != nil {
 		return err
 	}
-	alone, kinds := d.friendly.phase()
-	fmt.Fprintf(d.out, "alone: %d placed, p50 %v, p99 %v, %v\n", len(alone), percentile(alone, 50), percentile(alone, 99), kinds)
+	alone := d.tell("alone")
 	if err := d.baseline(ctx); err != nil {
 		return err
 	}
@@ -176,13 +175,22 @@ func (d *driver) drive(ctx context.Context) error {
 	}
 	stop()
 	load.Wait()
-	beside, kinds := d.friendly.phase()
-	fmt.Fprintf(d.out, "beside the tenant: %d placed, p50 %v, p99 %v, %v\n", len(beside), percentile(beside, 50), percentile(beside, 99), kinds)
+	beside := d.tell("beside the tenant")
 	d.result.Friendly, d.result.Slower = len(beside), ratio(percentile(beside, 99), percentile(alone, 99))
 	if d.o.until != "" && d.harms().of(d.o.until) > 0 {
 		return nil // what was looked for has been found
 	}
 	return d.clean(ctx)
+}
+
+// tell ends a phase of the friendly load: how long placing took, and what the slowest waited for.
+func (d *driver) tell(phase string) []time.Duration {
+	took, kinds, slowest := d.friendly.phase()
+	fmt.Fprintf(d.out, "%s: %d placed, p50 %v, p99 %v, %v\n", phase, len(took), percentile(took, 50), percentile(took, 99), kinds)
+	for _, w := range slowest {
+		fmt.Fprintf(d.out, "   waited %v: %s\n", w.took.Round(time.Millisecond), w.what)
+	}
+	return took
 }
 
 // attack lets the tenant do harm until there was enough of it.

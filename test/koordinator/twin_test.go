@@ -11,7 +11,6 @@ import (
 
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/test/obeyed"
 	"github.com/berth-dev/berth/topology"
 )
@@ -126,7 +125,7 @@ func TestTwinWithin(t *testing.T) {
 			d := new(placement.Decision)
 			v := placement.DecideWithin(now, whole, &ask.Request, d)
 			got := tw.fitsWithin(place, rest, template, pod)
-			plain := !alone(place, &ask.Request) && ask.Request.Rules.CPUs.Exclusive == joint.Shareable
+			plain := !heldAlone(place) && !wantsAlone(&ask.Request)
 			if got && !v.OK() || plain && got != v.OK() {
 				t.Fatalf("seed %d, owner %d, %+v of %+v: the twin says %t, the engine %v", seed, i, ask.Request, rest.Containers, got, &v)
 			}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/internal/wire"
@@ -21,7 +23,7 @@ func (t twin) fitsWithin(place *placement.Decision, rest *placement.PodAllocatio
 	if err != nil || ask.RulesErr != nil {
 		return false
 	}
-	if alone(place, &held.Request) || alone(nil, &ask.Request) {
+	if heldAlone(place) || wantsAlone(&ask.Request) {
 		return held.Request.Rules == ask.Request.Rules && sameNeeds(&held.Request, &ask.Request) && cpusOf(place) == cpusLeft(rest)
 	}
 	rooms, empty := t.left(rest), t.rooms(nil)
@@ -46,17 +48,14 @@ func (t twin) fitsWithin(place *placement.Decision, rest *placement.PodAllocatio
 	return true
 }
 
-// alone says whether CPUs are held, or wanted, that nobody else may be beside.
-func alone(d *placement.Decision, r *placement.Request) bool {
-	if d != nil {
-		for i := range d.Containers {
-			if d.Containers[i].Exclusive != joint.Shareable {
-				return true
-			}
-		}
-	}
-	return r.Rules.CPUs.Exclusive != joint.Shareable
+// heldAlone says whether a place keeps CPUs idle. A template that only preferred that, and does not
+// ask for the CPUs that would stay idle, has a place that keeps none.
+func heldAlone(place *placement.Decision) bool {
+	return slices.ContainsFunc(place.Containers, func(c placement.ContainerDecision) bool { return c.Exclusive != joint.Shareable })
 }
+
+// wantsAlone says whether a pod wants CPUs that nobody else may be beside.
+func wantsAlone(r *placement.Request) bool { return r.Rules.CPUs.Exclusive != joint.Shareable }
 
 // sameNeeds says whether two pods of app containers alone ask for the same.
 func sameNeeds(a, b *placement.Request) bool {

@@ -93,6 +93,7 @@ type lateWriter struct {
 type piece struct {
 	data []byte
 	said time.Time
+	late bool // it was not passed on at once
 }
 
 // WriteHeader implements http.ResponseWriter. That a watch begins is not late.
@@ -109,7 +110,7 @@ func (w *lateWriter) flush() { _ = http.NewResponseController(w.ResponseWriter).
 // Write implements io.Writer. The error is that of an earlier piece.
 func (w *lateWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
-	w.wait = append(w.wait, piece{bytes.Clone(p), time.Now()})
+	w.wait = append(w.wait, piece{data: bytes.Clone(p), said: time.Now()})
 	err := w.wrong
 	w.mu.Unlock()
 	select {
@@ -153,10 +154,14 @@ func (w *lateWriter) dueAt(p *piece) time.Time {
 func (w *lateWriter) pass() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.wait) == 0 || time.Now().Before(w.dueAt(&w.wait[0])) {
+	if len(w.wait) == 0 {
 		return false
 	}
-	if time.Since(w.wait[0].said) > lateLook {
+	if time.Now().Before(w.dueAt(&w.wait[0])) {
+		w.wait[0].late = true
+		return false
+	}
+	if w.wait[0].late {
 		w.of.held.Add(1)
 	}
 	if _, err := w.ResponseWriter.Write(w.wait[0].data); err != nil {
