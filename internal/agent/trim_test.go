@@ -23,7 +23,7 @@ func padded(w *world, phase corev1.PodPhase) *corev1.Pod {
 	pod.Annotations["pad"] = strings.Repeat("x", 200<<10)
 	pod.Annotations[wire.KoordinatorStatusAnnotation] = strings.Repeat("y", 10<<10)
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "other"}, {Kind: "DaemonSet", Name: koordlet, Controller: new(true)}}
-	pod.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f":"` + strings.Repeat("z", 200<<10) + `"}`)}}}
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(`{"f":"` + strings.Repeat("z", 200<<10) + `"}`)}}
 	pod.Spec.ServiceAccountName = koordlet
 	pod.Spec.InitContainers = []corev1.Container{{Name: "side", RestartPolicy: &always}, {Name: "init"}}
 	c := &pod.Spec.Containers[0]

@@ -309,7 +309,7 @@ func (r *Reconciler) keys(ctx context.Context, job *batch.Job, s *spec, p *sshPl
 		err = ignoreExists(r.Client.Create(ctx, secret))
 	}
 	if err != nil {
-		return fmt.Errorf("Secret %s/%s: %w", job.Namespace, secretName(job), err)
+		return fmt.Errorf("the Secret %s/%s: %w", job.Namespace, secretName(job), err)
 	}
 	return nil
 }

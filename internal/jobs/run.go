@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
@@ -147,7 +149,7 @@ func setup(m ctrl.Manager, o *Options) error {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(m).For(&batch.Job{}).Owns(&corev1.Pod{}).Owns(&group.PodGroup{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: o.Workers, SkipNameValidation: new(true)}).Named("berth-jobs").Complete(r)
+		WithOptions(controller.Options{MaxConcurrentReconciles: o.Workers, SkipNameValidation: new(true), RateLimiter: retries()}).Named("berth-jobs").Complete(r)
 }
 
 // ownership says whose a Job is.
@@ -183,3 +185,15 @@ func (o *ownership) whyNot(ctx context.Context, scheduler string) string {
 // leaseExpires is after how long without a renewal Volcano's controller counts as stopped: many
 // times what it renews after.
 const leaseExpires = 2 * time.Minute
+
+// retries is how long a Job whose work failed waits until it is tried again. Each Job counts its
+// own failures. The default of client-go also has one bucket for all, and a tenant whose quota is
+// used up empties it for everybody.
+func retries() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
+}
+
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 5 * time.Minute
+)

@@ -9,9 +9,11 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/berth-dev/berth/internal/guarded"
 )
@@ -63,5 +65,22 @@ func TestMetricsAreGuardedWhereAsked(t *testing.T) {
 		if m.SecureServing != want || (m.FilterProvider != nil) != want || (m.CertDir == "/certs") != want || m.BindAddress != ":9747" {
 			t.Errorf("%q: %+v, want guarded %t", auth, m, want)
 		}
+	}
+}
+
+// TestFailuresOfOthersDelayNobody: however often other Jobs have failed, the first retry of a Job
+// comes at once.
+func TestFailuresOfOthersDelayNobody(t *testing.T) {
+	limiter := retries()
+	other := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "tenant", Name: "other"}}
+	for range 10_000 {
+		limiter.When(other)
+	}
+	job := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "friend", Name: "job"}}
+	if got := limiter.When(job); got != firstRetry {
+		t.Errorf("its first retry waits %v, want %v", got, firstRetry)
+	}
+	if got := limiter.When(other); got != lastRetry {
+		t.Errorf("the other waits %v, want %v", got, lastRetry)
 	}
 }

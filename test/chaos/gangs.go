@@ -88,9 +88,6 @@ func (o *observer) partial(gangs map[string]*gangCount) (out []string) {
 	return out
 }
 
-// wholeCondition tells that a member's gang was whole once (package gang).
-const wholeCondition corev1.PodConditionType = "berth.dev/gang-whole"
-
 // seeGang notes when a gang has become whole. The caller holds mu.
 func (o *observer) seeGang(pod *corev1.Pod) {
 	name := pod.Labels[gangLabel]
@@ -103,8 +100,7 @@ func (o *observer) seeGang(pod *corev1.Pod) {
 			members = append(members, *w.pod)
 		}
 	}
-	marked := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == wholeCondition })
-	if g := gangsOf(members)[name]; marked || g != nil && g.placed > 0 && !g.waits() {
+	if g := gangsOf(members)[name]; wire.GangWasWhole(pod) || g != nil && g.placed > 0 && !g.waits() {
 		o.whole[name] = true
 		o.tally.gangs++
 	}
