@@ -13,7 +13,7 @@ internal/scheduler/plugin.go:41:19: cannot use (*Plugin)(nil) (value of type *Pl
 		want Less(framework.QueuedEntityInfo, framework.QueuedEntityInfo) bool
 internal/scheduler/filter.go:7:2: undefined: framework.NodeScore
 # k8s.io/example/pkg
-/root/go/pkg/mod/k8s.io/example@v0.1.0/pkg/a.go:9: undefined: b
+/go/pkg/mod/k8s.io/example@v0.1.0/pkg/a.go:9: undefined: b
 internal/agent/machine.go:12:2: no required module provides package github.com/google/cadvisor/info/v1; to add it:
 	go get github.com/google/cadvisor/info/v1
 go: updates to go.mod needed
@@ -28,7 +28,7 @@ func TestRead(t *testing.T) {
   internal/scheduler/filter.go:7: undefined: framework.NodeScore
   internal/scheduler/plugin.go:41: cannot use (*Plugin)(nil) (value of type *Plugin) as framework.QueueSortPlugin value in variable declaration: *Plugin does not implement framework.QueueSortPlugin (wrong type for method Less); have Less(*framework.QueuedPodInfo, *framework.QueuedPodInfo) bool; want Less(framework.QueuedEntityInfo, framework.QueuedEntityInfo) bool
 k8s.io/example/pkg
-  /root/go/pkg/mod/k8s.io/example@v0.1.0/pkg/a.go:9: undefined: b
+  /go/pkg/mod/k8s.io/example@v0.1.0/pkg/a.go:9: undefined: b
   internal/agent/machine.go:12: no required module provides package github.com/google/cadvisor/info/v1; to add it:; go get github.com/google/cadvisor/info/v1
 go: updates to go.mod needed
 `
