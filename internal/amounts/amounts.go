@@ -27,7 +27,7 @@ const (
 type List map[string]int64
 
 // IsExtended says whether a device plugin, or an administrator, could bring the resource. Names of
-// the domain kubernetes.io are Kubernetes' own, those that begin with "requests." a quota's
+// the domain kubernetes.io are Kubernetes' own. Names that begin with "requests." are a quota's
 // (pkg/apis/core/v1/helper, IsExtendedResourceName, which also wants the name to be valid).
 func IsExtended(resource string) bool {
 	return strings.Contains(resource, "/") && !strings.Contains(resource, "kubernetes.io/") && !strings.HasPrefix(resource, "requests.")

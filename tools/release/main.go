@@ -1,6 +1,7 @@
 // Command release makes what a release of Berth has, from a tree of its sources: static binaries,
-// images as OCI archives, the chart, krew's manifest, checksums, a list of what is in the binaries and how they were made. It
-// needs the Go toolchain and its module proxy, and no container engine. Equal sources give equal files.
+// images as OCI archives, the chart, krew's manifest, checksums, a list of what is in the binaries
+// and how they were made. It needs the Go toolchain and its module proxy, and no container engine.
+// Equal sources give equal files.
 //
 //	go -C tools/release run . build -source ../.. -version v0.1.0 -out ../../bin/release/v0.1.0
 //	go -C tools/release run . sign -key minisign.key ../../bin/release/v0.1.0
