@@ -49,7 +49,6 @@ func newCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rest.QPS, rest.Burst = 200, 400
 			return jobs.Run(cmd.Context(), rest, o)
 		},
 	}
@@ -62,7 +61,7 @@ func newCommand() *cobra.Command {
 	f.StringVar(&o.MetricsAuth, "metrics-auth", guarded.None, "who reads metrics: none serves plain HTTP to everybody; cluster serves TLS to those whom the API server lets get /metrics")
 	f.StringVar(&o.MetricsCerts, "metrics-cert-dir", "", "with --metrics-auth=cluster: folder with tls.crt and tls.key (default: a certificate that the controller signs itself)")
 	f.StringVar(&o.HealthAddress, "health-address", "", "where /healthz and /readyz are served, as :8081; empty for nowhere")
-	f.IntVar(&o.Workers, "workers", 4, "how many Jobs are worked on at a time")
+	f.IntVar(&o.Workers, "workers", 4, "how many Jobs are worked on at a time, of one namespace at most half as many")
 	f.StringVar(&kubeContext, "context", "", "context of the kubeconfig")
 	return cmd
 }

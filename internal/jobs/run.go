@@ -52,7 +52,8 @@ type Options struct {
 	MetricsAuth, MetricsCerts string
 	// Log is where to; the zero value stands for controller-runtime's own logger.
 	Log logr.Logger
-	// Workers is how many Jobs are worked on at a time; 0 stands for 4.
+	// Workers is how many Jobs are worked on at a time, of one namespace at most half as many; 0
+	// stands for 4.
 	Workers int
 }
 
@@ -74,9 +75,18 @@ func (o *Options) fillIn() {
 	}
 }
 
-// Run runs the controller until ctx ends.
+// requestsPerSecond and requestsAtOnce bound what is asked of the API server, for each kind of
+// object. client-go's own 5 a second would have a Job wait seconds for its pods while others' are
+// made.
+const (
+	requestsPerSecond = 200
+	requestsAtOnce    = 400
+)
+
+// Run runs the controller until ctx ends, at a pace of its own towards the API server.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	o.fillIn()
+	config = paced(config)
 	if o.Log.GetSink() != nil {
 		ctrl.SetLogger(o.Log) // what has no logger of the manager's says so at length
 	}
@@ -106,6 +116,13 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return err
 	}
 	return m.Start(ctx)
+}
+
+// paced says how often the API server is asked, whatever the config says of that.
+func paced(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst, config.RateLimiter = requestsPerSecond, requestsAtOnce, nil
+	return config
 }
 
 // metrics says where metrics are served, and to whom.
@@ -149,7 +166,15 @@ func setup(m ctrl.Manager, o *Options) error {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(m).For(&batch.Job{}).Owns(&corev1.Pod{}).Owns(&group.PodGroup{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: o.Workers, SkipNameValidation: new(true), RateLimiter: retries()}).Named("berth-jobs").Complete(r)
+		WithOptions(o.controller()).Named("berth-jobs").Complete(r)
+}
+
+// controller says how Jobs are worked on.
+func (o *Options) controller() controller.Options {
+	queue := func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+		return newQueue(name, o.Workers, limiter)
+	}
+	return controller.Options{MaxConcurrentReconciles: o.Workers, SkipNameValidation: new(true), RateLimiter: retries(), NewQueue: queue}
 }
 
 // ownership says whose a Job is.

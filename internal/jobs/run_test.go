@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -64,6 +65,17 @@ func TestMetricsAreGuardedWhereAsked(t *testing.T) {
 		m := o.metrics()
 		if m.SecureServing != want || (m.FilterProvider != nil) != want || (m.CertDir == "/certs") != want || m.BindAddress != ":9747" {
 			t.Errorf("%q: %+v, want guarded %t", auth, m, want)
+		}
+	}
+}
+
+// TestControllerAsksAtItsOwnPace: client-go's 5 requests a second are not the controller's, and the
+// caller's config stays as it is.
+func TestControllerAsksAtItsOwnPace(t *testing.T) {
+	for _, qps := range []float32{0, -1, 5} {
+		config := &rest.Config{QPS: qps}
+		if got := paced(config); got.QPS != requestsPerSecond || got.Burst != requestsAtOnce || config.QPS != qps {
+			t.Errorf("%v requests a second, %d at once, and the caller has %v: want %d, %d and %v", got.QPS, got.Burst, config.QPS, requestsPerSecond, requestsAtOnce, qps)
 		}
 	}
 }

@@ -74,7 +74,6 @@ func controller(args []string, stdin io.Reader, stderr io.Writer) (code int, ok 
 	}()
 	config, err := clientcmd.BuildConfigFromFlags("", args[1])
 	if err == nil {
-		config.QPS = -1
 		err = jobs.Run(context.Background(), config, jobs.Options{Scheduler: "default-scheduler", Schedulers: []string{"default-scheduler", "volcano"}, Log: logr.Discard()})
 	}
 	fmt.Fprintln(stderr, "controller:", err)
