@@ -13,6 +13,7 @@ import (
 	"github.com/berth-dev/berth/internal/cli/table"
 	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/whatif"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -22,6 +23,7 @@ var errNoNode = errors.New("no node takes the pod")
 // Other answers no of explain.
 var (
 	errUnserved       = errors.New("no scheduler has looked at the pod")
+	errGangForming    = errors.New("its gang is not complete: fewer pods are there than start together")
 	errKubeletRefused = errors.New("its kubelet refused the pod")
 	errGangWrong      = errors.New("what the gang asks cannot be served")
 	errGangDoesNotFit = errors.New("the gang does not have, and would not get now, nodes for as many pods as start together")
@@ -38,7 +40,7 @@ func NewExplainCommand() *cobra.Command {
 		Long: `explain POD asks the cluster: of a pod that has a node, what the scheduler promised and what the node's report says it
 holds; of one that is pending, what every node says to it and, for refusals, what was asked and what is there on every NUMA
 node. Of a pod that has a node also what other nodes would say now. Exit code 1 says that no node takes the pod, that its kubelet
-refused it, or that no scheduler has looked at it.
+refused it, that no scheduler has looked at it, or that its gang is not complete or asks for what cannot be served.
 
 explain gang NAME asks the cluster about pods that start together; podgroup NAME is the same for those that a PodGroup declares.
 It plans the members that wait as the scheduler does: where each of them would sit now, how many fit, and what every node says
@@ -170,6 +172,10 @@ func answerNo(e *survey.Explained) error {
 	switch {
 	case e.Refused:
 		return errKubeletRefused
+	case e.Node == "" && e.MemberOf.HoldsBack() && e.MemberOf.State == wire.GangForming:
+		return errGangForming
+	case e.Node == "" && e.MemberOf.HoldsBack():
+		return errGangWrong
 	case e.Node == "" && e.Pinnable && !admits:
 		return errNoNode
 	case e.Unserved != nil:
@@ -193,7 +199,9 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 		indented(w, "do: "+t.Advice)
 	}
 	if e.Gang != "" {
-		fmt.Fprintf(w, "member of: %s (explain gang %s)\n", e.Gang, e.GangName)
+		fmt.Fprintf(w, "member of: %s%s (explain gang %s)\n", e.Gang, gangHalf(e.MemberOf), e.GangName)
+	} else if e.MemberOf != nil {
+		fmt.Fprintf(w, "member of: a gang%s\n", gangHalf(e.MemberOf))
 	}
 	for i := range e.Reservations {
 		fmt.Fprintln(w, reservationText(&e.Reservations[i]))
@@ -214,6 +222,19 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 	}
 	answersText(w, e, limit)
 	return nil
+}
+
+// gangHalf says how far a gang is, and why, as the second half of a sentence; "" where nobody
+// knows.
+func gangHalf(g *survey.Gang) string {
+	if g == nil {
+		return ""
+	}
+	text := ", " + gangStyles[g.State].Mark(string(g.State))
+	if g.HoldsBack() { // else the message below the pod's name says it
+		text += ": " + g.Why
+	}
+	return text
 }
 
 // reservationText is what a Reservation is to the pod, in a line.
@@ -364,6 +385,8 @@ func choicesText(w io.Writer, e *survey.Explained) {
 // whoAnswers is the heading above the answers.
 func whoAnswers(e *survey.Explained) string {
 	switch {
+	case e.Node == "" && e.MemberOf != nil:
+		return survey.Counted(len(e.Nodes), "node") + ", asked about this pod alone"
 	case e.Node == "":
 		return survey.Counted(len(e.Nodes), "node")
 	case e.Refused:

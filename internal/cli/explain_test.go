@@ -81,6 +81,71 @@ func TestUnserved(t *testing.T) {
 	}
 }
 
+// TestMembersSayWhatTheirGangSays: explain, top and a gang's own explanation agree on why a member
+// waits, whether or not any scheduler wrote so on the pod.
+func TestMembersSayWhatTheirGangSays(t *testing.T) {
+	const unserved, looked = "no scheduler has looked", "its scheduler berth-scheduler has written nothing on it yet"
+	ofGang := func(p *corev1.Pod, gang, minimum string) *corev1.Pod {
+		p.Annotations, p.Status.Conditions = map[string]string{wire.GangAnnotation: gang, wire.GangMinimumAnnotation: minimum}, nil
+		return p
+	}
+	for name, c := range map[string]struct {
+		spoil       func(*world, *corev1.Pod)
+		code        int
+		want, never []string
+		inTop       string
+	}{
+		"forming": {func(w *world, p *corev1.Pod) {
+			ofGang(p, "z", "4")
+			ofGang(w.addPod("mate", "", 2, 0), "z", "4")
+		}, ExitFailure, []string{"member of: gang default/z, forming: 2 of 4 pods are there (explain gang z)", "2 nodes, asked about this pod alone", "its gang is not complete"}, []string{unserved}, "gang default/z: 2 of 4 pods are there"},
+		"no number": {func(_ *world, p *corev1.Pod) { ofGang(p, "k", "three") }, ExitFailure,
+			[]string{`member of: gang default/k, wrong: Pod default/pod: metadata.annotations[berth.dev/gang-minimum]: "three": want how many`, "what the gang asks cannot be served"}, []string{unserved}, `"three"`},
+		"no minimum": {func(_ *world, p *corev1.Pod) {
+			ofGang(p, "k", "")
+			delete(p.Annotations, wire.GangMinimumAnnotation)
+		}, ExitFailure, []string{"wrong", "want how many pods of the gang start together"}, []string{unserved}, "want how many"},
+		"two minima": {func(w *world, p *corev1.Pod) {
+			ofGang(p, "k", "2")
+			ofGang(w.addPod("mate", "", 2, 0), "k", "3")
+		}, ExitFailure, []string{`gang default/k, wrong: `, `"2": want 3`}, []string{unserved}, "gang default/k: "},
+		"bad name": {func(_ *world, p *corev1.Pod) { ofGang(p, "Train 1", "2") }, ExitFailure,
+			[]string{`member of: a gang, wrong: Pod default/pod: metadata.annotations[berth.dev/gang]: "Train 1": want the name of a gang`}, []string{unserved}, "the name of a gang"},
+		"absent group": {func(_ *world, p *corev1.Pod) {
+			p.Annotations, p.Status.Conditions = map[string]string{"scheduling.k8s.io/group-name": "lost"}, nil
+		}, ExitFailure, []string{"PodGroup.scheduling.volcano.sh default/lost, wrong: PodGroup.scheduling.volcano.sh default/lost is not there"}, []string{unserved}, "default/lost is not there"},
+		"whole at last": {func(w *world, p *corev1.Pod) {
+			ofGang(p, "z", "2")
+			ofGang(w.addPod("mate", "", 2, 0), "z", "2").CreationTimestamp = metav1.NewTime(noon.Add(-time.Second))
+		}, ExitOK, []string{"member of: gang default/z, waiting (explain gang z)"}, []string{unserved}, "gang default/z: its pods are there"},
+		"a mate was told": {func(w *world, p *corev1.Pod) {
+			ofGang(p, "z", "2")
+			told := ofGang(w.addPod("mate", "", 2, 0), "z", "2")
+			told.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/2 nodes are available: Berth: gang default/z does not fit: 0 of 2"}}
+		}, ExitOK, []string{"gang default/z, waiting"}, []string{unserved}, "gang default/z does not fit: 0 of 2"},
+		"an event": {func(w *world, p *corev1.Pod) {
+			p.Status.Conditions = nil
+			for _, e := range []corev1.Event{{Source: corev1.EventSource{Component: "karpenter"}, Message: "no pool"}, {ReportingController: "berth-scheduler", Message: "the pod cannot be read"}} {
+				e.InvolvedObject.UID = p.UID
+				w.events = append(w.events, e)
+			}
+		}, ExitOK, []string{"message: the pod cannot be read"}, []string{unserved, "no pool"}, looked},
+		"nobody at all": {func(w *world, p *corev1.Pod) {
+			ofGang(p, "z", "2")
+			ofGang(w.addPod("mate", "", 2, 0), "z", "2")
+		}, ExitFailure, []string{unserved}, nil, "its pods are there, and no scheduler has said why they wait"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, pod := onePod(t, "")
+			w.groups = []map[string]any{}
+			w.addTopology(reportOf(t, "n1"), nil)
+			c.spoil(w, pod)
+			(&asked{args: []string{"explain", "pod"}, code: c.code, want: c.want, never: c.never}).check(t, w)
+			(&asked{args: []string{"top"}, want: []string{c.inTop}, never: []string{unserved}}).check(t, w)
+		})
+	}
+}
+
 // TestRefused: a pod that its kubelet refused is called so, and its node is asked again.
 func TestRefused(t *testing.T) {
 	refused := corev1.PodStatus{Phase: corev1.PodFailed, QOSClass: corev1.PodQOSGuaranteed, Reason: "TopologyAffinityError", Message: "Pod was rejected: Resources cannot be allocated with Topology locality"}

@@ -180,12 +180,16 @@ func (t *top) draw(b *bytes.Buffer, lines int) error {
 	}
 	slices.SortStableFunc(nodes, func(a, b survey.Node) int { return t.order(&a, &b) })
 	waiting := topPods(t.live)
+	gangs, err := t.live.GangsOf(t.cmd.Context(), waiting)
+	if err != nil {
+		return err
+	}
 	fmt.Fprintf(b, "%s\n%s\n\n", t.live.Where(), topSum(nodes, len(waiting)))
 	if err := columns(b, "RESOURCE | FREE | TOTAL | MOST ON ONE NUMA NODE", topResources(nodes)); err != nil {
 		return err
 	}
 	var tail bytes.Buffer
-	if err := topWaits(&tail, waiting, t.live.Now()); err != nil {
+	if err := topWaits(&tail, waiting, gangs, t.live.Now()); err != nil {
 		return err
 	}
 	left := max(3, lines-strings.Count(b.String(), "\n")-strings.Count(tail.String(), "\n")-3)
@@ -263,16 +267,10 @@ func topPods(l *survey.Live) (out []*corev1.Pod) {
 }
 
 // topWaits lists the first pods that wait.
-func topWaits(w io.Writer, pods []*corev1.Pod, now time.Time) error {
+func topWaits(w io.Writer, pods []*corev1.Pod, gangs *survey.Gangs, now time.Time) error {
 	var rows [][]string
 	for _, p := range pods[:min(len(pods), topWaiting)] {
-		why := "no scheduler has looked at it yet"
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				why = c.Message
-			}
-		}
-		why, _, _ = strings.Cut(why, " preemption: ")
+		_, why := survey.WhyWaiting(p, gangs.Of(p))
 		rows = append(rows, []string{p.Namespace + "/" + p.Name, survey.AgeText(survey.Seconds(now.Sub(p.CreationTimestamp.Time))), clipped(why)})
 	}
 	if len(rows) == 0 {

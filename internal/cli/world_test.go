@@ -38,6 +38,7 @@ type world struct {
 	pods       []corev1.Pod
 	leases     []coordinationv1.Lease
 	topologies []map[string]any
+	events     []corev1.Event
 	classes    []resourcev1.DeviceClass
 	// groups are PodGroups of Volcano, by namespace default; nil where the kind is not served.
 	groups []map[string]any
@@ -100,6 +101,8 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		serve(w, out, r, "NodeList", w.nodes, func(n *corev1.Node) [2]string { return [2]string{n.Name} })
 	case path == "/api/v1/pods" || path == "/api/v1/namespaces/default/pods":
 		serve(w, out, r, "PodList", w.pods, func(p *corev1.Pod) [2]string { return [2]string{p.Name, p.Spec.NodeName} })
+	case path == "/api/v1/namespaces/default/events":
+		serve(w, out, r, "EventList", w.events, func(e *corev1.Event) [2]string { return [2]string{e.Name} })
 	case path == "/api/v1/namespaces":
 		_ = json.NewEncoder(out).Encode(corev1.NamespaceList{Items: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "training"}}}})
 	case w.elections[path] != nil:

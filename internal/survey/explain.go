@@ -36,6 +36,9 @@ type Explained struct {
 	// for none.
 	Gang     string `json:"gang,omitempty"`
 	GangName string `json:"gangName,omitempty"`
+	// MemberOf is that gang and how far it is; nil where its pods may not be read. A pod that names
+	// its gang wrongly belongs to one that is wrong, perhaps without a name.
+	MemberOf *Gang `json:"memberOf,omitempty"`
 	// Reservations are those that the pod owns; of a pod that has its place of one, that one.
 	Reservations []Owned `json:"reservations,omitempty"`
 	// Resize says what became of a resize that the kubelet has not carried out.
@@ -123,7 +126,15 @@ func (c *Cluster) Explain(ctx context.Context, name, only string) (*Explained, e
 	if err != nil {
 		return nil, err
 	}
-	return c.explain(ctx, pod, func(one string) (*Survey, error) { return c.Survey(ctx, one) }, only)
+	return c.explain(ctx, pod, lookup{survey: func(one string) (*Survey, error) { return c.Survey(ctx, one) }, gangs: c.Gangs}, only)
+}
+
+// lookup is where an explanation finds what it rests on.
+type lookup struct {
+	// survey looks at one node, or at all where it is asked for "".
+	survey func(one string) (*Survey, error)
+	// gangs are those of the pod's namespace, and perhaps others.
+	gangs func(context.Context) (*Gangs, error)
 }
 
 // podNamed reads one pod of the namespace.
@@ -144,14 +155,14 @@ func (c *Cluster) podNamed(ctx context.Context, name string) (*corev1.Pod, error
 	return pod, nil
 }
 
-// explain explains a pod by a survey of one node, or of all where it is asked for "".
-func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, survey func(one string) (*Survey, error), only string) (*Explained, error) {
+// explain explains a pod by what is looked up.
+func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only string) (*Explained, error) {
 	ask, err := wire.ReadPod(pod)
 	if err != nil {
 		return nil, err
 	}
 	e := about(pod, &ask.Request)
-	s, err := survey(onlyNode(e, only))
+	s, err := by.survey(onlyNode(e, only))
 	if err != nil {
 		return nil, err
 	}
@@ -166,15 +177,28 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, survey func(one 
 	affinity, err := wire.ReadReservationAffinity(pod)
 	q.owned, q.heldOnly, q.rulesErr = e.Reservations, affinity != nil, cmp.Or(q.rulesErr, err)
 	q.request, q.provided = s.withoutProvided(q.request)
+	e.Notes = s.Notes
+	if wire.InGang(pod) {
+		e.joins(ctx, pod, by)
+	}
 	if e.Node == "" {
-		e.Unserved = c.unserved(ctx, s, pod)
+		c.askWhoServes(ctx, s, pod, e)
 		e.ask(s, &q)
 	} else {
 		e.bound(pod, s)
 		e.askAgain(s, &q)
 	}
-	e.Notes = s.Notes
 	return e, nil
+}
+
+// joins says how far the pod's gang is.
+func (e *Explained) joins(ctx context.Context, pod *corev1.Pod, by lookup) {
+	all, err := by.gangs(ctx)
+	if err != nil {
+		e.Notes = append(slices.Clone(e.Notes), "how far the pod's gang is cannot be said: "+err.Error())
+		return
+	}
+	e.MemberOf = all.Of(pod)
 }
 
 // onlyNode is the one node that has to be surveyed; "" for all.
@@ -199,7 +223,7 @@ func about(pod *corev1.Pod, r *placement.Request) *Explained {
 		Scheduler: cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName), Node: pod.Spec.NodeName,
 		Asks: asksText(r), Pinnable: r.Pinnable(), Resize: resizeText(pod), Refused: wire.Refused(pod),
 	}
-	if says, err := wire.ReadMembership(pod); err == nil && !says.Gang.IsZero() {
+	if says, _ := wire.ReadMembership(pod); !says.Gang.IsZero() { // what is wrong with it is MemberOf.Why
 		e.Gang, e.GangName = says.Gang.String(), says.Gang.Name
 	}
 	switch pod.Status.Phase {

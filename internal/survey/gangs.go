@@ -56,6 +56,29 @@ type Gangs struct {
 	Notes []string
 }
 
+// Of returns the gang that a pod names; nil where it names none, or its gang is not among these. A
+// pod that names one wrongly belongs to one that is wrong.
+func (g *Gangs) Of(pod *corev1.Pod) *Gang {
+	if !wire.InGang(pod) {
+		return nil
+	}
+	says, err := wire.ReadMembership(pod)
+	if says.Gang.IsZero() {
+		return &Gang{Namespace: pod.Namespace, State: wire.GangWrong, Why: err.Error(), Members: 1}
+	}
+	at := slices.IndexFunc(g.Gangs, func(one Gang) bool { return one.key == says.Gang })
+	if at < 0 {
+		return nil
+	}
+	return &g.Gangs[at]
+}
+
+// HoldsBack says whether no member is tried, whatever is free: pods are missing, or what is asked
+// cannot be served.
+func (g *Gang) HoldsBack() bool {
+	return g != nil && (g.State == wire.GangForming || g.State == wire.GangWrong)
+}
+
 // Gangs adds up the gangs of the namespace.
 func (c *Cluster) Gangs(ctx context.Context) (*Gangs, error) {
 	pods, err := c.allPodsIn(ctx, "")

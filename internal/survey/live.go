@@ -313,7 +313,7 @@ func (l *Live) Explain(ctx context.Context, namespace, name string) (*Explained,
 		s.Now = l.w.now()
 	}
 	s.Notes = nil
-	return l.c.explain(ctx, pod, func(string) (*Survey, error) { return s, nil }, "")
+	return l.c.explain(ctx, pod, lookup{survey: func(string) (*Survey, error) { return s, nil }, gangs: l.Gangs}, "")
 }
 
 func (l *Live) pod(key string) *corev1.Pod {

@@ -7,7 +7,10 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // groupsLast is for how long the objects that declare gangs are believed: however many pages are
@@ -33,6 +36,9 @@ func (h *heldGroups) read(ctx context.Context, c *Cluster) (*groupObjects, error
 		all.Namespace = metav1.NamespaceAll
 	}
 	read, err := all.groupObjects(ctx)
+	if err != nil && h.last != nil {
+		return h.last, nil // as old as the pods then are
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +53,14 @@ func (l *Live) Gangs(ctx context.Context) (*Gangs, error) {
 		return nil, err
 	}
 	return gangsOf(l.Pods(), objects, l.Now()), nil
+}
+
+// GangsOf are the gangs of all pods that are known, where some of these belong to one; else none.
+func (l *Live) GangsOf(ctx context.Context, pods []*corev1.Pod) (*Gangs, error) {
+	if !slices.ContainsFunc(pods, wire.InGang) {
+		return &Gangs{}, nil
+	}
+	return l.Gangs(ctx)
 }
 
 // ExplainGang says why a gang is where it is, or nowhere; source is that of a Gang.

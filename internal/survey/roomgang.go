@@ -36,11 +36,11 @@ func (c *Cluster) makeRoomForMember(ctx context.Context, pod *corev1.Pod, o Room
 	if err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(all.Gangs, func(g Gang) bool { return g.key == says.Gang })
-	if at < 0 {
+	g := all.Of(pod)
+	if g == nil {
 		return nil, fmt.Errorf("pod %s/%s: its gang %s is gone", pod.Namespace, pod.Name, says.Gang)
 	}
-	return c.makeRoomForGang(ctx, &all.Gangs[at], o)
+	return c.makeRoomForGang(ctx, g, o)
 }
 
 func (c *Cluster) makeRoomForGang(ctx context.Context, g *Gang, o RoomOptions) (*Room, error) {

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -17,18 +18,59 @@ const NoScheduler = "NoScheduler"
 // unservedAfter is how old a pod is before it counts as unserved: a scheduler needs a moment.
 const unservedAfter = 10 * time.Second
 
-// unserved says that no scheduler has looked at a pending pod, and whether one of its name is seen;
-// nil where one has looked. Every scheduler writes the condition PodScheduled when it finds no
-// node.
-func (c *Cluster) unserved(ctx context.Context, s *Survey, pod *corev1.Pod) *Trouble {
-	if c.still != nil {
-		return nil // nobody keeps the Leases of schedulers
+// askWhoServes notes of a pending pod that no scheduler has looked at it, and whether one of its
+// name is seen. Every scheduler writes the condition PodScheduled when it finds no node. Berth
+// writes none to the members of a gang that is forming or wrong, and to others only once their gang
+// has waited for a while.
+func (c *Cluster) askWhoServes(ctx context.Context, s *Survey, pod *corev1.Pod, e *Explained) {
+	if c.still != nil || e.MemberOf.HoldsBack() || len(pod.Spec.SchedulingGates) > 0 || pod.Status.NominatedNodeName != "" {
+		return // nobody keeps the Leases of schedulers in a file
 	}
-	looked := slices.ContainsFunc(pod.Status.Conditions, func(cond corev1.PodCondition) bool { return cond.Type == corev1.PodScheduled })
+	together := []*corev1.Pod{pod}
+	if e.MemberOf != nil {
+		together = e.MemberOf.pods
+	}
 	age := s.Now.Sub(pod.CreationTimestamp.Time)
-	if looked || len(pod.Spec.SchedulingGates) > 0 || pod.Status.NominatedNodeName != "" || age < unservedAfter {
-		return nil
+	for _, one := range together {
+		if isLookedAt(one) {
+			return
+		}
+		age = min(age, s.Now.Sub(one.CreationTimestamp.Time)) // a gang is tried when its last pod is there
 	}
+	if age < unservedAfter {
+		return
+	}
+	if said := c.eventOfScheduler(ctx, pod); said != "" {
+		e.Message = said
+		return
+	}
+	e.Unserved = c.unserved(ctx, s, pod, age)
+}
+
+// isLookedAt says whether a scheduler has looked at the pod, and has written so.
+func isLookedAt(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" || slices.ContainsFunc(pod.Status.Conditions, func(cond corev1.PodCondition) bool { return cond.Type == corev1.PodScheduled })
+}
+
+// eventOfScheduler is what the pod's scheduler said last in an event about it; "" where it said
+// nothing, or events may not be read. A scheduler reports by the name of the pod's profile.
+func (c *Cluster) eventOfScheduler(ctx context.Context, pod *corev1.Pod) string {
+	list, err := c.core.Events(pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(pod.UID)})
+	if err != nil {
+		return ""
+	}
+	name, said := nameOfScheduler(pod), ""
+	for i := range list.Items {
+		if one := &list.Items[i]; one.InvolvedObject.UID == pod.UID && (one.ReportingController == name || one.Source.Component == name) {
+			said = cmp.Or(one.Message, one.Reason)
+		}
+	}
+	return said
+}
+
+// unserved says that no scheduler has looked at a pod for so long, and whether one of its name is
+// seen.
+func (c *Cluster) unserved(ctx context.Context, s *Survey, pod *corev1.Pod, age time.Duration) *Trouble {
 	name := nameOfScheduler(pod)
 	served := servedBy(s)
 	lease := c.schedulerLease(ctx, s, name)

@@ -274,9 +274,25 @@ func (s *Server) pods(r *http.Request, v Viewer) (any, error) {
 type waitingGroup struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+	// Gang is the gang that all of them belong to; nil where none has a page.
+	Gang *foundGang `json:"gang,omitempty"`
 	// Count is of all; Pods are the oldest of them.
 	Count int     `json:"count"`
 	Pods  []found `json:"pods"`
+}
+
+// foundGang is what leads to the page of a gang.
+type foundGang struct {
+	Namespace string `json:"namespace"`
+	Source    string `json:"source"`
+	Name      string `json:"name"`
+}
+
+func gangFound(g *survey.Gang) *foundGang {
+	if g == nil || g.Name == "" {
+		return nil
+	}
+	return &foundGang{g.Namespace, g.Source, g.Name}
 }
 
 // maxOfGroup bounds how many pods of a group are named.
@@ -292,18 +308,23 @@ func (s *Server) waiting(v Viewer) (out []*corev1.Pod) {
 	return out
 }
 
-func (s *Server) pending(_ *http.Request, v Viewer) (any, error) {
+func (s *Server) pending(r *http.Request, v Viewer) (any, error) {
 	waiting := s.waiting(v)
+	gangs, err := s.Live.GangsOf(r.Context(), waiting)
+	if err != nil {
+		return nil, err
+	}
 	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	groups := []*waitingGroup{}
 	by := map[[2]string]*waitingGroup{}
 	for _, p := range waiting {
-		reason, message := whyWaiting(p)
+		gang := gangs.Of(p)
+		reason, message := survey.WhyWaiting(p, gang)
 		g := by[[2]string{reason, message}]
 		if g == nil {
-			g = &waitingGroup{Reason: reason, Message: message}
+			g = &waitingGroup{Reason: reason, Message: message, Gang: gangFound(gang)}
 			by[[2]string{reason, message}] = g
 			groups = append(groups, g)
 		}
@@ -313,20 +334,4 @@ func (s *Server) pending(_ *http.Request, v Viewer) (any, error) {
 	}
 	slices.SortStableFunc(groups, func(a, b *waitingGroup) int { return cmp.Compare(b.Count, a.Count) })
 	return map[string]any{"total": len(waiting), "groups": groups}, nil
-}
-
-// whyWaiting says in a scheduler's or kubelet's words why a pod does not run.
-func whyWaiting(p *corev1.Pod) (reason, message string) {
-	if wire.Refused(p) {
-		return "Refused by its kubelet: " + p.Status.Reason, p.Status.Message
-	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Reason, survey.WithoutPreemption(c.Message)
-		}
-	}
-	if len(p.Spec.SchedulingGates) > 0 {
-		return corev1.PodReasonSchedulingGated, "gate " + p.Spec.SchedulingGates[0].Name
-	}
-	return "NotLookedAt", "no scheduler has said anything about it yet (" + cmp.Or(p.Spec.SchedulerName, corev1.DefaultSchedulerName) + ")"
 }

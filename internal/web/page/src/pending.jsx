@@ -17,6 +17,7 @@ export function Pending() {
           <section class="card" key={g.reason + g.message}>
             <h2>{plural(g.count, 'pod')} <small>{g.reason}</small></h2>
             <p class="why">{g.message}</p>
+            {g.gang && <p>Gang <a href={link('gangs', g.gang.namespace, g.gang.source, g.gang.name)}><bdi>{g.gang.namespace}/{g.gang.name}</bdi></a></p>}
             <PodTable pods={g.pods} label={'Pods: ' + g.message} />
             {g.count > g.pods.length && <p class="muted">and {g.count - g.pods.length} more, younger ones</p>}
           </section>

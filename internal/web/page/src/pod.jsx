@@ -47,7 +47,8 @@ export function Explained({ e }) {
   return (
     <>
       {e.message && <Notice kind="doubt" title={e.refused ? 'Its kubelet: ' : 'The scheduler: '}>{e.message}</Notice>}
-      {e.unserved && <Notice title="Nobody looks at it: ">{e.unserved.message}<code class="advice">{e.unserved.advice}</code></Notice>}
+      {e.memberOf && <Gang gang={e.memberOf} waits={!e.node} />}
+      {e.unserved && <Notice title="No scheduler looks at it: ">{e.unserved.message}<code class="advice">{e.unserved.advice}</code></Notice>}
       {e.trouble && <Notice title={`Node ${e.node}: `}>{e.trouble.message}{e.trouble.advice && <code class="advice">{e.trouble.advice}</code>}</Notice>}
       {!e.pinnable && <Notice kind="note" title="Berth lets it pass. ">It is not Guaranteed and asks for no devices, so no kubelet pins anything for it.</Notice>}
       {(e.reservations || []).map((r) => (
@@ -60,9 +61,20 @@ export function Explained({ e }) {
         <ul class="asks">{(e.asks || []).map((a) => <li key={a}>{a}</li>)}</ul>
       </section>
       {(e.promise || e.holds) && <Promise_ e={e} />}
-      {e.groups?.length > 0 && <Groups title={e.node ? (e.refused ? 'Asked again now' : 'What other nodes would say now') : 'What the nodes say'} groups={e.groups} />}
+      {e.groups?.length > 0 && <Groups title={e.node ? (e.refused ? 'Asked again now' : 'What other nodes would say now') : e.memberOf ? 'What the nodes say to this pod alone' : 'What the nodes say'} groups={e.groups} />}
       <Refusals answers={e.nodes || []} />
     </>
+  )
+}
+
+// Gang says how far the pod's gang is, and leads to it.
+function Gang({ gang, waits }) {
+  const held = waits && ['forming', 'wrong'].includes(gang.state)
+  return (
+    <Notice kind={held ? 'doubt' : 'note'} title="Its gang: ">
+      {gang.name && <><a href={link('gangs', gang.namespace, gang.source, gang.name)}><bdi>{gang.namespace}/{gang.name}</bdi></a> is </>}
+      {gang.state}{held && `: ${gang.why}`}
+    </Notice>
   )
 }
 
