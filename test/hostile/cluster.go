@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -79,7 +80,9 @@ type cluster struct {
 	// views are what the replicas see, by name.
 	views map[string]*line.Standby
 	ports []int
-	stops []func() error
+	// deletions are those of friendly pods.
+	deletions deletions
+	stops     []func() error
 }
 
 // replicas are the schedulers. Which of them leads, the first to run, is up to them.
@@ -93,8 +96,14 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 	all := append(deploy.Manifests(), deploy.JobManifests()...)
 	all = append(all, podgroup.Manifests()[1], podgroup.Reservations())
 	var err error
+	if c.deletions, err = newDeletions(o.dir); err != nil {
+		return c, err
+	}
+	if !o.keep {
+		c.stops = append(c.stops, func() error { return os.RemoveAll(string(c.deletions)) })
+	}
 	c.Cluster, err = demo.StartCluster(ctx, demo.ClusterOptions{Dir: o.dir, Nodes: specs(), NodeCommand: []string{os.Args[0], demo.VerbNode},
-		Manifests: append(all, manifests), Keep: o.keep})
+		Manifests: append(all, manifests), Flags: c.deletions.flags(), Keep: o.keep})
 	if err != nil {
 		return c, err
 	}
@@ -102,7 +111,7 @@ func startCluster(ctx context.Context, o *options) (*cluster, error) {
 	if c.objects, err = dynamic.NewForConfig(c.ControlPlane.RESTConfig()); err != nil {
 		return c, err
 	}
-	stopControllers, err := controllers.Start(ctx, c.ControlPlane.RESTConfig())
+	stopControllers, err := controllers.Start(ctx, rest.AddUserAgent(c.ControlPlane.RESTConfig(), "controllers"))
 	if err != nil {
 		return c, err
 	}
@@ -212,6 +221,12 @@ func (c *cluster) startScheduler(name string) error {
 	c.ports = append(c.ports, port)
 	return c.run(name, verbScheduler, schedulerBound, wrongclock.File(c.Dir(), name), "--config="+file, "--bind-address=127.0.0.1",
 		fmt.Sprint("--secure-port=", port), "--cert-dir="+filepath.Join(c.Dir(), name), "--authorization-always-allow-paths=/metrics,/healthz,/readyz", "-v=2")
+}
+
+// owner returns an administrator's client of the friendly load, by whose name it is known who
+// deletes.
+func (c *cluster) owner() (kubernetes.Interface, error) {
+	return kubernetes.NewForConfig(rest.AddUserAgent(c.ControlPlane.RESTConfig(), "owner"))
 }
 
 // waitTenant waits until the tenant may create what the role edit lets it, and its quota counts.

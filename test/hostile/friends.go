@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	sigs "github.com/berth-dev/berth/api/scheduling/sigs/v1alpha1"
@@ -42,10 +44,12 @@ const (
 type friendly struct {
 	*cluster
 	*watcher
-	mu   sync.Mutex
-	took []time.Duration // to be placed, in this phase
-	kind map[string]int
-	slow []waited // in this phase, and what they waited for
+	// clients are an administrator's, of a name of their own.
+	clients kubernetes.Interface
+	mu      sync.Mutex
+	took    []time.Duration // to be placed, in this phase
+	kind    map[string]int
+	slow    []waited // in this phase, and what they waited for
 }
 
 // waited is a unit that took long to be placed.
@@ -84,6 +88,9 @@ func (f *friendly) lane(ctx context.Context, n int, r *rand.Rand) error {
 		do := []func(context.Context) error{u.single, u.single, u.gang, u.gang, u.hold, u.job}[r.IntN(6)]
 		whole := context.WithoutCancel(ctx) // what has begun is brought to its end
 		err := do(whole)
+		if errors.Is(err, errStuck) {
+			err = nil // that was told
+		}
 		u.leave(u.name)
 		if err := errors.Join(err, u.away(whole)); err != nil {
 			return fmt.Errorf("unit %s: %w", u.name, err)
@@ -99,7 +106,11 @@ type unit struct {
 	lane  int
 	r     *rand.Rand
 	takes []func(ctx context.Context) error
+	made  []types.UID // pods
 }
+
+// errStuck says that a unit cannot be placed, which was told where it was seen.
+var errStuck = errors.New("stuck")
 
 // pod makes a pod of the unit with CPUs of its own.
 func (u *unit) pod(name string, cpus int64) *corev1.Pod {
@@ -112,34 +123,52 @@ func (u *unit) pod(name string, cpus int64) *corev1.Pod {
 	return p
 }
 
+// create makes a pod, when the last of its name is gone. What is taken away later is that pod, and
+// none that has its name by then.
 func (u *unit) create(ctx context.Context, p *corev1.Pod) error {
-	_, err := until(ctx, func() (bool, error) {
-		_, err := u.Client.CoreV1().Pods(friends).Create(ctx, p, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			return false, nil
+	pods := u.clients.CoreV1().Pods(friends)
+	return u.put(ctx, "pod "+p.Name, func() error {
+		made, err := pods.Create(ctx, p, metav1.CreateOptions{})
+		if err != nil {
+			return err
 		}
-		return err == nil, err
+		u.made = append(u.made, made.UID)
+		u.takes = append(u.takes, func(ctx context.Context) error {
+			return pods.Delete(ctx, made.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(made.UID))})
+		})
+		return nil
 	})
-	u.takes = append(u.takes, func(ctx context.Context) error {
-		return u.Client.CoreV1().Pods(friends).Delete(ctx, p.Name, metav1.DeleteOptions{})
-	})
-	return err
 }
 
 // make makes an object of a kind, in the friendly namespace unless it belongs to none.
 func (u *unit) make(ctx context.Context, where schema.GroupVersionResource, namespace string, object *unstructured.Unstructured) error {
 	client := u.objects.Resource(where).Namespace(namespace)
-	_, err := until(ctx, func() (bool, error) { // the last of its name may be on its way out
-		_, err := client.Create(ctx, object, metav1.CreateOptions{})
+	return u.put(ctx, where.Resource+" "+object.GetName(), func() error {
+		made, err := client.Create(ctx, object, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		u.takes = append(u.takes, func(ctx context.Context) error {
+			background := metav1.DeletePropagationBackground
+			return client.Delete(ctx, made.GetName(), metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: metav1.NewUIDPreconditions(string(made.GetUID()))})
+		})
+		return nil
+	})
+}
+
+// put creates something until the last of its name, which may be on its way out, is gone.
+func (u *unit) put(ctx context.Context, what string, create func() error) error {
+	is, err := until(ctx, func() (bool, error) {
+		err := create()
 		if apierrors.IsAlreadyExists(err) {
 			return false, nil
 		}
 		return err == nil, err
 	})
-	u.takes = append(u.takes, func(ctx context.Context) error {
-		background := metav1.DeletePropagationBackground
-		return client.Delete(ctx, object.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
-	})
+	if !is && err == nil {
+		u.stuck("%s cannot be made: another of its name is still there after %v", what, patience)
+		return errStuck
+	}
 	return err
 }
 
@@ -325,13 +354,13 @@ func (u *unit) note(kind string, took time.Duration, why string) {
 // away takes away what the unit has made, and waits until it is gone.
 func (u *unit) away(ctx context.Context) error {
 	for _, take := range slices.Backward(u.takes) {
-		if err := take(ctx); err != nil && !apierrors.IsNotFound(err) {
+		if err := take(ctx); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return err
 		}
 	}
 	gone, err := until(ctx, func() (bool, error) {
 		there, _, _, _ := u.unit(u.name)
-		return there == 0, nil
+		return there == 0 && u.cameAll(u.made), nil // what has not come yet is not gone
 	})
 	if !gone && err == nil {
 		u.stuck("the pods of %s do not go", u.name)

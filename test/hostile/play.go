@@ -122,7 +122,7 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	defer func() {
 		err = errors.Join(err, c.stop())
 		if o.keep {
-			fmt.Fprintln(out, "logs are kept in", c.Dir())
+			fmt.Fprintf(out, "logs are kept in %s, who deleted pods in %s\n", c.Dir(), c.deletions)
 		}
 	}()
 	if err != nil {
@@ -137,13 +137,18 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	d := &driver{cluster: c, watcher: w, o: o, foe: foe, friendly: &friendly{cluster: c, watcher: w, kind: map[string]int{}}, result: result{Seed: o.seed}, begun: time.Now()}
+	owner, err := c.owner()
+	if err != nil {
+		return err
+	}
+	load := &friendly{cluster: c, watcher: w, clients: owner, kind: map[string]int{}}
+	d := &driver{cluster: c, watcher: w, o: o, foe: foe, friendly: load, result: result{Seed: o.seed}, begun: time.Now()}
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := w.start(watching, c); err != nil {
 		return err
 	}
-	if err := d.drive(ctx); err != nil {
+	if err := errors.Join(d.drive(ctx), w.accuse(c.deletions)); err != nil {
 		return err
 	}
 	return d.last()

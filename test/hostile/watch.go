@@ -47,6 +47,9 @@ type watcher struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]*seen
+	// came are the friendly pods that were ever seen, killed those that came to harm.
+	came   map[types.UID]bool
+	killed []*corev1.Pod
 	// leaving are the units whose pods the friendly load takes away itself.
 	leaving map[string]bool
 	// foes are the UIDs of all objects of the tenant's that were ever seen.
@@ -75,7 +78,7 @@ func (h harm) of(name string) int {
 }
 
 func newWatcher(out io.Writer) (*watcher, error) {
-	w := &watcher{out: out, machines: map[string]*topology.Machine{}, pods: map[types.UID]*seen{}, leaving: map[string]bool{}, foes: map[string]bool{},
+	w := &watcher{out: out, machines: map[string]*topology.Machine{}, pods: map[types.UID]*seen{}, came: map[types.UID]bool{}, leaving: map[string]bool{}, foes: map[string]bool{},
 		named: map[string]time.Time{}, lost: map[string]bool{}}
 	for _, s := range specs() {
 		m, err := topology.Parse(s.Machine)
@@ -135,6 +138,7 @@ func (w *watcher) see(pod *corev1.Pod) {
 	}
 	switch pod.Namespace {
 	case friends:
+		w.came[pod.UID] = true
 		w.judge(s)
 	case tenant.Namespace:
 		w.foes[string(pod.UID)] = true
@@ -153,7 +157,7 @@ func (w *watcher) judge(s *seen) {
 	switch pod := s.pod; {
 	case pod.DeletionTimestamp != nil:
 		s.told = true
-		w.tell(&w.all.Killed, "friendly pod %s on %q is deleted, and not by its owner: %s", pod.Name, pod.Spec.NodeName, conditions(pod))
+		w.kill(pod, "is deleted, and not by its owner: "+conditions(pod))
 	case pod.Status.Phase == corev1.PodFailed:
 		s.told = true
 		if wire.Refused(pod) && s.bound.Sub(w.named[pod.Spec.NodeName]) < contendedWithin {
@@ -162,8 +166,14 @@ func (w *watcher) judge(s *seen) {
 				pod.Name, pod.Spec.NodeName, pod.Status.Message)
 			return
 		}
-		w.tell(&w.all.Killed, "friendly pod %s on %q failed: %s %s", pod.Name, pod.Spec.NodeName, pod.Status.Reason, pod.Status.Message)
+		w.kill(pod, "failed: "+pod.Status.Reason+" "+pod.Status.Message)
 	}
+}
+
+// kill notes that a friendly pod came to harm. The caller holds mu.
+func (w *watcher) kill(pod *corev1.Pod, how string) {
+	w.killed = append(w.killed, pod)
+	w.tell(&w.all.Killed, "friendly pod %s (%s of %s) on %q %s", pod.Name, pod.UID, pod.Labels[tenant.UnitLabel], pod.Spec.NodeName, how)
 }
 
 func conditions(pod *corev1.Pod) string {
@@ -181,7 +191,7 @@ func (w *watcher) gone(pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if s := w.pods[pod.UID]; s != nil && pod.Namespace == friends && !s.told && !w.leaving[pod.Labels[tenant.UnitLabel]] {
-		w.tell(&w.all.Killed, "friendly pod %s on %q is gone, and not by its owner", pod.Name, pod.Spec.NodeName)
+		w.kill(pod, "is gone, and not by its owner")
 	}
 	delete(w.pods, pod.UID)
 }
@@ -289,6 +299,30 @@ func (w *watcher) unit(name string) (there, bound int, last time.Time, failed bo
 		}
 	}
 	return there, bound, last, failed
+}
+
+// cameAll says whether all of these friendly pods have ever been seen.
+func (w *watcher) cameAll(pods []types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !slices.ContainsFunc(pods, func(uid types.UID) bool { return !w.came[uid] })
+}
+
+// accuse says of each pod that came to harm who deleted it.
+func (w *watcher) accuse(by deletions) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, pod := range w.killed {
+		who, err := by.of(pod)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w.out, "deletions of %s (%s): %d\n", pod.Name, pod.UID, len(who))
+		for _, line := range who {
+			fmt.Fprintln(w.out, "  ", line)
+		}
+	}
+	return nil
 }
 
 // stuck notes that something friendly was not placed.

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// deletions are who deleted which friendly pod, by the API server's audit log in a directory.
+type deletions string
+
+// auditPolicy has every deletion of a friendly pod written down, with its options and with the pod
+// as it was.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+omitManagedFields: true
+rules:
+- level: RequestResponse
+  verbs: [delete, deletecollection]
+  namespaces: [` + friends + `]
+  resources: [{group: "", resources: [pods]}]
+`
+
+// newDeletions makes the directory, below dir.
+func newDeletions(dir string) (deletions, error) {
+	made, err := os.MkdirTemp(dir, "berth-audit-")
+	if err != nil {
+		return "", err
+	}
+	d := deletions(made)
+	return d, os.WriteFile(d.policy(), []byte(auditPolicy), 0o600)
+}
+
+func (d deletions) policy() string { return filepath.Join(string(d), "policy.yaml") }
+func (d deletions) log() string    { return filepath.Join(string(d), "audit.log") }
+
+// flags have an API server write the log.
+func (d deletions) flags() []string {
+	return []string{"--audit-policy-file=" + d.policy(), "--audit-log-path=" + d.log()}
+}
+
+// of says who deleted the pod, or tried to, a line for each request. Requests that ended before the
+// pod was made are left out: they were about another of its name.
+func (d deletions) of(pod *corev1.Pod) (who []string, err error) {
+	f, err := os.Open(d.log())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // nobody has deleted anything
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 16*mib)
+	for lines.Scan() {
+		var e auditv1.Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return who, fmt.Errorf("%s: %w", d.log(), err)
+		}
+		if about(&e, pod) {
+			who = append(who, tellDeletion(&e, pod))
+		}
+	}
+	return who, lines.Err()
+}
+
+// about says whether a deletion can have concerned the pod.
+func about(e *auditv1.Event, pod *corev1.Pod) bool {
+	if e.ObjectRef == nil || e.ObjectRef.Namespace != pod.Namespace || e.StageTimestamp.Time.Before(pod.CreationTimestamp.Time) {
+		return false
+	}
+	return e.ObjectRef.Name == pod.Name || e.ObjectRef.Name == "" // a collection has no name
+}
+
+// tellDeletion says who asked for what, and which pod it was that went.
+func tellDeletion(e *auditv1.Event, pod *corev1.Pod) string {
+	var options metav1.DeleteOptions
+	if e.RequestObject != nil {
+		_ = json.Unmarshal(e.RequestObject.Raw, &options) // what cannot be read has no precondition
+	}
+	asked := "of any UID"
+	if p := options.Preconditions; p != nil && p.UID != nil {
+		asked = "of UID " + string(*p.UID)
+	}
+	code, hit := int32(0), "another pod, or none"
+	if e.ResponseStatus != nil {
+		code = e.ResponseStatus.Code
+	}
+	if code == http.StatusOK && e.ResponseObject != nil && strings.Contains(string(e.ResponseObject.Raw), string(pod.UID)) {
+		hit = "this pod"
+	}
+	return fmt.Sprintf("%s %s (%s) deletes %s %s: %d, %s", e.RequestReceivedTimestamp.UTC().Format(time.TimeOnly+".000"), e.User.Username, e.UserAgent, e.ObjectRef.Name, asked, code, hit)
+}
