@@ -1,12 +1,14 @@
 package placement_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/berth-dev/berth/internal/golden"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
 )
 
 // TestRefusals compares refusals, in one line, as a table and as JSON, with testdata/refusals.txt.
@@ -42,9 +44,44 @@ func TestRefusals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.WriteString("== " + test.name + "\n" + refusal.String() + "\n\n" + refusal.Table() + "\n" + string(text) + "\n\n")
+		b.WriteString("== " + test.name + "\n" + refusal.String() + "\ndo: " + refusal.Advice() + "\n\n" + refusal.Table() + "\n" + string(text) + "\n\n")
 	}
 	golden.File(t, "testdata/refusals.txt", b.String())
+}
+
+// TestAdviceFollowsFromWhatLacks: too little in all, in one place, or ever. Nobody is sent to an
+// annotation where the kubelet decides.
+func TestAdviceFollowsFromWhatLacks(t *testing.T) {
+	need := func(resource string, asked, total uint64, free ...uint64) placement.Need {
+		n := placement.Need{Resource: resource, Asked: asked}
+		for i, f := range free {
+			n.Nodes = append(n.Nodes, placement.NodeAmount{NUMA: topology.NUMAID(i), Free: f, Total: total})
+			n.Free += f
+		}
+		return n
+	}
+	const kubelets, berths = "the policy best-effort", "berth.dev/policy: best-effort"
+	for name, c := range map[string]struct {
+		detail          placement.Detail
+		policy, never   string
+		needs           []placement.Need
+		want, wantNever string
+	}{
+		"no GPU is free":      {placement.NotPreferred, "restricted", "", []placement.Need{need("cpu", 4, 32, 8, 8), need("nvidia.com/gpu", 1, 4, 0, 0)}, "wait until pods end that have nvidia.com/gpu, or add nodes: none is free here", "best-effort"},
+		"some are free":       {placement.NoDevices, "none", "", []placement.Need{need("nvidia.com/gpu", 3, 4, 1, 1)}, "wait until pods end that have nvidia.com/gpu, add nodes, or ask for at most 2", "best-effort"},
+		"in one place":        {placement.NotPreferred, "single-numa-node", "", []placement.Need{need("cpu", 5, 32, 4, 4)}, "berth defrag says which would have to move", "berth.dev/policy"},
+		"in one place, ours":  {placement.TooWide, "single-numa-node", "", []placement.Need{need("cpu", 5, 32, 4, 4)}, berths, kubelets + " "},
+		"never in one place":  {placement.NotPreferred, "single-numa-node", "unresolvable", []placement.Need{need("cpu", 40, 32, 32, 32)}, "use nodes whose NUMA nodes have more; or use nodes whose kubelet has " + kubelets, "wait"},
+		"never, ours":         {placement.TooWide, "single-numa-node", "unresolvable", []placement.Need{need("cpu", 40, 32, 32, 32)}, berths, "wait"},
+		"never in all":        {placement.NoDefaultMemory, "none", "unresolvable", []placement.Need{need("hugepages-1Gi", 40<<30, 8<<30, 8<<30, 8<<30)}, "this one has 16Gi hugepages-1Gi for pods in all", "CPUs"},
+		"never so many cores": {placement.TooFewWholeCores, "none", "unresolvable", nil, "use other nodes", "wait"},
+		"whole cores, later":  {placement.TooFewWholeCores, "none", "resolvable", nil, "wait until whole cores are free", "other nodes"},
+	} {
+		r := placement.Refusal{Detail: c.detail, Reason: c.detail.Reason(), Policy: c.policy, Scarcity: cmp.Or(c.never, "resolvable"), Needs: c.needs}
+		if got := r.Advice(); !strings.Contains(got, c.want) || strings.Contains(got, c.wantNever) {
+			t.Errorf("%s: %q: want %q, and no %q", name, got, c.want, c.wantNever)
+		}
+	}
 }
 
 // TestBrokenCoresHaveNumbers: the event says what a core has, and what would be right.

@@ -36,7 +36,7 @@ func (n *node) answer(c *ledger.Candidate, out *Answer) {
 		out.Answer, out.Message, out.Advice = Refuses, a.Verdict.Reason.String()+": "+a.Verdict.Detail.Text(), a.Verdict.Detail.Advice()
 		if refusal, ok := n.account.View().Explain(c.Request); ok {
 			n.nameHolders(&refusal)
-			out.Refusal, out.Message = &refusal, refusal.String()
+			out.Refusal, out.Message, out.Advice = &refusal, refusal.String(), refusal.Advice()
 		}
 	default:
 		out.Answer, out.Message = Waits, wire.WaitsForReport+n.openText(a.Wait)
@@ -111,15 +111,16 @@ func (a *Answer) label() string {
 func groupsOf(answers []Answer) []Group {
 	var groups []Group
 	for _, a := range answers {
-		i := slices.IndexFunc(groups, func(g Group) bool { return g.Answer == a.Answer && g.Message == a.Message })
+		advice := strings.ReplaceAll(a.Advice, a.Node, "NODE")
+		i := slices.IndexFunc(groups, func(g Group) bool { return g.Answer == a.Answer && g.Message == a.Message && g.general == advice })
 		if i < 0 {
-			groups = append(groups, Group{Answer: a.Answer, Message: a.Message, Advice: a.Advice})
+			groups = append(groups, Group{Answer: a.Answer, Message: a.Message, Advice: a.Advice, general: advice})
 			i = len(groups) - 1
 		}
 		groups[i].Nodes = append(groups[i].Nodes, a.Node)
 		groups[i].Labels = append(groups[i].Labels, a.label())
 		if groups[i].Advice != a.Advice {
-			groups[i].Advice = strings.ReplaceAll(a.Advice, a.Node, "NODE")
+			groups[i].Advice = advice
 		}
 	}
 	slices.SortStableFunc(groups, func(a, b Group) int {

@@ -118,6 +118,9 @@ type Group struct {
 	Nodes   []string `json:"nodes"`
 	// Labels are Nodes with what is told of each, for people.
 	Labels []string `json:"-"`
+
+	// general is Advice with NODE for the node's name.
+	general string
 }
 
 // Explain says why the named pod is where it is, or nowhere. With only, no other node is asked.

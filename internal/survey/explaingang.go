@@ -409,7 +409,7 @@ func (t *gangTrial) again(p *plan.Plan, node int) (a Answer) {
 	loose.Loose = true
 	if said := account.Reserve(&loose, &d); said.Outcome == ledger.Refused {
 		if refusal, ok := account.View().Explain(loose.Request); ok {
-			a.Answer, a.Message, a.Refusal = Refuses, refusal.String(), &refusal
+			a.Answer, a.Message, a.Advice, a.Refusal = Refuses, refusal.String(), refusal.Advice(), &refusal
 		}
 	}
 	return a

@@ -69,7 +69,7 @@ export function Groups({ title, groups }) {
       <h2>{title}</h2>
       <ul class="groups">
         {groups.map((g) => (
-          <li key={g.answer + g.message} class={g.answer}>
+          <li key={g.answer + g.message + g.advice} class={g.answer}>
             <strong>{plural(g.nodes.length, 'node')} {verbs[g.answer][g.nodes.length === 1 ? 0 : 1]}</strong>
             <span>{g.message}</span>
             {g.advice && <span class="advice"><b>Do:</b> {g.advice}</span>}

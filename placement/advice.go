@@ -1,0 +1,77 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Advice returns what a person can do about the refusal, in the imperative; "" where there is
+// nothing to do. Where something is short it follows from what: whether the node has too little in
+// all or in one place, and whether it ever has enough.
+func (r *Refusal) Advice() string {
+	never := r.Scarcity == Unresolvable.String()
+	if advice, own := adviceForNever[r.Detail]; own && never {
+		return advice
+	}
+	if !slices.Contains(shortages, r.Detail) || len(r.Needs) == 0 {
+		return r.Detail.Advice()
+	}
+	for i := range r.Needs {
+		if n := &r.Needs[i]; never && n.lacksEver() {
+			return fmt.Sprintf("ask for less, or use other nodes: this one has %s %s for pods in all", n.amount(n.total()), n.unit())
+		}
+	}
+	for i := range r.Needs {
+		if n := &r.Needs[i]; !never && n.Free < n.Asked {
+			return n.await()
+		}
+	}
+	width := ""
+	if r.Policy == PolicySingleNUMANode.String() || r.Policy == PolicyRestricted.String() {
+		width = r.milder()
+	}
+	if never {
+		return "ask for less, so that it fits on fewer NUMA nodes, or use nodes whose NUMA nodes have more" + width
+	}
+	return "wait until pods end that are in the way (berth defrag says which would have to move), or ask for less" + width
+}
+
+// shortages are the rules that say no because something is short, on the node or in one place.
+var shortages = []Detail{NotPreferred, TooFewCPUs, NoDefaultMemory, DefaultMemoryNotPreferred, NoMemoryExtension, MemoryExtensionNotPreferred,
+	TooFewDevices, TooWide, NoCPUs, NoRoom, NoDevices, NotProvided, ProvidedApart}
+
+// adviceForNever is for rules by which the empty node says no as well, and no amount explains why.
+var adviceForNever = map[Detail]string{
+	TooFewWholeCores: "ask for fewer CPUs, or use other nodes: this one never has so many whole cores without reserved CPUs",
+	NoSuchCores:      "leave a wish out (berth.dev/cpus, exclusive, l3), or use nodes whose NUMA nodes have more",
+	NotTogether:      "leave berth.dev/devices out or only prefer it, or use nodes where more devices lie together",
+}
+
+// total is what the NUMA nodes have in all of the resource when they are empty.
+func (n *Need) total() (sum uint64) {
+	for i := range n.Nodes {
+		sum += n.Nodes[i].Total
+	}
+	return sum
+}
+
+// lacksEver says whether even the empty node has less in all than is asked. Of devices that are on
+// no NUMA node nobody knows.
+func (n *Need) lacksEver() bool { return len(n.Nodes) > 0 && n.total() < n.Asked }
+
+// await says what to do where the node has too little in all, for now.
+func (n *Need) await() string {
+	if n.Free == 0 {
+		return fmt.Sprintf("wait until pods end that have %s, or add nodes: none is free here", n.unit())
+	}
+	return fmt.Sprintf("wait until pods end that have %s, add nodes, or ask for at most %s", n.unit(), n.amount(n.Free))
+}
+
+// milder says who has to have a policy that is less strict: the pod's own annotation counts where
+// Berth decides, and the kubelet's configuration elsewhere.
+func (r *Refusal) milder() string {
+	if r.Reason == NoBerth {
+		return "; or let the pod be spread: berth.dev/policy: best-effort"
+	}
+	return "; or use nodes whose kubelet has the policy best-effort"
+}
