@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-base/metrics"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
@@ -25,7 +27,9 @@ const (
 var (
 	inFlightDesc     = metrics.NewDesc("berth_scheduler_in_flight_pods", "Pods that have a node and are in no report of it yet: reserved, posted (their Binding is written, in order), afloat (bound, in an order that is not known).", []string{"stage"}, nil, metrics.ALPHA, "")
 	endingDesc       = metrics.NewDesc("berth_scheduler_ending_pods", "Pods that are ending and may still hold what their node's report says.", nil, nil, metrics.ALPHA, "")
-	waitingDesc      = metrics.NewDesc("berth_scheduler_waiting_pods", "Pods that could be pinned and have no node.", nil, nil, metrics.ALPHA, "")
+	waitingDesc      = metrics.NewDesc("berth_scheduler_waiting_pods", "Pods of this scheduler's profiles that have no node, by kind: gated (a scheduling gate keeps them from being tried), gang (members of gangs) or single.", []string{"kind"}, nil, metrics.ALPHA, "")
+	longestWaitDesc  = metrics.NewDesc("berth_scheduler_longest_wait_seconds", "Since the pod was created that has waited longest for a node, of those that no scheduling gate keeps from being tried: of gang or single, as in waiting_pods. 0 where none waits.", []string{"kind"}, nil, metrics.ALPHA, "")
+	leadsDesc        = metrics.NewDesc("berth_scheduler_leads", "1 if this replica has begun to take pods from the scheduling queue, 0 while it stands by.", nil, nil, metrics.ALPHA, "")
 	nodesDesc        = metrics.NewDesc("berth_scheduler_nodes", "Nodes by what they are to pods that could be pinned: trusted, silent, untrusted or unreported.", []string{"state"}, nil, metrics.ALPHA, "")
 	floodedDesc      = metrics.NewDesc("berth_scheduler_flooded_nodes", "Nodes on which more is open than is gone through, so that every pod waits for their next report, by why: ManyEvents, ManyOrders, ManyStates, Unpredictable or Inherited.", []string{"reason"}, nil, metrics.ALPHA, "")
 	silenceDesc      = metrics.NewDesc("berth_scheduler_longest_silence_seconds", "Since the last sign of life of the agent, of the node with a report for which that is longest.", nil, nil, metrics.ALPHA, "")
@@ -50,7 +54,7 @@ var _ metrics.StableCollector = (*gauges)(nil)
 
 // DescribeWithStability implements metrics.StableCollector.
 func (g *gauges) DescribeWithStability(out chan<- *metrics.Desc) {
-	for _, d := range []*metrics.Desc{inFlightDesc, endingDesc, waitingDesc, nodesDesc, floodedDesc, silenceDesc, gangsDesc, reservationsDesc, placesDesc, heldCPUsDesc, heldMemoryDesc, heldDevicesDesc} {
+	for _, d := range []*metrics.Desc{inFlightDesc, endingDesc, waitingDesc, longestWaitDesc, leadsDesc, nodesDesc, floodedDesc, silenceDesc, gangsDesc, reservationsDesc, placesDesc, heldCPUsDesc, heldMemoryDesc, heldDevicesDesc} {
 		out <- d
 	}
 }
@@ -69,7 +73,7 @@ func (g *gauges) CollectWithStability(out chan<- metrics.Metric) {
 	gauge(inFlightDesc, float64(c.pods.Posted), "posted")
 	gauge(inFlightDesc, float64(c.pods.Afloat), "afloat")
 	gauge(endingDesc, float64(c.pods.Ending))
-	gauge(waitingDesc, float64(p.core.waiters.Len()))
+	p.waitGauges(gauge)
 	for _, state := range []string{nodeTrusted, nodeSilent, nodeUntrusted, nodeUnreported} {
 		gauge(nodesDesc, float64(c.nodes[state]), state)
 	}
@@ -85,6 +89,58 @@ func (g *gauges) CollectWithStability(out chan<- metrics.Metric) {
 	}
 	census := p.core.reservations.Count()
 	heldGauges(&census, gauge)
+}
+
+// Kinds of pods that wait.
+const (
+	waitsGated  = "gated"
+	waitsInGang = "gang"
+	waitsAlone  = "single"
+)
+
+// waitGauges tell who waits for a node, as the watch has it: also where this replica stands by.
+func (p *Plugin) waitGauges(gauge func(d *metrics.Desc, v float64, labels ...string)) {
+	leads := 0.0
+	if p.core.lead.Leads() {
+		leads = 1
+	}
+	gauge(leadsDesc, leads)
+	pods, err := p.pods.List(labels.Everything())
+	if err != nil {
+		return // a lister reads memory: it does not fail
+	}
+	count, longest := p.core.waiting(pods)
+	for _, kind := range []string{waitsGated, waitsInGang, waitsAlone} {
+		gauge(waitingDesc, float64(count[kind]), kind)
+		if kind != waitsGated {
+			gauge(longestWaitDesc, longest[kind].Seconds(), kind)
+		}
+	}
+}
+
+// waiting counts the pods that ask for this scheduler and have no node, and says how old the oldest
+// of each kind is.
+func (c *core) waiting(pods []*corev1.Pod) (count map[string]int, longest map[string]time.Duration) {
+	count, longest = map[string]int{}, map[string]time.Duration{}
+	now := c.clock.Now()
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" || wire.Ended(pod) {
+			continue
+		}
+		if _, ours := c.profiles.Load(pod.Spec.SchedulerName); !ours {
+			continue
+		}
+		kind := waitsAlone
+		switch {
+		case len(pod.Spec.SchedulingGates) > 0:
+			kind = waitsGated
+		case wire.InGang(pod):
+			kind = waitsInGang
+		}
+		count[kind]++
+		longest[kind] = max(longest[kind], now.Sub(pod.CreationTimestamp.Time))
+	}
+	return count, longest
 }
 
 // heldGauges tell what Reservations hold. Every series but those of devices is always there, so

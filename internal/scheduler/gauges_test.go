@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics"
+	testclock "k8s.io/utils/clock/testing"
 
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
 	"github.com/berth-dev/berth/internal/scheduler/reservation"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -39,5 +43,36 @@ func TestHeldGauges(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestEveryPodThatWaitsIsCounted: gated or not, alone or in a gang, pinned or not, refused or not,
+// leader or not; others' pods, and those that have a node or have ended, are not.
+func TestEveryPodThatWaitsIsCounted(t *testing.T) {
+	c := testclock.NewFakeClock(time.Unix(10_000, 0))
+	core := &core{clock: c}
+	core.profiles.Store("berth", 0)
+	age := func(seconds int, edit func(*corev1.Pod)) *corev1.Pod {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: "berth"}}
+		pod.CreationTimestamp = metav1.NewTime(c.Now().Add(-time.Duration(seconds) * time.Second))
+		if edit != nil {
+			edit(pod)
+		}
+		return pod
+	}
+	gated := func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} }
+	member := func(p *corev1.Pod) { p.Annotations = map[string]string{wire.GangAnnotation: "z"} } // one that is wrong, too
+	count, longest := core.waiting([]*corev1.Pod{
+		age(5, nil), age(70, nil), age(-3, nil), age(900, gated), age(8, member), age(80, member),
+		age(999, func(p *corev1.Pod) { gated(p); member(p) }),
+		age(2000, func(p *corev1.Pod) { p.Spec.NodeName = "n1" }),
+		age(2000, func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }),
+		age(2000, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+	})
+	if got, want := fmt.Sprint(count), "map[gang:2 gated:2 single:3]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if longest[waitsAlone] != 70*time.Second || longest[waitsInGang] != 80*time.Second {
+		t.Errorf("longest waits %v: want 70s alone, 80s in a gang", longest)
 	}
 }
