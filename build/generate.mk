@@ -1,5 +1,5 @@
-# Deepcopy functions and custom resource definitions, written by controller-gen of the tools module, and the policy that warns
-# of annotations which nobody reads.
+# Deepcopy functions and custom resource definitions, written by controller-gen of the tools module, and the policies that warn
+# of annotations which nobody reads, and of kinds that nobody serves.
 CONTROLLER_GEN = go tool -modfile=tools/go.mod controller-gen
 API_PATHS = ./api/...
 # A Job carries whole pod templates: without their descriptions its schema fits the annotation that kubectl apply keeps.
@@ -7,20 +7,24 @@ JOB_PATHS = ./api/batch/...
 # PodGroups of scheduler-plugins are read where others have installed their definition.
 CRD_PATHS = ./api/batch/... ./api/berth/... ./api/nodeinfo/... ./api/nrt/... ./api/scheduling/volcano/...
 IGNORED = deploy/policies/ignored-annotations.yaml
+UNSERVED = deploy/policies/unserved-kinds.yaml
+UNSERVED_JOBS = deploy/jobs/unserved-kinds.yaml
 
 .PHONY: generate generate-check
-generate: ## Deepcopy functions, CRDs and the policy of ignored annotations.
+generate: ## Deepcopy functions, CRDs, the policies that warn, and pages made from code.
 	$(CONTROLLER_GEN) object paths=$(API_PATHS)
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true $(CRD_PATHS:%=paths=%) output:crd:dir=deploy/crds
 	$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true,maxDescLen=0 paths=$(JOB_PATHS) output:crd:dir=deploy/crds
-	$(GO) run ./build/warnings > $(IGNORED).new && mv $(IGNORED).new $(IGNORED)
+	$(GO) run ./build/warnings annotations > $(IGNORED).new && mv $(IGNORED).new $(IGNORED)
+	$(GO) run ./build/warnings kinds > $(UNSERVED).new && mv $(UNSERVED).new $(UNSERVED)
+	$(GO) run ./build/warnings job-kinds > $(UNSERVED_JOBS).new && mv $(UNSERVED_JOBS).new $(UNSERVED_JOBS)
 	$(MAKE) --no-print-directory reference
 
 .PHONY: reference
-reference: ## Write docs/reference from the code.
-	@$(GO) test -count=1 -run '^TestReference' ./internal/cli ./internal/survey ./internal/agent ./internal/jobs ./internal/scheduler -rewrite
+reference: ## Write docs/reference, and the tables of docs/dialects.md, from the code.
+	@$(GO) test -count=1 -run '^TestReference' ./internal/cli ./internal/survey ./internal/agent ./internal/jobs ./internal/scheduler ./test/fields/fates -rewrite
 
 generate-check: ## Fail if anything generated is out of date.
-	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && cp -r api deploy/crds deploy/policies docs/reference docs/images "$$tmp" && $(MAKE) --no-print-directory generate >/dev/null && \
-	if ! diff -r api "$$tmp/api" || ! diff -r deploy/crds "$$tmp/crds" || ! diff -r deploy/policies "$$tmp/policies" || ! diff -r docs/reference "$$tmp/reference" || ! diff -r docs/images "$$tmp/images"; then \
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && cp -r api deploy/crds deploy/policies deploy/jobs docs/reference docs/images docs/dialects.md "$$tmp" && $(MAKE) --no-print-directory generate >/dev/null && \
+	if ! diff -r api "$$tmp/api" || ! diff -r deploy/crds "$$tmp/crds" || ! diff -r deploy/policies "$$tmp/policies" || ! diff -r deploy/jobs "$$tmp/jobs" || ! diff docs/dialects.md "$$tmp/dialects.md" || ! diff -r docs/reference "$$tmp/reference" || ! diff -r docs/images "$$tmp/images"; then \
 		echo "generated files were stale; they are written now: commit them" >&2; exit 1; fi

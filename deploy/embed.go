@@ -3,9 +3,11 @@
 package deploy
 
 import (
+	"bytes"
 	"embed"
 	"io/fs"
 	"slices"
+	"strings"
 )
 
 //go:embed crds/*.yaml rbac/*.yaml policies/*.yaml jobs/*.yaml exporters/*.yaml
@@ -29,12 +31,24 @@ func Jobs() fs.FS { return sub("jobs") }
 // applied.
 func JobManifests() [][]byte {
 	return read(append(slices.Clone(optional), "jobs/rbac.yaml", "jobs/policies.yaml", "jobs/controller-writes-for-jobs.yaml", "jobs/annotated-pods.yaml",
-		"jobs/annotated-shared.yaml"))
+		"jobs/annotated-shared.yaml", "jobs/unserved-kinds.yaml"))
 }
 
 // Exporters holds the policy by which nobody but agents tells of amounts, for clusters without
 // exporters of others.
 func Exporters() fs.FS { return sub("exporters") }
+
+// ServingNames returns the manifests for a scheduler that serves the names: the policy
+// ignored-annotations.berth.dev then warns of their pods, too, where a name is that of a dialect's
+// own scheduler. The chart does the same with the names of its profiles.
+func ServingNames(manifests [][]byte, names ...string) [][]byte {
+	served := []byte("!(n in ['" + strings.Join(names, "', '") + "'])")
+	out := make([][]byte, len(manifests))
+	for i, m := range manifests {
+		out[i] = bytes.ReplaceAll(m, []byte("!(n in [])"), served)
+	}
+	return out
+}
 
 func sub(dir string) fs.FS {
 	f, err := fs.Sub(manifests, dir)

@@ -1,10 +1,12 @@
 package deploy
 
 import (
+	"io/fs"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,6 +117,65 @@ func TestIgnoredAnnotationsWarn(t *testing.T) {
 }
 
 const ignored = "ignored-annotations.yaml"
+
+// TestIgnoredAnnotationsWarnOfServedNames: where Berth serves the name of a dialect's own
+// scheduler, the policy warns of its pods as of others.
+func TestIgnoredAnnotationsWarnOfServedNames(t *testing.T) {
+	data, err := fs.ReadFile(Policies(), ignored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := []string{"berth", "volcano"}
+	serving := fstest.MapFS{ignored: {Data: ServingNames([][]byte{data}, served...)[0]}}
+	deployment := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+	for _, scheduler := range []string{"", "berth", "volcano", "koord-scheduler"} {
+		pod := podWith(scheduler, "scheduling.volcano.sh/group-min-member", "node.koordinator.sh/x")
+		var want []string
+		for _, w := range wire.IgnoredKeys(pod, served...) {
+			want = append(want, w.Text)
+		}
+		if got := deniedIn(t, serving, ignored, written(t, deployment, pod, nil)); len(got) == 0 || !reflect.DeepEqual(got, want) {
+			t.Errorf("scheduler %q: got %q, want %q", scheduler, got, want)
+		}
+	}
+}
+
+// TestUnservedKindsWarn: of each kind of the table the policies warn, in its words, and of no
+// other. Of those that berth-controller would have to serve the policy that comes with it warns.
+func TestUnservedKindsWarn(t *testing.T) {
+	request := func(group, resource, kind string) admission.Attributes {
+		v := schema.GroupVersion{Group: group, Version: "v1"}
+		return admission.NewAttributesRecord(&unstructured.Unstructured{Object: map[string]any{}}, nil, v.WithKind(kind), "d", "x", v.WithResource(resource), "",
+			admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{})
+	}
+	const file = "unserved-kinds.yaml"
+	for _, k := range wire.UnservedKinds() {
+		in, other := Policies(), Jobs()
+		if k.Jobs {
+			in, other = other, in
+		}
+		a := request(k.Group, k.Resource, k.Kind)
+		if got, want := deniedIn(t, in, file, a), []string{k.Warning()}; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %q, want %q", k.Resource, got, want)
+		}
+		if got := deniedIn(t, other, file, a); got != nil {
+			t.Errorf("%s: twice, also %q", k.Resource, got)
+		}
+		matched := func(in fs.FS) bool {
+			data, err := fs.ReadFile(in, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Contains(string(data), "apiGroups: ["+k.Group+"]\n      apiVersions: [\"*\"]\n      resources: ["+k.Resource+"]\n")
+		}
+		if !matched(in) || matched(other) {
+			t.Errorf("%s: the API server does not ask the policy of it", k.Resource)
+		}
+	}
+	if got := denied(t, file, request("scheduling.volcano.sh", "podgroups", "PodGroup")); got != nil {
+		t.Errorf("PodGroup: %q", got)
+	}
+}
 
 // TestIgnoredLabelsWarn is TestIgnoredAnnotationsWarn for labels.
 func TestIgnoredLabelsWarn(t *testing.T) {

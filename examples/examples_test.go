@@ -123,7 +123,7 @@ func machine(t *testing.T) (*placement.Model, *placement.State) {
 
 func place(t *testing.T, m *placement.Model, s *placement.State, pod *corev1.Pod, fits bool) {
 	t.Helper()
-	if ignored := wire.IgnoredKeysOfServed(pod); len(ignored) > 0 {
+	if ignored := wire.IgnoredKeys(pod, pod.Spec.SchedulerName); len(ignored) > 0 {
 		t.Error(ignored)
 	}
 	ask, err := wire.ReadPod(pod)

@@ -50,7 +50,7 @@ func (Berth) Predicts() bool { return true }
 
 // Manifests implements Scheduler.
 func (b Berth) Manifests() ([][]byte, error) {
-	all := deploy.Manifests()
+	all := deploy.ServingNames(deploy.Manifests(), b.Names...)
 	if b.Volcano != nil {
 		theirs, err := b.Volcano.manifests()
 		return append(all, theirs...), err

@@ -11,7 +11,7 @@ import (
 // tellIgnored tells of annotations and labels that nobody reads, in events of the pod. It does so
 // on the first attempt alone: every attempt that fails leaves a condition behind.
 func (p *Plugin) tellIgnored(pod *corev1.Pod) {
-	warnings := wire.IgnoredKeysOfServed(pod)
+	warnings := wire.IgnoredKeys(pod, pod.Spec.SchedulerName)
 	if len(warnings) == 0 || attempted(pod) || wire.OfReservation(pod) {
 		return
 	}

@@ -32,7 +32,7 @@ type Dialect struct {
 	// Name is the project's.
 	Name string
 	// Scheduler is the project's own scheduler, as spec.schedulerName has it. It reads the
-	// annotations of its pods, so nobody is warned of them.
+	// annotations of its pods, so nobody is warned of them where Berth does not serve the name.
 	Scheduler string
 	// Keys are annotations that ask for something.
 	Keys []string
@@ -156,13 +156,8 @@ const (
 // IgnoredKeys returns a warning for each kind of annotation and of label that the pod asks by and
 // nobody reads: misspelt keys of Berth's, and those of each dialect that is not spoken yet. The
 // policy ignored-annotations.berth.dev, made from the same table, warns at creation. Pods that name
-// a dialect's own scheduler are left alone: nobody knows whether that is Berth.
-func IgnoredKeys(pod *corev1.Pod) []Ignored { return ignoredKeys(pod, false) }
-
-// IgnoredKeysOfServed is IgnoredKeys of a pod that Berth places, whatever scheduler it names.
-func IgnoredKeysOfServed(pod *corev1.Pod) []Ignored { return ignoredKeys(pod, true) }
-
-func ignoredKeys(pod *corev1.Pod, served bool) (warnings []Ignored) {
+// a dialect's own scheduler are left alone, unless Berth serves that name too.
+func IgnoredKeys(pod *corev1.Pod, served ...string) (warnings []Ignored) {
 	warn := func(reason string, keys []string, words func(string) string) {
 		if len(keys) > 0 {
 			warnings = append(warnings, Ignored{reason, words(listed(keys))})
@@ -172,7 +167,7 @@ func ignoredKeys(pod *corev1.Pod, served bool) (warnings []Ignored) {
 	warn(labelIgnored, keysOf(pod.Labels, isUnknownLabel), UnknownLabelWarning)
 	for i := range unspoken {
 		d := &unspoken[i]
-		if pod.Spec.SchedulerName == d.Scheduler && !served {
+		if pod.Spec.SchedulerName == d.Scheduler && !slices.Contains(served, d.Scheduler) {
 			continue
 		}
 		warn(annotationIgnored, keysOf(pod.Annotations, d.Has), d.Warning)

@@ -52,7 +52,7 @@ func TestIgnoredKeysOfServed(t *testing.T) {
 	for _, d := range UnspokenDialects() {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{d.Prefixes[0] + "x": "y"}, Labels: map[string]string{d.Prefixes[0] + "x": "y"}},
 			Spec: corev1.PodSpec{SchedulerName: d.Scheduler}}
-		if got := IgnoredKeysOfServed(pod); len(got) != 2 || len(IgnoredKeys(pod)) != 0 {
+		if got := IgnoredKeys(pod, "berth", d.Scheduler); len(got) != 2 || len(IgnoredKeys(pod)) != 0 {
 			t.Errorf("%s at %s: %q, and %q at creation", d.Name, d.Scheduler, got, IgnoredKeys(pod))
 		}
 	}

@@ -156,7 +156,7 @@ func TestChart(t *testing.T) {
 // testChartSource compares roles, policies and definitions with deploy/: what differs is labels,
 // and that definitions outlive the release.
 func testChartSource(t *testing.T, helm string) {
-	objects := objectsOf(t, mustRender(t, helm, everyCRD, "--set=controller.enabled=true"))
+	objects := objectsOf(t, mustRender(t, helm, everyCRD, "--set=controller.enabled=true,scheduler.profiles[0].schedulerName=volcano"))
 	if find(t, objects, "ClusterRole", "berth-viewer").GetLabels()["rbac.authorization.k8s.io/aggregate-to-view"] != "true" {
 		t.Error("the chart's labels have taken the place of berth-viewer's own")
 	}
@@ -173,7 +173,7 @@ func testChartSource(t *testing.T, helm string) {
 		}
 		return out
 	}
-	plain, chart := byName(objectsOf(t, append(deploy.Manifests(), deploy.JobManifests()...)...)), byName(objects)
+	plain, chart := byName(objectsOf(t, deploy.ServingNames(append(deploy.Manifests(), deploy.JobManifests()...), "berth", "volcano")...)), byName(objects)
 	if len(plain) < 14 {
 		t.Fatalf("only %d plain objects", len(plain))
 	}

@@ -1,0 +1,42 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+)
+
+// UnservedKind is a kind of a neighbour's about which Berth does nothing, or next to nothing. Who
+// creates one is warned by the API server, in the words of Warning.
+type UnservedKind struct {
+	Group, Resource, Kind string
+	// Jobs says that berth-controller would have to serve it. It is warned of only where that is
+	// installed: elsewhere Volcano's own controller may be there.
+	Jobs bool
+	// Instead says who does something about it, or what to use.
+	Instead string
+}
+
+const byVolcanosController = "Volcano's own controller runs it, where it is there"
+
+// unservedKinds loses a kind when it is served. After a change: make generate.
+var unservedKinds = []UnservedKind{
+	{"batch.volcano.sh", "cronjobs", "CronJob", true, byVolcanosController},
+	{"bus.volcano.sh", "commands", "Command", true, byVolcanosController},
+	{"flow.volcano.sh", "jobflows", "JobFlow", true, byVolcanosController},
+	{"flow.volcano.sh", "jobtemplates", "JobTemplate", true, byVolcanosController},
+	{"scheduling.volcano.sh", "queues", "Queue", false, "it reads whether the queue is closed, and no share and no quota: use Kueue above it"},
+	{"topology.volcano.sh", "hypernodes", "HyperNode", false, "it does not look at the network: use Kueue's topology-aware scheduling"},
+	{"shard.volcano.sh", "nodeshards", "NodeShard", false, "one scheduler places on all nodes"},
+	{"config.volcano.sh", "colocationconfigurations", "ColocationConfiguration", false, "Volcano's own agent reads it, where it is there"},
+	{"scheduling.sigs.k8s.io", "elasticquotas", "ElasticQuota", false, "it has no quotas: use Kueue above it"},
+	{"scheduling.x-k8s.io", "elasticquotas", "ElasticQuota", false, "it has no quotas: use Kueue above it"},
+	{"scheduling.koordinator.sh", "clusternetworktopologies", "ClusterNetworkTopology", false, "it does not look at the network: use Kueue's topology-aware scheduling"},
+}
+
+// UnservedKinds returns the kinds of neighbours that Berth does not serve.
+func UnservedKinds() []UnservedKind { return slices.Clone(unservedKinds) }
+
+// Warning says that an object of the kind comes to nothing.
+func (k *UnservedKind) Warning() string {
+	return fmt.Sprintf("Berth does not serve a %s of %s: %s", k.Kind, k.Group, k.Instead)
+}

@@ -1,0 +1,67 @@
+package fates
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/golden"
+	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/test/fields"
+)
+
+// TestEveryFieldOfNeighbours feeds each field of the table: what is read changes what is
+// understood, what is refused is named by the error, and what has no effect is named by an event.
+func TestEveryFieldOfNeighbours(t *testing.T) {
+	for i := range fields.Kinds {
+		for _, wrong := range Wrong(&fields.Kinds[i]) {
+			t.Error(wrong)
+		}
+	}
+}
+
+// TestNoFieldOfNeighboursIsSilent feeds each field of the definitions that the neighbours install,
+// however deep it lies.
+func TestNoFieldOfNeighboursIsSilent(t *testing.T) {
+	silent, err := Silent("../../../../shared/neighbours")
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("the neighbours' definitions are not there: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range silent {
+		t.Error(s)
+	}
+}
+
+// TestReferenceOfDialects holds docs/dialects.md against the tables; with -rewrite it writes them.
+func TestReferenceOfDialects(t *testing.T) {
+	const path = "../../../docs/dialects.md"
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(data)
+	for name, table := range map[string]string{"fields": fields.Table(), "kinds": kindsTable()} {
+		begin, end := "<!-- "+name+": begin -->\n", "<!-- "+name+": end -->\n"
+		before, rest, found := strings.Cut(doc, begin)
+		_, after, closed := strings.Cut(rest, end)
+		if !found || !closed {
+			t.Fatalf("%s: want %q and %q", path, begin, end)
+		}
+		doc = before + begin + table + end + after
+	}
+	golden.File(t, path, doc)
+}
+
+// kindsTable is the table of kinds that are not served.
+func kindsTable() string {
+	out := "| kind | group | why, or who does |\n|---|---|---|\n"
+	for _, k := range wire.UnservedKinds() {
+		out += "| " + k.Kind + " | " + k.Group + " | " + k.Instead + " |\n"
+	}
+	return out
+}
