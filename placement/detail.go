@@ -229,7 +229,7 @@ var rules = [details]struct {
 	UnequalCores: {NoBerth, "UnequalCores", "the pod's wishes need cores with as many threads each, and these differ",
 		"leave the wish out, or use nodes whose cores have equally many threads"},
 	NoSuchCores: {NoBerth, "NoSuchCores", "enough CPUs are free, but not on cores, caches and NUMA nodes as the pod wants them",
-		"leave a wish out (berth.dev/cpus, exclusive, l3), or wait until others end"},
+		"leave out a wish for the CPUs, such as berth.dev/cpus, or wait until others end"},
 	Withholds: {NoBerth, "Withholds", "berth.dev/exclusive would keep CPUs idle that the pod does not ask for: it wants all of its cores' or NUMA nodes' CPUs asked for",
 		"ask for all of those CPUs, write \",preferred\" behind the word, or let the administrator name the namespace in exclusiveNamespaces"},
 	NoCPUs: {NoBerth, "NoCPUs", "too few CPUs are left",

@@ -370,6 +370,9 @@ func TestExcluded(t *testing.T) {
 		"its policy": {func(_ *corev1.Node, p *corev1.Pod) {
 			p.Annotations = map[string]string{wire.PolicyAnnotation: "single-numa-node,scope=pod"}
 		}, "excluded: its kubelet's policy is restricted with scope container, the pod's berth.dev/policy asks for single-numa-node,scope=pod"},
+		"its policy, in Koordinator's words": {func(_ *corev1.Node, p *corev1.Pod) {
+			p.Annotations = map[string]string{"scheduling.koordinator.sh/numa-topology-spec": `{"numaTopologyPolicy":"SingleNUMANode"}`}
+		}, "the pod's scheduling.koordinator.sh/numa-topology-spec asks for single-numa-node,scope=pod"},
 		"a weaker policy": {func(_ *corev1.Node, p *corev1.Pod) {
 			p.Annotations = map[string]string{wire.PolicyAnnotation: "best-effort"}
 		}, "1 node admits"},

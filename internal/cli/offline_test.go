@@ -165,6 +165,10 @@ func TestPolicyOfThePod(t *testing.T) {
 		"place", "-f", pod("single-numa-node"), "--node", oneByTwo, "--kubelet-config", config)
 	expect(t, ExitOK, "0-1", "place", "-f", pod("single-numa-node"), "--node", oneByTwo, "--kubelet-config", config, "--guard=false")
 	expect(t, ExitOK, "0-1", "place", "-f", pod("best-effort"), "--node", oneByTwo, "--kubelet-config", config)
+	theirs := in.file("theirs.yaml", `{apiVersion: v1, kind: Pod, metadata: {name: t, annotations: {scheduling.koordinator.sh/numa-topology-spec: '{"numaTopologyPolicy":"SingleNUMANode"}'}},
+		spec: {containers: [{name: x, resources: {limits: {cpu: "10", memory: 1Gi}}}]}}`)
+	expect(t, ExitFailure, "the pod's scheduling.koordinator.sh/numa-topology-spec asks for single-numa-node,scope=pod (PolicyNotKept)",
+		"place", "-f", theirs, "--node", oneByTwo, "--kubelet-config", config)
 	expect(t, ExitFailure, `metadata.annotations[berth.dev/policy]: "singel": want none`, "place", "-f", pod("singel"), "--node", oneByTwo)
 }
 

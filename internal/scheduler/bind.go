@@ -60,7 +60,7 @@ func (p *Plugin) decideAndWrite(ctx context.Context, c *cycle, pod *corev1.Pod, 
 		return fwk.AsStatus(err), nil
 	}
 	verdicts.WithLabelValues("Bind", posting.Answer.Outcome.String(), reasonOf(&posting.Answer)).Inc()
-	if status := statusOf(nodes.Pack(0, &posting.Answer), false); status != nil {
+	if status := c.status(nodes.Pack(0, &posting.Answer), false); status != nil {
 		return status, nil
 	}
 	p.core.feed.Posted(pod.UID, n)

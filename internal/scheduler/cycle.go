@@ -20,6 +20,8 @@ const cycleKey fwk.StateKey = Name
 // cycle is what the plugin keeps for one attempt to place one pod.
 type cycle struct {
 	query nodes.Query
+	// said says under which keys the pod asks for how it is to be placed.
+	said wire.Said
 	// plugin is that of the pod's profile.
 	plugin *Plugin
 	member member

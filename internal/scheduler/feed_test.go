@@ -193,7 +193,7 @@ func on(pod *corev1.Pod, nodeName string) *corev1.Pod {
 
 // attempt begins an attempt to place a pod.
 func (f *fixture) attempt(pod *corev1.Pod, r *placement.Request) *cycle {
-	c := f.cycleFor(pod, r)
+	c := f.cycleFor(pod, &wire.Ask{Request: *r})
 	f.waitForNodes(c, pod)
 	return c
 }

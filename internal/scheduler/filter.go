@@ -53,7 +53,7 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 		podsRefused.WithLabelValues("policy").Inc()
 		return nil, unreadable(ask.RulesErr)
 	}
-	c := p.cycleFor(pod, &ask.Request)
+	c := p.cycleFor(pod, &ask)
 	c.unpinned, c.from, c.heldOn = unpinned, from, heldOn
 	if state.IsPodGroupSchedulingCycle() {
 		err = p.joinTrial(c, state, pod)
@@ -88,8 +88,8 @@ func unreadable(err error) *fwk.Status {
 }
 
 // cycleFor returns what the plugin keeps of an attempt to place a pod.
-func (p *Plugin) cycleFor(pod *corev1.Pod, r *placement.Request) *cycle {
-	return &cycle{plugin: p, query: p.profile.Begin(p.core.table.Candidate(pod, r), pod.Status.NominatedNodeName)}
+func (p *Plugin) cycleFor(pod *corev1.Pod, ask *wire.Ask) *cycle {
+	return &cycle{plugin: p, said: ask.Said, query: p.profile.Begin(p.core.table.Candidate(pod, &ask.Request), pod.Status.NominatedNodeName)}
 }
 
 // waitForNodes has the pod wait for nodes from the begin of its attempt on. Members of a group do
@@ -169,7 +169,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
 	}
 	if why := n.Unmet(c.query.Candidate.Request.Rules); why != "" {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.said.In(why))
 	}
 	switch {
 	case c.member.group != nil:
@@ -188,7 +188,7 @@ func (c *cycle) say(n *nodes.Node, a nodes.PackedAnswer) *fwk.Status {
 	if a.Kind() == nodes.Takes {
 		return nil // which is what is said most
 	}
-	status := statusOf(a, c.patient)
+	status := c.status(a, c.patient)
 	if status.Code() == fwk.Pending {
 		c.waiting.add(n)
 	}
@@ -213,5 +213,5 @@ func (p *Plugin) suppose(c *cycle, n *nodes.Node, info fwk.NodeInfo) *fwk.Status
 	if a.Outcome == ledger.Waiting {
 		p.core.waiters.BlameToo(c.query.Candidate.Request.UID, n.Account())
 	}
-	return statusOf(nodes.Pack(0, &a), false)
+	return c.status(nodes.Pack(0, &a), false)
 }

@@ -159,12 +159,12 @@ func (c *cycle) askGroup(n *nodes.Node, info fwk.NodeInfo) (ledger.Answer, bool)
 // filterGroup is Filter in a group's trial: what is tried is asked, and nobody is told.
 func (p *Plugin) filterGroup(c *cycle, n *nodes.Node, info fwk.NodeInfo) *fwk.Status {
 	if a, ok := c.askGroup(n, info); ok {
-		return statusOf(nodes.Pack(0, &a), false)
+		return c.status(nodes.Pack(0, &a), false)
 	}
 	if a, ok := c.query.Recall(n); ok {
-		return statusOf(a, false)
+		return c.status(a, false)
 	}
-	return statusOf(c.query.Ask(n), false)
+	return c.status(c.query.Ask(n), false)
 }
 
 // rankInGroup is the rank of a node in a group's trial.
@@ -190,7 +190,7 @@ func (p *Plugin) reserveInGroup(c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.S
 	}
 	var d placement.Decision
 	a := fork.Reserve(&c.query.Candidate, &d)
-	if status := statusOf(nodes.Pack(0, &a), false); status != nil {
+	if status := c.status(nodes.Pack(0, &a), false); status != nil {
 		return status
 	}
 	return p.writable(pod, n, &d)

@@ -158,7 +158,7 @@ func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod 
 	gang.Mark(state, "")
 	if why := p.core.notYet(ctx); why != "" {
 		if ask, err := p.read(pod); err == nil {
-			p.waitForNodes(p.cycleFor(pod, &ask.Request), pod) // nothing else would wake it
+			p.waitForNodes(p.cycleFor(pod, &ask), pod) // nothing else would wake it
 		}
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
@@ -177,7 +177,7 @@ func (p *Plugin) preFilterMember(ctx context.Context, state fwk.CycleState, pod 
 		return nil, unreadable(err)
 	}
 	if ask.Request.Pinnable() {
-		c := p.cycleFor(pod, &ask.Request)
+		c := p.cycleFor(pod, &ask)
 		c.planned = turn.Node
 		state.Write(cycleKey, c)
 	}
@@ -195,7 +195,7 @@ func (p *Plugin) preFilterInTrial(state fwk.CycleState, pod *corev1.Pod) *fwk.St
 	case ask.RulesErr != nil:
 		return unreadable(ask.RulesErr)
 	}
-	state.Write(cycleKey, p.cycleFor(pod, &ask.Request))
+	state.Write(cycleKey, p.cycleFor(pod, &ask))
 	return nil
 }
 

@@ -239,7 +239,7 @@ func (p *Plugin) explain(c *cycle, refusing []*nodes.Node) string {
 	for _, n := range refusing[:min(len(refusing), maxExplained)] {
 		switch refusal, ok := n.Account().View().Explain(c.query.Candidate.Request); {
 		case ok && refusal.Reason != placement.Admitted:
-			count[refusal.String()]++
+			count[c.said.In(refusal.String())]++
 		case ok && c.askUnder(n, nil).Held:
 			count[keptByReservation]++
 		case ok && len(p.handle.NominatedPodsForNode(n.Name())) > 0:

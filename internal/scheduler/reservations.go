@@ -116,10 +116,10 @@ func (p *Plugin) filterOwner(c *cycle, n *nodes.Node) *fwk.Status {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
 	}
 	if why := n.Unmet(c.query.Candidate.Request.Rules); why != "" {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.said.In(why))
 	}
 	a := n.Account().View().AskOwner(&c.query.Candidate, c.from)
-	return statusOf(nodes.Pack(0, &a), false)
+	return c.status(nodes.Pack(0, &a), false)
 }
 
 // reserveOwner takes an owner in, in place.
@@ -127,7 +127,7 @@ func (p *Plugin) reserveOwner(c *cycle, pod *corev1.Pod, n *nodes.Node) *fwk.Sta
 	var d placement.Decision
 	a := n.Account().ReserveOwner(&c.query.Candidate, c.from, &d)
 	verdicts.WithLabelValues("Reserve", a.Outcome.String(), reasonOf(&a)).Inc()
-	if status := statusOf(nodes.Pack(0, &a), false); status != nil {
+	if status := c.status(nodes.Pack(0, &a), false); status != nil {
 		c.again = true
 		p.core.reservations.InVain(pod, c.from)
 		return c.refuse(status)

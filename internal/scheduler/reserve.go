@@ -51,7 +51,7 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	var d placement.Decision
 	a := n.Account().Reserve(&c.query.Candidate, &d)
 	verdicts.WithLabelValues("Reserve", a.Outcome.String(), reasonOf(&a)).Inc()
-	if status := statusOf(nodes.Pack(0, &a), false); status != nil {
+	if status := c.status(nodes.Pack(0, &a), false); status != nil {
 		c.again = p.core.table.Large()
 		return c.refuse(status)
 	}

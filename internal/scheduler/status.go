@@ -32,6 +32,15 @@ var waitTexts = func() (out [256]string) {
 	return out
 }()
 
+// status says a node's answer in the framework's words, and with the keys that stand in the pod.
+func (c *cycle) status(a nodes.PackedAnswer, patient bool) *fwk.Status {
+	s := statusOf(a, patient)
+	if s == nil || c.said == (wire.Said{}) {
+		return s
+	}
+	return fwk.NewStatus(s.Code(), c.said.In(s.Message()))
+}
+
 // statusOf says an answer in the framework's words; nil for an admission. A patient pod waits for
 // one that is certain. Nodes with the same cause say the same.
 func statusOf(a nodes.PackedAnswer, patient bool) *fwk.Status {

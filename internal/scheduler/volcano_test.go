@@ -120,6 +120,17 @@ func TestVolcanoProfile(t *testing.T) {
 	}
 }
 
+// TestStatusesNameThePodsKeys: a node that is not for the pod says so with the key that stands in
+// the pod, in Filter and in the event of an attempt.
+func TestStatusesNameThePodsKeys(t *testing.T) {
+	f, infos := volcanoFixture(t)
+	const key = "scheduling.koordinator.sh/numa-topology-spec"
+	pod := with(pinned("p", 2), map[string]string{key: `{"numaTopologyPolicy":"SingleNUMANode"}`})
+	if _, why := f.scores(pod, infos); !strings.Contains(why, key) || strings.Contains(why, wire.PolicyAnnotation) {
+		t.Errorf("filtered with %q", why)
+	}
+}
+
 // TestBestEffortAnywhere: the argument lets best-effort pods go to nodes of any policy.
 func TestBestEffortAnywhere(t *testing.T) {
 	f := newFixture(t)

@@ -43,6 +43,14 @@ func (n *node) answer(c *ledger.Candidate, out *Answer) {
 	}
 }
 
+// say has the answer name the keys that stand in the pod.
+func (a *Answer) say(said wire.Said) {
+	a.Message, a.Advice = said.In(a.Message), said.In(a.Advice)
+	if a.Refusal != nil {
+		a.Refusal.Rule = said.In(a.Refusal.Rule)
+	}
+}
+
 // nameHolders calls who holds devices by the name of the pod, where a report tells it.
 func (n *node) nameHolders(r *placement.Refusal) {
 	report := n.report()

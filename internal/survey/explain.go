@@ -172,7 +172,7 @@ func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only 
 	if only != "" && s.nodes[only] == nil {
 		return nil, c.noNode(s, only)
 	}
-	q := question{pod: pod, request: &ask.Request, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod), only: only}
+	q := question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod), only: only}
 	if q.classes, err = s.classes(ctx, c, q.amounts); err != nil {
 		return nil, err
 	}
@@ -279,7 +279,8 @@ func resizeText(pod *corev1.Pod) string {
 type question struct {
 	pod     *corev1.Pod
 	request *placement.Request
-	// rulesErr says why the pod's rules cannot be read.
+	// said says under which keys the pod asks for its rules, rulesErr why they cannot be read.
+	said     wire.Said
 	rulesErr error
 	// created is the second of the pod's creation.
 	created int64
@@ -354,9 +355,11 @@ func (q *question) ask(s *Survey, names []string) []Answer {
 	return answers
 }
 
-// askNode asks one node, beside the pods that are bound to it.
-func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNodeAffinity, bound []*corev1.Pod) Answer {
-	a := Answer{Node: n.name, Report: n.sequence(), InFlight: n.inFlight}
+// askNode asks one node, beside the pods that are bound to it. The answer names the keys that stand
+// in the pod.
+func (q *question) askNode(s *Survey, n *node, affinity nodeaffinity.RequiredNodeAffinity, bound []*corev1.Pod) (a Answer) {
+	defer func() { a.say(q.said) }()
+	a = Answer{Node: n.name, Report: n.sequence(), InFlight: n.inFlight}
 	asked := beside(q.amounts, q.classes, n.object)
 	if n.trouble != nil && n.trouble.Reason == nodestate.Silent && !n.heard.IsZero() {
 		a.SilentSeconds = Seconds(s.Now.Sub(n.heard))

@@ -237,7 +237,7 @@ func (t *gangTrial) add(ctx context.Context, c *Cluster, pod *corev1.Pod, known 
 	key := string(like) + string(rules)
 	k, ok := known[key]
 	if !ok {
-		q := question{pod: pod, request: &ask.Request, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod)}
+		q := question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: ask.RulesErr, created: pod.CreationTimestamp.Unix(), amounts: wire.ReadAmounts(pod)}
 		if q.classes, err = t.survey.classes(ctx, c, q.amounts); err != nil {
 			return err
 		}
@@ -410,6 +410,7 @@ func (t *gangTrial) again(p *plan.Plan, node int) (a Answer) {
 	if said := account.Reserve(&loose, &d); said.Outcome == ledger.Refused {
 		if refusal, ok := account.View().Explain(loose.Request); ok {
 			a.Answer, a.Message, a.Advice, a.Refusal = Refuses, refusal.String(), refusal.Advice(), &refusal
+			a.say(q.said)
 		}
 	}
 	return a

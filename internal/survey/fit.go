@@ -154,7 +154,7 @@ func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []stri
 	if _, err := wire.ReadReservationAffinity(pod); err != nil {
 		return nil, err
 	}
-	q := &question{pod: pod, request: &ask.Request, rulesErr: ask.RulesErr, created: s.Now.Unix() + 1, amounts: wire.ReadAmounts(pod)}
+	q := &question{pod: pod, request: &ask.Request, said: ask.Said, rulesErr: ask.RulesErr, created: s.Now.Unix() + 1, amounts: wire.ReadAmounts(pod)}
 	if q.classes, err = s.classes(ctx, c, q.amounts); err != nil {
 		return nil, err
 	}
@@ -253,6 +253,7 @@ func (f *fitter) ask(s *seat) Answer {
 	}
 	a := Answer{Node: s.node.name, Report: s.node.sequence(), InFlight: s.node.inFlight}
 	s.node.answer(&ledger.Candidate{Request: q.request, Created: q.created}, &a)
+	a.say(q.said)
 	if a.Answer == Admits {
 		f.short(s, &a)
 	}

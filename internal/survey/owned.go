@@ -89,7 +89,7 @@ func (s *Survey) takes(r *wire.Reservation, o *koordinator.Reservation, pod *cor
 	case ledger.Admitted:
 		return true, ""
 	case ledger.Refused:
-		return false, "what it holds does not take the pod: " + a.Verdict.Detail.Text()
+		return false, "what it holds does not take the pod: " + ask.Said.In(a.Verdict.Detail.Text())
 	}
 	return false, wire.WaitsForReport + n.openText(a.Wait)
 }

@@ -38,6 +38,7 @@ func (p *Placed) pins() bool {
 type ask struct {
 	pod     *corev1.Pod
 	request placement.Request
+	said    wire.Said
 	amounts amounts.List
 }
 
@@ -47,7 +48,7 @@ func read(pod *corev1.Pod) (a ask, err error) {
 	if err = cmp.Or(err, read.RulesErr); err != nil {
 		return a, err
 	}
-	a.request = read.Request
+	a.request, a.said = read.Request, read.Said
 	a.amounts = wire.ReadAmounts(pod)
 	return a, nil
 }
@@ -73,6 +74,7 @@ func (n *Node) admit(a *ask) Placed {
 	got := n.kubelet.Admit(&a.request)
 	if !got.Verdict.OK() {
 		out.Refusal = &Refused{Refusal: placement.Explain(n.kubelet.State, &a.request)}
+		out.Refusal.Refusal.Rule = a.said.In(out.Refusal.Refusal.Rule)
 		out.Refusal.fill()
 		return out
 	}
@@ -93,7 +95,7 @@ func (n *Node) admit(a *ask) Placed {
 // refusedBefore says what keeps a scheduler from sending the pod to the node at all.
 func (n *Node) refusedBefore(a *ask) *Refused {
 	if why := wire.Unmet(n.model, a.request.Rules); why != "" && !n.spec.NoGuard {
-		return n.refuse(a, PolicyNotKept, why)
+		return n.refuse(a, PolicyNotKept, a.said.In(why))
 	}
 	if missing := n.missing(&a.request); missing != "" && !n.spec.IgnoreMissingDevices {
 		return n.refuse(a, NotOffered, "no device plugin of this node offers "+missing+

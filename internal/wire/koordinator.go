@@ -134,13 +134,17 @@ var koordinatorSpoken = []string{koordinatorNUMA, koordinatorCPUs, koordinatorJo
 
 // withKoordinator adds to a pod's rules what it says in Koordinator's words. Two policies must be
 // one.
-func withKoordinator(pod *corev1.Pod, own placement.Rules) (placement.Rules, error) {
+func withKoordinator(pod *corev1.Pod, own placement.Rules, said *Said) (placement.Rules, error) {
 	if !SpeaksKoordinator(pod) {
 		return own, nil
 	}
 	r, err := ReadKoordinatorRules(pod)
-	if err != nil || own == (placement.Rules{}) {
+	if err != nil {
 		return r, err
+	}
+	said.inKoordinators(pod, own)
+	if own == (placement.Rules{}) {
+		return r, nil
 	}
 	if r.Policy != placement.NodePolicy && r.Policy != own.Policy {
 		return placement.Rules{}, fieldErrors(podName(pod)).at(annotation(koordinatorNUMA), pod.Annotations[koordinatorNUMA],
@@ -148,6 +152,26 @@ func withKoordinator(pod *corev1.Pod, own placement.Rules) (placement.Rules, err
 	}
 	own.CPUs, own.SharesOnly, own.SharesWillDo, own.Devices = r.CPUs, r.SharesOnly, r.SharesWillDo, r.Devices
 	return own, nil
+}
+
+// inKoordinators notes which of Koordinator's keys the pod uses, beside a policy in other words.
+func (s *Said) inKoordinators(pod *corev1.Pod, own placement.Rules) {
+	is := func(key string) bool { _, is := pod.Annotations[key]; return is }
+	if own == (placement.Rules{}) && is(koordinatorNUMA) {
+		s.policy = koordinatorNUMA
+	}
+	if _, is := pod.Labels[koordinatorQoS]; is {
+		s.cpus = koordinatorQoS
+	}
+	if class := pod.Labels[koordinatorQoS]; is(koordinatorCPUs) && (class == "LSE" || class == "LSR") {
+		s.cpus, s.exclusive = koordinatorCPUs, koordinatorCPUs
+	}
+	if is(koordinatorHint) {
+		s.devices, s.functions = koordinatorHint, koordinatorHint
+	}
+	if is(koordinatorJoint) {
+		s.devices = koordinatorJoint
+	}
 }
 
 // koordinatorReader makes errors about one pod.

@@ -23,13 +23,16 @@ type Ask struct {
 	// the pod has to refuse it then. A node that runs the pod runs it by the amounts alone, so they
 	// are understood all the same.
 	RulesErr error
+	// Said says under which keys the pod asks for the Rules.
+	Said Said
 }
 
-// Equal says whether both ask for the same. The UID of a pod is its name, and nothing that it asks
-// for.
+// Equal says whether both ask for the same, under whatever keys. The UID of a pod is its name, and
+// nothing that it asks for.
 func (a *Ask) Equal(b *Ask) bool {
 	x, y := *a, *b
 	x.Request.UID, y.Request.UID = "", ""
+	x.Said, y.Said = Said{}, Said{}
 	return reflect.DeepEqual(x, y)
 }
 
@@ -43,7 +46,7 @@ func ReadPod(pod *corev1.Pod) (Ask, error) {
 		return Ask{}, err
 	}
 	ask := Ask{Request: r}
-	ask.Request.Rules, ask.RulesErr = ReadRules(pod)
+	ask.Request.Rules, ask.Said, ask.RulesErr = readRules(pod)
 	if isVolcano(ask.Request.Rules) && !ask.Request.AsksExclusiveCPUs() {
 		ask.Request.Rules = placement.Rules{}
 	}

@@ -15,7 +15,8 @@ import (
 // or a stricter one.
 const PolicyAnnotation = "berth.dev/policy"
 
-// Unmet says why a node cannot keep the rules that a pod asks for; "" when it can.
+// Unmet says why a node cannot keep the rules that a pod asks for; "" when it can. It names keys of
+// Berth's own: Said.In puts the pod's in their place.
 func Unmet(m *placement.Model, r placement.Rules) string {
 	if m.Keeps(r) {
 		return ""
@@ -25,13 +26,13 @@ func Unmet(m *placement.Model, r placement.Rules) string {
 			return "koordlet carries decisions out there and leaves memory where it is, and the pod's " + MemoryAnnotation + " insists on its NUMA nodes"
 		}
 		if m.Decides() {
-			return fmt.Sprintf("the node gives CPUs as %s, and the pod insists on %s", bindWords[m.Rules().CPUs.Bind], bindWords[r.CPUs.Bind])
+			return fmt.Sprintf("the node gives CPUs as %s, and the pod's %s insists on %s", bindWords[m.Rules().CPUs.Bind], CPUsAnnotation, bindWords[r.CPUs.Bind])
 		}
-		return unmetWish(w)
+		return unmetWish(w, &r)
 	}
 	own, asks := m.Rules(), "the pod's "+PolicyAnnotation+" asks for "
-	if isVolcano(r) {
-		asks = "the pod's " + VolcanoPolicyAnnotation + " asks for exactly "
+	if r.Match == placement.Exactly {
+		asks += "exactly "
 	}
 	if r.OwnCPUs && !own.OwnCPUs {
 		return "its kubelet's CPU manager is not static, " + asks + writePolicy(r) + " with CPUs of its own"
@@ -43,24 +44,35 @@ func Unmet(m *placement.Model, r placement.Rules) string {
 // wishes for CPUs and memory, as ReadPod does. Words that nobody knows are refused, never taken for
 // a default. The error is a *FieldError.
 func ReadRules(pod *corev1.Pod) (placement.Rules, error) {
-	r, err := readPolicies(pod)
+	r, _, err := readRules(pod)
+	return r, err
+}
+
+// readRules returns with the rules under which keys the pod asks for them.
+func readRules(pod *corev1.Pod) (placement.Rules, Said, error) {
+	var said Said
+	r, err := readPolicies(pod, &said)
 	if err == nil {
-		r, err = withKoordinator(pod, r)
+		r, err = withKoordinator(pod, r, &said)
 	}
 	if err == nil {
-		err = readWishes(pod, &r)
+		err = readWishes(pod, &r, &said)
 	}
 	if err != nil {
-		return placement.Rules{}, err
+		return placement.Rules{}, Said{}, err
 	}
-	return r, nil
+	return r, said, nil
 }
 
 // readPolicies reads the policy annotations.
-func readPolicies(pod *corev1.Pod) (placement.Rules, error) {
+func readPolicies(pod *corev1.Pod, said *Said) (placement.Rules, error) {
 	text, asks := pod.Annotations[PolicyAnnotation]
 	if !asks {
-		return readVolcanoRules(pod)
+		r, err := readVolcanoRules(pod)
+		if r != (placement.Rules{}) {
+			said.policy = VolcanoPolicyAnnotation
+		}
+		return r, err
 	}
 	r, want := parsePolicy(text)
 	if want != "" {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
@@ -34,15 +35,17 @@ var WishKeys = []string{CPUsAnnotation, ExclusiveAnnotation, L3Annotation, Memor
 
 const strengthsWanted = `, then nothing, ",required" or ",preferred"`
 
-// readWishes adds to r what the pod says about its CPUs, memory and devices. The error is a
-// *FieldError.
-func readWishes(pod *corev1.Pod, r *placement.Rules) error {
+// readWishes adds to r what the pod says about its CPUs, memory and devices. What it says in Berth's
+// own words comes before what another dialect says. The error is a *FieldError.
+func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
+	var own string // of wishes that no other dialect has
 	for _, wish := range []struct {
 		key  string
 		read func(string, *placement.Rules) string
+		said *string
 	}{
-		{CPUsAnnotation, readCPUsWish}, {ExclusiveAnnotation, readExclusiveWish}, {L3Annotation, readL3Wish}, {MemoryAnnotation, readMemoryWish},
-		{DevicesAnnotation, readDevicesWish}, {FunctionsAnnotation, readFunctionsWish},
+		{CPUsAnnotation, readCPUsWish, &said.cpus}, {ExclusiveAnnotation, readExclusiveWish, &said.exclusive}, {L3Annotation, readL3Wish, &own},
+		{MemoryAnnotation, readMemoryWish, &own}, {DevicesAnnotation, readDevicesWish, &said.devices}, {FunctionsAnnotation, readFunctionsWish, &said.functions},
 	} {
 		text, asks := pod.Annotations[wish.key]
 		if !asks {
@@ -51,8 +54,13 @@ func readWishes(pod *corev1.Pod, r *placement.Rules) error {
 		if want := wish.read(text, r); want != "" {
 			return fieldErrors(podName(pod)).at(annotation(wish.key), text, want)
 		}
+		*wish.said = ""
 	}
 	if r.SharesOnly && (r.CPUs != joint.Rules{} || r.OwnCPUs) {
+		if said.cpus == koordinatorQoS {
+			return fieldErrors(podName(pod)).at(field.NewPath("metadata", "labels").Key(koordinatorQoS), pod.Labels[koordinatorQoS],
+				"LSE or LSR beside annotations that want CPUs of the pod's own, or none of them: pods of this class have time, not CPUs")
+		}
 		return fieldErrors(podName(pod)).at(annotation(CPUsAnnotation), pod.Annotations[CPUsAnnotation],
 			"full-cores or spread beside annotations that want CPUs of the pod's own, or none of them: shares are time, not CPUs")
 	}
@@ -154,7 +162,10 @@ var missing = map[placement.Wish]struct{ key, lack string }{
 }
 
 // unmetWish says why a node whose kubelet decides is not for the pod.
-func unmetWish(w placement.Wish) string {
+func unmetWish(w placement.Wish, r *placement.Rules) string {
 	m := missing[w]
+	if w == placement.WishDevices && r.Devices.SameHow != joint.Required {
+		m.key = FunctionsAnnotation
+	}
 	return "its kubelet lacks " + m.lack + ", which the pod's " + m.key + " insists on"
 }

@@ -90,7 +90,7 @@ func TestUnmetByNodesThatBind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]string{"full-cores": "", "spread,preferred": "", "shares": "", "spread": "the node gives CPUs as full-cores, and the pod insists on spread"} {
+	for text, want := range map[string]string{"full-cores": "", "spread,preferred": "", "shares": "", "spread": "the node gives CPUs as full-cores, and the pod's berth.dev/cpus insists on spread"} {
 		r, err := ReadRules(podAsking(map[string]string{CPUsAnnotation: text}))
 		if err != nil {
 			t.Fatal(err)

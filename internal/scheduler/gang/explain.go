@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -28,7 +29,11 @@ func (j *job) explain(r *result) string {
 		return fit + ", and of some task too few"
 	}
 	pod := j.pods[r.Lacking]
-	return fit + "; pod " + pod.Name + " lacks a node: " + r.trial.why(r)
+	why := r.trial.why(r)
+	if ask, err := wire.ReadPod(pod); err == nil {
+		why = ask.Said.In(why)
+	}
+	return fit + "; pod " + pod.Name + " lacks a node: " + why
 }
 
 // why says what nodes say to the member that got none, the most frequent reason first.

@@ -1,0 +1,74 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology/shapes"
+)
+
+// TestSaidInThePodsOwnWords: what is said of a pod names the keys that stand in the pod, whichever
+// dialect it speaks, and Berth's own where both ask for the same.
+func TestSaidInThePodsOwnWords(t *testing.T) {
+	view, err := placement.ViewOf(shapes.Machine("package:2 numa:1 l3:1 core:2 pu:2 mem:8Gi dist:10,21"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet := placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0"}
+	spreading := placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000, Default: placement.Rules{}}
+	spreading.Default.CPUs.Bind, spreading.Default.CPUs.BindHow = 2, 2 // the node's label SpreadByPCPUs
+	const single, full = `{"numaTopologyPolicy":"SingleNUMANode"}`, `{"requiredCPUBindPolicy":"FullPCPUs"}`
+	for _, c := range []struct {
+		said   string // keys and values, apart by blanks
+		on     placement.Config
+		unmet  string
+		refuse string // what a refusal with all of Berth's keys says
+	}{
+		{"berth.dev/policy=restricted", kubelet, "the pod's berth.dev/policy asks for restricted", "berth.dev/policy berth.dev/cpus"},
+		{"volcano.sh/numa-topology-policy=restricted", kubelet, "the pod's volcano.sh/numa-topology-policy asks for exactly restricted", "volcano.sh/numa-topology-policy berth.dev/cpus"},
+		{koordinatorNUMA + "=" + single, kubelet, "the pod's " + koordinatorNUMA + " asks for single-numa-node,scope=pod", koordinatorNUMA + " berth.dev/cpus"},
+		{koordinatorNUMA + "=" + single + " berth.dev/policy=single-numa-node", kubelet, "the pod's berth.dev/policy asks for single-numa-node", "berth.dev/policy berth.dev/cpus"},
+		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR", kubelet, "which the pod's " + koordinatorCPUs + " insists on", "berth.dev/policy " + koordinatorCPUs},
+		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR", spreading, "the node gives CPUs as spread, and the pod's " + koordinatorCPUs + " insists on full-cores", ""},
+		{koordinatorCPUs + "=" + full + " " + koordinatorQoS + "=LSR berth.dev/cpus=full-cores", kubelet, "which the pod's berth.dev/cpus insists on", "berth.dev/policy berth.dev/cpus"},
+		{koordinatorQoS + "=LS", kubelet, "", "berth.dev/policy " + koordinatorQoS},
+		{koordinatorJoint + `={"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`, kubelet, "which the pod's " + koordinatorJoint + " insists on", ""},
+		{koordinatorHint + `={"gpu":{"requiredTopologyScope":"PCIe"}}`, kubelet, "which the pod's " + koordinatorHint + " insists on", ""},
+		{koordinatorHint + `={"rdma":{"vfSelector":{}}}`, kubelet, "which the pod's " + koordinatorHint + " insists on", ""},
+		{"berth.dev/functions=one-per-card", kubelet, "which the pod's berth.dev/functions insists on", ""},
+	} {
+		m, err := placement.NewModel(view, c.on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := koordinatorPod("", "", "")
+		for _, word := range strings.Split(c.said, " ") {
+			key, value, _ := strings.Cut(word, "=")
+			if pod.Annotations[key] = value; key == koordinatorQoS {
+				pod.Labels[key] = value
+			}
+		}
+		r, said, err := readRules(pod)
+		if err != nil {
+			t.Fatalf("%s: %v", c.said, err)
+		}
+		if got := said.In(Unmet(m, r)); c.unmet == "" && got != "" || !strings.Contains(got, c.unmet) {
+			t.Errorf("%s: %q, want %q in it", c.said, got, c.unmet)
+		}
+		if got := said.In("berth.dev/policy berth.dev/cpus"); c.refuse != "" && got != c.refuse {
+			t.Errorf("%s: %q, want %q", c.said, got, c.refuse)
+		}
+	}
+}
+
+// TestClassBesideWishes: a pod whose class has no CPUs of its own is told of its class, where it
+// does not say berth.dev/cpus.
+func TestClassBesideWishes(t *testing.T) {
+	pod := koordinatorPod("LS", "", "")
+	pod.Annotations[ExclusiveAnnotation] = "core"
+	_, err := ReadRules(pod)
+	if err == nil || !strings.Contains(err.Error(), `metadata.labels[koordinator.sh/qosClass]: "LS": want LSE or LSR`) {
+		t.Errorf("%v", err)
+	}
+}
