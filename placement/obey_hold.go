@@ -31,6 +31,90 @@ func DecideWithin(s *State, place *PodAllocation, r *Request, d *Decision) Verdi
 	return v
 }
 
+// DecideBeyond is DecideWithin for a pod that may have of the node what is missing of the place. It
+// has what is left of the place first, as far as one set of NUMA nodes allows. It has some of each
+// resource that is left of the place and that it asks for, and what it leaves (Rest) stays as it
+// is. With last nobody has anything of the place after it: then it may have CPU time in another
+// form than is held.
+func DecideBeyond(s *State, place *PodAllocation, last bool, r *Request, d *Decision) Verdict {
+	v := DecideWithin(s, place, r, d)
+	p := s.pod(place.UID)
+	if v.OK() || p == nil {
+		return v
+	}
+	left := s.m.heldBy(p)
+	for try := range 3 { // beside the place, in whole cores, anywhere
+		in := s.Clone()
+		s.m.joint.Give(in.account, left)
+		if try < 2 {
+			s.m.joint.Near(in.account, left, func(k joint.Kind) uint64 { return s.m.askedOf(r, k) }, try == 1)
+		}
+		in.enterProvided(p, false)
+		if v = Decide(in, r, d); v.OK() && (last && v.NUMA&s.Holding(place.UID) != 0 || s.leaves(p, r, d)) {
+			return v
+		}
+	}
+	if v.OK() {
+		return Verdict{Reason: NoBerth, Detail: NoRoom, Scarcity: Resolvable}
+	}
+	v.Scarcity = Resolvable
+	return v
+}
+
+// askedOf is the most of a kind that a pod's containers have at one time.
+func (m *Model) askedOf(r *Request, k joint.Kind) uint64 {
+	var sum podSum[uint64]
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		n := uint64(max(c.MilliCPU, 0))
+		if k != joint.CPU {
+			n, _ = c.memory(m.joint.KindName(k))
+		}
+		sum.add(c.Kind, n)
+	}
+	return sum.peak()
+}
+
+// leaves says whether a decision takes some of each resource that it asks for of what is left of a
+// place, and whether there is room for what is left then.
+func (s *State) leaves(p *PodAllocation, r *Request, d *Decision) bool {
+	owner := d.Held()
+	rest := Rest(p, []*PodAllocation{owner})
+	before, after, some := s.m.heldBy(p), s.m.heldBy(rest), false
+	for k := range s.m.joint.Kinds() {
+		had, has := before.Amount(k), after.Amount(k)
+		if some = some || has < had; had > 0 && s.m.askedOf(r, k) > 0 && has == had {
+			return false
+		}
+	}
+	for i := range s.m.deviceKinds {
+		had, has := before.Count(uint8(i)), after.Count(uint8(i))
+		if some = some || has < had; had > 0 && r.devicesOf(s.m.deviceKinds[i].Resource) > 0 && has == had {
+			return false
+		}
+	}
+	if !some {
+		return false
+	}
+	b := s.m.joint.NewBook()
+	b.CopyFrom(s.account)
+	s.m.joint.Give(b, before)
+	s.m.joint.Take(b, s.m.heldBy(owner))
+	if s.m.joint.Problem(b, after) != "" {
+		return false
+	}
+	s.m.joint.Take(b, after)
+	return !s.m.joint.Overdrawn(b, s.account)
+}
+
+// devicesOf is how many devices of a resource the pod's containers ask for.
+func (r *Request) devicesOf(resource string) (n int64) {
+	for i := range r.Containers {
+		n += r.Containers[i].devices(resource)
+	}
+	return n
+}
+
 // isPart says whether a decision takes CPU time of what is held in the form in which it is held:
 // CPUs as CPUs, as exclusive as they are, and shares as shares.
 func isPart(d *Decision, place, left *PodAllocation) bool {

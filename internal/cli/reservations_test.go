@@ -106,6 +106,7 @@ func reservedWorld(t testing.TB) *world {
 	n1 := obeying(t, "n1")
 	s := stateOf(t, &n1.Spec)
 	six := w.addReservation("training", "n1", template(6, 0))
+	six.Spec.AllocatePolicy = koordinator.AllocateRestricted
 	place := decide(t, s, string(six.UID), six, template(6, 0))
 	held := &placement.PodAllocation{UID: place.UID, Containers: heldOf(place)}
 	s.Release(place.UID)

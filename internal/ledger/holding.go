@@ -27,6 +27,9 @@ type Holding struct {
 	Held *placement.PodAllocation
 	// Owners are the pods that have something of it, and those that had, by UID.
 	Owners []string
+	// More: an owner may have of the node what the place lacks. Once: the place ends with its first
+	// owner. Both matter where Berth decides.
+	More, Once bool
 }
 
 // holding is a Holding on its node.
@@ -98,8 +101,8 @@ func (n *Node) Promised(uid string) (placement.Decision, bool) {
 	return copyDecision(&p.promise.Decision), true
 }
 
-// ReserveOwner is Reserve for an owner, of what is held. Where Berth decides it gets that, or
-// nothing (placement.DecideWithin).
+// ReserveOwner is Reserve for an owner, of what is held. Where Berth decides it gets that, or that
+// and the rest from the node (placement.DecideWithin, DecideBeyond), or nothing.
 func (n *Node) ReserveOwner(c *Candidate, held string, d *placement.Decision) Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -146,7 +149,12 @@ func (n *Node) consultOwner(c *Candidate, h *holding, d *placement.Decision) Ans
 		return Answer{Outcome: Refused, Verdict: placement.Verdict{Reason: placement.NoBerth, Detail: placement.NoRoom, Scarcity: placement.Resolvable}}
 	}
 	n.compute()
-	v := placement.DecideWithin(n.full.all[0].state, h.Held, c.Request, d)
+	var v placement.Verdict
+	if state := n.full.all[0].state; h.More {
+		v = placement.DecideBeyond(state, h.Held, h.Once, c.Request, d)
+	} else {
+		v = placement.DecideWithin(state, h.Held, c.Request, d)
+	}
 	t := tally{decided: true}
 	t.count(&v)
 	return t.result()

@@ -209,6 +209,8 @@ type heldOnes struct {
 	*obeyed
 	held   map[string]placement.PodAllocation
 	owners map[string][]string
+	// more: owners may ask for more than is held.
+	more bool
 }
 
 func (o *heldOnes) step() {
@@ -217,7 +219,7 @@ func (o *heldOnes) step() {
 		r, d := o.request(), placement.Decision{}
 		if a := o.n.Reserve(cand(r), &d); a.OK() {
 			o.held[r.UID] = *d.Held()
-			o.n.Hold(Holding{UID: r.UID, Request: r, Held: d.Held()})
+			o.n.Hold(Holding{UID: r.UID, Request: r, Held: d.Held(), More: o.more})
 		}
 	case 1, 2:
 		if uid := pick(o.rng, slices.Sorted(maps.Keys(o.held))); uid != "" {
@@ -239,7 +241,7 @@ func (o *heldOnes) step() {
 		o.obeyed.step()
 		if o.n != before { // the scheduler has begun anew
 			for uid, p := range o.held {
-				o.n.Hold(Holding{UID: uid, Held: &p, Owners: o.owners[uid]})
+				o.n.Hold(Holding{UID: uid, Held: &p, Owners: o.owners[uid], More: o.more})
 			}
 		}
 	}
@@ -298,7 +300,7 @@ func (o *heldOnes) older(held, pod string) bool {
 func TestHeldHistories(t *testing.T) {
 	for seed := range uint64(*runs) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			o := &heldOnes{newObeyed(t, seed), map[string]placement.PodAllocation{}, map[string][]string{}}
+			o := &heldOnes{newObeyed(t, seed), map[string]placement.PodAllocation{}, map[string][]string{}, seed%2 == 1}
 			o.rng = rand.New(rand.NewPCG(seed, 7))
 			for range 200 {
 				o.step()
@@ -310,4 +312,85 @@ func TestHeldHistories(t *testing.T) {
 			o.settle()
 		})
 	}
+}
+
+// TestOwnersThatAskForMore: where the Reservation allows it, an owner has all that is left of the
+// place, and the rest of the node, on the same NUMA node where it wants one. Nothing is given
+// twice, and what it had of the place comes back.
+func TestOwnersThatAskForMore(t *testing.T) {
+	m := model(t, "package:2 numa:1 core:8 pu:1 mem:8Gi", obeying)
+	open := func() *Node {
+		n := new(Ledger).Open(nil)
+		r, err := NewReport(1, m, &placement.Snapshot{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Accept(r)
+		return n
+	}
+	single := func(r *placement.Request) *placement.Request {
+		r.Rules = placement.Rules{Policy: placement.PolicySingleNUMANode, Scope: placement.PodScope}
+		return r
+	}
+	bare := func(uid string, n int64) *placement.Request { // it has CPU time, as it asks for no memory
+		r := cpus(uid, n)
+		r.Containers[0].Memory, r.Guaranteed = nil, false
+		return r
+	}
+	for name, c := range map[string]struct {
+		place, owner *placement.Request
+		more, once   bool
+		before       *placement.Request // of a stranger
+		ok           bool
+		all          bool // it has all of the place
+	}{
+		"more, and the node has it":       {single(share("held", 4)), single(share("a", 6)), true, false, nil, true, true},
+		"Restricted":                      {single(share("held", 4)), single(share("a", 6)), false, false, nil, false, false},
+		"less than is held":               {single(share("held", 4)), single(share("a", 2)), true, false, nil, true, false},
+		"more than the NUMA node has":     {single(share("held", 4)), single(share("a", 9)), true, false, nil, false, false},
+		"more than is left there":         {single(share("held", 4)), single(share("a", 6)), true, false, single(share("x", 3)), false, false},
+		"on two NUMA nodes":               {share("held", 4), share("a", 10), true, false, nil, true, true},
+		"time is held, CPUs are wanted":   {bare("held", 4), share("a", 4), true, false, nil, false, false},
+		"the same, and it is the last":    {bare("held", 4), share("a", 4), true, true, nil, true, false},
+		"CPUs are held, time is wanted":   {share("held", 4), bare("a", 4), true, false, nil, false, false},
+		"the same, and that is the last":  {share("held", 4), bare("a", 4), true, true, nil, true, false},
+		"more time than is held":          {bare("held", 4), bare("a", 6), true, false, nil, true, false},
+		"time beyond what the node gives": {bare("held", 4), bare("a", 40), true, true, nil, false, false},
+	} {
+		n := open()
+		var d placement.Decision
+		if c.before != nil {
+			if a := n.Reserve(cand(c.before), &d); !a.OK() {
+				t.Fatalf("%s: %+v", name, a)
+			}
+		}
+		if a := n.Reserve(cand(c.place), &d); !a.OK() {
+			t.Fatalf("%s: %+v", name, a)
+		}
+		h := Holding{UID: "held", Request: c.place, Held: d.Held(), More: c.more, Once: c.once}
+		n.Hold(h)
+		place := decided(&d)
+		a := n.ReserveOwner(cand(c.owner), "held", &d)
+		if a.OK() != c.ok {
+			t.Errorf("%s: %+v, want ok %t", name, a, c.ok)
+			continue
+		}
+		if got := decided(&d); c.all && !place.IsSubsetOf(&got) {
+			t.Errorf("%s: it has CPUs %s, and %s are held", name, got, place)
+		}
+		check(t, n)
+		n.Forget("a")
+		if left := n.View().Holdings(); len(left) != 1 || allOf(left[0].Held) != place {
+			t.Errorf("%s: when it has gone %+v is held, want CPUs %s", name, left, place)
+		}
+		check(t, n)
+	}
+}
+
+// allOf is all CPUs of an allocation.
+func allOf(p *placement.PodAllocation) (cpus topology.CPUSet) {
+	for i := range p.Containers {
+		cpus = cpus.Or(&p.Containers[i].CPUs)
+	}
+	return cpus
 }

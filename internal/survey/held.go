@@ -73,15 +73,16 @@ func placeOf(o *koordinator.Reservation) string {
 type places struct {
 	// pods stand for what is left of each place, where anything is.
 	pods []*corev1.Pod
-	// left is the same by UID, where Berth decides.
-	left map[string]*placement.PodAllocation
+	// left is what the account is told of each, by UID; Held is what is left of it, where Berth
+	// decides.
+	left map[string]ledger.Holding
 	// wrong says which Reservations cannot be read.
 	wrong []string
 }
 
 // placesOn reads the Reservations that have their places on a node with these pods.
 func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out places) {
-	out.left = map[string]*placement.PodAllocation{}
+	out.left = map[string]ledger.Holding{}
 	for _, o := range reservations {
 		r, err := wire.ReadReservation(o)
 		if err != nil {
@@ -100,9 +101,11 @@ func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out 
 			continue
 		}
 		out.pods = append(out.pods, wire.Held(rest, r.Node))
+		left := ledger.Holding{UID: string(r.UID), More: r.More, Once: r.Once}
 		if r.Decision != nil {
-			out.left[string(r.UID)] = placement.Rest(r.Decision.Held(), taken)
+			left.Held = placement.Rest(r.Decision.Held(), taken)
 		}
+		out.left[left.UID] = left
 	}
 	return out
 }
@@ -111,7 +114,9 @@ func placesOn(reservations []*koordinator.Reservation, pods []*corev1.Pod) (out 
 func (n *node) seeHeld(pod *corev1.Pod) error {
 	ask, err := wire.ReadPod(pod)
 	if err == nil {
-		n.account.Hold(ledger.Holding{UID: string(pod.UID), Request: &ask.Request, Held: n.held[string(pod.UID)]})
+		h := n.held[string(pod.UID)]
+		h.UID, h.Request = string(pod.UID), &ask.Request
+		n.account.Hold(h)
 	}
 	return err
 }
@@ -220,7 +225,7 @@ func (n *node) holds() (out []Held) {
 // heldBy is what the Reservation holds that a pod stands for, by NUMA node. What is on none comes
 // last.
 func (n *node) heldBy(pod *corev1.Pod) []Held {
-	p := n.held[string(pod.UID)]
+	p := n.held[string(pod.UID)].Held
 	if p == nil {
 		return heldAnywhere(pod)
 	}

@@ -38,7 +38,7 @@ type node struct {
 	// bound are its pods, and what Reservations hold there.
 	bound []*corev1.Pod
 	// held is what is left of the places of Reservations, by UID; nil where there is none.
-	held map[string]*placement.PodAllocation
+	held map[string]ledger.Holding
 	// given is what providers gave its pods.
 	given []Given
 }
@@ -50,7 +50,7 @@ type source struct {
 	coarse []metav1.Object        // reports of others, in the order in which they are gone by
 	beat   beat                   // the agent's last heartbeat, zero where there is none
 	pods   []*corev1.Pod          // those that are bound to it
-	held   map[string]*placement.PodAllocation
+	held   map[string]ledger.Holding
 }
 
 // glance is what nodes are looked at with.

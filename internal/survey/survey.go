@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/berth-dev/berth/internal/amounts"
+	"github.com/berth-dev/berth/internal/ledger"
 	"github.com/berth-dev/berth/internal/nodestate"
-	"github.com/berth-dev/berth/placement"
 )
 
 // Survey is what the API says of nodes, and of the pods bound to them, at about one moment.
@@ -29,8 +29,8 @@ type Survey struct {
 	nodes map[string]*node
 	// bound is the pods by node, and what Reservations hold there.
 	bound map[string][]*corev1.Pod
-	// held is what is left of the places of Reservations, by UID, on nodes where Berth decides.
-	held map[string]*placement.PodAllocation
+	// held is what is left of the places of Reservations, by UID.
+	held map[string]ledger.Holding
 	// narrowed says which nodes are wanted; nil for all.
 	narrowed func(*node) bool
 }
@@ -80,7 +80,7 @@ func (c *Cluster) Survey(ctx context.Context, only string) (*Survey, error) {
 
 // surveyOf looks at every node of which there is anything.
 func (c *Cluster) surveyOf(f *facts) *Survey {
-	s := &Survey{facts: f, nodes: map[string]*node{}, bound: byNode(f.pods), held: map[string]*placement.PodAllocation{}, Notes: f.notes, Now: c.clock.now()}
+	s := &Survey{facts: f, nodes: map[string]*node{}, bound: byNode(f.pods), held: map[string]ledger.Holding{}, Notes: f.notes, Now: c.clock.now()}
 	s.hold()
 	sources := s.sources()
 	look := c.glance(f, s.Now)

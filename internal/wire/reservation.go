@@ -58,6 +58,8 @@ type Reservation struct {
 	Expires time.Time
 	// Once has the first owner use the place up.
 	Once bool
+	// More lets an owner have of the node what the place lacks (allocatePolicy Aligned, and none).
+	More bool
 	// Closed keeps owners to come off.
 	Closed bool
 	Taints []corev1.Taint
@@ -105,6 +107,7 @@ func ReadReservation(o *koordinator.Reservation) (*Reservation, error) {
 	out := &Reservation{
 		Name: o.Name, UID: o.UID, Labels: o.Labels, Version: o.ResourceVersion, Scheduler: ReservationScheduler(o), Pod: reservationPod(o),
 		Expires: expiryOf(o), Once: o.Spec.AllocateOnce == nil || *o.Spec.AllocateOnce, Closed: o.Spec.Unschedulable,
+		More:   o.Spec.AllocatePolicy != koordinator.AllocateRestricted,
 		Taints: o.Spec.Taints, Phase: o.Status.Phase, Node: o.Status.NodeName,
 	}
 	ask, err := ReadPod(out.Pod)
@@ -449,20 +452,20 @@ func pluginsIn(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// Fits says whether what a pod asks for, of what is held, is left beside the other owners.
+// Fits says whether what a pod asks for, of what is held, is left beside the other owners; or some
+// of it, where an owner may have the rest of the node.
 func (r *Reservation) Fits(pod *corev1.Pod, owners []*corev1.Pod) bool {
 	all, had := r.Allocatable(), r.Allocated(owners)
+	fits, some := true, false
 	for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
 		left, held := all[name]
 		if !held {
 			continue
 		}
 		left.Sub(had[name])
-		if q.Cmp(left) > 0 {
-			return false
-		}
+		fits, some = fits && q.Cmp(left) <= 0, some || left.Sign() > 0
 	}
-	return true
+	return fits || r.More && some
 }
 
 // allocatedJSON is the value of AllocatedAnnotation.

@@ -164,8 +164,15 @@ func TestRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	one, three := podWith("one", "1"), podWith("three", "3")
-	if !r.Fits(three, []*corev1.Pod{one}) || r.Fits(podWith("more", "3500m"), []*corev1.Pod{one}) {
-		t.Error("3 of 4 CPUs are left beside one")
+	more := podWith("more", "3500m")
+	if !r.More || !r.Fits(three, []*corev1.Pod{one}) || !r.Fits(more, []*corev1.Pod{one}) || r.Fits(one, []*corev1.Pod{one, podWith("all", "9", func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse("2Gi")
+	})}) {
+		t.Error("3 of 4 CPUs are left beside one, and the rest is the node's")
+	}
+	only, err := ReadReservation(reservationObject(t, `{`+fourCPUs+`,`+anyOwners+`,"allocatePolicy":"Restricted"}`))
+	if err != nil || only.More || !only.Fits(three, []*corev1.Pod{one}) || only.Fits(more, []*corev1.Pod{one}) {
+		t.Errorf("Restricted: 3 of 4 CPUs are left beside one: %v", err)
 	}
 	rest := r.Rest([]*corev1.Pod{one})
 	if got := rest.Spec.Containers[0].Resources.Requests; got.Cpu().Value() != 3 || got.Memory().String() != "1Gi" || !isGuaranteed(rest) {

@@ -35,8 +35,8 @@ var WishKeys = []string{CPUsAnnotation, ExclusiveAnnotation, L3Annotation, Memor
 
 const strengthsWanted = `, then nothing, ",required" or ",preferred"`
 
-// readWishes adds to r what the pod says about its CPUs, memory and devices. What it says in Berth's
-// own words comes before what another dialect says. The error is a *FieldError.
+// readWishes adds to r what the pod says about its CPUs, memory and devices. What it says in
+// Berth's own words comes before what another dialect says. The error is a *FieldError.
 func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
 	var own string // of wishes that no other dialect has
 	for _, wish := range []struct {

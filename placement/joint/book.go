@@ -155,6 +155,29 @@ type Held struct {
 	Devices   []DeviceRef
 }
 
+// Amount is what is held of a kind on all NUMA nodes, of CPU with 1000 for each CPU.
+func (h *Held) Amount(k Kind) (n uint64) {
+	if k == CPU {
+		n = 1000 * uint64(h.CPUs.Len())
+	}
+	for _, a := range h.Amounts {
+		if a.Kind == k {
+			n += a.N
+		}
+	}
+	return n
+}
+
+// Count is how many devices of a kind are held.
+func (h *Held) Count(kind uint8) (n int) {
+	for _, d := range h.Devices {
+		if d.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
 // NodeAmount is an amount on the NUMA node at a position.
 type NodeAmount struct {
 	Kind Kind
@@ -196,6 +219,74 @@ func (m *Model) Confine(b *Book, place, left *Held) {
 		}
 	}
 	m.Give(b, left)
+}
+
+// Near leaves of each kind of which h has any no more on a NUMA node than h has there and what is
+// asked beyond all of h. What h has is free in b. Who takes what is asked takes that first then.
+// With cores, CPUs beyond those of h are left as whole cores.
+func (m *Model) Near(b *Book, h *Held, asked func(Kind) uint64, cores bool) {
+	n := len(m.nodes)
+	has, own := make([]uint64, len(m.capacity)), m.shut(h)
+	for id := range own.All() {
+		has[m.cores[m.place[id].core].node] += 1000
+	}
+	for _, a := range h.Amounts {
+		has[int(a.Kind)*n+int(a.Node)] += a.N
+	}
+	for k := range Kind(len(m.kinds)) {
+		row, all := has[int(k)*n:int(k)*n+n], uint64(0)
+		for _, amount := range row {
+			all += amount
+		}
+		if all == 0 {
+			continue
+		}
+		beyond := asked(k) - min(asked(k), all)
+		for v, amount := range row {
+			if room := m.room(b, k, v); room > amount+beyond {
+				b.used[int(k)*n+v] += room - amount - beyond
+			}
+			if k == CPU && !own.IsEmpty() {
+				m.keepBeside(b, &own, span{m.nodes[v].cores.from, m.nodes[v].cores.to}, int((beyond+999)/1000), cores)
+			}
+		}
+	}
+}
+
+// keepBeside leaves of some free CPUs, beside those of own, so many: those of cores first that are
+// free as a whole. With cores the last of these stays whole.
+func (m *Model) keepBeside(b *Book, own *topology.CPUSet, of span, extra int, cores bool) {
+	free := slices.Clone(b.free)
+	for _, whole := range [...]bool{true, false} {
+		for i := of.from; i < of.to; i++ {
+			k, keep, enough := &m.cores[i], free[i], extra <= 0
+			if whole != (keep == k.full) {
+				continue
+			}
+			for w := keep; w != 0; w &= w - 1 {
+				bit := w & -w
+				switch {
+				case own.Has(k.cpus[bits.TrailingZeros8(bit)]):
+				case enough, extra <= 0 && !cores:
+					keep &^= bit
+				default:
+					extra--
+				}
+			}
+			m.setFree(b, int(i), keep)
+		}
+	}
+}
+
+// Overdrawn says whether more of some kind is handed out on a NUMA node than there is, and more
+// than in o.
+func (m *Model) Overdrawn(b, o *Book) bool {
+	for i, used := range b.used {
+		if used > max(m.capacity[i], o.used[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *Model) enter(b *Book, h *Held, take bool) {

@@ -201,7 +201,7 @@ func TestReservations(t *testing.T) {
 	c.awaitRunning("six")
 	c.create(onNode(ask("more", "6", true), "h2"))
 	c.awaitUnschedulable("more", "Insufficient cpu")
-	c.create(owner(ask("own5", "6", true), "whole"))
+	c.create(owner(ask("own5", "7", true), "whole")) // a CPU more than is held
 	c.awaitRunning("own5")
 	c.awaitReservation("whole", "to be used up", phase(koordinator.ReservationSucceeded))
 	if node, _ := c.given("own5"); node != "h2" {

@@ -112,7 +112,8 @@ func (d *driver) step(ctx context.Context, i int) error {
 // pod own one.
 func (d *driver) hold(ctx context.Context, pod *corev1.Pod) error {
 	if d.rng.IntN(6) == 0 {
-		return d.holds.make(ctx, pod.DeepCopy(), d.rng.IntN(2) == 0)
+		policies := []koordinator.ReservationAllocatePolicy{"", koordinator.AllocateAligned, koordinator.AllocateRestricted}
+		return d.holds.make(ctx, pod.DeepCopy(), d.rng.IntN(2) == 0, policies[d.rng.IntN(len(policies))])
 	}
 	if n := len(d.holds.live); n > 0 {
 		at := d.rng.IntN(n)
@@ -162,7 +163,11 @@ func (d *driver) waiting(ctx context.Context) (string, error) {
 // what is bound and held there, by the exhaustive twin; "" for none.
 func (d *driver) roomFor(pod *corev1.Pod, all []held) string {
 	for _, h := range all {
-		if pod.Labels[ownerLabel] == h.Name && (twin{d.Machines[h.Node], d.reserved}).fitsWithin(h.Decision, h.rest, h.Pod, pod) {
+		if pod.Labels[ownerLabel] != h.Name {
+			continue
+		}
+		t := twin{d.Machines[h.Node], d.reserved}
+		if t.fitsWithin(h.Decision, h.rest, h.Pod, pod) || h.More && t.fitsBeyond(h.Decision, h.rest, d.freeOn(t, h.Node, all), pod) {
 			return h.Node + ", of what Reservation " + h.Name + " holds"
 		}
 	}
@@ -182,6 +187,22 @@ func (d *driver) roomFor(pod *corev1.Pod, all []held) string {
 		}
 	}
 	return ""
+}
+
+// freeOn is what a node's NUMA nodes have beside what is bound and held there.
+func (d *driver) freeOn(t twin, node string, all []held) []room {
+	empty, now := t.rooms(nil), t.rooms(nil)
+	for _, pod := range d.On(node) {
+		if got := d.Decisions[string(pod.UID)]; got != nil && !wire.Ended(pod) {
+			now = minus(now, t.rooms(got), empty)
+		}
+	}
+	for _, h := range all {
+		if h.Node == node {
+			now = minus(now, t.rooms(asDecision(h.rest)), empty)
+		}
+	}
+	return now
 }
 
 // clean deletes all pods and Reservations and waits until they have gone, from the API and from the

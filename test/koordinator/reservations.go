@@ -42,14 +42,14 @@ func newReservations(c *obeying.Cluster) (*reservations, error) {
 }
 
 // make makes a Reservation of the place of a pod. Without once several owners may have it.
-func (r *reservations) make(ctx context.Context, pod *corev1.Pod, once bool) error {
+func (r *reservations) make(ctx context.Context, pod *corev1.Pod, once bool, policy koordinator.ReservationAllocatePolicy) error {
 	name := "r" + pod.Name
 	o := &koordinator.Reservation{
 		TypeMeta: metav1.TypeMeta{APIVersion: koordinator.GroupVersion.String(), Kind: "Reservation"}, ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: koordinator.ReservationSpec{
 			Template:     &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec},
 			Owners:       []koordinator.ReservationOwner{{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{ownerLabel: name}}}},
-			AllocateOnce: &once,
+			AllocateOnce: &once, AllocatePolicy: policy,
 		},
 	}
 	o.Spec.Template.Spec.InitContainers = nil

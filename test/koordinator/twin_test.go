@@ -146,3 +146,87 @@ func TestTwinWithin(t *testing.T) {
 		t.Errorf("%d fitted, %d did not, %d were like the place: this shows little", fit, full, alike)
 	}
 }
+
+// TestTwinBeyond has owners ask for more than is left of places, beside strangers. Whenever the
+// twin finds room in place and node together the engine does; and whatever the engine gives leaves
+// room for all others, and for what is left of the place.
+func TestTwinBeyond(t *testing.T) {
+	more, given := 0, 0
+	for seed := range uint64(400) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		m, err := topology.Parse(machines[seed%uint64(len(machines))])
+		if err != nil {
+			t.Fatal(err)
+		}
+		view, err := placement.ViewOf(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		model, err := placement.NewModel(view, placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tw, all := twin{m, topology.NewCPUSet(0)}, map[string]*placement.Decision{}
+		ask := func(uid string, pod *corev1.Pod) *placement.Request {
+			pod.UID, pod.Spec.InitContainers = types.UID(uid), nil
+			ask, err := wire.ReadPod(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &ask.Request
+		}
+		state := model.NewState()
+		for i := range rng.IntN(4) {
+			r, d := ask(fmt.Sprint("stranger", i), newPod(rng, i)), new(placement.Decision)
+			if v := placement.Decide(state, r, d); v.OK() {
+				state.Commit(r, d)
+				all[r.UID] = d
+			}
+		}
+		place := new(placement.Decision)
+		if v := placement.Decide(state, ask("place", newPod(rng, 0)), place); !v.OK() {
+			continue
+		}
+		whole := obeyed.AllocationOf(place)
+		var taken []*placement.PodAllocation
+		for i := range 6 {
+			rest, now, free := placement.Rest(whole, taken), model.NewState(), tw.rooms(nil)
+			for _, d := range all {
+				now.Hold(obeyed.AllocationOf(d))
+				free = minus(free, tw.rooms(d), tw.rooms(nil))
+			}
+			if why := now.Hold(rest); why != "" {
+				t.Fatalf("seed %d: there is no room for what is left: %s", seed, why)
+			}
+			free = minus(free, tw.rooms(asDecision(rest)), tw.rooms(nil))
+			pod := newPod(rng, i+1)
+			r, d := ask(fmt.Sprint("u", i), pod), new(placement.Decision)
+			v := placement.DecideBeyond(now, whole, false, r, d)
+			got := tw.fitsBeyond(place, rest, free, pod)
+			if got && !v.OK() {
+				t.Fatalf("seed %d, owner %d, %+v of %+v: the twin finds room, the engine says %v", seed, i, r, rest.Containers, &v)
+			}
+			if !v.OK() {
+				continue
+			}
+			given++
+			if v := placement.DecideWithin(now, whole, r, new(placement.Decision)); !v.OK() {
+				more++
+			}
+			all[r.UID], taken = d, append(taken, obeyed.AllocationOf(d))
+			roomy := tw.rooms(nil)
+			for _, d := range all {
+				roomy = minus(roomy, tw.rooms(d), tw.rooms(nil))
+			}
+			roomy = minus(roomy, tw.rooms(asDecision(placement.Rest(whole, taken))), tw.rooms(nil))
+			for v, room := range roomy {
+				if room.own > 1<<20 || room.milli > 1<<40 || room.memory > 1<<60 { // below 0
+					t.Fatalf("seed %d, owner %d: NUMA node %d is overdrawn: %+v", seed, i, v, roomy)
+				}
+			}
+		}
+	}
+	if given < 200 || more < 50 {
+		t.Errorf("%d were given something, %d of them more than is held: this shows little", given, more)
+	}
+}

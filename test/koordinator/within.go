@@ -108,3 +108,36 @@ func (t twin) left(rest *placement.PodAllocation) []room {
 	}
 	return out
 }
+
+// fitsBeyond answers whether an owner could have what is left of a place and the rest of what is
+// free on the node, all on one NUMA node. It says no to pods that do not want one, have several
+// containers, or want CPUs alone.
+func (t twin) fitsBeyond(place *placement.Decision, rest *placement.PodAllocation, free []room, pod *corev1.Pod) bool {
+	ask, err := wire.ReadPod(pod)
+	if err != nil || ask.RulesErr != nil {
+		return false
+	}
+	r := &ask.Request
+	if heldAlone(place) || wantsAlone(r) || len(r.Containers) != 1 || r.Rules.Policy != placement.PolicySingleNUMANode {
+		return false
+	}
+	n, left := needOf(r, &r.Containers[0]), t.left(rest)
+	var all room
+	for _, has := range left {
+		all = room{all.own + has.own, all.milli + has.milli, all.memory + has.memory}
+	}
+	if shares := all.own == 0; all.milli == 0 || all.memory == 0 || shares && n.own > 0 || !shares && n.shares > 0 {
+		return false // nothing of it would be used
+	}
+	milli := 1000*n.own + n.shares
+	for i, has := range left {
+		if has.milli > 0 && has.memory > 0 && has.own+free[i].own >= n.own && has.milli+min(free[i].milli, beyond(milli, all.milli)) >= milli &&
+			has.memory+min(free[i].memory, beyond(n.memory, all.memory)) >= n.memory {
+			return true
+		}
+	}
+	return false
+}
+
+// beyond is what is missing of a need.
+func beyond(need, all uint64) uint64 { return need - min(need, all) }

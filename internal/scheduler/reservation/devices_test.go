@@ -69,7 +69,7 @@ func devicesOf(d *placement.Decision) (ids []string) {
 func TestDevices(t *testing.T) {
 	w := newWorld(t)
 	w.giveGPUs()
-	uid := w.reservation("r", 4, many, func(o *koordinator.Reservation) { withGPUs(&corev1.Pod{Spec: o.Spec.Template.Spec}, 2) })
+	uid := w.reservation("r", 4, many, restricted, func(o *koordinator.Reservation) { withGPUs(&corev1.Pod{Spec: o.Spec.Template.Spec}, 2) })
 	if err := w.cycle(uid); err != nil {
 		t.Fatal(err)
 	}

@@ -599,7 +599,7 @@ func (rs *Reservations) hold(it *item) {
 		}
 	}
 	rest := it.read.Rest(owners)
-	h := ledger.Holding{UID: string(it.read.UID), Owners: it.had}
+	h := ledger.Holding{UID: string(it.read.UID), Owners: it.had, More: it.read.More, Once: it.read.Once}
 	if it.decision != nil {
 		h.Held = it.decision.Held()
 	}

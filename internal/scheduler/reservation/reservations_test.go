@@ -294,9 +294,35 @@ func (w *world) phase(uid types.UID) koordinator.ReservationPhase {
 	return w.objects[uid].Status.Phase
 }
 
+// restricted keeps owners to what is held.
+func restricted(o *koordinator.Reservation) { o.Spec.AllocatePolicy = koordinator.AllocateRestricted }
+
+// TestAnOwnerThatAsksForMore: it has the place and the rest from the node, with the policy Aligned
+// and where nothing is said; nothing of it is left over in cache or account.
+func TestAnOwnerThatAsksForMore(t *testing.T) {
+	for _, policy := range []koordinator.ReservationAllocatePolicy{"", koordinator.AllocateAligned} {
+		w := newWorld(t)
+		uid := w.reservation("r", 4, many, func(o *koordinator.Reservation) { o.Spec.AllocatePolicy = policy })
+		if err := w.cycle(uid); err != nil {
+			t.Fatal(err)
+		}
+		big := ownerOf("big", "r", 6)
+		cpus, sent := w.take(big)
+		if !sent || cpus.Len() != 6 || w.cached[uid] != nil || w.free() != 2 {
+			t.Errorf("%q: %t, it has %s; cached is %+v, %d CPUs are free", policy, sent, cpus, w.cached[uid], w.free())
+		}
+		if allocated := w.objects[uid].Status.Allocated; allocated.Cpu().Value() > 4 {
+			t.Errorf("%q: %v is allocated of 4 CPUs", policy, allocated)
+		}
+		if _, sent := w.take(ownerOf("late", "r", 1)); sent {
+			t.Errorf("%q: nothing is left, and an owner is sent there", policy)
+		}
+	}
+}
+
 func TestALife(t *testing.T) {
 	w := newWorld(t)
-	uid := w.reservation("r", 4)
+	uid := w.reservation("r", 4, restricted)
 	if err := w.cycle(uid); err != nil {
 		t.Fatal(err)
 	}
