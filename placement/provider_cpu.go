@@ -25,12 +25,28 @@ func (m *Model) guaranteed(r *Request) bool {
 func (ad *admission) pins() bool { return ad.m.pins(ad.r) }
 
 // exclusiveCPUs is the number of CPUs that a container gets to itself: guaranteedCPUs.
-func (ad *admission) exclusiveCPUs(c int) int {
-	milli := ad.r.Containers[c].MilliCPU
-	if ad.m.cpus.topology == nil || !ad.pins() || milli%1000 != 0 {
+func (ad *admission) exclusiveCPUs(c int) int { return ad.m.exclusiveCPUs(ad.r, c) }
+
+func (m *Model) exclusiveCPUs(r *Request, c int) int {
+	milli := r.Containers[c].MilliCPU
+	if m.cpus.topology == nil || !m.pins(r) || milli%1000 != 0 {
 		return 0
 	}
 	return int(milli / 1000)
+}
+
+// ExclusiveCPUs returns how many CPUs of its own the pod has at least where it is admitted, all at
+// one time: those of its app containers and sidecars. Where Berth decides nothing is said of it: 0.
+func (m *Model) ExclusiveCPUs(r *Request) (n int) {
+	if m.Decides() {
+		return 0
+	}
+	for c := range r.Containers {
+		if r.Containers[c].Kind != Init {
+			n += m.exclusiveCPUs(r, c)
+		}
+	}
+	return n
 }
 
 // hints is GetTopologyHints and GetPodTopologyHints.

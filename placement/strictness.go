@@ -93,7 +93,7 @@ func (s *State) SpareDevices(r *Request, on topology.NUMASet) int {
 // apart: some of a group, and not all (joint.Model.Breaks). Where the kubelet decides that is not
 // known, and 0. It decides for a pod with devices once more, and costs others nothing.
 func (s *State) BreaksGroups(r *Request) int {
-	if s.m.joint == nil || !s.m.joint.HasGroups() || !r.asksDevices() {
+	if s.m.joint == nil || !s.m.joint.HasGroups() || !r.AsksDevices() {
 		return 0
 	}
 	ad := s.m.admissions.Get().(*admission)
@@ -111,8 +111,8 @@ func (s *State) BreaksGroups(r *Request) int {
 	return s.m.joint.Breaks(s.account, j.held.Devices)
 }
 
-// asksDevices says whether some container asks for devices.
-func (r *Request) asksDevices() bool {
+// AsksDevices says whether some container asks for devices.
+func (r *Request) AsksDevices() bool {
 	for i := range r.Containers {
 		if len(r.Containers[i].Devices) > 0 {
 			return true

@@ -44,6 +44,48 @@ func (s *Spare) fill(m *placement.Model, state *placement.State, r *placement.Re
 	s.Fit, s.OwnFit = state.Fit(s.Reach)
 }
 
+// Outline is what is free on a node whose state is known. It bounds what the node can give to
+// whoever follows its pods in flight.
+type Outline struct {
+	Model *placement.Model
+	Rooms []Room
+	// Amounts says that the node's report tells amounts alone.
+	Amounts bool
+	// Count is that of the node's changes.
+	Count uint32
+}
+
+// Room is what is free on one NUMA node.
+type Room struct {
+	// Free is how many CPUs could be given away exclusively, All how many there are.
+	Free, All int32
+	// Devices is how many devices nobody holds.
+	Devices int32
+}
+
+// Outline says what is free on each NUMA node of the machine. It returns false where the node may
+// be in several states, where places are held for others, and where Berth decides.
+func (v View) Outline(m *topology.Machine) (o Outline, known bool) {
+	n := v.n
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.report == nil || n.decides() {
+		return o, false
+	}
+	state := n.certain()
+	if state == nil {
+		return o, false
+	}
+	o = Outline{Model: n.report.Model, Amounts: n.report.Amounts, Count: n.changes.Count(), Rooms: make([]Room, len(m.NUMANodes))}
+	free := state.FreeCPUs()
+	for i := range m.NUMANodes {
+		node := &m.NUMANodes[i]
+		o.Rooms[i] = Room{Free: int32(node.CPUs.AndLen(&free)), All: int32(node.CPUs.Len()),
+			Devices: int32(state.SpareDevices(new(placement.Request), topology.NewNUMASet(node.ID)))}
+	}
+	return o, true
+}
+
 // Hope says what would surround the candidate on a node that has it wait, if all pods on their way
 // came in the order of their Bindings and none of the others left. It returns false where that
 // state would refuse one of them, or the candidate. Nothing may be decided by it.

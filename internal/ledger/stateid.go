@@ -35,15 +35,26 @@ func (v View) Stamp() Stamp {
 	if s.Count, s.State = n.changes.Load(); s.State != 0 {
 		return s
 	}
-	n.compute()
-	if n.full.uncertain() || len(n.full.all) != 1 || len(n.holdings) > 0 || n.wave() > 0 {
-		return s // neither what is held for others is part of the state where a kubelet decides, nor an order
+	state := n.certain()
+	if state == nil {
+		return s
 	}
-	id := n.stateIDs.of(s.Model, maxStateIDs, n.full.all[0].state.AppendStateKey)
+	id := n.stateIDs.of(s.Model, maxStateIDs, state.AppendStateKey)
 	if id > math.MaxUint32 {
 		return s
 	}
 	s.State = StateID(id)
 	n.changes.identify(s.Count, s.State)
 	return s
+}
+
+// certain returns the state that decides what the node answers; nil where there are several, and
+// where more than a state decides: neither what is held for others is part of it where a kubelet
+// decides, nor an order.
+func (n *Node) certain() *placement.State {
+	n.compute()
+	if n.full.uncertain() || len(n.full.all) != 1 || len(n.holdings) > 0 || n.wave() > 0 {
+		return nil
+	}
+	return n.full.all[0].state
 }

@@ -54,6 +54,19 @@ func (r Rank) Before(o Rank) bool {
 	return r.Score > o.Score
 }
 
+// LastOrder is the least Order of the LastTier.
+const LastOrder = uint32(LastTier) << 8
+
+// Order is less for a better rank, in 28 bits. Of the formula Volcano, fewer NUMA nodes are better,
+// and none is the worst.
+func (s *Scoring) Order(r Rank) uint32 {
+	worse := MaxScore - min(r.Score, MaxScore)
+	if s.Formula == Volcano {
+		worse = r.Score - 1
+	}
+	return uint32(r.Tier)<<8 | uint32(worse)
+}
+
 // Rank returns how good the offer is. s must have been filled in and checked. Under the formula
 // Volcano there is one tier, and the score is the number of NUMA nodes: VolcanoScore makes one of
 // it when all nodes are known.
@@ -92,11 +105,14 @@ func (c Criterion) measure(o *Offer) (bits, value int) {
 
 // score is the weighted mean of its parts, each between 0 and MaxScore.
 func (s *Scoring) score(o *Offer) uint8 {
-	certain := int64(0)
-	if o.Certain {
-		certain = MaxScore
+	return s.weigh(o.Certain, s.fit(o), closeness(o.Machine, o.Reach))
+}
+
+func (s *Scoring) weigh(certain bool, fit, closeness int64) uint8 {
+	sum := s.Fit*fit + s.Distance*closeness
+	if certain {
+		sum += s.Certainty * MaxScore
 	}
-	sum := s.Certainty*certain + s.Fit*s.fit(o) + s.Distance*closeness(o.Machine, o.Reach)
 	return uint8(sum / (s.Certainty + s.Fit + s.Distance))
 }
 
@@ -139,7 +155,12 @@ func (s *Scoring) fit(o *Offer) int64 {
 	if all == 0 {
 		return 0
 	}
-	room -= min(room, int64(o.Asked))
+	return s.fill(room, all, int64(o.Asked))
+}
+
+// fill is the fit of NUMA nodes with so many CPUs, so many of them free.
+func (s *Scoring) fill(room, all, asked int64) int64 {
+	room -= min(room, asked)
 	if s.Strategy == LeastAllocated {
 		return MaxScore * room / all
 	}

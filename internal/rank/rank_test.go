@@ -190,3 +190,22 @@ func TestScoringThatCannotBeRight(t *testing.T) {
 		t.Errorf("an empty list became %v", none.First)
 	}
 }
+
+// TestOrder: the order of ranks is that of Before. Of the formula Volcano fewer NUMA nodes are
+// better, as its scores have it.
+func TestOrder(t *testing.T) {
+	rng, own, volcano := rand.New(rand.NewPCG(3, 4)), defaults(), Scoring{Formula: Volcano}
+	random := func() Rank {
+		return Rank{Tier: Tier(rng.Uint32()>>rng.IntN(32)) & LastTier, Score: uint8(rng.IntN(MaxScore + 1))}
+	}
+	for range 5000 {
+		a, b := random(), random()
+		if own.Order(a) < own.Order(b) != a.Before(b) || own.Order(a) < LastOrder != (a.Tier < LastTier) {
+			t.Fatalf("%+v has order %#x, %+v %#x", a, own.Order(a), b, own.Order(b))
+		}
+		a.Tier, b.Tier = 0, 0
+		if x, y := VolcanoScore(int64(a.Score), MaxScore), VolcanoScore(int64(b.Score), MaxScore); x > y && volcano.Order(a) >= volcano.Order(b) {
+			t.Fatalf("%d NUMA nodes have order %#x, %d %#x", a.Score, volcano.Order(a), b.Score, volcano.Order(b))
+		}
+	}
+}

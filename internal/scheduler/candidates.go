@@ -22,11 +22,14 @@ const fewNodes = 100
 // Candidates are the nodes that take a pod by Berth's own account, the best first: by tier, then by
 // score, then from a random place on. What other plugins say is not in it, but for Foresight.
 type Candidates struct {
+	cycle *cycle
 	infos []fwk.NodeInfo
 	from  int
 	// heap holds the nodes that have not been named: a binary heap, its least value first. A value
-	// is the rank of a node, the better the less, and in its lower half the node's place from
-	// Candidates.from on.
+	// is the rank of a node, the better the less, in the upper half; then the node's place from
+	// Candidates.from on; and in the lowest bit whether the node is yet to be asked: the rank is
+	// then the best that it may have. So nodes are asked in the order of what they may be at best,
+	// and most of them not at all.
 	heap []uint64
 	pod  podNeeds
 	// Few is how many are named at a time, Args.Candidates.
@@ -53,7 +56,7 @@ type podNeeds struct {
 	volumes []*nodeaffinity.NodeSelector
 }
 
-// CandidatesOf asks all nodes of a snapshot about the pod whose attempt has just passed PreFilter.
+// CandidatesOf orders the nodes of a snapshot for the pod whose attempt has just passed PreFilter.
 // It returns nil where nothing is to be gained or lost by it: for pods that Berth does not decide
 // about or that are not to choose among all nodes (members of gangs, owners of Reservations, pods
 // of a group cycle, trials), and in small clusters.
@@ -65,8 +68,8 @@ func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, a
 	if state.IsPodGroupSchedulingCycle() || gang.InTrial(state) || prefers(pod) {
 		return nil
 	}
-	found := &Candidates{infos: infos, from: rand.IntN(len(infos)), pod: c.plugin.needsOf(pod, ahead), Few: c.plugin.args.Candidates}
-	if found.ask(c) {
+	found := &Candidates{cycle: c, infos: infos, from: rand.IntN(len(infos)), pod: c.plugin.needsOf(pod, ahead), Few: c.plugin.args.Candidates}
+	if found.foresee() {
 		return nil
 	}
 	return found
@@ -89,23 +92,22 @@ func prefers(pod *corev1.Pod) bool {
 		a.PodAntiAffinity != nil && len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0
 }
 
-// ask asks every node, and notes those that have the pod wait. It says whether there are nodes that
-// the pod is to be kept off if others take it as well, by a taint PreferNoSchedule.
-func (s *Candidates) ask(c *cycle) (shunned bool) {
+// foresee orders the nodes, and asks those of which nothing can be said otherwise. It says whether
+// there are nodes that the pod is to be kept off if others take it as well, by a taint
+// PreferNoSchedule.
+func (s *Candidates) foresee() (shunned bool) {
+	c := s.cycle
 	table := c.plugin.core.table
 	s.heap = make([]uint64, 0, len(s.infos))
 	for i := range s.infos {
 		n := table.Of(s.infos[s.place(i)].Node())
-		a, ok := c.plugin.verdict(c, n)
-		if !ok {
-			continue
+		a, known := c.query.Foresee(n)
+		if !known {
+			a = c.verdict(n)
 		}
-		switch kind := a.Kind(); {
-		case kind == nodes.Takes, kind == nodes.TakesRoughly && !c.patient:
-			s.heap = append(s.heap, orderOf(c.query.RankOf(n, a))<<32|uint64(i))
+		if order, takes := s.orderOf(n, a, i); takes {
+			s.heap = append(s.heap, order)
 			shunned = shunned || n.Shunned()
-		case kind == nodes.Waits, kind == nodes.TakesRoughly:
-			c.waiting.add(n)
 		}
 	}
 	for i := len(s.heap)/2 - 1; i >= 0; i-- {
@@ -114,21 +116,40 @@ func (s *Candidates) ask(c *cycle) (shunned bool) {
 	return shunned
 }
 
-// verdict asks a node what it says in Filter, where nothing is assumed; false for one that is not
-// asked.
-func (p *Plugin) verdict(c *cycle, n *nodes.Node) (nodes.PackedAnswer, bool) {
-	if a, ok := c.query.Recall(n); ok {
-		return a, true
-	}
-	if p.core.table.Unusable(n) != nil || n.Unmet(c.query.Candidate.Request.Rules) != "" {
+// orderOf returns a value of the heap for a node that takes the pod, or may take it, and notes a
+// node that has the pod wait.
+func (s *Candidates) orderOf(n *nodes.Node, a nodes.PackedAnswer, i int) (order uint64, takes bool) {
+	c := s.cycle
+	order = uint64(i) << 1
+	switch a.Kind() {
+	case nodes.Takes:
+	case nodes.AtBest:
+		order |= 1
+	case nodes.TakesRoughly:
+		if c.patient {
+			c.waiting.add(n)
+			return 0, false
+		}
+	case nodes.Waits:
+		c.waiting.add(n)
+		return 0, false
+	default:
 		return 0, false
 	}
-	return c.query.Ask(n), true
+	best := c.query.OrderOf(n, a)
+	return uint64(best)<<32 | order, a.Kind() != nodes.AtBest || best < rank.LastOrder
 }
 
-// orderOf is less for a better rank.
-func orderOf(r rank.Rank) uint64 {
-	return uint64(r.Tier)<<8 | uint64(rank.MaxScore-min(r.Score, rank.MaxScore))
+// verdict asks a node what it says in Filter, where nothing is assumed. What cannot be asked has no
+// answer.
+func (c *cycle) verdict(n *nodes.Node) nodes.PackedAnswer {
+	if a, ok := c.query.Recall(n); ok {
+		return a
+	}
+	if c.plugin.core.table.Unusable(n) != nil || n.Unmet(c.query.Candidate.Request.Rules) != "" {
+		return 0
+	}
+	return c.query.Ask(n)
 }
 
 // place is where the i-th node from the random place on is in infos.
@@ -160,16 +181,40 @@ func (s *Candidates) sink(i int) {
 func (s *Candidates) Next() []fwk.NodeInfo {
 	few := make([]fwk.NodeInfo, 0, s.Few)
 	for len(few) < s.Few && len(s.heap) > 0 {
-		info := s.infos[s.place(int(uint32(s.heap[0])))]
-		last := len(s.heap) - 1
-		s.heap[0] = s.heap[last]
-		s.heap = s.heap[:last]
-		s.sink(0)
-		if !s.pod.refusedBy(info) {
+		i := int(uint32(s.heap[0]) >> 1)
+		info := s.infos[s.place(i)]
+		switch {
+		case s.pod.refusedBy(info):
+			s.drop()
+		case s.heap[0]&1 != 0:
+			s.ask(s.cycle.plugin.core.table.Of(info.Node()), i)
+		default:
 			few = append(few, info)
+			s.drop()
 		}
 	}
 	return few
+}
+
+// ask asks the first node of the heap, and puts it where it belongs.
+func (s *Candidates) ask(n *nodes.Node, i int) {
+	order, takes := s.orderOf(n, s.cycle.verdict(n), i)
+	if !takes {
+		s.drop()
+		return
+	}
+	s.heap[0] = order
+	s.sink(0)
+}
+
+// drop takes the first node out of the heap.
+func (s *Candidates) drop() {
+	last := len(s.heap) - 1
+	s.heap[0] = s.heap[last]
+	s.heap = s.heap[:last]
+	if last > 0 {
+		s.sink(0)
+	}
 }
 
 func (p *Plugin) needsOf(pod *corev1.Pod, ahead Foresight) podNeeds {

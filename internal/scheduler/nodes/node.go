@@ -66,6 +66,8 @@ type Node struct {
 	turnstile turnstile
 	// amounts are its reports that tell amounts alone.
 	amounts amountReports
+	// free is the node's outline as somebody wanted it last.
+	free atomic.Pointer[ledger.Outline]
 
 	mu sync.RWMutex
 	// trouble says why the node's report cannot be relied on; nil when it can.
@@ -86,7 +88,7 @@ type Node struct {
 	unproven bool
 
 	// A size of whole cache lines, of 64 bytes, has every Node begin with one: hot lies in it.
-	_ [14]byte
+	_ [6]byte
 }
 
 // Name returns the name of the node.
@@ -130,6 +132,24 @@ func (n *Node) Machine() *topology.Machine {
 		return nil
 	}
 	return n.kind.Spec.Machine
+}
+
+// outline returns what is free on the node; nil where that is not known (ledger.View.Outline).
+func (n *Node) outline() *ledger.Outline {
+	if o := n.free.Load(); o != nil && o.Count == n.hot.changes.Count() {
+		return o
+	}
+	n.free.Store(nil)
+	m := n.Machine()
+	if m == nil {
+		return nil
+	}
+	o, known := n.account.View().Outline(m)
+	if !known {
+		return nil
+	}
+	n.free.Store(&o)
+	return &o
 }
 
 // still reports whether the node is unchanged since s was taken.

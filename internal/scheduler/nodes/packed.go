@@ -12,6 +12,8 @@ type AnswerKind uint8
 const (
 	// NoAnswer is that of the zero PackedAnswer: nothing is known.
 	NoAnswer AnswerKind = iota
+	// AtBest is said of a node that has not been asked: its rank is no better, if it takes the pod.
+	AtBest
 	// Takes admits the pod and leaves nothing to wait for.
 	Takes
 	// TakesRoughly admits the pod, but a patient one waits to be certain of the CPUs.
@@ -27,8 +29,8 @@ const (
 )
 
 // PackedAnswer is a node's answer in 64 bits: count of the node's changes 32, kind 4, score 8, and
-// 20 of which reason and detail have 8 each. The score of Waits is its ledger.Wait. An admission
-// has the rank of the node: its tier in place of reason and detail.
+// 20 of which reason and detail have 8 each. The score of Waits is its ledger.Wait. An admission,
+// and AtBest, have the rank of the node: its tier in place of reason and detail.
 type PackedAnswer uint64
 
 // Where kind and score begin.
@@ -66,7 +68,7 @@ func (p PackedAnswer) Why() (placement.Reason, placement.Detail) {
 	return placement.Reason(p >> 8), placement.Detail(p)
 }
 
-// rank is that of a node that admits the pod.
+// rank is that of a node that admits the pod, or would have at best.
 func (p PackedAnswer) rank() rank.Rank {
 	return rank.Rank{Tier: rank.Tier(p) & rank.LastTier, Score: uint8(p >> scoreAt)}
 }

@@ -44,6 +44,27 @@ func (p *Profile) Begin(c ledger.Candidate, nominated string) Query {
 // Recall returns what the node answered to the pod's shape, or another in the same state did, if it
 // still holds. It changes nothing.
 func (q *Query) Recall(n *Node) (PackedAnswer, bool) {
+	p, ok := q.recall(n)
+	return p, ok && p.Kind() != AtBest
+}
+
+// Foresee is Recall, and where that knows nothing it says what the node's rank is AtBest, without
+// asking the node. That is remembered like an answer.
+func (q *Query) Foresee(n *Node) (PackedAnswer, bool) {
+	if p, ok := q.recall(n); ok || q.answers == nil || !n.hot.trusted(q.begun, q.table.staleAfter) {
+		return p, ok
+	}
+	o := n.outline()
+	if o == nil || !n.hot.changes.Follows(q.Candidate.Created) {
+		return 0, false
+	}
+	r, _ := q.scoring.Bound(o, q.Candidate.Request)
+	p := packAdmission(o.Count, AtBest, r)
+	q.answers.noteNode(n.hot.number, p)
+	return p, true
+}
+
+func (q *Query) recall(n *Node) (PackedAnswer, bool) {
 	if q.answers == nil || !n.hot.trusted(q.begun, q.table.staleAfter) {
 		return 0, false
 	}
@@ -114,9 +135,12 @@ func (q *Query) Rank(n *Node) rank.Rank {
 	return q.RankOf(n, p)
 }
 
+// OrderOf is less for a node of a better rank that has just given the answer.
+func (q *Query) OrderOf(n *Node, p PackedAnswer) uint32 { return q.scoring.Order(q.RankOf(n, p)) }
+
 // RankOf is Rank of a node that has just given the answer.
 func (q *Query) RankOf(n *Node, p PackedAnswer) rank.Rank {
-	if !p.admits() {
+	if !p.admits() && p.Kind() != AtBest {
 		return rank.Rank{Tier: rank.LastTier}
 	}
 	r := p.rank()

@@ -1,0 +1,84 @@
+package rank
+
+import (
+	"math"
+	"slices"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/topology"
+)
+
+// Bound returns a rank that no offer of the node to the pod comes before; false where the node does
+// not have as many CPUs as the pod gets to itself. The node is not asked.
+//
+// A pod with CPUs of its own is on at least as many NUMA nodes as these CPUs need. As long as their
+// number comes before all that depends on which ones they are, only offers with so few count.
+func (s *Scoring) Bound(on *ledger.Outline, r *placement.Request) (Rank, bool) {
+	if s.Formula == Volcano {
+		return Rank{Score: 1}, true
+	}
+	own := int32(on.Model.ExclusiveCPUs(r))
+	narrowest := narrowest(on.Rooms, own)
+	if narrowest > len(on.Rooms) {
+		return Rank{Tier: LastTier}, false
+	}
+	o, fit := Offer{Certain: !on.Amounts}, int64(MaxScore)
+	o.Reach, o.Strictness = topology.NUMASet(1<<narrowest-1), on.Model.Strictness(r)
+	if narrowest == 1 && s.narrowFirst() {
+		fit, o.Devices = s.bestRoom(on.Rooms, own, int64(r.CPUs()))
+	}
+	if r.AsksDevices() {
+		o.Devices = 0
+	}
+	return Rank{s.tier(&o), s.weigh(o.Certain, fit, MaxScore)}, true
+}
+
+// bestRoom returns the best fit, and the fewest devices, of the NUMA nodes where so many CPUs are
+// free. There is one.
+func (s *Scoring) bestRoom(rooms []ledger.Room, own int32, asked int64) (fit int64, devices int) {
+	left, all, devices := int64(-1), int64(1), math.MaxInt
+	for i := range rooms {
+		room := &rooms[i]
+		if room.Free < own {
+			continue
+		}
+		l, a := max(0, int64(room.Free)-asked), int64(room.All)
+		if left < 0 || l*all != left*a && (l*all < left*a) == (s.Strategy == MostAllocated) {
+			left, all = l, a
+		}
+		devices = min(devices, int(room.Devices))
+	}
+	return s.fill(left, all, 0), devices
+}
+
+// narrowest is on how many NUMA nodes so many CPUs are free at the least; more than there are if
+// there are too few.
+func narrowest(rooms []ledger.Room, cpus int32) int {
+	const most = topology.MaxNUMANodes
+	var free [most]int32
+	if len(rooms) > most {
+		return 0
+	}
+	for i := range rooms {
+		free[i] = rooms[i].Free
+		if cpus > 0 && free[i] >= cpus {
+			return 1
+		}
+	}
+	all := free[:len(rooms)]
+	slices.Sort(all)
+	for nodes := 0; ; nodes++ {
+		if cpus <= 0 || nodes == len(all) {
+			return nodes + int(min(1, max(0, cpus)))
+		}
+		cpus -= all[len(all)-1-nodes]
+	}
+}
+
+// narrowFirst says whether the number of NUMA nodes comes before all that depends on which ones
+// they are: the devices on them, and every score.
+func (s *Scoring) narrowFirst() bool {
+	at := slices.Index(s.First, NUMANodes)
+	return at >= 0 && !slices.Contains(s.First[:at], Devices)
+}

@@ -1,0 +1,157 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/rank"
+	"github.com/berth-dev/berth/placement"
+)
+
+// TestCandidatesAreTheBest: whatever the nodes hold and however they are scored, the candidates are
+// the nodes that take the pod, the best first. The slow twin asks every node. Where the number of
+// NUMA nodes comes first most nodes are never asked for the first few.
+func TestCandidatesAreTheBest(t *testing.T) {
+	for seed, scoring := range []rank.Scoring{
+		{},
+		{Strategy: rank.LeastAllocated},
+		{First: []rank.Criterion{rank.Policy, rank.NUMANodes, rank.Devices}},
+		{First: []rank.Criterion{rank.Devices, rank.NUMANodes}, Fit: 5, Distance: 1},
+		{First: []rank.Criterion{}},
+		{Formula: rank.Volcano},
+	} {
+		t.Run(fmt.Sprint(scoring), func(t *testing.T) {
+			c := newCluster(t, 210, uint64(seed))
+			scoring.FillIn()
+			c.profile.Scoring = scoring
+			asked, nodes := 0, 0
+			for range 8 {
+				c.fill()
+				forget := c.onTheWay()
+				for range 8 {
+					asked += c.compare(c.anyPod())
+					nodes += len(c.nodes)
+				}
+				forget()
+			}
+			if t.Logf("%d of %d were asked for the first few", asked, nodes); seed == 0 && asked > nodes/2 {
+				t.Errorf("%d of %d nodes were asked for the first few", asked, nodes)
+			}
+		})
+	}
+}
+
+// fill places pods anywhere, and ends others.
+func (c *cluster) fill() {
+	for range 60 {
+		request := requestOf(c.TB, c.pod([]int64{1, 2, 3, 4, 8, 12, 16, 24}[c.rng.IntN(8)], []int64{0, 0, 0, 0, 1, 2}[c.rng.IntN(6)]))
+		n := c.nodes[c.rng.IntN(len(c.nodes))]
+		if v := placement.Admit(n.state, request); v.OK() {
+			c.admitOn(n, request)
+		}
+		if n := c.nodes[c.rng.IntN(len(c.nodes))]; len(n.pods) > 2 {
+			c.end(n, c.rng.IntN(len(n.pods)), 0)
+		}
+	}
+}
+
+// onTheWay puts pods on their way to some nodes, and returns what takes them back.
+func (c *cluster) onTheWay() (forget func()) {
+	var back []func()
+	for range 10 {
+		pod, account := c.pod(int64(1+c.rng.IntN(4)), 0), c.table.Named(c.nodes[c.rng.IntN(len(c.nodes))].object.Name).Account()
+		candidate := c.table.Candidate(pod, requestOf(c.TB, pod))
+		candidate.Created = int64(600 + c.rng.IntN(2))
+		account.Reserve(&candidate, new(placement.Decision))
+		back = append(back, func() { account.Forget(string(pod.UID)) })
+	}
+	return func() {
+		for _, forget := range back {
+			forget()
+		}
+	}
+}
+
+// anyPod is a pod of a shape that is mostly new, created before or after those on their way.
+func (c *cluster) anyPod() *corev1.Pod {
+	p := c.pod(int64(1+c.rng.IntN(40)), []int64{0, 0, 0, 1, 2}[c.rng.IntN(5)])
+	p.CreationTimestamp = metav1.Unix(int64(600+c.rng.IntN(3)), 0)
+	own := p.Spec.Containers[0]
+	for i := range c.rng.IntN(3) {
+		more := corev1.Container{Name: fmt.Sprint("more-", i), Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+			corev1.ResourceCPU: *resource.NewMilliQuantity([]int64{500, 1000, 3000}[c.rng.IntN(3)], resource.DecimalSI), corev1.ResourceMemory: resource.MustParse("1Mi")}}}
+		switch c.rng.IntN(3) {
+		case 0:
+			p.Spec.InitContainers = append(p.Spec.InitContainers, more)
+		case 1:
+			more.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+			p.Spec.InitContainers = append(p.Spec.InitContainers, more)
+		default:
+			p.Spec.Containers = append(p.Spec.Containers, more)
+		}
+	}
+	if c.rng.IntN(6) == 0 {
+		own.Resources.Limits[corev1.ResourceCPU] = resource.MustParse("1500m")
+	}
+	return p
+}
+
+// compare compares candidates with what the nodes themselves say, and returns how many nodes were
+// asked for the first few.
+func (c *cluster) compare(pod *corev1.Pod) (asked int) {
+	c.Helper()
+	request := requestOf(c.TB, pod)
+	cyc := c.attempt(pod, request)
+	cyc.patient = false
+	state := newCycleData()
+	state.Write(cycleKey, cyc)
+	infos := make([]fwk.NodeInfo, len(c.nodes))
+	for i, n := range c.nodes {
+		infos[i] = n.infoOf
+	}
+	candidates := CandidatesOf(state, pod, infos, Foresight{})
+	if candidates == nil {
+		c.Fatal("no candidates")
+	}
+	var named []fwk.NodeInfo
+	for few := candidates.Next(); len(few) > 0; few = candidates.Next() {
+		if named == nil {
+			for _, n := range c.nodes {
+				if _, known := cyc.query.Recall(c.table.Of(n.object)); known {
+					asked++
+				}
+			}
+		}
+		named = append(named, few...)
+	}
+	// The twin's query remembers nothing.
+	slow := c.table.Candidate(pod, request)
+	slow.Shape = 0
+	want := map[string]uint32{}
+	var orders []uint32
+	for _, n := range c.nodes {
+		a := c.table.Of(n.object).Account().View().Sample(ledger.Question{Candidate: &slow, Estimate: c.table.Large()})
+		if a.Answer.OK() {
+			order := cyc.query.OrderOf(c.table.Of(n.object), cyc.query.Ask(c.table.Of(n.object)))
+			want[n.object.Name] = order
+			orders = append(orders, order)
+		}
+	}
+	slices.Sort(orders)
+	if len(named) != len(orders) {
+		c.Fatalf("%s: %d candidates, %d nodes take it", pod.Name, len(named), len(orders))
+	}
+	for i, info := range named {
+		if order, takes := want[info.Node().Name]; !takes || order != orders[i] {
+			c.Fatalf("%s: candidate %d is %s of order %#x (takes: %t), want %#x", pod.Name, i, info.Node().Name, order, takes, orders[i])
+		}
+	}
+	return asked
+}
