@@ -46,6 +46,7 @@ var off = []struct {
 	{Deadline, Partial, Budget{Bindings: 1}},
 	{WholeStays, Torn, Budget{Deaths: 1}},
 	{WholeStored, Torn, Budget{Deaths: 1, Crashes: 1}},
+	{ClosingMark, Torn, Budget{Deaths: 1, Crashes: 1}},
 	{EvictForWhole, Evicted, Budget{Lows: 1}},
 	{CountLeaving, Evicted, Budget{Lows: 3}},
 	{InOrder, Refused, Budget{Ordered: 1}},

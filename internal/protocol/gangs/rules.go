@@ -26,6 +26,9 @@ const (
 	WholeStays
 	// WholeStored: the API tells the next leader that a gang was whole.
 	WholeStored
+	// ClosingMark: the Binding with which a gang is whole says so. Off: only what is stored later
+	// does.
+	ClosingMark
 	// EvictForWhole: pods of lower priority are evicted only when the whole gang fits then. Off:
 	// for any member that lacks a place.
 	EvictForWhole
@@ -55,7 +58,7 @@ func (r Rule) Without(q Rule) Rule { return r &^ q }
 
 var ruleNames = []string{
 	"complete-first", "fresh-object", "plan-whole", "barrier", "drop-on-failure", "deadline", "whole-stays", "whole-stored",
-	"evict-for-whole", "count-leaving", "in-order", "keep-room", "wait-ends",
+	"closing-mark", "evict-for-whole", "count-leaving", "in-order", "keep-room", "wait-ends",
 }
 
 // String names the rules in r, joined by "+".

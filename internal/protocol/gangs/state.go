@@ -1,6 +1,9 @@
 package gangs
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // The size of the model.
 const (
@@ -53,6 +56,8 @@ type State struct {
 	planned, lawful [Gangs]uint8
 	// whole: the scheduler knows that the gang was whole; stored: the API tells it.
 	whole, stored [Gangs]bool
+	// closed: with the member's Binding its gang was whole.
+	closed [Gangs][Members]bool
 	// was: it was whole, by the minimum of the API when it was planned.
 	was [Gangs]bool
 	// low are places that pods of lower priority hold, leaving those of such that are evicted.
@@ -96,7 +101,12 @@ func (s *State) free() uint8 {
 
 // gone ends all that is known of a member on its node.
 func (s *State) gone(g, m int, to stage) {
-	s.pod[g][m], s.admitted[g][m], s.listed[g][m] = to, false, false
+	s.pod[g][m], s.admitted[g][m], s.listed[g][m], s.closed[g][m] = to, false, false, false
+}
+
+// marked says whether a Binding in the API tells that the gang was whole.
+func (s *State) marked(c *Config, g int) bool {
+	return c.Rules.Has(ClosingMark) && slices.Contains(s.closed[g][:], true)
 }
 
 // ordered says whether the gang's plan holds in one order alone.

@@ -170,6 +170,7 @@ func (w *walk) bind(g, m int) {
 	}
 	w.emit("api", "binds "+name(g, m), false, func(s *State) {
 		s.pod[g][m] = bound
+		s.closed[g][m] = s.count(g, bound) >= s.planned[g]
 		s.whole[g] = s.whole[g] || s.count(g, bound) >= s.planned[g]
 		s.was[g] = s.was[g] || s.count(g, bound) >= s.lawful[g]
 	})
@@ -284,11 +285,11 @@ func (w *walk) store(g int) {
 	w.emit("scheduler", "stores that "+gang(g)+" was whole", false, func(s *State) { s.stored[g] = true })
 }
 
-// die ends a member. That nobody dies in the moment before it is stored that his gang is whole is
-// assumed.
+// die ends a member. That the last one whose Binding says that its gang was whole does not die in
+// the moment before that is stored is assumed.
 func (w *walk) die(g, m int) {
 	s := &w.from
-	if s.pod[g][m] != bound || s.left.Deaths == 0 || !s.was[g] || w.c.Rules.Has(WholeStored) && !s.stored[g] {
+	if s.pod[g][m] != bound || s.left.Deaths == 0 || !s.was[g] || w.c.Rules.Has(WholeStored) && !s.stored[g] && s.closed[g][m] && !s.closed[g][1-m] {
 		return
 	}
 	w.emit("world", name(g, m)+" dies", true, func(s *State) {
@@ -310,12 +311,9 @@ func (w *walk) object() {
 	}
 }
 
-// crash has a new leader begin, which knows what the API tells. As with deaths, none comes in the
-// moment before it is stored that a gang is whole.
+// crash has a new leader begin, which knows what the API tells.
 func (w *walk) crash() {
-	s := &w.from
-	unstored := s.whole[0] && !s.stored[0] || s.whole[1] && !s.stored[1]
-	if s.left.Crashes == 0 || w.c.Rules.Has(WholeStored) && unstored {
+	if w.from.left.Crashes == 0 {
 		return
 	}
 	w.emit("world", "the scheduler crashes, a new leader lists pods and groups", true, func(s *State) {
@@ -327,7 +325,7 @@ func (w *walk) crash() {
 					s.pod[g][m] = pending
 				}
 			}
-			s.whole[g] = s.stored[g] || s.count(g, bound) >= s.minimum[g]
+			s.whole[g] = s.stored[g] || s.marked(w.c, g) || s.count(g, bound) >= s.minimum[g]
 		}
 	})
 }
