@@ -171,6 +171,17 @@ func TestKindsAreShared(t *testing.T) {
 	}
 }
 
+// TestKindsAreBounded: who reports another machine again and again is forgotten again.
+func TestKindsAreBounded(t *testing.T) {
+	var kinds Kinds
+	for i := range 2*maxKinds + 1 {
+		kinds.compile(fmt.Sprint(i), nil)
+		if n := len(kinds.bySpec); n > maxKinds {
+			t.Fatalf("%d kinds are remembered, want at most %d", n, maxKinds)
+		}
+	}
+}
+
 // TestLastKindIsKept: a node keeps its kind when so many others have come that it is no longer
 // remembered.
 func TestLastKindIsKept(t *testing.T) {
