@@ -248,6 +248,51 @@ func TestNRI(t *testing.T) {
 	r.want("web=0-7,10-15", "b=8-9")
 }
 
+// resize has the runtime carry out what a kubelet asks for when limits are resized in place:
+// another quota, and no word of CPUs.
+func (r *runtime) resize(name string, quota int64) {
+	r.t.Helper()
+	c := r.ctrs["ctr-"+name]
+	answer, err := r.nri.UpdateContainer(r.t.Context(), &api.UpdateContainerRequest{Pod: r.pods[c.PodSandboxId], Container: c,
+		LinuxResources: &api.LinuxResources{Cpu: &api.LinuxCPU{Quota: api.Int64(quota)}}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, u := range answer.GetUpdate() {
+		if cpu := u.GetLinux().GetResources().GetCpu(); u.GetContainerId() == c.Id {
+			c.Linux.Resources.Cpu = cpu
+		}
+	}
+}
+
+// TestAResizeMovesNothing: whatever is resized in place, a container stays on its CPUs and on its
+// memory nodes, and its quota stays off where that is lifted.
+func TestAResizeMovesNothing(t *testing.T) {
+	r := newRuntime(t)
+	p := newPlugin(t)
+	p.LiftQuota = true
+	defer r.connect(p)()
+	mems := appOn(t, "8-9")
+	mems.Bounds, mems.Memory = placement.BoundMemory, []placement.MemoryBlock{{Resource: "memory", NUMA: 2, Bytes: 1}}
+	for name, d := range map[string]*placement.ContainerDecision{"web": nil, "a": appOn(t, "4-5"), "b": mems} {
+		if err := r.create(r.pod(name, nil, d), "app"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"web=0-3,6-7,10-15", "a=4-5", "b=8-9"}
+	r.want(want...)
+	for name, quota := range map[string]int64{"web": 70_000, "a": -1, "b": -1} {
+		r.resize(name, 70_000)
+		if got := r.ctrs["ctr-"+name].GetLinux().GetResources().GetCpu().GetQuota().GetValue(); got != quota {
+			t.Errorf("%s has a quota of %d, want %d", name, got, quota)
+		}
+	}
+	if got := r.ctrs["ctr-b"].GetLinux().GetResources().GetCpu().GetMems(); got != "1" {
+		t.Errorf("memory nodes %q, want 1", got)
+	}
+	r.want(want...)
+}
+
 // TestNoContainerBeginsOffline: a decision may be older than the loss of its CPUs, and the kernel
 // gives a cpuset without an online CPU those of everybody.
 func TestNoContainerBeginsOffline(t *testing.T) {

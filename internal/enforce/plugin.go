@@ -382,7 +382,7 @@ func (p *Plugin) sweep() {
 }
 
 // UpdateContainer is somebody's change of a container's resources, such as a resize in place: its
-// CPUs stay what they are.
+// CPUs stay what they are, and so does that it has no quota.
 func (p *Plugin) UpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Container, _ *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -390,7 +390,11 @@ func (p *Plugin) UpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Co
 	if !ok {
 		return nil, nil
 	}
-	return writeUpdates([]Update{{c.GetId(), set}}), nil
+	updates := writeUpdates([]Update{{c.GetId(), set}})
+	if set.Pinned && p.LiftQuota {
+		updates[0].SetLinuxCPUQuota(-1)
+	}
+	return updates, nil
 }
 
 // StopContainer gives shared containers what a container has left.

@@ -121,8 +121,19 @@ func drop(list []string, uid string) []string {
 // see shows the scheduler a bound pod as the API has it.
 func (o *obeyed) see(uid string, initial bool) {
 	d := o.decided[uid]
-	o.n.See(Sighting{UID: uid, Request: o.requests[uid], Created: 1, Turn: 1 + int64(slices.Index(o.bound, uid)), Inherited: initial,
+	o.n.See(Sighting{UID: uid, Request: o.resized(uid), Created: 1, Turn: 1 + int64(slices.Index(o.bound, uid)), Inherited: initial,
 		Promise: &Promise{Decision: d, Exact: true}})
+}
+
+// resized is what the pod asks for now. Where no policy is installed somebody may have resized it
+// in place since it was bound, which changes nothing of what it has.
+func (o *obeyed) resized(uid string) *placement.Request {
+	r := *o.requests[uid]
+	r.Containers = slices.Clone(r.Containers)
+	for i := range r.Containers {
+		r.Containers[i].MilliCPU = max(1, r.Containers[i].MilliCPU*int64(o.rng.IntN(4))/2)
+	}
+	return &r
 }
 
 func (o *obeyed) step() {

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -142,6 +143,7 @@ func testPolicies(t *testing.T, cp *controlplane.ControlPlane) {
 	t.Run("agents send their own node's heartbeat", g.testHeartbeats)
 	t.Run("agents may do no more", g.testLeastPrivilege)
 	t.Run("placements come with the Binding alone", g.testPlacement)
+	t.Run("what Berth has placed keeps its requests", g.testResize)
 	t.Run("annotations that nobody reads are warned of", g.testWarnings)
 	t.Run("the schema bounds reports", g.testSchema)
 	t.Run("who may view pods may view reports", g.testViewer)
@@ -311,6 +313,33 @@ func (g *guarded) testPlacement(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "anybody binds without a placement", g.bind(g.cp.RESTConfig(), b, ""), true, "")
+}
+
+// testResize: nobody resizes what a node keeps for a pod where Berth decides; where the kubelet
+// does, it answers.
+func (g *guarded) testResize(t *testing.T) {
+	ctx, pods := t.Context(), g.admin.CoreV1().Pods("default")
+	_, err := g.admin.CoreV1().Nodes().Patch(ctx, "n1", types.MergePatchType, []byte(`{"status":{"allocatable":{"cpu":"8","memory":"8Gi"}}}`), metav1.PatchOptions{}, "status")
+	if err != nil { // the API server asks the node's size first (plugin/pkg/admission/podresize)
+		t.Fatal(err)
+	}
+	for name, placement := range map[string]string{"obeyed": `{"v":1,"authority":"berth"}`, "predicted": `{"v":1}`} {
+		pod := plainPod(name)
+		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")},
+			Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")},
+		}
+		pod, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "bind "+name, g.bind(g.user("system:kube-scheduler"), pod, placement), true, "")
+		for _, cpus := range []string{"1", "2000m", "3"} {
+			patch := fmt.Sprintf(`{"spec":{"containers":[{"name":%q,"resources":{"requests":{"cpu":%q},"limits":{"cpu":%[2]q}}}]}}`, pod.Spec.Containers[0].Name, cpus)
+			_, err := pods.Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "resize")
+			want(t, "resize "+name+" to "+cpus, err, name == "predicted" || cpus == "2000m", "want cpu and memory as they are")
+		}
+	}
 }
 
 func (g *guarded) testSchema(t *testing.T) {
