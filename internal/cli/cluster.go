@@ -20,6 +20,7 @@ import (
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // clusterFlags say which cluster a verb reads, in kubectl's words, and what counts as silence.
@@ -27,6 +28,7 @@ type clusterFlags struct {
 	config     *genericclioptions.ConfigFlags
 	heartbeats string
 	staleAfter time.Duration
+	exclusive  []string
 	snapshot   string
 }
 
@@ -50,12 +52,17 @@ func (f *clusterFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.heartbeats, "heartbeat-namespace", v1alpha1.HeartbeatNamespace, "namespace of the agents' Leases")
 	fs.StringVar(&f.snapshot, "snapshot", "", "read a file that berth snapshot wrote, in place of a cluster")
 	fs.DurationVar(&f.staleAfter, "stale-after", time.Minute, "how long an agent may be silent, as the scheduler is configured (staleAfter)")
+	fs.StringSliceVar(&f.exclusive, "exclusive-namespaces", nil, "namespaces whose pods may keep CPUs from others that they do not ask for, as the scheduler is configured (exclusiveNamespaces); * is all")
 }
 
 // connect makes a cluster of the flags. It speaks to nobody yet.
 func (f *clusterFlags) connect() (*survey.Cluster, error) {
 	if f.snapshot != "" {
 		return openSnapshot(f.snapshot, cmp.Or(*f.config.Namespace, metav1.NamespaceDefault))
+	}
+	exclusive := wire.ExclusiveNamespaces(f.exclusive)
+	if err := exclusive.Check(); err != nil {
+		return nil, fmt.Errorf("--exclusive-namespaces: %w", err)
 	}
 	config, err := f.restConfig()
 	if err != nil {
@@ -66,7 +73,7 @@ func (f *clusterFlags) connect() (*survey.Cluster, error) {
 		return nil, fmt.Errorf("%s: %w", f.tried(), err)
 	}
 	return survey.Connect(survey.Options{
-		Config: config, Namespace: namespace, Heartbeats: f.heartbeats, StaleAfter: f.staleAfter,
+		Config: config, Namespace: namespace, Heartbeats: f.heartbeats, StaleAfter: f.staleAfter, Exclusive: exclusive,
 		Where: config.Host + " (" + f.tried() + ")",
 	})
 }

@@ -14,7 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
 	"github.com/berth-dev/berth/internal/survey"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // answers are what an API server has of node n, at a moment.
@@ -26,6 +28,19 @@ type answers struct {
 
 // survey asks as the command line does, and returns what it finds out about node n.
 func (w *answers) survey(t *testing.T) survey.Node {
+	t.Helper()
+	all, err := w.connect(t, nil).Survey(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Notes) > 0 || len(all.Nodes()) != 1 {
+		t.Fatalf("surveyed %d nodes, notes %q", len(all.Nodes()), all.Notes)
+	}
+	return all.Nodes()[0]
+}
+
+// connect returns the cluster as the command line has it.
+func (w *answers) connect(t *testing.T, exclusive wire.ExclusiveNamespaces) *survey.Cluster {
 	t.Helper()
 	lists := map[string]string{
 		"/api/v1/nodes": `{"metadata":{"name":"n"}}`,
@@ -45,21 +60,51 @@ func (w *answers) survey(t *testing.T) survey.Node {
 		out.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(out, `{"kind":"%sList","apiVersion":%q,"items":[%s]}`, kinds[resource], version, lists[r.URL.Path])
 	}))
-	defer s.Close()
+	t.Cleanup(s.Close)
 	c, err := survey.Connect(survey.Options{
-		Config: &rest.Config{Host: s.URL}, Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute,
+		Config: &rest.Config{Host: s.URL}, Heartbeats: v1alpha1.HeartbeatNamespace, StaleAfter: time.Minute, Exclusive: exclusive,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := c.Survey(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
+	return c
+}
+
+// TestWhoMayWithholdAgrees: a pod that keeps others off CPUs is refused by both in the same words,
+// unless the scheduler's arguments allow its namespace and the command line is told so.
+func TestWhoMayWithholdAgrees(t *testing.T) {
+	for name, exclusive := range map[string]wire.ExclusiveNamespaces{
+		"nobody may": nil, "another namespace may": {"other"}, "its namespace may": {pinned("x", 1).Namespace}, "all may": {"*"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := with(pinned("x", 1), map[string]string{wire.ExclusiveAnnotation: "numa"})
+			f, _ := attached(t, pod)
+			f.args.ExclusiveNamespaces = exclusive
+			f.obeys()
+			state := newCycleData()
+			if _, s := f.PreFilter(t.Context(), state, pod, nil); !s.IsSuccess() {
+				t.Fatal(s)
+			}
+			says, event := f.Filter(t.Context(), state, pod, nodeObject("n")), ""
+			if !says.IsSuccess() {
+				event = f.explain(cycleOf(state), []*nodes.Node{f.table.Named("n")})
+			}
+			w := answers{now: f.clock.Now(), report: f.written(nil), lease: f.beat(func(l *coordinationv1.Lease) {
+				l.Annotations[v1alpha1.SequenceAnnotation] = fmt.Sprint(f.seq)
+			})}
+			fits, _, err := w.connect(t, exclusive).Fit(t.Context(), []survey.Wanted{{Pod: pod, Replicas: 1}}, survey.FitOptions{Limit: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := fits[0].Nodes[0].Answer
+			if (got.Answer == survey.Admits) != says.IsSuccess() || event != "" && !strings.Contains(event, got.Message) {
+				t.Errorf("the command line says %s, %q, the scheduler %q", got.Answer, got.Message, event)
+			}
+			if (len(exclusive) == 0 || exclusive[0] == "other") == says.IsSuccess() {
+				t.Errorf("the scheduler says %q", says.Message())
+			}
+		})
 	}
-	if len(all.Notes) > 0 || len(all.Nodes()) != 1 {
-		t.Fatalf("surveyed %d nodes, notes %q", len(all.Nodes()), all.Notes)
-	}
-	return all.Nodes()[0]
 }
 
 // TestCommandLineAndSchedulerAgree feeds the same objects to both: what the one calls Ready the

@@ -4,16 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
 	"github.com/berth-dev/berth/internal/rank"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // Args are the arguments of the plugin, pluginConfig[].args of a KubeSchedulerConfiguration. The
@@ -44,7 +43,7 @@ type Args struct {
 	// where Berth decides: the rest of their cores, or of their NUMA nodes (berth.dev/exclusive,
 	// and Koordinator's preferredCPUExclusivePolicy). "*" is all. Default none: others' pods are
 	// refused, or lose the preference, unless they ask for all of these CPUs.
-	ExclusiveNamespaces []string `json:"exclusiveNamespaces,omitempty"`
+	ExclusiveNamespaces wire.ExclusiveNamespaces `json:"exclusiveNamespaces,omitempty"`
 	// GangTimeout is how long the members of a gang wait for each other, from the plan on, where
 	// the gang names no time. Default 1m.
 	GangTimeout metav1.Duration `json:"gangTimeout,omitempty"`
@@ -139,10 +138,8 @@ func (a *Args) validate() error {
 	if a.Candidates < minCandidates || a.Candidates > maxCandidates {
 		return fmt.Errorf("candidates: %d: want %d to %d", a.Candidates, minCandidates, maxCandidates)
 	}
-	for i, name := range a.ExclusiveNamespaces {
-		if wrong := validation.IsDNS1123Label(name); name != anyNamespace && len(wrong) > 0 {
-			return fmt.Errorf("exclusiveNamespaces[%d]: %.100q: want the name of a namespace, or *", i, name)
-		}
+	if err := a.ExclusiveNamespaces.Check(); err != nil {
+		return err
 	}
 	return a.Scoring.Validate()
 }
@@ -153,14 +150,6 @@ const (
 	minCandidates = 16
 	maxCandidates = 1024
 )
-
-// anyNamespace in ExclusiveNamespaces stands for all.
-const anyNamespace = "*"
-
-// mayWithhold says whether pods of a namespace may keep CPUs from others that they do not ask for.
-func (a *Args) mayWithhold(namespace string) bool {
-	return slices.Contains(a.ExclusiveNamespaces, namespace) || slices.Contains(a.ExclusiveNamespaces, anyNamespace)
-}
 
 // maxMaxNodes is more than any cluster has.
 const maxMaxNodes = 1_000_000

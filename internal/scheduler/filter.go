@@ -75,8 +75,7 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 
 // read translates a pod that is to be placed, as the profile's arguments have it.
 func (p *Plugin) read(pod *corev1.Pod) (wire.Ask, error) {
-	ask, err := wire.ReadPod(pod)
-	ask.Request.Rules.MayWithhold = p.args.mayWithhold(pod.Namespace)
+	ask, err := p.args.ExclusiveNamespaces.ReadPod(pod)
 	if err == nil && p.args.BestEffortAnywhere {
 		ask.Request.Rules = wire.BestEffortAnywhere(ask.Request.Rules)
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-dev/berth/internal/apiclient"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // ErrNotInstalled says that the cluster does not know the kind NodeTopology.
@@ -33,6 +34,8 @@ type Options struct {
 	Heartbeats string
 	// StaleAfter is how long an agent may be silent.
 	StaleAfter time.Duration
+	// Exclusive are the namespaces whose pods may withhold CPUs, as the scheduler is configured.
+	Exclusive wire.ExclusiveNamespaces
 	// Where names server and configuration, for errors.
 	Where string
 }

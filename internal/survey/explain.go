@@ -160,7 +160,7 @@ func (c *Cluster) podNamed(ctx context.Context, name string) (*corev1.Pod, error
 
 // explain explains a pod by what is looked up.
 func (c *Cluster) explain(ctx context.Context, pod *corev1.Pod, by lookup, only string) (*Explained, error) {
-	ask, err := wire.ReadPod(pod)
+	ask, err := c.Exclusive.ReadPod(pod)
 	if err != nil {
 		return nil, err
 	}

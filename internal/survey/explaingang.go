@@ -214,7 +214,7 @@ func (t *gangTrial) prepare(ctx context.Context, c *Cluster, done map[string]int
 
 // add makes a member of a pod.
 func (t *gangTrial) add(ctx context.Context, c *Cluster, pod *corev1.Pod, known map[string]int) error {
-	ask, err := wire.ReadPod(pod)
+	ask, err := c.Exclusive.ReadPod(pod)
 	if err != nil {
 		return err
 	}

@@ -147,7 +147,7 @@ func (c *Cluster) fit(ctx context.Context, s *Survey, wanted []Wanted, o FitOpti
 func (c *Cluster) fitOne(ctx context.Context, s *Survey, w *Wanted, names []string, o *FitOptions) (*Fitting, error) {
 	pod := w.Pod.DeepCopy()
 	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{} // a pod of the cluster may have been pasted
-	ask, err := wire.ReadPod(pod)
+	ask, err := c.Exclusive.ReadPod(pod)
 	if err != nil {
 		return nil, err
 	}

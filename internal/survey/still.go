@@ -20,6 +20,7 @@ import (
 	nodeinfo "github.com/berth-dev/berth/api/nodeinfo/v1alpha1"
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
 	koordinator "github.com/berth-dev/berth/api/scheduling/koordinator/v1alpha1"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // stillKind and stillVersion mark a file with a cluster in it. The version changes with whatever a
@@ -33,14 +34,16 @@ const (
 
 // still is a cluster as it was at one moment: what a survey reads, and nothing else of it.
 type still struct {
-	Kind       string         `json:"kind"`
-	Version    int            `json:"version"`
-	Taken      time.Time      `json:"taken"`
-	Where      string         `json:"where"`
-	StaleAfter string         `json:"staleAfter"`
-	Notes      []string       `json:"notes,omitempty"`
-	Unknown    []string       `json:"unknown,omitempty"` // "nodes", "leases", "pods" that could not be read
-	Nodes      []*corev1.Node `json:"nodes"`
+	Kind       string    `json:"kind"`
+	Version    int       `json:"version"`
+	Taken      time.Time `json:"taken"`
+	Where      string    `json:"where"`
+	StaleAfter string    `json:"staleAfter"`
+	// Exclusive is Options.Exclusive. Earlier files have none.
+	Exclusive wire.ExclusiveNamespaces `json:"exclusiveNamespaces,omitempty"`
+	Notes     []string                 `json:"notes,omitempty"`
+	Unknown   []string                 `json:"unknown,omitempty"` // "nodes", "leases", "pods" that could not be read
+	Nodes     []*corev1.Node           `json:"nodes"`
 	// Reports are as they came: those that cannot be read are part of the picture.
 	Reports []json.RawMessage       `json:"nodeTopologies"`
 	Leases  []*coordinationv1.Lease `json:"leases"`
@@ -71,7 +74,7 @@ func (c *Cluster) Snapshot(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	out := still{Kind: stillKind, Version: stillVersion, Taken: c.clock.now().UTC(), Where: c.Where, StaleAfter: c.StaleAfter.String(), Notes: f.notes}
+	out := still{Kind: stillKind, Version: stillVersion, Taken: c.clock.now().UTC(), Where: c.Where, StaleAfter: c.StaleAfter.String(), Exclusive: c.Exclusive, Notes: f.notes}
 	for _, u := range []struct {
 		known bool
 		what  string
@@ -199,7 +202,7 @@ func Open(r io.Reader, name string) (*Cluster, error) {
 		return nil, fmt.Errorf("%s: nodeTopologies: %w", name, err)
 	}
 	s.Reports = nil
-	c := &Cluster{Options: Options{StaleAfter: after, Where: s.Where + ", snapshot " + name}, clock: new(serverClock), still: &s}
+	c := &Cluster{Options: Options{StaleAfter: after, Exclusive: s.Exclusive, Where: s.Where + ", snapshot " + name}, clock: new(serverClock), still: &s}
 	c.clock.seconds.Store(s.Taken.Unix())
 	return c, nil
 }

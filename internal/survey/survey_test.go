@@ -292,6 +292,20 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestSnapshotsKeepWhoMayWithhold: a snapshot is asked by what the cluster was asked by.
+func TestSnapshotsKeepWhoMayWithhold(t *testing.T) {
+	var file bytes.Buffer
+	packed := gzip.NewWriter(&file)
+	if err := json.NewEncoder(packed).Encode(still{Kind: stillKind, Version: stillVersion, StaleAfter: "1m", Exclusive: wire.ExclusiveNamespaces{"a"}}); err != nil {
+		t.Fatal(err)
+	}
+	packed.Close()
+	c, err := Open(&file, "f")
+	if err != nil || !c.Exclusive.Allow("a") || c.Exclusive.Allow("b") {
+		t.Errorf("%v, error %v", c, err)
+	}
+}
+
 // TestSnapshotIsWhole: what is no snapshot is said to be none.
 func TestSnapshotIsWhole(t *testing.T) {
 	for what, text := range map[string]string{
