@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
@@ -149,6 +151,8 @@ func TestChart(t *testing.T) {
 	t.Run("offers devices where asked", func(t *testing.T) { testChartDevices(t, h) })
 	t.Run("asks where the images are", func(t *testing.T) { testChartImages(t, h) })
 	t.Run("adds what it is given", func(t *testing.T) { testChartExtras(t, h) })
+	t.Run("closes ports where it is told to", func(t *testing.T) { testChartNetwork(t, h) })
+	t.Run("tells the map what the scheduler goes by", func(t *testing.T) { testChartMap(t, h) })
 	t.Run("tests with a pinned pod", func(t *testing.T) { testChartHook(t, h) })
 	t.Run("is taken by the API server", func(t *testing.T) { testChartApplies(t, h) })
 }
@@ -339,6 +343,8 @@ func testChartContradictions(t *testing.T, helm string) {
 		{"agent.kubelet.configFile=/var/lib/kubelet/pki/config.yaml", "agent.kubelet.configFile: /var/lib/kubelet/pki/config.yaml lies below /var/lib/kubelet/pki"},
 		{"agent.kubelet.configDropInDir=/var/lib/kubelet/plugins", "agent.kubelet.configDropInDir: /var/lib/kubelet/plugins lies below"},
 		{"agent.networkPolicy.enabled=true,monitoring.serviceMonitor.enabled=true", "agent.networkPolicy.from: empty lets nobody"},
+		{"scheduler.networkPolicy.enabled=true,monitoring.serviceMonitor.enabled=true", "scheduler.networkPolicy.from: empty lets nobody"},
+		{"controller.enabled=true,controller.networkPolicy.enabled=true,monitoring.serviceMonitor.enabled=true", "controller.networkPolicy.from: empty lets nobody"},
 		{"agent.devices[0].resource=example.com/gpu,agent.devices[0].class=gpu", "agent.devices: with agent.authority: kubelet"},
 		{"agent.rescan=1m", "agent.rescan: 1m: an agent is ready while"},
 		{"agent.heartbeat=1m", "scheduler.args.staleAfter: 60s with agent.heartbeat: 1m"},
@@ -352,6 +358,7 @@ func testChartContradictions(t *testing.T, helm string) {
 	for _, set := range []string{
 		"agent.kubelet.configFile=/var/lib/kubelet/pki-config.yaml", "agent.rescan=30s",
 		"agent.networkPolicy.enabled=true,monitoring.serviceMonitor.enabled=true,agent.networkPolicy.from[0].podSelector.matchLabels.a=b",
+		"controller.networkPolicy.enabled=true,monitoring.serviceMonitor.enabled=true",
 		"controller.port=8081", "scheduler.name=default-scheduler,scheduler.profiles[0].schedulerName=x",
 		"agent.heartbeat=30s", "agent.heartbeat=1m,scheduler.args.staleAfter=5m", "agent.heartbeat=0.5m,scheduler.args.staleAfter=1m30s",
 	} {
@@ -445,6 +452,45 @@ func testChartExtras(t *testing.T, helm string) {
 	closed := into[networkingv1.NetworkPolicy](t, find(t, objectsOf(t, mustRender(t, helm, "--set=agent.networkPolicy.enabled=true")), "NetworkPolicy", "berth-agent")).Spec
 	if len(closed.Ingress) != 0 || len(closed.PolicyTypes) != 1 {
 		t.Errorf("with nobody named somebody may connect: %v", closed)
+	}
+}
+
+// testChartNetwork: each component has a policy of its own that names its one port; by default none
+// has, because nobody can tell who reads metrics, and policies of others would be widened.
+func testChartNetwork(t *testing.T, helm string) {
+	all := "--set=map.enabled=true,controller.enabled=true"
+	if slices.ContainsFunc(objectsOf(t, mustRender(t, helm, all)), func(o *object) bool { return o.GetKind() == "NetworkPolicy" }) {
+		t.Error("there is a NetworkPolicy that nobody asked for")
+	}
+	ports := map[string]string{"scheduler": "https", "agent": "metrics", "controller": "metrics", "map": "http"}
+	for component, port := range ports {
+		all += fmt.Sprintf(",%s.networkPolicy.enabled=true,%[1]s.networkPolicy.from[0].podSelector.matchLabels.a=b", component)
+		kind := map[string]string{"agent": "DaemonSet"}[component]
+		objects := objectsOf(t, mustRender(t, helm, all))
+		policy := into[networkingv1.NetworkPolicy](t, find(t, objects, "NetworkPolicy", "berth-"+component)).Spec
+		pod := podTemplate(t, find(t, objects, cmp.Or(kind, "Deployment"), "berth-"+component))
+		if len(policy.Ingress) != 1 || len(policy.Ingress[0].Ports) != 1 || policy.Ingress[0].Ports[0].Port.StrVal != port {
+			t.Errorf("%s: ingress %v, want port %s alone", component, policy.Ingress, port)
+		}
+		if !labels.SelectorFromSet(policy.PodSelector.MatchLabels).Matches(labels.Set(pod.Labels)) {
+			t.Errorf("%s: selects %v, and the pod has %v", component, policy.PodSelector.MatchLabels, pod.Labels)
+		}
+		if !slices.ContainsFunc(pod.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == port }) {
+			t.Errorf("%s: no port is called %s", component, port)
+		}
+	}
+}
+
+// testChartMap: the map goes by what the scheduler's arguments say of silence, and of who may
+// withhold.
+func testChartMap(t *testing.T, helm string) {
+	args := func(set string) []string {
+		return podTemplate(t, find(t, objectsOf(t, mustRender(t, helm, "--set=map.enabled=true"+set)), "Deployment", "berth-map")).Spec.Containers[0].Args
+	}
+	plain := args("")
+	got := args(",scheduler.args.staleAfter=2m,scheduler.args.exclusiveNamespaces={a,*}")
+	if want := append(slices.Clone(plain), "--stale-after=2m", "--exclusive-namespaces=a,*"); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
