@@ -250,6 +250,9 @@ enforce.Books.found = enforce.Books
 enforce.Plugin.paths = Plugin.paths
 enforce.Plugin.held = Plugin.held
 enforce.Sight.Cgroups a look at the containers
+jobs.fairQueue.namespaces = fairQueue
+jobs.namespaceQueue.admitted = fairQueue
+jobs.namespaceQueue.waits = fairQueue
 jobs.stepper.seen a step of a Job
 ledger.lives.pods = ledger.Node
 ledger.numbers.byKey = ledger.numbers
