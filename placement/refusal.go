@@ -498,11 +498,18 @@ func (n *Need) unit() string {
 }
 
 func (n *Need) amount(v uint64) string {
+	if n.isMemory() && v >= endless {
+		return "endless"
+	}
 	if n.isMemory() {
 		return bytesText(v)
 	}
 	return strconv.FormatUint(v, 10)
 }
+
+// endless is from how many bytes on a kubelet has subtracted more than there is (see
+// DefectMemoryUnderflow): no machine has so many.
+const endless = 1 << 60
 
 // bytesText prints bytes in the largest unit that leaves a number from 1 on, with a decimal unless
 // it is 0.

@@ -84,6 +84,15 @@ func TestAdviceFollowsFromWhatLacks(t *testing.T) {
 	}
 }
 
+// TestEndlessMemory: what a kubelet has too little of, and takes for endless, is called so.
+func TestEndlessMemory(t *testing.T) {
+	r := placement.Refusal{Detail: placement.DefectMemoryUnderflow, Needs: []placement.Need{{Resource: "memory", Asked: 1 << 30,
+		Nodes: []placement.NodeAmount{{Total: 1<<64 - 1<<20, Free: 1<<64 - 1<<20}}}}}
+	if got := r.Table(); strings.Contains(got, "Ei") || !strings.Contains(got, "endless  endless") {
+		t.Errorf("want endless in\n%s", got)
+	}
+}
+
 // TestBrokenCoresHaveNumbers: the event says what a core has, and what would be right.
 func TestBrokenCoresHaveNumbers(t *testing.T) {
 	r := placement.Refusal{Reason: placement.SMTAlignmentError, Detail: placement.NotWholeCores, Container: "c",

@@ -209,6 +209,9 @@ func explainedText(w io.Writer, e *survey.Explained, limit int) error {
 	for _, a := range e.Asks {
 		fmt.Fprintf(w, "asks: %s\n", a)
 	}
+	for _, f := range e.Fractions {
+		fmt.Fprintf(w, "shares: %s\n", f)
+	}
 	if e.Resize != "" {
 		fmt.Fprintf(w, "resize: %s\n", e.Resize)
 	}
@@ -264,6 +267,8 @@ func whereIs(e *survey.Explained) string {
 func boundText(w io.Writer, e *survey.Explained) error {
 	var rows [][]string
 	switch p := e.Promise; {
+	case p != nil && !p.Pins():
+		fmt.Fprintf(w, "promised: that it is admitted, and nothing to itself: it asks for no whole CPUs, pinned memory or devices here (Binding %d)\n", p.Sequence)
 	case p != nil:
 		fmt.Fprintf(w, "promised: NUMA nodes %s, %s, guarantee %s, Binding %d, decided on report %d\n", dash(p.NUMANodes), p.Certainty, p.Guarantee, p.Sequence, p.Report)
 		rows = append(rows, containerRows("promise", p.Containers)...)

@@ -31,6 +31,8 @@ type Explained struct {
 	// Asks says per container what could be pinned; Pinnable whether any kubelet would.
 	Asks     []string `json:"asks"`
 	Pinnable bool     `json:"pinnable"`
+	// Fractions says of containers of a Guaranteed pod why they get no CPUs of their own.
+	Fractions []string `json:"fractions,omitempty"`
 
 	// Gang is the gang that the pod belongs to, with what declares it, and GangName its name; ""
 	// for none.
@@ -224,7 +226,7 @@ func about(pod *corev1.Pod, r *placement.Request) *Explained {
 	e := &Explained{
 		Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Phase: cmp.Or(string(pod.Status.Phase), "Pending"),
 		Scheduler: cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName), Node: pod.Spec.NodeName,
-		Asks: asksText(r), Pinnable: r.Pinnable(), Resize: resizeText(pod), Refused: wire.Refused(pod),
+		Asks: asksText(r), Pinnable: r.Pinnable(), Fractions: fractions(r), Resize: resizeText(pod), Refused: wire.Refused(pod),
 	}
 	if says, _ := wire.ReadMembership(pod); !says.Gang.IsZero() { // what is wrong with it is MemberOf.Why
 		e.Gang, e.GangName = says.Gang.String(), says.Gang.Name
@@ -250,7 +252,10 @@ func (e *Explained) bound(pod *corev1.Pod, s *Survey) {
 		e.PromiseError, found = err.Error(), false
 	}
 	if found {
-		e.Promise, e.Outcome = n.promise(&p), n.outcome(pod, &p)
+		e.Promise = n.promise(&p)
+		if outcome := n.outcome(pod, &p); e.Promise.Pins() || outcome == PromiseRefused {
+			e.Outcome = outcome
+		}
 	}
 	e.Holds = n.holding(e.UID, s.Now)
 	e.Trouble = s.missing(e.Node)

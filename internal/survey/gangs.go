@@ -344,8 +344,18 @@ func (g *gathering) sum(now time.Time) Gang {
 	if out.State == wire.GangWrong {
 		out.Why = wrong.Error()
 	}
+	ending := 0
+	for _, pod := range g.pods {
+		if pod.DeletionTimestamp != nil && !wire.Ended(pod) {
+			ending++
+		}
+	}
 	if first == nil {
-		if wrong == nil && !settled && lack != "" && out.State != wire.GangCompleted {
+		switch {
+		case wrong != nil || settled || lack == "" || out.State == wire.GangCompleted:
+		case ending > 0:
+			out.Why = lack + " are there, and " + Counted(ending, "pod") + " ending"
+		default:
 			out.Why = lack + " are there"
 		}
 		return out

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -52,6 +53,10 @@ func TestGangs(t *testing.T) {
 		done := w.member("completed", i, 2, 2)
 		done.Spec.NodeName, done.Status.Phase = "n1", corev1.PodSucceeded
 	}
+	for i := range 3 {
+		leaves := w.member("leaving", i, 3, 2)
+		leaves.Spec.NodeName, leaves.DeletionTimestamp = "n1", &metav1.Time{Time: noon}
+	}
 	w.member("differing", 0, 2, 2)
 	w.member("differing", 1, 3, 2)
 	low, high := int32(1), int32(2)
@@ -82,6 +87,7 @@ func TestGangs(t *testing.T) {
 		`differing wrong 0/2 of 2: Pod default/differing-1: metadata.annotations[berth.dev/gang-minimum]: "3": want 2, as pod differing-0 of the gang says`,
 		"empty forming 0/2 of 0: 0 of 2 pods are there",
 		"forming forming 0/3 of 2: 2 of 3 pods are there",
+		"leaving forming 0/3 of 3: 0 of 3 pods are there, and 3 pods ending",
 		"missing wrong 0/0 of 1: PodGroup.scheduling.volcano.sh default/missing is not there",
 		`net wrong 0/0 of 0: PodGroup default/net: spec.networkTopology: "hard": want nothing: Berth does not serve it yet, and would not start the pods as asked`,
 		"partial partial 1/2 of 2: ",

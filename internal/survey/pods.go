@@ -27,6 +27,7 @@ type Pod struct {
 	// NUMANodes and CPUs are what the pod holds; of a pod in flight, what it was promised.
 	NUMANodes string `json:"numaNodes,omitempty"`
 	CPUs      string `json:"cpus,omitempty"`
+	// Certainty and Outcome are "" of a pod that was promised nothing.
 	Certainty string `json:"certainty,omitempty"`
 	Guarantee string `json:"guarantee,omitempty"`
 	// Outcome says how promise and report compare.
@@ -134,7 +135,12 @@ func (s *Survey) pod(pod *corev1.Pod) (Pod, bool) {
 	out.State = StateInFlight
 	if found {
 		promise := n.promise(&p)
-		out.Certainty, out.Guarantee, out.Outcome = promise.Certainty, promise.Guarantee, n.outcome(pod, &p)
+		if out.Guarantee = promise.Guarantee; promise.Pins() {
+			out.Certainty = promise.Certainty
+		}
+		if outcome := n.outcome(pod, &p); promise.Pins() || outcome == PromiseRefused {
+			out.Outcome = outcome
+		}
 		out.hold(promise.NUMANodes, promise.Containers)
 		out.Alignment = n.machine().Spread(n.promisedNodes(&p))
 	}

@@ -1,6 +1,8 @@
 package survey
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +26,37 @@ type Promise struct {
 	Guarantee  string      `json:"guarantee"`
 	NUMANodes  string      `json:"numaNodes"`
 	Containers []Container `json:"containers"`
+}
+
+// Pins says whether the pod was promised anything: CPUs, devices, or a NUMA node. Of a pod without
+// there is nothing to be certain of, and nothing to keep.
+func (p *Promise) Pins() bool {
+	return p.NUMANodes != "" || slices.ContainsFunc(p.Containers, func(c Container) bool {
+		return c.CPUs != "" || len(c.Memory) > 0 || len(c.Devices) > 0
+	})
+}
+
+// fractions says of each container of a Guaranteed pod why it gets no CPUs of its own, where that
+// is a fraction of a CPU (guaranteedCPUs of pkg/kubelet/cm/cpumanager/policy_static.go).
+func fractions(r *placement.Request) (out []string) {
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		if !r.Guaranteed || c.MilliCPU%1000 == 0 {
+			continue
+		}
+		name := Container{Name: c.Name, Kind: kindNames[c.Kind]}
+		out = append(out, fmt.Sprintf("%s: %dm is no whole number of CPUs: it gets CPU time, and no CPUs of its own; %s would be one", name.Label(),
+			c.MilliCPU, wholeBeside(c.MilliCPU)))
+	}
+	return out
+}
+
+// wholeBeside names the whole numbers of CPUs next to a fraction.
+func wholeBeside(milli int64) string {
+	if milli < 1000 {
+		return "1"
+	}
+	return fmt.Sprintf("%d or %d", milli/1000, milli/1000+1)
 }
 
 // Holding is what a node's report says of a pod.

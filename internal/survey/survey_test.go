@@ -256,6 +256,42 @@ func TestPods(t *testing.T) {
 	}
 }
 
+// TestNothingIsPromisedOfFractions: a Guaranteed pod of 1500m shares CPUs. It is not called certain
+// or kept, and it is told why; one that its kubelet refused is called refused all the same.
+func TestNothingIsPromisedOfFractions(t *testing.T) {
+	w := newWorld(t)
+	w.report(w.addNode("n"))
+	bound := func(name string, phase corev1.PodPhase) *corev1.Pod {
+		p := pod(name, 1)
+		p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("1500m")
+		w.bind(p, "n", "").Status.Phase = phase
+		text, err := wire.WritePlacement(&wire.Placement{Sequence: 1, Report: 6, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull,
+			Decision: placement.Decision{UID: string(p.UID), Containers: []placement.ContainerDecision{{Name: "main", Hint: placement.Hint{Any: true}}}}})
+		w.must(err)
+		p.Annotations = map[string]string{wire.PlacementAnnotation: text}
+		return p
+	}
+	bound("runs", corev1.PodRunning)
+	refused := bound("refused", corev1.PodFailed)
+	refused.Status.Reason, refused.Status.Message = "TopologyAffinityError", "Pod was rejected: Resources cannot be allocated with Topology locality"
+	c := w.cluster()
+	pods, err := c.Pods(t.Context(), "")
+	w.must(err)
+	for _, p := range pods.Pods {
+		want := map[string]string{"runs": "", "refused": PromiseRefused}[p.Name]
+		if p.Certainty != "" || p.Outcome != want {
+			t.Errorf("%s: certainty %q, outcome %q: want none, and %q", p.Name, p.Certainty, p.Outcome, want)
+		}
+	}
+	c.Namespace = "default"
+	e, err := c.Explain(t.Context(), "runs", "")
+	w.must(err)
+	const why = "main: 1500m is no whole number of CPUs: it gets CPU time, and no CPUs of its own; 1 or 2 would be one"
+	if e.Outcome != "" || e.Promise.Pins() || !slices.Equal(e.Fractions, []string{why}) {
+		t.Errorf("outcome %q, promise %+v, %q: want nothing promised, and %q", e.Outcome, e.Promise, e.Fractions, why)
+	}
+}
+
 // TestExplain: what each node says to a pod that waits.
 func TestExplain(t *testing.T) {
 	w := newWorld(t)

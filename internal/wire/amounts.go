@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -124,8 +125,8 @@ func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts, cap
 			continue
 		}
 		if out[name] = has - kept; out[name] < 0 {
-			at := field.NewPath("kubeReserved").Key(name)
-			return nil, r.at(at, text(name, kept), "no more than the machine's "+text(name, has)+", with systemReserved and the eviction threshold")
+			at, said := r.keeps(name)
+			return nil, r.at(at, said, "that no more than the machine's "+text(name, has)+" is kept in all: with kubeReserved, systemReserved and the eviction threshold "+text(name, kept)+" are")
 		}
 	}
 	for name, bytes := range capacity {
@@ -135,6 +136,20 @@ func ReadAllocatable(c *kubeletv1beta1.KubeletConfiguration, k KubeletFacts, cap
 	}
 	out[amounts.Pods], err = r.maxPods(capacity[amounts.CPU] / 1000)
 	return out, err
+}
+
+// keeps names the field of the configuration that keeps most plainly of a resource, with its value.
+func (r configReader) keeps(name string) (at *field.Path, said string) {
+	switch {
+	case name == amounts.CPU && r.c.ReservedSystemCPUs != "":
+		return field.NewPath("reservedSystemCPUs"), r.c.ReservedSystemCPUs
+	case r.c.KubeReserved[name] != "":
+		return field.NewPath("kubeReserved").Key(name), r.c.KubeReserved[name]
+	case r.c.SystemReserved[name] != "":
+		return field.NewPath("systemReserved").Key(name), r.c.SystemReserved[name]
+	}
+	threshold := "memory.available"
+	return field.NewPath("evictionHard").Key(threshold), cmp.Or(r.c.EvictionHard[threshold], DefaultEviction)
 }
 
 func text(name string, count int64) string {

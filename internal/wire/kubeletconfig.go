@@ -87,7 +87,8 @@ func (r configReader) reserved() (map[string]resource.Quantity, error) {
 	}
 	cpu := sums[string(corev1.ResourceCPU)]
 	if cpu.Cmp(maxCPUs) > 0 {
-		return nil, r.at(field.NewPath("kubeReserved").Key("cpu"), cpu.String(), "at most "+maxCPUs.String()+" with systemReserved")
+		at, said := r.keeps(string(corev1.ResourceCPU))
+		return nil, r.at(at, said, "at most "+maxCPUs.String()+" in kubeReserved and systemReserved together")
 	}
 	return sums, nil
 }

@@ -59,6 +59,7 @@ export function Explained({ e }) {
       <section>
         <h2>It asks for</h2>
         <ul class="asks">{(e.asks || []).map((a) => <li key={a}>{a}</li>)}</ul>
+        {(e.fractions || []).map((f) => <Notice key={f} kind="note" title="Shared CPUs. ">{f}</Notice>)}
       </section>
       {(e.promise || e.holds) && <Promise_ e={e} />}
       {e.groups?.length > 0 && <Groups title={e.node ? (e.refused ? 'Asked again now' : 'What other nodes would say now') : e.memberOf ? 'What the nodes say to this pod alone' : 'What the nodes say'} groups={e.groups} />}
