@@ -305,25 +305,26 @@ func until(ctx context.Context, done func() (bool, error)) (bool, error) {
 // settle waits until so many pods of the unit have nodes, notes how long it took, and lets them
 // run. A pod that has failed has been judged where it was seen.
 func (u *unit) settle(ctx context.Context, kind string, begun time.Time, pods int) error {
-	var there, bound int
-	var last time.Time
-	var failed bool
+	var is state
 	why := ""
 	placed, err := until(ctx, func() (bool, error) {
-		there, bound, last, failed = u.unit(u.name)
-		if why == "" && time.Since(begun) > long && bound < pods {
+		is = u.unit(u.name)
+		if why == "" && time.Since(begun) > long && is.bound < pods {
 			why = u.why(ctx)
 		}
-		return bound >= pods || failed, nil
+		return is.bound >= pods || is.failed, nil
 	})
 	switch {
-	case err != nil || failed:
+	case err != nil || is.failed:
 		return err
 	case !placed:
-		u.stuck("%s %s: %d of %d pods are there and %d have nodes after %v: %s", kind, u.name, there, pods, bound, patience, u.why(ctx))
+		u.stuck("%s %s: %d of %d pods are there and %d have nodes after %v: %s", kind, u.name, is.there, pods, is.bound, patience, u.why(ctx))
 		return nil
 	}
-	u.note(kind, last.Sub(begun), why)
+	if why != "" {
+		why = fmt.Sprintf("the last pod came after %v; %s", is.came.Sub(begun).Round(time.Millisecond), why)
+	}
+	u.note(kind, is.last.Sub(begun), why)
 	time.Sleep(time.Duration(500+u.r.IntN(2000)) * time.Millisecond) // it runs
 	return nil
 }
@@ -359,8 +360,7 @@ func (u *unit) away(ctx context.Context) error {
 		}
 	}
 	gone, err := until(ctx, func() (bool, error) {
-		there, _, _, _ := u.unit(u.name)
-		return there == 0 && u.cameAll(u.made), nil // what has not come yet is not gone
+		return u.unit(u.name).there == 0 && u.cameAll(u.made), nil // what has not come yet is not gone
 	})
 	if !gone && err == nil {
 		u.stuck("the pods of %s do not go", u.name)

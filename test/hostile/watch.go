@@ -35,9 +35,9 @@ const contendedWithin = 3 * time.Second
 // seen is what the watch has told of a pod.
 type seen struct {
 	pod *corev1.Pod
-	// bound is when it was first seen with a node.
-	bound time.Time
-	told  bool // of its harm
+	// came is when it was first seen, bound when it was first seen with a node.
+	came, bound time.Time
+	told        bool // of its harm
 }
 
 // watcher sees all pods and reports, and notes harm. It is safe for concurrent use.
@@ -129,7 +129,7 @@ func (w *watcher) see(pod *corev1.Pod) {
 	defer w.mu.Unlock()
 	s := w.pods[pod.UID]
 	if s == nil {
-		s = &seen{}
+		s = &seen{came: time.Now()}
 		w.pods[pod.UID] = s
 	}
 	s.pod = pod
@@ -280,25 +280,37 @@ func (w *watcher) leave(unit string) {
 	w.leaving[unit] = true
 }
 
-// unit returns how many pods of a unit there are, how many have a node, when the last got it, and
-// whether any has failed.
-func (w *watcher) unit(name string) (there, bound int, last time.Time, failed bool) {
+// state is how far the pods of a unit are.
+type state struct {
+	there, bound int
+	came, last   time.Time // when the last of them came, and when the last got its node
+	failed       bool      // one has
+}
+
+// unit returns the state of a unit.
+func (w *watcher) unit(name string) (out state) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.pods {
 		if s.pod.Namespace != friends || s.pod.Labels[tenant.UnitLabel] != name {
 			continue
 		}
-		there++
-		failed = failed || s.pod.Status.Phase == corev1.PodFailed
+		out.there++
+		out.failed = out.failed || s.pod.Status.Phase == corev1.PodFailed
+		out.came = latest(out.came, s.came)
 		if !s.bound.IsZero() {
-			bound++
-			if s.bound.After(last) {
-				last = s.bound
-			}
+			out.bound++
+			out.last = latest(out.last, s.bound)
 		}
 	}
-	return there, bound, last, failed
+	return out
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // cameAll says whether all of these friendly pods have ever been seen.
