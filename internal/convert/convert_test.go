@@ -82,6 +82,113 @@ func TestPrintedAsStored(t *testing.T) {
 	}
 }
 
+// everyArgument has the arguments of all plugins that are served in part.
+const everyArgument = `actions: "enqueue, reclaim, allocate, preempt"
+tiers:
+- plugins:
+  - name: drf
+    enableHierarchy: true
+    arguments: {some.weight: 1}
+  - name: nodeorder
+    arguments: {nodeaffinity.weight: 1, podaffinity.weight: 1, tainttoleration.weight: 1, imagelocality.weight: 1, podtopologyspread.weight: 1,
+      balancedresource.weight: 1, leastrequested.weight: 1, mostrequested.weight: 1, selectorspread.weight: 1}
+  - name: predicates
+    arguments: {predicate.NodeAffinityEnable: true, predicate.GPUSharingEnable: true, predicate.CacheEnable: true, predicate.resources: x}
+  - name: numa-aware
+    arguments: {weight: 1, else: x}
+  - name: extender
+    arguments: {extender.urlPrefix: http://127.0.0.1, extender.httpTimeout: 100ms}
+  - name: own-plugin
+    arguments: {anything: 1}
+`
+
+// TestEveryArgumentIsUsedOrNamed changes every argument of every configuration: another value makes
+// another configuration, or what is said names the argument.
+func TestEveryArgumentIsUsedOrNamed(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.in")
+	if err != nil || len(files) < 7 {
+		t.Fatal(files, err)
+	}
+	texts := map[string][]byte{
+		"every argument":   []byte(everyArgument),
+		"one of strategy":  []byte("actions: allocate\ntiers: [{plugins: [{name: nodeorder, arguments: {leastrequested.weight: 0, mostrequested.weight: 5}}, {name: binpack, arguments: {binpack.weight: 2}}]}]"),
+		"binpack, clipped": []byte("actions: allocate\ntiers: [{plugins: [{name: binpack, arguments: {binpack.weight: 2, binpack.cpu: 5, binpack.resources: a/b, binpack.resources.a/b: 7}}]}]"),
+	}
+	for _, file := range files {
+		if texts[file], err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for text, want := range map[string]string{
+		"{name: numa-aware, arguments: {weight: 0}}":                                   "argument weight 0",
+		"{name: binpack, arguments: {binpack.cpu: 500}}":                               "argument binpack.cpu 500",
+		"{name: binpack, arguments: {binpack.resources: x, binpack.resources.x: 101}}": "argument binpack.resources.x 101",
+	} {
+		r, err := Volcano([]byte("actions: allocate\ntiers: [{plugins: [" + text + "]}]"))
+		if err != nil || !strings.Contains(strings.Join(r.Notes, "\n"), want) {
+			t.Errorf("%s: %v, %q: want %q", text, err, r.Notes, want)
+		}
+	}
+	tried := 0
+	for name, text := range texts {
+		s, err := read(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range s.Plugins {
+			for key := range s.Plugins[i].Arguments {
+				tried++
+				var said [2]string
+				for n, value := range valuesFor(s.Plugins[i].Arguments[key]) {
+					changed, _ := read(text)
+					changed.Plugins[i].Arguments[key] = value
+					r, err := changed.convert()
+					if err != nil {
+						t.Fatal(err)
+					}
+					said[n] = string(r.Config) + strings.Join(r.Notes, "\n") + strings.Join(r.Unknown, "\n")
+				}
+				if said[0] == said[1] && !strings.Contains(said[0], key) {
+					t.Errorf("%s: argument %s of plugin %s is passed over", name, key, s.Plugins[i].Name)
+				}
+			}
+		}
+	}
+	if tried < 40 {
+		t.Errorf("only %d arguments", tried)
+	}
+}
+
+// valuesFor are two values of the same kind.
+func valuesFor(value string) [2]string {
+	switch {
+	case value == "true" || value == "false":
+		return [2]string{"true", "false"}
+	case strings.Trim(value, "0123456789") == "":
+		return [2]string{"3", "4"}
+	}
+	return [2]string{"x", "y"}
+}
+
+// TestOrderOfActions: what Volcano does before it allocates is told of, and the usual order is not.
+func TestOrderOfActions(t *testing.T) {
+	for actions, want := range map[string]string{
+		"enqueue, allocate, backfill":          "",
+		"enqueue, allocate, preempt, reclaim":  "",
+		"enqueue, reclaim, allocate, backfill": "action reclaim stands before allocate",
+		"preempt, allocate":                    "action preempt stands before allocate",
+	} {
+		r, err := Volcano([]byte("actions: " + actions))
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := strings.Join(r.Notes, "\n")
+		if said := strings.Contains(notes, "stands before allocate"); said != (want != "") || !strings.Contains(notes, want) {
+			t.Errorf("%s: %s", actions, notes)
+		}
+	}
+}
+
 func TestNoConfiguration(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":        "",

@@ -26,6 +26,11 @@ func Volcano(text []byte) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	return s.convert()
+}
+
+// convert uses every setting up, or says what becomes of it.
+func (s *settings) convert() (Result, error) {
 	c := converter{weights: map[string]int64{}}
 	if s.ByLine {
 		c.note("the text is no YAML: it was read line by line, as a page prints it")
@@ -37,14 +42,29 @@ func Volcano(text []byte) (Result, error) {
 		c.explain("action ", action, actions)
 		c.evicts = c.evicts || contains(evicting, action)
 	}
+	c.order(s.Actions)
 	if !c.evicts {
 		c.note("no action %s: nobody is evicted here either (evictsNobody of plugin Berth, and no other plugin at postFilter)", strings.Join(evicting, " or "))
 	}
 	for i := range s.Plugins {
 		c.plugin(&s.Plugins[i])
 	}
-	c.Config, err = yaml.Marshal(c.configuration())
+	config, err := yaml.Marshal(c.configuration())
+	c.Config = config
 	return c.Result, err
+}
+
+// order says what becomes of actions that Volcano runs before it allocates.
+func (c *converter) order(actions []string) {
+	for _, action := range actions {
+		switch action {
+		case "allocate":
+			return
+		case "enqueue":
+		default:
+			c.note("action %s stands before allocate: the order has no counterpart, a pod is placed first, and what else can be done for it comes after", action)
+		}
+	}
 }
 
 type converter struct {
@@ -79,10 +99,12 @@ func (c *converter) explain(what, name string, known map[string]string) {
 
 func (c *converter) plugin(p *plugin) {
 	c.explain("plugin ", p.Name, plugins)
-	left := p.Arguments
 	switch p.Name {
 	case "numa-aware":
 		c.weigh(p, "weight", "Berth", "1")
+		if weight, ok := c.weights["Berth"]; ok && weight == 0 {
+			c.note("plugin numa-aware: argument weight 0: 1 is the least: Berth scores every node")
+		}
 	case "nodeorder":
 		c.nodeorder(p)
 	case "binpack":
@@ -90,14 +112,11 @@ func (c *converter) plugin(p *plugin) {
 	case "predicates":
 		c.predicates(p)
 	}
-	for _, key := range sortedKeys(left) {
-		switch {
-		case strings.HasPrefix(key, "enable"):
-			c.note("plugin %s: %s %s: a plugin of kube-scheduler is switched off whole, below disabled", p.Name, key, left[key])
-		case plugins[p.Name] != "":
-			// said of the plugin
-		default:
-			c.note("plugin %s: argument %s %.40s: it has no counterpart", p.Name, key, left[key])
+	for _, key := range sortedKeys(p.Arguments) {
+		if value := p.Arguments[key]; strings.HasPrefix(key, "enable") {
+			c.note("plugin %s: %s %s: a plugin of kube-scheduler is switched off whole, below disabled", p.Name, key, value)
+		} else {
+			c.note("plugin %s: argument %s %.40s: it has no counterpart", p.Name, key, value)
 		}
 	}
 }
@@ -137,32 +156,50 @@ func (c *converter) nodeorder(p *plugin) {
 		if s.strategy == "LeastAllocated" {
 			standard = "1"
 		}
-		if weight, ok := c.take(p, s.argument, standard); ok && weight > 0 && c.strategy == "" {
+		switch weight, ok := c.take(p, s.argument, standard); {
+		case !ok || weight == 0:
+		case c.strategy == "":
 			c.strategy, c.weights["NodeResourcesFit"] = s.strategy, weight
+		default:
+			c.note("plugin nodeorder: argument %s %d: kube-scheduler has one strategy: %s", s.argument, weight, c.strategy)
 		}
 	}
 }
 
 // binpack is NodeResourcesFit with MostAllocated.
 func (c *converter) binpack(p *plugin) {
-	if c.strategy == "LeastAllocated" {
+	switch c.strategy {
+	case "LeastAllocated":
 		c.note("plugin binpack: it fills nodes, leastrequested.weight of nodeorder empties them; only one of them can be: binpack")
+	case "MostAllocated":
+		c.note("plugin binpack: it fills nodes, as mostrequested.weight %d of nodeorder does: its own weight counts", c.weights["NodeResourcesFit"])
 	}
 	c.strategy, c.resources = "MostAllocated", map[string]int64{}
 	if weight, ok := c.take(p, "binpack.weight", "1"); ok {
 		c.weights["NodeResourcesFit"] = weight
 	}
 	for _, name := range []string{"cpu", "memory"} {
-		if weight, ok := c.take(p, "binpack."+name, "1"); ok {
-			c.resources[name] = weight
-		}
+		c.resource(p, "binpack."+name, name)
 	}
 	for _, name := range namesIn(p.Arguments["binpack.resources"]) {
-		if weight, ok := c.take(p, "binpack.resources."+name, "1"); ok {
-			c.resources[name] = weight
-		}
+		c.resource(p, "binpack.resources."+name, name)
 	}
 	delete(p.Arguments, "binpack.resources")
+}
+
+// maxResource is the largest weight of a resource that NodeResourcesFit takes.
+const maxResource = 100
+
+// resource takes the weight of a resource out of the arguments.
+func (c *converter) resource(p *plugin, argument, name string) {
+	weight, ok := c.take(p, argument, "1")
+	if !ok {
+		return
+	}
+	if weight > maxResource {
+		c.note("plugin binpack: argument %s %d: kube-scheduler takes at most %d, and that it is", argument, weight, maxResource)
+	}
+	c.resources[name] = min(weight, maxResource)
 }
 
 // predicates are always on in kube-scheduler.
@@ -219,12 +256,12 @@ func (c *converter) configuration() map[string]any {
 // tiersWeight is what BerthTiers has everywhere; under Volcano's formula it scores nothing.
 const tiersWeight = 1_000_000
 
-// fit are the arguments of NodeResourcesFit, whose weights are from 1 to 100.
+// fit are the arguments of NodeResourcesFit, whose weights are from 1 to maxResource.
 func (c *converter) fit() map[string]any {
 	resources := []any{}
 	for _, name := range sortedKeys(c.resources) {
 		if weight := c.resources[name]; weight > 0 {
-			resources = append(resources, map[string]any{"name": name, "weight": min(weight, 100)})
+			resources = append(resources, map[string]any{"name": name, "weight": weight})
 		}
 	}
 	if len(resources) == 0 {
