@@ -1,7 +1,9 @@
 package deploy
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +30,15 @@ func podRequest(now, before map[string]any) admission.Attributes {
 	return admission.NewAttributesRecord(object(now), object(before), kind, "ns", "a", resource, "", admission.Update, &metav1.UpdateOptions{}, false, by)
 }
 
+// unreadable is what the scheduler says of annotations that it cannot read; nil where it can.
+func unreadable(annotations map[string]string) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
+	_, err := wire.ReadRules(pod)
+	_, gangErr := wire.ReadMembership(pod)
+	_, matesErr := wire.ReadMates(pod)
+	return cmp.Or(err, gangErr, matesErr)
+}
+
 // TestWishesAreKnownWords: the API server refuses what the scheduler could not read, in its words,
 // and nothing else.
 func TestWishesAreKnownWords(t *testing.T) {
@@ -35,23 +46,58 @@ func TestWishesAreKnownWords(t *testing.T) {
 	words := []string{"", "full-cores", "full-cores,required", "full-cores,preferred", "full-cores,", "spread", "spread,preferred", "shares", "shares,required",
 		"core", "core,required", "numa,preferred", "numa,maybe", "required", "preferred", "pinned", "Pinned", "pinned ", "x\nspread", "spread\n",
 		"same-switch", "same-root,required", "one-switch,preferred", "one-root", "same-numa", "one-switch,maybe", "one-per-card", "one-per-card,preferred"}
+	words = append(words, "none", "single-numa-node,scope=pod", "single-numa-node,", "nonsense", "nonsense,scope=pod", "restricted,scope=node", "none,scope=pod,x",
+		"train-1", "Train 1", "a.b", "a..b", "-a", strings.Repeat("a", 253), strings.Repeat("a", 254), "1", "4096", "4097", "0", "-1", "+7", "007", "three", "1.5", "99999999999999999999",
+		"*", "preferred: *", "prefered: *", "preferred:", "train-1, train-2", "train-1,,train-2", "preferred: train-1,*", strings.Repeat("a,", 63)+"a", strings.Repeat("a,", 64)+"a")
 	refused := 0
-	for _, key := range wire.WishKeys {
+	for _, key := range slices.Concat(wire.WishKeys, wire.MateKeys, []string{wire.PolicyAnnotation, wire.GangAnnotation, wire.GangMinimumAnnotation}) {
 		for _, word := range words {
-			_, err := wire.ReadRules(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: word}}})
-			got := denied(t, file, podRequest(map[string]any{key: word}, nil))
+			annotations := map[string]string{key: word}
+			switch {
+			case key == wire.GangAnnotation:
+				annotations[wire.GangMinimumAnnotation] = "2"
+			case strings.HasPrefix(key, wire.GangAnnotation):
+				annotations[wire.GangAnnotation] = "z"
+				annotations[wire.GangMinimumAnnotation] = cmp.Or(annotations[wire.GangMinimumAnnotation], "2")
+			}
+			annotations[key] = word
+			err := unreadable(annotations)
+			said := map[string]any{}
+			for k, v := range annotations {
+				said[k] = v
+			}
+			got := denied(t, file, podRequest(said, nil))
 			if len(got) > 0 != (err != nil) {
 				t.Errorf("%s: %q: the API server says %q, the scheduler %v", key, word, got, err)
 			}
 			wrong := new(wire.FieldError)
-			if errors.As(err, &wrong) && !strings.HasSuffix(strings.Join(got, ""), key+": want "+wrong.Want) {
-				t.Errorf("%s: %q: told %q, want %q", key, word, got, wrong.Want)
+			if !errors.As(err, &wrong) {
+				continue
+			}
+			value := "\"" + word + "\": "
+			if len(word) > 64 {
+				value = "\"" + word[:64] + "...\": "
+			}
+			if want := "metadata.annotations[" + key + "]: " + value + "want " + wrong.Want; strings.Join(got, "") != want {
+				t.Errorf("%s: %q: told %q, want %q", key, word, got, want)
 			}
 			refused += len(got)
 		}
 	}
-	if refused < 40 {
+	if refused < 200 {
 		t.Errorf("%d words refused: want more", refused)
+	}
+	for name, said := range map[string]map[string]any{
+		"a gang without a minimum": {wire.GangAnnotation: "z"},
+		"beside nobody":            {wire.SameNUMAAnnotation: "a"},
+		"apart from nobody":        {wire.OtherNUMAAnnotation: "prefered: *"},
+	} {
+		if got := denied(t, file, podRequest(said, nil)); len(got) == 0 {
+			t.Errorf("%s: want a refusal", name)
+		}
+	}
+	if got := denied(t, file, podRequest(map[string]any{wire.SameNUMAAnnotation: "a", "scheduling.k8s.io/group-name": "g"}, nil)); len(got) > 0 {
+		t.Errorf("beside a member of a PodGroup: %q", got)
 	}
 	old := map[string]any{wire.CPUsAnnotation: "FullPCPUs", "x": "1"}
 	if got := denied(t, file, podRequest(map[string]any{wire.CPUsAnnotation: "FullPCPUs", "x": "2"}, old)); len(got) > 0 {
