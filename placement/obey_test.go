@@ -357,7 +357,7 @@ func obeyWorld(t *testing.T, seed uint64) *world {
 	d := machine{1 + r.IntN(2), 1 + r.IntN(3), 2 + r.IntN(4), 1 + r.IntN(2), uint64(4+r.IntN(8)) << 30, uint64(r.IntN(3))}
 	cfg := obeying()
 	cfg.TopologyManagerPolicy = pick(r, "none", "best-effort", "restricted", "single-numa-node")
-	cfg.Strategy = pick(r, joint.MostAllocated, joint.LeastAllocated)
+	cfg.Strategy = pick(r, joint.MostAllocated, joint.LeastAllocated, joint.FillNodes)
 	view := d.view()
 	pools := deviceKinds(r, view, &cfg)
 	m, err := placement.NewModel(view, cfg)

@@ -6,10 +6,10 @@ import (
 )
 
 // Fit is how well a pod that is spread over the NUMA nodes of reach fits by the node's own
-// strategy, from 0 to 100: joint.LeastAllocated, on a node where Berth decides. ok is false
-// elsewhere, also with joint.MostAllocated, the default: there a scheduler's strategy counts.
+// strategy, from 0 to 100, on a node where Berth decides. ok is false elsewhere, also with
+// joint.MostAllocated, the default: there a scheduler's strategy counts.
 func (s *State) Fit(reach topology.NUMASet) (score int, ok bool) {
-	if s.m.joint == nil || s.m.joint.Strategy() != joint.LeastAllocated {
+	if s.m.joint == nil || s.m.joint.Strategy() == joint.MostAllocated {
 		return 0, false
 	}
 	return s.m.joint.Score(s.account, s.m.compact(reach)), true

@@ -46,6 +46,9 @@ func tableOffer(t *testing.T, text, strategy string, need int) *Offer {
 		t.Fatal(err)
 	}
 	c := joint.Config{Strategy: joint.LeastAllocated}
+	if strategy == "fill" {
+		c.Strategy = joint.FillNodes
+	}
 	for i := range m.NUMANodes {
 		n := joint.Node{ID: m.NUMANodes[i].ID}
 		for _, k := range m.Cores {
@@ -75,7 +78,7 @@ func tableOffer(t *testing.T, text, strategy string, need int) *Offer {
 	for v := range g.Nodes.All() {
 		o.Reach = o.Reach.With(c.Nodes[v].ID)
 	}
-	if o.OwnFit = strategy == "least"; o.OwnFit {
+	if o.OwnFit = strategy != "most"; o.OwnFit {
 		o.Fit = model.Score(b, g.Nodes)
 	}
 	return o
@@ -93,4 +96,28 @@ func orderOf(scores []int64) string {
 		out += map[bool]string{true: "=", false: ">"}[scores[o] == scores[order[i]]] + fmt.Sprint(o+1)
 	}
 	return out
+}
+
+// TestNodesInUseComeFirst (Koordinator's proposal of 2023: with MostAllocated the node comes first
+// of which more NUMA nodes are in use): a pod of a NUMA node goes to a node that is in use before
+// an empty one, also beside NodeResourcesFit, which prefers empty nodes as much as a plugin of
+// weight 1 can. Nodes whose label says nothing are compared by what the pod fills.
+func TestNodesInUseComeFirst(t *testing.T) {
+	s := defaults()
+	const shape, need = "4x1x4x1", 4
+	for used, taken := range []string{1: "/0-3", 2: "/0-7", 3: "/0-11"} {
+		if taken == "" {
+			continue
+		}
+		score := func(strategy, taken string) int64 {
+			return int64(s.Rank(tableOffer(t, shape+taken, strategy, need)).Score)
+		}
+		const weight = 2 // of the plugin
+		if more, others := weight*(score("fill", taken)-score("fill", "")), int64(100*used/4); more <= others {
+			t.Errorf("%d of 4 NUMA nodes are in use: the node scores %d more than an empty one, and NodeResourcesFit takes %d off", used, more, others)
+		}
+		if a, b := score("most", taken), score("most", ""); a != b {
+			t.Errorf("%d of 4 NUMA nodes are in use: without the label the node has %d, an empty one %d", used, a, b)
+		}
+	}
 }

@@ -284,7 +284,9 @@ func ReadKoordinatorNode(node *corev1.Node, kubelet string) (KoordinatorNode, er
 		n.Rules = own
 	}
 	switch text := node.Labels[koordinatorFill]; text {
-	case "", "MostAllocated":
+	case "":
+	case "MostAllocated":
+		n.Strategy = joint.FillNodes
 	case "LeastAllocated", "DistributeEvenly": // the emptiest NUMA node gets the next pod
 		n.Strategy = joint.LeastAllocated
 	default:

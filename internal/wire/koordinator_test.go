@@ -156,6 +156,7 @@ func TestReadKoordinatorNode(t *testing.T) {
 			want: KoordinatorNode{Strategy: joint.LeastAllocated, Memory: true, CPUs: joint.Rules{Bind: joint.FullCores, BindHow: joint.Required}}},
 		{name: "spread", labels: map[string]string{koordinatorBind: "SpreadByPCPUs"}, want: KoordinatorNode{CPUs: joint.Rules{Bind: joint.Spread, BindHow: joint.Required}}},
 		{name: "misspelt policy", labels: map[string]string{koordinatorPolicy: "None "}, wrong: koordinatorPolicy},
+		{name: "most", labels: map[string]string{koordinatorFill: "MostAllocated"}, want: KoordinatorNode{Strategy: joint.FillNodes}},
 		{name: "evenly", labels: map[string]string{koordinatorFill: "DistributeEvenly"}, want: KoordinatorNode{Strategy: joint.LeastAllocated}},
 		{name: "misspelt strategy", labels: map[string]string{koordinatorFill: "distributeevenly"}, wrong: koordinatorFill},
 		{name: "misspelt binding", labels: map[string]string{koordinatorBind: "FullPCPUs"}, wrong: koordinatorBind},

@@ -184,7 +184,7 @@ func (r specReader) spec(s *v1alpha1.NodeTopologySpec) (NodeSpec, error) {
 }
 
 // strategies are how a NodeTopology spells them.
-var strategies = map[string]joint.Strategy{"": joint.MostAllocated, "MostAllocated": joint.MostAllocated, "LeastAllocated": joint.LeastAllocated}
+var strategies = map[string]joint.Strategy{"": joint.MostAllocated, "MostAllocated": joint.FillNodes, "LeastAllocated": joint.LeastAllocated}
 
 var bindWords = map[joint.Bind]string{joint.FullCores: "full-cores", joint.Spread: "spread"}
 
@@ -218,7 +218,10 @@ func (r specReader) defaults(at *field.Path, d *v1alpha1.Defaults, c *placement.
 func writeDefaults(c *placement.Config) *v1alpha1.Defaults {
 	d := v1alpha1.Defaults{Policy: c.Default.Policy.String(), Scope: c.Default.Scope.String()}
 	d.CPUs = bindWords[c.Default.CPUs.Bind]
-	if c.Strategy == joint.LeastAllocated {
+	switch c.Strategy {
+	case joint.FillNodes:
+		d.Strategy = "MostAllocated"
+	case joint.LeastAllocated:
 		d.Strategy = "LeastAllocated"
 	}
 	if d == (v1alpha1.Defaults{}) {

@@ -84,6 +84,8 @@ const (
 	MostAllocated Strategy = iota
 	// LeastAllocated takes the emptiest.
 	LeastAllocated
+	// FillNodes is MostAllocated, and of several nodes those come first that are in use.
+	FillNodes
 )
 
 // Score is how well a node suits that would use so many of its NUMA nodes, from 0 to 100:
@@ -105,9 +107,9 @@ func (m *Model) Strategy() Strategy { return m.strategy }
 
 // Score is Strategy.Score of a node on which something is handed out, were the NUMA nodes of the
 // mask in use as well. A NUMA node is in use if somebody has CPUs, or an amount of them, there; one
-// without CPUs does not count.
+// without CPUs does not count. An empty node is the last that FillNodes begins: it has 0.
 func (m *Model) Score(b *Book, with hint.Mask) int {
-	used, total := 0, 0
+	used, total, before := 0, 0, false
 	for v := range m.nodes {
 		if s := m.nodes[v].cores; s.from == s.to {
 			continue
@@ -115,6 +117,10 @@ func (m *Model) Score(b *Book, with hint.Mask) int {
 		if total++; with.Has(v) || b.used[v] > 0 {
 			used++
 		}
+		before = before || b.used[v] > 0
+	}
+	if m.strategy == FillNodes && !before {
+		return 0
 	}
 	return m.strategy.Score(used, total)
 }

@@ -249,6 +249,7 @@ type Defaults struct {
 	// +kubebuilder:validation:Enum=full-cores;spread
 	CPUs string `json:"cpus,omitempty"`
 	// Strategy says which of NUMA nodes that would do as well are taken; absent: MostAllocated.
+	// Where it is said, it counts for the choice among nodes as well.
 	// +optional
 	// +kubebuilder:validation:Enum=MostAllocated;LeastAllocated
 	Strategy string `json:"strategy,omitempty"`
