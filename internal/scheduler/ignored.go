@@ -8,10 +8,14 @@ import (
 	"github.com/berth-dev/berth/internal/wire"
 )
 
-// tellIgnored tells of annotations and labels that nobody reads, in events of the pod. It does so
-// on the first attempt alone: every attempt that fails leaves a condition behind.
+// tellIgnored tells of annotations and labels that nobody reads, and of CPUs of its own that a pod
+// asks for in words which no kubelet reads, in events of the pod. It does so on the first attempt
+// alone: every attempt that fails leaves a condition behind.
 func (p *Plugin) tellIgnored(pod *corev1.Pod) {
 	warnings := wire.IgnoredKeys(pod, pod.Spec.SchedulerName)
+	if w, shares := wire.CPUsShared(pod); shares && !p.core.table.Obeying() {
+		warnings = append(warnings, w)
+	}
 	if len(warnings) == 0 || attempted(pod) || wire.OfReservation(pod) {
 		return
 	}

@@ -7,6 +7,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// TestSharesForCPUsAreTold: a pod without memory that Koordinator's proposal gives a CPU is told
+// that it shares CPUs, where every kubelet decides for itself.
+func TestSharesForCPUsAreTold(t *testing.T) {
+	for _, obeys := range []bool{false, true} {
+		f := newFixture(t)
+		if obeys {
+			f.obeys()
+		}
+		p := with(pinned("x", 1), map[string]string{"scheduling.koordinator.sh/numa-topology-spec": `{"numaTopologyPolicy":"SingleNUMANode"}`})
+		p.Status.QOSClass = corev1.PodQOSBurstable
+		delete(p.Spec.Containers[0].Resources.Limits, corev1.ResourceMemory)
+		f.PreFilter(t.Context(), newCycleData(), p, nil)
+		select {
+		case e := <-f.events.Events:
+			if obeys || !strings.Contains(e, "CPUsShared") || !strings.Contains(e, "numa-topology-spec") {
+				t.Errorf("obeying %t: told %q", obeys, e)
+			}
+		default:
+			if !obeys {
+				t.Error("nothing is told")
+			}
+		}
+	}
+}
+
 // TestIgnoredKeysAreTold: once a pod, on the first attempt, also of pods that Berth leaves
 // to others.
 func TestIgnoredKeysAreTold(t *testing.T) {

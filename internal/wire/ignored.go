@@ -144,13 +144,14 @@ func isOwn(key string) bool { return strings.HasPrefix(key, OwnPrefix) }
 
 // Ignored is a warning of what a pod asks by and nobody reads.
 type Ignored struct {
-	// Reason is that of an event: AnnotationIgnored or LabelIgnored.
+	// Reason is that of an event: AnnotationIgnored, LabelIgnored or CPUsShared.
 	Reason, Text string
 }
 
 const (
 	annotationIgnored = "AnnotationIgnored"
 	labelIgnored      = "LabelIgnored"
+	cpusShared        = "CPUsShared"
 )
 
 // IgnoredKeys returns a warning for each kind of annotation and of label that the pod asks by and

@@ -63,9 +63,10 @@ type koordinatorCPUSpec struct {
 }
 
 // ReadKoordinatorRules reads how a pod wants to be placed in Koordinator's words. Pods of the
-// classes LSE and LSR get CPUs of their own; those of LS and BE shares, whatever they ask for. What
-// resource-spec says counts for the former alone, as in Koordinator, and is checked for all. The
-// error is a *FieldError.
+// classes LSE and LSR get CPUs of their own, and so do those without a class that name a policy and
+// whose limits are what they ask for (ownsCPUs); those of LS and BE get shares, whatever they ask
+// for. What resource-spec says counts for LSE and LSR alone, as in Koordinator, and is checked for
+// all. The error is a *FieldError.
 func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 	r := koordinatorReader{fieldErrors(podName(pod)), pod}
 	rules, err := r.policy()
@@ -80,7 +81,11 @@ func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 		return placement.Rules{}, err
 	}
 	switch class := pod.Labels[koordinatorQoS]; class {
-	case "", "SYSTEM":
+	case "":
+		if ownsCPUs(pod, rules.Policy) {
+			rules.CPUs = joint.Rules{Bind: joint.FullCores, BindHow: joint.Preferred}
+		}
+	case "SYSTEM":
 	case "LSE", "LSR":
 		if err := r.wholeCPUs(class); err != nil {
 			return placement.Rules{}, err
@@ -92,6 +97,41 @@ func ReadKoordinatorRules(pod *corev1.Pod) (placement.Rules, error) {
 		return placement.Rules{}, r.at(field.NewPath("metadata", "labels").Key(koordinatorQoS), class, "LSE, LSR, LS, BE or SYSTEM")
 	}
 	return rules, nil
+}
+
+// ownsCPUs says whether a pod without a class, which is not Guaranteed, has CPUs of its own: it
+// names a policy, and every container that asks for CPU has a limit of as much (the first two
+// examples of proposal 20240131).
+func ownsCPUs(pod *corev1.Pod, p placement.Policy) bool {
+	if p <= placement.PolicyNone || isGuaranteed(pod) {
+		return false
+	}
+	asks := false
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			limit, limits := list[i].Resources.Limits[corev1.ResourceCPU]
+			q, requests := list[i].Resources.Requests[corev1.ResourceCPU]
+			if requests && q.Sign() > 0 && q.Cmp(limit) != 0 {
+				return false
+			}
+			asks = asks || limits && limit.Sign() > 0 && limit.MilliValue()%1000 == 0
+		}
+	}
+	return asks
+}
+
+// CPUsShared returns a warning of a pod that would have CPUs of its own where Berth decides, and
+// that shares CPUs where a kubelet does.
+func CPUsShared(pod *corev1.Pod) (Ignored, bool) {
+	if _, classed := pod.Labels[koordinatorQoS]; classed || !SpeaksKoordinator(pod) {
+		return Ignored{}, false
+	}
+	r, err := ReadKoordinatorRules(pod)
+	if err != nil || !ownsCPUs(pod, r.Policy) {
+		return Ignored{}, false
+	}
+	return Ignored{cpusShared, "no node here gives the pod CPUs of its own for its " + koordinatorNUMA +
+		": where kubelets decide, it shares CPUs, because it is not Guaranteed; limits of cpu and memory in every container make it so"}, true
 }
 
 // wholeCPUs refuses a container of a class with CPUs of its own that asks for part of one. In
