@@ -197,7 +197,8 @@ func (p *plugin) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DevicePlugin_
 	for last := -1; ; {
 		well, changed := p.offers.tokens(p.pool)
 		if well != last {
-			if err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: tokens(well, len(p.pool.Devices))}); err != nil {
+			units := wire.DeviceUnits(p.pool.Resource)
+			if err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: tokens(units*well, units*len(p.pool.Devices))}); err != nil {
 				return err
 			}
 			if last < 0 {
@@ -216,7 +217,7 @@ func (p *plugin) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DevicePlugin_
 	}
 }
 
-// tokens are as many as there are devices, and as many of them well.
+// tokens are as many as there are devices, or units of them, and as many of them well.
 func tokens(well, all int) []*pluginapi.Device {
 	out := make([]*pluginapi.Device, all)
 	for i := range out {
@@ -245,13 +246,23 @@ func (p *plugin) GetPreferredAllocation(_ context.Context, req *pluginapi.Prefer
 }
 
 // Allocate implements pluginapi.DevicePluginServer. It gives no device: it marks the container with
-// the number of its tokens, so that it begins with as many devices as that or not at all.
+// the number of devices that its tokens are, so that it begins with as many or not at all.
 func (p *plugin) Allocate(_ context.Context, req *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
 	resp := &pluginapi.AllocateResponse{}
 	for _, c := range req.ContainerRequests {
 		resp.ContainerResponses = append(resp.ContainerResponses, &pluginapi.ContainerAllocateResponse{
-			Annotations: map[string]string{wire.TokensAnnotation(p.pool.Resource): strconv.Itoa(len(c.DevicesIds))},
+			Annotations: map[string]string{wire.TokensAnnotation(p.pool.Resource): countOf(p.pool.Resource, len(c.DevicesIds))},
 		})
 	}
 	return resp, nil
+}
+
+// countOf is how many devices a number of tokens is. Where it is none, as nobody decides for parts
+// of devices, nobody reads it as a number.
+func countOf(resource string, tokens int) string {
+	units := wire.DeviceUnits(resource)
+	if tokens%units != 0 {
+		return fmt.Sprintf("%d/%d", tokens, units)
+	}
+	return strconv.Itoa(tokens / units)
 }

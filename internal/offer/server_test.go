@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // kubelet is as much of a kubelet as plugins see: it removes their sockets when it starts, and
@@ -200,6 +202,45 @@ func TestRival(t *testing.T) {
 	} {
 		if got := Rival(pools, c.registered); got != c.says {
 			t.Errorf("%v: %q, want %q", c.registered, got, c.says)
+		}
+	}
+}
+
+// TestUnits: of a resource of which 100 units are a device the kubelet has 100 tokens for each, and
+// a container is marked with devices. Part of one is nothing that anybody decides.
+func TestUnits(t *testing.T) {
+	pools, err := mustRead(t, "resources: [{resource: koordinator.sh/gpu, class: gpu}]").Resolve(testMachine(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := tree(map[string]string{pci + "0000:3b:00.0/class": "", pci + "0000:bb:00.0/class": ""})
+	o := New(pools, Host{Root: files, SpecDirs: []string{t.TempDir()}}, t.Logf)
+	o.Dir = t.TempDir()
+	k := startKubelet(t, o.Dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		o.serve(ctx, &o.pools[0])
+	}()
+	defer func() { cancel(); <-ended }()
+	client, _ := k.plugin(t)
+	watch, err := client.ListAndWatch(t.Context(), &pluginapi.Empty{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := watch.Recv()
+	if err != nil || len(list.Devices) != 100*len(pools[0].Devices) {
+		t.Fatalf("%d tokens for %d devices, %v", len(list.GetDevices()), len(pools[0].Devices), err)
+	}
+	for tokens, want := range map[int]int{0: 0, 100: 1, 200: 2, 150: -1} {
+		ids := make([]string, tokens)
+		resp, err := client.Allocate(t.Context(), &pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{{DevicesIds: ids}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := wire.ReadTokens(resp.ContainerResponses[0].Annotations)["koordinator.sh/gpu"]; got != want {
+			t.Errorf("%d tokens are %d devices, want %d", tokens, got, want)
 		}
 	}
 }

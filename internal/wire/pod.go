@@ -147,8 +147,9 @@ func (r podReader) device(at *field.Path, c *corev1.Container, name corev1.Resou
 	if err := r.within(at.Child("limits").Key(string(name)), q, maxCount); err != nil {
 		return err
 	}
+	units := int64(DeviceUnits(string(name)))
 	out.Devices = append(out.Devices, placement.DeviceRequest{
-		Resource: string(name), Count: min(q.Value(), maxDevices), Claimed: r.claimed(c.Name, string(name)),
+		Resource: string(name), Count: min((q.Value()+units-1)/units, maxDevices), Claimed: r.claimed(c.Name, string(name)),
 	})
 	return nil
 }

@@ -58,6 +58,9 @@ func readRules(pod *corev1.Pod) (placement.Rules, Said, error) {
 	if err == nil {
 		err = readWishes(pod, &r, &said)
 	}
+	if err == nil {
+		err = checkUnits(pod)
+	}
 	if err != nil {
 		return placement.Rules{}, Said{}, err
 	}

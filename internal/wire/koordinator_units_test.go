@@ -1,0 +1,43 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestKoordinatorUnits: 100 of Koordinator's units are a device; parts of devices are refused by
+// the container's field.
+func TestKoordinatorUnits(t *testing.T) {
+	for _, c := range []struct {
+		limits string
+		count  int64
+		wrong  string
+	}{
+		{"koordinator.sh/rdma=100", 1, ""},
+		{"koordinator.sh/gpu=400", 4, ""},
+		{"koordinator.sh/fpga=0", 0, ""},
+		{"nvidia.com/gpu=1", 1, ""},
+		{"koordinator.sh/rdma=1", 0, `limits[koordinator.sh/rdma]: "1": want a multiple of 100`},
+		{"koordinator.sh/gpu=150", 0, `limits[koordinator.sh/gpu]: "150": want a multiple of 100`},
+		{"koordinator.sh/gpu-core=50 koordinator.sh/gpu-memory-ratio=50", 0, `limits[koordinator.sh/gpu-core]: "50": want koordinator.sh/gpu`},
+		{"koordinator.sh/gpu-memory=8Gi", 0, `limits[koordinator.sh/gpu-memory]: "8Gi": want koordinator.sh/gpu`},
+	} {
+		pod := koordinatorPod("", "", "")
+		pod.Spec.Containers = []corev1.Container{{Name: "a"}, {Name: "c", Resources: whole(c.limits)}}
+		ask, err := ReadPod(pod)
+		if err != nil {
+			t.Fatalf("%s: %v", c.limits, err)
+		}
+		if c.wrong != "" {
+			if ask.RulesErr == nil || !strings.Contains(ask.RulesErr.Error(), "spec.containers[1].resources."+c.wrong) {
+				t.Errorf("%s: %v, want %s", c.limits, ask.RulesErr, c.wrong)
+			}
+			continue
+		}
+		if got := ask.Request.Containers[1].Devices; ask.RulesErr != nil || len(got) != 1 || got[0].Count != c.count {
+			t.Errorf("%s: %+v, %v; want %d", c.limits, got, ask.RulesErr, c.count)
+		}
+	}
+}
