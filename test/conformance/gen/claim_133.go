@@ -1,0 +1,9 @@
+//go:build kubelet133
+
+package gen
+
+import corev1 "k8s.io/api/core/v1"
+
+// claim does nothing: in the API of 1.33, Dynamic Resource Allocation provides no extended
+// resources.
+func (p *podMaker) claim(*corev1.Pod) {}
