@@ -183,7 +183,7 @@ func (n *Node) stale() {
 // than hashing.
 type memory struct {
 	held []remembered
-	next int // to be overwritten next, once there are maxAnswers
+	next int // to be overwritten next, once there are MaxAnswers
 	// newest is that of the node when they were given: it decides under which key a candidate asks.
 	newest int64
 }
@@ -195,8 +195,8 @@ type remembered struct {
 	told bool
 }
 
-// maxAnswers bounds the remembered answers of a node.
-const maxAnswers = 16
+// MaxAnswers bounds the remembered answers of a node.
+const MaxAnswers = 16
 
 func (m *memory) find(k answerKey) *Answer {
 	for i := range m.held {
@@ -223,11 +223,11 @@ func (m *memory) put(k answerKey, a Answer) {
 	switch old := m.find(k); {
 	case old != nil:
 		*old = a
-	case len(m.held) < maxAnswers:
+	case len(m.held) < MaxAnswers:
 		m.held = append(m.held, remembered{key: k, a: a})
 	default:
 		m.held[m.next] = remembered{key: k, a: a}
-		m.next = (m.next + 1) % maxAnswers
+		m.next = (m.next + 1) % MaxAnswers
 	}
 }
 

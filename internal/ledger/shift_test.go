@@ -39,7 +39,7 @@ func TestShiftTakesNoAnswerToAnotherQuestion(t *testing.T) {
 	wantOutcome(t, "in the same second", n.View().Ask(Question{Candidate: same}), Waiting)
 	_, told := n.Shift(later)
 	wantOutcome(t, "later", told, Admitted)
-	for i := range maxAnswers - 1 {
+	for i := range MaxAnswers - 1 {
 		n.View().Ask(Question{Candidate: &Candidate{Request: cpus("z", 1), Created: 8, Shape: Shape(2 + i)}})
 	}
 	n.changed()
@@ -53,10 +53,10 @@ func TestShiftTakesNoAnswerToAnotherQuestion(t *testing.T) {
 func TestAnswersOfANodeAreBounded(t *testing.T) {
 	n := open(t, newKubelet(t, model(t, twoSockets, pinning)))
 	for round := range 2 {
-		for i := range 3 * maxAnswers {
+		for i := range 3 * MaxAnswers {
 			n.Shift(&Candidate{Request: cpus("x", 1), Created: 1 << 40, Shape: Shape(i + 1)})
 		}
-		if held, before := len(n.answers.held), len(n.previous.held); held > maxAnswers || before > maxAnswers {
+		if held, before := len(n.answers.held), len(n.previous.held); held > MaxAnswers || before > MaxAnswers {
 			t.Errorf("%d answers are remembered, and %d before the change", held, before)
 		}
 		if a := reserve(t, n, cpus(string(rune('a'+round)), 1)); !a.OK() {

@@ -89,8 +89,10 @@ func (c *change) passed(list []question, asked int, end bool) (closed bool) {
 // replies are what a node said about several classes.
 type replies struct {
 	reached map[class]reach
-	// room is how many pods of a shape the node has room for.
+	// room is how many pods of a shape the node has room for, news which shapes it takes for
+	// certain since the change alone.
 	room map[ledger.Shape]int
+	news map[ledger.Shape]bool
 }
 
 // wake puts a change to the first classes of the ring. The others are asked behind.
@@ -112,6 +114,7 @@ func (w *Waiters) wake(c *change) {
 	}
 	w.mu.Unlock()
 	w.activate(pods)
+	w.renew()
 }
 
 // ask asks the node about the classes while that does not take too long, and says how many it was
@@ -128,10 +131,13 @@ func (w *Waiters) ask(c *change, list []question) (said replies, asked int) {
 			continue
 		}
 		if said.reached == nil {
-			said.reached, said.room = map[class]reach{}, map[ledger.Shape]int{}
+			said.reached, said.room, said.news = map[class]reach{}, map[ledger.Shape]int{}, map[ledger.Shape]bool{}
 		}
 		said.reached[q.class] = r
-		if _, known := said.room[q.class.shape]; r == wakeRoom && !known {
+		if r == wakeRoom {
+			said.news[q.class.shape] = true
+		}
+		if _, known := said.room[q.class.shape]; (r == wakeRoom || r == wakePerhaps) && !known {
 			said.room[q.class.shape] = max(1, c.node.View().Room(q.candidate, maxRoom))
 		}
 	}
@@ -142,6 +148,8 @@ func (w *Waiters) ask(c *change, list []question) (said replies, asked int) {
 func (c *change) reach(candidate *ledger.Candidate) reach {
 	before, now := c.node.Shift(candidate)
 	switch {
+	case now.OK() && !c.returned && before.Outcome == ledger.Unreported:
+		return wakePerhaps
 	case now.OK() && (c.returned || !before.OK() || now.Exact && !before.Exact):
 		return wakeRoom
 	case now.Outcome == ledger.Waiting && c.returned:
@@ -195,6 +203,7 @@ func (w *Waiters) catchUp() {
 		w.caughtUp(&t, &said, asked)
 		left -= asked
 	}
+	w.renew()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.behind.timed = len(w.behind.queue) > 0; w.behind.timed {

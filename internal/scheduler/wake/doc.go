@@ -7,6 +7,7 @@
 //
 //	what happened           the node now                     who is woken
 //	NodeChanged             takes the class, and did not     as many as it has room for, if they blame the node
+//	                        takes it, perhaps as before      the same, as the budget allows
 //	                        is certain of the CPUs, was not  as many as it has room for, if they blame the node
 //	                        refuses, and had waited          all that blame the node: preemption may help them now
 //	                        refuses, as it did               those that it had kept waiting
@@ -24,4 +25,10 @@
 // 128 classes at once, those of one namespace in turn with those of others. The other classes are
 // asked about behind: after every pause at most 512 in all, node by node in turn. No question is
 // asked under a lock.
+//
+// A node remembers what it said about 16 shapes. Where more of them wait, nobody can tell whether
+// it took a pod before the change as well, so that each report would wake pods that other plugins
+// refuse. For such shapes at most 128 pods are woken between two pauses. Half of the turns go round
+// the ring, so that every shape has one; the others begin anew with the first class of each
+// namespace.
 package wake

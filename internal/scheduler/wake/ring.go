@@ -20,9 +20,12 @@ func (p place) compare(q place) int {
 // of each, and so on. So no namespace keeps the few classes of another from the first places,
 // however many it has itself.
 type ring struct {
-	sorted []*members // by place
-	lanes  map[string]*lanes
+	order
+	lanes map[string]*lanes
 }
+
+// order holds classes that have a place in a ring, by that.
+type order struct{ sorted []*members }
 
 // lanes are those of one namespace.
 type lanes struct {
@@ -50,29 +53,41 @@ func (r *ring) add(m *members) {
 		r.lanes[m.class.namespace] = l
 	}
 	m.place = place{l.take(), m.class.namespace}
-	i, _ := r.find(m.place)
-	r.sorted = slices.Insert(r.sorted, i, m)
+	r.order.add(m)
 }
 
 func (r *ring) remove(m *members) {
-	i, _ := r.find(m.place)
-	r.sorted = slices.Delete(r.sorted, i, i+1)
+	r.order.remove(m)
 	l := r.lanes[m.place.namespace]
 	if l.free = append(l.free, m.place.lane); len(l.free) == l.used {
 		delete(r.lanes, m.place.namespace)
 	}
 }
 
-func (r *ring) find(p place) (int, bool) {
-	return slices.BinarySearchFunc(r.sorted, p, func(m *members, p place) int { return m.place.compare(p) })
+func (o *order) find(p place) (int, bool) {
+	return slices.BinarySearchFunc(o.sorted, p, func(m *members, p place) int { return m.place.compare(p) })
+}
+
+// add puts a class in, unless it is in already.
+func (o *order) add(m *members) {
+	if i, in := o.find(m.place); !in {
+		o.sorted = slices.Insert(o.sorted, i, m)
+	}
+}
+
+// remove takes a class out, if it is in.
+func (o *order) remove(m *members) {
+	if i, in := o.find(m.place); in {
+		o.sorted = slices.Delete(o.sorted, i, i+1)
+	}
 }
 
 // after returns the classes behind a place, at most limit, and whether these are the last ones.
-func (r *ring) after(p place, limit int) (found []*members, last bool) {
-	i, here := r.find(p)
+func (o *order) after(p place, limit int) (found []*members, last bool) {
+	i, here := o.find(p)
 	if here {
 		i++
 	}
-	end := min(i+limit, len(r.sorted))
-	return r.sorted[i:end], end == len(r.sorted)
+	end := min(i+limit, len(o.sorted))
+	return o.sorted[i:end], end == len(o.sorted)
 }

@@ -14,6 +14,8 @@ type reach uint8
 
 const (
 	wakeNobody reach = iota
+	// wakePerhaps: as wakeRoom, as the budget allows: the node may have taken them before.
+	wakePerhaps
 	// wakeRoom: as many as the node has room for, and the others while these leave some.
 	wakeRoom
 	// wakeWaited: those that the node had kept waiting.
@@ -76,6 +78,13 @@ func (w *Waiters) follow(c *change, said *replies, pods batch) {
 	for key, r := range said.reached {
 		switch m := w.byClass[key]; {
 		case m == nil || r == wakeRoom:
+		case r == wakePerhaps && len(w.byShape) <= ledger.MaxAnswers:
+			said.news[key.shape] = true
+		case r == wakePerhaps:
+			if !said.news[key.shape] {
+				w.wakeAgain(c, m, said.room[key.shape])
+				said.room[key.shape] = 0 // once for all of its classes
+			}
 		case r == wakeLater:
 			m.waitFor(c.node, pods)
 		case r == wakeWaited:
@@ -84,8 +93,8 @@ func (w *Waiters) follow(c *change, said *replies, pods batch) {
 			m.wakeBlaming(c.blamed(), r, pods)
 		}
 	}
-	for shape, count := range said.room {
-		w.wakeNext(w.beginRound(c, shape), count, pods)
+	for shape := range said.news {
+		w.wakeNext(w.beginRound(c, shape), said.room[shape], pods)
 	}
 }
 
@@ -149,13 +158,24 @@ func (w *Waiters) beginRound(c *change, shape ledger.Shape) *wakeRound {
 // not count. If pods are left, the round goes on after a pause: whoever was woken may be placed
 // elsewhere, or be kept off by others. The caller holds the lock.
 func (w *Waiters) wakeNext(r *wakeRound, count int, pods batch) {
+	if w.wakeSome(r.shape, r.blamed, r.woken, count, pods) <= count {
+		delete(w.rounds, r.roundKey)
+		return
+	}
+	w.edge.After(RoundPause, func() { w.goOn(r) })
+}
+
+// wakeSome wakes the first count pods of a shape, and all that are on trial, but for those that
+// have been woken already or blame another node. It returns how many were to be woken that are not
+// on trial. The caller holds the lock.
+func (w *Waiters) wakeSome(shape ledger.Shape, blamed Node, woken map[string]bool, count int, pods batch) int {
 	var left []*waiter
-	for _, m := range w.byShape[r.shape] {
+	for _, m := range w.byShape[shape] {
 		for uid, p := range m.pods {
 			switch {
-			case r.woken[uid] || !p.blames(r.blamed):
+			case woken[uid] || !p.blames(blamed):
 			case p.trying:
-				r.woken[uid] = true
+				woken[uid] = true
 				pods.add(p)
 			default:
 				left = append(left, p)
@@ -164,14 +184,10 @@ func (w *Waiters) wakeNext(r *wakeRound, count int, pods batch) {
 	}
 	slices.SortFunc(left, wakeOrder)
 	for _, p := range left[:min(count, len(left))] {
-		r.woken[p.pod.UID] = true
+		woken[p.pod.UID] = true
 		pods.add(p)
 	}
-	if len(left) <= count {
-		delete(w.rounds, r.roundKey)
-		return
-	}
-	w.edge.After(RoundPause, func() { w.goOn(r) })
+	return len(left)
 }
 
 // wakeOrder sorts waiters by who is woken first.

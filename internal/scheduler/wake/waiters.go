@@ -56,6 +56,8 @@ type Waiters struct {
 	behind behind
 	// rounds are those that go on, by node and shape.
 	rounds map[roundKey]*wakeRound
+	// again are shapes that some node takes, and may have taken before.
+	again again
 }
 
 // class is what pods have in common that get the same answers. Pods of two namespaces are never of
@@ -110,6 +112,7 @@ func New(edge Edge) *Waiters {
 	return &Waiters{
 		edge: edge, byClass: map[class]*members{}, byShape: map[ledger.Shape][]*members{}, classOf: map[string]class{},
 		ring: ring{lanes: map[string]*lanes{}}, behind: behind{byNode: map[Node]*change{}}, rounds: map[roundKey]*wakeRound{},
+		again: again{byShape: map[ledger.Shape]*renewal{}, at: start},
 	}
 }
 
@@ -152,11 +155,16 @@ func (w *Waiters) membersOf(key class) *members {
 // forget forgets a class without pods. The caller holds the lock.
 func (w *Waiters) forget(m *members) {
 	delete(w.byClass, m.class)
+	w.again.remove(m)
 	w.ring.remove(m)
 	shape := m.class.shape
 	w.byShape[shape] = slices.DeleteFunc(w.byShape[shape], func(other *members) bool { return other == m })
-	if len(w.byShape[shape]) == 0 {
+	switch {
+	case len(w.byShape[shape]) == 0:
 		delete(w.byShape, shape)
+		delete(w.again.byShape, shape)
+	case w.again.byShape[shape] != nil: // another class has the shape's turn
+		w.again.add(w.byShape[shape][0])
 	}
 }
 

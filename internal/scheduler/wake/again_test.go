@@ -1,0 +1,117 @@
+package wake
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/berth-dev/berth/internal/ledger"
+)
+
+// refusedByOthers has pods of so many shapes want a node that no answer of a node keeps off.
+func (c *cluster) refusedByOthers(namespace string, count int) (all []*pod) {
+	for i := range count {
+		p := c.want(namespace, fmt.Sprint("p", i))
+		c.waiters.Tried(p.UID)
+		all = append(all, p)
+	}
+	return all
+}
+
+// TestWakingAgainHasABudget: a node remembers what it said to a few shapes. Of more it takes each
+// again with each report, and may wake no more pods for that than a stated number between two
+// pauses. Each is woken nevertheless, and one of a namespace that has few of them soon.
+func TestWakingAgainHasABudget(t *testing.T) {
+	c := newCluster(t)
+	nodes := []*askedNode{c.askedNode(), c.askedNode()}
+	const count = 3000
+	flood, friend := c.refusedByOthers("b", count), c.refusedByOthers("a", 1)[0]
+	woken, pauses := map[string]bool{}, 0
+	for len(woken) <= count {
+		if pauses++; pauses > 3*count/maxAgain {
+			t.Fatalf("after %d pauses %d pods have been woken of %d", pauses, len(woken), count+1)
+		}
+		some, soon := 0, false
+		look := func() {
+			for _, p := range c.edge.woken {
+				woken[p.UID], soon = true, soon || p.UID == friend.UID
+				c.waiters.Add(p, &c.pods[p.UID].Candidate)
+				c.waiters.Tried(p.UID)
+			}
+			some += len(c.edge.take())
+		}
+		c.edge.step(RoundPause)
+		look()
+		for i := range 4 { // reports
+			c.waiters.NodeChanged(nodes[i%2])
+			look()
+		}
+		if some > maxAgain {
+			t.Fatalf("%d pods are woken between two pauses, want at most %d", some, maxAgain)
+		}
+		if !soon {
+			t.Errorf("pause %d: the other namespace's only pod was not woken", pauses)
+		}
+	}
+	for len(c.edge.timed) > 0 {
+		c.edge.step(RoundPause)
+	}
+	wantNothingKept(t, c, append(flood, friend))
+}
+
+// TestAFewShapesAreWokenOnce: what a node takes and took before is no news, for as many shapes as
+// it remembers.
+func TestAFewShapesAreWokenOnce(t *testing.T) {
+	c := newCluster(t)
+	n := c.addNode("n", twoSockets)
+	c.accept(n)
+	for i := range int64(3) {
+		p := c.addPod(fmt.Sprint("p", i), i+1, 500)
+		c.waiters.Add(p.Pod, &p.Candidate)
+		c.waiters.Tried(p.UID)
+	}
+	c.report(n)
+	if woken := c.edge.take(); len(woken) != 3 {
+		t.Errorf("%v woken by the first report", woken)
+	}
+	for range 5 {
+		c.edge.step(RoundPause)
+		c.report(n)
+	}
+	if woken := c.edge.take(); len(woken) != 0 {
+		t.Errorf("%v woken by reports that say nothing new", woken)
+	}
+}
+
+// TestWhoIsLeftIsWokenLater: a shape of which more pods want a node than that has room for has its
+// next turn after a pause, also where the class that had the first is gone by then.
+func TestWhoIsLeftIsWokenLater(t *testing.T) {
+	c := newCluster(t)
+	n := c.addNode("n", twoSockets)
+	c.accept(n)
+	others := c.refusedByOthers("others", ledger.MaxAnswers)
+	pods := map[string]bool{}
+	for i := range 5 {
+		p := c.addPod(fmt.Sprint("one of many ", i), 8, int64(500+i)) // a class each
+		c.waiters.Add(p.Pod, &p.Candidate)
+		c.waiters.Tried(p.UID)
+		pods[p.UID] = true
+	}
+	c.report(n)
+	for range len(pods) {
+		woken := slices.DeleteFunc(c.edge.woken, func(p Pod) bool { return !pods[p.UID] })
+		if len(woken) > 1 {
+			t.Errorf("%v woken, and there is room for one", woken)
+		}
+		for _, p := range woken {
+			delete(pods, p.UID)
+			c.waiters.Done(p.UID)
+		}
+		c.edge.take()
+		c.edge.step(RoundPause)
+	}
+	if len(pods) > 0 {
+		t.Errorf("%v have not been woken", pods)
+	}
+	wantNothingKept(t, c, others)
+}
