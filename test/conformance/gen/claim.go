@@ -2,7 +2,11 @@
 
 package gen
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/cases"
+)
 
 // claim lets Dynamic Resource Allocation provide some of the devices that the pod asks for.
 func (p *podMaker) claim(pod *corev1.Pod) {
@@ -19,5 +23,14 @@ func (p *podMaker) claim(pod *corev1.Pod) {
 	}
 	if len(claimed.RequestMappings) > 0 {
 		pod.Status.ExtendedResourceClaimStatus = claimed
+	}
+}
+
+// Unclaim takes from the pods of a case what Dynamic Resource Allocation provides.
+func Unclaim(c *cases.Case) {
+	for i := range c.Events {
+		if pod := c.Events[i].Pod; pod != nil {
+			pod.Status.ExtendedResourceClaimStatus = nil
+		}
 	}
 }

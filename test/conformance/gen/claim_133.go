@@ -2,8 +2,15 @@
 
 package gen
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/berth-dev/berth/internal/cases"
+)
 
 // claim does nothing: in the API of 1.33, Dynamic Resource Allocation provides no extended
 // resources.
 func (p *podMaker) claim(*corev1.Pod) {}
+
+// Unclaim has nothing to take away.
+func Unclaim(*cases.Case) {}
