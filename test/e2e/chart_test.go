@@ -304,6 +304,13 @@ func testChartValues(t *testing.T, helm string) {
 		{"agent.kubelet.rootDir=var/lib/kubelet", "rootDir"},
 		{"agent.kubelet.rootDir=/var/lib/kubelet/", "rootDir"},
 		{"agent.kubelet.hide[0]=device-plugins", "hide"},
+		{"agent.kubelet.hide[0]=../etc", "hide"},
+		{"agent.kubelet.hide[0]=pods/../../etc", "hide"},
+		{"image.repository=r.example/berth:v1", "repository"},
+		{"image.repository=r.example/berth/", "repository"},
+		{"image.repository=r.example/berth@sha256", "repository"},
+		{"scheduler.weights.Bert=3", "Bert"},
+		{"scheduler.weights.BerthTiers=5", "BerthTiers"},
 		{`agent.devicePreferences.nvidia\.com/gpu=first`, "devicePreferences"},
 		{"agent.devices[0].class=gpu", "resource"},
 		{"agent.devices[0].resource=example.com/gpu,agent.devices[0].class=gpus", "class"},
@@ -348,6 +355,10 @@ func testChartContradictions(t *testing.T, helm string) {
 		{"agent.devices[0].resource=example.com/gpu,agent.devices[0].class=gpu", "agent.devices: with agent.authority: kubelet"},
 		{"agent.rescan=1m", "agent.rescan: 1m: an agent is ready while"},
 		{"agent.heartbeat=1m", "scheduler.args.staleAfter: 60s with agent.heartbeat: 1m"},
+		{"agent.heartbeat=30s", "scheduler.args.staleAfter: 60s with agent.heartbeat: 30s"},
+		{"agent.enforcer=koordlet", "agent.enforcer: koordlet with agent.authority: kubelet"},
+		{"agent.resources.limits.cpu=1,agent.resources.requests.cpu=1", "agent.resources: limits.cpu: 1 with requests.cpu: 1"},
+		{"agent.resources.limits.cpu=2000m,agent.resources.requests.cpu=null", "agent.resources: limits.cpu: 2000m"},
 		{"scheduler.args.staleAfter=1500ms,agent.heartbeat=1s", "scheduler.args.staleAfter: 1500ms"},
 	} {
 		_, err := render(t, helm, "--set="+tc.set)
@@ -360,7 +371,9 @@ func testChartContradictions(t *testing.T, helm string) {
 		"agent.networkPolicy.enabled=true,monitoring.serviceMonitor.enabled=true,agent.networkPolicy.from[0].podSelector.matchLabels.a=b",
 		"controller.networkPolicy.enabled=true,monitoring.serviceMonitor.enabled=true",
 		"controller.port=8081", "scheduler.name=default-scheduler,scheduler.profiles[0].schedulerName=x",
-		"agent.heartbeat=30s", "agent.heartbeat=1m,scheduler.args.staleAfter=5m", "agent.heartbeat=0.5m,scheduler.args.staleAfter=1m30s",
+		"agent.heartbeat=12s", "agent.heartbeat=1m,scheduler.args.staleAfter=5m", "agent.heartbeat=0.5m,scheduler.args.staleAfter=2m30s",
+		"image.repository=localhost:5000/berth", "image.repository=berth", "scheduler.weights.BerthTiers=2000000,scheduler.weights.ImageLocality=3",
+		"agent.resources.limits.cpu=1", "agent.resources.limits.cpu=100m,agent.resources.requests.cpu=100m", "agent.enforcer=koordlet,agent.authority=berth",
 	} {
 		mustRender(t, helm, "--set="+set)
 	}
@@ -500,6 +513,9 @@ func testChartHook(t *testing.T, helm string) {
 	ask, err := wire.ReadPod(pod)
 	if err != nil || pod.Spec.SchedulerName != "berth" || pod.Annotations["helm.sh/hook"] != "test" || !ask.Request.Pinnable() {
 		t.Errorf("error %v, pod %+v", err, pod)
+	}
+	if cpus := ask.Request.Containers[0].MilliCPU; cpus%2000 != 0 {
+		t.Errorf("helm test asks for %dm CPUs: with full-pcpus-only and two threads a core it would wait for ever", cpus)
 	}
 	for _, values := range []string{"--skip-tests", "--set=scheduler.enabled=false"} {
 		if slices.ContainsFunc(objectsOf(t, mustRender(t, helm, values)), func(o *object) bool { return o.GetKind() == "Pod" }) {
