@@ -164,6 +164,21 @@ func (s *State) SharedCPUs() topology.CPUSet { return s.shared }
 // are not reserved.
 func (s *State) FreeCPUs() topology.CPUSet { return s.shared.AndNot(&s.m.cpus.reserved) }
 
+// FreeCPUsOn returns how many CPUs of a NUMA node pods can still have to themselves. Where Berth
+// decides, CPU time that is handed out takes CPUs away, too, and so do CPUs that a pod keeps idle.
+func (s *State) FreeCPUsOn(node *topology.NUMANode) int {
+	if s.m.joint == nil {
+		free := s.FreeCPUs()
+		return node.CPUs.AndLen(&free)
+	}
+	for pos := range s.m.space.Len() {
+		if s.m.space.ID(pos) == node.ID {
+			return s.m.joint.FreeOn(s.account, pos)
+		}
+	}
+	return 0
+}
+
 // poolIndex returns the position of a resource that the device manager knows, -1 for others.
 func (s *State) poolIndex(resource string) int {
 	for i := range s.pools {

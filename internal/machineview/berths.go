@@ -19,6 +19,8 @@ type Berths struct {
 	Snapshot placement.Snapshot
 	// Reserved are the CPUs that the kubelet keeps for the system.
 	Reserved topology.CPUSet
+	// Free is how many CPUs of each NUMA node can be had; nil where that is all the shared ones.
+	Free map[topology.NUMAID]int
 	// Pinning says that the node's CPU manager hands out CPUs at all.
 	Pinning bool
 	// Tenants name the pods of the snapshot; a pod that has none here is called by its UID.
@@ -92,6 +94,12 @@ func newOccupancy(b *Berths) *occupancy {
 		o.add(one)
 	}
 	return o
+}
+
+// idle says whether nobody has a CPU and nobody can have it: a pod that wants to be alone there
+// keeps it idle.
+func (o *occupancy) idle(id topology.CPUID) bool {
+	return o.Free != nil && o.cpu[id] == nil && !o.Reserved.Has(id) && !o.Snapshot.SharedCPUs.Has(id)
 }
 
 func (o *occupancy) add(one *berth) {
@@ -190,7 +198,11 @@ func (o *occupancy) free(node *topology.NUMANode) string {
 	var parts []string
 	if o.Pinning && !node.CPUs.IsEmpty() {
 		all := node.CPUs.AndNot(&o.Reserved)
-		parts = append(parts, fmt.Sprintf("%d of %d CPUs free", all.AndLen(&o.Snapshot.SharedCPUs), all.Len()))
+		free := all.AndLen(&o.Snapshot.SharedCPUs)
+		if o.Free != nil {
+			free = o.Free[node.ID]
+		}
+		parts = append(parts, fmt.Sprintf("%d of %d CPUs free", free, all.Len()))
 	}
 	if node.MemoryBytes > 0 {
 		parts = append(parts, size(node.MemoryBytes))

@@ -109,12 +109,16 @@ func (n *node) amounts(snap *placement.Snapshot) []NUMANode {
 	pins := n.spec().Config.CPUManagerPolicy == "static" || n.decides()
 	reserved := n.reading.Kind.Model.ReservedCPUs()
 	free := snap.SharedCPUs.AndNot(&reserved)
+	state := n.obeyed(snap)
 	for i := range n.machine().NUMANodes {
 		m := &n.machine().NUMANodes[i]
 		one := NUMANode{NUMA: m.ID, Memory: memoryOn(snap, m.ID)}
 		if pins {
 			all := m.CPUs.AndNot(&reserved)
 			one.CPUs = &Amount{Free: uint64(all.AndLen(&free)), Total: uint64(all.Len())}
+		}
+		if state != nil {
+			one.CPUs.Free = uint64(state.FreeCPUsOn(m))
 		}
 		one.Devices = devicesOn(snap, func(d *placement.Device) bool { return d.NUMA.Has(m.ID) })
 		out = append(out, one)
@@ -123,6 +127,19 @@ func (n *node) amounts(snap *placement.Snapshot) []NUMANode {
 		out = append(out, NUMANode{Anywhere: true, Devices: nowhere})
 	}
 	return out
+}
+
+// obeyed is a state as the engine has it; nil of nodes whose kubelet decides, where the shared CPUs
+// are those that are free.
+func (n *node) obeyed(snap *placement.Snapshot) *placement.State {
+	if !n.decides() {
+		return nil
+	}
+	state, err := n.reading.Kind.Model.StateOf(snap)
+	if err != nil {
+		return nil
+	}
+	return state
 }
 
 func memoryOn(snap *placement.Snapshot, numa topology.NUMAID) []Amount {

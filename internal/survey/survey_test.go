@@ -17,10 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/machineview"
 	"github.com/berth-dev/berth/internal/nodestate"
 	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
+	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -253,6 +255,42 @@ func TestPods(t *testing.T) {
 	}
 	if len(got) != len(want) {
 		t.Errorf("%d pods, want %d", len(got), len(want))
+	}
+}
+
+// TestFreeWhereBerthDecides: CPU time that is handed out is not free. CPUs that a pod keeps idle
+// are drawn as kept.
+func TestFreeWhereBerthDecides(t *testing.T) {
+	w := newWorld(t)
+	nt := w.addNode("obeys")
+	nt.Spec.Authority, nt.Spec.CPUManager.Policy, nt.Spec.TopologyManager = v1alpha1.AuthorityBerth, "", v1alpha1.TopologyManager{}
+	w.report(nt)
+	place := func(name string, c placement.ContainerDecision) {
+		p := w.bind(pod(name, 1), "obeys", "")
+		c.Name, c.Hint = "main", placement.Hint{Any: true}
+		text, err := wire.WritePlacement(&wire.Placement{Sequence: uint64(len(w.Pods)), Report: 1, Certainty: wire.Exact, Guarantee: wire.GuaranteeFull, Authority: placement.AuthorityBerth,
+			Decision: placement.Decision{UID: string(p.UID), Containers: []placement.ContainerDecision{c}}})
+		w.must(err)
+		p.Annotations = map[string]string{wire.PlacementAnnotation: text}
+	}
+	place("shares", placement.ContainerDecision{Shares: []placement.CPUShare{{NUMA: 0, MilliCPU: 1500}}})
+	place("alone", placement.ContainerDecision{CPUs: topology.NewCPUSet(4), Exclusive: joint.ExclusiveNUMA})
+	s, err := w.cluster().Survey(t.Context(), "")
+	w.must(err)
+	var free []uint64
+	for _, n := range s.Nodes()[0].NUMANodes {
+		free = append(free, n.CPUs.Free)
+	}
+	if !slices.Equal(free, []uint64{1, 0}) {
+		t.Errorf("free %v: want 1 of 3 CPUs beside 1500m of CPU time, and none beside a pod that is alone", free)
+	}
+	b, err := s.Berths("obeys")
+	w.must(err)
+	svg, _ := machineview.BerthsInline(s.Machine("obeys"), b)
+	for _, want := range []string{"1 of 3 CPUs free", "0 of 4 CPUs free", "CPU 5: kept idle by a pod"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("the drawing does not say %q", want)
+		}
 	}
 }
 

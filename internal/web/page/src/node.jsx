@@ -19,7 +19,7 @@ export function NodeView({ name }) {
         <h1>{name}</h1>
         <Status row={row} />
         <p class="muted">
-          {[row.policy && `${row.policy}, scope ${row.scope}`, row.cpuManager && `CPU manager ${row.cpuManager}`, row.memoryManager && `memory manager ${row.memoryManager}`,
+          {[row.authority && `authority ${row.authority}`, row.policy && `${row.policy}, scope ${row.scope}`, row.cpuManager && `CPU manager ${row.cpuManager}`, row.memoryManager && `memory manager ${row.memoryManager}`,
             row.kubeletVersion && 'kubelet ' + row.kubeletVersion, row.pool && 'pool ' + row.pool, 'guarantee ' + row.guarantee].filter(Boolean).join(' · ')}
         </p>
       </header>
