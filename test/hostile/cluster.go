@@ -247,7 +247,7 @@ func (c *cluster) waitTenant(ctx context.Context) error {
 func (c *cluster) keep() (ended []string, err error) {
 	for name, p := range c.parts {
 		if p.process.Ended() != nil {
-			ended = append(ended, fmt.Sprintf("%s: %s", name, p.process.LogTail(300)))
+			ended = append(ended, fmt.Sprintf("%s: %s", name, p.process.LogTail(1000)))
 			if err := p.start(); err != nil {
 				return ended, err
 			}

@@ -47,9 +47,8 @@ type friendly struct {
 	// clients are an administrator's, of a name of their own.
 	clients kubernetes.Interface
 	mu      sync.Mutex
-	took    []time.Duration // to be placed, in this phase
-	kind    map[string]int
-	slow    []waited // in this phase, and what they waited for
+	took    map[string][]time.Duration // to be placed, in this phase, by kind
+	slow    []waited                   // in this phase, and what they waited for
 }
 
 // waited is a unit that took long to be placed.
@@ -65,20 +64,23 @@ const (
 )
 
 // phase begins a new phase, and returns how long placing took in the one before.
-func (f *friendly) phase() (took []time.Duration, kinds map[string]int, slowest []waited) {
+func (f *friendly) phase() (took map[string][]time.Duration, slowest []waited) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	took, kinds, slowest = f.took, f.kind, f.slow
-	f.took, f.kind, f.slow = nil, map[string]int{}, nil
+	took, slowest = f.took, f.slow
+	f.took, f.slow = nil, nil
 	slices.SortFunc(slowest, func(a, b waited) int { return cmp.Compare(b.took, a.took) })
-	return took, kinds, slowest[:min(len(slowest), slowShown)]
+	return took, slowest[:min(len(slowest), slowShown)]
 }
 
 // placed counts what was placed in this phase.
-func (f *friendly) placed() int {
+func (f *friendly) placed() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.took)
+	for _, took := range f.took {
+		n += len(took)
+	}
+	return n
 }
 
 // lane works until ctx ends; what it has made by then is taken away.
@@ -345,8 +347,10 @@ func (u *unit) why(ctx context.Context) string {
 func (u *unit) note(kind string, took time.Duration, why string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.took = append(u.took, took)
-	u.kind[kind]++
+	if u.took == nil {
+		u.took = map[string][]time.Duration{}
+	}
+	u.took[kind] = append(u.took[kind], took)
 	if why != "" {
 		u.slow = append(u.slow, waited{took, kind + " " + u.name + ": " + why})
 	}

@@ -141,7 +141,7 @@ func play(ctx context.Context, o *options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	load := &friendly{cluster: c, watcher: w, clients: owner, kind: map[string]int{}}
+	load := &friendly{cluster: c, watcher: w, clients: owner}
 	d := &driver{cluster: c, watcher: w, o: o, foe: foe, friendly: load, result: result{Seed: o.seed}, begun: time.Now()}
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -190,12 +190,17 @@ func (d *driver) drive(ctx context.Context) error {
 
 // tell ends a phase of the friendly load: how long placing took, and what the slowest waited for.
 func (d *driver) tell(phase string) []time.Duration {
-	took, kinds, slowest := d.friendly.phase()
-	fmt.Fprintf(d.out, "%s: %d placed, p50 %v, p99 %v, %v\n", phase, len(took), percentile(took, 50), percentile(took, 99), kinds)
+	took, slowest := d.friendly.phase()
+	var all []time.Duration
+	for _, kind := range slices.Sorted(maps.Keys(took)) {
+		all = append(all, took[kind]...)
+		fmt.Fprintf(d.out, "   %s: %d placed, p50 %v, p90 %v, p99 %v\n", kind, len(took[kind]), percentile(took[kind], 50), percentile(took[kind], 90), percentile(took[kind], 99))
+	}
+	fmt.Fprintf(d.out, "%s: %d placed, p50 %v, p90 %v, p99 %v\n", phase, len(all), percentile(all, 50), percentile(all, 90), percentile(all, 99))
 	for _, w := range slowest {
 		fmt.Fprintf(d.out, "   waited %v: %s\n", w.took.Round(time.Millisecond), w.what)
 	}
-	return took
+	return all
 }
 
 // attack lets the tenant do harm until there was enough of it.

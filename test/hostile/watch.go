@@ -100,13 +100,7 @@ func (w *watcher) start(ctx context.Context, c *cluster) error {
 		pods.Core().V1().Pods().Informer():                    {func(o any) { w.see(o.(*corev1.Pod)) }, func(o any) { w.gone(o.(*corev1.Pod)) }},
 		nodes.ForResource(v1alpha1.NodeTopologies).Informer(): {func(o any) { w.report(o.(*unstructured.Unstructured)) }, func(any) {}},
 	} {
-		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: do.see, UpdateFunc: func(_, o any) { do.see(o) }, DeleteFunc: func(o any) {
-			if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
-				o = last.Obj
-			}
-			do.gone(o)
-		}})
-		if err != nil {
+		if _, err := informer.AddEventHandler(handler(do.see, do.gone)); err != nil {
 			return err
 		}
 	}
@@ -115,6 +109,26 @@ func (w *watcher) start(ctx context.Context, c *cluster) error {
 	pods.WaitForCacheSync(ctx.Done())
 	nodes.WaitForCacheSync(ctx.Done())
 	return ctx.Err()
+}
+
+// handler tells of objects by UID: after a break, a list may tell of one that was deleted and of
+// the next of its name as of one that has changed.
+func handler(see, gone func(any)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: see,
+		UpdateFunc: func(was, is any) {
+			if was.(metav1.Object).GetUID() != is.(metav1.Object).GetUID() {
+				gone(was)
+			}
+			see(is)
+		},
+		DeleteFunc: func(o any) {
+			if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = last.Obj
+			}
+			gone(o)
+		},
+	}
 }
 
 // tell notes harm. The caller holds mu.
