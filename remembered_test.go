@@ -269,6 +269,8 @@ scheduler.cycle.removed an attempt
 scheduler.counts.nodes sums, made when metrics are read
 scheduler.counts.flooded sums, made when metrics are read
 scheduler.groupWaits.since = groupWaits
+scheduler.podCounts.bySelector = podCounts
+scheduler.preferences.classes an attempt
 scheduler.groupTrial.forks a cycle of a group
 scheduler.groupTrial.with a cycle of a group
 scheduler.groupTrial.placed a cycle of a group

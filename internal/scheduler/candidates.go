@@ -20,21 +20,26 @@ import (
 const fewNodes = 100
 
 // Candidates are the nodes that take a pod by Berth's own account, the best first: by tier, then by
-// score, then from a random place on. What other plugins say is not in it, but for Foresight.
+// score, then from a random place on. What other plugins say is not in it, but for Foresight. Where
+// other plugins weigh the nodes for the pod, each class of preferences has an order of its own.
 type Candidates struct {
 	cycle *cycle
 	infos []fwk.NodeInfo
 	from  int
-	// heap holds the nodes that have not been named: a binary heap, its least value first. A value
-	// is the rank of a node, the better the less, in the upper half; then the node's place from
-	// Candidates.from on; and in the lowest bit whether the node is yet to be asked: the rank is
-	// then the best that it may have. So nodes are asked in the order of what they may be at best,
-	// and most of them not at all.
-	heap []uint64
-	pod  podNeeds
-	// Few is how many are named at a time, Args.Candidates.
-	Few int
+	pod   podNeeds
+	// prefers divides the nodes; nil where there is one class.
+	prefers *preferences
+	classes []ranked
+	taking  []fwk.NodeInfo
+	few     int
 }
+
+// ranked are nodes that have not been named: a binary heap, its least value first. A value is the
+// rank of a node, the better the less, in the upper half; then the node's place from
+// Candidates.from on; and in the lowest bit whether the node is yet to be asked: the rank is then
+// the best that it may have. So nodes are asked in the order of what they may be at best, and most
+// of them not at all.
+type ranked []uint64
 
 // Foresight says for which plugins Berth may look ahead: those that filter in the profile. A node
 // that such a plugin is certain to refuse is not named.
@@ -59,61 +64,78 @@ type podNeeds struct {
 // CandidatesOf orders the nodes of a snapshot for the pod whose attempt has just passed PreFilter.
 // It returns nil where nothing is to be gained or lost by it: for pods that Berth does not decide
 // about or that are not to choose among all nodes (members of gangs, owners of Reservations, pods
-// of a group cycle, trials), and in small clusters.
-func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, ahead Foresight) *Candidates {
+// of a group cycle, trials), in small clusters, and where preferences divide the nodes too much.
+func CandidatesOf(state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo, ahead Foresight, spread Spread) *Candidates {
 	c := cycleOf(state)
 	if c == nil || len(infos) <= fewNodes || c.unpinned || c.from != "" || c.planned != "" || c.member.group != nil || c.dry() {
 		return nil
 	}
-	if state.IsPodGroupSchedulingCycle() || gang.InTrial(state) || prefers(pod) {
+	if state.IsPodGroupSchedulingCycle() || gang.InTrial(state) {
 		return nil
 	}
-	found := &Candidates{cycle: c, infos: infos, from: rand.IntN(len(infos)), pod: c.plugin.needsOf(pod, ahead), Few: c.plugin.args.Candidates}
-	if found.foresee() {
+	prefers, ok := c.plugin.preferencesOf(pod, spread)
+	if !ok {
 		return nil
+	}
+	found := &Candidates{cycle: c, infos: infos, from: rand.IntN(len(infos)), pod: c.plugin.needsOf(pod, ahead), prefers: prefers, few: c.plugin.args.Candidates}
+	if shunned := found.foresee(); shunned && prefers == nil { // the taints make classes, too
+		found.prefers = &preferences{classes: map[string]int{}}
+		found.foresee()
+	}
+	if len(found.classes) > maxClasses {
+		return nil
+	}
+	for i := range found.classes {
+		found.classes[i].order()
+	}
+	if n := len(found.classes); n > 1 {
+		found.few = max(fewOfClass, found.few/n)
 	}
 	return found
 }
 
-// prefers says whether the pod's author prefers some nodes to others. Other plugins weigh that, and
-// they are to see all nodes. Inter-pod terms of other pods are not the author's.
-func prefers(pod *corev1.Pod) bool {
-	for i := range pod.Spec.TopologySpreadConstraints {
-		if pod.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.ScheduleAnyway {
-			return true
-		}
-	}
-	a := pod.Spec.Affinity
-	if a == nil {
-		return false
-	}
-	return a.NodeAffinity != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 ||
-		a.PodAffinity != nil && len(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 ||
-		a.PodAntiAffinity != nil && len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0
-}
+// Classes is how many classes of nodes there are.
+func (s *Candidates) Classes() int { return len(s.classes) }
 
-// foresee orders the nodes, and asks those of which nothing can be said otherwise. It says whether
-// there are nodes that the pod is to be kept off if others take it as well, by a taint
-// PreferNoSchedule.
+// Taking are all nodes that take the pod and that no plugin is foreseen to refuse, for plugins that
+// compare the named ones with these; nil where none does.
+func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
+
+// foresee puts the nodes into their classes, and asks those of which nothing can be said otherwise.
+// It says whether there are nodes that the pod is to be kept off if others take it as well, by a
+// taint PreferNoSchedule.
 func (s *Candidates) foresee() (shunned bool) {
-	c := s.cycle
-	table := c.plugin.core.table
-	s.heap = make([]uint64, 0, len(s.infos))
+	s.classes, s.taking = nil, nil
 	for i := range s.infos {
-		n := table.Of(s.infos[s.place(i)].Node())
-		a, known := c.query.Foresee(n)
-		if !known {
-			a = c.verdict(n)
+		info := s.infos[s.place(i)]
+		n := s.cycle.plugin.core.table.Of(info.Node())
+		order, takes := s.orderOf(n, s.answer(n), i)
+		class := 0
+		if !takes || s.prefers != nil && s.pod.refusedBy(info) {
+			continue
 		}
-		if order, takes := s.orderOf(n, a, i); takes {
-			s.heap = append(s.heap, order)
-			shunned = shunned || n.Shunned()
+		if s.prefers != nil {
+			class = s.prefers.classOf(info, n)
+			s.taking = append(s.taking, info)
 		}
-	}
-	for i := len(s.heap)/2 - 1; i >= 0; i-- {
-		s.sink(i)
+		for len(s.classes) <= class {
+			s.classes = append(s.classes, nil)
+		}
+		s.classes[class] = append(s.classes[class], order)
+		shunned = shunned || n.Shunned()
 	}
 	return shunned
+}
+
+// answer is what the node says, or at best would say. Where others are weighed against it it has to
+// be certain.
+func (s *Candidates) answer(n *nodes.Node) nodes.PackedAnswer {
+	if s.prefers == nil {
+		if a, known := s.cycle.query.Foresee(n); known {
+			return a
+		}
+	}
+	return s.cycle.verdict(n)
 }
 
 // orderOf returns a value of the heap for a node that takes the pod, or may take it, and notes a
@@ -160,61 +182,68 @@ func (s *Candidates) place(i int) int {
 	return i
 }
 
+// order makes a heap of the values.
+func (r ranked) order() {
+	for i := len(r)/2 - 1; i >= 0; i-- {
+		r.sink(i)
+	}
+}
+
 // sink puts the i-th value of the heap in its place among those below it.
-func (s *Candidates) sink(i int) {
+func (r ranked) sink(i int) {
 	for {
 		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(s.heap); child++ {
-			if s.heap[child] < s.heap[least] {
+		for child := 2*i + 1; child <= 2*i+2 && child < len(r); child++ {
+			if r[child] < r[least] {
 				least = child
 			}
 		}
 		if least == i {
 			return
 		}
-		s.heap[i], s.heap[least] = s.heap[least], s.heap[i]
+		r[i], r[least] = r[least], r[i]
 		i = least
 	}
 }
 
-// Next names the best few of the nodes that have not been named; fewer where there are no more.
-func (s *Candidates) Next() []fwk.NodeInfo {
-	few := make([]fwk.NodeInfo, 0, s.Few)
-	for len(few) < s.Few && len(s.heap) > 0 {
-		i := int(uint32(s.heap[0]) >> 1)
+// drop takes the first node out of the heap.
+func (r *ranked) drop() {
+	h, last := *r, len(*r)-1
+	h[0] = h[last]
+	*r = h[:last]
+	r.sink(0)
+}
+
+// Next names the best few of the nodes of a class that have not been named; fewer where there are
+// no more.
+func (s *Candidates) Next(class int) []fwk.NodeInfo {
+	few, heap := make([]fwk.NodeInfo, 0, s.few), &s.classes[class]
+	for len(few) < s.few && len(*heap) > 0 {
+		first := (*heap)[0]
+		i := int(uint32(first) >> 1)
 		info := s.infos[s.place(i)]
 		switch {
 		case s.pod.refusedBy(info):
-			s.drop()
-		case s.heap[0]&1 != 0:
-			s.ask(s.cycle.plugin.core.table.Of(info.Node()), i)
+			heap.drop()
+		case first&1 != 0:
+			s.ask(heap, s.cycle.plugin.core.table.Of(info.Node()), i)
 		default:
 			few = append(few, info)
-			s.drop()
+			heap.drop()
 		}
 	}
 	return few
 }
 
 // ask asks the first node of the heap, and puts it where it belongs.
-func (s *Candidates) ask(n *nodes.Node, i int) {
+func (s *Candidates) ask(heap *ranked, n *nodes.Node, i int) {
 	order, takes := s.orderOf(n, s.cycle.verdict(n), i)
 	if !takes {
-		s.drop()
+		heap.drop()
 		return
 	}
-	s.heap[0] = order
-	s.sink(0)
-}
-
-// drop takes the first node out of the heap.
-func (s *Candidates) drop() {
-	last := len(s.heap) - 1
-	s.heap[0] = s.heap[last]
-	s.heap = s.heap[:last]
-	if last > 0 {
-		s.sink(0)
-	}
+	(*heap)[0] = order
+	heap.sink(0)
 }
 
 func (p *Plugin) needsOf(pod *corev1.Pod, ahead Foresight) podNeeds {

@@ -116,12 +116,12 @@ func (c *cluster) compare(pod *corev1.Pod) (asked int) {
 	for i, n := range c.nodes {
 		infos[i] = n.infoOf
 	}
-	candidates := CandidatesOf(state, pod, infos, Foresight{})
+	candidates := CandidatesOf(state, pod, infos, Foresight{}, Spread{})
 	if candidates == nil {
 		c.Fatal("no candidates")
 	}
 	var named []fwk.NodeInfo
-	for few := candidates.Next(); len(few) > 0; few = candidates.Next() {
+	for few := candidates.Next(0); len(few) > 0; few = candidates.Next(0) {
 		if named == nil {
 			for _, n := range c.nodes {
 				if _, known := cyc.query.Recall(c.table.Of(n.object)); known {

@@ -125,7 +125,7 @@ func followMates(sched *kubescheduler.Scheduler) {
 
 // lookFurther has pods that could be pinned be placed on the best of all nodes, as far as their
 // profiles say. global is what holds for profiles that say no percentage.
-func lookFurther(sched *kubescheduler.Scheduler, global *int32, spreads map[string]bool) {
+func lookFurther(sched *kubescheduler.Scheduler, global *int32, spreads map[string][]string) {
 	for _, profile := range sched.Profiles { // all share their informers
 		sched.SchedulePod = lookingFurther(sched.SchedulePod, scheduler.LookFurther(profile.SharedInformerFactory()), global, spreads)
 		return

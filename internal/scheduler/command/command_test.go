@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -141,7 +142,7 @@ func TestFind(t *testing.T) {
 		}
 		p := &picky{take: sets.New(tc.take...)}
 		s := &search{Framework: p}
-		got := s.find(t.Context(), nil, &corev1.Pod{}, two)
+		got, _ := s.find(t.Context(), nil, &corev1.Pod{}, two)
 		if !got.Equal(sets.New(tc.want...)) || (got == nil) != (tc.want == nil) || p.asked != tc.asked {
 			t.Errorf("%s: %v after %d questions, want %v after %d", tc.name, got, p.asked, tc.want, tc.asked)
 		}
@@ -152,7 +153,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	none := func() []fwk.NodeInfo { return nil }
-	if got := (&search{Framework: &picky{}}).find(t.Context(), nil, nil, none); got != nil {
+	if got, rounds := (&search{Framework: &picky{}}).find(t.Context(), nil, nil, none); got != nil || rounds > 0 {
 		t.Errorf("without candidates: %v", got)
 	}
 }
@@ -162,7 +163,7 @@ func TestSpreadsByDefault(t *testing.T) {
 	with := func(name string, args *config.PodTopologySpreadArgs) config.KubeSchedulerProfile {
 		return config.KubeSchedulerProfile{SchedulerName: name, PluginConfig: []config.PluginConfig{{Name: "PodTopologySpread", Args: args}}}
 	}
-	anyway := []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.ScheduleAnyway}}
+	anyway := []corev1.TopologySpreadConstraint{{TopologyKey: "rack", WhenUnsatisfiable: corev1.ScheduleAnyway}}
 	strict := []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.DoNotSchedule}}
 	got := spreadsByDefault([]config.KubeSchedulerProfile{
 		with("system", &config.PodTopologySpreadArgs{DefaultingType: config.SystemDefaulting}),
@@ -170,7 +171,7 @@ func TestSpreadsByDefault(t *testing.T) {
 		with("anyway", &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting, DefaultConstraints: anyway}),
 		with("strict", &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting, DefaultConstraints: strict}),
 	})
-	if want := map[string]bool{"system": true, "none": false, "anyway": true, "strict": false}; !maps.Equal(got, want) {
+	if want := map[string][]string{"system": {corev1.LabelHostname, corev1.LabelTopologyZone}, "anyway": {"rack"}}; !maps.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

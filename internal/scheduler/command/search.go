@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
@@ -21,9 +21,9 @@ import (
 // schedulePod is what Scheduler.SchedulePod is.
 type schedulePod = func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error)
 
-// lookingFurther returns next with a search of its own for each pod. spreads are the profiles that
-// spread pods whose authors do not ask for it.
-func lookingFurther(next schedulePod, look scheduler.Look, global *int32, spreads map[string]bool) schedulePod {
+// lookingFurther returns next with a search of its own for each pod. spreads says by which labels
+// of nodes profiles spread pods whose authors do not ask for it.
+func lookingFurther(next schedulePod, look scheduler.Look, global *int32, spreads map[string][]string) schedulePod {
 	return func(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (kubescheduler.ScheduleResult, error) {
 		set := cmp.Or(profile.PercentageOfNodesToScore(), global)
 		nodes, err := profile.SnapshotSharedLister().NodeInfos().List()
@@ -39,12 +39,15 @@ func lookingFurther(next schedulePod, look scheduler.Look, global *int32, spread
 			return next(ctx, profile, state, pod)
 		}
 		s := &search{Framework: profile, percentage: percentage}
-		s.all = pod.Pod.Status.NominatedNodeName != "" || spreads[profile.ProfileName()] && spreadByDefault(profile, pod.Pod)
+		s.all = pod.Pod.Status.NominatedNodeName != ""
+		if keys := spreads[profile.ProfileName()]; len(keys) > 0 && len(pod.Pod.Spec.TopologySpreadConstraints) == 0 {
+			s.spread = scheduler.Spread{Keys: keys, Selector: spreadBeside(profile, pod.Pod)}
+		}
 		result, err := next(ctx, s, state, pod)
 		if none := (*framework.FitError)(nil); s.named == nil || !errors.As(err, &none) {
 			return result, err
 		}
-		s.named, s.all = nil, true // an extender has refused all that was named
+		s.named, s.weighed, s.all = nil, nil, true // an extender has refused all that was named
 		scheduler.Searched(scheduler.SearchedAll)
 		return next(ctx, s, state, pod)
 	}
@@ -62,8 +65,12 @@ type search struct {
 	percentage int32
 	// all: there is to be no search.
 	all bool
+	// spread is what the profile spreads the pod by.
+	spread scheduler.Spread
 	// named are nodes that passed Filter; nil while all are looked at.
 	named sets.Set[string]
+	// weighed are all nodes that take the pod, where plugins weigh them for it; else nil.
+	weighed []fwk.NodeInfo
 }
 
 // PercentageOfNodesToScore implements framework.Framework: all of what is named.
@@ -84,13 +91,14 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 	if err != nil {
 		return result, fwk.AsStatus(err), plugins
 	}
-	candidates := scheduler.CandidatesOf(state, pod, nodes, foresightOf(s.Framework))
+	candidates := scheduler.CandidatesOf(state, pod, nodes, foresightOf(s.Framework), s.spread)
 	if candidates == nil {
 		return result, status, plugins
 	}
-	if s.named = s.find(ctx, state, pod, candidates.Next); s.named == nil {
+	if s.named = s.findInAll(ctx, state, pod, candidates); s.named == nil {
 		return result, status, plugins
 	}
+	s.weighed = candidates.Taking()
 	return &fwk.PreFilterResult{NodeNames: s.named}, status, plugins
 }
 
@@ -98,14 +106,39 @@ func (s *search) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, 
 // then it is cheaper to ask them at once.
 const maxRounds = 8
 
-// find returns those of the best candidates that no plugin refuses; nil where there are none. next
-// names a few of them at a time.
-func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, next func() []fwk.NodeInfo) sets.Set[string] {
-	for round := range maxRounds {
+// findInAll returns those of the best candidates of each class that no plugin refuses; nil where
+// there are none, or where it would be long until some of a class are found.
+func (s *search) findInAll(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, c *scheduler.Candidates) sets.Set[string] {
+	named, most := sets.Set[string]{}, 0
+	for class := range c.Classes() {
+		passed, rounds := s.find(ctx, state, pod, func() []fwk.NodeInfo { return c.Next(class) })
+		if passed == nil && rounds == maxRounds {
+			named = nil
+			break
+		}
+		named, most = named.Union(passed), max(most, rounds)
+	}
+	switch {
+	case len(named) == 0:
+		scheduler.Searched(scheduler.SearchedAll)
+		return nil
+	case most > 1:
+		scheduler.Searched(scheduler.SearchedFurther)
+	default:
+		scheduler.Searched(scheduler.SearchedOnce)
+	}
+	return named
+}
+
+// find returns those of the best candidates that no plugin refuses, and how often candidates were
+// named; nil where there are none. next names a few of them at a time.
+func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, next func() []fwk.NodeInfo) (passed sets.Set[string], rounds int) {
+	for rounds < maxRounds {
 		few := next()
 		if len(few) == 0 {
 			break
 		}
+		rounds++
 		passed := make(sets.Set[string], len(few))
 		for _, info := range few {
 			if s.Framework.RunFilterPluginsWithNominatedPods(ctx, state, pod, info).IsSuccess() {
@@ -113,16 +146,19 @@ func (s *search) find(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 			}
 		}
 		if len(passed) > 0 {
-			how := scheduler.SearchedOnce
-			if round > 0 {
-				how = scheduler.SearchedFurther
-			}
-			scheduler.Searched(how)
-			return passed
+			return passed, rounds
 		}
 	}
-	scheduler.Searched(scheduler.SearchedAll)
-	return nil
+	return nil, rounds
+}
+
+// RunPreScorePlugins implements framework.Framework. Plugins that weigh nodes compare those that
+// are named with all that take the pod: by how many these are, and in how many zones.
+func (s *search) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	if s.weighed != nil {
+		nodes = s.weighed
+	}
+	return s.Framework.RunPreScorePlugins(ctx, state, pod, nodes)
 }
 
 // RunFilterPluginsWithNominatedPods implements framework.Framework. What is named has passed.
@@ -152,27 +188,29 @@ func foresightOf(profile framework.Framework) (f scheduler.Foresight) {
 	return f
 }
 
-// spreadsByDefault says which profiles spread pods over the cluster whose authors do not ask for
+// spreadsByDefault says by which labels of nodes profiles spread pods whose authors do not ask for
 // it.
-func spreadsByDefault(profiles []config.KubeSchedulerProfile) map[string]bool {
-	out := map[string]bool{}
+func spreadsByDefault(profiles []config.KubeSchedulerProfile) map[string][]string {
+	out := map[string][]string{}
 	for i := range profiles {
 		for _, c := range profiles[i].PluginConfig {
-			if args, ok := c.Args.(*config.PodTopologySpreadArgs); ok {
-				out[profiles[i].SchedulerName] = args.DefaultingType == config.SystemDefaulting ||
-					slices.ContainsFunc(args.DefaultConstraints, func(t corev1.TopologySpreadConstraint) bool { return t.WhenUnsatisfiable == corev1.ScheduleAnyway })
+			args, ok := c.Args.(*config.PodTopologySpreadArgs)
+			if ok && args.DefaultingType == config.SystemDefaulting { // systemDefaultConstraints of the plugin
+				out[profiles[i].SchedulerName] = []string{corev1.LabelHostname, corev1.LabelTopologyZone}
+			}
+			for j := 0; ok && j < len(args.DefaultConstraints); j++ {
+				if t := &args.DefaultConstraints[j]; t.WhenUnsatisfiable == corev1.ScheduleAnyway {
+					out[profiles[i].SchedulerName] = append(out[profiles[i].SchedulerName], t.TopologyKey)
+				}
 			}
 		}
 	}
 	return out
 }
 
-// spreadByDefault says whether a profile that spreads by default has something to spread the pod
-// by: a Service, or what owns it.
-func spreadByDefault(profile framework.Framework, pod *corev1.Pod) bool {
-	if len(pod.Spec.TopologySpreadConstraints) > 0 {
-		return false
-	}
+// spreadBeside selects the pods beside which a profile that spreads by default spreads the pod:
+// those of its Services, and of what owns it.
+func spreadBeside(profile framework.Framework, pod *corev1.Pod) labels.Selector {
 	core, apps := profile.SharedInformerFactory().Core().V1(), profile.SharedInformerFactory().Apps().V1()
-	return !helper.DefaultSelector(pod, core.Services().Lister(), core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister()).Empty()
+	return helper.DefaultSelector(pod, core.Services().Lister(), core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
 }

@@ -94,6 +94,9 @@ type Node struct {
 // Name returns the name of the node.
 func (n *Node) Name() string { return n.name }
 
+// Number is less than Table.Numbers, and no other node has it at the same time.
+func (n *Node) Number() int { return n.hot.number }
+
 // Account returns the ledger's account of the node.
 func (n *Node) Account() *ledger.Node { return n.account }
 

@@ -1,0 +1,140 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-dev/berth/internal/scheduler/nodes"
+)
+
+// withPods is a node with pods on it.
+type withPods struct {
+	fwk.NodeInfo
+	node       *corev1.Node
+	pods       []fwk.PodInfo
+	generation int64
+	listed     int
+}
+
+func (n *withPods) Node() *corev1.Node   { return n.node }
+func (n *withPods) GetGeneration() int64 { return n.generation }
+func (n *withPods) GetPods() []fwk.PodInfo {
+	n.listed++
+	return n.pods
+}
+
+type podOn struct {
+	fwk.PodInfo
+	pod *corev1.Pod
+}
+
+func (p podOn) GetPod() *corev1.Pod { return p.pod }
+
+// TestClasses: nodes are of one class where the plugins read the same of them, and of several where
+// they do not.
+func TestClasses(t *testing.T) {
+	f := newFixture(t)
+	made := 0
+	node := func(zone string, pods int, change func(*corev1.Node)) *withPods {
+		made++
+		n := &withPods{node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", made), Labels: map[string]string{corev1.LabelHostname: fmt.Sprint("n", made), corev1.LabelTopologyZone: zone, "disk": "slow"}}}, generation: int64(made)}
+		for range pods {
+			n.pods = append(n.pods, podOn{pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Labels: map[string]string{"app": "a"}}}})
+		}
+		if change != nil {
+			change(n.node)
+		}
+		return n
+	}
+	first := node("east", 0, nil)
+	cases := []struct {
+		name  string
+		n     *withPods
+		apart map[string]bool // by the pod
+	}{
+		{"a twin", node("east", 0, nil), nil},
+		{"another zone", node("west", 0, nil), map[string]bool{"by default": true, "zone": true, "near": true}},
+		{"no zone", node("east", 0, func(n *corev1.Node) { delete(n.Labels, corev1.LabelTopologyZone) }), map[string]bool{"by default": true, "zone": true, "near": true}},
+		{"an empty zone", node("", 0, nil), map[string]bool{"by default": true, "zone": true, "near": true}},
+		{"a pod that counts", node("east", 1, nil), map[string]bool{"by default": true, "host": true}},
+		{"no hostname", node("east", 0, func(n *corev1.Node) { delete(n.Labels, corev1.LabelHostname) }), map[string]bool{"by default": true, "host": true}},
+		{"what a term matches", node("east", 0, func(n *corev1.Node) { n.Labels["disk"] = "fast" }), map[string]bool{"disk": true}},
+		{"a taint that keeps off", node("east", 0, func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
+		}), nil},
+		{"a taint to avoid", node("east", 0, func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectPreferNoSchedule}}
+		}), map[string]bool{"by default": true, "zone": true, "host": true, "disk": true, "near": true}},
+	}
+	selected := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}
+	pods := map[string]corev1.PodSpec{
+		"by default": {},
+		"zone":       {TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: selected}}},
+		"host":       {TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{}, MatchLabelKeys: []string{"app"}}}},
+		"disk": {Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1,
+			Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"fast"}}}}}}}}},
+		"near": {Affinity: &corev1.Affinity{PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1,
+			PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelTopologyZone, LabelSelector: selected}}}}}},
+	}
+	for name, spec := range pods {
+		pod, spread := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Labels: map[string]string{"app": "a"}}, Spec: spec}, Spread{}
+		if name == "by default" {
+			spread = Spread{Keys: []string{corev1.LabelHostname, corev1.LabelTopologyZone}, Selector: labels.SelectorFromSet(pod.Labels)}
+		}
+		p, ok := f.preferencesOf(pod, spread)
+		if !ok || p == nil {
+			t.Fatalf("%s: %+v, %t", name, p, ok)
+		}
+		class := func(n *withPods) int { return p.classOf(n, f.node(n.node)) }
+		for _, tc := range cases {
+			if apart := class(first) != class(tc.n); apart != tc.apart[name] {
+				t.Errorf("%s: %s is of a class of its own: %t", name, tc.name, apart)
+			}
+		}
+	}
+	for i, tc := range cases {
+		if tc.n.listed > 2 { // once for each of two selectors
+			t.Errorf("the pods of node %d were counted %d times", i, tc.n.listed)
+		}
+	}
+	hosts := &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1,
+		PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: selected}}}}}}}
+	if _, ok := f.preferencesOf(hosts, Spread{}); ok {
+		t.Error("nodes are divided by pods on single nodes that nobody counts")
+	}
+	if p, ok := f.preferencesOf(&corev1.Pod{}, Spread{}); p != nil || !ok {
+		t.Errorf("a pod without preferences: %+v, %t", p, ok)
+	}
+}
+
+func (f *fixture) node(object *corev1.Node) *nodes.Node { return f.table.Of(object) }
+
+// TestSelectorsAreBounded: with too many selectors all are counted anew, and those that are in use
+// go on.
+func TestSelectorsAreBounded(t *testing.T) {
+	var c podCounts
+	n := &withPods{node: &corev1.Node{}, generation: 1, pods: []fwk.PodInfo{podOn{pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Labels: map[string]string{"app": "7"}}}}}}
+	for i := range 3 * maxSelectors {
+		selector := labels.SelectorFromSet(labels.Set{"app": fmt.Sprint(i)})
+		for _, namespace := range []string{"a", "b"} {
+			of, want := selectedPods{selector: selector, held: c.of(namespace, selector, 4)}, 0
+			if i == 7 && namespace == "a" {
+				want = 1
+			}
+			if got := of.on(n, 3, namespace); got != want {
+				t.Fatalf("%d pods of %s, namespace %s, want %d", got, selector, namespace, want)
+			}
+		}
+		if len(c.bySelector) > maxSelectors {
+			t.Fatalf("%d selectors, want at most %d", len(c.bySelector), maxSelectors)
+		}
+	}
+	if n.generation++; len(c.of("a", labels.Everything(), 9)) != 9 {
+		t.Error("a new node has no place")
+	}
+}
