@@ -21,14 +21,36 @@ import (
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 )
 
-// testCase is a Job, what stands in its file beside it, and how it ends.
+// class says where a case is from, and with which of the controllers it is played.
+type class int
+
+const (
+	// ofE2E is a Job of Volcano's e2e tests, ofExample one of its example folder. Both are played
+	// with either controller.
+	ofE2E class = iota
+	ofExample
+	// besideJobs is anything else of the example folder that Volcano's own controller serves.
+	besideJobs
+	// ofKoordinator is in Koordinator's words, and needs no controller.
+	ofKoordinator
+)
+
+// playedBy are the controllers with which cases of a class are played.
+var playedBy = map[class][]string{
+	ofE2E: {byVolcano, byBerth}, ofExample: {byVolcano, byBerth}, besideJobs: {byVolcano}, ofKoordinator: {byNobody},
+}
+
+// testCase is a Job, or something else, what stands in its file beside it, and how it ends.
 type testCase struct {
-	name    string
-	example bool
-	// objects are created in their order; job is the name of the Job among them.
+	name  string
+	class class
+	// objects are created in their order; job is the name of the Job among them, "" for none.
 	objects []*unstructured.Unstructured
 	job     string
 	want    expectation
+	// misspelt is a field that the definition does not have: kubectl refuses the file by its name,
+	// and whoever does not validate strictly runs it without.
+	misspelt string
 	// steps are what happens to the Job: see step.
 	steps []string
 }
@@ -39,6 +61,8 @@ type expectation struct {
 	// others, and pending says that it stays in the first of them.
 	rejected, pending bool
 	phases            []batch.JobPhase
+	// pods are how many run where there is no Job, at least.
+	pods int
 }
 
 func (e expectation) String() string {
@@ -47,6 +71,8 @@ func (e expectation) String() string {
 		return "it is refused at create"
 	case e.pending:
 		return "it stays pending"
+	case e.pods > 0:
+		return fmt.Sprint(e.pods, " pods run")
 	default:
 		return fmt.Sprint("it goes through ", e.phases)
 	}
@@ -56,7 +82,10 @@ func (e expectation) String() string {
 var runs = expectation{phases: []batch.JobPhase{batch.Running}}
 
 // notValid are Jobs of the examples that Volcano refuses as well.
-var notValid = []string{"elastic-job", "invalid_jobs"}
+const notValid = "invalid_jobs"
+
+// misspelt are fields of examples that Volcano's definition does not have.
+var misspelt = map[string]string{"elastic-job": "spec.tasks[0].template.spec.priorityClass"}
 
 // readCases reads all Jobs of the folder.
 func readCases(from string) (cases []*testCase, err error) {
@@ -72,9 +101,11 @@ func readCases(from string) (cases []*testCase, err error) {
 		return nil, err
 	}
 	more, err := readE2E(filepath.Join(from, "volcano-e2e"))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
+	cases = append(cases, more...)
+	more, err = readKoordinator()
 	return append(cases, more...), err
 }
 
@@ -98,11 +129,17 @@ func readExample(path string) (cases []*testCase, err error) {
 			continue
 		}
 		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
-		c := &testCase{name: filepath.Base(filepath.Dir(path)) + "/" + name + "/" + o.GetName(), example: true, want: runs, job: o.GetName(), objects: append(slices.Clone(beside), o)}
-		if slices.ContainsFunc(notValid, func(part string) bool { return strings.Contains(path, part) }) {
-			c.want, c.example = expectation{rejected: true}, false
+		c := &testCase{
+			name: filepath.Base(filepath.Dir(path)) + "/" + name + "/" + o.GetName(), class: ofExample, want: runs,
+			job: o.GetName(), objects: append(slices.Clone(beside), o), misspelt: misspelt[name],
+		}
+		if strings.Contains(path, notValid) {
+			c.want, c.class = expectation{rejected: true}, ofE2E
 		}
 		cases = append(cases, c)
+	}
+	if len(cases) == 0 {
+		cases = readBesideJobs(path, objects)
 	}
 	return cases, nil
 }
@@ -112,6 +149,11 @@ func readObjects(path string) (objects []*unstructured.Unstructured, err error) 
 	if err != nil {
 		return nil, err
 	}
+	return objectsIn(path, data)
+}
+
+// objectsIn reads YAML documents; path is for errors.
+func objectsIn(path string, data []byte) (objects []*unstructured.Unstructured, err error) {
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for {
 		text, err := documents.Read()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +36,42 @@ metadata: {name: worker-pri}
 value: 1
 `
 
+// koordinatorBasics are two of the priority classes that Koordinator installs.
+const koordinatorBasics = `apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: koord-prod}
+value: 9000
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: koord-batch}
+value: 5000
+`
+
+// koordinatorName is the scheduler that Koordinator's users name.
+const koordinatorName = "koord-scheduler"
+
+// decided are nodes on which Berth decides.
+func decided() (out []hollow.Spec) {
+	for _, name := range []string{"koord-a", "koord-b"} {
+		out = append(out, hollow.Spec{Name: name, Machine: "package:2 numa:1 core:8 pu:2 mem:32Gi,32Gi", NRI: true, StopTime: time.Second,
+			KubeletConfig: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nreservedSystemCPUs: \"0\"\n"})
+	}
+	return out
+}
+
+// withKinds is Berth where others have installed kinds before.
+type withKinds struct {
+	demo.Berth
+	kinds [][]byte
+}
+
+// Manifests implements demo.Scheduler.
+func (w withKinds) Manifests() ([][]byte, error) {
+	all, err := w.Berth.Manifests()
+	return append(w.kinds, all...), err
+}
+
 // nodes are three large machines; one has GPUs. A Job of the e2e tests names the first.
 func nodes() []hollow.Spec {
 	spec := func(name string) hollow.Spec {
@@ -58,11 +95,14 @@ reservedSystemCPUs: "0"
 type cluster struct {
 	*demo.Cluster
 	by      string
+	names   []string // of its scheduler
 	dynamic dynamic.Interface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
 	stops   []func() error
 
 	mu sync.Mutex
+	// spaces counts the namespaces of each name that cases were played in.
+	spaces map[string]int
 	// phases are those that Jobs have been seen in, by namespace; changed is closed, and replaced,
 	// when one is noted.
 	phases map[string][]batch.JobPhase
@@ -74,30 +114,54 @@ const startLimit = 4 * time.Minute
 // startCluster starts a playground whose Jobs are run by one of the controllers. The error is
 // os.ErrNotExist where Volcano's is not there.
 func startCluster(ctx context.Context, o *options, by string) (_ *cluster, err error) {
-	c := &cluster{by: by, phases: map[string][]batch.JobPhase{}}
+	c := &cluster{by: by, names: demo.SchedulerNames, spaces: map[string]int{}, phases: map[string][]batch.JobPhase{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.stop())
 		}
 	}()
-	berth := demo.Berth{Names: demo.SchedulerNames, Jobs: true}
-	if by == byVolcano {
+	own, more := nodes(), basics
+	berth := withKinds{Berth: demo.Berth{Jobs: by != byNobody}}
+	switch by {
+	case byVolcano:
 		if berth.Volcano, err = c.unpack(ctx, o.from); err != nil {
 			return nil, err
 		}
+	case byNobody:
+		own, more, c.names = decided(), koordinatorBasics, append(slices.Clone(c.names), koordinatorName)
+		if berth.kinds, err = filesIn(filepath.Join(o.from, "koordinator-crds")); err != nil {
+			return nil, err
+		}
 	}
+	berth.Names = c.names
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	up, stop, err := demo.StartPlayground(starting, demo.Options{Own: nodes(), Self: []string{os.Args[0]}, Progress: io.Discard, Keep: o.keep}, berth)
+	up, stop, err := demo.StartPlayground(starting, demo.Options{Own: own, Self: []string{os.Args[0]}, Progress: io.Discard, Keep: o.keep}, berth)
 	if err != nil {
 		return nil, err
 	}
 	c.Cluster = up
 	c.stops = append(c.stops, stop)
-	if err := c.ControlPlane.Apply(ctx, []byte(basics)); err != nil {
+	if err := c.ControlPlane.Apply(ctx, []byte(more)); err != nil {
 		return nil, err
 	}
 	return c, c.watch(ctx)
+}
+
+// filesIn reads the files of a folder.
+func filesIn(folder string) (out [][]byte, err error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(folder, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, data)
+	}
+	return out, nil
 }
 
 // unpack returns Volcano's controller as an executable file.
@@ -111,7 +175,13 @@ func (c *cluster) unpack(ctx context.Context, from string) (*demo.VolcanoControl
 		return nil, err
 	}
 	c.stops = append(c.stops, func() error { return os.RemoveAll(dir) })
-	v := &demo.VolcanoController{Program: filepath.Join(dir, "vc-controller-manager"), Definitions: filepath.Join(from, "volcano-crds")}
+	v := &demo.VolcanoController{Program: filepath.Join(dir, "vc-controller-manager"), Definitions: filepath.Join(dir, "crds")}
+	if err := os.CopyFS(v.Definitions, os.DirFS(filepath.Join(from, "volcano-crds"))); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(v.Definitions, "flow.volcano.sh_flows.yaml"), []byte(flowDefinitions), 0o600); err != nil {
+		return nil, err
+	}
 	file, err := os.OpenFile(v.Program, os.O_CREATE|os.O_WRONLY, 0o700)
 	if err != nil {
 		return nil, err
@@ -130,6 +200,9 @@ func (c *cluster) watch(ctx context.Context) (err error) {
 		return err
 	}
 	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Client.Discovery()))
+	if c.by == byNobody {
+		return nil // no Jobs
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	c.stops = append(c.stops, func() error { cancel(); return nil })
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(c.dynamic, 0)

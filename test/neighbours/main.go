@@ -8,7 +8,9 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
+	"github.com/berth-dev/berth/test/fields/fates"
 	"github.com/berth-dev/berth/test/trial"
 )
 
@@ -25,7 +27,9 @@ type options struct {
 const (
 	byVolcano = "volcano"
 	byBerth   = "berth"
-	byBoth    = "both"
+	// byNobody is a cluster without Jobs, in which the scheduler serves the name koord-scheduler.
+	byNobody = "koordinator"
+	byAll    = "all"
 )
 
 func main() {
@@ -34,13 +38,13 @@ func main() {
 		Name: "neighbours", Keep: &o.keep, Dir: &o.dir,
 		Flags: func(f *flag.FlagSet) {
 			f.StringVar(&o.from, "from", "../shared/neighbours", "folder with the neighbours' own files")
-			f.StringVar(&o.controller, "controller", byBoth, "who runs Jobs of batch.volcano.sh: volcano, berth or both")
-			f.StringVar(&o.only, "only", "", "the one case to run, by its name")
+			f.StringVar(&o.controller, "controller", byAll, "who runs Jobs of batch.volcano.sh: volcano, berth, or nobody, where Koordinator's words are tried: koordinator; or all, one after the other")
+			f.StringVar(&o.only, "only", "", "cases to run, by their names, with commas between them; empty: all, and what is passed over in silence")
 			f.BoolVar(&o.each, "v", false, "print a line for each case that is as it must be")
 		},
 		Check: func() error {
-			if !slices.Contains([]string{byVolcano, byBerth, byBoth}, o.controller) {
-				return fmt.Errorf("-controller %q: want volcano, berth or both", o.controller)
+			if !slices.Contains([]string{byVolcano, byBerth, byNobody, byAll}, o.controller) {
+				return fmt.Errorf("-controller %q: want volcano, berth, koordinator or all", o.controller)
 			}
 			return nil
 		},
@@ -61,36 +65,57 @@ func play(ctx context.Context, o *options, out io.Writer) error {
 		return err
 	}
 	if o.only != "" {
-		cases = slices.DeleteFunc(cases, func(c *testCase) bool { return c.name != o.only })
+		cases = slices.DeleteFunc(cases, func(c *testCase) bool { return !slices.Contains(strings.Split(o.only, ","), c.name) })
 	}
-	found := make([]finding, len(cases))
-	for _, by := range []string{byVolcano, byBerth} {
-		if o.controller != byBoth && o.controller != by {
+	if o.only == "" {
+		silent, err := fates.Silent(o.from)
+		if err != nil {
+			return err
+		}
+		total.tell(out, silent)
+	}
+	found := map[*testCase]*finding{}
+	for _, c := range cases {
+		found[c] = &finding{}
+	}
+	for _, by := range []string{byVolcano, byBerth, byNobody} {
+		mine := slices.DeleteFunc(slices.Clone(cases), func(c *testCase) bool { return !slices.Contains(playedBy[c.class], by) })
+		if o.controller != byAll && o.controller != by || len(mine) == 0 {
 			continue
 		}
-		some, err := playWith(ctx, o, by, cases, out)
+		some, silent, err := playWith(ctx, o, by, mine, out)
 		if err != nil {
 			return fmt.Errorf("with the controller of %s: %w", by, err)
 		}
-		for i := range found {
-			found[i].join(some[i])
+		total.tell(out, silent)
+		for i := range mine {
+			found[mine[i]].join(some[i])
 		}
 	}
-	for i := range cases {
-		total.add(cases[i], found[i])
+	for _, c := range cases {
+		total.add(c, *found[c])
 	}
 	return total.write(out)
 }
 
-// playWith runs the cases with one controller, several at a time, and says what came of each.
-func playWith(ctx context.Context, o *options, by string, cases []*testCase, out io.Writer) (found []finding, err error) {
+// tell counts what is passed over in silence, and says so.
+func (r *result) tell(out io.Writer, silent []string) {
+	for _, s := range silent {
+		fmt.Fprintln(out, "SILENT "+s)
+	}
+	r.Silent += len(silent)
+}
+
+// playWith runs the cases with one controller, several at a time, and says what came of each, and
+// which words and kinds the API server takes without a warning.
+func playWith(ctx context.Context, o *options, by string, cases []*testCase, out io.Writer) (found []finding, silent []string, err error) {
 	c, err := startCluster(ctx, o, by)
 	if errors.Is(err, os.ErrNotExist) {
 		fmt.Fprintf(out, "SKIPPED %d cases with the controller of %s: %v\n", len(cases), by, err)
-		return slices.Repeat([]finding{{skipped: err.Error()}}, len(cases)), nil
+		return slices.Repeat([]finding{{skipped: err.Error()}}, len(cases)), nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	found = c.runAll(ctx, cases)
@@ -99,5 +124,8 @@ func playWith(ctx context.Context, o *options, by string, cases []*testCase, out
 			fmt.Fprintln(out, by+": "+text)
 		}
 	}
-	return found, ctx.Err()
+	if o.only == "" {
+		silent, err = c.silent(ctx)
+	}
+	return found, silent, errors.Join(err, ctx.Err())
 }

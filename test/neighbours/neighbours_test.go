@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,9 +29,10 @@ func TestMain(m *testing.M) {
 // from is the folder with the neighbours' own files, beside the repository.
 const from = "../../../shared/neighbours"
 
-// TestAJobOfVolcanosUnderItsOwnController: Volcano's vc-controller-manager with its own definitions
-// makes the pods of its example, and Berth places them.
-func TestAJobOfVolcanosUnderItsOwnController(t *testing.T) {
+// TestUnderVolcanosOwnController: Volcano's vc-controller-manager with its own definitions makes
+// the pods of its examples, and Berth places them: Jobs, a CronJob, a JobFlow, and plain pods, for
+// which it makes groups.
+func TestUnderVolcanosOwnController(t *testing.T) {
 	program, err := filepath.Abs(filepath.Join(from, "bin", "vc-controller-manager.xz"))
 	if err != nil {
 		t.Fatal(err)
@@ -37,16 +40,76 @@ func TestAJobOfVolcanosUnderItsOwnController(t *testing.T) {
 	if _, err := os.Stat(program); err != nil {
 		t.Skipf("Volcano's own controller is not there: %v", err)
 	}
+	ran(t, byVolcano, "volcano-example/job/test-job", "je11", "cronjob/cronjob", "jobflow/JobFlow", "deployment/deployment", "drf/nginx-1")
+}
+
+// ran demands that cases are as they must be with a controller.
+func ran(t *testing.T, by string, names ...string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	for _, name := range []string{"volcano-example/job/test-job", "je11"} {
-		var out bytes.Buffer
-		if err := play(ctx, &options{from: from, controller: byVolcano, only: name, each: true}, &out); err != nil {
-			t.Fatalf("%v\n%s", err, &out)
-		}
-		if !bytes.Contains(out.Bytes(), []byte("volcano: ok "+name)) {
+	var out bytes.Buffer
+	if err := play(ctx, &options{from: from, controller: by, only: strings.Join(names, ","), each: true}, &out); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	for _, name := range names {
+		if !bytes.Contains(out.Bytes(), []byte(by+": ok "+name+":")) {
 			t.Errorf("%s did not run:\n%s", name, &out)
 		}
+	}
+}
+
+// TestInKoordinatorsWords: files as Koordinator's manuals have them run under its scheduler's name,
+// where its own definitions are installed.
+func TestInKoordinatorsWords(t *testing.T) {
+	if _, err := os.Stat(filepath.Join(from, "koordinator-crds")); err != nil {
+		t.Skipf("Koordinator's definitions are not there: %v", err)
+	}
+	cases, err := readKoordinator()
+	if err != nil || len(cases) < 13 {
+		t.Fatalf("%d files, %v", len(cases), err)
+	}
+	var names []string
+	for _, c := range cases {
+		names = append(names, c.name)
+	}
+	ran(t, byNobody, names...)
+}
+
+// TestShort: the program answers no where an example did not run, something was wrong, or something
+// is passed over in silence.
+func TestShort(t *testing.T) {
+	for r, short := range map[result]bool{
+		{Examples: 21, Run: 21, E2E: 40, AsVolcano: 38, Documented: 2, Koordinator: 13}: false,
+		{Examples: 21, Run: 21, Skipped: 4}:                                             false,
+		{Examples: 21, Run: 20}:                                                         true,
+		{Examples: 21, Run: 21, Silent: 1}:                                              true,
+		{Examples: 21, Run: 21, Wrong: 1}:                                               true,
+	} {
+		if err := r.write(io.Discard); (err != nil) != short {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+}
+
+// TestExamplesAreTwentyOne: the folder has as many Jobs that Volcano runs, one of them misspelt,
+// and each of its other files is something that its controller serves, or is left out for a reason.
+func TestExamplesAreTwentyOne(t *testing.T) {
+	if _, err := os.Stat(filepath.Join(from, "volcano-example")); err != nil {
+		t.Skipf("Volcano's examples are not there: %v", err)
+	}
+	cases, err := readCases(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[class]int{}
+	for _, c := range cases {
+		if count[c.class]++; c.class == besideJobs && c.want.pods == 0 {
+			t.Errorf("%s: no pods", c.name)
+		}
+	}
+	if count[ofExample] != 21 || count[besideJobs] < 7 {
+		t.Errorf("%d examples of Jobs, %d others: want 21, and 7 or more", count[ofExample], count[besideJobs])
 	}
 }
 
@@ -70,6 +133,11 @@ func TestJoin(t *testing.T) {
 		var got result
 		if got.add(&testCase{name: "x"}, both); got != c.want {
 			t.Errorf("%+v and %+v: %+v, want %+v", c.one, c.two, got, c.want)
+		}
+		got = result{}
+		got.add(&testCase{name: "x", class: besideJobs}, both)
+		if want := (result{Wrong: c.want.Wrong, Skipped: c.want.Skipped}); got != want {
+			t.Errorf("%+v and %+v of no Job: %+v, want %+v", c.one, c.two, got, want)
 		}
 	}
 }

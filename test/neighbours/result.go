@@ -18,8 +18,14 @@ type result struct {
 	E2E        int `json:"e2e"`
 	AsVolcano  int `json:"asVolcano"`
 	Documented int `json:"documented"`
-	Wrong      int `json:"wrong"`
-	Skipped    int `json:"skipped"`
+	// Koordinator are the files in Koordinator's words that ran as they are.
+	Koordinator int `json:"koordinator"`
+	// Silent are kinds, fields and words of neighbours that Berth neither reads nor names.
+	Silent int `json:"silent"`
+	// Wrong are cases of all classes that were not as they must be, Skipped those that were not
+	// played.
+	Wrong   int `json:"wrong"`
+	Skipped int `json:"skipped"`
 }
 
 // documented are the cases that docs/volcano.md names, with the reason: Berth does not serve what
@@ -35,6 +41,8 @@ type finding struct {
 	wrong   error
 	// played says that one of the controllers did not skip it.
 	played bool
+	// again is what was wrong the first time, where the case was played again and is as it must be.
+	again error
 }
 
 // join adds what came of the same case with another controller.
@@ -49,6 +57,8 @@ func (f *finding) inWords(c *testCase, all bool) string {
 		return fmt.Sprintf("WRONG %s: want %s: %v", c.name, c.want, f.wrong)
 	case f.wrong != nil:
 		return fmt.Sprintf("documented %s: %s: %v", c.name, why, f.wrong)
+	case f.again != nil:
+		return fmt.Sprintf("ok %s: %s, played again alone: %v", c.name, c.want, f.again)
 	case f.skipped != "":
 		return fmt.Sprintf("SKIPPED %s: %s", c.name, f.skipped)
 	case all:
@@ -58,13 +68,14 @@ func (f *finding) inWords(c *testCase, all bool) string {
 }
 
 func (r *result) add(c *testCase, f finding) {
-	switch {
-	case !f.played:
+	if !f.played {
 		r.Skipped++
 		return
-	case c.example:
+	}
+	switch c.class {
+	case ofExample:
 		r.Examples++
-	default:
+	case ofE2E:
 		r.E2E++
 	}
 	switch {
@@ -72,10 +83,12 @@ func (r *result) add(c *testCase, f finding) {
 		r.Documented++
 	case f.wrong != nil:
 		r.Wrong++
-	case c.example:
+	case c.class == ofExample:
 		r.Run++
-	default:
+	case c.class == ofE2E:
 		r.AsVolcano++
+	case c.class == ofKoordinator:
+		r.Koordinator++
 	}
 }
 
@@ -85,7 +98,7 @@ func (r *result) write(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "%s\n", last)
-	if r.Wrong > 0 {
+	if r.Wrong > 0 || r.Silent > 0 || r.Run < r.Examples {
 		return errWrong
 	}
 	return nil

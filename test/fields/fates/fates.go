@@ -208,7 +208,22 @@ func Silent(from string) (silent []string, err error) {
 	for i := range all {
 		silent = append(silent, silentOf(&all[i])...)
 	}
-	return silent, nil
+	return append(silent, silentTemplate(all)...), nil
+}
+
+// silentTemplate is Silent of the template of a Reservation, which has no schema: a Job's has that
+// of a pod.
+func silentTemplate(all []fields.Definition) []string {
+	of := func(kind string) *fields.Definition {
+		return &all[slices.IndexFunc(all, func(d fields.Definition) bool { return d.File == fields.KindNamed(kind).CRD })]
+	}
+	d := fields.Definition{File: of("Reservation of scheduling.koordinator.sh/v1alpha1").File}
+	for _, leaf := range of("Job of batch.volcano.sh/v1alpha1").Leaves {
+		if below, ok := strings.CutPrefix(leaf.Path, "spec.tasks[].template"); ok {
+			d.Leaves = append(d.Leaves, fields.Leaf{Path: "spec.template" + below, Value: leaf.Value})
+		}
+	}
+	return silentOf(&d)
 }
 
 // silentOf is Silent of one definition.

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/berth-dev/berth/internal/wire"
+)
+
+// warnings are those that a client has been sent.
+type warnings struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.texts = append(w.texts, text)
+}
+
+// take returns what came since the last time.
+func (w *warnings) take() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := strings.Join(w.texts, "; ")
+	w.texts = nil
+	return text
+}
+
+// silent asks the API server, without leaving anything behind, which kinds that nobody serves and
+// which words under the names of the scheduler it takes without a warning.
+func (c *cluster) silent(ctx context.Context) (silent []string, err error) {
+	var warned warnings
+	config := rest.CopyConfig(c.ControlPlane.RESTConfig())
+	config.WarningHandler = &warned
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	words, err := c.silentWords(ctx, client, &warned)
+	if err != nil || c.by != byBerth {
+		return words, err
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := c.silentKinds(ctx, objects, &warned)
+	return append(words, kinds...), err
+}
+
+var dry = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+
+// silentWords writes a word of each dialect that nobody reads, on a pod of each name that the
+// scheduler serves.
+func (c *cluster) silentWords(ctx context.Context, client kubernetes.Interface, warned *warnings) (silent []string, err error) {
+	for _, d := range wire.UnspokenDialects() {
+		for _, name := range c.names {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "word", Annotations: map[string]string{d.Prefixes[0] + "x": "y"}},
+				Spec: corev1.PodSpec{SchedulerName: name, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+			warned.take()
+			if _, err := client.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, pod, dry); err != nil {
+				return nil, err
+			}
+			if text := warned.take(); !strings.Contains(text, d.Prefixes[0]+"x") {
+				silent = append(silent, fmt.Sprintf("%s: %sx on a pod of %s: warned %q", c.by, d.Prefixes[0], name, text))
+			}
+		}
+	}
+	return silent, nil
+}
+
+// silentKinds creates an object of each kind that Berth does not serve.
+func (c *cluster) silentKinds(ctx context.Context, objects dynamic.Interface, warned *warnings) (silent []string, err error) {
+	r := &running{cluster: c}
+	kinds := wire.UnservedKinds()
+	for i := range kinds {
+		k := &kinds[i]
+		resource := schema.GroupVersionResource{Group: k.Group, Version: "v1", Resource: k.Resource}
+		if err := c.ControlPlane.Apply(ctx, definition(k)); err != nil {
+			return nil, err
+		}
+		object := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": resource.GroupVersion().String(), "kind": k.Kind, "metadata": map[string]any{"name": "x"},
+		}}
+		warned.take()
+		err := r.until(ctx, func(ctx context.Context) error { // until the kind is served
+			_, err := objects.Resource(resource).Create(ctx, object, dry)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if text := warned.take(); !strings.Contains(text, k.Warning()) {
+			silent = append(silent, fmt.Sprintf("%s of %s: warned %q", k.Kind, k.Group, text))
+		}
+	}
+	return silent, nil
+}
+
+// definition is a kind that takes whatever is written. Its owner's own is not needed to be warned.
+func definition(k *wire.UnservedKind) []byte {
+	annotations := ""
+	if strings.HasSuffix(k.Group, ".k8s.io") { // the API server asks who has approved a name below it
+		annotations = `annotations: {api-approved.kubernetes.io: "unapproved, for tests"}`
+	}
+	return fmt.Appendf(nil, `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: %[2]s.%[1]s
+  %[4]s
+spec:
+  group: %[1]s
+  scope: Cluster
+  names: {plural: %[2]s, singular: %[5]s, kind: %[3]s, listKind: %[3]sList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`, k.Group, k.Resource, k.Kind, annotations, strings.ToLower(k.Kind))
+}
