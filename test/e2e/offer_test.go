@@ -312,3 +312,29 @@ func (c *hollowCluster) decisions() obeyed.Decisions {
 	}
 	return out
 }
+
+// TestDevicesInKoordinatorsUnits: where the agent offers Koordinator's resources, 100 of each are a
+// device, to a genuine kubelet and to the scheduler. Part of a device is refused by name.
+func TestDevicesInKoordinatorsUnits(t *testing.T) {
+	const gpu, rdma = "koordinator.sh/gpu", "koordinator.sh/rdma"
+	c := newHollowClusterOn(t, 1, controlplane.Options{Dir: shortDir(t)}, func(s *hollow.Spec) {
+		obeyingNode(s)
+		s.Machine, s.Devices = withDevices, "resources: [{resource: koordinator.sh/gpu, class: gpu}, {resource: koordinator.sh/rdma, class: rdma}]"
+	})
+	c.awaitAllocatable("h0", gpu, 400)
+	c.awaitAllocatable("h0", rdma, 200)
+	c.create(asking(asking(ask("train", "2", true, "scheduling.koordinator.sh/numa-topology-spec="+`{"numaTopologyPolicy":"SingleNUMANode"}`,
+		"scheduling.koordinator.sh/device-joint-allocate="+`{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`), gpu, 200), rdma, 100))
+	c.awaitRunning("train")
+	pod := c.pod("train")
+	got := fmt.Sprint(c.decisions()[string(pod.UID)].Containers[0].Devices)
+	if got != "[{koordinator.sh/gpu [0000:3b:00.0 0000:3c:00.0]} {koordinator.sh/rdma [0000:3d:00.0]}]" &&
+		got != "[{koordinator.sh/gpu [0000:bb:00.0 0000:bc:00.0]} {koordinator.sh/rdma [0000:bd:00.0]}]" {
+		t.Errorf("train has %s, want the GPUs and the card of one root", got)
+	}
+	if env := c.nodes[0].environment(pod); !strings.Contains(env, "PCIDEVICE_KOORDINATOR_SH_GPU=0000:") {
+		t.Errorf("its environment:\n%s", env)
+	}
+	c.create(asking(ask("part", "1", true), rdma, 50))
+	c.awaitUnschedulable("part", `limits[koordinator.sh/rdma]: "50": want a multiple of 100`)
+}

@@ -134,7 +134,7 @@ func (c *reservationCluster) given(name string) (node string, cpus topology.CPUS
 	return pod.Spec.NodeName, cpus
 }
 
-func (c *reservationCluster) awaitUnschedulable(name, text string) {
+func (c *hollowCluster) awaitUnschedulable(name, text string) {
 	c.Helper()
 	c.await(name+" to be refused: "+text, func(pods []corev1.Pod) bool { return strings.Contains(unschedulable(pods, name), text) })
 }
