@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/kubeletstate"
 	"github.com/berth-dev/berth/internal/offer"
+	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
 )
@@ -22,7 +23,9 @@ func (m *mirror) claim(s *sighting) (rival string) {
 	b, offered := m.devices, s.platform.offered
 	b.own = map[string]bool{}
 	for i := range offered {
-		b.own[offered[i].Resource] = true
+		for _, name := range wire.DeviceNames(offered[i].Resource) {
+			b.own[name] = true
+		}
 	}
 	books := m.books.state.Devices
 	if books == nil || len(offered) == 0 {
@@ -41,7 +44,7 @@ func (m *mirror) claim(s *sighting) (rival string) {
 			rival = foreign(s, &e)
 		}
 		if f, known := s.pods[e.PodUID]; b.own[e.Resource] && s.booting && (!known || !f.ended.IsZero()) {
-			s.stale = append(s.stale, e.Resource)
+			s.stale = append(s.stale, wire.DeviceOf(e.Resource))
 		}
 	}
 	m.books.state.Devices = &mine

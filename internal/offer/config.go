@@ -90,6 +90,9 @@ func (c *Config) check() error {
 		if err := c.checkName(at+".resource", r.Resource); err != nil {
 			return err
 		}
+		if device := wire.DeviceOf(r.Resource); device != r.Resource {
+			return c.fail(at+".resource", r.Resource, device+", which offers the same devices under this name as well")
+		}
 		// The name in which environment variables and annotations have it must be its own, too.
 		variable := wire.DevicesVariable(r.Resource)
 		if seen[variable] {

@@ -86,6 +86,7 @@ func TestWrongConfigs(t *testing.T) {
 		{"resources: [{resource: kubernetes.io/gpu, class: gpu}]", "resources[0].resource", "outside of kubernetes.io"},
 		{"resources: [{resource: requests.x/gpu, class: gpu}]", "resources[0].resource", "extended resource"},
 		{"resources: [{resource: a.b/x, class: gpu}, {resource: a.b/x, class: nic}]", "resources[1].resource", "each resource once"},
+		{"resources: [{resource: koordinator.sh/gpu-core, class: gpu}]", "resources[0].resource", "koordinator.sh/gpu, which offers the same devices"},
 		{"resources: [{resource: a.b/x-y, class: gpu}, {resource: a.b/x_y, class: nic}]", "resources[1].resource", "PCIDEVICE_A_B_X_Y"},
 		{"resources: [{resource: example.com/x}]", "resources[0]", "class, vendor or addresses"},
 		{r("class: gpus"), "resources[0].class", `did you mean "gpu"`},

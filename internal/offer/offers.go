@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-dev/berth/internal/clip"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // Offers offers the devices of pools to a kubelet, and looks after them. It is safe for concurrent
@@ -57,7 +58,7 @@ func (o *Offers) Findings() map[string]Finding {
 func (o *Offers) Taken(resource string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.listeners[resource] > 0
+	return !slices.ContainsFunc(wire.DeviceNames(resource), func(name string) bool { return o.listeners[name] == 0 })
 }
 
 // listen counts a question that begins, or ends.
@@ -128,7 +129,11 @@ const lookPeriod = time.Second
 func (o *Offers) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for i := range o.pools {
-		all.Go(func() { o.serve(ctx, &o.pools[i]) })
+		for _, name := range wire.DeviceNames(o.pools[i].Resource) {
+			pool := o.pools[i]
+			pool.Resource = name
+			all.Go(func() { o.serve(ctx, &pool) })
+		}
 	}
 	tick := time.NewTicker(lookPeriod)
 	defer tick.Stop()
@@ -150,7 +155,9 @@ var gpuDomains = map[string]string{"10de": "nvidia.com/", "1002": "amd.com/", "8
 func Rival(pools []Pool, registered map[string][]string) string {
 	own := map[string]bool{}
 	for i := range pools {
-		own[pools[i].Resource] = true
+		for _, name := range wire.DeviceNames(pools[i].Resource) {
+			own[name] = true
+		}
 	}
 	for _, resource := range slices.Sorted(maps.Keys(registered)) {
 		for _, id := range registered[resource] {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -251,18 +250,8 @@ func (p *plugin) Allocate(_ context.Context, req *pluginapi.AllocateRequest) (*p
 	resp := &pluginapi.AllocateResponse{}
 	for _, c := range req.ContainerRequests {
 		resp.ContainerResponses = append(resp.ContainerResponses, &pluginapi.ContainerAllocateResponse{
-			Annotations: map[string]string{wire.TokensAnnotation(p.pool.Resource): countOf(p.pool.Resource, len(c.DevicesIds))},
+			Annotations: map[string]string{wire.TokensAnnotation(p.pool.Resource): wire.DeviceCount(p.pool.Resource, len(c.DevicesIds))},
 		})
 	}
 	return resp, nil
-}
-
-// countOf is how many devices a number of tokens is. Where it is none, as nobody decides for parts
-// of devices, nobody reads it as a number.
-func countOf(resource string, tokens int) string {
-	units := wire.DeviceUnits(resource)
-	if tokens%units != 0 {
-		return fmt.Sprintf("%d/%d", tokens, units)
-	}
-	return strconv.Itoa(tokens / units)
 }

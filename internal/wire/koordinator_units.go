@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"slices"
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -8,20 +11,50 @@ import (
 // koordinatorUnit is how many units Koordinator's device manager counts for a whole device.
 const koordinatorUnit = 100
 
-// DeviceUnits is how many units of a resource stand for one device: pods ask for 100 of
-// koordinator.sh/gpu, rdma and fpga to have one.
-func DeviceUnits(resource string) int {
-	switch resource {
-	case "koordinator.sh/gpu", "koordinator.sh/rdma", "koordinator.sh/fpga":
+// koordinatorDevices are the resources of Koordinator's of which 100 units are a device, with other
+// names of the same devices. Its pods ask for a whole GPU by 100 of koordinator.sh/gpu, or by 100
+// of both others.
+var koordinatorDevices = map[string][]string{
+	"koordinator.sh/gpu":  {"koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"},
+	"koordinator.sh/rdma": nil,
+	"koordinator.sh/fpga": nil,
+}
+
+// DeviceOf returns the resource whose devices a name stands for: mostly that of the name.
+func DeviceOf(name string) string {
+	for resource, others := range koordinatorDevices {
+		if slices.Contains(others, name) {
+			return resource
+		}
+	}
+	return name
+}
+
+// DeviceNames are the names under which pods ask for the devices of a resource.
+func DeviceNames(resource string) []string {
+	return append([]string{resource}, koordinatorDevices[resource]...)
+}
+
+// DeviceUnits is how many units of a name stand for one device.
+func DeviceUnits(name string) int {
+	if _, units := koordinatorDevices[DeviceOf(name)]; units {
 		return koordinatorUnit
 	}
 	return 1
 }
 
-// koordinatorParts are resources of parts of GPUs.
-var koordinatorParts = map[string]bool{
-	"koordinator.sh/gpu-core": true, "koordinator.sh/gpu-memory": true, "koordinator.sh/gpu-memory-ratio": true, "koordinator.sh/gpu.shared": true,
+// DeviceCount writes how many devices a number of units is. Where it is none, as nobody decides for
+// parts of devices, ReadTokens does not read it as a number.
+func DeviceCount(name string, units int) string {
+	each := DeviceUnits(name)
+	if units%each != 0 {
+		return strconv.Itoa(units) + "/" + strconv.Itoa(each)
+	}
+	return strconv.Itoa(units / each)
 }
+
+// koordinatorParts are resources of parts of GPUs.
+var koordinatorParts = []string{"koordinator.sh/gpu-memory", "koordinator.sh/gpu.shared"}
 
 // checkUnits refuses parts of devices in Koordinator's words. The error is a *FieldError.
 func checkUnits(pod *corev1.Pod) error {
@@ -30,22 +63,38 @@ func checkUnits(pod *corev1.Pod) error {
 		containers []corev1.Container
 	}{{"initContainers", pod.Spec.InitContainers}, {"containers", pod.Spec.Containers}} {
 		for i := range list.containers {
-			at := field.NewPath("spec", list.name).Index(i).Child("resources", "limits")
 			limits := list.containers[i].Resources.Limits
 			for _, name := range namesIn(limits) {
-				q, want := limits[name], ""
-				switch {
-				case q.IsZero():
-				case koordinatorParts[string(name)]:
-					want = "koordinator.sh/gpu, of which 100 are a GPU, or the resource of the GPUs' own plugin: Berth gives whole devices"
-				case q.MilliValue()%(1000*int64(DeviceUnits(string(name)))) != 0 && DeviceUnits(string(name)) > 1:
-					want = "a multiple of 100, which is one device: Berth gives whole devices"
-				}
-				if want != "" {
-					return fieldErrors(podName(pod)).at(at.Key(string(name)), &q, want)
+				if q, want := limits[name], wantUnits(string(name), limits); want != "" {
+					at := field.NewPath("spec", list.name).Index(i).Child("resources", "limits").Key(string(name))
+					return fieldErrors(podName(pod)).at(at, &q, want)
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// wantUnits says what would be right instead of what a container asks for; "" where it is right.
+func wantUnits(name string, limits corev1.ResourceList) string {
+	q, device := limits[corev1.ResourceName(name)], DeviceOf(name)
+	switch {
+	case q.IsZero():
+		return ""
+	case slices.Contains(koordinatorParts, name):
+		return "koordinator.sh/gpu, of which 100 are a GPU, or the resource of the GPUs' own plugin: Berth gives whole devices"
+	case DeviceUnits(name) > 1 && q.MilliValue()%(1000*koordinatorUnit) != 0:
+		return "a multiple of 100, which is one device: Berth gives whole devices"
+	}
+	for _, other := range DeviceNames(device) {
+		also, said := limits[corev1.ResourceName(other)]
+		switch {
+		case !said || also.IsZero() || other == name:
+		case other == device:
+			return "nothing beside " + device + ", which asks for whole devices"
+		case q.Cmp(also) != 0 && name > other:
+			return also.String() + ", as " + other + " says: Berth gives whole devices"
+		}
+	}
+	return ""
 }

@@ -21,7 +21,11 @@ func TestKoordinatorUnits(t *testing.T) {
 		{"nvidia.com/gpu=1", 1, ""},
 		{"koordinator.sh/rdma=1", 0, `limits[koordinator.sh/rdma]: "1": want a multiple of 100`},
 		{"koordinator.sh/gpu=150", 0, `limits[koordinator.sh/gpu]: "150": want a multiple of 100`},
-		{"koordinator.sh/gpu-core=50 koordinator.sh/gpu-memory-ratio=50", 0, `limits[koordinator.sh/gpu-core]: "50": want koordinator.sh/gpu`},
+		{"koordinator.sh/gpu-core=200 koordinator.sh/gpu-memory-ratio=200", 2, ""},
+		{"koordinator.sh/gpu-memory-ratio=100", 1, ""},
+		{"koordinator.sh/gpu-core=50 koordinator.sh/gpu-memory-ratio=50", 0, `limits[koordinator.sh/gpu-core]: "50": want a multiple of 100`},
+		{"koordinator.sh/gpu-core=100 koordinator.sh/gpu-memory-ratio=200", 0, `limits[koordinator.sh/gpu-memory-ratio]: "200": want 100, as koordinator.sh/gpu-core says`},
+		{"koordinator.sh/gpu-core=100 koordinator.sh/gpu=100", 0, `limits[koordinator.sh/gpu-core]: "100": want nothing beside koordinator.sh/gpu`},
 		{"koordinator.sh/gpu-memory=8Gi", 0, `limits[koordinator.sh/gpu-memory]: "8Gi": want koordinator.sh/gpu`},
 	} {
 		pod := koordinatorPod("", "", "")
@@ -36,8 +40,19 @@ func TestKoordinatorUnits(t *testing.T) {
 			}
 			continue
 		}
-		if got := ask.Request.Containers[1].Devices; ask.RulesErr != nil || len(got) != 1 || got[0].Count != c.count {
+		if got := ask.Request.Containers[1].Devices; ask.RulesErr != nil || len(got) != 1 || got[0].Count != c.count || DeviceOf(got[0].Resource) != got[0].Resource {
 			t.Errorf("%s: %+v, %v; want %d", c.limits, got, ask.RulesErr, c.count)
+		}
+	}
+}
+
+// TestTokensOfOneDevice: what the kubelet counts under other names of a device is counted once.
+func TestTokensOfOneDevice(t *testing.T) {
+	const core, memory = "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"
+	for _, c := range []struct{ core, memory, want int }{{100, 100, 1}, {200, 200, 2}, {100, 200, -1}, {150, 150, -1}} {
+		got := ReadTokens(map[string]string{TokensAnnotation(core): DeviceCount(core, c.core), TokensAnnotation(memory): DeviceCount(memory, c.memory)})
+		if len(got) != 1 || got["koordinator.sh/gpu"] != c.want {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }

@@ -147,9 +147,12 @@ func (r podReader) device(at *field.Path, c *corev1.Container, name corev1.Resou
 	if err := r.within(at.Child("limits").Key(string(name)), q, maxCount); err != nil {
 		return err
 	}
-	units := int64(DeviceUnits(string(name)))
+	units, device := int64(DeviceUnits(string(name))), DeviceOf(string(name))
+	if n := len(out.Devices); n > 0 && out.Devices[n-1].Resource == device {
+		return nil // another name of the same devices
+	}
 	out.Devices = append(out.Devices, placement.DeviceRequest{
-		Resource: string(name), Count: min((q.Value()+units-1)/units, maxDevices), Claimed: r.claimed(c.Name, string(name)),
+		Resource: device, Count: min((q.Value()+units-1)/units, maxDevices), Claimed: r.claimed(c.Name, string(name)),
 	})
 	return nil
 }

@@ -34,7 +34,11 @@ func ReadTokens(annotations map[string]string) map[string]int {
 		if out == nil {
 			out = map[string]int{}
 		}
-		out[strings.Replace(name, "_", "/", 1)] = n // domains have no underscore
+		resource := DeviceOf(strings.Replace(name, "_", "/", 1)) // domains have no underscore
+		if other, twice := out[resource]; twice && other != n {
+			n = -1
+		}
+		out[resource] = n
 	}
 	return out
 }

@@ -335,6 +335,12 @@ func TestDevicesInKoordinatorsUnits(t *testing.T) {
 	if env := c.nodes[0].environment(pod); !strings.Contains(env, "PCIDEVICE_KOORDINATOR_SH_GPU=0000:") {
 		t.Errorf("its environment:\n%s", env)
 	}
+	c.awaitAllocatable("h0", "koordinator.sh/gpu-core", 400)
+	c.create(asking(asking(ask("whole", "1", true), "koordinator.sh/gpu-core", 100), "koordinator.sh/gpu-memory-ratio", 100))
+	c.awaitRunning("whole")
+	if got := c.decisions()[string(c.pod("whole").UID)].Containers[0].Devices; len(got) != 1 || got[0].Resource != gpu || len(got[0].IDs) != 1 {
+		t.Errorf("whole has %v, want one GPU", got)
+	}
 	c.create(asking(ask("part", "1", true), rdma, 50))
 	c.awaitUnschedulable("part", `limits[koordinator.sh/rdma]: "50": want a multiple of 100`)
 }
