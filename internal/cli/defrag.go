@@ -158,6 +158,9 @@ func roomText(w io.Writer, r *survey.Room) error {
 	switch {
 	case r.Outcome == defrag.NoRoom.String():
 		fmt.Fprintf(w, "No room can be made by moving so few pods: %s may be moved.\n", survey.Counted(r.Movable, "pod"))
+		if r.Ending > 0 {
+			fmt.Fprintf(w, "%s ending: ask again when they have gone, there may be room then.\n", survey.Counted(r.Ending, "pod")+map[bool]string{true: " is", false: " are"}[r.Ending == 1])
+		}
 	case r.Outcome == defrag.GaveUp.String():
 		fmt.Fprintf(w, "No plan was found among the first %s to ledgers; there may be one.\n", survey.Counted(r.Asked, "question"))
 	case len(r.Moves) == 0:
@@ -173,7 +176,7 @@ func roomText(w io.Writer, r *survey.Room) error {
 		rows = append(rows, []string{strconv.Itoa(i + 1), m.Namespace + "/" + m.Name, m.From, dash(m.FromNUMA), m.To, dash(m.ToNUMA), m.Controller})
 	}
 	if len(rows) > 0 {
-		if err := columns(w, "STEP | POD | FROM | NUMA | TO | NUMA | MADE ANEW BY", rows); err != nil {
+		if err := columns(w, "STEP | POD | FROM | NUMA | TO | NUMA | RECREATED BY", rows); err != nil {
 			return err
 		}
 	}
@@ -201,5 +204,5 @@ func stayingText(w io.Writer, r *survey.Room) error {
 		rows = append(rows, []string{strconv.Itoa(r.Staying[why]), why})
 	}
 	fmt.Fprintln(w)
-	return columns(w, "PODS | ARE NOT MOVED BECAUSE", rows)
+	return columns(w, "PODS | NOT MOVED BECAUSE", rows)
 }

@@ -281,7 +281,11 @@ func (s *stage) plansRoom(ctx context.Context, name string) error {
 	}
 	for i := range s.room.Moves {
 		m := &s.room.Moves[i]
-		fmt.Fprintf(s.out, "   pod %s, from %s NUMA node %s to %s NUMA node %s\n", m.Name, m.From, m.FromNUMA, m.To, m.ToNUMA)
+		to := m.To
+		if m.ToNUMA != "" {
+			to += " NUMA node " + m.ToNUMA
+		}
+		fmt.Fprintf(s.out, "   pod %s, from %s NUMA node %s to %s\n", m.Name, m.From, m.FromNUMA, to)
 	}
 	return nil
 }

@@ -30,8 +30,9 @@ type Room struct {
 	Moves []RoomMove `json:"moves"`
 	// Staying counts the pods that are not to be moved, by the reason.
 	Staying map[string]int `json:"staying,omitempty"`
-	// Movable counts the others.
+	// Movable counts the others. Ending counts pods that make room by themselves.
 	Movable int `json:"movable"`
+	Ending  int `json:"ending,omitempty"`
 	// Asked is how many questions ledgers were asked.
 	Asked int      `json:"asked"`
 	Notes []string `json:"notes,omitempty"`
@@ -61,7 +62,8 @@ type RoomMove struct {
 	From       string `json:"from"`
 	FromNUMA   string `json:"fromNUMANodes,omitempty"`
 	To         string `json:"to"`
-	ToNUMA     string `json:"toNUMANodes,omitempty"`
+	// ToNUMA is "" where it depends on whether what holds the place has gone when the pod comes.
+	ToNUMA string `json:"toNUMANodes,omitempty"`
 }
 
 // RoomOptions bound a plan.
@@ -229,6 +231,10 @@ func (m *maker) gather() {
 			if wire.Ended(pod) {
 				continue
 			}
+			if pod.DeletionTimestamp != nil {
+				m.out.Ending++
+				continue
+			}
 			if why := m.stays(pod, n); why != "" {
 				m.out.Staying[why]++
 				continue
@@ -290,7 +296,10 @@ func (m *maker) tell(plan *defrag.Plan, draw bool) {
 		if h := n.holding(p.UID, m.survey.Now); h != nil {
 			one.FromNUMA = h.NUMANodes
 		}
-		one.ToNUMA = at(move.To).comes(p, keyOf(pod.Namespace, pod.Name), movesHere+n.name)
+		surely := at(move.To).besideHolder(p)
+		if one.ToNUMA = at(move.To).comes(p, keyOf(pod.Namespace, pod.Name), movesHere+n.name); surely != "" && surely != one.ToNUMA {
+			one.ToNUMA = ""
+		}
 		at(p.Node).leaves(p)
 		m.out.Moves = append(m.out.Moves, one)
 	}
@@ -335,6 +344,19 @@ func (h *harbour) comes(p *defrag.Pod, name, note string) string {
 	}
 	got := h.kubelet.Admit(p.Again)
 	h.coming = append(h.coming, machineview.Tenant{UID: p.Again.UID, Name: name, Note: note})
+	return got.Verdict.NUMA.String()
+}
+
+// besideHolder is comes for a pod whose place another one like it still holds (internal/moving);
+// "" where the pod then waits until that has gone.
+func (h *harbour) besideHolder(p *defrag.Pod) string {
+	if p.Again == nil || h.kubelet == nil {
+		return ""
+	}
+	with, holder := &sim.Kubelet{State: h.kubelet.State.Clone()}, *p.Again
+	holder.UID = "holder/" + holder.UID
+	with.Admit(&holder)
+	got := with.Admit(p.Again)
 	return got.Verdict.NUMA.String()
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-dev/berth/internal/sim"
 	"github.com/berth-dev/berth/internal/wire"
+	"github.com/berth-dev/berth/placement"
 )
 
 // owned gives a pod a controller.
@@ -85,7 +86,7 @@ func carryOut(t *testing.T, c *Cluster, r *Room, wanted *corev1.Pod) {
 			t.Fatal(err)
 		}
 		ask.Request.UID = uid
-		if got := kubelets[node].Admit(&ask.Request); !got.Verdict.OK() || got.Verdict.NUMA.String() != numa {
+		if got := kubelets[node].Admit(&ask.Request); !got.Verdict.OK() || numa != "" && got.Verdict.NUMA.String() != numa {
 			t.Errorf("%s on %s: %v on NUMA nodes %v, want %s", pod.Name, node, got.Verdict.Reason, got.Verdict.NUMA, numa)
 		}
 	}
@@ -93,6 +94,20 @@ func carryOut(t *testing.T, c *Cluster, r *Room, wanted *corev1.Pod) {
 		i := slices.IndexFunc(c.still.Pods, func(p *corev1.Pod) bool { return string(p.UID) == m.UID })
 		if c.still.Pods[i].Spec.NodeName != m.From || m.From == m.To {
 			t.Errorf("%s moves from %s to %s, and is on %s", m.Name, m.From, m.To, c.still.Pods[i].Spec.NodeName)
+		}
+		// While its holder is there the pod waits, or gets what the plan says. Else it says none.
+		held := &sim.Kubelet{State: kubelets[m.To].State.Clone()}
+		var got [2]placement.Verdict
+		for n, uid := range []string{"holder", "pod"} {
+			ask, err := wire.ReadPod(c.still.Pods[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask.Request.UID = uid
+			got[n] = held.Admit(&ask.Request).Verdict
+		}
+		if other := got[1].OK() && got[1].NUMA != got[0].NUMA; other != (m.ToNUMA == "") {
+			t.Errorf("%s moves to %s NUMA node %q: with its holder there %v, then %v", m.Name, m.To, m.ToNUMA, got[0].NUMA, got[1].NUMA)
 		}
 		come(c.still.Pods[i], m.UID+"/again", m.To, m.ToNUMA)
 		kubelets[m.From].Remove(m.UID)
@@ -104,6 +119,35 @@ func carryOut(t *testing.T, c *Cluster, r *Room, wanted *corev1.Pod) {
 		if w.Node != "" {
 			come(wanted, fmt.Sprint("wanted-", i), w.Node, w.NUMANodes)
 		}
+	}
+}
+
+// TestUncertainPlacesHaveNoNUMANode: on b the pod gets NUMA node 0 once its holder has gone, and 1
+// while that is there.
+func TestUncertainPlacesHaveNoNUMANode(t *testing.T) {
+	w := newWorld(t)
+	fills, moves, q, x := pod("fills", 3), owned(pod("moves", 1), "ReplicaSet", "moves"), pod("q", 2), pod("x", 2)
+	w.report(w.addNode("a", fills, moves))
+	w.report(w.addNode("b", q, x))
+	for p, node := range map[*corev1.Pod]string{fills: "a", moves: "a", q: "b", x: "b"} {
+		w.bind(p, node, "")
+	}
+	r := makeRoomFor(t, w.cluster(), pod("wanted", 4), RoomOptions{})
+	if len(r.Moves) != 1 || r.Moves[0].To != "b" || r.Moves[0].ToNUMA != "" || r.Wanted[0].NUMANodes != "1" {
+		t.Errorf("%s: moves %+v, wanted %+v: want one move to b without a NUMA node", r.Outcome, r.Moves, r.Wanted)
+	}
+}
+
+// TestEndingPodsAreNotCalledStaying: they make room by themselves.
+func TestEndingPodsAreNotCalledStaying(t *testing.T) {
+	c := owning(t)
+	now := metav1.Now()
+	for _, p := range c.still.Pods {
+		p.DeletionTimestamp = &now
+	}
+	r := makeRoomFor(t, c, gpus("3"), RoomOptions{})
+	if r.Outcome == "found" || r.Movable != 0 || r.Ending == 0 || len(r.Staying) != 0 {
+		t.Errorf("%s, %d movable, %d ending, staying %v: want nothing but pods that end", r.Outcome, r.Movable, r.Ending, r.Staying)
 	}
 }
 
@@ -134,7 +178,6 @@ func TestStays(t *testing.T) {
 		{"mirrored", func(p *corev1.Pod) { p.Annotations = map[string]string{annotationMirror: "x"} }, "static pod"},
 		{"a DaemonSet's", func(p *corev1.Pod) { owned(p, "DaemonSet", "d") }, "DaemonSet"},
 		{"a Job's", func(p *corev1.Pod) { owned(p, "Job", "j") }, "work would be lost"},
-		{"ending", func(p *corev1.Pod) { now := metav1.Now(); p.DeletionTimestamp = &now }, "it is ending"},
 		{"more important", func(p *corev1.Pod) { high := int32(101); p.Spec.Priority = &high }, "its priority is higher"},
 		{"as important", func(p *corev1.Pod) { same := int32(100); p.Spec.Priority = &same }, ""},
 		{"critical", func(p *corev1.Pod) { high := int32(systemCritical); p.Spec.Priority = &high }, "critical"},

@@ -116,8 +116,6 @@ func (m *mover) stays(pod *corev1.Pod, n *node) string {
 		return "nothing would make it anew: no controller owns it"
 	case owner.Kind == "DaemonSet":
 		return "its DaemonSet wants it on this node"
-	case pod.DeletionTimestamp != nil:
-		return "it is ending"
 	case priorityOf(pod) >= systemCritical:
 		return "it is critical for the system"
 	case priorityOf(pod) > m.priority:
