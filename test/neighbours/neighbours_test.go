@@ -66,7 +66,7 @@ func TestInKoordinatorsWords(t *testing.T) {
 		t.Skipf("Koordinator's definitions are not there: %v", err)
 	}
 	cases, err := readKoordinator()
-	if err != nil || len(cases) < 13 {
+	if err != nil || len(cases) < 15 {
 		t.Fatalf("%d files, %v", len(cases), err)
 	}
 	var names []string
@@ -80,7 +80,7 @@ func TestInKoordinatorsWords(t *testing.T) {
 // is passed over in silence.
 func TestShort(t *testing.T) {
 	for r, short := range map[result]bool{
-		{Examples: 21, Run: 21, E2E: 40, AsVolcano: 38, Documented: 2, Koordinator: 13}: false,
+		{Examples: 21, Run: 21, E2E: 40, AsVolcano: 38, Documented: 2, Koordinator: 15}: false,
 		{Examples: 21, Run: 21, Skipped: 4}:                                             false,
 		{Examples: 21, Run: 20}:                                                         true,
 		{Examples: 21, Run: 21, Silent: 1}:                                              true,
