@@ -435,29 +435,38 @@ func (k *deviceKind) room(b *Book, at int, w *DeviceWant) int {
 // takeDevices takes what the best pick stands for.
 func (t *Try) takeDevices(q *query, g *Grant) {
 	for i := range q.w.Devices {
-		want := &q.w.Devices[i]
-		k := &t.m.devices[want.Kind]
 		if i == q.dev.linked {
+			want := &q.w.Devices[i]
 			for set := q.dev.best.set; set != 0; set &= set - 1 {
 				t.takeDevice(want.Kind, bits.TrailingZeros16(set), g)
 			}
 			continue
 		}
-		t.takeFrom(q, i, k, g)
+		if q.w.PerNode == 0 {
+			t.takeFrom(q, i, q.dev.best.places, g)
+			continue
+		}
+		for w := g.Nodes; w != 0; w &= w - 1 {
+			t.takeFrom(q, i, q.dev.best.places&q.dev.on[w.Lowest()], g)
+		}
 	}
 }
 
-// takeFrom takes devices of a kind: one at each place first, where devices lie together, then at
-// the places that have the fewest.
-func (t *Try) takeFrom(q *query, i int, k *deviceKind, g *Grant) {
+// takeFrom takes the devices of a kind, or those of one node, at some places: one at each first,
+// where devices lie together, then at the places that have the fewest.
+func (t *Try) takeFrom(q *query, i int, places uint64, g *Grant) {
 	d := &q.dev
+	k := &t.m.devices[q.w.Devices[i].Kind]
 	left := d.need[i]
+	if q.w.PerNode > 0 {
+		left = q.w.PerNode
+	}
 	if q.by.same {
-		for w := d.best.places; w != 0 && left > 0; w &= w - 1 {
+		for w := places; w != 0 && left > 0; w &= w - 1 {
 			left -= t.takeAt(q, i, k, bits.TrailingZeros64(w), 1, g)
 		}
 	}
-	for rest := d.best.places; rest != 0 && left > 0; {
+	for rest := places; rest != 0 && left > 0; {
 		least := bits.TrailingZeros64(rest)
 		for w := rest; w != 0; w &= w - 1 {
 			if at := bits.TrailingZeros64(w); d.caps[i][at] < d.caps[i][least] {

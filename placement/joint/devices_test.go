@@ -44,6 +44,9 @@ func (t deviceTwin) place() (deviceAnswer, bool) {
 			limit = best.nodes.Len()
 		}
 	}
+	if t.w.Nodes > 0 {
+		limit = t.m.space.Len()
+	}
 	sames := []bool{false}
 	switch {
 	case t.w.Same != Anywhere && t.w.SameHow == Required:
@@ -56,6 +59,9 @@ func (t deviceTwin) place() (deviceAnswer, bool) {
 
 func (t deviceTwin) narrowestOf(levels []answer, sames []bool, limit int) (best deviceAnswer, found bool) {
 	for k := 1; k <= limit; k++ {
+		if t.w.Nodes > 0 && k != t.w.Nodes {
+			continue
+		}
 		for _, same := range sames {
 			for _, a := range levels {
 				for _, mask := range t.m.space.OfSize(k) {
@@ -120,11 +126,22 @@ func (t deviceTwin) rank(got [][]int, mask hint.Mask, same bool) (r deviceRank, 
 		byKind[i] = map[[3]int]bool{}
 		for _, d := range mine {
 			dev := &kind.Devices[d]
-			if dev.Node == NoNode && t.w.Width != AnyWidth && len(t.m.nodes) > 1 || dev.Node != NoNode && !mask.Has(dev.Node) {
+			if dev.Node == NoNode && (t.w.Width != AnyWidth || t.w.PerNode > 0) && len(t.m.nodes) > 1 || dev.Node != NoNode && !mask.Has(dev.Node) {
 				return r, false
 			}
 			functions[t.function(kind, d)] = true
 			used[t.where(dev)], byKind[i][t.where(dev)] = true, true
+		}
+		if t.w.PerNode > 0 {
+			for v := range mask.All() {
+				n := 0
+				for _, d := range mine {
+					n += b2i(kind.Devices[d].Node == v || len(t.m.nodes) == 1)
+				}
+				if n != t.w.PerNode {
+					return r, false
+				}
+			}
 		}
 		switch {
 		case w.All && (len(functions) != len(all) || len(mine) != len(all) || len(all) == 0),
@@ -323,16 +340,34 @@ func TestDevicesAgainstTheTwin(t *testing.T) {
 		if w.Same = Same(rng.IntN(int(sames))); w.Same != Anywhere {
 			w.SameHow = Strength(1 + rng.IntN(2))
 		}
+		switch rng.IntN(4) {
+		case 0:
+			w.Nodes = 1 + rng.IntN(m.space.Len())
+			w.CPUs += rng.IntN(2)
+		case 1:
+			perNode(rng, m, &w)
+		}
 		got := compareDevices(t, m, &c, b, &w, fmt.Sprintf("seed %d, round %d", seed, i))
 		seen[got.outcome]++
 		together += b2i(got.together)
 	}
-	for _, o := range []Outcome{Placed, NoDevices, NotTogether, TooWide} {
+	for _, o := range []Outcome{Placed, NoDevices, NotTogether, TooWide, NotExactly} {
 		if seen[o] == 0 {
 			t.Errorf("no case ended with %d", o)
 		}
 	}
 	t.Logf("seed %d: %v, %d together", seed, seen, together)
+}
+
+// perNode has a want ask for so many devices on each NUMA node, mostly for a number that can be.
+func perNode(rng *rand.Rand, m *Model, w *Want) {
+	w.Nodes, w.PerNode = 1+rng.IntN(m.space.Len()), 1+rng.IntN(2)
+	w.Same, w.SameHow, w.CPUs = Anywhere, Unset, w.CPUs%2*w.Nodes
+	for i := range w.Devices {
+		if rng.IntN(8) > 0 {
+			w.Devices[i].N = w.Nodes * w.PerNode
+		}
+	}
 }
 
 type deviceOutcome struct {
@@ -720,6 +755,10 @@ func TestPlaceDevicesNoAllocations(t *testing.T) {
 		var g Grant
 		if n := testing.AllocsPerRun(100, func() { try.BeginEmpty(); try.Place(&w, &g) }); n > 0 || len(g.Devices) != 6 {
 			t.Errorf("%v allocations, %d devices", n, len(g.Devices))
+		}
+		w.Same, w.SameHow, w.Nodes, w.PerNode, w.Devices = Anywhere, Unset, 2, 1, []DeviceWant{{Kind: 0, N: 2}, {Kind: 1, N: 2}}
+		if n := testing.AllocsPerRun(100, func() { try.BeginEmpty(); try.Place(&w, &g) }); n > 0 || len(g.Devices) != 4 || g.Nodes.Len() != 2 {
+			t.Errorf("%v allocations, %d devices on NUMA nodes %b, one on each of two", n, len(g.Devices), g.Nodes)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func cpuSet(t testing.TB, list string) topology.CPUSet {
 	return s
 }
 
-var outcomeNames = [...]string{"placed", "odd CPUs", "unequal cores", "no CPUs", "no cores", "no amount", "no devices", "not together", "too wide", "not offered", "out of reach", "withholds"}
+var outcomeNames = [...]string{"placed", "odd CPUs", "unequal cores", "no CPUs", "no cores", "no amount", "no devices", "not together", "too wide", "not offered", "out of reach", "withholds", "not exactly"}
 
 // String is for tests.
 func (o Outcome) String() string { return outcomeNames[o] }
@@ -120,6 +120,24 @@ func TestPlace(t *testing.T) {
 		{name: "memory alone widens an empty machine too", machine: pair8, want: Want{CPUs: 2, Width: Fewest, Amounts: mem(20)}, nodes: 3, cpus: "0-1"},
 		{name: "the closer pair", machine: four8, taken: "0-7", want: Want{CPUs: 16}, nodes: 0b1100, cpus: "16-31"},
 		{name: "the fuller node", machine: four8, taken: "8-9", want: Want{CPUs: 4}, nodes: 2, cpus: "10-13"},
+
+		// Exactly so many nodes.
+		{name: "two nodes where one would do", machine: pair8, want: Want{CPUs: 4, Nodes: 2}, nodes: 3, cpus: "0-1,8-9"},
+		{name: "the tight node gives less", machine: pair8, taken: "0-6", want: Want{CPUs: 6, Nodes: 2}, nodes: 3, cpus: "7-12"},
+		{name: "whole cores while there are enough", machine: smt, want: Want{CPUs: 6, Nodes: 2}, nodes: 3, cpus: "0-1,16-19"},
+		{name: "half a core each", machine: smt, want: Want{CPUs: 2, Nodes: 2}, nodes: 3, cpus: "0,16"},
+		{name: "one thread a core on each", machine: smt, want: Want{CPUs: 4, Nodes: 2, Rules: spread}, nodes: 3, cpus: "0,2,16,18"},
+		{name: "rather one thread a core on each", machine: smt, want: Want{CPUs: 4, Nodes: 2, Rules: Rules{Bind: Spread, BindHow: Preferred}}, nodes: 3, cpus: "0,2,16,18"},
+		{name: "the nearest two that have room", machine: four8, taken: "0-7", want: Want{CPUs: 2, Nodes: 2}, nodes: 0b1100, cpus: "16,24"},
+		{name: "two of which one is full", machine: pair8, taken: "0-7", want: Want{CPUs: 2, Nodes: 2}, outcome: NotExactly},
+		{name: "two nodes for what needs three", machine: four8, want: Want{CPUs: 20, Nodes: 2}, outcome: NotExactly},
+		{name: "more nodes than there are", machine: pair8, want: Want{CPUs: 4, Nodes: 3}, outcome: NotExactly},
+		{name: "one CPU on two nodes", machine: pair8, want: Want{CPUs: 1, Nodes: 2, Amounts: mem(4)}, outcome: NotExactly},
+		{name: "two whole nodes", machine: pair8, want: Want{CPUs: 16, Nodes: 2, Pays: true, Rules: nodeAlone}, nodes: 3, cpus: "0-15"},
+		{name: "one cache of each", machine: smt, taken: "0", want: Want{CPUs: 16, Nodes: 2, Rules: oneCache}, nodes: 3, cpus: "8-15,16-23"},
+		{name: "no cache whole on one of them", machine: smt, taken: "0,8", want: Want{CPUs: 16, Nodes: 2, Rules: oneCache}, outcome: NoCores},
+		{name: "memory of two nodes", machine: pair8, want: Want{Nodes: 2, Amounts: mem(4)}, nodes: 3},
+		{name: "nothing that could lie on two", machine: pair8, want: Want{Nodes: 2}, outcome: NotExactly},
 
 		// Cores.
 		{name: "an odd number is no whole number of cores", machine: smt, want: Want{CPUs: 3, Rules: full}, outcome: OddCPUs},

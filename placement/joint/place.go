@@ -19,6 +19,14 @@ type Want struct {
 	Same    Same
 	SameHow Strength // set if Same is
 	Width   Width
+	// Nodes asks for exactly so many NUMA nodes, each of which gives some of the CPUs; where no
+	// CPUs are wanted, of the first amount, and where there is none, devices by PerNode. 0 leaves
+	// it to the width. With a number the width only says whether devices count whose NUMA node
+	// nobody knows.
+	Nodes int
+	// PerNode asks for exactly so many devices of each kind on each NUMA node; 0 leaves it open. It
+	// comes with Nodes, and not with Same.
+	PerNode int
 	Rules   Rules
 	// Pays says that CPUs which stay idle for an exclusive one have to be asked for as well: no
 	// more are kept from others than CPUs and amounts of CPU time are wanted.
@@ -78,6 +86,8 @@ const (
 	OutOfReach
 	// Withholds: CPUs would be kept from others that are not asked for.
 	Withholds
+	// NotExactly: it has no room on exactly so many NUMA nodes.
+	NotExactly
 )
 
 // Try is a copy of a Book on which things are placed one after another. It is not safe for
@@ -141,13 +151,17 @@ func (t *Try) answer(q *query, w *Want, g *Grant) Outcome {
 		if q.pays = false; w.Pays && q.find(w.Width) {
 			return Withholds
 		}
+		wide := TooWide
+		if w.Nodes > 0 {
+			wide = NotExactly
+		}
 		if q.within == nil {
-			return TooWide
+			return wide
 		}
 		if q.within = nil; q.find(w.Width) {
 			return OutOfReach
 		}
-		return TooWide
+		return wide
 	}
 	t.take(q, g)
 	return Placed
@@ -251,7 +265,7 @@ func (q *query) admit(a *asked) Outcome {
 			}
 		}
 	}
-	if a.l3 {
+	if a.l3 && q.w.Nodes == 0 {
 		e := &q.t.probe
 		e.m, e.t, e.b, e.w = m, q.t, m.empty, q.w
 		a.most = e.caches(a, m.space.All())
@@ -265,7 +279,7 @@ func (q *query) admit(a *asked) Outcome {
 	switch {
 	case !q.fits(a, a.eligible):
 		return q.reason(a)
-	case len(q.w.Devices) > 0 && !q.holds(a.eligible, a.same):
+	case len(q.w.Devices) > 0 && q.w.PerNode == 0 && !q.holds(a.eligible, a.same):
 		return NotTogether
 	}
 	return Placed
@@ -290,6 +304,9 @@ func (q *query) reason(a *asked) Outcome {
 // asks which preferences could be kept, and where the width does not matter not for the fewest
 // nodes.
 func (q *query) find(width Width) bool {
+	if q.w.Nodes > 0 {
+		return q.findExactly(q.w.Nodes)
+	}
 	limit := q.m.space.Len()
 	for k := 1; k <= limit; k++ {
 		first := 0
@@ -310,6 +327,22 @@ func (q *query) find(width Width) bool {
 			return false
 		case width == Fewest && k == 1:
 			limit = q.narrowest()
+		}
+	}
+	return false
+}
+
+// findExactly is find where the number of nodes is wanted.
+func (q *query) findExactly(k int) bool {
+	first := 0
+	if q.steps.Left() == 0 {
+		q.steps.CutOff()
+		first = q.levels - 1
+	}
+	for level := first; level < q.levels; level++ {
+		if a := &q.terms[level]; q.scan(a, k) {
+			q.by = a
+			return true
 		}
 	}
 	return false
@@ -362,7 +395,32 @@ func (q *query) reaches(a *asked, k int) bool {
 
 // serves says whether the set of nodes meets the terms, whatever devices are wanted.
 func (q *query) serves(a *asked, mask hint.Mask) bool {
-	return mask&^a.eligible == 0 && q.offers(mask) && q.fits(a, mask) && q.covers(a, mask)
+	return mask&^a.eligible == 0 && q.offers(mask) && (q.w.Nodes == 0 || q.bears(a, mask)) && q.fits(a, mask) && q.covers(a, mask)
+}
+
+// bears says whether each node of the mask has some of what all of them are to give. Cores that are
+// kept from others are no more than the CPUs need.
+func (q *query) bears(a *asked, mask hint.Mask) bool {
+	parts, least := 0, func(v int) bool { return a.units[v] > 0 }
+	switch {
+	case q.w.CPUs > 0 && (a.bind == FullCores || a.excl == ExclusiveCore && a.bind != Spread):
+		parts = (q.w.CPUs + q.m.threads - 1) / q.m.threads
+	case q.w.CPUs > 0:
+		parts = q.w.CPUs
+	case len(q.w.Amounts) == 0:
+		return q.w.PerNode > 0 // each gives devices
+	default:
+		want := q.w.Amounts[0]
+		unit := q.m.kinds[want.Kind].Unit
+		parts = int(min(q.m.Whole(want)/unit, hint.MaxNodes))
+		least = func(v int) bool { return q.m.room(q.b, want.Kind, v) >= unit }
+	}
+	for w := mask; w != 0; w &= w - 1 {
+		if !least(w.Lowest()) {
+			return false
+		}
+	}
+	return parts >= mask.Len()
 }
 
 // serveAny says whether some set of k nodes meets the terms.
@@ -414,7 +472,7 @@ func (q *query) scanDevices(a *asked, masks []hint.Mask) (found bool) {
 			q.steps.CutOff()
 			break
 		}
-		if !q.serves(a, mask) || !q.enough(mask, a.same) {
+		if !q.serves(a, mask) || !q.enough(mask, a.same) || q.w.PerNode > 0 && !q.enoughEach(mask) {
 			continue
 		}
 		rank, room := q.rank(mask), q.deviceRoom(mask)
@@ -464,6 +522,12 @@ func (q *query) covers(a *asked, mask hint.Mask) bool {
 		return true
 	}
 	kept := uint64(0)
+	if q.w.Nodes > 0 {
+		for w := mask; w != 0; w &= w - 1 {
+			kept += q.m.nodeTime(w.Lowest())
+		}
+		return kept <= q.askedTime()
+	}
 	p, taken := pick{q: q, a: a, mask: mask, byL3: a.byL3}, hint.Mask(0)
 	p.begin()
 	for left := q.w.CPUs; left > 0; {
@@ -564,7 +628,7 @@ func (q *query) rank(mask hint.Mask) [2]uint64 {
 
 // fits says whether the nodes of the mask have room on these terms.
 func (q *query) fits(a *asked, mask hint.Mask) bool {
-	if q.w.CPUs > 0 && (a.sum(mask) < q.w.CPUs || a.l3 && q.caches(a, mask) > a.most) {
+	if q.w.CPUs > 0 && (a.sum(mask) < q.w.CPUs || a.l3 && !q.fewCaches(a, mask)) {
 		return false
 	}
 	for _, want := range q.w.Amounts {
@@ -580,6 +644,21 @@ func (q *query) fits(a *asked, mask hint.Mask) bool {
 		}
 	}
 	return true
+}
+
+// fewCaches says whether the nodes of the mask have the CPUs in as few level-3 caches as are
+// insisted on: where the number of nodes is wanted, as few as the same CPUs of each node would need
+// if nothing were handed out.
+func (q *query) fewCaches(a *asked, mask hint.Mask) bool {
+	switch q.w.Nodes {
+	case 0:
+		return q.caches(a, mask) <= a.most
+	case mask.Len():
+		e := &q.t.probe
+		e.m, e.t, e.b, e.w = q.m, q.t, q.m.empty, q.w
+		return q.caches(a, mask) <= e.caches(a, mask)
+	}
+	return true // all nodes that could be among them
 }
 
 // Whole rounds an amount up to whole units.
@@ -669,9 +748,40 @@ type pick struct {
 
 func (p *pick) begin() {
 	clear(p.q.t.done)
+	if p.q.w.Nodes > 0 {
+		p.deal()
+		return
+	}
 	for w := p.mask; w != 0; w &= w - 1 {
 		v := w.Lowest()
 		p.q.t.open[v] = int32(p.q.cap(p.a, v))
+	}
+}
+
+// deal has every node of the mask give some of the CPUs: evenly, in whole cores where there are
+// enough of them. Nodes with the least room come first, so that what they lack is left to others.
+func (p *pick) deal() {
+	left, room, whole := p.q.w.CPUs, p.a.sum(p.mask), max(p.q.m.threads, 1)
+	if p.a.like == Spread {
+		whole = 1
+	}
+	for rest := p.mask; rest != 0; {
+		v := rest.Lowest()
+		for w := rest; w != 0; w &= w - 1 {
+			if p.a.units[w.Lowest()] < p.a.units[v] {
+				v = w.Lowest()
+			}
+		}
+		n := left / rest.Len()
+		if n >= whole {
+			n -= n % whole
+		}
+		units := int(p.a.units[v])
+		room -= units
+		n = min(max(n, left-room), units)
+		p.q.t.open[v] = int32(n)
+		left -= n
+		rest &^= 1 << v
 	}
 }
 

@@ -447,6 +447,9 @@ func (q *query) choose(mask hint.Mask, together bool) bool {
 	d := &q.dev
 	q.steps.Charge(chooseSteps)
 	d.best = devicePick{}
+	if q.w.PerNode > 0 {
+		return q.chooseEach(mask)
+	}
 	clear(d.have)
 	places, most := q.reach(mask)&d.loose.places, q.mostPlaces(together)
 	if together {
@@ -459,7 +462,7 @@ func (q *query) choose(mask hint.Mask, together bool) bool {
 		return false
 	}
 	if d.linked >= 0 {
-		q.chooseLinked(places, together)
+		q.chooseLinked(places, together, mask)
 	} else {
 		q.extend(places, most, &devicePick{ok: true})
 	}
@@ -471,7 +474,7 @@ func (q *query) choose(mask hint.Mask, together bool) bool {
 
 // chooseLinked tries sets of devices of the kind whose links count, those with the most links
 // first, and finds the others a place for each set that could be the best.
-func (q *query) chooseLinked(places uint64, together bool) {
+func (q *query) chooseLinked(places uint64, together bool, mask hint.Mask) {
 	d := &q.dev
 	want := &q.w.Devices[d.linked]
 	k := &q.m.devices[want.Kind]
@@ -487,12 +490,16 @@ func (q *query) chooseLinked(places uint64, together bool) {
 		if d.best.ok && p.links < d.best.links || d.rival.ok && p.links < d.rival.links || !q.steps.spend() {
 			return
 		}
-		if set&^here != 0 || !k.keepsFunctions(set, want) {
+		if set&^here != 0 || !k.keepsFunctions(set, want) || q.w.PerNode > 0 && !q.onEach(k, set, mask) {
 			continue
 		}
 		p.fours, p.pairs = k.links.fours[all&^set], k.links.pairs[all&^set]
 		for w := set; w != 0; w &= w - 1 {
 			p.places |= 1 << q.placeOf(k, bits.TrailingZeros16(w))
+		}
+		if q.w.PerNode > 0 {
+			q.completeEach(mask, &p)
+			continue
 		}
 		q.complement(places, together, &p)
 	}

@@ -35,7 +35,7 @@ func (t twin) levels() (out []answer) {
 			a.terms = terms{}
 		}
 		a.most = 1 << 20
-		if a.terms.l3 {
+		if a.terms.l3 && t.w.Nodes == 0 {
 			a.most = twin{t.m, t.m.empty, t.w}.fewestCaches(a)
 		}
 		out = append(out, a)
@@ -56,6 +56,9 @@ func (t twin) fewestCaches(a answer) int {
 // place returns the answer for the width.
 func (t twin) place(width Width) (answer, bool) {
 	limit := t.m.space.Len()
+	if t.w.Nodes > 0 {
+		width = AnyWidth
+	}
 	switch width {
 	case One:
 		limit = 1
@@ -71,6 +74,9 @@ func (t twin) place(width Width) (answer, bool) {
 
 func (t twin) narrowest(levels []answer, limit int) (answer, bool) {
 	for k := 1; k <= limit; k++ {
+		if t.w.Nodes > 0 && k != t.w.Nodes {
+			continue
+		}
 		for _, a := range levels {
 			found := false
 			for _, mask := range t.m.space.OfSize(k) {
@@ -171,13 +177,39 @@ func (t twin) keeps(a answer, c topology.CPUSet, mask hint.Mask) bool {
 		kept += all
 		cost[k.node] += 1000 * uint64(mine)
 	}
+	if t.w.Nodes > 0 && a.terms.excl == ExclusiveCore && a.terms.bind != Spread && kept >= c.Len()+t.m.threads {
+		return false // no more cores are kept from others than the CPUs need
+	}
 	if t.w.Pays && (a.terms.excl == ExclusiveCore && kept > c.Len() || a.terms.excl == ExclusiveNUMA && !t.pays(c)) {
 		return false
 	}
-	if a.terms.l3 && len(t.caches(c)) > a.most {
+	if a.terms.l3 && len(t.caches(c)) > a.most || t.w.Nodes > 0 && !t.onEach(c, mask) {
 		return false
 	}
 	return t.affords(a, cost, mask)
+}
+
+// onEach says whether each NUMA node of the mask has some of the CPUs, or may have some of the
+// first amount.
+func (t twin) onEach(c topology.CPUSet, mask hint.Mask) bool {
+	nodes := hint.Mask(0)
+	for id := range c.All() {
+		nodes |= 1 << t.node(id)
+	}
+	if t.w.CPUs > 0 {
+		return nodes == mask
+	}
+	if len(t.w.Amounts) == 0 {
+		return t.w.PerNode > 0
+	}
+	first := t.w.Amounts[0]
+	unit := t.m.kinds[first.Kind].Unit
+	for v := range mask.All() {
+		if t.m.Room(t.b, first.Kind, v) < unit {
+			return false
+		}
+	}
+	return t.m.Whole(first) >= unit*uint64(mask.Len())
 }
 
 // pays says whether all of the NUMA nodes on which CPUs c lie is asked for.
@@ -321,6 +353,9 @@ func randomBook(rng *rand.Rand, m *Model) *Book {
 
 func randomWant(rng *rand.Rand, m *Model) Want {
 	w := Want{Width: Width(rng.IntN(3)), Pays: rng.IntN(2) == 0}
+	if rng.IntN(3) == 0 {
+		w.Nodes = 1 + rng.IntN(m.space.Len()+1)
+	}
 	if rng.IntN(5) > 0 {
 		w.CPUs = 1 + rng.IntN(4)
 	}
@@ -362,6 +397,14 @@ func compare(t *testing.T, m *Model, b *Book, w *Want, what string) Outcome {
 	if w.Pays && w.Rules.Exclusive == ExclusiveNUMA && unevenNodes(m) {
 		return got // of unequal nodes that are kept, Place may try the larger
 	}
+	if w.Nodes > 0 && w.Rules.L3 != Unset { // which caches are enough depends on how CPUs are split
+		bare := *w
+		bare.Rules.L3 = Unset
+		if _, room := (twin{m, b, &bare}).place(w.Width); got == Placed && (!room || !tw.onEach(g.CPUs, g.Nodes)) {
+			t.Fatalf("%s: %+v: %v on %b, room without caches: %v", what, *w, g.CPUs, g.Nodes, room)
+		}
+		return got
+	}
 	say := func(format string, args ...any) {
 		t.Helper()
 		t.Fatalf("%s: %+v, free %v, used %v, reserved %v: %s", what, *w, m.FreeCPUs(b), b.used, m.reserved, fmt.Sprintf(format, args...))
@@ -374,7 +417,12 @@ func compare(t *testing.T, m *Model, b *Book, w *Want, what string) Outcome {
 		if got == Withholds && !insists {
 			say("%v, and nobody else is kept off", got)
 		}
-		if _, room := tw.place(AnyWidth); !insists && room != (got == TooWide) {
+		if w.Nodes > 0 {
+			bare := *w
+			bare.Nodes = 0
+			tw.w = &bare
+		}
+		if _, room := tw.place(AnyWidth); !insists && room != (got == TooWide || got == NotExactly) {
 			say("%v, the twin finds room if the width does not matter: %v", got, room)
 		}
 		if !try.Book.Equal(b) {
@@ -388,6 +436,17 @@ func compare(t *testing.T, m *Model, b *Book, w *Want, what string) Outcome {
 	free := m.FreeCPUs(b)
 	if g.CPUs.Len() != w.CPUs || !g.CPUs.IsSubsetOf(&free) || !tw.keeps(want, g.CPUs, want.nodes) || g.Exclusive != want.terms.excl {
 		say("CPUs %v, exclusive %d: do not keep %+v", g.CPUs, g.Exclusive, want)
+	}
+	if w.Nodes > 0 && w.CPUs == 0 {
+		given := hint.Mask(0)
+		for _, a := range g.Amounts {
+			if a.Kind == w.Amounts[0].Kind {
+				given |= 1 << a.Node
+			}
+		}
+		if given != g.Nodes {
+			say("on nodes %b, and %+v are on %b", g.Nodes, g.Amounts, given)
+		}
 	}
 	checkAmounts(m, b, w, &g, say)
 	again := m.NewBook()
