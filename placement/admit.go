@@ -3,6 +3,7 @@ package placement
 import (
 	"slices"
 
+	"github.com/berth-dev/berth/placement/joint"
 	"github.com/berth-dev/berth/topology"
 )
 
@@ -119,6 +120,9 @@ func (ad *admission) monotone() bool { return ad.m.Monotone(ad.r) }
 func (m *Model) Monotone(r *Request) bool {
 	if m.joint != nil {
 		rules := m.rulesFor(r.Rules)
+		if rules.NUMANodes > 0 && rules.CPUs.L3 == joint.Required {
+			return false // how CPUs are split, and so how many caches are enough, depends on what is free
+		}
 		return len(r.Containers) <= 1 || rules.Scope == PodScope && rules.Policy != PolicyNone
 	}
 	pins := m.pins(r)

@@ -108,6 +108,10 @@ const (
 	NoSuchCores
 	// Withholds: cores or NUMA nodes are wanted alone, and not all of their CPUs are asked for.
 	Withholds
+	// NotExactly: there is no room on exactly as many NUMA nodes as the pod wants.
+	NotExactly
+	// DevicesUneven: the devices that are asked for cannot be so many on each NUMA node.
+	DevicesUneven
 	// NoCPUs: too few CPUs are free.
 	NoCPUs
 	// NoRoom: too little is left of CPU shares or memory.
@@ -232,6 +236,10 @@ var rules = [details]struct {
 		"leave out a wish for the CPUs, such as berth.dev/cpus, or wait until others end"},
 	Withholds: {NoBerth, "Withholds", "berth.dev/exclusive would keep CPUs idle that the pod does not ask for: it wants all of its cores' or NUMA nodes' CPUs asked for",
 		"ask for all of those CPUs, write \",preferred\" behind the word, or let the administrator name the namespace in exclusiveNamespaces"},
+	NotExactly: {NoBerth, "NotExactly", "there is no room on exactly as many NUMA nodes as berth.dev/numa-nodes, or the devices for each of them, want",
+		"ask for another number of NUMA nodes, or for at least one CPU on each; or wait until others end"},
+	DevicesUneven: {InvalidRequest, "DevicesUneven", "berth.dev/devices wants so many devices on each NUMA node, and the numbers that are asked for are no such multiple, or make another number of NUMA nodes than the pod says",
+		"ask for equally many devices of each resource, the number for a NUMA node times the number of NUMA nodes"},
 	NoCPUs: {NoBerth, "NoCPUs", "too few CPUs are left",
 		"ask for fewer CPUs, or wait until others end"},
 	NoRoom: {NoBerth, "NoRoom", "too little is left of CPU shares or memory",

@@ -119,6 +119,7 @@ func (ad *admission) runJointly(on *joint.Book) (Detail, int) {
 		return PodLevelUndecided, 0
 	}
 	aligned := ad.rules.Policy == PolicyRestricted || ad.rules.Policy == PolicySingleNUMANode
+	asOne := ad.rules.Scope == PodScope && ad.rules.Policy != PolicyNone
 	for c := range ad.r.Containers {
 		if d := ad.knowsDevices(c, aligned); d != NoDetail {
 			return d, c
@@ -126,8 +127,13 @@ func (ad *admission) runJointly(on *joint.Book) (Detail, int) {
 		if d := ad.knowsMemory(c); d != NoDetail {
 			return d, c
 		}
+		if !asOne && ad.rules.Devices.PerNode > 0 {
+			if ad.wantContainer(c); ad.uneven() {
+				return DevicesUneven, c
+			}
+		}
 	}
-	if ad.rules.Scope == PodScope && ad.rules.Policy != PolicyNone {
+	if asOne {
 		return ad.runPod()
 	}
 	detail, c := ad.runEach()
@@ -154,8 +160,11 @@ func (ad *admission) knowsMemory(c int) Detail {
 func (ad *admission) runPod() (Detail, int) {
 	j := &ad.joint
 	ad.wantPod()
+	if ad.rules.Devices.PerNode > 0 && ad.uneven() {
+		return DevicesUneven, 0
+	}
 	ad.narrow(wholePod)
-	if ad.wantsNothing() {
+	if ad.wantsNothing() && j.want.Nodes == 0 {
 		return NoDetail, 0
 	}
 	if o := j.try.Place(&j.want, &j.grant); o != joint.Placed {
@@ -214,7 +223,7 @@ func (ad *admission) turn(c int) Detail {
 	if ad.wantsNothing() {
 		return NoDetail
 	}
-	j.want.Width, j.want.Rules = joint.AnyWidth, joint.Rules{}
+	j.want.Width, j.want.Nodes, j.want.PerNode, j.want.Rules = joint.AnyWidth, 0, 0, joint.Rules{}
 	if j.want.Same != joint.Anywhere {
 		j.want.SameHow = joint.Preferred // it is the pod whose devices lie together
 	}
@@ -693,6 +702,8 @@ func detailOf(o joint.Outcome) Detail {
 		return NoDevices
 	case joint.NotTogether:
 		return NotTogether
+	case joint.NotExactly:
+		return NotExactly
 	}
 	return TooWide
 }

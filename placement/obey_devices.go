@@ -261,19 +261,17 @@ func (s *State) markSick() {
 // wantsDevices fills want with the devices that container c asks for, of those that Berth hands
 // out.
 func (ad *admission) wantsDevices(c int) {
-	j := &ad.joint
 	for i := range ad.r.Containers[c].Devices {
 		r := &ad.r.Containers[c].Devices[i]
 		if kind, ours := ad.m.kindOfDevice(r.Resource); ours && r.Count > 0 && !r.Claimed {
 			ad.wantDevices(kind, r.Count)
 		}
 	}
-	j.want.Same, j.want.SameHow = ad.rules.Devices.Same, ad.rules.Devices.SameHow
+	ad.wantTogether()
 }
 
 // wantsPodDevices fills want with the most that the pod's containers hold at one time.
 func (ad *admission) wantsPodDevices() {
-	j := &ad.joint
 	for kind := range uint8(ad.m.joint.DeviceKinds()) {
 		var sum podSum[int64]
 		for c := range ad.r.Containers {
@@ -283,7 +281,31 @@ func (ad *admission) wantsPodDevices() {
 			ad.wantDevices(kind, n)
 		}
 	}
-	j.want.Same, j.want.SameHow = ad.rules.Devices.Same, ad.rules.Devices.SameHow
+	ad.wantTogether()
+}
+
+// wantTogether fills want with where its devices lie, and with the number of NUMA nodes.
+func (ad *admission) wantTogether() {
+	w, rules := &ad.joint.want, &ad.rules.Devices
+	w.Same, w.SameHow = rules.Same, rules.SameHow
+	w.Nodes, w.PerNode = int(ad.rules.NUMANodes), 0
+	if rules.PerNode > 0 && len(w.Devices) > 0 {
+		w.PerNode = int(rules.PerNode)
+		w.Nodes = w.Devices[0].N / w.PerNode
+	}
+}
+
+// uneven says whether the devices that are wanted cannot make up so many on each NUMA node, or not
+// on as many NUMA nodes as the pod says otherwise.
+func (ad *admission) uneven() bool {
+	w := &ad.joint.want
+	for i := range w.Devices {
+		if w.Devices[i].N != w.Nodes*w.PerNode {
+			return true
+		}
+	}
+	n := int(ad.rules.NUMANodes)
+	return len(w.Devices) > 0 && (n > 0 && w.Nodes != n || ad.rules.Policy == PolicySingleNUMANode && w.Nodes != 1)
 }
 
 func (ad *admission) wantDevices(kind uint8, n int64) {

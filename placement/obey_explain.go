@@ -29,6 +29,9 @@ func explainJointly(s *State, r *Request, out Refusal, v *Verdict) Refusal {
 		ad.wantContainer(at)
 	}
 	w, book := &ad.joint.want, &ad.joint.try.Book
+	if v.Detail == NotExactly {
+		out.NUMANodes = w.Nodes
+	}
 	if w.CPUs > 0 {
 		n := Need{Resource: cpuResource, Asked: uint64(w.CPUs)}
 		if v.Detail == Withholds && w.Rules.Exclusive == joint.ExclusiveCore {

@@ -70,6 +70,7 @@ func (ad *admission) fitsTogether(on *joint.Book) bool {
 	j := &ad.joint
 	ad.wantPod()
 	j.want.Width, j.want.Rules, j.want.Same, j.want.SameHow = joint.AnyWidth, joint.Rules{}, joint.Anywhere, joint.Unset
+	j.want.Nodes, j.want.PerNode = 0, 0
 	for i := range j.want.Devices {
 		j.want.Devices[i].OnePerFunction = false
 	}
@@ -157,7 +158,7 @@ func (ad *admission) next(c, n int, mask hint.Mask) bool {
 	ad.wantContainer(c)
 	ad.narrow(c)
 	if mask != 0 {
-		if j.want.Within != nil && !j.want.Within.Has(mask) {
+		if j.want.Within != nil && !j.want.Within.Has(mask) || j.want.Nodes > 0 && mask.Len() != j.want.Nodes {
 			return false
 		}
 		clear(s.one)

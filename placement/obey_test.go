@@ -61,6 +61,14 @@ func TestObeyExamples(t *testing.T) {
 		{"init where the pod is", guaranteed("x", single, placement.ContainerRequest{Name: "i", Kind: placement.Init, MilliCPU: 2000}, app("a", 4000, 1)),
 			"i:1-2@0 a:1-4@0"},
 		{"init needs more", guaranteed("x", single, init8, app("a", 4000, 1)), "i:8-15@1 a:1-4@0"},
+		{"two nodes where one would do", guaranteed("x", placement.Rules{NUMANodes: 2}, app("a", 6000, 4)), "a:1-3,8-10@0-1"},
+		{"two nodes for the pod", guaranteed("x", placement.Rules{NUMANodes: 2}, app("a", 4000, 1), app("b", 2000, 1)), "a:1-3,8@0-1 b:9-10@0-1"},
+		{"two nodes for each container", guaranteed("x", placement.Rules{NUMANodes: 2, Scope: placement.ContainerScope}, app("a", 4000, 1), app("b", 2000, 1)),
+			"a:1-2,8-9@0-1 b:3,10@0-1"},
+		{"two nodes and one CPU", guaranteed("x", placement.Rules{NUMANodes: 2}, app("a", 1000, 1)), "NotExactly"},
+		{"one node, as single-numa-node", guaranteed("x", placement.Rules{NUMANodes: 1}, app("a", 9000, 1)), "NotExactly"},
+		{"three nodes of two", guaranteed("x", placement.Rules{NUMANodes: 3}, app("a", 9000, 1)), "NotExactly"},
+		{"time on two nodes", placement.Request{UID: "x", Rules: placement.Rules{NUMANodes: 2}, Containers: []placement.ContainerRequest{app("a", 2500, 1)}}, "a:0=12501=1250@0-1"},
 		{"shares", placement.Request{UID: "x", Rules: single, Containers: []placement.ContainerRequest{app("a", 2500, 1)}}, "a:0=2500@0"},
 		{"shares beside CPUs", guaranteed("x", pod, app("a", 6000, 1), app("b", 1500, 0)), "a:8-13@1 b:1=1500@1"},
 		{"whole CPUs of a Burstable pod that says how", placement.Request{UID: "x", Containers: []placement.ContainerRequest{app("a", 2000, 0)},
@@ -281,7 +289,7 @@ func TestMisses(t *testing.T) {
 
 // TestObeyWorlds admits, releases and restores random pods on random nodes that obey.
 func TestObeyWorlds(t *testing.T) {
-	var admitted, refused, hopeless, withDevices, together int
+	var admitted, refused, hopeless, withDevices, together, exact int
 	for seed := range uint64(150) {
 		w := obeyWorld(t, seed)
 		var live []string
@@ -311,6 +319,9 @@ func TestObeyWorlds(t *testing.T) {
 			}
 			admitted++
 			w.checkDecision(t, seed, &r, &d)
+			if w.checkExactly(t, seed, &r, &d, &v) {
+				exact++
+			}
 			if n := w.checkDevices(t, seed, &r, &d); n > 0 {
 				withDevices++
 				if r.Rules.Devices.SameHow == joint.Required {
@@ -336,8 +347,9 @@ func TestObeyWorlds(t *testing.T) {
 			t.Fatalf("seed %d: something is left after all pods have gone", seed)
 		}
 	}
-	if admitted < 1000 || refused < 300 || hopeless < 30 || withDevices < 200 || together < 50 {
-		t.Errorf("%d admitted, %d with devices, %d of these together, %d refused, %d of these for good: want more", admitted, withDevices, together, refused, hopeless)
+	if admitted < 1000 || refused < 300 || hopeless < 30 || withDevices < 200 || together < 50 || exact < 100 {
+		t.Errorf("%d admitted, %d with devices, %d of these together, %d on an exact number of NUMA nodes, %d refused, %d of these for good: want more",
+			admitted, withDevices, together, exact, refused, hopeless)
 	}
 }
 
@@ -584,7 +596,104 @@ func (w *world) obeyRequest() placement.Request {
 		e.Same, e.SameHow = joint.Same(1+w.r.IntN(4)), joint.Strength(1+w.r.IntN(2))
 		e.OnePerFunction = placement.DeviceTypes(w.r.IntN(16))
 	}
+	switch w.r.IntN(6) {
+	case 0:
+		if r.Rules.NUMANodes = uint8(1 + w.r.IntN(3)); r.Rules.NUMANodes > 1 && r.Rules.Policy == placement.PolicySingleNUMANode {
+			r.Rules.Policy = placement.PolicyRestricted
+		}
+	case 1:
+		w.perNode(&r)
+	}
 	return r
+}
+
+// perNode has a request ask for so many devices on each NUMA node, mostly for numbers that can be.
+func (w *world) perNode(r *placement.Request) {
+	per, nodes := 1+w.r.IntN(2), 1+w.r.IntN(2)
+	r.Rules.Devices = placement.DeviceRules{PerNode: uint8(per), OnePerFunction: placement.DeviceTypes(w.r.IntN(16))}
+	if r.Containers = r.Containers[:1]; w.r.IntN(4) == 0 {
+		r.Rules.NUMANodes = 1
+	}
+	for i := range r.Containers[0].Devices {
+		if w.r.IntN(5) > 0 {
+			r.Containers[0].Devices[i].Count = int64(per * nodes)
+		}
+	}
+}
+
+// checkExactly holds a decision against the number of NUMA nodes that is asked for, and the number
+// of devices on each of them. It says whether any was asked for.
+func (w *world) checkExactly(t *testing.T, seed uint64, r *placement.Request, d *placement.Decision, v *placement.Verdict) bool {
+	t.Helper()
+	where := map[string]topology.NUMAID{}
+	for _, k := range w.cfg.Devices {
+		for _, dev := range k.Devices {
+			where[dev.ID] = dev.NUMA
+		}
+	}
+	exactly := func(name string, held topology.NUMASet, devices map[string]map[string]bool) {
+		if n := int(r.Rules.NUMANodes); n > 0 && held.Len() != n && (held != 0 || r.Rules.Scope != placement.ContainerScope) {
+			t.Fatalf("seed %d: %s is on NUMA nodes %v, want exactly %d: %+v: %+v", seed, name, held, n, r, d)
+		}
+		for resource, ids := range devices {
+			on := map[topology.NUMAID]int{}
+			for id := range ids {
+				on[where[id]]++
+			}
+			for id := range held.All() {
+				if p := int(r.Rules.Devices.PerNode); p > 0 && on[id] != p {
+					t.Fatalf("seed %d: %s has %v of %s, want %d on each of %v", seed, name, on, resource, p, held)
+				}
+			}
+		}
+	}
+	devices := map[string]map[string]bool{}
+	for i := range d.Containers {
+		c := &d.Containers[i]
+		mine := map[string]map[string]bool{}
+		for _, a := range c.Devices {
+			for _, m := range []map[string]map[string]bool{mine, devices} {
+				if m[a.Resource] == nil {
+					m[a.Resource] = map[string]bool{}
+				}
+				for _, id := range a.IDs {
+					m[a.Resource][id] = true
+				}
+			}
+		}
+		if r.Rules.Scope == placement.ContainerScope {
+			exactly(c.Name, w.heldBy(c, where), mine)
+		}
+	}
+	if r.Rules.Scope != placement.ContainerScope {
+		exactly("the pod", v.NUMA, devices)
+	}
+	return r.Rules.NUMANodes > 0 || r.Rules.Devices.PerNode > 0 && len(devices) > 0
+}
+
+// heldBy is every NUMA node on which a container has something.
+func (w *world) heldBy(c *placement.ContainerDecision, devices map[string]topology.NUMAID) (nodes topology.NUMASet) {
+	for i := range w.view.Nodes {
+		for _, k := range w.view.Nodes[i].Cores {
+			for _, id := range k.Threads {
+				if c.CPUs.Has(id) {
+					nodes = nodes.With(w.view.Nodes[i].ID)
+				}
+			}
+		}
+	}
+	for i := range c.Memory {
+		nodes |= c.Memory[i].NUMA
+	}
+	for _, s := range c.Shares {
+		nodes = nodes.With(s.NUMA)
+	}
+	for _, a := range c.Devices {
+		for _, id := range a.IDs {
+			nodes = nodes.With(devices[id])
+		}
+	}
+	return nodes
 }
 
 // sound holds the state against itself, and against its own snapshot.
@@ -649,7 +758,7 @@ func (w *world) notOverdrawn(t *testing.T, seed uint64, snap *placement.Snapshot
 func (w *world) checkDecision(t *testing.T, seed uint64, r *placement.Request, d *placement.Decision) {
 	t.Helper()
 	policy := r.Rules.Policy
-	if policy == placement.NodePolicy {
+	if exact := r.Rules.NUMANodes > 0 || r.Rules.Devices.PerNode > 0; policy == placement.NodePolicy && !exact {
 		policy, _ = placement.ParsePolicy(w.cfg.TopologyManagerPolicy)
 	}
 	shared := w.state.SharedCPUs()

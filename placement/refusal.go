@@ -27,6 +27,8 @@ type Refusal struct {
 	// Policy and Scope are the Topology Manager's.
 	Policy string `json:"policy"`
 	Scope  string `json:"scope,omitempty"`
+	// NUMANodes is on exactly how many NUMA nodes it is to be, where that is why there is no room.
+	NUMANodes int `json:"numaNodes,omitempty"`
 	// Needs is what the container, or the pod, asks for that NUMA nodes provide, with what was
 	// there at that moment.
 	Needs []Need `json:"needs,omitempty"`
@@ -299,6 +301,9 @@ func (r *Refusal) shortage() string {
 	if r.Detail == Withholds {
 		return r.withheld()
 	}
+	if r.Detail == NotExactly {
+		return r.inexact()
+	}
 	if r.Detail == ProviderElsewhere && len(r.Needs) > 0 {
 		return r.Needs[0].Resource + ": " + r.Rule
 	}
@@ -346,6 +351,21 @@ func (r *Refusal) withheld() string {
 		nodes = append(nodes, fmt.Sprintf("NUMA node %d has %d", node.NUMA, node.Total))
 	}
 	return fmt.Sprintf("berth.dev/exclusive: numa for %d CPUs keeps the rest of their NUMA nodes idle: ask for all CPUs of one or more (%s)", n.Asked, strings.Join(nodes, ", "))
+}
+
+// inexact says what there is where no set of as many NUMA nodes as wanted has room, each some of
+// it.
+func (r *Refusal) inexact() string {
+	if len(r.Needs) == 0 {
+		return fmt.Sprintf("it asks for no CPUs and no memory that could lie on %d NUMA nodes", r.NUMANodes)
+	}
+	n := &r.Needs[0]
+	for i := range r.Needs {
+		if r.Needs[i].Free < r.Needs[i].Asked || n.Resource != cpuResource && r.Needs[i].Resource == cpuResource {
+			n = &r.Needs[i]
+		}
+	}
+	return fmt.Sprintf("not on exactly %d NUMA nodes, each of which gives some: %s", r.NUMANodes, n.perNode())
 }
 
 // scattered says whether no NUMA node has enough by itself, or memory is handed out in groups.

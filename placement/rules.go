@@ -107,6 +107,9 @@ type Rules struct {
 	SharesWillDo bool
 	// PinMemory keeps memory to its NUMA nodes, not only accounted there.
 	PinMemory bool
+	// NUMANodes asks for exactly so many NUMA nodes, the nearest ones, for the pod as a whole, or
+	// for each container where Scope says so; 0 leaves it to the policy.
+	NUMANodes uint8
 	// Devices are how devices lie.
 	Devices DeviceRules
 }
@@ -125,15 +128,19 @@ type DeviceRules struct {
 	// All are the types of which one device of each function of the machine is taken. The number
 	// that is asked for has to be that.
 	All DeviceTypes
+	// PerNode asks for exactly so many devices of each resource on each NUMA node of the pod, or of
+	// a container where the scope says so; 0 leaves it open. It does not come with Same.
+	PerNode uint8
 }
 
 // insist says whether a node has to know where devices lie.
 func (r *DeviceRules) insist() bool {
-	return r.SameHow == joint.Required || r.OnePerFunction != 0 || r.All != 0
+	return r.SameHow == joint.Required || r.OnePerFunction != 0 || r.All != 0 || r.PerNode != 0
 }
 
 func (r *DeviceRules) sane() bool {
-	return r.Same.Sane() && (r.Same == joint.Anywhere) == (r.SameHow == joint.Unset) && r.SameHow <= joint.Required
+	return r.Same.Sane() && (r.Same == joint.Anywhere) == (r.SameHow == joint.Unset) && r.SameHow <= joint.Required &&
+		(r.PerNode == 0 || r.Same == joint.Anywhere)
 }
 
 // DeviceTypes is a set of types of devices.
@@ -162,9 +169,17 @@ func setOf(k topology.DeviceKind) DeviceTypes {
 	return OtherType
 }
 
+// CountsNUMANodes says whether the rules insist on a number of NUMA nodes, or on whole ones. A
+// kubelet that pins nothing for the pod does not do that, though any other wish for its CPUs costs
+// nobody anything there.
+func (r Rules) CountsNUMANodes() bool {
+	return r.NUMANodes > 0 || r.CPUs.ExclusiveHow == joint.Required && r.CPUs.Exclusive == joint.ExclusiveNUMA
+}
+
 // sane says whether the rules hold values that exist.
 func (r Rules) sane() bool {
-	return r.Policy < policies && r.Scope < scopes && r.Match < matches && r.CPUs.Sane() && r.Devices.sane()
+	return r.Policy < policies && r.Scope < scopes && r.Match < matches && r.CPUs.Sane() && r.Devices.sane() &&
+		(r.NUMANodes <= 1 || r.Policy != PolicySingleNUMANode)
 }
 
 // keptBy says whether a node that goes by own, which leaves nothing open, does what the rules ask
@@ -281,11 +296,16 @@ func (m *Model) rulesFor(r Rules) Rules {
 }
 
 // over returns the rules, and own where they leave something open. What the node insists on of CPUs
-// comes before what a pod prefers.
+// comes before what a pod prefers. Who says on how many NUMA nodes it wants to be means the pod as
+// a whole, unless it names another scope, and is kept to them as with the policy restricted.
 func (r Rules) over(own Rules) Rules {
 	if own.CPUs.Bind != joint.BindAny {
 		r.CPUs.Bind, r.CPUs.BindHow = own.CPUs.Bind, own.CPUs.BindHow
 	}
-	return Rules{Policy: cmp.Or(r.Policy, own.Policy), Scope: cmp.Or(r.Scope, own.Scope), CPUs: r.CPUs, MayWithhold: r.MayWithhold,
-		SharesOnly: r.SharesOnly, PinMemory: r.PinMemory, Devices: r.Devices}
+	out := Rules{Policy: cmp.Or(r.Policy, own.Policy), Scope: cmp.Or(r.Scope, own.Scope), CPUs: r.CPUs, MayWithhold: r.MayWithhold,
+		SharesOnly: r.SharesOnly, PinMemory: r.PinMemory, NUMANodes: r.NUMANodes, Devices: r.Devices}
+	if r.NUMANodes > 0 || r.Devices.PerNode > 0 {
+		out.Policy, out.Scope = max(r.Policy, PolicyRestricted), cmp.Or(r.Scope, PodScope)
+	}
+	return out
 }

@@ -1,0 +1,111 @@
+package placement
+
+// Foresight says whether a kubelet is sure to put a pod, if it admits it, on as many NUMA nodes as
+// the pod's Rules say.
+type Foresight uint8
+
+// The answers.
+const (
+	// Foretold: it is. Also where the pod names no number, and where Berth decides.
+	Foretold Foresight = iota
+	// OtherNumber: it is sure to be another number.
+	OtherNumber
+	// PolicyOpen: none and best-effort allow any number.
+	PolicyOpen
+	// SocketsOpen: with align-by-socket, restricted allows more than are needed.
+	SocketsOpen
+	// ScopeOpen: the kubelet places containers one by one, and the number is the pod's.
+	ScopeOpen
+	// PinsOpen: the kubelet gives the pod, or a container with memory or devices, no CPUs of its
+	// own to go by.
+	PinsOpen
+	// DistanceOpen: the kubelet does not go by distances (prefer-closest-numa-nodes).
+	DistanceOpen
+)
+
+// Foretell says whether the kubelet puts the pod on the nearest Rules.NUMANodes, and on how many it
+// would where the answer is OtherNumber. It goes by the configuration alone, so that the answer
+// holds whatever the kubelet has handed out. A policy that insists wants the same NUMA nodes for
+// all resources (mergePermutation), and as few as the resource needs on an empty machine: fewer
+// cannot have the CPUs.
+func (m *Model) Foretell(r *Request) (f Foresight, width int) {
+	n := int(r.Rules.NUMANodes)
+	switch own := m.own.Policy; {
+	case n == 0 || m.authority != AuthorityKubelet:
+		return Foretold, n
+	case own != PolicyRestricted && own != PolicySingleNUMANode:
+		return PolicyOpen, 0
+	case own == PolicyRestricted && m.set.cpu.AlignBySocket:
+		return SocketsOpen, 0
+	}
+	if m.own.Scope == PodScope {
+		f, width = m.foretellPod(r)
+	} else {
+		f, width = m.foretellEach(r)
+	}
+	switch {
+	case f != Foretold:
+		return f, 0
+	case width != n:
+		return OtherNumber, width
+	case n > 1 && n < len(m.nodeCPUs) && !m.set.closest:
+		return DistanceOpen, 0
+	}
+	return Foretold, n
+}
+
+// foretellPod is for a kubelet that places pods as a whole.
+func (m *Model) foretellPod(r *Request) (Foresight, int) {
+	var sum podSum[int]
+	for c := range r.Containers {
+		sum.add(r.Containers[c].Kind, m.exclusiveCPUs(r, c))
+	}
+	return m.foretellWidth(sum.peak())
+}
+
+// foretellEach is for a kubelet that places containers one by one. Those for which it pins nothing
+// do not count.
+func (m *Model) foretellEach(r *Request) (f Foresight, width int) {
+	f = PinsOpen
+	for c := range r.Containers {
+		cpus := m.exclusiveCPUs(r, c)
+		if cpus == 0 && !m.pinsMemory(r, c) && len(r.Containers[c].Devices) == 0 {
+			continue
+		}
+		if f == Foretold && r.Rules.Scope != ContainerScope {
+			return ScopeOpen, 0
+		}
+		before := width
+		if f, width = m.foretellWidth(cpus); f != Foretold {
+			return f, 0
+		}
+		if before != 0 && width != before && before != int(r.Rules.NUMANodes) {
+			width = before
+		}
+	}
+	return f, width
+}
+
+// foretellWidth is on how many NUMA nodes a strict policy puts so many CPUs.
+func (m *Model) foretellWidth(cpus int) (Foresight, int) {
+	switch {
+	case cpus == 0:
+		return PinsOpen, 0
+	case m.own.Policy == PolicySingleNUMANode:
+		return Foretold, 1
+	}
+	return Foretold, m.fewestForCPUs(cpus)
+}
+
+// pinsMemory says whether the memory manager gives container c memory.
+func (m *Model) pinsMemory(r *Request, c int) bool {
+	if m.mem == nil || !m.pins(r) {
+		return false
+	}
+	for i := range r.Containers[c].Memory {
+		if r.Containers[c].Memory[i].Bytes > 0 {
+			return true
+		}
+	}
+	return false
+}
