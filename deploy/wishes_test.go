@@ -49,6 +49,8 @@ func TestWishesAreKnownWords(t *testing.T) {
 	words = append(words, "none", "single-numa-node,scope=pod", "single-numa-node,", "nonsense", "nonsense,scope=pod", "restricted,scope=node", "none,scope=pod,x",
 		"train-1", "Train 1", "a.b", "a..b", "-a", strings.Repeat("a", 253), strings.Repeat("a", 254), "1", "4096", "4097", "0", "-1", "+7", "007", "three", "1.5", "99999999999999999999",
 		"*", "preferred: *", "prefered: *", "preferred:", "train-1, train-2", "train-1,,train-2", "preferred: train-1,*", strings.Repeat("a,", 63)+"a", strings.Repeat("a,", 64)+"a")
+	words = append(words, "9", "10", "59", "60", "64", "65", "99", "100", "02", "+2", "2 ", "2,required", "2\n",
+		"perNUMANode=1", "perNUMANode=64", "perNUMANode=65", "perNUMANode=0", "perNUMANode=02", "perNUMANode=2,required", "perNUMANode=2\n")
 	refused := 0
 	for _, key := range slices.Concat(wire.WishKeys, wire.MateKeys, []string{wire.PolicyAnnotation, wire.GangAnnotation, wire.GangMinimumAnnotation}) {
 		for _, word := range words {
@@ -91,6 +93,7 @@ func TestWishesAreKnownWords(t *testing.T) {
 		"a gang without a minimum": {wire.GangAnnotation: "z"},
 		"beside nobody":            {wire.SameNUMAAnnotation: "a"},
 		"apart from nobody":        {wire.OtherNUMAAnnotation: "prefered: *"},
+		"one NUMA node and two":    {wire.PolicyAnnotation: "single-numa-node,scope=pod", wire.NUMANodesAnnotation: "2"},
 	} {
 		if got := denied(t, file, podRequest(said, nil)); len(got) == 0 {
 			t.Errorf("%s: want a refusal", name)
@@ -98,6 +101,9 @@ func TestWishesAreKnownWords(t *testing.T) {
 	}
 	if got := denied(t, file, podRequest(map[string]any{wire.SameNUMAAnnotation: "a", "scheduling.k8s.io/group-name": "g"}, nil)); len(got) > 0 {
 		t.Errorf("beside a member of a PodGroup: %q", got)
+	}
+	if got := denied(t, file, podRequest(map[string]any{wire.PolicyAnnotation: "single-numa-node", wire.NUMANodesAnnotation: "1"}, nil)); len(got) > 0 {
+		t.Errorf("one NUMA node twice: %q", got)
 	}
 	old := map[string]any{wire.CPUsAnnotation: "FullPCPUs", "x": "1"}
 	if got := denied(t, file, podRequest(map[string]any{wire.CPUsAnnotation: "FullPCPUs", "x": "2"}, old)); len(got) > 0 {

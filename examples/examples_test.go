@@ -133,7 +133,7 @@ func place(t *testing.T, m *placement.Model, s *placement.State, pod *corev1.Pod
 	if _, err := wire.ReadMembership(pod); err != nil {
 		t.Error(err)
 	}
-	if why := wire.Unmet(m, ask.Request.Rules); why != "" {
+	if why := wire.Unmet(m, &ask.Request); why != "" {
 		t.Error(why)
 	}
 	if v := placement.Admit(s, &ask.Request); v.OK() != fits {

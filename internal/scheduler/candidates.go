@@ -168,7 +168,7 @@ func (c *cycle) verdict(n *nodes.Node) nodes.PackedAnswer {
 	if a, ok := c.query.Recall(n); ok {
 		return a
 	}
-	if c.plugin.core.table.Unusable(n) != nil || n.Unmet(c.query.Candidate.Request.Rules) != "" {
+	if c.plugin.core.table.Unusable(n) != nil || n.Unmet(c.query.Candidate.Request) != "" {
 		return 0
 	}
 	return c.query.Ask(n)

@@ -37,7 +37,7 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 	if status := p.onlyHeld(ctx, pod, from); status != nil {
 		return nil, status
 	}
-	if from == "" && !wire.MightPin(pod) && !p.core.table.Obeying() {
+	if from == "" && !wire.MightPin(pod) && !wire.MayCountNUMANodes(pod) && !p.core.table.Obeying() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	ask, err := p.read(pod)
@@ -46,7 +46,7 @@ func (p *Plugin) preFilterAlone(ctx context.Context, state fwk.CycleState, pod *
 		return nil, unreadable(err)
 	}
 	unpinned := !ask.Request.Pinnable()
-	if from == "" && unpinned && (!p.core.table.Obeying() || state.IsPodGroupSchedulingCycle()) {
+	if from == "" && unpinned && (!p.core.table.Obeying() && !ask.Request.Rules.CountsNUMANodes() || state.IsPodGroupSchedulingCycle()) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if ask.RulesErr != nil {
@@ -167,7 +167,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *corev1.Pod
 	if why := p.core.table.Unusable(n); why != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
 	}
-	if why := n.Unmet(c.query.Candidate.Request.Rules); why != "" {
+	if why := n.Unmet(c.query.Candidate.Request); why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.said.In(why))
 	}
 	switch {
@@ -196,9 +196,10 @@ func (c *cycle) say(n *nodes.Node, a nodes.PackedAnswer) *fwk.Status {
 
 // passes says whether a pod for which no kubelet pins anything is nothing to Berth on the node: a
 // kubelet decides there; or the node cannot be relied on, and the pod wants nothing in particular.
-// Such a pod runs on what is shared there. One of them is the agent that the node waits for.
+// Such a pod runs on what is shared there. One of them is the agent that the node waits for. A pod
+// that wants so many NUMA nodes, or whole ones, is told that the kubelet does not see to that.
 func (p *Plugin) passes(c *cycle, n *nodes.Node) bool {
-	return !n.Obeys() || c.query.Candidate.Request.Rules == (placement.Rules{}) && p.core.table.Unusable(n) != nil
+	return !n.Obeys() && !c.query.Candidate.Request.Rules.CountsNUMANodes() || c.query.Candidate.Request.Rules == (placement.Rules{}) && p.core.table.Unusable(n) != nil
 }
 
 // counts says whether a pod might hold anything on the node.

@@ -274,6 +274,58 @@ func TestUnpinnedPodsPass(t *testing.T) {
 	}
 }
 
+// TestNUMANodesAreCounted: a number of NUMA nodes is kept where Berth decides. A kubelet of which
+// it cannot be foretold, or that pins nothing for the pod, is refused by name, in a cluster without
+// nodes that obey as well; whole NUMA nodes are too.
+func TestNUMANodesAreCounted(t *testing.T) {
+	number := func(n string) map[string]string { return map[string]string{wire.NUMANodesAnnotation: n} }
+	alone := map[string]string{wire.ExclusiveAnnotation: "numa"}
+	for name, c := range map[string]struct {
+		pod            *corev1.Pod
+		obeys, kubelet string // the CPUs, or why not
+	}{
+		"two":               {with(pinned("x", 4), number("2")), "cpus 1,4,9,12", "its kubelet uses 1 NUMA node for such a pod, and the pod's berth.dev/numa-nodes insists on 2"},
+		"one":               {with(pinned("x", 4), number("1")), "cpus 1-2,9-10", "cpus 1-2,9-10"},
+		"too many":          {with(pinned("x", 4), number("3")), "there is no room on exactly as many NUMA nodes as berth.dev/numa-nodes", "insists on 3"},
+		"time on two":       {with(burstable("x", "500m"), number("2")), "shares 0=250 1=250", "its kubelet pins no CPUs for the pod"},
+		"whole ones":        {with(pinned("x", 8), alone), "cpus 4-7,12-15", "its kubelet lacks a way to keep a NUMA node for one pod"},
+		"whole, Burstable":  {with(burstable("x", "8"), alone), "cpus 4-7,12-15", "its kubelet lacks a way to keep a NUMA node for one pod"},
+		"not a whole, both": {with(pinned("x", 9), map[string]string{wire.ExclusiveAnnotation: "numa", wire.NUMANodesAnnotation: "2"}), "berth.dev/exclusive would keep CPUs idle", "lacks a way"},
+		"two whole ones":    {with(pinned("x", 15), map[string]string{wire.ExclusiveAnnotation: "numa", wire.NUMANodesAnnotation: "2"}), "cpus 1-15", "lacks a way"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, _ := attached(t, c.pod)
+			for _, want := range []string{c.kubelet, c.obeys} {
+				if want == c.obeys {
+					f.obeys()
+				}
+				state := newCycleData()
+				if _, s := f.PreFilter(t.Context(), state, c.pod, nil); !s.IsSuccess() {
+					t.Fatalf("%v: it is not looked at", s)
+				}
+				got := ""
+				s := f.Filter(t.Context(), state, c.pod, nodeObject("n"))
+				if s.IsSuccess() {
+					s = f.Reserve(t.Context(), state, c.pod, "n")
+				}
+				if got = s.Message(); s.IsSuccess() {
+					held, _ := f.table.Named("n").Account().View().Snapshot()
+					h := held.Pods[0].Containers[0]
+					if got = "cpus " + h.CPUs.String(); h.CPUs.IsEmpty() {
+						got = "shares"
+						for _, share := range h.Shares {
+							got += fmt.Sprintf(" %d=%d", share.NUMA, share.MilliCPU)
+						}
+					}
+				}
+				if !strings.Contains(got, want) {
+					t.Errorf("%q, want %q", got, want)
+				}
+			}
+		})
+	}
+}
+
 // TestOwnDemandsAreRefused: a pod that says itself which plugins it needs is not placed on a node
 // that obeys, where the narrowest demand counts.
 func TestOwnDemandsAreRefused(t *testing.T) {

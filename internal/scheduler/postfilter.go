@@ -114,7 +114,7 @@ func fits(statuses fwk.NodeToStatusReader, waiting []*nodes.Node) bool {
 func (p *Plugin) sortOut(c *cycle, list []*nodes.Node) (refusing, silent []*nodes.Node) {
 	for _, n := range list {
 		switch why := p.core.table.Unusable(n); {
-		case why == nil && n.Unmet(c.query.Candidate.Request.Rules) == "":
+		case why == nil && n.Unmet(c.query.Candidate.Request) == "":
 			refusing = append(refusing, n)
 		case why != nil && why.Reason == nodestate.Silent:
 			silent = append(silent, n)
@@ -142,7 +142,7 @@ func (p *Plugin) hopeless(c *cycle, statuses fwk.NodeToStatusReader) ([]*nodes.N
 		}
 		asked++
 		n := p.core.table.Named(name)
-		if p.core.table.Unusable(n) != nil || n.Unmet(c.query.Candidate.Request.Rules) != "" {
+		if p.core.table.Unusable(n) != nil || n.Unmet(c.query.Candidate.Request) != "" {
 			continue
 		}
 		if a := c.askUnder(n, nil); a.Outcome == ledger.Refused && a.Verdict.Scarcity == placement.Unresolvable {

@@ -115,7 +115,7 @@ func (p *Plugin) filterOwner(c *cycle, n *nodes.Node) *fwk.Status {
 	if why := p.core.table.Unusable(n); why != nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.Text)
 	}
-	if why := n.Unmet(c.query.Candidate.Request.Rules); why != "" {
+	if why := n.Unmet(c.query.Candidate.Request); why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, c.said.In(why))
 	}
 	a := n.Account().View().AskOwner(&c.query.Candidate, c.from)

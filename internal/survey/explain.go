@@ -411,5 +411,5 @@ func (q *question) unmet(n *node) string {
 	case n.reading == nil || n.reading.Kind == nil || n.reading.Kind.Model == nil:
 		return ""
 	}
-	return wire.Unmet(n.reading.Kind.Model, q.request.Rules)
+	return wire.Unmet(n.reading.Kind.Model, q.request)
 }

@@ -94,7 +94,7 @@ func (n *Node) admit(a *ask) Placed {
 
 // refusedBefore says what keeps a scheduler from sending the pod to the node at all.
 func (n *Node) refusedBefore(a *ask) *Refused {
-	if why := wire.Unmet(n.model, a.request.Rules); why != "" && !n.spec.NoGuard {
+	if why := wire.Unmet(n.model, &a.request); why != "" && !n.spec.NoGuard {
 		return n.refuse(a, PolicyNotKept, a.said.In(why))
 	}
 	if missing := n.missing(&a.request); missing != "" && !n.spec.IgnoreMissingDevices {

@@ -14,7 +14,7 @@ import (
 func TestIgnoredKeys(t *testing.T) {
 	const volcano, koordinator = "Berth does not serve every annotation of Volcano and ignores ", "Berth does not serve every annotation of Koordinator and ignores "
 	unknown := func(key string) string {
-		return "Berth knows no annotation " + key + " and ignores it: want berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, devices or functions"
+		return "Berth knows no annotation " + key + " and ignores it: want berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices or functions"
 	}
 	for _, tc := range []struct {
 		name, scheduler string
@@ -72,7 +72,7 @@ func textsOf(t *testing.T, all []Ignored, reason string) (texts []string) {
 
 // TestIgnoredLabels: no label asks anything of Berth, but for the one that names a gang.
 func TestIgnoredLabels(t *testing.T) {
-	const own = " of a pod and ignores it: want an annotation, berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, devices or functions"
+	const own = " of a pod and ignores it: want an annotation, berth.dev/policy, gang, gang-minimum, gang-same-numa-node, gang-other-numa-node, cpus, exclusive, l3, memory, numa-nodes, devices or functions"
 	for _, tc := range []struct {
 		name, scheduler string
 		keys            []string

@@ -97,7 +97,7 @@ func policyOnNode(t *testing.T, pod string, c placement.Config) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if Unmet(m, rules) != "" {
+	if Unmet(m, &placement.Request{Rules: rules}) != "" {
 		return "kept away"
 	}
 	held := placement.Explain(m.NewState(), &placement.Request{UID: "x", Rules: rules})

@@ -47,8 +47,8 @@ func ReadPod(pod *corev1.Pod) (Ask, error) {
 	}
 	ask := Ask{Request: r}
 	ask.Request.Rules, ask.Said, ask.RulesErr = readRules(pod)
-	if isVolcano(ask.Request.Rules) && !ask.Request.AsksExclusiveCPUs() {
-		ask.Request.Rules = placement.Rules{}
+	if rules := &ask.Request.Rules; isVolcano(*rules) && !ask.Request.AsksExclusiveCPUs() {
+		rules.Policy, rules.Scope, rules.Match, rules.OwnCPUs = placement.NodePolicy, placement.NodeScope, placement.AtLeast, false
 	}
 	return ask, nil
 }

@@ -15,11 +15,15 @@ import (
 // or a stricter one.
 const PolicyAnnotation = "berth.dev/policy"
 
-// Unmet says why a node cannot keep the rules that a pod asks for; "" when it can. It names keys of
-// Berth's own: Said.In puts the pod's in their place.
-func Unmet(m *placement.Model, r placement.Rules) string {
+// Unmet says why a node cannot keep the rules of a pod that asks for it; "" when it can. It names
+// keys of Berth's own: Said.In puts the pod's in their place.
+func Unmet(m *placement.Model, asked *placement.Request) string {
+	r := asked.Rules
 	if m.Keeps(r) {
-		return ""
+		if r.NUMANodes == 0 {
+			return ""
+		}
+		return unforetold(m, asked)
 	}
 	if w := m.Misses(r); w != placement.NoWish {
 		if m.Decides() && w == placement.WishPinnedMemory {

@@ -94,10 +94,10 @@ func TestUnmet(t *testing.T) {
 		if err != nil || ask.RulesErr != nil {
 			t.Fatal(err, ask.RulesErr)
 		}
-		if got := Unmet(m, ask.Request.Rules); got != c.want {
+		if got := Unmet(m, &ask.Request); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
-		if got := Unmet(m, placement.Rules{}); got != "" {
+		if got := Unmet(m, &placement.Request{Rules: placement.Rules{}}); got != "" {
 			t.Errorf("%s: nothing asked: %q", name, got)
 		}
 	}

@@ -107,18 +107,18 @@ func TestVolcanoNodes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			why := Unmet(node, ask.Request.Rules)
+			why := Unmet(node, &ask.Request)
 			if fits := asked == "none" || asked == has; fits != (why == "") {
 				t.Errorf("%s on a node with %s: %q", asked, has, why)
 			}
 			anywhere := BestEffortAnywhere(ask.Request.Rules)
-			if why := Unmet(node, anywhere); asked == "best-effort" && why != "" || asked != "best-effort" && anywhere != ask.Request.Rules {
+			if why := Unmet(node, &placement.Request{Rules: anywhere}); asked == "best-effort" && why != "" || asked != "best-effort" && anywhere != ask.Request.Rules {
 				t.Errorf("%s anywhere on a node with %s: %q, %+v", asked, has, why, anywhere)
 			}
 		}
 		idle := volcanoNode(t, "package:2 numa:1 core:4 pu:1", placement.Config{TopologyManagerPolicy: asked})
 		ask, _ := ReadPod(volcanoPod(t, asked, "2"))
-		if why := Unmet(idle, ask.Request.Rules); asked != "none" && !strings.Contains(why, "CPU manager is not static") {
+		if why := Unmet(idle, &ask.Request); asked != "none" && !strings.Contains(why, "CPU manager is not static") {
 			t.Errorf("%s on a node without static: %q", asked, why)
 		}
 	}
@@ -141,8 +141,8 @@ func TestVolcanoExample(t *testing.T) {
 			CPUManagerPolicy: "static", ReservedSystemCPUs: c.taken, TopologyManagerPolicy: c.policy,
 		})
 		ask, err := ReadPod(volcanoPod(t, c.policy, "3"))
-		if err != nil || Unmet(node, ask.Request.Rules) != "" {
-			t.Fatal(err, Unmet(node, ask.Request.Rules))
+		if err != nil || Unmet(node, &ask.Request) != "" {
+			t.Fatal(err, Unmet(node, &ask.Request))
 		}
 		var d placement.Decision
 		v := placement.Decide(node.NewState(), &ask.Request, &d)
@@ -181,8 +181,8 @@ func TestVolcanoProductPage(t *testing.T) {
 	} {
 		node := volcanoNode(t, machine, placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", TopologyManagerPolicy: c.policy})
 		ask, err := ReadPod(c.pod)
-		if err != nil || ask.RulesErr != nil || Unmet(node, ask.Request.Rules) != "" {
-			t.Fatal(err, ask.RulesErr, Unmet(node, ask.Request.Rules))
+		if err != nil || ask.RulesErr != nil || Unmet(node, &ask.Request) != "" {
+			t.Fatal(err, ask.RulesErr, Unmet(node, &ask.Request))
 		}
 		var d placement.Decision
 		v := placement.Decide(node.NewState(), &ask.Request, &d)

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,6 +10,7 @@ import (
 
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
+	"github.com/berth-dev/berth/topology"
 )
 
 // How a pod wants its CPUs, memory and devices to lie, in Berth's own annotations. Each may be
@@ -23,15 +26,26 @@ const (
 	L3Annotation = "berth.dev/l3"
 	// MemoryAnnotation: "pinned" keeps memory to its NUMA nodes (cpuset.mems).
 	MemoryAnnotation = "berth.dev/memory"
+	// NUMANodesAnnotation: "2" gives exactly so many NUMA nodes, the nearest ones that have room.
+	// It has no strength.
+	NUMANodesAnnotation = "berth.dev/numa-nodes"
 	// DevicesAnnotation: "same-switch" or "same-root" gives one device of each kind at each PCI
 	// switch, or root complex, that gives any; "one-switch" or "one-root" gives all from one.
+	// "perNUMANode=2" gives exactly so many of each resource on each NUMA node, and has no
+	// strength.
 	DevicesAnnotation = "berth.dev/devices"
 	// FunctionsAnnotation: "one-per-card" gives no two virtual functions of one physical one.
 	FunctionsAnnotation = "berth.dev/functions"
 )
 
 // WishKeys are the annotations that say how CPUs, memory and devices are to lie.
-var WishKeys = []string{CPUsAnnotation, ExclusiveAnnotation, L3Annotation, MemoryAnnotation, DevicesAnnotation, FunctionsAnnotation}
+var WishKeys = []string{CPUsAnnotation, ExclusiveAnnotation, L3Annotation, MemoryAnnotation, NUMANodesAnnotation, DevicesAnnotation, FunctionsAnnotation}
+
+// MayCountNUMANodes is placement.Rules.CountsNUMANodes of the pod's rules without reading them:
+// cheap, and never false where that is true.
+func MayCountNUMANodes(pod *corev1.Pod) bool {
+	return pod.Annotations[NUMANodesAnnotation] != "" || pod.Annotations[ExclusiveAnnotation] != ""
+}
 
 const strengthsWanted = `, then nothing, ",required" or ",preferred"`
 
@@ -45,7 +59,7 @@ func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
 		said *string
 	}{
 		{CPUsAnnotation, readCPUsWish, &said.cpus}, {ExclusiveAnnotation, readExclusiveWish, &said.exclusive}, {L3Annotation, readL3Wish, &own},
-		{MemoryAnnotation, readMemoryWish, &own}, {DevicesAnnotation, readDevicesWish, &said.devices}, {FunctionsAnnotation, readFunctionsWish, &said.functions},
+		{MemoryAnnotation, readMemoryWish, &own}, {NUMANodesAnnotation, readNUMANodesWish, &own}, {DevicesAnnotation, readDevicesWish, &said.devices}, {FunctionsAnnotation, readFunctionsWish, &said.functions},
 	} {
 		text, asks := pod.Annotations[wish.key]
 		if !asks {
@@ -63,6 +77,10 @@ func readWishes(pod *corev1.Pod, r *placement.Rules, said *Said) error {
 		}
 		return fieldErrors(podName(pod)).at(annotation(CPUsAnnotation), pod.Annotations[CPUsAnnotation],
 			"full-cores or spread beside annotations that want CPUs of the pod's own, or none of them: shares are time, not CPUs")
+	}
+	if r.NUMANodes > 1 && r.Policy == placement.PolicySingleNUMANode {
+		return fieldErrors(podName(pod)).at(annotation(NUMANodesAnnotation), pod.Annotations[NUMANodesAnnotation],
+			"1 beside the policy single-numa-node, or another policy")
 	}
 	return nil
 }
@@ -131,11 +149,37 @@ var togethers = map[string]joint.Same{
 	"same-switch": joint.SameSwitch, "same-root": joint.SameRoot, "one-switch": joint.OneSwitch, "one-root": joint.OneRoot,
 }
 
+// maxNodesWanted is the largest number of NUMA nodes, or of devices on each, that a pod can ask
+// for.
+const maxNodesWanted = topology.MaxNUMANodes
+
+// readCount reads a number from 1 to maxNodesWanted as people write it, without signs and zeros
+// before it.
+func readCount(text string) (uint8, bool) {
+	n, err := strconv.ParseUint(text, 10, 8)
+	return uint8(n), err == nil && n > 0 && n <= maxNodesWanted && text == strconv.FormatUint(n, 10)
+}
+
+func readNUMANodesWish(text string, r *placement.Rules) (want string) {
+	n, ok := readCount(text)
+	if !ok {
+		return fmt.Sprintf("a number of NUMA nodes, 1 to %d", maxNodesWanted)
+	}
+	r.NUMANodes = n
+	return ""
+}
+
 func readDevicesWish(text string, r *placement.Rules) (want string) {
+	if number, each := strings.CutPrefix(text, "perNUMANode="); each {
+		if n, ok := readCount(number); ok {
+			r.Devices.Same, r.Devices.SameHow, r.Devices.Joint, r.Devices.PerNode = joint.Anywhere, joint.Unset, 0, n
+			return ""
+		}
+	}
 	word, how := strengthOf(text)
 	same, ok := togethers[word]
 	if !ok || how == joint.Unset {
-		return "same-switch, same-root, one-switch or one-root" + strengthsWanted
+		return fmt.Sprintf("same-switch, same-root, one-switch or one-root%s; or perNUMANode=1 to perNUMANode=%d", strengthsWanted, maxNodesWanted)
 	}
 	r.Devices.Same, r.Devices.SameHow, r.Devices.Joint = same, how, 0
 	return ""
@@ -158,14 +202,46 @@ var missing = map[placement.Wish]struct{ key, lack string }{
 	placement.WishExclusiveNUMA: {ExclusiveAnnotation, "a way to keep a NUMA node for one pod: it needs a node with authority berth"},
 	placement.WishL3:            {L3Annotation, "a way to insist on level-3 caches: it needs a node with authority berth"},
 	placement.WishPinnedMemory:  {MemoryAnnotation, "the memory manager Static"},
-	placement.WishDevices:       {DevicesAnnotation, "a way to choose devices by switch, root complex or function: it needs a node with authority berth"},
+	placement.WishDevices:       {DevicesAnnotation, "a way to choose devices by switch, root complex or function, or to count them by NUMA node: it needs a node with authority berth"},
 }
 
 // unmetWish says why a node whose kubelet decides is not for the pod.
 func unmetWish(w placement.Wish, r *placement.Rules) string {
 	m := missing[w]
-	if w == placement.WishDevices && r.Devices.SameHow != joint.Required {
+	if w == placement.WishDevices && r.Devices.SameHow != joint.Required && r.Devices.PerNode == 0 {
 		m.key = FunctionsAnnotation
 	}
 	return "its kubelet lacks " + m.lack + ", which the pod's " + m.key + " insists on"
+}
+
+// unforetold says why a node whose kubelet decides is not sure to put the pod on as many NUMA nodes
+// as it wants; "" where it is.
+func unforetold(m *placement.Model, r *placement.Request) string {
+	f, width := m.Foretell(r)
+	n := r.Rules.NUMANodes
+	insists := fmt.Sprintf("and the pod's %s insists on %d", NUMANodesAnnotation, n)
+	switch f {
+	case placement.Foretold:
+		return ""
+	case placement.OtherNumber:
+		return fmt.Sprintf("its kubelet uses %d NUMA node%s for such a pod, %s: another number needs a node with authority berth", width, plural(width), insists)
+	case placement.PolicyOpen:
+		return fmt.Sprintf("its kubelet's policy %s leaves open how many NUMA nodes a pod is on, %s: it needs restricted or single-numa-node, or a node with authority berth",
+			m.Rules().Policy, insists)
+	case placement.SocketsOpen:
+		return "its kubelet's option align-by-socket leaves open how many NUMA nodes a pod is on, " + insists
+	case placement.ScopeOpen:
+		return fmt.Sprintf("its kubelet places each container by itself, %s for all of them: it needs the scope pod, or a node with authority berth", insists)
+	case placement.DistanceOpen:
+		return fmt.Sprintf("its kubelet lacks the option prefer-closest-numa-nodes, %s that are the nearest", insists)
+	}
+	return "its kubelet pins no CPUs for the pod, or for a container with memory or devices, from which the number of NUMA nodes would follow, " +
+		insists + ": it needs a node with authority berth"
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
 }

@@ -2,10 +2,12 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/placement"
@@ -49,7 +51,28 @@ var wishes = []struct {
 	{DevicesAnnotation, "same-root,required", placement.Rules{Devices: placement.DeviceRules{Same: joint.SameRoot, SameHow: joint.Required}}, true},
 	{DevicesAnnotation, "one-switch,preferred", placement.Rules{Devices: placement.DeviceRules{Same: joint.OneSwitch, SameHow: joint.Preferred}}, true},
 	{DevicesAnnotation, "one-root", placement.Rules{Devices: placement.DeviceRules{Same: joint.OneRoot, SameHow: joint.Required}}, true},
+	{DevicesAnnotation, "perNUMANode=2", placement.Rules{Devices: placement.DeviceRules{PerNode: 2}}, true},
+	{DevicesAnnotation, "perNUMANode=64", placement.Rules{Devices: placement.DeviceRules{PerNode: 64}}, true},
+	{DevicesAnnotation, "perNUMANode=65", placement.Rules{}, false},
+	{DevicesAnnotation, "perNUMANode=02", placement.Rules{}, false},
+	{DevicesAnnotation, "perNUMANode=2,preferred", placement.Rules{}, false},
+	{DevicesAnnotation, "perNUMANode", placement.Rules{}, false},
+	{DevicesAnnotation, "perNUMANode=", placement.Rules{}, false},
+	{DevicesAnnotation, "pernumanode=2", placement.Rules{}, false},
 	{DevicesAnnotation, "switch", placement.Rules{}, false},
+	{NUMANodesAnnotation, "1", placement.Rules{NUMANodes: 1}, true},
+	{NUMANodesAnnotation, "2", placement.Rules{NUMANodes: 2}, true},
+	{NUMANodesAnnotation, "64", placement.Rules{NUMANodes: 64}, true},
+	{NUMANodesAnnotation, "0", placement.Rules{}, false},
+	{NUMANodesAnnotation, "65", placement.Rules{}, false},
+	{NUMANodesAnnotation, "257", placement.Rules{}, false},
+	{NUMANodesAnnotation, "-1", placement.Rules{}, false},
+	{NUMANodesAnnotation, "+2", placement.Rules{}, false},
+	{NUMANodesAnnotation, "02", placement.Rules{}, false},
+	{NUMANodesAnnotation, " 2", placement.Rules{}, false},
+	{NUMANodesAnnotation, "2,required", placement.Rules{}, false},
+	{NUMANodesAnnotation, "two", placement.Rules{}, false},
+	{NUMANodesAnnotation, "", placement.Rules{}, false},
 	{DevicesAnnotation, "same-switch,", placement.Rules{}, false},
 	{FunctionsAnnotation, "one-per-card", placement.Rules{Devices: placement.DeviceRules{OnePerFunction: placement.EveryType}}, true},
 	{FunctionsAnnotation, "", placement.Rules{}, false},
@@ -80,6 +103,73 @@ func TestReadWishes(t *testing.T) {
 	}
 }
 
+// TestNumberBesidePolicy: one NUMA node by the policy, and another number, is said as both are
+// read.
+func TestNumberBesidePolicy(t *testing.T) {
+	for policy, want := range map[string]string{
+		"single-numa-node": `Pod ns/a: metadata.annotations[berth.dev/numa-nodes]: "2": want 1 beside the policy single-numa-node, or another policy`,
+		"restricted":       "",
+	} {
+		_, err := ReadRules(podAsking(map[string]string{PolicyAnnotation: policy, NUMANodesAnnotation: "2"}))
+		if got := fmt.Sprint(err); want != "" && got != want || want == "" && err != nil {
+			t.Errorf("%s: %s, want %s", policy, got, want)
+		}
+	}
+	if _, err := ReadRules(podAsking(map[string]string{PolicyAnnotation: "single-numa-node,scope=pod", NUMANodesAnnotation: "1"})); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnforetold: which kubelets are sure to put six CPUs on two NUMA nodes of four CPUs, and what
+// the others lack.
+func TestUnforetold(t *testing.T) {
+	view, err := placement.ViewOf(shapes.Machine("package:2 numa:2 core:4 pu:1 mem:16Gi dist:10,12,32"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const insists = ", and the pod's berth.dev/numa-nodes insists on "
+	for _, c := range []struct {
+		number, policy, scope string
+		change                func(*placement.Config)
+		want                  string
+	}{
+		{number: "2", policy: "restricted"},
+		{number: "2", policy: "restricted", scope: "pod"},
+		{number: "1", policy: "restricted", want: "its kubelet uses 2 NUMA nodes for such a pod" + insists + "1: another number needs a node with authority berth"},
+		{number: "2", policy: "single-numa-node", want: "its kubelet uses 1 NUMA node for such a pod" + insists + "2: another number needs a node with authority berth"},
+		{number: "2", policy: "best-effort", want: "its kubelet's policy best-effort leaves open how many NUMA nodes a pod is on" + insists +
+			"2: it needs restricted or single-numa-node, or a node with authority berth"},
+		{number: "2", policy: "restricted", change: func(c *placement.Config) { c.TopologyManagerPolicyOptions = nil },
+			want: "its kubelet lacks the option prefer-closest-numa-nodes" + insists + "2 that are the nearest"},
+		{number: "2", policy: "restricted", change: func(c *placement.Config) { c.CPUManagerPolicy = "none" },
+			want: "its kubelet pins no CPUs for the pod, or for a container with memory or devices, from which the number of NUMA nodes would follow" + insists +
+				"2: it needs a node with authority berth"},
+		{number: "3", policy: "none", change: func(c *placement.Config) {
+			*c = placement.Config{Authority: placement.AuthorityBerth, ReservedMilliCPU: 1000}
+		}},
+	} {
+		cfg := placement.Config{CPUManagerPolicy: "static", ReservedMilliCPU: 1000, TopologyManagerPolicy: c.policy, TopologyManagerScope: c.scope,
+			TopologyManagerPolicyOptions: map[string]string{"prefer-closest-numa-nodes": "true"}}
+		if c.change != nil {
+			c.change(&cfg)
+		}
+		m, err := placement.NewModel(view, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := podAsking(map[string]string{NUMANodesAnnotation: c.number})
+		six := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("6"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+		pod.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: six}}}
+		ask, err := ReadPod(pod)
+		if err != nil || ask.RulesErr != nil {
+			t.Fatal(err, ask.RulesErr)
+		}
+		if got := Unmet(m, &ask.Request); got != c.want {
+			t.Errorf("%s with %s %s: %q, want %q", c.number, c.policy, c.scope, got, c.want)
+		}
+	}
+}
+
 // TestUnmetWishes names what a kubelet lacks.
 func TestUnmetByNodesThatBind(t *testing.T) {
 	view, err := placement.ViewOf(shapes.Machine(shapes.Xeon6130))
@@ -95,7 +185,7 @@ func TestUnmetByNodesThatBind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Unmet(m, r); got != want {
+		if got := Unmet(m, &placement.Request{Rules: r}); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
@@ -117,6 +207,7 @@ func TestUnmetWishes(t *testing.T) {
 		ExclusiveAnnotation + "=core":        "its kubelet lacks the option full-pcpus-only of a static CPU manager, which the pod's berth.dev/exclusive insists on",
 		ExclusiveAnnotation + "=numa":        "its kubelet lacks a way to keep a NUMA node for one pod: it needs a node with authority berth, which the pod's berth.dev/exclusive insists on",
 		L3Annotation + "=required":           "its kubelet lacks a way to insist on level-3 caches: it needs a node with authority berth, which the pod's berth.dev/l3 insists on",
+		DevicesAnnotation + "=perNUMANode=2": "its kubelet lacks a way to choose devices by switch, root complex or function, or to count them by NUMA node: it needs a node with authority berth, which the pod's berth.dev/devices insists on",
 		MemoryAnnotation + "=pinned":         "its kubelet lacks the memory manager Static, which the pod's berth.dev/memory insists on",
 		CPUsAnnotation + "=spread,preferred": "",
 		L3Annotation + "=preferred":          "",
@@ -126,7 +217,7 @@ func TestUnmetWishes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Unmet(m, r); got != want {
+		if got := Unmet(m, &placement.Request{Rules: r}); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
@@ -140,6 +231,11 @@ func FuzzReadWishes(f *testing.F) {
 		r, err := ReadRules(podAsking(map[string]string{CPUsAnnotation: a, ExclusiveAnnotation: b, L3Annotation: a, MemoryAnnotation: b}))
 		if err != nil && r != (placement.Rules{}) || !r.CPUs.Sane() {
 			t.Fatalf("%+v, %v", r, err)
+		}
+		r, err = ReadRules(podAsking(map[string]string{NUMANodesAnnotation: a, DevicesAnnotation: b}))
+		_, each := strings.CutPrefix(b, "perNUMANode=")
+		if err != nil && r != (placement.Rules{}) || err == nil && (fmt.Sprint(r.NUMANodes) != a || each && fmt.Sprint("perNUMANode=", r.Devices.PerNode) != b) {
+			t.Fatalf("%q, %q: %+v, %v", a, b, r, err)
 		}
 	})
 }

@@ -117,8 +117,8 @@ func (n *Node) Shunned() bool { return n.hot.shunned.Load() }
 // Koordlet says whether koordlet carries decisions out on the node, where Berth decides.
 func (n *Node) Koordlet() bool { return n.hot.koordlet.Load() }
 
-// Unmet says why the node cannot keep the rules that a pod asks for; "" when it can.
-func (n *Node) Unmet(r placement.Rules) string {
+// Unmet says why the node cannot keep the rules of a pod that asks for it; "" when it can.
+func (n *Node) Unmet(r *placement.Request) string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if n.kind == nil || n.kind.Model == nil {
