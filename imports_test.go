@@ -59,13 +59,14 @@ internal/moving           : internal/wire
 internal/cases            : internal/clip topology placement
 internal/wire             : internal/clip topology placement placement/joint api/... internal/amounts internal/kubeletstate
 internal/suggest          :
+internal/stranded         : topology placement
 internal/convert          : internal/suggest
 internal/amounts          : placement placement/memory
 internal/featuregates     : internal/suggest
 internal/strict           : internal/suggest internal/wire
 internal/kubeletconfig    : internal/strict internal/wire placement
 internal/nodestate        : topology placement api/... internal/ledger internal/wire
-internal/survey           : topology placement api/... internal/amounts internal/apiclient internal/defrag internal/moving internal/machineview internal/sim internal/ledger internal/rank internal/plan internal/wire internal/nodestate
+internal/survey           : topology placement api/... internal/stranded internal/amounts internal/apiclient internal/defrag internal/moving internal/machineview internal/sim internal/ledger internal/rank internal/plan internal/wire internal/nodestate
 internal/web              : internal/clip topology internal/machineview internal/manifest internal/survey internal/version internal/wire
 internal/manifest         : internal/amounts internal/strict internal/suggest internal/wire
 internal/whatif           : topology placement sysfs internal/machineview internal/amounts internal/capture internal/featuregates internal/kubeletconfig internal/kubeletstate internal/sim internal/suggest internal/survey internal/wire
@@ -86,7 +87,7 @@ examples                  :
 examples/licences         : placement placement/hint
 examples/licences/berth-scheduler: examples/licences scheduler
 internal/enforce          : topology placement placement/joint internal/wire
-internal/agent            : internal/clip topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
+internal/agent            : internal/clip internal/stranded topology placement sysfs internal/wire internal/enforce internal/offer internal/kubeletconfig internal/kubeletstate api/...
 internal/cli/table        :
 internal/cli              : topology/... internal/convert internal/defrag internal/moving placement sysfs api/... internal/capture internal/cli/table internal/kubeletconfig internal/machineview internal/manifest internal/strict internal/suggest internal/whatif internal/cases internal/replay internal/kubeletstate internal/ledger internal/nodestate internal/survey internal/sim internal/web internal/wire internal/version
 internal/guarded          :
@@ -108,7 +109,7 @@ build/...                 : ...
 `
 
 // pure packages know neither Kubernetes nor logging nor metrics: they can be embedded anywhere.
-const pure = "topology placement sysfs internal/amounts internal/suggest internal/ledger internal/rank internal/plan internal/defrag internal/sim internal/protocol internal/capture internal/child"
+const pure = "topology placement sysfs internal/amounts internal/stranded internal/suggest internal/ledger internal/rank internal/plan internal/defrag internal/sim internal/protocol internal/capture internal/child"
 
 // strangers never import one another: each talks to the others through the API server alone.
 const strangers = "internal/scheduler internal/agent internal/jobs internal/admission internal/web"

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	nrt "github.com/berth-dev/berth/api/nrt/v1alpha2"
+	"github.com/berth-dev/berth/internal/stranded"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -16,8 +17,7 @@ import (
 type occupancy struct {
 	// zones as NodeResourceTopology has them, by resource.
 	zones nrt.ZoneList
-	// stranded is what is free on NUMA nodes whose CPUs, or whose memory, are used up, by resource:
-	// nobody who wants that as well can have it.
+	// stranded is what package stranded says, by resource.
 	stranded map[string]int64
 	// pods that hold something, by how far apart it lies.
 	pods map[topology.Spread]int
@@ -29,15 +29,12 @@ type occupancy struct {
 func occupancyOf(n *wire.Node) *occupancy {
 	o := &occupancy{
 		zones:       wire.WriteNodeResourceTopology(n, nil).Zones,
-		stranded:    map[string]int64{},
+		stranded:    strandedIn(n),
 		pods:        map[topology.Spread]int{topology.WithinNode: 0, topology.WithinPackage: 0, topology.WithinMachine: 0},
 		withDevices: map[placement.Nearness]int{},
 	}
 	for _, n := range placement.Nearnesses {
 		o.withDevices[n] = 0
-	}
-	for i := range o.zones {
-		o.strand(o.zones[i].Resources)
 	}
 	deviceAt := func(resource, id string) topology.NUMASet {
 		return placement.DeviceAt(n.Report.Snapshot.Devices, resource, id)
@@ -57,21 +54,27 @@ func occupancyOf(n *wire.Node) *occupancy {
 	return o
 }
 
-// strand adds what is stranded on one NUMA node.
-func (o *occupancy) strand(resources nrt.ResourceInfoList) {
-	exhausted := map[string]bool{}
-	for _, r := range resources {
-		if (r.Name == "cpu" || r.Name == "memory") && !r.Allocatable.IsZero() && r.Available.IsZero() {
-			exhausted[r.Name] = true
+// strandedIn is what is stranded on all NUMA nodes, by resource.
+func strandedIn(n *wire.Node) map[string]int64 {
+	sum := stranded.Node{Machine: n.Spec.Machine, Snapshot: &n.Report.Snapshot, PinsCPUs: n.Spec.PinsCPUs()}
+	if n.Spec.View != nil {
+		if m, err := placement.NewModel(n.Spec.View, n.Spec.Config); err == nil {
+			sum.Model = m
 		}
 	}
-	for _, r := range resources {
-		if len(exhausted) > 0 && !exhausted[r.Name] {
-			o.stranded[r.Name] += r.Available.Value()
-		} else {
-			o.stranded[r.Name] += 0
+	out := map[string]int64{}
+	for _, numa := range sum.NUMANodes() {
+		if numa.Anywhere {
+			continue
+		}
+		for _, a := range numa.Amounts() {
+			out[a.Resource] += 0
+		}
+		for _, p := range numa.Parts() {
+			out[p.Resource] += int64(p.Stranded)
 		}
 	}
+	return out
 }
 
 // deviceIDs returns those of all devices that a pod has.
@@ -92,7 +95,7 @@ var (
 
 	allocatableDesc = prometheus.NewDesc("berth_agent_numa_allocatable", "What a NUMA node has for pods to have to themselves, in CPUs, bytes or devices.", []string{"numa", "resource"}, nil)
 	availableDesc   = prometheus.NewDesc("berth_agent_numa_available", "What of that nobody has, in CPUs, bytes or devices.", []string{"numa", "resource"}, nil)
-	strandedDesc    = prometheus.NewDesc("berth_agent_stranded", "What nobody has on NUMA nodes whose CPUs or whose memory are used up, in CPUs, bytes or devices.", []string{"resource"}, nil)
+	strandedDesc    = prometheus.NewDesc("berth_agent_stranded", "What nobody has and has too few free CPUs, or too little free memory, beside it on its NUMA node, in CPUs, bytes or devices.", []string{"resource"}, nil)
 	nearDesc        = prometheus.NewDesc("berth_agent_device_pods", "Running pods that have devices, by whether these lie below one PCI switch, at one root complex, with all else that the pod has on one NUMA node, in one package, or across the machine.", []string{"alignment"}, nil)
 	alignedDesc     = prometheus.NewDesc("berth_agent_pinned_pods", "Running pods that have CPUs, memory or devices to themselves, by whether these lie on one NUMA node, in one package, or across the machine.", []string{"alignment"}, nil)
 )

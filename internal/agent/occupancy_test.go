@@ -1,14 +1,22 @@
 package agent
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-dev/berth/api/berth/v1alpha1"
+	"github.com/berth-dev/berth/internal/survey"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/topology"
@@ -120,8 +128,9 @@ func TestStranded(t *testing.T) {
 		memory       uint64 // free on node 3
 		want         map[string]int64
 	}{
-		{"nothing is used up", "0-7", 5, map[string]int64{"cpu": 0, "memory": 0, "x.y/d": 0}},
-		{"CPU 0 is reserved, 1 is taken", "0,2-7", 5, map[string]int64{"cpu": 0, "memory": 0, "x.y/d": 1}},
+		{"nothing is used up", "0-7", 8, map[string]int64{"cpu": 0, "memory": 0, "x.y/d": 0}},
+		{"CPU 0 is reserved, 1 is taken", "0,2-7", 8, map[string]int64{"cpu": 0, "memory": 0, "x.y/d": 1}},
+		{"less memory than CPUs", "0-7", 5, map[string]int64{"cpu": 1, "memory": 0, "x.y/d": 1}},
 		{"CPUs beside free memory are taken", "0-5", 5, map[string]int64{"cpu": 0, "memory": 5, "x.y/d": 1}},
 		{"memory beside free CPUs is taken", "0-7", 0, map[string]int64{"cpu": 2, "memory": 0, "x.y/d": 1}},
 		{"both are taken", "0-5", 0, map[string]int64{"cpu": 0, "memory": 0, "x.y/d": 1}},
@@ -137,6 +146,113 @@ func TestStranded(t *testing.T) {
 	}
 }
 
+// TestStrandedAgrees: the agent's metric and berth frag mean the same. Both are given the same
+// random nodes, of either authority.
+func TestStrandedAgrees(t *testing.T) {
+	r := rand.New(rand.NewPCG(25, 25))
+	stranding := 0
+	for i := range 300 {
+		n := randomNode(t, r)
+		got, want := occupancyOf(n).stranded, map[string]int64{}
+		for _, s := range surveyed(t, n).Stranded() {
+			want[s.Resource] += int64(s.Stranded)
+		}
+		for resource, v := range got {
+			if v != want[resource] {
+				t.Fatalf("node %d: the agent says that %d of %s are stranded, berth frag %d", i, v, resource, want[resource])
+			}
+			stranding += int(min(v, 1))
+			delete(want, resource)
+		}
+		if len(want) > 0 {
+			t.Fatalf("node %d: berth frag says that %v are stranded, the agent nothing", i, want)
+		}
+	}
+	if stranding < 100 {
+		t.Errorf("something was stranded %d times: the test sees too little", stranding)
+	}
+}
+
+// randomNode is a node that some pods have something of.
+func randomNode(t *testing.T, r *rand.Rand) *wire.Node {
+	t.Helper()
+	m, err := topology.Parse([]string{quarters, "package:2 numa:1 core:6 pu:2 mem:16Gi", "package:1 numa:2 core:5 pu:1 mem:4Gi"}[r.IntN(3)])
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := placement.ViewOf(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := wire.NodeSpec{Machine: m, View: view, Authority: v1alpha1.AuthorityKubelet, KubeletVersion: "v1.36.0",
+		Config: placement.Config{CPUManagerPolicy: "static", ReservedSystemCPUs: "0", MemoryManagerPolicy: "Static", TopologyManagerPolicy: "best-effort",
+			ReservedMemory: []placement.ReservedMemory{{NUMA: 0, Limits: map[string]uint64{"memory": 100 << 20}}}}}
+	if r.IntN(2) == 0 {
+		spec.Authority, spec.Config = v1alpha1.AuthorityBerth, placement.Config{Authority: placement.AuthorityBerth, ReservedSystemCPUs: "0"}
+	}
+	model, err := placement.NewModel(view, spec.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := placement.DevicePool{Resource: "x.y/d"}
+	for i := range r.IntN(9) {
+		d := placement.Device{ID: fmt.Sprint(i), HasTopology: true, NUMA: topology.NewNUMASet(m.NUMANodes[r.IntN(len(m.NUMANodes))].ID), Unhealthy: r.IntN(5) == 0}
+		pool.Devices = append(pool.Devices, d)
+	}
+	bare := model.NewState().Snapshot()
+	if len(pool.Devices) > 0 {
+		bare.Devices = []placement.DevicePool{pool}
+	}
+	state, err := model.StateOf(&bare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.IntN(7) {
+		q := &placement.Request{UID: fmt.Sprint("u", i), Guaranteed: true, Containers: []placement.ContainerRequest{{Name: "c", MilliCPU: 1000 * int64(1+r.IntN(4)),
+			Memory: []placement.MemoryRequest{{Resource: "memory", Bytes: uint64(1+r.IntN(3)) << 30}}}}}
+		if spec.Authority == v1alpha1.AuthorityKubelet && r.IntN(3) == 0 {
+			q.Containers[0].Devices = []placement.DeviceRequest{{Resource: "x.y/d", Count: int64(1 + r.IntN(2))}}
+		}
+		var d placement.Decision
+		if v := placement.Decide(state, q, &d); v.OK() {
+			state.Commit(q, &d)
+		}
+	}
+	n := &wire.Node{Name: "n", Spec: spec, Report: wire.Report{Sequence: 1, Snapshot: state.Snapshot(), Conditions: []metav1.Condition{{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Reported"}}}}
+	n.Report.Pods = make([]wire.ReportedPod, len(n.Report.Snapshot.Pods))
+	return n
+}
+
+// surveyed is the node as berth finds it in a snapshot of a cluster.
+func surveyed(t *testing.T, n *wire.Node) *survey.Survey {
+	t.Helper()
+	nt, err := wire.WriteNodeTopology(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	packed := gzip.NewWriter(&file)
+	err = json.NewEncoder(packed).Encode(map[string]any{"kind": "BerthSnapshot", "version": 1, "staleAfter": "1m", "unknown": []string{"leases"},
+		"nodes": []any{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}}, "nodeTopologies": []any{nt}})
+	packed.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := survey.Open(&file, "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Survey(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if trouble := s.Nodes()[0].Trouble; trouble != nil {
+		t.Fatalf("the survey does not rely on the node: %+v", trouble)
+	}
+	return s
+}
+
 func TestOccupancyMetrics(t *testing.T) {
 	var m occupancyMetrics
 	registry := prometheus.NewPedanticRegistry()
@@ -148,7 +264,7 @@ func TestOccupancyMetrics(t *testing.T) {
 	n.Report.Snapshot.SharedCPUs = cpus(t, "0,2-7")
 	m.last.Store(occupancyOf(n))
 	want := `
-# HELP berth_agent_stranded What nobody has on NUMA nodes whose CPUs or whose memory are used up, in CPUs, bytes or devices.
+# HELP berth_agent_stranded What nobody has and has too few free CPUs, or too little free memory, beside it on its NUMA node, in CPUs, bytes or devices.
 # TYPE berth_agent_stranded gauge
 berth_agent_stranded{resource="cpu"} 0
 berth_agent_stranded{resource="x.y/d"} 1

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-dev/berth/internal/machineview"
+	"github.com/berth-dev/berth/internal/stranded"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/topology"
 )
@@ -28,14 +29,13 @@ func (s *Survey) Berths(name string) (*machineview.Berths, error) {
 	if n.account == nil {
 		return nil, fmt.Errorf("node %s: %s", name, n.trouble.Message)
 	}
-	config := &n.spec().Config
 	out := &machineview.Berths{
 		Title: name, Snapshot: n.snapshot(),
-		Pinning: config.CPUManagerPolicy == "static" || n.decides(), Reserved: n.reading.Kind.Model.ReservedCPUs(),
+		Pinning: n.spec().PinsCPUs(), Reserved: n.reading.Kind.Model.ReservedCPUs(),
 	}
 	sum := n.summary(s.Now)
 	out.Facts = fmt.Sprintf("%s, scope %s, CPU manager %s, memory manager %s", sum.Policy, sum.Scope, sum.CPUManager, sum.MemoryManager)
-	if state := n.obeyed(&out.Snapshot); state != nil {
+	if state := stranded.Decided(n.reading.Kind.Model, &out.Snapshot); state != nil {
 		out.Facts = fmt.Sprintf("authority berth, policy %s, scope %s where a pod names none", sum.Policy, sum.Scope)
 		out.Free = map[topology.NUMAID]int{}
 		for i := range n.machine().NUMANodes {

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/berth-dev/berth/internal/stranded"
 	"github.com/berth-dev/berth/placement"
-	"github.com/berth-dev/berth/topology"
 )
 
 // Node is what a node has, and what is to be known of it.
@@ -46,22 +46,12 @@ type Node struct {
 	Holders []Holder `json:"holders,omitempty"`
 }
 
-// NUMANode is what one NUMA node has, after everything that is on its way. Anywhere holds devices
-// without a node.
-type NUMANode struct {
-	NUMA     topology.NUMAID `json:"numa"`
-	Anywhere bool            `json:"anywhere,omitempty"`
-	CPUs     *Amount         `json:"cpus,omitempty"`
-	Memory   []Amount        `json:"memory,omitempty"`
-	Devices  []Amount        `json:"devices,omitempty"`
-}
-
-// Amount is CPUs, bytes or devices that a pod could have to itself.
-type Amount struct {
-	Resource string `json:"resource,omitempty"`
-	Free     uint64 `json:"free"`
-	Total    uint64 `json:"total"`
-}
+// NUMANode is what one NUMA node has, after everything that is on its way, and Amount what it has
+// of one resource.
+type (
+	NUMANode = stranded.NUMANode
+	Amount   = stranded.Amount
+)
 
 // Nodes adds all nodes up, by name.
 func (s *Survey) Nodes() []Node {
@@ -105,92 +95,6 @@ func (n *node) summary(now time.Time) Node {
 
 // amounts adds up a state by NUMA node.
 func (n *node) amounts(snap *placement.Snapshot) []NUMANode {
-	var out []NUMANode
-	pins := n.spec().Config.CPUManagerPolicy == "static" || n.decides()
-	reserved := n.reading.Kind.Model.ReservedCPUs()
-	free := snap.SharedCPUs.AndNot(&reserved)
-	state := n.obeyed(snap)
-	for i := range n.machine().NUMANodes {
-		m := &n.machine().NUMANodes[i]
-		one := NUMANode{NUMA: m.ID, Memory: memoryOn(snap, m.ID)}
-		if pins {
-			all := m.CPUs.AndNot(&reserved)
-			one.CPUs = &Amount{Free: uint64(all.AndLen(&free)), Total: uint64(all.Len())}
-		}
-		if state != nil {
-			one.CPUs.Free = uint64(state.FreeCPUsOn(m))
-		}
-		one.Devices = devicesOn(snap, func(d *placement.Device) bool { return d.NUMA.Has(m.ID) })
-		out = append(out, one)
-	}
-	if nowhere := devicesOn(snap, func(d *placement.Device) bool { return d.NUMA == 0 }); len(nowhere) > 0 {
-		out = append(out, NUMANode{Anywhere: true, Devices: nowhere})
-	}
-	return out
-}
-
-// obeyed is a state as the engine has it; nil of nodes whose kubelet decides, where the shared CPUs
-// are those that are free.
-func (n *node) obeyed(snap *placement.Snapshot) *placement.State {
-	if !n.decides() {
-		return nil
-	}
-	state, err := n.reading.Kind.Model.StateOf(snap)
-	if err != nil {
-		return nil
-	}
-	return state
-}
-
-func memoryOn(snap *placement.Snapshot, numa topology.NUMAID) []Amount {
-	var out []Amount
-	for i := range snap.Memory {
-		if snap.Memory[i].NUMA != numa {
-			continue
-		}
-		for _, r := range snap.Memory[i].Resources {
-			if r.Allocatable > 0 {
-				out = append(out, Amount{r.Resource, r.Free, r.Allocatable})
-			}
-		}
-	}
-	return out
-}
-
-// devicesOn counts devices; those that are unhealthy are not free.
-func devicesOn(snap *placement.Snapshot, there func(*placement.Device) bool) []Amount {
-	var out []Amount
-	for i := range snap.Devices {
-		pool := &snap.Devices[i]
-		taken := takenOf(snap, pool.Resource)
-		a := Amount{Resource: pool.Resource}
-		for j := range pool.Devices {
-			d := &pool.Devices[j]
-			if !there(d) {
-				continue
-			}
-			a.Total++
-			if !d.Unhealthy && !taken[d.ID] {
-				a.Free++
-			}
-		}
-		if a.Total > 0 {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-func takenOf(snap *placement.Snapshot, resource string) map[string]bool {
-	taken := map[string]bool{}
-	for i := range snap.Pods {
-		for _, c := range snap.Pods[i].Containers {
-			for _, d := range c.Devices {
-				for _, id := range d.IDs {
-					taken[id] = taken[id] || d.Resource == resource
-				}
-			}
-		}
-	}
-	return taken
+	sum := stranded.Node{Machine: n.machine(), Model: n.reading.Kind.Model, Snapshot: snap, PinsCPUs: n.spec().PinsCPUs()}
+	return sum.NUMANodes()
 }

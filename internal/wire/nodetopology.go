@@ -37,6 +37,11 @@ type NodeSpec struct {
 	KubeletVersion string
 }
 
+// PinsCPUs says whether pods can have CPUs to themselves on the node.
+func (s *NodeSpec) PinsCPUs() bool {
+	return s.Config.CPUManagerPolicy == "static" || s.Authority == v1alpha1.AuthorityBerth
+}
+
 // Report is what a node has handed out: enough for placement.Model.StateOf.
 type Report struct {
 	// Sequence numbers the reports of one NodeTopology object; 0 when nothing has been reported.
