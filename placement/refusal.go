@@ -124,6 +124,14 @@ func Explain(s *State, r *Request) Refusal {
 	return out
 }
 
+// RemovingPods says what a scarcity by its name means for whoever would evict.
+func RemovingPods(scarcity string) string {
+	if scarcity == Unresolvable.String() {
+		return "removing pods does not help"
+	}
+	return "removing pods can help"
+}
+
 // String returns the scarcity's name, "" for NotScarce.
 func (s Scarcity) String() string {
 	return [...]string{"", "resolvable", "unresolvable"}[min(s, Unresolvable)]
@@ -309,7 +317,7 @@ func (r *Refusal) shortage() string {
 	}
 	for i := range r.Needs {
 		if n := &r.Needs[i]; r.about(n) && n.Free < n.Asked {
-			return fmt.Sprintf("the node has %s free %s of %s asked", n.amount(n.Free), n.unit(), n.amount(n.Asked))
+			return fmt.Sprintf("the node has %s free %s of %s asked", n.amount(n.Free), n.unitOf(n.Free), n.amount(n.Asked))
 		}
 	}
 	for i := range r.Needs {
@@ -329,8 +337,15 @@ func (r *Refusal) shortage() string {
 func (r *Refusal) brokenCores() string {
 	for i := range r.Needs {
 		if n := &r.Needs[i]; n.Resource == cpuResource && n.Whole > 1 {
-			return fmt.Sprintf("%d CPUs are no whole number of cores, which have %d CPUs each; full-pcpus-only wants %d or %d",
-				n.Asked, n.Whole, n.Asked-n.Asked%n.Whole, n.Asked-n.Asked%n.Whole+n.Whole)
+			below, above := n.Asked-n.Asked%n.Whole, n.Asked-n.Asked%n.Whole+n.Whole
+			asks, want := fmt.Sprintf("%d CPUs are", n.Asked), fmt.Sprintf("%d or %d", below, above)
+			if n.Asked == 1 {
+				asks = "1 CPU is"
+			}
+			if below == 0 {
+				want = strconv.FormatUint(above, 10)
+			}
+			return fmt.Sprintf("%s no whole number of cores, which have %d CPUs each; full-pcpus-only wants %s", asks, n.Whole, want)
 		}
 	}
 	return ""
@@ -470,7 +485,7 @@ func (n *Need) perNode() string {
 	for i := range n.Nodes {
 		a := &n.Nodes[i]
 		if i == 0 {
-			parts[i] = fmt.Sprintf("NUMA %d has %s free %s of %s asked", a.NUMA, n.amount(a.Free), n.unit(), n.amount(n.Asked))
+			parts[i] = fmt.Sprintf("NUMA %d has %s free %s of %s asked", a.NUMA, n.amount(a.Free), n.unitOf(a.Free), n.amount(n.Asked))
 		} else {
 			parts[i] = fmt.Sprintf("NUMA %d has %s", a.NUMA, n.amount(a.Free))
 		}
@@ -515,6 +530,14 @@ func (n *Need) unit() string {
 		return "CPUs"
 	}
 	return n.Resource
+}
+
+// unitOf is unit for so many.
+func (n *Need) unitOf(v uint64) string {
+	if n.Resource == cpuResource && v == 1 {
+		return "CPU"
+	}
+	return n.unit()
 }
 
 func (n *Need) amount(v uint64) string {
@@ -562,7 +585,7 @@ func (r Refusal) Table() string {
 		fmt.Fprintf(&b, ", container %s", r.Container)
 	}
 	if r.Scarcity != "" {
-		fmt.Fprintf(&b, ", %s by removing pods", r.Scarcity)
+		b.WriteString(", " + RemovingPods(r.Scarcity))
 	}
 	if r.Cut {
 		b.WriteString(cutText)

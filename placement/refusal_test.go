@@ -101,6 +101,11 @@ func TestBrokenCoresHaveNumbers(t *testing.T) {
 	if got := r.String(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	r.Needs[0].Asked = 1
+	want = "container c: 1 CPU is no whole number of cores, which have 2 CPUs each; full-pcpus-only wants 2 (SMTAlignmentError)"
+	if got := r.String(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // TestDetails: every detail has a name and a meaning of its own, and comes under a reason.

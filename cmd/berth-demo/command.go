@@ -33,6 +33,8 @@ func command(stdout, stderr io.Writer, parsed *bool) *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	// Packages of Kubernetes declare a flag of this name for all commands of a program.
+	root.Flags().BoolP("version", "v", false, "version of berth-demo")
 	root.PersistentPreRun = func(*cobra.Command, []string) { *parsed = true }
 	root.SetOut(stdout)
 	root.SetErr(stderr)

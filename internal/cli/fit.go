@@ -92,7 +92,7 @@ func fitTable(w io.Writer, all []whatif.Fitted) error {
 			because = f.Stopped.String()
 		}
 		if f.Unlimited {
-			because += "; nothing of it is limited but the number of pods"
+			because += "; only the number of pods limits it"
 		}
 		rows = append(rows, []string{f.Name, fmt.Sprint(f.Copies), dash(countsText(f.PerNUMA)), because})
 	}

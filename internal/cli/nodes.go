@@ -64,6 +64,9 @@ stand there, too, and who has its CPUs; -o svg draws it with its pods in their b
 			if err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("namespace") {
+				writeNotes(cmd, []string{"nodes belong to no namespace: -n " + *cluster.config.Namespace + " has no effect"})
+			}
 			writeNotes(cmd, s.Notes)
 			if o.is(formatSVG) {
 				return q.draw(cmd, s, watch)

@@ -146,3 +146,11 @@ func TestLineCells(t *testing.T) {
 		}
 	}
 }
+
+// TestFlagsWithoutEffect: what is passed over is said, and what makes no sense is refused.
+func TestFlagsWithoutEffect(t *testing.T) {
+	w := busyWorld(t)
+	(&asked{args: []string{"nodes", "-n", "foo"}, want: []string{"note: nodes belong to no namespace: -n foo has no effect"}}).check(t, w)
+	(&asked{args: []string{"nodes"}, never: []string{"has no effect"}}).check(t, w)
+	expect(t, ExitUsage, "snapshot --snapshot "+playgroundSnapshot+": want a cluster", "snapshot", "-", "--snapshot", playgroundSnapshot)
+}

@@ -225,7 +225,7 @@ func TestFit(t *testing.T) {
 	expect(t, ExitFailure, "none", "fit", "-f", in.pod("none", `{requests: {cpu: "17"}}`), oneByTwo)
 	many := in.file("many.yaml", kubeletHead+"maxPods: 2000000000\n")
 	began := time.Now()
-	expect(t, ExitOK, "1000000   -: 1000000      the limit was reached; nothing of it is limited but the number of pods",
+	expect(t, ExitOK, "1000000   -: 1000000      the limit was reached; only the number of pods limits it",
 		"fit", "-f", in.pod("free", "{}"), oneByTwo, "--limit", "1000000", "--kubelet-config", many)
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("a million copies that pin nothing took %s", took)

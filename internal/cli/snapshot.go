@@ -26,6 +26,9 @@ and status; no environment, command, volume or annotation but those that say how
   berth explain train-0 -n training --snapshot cluster.berth`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if live.snapshot != "" {
+				return Usagef("snapshot --snapshot %s: want a cluster: what a file tells can be copied", live.snapshot)
+			}
 			c, err := live.connect()
 			if err != nil {
 				return err

@@ -78,7 +78,7 @@ func (o *Setting) Notes() (out []string) {
 		out = append(out, "nodes are drained for such a setting, so they are asked as if they were empty")
 	}
 	if o.NUMAPerPackage > 0 {
-		out = append(out, "from which NUMA nodes devices would hang nobody can tell beforehand: those of a package are spread over its NUMA nodes")
+		out = append(out, "nobody can tell beforehand on which NUMA nodes devices would be: those of a package are spread over its NUMA nodes")
 	}
 	return out
 }
@@ -136,7 +136,7 @@ func (o *Setting) onNode(n *node, bound []*corev1.Pod) *node {
 		return err
 	}, empty, func() []placement.DevicePool { return devices })
 	if err != nil {
-		out.trouble, out.account = &Trouble{Reason: "NotPossible", Message: "it cannot be set so: " + err.Error()}, nil
+		out.trouble, out.account = &Trouble{Reason: "NotPossible", Message: "its kubelet cannot be set like that: " + err.Error()}, nil
 		return &out
 	}
 	out.reading, out.account, out.inFlight, out.lingering = reading, new(ledger.Ledger).Open(nil), 0, 0

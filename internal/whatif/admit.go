@@ -250,7 +250,7 @@ func (r *Refused) Table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.Reason, r.Rule)
 	if r.Shortage != nil {
-		fmt.Fprintf(&b, "%s, %s by removing pods\n", r.Shortage.Text(), r.Scarcity)
+		fmt.Fprintf(&b, "%s, %s\n", r.Shortage.Text(), placement.RemovingPods(r.Scarcity))
 	}
 	return b.String()
 }

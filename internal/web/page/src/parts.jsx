@@ -102,7 +102,7 @@ function Refusal({ answer }) {
   return (
     <div class="refusal scroll" tabIndex={0} role="region" aria-label={'Why ' + answer.node + ' refuses'}>
       <h3><a href={link('nodes', answer.node)}>{answer.node}</a></h3>
-      <p class="muted">{r.rule}{r.scarcity && `, ${r.scarcity} by removing pods`} · {r.policy}{r.scope && ', scope ' + r.scope}{r.container && `, container ${r.container}`}</p>
+      <p class="muted">{r.rule}{r.scarcity && (r.scarcity === 'unresolvable' ? ', removing pods does not help' : ', removing pods can help')} · {r.policy}{r.scope && ', scope ' + r.scope}{r.container && `, container ${r.container}`}</p>
       <table class="needs">
         <thead><tr><th>Resource</th><th class="num">Asked</th>{ids.map((i) => <th class="num" key={i}>NUMA {i}</th>)}</tr></thead>
         <tbody>
