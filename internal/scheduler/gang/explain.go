@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/berth-dev/berth/internal/ledger"
-	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
 
@@ -29,11 +28,7 @@ func (j *job) explain(r *result) string {
 		return fit + ", and of some task too few"
 	}
 	pod := j.pods[r.Lacking]
-	why := r.trial.why(r)
-	if ask, err := wire.ReadPod(pod); err == nil {
-		why = ask.Said.In(why)
-	}
-	return fit + "; pod " + pod.Name + " lacks a node: " + why
+	return fit + "; pod " + pod.Name + " lacks a node: " + r.trial.why(r)
 }
 
 // why says what nodes say to the member that got none, the most frequent reason first.
