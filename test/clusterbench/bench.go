@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -91,6 +92,11 @@ func (b *bench) start() error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: podNamespace}}
 	if _, err = b.plane.core.CoreV1().Namespaces().Create(b.ctx, ns, metav1.CreateOptions{}); err != nil {
 		return err
+	}
+	if slices.Contains(b.options.profiles, profileStock) {
+		if err := b.createApps(); err != nil {
+			return fmt.Errorf("create ReplicaSets and Services: %w", err)
+		}
 	}
 	return b.hold(true)
 }
@@ -196,9 +202,11 @@ func (b *bench) cluster() error {
 					return err
 				}
 			}
-			for _, load := range b.options.loads {
-				if err := b.pair(runKey{Nodes: nodes, Load: load, Pair: pair}, pods); err != nil {
-					return err
+			for _, profile := range b.options.profiles {
+				for _, load := range b.options.loads {
+					if err := b.pair(runKey{Nodes: nodes, Load: load, Profile: profile, Pair: pair}, pods); err != nil {
+						return err
+					}
 				}
 			}
 		}
@@ -221,7 +229,7 @@ func (b *bench) populate(nodes int, fresh bool) error {
 // the simulator have grown to their size afterwards.
 func (b *bench) warmUp(nodes int) error {
 	for _, who := range inTurn(0) {
-		r, err := b.run(runKey{Nodes: nodes, Load: b.options.loads[0], Scheduler: who}, b.options.warmUp)
+		r, err := b.run(runKey{Nodes: nodes, Load: b.options.loads[0], Profile: b.options.profiles[0], Scheduler: who}, b.options.warmUp)
 		if err != nil {
 			return err
 		}

@@ -190,21 +190,21 @@ func (c *cycles) begin() {
 // config is the contestant's.
 func (c *cycles) config(o *cyclesOptions) *config.KubeSchedulerConfiguration {
 	c.Helper()
-	text, err := configuration(configure{who: c.who, heartbeat: time.Hour})
+	made := configure{who: c.who, profile: profileStock, heartbeat: time.Hour}
+	if o.chart {
+		made.profile = profileChart
+	}
+	text, err := configuration(made)
 	if err != nil {
 		c.Fatal(err)
 	}
-	var made map[string]any
-	if err := yaml.Unmarshal(text, &made); err != nil {
+	var object map[string]any
+	if err := yaml.Unmarshal(text, &object); err != nil {
 		c.Fatal(err)
 	}
-	profile := made["profiles"].([]any)[0].(map[string]any)
-	given := profile["pluginConfig"].([]any)
-	if !o.chart { // without the two that configuration gives to both
-		profile["pluginConfig"] = given[:len(given)-2]
-	}
+	profile := object["profiles"].([]any)[0].(map[string]any)
 	if o.args != nil {
-		maps.Copy(given[0].(map[string]any)["args"].(map[string]any), o.args)
+		maps.Copy(profile["pluginConfig"].([]any)[0].(map[string]any)["args"].(map[string]any), o.args)
 	}
 	plugins, _ := profile["plugins"].(map[string]any)
 	if plugins == nil {
@@ -212,7 +212,7 @@ func (c *cycles) config(o *cyclesOptions) *config.KubeSchedulerConfiguration {
 		profile["plugins"] = plugins
 	}
 	plugins["permit"] = map[string]any{"enabled": []any{map[string]any{"name": gateName}}}
-	if text, err = yaml.Marshal(made); err != nil {
+	if text, err = yaml.Marshal(object); err != nil {
 		c.Fatal(err)
 	}
 	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)

@@ -10,14 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// filterResult is how long Filter took for one pinned pod over all nodes, in milliseconds, as the
-// scheduler's extension point metric has it: from before the first node to after the last, all
-// plugins together.
+// filterResult is how long the search for a node took for one pinned pod, in milliseconds, as the
+// scheduler's metric has it: PreFilter, Filter and Score of all plugins, on as many nodes as each
+// scheduler looks at as it is shipped.
 type filterResult struct {
 	Nodes     int        `json:"nodes"`
 	Scheduler contestant `json:"scheduler"`
-	// Pods is "new" when no pod like it has been there before, so that nothing is remembered; else
-	// "repeated".
+	// Pods is podsNew when no pod like it has been there before, so that nothing is remembered;
+	// else "repeated".
 	Pods string `json:"pods"`
 	// Milliseconds are the samples.
 	Milliseconds []float64 `json:"milliseconds"`
@@ -26,10 +26,13 @@ type filterResult struct {
 	LoadAverage string `json:"loadAverage"`
 }
 
+// podsNew are pods of a shape that is new.
+const podsNew = "new"
+
 // filterWarmUp is how many pods of each sort of a run are not counted: they warm the scheduler up.
 const filterWarmUp = 5
 
-// filter measures Filter over all nodes, on a cluster that runs pinned pods already.
+// filter measures cycles one by one, on a cluster that runs pinned pods already.
 func (b *bench) filter(nodes, pods, runs int) error {
 	if runs == 0 {
 		return nil
@@ -55,10 +58,10 @@ func (b *bench) filter(nodes, pods, runs int) error {
 
 // fill has Berth bind the load of pinned pods.
 func (b *bench) fill(pods int) error {
-	if err := b.createPods(loadPinned, pods); err != nil {
+	if err := b.createPods(loadPinned, b.options.profiles[0], pods); err != nil {
 		return err
 	}
-	s, err := b.lead(berth, 0)
+	s, err := b.lead(berth)
 	if err != nil {
 		return err
 	}
@@ -71,8 +74,8 @@ func (b *bench) fill(pods int) error {
 }
 
 // lead starts a scheduler and makes it the leader once it has read the cluster.
-func (b *bench) lead(who contestant, percentage int) (*sched, error) {
-	s, err := b.startScheduler(who, percentage)
+func (b *bench) lead(who contestant) (*sched, error) {
+	s, err := b.startScheduler(who, b.options.profiles[0])
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +98,12 @@ func (b *bench) filterRun(nodes int, who contestant) error {
 	if err := b.hold(true); err != nil {
 		return err
 	}
-	s, err := b.lead(who, 100)
+	s, err := b.lead(who)
 	if err != nil {
 		return err
 	}
 	defer s.Stop()
-	fresh, again := b.filterOf(nodes, who, "new"), b.filterOf(nodes, who, "repeated")
+	fresh, again := b.filterOf(nodes, who, podsNew), b.filterOf(nodes, who, "repeated")
 	for i := range b.options.filterPods {
 		b.runs++ // makes names and amounts that have not been before
 		if err := b.timeFilter(s, b.result.Filter, fresh, 512<<20+int64(b.runs)<<12, i); err != nil {
@@ -114,7 +117,7 @@ func (b *bench) filterRun(nodes int, who contestant) error {
 	for _, at := range []int{fresh, again} {
 		r := &b.result.Filter[at]
 		r.LoadAverage = loadAverage()
-		b.say("%d nodes, %s, %s pods: Filter p50 %.2f ms, p99 %.2f ms of %d, load %s", nodes, who, r.Pods, median(r.Milliseconds), quantile(r.Milliseconds, 0.99), len(r.Milliseconds), r.LoadAverage)
+		b.say("%d nodes, %s, %s pods: cycle p50 %.2f ms, p99 %.2f ms of %d, load %s", nodes, who, r.Pods, median(r.Milliseconds), quantile(r.Milliseconds, 0.99), len(r.Milliseconds), r.LoadAverage)
 	}
 	return nil
 }
@@ -129,8 +132,8 @@ func (b *bench) filterOf(nodes int, who contestant, pods string) int {
 	return at
 }
 
-// timeFilter places one pod and takes from the scheduler's metrics how long Filter took. The first
-// pods of a scheduler are not counted: they warm it up.
+// timeFilter places one pod and takes from the scheduler's metrics how long the search took. The
+// first pods of a scheduler are not counted: they warm it up.
 func (b *bench) timeFilter(s *sched, results []filterResult, at int, memory int64, i int) error {
 	r := &results[at]
 	before, err := s.filterTime(b.ctx)
@@ -163,7 +166,7 @@ func (b *bench) timeFilter(s *sched, results []filterResult, at int, memory int6
 type filterTime struct{ seconds, cycles float64 }
 
 func (s *sched) filterTime(ctx context.Context) (filterTime, error) {
-	const name, label = "scheduler_framework_extension_point_duration_seconds", `extension_point="Filter"`
+	const name = "scheduler_scheduling_algorithm_duration_seconds"
 	m, err := s.metrics(ctx)
-	return filterTime{m.sum(name+"_sum", label), m.sum(name+"_count", label)}, err
+	return filterTime{m.sum(name + "_sum"), m.sum(name + "_count")}, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // summary is the last line of a comparison: Berth by stock, in the middle of the pairs. What was
@@ -23,6 +24,9 @@ type summary struct {
 	// SecondRound is the share of searches that were not over with the first few candidates, at
 	// worst.
 	SecondRound *float64 `json:"secondRound"`
+	// P99New is of the 99th percentile of the time in which a node is found for a pinned pod of a
+	// new shape, at worst.
+	P99New *float64 `json:"p99New"`
 }
 
 // What a comparison has to reach; see summary.
@@ -31,6 +35,7 @@ const (
 	floorSettled     = 1.0
 	floorOrdinaryCPU = 1.02
 	floorSecondRound = 0.01
+	floorP99New      = 1.0
 )
 
 // summarize makes a summary of what was measured.
@@ -54,6 +59,13 @@ func summarize(r *result) (s summary) {
 			worse(into, ratio.CPU.Centre, more)
 		}
 	}
+	for i := range r.Filter {
+		f := &r.Filter[i]
+		beside := slices.IndexFunc(r.Filter, func(o filterResult) bool { return o.Nodes == f.Nodes && o.Pods == f.Pods && o.Scheduler == stock })
+		if f.Scheduler == berth && f.Pods == podsNew && beside >= 0 {
+			worse(&s.P99New, quantile(f.Milliseconds, 0.99)/quantile(r.Filter[beside].Milliseconds, 0.99), more)
+		}
+	}
 	for i := range r.Runs {
 		if run := &r.Runs[i]; run.Searches > 0 {
 			worse(&s.SecondRound, run.SecondRounds/run.Searches, more)
@@ -73,7 +85,7 @@ func (s *summary) check() error {
 	}{
 		{"cpu500", s.CPU500, floorCPU, false}, {"cpu5000", s.CPU5000, floorCPU, false}, {"cpu15000", s.CPU15000, floorCPU, false},
 		{"settled", s.Settled, floorSettled, true}, {"ordinaryCPU", s.OrdinaryCPU, floorOrdinaryCPU, false},
-		{"secondRound", s.SecondRound, floorSecondRound, false},
+		{"secondRound", s.SecondRound, floorSecondRound, false}, {"p99New", s.P99New, floorP99New, false},
 	} {
 		switch {
 		case f.value == nil:

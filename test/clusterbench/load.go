@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"strconv"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-dev/berth/internal/wire"
 )
@@ -64,10 +66,53 @@ func podOf(name string, r corev1.ResourceRequirements) *corev1.Pod {
 	}
 }
 
+// apps is how many ReplicaSets there are. A Service selects the pods of each.
+const apps = 100
+
+// own has a pod belong to a ReplicaSet, in turn.
+func own(pod *corev1.Pod, i int) {
+	app := fmt.Sprint("app-", i%apps)
+	pod.Labels = map[string]string{"app": app}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app, UID: types.UID(app), Controller: new(true)}}
+}
+
+// service selects the pods of the i-th ReplicaSet.
+func service(i int) *corev1.Service {
+	app := fmt.Sprint("app-", i)
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: podNamespace}, Spec: corev1.ServiceSpec{
+		ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": app},
+	}}
+}
+
+// replicaSet is the i-th. Nobody makes pods for it.
+func replicaSet(i int) *appsv1.ReplicaSet {
+	app := fmt.Sprint("app-", i)
+	labels := map[string]string{"app": app}
+	return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: podNamespace}, Spec: appsv1.ReplicaSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: newPod(loadPinned, i).Spec},
+	}}
+}
+
+// createApps creates what pods of profileStock belong to.
+func (b *bench) createApps() error {
+	return each(b.ctx, 32, apps, func(ctx context.Context, i int) error {
+		if _, err := b.plane.core.CoreV1().Services(podNamespace).Create(ctx, service(i), metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		_, err := b.plane.core.AppsV1().ReplicaSets(podNamespace).Create(ctx, replicaSet(i), metav1.CreateOptions{})
+		return err
+	})
+}
+
 // createPods creates count pods of the load.
-func (b *bench) createPods(load string, count int) error {
+func (b *bench) createPods(load, profile string, count int) error {
 	return each(b.ctx, 32, count, func(ctx context.Context, i int) error {
-		_, err := b.plane.core.CoreV1().Pods(podNamespace).Create(ctx, newPod(load, i), metav1.CreateOptions{})
+		pod := newPod(load, i)
+		if profile == profileStock {
+			own(pod, i)
+		}
+		_, err := b.plane.core.CoreV1().Pods(podNamespace).Create(ctx, pod, metav1.CreateOptions{})
 		return err
 	})
 }

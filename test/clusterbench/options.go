@@ -12,12 +12,12 @@ import (
 
 // options are the flags of every verb.
 type options struct {
-	nodes []int // ascending
+	nodes []int // ascending; one may be there again with other pods
 	// pods, pairs and filterRuns are for each number of nodes; the last of them is also for those
 	// that have none.
 	pods, pairs []int
-	// filterRuns is how often each scheduler is asked for the time of Filter, filterPods with how
-	// many pods of either sort.
+	// filterRuns is how often each scheduler is asked for the time of single cycles, filterPods
+	// with how many pods of either sort.
 	filterRuns []int
 	filterPods int
 	// warmUp is the pods of a first pair of runs, which are not counted; 0 for none.
@@ -29,6 +29,7 @@ type options struct {
 	// fresh begins every pair on a control plane of its own.
 	fresh     bool
 	loads     []string
+	profiles  []string
 	agents    string
 	scheduler string
 	// maxNodes is the argument of Berth's plugin; 0 for its default.
@@ -40,6 +41,15 @@ type options struct {
 	length    time.Duration
 	profile   bool
 }
+
+// Profiles of both schedulers. They differ in the arguments of other plugins than Berth.
+const (
+	// profileChart is as the chart has it: nothing is spread by default.
+	profileChart = "chart"
+	// profileStock has kube-scheduler's own arguments. The pods belong to ReplicaSets behind
+	// Services, and are spread.
+	profileStock = "stock"
+)
 
 // Who runs agents.
 const (
@@ -53,13 +63,14 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	f.SetOutput(stderr)
 	nodes := f.String("nodes", "5000", "numbers of nodes, ascending, separated by commas")
 	loads := f.String("loads", "ordinary,pinned", "kinds of pods, separated by commas")
+	profiles := f.String("profiles", profileChart, "profiles of the schedulers, separated by commas: chart, with the chart's arguments of the other plugins; stock, with theirs, and pods of ReplicaSets behind Services")
 	pods := f.String("pods", "10000", "pods of one run, for each number of nodes")
 	pairs := f.String("pairs", "5", "pairs of runs, for each number of nodes")
 	f.IntVar(&o.warmUp, "warm-up", 500, "pods of a first pair of runs that are not counted; 0 for none")
 	f.BoolVar(&o.apart, "apart", false, "give the schedulers half of the processors, and all else the other half")
 	f.BoolVar(&o.first, "first", false, "give the schedulers precedence over all else, by niceness; for root")
 	f.BoolVar(&o.fresh, "fresh", false, "make control plane and nodes anew for every pair")
-	filterRuns := f.String("filter-runs", "3", "runs of either scheduler that measure Filter, for each number of nodes; 0 for none")
+	filterRuns := f.String("filter-runs", "3", "runs of either scheduler that measure the cycles of single pods, for each number of nodes; 0 for none")
 	f.IntVar(&o.filterPods, "filter-pods", 80, "pods of either sort in such a run")
 	f.StringVar(&o.agents, "agents", agentsAlways, "always: agents report under both schedulers, so that only these differ; berth: under Berth alone")
 	f.StringVar(&o.scheduler, "scheduler", "bin/berth-scheduler", "the program berth-scheduler")
@@ -72,7 +83,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	o.loads = strings.Split(*loads, ",")
+	o.loads, o.profiles = strings.Split(*loads, ","), strings.Split(*profiles, ",")
 	for _, l := range []struct {
 		flag, text string
 		into       *[]int
@@ -101,18 +112,23 @@ func of(list []int, i int) int { return list[min(i, len(list)-1)] }
 
 func (o *options) check() error {
 	switch {
-	case !slices.IsSorted(o.nodes) || len(slices.Compact(slices.Clone(o.nodes))) < len(o.nodes):
+	case !slices.IsSorted(o.nodes):
 		return fmt.Errorf("-nodes %v: want them ascending", o.nodes)
 	case max(len(o.pods), len(o.pairs), len(o.filterRuns)) > len(o.nodes):
 		return fmt.Errorf("-pods %v -pairs %v -filter-runs %v: want at most as many as -nodes %v", o.pods, o.pairs, o.filterRuns, o.nodes)
 	case o.filterPods <= filterWarmUp || o.warmUp < 0 || o.warmUp == 1:
-		return fmt.Errorf("-filter-pods %d -warm-up %d: want more than %d pods for Filter, and 0 or at least 2 to warm up", o.filterPods, o.warmUp, filterWarmUp)
+		return fmt.Errorf("-filter-pods %d -warm-up %d: want more than %d single pods, and 0 or at least 2 to warm up", o.filterPods, o.warmUp, filterWarmUp)
 	case o.apart && o.first:
 		return fmt.Errorf("-apart -first: want one of them")
 	case o.maxNodes < 0:
 		return fmt.Errorf("-max-nodes %d: want 0 or more", o.maxNodes)
 	case o.agents != agentsAlways && o.agents != agentsBerth:
 		return fmt.Errorf("-agents: %q: want %s or %s", o.agents, agentsAlways, agentsBerth)
+	}
+	for _, p := range o.profiles {
+		if p != profileChart && p != profileStock {
+			return fmt.Errorf("-profiles: %q: want %s or %s", p, profileChart, profileStock)
+		}
 	}
 	for _, l := range o.loads {
 		if l != loadOrdinary && l != loadPinned {

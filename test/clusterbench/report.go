@@ -12,7 +12,10 @@ import (
 type ratioResult struct {
 	Nodes int    `json:"nodes"`
 	Load  string `json:"load"`
-	Pairs int    `json:"pairs"`
+	// Pods is how many there were in a run.
+	Pods    int    `json:"pods"`
+	Profile string `json:"profile,omitempty"`
+	Pairs   int    `json:"pairs"`
 	// Settled is of pods per second until all is settled, Throughput of those bound per second.
 	Settled    estimate `json:"settled"`
 	Throughput estimate `json:"throughput"`
@@ -31,8 +34,8 @@ func compare(runs []runResult) []ratioResult {
 	var out []ratioResult
 	for i := range runs {
 		r := &runs[i]
-		if !slices.ContainsFunc(out, func(o ratioResult) bool { return o.Nodes == r.Nodes && o.Load == r.Load }) {
-			if o := compareOne(runs, r.Nodes, r.Load); o.Pairs > 0 {
+		if !slices.ContainsFunc(out, func(o ratioResult) bool { return o.of(r) }) {
+			if o := compareOne(runs, ratioResult{Nodes: r.Nodes, Load: r.Load, Pods: r.Pods, Profile: r.Profile}); o.Pairs > 0 {
 				out = append(out, o)
 			}
 		}
@@ -40,10 +43,15 @@ func compare(runs []runResult) []ratioResult {
 	return out
 }
 
-func compareOne(runs []runResult, nodes int, load string) ratioResult {
+// of says whether the run is one of those that are compared.
+func (o *ratioResult) of(r *runResult) bool {
+	return o.Nodes == r.Nodes && o.Load == r.Load && o.Pods == r.Pods && o.Profile == r.Profile
+}
+
+func compareOne(runs []runResult, o ratioResult) ratioResult {
 	of := func(who contestant) (out []runResult) {
 		for _, r := range runs {
-			if r.Nodes == nodes && r.Load == load && r.Scheduler == who {
+			if o.of(&r) && r.Scheduler == who {
 				out = append(out, r)
 			}
 		}
@@ -66,7 +74,7 @@ func compareOne(runs []runResult, nodes int, load string) ratioResult {
 	}
 	settled, bound := func(r *runResult) float64 { return r.Settled }, func(r *runResult) float64 { return r.PerSecond }
 	return ratioResult{
-		Nodes: nodes, Load: load, Pairs: min(len(a), len(b)),
+		Nodes: o.Nodes, Load: o.Load, Pods: o.Pods, Profile: o.Profile, Pairs: min(len(a), len(b)),
 		Settled: estimateOf(ratios(settled)), Throughput: estimateOf(ratios(bound)),
 		CPU:    estimateOf(ratios(func(r *runResult) float64 { return r.SchedulerCPU })),
 		Memory: estimateOf(ratios(func(r *runResult) float64 { return float64(r.PeakMemory) })),
@@ -113,13 +121,13 @@ func (r *result) printRuns(w io.Writer) {
 	if len(r.Runs) == 0 {
 		return
 	}
-	table(w, "nodes\tload\tpair\tscheduler\tbound\tsettled/s\tbound/s\tack p50 s\tp99 s\tscheduler us/pod\tserver us/pod\tpeak MiB\tidle MiB\tcycles\tnodes\tFilter ms\tScore ms\treports\trefused\tpromises\tload average", func(line func(...any)) {
+	table(w, "nodes\tload\tprofile\tpair\tscheduler\tbound\tsettled/s\tbound/s\tack p50 s\tp99 s\tscheduler us/pod\tserver us/pod\tpeak MiB\tidle MiB\tcycles\tnodes\tFilter ms\tScore ms\treports\trefused\tpromises\tload average", func(line func(...any)) {
 		for _, r := range r.Runs {
 			promises := "-"
 			if p := r.Promises; p != nil {
 				promises = fmt.Sprintf("%.0f kept, %.0f contended, %.0f broken", p["kept"], p["contended"], p["mispredicted"]+p["refused"])
 			}
-			line(r.Nodes, r.Load, r.Pair+1, r.Scheduler, r.Bound, fmt.Sprintf("%.1f", r.Settled), fmt.Sprintf("%.1f", r.PerSecond), r.AcknowledgedP50, r.AcknowledgedP99, fmt.Sprintf("%.0f", r.SchedulerCPU),
+			line(r.Nodes, r.Load, r.Profile, r.Pair+1, r.Scheduler, r.Bound, fmt.Sprintf("%.1f", r.Settled), fmt.Sprintf("%.1f", r.PerSecond), r.AcknowledgedP50, r.AcknowledgedP99, fmt.Sprintf("%.0f", r.SchedulerCPU),
 				fmt.Sprintf("%.0f", r.ServerCPU), r.PeakMemory>>20, r.IdleMemory>>20, int(r.Attempts), r.Asked, r.Filter, r.Score, r.Reports, r.Refused, promises, r.LoadAverage)
 		}
 	})
@@ -129,10 +137,10 @@ func (r *result) printRatios(w io.Writer) {
 	if len(r.Ratios) == 0 {
 		return
 	}
-	table(w, "nodes\tload\tpairs\tBerth by stock\tstock\tBerth\tratio\tlower bound\tmedian\tratios", func(line func(...any)) {
+	table(w, "nodes\tload\tprofile\tpods\tpairs\tBerth by stock\tstock\tBerth\tratio\tlower bound\tmedian\tratios", func(line func(...any)) {
 		for _, r := range r.Ratios {
 			row := func(what string, stock, berth any, e estimate) {
-				line(r.Nodes, r.Load, r.Pairs, what, stock, berth, fmt.Sprintf("%.3f", e.Centre), fmt.Sprintf("%.3f (%.0f%%)", e.Bound, 100*e.Sure), fmt.Sprintf("%.3f", e.Median), fmt.Sprintf("%.2f", e.Values))
+				line(r.Nodes, r.Load, r.Profile, r.Pods, r.Pairs, what, stock, berth, fmt.Sprintf("%.3f", e.Centre), fmt.Sprintf("%.3f (%.0f%%)", e.Bound, 100*e.Sure), fmt.Sprintf("%.3f", e.Median), fmt.Sprintf("%.2f", e.Values))
 			}
 			row("pods/s settled", fmt.Sprintf("%.1f", r.Stock), fmt.Sprintf("%.1f", r.Berth), r.Settled)
 			row("pods/s bound", fmt.Sprintf("%.1f", r.StockBound), fmt.Sprintf("%.1f", r.BerthBound), r.Throughput)
@@ -146,7 +154,7 @@ func (r *result) printFilter(w io.Writer) {
 	if len(r.Filter) == 0 {
 		return
 	}
-	table(w, "nodes\tscheduler\tpods\tcount\tFilter p50 ms\tp90\tp99\tmax\tmore than one cycle\tload average", func(line func(...any)) {
+	table(w, "nodes\tscheduler\tpods\tcount\tcycle p50 ms\tp90\tp99\tmax\tmore than one cycle\tload average", func(line func(...any)) {
 		for _, r := range r.Filter {
 			q := func(q float64) float64 { return quantile(r.Milliseconds, q) }
 			line(r.Nodes, r.Scheduler, r.Pods, len(r.Milliseconds), q(0.5), q(0.9), q(0.99), q(1), r.Retried, r.LoadAverage)

@@ -21,6 +21,7 @@ import (
 type runKey struct {
 	Nodes     int        `json:"nodes"`
 	Load      string     `json:"load"`
+	Profile   string     `json:"profile,omitempty"`
 	Scheduler contestant `json:"scheduler"`
 	Pair      int        `json:"pair"`
 }
@@ -73,8 +74,8 @@ type runResult struct {
 }
 
 func (r *runResult) String() string {
-	return fmt.Sprintf("%5d nodes %-8s %-5s pair %2d: %5d of %d pods, %6.1f/s settled, %6.1f/s bound, acknowledged p50 %.1f s p99 %.1f s, scheduler %5.0f us/pod, server %5.0f us/pod, peak %4d MiB, %d refused, load %s",
-		r.Nodes, r.Load, r.Scheduler, r.Pair+1, r.Bound, r.Pods, r.Settled, r.PerSecond, r.AcknowledgedP50, r.AcknowledgedP99, r.SchedulerCPU, r.ServerCPU, r.PeakMemory>>20, r.Refused, r.LoadAverage)
+	return fmt.Sprintf("%5d nodes %-8s %-5s %-5s pair %2d: %5d of %d pods, %6.1f/s settled, %6.1f/s bound, acknowledged p50 %.1f s p99 %.1f s, scheduler %5.0f us/pod, server %5.0f us/pod, peak %4d MiB, %d refused, load %s",
+		r.Nodes, r.Load, r.Profile, r.Scheduler, r.Pair+1, r.Bound, r.Pods, r.Settled, r.PerSecond, r.AcknowledgedP50, r.AcknowledgedP99, r.SchedulerCPU, r.ServerCPU, r.PeakMemory>>20, r.Refused, r.LoadAverage)
 }
 
 // runLimit is how long a run may take.
@@ -85,13 +86,13 @@ const runLimit = 15 * time.Minute
 func (b *bench) run(key runKey, pods int) (runResult, error) {
 	r := runResult{runKey: key, Pods: pods}
 	b.fleet.silent.Store(b.options.agents == agentsBerth && key.Scheduler == stock)
-	if err := b.createPods(key.Load, r.Pods); err != nil {
+	if err := b.createPods(key.Load, key.Profile, r.Pods); err != nil {
 		return r, fmt.Errorf("create pods: %w", err)
 	}
 	if err := b.forgetLeader(); err != nil {
 		return r, err
 	}
-	s, err := b.startScheduler(key.Scheduler, 0)
+	s, err := b.startScheduler(key.Scheduler, key.Profile)
 	if err != nil {
 		return r, err
 	}
@@ -223,7 +224,7 @@ func (b *bench) profile(s *sched, r *runResult) <-chan struct{} {
 	}
 	const path, seconds = "/debug/pprof/profile", "20"
 	keep := func(of string, data []byte, err error) {
-		file := filepath.Join(b.options.out, fmt.Sprintf("%d-%s-%s-%d%s.pprof", r.Nodes, r.Load, r.Scheduler, r.Pair+1, of))
+		file := filepath.Join(b.options.out, fmt.Sprintf("%d-%s-%s%s-%d%s.pprof", r.Nodes, r.Load, r.Profile, r.Scheduler, r.Pair+1, of))
 		if err == nil {
 			err = os.WriteFile(file, data, 0o644)
 		}

@@ -36,13 +36,13 @@ type sched struct {
 }
 
 // startScheduler starts a scheduler. It does not schedule before the lease is free.
-func (b *bench) startScheduler(who contestant, percentage int) (*sched, error) {
+func (b *bench) startScheduler(who contestant, profile string) (*sched, error) {
 	b.runs++
 	dir := filepath.Join(b.dir, fmt.Sprintf("scheduler-%03d-%s", b.runs, who))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	config, err := configuration(configure{who, filepath.Join(b.plane.dir, schedulerKubeconfig), percentage, b.options.heartbeat, b.options.maxNodes})
+	config, err := configuration(configure{who, filepath.Join(b.plane.dir, schedulerKubeconfig), profile, b.options.heartbeat, b.options.maxNodes})
 	if err != nil {
 		return nil, err
 	}
@@ -63,16 +63,16 @@ func (b *bench) startScheduler(who contestant, percentage int) (*sched, error) {
 type configure struct {
 	who        contestant
 	kubeconfig string
-	// percentage of nodes to score; 0 for the default.
-	percentage int
+	profile    string
 	heartbeat  time.Duration
 	// maxNodes is the plugin's argument; 0 for the default.
 	maxNodes int
 }
 
 // configuration returns the same configuration for both contestants, but for the plugin: the
-// generous client limits of Berth's own configuration, and plugin arguments that leave
-// opportunistic batching possible. Agents are believed for four heartbeats.
+// generous client limits of Berth's own configuration, and, but for profileStock, the chart's
+// arguments of other plugins, which leave opportunistic batching possible. Agents are believed for
+// four heartbeats.
 func configuration(o configure) ([]byte, error) {
 	args := scheduler.Args{StaleAfter: metav1.Duration{Duration: max(time.Minute, 4*o.heartbeat)}, MaxNodes: o.maxNodes}
 	text, err := scheduler.Configuration(scheduler.ConfigOptions{Kubeconfig: o.kubeconfig, Args: &args})
@@ -88,12 +88,11 @@ func configuration(o configure) ([]byte, error) {
 		delete(profile, "plugins")
 		delete(profile, "pluginConfig")
 	}
-	plugins, _ := profile["pluginConfig"].([]any)
-	profile["pluginConfig"] = append(plugins,
-		map[string]any{"name": "PodTopologySpread", "args": map[string]any{"defaultingType": "List", "defaultConstraints": []any{}}},
-		map[string]any{"name": "InterPodAffinity", "args": map[string]any{"ignorePreferredTermsOfExistingPods": true}})
-	if o.percentage > 0 {
-		profile["percentageOfNodesToScore"] = o.percentage
+	if o.profile != profileStock {
+		plugins, _ := profile["pluginConfig"].([]any)
+		profile["pluginConfig"] = append(plugins,
+			map[string]any{"name": "PodTopologySpread", "args": map[string]any{"defaultingType": "List", "defaultConstraints": []any{}}},
+			map[string]any{"name": "InterPodAffinity", "args": map[string]any{"ignorePreferredTermsOfExistingPods": true}})
 	}
 	c["leaderElection"] = map[string]any{"leaderElect": true, "leaseDuration": "120s", "renewDeadline": "100s", "retryPeriod": "500ms",
 		"resourceLock": "leases", "resourceName": leaseName, "resourceNamespace": metav1.NamespaceSystem}

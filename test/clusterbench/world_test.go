@@ -37,9 +37,6 @@ const (
 	pinnedPerNode = 6
 )
 
-// apps is how many Deployments the pods of a world belong to. A Service selects each one's.
-const apps = 100
-
 // world is a cluster as one scheduler sees it. Nodes, pods and reports are objects in memory that
 // watches tell of, and a Binding is an object in memory, too: what a cycle costs is not drowned in
 // what a client costs.
@@ -111,15 +108,13 @@ func beginning(tb testing.TB, count int) *world {
 // podOf is a pod of a load and a shape, and belongs to a Deployment.
 func (w *world) podOf(load string, shape, number int) *corev1.Pod {
 	pod := newPod(load, shape)
-	app := fmt.Sprint("app-", number%apps)
+	own(pod, number)
 	w.made++
-	pod.Name = fmt.Sprintf("%s-%d", app, w.made)
+	pod.Name = fmt.Sprintf("%s-%d", pod.Labels["app"], w.made)
 	pod.UID = types.UID(pod.Name)
-	pod.Labels = map[string]string{"app": app}
 	pod.CreationTimestamp = metav1.Unix(1_700_000_000+int64(w.made/200), 0)
 	pod.ResourceVersion = fmt.Sprint(w.made)
 	pod.Spec.SchedulerName = corev1.DefaultSchedulerName
-	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app, UID: types.UID(app), Controller: new(true)}}
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable}
 	if load != loadOrdinary {
 		pod.Status.QOSClass = corev1.PodQOSGuaranteed
@@ -190,8 +185,7 @@ func (w *world) podList() *corev1.PodList {
 func serviceList() *corev1.ServiceList {
 	list := &corev1.ServiceList{}
 	for i := range apps {
-		app := fmt.Sprint("app-", i)
-		list.Items = append(list.Items, corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: podNamespace}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": app}}})
+		list.Items = append(list.Items, *service(i))
 	}
 	return list
 }
@@ -199,11 +193,8 @@ func serviceList() *corev1.ServiceList {
 func replicaSetList() *appsv1.ReplicaSetList {
 	list := &appsv1.ReplicaSetList{}
 	for i := range apps {
-		app := fmt.Sprint("app-", i)
-		list.Items = append(list.Items, appsv1.ReplicaSet{
-			ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: podNamespace, UID: types.UID(app)},
-			Spec:       appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
-		})
+		list.Items = append(list.Items, *replicaSet(i))
+		list.Items[i].UID = types.UID(list.Items[i].Name)
 	}
 	return list
 }
