@@ -111,6 +111,44 @@ func tell(d *placement.Decision) (text string) {
 	return text[1:]
 }
 
+// TestExplainExactly: why there is no room on exactly so many NUMA nodes, and what to do.
+func TestExplainExactly(t *testing.T) {
+	four := placement.DeviceRequest{Resource: "x/gpu", Count: 4}
+	withFour := app("a", 4000, 1)
+	withFour.Devices = []placement.DeviceRequest{four}
+	cfg := obeying()
+	kind, pool := placement.DeviceKind{Resource: "x/gpu"}, placement.DevicePool{Resource: "x/gpu", Decided: true}
+	for i := range 4 {
+		d := placement.PlacedDevice{ID: fmt.Sprint(i), NUMA: topology.NUMAID(i / 3), HasNUMA: true} // three on node 0, one on node 1
+		kind.Devices, pool.Devices = append(kind.Devices, d), append(pool.Devices, placement.Device{ID: d.ID, NUMA: topology.NewNUMASet(d.NUMA), HasTopology: true})
+	}
+	cfg.Devices = []placement.DeviceKind{kind}
+	for name, c := range map[string]struct {
+		r        placement.Request
+		detail   placement.Detail
+		want, do string
+	}{
+		"too few CPUs": {guaranteed("x", placement.Rules{NUMANodes: 2}, app("a", 1000, 1)), placement.NotExactly,
+			"not on exactly 2 NUMA nodes, each of which gives some: NUMA 0 has 7 free CPUs of 1 asked, NUMA 1 has 8; NUMA 0 has", "at least one CPU on each"},
+		"too few NUMA nodes": {guaranteed("x", placement.Rules{NUMANodes: 1}, app("a", 9000, 1)), placement.NotExactly,
+			"not on exactly 1 NUMA node, ", "another number of NUMA nodes"},
+		"nothing to give": {placement.Request{UID: "x", Rules: placement.Rules{NUMANodes: 2}, Containers: []placement.ContainerRequest{app("a", 0, 0)}}, placement.NotExactly,
+			"it asks for no CPUs and no memory that could lie on 2 NUMA nodes", "another number"},
+		"devices elsewhere": {guaranteed("x", placement.Rules{Devices: placement.DeviceRules{PerNode: 2}}, withFour), placement.NotExactly,
+			"NUMA 0 has 3 free x/gpu of 4 asked, NUMA 1 has 1 (NoBerth)", "another number"},
+		"an odd number of devices": {guaranteed("x", placement.Rules{Devices: placement.DeviceRules{PerNode: 3}}, withFour), placement.DevicesUneven, "no such multiple", "equally many devices"},
+		"another number of NUMA nodes": {guaranteed("x", placement.Rules{NUMANodes: 1, Devices: placement.DeviceRules{PerNode: 2}}, withFour), placement.DevicesUneven,
+			"another number of NUMA nodes than the pod says", "equally many devices"},
+	} {
+		s := state(t, two8.view(), cfg)
+		s.SetPool(pool)
+		e := placement.Explain(s, &c.r)
+		if e.Detail != c.detail || !strings.Contains(e.String(), c.want) || !strings.Contains(e.Advice(), c.do) {
+			t.Errorf("%s: %s: %s; %s", name, e.Detail, e, e.Advice())
+		}
+	}
+}
+
 // TestObeyNeedsOneDecider refuses managers of the kubelet beside Berth's, and a node without CPUs
 // for shared containers.
 func TestObeyNeedsOneDecider(t *testing.T) {

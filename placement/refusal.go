@@ -368,19 +368,20 @@ func (r *Refusal) withheld() string {
 	return fmt.Sprintf("berth.dev/exclusive: numa for %d CPUs keeps the rest of their NUMA nodes idle: ask for all CPUs of one or more (%s)", n.Asked, strings.Join(nodes, ", "))
 }
 
-// inexact says what there is where no set of as many NUMA nodes as wanted has room, each some of
-// it.
+// inexact says what each NUMA node has where no set of as many as wanted has room.
 func (r *Refusal) inexact() string {
-	if len(r.Needs) == 0 {
-		return fmt.Sprintf("it asks for no CPUs and no memory that could lie on %d NUMA nodes", r.NUMANodes)
+	wanted := strconv.Itoa(r.NUMANodes) + " NUMA node"
+	if r.NUMANodes != 1 {
+		wanted += "s"
 	}
-	n := &r.Needs[0]
+	var parts []string
 	for i := range r.Needs {
-		if r.Needs[i].Free < r.Needs[i].Asked || n.Resource != cpuResource && r.Needs[i].Resource == cpuResource {
-			n = &r.Needs[i]
-		}
+		parts = append(parts, r.Needs[i].perNode())
 	}
-	return fmt.Sprintf("not on exactly %d NUMA nodes, each of which gives some: %s", r.NUMANodes, n.perNode())
+	if len(parts) == 0 {
+		return "it asks for no CPUs and no memory that could lie on " + wanted
+	}
+	return "not on exactly " + wanted + ", each of which gives some: " + strings.Join(parts, "; ")
 }
 
 // scattered says whether no NUMA node has enough by itself, or memory is handed out in groups.

@@ -115,7 +115,36 @@ func partsOf(r *placement.Request) (all []part) {
 // asOne says whether it is the pod that is placed, not each of its containers. The nodes' own
 // policy is none.
 func asOne(r *placement.Rules) bool {
+	if exact(r) {
+		return r.Scope != placement.ContainerScope
+	}
 	return r.Scope == placement.PodScope && r.Policy != placement.PolicyNone && r.Policy != placement.NodePolicy
+}
+
+// exact says whether a number of NUMA nodes is asked for.
+func exact(r *placement.Rules) bool { return r.NUMANodes > 0 || r.Devices.PerNode > 0 }
+
+// numberOf is on how many NUMA nodes a part is to be exactly; 0 where it does not matter, and -1
+// where no number would be right.
+func numberOf(r *placement.Rules, p *part) int {
+	n := int(r.NUMANodes)
+	for _, d := range p.devices {
+		per := int64(r.Devices.PerNode)
+		switch {
+		case per == 0 || d.Count == 0:
+		case d.Count%per != 0 || n > 0 && int(d.Count/per) != n:
+			return -1
+		default:
+			n = int(d.Count / per)
+		}
+	}
+	switch single := r.Policy == placement.PolicySingleNUMANode; {
+	case single && n > 1:
+		return -1
+	case single && exact(r):
+		return 1
+	}
+	return n
 }
 
 func (p *part) count(resource string) (n int64) {
@@ -135,6 +164,10 @@ func (t Twin) Fits(there []*placement.Decision, pods ...*placement.Request) bool
 	}
 	for i := range now {
 		now[i] = now[i].whole()
+	}
+	if exact(&pods[0].Rules) {
+		parts := partsOf(pods[0])
+		return len(pods) == 1 && len(parts) == 1 && t.fitsExactly(&pods[0].Rules, &parts[0], now, taken)
 	}
 	f := fitting{t: t, rooms: now, taken: taken}
 	single := pods[0].Rules.Policy == placement.PolicySingleNUMANode
@@ -398,6 +431,42 @@ func (t Twin) narrowest(rules *placement.Rules, p *part, now []room, taken map[s
 	return least
 }
 
+// fitsExactly says whether some set of as many NUMA nodes as a part asks for has room for it. Each
+// gives some of the first that it asks for: CPUs, CPU time, huge pages, memory, devices.
+func (t Twin) fitsExactly(rules *placement.Rules, p *part, now []room, taken map[string]bool) bool {
+	n := numberOf(rules, p)
+	if n == 0 {
+		return t.narrowest(rules, p, now, taken) > 0 && t.narrowest(rules, p, now, taken) <= t.narrowest(rules, p, t.rooms(), nil)
+	}
+	const page = 2 << 20
+	gives := func(r room) bool { return rules.Devices.PerNode > 0 }
+	switch need := p.need; {
+	case need.own > 0:
+		gives = func(r room) bool { return r.own > 0 && need.own >= int64(n) }
+	case need.milli > 0:
+		gives = func(r room) bool { return r.milli > 0 && need.milli >= int64(n) }
+	case need.huge > 0:
+		gives = func(r room) bool { return r.huge >= page && (need.huge+page-1)/page >= int64(n) }
+	case need.memory > 0:
+		gives = func(r room) bool { return r.memory > 0 && need.memory >= int64(n) }
+	}
+	for set := uint(1); set < 1<<len(now); set++ {
+		var sum room
+		all := bits.OnesCount(set) == n
+		for i := range now {
+			if set&(1<<i) != 0 {
+				sum, all = sum.plus(now[i]), all && gives(now[i])
+			}
+		}
+		need := p.need
+		need.milli += 1000 * need.own
+		if all && !sum.minus(need).short() && t.choose(rules, p, taken, set, 0, nil, func([]*topology.Device) bool { return true }) {
+			return true
+		}
+	}
+	return false
+}
+
 // choose calls then with each choice of devices on the NUMA nodes, beside those of the first kinds,
 // that is as the pod wants it, until that is content.
 func (t Twin) choose(rules *placement.Rules, p *part, taken map[string]bool, set uint, k int, got [][]*topology.Device, then func([]*topology.Device) bool) bool {
@@ -450,6 +519,15 @@ func wrongDevices(rules *placement.DeviceRules, got [][]*topology.Device) string
 			return "two virtual functions of one card"
 		}
 		each = append(each, at)
+		on := map[topology.NUMAID]int{}
+		for _, d := range mine {
+			on[d.NUMA]++
+		}
+		for id, n := range on {
+			if per := int(rules.PerNode); per > 0 && n != per {
+				return fmt.Sprintf("%d on NUMA node %d, %d were asked", n, id, per)
+			}
+		}
 	}
 	if rules.SameHow != joint.Required {
 		return ""
@@ -467,11 +545,16 @@ func wrongDevices(rules *placement.DeviceRules, got [][]*topology.Device) string
 
 // Crooked says how a decision is not as its pod asked; "" for nothing.
 func Crooked(m *topology.Machine, r *placement.Request, d *placement.Decision) string {
-	var nodes topology.NUMASet
-	asPod := asOne(&r.Rules)
+	var nodes, held topology.NUMASet
+	asPod, parts := asOne(&r.Rules), partsOf(r)
 	for i := range d.Containers {
 		c := &d.Containers[i]
+		mine := heldOn(m, c)
+		held |= mine
 		got, why := devicesGiven(m, &r.Containers[i], c)
+		if n := numberOf(&r.Rules, &parts[min(i, len(parts)-1)]); !asPod && why == "" && n != 0 && mine != 0 && mine.Len() != n {
+			why = fmt.Sprintf("on NUMA nodes %s, and %d were asked", mine, n)
+		}
 		switch {
 		case why != "":
 		case asPod:
@@ -489,13 +572,38 @@ func Crooked(m *topology.Machine, r *placement.Request, d *placement.Decision) s
 			return c.Name + ": " + why
 		}
 	}
-	switch {
+	switch n := numberOf(&r.Rules, &parts[0]); {
 	case !asPod:
 		return ""
+	case n != 0 && held.Len() != n:
+		return fmt.Sprintf("on NUMA nodes %s, and %d were asked for the pod", held, n)
 	case r.Rules.Policy == placement.PolicySingleNUMANode && nodes.Len() > 1:
 		return "on NUMA nodes " + nodes.String() + " with single-numa-node for the pod"
 	}
 	return wrongDevices(&r.Rules.Devices, byResource(m, d))
+}
+
+// heldOn is every NUMA node on which a container has something.
+func heldOn(m *topology.Machine, c *placement.ContainerDecision) (nodes topology.NUMASet) {
+	for i := range m.NUMANodes {
+		if n := &m.NUMANodes[i]; n.CPUs.Intersects(&c.CPUs) {
+			nodes = nodes.With(n.ID)
+		}
+	}
+	for i := range c.Memory {
+		nodes |= c.Memory[i].NUMA
+	}
+	for _, s := range c.Shares {
+		nodes = nodes.With(s.NUMA)
+	}
+	for _, a := range c.Devices {
+		for _, id := range a.IDs {
+			if dev := m.Device(id); dev != nil {
+				nodes = nodes.With(dev.NUMA)
+			}
+		}
+	}
+	return nodes
 }
 
 // devicesGiven are the devices of a container by kind, and how they are not those it asked for.

@@ -26,7 +26,7 @@ var twinMachines = []string{
 // TestAgainstTheExhaustiveTwin: from a machine to a decision, with what others hold: a pod is
 // admitted where the twin finds room, nowhere else, and as it asked.
 func TestAgainstTheExhaustiveTwin(t *testing.T) {
-	admitted, refused, together, several := 0, 0, 0, 0
+	admitted, refused, together, several, exactly := 0, 0, 0, 0, 0
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 17))
 		m, err := topology.Parse(twinMachines[seed%2])
@@ -85,6 +85,9 @@ func TestAgainstTheExhaustiveTwin(t *testing.T) {
 			if len(r.Containers) > 1 {
 				several++
 			}
+			if exact(&r.Rules) {
+				exactly++
+			}
 			if len(r.Containers[0].Devices) == 2 && r.Rules.Devices.SameHow == joint.Required {
 				together++
 			}
@@ -93,14 +96,15 @@ func TestAgainstTheExhaustiveTwin(t *testing.T) {
 			there = append(there, d)
 		}
 	}
-	if admitted < 4000 || refused < 3000 || together < 40 || several < 1000 {
-		t.Errorf("%d admitted, %d of these with devices together, %d of several containers, %d refused: want more", admitted, together, several, refused)
+	if admitted < 4000 || refused < 3000 || together < 40 || several < 1000 || exactly < 400 {
+		t.Errorf("%d admitted, %d of these with devices together, %d of several containers, %d on an exact number of NUMA nodes, %d refused: want more",
+			admitted, together, several, exactly, refused)
 	}
 }
 
 // wide says whether the twin may not know about a pod.
 func wide(r *placement.Request) bool {
-	return r.Rules.Policy == placement.PolicyRestricted && len(partsOf(r)) > 1 || mixes([]*placement.Request{r})
+	return (r.Rules.Policy == placement.PolicyRestricted || exact(&r.Rules)) && len(partsOf(r)) > 1 || mixes([]*placement.Request{r})
 }
 
 // randomRequest is a pod of one container, or of up to four, some of them init containers and
@@ -128,6 +132,14 @@ func randomRequest(rng *rand.Rand, i int) *placement.Request {
 	}
 	if rng.IntN(4) == 0 {
 		r.Rules.Devices.OnePerFunction = placement.EveryType
+	}
+	switch rng.IntN(8) {
+	case 0:
+		if r.Rules.NUMANodes = 1; r.Rules.Policy != placement.PolicySingleNUMANode {
+			r.Rules.NUMANodes = uint8(1 + rng.IntN(3))
+		}
+	case 1:
+		r.Rules.Devices.Same, r.Rules.Devices.SameHow, r.Rules.Devices.PerNode = joint.Anywhere, joint.Unset, 1
 	}
 	return r
 }
