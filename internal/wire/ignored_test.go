@@ -2,7 +2,10 @@ package wire
 
 import (
 	"fmt"
+	"maps"
+	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -150,5 +153,21 @@ func TestIgnoredKeysNoAlloc(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{PolicyAnnotation: "restricted", "example.com/x": "y"}, Labels: map[string]string{"app": "x"}}}
 	if n := testing.AllocsPerRun(100, func() { IgnoredKeys(pod) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestEveryAnnotationIsOnTheSheet holds docs/annotations.md against the annotations that Berth
+// reads, and against no others.
+func TestEveryAnnotationIsOnTheSheet(t *testing.T) {
+	data, err := os.ReadFile("../../docs/annotations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]bool{}
+	for _, key := range regexp.MustCompile("`("+OwnPrefix+"[a-z0-9-]+)`").FindAllStringSubmatch(string(data), -1) {
+		said[key[1]] = true
+	}
+	if got, want := slices.Sorted(maps.Keys(said)), PodKeys(); !slices.Equal(got, want) {
+		t.Errorf("the sheet has %q, Berth reads %q", got, want)
 	}
 }
