@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,6 +66,15 @@ func newPod(rng *rand.Rand, name string) *corev1.Pod {
 	}
 	if rng.IntN(4) == 0 {
 		p.Annotations[wire.FunctionsAnnotation] = "one-per-card"
+	}
+	switch rng.IntN(10) {
+	case 0:
+		p.Annotations[wire.NUMANodesAnnotation] = "1"
+		if !strings.HasPrefix(p.Annotations[wire.PolicyAnnotation], "single-numa-node") {
+			p.Annotations[wire.NUMANodesAnnotation] = pick("1", "2")
+		}
+	case 1:
+		p.Annotations[wire.DevicesAnnotation] = "perNUMANode=1"
 	}
 	if rng.IntN(6) == 0 {
 		p.Spec.PriorityClassName = obeying.Urgent
