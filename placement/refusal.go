@@ -121,6 +121,9 @@ func Explain(s *State, r *Request) Refusal {
 		ad.run(c)
 	}
 	out.Needs = ad.needs(c)
+	if slices.ContainsFunc(out.Needs, func(n Need) bool { return n.isMemory() && n.lacksEver() }) {
+		out.Scarcity = Unresolvable.String() // the kubelet looks at what is free, and would be asked again
+	}
 	return out
 }
 
@@ -624,7 +627,7 @@ func (d *DeviceAnswer) row() []string {
 func (n *Need) rows() [][]string {
 	preferred := strings.Join(n.Preferred, " ")
 	switch {
-	case n.Anywhere:
+	case n.Anywhere && n.Free >= n.Asked:
 		preferred = "anywhere"
 	case preferred == "":
 		preferred = "none"

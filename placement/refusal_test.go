@@ -84,6 +84,29 @@ func TestAdviceFollowsFromWhatLacks(t *testing.T) {
 	}
 }
 
+// TestMoreThanThereEverIs: of memory that the node does not have when it is empty nobody says that
+// it may lie anywhere, or that removing pods can help.
+func TestMoreThanThereEverIs(t *testing.T) {
+	_, s := m2.load(t, "restricted", false)
+	r := pod2()
+	for i := range r.Containers[0].Memory {
+		r.Containers[0].Memory[i].Bytes = 1 << 42
+	}
+	refusal := placement.Explain(s, &r)
+	table := refusal.Table()
+	if !strings.Contains(table, "removing pods does not help") || strings.Contains(table, "anywhere\n                 0") {
+		t.Errorf("got\n%s", table)
+	}
+	for line := range strings.Lines(table) {
+		if strings.HasPrefix(line, "memory") && !strings.HasSuffix(strings.TrimSpace(line), "none") {
+			t.Errorf("memory may lie somewhere: %s", line)
+		}
+	}
+	if got := refusal.Advice(); !strings.Contains(got, "ask for less, or use other nodes: this one has") {
+		t.Errorf("advice %q", got)
+	}
+}
+
 // TestEndlessMemory: what a kubelet has too little of, and takes for endless, is called so.
 func TestEndlessMemory(t *testing.T) {
 	r := placement.Refusal{Detail: placement.DefectMemoryUnderflow, Needs: []placement.Need{{Resource: "memory", Asked: 1 << 30,
