@@ -306,7 +306,7 @@ func TestEveryMemberIsToldThatItsGangDoesNotFit(t *testing.T) {
 			t.Errorf("after %v pods are told %q", silence/2, w.told)
 		}
 		w.run(5 * time.Minute)
-		want := []string{"a-1: Berth: gang default/a does not fit; its pod a-0 says why", "a-2: Berth: gang default/a does not fit; its pod a-0 says why"}
+		want := []string{"a-1: Berth: gang default/a does not fit; the condition of pod a-0 says why", "a-2: Berth: gang default/a does not fit; the condition of pod a-0 says why"}
 		if !slices.Equal(w.told, want) {
 			t.Errorf("pods are told %q, want %q", w.told, want)
 		}

@@ -196,7 +196,7 @@ func (gs *Groups) tellMates(g *group) {
 		if !still {
 			return
 		}
-		if err := gs.tellMate(pod, g.key.String()+" does not fit; its pod "+leader.pod.Name+" says why"); err != nil && !isGone(err) {
+		if err := gs.tellMate(pod, g.key.String()+" does not fit; the condition of pod "+leader.pod.Name+" says why"); err != nil && !isGone(err) {
 			gs.Logger.V(2).Info("A pod cannot be told that its gang does not fit", "pod", klog.KObj(pod), "err", err)
 			return // the next attempt comes
 		}
