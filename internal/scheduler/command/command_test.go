@@ -8,13 +8,18 @@ import (
 	"slices"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
 
 // profile is one of a scheduler with 200 nodes.
@@ -173,5 +178,40 @@ func TestSpreadsByDefault(t *testing.T) {
 	})
 	if want := map[string][]string{"system": {corev1.LabelHostname, corev1.LabelTopologyZone}, "anyway": {"rack"}}; !maps.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// informed is a profile that has informers.
+type informed struct {
+	framework.Framework
+	shared informers.SharedInformerFactory
+}
+
+func (f *informed) SharedInformerFactory() informers.SharedInformerFactory { return f.shared }
+
+// TestSpreadBeside: the pods beside which a pod is spread are those that the plugin selects, however
+// many Services there are that do not select the pod.
+func TestSpreadBeside(t *testing.T) {
+	shared := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	core, apps := shared.Core().V1(), shared.Apps().V1()
+	add := func(informer cache.SharedIndexInformer, object any) {
+		if err := informer.GetIndexer().Add(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, selector := range []map[string]string{{"app": "a"}, {"app": "a", "tier": "front"}, {"app": "b"}, {"app": "a", "tier": ""}, {}, nil} {
+		add(core.Services().Informer(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("s", i)}, Spec: corev1.ServiceSpec{Selector: selector}})
+	}
+	add(core.Services().Informer(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "s"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"role": "x"}}})
+	add(apps.ReplicaSets().Informer(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"}, Spec: appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"hash": "1"}}}})
+	owned := []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", Controller: new(true)}}
+	for _, has := range []map[string]string{{"app": "a"}, {"app": "a", "tier": "front"}, {"app": "c"}, {"app": "a", "tier": ""}, {"role": "x"}, nil} {
+		for _, owners := range [][]metav1.OwnerReference{nil, owned} {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: has, OwnerReferences: owners}}
+			want := helper.DefaultSelector(pod, core.Services().Lister(), core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
+			if got := spreadBeside(&informed{shared: shared}, pod); got.String() != want.String() || got.Empty() != want.Empty() {
+				t.Errorf("a pod with %v is spread beside %s, want %s", has, got, want)
+			}
+		}
 	}
 }

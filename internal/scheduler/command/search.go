@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -212,5 +214,35 @@ func spreadsByDefault(profiles []config.KubeSchedulerProfile) map[string][]strin
 // those of its Services, and of what owns it.
 func spreadBeside(profile framework.Framework, pod *corev1.Pod) labels.Selector {
 	core, apps := profile.SharedInformerFactory().Core().V1(), profile.SharedInformerFactory().Apps().V1()
-	return helper.DefaultSelector(pod, core.Services().Lister(), core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
+	services := servicesOf{ServiceLister: core.Services().Lister(), pod: pod}
+	return helper.DefaultSelector(pod, services, core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
+}
+
+// servicesOf lists the Services that select the pod. helper.DefaultSelector makes a selector for
+// each Service that is listed, and a namespace may have hundreds.
+type servicesOf struct {
+	corelisters.ServiceLister
+	corelisters.ServiceNamespaceLister
+	pod *corev1.Pod
+}
+
+func (s servicesOf) Services(namespace string) corelisters.ServiceNamespaceLister {
+	s.ServiceNamespaceLister = s.ServiceLister.Services(namespace)
+	return s
+}
+
+func (s servicesOf) Get(name string) (*corev1.Service, error) {
+	return s.ServiceNamespaceLister.Get(name)
+}
+
+func (s servicesOf) List(all labels.Selector) ([]*corev1.Service, error) {
+	listed, err := s.ServiceNamespaceLister.List(all)
+	return slices.DeleteFunc(listed, func(service *corev1.Service) bool {
+		for key, value := range service.Spec.Selector {
+			if has, there := s.pod.Labels[key]; !there || has != value {
+				return true
+			}
+		}
+		return false
+	}), err
 }
