@@ -106,6 +106,9 @@ func (s *Candidates) Taking() []fwk.NodeInfo { return s.taking }
 // taint PreferNoSchedule.
 func (s *Candidates) foresee() (shunned bool) {
 	s.classes, s.taking = nil, nil
+	if s.prefers == nil { // one allocation
+		s.classes = []ranked{make(ranked, 0, len(s.infos))}
+	}
 	for i := range s.infos {
 		info := s.infos[s.place(i)]
 		n := s.cycle.plugin.core.table.Of(info.Node())

@@ -52,7 +52,7 @@ const fewOfClass = 8
 // preferencesOf reads what is preferred of nodes; nil for nothing. It returns false where they
 // cannot be divided: the pods that a preferred inter-pod term selects are not counted node by node.
 func (p *Plugin) preferencesOf(pod *corev1.Pod, spread Spread) (*preferences, bool) {
-	found := &preferences{namespace: pod.Namespace, classes: map[string]int{}}
+	found := &preferences{namespace: pod.Namespace}
 	if spread.Selector != nil && !spread.Selector.Empty() {
 		for _, key := range spread.Keys {
 			found.spread(key, spread.Selector)
@@ -64,6 +64,7 @@ func (p *Plugin) preferencesOf(pod *corev1.Pod, spread Spread) (*preferences, bo
 	if len(found.keys) == 0 && len(found.counts) == 0 && found.terms == nil {
 		return nil, true
 	}
+	found.classes = map[string]int{}
 	for i := range found.counts {
 		c := &found.counts[i]
 		c.held = p.selected.of(pod.Namespace, c.selector, p.core.table.Numbers())

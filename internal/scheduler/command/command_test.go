@@ -189,8 +189,8 @@ type informed struct {
 
 func (f *informed) SharedInformerFactory() informers.SharedInformerFactory { return f.shared }
 
-// TestSpreadBeside: the pods beside which a pod is spread are those that the plugin selects, however
-// many Services there are that do not select the pod.
+// TestSpreadBeside: the pods beside which a pod is spread are those that the plugin selects,
+// whatever Services there are that do not select the pod.
 func TestSpreadBeside(t *testing.T) {
 	shared := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	core, apps := shared.Core().V1(), shared.Apps().V1()
