@@ -5,7 +5,19 @@ import { link, setQuery, useRoute } from './route.js'
 import { Choice, Spark, Status, Waiting } from './parts.jsx'
 import { amount, amountOf, plural, resourceName, resourcesOf, status } from './words.js'
 
-const rowHigh = 36
+// A line is as high as app.css has it: on a narrow screen the cells are below the name.
+const narrow = matchMedia('(max-width: 640px)')
+const lineHeight = () => (narrow.matches ? 64 : 36)
+
+function useLineHeight() {
+  const [high, set] = useState(lineHeight)
+  useEffect(() => {
+    const f = () => set(lineHeight())
+    narrow.addEventListener('change', f)
+    return () => narrow.removeEventListener('change', f)
+  }, [])
+  return high
+}
 
 const free = (row, r) => (row.numaNodes || []).reduce((sum, n) => sum + (amountOf(n, r)?.free || 0), 0)
 const block = (row, r) => (row.numaNodes || []).reduce((most, n) => Math.max(most, amountOf(n, r)?.free || 0), 0)
@@ -112,6 +124,7 @@ function Tools({ all, resources, resource, order, query, shown }) {
 // Heatmap draws the lines that can be seen, of however many there are.
 function Heatmap({ rows, resource }) {
   const box = useRef(null)
+  const rowHigh = useLineHeight()
   const [view, setView] = useState({ from: 0, count: 30 })
   const [at, setAt] = useState(0)
   const measure = () => {
@@ -120,7 +133,7 @@ function Heatmap({ rows, resource }) {
     const top = Math.max(0, -el.getBoundingClientRect().top)
     setView({ from: Math.max(0, Math.floor(top / rowHigh) - 10), count: Math.ceil(innerHeight / rowHigh) + 20 })
   }
-  useLayoutEffect(measure, [rows.length])
+  useLayoutEffect(measure, [rows.length, rowHigh])
   useEffect(() => {
     addEventListener('scroll', measure, { passive: true })
     addEventListener('resize', measure)
@@ -128,7 +141,7 @@ function Heatmap({ rows, resource }) {
       removeEventListener('scroll', measure)
       removeEventListener('resize', measure)
     }
-  }, [])
+  }, [rowHigh])
   const here = Math.min(at, rows.length - 1)
   const go = (to) => {
     const next = Math.max(0, Math.min(rows.length - 1, to))
@@ -164,7 +177,7 @@ function Heatmap({ rows, resource }) {
       </div>
       <div role="rowgroup" ref={box} style={{ height: rows.length * rowHigh + 'px', position: 'relative' }}>
         {visible.map((row, i) => (
-          <Line key={row.name} row={row} index={view.from + i} here={view.from + i === here} resource={resource} widest={widest} pick={() => setAt(view.from + i)} />
+          <Line key={row.name} row={row} index={view.from + i} high={rowHigh} here={view.from + i === here} resource={resource} widest={widest} pick={() => setAt(view.from + i)} />
         ))}
       </div>
     </div>
@@ -173,12 +186,12 @@ function Heatmap({ rows, resource }) {
 
 const heat = (a) => 'h' + (a.total ? Math.min(5, Math.floor((1 - a.free / a.total) * 5.001)) : 0)
 
-function Line({ row, index, here, resource, widest, pick }) {
+function Line({ row, index, high, here, resource, widest, pick }) {
   const state = status(row)
   return (
-    <div class={'line ' + state.level + (here ? ' here' : '')} role="row" id={'row-' + index} aria-rowindex={index + 2} aria-selected={here} style={{ top: index * rowHigh + 'px' }} onMouseDown={pick}>
+    <div class={'line ' + state.level + (here ? ' here' : '')} role="row" id={'row-' + index} aria-rowindex={index + 2} aria-selected={here} style={{ top: index * high + 'px' }} onMouseDown={pick}>
       <span role="rowheader"><a href={link('nodes', row.name)} tabIndex={-1}>{row.name}</a></span>
-      <span role="gridcell"><Status row={row} /></span>
+      <span role="gridcell" class="state"><Status row={row} /></span>
       <span role="gridcell" class="wide muted">{row.policy ? `${row.policy}/${row.scope}` : '–'}</span>
       <span role="gridcell" class="num">{row.pods}{row.inFlight > 0 && <b title="bound, in no report yet">+{row.inFlight}</b>}</span>
       <span role="gridcell" class={'cells' + (widest > 8 ? ' many' : '')}>

@@ -3,8 +3,8 @@ import { useRef, useState } from 'preact/hooks'
 import { ask, useStore } from './data.js'
 import { Drawing } from './node.jsx'
 import { link, setQuery, useRoute } from './route.js'
-import { Choice, Groups, Notice, Refusals } from './parts.jsx'
-import { amount, plural } from './words.js'
+import { Choice, Groups, Notice, Refusals, Table, containerName, shares } from './parts.jsx'
+import { plural } from './words.js'
 
 const example = `apiVersion: apps/v1
 kind: Deployment
@@ -109,20 +109,9 @@ function Fitted({ f }) {
       {taking.length > 0 && (
         <section>
           <h3>How many copies fit</h3>
-          <div class="scroll" tabIndex={0} role="region" aria-label="How many copies fit">
-            <table>
-              <thead><tr><th>Node</th><th class="num">Copies</th><th>By NUMA nodes</th><th>The next is not taken because</th></tr></thead>
-              <tbody>
-                {taking.map((n) => (
-                  <tr key={n.node}>
-                    <td><a href={link('nodes', n.node)}>{n.node}</a></td><td class="num">{n.copies}</td>
-                    <td>{Object.entries(n.byNUMANodes || {}).map(([numa, count]) => `${numa || 'none'}: ${count}`).join(', ')}</td>
-                    <td>{n.next || 'no more were counted'}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table label="How many copies fit" columns={[['Node'], ['Copies', 'num'], ['By NUMA nodes'], ['The next is not taken because']]} rows={taking.map((n) => [
+            <a href={link('nodes', n.node)}>{n.node}</a>, n.copies, Object.entries(n.byNUMANodes || {}).map(([numa, count]) => `${numa || 'none'}: ${count}`).join(', '), n.next || 'no more were counted',
+          ])} />
           {f.taking > taking.length && <p class="muted">and {plural(f.taking - taking.length, 'more node')}</p>}
         </section>
       )}
@@ -137,21 +126,9 @@ function Copies({ f }) {
   return (
     <section>
       <h3>Where they would go, one after the other</h3>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Where they would go">
-        <table>
-          <thead><tr><th class="num">Copy</th><th>Node</th><th>NUMA</th><th>Container</th><th>CPUs</th><th>Memory</th><th>Devices</th></tr></thead>
-          <tbody>
-            {f.berths.slice(0, 20).flatMap((b, i) => (b.containers || []).map((c, j) => (
-              <tr key={i + '/' + j}>
-                <td class="num">{i + 1}</td><td><a href={link('nodes', b.node)}>{b.node}</a></td><td>{b.numaNodes || '–'}</td>
-                <td>{c.name}{c.kind !== 'app' && ` (${c.kind})`}</td><td class="mono">{c.cpus || 'shared'}</td>
-                <td>{(c.memory || []).map((m) => `${amount(m.resource, m.bytes)}${m.resource === 'memory' ? '' : ' ' + m.resource} on ${m.numaNodes}`).join(', ') || '–'}</td>
-                <td>{Object.entries(c.devices || {}).map(([r, ids]) => `${r} ${ids.join(',')}`).join('; ') || '–'}</td>
-              </tr>
-            )))}
-          </tbody>
-        </table>
-      </div>
+      <Table label="Where they would go" columns={[['Copy', 'num'], ['Node'], ['NUMA'], ['Container'], ['CPUs', 'mono'], ['Memory'], ['Devices']]} rows={f.berths.slice(0, 20).flatMap((b, i) => (b.containers || []).map((c) => [
+        i + 1, <a href={link('nodes', b.node)}>{b.node}</a>, b.numaNodes || '–', containerName(c), ...shares(c),
+      ]))} />
       {f.berths.length > 20 && <p class="muted">and {f.berths.length - 20} more</p>}
     </section>
   )
@@ -170,23 +147,13 @@ function Room({ r }) {
       {r.moves.length > 0 && (
         <section>
           <h3>The steps</h3>
-          <div class="scroll" tabIndex={0} role="region" aria-label="The steps">
-            <table>
-              <thead><tr><th class="num">Step</th><th>Pod</th><th>From</th><th>To</th><th>Made anew by</th></tr></thead>
-              <tbody>
-                {r.moves.map((m, i) => (
-                  <tr key={i}>
-                    <td class="num">{i + 1}</td><td><bdi>{m.namespace ? `${m.namespace}/${m.name}` : m.name}</bdi></td>
-                    <td><a href={link('nodes', m.from)}>{m.from}</a>{m.fromNUMANodes && ', NUMA ' + m.fromNUMANodes}</td><td><a href={link('nodes', m.to)}>{m.to}</a>{m.toNUMANodes && ', NUMA ' + m.toNUMANodes}</td>
-                    <td>{m.controller}</td>
-                  </tr>
-                ))}
-                {r.wanted.filter((w) => w.node).map((w, i) => (
-                  <tr key={'w' + i}><td class="num">then</td><td><strong><bdi>{w.name}</bdi></strong></td><td>–</td><td><a href={link('nodes', w.node)}>{w.node}</a>{w.numaNodes && ', NUMA ' + w.numaNodes}</td><td>–</td></tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table label="The steps" columns={[['Step', 'num'], ['Pod'], ['From'], ['To'], ['Made anew by']]} rows={[
+            ...r.moves.map((m, i) => [
+              i + 1, <bdi>{m.namespace ? `${m.namespace}/${m.name}` : m.name}</bdi>,
+              <><a href={link('nodes', m.from)}>{m.from}</a>{m.fromNUMANodes && ', NUMA ' + m.fromNUMANodes}</>, <><a href={link('nodes', m.to)}>{m.to}</a>{m.toNUMANodes && ', NUMA ' + m.toNUMANodes}</>, m.controller,
+            ]),
+            ...r.wanted.filter((w) => w.node).map((w) => ['then', <strong><bdi>{w.name}</bdi></strong>, '–', <><a href={link('nodes', w.node)}>{w.node}</a>{w.numaNodes && ', NUMA ' + w.numaNodes}</>, '–']),
+          ]} />
         </section>
       )}
       {(r.before || []).map((p, i) => {

@@ -1,7 +1,7 @@
 // Pods that start together: how far each gang is, and why it waits.
 import { useAsk } from './data.js'
 import { link } from './route.js'
-import { Groups, Notice, Refusals, Waiting } from './parts.jsx'
+import { Groups, Notice, Refusals, Table, Waiting } from './parts.jsx'
 import { age, plural } from './words.js'
 
 const source = (s) => (s === 'gang' ? 'annotations' : s.toLowerCase())
@@ -17,23 +17,9 @@ export function Gangs() {
       {(data.notes || []).map((n) => <Notice key={n} kind="doubt" title="">{n}</Notice>)}
       {!data.gangs.length && <Notice kind="note" title="None. ">No pods ask to start together.</Notice>}
       {data.gangs.length > 0 && (
-        <div class="scroll" tabIndex={0} role="region" aria-label="Gangs">
-          <table>
-            <thead><tr><th>Gang</th><th>Declared by</th><th>State</th><th class="num">With nodes</th><th class="num">Waiting</th><th>Why</th></tr></thead>
-            <tbody>
-              {data.gangs.map((g) => (
-                <tr key={g.namespace + g.source + g.name}>
-                  <td><a href={link('gangs', g.namespace, g.source, g.name)}><bdi>{g.namespace}/{g.name}</bdi></a></td>
-                  <td>{source(g.source)}</td>
-                  <td>{g.state}</td>
-                  <td class="num">{bound(g)}</td>
-                  <td class="num">{g.waitingSeconds ? age(g.waitingSeconds) : '–'}</td>
-                  <td>{g.why || '–'}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Gangs" columns={[['Gang'], ['Declared by'], ['State'], ['With nodes', 'num'], ['Waiting', 'num'], ['Why']]} rows={data.gangs.map((g) => [
+          <a href={link('gangs', g.namespace, g.source, g.name)}><bdi>{g.namespace}/{g.name}</bdi></a>, source(g.source), g.state, bound(g), g.waitingSeconds ? age(g.waitingSeconds) : '–', g.why || '–',
+        ])} />
       )}
     </main>
   )
@@ -58,23 +44,9 @@ export function GangView({ namespace, from, name }) {
       {e.pods?.length > 0 && (
         <section>
           <h2>Its pods</h2>
-          <div class="scroll" tabIndex={0} role="region" aria-label="Its pods">
-            <table>
-              <thead><tr><th>Pod</th><th>Task</th><th>State</th><th>Node</th><th>NUMA</th><th>Certainty</th></tr></thead>
-              <tbody>
-                {e.pods.map((p) => (
-                  <tr key={p.name}>
-                    <td><a href={link('pods', namespace, p.name)}><bdi>{p.name}</bdi></a></td>
-                    <td>{p.task || '–'}</td>
-                    <td>{p.state}</td>
-                    <td>{p.node ? <a href={link('nodes', p.node)}>{p.node}</a> : '–'}</td>
-                    <td>{p.numaNodes || '–'}</td>
-                    <td>{p.certainty || '–'}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table label="Its pods" columns={[['Pod'], ['Task'], ['State'], ['Node'], ['NUMA'], ['Certainty']]} rows={e.pods.map((p) => [
+            <a href={link('pods', namespace, p.name)}><bdi>{p.name}</bdi></a>, p.task || '–', p.state, p.node ? <a href={link('nodes', p.node)}>{p.node}</a> : '–', p.numaNodes || '–', p.certainty || '–',
+          ])} />
         </section>
       )}
       {e.lacking && <Groups title={`What nodes say to ${e.lacking.pod}, with the others in their places`} groups={e.lacking.groups} />}

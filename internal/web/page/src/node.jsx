@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { useAsk, useStore } from './data.js'
 import { link } from './route.js'
-import { Notice, Status, Waiting } from './parts.jsx'
+import { Notice, Status, Table, Waiting } from './parts.jsx'
 import { age } from './words.js'
 
 export function NodeView({ name }) {
@@ -139,16 +139,7 @@ function Conditions({ list, now }) {
   return (
     <section>
       <h2>Conditions</h2>
-      <table>
-        <thead><tr><th>Source</th><th>Condition</th><th>Status</th><th>Reason</th><th>Since</th><th>Message</th></tr></thead>
-        <tbody>
-          {list.map((c) => (
-            <tr key={c.source + c.type}>
-              <td>{c.source}</td><td>{c.type}</td><td>{c.status}</td><td>{c.reason}</td><td>{c.since && now ? age(now - c.since) : '–'}</td><td>{c.message}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Table label="Conditions" columns={[['Source'], ['Condition'], ['Status'], ['Reason'], ['Since'], ['Message']]} rows={list.map((c) => [c.source, c.type, c.status, c.reason, c.since && now ? age(now - c.since) : '–', c.message])} />
     </section>
   )
 }

@@ -12,7 +12,7 @@ export function Status({ row }) {
         {s.level === 'doubt' && <path d="M6 .6 11.6 11H.4z" />}
         {s.level === 'bad' && <path d="M1 1h10v10H1z" />}
       </svg>
-      {s.word}
+      <span>{s.word}</span>
     </span>
   )
 }
@@ -22,6 +22,29 @@ export function Notice({ kind = 'bad', title, children }) {
     <div class={'notice ' + kind} role={kind === 'bad' ? 'alert' : 'note'}>
       <strong>{title}</strong>
       {children}
+    </div>
+  )
+}
+
+// containerName and shares are what tables say of a container: its name, then its CPUs, memory and
+// devices.
+export const containerName = (c) => c.name + (c.kind === 'app' ? '' : ` (${c.kind})`)
+export const shares = (c) => [
+  c.cpus || 'shared',
+  (c.memory || []).map((m) => `${amount(m.resource, m.bytes)}${m.resource === 'memory' ? '' : ' ' + m.resource} on ${m.numaNodes}`).join(', ') || '–',
+  Object.entries(c.devices || {}).map(([r, ids]) => `${r} ${ids.join(',')}`).join('; ') || '–',
+]
+
+// Table is a table. On a narrow screen a row becomes a card, in which every cell says what it is.
+export function Table({ label, columns, rows }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
+      <table class="stack">
+        <thead><tr>{columns.map(([name, kind]) => <th key={name} class={kind}>{name}</th>)}</tr></thead>
+        <tbody>
+          {rows.map((cells, i) => <tr key={i}>{cells.map((cell, j) => <td key={j} class={columns[j][1]} data-label={columns[j][0]}>{cell}</td>)}</tr>)}
+        </tbody>
+      </table>
     </div>
   )
 }

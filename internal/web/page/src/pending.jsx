@@ -1,7 +1,7 @@
 // Pods that wait, grouped by what they wait for; and the search for any pod.
 import { useAsk, useStore } from './data.js'
 import { link, setQuery, useRoute } from './route.js'
-import { Notice, Waiting } from './parts.jsx'
+import { Notice, Table, Waiting } from './parts.jsx'
 import { age, plural } from './words.js'
 
 export function Pending() {
@@ -47,24 +47,17 @@ export function Pods() {
   )
 }
 
+const podColumns = [['Pod'], ['Node'], ['Phase'], ['Age', 'num']]
+
 function PodTable({ pods, label = 'Pods' }) {
   const { cluster } = useStore()
   if (!pods.length) return <p class="waiting">No pod is like that.</p>
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
-      <table>
-        <thead><tr><th>Pod</th><th>Node</th><th>Phase</th><th class="num">Age</th></tr></thead>
-        <tbody>
-          {pods.map((p) => (
-            <tr key={p.namespace + '/' + p.name}>
-              <td><a href={link('pods', p.namespace, p.name)}><bdi>{p.namespace}/{p.name}</bdi></a></td>
-              <td>{p.node ? <a href={link('nodes', p.node)}>{p.node}</a> : '–'}</td>
-              <td>{p.phase}</td>
-              <td class="num">{cluster ? age(cluster.now - p.created) : ''}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table label={label} columns={podColumns} rows={pods.map((p) => [
+      <a href={link('pods', p.namespace, p.name)}><bdi>{p.namespace}/{p.name}</bdi></a>,
+      p.node ? <a href={link('nodes', p.node)}>{p.node}</a> : '–',
+      p.phase,
+      cluster ? age(cluster.now - p.created) : '',
+    ])} />
   )
 }

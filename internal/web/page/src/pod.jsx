@@ -3,8 +3,7 @@ import { useState } from 'preact/hooks'
 import { useAsk } from './data.js'
 import { Drawing } from './node.jsx'
 import { link } from './route.js'
-import { Groups, Notice, Refusals, Waiting } from './parts.jsx'
-import { amount } from './words.js'
+import { Groups, Notice, Refusals, Table, Waiting, containerName, shares } from './parts.jsx'
 
 export function PodView({ namespace, name }) {
   const { data, error } = useAsk(`api/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`)
@@ -94,20 +93,7 @@ function Promise_({ e }) {
     <section>
       <h2>Promised, and reported</h2>
       {text && <Notice kind={kind} title="">{text}</Notice>}
-      <div class="scroll" tabIndex={0} role="region" aria-label="Promised, and reported">
-        <table>
-          <thead><tr><th>Container</th><th>Source</th><th>NUMA</th><th>CPUs</th><th>Memory</th><th>Devices</th></tr></thead>
-          <tbody>
-            {rows.map(([what, c], i) => (
-              <tr key={i}>
-                <td>{c.name}{c.kind !== 'app' && ` (${c.kind})`}</td><td>{what}</td><td>{c.numaNodes || '–'}</td><td class="mono">{c.cpus || 'shared'}</td>
-                <td>{(c.memory || []).map((m) => `${amount(m.resource, m.bytes)}${m.resource === 'memory' ? '' : ' ' + m.resource} on ${m.numaNodes}`).join(', ') || '–'}</td>
-                <td>{Object.entries(c.devices || {}).map(([r, ids]) => `${r} ${ids.join(',')}`).join('; ') || '–'}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label="Promised, and reported" columns={[['Container'], ['Source'], ['NUMA'], ['CPUs', 'mono'], ['Memory'], ['Devices']]} rows={rows.map(([what, c]) => [containerName(c), what, c.numaNodes || '–', ...shares(c)])} />
       {e.promise && <p class="muted">{e.promise.certainty}, guarantee {e.promise.guarantee}, Binding {e.promise.sequence}, decided on report {e.promise.report}</p>}
     </section>
   )
